@@ -1,0 +1,111 @@
+// Package check judges a recorded history and a final audit.
+//
+// A check is three-valued: an invariant is Held, Broken with the operations
+// that prove it, or Undecided with the reason. Checkers are sound under
+// unknown outcomes: they allow an interval of possible effects and never
+// ignore the operation.
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"stampede/harness/history"
+)
+
+// Status is the result of a check. The zero value is not a success.
+type Status uint8
+
+// The statuses.
+const (
+	// Undecided: the run does not say, for example because it never
+	// exercised what the invariant is about.
+	Undecided Status = iota
+	// Held: every clause was exercised and none was violated.
+	Held
+	// Broken: the witnesses prove a violation.
+	Broken
+)
+
+var statuses = [...]string{"undecided", "held", "broken"}
+
+// String returns the status's lower-case name.
+func (s Status) String() string {
+	if int(s) < len(statuses) {
+		return statuses[s]
+	}
+	return "invalid"
+}
+
+// MarshalText encodes a status by its name.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText decodes a status's name; an unknown name is an error.
+func (s *Status) UnmarshalText(text []byte) error {
+	for i, name := range statuses {
+		if name == string(text) {
+			*s = Status(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("check: unknown status %q", text)
+}
+
+// MaxViolations is how many violations a Verdict spells out; Count has them
+// all.
+const MaxViolations = 20
+
+// Violation is one proof that an invariant is broken.
+type Violation struct {
+	// Text says what is wrong in one line, with the values.
+	Text string `json:"text"`
+	// Ops are the Seq numbers of the records that prove it, if any do.
+	Ops []uint64 `json:"ops,omitempty"`
+	// AtNS is when it became true, as an offset from the run's base in
+	// nanoseconds; zero if unknown.
+	AtNS int64 `json:"at_ns,omitempty"`
+}
+
+// AcceptedLoss is a loss that the design declares and a checker subtracted.
+type AcceptedLoss struct {
+	// What is lost and Why it is accepted.
+	What string `json:"what"`
+	Why  string `json:"why"`
+	// Count was lost; Bound is the most that the declaration allows.
+	Count int64 `json:"count"`
+	Bound int64 `json:"bound"`
+}
+
+// Verdict is the result of judging one invariant.
+type Verdict struct {
+	Invariant string `json:"name"`
+	Status    Status `json:"status"`
+	// Reason is why the verdict is Undecided, or a one-line summary.
+	Reason string `json:"reason,omitempty"`
+	// Checked is how many operations or rows the check looked at.
+	Checked int `json:"checked"`
+	// Unknown is how many operations of unknown outcome were allowed for.
+	Unknown int `json:"unknown,omitempty"`
+	// Count is the number of violations, of which Violations spells out the
+	// first MaxViolations.
+	Count      int         `json:"violations,omitempty"`
+	Violations []Violation `json:"examples,omitempty"`
+	// Witness holds the Seq numbers of the records behind Violations.
+	Witness []uint64 `json:"witness,omitempty"`
+	// Accepted lists the losses that were subtracted.
+	Accepted []AcceptedLoss `json:"accepted_losses,omitempty"`
+}
+
+// Invariant is a statement about a history and the stores' final state.
+type Invariant interface {
+	// Name is the invariant's identifier, lower-case with hyphens, for
+	// example "no-oversell".
+	Name() string
+	// Statement says in one sentence what must be true.
+	Statement() string
+	// Check judges. It streams the history, keeps O(distinct objects) state
+	// and returns Undecided when ctx is cancelled, an input cannot be read
+	// or the run did not exercise the invariant.
+	Check(ctx context.Context, h history.History, audit json.RawMessage) Verdict
+}

@@ -1,0 +1,99 @@
+// Package env gives a run its stores: containers, local processes or servers
+// that the user already has.
+package env
+
+import (
+	"context"
+	"time"
+
+	"stampede/harness/sut"
+)
+
+// Spec says what a run needs.
+type Spec struct {
+	Services []sut.Service
+	// RunID labels everything that is started, so that clean finds it.
+	RunID string
+	// Dir is where data and logs of local processes go.
+	Dir string
+	// Postgres and Redis override settings of the committed configuration.
+	Postgres, Redis map[string]string
+	// PostgresURL and RedisURL are for the external backend.
+	PostgresURL, RedisURL string
+	AllowNonEmpty         bool
+	// Log receives progress lines ("building image ...").
+	Log func(format string, args ...any)
+}
+
+// Provider is a backend.
+type Provider interface {
+	// Name is containers, processes or external.
+	Name() string
+	// Available says whether the backend could start these services now, and
+	// in one line why or why not.
+	Available(ctx context.Context, spec Spec) (ok bool, reason string)
+	// Start starts fresh services and waits until each answers its own
+	// protocol. On error nothing is left running.
+	Start(ctx context.Context, spec Spec) (Cluster, error)
+}
+
+// Cluster is a set of started services.
+type Cluster interface {
+	// Component returns a started service, or nil.
+	Component(service sut.Service) Component
+	// Namespace makes an empty place for one variant: a new database and a
+	// key prefix of its own. Release drops it.
+	Namespace(ctx context.Context, name string) (Namespace, error)
+	// Close stops everything and removes what was made. It is idempotent.
+	Close(ctx context.Context) error
+}
+
+// Namespace is where one variant lives.
+type Namespace struct {
+	// PostgresURL names the direct address; RedisURL likewise. A proxy
+	// rewrites the host and port.
+	PostgresURL, RedisURL string
+	Prefix                string
+	Release               func(ctx context.Context) error
+}
+
+// Info describes a component for the record of a run.
+type Info struct {
+	Kind, Version, Source string
+	Settings              map[string]string
+	// Flush is the median time of one fdatasync where its data lies, zero if
+	// it could not be measured.
+	Flush time.Duration
+}
+
+// Component is one running service.
+type Component interface {
+	Service() sut.Service
+	// Addr is host:port where it listens now; it may change after Start.
+	Addr() string
+	Info(ctx context.Context) (Info, error)
+	// Ready returns nil when the service answers its own protocol.
+	Ready(ctx context.Context) error
+	// Identity changes whenever the service is started anew (a postmaster
+	// start time, a Redis run_id).
+	Identity(ctx context.Context) (string, error)
+	// LogTail returns the last lines of the service's log.
+	LogTail(lines int) string
+}
+
+// Breakable is a component whose process a fault may touch. External ones
+// are not.
+type Breakable interface {
+	Component
+	// Kill ends every process of the service with SIGKILL, Postgres's
+	// backends included, and returns the process ids that it killed.
+	Kill(ctx context.Context) (pids []int, err error)
+	// Start starts a killed service on its old data, or on none when wipe
+	// is set, and waits until it is ready.
+	Start(ctx context.Context, wipe bool) error
+	// Pause freezes every process of the service, Resume thaws them.
+	Pause(ctx context.Context) (pids []int, err error)
+	Resume(ctx context.Context) error
+	// Restart stops the service in an orderly way and starts it again.
+	Restart(ctx context.Context) error
+}

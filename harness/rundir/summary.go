@@ -1,0 +1,295 @@
+// Package rundir keeps a run on disk: the one place that writes, reads and
+// versions the files under runs/.
+package rundir
+
+import (
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// SchemaVersion is the version of summary.json. A reader accepts the same
+// major version.
+const SchemaVersion = "1.0.0"
+
+// Overall verdicts of a run.
+const (
+	Pass         = "PASS"
+	Fail         = "FAIL"
+	Inconclusive = "INCONCLUSIVE"
+	Invalid      = "INVALID"
+)
+
+// Summary is summary.json: everything a report needs but the timelines.
+type Summary struct {
+	SchemaVersion string      `json:"schema_version"`
+	Tool          Tool        `json:"tool"`
+	Run           RunInfo     `json:"run"`
+	Environment   Environment `json:"environment"`
+	Verdict       Verdict     `json:"verdict"`
+	Variants      []Variant   `json:"variants"`
+	// Comparisons has every displayed comparison with the baseline.
+	Comparisons []Comparison `json:"comparisons,omitempty"`
+	Warnings    []string     `json:"warnings,omitempty"`
+}
+
+// Tool is the program that made the run.
+type Tool struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Dirty   bool   `json:"dirty"`
+	Go      string `json:"go"`
+}
+
+// RunInfo identifies a run.
+type RunInfo struct {
+	ID       string `json:"id"`
+	Scenario string `json:"scenario"`
+	Question string `json:"question"`
+	System   string `json:"system"`
+	Profile  string `json:"profile"`
+	Seed     uint64 `json:"seed"`
+	Repeats  int    `json:"repeats"`
+	Baseline string `json:"baseline"`
+	// ArrivalDigest is the hex SHA-256 of the due times.
+	ArrivalDigest  string    `json:"arrival_digest"`
+	ScenarioDigest string    `json:"scenario_digest"`
+	Started        time.Time `json:"started"`
+	Finished       time.Time `json:"finished"`
+	// Interrupted is true when the run was stopped before its end.
+	Interrupted bool     `json:"interrupted"`
+	Argv        []string `json:"argv"`
+	// Reproduce is a command line that runs the same again.
+	Reproduce string `json:"reproduce"`
+	// Target is the URL of a foreign server, if one was judged.
+	Target string `json:"target,omitempty"`
+}
+
+// Environment is what a run stood on.
+type Environment struct {
+	// Backend is containers, processes, external or target.
+	Backend string `json:"backend"`
+	// BackendReason says why it was chosen.
+	BackendReason string               `json:"backend_reason"`
+	Components    map[string]Component `json:"components"`
+	OS            string               `json:"os"`
+	Kernel        string               `json:"kernel"`
+	CPU           string               `json:"cpu"`
+	Cores         int                  `json:"cores"`
+	MemoryBytes   int64                `json:"memory_bytes"`
+	// Fingerprint is equal for runs whose numbers may be compared.
+	Fingerprint string `json:"fingerprint"`
+	// Proxied is true when a TCP proxy stood before the stores.
+	Proxied bool `json:"proxied"`
+}
+
+// Component is one store with what decides its numbers.
+type Component struct {
+	// Kind is what it really is: postgres, redis, valkey, kfake.
+	Kind    string `json:"kind"`
+	Version string `json:"version"`
+	// Source is an image with its digest, or a binary's path.
+	Source string `json:"source"`
+	// Settings are the settings that matter: fsync, synchronous_commit,
+	// appendonly and those a scenario changed.
+	Settings map[string]string `json:"settings,omitempty"`
+	// FlushNS is the median time of one fdatasync on its data folder.
+	FlushNS int64 `json:"flush_ns,omitempty"`
+}
+
+// Verdict is the run's verdict and its three parts.
+type Verdict struct {
+	// Overall is PASS, FAIL, INCONCLUSIVE or INVALID.
+	Overall string `json:"overall"`
+	// Correctness, SLA and Measurement are each PASS, FAIL, INCONCLUSIVE or
+	// INVALID.
+	Correctness string   `json:"correctness"`
+	SLA         string   `json:"sla"`
+	Measurement string   `json:"measurement"`
+	Reasons     []string `json:"reasons"`
+}
+
+// Variant is what one variant did over all repeats.
+type Variant struct {
+	Name       string `json:"name"`
+	Idea       string `json:"idea"`
+	Guarantees string `json:"guarantees"`
+	GivesUp    string `json:"gives_up"`
+	// Verdict is PASS, FAIL, INCONCLUSIVE or INVALID; a variant that broke
+	// just what it was expected to break passes.
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons,omitempty"`
+	// ExpectedBroken are the invariants that this scenario must catch it
+	// breaking.
+	ExpectedBroken []string `json:"expected_broken"`
+	// NotApplicable maps invariants that say nothing about it to the reason.
+	NotApplicable map[string]string `json:"not_applicable,omitempty"`
+	// Invariants is the worst verdict of each invariant over the repeats.
+	Invariants []check.Verdict    `json:"invariants"`
+	SLOs       []check.SLOVerdict `json:"slos"`
+	Repeats    []Repeat           `json:"repeats"`
+
+	Load           Load        `json:"load"`
+	Latency        Latencies   `json:"latency_ns"`
+	ThroughputPerS float64     `json:"throughput_per_s"`
+	Operations     []Operation `json:"operations"`
+}
+
+// Repeat is one execution of one variant.
+type Repeat struct {
+	Index int `json:"index"`
+	// Order is its place in the interleaved order of the whole run, from 0.
+	Order          int              `json:"order"`
+	Verdict        string           `json:"verdict"`
+	Validity       []Validity       `json:"validity"`
+	Invariants     []check.Verdict  `json:"invariants"`
+	Faults         []history.Window `json:"faults,omitempty"`
+	Load           Load             `json:"load"`
+	Latency        Latencies        `json:"latency_ns"`
+	ThroughputPerS float64          `json:"throughput_per_s"`
+	Operations     []Operation      `json:"operations"`
+	Generator      Generator        `json:"generator"`
+	// DrainNS is how long quiescence took after the last operation.
+	DrainNS int64 `json:"drain_ns"`
+	// History and Audit are paths in the run directory.
+	History  string `json:"history"`
+	Audit    string `json:"audit"`
+	Timeline string `json:"timeline"`
+	// Error is why the repeat could not be finished.
+	Error string `json:"error,omitempty"`
+}
+
+// Validity is one assumption about the measurement.
+type Validity struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Detail has the number and its limit.
+	Detail string `json:"detail"`
+}
+
+// Load counts operations. Scheduled = Started + Dropped, and Started = OK +
+// Refused + Unknown.
+type Load struct {
+	Scheduled int64 `json:"scheduled"`
+	Started   int64 `json:"started"`
+	Dropped   int64 `json:"dropped"`
+	OK        int64 `json:"ok"`
+	Refused   int64 `json:"refused"`
+	Unknown   int64 `json:"unknown"`
+}
+
+// Latencies are the three histograms' percentiles.
+type Latencies struct {
+	// Response is intended to end, Service start to end, Lag intended to
+	// start.
+	Response Percentiles `json:"response"`
+	Service  Percentiles `json:"service"`
+	Lag      Percentiles `json:"lag"`
+}
+
+// Percentiles are integer nanoseconds. A percentile that falls among dropped
+// or unfinished operations is Infinite.
+type Percentiles struct {
+	Count int64 `json:"count"`
+	P50   int64 `json:"p50"`
+	P90   int64 `json:"p90"`
+	P99   int64 `json:"p99"`
+	P999  int64 `json:"p999"`
+	Max   int64 `json:"max"`
+}
+
+// Infinite is the latency of an operation that was dropped or never ended.
+const Infinite = int64(history.Never)
+
+// Operation is one operation kind's numbers.
+type Operation struct {
+	Kind           string    `json:"kind"`
+	Load           Load      `json:"load"`
+	Latency        Latencies `json:"latency_ns"`
+	ThroughputPerS float64   `json:"throughput_per_s"`
+	// HDR is the response histogram, HdrHistogram V2 compressed, base64;
+	// ServiceHDR and LagHDR likewise.
+	HDR        string `json:"hdr_v2_base64"`
+	ServiceHDR string `json:"service_hdr_v2_base64"`
+	LagHDR     string `json:"lag_hdr_v2_base64"`
+	// Errors counts refused and unknown operations by class.
+	Errors []ErrorClass `json:"errors,omitempty"`
+	// Phases are response percentiles cut by intended time: warm-up, steady
+	// and before, during and after each fault.
+	Phases []Phase `json:"phases,omitempty"`
+}
+
+// ErrorClass counts errors that read alike.
+type ErrorClass struct {
+	Outcome string `json:"outcome"`
+	Class   string `json:"class"`
+	Count   int64  `json:"count"`
+	Sample  string `json:"sample"`
+}
+
+// Phase is a part of the run, by intended time.
+type Phase struct {
+	Name     string      `json:"name"`
+	StartNS  int64       `json:"start_ns"`
+	EndNS    int64       `json:"end_ns"`
+	Load     Load        `json:"load"`
+	Response Percentiles `json:"response"`
+}
+
+// Generator is what the generator itself used.
+type Generator struct {
+	// CPUCores is the mean number of cores used by this process, which for
+	// in-process variants includes the variant's own client code.
+	CPUCores     float64 `json:"cpu_cores"`
+	GCPauseP99NS int64   `json:"gc_pause_p99_ns"`
+	SchedP99NS   int64   `json:"sched_latency_p99_ns"`
+	LagP99NS     int64   `json:"lag_p99_ns"`
+	OpenFiles    int     `json:"open_files"`
+	// StealShare is the share of host CPU time stolen by the hypervisor.
+	StealShare float64 `json:"steal_share"`
+}
+
+// Comparison is one metric of one variant against the baseline.
+type Comparison struct {
+	Metric    string `json:"metric"`
+	Op        string `json:"op"`
+	Base      string `json:"base"`
+	Candidate string `json:"candidate"`
+	// Ratio is candidate / base of the medians over repeats.
+	Ratio float64 `json:"ratio"`
+	// CI95 is a bootstrap interval of the ratio; absent under 6 repeats.
+	CI95 *[2]float64 `json:"ci95,omitempty"`
+	// PExact is the exact two-sided Mann-Whitney p; absent under 4 repeats.
+	PExact *float64 `json:"p_exact,omitempty"`
+	// PHolm is PExact after Holm's correction over the displayed metrics.
+	PHolm       *float64 `json:"p_holm,omitempty"`
+	N           int      `json:"n"`
+	Significant bool     `json:"significant"`
+	Large       bool     `json:"large"`
+	Note        string   `json:"note,omitempty"`
+}
+
+// Timeline is one repeat's numbers over time, kept in its own file.
+type Timeline struct {
+	// BucketNS is the width of a bucket; buckets start at 0.
+	BucketNS int64          `json:"bucket_ns"`
+	Kinds    []KindTimeline `json:"kinds"`
+}
+
+// KindTimeline is one operation kind over time, by intended time.
+type KindTimeline struct {
+	Kind    string   `json:"kind"`
+	Buckets []Bucket `json:"buckets"`
+}
+
+// Bucket is one time bucket: counts and response percentiles.
+type Bucket struct {
+	Load     Load        `json:"load"`
+	Response Percentiles `json:"response"`
+	// Ended counts operations whose End falls in the bucket.
+	Ended int64 `json:"ended"`
+	// InFlight is the number in execution at the bucket's end.
+	InFlight int64 `json:"in_flight"`
+}

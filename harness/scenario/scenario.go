@@ -1,0 +1,131 @@
+// Package scenario decodes scenario files strictly: every error at once, each
+// with file, line, column and the nearest known name.
+package scenario
+
+import (
+	"encoding/json"
+
+	"stampede/harness/sut"
+)
+
+// Duration is a time.Duration written as "1m30s".
+type Duration = sut.Duration
+
+// Scenario is one resolved question: the file with its profile and the
+// command line's settings applied.
+type Scenario struct {
+	// Name is <system>-<stress>, the file's name without .yaml.
+	Name string `json:"name"`
+	// Question is what the scenario asks, one sentence.
+	Question string `json:"question"`
+	// System is a folder's name under systems.
+	System string `json:"system"`
+	// Variants lists the variants to compare; empty means all.
+	Variants []string `json:"variants,omitempty"`
+	// Baseline is the variant that ratios refer to.
+	Baseline string `json:"baseline"`
+	// Repeats is how often each variant runs, interleaved.
+	Repeats int `json:"repeats"`
+	// Params is the system's own part, decoded strictly by the system.
+	Params json.RawMessage `json:"params"`
+	Load   Load            `json:"load"`
+	Stores Stores          `json:"stores,omitzero"`
+	Faults []Fault         `json:"faults,omitempty"`
+	// Provokes lists the triggers under which a known-wrong variant must be
+	// caught here (sut.Trigger).
+	Provokes []string `json:"provokes"`
+	SLOs     []SLO    `json:"slos,omitempty"`
+	// Profile is the profile that was applied.
+	Profile string `json:"profile"`
+}
+
+// Load says when operations are due and how they are sent.
+type Load struct {
+	// Arrival is the open-loop arrival process.
+	Arrival Arrival `json:"arrival"`
+	// Users, when positive, replaces the arrival process by that many
+	// closed-loop users with Think time between operations.
+	Users    int      `json:"users,omitempty"`
+	Think    Duration `json:"think,omitempty"`
+	Duration Duration `json:"duration,omitempty"` // closed loop only
+	// WarmUp is how long, from the first due time, operations are sent but
+	// not measured. They are judged all the same.
+	WarmUp Duration `json:"warm_up,omitempty"`
+	// MaxInFlight bounds the operations that are being executed at once.
+	MaxInFlight int `json:"max_in_flight"`
+	// Queue bounds how many due operations may wait for a free slot; one
+	// more is dropped. Its wait counts in the response time.
+	Queue int `json:"queue"`
+	// Timeout ends an operation with outcome unknown.
+	Timeout Duration `json:"timeout"`
+	// Drain is the deadline for quiescence after the last operation.
+	Drain Duration `json:"drain"`
+}
+
+// Arrival describes an arrival process; which fields apply depends on
+// Process. See package arrival.
+type Arrival struct {
+	// Process is constant, ramp, step, spike, sine, poisson, burst or trace.
+	Process string `json:"process"`
+	// Rate is operations per second; it may be fractional.
+	Rate float64 `json:"rate,omitempty"`
+	// To is the final rate of a ramp, the rate of a spike, or the peak of a
+	// sine.
+	To float64 `json:"to,omitempty"`
+	// Over is how long the process lasts.
+	Over Duration `json:"over,omitempty"`
+	// Ops is how many operations a burst has.
+	Ops int `json:"ops,omitempty"`
+	// At and For place a spike; Period is a sine's.
+	At     Duration `json:"at,omitempty"`
+	For    Duration `json:"for,omitempty"`
+	Period Duration `json:"period,omitempty"`
+	// Steps are a step process's rates.
+	Steps []Step `json:"steps,omitempty"`
+	// Trace lists due times from the base.
+	Trace []Duration `json:"trace,omitempty"`
+	// Poisson makes gaps exponential around the process's rate.
+	Poisson bool `json:"poisson,omitempty"`
+}
+
+// Step is a rate that holds for a time.
+type Step struct {
+	Rate float64  `json:"rate"`
+	For  Duration `json:"for"`
+}
+
+// Stores configures the services; empty means the committed configuration
+// under docker/.
+type Stores struct {
+	// MaxConns bounds an instance's connections to each service.
+	MaxConns int `json:"max_conns,omitempty"`
+	// Postgres and Redis are settings that override the committed ones.
+	Postgres map[string]string `json:"postgres,omitempty"`
+	Redis    map[string]string `json:"redis,omitempty"`
+}
+
+// Fault is something that is broken on purpose.
+type Fault struct {
+	// Name labels the fault in windows, SLO scopes and reports.
+	Name string `json:"name"`
+	// Kind is kill, pause, restart, latency, partition, lost-ack or
+	// lost-request.
+	Kind string `json:"kind"`
+	// Target is a service: postgres or redis.
+	Target string `json:"target"`
+	// At is when, from the first due time; For is how long until it heals.
+	At  Duration `json:"at"`
+	For Duration `json:"for"`
+	// Latency and Jitter belong to kind latency.
+	Latency Duration `json:"latency,omitempty"`
+	// Wipe makes a killed store come back without its data.
+	Wipe bool `json:"wipe,omitempty"`
+}
+
+// SLO is an objective on measured numbers.
+type SLO struct {
+	Name string `json:"name"`
+	// Objective is an expression of package check, for example
+	// "p99(response, buy) <= 500ms in steady".
+	Objective string `json:"objective"`
+}

@@ -1,0 +1,161 @@
+// Package sut is the contract of a system under test: what a folder under
+// systems must provide for stampede to load it, break it and judge it.
+package sut
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// ErrRefused marks an operation that certainly had no effect: sold out,
+// rate-limited, or refused before a byte was sent. Any other error means
+// that the outcome is unknown.
+var ErrRefused = errors.New("refused")
+
+// Service is a kind of store or broker that a variant needs.
+type Service string
+
+// The services.
+const (
+	Postgres Service = "postgres"
+	Redis    Service = "redis"
+	Kafka    Service = "kafka"
+)
+
+// System is one system under test with its variants.
+type System struct {
+	// Name is the folder's name; Summary is one line.
+	Name, Summary string
+	// Params returns a pointer to the workload's parameters with their
+	// defaults; scenarios decode into it strictly. Its fields have json tags
+	// and doc tags (`doc:"..."`), from which the schema is made.
+	Params func() any
+	// Workload makes the workload from the parameters (the value of Params,
+	// after decoding). A bad parameter is an error that names it.
+	Workload func(seed uint64, params any) (Workload, error)
+	Variants []Variant
+	// Invariants are judged for every variant that does not list them as
+	// NotApplicable. The params are those of the scenario.
+	Invariants func(params any) []check.Invariant
+	// Target makes an instance that speaks the system's HTTP API at baseURL,
+	// for servers that somebody else wrote.
+	Target func(baseURL string, cfg Config) (Instance, error)
+	// Handler serves an instance over the same HTTP API.
+	Handler func(inst Instance, cfg Config) (http.Handler, error)
+	// OpenAPI is the API's description in YAML.
+	OpenAPI []byte
+}
+
+// Trigger names a condition under which a known-wrong variant shows its
+// error. A scenario lists the triggers that it provokes.
+type Trigger string
+
+// The triggers.
+const (
+	// Load: concurrency alone is enough.
+	Load Trigger = "load"
+	// LostAck: replies are lost after the request was executed.
+	LostAck Trigger = "lost-ack"
+	// RedisLoss: Redis comes back without its data.
+	RedisLoss Trigger = "redis-loss"
+)
+
+// Break is an invariant that a variant is known to break under a trigger.
+type Break struct {
+	Invariant string
+	Under     Trigger
+}
+
+// Variant is one real implementation of a system.
+type Variant struct {
+	// Name says store and trick, for example "redis_lua".
+	Name string
+	// Idea, Guarantees and GivesUp are one sentence each.
+	Idea, Guarantees, GivesUp string
+	Needs                     []Service
+	// Breaks lists what the variant is known to break: a run that provokes
+	// the trigger must catch it.
+	Breaks []Break
+	// NotApplicable maps an invariant's name to the reason why it says
+	// nothing about this variant, for example "keeps no unit rows".
+	NotApplicable map[string]string
+	// Roles is the variant's background work.
+	Roles []Role
+	// Open connects to the services. It must not change them.
+	Open func(context.Context, Config) (Instance, error)
+}
+
+// Role is background work that runs beside the instances: a reclaimer, a
+// reconciler, a consumer.
+type Role struct {
+	Name, Summary string
+	// Run works until ctx is cancelled and then returns nil. It opens its
+	// own connections from cfg, so that it can be a process of its own. It
+	// survives errors of its services by retrying with a pause.
+	Run func(ctx context.Context, cfg Config) error
+}
+
+// Config is what an instance or a role needs to reach its services.
+type Config struct {
+	// PostgresURL is a libpq URL of a database that is the variant's alone.
+	PostgresURL string
+	// RedisURL is a redis:// URL; keys must start with Prefix.
+	RedisURL string
+	// KafkaBrokers are host:port seeds; topics must start with Prefix.
+	KafkaBrokers []string
+	// Prefix namespaces keys and topics, for example "stampede:1a2b:".
+	Prefix string
+	// Params is the value of System.Params after decoding.
+	Params any
+	// MaxConns bounds the connections an instance opens to each service.
+	MaxConns int
+	// Timeout bounds one operation on a service.
+	Timeout time.Duration
+	Logger  *slog.Logger
+}
+
+// Instance is an opened variant.
+type Instance interface {
+	// Prepare makes the schema and the initial state; it runs once, on
+	// empty services, before any operation or role.
+	Prepare(context.Context) error
+	// Do performs one operation. See ErrRefused for the meaning of errors.
+	// It is called from many goroutines.
+	Do(context.Context, history.Op) (history.Reply, error)
+	// Audit reads the final truth from the services as JSON.
+	Audit(context.Context) (json.RawMessage, error)
+	Close() error
+}
+
+// Quiescer is implemented by instances that know when their background work
+// has settled. Quiesced returns "" when nothing is left to do, else what is.
+type Quiescer interface {
+	Quiesced(context.Context) (pending string, err error)
+}
+
+// Workload turns a seed into operations. It is a pure function: the same
+// seed and parameters give the same operations.
+type Workload interface {
+	// Kinds lists the operation kinds, the main one first.
+	Kinds() []string
+	// Op returns the i-th scheduled operation, from 0. It is called from
+	// one goroutine at a time, in any order of i.
+	Op(i uint64) history.Op
+	// Follow returns the operations that a finished one brings about, each
+	// due After its parent's End. It is called from many goroutines and must
+	// depend on nothing but the seed, the parameters and its arguments.
+	Follow(op history.Op, outcome history.Outcome, reply history.Reply) []FollowUp
+}
+
+// FollowUp is an operation that is due some time after another has ended.
+type FollowUp struct {
+	After time.Duration
+	Op    history.Op
+}

@@ -29,6 +29,9 @@ type Summary struct {
 	Environment   Environment `json:"environment"`
 	Verdict       Verdict     `json:"verdict"`
 	Variants      []Variant   `json:"variants"`
+	// Statements maps the invariants' names to what must be true, in one
+	// sentence each.
+	Statements map[string]string `json:"statements,omitempty"`
 	// Comparisons has every displayed comparison with the baseline.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	Warnings    []string     `json:"warnings,omitempty"`

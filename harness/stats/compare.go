@@ -1,0 +1,204 @@
+package stats
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"stampede/harness/rundir"
+)
+
+// The rules of a comparison.
+const (
+	// MinForP is how many repeats a side a p-value needs: with three, the
+	// smallest possible p is 0.10 and nothing could ever be significant.
+	MinForP = 4
+	// MinForInterval is how many repeats a side an interval needs.
+	MinForInterval = 6
+	// Alpha is the level that a corrected p must stay below.
+	Alpha = 0.05
+	// LargeShare is how far a ratio must be from 1 to be worth acting on.
+	LargeShare = 0.05
+)
+
+// Sample is one metric of one operation kind, one value a repeat.
+type Sample struct {
+	// Metric is "p50", "p99" (response time in nanoseconds) or "throughput"
+	// (operations per second that ended OK or were refused).
+	Metric string
+	// Op is an operation kind, empty for all together.
+	Op     string
+	Values []float64
+}
+
+// Samples returns the compared metrics of a variant: response p50 and p99 of
+// the main operation kind, and the throughput. Repeats that could not be
+// finished, and repeats without an operation, are left out; dropped and
+// unfinished operations make a percentile +Inf.
+func Samples(v rundir.Variant) []Sample {
+	op := ""
+	if len(v.Operations) > 0 {
+		op = v.Operations[0].Kind
+	}
+	p50 := Sample{Metric: "p50", Op: op}
+	p99 := Sample{Metric: "p99", Op: op}
+	throughput := Sample{Metric: "throughput"}
+	for _, r := range v.Repeats {
+		response, ok := mainResponse(r, op)
+		if !ok {
+			continue
+		}
+		p50.Values = append(p50.Values, nanoseconds(response.P50))
+		p99.Values = append(p99.Values, nanoseconds(response.P99))
+		throughput.Values = append(throughput.Values, r.ThroughputPerS)
+	}
+	return []Sample{p50, p99, throughput}
+}
+
+func mainResponse(r rundir.Repeat, kind string) (rundir.Percentiles, bool) {
+	if r.Error != "" {
+		return rundir.Percentiles{}, false
+	}
+	for _, op := range r.Operations {
+		if op.Kind == kind {
+			return op.Latency.Response, op.Latency.Response.Count > 0
+		}
+	}
+	return rundir.Percentiles{}, false
+}
+
+func nanoseconds(ns int64) float64 {
+	if ns == rundir.Infinite {
+		return math.Inf(1)
+	}
+	return float64(ns)
+}
+
+// Comparisons compares every variant with the baseline on the metrics of
+// Samples. Holm's correction is over the metrics shown for one variant: each
+// variant against the baseline is a question of its own. It returns nil if
+// the baseline is not among the variants. The seed decides the bootstrap's
+// draws; a comparison's interval does not depend on which others are made.
+func Comparisons(variants []rundir.Variant, baseline string, seed uint64) []rundir.Comparison {
+	var base []Sample
+	found := false
+	for _, v := range variants {
+		if v.Name == baseline {
+			base, found = Samples(v), true
+		}
+	}
+	if !found {
+		return nil
+	}
+	var all []rundir.Comparison
+	for _, v := range variants {
+		if v.Name != baseline {
+			all = append(all, Family(baseline, v.Name, base, Samples(v), seed)...)
+		}
+	}
+	return all
+}
+
+// Family compares the samples of two sides that have the same metric and
+// operation kind, and corrects the p-values for the number of them. The names
+// of the sides are copied into the results.
+func Family(base, candidate string, a, b []Sample, seed uint64) []rundir.Comparison {
+	var family []rundir.Comparison
+	for _, sa := range a {
+		for _, sb := range b {
+			if sa.Metric == sb.Metric && sa.Op == sb.Op {
+				c := compare(sa, sb, rngFor(seed, candidate, sa))
+				c.Base, c.Candidate = base, candidate
+				family = append(family, c)
+			}
+		}
+	}
+	correct(family)
+	return family
+}
+
+// rngFor names a stream of its own for each comparison.
+func rngFor(seed uint64, candidate string, s Sample) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%q %q %q", candidate, s.Metric, s.Op)
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+func compare(base, candidate Sample, rng *rand.Rand) rundir.Comparison {
+	c := rundir.Comparison{
+		Metric: base.Metric, Op: base.Op,
+		N: min(len(base.Values), len(candidate.Values)),
+	}
+	if c.N == 0 {
+		c.Note = "no finished repeat to compare"
+		return c
+	}
+	c.Ratio, c.Large, c.Note = ratio(Median(base.Values), Median(candidate.Values))
+	if c.N < MinForP {
+		c.Note = note(c.Note, fmt.Sprintf("%s a side: a p-value needs %d, an interval %d",
+			count(c.N, "repeat"), MinForP, MinForInterval))
+		return c
+	}
+	p := MannWhitney(base.Values, candidate.Values)
+	c.PExact = &p
+	if c.N < MinForInterval {
+		c.Note = note(c.Note, fmt.Sprintf("%s a side: an interval needs %d",
+			count(c.N, "repeat"), MinForInterval))
+		return c
+	}
+	if interval, ok := RatioInterval(base.Values, candidate.Values, rng); ok {
+		c.CI95 = &interval
+	}
+	return c
+}
+
+// ratio returns candidate / base and whether it is large; where it is not a
+// finite number it returns 0 and says why.
+func ratio(base, candidate float64) (r float64, large bool, why string) {
+	switch {
+	case math.IsInf(base, 1) && math.IsInf(candidate, 1):
+		return 0, false, "no ratio: both medians are infinite (dropped or unfinished operations)"
+	case math.IsInf(base, 1):
+		return 0, true, "no ratio: the baseline's median is infinite (dropped or unfinished operations)"
+	case math.IsInf(candidate, 1):
+		return 0, true, "no ratio: the median is infinite (dropped or unfinished operations)"
+	case base == 0:
+		return 0, candidate != 0, "no ratio: the baseline's median is zero"
+	}
+	r = candidate / base
+	return r, math.Abs(r-1) >= LargeShare, ""
+}
+
+func note(first, second string) string {
+	if first == "" {
+		return second
+	}
+	return first + "; " + second
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// correct fills PHolm and Significant of a family.
+func correct(family []rundir.Comparison) {
+	var p []float64
+	for _, c := range family {
+		if c.PExact != nil {
+			p = append(p, *c.PExact)
+		}
+	}
+	adjusted := Holm(p)
+	for i := range family {
+		if family[i].PExact == nil {
+			continue
+		}
+		family[i].PHolm = &adjusted[0]
+		family[i].Significant = adjusted[0] < Alpha
+		adjusted = adjusted[1:]
+	}
+}

@@ -1,0 +1,114 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"stampede/harness/env"
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+)
+
+// describeHost returns what the machine is. What cannot be read stays empty.
+func describeHost() rundir.Environment {
+	e := rundir.Environment{
+		OS:         osName(),
+		CPU:        procValue("/proc/cpuinfo", "model name"),
+		Cores:      runtime.NumCPU(),
+		Components: map[string]rundir.Component{},
+	}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		e.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	fields := strings.Fields(procValue("/proc/meminfo", "MemTotal"))
+	if len(fields) > 0 {
+		kib, _ := strconv.ParseInt(fields[0], 10, 64)
+		e.MemoryBytes = kib << 10
+	}
+	return e
+}
+
+func osName() string {
+	text, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return runtime.GOOS
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
+			return strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	return runtime.GOOS
+}
+
+// procValue returns the first "key : value" of a file under /proc.
+func procValue(path, key string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		name, value, ok := strings.Cut(s.Text(), ":")
+		if ok && strings.TrimSpace(name) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// describeComponents adds what the cluster really is.
+func describeComponents(
+	ctx context.Context, e *rundir.Environment, cluster env.Cluster, services []sut.Service,
+) error {
+	for _, service := range services {
+		component := cluster.Component(service)
+		if component == nil {
+			return fmt.Errorf("the cluster has no %s", service)
+		}
+		info, err := component.Info(ctx)
+		if err != nil {
+			return fmt.Errorf("describing %s: %w", service, err)
+		}
+		e.Components[string(service)] = rundir.Component{
+			Kind: info.Kind, Version: info.Version, Source: info.Source,
+			Settings: info.Settings, FlushNS: info.Flush.Nanoseconds(),
+		}
+	}
+	return nil
+}
+
+// fingerprint digests what must be equal for numbers to be comparable: the
+// machine, the backend and the components with their settings.
+func fingerprint(e rundir.Environment) string {
+	h := sha256.New()
+	fmt.Fprintln(h, e.Backend, e.OS, e.Kernel, e.CPU, e.Cores, e.MemoryBytes>>30, e.Proxied)
+	for _, name := range sortedKeys(e.Components) {
+		c := e.Components[name]
+		fmt.Fprintln(h, name, c.Kind, c.Version)
+		for _, key := range sortedKeys(c.Settings) {
+			fmt.Fprintln(h, key, c.Settings[key])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,141 @@
+package run
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+)
+
+func held(name string) check.Verdict { return check.Verdict{Invariant: name, Status: check.Held} }
+
+func broken(name string, count int) check.Verdict {
+	v := check.Verdict{Invariant: name, Status: check.Broken, Count: count}
+	if count > 0 {
+		v.Violations = []check.Violation{{Text: "proof of " + name}}
+	}
+	return v
+}
+
+func undecided(name string) check.Verdict {
+	return check.Verdict{Invariant: name, Reason: "never exercised"}
+}
+
+func TestCorrectness(t *testing.T) {
+	tests := []struct {
+		name     string
+		verdicts []check.Verdict
+		expected []string
+		want     string
+		reason   string
+	}{
+		{"all held", []check.Verdict{held("a"), held("b")}, nil, rundir.Pass, ""},
+		{"nothing judged", nil, nil, rundir.Inconclusive, "no invariant"},
+		{"undecided is not success", []check.Verdict{held("a"), undecided("b")}, nil,
+			rundir.Inconclusive, "b is undecided: never exercised"},
+		{"broken outranks undecided", []check.Verdict{undecided("a"), broken("b", 2)}, nil,
+			rundir.Fail, "broke b: proof of b (and 1 more)"},
+		{"broken then undecided", []check.Verdict{broken("b", 1), undecided("a")}, nil,
+			rundir.Fail, "broke b"},
+		{"known wrong is caught", []check.Verdict{broken("a", 1), held("b")}, []string{"a"},
+			rundir.Pass, "violated as expected: a"},
+		{"known wrong without witness", []check.Verdict{broken("a", 0)}, []string{"a"},
+			rundir.Fail, "not caught"},
+		{"known wrong is not caught", []check.Verdict{held("a")}, []string{"a"},
+			rundir.Fail, "known to break a but was not caught: it is held"},
+		{"known wrong is undecided", []check.Verdict{undecided("a")}, []string{"a"},
+			rundir.Fail, "it is undecided: never exercised"},
+		{"known wrong is not judged", []check.Verdict{held("b")}, []string{"a"},
+			rundir.Fail, "it was not judged"},
+		{"one of two is caught", []check.Verdict{broken("a", 1), held("b")},
+			[]string{"a", "b"}, rundir.Fail, "known to break b"},
+		{"collateral is told", []check.Verdict{broken("a", 1), broken("b", 1)}, []string{"a"},
+			rundir.Pass, "also broke b"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, reasons := correctness(test.verdicts, test.expected)
+			if got != test.want {
+				t.Errorf("verdict %s, want %s (%q)", got, test.want, reasons)
+			}
+			if !strings.Contains(strings.Join(reasons, "\n"), test.reason) {
+				t.Errorf("reasons %q do not mention %q", reasons, test.reason)
+			}
+		})
+	}
+}
+
+func TestMergeTakesTheWorstRepeat(t *testing.T) {
+	a := check.Verdict{Invariant: "x", Status: check.Held, Checked: 3}
+	b := check.Verdict{Invariant: "x", Checked: 4, Reason: "why"}
+	c := broken("x", 1)
+	if got := merge([]check.Verdict{a, b}); got.Status != check.Undecided || got.Checked != 7 {
+		t.Errorf("held and undecided: %+v", got)
+	}
+	if got := merge([]check.Verdict{a, c, b}); got.Status != check.Broken || got.Count != 1 {
+		t.Errorf("with a broken one: %+v", got)
+	}
+	if got := merge([]check.Verdict{c, broken("x", 5), a}); got.Count != 5 {
+		t.Errorf("the largest count is kept: %+v", got)
+	}
+}
+
+func TestExpectedBrokenFollowsTheTriggers(t *testing.T) {
+	v := sut.Variant{Breaks: []sut.Break{
+		{Invariant: "a", Under: sut.Load}, {Invariant: "b", Under: sut.LostAck},
+		{Invariant: "a", Under: sut.LostAck},
+	}}
+	for _, test := range []struct{ provokes, want []string }{
+		{nil, []string{}},
+		{[]string{"load"}, []string{"a"}},
+		{[]string{"load", "lost-ack"}, []string{"a", "b"}},
+		{[]string{"redis-loss"}, []string{}},
+	} {
+		if got := expectedBroken(v, test.provokes); !slices.Equal(got, test.want) {
+			t.Errorf("%v: %v, want %v", test.provokes, got, test.want)
+		}
+	}
+}
+
+func TestSLAAndMeasurement(t *testing.T) {
+	slo := func(s check.Status) check.SLOVerdict { return check.SLOVerdict{Name: "n", Status: s} }
+	for _, test := range []struct {
+		slos []check.SLOVerdict
+		want string
+	}{
+		{nil, rundir.Pass},
+		{[]check.SLOVerdict{slo(check.Held)}, rundir.Pass},
+		{[]check.SLOVerdict{slo(check.Undecided), slo(check.Held)}, rundir.Inconclusive},
+		{[]check.SLOVerdict{slo(check.Broken), slo(check.Undecided)}, rundir.Fail},
+	} {
+		if got, _ := sla(test.slos); got != test.want {
+			t.Errorf("%v: %s, want %s", test.slos, got, test.want)
+		}
+	}
+	if got, why := measurement([]rundir.Validity{{OK: true}, {Name: "lag", Detail: "9 ms"}}); got !=
+		rundir.Invalid || why[0] != "lag: 9 ms" {
+		t.Errorf("%s %q", got, why)
+	}
+	if got, _ := measurement([]rundir.Validity{{OK: true}}); got != rundir.Pass {
+		t.Error(got)
+	}
+}
+
+func TestWorst(t *testing.T) {
+	for _, test := range []struct {
+		verdicts []string
+		want     string
+	}{
+		{nil, rundir.Pass},
+		{[]string{rundir.Pass, rundir.Inconclusive}, rundir.Inconclusive},
+		{[]string{rundir.Invalid, rundir.Inconclusive}, rundir.Invalid},
+		{[]string{rundir.Invalid, rundir.Fail, rundir.Pass}, rundir.Fail},
+	} {
+		if got := worst(test.verdicts...); got != test.want {
+			t.Errorf("%v: %s, want %s", test.verdicts, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package scenario_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// shopParams are the parameters of the system that these tests decode for.
+type shopParams struct {
+	Items   int               `json:"items" doc:"how many items"`
+	Skew    string            `json:"skew" doc:"uniform or zipf"`
+	Pay     float64           `json:"pay" doc:"share that pays"`
+	Fail    float64           `json:"fail" doc:"share that fails"`
+	TTL     sut.Duration      `json:"ttl" doc:"how long a cart lives"`
+	Weights []float64         `json:"weights,omitempty" doc:"weights of the items"`
+	Labels  map[string]string `json:"labels,omitempty" doc:"free labels"`
+	Seats   *int              `json:"seats,omitempty" doc:"seats, if any"`
+	Big     uint64            `json:"big,omitempty" doc:"a large number"`
+	Closed  bool              `json:"closed,omitempty" doc:"whether the shop is closed"`
+}
+
+// shop is a system that does nothing but validate.
+func shop() sut.System {
+	variant := func(name string, needs ...sut.Service) sut.Variant {
+		return sut.Variant{Name: name, Needs: needs}
+	}
+	return sut.System{
+		Name:   "shop",
+		Params: func() any { return &shopParams{Items: 3, Skew: "uniform", Pay: 0.5} },
+		Workload: func(_ uint64, params any) (sut.Workload, error) {
+			p := params.(*shopParams)
+			if p.Pay+p.Fail > 1 {
+				return nil, fmt.Errorf("pay + fail is %v, expected at most 1", p.Pay+p.Fail)
+			}
+			return nil, nil
+		},
+		Variants: []sut.Variant{
+			variant("naive", sut.Postgres),
+			variant("locked", sut.Postgres),
+			variant("cached", sut.Postgres, sut.Redis),
+		},
+	}
+}
+
+func options(set ...string) scenario.Options {
+	return scenario.Options{
+		Set:         set,
+		SystemNames: []string{"shop", "queue"},
+		Systems: func(name string) (sut.System, bool) {
+			if name == "shop" {
+				return shop(), true
+			}
+			return sut.System{}, false
+		},
+	}
+}
+
+const minimal = `
+name: shop-rush
+question: Which design sells each item once?
+system: shop
+load:
+  arrival: {process: constant, rate: 100, over: 10s}
+`
+
+func TestDecodeFillsDefaults(t *testing.T) {
+	sc, res, err := scenario.Decode([]byte(minimal), "shop-rush.yaml", options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sc.Profile != "default" || sc.Repeats != 1 || sc.Load.MaxInFlight != 512 {
+		t.Errorf("defaults are not filled: %+v", sc)
+	}
+	if want := []string{"naive", "locked", "cached"}; !reflect.DeepEqual(sc.Variants, want) {
+		t.Errorf("variants %v, want %v", sc.Variants, want)
+	}
+	if sc.Baseline != "naive" {
+		t.Errorf("baseline %q, want the first variant", sc.Baseline)
+	}
+	if got := res.Params.(*shopParams).Items; got != 3 {
+		t.Errorf("items %d, want the system's default 3", got)
+	}
+}
+
+// TestAllErrorsAtOnce decodes a file with one mistake on most lines and
+// expects each with its place, what was expected and the nearest name.
+func TestAllErrorsAtOnce(t *testing.T) {
+	src := `name: shop-rush
+quesion: misspelt
+system: shop
+variants: [naive, locket]
+baseline: cached
+repeats: many
+repeats: 2
+params:
+  itms: 5
+  ttl: 500
+load:
+  arrival:
+    process: constnt
+  queue: -1
+  timeout: 0s
+faults:
+  - {name: a, kind: pauze, target: redis, at: 1s, for: 1s}
+  - {name: a, kind: pause, target: redys, at: 1s, for: 1s, wipe: true}
+provokes: [laod]
+profiles:
+  smok: {}
+`
+	_, _, err := scenario.Decode([]byte(src), "x.yaml", options())
+	want := []string{
+		`x.yaml:2:1: unknown field "quesion"`, `did you mean "question"?`,
+		`x.yaml:4:19: unknown variant "locket"`, `did you mean "locked"?`,
+		`x.yaml:5:11: baseline "cached" is not among the variants`,
+		`x.yaml:6:10: unexpected "many"; expected a whole number`,
+		`x.yaml:7:1: "repeats" appears twice, first on line 6`,
+		`x.yaml:9:3: unknown field "itms"`, `did you mean "items"?`,
+		`x.yaml:10:8: the unit of 500 is missing`, `did you mean "500ms"?`,
+		`x.yaml:13:14: unknown arrival process "constnt"`, `did you mean "constant"?`,
+		`x.yaml:14:10: queue is -1; expected 0 to 10000000`,
+		`x.yaml:15:12: timeout is 0s`,
+		`x.yaml:17:21: unknown fault kind "pauze"`, `did you mean "pause"?`,
+		`x.yaml:17:36: no variant needs redis; expected postgres`,
+		`x.yaml:18:12: fault name "a" appears twice`,
+		`x.yaml:18:36: unknown service "redys"`, `did you mean "redis"?`,
+		`x.yaml:18:66: only a kill can wipe`,
+		`x.yaml:19:12: unknown trigger "laod"`, `did you mean "load"?`,
+		`x.yaml:21:3: unknown profile "smok"`, `did you mean "smoke"?`,
+	}
+	if err == nil {
+		t.Fatal("the file decodes")
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("missing: %s", w)
+		}
+	}
+	var all scenario.Errors
+	if !errors.As(err, &all) || len(all) != 17 {
+		t.Errorf("%d problems, want 17:\n%v", len(all), err)
+	}
+}

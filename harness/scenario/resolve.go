@@ -1,0 +1,233 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"stampede/harness/sut"
+)
+
+// Options are what Decode needs besides the file.
+type Options struct {
+	// Profile is smoke, default or full; empty means default, or the profile
+	// of a file that is resolved already.
+	Profile string
+	// Set are the command line's settings, path=value, applied in order
+	// after the profile.
+	Set []string
+	// Systems finds a system by name; SystemNames lists the names there are.
+	Systems     func(name string) (sut.System, bool)
+	SystemNames []string
+}
+
+// Resolved is what Decode finds out beside the scenario.
+type Resolved struct {
+	// System is the scenario's system.
+	System sut.System
+	// Params is the value of System.Params after decoding, as
+	// System.Workload and sut.Config take it.
+	Params any
+	// Origins says of every value of the resolved scenario where it came
+	// from, in the order of Scenario.YAML.
+	Origins []Origin
+}
+
+// Origin is one value of a resolved scenario and where it came from.
+type Origin struct {
+	// Path is the value's path as --set takes it, for example
+	// "load.arrival.rate".
+	Path  string
+	Value string
+	// From is "built in", "file", "profile <name>" or the --set flag.
+	From string
+}
+
+// The origins that are not flags or profiles.
+const (
+	fromDefaults = "built in"
+	fromFile     = "file"
+)
+
+// Decode decodes a scenario file: the file's own values, then the profile
+// merged over them (a JSON merge patch, RFC 7396), then the settings of the
+// command line. Every profile of the file is checked, also those that are not
+// asked for. The error, if any, is of type Errors and has all the problems.
+func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, error) {
+	p := &parsing{origin: fromFile, at: func(line, column int) Where {
+		return Where{File: filename, Line: line, Column: column}
+	}}
+	root := p.document(src)
+	if root == nil {
+		return Scenario{}, Resolved{}, p.err()
+	}
+	if root.kind != mapping {
+		p.fault(root.where.Line, root.where.Column, "unexpected "+root.show(),
+			"a mapping with "+strings.Join(fieldNames(reflect.TypeFor[Scenario]()), ", "))
+		return Scenario{}, Resolved{}, p.err()
+	}
+	overlays := p.profiles(root)
+	wanted := p.wantedProfile(root, overlays, filename, opts.Profile)
+	r := resolution{opts: opts, filename: filename}
+	sc, res := r.resolve(&p.problems, root, overlays, wanted, opts.Set)
+	for _, name := range Profiles() {
+		if name != wanted && overlays[name] != nil {
+			p.otherProfile(name, func(ps *problems) { r.resolve(ps, root, overlays, name, nil) })
+		}
+	}
+	if err := p.err(); err != nil {
+		return Scenario{}, Resolved{}, err
+	}
+	return sc, res, nil
+}
+
+// profiles takes the profiles out of the tree.
+func (p *parsing) profiles(root *node) map[string]*node {
+	all := root.get("profiles")
+	if all == nil {
+		return nil
+	}
+	root.remove("profiles")
+	if all.kind != mapping {
+		p.add(Problem{Where: all.where, What: "unexpected " + all.show(),
+			Expected: "a mapping with " + strings.Join(Profiles(), ", ")})
+		return nil
+	}
+	overlays := make(map[string]*node)
+	for _, f := range all.fields {
+		switch {
+		case !slices.Contains(Profiles(), f.name):
+			p.add(Problem{
+				Where: f.value.key, What: fmt.Sprintf("unknown profile %q", f.name),
+				Expected: oneOf(Profiles()), Suggestion: nearest(f.name, Profiles()),
+			})
+		case f.value.kind == null:
+			overlays[f.name] = &node{kind: mapping, where: f.value.where, key: f.value.key}
+		case f.value.kind != mapping:
+			p.add(Problem{Where: f.value.where, What: "unexpected " + f.value.show(),
+				Expected: "a mapping of what the profile changes"})
+		default:
+			overlays[f.name] = p.labelled(f.value, f.name)
+		}
+	}
+	return overlays
+}
+
+// labelled marks an overlay's values as the profile's and refuses what a
+// profile must not change.
+func (p *parsing) labelled(overlay *node, profile string) *node {
+	for _, fixed := range []string{"name", "system", "profile", "profiles"} {
+		if n := overlay.get(fixed); n != nil {
+			p.add(Problem{Where: n.key, What: fmt.Sprintf("a profile cannot change %q", fixed),
+				Expected: "it at the top level only"})
+			overlay.remove(fixed)
+		}
+	}
+	overlay.label("profile " + profile)
+	return overlay
+}
+
+func (n *node) label(origin string) {
+	n.origin = origin
+	for _, item := range n.items {
+		item.label(origin)
+	}
+	for _, f := range n.fields {
+		f.value.label(origin)
+	}
+}
+
+// wantedProfile decides which profile applies. A file that Scenario.YAML
+// wrote names the one that was applied to it already.
+func (p *parsing) wantedProfile(
+	root *node, overlays map[string]*node, filename, asked string,
+) string {
+	applied := root.get("profile")
+	switch {
+	case applied != nil && overlays != nil:
+		p.add(Problem{Where: applied.key, What: "profile and profiles exclude each other",
+			Expected: "profiles; profile is written into resolved scenarios only"})
+	case applied != nil && applied.kind == text && asked != "" && asked != applied.text:
+		p.add(Problem{Where: applied.where, Expected: "no other profile",
+			What: fmt.Sprintf("already resolved for profile %q", applied.text)})
+	case applied != nil:
+		return applied.text
+	}
+	if asked == "" {
+		asked = DefaultProfile
+	}
+	if asked != DefaultProfile && overlays[asked] == nil && applied == nil {
+		p.add(Problem{
+			Where: Where{Flag: "--profile " + asked}, Expected: oneOf(profilesOf(overlays)),
+			What: fmt.Sprintf("%s has no profile %q", filename, asked),
+		})
+	}
+	return asked
+}
+
+func profilesOf(overlays map[string]*node) []string {
+	return slices.DeleteFunc(Profiles(), func(name string) bool {
+		return name != DefaultProfile && overlays[name] == nil
+	})
+}
+
+// otherProfile adds the problems that only show in a profile which was not
+// asked for.
+func (p *parsing) otherProfile(name string, resolve func(*problems)) {
+	var found problems
+	resolve(&found)
+	for _, problem := range found.list {
+		if !slices.Contains(p.list, problem) {
+			problem.Profile = name
+			p.add(problem)
+		}
+	}
+}
+
+// resolution resolves one file for any of its profiles.
+type resolution struct {
+	opts     Options
+	filename string
+}
+
+func (r *resolution) resolve(
+	ps *problems, root *node, overlays map[string]*node, profile string, sets []string,
+) (Scenario, Resolved) {
+	tree := overlay(root, overlays[profile])
+	setter := &parsing{}
+	for _, flag := range sets {
+		setter.assign(tree, flag)
+	}
+	for _, problem := range setter.list {
+		ps.add(problem)
+	}
+	sc := defaults()
+	d := &decoder{problems: ps}
+	d.into(tree, reflect.ValueOf(&sc).Elem())
+	sc.Profile = profile
+	if sc.Name == "" && tree.get("name") == nil {
+		sc.Name = strings.TrimSuffix(filepath.Base(r.filename), filepath.Ext(r.filename))
+	}
+	v := &validation{decoder: d, tree: tree, sc: &sc, opts: r.opts}
+	v.system()
+	v.scenario()
+	res := Resolved{System: v.sys, Params: v.params}
+	if len(ps.list) == 0 {
+		res.Origins = origins(sc, tree)
+	}
+	return sc, res
+}
+
+// encodeParams writes the decoded parameters, defaults included, back into
+// the scenario, so that a stored scenario does not depend on the defaults of
+// the version that reads it.
+func encodeParams(params any) (json.RawMessage, error) {
+	data, err := json.Marshal(params)
+	if err != nil {
+		return nil, fmt.Errorf("encode params: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,257 @@
+package scenario
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/harness/sut"
+)
+
+// Limits of a scenario. They are far above what a machine can do; beyond
+// them is a slip of the pen, and it is refused before anything starts.
+const (
+	maxRepeats  = 100
+	maxInFlight = 100_000
+	maxQueue    = 10_000_000
+	maxConns    = 1_000
+	maxUsers    = 100_000
+	maxOps      = 100_000_000
+	maxRate     = 10_000_000
+	maxLength   = 24 * time.Hour
+)
+
+var nameForm = regexp.MustCompile(`^[a-z0-9]+([-_][a-z0-9]+)*$`)
+
+// validation judges a decoded scenario as a whole.
+type validation struct {
+	*decoder
+	tree *node
+	sc   *Scenario
+	opts Options
+	// sys is the system; known is false if there is none by that name.
+	sys    sut.System
+	known  bool
+	params any
+}
+
+// at finds the value at a path. If it is missing, the place is that of the
+// innermost mapping's key, and found is false.
+func (v *validation) at(path ...string) (n *node, found bool) {
+	n = v.tree
+	for _, step := range path {
+		next := n.child(step)
+		if next == nil {
+			return n, false
+		}
+		n = next
+	}
+	return n, true
+}
+
+// place is where a problem with the value at a path is shown.
+func (v *validation) place(path ...string) Where {
+	n, found := v.at(path...)
+	if !found && n.key != (Where{}) {
+		return n.key
+	}
+	return n.where
+}
+
+// reject reports a problem with the value at a path, unless there is one
+// already: a value that could not be decoded is zero, not wrong twice.
+func (v *validation) reject(what, want string, path ...string) {
+	if where := v.place(path...); !v.seen[where] {
+		v.add(Problem{Where: where, What: what, Expected: want})
+	}
+}
+
+// missing reports that a required field is not there. Several fields may be
+// missing at one place, so it does not look at seen; but a field that was
+// misspelt is reported as that only.
+func (v *validation) missing(what, want string, path ...string) {
+	parent, found := v.at(path[:len(path)-1]...)
+	name := path[len(path)-1]
+	if !found || parent.kind != mapping || slices.Contains(v.typos[parent], name) {
+		return
+	}
+	if parent.get(name) == nil {
+		v.add(Problem{Where: v.place(path...), What: what, Expected: want})
+	}
+}
+
+// unknownName reports a name that is none of the known ones.
+func (v *validation) unknownName(what, name string, known []string, path ...string) {
+	where := v.place(path...)
+	if v.seen[where] {
+		return
+	}
+	v.add(Problem{
+		Where: where, What: fmt.Sprintf("unknown %s %q", what, name),
+		Expected: oneOf(known), Suggestion: nearest(name, known),
+	})
+}
+
+// between checks a number's bounds.
+func (v *validation) between(value, low, high int, path ...string) {
+	if value < low || value > high {
+		v.reject(fmt.Sprintf("%s is %d", path[len(path)-1], value),
+			fmt.Sprintf("%d to %d", low, high), path...)
+	}
+}
+
+// positive checks that a duration is more than zero and not absurd.
+func (v *validation) positive(d Duration, path ...string) {
+	if d <= 0 || d.D() > maxLength {
+		v.reject(fmt.Sprintf("%s is %s", path[len(path)-1], d),
+			fmt.Sprintf("more than zero and at most %s", maxLength), path...)
+	}
+}
+
+// system resolves the system, its variants and its parameters.
+func (v *validation) system() {
+	v.missing("system is missing", oneOf(v.opts.SystemNames), "system")
+	if n, found := v.at("system"); !found || n.kind != text {
+		return
+	}
+	v.sys, v.known = v.opts.Systems(v.sc.System)
+	if !v.known {
+		v.unknownName("system", v.sc.System, v.opts.SystemNames, "system")
+		return
+	}
+	v.variants()
+	v.systemParams()
+}
+
+func (v *validation) variants() {
+	names := make([]string, len(v.sys.Variants))
+	for i, variant := range v.sys.Variants {
+		names[i] = variant.Name
+	}
+	for i, name := range v.sc.Variants {
+		path := []string{"variants", strconv.Itoa(i)}
+		if !slices.Contains(names, name) {
+			v.unknownName("variant", name, names, path...)
+		} else if slices.Contains(v.sc.Variants[:i], name) {
+			v.reject(fmt.Sprintf("variant %q appears twice", name), "each variant once", path...)
+		}
+	}
+	if len(v.sc.Variants) == 0 {
+		v.sc.Variants = names
+	}
+	_, given := v.at("baseline")
+	switch {
+	case !given && len(v.sc.Variants) > 0:
+		v.sc.Baseline = v.sc.Variants[0]
+	case !slices.Contains(v.sc.Variants, v.sc.Baseline):
+		v.add(Problem{
+			Where:      v.place("baseline"),
+			What:       fmt.Sprintf("baseline %q is not among the variants", v.sc.Baseline),
+			Expected:   oneOf(v.sc.Variants),
+			Suggestion: nearest(v.sc.Baseline, v.sc.Variants),
+		})
+	}
+}
+
+// systemParams decodes params into the system's own type and lets the system
+// judge them.
+func (v *validation) systemParams() {
+	v.params = v.sys.Params()
+	before := len(v.list)
+	if n, found := v.at("params"); found {
+		v.into(n, reflect.ValueOf(v.params).Elem())
+	}
+	if len(v.list) > before {
+		return
+	}
+	if _, err := v.sys.Workload(1, v.params); err != nil {
+		v.add(Problem{Where: v.blame(err), What: err.Error()})
+		return
+	}
+	data, err := encodeParams(v.params)
+	if err != nil {
+		v.add(Problem{Where: v.place("params"), What: err.Error()})
+		return
+	}
+	v.sc.Params = data
+}
+
+// blame finds the parameter that a system's error is about: the first one
+// whose name the error mentions, else params as a whole.
+func (v *validation) blame(err error) Where {
+	n, found := v.at("params")
+	if !found {
+		return v.place("params")
+	}
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+	for _, word := range words {
+		if value := n.get(word); value != nil {
+			return value.where
+		}
+	}
+	if n.key != (Where{}) {
+		return n.key
+	}
+	return n.where
+}
+
+// scenario checks everything that does not need the system, and faults and
+// objectives, which can be checked better with it.
+func (v *validation) scenario() {
+	v.identity()
+	v.between(v.sc.Repeats, 1, maxRepeats, "repeats")
+	v.between(v.sc.Stores.MaxConns, 1, maxConns, "stores", "max_conns")
+	v.load()
+	v.faults()
+	v.provokes()
+	v.objectives()
+}
+
+func (v *validation) identity() {
+	if !nameForm.MatchString(v.sc.Name) {
+		v.reject(fmt.Sprintf("name %q cannot name a folder", v.sc.Name),
+			"lower-case letters, digits and hyphens", "name")
+	}
+	v.missing("question is missing", "what the scenario asks, in one sentence", "question")
+	if _, found := v.at("question"); found && strings.TrimSpace(v.sc.Question) == "" {
+		v.reject("question is empty", "what the scenario asks, in one sentence", "question")
+	}
+}
+
+// provokes checks the triggers, and that each has something that pulls it.
+func (v *validation) provokes() {
+	known := []string{string(sut.Load), string(sut.LostAck), string(sut.RedisLoss)}
+	for i, trigger := range v.sc.Provokes {
+		path := []string{"provokes", strconv.Itoa(i)}
+		switch {
+		case !slices.Contains(known, trigger):
+			v.unknownName("trigger", trigger, known, path...)
+		case slices.Contains(v.sc.Provokes[:i], trigger):
+			v.reject(fmt.Sprintf("trigger %q appears twice", trigger), "each once", path...)
+		case trigger == string(sut.LostAck) && !v.anyFault("lost-ack", "partition"):
+			v.reject("no fault loses replies, so lost-ack is not provoked",
+				"a fault of kind lost-ack", path...)
+		case trigger == string(sut.RedisLoss) && !v.wipesRedis():
+			v.reject("no fault wipes redis, so redis-loss is not provoked",
+				"a fault of kind kill on redis with wipe", path...)
+		}
+	}
+}
+
+func (v *validation) anyFault(kinds ...string) bool {
+	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
+		return slices.Contains(kinds, f.Kind)
+	})
+}
+
+func (v *validation) wipesRedis() bool {
+	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
+		return f.Kind == "kill" && f.Target == string(sut.Redis) && f.Wipe
+	})
+}

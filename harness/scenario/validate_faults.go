@@ -1,0 +1,162 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"stampede/harness/sut"
+)
+
+// faultKinds lists the kinds of faults.
+func faultKinds() []string {
+	return []string{
+		"kill", "pause", "restart", "latency", "partition", "lost-ack", "lost-request",
+	}
+}
+
+// faults checks what is broken on purpose.
+func (v *validation) faults() {
+	for i, f := range v.sc.Faults {
+		item := []string{"faults", strconv.Itoa(i)}
+		if n, _ := v.at(item...); n.kind != mapping {
+			continue
+		}
+		in := func(name string) []string { return append(slices.Clone(item), name) }
+		for _, name := range []string{"name", "kind", "target", "at"} {
+			v.missing(name+" is missing", "it for every fault", in(name)...)
+		}
+		v.faultName(f, i, in("name"))
+		v.faultTarget(f, in("target"))
+		if _, found := v.at(in("kind")...); found && !slices.Contains(faultKinds(), f.Kind) {
+			v.unknownName("fault kind", f.Kind, faultKinds(), in("kind")...)
+			continue
+		}
+		v.faultFields(f, in)
+		v.faultTime(f, i, in)
+	}
+}
+
+func (v *validation) faultName(f Fault, i int, path []string) {
+	if _, found := v.at(path...); !found {
+		return
+	}
+	if !nameForm.MatchString(f.Name) {
+		v.reject(fmt.Sprintf("fault name %q is not a name", f.Name),
+			"lower-case letters, digits and hyphens", path...)
+	}
+	if slices.ContainsFunc(v.sc.Faults[:i], func(g Fault) bool { return g.Name == f.Name }) {
+		v.reject(fmt.Sprintf("fault name %q appears twice", f.Name),
+			"a name of its own for each fault", path...)
+	}
+}
+
+// faultTarget checks that the target is a service that at least one of the
+// variants needs.
+func (v *validation) faultTarget(f Fault, path []string) {
+	if _, found := v.at(path...); !found {
+		return
+	}
+	all := []string{string(sut.Postgres), string(sut.Redis), string(sut.Kafka)}
+	if !slices.Contains(all, f.Target) {
+		v.unknownName("service", f.Target, all, path...)
+		return
+	}
+	if needed := v.services(); v.known && !slices.Contains(needed, f.Target) {
+		v.reject(fmt.Sprintf("no variant needs %s", f.Target), oneOf(needed), path...)
+	}
+}
+
+// services lists what the chosen variants need, in a fixed order.
+func (v *validation) services() []string {
+	var needed []string
+	for _, variant := range v.sys.Variants {
+		if !slices.Contains(v.sc.Variants, variant.Name) {
+			continue
+		}
+		for _, service := range variant.Needs {
+			if !slices.Contains(needed, string(service)) {
+				needed = append(needed, string(service))
+			}
+		}
+	}
+	slices.Sort(needed)
+	return needed
+}
+
+// faultFields checks the fields that belong to some kinds only.
+func (v *validation) faultFields(f Fault, in func(string) []string) {
+	if _, found := v.at(in("wipe")...); found && f.Kind != "kill" {
+		v.reject("only a kill can wipe", "no wipe for kind "+f.Kind, in("wipe")...)
+	}
+	_, hasLatency := v.at(in("latency")...)
+	switch {
+	case f.Kind == "latency" && !hasLatency:
+		v.missing("latency is missing", durationForm, in("latency")...)
+	case f.Kind == "latency":
+		v.positive(f.Latency, in("latency")...)
+	case hasLatency:
+		v.reject("latency does not belong to kind "+f.Kind, "it for kind latency only",
+			in("latency")...)
+	}
+	_, hasFor := v.at(in("for")...)
+	switch {
+	case f.Kind == "restart" && hasFor:
+		v.reject("a restart has no length", "no for for kind restart", in("for")...)
+	case f.Kind != "restart" && !hasFor:
+		v.missing("for is missing", durationForm, in("for")...)
+	case f.Kind != "restart" && f.Kind != "kill":
+		v.positive(f.For, in("for")...)
+	}
+}
+
+// faultTime checks that a fault falls into the load, and that no process is
+// touched by two faults at once.
+func (v *validation) faultTime(f Fault, i int, in func(string) []string) {
+	if length := v.sc.Load.length(); length > 0 && f.At.D() >= length {
+		v.reject(fmt.Sprintf("the fault begins at %s, after the end of load", f.At),
+			fmt.Sprintf("less than %s", length), in("at")...)
+	}
+	if f.For.D() > maxLength {
+		v.positive(f.For, in("for")...)
+	}
+	for _, g := range v.sc.Faults[:i] {
+		if f.touches(g) {
+			v.reject(fmt.Sprintf("faults %q and %q are in force on %s at the same time",
+				g.Name, f.Name, f.Target), "one after the other", in("at")...)
+		}
+	}
+}
+
+// touches says whether two faults act on one process at once. Those of the
+// proxy may overlap.
+func (f Fault) touches(g Fault) bool {
+	onProcess := func(f Fault) bool {
+		return f.Kind == "kill" || f.Kind == "pause" || f.Kind == "restart"
+	}
+	from, to := f.At.D(), f.At.D()+max(f.For.D(), time.Millisecond)
+	gFrom, gTo := g.At.D(), g.At.D()+max(g.For.D(), time.Millisecond)
+	return f.Target == g.Target && onProcess(f) && onProcess(g) && from < gTo && gFrom < to
+}
+
+// objectives checks the SLOs.
+func (v *validation) objectives() {
+	for i, slo := range v.sc.SLOs {
+		item := []string{"slos", strconv.Itoa(i)}
+		if n, _ := v.at(item...); n.kind != mapping {
+			continue
+		}
+		in := func(name string) []string { return append(slices.Clone(item), name) }
+		v.missing("name is missing", "it for every objective", in("name")...)
+		v.missing("objective is missing", "it for every objective", in("objective")...)
+		if _, found := v.at(in("name")...); found && !nameForm.MatchString(slo.Name) {
+			v.reject(fmt.Sprintf("objective name %q is not a name", slo.Name),
+				"lower-case letters, digits and hyphens", in("name")...)
+		}
+		if slices.ContainsFunc(v.sc.SLOs[:i], func(o SLO) bool { return o.Name == slo.Name }) {
+			v.reject(fmt.Sprintf("objective name %q appears twice", slo.Name),
+				"a name of its own for each objective", in("name")...)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// YAML writes the resolved scenario, every default included, such that
+// Decode with the same systems gives the same value back.
+func (s Scenario) YAML() ([]byte, error) {
+	tree, err := treeOf(s)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	emit(&b, tree, 0)
+	return b.Bytes(), nil
+}
+
+// treeOf turns a scenario into nodes by way of its JSON, which has the fields
+// in their order.
+func treeOf(s Scenario) (*node, error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode scenario: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	tree, err := readJSON(dec)
+	if err != nil {
+		return nil, fmt.Errorf("encode scenario: %w", err)
+	}
+	if s.Load.Arrival.Process == "" {
+		tree.get("load").remove("arrival") // a closed loop has none
+	}
+	return tree, nil
+}
+
+// readJSON reads one JSON value with its fields in order.
+func readJSON(dec *json.Decoder) (*node, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '[' {
+			return readJSONList(dec)
+		}
+		return readJSONObject(dec)
+	case string:
+		return &node{kind: text, text: t}, nil
+	case json.Number:
+		return &node{kind: plainKind(t.String()), text: t.String()}, nil
+	case bool:
+		return &node{kind: boolean, text: strconv.FormatBool(t)}, nil
+	}
+	return &node{kind: null}, nil
+}
+
+func readJSONList(dec *json.Decoder) (*node, error) {
+	out := &node{kind: list}
+	for dec.More() {
+		item, err := readJSON(dec)
+		if err != nil {
+			return nil, err
+		}
+		out.items = append(out.items, item)
+	}
+	return out, closeJSON(dec)
+}
+
+func readJSONObject(dec *json.Decoder) (*node, error) {
+	out := &node{kind: mapping}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := key.(string)
+		if !ok {
+			return nil, fmt.Errorf("a key is %v", key)
+		}
+		value, err := readJSON(dec)
+		if err != nil {
+			return nil, err
+		}
+		out.fields = append(out.fields, field{name, value})
+	}
+	return out, closeJSON(dec)
+}
+
+func closeJSON(dec *json.Decoder) error {
+	if _, err := dec.Token(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// emit writes a mapping or list in block style, and lists of scalars and
+// empty values in flow style.
+func emit(b *bytes.Buffer, n *node, indent int) {
+	pad := strings.Repeat("  ", indent)
+	for _, f := range n.fields {
+		b.WriteString(pad)
+		emitField(b, f, indent)
+	}
+	for _, item := range n.items {
+		b.WriteString(pad + "- ")
+		if inline(item) {
+			b.WriteString(flow(item) + "\n")
+			continue
+		}
+		var inner bytes.Buffer
+		emit(&inner, item, indent+1)
+		b.Write(bytes.TrimLeft(inner.Bytes(), " "))
+	}
+}
+
+func emitField(b *bytes.Buffer, f field, indent int) {
+	b.WriteString(quote(f.name) + ":")
+	if inline(f.value) {
+		b.WriteString(" " + flow(f.value) + "\n")
+		return
+	}
+	b.WriteString("\n")
+	emit(b, f.value, indent+1)
+}
+
+// inline says whether a value is written on one line.
+func inline(n *node) bool {
+	if n.kind == mapping {
+		return len(n.fields) == 0
+	}
+	for _, item := range n.items {
+		if item.kind == mapping || item.kind == list {
+			return false
+		}
+	}
+	return true
+}
+
+func flow(n *node) string {
+	switch n.kind {
+	case null:
+		return "null"
+	case text:
+		return quote(n.text)
+	case mapping:
+		return "{}"
+	case list:
+		items := make([]string, len(n.items))
+		for i, item := range n.items {
+			items[i] = flow(item)
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return n.text
+}
+
+// plainForm matches text that means itself without quotes in every context
+// of YAML; reserved matches the words that do not.
+var (
+	plainForm = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_./ -]*[A-Za-z0-9_./])?$`)
+	reserved  = regexp.MustCompile(`(?i)^(null|true|false|yes|no|on|off|y|n|[0-9.e_+-]+|0[xob].*)$`)
+)
+
+// quote writes text plain where that is safe, else in double quotes with the
+// escapes of JSON, which are escapes of YAML too.
+func quote(s string) string {
+	if plainForm.MatchString(s) && !reserved.MatchString(s) {
+		return s
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return strconv.Quote(s) // a string always encodes
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// origins lists the leaves of the resolved scenario with where each is from.
+func origins(s Scenario, tree *node) []Origin {
+	resolved, err := treeOf(s)
+	if err != nil {
+		return nil // YAML reports it
+	}
+	return leaves(nil, resolved, tree, "", fromDefaults)
+}
+
+func leaves(out []Origin, n, source *node, path, from string) []Origin {
+	if source != nil {
+		from = source.origin
+	} else {
+		from = fromDefaults
+	}
+	step := func(name string) string {
+		if path == "" {
+			return name
+		}
+		return path + "." + name
+	}
+	if inline(n) {
+		return append(out, Origin{Path: path, Value: flow(n), From: from})
+	}
+	for i, item := range n.items {
+		index := strconv.Itoa(i)
+		out = leaves(out, item, source.child(index), step(index), from)
+	}
+	for _, f := range n.fields {
+		out = leaves(out, f.value, source.child(f.name), step(f.name), from)
+	}
+	return out
+}

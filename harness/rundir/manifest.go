@@ -1,0 +1,42 @@
+package rundir
+
+// Manifest is run.json: what a run set out to do, written before it begins.
+// With the histories and audits it is enough to judge a run that was killed.
+type Manifest struct {
+	SchemaVersion string `json:"schema_version"`
+	Tool          Tool   `json:"tool"`
+	// Run has everything but the end.
+	Run RunInfo `json:"run"`
+	// Slots are the repeats in the order in which they run.
+	Slots []Slot `json:"slots"`
+}
+
+// Slot is one repeat of one variant: when it runs and where its files go.
+type Slot struct {
+	Variant string `json:"variant"`
+	// Repeat counts from 0; so does Order, over the whole run.
+	Repeat int `json:"repeat"`
+	Order  int `json:"order"`
+	// History, Audit and Timeline are paths in the run directory.
+	History  string `json:"history"`
+	Audit    string `json:"audit"`
+	Timeline string `json:"timeline"`
+}
+
+// Interleave returns the slots of a run: every variant once, then every
+// variant again, and so on (ABCABC), so that a drift of the machine touches
+// all variants alike.
+func Interleave(variants []string, repeats int) []Slot {
+	slots := make([]Slot, 0, len(variants)*repeats)
+	for repeat := range repeats {
+		for _, variant := range variants {
+			slots = append(slots, Slot{
+				Variant: variant, Repeat: repeat, Order: len(slots),
+				History:  HistoryName(variant, repeat),
+				Audit:    AuditName(variant, repeat),
+				Timeline: TimelineName(variant, repeat),
+			})
+		}
+	}
+	return slots
+}

@@ -1,0 +1,389 @@
+package rundir
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrUnfinished is returned for the summary of a run that has none: it is
+// still running, or it was killed. Its histories can be judged all the same.
+var ErrUnfinished = errors.New("the run did not finish")
+
+// maxJSON bounds the JSON files of a run, so that a wrong file is refused
+// rather than read into memory for ever.
+const maxJSON = 1 << 30
+
+// State says how far a run came.
+type State string
+
+// The states.
+const (
+	// Running: a process is writing it now.
+	Running State = "running"
+	// Unfinished: it has no summary and nobody is writing it.
+	Unfinished State = "unfinished"
+	// Finished: it has a summary.
+	Finished State = "finished"
+)
+
+// Run is a run directory that is open for reading.
+type Run struct {
+	// Path is the directory, links resolved.
+	Path string
+	// Manifest is what the run set out to do.
+	Manifest Manifest
+}
+
+// Open opens a run directory. which is the directory's path, a scenario's
+// name (its newest run under root) or "latest" (the newest run under root).
+// A directory that is not a run, or whose manifest cannot be read, is an
+// error that names what is missing. A run without summary opens.
+func Open(root, which string) (*Run, error) {
+	path, err := find(root, which)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Path: path}
+	if err := r.readJSON(ManifestFile, &r.Manifest); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s is not a run directory: %s is missing", path, ManifestFile)
+		}
+		return nil, err
+	}
+	if err := r.Manifest.validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, ManifestFile), err)
+	}
+	return r, nil
+}
+
+func (m Manifest) validate() error {
+	if m.Run.ID == "" || m.Run.Scenario == "" || m.Run.System == "" {
+		return errors.New("id, scenario or system of the run is missing")
+	}
+	for _, slot := range m.Slots {
+		for _, path := range []string{slot.History, slot.Audit, slot.Timeline} {
+			if !filepath.IsLocal(filepath.FromSlash(path)) {
+				return fmt.Errorf("%q is not a path in the run directory", path)
+			}
+		}
+	}
+	return nil
+}
+
+// find turns what the user typed into a directory.
+func find(root, which string) (string, error) {
+	if which == Latest {
+		return newest(root)
+	}
+	candidates := []string{which}
+	if scenarioForm.MatchString(which) {
+		candidates = []string{filepath.Join(root, which, Latest), which}
+	}
+	for _, candidate := range candidates {
+		path, err := filepath.EvalSymlinks(candidate)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("open run: %w", err)
+		}
+		return directory(path)
+	}
+	return "", fmt.Errorf("there is no run %q: it is neither a directory "+
+		"nor a scenario with runs under %s", which, root)
+}
+
+func directory(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("open run: %w", err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("open run: %s is a file, expected a run directory", path)
+	}
+	return path, nil
+}
+
+func newest(root string) (string, error) {
+	entries, err := List(root)
+	if err != nil {
+		return "", err
+	}
+	if len(entries) == 0 {
+		return "", fmt.Errorf("there are no runs under %s", root)
+	}
+	return entries[0].Path, nil
+}
+
+// File is the path of a file given by its path in the directory. One that
+// leads out of the directory is an error.
+func (r *Run) File(name string) (string, error) {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", fmt.Errorf("%q is not a path in the run directory", name)
+	}
+	return filepath.Join(r.Path, filepath.FromSlash(name)), nil
+}
+
+// State says how far the run came.
+func (r *Run) State() State { return stateOf(r.Path) }
+
+func stateOf(path string) State {
+	if file, err := os.Open(filepath.Join(path, lockFile)); err == nil {
+		locked := flock(file, syscall.LOCK_SH|syscall.LOCK_NB)
+		file.Close() // opened for reading: nothing to lose
+		if errors.Is(locked, syscall.EWOULDBLOCK) {
+			return Running
+		}
+	}
+	if _, err := os.Stat(filepath.Join(path, SummaryFile)); err != nil {
+		return Unfinished
+	}
+	return Finished
+}
+
+// Summary reads the summary strictly. A run without one gives ErrUnfinished;
+// one of a newer major version, a truncated or a self-contradicting one is an
+// error that says so.
+func (r *Run) Summary() (Summary, error) {
+	var s Summary
+	err := r.readJSON(SummaryFile, &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, fmt.Errorf("%s has no %s: %w", r.Path, SummaryFile, ErrUnfinished)
+	}
+	if err != nil {
+		return s, err
+	}
+	if err := s.Validate(); err != nil {
+		return s, fmt.Errorf("%s: %w", filepath.Join(r.Path, SummaryFile), err)
+	}
+	return s, nil
+}
+
+// Environment reads what the run stood on.
+func (r *Run) Environment() (Environment, error) {
+	var e Environment
+	err := r.decodeFile(EnvironmentFile, &e, true)
+	return e, err
+}
+
+// Timeline reads a repeat's timeline by its name.
+func (r *Run) Timeline(name string) (Timeline, error) {
+	var t Timeline
+	err := r.decodeFile(name, &t, true)
+	return t, err
+}
+
+// Audit reads a repeat's audit by its name.
+func (r *Run) Audit(name string) (json.RawMessage, error) {
+	var audit json.RawMessage
+	err := r.decodeFile(name, &audit, true)
+	return audit, err
+}
+
+// Scenario reads the resolved scenario's YAML.
+func (r *Run) Scenario() ([]byte, error) { return r.read(ScenarioFile) }
+
+func (r *Run) read(name string) ([]byte, error) {
+	path, err := r.File(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read run: %w", err)
+	}
+	defer file.Close() // opened for reading: nothing to lose
+	data, err := io.ReadAll(io.LimitReader(file, maxJSON+1))
+	if err != nil {
+		return nil, fmt.Errorf("read run: %w", err)
+	}
+	if len(data) > maxJSON {
+		return nil, fmt.Errorf("read run: %s is larger than %d MiB", path, maxJSON>>20)
+	}
+	return data, nil
+}
+
+// readJSON reads a versioned file. Unknown fields are an error unless a newer
+// minor version wrote them.
+func (r *Run) readJSON(name string, into any) error {
+	var version struct {
+		SchemaVersion string `json:"schema_version"`
+	}
+	if err := r.decodeFile(name, &version, false); err != nil {
+		return err
+	}
+	strict, err := acceptVersion(version.SchemaVersion)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(r.Path, name), err)
+	}
+	return r.decodeFile(name, into, strict)
+}
+
+// decodeFile decodes a JSON file that holds one value.
+func (r *Run) decodeFile(name string, into any, strict bool) error {
+	data, err := r.read(name)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	path := filepath.Join(r.Path, filepath.FromSlash(name))
+	switch err := dec.Decode(into); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s is truncated: it ends after %d bytes", path, len(data))
+	case err != nil:
+		return fmt.Errorf("%s, line %d: %w", path, lineAt(data, err, dec.InputOffset()), err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s has something after its end", path)
+	}
+	return nil
+}
+
+// lineAt is the line of a decoding error, as well as it is known.
+func lineAt(data []byte, err error, offset int64) int {
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &mismatch):
+		offset = mismatch.Offset
+	}
+	return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n"))
+}
+
+// acceptVersion says whether a file of this version can be read, and whether
+// all its fields must be known.
+func acceptVersion(version string) (strict bool, err error) {
+	major, minor, err := parseVersion(version)
+	if err != nil {
+		return false, err
+	}
+	ourMajor, ourMinor, err := parseVersion(SchemaVersion)
+	if err != nil {
+		return false, err
+	}
+	if major > ourMajor {
+		return false, fmt.Errorf("schema version %s is newer than %s: "+
+			"read it with a newer stampede", version, SchemaVersion)
+	}
+	if major < ourMajor {
+		return false, fmt.Errorf("schema version %s is older than %s: "+
+			"read it with the stampede that wrote it", version, SchemaVersion)
+	}
+	return minor <= ourMinor, nil
+}
+
+func parseVersion(version string) (major, minor int, err error) {
+	parts := strings.Split(version, ".")
+	numbers := make([]int, len(parts))
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return 0, 0, fmt.Errorf("schema version %q is not like 1.0.0", version)
+		}
+		numbers[i] = n
+	}
+	if len(numbers) != 3 {
+		return 0, 0, fmt.Errorf("schema version %q is not like 1.0.0", version)
+	}
+	return numbers[0], numbers[1], nil
+}
+
+// Entry is one run in a listing.
+type Entry struct {
+	Path     string    `json:"path"`
+	Scenario string    `json:"scenario"`
+	ID       string    `json:"id"`
+	Started  time.Time `json:"started"`
+	Seed     uint64    `json:"seed"`
+	Profile  string    `json:"profile"`
+	State    State     `json:"state"`
+	// Verdict is the overall verdict of a finished run.
+	Verdict string `json:"verdict,omitempty"`
+	// Problem says why the directory cannot be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// List lists the runs under root, newest first. A directory that cannot be
+// read is listed with its problem. A root that does not exist has no runs.
+func List(root string) ([]Entry, error) {
+	scenarios, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	var entries []Entry
+	for _, scenario := range scenarios {
+		if !scenario.IsDir() {
+			continue
+		}
+		runs, err := os.ReadDir(filepath.Join(root, scenario.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("list runs: %w", err)
+		}
+		for _, run := range runs {
+			if run.IsDir() {
+				path := filepath.Join(root, scenario.Name(), run.Name())
+				entries = append(entries, describe(path, scenario.Name(), run.Name()))
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.Path, a.Path))
+	})
+	return entries, nil
+}
+
+func describe(path, scenario, name string) Entry {
+	e := Entry{Path: path, Scenario: scenario, State: stateOf(path)}
+	e.Started, e.Seed, e.ID = parseName(name)
+	r, err := Open("", path)
+	if err != nil {
+		e.Problem = err.Error()
+		return e
+	}
+	e.Profile = r.Manifest.Run.Profile
+	if e.State == Finished {
+		s, err := r.Summary()
+		if err != nil {
+			e.Problem = err.Error()
+		}
+		e.Verdict = s.Verdict.Overall
+	}
+	return e
+}
+
+// parseName takes a directory's name apart; a foreign one gives zeros.
+func parseName(name string) (started time.Time, seed uint64, id string) {
+	parts := strings.Split(name, "-")
+	if len(parts) != 3 {
+		return time.Time{}, 0, ""
+	}
+	started, err := time.Parse(stampForm, parts[0])
+	if err != nil {
+		return time.Time{}, 0, ""
+	}
+	seed, err = strconv.ParseUint(parts[1], 10, 64)
+	if err != nil {
+		return time.Time{}, 0, ""
+	}
+	return started, seed, parts[2]
+}

@@ -1,0 +1,108 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// Validate returns every contradiction in a summary: unknown verdicts,
+// variants that appear twice, counts that do not add up, percentiles out of
+// order, paths that lead out of the run directory.
+func (s Summary) Validate() error {
+	var wrong []error
+	report := func(format string, args ...any) {
+		wrong = append(wrong, fmt.Errorf(format, args...))
+	}
+	if s.Run.ID == "" || s.Run.Scenario == "" || s.Run.System == "" {
+		report("run: id, scenario or system is missing")
+	}
+	for _, verdict := range []string{
+		s.Verdict.Overall, s.Verdict.Correctness, s.Verdict.SLA, s.Verdict.Measurement,
+	} {
+		if !isVerdict(verdict) {
+			report("verdict %q is not one of %v", verdict, verdicts())
+		}
+	}
+	seen := make(map[string]bool)
+	for _, v := range s.Variants {
+		if seen[v.Name] {
+			report("variant %s appears twice", v.Name)
+		}
+		seen[v.Name] = true
+		v.validate(report)
+	}
+	return errors.Join(wrong...)
+}
+
+func verdicts() []string { return []string{Pass, Fail, Inconclusive, Invalid} }
+
+func isVerdict(s string) bool { return slices.Contains(verdicts(), s) }
+
+func (v Variant) validate(report func(string, ...any)) {
+	if v.Name == "" {
+		report("a variant has no name")
+	}
+	if !isVerdict(v.Verdict) {
+		report("variant %s: verdict %q is not one of %v", v.Name, v.Verdict, verdicts())
+	}
+	v.Load.validate("variant "+v.Name, report)
+	v.Latency.validate("variant "+v.Name, report)
+	for _, op := range v.Operations {
+		op.validate("variant "+v.Name, report)
+	}
+	for _, r := range v.Repeats {
+		r.validate(fmt.Sprintf("variant %s, repeat %d", v.Name, r.Index), report)
+	}
+}
+
+func (r Repeat) validate(where string, report func(string, ...any)) {
+	if !isVerdict(r.Verdict) {
+		report("%s: verdict %q is not one of %v", where, r.Verdict, verdicts())
+	}
+	for _, path := range []string{r.History, r.Audit, r.Timeline} {
+		if path != "" && !filepath.IsLocal(filepath.FromSlash(path)) {
+			report("%s: %q is not a path in the run directory", where, path)
+		}
+	}
+	r.Load.validate(where, report)
+	r.Latency.validate(where, report)
+	for _, op := range r.Operations {
+		op.validate(where, report)
+	}
+}
+
+func (o Operation) validate(where string, report func(string, ...any)) {
+	where += ", " + o.Kind
+	o.Load.validate(where, report)
+	o.Latency.validate(where, report)
+	for _, phase := range o.Phases {
+		phase.Load.validate(where+", phase "+phase.Name, report)
+		phase.Response.validate(where+", phase "+phase.Name, report)
+	}
+}
+
+func (l Load) validate(where string, report func(string, ...any)) {
+	if l.Scheduled != l.Started+l.Dropped {
+		report("%s: scheduled %d is not started %d + dropped %d",
+			where, l.Scheduled, l.Started, l.Dropped)
+	}
+	if l.Started != l.OK+l.Refused+l.Unknown {
+		report("%s: started %d is not ok %d + refused %d + unknown %d",
+			where, l.Started, l.OK, l.Refused, l.Unknown)
+	}
+}
+
+func (l Latencies) validate(where string, report func(string, ...any)) {
+	l.Response.validate(where+", response", report)
+	l.Service.validate(where+", service", report)
+	l.Lag.validate(where+", lag", report)
+}
+
+func (p Percentiles) validate(where string, report func(string, ...any)) {
+	ascending := []int64{0, p.P50, p.P90, p.P99, p.P999, p.Max}
+	if p.Count < 0 || !slices.IsSorted(ascending) {
+		report("%s: percentiles %v of %d samples are not in order", where, ascending[1:], p.Count)
+	}
+}

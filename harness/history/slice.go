@@ -1,0 +1,42 @@
+package history
+
+import (
+	"iter"
+	"slices"
+)
+
+// Memory is a history in memory, for tests and evidence. See Slice.
+type Memory struct {
+	records []Record
+	windows []Window
+}
+
+var _ History = (*Memory)(nil)
+
+// Slice makes a history of records and windows. It keeps records, which must
+// not be changed afterwards.
+func Slice(records []Record, windows ...Window) *Memory {
+	m := &Memory{records: records}
+	for _, w := range windows {
+		m.windows = addWindow(m.windows, w)
+	}
+	slices.SortStableFunc(m.windows, byStart)
+	return m
+}
+
+// All yields every record in the order given to Slice.
+func (m *Memory) All() iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for _, r := range m.records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Windows returns all windows by start time.
+func (m *Memory) Windows() []Window { return slices.Clone(m.windows) }
+
+// Faults returns the fault windows by start time.
+func (m *Memory) Faults() []Window { return faults(m.windows) }

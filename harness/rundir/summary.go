@@ -144,16 +144,17 @@ type Variant struct {
 type Repeat struct {
 	Index int `json:"index"`
 	// Order is its place in the interleaved order of the whole run, from 0.
-	Order          int              `json:"order"`
-	Verdict        string           `json:"verdict"`
-	Validity       []Validity       `json:"validity"`
-	Invariants     []check.Verdict  `json:"invariants"`
-	Faults         []history.Window `json:"faults,omitempty"`
-	Load           Load             `json:"load"`
-	Latency        Latencies        `json:"latency_ns"`
-	ThroughputPerS float64          `json:"throughput_per_s"`
-	Operations     []Operation      `json:"operations"`
-	Generator      Generator        `json:"generator"`
+	Order          int                `json:"order"`
+	Verdict        string             `json:"verdict"`
+	Validity       []Validity         `json:"validity"`
+	Invariants     []check.Verdict    `json:"invariants"`
+	SLOs           []check.SLOVerdict `json:"slos"`
+	Faults         []history.Window   `json:"faults,omitempty"`
+	Load           Load               `json:"load"`
+	Latency        Latencies          `json:"latency_ns"`
+	ThroughputPerS float64            `json:"throughput_per_s"`
+	Operations     []Operation        `json:"operations"`
+	Generator      Generator          `json:"generator"`
 	// DrainNS is how long quiescence took after the last operation.
 	DrainNS int64 `json:"drain_ns"`
 	// History and Audit are paths in the run directory.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -169,7 +170,9 @@ func (v *validation) systemParams() {
 		return
 	}
 	if _, err := v.sys.Workload(1, v.params); err != nil {
-		v.add(Problem{Where: v.blame(err), What: err.Error()})
+		for _, single := range split(err) {
+			v.add(Problem{Where: v.blame(single), What: single.Error()})
+		}
 		return
 	}
 	data, err := encodeParams(v.params)
@@ -178,6 +181,17 @@ func (v *validation) systemParams() {
 		return
 	}
 	v.sc.Params = data
+}
+
+// split takes joined errors apart, so that each gets its own place. What was
+// wrapped around them is dropped.
+func split(err error) []error {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		if joined, ok := inner.(interface{ Unwrap() []error }); ok {
+			return joined.Unwrap()
+		}
+	}
+	return []error{err}
 }
 
 // blame finds the parameter that a system's error is about: the first one

@@ -114,7 +114,7 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 // faultTime checks that a fault falls into the load, and that no process is
 // touched by two faults at once.
 func (v *validation) faultTime(f Fault, i int, in func(string) []string) {
-	if length := v.sc.Load.length(); length > 0 && f.At.D() >= length {
+	if length := v.sc.Load.Length(); length > 0 && f.At.D() >= length {
 		v.reject(fmt.Sprintf("the fault begins at %s, after the end of load", f.At),
 			fmt.Sprintf("less than %s", length), in("at")...)
 	}

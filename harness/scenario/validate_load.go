@@ -2,10 +2,12 @@ package scenario
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"stampede/harness/arrival"
 )
 
 // load checks how operations are scheduled and sent.
@@ -30,7 +32,7 @@ func (v *validation) load() {
 	default:
 		v.openLoop()
 	}
-	if length := l.length(); l.WarmUp > 0 && l.WarmUp.D() >= length {
+	if length := l.Length(); length > 0 && l.WarmUp.D() >= length {
 		v.reject(fmt.Sprintf("warm_up %s leaves nothing to measure", l.WarmUp),
 			fmt.Sprintf("less than the load's %s", length), "load", "warm_up")
 	}
@@ -81,7 +83,7 @@ func arrivalFields(process string) (needs, may []string) {
 	case "sine":
 		return []string{"rate", "to", "period", "over"}, []string{"poisson"}
 	case "burst":
-		return []string{"ops", "over"}, nil
+		return []string{"ops", "over"}, []string{"poisson"}
 	case "trace":
 		return []string{"trace"}, nil
 	}
@@ -94,39 +96,42 @@ func (v *validation) arrival() {
 		v.unknownName("arrival process", a.Process, processes(), "load", "arrival", "process")
 		return
 	}
+	before := len(v.list)
 	needs, may := arrivalFields(a.Process)
-	arrival, _ := v.at("load", "arrival")
+	given, _ := v.at("load", "arrival")
 	for _, name := range needs {
 		v.missing(name+" is missing", "it for process "+a.Process, "load", "arrival", name)
 	}
 	known := append([]string{"process"}, slices.Concat(needs, may)...)
-	for _, name := range arrival.names() {
+	for _, name := range given.names() {
 		if !slices.Contains(known, name) {
 			v.reject(fmt.Sprintf("%s does not belong to process %s", name, a.Process),
 				oneOf(known), "load", "arrival", name)
 		}
 	}
-	v.rates(a)
-	v.times(a)
-}
-
-func (v *validation) rates(a Arrival) {
 	v.rate(a.Rate, "load", "arrival", "rate")
 	v.rate(a.To, "load", "arrival", "to")
 	for i, step := range a.Steps {
-		path := []string{"load", "arrival", "steps", strconv.Itoa(i)}
-		v.rate(step.Rate, append(path, "rate")...)
-		v.positive(step.For, append(path, "for")...)
+		v.rate(step.Rate, "load", "arrival", "steps", strconv.Itoa(i), "rate")
 	}
-	if a.Process == "burst" {
-		v.between(a.Ops, 1, maxOps, "load", "arrival", "ops")
+	if len(v.list) == before {
+		v.schedule(a)
 	}
-	if ops := a.expectedOps(); ops > maxOps {
-		v.reject(fmt.Sprintf("the load has about %.3g operations", ops),
+}
+
+// schedule lets package arrival judge the process as a whole.
+func (v *validation) schedule(a Arrival) {
+	process, err := a.Schedule()
+	switch {
+	case err != nil:
+		what := strings.TrimPrefix(err.Error(), "arrival: ")
+		v.reject(what, "", "load", "arrival")
+	case process.Over() > maxLength:
+		v.reject(fmt.Sprintf("the load lasts %s", process.Over()),
+			fmt.Sprintf("at most %s", maxLength), "load", "arrival")
+	case process.Mean() > maxOps:
+		v.reject(fmt.Sprintf("the load has about %.3g operations", process.Mean()),
 			fmt.Sprintf("at most %d", maxOps), "load", "arrival")
-	} else if ops < 1 {
-		v.reject("the load has less than one operation", "a higher rate or a longer time",
-			"load", "arrival")
 	}
 }
 
@@ -137,80 +142,54 @@ func (v *validation) rate(rate float64, path ...string) {
 	}
 }
 
-// times checks the durations and due times of a process.
-func (v *validation) times(a Arrival) {
-	if _, found := v.at("load", "arrival", "over"); found {
-		v.positive(a.Over, "load", "arrival", "over")
-	}
-	switch a.Process {
-	case "spike":
-		v.positive(a.For, "load", "arrival", "for")
-		if a.At+a.For > a.Over {
-			v.reject("the spike ends after the load", fmt.Sprintf("at + for of at most %s", a.Over),
-				"load", "arrival", "at")
-		}
-	case "sine":
-		v.positive(a.Period, "load", "arrival", "period")
-		if a.To < a.Rate {
-			v.reject("the peak lies below the mean", fmt.Sprintf("at least %v", a.Rate),
-				"load", "arrival", "to")
-		}
-		if a.To > 2*a.Rate {
-			v.reject("the rate would become negative", fmt.Sprintf("at most %v", 2*a.Rate),
-				"load", "arrival", "to")
-		}
-	case "trace":
-		if !slices.IsSorted(a.Trace) {
-			v.reject("the due times are not in order", "ascending times", "load", "arrival", "trace")
-		}
-	}
-}
-
-// length is the time from the first possible due time to the end of load.
-func (l Load) length() time.Duration {
+// Length is the time from the base to the end of the load. It is zero for a
+// load that Decode would refuse.
+func (l Load) Length() time.Duration {
 	if l.Users > 0 {
 		return l.Duration.D()
 	}
-	return l.Arrival.length()
-}
-
-func (a Arrival) length() time.Duration {
-	switch a.Process {
-	case "step":
-		var sum time.Duration
-		for _, step := range a.Steps {
-			sum += step.For.D()
-		}
-		return sum
-	case "trace":
-		if len(a.Trace) == 0 {
-			return 0
-		}
-		return a.Trace[len(a.Trace)-1].D()
+	process, err := l.Arrival.Schedule()
+	if err != nil {
+		return 0
 	}
-	return a.Over.D()
+	return process.Over()
 }
 
-// expectedOps is the integral of the rate over the process.
-func (a Arrival) expectedOps() float64 {
-	over := a.Over.D().Seconds()
+// Schedule makes the arrival process. An error says what is wrong with it.
+func (a Arrival) Schedule() (arrival.Process, error) {
+	process, err := a.regular()
+	if err == nil && (a.Poisson || a.Process == "poisson") {
+		return arrival.Poisson(process)
+	}
+	return process, err
+}
+
+// regular makes the process without the exponential gaps.
+func (a Arrival) regular() (arrival.Process, error) {
+	over := a.Over.D()
 	switch a.Process {
-	case "burst":
-		return float64(a.Ops)
-	case "trace":
-		return float64(len(a.Trace))
-	case "step":
-		var sum float64
-		for _, step := range a.Steps {
-			sum += step.Rate * step.For.D().Seconds()
-		}
-		return sum
+	case "constant", "poisson":
+		return arrival.Constant(a.Rate, over)
 	case "ramp":
-		return (a.Rate + a.To) / 2 * over
+		return arrival.Ramp(a.Rate, a.To, over)
+	case "step":
+		steps := make([]arrival.Step, len(a.Steps))
+		for i, s := range a.Steps {
+			steps[i] = arrival.Step{Rate: s.Rate, For: s.For.D()}
+		}
+		return arrival.Steps(steps)
 	case "spike":
-		return a.Rate*over + (a.To-a.Rate)*a.For.D().Seconds()
+		return arrival.Spike(a.Rate, a.To, a.At.D(), a.For.D(), over)
 	case "sine":
-		return math.Max(a.Rate, a.To) * over // an upper bound
+		return arrival.Sine(a.Rate, a.To, a.Period.D(), over)
+	case "burst":
+		return arrival.Burst(a.Ops, over)
+	case "trace":
+		times := make([]time.Duration, len(a.Trace))
+		for i, due := range a.Trace {
+			times[i] = due.D()
+		}
+		return arrival.Trace(times)
 	}
-	return a.Rate * over
+	return arrival.Process{}, fmt.Errorf("arrival: there is no process %q", a.Process)
 }

@@ -1,0 +1,290 @@
+package flashsale
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// maxSuspects bounds the refusals that are looked at closely.
+const maxSuspects = 100_000
+
+// judgeNoFalseSoldOut allows for everything that may have had a unit at some
+// moment of the refusal, so that only a refusal in the face of a certainly
+// free unit counts:
+//
+//   - a buy that was acknowledged, from its first attempt until the store
+//     released it and a ReclaimSlack later, which is what the design is given
+//     to make the unit known as free;
+//   - a buy of unknown outcome, from its first attempt for ever;
+//   - a buy that was refused, while it was under way: it may have taken a unit
+//     for a moment and put it back.
+//
+// A refusal during a fault, or within a ReclaimSlack of its end, says nothing:
+// units may be tied up by requests that died. Being "not ready" is no claim.
+func judgeNoFalseSoldOut(j *judging) {
+	if !j.has("orders") {
+		return
+	}
+	slack := time.Duration(j.a.ReclaimSlackNS)
+	if slack <= 0 {
+		j.undecided("the audit has no reclaim_slack_ns, so that a unit may come back at any time")
+		return
+	}
+	taken := j.takenBy(slack)
+	quiet := disturbed(j.h.Faults(), slack)
+	claims, overlooked := 0, 0
+	var suspects []suspect
+	j.each(KindBuy, func(rec *history.Record) {
+		if !soldOut(rec) || quiet.overlaps(rec.Start, rec.End) {
+			return
+		}
+		claims++
+		most := taken[rec.Op.Key].most(rec.Start, rec.End)
+		switch {
+		case most >= j.p.Units:
+		case len(suspects) == maxSuspects:
+			overlooked++
+		default:
+			suspects = append(suspects, suspect{
+				item: rec.Op.Key, op: rec.Op.ID, from: rec.Start, to: rec.End, taken: most})
+		}
+	})
+	j.out.Checked = claims
+	j.need(claims > 0, "nobody was told sold out outside faults")
+	if overlooked > 0 {
+		j.undecided("%d suspicious refusals were not looked at", overlooked)
+	}
+	j.judgeSuspects(suspects)
+}
+
+// soldOut says whether a buy was refused for want of units.
+func soldOut(rec *history.Record) bool {
+	return rec.Outcome == history.Refused && strings.Contains(rec.Err, soldOutText)
+}
+
+// soldOutText is how ErrSoldOut begins; a record's error ends with the chain.
+const soldOutText = "sold out"
+
+// takenBy returns, for each item, how many units may be taken at any moment by
+// buys that were not refused.
+func (j *judging) takenBy(slack time.Duration) map[string]*level {
+	spans := make(map[uint64]span)
+	items := make(map[uint64]string)
+	j.each(KindBuy, func(rec *history.Record) {
+		j.count(rec)
+		if rec.Outcome == history.Refused {
+			return
+		}
+		s, known := spans[rec.Op.ID]
+		if !known {
+			s = span{start: rec.Start, acked: history.Never}
+			items[rec.Op.ID] = rec.Op.Key
+		}
+		s.start = min(s.start, rec.Start)
+		if rec.Outcome == history.OK {
+			s.acked = min(s.acked, rec.End)
+		}
+		spans[rec.Op.ID] = s
+	})
+	levels := make(map[string]*level)
+	for op, s := range spans {
+		l := levels[items[op]]
+		if l == nil {
+			l = &level{}
+			levels[items[op]] = l
+		}
+		l.add(s.start, freeAgain(j.a.byOp[op], s, slack))
+	}
+	for _, l := range levels {
+		l.build()
+	}
+	return levels
+}
+
+// freeAgain is when a buy's unit is certainly for sale again: the order was
+// there when the acknowledgement arrived, so that its release, ClosedAt -
+// HeldAt after it was made, is at most that much later. A refused attempt of
+// the same buy may have been the first one, hence nothing is assumed of the
+// time before.
+func freeAgain(o *OrderAudit, s span, slack time.Duration) time.Duration {
+	if o == nil || live(o) || s.acked == history.Never {
+		return history.Never
+	}
+	return s.acked + lasted(o) + slack
+}
+
+// level is a count over time.
+type level struct {
+	edges []edge
+	count []int // after each edge
+}
+
+type edge struct {
+	at   time.Duration
+	step int
+}
+
+func (l *level) add(from, to time.Duration) {
+	l.edges = append(l.edges, edge{from, +1})
+	if to != history.Never {
+		l.edges = append(l.edges, edge{to, -1})
+	}
+}
+
+// build sorts the edges; of one instant the beginnings come first, so that
+// the level is never too low.
+func (l *level) build() {
+	slices.SortFunc(l.edges, func(a, b edge) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		return b.step - a.step
+	})
+	l.count = make([]int, len(l.edges))
+	n := 0
+	for i, e := range l.edges {
+		n += e.step
+		l.count[i] = n
+	}
+}
+
+// most returns the highest count at any moment of a closed span; 0 for a nil
+// level. Nearly all refusals are settled at one of the ends.
+func (l *level) most(from, to time.Duration) int {
+	if l == nil {
+		return 0
+	}
+	low, high := l.before(from), l.before(to+1)
+	most := 0
+	if low > 0 {
+		most = l.count[low-1]
+	}
+	for _, n := range l.count[low:high] {
+		most = max(most, n)
+	}
+	return most
+}
+
+// before is the number of edges before a moment.
+func (l *level) before(at time.Duration) int {
+	i, _ := slices.BinarySearchFunc(l.edges, at, func(e edge, at time.Duration) int {
+		return cmp.Compare(e.at, at)
+	})
+	return i
+}
+
+// suspect is a refusal that no buy which took effect can explain.
+type suspect struct {
+	item     string
+	op       uint64
+	from, to time.Duration
+	taken    int // by buys that were not refused
+	passing  int // refused attempts under way meanwhile, itself included
+}
+
+// judgeSuspects reads the history once more, only if there are suspects, and
+// counts for each the refused attempts that overlap it: those that began
+// before its end less those that ended before its beginning. With the
+// suspects sorted, an attempt costs two binary searches.
+func (j *judging) judgeSuspects(suspects []suspect) {
+	if len(suspects) == 0 {
+		return
+	}
+	items := make(map[string]*overlapCount)
+	for i := range suspects {
+		s := &suspects[i]
+		if items[s.item] == nil {
+			items[s.item] = &overlapCount{}
+		}
+		items[s.item].add(s)
+	}
+	for _, c := range items {
+		c.build()
+	}
+	j.each(KindBuy, func(rec *history.Record) {
+		if c := items[rec.Op.Key]; c != nil && rec.Outcome == history.Refused {
+			c.attempt(rec.Start, rec.End)
+		}
+	})
+	for _, c := range items {
+		c.finish()
+	}
+	for _, s := range suspects {
+		if others := s.passing - 1; s.taken+others < j.p.Units {
+			j.broken([]uint64{s.op}, "%s: at %v a buyer was told sold out while at most %d of %d "+
+				"units were taken, %d of them by requests under way", s.item, s.to,
+				s.taken+others, j.p.Units, others)
+		}
+	}
+}
+
+// overlapCount counts the attempts that overlap each of some suspects.
+type overlapCount struct {
+	byFrom, byTo []*suspect
+	began, ended []int // difference arrays over byTo and byFrom
+}
+
+func (c *overlapCount) add(s *suspect) {
+	c.byFrom = append(c.byFrom, s)
+	c.byTo = append(c.byTo, s)
+}
+
+func (c *overlapCount) build() {
+	slices.SortFunc(c.byFrom, func(a, b *suspect) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(c.byTo, func(a, b *suspect) int { return cmp.Compare(a.to, b.to) })
+	c.began = make([]int, len(c.byTo)+1)
+	c.ended = make([]int, len(c.byFrom)+1)
+}
+
+// attempt counts one attempt as begun for all suspects that end at or after
+// its start, and as ended for all that begin after its end.
+func (c *overlapCount) attempt(start, end time.Duration) {
+	i, _ := slices.BinarySearchFunc(c.byTo, start, func(s *suspect, at time.Duration) int {
+		return cmp.Compare(s.to, at)
+	})
+	c.began[i]++
+	i, _ = slices.BinarySearchFunc(c.byFrom, end, func(s *suspect, at time.Duration) int {
+		if s.from <= at {
+			return -1
+		}
+		return 1
+	})
+	c.ended[i]++
+}
+
+func (c *overlapCount) finish() {
+	n := 0
+	for i, s := range c.byTo {
+		n += c.began[i]
+		s.passing += n
+	}
+	n = 0
+	for i, s := range c.byFrom {
+		n += c.ended[i]
+		s.passing -= n
+	}
+}
+
+// disturbances are the spans in which refusals say nothing.
+type disturbances []history.Window
+
+func disturbed(faults []history.Window, slack time.Duration) disturbances {
+	out := slices.Clone(faults)
+	for i := range out {
+		out[i].End = max(out[i].End, out[i].Recovered) + slack
+	}
+	return out
+}
+
+func (d disturbances) overlaps(from, to time.Duration) bool {
+	for _, w := range d {
+		if w.Start <= to && w.End >= from {
+			return true
+		}
+	}
+	return false
+}

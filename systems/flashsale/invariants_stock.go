@@ -1,0 +1,358 @@
+package flashsale
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// demand is what buyers wanted of one item, by first requests: repeats and
+// second purchases are not counted.
+type demand struct{ wanted, acked, refused int }
+
+// judgeNoOversell: an acknowledgement or a row is proof, an unknown outcome
+// is not, so that what is counted is a lower bound of what was given away.
+func judgeNoOversell(j *judging) {
+	units := j.p.Units
+	j.need(enoughDemand(j, units), "no item was in demand: a run must offer as many first buys "+
+		"as there are units (%d), acknowledge half as many and refuse one", units)
+	oversoldByReplies(j, units)
+	if !j.has("orders") {
+		return
+	}
+	taken := make(map[string][]*OrderAudit)
+	paid := make(map[string][]*OrderAudit)
+	var items []string
+	for i := range j.a.Orders {
+		o := &j.a.Orders[i]
+		j.out.Checked++
+		if !live(o) {
+			continue
+		}
+		if taken[o.Item] == nil {
+			items = append(items, o.Item)
+		}
+		taken[o.Item] = append(taken[o.Item], o)
+		if o.State == OrderPaid {
+			paid[o.Item] = append(paid[o.Item], o)
+		}
+	}
+	for _, item := range items {
+		if n := len(paid[item]); n > units {
+			j.broken(ops(paid[item]), "%s: %d orders paid for %d units at the end; e.g. %s",
+				item, n, units, names(paid[item]))
+		} else if n := len(taken[item]); n > units {
+			j.broken(ops(taken[item]), "%s: %d orders have a unit at the end and there are %d; e.g. %s",
+				item, n, units, names(taken[item]))
+		}
+	}
+	for _, c := range crowded(j.holds(), units, func(o *OrderAudit) string { return o.Item }) {
+		j.broken(ops(c.orders), "%s: at %v %d acknowledged orders had a unit at once "+
+			"and there are %d; e.g. %s", c.orders[0].Item, c.at, len(c.orders), units, names(c.orders))
+	}
+}
+
+func enoughDemand(j *judging, units int) bool {
+	items := make(map[string]*demand)
+	j.each(KindBuy, func(rec *history.Record) {
+		d := items[rec.Op.Key]
+		if d == nil {
+			d = &demand{}
+			items[rec.Op.Key] = d
+		}
+		d.add(rec)
+		j.count(rec)
+	})
+	for _, d := range items {
+		if d.wanted >= units && 2*d.acked >= units && d.refused > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *demand) add(rec *history.Record) {
+	if rec.Op.Arg == 0 && rec.Op.ID&idMask == slotBuy {
+		d.wanted++
+	}
+	switch rec.Outcome {
+	case history.OK:
+		d.acked++
+	case history.Refused:
+		d.refused++
+	}
+}
+
+// oversoldByReplies needs no audit: paid is final, so every order that was
+// answered "sold" keeps its unit.
+func oversoldByReplies(j *judging, units int) {
+	sold, itemOf := soldReplies(j)
+	orders := make(map[string][]string)
+	for order := range sold {
+		if buy, known := itemOf[order]; known {
+			orders[buy.item] = append(orders[buy.item], order)
+		}
+	}
+	for _, item := range slices.Sorted(maps.Keys(orders)) {
+		list := orders[item]
+		if len(list) <= units {
+			continue
+		}
+		slices.Sort(list)
+		var proof []uint64
+		for _, order := range list[:min(len(list), maxProof)] {
+			proof = append(proof, sold[order])
+		}
+		j.broken(proof, "%s: %d orders were answered \"sold\" and there are %d units",
+			item, len(list), units)
+	}
+}
+
+// bought is what the acknowledgement of a buy said.
+type bought struct {
+	op          uint64
+	item, buyer string
+	unit        int64
+}
+
+// soldReplies returns the orders that a payment's reply called sold, with the
+// identity of one such delivery, and what the orders' buys were about.
+func soldReplies(j *judging) (sold map[string]uint64, buys map[string]bought) {
+	sold, buys = make(map[string]uint64), make(map[string]bought)
+	j.each("", func(rec *history.Record) {
+		switch {
+		case rec.Outcome != history.OK:
+		case rec.Op.Kind == KindPayment && rec.Reply.Key == string(PaymentSold):
+			sold[rec.Op.Key] = rec.Op.ID
+		case rec.Op.Kind == KindBuy:
+			buys[rec.Reply.Key] = bought{
+				rec.Op.ID, rec.Op.Key, rec.Op.Client, rec.Reply.Value}
+		}
+	})
+	return sold, buys
+}
+
+// judgeConservation counts what is there, not who did it, so that unknown
+// outcomes do not matter.
+func judgeConservation(j *judging) {
+	snapshots := 0
+	j.each(KindStock, func(rec *history.Record) {
+		if rec.Outcome == history.OK {
+			snapshots++
+			j.snapshot(rec)
+		}
+	})
+	j.need(snapshots > 0 || j.p.StockReads == 0, "no stock snapshot was read")
+	if !j.has("items", "orders") {
+		return
+	}
+	held, paid := make(map[string]int64), make(map[string]int64)
+	for i := range j.a.Orders {
+		switch o := &j.a.Orders[i]; o.State {
+		case OrderHeld:
+			held[o.Item]++
+		case OrderPaid:
+			paid[o.Item]++
+		}
+	}
+	listed := make(map[string]bool)
+	for _, it := range j.a.Items {
+		j.out.Checked++
+		listed[it.Item] = true
+		stock := Stock{it.Item, it.Units, it.Available, it.Held, it.Sold}
+		if why := wrongStock(stock, j.p.Units); why != "" {
+			j.broken(nil, "%s at the end: %s", it.Item, why)
+		}
+		if it.Held != held[it.Item] || it.Sold != paid[it.Item] {
+			j.broken(nil, "%s at the end: the item counts %d held and %d sold, "+
+				"its orders are %d held and %d paid",
+				it.Item, it.Held, it.Sold, held[it.Item], paid[it.Item])
+		}
+	}
+	for n := 1; n <= j.p.Items; n++ {
+		if !listed[ItemKey(n)] {
+			j.broken(nil, "%s is missing from the items at the end", ItemKey(n))
+		}
+	}
+	if j.a.Units != nil {
+		unitsAgree(j)
+	}
+}
+
+// snapshot judges the reply of a stock read.
+func (j *judging) snapshot(rec *history.Record) {
+	j.out.Checked++
+	var s Stock
+	if err := json.Unmarshal(rec.Reply.Body, &s); err != nil {
+		j.broken([]uint64{rec.Op.ID}, "%s: a stock snapshot cannot be read: %v", rec.Op.Key, err)
+		return
+	}
+	if why := wrongStock(s, j.p.Units); why != "" {
+		j.broken([]uint64{rec.Op.ID}, "%s in a snapshot at %v: %s", rec.Op.Key, rec.End, why)
+	}
+}
+
+// wrongStock says what is wrong with a stock, or "".
+func wrongStock(s Stock, units int) string {
+	sum := s.Available + s.Held + s.Sold
+	text := func(what string) string {
+		return fmt.Sprintf("%d available + %d held + %d sold = %d of %d units: %s",
+			s.Available, s.Held, s.Sold, sum, s.Units, what)
+	}
+	switch {
+	case s.Units != int64(units):
+		return text(fmt.Sprintf("the sale has %d", units))
+	case s.Available < 0 || s.Held < 0 || s.Sold < 0:
+		return text("a count is negative")
+	case sum != s.Units:
+		return text(fmt.Sprintf("off by %+d", sum-s.Units))
+	default:
+		return ""
+	}
+}
+
+// unitsAgree compares the unit rows with the items' counts and the orders.
+func unitsAgree(j *judging) {
+	counts := make(map[string]Stock)
+	for _, u := range j.a.Units {
+		j.out.Checked++
+		c := counts[u.Item]
+		c.Units++
+		switch u.State {
+		case UnitAvailable:
+			c.Available++
+		case UnitHeld:
+			c.Held++
+		case UnitSold:
+			c.Sold++
+		}
+		counts[u.Item] = c
+		if why, op := strayUnit(j.a, u); why != "" {
+			j.broken(op, "%s unit %d is %s at the end %s", u.Item, u.Unit, u.State, why)
+		}
+	}
+	for _, it := range j.a.Items {
+		c := counts[it.Item]
+		if (c != Stock{"", it.Units, it.Available, it.Held, it.Sold}) {
+			j.broken(nil, "%s at the end: the item counts %d units, %d available, %d held, %d sold; "+
+				"its unit rows are %d, %d, %d, %d", it.Item, it.Units, it.Available, it.Held, it.Sold,
+				c.Units, c.Available, c.Held, c.Sold)
+		}
+	}
+}
+
+// strayUnit says how a unit row disagrees with the order that it names.
+func strayUnit(l *ledger, u UnitAudit) (why string, op []uint64) {
+	if u.State == UnitAvailable {
+		return "", nil
+	}
+	o := l.byOrder[u.OrderID]
+	want := map[string]string{UnitHeld: OrderHeld, UnitSold: OrderPaid}[u.State]
+	switch {
+	case o == nil:
+		return fmt.Sprintf("for order %q, which does not exist", u.OrderID), nil
+	case o.State != want || o.Item != u.Item || o.Unit != u.Unit:
+		return fmt.Sprintf("for order %s, which is %s with %s unit %d",
+			o.ID, o.State, o.Item, o.Unit), []uint64{o.OpID}
+	default:
+		return "", nil
+	}
+}
+
+// judgeRedisDrift adds up, for each item, the units that Redis still gives
+// away, those that it has reserved without an order, and those that orders
+// have. More than the units could be oversold; fewer have leaked.
+func judgeRedisDrift(j *judging) {
+	j.each(KindBuy, j.count)
+	if !j.has("items", "redis") {
+		return
+	}
+	j.need(len(j.a.Orders) > 0, "there is no order, so that Redis was never drawn on")
+	redis := make(map[string]RedisAudit)
+	for _, r := range j.a.Redis {
+		redis[r.Item] = r
+	}
+	for _, it := range j.a.Items {
+		j.out.Checked++
+		r, listed := redis[it.Item]
+		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
+		switch {
+		case !listed || !r.Present:
+			j.broken(nil, "%s: Redis has no counter at the end", it.Item)
+		case r.Stock < 0 || r.Holds < 0:
+			j.broken(nil, "%s: Redis has %d in stock and %d reserved at the end",
+				it.Item, r.Stock, r.Holds)
+		case drift > 0:
+			j.broken(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+				"of %d: %d leaked and can never be sold",
+				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
+		case drift < 0:
+			j.broken(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+				"of %d: %d more than there are could be sold",
+				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
+		}
+	}
+}
+
+// judgeSellThrough: where Redis decides who may buy, a unit that it does not
+// offer is not for sale, whatever the ledger says.
+func judgeSellThrough(j *judging) {
+	items := make(map[string]*demand)
+	j.each(KindBuy, func(rec *history.Record) {
+		if items[rec.Op.Key] == nil {
+			items[rec.Op.Key] = &demand{}
+		}
+		items[rec.Op.Key].add(rec)
+		j.count(rec)
+	})
+	if !j.has("items") {
+		return
+	}
+	offered := make(map[string]int64)
+	for _, r := range j.a.Redis {
+		offered[r.Item] = r.Stock
+	}
+	exercised := false
+	for _, it := range j.a.Items {
+		d := items[it.Item]
+		if d == nil || int64(d.wanted) < it.Units {
+			continue
+		}
+		exercised = true
+		j.out.Checked++
+		forSale := it.Available
+		if n, gated := offered[it.Item]; gated {
+			forSale = min(forSale, n)
+		}
+		if it.Sold < it.Units && forSale <= 0 {
+			j.broken(nil, "%s: %d buyers came, %d of %d units are sold, %d are in carts "+
+				"and none is for sale: %d are stuck", it.Item, d.wanted, it.Sold, it.Units,
+				it.Held, it.Units-it.Sold)
+		}
+	}
+	j.need(exercised, "no item had as many buyers as units")
+}
+
+// count adds an operation of unknown outcome to those that were allowed for.
+func (j *judging) count(rec *history.Record) {
+	if rec.Outcome == history.Unknown {
+		j.out.Unknown++
+	}
+}
+
+// faultTime is how long faults were in force in a span of the driver's clock,
+// until their targets answered again.
+func faultTime(faults []history.Window, from, to time.Duration) time.Duration {
+	var sum time.Duration
+	for _, f := range faults {
+		end := max(f.End, f.Recovered)
+		if f.Start < to && end > from {
+			sum += end - f.Start
+		}
+	}
+	return sum
+}

@@ -1,0 +1,84 @@
+package flashsale
+
+import (
+	"time"
+
+	"stampede/harness/history"
+)
+
+// clockGrain is the coarsest resolution that a store's timestamps may have.
+const clockGrain = time.Millisecond
+
+// judgeExpiry compares times of one clock, the store's, so that no skew
+// between machines matters.
+func judgeExpiry(j *judging) {
+	if !j.has("orders") {
+		return
+	}
+	ttl, slack := j.p.CartTTL.D(), time.Duration(j.a.ReclaimSlackNS)
+	j.need(slack > 0, "the audit has no reclaim_slack_ns, so that nothing is too late")
+	expired := 0
+	var late []*OrderAudit
+	for i := range j.a.Orders {
+		o := &j.a.Orders[i]
+		var age time.Duration
+		switch o.State {
+		case OrderExpired:
+			expired++
+			age = lasted(o)
+			if age+clockGrain < ttl {
+				j.broken([]uint64{o.OpID}, "order %s of %s was returned after %v, before its %v were up",
+					o.ID, o.Buyer, age, ttl)
+			}
+		case OrderHeld:
+			// Nobody knows when the audit was made, but not before the last
+			// time in it.
+			age = time.Duration(j.a.latest - o.HeldAt)
+		default:
+			continue
+		}
+		j.out.Checked++
+		if slack > 0 && age > ttl+slack {
+			late = append(late, o)
+		}
+	}
+	j.need(expired > 0, "no cart expired")
+	judgeLate(j, late, ttl+slack)
+}
+
+// judgeLate excuses a late return by the faults that were in force while the
+// order was held: the reclaimer had to wait for each to heal, and then has its
+// slack once more.
+func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
+	if len(late) == 0 {
+		return
+	}
+	wanted := make(map[uint64]bool, len(late))
+	for _, o := range late {
+		wanted[o.OpID] = true
+	}
+	spans := j.spans(func(op uint64) bool { return wanted[op] })
+	for _, o := range late {
+		age := time.Duration(max(o.ClosedAt, 0) - o.HeldAt)
+		if o.State == OrderHeld {
+			age = time.Duration(j.a.latest - o.HeldAt)
+		}
+		until := history.Never
+		if s := spans[o.OpID]; s.acked < history.Never-age {
+			until = s.acked + age
+		}
+		allowed := limit
+		if down := faultTime(j.h.Faults(), spans[o.OpID].start, until); down > 0 {
+			allowed += down + time.Duration(j.a.ReclaimSlackNS)
+		}
+		switch {
+		case age <= allowed:
+		case o.State == OrderHeld:
+			j.broken([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
+				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
+		default:
+			j.broken([]uint64{o.OpID}, "order %s of %s was returned after %v; "+
+				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package flashsale
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/keys"
+	"stampede/harness/sut"
+)
+
+// Operation identities. Scheduled operation i owns the 256 identities from
+// (i+1)<<8: its journey derives all others from them, so that they are unique
+// without coordination and Follow needs no memory.
+const (
+	idBits = 8
+	idMask = 1<<idBits - 1
+
+	slotBuy   = 0x00 // the buyer's purchase
+	slotAgain = 0x01 // the same buyer's second purchase, which must be refused
+	slotStock = 0x10 // … 0x1f: reads of the stock
+	slotPay   = 0x40 // … 0x7f: see paymentID
+
+	// Of the deliveries of one purchase, slotTwin is the first identity of
+	// the duplicate; attempts count up from each.
+	slotPerBuy = 0x20
+	slotTwin   = 0x10
+	attemptMax = slotTwin - 1
+)
+
+// Op.Arg of a buy says which sending this is: the low byte counts the retries
+// after a lost reply, and secondClick marks the impatient buyer's other click.
+// All of them share Op.ID, which is the idempotency key.
+const secondClick = 1 << 8
+
+// The pauses of the journeys that no parameter sets.
+const (
+	// clickGap is the longest pause between a reply and the second click.
+	clickGap = 200 * time.Millisecond
+	// retryPause is the pause before the first retry; it doubles each time.
+	retryPause = 50 * time.Millisecond
+)
+
+// atOnce is the share of second clicks and second purchases that are sent
+// together with the first, so that they race; the others follow its reply.
+const atOnce = 0.25
+
+// zipfExponent and hotShare shape SkewZipf and SkewHot.
+const (
+	zipfExponent = 1.0
+	hotShare     = 0.8
+)
+
+// ItemKey names the n-th item, from 1: "item-1".
+func ItemKey(n int) string { return "item-" + strconv.Itoa(n) }
+
+// NewWorkload makes the sale's operations as a pure function of the seed.
+//
+// Scheduled operations are buys. Operations 2k and 2k+1 sometimes belong to
+// one buyer: the second is then either the same click once more (same Op.ID)
+// or an attempt to buy a second unit, and the two race. All else follows from
+// replies:
+//
+//   - an order is paid for after PayDelay + U·PaySpread: the payment succeeds,
+//     fails or never comes; some successes come about when the cart expires;
+//     some webhooks are delivered twice, at once or up to a CartTTL apart;
+//   - a buy of unknown outcome is sent again with the same Op.ID, up to
+//     RetryOnLost times; so is a webhook that was not answered with success,
+//     each time with its own Op.ID and the same payment (Op.Client);
+//   - some buyers click again or try to buy a second unit shortly after;
+//   - stock reads fall within PayDelay + PaySpread after a buyer's first reply.
+//
+// It returns every bad parameter at once, each named as in a scenario.
+func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("flashsale parameters: %w", err)
+	}
+	w := &workload{p: p}
+	streams := &streams{seed: seed}
+	w.pair, w.later, w.laterAt = streams.coin(), streams.coin(), streams.coin()
+	w.pay, w.payAt, w.late = streams.coin(), streams.coin(), streams.coin()
+	w.twice, w.twiceAt = streams.coin(), streams.coin()
+	w.reads, w.readAt = streams.coin(), streams.coin()
+	w.items = streams.items(p)
+	if p.Buyers > 0 {
+		w.buyers = streams.source(keys.WithoutReplacement(streams.next(), uint64(p.Buyers)))
+	}
+	if streams.err != nil {
+		return nil, fmt.Errorf("flashsale workload: %w", streams.err)
+	}
+	return w, nil
+}
+
+// workload decides every question by its own stream of random numbers.
+type workload struct {
+	p      Params
+	buyers keys.Source // nil: buyer i for operation i
+	items  keys.Source
+
+	pair, later, laterAt coin
+	pay, payAt, late     coin
+	twice, twiceAt       coin
+	reads, readAt        coin
+}
+
+// Kinds lists the operation kinds, the main one first.
+func (w *workload) Kinds() []string { return []string{KindBuy, KindPayment, KindStock} }
+
+// Op returns scheduled operation i, a buy.
+func (w *workload) Op(i uint64) history.Op {
+	if i%2 == 0 {
+		return w.buy(i)
+	}
+	first := w.buy(i - 1)
+	switch w.partner(i / 2) {
+	case sameClick:
+		first.Arg = secondClick
+		return first
+	case secondUnit:
+		return again(first)
+	default:
+		return w.buy(i)
+	}
+}
+
+func (w *workload) buy(i uint64) history.Op {
+	buyer := i
+	if w.buyers != nil {
+		buyer = w.buyers.At(i)
+	}
+	return history.Op{
+		ID: (i + 1) << idBits, Kind: KindBuy,
+		Key:    ItemKey(int(w.items.At(i)) + 1),
+		Client: "buyer-" + strconv.FormatUint(buyer+1, 10),
+	}
+}
+
+// again is the same buyer's purchase of a second unit.
+func again(first history.Op) history.Op {
+	first.ID |= slotAgain
+	first.Arg = 0
+	return first
+}
+
+// habit is what a buyer does beyond buying one unit with one click.
+type habit uint8
+
+const (
+	patient habit = iota
+	sameClick
+	secondUnit
+)
+
+// partner says what operation 2k+1 is to operation 2k.
+//
+// With x pairs of one habit among 1 - x of the others, a pair has 2 - x
+// buyers; x = 2s/(1+s) makes the share of buyers in such pairs s.
+func (w *workload) partner(k uint64) habit {
+	click, again := atOnce*w.p.ClickTwice, atOnce*w.p.BuyAgain
+	scale := 2 / (1 + click + again)
+	return pick(w.pair.at(k), click*scale, again*scale)
+}
+
+// habitLater is what the buyer of a scheduled operation does after its first
+// reply; those whose second request was sent at once do no more.
+func (w *workload) habitLater(id uint64) habit {
+	i := id>>idBits - 1
+	if w.partner(i/2) != patient {
+		return patient
+	}
+	rest := 1 - atOnce*(w.p.ClickTwice+w.p.BuyAgain)
+	scale := (1 - atOnce) / rest
+	return pick(w.later.at(i), w.p.ClickTwice*scale, w.p.BuyAgain*scale)
+}
+
+func pick(u, click, again float64) habit {
+	switch {
+	case u < click:
+		return sameClick
+	case u < click+again:
+		return secondUnit
+	default:
+		return patient
+	}
+}
+
+// Follow returns what an operation brings about.
+func (w *workload) Follow(
+	op history.Op, outcome history.Outcome, reply history.Reply,
+) []sut.FollowUp {
+	switch {
+	case outcome == history.Dropped:
+		return nil
+	case op.Kind == KindBuy:
+		return w.afterBuy(op, outcome, reply)
+	case op.Kind == KindPayment && outcome != history.OK:
+		return w.redeliver(op)
+	default:
+		return nil
+	}
+}
+
+func (w *workload) afterBuy(
+	op history.Op, outcome history.Outcome, reply history.Reply,
+) []sut.FollowUp {
+	if op.Arg >= secondClick {
+		return nil // its order is paid for by the first click's journey
+	}
+	var next []sut.FollowUp
+	scheduled := op.ID&idMask == slotBuy
+	if scheduled && op.Arg == 0 {
+		next = w.stockReads(next, op)
+		if w.habitLater(op.ID) == sameClick {
+			next = append(next, w.clickAgain(op))
+		}
+	}
+	switch outcome {
+	case history.OK:
+		next = w.payments(next, op, reply.Key)
+		if scheduled && w.habitLater(op.ID) == secondUnit {
+			next = append(next, sut.FollowUp{
+				After: scale(w.laterAt.at(op.ID), w.p.PayDelay.D()), Op: again(op),
+			})
+		}
+	case history.Unknown:
+		if op.Arg < int64(w.p.RetryOnLost) {
+			next = append(next, w.retry(op))
+		}
+	}
+	return next
+}
+
+func (w *workload) clickAgain(op history.Op) sut.FollowUp {
+	op.Arg = secondClick
+	return sut.FollowUp{After: scale(w.laterAt.at(op.ID), clickGap), Op: op}
+}
+
+func (w *workload) retry(op history.Op) sut.FollowUp {
+	after := retryPause << op.Arg
+	op.Arg++
+	return sut.FollowUp{After: after, Op: op}
+}
+
+// stockReads spreads the reads over the time in which the order is paid for,
+// so that they see units held as well as sold.
+func (w *workload) stockReads(next []sut.FollowUp, op history.Op) []sut.FollowUp {
+	n := int(w.p.StockReads)
+	if w.reads.at(op.ID) < w.p.StockReads-float64(n) {
+		n++
+	}
+	for k := range uint64(n) {
+		id := op.ID | (slotStock + k)
+		next = append(next, sut.FollowUp{
+			After: scale(w.readAt.at(id), (w.p.PayDelay + w.p.PaySpread).D()),
+			Op:    history.Op{ID: id, Kind: KindStock, Key: op.Key, Client: op.Client},
+		})
+	}
+	return next
+}
+
+// payments schedules the deliveries of the order's payment, if it has one.
+func (w *workload) payments(next []sut.FollowUp, op history.Op, order string) []sut.FollowUp {
+	outcome := w.pay.at(op.ID)
+	if outcome >= w.p.PaySuccess+w.p.PayFailure {
+		return next // abandoned
+	}
+	delivery := history.Op{
+		ID: paymentID(op.ID), Kind: KindPayment,
+		Key:    order,
+		Client: "pay-" + strconv.FormatUint(op.ID, 16),
+		Arg:    w.p.PriceCents,
+	}
+	after := w.p.PayDelay.D() + scale(w.payAt.at(op.ID), w.p.PaySpread.D())
+	switch {
+	case outcome >= w.p.PaySuccess:
+		delivery.Arg = -w.p.PriceCents
+	case w.late.at(op.ID) < w.p.PayLate:
+		after = w.lateAfter(op.ID)
+	}
+	next = append(next, sut.FollowUp{After: after, Op: delivery})
+	if w.twice.at(op.ID) < w.p.PayTwice {
+		delivery.ID |= slotTwin
+		next = append(next, sut.FollowUp{After: after + w.twinGap(op.ID), Op: delivery})
+	}
+	return next
+}
+
+// lateAfter is uniform in CartTTL ± LateSpread.
+func (w *workload) lateAfter(id uint64) time.Duration {
+	return w.p.CartTTL.D() - w.p.LateSpread.D() + scale(w.payAt.at(id), 2*w.p.LateSpread.D())
+}
+
+// twinGap is how long after the first delivery the duplicate is due: at once
+// for half of them, so that the two race, and up to a CartTTL for the others,
+// so that some arrive at a cart that is long closed.
+func (w *workload) twinGap(id uint64) time.Duration {
+	u := w.twiceAt.at(id)
+	if u < 0.5 {
+		return 0
+	}
+	return scale(2*u-1, w.p.CartTTL.D())
+}
+
+// redeliver is the payment provider's retry: another delivery, same payment.
+func (w *workload) redeliver(op history.Op) []sut.FollowUp {
+	attempt := op.ID & attemptMax
+	if attempt >= uint64(w.p.RetryOnLost) {
+		return nil
+	}
+	op.ID++
+	return []sut.FollowUp{{After: retryPause << attempt, Op: op}}
+}
+
+// paymentID is the identity of the first delivery for a purchase.
+func paymentID(buy uint64) uint64 {
+	return buy&^idMask | (slotPay + buy&idMask*slotPerBuy)
+}
+
+func scale(u float64, d time.Duration) time.Duration { return time.Duration(u * float64(d)) }
+
+// coin is a stream of numbers in [0, 1), one for each index.
+type coin struct{ source keys.Source }
+
+const coinSides = 1 << 53 // as many as a float64 tells apart
+
+func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
+
+// streams deals independent seeds and keeps the first error.
+type streams struct {
+	seed, dealt uint64
+	err         error
+}
+
+// next spreads the streams over the seeds by the golden ratio, so that runs
+// with neighbouring seeds share none.
+func (s *streams) next() uint64 {
+	s.dealt++
+	return s.seed + s.dealt*0x9e3779b97f4a7c15
+}
+
+func (s *streams) source(source keys.Source, err error) keys.Source {
+	if s.err == nil {
+		s.err = err
+	}
+	return source
+}
+
+func (s *streams) coin() coin { return coin{s.source(keys.Uniform(s.next(), coinSides))} }
+
+func (s *streams) items(p Params) keys.Source {
+	n := uint64(p.Items)
+	switch {
+	case p.ItemSkew == SkewZipf:
+		return s.source(keys.Zipf(s.next(), n, zipfExponent))
+	case p.ItemSkew == SkewHot && n > 1:
+		return s.source(keys.HotSpot(s.next(), n, 1, hotShare))
+	default:
+		return s.source(keys.Uniform(s.next(), n))
+	}
+}

@@ -47,6 +47,9 @@ type System struct {
 	// Target makes an instance that speaks the system's HTTP API at baseURL,
 	// for servers that somebody else wrote.
 	Target func(baseURL string, cfg Config) (Instance, error)
+	// TargetNotApplicable maps the invariants that a foreign server cannot
+	// be held to through the API to the reason.
+	TargetNotApplicable map[string]string
 	// Handler serves an instance over the same HTTP API.
 	Handler func(inst Instance, cfg Config) (http.Handler, error)
 	// OpenAPI is the API's description in YAML.

@@ -25,6 +25,14 @@ type Spec struct {
 	Log func(format string, args ...any)
 }
 
+// The names of the backends, and of the choice between them.
+const (
+	Auto       = "auto"
+	Containers = "containers"
+	Processes  = "processes"
+	External   = "external"
+)
+
 // Provider is a backend.
 type Provider interface {
 	// Name is containers, processes or external.
@@ -96,4 +104,12 @@ type Breakable interface {
 	Resume(ctx context.Context) error
 	// Restart stops the service in an orderly way and starts it again.
 	Restart(ctx context.Context) error
+}
+
+// Reachable is a component that can be asked at another address than its own,
+// such as that of a proxy which stands before it.
+type Reachable interface {
+	Component
+	// ReadyAt returns nil when the service answers its own protocol at addr.
+	ReadyAt(ctx context.Context, addr string) error
 }

@@ -1,0 +1,244 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/env"
+)
+
+// Postgres administers one Postgres server.
+type Postgres struct {
+	// URL names a database where the user may administer; it is asked for
+	// at each call, because a restarted container may change its port.
+	URL func() string
+}
+
+var _ Store = Postgres{}
+
+// connect opens a connection to the database of the URL, or to another one
+// when database is set, or at another address when addr is.
+func (p Postgres) connect(ctx context.Context, database, addr string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(p.URL())
+	if err != nil {
+		return nil, fmt.Errorf("read the URL of postgres: %w", err)
+	}
+	if database != "" {
+		cfg.Database = database
+	}
+	if addr != "" {
+		host, port, err := splitAddr(addr)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Host, cfg.Port, cfg.Fallbacks = host, port, nil
+	}
+	// One round trip a statement, and nothing prepared behind our back.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to postgres at %s:%d: %w", cfg.Host, cfg.Port, err)
+	}
+	return conn, nil
+}
+
+func splitAddr(addr string) (string, uint16, error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("address %q: %w", addr, err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("address %q: %w", addr, err)
+	}
+	return host, uint16(port), nil
+}
+
+// Ready implements Store.
+func (p Postgres) Ready(ctx context.Context) error { return p.ReadyAt(ctx, "") }
+
+// ReadyAt implements Store: a query is answered.
+func (p Postgres) ReadyAt(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	conn, err := p.connect(ctx, "", addr)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	if _, err := conn.Exec(ctx, "SELECT 1"); err != nil {
+		return fmt.Errorf("ask postgres: %w", err)
+	}
+	return nil
+}
+
+// closeConn says goodbye within a bound of its own: the caller's context may
+// be over, and the server may be paused.
+func closeConn(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	_ = conn.Close(ctx) // the connection is gone either way
+}
+
+// Identity implements Store by the postmaster's start time.
+func (p Postgres) Identity(ctx context.Context) (string, error) {
+	return p.text(ctx, "SELECT extract(epoch FROM pg_postmaster_start_time())::text")
+}
+
+// text returns the one column of the one row of a query.
+func (p Postgres) text(ctx context.Context, query string, args ...any) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	conn, err := p.connect(ctx, "", "")
+	if err != nil {
+		return "", err
+	}
+	defer closeConn(conn)
+	var text string
+	if err := conn.QueryRow(ctx, query, args...).Scan(&text); err != nil {
+		return "", fmt.Errorf("ask postgres: %w", err)
+	}
+	return text, nil
+}
+
+// postgresSettings decide what Postgres's numbers mean.
+var postgresSettings = []string{
+	"fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method",
+	"shared_buffers", "max_connections", "max_wal_size", "data_checksums",
+}
+
+// Info implements Store. An unknown setting is an error.
+func (p Postgres) Info(ctx context.Context, also []string) (env.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	conn, err := p.connect(ctx, "", "")
+	if err != nil {
+		return env.Info{}, err
+	}
+	defer closeConn(conn)
+	info := env.Info{Kind: "postgres", Settings: map[string]string{}}
+	row := conn.QueryRow(ctx, "SELECT split_part(current_setting('server_version'), ' ', 1)")
+	if err := row.Scan(&info.Version); err != nil {
+		return env.Info{}, fmt.Errorf("ask postgres for its version: %w", err)
+	}
+	for _, name := range slices.Concat(postgresSettings, also) {
+		var value string
+		row := conn.QueryRow(ctx, "SELECT current_setting($1)", name)
+		if err := row.Scan(&value); err != nil {
+			return env.Info{}, fmt.Errorf("ask postgres for setting %s: %w", name, err)
+		}
+		info.Settings[name] = value
+	}
+	return info, nil
+}
+
+// exec runs statements one by one on a connection of its own.
+func (p Postgres) exec(ctx context.Context, database string, statements ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	conn, err := p.connect(ctx, database, "")
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("postgres: %s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// CreateDatabase makes an empty database and returns its URL.
+func (p Postgres) CreateDatabase(ctx context.Context, name string) (string, error) {
+	quoted := pgx.Identifier{name}.Sanitize()
+	// template0 is never connected to, so a copy of it cannot be refused
+	// because somebody is.
+	if err := p.exec(ctx, "", "CREATE DATABASE "+quoted+" TEMPLATE template0"); err != nil {
+		return "", err
+	}
+	return p.DatabaseURL(name)
+}
+
+// DatabaseURL is the URL of another database on the same server.
+func (p Postgres) DatabaseURL(name string) (string, error) {
+	u, err := url.Parse(p.URL())
+	if err != nil {
+		return "", fmt.Errorf("read the URL of postgres: %s", Redact(p.URL()))
+	}
+	u.Path = "/" + name
+	return u.String(), nil
+}
+
+// DropDatabase drops a database and throws out whoever is connected to it.
+// Dropping one that is not there is not an error.
+func (p Postgres) DropDatabase(ctx context.Context, name string) error {
+	quoted := pgx.Identifier{name}.Sanitize()
+	return p.exec(ctx, "", "DROP DATABASE IF EXISTS "+quoted+" WITH (FORCE)")
+}
+
+// CreateSchema makes an empty schema in the URL's database and returns a URL
+// whose connections live in it.
+func (p Postgres) CreateSchema(ctx context.Context, name string) (string, error) {
+	if err := p.exec(ctx, "", "CREATE SCHEMA "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(p.URL())
+	if err != nil {
+		return "", fmt.Errorf("read the URL of postgres: %s", Redact(p.URL()))
+	}
+	query := u.Query()
+	options := strings.TrimSpace(query.Get("options") + " -c search_path=" + name)
+	query.Set("options", options)
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+// DropSchema drops a schema and all that is in it, if it is there.
+func (p Postgres) DropSchema(ctx context.Context, name string) error {
+	return p.exec(ctx, "", "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+}
+
+// CanCreateDatabases says whether the URL's user may make databases.
+func (p Postgres) CanCreateDatabases(ctx context.Context) (bool, error) {
+	text, err := p.text(ctx, `SELECT (rolcreatedb OR rolsuper)::text
+		FROM pg_roles WHERE rolname = current_user`)
+	return text == "true", err
+}
+
+// CountTables counts the tables, views and sequences of the URL's database
+// that are neither the server's own nor in a schema with the given prefix.
+func (p Postgres) CountTables(ctx context.Context, ownPrefix string) (int, error) {
+	text, err := p.text(ctx, `SELECT count(*)::text FROM pg_class c
+		JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+		AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+		AND n.nspname NOT LIKE 'pg\_%' AND NOT starts_with(n.nspname, $1)`, ownPrefix)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+// PostgresConf is a configuration file with settings appended; the last line
+// of a name wins.
+func PostgresConf(base []byte, settings map[string]string) ([]byte, error) {
+	if err := checkSettings("postgres", settings); err != nil {
+		return nil, err
+	}
+	out := bytes.NewBuffer(slices.Clone(base))
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(out, "\n%s = '%s'", name, strings.ReplaceAll(settings[name], "'", "''"))
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

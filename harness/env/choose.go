@@ -1,0 +1,88 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Choose picks a backend by name. Auto takes containers when they are
+// available, else local processes, and never the user's own servers. The
+// reason is one line that says which backend it is and why.
+func Choose(ctx context.Context, want string, spec Spec, providers ...Provider) (
+	chosen Provider, reason string, err error) {
+	switch want {
+	case "", Auto:
+		return chooseAuto(ctx, spec, providers)
+	case Containers, Processes, External:
+	default:
+		return nil, "", fmt.Errorf("unknown backend %q: expected %s, %s, %s or %s",
+			want, Auto, Containers, Processes, External)
+	}
+	for _, p := range providers {
+		if p.Name() != want {
+			continue
+		}
+		ok, why := p.Available(ctx, spec)
+		if !ok {
+			return nil, "", fmt.Errorf("backend %s: %s; stampede doctor says what is missing", want, why)
+		}
+		return p, fmt.Sprintf("%s, as asked for: %s", want, why), nil
+	}
+	return nil, "", fmt.Errorf("backend %s is not part of this program", want)
+}
+
+func chooseAuto(ctx context.Context, spec Spec, providers []Provider) (Provider, string, error) {
+	var refusals []string
+	for _, want := range []string{Containers, Processes} {
+		for _, p := range providers {
+			if p.Name() != want {
+				continue
+			}
+			ok, why := p.Available(ctx, spec)
+			if ok {
+				return p, autoReason(want, why, refusals), nil
+			}
+			refusals = append(refusals, want+": "+why)
+		}
+	}
+	return nil, "", fmt.Errorf("no backend can start %s (%s); stampede doctor --fix installs one, "+
+		"or give --backend external with URLs", names(spec), strings.Join(refusals, "; "))
+}
+
+func autoReason(name, why string, refusals []string) string {
+	reason := fmt.Sprintf("%s: %s", name, why)
+	if len(refusals) > 0 {
+		reason += " (not " + strings.Join(refusals, "; not ") + ")"
+	}
+	return reason
+}
+
+func names(spec Spec) string {
+	var list []string
+	for _, service := range spec.Services {
+		list = append(list, string(service))
+	}
+	return strings.Join(list, " and ")
+}
+
+// Sweeper is a provider that can remove what dead runs have left behind.
+type Sweeper interface {
+	Provider
+	// Sweep removes leftovers whose owner is dead and names each of them. It
+	// never touches what a living run uses.
+	Sweep(ctx context.Context) (removed []string, err error)
+}
+
+// Sweep removes what dead runs of every given backend have left behind.
+func Sweep(ctx context.Context, sweepers ...Sweeper) (removed []string, err error) {
+	for _, s := range sweepers {
+		gone, failed := s.Sweep(ctx)
+		removed = append(removed, gone...)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("sweep %s: %w", s.Name(), failed))
+		}
+	}
+	return removed, err
+}

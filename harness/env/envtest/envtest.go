@@ -1,0 +1,143 @@
+// Package envtest gives tests real stores. It is imported by tests only.
+package envtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/env/processes"
+	"stampede/harness/sut"
+)
+
+// bound is how long stores may take to start or to stop.
+const bound = 3 * time.Minute
+
+// Start starts stores for one test and stops them when it ends. Without a
+// backend the test fails: a store-backed test that skips itself proves
+// nothing. Tests in a hurry skip under -short.
+func Start(t testing.TB, services ...sut.Service) env.Cluster {
+	t.Helper()
+	return StartSpec(t, env.Spec{Services: services})
+}
+
+// StartSpec is Start with settings of its own; RunID and Dir are filled in.
+func StartSpec(t testing.TB, spec env.Spec) env.Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs real stores; -short was given")
+	}
+	spec.RunID, spec.Dir = runID(), t.TempDir()
+	spec.Log = t.Logf
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	cluster, err := start(ctx, spec)
+	if err != nil {
+		t.Fatalf("start stores: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
+		defer cancel()
+		if err := cluster.Close(ctx); err != nil {
+			t.Errorf("stop stores: %v", err)
+		}
+	})
+	return cluster
+}
+
+// runID is unique among the test binaries that run at this time.
+func runID() string { return fmt.Sprintf("test%d", os.Getpid()) }
+
+// Backend is the backend that tests run on: STAMPEDE_TEST_BACKEND, which is
+// processes when it is not set.
+func Backend() string {
+	if name := os.Getenv("STAMPEDE_TEST_BACKEND"); name != "" {
+		return name
+	}
+	return env.Processes
+}
+
+func start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
+	provider, _, err := env.Choose(ctx, Backend(), spec, processes.New())
+	if err != nil {
+		return nil, err
+	}
+	return provider.Start(ctx, spec)
+}
+
+// Shared is a set of stores that all tests of a binary share. They start at
+// the first use and stop at the end of TestMain:
+//
+//	var stores = envtest.NewShared(sut.Postgres, sut.Redis)
+//
+//	func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
+//
+//	func TestBuy(t *testing.T) { space := stores.Namespace(t) … }
+type Shared struct {
+	services []sut.Service
+	once     sync.Once
+	cluster  env.Cluster
+	err      error
+}
+
+// NewShared returns stores that are not started yet.
+func NewShared(services ...sut.Service) *Shared { return &Shared{services: services} }
+
+// Run runs the tests and stops the stores; it returns the exit code.
+func (s *Shared) Run(m *testing.M) int {
+	code := m.Run()
+	if s.cluster == nil {
+		return code
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	if err := s.cluster.Close(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "stop stores:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Cluster returns the shared stores, started at the first call. A test that
+// breaks them must bring them back before it ends.
+func (s *Shared) Cluster(t testing.TB) env.Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs real stores; -short was given")
+	}
+	s.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
+		defer cancel()
+		spec := env.Spec{Services: s.services, RunID: runID()}
+		s.cluster, s.err = start(ctx, spec)
+	})
+	if s.err != nil {
+		t.Fatalf("start stores: %v", s.err)
+	}
+	return s.cluster
+}
+
+// Namespace makes an empty place in the shared stores, which is dropped when
+// the test ends.
+func (s *Shared) Namespace(t testing.TB) env.Namespace {
+	t.Helper()
+	cluster := s.Cluster(t)
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	space, err := cluster.Namespace(ctx, "test")
+	if err != nil {
+		t.Fatalf("make a namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
+		defer cancel()
+		if err := space.Release(ctx); err != nil {
+			t.Errorf("drop a namespace: %v", err)
+		}
+	})
+	return space
+}

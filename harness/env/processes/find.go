@@ -1,0 +1,109 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/harness/sut"
+)
+
+// Program is a store's program on this machine.
+type Program struct {
+	// Path is the program, Version what it says about itself.
+	Path, Version string
+}
+
+// String reads "redis-server 7.0.15 at /usr/bin/redis-server".
+func (p Program) String() string {
+	return fmt.Sprintf("%s %s at %s", filepath.Base(p.Path), p.Version, p.Path)
+}
+
+// postgresFolders are where distributions keep server programs off the PATH.
+var postgresFolders = [...]string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"}
+
+// Find looks for the program of a service: on the PATH first, then where
+// distributions keep it, the newest first.
+func Find(ctx context.Context, service sut.Service) (Program, error) {
+	switch service {
+	case sut.Postgres:
+		return findPostgres(ctx)
+	case sut.Redis:
+		return findRedis(ctx)
+	default:
+		return Program{}, fmt.Errorf("local processes cannot provide %s", service)
+	}
+}
+
+func findRedis(ctx context.Context) (Program, error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return describe(ctx, path)
+		}
+	}
+	return Program{}, fmt.Errorf("no redis-server or valkey-server on the PATH")
+}
+
+func findPostgres(ctx context.Context) (Program, error) {
+	var folders []string
+	if path, err := exec.LookPath("postgres"); err == nil {
+		// A link on the PATH leads to the folder that has initdb as well.
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			folders = append(folders, filepath.Dir(real))
+		}
+	}
+	for _, folder := range append(folders, installedPostgres()...) {
+		if isProgram(filepath.Join(folder, "postgres")) && isProgram(filepath.Join(folder, "initdb")) {
+			return describe(ctx, filepath.Join(folder, "postgres"))
+		}
+	}
+	return Program{}, fmt.Errorf("no postgres with its initdb on the PATH or in %s",
+		strings.Join(postgresFolders[:], ", "))
+}
+
+// installedPostgres lists the distribution's folders, the newest first.
+func installedPostgres() []string {
+	var folders []string
+	for _, pattern := range postgresFolders {
+		found, err := filepath.Glob(pattern)
+		if err == nil {
+			folders = append(folders, found...)
+		}
+	}
+	slices.SortStableFunc(folders, func(a, b string) int { return majorOf(b) - majorOf(a) })
+	return folders
+}
+
+// majorOf is the first number in a path, zero if there is none.
+func majorOf(path string) int {
+	major, _ := strconv.Atoi(number.FindString(path))
+	return major
+}
+
+var (
+	number  = regexp.MustCompile(`[0-9]+`)
+	version = regexp.MustCompile(`[0-9]+(\.[0-9]+)+`)
+)
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+// describe asks a program for its version.
+func describe(ctx context.Context, path string) (Program, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return Program{}, fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	return Program{Path: path, Version: version.FindString(string(out))}, nil
+}

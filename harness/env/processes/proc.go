@@ -1,0 +1,184 @@
+package processes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// pollEvery is how often a condition of the operating system is looked at.
+const pollEvery = 2 * time.Millisecond
+
+// stateBound is how long the kernel may take to stop or reap a process.
+const stateBound = 10 * time.Second
+
+// workingIn lists the processes whose working folder is dir or below it. A
+// Postgres backend makes itself a session of its own, so no process group
+// holds all of them, but every one of them works in the data folder.
+func workingIn(dir string) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
+		if err != nil {
+			continue // it ended meanwhile, or is another user's
+		}
+		cwd = strings.TrimSuffix(cwd, " (deleted)")
+		if cwd == dir || strings.HasPrefix(cwd, dir+"/") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// procStat is what this package reads from /proc/<pid>/stat.
+type procStat struct {
+	// state is R, S, D, T (stopped), Z (ended, not yet waited for), …
+	state byte
+	// started is the start time in clock ticks since boot, which together
+	// with the pid names a process for ever.
+	started uint64
+}
+
+// statOf reads a process's state; an error means that there is none.
+func statOf(pid int) (procStat, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return procStat{}, err
+	}
+	return parseStat(data)
+}
+
+// parseStat parses a line of proc(5) stat. The second field is the program's
+// name in parentheses and may itself hold any character.
+func parseStat(data []byte) (procStat, error) {
+	_, rest, ok := bytes.Cut(data[max(0, bytes.LastIndexByte(data, ')')):], []byte(") "))
+	fields := bytes.Fields(rest)
+	const state, started = 0, 19 // fields 3 and 22, counted after the name
+	if !ok || len(fields) <= started || len(fields[state]) != 1 {
+		return procStat{}, fmt.Errorf("unreadable process state %q", data)
+	}
+	ticks, err := strconv.ParseUint(string(fields[started]), 10, 64)
+	if err != nil {
+		return procStat{}, fmt.Errorf("unreadable process start %q: %w", fields[started], err)
+	}
+	return procStat{state: fields[state][0], started: ticks}, nil
+}
+
+// signalAll sends a signal to every process; one that has ended is no error.
+func signalAll(pids []int, sig syscall.Signal) error {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("send %v to process %d: %w", sig, pid, err)
+		}
+	}
+	return nil
+}
+
+// killAll ends first and then every process that works in dir with SIGKILL,
+// until none is left. The parent goes first, so that it cannot fork another.
+func killAll(ctx context.Context, first int, dir string) ([]int, error) {
+	if first > 0 {
+		if err := signalAll([]int{first}, syscall.SIGKILL); err != nil {
+			return nil, err
+		}
+	}
+	var killed []int
+	err := poll(ctx, stateBound, func() (bool, error) {
+		pids, err := workingIn(dir)
+		if err != nil {
+			return false, err
+		}
+		for _, pid := range pids {
+			if !slices.Contains(killed, pid) {
+				killed = append(killed, pid)
+			}
+		}
+		// A process that is ending has no folder any more, but is not over.
+		over := len(pids) == 0 && !slices.ContainsFunc(killed, lives)
+		return over, signalAll(pids, syscall.SIGKILL)
+	})
+	if err != nil {
+		return killed, fmt.Errorf("kill the processes in %s: %w", dir, err)
+	}
+	if first > 0 && !slices.Contains(killed, first) {
+		killed = append([]int{first}, killed...)
+	}
+	return killed, nil
+}
+
+// lives is false for a process that has ended, waited for or not.
+func lives(pid int) bool {
+	stat, err := statOf(pid)
+	return err == nil && stat.state != 'Z' && stat.state != 'X'
+}
+
+// stopAll freezes every process that works in dir and returns them when all
+// are in state T. The parent goes first, so that it cannot fork another.
+func stopAll(ctx context.Context, first int, dir string) ([]int, error) {
+	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
+		return nil, fmt.Errorf("stop process %d: %w", first, err)
+	}
+	var pids []int
+	err := poll(ctx, stateBound, func() (bool, error) {
+		var err error
+		if pids, err = workingIn(dir); err != nil {
+			return false, err
+		}
+		running := slices.DeleteFunc(slices.Clone(pids), stopped)
+		return len(running) == 0 && len(pids) > 0, signalAll(running, syscall.SIGSTOP)
+	})
+	if err != nil {
+		return pids, fmt.Errorf("stop the processes in %s: %w", dir, err)
+	}
+	return pids, nil
+}
+
+// stopped is true for a process in state T, and for one that has ended.
+func stopped(pid int) bool {
+	stat, err := statOf(pid)
+	return err != nil || stat.state == 'T' || !lives(pid)
+}
+
+// continueAll thaws every process that works in dir.
+func continueAll(dir string) error {
+	pids, err := workingIn(dir)
+	if err != nil {
+		return err
+	}
+	return signalAll(pids, syscall.SIGCONT)
+}
+
+// poll asks until the answer is yes, an error, or the bound is over.
+func poll(ctx context.Context, bound time.Duration, ask func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		done, err := ask()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

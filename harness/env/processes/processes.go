@@ -1,0 +1,143 @@
+// Package processes runs the stores as child processes from the programs that
+// the machine has: their own data, ports that the kernel chose, their own
+// process group, and dead when stampede is, in whatever way it died.
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/sut"
+)
+
+// Provider is the processes backend.
+type Provider struct{}
+
+var _ env.Provider = Provider{}
+
+// New returns the backend.
+func New() Provider { return Provider{} }
+
+// Name implements env.Provider.
+func (Provider) Name() string { return env.Processes }
+
+// Available implements env.Provider: every program is there.
+func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
+	var found, missing []string
+	for _, service := range spec.Services {
+		program, err := Find(ctx, service)
+		if err != nil {
+			missing = append(missing, err.Error())
+			continue
+		}
+		found = append(found, program.String())
+	}
+	if len(missing) > 0 {
+		return false, strings.Join(missing, "; ") + " (stampede doctor --fix installs what is missing)"
+	}
+	return true, strings.Join(found, ", ")
+}
+
+// Start implements env.Provider.
+func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
+	recipes := make([]recipe, 0, len(spec.Services))
+	for _, service := range spec.Services {
+		r, err := recipeOf(ctx, service, spec)
+		if err != nil {
+			return nil, fmt.Errorf("processes: %w", err)
+		}
+		recipes = append(recipes, r)
+	}
+	home, err := newHome(spec.RunID)
+	if err != nil {
+		return nil, fmt.Errorf("processes: %w", err)
+	}
+	c := &cluster{home: home, spaces: &admin.Namespaces{RunID: spec.RunID}}
+	if err := c.start(ctx, recipes, spec); err != nil {
+		return nil, errors.Join(fmt.Errorf("processes: %w", err), c.Close(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// cluster is a set of started processes.
+type cluster struct {
+	home    *home
+	servers []*server
+	spaces  *admin.Namespaces
+
+	closing sync.Mutex
+	closed  bool
+}
+
+// start starts the stores side by side.
+func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) error {
+	logs := c.home.dir
+	if spec.Dir != "" {
+		logs = spec.Dir
+	}
+	servers, errs := make([]*server, len(recipes)), make([]error, len(recipes))
+	var group sync.WaitGroup
+	for i, r := range recipes {
+		group.Go(func() {
+			log := filepath.Join(logs, string(r.service)+".log")
+			servers[i], errs[i] = newServer(ctx, r, c.home.dir, log)
+		})
+	}
+	group.Wait()
+	for _, s := range servers {
+		if s != nil {
+			c.add(s)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cluster) add(s *server) {
+	c.servers = append(c.servers, s)
+	switch store := s.admin.(type) {
+	case admin.Postgres:
+		c.spaces.Postgres = &store
+	case admin.Redis:
+		c.spaces.Redis = &store
+	}
+}
+
+// Component implements env.Cluster.
+func (c *cluster) Component(service sut.Service) env.Component {
+	for _, s := range c.servers {
+		if s.service == service {
+			return s
+		}
+	}
+	return nil
+}
+
+// Namespace implements env.Cluster.
+func (c *cluster) Namespace(ctx context.Context, name string) (env.Namespace, error) {
+	return c.spaces.Open(ctx, name)
+}
+
+// Close implements env.Cluster.
+func (c *cluster) Close(ctx context.Context) error {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		return nil
+	}
+	var errs []error
+	for _, s := range c.servers {
+		errs = append(errs, s.close(ctx))
+	}
+	errs = append(errs, c.home.close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("processes: close: %w", err)
+	}
+	c.closed = true
+	return nil
+}

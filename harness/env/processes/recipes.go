@@ -1,0 +1,118 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"stampede/docker"
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/sut"
+)
+
+// recipeOf says how to run a service as a process.
+func recipeOf(ctx context.Context, service sut.Service, spec env.Spec) (recipe, error) {
+	program, err := Find(ctx, service)
+	if err != nil {
+		return recipe{}, err
+	}
+	switch service {
+	case sut.Postgres:
+		return postgresRecipe(program, spec.Postgres)
+	case sut.Redis:
+		return redisRecipe(program, spec.Redis)
+	default:
+		return recipe{}, fmt.Errorf("local processes cannot provide %s", service)
+	}
+}
+
+// initBound is how long initdb may take; it takes about a second.
+const initBound = time.Minute
+
+// superuser is the name of Postgres's first user. Nobody but this machine's
+// users can reach the server, and they need no password: it lives for a run.
+const superuser = "stampede"
+
+func postgresRecipe(program Program, settings map[string]string) (recipe, error) {
+	conf, err := admin.PostgresConf(docker.PostgresConf, settings)
+	if err != nil {
+		return recipe{}, err
+	}
+	who, err := servant("postgres")
+	if err != nil {
+		return recipe{}, err
+	}
+	return recipe{
+		service: sut.Postgres, program: program, who: who, orderly: syscall.SIGINT,
+		settings: slices.Sorted(maps.Keys(settings)),
+		prepare: func(ctx context.Context, dir string) error {
+			if err := initdb(ctx, program, who, dir); err != nil {
+				return err
+			}
+			return writeConf(filepath.Join(dir, "postgresql.conf"), conf, who)
+		},
+		command: func(dir string, port int) *exec.Cmd {
+			return exec.Command(program.Path, "-D", dir, "-p", strconv.Itoa(port),
+				"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+		},
+		url: func(addr string) string {
+			return "postgres://" + superuser + "@" + addr + "/postgres?sslmode=disable"
+		},
+		store: func(url func() string) admin.Store { return admin.Postgres{URL: url} },
+	}, nil
+}
+
+// initdb makes a new cluster of databases in dir.
+func initdb(ctx context.Context, program Program, who *syscall.Credential, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, initBound)
+	defer cancel()
+	// The new cluster is worthless until the server has run on it, so that
+	// it need not be flushed; the server itself flushes what it commits.
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(program.Path), "initdb"),
+		"-D", dir, "-U", superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	cmd.Dir, cmd.Env = dir, environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb in %s: %w\n%s", dir, err, out)
+	}
+	return nil
+}
+
+func redisRecipe(program Program, settings map[string]string) (recipe, error) {
+	conf, err := admin.RedisConf(docker.RedisConf, settings)
+	if err != nil {
+		return recipe{}, err
+	}
+	who, err := servant("redis", "valkey")
+	if err != nil {
+		return recipe{}, err
+	}
+	return recipe{
+		service: sut.Redis, program: program, who: who, orderly: syscall.SIGTERM,
+		settings: slices.Sorted(maps.Keys(settings)),
+		prepare: func(_ context.Context, dir string) error {
+			return writeConf(filepath.Join(dir, "redis.conf"), conf, who)
+		},
+		command: func(dir string, port int) *exec.Cmd {
+			return exec.Command(program.Path, filepath.Join(dir, "redis.conf"),
+				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir)
+		},
+		url:   func(addr string) string { return "redis://" + addr + "/0" },
+		store: func(url func() string) admin.Store { return admin.Redis{URL: url} },
+	}, nil
+}
+
+func writeConf(path string, conf []byte, who *syscall.Credential) error {
+	if err := os.WriteFile(path, conf, 0o600); err != nil {
+		return fmt.Errorf("write a configuration: %w", err)
+	}
+	return own(path, who)
+}

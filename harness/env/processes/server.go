@@ -1,0 +1,343 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/sut"
+)
+
+// Bounds of starting and stopping a store. Recovering from a kill replays
+// what the store had logged, which may take a while after heavy load.
+const (
+	startBound = 2 * time.Minute
+	stopBound  = time.Minute
+	readyEvery = 10 * time.Millisecond
+	portTries  = 5
+)
+
+// recipe is what is particular about one kind of store.
+type recipe struct {
+	service sut.Service
+	program Program
+	who     *syscall.Credential
+	// prepare fills an empty data folder.
+	prepare func(ctx context.Context, dir string) error
+	// command starts the store on a port.
+	command func(dir string, port int) *exec.Cmd
+	// url is the address of the store for its administrator.
+	url func(addr string) string
+	// store makes the administrator of the store at a URL.
+	store func(url func() string) admin.Store
+	// orderly is the signal that ends the store with nothing left to recover.
+	orderly syscall.Signal
+	// settings are what the scenario changed.
+	settings []string
+}
+
+// server is one store as a child process.
+type server struct {
+	recipe
+	dir string
+	log string
+
+	port  atomic.Int32
+	admin admin.Store
+	flush func() (time.Duration, error)
+
+	// mu is held while the process is being started, stopped or frozen.
+	mu    sync.Mutex
+	child *child
+}
+
+var (
+	_ env.Breakable = (*server)(nil)
+	_ env.Reachable = (*server)(nil)
+)
+
+// newServer makes the data folder and starts the store.
+func newServer(ctx context.Context, r recipe, home, log string) (*server, error) {
+	s := &server{recipe: r, dir: filepath.Join(home, string(r.service)), log: log}
+	s.admin = r.store(s.url)
+	s.flush = sync.OnceValues(func() (time.Duration, error) { return flushTime(s.dir) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// fresh replaces the data folder by a new one.
+func (s *server) fresh(ctx context.Context) error {
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("remove the data of %s: %w", s.service, err)
+	}
+	if err := os.Mkdir(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make a data folder for %s: %w", s.service, err)
+	}
+	if err := own(s.dir, s.who); err != nil {
+		return err
+	}
+	return s.prepare(ctx, s.dir)
+}
+
+// errClash says that somebody took the port before the store could.
+var errClash = errors.New("the port is taken")
+
+// start starts the process, on its old port if it had one, and waits until
+// the store is ready. On error no process is left.
+func (s *server) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	for try := range portTries {
+		if s.port.Load() == 0 || try > 0 {
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			s.port.Store(int32(port))
+		}
+		err := s.startOnce(ctx)
+		if err == nil {
+			return nil
+		}
+		if _, kill := s.kill(context.WithoutCancel(ctx)); kill != nil {
+			return errors.Join(err, kill)
+		}
+		if !errors.Is(err, errClash) {
+			return err
+		}
+	}
+	return fmt.Errorf("start %s: found no free port in %d tries", s.service, portTries)
+}
+
+func (s *server) startOnce(ctx context.Context) error {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the log of %s: %w", s.service, err)
+	}
+	defer log.Close() // the child keeps its own
+	cmd := s.command(s.dir, int(s.port.Load()))
+	cmd.Dir, cmd.Env = s.dir, environment()
+	cmd.Stdout, cmd.Stderr = log, log
+	if s.child, err = spawn(cmd, s.who); err != nil {
+		return err
+	}
+	return s.awaitReady(ctx)
+}
+
+// awaitReady polls until the store answers, its process ends or ctx is over.
+func (s *server) awaitReady(ctx context.Context) error {
+	tick := time.NewTicker(readyEvery)
+	defer tick.Stop()
+	for {
+		ready := s.Ready(ctx)
+		if ready == nil && !s.child.ended() {
+			return nil
+		}
+		select {
+		case <-s.child.done:
+			return s.died()
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w (last answer: %w)%s",
+				s.service, ctx.Err(), ready, quoteLog(s.LogTail(5)))
+		case <-tick.C:
+		}
+	}
+}
+
+// died explains why the process ended before it was ready.
+func (s *server) died() error {
+	tail := s.LogTail(10)
+	if strings.Contains(strings.ToLower(tail), "address already in use") {
+		return fmt.Errorf("start %s: %w", s.service, errClash)
+	}
+	return fmt.Errorf("%s ended at start (%v)%s", s.service, s.child.err, quoteLog(tail))
+}
+
+func quoteLog(tail string) string {
+	if tail == "" {
+		return ""
+	}
+	return "; its log ends:\n  " + strings.ReplaceAll(tail, "\n", "\n  ")
+}
+
+// freePort lets the kernel choose. Another process may take the port before
+// the store does; the caller then tries again.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("ask for a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// url is the administrator's URL at the present port.
+func (s *server) url() string { return s.recipe.url(s.Addr()) }
+
+// Service implements env.Component.
+func (s *server) Service() sut.Service { return s.service }
+
+// Addr implements env.Component.
+func (s *server) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.port.Load())))
+}
+
+// Ready implements env.Component.
+func (s *server) Ready(ctx context.Context) error { return s.admin.Ready(ctx) }
+
+// ReadyAt implements env.Reachable.
+func (s *server) ReadyAt(ctx context.Context, addr string) error {
+	return s.admin.ReadyAt(ctx, addr)
+}
+
+// Identity implements env.Component.
+func (s *server) Identity(ctx context.Context) (string, error) { return s.admin.Identity(ctx) }
+
+// Info implements env.Component. Flush is measured once, at the first call.
+func (s *server) Info(ctx context.Context) (env.Info, error) {
+	info, err := s.admin.Info(ctx, s.settings)
+	if err != nil {
+		return env.Info{}, err
+	}
+	info.Source = s.program.Path
+	info.Settings["data_file_system"] = fileSystem(s.dir)
+	if info.Flush, err = s.flush(); err != nil {
+		return env.Info{}, err
+	}
+	return info, nil
+}
+
+// LogTail implements env.Component.
+func (s *server) LogTail(lines int) string {
+	tail, err := tailOf(s.log, lines)
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	return tail
+}
+
+// running returns the live child, or an error if there is none.
+func (s *server) running() (*child, error) {
+	if s.child == nil || s.child.ended() {
+		return nil, fmt.Errorf("%s is not running", s.service)
+	}
+	return s.child, nil
+}
+
+// Kill implements env.Breakable.
+func (s *server) Kill(ctx context.Context) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.running(); err != nil {
+		return nil, err
+	}
+	return s.kill(ctx)
+}
+
+// kill ends whatever works in the data folder, and the child, if any.
+func (s *server) kill(ctx context.Context) ([]int, error) {
+	first := 0
+	if s.child != nil && !s.child.ended() {
+		first = s.child.pid
+	}
+	pids, err := killAll(ctx, first, s.dir)
+	if err != nil {
+		return pids, err
+	}
+	if s.child != nil {
+		<-s.child.done // SIGKILL was delivered: this is the reaping only
+	}
+	return pids, nil
+}
+
+// Start implements env.Breakable.
+func (s *server) Start(ctx context.Context, wipe bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.running(); err == nil {
+		return fmt.Errorf("%s is running already", s.service)
+	}
+	if wipe {
+		if err := s.fresh(ctx); err != nil {
+			return err
+		}
+	}
+	return s.start(ctx)
+}
+
+// Pause implements env.Breakable.
+func (s *server) Pause(ctx context.Context) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	child, err := s.running()
+	if err != nil {
+		return nil, err
+	}
+	return stopAll(ctx, child.pid, s.dir)
+}
+
+// Resume implements env.Breakable. Resuming what runs changes nothing.
+func (s *server) Resume(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.running(); err != nil {
+		return err
+	}
+	return continueAll(s.dir)
+}
+
+// Restart implements env.Breakable.
+func (s *server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.stop(ctx); err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+// stop ends the store in an orderly way.
+func (s *server) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopBound)
+	defer cancel()
+	child, err := s.running()
+	if err != nil {
+		return err
+	}
+	if err := signalAll([]int{child.pid}, s.orderly); err != nil {
+		return err
+	}
+	select {
+	case <-child.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop %s in an orderly way: %w", s.service, ctx.Err())
+	}
+}
+
+// close ends the store without ceremony: its data is about to be removed.
+func (s *server) close(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.kill(ctx)
+	return err
+}

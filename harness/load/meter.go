@@ -1,0 +1,88 @@
+package load
+
+import (
+	"math"
+	"runtime/metrics"
+	"time"
+
+	"stampede/harness/rundir"
+)
+
+// The runtime's histograms that say how much the generator held itself up.
+const (
+	gcPauses     = "/sched/pauses/total/gc:seconds"
+	schedLatency = "/sched/latencies:seconds"
+)
+
+// meter measures what this process uses between two moments.
+type meter struct {
+	began time.Time
+	usage usage
+	runs  []metrics.Sample
+}
+
+// usage is what the operating system says; zero where it does not.
+type usage struct {
+	// cpu is the time this process has been executing on all cores.
+	cpu time.Duration
+	// ticks and stolen are the host's processor time and how much of it the
+	// hypervisor gave to others, in units of the host's own.
+	ticks, stolen uint64
+}
+
+func startMeter() *meter {
+	return &meter{began: time.Now(), usage: readUsage(), runs: readRuntime()}
+}
+
+// stop returns what was used since the start, but for the pacer's lag.
+func (m *meter) stop() rundir.Generator {
+	span, used, runs := time.Since(m.began), readUsage(), readRuntime()
+	g := rundir.Generator{OpenFiles: openFiles()}
+	if span > 0 {
+		g.CPUCores = float64(used.cpu-m.usage.cpu) / float64(span)
+	}
+	if ticks := used.ticks - m.usage.ticks; ticks > 0 {
+		g.StealShare = float64(used.stolen-m.usage.stolen) / float64(ticks)
+	}
+	g.GCPauseP99NS = histogramP99(m.runs[0], runs[0])
+	g.SchedP99NS = histogramP99(m.runs[1], runs[1])
+	return g
+}
+
+func readRuntime() []metrics.Sample {
+	samples := []metrics.Sample{{Name: gcPauses}, {Name: schedLatency}}
+	metrics.Read(samples)
+	return samples
+}
+
+// histogramP99 is the 99th percentile, in nanoseconds, of what two readings of
+// a histogram of seconds differ by: the upper bound of its bucket.
+func histogramP99(before, after metrics.Sample) int64 {
+	if after.Value.Kind() != metrics.KindFloat64Histogram {
+		return 0 // a later Go may drop the metric
+	}
+	old, now := before.Value.Float64Histogram(), after.Value.Float64Histogram()
+	total := uint64(0)
+	for i := range now.Counts {
+		total += now.Counts[i] - old.Counts[i]
+	}
+	if total == 0 {
+		return 0
+	}
+	rank, seen := (total*99+99)/100, uint64(0)
+	for i := range now.Counts {
+		if seen += now.Counts[i] - old.Counts[i]; seen >= rank {
+			return bucketBound(now.Buckets[i], now.Buckets[i+1])
+		}
+	}
+	return 0
+}
+
+// bucketBound is a bucket's upper bound in nanoseconds, or its lower one if
+// there is none.
+func bucketBound(low, high float64) int64 {
+	if math.IsInf(high, 1) {
+		high = low
+	}
+	return int64(math.Ceil(max(0, high) * 1e9))
+}

@@ -1,0 +1,187 @@
+package load
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"stampede/harness/history"
+)
+
+// The range of the pacer's lag: what is out of it is clamped, and the exact
+// largest is kept beside.
+const (
+	lagLowest  = 1000 // ns
+	lagHighest = int64(time.Hour)
+	lagDigits  = 3
+)
+
+// pacer dispatches operations when they are due: those of the schedule and
+// the follow-ups, merged. Its methods are called from one goroutine at a time.
+type pacer struct {
+	r     *runner
+	shard Recorder // for operations that no worker records; nil until needed
+
+	next  job  // the schedule's next operation, made before it is due
+	more  bool // whether there is one
+	index uint64
+
+	lag      *hdrhistogram.Histogram
+	maxLag   time.Duration
+	maxBurst int64
+	lastDue  time.Duration
+	// deadline is when draining ends; never while the schedule lasts.
+	deadline time.Duration
+}
+
+func newPacer(r *runner) *pacer {
+	p := &pacer{
+		r: r, deadline: never, lastDue: r.start,
+		lag: hdrhistogram.New(lagLowest, lagHighest, lagDigits),
+	}
+	if r.plan.Users > 0 {
+		p.lastDue = r.start + r.plan.Duration
+	}
+	return p
+}
+
+// run paces on a goroutine of its own, since it may bind a thread, until there
+// is nothing more to dispatch. Afterwards deadline is when what is still being
+// executed must have finished.
+func (p *pacer) run() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer p.r.waiter.bind()()
+		defer p.r.guard("making or dispatching an operation")
+		p.advance()
+		p.loop()
+	}()
+	<-done
+	if p.r.running.Err() != nil {
+		p.deadline = p.r.now() + p.r.plan.Drain
+	}
+}
+
+func (p *pacer) loop() {
+	r := p.r
+	for r.running.Err() == nil {
+		ticket := r.waiter.ticket()
+		p.maxBurst = max(p.maxBurst, p.dispatchDue())
+		if !p.more && p.deadline == never {
+			p.deadline = p.lastDue + r.plan.Drain
+			r.ending.Store(true)
+		}
+		if p.finished() {
+			return
+		}
+		p.sleep(ticket)
+	}
+}
+
+// sleep waits for the next due time. Whoever schedules a follow-up pushes it
+// first and then looks at sleepsUntil, and this does the reverse, so that one
+// of the two always sees the other.
+func (p *pacer) sleep(ticket uint32) {
+	r := p.r
+	r.sleepsUntil.Store(int64(never))
+	until := min(p.due(), p.deadline)
+	r.sleepsUntil.Store(int64(until))
+	r.waiter.wait(ticket, until)
+	r.sleepsUntil.Store(0)
+}
+
+// due is when the next operation is due, or never.
+func (p *pacer) due() time.Duration {
+	follow := p.r.later.earliest()
+	if p.more {
+		return min(p.next.due, follow)
+	}
+	return follow
+}
+
+// finished reports whether nothing can become due any more, or not in time.
+// What is being executed may yet ask for follow-ups, so that comes first.
+func (p *pacer) finished() bool {
+	r := p.r
+	if p.more {
+		return false
+	}
+	return r.now() >= p.deadline ||
+		r.users.Load() == 0 && r.pool.empty() && r.later.earliest() == never
+}
+
+// dispatchDue dispatches all operations that are due and returns how many.
+func (p *pacer) dispatchDue() (burst int64) {
+	for ; p.r.running.Err() == nil; burst++ {
+		due, now := p.due(), p.r.now()
+		if due > now || now >= p.deadline {
+			return burst
+		}
+		p.noteLag(now - due)
+		if p.more && p.next.due == due {
+			p.lastDue = due
+			p.dispatch(&p.next)
+			p.advance()
+		} else {
+			p.r.live.followed.Add(1)
+			p.dispatch(p.r.later.pop())
+		}
+	}
+	return burst
+}
+
+func (p *pacer) dispatch(j *job) {
+	j.seq = p.r.dispatched.Add(1) - 1
+	p.r.live.scheduled.Add(1)
+	if !p.r.pool.offer(j) {
+		p.drop(j)
+	}
+}
+
+// advance makes the schedule's next operation, so that it is ready when due.
+func (p *pacer) advance() {
+	if p.r.plan.Arrivals == nil {
+		return
+	}
+	due, ok := p.r.plan.Arrivals.Next()
+	p.more = ok
+	if ok {
+		p.next = job{due: p.r.start + due, op: p.r.plan.Workload.Op(p.index)}
+		p.index++
+	}
+}
+
+func (p *pacer) noteLag(lag time.Duration) {
+	p.maxLag = max(p.maxLag, lag)
+	// The value was clamped into the range, so this cannot fail.
+	_ = p.lag.RecordValue(min(int64(lag), lagHighest))
+}
+
+// drop records an operation that found every worker busy and the queue full.
+func (p *pacer) drop(j *job) {
+	p.r.live.dropped.Add(1)
+	p.record(&history.Record{
+		Seq: j.seq, Op: j.op, Outcome: history.Dropped,
+		Intended: j.due, Start: history.Never, End: history.Never,
+	})
+}
+
+func (p *pacer) record(rec *history.Record) {
+	if p.shard == nil {
+		p.shard = p.r.newShard()
+	}
+	p.shard.Append(rec)
+}
+
+// cut counts what is left of the schedule.
+func (p *pacer) cut() int64 {
+	if !p.more {
+		return 0
+	}
+	n := int64(1)
+	for _, more := p.r.plan.Arrivals.Next(); more; _, more = p.r.plan.Arrivals.Next() {
+		n++
+	}
+	return n
+}

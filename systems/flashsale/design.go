@@ -1,0 +1,228 @@
+package flashsale
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// design is a variant as its file states it: what to say of it, how it keeps
+// stock, and its Shop.
+type design struct {
+	name, idea, guarantees, givesUp string
+
+	breaks []sut.Break
+	// notApplicable adds to what follows from stock and counter.
+	notApplicable map[string]string
+
+	// stock is how Postgres keeps stock.
+	stock stock
+	// counter is what the design keeps in Redis, nil if it needs no Redis.
+	counter *counterKind
+	// open makes the shop. If it is an io.Closer, it is closed first.
+	open func(context.Context, *backend) (Shop, error)
+}
+
+// backend is what a shop is built on.
+type backend struct {
+	cfg    sut.Config
+	params Params
+	books  *books
+	// redis is nil if the design needs none.
+	redis *counters
+}
+
+// variant is the design as the harness sees it.
+func (d design) variant() sut.Variant {
+	v := sut.Variant{
+		Name: d.name, Idea: d.idea, Guarantees: d.guarantees, GivesUp: d.givesUp,
+		Needs: []sut.Service{sut.Postgres}, Breaks: d.breaks,
+		NotApplicable: d.reasons(),
+		Roles:         []sut.Role{d.reclaimer()},
+		Open: func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
+			return d.instance(ctx, cfg)
+		},
+	}
+	if d.counter != nil {
+		v.Needs = append(v.Needs, sut.Redis)
+		if d.counter.reconciled {
+			v.Roles = append(v.Roles, d.reconciler())
+		}
+	}
+	return v
+}
+
+// reasons says which invariants cannot be judged of the design, and why.
+func (d design) reasons() map[string]string {
+	why := map[string]string{}
+	if !d.stock.keepsUnits {
+		why[UnitExclusive] = "keeps a count and no rows for units"
+		why[UnitPath] = "keeps a count and no rows for units"
+	}
+	if d.counter == nil || !d.counter.counts {
+		why[RedisDrift] = "keeps no stock in Redis"
+	}
+	for invariant, reason := range d.notApplicable {
+		why[invariant] = reason
+	}
+	return why
+}
+
+// backend opens the design's connections. They are closed by closeBackend.
+func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	params, err := paramsOf(cfg.Params)
+	if err != nil {
+		return nil, err
+	}
+	if err := params.Validate(); err != nil {
+		return nil, fmt.Errorf("flashsale parameters: %w", err)
+	}
+	db, err := openDatabase(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{cfg: cfg, params: params, books: newBooks(db, d.stock)}
+	if d.counter == nil {
+		return b, nil
+	}
+	if b.redis, err = openCounters(ctx, cfg, params, *d.counter); err != nil {
+		db.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *backend) close() error {
+	b.books.db.close()
+	if b.redis == nil {
+		return nil
+	}
+	return b.redis.close()
+}
+
+func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error) {
+	b, err := d.backend(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening flashsale %s: %w", d.name, err)
+	}
+	shop, err := d.open(ctx, b)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening flashsale %s: %w", d.name, err), b.close())
+	}
+	return &instance{Shop: shop, backend: b}, nil
+}
+
+// instance is an opened design. It is a Shop too.
+type instance struct {
+	Shop
+	*backend
+	closed onceError
+}
+
+// Prepare makes the schema, the items and the counters. Where any of them
+// exists already it fails and changes nothing.
+func (i *instance) Prepare(ctx context.Context) error {
+	if i.redis != nil {
+		if err := i.redis.empty(ctx, itemKeys(i.params)); err != nil {
+			return err
+		}
+	}
+	if err := i.books.prepare(ctx, i.params); err != nil {
+		return err
+	}
+	if i.redis == nil {
+		return nil
+	}
+	return i.redis.prepare(ctx, itemKeys(i.params))
+}
+
+// Do performs one operation.
+func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	return perform(ctx, i.Shop, op)
+}
+
+// Audit reads an Audit from the ledger in one snapshot, then from Redis.
+func (i *instance) Audit(ctx context.Context) (json.RawMessage, error) {
+	a, err := i.books.audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i.redis != nil && i.redis.kind.counts {
+		if a.Redis, err = i.redis.audit(ctx, itemKeys(i.params)); err != nil {
+			return nil, err
+		}
+	}
+	a.CartTTLNS = i.params.CartTTL.D().Nanoseconds()
+	a.ReclaimSlackNS = reclaimSlack(i.params, i.cfg).Nanoseconds()
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit: %w", err)
+	}
+	return raw, nil
+}
+
+// Quiesced says what the roles have still to do: carts that must be paid or
+// reclaimed, counters that must be brought in line with the ledger.
+func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
+	held, err := i.books.held(ctx)
+	if err != nil {
+		return "", err
+	}
+	if held > 0 {
+		return fmt.Sprintf("%d carts are neither paid nor reclaimed (they live %s)",
+			held, i.params.CartTTL), nil
+	}
+	if i.redis == nil || !i.redis.kind.reconciled {
+		return "", nil
+	}
+	return i.unreconciled(ctx)
+}
+
+// Close closes the shop and its connections. Further calls return what the
+// first one did.
+func (i *instance) Close() error {
+	return i.closed.do(func() error {
+		var err error
+		if c, ok := i.Shop.(io.Closer); ok {
+			err = c.Close()
+		}
+		return errors.Join(err, i.backend.close())
+	})
+}
+
+// ledgerShop is a Shop but for its Buy: payments and snapshots work alike in
+// all designs that keep their stock in Postgres.
+type ledgerShop struct{ books *books }
+
+// PaymentResult applies a webhook's delivery in one transaction.
+func (s ledgerShop) PaymentResult(ctx context.Context, p Payment) (PaymentState, error) {
+	state, _, err := s.books.payment(ctx, p)
+	return state, err
+}
+
+// Stock reads a snapshot.
+func (s ledgerShop) Stock(ctx context.Context, item string) (Stock, error) {
+	return s.books.snapshot(ctx, item)
+}
+
+// pause waits for d or until ctx is cancelled, and says whether to go on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,341 @@
+package flashsale
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed schema.sql
+var schema string
+
+// books is what the designs share in Postgres: carts, payments, the log of
+// changes, and one of the ways in which stock is kept (see stock).
+type books struct {
+	db    *database
+	stock stock
+	// The statements that stock completes.
+	paymentSQL, reclaimSQL string
+}
+
+func newBooks(db *database, s stock) *books {
+	b := &books{db: db, stock: s}
+	b.paymentSQL, b.reclaimSQL = b.paymentStatement(), b.reclaimStatement()
+	return b
+}
+
+// The statement that buys. All of it is one round trip and one transaction,
+// so the stock that a design takes and the order that records it stand or
+// fall together. $1 is the item, $2 the operation, $3 the buyer; a design may
+// add parameters for its part, which is the query "taken".
+//
+// A key that was used before gives its order, and a buyer who has a unit is
+// turned away before any stock is touched. Requests that race past these two
+// looks meet the unique indexes: the loser fails and is rolled back whole.
+const (
+	buyHead = `
+WITH earlier AS (
+    SELECT id, unit_no, item = $1 AND buyer = $3 AS same FROM orders WHERE op_id = $2
+), active AS (
+    SELECT FROM orders WHERE item = $1 AND buyer = $3 AND state IN ('held', 'paid')
+), allowed AS (
+    SELECT WHERE NOT EXISTS (SELECT FROM earlier) AND NOT EXISTS (SELECT FROM active)
+), taken (unit_no, version) AS (`
+
+	buyTail = `
+), placed AS (
+    INSERT INTO orders (op_id, item, buyer, unit_no, state, held_at)
+    SELECT $2, $1, $3, unit_no, 'held', clock_timestamp() FROM taken
+    RETURNING id, unit_no, held_at
+)%s, logged AS (
+    INSERT INTO order_log
+        (order_id, item, unit_no, version, from_state, to_state, cause, at)
+    SELECT id, $1, unit_no, version, 'available', 'held', 'buy', held_at
+    FROM placed JOIN taken USING (unit_no)
+)
+SELECT CASE
+    WHEN placed.id IS NOT NULL THEN 'placed'
+    WHEN earlier.id IS NOT NULL AND earlier.same THEN 'placed'
+    WHEN earlier.id IS NOT NULL THEN 'reused'
+    WHEN EXISTS (SELECT FROM active) THEN 'bought'
+    WHEN NOT EXISTS (SELECT FROM items WHERE item = $1) THEN 'unknown'
+    WHEN %s THEN 'busy'
+    ELSE 'sold out' END,
+    COALESCE(placed.id, earlier.id, 0), COALESCE(placed.unit_no, earlier.unit_no, 0)
+FROM (SELECT) AS one LEFT JOIN placed ON true LEFT JOIN earlier ON true`
+)
+
+// buyStatement completes the statement with a design's part: taken is a query
+// of at most one row (unit_no, version after the change) whose WHERE clause
+// includes EXISTS (SELECT FROM allowed), and busy a condition under which
+// there may be stock although taken was empty.
+func (b *books) buyStatement(taken, busy string) string {
+	return buyHead + taken + fmt.Sprintf(buyTail, b.stock.mark, busy)
+}
+
+// errBusy: there was stock, but others were about to take it.
+var errBusy = errors.New("stock is being taken")
+
+// errReused: the idempotency key belongs to another purchase.
+var errReused = fmt.Errorf("idempotency key was used for another purchase: %w", ErrConflict)
+
+// buy runs a statement made by buyStatement. Besides the reasons of flashsale
+// it may return errBusy.
+func (b *books) buy(
+	ctx context.Context, statement string, req BuyRequest, more ...any,
+) (Order, error) {
+	var status string
+	var id, unit int64
+	args := append([]any{req.Item, int64(req.OpID), req.Buyer}, more...)
+	err := b.db.row(ctx, statement, args, &status, &id, &unit)
+	switch constraint(err) {
+	case "orders_op":
+		return b.orderOf(ctx, req)
+	case "orders_active":
+		return Order{}, ErrAlreadyBought
+	case "items_in_stock":
+		return Order{}, ErrSoldOut
+	}
+	if err != nil {
+		return Order{}, failed("claiming a unit", err)
+	}
+	return outcomeOf(status, id, unit)
+}
+
+func outcomeOf(status string, id, unit int64) (Order, error) {
+	switch status {
+	case "placed":
+		return Order{ID: strconv.FormatInt(id, 10), Unit: unit}, nil
+	case "reused":
+		return Order{}, errReused
+	case "bought":
+		return Order{}, ErrAlreadyBought
+	case "unknown":
+		return Order{}, ErrUnknownItem
+	case "busy":
+		return Order{}, errBusy
+	case "sold out":
+		return Order{}, ErrSoldOut
+	}
+	return Order{}, fmt.Errorf("claiming a unit: unexpected status %q", status)
+}
+
+// orderOf returns the order of an operation that was found to have one.
+func (b *books) orderOf(ctx context.Context, req BuyRequest) (Order, error) {
+	var id, unit int64
+	var same bool
+	err := b.db.row(ctx,
+		`SELECT id, unit_no, item = $2 AND buyer = $3 FROM orders WHERE op_id = $1`,
+		[]any{int64(req.OpID), req.Item, req.Buyer}, &id, &unit, &same)
+	if err != nil {
+		// The order exists, so this must not count as refused.
+		return Order{}, fmt.Errorf("reading the order of a repeated request: %v", err)
+	}
+	if !same {
+		return Order{}, errReused
+	}
+	return outcomeOf("placed", id, unit)
+}
+
+// closing is the end of the statements that close carts: the CTE "closed" has
+// the orders as they are now, and the design's stock follows.
+func (b *books) closing() string {
+	return b.stock.settle + `, logged AS (
+    INSERT INTO order_log
+        (order_id, item, unit_no, version, from_state, to_state, cause, at)
+    SELECT id, item, unit_no, COALESCE(version, 0), 'held',
+        CASE state WHEN 'paid' THEN 'sold' ELSE 'available' END,
+        CASE state WHEN 'paid' THEN 'paid' WHEN 'failed' THEN 'payment-failed' ELSE 'expired' END,
+        closed_at
+    FROM closed LEFT JOIN settled USING (id)
+)`
+}
+
+// paymentStatement applies one delivery of a webhook: $1 payment, $2 order,
+// $3 succeeded, $4 cents. The order's row lock puts deliveries, and the
+// reclaimer, in an order; the payment's primary key makes all but the first
+// delivery count and do nothing else. Only a held order changes, so paid
+// stays paid, and money for a cart that is gone is given back.
+func (b *books) paymentStatement() string {
+	return `
+WITH cart AS MATERIALIZED (
+    SELECT id, state FROM orders WHERE id = $2 FOR UPDATE
+), payment AS (
+    INSERT INTO payments AS p
+        (id, order_id, amount_cents, captured, refunded, result, deliveries, effects)
+    SELECT $1, id, $4, $3, $3 AND state <> 'held',
+        CASE WHEN NOT $3 THEN 'released' WHEN state = 'held' THEN 'sold' ELSE 'refunded' END,
+        1, CASE WHEN $3 OR state = 'held' THEN 1 ELSE 0 END
+    FROM cart
+    ON CONFLICT (id) DO UPDATE SET deliveries = p.deliveries + 1
+    RETURNING result, deliveries = 1 AS first
+), closed AS (
+    UPDATE orders SET closed_at = clock_timestamp(),
+        state = CASE WHEN $3 THEN 'paid' ELSE 'failed' END
+    FROM cart, payment
+    WHERE orders.id = cart.id AND cart.state = 'held' AND first
+    RETURNING orders.id, op_id, item, buyer, unit_no, orders.state, closed_at
+)` + b.closing() + `
+SELECT result, COALESCE(op_id, 0), COALESCE(item, ''), COALESCE(buyer, ''),
+    COALESCE(state = 'failed', false)
+FROM payment LEFT JOIN closed ON true`
+}
+
+// cart names a closed order in the terms in which it was bought.
+type cart struct {
+	OpID        uint64
+	Item, Buyer string
+}
+
+// payment applies one delivery. Released is the cart whose unit went back to
+// the shelf by it, nil if none did.
+func (b *books) payment(
+	ctx context.Context, p Payment,
+) (state PaymentState, released *cart, err error) {
+	order, err := strconv.ParseInt(p.OrderID, 10, 64)
+	if err != nil {
+		return "", nil, ErrUnknownOrder
+	}
+	var opID int64
+	var c cart
+	var returned bool
+	err = b.db.row(ctx, b.paymentSQL,
+		[]any{p.PaymentID, order, p.Succeeded, p.AmountCents},
+		&state, &opID, &c.Item, &c.Buyer, &returned)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", nil, ErrUnknownOrder
+	case err != nil:
+		return "", nil, failed("applying a payment", err)
+	case returned:
+		c.OpID = uint64(opID)
+		return state, &c, nil
+	}
+	return state, nil, nil
+}
+
+// reclaimStatement closes at most $2 carts that were held for $1 microseconds
+// or longer. Rows that a payment has locked are left for the next round, and
+// state is looked at again under the lock, so a paid unit is never returned.
+// statement_timestamp is stable, so the index serves the comparison, and it
+// is never later than clock_timestamp: no cart closes early.
+func (b *books) reclaimStatement() string {
+	return `
+WITH due AS MATERIALIZED (
+    SELECT id FROM orders
+    WHERE state = 'held' AND held_at <= statement_timestamp() - $1 * interval '1 microsecond'
+    ORDER BY held_at LIMIT $2 FOR UPDATE SKIP LOCKED
+), closed AS (
+    UPDATE orders SET state = 'expired', closed_at = clock_timestamp()
+    FROM due WHERE orders.id = due.id AND state = 'held'
+    RETURNING orders.id, op_id, item, buyer, unit_no, state, closed_at
+)` + b.closing() + `
+SELECT op_id, item, buyer FROM closed`
+}
+
+// reclaim returns one batch of carts that are older than ttl to the shelf.
+func (b *books) reclaim(ctx context.Context, ttl time.Duration, batch int) ([]cart, error) {
+	var carts []cart
+	err := b.db.rows(ctx, b.reclaimSQL, []any{ttl.Microseconds(), batch},
+		func(row pgx.CollectableRow) error {
+			var c cart
+			var opID int64
+			err := row.Scan(&opID, &c.Item, &c.Buyer)
+			c.OpID = uint64(opID)
+			carts = append(carts, c)
+			return err
+		})
+	if err != nil {
+		return nil, failed("reclaiming expired carts", err)
+	}
+	return carts, nil
+}
+
+// snapshot reads the stock of one item in one statement.
+func (b *books) snapshot(ctx context.Context, item string) (Stock, error) {
+	s := Stock{Item: item}
+	err := b.db.row(ctx, b.stock.counts+` WHERE items.item = $1`, []any{item},
+		&s.Item, &s.Units, new(int64), &s.Available, &s.Held, &s.Sold)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Stock{}, ErrUnknownItem
+	}
+	if err != nil {
+		return Stock{}, failed("reading the stock", err)
+	}
+	return s, nil
+}
+
+// active counts the held and paid orders of each item that has any.
+func (b *books) active(ctx context.Context) (map[string]int64, error) {
+	counts := map[string]int64{}
+	err := b.db.rows(ctx, `SELECT item, count(*) FROM orders
+		WHERE state IN ('held', 'paid') GROUP BY item`, nil,
+		func(row pgx.CollectableRow) error {
+			var item string
+			var n int64
+			err := row.Scan(&item, &n)
+			counts[item] = n
+			return err
+		})
+	if err != nil {
+		return nil, failed("counting active orders", err)
+	}
+	return counts, nil
+}
+
+// held counts the carts that are neither paid nor closed.
+func (b *books) held(ctx context.Context) (n int64, err error) {
+	err = b.db.row(ctx, `SELECT count(*) FROM orders WHERE state = 'held'`, nil, &n)
+	if err != nil {
+		return 0, failed("counting held carts", err)
+	}
+	return n, nil
+}
+
+// prepare makes the schema, the items and their units in one transaction.
+// Tables that exist already are an error: a sale starts empty.
+func (b *books) prepare(ctx context.Context, p Params) error {
+	conn, err := b.db.pool.Acquire(ctx)
+	if err != nil {
+		return failed("connecting to Postgres", err)
+	}
+	defer conn.Release()
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return b.fill(ctx, tx, p) })
+	if err != nil {
+		return fmt.Errorf("preparing the ledger in an empty database: %w", err)
+	}
+	if _, err := conn.Exec(ctx, `ANALYZE items, units`); err != nil {
+		return fmt.Errorf("analysing the new tables: %w", err)
+	}
+	return nil
+}
+
+func (b *books) fill(ctx context.Context, tx pgx.Tx, p Params) error {
+	// A large stock may take longer than a purchase may.
+	for _, statements := range []string{`SET LOCAL statement_timeout = '5min'`, schema, b.stock.ddl} {
+		if _, err := tx.Exec(ctx, statements); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO items (item, units, price_cents, available)
+		SELECT item, $2, $3, $2 FROM unnest($1::text[]) AS item`, itemKeys(p), p.Units, p.PriceCents)
+	if err != nil || !b.stock.keepsUnits {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO units (item, unit_no)
+		SELECT item, n FROM items, generate_series(1, units) AS n ORDER BY item, n`)
+	return err
+}
+
+func itemKeys(p Params) []string {
+	keys := make([]string, p.Items)
+	for i := range keys {
+		keys[i] = ItemKey(i + 1)
+	}
+	return keys
+}

@@ -1,0 +1,133 @@
+package flashsale
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/harness/sut"
+)
+
+// What a Config means where it says nothing.
+const (
+	defaultMaxConns = 16
+	defaultTimeout  = 5 * time.Second
+)
+
+func maxConns(cfg sut.Config) int {
+	if cfg.MaxConns > 0 {
+		return cfg.MaxConns
+	}
+	return defaultMaxConns
+}
+
+func timeout(cfg sut.Config) time.Duration {
+	if cfg.Timeout > 0 {
+		return cfg.Timeout
+	}
+	return defaultTimeout
+}
+
+// database is a pool of connections that bounds every call by a timeout and
+// never retries.
+type database struct {
+	pool    *pgxpool.Pool
+	timeout time.Duration
+}
+
+func openDatabase(ctx context.Context, cfg sut.Config) (*database, error) {
+	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
+	}
+	limit := timeout(cfg)
+	conf.MaxConns = int32(maxConns(cfg))
+	conf.PingTimeout = limit
+	conf.ConnConfig.ConnectTimeout = limit
+	settings := conf.ConnConfig.RuntimeParams
+	settings["application_name"] = "stampede-flashsale"
+	// The server gives up a little before the client does, so that its answer
+	// (rolled back, certainly no effect) still arrives.
+	settings["statement_timeout"] = strconv.FormatInt(max(1, limit.Milliseconds()*9/10), 10)
+	// Plans are made once, while the tables are still small; the indexes are
+	// right for what they become.
+	settings["plan_cache_mode"] = "force_generic_plan"
+	settings["enable_seqscan"] = "off"
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, fmt.Errorf("opening a Postgres pool: %w", err)
+	}
+	db := &database{pool: pool, timeout: limit}
+	if err := db.ping(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+func (db *database) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	if err := db.pool.Ping(ctx); err != nil {
+		return failed("connecting to Postgres", err)
+	}
+	return nil
+}
+
+func (db *database) close() { db.pool.Close() }
+
+// with runs f on one connection within the timeout. That no connection came
+// free, or that none could be made, is told apart from everything later: it
+// proves that nothing was sent.
+func (db *database) with(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("%w to Postgres: %w", errNoConnection, err)
+	}
+	defer conn.Release()
+	return f(ctx, conn.Conn())
+}
+
+// row runs one prepared statement, a transaction of its own, and scans the
+// row it returns.
+func (db *database) row(ctx context.Context, sql string, args []any, into ...any) error {
+	return db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, sql, args...).Scan(into...)
+	})
+}
+
+// rows runs one prepared statement and calls scan for each row it returns.
+func (db *database) rows(
+	ctx context.Context, sql string, args []any, scan func(pgx.CollectableRow) error,
+) error {
+	return db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return query(ctx, conn, sql, args, scan)
+	})
+}
+
+// querier is what a connection and a transaction have in common.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func query(
+	ctx context.Context, on querier, sql string, args []any, scan func(pgx.CollectableRow) error,
+) error {
+	rows, err := on.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

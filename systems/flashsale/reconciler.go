@@ -1,0 +1,267 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/sut"
+)
+
+const (
+	// reconcileEvery is how often the reconciler compares Redis and ledger.
+	reconcileEvery = 250 * time.Millisecond
+	// settleBatch bounds the lapsed tokens of one item settled in one look.
+	settleBatch = 500
+)
+
+// reconciler is the role that keeps Redis in line with the ledger. For each
+// item, drift = units - (stock in Redis + held + paid in the ledger):
+//
+//   - A missing counter, as after Redis lost its data, is rebuilt at once.
+//     Until then the sale of the item is paused, because no variant sells
+//     from a missing counter.
+//   - A positive drift is what purchases under way have taken from Redis and
+//     not yet from the ledger, or a leak. It is a leak when neither side has
+//     moved for longer than a purchase may take.
+//   - A negative drift that is seen twice in a row is Redis offering too much,
+//     as after it came back with an old state.
+//
+// A purchase that took a unit of the old counter may reach the ledger after
+// the rebuild has read it, which makes the new counter too high. That cannot
+// oversell, because the ledger refuses what it does not have; the negative
+// drift is seen by the next look.
+func (d design) reconciler() sut.Role {
+	return sut.Role{
+		Name:    "reconciler",
+		Summary: "rebuilds the counters in Redis from the ledger when they are lost or drift",
+		Run: func(ctx context.Context, cfg sut.Config) error {
+			r := &reconciliation{mismatches: map[string]mismatch{}}
+			return d.run(ctx, cfg, "reconciler", r.look)
+		},
+	}
+}
+
+// reconciliation remembers what looked wrong at the last look.
+type reconciliation struct{ mismatches map[string]mismatch }
+
+// mismatch is an item whose counter and ledger disagreed.
+type mismatch struct {
+	stock, active int64
+	since         time.Time // neither has changed since
+}
+
+// balance is what both sides say of an item.
+type balance struct {
+	item          string
+	present       bool
+	stock, active int64
+	drift         int64
+	uncommitted   int64
+}
+
+// balances reads the ledger first and Redis second, so that a purchase between
+// the two readings makes the drift look too positive, never too negative.
+func (b *backend) balances(ctx context.Context) ([]balance, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	defer cancel()
+	active, err := b.books.active(ctx)
+	if err != nil {
+		return nil, err
+	}
+	redis, err := b.redis.audit(ctx, itemKeys(b.params))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]balance, len(redis))
+	for i, r := range redis {
+		n := active[r.Item]
+		list[i] = balance{
+			item: r.Item, present: r.Present, stock: r.Stock, active: n,
+			drift: int64(b.params.Units) - r.Stock - n, uncommitted: r.Holds,
+		}
+	}
+	return list, nil
+}
+
+// unreconciled says what the reconciler has still to do, or "".
+func (b *backend) unreconciled(ctx context.Context) (string, error) {
+	balances, err := b.balances(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range balances {
+		switch {
+		case !l.present:
+			return fmt.Sprintf("%s has no counter in Redis", l.item), nil
+		case l.drift != 0:
+			return fmt.Sprintf("%s has %d in Redis and %d active orders: drift %d",
+				l.item, l.stock, l.active, l.drift), nil
+		case l.uncommitted != 0:
+			return fmt.Sprintf("%s has %d tokens that are not settled", l.item, l.uncommitted), nil
+		}
+	}
+	return "", nil
+}
+
+// look compares both sides once and repairs what is certainly wrong.
+func (r *reconciliation) look(b *backend, ctx context.Context) (time.Duration, error) {
+	if b.redis.ttl > 0 {
+		if err := b.settleLapsed(ctx); err != nil {
+			return 0, err
+		}
+	}
+	balances, err := b.balances(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range balances {
+		if !r.wrong(l, time.Now(), timeout(b.cfg)) {
+			continue
+		}
+		if err := b.rebuild(ctx, l.item); err != nil {
+			return 0, err
+		}
+		b.cfg.Logger.Info("flashsale reconciler rebuilt a counter", "item", l.item,
+			"present", l.present, "stock", l.stock, "active", l.active, "drift", l.drift)
+		delete(r.mismatches, l.item)
+	}
+	return reconcileEvery, nil
+}
+
+// wrong decides whether an item's counter must be rebuilt. See reconciler.
+func (r *reconciliation) wrong(l balance, now time.Time, patience time.Duration) bool {
+	if !l.present {
+		return true
+	}
+	if l.drift == 0 {
+		delete(r.mismatches, l.item)
+		return false
+	}
+	before, known := r.mismatches[l.item]
+	if known && l.drift < 0 {
+		return true
+	}
+	if known && before.stock == l.stock && before.active == l.active {
+		return now.Sub(before.since) > patience
+	}
+	r.mismatches[l.item] = mismatch{stock: l.stock, active: l.active, since: now}
+	return false
+}
+
+// rebuild replaces all that Redis has of an item by what the ledger says, in
+// one transaction of Redis: nobody sees a counter without its tokens.
+func (b *backend) rebuild(ctx context.Context, item string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	defer cancel()
+	owners := []any{}
+	err := b.books.db.rows(ctx, `SELECT buyer, op_id FROM orders
+		WHERE item = $1 AND state IN ('held', 'paid')`, []any{item},
+		func(row pgx.CollectableRow) error {
+			var buyer string
+			var op int64
+			err := row.Scan(&buyer, &op)
+			owners = append(owners, buyer, tokenOf(uint64(op)))
+			return err
+		})
+	if err != nil {
+		return failed("reading the owners of "+item, err)
+	}
+	c := b.redis
+	pipe := c.rdb.TxPipeline()
+	pipe.Del(ctx, c.keys(item)...)
+	pipe.Set(ctx, c.stockKey(item), c.units-int64(len(owners)/2), 0)
+	if c.kind.tokens {
+		const chunk = 1000
+		for rest := owners; len(rest) > 0; rest = rest[min(chunk, len(rest)):] {
+			pipe.HSet(ctx, c.tokensKey(item), rest[:min(chunk, len(rest))]...)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return failed("rebuilding the counter of "+item, err)
+	}
+	return nil
+}
+
+// settleLapsed decides every token whose time is up by what the ledger says
+// of its operation: an order that has a unit keeps it, anything else returns
+// it to the counter.
+func (b *backend) settleLapsed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	defer cancel()
+	now, err := b.redis.rdb.Time(ctx).Result()
+	if err != nil {
+		return failed("reading the clock of Redis", err)
+	}
+	for _, item := range itemKeys(b.params) {
+		carts, err := b.redis.lapsed(ctx, item, now)
+		if err != nil {
+			return err
+		}
+		for _, c := range carts {
+			if err := b.settle(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *backend) settle(ctx context.Context, c cart) error {
+	var active bool
+	err := b.books.db.row(ctx, `SELECT EXISTS (
+		SELECT FROM orders WHERE op_id = $1 AND state IN ('held', 'paid'))`,
+		[]any{int64(c.OpID)}, &active)
+	switch {
+	case err != nil:
+		return failed("looking for the order of a lapsed token", err)
+	case active:
+		return b.redis.commit(ctx, c)
+	default:
+		return b.redis.release(ctx, c)
+	}
+}
+
+// lapsed lists tokens of an item that were not committed in time. A deadline
+// without a token is removed.
+func (c *counters) lapsed(ctx context.Context, item string, now time.Time) ([]cart, error) {
+	buyers, err := c.rdb.ZRangeByScore(ctx, c.deadlinesKey(item), &redis.ZRangeBy{
+		Min: "-inf", Max: strconv.FormatInt(now.UnixMilli(), 10), Count: settleBatch,
+	}).Result()
+	if err != nil {
+		return nil, failed("listing lapsed tokens", err)
+	}
+	var list []cart
+	for _, buyer := range buyers {
+		op, err := c.rdb.HGet(ctx, c.tokensKey(item), buyer).Uint64()
+		if errors.Is(err, redis.Nil) {
+			err = c.rdb.ZRem(ctx, c.deadlinesKey(item), buyer).Err()
+		} else if err == nil {
+			list = append(list, cart{OpID: op, Item: item, Buyer: buyer})
+		}
+		if err != nil {
+			return nil, failed("reading a lapsed token", err)
+		}
+	}
+	return list, nil
+}
+
+// commitToken makes the token of operation ARGV[2] of buyer ARGV[1] last.
+const commitToken = `
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+return redis.call('ZREM', KEYS[3], ARGV[1])`
+
+// commit ends the time limit of a token: its unit is in the ledger.
+func (c *counters) commit(ctx context.Context, cart cart) error {
+	_, err := c.run(ctx, redis.NewScript(commitToken), c.keys(cart.Item),
+		cart.Buyer, tokenOf(cart.OpID))
+	if err != nil {
+		return failed("committing a token", err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package flashsale
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"stampede/harness/sut"
+)
+
+// counterKind is what a design keeps in Redis.
+type counterKind struct {
+	// counts: the stock of each item.
+	counts bool
+	// tokens: beside the stock, who took a unit of it and by which operation,
+	// so that taking and giving back can be repeated without harm.
+	tokens bool
+	// tokenTTL, if not nil, is how long a token may stay uncommitted.
+	tokenTTL func(Params, sut.Config) time.Duration
+	// reconciled: a role rebuilds all of it from the ledger.
+	reconciled bool
+	// silentRetries leaves the driver's own retries on.
+	silentRetries bool
+}
+
+// counters is a design's part in Redis. Its keys are, after the prefix:
+// stock:ITEM, a number; tokens:ITEM, a hash of buyer to operation; and
+// deadlines:ITEM, a sorted set of the buyers of uncommitted tokens by the
+// time, in milliseconds of Redis' clock, at which they lapse.
+type counters struct {
+	rdb    *redis.Client
+	kind   counterKind
+	prefix string
+	limit  time.Duration
+	ttl    time.Duration
+	units  int64
+}
+
+func openCounters(
+	ctx context.Context, cfg sut.Config, p Params, kind counterKind,
+) (*counters, error) {
+	opts, err := redisOptions(cfg, kind.silentRetries)
+	if err != nil {
+		return nil, err
+	}
+	c := &counters{
+		rdb: redis.NewClient(opts), kind: kind, prefix: cfg.Prefix,
+		limit: timeout(cfg), units: int64(p.Units),
+	}
+	if kind.tokenTTL != nil {
+		c.ttl = kind.tokenTTL(p, cfg)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	if err := c.rdb.Ping(ctx).Err(); err != nil {
+		_ = c.rdb.Close()
+		return nil, failed("connecting to Redis", err)
+	}
+	return c, nil
+}
+
+// redisOptions are those of every client here: bounded waits, and no retries
+// behind the caller's back unless the variant is about just that.
+func redisOptions(cfg sut.Config, silentRetries bool) (*redis.Options, error) {
+	opts, err := redis.ParseURL(cfg.RedisURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Redis URL: %w", err)
+	}
+	limit := timeout(cfg)
+	opts.PoolSize, opts.MaxActiveConns = maxConns(cfg), maxConns(cfg)
+	opts.DialTimeout, opts.WriteTimeout, opts.PoolTimeout = limit, limit, limit
+	opts.ReadTimeout = limit
+	opts.ContextTimeoutEnabled = true
+	opts.DialerRetries = 1
+	opts.MaxRetries = -1
+	opts.DisableIdentity = true
+	opts.MaintNotificationsConfig = &maintnotifications.Config{
+		Mode: maintnotifications.ModeDisabled,
+	}
+	if silentRetries {
+		opts.MaxRetries = 0 // the driver's default, which is three
+		opts.ReadTimeout = limit / 4
+	}
+	return opts, nil
+}
+
+func (c *counters) close() error {
+	if err := c.rdb.Close(); err != nil {
+		return fmt.Errorf("closing the Redis client: %w", err)
+	}
+	return nil
+}
+
+func (c *counters) stockKey(item string) string     { return c.prefix + "stock:" + item }
+func (c *counters) tokensKey(item string) string    { return c.prefix + "tokens:" + item }
+func (c *counters) deadlinesKey(item string) string { return c.prefix + "deadlines:" + item }
+
+func (c *counters) keys(item string) []string {
+	return []string{c.stockKey(item), c.tokensKey(item), c.deadlinesKey(item)}
+}
+
+// run executes a script that answers with a number.
+func (c *counters) run(
+	ctx context.Context, script *redis.Script, keys []string, args ...any,
+) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	return script.Run(ctx, c.rdb, keys, args...).Int64()
+}
+
+// returnPlain adds a unit to a counter that is there. A missing one stays
+// missing, so that nobody takes 1 for the stock.
+const returnPlain = `
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+return redis.call('INCR', KEYS[1])`
+
+// returnToken gives back what the operation ARGV[2] of buyer ARGV[1] took. It
+// does so once, however often it runs: the token is what it gives back.
+const returnToken = `
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[3], ARGV[1])
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('INCR', KEYS[1])
+return 1`
+
+// release returns a unit to the counter. If the outcome is unknown it must
+// not be tried again (but by the reconciler), unless the design has tokens.
+func (c *counters) release(ctx context.Context, cart cart) error {
+	if !c.kind.counts {
+		return nil
+	}
+	var err error
+	if c.kind.tokens {
+		_, err = c.run(ctx, redis.NewScript(returnToken), c.keys(cart.Item),
+			cart.Buyer, tokenOf(cart.OpID))
+	} else {
+		_, err = c.run(ctx, redis.NewScript(returnPlain), []string{c.stockKey(cart.Item)})
+	}
+	if err != nil {
+		return failed("returning a unit to Redis", err)
+	}
+	return nil
+}
+
+func tokenOf(op uint64) string { return strconv.FormatUint(op, 10) }
+
+// empty makes sure that none of the items has a key yet.
+func (c *counters) empty(ctx context.Context, items []string) error {
+	var keys []string
+	for _, item := range items {
+		keys = append(keys, c.keys(item)...)
+	}
+	n, err := c.rdb.Exists(ctx, keys...).Result()
+	if err != nil {
+		return failed("looking for counters", err)
+	}
+	if n > 0 {
+		return fmt.Errorf("%d keys of the sale are in Redis already under prefix %q", n, c.prefix)
+	}
+	return nil
+}
+
+// prepare sets every counter to the configured number of units.
+func (c *counters) prepare(ctx context.Context, items []string) error {
+	if !c.kind.counts {
+		return nil
+	}
+	pipe := c.rdb.TxPipeline()
+	for _, item := range items {
+		pipe.Set(ctx, c.stockKey(item), c.units, 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return failed("setting the counters", err)
+	}
+	return nil
+}
+
+// audit reads all counters in one transaction.
+func (c *counters) audit(ctx context.Context, items []string) ([]RedisAudit, error) {
+	pipe := c.rdb.TxPipeline()
+	stocks := make([]*redis.StringCmd, len(items))
+	holds := make([]*redis.IntCmd, len(items))
+	for i, item := range items {
+		stocks[i] = pipe.Get(ctx, c.stockKey(item))
+		holds[i] = pipe.ZCard(ctx, c.deadlinesKey(item))
+	}
+	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+		return nil, failed("auditing Redis", err)
+	}
+	list := make([]RedisAudit, len(items))
+	for i, item := range items {
+		stock, err := stocks[i].Int64()
+		if err != nil && err != redis.Nil {
+			return nil, fmt.Errorf("auditing Redis: the counter of %s: %w", item, err)
+		}
+		list[i] = RedisAudit{Item: item, Present: err == nil, Stock: stock, Holds: holds[i].Val()}
+	}
+	return list, nil
+}

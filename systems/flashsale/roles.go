@@ -1,0 +1,110 @@
+package flashsale
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"stampede/harness/sut"
+)
+
+const (
+	// reclaimBatch bounds the rows that one statement of the reclaimer locks.
+	reclaimBatch = 500
+	// roleConns is how many connections a role opens to each service.
+	roleConns = 2
+	// rolePause is how long a role waits after an error.
+	rolePause = 100 * time.Millisecond
+)
+
+// reclaimSlack is how late a cart may be returned while the stores answer:
+// one round of waiting, one round of work, and a second for a machine that is
+// busy with the sale itself.
+func reclaimSlack(p Params, cfg sut.Config) time.Duration {
+	return p.ReclaimEvery.D() + timeout(cfg) + time.Second
+}
+
+// reclaimer is the role that returns expired carts to the shelf.
+func (d design) reclaimer() sut.Role {
+	return sut.Role{
+		Name:    "reclaimer",
+		Summary: "returns carts that were not paid in time, by the database's clock",
+		Run: func(ctx context.Context, cfg sut.Config) error {
+			return d.run(ctx, cfg, "reclaimer", (*backend).reclaimAll)
+		},
+	}
+}
+
+// run opens a role's own connections and calls step, again and again with the
+// pause it asks for, until ctx is cancelled. Errors are logged and survived.
+func (d design) run(
+	ctx context.Context, cfg sut.Config, role string,
+	step func(*backend, context.Context) (wait time.Duration, err error),
+) error {
+	cfg.MaxConns = roleConns
+	var b *backend
+	defer func() {
+		if b != nil {
+			_ = b.close() // nothing is left to lose
+		}
+	}()
+	for {
+		var err error
+		wait := rolePause
+		if b == nil {
+			b, err = d.backend(ctx, cfg)
+		}
+		if err == nil {
+			wait, err = step(b, ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			wait = rolePause
+			warn(cfg, fmt.Sprintf("flashsale %s %s goes on after an error", d.name, role), err)
+		}
+		if !pause(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+func warn(cfg sut.Config, message string, err error) {
+	if cfg.Logger != nil {
+		cfg.Logger.Warn(message, "error", err)
+	}
+}
+
+// reclaimAll returns every cart that has expired, batch by batch, and tells
+// Redis of each. What Redis misses, the reconciler finds.
+func (b *backend) reclaimAll(ctx context.Context) (time.Duration, error) {
+	for {
+		carts, err := b.books.reclaim(ctx, b.params.CartTTL.D(), reclaimBatch)
+		if err != nil {
+			return 0, err
+		}
+		if b.redis != nil {
+			for _, c := range carts {
+				if err := b.redis.release(ctx, c); err != nil {
+					warn(b.cfg, "flashsale reclaimer could not return a unit to Redis", err)
+				}
+			}
+		}
+		if len(carts) < reclaimBatch {
+			return b.params.ReclaimEvery.D(), nil
+		}
+	}
+}
+
+// onceError runs a function once and remembers its error.
+type onceError struct {
+	once sync.Once
+	err  error
+}
+
+func (o *onceError) do(f func() error) error {
+	o.once.Do(func() { o.err = f() })
+	return o.err
+}

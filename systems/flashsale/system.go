@@ -1,0 +1,36 @@
+package flashsale
+
+import (
+	"stampede/harness/sut"
+)
+
+// System returns the flash sale with all its variants.
+func System() sut.System {
+	return sut.System{
+		Name:       "flashsale",
+		Summary:    "far more buyers than units: which design sells exactly N, and at what cost?",
+		Params:     func() any { p := DefaultParams(); return &p },
+		Workload:   newWorkload,
+		Variants:   variants(),
+		Invariants: Invariants,
+	}
+}
+
+func newWorkload(seed uint64, params any) (sut.Workload, error) {
+	p, err := paramsOf(params)
+	if err != nil {
+		return nil, err
+	}
+	return NewWorkload(seed, p)
+}
+
+func variants() []sut.Variant {
+	designs := []design{
+		unitsSkipLocked(),
+	}
+	list := make([]sut.Variant, len(designs))
+	for i, d := range designs {
+		list[i] = d.variant()
+	}
+	return list
+}

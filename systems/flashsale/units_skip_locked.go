@@ -1,0 +1,66 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+)
+
+// unitsSkipLocked: a row for each unit; a buyer takes the first one that
+// nobody else is taking.
+//
+// Idea: SELECT … FOR UPDATE SKIP LOCKED lets every buyer lock a unit of its
+// own, so nobody waits for anybody; order, unit and log are one statement.
+//
+// Guarantee: a unit has one owner, because only the holder of its row lock
+// changes it; and "sold out" is true, because a shelf whose last units are
+// locked by others is looked at again, this time waiting for them.
+//
+// Gives up: a commit for every unit, and rows as many as units.
+func unitsSkipLocked() design {
+	return design{
+		name:       "units_skip_locked",
+		idea:       "a row per unit; each buyer locks the first one that is free, skipping locked ones",
+		guarantees: "every unit has at most one owner, and sold out means that all have one",
+		givesUp:    "one commit per unit, and a row for every unit that is ever sold",
+		stock:      unitRows(),
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			return newUnitShop(b.books), nil
+		},
+	}
+}
+
+// takeUnit takes the first unit on the shelf, waiting for its lock. It may
+// be followed by SKIP LOCKED, and then may come back empty-handed although a
+// unit is about to come free.
+const takeUnit = `
+    SELECT unit_no, version + 1 FROM units
+    WHERE item = $1 AND state = 'available' AND EXISTS (SELECT FROM allowed)
+    ORDER BY unit_no LIMIT 1 FOR UPDATE`
+
+// onShelf looks for a unit without regard to locks.
+const onShelf = `EXISTS (SELECT FROM units WHERE item = $1 AND state = 'available')`
+
+// unitShop sells unit rows.
+type unitShop struct {
+	ledgerShop
+	skip, wait string // the statements that pass over locked units or wait for them
+}
+
+func newUnitShop(b *books) *unitShop {
+	return &unitShop{
+		ledgerShop: ledgerShop{b},
+		skip:       b.buyStatement(takeUnit+` SKIP LOCKED`, onShelf),
+		wait:       b.buyStatement(takeUnit, `false`),
+	}
+}
+
+// Buy takes a unit. When all that are left are locked it queues for them:
+// their buyers may yet fail, and a unit that came back would have been denied
+// to somebody for no reason.
+func (s *unitShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	order, err := s.books.buy(ctx, s.skip, req)
+	if errors.Is(err, errBusy) {
+		return s.books.buy(ctx, s.wait, req)
+	}
+	return order, err
+}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -352,7 +353,31 @@ func (d *Dir) WriteSummary(s Summary) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("write %s: %w", SummaryFile, err)
 	}
-	return d.WriteJSON(SummaryFile, s)
+	return d.WriteJSON(SummaryFile, withoutNulls(reflect.ValueOf(s)).Interface())
+}
+
+// withoutNulls copies a value such that no list in it is nil, at any depth:
+// whoever reads the JSON meets [] where there is nothing, and never null.
+func withoutNulls(v reflect.Value) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				out.Field(i).Set(withoutNulls(v.Field(i)))
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return out // bytes, such as a json.RawMessage
+		}
+		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			out.Index(i).Set(withoutNulls(v.Index(i)))
+		}
+	}
+	return out
 }
 
 // WriteScenario keeps the resolved scenario (scenario.Scenario.YAML).

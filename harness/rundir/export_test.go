@@ -1,0 +1,14 @@
+package rundir
+
+import (
+	"io"
+	"time"
+)
+
+// CreateWith is Create with a source of ids.
+func CreateWith(root, scenario string, seed uint64, now time.Time, ids io.Reader) (*Dir, error) {
+	return create(root, scenario, seed, now, ids)
+}
+
+// Escape is what makes a name one element of a path.
+func Escape(name string) string { return escape(name) }

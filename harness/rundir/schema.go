@@ -1,0 +1,60 @@
+package rundir
+
+import (
+	_ "embed" // summary.schema.json
+	"reflect"
+
+	"stampede/harness/check"
+	"stampede/harness/schema"
+)
+
+//go:generate go run ./gen
+
+// SchemaID is the identifier of the schema of summary.json.
+const SchemaID = "https://stampede.invalid/schema/summary-1.json"
+
+//go:embed summary.schema.json
+var summarySchema []byte
+
+// SummarySchema returns the committed JSON Schema of summary.json.
+func SummarySchema() []byte { return append([]byte(nil), summarySchema...) }
+
+// MakeSchema makes the JSON Schema of summary.json from the types.
+func MakeSchema(docs schema.Docs) ([]byte, error) {
+	b := &schema.Builder{Docs: docs, Required: true, Special: map[reflect.Type]schema.Schema{
+		reflect.TypeFor[check.Status](): {
+			"enum": []string{
+				check.Undecided.String(), check.Held.String(), check.Broken.String(),
+			},
+		},
+		reflect.TypeFor[Percentiles](): percentilesSchema(docs),
+	}}
+	root, err := b.Of(reflect.ValueOf(Summary{}))
+	if err != nil {
+		return nil, err
+	}
+	root.Property("schema_version")["pattern"] = `^[0-9]+\.[0-9]+\.[0-9]+$`
+	verdict := schema.Schema{"enum": verdicts()}
+	for _, name := range []string{"overall", "correctness", "sla", "measurement"} {
+		root.Property("verdict", name).With(verdict)
+	}
+	variant := root.Property("variants")["items"].(schema.Schema)
+	variant.Property("verdict").With(verdict)
+	variant.Property("repeats")["items"].(schema.Schema).Property("verdict").With(verdict)
+	return root.Encode(SchemaID, "stampede summary")
+}
+
+// percentilesSchema allows nothing below zero.
+func percentilesSchema(docs schema.Docs) schema.Schema {
+	count := schema.Schema{"type": "integer", "minimum": 0}
+	properties := schema.Schema{}
+	names := []string{"count", "max", "p50", "p90", "p99", "p999"}
+	for _, name := range names {
+		properties[name] = count.Clone()
+	}
+	return schema.Schema{
+		"type": "object", "properties": properties, "required": names,
+		"additionalProperties": false,
+		"description":          docs.Of(reflect.TypeFor[Percentiles]()),
+	}
+}

@@ -1,0 +1,277 @@
+// Package schema makes JSON Schemas (draft 2020-12) of Go types, so that the
+// files people write and programs read are described by the code that decodes
+// them and by nothing else.
+package schema
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Draft is the dialect of every schema that is made here.
+const Draft = "https://json-schema.org/draft/2020-12/schema"
+
+// Schema is a JSON Schema. Its JSON has its keys in alphabetical order, so
+// equal schemas are equal bytes.
+type Schema map[string]any
+
+// Builder makes schemas. The zero value knows no comments and no special
+// types.
+type Builder struct {
+	// Docs has the descriptions of types and fields. A doc tag on a field
+	// goes before it.
+	Docs Docs
+	// Special replaces what would be made of a type.
+	Special map[reflect.Type]Schema
+	// Required makes every field required that is not marked omitempty or
+	// omitzero, as is right for what a program writes.
+	Required bool
+	// Defaults adds the values in the given Go value as defaults of their
+	// fields, zeros included.
+	Defaults bool
+}
+
+// Of makes the schema of a value's type, without any reference. The value's
+// fields are the defaults. A type that JSON cannot hold, a recursive one or a
+// map without text keys is an error.
+func (b *Builder) Of(v reflect.Value) (Schema, error) { return b.of(v, 0) }
+
+// maxDepth is deeper than any file format of ours; a recursive type reaches it.
+const maxDepth = 24
+
+func (b *Builder) of(v reflect.Value, depth int) (Schema, error) {
+	t := v.Type()
+	if depth > maxDepth {
+		return nil, fmt.Errorf("schema: %s is nested too deeply or recursive", t)
+	}
+	if special, ok := b.Special[t]; ok {
+		return special.Clone(), nil
+	}
+	switch {
+	case t == reflect.TypeFor[json.RawMessage]():
+		return Schema{}, nil
+	case t == reflect.TypeFor[time.Time]():
+		return Schema{"type": "string", "format": "date-time"}, nil
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return Schema{"type": "string"}, nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return b.object(v, depth)
+	case reflect.Pointer:
+		return b.of(reflect.Zero(t.Elem()), depth+1)
+	case reflect.Slice, reflect.Array:
+		return b.list(t, depth)
+	case reflect.Map:
+		return b.dictionary(t, depth)
+	}
+	return scalar(t)
+}
+
+func scalar(t reflect.Type) (Schema, error) {
+	switch t.Kind() {
+	case reflect.Bool:
+		return Schema{"type": "boolean"}, nil
+	case reflect.String:
+		return Schema{"type": "string"}, nil
+	case reflect.Float32, reflect.Float64:
+		return Schema{"type": "number"}, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return Schema{"type": "integer"}, nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return Schema{"type": "integer", "minimum": 0}, nil
+	}
+	return nil, fmt.Errorf("schema: %s has no place in JSON", t)
+}
+
+func (b *Builder) list(t reflect.Type, depth int) (Schema, error) {
+	items, err := b.of(reflect.Zero(t.Elem()), depth+1)
+	if err != nil {
+		return nil, err
+	}
+	s := Schema{"type": "array", "items": items}
+	if t.Kind() == reflect.Array {
+		s["minItems"], s["maxItems"] = t.Len(), t.Len()
+	}
+	return s, nil
+}
+
+func (b *Builder) dictionary(t reflect.Type, depth int) (Schema, error) {
+	if t.Key().Kind() != reflect.String {
+		return nil, fmt.Errorf("schema: %s has keys that are not text", t)
+	}
+	values, err := b.of(reflect.Zero(t.Elem()), depth+1)
+	if err != nil {
+		return nil, err
+	}
+	return Schema{"type": "object", "additionalProperties": values}, nil
+}
+
+func (b *Builder) object(v reflect.Value, depth int) (Schema, error) {
+	t := v.Type()
+	properties, required := Schema{}, []string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, optional := jsonField(f)
+		if name == "" {
+			continue
+		}
+		property, err := b.of(v.Field(i), depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", t.Name(), f.Name, err)
+		}
+		if text := b.describe(t, f); text != "" {
+			property["description"] = text
+		}
+		if b.Defaults && !isNil(v.Field(i)) && property["type"] != "object" {
+			property["default"] = json.RawMessage(mustJSON(v.Field(i)))
+		}
+		properties[name] = property
+		if !optional {
+			required = append(required, name)
+		}
+	}
+	s := Schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if b.Required && len(required) > 0 {
+		s["required"] = required
+	}
+	if text := b.Docs.Of(t); text != "" {
+		s["description"] = text
+	}
+	return s, nil
+}
+
+// isNil says whether there is no default to show.
+func isNil(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Pointer:
+		return v.IsNil()
+	}
+	return false
+}
+
+func (b *Builder) describe(t reflect.Type, f reflect.StructField) string {
+	if text := f.Tag.Get("doc"); text != "" {
+		return text
+	}
+	return b.Docs.Field(t, f.Name)
+}
+
+// mustJSON encodes a default. The type has been found to fit into JSON, so
+// only a NaN can fail, which is no default.
+func mustJSON(v reflect.Value) []byte {
+	data, err := json.Marshal(v.Interface())
+	if err != nil {
+		panic(fmt.Sprintf("schema: the default of %s: %v", v.Type(), err))
+	}
+	return data
+}
+
+// jsonField is the name of a field in JSON, "" if it has none, and whether it
+// may be left out.
+func jsonField(f reflect.StructField) (name string, optional bool) {
+	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if !f.IsExported() || name == "-" {
+		return "", false
+	}
+	if name == "" {
+		name = f.Name
+	}
+	return name, strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+}
+
+// Clone copies a schema deeply.
+func (s Schema) Clone() Schema { return clone(s).(Schema) }
+
+func clone(v any) any {
+	switch v := v.(type) {
+	case Schema:
+		out := make(Schema, len(v))
+		for key, value := range v {
+			out[key] = clone(value)
+		}
+		return out
+	case []Schema:
+		out := make([]Schema, len(v))
+		for i, item := range v {
+			out[i] = item.Clone()
+		}
+		return out
+	}
+	return v
+}
+
+// Property is the schema of a field, at any depth of objects. It panics if
+// there is none: the caller names fields of a type it knows.
+func (s Schema) Property(path ...string) Schema {
+	at := s
+	for _, name := range path {
+		properties, ok := at["properties"].(Schema)
+		if !ok {
+			panic(fmt.Sprintf("schema: no object where %q is looked for", name))
+		}
+		if at, ok = properties[name].(Schema); !ok {
+			panic(fmt.Sprintf("schema: no property %q", name))
+		}
+	}
+	return at
+}
+
+// With sets keywords and returns s.
+func (s Schema) With(keywords Schema) Schema {
+	for key, value := range keywords {
+		s[key] = value
+	}
+	return s
+}
+
+// Patch is the schema of a JSON merge patch (RFC 7396) to documents of s:
+// nothing is required, and every field of an object may be null, which
+// removes it. Lists are replaced as a whole and stay as they are.
+func (s Schema) Patch() Schema {
+	patched := s.Clone()
+	if patched["type"] != "object" {
+		return patched
+	}
+	for _, keyword := range []string{"required", "allOf", "oneOf", "not"} {
+		delete(patched, keyword)
+	}
+	if properties, ok := patched["properties"].(Schema); ok {
+		for name, property := range properties {
+			properties[name] = orNull(property.(Schema).Patch())
+		}
+	}
+	if values, ok := patched["additionalProperties"].(Schema); ok {
+		patched["additionalProperties"] = orNull(values.Patch())
+	}
+	return patched
+}
+
+// orNull allows null beside what s allows. The description stays outside,
+// where editors look for it.
+func orNull(s Schema) Schema {
+	out := Schema{"anyOf": []Schema{s, {"type": "null"}}}
+	if text, ok := s["description"]; ok {
+		out["description"] = text
+		delete(s, "description")
+	}
+	return out
+}
+
+// Encode writes a schema as a document of its own.
+func (s Schema) Encode(id, title string) ([]byte, error) {
+	document := s.Clone().With(Schema{"$schema": Draft, "$id": id, "title": title})
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(document); err != nil {
+		return nil, fmt.Errorf("encode schema %s: %w", title, err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,136 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"stampede/harness/rundir"
+)
+
+// Facts is what the validity of a measurement is judged by.
+type Facts struct {
+	// Generator is what the generator used and how late it was.
+	Generator rundir.Generator
+	// Counted is what the generator counted as it went, Recorded what the
+	// history holds (Result.Recorded).
+	Counted, Recorded rundir.Load
+	// Cut is how many operations of the schedule were never offered.
+	Cut int64
+	// Service is the service time of all measured operations.
+	Service rundir.Percentiles
+	// Cores is how many cores this process may use.
+	Cores int
+	// Inside says that the system's own code (at least its drivers) ran in
+	// this process, so that its processor time is part of the generator's.
+	Inside bool
+}
+
+// The limits of the gate.
+const (
+	lagFloor    = int64(time.Millisecond)
+	lagShare    = 0.05 // of the median service time
+	schedShare  = 0.10 // of the service time's p99
+	offerShare  = 0.99
+	cpuShare    = 0.80
+	gcPauseMax  = int64(time.Millisecond)
+	stealMax    = 0.05
+	nanoPerMSec = 1e6
+)
+
+// Gate judges whether a run measured its system rather than its generator. A
+// run with a check that is not OK is invalid. Operations that the system was
+// too slow for, which were dropped because every worker was busy, are the
+// system's; they do not make a run invalid.
+func Gate(f Facts) []rundir.Validity {
+	return []rundir.Validity{
+		f.accounting(), f.schedule(), f.pacerLag(), f.processor(), f.gcPause(), f.steal(),
+	}
+}
+
+// accounting: no operation got lost between the generator and the history.
+func (f Facts) accounting() rundir.Validity {
+	n := f.Recorded
+	sums := n.Scheduled == n.Started+n.Dropped && n.Started == n.OK+n.Refused+n.Unknown
+	detail := fmt.Sprintf("scheduled %d = started %d + dropped %d; started = ok %d + refused %d "+
+		"+ unknown %d; the history agrees with the generator",
+		n.Scheduled, n.Started, n.Dropped, n.OK, n.Refused, n.Unknown)
+	if n != f.Counted {
+		detail = fmt.Sprintf("the generator counted %+v, the history holds %+v", f.Counted, n)
+	}
+	return rundir.Validity{Name: "accounting", OK: sums && n == f.Counted, Detail: detail}
+}
+
+// schedule: nearly all of what was planned was offered.
+func (f Facts) schedule() rundir.Validity {
+	planned := f.Counted.Scheduled + f.Cut
+	share := float64(f.Counted.Scheduled) / math.Max(1, float64(planned))
+	return rundir.Validity{
+		Name: "schedule", OK: share >= offerShare,
+		Detail: fmt.Sprintf("%d of %d planned operations were offered, %.2f %% (at least %.0f %%)",
+			f.Counted.Scheduled, planned, 100*share, 100*offerShare),
+	}
+}
+
+// pacerLag: 99 % of the operations were dispatched on time, where "on time" is
+// little compared with what was measured.
+func (f Facts) pacerLag() rundir.Validity {
+	limit := relative(lagFloor, lagShare, f.Service.P50)
+	return rundir.Validity{
+		Name: "pacer-lag", OK: f.Generator.LagP99NS <= limit,
+		Detail: fmt.Sprintf("99 %% of the operations were dispatched within %s of their due time "+
+			"(at most %s: 5 %% of the median service time, or 1 ms)",
+			ms(f.Generator.LagP99NS), ms(limit)),
+	}
+}
+
+// processor: the generator was not short of processor time. Where the system's
+// own code shares the process, its consumption cannot be told apart, and a
+// variant that burns processor time is slow rather than mismeasured; what
+// would falsify the measurement is a goroutine that is ready and gets no core,
+// so that time is judged instead.
+func (f Facts) processor() rundir.Validity {
+	used := f.Generator.CPUCores / math.Max(1, float64(f.Cores))
+	if !f.Inside {
+		return rundir.Validity{
+			Name: "generator-cpu", OK: used < cpuShare,
+			Detail: fmt.Sprintf("%.2f of %d cores, %.0f %% (below %.0f %%)",
+				f.Generator.CPUCores, f.Cores, 100*used, 100*cpuShare),
+		}
+	}
+	limit := relative(lagFloor, schedShare, f.Service.P99)
+	return rundir.Validity{
+		Name: "core-wait", OK: f.Generator.SchedP99NS <= limit,
+		Detail: fmt.Sprintf("99 %% of the goroutines that were ready got a core within %s (at most "+
+			"%s: 10 %% of the service time's p99, or 1 ms). The variant's code ran in the "+
+			"generator's process, so the %.2f of %d cores used are of both",
+			ms(f.Generator.SchedP99NS), ms(limit), f.Generator.CPUCores, f.Cores),
+	}
+}
+
+func (f Facts) gcPause() rundir.Validity {
+	return rundir.Validity{
+		Name: "gc-pause", OK: f.Generator.GCPauseP99NS < gcPauseMax,
+		Detail: fmt.Sprintf("99 %% of the garbage collector's pauses took at most %s (below %s)",
+			ms(f.Generator.GCPauseP99NS), ms(gcPauseMax)),
+	}
+}
+
+func (f Facts) steal() rundir.Validity {
+	return rundir.Validity{
+		Name: "steal", OK: f.Generator.StealShare <= stealMax,
+		Detail: fmt.Sprintf("the hypervisor took %.2f %% of the processor time (at most %.0f %%)",
+			100*f.Generator.StealShare, 100*stealMax),
+	}
+}
+
+// relative is a share of a duration, but no less than the floor. Nothing is
+// relative to an infinite one.
+func relative(floor int64, share float64, of int64) int64 {
+	if of == rundir.Infinite {
+		return floor
+	}
+	return max(floor, int64(share*float64(of)))
+}
+
+func ms(ns int64) string { return fmt.Sprintf("%.3f ms", float64(ns)/nanoPerMSec) }

@@ -1,0 +1,462 @@
+// Package measure turns a stored history into numbers: counts, latencies,
+// throughput and time series. The history is their only source, so a stored
+// run can be measured again and gives the same.
+//
+// Operations are assigned to a part of a run by their intended time: a slow
+// system cannot push its bad operations into another phase. What was dropped
+// or never ended counts as infinitely slow; it is never left out.
+package measure
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+)
+
+// The metrics of an operation.
+const (
+	// Response is from the intended time to the end, the wait for a free
+	// worker included: what a user sees.
+	Response = "response"
+	// Service is from the start to the end: what the system took.
+	Service = "service"
+	// Lag is from the intended time to the start.
+	Lag = "lag"
+)
+
+// Options says which parts of a run to measure.
+type Options struct {
+	// Kinds orders the operation kinds; others follow by name.
+	Kinds []string
+	// Windows are the run's phases and faults. Operations that were due
+	// before the end of the phase "warm-up" are in no total. Each phase, and
+	// the time before, during and after each fault that has evidence, becomes
+	// a Phase of every operation kind.
+	Windows []history.Window
+	// Scopes are the parts that objectives need; see check.Scopes.
+	Scopes []check.Scope
+	// MaxBuckets bounds the timeline's length; zero means 300.
+	MaxBuckets int
+}
+
+const (
+	defaultBuckets = 300
+	// runScope is all that was due after the warm-up.
+	runScope = "run"
+)
+
+// Result is a measured history.
+type Result struct {
+	// Load, Latency and ThroughputPerS are of all kinds together, without
+	// the warm-up. Throughput is the number of OK operations divided by the
+	// time from the first of the operations being due to the end of the last
+	// OK one: what was achieved while it was being worked on.
+	Load           rundir.Load
+	Latency        rundir.Latencies
+	ThroughputPerS float64
+	// Operations has the same for each kind.
+	Operations []rundir.Operation
+	// Recorded counts every record, the warm-up included.
+	Recorded rundir.Load
+	// Clamped counts latencies that were out of a histogram's range and went
+	// into its last bucket; their exact maximum is kept.
+	Clamped int64
+	// First is the earliest intended time of all records and Last the latest
+	// time at which one was due, started or ended.
+	First, Last time.Duration
+	Timeline    rundir.Timeline
+
+	kinds []string
+	parts map[string]*part
+}
+
+var _ check.Numbers = (*Result)(nil)
+
+// Summarise reads the history twice, once for its extent and once for its
+// numbers, and keeps histograms only: memory grows with kinds, phases and
+// scopes, not with operations. A history that cannot be read is an error.
+func Summarise(h history.History, opts Options) (*Result, error) {
+	extent, err := survey(h)
+	if err != nil {
+		return nil, err
+	}
+	s := newSummary(extent, opts)
+	for rec, err := range h.All() {
+		if err != nil {
+			return nil, fmt.Errorf("measuring: %w", err)
+		}
+		s.add(&rec)
+	}
+	return s.result()
+}
+
+// extent is what a first look at a history says.
+type extent struct {
+	kinds       []string
+	first, last time.Duration
+}
+
+func survey(h history.History) (extent, error) {
+	e := extent{first: history.Never}
+	seen := map[string]bool{}
+	for rec, err := range h.All() {
+		if err != nil {
+			return extent{}, fmt.Errorf("measuring: %w", err)
+		}
+		if !seen[rec.Op.Kind] {
+			seen[rec.Op.Kind] = true
+			e.kinds = append(e.kinds, rec.Op.Kind)
+		}
+		e.first = min(e.first, rec.Intended)
+		for _, t := range []time.Duration{rec.Intended, rec.Start, rec.End} {
+			if t != history.Never {
+				e.last = max(e.last, t)
+			}
+		}
+	}
+	e.first = min(e.first, e.last)
+	return e, nil
+}
+
+// order sorts kinds as asked for, and the others by name.
+func order(kinds, want []string) []string {
+	place := func(kind string) int {
+		if i := slices.Index(want, kind); i >= 0 {
+			return i
+		}
+		return len(want)
+	}
+	slices.SortFunc(kinds, func(a, b string) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+	})
+	return kinds
+}
+
+// part is one part of a run, measured.
+type part struct {
+	check.Scope
+	// phase says that it is reported with each operation kind.
+	phase bool
+	kinds []*tally
+}
+
+func (p *part) has(rec *history.Record) bool {
+	return p.From <= rec.Intended && rec.Intended < p.To
+}
+
+// all is the tally of all kinds together.
+func (p *part) all() *tally {
+	sum := newTally()
+	for _, t := range p.kinds {
+		sum.merge(t)
+	}
+	return sum
+}
+
+// summary is a history being measured.
+type summary struct {
+	extent   extent
+	index    map[string]int
+	parts    []*part
+	recorded rundir.Load
+	errors   []*classes
+	timeline *timeline
+}
+
+func newSummary(e extent, opts Options) *summary {
+	e.kinds = order(e.kinds, opts.Kinds)
+	limit := opts.MaxBuckets
+	if limit <= 0 {
+		limit = defaultBuckets
+	}
+	s := &summary{extent: e, index: map[string]int{},
+		timeline: newTimeline(e.last, limit, len(e.kinds))}
+	for i, kind := range e.kinds {
+		s.index[kind] = i
+		s.errors = append(s.errors, newClasses())
+	}
+	s.addPart(scopeOf("in", runScope, opts.Windows), false)
+	for _, scope := range phases(opts.Windows) {
+		s.addPart(scope, true)
+	}
+	for _, scope := range opts.Scopes {
+		s.addPart(scope, false)
+	}
+	return s
+}
+
+// addPart adds a part unless one of that name is there already.
+func (s *summary) addPart(scope check.Scope, phase bool) {
+	if slices.ContainsFunc(s.parts, func(p *part) bool { return p.Name == scope.Name }) {
+		return
+	}
+	p := &part{Scope: scope, phase: phase}
+	for range s.extent.kinds {
+		p.kinds = append(p.kinds, newTally())
+	}
+	s.parts = append(s.parts, p)
+}
+
+// scopeOf is a part of a run by its name; one that did not happen is empty.
+func scopeOf(relation, name string, windows []history.Window) check.Scope {
+	objective := check.Objective{Part: check.Part{Relation: relation, Name: name}}
+	scope, err := objective.Scope(windows)
+	if err != nil {
+		scope.To = scope.From
+	}
+	return scope
+}
+
+// phases are the parts that are reported: each phase, and the time before,
+// during and after each fault.
+func phases(windows []history.Window) []check.Scope {
+	var scopes []check.Scope
+	for _, w := range windows {
+		relations := []string{"in"}
+		if w.Kind == history.FaultWindow {
+			relations = []string{"before", "during", "after"}
+		}
+		for _, relation := range relations {
+			if scope := scopeOf(relation, w.Name, windows); scope.From < scope.To {
+				scopes = append(scopes, scope)
+			}
+		}
+	}
+	return scopes
+}
+
+func (s *summary) add(rec *history.Record) {
+	kind := s.index[rec.Op.Kind]
+	count(&s.recorded, rec.Outcome)
+	s.timeline.add(kind, rec)
+	for i, p := range s.parts {
+		if !p.has(rec) {
+			continue
+		}
+		p.kinds[kind].add(rec)
+		if i == 0 && rec.Err != "" {
+			s.errors[kind].add(rec)
+		}
+	}
+}
+
+func (s *summary) result() (*Result, error) {
+	run := s.parts[0]
+	total := run.all()
+	r := &Result{
+		Load: total.load, Latency: total.latencies(), ThroughputPerS: total.throughput(),
+		Recorded: s.recorded, Clamped: total.clamped(),
+		First: s.extent.first, Last: s.extent.last,
+		Timeline: s.timeline.result(s.extent.kinds),
+		kinds:    s.extent.kinds, parts: map[string]*part{},
+	}
+	for _, p := range s.parts {
+		r.parts[p.Name] = p
+	}
+	for i, kind := range s.extent.kinds {
+		op, err := s.operation(i, kind)
+		if err != nil {
+			return nil, err
+		}
+		r.Operations = append(r.Operations, op)
+	}
+	return r, nil
+}
+
+// operation is one kind's numbers.
+func (s *summary) operation(i int, kind string) (rundir.Operation, error) {
+	t := s.parts[0].kinds[i]
+	op := rundir.Operation{
+		Kind: kind, Load: t.load, Latency: t.latencies(), ThroughputPerS: t.throughput(),
+		Errors: s.errors[i].list(),
+	}
+	for _, h := range []struct {
+		from *Histogram
+		to   *string
+	}{{t.response, &op.HDR}, {t.service, &op.ServiceHDR}, {t.lag, &op.LagHDR}} {
+		text, err := h.from.Encode()
+		if err != nil {
+			return op, fmt.Errorf("measuring %s: %w", kind, err)
+		}
+		*h.to = text
+	}
+	for _, p := range s.parts {
+		if p.phase {
+			op.Phases = append(op.Phases, s.phase(p, p.kinds[i]))
+		}
+	}
+	return op, nil
+}
+
+func (s *summary) phase(p *part, t *tally) rundir.Phase {
+	return rundir.Phase{
+		Name: p.Name, StartNS: int64(p.From), EndNS: int64(min(p.To, s.extent.last)),
+		Load: t.load, Response: t.response.Percentiles(),
+	}
+}
+
+// tally is the numbers of one kind in one part.
+type tally struct {
+	load                   rundir.Load
+	response, service, lag *Histogram
+	// first is the earliest intended time, lastOK the latest end of an OK one.
+	first, lastOK time.Duration
+}
+
+func newTally() *tally {
+	return &tally{
+		response: NewHistogram(), service: NewHistogram(), lag: NewHistogram(),
+		first: history.Never,
+	}
+}
+
+func (t *tally) add(rec *history.Record) {
+	count(&t.load, rec.Outcome)
+	t.first = min(t.first, rec.Intended)
+	if rec.Outcome == history.Dropped {
+		// It has no service time, since no service was asked for.
+		t.lag.RecordInfinite()
+		t.response.RecordInfinite()
+		return
+	}
+	t.lag.Record(rec.Start - rec.Intended)
+	if rec.End == history.Never {
+		t.service.RecordInfinite()
+		t.response.RecordInfinite()
+		return
+	}
+	t.service.Record(rec.End - rec.Start)
+	t.response.Record(rec.End - rec.Intended)
+	if rec.Outcome == history.OK {
+		t.lastOK = max(t.lastOK, rec.End)
+	}
+}
+
+// count adds one operation to a load.
+func count(n *rundir.Load, outcome history.Outcome) {
+	n.Scheduled++
+	if outcome == history.Dropped {
+		n.Dropped++
+		return
+	}
+	n.Started++
+	switch outcome {
+	case history.OK:
+		n.OK++
+	case history.Refused:
+		n.Refused++
+	default:
+		n.Unknown++
+	}
+}
+
+func (t *tally) merge(from *tally) {
+	a, b := &t.load, from.load
+	a.Scheduled += b.Scheduled
+	a.Started += b.Started
+	a.Dropped += b.Dropped
+	a.OK += b.OK
+	a.Refused += b.Refused
+	a.Unknown += b.Unknown
+	t.response.Merge(from.response)
+	t.service.Merge(from.service)
+	t.lag.Merge(from.lag)
+	t.first, t.lastOK = min(t.first, from.first), max(t.lastOK, from.lastOK)
+}
+
+func (t *tally) latencies() rundir.Latencies {
+	return rundir.Latencies{
+		Response: t.response.Percentiles(),
+		Service:  t.service.Percentiles(),
+		Lag:      t.lag.Percentiles(),
+	}
+}
+
+func (t *tally) clamped() int64 {
+	return t.response.Clamped() + t.service.Clamped() + t.lag.Clamped()
+}
+
+// throughput is OK operations per second; zero if none was OK.
+func (t *tally) throughput() float64 {
+	span := (t.lastOK - t.first).Seconds()
+	if t.load.OK == 0 || span <= 0 {
+		return 0
+	}
+	return float64(t.load.OK) / span
+}
+
+// metric returns the histogram of a metric, or nil.
+func (t *tally) metric(name string) *Histogram {
+	switch name {
+	case Response:
+		return t.response
+	case Service:
+		return t.service
+	case Lag:
+		return t.lag
+	}
+	return nil
+}
+
+// tallyOf finds the numbers of a kind in a scope.
+func (r *Result) tallyOf(kind, scope string) (*tally, bool) {
+	p, ok := r.parts[scope]
+	if !ok {
+		return nil, false
+	}
+	if kind == "" {
+		return p.all(), true
+	}
+	if i := slices.Index(r.kinds, kind); i >= 0 {
+		return p.kinds[i], true
+	}
+	return newTally(), true // a kind that never occurred has zero of everything
+}
+
+// Tally implements check.Numbers.
+func (r *Result) Tally(kind, scope string) (check.Tally, bool) {
+	t, ok := r.tallyOf(kind, scope)
+	if !ok {
+		return check.Tally{}, false
+	}
+	return check.Tally{
+		Scheduled: t.load.Scheduled, Started: t.load.Started, Dropped: t.load.Dropped,
+		OK: t.load.OK, Refused: t.load.Refused, Unknown: t.load.Unknown,
+	}, true
+}
+
+// Quantile implements check.Numbers. Dropped operations are samples of
+// response and lag, but not of service.
+func (r *Result) Quantile(metric, kind, scope string, q float64) (ns, samples int64, ok bool) {
+	h, ok := r.Histogram(metric, kind, scope)
+	if !ok || math.IsNaN(q) || q <= 0 || q > 1 {
+		return 0, 0, false
+	}
+	return h.Quantile(q), h.Count(), true
+}
+
+// Histogram returns a metric's histogram of a kind ("" for all) in a scope,
+// which is "run", a phase's name or one of the Scopes.
+func (r *Result) Histogram(metric, kind, scope string) (*Histogram, bool) {
+	t, ok := r.tallyOf(kind, scope)
+	if !ok || t.metric(metric) == nil {
+		return nil, false
+	}
+	return t.metric(metric), true
+}
+
+// Span implements check.Numbers: the scope without what lies before the first
+// operation was due or after the last one ended.
+func (r *Result) Span(scope string) time.Duration {
+	p, ok := r.parts[scope]
+	if !ok {
+		return 0
+	}
+	return max(0, min(p.To, r.Last)-max(p.From, r.First))
+}

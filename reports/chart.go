@@ -1,0 +1,437 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// A chart's measures, in points; a point of a full-width chart is about a
+// CSS pixel.
+const (
+	textSize  = 11 * vg.Length(1)
+	smallSize = 10 * vg.Length(1)
+)
+
+// figure is a chart with its legend and its data, for the page.
+type figure struct {
+	ID, Title, Finding string
+	SVG                template.HTML
+	Legend             []legendItem
+	// Columns and Rows are the data as a table; the first column is x.
+	Columns []string
+	Rows    [][]string
+	// X0 and DX place row i at X0 + i·DX in the view box, from Y0 to Y1.
+	X0, DX, Y0, Y1 float64
+}
+
+// legendItem is one series.
+type legendItem struct {
+	Slot int
+	// Variant is the variant's index in the run, noVariant for none.
+	Variant      int
+	Letter, Name string
+	Note         string
+}
+
+// dash returns the dash pattern that tells a slot's line apart without
+// colour.
+func dash(slot int) []vg.Length {
+	patterns := [slots][]vg.Length{
+		nil, {7, 3}, {2, 2}, {9, 3, 2, 3}, {4, 2}, {12, 3},
+	}
+	return patterns[slot]
+}
+
+// newPlot returns an empty plot in the page's style.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = nil
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Padding = 0
+		axis.LineStyle = line(roleAxis, 0.75, nil, noVariant)
+		axis.Tick.LineStyle = axis.LineStyle
+		axis.Tick.Length = 3
+		axis.Tick.Label = restyle(axis.Tick.Label, smallSize)
+		axis.Label.TextStyle = restyle(axis.Label.TextStyle, textSize)
+		axis.Label.Padding = 3
+	}
+	return p
+}
+
+func restyle(style text.Style, size vg.Length) text.Style {
+	style.Color = ink(roleText, noVariant)
+	style.Font.Size = size
+	style.Font.Variant = "Sans"
+	return style
+}
+
+func line(r role, width vg.Length, dashes []vg.Length, variant int) draw.LineStyle {
+	return draw.LineStyle{Color: ink(r, variant), Width: width, Dashes: dashes}
+}
+
+// label returns the style of text inside a chart.
+func label(p *plot.Plot, r role, variant int) text.Style {
+	style := restyle(p.X.Tick.Label, smallSize)
+	style.Color = ink(r, variant)
+	return style
+}
+
+// point is a place in a chart, in data coordinates.
+type point struct{ X, Y float64 }
+
+// curve draws one series; a NaN breaks the line.
+type curve struct {
+	points []point
+	style  draw.LineStyle
+}
+
+// Plot implements plot.Plotter.
+func (k curve) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, ty := p.Transforms(&c)
+	var run []vg.Point
+	flush := func() {
+		// A lone point between gaps would be invisible as a line.
+		if len(run) == 1 {
+			run = append(run, vg.Point{X: run[0].X + 1, Y: run[0].Y})
+		}
+		c.StrokeLines(k.style, c.ClipLinesXY(run)...)
+		run = nil
+	}
+	for _, pt := range k.points {
+		if math.IsNaN(pt.X) || math.IsNaN(pt.Y) {
+			flush()
+			continue
+		}
+		run = append(run, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
+	}
+	flush()
+}
+
+// ribbon fills the area between the lowest and the highest of several
+// repeats.
+type ribbon struct {
+	low, high []point
+	slot      int
+	variant   int
+}
+
+// Plot implements plot.Plotter.
+func (r ribbon) Plot(c draw.Canvas, p *plot.Plot) {
+	if len(r.low) < 2 {
+		return
+	}
+	tx, ty := p.Transforms(&c)
+	var outline []vg.Point
+	for _, pt := range r.low {
+		outline = append(outline, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
+	}
+	for _, pt := range slices.Backward(r.high) {
+		outline = append(outline, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
+	}
+	c.FillPolygon(ink(roleSoft+role(r.slot), r.variant), c.ClipPolygonXY(outline))
+}
+
+// band marks a span of x, from bottom to top.
+type band struct {
+	from, to float64
+	role     role
+	label    string
+}
+
+// Plot implements plot.Plotter.
+func (b band) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, _ := p.Transforms(&c)
+	from, to := max(tx(b.from), c.Min.X), min(tx(b.to), c.Max.X)
+	if to <= from {
+		return
+	}
+	c.FillPolygon(ink(b.role, noVariant), []vg.Point{
+		{X: from, Y: c.Min.Y}, {X: from, Y: c.Max.Y}, {X: to, Y: c.Max.Y}, {X: to, Y: c.Min.Y}})
+	if b.label == "" {
+		return
+	}
+	style := label(p, roleText, noVariant)
+	style.YAlign = text.YTop
+	c.FillText(style, vg.Point{X: from + 2, Y: c.Max.Y - 1}, b.label)
+}
+
+// gridLines draws a line at every labelled tick of y.
+type gridLines struct{ vertical bool }
+
+// Plot implements plot.Plotter.
+func (g gridLines) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, ty := p.Transforms(&c)
+	style := line(roleGrid, 0.75, nil, noVariant)
+	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
+		if y := ty(tick.Value); tick.Label != "" && c.ContainsY(y) && y > c.Min.Y {
+			c.StrokeLine2(style, c.Min.X, y, c.Max.X, y)
+		}
+	}
+	if !g.vertical {
+		return
+	}
+	for _, tick := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
+		if x := tx(tick.Value); tick.Label != "" && c.ContainsX(x) && x > c.Min.X {
+			c.StrokeLine2(style, x, c.Min.Y, x, c.Max.Y)
+		}
+	}
+}
+
+// endLabel names a series where its curve ends.
+type endLabel struct {
+	at            point
+	text          string
+	slot, variant int
+}
+
+// endLabels draws labels right of the ends of their curves, pushed apart so
+// that none hides another.
+type endLabels []endLabel
+
+// Plot implements plot.Plotter.
+func (labels endLabels) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, ty := p.Transforms(&c)
+	type placed struct {
+		endLabel
+		x, y vg.Length
+	}
+	var all []placed
+	for _, l := range labels {
+		y := min(max(ty(l.at.Y), c.Min.Y), c.Max.Y)
+		all = append(all, placed{l, tx(l.at.X), y})
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.y, b.y) })
+	for i, l := range all {
+		if i > 0 && l.y < all[i-1].y+smallSize && l.x-all[i-1].x < smallSize &&
+			all[i-1].x-l.x < smallSize {
+			all[i].y = all[i-1].y + smallSize
+		}
+		style := label(p, roleFirst+role(l.slot), l.variant)
+		style.YAlign = text.YCenter
+		c.FillText(style, vg.Point{X: all[i].x + 4, Y: all[i].y}, l.text)
+	}
+}
+
+// dots draws a mark at each point, filled or hollow.
+type dots struct {
+	points  []point
+	slot    int
+	variant int
+	hollow  bool
+}
+
+// Plot implements plot.Plotter.
+func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, ty := p.Transforms(&c)
+	style := draw.GlyphStyle{Color: ink(roleFirst+role(d.slot), d.variant), Radius: 3,
+		Shape: draw.CircleGlyph{}}
+	if d.hollow {
+		style.Shape = draw.RingGlyph{}
+	}
+	for _, pt := range d.points {
+		c.DrawGlyph(style, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
+	}
+}
+
+// timeTicks labels a logarithmic axis of seconds at its decades.
+type timeTicks struct {
+	// infinite, if positive, is where ∞ stands.
+	infinite float64
+}
+
+// Ticks implements plot.Ticker.
+func (t timeTicks) Ticks(from, to float64) []plot.Tick {
+	var ticks []plot.Tick
+	for e := int(math.Round(math.Log10(from))); ; e++ {
+		value := math.Pow(10, float64(e))
+		if value > to*1.001 || (t.infinite > 0 && value > t.infinite/2) {
+			break
+		}
+		ticks = append(ticks, plot.Tick{Value: value, Label: decade(e)})
+	}
+	if t.infinite > 0 {
+		ticks = append(ticks, plot.Tick{Value: t.infinite, Label: "∞"})
+	}
+	return ticks
+}
+
+// decade names 10^e seconds.
+func decade(e int) string {
+	units := map[int]string{-3: "ns", -2: "µs", -1: "ms", 0: "s"}
+	group := min(int(math.Floor(float64(e)/3)), 0)
+	unit, ok := units[group]
+	if !ok {
+		return fmt.Sprintf("1e%d s", e)
+	}
+	return fmt.Sprintf("%.0f %s", math.Pow(10, float64(e-3*group)), unit)
+}
+
+// timeAxis makes the y axis logarithmic in seconds, around all the given
+// values: whole decades, with a place for ∞ on top if one is infinite. It
+// returns what to draw a value at.
+func timeAxis(p *plot.Plot, values []float64) (at func(float64) float64) {
+	low, high, infinite := bounds(values)
+	p.Y.Scale = plot.LogScale{}
+	p.Y.Min = math.Pow(10, math.Floor(math.Log10(low)))
+	p.Y.Max = math.Pow(10, math.Ceil(math.Log10(high)))
+	if p.Y.Max <= p.Y.Min {
+		p.Y.Max = p.Y.Min * 10
+	}
+	ticks := timeTicks{}
+	if infinite {
+		p.Y.Max *= 3
+		ticks.infinite = p.Y.Max / 1.25
+	}
+	p.Y.Tick.Marker = ticks
+	return func(v float64) float64 {
+		if math.IsInf(v, 1) {
+			return ticks.infinite
+		}
+		return max(v, p.Y.Min)
+	}
+}
+
+// bounds returns the smallest and largest positive finite values, 1 ms to 1 s
+// if there are none, and whether any value is infinite.
+func bounds(values []float64) (low, high float64, infinite bool) {
+	low, high = math.Inf(1), 0
+	for _, v := range values {
+		switch {
+		case math.IsInf(v, 1):
+			infinite = true
+		case v > 0:
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	if high == 0 {
+		return 1e-3, 1, infinite
+	}
+	return low, high, infinite
+}
+
+// secondTicks labels a time axis at round seconds.
+type secondTicks struct{ most int }
+
+// Ticks implements plot.Ticker.
+func (t secondTicks) Ticks(from, to float64) []plot.Tick {
+	step := niceStep((to - from) / float64(t.most))
+	var ticks []plot.Tick
+	for i := math.Ceil(from/step - 1e-9); i*step <= to*1.0001; i++ {
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: plainNumber(i * step)})
+	}
+	return ticks
+}
+
+// niceStep returns the smallest of 1, 2 or 5 times a power of ten that is at
+// least x.
+func niceStep(x float64) float64 {
+	if !(x > 0) {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= x*0.9999 {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// plainNumber formats a tick: 0.5, 20, 5k, 1.5M.
+func plainNumber(x float64) string {
+	switch {
+	case math.Abs(x) >= 1e6:
+		return fmt.Sprintf("%.4gM", x/1e6)
+	case math.Abs(x) >= 1e4:
+		return fmt.Sprintf("%.4gk", x/1e3)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// drawing is a canvas with plots stacked on it, which share their x axis.
+type drawing struct {
+	canvas *vgsvg.Canvas
+	areas  []vg.Rectangle // of the data, top to bottom
+	height vg.Length
+}
+
+// stack draws plots of the given heights below each other, their data areas
+// aligned; right keeps room for labels beside the data.
+func stack(width, right vg.Length, plots []*plot.Plot, heights []vg.Length) drawing {
+	var total vg.Length
+	for _, h := range heights {
+		total += h
+	}
+	canvas := vgsvg.New(width, total)
+	d := drawing{canvas: canvas, height: total}
+	left := leftmost(plots, width)
+	top := total
+	for i, p := range plots {
+		whole := draw.NewCanvas(canvas, width, total)
+		whole.Min.Y, whole.Max.Y = top-heights[i], top
+		// Shift the plot so that all data areas start at the same x.
+		dc := p.DataCanvas(whole)
+		area := draw.Crop(whole, left-dc.Min.X, -right, 0, -5)
+		p.Draw(area)
+		d.areas = append(d.areas, p.DataCanvas(area).Rectangle)
+		top -= heights[i]
+	}
+	return d
+}
+
+// leftmost returns where the data of the plot with the widest labels starts.
+func leftmost(plots []*plot.Plot, width vg.Length) vg.Length {
+	var left vg.Length
+	for _, p := range plots {
+		probe := draw.NewCanvas(vgsvg.New(width, width), width, width)
+		left = max(left, p.DataCanvas(probe).Min.X)
+	}
+	return left
+}
+
+// place fills in a figure's geometry: rows rows, whose x goes evenly from
+// first to last on the shared axis of p.
+func (f *figure) place(d drawing, p *plot.Plot, first, last float64, rows int) {
+	area := d.areas[len(d.areas)-1]
+	at := func(x float64) float64 {
+		return float64(area.Min.X) + p.X.Norm(x)*float64(area.Max.X-area.Min.X)
+	}
+	f.X0 = round1(at(first))
+	if rows > 1 {
+		f.DX = math.Round((at(last)-at(first))/float64(rows-1)*1000) / 1000
+	}
+	f.Y0 = round1(float64(d.height - d.areas[0].Max.Y))
+	f.Y1 = round1(float64(d.height - area.Min.Y))
+}
+
+func round1(x float64) float64 { return math.Round(x*10) / 10 }
+
+// violationMark is a line where the first violation became true.
+type violationMark struct {
+	at       float64
+	labelled bool
+}
+
+// Plot implements plot.Plotter.
+func (v violationMark) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, _ := p.Transforms(&c)
+	x := tx(v.at)
+	if !c.ContainsX(x) {
+		return
+	}
+	c.StrokeLine2(line(roleLimit, 1.25, nil, noVariant), x, c.Min.Y, x, c.Max.Y)
+	if v.labelled {
+		style := label(p, roleLimit, noVariant)
+		style.YAlign = text.YTop
+		c.FillText(style, vg.Point{X: x + 2, Y: c.Max.Y - 1}, "✗")
+	}
+}

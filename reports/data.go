@@ -1,0 +1,269 @@
+// Package reports tells what a run has shown: an HTML page, a Markdown
+// summary, JUnit, OpenMetrics, percentile files and text for the terminal.
+//
+// Reports read run directories only. The same Data gives the same bytes.
+package reports
+
+import (
+	"cmp"
+	"slices"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+)
+
+// Data is everything that reports are made of.
+type Data struct {
+	Summary rundir.Summary
+	// Timelines are the numbers over time, where they could be read.
+	Timelines map[RepeatRef]rundir.Timeline
+	// Records are the records that violations name, by their Seq.
+	Records map[RepeatRef]map[uint64]history.Record
+	// Files are the files of the run directory, relative, with slashes.
+	Files []string
+	// Gaps say what could not be read, one line each. A report shows them:
+	// nothing is missing silently.
+	Gaps []string
+}
+
+// RepeatRef names one repeat of one variant. Repeat is rundir.Repeat.Index.
+type RepeatRef struct {
+	Variant string
+	Repeat  int
+}
+
+// VerdictWord is the one word a run is known by: the overall verdict, or
+// INTERRUPTED for a run that was stopped, unless it had failed already.
+func VerdictWord(s rundir.Summary) string {
+	if s.Run.Interrupted && s.Verdict.Overall != rundir.Fail {
+		return Interrupted
+	}
+	if s.Verdict.Overall == "" {
+		return rundir.Inconclusive
+	}
+	return s.Verdict.Overall
+}
+
+// Interrupted is the verdict word of a run that was stopped before its end.
+const Interrupted = "INTERRUPTED"
+
+// group says where a variant ranks, before any speed.
+type group int
+
+// The groups, best first.
+const (
+	holds     group = iota // held every invariant that was decided
+	undecided              // no invariant broken, but none or not all decided
+	wrong                  // broke an invariant
+)
+
+// standing is a variant with what the reports derive from it.
+type standing struct {
+	rundir.Variant
+	// Index is the place in the summary, from 0; Letter is the variant's mark
+	// in charts, by rank.
+	Index  int
+	Letter string
+	Group  group
+	// Baseline is set for the variant that ratios refer to.
+	Baseline bool
+	// Broken are the broken invariants that were not expected, Caught those
+	// that were, Missed the expected ones that were not broken.
+	Broken, Caught, Missed []string
+	Held, Applicable       int
+	// Main is the main operation kind, nil if none was measured.
+	Main *rundir.Operation
+}
+
+// ranked returns the variants as reports show them: those that hold before
+// the undecided and the wrong ones, within a group by the main operation's
+// p99. A run whose measurement does not pass is not ranked by speed.
+func ranked(s rundir.Summary) []standing {
+	all := make([]standing, len(s.Variants))
+	for i, v := range s.Variants {
+		all[i] = stand(v, s.Run.Baseline)
+		all[i].Index = i
+	}
+	bySpeed := s.Verdict.Measurement == rundir.Pass
+	slices.SortStableFunc(all, func(a, b standing) int {
+		order := cmp.Compare(a.Group, b.Group)
+		if bySpeed {
+			order = cmp.Or(order, cmp.Compare(a.p99(), b.p99()))
+		}
+		return cmp.Or(order, cmp.Compare(a.Index, b.Index))
+	})
+	for i := range all {
+		all[i].Letter = letter(i)
+	}
+	return all
+}
+
+func stand(v rundir.Variant, baseline string) standing {
+	st := standing{Variant: v, Baseline: v.Name == baseline}
+	if len(v.Operations) > 0 {
+		st.Main = &v.Operations[0]
+	}
+	broken := map[string]bool{}
+	open := len(v.Invariants) == 0
+	for _, inv := range v.Invariants {
+		if _, skip := v.NotApplicable[inv.Invariant]; skip {
+			continue
+		}
+		st.Applicable++
+		switch inv.Status {
+		case check.Held:
+			st.Held++
+		case check.Broken:
+			broken[inv.Invariant] = true
+			st.sortBroken(inv.Invariant)
+		default:
+			open = true
+		}
+	}
+	for _, name := range v.ExpectedBroken {
+		if !broken[name] {
+			st.Missed = append(st.Missed, name)
+		}
+	}
+	switch {
+	case len(broken) > 0:
+		st.Group = wrong
+	case open || v.Verdict == rundir.Invalid || v.Verdict == rundir.Inconclusive:
+		st.Group = undecided
+	}
+	return st
+}
+
+func (st *standing) sortBroken(invariant string) {
+	if slices.Contains(st.ExpectedBroken, invariant) {
+		st.Caught = append(st.Caught, invariant)
+		return
+	}
+	st.Broken = append(st.Broken, invariant)
+}
+
+// p99 is the main operation's response p99; a variant without one ranks last.
+func (st standing) p99() int64 {
+	if st.Main == nil || st.Main.Latency.Response.Count == 0 {
+		return rundir.Infinite
+	}
+	return st.Main.Latency.Response.P99
+}
+
+// letter returns A, B, … Z, AA, AB, … for 0, 1, …
+func letter(i int) string {
+	name := ""
+	for i >= 0 {
+		name = string(rune('A'+i%26)) + name
+		i = i/26 - 1
+	}
+	return name
+}
+
+// status words of a variant, as every report prints them.
+const (
+	wordHolds     = "holds"
+	wordExpected  = "violated as expected"
+	wordViolated  = "VIOLATED"
+	wordMissed    = "expected violation not caught"
+	wordUndecided = "undecided"
+	wordInvalid   = "not measured"
+)
+
+// word is what became of the variant's correctness, in one or a few words.
+func (st standing) word() string {
+	switch {
+	case len(st.Broken) > 0:
+		return wordViolated
+	case len(st.Missed) > 0:
+		return wordMissed
+	case len(st.Caught) > 0:
+		return wordExpected
+	case st.Group == undecided && st.Verdict == rundir.Invalid:
+		return wordInvalid
+	case st.Group == undecided:
+		return wordUndecided
+	}
+	return wordHolds
+}
+
+// violations sums the violations of the given invariants.
+func (st standing) violations(names []string) int {
+	sum := 0
+	for _, inv := range st.Invariants {
+		if inv.Status == check.Broken && slices.Contains(names, inv.Invariant) {
+			sum += max(inv.Count, 1)
+		}
+	}
+	return sum
+}
+
+// invariantNames lists every judged invariant once, in order of appearance.
+func invariantNames(s rundir.Summary) []string {
+	var names []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, v := range s.Variants {
+		for _, inv := range v.Invariants {
+			add(inv.Invariant)
+		}
+	}
+	return names
+}
+
+// evidence finds the repeat that proves a broken invariant: the first one in
+// which it was broken, and in how many it was.
+func (st standing) evidence(invariant string) (r rundir.Repeat, v check.Verdict, times int) {
+	for _, repeat := range st.Repeats {
+		for _, inv := range repeat.Invariants {
+			if inv.Invariant != invariant || inv.Status != check.Broken {
+				continue
+			}
+			if times == 0 {
+				r, v = repeat, inv
+			}
+			times++
+		}
+	}
+	return r, v, times
+}
+
+// tally is the run in numbers.
+type tally struct {
+	// Passed and Failed count variants by verdict, Open the others.
+	Passed, Failed, Open int
+	// Violations were not expected, Caught were.
+	Violations, Caught int
+	// SLOsHeld of SLOs objectives were kept, by variants that broke nothing.
+	SLOsHeld, SLOs int
+}
+
+func count(standings []standing) tally {
+	var t tally
+	for _, st := range standings {
+		switch st.Verdict {
+		case rundir.Pass:
+			t.Passed++
+		case rundir.Fail:
+			t.Failed++
+		default:
+			t.Open++
+		}
+		t.Violations += st.violations(st.Broken)
+		t.Caught += st.violations(st.Caught)
+		if st.Group == wrong {
+			continue // the speed of a wrong answer is no objective met
+		}
+		for _, slo := range st.SLOs {
+			t.SLOs++
+			if slo.Status == check.Held {
+				t.SLOsHeld++
+			}
+		}
+	}
+	return t
+}

@@ -1,0 +1,268 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/rundir"
+)
+
+// fact is one line of a list of terms and values.
+type fact struct {
+	Term, Value string
+	Code        bool
+}
+
+// section is a titled list of facts.
+type section struct {
+	Title string
+	Facts []fact
+}
+
+// environmentSections lists what the run stood on.
+func environmentSections(s rundir.Summary) []section {
+	e := s.Environment
+	machine := section{"Machine", nonEmpty(
+		fact{Term: "CPU", Value: e.CPU},
+		fact{Term: "Cores", Value: positive(e.Cores)},
+		fact{Term: "Memory", Value: sizeOf(e.MemoryBytes)},
+		fact{Term: "Operating system", Value: e.OS},
+		fact{Term: "Kernel", Value: e.Kernel},
+		fact{Term: "Backend", Value: joinNonEmpty(": ", e.Backend, e.BackendReason)},
+		fact{Term: "TCP proxy before the stores", Value: yesNo(e.Proxied)},
+		fact{Term: "Fingerprint", Value: e.Fingerprint, Code: true},
+	)}
+	sections := []section{runSection(s), machine}
+	for _, name := range sortedKeys(e.Components) {
+		sections = append(sections, componentSection(name, e.Components[name]))
+	}
+	return sections
+}
+
+func runSection(s rundir.Summary) section {
+	r := s.Run
+	commit := s.Tool.Commit
+	if s.Tool.Dirty {
+		commit += " (with uncommitted changes)"
+	}
+	return section{"Run", nonEmpty(
+		fact{Term: "Run", Value: r.ID, Code: true},
+		fact{Term: "Scenario", Value: joinNonEmpty(", profile ", r.Scenario, r.Profile)},
+		fact{Term: "System", Value: r.System},
+		fact{Term: "Target", Value: r.Target, Code: true},
+		fact{Term: "Seed", Value: fmt.Sprint(r.Seed), Code: true},
+		fact{Term: "Repeats", Value: fmt.Sprint(r.Repeats)},
+		fact{Term: "Started", Value: instant(r.Started)},
+		fact{Term: "Finished", Value: instant(r.Finished)},
+		fact{Term: "Scenario digest", Value: r.ScenarioDigest, Code: true},
+		fact{Term: "Arrival digest", Value: r.ArrivalDigest, Code: true},
+		fact{Term: "Tool", Value: joinNonEmpty(" ", s.Tool.Name, s.Tool.Version, commit)},
+		fact{Term: "Go", Value: s.Tool.Go},
+		fact{Term: "Schema", Value: s.SchemaVersion},
+	)}
+}
+
+func componentSection(name string, c rundir.Component) section {
+	title := name
+	if c.Kind != "" && c.Kind != name {
+		title = fmt.Sprintf("%s (in fact %s)", name, c.Kind)
+	}
+	facts := nonEmpty(
+		fact{Term: "Version", Value: joinNonEmpty(" ", c.Kind, c.Version)},
+		fact{Term: "Source", Value: c.Source, Code: true},
+	)
+	if c.FlushNS > 0 {
+		facts = append(facts, fact{Term: "One fdatasync on its disk, median",
+			Value: latency(c.FlushNS)})
+	}
+	for _, key := range sortedKeys(c.Settings) {
+		facts = append(facts, fact{Term: key, Value: c.Settings[key], Code: true})
+	}
+	return section{title, facts}
+}
+
+// glance is the run in one line: what it was measured on.
+func glance(s rundir.Summary) string {
+	var parts []string
+	for _, name := range sortedKeys(s.Environment.Components) {
+		c := s.Environment.Components[name]
+		parts = append(parts, joinNonEmpty(" ", cmp.Or(c.Kind, name), c.Version))
+	}
+	stores := strings.Join(parts, ", ")
+	if stores != "" {
+		stores = "real " + stores
+	}
+	if slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, "kfake") }) {
+		stores = strings.Join(parts, ", ")
+	}
+	machine := ""
+	if s.Environment.Cores > 0 {
+		machine = plural(s.Environment.Cores, "core")
+	}
+	backend := ""
+	if s.Environment.Backend != "" {
+		backend = "backend " + s.Environment.Backend
+	}
+	return joinNonEmpty(" · ", stores, backend, machine)
+}
+
+// validityRow is one variant's assumptions about the measurement.
+type validityRow struct {
+	Letter, Variant string
+	OK              bool
+	Cells           []validityCell
+}
+
+type validityCell struct {
+	Mark   mark
+	Count  string
+	Detail string
+	Absent bool
+}
+
+// validityTable has an assumption per column and a variant per row; a cell
+// counts the repeats in which it held and quotes the first that did not.
+func validityTable(standings []standing) (columns []string, rows []validityRow) {
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			for _, v := range r.Validity {
+				if !slices.Contains(columns, v.Name) {
+					columns = append(columns, v.Name)
+				}
+			}
+		}
+	}
+	for _, st := range standings {
+		row := validityRow{Letter: st.Letter, Variant: st.Name, OK: true}
+		for _, name := range columns {
+			cell := validityCellOf(st.Repeats, name)
+			row.OK = row.OK && cell.Mark.Class != "bad"
+			row.Cells = append(row.Cells, cell)
+		}
+		rows = append(rows, row)
+	}
+	return columns, rows
+}
+
+func validityCellOf(repeats []rundir.Repeat, name string) validityCell {
+	ok, all := 0, 0
+	first, failed := "", ""
+	for _, r := range repeats {
+		for _, v := range r.Validity {
+			if v.Name != name {
+				continue
+			}
+			all++
+			first = cmp.Or(first, v.Detail)
+			if v.OK {
+				ok++
+			} else {
+				failed = cmp.Or(failed, v.Detail)
+			}
+		}
+	}
+	cell := validityCell{Count: fmt.Sprintf("%d/%d", ok, all), Absent: all == 0,
+		Detail: cmp.Or(failed, first), Mark: mark{"✓", "holds", "good"}}
+	if ok < all {
+		cell.Mark = mark{"✗", "fails", "bad"}
+	}
+	return cell
+}
+
+// repeatRow is one execution of one variant.
+type repeatRow struct {
+	Letter, Variant                  string
+	Repeat, Order                    int
+	Mark                             mark
+	P50, P99, Throughput, CPU, Lag   string
+	Scheduled, Dropped, Drain, Error string
+}
+
+func repeatRows(standings []standing) (rows []repeatRow) {
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			response, _ := mainResponse(r, st)
+			rows = append(rows, repeatRow{
+				Letter: st.Letter, Variant: st.Name, Repeat: r.Index + 1, Order: r.Order + 1,
+				Mark: verdictMark(r.Verdict),
+				P50:  percentile(response, response.P50), P99: percentile(response, response.P99),
+				Throughput: rate(r.ThroughputPerS),
+				CPU:        significant(min(r.Generator.CPUCores, 999)),
+				Lag:        latency(r.Generator.LagP99NS), Scheduled: grouped(r.Load.Scheduled),
+				Dropped: grouped(r.Load.Dropped), Drain: latency(r.DrainNS), Error: r.Error,
+			})
+		}
+	}
+	return rows
+}
+
+// faultRow is one fault in one repeat.
+type faultRow struct {
+	Mark, Letter, Variant, Name, Fault string
+	Repeat                             int
+	From, To, Recovered, Evidence      string
+	Fired                              bool
+}
+
+func faultRows(standings []standing) (rows []faultRow) {
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			for i, w := range faultWindows(r) {
+				row := faultRow{Mark: fmt.Sprintf("F%d", i+1), Letter: st.Letter, Variant: st.Name,
+					Name: w.Name, Fault: w.Fault, Repeat: r.Index + 1,
+					From: seconds(w.Start.Seconds()), To: seconds(w.End.Seconds()),
+					Recovered: none, Evidence: short(strings.Join(w.Evidence, "; "), 300),
+					Fired: len(w.Evidence) > 0}
+				if w.Recovered > 0 {
+					row.Recovered = seconds((w.Recovered - w.Start).Seconds()) + " after it began"
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+func nonEmpty(facts ...fact) []fact {
+	return slices.DeleteFunc(facts, func(f fact) bool { return f.Value == "" })
+}
+
+func joinNonEmpty(separator string, parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	return strings.Join(parts, separator)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func positive(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func sizeOf(n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	return bytesText(n)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// instant formats a time in UTC.
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}

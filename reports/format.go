@@ -1,0 +1,193 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"stampede/harness/rundir"
+)
+
+// none stands where there is no number.
+const none = "–"
+
+// latency formats nanoseconds with three significant digits: "12.3 ms". The
+// latency of operations that were dropped or never ended is "∞ (dropped)".
+func latency(ns int64) string {
+	if ns == rundir.Infinite {
+		return "∞ (dropped)"
+	}
+	return seconds(float64(ns) / 1e9)
+}
+
+// percentile formats one of p's percentiles, or none if there is no sample.
+func percentile(p rundir.Percentiles, ns int64) string {
+	if p.Count == 0 {
+		return none
+	}
+	return latency(ns)
+}
+
+// seconds formats a time of any size with three significant digits.
+func seconds(s float64) string {
+	switch abs := math.Abs(s); {
+	case math.IsInf(s, 1):
+		return "∞"
+	case math.IsNaN(s):
+		return none
+	case abs == 0:
+		return "0"
+	case abs < 999.5e-9:
+		return significant(s*1e9) + " ns"
+	case abs < 999.5e-6:
+		return significant(s*1e6) + " µs"
+	case abs < 999.5e-3:
+		return significant(s*1e3) + " ms"
+	case abs < 999.5:
+		return significant(s) + " s"
+	}
+	return grouped(int64(math.Round(s))) + " s"
+}
+
+// offset formats a time on the run's clock.
+func offset(ns int64) string {
+	if ns == rundir.Infinite {
+		return "never"
+	}
+	return strconv.FormatFloat(float64(ns)/1e9, 'f', 6, 64) + " s"
+}
+
+// significant formats x, |x| < 1000, with three significant digits.
+func significant(x float64) string {
+	switch abs := math.Abs(x); {
+	case abs >= 99.95:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case abs >= 9.995:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
+}
+
+// grouped formats n with commas between groups of three digits.
+func grouped[T ~int | ~int64 | ~uint64](n T) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "−", digits[1:]
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
+}
+
+// plural formats a count with its noun.
+func plural[T ~int | ~int64](n T, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return grouped(n) + " " + noun + "s"
+}
+
+// rate formats a number per second.
+func rate(perS float64) string {
+	if math.IsNaN(perS) || math.IsInf(perS, 0) {
+		return none
+	}
+	if math.Abs(perS) < 999.5 {
+		return significant(perS) + "/s"
+	}
+	return grouped(int64(math.Round(perS))) + "/s"
+}
+
+// share formats part of whole as a percentage, never rounding to 0 % or
+// 100 % what is not.
+func share(part, whole int64) string {
+	if whole == 0 {
+		return none
+	}
+	x := float64(part) / float64(whole) * 100
+	switch {
+	case part == 0:
+		return "0 %"
+	case part == whole:
+		return "100 %"
+	case x < 0.01:
+		return "< 0.01 %"
+	case x > 99.99:
+		return "> 99.99 %"
+	case x > 99 && x < 100:
+		return strconv.FormatFloat(x, 'f', 2, 64) + " %"
+	}
+	return significant(x) + " %"
+}
+
+// percent formats a share of 1 with its sign.
+func percent(x float64) string {
+	return fmt.Sprintf("%+.1f %%", x*100)
+}
+
+// times formats a ratio.
+func times(ratio float64) string {
+	if ratio > 0 && ratio < 0.1 {
+		return strconv.FormatFloat(ratio, 'f', 4, 64) + "×"
+	}
+	if ratio >= 999.5 {
+		return grouped(int64(math.Round(ratio))) + "×"
+	}
+	return significant(ratio) + "×"
+}
+
+// pValue formats a probability as statisticians do.
+func pValue(p *float64) string {
+	switch {
+	case p == nil:
+		return none
+	case *p < 0.0001:
+		return "< 0.0001"
+	}
+	return strconv.FormatFloat(*p, 'g', 2, 64)
+}
+
+// bytesText formats a size.
+func bytesText(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x := float64(n)
+	i := 0
+	for x >= 1024 && i < len(units)-1 {
+		x /= 1024
+		i++
+	}
+	if i == 0 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	return strconv.FormatFloat(x, 'f', 1, 64) + " " + units[i]
+}
+
+// printable replaces what has no place in a report: control characters
+// (tabs and line ends become spaces), invalid UTF-8, and the marks that turn
+// the direction of text around.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\r':
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r), r == 0xFFFE, r == 0xFFFF:
+			return -1
+		case unicode.IsControl(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// short cuts text to at most n runes, with an ellipsis.
+func short(text string, n int) string {
+	runes := []rune(printable(text))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	return string(runes[:n-1]) + "…"
+}

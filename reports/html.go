@@ -1,0 +1,311 @@
+package reports
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/rundir"
+)
+
+//go:embed page.gohtml page.css page.js
+var assets embed.FS
+
+// page is what the template shows.
+type page struct {
+	Title     string
+	CSP       template.HTMLAttr
+	Style     template.HTML
+	Script    template.HTML
+	Mark      mark
+	Parts     []verdictPart
+	Run       rundir.RunInfo
+	Date      string
+	Took      string
+	Glance    string
+	Sentences []string
+	Reasons   []string
+	Gaps      []string
+
+	Variants    []variantGroup
+	Baseline    string
+	Comparisons []comparisonRow
+	Matrix      matrix
+	Exhibits    []exhibit
+	Losses      []lossRow
+	SLOs        sloMatrix
+	Toggles     []legendItem
+	Percentiles []percentilePanel
+	Operations  []operationRow
+	Time        timePanel
+	Phases      []phaseRow
+	Faults      []faultRow
+	RepeatChart figure
+	Repeats     []repeatRow
+	Errors      []errorRow
+	Validity    validityView
+	Environment []section
+	Warnings    []string
+	Downloads   []download
+	Nav         []navItem
+}
+
+type verdictPart struct {
+	Name string
+	Mark mark
+	Note string
+}
+
+type validityView struct {
+	Columns []string
+	Rows    []validityRow
+}
+
+type navItem struct{ ID, Name string }
+
+// HTML writes the report: one file that needs no network, no script and no
+// style to be read. It contains no time but the run's, so the same data gives
+// the same bytes.
+func HTML(w io.Writer, d Data) error {
+	p, err := newPage(d)
+	if err != nil {
+		return fmt.Errorf("make report: %w", err)
+	}
+	t, err := template.New("page.gohtml").ParseFS(assets, "page.gohtml")
+	if err != nil {
+		return fmt.Errorf("parse report template: %w", err)
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, p); err != nil {
+		return fmt.Errorf("fill report template: %w", err)
+	}
+	if _, err := w.Write(squeeze(out.Bytes())); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// squeeze takes out the indentation that the template's lines leave behind;
+// nothing in the page depends on white space at the start of a line.
+func squeeze(page []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(page) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			out.Write(line)
+			out.WriteByte('\n')
+		}
+	}
+	return out.Bytes()
+}
+
+func newPage(d Data) (page, error) {
+	s := d.Summary
+	standings := ranked(s)
+	p := page{
+		Title: title(s), Mark: verdictMark(VerdictWord(s)), Run: s.Run,
+		Date: instant(s.Run.Started), Took: took(s.Run), Glance: glance(s),
+		Sentences: sentences(s, standings), Reasons: s.Verdict.Reasons,
+		Parts: verdictParts(s, standings), Gaps: d.Gaps,
+		Variants: variantGroups(s, standings), Baseline: s.Run.Baseline,
+		Comparisons: comparisonRows(s.Comparisons),
+		Losses:      lossRows(standings), SLOs: slos(standings),
+		Operations: operationRows(standings), Phases: phaseRows(standings),
+		Faults: faultRows(standings), Repeats: repeatRows(standings),
+		Errors: errorRows(standings), Environment: environmentSections(s),
+		Warnings: s.Warnings, Downloads: downloads(d.Files),
+	}
+	names := newAnchors()
+	p.Matrix = invariantMatrix(s, standings, names)
+	p.Exhibits = exhibits(d, standings, names)
+	p.Validity.Columns, p.Validity.Rows = validityTable(standings)
+	if err := p.draw(d, standings); err != nil {
+		return page{}, err
+	}
+	p.dress(standings)
+	return p, nil
+}
+
+// draw makes the charts.
+func (p *page) draw(d Data, standings []standing) (err error) {
+	var gaps []string
+	if p.Percentiles, gaps, err = percentilePanels(standings); err != nil {
+		return err
+	}
+	p.Gaps = append(slices.Clone(p.Gaps), gaps...)
+	if p.Time, err = timePanels(d, standings); err != nil {
+		return err
+	}
+	p.RepeatChart, err = repeatFigure(standings)
+	return err
+}
+
+// dress adds style, script, the policy that allows just them, and navigation.
+func (p *page) dress(standings []standing) {
+	style := asset("page.css") + themeRules() + toggleRules(standings)
+	script := asset("page.js")
+	p.Style = template.HTML("<style>" + style + "</style>")
+	p.Script = template.HTML("<script>" + script + "</script>")
+	p.CSP = template.HTMLAttr(fmt.Sprintf(`content="default-src 'none'; style-src '%s'; `+
+		`script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'"`,
+		digest(style), digest(script)))
+	for _, st := range standings {
+		p.Toggles = append(p.Toggles, legendItem{Variant: st.Index, Letter: st.Letter, Name: st.Name})
+	}
+	p.Nav = p.sections()
+}
+
+// sections lists the page's sections that have something to show.
+func (p *page) sections() []navItem {
+	all := []struct {
+		navItem
+		shown bool
+	}{
+		{navItem{"verdict", "Verdict"}, true},
+		{navItem{"variants", "Variants"}, true},
+		{navItem{"invariants", "Invariants"}, true},
+		{navItem{"slos", "Objectives"}, len(p.SLOs.Columns) > 0},
+		{navItem{"latency", "Latency"}, len(p.Percentiles) > 0},
+		{navItem{"time", "Over time"}, len(p.Time.Figures) > 0},
+		{navItem{"repeats", "Repeats"}, len(p.Repeats) > 0},
+		{navItem{"errors", "Errors"}, len(p.Errors) > 0},
+		{navItem{"measurement", "Measurement"}, true},
+		{navItem{"environment", "Environment"}, true},
+		{navItem{"reproduce", "Reproduce"}, true},
+		{navItem{"method", "Method"}, true},
+		{navItem{"downloads", "Files"}, len(p.Downloads) > 0},
+	}
+	var items []navItem
+	for _, s := range all {
+		if s.shown {
+			items = append(items, s.navItem)
+		}
+	}
+	return items
+}
+
+// asset returns an embedded file without indentation and empty lines, as the
+// page will have it, so that its digest is right.
+func asset(name string) string {
+	data, err := assets.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("reports: embedded file %s: %v", name, err))
+	}
+	return strings.TrimSpace(string(squeeze(data)))
+}
+
+// digest returns the source expression that allows this inline text.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// themeRules gives the chart roles their colours in both themes.
+func themeRules() string {
+	var b strings.Builder
+	vars := func(colours [slots]string) string {
+		var v strings.Builder
+		for i, c := range colours {
+			fmt.Fprintf(&v, "--s%d:%s;", i, c)
+		}
+		return v.String()
+	}
+	fmt.Fprintf(&b, "\n:root{%s}", vars(lightSlots))
+	fmt.Fprintf(&b, "\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){%s}}",
+		vars(darkSlots))
+	fmt.Fprintf(&b, "\n@media screen{:root[data-theme=dark]{%s}}", vars(darkSlots))
+	for i := range slots {
+		fmt.Fprintf(&b, "\n.k%[1]d{stroke:var(--s%[1]d)}.f%[1]d{fill:var(--s%[1]d)}", i)
+	}
+	return b.String()
+}
+
+// toggleRules let the legend's boxes hide a variant in every chart without a
+// script.
+func toggleRules(standings []standing) string {
+	var b strings.Builder
+	for _, st := range standings {
+		fmt.Fprintf(&b, "\nbody:has(#tg%[1]d:not(:checked)) .v%[1]d{visibility:hidden}", st.Index)
+	}
+	return b.String()
+}
+
+// title is what a browser's tab says.
+func title(s rundir.Summary) string {
+	parts := []string{VerdictWord(s), s.Run.Scenario, plural(len(s.Variants), "variant")}
+	if !s.Run.Started.IsZero() {
+		parts = append(parts, s.Run.Started.UTC().Format(time.DateOnly))
+	}
+	return printable(strings.Join(parts, " · "))
+}
+
+// took says how long the run was.
+func took(r rundir.RunInfo) string {
+	if r.Started.IsZero() || !r.Finished.After(r.Started) {
+		return ""
+	}
+	return r.Finished.Sub(r.Started).Round(time.Second).String()
+}
+
+func verdictParts(s rundir.Summary, standings []standing) []verdictPart {
+	t := count(standings)
+	correctness := plural(t.Violations, "unexpected violation")
+	if t.Caught > 0 {
+		correctness += fmt.Sprintf(", %s as expected", grouped(t.Caught))
+	}
+	objectives := "no objective"
+	if t.SLOs > 0 {
+		objectives = fmt.Sprintf("%d of %d met", t.SLOsHeld, t.SLOs)
+	}
+	measurement := "schedule kept, faults fired, enough operations"
+	if names := failedChecks(s); len(names) > 0 {
+		measurement = "failed: " + list(names, 3)
+	} else if s.Verdict.Measurement != rundir.Pass {
+		measurement = "see Measurement"
+	}
+	return []verdictPart{
+		{"Correctness", verdictMark(s.Verdict.Correctness), correctness},
+		{"Objectives", verdictMark(s.Verdict.SLA), objectives},
+		{"Measurement", verdictMark(s.Verdict.Measurement), measurement},
+	}
+}
+
+// download is a file of the run directory.
+type download struct{ Path, What string }
+
+// downloads lists the run's files with what each is, the page itself left
+// out. Histories and logs are listed by folder, since there may be hundreds.
+func downloads(files []string) []download {
+	folders := []struct{ prefix, what string }{
+		{"hdr/", "percentile files"}, {"history/", "every operation of every repeat"},
+		{"violations/", "violations in full"}, {"timelines/", "numbers over time"},
+		{"audits/", "the stores' final state"}, {"logs/", "logs of the stores"},
+	}
+	known := map[string]string{
+		"summary.json": "every number of this page", "junit.xml": "verdicts for CI",
+		"summary.md": "this page, short", "metrics.txt": "OpenMetrics",
+		"scenario.resolved.yaml": "the scenario as it was run", "env.json": "the environment",
+	}
+	var list []download
+	for _, name := range slices.Sorted(slices.Values(files)) {
+		if name == "report.html" {
+			continue
+		}
+		what := known[name]
+		for _, f := range folders {
+			if strings.HasPrefix(name, f.prefix) {
+				name, what = f.prefix, f.what
+			}
+		}
+		if !slices.Contains(list, download{name, what}) {
+			list = append(list, download{name, what})
+		}
+	}
+	return list
+}

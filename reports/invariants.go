@@ -1,0 +1,306 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+)
+
+// maxOps is how many violating operations the page spells out for one
+// invariant of one variant; the others are in the run's history.
+const maxOps = 20
+
+// matrix has an invariant per column and a variant per row.
+type matrix struct {
+	Columns []matrixColumn
+	Rows    []matrixRow
+}
+
+type matrixColumn struct{ Name, Statement string }
+
+type matrixRow struct {
+	Letter, Name string
+	Wrong        bool
+	Cells        []matrixCell
+}
+
+type matrixCell struct {
+	Mark          mark
+	Note, Link    string
+	NotApplicable bool
+	// Checked and Unknown are how much the verdict rests on.
+	Checked, Unknown, Reason string
+}
+
+func invariantMatrix(s rundir.Summary, standings []standing, anchors *anchors) (m matrix) {
+	names := invariantNames(s)
+	for _, name := range names {
+		m.Columns = append(m.Columns, matrixColumn{name, s.Statements[name]})
+	}
+	for _, st := range standings {
+		row := matrixRow{Letter: st.Letter, Name: st.Name, Wrong: st.Group == wrong}
+		for _, name := range names {
+			row.Cells = append(row.Cells, matrixCellOf(st, name, anchors))
+		}
+		m.Rows = append(m.Rows, row)
+	}
+	return m
+}
+
+func matrixCellOf(st standing, name string, anchors *anchors) matrixCell {
+	if _, skip := st.NotApplicable[name]; skip {
+		return matrixCell{NotApplicable: true}
+	}
+	for _, inv := range st.Invariants {
+		if inv.Invariant != name {
+			continue
+		}
+		cell := matrixCell{Mark: statusMark(inv.Status), Checked: grouped(inv.Checked),
+			Reason: inv.Reason}
+		if inv.Unknown > 0 {
+			cell.Unknown = grouped(inv.Unknown)
+		}
+		if inv.Status == check.Broken {
+			cell.Link = anchors.of(name, st.Name)
+			cell.Note = plural(max(inv.Count, 1), "violation")
+			if expected(st, name) {
+				cell.Mark = mark{"⚑", "broken as expected", "wrong"}
+			}
+		}
+		return cell
+	}
+	return matrixCell{NotApplicable: true}
+}
+
+func expected(st standing, invariant string) bool {
+	for _, name := range st.Caught {
+		if name == invariant {
+			return true
+		}
+	}
+	return false
+}
+
+// anchors gives every invariant of every variant an anchor of its own,
+// "v-no-oversell-naive", whatever characters the names have.
+type anchors struct {
+	taken map[string]bool
+	names map[[2]string]string
+}
+
+func newAnchors() *anchors {
+	return &anchors{taken: map[string]bool{}, names: map[[2]string]string{}}
+}
+
+func (a *anchors) of(invariant, variant string) string {
+	key := [2]string{invariant, variant}
+	if name, ok := a.names[key]; ok {
+		return name
+	}
+	base := "v-" + slug(invariant) + "-" + slug(variant)
+	name := base
+	for i := 2; a.taken[name]; i++ {
+		name = fmt.Sprintf("%s-%d", base, i)
+	}
+	a.taken[name], a.names[key] = true, name
+	return name
+}
+
+// slug keeps what may stand in an anchor.
+func slug(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		case r < unicode.MaxASCII && unicode.IsUpper(r):
+			return unicode.ToLower(r)
+		}
+		return '-'
+	}, text)
+}
+
+// exhibit is the proof that a variant broke an invariant.
+type exhibit struct {
+	ID, Letter, Variant, Invariant, Statement string
+	Mark                                      mark
+	Expected                                  bool
+	Count, Repeats, First                     string
+	Violations                                []violation
+	// More says what is not spelt out, Where says where it is.
+	More, Where string
+}
+
+// violation is one proof with its operations.
+type violation struct {
+	ID, Number, Text, When string
+	Ops                    []opRow
+	Missing                string
+}
+
+// opRow is one attempt at an operation.
+type opRow struct {
+	Seq, ID, Kind, Key, Client   string
+	Intended, Start, End         string
+	Outcome, OutcomeClass, Reply string
+}
+
+// exhibits lists the proofs, the unexpected violations first.
+func exhibits(d Data, standings []standing, anchors *anchors) []exhibit {
+	var unexpected, known []exhibit
+	for _, name := range invariantNames(d.Summary) {
+		for _, st := range standings {
+			for _, inv := range st.Invariants {
+				if inv.Invariant != name || inv.Status != check.Broken {
+					continue
+				}
+				if _, skip := st.NotApplicable[name]; skip {
+					continue
+				}
+				e := exhibitOf(d, st, inv, anchors)
+				if e.Expected {
+					known = append(known, e)
+				} else {
+					unexpected = append(unexpected, e)
+				}
+			}
+		}
+	}
+	return append(unexpected, known...)
+}
+
+func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit {
+	e := exhibit{ID: anchors.of(inv.Invariant, st.Name), Letter: st.Letter, Variant: st.Name,
+		Invariant: inv.Invariant, Statement: d.Summary.Statements[inv.Invariant],
+		Expected: expected(st, inv.Invariant), Mark: mark{"✗", wordViolated, "bad"}}
+	if e.Expected {
+		e.Mark = mark{"⚑", wordExpected, "wrong"}
+	}
+	repeat, shown, broken := st.evidence(inv.Invariant)
+	if broken == 0 {
+		shown = inv // the repeats were not kept: the variant's verdict is all there is
+	} else {
+		e.Repeats = fmt.Sprintf("in %d of %s", broken, plural(len(st.Repeats), "repeat"))
+		e.Where = fmt.Sprintf("Shown: repeat %d.", repeat.Index+1)
+		if repeat.History != "" {
+			e.Where += " All its operations are in " + repeat.History + "."
+		}
+	}
+	e.Count = plural(max(shown.Count, 1), "violation")
+	e.fill(d, st, repeat, shown)
+	return e
+}
+
+// fill spells out the violations and their first maxOps operations.
+func (e *exhibit) fill(d Data, st standing, repeat rundir.Repeat, shown check.Verdict) {
+	records := d.Records[RepeatRef{st.Name, repeat.Index}]
+	left := maxOps
+	for i, v := range shown.Violations {
+		if i == check.MaxViolations {
+			break
+		}
+		line := violation{ID: fmt.Sprintf("%s-%d", e.ID, i+1), Number: fmt.Sprint(i + 1),
+			Text: printable(v.Text), When: when(v.AtNS, repeat)}
+		if e.First == "" && v.AtNS > 0 {
+			e.First = line.When
+		}
+		hidden, lost := 0, 0
+		for _, seq := range v.Ops {
+			record, ok := records[seq]
+			switch {
+			case !ok:
+				lost++
+			case left == 0:
+				hidden++
+			default:
+				left--
+				line.Ops = append(line.Ops, opRowOf(record))
+			}
+		}
+		line.Missing = notShown(hidden, lost)
+		e.Violations = append(e.Violations, line)
+	}
+	if rest := shown.Count - len(e.Violations); rest > 0 {
+		e.More = fmt.Sprintf("Showing the first %d of %s.", len(e.Violations), e.Count)
+	}
+}
+
+func notShown(hidden, lost int) string {
+	var parts []string
+	if hidden > 0 {
+		parts = append(parts, fmt.Sprintf("%s more, not shown", plural(hidden, "operation")))
+	}
+	if lost > 0 {
+		parts = append(parts, fmt.Sprintf("%s not found in the stored history",
+			plural(lost, "operation")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// when says at which time of the run something became true, and which fault
+// was in force.
+func when(atNS int64, r rundir.Repeat) string {
+	if atNS <= 0 {
+		return ""
+	}
+	text := "at " + offset(atNS)
+	for i, w := range faultWindows(r) {
+		if int64(w.Start) <= atNS && atNS < int64(w.End) {
+			text += fmt.Sprintf(", during F%d %s", i+1, w.Name)
+		}
+	}
+	return text
+}
+
+func opRowOf(r history.Record) opRow {
+	row := opRow{
+		Seq: fmt.Sprint(r.Seq), ID: fmt.Sprint(r.Op.ID), Kind: r.Op.Kind,
+		Key: short(r.Op.Key, 60), Client: short(r.Op.Client, 60),
+		Intended: offset(int64(r.Intended)), Start: offset(int64(r.Start)),
+		End: offset(int64(r.End)), Outcome: r.Outcome.String(),
+		OutcomeClass: "o-" + r.Outcome.String(),
+	}
+	if r.Op.Arg != 0 {
+		row.Key = strings.TrimSpace(fmt.Sprintf("%s arg=%d", row.Key, r.Op.Arg))
+	}
+	row.Reply = replyText(r)
+	return row
+}
+
+func replyText(r history.Record) string {
+	if r.Outcome != history.OK {
+		return short(r.Err, 160)
+	}
+	var parts []string
+	if r.Reply.Key != "" {
+		parts = append(parts, short(r.Reply.Key, 60))
+	}
+	if r.Reply.Value != 0 {
+		parts = append(parts, fmt.Sprintf("value=%d", r.Reply.Value))
+	}
+	if len(r.Reply.Body) > 0 {
+		parts = append(parts, short(string(r.Reply.Body), 160))
+	}
+	return strings.Join(parts, " ")
+}
+
+// lossRow is a loss that a design declares.
+type lossRow struct {
+	Letter, Variant, Invariant, What, Why, Count, Bound string
+}
+
+func lossRows(standings []standing) (rows []lossRow) {
+	for _, st := range standings {
+		for _, inv := range st.Invariants {
+			for _, loss := range inv.Accepted {
+				rows = append(rows, lossRow{Letter: st.Letter, Variant: st.Name,
+					Invariant: inv.Invariant, What: loss.What, Why: loss.Why,
+					Count: grouped(loss.Count), Bound: grouped(loss.Bound)})
+			}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,88 @@
+package reports
+
+import (
+	"fmt"
+	"image/color"
+)
+
+// slots is how many series a chart may have. More become further charts,
+// which all repeat the baseline.
+const slots = 6
+
+// The series colours by slot, from Okabe and Ito's palette where it keeps
+// 3:1 against the background (WCAG 1.4.11), else darkened or lightened.
+// A Go test measures the ratios.
+var (
+	lightSlots = [slots]string{"#0072B2", "#D55E00", "#009E73", "#C6619F", "#B07800", "#2C8CC4"}
+	darkSlots  = [slots]string{"#56B4E9", "#FF8A4C", "#2FC79A", "#E9A3CB", "#F0C24B", "#9BD3F5"}
+)
+
+// role is what a mark in a chart is for. A chart is drawn in colours that
+// spell the role; the SVG that comes out carries classes instead, so that
+// the page's theme decides the real colours.
+type role uint8
+
+// The roles.
+const (
+	roleText  role = iota // labels
+	roleAxis              // axis lines and ticks
+	roleGrid              // grid lines
+	rolePhase             // the warm-up's background
+	roleFault             // a fault's background, hatched
+	roleLimit             // objectives and ends of faults
+	roleInk               // what is offered; neutral series
+	roleFirst             // the series by slot, roleFirst + slot
+	roleSoft  = roleFirst + slots
+)
+
+// class returns the role's CSS class: the page has a rule for each. fill
+// says whether the mark is filled or stroked.
+func (r role) class(fill bool) string {
+	prefix := "k"
+	if fill {
+		prefix = "f"
+	}
+	switch {
+	case r >= roleSoft:
+		return fmt.Sprintf("%s%d soft", prefix, r-roleSoft)
+	case r >= roleFirst:
+		return fmt.Sprintf("%s%d", prefix, r-roleFirst)
+	}
+	names := [...]string{"text", "axis", "grid", "phase", "fault", "limit", "ink"}
+	return prefix + "-" + names[r]
+}
+
+// fallback is the colour where no style sheet applies, in the light theme.
+func (r role) fallback() string {
+	switch {
+	case r >= roleSoft:
+		return lightSlots[r-roleSoft]
+	case r >= roleFirst:
+		return lightSlots[r-roleFirst]
+	}
+	return [...]string{"#40464F", "#6B727C", "#E3E6EA", "#EEF1F4", "url(#hatch)", "#B3261E",
+		"#40464F"}[r]
+}
+
+// sentinelBlue marks colours that spell a role.
+const sentinelBlue = 0xE7
+
+// ink returns the sentinel colour of a role in a series of a variant; the
+// variant is its index from 0, or noVariant.
+func ink(r role, variant int) color.Color {
+	return color.RGBA{R: uint8(r), G: uint8(variant), B: sentinelBlue, A: 0xFF}
+}
+
+// noVariant marks what belongs to the chart and not to one variant. So a
+// page can tell 255 variants apart, which decode refuses to exceed.
+const noVariant = 0xFF
+
+// decode reads a sentinel colour "#RRGGBB" back.
+func decode(hex string) (r role, variant int, ok bool) {
+	var red, green, blue int
+	if _, err := fmt.Sscanf(hex, "#%02x%02x%02x", &red, &green, &blue); err != nil {
+		return 0, 0, false
+	}
+	ok = blue == sentinelBlue && red < int(roleSoft)+slots
+	return role(red), green, ok
+}

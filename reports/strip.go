@@ -1,0 +1,117 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+
+	"stampede/harness/rundir"
+)
+
+// repeatFigure draws the p50 and p99 of every repeat of every variant, so
+// that one sees how far repeats of the same thing lie apart. It is empty when
+// nothing was repeated.
+func repeatFigure(standings []standing) (figure, error) {
+	f := figure{ID: "repeats-chart", Title: "p50 and p99 of each repeat"}
+	p := newPlot()
+	values, most := repeatValues(standings)
+	if most < 2 {
+		return f, nil
+	}
+	at := horizontalTimeAxis(p, values)
+	p.Y.Min, p.Y.Max = -0.6, float64(len(standings))-0.4
+	var ticks []plot.Tick
+	for i, st := range standings {
+		y := float64(len(standings) - 1 - i)
+		ticks = append(ticks, plot.Tick{Value: y, Label: st.Letter})
+		median, tail := repeatPoints(st, at, y)
+		p.Add(dots{points: median, slot: slotP50, variant: st.Index, hollow: true},
+			dots{points: tail, slot: slotP99, variant: st.Index})
+	}
+	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
+	p.X.Label.Text = "response time"
+	f.Finding = repeatFinding(standings)
+	f.Legend = []legendItem{
+		{Slot: slotP50, Variant: noVariant, Name: "p50 of a repeat", Note: "hollow"},
+		{Slot: slotP99, Variant: noVariant, Name: "p99 of a repeat", Note: "filled"}}
+	height := vg.Length(44 + 17*len(standings))
+	d := stack(560, 10, []*plot.Plot{p}, []vg.Length{height})
+	svg, err := inline(d.canvas, f.ID, f.Title, f.Finding)
+	f.SVG = svg
+	return f, err
+}
+
+// horizontalTimeAxis is timeAxis for x.
+func horizontalTimeAxis(p *plot.Plot, values []float64) (at func(float64) float64) {
+	at = timeAxis(p, values)
+	p.X.Scale, p.X.Min, p.X.Max = p.Y.Scale, p.Y.Min, p.Y.Max
+	p.X.Tick.Marker = p.Y.Tick.Marker
+	p.Y.Scale = plot.LinearScale{}
+	p.Add(gridLines{vertical: true})
+	return at
+}
+
+func repeatPoints(st standing, at func(float64) float64, y float64) (median, tail []point) {
+	for _, r := range st.Repeats {
+		if p, ok := mainResponse(r, st); ok {
+			median = append(median, point{at(worse(math.NaN(), p.P50)), y})
+			tail = append(tail, point{at(worse(math.NaN(), p.P99)), y})
+		}
+	}
+	return median, tail
+}
+
+func repeatValues(standings []standing) (values []float64, most int) {
+	for _, st := range standings {
+		most = max(most, len(st.Repeats))
+		for _, r := range st.Repeats {
+			if p, ok := mainResponse(r, st); ok {
+				values = append(values, worse(math.NaN(), p.P50), worse(math.NaN(), p.P99))
+			}
+		}
+	}
+	return values, most
+}
+
+func mainResponse(r rundir.Repeat, st standing) (rundir.Percentiles, bool) {
+	if st.Main == nil {
+		return rundir.Percentiles{}, false
+	}
+	op := operation(r.Operations, st.Main.Kind)
+	if op == nil || op.Latency.Response.Count == 0 {
+		return rundir.Percentiles{}, false
+	}
+	return op.Latency.Response, true
+}
+
+// repeatFinding names the variant whose p99 differs most between repeats.
+func repeatFinding(standings []standing) string {
+	type span struct {
+		name      string
+		low, high int64
+	}
+	var spans []span
+	for _, st := range standings {
+		s := span{name: st.Name, low: math.MaxInt64}
+		for _, r := range st.Repeats {
+			if p, ok := mainResponse(r, st); ok {
+				s.low, s.high = min(s.low, p.P99), max(s.high, p.P99)
+			}
+		}
+		if s.high > 0 {
+			spans = append(spans, s)
+		}
+	}
+	if len(spans) == 0 {
+		return "No repeat has a finished operation."
+	}
+	widest := slices.MaxFunc(spans, func(a, b span) int {
+		return cmp.Compare(float64(a.high)/float64(max(a.low, 1)), float64(b.high)/float64(max(b.low, 1)))
+	})
+	return fmt.Sprintf("The p99 differs most between repeats in %s: from %s to %s.",
+		widest.name, latency(widest.low), latency(widest.high))
+}

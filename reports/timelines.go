@@ -1,0 +1,353 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+)
+
+// timePanel has one figure a variant, all on the same axes.
+type timePanel struct {
+	Kind    string
+	Figures []timeFigure
+	// Merged is how many buckets of the run make one point; Bucket is the
+	// width of a point.
+	Merged int
+	Bucket string
+}
+
+// timeFigure is one variant over time.
+type timeFigure struct {
+	figure
+	Letter, Name string
+	Wrong        bool
+	Repeat       int
+}
+
+// moment is one point of time: rates per second, times in seconds.
+type moment struct {
+	start                      float64
+	offered, achieved, dropped float64
+	inFlight                   float64
+	p50, p99                   float64
+}
+
+// lane is one repeat of one variant over time.
+type lane struct {
+	standing
+	repeat  rundir.Repeat
+	moments []moment
+}
+
+// points is how many points a lane may have: fewer when there are many.
+func pointsFor(lanes int) int {
+	switch {
+	case lanes <= 3:
+		return 300
+	case lanes <= 8:
+		return 160
+	}
+	return 100
+}
+
+// timePanels draws the first repeat of every variant that has a timeline.
+func timePanels(d Data, standings []standing) (timePanel, error) {
+	panel := timePanel{}
+	var lanes []lane
+	longest, bucket := 0, int64(0)
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			timeline, ok := d.Timelines[RepeatRef{st.Name, r.Index}]
+			if !ok || timeline.BucketNS <= 0 || len(timeline.Kinds) == 0 {
+				continue
+			}
+			lanes = append(lanes, lane{standing: st, repeat: r})
+			longest = max(longest, length(timeline))
+			bucket = max(bucket, timeline.BucketNS)
+			break
+		}
+	}
+	if longest == 0 {
+		return panel, nil
+	}
+	most := pointsFor(len(lanes))
+	panel.Merged = (longest + most - 1) / most
+	panel.Bucket = seconds(float64(panel.Merged) * float64(bucket) / 1e9)
+	panel.Kind = mainKind(standings)
+	for i := range lanes {
+		timeline := d.Timelines[RepeatRef{lanes[i].Name, lanes[i].repeat.Index}]
+		lanes[i].moments = merge(timeline, panel.Kind, panel.Merged)
+	}
+	axes := sharedAxes(lanes)
+	for i, l := range lanes {
+		f, err := timeFigureOf(fmt.Sprintf("t%d", i), panel.Kind, l, axes)
+		if err != nil {
+			return panel, err
+		}
+		panel.Figures = append(panel.Figures, f)
+	}
+	return panel, nil
+}
+
+func mainKind(standings []standing) string {
+	for _, st := range standings {
+		if st.Main != nil {
+			return st.Main.Kind
+		}
+	}
+	return ""
+}
+
+// length is the number of buckets of the longest kind.
+func length(t rundir.Timeline) int {
+	longest := 0
+	for _, k := range t.Kinds {
+		longest = max(longest, len(k.Buckets))
+	}
+	return longest
+}
+
+// merge sums the counts of all kinds over every n buckets. Percentiles are of
+// the main kind and cannot be averaged: the worst bucket stands for the n, as
+// does the highest number in flight.
+func merge(t rundir.Timeline, main string, n int) []moment {
+	moments := make([]moment, (length(t)+n-1)/n)
+	width := float64(t.BucketNS) / 1e9
+	for i := range moments {
+		moments[i] = moment{start: float64(i*n) * width, p50: math.NaN(), p99: math.NaN()}
+	}
+	inFlight := make([]float64, length(t))
+	for _, k := range t.Kinds {
+		for i, b := range k.Buckets {
+			m := &moments[i/n]
+			perS := 1 / (width * float64(n))
+			m.offered += float64(b.Load.Scheduled) * perS
+			m.dropped += float64(b.Load.Dropped) * perS
+			m.achieved += float64(b.Ended) * perS
+			inFlight[i] += float64(b.InFlight)
+			if k.Kind == main && b.Response.Count > 0 {
+				m.p50 = worse(m.p50, b.Response.P50)
+				m.p99 = worse(m.p99, b.Response.P99)
+			}
+		}
+	}
+	for i, v := range inFlight {
+		moments[i/n].inFlight = max(moments[i/n].inFlight, v)
+	}
+	return moments
+}
+
+// worse returns the larger of a time in seconds, NaN if there is none yet,
+// and one in nanoseconds.
+func worse(s float64, ns int64) float64 {
+	other := float64(ns) / 1e9
+	if ns == rundir.Infinite {
+		other = math.Inf(1)
+	}
+	if math.IsNaN(s) {
+		return other
+	}
+	return max(s, other)
+}
+
+// timeAxes are what all lanes of a panel share.
+type timeAxes struct {
+	end            float64
+	latencies      []float64
+	rate, inFlight float64
+}
+
+func sharedAxes(lanes []lane) timeAxes {
+	var axes timeAxes
+	for _, l := range lanes {
+		for _, m := range l.moments {
+			axes.end = max(axes.end, m.start)
+			axes.rate = max(axes.rate, m.offered, m.achieved, m.dropped)
+			axes.inFlight = max(axes.inFlight, m.inFlight)
+			axes.latencies = append(axes.latencies, m.p50, m.p99)
+		}
+	}
+	return axes
+}
+
+// The parts of a time figure.
+const (
+	slotP50 = iota
+	slotP99
+	slotAchieved
+	slotDropped = slotP99
+	slotFlight  = 3
+)
+
+func timeFigureOf(id, kind string, l lane, axes timeAxes) (timeFigure, error) {
+	const width = vg.Length(360)
+	latency, at := latencyOverTime(l, axes)
+	load := loadOverTime(l, axes)
+	flight := inFlightOverTime(l, axes)
+	for _, p := range []*plot.Plot{latency, load, flight} {
+		p.X.Min, p.X.Max = 0, max(axes.end, 1e-3)
+		p.X.Tick.Marker = secondTicks{most: 6}
+	}
+	latency.Add(series(l, roleFirst+slotP50, nil, func(m moment) float64 { return at(m.p50) }))
+	latency.Add(series(l, roleFirst+slotP99, dash(1), func(m moment) float64 { return at(m.p99) }))
+	flight.X.Label.Text = "seconds since the start"
+
+	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong, Repeat: l.repeat.Index}
+	f.ID, f.Title = id, l.Name+" over time"
+	f.Finding = timeFinding(kind, l)
+	f.timeTable(l.moments)
+	hideLabels(latency, load)
+	d := stack(width, 6, []*plot.Plot{latency, load, flight}, []vg.Length{110, 80, 84})
+	last := 0.0
+	if n := len(l.moments); n > 0 {
+		last = l.moments[n-1].start
+	}
+	f.place(d, flight, 0, last, len(l.moments))
+	svg, err := inline(d.canvas, id, f.Title, f.Finding)
+	f.SVG = svg
+	return f, err
+}
+
+// hideLabels keeps the ticks of x but not their labels, which stand once,
+// below the last plot.
+func hideLabels(plots ...*plot.Plot) {
+	for _, p := range plots {
+		p.X.Tick.Marker = unlabelled{p.X.Tick.Marker}
+	}
+}
+
+type unlabelled struct{ plot.Ticker }
+
+// Ticks implements plot.Ticker.
+func (u unlabelled) Ticks(from, to float64) []plot.Tick {
+	ticks := u.Ticker.Ticks(from, to)
+	for i := range ticks {
+		ticks[i].Label = ""
+	}
+	return ticks
+}
+
+func latencyOverTime(l lane, axes timeAxes) (p *plot.Plot, at func(float64) float64) {
+	p = newPlot()
+	at = timeAxis(p, axes.latencies)
+	p.Y.Label.Text = "latency"
+	p.Add(bands(l, true)...)
+	p.Add(gridLines{})
+	return p, at
+}
+
+func loadOverTime(l lane, axes timeAxes) *plot.Plot {
+	p := countPlot("per second", axes.rate)
+	p.Add(bands(l, false)...)
+	p.Add(gridLines{})
+	p.Add(series(l, roleInk, []vg.Length{2, 2}, func(m moment) float64 { return m.offered }))
+	p.Add(series(l, roleFirst+slotAchieved, nil, func(m moment) float64 { return m.achieved }))
+	p.Add(series(l, roleFirst+slotDropped, dash(1), func(m moment) float64 { return m.dropped }))
+	return p
+}
+
+func inFlightOverTime(l lane, axes timeAxes) *plot.Plot {
+	p := countPlot("in flight", axes.inFlight)
+	p.Add(bands(l, false)...)
+	p.Add(gridLines{})
+	p.Add(series(l, roleFirst+slotFlight, nil, func(m moment) float64 { return m.inFlight }))
+	return p
+}
+
+func countPlot(name string, most float64) *plot.Plot {
+	p := newPlot()
+	p.Y.Label.Text = name
+	p.Y.Min, p.Y.Max = 0, max(most*1.08, 1)
+	p.Y.Tick.Marker = secondTicks{most: 3}
+	return p
+}
+
+func series(l lane, r role, dashes []vg.Length, value func(moment) float64) curve {
+	k := curve{style: line(r, 1.5, dashes, noVariant)}
+	for _, m := range l.moments {
+		k.points = append(k.points, point{m.start, value(m)})
+	}
+	return k
+}
+
+// bands marks warm-up, faults and the first violation.
+func bands(l lane, labelled bool) (marks []plot.Plotter) {
+	if l.Main != nil {
+		for _, phase := range l.Main.Phases {
+			if phase.Name == "warm-up" {
+				marks = append(marks, band{from: float64(phase.StartNS) / 1e9,
+					to: float64(phase.EndNS) / 1e9, role: rolePhase})
+			}
+		}
+	}
+	for i, w := range faultWindows(l.repeat) {
+		b := band{from: w.Start.Seconds(), to: w.End.Seconds(), role: roleFault}
+		if labelled {
+			b.label = fmt.Sprintf("F%d", i+1)
+		}
+		marks = append(marks, b)
+	}
+	if at, ok := firstViolation(l.repeat); ok {
+		marks = append(marks, violationMark{at: at, labelled: labelled})
+	}
+	return marks
+}
+
+func faultWindows(r rundir.Repeat) (faults []history.Window) {
+	for _, w := range r.Faults {
+		if w.Kind == history.FaultWindow {
+			faults = append(faults, w)
+		}
+	}
+	return faults
+}
+
+// firstViolation returns when the first invariant broke, in seconds, if the
+// checkers know.
+func firstViolation(r rundir.Repeat) (at float64, ok bool) {
+	at = math.Inf(1)
+	for _, inv := range r.Invariants {
+		for _, v := range inv.Violations {
+			if v.AtNS > 0 {
+				at = min(at, float64(v.AtNS)/1e9)
+			}
+		}
+	}
+	return at, !math.IsInf(at, 1)
+}
+
+func timeFinding(kind string, l lane) string {
+	var dropped, offered float64
+	worst, when := 0.0, 0.0
+	for _, m := range l.moments {
+		dropped += m.dropped
+		offered += m.offered
+		if m.p99 > worst {
+			worst, when = m.p99, m.start
+		}
+	}
+	text := fmt.Sprintf("Repeat %d: the p99 of %s peaked at %s, %s s after the start",
+		l.repeat.Index+1, kind, seconds(worst), plainNumber(when))
+	if dropped > 0 {
+		text += fmt.Sprintf("; %s of what was offered was dropped",
+			share(int64(math.Round(dropped)), int64(math.Round(offered))))
+	}
+	return text + "."
+}
+
+// timeTable fills the figure's rows.
+func (f *timeFigure) timeTable(moments []moment) {
+	f.Columns = []string{"from", "offered/s", "achieved/s", "dropped/s", "in flight", "p50", "p99"}
+	for _, m := range moments {
+		f.Rows = append(f.Rows, []string{
+			plainNumber(m.start) + " s", plainNumber(math.Round(m.offered)),
+			plainNumber(math.Round(m.achieved)), plainNumber(math.Round(m.dropped)),
+			plainNumber(m.inFlight), seconds(m.p50), seconds(m.p99),
+		})
+	}
+}

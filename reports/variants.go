@@ -1,0 +1,298 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+)
+
+// variantGroup is a part of the variant table.
+type variantGroup struct {
+	Name, Note string
+	Wrong      bool
+	Rows       []variantRow
+}
+
+// variantRow is one line of the variant table, formatted.
+type variantRow struct {
+	Letter, Name, ID string
+	Baseline         bool
+	Mark             mark
+	// Tags say more than the mark: "fast but wrong", "baseline".
+	Tags                         []string
+	Invariants, SLOs             string
+	SLOMissed                    bool
+	Sent, Throughput, Errors     string
+	P50, P90, P99, P999, Max     string
+	Ratio                        ratioCell
+	Idea, Guarantees, GivesUp    string
+	Reasons                      []string
+	NotApplicable, ExpectedBreak []string
+}
+
+// ratioCell is a ratio to the baseline with its two separate marks.
+type ratioCell struct {
+	Ratio, Interval, P string
+	Significant, Large bool
+	Note               string
+}
+
+// variantGroups makes the variant table: what holds first, wrong ones last.
+func variantGroups(s rundir.Summary, standings []standing) []variantGroup {
+	groups := []variantGroup{
+		{Name: "Hold every invariant", Note: "ranked by p99"},
+		{Name: "Not decided", Note: "no violation found, but not everything was judged"},
+		{Name: "Broke an invariant", Note: "never ranked above a design that holds", Wrong: true},
+	}
+	if s.Verdict.Measurement != rundir.Pass {
+		groups[0].Note = "not ranked: the measurement does not pass"
+	}
+	best := bestSound(standings)
+	for _, st := range standings {
+		row := variantRowOf(s, st)
+		if st.Group == wrong && st.p99() < best {
+			row.Tags = append(row.Tags, "fast but wrong")
+		}
+		groups[st.Group].Rows = append(groups[st.Group].Rows, row)
+	}
+	kept := groups[:0]
+	for _, g := range groups {
+		if len(g.Rows) > 0 {
+			kept = append(kept, g)
+		}
+	}
+	return kept
+}
+
+// bestSound is the lowest p99 among the variants that hold.
+func bestSound(standings []standing) int64 {
+	best := rundir.Infinite
+	for _, st := range standings {
+		if st.Group == holds {
+			best = min(best, st.p99())
+		}
+	}
+	if best == rundir.Infinite {
+		return 0 // nothing holds, so nothing is faster than what holds
+	}
+	return best
+}
+
+func variantRowOf(s rundir.Summary, st standing) variantRow {
+	row := variantRow{
+		Letter: st.Letter, Name: st.Name, ID: fmt.Sprintf("variant-%d", st.Index),
+		Baseline: st.Baseline, Mark: st.mark(),
+		Invariants: fmt.Sprintf("%d/%d", st.Held, st.Applicable),
+		Sent:       share(st.Load.Started, st.Load.Scheduled),
+		Throughput: rate(st.ThroughputPerS),
+		Errors:     share(st.Load.Unknown, st.Load.Started),
+		Idea:       st.Idea, Guarantees: st.Guarantees, GivesUp: st.GivesUp,
+		Reasons: st.Reasons, ExpectedBreak: st.ExpectedBroken,
+	}
+	if st.Baseline {
+		row.Tags = append(row.Tags, "baseline")
+	}
+	held := 0
+	for _, slo := range st.SLOs {
+		if slo.Status == check.Held {
+			held++
+		}
+	}
+	row.SLOs = none
+	if len(st.SLOs) > 0 {
+		row.SLOs = fmt.Sprintf("%d/%d", held, len(st.SLOs))
+		row.SLOMissed = held < len(st.SLOs)
+	}
+	var response rundir.Percentiles
+	if st.Main != nil {
+		response = st.Main.Latency.Response
+	}
+	row.P50, row.P90 = percentile(response, response.P50), percentile(response, response.P90)
+	row.P99, row.P999 = percentile(response, response.P99), percentile(response, response.P999)
+	row.Max = percentile(response, response.Max)
+	row.Ratio = ratioOf(s, st.Name, "p99")
+	for _, name := range sortedKeys(st.NotApplicable) {
+		row.NotApplicable = append(row.NotApplicable, name+": "+st.NotApplicable[name])
+	}
+	return row
+}
+
+func ratioOf(s rundir.Summary, variant, metric string) ratioCell {
+	for _, c := range s.Comparisons {
+		if c.Candidate == variant && c.Metric == metric {
+			return ratioText(c)
+		}
+	}
+	return ratioCell{}
+}
+
+func ratioText(c rundir.Comparison) ratioCell {
+	cell := ratioCell{Ratio: none, Significant: c.Significant, Large: c.Large, Note: c.Note}
+	if c.Ratio > 0 {
+		cell.Ratio = times(c.Ratio)
+	}
+	if c.CI95 != nil {
+		cell.Interval = times(c.CI95[0]) + " – " + times(c.CI95[1])
+	}
+	if c.PHolm != nil {
+		cell.P = equals(c.PHolm)
+	}
+	return cell
+}
+
+// comparisonRow is one line of the table of all comparisons.
+type comparisonRow struct {
+	Metric, Candidate string
+	N                 int
+	PExact            string
+	ratioCell
+}
+
+func comparisonRows(all []rundir.Comparison) []comparisonRow {
+	rows := make([]comparisonRow, 0, len(all))
+	for _, c := range all {
+		metric := c.Metric
+		if c.Op != "" {
+			metric += " of " + c.Op
+		}
+		rows = append(rows, comparisonRow{Metric: metric, Candidate: c.Candidate, N: c.N,
+			PExact: pValue(c.PExact), ratioCell: ratioText(c)})
+	}
+	return rows
+}
+
+// sloMatrix has an objective per column and a variant per row.
+type sloMatrix struct {
+	Columns []sloColumn
+	Rows    []sloRow
+}
+
+type sloColumn struct{ Name, Objective, Limit string }
+
+type sloRow struct {
+	Letter, Name string
+	Wrong        bool
+	Cells        []sloCell
+}
+
+type sloCell struct {
+	Mark                            mark
+	Actual, Margin, Samples, Reason string
+	Absent                          bool
+}
+
+func slos(standings []standing) (m sloMatrix) {
+	seen := map[string]bool{}
+	for _, st := range standings {
+		for _, slo := range st.SLOs {
+			if !seen[slo.Name] {
+				seen[slo.Name] = true
+				m.Columns = append(m.Columns, sloColumn{slo.Name, slo.Objective, slo.Limit})
+			}
+		}
+	}
+	for _, st := range standings {
+		row := sloRow{Letter: st.Letter, Name: st.Name, Wrong: st.Group == wrong}
+		for _, column := range m.Columns {
+			row.Cells = append(row.Cells, sloCellOf(st.SLOs, column.Name))
+		}
+		m.Rows = append(m.Rows, row)
+	}
+	return m
+}
+
+func sloCellOf(verdicts []check.SLOVerdict, name string) sloCell {
+	for _, v := range verdicts {
+		if v.Name != name {
+			continue
+		}
+		cell := sloCell{Mark: sloMark(v.Status), Actual: v.Actual, Reason: v.Reason}
+		if v.Status != check.Undecided {
+			cell.Margin = percent(v.Margin)
+		}
+		if v.Samples > 0 {
+			cell.Samples = "n = " + grouped(v.Samples)
+		}
+		return cell
+	}
+	return sloCell{Absent: true}
+}
+
+// sloMark is statusMark in the words of an objective.
+func sloMark(s check.Status) mark {
+	m := statusMark(s)
+	m.Word = strings.NewReplacer("held", "met", "broken", "missed").Replace(m.Word)
+	return m
+}
+
+// errorRow is one class of errors of one variant.
+type errorRow struct {
+	Letter, Variant, Op, Outcome, Class, Count, Share, Sample string
+}
+
+func errorRows(standings []standing) (rows []errorRow) {
+	for _, st := range standings {
+		for _, op := range st.Operations {
+			for _, e := range op.Errors {
+				rows = append(rows, errorRow{Letter: st.Letter, Variant: st.Name, Op: op.Kind,
+					Outcome: e.Outcome, Class: e.Class, Count: grouped(e.Count),
+					Share: share(e.Count, op.Load.Started), Sample: short(e.Sample, 240)})
+			}
+		}
+	}
+	return rows
+}
+
+// phaseRow is one phase of one variant's main operation.
+type phaseRow struct {
+	Letter, Variant, Phase, From, To, Count, Unknown, P50, P99, Max string
+}
+
+func phaseRows(standings []standing) (rows []phaseRow) {
+	for _, st := range standings {
+		if st.Main == nil {
+			continue
+		}
+		for _, p := range st.Main.Phases {
+			rows = append(rows, phaseRow{Letter: st.Letter, Variant: st.Name, Phase: p.Name,
+				From: seconds(float64(p.StartNS) / 1e9), To: phaseEnd(p.EndNS),
+				Count: grouped(p.Load.Scheduled), Unknown: grouped(p.Load.Unknown + p.Load.Dropped),
+				P50: percentile(p.Response, p.Response.P50),
+				P99: percentile(p.Response, p.Response.P99),
+				Max: percentile(p.Response, p.Response.Max)})
+		}
+	}
+	return rows
+}
+
+func phaseEnd(ns int64) string {
+	if ns == rundir.Infinite {
+		return "end"
+	}
+	return seconds(float64(ns) / 1e9)
+}
+
+// operationRow is one kind of operation of one variant.
+type operationRow struct {
+	Letter, Variant, Kind                 string
+	Scheduled, Dropped, OK, Refused, Open string
+	P50, P99, Service, Lag                string
+}
+
+func operationRows(standings []standing) (rows []operationRow) {
+	for _, st := range standings {
+		for _, op := range st.Operations {
+			l := op.Latency
+			rows = append(rows, operationRow{Letter: st.Letter, Variant: st.Name, Kind: op.Kind,
+				Scheduled: grouped(op.Load.Scheduled), Dropped: grouped(op.Load.Dropped),
+				OK: grouped(op.Load.OK), Refused: grouped(op.Load.Refused),
+				Open:    grouped(op.Load.Unknown),
+				P50:     percentile(l.Response, l.Response.P50),
+				P99:     percentile(l.Response, l.Response.P99),
+				Service: percentile(l.Service, l.Service.P99), Lag: percentile(l.Lag, l.Lag.P99)})
+		}
+	}
+	return rows
+}

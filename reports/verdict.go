@@ -1,0 +1,233 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+)
+
+// mark is a verdict as icon, word and CSS class. The icon repeats what the
+// word says, so that neither colour nor font decides what is read.
+type mark struct {
+	Icon, Word, Class string
+}
+
+// verdictMark returns the mark of a verdict word.
+func verdictMark(word string) mark {
+	switch word {
+	case rundir.Pass:
+		return mark{"✓", word, "good"}
+	case rundir.Fail:
+		return mark{"✗", word, "bad"}
+	case rundir.Invalid:
+		return mark{"!", word, "warn"}
+	case Interrupted:
+		return mark{"■", word, "warn"}
+	}
+	return mark{"?", cmp.Or(word, rundir.Inconclusive), "warn"}
+}
+
+// statusMark returns the mark of a check's status.
+func statusMark(s check.Status) mark {
+	switch s {
+	case check.Held:
+		return mark{"✓", "held", "good"}
+	case check.Broken:
+		return mark{"✗", "broken", "bad"}
+	}
+	return mark{"?", "undecided", "warn"}
+}
+
+// mark returns the mark of a variant's word.
+func (st standing) mark() mark {
+	switch word := st.word(); word {
+	case wordHolds:
+		return mark{"✓", word, "good"}
+	case wordViolated, wordMissed:
+		return mark{"✗", word, "bad"}
+	case wordExpected:
+		return mark{"⚑", word, "wrong"}
+	default:
+		return mark{"?", word, "warn"}
+	}
+}
+
+// sentences says what the run has shown, in at most three sentences: what
+// was right or wrong, what the right ones cost, and how far the objectives
+// and the measurement can be trusted.
+func sentences(s rundir.Summary, standings []standing) []string {
+	var all []string
+	for _, sentence := range []string{
+		correctnessSentence(standings),
+		costSentence(s, standings),
+		trustSentence(s, standings),
+	} {
+		if sentence != "" {
+			all = append(all, sentence)
+		}
+	}
+	return all
+}
+
+func correctnessSentence(standings []standing) string {
+	if len(standings) == 0 {
+		return "No variant was run."
+	}
+	var sound, open int
+	var unexpected, missed, caught []string
+	for _, st := range standings {
+		switch {
+		case len(st.Broken) > 0:
+			unexpected = append(unexpected, brokeWhat(st))
+		case len(st.Missed) > 0:
+			missed = append(missed, st.Name)
+		case len(st.Caught) > 0:
+			caught = append(caught, st.Name)
+		case st.Group == undecided:
+			open++
+		default:
+			sound++
+		}
+	}
+	var parts []string
+	if len(unexpected) > 0 {
+		parts = append(parts, "unexpectedly, "+list(unexpected, 2))
+	}
+	if len(missed) > 0 {
+		parts = append(parts, "the known error of "+list(missed, 3)+" was not caught")
+	}
+	parts = append(parts, soundPart(sound, len(standings)))
+	if len(caught) > 0 {
+		parts = append(parts, fmt.Sprintf("%d known-wrong broke what %s expected to",
+			len(caught), choose(len(caught), "it was", "they were")))
+	}
+	if open > 0 {
+		parts = append(parts, fmt.Sprintf("%d could not be judged in full", open))
+	}
+	return capitalise(strings.Join(parts, "; ")) + "."
+}
+
+func soundPart(sound, all int) string {
+	switch {
+	case sound == 0:
+		return "none of " + plural(all, "design") + " held all its invariants"
+	case all == 1:
+		return "the design held all its invariants"
+	}
+	return fmt.Sprintf("%d of %s held all their invariants", sound, plural(all, "design"))
+}
+
+// brokeWhat says which invariants a variant broke, and how often.
+func brokeWhat(st standing) string {
+	return fmt.Sprintf("%s broke %s (%s)", st.Name, list(st.Broken, 2),
+		plural(st.violations(st.Broken), "violation"))
+}
+
+// costSentence compares the fastest sound variant with the baseline, if the
+// measurement can be trusted.
+func costSentence(s rundir.Summary, standings []standing) string {
+	if s.Verdict.Measurement != rundir.Pass || len(standings) == 0 {
+		return ""
+	}
+	first := standings[0] // ranked: the fastest of those that hold
+	if first.Group != holds || first.Main == nil || first.p99() == rundir.Infinite {
+		return ""
+	}
+	text := fmt.Sprintf("Of those that hold, %s answers %s fastest: p99 %s",
+		first.Name, first.Main.Kind, latency(first.p99()))
+	if len(standings) == 1 {
+		text = fmt.Sprintf("Its p99 of %s is %s", first.Main.Kind, latency(first.p99()))
+	}
+	for _, c := range s.Comparisons {
+		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 {
+			text += fmt.Sprintf(", %s that of the baseline %s (%s)",
+				times(c.Ratio), c.Base, certainty(c))
+		}
+	}
+	return text + "."
+}
+
+// certainty says how sure a ratio is.
+func certainty(c rundir.Comparison) string {
+	if c.PExact == nil {
+		return fmt.Sprintf("n = %d: too few repeats for a test", c.N)
+	}
+	text := ""
+	if c.CI95 != nil {
+		text = fmt.Sprintf("95 %% CI %s to %s, ", times(c.CI95[0]), times(c.CI95[1]))
+	}
+	return text + fmt.Sprintf("exact p %s, n = %d", equals(c.PExact), c.N)
+}
+
+// equals writes "= 0.002" or "< 0.0001".
+func equals(p *float64) string {
+	text := pValue(p)
+	if strings.HasPrefix(text, "<") {
+		return text
+	}
+	return "= " + text
+}
+
+// trustSentence says what limits the verdict: an interruption, an invalid
+// measurement, missed objectives.
+func trustSentence(s rundir.Summary, standings []standing) string {
+	t := count(standings)
+	var parts []string
+	if s.Run.Interrupted {
+		parts = append(parts, "the run was interrupted, so the numbers cover a part of it")
+	}
+	if m := s.Verdict.Measurement; m != rundir.Pass {
+		reason := "the measurement is " + strings.ToLower(cmp.Or(m, rundir.Inconclusive))
+		if why := failedChecks(s); len(why) > 0 {
+			reason += " (" + list(why, 2) + ")"
+		}
+		parts = append(parts, reason+", so its times prove nothing")
+	}
+	if t.SLOs > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s met", t.SLOsHeld, plural(t.SLOs, "objective")))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return capitalise(strings.Join(parts, "; ")) + "."
+}
+
+// failedChecks lists the names of the measurement's assumptions that failed.
+func failedChecks(s rundir.Summary) (names []string) {
+	for _, v := range s.Variants {
+		for _, r := range v.Repeats {
+			for _, check := range r.Validity {
+				if !check.OK && !slices.Contains(names, check.Name) {
+					names = append(names, check.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// list joins names, at most n of them: "a, b and 3 more".
+func list(names []string, n int) string {
+	if len(names) > n {
+		return strings.Join(names[:n], ", ") + fmt.Sprintf(" and %d more", len(names)-n)
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+func choose(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// capitalise raises the first letter of text, which starts with one of ours.
+func capitalise(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

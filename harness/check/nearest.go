@@ -1,36 +1,48 @@
 package check
 
-// nearest returns the known word closest to word, or "" if none is close: at
-// most two edits away and at most half the letters.
-func nearest(word string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if d := distance(word, k); d < least && 2*d <= max(len(word), len(k)) {
-			best, least = k, d
+import "strings"
+
+// Nearest returns the known name that name was probably meant to be, or "".
+// It accepts one edit for each three characters, at least one.
+func Nearest(name string, known []string) string {
+	best, bestDistance := "", max(1, len(name)/3)+1
+	for _, candidate := range known {
+		d := editDistance(normal(name), normal(candidate))
+		if d < bestDistance {
+			best, bestDistance = candidate, d
 		}
 	}
 	return best
 }
 
-// distance is the number of edits between two words, by the algorithm of
-// Wagner and Fischer with one row, where an edit is an insertion, a deletion
-// or a replacement of a byte (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// normal makes names that differ in case and separators only equal.
+func normal(name string) string {
+	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(name))
+}
+
+// editDistance is the optimal string alignment distance: insertions,
+// deletions, substitutions and swaps of neighbours cost one each (Damerau
+// 1964; the restricted form that never edits a substring twice).
+func editDistance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	before, prev := make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range prev {
+		prev[j] = j
 	}
-	for i := range len(a) {
-		diagonal := row[0]
+	for i := range x {
+		row := make([]int, len(y)+1)
 		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
+		for j := range y {
+			cost := 1
+			if x[i] == y[j] {
+				cost = 0
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+			row[j+1] = min(prev[j+1]+1, row[j]+1, prev[j]+cost)
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, prev = prev, row
 	}
-	return row[len(b)]
+	return prev[len(y)]
 }

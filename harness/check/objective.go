@@ -264,7 +264,7 @@ func unknownName(text string, column int, what, name string, known []string) err
 			Expected: what + ", of which there is none"}
 	}
 	return &ParseError{Text: text, Column: column, Found: strconv.Quote(name),
-		Expected: what + ": " + oneOf(known), Nearest: nearest(name, known)}
+		Expected: what + ": " + oneOf(known), Nearest: Nearest(name, known)}
 }
 
 // oneOf lists words as "a, b or c".

@@ -57,7 +57,7 @@ func TestParseObjectiveErrors(t *testing.T) {
 		{"p0(lag) < 1s", 1, "expected a percentile", ""},
 		{"p9x(lag) < 1s", 1, "expected a percentile", "p99"},
 		{"p99.99999999999999999999(lag) < 1s", 1, "expected a percentile", ""},
-		{"mxa(lag) < 1s", 1, "max", ""},
+		{"mxa(lag) < 1s", 1, "max", "max"},
 		{"shar(ok) < 1%", 1, "share", "share"},
 		{"p99 response) < 1s", 5, `expected "("`, ""},
 		{"p99(respons) <= 1s", 5, "response, service or lag", "response"},

@@ -55,7 +55,7 @@ func (p *parser) next() token {
 func (p *parser) unexpected(t token, expected string, known ...string) error {
 	e := &ParseError{Text: p.text, Column: t.column, Expected: expected, Found: t.found()}
 	if t.kind == wordToken {
-		e.Nearest = nearest(strings.ToLower(t.text), known)
+		e.Nearest = Nearest(strings.ToLower(t.text), known)
 	}
 	return e
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/sut"
 )
 
@@ -81,7 +82,7 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 }
 
 func (d *decoder) unknown(n *node, f field, known []string) {
-	meant := nearest(f.name, known)
+	meant := check.Nearest(f.name, known)
 	if meant != "" {
 		if d.typos == nil {
 			d.typos = make(map[*node][]string)

@@ -33,7 +33,9 @@ type node struct {
 	where, key Where
 	origin     string
 	// text is a scalar's text as written, without quotes.
-	text   string
+	text string
+	// quoted says that the text is in quotes, which where points at.
+	quoted bool
 	items  []*node
 	fields []field
 }

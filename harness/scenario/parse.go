@@ -24,7 +24,7 @@ var (
 	floatForm   = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 )
 
-// parser turns YAML into nodes and collects what is wrong.
+// parsing turns YAML into nodes and collects what is wrong.
 type parsing struct {
 	// at makes the Where of a position; origin labels every node.
 	at     func(line, column int) Where
@@ -32,8 +32,8 @@ type parsing struct {
 	problems
 }
 
-// parseFile parses one YAML document. The node is nil if there is no tree at
-// all; problems in it are in ps.
+// document parses one YAML document. The node is nil if there is no tree at
+// all.
 func (p *parsing) document(src []byte) *node {
 	if len(src) > maxBytes {
 		p.fault(1, 1, "the file is too large", fmt.Sprintf("at most %d MiB", maxBytes>>20))
@@ -154,9 +154,9 @@ func (p *parsing) scalar(out *node, n ast.Node) {
 	case *ast.LiteralNode:
 		out.kind, out.text = text, v.Value.Value
 	case *ast.StringNode:
-		out.text = v.Value
-		out.kind = text
-		if v.Token.Type != token.SingleQuoteType && v.Token.Type != token.DoubleQuoteType {
+		out.kind, out.text = text, v.Value
+		out.quoted = v.Token.Type == token.SingleQuoteType || v.Token.Type == token.DoubleQuoteType
+		if !out.quoted {
 			out.kind = plainKind(v.Value)
 		}
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:

@@ -33,7 +33,8 @@ type Problem struct {
 	// known name; the last two may be empty.
 	What, Expected, Suggestion string
 	// Profile is set when the problem shows only in that profile and the
-	// profile is not the one that was asked for.
+	// profile is not the one that was asked for; "none" is the file without
+	// any profile.
 	Profile string
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"stampede/harness/check"
 	"stampede/harness/sut"
 )
 
@@ -52,10 +53,14 @@ const (
 	fromFile     = "file"
 )
 
+// noProfile stands for the file without any profile.
+const noProfile = "none"
+
 // Decode decodes a scenario file: the file's own values, then the profile
 // merged over them (a JSON merge patch, RFC 7396), then the settings of the
-// command line. Every profile of the file is checked, also those that are not
-// asked for. The error, if any, is of type Errors and has all the problems.
+// command line. The file must be a complete scenario without any profile, and
+// every profile is checked, also those that are not asked for. The error, if
+// any, is of type Errors and has all the problems.
 func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, error) {
 	p := &parsing{origin: fromFile, at: func(line, column int) Where {
 		return Where{File: filename, Line: line, Column: column}
@@ -73,8 +78,8 @@ func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, erro
 	wanted := p.wantedProfile(root, overlays, filename, opts.Profile)
 	r := resolution{opts: opts, filename: filename}
 	sc, res := r.resolve(&p.problems, root, overlays, wanted, opts.Set)
-	for _, name := range Profiles() {
-		if name != wanted && overlays[name] != nil {
+	for _, name := range append(Profiles(), noProfile) {
+		if name != wanted && (overlays[name] != nil || name == noProfile) {
 			p.otherProfile(name, func(ps *problems) { r.resolve(ps, root, overlays, name, nil) })
 		}
 	}
@@ -102,7 +107,7 @@ func (p *parsing) profiles(root *node) map[string]*node {
 		case !slices.Contains(Profiles(), f.name):
 			p.add(Problem{
 				Where: f.value.key, What: fmt.Sprintf("unknown profile %q", f.name),
-				Expected: oneOf(Profiles()), Suggestion: nearest(f.name, Profiles()),
+				Expected: oneOf(Profiles()), Suggestion: check.Nearest(f.name, Profiles()),
 			})
 		case f.value.kind == null:
 			overlays[f.name] = &node{kind: mapping, where: f.value.where, key: f.value.key}
@@ -116,10 +121,13 @@ func (p *parsing) profiles(root *node) map[string]*node {
 	return overlays
 }
 
+// fixedInProfiles lists what a profile must not change.
+func fixedInProfiles() []string { return []string{"name", "system", "profile", "profiles"} }
+
 // labelled marks an overlay's values as the profile's and refuses what a
 // profile must not change.
 func (p *parsing) labelled(overlay *node, profile string) *node {
-	for _, fixed := range []string{"name", "system", "profile", "profiles"} {
+	for _, fixed := range fixedInProfiles() {
 		if n := overlay.get(fixed); n != nil {
 			p.add(Problem{Where: n.key, What: fmt.Sprintf("a profile cannot change %q", fixed),
 				Expected: "it at the top level only"})

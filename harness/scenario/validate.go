@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/sut"
 )
 
@@ -38,6 +39,9 @@ type validation struct {
 	sys    sut.System
 	known  bool
 	params any
+	// workload is what the system makes of the parameters, nil if it refuses
+	// them.
+	workload sut.Workload
 }
 
 // at finds the value at a path. If it is missing, the place is that of the
@@ -93,7 +97,7 @@ func (v *validation) unknownName(what, name string, known []string, path ...stri
 	}
 	v.add(Problem{
 		Where: where, What: fmt.Sprintf("unknown %s %q", what, name),
-		Expected: oneOf(known), Suggestion: nearest(name, known),
+		Expected: oneOf(known), Suggestion: check.Nearest(name, known),
 	})
 }
 
@@ -128,11 +132,16 @@ func (v *validation) system() {
 	v.systemParams()
 }
 
-func (v *validation) variants() {
-	names := make([]string, len(v.sys.Variants))
-	for i, variant := range v.sys.Variants {
+func variantNames(system sut.System) []string {
+	names := make([]string, len(system.Variants))
+	for i, variant := range system.Variants {
 		names[i] = variant.Name
 	}
+	return names
+}
+
+func (v *validation) variants() {
+	names := variantNames(v.sys)
 	for i, name := range v.sc.Variants {
 		path := []string{"variants", strconv.Itoa(i)}
 		if !slices.Contains(names, name) {
@@ -153,7 +162,7 @@ func (v *validation) variants() {
 			Where:      v.place("baseline"),
 			What:       fmt.Sprintf("baseline %q is not among the variants", v.sc.Baseline),
 			Expected:   oneOf(v.sc.Variants),
-			Suggestion: nearest(v.sc.Baseline, v.sc.Variants),
+			Suggestion: check.Nearest(v.sc.Baseline, v.sc.Variants),
 		})
 	}
 }
@@ -169,7 +178,8 @@ func (v *validation) systemParams() {
 	if len(v.list) > before {
 		return
 	}
-	if _, err := v.sys.Workload(1, v.params); err != nil {
+	workload, err := v.sys.Workload(1, v.params)
+	if err != nil {
 		for _, single := range split(err) {
 			v.add(Problem{Where: v.blame(single), What: single.Error()})
 		}
@@ -180,7 +190,7 @@ func (v *validation) systemParams() {
 		v.add(Problem{Where: v.place("params"), What: err.Error()})
 		return
 	}
-	v.sc.Params = data
+	v.sc.Params, v.workload = data, workload
 }
 
 // split takes joined errors apart, so that each gets its own place. What was
@@ -238,9 +248,14 @@ func (v *validation) identity() {
 	}
 }
 
+// triggers lists what a scenario can provoke.
+func triggers() []string {
+	return []string{string(sut.Load), string(sut.LostAck), string(sut.RedisLoss)}
+}
+
 // provokes checks the triggers, and that each has something that pulls it.
 func (v *validation) provokes() {
-	known := []string{string(sut.Load), string(sut.LostAck), string(sut.RedisLoss)}
+	known := triggers()
 	for i, trigger := range v.sc.Provokes {
 		path := []string{"provokes", strconv.Itoa(i)}
 		switch {

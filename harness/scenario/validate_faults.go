@@ -58,18 +58,22 @@ func (v *validation) faultTarget(f Fault, path []string) {
 	if _, found := v.at(path...); !found {
 		return
 	}
-	all := []string{string(sut.Postgres), string(sut.Redis), string(sut.Kafka)}
-	if !slices.Contains(all, f.Target) {
-		v.unknownName("service", f.Target, all, path...)
+	if !slices.Contains(services(), f.Target) {
+		v.unknownName("service", f.Target, services(), path...)
 		return
 	}
-	if needed := v.services(); v.known && !slices.Contains(needed, f.Target) {
+	if needed := v.needed(); v.known && !slices.Contains(needed, f.Target) {
 		v.reject(fmt.Sprintf("no variant needs %s", f.Target), oneOf(needed), path...)
 	}
 }
 
-// services lists what the chosen variants need, in a fixed order.
-func (v *validation) services() []string {
+// services lists the services there are.
+func services() []string {
+	return []string{string(sut.Postgres), string(sut.Redis), string(sut.Kafka)}
+}
+
+// needed lists what the chosen variants need, in a fixed order.
+func (v *validation) needed() []string {
 	var needed []string
 	for _, variant := range v.sys.Variants {
 		if !slices.Contains(v.sc.Variants, variant.Name) {
@@ -138,25 +142,4 @@ func (f Fault) touches(g Fault) bool {
 	from, to := f.At.D(), f.At.D()+max(f.For.D(), time.Millisecond)
 	gFrom, gTo := g.At.D(), g.At.D()+max(g.For.D(), time.Millisecond)
 	return f.Target == g.Target && onProcess(f) && onProcess(g) && from < gTo && gFrom < to
-}
-
-// objectives checks the SLOs.
-func (v *validation) objectives() {
-	for i, slo := range v.sc.SLOs {
-		item := []string{"slos", strconv.Itoa(i)}
-		if n, _ := v.at(item...); n.kind != mapping {
-			continue
-		}
-		in := func(name string) []string { return append(slices.Clone(item), name) }
-		v.missing("name is missing", "it for every objective", in("name")...)
-		v.missing("objective is missing", "it for every objective", in("objective")...)
-		if _, found := v.at(in("name")...); found && !nameForm.MatchString(slo.Name) {
-			v.reject(fmt.Sprintf("objective name %q is not a name", slo.Name),
-				"lower-case letters, digits and hyphens", in("name")...)
-		}
-		if slices.ContainsFunc(v.sc.SLOs[:i], func(o SLO) bool { return o.Name == slo.Name }) {
-			v.reject(fmt.Sprintf("objective name %q appears twice", slo.Name),
-				"a name of its own for each objective", in("name")...)
-		}
-	}
 }

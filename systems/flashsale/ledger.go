@@ -20,11 +20,12 @@ type books struct {
 	db    *database
 	stock stock
 	// The statements that stock completes.
-	paymentSQL, reclaimSQL string
+	standingSQL, paymentSQL, reclaimSQL string
 }
 
 func newBooks(db *database, s stock) *books {
 	b := &books{db: db, stock: s}
+	b.standingSQL = b.buyStatement(`SELECT 0::bigint, 0::bigint WHERE false`, `true`)
 	b.paymentSQL, b.reclaimSQL = b.paymentStatement(), b.reclaimStatement()
 	return b
 }
@@ -60,7 +61,7 @@ WITH earlier AS (
 )
 SELECT CASE
     WHEN placed.id IS NOT NULL THEN 'placed'
-    WHEN earlier.id IS NOT NULL AND earlier.same THEN 'placed'
+    WHEN earlier.id IS NOT NULL AND earlier.same THEN 'earlier'
     WHEN earlier.id IS NOT NULL THEN 'reused'
     WHEN EXISTS (SELECT FROM active) THEN 'bought'
     WHEN NOT EXISTS (SELECT FROM items WHERE item = $1) THEN 'unknown'
@@ -84,62 +85,100 @@ var errBusy = errors.New("stock is being taken")
 // errReused: the idempotency key belongs to another purchase.
 var errReused = fmt.Errorf("idempotency key was used for another purchase: %w", ErrConflict)
 
+// claim is an order and whether this call made it: a repeated request gets the
+// order that an earlier one made.
+type claim struct {
+	Order
+	fresh bool
+}
+
 // buy runs a statement made by buyStatement. Besides the reasons of flashsale
 // it may return errBusy.
 func (b *books) buy(
 	ctx context.Context, statement string, req BuyRequest, more ...any,
-) (Order, error) {
-	var status string
-	var id, unit int64
+) (claim, error) {
+	var r saleRow
 	args := append([]any{req.Item, int64(req.OpID), req.Buyer}, more...)
-	err := b.db.row(ctx, statement, args, &status, &id, &unit)
+	err := b.db.row(ctx, statement, args, r.fields()...)
+	return b.answer(ctx, req, r, err)
+}
+
+// saleRow is the row that a statement of buyStatement returns.
+type saleRow struct {
+	status   string
+	id, unit int64
+}
+
+func (r *saleRow) fields() []any { return []any{&r.status, &r.id, &r.unit} }
+
+// answer interprets what a statement of buyStatement returned. The connection
+// it ran on must be free again.
+func (b *books) answer(
+	ctx context.Context, req BuyRequest, r saleRow, err error,
+) (claim, error) {
 	switch constraint(err) {
 	case "orders_op":
 		return b.orderOf(ctx, req)
 	case "orders_active":
-		return Order{}, ErrAlreadyBought
-	case "items_in_stock":
-		return Order{}, ErrSoldOut
+		return claim{}, ErrAlreadyBought
 	}
 	if err != nil {
-		return Order{}, failed("claiming a unit", err)
+		return claim{}, failed("claiming a unit", err)
 	}
-	return outcomeOf(status, id, unit)
+	return outcomeOf(r.status, r.id, r.unit)
 }
 
-func outcomeOf(status string, id, unit int64) (Order, error) {
+func outcomeOf(status string, id, unit int64) (claim, error) {
 	switch status {
-	case "placed":
-		return Order{ID: strconv.FormatInt(id, 10), Unit: unit}, nil
+	case "placed", "earlier":
+		order := Order{ID: strconv.FormatInt(id, 10), Unit: unit}
+		return claim{Order: order, fresh: status == "placed"}, nil
 	case "reused":
-		return Order{}, errReused
+		return claim{}, errReused
 	case "bought":
-		return Order{}, ErrAlreadyBought
+		return claim{}, ErrAlreadyBought
 	case "unknown":
-		return Order{}, ErrUnknownItem
+		return claim{}, ErrUnknownItem
 	case "busy":
-		return Order{}, errBusy
+		return claim{}, errBusy
 	case "sold out":
-		return Order{}, ErrSoldOut
+		return claim{}, ErrSoldOut
 	}
-	return Order{}, fmt.Errorf("claiming a unit: unexpected status %q", status)
+	return claim{}, fmt.Errorf("claiming a unit: unexpected status %q", status)
 }
 
 // orderOf returns the order of an operation that was found to have one.
-func (b *books) orderOf(ctx context.Context, req BuyRequest) (Order, error) {
+func (b *books) orderOf(ctx context.Context, req BuyRequest) (claim, error) {
 	var id, unit int64
 	var same bool
 	err := b.db.row(ctx,
 		`SELECT id, unit_no, item = $2 AND buyer = $3 FROM orders WHERE op_id = $1`,
 		[]any{int64(req.OpID), req.Item, req.Buyer}, &id, &unit, &same)
 	if err != nil {
-		// The order exists, so this must not count as refused.
-		return Order{}, fmt.Errorf("reading the order of a repeated request: %v", err)
+		// The order exists, so this must not count as refused, whatever err is.
+		return claim{}, fmt.Errorf("reading the order of a repeated request: %v", err)
 	}
 	if !same {
-		return Order{}, errReused
+		return claim{}, errReused
 	}
-	return outcomeOf("placed", id, unit)
+	return outcomeOf("earlier", id, unit)
+}
+
+// standing answers a request for which there is no stock, or that must not
+// take any: a repeated one gets its order, a second one of the same buyer its
+// reason; errBusy means that neither is the case.
+func (b *books) standing(ctx context.Context, req BuyRequest) (Order, error) {
+	c, err := b.buy(ctx, b.standingSQL, req)
+	return c.Order, err
+}
+
+// soldOut is standing for a design that has just seen that nothing is left.
+func (b *books) soldOut(ctx context.Context, req BuyRequest) (Order, error) {
+	order, err := b.standing(ctx, req)
+	if errors.Is(err, errBusy) {
+		return Order{}, ErrSoldOut
+	}
+	return order, err
 }
 
 // closing is the end of the statements that close carts: the CTE "closed" has
@@ -317,7 +356,7 @@ func (b *books) prepare(ctx context.Context, p Params) error {
 
 func (b *books) fill(ctx context.Context, tx pgx.Tx, p Params) error {
 	// A large stock may take longer than a purchase may.
-	for _, statements := range []string{`SET LOCAL statement_timeout = '5min'`, schema, b.stock.ddl} {
+	for _, statements := range []string{`SET LOCAL statement_timeout = '5min'`, schema} {
 		if _, err := tx.Exec(ctx, statements); err != nil {
 			return err
 		}

@@ -4,8 +4,6 @@ package flashsale
 // statements.
 type stock struct {
 	keepsUnits bool
-	// ddl is added to the schema.
-	ddl string
 	// mark follows a new order (placed) in the statement that buys.
 	mark string
 	// settle follows the orders that a statement closed (closed) and ends

@@ -13,6 +13,9 @@ func System() sut.System {
 		Workload:   newWorkload,
 		Variants:   variants(),
 		Invariants: Invariants,
+		Target:     NewTarget,
+		Handler:    NewHandler,
+		OpenAPI:    openAPI,
 	}
 }
 
@@ -26,7 +29,8 @@ func newWorkload(seed uint64, params any) (sut.Workload, error) {
 
 func variants() []sut.Variant {
 	designs := []design{
-		unitsSkipLocked(),
+		naiveReadWrite(), counterRowInPlace(), conditionalUpdate(), forUpdate(),
+		optimisticVersion(), unitsSkipLocked(),
 	}
 	list := make([]sut.Variant, len(designs))
 	for i, d := range designs {

@@ -54,13 +54,19 @@ func newUnitShop(b *books) *unitShop {
 	}
 }
 
-// Buy takes a unit. When all that are left are locked it queues for them:
+// Buy takes a unit.
+func (s *unitShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	c, err := s.claim(ctx, req)
+	return c.Order, err
+}
+
+// claim takes a unit. When all that are left are locked it queues for them:
 // their buyers may yet fail, and a unit that came back would have been denied
 // to somebody for no reason.
-func (s *unitShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
-	order, err := s.books.buy(ctx, s.skip, req)
+func (s *unitShop) claim(ctx context.Context, req BuyRequest) (claim, error) {
+	c, err := s.books.buy(ctx, s.skip, req)
 	if errors.Is(err, errBusy) {
 		return s.books.buy(ctx, s.wait, req)
 	}
-	return order, err
+	return c, err
 }

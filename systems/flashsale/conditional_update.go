@@ -1,0 +1,46 @@
+package flashsale
+
+import "context"
+
+// conditionalUpdate: a counter that is decremented only where it is positive.
+//
+// Idea: UPDATE … SET available = available - 1 WHERE available > 0. Postgres
+// looks at the condition again once it has the row lock, so the update itself
+// is the check.
+//
+// Guarantee: never more orders than units. A buyer who comes too late sees
+// that without touching the lock.
+//
+// Gives up: parallelism. All who may still buy queue for one row, each until
+// the one before has flushed its commit; and no unit has a name.
+func conditionalUpdate() design {
+	return design{
+		name:       "conditional_update",
+		idea:       "one counter per item, decremented by UPDATE … WHERE available > 0",
+		guarantees: "never more orders than units: the condition is looked at again under the row lock",
+		givesUp:    "all who may still buy queue for one row and its commits; no unit has a name",
+		stock:      counterRow(),
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			return newWaitingShop(b.books, `
+    UPDATE items SET available = available - 1
+    WHERE item = $1 AND available > 0 AND EXISTS (SELECT FROM allowed)
+    RETURNING 0::bigint, 0::bigint`), nil
+		},
+	}
+}
+
+// waitingShop sells by one statement that waits for the row it wants.
+type waitingShop struct {
+	ledgerShop
+	statement string
+}
+
+func newWaitingShop(b *books, taken string) *waitingShop {
+	return &waitingShop{ledgerShop{b}, b.buyStatement(taken, `false`)}
+}
+
+// Buy takes stock and makes the order.
+func (s *waitingShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	c, err := s.books.buy(ctx, s.statement, req)
+	return c.Order, err
+}

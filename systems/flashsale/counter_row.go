@@ -1,0 +1,83 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// counterRowInPlace: one number for each item, decremented in place.
+//
+// Idea: every buyer decrements the item's counter first, looks at the result,
+// and rolls the transaction back if it is negative.
+//
+// Guarantee: the count of orders never exceeds the units, because the row
+// lock puts the decrements in an order and each transaction sees its own.
+//
+// Gives up: parallelism. All buyers of an item queue for one row, each until
+// the one before has flushed its commit, and so do those who come too late.
+func counterRowInPlace() design {
+	return design{
+		name:       "counter_row",
+		idea:       "one counter per item, decremented in place in a transaction; a negative one rolls back",
+		guarantees: "never more orders than units: the row lock puts the decrements in an order",
+		givesUp:    "all buyers of an item queue for one row, the late ones too; no unit has a name",
+		stock:      counterRow(),
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			return &counterRowShop{ledgerShop{b.books}, b.books.buyStatement(
+				`SELECT 0::bigint, 0::bigint FROM allowed`, `true`)}, nil
+		},
+	}
+}
+
+// counterRowShop decrements before it knows whether it may.
+type counterRowShop struct {
+	ledgerShop
+	order string // the statement that makes the order, without any stock
+}
+
+// Buy decrements, looks, and makes the order or rolls back.
+func (s *counterRowShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	var r saleRow
+	err := s.books.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			return s.inTransaction(ctx, tx, req, &r)
+		})
+	})
+	switch {
+	case errors.Is(err, errNegative):
+		return s.books.soldOut(ctx, req)
+	case errors.Is(err, errNoOrder):
+		err = nil // rolled back; the row says why
+	case errors.Is(err, pgx.ErrNoRows):
+		return Order{}, ErrUnknownItem
+	}
+	c, err := s.books.answer(ctx, req, r, err)
+	return c.Order, err
+}
+
+// Reasons to roll back.
+var (
+	errNegative = errors.New("the counter is negative")
+	errNoOrder  = errors.New("no order was made")
+)
+
+func (s *counterRowShop) inTransaction(
+	ctx context.Context, tx pgx.Tx, req BuyRequest, r *saleRow,
+) error {
+	var available int64
+	err := tx.QueryRow(ctx, `UPDATE items SET available = available - 1
+		WHERE item = $1 RETURNING available`, req.Item).Scan(&available)
+	if err != nil {
+		return err
+	}
+	if available < 0 {
+		return errNegative
+	}
+	err = tx.QueryRow(ctx, s.order, req.Item, int64(req.OpID), req.Buyer).Scan(r.fields()...)
+	if err == nil && r.status != "placed" {
+		return errNoOrder
+	}
+	return err
+}

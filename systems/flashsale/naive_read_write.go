@@ -1,0 +1,71 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sut"
+)
+
+// naiveReadWrite: look at the stock, then decrement it. Wrong.
+//
+// Idea: SELECT available; if it is positive, UPDATE available - 1 and insert
+// the order.
+//
+// Guarantee: none under concurrency. All who look before the first one writes
+// see the same unit, and each of them gets it.
+//
+// Gives up: the one promise of a sale. It is here because it passes every
+// test that has one buyer, and to show that the checks see what it does.
+func naiveReadWrite() design {
+	return design{
+		name:       "naive_read_write",
+		idea:       "read the counter; if it is positive, decrement it in a second statement",
+		guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
+		givesUp:    "the stock: everybody who reads before the first one writes gets the last unit",
+		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
+		notApplicable: map[string]string{
+			Conservation: "what is oversold makes the counter negative, and no-oversell reports it",
+		},
+		stock: counterRow(),
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			return &naiveShop{ledgerShop{b.books}, newWaitingShop(b.books, `
+    UPDATE items SET available = available - 1
+    WHERE item = $1 AND EXISTS (SELECT FROM allowed)
+    RETURNING 0::bigint, 0::bigint`)}, nil
+		},
+	}
+}
+
+// naiveShop checks first and acts later.
+type naiveShop struct {
+	ledgerShop
+	act *waitingShop
+}
+
+// Buy reads, decides and writes; between the three anything may happen.
+func (s *naiveShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	available, _, err := s.books.counter(ctx, req.Item)
+	if err != nil {
+		return Order{}, err
+	}
+	if available <= 0 {
+		return s.books.soldOut(ctx, req)
+	}
+	return s.act.Buy(ctx, req)
+}
+
+// counter reads an item's counter and its version.
+func (b *books) counter(ctx context.Context, item string) (available, version int64, err error) {
+	err = b.db.row(ctx, `SELECT available, version FROM items WHERE item = $1`,
+		[]any{item}, &available, &version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, 0, ErrUnknownItem
+	}
+	if err != nil {
+		return 0, 0, failed("reading the counter", err)
+	}
+	return available, version, nil
+}

@@ -1,0 +1,61 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// optimisticVersion: a counter that is written only if nobody else has.
+//
+// Idea: read the counter with its version, decrement it WHERE the version is
+// still the same, and start again if it is not.
+//
+// Guarantee: never more orders than units, because a decrement that was
+// computed from an old number finds no row.
+//
+// Gives up: progress under contention. Of all who read one version a single
+// one succeeds; after optimisticTries a buyer is told to come back although
+// there is stock.
+func optimisticVersion() design {
+	return design{
+		name:       "optimistic_version",
+		idea:       "read the counter and its version; decrement it only where the version is unchanged",
+		guarantees: "never more orders than units: a stale decrement finds no row",
+		givesUp:    "progress under contention: most tries are wasted, and the unlucky are turned away",
+		stock:      counterRow(),
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			return &optimisticShop{ledgerShop{b.books}, b.books.buyStatement(`
+    UPDATE items SET available = available - 1, version = version + 1
+    WHERE item = $1 AND version = $4 AND available > 0 AND EXISTS (SELECT FROM allowed)
+    RETURNING 0::bigint, 0::bigint`, `true`)}, nil
+		},
+	}
+}
+
+// optimisticTries bounds the attempts at one purchase.
+const optimisticTries = 10
+
+// optimisticShop compares versions instead of waiting.
+type optimisticShop struct {
+	ledgerShop
+	statement string
+}
+
+// Buy reads and compares until it succeeds, the stock is gone, or the tries are.
+func (s *optimisticShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	for range optimisticTries {
+		available, version, err := s.books.counter(ctx, req.Item)
+		if err != nil {
+			return Order{}, err
+		}
+		if available <= 0 {
+			return s.books.soldOut(ctx, req)
+		}
+		c, err := s.books.buy(ctx, s.statement, req, version)
+		if !errors.Is(err, errBusy) {
+			return c.Order, err
+		}
+	}
+	return Order{}, fmt.Errorf("%d tries: %w", optimisticTries, ErrConflict)
+}

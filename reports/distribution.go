@@ -49,13 +49,18 @@ func (d distribution) nines() float64 {
 // all operations did not exceed; +Inf where it falls among those that were
 // dropped or never ended.
 func (d distribution) at(nines float64) float64 {
-	rank := math.Ceil((1-math.Pow(10, -nines))*float64(d.total) - 1e-9)
-	rank = max(rank, 1)
-	finite := float64(d.finite.TotalCount())
-	if rank > finite {
+	return d.rank(int64(math.Ceil((1-math.Pow(10, -nines))*float64(d.total) - 1e-9)))
+}
+
+// rank returns the response time in seconds of the n-th fastest operation,
+// from 1.
+func (d distribution) rank(n int64) float64 {
+	n = max(n, 1)
+	finite := d.finite.TotalCount()
+	if n > finite {
 		return math.Inf(1)
 	}
-	return float64(d.finite.ValueAtQuantile(rank/finite*100)) / 1e9
+	return float64(d.finite.ValueAtQuantile(float64(n)/float64(finite)*100)) / 1e9
 }
 
 // quantileName writes 1 - 10^-nines as a percentage, with as many digits as

@@ -144,21 +144,36 @@ func costSentence(s rundir.Summary, standings []standing) string {
 	}
 	for _, c := range s.Comparisons {
 		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 {
-			text += fmt.Sprintf(", %s that of the baseline %s (%s)",
-				times(c.Ratio), c.Base, certainty(c))
+			text += fmt.Sprintf(", %s the baseline %s (%s)", howFar(c.Ratio), c.Base, certainty(c))
 		}
 	}
 	return text + "."
 }
 
-// certainty says how sure a ratio is.
+// howFar says a ratio of times in words.
+func howFar(ratio float64) string {
+	switch {
+	case ratio < 1:
+		return times(1/ratio) + " lower than"
+	case ratio > 1:
+		return times(ratio) + " higher than"
+	}
+	return "equal to"
+}
+
+// certainty says how sure a ratio is; the interval points the way howFar
+// does.
 func certainty(c rundir.Comparison) string {
 	if c.PExact == nil {
 		return fmt.Sprintf("n = %d: too few repeats for a test", c.N)
 	}
 	text := ""
-	if c.CI95 != nil {
-		text = fmt.Sprintf("95 %% CI %s to %s, ", times(c.CI95[0]), times(c.CI95[1]))
+	if ci := c.CI95; ci != nil {
+		low, high := ci[0], ci[1]
+		if c.Ratio < 1 {
+			low, high = 1/high, 1/low
+		}
+		text = fmt.Sprintf("95 %% CI %s to %s, ", times(low), times(high))
 	}
 	return text + fmt.Sprintf("exact p %s, n = %d", equals(c.PExact), c.N)
 }

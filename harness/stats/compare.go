@@ -25,7 +25,7 @@ const (
 // Sample is one metric of one operation kind, one value a repeat.
 type Sample struct {
 	// Metric is "p50", "p99" (response time in nanoseconds) or "throughput"
-	// (operations per second that ended OK or were refused).
+	// (OK operations per second).
 	Metric string
 	// Op is an operation kind, empty for all together.
 	Op     string

@@ -1,0 +1,233 @@
+package reports
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+)
+
+// The part of the JUnit XML format that CI systems agree on; see
+// github.com/testmoapp/junitxml for what is read from it.
+type (
+	junitSuites struct {
+		XMLName  xml.Name     `xml:"testsuites"`
+		Name     string       `xml:"name,attr"`
+		Tests    int          `xml:"tests,attr"`
+		Failures int          `xml:"failures,attr"`
+		Errors   int          `xml:"errors,attr"`
+		Skipped  int          `xml:"skipped,attr"`
+		Time     string       `xml:"time,attr"`
+		Suites   []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name       string          `xml:"name,attr"`
+		Tests      int             `xml:"tests,attr"`
+		Failures   int             `xml:"failures,attr"`
+		Errors     int             `xml:"errors,attr"`
+		Skipped    int             `xml:"skipped,attr"`
+		Timestamp  string          `xml:"timestamp,attr,omitempty"`
+		Properties []junitProperty `xml:"properties>property"`
+		Cases      []junitCase     `xml:"testcase"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
+	junitCase struct {
+		Class   string       `xml:"classname,attr"`
+		Name    string       `xml:"name,attr"`
+		Time    string       `xml:"time,attr"`
+		Failure *junitDetail `xml:"failure"`
+		Error   *junitDetail `xml:"error"`
+		Skipped *junitDetail `xml:"skipped"`
+		Out     string       `xml:"system-out,omitempty"`
+	}
+	junitDetail struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr,omitempty"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// JUnit writes the run as JUnit XML: a suite for each variant, a test case
+// for each invariant and objective and for the measurement. What is broken is
+// a failure with the operations that prove it, what is undecided an error,
+// what is broken as expected passes with the proof as output, what does not
+// apply is skipped.
+func JUnit(w io.Writer, d Data) error {
+	s := d.Summary
+	all := junitSuites{Name: clean("stampede " + s.Run.Scenario), Time: "0"}
+	if s.Run.Finished.After(s.Run.Started) {
+		all.Time = fmt.Sprintf("%.3f", s.Run.Finished.Sub(s.Run.Started).Seconds())
+	}
+	standings := ranked(s)
+	proofs := exhibits(d, standings, newAnchors())
+	for _, st := range standings {
+		suite := junitSuiteOf(s, st, proofs)
+		all.Tests += suite.Tests
+		all.Failures += suite.Failures
+		all.Errors += suite.Errors
+		all.Skipped += suite.Skipped
+		all.Suites = append(all.Suites, suite)
+	}
+	data, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode JUnit: %w", err)
+	}
+	if _, err := w.Write(append([]byte(xml.Header), append(data, '\n')...)); err != nil {
+		return fmt.Errorf("write JUnit: %w", err)
+	}
+	return nil
+}
+
+func junitSuiteOf(s rundir.Summary, st standing, proofs []exhibit) junitSuite {
+	suite := junitSuite{Name: clean(s.Run.Scenario + "/" + st.Name), Properties: []junitProperty{
+		{"seed", fmt.Sprint(s.Run.Seed)}, {"reproduce", clean(s.Run.Reproduce)},
+		{"commit", clean(s.Tool.Commit)}, {"backend", clean(s.Environment.Backend)},
+		{"verdict", clean(st.Verdict)},
+	}}
+	if !s.Run.Started.IsZero() {
+		suite.Timestamp = s.Run.Started.UTC().Format("2006-01-02T15:04:05")
+	}
+	for _, inv := range st.Invariants {
+		suite.add(junitInvariant(st, inv, proofs))
+	}
+	for _, name := range st.Missed {
+		suite.add(junitCase{Name: "expected to break: " + name, Failure: &junitDetail{
+			Message: "the run did not catch the error this variant is known for", Type: "missed"}})
+	}
+	for _, slo := range st.SLOs {
+		suite.add(junitObjective(slo))
+	}
+	suite.add(junitMeasurement(st))
+	return suite
+}
+
+// add counts a case, and makes its name unique: some CI systems drop
+// duplicates.
+func (suite *junitSuite) add(c junitCase) {
+	c.Class, c.Name, c.Time = suite.Name, clean(c.Name), "0"
+	name := c.Name
+	for i := 2; suite.has(c.Name); i++ {
+		c.Name = fmt.Sprintf("%s (%d)", name, i)
+	}
+	suite.Tests++
+	switch {
+	case c.Failure != nil:
+		suite.Failures++
+	case c.Error != nil:
+		suite.Errors++
+	case c.Skipped != nil:
+		suite.Skipped++
+	}
+	suite.Cases = append(suite.Cases, c)
+}
+
+func (suite *junitSuite) has(name string) bool {
+	for _, c := range suite.Cases {
+		if c.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func junitInvariant(st standing, inv check.Verdict, proofs []exhibit) junitCase {
+	c := junitCase{Name: "invariant: " + inv.Invariant}
+	if reason, skip := st.NotApplicable[inv.Invariant]; skip {
+		c.Skipped = &junitDetail{Message: clean("does not apply: " + reason)}
+		return c
+	}
+	switch {
+	case inv.Status == check.Held:
+		c.Out = fmt.Sprintf("held; checked %s, allowed for %s of unknown outcome",
+			grouped(inv.Checked), grouped(inv.Unknown))
+	case inv.Status == check.Broken && expected(st, inv.Invariant):
+		c.Out = clean("violated as expected\n") + junitProof(st, inv, proofs)
+	case inv.Status == check.Broken:
+		c.Failure = &junitDetail{Type: "violated", Message: clean(fmt.Sprintf("%s: %s",
+			plural(max(inv.Count, 1), "violation"), inv.Reason)), Text: junitProof(st, inv, proofs)}
+	default:
+		c.Error = &junitDetail{Type: "undecided",
+			Message: clean(cmp.Or(inv.Reason, "undecided"))}
+	}
+	return c
+}
+
+// junitProof is the evidence as plain text, a line each.
+func junitProof(st standing, inv check.Verdict, proofs []exhibit) string {
+	var b strings.Builder
+	for _, e := range proofs {
+		if e.Variant != st.Name || e.Invariant != inv.Invariant {
+			continue
+		}
+		for _, v := range e.Violations {
+			fmt.Fprintf(&b, "%s. %s %s\n", v.Number, v.Text, v.When)
+			for _, op := range v.Ops {
+				fmt.Fprintf(&b, "   #%s %s %s by %s, due %s, answered %s: %s %s\n", op.Seq, op.Kind,
+					op.Key, op.Client, op.Intended, op.End, op.Outcome, op.Reply)
+			}
+		}
+		fmt.Fprintln(&b, e.More, e.Where)
+	}
+	return cleanLines(b.String())
+}
+
+func junitObjective(slo check.SLOVerdict) junitCase {
+	c := junitCase{Name: fmt.Sprintf("objective: %s: %s", slo.Name, slo.Objective)}
+	text := clean(fmt.Sprintf("actual %s, limit %s, margin %s, n = %d", slo.Actual, slo.Limit,
+		percent(slo.Margin), slo.Samples))
+	switch slo.Status {
+	case check.Held:
+		c.Out = text
+	case check.Broken:
+		c.Failure = &junitDetail{Type: "missed", Message: text}
+	default:
+		c.Error = &junitDetail{Type: "undecided", Message: clean(cmp.Or(slo.Reason, "undecided"))}
+	}
+	return c
+}
+
+// junitMeasurement is an error when an assumption failed or a repeat was not
+// finished.
+func junitMeasurement(st standing) junitCase {
+	c := junitCase{Name: "measurement"}
+	var problems []string
+	for _, r := range st.Repeats {
+		if r.Error != "" {
+			problems = append(problems, fmt.Sprintf("repeat %d: %s", r.Index+1, r.Error))
+		}
+		for _, v := range r.Validity {
+			if !v.OK {
+				problems = append(problems, fmt.Sprintf("repeat %d: %s: %s", r.Index+1, v.Name, v.Detail))
+			}
+		}
+	}
+	switch {
+	case len(problems) > 0:
+		c.Error = &junitDetail{Type: "invalid", Message: clean(problems[0]),
+			Text: cleanLines(strings.Join(problems, "\n"))}
+	case len(st.Repeats) == 0:
+		c.Error = &junitDetail{Type: "invalid", Message: "no repeat was run"}
+	}
+	return c
+}
+
+// clean makes text fit for one line of XML.
+func clean(text string) string { return printable(text) }
+
+// cleanLines is clean for several lines.
+func cleanLines(text string) string {
+	var out bytes.Buffer
+	for line := range strings.Lines(text) {
+		out.WriteString(strings.TrimRight(printable(line), " "))
+		out.WriteByte('\n')
+	}
+	return out.String()
+}

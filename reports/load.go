@@ -1,0 +1,221 @@
+package reports
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+)
+
+// Load reads what reports need from a run directory: the summary, the
+// timelines, and from the stored histories the records that violations name.
+// A missing or damaged summary is an error; a timeline or a history that
+// cannot be read becomes one of Data's Gaps, for a report with a gap is worth
+// more than none.
+func Load(dir string) (Data, error) {
+	run, err := rundir.Open("", dir)
+	if err != nil {
+		return Data{}, err
+	}
+	summary, err := run.Summary()
+	if err != nil {
+		return Data{}, err
+	}
+	d := Data{Summary: summary, Timelines: map[RepeatRef]rundir.Timeline{},
+		Records: map[RepeatRef]map[uint64]history.Record{}}
+	for _, v := range summary.Variants {
+		for _, r := range v.Repeats {
+			d.loadRepeat(run, RepeatRef{v.Name, r.Index}, r)
+		}
+	}
+	d.Files, err = listFiles(run.Path)
+	if err != nil {
+		return Data{}, fmt.Errorf("list the files of %s: %w", run.Path, err)
+	}
+	return d, nil
+}
+
+func (d *Data) loadRepeat(run *rundir.Run, ref RepeatRef, r rundir.Repeat) {
+	gap := func(what string, err error) {
+		d.Gaps = append(d.Gaps, fmt.Sprintf("%s of %s, repeat %d: %v", what, ref.Variant,
+			ref.Repeat+1, err))
+	}
+	if r.Timeline != "" {
+		timeline, err := run.Timeline(r.Timeline)
+		if err != nil {
+			gap("numbers over time", err)
+		} else {
+			d.Timelines[ref] = timeline
+		}
+	}
+	wanted := named(r.Invariants)
+	if len(wanted) == 0 || r.History == "" {
+		return
+	}
+	records, err := findRecords(run, r.History, wanted)
+	if err != nil {
+		gap("operations that prove a violation", err)
+	}
+	d.Records[ref] = records
+}
+
+// named collects the Seq numbers that violations name.
+func named(verdicts []check.Verdict) map[uint64]bool {
+	wanted := map[uint64]bool{}
+	for _, v := range verdicts {
+		for _, violation := range v.Violations {
+			for _, seq := range violation.Ops {
+				wanted[seq] = true
+			}
+		}
+	}
+	return wanted
+}
+
+// findRecords streams a stored history until it has all that is wanted. What
+// was found before an error is returned with it.
+func findRecords(run *rundir.Run, name string, wanted map[uint64]bool) (
+	found map[uint64]history.Record, err error,
+) {
+	found = map[uint64]history.Record{}
+	path, err := run.File(name)
+	if err != nil {
+		return found, err
+	}
+	file, err := history.Open(path)
+	if err != nil {
+		return found, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	for record, err := range file.All() {
+		if err != nil {
+			return found, err
+		}
+		if !wanted[record.Seq] {
+			continue
+		}
+		found[record.Seq] = record
+		if len(found) == len(wanted) {
+			break
+		}
+	}
+	return found, nil
+}
+
+// listFiles lists a run directory's files, without what is hidden.
+func listFiles(dir string) (files []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path != dir && strings.HasPrefix(entry.Name(), ".") {
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if entry.Type().IsRegular() {
+			relative, err := filepath.Rel(dir, path)
+			if err != nil {
+				return err
+			}
+			files = append(files, filepath.ToSlash(relative))
+		}
+		return nil
+	})
+	slices.Sort(files)
+	return files, err
+}
+
+// WriteArtifacts writes the files that a report links to beside itself: the
+// percentiles of every operation kind of every variant (hdr/*.hgrm), and the
+// violations of every variant and invariant with their operations in full
+// (violations/*.ndjson).
+func WriteArtifacts(dir *rundir.Dir, d Data) error {
+	for _, v := range d.Summary.Variants {
+		for _, op := range v.Operations {
+			if op.HDR == "" {
+				continue
+			}
+			write := func(w io.Writer) error { return HGRM(w, op) }
+			if err := dir.WriteFile(rundir.HGRMName(v.Name, op.Kind), write); err != nil {
+				return fmt.Errorf("percentiles of %s in %s: %w", op.Kind, v.Name, err)
+			}
+		}
+		for _, inv := range v.Invariants {
+			if inv.Status != check.Broken {
+				continue
+			}
+			write := func(w io.Writer) error { return d.writeViolations(w, v, inv.Invariant) }
+			if err := dir.WriteFile(rundir.ViolationsName(v.Name, inv.Invariant), write); err != nil {
+				return fmt.Errorf("violations of %s by %s: %w", inv.Invariant, v.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// violationLine is one violation in violations/*.ndjson.
+type violationLine struct {
+	Variant   string            `json:"variant"`
+	Repeat    int               `json:"repeat"`
+	Invariant string            `json:"invariant"`
+	Text      string            `json:"text"`
+	AtNS      int64             `json:"at_ns,omitempty"`
+	Seqs      []uint64          `json:"seqs,omitempty"`
+	Ops       []json.RawMessage `json:"ops,omitempty"`
+}
+
+// writeViolations writes one line a violation that a checker spelt out, of
+// all repeats. Operations are in the form of history.WriteNDJSON.
+func (d Data) writeViolations(w io.Writer, v rundir.Variant, invariant string) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, r := range v.Repeats {
+		records := d.Records[RepeatRef{v.Name, r.Index}]
+		for _, verdict := range r.Invariants {
+			if verdict.Invariant != invariant {
+				continue
+			}
+			for _, violation := range verdict.Violations {
+				ops, err := encodeOps(records, violation.Ops)
+				if err != nil {
+					return err
+				}
+				line := violationLine{v.Name, r.Index, invariant, violation.Text, violation.AtNS,
+					violation.Ops, ops}
+				if err := enc.Encode(line); err != nil {
+					return fmt.Errorf("write violation: %w", err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// encodeOps encodes the records that are known, in the order named.
+func encodeOps(records map[uint64]history.Record, seqs []uint64) ([]json.RawMessage, error) {
+	var known []history.Record
+	for _, seq := range seqs {
+		if r, ok := records[seq]; ok {
+			known = append(known, r)
+		}
+	}
+	var lines strings.Builder
+	if err := history.WriteNDJSON(&lines, history.Slice(known)); err != nil {
+		return nil, err
+	}
+	var ops []json.RawMessage
+	for line := range strings.Lines(lines.String()) {
+		ops = append(ops, json.RawMessage(strings.TrimSpace(line)))
+	}
+	return ops, nil
+}

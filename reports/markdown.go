@@ -1,0 +1,161 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"stampede/harness/rundir"
+)
+
+// markdownLimit is what a summary may have: a GitHub step summary over 1 MiB
+// aborts the upload.
+const markdownLimit = 900_000
+
+// Markdown writes a summary of at most 900 kB for a CI system's page: the
+// verdict, the evidence first, then the variants and the environment. What
+// does not fit is left out at the end of a line, and it says so.
+func Markdown(w io.Writer, d Data) error {
+	s := d.Summary
+	standings := ranked(s)
+	var out bytes.Buffer
+	m := verdictMark(VerdictWord(s))
+	fmt.Fprintf(&out, "## %s %s · %s\n\n", m.Icon, m.Word, escapeMD(s.Run.Scenario))
+	if s.Run.Question != "" {
+		fmt.Fprintf(&out, "%s\n\n", escapeMD(s.Run.Question))
+	}
+	for _, sentence := range sentences(s, standings) {
+		fmt.Fprintf(&out, "- %s\n", escapeMD(sentence))
+	}
+	for _, part := range verdictParts(s, standings) {
+		fmt.Fprintf(&out, "- %s: %s **%s** (%s)\n", part.Name, part.Mark.Icon, part.Mark.Word,
+			escapeMD(part.Note))
+	}
+	for _, gap := range d.Gaps {
+		fmt.Fprintf(&out, "- missing: %s\n", escapeMD(gap))
+	}
+	markdownEvidence(&out, d, standings)
+	markdownVariants(&out, s, standings)
+	markdownObjectives(&out, standings)
+	markdownEnvironment(&out, s)
+	if _, err := w.Write(limited(out.Bytes())); err != nil {
+		return fmt.Errorf("write Markdown: %w", err)
+	}
+	return nil
+}
+
+// limited cuts at the last line that fits, with a note.
+func limited(text []byte) []byte {
+	const note = "\n*Cut: the summary would be larger than CI systems accept. See report.html.*\n"
+	if len(text) <= markdownLimit {
+		return text
+	}
+	cut := bytes.LastIndexByte(text[:markdownLimit-len(note)], '\n')
+	return append(text[:cut+1:cut+1], note...)
+}
+
+func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
+	for _, e := range exhibits(d, standings, newAnchors()) {
+		if e.Expected {
+			continue // known-wrong designs are in the table; the page has their proof
+		}
+		fmt.Fprintf(out, "\n### %s %s broke %s: %s %s\n\n", e.Mark.Icon, escapeMD(e.Variant),
+			escapeMD(e.Invariant), e.Count, e.Repeats)
+		if e.Statement != "" {
+			fmt.Fprintf(out, "%s\n\n", escapeMD(e.Statement))
+		}
+		for _, v := range e.Violations {
+			fmt.Fprintf(out, "1. %s %s\n", escapeMD(v.Text), v.When)
+			for _, op := range v.Ops {
+				fmt.Fprintf(out, "   - #%s %s %s by %s, due %s, answered %s, %s %s\n", op.Seq,
+					escapeMD(op.Kind), escapeMD(op.Key), escapeMD(op.Client), op.Intended, op.End,
+					op.Outcome, escapeMD(op.Reply))
+			}
+			if v.Missing != "" {
+				fmt.Fprintf(out, "   - %s\n", v.Missing)
+			}
+		}
+		fmt.Fprintf(out, "\n%s\n", escapeMD(strings.TrimSpace(e.More+" "+e.Where)))
+	}
+}
+
+func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing) {
+	out.WriteString("\n### Variants\n\n" +
+		"| design | correctness | invariants | objectives | sent | OK/s | errors " +
+		"| p50 | p99 | p99.9 | max | p99 to baseline |\n" +
+		"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, group := range variantGroups(s, standings) {
+		for _, r := range group.Rows {
+			name := escapeMD(r.Name)
+			for _, tag := range r.Tags {
+				name += " *(" + tag + ")*"
+			}
+			cells := []string{name, r.Mark.Icon + " " + r.Mark.Word, r.Invariants, r.SLOs, r.Sent,
+				r.Throughput, r.Errors, r.P50, r.P99, r.P999, r.Max, markdownRatio(r)}
+			fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
+		}
+	}
+}
+
+func markdownRatio(r variantRow) string {
+	if r.Baseline {
+		return "1"
+	}
+	text := orNone(r.Ratio.Ratio)
+	if r.Ratio.Interval != "" {
+		text += " [" + r.Ratio.Interval + "]"
+	}
+	if r.Ratio.P != "" {
+		text += " p " + escapeMD(r.Ratio.P)
+	}
+	if r.Ratio.Significant {
+		text += " **sig**"
+	}
+	return text
+}
+
+func markdownObjectives(out *bytes.Buffer, standings []standing) {
+	m := slos(standings)
+	if len(m.Columns) == 0 {
+		return
+	}
+	out.WriteString("\n### Objectives\n\n| design |")
+	for _, c := range m.Columns {
+		fmt.Fprintf(out, " %s (%s) |", escapeMD(c.Name), escapeMD(c.Objective))
+	}
+	out.WriteString("\n|---|" + strings.Repeat("---|", len(m.Columns)) + "\n")
+	for _, row := range m.Rows {
+		fmt.Fprintf(out, "| %s |", escapeMD(row.Name))
+		for _, c := range row.Cells {
+			if c.Absent {
+				out.WriteString(" – |")
+				continue
+			}
+			fmt.Fprintf(out, " %s %s %s |", c.Mark.Icon, escapeMD(c.Actual), c.Margin)
+		}
+		out.WriteByte('\n')
+	}
+}
+
+func markdownEnvironment(out *bytes.Buffer, s rundir.Summary) {
+	fmt.Fprintf(out, "\n### Reproduce\n\n%s\n\n", codeBlock(s.Run.Reproduce))
+	fmt.Fprintf(out, "%s · seed `%d` · %s\n", escapeMD(instant(s.Run.Started)), s.Run.Seed,
+		escapeMD(joinNonEmpty(" · ", glance(s), s.Environment.CPU, s.Environment.Kernel)))
+}
+
+// codeBlock fences text with more backticks than it has.
+func codeBlock(text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + "sh\n" + printable(text) + "\n" + fence
+}
+
+// escapeMD takes the meaning from Markdown's and HTML's special characters.
+func escapeMD(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`",
+		"[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "#", `\#`, "@", "@\u200b",
+	).Replace(printable(text))
+}

@@ -1,0 +1,160 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+)
+
+// Metrics writes the run's numbers in the OpenMetrics text format 1.0, for CI
+// systems that track them and for Prometheus. Times are in seconds.
+func Metrics(w io.Writer, d Data) error {
+	s := d.Summary
+	standings := ranked(s)
+	var out bytes.Buffer
+	m := metricsWriter{out: &out, scenario: s.Run.Scenario}
+	m.verdict(s)
+	m.invariants(standings)
+	m.objectives(standings)
+	m.operations(standings)
+	m.responses(standings)
+	m.throughput(standings)
+	out.WriteString("# EOF\n")
+	if _, err := w.Write(out.Bytes()); err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	return nil
+}
+
+type metricsWriter struct {
+	out      *bytes.Buffer
+	scenario string
+}
+
+func (m metricsWriter) family(name, kind, unit, help string) {
+	fmt.Fprintf(m.out, "# TYPE %s %s\n", name, kind)
+	if unit != "" {
+		fmt.Fprintf(m.out, "# UNIT %s %s\n", name, unit)
+	}
+	fmt.Fprintf(m.out, "# HELP %s %s\n", name, help)
+}
+
+// sample writes one line; labels are name, value, name, value, …
+func (m metricsWriter) sample(name, value string, labels ...string) {
+	fmt.Fprintf(m.out, `%s{scenario="%s"`, name, escapeLabel(m.scenario))
+	for i := 0; i < len(labels); i += 2 {
+		fmt.Fprintf(m.out, `,%s="%s"`, labels[i], escapeLabel(labels[i+1]))
+	}
+	fmt.Fprintf(m.out, "} %s\n", value)
+}
+
+// escapeLabel escapes a label's value as the format asks.
+func escapeLabel(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(
+		strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+func (m metricsWriter) verdict(s rundir.Summary) {
+	m.family("stampede_verdict", "stateset", "", "The run's verdict.")
+	word := VerdictWord(s)
+	for _, state := range []string{rundir.Pass, rundir.Fail, rundir.Inconclusive, rundir.Invalid,
+		Interrupted} {
+		m.sample("stampede_verdict", bit(state == word), "stampede_verdict", state)
+	}
+}
+
+func bit(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+func (m metricsWriter) invariants(standings []standing) {
+	m.family("stampede_invariant", "stateset", "", "Status of an invariant.")
+	for _, st := range standings {
+		for _, inv := range st.Invariants {
+			for _, state := range []check.Status{check.Held, check.Broken, check.Undecided} {
+				m.sample("stampede_invariant", bit(state == inv.Status), "variant", st.Name,
+					"invariant", inv.Invariant, "stampede_invariant", state.String())
+			}
+		}
+	}
+	m.family("stampede_violations", "gauge", "", "Violations found.")
+	for _, st := range standings {
+		for _, inv := range st.Invariants {
+			m.sample("stampede_violations", fmt.Sprint(inv.Count), "variant", st.Name,
+				"invariant", inv.Invariant)
+		}
+	}
+}
+
+func (m metricsWriter) objectives(standings []standing) {
+	m.family("stampede_objective_margin_ratio", "gauge", "ratio",
+		"How far inside (positive) its limit an objective is, as a share of the limit.")
+	for _, st := range standings {
+		for _, slo := range st.SLOs {
+			if slo.Status != check.Undecided {
+				m.sample("stampede_objective_margin_ratio", fmt.Sprintf("%g", slo.Margin),
+					"variant", st.Name, "objective", slo.Name)
+			}
+		}
+	}
+}
+
+func (m metricsWriter) operations(standings []standing) {
+	m.family("stampede_operations", "counter", "", "Operations by outcome.")
+	for _, st := range standings {
+		for _, op := range st.Operations {
+			for _, n := range []struct {
+				outcome string
+				count   int64
+			}{{"ok", op.Load.OK}, {"refused", op.Load.Refused}, {"unknown", op.Load.Unknown},
+				{"dropped", op.Load.Dropped}} {
+				m.sample("stampede_operations_total", fmt.Sprint(n.count), "variant", st.Name,
+					"operation", op.Kind, "outcome", n.outcome)
+			}
+		}
+	}
+}
+
+func (m metricsWriter) responses(standings []standing) {
+	m.family("stampede_response_seconds", "summary", "seconds",
+		"Response time from when an operation was due; +Inf among the dropped.")
+	for _, st := range standings {
+		for _, op := range st.Operations {
+			p := op.Latency.Response
+			if p.Count == 0 {
+				continue
+			}
+			for _, q := range []struct {
+				name string
+				ns   int64
+			}{{"0.5", p.P50}, {"0.9", p.P90}, {"0.99", p.P99}, {"0.999", p.P999}, {"1.0", p.Max}} {
+				m.sample("stampede_response_seconds", metricSeconds(q.ns), "variant", st.Name,
+					"operation", op.Kind, "quantile", q.name)
+			}
+			m.sample("stampede_response_seconds_count", fmt.Sprint(p.Count), "variant", st.Name,
+				"operation", op.Kind)
+		}
+	}
+}
+
+func metricSeconds(ns int64) string {
+	if ns == rundir.Infinite {
+		return "+Inf"
+	}
+	return fmt.Sprintf("%.9f", float64(ns)/1e9)
+}
+
+func (m metricsWriter) throughput(standings []standing) {
+	m.family("stampede_throughput_per_second", "gauge", "", "OK operations per second.")
+	for _, st := range standings {
+		m.sample("stampede_throughput_per_second", fmt.Sprintf("%g", st.ThroughputPerS),
+			"variant", st.Name)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 		d.mismatch(n, v)
 		return
 	}
-	known := fieldNames(v.Type())
+	known := writable(v.Type())
 	for _, f := range n.fields {
 		i, ok := fieldIndex(v.Type(), f.name)
 		if !ok {
@@ -79,6 +80,16 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 		}
 		d.into(f.value, v.Field(i))
 	}
+}
+
+// writable lists the fields that people write. Of a scenario that is profiles
+// rather than profile, which only Scenario.YAML writes.
+func writable(t reflect.Type) []string {
+	names := fieldNames(t)
+	if t == reflect.TypeFor[Scenario]() {
+		names[slices.Index(names, "profile")] = "profiles"
+	}
+	return names
 }
 
 func (d *decoder) unknown(n *node, f field, known []string) {
@@ -259,7 +270,7 @@ func expected(t reflect.Type) string {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return "a mapping with " + strings.Join(fieldNames(t), ", ")
+		return "a mapping with " + strings.Join(writable(t), ", ")
 	case reflect.Map:
 		return "a mapping"
 	case reflect.Slice:

@@ -25,6 +25,11 @@ type shopParams struct {
 	Closed  bool              `json:"closed,omitempty" doc:"whether the shop is closed"`
 }
 
+// buys is a workload with one kind of operation, which is never asked for.
+type buys struct{ sut.Workload }
+
+func (buys) Kinds() []string { return []string{"buy"} }
+
 // shop is a system that does nothing but validate.
 func shop() sut.System {
 	variant := func(name string, needs ...sut.Service) sut.Variant {
@@ -38,7 +43,7 @@ func shop() sut.System {
 			if p.Pay+p.Fail > 1 {
 				return nil, fmt.Errorf("pay + fail is %v, expected at most 1", p.Pay+p.Fail)
 			}
-			return nil, nil
+			return buys{}, nil
 		},
 		Variants: []sut.Variant{
 			variant("naive", sut.Postgres),

@@ -71,7 +71,7 @@ func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, erro
 	}
 	if root.kind != mapping {
 		p.fault(root.where.Line, root.where.Column, "unexpected "+root.show(),
-			"a mapping with "+strings.Join(fieldNames(reflect.TypeFor[Scenario]()), ", "))
+			expected(reflect.TypeFor[Scenario]()))
 		return Scenario{}, Resolved{}, p.err()
 	}
 	overlays := p.profiles(root)

@@ -118,6 +118,7 @@ type Fault struct {
 	For Duration `json:"for"`
 	// Latency and Jitter belong to kind latency.
 	Latency Duration `json:"latency,omitempty"`
+	Jitter  Duration `json:"jitter,omitempty"`
 	// Wipe makes a killed store come back without its data.
 	Wipe bool `json:"wipe,omitempty"`
 }

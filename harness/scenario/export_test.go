@@ -17,6 +17,9 @@ func Tree(src []byte) (any, error) {
 // Merge overlays values given as encoding/json gives them.
 func Merge(base, patch any) any { return overlay(fromPlain(base), fromPlain(patch)).plain() }
 
+// Normal is a tree as Merge returns it.
+func Normal(tree any) any { return fromPlain(tree).plain() }
+
 func parsed(src []byte) (*node, error) {
 	p := &parsing{at: func(line, column int) Where { return Where{Line: line, Column: column} }}
 	n := p.document(src)

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// assign applies one --set flag, path=value, to the tree. The value is YAML,
-// so [a, b] is a list; null removes the field. Mappings on the way are made,
-// list items must exist.
+// assign applies one --set flag, path=value, to the tree; null removes the
+// field. Mappings on the way are made, list items must exist.
 func (p *parsing) assign(root *node, flag string) {
 	where := Where{Flag: "--set " + flag}
 	path, value, ok := strings.Cut(flag, "=")
@@ -29,16 +28,21 @@ func (p *parsing) assign(root *node, flag string) {
 	p.place(root, strings.Split(path, "."), leaf, where)
 }
 
-// setting parses the value of a flag; an empty one is empty text.
+// setting parses the value of a flag. What begins like a list, a mapping or a
+// quoted text is YAML; anything else is one scalar as it stands, so that
+// "why, and: how?" needs no quotes.
 func (p *parsing) setting(value string) *node {
-	if strings.TrimSpace(value) == "" {
-		return &node{kind: text, where: p.at(1, 1), origin: p.origin}
+	value = strings.TrimSpace(value)
+	if value != "" && strings.ContainsRune("[{\"'", rune(value[0])) {
+		if n := p.document([]byte(value)); n != nil {
+			return n
+		}
 	}
-	n := p.document([]byte(value))
-	if n == nil {
-		return &node{}
+	scalar := &node{kind: plainKind(value), text: value, where: p.at(1, 1), origin: p.origin}
+	if value == "null" || value == "~" {
+		scalar.kind = null
 	}
-	return n
+	return scalar
 }
 
 func (p *parsing) place(at *node, path []string, leaf *node, where Where) {

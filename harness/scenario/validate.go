@@ -204,8 +204,9 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// blame finds the parameter that a system's error is about: the first one
-// whose name the error mentions, else params as a whole.
+// blame finds the parameter that a system's error is about: of those that it
+// mentions the one that was set last (by a flag, by the profile, by the
+// file), else params as a whole.
 func (v *validation) blame(err error) Where {
 	n, found := v.at("params")
 	if !found {
@@ -214,15 +215,28 @@ func (v *validation) blame(err error) Where {
 	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
+	var culprit *node
 	for _, word := range words {
-		if value := n.get(word); value != nil {
-			return value.where
+		if value := n.get(word); value != nil &&
+			(culprit == nil || value.precedence() > culprit.precedence()) {
+			culprit = value
 		}
 	}
-	if n.key != (Where{}) {
-		return n.key
+	if culprit != nil {
+		return culprit.where
 	}
-	return n.where
+	return v.place("params")
+}
+
+// precedence is higher for values that override others.
+func (n *node) precedence() int {
+	switch {
+	case n.where.Flag != "":
+		return 2
+	case n.origin != fromFile:
+		return 1
+	}
+	return 0
 }
 
 // scenario checks everything that does not need the system, and faults and

@@ -39,6 +39,11 @@ func treeOf(s Scenario) (*node, error) {
 	if s.Load.Arrival.Process == "" {
 		tree.get("load").remove("arrival") // a closed loop has none
 	}
+	for i, f := range s.Faults {
+		if f.Kind == "restart" {
+			tree.get("faults").items[i].remove("for") // a restart has no length
+		}
+	}
 	return tree, nil
 }
 

@@ -1,0 +1,58 @@
+# `make help` lists the targets.
+SHELL := /bin/bash
+S ?= flash-sale-100k
+PROFILE ?= default
+RUNFLAGS ?=
+GO ?= go
+BIN := bin/stampede
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
+
+.DEFAULT_GOAL := help
+.PHONY: help build setup scenario test test-containers test-report bench lint gen images engine ci clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/stampede
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/stampede
+
+setup: build ## Say what is missing here and install it (stampede doctor --fix)
+	@$(BIN) doctor --fix
+
+scenario: setup ## Run a scenario: make scenario S=flash-sale-100k PROFILE=default
+	@$(BIN) run $(S) --profile $(PROFILE) $(RUNFLAGS)
+
+test: setup ## Run every test, the store-backed ones included
+	$(GO) vet ./...
+	$(GO) test -race -timeout 30m ./...
+
+test-containers: build ## Run the store-backed tests on containers (needs a docker engine)
+	STAMPEDE_TEST_BACKEND=containers $(GO) test -race -timeout 30m ./harness/env/... ./harness/fault/... ./scenarios/...
+
+test-report: ## Open the report in headless Chromium and check it
+	$(GO) test -tags browser -timeout 10m ./reports/...
+
+bench: setup ## Measure the workbench itself, as ratios to peers in the same run
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./harness/... ./systems/...
+
+lint: ## Static checks (golangci-lint, pinned)
+	$(GO) run $(GOLANGCI) run ./...
+
+gen: ## Write the generated files again
+	$(GO) run ./systems/gen
+	$(GO) generate ./...
+
+images: ## Build the container images under docker/
+	docker/images.sh
+
+engine: build ## Install and start a docker engine where there is none (Debian or Ubuntu, root)
+	@$(BIN) doctor --fix --engine
+
+ci: ## What CI runs
+	.ci/run
+
+clean: ## Remove build output; stores left by dead runs too
+	@-[ ! -x $(BIN) ] || $(BIN) clean
+	rm -rf bin

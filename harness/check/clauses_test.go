@@ -1,0 +1,367 @@
+package check_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// effects compares the "buy" records of a history with effects.
+func effects(c *check.Collector, found ...check.Effect) *check.Effects {
+	e := check.NewEffects()
+	for _, f := range found {
+		e.Found(f)
+	}
+	for r := range c.Records("buy") {
+		e.See(r)
+	}
+	return e
+}
+
+func order(op uint64, name, key, client string) check.Effect {
+	return check.Effect{Op: op, Name: name, Key: key, Client: client}
+}
+
+func TestEffects(t *testing.T) {
+	o1 := order(7, "o1", "item", "ann")
+	durable := func(found ...check.Effect) func(*check.Collector) {
+		return func(c *check.Collector) { effects(c, found...).Durable(c) }
+	}
+	phantom := func(found ...check.Effect) func(*check.Collector) {
+		return func(c *check.Collector) { effects(c, found...).NoPhantom(c) }
+	}
+	once := func(found ...check.Effect) func(*check.Collector) {
+		return func(c *check.Collector) { effects(c, found...).AtMostOnce(c) }
+	}
+	const refused = `{"id":5,"kind":"buy","outcome":"refused","start_ns":1,"end_ns":2}
+		{"id":5,"kind":"buy","outcome":"dropped"}`
+	const retried = `{"id":5,"kind":"buy","outcome":"unknown","start_ns":1}
+		{"id":5,"kind":"buy","outcome":"refused","start_ns":3,"end_ns":4}`
+	judgeClauses(t, []clause{
+		{"acked is there, unknown is not - pass", twoBuys, durable(o1), "", nil},
+		{"acked and unknown are there - pass", twoBuys,
+			durable(o1, order(8, "o2", "item", "bob")), "", nil},
+		{"acked is missing - fail", twoBuys, durable(order(8, "o2", "", "")),
+			"operation 7 was acknowledged at 40ns (\"o1\") and has no effect", []uint64{0, 2}},
+		{"acked under another name - fail", twoBuys, durable(order(7, "o9", "item", "ann")),
+			`operation 7 was answered "o1", but at the end there is o9`, []uint64{0, 2}},
+		{"acked under one of two names - pass", twoBuys,
+			durable(order(7, "o9", "", ""), order(7, "o1", "", "")), "", nil},
+		{"nothing acked - undecided", refused, durable(), "no operation was acknowledged", nil},
+
+		{"asked for - pass", twoBuys, phantom(o1), "", nil},
+		{"unknown has its effect - pass", twoBuys, phantom(order(8, "o2", "item", "bob")), "", nil},
+		{"never asked for - fail", twoBuys, phantom(order(6, "o6", "", "")),
+			"o6 of operation 6", nil},
+		{"refused and dropped - fail", refused, phantom(order(5, "o5", "", "")),
+			"the operation was refused", []uint64{0, 1}},
+		{"unknown, then refused - pass", retried, phantom(order(5, "o5", "", "")), "", nil},
+		{"another's client - fail", twoBuys, phantom(order(8, "o2", "item", "eve")),
+			`by client "bob"`, []uint64{1}},
+		{"another's key - fail", twoBuys, phantom(order(8, "o2", "thing", "bob")),
+			`with key "item"`, []uint64{1}},
+		{"no effects - undecided", twoBuys, phantom(), "no effect at the end", nil},
+
+		{"one effect of two attempts - pass", twoBuys, once(o1), "", nil},
+		{"two effects - fail", twoBuys, once(o1, order(7, "o2", "item", "ann")),
+			"operation 7 has 2 effects", []uint64{0, 2}},
+		{"no effects at all - undecided", twoBuys, once(), "no effect at the end", nil},
+	})
+}
+
+func TestEffectsFoundAfterSeePanics(t *testing.T) {
+	e := check.NewEffects()
+	e.See(&history.Record{})
+	defer func() {
+		if recover() == nil {
+			t.Error("Found after See did not panic")
+		}
+	}()
+	e.Found(check.Effect{})
+}
+
+// lossy has four acknowledged likes, at 1, 2, 3 and 4 s.
+const lossy = `
+{"id":1,"kind":"buy","outcome":"ok","start_ns":"1s","end_ns":"1s"}
+{"id":2,"kind":"buy","outcome":"ok","start_ns":"2s","end_ns":"2s"}
+{"id":3,"kind":"buy","outcome":"ok","start_ns":"3s","end_ns":"3s"}
+{"id":4,"kind":"buy","outcome":"ok","start_ns":"4s","end_ns":"4s"}
+{"window":{"kind":"fault","name":"kill","start_ns":3500000000,"end_ns":3600000000}}
+`
+
+func TestAcceptedLoss(t *testing.T) {
+	losing := func(bound int64, found ...check.Effect) func(*check.Collector) {
+		return func(c *check.Collector) {
+			loss, err := check.NewLoss("likes", "AOF is synced every second", bound,
+				check.Around(c.Faults(), 2*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			effects(c, found...).Durable(c, loss)
+		}
+	}
+	e := func(op uint64) check.Effect { return check.Effect{Op: op} }
+	judgeClauses(t, []clause{
+		{"within the window and the bound - pass", lossy, losing(2, e(1), e(4)), "", nil},
+		{"nothing lost - pass", lossy, losing(2, e(1), e(2), e(3), e(4)), "", nil},
+		{"beyond the bound - fail", lossy, losing(1, e(1), e(4)), "operation 3", []uint64{2}},
+		{"before the window - fail", lossy, losing(2, e(2), e(3), e(4)), "operation 1", []uint64{0}},
+		{"after the window - fail", lossy, losing(2, e(1), e(2), e(3)), "operation 4", []uint64{3}},
+		{"bound that nothing can exceed - undecided", lossy, losing(4, e(1), e(4)),
+			"nothing could break it", nil},
+	})
+	c := check.Collect(t.Context(), "x", parse(t, lossy))
+	losing(3, e(1), e(2), e(4))(c)
+	v := c.Verdict()
+	want := check.AcceptedLoss{What: "likes", Why: "AOF is synced every second", Count: 1, Bound: 3}
+	if len(v.Accepted) != 1 || v.Accepted[0] != want {
+		t.Errorf("accepted %+v, want %+v", v.Accepted, want)
+	}
+}
+
+func TestNewLossRejects(t *testing.T) {
+	covers := func(time.Duration) bool { return true }
+	tests := []struct {
+		name, what, why string
+		bound           int64
+		covers          func(time.Duration) bool
+	}{
+		{"no what", "", "why", 1, covers}, {"no why", "what", "", 1, covers},
+		{"no cover", "what", "why", 1, nil}, {"zero", "what", "why", 0, covers},
+		{"negative", "what", "why", -1, covers}, {"infinity", "what", "why", math.MaxInt64, covers},
+	}
+	for _, tt := range tests {
+		if _, err := check.NewLoss(tt.what, tt.why, tt.bound, tt.covers); err == nil {
+			t.Errorf("%s was accepted", tt.name)
+		}
+	}
+	for _, rate := range []float64{math.Inf(1), math.NaN(), 0, -5, 1e300} {
+		if n, err := check.LossBound(rate, time.Second); err == nil {
+			t.Errorf("a rate of %v gives the bound %d", rate, n)
+		}
+	}
+	if n, err := check.LossBound(1000.5, 2*time.Second); n != 2001 || err != nil {
+		t.Errorf("bound %d, %v", n, err)
+	}
+}
+
+func TestAtMostOne(t *testing.T) {
+	claims := func(things ...string) func(*check.Collector) {
+		return func(c *check.Collector) {
+			u := check.AtMostOne[string]{What: "unit"}
+			for i, thing := range things {
+				key, value, _ := strings.Cut(thing, "=")
+				u.Add(c, key, value, uint64(7+i))
+			}
+		}
+	}
+	judgeClauses(t, []clause{
+		{"one each - pass", twoBuys, claims("u1=o1", "u2=o2"), "", nil},
+		{"the same again - pass", twoBuys, claims("u1=o1", "u1=o1"), "", nil},
+		{"two for one - fail", twoBuys, claims("u1=o1", "u1=o2"), "unit u1 has both o1 and o2",
+			[]uint64{0, 1, 2}},
+		{"none - undecided", twoBuys, claims(), "nothing to check", nil},
+	})
+}
+
+func TestDisjoint(t *testing.T) {
+	disjoint := func(ivs ...check.Interval) func(*check.Collector) {
+		return func(c *check.Collector) { check.Disjoint(c, "unit 1", ivs) }
+	}
+	iv := func(from, to int64, op uint64) check.Interval {
+		return check.Interval{From: from, To: to, Label: string(rune('a' + op - 7)), Op: op}
+	}
+	judgeClauses(t, []clause{
+		{"apart - pass", twoBuys, disjoint(iv(5, 9, 8), iv(1, 4, 7)), "", nil},
+		{"touching - pass", twoBuys, disjoint(iv(1, 4, 7), iv(4, 9, 8)), "", nil},
+		{"negative times - pass", twoBuys, disjoint(iv(-9, -5, 7), iv(-5, -1, 8)), "", nil},
+		{"empty within another - pass", twoBuys, disjoint(iv(1, 9, 7), iv(4, 4, 8)), "", nil},
+		{"overlapping - fail", twoBuys, disjoint(iv(4, 9, 8), iv(1, 5, 7)),
+			"unit 1: a [1, 5) overlaps b [4, 9)", []uint64{0, 1, 2}},
+		{"the same - fail", twoBuys, disjoint(iv(1, 5, 7), iv(1, 5, 8)), "overlaps", []uint64{0, 1, 2}},
+		{"within one before the last - fail", twoBuys, disjoint(iv(1, 9, 7), iv(2, 2, 0), iv(8, 9, 8)),
+			"a [1, 9) overlaps b [8, 9)", []uint64{0, 1, 2}},
+		{"reversed - fail", twoBuys, disjoint(iv(5, 1, 8)), "ends at 1, before it begins at 5", []uint64{1}},
+		{"none - undecided", twoBuys, disjoint(), "nothing to check", nil},
+	})
+}
+
+func TestPath(t *testing.T) {
+	m := check.Machine{Start: "avail", FirstVersion: 1, Next: map[string][]string{
+		"avail": {"held"}, "held": {"sold", "avail"}}}
+	path := func(now string, steps ...check.Step) func(*check.Collector) {
+		return func(c *check.Collector) { m.Path(c, "unit 1", steps, now) }
+	}
+	hold := check.Step{From: "avail", To: "held", Version: 1, Op: 7}
+	sell := check.Step{From: "held", To: "sold", Version: 2, Op: 8}
+	free := check.Step{From: "held", To: "avail", Version: 2, Op: 8}
+	step := func(s check.Step, change func(*check.Step)) check.Step { change(&s); return s }
+	judgeClauses(t, []clause{
+		{"to the end - pass", twoBuys, path("sold", hold, sell), "", nil},
+		{"back - pass", twoBuys, path("avail", hold, free), "", nil},
+		{"state now not known - pass", twoBuys, path("", hold), "", nil},
+		{"wrong start - fail", twoBuys, path("sold", step(sell, func(s *check.Step) { s.Version = 1 })),
+			"step 1 leads from held to sold, but it was avail", []uint64{1}},
+		{"gap - fail", twoBuys, path("", hold, step(hold, func(s *check.Step) { s.Version, s.Op = 2, 8 })),
+			"step 2 leads from avail to held, but it was held", []uint64{0, 1, 2}},
+		{"not allowed - fail", twoBuys, path("", step(hold, func(s *check.Step) { s.To = "sold" })),
+			"step 1 leads from avail to sold, which may be followed by held", []uint64{0, 2}},
+		{"after the final state - fail", twoBuys, path("", hold, sell,
+			check.Step{From: "sold", To: "avail", Version: 3, Op: 7}),
+			"may be followed by nothing", []uint64{0, 1, 2}},
+		{"version rewound - fail", twoBuys, path("", hold, step(free, func(s *check.Step) { s.Version = 1 })),
+			"step 2 has version 1, want 2", []uint64{0, 1, 2}},
+		{"first version missing - fail", twoBuys, path("", step(hold, func(s *check.Step) { s.Version = 2 })),
+			"step 1 has version 2, want 1", []uint64{0, 2}},
+		{"elsewhere now - fail", twoBuys, path("avail", hold), "unit 1 is avail at the end", nil},
+		{"no steps - undecided", twoBuys, path("avail"), "nothing to check", nil},
+	})
+}
+
+func TestConserve(t *testing.T) {
+	conserve := func(total int64, counts ...int64) func(*check.Collector) {
+		return func(c *check.Collector) {
+			var terms []check.Term
+			for i, n := range counts {
+				terms = append(terms, check.Term{Name: []string{"free", "held"}[i], Count: n})
+			}
+			check.Conserve(c, "at the end", total, []uint64{7}, terms...)
+		}
+	}
+	judgeClauses(t, []clause{
+		{"adds up - pass", twoBuys, conserve(5, 2, 3), "", nil},
+		{"too few - fail", twoBuys, conserve(5, 2, 2), "2 free + 2 held = 4, want 5 (-1)", []uint64{0, 2}},
+		{"too many - fail", twoBuys, conserve(5, 2, 4), "want 5 (+1)", []uint64{0, 2}},
+		{"negative - fail", twoBuys, conserve(5, -1, 6), "a count is negative", []uint64{0, 2}},
+		{"no terms - fail", twoBuys, conserve(5), "= 0, want 5", []uint64{0, 2}},
+	})
+}
+
+// sale has one unit: taken in [10, 20], given back in [50, 60], and somebody
+// was told sold out at a time of the test's choice.
+func sale(took, gave, told string) string {
+	return `{"id":1,"kind":"take","outcome":"` + took + `","start_ns":10,"end_ns":20}
+		{"id":2,"kind":"give","outcome":"` + gave + `","start_ns":50,"end_ns":60}
+		{"id":3,"kind":"told","outcome":"refused",` + told + `}`
+}
+
+func TestOccupancyFull(t *testing.T) {
+	full := func(c *check.Collector) {
+		ops := check.Operations{}
+		for r := range c.Records("take", "give") {
+			ops.Add(r)
+		}
+		back := ops[2]
+		var o check.Occupancy
+		if h, ok := check.HoldOf(ops[1], &back); ok {
+			o.Add(h)
+		}
+		for r := range c.Records("told") {
+			o.Full(c, "item", 1, r)
+		}
+	}
+	at := func(from, to string) string { return `"start_ns":` + from + `,"end_ns":` + to }
+	judgeClauses(t, []clause{
+		{"while held - pass", sale("ok", "ok", at("30", "40")), full, "", nil},
+		{"while taking - pass", sale("ok", "ok", at("5", "10")), full, "", nil},
+		{"while giving back - pass", sale("ok", "ok", at("60", "70")), full, "", nil},
+		{"across - pass", sale("ok", "ok", at("1", "100")), full, "", nil},
+		{"before - fail", sale("ok", "ok", at("1", "9")), full, "at most 0 can have been", []uint64{2}},
+		{"after - fail", sale("ok", "ok", at("61", "70")), full, "at most 0", []uint64{2}},
+		{"after, giving back unknown - pass", sale("ok", "unknown", at("61", "70")), full, "", nil},
+		{"after, giving back refused - pass", sale("ok", "refused", at("61", "70")), full, "", nil},
+		{"taking unknown - pass", sale("unknown", "refused", at("90", "95")), full, "", nil},
+		{"taking refused - fail", sale("refused", "refused", at("30", "40")), full, "at most 0", []uint64{2}},
+		{"dropped - undecided",
+			strings.Replace(sale("ok", "ok", `"key":"x"`), `"refused","key"`, `"dropped","key"`, 1),
+			full, "nothing to check", nil},
+	})
+}
+
+func TestOccupancyAtMost(t *testing.T) {
+	const two = `{"id":1,"kind":"take","outcome":"ok","start_ns":10,"end_ns":20}
+		{"id":2,"kind":"take","outcome":"ok","start_ns":30,"end_ns":40}
+		{"id":3,"kind":"give","outcome":"ok","start_ns":START,"end_ns":99}`
+	atMost := func(limit int) func(*check.Collector) {
+		return func(c *check.Collector) {
+			ops := check.Operations{}
+			for r := range c.Records() {
+				ops.Add(r)
+			}
+			back := ops[3]
+			var o check.Occupancy
+			for id, back := range map[uint64]*check.Operation{1: &back, 2: nil} {
+				h, _ := check.HoldOf(ops[id], back)
+				o.Add(h)
+			}
+			o.AtMost(c, "item", limit)
+		}
+	}
+	given := func(start string) string { return strings.Replace(two, "START", start, 1) }
+	unknown := strings.Replace(given("50"), `"ok","start_ns":30,"end_ns":40`, `"unknown","start_ns":30`, 1)
+	judgeClauses(t, []clause{
+		{"given back before - pass", given("25"), atMost(1), "", nil},
+		{"given back at once - pass", given("40"), atMost(1), "", nil},
+		{"perhaps given back meanwhile - pass", given("35"), atMost(1), "", nil},
+		{"both held - fail", given("41"), atMost(1), "at 40ns 2 were certainly held", []uint64{0, 1}},
+		{"both held of two - pass", given("41"), atMost(2), "", nil},
+		{"second unknown - pass", unknown, atMost(1), "", nil},
+	})
+}
+
+// likes is a counter that starts at 100: +1 in [10, 20], -1 in [30, 40] and a
+// read of a value in a span.
+func likes(up, down, read string) string {
+	return `{"id":1,"kind":"add","arg":1,"outcome":"` + up + `","start_ns":10,"end_ns":20}
+		{"id":2,"kind":"add","arg":-1,"outcome":"` + down + `","start_ns":30,"end_ns":40}
+		{"id":3,"kind":"read","outcome":"ok",` + read + `}`
+}
+
+func TestCounter(t *testing.T) {
+	counter := func(c *check.Collector) {
+		n := check.Counter{Initial: 100}
+		for r := range c.Records() {
+			if r.Op.Kind == "add" {
+				n.Add(r.Op.Arg, check.Attempt(r))
+			} else {
+				n.Read(r.Reply.Value, r)
+			}
+		}
+		n.Check(c, "likes")
+	}
+	read := func(value, from, to string) string {
+		return `"start_ns":` + from + `,"end_ns":` + to + `,"reply":{"value":` + value + `}`
+	}
+	judgeClauses(t, []clause{
+		{"before - pass", likes("ok", "ok", read("100", "1", "9")), counter, "", nil},
+		{"before, too high - fail", likes("ok", "ok", read("101", "1", "9")), counter,
+			"likes: read 101 between 1ns and 9ns, possible are 100 to 100", []uint64{2}},
+		{"during the add, without - pass", likes("ok", "ok", read("100", "20", "25")), counter, "", nil},
+		{"during the add, with - pass", likes("ok", "ok", read("101", "1", "10")), counter, "", nil},
+		{"after the add - pass", likes("ok", "ok", read("101", "21", "29")), counter, "", nil},
+		{"after the add, too low - fail", likes("ok", "ok", read("100", "21", "29")), counter,
+			"possible are 101 to 101", []uint64{2}},
+		{"during the subtraction, with - pass", likes("ok", "ok", read("100", "21", "30")), counter, "", nil},
+		{"during the subtraction, without - pass", likes("ok", "ok", read("101", "40", "45")), counter, "", nil},
+		{"after both - pass", likes("ok", "ok", read("100", "41", "45")), counter, "", nil},
+		{"after both, too high - fail", likes("ok", "ok", read("101", "41", "45")), counter,
+			"possible are 100 to 100", []uint64{2}},
+		{"after both, too low - fail", likes("ok", "ok", read("99", "41", "45")), counter, "", []uint64{2}},
+		{"add unknown, with - pass", likes("unknown", "ok", read("100", "41", "45")), counter, "", nil},
+		{"add unknown, without - pass", likes("unknown", "ok", read("99", "41", "45")), counter, "", nil},
+		{"add unknown, too high - fail", likes("unknown", "ok", read("101", "41", "45")), counter,
+			"possible are 99 to 100", []uint64{2}},
+		{"subtraction unknown, without - pass", likes("ok", "unknown", read("101", "41", "45")), counter, "", nil},
+		{"subtraction unknown, too low - fail", likes("ok", "unknown", read("99", "41", "45")), counter,
+			"possible are 100 to 101", []uint64{2}},
+		{"add refused, with - fail", likes("refused", "refused", read("101", "41", "45")), counter,
+			"possible are 100 to 100", []uint64{2}},
+		{"read unknown - undecided",
+			strings.Replace(likes("ok", "ok", read("7", "41", "45")), `"read","outcome":"ok"`,
+				`"read","outcome":"unknown"`, 1), counter, "nothing to check", nil},
+	})
+}

@@ -1,0 +1,241 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// maxProof bounds the records that one violation names.
+const maxProof = 8
+
+// Collector builds the verdict of one invariant: a check makes one, reads the
+// history through it, tells it what is wrong and what was not exercised, and
+// returns its Verdict.
+//
+//	c := check.Collect(ctx, "no-oversell", h)
+//	for r := range c.Records("buy") {
+//		c.Checked(1)
+//		...
+//	}
+//	c.Need(refused > 0, "no buyer was refused")
+//	return c.Verdict()
+//
+// The verdict is Broken if there was a violation; else Undecided if an input
+// could not be read, a need was not met or nothing was checked; else Held.
+type Collector struct {
+	ctx context.Context
+	h   history.History
+	out Verdict
+	// failed is why an input could not be read, unmet what the run did not
+	// exercise.
+	failed string
+	unmet  []string
+	// proof has, for each spelled-out violation, the operations behind it.
+	proof [][]uint64
+}
+
+// Collect starts the verdict of the invariant of a name on a history.
+func Collect(ctx context.Context, name string, h history.History) *Collector {
+	return &Collector{ctx: ctx, h: h, out: Verdict{Invariant: name}}
+}
+
+// Records yields the records of some kinds, of all if none is given, dropped
+// ones included. A record is valid until the next one; its strings may be
+// kept. If the history cannot be read to its end the loop ends early and the
+// verdict cannot be Held; see Fail.
+func (c *Collector) Records(kinds ...string) iter.Seq[*history.Record] {
+	return func(yield func(*history.Record) bool) {
+		n := 0
+		for rec, err := range c.h.All() {
+			if err == nil && n%stride == 0 {
+				err = c.ctx.Err()
+			}
+			if err != nil {
+				c.Fail("the history was not read to its end: %v", err)
+				return
+			}
+			n++
+			if len(kinds) > 0 && !slices.Contains(kinds, rec.Op.Kind) {
+				continue
+			}
+			if !yield(&rec) {
+				return
+			}
+		}
+	}
+}
+
+// Faults returns the windows in which faults were in force.
+func (c *Collector) Faults() []history.Window { return c.h.Faults() }
+
+// Checked counts n operations or rows that the check looked at.
+func (c *Collector) Checked(n int) { c.out.Checked += n }
+
+// AllowedUnknown counts n operations of unknown outcome that the check allowed
+// for.
+func (c *Collector) AllowedUnknown(n int) { c.out.Unknown += n }
+
+// Violate notes a violation, which must be proven: never for what an operation
+// of unknown outcome may have done. The ops are the identities (Op.ID) of the
+// operations that prove it, whose records become witnesses; zeros are left
+// out.
+//
+// After Fail nothing is noted any more: what follows from a part of the inputs
+// is no proof.
+func (c *Collector) Violate(ops []uint64, format string, args ...any) {
+	if c.failed != "" {
+		return
+	}
+	c.out.Count++
+	if len(c.out.Violations) == MaxViolations {
+		return
+	}
+	c.out.Violations = append(c.out.Violations, Violation{Text: fmt.Sprintf(format, args...)})
+	c.proof = append(c.proof, slices.DeleteFunc(slices.Clone(ops), func(op uint64) bool {
+		return op == 0
+	}))
+}
+
+// Need requires that the run exercised what the invariant is about; otherwise
+// the verdict is Undecided, and the text says what was missing.
+func (c *Collector) Need(exercised bool, format string, args ...any) {
+	if !exercised {
+		c.unmet = append(c.unmet, fmt.Sprintf(format, args...))
+	}
+}
+
+// Fail says that an input could not be read. The first reason stays.
+func (c *Collector) Fail(format string, args ...any) {
+	if c.failed == "" {
+		c.failed = fmt.Sprintf(format, args...)
+	}
+}
+
+// Verdict closes the collection. It reads the history once more if there are
+// violations, to find the records of their operations.
+func (c *Collector) Verdict() Verdict {
+	v := c.out
+	switch {
+	case v.Count > 0:
+		v.Status, v.Reason = Broken, v.Violations[0].Text
+	case c.failed != "":
+		v.Reason = c.failed
+	case len(c.unmet) > 0:
+		v.Reason = strings.Join(c.unmet, "; ")
+	case v.Checked == 0:
+		v.Reason = "the run had nothing to check"
+	default:
+		v.Status = Held
+	}
+	c.findWitnesses(&v)
+	return v
+}
+
+// findWitnesses turns identities of operations into numbers of records. A
+// violation is dated by the last of its records to return.
+func (c *Collector) findWitnesses(v *Verdict) {
+	wanted := make(map[uint64][]int)
+	for i, ops := range c.proof {
+		for _, op := range ops {
+			wanted[op] = append(wanted[op], i)
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	for r := range c.Records() {
+		for _, i := range wanted[r.Op.ID] {
+			v.Violations[i].witness(r)
+		}
+	}
+	for _, violation := range v.Violations {
+		v.Witness = append(v.Witness, violation.Ops...)
+	}
+	slices.Sort(v.Witness)
+	v.Witness = slices.Compact(v.Witness)
+}
+
+func (v *Violation) witness(r *history.Record) {
+	if len(v.Ops) == maxProof || slices.Contains(v.Ops, r.Seq) {
+		return
+	}
+	v.Ops = append(v.Ops, r.Seq)
+	slices.Sort(v.Ops)
+	if r.End != history.Never {
+		v.AtNS = max(v.AtNS, int64(r.End))
+	}
+}
+
+// Audit decodes the final audit. If there is none or it cannot be decoded, it
+// fails the collection and returns false.
+func Audit[T any](c *Collector, audit json.RawMessage) (T, bool) {
+	var v T
+	if len(audit) == 0 || string(audit) == "null" {
+		c.Fail("there is no final audit")
+		return v, false
+	}
+	if err := json.Unmarshal(audit, &v); err != nil {
+		c.Fail("the final audit cannot be read: %v", err)
+		return v, false
+	}
+	return v, true
+}
+
+// Operation is what the driver knows of one operation over all its attempts.
+type Operation struct {
+	ID uint64
+	// Outcome is OK if an attempt was OK, else Unknown if one was Unknown,
+	// else Refused: a dropped attempt had no effect either.
+	Outcome history.Outcome
+	// Start is when the first attempt that may have had the effect was sent
+	// (Never if there was none), End when the effect was first acknowledged
+	// (Never if it was not).
+	Start, End time.Duration
+}
+
+// May reports whether the operation may have had an effect, now or later.
+func (o Operation) May() bool { return o.Outcome == history.OK || o.Outcome == history.Unknown }
+
+// Attempt is the operation of a single attempt.
+func Attempt(r *history.Record) Operation {
+	o := Operation{ID: r.Op.ID, Outcome: history.Refused, Start: history.Never, End: history.Never}
+	switch r.Outcome {
+	case history.OK:
+		o.Outcome, o.Start, o.End = history.OK, r.Start, r.End
+	case history.Unknown:
+		o.Outcome, o.Start = history.Unknown, r.Start
+	}
+	return o
+}
+
+// merge adds what another attempt at the same operation says.
+func (o Operation) merge(p Operation) Operation {
+	switch {
+	case o.Outcome == history.OK || p.Outcome == history.OK:
+		o.Outcome = history.OK
+	case o.Outcome == history.Unknown || p.Outcome == history.Unknown:
+		o.Outcome = history.Unknown
+	}
+	o.Start, o.End = min(o.Start, p.Start), min(o.End, p.End)
+	return o
+}
+
+// Operations merges attempts by Op.ID. It takes about 100 bytes for each
+// operation: add only those that matter.
+type Operations map[uint64]Operation
+
+// Add merges an attempt.
+func (m Operations) Add(r *history.Record) {
+	o := Attempt(r)
+	if known, ok := m[r.Op.ID]; ok {
+		o = known.merge(o)
+	}
+	m[r.Op.ID] = o
+}

@@ -1,0 +1,213 @@
+package check_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// parse reads a history from NDJSON.
+func parse(t testing.TB, text string) *history.Memory {
+	t.Helper()
+	h, err := history.ReadNDJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// clause is a minimal history and what one clause of a checker says of it.
+type clause struct {
+	name    string // ends in "- pass", "- fail" or "- undecided"
+	history string
+	judge   func(c *check.Collector)
+	reason  string // part of the verdict's reason
+	witness []uint64
+}
+
+// expected is the status that a clause's name asks for.
+func (cl clause) expected() check.Status {
+	switch {
+	case strings.HasSuffix(cl.name, "- pass"):
+		return check.Held
+	case strings.HasSuffix(cl.name, "- fail"):
+		return check.Broken
+	}
+	return check.Undecided
+}
+
+// judgeClauses runs a table of clauses.
+func judgeClauses(t *testing.T, clauses []clause) {
+	for _, cl := range clauses {
+		t.Run(cl.name, func(t *testing.T) {
+			c := check.Collect(t.Context(), "clause", parse(t, cl.history))
+			cl.judge(c)
+			v := c.Verdict()
+			if v.Status != cl.expected() || !strings.Contains(v.Reason, cl.reason) {
+				t.Fatalf("%v because %q, want %v because %q", v.Status, v.Reason, cl.expected(), cl.reason)
+			}
+			if v.Status == check.Broken && v.Count == 0 || !slices.Equal(v.Witness, cl.witness) {
+				t.Errorf("%d violations with witness %v, want %v", v.Count, v.Witness, cl.witness)
+			}
+		})
+	}
+}
+
+const twoBuys = `
+{"id":7,"kind":"buy","key":"item","client":"ann","outcome":"ok","start_ns":10,"end_ns":20,"reply":{"key":"o1"}}
+{"id":8,"kind":"buy","key":"item","client":"bob","outcome":"unknown","start_ns":12}
+{"id":7,"kind":"buy","key":"item","client":"ann","outcome":"ok","start_ns":30,"end_ns":40,"reply":{"key":"o1"}}
+`
+
+func TestCollector(t *testing.T) {
+	judgeClauses(t, []clause{
+		{"checked - pass", twoBuys, func(c *check.Collector) { c.Checked(1) }, "", nil},
+		{"nothing checked - undecided", twoBuys, func(c *check.Collector) {}, "nothing to check", nil},
+		{"need met - pass", twoBuys, func(c *check.Collector) {
+			c.Checked(1)
+			c.Need(true, "nothing")
+		}, "", nil},
+		{"needs unmet - undecided", twoBuys, func(c *check.Collector) {
+			c.Checked(1)
+			c.Need(false, "no %s", "refusal")
+			c.Need(false, "no fault")
+		}, "no refusal; no fault", nil},
+		{"violation outweighs a need - fail", twoBuys, func(c *check.Collector) {
+			c.Need(false, "no refusal")
+			c.Violate([]uint64{7, 0, 8}, "two %s", "owners")
+		}, "two owners", []uint64{0, 1, 2}},
+		{"violation before a failure - fail", twoBuys, func(c *check.Collector) {
+			c.Violate([]uint64{8}, "proof")
+			c.Fail("gone")
+		}, "proof", []uint64{1}},
+		{"violation after a failure - undecided", twoBuys, func(c *check.Collector) {
+			c.Checked(1)
+			c.Fail("gone")
+			c.Fail("later")
+			c.Violate([]uint64{8}, "no proof")
+		}, "gone", nil},
+	})
+}
+
+func TestCollectorSpellsOutTheFirstViolations(t *testing.T) {
+	c := check.Collect(t.Context(), "x", parse(t, twoBuys))
+	for i := range 100 {
+		c.Violate([]uint64{7}, "violation %d", i)
+	}
+	v := c.Verdict()
+	if v.Count != 100 || len(v.Violations) != check.MaxViolations ||
+		v.Violations[19].Text != "violation 19" {
+		t.Errorf("%d violations, %d spelled out", v.Count, len(v.Violations))
+	}
+	if first := v.Violations[0]; first.AtNS != 40 || !slices.Equal(first.Ops, []uint64{0, 2}) {
+		t.Errorf("violation %+v, want both attempts and the end of the last", first)
+	}
+}
+
+func TestRecordsSelectsKinds(t *testing.T) {
+	h := parse(t, `
+		{"id":2,"kind":"stock","outcome":"dropped"}
+		{"id":3,"kind":"pay","outcome":"dropped"}`)
+	c := check.Collect(t.Context(), "x", h)
+	var ids []uint64
+	for r := range c.Records("pay", "buy") {
+		ids = append(ids, r.Op.ID)
+	}
+	for r := range c.Records() {
+		ids = append(ids, r.Op.ID)
+		break
+	}
+	if !slices.Equal(ids, []uint64{3, 2}) {
+		t.Errorf("records %v", ids)
+	}
+}
+
+// torn is a history that fails after its records.
+type torn struct{ history.History }
+
+func (h torn) All() iter.Seq2[history.Record, error] {
+	return func(yield func(history.Record, error) bool) {
+		for r := range h.History.All() {
+			if !yield(r, nil) {
+				return
+			}
+		}
+		yield(history.Record{}, errors.New("checksum mismatch"))
+	}
+}
+
+func TestUnreadableHistoryIsUndecided(t *testing.T) {
+	c := check.Collect(t.Context(), "x", torn{parse(t, twoBuys)})
+	for range c.Records() {
+		c.Checked(1)
+	}
+	c.Violate([]uint64{9}, "absent from the part that was read")
+	if v := c.Verdict(); v.Status != check.Undecided || !strings.Contains(v.Reason, "checksum mismatch") {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestCancelledCollectionIsUndecided(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := check.Collect(ctx, "x", parse(t, twoBuys))
+	for range c.Records() {
+		c.Checked(1)
+	}
+	if v := c.Verdict(); v.Status != check.Undecided || !strings.Contains(v.Reason, "canceled") {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestAudit(t *testing.T) {
+	tests := []struct{ audit, reason string }{
+		{`{"orders":3}`, ""},
+		{``, "there is no final audit"},
+		{`null`, "there is no final audit"},
+		{`{"orders":"x"}`, "cannot be read"},
+		{`{"orders":3`, "cannot be read"},
+	}
+	for _, tt := range tests {
+		c := check.Collect(t.Context(), "x", history.Slice(nil))
+		c.Checked(1)
+		v, ok := check.Audit[struct{ Orders int }](c, json.RawMessage(tt.audit))
+		if verdict := c.Verdict(); ok != (tt.reason == "") || ok && v.Orders != 3 ||
+			ok != (verdict.Status == check.Held) || !strings.Contains(verdict.Reason, tt.reason) {
+			t.Errorf("%q: %v %+v %+v", tt.audit, ok, v, verdict)
+		}
+	}
+}
+
+func TestOperationsMergeAttempts(t *testing.T) {
+	h := parse(t, `
+		{"id":1,"kind":"buy","outcome":"unknown","start_ns":10,"end_ns":20}
+		{"id":1,"kind":"buy","outcome":"refused","start_ns":21,"end_ns":22}
+		{"id":1,"kind":"buy","outcome":"ok","start_ns":30,"end_ns":40}
+		{"id":1,"kind":"buy","outcome":"ok","start_ns":50,"end_ns":60}
+		{"id":2,"kind":"buy","outcome":"refused","start_ns":10,"end_ns":20}
+		{"id":2,"kind":"buy","outcome":"dropped"}
+		{"id":3,"kind":"buy","outcome":"refused","start_ns":10,"end_ns":20}
+		{"id":3,"kind":"buy","outcome":"unknown","start_ns":30}`)
+	ops := check.Operations{}
+	for r := range h.All() {
+		ops.Add(&r)
+	}
+	never := history.Never
+	want := map[uint64]check.Operation{
+		1: {ID: 1, Outcome: history.OK, Start: 10, End: 40},
+		2: {ID: 2, Outcome: history.Refused, Start: never, End: never},
+		3: {ID: 3, Outcome: history.Unknown, Start: 30, End: never},
+	}
+	for id, o := range want {
+		if ops[id] != o {
+			t.Errorf("operation %d is %+v, want %+v", id, ops[id], o)
+		}
+	}
+}

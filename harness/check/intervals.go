@@ -1,0 +1,225 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// Interval is a span from From, inclusive, to To, exclusive, in which something
+// had an object, in any unit and on any clock, as long as it is one.
+type Interval struct {
+	From, To int64
+	// Label names the holder in violations; Op is the operation behind it, 0
+	// if it is not known.
+	Label string
+	Op    uint64
+}
+
+// Disjoint requires that the intervals of an object do not overlap; one that
+// ends where another begins does not, and an empty one overlaps nothing. An
+// interval that ends before it begins is a violation.
+//
+// It is sound if each interval is certain. On the driver's clock an object is
+// certainly held from the End of the operation that took it to the Start of
+// the one that gives it back. Disjoint sorts intervals.
+func Disjoint(c *Collector, object string, intervals []Interval) {
+	c.Checked(len(intervals))
+	slices.SortStableFunc(intervals, func(a, b Interval) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	var last *Interval // the one that ends last so far
+	for i := range intervals {
+		iv := &intervals[i]
+		switch {
+		case iv.To < iv.From:
+			c.Violate([]uint64{iv.Op}, "%s: %s ends at %d, before it begins at %d",
+				object, iv.Label, iv.To, iv.From)
+			continue
+		case iv.To == iv.From:
+			continue
+		case last != nil && iv.From < last.To:
+			c.Violate([]uint64{last.Op, iv.Op}, "%s: %s [%d, %d) overlaps %s [%d, %d)", object,
+				last.Label, last.From, last.To, iv.Label, iv.From, iv.To)
+		}
+		if last == nil || iv.To > last.To {
+			last = iv
+		}
+	}
+}
+
+// Hold is what is known of when one unit of something was held, on the
+// driver's clock: possibly from MayFrom to MayTo, both inclusive, and certainly
+// from MustFrom, inclusive, to MustTo, exclusive. An end that is not known is
+// Never; a hold that is nowhere certain has MustFrom = MustTo.
+type Hold struct {
+	Op               uint64
+	MayFrom, MayTo   time.Duration
+	MustFrom, MustTo time.Duration
+}
+
+// HoldOf is the hold from the operation that takes a unit to the one that
+// gives it back, if any: possible from the sending of the first to the
+// acknowledgement of the second, certain from the acknowledgement of the first
+// to the sending of the second. It reports false if the first was refused.
+//
+// A unit that may also be given back in other ways, by a timeout, is certainly
+// held for less: lower MustTo.
+func HoldOf(take Operation, back *Operation) (Hold, bool) {
+	if !take.May() {
+		return Hold{}, false
+	}
+	h := Hold{Op: take.ID, MayFrom: take.Start, MayTo: history.Never}
+	if take.Outcome == history.OK {
+		h.MustFrom, h.MustTo = take.End, history.Never
+	}
+	if back != nil && back.May() {
+		h.MayTo = back.End // Never if it is not certain
+		h.MustTo = max(h.MustFrom, min(h.MustTo, back.Start))
+	}
+	return h, true
+}
+
+// Occupancy bounds how many units of something were held at an instant, from
+// above and from below. See HoldOf.
+type Occupancy struct {
+	holds []Hold
+	may   *skyline // of the possible holds; nil after Add
+}
+
+// Add adds a hold.
+func (o *Occupancy) Add(h Hold) {
+	o.holds = append(o.holds, h)
+	o.may = nil
+}
+
+// MaxPossible is the most units that may have been held at an instant from
+// from to to, both inclusive. It takes O(log n) after O(n log n) once.
+func (o *Occupancy) MaxPossible(from, to time.Duration) int {
+	if o.may == nil {
+		o.may = newSkyline(o.holds)
+	}
+	return o.may.max(from, to)
+}
+
+// Full requires that a reply which says that all units are held, such as
+// sold out, can be true: that at some instant while it was made as many as
+// limit may have been held. If the maximum is less, a unit was certainly free
+// all the time. Only a reply with an End is checked.
+func (o *Occupancy) Full(c *Collector, object string, limit int, r *history.Record) {
+	if r.Start == history.Never || r.End == history.Never {
+		return
+	}
+	c.Checked(1)
+	if most := o.MaxPossible(r.Start, r.End); most < limit {
+		c.Violate([]uint64{r.Op.ID}, "%s: told that all %d are held between %v and %v, "+
+			"when at most %d can have been", object, limit, r.Start, r.End, most)
+	}
+}
+
+// AtMost requires that never more than limit units were certainly held.
+func (o *Occupancy) AtMost(c *Collector, object string, limit int) {
+	c.Checked(len(o.holds))
+	at, most := o.peak()
+	if most <= limit {
+		return
+	}
+	var ops []uint64
+	for _, h := range slices.Backward(o.holds) {
+		if h.MustFrom <= at && at < h.MustTo && len(ops) < maxProof {
+			ops = append(ops, h.Op)
+		}
+	}
+	c.Violate(ops, "%s: at %v %d were certainly held at once and there are %d", object, at, most, limit)
+}
+
+// edge is a change of how many are held.
+type edge struct {
+	at   time.Duration
+	step int
+}
+
+// sortEdges sorts by time; where a hold ends as another begins, the end is
+// first, because they do not meet.
+func sortEdges(edges []edge) {
+	slices.SortFunc(edges, func(a, b edge) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.step, b.step))
+	})
+}
+
+// peak is the first instant at which the most units were certainly held.
+func (o *Occupancy) peak() (at time.Duration, most int) {
+	edges := make([]edge, 0, 2*len(o.holds))
+	for _, h := range o.holds {
+		if h.MustFrom < h.MustTo {
+			edges = append(edges, edge{h.MustFrom, +1}, edge{h.MustTo, -1})
+		}
+	}
+	sortEdges(edges)
+	n := 0
+	for _, e := range edges {
+		if n += e.step; n > most {
+			at, most = e.at, n
+		}
+	}
+	return at, most
+}
+
+// skyline is the number of possible holds over time, with a segment tree of
+// maxima: level[i] holds from at[i] to at[i+1], and node k of the tree is the
+// maximum of nodes 2k and 2k+1, the leaves being its second half.
+type skyline struct {
+	at   []time.Duration
+	tree []int
+}
+
+func newSkyline(holds []Hold) *skyline {
+	edges := make([]edge, 0, 2*len(holds)+1)
+	edges = append(edges, edge{at: -history.Never}) // before all of them, none
+	for _, h := range holds {
+		edges = append(edges, edge{h.MayFrom, +1})
+		if h.MayTo < history.Never {
+			edges = append(edges, edge{h.MayTo + 1, -1}) // the end is inclusive
+		}
+	}
+	sortEdges(edges)
+	s := &skyline{at: make([]time.Duration, len(edges)), tree: make([]int, 2*len(edges))}
+	n := 0
+	for i, e := range edges {
+		n += e.step
+		s.at[i], s.tree[len(edges)+i] = e.at, n
+	}
+	// Of edges at one instant only the last level is ever seen.
+	for i := len(edges) - 1; i > 0; i-- {
+		if s.at[i-1] == s.at[i] {
+			s.tree[len(edges)+i-1] = s.tree[len(edges)+i]
+		}
+	}
+	for k := len(edges) - 1; k > 0; k-- {
+		s.tree[k] = max(s.tree[2*k], s.tree[2*k+1])
+	}
+	return s
+}
+
+// max is the highest level from from to to, both inclusive.
+func (s *skyline) max(from, to time.Duration) int {
+	upTo := func(t time.Duration) int { // the number of edges at or before t
+		return sort.Search(len(s.at), func(i int) bool { return s.at[i] > t })
+	}
+	n := len(s.at)
+	most := 0
+	for lo, hi := n+upTo(from)-1, n+upTo(to); lo < hi; lo, hi = lo/2, hi/2 {
+		if lo&1 == 1 {
+			most = max(most, s.tree[lo])
+			lo++
+		}
+		if hi&1 == 1 {
+			hi--
+			most = max(most, s.tree[hi])
+		}
+	}
+	return most
+}

@@ -1,0 +1,80 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// Loss declares a loss of acknowledged operations that a design accepts: what
+// may be lost, why, and at most how much. It is subtracted from what a checker
+// found missing and shown in every verdict, also when nothing was lost.
+type Loss struct {
+	what, why string
+	bound     int64
+	covers    func(acked time.Duration) bool
+}
+
+// maxLoss is more than any run acknowledges: a larger bound is no bound.
+const maxLoss = 1 << 40
+
+// NewLoss declares a loss of at most bound operations among those whose
+// acknowledgement time covers accepts, for example the result of Around. It is
+// an error if what or why is empty or the bound is not positive and finite.
+func NewLoss(what, why string, bound int64, covers func(acked time.Duration) bool) (Loss, error) {
+	switch {
+	case what == "" || why == "":
+		return Loss{}, fmt.Errorf("check: an accepted loss must say what is lost and why")
+	case covers == nil:
+		return Loss{}, fmt.Errorf("check: accepted loss %q must say which operations it covers", what)
+	case bound <= 0 || bound > maxLoss:
+		return Loss{}, fmt.Errorf("check: accepted loss %q: expected a bound of 1 to %d, got %d",
+			what, int64(maxLoss), bound)
+	}
+	return Loss{what, why, bound, covers}, nil
+}
+
+// LossBound is the most operations acknowledged in a window at a rate per
+// second, rounded up. It is an error if that is not a finite number.
+func LossBound(perSecond float64, window time.Duration) (int64, error) {
+	n := math.Ceil(perSecond * window.Seconds())
+	if !(n > 0 && n <= maxLoss) { // also not a number
+		return 0, fmt.Errorf("check: %v/s over %v is no bound for a loss", perSecond, window)
+	}
+	return int64(n), nil
+}
+
+// Around covers what was acknowledged from a time before a fault began until
+// its target answered again.
+func Around(faults []history.Window, before time.Duration) func(acked time.Duration) bool {
+	return func(acked time.Duration) bool {
+		for _, f := range faults {
+			if f.Start-before <= acked && acked <= max(f.End, f.Recovered) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// accept takes the missing acknowledgements that a loss covers, shows it in
+// the verdict and returns those that remain: all beyond the bound, too. A
+// bound that every acknowledgement fits into can never be broken.
+func (c *Collector) accept(l Loss, missing []missingAck, acked int64) []missingAck {
+	c.Need(l.bound < acked, "the accepted loss %q allows %d of %d acknowledged: nothing could break it",
+		l.what, l.bound, acked)
+	var rest []missingAck
+	count := int64(0)
+	for _, m := range missing {
+		if count < l.bound && l.covers(m.at) {
+			count++
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	c.out.Accepted = append(c.out.Accepted,
+		AcceptedLoss{What: l.what, Why: l.why, Count: count, Bound: l.bound})
+	return rest
+}

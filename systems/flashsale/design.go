@@ -119,13 +119,14 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening flashsale %s: %w", d.name, err), b.close())
 	}
-	return &instance{Shop: shop, backend: b}, nil
+	return &instance{Shop: shop, backend: b, design: d}, nil
 }
 
 // instance is an opened design. It is a Shop too.
 type instance struct {
 	Shop
 	*backend
+	design design
 	closed onceError
 }
 
@@ -163,7 +164,7 @@ func (i *instance) Audit(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	a.CartTTLNS = i.params.CartTTL.D().Nanoseconds()
-	a.ReclaimSlackNS = reclaimSlack(i.params, i.cfg).Nanoseconds()
+	a.ReclaimSlackNS = i.design.reclaimSlack(i.params, i.cfg).Nanoseconds()
 	raw, err := json.Marshal(a)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the audit: %w", err)

@@ -31,10 +31,7 @@ func naiveReadWrite() design {
 		},
 		stock: counterRow(),
 		open: func(_ context.Context, b *backend) (Shop, error) {
-			return &naiveShop{ledgerShop{b.books}, newWaitingShop(b.books, `
-    UPDATE items SET available = available - 1
-    WHERE item = $1 AND EXISTS (SELECT FROM allowed)
-    RETURNING 0::bigint, 0::bigint`)}, nil
+			return newNaiveShop(b.books), nil
 		},
 	}
 }
@@ -43,6 +40,13 @@ func naiveReadWrite() design {
 type naiveShop struct {
 	ledgerShop
 	act *waitingShop
+}
+
+func newNaiveShop(b *books) *naiveShop {
+	return &naiveShop{ledgerShop{b}, newWaitingShop(b, `
+    UPDATE items SET available = available - 1
+    WHERE item = $1 AND EXISTS (SELECT FROM allowed)
+    RETURNING 0::bigint, 0::bigint`)}
 }
 
 // Buy reads, decides and writes; between the three anything may happen.

@@ -258,7 +258,7 @@ return redis.call('ZREM', KEYS[3], ARGV[1])`
 
 // commit ends the time limit of a token: its unit is in the ledger.
 func (c *counters) commit(ctx context.Context, cart cart) error {
-	_, err := c.run(ctx, redis.NewScript(commitToken), c.keys(cart.Item),
+	_, err := c.run(ctx, c.script.commitToken, c.keys(cart.Item),
 		cart.Buyer, tokenOf(cart.OpID))
 	if err != nil {
 		return failed("committing a token", err)

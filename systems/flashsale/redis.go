@@ -38,6 +38,23 @@ type counters struct {
 	limit  time.Duration
 	ttl    time.Duration
 	units  int64
+	items  map[string]bool
+	script scripts
+}
+
+// scripts are hashed once, here, and sent by their hash.
+type scripts struct {
+	takePlain, takeToken, takeForgetful   *redis.Script
+	returnPlain, returnToken, commitToken *redis.Script
+}
+
+func newScripts() scripts {
+	return scripts{
+		takePlain: redis.NewScript(takePlain), takeToken: redis.NewScript(takeToken),
+		takeForgetful: redis.NewScript(takeForgetful),
+		returnPlain:   redis.NewScript(returnPlain), returnToken: redis.NewScript(returnToken),
+		commitToken: redis.NewScript(commitToken),
+	}
 }
 
 func openCounters(
@@ -49,7 +66,11 @@ func openCounters(
 	}
 	c := &counters{
 		rdb: redis.NewClient(opts), kind: kind, prefix: cfg.Prefix,
-		limit: timeout(cfg), units: int64(p.Units),
+		limit: timeout(cfg), units: int64(p.Units), items: map[string]bool{},
+		script: newScripts(),
+	}
+	for _, item := range itemKeys(p) {
+		c.items[item] = true
 	}
 	if kind.tokenTTL != nil {
 		c.ttl = kind.tokenTTL(p, cfg)
@@ -136,10 +157,10 @@ func (c *counters) release(ctx context.Context, cart cart) error {
 	}
 	var err error
 	if c.kind.tokens {
-		_, err = c.run(ctx, redis.NewScript(returnToken), c.keys(cart.Item),
+		_, err = c.run(ctx, c.script.returnToken, c.keys(cart.Item),
 			cart.Buyer, tokenOf(cart.OpID))
 	} else {
-		_, err = c.run(ctx, redis.NewScript(returnPlain), []string{c.stockKey(cart.Item)})
+		_, err = c.run(ctx, c.script.returnPlain, []string{c.stockKey(cart.Item)})
 	}
 	if err != nil {
 		return failed("returning a unit to Redis", err)

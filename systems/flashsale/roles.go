@@ -20,9 +20,15 @@ const (
 
 // reclaimSlack is how late a cart may be returned while the stores answer:
 // one round of waiting, one round of work, and a second for a machine that is
-// busy with the sale itself.
-func reclaimSlack(p Params, cfg sut.Config) time.Duration {
-	return p.ReclaimEvery.D() + timeout(cfg) + time.Second
+// busy with the sale itself. Where Redis decides who may buy, a unit is for
+// sale only when Redis has it; a return that Redis missed is found once the
+// reconciler's patience has run out.
+func (d design) reclaimSlack(p Params, cfg sut.Config) time.Duration {
+	slack := p.ReclaimEvery.D() + timeout(cfg) + time.Second
+	if d.counter != nil && d.counter.reconciled {
+		slack += timeout(cfg) + 4*reconcileEvery
+	}
+	return slack
 }
 
 // reclaimer is the role that returns expired carts to the shelf.

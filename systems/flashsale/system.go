@@ -30,7 +30,9 @@ func newWorkload(seed uint64, params any) (sut.Workload, error) {
 func variants() []sut.Variant {
 	designs := []design{
 		naiveReadWrite(), counterRowInPlace(), conditionalUpdate(), forUpdate(),
-		optimisticVersion(), unitsSkipLocked(),
+		optimisticVersion(), unitsSkipLocked(), unitsGrouped(),
+		redisGetDecr(), redisLua(), redisLuaPipelined(), redisReservation(),
+		redlock(), redisOnly(), redisLuaSilentRetry(),
 	}
 	list := make([]sut.Variant, len(designs))
 	for i, d := range designs {

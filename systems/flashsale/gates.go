@@ -1,0 +1,168 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"stampede/harness/sut"
+)
+
+// admission is what a gate in Redis says to a buyer.
+type admission int64
+
+// The scripts answer with these numbers.
+const (
+	notReady admission = -2 // the counter is missing
+	empty    admission = -1 // nothing is left
+	admitted admission = 1  // a unit was taken from the counter
+	repeated admission = 2  // this operation took one before
+	occupied admission = 3  // the buyer has taken one by another operation
+)
+
+// gate decides in Redis who may go on to the ledger. An error of admit that
+// is not sut.ErrRefused may have taken a unit; only the reconciler knows.
+type gate interface {
+	admit(ctx context.Context, req BuyRequest) (admission, error)
+}
+
+// till makes the order of a buyer who was admitted.
+type till interface {
+	claim(ctx context.Context, req BuyRequest) (claim, error)
+}
+
+// gatedShop asks the gate first and the till second.
+type gatedShop struct {
+	ledgerShop
+	gate  gate
+	till  till
+	redis *counters
+	warn  func(message string, err error)
+}
+
+func newGatedShop(b *backend, g gate, t till) *gatedShop {
+	return &gatedShop{
+		ledgerShop: ledgerShop{b.books}, gate: g, till: t, redis: b.redis,
+		warn: func(message string, err error) { warn(b.cfg, message, err) },
+	}
+}
+
+// Buy passes the gate, then claims.
+func (s *gatedShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	a, err := s.pass(ctx, req)
+	if err != nil {
+		return Order{}, err
+	}
+	if a == occupied {
+		return s.second(ctx, req)
+	}
+	return s.claim(ctx, req, a)
+}
+
+// pass asks the gate. Without an error the answer is admitted, repeated or
+// occupied.
+func (s *gatedShop) pass(ctx context.Context, req BuyRequest) (admission, error) {
+	if !s.redis.items[req.Item] {
+		return 0, ErrUnknownItem
+	}
+	a, err := s.gate.admit(ctx, req)
+	switch {
+	case err != nil:
+		return 0, failed("asking Redis for a unit", err)
+	case a == notReady:
+		return 0, ErrNotReady
+	case a == empty:
+		return 0, ErrSoldOut
+	}
+	return a, nil
+}
+
+// claim makes the order. What the gate took goes back if, and only if, the
+// ledger certainly did not use it: a repeated request got an old order, or
+// the claim was refused. If it is not known whether the ledger used it, or
+// whether it went back, the reconciler will find out.
+func (s *gatedShop) claim(ctx context.Context, req BuyRequest, a admission) (Order, error) {
+	c, err := s.till.claim(ctx, req)
+	unused := err == nil && !c.fresh && !s.redis.kind.tokens || errors.Is(err, sut.ErrRefused)
+	if !unused || a != admitted {
+		return c.Order, err
+	}
+	back := s.redis.release(context.WithoutCancel(ctx), cart{req.OpID, req.Item, req.Buyer})
+	if back != nil {
+		s.warn("flashsale could not return an unused unit to Redis", back)
+		if err != nil {
+			// Not refused: the unit it took is missing from the sale.
+			return Order{}, fmt.Errorf("%v, and its unit was not returned: %v", err, back)
+		}
+	}
+	return c.Order, err
+}
+
+// second answers a buyer whose token is of another operation. The ledger
+// knows whether that one has a unit; if it has none, it is under way or its
+// token has not been removed yet.
+func (s *gatedShop) second(ctx context.Context, req BuyRequest) (Order, error) {
+	order, err := s.books.standing(ctx, req)
+	if errors.Is(err, errBusy) {
+		return Order{}, fmt.Errorf("another request of %s is under way: %w", req.Buyer, ErrConflict)
+	}
+	return order, err
+}
+
+// PaymentResult applies a delivery; a unit that goes back to the shelf goes
+// back to Redis too.
+func (s *gatedShop) PaymentResult(ctx context.Context, p Payment) (PaymentState, error) {
+	state, released, err := s.books.payment(ctx, p)
+	if err == nil && released != nil {
+		if err := s.redis.release(context.WithoutCancel(ctx), *released); err != nil {
+			s.warn("flashsale could not return a unit of a failed payment to Redis", err)
+		}
+	}
+	return state, err
+}
+
+// plainGate takes from a bare counter by a script that looks before it takes.
+// It is not idempotent: run twice, it takes twice.
+type plainGate struct{ redis *counters }
+
+// takePlain decrements the counter if it is positive.
+const takePlain = `
+local stock = tonumber(redis.call('GET', KEYS[1]))
+if not stock then return -2 end
+if stock <= 0 then return -1 end
+redis.call('DECR', KEYS[1])
+return 1`
+
+func (g plainGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
+	n, err := g.redis.run(ctx, g.redis.script.takePlain, []string{g.redis.stockKey(req.Item)})
+	return admission(n), err
+}
+
+// tokenGate takes from a counter and leaves a token: the buyer and the
+// operation. A repeated request finds its own token and takes nothing, so the
+// script may run any number of times.
+type tokenGate struct{ redis *counters }
+
+// takeToken takes a unit for operation ARGV[2] of buyer ARGV[1]. If ARGV[3]
+// is positive, the token lapses that many milliseconds from now, by Redis'
+// clock, unless it is committed.
+const takeToken = `
+local stock = tonumber(redis.call('GET', KEYS[1]))
+if not stock then return -2 end
+local token = redis.call('HGET', KEYS[2], ARGV[1])
+if token == ARGV[2] then return 2 end
+if token then return 3 end
+if stock <= 0 then return -1 end
+redis.call('DECR', KEYS[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+if tonumber(ARGV[3]) > 0 then
+    local now = redis.call('TIME')
+    redis.call('ZADD', KEYS[3], now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3], ARGV[1])
+end
+return 1`
+
+func (g tokenGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
+	n, err := g.redis.run(ctx, g.redis.script.takeToken, g.redis.keys(req.Item),
+		req.Buyer, tokenOf(req.OpID), g.redis.ttl.Milliseconds())
+	return admission(n), err
+}

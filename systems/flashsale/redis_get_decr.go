@@ -1,0 +1,102 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/sut"
+)
+
+// redisGetDecr: look at the counter in Redis, sell, then decrement it. Wrong.
+//
+// Idea: GET; if it is positive, insert the order, and DECR when that has
+// worked, so that a failed order costs no unit. Each command is atomic, and
+// Redis runs one at a time.
+//
+// Guarantee: none under concurrency. The two commands are not atomic
+// together: all who GET before the last DECR get a unit, and the ledger
+// records orders without looking at any stock.
+//
+// Gives up: the one promise of a sale, for a mistake that is easily made.
+func redisGetDecr() design {
+	return design{
+		name:       "redis_get_decr",
+		idea:       "GET the counter in Redis; if it is positive, insert the order, then DECR it",
+		guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
+		givesUp:    "the stock: everybody who reads before the last one decrements gets a unit",
+		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
+		notApplicable: map[string]string{
+			Conservation: "what is oversold makes the stock negative, and no-oversell reports it",
+			RedisDrift:   "what is oversold makes the counter negative, and no-oversell reports it",
+		},
+		stock:   ordersOnly(),
+		counter: &counterKind{counts: true, reconciled: true},
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			g := readGate{b.redis}
+			return &getDecrShop{newGatedShop(b, g, newUngatedTill(b.books)), g}, nil
+		},
+	}
+}
+
+// getDecrShop takes from the counter what it has already sold.
+type getDecrShop struct {
+	*gatedShop
+	counter readGate
+}
+
+// Buy reads, sells and decrements.
+func (s *getDecrShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	if _, err := s.pass(ctx, req); err != nil {
+		return Order{}, err
+	}
+	c, err := s.till.claim(ctx, req)
+	if err == nil && c.fresh {
+		if err := s.counter.decrement(context.WithoutCancel(ctx), req.Item); err != nil {
+			s.warn("flashsale could not decrement a counter", err)
+		}
+	}
+	return c.Order, err
+}
+
+// readGate looks at the counter and takes nothing.
+type readGate struct{ redis *counters }
+
+func (g readGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.redis.limit)
+	defer cancel()
+	stock, err := g.redis.rdb.Get(ctx, g.redis.stockKey(req.Item)).Int64()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return notReady, nil
+	case err != nil:
+		return 0, err
+	case stock <= 0:
+		return empty, nil
+	}
+	return admitted, nil
+}
+
+func (g readGate) decrement(ctx context.Context, item string) error {
+	ctx, cancel := context.WithTimeout(ctx, g.redis.limit)
+	defer cancel()
+	return g.redis.rdb.Decr(ctx, g.redis.stockKey(item)).Err()
+}
+
+// ungatedTill records an order for everybody who comes. It keeps what has
+// nothing to do with stock: keys are idempotent, buyers get one unit.
+type ungatedTill struct {
+	books     *books
+	statement string
+}
+
+func newUngatedTill(b *books) *ungatedTill {
+	return &ungatedTill{b, b.buyStatement(
+		`SELECT 0::bigint, 0::bigint FROM items WHERE item = $1 AND EXISTS (SELECT FROM allowed)`,
+		`false`)}
+}
+
+func (t *ungatedTill) claim(ctx context.Context, req BuyRequest) (claim, error) {
+	return t.books.buy(ctx, t.statement, req)
+}

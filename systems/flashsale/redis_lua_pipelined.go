@@ -1,0 +1,94 @@
+package flashsale
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"stampede/harness/sut"
+)
+
+// redisLuaPipelined: redis_lua over few connections that everybody shares.
+//
+// Idea: concurrent calls of the script are written to one connection
+// together and their replies read together, so that Redis and the client
+// spend one system call on many buyers instead of two on each.
+//
+// Guarantee: that of redis_lua; pipelined calls are still one at a time.
+//
+// Gives up: isolation between callers. They share a connection's fate: if it
+// breaks, the outcome of every call on it is unknown.
+func redisLuaPipelined() design {
+	return design{
+		name:       "redis_lua_pipelined",
+		idea:       "redis_lua with concurrent calls pipelined automatically over shared connections",
+		guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
+		givesUp:    "isolation: calls that share a connection share its failure",
+		stock:      unitRows(),
+		counter:    &counterKind{counts: true, tokens: true, reconciled: true},
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			client, err := openPipelined(b.cfg)
+			if err != nil {
+				return nil, err
+			}
+			g := pipelinedGate{b.redis, client, rueidis.NewLuaScript(takeToken)}
+			return &pipelinedShop{newGatedShop(b, g, newUnitShop(b.books)), client}, nil
+		},
+	}
+}
+
+// openPipelined connects to the address of the go-redis options, so that both
+// clients read one URL in one way.
+func openPipelined(cfg sut.Config) (rueidis.Client, error) {
+	opts, err := redisOptions(cfg, false)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidis.NewClient(pipelinedOptions(opts))
+	if err != nil {
+		return nil, failed("connecting to Redis", err)
+	}
+	return client, nil
+}
+
+func pipelinedOptions(opts *redis.Options) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: []string{opts.Addr}, ForceSingleClient: true,
+		Username: opts.Username, Password: opts.Password, SelectDB: opts.DB,
+		TLSConfig:        opts.TLSConfig,
+		Dialer:           net.Dialer{Timeout: opts.DialTimeout},
+		ConnWriteTimeout: opts.ReadTimeout,
+		DisableRetry:     true, DisableCache: true,
+		ClientSetInfo: rueidis.DisableClientSetInfo,
+	}
+}
+
+// pipelinedGate runs takeToken through rueidis.
+type pipelinedGate struct {
+	redis  *counters
+	client rueidis.Client
+	script *rueidis.Lua
+}
+
+func (g pipelinedGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.redis.limit)
+	defer cancel()
+	n, err := g.script.Exec(ctx, g.client, g.redis.keys(req.Item),
+		[]string{req.Buyer, tokenOf(req.OpID), fmt.Sprint(g.redis.ttl.Milliseconds())}).AsInt64()
+	return admission(n), err
+}
+
+// pipelinedShop closes the second client.
+type pipelinedShop struct {
+	*gatedShop
+	client rueidis.Client
+}
+
+// Close waits for the calls under way.
+func (s *pipelinedShop) Close() error {
+	s.client.Close()
+	return nil
+}

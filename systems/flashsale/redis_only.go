@@ -1,0 +1,60 @@
+package flashsale
+
+import (
+	"context"
+
+	"stampede/harness/sut"
+)
+
+// redisOnly: Redis alone knows what is left. Wrong when Redis forgets.
+//
+// Idea: a floor-checked decrement by Lua is all there is; orders are rows in
+// Postgres without a gate. A missing counter is set to the configured units,
+// as at the beginning of a sale.
+//
+// Guarantee: never more orders than units, as long as Redis keeps its data.
+//
+// Gives up: everything when it does not. A counter that is lost with half of
+// the units sold comes back full, and nothing else knows better.
+func redisOnly() design {
+	return design{
+		name:       "redis_only",
+		idea:       "a floor-checked decrement by Lua is all; a missing counter is set to the configured units",
+		guarantees: "never more orders than units while Redis keeps its data",
+		givesUp:    "the stock when Redis loses its data: the counter comes back full",
+		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.RedisLoss}},
+		notApplicable: map[string]string{
+			Conservation: "what is oversold makes the stock negative, and no-oversell reports it",
+			RedisDrift:   "its counter is the only truth about the stock: nothing brings it in line",
+			SellThrough:  "units that leak from its counter are lost for good: nothing finds them",
+			NoFalseSoldOut: "a unit whose return Redis misses is lost for good, " +
+				"and a repeated click takes one until it is noticed",
+		},
+		stock:   ordersOnly(),
+		counter: &counterKind{counts: true},
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			return newGatedShop(b, forgetfulGate{b.redis}, newUngatedTill(b.books)), nil
+		},
+	}
+}
+
+// forgetfulGate takes a missing counter for the beginning of the sale.
+type forgetfulGate struct{ redis *counters }
+
+// takeForgetful decrements the counter if it is positive, and makes it out of
+// the configured units ARGV[1] if it is missing.
+const takeForgetful = `
+local stock = tonumber(redis.call('GET', KEYS[1]))
+if not stock then
+    stock = tonumber(ARGV[1])
+    redis.call('SET', KEYS[1], stock)
+end
+if stock <= 0 then return -1 end
+redis.call('DECR', KEYS[1])
+return 1`
+
+func (g forgetfulGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
+	n, err := g.redis.run(ctx, g.redis.script.takeForgetful,
+		[]string{g.redis.stockKey(req.Item)}, g.redis.units)
+	return admission(n), err
+}

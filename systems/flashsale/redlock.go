@@ -1,0 +1,89 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+
+	"stampede/harness/sut"
+)
+
+// redlock: the naive read-then-write inside a distributed lock.
+//
+// Idea: a lock for each item in Redis (redsync's Redlock, on one node) makes
+// read-then-write safe by letting one buyer at a time do it.
+//
+// Guarantee: never more orders than units, as long as whoever has the lock
+// notices when it is lost. A purchase whose outcome is unknown keeps the lock
+// until it expires, because its statement may still be running.
+//
+// Gives up: fencing. Postgres does not know of the lock: a holder that is
+// stopped for longer than the expiry, or a Redis that forgets the lock, lets
+// two buyers in. And throughput: two round trips to Redis and two to Postgres
+// for each unit, one after the other.
+func redlock() design {
+	return design{
+		name:       "redlock",
+		idea:       "read the counter, then write it, holding a distributed lock per item (redsync)",
+		guarantees: "never more orders than units while no lock outlives its holder's attention",
+		givesUp:    "fencing, since Postgres knows nothing of the lock; one purchase at a time",
+		stock:      counterRow(),
+		counter:    &counterKind{},
+		open: func(_ context.Context, b *backend) (Shop, error) {
+			return &redlockShop{
+				naiveShop: newNaiveShop(b.books),
+				locks:     redsync.New(goredis.NewPool(b.redis.rdb)),
+				prefix:    b.cfg.Prefix + "lock:", expiry: 2 * timeout(b.cfg),
+			}, nil
+		},
+	}
+}
+
+// redlockTries bounds the attempts at the lock.
+const redlockTries = 100
+
+// redlockShop is naiveShop, one buyer at a time.
+type redlockShop struct {
+	*naiveShop
+	locks  *redsync.Redsync
+	prefix string
+	expiry time.Duration
+}
+
+// Buy looks first, so that those who come too late do not queue for the lock.
+func (s *redlockShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	available, _, err := s.books.counter(ctx, req.Item)
+	if err != nil {
+		return Order{}, err
+	}
+	if available <= 0 {
+		return s.books.soldOut(ctx, req)
+	}
+	lock := s.locks.NewMutex(s.prefix+req.Item, redsync.WithExpiry(s.expiry),
+		redsync.WithTries(redlockTries), redsync.WithRetryDelayFunc(lockDelay(req.OpID)))
+	if err := lock.LockContext(ctx); err != nil {
+		// Without the lock nothing was tried, whatever became of the lock.
+		return Order{}, fmt.Errorf("locking %s: %v: %w", req.Item, err, ErrConflict)
+	}
+	held, cancel := context.WithDeadline(ctx, lock.Until())
+	defer cancel()
+	order, err := s.naiveShop.Buy(held, req)
+	if err == nil || errors.Is(err, sut.ErrRefused) {
+		// If this fails, the lock expires.
+		_, _ = lock.UnlockContext(context.WithoutCancel(ctx))
+	}
+	return order, err
+}
+
+// lockDelay backs off linearly up to 10 ms. Buyers differ by the operation, so
+// that those who met at the lock once do not meet there again.
+func lockDelay(op uint64) redsync.DelayFunc {
+	spread := time.Duration(op*0x9e3779b97f4a7c15>>54) * time.Microsecond // up to 1 ms
+	return func(tries int) time.Duration {
+		return min(time.Duration(tries), 10)*time.Millisecond + spread
+	}
+}

@@ -1,0 +1,323 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/measure"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+	"stampede/harness/stats"
+	"stampede/harness/sut"
+)
+
+// exemptionsFile holds the invariants that a target is not held to.
+const exemptionsFile = "exemptions.json"
+
+// Judging says what the judge cannot read from the run directory.
+type Judging struct {
+	Finished    time.Time
+	Interrupted bool
+}
+
+// Judge judges a run directory from what is stored in it and writes the
+// summary and the timelines. It needs no store: the same directory is judged
+// again by `stampede check`, with the checkers of the day.
+func Judge(
+	ctx context.Context, dir *rundir.Dir, system sut.System, how Judging,
+) (rundir.Summary, error) {
+	j, err := newJudge(dir.Path(), system)
+	if err != nil {
+		return rundir.Summary{}, err
+	}
+	return j.judge(ctx, dir, how)
+}
+
+// judge is a run directory being judged.
+type judge struct {
+	run      *rundir.Run
+	system   sut.System
+	scenario scenario.Scenario
+	params   any
+	without  map[string]string
+	// known holds the repeats that were judged while the run went on.
+	known map[int]rundir.Repeat
+}
+
+func newJudge(path string, system sut.System) (*judge, error) {
+	stored, err := rundir.Open("", path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := stored.Scenario()
+	if err != nil {
+		return nil, err
+	}
+	sc, res, err := scenario.Decode(text, path+"/"+rundir.ScenarioFile, scenario.Options{
+		Systems:     func(name string) (sut.System, bool) { return system, name == system.Name },
+		SystemNames: []string{system.Name},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the run's scenario: %w", err)
+	}
+	j := &judge{run: stored, system: system, scenario: sc, params: res.Params,
+		known: map[int]rundir.Repeat{}}
+	return j, readJSON(stored, exemptionsFile, &j.without)
+}
+
+// readJSON reads an optional file of a run directory.
+func readJSON(stored *rundir.Run, name string, into any) error {
+	path, err := stored.File(name)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	return nil
+}
+
+func (j *judge) variant(name string) sut.Variant {
+	if url := j.run.Manifest.Run.Target; url != "" {
+		return target(j.system, url, j.without)
+	}
+	v, ok := variantOf(j.system, name)
+	if !ok {
+		return sut.Variant{Name: name, Idea: "no longer part of " + j.system.Name}
+	}
+	return v
+}
+
+// judge puts the summary together from the repeats that have a history.
+func (j *judge) judge(
+	ctx context.Context, dir *rundir.Dir, how Judging,
+) (rundir.Summary, error) {
+	s := rundir.Summary{Tool: j.run.Manifest.Tool, Run: j.run.Manifest.Run}
+	environment, err := j.run.Environment()
+	if err != nil {
+		return s, err
+	}
+	s.Environment, s.Statements = environment, j.statements()
+	s.Run.Finished, s.Run.Interrupted = how.Finished, how.Interrupted
+	for _, name := range j.names() {
+		v, err := j.judgeVariant(ctx, dir, name)
+		if err != nil {
+			return s, err
+		}
+		s.Variants = append(s.Variants, v)
+	}
+	s.Comparisons = stats.Comparisons(s.Variants, s.Run.Baseline, s.Run.Seed)
+	s.Verdict = j.overall(s)
+	return s, dir.WriteSummary(s)
+}
+
+// statements maps the invariants to what they say.
+func (j *judge) statements() map[string]string {
+	out := map[string]string{quiescence{}.Name(): quiescence{}.Statement()}
+	for _, inv := range j.system.Invariants(j.params) {
+		out[inv.Name()] = inv.Statement()
+	}
+	return out
+}
+
+// names lists the variants in the order of the first repeat.
+func (j *judge) names() []string {
+	names := []string{}
+	for _, slot := range j.run.Manifest.Slots {
+		if slot.Repeat == 0 {
+			names = append(names, slot.Variant)
+		}
+	}
+	return names
+}
+
+// judgeVariant judges the repeats of one variant and merges them.
+func (j *judge) judgeVariant(
+	ctx context.Context, dir *rundir.Dir, name string,
+) (rundir.Variant, error) {
+	v := j.variant(name)
+	out := rundir.Variant{Name: name, Idea: v.Idea, Guarantees: v.Guarantees,
+		GivesUp: v.GivesUp, NotApplicable: v.NotApplicable,
+		ExpectedBroken: expectedBroken(v, j.scenario.Provokes), Repeats: []rundir.Repeat{}}
+	for _, slot := range j.run.Manifest.Slots {
+		if slot.Variant != name || !j.recorded(slot) {
+			continue
+		}
+		repeat, err := j.repeat(ctx, dir, slot)
+		if err != nil {
+			return out, fmt.Errorf("judging %s, repeat %d: %w", name, slot.Repeat+1, err)
+		}
+		out.Repeats = append(out.Repeats, repeat)
+	}
+	return out, j.mergeRepeats(&out)
+}
+
+// recorded says whether a repeat got as far as a history.
+func (j *judge) recorded(slot rundir.Slot) bool {
+	for _, name := range []string{slot.History, trialName(slot)} {
+		path, err := j.run.File(name)
+		if err != nil {
+			return false
+		}
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// repeat judges one repeat, once.
+func (j *judge) repeat(
+	ctx context.Context, dir *rundir.Dir, slot rundir.Slot,
+) (rundir.Repeat, error) {
+	if known, ok := j.known[slot.Order]; ok {
+		return known, nil
+	}
+	trial := Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
+		Error: "the run ended before this repeat did"}
+	if err := readJSON(j.run, trialName(slot), &trial); err != nil {
+		return rundir.Repeat{}, err
+	}
+	out := rundir.Repeat{Index: slot.Repeat, Order: slot.Order, Generator: trial.Generator,
+		DrainNS: trial.DrainNS, History: slot.History, Audit: slot.Audit,
+		Timeline: slot.Timeline, Error: trial.Error,
+		Invariants: []check.Verdict{}, SLOs: []check.SLOVerdict{},
+		Operations: []rundir.Operation{}, Validity: []rundir.Validity{finished(trial)}}
+	path, err := j.run.File(slot.History)
+	if err != nil {
+		return out, err
+	}
+	h, err := history.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // it failed before the load
+	case err != nil:
+		return out, err
+	default:
+		defer h.Close()
+		if err := j.measure(dir, h, trial, &out); err != nil {
+			return out, err
+		}
+		if out.Invariants, err = j.check(ctx, h, slot, trial); err != nil {
+			return out, err
+		}
+	}
+	out.Verdict, _ = j.verdict(slot.Variant, []rundir.Repeat{out})
+	j.known[slot.Order] = out
+	return out, nil
+}
+
+// measure fills in the repeat's numbers and writes its timeline.
+func (j *judge) measure(
+	dir *rundir.Dir, h *history.File, trial Trial, out *rundir.Repeat,
+) error {
+	windows := h.Windows()
+	objectives, err := j.objectives()
+	if err != nil {
+		return err
+	}
+	res, err := measure.Summarise(h, measure.Options{Kinds: j.kinds(), Windows: windows,
+		Scopes: check.Scopes(objectives, windows)})
+	if err != nil {
+		return fmt.Errorf("measuring %s: %w", out.History, err)
+	}
+	out.Load, out.Latency, out.ThroughputPerS = res.Load, res.Latency, res.ThroughputPerS
+	out.Operations, out.Faults = res.Operations, h.Faults()
+	for i, slo := range j.scenario.SLOs {
+		out.SLOs = append(out.SLOs, objectives[i].JudgeRun(slo.Name, res, windows))
+	}
+	out.Validity = append(out.Validity, j.assumptions(h, trial, res)...)
+	out.Validity = append(out.Validity, measure.Gate(measure.Facts{
+		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
+		Cut: trial.Cut, Service: res.Latency.Service, Cores: trial.Cores,
+		Inside: trial.Inside})...)
+	_, err = dir.WriteTimeline(trial.Variant, trial.Repeat, res.Timeline)
+	return err
+}
+
+// objectives parses the scenario's SLOs, which decoding has checked.
+func (j *judge) objectives() ([]check.Objective, error) {
+	out := make([]check.Objective, len(j.scenario.SLOs))
+	for i, slo := range j.scenario.SLOs {
+		o, err := check.ParseObjective(slo.Objective)
+		if err != nil {
+			return nil, fmt.Errorf("objective %s: %w", slo.Name, err)
+		}
+		out[i] = o
+	}
+	return out, nil
+}
+
+// kinds lists the operation kinds, the main one first.
+func (j *judge) kinds() []string {
+	w, err := j.system.Workload(0, j.params)
+	if err != nil {
+		return nil // an unordered report is better than none
+	}
+	return w.Kinds()
+}
+
+// check judges the invariants that say something about the variant.
+func (j *judge) check(
+	ctx context.Context, h *history.File, slot rundir.Slot, trial Trial,
+) ([]check.Verdict, error) {
+	audit, err := j.run.Audit(slot.Audit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	v := j.variant(slot.Variant)
+	invariants := []check.Invariant{quiescence{trial}}
+	for _, inv := range j.system.Invariants(j.params) {
+		if _, exempt := v.NotApplicable[inv.Name()]; !exempt {
+			invariants = append(invariants, inv)
+		}
+	}
+	return check.All(ctx, invariants, h, audit), nil
+}
+
+// quiescence is the invariant of every system that its background work comes
+// to rest.
+type quiescence struct{ trial Trial }
+
+func (quiescence) Name() string { return "quiescence" }
+
+func (quiescence) Statement() string {
+	return "When the load and the faults are over, all background work settles within the " +
+		"drain's deadline, and every operation returns."
+}
+
+func (q quiescence) Check(context.Context, history.History, json.RawMessage) check.Verdict {
+	v := check.Verdict{Invariant: q.Name(), Checked: int(q.trial.Load.Started)}
+	switch {
+	case q.trial.Interrupted:
+		v.Reason = "the load was interrupted"
+	case q.trial.Error != "":
+		v.Reason = "the repeat was not finished: " + q.trial.Error
+	case q.trial.Pending != "":
+		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
+			"after %s there was still work left: %s",
+			time.Duration(q.trial.DrainNS).Round(time.Millisecond), q.trial.Pending)})
+	case q.trial.Abandoned > 0:
+		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
+			"%d operations did not return even when they were cancelled", q.trial.Abandoned)})
+	default:
+		v.Status = check.Held
+	}
+	if v.Count = len(v.Violations); v.Count > 0 {
+		v.Status = check.Broken
+	}
+	return v
+}

@@ -1,0 +1,200 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/measure"
+	"stampede/harness/rundir"
+)
+
+// finished is the assumption that a repeat came to its end.
+func finished(t Trial) rundir.Validity {
+	v := rundir.Validity{Name: "finished", OK: true, Detail: "the repeat came to its end"}
+	switch {
+	case t.Error != "":
+		v.OK, v.Detail = false, t.Error
+	case t.Interrupted:
+		v.OK, v.Detail = false, "the load was stopped before its end"
+	}
+	return v
+}
+
+// assumptions are what must be so for the numbers and verdicts of a repeat to
+// mean anything, beside what measure.Gate judges.
+func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []rundir.Validity {
+	out := []rundir.Validity{wholeHistory(h, t), j.exercised(res)}
+	for _, f := range j.scenario.Faults {
+		out = append(out, fired(f.Name, h.Faults()))
+	}
+	return out
+}
+
+func wholeHistory(h *history.File, t Trial) rundir.Validity {
+	v := rundir.Validity{Name: "history", Detail: "every record is there, once and in order"}
+	switch _, err := history.Validate(h); {
+	case t.Lost > 0:
+		v.Detail = fmt.Sprintf("%d records could not be written", t.Lost)
+	case !h.Complete():
+		v.Detail = fmt.Sprintf("it is cut short by %d bytes or more", h.Truncated())
+	case err != nil:
+		v.Detail = err.Error()
+	default:
+		v.OK = true
+	}
+	return v
+}
+
+// exercised: the main operation succeeded at least once, or nothing was
+// measured but refusals.
+func (j *judge) exercised(res *measure.Result) rundir.Validity {
+	kinds := j.kinds()
+	v := rundir.Validity{Name: "exercised", Detail: "no operation succeeded"}
+	if len(kinds) == 0 {
+		return v
+	}
+	tally, _ := res.Tally(kinds[0], "run")
+	v.OK = tally.OK > 0
+	v.Detail = fmt.Sprintf("%d %s operations succeeded (at least 1)", tally.OK, kinds[0])
+	return v
+}
+
+// fired: a fault left evidence in each of its windows.
+func fired(name string, faults []history.Window) rundir.Validity {
+	v := rundir.Validity{Name: "fault " + name, Detail: "it did not happen"}
+	for _, w := range faults {
+		if w.Name != name {
+			continue
+		}
+		if len(w.Evidence) == 0 {
+			v.OK, v.Detail = false, "there is no evidence that it happened"
+			return v
+		}
+		v.OK, v.Detail = true, w.Evidence[0]
+	}
+	return v
+}
+
+// verdict is a variant's verdict over some of its repeats, with the reasons.
+func (j *judge) verdict(name string, repeats []rundir.Repeat) (string, []string) {
+	p := j.parts(name, repeats)
+	return worst(p.correctness, p.sla, p.measurement), p.reasons
+}
+
+// parts are the three verdicts of a variant.
+type parts struct {
+	correctness, sla, measurement string
+	reasons                       []string
+}
+
+// parts judges a variant: the invariants by the worst repeat, but what a
+// known-wrong variant is expected to break must be caught in each repeat.
+func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
+	expected := expectedBroken(j.variant(name), j.scenario.Provokes)
+	p := parts{correctness: rundir.Inconclusive, sla: rundir.Pass, measurement: rundir.Invalid}
+	if len(repeats) == 0 {
+		p.reasons = []string{"it did not run"}
+		return p
+	}
+	p.correctness, p.measurement = rundir.Pass, rundir.Pass
+	for _, r := range repeats {
+		verdict, reasons := correctness(r.Invariants, expected)
+		p.add(&p.correctness, verdict, reasons)
+		verdict, reasons = measurement(r.Validity)
+		p.add(&p.measurement, verdict, reasons)
+		if len(expected) == 0 {
+			verdict, reasons = sla(r.SLOs)
+			p.add(&p.sla, verdict, reasons)
+		}
+	}
+	return p
+}
+
+// add makes a verdict worse and keeps the reasons, each once.
+func (p *parts) add(verdict *string, by string, reasons []string) {
+	*verdict = worst(*verdict, by)
+	for _, r := range reasons {
+		if len(p.reasons) < maxReasons && !slices.Contains(p.reasons, r) {
+			p.reasons = append(p.reasons, r)
+		}
+	}
+}
+
+// maxReasons bounds the reasons that are told for one variant.
+const maxReasons = 20
+
+// mergeRepeats adds a variant's repeats up.
+func (j *judge) mergeRepeats(v *rundir.Variant) error {
+	m, err := measure.Merge(v.Repeats)
+	if err != nil {
+		return err
+	}
+	v.Load, v.Latency = m.Load, m.Latency
+	v.Operations, v.ThroughputPerS = m.Operations, m.ThroughputPerS
+	if v.Operations == nil {
+		v.Operations = []rundir.Operation{}
+	}
+	v.Invariants, v.SLOs = []check.Verdict{}, []check.SLOVerdict{}
+	if len(v.Repeats) > 0 {
+		v.Invariants = worstInvariants(v.Repeats)
+		v.SLOs = worstSLOs(v.Repeats)
+	}
+	v.Verdict, v.Reasons = j.verdict(v.Name, v.Repeats)
+	return nil
+}
+
+// worstInvariants merges the verdicts of each invariant over the repeats.
+func worstInvariants(repeats []rundir.Repeat) []check.Verdict {
+	order, by := []string{}, map[string][]check.Verdict{}
+	for _, r := range repeats {
+		for _, v := range r.Invariants {
+			if by[v.Invariant] == nil {
+				order = append(order, v.Invariant)
+			}
+			by[v.Invariant] = append(by[v.Invariant], v)
+		}
+	}
+	out := make([]check.Verdict, len(order))
+	for i, name := range order {
+		out[i] = merge(by[name])
+	}
+	return out
+}
+
+// worstSLOs keeps the worst verdict of each objective over the repeats; of
+// equals, the one with the smallest margin.
+func worstSLOs(repeats []rundir.Repeat) []check.SLOVerdict {
+	out := []check.SLOVerdict{}
+	for _, r := range repeats {
+		for i, v := range r.SLOs {
+			switch {
+			case i == len(out):
+				out = append(out, v)
+			case rank(v.Status) > rank(out[i].Status),
+				v.Status == out[i].Status && v.Margin < out[i].Margin:
+				out[i] = v
+			}
+		}
+	}
+	return out
+}
+
+// overall is the verdict of the whole run.
+func (j *judge) overall(s rundir.Summary) rundir.Verdict {
+	v := rundir.Verdict{Correctness: rundir.Pass, SLA: rundir.Pass, Measurement: rundir.Pass,
+		Reasons: []string{}}
+	for _, variant := range s.Variants {
+		p := j.parts(variant.Name, variant.Repeats)
+		v.Correctness = worst(v.Correctness, p.correctness)
+		v.SLA = worst(v.SLA, p.sla)
+		v.Measurement = worst(v.Measurement, p.measurement)
+		v.Reasons = append(v.Reasons, prefixed(variant.Name, p.reasons)...)
+	}
+	if len(s.Variants) == 0 || s.Run.Interrupted {
+		v.Measurement = worst(v.Measurement, rundir.Inconclusive)
+	}
+	v.Overall = worst(v.Correctness, v.SLA, v.Measurement)
+	return v
+}

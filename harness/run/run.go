@@ -1,0 +1,199 @@
+// Package run is the one run loop: a scenario goes in, a run directory comes
+// out, whatever happens in between.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// Options say what to run and on what.
+type Options struct {
+	Scenario scenario.Scenario
+	System   sut.System
+	// Params is the value of System.Params after decoding.
+	Params any
+	Seed   uint64
+	// Root is the folder of the run directories.
+	Root string
+	// Provider starts the stores; Spec carries the user's settings for it.
+	// Both are unused when Target is set.
+	Provider      env.Provider
+	BackendReason string
+	Spec          env.Spec
+	// Guard, if set, is called with the run's id before anything is started;
+	// what it returns is called when everything has been stopped.
+	Guard func(runID string) (stop func() error, err error)
+	// Target is the base URL of a server to judge instead of the variants.
+	Target string
+	// Without maps invariants that a target is not held to, to the reason.
+	Without map[string]string
+	// Tool, Argv and Reproduce are recorded.
+	Tool      rundir.Tool
+	Argv      []string
+	Reproduce string
+	Observer  Observer
+	// Now is the wall clock, for names and records.
+	Now func() time.Time
+}
+
+// EnvironmentError says that the stores could not be had.
+type EnvironmentError struct{ Err error }
+
+// Error returns the message of Err.
+func (e *EnvironmentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *EnvironmentError) Unwrap() error { return e.Err }
+
+// Run prepares, loads, breaks, drains, audits and judges each variant in
+// each repeat, and returns the run directory's path with the summary in it.
+//
+// When soft is cancelled, the load stops, what happened is judged and the
+// summary says INTERRUPTED; when hard is cancelled, everything is given up.
+// On an error before the first trial there is no directory; after that the
+// directory has all that was recorded, and the error says what went wrong.
+func Run(soft, hard context.Context, opts Options) (string, rundir.Summary, error) {
+	if err := hard.Err(); err != nil {
+		return "", rundir.Summary{}, err
+	}
+	plan, err := PlanOf(opts.Scenario, opts.Seed)
+	if err != nil {
+		return "", rundir.Summary{}, err
+	}
+	dir, err := rundir.Create(opts.Root, opts.Scenario.Name, opts.Seed, opts.Now())
+	if err != nil {
+		return "", rundir.Summary{}, &EnvironmentError{err}
+	}
+	defer dir.Close()
+	r := &runner{Options: opts, plan: plan, dir: dir, soft: soft, hard: hard}
+	summary, err := r.run()
+	return dir.Path(), summary, err
+}
+
+// runner is a run under way.
+type runner struct {
+	Options
+	plan       Plan
+	dir        *rundir.Dir
+	soft, hard context.Context
+	info       rundir.RunInfo
+	services   *services
+	judge      *judge
+}
+
+func (r *runner) run() (_ rundir.Summary, err error) {
+	r.services, err = startServices(r.soft, r)
+	if err != nil {
+		return rundir.Summary{}, &EnvironmentError{err}
+	}
+	defer func() { err = errors.Join(err, r.services.close(r.hard)) }()
+	slots := rundir.Interleave(r.variantNames(), r.Scenario.Repeats)
+	if err := r.begin(slots); err != nil {
+		return rundir.Summary{}, err
+	}
+	for _, slot := range slots {
+		if r.soft.Err() != nil {
+			break
+		}
+		if err := r.trial(slot, len(slots)); err != nil {
+			return rundir.Summary{}, err
+		}
+	}
+	return r.finish()
+}
+
+// begin records what is about to run, so that a run that dies can be judged.
+func (r *runner) begin(slots []rundir.Slot) error {
+	text, err := r.Scenario.YAML()
+	if err != nil {
+		return fmt.Errorf("writing the resolved scenario: %w", err)
+	}
+	r.info = rundir.RunInfo{
+		ID: r.dir.ID(), Scenario: r.Scenario.Name, Question: r.Scenario.Question,
+		System: r.System.Name, Profile: r.Scenario.Profile, Seed: r.Seed,
+		Repeats: r.Scenario.Repeats, Baseline: r.baseline(),
+		ArrivalDigest: r.plan.Digest, ScenarioDigest: digest(text),
+		Started: r.Now().UTC(), Argv: r.Argv, Reproduce: r.Reproduce, Target: r.Target,
+	}
+	err = errors.Join(
+		r.dir.WriteScenario(text),
+		r.dir.WriteEnvironment(r.services.environment),
+		r.dir.WriteManifest(rundir.Manifest{Tool: r.Tool, Run: r.info, Slots: slots}),
+		r.dir.WriteJSON(exemptionsFile, r.Without),
+	)
+	if err != nil {
+		return err
+	}
+	r.judge, err = newJudge(r.dir.Path(), r.System)
+	return err
+}
+
+// finish judges the run directory and writes the summary into it.
+func (r *runner) finish() (rundir.Summary, error) {
+	summary, err := r.judge.judge(r.hard, r.dir, Judging{
+		Finished: r.Now().UTC(), Interrupted: r.soft.Err() != nil})
+	if err != nil {
+		return summary, fmt.Errorf("judging the run: %w", err)
+	}
+	return summary, nil
+}
+
+// variants returns what is compared: the scenario's variants, or the target.
+func (r *runner) variants() []sut.Variant {
+	if r.Target != "" {
+		return []sut.Variant{target(r.System, r.Target, r.Without)}
+	}
+	out := []sut.Variant{}
+	for _, name := range r.Scenario.Variants {
+		if v, ok := variantOf(r.System, name); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (r *runner) variantNames() []string {
+	names := []string{}
+	for _, v := range r.variants() {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+func (r *runner) baseline() string {
+	if r.Target != "" {
+		return targetName
+	}
+	return r.Scenario.Baseline
+}
+
+func variantOf(s sut.System, name string) (sut.Variant, bool) {
+	for _, v := range s.Variants {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return sut.Variant{}, false
+}
+
+// targetName is the name under which a foreign server is judged.
+const targetName = "target"
+
+// target makes a variant of a server that somebody else wrote.
+func target(s sut.System, url string, without map[string]string) sut.Variant {
+	return sut.Variant{
+		Name: targetName, Idea: "a server of your own", NotApplicable: without,
+		Guarantees: "what it promises is judged from its API", GivesUp: "not known",
+		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
+			return s.Target(url, cfg)
+		},
+	}
+}

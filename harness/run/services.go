@@ -1,0 +1,182 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/fault"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+)
+
+// stopTimeout bounds stopping the stores and removing what was made in them.
+const stopTimeout = time.Minute
+
+// services are the stores of a run and the proxies before them.
+type services struct {
+	cluster     env.Cluster // nil when a foreign server is judged
+	stopGuard   func() error
+	targets     map[sut.Service]fault.Target
+	environment rundir.Environment
+}
+
+// startServices starts what the variants need, or nothing for a target.
+func startServices(ctx context.Context, r *runner) (_ *services, err error) {
+	s := &services{environment: describeHost(), targets: map[sut.Service]fault.Target{},
+		stopGuard: func() error { return nil }}
+	s.environment.BackendReason = r.BackendReason
+	if r.Target != "" {
+		s.environment.Backend = targetName
+		s.environment.BackendReason = "a server of the user's at " + r.Target
+		s.environment.Fingerprint = fingerprint(s.environment)
+		return s, nil
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close(ctx))
+		}
+	}()
+	spec := r.Spec
+	spec.RunID, spec.Dir = r.dir.ID(), r.dir.Path()
+	if r.Guard != nil {
+		if s.stopGuard, err = r.Guard(spec.RunID); err != nil {
+			return nil, fmt.Errorf("starting the guard: %w", err)
+		}
+	}
+	if s.cluster, err = r.Provider.Start(ctx, spec); err != nil {
+		return nil, fmt.Errorf("starting the stores: %w", err)
+	}
+	s.environment.Backend = r.Provider.Name()
+	if err := describeComponents(ctx, &s.environment, s.cluster, spec.Services); err != nil {
+		return nil, err
+	}
+	s.environment.Proxied = len(r.Scenario.Faults) > 0
+	s.environment.Fingerprint = fingerprint(s.environment)
+	return s, s.prepareFaults(ctx, r, spec.Services)
+}
+
+// prepareFaults puts a proxy before every store when anything is to be
+// broken, and refuses faults that this backend cannot inject.
+func (s *services) prepareFaults(
+	ctx context.Context, r *runner, wanted []sut.Service,
+) error {
+	if !s.environment.Proxied {
+		return nil
+	}
+	for _, service := range wanted {
+		component := s.cluster.Component(service)
+		// The proxy outlives a first Ctrl-C: the drain still needs it.
+		proxy, err := fault.NewProxy(context.WithoutCancel(ctx), string(service), component.Addr)
+		if err != nil {
+			return err
+		}
+		s.targets[service] = fault.Target{Component: component, Proxy: proxy}
+	}
+	return fault.Schedule{Faults: r.Scenario.Faults, Targets: s.targets}.Check()
+}
+
+// close stops everything. It is idempotent, and works on when ctx is over.
+func (s *services) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	problems := []error{}
+	for _, target := range s.targets {
+		problems = append(problems, target.Proxy.Close())
+	}
+	if s.cluster != nil {
+		problems = append(problems, s.cluster.Close(ctx))
+	}
+	problems = append(problems, s.stopGuard())
+	s.stopGuard = func() error { return nil }
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("stopping the stores: %w", err)
+	}
+	return nil
+}
+
+// place is where one trial happens: an empty namespace and the way to it.
+type place struct {
+	config  sut.Config
+	release func(context.Context) error
+	targets map[sut.Service]fault.Target
+}
+
+// place makes an empty place for a trial.
+func (s *services) place(
+	ctx context.Context, r *runner, v sut.Variant, slot rundir.Slot,
+) (*place, error) {
+	p := &place{release: func(context.Context) error { return nil }, targets: s.targets,
+		config: sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
+			Timeout: r.Scenario.Load.Timeout.D(), Logger: slog.New(slog.DiscardHandler)}}
+	if s.cluster == nil {
+		return p, nil
+	}
+	ns, err := s.cluster.Namespace(ctx, fmt.Sprintf("%s_%d", v.Name, slot.Repeat))
+	if err != nil {
+		return nil, err
+	}
+	p.release, p.config.Prefix = ns.Release, ns.Prefix
+	p.config.PostgresURL, err = s.through(sut.Postgres, ns.PostgresURL, v)
+	if err == nil {
+		p.config.RedisURL, err = s.through(sut.Redis, ns.RedisURL, v)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close(ctx))
+	}
+	return p, nil
+}
+
+// through leads a URL through the store's proxy, if there is one. A service
+// that the variant does not need has no URL.
+func (s *services) through(service sut.Service, url string, v sut.Variant) (string, error) {
+	if !slices.Contains(v.Needs, service) {
+		return "", nil
+	}
+	target, ok := s.targets[service]
+	if !ok {
+		return url, nil
+	}
+	return fault.Rewrite(url, target.Proxy.Addr())
+}
+
+// close removes what was made for the trial.
+func (p *place) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := p.release(ctx); err != nil {
+		return fmt.Errorf("removing the variant's database: %w", err)
+	}
+	return nil
+}
+
+// breaking is the scenario's faults under way.
+type breaking struct {
+	done    chan struct{}
+	windows []history.Window
+	err     error
+}
+
+// startFaults lets the scenario's faults happen at their times after start.
+func (r *runner) startFaults(base time.Time, p *place, show *display) *breaking {
+	b := &breaking{done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		if len(p.targets) > 0 {
+			b.windows, b.err = fault.Schedule{Faults: r.Scenario.Faults, Targets: p.targets,
+				Base: base, Start: start, Seed: r.Seed, OnChange: show.faults}.Run(r.soft)
+		}
+	}()
+	return b
+}
+
+// wait returns when every fault is healed.
+func (b *breaking) wait() ([]history.Window, error) {
+	<-b.done
+	return b.windows, b.err
+}

@@ -1,0 +1,292 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/load"
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+)
+
+const (
+	// prepareTimeout, auditTimeout and closeTimeout bound what a variant may
+	// take outside the load.
+	prepareTimeout = 2 * time.Minute
+	auditTimeout   = 2 * time.Minute
+	closeTimeout   = 30 * time.Second
+	// start is where due time 0 lies on the run's clock: time enough to start
+	// the workers and the faults' clock.
+	start = 100 * time.Millisecond
+	// quiescePoll is how often an instance is asked whether it has settled.
+	quiescePoll = 50 * time.Millisecond
+	// interruptedDrain replaces the drain of a run that was interrupted.
+	interruptedDrain = 10 * time.Second
+)
+
+// Trial is what a repeat leaves beside its history and its audit.
+type Trial struct {
+	Variant string `json:"variant"`
+	Repeat  int    `json:"repeat"`
+	Order   int    `json:"order"`
+	// Load is what the generator counted itself; the history must agree.
+	Load      rundir.Load      `json:"load"`
+	Generator rundir.Generator `json:"generator"`
+	// Cut operations were never offered because the load was stopped,
+	// Abandoned ones did not return even when cancelled.
+	Cut       int64 `json:"cut"`
+	Abandoned int64 `json:"abandoned"`
+	// MaxPacerLagNS and MaxBurst are the generator's worst moments.
+	MaxPacerLagNS int64 `json:"max_pacer_lag_ns"`
+	MaxBurst      int64 `json:"max_burst"`
+	// StartNS to LastDueNS is when operations were scheduled, EndNS when the
+	// last one ended, on the run's clock; DrainNS is how long quiescence took.
+	StartNS   int64 `json:"start_ns"`
+	LastDueNS int64 `json:"last_due_ns"`
+	EndNS     int64 `json:"end_ns"`
+	DrainNS   int64 `json:"drain_ns"`
+	// Lost counts records that could not be written to the history.
+	Lost uint64 `json:"lost_records"`
+	// Pending is what had not settled when the drain's deadline passed.
+	Pending string `json:"pending,omitempty"`
+	// Interrupted is true when the load was stopped before its end.
+	Interrupted bool `json:"interrupted"`
+	// Cores is how many cores this process could use.
+	Cores int `json:"cores"`
+	// Inside is true when the system under test runs in this process.
+	Inside bool `json:"inside"`
+	// Error is why the repeat could not be finished.
+	Error string `json:"error,omitempty"`
+}
+
+// trialName is where a repeat's Trial goes in the run directory.
+func trialName(slot rundir.Slot) string {
+	return strings.TrimSuffix(slot.Audit, ".json") + ".trial.json"
+}
+
+// trial runs one variant once and records it. A variant that fails is
+// recorded as failed; an error means that the run cannot go on.
+func (r *runner) trial(slot rundir.Slot, total int) error {
+	t := &Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
+		Inside: r.Target == "", Cores: runtime.NumCPU()}
+	show := &display{observer: r.Observer, event: Event{Variant: slot.Variant,
+		Repeat: slot.Repeat, Order: slot.Order, Total: total, Length: r.plan.Over}}
+	// The garbage of one trial must not be collected in the next one's load.
+	runtime.GC()
+	if err := r.perform(slot, t, show); err != nil {
+		t.Error = err.Error()
+		if r.soft.Err() == nil {
+			r.Observer.Logf("%s: %v", slot.Variant, err)
+		}
+	}
+	if err := r.dir.WriteJSON(trialName(slot), t); err != nil {
+		return fmt.Errorf("recording the trial: %w", err)
+	}
+	return r.judgeEarly(slot, show)
+}
+
+// perform is the life of a trial: prepare, load and break, drain, audit.
+func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) {
+	v := r.variants()[slot.Order%len(r.variants())]
+	show.phase("prepare")
+	place, err := r.services.place(r.soft, r, v, slot)
+	if err != nil {
+		return fmt.Errorf("making a place for %s: %w", v.Name, err)
+	}
+	defer func() { err = errors.Join(err, place.close(r.hard)) }()
+	inst, err := r.open(v, place.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing(inst, v)) }()
+	roles := startRoles(r.hard, v, place.config)
+	defer func() { err = errors.Join(err, roles.stop()) }()
+	if err := r.record(slot, t, inst, place, show); err != nil {
+		return err
+	}
+	if err := r.drain(t, inst, show); err != nil {
+		return err
+	}
+	if err := roles.stop(); err != nil {
+		return err
+	}
+	show.phase("audit")
+	return r.audit(slot, inst)
+}
+
+// open connects to the services and makes the initial state.
+func (r *runner) open(v sut.Variant, cfg sut.Config) (sut.Instance, error) {
+	ctx, cancel := context.WithTimeout(r.soft, prepareTimeout)
+	defer cancel()
+	inst, err := v.Open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", v.Name, err)
+	}
+	if err := inst.Prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing %s: %w", v.Name, err), inst.Close())
+	}
+	return inst, nil
+}
+
+func closing(inst sut.Instance, v sut.Variant) error {
+	if err := inst.Close(); err != nil {
+		return fmt.Errorf("closing %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+// record sends the load, breaks what the scenario says, and keeps the
+// history.
+func (r *runner) record(
+	slot rundir.Slot, t *Trial, inst sut.Instance, place *place, show *display,
+) (err error) {
+	workload, err := r.System.Workload(r.plan.WorkloadSeed, r.Params)
+	if err != nil {
+		return fmt.Errorf("making the workload: %w", err)
+	}
+	base := time.Now()
+	w, err := history.Create(r.dir.File(slot.History), history.Header{
+		RunID: r.dir.ID(), Scenario: r.Scenario.Name, System: r.System.Name,
+		Variant: slot.Variant, Repeat: slot.Repeat, Seed: r.Seed, Base: base.UTC()})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, w.Close())
+		t.Lost = w.Lost()
+	}()
+	live := &load.Live{}
+	stop := show.follow(live)
+	defer stop()
+	faults := r.startFaults(base, place, show)
+	result, err := load.Run(r.soft, r.loadPlan(base, workload), inst.Do,
+		func() load.Recorder { return w.Shard() }, live)
+	t.fill(result)
+	windows, faultErr := faults.wait()
+	for _, window := range append(windows, r.phases(result)...) {
+		err = errors.Join(err, w.Window(window))
+	}
+	return errors.Join(err, faultErr)
+}
+
+func (r *runner) loadPlan(base time.Time, workload sut.Workload) load.Plan {
+	l := r.Scenario.Load
+	p := load.Plan{Base: base, Start: start, Workload: workload, Users: l.Users,
+		Think: l.Think.D(), Duration: l.Duration.D(), MaxInFlight: l.MaxInFlight,
+		Queue: l.Queue, Timeout: l.Timeout.D(), Drain: l.Drain.D()}
+	if l.Users == 0 {
+		p.Arrivals = r.plan.Process.Start(r.plan.ArrivalSeed)
+	}
+	return p
+}
+
+// fill keeps what the generator counted.
+func (t *Trial) fill(res load.Result) {
+	t.Load, t.Generator = res.Load, res.Generator
+	t.Cut, t.Abandoned = res.Cut+res.CutFollowUps, res.Abandoned
+	t.MaxPacerLagNS, t.MaxBurst = res.MaxPacerLag.Nanoseconds(), res.MaxBurst
+	t.StartNS, t.LastDueNS = res.Start.Nanoseconds(), res.LastDue.Nanoseconds()
+	t.EndNS, t.Interrupted = res.End.Nanoseconds(), res.Stopped
+	if res.FirstPanic != "" {
+		t.Error = "panic in the variant: " + res.FirstPanic
+	}
+}
+
+// phases returns the windows of the load's phases.
+func (r *runner) phases(res load.Result) []history.Window {
+	warm := min(res.Start+r.Scenario.Load.WarmUp.D(), res.End)
+	last := max(warm, min(res.Start+r.plan.Over, res.End))
+	windows := []history.Window{}
+	for _, w := range []history.Window{
+		{Name: "warm-up", Start: res.Start, End: warm},
+		{Name: "steady", Start: warm, End: last},
+		{Name: "drain", Start: last, End: res.End},
+	} {
+		if w.End > w.Start {
+			w.Kind = history.PhaseWindow
+			windows = append(windows, w)
+		}
+	}
+	return windows
+}
+
+// drain waits until the instance says that nothing is left to do. Missing the
+// deadline is recorded and fails the repeat.
+func (r *runner) drain(t *Trial, inst sut.Instance, show *display) error {
+	q, ok := inst.(sut.Quiescer)
+	if !ok {
+		return nil
+	}
+	show.phase("drain")
+	limit := r.Scenario.Load.Drain.D()
+	if r.soft.Err() != nil {
+		limit = min(limit, interruptedDrain)
+	}
+	ctx, cancel := context.WithTimeout(r.hard, limit)
+	defer cancel()
+	began := time.Now()
+	pending, err := settle(ctx, q)
+	t.DrainNS = time.Since(began).Nanoseconds()
+	t.Pending = pending
+	return err
+}
+
+// settle polls until nothing is pending or ctx ends; it returns what is
+// pending then.
+func settle(ctx context.Context, q sut.Quiescer) (string, error) {
+	tick := time.NewTicker(quiescePoll)
+	defer tick.Stop()
+	last := "unknown: it was never asked"
+	for {
+		pending, err := q.Quiesced(ctx)
+		switch {
+		case err == nil && pending == "":
+			return "", nil
+		case err == nil:
+			last = pending
+		case ctx.Err() == nil:
+			last = "unknown: " + err.Error()
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return last, ctx.Err()
+			}
+			return last, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// audit keeps the final truth of the services.
+func (r *runner) audit(slot rundir.Slot, inst sut.Instance) error {
+	ctx, cancel := context.WithTimeout(r.hard, auditTimeout)
+	defer cancel()
+	audit, err := inst.Audit(ctx)
+	if err != nil {
+		return fmt.Errorf("auditing %s: %w", slot.Variant, err)
+	}
+	if !json.Valid(audit) {
+		return fmt.Errorf("auditing %s: the audit is not JSON", slot.Variant)
+	}
+	_, err = r.dir.WriteAudit(slot.Variant, slot.Repeat, audit)
+	return err
+}
+
+// judgeEarly tells the observer the repeat's verdict as soon as it is over.
+func (r *runner) judgeEarly(slot rundir.Slot, show *display) error {
+	show.phase("judge")
+	repeat, err := r.judge.repeat(r.hard, r.dir, slot)
+	if err != nil {
+		return fmt.Errorf("judging %s: %w", slot.Variant, err)
+	}
+	verdict, reasons := r.judge.verdict(slot.Variant, []rundir.Repeat{repeat})
+	show.done(repeat, verdict, reasons)
+	return nil
+}

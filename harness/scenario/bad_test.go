@@ -362,6 +362,22 @@ func badScenarios() map[string]bad {
 	}
 }
 
+// TestHugeInputIsRefusedAtOnce gives what would keep a YAML parser busy.
+func TestHugeInputIsRefusedAtOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("[", 300_000):                      `1:201: nested too deeply`,
+		"a:\n" + strings.Repeat("- ", 300_000):            `2:401: nested too deeply`,
+		strings.Repeat("{a: ", 150) + "1":                 `not valid YAML`,
+		strings.Repeat("[", 50) + strings.Repeat("]", 50): `1:34: nested too deeply`,
+		strings.Repeat("a: 1 # x\n", 200_000):             `the file is too large`,
+	} {
+		_, _, err := scenario.Decode([]byte(text), "x.yaml", options())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.10q...: got %v, want %q in it", text, err, want)
+		}
+	}
+}
+
 func TestBaseIsValid(t *testing.T) {
 	for _, profile := range []string{"", "smoke", "default", "full"} {
 		opts := options()
@@ -404,7 +420,8 @@ func mustPointIntoFile(t *testing.T, src string, err error) {
 	if !errors.As(err, &all) || len(all) == 0 {
 		t.Fatalf("the error is a %T", err)
 	}
-	lines := strings.Count(src, "\n") + 1
+	// YAML breaks lines at CR too.
+	lines := strings.Count(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src), "\n") + 1
 	for _, p := range all {
 		if p.What == "" || p.Where.Flag == "" && (p.Where.Line < 1 || p.Where.Line > lines ||
 			p.Where.Column < 1) {

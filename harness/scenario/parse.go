@@ -13,8 +13,11 @@ import (
 
 // Limits of a scenario file, so that a wrong file is refused at once.
 const (
-	maxBytes = 8 << 20
+	maxBytes = 1 << 20
 	maxDepth = 32
+	// maxOpen bounds the brackets and dashes that are open at once before
+	// the parser sees them: its time grows with the square of their number.
+	maxOpen = 200
 )
 
 // The scalars of YAML 1.2's core schema, decimal only: an octal or a number
@@ -39,6 +42,10 @@ func (p *parsing) document(src []byte) *node {
 		p.fault(1, 1, "the file is too large", fmt.Sprintf("at most %d MiB", maxBytes>>20))
 		return nil
 	}
+	if line, column, ok := shallow(src); !ok {
+		p.fault(line, column, "nested too deeply", fmt.Sprintf("at most %d levels", maxDepth))
+		return nil
+	}
 	file, err := parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		p.syntax(err)
@@ -56,6 +63,33 @@ func (p *parsing) document(src []byte) *node {
 		p.fault(line, column, "a second document begins here", "one document in a file")
 	}
 	return p.value(file.Docs[0].Body, 0)
+}
+
+// shallow says whether a text stays below maxOpen open brackets, and runs
+// of as many dashes, or where it does not. It takes brackets in
+// texts and comments for real ones: no sane file has that many open.
+func shallow(src []byte) (line, column int, ok bool) {
+	line, open, dashes := 1, 0, 0
+	for _, c := range src {
+		column++
+		switch c {
+		case '\n':
+			line, column, dashes = line+1, 0, 0
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(0, open-1)
+		case '-', '?':
+			dashes++
+		case ' ':
+		default:
+			dashes = 0
+		}
+		if open > maxOpen || dashes > maxOpen {
+			return line, column, false
+		}
+	}
+	return 0, 0, true
 }
 
 func (p *parsing) fault(line, column int, what, expected string) {

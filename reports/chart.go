@@ -81,6 +81,7 @@ func line(r role, width vg.Length, dashes []vg.Length, variant int) draw.LineSty
 // label returns the style of text inside a chart.
 func label(p *plot.Plot, r role, variant int) text.Style {
 	style := restyle(p.X.Tick.Label, smallSize)
+	style.XAlign, style.YAlign = text.XLeft, text.YTop
 	style.Color = ink(r, variant)
 	return style
 }
@@ -160,7 +161,6 @@ func (b band) Plot(c draw.Canvas, p *plot.Plot) {
 		return
 	}
 	style := label(p, roleText, noVariant)
-	style.YAlign = text.YTop
 	c.FillText(style, vg.Point{X: from + 2, Y: c.Max.Y - 1}, b.label)
 }
 
@@ -210,18 +210,23 @@ func (labels endLabels) Plot(c draw.Canvas, p *plot.Plot) {
 		all = append(all, placed{l, tx(l.at.X), y})
 	}
 	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.y, b.y) })
-	for i, l := range all {
-		if i > 0 && l.y < all[i-1].y+smallSize && l.x-all[i-1].x < smallSize &&
-			all[i-1].x-l.x < smallSize {
-			all[i].y = all[i-1].y + smallSize
-		}
+	for i := 1; i < len(all); i++ {
+		all[i].y = max(all[i].y, all[i-1].y+smallSize)
+	}
+	// What was pushed out at the top goes back in, and pushes down.
+	ceiling := c.Max.Y
+	for i := len(all) - 1; i >= 0 && all[i].y > ceiling; i-- {
+		all[i].y = ceiling
+		ceiling -= smallSize
+	}
+	for _, l := range all {
 		style := label(p, roleFirst+role(l.slot), l.variant)
 		style.YAlign = text.YCenter
-		c.FillText(style, vg.Point{X: all[i].x + 4, Y: all[i].y}, l.text)
+		c.FillText(style, vg.Point{X: l.x + 4, Y: l.y}, l.text)
 	}
 }
 
-// dots draws a mark at each point, filled or hollow.
+// dots draws a diamond at each point, filled or hollow.
 type dots struct {
 	points  []point
 	slot    int
@@ -231,32 +236,47 @@ type dots struct {
 
 // Plot implements plot.Plotter.
 func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
+	const radius = vg.Length(3.2)
 	tx, ty := p.Transforms(&c)
-	style := draw.GlyphStyle{Color: ink(roleFirst+role(d.slot), d.variant), Radius: 3,
-		Shape: draw.CircleGlyph{}}
-	if d.hollow {
-		style.Shape = draw.RingGlyph{}
-	}
+	var all vg.Path
 	for _, pt := range d.points {
-		c.DrawGlyph(style, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
+		x, y := tx(pt.X), ty(pt.Y)
+		all.Move(vg.Point{X: x - radius, Y: y})
+		all.Line(vg.Point{X: x, Y: y + radius})
+		all.Line(vg.Point{X: x + radius, Y: y})
+		all.Line(vg.Point{X: x, Y: y - radius})
+		all.Close()
 	}
+	c.SetLineStyle(line(roleFirst+role(d.slot), 1.2, nil, d.variant))
+	if d.hollow {
+		c.Stroke(all)
+		return
+	}
+	c.Fill(all)
 }
 
 // timeTicks labels a logarithmic axis of seconds at its decades.
 type timeTicks struct {
 	// infinite, if positive, is where ∞ stands.
 	infinite float64
+	// most is how many decades have room for a label.
+	most int
 }
 
 // Ticks implements plot.Ticker.
 func (t timeTicks) Ticks(from, to float64) []plot.Tick {
 	var ticks []plot.Tick
-	for e := int(math.Round(math.Log10(from))); ; e++ {
-		value := math.Pow(10, float64(e))
-		if value > to*1.001 || (t.infinite > 0 && value > t.infinite/2) {
-			break
+	first, last := int(math.Round(math.Log10(from))), int(math.Floor(math.Log10(to)+1e-3))
+	if t.infinite > 0 {
+		last = int(math.Floor(math.Log10(t.infinite) - 0.5))
+	}
+	step := (last - first + t.most) / t.most
+	for e := first; e <= last; e++ {
+		tick := plot.Tick{Value: math.Pow(10, float64(e))}
+		if (e-first)%step == 0 {
+			tick.Label = decade(e)
 		}
-		ticks = append(ticks, plot.Tick{Value: value, Label: decade(e)})
+		ticks = append(ticks, tick)
 	}
 	if t.infinite > 0 {
 		ticks = append(ticks, plot.Tick{Value: t.infinite, Label: "∞"})
@@ -276,9 +296,9 @@ func decade(e int) string {
 }
 
 // timeAxis makes the y axis logarithmic in seconds, around all the given
-// values: whole decades, with a place for ∞ on top if one is infinite. It
-// returns what to draw a value at.
-func timeAxis(p *plot.Plot, values []float64) (at func(float64) float64) {
+// values: whole decades, at most most of them labelled, with a place for ∞
+// on top if one is infinite. It returns what to draw a value at.
+func timeAxis(p *plot.Plot, values []float64, most int) (at func(float64) float64) {
 	low, high, infinite := bounds(values)
 	p.Y.Scale = plot.LogScale{}
 	p.Y.Min = math.Pow(10, math.Floor(math.Log10(low)))
@@ -286,10 +306,10 @@ func timeAxis(p *plot.Plot, values []float64) (at func(float64) float64) {
 	if p.Y.Max <= p.Y.Min {
 		p.Y.Max = p.Y.Min * 10
 	}
-	ticks := timeTicks{}
+	ticks := timeTicks{most: most}
 	if infinite {
-		p.Y.Max *= 3
-		ticks.infinite = p.Y.Max / 1.25
+		p.Y.Max *= 10
+		ticks.infinite = p.Y.Max / 1.5
 	}
 	p.Y.Tick.Marker = ticks
 	return func(v float64) float64 {
@@ -326,7 +346,8 @@ func (t secondTicks) Ticks(from, to float64) []plot.Tick {
 	step := niceStep((to - from) / float64(t.most))
 	var ticks []plot.Tick
 	for i := math.Ceil(from/step - 1e-9); i*step <= to*1.0001; i++ {
-		ticks = append(ticks, plot.Tick{Value: i * step, Label: plainNumber(i * step)})
+		value := i*step + 0 // adding 0 turns -0 into 0
+		ticks = append(ticks, plot.Tick{Value: value, Label: plainNumber(value)})
 	}
 	return ticks
 }
@@ -431,7 +452,6 @@ func (v violationMark) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(line(roleLimit, 1.25, nil, noVariant), x, c.Min.Y, x, c.Max.Y)
 	if v.labelled {
 		style := label(p, roleLimit, noVariant)
-		style.YAlign = text.YTop
 		c.FillText(style, vg.Point{X: x + 2, Y: c.Max.Y - 1}, "✗")
 	}
 }

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -64,8 +65,9 @@ func (d distribution) rank(n int64) float64 {
 }
 
 // quantileName writes 1 - 10^-nines as a percentage, with as many digits as
-// it takes to tell it from its neighbours.
+// it takes to tell it from its neighbours in a table.
 func quantileName(nines float64) string {
-	digits := max(0, int(math.Ceil(nines-1e-9))-1)
-	return fmt.Sprintf("%.*f %%", digits, (1-math.Pow(10, -nines))*100)
+	digits := max(1, int(math.Ceil(nines-1e-9))-1)
+	text := fmt.Sprintf("%.*f", digits, (1-math.Pow(10, -nines))*100)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " %"
 }

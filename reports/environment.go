@@ -190,7 +190,7 @@ func repeatRows(standings []standing) (rows []repeatRow) {
 				Letter: st.Letter, Variant: st.Name, Repeat: r.Index + 1, Order: r.Order + 1,
 				Mark: verdictMark(r.Verdict),
 				P50:  percentile(response, response.P50), P99: percentile(response, response.P99),
-				Throughput: rate(r.ThroughputPerS),
+				Throughput: strings.TrimSuffix(rate(r.ThroughputPerS), "/s"),
 				CPU:        significant(min(r.Generator.CPUCores, 999)),
 				Lag:        latency(r.Generator.LagP99NS), Scheduled: grouped(r.Load.Scheduled),
 				Dropped: grouped(r.Load.Dropped), Drain: latency(r.DrainNS), Error: r.Error,

@@ -126,15 +126,17 @@ func share(part, whole int64) string {
 
 // percent formats a share of 1 with its sign.
 func percent(x float64) string {
-	return fmt.Sprintf("%+.1f %%", x*100)
+	return strings.Replace(fmt.Sprintf("%+.1f %%", x*100), "-", "−", 1)
 }
 
 // times formats a ratio.
 func times(ratio float64) string {
-	if ratio > 0 && ratio < 0.1 {
-		return strconv.FormatFloat(ratio, 'f', 4, 64) + "×"
-	}
-	if ratio >= 999.5 {
+	switch {
+	case ratio > 0 && ratio < 0.01:
+		return strconv.FormatFloat(ratio, 'g', 2, 64) + "×"
+	case ratio < 0.1:
+		return strconv.FormatFloat(ratio, 'f', 3, 64) + "×"
+	case ratio >= 999.5:
 		return grouped(int64(math.Round(ratio))) + "×"
 	}
 	return significant(ratio) + "×"

@@ -78,7 +78,8 @@ func HTML(w io.Writer, d Data) error {
 	if err != nil {
 		return fmt.Errorf("make report: %w", err)
 	}
-	t, err := template.New("page.gohtml").ParseFS(assets, "page.gohtml")
+	t, err := template.New("page.gohtml").Funcs(template.FuncMap{"nb": unbroken}).
+		ParseFS(assets, "page.gohtml")
 	if err != nil {
 		return fmt.Errorf("parse report template: %w", err)
 	}
@@ -90,6 +91,15 @@ func HTML(w io.Writer, d Data) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
+}
+
+// unbroken keeps a number and its unit on one line; what is infinite may
+// break before its explanation.
+func unbroken(text string) string {
+	if strings.HasPrefix(text, "∞") {
+		return text
+	}
+	return strings.ReplaceAll(text, " ", "\u00a0")
 }
 
 // squeeze takes out the indentation that the template's lines leave behind;

@@ -215,7 +215,7 @@ func (s spread) ribbon(at func(float64) float64) ribbon {
 func percentileFigure(id, kind string, spreads []spread, values []float64) (figure, error) {
 	const width, height, right = vg.Length(560), vg.Length(300), vg.Length(22)
 	p := newPlot()
-	at := timeAxis(p, values)
+	at := timeAxis(p, values, 7)
 	end := 0.0
 	for _, s := range spreads {
 		end = max(end, s.end())
@@ -252,7 +252,7 @@ type ninesTicks struct{}
 
 // Ticks implements plot.Ticker.
 func (ninesTicks) Ticks(_, to float64) []plot.Tick {
-	ticks := []plot.Tick{{Value: 0, Label: "0 %"}, {Value: -math.Log10(0.5), Label: "50 %"}}
+	ticks := []plot.Tick{{Value: -math.Log10(0.5), Label: "50 %"}}
 	for n := 1.0; n <= to+1e-9; n++ {
 		ticks = append(ticks, plot.Tick{Value: n, Label: quantileName(n)})
 	}

@@ -47,7 +47,7 @@ func repeatFigure(standings []standing) (figure, error) {
 
 // horizontalTimeAxis is timeAxis for x.
 func horizontalTimeAxis(p *plot.Plot, values []float64) (at func(float64) float64) {
-	at = timeAxis(p, values)
+	at = timeAxis(p, values, 7)
 	p.X.Scale, p.X.Min, p.X.Max = p.Y.Scale, p.Y.Min, p.Y.Max
 	p.X.Tick.Marker = p.Y.Tick.Marker
 	p.Y.Scale = plot.LinearScale{}

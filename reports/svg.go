@@ -8,7 +8,7 @@ import (
 	"html"
 	"html/template"
 	"io"
-	"regexp"
+	"math"
 	"strconv"
 	"strings"
 
@@ -52,25 +52,37 @@ type svgWriter struct {
 	out             strings.Builder
 	id, title, desc string
 	inText          bool
+	// paint is that of the path that is still open for more of the same.
+	paint string
 }
 
 func (w *svgWriter) token(token xml.Token) error {
 	switch t := token.(type) {
 	case xml.StartElement:
+		if t.Name.Local != "path" {
+			w.closePath()
+		}
 		return w.start(t)
 	case xml.EndElement:
-		if t.Name.Local == "text" {
-			w.inText = false
+		if t.Name.Local == "path" {
+			return nil // open until something else comes
 		}
-		if t.Name.Local != "path" {
-			w.out.WriteString("</" + t.Name.Local + ">")
-		}
+		w.closePath()
+		w.inText = false
+		w.out.WriteString("</" + t.Name.Local + ">")
 	case xml.CharData:
 		if w.inText {
 			w.out.WriteString(html.EscapeString(string(t)))
 		}
 	}
 	return nil
+}
+
+func (w *svgWriter) closePath() {
+	if w.paint != "" {
+		w.out.WriteString(`"` + w.paint + "/>")
+		w.paint = ""
+	}
 }
 
 func (w *svgWriter) start(el xml.StartElement) error {
@@ -81,26 +93,57 @@ func (w *svgWriter) start(el xml.StartElement) error {
 	switch el.Name.Local {
 	case "svg":
 		fmt.Fprintf(&w.out, `<svg viewBox="%[1]s" role="img" aria-labelledby="%[2]s-t %[2]s-d" `+
-			`font-family="Liberation Sans,Arial,Helvetica,sans-serif">`+
+			`font-family="Liberation Sans,Arial,Helvetica,sans-serif" font-size="%[5]s" `+
+			`fill="%[6]s" class="%[7]s">`+
 			`<title id="%[2]s-t">%[3]s</title><desc id="%[2]s-d">%[4]s</desc>`,
 			html.EscapeString(attr["viewBox"]), html.EscapeString(w.id),
-			html.EscapeString(printable(w.title)), html.EscapeString(printable(w.desc)))
+			html.EscapeString(printable(w.title)), html.EscapeString(printable(w.desc)),
+			usualSize, roleText.fallback(), roleText.class(true))
 	case "g":
 		fmt.Fprintf(&w.out, `<g transform="%s">`, html.EscapeString(attr["transform"]))
 	case "path":
-		paint, err := presentation(attr["style"])
-		fmt.Fprintf(&w.out, `<path d="%s"%s/>`, html.EscapeString(compactPath(attr["d"])), paint)
-		return err
+		return w.path(attr["d"], attr["style"])
 	case "text":
-		w.inText = true
-		paint, err := presentation(attr["style"])
-		fmt.Fprintf(&w.out, `<text x="%s" y="%s" transform="%s"%s>`,
-			html.EscapeString(compactNumber(attr["x"])), html.EscapeString(compactNumber(attr["y"])),
-			html.EscapeString(attr["transform"]), paint)
-		return err
+		return w.text(attr)
 	default:
 		return fmt.Errorf("%w element %q", errForeignSVG, el.Name.Local)
 	}
+	return nil
+}
+
+// path appends to the path before it if that looks the same: ticks and grid
+// lines become one element. Areas stay apart, since they may overlap.
+func (w *svgWriter) path(d, style string) error {
+	paint, err := presentation(style)
+	if err != nil {
+		return err
+	}
+	if paint != w.paint || !strings.Contains(paint, ` fill="none"`) {
+		w.closePath()
+		w.out.WriteString(`<path d="`)
+		w.paint = paint
+	}
+	w.out.WriteString(html.EscapeString(compactPath(d)))
+	return nil
+}
+
+// usualSize is the font size of most of a chart's text; like its colour, it
+// stands once, at the top.
+const usualSize = "10"
+
+func (w *svgWriter) text(attr map[string]string) error {
+	w.inText = true
+	paint, err := presentation(attr["style"])
+	if err != nil {
+		return err
+	}
+	usual := fmt.Sprintf(` font-size="%spx" fill="%s" class="%s"`, usualSize,
+		roleText.fallback(), roleText.class(true))
+	if paint == usual {
+		paint = ""
+	}
+	fmt.Fprintf(&w.out, `<text x="%s" y="%s" transform="%s"%s>`, compactNumber(attr["x"]),
+		compactNumber(attr["y"]), html.EscapeString(attr["transform"]), paint)
 	return nil
 }
 
@@ -138,24 +181,75 @@ func presentation(style string) (string, error) {
 	return fmt.Sprintf(`%s class="%s"`, attrs.String(), classes.String()), nil
 }
 
-var number = regexp.MustCompile(`-?[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?`)
-
 // compactPath rounds a path's numbers to a tenth of a point, which is below
-// what a screen can show, and leaves out what SVG implies.
+// what a screen can show, and writes lines as steps from point to point,
+// which have fewer digits. Steps are between rounded points, so that errors
+// do not add up.
 func compactPath(d string) string {
-	d = number.ReplaceAllStringFunc(d, compactNumber)
-	return strings.NewReplacer("L", " ").Replace(d)
+	var out strings.Builder
+	var x, y int // tenths of a point
+	for _, step := range pathSteps(d) {
+		numbers := strings.FieldsFunc(step[1:], func(r rune) bool { return r == ',' || r == ' ' })
+		if (step[0] != 'M' && step[0] != 'L') || len(numbers) != 2 {
+			out.WriteByte(step[0])
+			for _, n := range numbers {
+				out.WriteString(compactNumber(n) + " ")
+			}
+			continue
+		}
+		toX, toY := tenths(numbers[0]), tenths(numbers[1])
+		if step[0] == 'M' {
+			out.WriteString("M" + pair(toX, toY))
+		} else {
+			out.WriteString("l" + pair(toX-x, toY-y))
+		}
+		x, y = toX, toY
+	}
+	return out.String()
 }
 
-func compactNumber(text string) string {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return "0"
+// pathSteps splits path data before every command letter.
+func pathSteps(d string) (steps []string) {
+	from := 0
+	for i := 1; i <= len(d); i++ {
+		if i == len(d) || (d[i] >= 'A' && d[i] <= 'Z') {
+			steps = append(steps, d[from:i])
+			from = i
+		}
 	}
-	rounded := strconv.FormatFloat(x, 'f', 1, 64)
-	rounded = strings.TrimSuffix(rounded, ".0")
-	if rounded == "-0" {
-		return "0"
-	}
-	return rounded
+	return steps
 }
+
+func tenths(text string) int {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.Abs(x) > 1e6 {
+		return 0 // far outside any chart: vgsvg writes no such number
+	}
+	return int(math.Round(x * 10))
+}
+
+// pair writes two numbers of tenths with as few characters as SVG needs.
+func pair(x, y int) string {
+	second := tenthsText(y)
+	if second[0] == '-' {
+		return tenthsText(x) + second
+	}
+	return tenthsText(x) + " " + second
+}
+
+func tenthsText(n int) string {
+	sign := ""
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	switch {
+	case n%10 == 0:
+		return sign + strconv.Itoa(n/10)
+	case n < 10:
+		return sign + "." + strconv.Itoa(n)
+	}
+	return sign + strconv.Itoa(n/10) + "." + strconv.Itoa(n%10)
+}
+
+// compactNumber rounds a number to a tenth.
+func compactNumber(text string) string { return tenthsText(tenths(text)) }

@@ -234,7 +234,7 @@ func (u unlabelled) Ticks(from, to float64) []plot.Tick {
 
 func latencyOverTime(l lane, axes timeAxes) (p *plot.Plot, at func(float64) float64) {
 	p = newPlot()
-	at = timeAxis(p, axes.latencies)
+	at = timeAxis(p, axes.latencies, 4)
 	p.Y.Label.Text = "latency"
 	p.Add(bands(l, true)...)
 	p.Add(gridLines{})
@@ -245,9 +245,9 @@ func loadOverTime(l lane, axes timeAxes) *plot.Plot {
 	p := countPlot("per second", axes.rate)
 	p.Add(bands(l, false)...)
 	p.Add(gridLines{})
-	p.Add(series(l, roleInk, []vg.Length{2, 2}, func(m moment) float64 { return m.offered }))
 	p.Add(series(l, roleFirst+slotAchieved, nil, func(m moment) float64 { return m.achieved }))
 	p.Add(series(l, roleFirst+slotDropped, dash(1), func(m moment) float64 { return m.dropped }))
+	p.Add(series(l, roleInk, []vg.Length{2, 2}, func(m moment) float64 { return m.offered }))
 	return p
 }
 
@@ -333,6 +333,13 @@ func timeFinding(kind string, l lane) string {
 	}
 	text := fmt.Sprintf("Repeat %d: the p99 of %s peaked at %s, %s s after the start",
 		l.repeat.Index+1, kind, seconds(worst), plainNumber(when))
+	if math.IsInf(worst, 1) {
+		text = fmt.Sprintf("Repeat %d: from %s s after the start, 1 %% or more of %s got no answer",
+			l.repeat.Index+1, plainNumber(when), kind)
+	}
+	if worst == 0 {
+		text = fmt.Sprintf("Repeat %d: no %s was due", l.repeat.Index+1, kind)
+	}
 	if dropped > 0 {
 		text += fmt.Sprintf("; %s of what was offered was dropped",
 			share(int64(math.Round(dropped)), int64(math.Round(offered))))

@@ -36,7 +36,8 @@ type variantRow struct {
 type ratioCell struct {
 	Ratio, Interval, P string
 	Significant, Large bool
-	Note               string
+	// Note is why something is missing; Short says it for the main table.
+	Note, Short string
 }
 
 // variantGroups makes the variant table: what holds first, wrong ones last.
@@ -86,7 +87,7 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 		Baseline: st.Baseline, Mark: st.mark(),
 		Invariants: fmt.Sprintf("%d/%d", st.Held, st.Applicable),
 		Sent:       share(st.Load.Started, st.Load.Scheduled),
-		Throughput: rate(st.ThroughputPerS),
+		Throughput: strings.TrimSuffix(rate(st.ThroughputPerS), "/s"),
 		Errors:     share(st.Load.Unknown, st.Load.Started),
 		Idea:       st.Idea, Guarantees: st.Guarantees, GivesUp: st.GivesUp,
 		Reasons: st.Reasons, ExpectedBreak: st.ExpectedBroken,
@@ -134,10 +135,12 @@ func ratioText(c rundir.Comparison) ratioCell {
 		cell.Ratio = times(c.Ratio)
 	}
 	if c.CI95 != nil {
-		cell.Interval = times(c.CI95[0]) + " – " + times(c.CI95[1])
+		cell.Interval = strings.TrimSuffix(times(c.CI95[0]), "×") + "–" + times(c.CI95[1])
 	}
 	if c.PHolm != nil {
 		cell.P = equals(c.PHolm)
+	} else {
+		cell.Short = fmt.Sprintf("n = %d, no test", c.N)
 	}
 	return cell
 }

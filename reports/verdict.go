@@ -102,8 +102,9 @@ func correctnessSentence(standings []standing) string {
 	}
 	parts = append(parts, soundPart(sound, len(standings)))
 	if len(caught) > 0 {
-		parts = append(parts, fmt.Sprintf("%d known-wrong broke what %s expected to",
-			len(caught), choose(len(caught), "it was", "they were")))
+		parts = append(parts, fmt.Sprintf("the %s caught: %s",
+			choose(len(caught), "known-wrong one was", fmt.Sprintf("%d known-wrong were", len(caught))),
+			list(caught, 4)))
 	}
 	if open > 0 {
 		parts = append(parts, fmt.Sprintf("%d could not be judged in full", open))

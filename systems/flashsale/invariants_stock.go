@@ -268,7 +268,7 @@ func strayUnit(l *ledger, u UnitAudit) (why string, op []uint64) {
 // have. More than the units could be oversold; fewer have leaked.
 func judgeRedisDrift(j *judging) {
 	j.each(KindBuy, j.count)
-	if !j.has("items", "redis") {
+	if !j.has("items", "redis", "orders") {
 		return
 	}
 	j.need(len(j.a.Orders) > 0, "there is no order, so that Redis was never drawn on")

@@ -1,0 +1,508 @@
+package flashsale_test
+
+import (
+	"slices"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/systems/flashsale"
+)
+
+func stockCases() []verdictCase {
+	const (
+		oversell, conservation = flashsale.NoOversell, flashsale.Conservation
+		drift, through         = flashsale.RedisDrift, flashsale.SellThrough
+	)
+	return []verdictCase{
+		{oversell, "three orders paid for two units - fail", fail, func(e *evidence) {
+			e.close("o2", flashsale.OrderPaid, 300*ms)
+			e.close("o3", flashsale.OrderPaid, 1700*ms)
+		}, "3 orders paid for 2 units"},
+		{oversell, "as many orders paid as units - pass", pass, func(e *evidence) {
+			e.close("o3", flashsale.OrderPaid, 1700*ms)
+		}, ""},
+		{oversell, "three orders live at the end - fail", fail, func(e *evidence) {
+			e.order("o2").State, e.order("o2").ClosedAt = flashsale.OrderHeld, 0
+			e.order("o3").State, e.order("o3").ClosedAt = flashsale.OrderHeld, 0
+		}, "3 orders have a unit at the end"},
+		{oversell, "three carts at once, all returned - fail", fail, func(e *evidence) {
+			e.buy(4096, "gil", "o4", 0, 500*ms)
+			e.buy(4352, "hal", "o5", 0, 510*ms)
+			e.close("o4", flashsale.OrderExpired, 1600*ms)
+			e.close("o5", flashsale.OrderExpired, 1600*ms)
+		}, "4 acknowledged orders had a unit at once"},
+		{oversell, "a third cart as soon as one may be free - pass", pass, func(e *evidence) {
+			// Bob's unit was free 1048ms after he sent, at the earliest.
+			e.buy(4096, "gil", "o4", 2, 1047*ms)
+			e.close("o4", flashsale.OrderExpired, 1500*ms)
+		}, ""},
+		{oversell, "three orders answered sold - fail", fail, func(e *evidence) {
+			e.attempt(576, 0).Reply.Key = "sold"
+			e.attempt(1344, 0).Reply.Key = "sold"
+		}, `3 orders were answered "sold"`},
+		{oversell, "an unknown payment proves nothing - pass", pass, func(e *evidence) {
+			e.attempt(576, 0).Outcome = history.Unknown
+			e.attempt(1344, 0).Outcome = history.Unknown
+		}, ""},
+		{oversell, "nobody was refused - undecided", maybe, func(e *evidence) {
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+				return r.Outcome == history.Refused
+			})
+		}, "no item was in demand"},
+
+		{conservation, "a snapshot that loses a unit - fail", fail, func(e *evidence) {
+			e.attempt(272, 0).Reply.Body = stockBody(0, 1, 0)
+		}, "0 available + 1 held + 0 sold = 1 of 2 units: off by -1"},
+		{conservation, "another snapshot of all units - pass", pass, func(e *evidence) {
+			e.attempt(272, 0).Reply.Body = stockBody(1, 1, 0)
+		}, ""},
+		{conservation, "a snapshot with a negative count - fail", fail, func(e *evidence) {
+			e.attempt(272, 0).Reply.Body = stockBody(-1, 2, 1)
+		}, "a count is negative"},
+		{conservation, "a snapshot that is no JSON - fail", fail, func(e *evidence) {
+			e.attempt(272, 0).Reply.Body = []byte("sold out")
+		}, "cannot be read"},
+		{conservation, "a snapshot that failed - undecided", maybe, func(e *evidence) {
+			e.attempt(272, 0).Outcome = history.Unknown
+		}, "no stock snapshot was read"},
+		{conservation, "no snapshots were asked for - pass", pass, func(e *evidence) {
+			e.params.StockReads = 0
+			e.attempt(272, 0).Outcome = history.Unknown
+		}, ""},
+		{conservation, "the item gained a unit - fail", fail, func(e *evidence) {
+			e.audit.Items[0].Units, e.audit.Items[0].Available = 3, 2
+		}, "the sale has 2"},
+		{conservation, "the item counts other orders - fail", fail, func(e *evidence) {
+			e.audit.Items[0].Available, e.audit.Items[0].Held = 0, 1
+		}, "the item counts 1 held and 1 sold, its orders are 0 held and 1 paid"},
+		{conservation, "the item is gone - fail", fail, func(e *evidence) {
+			e.audit.Items = []flashsale.ItemAudit{}
+		}, "item-1 is missing"},
+		{conservation, "a unit row is gone - fail", fail, func(e *evidence) {
+			e.audit.Units = e.audit.Units[:1]
+		}, "its unit rows are 1, 0, 0, 1"},
+		{conservation, "no unit rows at all - pass", pass, func(e *evidence) {
+			e.audit.Units = nil
+		}, ""},
+		{conservation, "a unit of an order that is closed - fail", fail, func(e *evidence) {
+			e.audit.Units[0].OrderID = "o2"
+		}, "is sold at the end for order o2, which is expired"},
+		{conservation, "a unit of nobody - fail", fail, func(e *evidence) {
+			e.audit.Units[0].OrderID = "o9"
+		}, `for order "o9", which does not exist`},
+
+		{drift, "one unit too many in Redis - fail", fail, func(e *evidence) {
+			e.audit.Redis[0].Stock = 2
+		}, "1 more than there are could be sold"},
+		{drift, "one unit too few in Redis - fail", fail, func(e *evidence) {
+			e.audit.Redis[0].Stock = 0
+		}, "1 leaked"},
+		{drift, "a unit is reserved instead of in stock - pass", pass, func(e *evidence) {
+			e.audit.Redis[0].Stock, e.audit.Redis[0].Holds = 0, 1
+		}, ""},
+		{drift, "a negative stock that adds up - fail", fail, func(e *evidence) {
+			e.audit.Redis[0].Stock, e.audit.Redis[0].Holds = -1, 2
+		}, "-1 in stock"},
+		{drift, "no counter - fail", fail, func(e *evidence) {
+			e.audit.Redis[0].Present = false
+		}, "no counter"},
+
+		{through, "a unit stuck in a cart - fail", fail, func(e *evidence) {
+			e.audit.Items[0].Available, e.audit.Items[0].Held = 0, 1
+		}, "1 are in carts and none is for sale: 1 are stuck"},
+		{through, "a unit that Redis does not offer - fail", fail, func(e *evidence) {
+			e.audit.Redis[0].Stock = 0
+		}, "1 are stuck"},
+		{through, "everything sold - pass", pass, func(e *evidence) {
+			e.audit.Items[0].Available, e.audit.Items[0].Sold = 0, 2
+			e.audit.Redis[0].Stock = 0
+		}, ""},
+		{through, "fewer buyers than units - undecided", maybe, func(e *evidence) {
+			e.audit.Items[0].Units = 7
+		}, "as many buyers as units"},
+	}
+}
+
+func ownerCases() []verdictCase {
+	const unit, buyer = flashsale.UnitExclusive, flashsale.OnePerBuyer
+	return []verdictCase{
+		{unit, "two live orders of one unit - fail", fail, func(e *evidence) {
+			e.order("o1").Unit = 2
+			e.close("o3", flashsale.OrderPaid, 1700*ms)
+		}, "unit 2 is paid for order o1 of ann and paid for order o3 of eve"},
+		{unit, "a live order of a returned unit - pass", pass, func(e *evidence) {
+			e.close("o3", flashsale.OrderPaid, 1700*ms)
+		}, ""},
+		{unit, "taken in the log while taken - fail", fail, func(e *evidence) {
+			e.audit.Log[4].Unit = 1
+		}, "order o3 took it at log 6 while order o1 had it since log 1"},
+		{unit, "two certain holds of one unit - fail", fail, func(e *evidence) {
+			e.audit.Log = nil
+			e.buy(4096, "gil", "o4", 2, 500*ms)
+			e.close("o4", flashsale.OrderFailed, 900*ms)
+		}, "2 acknowledged orders had it at once"},
+		{unit, "two orders of one unit answered sold - fail", fail, func(e *evidence) {
+			e.attempt(576, 0).Reply.Key = "sold"
+			e.attempt(1344, 0).Reply.Key = "sold"
+		}, "orders o2 and o3 were both answered"},
+		{unit, "no unit is ever named - undecided", maybe, func(e *evidence) {
+			for i := range e.audit.Orders {
+				e.audit.Orders[i].Unit = 0
+			}
+		}, "no order names a unit"},
+
+		{buyer, "two live orders of one buyer - fail", fail, func(e *evidence) {
+			e.order("o3").Buyer = "ann"
+			e.close("o3", flashsale.OrderPaid, 1700*ms)
+		}, "ann has order o1 (paid) and order o3 (paid), both with a unit at the end"},
+		{buyer, "a second order after the first one's end - pass", pass, func(e *evidence) {
+			e.order("o3").Buyer = "bob"
+		}, ""},
+		{buyer, "an order nobody was told of, at the same time - fail", fail, func(e *evidence) {
+			e.order("o3").Buyer = "ann"
+			e.attempt(1280, 0).Outcome = history.Unknown
+			e.audit.ReclaimSlackNS = int64(99 * ms)
+		}, "both with a unit for 100ms"},
+		{buyer, "a clock read before the lock was had - pass", pass, func(e *evidence) {
+			e.order("o3").Buyer, e.order("o3").HeldAt = "bob", storeTime(1049*ms)
+		}, ""},
+		{buyer, "two acknowledged carts at once, both returned - fail", fail, func(e *evidence) {
+			e.audit.ReclaimSlackNS = int64(time.Hour)
+			e.buy(4096, "bob", "o4", 1, 500*ms)
+			e.close("o4", flashsale.OrderFailed, 900*ms)
+		}, "bob had 2 acknowledged orders with a unit at once"},
+		{buyer, "two orders of one buyer answered sold - fail", fail, func(e *evidence) {
+			e.attempt(1280, 0).Op.Client = "bob"
+			e.attempt(576, 0).Reply.Key = "sold"
+			e.attempt(1344, 0).Reply.Key = "sold"
+		}, "orders o2 and o3 of bob were both answered"},
+		{buyer, "nobody tried twice - undecided", maybe, func(e *evidence) {
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+				return r.Op.ID == 257
+			})
+		}, "no buyer of a unit tried to buy another"},
+	}
+}
+
+func orderCases() []verdictCase {
+	const (
+		durable, phantom = flashsale.AckedDurable, flashsale.NoPhantom
+		same             = flashsale.IdempotentBuy
+	)
+	return []verdictCase{
+		{durable, "an acknowledged order is gone - fail", fail, func(e *evidence) {
+			e.audit.Orders = e.audit.Orders[1:]
+		}, "order o1 was acknowledged to ann at 2ms and is gone"},
+		{durable, "an unknown order is not there - pass", pass, func(e *evidence) {
+			e.attempt(1280, 0).Outcome = history.Unknown
+			e.audit.Orders = e.audit.Orders[:2]
+		}, ""},
+		{durable, "it is somebody else's - fail", fail, func(e *evidence) {
+			e.order("o1").Buyer = "bob"
+		}, "it is of bob"},
+		{durable, "it is of another unit - fail", fail, func(e *evidence) {
+			e.order("o1").Unit = 2
+		}, "item-1 unit 2"},
+		{durable, "it is of another key - fail", fail, func(e *evidence) {
+			e.order("o1").OpID = 9
+		}, "(op 9)"},
+		{durable, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+				return r.Outcome == history.OK && r.Op.Kind == flashsale.KindBuy
+			})
+		}, "no buy was acknowledged"},
+
+		{phantom, "an order that nobody asked for - fail", fail, func(e *evidence) {
+			e.order("o3").OpID = 99999
+		}, "op_id 99999, which nobody sent"},
+		{phantom, "an order of a refused request - fail", fail, func(e *evidence) {
+			e.order("o3").OpID, e.order("o3").Buyer = 768, "cid"
+		}, "every request for it (op 768) was refused"},
+		{phantom, "an order of a dropped request - fail", fail, func(e *evidence) {
+			e.order("o3").OpID, e.order("o3").Buyer = 1536, "fay"
+		}, "op_id 1536, which nobody sent"},
+		{phantom, "an order of a lost request whose repetition was refused - pass", pass,
+			func(e *evidence) {
+				e.order("o3").OpID, e.order("o3").Buyer = 1024, "dan"
+			}, ""},
+		{phantom, "an order of another buyer than asked - fail", fail, func(e *evidence) {
+			e.order("o3").Buyer = "cid"
+		}, "order o3 is of cid for item-1, but eve asked for item-1"},
+		{phantom, "a payment that nobody sent - fail", fail, func(e *evidence) {
+			e.payment("pay-200").ID = "pay-666"
+		}, "payment pay-666 of order o2 exists"},
+		{phantom, "a payment of an unknown delivery - pass", pass, func(e *evidence) {
+			e.attempt(576, 0).Outcome = history.Unknown
+		}, ""},
+		{phantom, "a payment of a refused delivery - fail", fail, func(e *evidence) {
+			e.attempt(576, 0).Outcome = history.Refused
+		}, "payment pay-200 of order o2 exists"},
+
+		{same, "two orders told for one key - fail", fail, func(e *evidence) {
+			e.attempt(256, 1).Reply.Key = "o2"
+		}, "told order o1 with unit 1, then order o2 with unit 1"},
+		{same, "two units told for one key - fail", fail, func(e *evidence) {
+			e.attempt(256, 1).Reply.Value = 2
+		}, "then order o1 with unit 2"},
+		{same, "two orders made for one key - fail", fail, func(e *evidence) {
+			e.order("o3").OpID = 256
+		}, "orders o1 and o3 of eve were both made for one key (op 256)"},
+		{same, "a repetition that was refused - undecided", maybe, func(e *evidence) {
+			e.attempt(256, 1).Outcome = history.Refused
+		}, "no key was acknowledged twice"},
+	}
+}
+
+func soldOutCases() []verdictCase {
+	const name = flashsale.NoFalseSoldOut
+	refusal := func(e *evidence, at time.Duration) {
+		e.add(history.Record{
+			Op:      history.Op{ID: 8192, Kind: flashsale.KindBuy, Key: "item-1", Client: "ida"},
+			Outcome: history.Refused, Err: "sold out: refused", Start: at, End: at + ms,
+		})
+	}
+	// known settles what became of Dan's lost request, which otherwise may
+	// have had a unit ever since.
+	known := func(e *evidence) { e.attempt(1024, 0).Outcome = history.Refused }
+	return []verdictCase{
+		{name, "refused before anybody bought - fail", fail, func(e *evidence) {
+			e.attempt(256, 0).Start, e.attempt(512, 0).Start = 2*ms, 2*ms
+			refusal(e, 0)
+		}, "told sold out while at most 0 of 2 units were taken"},
+		{name, "refused while others were being served - pass", pass, func(e *evidence) {
+			e.attempt(256, 0).Start, e.attempt(512, 0).Start = 2*ms, 2*ms
+			refusal(e, 1*ms)
+		}, ""},
+		{name, "refused long after a unit came back - fail", fail, func(e *evidence) {
+			known(e)
+			refusal(e, 1500*ms)
+		}, "at most 1 of 2 units were taken"},
+		{name, "refused within the slack after a unit came back - pass", pass, func(e *evidence) {
+			known(e)
+			refusal(e, 1400*ms)
+		}, ""},
+		{name, "an unknown buy may have the unit - pass", pass, func(e *evidence) {
+			refusal(e, 1500*ms)
+		}, ""},
+		{name, "another refused request may have the unit for a moment - pass", pass,
+			func(e *evidence) {
+				known(e)
+				refusal(e, 1500*ms)
+				other := e.records[len(e.records)-1]
+				other.Err = "already bought: refused"
+				other.Start, other.End = 1501*ms, 1502*ms
+				e.add(other)
+			}, ""},
+		{name, "refused during a fault - pass", pass, func(e *evidence) {
+			known(e)
+			e.fault(1450*ms, 1550*ms)
+			refusal(e, 1500*ms)
+		}, ""},
+		{name, "refused within the slack after a fault - pass", pass, func(e *evidence) {
+			known(e)
+			e.fault(1100*ms, 1150*ms)
+			refusal(e, 1500*ms)
+		}, ""},
+		{name, "refused long after a fault - fail", fail, func(e *evidence) {
+			known(e)
+			e.fault(1000*ms, 1050*ms)
+			refusal(e, 1500*ms)
+		}, "told sold out"},
+		{name, "not ready is no claim - pass", pass, func(e *evidence) {
+			known(e)
+			refusal(e, 1500*ms)
+			e.records[len(e.records)-1].Err = "sale not ready: refused"
+		}, ""},
+		{name, "nobody was told so - undecided", maybe, func(e *evidence) {
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+				return r.Outcome == history.Refused
+			})
+		}, "nobody was told sold out"},
+	}
+}
+
+func paymentCases() []verdictCase {
+	const name = flashsale.PaymentExactlyOnce
+	return []verdictCase{
+		{name, "a payment that took effect twice - fail", fail, func(e *evidence) {
+			e.payment("pay-100").Effects = 2
+		}, "payment pay-100 of order o1 took effect 2 times in 2 deliveries"},
+		{name, "a failed payment without effect - pass", pass, func(e *evidence) {
+			e.payment("pay-500").Effects = 0
+		}, ""},
+		{name, "a late payment that was kept - fail", fail, func(e *evidence) {
+			e.payment("pay-200").Refunded = false
+		}, "payment pay-200 was captured, but its order o2 is expired and the payment was not refunded"},
+		{name, "a paid order whose payment was refunded - fail", fail, func(e *evidence) {
+			e.payment("pay-100").Refunded = true
+		}, "order o1 is paid, but 0 payments for it were captured and kept"},
+		{name, "a refund of nothing - fail", fail, func(e *evidence) {
+			e.payment("pay-500").Refunded = true
+		}, "refunded without being captured"},
+		{name, "a paid order paid for twice - fail", fail, func(e *evidence) {
+			e.payment("pay-200").OrderID, e.payment("pay-200").Refunded = "o1", false
+		}, "order o1 is paid, but 2 payments"},
+		{name, "two rows of one payment - fail", fail, func(e *evidence) {
+			e.audit.Payments = append(e.audit.Payments, *e.payment("pay-200"))
+		}, "payment pay-200 has two rows"},
+		{name, "money for an order that is not there - fail", fail, func(e *evidence) {
+			e.payment("pay-100").OrderID = "o9"
+		}, "order o9, which does not exist"},
+		{name, "the wrong price - fail", fail, func(e *evidence) {
+			e.payment("pay-100").AmountCents = 499
+		}, "captured 499 cents for order o1, the price of item-1 is 500"},
+		{name, "two answers to one payment - fail", fail, func(e *evidence) {
+			e.attempt(336, 0).Reply.Key = "refunded"
+		}, `was answered "sold" and "refunded"`},
+		{name, "an answered payment that is gone - fail", fail, func(e *evidence) {
+			e.audit.Payments = e.audit.Payments[:2]
+		}, `payment pay-500 of order o3 was answered "released" and is gone`},
+		{name, "an unknown payment that is not there - pass", pass, func(e *evidence) {
+			e.attempt(1344, 0).Outcome = history.Unknown
+			e.audit.Payments = e.audit.Payments[:2]
+		}, ""},
+		{name, "sold, and refunded later - fail", fail, func(e *evidence) {
+			e.payment("pay-100").Refunded = true
+			e.close("o1", flashsale.OrderExpired, 1100*ms)
+		}, `was answered "sold"; at the end it is refunded and the order is expired`},
+		{name, "refunded, and captured later - fail", fail, func(e *evidence) {
+			e.payment("pay-200").Refunded = false
+			e.close("o2", flashsale.OrderPaid, 1100*ms)
+		}, `was answered "refunded"; at the end it is captured`},
+		{name, "released, and paid later - fail", fail, func(e *evidence) {
+			e.payment("pay-500").Captured = true
+			e.close("o3", flashsale.OrderPaid, 1700*ms)
+		}, `was answered "released"; at the end it is captured and the order is paid`},
+		{name, "released, but expired first - pass", pass, func(e *evidence) {
+			e.close("o3", flashsale.OrderExpired, 2700*ms)
+		}, ""},
+		{name, "nothing was sold - undecided", maybe, func(e *evidence) {
+			e.attempt(320, 0).Outcome = history.Unknown
+			e.attempt(336, 0).Outcome = history.Unknown
+		}, `no payment was answered "sold"`},
+		{name, "nothing was delivered twice - undecided", maybe, func(e *evidence) {
+			e.attempt(336, 0).Outcome = history.Unknown
+		}, "delivered and answered twice"},
+		{name, "nothing was to be delivered twice - pass", pass, func(e *evidence) {
+			e.params.PayTwice = 0
+			e.attempt(336, 0).Outcome = history.Unknown
+		}, ""},
+		{name, "nothing came late - undecided", maybe, func(e *evidence) {
+			e.attempt(576, 0).Start = 400 * ms
+		}, "about when its cart expired"},
+		{name, "nothing was to come late - pass", pass, func(e *evidence) {
+			e.params.PayLate = 0
+			e.attempt(576, 0).Start = 400 * ms
+		}, ""},
+	}
+}
+
+func timeCases() []verdictCase {
+	const name = flashsale.ExpiryOnTime
+	return []verdictCase{
+		{name, "returned too early - fail", fail, func(e *evidence) {
+			e.close("o2", flashsale.OrderExpired, 992*ms)
+		}, "order o2 of bob was returned after 990ms, before its 1s were up"},
+		{name, "returned on the dot - pass", pass, func(e *evidence) {
+			e.close("o2", flashsale.OrderExpired, 1002*ms)
+		}, ""},
+		{name, "returned just in time - pass", pass, func(e *evidence) {
+			e.close("o2", flashsale.OrderExpired, 1402*ms)
+		}, ""},
+		{name, "returned too late - fail", fail, func(e *evidence) {
+			e.close("o2", flashsale.OrderExpired, 1500*ms)
+		}, "was returned after 1.498s; it was to be returned within 1.4s"},
+		{name, "returned late because of a fault - pass", pass, func(e *evidence) {
+			e.fault(900*ms, 1100*ms)
+			e.close("o2", flashsale.OrderExpired, 1500*ms)
+		}, ""},
+		{name, "returned later than the fault excuses - fail", fail, func(e *evidence) {
+			e.fault(900*ms, 1100*ms)
+			e.close("o2", flashsale.OrderExpired, 2100*ms)
+		}, "it was to be returned within 2s"},
+		{name, "a fault after the return excuses nothing - fail", fail, func(e *evidence) {
+			e.fault(1600*ms, 1700*ms)
+			e.close("o2", flashsale.OrderExpired, 1500*ms)
+		}, "was returned after 1.498s"},
+		{name, "never returned - fail", fail, func(e *evidence) {
+			e.buy(4096, "gil", "o4", 1, 200*ms)
+		}, "order o4 of gil is still held 1.501s after it was made"},
+		{name, "still within its time - pass", pass, func(e *evidence) {
+			e.buy(4096, "gil", "o4", 1, 1000*ms)
+		}, ""},
+		{name, "nothing expired - undecided", maybe, func(e *evidence) {
+			e.close("o2", flashsale.OrderFailed, 1050*ms)
+		}, "no cart expired"},
+	}
+}
+
+func pathCases() []verdictCase {
+	const name = flashsale.UnitPath
+	without := func(e *evidence, i int) { e.audit.Log = slices.Delete(e.audit.Log, i, i+1) }
+	return []verdictCase{
+		{name, "a cause that leads elsewhere - fail", fail, func(e *evidence) {
+			e.audit.Log[3].Cause = "paid"
+		}, `from held to available because of "paid", which leads from held to sold`},
+		{name, "the other cause that leads there - pass", pass, func(e *evidence) {
+			e.audit.Log[3].Cause = "payment-failed"
+		}, ""},
+		{name, "an order that never took its unit - fail", fail, func(e *evidence) {
+			without(e, 0)
+		}, `log 3: "paid" for order o1, which had no unit`},
+		{name, "an order closed twice - fail", fail, func(e *evidence) {
+			last := e.audit.Log[5]
+			last.Seq, last.Cause, last.Version = 8, "expired", 5
+			e.audit.Log = append(e.audit.Log, last)
+		}, "for order o3, which was available since log 7"},
+		{name, "a unit taken that was not there - fail", fail, func(e *evidence) {
+			without(e, 3)
+		}, "log 6 says it went from available to held for order o3, but it was held since log 2"},
+		{name, "a unit changed by another order - fail", fail, func(e *evidence) {
+			e.audit.Log[2].OrderID, e.audit.Log[3].OrderID = "o2", "o1"
+		}, "but order o1 has it since log 1"},
+		{name, "a version left out - fail", fail, func(e *evidence) {
+			e.audit.Log[5].Version = 5
+		}, "log 7 made version 5 of version 3"},
+		{name, "versions that start elsewhere - pass", pass, func(e *evidence) {
+			e.audit.Log[0].Version, e.audit.Log[2].Version = 8, 9
+			e.audit.Units[0].Version = 9
+		}, ""},
+		{name, "a sold unit goes back - fail", fail, func(e *evidence) {
+			e.audit.Log = append(e.audit.Log, flashsale.LogEntry{
+				Seq: 8, OrderID: "o1", Item: "item-1", Unit: 1, Version: 3,
+				From: "held", To: "available", Cause: "expired", At: storeTime(1800 * ms),
+			})
+		}, "from held to available for order o1, but it was sold since log 3"},
+		{name, "an order that the log does not mention - fail", fail, func(e *evidence) {
+			e.buy(4096, "gil", "o4", 0, 200*ms)
+		}, "order o4 is held and the log does not mention it"},
+		{name, "an order that the log left elsewhere - fail", fail, func(e *evidence) {
+			e.close("o1", flashsale.OrderExpired, 300*ms)
+		}, "order o1 is expired, but the log left its unit sold (log 3)"},
+		{name, "a log of an order that is not there - fail", fail, func(e *evidence) {
+			e.audit.Orders = e.audit.Orders[:2]
+		}, `log 6: "buy" for order o3, which does not exist`},
+		{name, "a unit row that the log does not mention - fail", fail, func(e *evidence) {
+			e.audit.Units = append(e.audit.Units, flashsale.UnitAudit{
+				Item: "item-1", Unit: 3, State: "held", OrderID: "o3"})
+		}, "unit 3 is held and the log does not mention it"},
+		{name, "a unit row that was never touched - pass", pass, func(e *evidence) {
+			e.audit.Units = append(e.audit.Units, flashsale.UnitAudit{
+				Item: "item-1", Unit: 3, State: "available"})
+		}, ""},
+		{name, "a unit row in another state - fail", fail, func(e *evidence) {
+			e.audit.Units[0].State = "available"
+		}, "unit 1 is available, but the log left it sold (log 3)"},
+		{name, "a unit row of another version - fail", fail, func(e *evidence) {
+			e.audit.Units[1].Version = 5
+		}, "unit 2 has version 5, but the log left it at 4 (log 7)"},
+		{name, "nothing was sold - undecided", maybe, func(e *evidence) {
+			e.audit.Log = slices.Concat(e.audit.Log[1:2], e.audit.Log[3:])
+			e.audit.Orders, e.audit.Units = e.audit.Orders[1:], e.audit.Units[1:]
+		}, "no unit was sold"},
+		{name, "nothing came back - undecided", maybe, func(e *evidence) {
+			e.audit.Log = slices.Concat(e.audit.Log[:1], e.audit.Log[2:3])
+			e.audit.Orders, e.audit.Units = e.audit.Orders[:1], e.audit.Units[:1]
+		}, "no unit was returned"},
+	}
+}

@@ -1,0 +1,304 @@
+package flashsale_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/flashsale"
+)
+
+// evidence is a history and an audit that a case may change.
+type evidence struct {
+	params  flashsale.Params
+	records []history.Record
+	windows []history.Window
+	audit   flashsale.Audit
+}
+
+func saleParams() flashsale.Params {
+	p := flashsale.DefaultParams()
+	p.Units, p.PriceCents = 2, 500
+	p.CartTTL = sut.Duration(time.Second)
+	return p
+}
+
+// goodSale is the sale of testdata, which every invariant accepts.
+func goodSale(t *testing.T) *evidence {
+	t.Helper()
+	file, err := os.Open("testdata/sale.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	h, err := history.ReadNDJSON(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &evidence{params: saleParams()}
+	for rec, err := range h.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.records = append(e.records, rec)
+	}
+	raw, err := os.ReadFile("testdata/sale.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.audit, err = flashsale.DecodeAudit(raw); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// judge returns the verdicts by name.
+func (e *evidence) judge(t tb) map[string]check.Verdict {
+	t.Helper()
+	raw, err := json.Marshal(e.audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.judgeRaw(t, raw)
+}
+
+func (e *evidence) judgeRaw(t tb, audit json.RawMessage) map[string]check.Verdict {
+	t.Helper()
+	verdicts := make(map[string]check.Verdict)
+	h := history.Slice(e.records, e.windows...)
+	for _, v := range check.All(context.Background(), flashsale.Invariants(&e.params), h, audit) {
+		verdicts[v.Invariant] = v
+	}
+	return verdicts
+}
+
+// attempt returns the n-th attempt of an operation.
+func (e *evidence) attempt(id uint64, n int) *history.Record {
+	for i := range e.records {
+		if e.records[i].Op.ID == id {
+			if n == 0 {
+				return &e.records[i]
+			}
+			n--
+		}
+	}
+	panic(fmt.Sprintf("no attempt %d of operation %d", n, id))
+}
+
+func (e *evidence) add(rec history.Record) {
+	rec.Seq = uint64(len(e.records))
+	rec.Intended = rec.Start
+	e.records = append(e.records, rec)
+}
+
+func (e *evidence) order(id string) *flashsale.OrderAudit {
+	i := slices.IndexFunc(e.audit.Orders, func(o flashsale.OrderAudit) bool { return o.ID == id })
+	return &e.audit.Orders[i]
+}
+
+func (e *evidence) payment(id string) *flashsale.PaymentAudit {
+	i := slices.IndexFunc(e.audit.Payments,
+		func(p flashsale.PaymentAudit) bool { return p.ID == id })
+	return &e.audit.Payments[i]
+}
+
+// buy adds an acknowledged buy and its order, which lasts from its reply on.
+func (e *evidence) buy(id uint64, buyer, order string, unit int64, at time.Duration) {
+	e.add(history.Record{
+		Op:      history.Op{ID: id, Kind: flashsale.KindBuy, Key: "item-1", Client: buyer},
+		Outcome: history.OK, Reply: history.Reply{Key: order, Value: unit},
+		Start: at, End: at + time.Millisecond,
+	})
+	e.audit.Orders = append(e.audit.Orders, flashsale.OrderAudit{
+		ID: order, OpID: id, Item: "item-1", Buyer: buyer, Unit: unit,
+		State: flashsale.OrderHeld, HeldAt: storeTime(at),
+	})
+}
+
+// storeTime is a moment of the driver's clock on the store's.
+func storeTime(at time.Duration) int64 { return int64(50*time.Second + at) }
+
+func (e *evidence) close(order, state string, at time.Duration) {
+	e.order(order).State, e.order(order).ClosedAt = state, storeTime(at)
+}
+
+func (e *evidence) fault(start, end time.Duration) {
+	e.windows = append(e.windows, history.Window{
+		Kind: history.FaultWindow, Name: "stall", Fault: "pause redis",
+		Start: start, End: end, Recovered: end, Evidence: []string{"paused"},
+	})
+}
+
+const (
+	ms    = time.Millisecond
+	pass  = check.Held
+	fail  = check.Broken
+	maybe = check.Undecided
+)
+
+type verdictCase struct {
+	invariant, name string
+	want            check.Status
+	edit            func(e *evidence)
+	text            string // a part of the violation or reason
+}
+
+func TestVerdicts(t *testing.T) {
+	for name, v := range goodSale(t).judge(t) {
+		t.Run(name+"/good sale - pass", func(t *testing.T) { expect(t, v, pass, "") })
+	}
+	cases := slices.Concat(stockCases(), ownerCases(), orderCases(), soldOutCases(),
+		paymentCases(), timeCases(), pathCases())
+	for _, c := range cases {
+		t.Run(c.invariant+"/"+c.name, func(t *testing.T) {
+			checkSuffix(t, c)
+			e := goodSale(t)
+			c.edit(e)
+			expect(t, e.judge(t)[c.invariant], c.want, c.text)
+		})
+	}
+}
+
+// checkSuffix keeps names and expectations together.
+func checkSuffix(t *testing.T, c verdictCase) {
+	suffix := map[check.Status]string{pass: " - pass", fail: " - fail", maybe: " - undecided"}
+	if !strings.HasSuffix(c.name, suffix[c.want]) {
+		t.Errorf("the name must end with %q", suffix[c.want])
+	}
+}
+
+func expect(t *testing.T, v check.Verdict, want check.Status, text string) {
+	t.Helper()
+	if v.Status != want {
+		t.Fatalf("got %s, want %s; reason %q, violations %+v", v.Status, want, v.Reason, v.Violations)
+	}
+	if want == fail {
+		if !strings.Contains(fmt.Sprint(v.Violations), text) {
+			t.Errorf("no violation with %q: %+v", text, v.Violations)
+		}
+	} else if !strings.Contains(v.Reason, text) {
+		t.Errorf("reason %q does not contain %q", v.Reason, text)
+	}
+}
+
+// TestWitnesses: the records behind a violation are named.
+func TestWitnesses(t *testing.T) {
+	e := goodSale(t)
+	e.audit.Orders = slices.Delete(e.audit.Orders, 0, 1)
+	v := e.judge(t)[flashsale.AckedDurable]
+	if want := []uint64{0, 3}; !slices.Equal(v.Witness, want) {
+		t.Errorf("witnesses %v, want %v", v.Witness, want)
+	}
+	if len(v.Violations) != 2 || !slices.Equal(v.Violations[0].Ops, []uint64{0, 3}) {
+		t.Errorf("violations %+v, want two with records 0 and 3", v.Violations)
+	}
+}
+
+// TestMissingParts: what an audit leaves out is named, and is no violation.
+func TestMissingParts(t *testing.T) {
+	e := goodSale(t)
+	raw, err := json.Marshal(e.audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := []string{
+		"items", "units", "orders", "payments", "log", "redis", "reclaim_slack_ns"}
+	for _, part := range parts {
+		t.Run(part, func(t *testing.T) {
+			var fields map[string]json.RawMessage
+			if err := json.Unmarshal(raw, &fields); err != nil {
+				t.Fatal(err)
+			}
+			delete(fields, part)
+			less, err := json.Marshal(fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			undecided := 0
+			for name, v := range e.judgeRaw(t, less) {
+				switch {
+				case v.Status == fail:
+					t.Errorf("%s is broken: %s", name, v.Reason)
+				case v.Status == maybe && !strings.Contains(v.Reason, part):
+					t.Errorf("%s does not say that %s is missing: %s", name, part, v.Reason)
+				case v.Status == maybe:
+					undecided++
+				}
+			}
+			if undecided == 0 && part != "units" {
+				t.Errorf("no invariant needs %s", part)
+			}
+		})
+	}
+}
+
+// TestBadAudits: an audit that cannot be read leaves all undecided.
+func TestBadAudits(t *testing.T) {
+	for name, raw := range map[string]string{
+		"nothing": "", "no JSON": "{", "a list": "[]",
+		"a wrong type": `{"orders": "none"}`, "a wrong row": `{"orders": [{"order": "1"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, v := range goodSale(t).judgeRaw(t, json.RawMessage(raw)) {
+				if v.Status != maybe || !strings.Contains(v.Reason, "audit") {
+					t.Errorf("%s is %s: %s", v.Invariant, v.Status, v.Reason)
+				}
+			}
+		})
+	}
+}
+
+// TestEmptyRun: nothing happened, so nothing is held.
+func TestEmptyRun(t *testing.T) {
+	e := &evidence{params: saleParams(), audit: flashsale.Audit{
+		Items:  []flashsale.ItemAudit{{Item: "item-1", Units: 2, PriceCents: 500, Available: 2}},
+		Orders: []flashsale.OrderAudit{}, Payments: []flashsale.PaymentAudit{},
+		Log:            []flashsale.LogEntry{},
+		Redis:          []flashsale.RedisAudit{{Item: "item-1", Present: true, Stock: 2}},
+		ReclaimSlackNS: 1,
+	}}
+	for name, v := range e.judge(t) {
+		if v.Status != maybe {
+			t.Errorf("%s is %s for a run in which nothing happened", name, v.Status)
+		}
+	}
+}
+
+func TestWrongParams(t *testing.T) {
+	h := history.Slice(nil)
+	for _, inv := range flashsale.Invariants(42) {
+		v := inv.Check(t.Context(), h, json.RawMessage("{}"))
+		if v.Status != maybe || !strings.Contains(v.Reason, "int") {
+			t.Errorf("%s: %s, %q", inv.Name(), v.Status, v.Reason)
+		}
+	}
+}
+
+func TestNamesAndStatements(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, inv := range flashsale.Invariants(flashsale.DefaultParams()) {
+		if seen[inv.Name()] || inv.Statement() == "" {
+			t.Errorf("%q is there twice or says nothing", inv.Name())
+		}
+		seen[inv.Name()] = true
+	}
+	if len(seen) != 13 {
+		t.Errorf("%d invariants, want 13", len(seen))
+	}
+}
+
+func stockBody(available, held, sold int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"item":"item-1","units":2,"available":%d,"held":%d,"sold":%d}`,
+		available, held, sold)
+	return b.Bytes()
+}

@@ -1,0 +1,369 @@
+package flashsale_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/flashsale"
+)
+
+// drawSale is any sale of a correct shop with any amount of trouble.
+func drawSale(t *rapid.T) *evidence {
+	p := flashsale.DefaultParams()
+	share := rapid.Float64Range(0, 1)
+	p.Items = rapid.IntRange(1, 3).Draw(t, "items")
+	p.Units = rapid.IntRange(1, 8).Draw(t, "units")
+	p.Buyers = rapid.IntRange(0, 20).Draw(t, "buyers")
+	p.ItemSkew = rapid.SampledFrom([]string{"uniform", "zipf", "hot"}).Draw(t, "skew")
+	p.CartTTL = sut.Duration(rapid.IntRange(50, 800).Draw(t, "ttl_ms")) * sut.Duration(ms)
+	p.LateSpread = min(p.LateSpread, p.CartTTL)
+	p.PaySuccess = share.Draw(t, "success")
+	p.PayFailure = (1 - p.PaySuccess) * share.Draw(t, "failure")
+	p.PayTwice, p.PayLate = share.Draw(t, "twice"), share.Draw(t, "late")
+	p.ClickTwice = share.Draw(t, "click")
+	p.BuyAgain = (1 - p.ClickTwice) * share.Draw(t, "again")
+	p.StockReads = 2 * share.Draw(t, "reads")
+	p.RetryOnLost = rapid.IntRange(0, 4).Draw(t, "retries")
+	w := newWorld(t, rapid.Uint64().Draw(t, "seed"), p, drawTrouble(t))
+	w.run(rapid.IntRange(0, 120).Draw(t, "ops"))
+	return w.evidence(t)
+}
+
+func drawTrouble(t *rapid.T) trouble {
+	mishap := rapid.Float64Range(0, 0.15)
+	return trouble{
+		lostRequest: mishap.Draw(t, "lost requests"), lostReply: mishap.Draw(t, "lost replies"),
+		late: mishap.Draw(t, "late"), hang: mishap.Draw(t, "hanging"),
+		dialFails: mishap.Draw(t, "failed dials"), dropped: mishap.Draw(t, "dropped"),
+	}
+}
+
+// TestCorrectShopIsNeverBroken: the judges are sound.
+func TestCorrectShopIsNeverBroken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for name, v := range drawSale(t).judge(t) {
+			if v.Status == fail {
+				t.Fatalf("%s is broken: %+v", name, v.Violations)
+			}
+		}
+	})
+}
+
+// busySale is a sale as a smoke run has it, with or without trouble.
+func busySale(t tb, seed uint64, tr trouble) *evidence {
+	p := flashsale.DefaultParams()
+	p.Units = 50
+	w := newWorld(t, seed, p, tr)
+	w.run(5000)
+	return w.evidence(t)
+}
+
+// TestSmokeRunDecidesAll: the default parameters exercise every invariant,
+// whatever the seed.
+func TestSmokeRunDecidesAll(t *testing.T) {
+	for seed := range uint64(20) {
+		for name, v := range busySale(t, seed, trouble{}).judge(t) {
+			if v.Status != pass {
+				t.Errorf("seed %d: %s is %s: %s", seed, name, v.Status, v.Reason)
+			}
+		}
+	}
+}
+
+// corruption is one thing that a correct system never does.
+type corruption struct {
+	name, breaks string
+	// do changes the evidence; it returns false if the sale has nothing to
+	// change.
+	do func(t *rapid.T, e *evidence) bool
+}
+
+// TestCorruptionsAreCaught: the judges are not vacuous, also in the midst of
+// unknown outcomes.
+func TestCorruptionsAreCaught(t *testing.T) {
+	for _, c := range slices.Concat(stockCorruptions(), orderCorruptions(), timeCorruptions()) {
+		t.Run(c.name, func(t *testing.T) {
+			done := 0
+			rapid.Check(t, func(t *rapid.T) {
+				p := flashsale.DefaultParams()
+				p.Units = rapid.IntRange(4, 20).Draw(t, "units")
+				tr := trouble{lostRequest: 0.01, lostReply: 0.01, late: 0.01, dropped: 0.01}
+				w := newWorld(t, rapid.Uint64().Draw(t, "seed"), p, tr)
+				w.run(200)
+				e := w.evidence(t)
+				if !c.do(t, e) {
+					return
+				}
+				done++
+				if v := e.judge(t)[c.breaks]; v.Status != fail || v.Count == 0 {
+					t.Fatalf("%s is %s: %s", c.breaks, v.Status, v.Reason)
+				}
+			})
+			if done == 0 {
+				t.Error("no sale had anything to corrupt")
+			}
+		})
+	}
+}
+
+// pickOrder draws an order in one of the states; nil if there is none.
+func pickOrder(t *rapid.T, e *evidence, states ...string) *flashsale.OrderAudit {
+	var fit []*flashsale.OrderAudit
+	for i := range e.audit.Orders {
+		if slices.Contains(states, e.audit.Orders[i].State) {
+			fit = append(fit, &e.audit.Orders[i])
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(fit).Draw(t, "order")
+}
+
+// pickRecord draws a record that fits; nil if there is none.
+func pickRecord(t *rapid.T, e *evidence, fits func(history.Record) bool) *history.Record {
+	var fit []int
+	for i, rec := range e.records {
+		if fits(rec) {
+			fit = append(fit, i)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	return &e.records[rapid.SampledFrom(fit).Draw(t, "record")]
+}
+
+func stockCorruptions() []corruption {
+	return []corruption{
+		{"oversell", flashsale.NoOversell, func(t *rapid.T, e *evidence) bool {
+			for range e.params.Units + 1 - countState(e, flashsale.OrderPaid) {
+				o := pickOrder(t, e, flashsale.OrderExpired, flashsale.OrderFailed, flashsale.OrderHeld)
+				if o == nil {
+					return false
+				}
+				o.State = flashsale.OrderPaid
+			}
+			return true
+		}},
+		{"duplicate unit owner", flashsale.UnitExclusive, func(t *rapid.T, e *evidence) bool {
+			a := pickOrder(t, e, flashsale.OrderPaid)
+			b := pickOrder(t, e, flashsale.OrderPaid, flashsale.OrderHeld)
+			if a == nil || a == b {
+				return false
+			}
+			b.Unit = a.Unit
+			return true
+		}},
+		{"second order for a buyer", flashsale.OnePerBuyer, func(t *rapid.T, e *evidence) bool {
+			a := pickOrder(t, e, flashsale.OrderPaid)
+			b := pickOrder(t, e, flashsale.OrderPaid)
+			if a == nil || a == b {
+				return false
+			}
+			b.Buyer = a.Buyer
+			return true
+		}},
+		{"inflate redis stock", flashsale.RedisDrift, func(t *rapid.T, e *evidence) bool {
+			e.audit.Redis[0].Stock += rapid.Int64Range(1, 5).Draw(t, "more")
+			return true
+		}},
+		{"leak redis stock", flashsale.RedisDrift, func(t *rapid.T, e *evidence) bool {
+			e.audit.Redis[0].Stock -= rapid.Int64Range(1, 5).Draw(t, "less")
+			return true
+		}},
+		{"lose a unit in a snapshot", flashsale.Conservation, func(t *rapid.T, e *evidence) bool {
+			rec := pickRecord(t, e, func(r history.Record) bool {
+				return r.Op.Kind == flashsale.KindStock && r.Outcome == history.OK
+			})
+			if rec == nil {
+				return false
+			}
+			rec.Reply.Body = fmt.Appendf(nil, `{"units":%d,"available":%d}`,
+				e.params.Units, e.params.Units-1)
+			return true
+		}},
+		{"lose a unit in a cart", flashsale.SellThrough, func(_ *rapid.T, e *evidence) bool {
+			it := &e.audit.Items[0]
+			it.Held, it.Available = it.Held+it.Available+1, 0
+			it.Sold = it.Units - it.Held
+			return true
+		}},
+		{"refuse while units are free", flashsale.NoFalseSoldOut, func(_ *rapid.T, e *evidence) bool {
+			first := history.Never
+			for i := range e.records {
+				rec := &e.records[i]
+				if rec.Outcome != history.Dropped {
+					rec.Start += time.Second
+					if rec.End != history.Never {
+						rec.End += time.Second
+					}
+					first = min(first, rec.Start)
+				}
+			}
+			e.add(history.Record{
+				Op:      history.Op{ID: 1 << 40, Kind: flashsale.KindBuy, Key: "item-1", Client: "early"},
+				Outcome: history.Refused, Err: flashsale.ErrSoldOut.Error(),
+				Start: first - 2*ms, End: first - ms,
+			})
+			return true
+		}},
+	}
+}
+
+func countState(e *evidence, state string) int {
+	n := 0
+	for _, o := range e.audit.Orders {
+		if o.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+func ackedBuy(r history.Record) bool {
+	return r.Op.Kind == flashsale.KindBuy && r.Outcome == history.OK
+}
+
+func orderCorruptions() []corruption {
+	return []corruption{
+		{"drop an acknowledged order", flashsale.AckedDurable, func(t *rapid.T, e *evidence) bool {
+			rec := pickRecord(t, e, ackedBuy)
+			if rec == nil {
+				return false
+			}
+			e.audit.Orders = slices.DeleteFunc(e.audit.Orders,
+				func(o flashsale.OrderAudit) bool { return o.ID == rec.Reply.Key })
+			return true
+		}},
+		{"add a phantom", flashsale.NoPhantom, func(_ *rapid.T, e *evidence) bool {
+			e.buy(1<<40, "ghost", "o-ghost", 1, 0)
+			e.records = e.records[:len(e.records)-1]
+			return true
+		}},
+		{"an order for a refused request", flashsale.NoPhantom, func(t *rapid.T, e *evidence) bool {
+			may := make(map[uint64]bool)
+			for _, rec := range e.records {
+				may[rec.Op.ID] = may[rec.Op.ID] ||
+					rec.Outcome == history.OK || rec.Outcome == history.Unknown
+			}
+			rec := pickRecord(t, e, func(r history.Record) bool {
+				return r.Op.Kind == flashsale.KindBuy && r.Outcome == history.Refused && !may[r.Op.ID]
+			})
+			if rec == nil {
+				return false
+			}
+			e.buy(rec.Op.ID, rec.Op.Client, "o-ghost", 1, rec.Start)
+			e.records = e.records[:len(e.records)-1]
+			return true
+		}},
+		{"another order for the same key", flashsale.IdempotentBuy, func(t *rapid.T, e *evidence) bool {
+			rec := pickRecord(t, e, func(r history.Record) bool { return ackedBuy(r) && r.Op.Arg != 0 })
+			if rec == nil {
+				return false
+			}
+			first := pickRecord(t, e, func(r history.Record) bool {
+				return ackedBuy(r) && r.Op.ID == rec.Op.ID && r.Seq != rec.Seq
+			})
+			rec.Reply.Key += "x"
+			return first != nil
+		}},
+		{"lose a refund", flashsale.PaymentExactlyOnce, func(t *rapid.T, e *evidence) bool {
+			return changePayment(t, e, func(p *flashsale.PaymentAudit) bool { return p.Refunded },
+				func(p *flashsale.PaymentAudit) { p.Refunded = false })
+		}},
+		{"refund a sale", flashsale.PaymentExactlyOnce, func(t *rapid.T, e *evidence) bool {
+			return changePayment(t, e,
+				func(p *flashsale.PaymentAudit) bool { return p.Captured && !p.Refunded },
+				func(p *flashsale.PaymentAudit) { p.Refunded = true })
+		}},
+		{"apply a payment twice", flashsale.PaymentExactlyOnce, func(t *rapid.T, e *evidence) bool {
+			return changePayment(t, e, func(p *flashsale.PaymentAudit) bool { return p.Effects == 1 },
+				func(p *flashsale.PaymentAudit) { p.Effects = 2 })
+		}},
+	}
+}
+
+func changePayment(
+	t *rapid.T, e *evidence,
+	fits func(*flashsale.PaymentAudit) bool, change func(*flashsale.PaymentAudit),
+) bool {
+	var fit []*flashsale.PaymentAudit
+	for i := range e.audit.Payments {
+		if p := &e.audit.Payments[i]; fits(p) {
+			fit = append(fit, p)
+		}
+	}
+	if len(fit) == 0 {
+		return false
+	}
+	change(rapid.SampledFrom(fit).Draw(t, "payment"))
+	return true
+}
+
+func timeCorruptions() []corruption {
+	return []corruption{
+		{"return a cart early", flashsale.ExpiryOnTime, func(t *rapid.T, e *evidence) bool {
+			o := pickOrder(t, e, flashsale.OrderExpired)
+			if o == nil {
+				return false
+			}
+			o.ClosedAt = o.HeldAt + int64(e.params.CartTTL)*9/10
+			return true
+		}},
+		{"return a cart late", flashsale.ExpiryOnTime, func(t *rapid.T, e *evidence) bool {
+			o := pickOrder(t, e, flashsale.OrderExpired)
+			if o == nil {
+				return false
+			}
+			o.ClosedAt = o.HeldAt + int64(e.params.CartTTL) + e.audit.ReclaimSlackNS*11/10
+			return true
+		}},
+		{"drop a log entry", flashsale.UnitPath, func(t *rapid.T, e *evidence) bool {
+			if len(e.audit.Log) == 0 {
+				return false
+			}
+			i := rapid.IntRange(0, len(e.audit.Log)-1).Draw(t, "entry")
+			e.audit.Log = slices.Delete(e.audit.Log, i, i+1)
+			return true
+		}},
+		{"resurrect a paid unit", flashsale.UnitPath, func(t *rapid.T, e *evidence) bool {
+			o := pickOrder(t, e, flashsale.OrderPaid)
+			if o == nil {
+				return false
+			}
+			last := e.audit.Log[len(e.audit.Log)-1]
+			for i := range e.audit.Units {
+				u := &e.audit.Units[i]
+				if u.Item != o.Item || u.Unit != o.Unit {
+					continue
+				}
+				u.State, u.OrderID, u.Version = "available", "", u.Version+1
+				e.audit.Log = append(e.audit.Log, flashsale.LogEntry{
+					Seq: last.Seq + 1, OrderID: o.ID, Item: o.Item, Unit: o.Unit, Version: u.Version,
+					From: "held", To: "available", Cause: "expired", At: last.At,
+				})
+			}
+			o.State = flashsale.OrderExpired
+			return true
+		}},
+		{"take a unit that is taken", flashsale.UnitExclusive, func(t *rapid.T, e *evidence) bool {
+			o := pickOrder(t, e, flashsale.OrderPaid)
+			if o == nil {
+				return false
+			}
+			last := e.audit.Log[len(e.audit.Log)-1]
+			e.audit.Log = append(e.audit.Log, flashsale.LogEntry{
+				Seq: last.Seq + 1, OrderID: "o-other", Item: o.Item, Unit: o.Unit,
+				From: "available", To: "held", Cause: "buy", At: last.At,
+			})
+			return true
+		}},
+	}
+}

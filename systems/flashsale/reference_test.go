@@ -1,0 +1,417 @@
+package flashsale_test
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/flashsale"
+)
+
+// world is a whole run in virtual time: the workload, a network that loses
+// and delays, and a correct shop. Everything follows from the seed.
+type world struct {
+	params flashsale.Params
+	rng    *rand.Rand
+	shop   *refShop
+	load   sut.Workload
+	trouble
+
+	now     time.Duration
+	events  events
+	records []history.Record
+	windows []history.Window
+}
+
+// tb is what testing.T and rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+func newWorld(t tb, seed uint64, p flashsale.Params, tr trouble) *world {
+	t.Helper()
+	load, err := flashsale.NewWorkload(seed, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr}
+	w.shop = newRefShop(w)
+	return w
+}
+
+// trouble is how often an attempt meets each mishap.
+type trouble struct {
+	lostRequest, lostReply, late, hang, dialFails, dropped float64
+}
+
+// event is something that happens at a moment.
+type event struct {
+	at time.Duration
+	n  int // breaks ties in the order of planning
+	do func()
+}
+
+type events struct {
+	list []event
+	n    int
+}
+
+func (e *events) Len() int { return len(e.list) }
+func (e *events) Less(i, k int) bool {
+	a, b := e.list[i], e.list[k]
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) < 0
+}
+func (e *events) Swap(i, k int) { e.list[i], e.list[k] = e.list[k], e.list[i] }
+func (e *events) Push(x any)    { e.list = append(e.list, x.(event)) }
+func (e *events) Pop() any {
+	last := e.list[len(e.list)-1]
+	e.list = e.list[:len(e.list)-1]
+	return last
+}
+
+func (w *world) at(at time.Duration, do func()) {
+	w.events.n++
+	heap.Push(&w.events, event{max(at, w.now), w.events.n, do})
+}
+
+// run offers ops operations over a second and returns when nothing is left to
+// happen.
+func (w *world) run(ops int) {
+	for i := range ops {
+		op := w.load.Op(uint64(i))
+		w.at(time.Duration(i)*time.Second/time.Duration(ops), func() { w.send(op) })
+	}
+	for w.events.Len() > 0 {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+	}
+}
+
+// span of a duration, uniform.
+func (w *world) some(d time.Duration) time.Duration {
+	return time.Duration(w.rng.Int64N(int64(d) + 1))
+}
+
+const (
+	netDelay  = 2 * time.Millisecond
+	opTimeout = 100 * time.Millisecond
+)
+
+// send starts one attempt and decides what the network does to it.
+func (w *world) send(op history.Op) {
+	i := len(w.records)
+	w.records = append(w.records, history.Record{
+		Seq: uint64(i), Op: op, Intended: w.now, Start: w.now, End: history.Never})
+	u := w.rng.Float64()
+	for _, fate := range []struct {
+		share float64
+		do    func(i int)
+	}{
+		{w.dropped, w.drop},
+		{w.dialFails, func(i int) {
+			w.end(i, w.some(netDelay), history.Refused, history.Reply{}, "dial: refused")
+		}},
+		{w.lostRequest, w.lose},
+		{w.lostReply, func(i int) {
+			w.execute(i, w.some(netDelay), unheard)
+			w.lose(i)
+		}},
+		{w.late, func(i int) {
+			w.execute(i, opTimeout+w.some(2*opTimeout), unheard)
+			w.lose(i)
+		}},
+		{w.hang, func(i int) { w.execute(i, w.some(netDelay), unheard) }},
+	} {
+		if u < fate.share {
+			fate.do(i)
+			return
+		}
+		u -= fate.share
+	}
+	w.execute(i, w.some(netDelay), func(reply history.Reply, err error) {
+		if err != nil {
+			w.end(i, w.some(netDelay), history.Refused, history.Reply{}, err.Error())
+			return
+		}
+		w.end(i, w.some(netDelay), history.OK, reply, "")
+	})
+}
+
+// unheard is a reply on its way to nobody.
+func unheard(history.Reply, error) {}
+
+func (w *world) drop(i int) {
+	w.records[i].Outcome = history.Dropped
+	w.records[i].Start = history.Never
+}
+
+func (w *world) lose(i int) {
+	w.end(i, opTimeout, history.Unknown, history.Reply{}, "timeout")
+}
+
+// execute runs the attempt's operation in the shop after a delay.
+func (w *world) execute(i int, after time.Duration, done func(history.Reply, error)) {
+	w.at(w.now+after, func() { w.shop.do(w.records[i].Op, done) })
+}
+
+func (w *world) end(
+	i int, after time.Duration, outcome history.Outcome, reply history.Reply, text string,
+) {
+	w.at(w.now+after, func() {
+		rec := &w.records[i]
+		rec.Outcome, rec.Reply, rec.Err, rec.End = outcome, reply, text, w.now
+		for _, next := range w.load.Follow(rec.Op, outcome, reply) {
+			w.at(w.now+next.After, func() { w.send(next.Op) })
+		}
+	})
+}
+
+// evidence is what the judges see.
+func (w *world) evidence(t tb) *evidence {
+	t.Helper()
+	audit := w.shop.audit()
+	raw, err := json.Marshal(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := flashsale.DecodeAudit(raw)
+	if err != nil {
+		t.Fatalf("the reference shop's audit: %v", err)
+	}
+	return &evidence{params: w.params, records: w.records, windows: w.windows, audit: decoded}
+}
+
+// refShop is a correct shop: one thing at a time, except that a buy has a unit
+// in hand for a moment before it looks at who is asking, and that the shelf
+// learns of a return a moment after the order is closed.
+type refShop struct {
+	w        *world
+	shelf    map[string][]int64 // free units
+	versions map[string][]int64
+	orders   []*flashsale.OrderAudit
+	byOp     map[uint64]*flashsale.OrderAudit
+	active   map[[2]string]bool
+	payments map[string]*flashsale.PaymentAudit
+	states   map[string]flashsale.PaymentState
+	payOrder []string
+	log      []flashsale.LogEntry
+	// transit counts the units that are closed in the ledger and not yet on
+	// the shelf, or in hand and not yet in an order.
+	transit map[string]int64
+	slack   time.Duration
+}
+
+const storeOffset = 1_700_000_000 * time.Second
+
+func newRefShop(w *world) *refShop {
+	s := &refShop{
+		w: w, shelf: map[string][]int64{}, versions: map[string][]int64{},
+		byOp: map[uint64]*flashsale.OrderAudit{}, active: map[[2]string]bool{},
+		payments: map[string]*flashsale.PaymentAudit{},
+		states:   map[string]flashsale.PaymentState{}, transit: map[string]int64{},
+		slack: 60 * time.Millisecond,
+	}
+	for n := range w.params.Items {
+		item := flashsale.ItemKey(n + 1)
+		s.versions[item] = make([]int64, w.params.Units+1)
+		for u := range w.params.Units {
+			s.shelf[item] = append(s.shelf[item], int64(u+1))
+		}
+	}
+	return s
+}
+
+func (s *refShop) now() int64 { return int64(storeOffset + s.w.now) }
+
+func (s *refShop) do(op history.Op, done func(history.Reply, error)) {
+	switch op.Kind {
+	case flashsale.KindBuy:
+		s.buy(op, done)
+	case flashsale.KindPayment:
+		done(s.pay(op))
+	case flashsale.KindStock:
+		done(s.stock(op.Key))
+	}
+}
+
+func (s *refShop) buy(op history.Op, done func(history.Reply, error)) {
+	free := s.shelf[op.Key]
+	if o := s.byOp[op.ID]; o != nil {
+		done(history.Reply{Key: o.ID, Value: o.Unit}, nil)
+		return
+	}
+	if len(free) == 0 {
+		done(history.Reply{}, flashsale.ErrSoldOut)
+		return
+	}
+	unit := free[0]
+	s.shelf[op.Key] = free[1:]
+	s.transit[op.Key]++
+	s.w.at(s.w.now+s.w.some(netDelay), func() {
+		s.transit[op.Key]--
+		reply, err := s.place(op, unit)
+		if err != nil || reply.Value != unit {
+			s.shelf[op.Key] = append(s.shelf[op.Key], unit)
+		}
+		done(reply, err)
+	})
+}
+
+// place makes the order of a unit in hand, unless there is one for the key or
+// the buyer.
+func (s *refShop) place(op history.Op, unit int64) (history.Reply, error) {
+	buyer := [2]string{op.Key, op.Client}
+	if o := s.byOp[op.ID]; o != nil {
+		return history.Reply{Key: o.ID, Value: o.Unit}, nil
+	}
+	if s.active[buyer] {
+		return history.Reply{}, flashsale.ErrAlreadyBought
+	}
+	o := &flashsale.OrderAudit{
+		ID: "o" + strconv.Itoa(len(s.orders)+1), OpID: op.ID, Item: op.Key, Buyer: op.Client,
+		Unit: unit, State: flashsale.OrderHeld, HeldAt: s.now(),
+	}
+	s.orders = append(s.orders, o)
+	s.byOp[op.ID], s.active[buyer] = o, true
+	s.note(o, "available", "held", "buy")
+	s.w.at(s.w.now+s.w.params.CartTTL.D()+s.w.some(s.slack/3), func() { s.reclaim(o) })
+	return history.Reply{Key: o.ID, Value: unit}, nil
+}
+
+func (s *refShop) note(o *flashsale.OrderAudit, from, to, cause string) {
+	s.versions[o.Item][o.Unit]++
+	s.log = append(s.log, flashsale.LogEntry{
+		Seq: int64(3*len(s.log) + 1), OrderID: o.ID, Item: o.Item, Unit: o.Unit,
+		Version: s.versions[o.Item][o.Unit], From: from, To: to, Cause: cause, At: s.now(),
+	})
+}
+
+func (s *refShop) reclaim(o *flashsale.OrderAudit) {
+	if o.State == flashsale.OrderHeld {
+		s.release(o, flashsale.OrderExpired, "expired")
+	}
+}
+
+func (s *refShop) release(o *flashsale.OrderAudit, state, cause string) {
+	o.State, o.ClosedAt = state, s.now()
+	delete(s.active, [2]string{o.Item, o.Buyer})
+	s.note(o, "held", "available", cause)
+	s.transit[o.Item]++
+	s.w.at(s.w.now+s.w.some(s.slack/3), func() {
+		s.transit[o.Item]--
+		s.shelf[o.Item] = append(s.shelf[o.Item], o.Unit)
+	})
+}
+
+func (s *refShop) pay(op history.Op) (history.Reply, error) {
+	i := slices.IndexFunc(s.orders, func(o *flashsale.OrderAudit) bool { return o.ID == op.Key })
+	if i < 0 {
+		return history.Reply{}, flashsale.ErrUnknownOrder
+	}
+	p := s.payments[op.Client]
+	if p == nil {
+		p = &flashsale.PaymentAudit{ID: op.Client, OrderID: op.Key, AmountCents: max(op.Arg, -op.Arg)}
+		s.payments[op.Client] = p
+		s.payOrder = append(s.payOrder, op.Client)
+		s.states[op.Client] = s.settle(s.orders[i], p, op.Arg > 0)
+	}
+	p.Deliveries++
+	return history.Reply{Key: string(s.states[op.Client])}, nil
+}
+
+// settle applies a payment's first delivery.
+func (s *refShop) settle(
+	o *flashsale.OrderAudit, p *flashsale.PaymentAudit, succeeded bool,
+) flashsale.PaymentState {
+	held := o.State == flashsale.OrderHeld
+	p.Captured = succeeded
+	p.Effects = 1
+	switch {
+	case succeeded && held:
+		o.State, o.ClosedAt = flashsale.OrderPaid, s.now()
+		s.note(o, "held", "sold", "paid")
+		return flashsale.PaymentSold
+	case succeeded:
+		p.Refunded = true
+		return flashsale.PaymentRefunded
+	case held:
+		s.release(o, flashsale.OrderFailed, "payment-failed")
+	default:
+		p.Effects = 0
+	}
+	return flashsale.PaymentReleased
+}
+
+func (s *refShop) counts(item string) flashsale.ItemAudit {
+	a := flashsale.ItemAudit{
+		Item: item, Units: int64(s.w.params.Units), PriceCents: s.w.params.PriceCents,
+		Available: int64(s.w.params.Units),
+	}
+	for _, o := range s.orders {
+		switch {
+		case o.Item != item:
+		case o.State == flashsale.OrderHeld:
+			a.Held++
+			a.Available--
+		case o.State == flashsale.OrderPaid:
+			a.Sold++
+			a.Available--
+		}
+	}
+	return a
+}
+
+func (s *refShop) stock(item string) (history.Reply, error) {
+	a := s.counts(item)
+	body, err := json.Marshal(flashsale.Stock{
+		Item: item, Units: a.Units, Available: a.Available, Held: a.Held, Sold: a.Sold})
+	return history.Reply{Body: body}, err
+}
+
+func (s *refShop) audit() flashsale.Audit {
+	a := flashsale.Audit{
+		Items: []flashsale.ItemAudit{}, Units: []flashsale.UnitAudit{},
+		Orders: []flashsale.OrderAudit{}, Payments: []flashsale.PaymentAudit{}, Log: s.log,
+		CartTTLNS: int64(s.w.params.CartTTL), ReclaimSlackNS: int64(s.slack),
+	}
+	if a.Log == nil {
+		a.Log = []flashsale.LogEntry{}
+	}
+	owner := make(map[[2]string]*flashsale.OrderAudit)
+	for _, o := range s.orders {
+		a.Orders = append(a.Orders, *o)
+		if o.State == flashsale.OrderHeld || o.State == flashsale.OrderPaid {
+			owner[[2]string{o.Item, strconv.FormatInt(o.Unit, 10)}] = o
+		}
+	}
+	for n := range s.w.params.Items {
+		item := flashsale.ItemKey(n + 1)
+		a.Items = append(a.Items, s.counts(item))
+		a.Redis = append(a.Redis, flashsale.RedisAudit{
+			Item: item, Present: true,
+			Stock: int64(len(s.shelf[item])), Holds: s.transit[item],
+		})
+		for u := int64(1); u <= int64(s.w.params.Units); u++ {
+			row := flashsale.UnitAudit{
+				Item: item, Unit: u, State: "available", Version: s.versions[item][u]}
+			if o := owner[[2]string{item, strconv.FormatInt(u, 10)}]; o != nil {
+				row.OrderID = o.ID
+				row.State = map[string]string{"held": "held", "paid": "sold"}[o.State]
+			}
+			a.Units = append(a.Units, row)
+		}
+	}
+	for _, id := range s.payOrder {
+		a.Payments = append(a.Payments, *s.payments[id])
+	}
+	return a
+}

@@ -235,3 +235,23 @@ func tree(t *testing.T, src string) any {
 	}
 	return v
 }
+
+func TestDecodeParams(t *testing.T) {
+	params, err := scenario.DecodeParams(shop(), []string{"items=9", "ttl=3s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := params.(*shopParams); got.Items != 9 || got.TTL.String() != "3s" || got.Pay != 0.5 {
+		t.Errorf("got %+v", got)
+	}
+	for set, want := range map[string]string{
+		"itms=9":   `--set itms=9: unknown field "itms"`,
+		"ttl=3":    `--set ttl=3: the unit of 3 is missing`,
+		"fail=0.9": `--set fail=0.9: pay + fail is 1.4`,
+	} {
+		if _, err := scenario.DecodeParams(shop(), []string{set}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

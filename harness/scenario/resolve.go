@@ -239,3 +239,19 @@ func encodeParams(params any) (json.RawMessage, error) {
 	}
 	return data, nil
 }
+
+// DecodeParams makes a system's parameters from its defaults and settings of
+// the form name=value, for uses without a scenario. The error is of type
+// Errors.
+func DecodeParams(system sut.System, set []string) (any, error) {
+	params := &node{kind: mapping}
+	p := &parsing{}
+	for _, flag := range set {
+		p.assign(params, flag)
+	}
+	tree := &node{kind: mapping}
+	tree.set("params", params)
+	v := &validation{decoder: &decoder{problems: &p.problems}, tree: tree, sc: &Scenario{}, sys: system}
+	v.systemParams()
+	return v.params, p.err()
+}

@@ -127,6 +127,9 @@ type Variant struct {
 	// ExpectedBroken are the invariants that this scenario must catch it
 	// breaking.
 	ExpectedBroken []string `json:"expected_broken"`
+	// KnownWrong maps the invariants that the variant is known to break to the
+	// trigger under which it does, whether this scenario provokes it or not.
+	KnownWrong map[string]string `json:"known_wrong,omitempty"`
 	// NotApplicable maps invariants that say nothing about it to the reason.
 	NotApplicable map[string]string `json:"not_applicable,omitempty"`
 	// Invariants is the worst verdict of each invariant over the repeats.

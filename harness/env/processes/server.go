@@ -276,6 +276,10 @@ func (s *server) Start(ctx context.Context, wipe bool) error {
 	if _, err := s.running(); err == nil {
 		return fmt.Errorf("%s is running already", s.service)
 	}
+	// Of a process that died by itself, backends may be left.
+	if _, err := s.kill(ctx); err != nil {
+		return err
+	}
 	if wipe {
 		if err := s.fresh(ctx); err != nil {
 			return err

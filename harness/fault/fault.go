@@ -1,0 +1,177 @@
+// Package fault breaks the stores of a run on purpose and proves that it did.
+//
+// A fault is a value that prints itself. Injected into a target it returns an
+// Injection, whose Heal undoes it and whose Evidence says what was seen to
+// happen: no evidence means that the fault did not fire, and a run whose fault
+// did not fire is invalid, whatever else it says.
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// Kind is a way of breaking a store.
+type Kind string
+
+// The kinds.
+const (
+	// Kill ends every process of the store with SIGKILL and starts it again
+	// when healed, on its old data or, with Wipe, on none.
+	Kill Kind = "kill"
+	// Pause freezes every process of the store. Its kernel goes on accepting
+	// connections and buffering requests, which run when it thaws.
+	Pause Kind = "pause"
+	// Restart stops the store in an orderly way and starts it again.
+	Restart Kind = "restart"
+	// Latency makes each round trip longer, half of it each way.
+	Latency Kind = "latency"
+	// Partition lets nothing through either way. New connections are neither
+	// refused nor answered.
+	Partition Kind = "partition"
+	// LostAck executes requests and loses their replies.
+	LostAck Kind = "lost-ack"
+	// LostRequest loses requests before the store sees them.
+	LostRequest Kind = "lost-request"
+)
+
+// Kinds lists every kind.
+func Kinds() []Kind {
+	return []Kind{Kill, Pause, Restart, Latency, Partition, LostAck, LostRequest}
+}
+
+// onProcess says whether a kind touches the store's processes; the others
+// touch the network before it.
+func (k Kind) onProcess() bool { return k == Kill || k == Pause || k == Restart }
+
+// Fault is one thing to break.
+type Fault struct {
+	Kind   Kind
+	Target sut.Service
+	// Latency is what a round trip becomes longer by; each way Jitter/2 more
+	// or less is added at random. Kind latency only; Jitter is at most Latency.
+	Latency, Jitter time.Duration
+	// Wipe makes a killed store come back without its data.
+	Wipe bool
+}
+
+// Of makes the fault that a scenario describes.
+func Of(f scenario.Fault) (Fault, error) {
+	made := Fault{Kind: Kind(f.Kind), Target: sut.Service(f.Target), Latency: f.Latency.D(),
+		Jitter: f.Jitter.D(), Wipe: f.Wipe}
+	if err := made.check(); err != nil {
+		return Fault{}, fmt.Errorf("fault %q: %w", f.Name, err)
+	}
+	return made, nil
+}
+
+// check refuses what cannot be meant.
+func (f Fault) check() error {
+	switch {
+	case !slices.Contains(Kinds(), f.Kind):
+		return fmt.Errorf("unknown kind %q: expected one of %v", f.Kind, Kinds())
+	case f.Target == "":
+		return fmt.Errorf("%s needs a target", f.Kind)
+	case f.Kind == Latency && f.Latency <= 0:
+		return fmt.Errorf("latency needs a duration above zero")
+	case f.Kind != Latency && (f.Latency != 0 || f.Jitter != 0):
+		return fmt.Errorf("only kind latency takes a latency or a jitter, not %s", f.Kind)
+	case f.Jitter < 0 || f.Jitter > f.Latency:
+		return fmt.Errorf("a jitter of %v is not within 0 and the latency of %v", f.Jitter, f.Latency)
+	case f.Wipe && f.Kind != Kill:
+		return fmt.Errorf("only kind kill can wipe, not %s", f.Kind)
+	}
+	return nil
+}
+
+// String prints the fault as Parse reads it: "kill redis wipe", "latency
+// postgres 50ms jitter 5ms".
+func (f Fault) String() string {
+	words := []string{string(f.Kind), string(f.Target)}
+	if f.Kind == Latency {
+		words = append(words, f.Latency.String())
+	}
+	if f.Jitter > 0 {
+		words = append(words, "jitter", f.Jitter.String())
+	}
+	if f.Wipe {
+		words = append(words, "wipe")
+	}
+	return strings.Join(words, " ")
+}
+
+// Parse reads what String prints.
+func Parse(text string) (Fault, error) {
+	words := strings.Fields(text)
+	if len(words) < 2 {
+		return Fault{}, fmt.Errorf("fault %q: expected a kind and a target, such as \"kill redis\"", text)
+	}
+	f := Fault{Kind: Kind(words[0]), Target: sut.Service(words[1])}
+	rest, err := f.options(words[2:])
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected %q", strings.Join(rest, " "))
+	}
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return Fault{}, fmt.Errorf("fault %q: %w", text, err)
+	}
+	return f, nil
+}
+
+// options reads what may follow kind and target and returns what it did not
+// understand.
+func (f *Fault) options(words []string) (rest []string, err error) {
+	if f.Kind == Latency && len(words) > 0 {
+		if f.Latency, err = time.ParseDuration(words[0]); err != nil {
+			return nil, err
+		}
+		words = words[1:]
+	}
+	if len(words) > 1 && words[0] == "jitter" {
+		if f.Jitter, err = time.ParseDuration(words[1]); err != nil {
+			return nil, err
+		}
+		words = words[2:]
+	}
+	if len(words) > 0 && words[0] == "wipe" {
+		f.Wipe, words = true, words[1:]
+	}
+	return words, nil
+}
+
+// Target is what faults are injected into.
+type Target struct {
+	// Component is the store.
+	Component env.Component
+	// Proxy stands before the store; nil if nothing does.
+	Proxy *Proxy
+}
+
+// Available returns nil if the fault can be injected into the target, else
+// why it cannot.
+func (f Fault) Available(t Target) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if t.Component == nil {
+		return fmt.Errorf("%s: the run has no %s", f, f.Target)
+	}
+	if got := t.Component.Service(); got != f.Target {
+		return fmt.Errorf("%s: the target is %s", f, got)
+	}
+	if _, ok := t.Component.(env.Breakable); !ok && f.Kind.onProcess() {
+		return fmt.Errorf("%s: this backend's servers are not ours to break", f)
+	}
+	if t.Proxy == nil && !f.Kind.onProcess() {
+		return fmt.Errorf("%s: no proxy stands before the store", f)
+	}
+	return nil
+}

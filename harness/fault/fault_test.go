@@ -1,0 +1,115 @@
+package fault_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/fault"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// anyFault draws a fault that makes sense.
+func anyFault(t *rapid.T) fault.Fault {
+	f := fault.Fault{
+		Kind:   rapid.SampledFrom(fault.Kinds()).Draw(t, "kind"),
+		Target: rapid.SampledFrom([]sut.Service{sut.Postgres, sut.Redis}).Draw(t, "target"),
+	}
+	switch f.Kind {
+	case fault.Kill:
+		f.Wipe = rapid.Bool().Draw(t, "wipe")
+	case fault.Latency:
+		f.Latency = time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "latency"))
+		f.Jitter = time.Duration(rapid.Int64Range(0, int64(f.Latency)).Draw(t, "jitter"))
+	}
+	return f
+}
+
+func TestFaultPrintsItselfAsItParses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFault(t)
+		got, err := fault.Parse(f.String())
+		if err != nil || got != f {
+			t.Fatalf("%q parses as %+v, %v; want %+v", f, got, err, f)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"kill redis", "kill postgres wipe",
+		"latency redis 50ms jitter 5ms", "latency redis", "pause x wipe", "\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := fault.Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := fault.Parse(got.String())
+		if err != nil || again != got {
+			t.Errorf("%q is %+v, which prints as %q, which is %+v, %v", text, got, got, again, err)
+		}
+	})
+}
+
+func TestParseErrors(t *testing.T) {
+	cases := map[string]string{
+		"":                                "expected a kind and a target",
+		"kill":                            "expected a kind and a target",
+		"explode redis":                   "unknown kind",
+		"latency redis":                   "above zero",
+		"latency redis 0s":                "above zero",
+		"latency redis fast":              "invalid duration",
+		"latency redis 1ms jitter 2ms":    "jitter",
+		"latency redis 1ms jitter 1ms up": `unexpected "up"`,
+		"pause redis wipe":                "only kind kill",
+		"pause redis jitter 1ms":          "only kind latency",
+		"kill redis at once":              "unexpected",
+	}
+	for text, want := range cases {
+		if _, err := fault.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func TestOf(t *testing.T) {
+	got, err := fault.Of(scenario.Fault{Name: "n", Kind: "latency", Target: "redis",
+		Latency: scenario.Duration(time.Second), Jitter: scenario.Duration(time.Millisecond)})
+	want := fault.Fault{Kind: fault.Latency, Target: sut.Redis, Latency: time.Second,
+		Jitter: time.Millisecond}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	_, err = fault.Of(scenario.Fault{Name: "odd", Kind: "melt", Target: "redis"})
+	if err == nil || !strings.Contains(err.Error(), `fault "odd": unknown kind "melt"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRewrite(t *testing.T) {
+	cases := []struct{ url, want string }{
+		{"postgres://u:p@db:5432/shop?sslmode=disable",
+			"postgres://u:p@127.0.0.1:9/shop?sslmode=disable"},
+		{"redis://cache/3", "redis://127.0.0.1:9/3"},
+		{"postgres://[::1]:5432/x", "postgres://127.0.0.1:9/x"},
+	}
+	for _, c := range cases {
+		if got, err := fault.Rewrite(c.url, "127.0.0.1:9"); err != nil || got != c.want {
+			t.Errorf("%s: got %s, %v", c.url, got, err)
+		}
+	}
+	for _, bad := range []string{"host=db user=u password=secret", "%zz://secret",
+		"postgres:///x?host=/run/secret", "postgres://h/x?host=other&password=secret"} {
+		_, err := fault.Rewrite(bad, "127.0.0.1:9")
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v", bad, err)
+		}
+	}
+	if _, err := fault.Rewrite("redis://h/0", "nowhere"); err == nil {
+		t.Error("an address without a port was taken")
+	}
+}

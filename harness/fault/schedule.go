@@ -1,0 +1,221 @@
+package fault
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// Bounds of bringing a store back. They hold also when the run is being
+// stopped: nothing stays broken.
+const (
+	injectBound  = 3 * time.Minute // an orderly restart may write a checkpoint
+	healBound    = 150 * time.Second
+	recoverBound = 30 * time.Second
+	recoverEvery = 5 * time.Millisecond
+)
+
+// Schedule is the faults of one run.
+type Schedule struct {
+	Faults  []scenario.Fault
+	Targets map[sut.Service]Target
+	// Base is the run's base: windows are offsets from it on its monotonic
+	// clock. Start is the offset of the first due time, from which the
+	// scenario counts.
+	Base  time.Time
+	Start time.Duration
+	// Seed decides the jitter of latency.
+	Seed uint64
+	// OnChange, if set, is told the names of the faults in force whenever
+	// they change. It is called from one goroutine at a time.
+	OnChange func(inForce []string)
+}
+
+// Check says why the schedule cannot be run: a fault that makes no sense, is
+// not available on its target, or overlaps with another on the same target,
+// where neither would know what it had done.
+func (s Schedule) Check() error {
+	var errs []error
+	for _, f := range s.Faults {
+		made, err := Of(f)
+		if err == nil {
+			err = made.Available(s.Targets[made.Target])
+		}
+		errs = append(errs, err)
+	}
+	sorted := slices.SortedStableFunc(slices.Values(s.Faults), func(a, b scenario.Fault) int {
+		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.At, b.At))
+	})
+	for i := range len(sorted) - 1 {
+		a, b := sorted[i], sorted[i+1]
+		if a.Target == b.Target && b.At < a.At+a.For {
+			errs = append(errs, fmt.Errorf("faults %q and %q overlap on %s", a.Name, b.Name, a.Target))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run injects each fault at its time, heals it after its own, and returns
+// their windows in the scenario's order. When it returns, everything is
+// healed and every store answers, also when ctx was cancelled meanwhile;
+// what could not be brought back is an error. A fault whose time never came,
+// or that did not fire, has a window without evidence.
+func (s Schedule) Run(ctx context.Context) ([]history.Window, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	windows, errs := make([]history.Window, len(s.Faults)), make([]error, len(s.Faults))
+	force := &inForce{tell: s.OnChange}
+	var group sync.WaitGroup
+	for _, target := range s.byTarget() {
+		group.Go(func() {
+			for _, i := range target {
+				windows[i], errs[i] = s.run(ctx, i, force)
+			}
+		})
+	}
+	group.Wait()
+	return windows, errors.Join(errs...)
+}
+
+// byTarget returns the indices of each target's faults in order of time. They
+// run one after the other: a slow recovery delays the next fault rather than
+// being cut short by it.
+func (s Schedule) byTarget() [][]int {
+	targets := map[string][]int{}
+	for i, f := range s.Faults {
+		targets[f.Target] = append(targets[f.Target], i)
+	}
+	lists := slices.Collect(maps.Values(targets))
+	for _, list := range lists {
+		slices.SortStableFunc(list, func(a, b int) int {
+			return cmp.Compare(s.Faults[a].At, s.Faults[b].At)
+		})
+	}
+	return lists
+}
+
+// now is the offset from the base.
+func (s Schedule) now() time.Duration { return time.Since(s.Base) }
+
+// until waits for an offset from the base; false if ctx was over first.
+func (s Schedule) until(ctx context.Context, offset time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	timer := time.NewTimer(offset - s.now())
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// run runs one fault.
+func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Window, error) {
+	f := s.Faults[i]
+	made, err := Of(f)
+	if err != nil {
+		return history.Window{}, err
+	}
+	at := s.Start + f.At.D()
+	w := history.Window{Kind: history.FaultWindow, Name: f.Name, Fault: made.String(),
+		Start: at, End: at}
+	if !s.until(ctx, at) {
+		return w, nil
+	}
+	force.add(f.Name)
+	defer force.remove(f.Name)
+	w.Start = s.now()
+	injection, err := s.inject(ctx, made, uint64(i))
+	if err != nil {
+		w.End = s.now()
+		return w, fmt.Errorf("fault %q: %w", f.Name, err)
+	}
+	s.until(ctx, w.Start+f.For.D()) // when ctx is over it heals at once
+	return s.heal(ctx, w, injection)
+}
+
+// inject finishes what it began also when ctx is cancelled meanwhile: half a
+// fault is harder to heal than a whole one.
+func (s Schedule) inject(ctx context.Context, f Fault, number uint64) (*Injection, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), injectBound)
+	defer cancel()
+	return f.Inject(ctx, s.Targets[f.Target], s.Seed+number)
+}
+
+// heal undoes an injection and completes its window.
+func (s Schedule) heal(
+	ctx context.Context, w history.Window, in *Injection,
+) (history.Window, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healBound)
+	defer cancel()
+	w.End = s.now()
+	err := in.Heal(ctx)
+	if err == nil && in.fault.Kind != Latency { // which never stopped the store
+		if err = awaitReady(ctx, in.target); err == nil {
+			w.Recovered = s.now()
+		}
+	}
+	w.Evidence, w.Effects = in.Evidence(), in.Effects()
+	if err != nil {
+		return w, fmt.Errorf("fault %q: %w", w.Name, err)
+	}
+	return w, nil
+}
+
+// awaitReady polls until the store answers as clients see it.
+func awaitReady(ctx context.Context, t Target) error {
+	ctx, cancel := context.WithTimeout(ctx, recoverBound)
+	defer cancel()
+	tick := time.NewTicker(recoverEvery)
+	defer tick.Stop()
+	for {
+		err := readyThrough(ctx, t)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it did not answer within %v of being healed: %w", recoverBound, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// inForce keeps the names of the faults in force.
+type inForce struct {
+	mu    sync.Mutex
+	names []string
+	tell  func([]string)
+}
+
+func (f *inForce) add(name string) {
+	f.change(func() { f.names = append(f.names, name) })
+}
+
+func (f *inForce) remove(name string) {
+	f.change(func() {
+		f.names = slices.DeleteFunc(f.names, func(n string) bool { return n == name })
+	})
+}
+
+func (f *inForce) change(how func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how()
+	if f.tell != nil {
+		f.tell(slices.Clone(f.names))
+	}
+}

@@ -1,0 +1,157 @@
+package fault_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/env/envtest"
+	"stampede/harness/fault"
+	"stampede/harness/history"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// shared is what runWithStores starts at the first use and stops at the end.
+var shared = envtest.NewShared(sut.Postgres, sut.Redis)
+
+func runWithStores(m *testing.M) int { return shared.Run(m) }
+
+// targets puts a proxy before each shared store.
+func targets(t *testing.T) map[sut.Service]fault.Target {
+	t.Helper()
+	cluster := shared.Cluster(t)
+	made := map[sut.Service]fault.Target{}
+	for _, service := range []sut.Service{sut.Postgres, sut.Redis} {
+		component := cluster.Component(service)
+		made[service] = fault.Target{Component: component, Proxy: startProxy(t, component.Addr)}
+	}
+	return made
+}
+
+// traffic asks both stores through their proxies until the test ends, as
+// clients with a deadline do.
+func traffic(t *testing.T, targets map[sut.Service]fault.Target) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, target := range targets {
+		store := target.Component.(env.Reachable)
+		group.Go(func() {
+			for ctx.Err() == nil {
+				ask, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+				_ = store.ReadyAt(ask, target.Proxy.Addr()) // it may fail: that is the point
+				cancel()
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); group.Wait() })
+}
+
+// TestEveryFaultFiresAndHeals runs each kind on each store, one after the
+// other, and expects evidence of its own kind, a recovery and a living store.
+func TestEveryFaultFiresAndHeals(t *testing.T) {
+	made := targets(t)
+	traffic(t, made)
+	evidence := map[fault.Kind]string{
+		fault.Kill: "killed processes", fault.Pause: "did not answer within",
+		fault.Restart: "identity changed", fault.Latency: "answered within",
+		fault.Partition:   "neither refused nor answered",
+		fault.LostAck:     "bytes of replies were lost",
+		fault.LostRequest: "bytes of requests were lost",
+	}
+	for _, service := range []sut.Service{sut.Redis, sut.Postgres} {
+		for _, kind := range fault.Kinds() {
+			t.Run(string(service)+"/"+string(kind), func(t *testing.T) {
+				f := scenario.Fault{Name: "f", Kind: string(kind), Target: string(service),
+					For: scenario.Duration(300 * time.Millisecond)}
+				if kind == fault.Latency {
+					f.Latency = scenario.Duration(30 * time.Millisecond)
+				}
+				w := runOne(t, made, f)
+				if !strings.Contains(strings.Join(w.Evidence, "\n"), evidence[kind]) {
+					t.Errorf("evidence %q lacks %q", w.Evidence, evidence[kind])
+				}
+				if (w.Recovered == 0) != (kind == fault.Latency) || w.Recovered < 0 {
+					t.Errorf("recovered at %v", w.Recovered)
+				}
+				if err := made[service].Component.Ready(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// runOne runs one fault and checks what holds for all.
+func runOne(t *testing.T, made map[sut.Service]fault.Target, f scenario.Fault) history.Window {
+	t.Helper()
+	windows, err := fault.Schedule{Faults: []scenario.Fault{f}, Targets: made, Base: time.Now()}.
+		Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := windows[0]
+	t.Logf("%s: %v to %v, recovered %v\n  %s\n  %s", w.Fault, w.Start, w.End, w.Recovered,
+		strings.Join(w.Evidence, "\n  "), w.Effects)
+	if w.Kind != history.FaultWindow || w.Name != f.Name || w.Start < f.At.D() || w.End < w.Start {
+		t.Errorf("window %+v", w)
+	}
+	if w.Recovered != 0 && w.Recovered < w.End {
+		t.Errorf("recovered at %v, before the end at %v", w.Recovered, w.End)
+	}
+	return w
+}
+
+func TestWipeForgets(t *testing.T) {
+	made := targets(t)
+	w := runOne(t, made, scenario.Fault{Name: "wipe", Kind: "kill", Target: "redis", Wipe: true})
+	if w.Fault != "kill redis wipe" || len(w.Evidence) == 0 {
+		t.Errorf("window %+v", w)
+	}
+	var effects fault.Effects
+	if err := json.Unmarshal(w.Effects, &effects); err != nil {
+		t.Fatal(err)
+	}
+	if len(effects.PIDs) == 0 || effects.IdentityBefore == effects.IdentityAfter {
+		t.Errorf("effects %+v", effects)
+	}
+}
+
+// TestCancelledRunHeals cancels the run while both stores are broken.
+func TestCancelledRunHeals(t *testing.T) {
+	made := targets(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	schedule := fault.Schedule{
+		Targets: made, Base: time.Now(),
+		Faults: []scenario.Fault{
+			{Name: "p", Kind: "pause", Target: "redis", For: scenario.Duration(time.Hour)},
+			{Name: "k", Kind: "kill", Target: "postgres", For: scenario.Duration(time.Hour)},
+			{Name: "later", Kind: "kill", Target: "postgres", At: scenario.Duration(2 * time.Hour)},
+		},
+		OnChange: func(names []string) {
+			if len(names) == 2 {
+				cancel()
+			}
+		},
+	}
+	windows, err := schedule.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for service, target := range made {
+		if err := target.Component.Ready(t.Context()); err != nil {
+			t.Errorf("%s was left broken: %v", service, err)
+		}
+	}
+	// Which of the two was still being injected when the end came is open, but
+	// the one whose time never came must not claim anything.
+	later := windows[2]
+	if len(later.Evidence) != 0 || later.Start != 2*time.Hour || later.End != later.Start {
+		t.Errorf("a fault whose time never came: %+v", later)
+	}
+}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
 
 	"stampede/harness/schema"
@@ -33,19 +34,22 @@ func Schema(systems []sut.System, docs schema.Docs) ([]byte, error) {
 	refineSLO(root.Property("slos")["items"].(schema.Schema))
 	profile := profileSchema(root)
 	conditions := []schema.Schema{notBoth("profile", "profiles")}
+	definitions := schema.Schema{"profile": profile}
 	for _, system := range systems {
-		condition, err := ofSystem(system, docs)
+		params, err := paramsSchema(system, docs)
 		if err != nil {
 			return nil, err
 		}
-		conditions = append(conditions, condition)
+		definitions[system.Name+" profile"] = systemProfile(system, params)
+		conditions = append(conditions, ofSystem(system, params))
 	}
+	root["$defs"] = definitions
 	properties := root["properties"].(schema.Schema)
 	properties["profiles"] = schema.Schema{
 		"type":                 "object",
 		"description":          "what each profile changes: a merge patch (RFC 7396) to the rest",
 		"additionalProperties": false,
-		"properties":           profiles(profile),
+		"properties":           eachProfile("profile"),
 	}
 	root["allOf"] = conditions
 	return root.Encode(SchemaID, "stampede scenario")
@@ -197,49 +201,50 @@ func profileSchema(root schema.Schema) schema.Schema {
 	return profile
 }
 
-// profiles allows each profile to be empty.
-func profiles(profile schema.Schema) schema.Schema {
+// eachProfile lets every profile be what a definition says, or empty.
+func eachProfile(definition string) schema.Schema {
 	all := schema.Schema{}
 	for _, name := range Profiles() {
-		all[name] = schema.Schema{"anyOf": []schema.Schema{profile.Clone(), {"type": "null"}}}
+		reference := schema.Schema{"$ref": "#/$defs/" + url.PathEscape(definition)}
+		all[name] = orNull(reference)
 	}
 	return all
 }
 
-// ofSystem is what holds for the scenarios of one system.
-func ofSystem(system sut.System, docs schema.Docs) (schema.Schema, error) {
+func orNull(s schema.Schema) schema.Schema {
+	return schema.Schema{"anyOf": []schema.Schema{s, {"type": "null"}}}
+}
+
+func paramsSchema(system sut.System, docs schema.Docs) (schema.Schema, error) {
 	b := &schema.Builder{Docs: docs, Special: special(), Defaults: true}
 	params, err := b.Of(reflect.ValueOf(system.Params()).Elem())
 	if err != nil {
 		return nil, fmt.Errorf("parameters of %s: %w", system.Name, err)
 	}
-	variants := enum(variantNames(system))
-	patch := schema.Schema{
-		"type": []string{"object", "null"},
-		"properties": schema.Schema{
-			"params":   schema.Schema{"anyOf": []schema.Schema{params.Patch(), {"type": "null"}}},
-			"variants": schema.Schema{"items": variants},
-			"baseline": schema.Schema{"enum": append([]any{nil}, anys(variantNames(system))...)},
-		},
-	}
-	inProfiles := schema.Schema{}
-	for _, name := range Profiles() {
-		inProfiles[name] = patch.Clone()
-	}
+	return params, nil
+}
+
+// ofSystem is what holds for the scenarios of one system.
+func ofSystem(system sut.System, params schema.Schema) schema.Schema {
+	variant := enum(variantNames(system))
 	return when("system", system.Name, schema.Schema{
 		"properties": schema.Schema{
 			"params":   params,
-			"variants": schema.Schema{"items": variants.Clone()},
-			"baseline": variants.Clone(),
-			"profiles": schema.Schema{"properties": inProfiles},
+			"variants": schema.Schema{"items": variant},
+			"baseline": variant,
+			"profiles": schema.Schema{"properties": eachProfile(system.Name + " profile")},
 		},
-	}), nil
+	})
 }
 
-func anys(names []string) []any {
-	out := make([]any, len(names))
-	for i, name := range names {
-		out[i] = name
+// systemProfile is what holds for a profile of one system's scenarios.
+func systemProfile(system sut.System, params schema.Schema) schema.Schema {
+	variant := enum(variantNames(system))
+	return schema.Schema{
+		"properties": schema.Schema{
+			"params":   orNull(params.Patch()),
+			"variants": schema.Schema{"items": variant},
+			"baseline": orNull(variant),
+		},
 	}
-	return out
 }

@@ -152,7 +152,8 @@ func (j *judge) judgeVariant(
 	v := j.variant(name)
 	out := rundir.Variant{Name: name, Idea: v.Idea, Guarantees: v.Guarantees,
 		GivesUp: v.GivesUp, NotApplicable: v.NotApplicable,
-		ExpectedBroken: expectedBroken(v, j.scenario.Provokes), Repeats: []rundir.Repeat{}}
+		ExpectedBroken: expectedBroken(v, j.scenario.Provokes),
+		KnownWrong:     triggers(v), Repeats: []rundir.Repeat{}}
 	for _, slot := range j.run.Manifest.Slots {
 		if slot.Variant != name || !j.recorded(slot) {
 			continue
@@ -187,9 +188,8 @@ func (j *judge) repeat(
 	if known, ok := j.known[slot.Order]; ok {
 		return known, nil
 	}
-	trial := Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
-		Error: "the run ended before this repeat did"}
-	if err := readJSON(j.run, trialName(slot), &trial); err != nil {
+	trial, err := j.trial(slot)
+	if err != nil {
 		return rundir.Repeat{}, err
 	}
 	out := rundir.Repeat{Index: slot.Repeat, Order: slot.Order, Generator: trial.Generator,
@@ -218,6 +218,20 @@ func (j *judge) repeat(
 	out.Verdict, _ = j.verdict(slot.Variant, []rundir.Repeat{out})
 	j.known[slot.Order] = out
 	return out, nil
+}
+
+// trial reads what a repeat left beside its history. A repeat that was cut
+// off left nothing.
+func (j *judge) trial(slot rundir.Slot) (Trial, error) {
+	var t Trial
+	if err := readJSON(j.run, trialName(slot), &t); err != nil {
+		return t, err
+	}
+	if t.Variant == "" {
+		t = Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
+			Error: "the run ended before this repeat did"}
+	}
+	return t, nil
 }
 
 // measure fills in the repeat's numbers and writes its timeline.

@@ -23,6 +23,18 @@ func expectedBroken(v sut.Variant, provokes []string) []string {
 	return names
 }
 
+// triggers maps what a variant is known to break to the trigger.
+func triggers(v sut.Variant) map[string]string {
+	if len(v.Breaks) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for _, b := range v.Breaks {
+		out[b.Invariant] = string(b.Under)
+	}
+	return out
+}
+
 // merge returns the worst verdict of one invariant over the repeats: the
 // first one that is Broken, else the first Undecided, else the first. Checked
 // and Unknown are summed, Count is the largest.

@@ -33,3 +33,25 @@ func (Discard) Sync() error { return nil }
 
 // Close does nothing.
 func (Discard) Close() error { return nil }
+
+// Size is the size of the file in bytes.
+func (f *File) Size() int64 { return f.size }
+
+// WithChunk makes a history that was not closed, with one chunk before a
+// window, so that the chunk is not the last frame.
+func WithChunk(payload []byte) []byte {
+	var out bytes.Buffer
+	w, err := newWriter("memory", Discard{&out}, Header{})
+	if err != nil {
+		panic(err)
+	}
+	out.Write(seal(append(make([]byte, frameHead), payload...), chunkFrame))
+	if err := w.Window(Window{Name: "last"}); err != nil {
+		panic(err)
+	}
+	size := out.Len()
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return out.Bytes()[:size]
+}

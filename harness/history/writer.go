@@ -52,9 +52,10 @@ type Writer struct {
 	shards []*Shard
 	closed bool
 
-	fileMu  sync.Mutex // guards file and windows
+	fileMu  sync.Mutex // guards file, windows and broken
 	file    sink
 	windows int
+	broken  error // of the first write that failed
 }
 
 // sink is what a Writer needs of *os.File.
@@ -253,14 +254,14 @@ func (w *Writer) write(c chunk) {
 // writeLocked writes one frame. After a failed write the file may end in half
 // a frame, so nothing more is written: all before it stays readable.
 func (w *Writer) writeLocked(frame []byte) error {
-	if err := w.Err(); err != nil {
-		return err
+	if w.broken != nil {
+		return w.broken
 	}
 	if _, err := w.file.Write(frame); err != nil {
+		w.broken = err
 		w.fail(err)
-		return err
 	}
-	return nil
+	return w.broken
 }
 
 func (w *Writer) fail(err error) { w.failure.CompareAndSwap(nil, &err) }

@@ -33,7 +33,7 @@ func saleParams() flashsale.Params {
 }
 
 // goodSale is the sale of testdata, which every invariant accepts.
-func goodSale(t *testing.T) *evidence {
+func goodSale(t testing.TB) *evidence {
 	t.Helper()
 	file, err := os.Open("testdata/sale.ndjson")
 	if err != nil {

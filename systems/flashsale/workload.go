@@ -83,6 +83,9 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	w.twice, w.twiceAt = streams.coin(), streams.coin()
 	w.reads, w.readAt = streams.coin(), streams.coin()
 	w.items = streams.items(p)
+	for n := range p.Items {
+		w.itemKeys = append(w.itemKeys, ItemKey(n+1))
+	}
 	if p.Buyers > 0 {
 		w.buyers = streams.source(keys.WithoutReplacement(streams.next(), uint64(p.Buyers)))
 	}
@@ -97,6 +100,8 @@ type workload struct {
 	p      Params
 	buyers keys.Source // nil: buyer i for operation i
 	items  keys.Source
+	// itemKeys are the names of the items, made once.
+	itemKeys []string
 
 	pair, later, laterAt coin
 	pay, payAt, late     coin
@@ -131,7 +136,7 @@ func (w *workload) buy(i uint64) history.Op {
 	}
 	return history.Op{
 		ID: (i + 1) << idBits, Kind: KindBuy,
-		Key:    ItemKey(int(w.items.At(i)) + 1),
+		Key:    w.itemKeys[w.items.At(i)],
 		Client: "buyer-" + strconv.FormatUint(buyer+1, 10),
 	}
 }

@@ -78,13 +78,11 @@ func (s *gatedShop) pass(ctx context.Context, req BuyRequest) (admission, error)
 }
 
 // claim makes the order. What the gate took goes back if, and only if, the
-// ledger certainly did not use it: a repeated request got an old order, or
-// the claim was refused. If it is not known whether the ledger used it, or
-// whether it went back, the reconciler will find out.
+// ledger certainly does not use it. If it is not known whether the ledger
+// does, or whether it went back, the reconciler will find out.
 func (s *gatedShop) claim(ctx context.Context, req BuyRequest, a admission) (Order, error) {
 	c, err := s.till.claim(ctx, req)
-	unused := err == nil && !c.fresh && !s.redis.kind.tokens || errors.Is(err, sut.ErrRefused)
-	if !unused || a != admitted {
+	if a != admitted || !s.unused(c, err) {
 		return c.Order, err
 	}
 	back := s.redis.release(context.WithoutCancel(ctx), cart{req.OpID, req.Item, req.Buyer})
@@ -96,6 +94,20 @@ func (s *gatedShop) claim(ctx context.Context, req BuyRequest, a admission) (Ord
 		}
 	}
 	return c.Order, err
+}
+
+// unused says whether the ledger has no use for what this request took from
+// Redis. Without tokens every request takes, and only the one that made the
+// order may keep it; a token belongs to the order of its operation, whichever
+// request took it and made that, for as long as the order has its unit.
+func (s *gatedShop) unused(c claim, err error) bool {
+	if err != nil {
+		return errors.Is(err, sut.ErrRefused)
+	}
+	if s.redis.kind.tokens {
+		return c.closed
+	}
+	return !c.fresh
 }
 
 // second answers a buyer whose token is of another operation. The ledger

@@ -41,7 +41,9 @@ func newBooks(db *database, s stock) *books {
 const (
 	buyHead = `
 WITH earlier AS (
-    SELECT id, unit_no, item = $1 AND buyer = $3 AS same FROM orders WHERE op_id = $2
+    SELECT id, unit_no, state NOT IN ('held', 'paid') AS closed,
+        item = $1 AND buyer = $3 AS same
+    FROM orders WHERE op_id = $2
 ), active AS (
     SELECT FROM orders WHERE item = $1 AND buyer = $3 AND state IN ('held', 'paid')
 ), allowed AS (
@@ -67,7 +69,8 @@ SELECT CASE
     WHEN NOT EXISTS (SELECT FROM items WHERE item = $1) THEN 'unknown'
     WHEN %s THEN 'busy'
     ELSE 'sold out' END,
-    COALESCE(placed.id, earlier.id, 0), COALESCE(placed.unit_no, earlier.unit_no, 0)
+    COALESCE(placed.id, earlier.id, 0), COALESCE(placed.unit_no, earlier.unit_no, 0),
+    COALESCE(earlier.closed, false)
 FROM (SELECT) AS one LEFT JOIN placed ON true LEFT JOIN earlier ON true`
 )
 
@@ -85,11 +88,12 @@ var errBusy = errors.New("stock is being taken")
 // errReused: the idempotency key belongs to another purchase.
 var errReused = fmt.Errorf("idempotency key was used for another purchase: %w", ErrConflict)
 
-// claim is an order and whether this call made it: a repeated request gets the
-// order that an earlier one made.
+// claim is an order. It is fresh if this call made it: a repeated request gets
+// the order that an earlier one made, which may be closed by now, its unit
+// back on the shelf.
 type claim struct {
 	Order
-	fresh bool
+	fresh, closed bool
 }
 
 // buy runs a statement made by buyStatement. Besides the reasons of flashsale
@@ -107,9 +111,10 @@ func (b *books) buy(
 type saleRow struct {
 	status   string
 	id, unit int64
+	closed   bool
 }
 
-func (r *saleRow) fields() []any { return []any{&r.status, &r.id, &r.unit} }
+func (r *saleRow) fields() []any { return []any{&r.status, &r.id, &r.unit, &r.closed} }
 
 // answer interprets what a statement of buyStatement returned. The connection
 // it ran on must be free again.
@@ -125,14 +130,14 @@ func (b *books) answer(
 	if err != nil {
 		return claim{}, failed("claiming a unit", err)
 	}
-	return outcomeOf(r.status, r.id, r.unit)
+	return r.claim()
 }
 
-func outcomeOf(status string, id, unit int64) (claim, error) {
-	switch status {
+func (r *saleRow) claim() (claim, error) {
+	switch r.status {
 	case "placed", "earlier":
-		order := Order{ID: strconv.FormatInt(id, 10), Unit: unit}
-		return claim{Order: order, fresh: status == "placed"}, nil
+		order := Order{ID: strconv.FormatInt(r.id, 10), Unit: r.unit}
+		return claim{Order: order, fresh: r.status == "placed", closed: r.closed}, nil
 	case "reused":
 		return claim{}, errReused
 	case "bought":
@@ -144,16 +149,16 @@ func outcomeOf(status string, id, unit int64) (claim, error) {
 	case "sold out":
 		return claim{}, ErrSoldOut
 	}
-	return claim{}, fmt.Errorf("claiming a unit: unexpected status %q", status)
+	return claim{}, fmt.Errorf("claiming a unit: unexpected status %q", r.status)
 }
 
 // orderOf returns the order of an operation that was found to have one.
 func (b *books) orderOf(ctx context.Context, req BuyRequest) (claim, error) {
-	var id, unit int64
+	r := saleRow{status: "earlier"}
 	var same bool
-	err := b.db.row(ctx,
-		`SELECT id, unit_no, item = $2 AND buyer = $3 FROM orders WHERE op_id = $1`,
-		[]any{int64(req.OpID), req.Item, req.Buyer}, &id, &unit, &same)
+	err := b.db.row(ctx, `SELECT id, unit_no, state NOT IN ('held', 'paid'),
+		item = $2 AND buyer = $3 FROM orders WHERE op_id = $1`,
+		[]any{int64(req.OpID), req.Item, req.Buyer}, &r.id, &r.unit, &r.closed, &same)
 	if err != nil {
 		// The order exists, so this must not count as refused, whatever err is.
 		return claim{}, fmt.Errorf("reading the order of a repeated request: %v", err)
@@ -161,7 +166,7 @@ func (b *books) orderOf(ctx context.Context, req BuyRequest) (claim, error) {
 	if !same {
 		return claim{}, errReused
 	}
-	return outcomeOf("earlier", id, unit)
+	return r.claim()
 }
 
 // standing answers a request for which there is no stock, or that must not

@@ -23,14 +23,14 @@ func (g groupRows) answer(req BuyRequest, err error) served {
 	}
 	for _, r := range g[req.OpID] {
 		if r.buyer == req.Buyer {
-			c, err := outcomeOf(r.status, r.id, r.unit)
+			c, err := r.claim()
 			return served{c, err}
 		}
 	}
 	if len(g[0]) != 1 || len(g[req.OpID]) > 0 {
 		return served{err: errBusy}
 	}
-	_, err = outcomeOf(g[0][0].status, 0, 0)
+	_, err = g[0][0].claim()
 	return served{err: err}
 }
 

@@ -1,0 +1,74 @@
+package suttest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// alike performs the same operations one after the other on every variant,
+// without roles and without waiting, and compares the final audits. Without
+// concurrency and faults all variants, the wrong ones too, are the same.
+func (s Suite) alike(t *testing.T) {
+	summaries := map[string][]string{}
+	for _, v := range s.System.Variants {
+		summary := s.perform(t, v)
+		summaries[summary] = append(summaries[summary], v.Name)
+	}
+	if len(summaries) == 1 {
+		return
+	}
+	for summary, names := range summaries {
+		slices.Sort(names)
+		t.Errorf("%v end with\n%s", names, summary)
+	}
+}
+
+// perform does the scheduled operations in order, each followed by all that
+// follows from it, and sums up the audit.
+func (s Suite) perform(t *testing.T, v sut.Variant) string {
+	workload, err := s.System.Workload(s.Seed, s.Params)
+	if err != nil {
+		t.Fatalf("workload: %v", err)
+	}
+	inst := open(t, v, s.config(t))
+	for i := range uint64(s.Ops) {
+		due := []history.Op{workload.Op(i)}
+		for len(due) > 0 {
+			op := due[0]
+			reply, err := inst.Do(t.Context(), op)
+			due = due[1:]
+			outcome := outcomeOf(err)
+			if outcome == history.Unknown {
+				t.Fatalf("%s: %s of %s without faults: %v", v.Name, op.Kind, op.Key, err)
+			}
+			for _, next := range workload.Follow(op, outcome, reply) {
+				due = append(due, next.Op)
+			}
+		}
+	}
+	audit, err := inst.Audit(t.Context())
+	if err != nil {
+		t.Fatalf("%s: audit: %v", v.Name, err)
+	}
+	summary, err := s.Summary(audit)
+	if err != nil {
+		t.Fatalf("%s: summing up the audit: %v", v.Name, err)
+	}
+	return summary
+}
+
+// outcomeOf is the contract of sut.ErrRefused.
+func outcomeOf(err error) history.Outcome {
+	switch {
+	case err == nil:
+		return history.OK
+	case errors.Is(err, sut.ErrRefused):
+		return history.Refused
+	default:
+		return history.Unknown
+	}
+}

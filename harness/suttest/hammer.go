@@ -1,0 +1,125 @@
+package suttest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/load"
+	"stampede/harness/sut"
+)
+
+// hammer lets many at once at few objects and judges what came of it: no
+// invariant may be broken, but for those that the variant is known to break
+// under load, and these must be.
+func (s Suite) hammer(t *testing.T, v sut.Variant) {
+	cfg := s.config(t)
+	inst := open(t, v, cfg)
+	stop := start(t, v, cfg)
+	records := s.attack(t, inst)
+	settle(t, inst)
+	stop()
+	audit, err := inst.Audit(t.Context())
+	if err != nil {
+		t.Fatalf("audit: %v", err)
+	}
+	s.judge(t, v, records, audit)
+}
+
+// attack performs Ops operations, all due at once, and what follows from
+// them, inFlight at a time.
+func (s Suite) attack(t testing.TB, inst sut.Instance) []history.Record {
+	t.Helper()
+	workload, err := s.System.Workload(s.Seed, s.Params)
+	if err != nil {
+		t.Fatalf("workload: %v", err)
+	}
+	rec := &recorder{}
+	result, err := load.Run(t.Context(), load.Plan{
+		Base: time.Now(), Arrivals: &rush{left: s.Ops}, Workload: workload,
+		MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: patience,
+	}, inst.Do, func() load.Recorder { return rec }, nil)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	if result.FirstPanic != "" || result.Abandoned > 0 || result.Load.Dropped > 0 {
+		t.Fatalf("%d operations dropped, %d did not return, panic: %s",
+			result.Load.Dropped, result.Abandoned, result.FirstPanic)
+	}
+	t.Logf("%d operations: %d ok, %d refused, %d unknown in %v", result.Load.Started,
+		result.Load.OK, result.Load.Refused, result.Load.Unknown, result.End-result.Start)
+	return rec.records
+}
+
+// rush is an arrival process in which everything is due at once.
+type rush struct{ left int }
+
+// Next returns the beginning, as often as operations are left.
+func (r *rush) Next() (due time.Duration, ok bool) {
+	r.left--
+	return 0, r.left >= 0
+}
+
+// recorder keeps the records of all workers.
+type recorder struct {
+	mu      sync.Mutex
+	records []history.Record
+}
+
+// Append keeps a copy.
+func (r *recorder) Append(rec *history.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records = append(r.records, *rec)
+}
+
+// settle waits until the instance says that nothing is left to do.
+func settle(t testing.TB, inst sut.Instance) {
+	t.Helper()
+	q, ok := inst.(sut.Quiescer)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		pending, err := q.Quiesced(ctx)
+		if err == nil && pending == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("after %v there is still something to do: %s (%v)", patience, pending, err)
+		}
+	}
+}
+
+func (s Suite) judge(
+	t testing.TB, v sut.Variant, records []history.Record, audit json.RawMessage,
+) {
+	t.Helper()
+	h := history.Slice(records)
+	for _, verdict := range check.All(t.Context(), s.System.Invariants(s.Params), h, audit) {
+		inv := verdict.Invariant
+		if v.NotApplicable[inv] != "" {
+			continue
+		}
+		expected := slices.Contains(v.Breaks, sut.Break{Invariant: inv, Under: sut.Load})
+		switch {
+		case expected && verdict.Status != check.Broken:
+			t.Errorf("%s: expected to be broken under load, is %s (%s)", inv, verdict.Status, verdict.Reason)
+		case !expected && verdict.Status == check.Broken:
+			t.Errorf("%s: broken %d times: %+v", inv, verdict.Count, verdict.Violations)
+		case verdict.Status == check.Undecided && s.Undecided[inv] == "":
+			t.Errorf("%s: undecided: %s", inv, verdict.Reason)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package suttest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"stampede/harness/sut"
+)
+
+// name is how systems, variants, roles and invariants may be called.
+var name = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
+
+// statements checks what the system says of itself.
+func (s Suite) statements(t *testing.T) {
+	sys := s.System
+	if !name.MatchString(sys.Name) || sys.Summary == "" {
+		t.Errorf("system %q needs a lower-case name and a summary (%q)", sys.Name, sys.Summary)
+	}
+	invariants := map[string]bool{}
+	for _, inv := range sys.Invariants(s.Params) {
+		if !name.MatchString(inv.Name()) || invariants[inv.Name()] || inv.Statement() == "" {
+			t.Errorf("invariant %q needs a lower-case name of its own and a statement", inv.Name())
+		}
+		invariants[inv.Name()] = true
+	}
+	seen := map[string]bool{}
+	for _, v := range sys.Variants {
+		t.Run(v.Name, func(t *testing.T) { variantStates(t, v, invariants) })
+		if seen[v.Name] {
+			t.Errorf("variant %q appears twice", v.Name)
+		}
+		seen[v.Name] = true
+	}
+}
+
+func variantStates(t *testing.T, v sut.Variant, invariants map[string]bool) {
+	if !name.MatchString(v.Name) {
+		t.Errorf("name %q: expected lower case, digits and single underscores", v.Name)
+	}
+	for what, text := range map[string]string{
+		"Idea": v.Idea, "Guarantees": v.Guarantees, "GivesUp": v.GivesUp,
+	} {
+		if strings.TrimSpace(text) == "" {
+			t.Errorf("%s is empty", what)
+		}
+	}
+	if len(v.Needs) == 0 {
+		t.Error("Needs no service")
+	}
+	for _, b := range v.Breaks {
+		if !invariants[b.Invariant] {
+			t.Errorf("Breaks %q, which is no invariant of the system", b.Invariant)
+		}
+		if v.NotApplicable[b.Invariant] != "" {
+			t.Errorf("Breaks %q, which is not applicable", b.Invariant)
+		}
+		if !slices.Contains([]sut.Trigger{sut.Load, sut.LostAck, sut.RedisLoss}, b.Under) {
+			t.Errorf("Breaks %q under %q, which is no trigger", b.Invariant, b.Under)
+		}
+	}
+	for inv, reason := range v.NotApplicable {
+		if !invariants[inv] || reason == "" {
+			t.Errorf("NotApplicable %q: expected an invariant of the system and a reason", inv)
+		}
+	}
+	roles := map[string]bool{}
+	for _, r := range v.Roles {
+		if !name.MatchString(r.Name) || roles[r.Name] || r.Summary == "" || r.Run == nil {
+			t.Errorf("role %q needs a lower-case name of its own, a summary and a function", r.Name)
+		}
+		roles[r.Name] = true
+	}
+}

@@ -1,0 +1,142 @@
+// Package suttest is the conformance suite of systems under test: what every
+// variant of every system must do whatever it is about. It is imported by
+// tests only.
+package suttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/sut"
+)
+
+// Suite says what to exercise and on what.
+type Suite struct {
+	System sut.System
+	// Params are small parameters of the system: few objects, many who want
+	// them, everything that takes time scaled to milliseconds.
+	Params any
+	// Space makes an empty place in real stores, which is dropped when the
+	// test ends.
+	Space func(testing.TB) env.Namespace
+	// Seed is the workload's.
+	Seed uint64
+	// Ops is how many operations are scheduled in the hammer and in the
+	// comparison of variants. They must be enough to exercise the invariants.
+	Ops int
+	// Undecided lists invariants that the hammer need not decide, with the
+	// reason.
+	Undecided map[string]string
+	// Summary condenses an audit to what must be the same for all variants
+	// that have performed the same operations one after the other: no names
+	// that a variant is free to choose.
+	Summary func(audit json.RawMessage) (string, error)
+}
+
+const (
+	// inFlight is how many operations the hammer executes at once; maxConns,
+	// fewer, makes them wait for connections too.
+	inFlight = 64
+	maxConns = 24
+	// opTimeout bounds an operation on a service. On a busy machine it must
+	// not be what ends one.
+	opTimeout = 5 * time.Second
+	// patience is how long anything that must happen may take.
+	patience = time.Minute
+)
+
+// Exercise runs the suite, each variant in a place of its own.
+func Exercise(t *testing.T, s Suite) {
+	t.Run("statements", s.statements)
+	for _, v := range s.System.Variants {
+		t.Run(v.Name, func(t *testing.T) {
+			t.Run("lifecycle", func(t *testing.T) { s.lifecycle(t, v) })
+			t.Run("unreachable", func(t *testing.T) { s.unreachable(t, v) })
+			t.Run("roles", func(t *testing.T) { s.roles(t, v) })
+			t.Run("hammer", func(t *testing.T) { s.hammer(t, v) })
+		})
+	}
+	t.Run("alike", s.alike)
+}
+
+// config is an empty place with the suite's parameters.
+func (s Suite) config(t testing.TB) sut.Config {
+	space := s.Space(t)
+	return sut.Config{
+		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
+		Params: s.Params, MaxConns: maxConns, Timeout: opTimeout,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+}
+
+// open opens and prepares a variant; it is closed when the test ends.
+func open(t testing.TB, v sut.Variant, cfg sut.Config) sut.Instance {
+	t.Helper()
+	inst, err := v.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := inst.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if err := inst.Prepare(t.Context()); err != nil {
+		t.Fatalf("prepare: %v", err)
+	}
+	return inst
+}
+
+// within fails the test if f does not return in time.
+func within(t testing.TB, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("%s did not return within %v", what, patience)
+	}
+}
+
+// start runs a variant's roles until the returned function is called, which
+// waits for them and reports what they returned.
+func start(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	results := make(chan error, len(v.Roles))
+	for _, role := range v.Roles {
+		go func() {
+			err := role.Run(ctx, cfg)
+			if err != nil {
+				err = fmt.Errorf("role %s: %w", role.Name, err)
+			}
+			results <- err
+		}()
+	}
+	stopped := false
+	stop = func() {
+		t.Helper()
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		within(t, "stopping the roles", func() {
+			for range v.Roles {
+				if err := <-results; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}

@@ -71,3 +71,14 @@ func benchmark(b *testing.B, rate float64, inFlight int, do load.Do) {
 	b.ReportMetric(float64(n.Started)/(result.End-result.Start).Seconds(), "ops/s")
 	b.ReportMetric(result.Generator.CPUCores, "cores")
 }
+
+// BenchmarkHTTP offers requests to a trivial server in a process of its own,
+// on the same cores. One iteration is one request.
+func BenchmarkHTTP(b *testing.B) {
+	server := startServer(b)
+	for _, rate := range []float64{10_000, 25_000, 30_000} {
+		b.Run(fmt.Sprintf("%.0f per s", rate), func(b *testing.B) {
+			benchmark(b, rate, 256, httpDo(server))
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package load_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"stampede/harness/history"
+	"stampede/harness/load"
+)
+
+// serveEnv makes the test binary be the trivial server.
+const serveEnv = "STAMPEDE_LOAD_TEST_SERVE"
+
+// serve answers every request with "ok" until its standard input is closed,
+// which the death of the parent does too. It prints its address.
+func serve() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	server := &fasthttp.Server{
+		Handler:           func(ctx *fasthttp.RequestCtx) { ctx.WriteString("ok") },
+		NoDefaultDate:     true,
+		ReadTimeout:       time.Minute,
+		ReduceMemoryUsage: false,
+	}
+	fmt.Println(listener.Addr())
+	go func() {
+		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
+		os.Exit(0)
+	}()
+	if err := server.Serve(listener); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// startServer starts the server as a child process and returns its address.
+func startServer(b *testing.B) string {
+	b.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.CommandContext(b.Context(), self, "-test.run", "^$")
+	cmd.Env = append(os.Environ(), serveEnv+"=1")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(address)
+}
+
+// httpDo sends one GET for each operation.
+func httpDo(address string) load.Do {
+	client := &fasthttp.HostClient{
+		Addr: address, MaxConns: 1024, NoDefaultUserAgentHeader: true,
+		MaxIdemponentCallAttempts: 1, MaxIdleConnDuration: time.Minute,
+	}
+	return func(ctx context.Context, _ history.Op) (history.Reply, error) {
+		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+		defer fasthttp.ReleaseRequest(req)
+		defer fasthttp.ReleaseResponse(resp)
+		req.SetRequestURI("http://" + address + "/")
+		deadline, _ := ctx.Deadline()
+		if err := client.DoDeadline(req, resp, deadline); err != nil {
+			return history.Reply{}, err
+		}
+		if resp.StatusCode() != fasthttp.StatusOK {
+			return history.Reply{}, fmt.Errorf("status %d", resp.StatusCode())
+		}
+		return history.Reply{Value: int64(len(resp.Body()))}, nil
+	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveEnv) != "" {
+		serve()
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,84 @@
+package measure_test
+
+import (
+	"strings"
+	"testing"
+
+	"stampede/harness/measure"
+	"stampede/harness/rundir"
+)
+
+// sound is the facts of a run that nothing is wrong with.
+func sound() measure.Facts {
+	n := rundir.Load{Scheduled: 1000, Started: 900, Dropped: 100, OK: 800, Refused: 90, Unknown: 10}
+	return measure.Facts{
+		Generator: rundir.Generator{CPUCores: 1, GCPauseP99NS: 4e5, SchedP99NS: 9e5, LagP99NS: 9e5},
+		Counted:   n, Recorded: n, Cores: 2,
+		Response: rundir.Percentiles{P50: 2e6, P99: 9e6},
+		Service:  rundir.Percentiles{P50: 1e6, P99: 5e6},
+	}
+}
+
+func TestGate(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(*measure.Facts)
+		// fails is the check that is not OK, or empty; detail is in it.
+		fails, detail string
+	}{
+		{"sound", func(*measure.Facts) {}, "", ""},
+		{"a lost record", func(f *measure.Facts) {
+			f.Recorded.Scheduled--
+			f.Recorded.Dropped--
+		}, "accounting", "Scheduled:999"},
+		{"a broken sum", func(f *measure.Facts) {
+			f.Counted.OK, f.Recorded.OK = 801, 801
+		}, "accounting", "ok 801"},
+		{"an interrupted schedule", func(f *measure.Facts) {
+			f.Cut = 11
+		}, "schedule", "1000 of 1011"},
+		{"a schedule cut a little", func(f *measure.Facts) { f.Cut = 10 }, "", ""},
+		{"nothing offered", func(f *measure.Facts) {
+			f.Counted, f.Recorded = rundir.Load{}, rundir.Load{}
+		}, "schedule", "0 of 0"},
+		{"a late pacer", func(f *measure.Facts) {
+			f.Generator.LagP99NS = 1_100_000
+		}, "pacer-lag", "1.100 ms"},
+		{"a late pacer for slow operations", func(f *measure.Facts) {
+			f.Generator.LagP99NS, f.Response.P50 = 4_900_000, 100e6
+		}, "", ""},
+		{"a late pacer, and nothing returned", func(f *measure.Facts) {
+			f.Generator.LagP99NS, f.Response.P50 = 1_100_000, rundir.Infinite
+			f.Service.P50 = rundir.Infinite
+		}, "pacer-lag", "at most 1.000 ms"},
+		{"a busy generator", func(f *measure.Facts) {
+			f.Generator.CPUCores = 1.6
+		}, "generator-cpu", "80 %"},
+		{"a busy process that the system is part of", func(f *measure.Facts) {
+			f.Inside, f.Generator.CPUCores = true, 1.9
+		}, "", ""},
+		{"no core for the process that the system is part of", func(f *measure.Facts) {
+			f.Inside, f.Generator.SchedP99NS = true, 1_100_000
+		}, "core-wait", "1.100 ms"},
+		{"long pauses", func(f *measure.Facts) {
+			f.Generator.GCPauseP99NS = 1e6
+		}, "gc-pause", "1.000 ms"},
+		{"a greedy neighbour", func(f *measure.Facts) {
+			f.Generator.StealShare = 0.06
+		}, "steal", "6.00 %"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			facts := sound()
+			test.spoil(&facts)
+			for _, v := range measure.Gate(facts) {
+				if v.OK != (v.Name != test.fails) {
+					t.Errorf("%s: ok is %v: %s", v.Name, v.OK, v.Detail)
+				}
+				if v.Name == test.fails && !strings.Contains(v.Detail, test.detail) {
+					t.Errorf("%s: %q does not say %q", v.Name, v.Detail, test.detail)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/run"
+	"stampede/harness/rundir"
+)
+
+func newCheck(a *app) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "check <run>",
+		Short: "Judge a stored run again, from its histories and audits",
+		Long: `Judges a run directory with the checkers of this build and writes its summary and
+reports anew. It needs no store. A run that was killed is judged up to its last
+flushed second.
+
+<run> is a directory, a scenario's name for its latest run, or latest.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := f.checkOutput(); err != nil {
+				return usage(err)
+			}
+			return a.check(args[0], f)
+		},
+	}
+	f.defineOutput(cmd)
+	return cmd
+}
+
+func (a *app) check(which string, f runFlags) error {
+	stored, err := rundir.Open(f.out, which)
+	if err != nil {
+		return usage(err)
+	}
+	system, ok := findSystem(stored.Manifest.Run.System)
+	if !ok {
+		return usage(fmt.Errorf("%s is a run of the system %q, which this build does not have",
+			stored.Path, stored.Manifest.Run.System))
+	}
+	how, err := judgingOf(stored)
+	if err != nil {
+		return usage(err)
+	}
+	dir, err := rundir.Lock(stored.Path)
+	if err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	defer dir.Close()
+	summary, err := run.Judge(a.interrupts.hard, dir, system, how)
+	if err != nil {
+		return usage(fmt.Errorf("judging %s: %w", stored.Path, err))
+	}
+	if err := dir.Close(); err != nil {
+		return err
+	}
+	code, err := a.tell(stored.Path, summary, f)
+	if err != nil {
+		return err
+	}
+	if code != exitOK {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// judgingOf keeps what an earlier summary knew of the run's end. A run
+// without one was killed.
+func judgingOf(stored *rundir.Run) (run.Judging, error) {
+	earlier, err := stored.Summary()
+	if errors.Is(err, rundir.ErrUnfinished) {
+		return run.Judging{Finished: stored.Manifest.Run.Started, Interrupted: true}, nil
+	}
+	if err != nil {
+		return run.Judging{}, err
+	}
+	return run.Judging{Finished: earlier.Run.Finished, Interrupted: earlier.Run.Interrupted}, nil
+}
+
+// defineOutput defines the flags that say where the results go.
+func (f *runFlags) defineOutput(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.out, "out", "runs", "the folder of the runs")
+	fl.StringSliceVar(&f.failOn, "fail-on", []string{"invariant", "sla", "inconclusive"},
+		"what makes the exit code non-zero")
+	fl.StringVar(&f.format, "format", "", "pretty, plain, json or quiet; by default pretty on a "+
+		"terminal, else plain")
+	fl.StringVar(&f.colour, "color", "auto", "auto, always or never")
+	fl.StringVar(&f.junit, "junit", "", "copy the JUnit file here")
+	fl.StringVar(&f.json, "json", "", "copy summary.json here")
+	fl.StringVar(&f.md, "md", "", "copy the Markdown summary here")
+	fl.StringVar(&f.html, "html", "", "copy the report here")
+}
+
+// checkOutput refuses flags of defineOutput that make no sense.
+func (f *runFlags) checkOutput() error {
+	problems := []error{
+		oneOf("format", f.format, "", "pretty", "plain", "json", "quiet"),
+		oneOf("color", f.colour, "auto", "always", "never"),
+	}
+	for _, reason := range f.failOn {
+		problems = append(problems,
+			oneOf("fail-on", reason, "invariant", "sla", "inconclusive", "none"))
+	}
+	return errors.Join(problems...)
+}
+
+// oneOf refuses a flag's value that is not allowed.
+func oneOf(name, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("--%s is %q; expected one of %s", name, value,
+		strings.Join(slices.DeleteFunc(allowed, func(s string) bool { return s == "" }), ", "))
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/run"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// resolved is a decoded scenario with its system.
+type resolved struct {
+	Scenario scenario.Scenario
+	scenario.Resolved
+}
+
+// resolve finds and decodes a scenario; every problem is a usage error.
+func resolve(name string, opts scenario.Options) (resolved, error) {
+	src, err := findScenario(name)
+	if err != nil {
+		return resolved{}, err
+	}
+	opts.Systems, opts.SystemNames = findSystem, systemNames()
+	sc, res, err := scenario.Decode(src.text, src.file, opts)
+	if err != nil {
+		return resolved{}, usage(err)
+	}
+	return resolved{Scenario: sc, Resolved: res}, nil
+}
+
+func newDescribe(a *app) *cobra.Command {
+	var opts scenario.Options
+	var variant string
+	cmd := &cobra.Command{
+		Use:   "describe <scenario>",
+		Short: "Show the resolved plan of a scenario and where each value comes from",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			plan, err := resolve(args[0], opts)
+			if err != nil {
+				return err
+			}
+			if variant != "" {
+				return describeVariant(a.stdout, plan, variant)
+			}
+			return describe(a.stdout, plan)
+		},
+	}
+	cmd.Flags().StringVar(&opts.Profile, "profile", "", "smoke, default or full")
+	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
+	cmd.Flags().StringVar(&variant, "variant", "", "describe one variant instead")
+	return cmd
+}
+
+func describe(w io.Writer, plan resolved) error {
+	sc := plan.Scenario
+	load, err := run.PlanOf(sc, 1)
+	if err != nil {
+		return usage(err)
+	}
+	fmt.Fprintf(w, "%s (profile %s)\n%s\n\n", sc.Name, sc.Profile, sc.Question)
+	fmt.Fprintf(w, "Load       %s\n", load.Text)
+	fmt.Fprintf(w, "Trials     %d variants x %d repeats, about %s of load\n",
+		len(sc.Variants), sc.Repeats, load.Over*time.Duration(len(sc.Variants)*sc.Repeats))
+	fmt.Fprintf(w, "Needs      %s\n\n", strings.Join(needs(plan), ", "))
+	rows := [][]string{}
+	for _, v := range chosen(plan) {
+		rows = append(rows, []string{"  " + v.Name, strings.Join(breaks(v), ", ")})
+	}
+	fmt.Fprintln(w, "Variants, and what each is known to break")
+	table(w, rows)
+	rows = nil
+	for _, o := range plan.Origins {
+		rows = append(rows, []string{"  " + o.Path, o.Value, o.From})
+	}
+	fmt.Fprintln(w, "\nValues, and where each comes from")
+	table(w, rows)
+	return nil
+}
+
+// chosen returns the scenario's variants in its order.
+func chosen(plan resolved) []sut.Variant {
+	out := []sut.Variant{}
+	for _, name := range plan.Scenario.Variants {
+		for _, v := range plan.System.Variants {
+			if v.Name == name {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+func needs(plan resolved) []string {
+	out := []string{}
+	for _, v := range chosen(plan) {
+		for _, service := range v.Needs {
+			if !slices.Contains(out, string(service)) {
+				out = append(out, string(service))
+			}
+		}
+	}
+	return out
+}
+
+func describeVariant(w io.Writer, plan resolved, name string) error {
+	for _, v := range plan.System.Variants {
+		if v.Name != name {
+			continue
+		}
+		rows := [][]string{{"Idea", v.Idea}, {"Guarantees", v.Guarantees},
+			{"Gives up", v.GivesUp}}
+		for _, b := range breaks(v) {
+			rows = append(rows, []string{"Breaks", b})
+		}
+		for _, role := range v.Roles {
+			rows = append(rows, []string{"Role", role.Name + ": " + role.Summary})
+		}
+		for inv, why := range v.NotApplicable {
+			rows = append(rows, []string{"Not judged", inv + ": " + why})
+		}
+		fmt.Fprintf(w, "%s %s\n", plan.System.Name, v.Name)
+		slices.SortStableFunc(rows[3:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+		table(w, rows)
+		return nil
+	}
+	return usage(fmt.Errorf("%s has no variant %q; it has %s",
+		plan.System.Name, name, strings.Join(variantNames(plan.System), ", ")))
+}
+
+func variantNames(s sut.System) []string {
+	out := make([]string, len(s.Variants))
+	for i, v := range s.Variants {
+		out[i] = v.Name
+	}
+	return out
+}

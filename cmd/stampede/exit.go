@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes. When several apply, the worst is returned in the order
+// 1, 70, 5, 4, 3, 6.
+const (
+	exitOK          = 0
+	exitInvariant   = 1
+	exitUsage       = 2
+	exitSLA         = 3
+	exitUndecided   = 4
+	exitEnvironment = 5
+	exitRegression  = 6
+	exitInternal    = 70
+	exitInterrupted = 130
+	exitTerminated  = 143
+)
+
+const exitCodesHelp = `Exit codes:
+    0  everything held
+    1  an invariant was violated that was not expected to be, or a
+       known-wrong variant was not caught
+    2  the command line or a scenario is wrong
+    3  an objective (SLO) was missed
+    4  the run is INCONCLUSIVE or INVALID: it does not say
+    5  the environment is not ready: no engine, a store did not start
+    6  a regression against the baseline (only with --fail-on regression)
+   70  a defect of stampede itself
+  130  interrupted by Ctrl-C (143 by SIGTERM)
+The worst wins, in the order 1, 70, 5, 4, 3, 6.
+`
+
+// exitError carries the exit code of an error. An empty message prints
+// nothing: the result was told already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// withCode gives an error an exit code; nil stays nil.
+func withCode(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code: code, err: err}
+}
+
+// usage makes an error a usage error.
+func usage(err error) error { return withCode(exitUsage, err) }
+
+// exitCode returns the exit code of an error. Errors of the command-line
+// parser are usage errors, anything else without a code is internal.
+func exitCode(err error) int {
+	if coded, ok := errors.AsType[*exitError](err); ok {
+		return coded.code
+	}
+	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand",
+		"accepts ", "requires ", "flag needs", "invalid argument", "required flag"} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return exitUsage
+		}
+	}
+	return exitInternal
+}
+
+func newExitCodes() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp}
+}

@@ -1,0 +1,35 @@
+// Command stampede runs load scenarios on real stores, judges what happened
+// and writes a report. See the README for a quickstart.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"stampede/harness/env/admin"
+)
+
+func main() {
+	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Main runs the command line and returns the exit code. Results go to
+// stdout, progress and errors to stderr.
+func Main(args []string, stdout, stderr *os.File) int {
+	admin.Quiet()
+	a := &app{stdout: stdout, stderr: stderr, argv: args, interrupts: catchSignals()}
+	defer a.interrupts.stop()
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(a.interrupts.hard)
+	if err == nil {
+		return exitOK
+	}
+	code := exitCode(err)
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(stderr, "stampede: "+text)
+	}
+	return code
+}

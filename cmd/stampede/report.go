@@ -1,0 +1,253 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/rundir"
+	"stampede/reports"
+)
+
+func newReport(a *app) *cobra.Command {
+	var formats []string
+	var output, out string
+	cmd := &cobra.Command{
+		Use:   "report <run>...",
+		Short: "Render the reports of stored runs again",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := checkFormats(formats, output, len(args)); err != nil {
+				return usage(err)
+			}
+			for _, which := range args {
+				if err := a.report(which, out, output, formats); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&formats, "format", []string{"html", "md", "junit", "metrics"},
+		"html, md, junit, json or metrics")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write here instead (one run, one format; "+
+		"- is standard output)")
+	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
+	return cmd
+}
+
+// renderings are the formats of a report: the file in the run directory and
+// how it is written.
+var renderings = map[string]struct {
+	file  string
+	write func(io.Writer, reports.Data) error
+}{
+	"html":    {rundir.ReportFile, reports.HTML},
+	"md":      {rundir.MarkdownFile, reports.Markdown},
+	"junit":   {rundir.JUnitFile, reports.JUnit},
+	"metrics": {rundir.MetricsFile, reports.Metrics},
+}
+
+func checkFormats(formats []string, output string, runs int) error {
+	for _, format := range formats {
+		if _, ok := renderings[format]; !ok && format != "json" {
+			return fmt.Errorf("--format is %q; expected html, md, junit, json or metrics", format)
+		}
+	}
+	if output != "" && (runs != 1 || len(formats) != 1) {
+		return errors.New("--output takes one run and one --format")
+	}
+	return nil
+}
+
+func (a *app) report(which, out, output string, formats []string) error {
+	stored, err := rundir.Open(out, which)
+	if err != nil {
+		return usage(err)
+	}
+	data, err := reports.Load(stored.Path)
+	if err != nil {
+		return usage(err)
+	}
+	if output != "" {
+		return a.reportTo(output, formats[0], data)
+	}
+	if err := writeReports(stored.Path, data, formats); err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	for _, format := range formats {
+		if format != "json" {
+			fmt.Fprintln(a.stdout, filepath.Join(stored.Path, renderings[format].file))
+		}
+	}
+	return nil
+}
+
+func (a *app) reportTo(output, format string, data reports.Data) error {
+	render := func(w io.Writer) error {
+		if format == "json" {
+			return writeJSON(w, data.Summary)
+		}
+		return renderings[format].write(w, data)
+	}
+	if output == "-" {
+		return render(a.stdout)
+	}
+	return withCode(exitEnvironment, writeFile(output, render))
+}
+
+// writeReports renders the formats into a run directory.
+func writeReports(path string, data reports.Data, formats []string) error {
+	dir, err := rundir.Lock(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if slices.Contains(formats, "html") {
+		if err := reports.WriteArtifacts(dir, data); err != nil {
+			return err
+		}
+		// The page links to the files that are there now.
+		if data, err = reports.Load(path); err != nil {
+			return err
+		}
+	}
+	for _, format := range formats {
+		rendering, ok := renderings[format]
+		if !ok {
+			continue
+		}
+		write := func(w io.Writer) error { return rendering.write(w, data) }
+		if err := dir.WriteFile(rendering.file, write); err != nil {
+			return fmt.Errorf("rendering %s: %w", format, err)
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file of the user's: completely or not at all.
+func writeFile(path string, write func(io.Writer) error) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	err = errors.Join(write(temporary), temporary.Chmod(0o644), temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(temporary.Name()))
+	}
+	return nil
+}
+
+// tell writes the reports of a judged run, prints its result and returns the
+// exit code.
+func (a *app) tell(path string, summary rundir.Summary, f runFlags) (int, error) {
+	data, err := reports.Load(path)
+	if err != nil {
+		return 0, err
+	}
+	formats := []string{"html", "md", "junit", "metrics"}
+	if err := writeReports(path, data, formats); err != nil {
+		return 0, withCode(exitEnvironment, err)
+	}
+	if err := f.copies(path); err != nil {
+		return 0, withCode(exitEnvironment, err)
+	}
+	if err := appendStepSummary(data); err != nil {
+		return 0, withCode(exitEnvironment, err)
+	}
+	code := exitOf(summary, f.failOn)
+	if stop := a.interrupts.exit(); stop != 0 {
+		code = stop
+	}
+	return code, a.printResult(path, data, code, f)
+}
+
+func (a *app) printResult(path string, data reports.Data, code int, f runFlags) error {
+	if f.format == "json" {
+		return writeJSON(a.stdout, data.Summary)
+	}
+	if f.format == "quiet" {
+		return nil
+	}
+	return reports.Text(a.stdout, data, reports.TextOptions{
+		Report: filepath.Join(path, rundir.ReportFile), Exit: code,
+		Colour: wantColour(f.colour, a.stdout)})
+}
+
+// copies puts the files that the user asked for where they asked for them.
+func (f *runFlags) copies(path string) error {
+	for _, c := range []struct{ to, file string }{
+		{f.html, rundir.ReportFile}, {f.md, rundir.MarkdownFile},
+		{f.junit, rundir.JUnitFile}, {f.json, rundir.SummaryFile},
+	} {
+		if c.to == "" {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(path, c.file))
+		if err != nil {
+			return fmt.Errorf("copying %s: %w", c.file, err)
+		}
+		err = writeFile(c.to, func(w io.Writer) error {
+			_, err := w.Write(content)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendStepSummary adds the Markdown summary to the page of a GitHub job.
+func appendStepSummary(data reports.Data) error {
+	path := os.Getenv("GITHUB_STEP_SUMMARY")
+	if path == "" {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("opening the step summary: %w", err)
+	}
+	return errors.Join(reports.Markdown(file, data), file.Close())
+}
+
+func newCompare(a *app) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "compare <base> <candidate>...",
+		Short: "Compare stored runs, variant by variant",
+		Long: `Compares stored runs with the first one. Each is a directory, a scenario's name for
+its latest run, or label=directory.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			loaded := make([]reports.Labelled, len(args))
+			for i, arg := range args {
+				label, which, ok := strings.Cut(arg, "=")
+				if !ok {
+					label, which = filepath.Base(arg), arg
+				}
+				stored, err := rundir.Open(out, which)
+				if err != nil {
+					return usage(err)
+				}
+				data, err := reports.Load(stored.Path)
+				if err != nil {
+					return usage(err)
+				}
+				loaded[i] = reports.Labelled{Label: label, Data: data}
+			}
+			return reports.CompareText(a.stdout, loaded[0], loaded[1:]...)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
+	return cmd
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/check"
+	"stampede/harness/sut"
+	"stampede/scenarios"
+	"stampede/systems"
+)
+
+// app is what the commands share.
+type app struct {
+	stdout, stderr *os.File
+	argv           []string
+	interrupts     *interrupts
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stampede",
+		Short: "Load-test several designs of one system and judge whether they stay right",
+		Long: `stampede puts a system's variants on real stores under the same load, breaks
+the stores on purpose, judges the recorded history against invariants and
+objectives, and writes one offline HTML page.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(
+		newList(a), newDescribe(a), newRun(a), newCheck(a), newReport(a), newCompare(a),
+		newServe(a), newDoctor(a), newClean(a), newSchema(a), newVersion(a), newExitCodes(),
+		newReap(a),
+	)
+	return root
+}
+
+// findSystem returns a system by name.
+func findSystem(name string) (sut.System, bool) {
+	for _, s := range systems.All() {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return sut.System{}, false
+}
+
+// systemNames lists the systems' names.
+func systemNames() []string {
+	names := []string{}
+	for _, s := range systems.All() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// source is a scenario's text and where it came from.
+type source struct {
+	file string
+	text []byte
+}
+
+// findScenario reads a scenario by its built-in name or by a file's path.
+func findScenario(name string) (source, error) {
+	if text, file, ok := scenarios.Source(name); ok {
+		return source{file: file, text: text}, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return source{}, usage(fmt.Errorf("there is no scenario %q%s; `stampede list` shows "+
+			"them, and a path to a file of your own works too",
+			name, didYouMean(name, scenarios.All())))
+	}
+	return source{file: name, text: text}, nil
+}
+
+// didYouMean names the known name that is nearest, if one is near.
+func didYouMean(name string, known []string) string {
+	if best := check.Nearest(name, known); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
+
+// table prints rows with aligned columns.
+func table(w io.Writer, rows [][]string) {
+	widths := []int{}
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(row)-1 {
+				fmt.Fprintln(w, cell)
+				break
+			}
+			fmt.Fprintf(w, "%-*s  ", widths[i], cell)
+		}
+	}
+}

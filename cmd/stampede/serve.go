@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/env"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	variant, role, listen, backend string
+	postgresURL, redisURL, prefix  string
+	set                            []string
+	timeout                        time.Duration
+	maxConns                       int
+	noPrepare, allowNonEmpty       bool
+}
+
+func newServe(a *app) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve <system> --variant <variant>",
+		Short: "Serve one variant over HTTP, for curl or any other client",
+		Long: `Starts the stores that the variant needs, prepares them, runs the variant's
+background roles and serves the system's HTTP API until it is interrupted.
+
+With --role it runs that one role and serves nothing; the stores are then
+those of --postgres-url and --redis-url.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flagsFromEnvironment(cmd); err != nil {
+				return usage(err)
+			}
+			return a.serve(args[0], f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.variant, "variant", "", "the variant to serve")
+	fl.StringVar(&f.role, "role", "", "run this background role instead")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
+	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
+	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
+	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
+	fl.StringVar(&f.prefix, "prefix", "", "key prefix of an existing place (with --no-prepare)")
+	fl.StringArrayVar(&f.set, "set", nil, "a parameter of the system: name=value")
+	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "bounds one operation on a store")
+	fl.IntVar(&f.maxConns, "max-conns", 32, "connections to each store")
+	fl.BoolVar(&f.noPrepare, "no-prepare", false, "use the external stores as they are")
+	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
+	return cmd
+}
+
+func (a *app) serve(system string, f serveFlags) error {
+	s, v, params, err := f.resolve(system)
+	if err != nil {
+		return usage(err)
+	}
+	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	cfg := sut.Config{Params: params, MaxConns: f.maxConns, Timeout: f.timeout, Logger: log,
+		PostgresURL: f.postgresURL, RedisURL: f.redisURL, Prefix: f.prefix}
+	if f.role != "" {
+		return a.serveRole(v, f.role, cfg)
+	}
+	// The address comes first: a port in use must not start a store.
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return withCode(exitEnvironment, fmt.Errorf("listening on %s: %w", f.listen, err))
+	}
+	defer listener.Close()
+	release, err := a.servePlace(v, f, &cfg)
+	if err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	err = a.serveInstance(s, v, cfg, f, listener)
+	return errors.Join(err, release())
+}
+
+// resolve finds the system, the variant and the parameters.
+func (f *serveFlags) resolve(system string) (sut.System, sut.Variant, any, error) {
+	s, ok := findSystem(system)
+	if !ok {
+		return s, sut.Variant{}, nil, fmt.Errorf("there is no system %q; there is %s",
+			system, strings.Join(systemNames(), ", "))
+	}
+	i := slices.IndexFunc(s.Variants, func(v sut.Variant) bool { return v.Name == f.variant })
+	if i < 0 {
+		return s, sut.Variant{}, nil, fmt.Errorf("%s has no variant %q; choose one with "+
+			"--variant: %s", system, f.variant, strings.Join(variantNames(s), ", "))
+	}
+	if f.noPrepare && f.backend != "external" {
+		return s, s.Variants[i], nil, errors.New("--no-prepare needs --backend external")
+	}
+	params, err := scenario.DecodeParams(s, f.set)
+	return s, s.Variants[i], params, err
+}
+
+// servePlace starts the stores and points cfg at an empty place in them.
+func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() error, error) {
+	if f.noPrepare {
+		return func() error { return nil }, nil
+	}
+	spec := env.Spec{Services: v.Needs, RunID: newID(), PostgresURL: f.postgresURL,
+		RedisURL: f.redisURL, AllowNonEmpty: f.allowNonEmpty,
+		Log: func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
+	provider, reason, err := env.Choose(a.interrupts.soft, f.backend, spec, providers()...)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(a.stderr, "backend:", reason)
+	stop, err := a.guard(provider, spec.RunID)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := provider.Start(a.interrupts.soft, spec)
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	closeAll := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.interrupts.hard),
+			30*time.Second)
+		defer cancel()
+		return errors.Join(cluster.Close(ctx), stop())
+	}
+	ns, err := cluster.Namespace(a.interrupts.soft, v.Name)
+	if err != nil {
+		return nil, errors.Join(err, closeAll())
+	}
+	cfg.PostgresURL, cfg.RedisURL, cfg.Prefix = ns.PostgresURL, ns.RedisURL, ns.Prefix
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		return errors.Join(ns.Release(ctx), closeAll())
+	}, nil
+}
+
+// serveInstance serves until the first signal and then finishes what is
+// under way.
+func (a *app) serveInstance(
+	s sut.System, v sut.Variant, cfg sut.Config, f serveFlags, listener net.Listener,
+) (err error) {
+	ctx := a.interrupts.soft
+	inst, err := v.Open(ctx, cfg)
+	if err != nil {
+		return withCode(exitEnvironment, fmt.Errorf("opening %s: %w", v.Name, err))
+	}
+	defer func() { err = errors.Join(err, inst.Close()) }()
+	if !f.noPrepare {
+		if err := inst.Prepare(ctx); err != nil {
+			return withCode(exitEnvironment, fmt.Errorf("preparing %s: %w", v.Name, err))
+		}
+	}
+	handler, err := s.Handler(inst, cfg)
+	if err != nil {
+		return fmt.Errorf("making the handler: %w", err)
+	}
+	stopRoles := runRoles(ctx, v, cfg)
+	defer stopRoles()
+	fmt.Fprintf(a.stdout, "serving %s %s on http://%s\n", s.Name, v.Name, listener.Addr())
+	return serveHTTP(ctx, listener, handler)
+}
+
+// serveHTTP serves until ctx is cancelled and then lets requests finish.
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return fmt.Errorf("shutting down: %w", errors.Join(err, server.Close()))
+	}
+	return nil
+}
+
+// runRoles runs a variant's roles until the returned function is called.
+func runRoles(ctx context.Context, v sut.Variant, cfg sut.Config) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	var roles sync.WaitGroup
+	for _, role := range v.Roles {
+		roles.Go(func() {
+			if err := role.Run(ctx, cfg); err != nil {
+				cfg.Logger.Error("role ended", "role", role.Name, "error", err)
+			}
+		})
+	}
+	return func() { cancel(); roles.Wait() }
+}
+
+// serveRole runs one role until the first signal.
+func (a *app) serveRole(v sut.Variant, name string, cfg sut.Config) error {
+	for _, role := range v.Roles {
+		if role.Name == name {
+			fmt.Fprintf(a.stdout, "running %s of %s\n", name, v.Name)
+			return role.Run(a.interrupts.soft, cfg)
+		}
+	}
+	names := []string{}
+	for _, role := range v.Roles {
+		names = append(names, role.Name)
+	}
+	return usage(fmt.Errorf("%s has no role %q; it has %s", v.Name, name,
+		strings.Join(names, ", ")))
+}

@@ -10,7 +10,9 @@ import (
 	"stampede/harness/scenario"
 )
 
-func decode(t *testing.T, src, profile string, set ...string) (scenario.Scenario, scenario.Resolved) {
+func decode(
+	t *testing.T, src, profile string, set ...string,
+) (scenario.Scenario, scenario.Resolved) {
 	t.Helper()
 	opts := options(set...)
 	opts.Profile = profile
@@ -29,7 +31,8 @@ func TestProfilesOverlay(t *testing.T) {
 	if got := res.Params.(*shopParams); got.Items != 2 || got.Fail != 0.25 {
 		t.Errorf("a profile changes one parameter: %+v", got)
 	}
-	if full, _ := decode(t, base, "full"); full.Repeats != 6 || full.Load.Arrival.Over.String() != "10s" {
+	full, _ := decode(t, base, "full")
+	if full.Repeats != 6 || full.Load.Arrival.Over.String() != "10s" {
 		t.Errorf("full: %+v", full)
 	}
 	if plain, _ := decode(t, base, ""); plain.Profile != "default" || plain.Repeats != 2 {
@@ -78,8 +81,9 @@ func TestSet(t *testing.T) {
 			"yes"},
 		{"params.weights=[1, 0.5]", func(_ scenario.Scenario, p *shopParams) any { return p.Weights },
 			[]float64{1, 0.5}},
-		{"faults.1.at=3s", func(s scenario.Scenario, _ *shopParams) any { return s.Faults[1].At.String() },
-			"3s"},
+		{"faults.1.at=3s", func(s scenario.Scenario, _ *shopParams) any {
+			return s.Faults[1].At.String()
+		}, "3s"},
 		{"variants=[locked, cached]", func(s scenario.Scenario, _ *shopParams) any { return s.Variants },
 			[]string{"locked", "cached"}},
 		{"baseline=null", func(s scenario.Scenario, _ *shopParams) any { return s.Baseline }, "naive"},

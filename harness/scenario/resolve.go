@@ -251,7 +251,9 @@ func DecodeParams(system sut.System, set []string) (any, error) {
 	}
 	tree := &node{kind: mapping}
 	tree.set("params", params)
-	v := &validation{decoder: &decoder{problems: &p.problems}, tree: tree, sc: &Scenario{}, sys: system}
+	v := &validation{
+		decoder: &decoder{problems: &p.problems}, tree: tree, sc: &Scenario{}, sys: system,
+	}
 	v.systemParams()
 	return v.params, p.err()
 }

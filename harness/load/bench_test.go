@@ -52,7 +52,7 @@ func benchmark(b *testing.B, rate float64, inFlight int, do load.Do) {
 	stats := newStats()
 	result, err := load.Run(b.Context(), load.Plan{
 		Base: time.Now(), Arrivals: constant(b, rate, max(over, time.Millisecond)),
-		Workload: plain{}, MaxInFlight: inFlight, Queue: inFlight,
+		Workload: plain{}, MaxInFlight: inFlight, Queue: 16 * inFlight,
 		Timeout: 2 * time.Second, Drain: 10 * time.Second,
 	}, do, stats.shard, nil)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package load sends operations: an open loop that keeps its schedule
 // whatever the system under test does, and closed-loop users.
 //
-// One pacer on an operating system thread of its own sleeps until absolute
-// deadlines and hands every due operation to a bounded set of workers. An
+// One pacer sleeps in the kernel until absolute deadlines and hands every due
+// operation to a bounded set of workers. An
 // operation that finds no free worker waits with its due time kept, so that
 // the wait counts in its response time; one that finds the queue full too is
 // dropped and recorded as dropped. The schedule is never moved to suit a slow
@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -127,10 +128,17 @@ type Result struct {
 // were cut. That is not an error. Errors are a bad plan, a panic of the
 // workload or the recorder, and a broken accounting; the Result that comes
 // with the latter two is partial.
+//
+// While it runs, GOMAXPROCS is one higher: the pacer keeps a processor of the
+// Go scheduler occupied while it sleeps. Runs of one process must therefore
+// come one after another.
 func Run(ctx context.Context, plan Plan, do Do, shard func() Recorder, live *Live) (Result, error) {
 	if err := plan.check(); err != nil {
 		return Result{}, err
 	}
+	processors := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(processors + 1)
+	defer runtime.GOMAXPROCS(processors)
 	return run(ctx, plan, do, shard, live, newWaiter)
 }
 

@@ -10,9 +10,6 @@ import "time"
 // ticket was taken, so the caller takes a ticket first, then looks at what
 // there is to do, then waits.
 type waiter interface {
-	// bind prepares the pacer's goroutine for precise sleeps; the function
-	// that it returns undoes that.
-	bind() (unbind func())
 	// ticket and wait are called by the pacer.
 	ticket() uint32
 	wait(ticket uint32, until time.Duration)
@@ -30,8 +27,6 @@ type timerWaiter struct {
 func newTimerWaiter(now func() time.Duration) waiter {
 	return &timerWaiter{now: now, woken: make(chan struct{}, 1)}
 }
-
-func (t *timerWaiter) bind() (unbind func()) { return func() {} }
 
 // ticket needs no number: the token outlives the time between ticket and wait.
 func (t *timerWaiter) ticket() uint32 {

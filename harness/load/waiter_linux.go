@@ -1,7 +1,6 @@
 package load
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -34,19 +33,6 @@ func newWaiter(now func() time.Duration) waiter {
 	return &futexWaiter{offset: clockOffset(now)}
 }
 
-// bind keeps the goroutine on a thread of its own with the smallest slack, and
-// gives that back as it was.
-func (f *futexWaiter) bind() (unbind func()) {
-	runtime.LockOSThread()
-	// Failing that, wake-ups are 50 µs later on average, which the pacer's
-	// lag then shows.
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	return func() {
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // 0 restores the default
-		runtime.UnlockOSThread()
-	}
-}
-
 // clockOffset compares the two clocks, which are the same but for their zero:
 // the tightest of a few readings is right to well under a microsecond.
 func clockOffset(now func() time.Duration) time.Duration {
@@ -70,6 +56,10 @@ func clockOffset(now func() time.Duration) time.Duration {
 func (f *futexWaiter) ticket() uint32 { return f.word.Load() }
 
 func (f *futexWaiter) wait(ticket uint32, until time.Duration) {
+	// The slack belongs to the thread, which may be another one each time.
+	// Failing that, wake-ups are 50 µs later on average, which the pacer's lag
+	// then shows.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	ts := unix.NsecToTimespec(int64(until + f.offset))
 	for {
 		_, _, errno := unix.Syscall6(unix.SYS_FUTEX,

@@ -17,7 +17,8 @@ type Facts struct {
 	Counted, Recorded rundir.Load
 	// Cut is how many operations of the schedule were never offered.
 	Cut int64
-	// Response and Service are the times of all measured operations.
+	// Response and Service are the times of all measured operations. Without
+	// Response the service time takes its place, which is the stricter rule.
 	Response, Service rundir.Percentiles
 	// Cores is how many cores this process may use.
 	Cores int
@@ -77,7 +78,11 @@ func (f Facts) schedule() rundir.Validity {
 // of them, so a generator that is the slowest part cannot excuse itself; nor
 // need it be precise to a millisecond where operations wait for seconds.
 func (f Facts) pacerLag() rundir.Validity {
-	limit := relative(lagFloor, lagShare, f.Response.P50)
+	median := f.Response.P50
+	if f.Response.Count == 0 {
+		median = f.Service.P50
+	}
+	limit := relative(lagFloor, lagShare, median)
 	return rundir.Validity{
 		Name: "pacer-lag", OK: f.Generator.LagP99NS <= limit,
 		Detail: fmt.Sprintf("99 %% of the operations were dispatched within %s of their due time "+

@@ -14,8 +14,8 @@ func sound() measure.Facts {
 	return measure.Facts{
 		Generator: rundir.Generator{CPUCores: 1, GCPauseP99NS: 4e5, SchedP99NS: 9e5, LagP99NS: 9e5},
 		Counted:   n, Recorded: n, Cores: 2,
-		Response: rundir.Percentiles{P50: 2e6, P99: 9e6},
-		Service:  rundir.Percentiles{P50: 1e6, P99: 5e6},
+		Response: rundir.Percentiles{Count: 1000, P50: 2e6, P99: 9e6},
+		Service:  rundir.Percentiles{Count: 900, P50: 1e6, P99: 5e6},
 	}
 }
 
@@ -47,6 +47,9 @@ func TestGate(t *testing.T) {
 		{"a late pacer for slow operations", func(f *measure.Facts) {
 			f.Generator.LagP99NS, f.Response.P50 = 4_900_000, 100e6
 		}, "", ""},
+		{"a late pacer, and only service times", func(f *measure.Facts) {
+			f.Generator.LagP99NS, f.Response, f.Service.P50 = 1_100_000, rundir.Percentiles{}, 21e6
+		}, "pacer-lag", "at most 1.050 ms"},
 		{"a late pacer, and nothing returned", func(f *measure.Facts) {
 			f.Generator.LagP99NS, f.Response.P50 = 1_100_000, rundir.Infinite
 			f.Service.P50 = rundir.Infinite

@@ -12,3 +12,11 @@ func CreateWith(root, scenario string, seed uint64, now time.Time, ids io.Reader
 
 // Escape is what makes a name one element of a path.
 func Escape(name string) string { return escape(name) }
+
+// DecodeSummary is what Run.Summary does with a file.
+func DecodeSummary(data []byte) (s Summary, err error) {
+	if err = decodeVersioned(SummaryFile, data, &s); err == nil {
+		err = s.Validate()
+	}
+	return s, err
+}

@@ -174,21 +174,21 @@ func (r *Run) Summary() (Summary, error) {
 // Environment reads what the run stood on.
 func (r *Run) Environment() (Environment, error) {
 	var e Environment
-	err := r.decodeFile(EnvironmentFile, &e, true)
+	err := r.decodeFile(EnvironmentFile, &e)
 	return e, err
 }
 
 // Timeline reads a repeat's timeline by its name.
 func (r *Run) Timeline(name string) (Timeline, error) {
 	var t Timeline
-	err := r.decodeFile(name, &t, true)
+	err := r.decodeFile(name, &t)
 	return t, err
 }
 
 // Audit reads a repeat's audit by its name.
 func (r *Run) Audit(name string) (json.RawMessage, error) {
 	var audit json.RawMessage
-	err := r.decodeFile(name, &audit, true)
+	err := r.decodeFile(name, &audit)
 	return audit, err
 }
 
@@ -215,33 +215,46 @@ func (r *Run) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// readJSON reads a versioned file. Unknown fields are an error unless a newer
-// minor version wrote them.
+// readJSON reads a versioned file.
 func (r *Run) readJSON(name string, into any) error {
-	var version struct {
-		SchemaVersion string `json:"schema_version"`
-	}
-	if err := r.decodeFile(name, &version, false); err != nil {
-		return err
-	}
-	strict, err := acceptVersion(version.SchemaVersion)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(r.Path, name), err)
-	}
-	return r.decodeFile(name, into, strict)
-}
-
-// decodeFile decodes a JSON file that holds one value.
-func (r *Run) decodeFile(name string, into any, strict bool) error {
 	data, err := r.read(name)
 	if err != nil {
 		return err
 	}
+	return decodeVersioned(filepath.Join(r.Path, name), data, into)
+}
+
+// decodeVersioned refuses unknown fields unless a newer minor version wrote
+// them. path is for the error.
+func decodeVersioned(path string, data []byte, into any) error {
+	var version struct {
+		SchemaVersion string `json:"schema_version"`
+	}
+	if err := decode(path, data, &version, false); err != nil {
+		return err
+	}
+	strict, err := acceptVersion(version.SchemaVersion)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return decode(path, data, into, strict)
+}
+
+// decodeFile decodes a JSON file that has no version.
+func (r *Run) decodeFile(name string, into any) error {
+	data, err := r.read(name)
+	if err != nil {
+		return err
+	}
+	return decode(filepath.Join(r.Path, filepath.FromSlash(name)), data, into, true)
+}
+
+// decode decodes one JSON value with nothing behind it.
+func decode(path string, data []byte, into any, strict bool) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if strict {
 		dec.DisallowUnknownFields()
 	}
-	path := filepath.Join(r.Path, filepath.FromSlash(name))
 	switch err := dec.Decode(into); {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s is truncated: it ends after %d bytes", path, len(data))

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,38 @@ func TestEffectsFoundAfterSeePanics(t *testing.T) {
 	e.Found(check.Effect{})
 }
 
+// TestEffectsCountUnknown: the operations that were allowed for are told.
+func TestEffectsCountUnknown(t *testing.T) {
+	h := parse(t, twoBuys)
+	for _, tt := range []struct {
+		name    string
+		judge   func(*check.Collector, *check.Effects)
+		unknown int
+	}{
+		{"durable", func(c *check.Collector, e *check.Effects) { e.Durable(c) }, 1},
+		{"phantom", func(c *check.Collector, e *check.Effects) { e.NoPhantom(c) }, 1},
+	} {
+		c := check.Collect(t.Context(), "x", h)
+		tt.judge(c, effects(c, order(7, "o1", "", ""), order(8, "o2", "", "")))
+		if v := c.Verdict(); v.Unknown != tt.unknown || v.Status != check.Held {
+			t.Errorf("%s: %+v", tt.name, v)
+		}
+	}
+}
+
+// TestAround: the span has both ends.
+func TestAround(t *testing.T) {
+	covers := check.Around(
+		[]history.Window{{Start: 10, End: 20, Recovered: 25}, {Start: 50, End: 60}}, 3)
+	for at, want := range map[time.Duration]bool{
+		6: false, 7: true, 25: true, 26: false, 46: false, 47: true, 60: true, 61: false,
+	} {
+		if covers(at) != want {
+			t.Errorf("%d is covered: %v", at, !want)
+		}
+	}
+}
+
 // lossy has four acknowledged likes, at 1, 2, 3 and 4 s.
 const lossy = `
 {"id":1,"kind":"buy","outcome":"ok","start_ns":"1s","end_ns":"1s"}
@@ -133,6 +166,7 @@ func TestNewLossRejects(t *testing.T) {
 		{"no what", "", "why", 1, covers}, {"no why", "what", "", 1, covers},
 		{"no cover", "what", "why", 1, nil}, {"zero", "what", "why", 0, covers},
 		{"negative", "what", "why", -1, covers}, {"infinity", "what", "why", math.MaxInt64, covers},
+		{"more than any run", "what", "why", 1<<40 + 1, covers},
 	}
 	for _, tt := range tests {
 		if _, err := check.NewLoss(tt.what, tt.why, tt.bound, tt.covers); err == nil {
@@ -185,7 +219,8 @@ func TestDisjoint(t *testing.T) {
 		{"the same - fail", twoBuys, disjoint(iv(1, 5, 7), iv(1, 5, 8)), "overlaps", []uint64{0, 1, 2}},
 		{"within one before the last - fail", twoBuys, disjoint(iv(1, 9, 7), iv(2, 2, 0), iv(8, 9, 8)),
 			"a [1, 9) overlaps b [8, 9)", []uint64{0, 1, 2}},
-		{"reversed - fail", twoBuys, disjoint(iv(5, 1, 8)), "ends at 1, before it begins at 5", []uint64{1}},
+		{"reversed - fail", twoBuys, disjoint(iv(5, 1, 8)),
+			"ends at 1, before it begins at 5", []uint64{1}},
 		{"none - undecided", twoBuys, disjoint(), "nothing to check", nil},
 	})
 }
@@ -206,16 +241,19 @@ func TestPath(t *testing.T) {
 		{"state now not known - pass", twoBuys, path("", hold), "", nil},
 		{"wrong start - fail", twoBuys, path("sold", step(sell, func(s *check.Step) { s.Version = 1 })),
 			"step 1 leads from held to sold, but it was avail", []uint64{1}},
-		{"gap - fail", twoBuys, path("", hold, step(hold, func(s *check.Step) { s.Version, s.Op = 2, 8 })),
+		{"gap - fail", twoBuys,
+			path("", hold, step(hold, func(s *check.Step) { s.Version, s.Op = 2, 8 })),
 			"step 2 leads from avail to held, but it was held", []uint64{0, 1, 2}},
 		{"not allowed - fail", twoBuys, path("", step(hold, func(s *check.Step) { s.To = "sold" })),
 			"step 1 leads from avail to sold, which may be followed by held", []uint64{0, 2}},
 		{"after the final state - fail", twoBuys, path("", hold, sell,
 			check.Step{From: "sold", To: "avail", Version: 3, Op: 7}),
 			"may be followed by nothing", []uint64{0, 1, 2}},
-		{"version rewound - fail", twoBuys, path("", hold, step(free, func(s *check.Step) { s.Version = 1 })),
+		{"version rewound - fail", twoBuys,
+			path("", hold, step(free, func(s *check.Step) { s.Version = 1 })),
 			"step 2 has version 1, want 2", []uint64{0, 1, 2}},
-		{"first version missing - fail", twoBuys, path("", step(hold, func(s *check.Step) { s.Version = 2 })),
+		{"first version missing - fail", twoBuys,
+			path("", step(hold, func(s *check.Step) { s.Version = 2 })),
 			"step 1 has version 2, want 1", []uint64{0, 2}},
 		{"elsewhere now - fail", twoBuys, path("avail", hold), "unit 1 is avail at the end", nil},
 		{"no steps - undecided", twoBuys, path("avail"), "nothing to check", nil},
@@ -234,7 +272,8 @@ func TestConserve(t *testing.T) {
 	}
 	judgeClauses(t, []clause{
 		{"adds up - pass", twoBuys, conserve(5, 2, 3), "", nil},
-		{"too few - fail", twoBuys, conserve(5, 2, 2), "2 free + 2 held = 4, want 5 (-1)", []uint64{0, 2}},
+		{"too few - fail", twoBuys, conserve(5, 2, 2),
+			"2 free + 2 held = 4, want 5 (-1)", []uint64{0, 2}},
 		{"too many - fail", twoBuys, conserve(5, 2, 4), "want 5 (+1)", []uint64{0, 2}},
 		{"negative - fail", twoBuys, conserve(5, -1, 6), "a count is negative", []uint64{0, 2}},
 		{"no terms - fail", twoBuys, conserve(5), "= 0, want 5", []uint64{0, 2}},
@@ -275,7 +314,8 @@ func TestOccupancyFull(t *testing.T) {
 		{"after, giving back unknown - pass", sale("ok", "unknown", at("61", "70")), full, "", nil},
 		{"after, giving back refused - pass", sale("ok", "refused", at("61", "70")), full, "", nil},
 		{"taking unknown - pass", sale("unknown", "refused", at("90", "95")), full, "", nil},
-		{"taking refused - fail", sale("refused", "refused", at("30", "40")), full, "at most 0", []uint64{2}},
+		{"taking refused - fail", sale("refused", "refused", at("30", "40")), full,
+			"at most 0", []uint64{2}},
 		{"dropped - undecided",
 			strings.Replace(sale("ok", "ok", `"key":"x"`), `"refused","key"`, `"dropped","key"`, 1),
 			full, "nothing to check", nil},
@@ -313,6 +353,34 @@ func TestOccupancyAtMost(t *testing.T) {
 	})
 }
 
+// TestOccupancyPeak: of several times with too many holds the first of the
+// worst is named, with the operations that held then.
+func TestOccupancyPeak(t *testing.T) {
+	h := parse(t, `{"id":1,"kind":"take","outcome":"ok","start_ns":1,"end_ns":1}
+		{"id":2,"kind":"take","outcome":"ok","start_ns":2,"end_ns":2}
+		{"id":3,"kind":"take","outcome":"ok","start_ns":3,"end_ns":3}
+		{"id":4,"kind":"take","outcome":"ok","start_ns":4,"end_ns":4}
+		{"id":5,"kind":"take","outcome":"unknown","start_ns":1}`)
+	spans := map[uint64][2]time.Duration{1: {1, 5}, 2: {4, 7}, 3: {5, 9}, 4: {7, 9}, 5: {6, 6}}
+	var o check.Occupancy
+	for op, s := range spans {
+		o.Add(check.Hold{Op: op, MustFrom: s[0], MustTo: s[1]})
+	}
+	c := check.Collect(t.Context(), "x", h)
+	o.AtMost(c, "item", 2)
+	c.Need(true, "")
+	if v := c.Verdict(); v.Status != check.Held {
+		t.Errorf("two at once are two: %+v", v)
+	}
+	c = check.Collect(t.Context(), "x", h)
+	o.AtMost(c, "item", 1)
+	v := c.Verdict()
+	if v.Reason != "item: at 4ns 2 were certainly held at once and there are 1" ||
+		!slices.Equal(v.Witness, []uint64{0, 1}) {
+		t.Errorf("%s, witness %v", v.Reason, v.Witness)
+	}
+}
+
 // likes is a counter that starts at 100: +1 in [10, 20], -1 in [30, 40] and a
 // read of a value in a span.
 func likes(up, down, read string) string {
@@ -345,17 +413,21 @@ func TestCounter(t *testing.T) {
 		{"after the add - pass", likes("ok", "ok", read("101", "21", "29")), counter, "", nil},
 		{"after the add, too low - fail", likes("ok", "ok", read("100", "21", "29")), counter,
 			"possible are 101 to 101", []uint64{2}},
-		{"during the subtraction, with - pass", likes("ok", "ok", read("100", "21", "30")), counter, "", nil},
-		{"during the subtraction, without - pass", likes("ok", "ok", read("101", "40", "45")), counter, "", nil},
+		{"during the subtraction, with - pass",
+			likes("ok", "ok", read("100", "21", "30")), counter, "", nil},
+		{"during the subtraction, without - pass",
+			likes("ok", "ok", read("101", "40", "45")), counter, "", nil},
 		{"after both - pass", likes("ok", "ok", read("100", "41", "45")), counter, "", nil},
 		{"after both, too high - fail", likes("ok", "ok", read("101", "41", "45")), counter,
 			"possible are 100 to 100", []uint64{2}},
-		{"after both, too low - fail", likes("ok", "ok", read("99", "41", "45")), counter, "", []uint64{2}},
+		{"after both, too low - fail", likes("ok", "ok", read("99", "41", "45")), counter,
+			"possible are 100 to 100", []uint64{2}},
 		{"add unknown, with - pass", likes("unknown", "ok", read("100", "41", "45")), counter, "", nil},
 		{"add unknown, without - pass", likes("unknown", "ok", read("99", "41", "45")), counter, "", nil},
 		{"add unknown, too high - fail", likes("unknown", "ok", read("101", "41", "45")), counter,
 			"possible are 99 to 100", []uint64{2}},
-		{"subtraction unknown, without - pass", likes("ok", "unknown", read("101", "41", "45")), counter, "", nil},
+		{"subtraction unknown, without - pass",
+			likes("ok", "unknown", read("101", "41", "45")), counter, "", nil},
 		{"subtraction unknown, too low - fail", likes("ok", "unknown", read("99", "41", "45")), counter,
 			"possible are 100 to 101", []uint64{2}},
 		{"add refused, with - fail", likes("refused", "refused", read("101", "41", "45")), counter,

@@ -129,6 +129,17 @@ func TestRecordsSelectsKinds(t *testing.T) {
 	}
 }
 
+func TestCollectorCounts(t *testing.T) {
+	c := check.Collect(t.Context(), "x", history.Slice(nil))
+	c.Checked(2)
+	c.Checked(3)
+	c.AllowedUnknown(3)
+	c.AllowedUnknown(1)
+	if v := c.Verdict(); v.Invariant != "x" || v.Checked != 5 || v.Unknown != 4 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // torn is a history that fails after its records.
 type torn struct{ history.History }
 
@@ -149,7 +160,8 @@ func TestUnreadableHistoryIsUndecided(t *testing.T) {
 		c.Checked(1)
 	}
 	c.Violate([]uint64{9}, "absent from the part that was read")
-	if v := c.Verdict(); v.Status != check.Undecided || !strings.Contains(v.Reason, "checksum mismatch") {
+	v := c.Verdict()
+	if v.Status != check.Undecided || !strings.Contains(v.Reason, "checksum mismatch") {
 		t.Errorf("%+v", v)
 	}
 }

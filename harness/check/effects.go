@@ -20,6 +20,7 @@ type Effect struct {
 	Name, Key, Client string
 }
 
+// String formats the effect for a violation.
 func (e Effect) String() string {
 	return fmt.Sprintf("%s of operation %d (key %q, client %q)", cmp.Or(e.Name, "effect"),
 		e.Op, e.Key, e.Client)

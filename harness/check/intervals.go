@@ -110,7 +110,7 @@ func (o *Occupancy) MaxPossible(from, to time.Duration) int {
 // limit may have been held. If the maximum is less, a unit was certainly free
 // all the time. Only a reply with an End is checked.
 func (o *Occupancy) Full(c *Collector, object string, limit int, r *history.Record) {
-	if r.Start == history.Never || r.End == history.Never {
+	if r.End == history.Never {
 		return
 	}
 	c.Checked(1)
@@ -133,7 +133,8 @@ func (o *Occupancy) AtMost(c *Collector, object string, limit int) {
 			ops = append(ops, h.Op)
 		}
 	}
-	c.Violate(ops, "%s: at %v %d were certainly held at once and there are %d", object, at, most, limit)
+	c.Violate(ops, "%s: at %v %d were certainly held at once and there are %d",
+		object, at, most, limit)
 }
 
 // edge is a change of how many are held.

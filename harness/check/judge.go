@@ -37,7 +37,8 @@ func All(
 // A check that outlives the timeout is left behind: its next look at the
 // history fails.
 func Judge(
-	ctx context.Context, inv Invariant, h history.History, audit json.RawMessage, timeout time.Duration,
+	ctx context.Context, inv Invariant, h history.History, audit json.RawMessage,
+	timeout time.Duration,
 ) Verdict {
 	if whole, ok := h.(interface{ Complete() bool }); ok && !whole.Complete() {
 		return Verdict{Invariant: inv.Name(),

@@ -63,8 +63,8 @@ func Around(faults []history.Window, before time.Duration) func(acked time.Durat
 // the verdict and returns those that remain: all beyond the bound, too. A
 // bound that every acknowledgement fits into can never be broken.
 func (c *Collector) accept(l Loss, missing []missingAck, acked int64) []missingAck {
-	c.Need(l.bound < acked, "the accepted loss %q allows %d of %d acknowledged: nothing could break it",
-		l.what, l.bound, acked)
+	c.Need(l.bound < acked, "the accepted loss %q allows %d of %d acknowledged: "+
+		"nothing could break it", l.what, l.bound, acked)
 	var rest []missingAck
 	count := int64(0)
 	for _, m := range missing {

@@ -90,7 +90,8 @@ func drawRequest(t *rapid.T, i int) *request {
 // drawLoss loses the reply of some operations: executed in time, later, or
 // never.
 func drawLoss(t *rapid.T, q *request) {
-	fate := rapid.SampledFrom([]string{"kept", "kept", "kept", "lost", "late", "never"}).Draw(t, "fate")
+	fates := []string{"kept", "kept", "kept", "lost", "late", "never"}
+	fate := rapid.SampledFrom(fates).Draw(t, "fate")
 	if fate == "kept" {
 		return
 	}

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -216,8 +215,9 @@ func extent(kind history.WindowKind, name string, windows []history.Window) (
 	case len(of) == 0:
 		return 0, 0, fmt.Errorf("the run had no phase %s", name)
 	}
-	from = slices.MinFunc(of, func(a, b history.Window) int { return cmp.Compare(a.Start, b.Start) }).Start
+	from = history.Never
 	for _, w := range of {
+		from = min(from, w.Start)
 		to = max(to, w.End, w.Recovered)
 	}
 	return from, to, nil

@@ -39,7 +39,8 @@ func (m Machine) Path(c *Collector, object string, steps []Step, now string) {
 		}
 		switch {
 		case s.From != state:
-			c.Violate(ops, "%s: step %d leads from %s to %s, but it was %s", object, i+1, s.From, s.To, state)
+			c.Violate(ops, "%s: step %d leads from %s to %s, but it was %s", object, i+1,
+				s.From, s.To, state)
 		case !slices.Contains(m.Next[s.From], s.To):
 			c.Violate(ops, "%s: step %d leads from %s to %s, which may be followed by %s", object, i+1,
 				s.From, s.To, allowed(m.Next[s.From]))

@@ -151,7 +151,8 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := history.Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := history.Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "regular file") {
+	_, err := history.Open(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 }
@@ -248,8 +249,8 @@ func drawRecord(t *rapid.T) history.Record {
 	if r.Outcome != history.Unknown || rapid.Bool().Draw(t, "ended") {
 		r.End = time.Duration(rapid.Int64Range(int64(r.Start), int64(history.Never)-1).Draw(t, "end"))
 	}
-	r.Reply = history.Reply{Key: text.Draw(t, "reply key"), Value: rapid.Int64().Draw(t, "reply value"),
-		Body: body.Draw(t, "reply body")}
+	r.Reply = history.Reply{Key: text.Draw(t, "reply key"),
+		Value: rapid.Int64().Draw(t, "reply value"), Body: body.Draw(t, "reply body")}
 	return r
 }
 

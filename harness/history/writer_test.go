@@ -142,7 +142,8 @@ func TestRecordLargerThanAFrame(t *testing.T) {
 	shard.Append(&small)
 	shard.Append(&huge)
 	shard.Append(&small)
-	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "1 records lost: record 0 takes") {
+	err := w.Close()
+	if err == nil || !strings.Contains(err.Error(), "1 records lost: record 0 takes") {
 		t.Errorf("close: %v", err)
 	}
 	if f := open(t, path); f.Complete() || len(read(t, f)) != 2 {
@@ -223,7 +224,8 @@ func TestCreateErrors(t *testing.T) {
 	if _, err := history.Create(filepath.Join(t.TempDir(), "no", "folder"), header()); err == nil {
 		t.Error("created in a folder that does not exist")
 	}
-	if _, err := history.NewWriter("full", &disk{room: 10}, header()); !errors.Is(err, syscall.ENOSPC) {
+	_, err := history.NewWriter("full", &disk{room: 10}, header())
+	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("on a full disk: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"sync"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -9,20 +10,25 @@ import (
 	"stampede/harness/load"
 )
 
-// stats is a history that keeps histograms only, one pair a worker.
+// stats is a history that keeps two histograms for each worker, of what was
+// due at or after a time.
 type stats struct {
+	from   time.Duration
 	mu     sync.Mutex
 	shards []*statShard
 }
 
-type statShard struct{ lag, response *hdrhistogram.Histogram }
+type statShard struct {
+	from          time.Duration
+	lag, response *hdrhistogram.Histogram
+}
 
-func newStats() *stats { return &stats{} }
+func newStats(from time.Duration) *stats { return &stats{from: from} }
 
 func (s *stats) shard() load.Recorder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shard := &statShard{newHistogram(), newHistogram()}
+	shard := &statShard{s.from, newHistogram(), newHistogram()}
 	s.shards = append(s.shards, shard)
 	return shard
 }
@@ -30,7 +36,7 @@ func (s *stats) shard() load.Recorder {
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1000, 60e9, 3) }
 
 func (s *statShard) Append(r *history.Record) {
-	if r.Outcome != history.Dropped {
+	if r.Outcome != history.Dropped && r.Intended >= s.from {
 		_ = s.lag.RecordValue(int64(r.Start - r.Intended))
 		_ = s.response.RecordValue(int64(r.End - r.Intended))
 	}

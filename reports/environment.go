@@ -214,7 +214,7 @@ func faultRows(standings []standing) (rows []faultRow) {
 			for i, w := range faultWindows(r) {
 				row := faultRow{Mark: fmt.Sprintf("F%d", i+1), Letter: st.Letter, Variant: st.Name,
 					Name: w.Name, Fault: w.Fault, Repeat: r.Index + 1,
-					From: seconds(w.Start.Seconds()), To: seconds(w.End.Seconds()),
+					From: seconds(w.Start.Seconds()), To: phaseEnd(int64(w.End)),
 					Recovered: none, Evidence: short(strings.Join(w.Evidence, "; "), 300),
 					Fired: len(w.Evidence) > 0}
 				if w.Recovered > 0 {

@@ -102,13 +102,14 @@ func unbroken(text string) string {
 	return strings.ReplaceAll(text, " ", "\u00a0")
 }
 
-// squeeze takes out the indentation that the template's lines leave behind;
-// nothing in the page depends on white space at the start of a line.
+// squeeze takes out the indentation that the template's lines leave behind,
+// since nothing in the page depends on white space at the start of a line, and
+// the characters that no text may have, wherever they came from.
 func squeeze(page []byte) []byte {
 	var out bytes.Buffer
 	for line := range bytes.Lines(page) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			out.Write(line)
+			out.WriteString(printable(string(line)))
 			out.WriteByte('\n')
 		}
 	}

@@ -2,9 +2,15 @@ package reports_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
+	"stampede/harness/rundir"
 	"stampede/reports"
 )
 
@@ -18,9 +24,289 @@ func render(t testing.TB, d reports.Data) string {
 }
 
 func TestHTMLTitleSaysTheVerdict(t *testing.T) {
+	for name, want := range map[string]string{
+		"three":       "PASS · flash-sale-100k · 3 variants · 2026-11-21",
+		"all_failed":  "FAIL · flash-sale-100k · 2 variants · 2026-11-21",
+		"interrupted": "INTERRUPTED · flash-sale-100k · 2 variants · 2026-11-21",
+		"invalid":     "INVALID · flash-sale-100k · 1 variant · 2026-11-21",
+		"undecided":   "INCONCLUSIVE · flash-sale-100k · 1 variant · 2026-11-21",
+	} {
+		if !strings.Contains(sceneOf(t, name).page(t), "<title>"+want+"</title>") {
+			t.Errorf("%s: no title %q", name, want)
+		}
+	}
+}
+
+// A run that failed and was interrupted has failed.
+func TestVerdictWordOfAnInterruptedFailure(t *testing.T) {
+	s := rundir.Summary{Verdict: rundir.Verdict{Overall: rundir.Fail}}
+	s.Run.Interrupted = true
+	if got := reports.VerdictWord(s); got != rundir.Fail {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestHTMLIsDeterministic(t *testing.T) {
+	for _, name := range []string{"three", "hostile", "faults"} {
+		s := sceneOf(t, name)
+		if render(t, s.make(t)) != s.page(t) {
+			t.Errorf("%s: the same data gave two pages", name)
+		}
+	}
+}
+
+// Everything that a strict content security policy forbids, and everything
+// that would reach for the network, is absent; what it allows is what is
+// there.
+func TestHTMLKeepsItsPolicy(t *testing.T) {
+	for _, s := range scenes() {
+		page := s.page(t)
+		for _, tag := range tags(page) {
+			if problem := forbidden(tag); problem != "" {
+				t.Errorf("%s: %s", s.name, problem)
+			}
+		}
+		if found := regexp.MustCompile(`(?i)url\(["']?(https?:|//|data:)`).FindString(page); found != "" {
+			t.Errorf("%s: %q", s.name, found)
+		}
+		for _, element := range []string{"style", "script"} {
+			body := between(t, page, "<"+element+">", "</"+element+">")
+			if strings.Count(page, "<"+element) != 1 {
+				t.Errorf("%s: more than one <%s>", s.name, element)
+			}
+			sum := sha256.Sum256([]byte(body))
+			allowed := element + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+			if !strings.Contains(page, allowed) {
+				t.Errorf("%s: the policy does not allow the page's own %s", s.name, element)
+			}
+		}
+	}
+}
+
+// element is one start tag.
+type element struct {
+	name       string
+	attributes [][2]string
+}
+
+var (
+	startTag  = regexp.MustCompile(`<([a-zA-Z][^\s/>]*)((?:\s+[^\s=>"]+(?:="[^"]*")?)*)\s*/?>`)
+	attribute = regexp.MustCompile(`([^\s=>"]+)(?:="([^"]*)")?`)
+)
+
+func tags(page string) (all []element) {
+	for _, m := range startTag.FindAllStringSubmatch(page, -1) {
+		e := element{name: strings.ToLower(m[1])}
+		for _, a := range attribute.FindAllStringSubmatch(m[2], -1) {
+			e.attributes = append(e.attributes, [2]string{strings.ToLower(a[1]), a[2]})
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// forbidden says what in an element breaks the page's rules.
+func forbidden(e element) string {
+	switch e.name {
+	case "iframe", "object", "embed", "link", "base", "form", "img", "image", "use", "foreignobject":
+		return "element " + e.name
+	}
+	for _, a := range e.attributes {
+		name, value := a[0], strings.ToLower(a[1])
+		switch {
+		case name == "style", strings.HasPrefix(name, "on"), name == "src", name == "srcset",
+			name == "action", name == "formaction", name == "xlink:href":
+			return fmt.Sprintf("attribute %s of %s", name, e.name)
+		case name == "href" && !strings.HasPrefix(value, "#") && !strings.HasPrefix(value, "./"):
+			return fmt.Sprintf("link to %q", value)
+		}
+	}
+	return ""
+}
+
+// The test's own parser sees every tag: what it cannot read would escape it.
+func TestTagsAreAllRead(t *testing.T) {
+	page := sceneOf(t, "hostile").page(t)
+	page = regexp.MustCompile(`(?s)<script>.*?</script>`).ReplaceAllString(page, "<script></script>")
+	starts := len(regexp.MustCompile(`<[a-zA-Z]`).FindAllString(page, -1))
+	if read := len(tags(page)); read != starts {
+		t.Errorf("%d of %d tags read", read, starts)
+	}
+}
+
+func between(t *testing.T, text, from, to string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, from)
+	body, _, closed := strings.Cut(rest, to)
+	if !ok || !closed {
+		t.Fatalf("no %s…%s", from, to)
+	}
+	return body
+}
+
+// Every anchor that is pointed to exists, once.
+func TestHTMLAnchors(t *testing.T) {
+	for _, s := range scenes() {
+		page := s.page(t)
+		ids := map[string]int{}
+		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			ids[m[1]]++
+			if ids[m[1]] > 1 {
+				t.Errorf("%s: id %q twice", s.name, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(` href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if ids[m[1]] == 0 {
+				t.Errorf("%s: link to #%s, which does not exist", s.name, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(` aria-labelledby="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			for id := range strings.FieldsSeq(m[1]) {
+				if ids[id] == 0 {
+					t.Errorf("%s: labelled by #%s, which does not exist", s.name, id)
+				}
+			}
+		}
+	}
+}
+
+func TestHTMLAccessibleTables(t *testing.T) {
+	page := sceneOf(t, "three").page(t)
+	tables, captions := strings.Count(page, "<table"), strings.Count(page, "<caption>")
+	if tables == 0 || tables != captions {
+		t.Errorf("%d tables have %d captions", tables, captions)
+	}
+	if strings.Count(page, "<h1>") != 1 {
+		t.Error("not exactly one h1")
+	}
+	scrolls := strings.Count(page, `class="scroll`)
+	if labelled := strings.Count(page, `tabindex="0" role="region" aria-label=`); labelled != scrolls {
+		t.Errorf("%d scroll areas, %d with keyboard access and a name", scrolls, labelled)
+	}
+}
+
+func TestHTMLHostileText(t *testing.T) {
+	page := sceneOf(t, "hostile").page(t)
+	for _, bad := range []string{"<script>alert", "<img", "\x1b", "\u202e",
+		`href="javascript`} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page contains %q", bad)
+		}
+	}
+	if !strings.Contains(page, "größe_日本_") {
+		t.Error("text beyond ASCII was lost")
+	}
+}
+
+func FuzzHTMLText(f *testing.F) {
+	f.Add(hostile)
+	f.Add("</style><style>*{display:none}")
+	f.Add("\xff\xfe\x00")
+	base := one(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		d := base
+		s := &d.Summary
+		s.Run.Question, s.Run.Reproduce = text, text
+		s.Environment.CPU = text
+		s.Variants = append([]rundir.Variant(nil), s.Variants...)
+		s.Variants[0].Name, s.Variants[0].Idea = text, text
+		page := render(t, d)
+		for element, most := range map[string]int{"<script": 1, "<style": 1, "<h1": 1} {
+			if strings.Count(page, element) != most {
+				t.Errorf("text %q makes %d %s", text, strings.Count(page, element), element)
+			}
+		}
+		if strings.ContainsFunc(page, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+			t.Errorf("text %q leaves a control character", text)
+		}
+	})
+}
+
+// The sizes that the page must keep to open at once.
+func TestHTMLSize(t *testing.T) {
+	tests := []struct {
+		name    string
+		repeats int
+		limit   int
+	}{
+		{"14 variants once", 1, 500_000},
+		{"14 variants six times", 6, 650_000},
+	}
+	for _, tt := range tests {
+		d := fixture{designs: flashSale(), repeats: tt.repeats, ops: 5_000, faults: true}.build(t)
+		page := render(t, d)
+		t.Logf("%s: %d bytes", tt.name, len(page))
+		if len(page) > tt.limit {
+			t.Errorf("%s: %d bytes, limit %d", tt.name, len(page), tt.limit)
+		}
+	}
+	if script := between(t, sceneOf(t, "one").page(t), "<script>", "</script>"); len(script) > 6000 {
+		t.Errorf("the script has %d bytes, limit 6000", len(script))
+	}
+}
+
+// A chart shows at most six series; more become further charts, each with the
+// baseline.
+func TestHTMLGroupsManyVariants(t *testing.T) {
 	page := render(t, fixture{designs: flashSale(), repeats: 1, ops: 2000}.build(t))
-	want := "<title>PASS · flash-sale-100k · 14 variants · 2026-11-21</title>"
-	if !strings.Contains(page, want) {
-		t.Errorf("no %s in the page", want)
+	for g := range 3 {
+		chart := between(t, page, fmt.Sprintf(`id="p0-%d-t"`, g), "</svg>")
+		series := map[string]bool{}
+		for _, m := range regexp.MustCompile(`class="k\d v(\d+)"`).FindAllStringSubmatch(chart, -1) {
+			series[m[1]] = true
+		}
+		if len(series) < 2 || len(series) > 6 || !series["0"] {
+			t.Errorf("chart %d shows the variants %v", g, series)
+		}
+	}
+}
+
+// Wrong designs come last, however fast, and say so.
+func TestHTMLRanksWrongVariantsLast(t *testing.T) {
+	text := outline(sceneOf(t, "three").page(t))
+	slow, fast := strings.Index(text, "conditional_update"), strings.Index(text, "redis_get_decr fast but wrong")
+	table := strings.Index(text, "Hold every invariant")
+	if table < 0 || fast < 0 || strings.Index(text[table:], "conditional_update") > strings.Index(text[table:], "redis_get_decr") {
+		t.Errorf("order: holds at %d, baseline at %d, wrong at %d", table, slow, fast)
+	}
+}
+
+// What is known to be wrong is not praised for a run that did not provoke it.
+func TestHTMLDoesNotPraiseLatentErrors(t *testing.T) {
+	text := outline(sceneOf(t, "latent").page(t))
+	if !strings.Contains(text, "Known to be wrong, but not provoked here") ||
+		!strings.Contains(text, "no-oversell under redis-loss") ||
+		strings.Contains(text, "redis_no_gate answers buy fastest") {
+		t.Error("a latent error is not told, or its design praised")
+	}
+}
+
+func TestHTMLShowsGaps(t *testing.T) {
+	text := outline(sceneOf(t, "broken_histograms").page(t))
+	for _, want := range []string{"What is missing from this report",
+		"numbers over time of naive_select, repeat 1: truncated",
+		"no percentile curve of buy in conditional_update"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+func TestHTMLEvidence(t *testing.T) {
+	page := sceneOf(t, "all_failed").page(t)
+	text := outline(page)
+	for _, want := range []string{"37 violations in 1 of 1 repeat", "item-1 has 101 of 100 units sold",
+		"Showing the first 20 of 37 violations",
+		"| 0 | 900000 | buy | item-1 | buyer-0 | 2.000000 s | 2.000008 s | 2.003000 s | ok | order-0 value=1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if !strings.Contains(page, `id="v-no-oversell-conditional_update-1"`) {
+		t.Error("a violation has no anchor")
+	}
+	if !strings.Contains(page, `<details class="exhibit bad" id="v-no-oversell-conditional_update" open>`) {
+		t.Error("unexpected evidence is closed")
 	}
 }

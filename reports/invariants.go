@@ -12,7 +12,7 @@ import (
 
 // maxOps is how many violating operations the page spells out for one
 // invariant of one variant; the others are in the run's history.
-const maxOps = 20
+const maxOps = 2 * check.MaxViolations
 
 // matrix has an invariant per column and a variant per row.
 type matrix struct {

@@ -75,12 +75,13 @@ func bit(b bool) string {
 }
 
 func (m metricsWriter) invariants(standings []standing) {
-	m.family("stampede_invariant", "stateset", "", "Status of an invariant.")
+	m.family("stampede_invariant_held", "gauge", "",
+		"1 if the invariant held, 0 if it was broken or could not be decided.")
 	for _, st := range standings {
 		for _, inv := range st.Invariants {
-			for _, state := range []check.Status{check.Held, check.Broken, check.Undecided} {
-				m.sample("stampede_invariant", bit(state == inv.Status), "variant", st.Name,
-					"invariant", inv.Invariant, "stampede_invariant", state.String())
+			if _, skip := st.NotApplicable[inv.Invariant]; !skip {
+				m.sample("stampede_invariant_held", bit(inv.Status == check.Held), "variant", st.Name,
+					"invariant", inv.Invariant)
 			}
 		}
 	}

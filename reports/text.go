@@ -26,8 +26,8 @@ type TextOptions struct {
 //
 //	RESULT <scenario> <VERDICT> violations=N sla=A/B report=PATH exit=N
 //
-// where violations counts the unexpected ones, and sla the objectives kept by
-// the variants that broke nothing.
+// where violations counts the unexpected ones, and sla the objectives kept,
+// those of known-wrong variants left out.
 func Text(w io.Writer, d Data, o TextOptions) error {
 	s := d.Summary
 	standings := ranked(s)

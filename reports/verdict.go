@@ -49,7 +49,7 @@ func (st standing) mark() mark {
 		return mark{"✓", word, "good"}
 	case wordViolated, wordMissed:
 		return mark{"✗", word, "bad"}
-	case wordExpected:
+	case wordExpected, wordLatent:
 		return mark{"⚑", word, "wrong"}
 	default:
 		return mark{"?", word, "warn"}
@@ -77,7 +77,7 @@ func correctnessSentence(standings []standing) string {
 	if len(standings) == 0 {
 		return "No variant was run."
 	}
-	var sound, open int
+	var sound, open, dormant int
 	var unexpected, missed, caught []string
 	for _, st := range standings {
 		switch {
@@ -89,6 +89,8 @@ func correctnessSentence(standings []standing) string {
 			caught = append(caught, st.Name)
 		case st.Group == undecided:
 			open++
+		case st.Group == latent:
+			dormant++
 		default:
 			sound++
 		}
@@ -105,6 +107,10 @@ func correctnessSentence(standings []standing) string {
 		parts = append(parts, fmt.Sprintf("the %s caught: %s",
 			choose(len(caught), "known-wrong one was", fmt.Sprintf("%d known-wrong were", len(caught))),
 			list(caught, 4)))
+	}
+	if dormant > 0 {
+		parts = append(parts, fmt.Sprintf("%d known-wrong held, because this scenario does not "+
+			"provoke their error", dormant))
 	}
 	if open > 0 {
 		parts = append(parts, fmt.Sprintf("%d could not be judged in full", open))

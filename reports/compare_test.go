@@ -1,0 +1,65 @@
+package reports_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+	"stampede/reports"
+)
+
+func TestCompareRuns(t *testing.T) {
+	base := fixture{designs: flashSale()[:3], repeats: 6, ops: 2000}.build(t)
+	slower := flashSale()[:3]
+	slower[0].p50 *= 2
+	candidate := fixture{designs: slower[:2], repeats: 6, ops: 2000}.build(t)
+	candidate.Summary.Variants[0].Invariants[3].Status = check.Broken
+	c := reports.Compare(reports.Labelled{Label: "main", Data: base},
+		reports.Labelled{Label: "branch", Data: candidate})
+	if len(c.Mismatches) != 0 {
+		t.Errorf("mismatches %q", c.Mismatches)
+	}
+	if len(c.Changes) != 1 || !c.Changes[0].Worse() || c.Changes[0].Name != "paid-has-unit" {
+		t.Errorf("changes %+v", c.Changes)
+	}
+	if len(c.OnlyBase) != 1 || c.OnlyBase[0] != "counter_in_place" || len(c.OnlyCandidate) != 0 {
+		t.Errorf("only %q %q", c.OnlyBase, c.OnlyCandidate)
+	}
+	p99 := c.Metrics[0].Comparisons[1]
+	if p99.Metric != "p99" || p99.Ratio < 1.5 || p99.Ratio > 2.6 || !p99.Significant || !p99.Large {
+		t.Errorf("a doubled latency: %+v", p99)
+	}
+	if same := c.Metrics[1].Comparisons[1]; same.Large && same.Significant {
+		t.Errorf("an unchanged design: %+v", same)
+	}
+}
+
+func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
+	base, other := one(t), one(t)
+	other.Summary.Environment.Fingerprint = "another machine"
+	other.Summary.Run.Profile = "smoke"
+	other.Summary.Verdict.Measurement = rundir.Invalid
+	c := reports.Compare(reports.Labelled{Label: "a", Data: base}, reports.Labelled{Label: "b", Data: other})
+	text := strings.Join(c.Mismatches, "\n")
+	for _, want := range []string{"environment fingerprint differs", "profile differs",
+		"the measurement of run 20261121T093000Z-42-7f3a is INVALID"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
+}
+
+func TestCompareText(t *testing.T) {
+	a, b := reports.Labelled{Label: "a", Data: three(t)}, reports.Labelled{Label: "b", Data: three(t)}
+	b.Data.Summary.Environment.Fingerprint = "other"
+	b.Data.Summary.Variants[0].Invariants = append([]check.Verdict(nil), b.Data.Summary.Variants[0].Invariants...)
+	b.Data.Summary.Variants[0].Invariants[0].Status = check.Undecided
+	alone := reports.Labelled{Label: "c", Data: one(t)}
+	var out bytes.Buffer
+	if err := reports.CompareText(&out, a, b, alone); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "compare.txt", out.String())
+}

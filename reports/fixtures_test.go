@@ -1,0 +1,203 @@
+package reports_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+	"stampede/reports"
+)
+
+// hostile is text that must never become markup, a header or an escape.
+const hostile = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' `|_*[x](http://e.x)\x1b[31m\u202e]]>"
+
+// scene is a named Data that every report must be able to tell. Tests that
+// only read it share one, and one page made of it.
+type scene struct {
+	name string
+	make func(t testing.TB) reports.Data
+	once *sync.Once
+	d    *reports.Data
+	html *string
+}
+
+func (s scene) build(t testing.TB) {
+	s.once.Do(func() {
+		*s.d = s.make(t)
+		*s.html = render(t, *s.d)
+	})
+}
+
+func (s scene) data(t testing.TB) reports.Data {
+	s.build(t)
+	return *s.d
+}
+
+func (s scene) page(t testing.TB) string {
+	s.build(t)
+	return *s.html
+}
+
+// scenes returns the same scenes each time.
+var scenes = sync.OnceValue(func() []scene {
+	all := []scene{
+		{name: "three", make: three}, {name: "one", make: one}, {name: "nothing", make: nothing},
+		{name: "no_operations", make: noOperations}, {name: "all_failed", make: allFailed},
+		{name: "interrupted", make: interrupted}, {name: "invalid", make: invalid},
+		{name: "undecided", make: undecided}, {name: "broken_histograms", make: brokenHistograms},
+		{name: "hostile", make: hostiles}, {name: "latent", make: latent},
+		{name: "faults", make: withFaults},
+	}
+	for i := range all {
+		all[i].once, all[i].d, all[i].html = new(sync.Once), new(reports.Data), new(string)
+	}
+	return all
+})
+
+// sceneOf returns a scene by its name.
+func sceneOf(t testing.TB, name string) scene {
+	t.Helper()
+	for _, s := range scenes() {
+		if s.name == name {
+			return s
+		}
+	}
+	t.Fatalf("no scene %s", name)
+	return scene{}
+}
+
+// three is the usual case, small: a baseline, a faster design, a wrong one.
+func three(t testing.TB) reports.Data {
+	designs := flashSale()
+	return fixture{designs: []design{designs[0], designs[8], designs[7]}, repeats: 6, ops: 1000}.build(t)
+}
+
+func one(t testing.TB) reports.Data {
+	return fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+}
+
+func nothing(testing.TB) reports.Data {
+	s := emptySummary()
+	s.Verdict = rundir.Verdict{Overall: rundir.Invalid, Correctness: rundir.Inconclusive,
+		SLA: rundir.Pass, Measurement: rundir.Invalid}
+	s.Run.Reproduce = ""
+	return reports.Data{Summary: s}
+}
+
+func noOperations(t testing.TB) reports.Data {
+	return fixture{designs: flashSale()[:2], repeats: 2, ops: 0}.build(t)
+}
+
+// allFailed has nothing but violations and dropped operations.
+func allFailed(t testing.TB) reports.Data {
+	designs := flashSale()[:2]
+	designs[0].breaks, designs[0].drops = []string{"no-oversell"}, 1
+	designs[1].expect, designs[1].drops = nil, 1
+	return fixture{designs: designs, repeats: 1, ops: 1000}.build(t)
+}
+
+func interrupted(t testing.TB) reports.Data {
+	d := fixture{designs: flashSale()[:2], repeats: 2, ops: 1000}.build(t)
+	s := &d.Summary
+	s.Run.Interrupted = true
+	s.Run.Finished = time.Time{}
+	s.Verdict.Overall, s.Verdict.Measurement = rundir.Inconclusive, rundir.Inconclusive
+	last := &s.Variants[1].Repeats[1]
+	*last = rundir.Repeat{Index: 1, Order: 3, Verdict: rundir.Inconclusive,
+		Error: "the run was interrupted"}
+	delete(d.Timelines, reports.RepeatRef{Variant: s.Variants[1].Name, Repeat: 1})
+	return d
+}
+
+func invalid(t testing.TB) reports.Data {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	s := &d.Summary
+	s.Verdict.Overall, s.Verdict.Measurement = rundir.Invalid, rundir.Invalid
+	s.Variants[0].Verdict = rundir.Invalid
+	s.Variants[0].Repeats[0].Validity[2] = rundir.Validity{Name: "start lag", Detail: "p99 81 ms, limit 1 ms"}
+	s.Warnings = []string{"the machine was busy: load average 7.1"}
+	return d
+}
+
+func undecided(t testing.TB) reports.Data {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	s := &d.Summary
+	s.Verdict.Overall, s.Verdict.Correctness = rundir.Inconclusive, rundir.Inconclusive
+	s.Variants[0].Verdict = rundir.Inconclusive
+	open := check.Verdict{Invariant: "refund-when-late", Status: check.Undecided,
+		Reason: "no payment came late"}
+	s.Variants[0].Invariants[4] = open
+	s.Variants[0].SLOs[0] = check.SLOVerdict{Name: "buy-p99", Objective: "p99(response, buy) <= 500ms",
+		Status: check.Undecided, Limit: "500ms", Reason: "no buy in steady"}
+	return d
+}
+
+// brokenHistograms has one that cannot be decoded and one that is missing.
+func brokenHistograms(t testing.TB) reports.Data {
+	d := fixture{designs: flashSale()[:2], repeats: 2, ops: 1000}.build(t)
+	d.Summary.Variants[0].Operations[0].HDR = "HISTFAAAnonsense"
+	d.Summary.Variants[1].Operations[0].HDR = ""
+	d.Summary.Variants[1].Repeats[0].Operations[0].HDR = "%%%"
+	d.Gaps = []string{"numbers over time of naive_select, repeat 1: truncated"}
+	return d
+}
+
+// hostiles has hostile text wherever a system or a user can put it.
+func hostiles(t testing.TB) reports.Data {
+	designs := flashSale()[:2]
+	designs[0].name, designs[0].idea = hostile, hostile
+	designs[1].name = "größe_日本_" + hostile + "2"
+	d := fixture{designs: designs, repeats: 1, ops: 1000, faults: true}.build(t)
+	s := &d.Summary
+	s.Run.Scenario, s.Run.Question, s.Run.Reproduce, s.Run.Target = hostile, hostile, hostile, hostile
+	s.Environment.Backend, s.Environment.CPU, s.Warnings = hostile, hostile, []string{hostile}
+	s.Environment.Components = map[string]rundir.Component{hostile: {Kind: hostile, Version: hostile,
+		Source: hostile, Settings: map[string]string{hostile: hostile}}}
+	s.Statements["no-oversell"], s.Verdict.Reasons = hostile, []string{hostile}
+	d.Files, d.Gaps = append(d.Files, "logs/"+hostile, "javascript:alert(1)"), []string{hostile}
+	for v := range s.Variants {
+		variant := &s.Variants[v]
+		variant.SLOs[0].Objective, variant.SLOs[0].Name = hostile, hostile
+		variant.NotApplicable = map[string]string{"stock-never-negative": hostile}
+		for o := range variant.Operations {
+			variant.Operations[o].Kind += hostile
+			variant.Operations[o].Errors = []rundir.ErrorClass{
+				{Outcome: "unknown", Class: hostile, Count: 1, Sample: hostile}}
+		}
+		repeat := &variant.Repeats[0]
+		repeat.Error, repeat.Validity[0].Detail = hostile, hostile
+		repeat.Faults[0].Name, repeat.Faults[0].Evidence = hostile, []string{hostile}
+		for i := range repeat.Invariants {
+			for k := range repeat.Invariants[i].Violations {
+				repeat.Invariants[i].Violations[k].Text = hostile
+			}
+		}
+		for seq, r := range d.Records[reports.RepeatRef{Variant: variant.Name}] {
+			r.Op.Key, r.Op.Client, r.Op.Kind, r.Err = hostile, hostile, hostile, hostile
+			r.Reply = history.Reply{Key: hostile, Body: []byte(hostile)}
+			d.Records[reports.RepeatRef{Variant: variant.Name}][seq] = r
+		}
+	}
+	return d
+}
+
+// latent has a design that is wrong under what this scenario does not do.
+func latent(t testing.TB) reports.Data {
+	designs := flashSale()
+	lucky := designs[12]
+	lucky.breaks, lucky.expect = nil, nil
+	d := fixture{designs: []design{designs[0], lucky}, repeats: 1, ops: 1000}.build(t)
+	d.Summary.Variants[1].KnownWrong = map[string]string{"no-oversell": "redis-loss"}
+	return d
+}
+
+func withFaults(t testing.TB) reports.Data {
+	d := fixture{designs: flashSale()[:2], repeats: 1, ops: 1000, faults: true}.build(t)
+	d.Summary.Variants[0].Repeats[0].Faults = append(d.Summary.Variants[0].Repeats[0].Faults,
+		history.Window{Kind: history.FaultWindow, Name: "cut", Fault: "partition postgres",
+			Start: 8 * time.Second, End: history.Never})
+	return d
+}

@@ -1,0 +1,128 @@
+package reports_test
+
+import (
+	"bytes"
+	"flag"
+	"html"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"stampede/reports"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files under testdata")
+
+// golden compares got with a file under testdata, or rewrites it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (run go test ./reports -update)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (run go test ./reports -update and look at the diff)\n%s", path,
+			firstDifference(got, string(want)))
+	}
+}
+
+func firstDifference(got, want string) string {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range a {
+		if i >= len(b) || a[i] != b[i] {
+			line := ""
+			if i < len(b) {
+				line = b[i]
+			}
+			return "line " + strings.Join([]string{a[i], line}, "\nwant ")
+		}
+	}
+	return "it ends too early"
+}
+
+var (
+	hidden = regexp.MustCompile(`(?s)<(style|script)>.*?</(style|script)>|<svg class="(defs|key)".*?</svg>`)
+	// The rows of a chart's table are the chart's points: the chart's golden
+	// file has them.
+	chartData = regexp.MustCompile(`(?s)<details class="data">.*?</details>`)
+	shape     = regexp.MustCompile(`(?s)<g transform.*?</svg>`)
+	block     = regexp.MustCompile(`</?(h1|h2|h3|p|li|tr|caption|summary|figcaption|dt|section|nav|header|title|desc)[ >]`)
+	tag       = regexp.MustCompile(`<[^>]*>`)
+	blank     = regexp.MustCompile(`[ \t]*\n\s*`)
+)
+
+// outline is what a page says, without how it looks: the text in reading
+// order, a line for each block.
+func outline(page string) string {
+	text := hidden.ReplaceAllString(page, "")
+	text = chartData.ReplaceAllString(text, "Data of this chart")
+	text = shape.ReplaceAllString(text, "")
+	text = strings.ReplaceAll(text, "\n", " ")
+	text = block.ReplaceAllStringFunc(text, func(s string) string { return "\n" + s })
+	for _, cell := range []string{"<td", "<th", "<dd"} {
+		text = strings.ReplaceAll(text, cell, " | "+cell)
+	}
+	text = html.UnescapeString(tag.ReplaceAllString(text, ""))
+	return strings.TrimSpace(blank.ReplaceAllString(text, "\n")) + "\n"
+}
+
+func TestHTMLGolden(t *testing.T) {
+	for _, s := range scenes() {
+		t.Run(s.name, func(t *testing.T) {
+			golden(t, s.name+".html.txt", outline(s.page(t)))
+		})
+	}
+}
+
+// TestChartGolden keeps one chart in full, so that a change of the drawing
+// library or of the rewriting shows.
+func TestChartGolden(t *testing.T) {
+	page := sceneOf(t, "three").page(t)
+	charts := regexp.MustCompile(`(?s)<svg viewBox.*?</svg>`).FindAllString(page, -1)
+	for name, id := range map[string]string{"percentiles.svg": `"p0-0-t `, "time.svg": `"t0-t `,
+		"repeats.svg": `"repeats-chart-t `} {
+		found := false
+		for _, chart := range charts {
+			if strings.Contains(chart, "aria-labelledby="+id) {
+				found = true
+				golden(t, name, strings.ReplaceAll(chart, "><", ">\n<")+"\n")
+			}
+		}
+		if !found {
+			t.Errorf("no chart %s", id)
+		}
+	}
+}
+
+func TestOtherFormatsGolden(t *testing.T) {
+	formats := map[string]func(io.Writer, reports.Data) error{
+		"md": reports.Markdown, "junit.xml": reports.JUnit, "metrics.txt": reports.Metrics,
+		"txt": func(w io.Writer, d reports.Data) error {
+			return reports.Text(w, d, reports.TextOptions{Report: "runs/x/report.html", Exit: 1})
+		},
+	}
+	for _, s := range scenes() {
+		for extension, write := range formats {
+			if extension == "metrics.txt" && s.name != "three" && s.name != "hostile" {
+				continue // one list of numbers is like the other
+			}
+			t.Run(s.name+"."+extension, func(t *testing.T) {
+				var out bytes.Buffer
+				if err := write(&out, s.data(t)); err != nil {
+					t.Fatal(err)
+				}
+				golden(t, s.name+"."+extension, out.String())
+			})
+		}
+	}
+}

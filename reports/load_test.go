@@ -1,0 +1,164 @@
+package reports_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+	"stampede/reports"
+)
+
+// stored writes a run of one repeat whose one violation names the records 3
+// and 7 of a stored history of 1,000, and returns its path.
+func stored(t *testing.T) *rundir.Dir {
+	t.Helper()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	dir, err := rundir.Create(t.TempDir(), "flash-sale-100k", 42, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	d := fixture{designs: flashSale()[1:2], repeats: 1, ops: 1000}.build(t)
+	s := &d.Summary
+	s.Run.ID = dir.ID()
+	v := &s.Variants[0]
+	r := &v.Repeats[0]
+	r.History, r.Timeline = rundir.HistoryName(v.Name, 0), rundir.TimelineName(v.Name, 0)
+	r.Invariants[0] = check.Verdict{Invariant: "no-oversell", Status: check.Broken, Checked: 1000,
+		Count: 1, Violations: []check.Violation{{Text: "unit 5 was sold twice", Ops: []uint64{3, 7, 5000}}}}
+	v.Invariants = r.Invariants
+	writeHistory(t, dir.File(r.History))
+	timeline := d.Timelines[reports.RepeatRef{Variant: v.Name}]
+	if _, err := dir.WriteTimeline(v.Name, 0, timeline); err != nil {
+		t.Fatal(err)
+	}
+	manifest := rundir.Manifest{Tool: s.Tool, Run: s.Run, Slots: rundir.Interleave([]string{v.Name}, 1)}
+	if err := errors.Join(dir.WriteManifest(manifest), dir.WriteSummary(*s)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func writeHistory(t *testing.T, path string) {
+	t.Helper()
+	w, err := history.Create(path, history.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shard := w.Shard()
+	for seq := range uint64(1000) {
+		r := record(seq, history.OK)
+		shard.Append(&r)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadResolvesViolations(t *testing.T) {
+	d, err := reports.Load(stored(t).Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := reports.RepeatRef{Variant: "naive_select"}
+	if got := d.Records[ref]; len(got) != 2 || got[3].Op.Client != "buyer-3" || got[7].Op.Client != "buyer-7" {
+		t.Errorf("records %+v", got)
+	}
+	if len(d.Timelines[ref].Kinds) == 0 {
+		t.Error("no timeline")
+	}
+	text := outline(render(t, d))
+	for _, want := range []string{"unit 5 was sold twice", "| 7 | 900007 | buy | item-1 | buyer-7",
+		"1 operation not found in the stored history"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// A report with a gap is worth more than none.
+func TestLoadTellsWhatIsMissing(t *testing.T) {
+	dir := stored(t)
+	for _, name := range []string{rundir.HistoryName("naive_select", 0), rundir.TimelineName("naive_select", 0)} {
+		if err := os.Remove(dir.File(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := reports.Load(dir.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Gaps) != 2 {
+		t.Errorf("gaps %q", d.Gaps)
+	}
+	if !strings.Contains(render(t, d), "operations that prove a violation of naive_select, repeat 1") {
+		t.Error("the page does not tell the gap")
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	if _, err := reports.Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a run directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	dir := stored(t)
+	if err := os.Remove(dir.File(rundir.SummaryFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reports.Load(dir.Path()); !errors.Is(err, rundir.ErrUnfinished) {
+		t.Errorf("a run without summary: %v", err)
+	}
+	if err := os.WriteFile(dir.File(rundir.SummaryFile), []byte(`{"schema_version": "1.0.0"`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reports.Load(dir.Path()); err == nil || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("a truncated summary: %v", err)
+	}
+}
+
+func TestWriteArtifacts(t *testing.T) {
+	dir := stored(t)
+	d, err := reports.Load(dir.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reports.WriteArtifacts(dir, d); err != nil {
+		t.Fatal(err)
+	}
+	hgrm, err := os.ReadFile(dir.File(rundir.HGRMName("naive_select", "buy")))
+	if err != nil || !bytes.Contains(hgrm, []byte("Total count    =         1000]")) {
+		t.Errorf("%v\n%s", err, hgrm)
+	}
+	lines, err := os.ReadFile(dir.File(rundir.ViolationsName("naive_select", "no-oversell")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line struct {
+		Text string
+		Seqs []uint64
+		Ops  []json.RawMessage
+	}
+	if err := json.Unmarshal(bytes.TrimSpace(lines), &line); err != nil {
+		t.Fatalf("%v: %s", err, lines)
+	}
+	if line.Text != "unit 5 was sold twice" || len(line.Seqs) != 3 || len(line.Ops) != 2 {
+		t.Errorf("%s", lines)
+	}
+	again, err := reports.Load(dir.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page := render(t, again); !strings.Contains(page, `href="./hdr/"`) || !strings.Contains(page, `href="./violations/"`) {
+		t.Error("the page does not link what was written")
+	}
+	if _, err := filepath.Glob(dir.Path() + "/*.tmp"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,201 @@
+package reports
+
+import (
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// luminance and contrast follow WCAG 2.2, "relative luminance" and "contrast
+// ratio".
+func luminance(t *testing.T, hex string) float64 {
+	t.Helper()
+	n, err := strconv.ParseUint(strings.TrimPrefix(hex, "#"), 16, 32)
+	if err != nil || len(hex) != 7 {
+		t.Fatalf("colour %q", hex)
+	}
+	linear := func(c uint64) float64 {
+		x := float64(c&0xFF) / 255
+		if x <= 0.04045 {
+			return x / 12.92
+		}
+		return math.Pow((x+0.055)/1.055, 2.4)
+	}
+	return 0.2126*linear(n>>16) + 0.7152*linear(n>>8) + 0.0722*linear(n)
+}
+
+func contrast(t *testing.T, a, b string) float64 {
+	x, y := luminance(t, a), luminance(t, b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+func TestSeriesContrast(t *testing.T) {
+	for i := range slots {
+		if c := contrast(t, lightSlots[i], "#ffffff"); c < 3 {
+			t.Errorf("light series %d %s: %.2f:1", i, lightSlots[i], c)
+		}
+		if c := contrast(t, darkSlots[i], "#14161a"); c < 3 {
+			t.Errorf("dark series %d %s: %.2f:1", i, darkSlots[i], c)
+		}
+	}
+}
+
+// Every text colour keeps 4.5:1 on both backgrounds of its theme.
+func TestTextContrast(t *testing.T) {
+	css := asset("page.css")
+	light, rest, _ := strings.Cut(css, "@media")
+	for theme, text := range map[string]string{"light": light, "dark": rest[:strings.Index(rest, "@media")]} {
+		colours := map[string]string{}
+		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6})`).FindAllStringSubmatch(text, -1) {
+			colours[m[1]] = m[2]
+		}
+		for _, name := range []string{"ink", "ink2", "muted", "good", "bad", "warn", "wrong", "link"} {
+			for _, background := range []string{"bg", "panel"} {
+				if c := contrast(t, colours[name], colours[background]); c < 4.5 {
+					t.Errorf("%s: %s %s on %s: %.2f:1", theme, name, colours[name], background, c)
+				}
+			}
+		}
+	}
+}
+
+// The dark palette stands twice, for the system's choice and the reader's.
+func TestDarkPalettesAgree(t *testing.T) {
+	css := asset("page.css")
+	blocks := regexp.MustCompile(`(?s)--bg: #14161a.*?hatch-line: #[0-9a-f]+`).FindAllString(css, -1)
+	if len(blocks) != 2 || blocks[0] != blocks[1] {
+		t.Errorf("%d dark palettes that differ", len(blocks))
+	}
+}
+
+func TestInkRoundTrip(t *testing.T) {
+	for r := role(0); r < roleSoft+slots; r++ {
+		for _, variant := range []int{0, 7, noVariant} {
+			c := ink(r, variant)
+			red, green, blue, _ := c.RGBA()
+			hex := "#" + strconv.FormatUint(uint64(1<<24|red>>8<<16|green>>8<<8|blue>>8), 16)[1:]
+			if gotRole, gotVariant, ok := decode(hex); !ok || gotRole != r || gotVariant != variant {
+				t.Errorf("%s decodes to %d %d %v", hex, gotRole, gotVariant, ok)
+			}
+		}
+	}
+	for _, foreign := range []string{"#000000", "#FFFFFF", "red", "", "#FFFFE7"} {
+		if _, _, ok := decode(foreign); ok {
+			t.Errorf("%q was taken for one of ours", foreign)
+		}
+	}
+}
+
+// Whatever points a path has, the compact path is within half a tenth of a
+// point of each of them: errors do not add up.
+func TestCompactPathStaysClose(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 40).Draw(t, "n")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		var d strings.Builder
+		var want []float64
+		for i := range n {
+			x, y := rng.Float64()*1000-500, rng.Float64()*1000-500
+			command := "L"
+			if i == 0 || rng.IntN(8) == 0 {
+				command = "M"
+			}
+			d.WriteString(command + strconv.FormatFloat(x, 'g', 5, 64) + "," + strconv.FormatFloat(y, 'g', 5, 64))
+			want = append(want, x, y)
+		}
+		got := readPath(t, compactPath(d.String()))
+		if len(got) != len(want) {
+			t.Fatalf("%d numbers became %d: %s", len(want), len(got), compactPath(d.String()))
+		}
+		for i := range want {
+			if math.Abs(got[i]-want[i]) > 0.0501+0.005 {
+				t.Fatalf("number %d: %v became %v", i, want[i], got[i])
+			}
+		}
+	})
+}
+
+// readPath reads M and l commands as a browser does.
+func readPath(t *rapid.T, d string) (absolute []float64) {
+	var x, y float64
+	numbers := regexp.MustCompile(`-?(?:\d+\.\d+|\.\d+|\d+)`)
+	for _, step := range regexp.MustCompile(`[Ml][^Ml]*`).FindAllString(d, -1) {
+		pair := numbers.FindAllString(step, -1)
+		if len(pair) != 2 {
+			t.Fatalf("step %q", step)
+		}
+		a, _ := strconv.ParseFloat(pair[0], 64)
+		b, _ := strconv.ParseFloat(pair[1], 64)
+		if step[0] == 'M' {
+			x, y = 0, 0
+		}
+		x, y = x+a, y+b
+		absolute = append(absolute, x, y)
+	}
+	return absolute
+}
+
+func TestFormats(t *testing.T) {
+	tests := []struct{ got, want string }{
+		{latency(0), "0"}, {latency(812), "812 ns"}, {latency(45_100), "45.1 µs"},
+		{latency(12_340_000), "12.3 ms"}, {latency(999_600), "1.00 ms"}, {latency(1_236_000_000), "1.24 s"},
+		{latency(4_000_000_000_000), "4,000 s"}, {latency(math.MaxInt64), "∞ (dropped)"},
+		{grouped(0), "0"}, {grouped(999), "999"}, {grouped(1000), "1,000"}, {grouped(-1234567), "−1,234,567"},
+		{share(0, 0), "–"}, {share(0, 10), "0 %"}, {share(10, 10), "100 %"}, {share(1, 1_000_000), "< 0.01 %"},
+		{share(999_999, 1_000_000), "> 99.99 %"}, {share(9_980, 10_000), "99.80 %"}, {share(1, 3), "33.3 %"},
+		{times(0.0926), "0.093×"}, {times(2.104), "2.10×"}, {times(12345), "12,345×"}, {times(0.00123), "0.0012×"},
+		{quantileName(0), "0 %"}, {quantileName(1), "90 %"}, {quantileName(2), "99 %"},
+		{quantileName(3), "99.9 %"}, {quantileName(5), "99.999 %"}, {quantileName(-math.Log10(.5)), "50 %"},
+		{letter(0), "A"}, {letter(25), "Z"}, {letter(26), "AA"}, {letter(27), "AB"}, {letter(701), "ZZ"},
+		{decade(-6), "1 µs"}, {decade(-4), "100 µs"}, {decade(-3), "1 ms"}, {decade(0), "1 s"}, {decade(2), "100 s"},
+		{bytesText(512), "512 B"}, {bytesText(8 << 30), "8.0 GiB"},
+		{slug(`No-oversell "x"/日`), "no-oversell--x---"},
+		{short("abcdef", 4), "abc…"}, {list([]string{"a", "b", "c"}, 2), "a, b and 1 more"},
+		{list([]string{"a", "b", "c"}, 3), "a, b and c"}, {list(nil, 3), ""},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+func TestChartGroupsAreEven(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 40).Draw(t, "n")
+		baseline := rapid.Bool().Draw(t, "baseline")
+		var all []standing
+		for i := range n {
+			st := standing{Index: i, Baseline: baseline && i == 0}
+			if rapid.Bool().Draw(t, "wrong") {
+				st.Group = wrong
+			}
+			all = append(all, st)
+		}
+		seen := map[int]int{}
+		for _, members := range chartGroups(all) {
+			if len(members) > slots {
+				t.Fatalf("%d series in a chart", len(members))
+			}
+			if n > 0 && baseline && !members[0].Baseline {
+				t.Fatal("a chart without the baseline first")
+			}
+			for i, m := range members {
+				if m.Slot != i {
+					t.Fatalf("slot %d at place %d", m.Slot, i)
+				}
+				seen[m.Index]++
+			}
+		}
+		for i := range n {
+			if seen[i] == 0 || (seen[i] > 1 && !all[i].Baseline) {
+				t.Fatalf("variant %d is drawn %d times", i, seen[i])
+			}
+		}
+	})
+}

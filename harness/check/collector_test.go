@@ -129,6 +129,30 @@ func TestRecordsSelectsKinds(t *testing.T) {
 	}
 }
 
+// TestWitnessesAreBounded: a violation names each record once and at most
+// eight of them.
+func TestWitnessesAreBounded(t *testing.T) {
+	var records []history.Record
+	var ops []uint64
+	for i := range uint64(20) {
+		records = append(records, history.Record{Seq: i, Op: history.Op{ID: i + 1}, End: 7})
+		ops = append(ops, i+1, i+1)
+	}
+	c := check.Collect(t.Context(), "x", history.Slice(records))
+	c.Violate(ops, "many")
+	c.Violate([]uint64{20, 20, 1}, "few")
+	v := c.Verdict()
+	if got := v.Violations[0].Ops; !slices.Equal(got, []uint64{0, 1, 2, 3, 4, 5, 6, 7}) {
+		t.Errorf("many: %v", got)
+	}
+	if got := v.Violations[1].Ops; !slices.Equal(got, []uint64{0, 19}) {
+		t.Errorf("few: %v", got)
+	}
+	if !slices.Equal(v.Witness, []uint64{0, 1, 2, 3, 4, 5, 6, 7, 19}) {
+		t.Errorf("witness %v", v.Witness)
+	}
+}
+
 func TestCollectorCounts(t *testing.T) {
 	c := check.Collect(t.Context(), "x", history.Slice(nil))
 	c.Checked(2)

@@ -168,8 +168,12 @@ func (w *Writer) Close() error {
 	if err := w.file.Close(); err != nil {
 		w.fail(err)
 	}
+	w.broken = errClosed
 	return w.closeErr()
 }
+
+// errClosed is the error of a window after Close.
+var errClosed = errors.New("the history is closed")
 
 // closeShards hands the last chunks over; it reports false if it was done
 // before. Afterwards nothing sends to the queue.

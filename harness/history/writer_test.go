@@ -264,6 +264,9 @@ func TestBrokenRecordsPanic(t *testing.T) {
 	if text := panicText(func() { shard.Append(&r) }); !strings.Contains(text, "after Close") {
 		t.Errorf("Append after Close: panic %q", text)
 	}
+	if err := w.Window(history.Window{Name: "x"}); err == nil || w.Err() != nil {
+		t.Errorf("Window after Close: %v, and then %v", err, w.Err())
+	}
 	if text := panicText(func() { w.Shard() }); !strings.Contains(text, "after Close") {
 		t.Errorf("Shard after Close: panic %q", text)
 	}

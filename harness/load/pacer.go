@@ -69,6 +69,9 @@ func (p *pacer) pace() {
 		if !p.more && p.deadline == never {
 			p.deadline = p.lastDue + r.plan.Drain
 			r.ending.Store(true)
+			if r.plan.Users == 0 {
+				r.live.enter(Draining)
+			}
 		}
 		if p.finished() {
 			return

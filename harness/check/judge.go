@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"stampede/harness/history"
@@ -30,9 +31,10 @@ func All(
 }
 
 // Judge judges one invariant. Whatever goes wrong with the check is Undecided
-// with the reason, never Held: a panic, a timeout, cancellation, and a history
-// that is cut short, because what is absent from it may have happened. So is a
-// verdict that contradicts itself, such as Held with nothing checked.
+// with the reason, never Held: a panic, a timeout, cancellation, a history that
+// cannot be read, and one that is cut short, because what is absent from it may
+// have happened. So is a verdict that contradicts itself, such as Held with
+// nothing checked.
 //
 // A check that outlives the timeout is left behind: its next look at the
 // history fails.
@@ -47,9 +49,14 @@ func Judge(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan Verdict, 1)
-	go func() { done <- guarded(ctx, inv, h, audit) }()
+	reading := &bound{History: h, ctx: ctx}
+	go func() { done <- guarded(ctx, inv, reading, audit) }()
 	select {
 	case v := <-done:
+		if err := reading.failure.Load(); err != nil {
+			return Verdict{Invariant: inv.Name(),
+				Reason: fmt.Sprintf("the history was not read to its end: %v", *err)}
+		}
 		return consistent(inv.Name(), v)
 	case <-ctx.Done():
 		return Verdict{Invariant: inv.Name(),
@@ -66,7 +73,7 @@ func guarded(
 			v = Verdict{Reason: fmt.Sprintf("the check panicked: %v (%s)", p, panicOrigin())}
 		}
 	}()
-	return inv.Check(ctx, bound{h, ctx}, audit)
+	return inv.Check(ctx, h, audit)
 }
 
 // panicOrigin names the function and line that panicked. It must be called by
@@ -86,25 +93,31 @@ func panicOrigin() string {
 }
 
 // bound is a history that cannot be read after its context is done, so that
-// also a check that does not look at its context ends.
+// also a check that does not look at its context ends. It remembers an error,
+// so that also a check that does not look at errors is not believed.
 type bound struct {
 	history.History
-	ctx context.Context
+	ctx     context.Context
+	failure atomic.Pointer[error]
 }
 
 // stride is how many records are read between two looks at the context.
 const stride = 1024
 
 // All yields every record, or the context's error last.
-func (b bound) All() iter.Seq2[history.Record, error] {
+func (b *bound) All() iter.Seq2[history.Record, error] {
 	return func(yield func(history.Record, error) bool) {
 		n := 0
 		for rec, err := range b.History.All() {
-			if n%stride == 0 && b.ctx.Err() != nil {
-				yield(history.Record{}, b.ctx.Err())
+			if n%stride == 0 && err == nil {
+				err = b.ctx.Err()
+			}
+			if err != nil {
+				b.failure.CompareAndSwap(nil, &err)
+				yield(history.Record{}, err)
 				return
 			}
-			if n++; !yield(rec, err) || err != nil {
+			if n++; !yield(rec, nil) {
 				return
 			}
 		}

@@ -100,30 +100,49 @@ func TestJudgeTimesOut(t *testing.T) {
 	})
 }
 
-// TestCancelledCheckCannotReadOn: a check that ignores its context sees an
-// error in the history.
-func TestCancelledCheckCannotReadOn(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	records := make([]history.Record, 5000)
-	var last error
+// TestJudgeBelievesNoPartialReading: a check that ignores its context and the
+// errors of the history is not believed.
+func TestJudgeBelievesNoPartialReading(t *testing.T) {
 	n := 0
-	reads := make(chan check.Verdict, 1)
-	inv := invariant(func(_ context.Context, h history.History) check.Verdict {
-		for _, err := range h.All() {
+	held := invariant(func(_ context.Context, h history.History) check.Verdict {
+		for range h.All() {
+			n++
+		}
+		return check.Verdict{Status: check.Held, Checked: 1}
+	})
+	v := check.Judge(t.Context(), held, torn{parse(t, twoBuys)}, nil, time.Minute)
+	if v.Status != check.Undecided || !strings.Contains(v.Reason, "checksum mismatch") || n != 4 {
+		t.Errorf("unreadable: %+v after %d records", v, n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	read := make(chan int, 1)
+	v = check.Judge(ctx, invariant(func(_ context.Context, h history.History) check.Verdict {
+		n := 0
+		for range h.All() {
 			if n++; n == 1000 {
 				cancel()
 			}
-			last = err
 		}
-		reads <- check.Verdict{}
+		read <- n
 		return check.Verdict{Status: check.Held, Checked: n}
-	})
-	v := check.Judge(ctx, inv, history.Slice(records), nil, time.Minute)
-	<-reads
-	if last == nil || n > 2500 {
-		t.Errorf("read %d records, last error %v", n, last)
+	}), history.Slice(make([]history.Record, 5000)), nil, time.Minute)
+	if n := <-read; v.Status != check.Undecided || !strings.Contains(v.Reason, "canceled") || n > 2500 {
+		t.Errorf("cancelled: %+v after %d records", v, n)
 	}
-	_ = v
+}
+
+// TestJudgedHistoryStopsEarly: a check may leave the loop over the records.
+func TestJudgedHistoryStopsEarly(t *testing.T) {
+	inv := invariant(func(_ context.Context, h history.History) check.Verdict {
+		for range h.All() {
+			break
+		}
+		return check.Verdict{Status: check.Held, Checked: 1}
+	})
+	h := history.Slice(make([]history.Record, 3))
+	if v := check.Judge(t.Context(), inv, h, nil, time.Minute); v.Status != check.Held {
+		t.Errorf("%+v", v)
+	}
 }
 
 // partial is a history that was cut short.

@@ -126,7 +126,8 @@ func TestJudgeBelievesNoPartialReading(t *testing.T) {
 		read <- n
 		return check.Verdict{Status: check.Held, Checked: n}
 	}), history.Slice(make([]history.Record, 5000)), nil, time.Minute)
-	if n := <-read; v.Status != check.Undecided || !strings.Contains(v.Reason, "canceled") || n > 2500 {
+	n = <-read
+	if v.Status != check.Undecided || !strings.Contains(v.Reason, "canceled") || n > 2500 {
 		t.Errorf("cancelled: %+v after %d records", v, n)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"stampede/harness/history"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
 )
 
 // finished is the assumption that a repeat came to its end.
@@ -27,7 +29,8 @@ func finished(t Trial) rundir.Validity {
 func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []rundir.Validity {
 	out := []rundir.Validity{wholeHistory(h, t), j.exercised(res)}
 	for _, f := range j.scenario.Faults {
-		out = append(out, fired(f.Name, h.Faults()))
+		hit := slices.Contains(j.variant(t.Variant).Needs, sut.Service(f.Target))
+		out = append(out, fired(f, hit || t.Variant == targetName, h.Faults()))
 	}
 	return out
 }
@@ -61,18 +64,22 @@ func (j *judge) exercised(res *measure.Result) rundir.Validity {
 	return v
 }
 
-// fired: a fault left evidence in each of its windows.
-func fired(name string, faults []history.Window) rundir.Validity {
-	v := rundir.Validity{Name: "fault " + name, Detail: "it did not happen"}
+// fired: a fault left evidence in its window. A fault of a store that the
+// variant does not use is injected all the same, so that all variants have
+// the same windows, but need not show.
+func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity {
+	v := rundir.Validity{Name: "fault " + f.Name, OK: !hit, Detail: "it did not happen"}
+	if !hit {
+		v.Detail = "the variant does not use " + f.Target
+	}
 	for _, w := range faults {
-		if w.Name != name {
-			continue
+		switch {
+		case w.Name != f.Name:
+		case len(w.Evidence) > 0:
+			v.OK, v.Detail = true, w.Evidence[0]
+		case hit:
+			v.Detail = "there is no evidence that it happened"
 		}
-		if len(w.Evidence) == 0 {
-			v.OK, v.Detail = false, "there is no evidence that it happened"
-			return v
-		}
-		v.OK, v.Detail = true, w.Evidence[0]
 	}
 	return v
 }
@@ -141,7 +148,9 @@ func (j *judge) mergeRepeats(v *rundir.Variant) error {
 		v.Invariants = worstInvariants(v.Repeats)
 		v.SLOs = worstSLOs(v.Repeats)
 	}
-	v.Verdict, v.Reasons = j.verdict(v.Name, v.Repeats)
+	p := j.parts(v.Name, v.Repeats)
+	v.Correctness, v.SLA, v.Measurement = p.correctness, p.sla, p.measurement
+	v.Verdict, v.Reasons = worst(p.correctness, p.sla, p.measurement), p.reasons
 	return nil
 }
 
@@ -186,11 +195,10 @@ func (j *judge) overall(s rundir.Summary) rundir.Verdict {
 	v := rundir.Verdict{Correctness: rundir.Pass, SLA: rundir.Pass, Measurement: rundir.Pass,
 		Reasons: []string{}}
 	for _, variant := range s.Variants {
-		p := j.parts(variant.Name, variant.Repeats)
-		v.Correctness = worst(v.Correctness, p.correctness)
-		v.SLA = worst(v.SLA, p.sla)
-		v.Measurement = worst(v.Measurement, p.measurement)
-		v.Reasons = append(v.Reasons, prefixed(variant.Name, p.reasons)...)
+		v.Correctness = worst(v.Correctness, variant.Correctness)
+		v.SLA = worst(v.SLA, variant.SLA)
+		v.Measurement = worst(v.Measurement, variant.Measurement)
+		v.Reasons = append(v.Reasons, prefixed(variant.Name, variant.Reasons)...)
 	}
 	if len(s.Variants) == 0 || s.Run.Interrupted {
 		v.Measurement = worst(v.Measurement, rundir.Inconclusive)

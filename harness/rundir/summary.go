@@ -122,8 +122,13 @@ type Variant struct {
 	GivesUp    string `json:"gives_up"`
 	// Verdict is PASS, FAIL, INCONCLUSIVE or INVALID; a variant that broke
 	// just what it was expected to break passes.
-	Verdict string   `json:"verdict"`
-	Reasons []string `json:"reasons,omitempty"`
+	Verdict string `json:"verdict"`
+	// Correctness, SLA and Measurement are its parts. A variant of an invalid
+	// measurement may have proved itself correct, or wrong, all the same.
+	Correctness string   `json:"correctness"`
+	SLA         string   `json:"sla"`
+	Measurement string   `json:"measurement"`
+	Reasons     []string `json:"reasons,omitempty"`
 	// ExpectedBroken are the invariants that this scenario must catch it
 	// breaking.
 	ExpectedBroken []string `json:"expected_broken"`

@@ -1,0 +1,180 @@
+package scenarios_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/env/envtest"
+	"stampede/harness/run"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+	"stampede/scenarios"
+)
+
+var (
+	seeds = flag.Int("stampede.seeds", 50, "seeds of each suite over seeds")
+	seed  = flag.Uint64("stampede.seed", 1, "the first seed")
+)
+
+func TestMain(m *testing.M) {
+	admin.Quiet()
+	os.Exit(m.Run())
+}
+
+// TestScenarios runs every scenario's smoke profile. Only correctness is
+// judged: what a busy machine measures is not what a design is.
+func TestScenarios(t *testing.T) {
+	for _, name := range scenarios.All() {
+		t.Run(name, func(t *testing.T) {
+			plan := decode(t, name)
+			provider := &borrowed{cluster: envtest.Start(t, sut.Postgres, sut.Redis)}
+			judgeSummary(t, execute(t, plan, provider, *seed))
+		})
+	}
+}
+
+// TestSeeds runs small sales with many seeds: no variant may ever be judged
+// other than it is. A correct one is never Broken, a known-wrong one always.
+func TestSeeds(t *testing.T) {
+	for _, s := range []struct {
+		scenario string
+		set      []string
+	}{
+		{"flash-sale-100k", []string{"load.arrival.ops=1200", "load.arrival.over=500ms",
+			"load.warm_up=0s", "params.units=15"}},
+		{"flash-sale-payment-race", []string{"load.arrival.rate=400", "load.arrival.over=1s",
+			"load.warm_up=0s", "params.units=40"}},
+	} {
+		t.Run(s.scenario, func(t *testing.T) {
+			provider := &borrowed{cluster: envtest.Start(t, sut.Postgres, sut.Redis)}
+			plan := decode(t, s.scenario, append(s.set, "params.cart_ttl=400ms",
+				"params.reclaim_every=30ms", "params.pay_delay=30ms", "params.pay_spread=100ms",
+				"params.late_spread=80ms", "slos=[]")...)
+			for i := range *seeds {
+				judgeSummary(t, execute(t, plan, provider, *seed+uint64(i)))
+			}
+		})
+	}
+}
+
+// plan is a decoded scenario.
+type plan struct {
+	scenario scenario.Scenario
+	resolved scenario.Resolved
+}
+
+func decode(t *testing.T, name string, set ...string) plan {
+	t.Helper()
+	src, file, ok := scenarios.Source(name)
+	if !ok {
+		t.Fatalf("no scenario %s", name)
+	}
+	opts := options("smoke")
+	opts.Set = set
+	sc, res, err := scenario.Decode(src, file, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan{sc, res}
+}
+
+// execute runs a plan and returns what was found.
+func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Summary {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	path, summary, err := run.Run(ctx, ctx, run.Options{Scenario: p.scenario,
+		System: p.resolved.System, Params: p.resolved.Params, Seed: seed, Root: t.TempDir(),
+		Provider: provider, BackendReason: "tests", Observer: logger{t}, Now: time.Now,
+		Spec: env.Spec{Services: []sut.Service{sut.Postgres, sut.Redis}, Log: t.Logf}})
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if t.Failed() {
+		t.Logf("run directory: %s", path)
+	}
+	return summary
+}
+
+// judgeSummary fails the test where the run's verdict on a variant is not the
+// one that it deserves.
+func judgeSummary(t *testing.T, s rundir.Summary) {
+	t.Helper()
+	if len(s.Variants) == 0 {
+		t.Error("nothing was compared")
+	}
+	for _, v := range s.Variants {
+		for _, r := range v.Repeats {
+			if r.Error != "" {
+				t.Errorf("seed %d, %s: %s", s.Run.Seed, v.Name, r.Error)
+			}
+			for _, a := range r.Validity {
+				if strings.HasPrefix(a.Name, "fault ") && !a.OK {
+					t.Errorf("seed %d, %s: %s: %s", s.Run.Seed, v.Name, a.Name, a.Detail)
+				}
+			}
+		}
+		for _, inv := range v.Invariants {
+			judgeInvariant(t, s.Run.Seed, v, inv)
+		}
+	}
+}
+
+// judgeInvariant holds a verdict against what is known of the variant.
+func judgeInvariant(t *testing.T, seed uint64, v rundir.Variant, inv check.Verdict) {
+	t.Helper()
+	switch {
+	case slices.Contains(v.ExpectedBroken, inv.Invariant):
+		if inv.Status != check.Broken || inv.Count == 0 {
+			t.Errorf("seed %d: %s is known to break %s and it is %s: %s",
+				seed, v.Name, inv.Invariant, inv.Status, inv.Reason)
+		}
+	case len(v.ExpectedBroken) > 0: // what it breaks besides depends on timing
+	case inv.Status != check.Held:
+		t.Errorf("seed %d: %s: %s is %s: %s", seed, v.Name, inv.Invariant, inv.Status, tell(inv))
+	}
+}
+
+func tell(v check.Verdict) string {
+	lines := []string{v.Reason}
+	for _, violation := range v.Violations {
+		lines = append(lines, violation.Text)
+	}
+	return strings.Join(lines, "\n\t")
+}
+
+// borrowed is a provider of stores that somebody else started and will stop.
+type borrowed struct{ cluster env.Cluster }
+
+func (*borrowed) Name() string                                       { return envtest.Backend() }
+func (*borrowed) Available(context.Context, env.Spec) (bool, string) { return true, "" }
+func (b *borrowed) Start(context.Context, env.Spec) (env.Cluster, error) {
+	return kept{b.cluster}, nil
+}
+
+// kept is a cluster that closing does not stop.
+type kept struct{ env.Cluster }
+
+func (kept) Close(context.Context) error { return nil }
+
+// logger tells a test's log of a run.
+type logger struct{ t *testing.T }
+
+func (l logger) Logf(format string, args ...any) { l.t.Logf(format, args...) }
+
+func (l logger) Observe(e run.Event) {
+	if e.Phase == "done" && testing.Verbose() {
+		l.t.Log(fmt.Sprintf("%-24s %s ok %d refused %d unknown %d", e.Variant, e.Verdict, e.OK,
+			e.Refused, e.Unknown))
+	}
+}

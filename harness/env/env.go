@@ -18,6 +18,9 @@ type Spec struct {
 	Dir string
 	// Postgres and Redis override settings of the committed configuration.
 	Postgres, Redis map[string]string
+	// Images replaces the container image of a service, for example
+	// "postgres:18.1"; containers only.
+	Images map[sut.Service]string
 	// PostgresURL and RedisURL are for the external backend.
 	PostgresURL, RedisURL string
 	AllowNonEmpty         bool

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/env/containers"
 	"stampede/harness/env/processes"
 	"stampede/harness/sut"
 )
@@ -62,7 +63,7 @@ func Backend() string {
 }
 
 func start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
-	provider, _, err := env.Choose(ctx, Backend(), spec, processes.New())
+	provider, _, err := env.Choose(ctx, Backend(), spec, containers.New(), processes.New())
 	if err != nil {
 		return nil, err
 	}

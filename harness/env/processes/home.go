@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"stampede/harness/env/owner"
 )
 
 // homePrefix starts the name of every folder that this package makes.
@@ -21,20 +23,6 @@ const homePrefix = "stampede-"
 
 // ownerFile in a home says whose it is.
 const ownerFile = "owner.json"
-
-// owner names the process that made a home.
-type owner struct {
-	PID     int    `json:"pid"`
-	Started uint64 `json:"started_ticks"`
-	RunID   string `json:"run_id"`
-}
-
-// alive says whether the owner still runs; a later process with the same pid
-// is not the owner.
-func (o owner) alive() bool {
-	stat, err := statOf(o.PID)
-	return err == nil && stat.started == o.Started && stat.state != 'Z'
-}
 
 // roots lists where homes may be, the best first: a folder that the user
 // named, then /var/tmp, which is on a disk, then the temporary folder, which
@@ -131,11 +119,11 @@ func passable(dir string) error {
 }
 
 func writeOwner(dir, runID string) error {
-	stat, err := statOf(os.Getpid())
+	self, err := owner.Self(runID)
 	if err != nil {
-		return fmt.Errorf("read our own start time: %w", err)
+		return err
 	}
-	data, err := json.Marshal(owner{PID: os.Getpid(), Started: stat.started, RunID: runID})
+	data, err := json.Marshal(self)
 	if err != nil {
 		return fmt.Errorf("encode the owner of a data folder: %w", err)
 	}

@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"stampede/harness/env/owner"
 )
 
 // pollEvery is how often a condition of the operating system is looked at.
@@ -44,40 +45,6 @@ func workingIn(dir string) ([]int, error) {
 		}
 	}
 	return pids, nil
-}
-
-// procStat is what this package reads from /proc/<pid>/stat.
-type procStat struct {
-	// state is R, S, D, T (stopped), Z (ended, not yet waited for), …
-	state byte
-	// started is the start time in clock ticks since boot, which together
-	// with the pid names a process for ever.
-	started uint64
-}
-
-// statOf reads a process's state; an error means that there is none.
-func statOf(pid int) (procStat, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return procStat{}, err
-	}
-	return parseStat(data)
-}
-
-// parseStat parses a line of proc(5) stat. The second field is the program's
-// name in parentheses and may itself hold any character.
-func parseStat(data []byte) (procStat, error) {
-	_, rest, ok := bytes.Cut(data[max(0, bytes.LastIndexByte(data, ')')):], []byte(") "))
-	fields := bytes.Fields(rest)
-	const state, started = 0, 19 // fields 3 and 22, counted after the name
-	if !ok || len(fields) <= started || len(fields[state]) != 1 {
-		return procStat{}, fmt.Errorf("unreadable process state %q", data)
-	}
-	ticks, err := strconv.ParseUint(string(fields[started]), 10, 64)
-	if err != nil {
-		return procStat{}, fmt.Errorf("unreadable process start %q: %w", fields[started], err)
-	}
-	return procStat{state: fields[state][0], started: ticks}, nil
 }
 
 // signalAll sends a signal to every process; one that has ended is no error.
@@ -124,8 +91,8 @@ func killAll(ctx context.Context, first int, dir string) ([]int, error) {
 
 // lives is false for a process that has ended, waited for or not.
 func lives(pid int) bool {
-	stat, err := statOf(pid)
-	return err == nil && stat.state != 'Z' && stat.state != 'X'
+	stat, err := owner.StatOf(pid)
+	return err == nil && !stat.Over()
 }
 
 // stopAll freezes every process that works in dir and returns them when all
@@ -151,8 +118,8 @@ func stopAll(ctx context.Context, first int, dir string) ([]int, error) {
 
 // stopped is true for a process in state T, and for one that has ended.
 func stopped(pid int) bool {
-	stat, err := statOf(pid)
-	return err != nil || stat.state == 'T' || !lives(pid)
+	stat, err := owner.StatOf(pid)
+	return err != nil || stat.State == 'T' || stat.Over()
 }
 
 // continueAll thaws every process that works in dir.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/env"
+	"stampede/harness/env/envtest"
+	"stampede/harness/env/owner"
 	"stampede/harness/env/processes"
 	"stampede/harness/sut"
 )
@@ -62,275 +65,66 @@ func closeCluster(t *testing.T, cluster env.Cluster) {
 	}
 }
 
-func breakable(t *testing.T, cluster env.Cluster, service sut.Service) env.Breakable {
-	t.Helper()
-	b, ok := cluster.Component(service).(env.Breakable)
-	if !ok {
-		t.Fatalf("%s is not breakable", service)
-	}
-	return b
-}
+func TestExercise(t *testing.T) { envtest.Exercise(t, processes.New()) }
 
-func identity(t *testing.T, c env.Component) string {
-	t.Helper()
-	id, err := c.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-func TestInfo(t *testing.T) {
-	cluster := start(t, env.Spec{
-		Postgres: map[string]string{"work_mem": "5MB"},
-		Redis:    map[string]string{"save": "900 7", "hz": "17"},
-	})
-	want := map[sut.Service]map[string]string{
-		sut.Postgres: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
-			"shared_buffers": "256MB", "max_connections": "300", "work_mem": "5MB"},
-		sut.Redis: {"appendonly": "yes", "appendfsync": "everysec", "save": "900 7", "hz": "17"},
-	}
-	for service, settings := range want {
-		info, err := cluster.Component(service).Info(t.Context())
+// TestSignalsReachEveryProcess looks at the processes themselves: after a
+// kill none lives, and during a pause each is stopped, the backends of
+// Postgres included, which are in no process group of ours.
+func TestSignalsReachEveryProcess(t *testing.T) {
+	cluster := start(t, env.Spec{})
+	for _, service := range both {
+		b := cluster.Component(service).(env.Breakable)
+		paused, err := b.Pause(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %+v", service, info)
-		if info.Version == "" || info.Flush <= 0 || !filepath.IsAbs(info.Source) {
-			t.Errorf("%s: incomplete: %+v", service, info)
-		}
-		for name, value := range settings {
-			if info.Settings[name] != value {
-				t.Errorf("%s: %s is %q, want %q", service, name, info.Settings[name], value)
-			}
-		}
-	}
-	if cluster.Component(sut.Kafka) != nil {
-		t.Error("there is a kafka that nobody started")
-	}
-}
-
-func TestKillLosesNothingAcknowledged(t *testing.T) {
-	cluster := start(t, env.Spec{})
-	space, err := cluster.Namespace(t.Context(), "kill")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, space)
-	for _, service := range both {
-		b := breakable(t, cluster, service)
-		before := identity(t, b)
-		pids, err := b.Kill(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if service == sut.Postgres && len(pids) < 4 {
-			t.Errorf("killed %v: a postmaster has more children than that", pids)
-		}
-		for _, pid := range pids {
-			if state := stateOf(pid); state != "" && state != "Z" {
-				t.Errorf("%s: process %d is in state %s after the kill", service, pid, state)
-			}
-		}
-		if b.Ready(t.Context()) == nil {
-			t.Errorf("%s answers after the kill", service)
-		}
-		if _, err := b.Kill(t.Context()); err == nil {
-			t.Errorf("%s was killed twice", service)
-		}
-		if err := b.Start(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
-		if identity(t, b) == before {
-			t.Errorf("%s has the same identity after a kill", service)
-		}
-	}
-	if row, key := get(t, space); row != "kept" || key != "kept" {
-		t.Errorf("after the kill: postgres has %q, redis %q", row, key)
-	}
-}
-
-func TestWipe(t *testing.T) {
-	cluster := start(t, env.Spec{})
-	space, err := cluster.Namespace(t.Context(), "wipe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, space)
-	for _, service := range both {
-		b := breakable(t, cluster, service)
-		if _, err := b.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Start(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if row, key := get(t, space); row != "" || key != "" {
-		t.Errorf("after the wipe: postgres has %q, redis %q", row, key)
-	}
-}
-
-// put stores one acknowledged value in each store.
-func put(t *testing.T, space env.Namespace) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), space.PostgresURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	_, err = conn.Exec(t.Context(), "CREATE TABLE t AS SELECT 'kept'::text AS v")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redisClient(t, space.RedisURL)
-	if err := client.Set(t.Context(), space.Prefix+"k", "kept", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// get reads both values, empty where there is none.
-func get(t *testing.T, space env.Namespace) (row, key string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), space.PostgresURL)
-	if err == nil {
-		defer conn.Close(t.Context())
-		if err := conn.QueryRow(t.Context(), "SELECT v FROM t").Scan(&row); err != nil {
-			t.Fatal(err)
-		}
-	}
-	key, err = redisClient(t, space.RedisURL).Get(t.Context(), space.Prefix+"k").Result()
-	if err != nil && err != redis.Nil {
-		t.Fatal(err)
-	}
-	return row, key
-}
-
-func redisClient(t *testing.T, url string) *redis.Client {
-	t.Helper()
-	opts, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.MaxRetries = -1
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-func TestPauseAndResume(t *testing.T) {
-	cluster := start(t, env.Spec{})
-	for _, service := range both {
-		b := breakable(t, cluster, service)
-		before := identity(t, b)
-		pids, err := b.Pause(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, pid := range pids {
+		for _, pid := range paused {
 			if state := stateOf(pid); state != "T" {
 				t.Errorf("%s: process %d is in state %s while paused", service, pid, state)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		if b.Ready(ctx) == nil {
-			t.Errorf("%s answers while paused", service)
-		}
-		cancel()
-		if err := b.Resume(t.Context()); err != nil {
+		killed, err := b.Kill(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if identity(t, b) != before {
-			t.Errorf("%s is another one after a pause", service)
-		}
-	}
-}
-
-func TestRestart(t *testing.T) {
-	cluster := start(t, env.Spec{})
-	for _, service := range both {
-		b := breakable(t, cluster, service)
-		before := identity(t, b)
-		if err := b.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if identity(t, b) == before {
-			t.Errorf("%s has the same identity after a restart", service)
+		for _, pid := range append(paused, killed...) {
+			if state := stateOf(pid); state != "" && state != "Z" {
+				t.Errorf("%s: process %d is in state %s after the kill", service, pid, state)
+			}
 		}
 	}
 }
 
 // stateOf is the state of a process as proc(5) has it, empty if there is none.
 func stateOf(pid int) string {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := owner.StatOf(pid)
 	if err != nil {
 		return ""
 	}
-	_, rest, _ := strings.Cut(string(data), ") ")
-	return rest[:1]
+	return string(stat.State)
 }
 
-func TestNamespacesAreSeparate(t *testing.T) {
-	cluster := start(t, env.Spec{})
-	first, err := cluster.Namespace(t.Context(), "a")
+// TestBackendsOfADeadPostmaster kills the postmaster alone, behind our back.
+func TestBackendsOfADeadPostmaster(t *testing.T) {
+	cluster := start(t, env.Spec{Services: []sut.Service{sut.Postgres}})
+	b := cluster.Component(sut.Postgres).(env.Breakable)
+	pids, err := b.Pause(t.Context()) // frozen backends do not notice
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, first)
-	second, err := cluster.Namespace(t.Context(), "a")
-	if err != nil {
+	postmaster := slices.Min(pids)
+	if err := syscall.Kill(postmaster, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	put(t, second)
-	if err := second.Release(t.Context()); err != nil {
-		t.Fatal(err)
+	deadline := time.Now().Add(30 * time.Second)
+	for err = b.Start(t.Context(), false); err != nil; err = b.Start(t.Context(), false) {
+		if time.Now().After(deadline) {
+			t.Fatal(err) // until the death is noticed it says "running already"
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	if row, key := get(t, first); row != "kept" || key != "kept" {
-		t.Errorf("releasing the second took the first's: %q, %q", row, key)
-	}
-	if row, key := get(t, second); row != "" || key != "" {
-		t.Errorf("a released namespace still has %q, %q", row, key)
-	}
-	if err := second.Release(t.Context()); err != nil {
-		t.Errorf("a second release: %v", err)
-	}
-	if err := first.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := redisClient(t, first.RedisURL).DBSize(t.Context()).Val(); n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
-}
-
-func TestBadSettingIsOneClearError(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs real stores")
-	}
-	cases := map[string]struct {
-		spec env.Spec
-		want string
-	}{
-		"unknown postgres setting": {
-			env.Spec{Services: both, Postgres: map[string]string{"shared_bufers": "1MB"}},
-			"shared_bufers"},
-		"unknown redis setting": {
-			env.Spec{Services: both, Redis: map[string]string{"appendfsink": "always"}}, "appendfsink"},
-		"two lines": {
-			env.Spec{Services: both, Redis: map[string]string{"save": "\nport 1"}}, "one line"},
-		"unknown service": {env.Spec{Services: []sut.Service{"oracle"}}, "oracle"},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			data := openDir(t)
-			t.Setenv("STAMPEDE_DATA_DIR", data)
-			_, err := processes.New().Start(t.Context(), c.spec)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want an error with %q", err, c.want)
-			}
-			if left, _ := filepath.Glob(filepath.Join(data, "*")); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
-		})
+	if err := b.Ready(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -361,6 +155,28 @@ func TestUnreachableDataFolderIsOneClearError(t *testing.T) {
 	}
 }
 
+func TestFailedStartLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs real stores")
+	}
+	for service, spec := range map[sut.Service]env.Spec{
+		sut.Postgres: {Services: both, Postgres: map[string]string{"shared_bufers": "1MB"}},
+		sut.Redis:    {Services: both, Redis: map[string]string{"appendfsink": "always"}},
+	} {
+		data := openDir(t)
+		t.Setenv("STAMPEDE_DATA_DIR", data)
+		if _, err := processes.New().Start(t.Context(), spec); err == nil {
+			t.Errorf("%s started with an unknown setting", service)
+		}
+		if found, err := os.ReadDir(data); err != nil || len(found) > 0 {
+			t.Errorf("%s: left behind: %v, %v", service, found, err)
+		}
+		if left := leftIn(t, []string{data + "/stampede"}); len(left) > 0 {
+			t.Errorf("%s: processes left: %v", service, left)
+		}
+	}
+}
+
 func TestCloseLeavesNothing(t *testing.T) {
 	cluster := start(t, env.Spec{})
 	dirs := dataDirs(t, cluster)
@@ -385,7 +201,13 @@ func dataDirs(t *testing.T, cluster env.Cluster) []string {
 	if err := conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&dir); err != nil {
 		t.Fatal(err)
 	}
-	values, err := redisClient(t, space.RedisURL).ConfigGet(t.Context(), "dir").Result()
+	opts, err := redis.ParseURL(space.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opts)
+	defer client.Close()
+	values, err := client.ConfigGet(t.Context(), "dir").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -527,7 +349,12 @@ func TestSweepTakesOnlyWhatIsAbandoned(t *testing.T) {
 		return dir
 	}
 	// Start ticks that no living process has: the pid was given again.
-	dead := plant("stampede-dead-1", fmt.Sprintf(`{"pid":%d,"started_ticks":1}`, os.Getpid()))
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := plant("stampede-dead-1",
+		fmt.Sprintf(`{"pid":%d,"started_ticks":1,"host":%q}`, os.Getpid(), host))
 	kept := []string{
 		plant("stampede-unsigned-1", ""),
 		plant("stampede-unreadable-1", "{"),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/env/owner"
 )
 
 var _ env.Sweeper = Provider{}
@@ -53,11 +54,11 @@ func abandoned(dir string) bool {
 	if errors.Is(err, os.ErrNotExist) {
 		return isEmpty(dir) && time.Since(info.ModTime()) > signatureGrace
 	}
-	var o owner
+	var o owner.Owner
 	if err != nil || json.Unmarshal(data, &o) != nil {
 		return false // not ours to judge
 	}
-	return !o.alive()
+	return o.Dead()
 }
 
 func isEmpty(dir string) bool {

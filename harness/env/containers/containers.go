@@ -1,0 +1,212 @@
+// Package containers runs the stores in containers: pinned images, durable
+// configuration, data on volumes, everything labelled with its run.
+//
+// It is the only package that talks to a container engine.
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/sut"
+)
+
+// Provider is the containers backend.
+type Provider struct{}
+
+var _ env.Sweeper = Provider{}
+
+// New returns the backend.
+func New() Provider { return Provider{} }
+
+// Name implements env.Provider.
+func (Provider) Name() string { return env.Containers }
+
+// Available implements env.Provider: an engine answers, and each image is
+// there or can be pulled. Asking takes a few seconds at most.
+func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
+	e, err := connect(ctx)
+	if err != nil {
+		return false, err.Error()
+	}
+	defer e.Close()
+	choices, err := e.chooseAll(ctx, spec)
+	if err != nil {
+		return false, strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	var names []string
+	for _, c := range choices {
+		names = append(names, c.String())
+	}
+	return true, fmt.Sprintf("engine %s, %s", e.version, strings.Join(names, ", "))
+}
+
+// chooseAll picks the images side by side, because a registry may be slow.
+func (e *engine) chooseAll(ctx context.Context, spec env.Spec) ([]choice, error) {
+	choices, errs := make([]choice, len(spec.Services)), make([]error, len(spec.Services))
+	var group sync.WaitGroup
+	for i, service := range spec.Services {
+		group.Go(func() { choices[i], errs[i] = e.choose(ctx, service, spec) })
+	}
+	group.Wait()
+	return choices, errors.Join(errs...)
+}
+
+// Start implements env.Provider.
+func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
+	recipes := map[sut.Service]recipe{}
+	for _, service := range spec.Services {
+		r, err := recipeOf(service, spec)
+		if err != nil {
+			return nil, fmt.Errorf("containers: %w", err)
+		}
+		recipes[service] = r
+	}
+	e, err := connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("containers: %w", err)
+	}
+	c := &cluster{engine: e, id: uuid.NewString(), logs: spec.Dir,
+		spaces: &admin.Namespaces{RunID: spec.RunID}}
+	if err := c.start(ctx, recipes, spec); err != nil {
+		return nil, errors.Join(fmt.Errorf("containers: %w", err), c.Close(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// Sweep implements env.Sweeper: containers and volumes whose owner was a
+// process of this machine and is dead.
+func (Provider) Sweep(ctx context.Context) ([]string, error) {
+	e, err := connect(ctx)
+	if err != nil {
+		return nil, nil // nothing can be left in an engine that is not there
+	}
+	defer e.Close()
+	return e.removeLabelled(ctx, runLabel, func(labels map[string]string) bool {
+		return ownerOf(labels).Dead()
+	})
+}
+
+// cluster is a set of started containers.
+type cluster struct {
+	engine *engine
+	id     string
+	logs   string
+	stores []*store
+	spaces *admin.Namespaces
+
+	closing sync.Mutex
+	closed  bool
+}
+
+// start pulls what is missing and starts the stores side by side.
+func (c *cluster) start(
+	ctx context.Context, recipes map[sut.Service]recipe, spec env.Spec,
+) error {
+	logf := spec.Log
+	if logf == nil {
+		logf = func(string, ...any) {}
+	}
+	choices, err := c.engine.chooseAll(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if err := c.engine.settle(ctx); err != nil {
+		return err
+	}
+	labels, err := labelsOf(spec.RunID, c.id)
+	if err != nil {
+		return err
+	}
+	stores, errs := make([]*store, len(choices)), make([]error, len(choices))
+	var group sync.WaitGroup
+	for i, choice := range choices {
+		group.Go(func() {
+			if errs[i] = c.engine.pull(ctx, choice, logf); errs[i] == nil {
+				stores[i], errs[i] = newStore(ctx, c.engine, choice, recipes[choice.service], labels)
+			}
+		})
+	}
+	group.Wait()
+	for _, s := range stores {
+		if s != nil {
+			c.add(s)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cluster) add(s *store) {
+	c.stores = append(c.stores, s)
+	switch administrator := s.admin.(type) {
+	case admin.Postgres:
+		c.spaces.Postgres = &administrator
+	case admin.Redis:
+		c.spaces.Redis = &administrator
+	}
+}
+
+// Component implements env.Cluster.
+func (c *cluster) Component(service sut.Service) env.Component {
+	for _, s := range c.stores {
+		if s.service == service {
+			return s
+		}
+	}
+	return nil
+}
+
+// Namespace implements env.Cluster.
+func (c *cluster) Namespace(ctx context.Context, name string) (env.Namespace, error) {
+	return c.spaces.Open(ctx, name)
+}
+
+// Close implements env.Cluster. It goes by label, not by what it believes to
+// have started: a start that was interrupted may have made more.
+func (c *cluster) Close(ctx context.Context) error {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		return nil
+	}
+	errs := []error{c.saveLogs(ctx)}
+	_, err := c.engine.removeLabelled(ctx, clusterLabel+"="+c.id,
+		func(map[string]string) bool { return true })
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("containers: close: %w", err)
+	}
+	c.closed = true
+	if err := c.engine.Close(); err != nil {
+		return fmt.Errorf("containers: close: %w", err)
+	}
+	return nil
+}
+
+// saveLogs copies the stores' logs to where the run keeps its files, before
+// the containers take them away.
+func (c *cluster) saveLogs(ctx context.Context) error {
+	if c.logs == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	var errs []error
+	for _, s := range c.stores {
+		log, err := s.log(ctx, "all")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(c.logs, string(s.service)+".log"), log, 0o644)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,202 @@
+package containers_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/env/containers"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+)
+
+// parentVariable makes this test binary start a store and wait to be killed.
+const parentVariable = "STAMPEDE_TEST_PARENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(parentVariable) != "" {
+		os.Exit(beParent())
+	}
+	os.Exit(m.Run())
+}
+
+var onlyRedis = []sut.Service{sut.Redis}
+
+// needEngine skips where no engine answers, but never in CI: there a missing
+// engine is a failure.
+func needEngine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a container engine; -short was given")
+	}
+	ok, reason := containers.New().Available(t.Context(), env.Spec{Services: onlyRedis})
+	switch {
+	case ok:
+	case os.Getenv("CI") != "" || os.Getenv("STAMPEDE_REQUIRE_ENGINE") != "":
+		t.Fatal(reason)
+	default:
+		t.Skip(reason)
+	}
+}
+
+func TestExercise(t *testing.T) {
+	needEngine(t)
+	envtest.Exercise(t, containers.New())
+}
+
+// left counts the containers and volumes of a run.
+func left(t *testing.T, runID string) int {
+	t.Helper()
+	n := 0
+	for _, kind := range []string{"ps -aq", "volume ls -q"} {
+		args := append(strings.Fields(kind), "--filter", "label=stampede.run="+runID)
+		out, err := exec.Command("docker", args...).Output()
+		if err != nil {
+			t.Skipf("no docker program to look with: %v", err)
+		}
+		n += len(strings.Fields(string(out)))
+	}
+	return n
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	needEngine(t)
+	runID := fmt.Sprintf("close%d", os.Getpid())
+	spec := env.Spec{Services: onlyRedis, RunID: runID, Dir: t.TempDir()}
+	cluster, err := containers.New().Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left(t, runID) < 2 {
+		t.Error("there is no labelled container with its volume")
+	}
+	if err := cluster.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(t, runID); n != 0 {
+		t.Errorf("%d containers and volumes are left", n)
+	}
+	if log, err := os.ReadFile(spec.Dir + "/redis.log"); err != nil || len(log) == 0 {
+		t.Errorf("the log was not kept: %v", err)
+	}
+}
+
+func TestFailedStartLeavesNothing(t *testing.T) {
+	needEngine(t)
+	runID := fmt.Sprintf("fail%d", os.Getpid())
+	_, err := containers.New().Start(t.Context(), env.Spec{Services: onlyRedis, RunID: runID,
+		Redis: map[string]string{"appendfsink": "always"}})
+	if err == nil || !strings.Contains(err.Error(), "appendfsink") {
+		t.Errorf("got %v", err)
+	}
+	if n := left(t, runID); n != 0 {
+		t.Errorf("%d containers and volumes are left", n)
+	}
+}
+
+func TestUnobtainableImageIsOneClearError(t *testing.T) {
+	needEngine(t)
+	// A registry on the discard port of this machine answers nothing.
+	const image = "127.0.0.1:9/nobody/redis:1"
+	t.Setenv("STAMPEDE_IMAGE_REDIS", image)
+	ok, reason := containers.New().Available(t.Context(), env.Spec{Services: onlyRedis})
+	if ok || !strings.Contains(reason, image+" is neither here nor can be pulled") {
+		t.Errorf("got %v, %s", ok, reason)
+	}
+	spec := env.Spec{Services: onlyRedis, Images: map[sut.Service]string{sut.Redis: image + "2"}}
+	_, reason = containers.New().Available(t.Context(), spec)
+	if !strings.Contains(reason, image+"2 is neither") {
+		t.Errorf("the run's own image was not asked for: %s", reason)
+	}
+}
+
+func TestNoEngineIsOneClearError(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "tcp://user:hunter2@127.0.0.1:9")
+	ok, reason := containers.New().Available(t.Context(), env.Spec{Services: onlyRedis})
+	if ok || !strings.Contains(reason, "no container engine answers") ||
+		strings.Contains(reason, "hunter2") || strings.Contains(reason, "\n") {
+		t.Errorf("got %v, %s", ok, reason)
+	}
+	removed, err := containers.New().Sweep(t.Context())
+	if err != nil || removed != nil {
+		t.Errorf("a sweep without an engine: %v, %v", removed, err)
+	}
+}
+
+// TestSweepAndGuardAfterKill9 starts a store from another process and kills
+// that with SIGKILL: a sweep takes what it left, and nothing of the living.
+func TestSweepAndGuardAfterKill9(t *testing.T) {
+	needEngine(t)
+	ours := fmt.Sprintf("ours%d", os.Getpid())
+	spec := env.Spec{Services: onlyRedis, RunID: ours}
+	cluster, err := containers.New().Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close(context.Background())
+	for name, clean := range map[string]func(runID string) error{
+		"sweep": func(string) error { _, err := containers.New().Sweep(t.Context()); return err },
+		"guard": func(id string) error { return containers.RemoveRun(t.Context(), id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			runID := fmt.Sprintf("%s%d", name, os.Getpid())
+			parent := startParent(t, runID)
+			if err := parent.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = parent.Wait() // it was killed: always an error
+			if left(t, runID) < 2 {
+				t.Error("nothing was left behind, so that nothing is tested")
+			}
+			if err := clean(runID); err != nil {
+				t.Fatal(err)
+			}
+			if n := left(t, runID); n != 0 {
+				t.Errorf("%d containers and volumes are left", n)
+			}
+			if left(t, ours) < 2 {
+				t.Error("a living run lost what is its own")
+			}
+		})
+	}
+}
+
+func startParent(t *testing.T, runID string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	// Without the reaper, which would do the work of what is tested.
+	cmd.Env = append(os.Environ(), parentVariable+"="+runID, "TESTCONTAINERS_RYUK_DISABLED=true")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var ready bool
+	if err := json.NewDecoder(out).Decode(&ready); err != nil || !ready {
+		t.Fatalf("read the parent's answer: %v", err)
+	}
+	return cmd
+}
+
+func beParent() int {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	spec := env.Spec{Services: onlyRedis, RunID: os.Getenv(parentVariable)}
+	if _, err := containers.New().Start(ctx, spec); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("true")
+	<-ctx.Done()
+	return 1
+}

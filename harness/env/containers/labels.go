@@ -1,0 +1,93 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+
+	"stampede/harness/env/owner"
+)
+
+// The labels of everything that is started: whose it is.
+const (
+	runLabel     = "stampede.run"
+	clusterLabel = "stampede.cluster"
+	pidLabel     = "stampede.pid"
+	startedLabel = "stampede.started_ticks"
+	hostLabel    = "stampede.host"
+)
+
+// labelsOf are the labels of one cluster of a run. Testcontainers' own are
+// among them, so that its reaper, where there is one, takes volumes as well.
+func labelsOf(runID, cluster string) (map[string]string, error) {
+	self, err := owner.Self(runID)
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{
+		runLabel: runID, clusterLabel: cluster, hostLabel: self.Host,
+		pidLabel: strconv.Itoa(self.PID), startedLabel: strconv.FormatUint(self.Started, 10),
+	}
+	testcontainers.AddGenericLabels(labels)
+	return labels, nil
+}
+
+// ownerOf reads the owner from labels. What is not signed has no owner, which
+// is never dead.
+func ownerOf(labels map[string]string) owner.Owner {
+	pid, err := strconv.Atoi(labels[pidLabel])
+	started, ticks := strconv.ParseUint(labels[startedLabel], 10, 64)
+	if err != nil || ticks != nil {
+		return owner.Owner{}
+	}
+	return owner.Owner{PID: pid, Started: started, Host: labels[hostLabel], RunID: labels[runLabel]}
+}
+
+// RemoveRun removes every container and volume of a run, whoever started
+// them. It is for a guard that outlives a run; no engine means nothing to do.
+func RemoveRun(ctx context.Context, runID string) error {
+	e, err := connect(ctx)
+	if err != nil {
+		return nil
+	}
+	defer e.Close()
+	_, err = e.removeLabelled(ctx, runLabel+"="+runID, func(map[string]string) bool { return true })
+	return err
+}
+
+// removeLabelled removes the containers and volumes that have a label and
+// that choose picks, and names them.
+func (e *engine) removeLabelled(ctx context.Context, label string,
+	choose func(labels map[string]string) bool) (removed []string, err error) {
+	filter := make(client.Filters).Add("label", label)
+	list, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	var errs []error
+	note := func(what string, err error) {
+		if err == nil {
+			removed = append(removed, what)
+		}
+		errs = append(errs, err)
+	}
+	for _, c := range list.Items {
+		if choose(c.Labels) {
+			note(fmt.Sprintf("container %.12s of %s", c.ID, c.Image), e.removeContainer(ctx, c.ID))
+		}
+	}
+	volumes, err := e.VolumeList(ctx, client.VolumeListOptions{Filters: filter})
+	if err != nil {
+		return removed, errors.Join(append(errs, fmt.Errorf("list volumes: %w", err))...)
+	}
+	for _, v := range volumes.Items {
+		if choose(v.Labels) {
+			note(fmt.Sprintf("volume %.12s", v.Name), e.removeVolume(ctx, v.Name))
+		}
+	}
+	return removed, errors.Join(errs...)
+}

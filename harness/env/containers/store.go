@@ -1,0 +1,466 @@
+package containers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/sut"
+)
+
+// Bounds of starting, stopping and asking about a container.
+const (
+	startBound   = 2 * time.Minute
+	stopBound    = time.Minute
+	commandBound = 30 * time.Second
+	readyEvery   = 20 * time.Millisecond
+)
+
+// store is one store in a container, its data on a volume.
+type store struct {
+	recipe
+	service sut.Service
+	engine  *engine
+	image   choice
+	labels  map[string]string
+	admin   admin.Store
+	flush   func() (time.Duration, error)
+
+	// addr is where it listens now; it may change at each start. id is the
+	// container, which a wipe replaces.
+	addr, id atomic.Value
+
+	// mu is held while the container is being made, started or stopped.
+	mu     sync.Mutex
+	volume string
+	// direct is set when the container's own address can be reached.
+	direct bool
+}
+
+var (
+	_ env.Breakable = (*store)(nil)
+	_ env.Reachable = (*store)(nil)
+)
+
+// newStore makes the volume and the container and waits until it is ready.
+func newStore(ctx context.Context, e *engine, c choice, r recipe, labels map[string]string) (
+	*store, error) {
+	s := &store{recipe: r, service: c.service, engine: e, image: c, labels: labels}
+	s.addr.Store("")
+	s.id.Store("")
+	s.admin = r.store(s.url)
+	s.flush = sync.OnceValues(s.measureFlush)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s, s.create(ctx)
+}
+
+// create makes a fresh volume and a container on it.
+func (s *store) create(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	volume, err := s.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
+		Labels: maps.Clone(s.labels)})
+	if err != nil {
+		return fmt.Errorf("make a volume for %s: %w", s.service, err)
+	}
+	s.volume = volume.Volume.Name
+	made, err := testcontainers.GenericContainer(ctx, s.request())
+	if made != nil {
+		s.id.Store(made.GetContainerID())
+	}
+	if err != nil {
+		return fmt.Errorf("start %s from %s: %w%s", s.service, s.image.ref, err, s.quoteLog(10))
+	}
+	return s.awaitReady(ctx)
+}
+
+// request copies what is shared: testcontainers adds to the maps that it gets.
+func (s *store) request() testcontainers.GenericContainerRequest {
+	return testcontainers.GenericContainerRequest{
+		Started: true,
+		ContainerRequest: testcontainers.ContainerRequest{
+			Image: s.image.ref, Env: maps.Clone(s.environ), Cmd: s.command,
+			Labels: maps.Clone(s.labels), ExposedPorts: []string{s.port + "/tcp"},
+			Files: []testcontainers.ContainerFile{{
+				Reader: bytes.NewReader(s.conf), ContainerFilePath: confPath, FileMode: 0o644}},
+			HostConfigModifier: s.configureHost,
+		},
+	}
+}
+
+// configureHost mounts the volume and publishes the port, to this machine
+// alone if the engine is on it.
+func (s *store) configureHost(hc *container.HostConfig) {
+	hc.ShmSize = sharedMemory
+	hc.Mounts = append(hc.Mounts, mount.Mount{
+		Type: mount.TypeVolume, Source: s.volume, Target: s.data})
+	binding := network.PortBinding{}
+	override := os.Getenv(overrideVariable)
+	if s.engine.local() && (override == "" || override == "127.0.0.1") {
+		binding.HostIP = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	hc.PortBindings = network.PortMap{network.MustParsePort(s.port + "/tcp"): {binding}}
+}
+
+// inspect returns the container's state.
+func (s *store) inspect(ctx context.Context) (container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	found, err := s.engine.ContainerInspect(ctx, s.container(), client.ContainerInspectOptions{})
+	if err != nil {
+		return container.InspectResponse{}, fmt.Errorf("inspect the container of %s: %w", s.service, err)
+	}
+	return found.Container, nil
+}
+
+// awaitReady finds the address and polls until the store answers there, its
+// container ends or ctx is over.
+func (s *store) awaitReady(ctx context.Context) error {
+	tick := time.NewTicker(readyEvery)
+	defer tick.Stop()
+	for {
+		state, err := s.inspect(ctx)
+		if err != nil {
+			return err
+		}
+		if !state.State.Running {
+			return fmt.Errorf("the container of %s ended at start (exit code %d)%s",
+				s.service, state.State.ExitCode, s.quoteLog(10))
+		}
+		if err = s.locate(state); err == nil {
+			if err = s.Ready(ctx); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w (last answer: %w)%s",
+				s.service, ctx.Err(), err, s.quoteLog(5))
+		case <-tick.C:
+		}
+	}
+}
+
+// locate finds where the store listens. The container's own address spares
+// the engine's port forwarding, which doubles the time of a round trip; where
+// it cannot be reached the published port is used.
+func (s *store) locate(state container.InspectResponse) error {
+	if state.NetworkSettings == nil {
+		return errors.New("the container has no network yet")
+	}
+	if own := s.ownAddr(state); own != "" && (s.direct || reachable(own)) {
+		s.direct = true
+		s.addr.Store(own)
+		return nil
+	}
+	for _, b := range state.NetworkSettings.Ports[network.MustParsePort(s.port+"/tcp")] {
+		if b.HostPort != "" && !b.HostIP.Is6() {
+			s.addr.Store(net.JoinHostPort(s.engine.hostName(), b.HostPort))
+			return nil
+		}
+	}
+	return errors.New("the container's port is not published yet")
+}
+
+// ownAddr is the container's address in its network, if the engine is local.
+func (s *store) ownAddr(state container.InspectResponse) string {
+	if !s.engine.local() {
+		return ""
+	}
+	for _, n := range state.NetworkSettings.Networks {
+		if n.IPAddress.IsValid() {
+			return net.JoinHostPort(n.IPAddress.String(), s.port)
+		}
+	}
+	return ""
+}
+
+// reachable says whether there is a host behind an address: one that refuses
+// the connection is there as well.
+func reachable(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, 500*time.Millisecond)
+	if err != nil {
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}
+	conn.Close()
+	return true
+}
+
+// hostName is where the engine publishes ports.
+func (e *engine) hostName() string {
+	if override := os.Getenv(overrideVariable); override != "" {
+		return override
+	}
+	if e.local() {
+		return "127.0.0.1"
+	}
+	host, _, err := net.SplitHostPort(strings.TrimPrefix(e.host, "tcp://"))
+	if err != nil {
+		return "127.0.0.1"
+	}
+	return host
+}
+
+func (s *store) url() string { return s.recipe.url(s.Addr()) }
+
+// container is the container's id, empty before there is one.
+func (s *store) container() string { return s.id.Load().(string) }
+
+// Service implements env.Component.
+func (s *store) Service() sut.Service { return s.service }
+
+// Addr implements env.Component.
+func (s *store) Addr() string { return s.addr.Load().(string) }
+
+// Ready implements env.Component.
+func (s *store) Ready(ctx context.Context) error { return s.admin.Ready(ctx) }
+
+// ReadyAt implements env.Reachable.
+func (s *store) ReadyAt(ctx context.Context, addr string) error {
+	return s.admin.ReadyAt(ctx, addr)
+}
+
+// Identity implements env.Component.
+func (s *store) Identity(ctx context.Context) (string, error) { return s.admin.Identity(ctx) }
+
+// Info implements env.Component. Flush is measured once, at the first call.
+func (s *store) Info(ctx context.Context) (env.Info, error) {
+	info, err := s.admin.Info(ctx, s.settings)
+	if err != nil {
+		return env.Info{}, err
+	}
+	if info.Source, err = s.engine.digest(ctx, s.image.ref); err != nil {
+		return env.Info{}, err
+	}
+	info.Settings["container_network"] = "published port"
+	if s.direct {
+		info.Settings["container_network"] = "direct"
+	}
+	if info.Flush, err = s.flush(); err != nil {
+		return env.Info{}, err
+	}
+	return info, nil
+}
+
+// LogTail implements env.Component.
+func (s *store) LogTail(lines int) string {
+	ctx, cancel := context.WithTimeout(context.Background(), commandBound)
+	defer cancel()
+	log, err := s.log(ctx, strconv.Itoa(lines))
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	return strings.TrimRight(string(log), "\n")
+}
+
+// log reads the last lines of the container's log, or "all".
+func (s *store) log(ctx context.Context, tail string) ([]byte, error) {
+	if s.container() == "" {
+		return nil, errors.New("there is no container")
+	}
+	stream, err := s.engine.ContainerLogs(ctx, s.container(), client.ContainerLogsOptions{
+		ShowStdout: true, ShowStderr: true, Tail: tail})
+	if err != nil {
+		return nil, fmt.Errorf("read the log of %s: %w", s.service, err)
+	}
+	defer stream.Close()
+	var out bytes.Buffer
+	if _, err := stdcopy.StdCopy(&out, &out, stream); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read the log of %s: %w", s.service, err)
+	}
+	return out.Bytes(), nil
+}
+
+func (s *store) quoteLog(lines int) string {
+	tail := s.LogTail(lines)
+	if tail == "" {
+		return ""
+	}
+	return "; its log ends:\n  " + strings.ReplaceAll(tail, "\n", "\n  ")
+}
+
+// pids lists the container's processes as this machine numbers them.
+func (s *store) pids(ctx context.Context) ([]int, error) {
+	top, err := s.engine.ContainerTop(ctx, s.container(), client.ContainerTopOptions{
+		Arguments: []string{"-eo", "pid"}})
+	if err != nil {
+		return nil, fmt.Errorf("list the processes of %s: %w", s.service, err)
+	}
+	var list []int
+	for _, row := range top.Processes {
+		if pid, err := strconv.Atoi(strings.TrimSpace(strings.Join(row, ""))); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list, nil
+}
+
+// Kill implements env.Breakable. The end of its first process ends every
+// process of a container.
+func (s *store) Kill(ctx context.Context) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	pids, err := s.pids(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.engine.ContainerKill(ctx, s.container(), client.ContainerKillOptions{Signal: "KILL"})
+	if err != nil {
+		return nil, fmt.Errorf("kill %s: %w", s.service, err)
+	}
+	return pids, s.awaitEnd(ctx)
+}
+
+// awaitEnd polls until the container has ended.
+func (s *store) awaitEnd(ctx context.Context) error {
+	tick := time.NewTicker(readyEvery)
+	defer tick.Stop()
+	for {
+		state, err := s.inspect(ctx)
+		if err != nil || !state.State.Running {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the end of %s: %w", s.service, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Start implements env.Breakable.
+func (s *store) Start(ctx context.Context, wipe bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	state, err := s.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if state.State.Running {
+		return fmt.Errorf("%s is running already", s.service)
+	}
+	if wipe {
+		if err := s.remove(ctx); err != nil {
+			return err
+		}
+		return s.create(ctx)
+	}
+	if _, err := s.engine.ContainerStart(ctx, s.container(), client.ContainerStartOptions{}); err != nil {
+		return fmt.Errorf("start %s again: %w", s.service, err)
+	}
+	return s.awaitReady(ctx)
+}
+
+// Pause implements env.Breakable by the engine's freezer.
+func (s *store) Pause(ctx context.Context) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	pids, err := s.pids(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.engine.ContainerPause(ctx, s.container(), client.ContainerPauseOptions{}); err != nil {
+		return nil, fmt.Errorf("pause %s: %w", s.service, err)
+	}
+	state, err := s.inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !state.State.Paused {
+		return nil, fmt.Errorf("pause %s: the engine says that it is %s", s.service, state.State.Status)
+	}
+	return pids, nil
+}
+
+// Resume implements env.Breakable. Resuming what runs changes nothing.
+func (s *store) Resume(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	state, err := s.inspect(ctx)
+	if err != nil || !state.State.Paused {
+		return err
+	}
+	_, err = s.engine.ContainerUnpause(ctx, s.container(), client.ContainerUnpauseOptions{})
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", s.service, err)
+	}
+	return nil
+}
+
+// Restart implements env.Breakable by the image's own stop signal.
+func (s *store) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, stopBound+startBound)
+	defer cancel()
+	seconds := int(stopBound / time.Second)
+	_, err := s.engine.ContainerRestart(ctx, s.container(), client.ContainerRestartOptions{Timeout: &seconds})
+	if err != nil {
+		return fmt.Errorf("restart %s: %w", s.service, err)
+	}
+	return s.awaitReady(ctx)
+}
+
+// remove ends the container and removes it with its data.
+func (s *store) remove(ctx context.Context) error {
+	var errs []error
+	if id := s.container(); id != "" {
+		errs = append(errs, s.engine.removeContainer(ctx, id))
+	}
+	if s.volume != "" {
+		errs = append(errs, s.engine.removeVolume(ctx, s.volume))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *engine) removeContainer(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	_, err := e.ContainerRemove(ctx, id, client.ContainerRemoveOptions{
+		Force: true, RemoveVolumes: true})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove container %.12s: %w", id, err)
+	}
+	return nil
+}
+
+func (e *engine) removeVolume(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	_, err := e.VolumeRemove(ctx, name, client.VolumeRemoveOptions{Force: true})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove volume %.12s: %w", name, err)
+	}
+	return nil
+}

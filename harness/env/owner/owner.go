@@ -1,0 +1,81 @@
+// Package owner signs what a run leaves outside its own process, so that a
+// later stampede can tell whether the run is still alive.
+package owner
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// Owner names the process that made something. A pid alone would not do: the
+// system gives it again.
+type Owner struct {
+	PID int `json:"pid"`
+	// Started is the process's start time in clock ticks since boot.
+	Started uint64 `json:"started_ticks"`
+	// Host is where the pid means something: an engine may be shared.
+	Host  string `json:"host"`
+	RunID string `json:"run_id"`
+}
+
+// Self is this process as the owner of a run.
+func Self(runID string) (Owner, error) {
+	stat, err := StatOf(os.Getpid())
+	if err != nil {
+		return Owner{}, fmt.Errorf("read our own start time: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return Owner{}, fmt.Errorf("read our own host name: %w", err)
+	}
+	return Owner{PID: os.Getpid(), Started: stat.Started, Host: host, RunID: runID}, nil
+}
+
+// Dead says whether the owner was a process of this host and is over. Of
+// another host's processes nothing is known.
+func (o Owner) Dead() bool {
+	host, err := os.Hostname()
+	if err != nil || o.Host != host || o.PID <= 0 {
+		return false
+	}
+	stat, err := StatOf(o.PID)
+	return err != nil || stat.Started != o.Started || stat.Over()
+}
+
+// Stat is what is read from /proc/<pid>/stat.
+type Stat struct {
+	// State is R, S, D, T (stopped), Z (ended, not yet waited for), …
+	State byte
+	// Started is the start time in clock ticks since boot.
+	Started uint64
+}
+
+// Over says whether the process has ended and only its entry is left.
+func (s Stat) Over() bool { return s.State == 'Z' || s.State == 'X' }
+
+// StatOf reads a process's state; an error means that there is none.
+func StatOf(pid int) (Stat, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Stat{}, err
+	}
+	return ParseStat(data)
+}
+
+// ParseStat parses a line of proc(5) stat. The second field is the program's
+// name in parentheses and may itself hold any character.
+func ParseStat(data []byte) (Stat, error) {
+	_, rest, ok := bytes.Cut(data[max(0, bytes.LastIndexByte(data, ')')):], []byte(") "))
+	fields := bytes.Fields(rest)
+	const state, started = 0, 19 // fields 3 and 22, counted after the name
+	if !ok || len(fields) <= started || len(fields[state]) != 1 {
+		return Stat{}, fmt.Errorf("unreadable process state %q", data)
+	}
+	ticks, err := strconv.ParseUint(string(fields[started]), 10, 64)
+	if err != nil {
+		return Stat{}, fmt.Errorf("unreadable process start %q: %w", fields[started], err)
+	}
+	return Stat{State: fields[state][0], Started: ticks}, nil
+}

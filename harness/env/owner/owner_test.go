@@ -1,0 +1,80 @@
+package owner_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"stampede/harness/env/owner"
+)
+
+func TestSelfLives(t *testing.T) {
+	self, err := owner.Self("r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if self.PID != os.Getpid() || self.Started == 0 || self.RunID != "r" || self.Dead() {
+		t.Errorf("%+v, dead: %v", self, self.Dead())
+	}
+	again := self
+	again.Started++
+	if !again.Dead() {
+		t.Error("another process with the same pid passes for the owner")
+	}
+	elsewhere := again
+	elsewhere.Host += "-other"
+	if elsewhere.Dead() {
+		t.Error("a process of another host was declared dead")
+	}
+	if (owner.Owner{Host: self.Host}).Dead() {
+		t.Error("an owner without a pid was declared dead")
+	}
+}
+
+func TestAnEndedProcessIsDeadBeforeItIsWaitedFor(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stat, err := owner.StatOf(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := owner.Owner{PID: cmd.Process.Pid, Started: stat.Started, Host: host}
+	if o.Dead() {
+		t.Error("a living process was declared dead")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for !o.Dead() { // go test's own timeout bounds this
+	}
+	_ = cmd.Wait() // it was killed: always an error
+	if !o.Dead() {
+		t.Error("a process that is gone passes for alive")
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	line := "17 (a) b ) c) T 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20"
+	got, err := owner.ParseStat([]byte(line))
+	if err != nil || got != (owner.Stat{State: 'T', Started: 4242}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", ")", "1 (x) S 1 2", strings.Replace(line, " T ", " TT ", 1),
+		"1 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x"} {
+		if _, err := owner.ParseStat([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("1 (init) S 0 1 1 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 5 1 1"))
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = owner.ParseStat(data) })
+}

@@ -1,0 +1,340 @@
+//go:build browser
+
+package reports_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// browser finds Chromium: without one the tests are skipped, but not in CI.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("no Chromium on PATH; CI must have one")
+	}
+	t.Skip("no Chromium on PATH: install chromium to test the page in a browser")
+	return ""
+}
+
+// tab is an open page with everything that it said and asked for.
+type tab struct {
+	context.Context
+	mu       sync.Mutex
+	said     []string // console, exceptions, the browser's log
+	requests []string
+}
+
+// open loads a page from a file in a browser of its own.
+func open(t *testing.T, page string, before ...chromedp.Action[chromedp.Void]) *tab {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	deadline, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(stop)
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(browser(t)), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))
+	allocator, end := chromedp.NewExecAllocator(deadline, options...)
+	t.Cleanup(end)
+	ctx, closeTab := chromedp.NewContext(allocator)
+	t.Cleanup(closeTab)
+	tb := &tab{Context: ctx}
+	if err := chromedp.Listen(ctx, tb.hear); err != nil {
+		t.Fatalf("start Chromium: %v", err)
+	}
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	steps := append(before, chromedp.EmulateViewport(1360, 1400), chromedp.Navigate("file://"+path))
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		t.Fatal(err)
+	}
+	return tb
+}
+
+func (tb *tab) hear(event any) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		tb.said = append(tb.said, fmt.Sprintf("console %s %v", e.Type, e.Args))
+	case *runtime.EventExceptionThrown:
+		tb.said = append(tb.said, "exception "+e.ExceptionDetails.Text)
+	case *log.EventEntryAdded:
+		tb.said = append(tb.said, "log "+e.Entry.Text)
+	case *network.EventRequestWillBeSent:
+		tb.requests = append(tb.requests, e.Request.URL)
+	}
+}
+
+// eval runs an expression in the page.
+func eval[T any](t *testing.T, tb *tab, expression string) T {
+	t.Helper()
+	value, err := chromedp.Run(tb, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// quiet fails if the page said anything or asked for anything but itself.
+func (tb *tab) quiet(t *testing.T) {
+	t.Helper()
+	eval[int](t, tb, "1") // whatever happened before has been heard by now
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	for _, line := range tb.said {
+		t.Errorf("the page said: %s", line)
+	}
+	for _, url := range tb.requests {
+		if !strings.HasPrefix(url, "file://") || !strings.HasSuffix(url, "/report.html") {
+			t.Errorf("the page asked for %s", url)
+		}
+	}
+	if len(tb.requests) != 1 {
+		t.Errorf("%d requests, want the page alone: %q", len(tb.requests), tb.requests)
+	}
+}
+
+func media(features ...*emulation.MediaFeature) chromedp.Action[chromedp.Void] {
+	return emulate("", features...)
+}
+
+func emulate(kind string, features ...*emulation.MediaFeature) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Media: kind, Features: features})
+		return err
+	})
+}
+
+func scheme(name string) chromedp.Action[chromedp.Void] {
+	return media(&emulation.MediaFeature{Name: "prefers-color-scheme", Value: name})
+}
+
+// keep writes a screenshot where go test -artifacts keeps it.
+func keep(t *testing.T, tb *tab, name string) {
+	t.Helper()
+	png, err := chromedp.Run(tb, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatalf("screenshot: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if len(png) < 10_000 {
+		t.Errorf("screenshot %s has %d bytes: is the page empty?", name, len(png))
+	}
+}
+
+func TestBrowserLoadsWithoutAWord(t *testing.T) {
+	for _, name := range []string{"three", "nothing", "hostile", "all_failed", "broken_histograms"} {
+		t.Run(name, func(t *testing.T) {
+			tb := open(t, sceneOf(t, name).page(t))
+			eval[any](t, tb, `document.querySelectorAll("details").forEach(d => d.open = true)`)
+			tb.quiet(t)
+			if got := eval[bool](t, tb, "!document.getElementById('theme').hidden"); !got {
+				t.Error("the script did not run: its digest is not what the policy allows")
+			}
+			if got := eval[string](t, tb, "getComputedStyle(document.querySelector('nav')).position"); got != "sticky" {
+				t.Error("the style did not apply: its digest is not what the policy allows")
+			}
+			if got := eval[int](t, tb, "document.querySelectorAll('script').length"); got != 1 {
+				t.Errorf("%d scripts", got)
+			}
+		})
+	}
+}
+
+func TestBrowserThemes(t *testing.T) {
+	page := render(t, fixture{designs: flashSale(), repeats: 6, ops: 20_000, faults: true}.build(t))
+	for name, background := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(20, 22, 26)"} {
+		t.Run(name, func(t *testing.T) {
+			tb := open(t, page, scheme(name))
+			if got := eval[string](t, tb, "getComputedStyle(document.body).backgroundColor"); got != background {
+				t.Errorf("background %s, want %s", got, background)
+			}
+			// A series must take the theme's colour, not the fallback in its attribute.
+			curve := eval[string](t, tb, "getComputedStyle(document.querySelector('path.k1')).stroke")
+			if dark := curve == "rgb(255, 138, 76)"; dark != (name == "dark") {
+				t.Errorf("a series is %s", curve)
+			}
+			keep(t, tb, name)
+			tb.quiet(t)
+		})
+	}
+}
+
+func TestBrowserThemeButton(t *testing.T) {
+	tb := open(t, sceneOf(t, "one").page(t), scheme("light"))
+	if err := chromedp.Do(tb, chromedp.Click(chromedp.CSS("#theme"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := eval[string](t, tb, "getComputedStyle(document.body).backgroundColor"); got != "rgb(20, 22, 26)" {
+		t.Errorf("after the button the background is %s", got)
+	}
+	if got := eval[string](t, tb, "document.getElementById('theme').textContent"); got != "Light" {
+		t.Errorf("the button offers %q", got)
+	}
+}
+
+func TestBrowserWithoutScript(t *testing.T) {
+	off := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	})
+	tb := open(t, sceneOf(t, "three").page(t), off)
+	visible := func(selector string) bool {
+		return eval[bool](t, tb, fmt.Sprintf(
+			`(b => b.width > 20 && b.height > 5)(document.querySelector(%q).getBoundingClientRect())`, selector))
+	}
+	for _, selector := range []string{".badge", ".sentences li", "table.variants", "table.matrix",
+		"#latency figure svg", "#time figure svg", "#repeats figure svg"} {
+		if !visible(selector) {
+			t.Errorf("%s is not visible without a script", selector)
+		}
+	}
+	if visible("#theme") {
+		t.Error("a button that needs the script shows without it")
+	}
+	// The legend's boxes work by style alone.
+	if err := chromedp.Do(tb, chromedp.Click(chromedp.CSS("#tg1"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := eval[string](t, tb, "getComputedStyle(document.querySelector('path.v1')).visibility"); got != "hidden" {
+		t.Errorf("a series whose box is empty is %s", got)
+	}
+	keep(t, tb, "without-script")
+}
+
+func TestBrowserKeyboard(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t))
+	reached := map[string]bool{}
+	for range 200 {
+		if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Tab)); err != nil {
+			t.Fatal(err)
+		}
+		if eval[bool](t, tb, "document.activeElement === document.body") {
+			break // past the end
+		}
+		reached[eval[string](t, tb, `(e => e.className || e.id || e.tagName)(document.activeElement)`)] = true
+		if outline := eval[string](t, tb, "getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
+			t.Errorf("%s has the focus without showing it",
+				eval[string](t, tb, "document.activeElement.outerHTML.slice(0, 80)"))
+		}
+	}
+	for _, want := range []string{"skip", "A", "theme", "scroll", "SUMMARY", "tg0", "plot"} {
+		if !reached[want] {
+			t.Errorf("tabbing did not reach %s: %v", want, reached)
+		}
+	}
+}
+
+func TestBrowserReadsAChartByKeys(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t))
+	eval[any](t, tb, "document.querySelector('#latency .plot').focus()")
+	for range 11 {
+		if err := chromedp.Do(tb, chromedp.KeyEvent(kb.ArrowRight)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readout := eval[string](t, tb, "document.querySelector('#latency .readout').textContent")
+	if !strings.HasPrefix(readout, "90 %:") || !strings.Contains(readout, " ms") {
+		t.Errorf("ten steps from the start read %q", readout)
+	}
+	// The cursor stands on the grid line of 90 %.
+	x := eval[float64](t, tb, "+document.querySelector('#latency .cursor').getAttribute('x1')")
+	label := eval[float64](t, tb, `(e => { const b = e.getBBox(); return b.x + b.width / 2 })(
+		[...document.querySelectorAll('#latency figure:first-child svg text')].find(e => e.textContent === '90 %'))`)
+	if x < label-2 || x > label+2 {
+		t.Errorf("the cursor is at %v, the label 90 %% at %v", x, label)
+	}
+	if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Escape)); err != nil {
+		t.Fatal(err)
+	}
+	if got := eval[string](t, tb, "document.querySelector('#latency .cursor').getAttribute('visibility')"); got != "hidden" {
+		t.Errorf("after Escape the cursor is %s", got)
+	}
+}
+
+// A link to a violation opens what hides it.
+func TestBrowserFollowsAnchors(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t))
+	eval[any](t, tb, "location.hash = '#v-no-oversell-redis_get_decr-3'")
+	open, err := chromedp.Run(tb, chromedp.Poll[bool](
+		"document.getElementById('v-no-oversell-redis_get_decr').open"))
+	if err != nil || !open {
+		t.Errorf("the evidence stayed closed: %v", err)
+	}
+	eval[any](t, tb, "location.hash = '#v=B'")
+	hidden, err := chromedp.Run(tb, chromedp.Poll[bool]("!document.getElementById('tg1').checked"))
+	if err != nil || !hidden {
+		t.Errorf("#v=B did not hide the others: %v", err)
+	}
+	tb.quietButHash(t)
+}
+
+// quietButHash is quiet for a page whose hash was changed, which some browsers
+// report as a request for the page.
+func (tb *tab) quietButHash(t *testing.T) {
+	t.Helper()
+	tb.mu.Lock()
+	tb.requests = tb.requests[:1]
+	tb.mu.Unlock()
+	tb.quiet(t)
+}
+
+// On a phone, and at 400 % zoom, the page itself does not scroll sideways.
+func TestBrowserNarrow(t *testing.T) {
+	for _, name := range []string{"three", "hostile", "all_failed"} {
+		tb := open(t, sceneOf(t, name).page(t))
+		if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
+			t.Fatal(err)
+		}
+		if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
+			t.Errorf("%s: %d pixels wide at 320", name, width)
+		}
+		keep(t, tb, "narrow-"+name)
+	}
+}
+
+func TestBrowserPrints(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t), scheme("dark"), emulate("print",
+		&emulation.MediaFeature{Name: "prefers-color-scheme", Value: "dark"}))
+	if got := eval[string](t, tb, "getComputedStyle(document.body).backgroundColor"); got != "rgb(255, 255, 255)" {
+		t.Errorf("on paper the background is %s", got)
+	}
+	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF())
+	if err = errors.Join(err, os.WriteFile(filepath.Join(t.ArtifactDir(), "report.pdf"), pdf, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if len(pdf) < 20_000 {
+		t.Errorf("the PDF has %d bytes", len(pdf))
+	}
+}

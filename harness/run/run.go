@@ -127,8 +127,10 @@ func (r *runner) begin(slots []rundir.Slot) error {
 		r.dir.WriteScenario(text),
 		r.dir.WriteEnvironment(r.services.environment),
 		r.dir.WriteManifest(rundir.Manifest{Tool: r.Tool, Run: r.info, Slots: slots}),
-		r.dir.WriteJSON(exemptionsFile, r.Without),
 	)
+	if err == nil && r.Target != "" {
+		err = r.dir.WriteJSON(exemptionsFile, r.Without)
+	}
 	if err != nil {
 		return err
 	}

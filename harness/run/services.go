@@ -43,7 +43,7 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		}
 	}()
 	spec := r.Spec
-	spec.RunID, spec.Dir = r.dir.ID(), r.dir.Path()
+	spec.RunID, spec.Dir = r.dir.ID(), r.dir.File("logs")
 	if r.Guard != nil {
 		if s.stopGuard, err = r.Guard(spec.RunID); err != nil {
 			return nil, fmt.Errorf("starting the guard: %w", err)

@@ -88,6 +88,8 @@ func hostClient(base *url.URL, conns int, timeout time.Duration, maxBody int) *f
 		ReadTimeout:         timeout, WriteTimeout: timeout,
 		MaxResponseBodySize: maxBody,
 		DialTimeout:         dial,
+		// A path goes out as it was escaped: an item's name may have a slash.
+		DisablePathNormalizing: true,
 		// Not even requests that look idempotent are repeated.
 		MaxIdemponentCallAttempts: 1,
 		RetryIfErr: func(*fasthttp.Request, int, error) (resetTimeout, retry bool) {

@@ -225,6 +225,7 @@ func (f *fields) payment(w *wirePayment) PaymentAudit {
 }
 
 func (f *fields) logEntry(w *LogEntry) LogEntry {
+	f.positive("seq", w.Seq)
 	f.text("order", w.OrderID)
 	f.text("item", w.Item)
 	f.notNegative("unit", w.Unit)

@@ -39,7 +39,8 @@ func (b *books) readAll(ctx context.Context, tx pgx.Tx, a *Audit) error {
 	if _, err := tx.Exec(ctx, patience); err != nil {
 		return err
 	}
-	if err := readInto(ctx, tx, &a.Items, b.stock.counts+` ORDER BY items.item`, scanItem); err != nil {
+	items := b.stock.counts + ` ORDER BY items.item`
+	if err := readInto(ctx, tx, &a.Items, items, scanItem); err != nil {
 		return fmt.Errorf("items: %w", err)
 	}
 	if err := b.readUnits(ctx, tx, a); err != nil {

@@ -20,7 +20,7 @@ import (
 func counterRowInPlace() design {
 	return design{
 		name:       "counter_row",
-		idea:       "one counter per item, decremented in place in a transaction; a negative one rolls back",
+		idea:       "one counter per item, decremented in place in a transaction; negative rolls back",
 		guarantees: "never more orders than units: the row lock puts the decrements in an order",
 		givesUp:    "all buyers of an item queue for one row, the late ones too; no unit has a name",
 		stock:      counterRow(),

@@ -25,3 +25,6 @@ func Admit(inst sut.Instance) func(ctx context.Context, op uint64) error {
 		return err
 	}
 }
+
+// DesignName is the variant that an instance was opened from.
+func DesignName(inst sut.Instance) string { return inst.(*instance).design.name }

@@ -18,7 +18,7 @@ import "context"
 func redisLua() design {
 	return design{
 		name:       "redis_lua",
-		idea:       "a floor-checked decrement by Lua admits buyers; claiming a unit row in Postgres decides",
+		idea:       "a floor-checked decrement by Lua admits; claiming a unit row in Postgres decides",
 		guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
 		givesUp:    "a second store; units that leak from its counter wait for the reconciler",
 		stock:      unitRows(),

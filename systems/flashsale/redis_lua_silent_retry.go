@@ -21,7 +21,7 @@ import (
 func redisLuaSilentRetry() design {
 	return design{
 		name:       "redis_lua_silent_retry",
-		idea:       "a bare Lua decrement sent with the driver's default retries; unit rows in Postgres decide",
+		idea:       "a bare Lua decrement with the driver's own retries; unit rows in Postgres decide",
 		guarantees: "every unit has at most one owner",
 		givesUp:    "units, whenever a reply is lost: the driver silently decrements once more",
 		breaks: []sut.Break{

@@ -19,7 +19,7 @@ import (
 func redisOnly() design {
 	return design{
 		name:       "redis_only",
-		idea:       "a floor-checked decrement by Lua is all; a missing counter is set to the configured units",
+		idea:       "a floor-checked decrement by Lua is all; a missing counter is set to all units",
 		guarantees: "never more orders than units while Redis keeps its data",
 		givesUp:    "the stock when Redis loses its data: the counter comes back full",
 		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.RedisLoss}},

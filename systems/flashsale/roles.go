@@ -84,22 +84,33 @@ func warn(cfg sut.Config, message string, err error) {
 }
 
 // reclaimAll returns every cart that has expired, batch by batch, and tells
-// Redis of each. What Redis misses, the reconciler finds.
+// Redis of each.
 func (b *backend) reclaimAll(ctx context.Context) (time.Duration, error) {
 	for {
 		carts, err := b.books.reclaim(ctx, b.params.CartTTL.D(), reclaimBatch)
 		if err != nil {
 			return 0, err
 		}
-		if b.redis != nil {
-			for _, c := range carts {
-				if err := b.redis.release(ctx, c); err != nil {
-					warn(b.cfg, "flashsale reclaimer could not return a unit to Redis", err)
-				}
-			}
-		}
+		b.releaseAll(ctx, carts)
 		if len(carts) < reclaimBatch {
 			return b.params.ReclaimEvery.D(), nil
+		}
+	}
+}
+
+// releaseAll tells Redis of carts that the ledger has closed, also when ctx
+// has just ended. It gives up at the first error, because a Redis that does
+// not answer must not keep carts from expiring; the reconciler finds the rest.
+func (b *backend) releaseAll(ctx context.Context, carts []cart) {
+	if b.redis == nil {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	for i, c := range carts {
+		if err := b.redis.release(ctx, c); err != nil {
+			warn(b.cfg, fmt.Sprintf("flashsale reclaimer left %d units to the reconciler",
+				len(carts)-i), err)
+			return
 		}
 	}
 }

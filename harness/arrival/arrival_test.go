@@ -193,7 +193,7 @@ func anyProcess(t *rapid.T) arrival.Process {
 	case 3:
 		over := length("over")
 		at := time.Duration(rapid.Int64Range(0, int64(over)-1).Draw(t, "at"))
-		p, err = arrival.Spike(rate("base")+1, rate("peak"), at, over-at, over)
+		p, err = arrival.Spike(rate("base"), rate("peak")+1, at, over-at, over)
 	case 4:
 		mean := rate("mean") + 1
 		p, err = arrival.Sine(mean, mean*(1+rapid.Float64Range(0, 1).Draw(t, "swing")),
@@ -346,6 +346,21 @@ func TestPoissonBurstKeepsItsCount(t *testing.T) {
 		shares[i] = 2*x - x*x
 	}
 	checkDistribution(t, shares, func(x float64) float64 { return x })
+}
+
+// Of two uniform draws, the smaller has the distribution 1-(1-x)² and the larger
+// x².
+func TestPoissonBurstOfTwo(t *testing.T) {
+	p := must(t, first(arrival.Burst(2, 10*time.Second)), nil)
+	p = must(t, first(arrival.Poisson(p)), nil)
+	var firsts, seconds []float64
+	for seed := range uint64(5000) {
+		times := collect(p, seed)
+		x, y := times[0].Seconds()/10, times[1].Seconds()/10
+		firsts, seconds = append(firsts, 2*x-x*x), append(seconds, 2*y-y*y)
+	}
+	checkDistribution(t, firsts, func(x float64) float64 { return 1 - (1-x)*(1-x) })
+	checkDistribution(t, seconds, func(x float64) float64 { return x * x })
 }
 
 func checkExponential(t *testing.T, gaps []float64) {

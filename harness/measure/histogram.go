@@ -100,10 +100,8 @@ func (h *Histogram) Quantile(q float64) int64 {
 	case rank == finite:
 		return h.max
 	}
-	// Half a count less keeps the percentile's own rounding away from the
-	// neighbouring rank.
-	v := h.hdr.ValueAtPercentile(100 * (float64(rank) - 0.5) / float64(finite))
-	return min(v, h.max)
+	// ValueAtPercentile rounds to the nearest rank, which leads back to ours.
+	return min(h.hdr.ValueAtPercentile(100*float64(rank)/float64(finite)), h.max)
 }
 
 // Percentiles are the usual ones. Max is exact.

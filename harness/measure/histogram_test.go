@@ -175,3 +175,19 @@ func TestMergeIsTheSameAsRecordingTogether(t *testing.T) {
 		}
 	})
 }
+
+// Every rank of histograms of all small sizes is found exactly.
+func TestQuantileFindsEachRank(t *testing.T) {
+	for n := 1; n <= 300; n++ {
+		h := measure.NewHistogram()
+		for i := range n {
+			h.Record(time.Duration(i+1) * time.Second)
+		}
+		for rank := 1; rank <= n; rank++ {
+			want := int64(time.Duration(rank) * time.Second)
+			if got := h.Quantile(float64(rank) / float64(n)); !near(got, want) {
+				t.Fatalf("rank %d of %d is %d, want %d", rank, n, got, want)
+			}
+		}
+	}
+}

@@ -199,7 +199,8 @@ func (p Postgres) CreateSchema(ctx context.Context, name string) (string, error)
 	query := u.Query()
 	options := strings.TrimSpace(query.Get("options") + " -c search_path=" + name)
 	query.Set("options", options)
-	u.RawQuery = query.Encode()
+	// In a connection URL a plus is a plus, not a blank.
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
 	return u.String(), nil
 }
 
@@ -216,13 +217,15 @@ func (p Postgres) CanCreateDatabases(ctx context.Context) (bool, error) {
 }
 
 // CountTables counts the tables, views and sequences of the URL's database
-// that are neither the server's own nor in a schema with the given prefix.
+// that are neither the server's own, nor an extension's, nor in a schema with
+// the given prefix.
 func (p Postgres) CountTables(ctx context.Context, ownPrefix string) (int, error) {
 	text, err := p.text(ctx, `SELECT count(*)::text FROM pg_class c
 		JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
 		AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-		AND n.nspname NOT LIKE 'pg\_%' AND NOT starts_with(n.nspname, $1)`, ownPrefix)
+		AND n.nspname NOT LIKE 'pg\_%' AND NOT starts_with(n.nspname, $1)
+		AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')`, ownPrefix)
 	if err != nil {
 		return 0, err
 	}

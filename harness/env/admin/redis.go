@@ -156,6 +156,10 @@ func (r Redis) Info(ctx context.Context, also []string) (env.Info, error) {
 	err = r.with(ctx, func(ctx context.Context, client *redis.Client) error {
 		for _, name := range slices.Concat(redisSettings, also) {
 			values, err := client.ConfigGet(ctx, name).Result()
+			if refused(err) {
+				info.Settings[name] = "unknown: the server does not tell"
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("ask redis for setting %s: %w", name, err)
 			}
@@ -168,6 +172,14 @@ func (r Redis) Info(ctx context.Context, also []string) (env.Info, error) {
 		return nil
 	})
 	return info, err
+}
+
+// refused says whether the server answered that it does not do this: hosted
+// ones hide their configuration.
+func refused(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && (strings.HasPrefix(answer.Error(), "NOPERM") ||
+		strings.HasPrefix(answer.Error(), "ERR unknown command"))
 }
 
 // redisKind tells Redis from Valkey, which answers with a Redis version too.

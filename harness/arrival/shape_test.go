@@ -75,3 +75,17 @@ func TestIntegralOfRate(t *testing.T) {
 		}
 	})
 }
+
+// Where the rate is zero at the very moment, the formula would divide 0 by 0.
+func TestInverseWhereTheRateIsZero(t *testing.T) {
+	l, err := newLines(segment{0, 10, time.Second}, segment{10, 0, time.Second},
+		segment{0, 10, time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[float64]float64{0: 0, 5: 1, 10: 2, 15: 3} {
+		if got := l.inverse(n); got != want {
+			t.Errorf("%g operations are reached at %g s, want %g", n, got, want)
+		}
+	}
+}

@@ -197,7 +197,9 @@ func TestOpenAPICoversProblems(t *testing.T) {
 	a := readAPI(t)
 	var fails error
 	handler := newHandler(t, &scripted{
-		do:       func(context.Context, history.Op) (history.Reply, error) { return history.Reply{}, fails },
+		do: func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, fails
+		},
 		prepare:  func() error { return fails },
 		auditErr: errors.New("gone"), audit: "null",
 	})

@@ -75,6 +75,48 @@ func (v *validation) reject(what, want string, path ...string) {
 	}
 }
 
+// rejectTogether reports that the value at a path does not go with others,
+// given by their dotted paths. The place is that of the value which was set
+// last: whoever typed a flag wants to read about that flag.
+func (v *validation) rejectTogether(what, want string, path []string, others ...string) {
+	place, rank := v.place(path...), -1
+	for _, p := range append([][]string{path}, splitAll(others)...) {
+		if n, found := v.at(p...); found {
+			if newest := n.newest(); newest.precedence() > rank {
+				place, rank = newest.where, newest.precedence()
+			}
+		}
+	}
+	if !v.seen[v.place(path...)] {
+		v.add(Problem{Where: place, What: what, Expected: want})
+	}
+}
+
+func splitAll(dotted []string) [][]string {
+	paths := make([][]string, len(dotted))
+	for i, path := range dotted {
+		paths[i] = strings.Split(path, ".")
+	}
+	return paths
+}
+
+// newest is the value that was set last in a tree: the root unless one below
+// it has precedence.
+func (n *node) newest() *node {
+	best := n
+	for _, item := range n.items {
+		if c := item.newest(); c.precedence() > best.precedence() {
+			best = c
+		}
+	}
+	for _, f := range n.fields {
+		if c := f.value.newest(); c.precedence() > best.precedence() {
+			best = c
+		}
+	}
+	return best
+}
+
 // missing reports that a required field is not there. Several fields may be
 // missing at one place, so it does not look at seen; but a field that was
 // misspelt is reported as that only.
@@ -158,12 +200,16 @@ func (v *validation) variants() {
 	case !given && len(v.sc.Variants) > 0:
 		v.sc.Baseline = v.sc.Variants[0]
 	case !slices.Contains(v.sc.Variants, v.sc.Baseline):
-		v.add(Problem{
-			Where:      v.place("baseline"),
-			What:       fmt.Sprintf("baseline %q is not among the variants", v.sc.Baseline),
-			Expected:   oneOf(v.sc.Variants),
-			Suggestion: check.Nearest(v.sc.Baseline, v.sc.Variants),
-		})
+		v.baseline()
+	}
+}
+
+func (v *validation) baseline() {
+	what := fmt.Sprintf("baseline %q is not among the variants", v.sc.Baseline)
+	before := len(v.list)
+	v.rejectTogether(what, oneOf(v.sc.Variants), []string{"baseline"}, "variants")
+	if len(v.list) > before {
+		v.list[before].Suggestion = check.Nearest(v.sc.Baseline, v.sc.Variants)
 	}
 }
 
@@ -278,11 +324,11 @@ func (v *validation) provokes() {
 		case slices.Contains(v.sc.Provokes[:i], trigger):
 			v.reject(fmt.Sprintf("trigger %q appears twice", trigger), "each once", path...)
 		case trigger == string(sut.LostAck) && !v.anyFault("lost-ack", "partition"):
-			v.reject("no fault loses replies, so lost-ack is not provoked",
-				"a fault of kind lost-ack", path...)
+			v.rejectTogether("no fault loses replies, so lost-ack is not provoked",
+				"a fault of kind lost-ack", path, "faults")
 		case trigger == string(sut.RedisLoss) && !v.wipesRedis():
-			v.reject("no fault wipes redis, so redis-loss is not provoked",
-				"a fault of kind kill on redis with wipe", path...)
+			v.rejectTogether("no fault wipes redis, so redis-loss is not provoked",
+				"a fault of kind kill on redis with wipe", path, "faults")
 		}
 	}
 }

@@ -63,7 +63,8 @@ func (v *validation) faultTarget(f Fault, path []string) {
 		return
 	}
 	if needed := v.needed(); v.known && !slices.Contains(needed, f.Target) {
-		v.reject(fmt.Sprintf("no variant needs %s", f.Target), oneOf(needed), path...)
+		v.rejectTogether(fmt.Sprintf("no variant needs %s", f.Target), oneOf(needed), path,
+			"variants")
 	}
 }
 
@@ -119,8 +120,8 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 // touched by two faults at once.
 func (v *validation) faultTime(f Fault, i int, in func(string) []string) {
 	if length := v.sc.Load.Length(); length > 0 && f.At.D() >= length {
-		v.reject(fmt.Sprintf("the fault begins at %s, after the end of load", f.At),
-			fmt.Sprintf("less than %s", length), in("at")...)
+		v.rejectTogether(fmt.Sprintf("the fault begins at %s, after the end of load", f.At),
+			fmt.Sprintf("less than %s", length), in("at"), "load")
 	}
 	if f.For.D() > maxLength {
 		v.positive(f.For, in("for")...)

@@ -33,8 +33,9 @@ func (v *validation) load() {
 		v.openLoop()
 	}
 	if length := l.Length(); length > 0 && l.WarmUp.D() >= length {
-		v.reject(fmt.Sprintf("warm_up %s leaves nothing to measure", l.WarmUp),
-			fmt.Sprintf("less than the load's %s", length), "load", "warm_up")
+		v.rejectTogether(fmt.Sprintf("warm_up %s leaves nothing to measure", l.WarmUp),
+			fmt.Sprintf("less than the load's %s", length), []string{"load", "warm_up"}, "load.arrival",
+			"load.duration")
 	}
 }
 
@@ -111,6 +112,9 @@ func (v *validation) arrival() {
 	}
 	v.rate(a.Rate, "load", "arrival", "rate")
 	v.rate(a.To, "load", "arrival", "to")
+	if a.Process == "burst" {
+		v.between(a.Ops, 1, maxOps, "load", "arrival", "ops")
+	}
 	for i, step := range a.Steps {
 		v.rate(step.Rate, "load", "arrival", "steps", strconv.Itoa(i), "rate")
 	}
@@ -121,17 +125,17 @@ func (v *validation) arrival() {
 
 // schedule lets package arrival judge the process as a whole.
 func (v *validation) schedule(a Arrival) {
+	path := []string{"load", "arrival"}
 	process, err := a.Schedule()
 	switch {
 	case err != nil:
-		what := strings.TrimPrefix(err.Error(), "arrival: ")
-		v.reject(what, "", "load", "arrival")
+		v.rejectTogether(strings.TrimPrefix(err.Error(), "arrival: "), "", path)
 	case process.Over() > maxLength:
-		v.reject(fmt.Sprintf("the load lasts %s", process.Over()),
-			fmt.Sprintf("at most %s", maxLength), "load", "arrival")
+		v.rejectTogether(fmt.Sprintf("the load lasts %s", process.Over()),
+			fmt.Sprintf("at most %s", maxLength), path)
 	case process.Mean() > maxOps:
-		v.reject(fmt.Sprintf("the load has about %.3g operations", process.Mean()),
-			fmt.Sprintf("at most %d", maxOps), "load", "arrival")
+		v.rejectTogether(fmt.Sprintf("the load has about %.3g operations", process.Mean()),
+			fmt.Sprintf("at most %d", maxOps), path)
 	}
 }
 

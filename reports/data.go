@@ -54,7 +54,7 @@ type group int
 // The groups, best first.
 const (
 	holds     group = iota // held every invariant that was decided
-	undecided              // no invariant broken, but none or not all decided
+	undecided              // no invariant broken, but not all decided
 	latent                 // held here, but known to break under what did not happen
 	wrong                  // broke an invariant
 )
@@ -132,7 +132,7 @@ func stand(v rundir.Variant, baseline string) standing {
 	switch {
 	case len(broken) > 0:
 		st.Group = wrong
-	case open || v.Verdict == rundir.Invalid || v.Verdict == rundir.Inconclusive:
+	case open:
 		st.Group = undecided
 	case len(v.KnownWrong) > 0 && len(v.ExpectedBroken) == 0:
 		st.Group = latent
@@ -188,7 +188,6 @@ const (
 	wordMissed    = "expected violation not caught"
 	wordUndecided = "undecided"
 	wordLatent    = "holds here, known wrong"
-	wordInvalid   = "not measured"
 )
 
 // word is what became of the variant's correctness, in one or a few words.
@@ -200,8 +199,6 @@ func (st standing) word() string {
 		return wordMissed
 	case len(st.Caught) > 0:
 		return wordExpected
-	case st.Group == undecided && st.Verdict == rundir.Invalid:
-		return wordInvalid
 	case st.Group == undecided:
 		return wordUndecided
 	case st.Group == latent:

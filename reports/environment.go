@@ -118,6 +118,7 @@ type validityRow struct {
 }
 
 type validityCell struct {
+	Name   string
 	Mark   mark
 	Count  string
 	Detail string
@@ -165,7 +166,7 @@ func validityCellOf(repeats []rundir.Repeat, name string) validityCell {
 			}
 		}
 	}
-	cell := validityCell{Count: fmt.Sprintf("%d/%d", ok, all), Absent: all == 0,
+	cell := validityCell{Name: name, Count: fmt.Sprintf("%d/%d", ok, all), Absent: all == 0,
 		Detail: cmp.Or(failed, first), Mark: mark{"✓", "holds", "good"}}
 	if ok < all {
 		cell.Mark = mark{"✗", "fails", "bad"}

@@ -66,9 +66,9 @@ func matrixCellOf(st standing, name string, anchors *anchors) matrixCell {
 		}
 		if inv.Status == check.Broken {
 			cell.Link = anchors.of(name, st.Name)
-			cell.Note = plural(max(inv.Count, 1), "violation")
+			cell.Note = grouped(max(inv.Count, 1)) + "×"
 			if expected(st, name) {
-				cell.Mark = mark{"⚑", "broken as expected", "wrong"}
+				cell.Mark = mark{"⚑", "broken", "wrong"}
 			}
 		}
 		return cell

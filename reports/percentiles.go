@@ -7,8 +7,11 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 
+	"stampede/harness/check"
 	"stampede/harness/rundir"
 )
 
@@ -123,9 +126,13 @@ func percentilePanels(standings []standing) (panels []percentilePanel, gaps []st
 				charts = append(charts, spreads)
 			}
 		}
+		limits := latencyLimits(standings, kind)
 		values := allValues(charts)
+		for _, l := range limits {
+			values = append(values, l.seconds)
+		}
 		for g, spreads := range charts {
-			f, err := percentileFigure(fmt.Sprintf("p%d-%d", k, g), kind, spreads, values)
+			f, err := percentileFigure(fmt.Sprintf("p%d-%d", k, g), kind, spreads, values, limits)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -212,7 +219,52 @@ func (s spread) ribbon(at func(float64) float64) ribbon {
 	return r
 }
 
-func percentileFigure(id, kind string, spreads []spread, values []float64) (figure, error) {
+// limit is an objective on a percentile of the response time.
+type limit struct {
+	nines, seconds float64
+	text           string
+}
+
+// latencyLimits finds the objectives that a percentile chart of a kind can
+// show: those on percentiles of the response time in the whole run or its
+// steady part. An objective that cannot be read is in the table of objectives
+// all the same.
+func latencyLimits(standings []standing, kind string) (limits []limit) {
+	for _, column := range slos(standings).Columns {
+		o, err := check.ParseObjective(column.Objective)
+		if err != nil || o.Func != check.Quantile || o.Of != "response" || o.Part.Relation != "in" {
+			continue
+		}
+		if (o.Kind == kind || o.Kind == "") && (o.Part.Name == "run" || o.Part.Name == "steady") {
+			limits = append(limits, limit{nines: -math.Log10(1 - o.Percent/100),
+				seconds: o.Limit / 1e9, text: column.Name})
+		}
+	}
+	return limits
+}
+
+// limitMark draws an objective as a bar that a curve must pass below.
+type limitMark struct{ limit }
+
+// Plot implements plot.Plotter.
+func (l limitMark) Plot(c draw.Canvas, p *plot.Plot) {
+	const half = vg.Length(22)
+	tx, ty := p.Transforms(&c)
+	x, y := tx(l.nines), ty(l.seconds)
+	if !c.ContainsX(x) || !c.ContainsY(y) {
+		return
+	}
+	style := line(roleLimit, 2, nil, noVariant)
+	c.StrokeLine2(style, max(x-half, c.Min.X), y, min(x+half, c.Max.X), y)
+	c.StrokeLine2(style, x, y, x, y+5)
+	name := label(p, roleLimit, noVariant)
+	name.XAlign, name.YAlign = text.XCenter, text.YBottom
+	c.FillText(name, vg.Point{X: x, Y: y + 6}, l.text)
+}
+
+func percentileFigure(
+	id, kind string, spreads []spread, values []float64, limits []limit,
+) (figure, error) {
 	const width, height, right = vg.Length(560), vg.Length(300), vg.Length(22)
 	p := newPlot()
 	at := timeAxis(p, values, 7)
@@ -236,6 +288,9 @@ func percentileFigure(id, kind string, spreads []spread, values []float64) (figu
 		labels = append(labels, endLabel{last, s.Letter, s.Slot, s.Index})
 	}
 	p.Add(labels)
+	for _, l := range limits {
+		p.Add(limitMark{l})
+	}
 
 	f := figure{ID: id, Title: "Response time of " + kind + " by percentile",
 		Finding: percentileFinding(kind, spreads)}

@@ -15,8 +15,8 @@ import (
 type timePanel struct {
 	Kind    string
 	Figures []timeFigure
-	// Merged is how many buckets of the run make one point; Bucket is the
-	// width of a point.
+	// Merged is how many buckets of the run make one point, at least; Bucket
+	// is the width of a point.
 	Merged int
 	Bucket string
 }
@@ -40,11 +40,12 @@ type moment struct {
 // lane is one repeat of one variant over time.
 type lane struct {
 	standing
-	repeat  rundir.Repeat
-	moments []moment
+	repeat   rundir.Repeat
+	timeline rundir.Timeline
+	moments  []moment
 }
 
-// points is how many points a lane may have: fewer when there are many.
+// pointsFor is how many points a lane may have: fewer when there are many.
 func pointsFor(lanes int) int {
 	switch {
 	case lanes <= 3:
@@ -57,31 +58,17 @@ func pointsFor(lanes int) int {
 
 // timePanels draws the first repeat of every variant that has a timeline.
 func timePanels(d Data, standings []standing) (timePanel, error) {
-	panel := timePanel{}
-	var lanes []lane
-	longest, bucket := 0, int64(0)
-	for _, st := range standings {
-		for _, r := range st.Repeats {
-			timeline, ok := d.Timelines[RepeatRef{st.Name, r.Index}]
-			if !ok || timeline.BucketNS <= 0 || len(timeline.Kinds) == 0 {
-				continue
-			}
-			lanes = append(lanes, lane{standing: st, repeat: r})
-			longest = max(longest, length(timeline))
-			bucket = max(bucket, timeline.BucketNS)
-			break
-		}
-	}
-	if longest == 0 {
+	panel := timePanel{Kind: mainKind(standings)}
+	lanes := timeLanes(d, standings)
+	if len(lanes) == 0 {
 		return panel, nil
 	}
-	most := pointsFor(len(lanes))
-	panel.Merged = (longest + most - 1) / most
-	panel.Bucket = seconds(float64(panel.Merged) * float64(bucket) / 1e9)
-	panel.Kind = mainKind(standings)
-	for i := range lanes {
-		timeline := d.Timelines[RepeatRef{lanes[i].Name, lanes[i].repeat.Index}]
-		lanes[i].moments = merge(timeline, panel.Kind, panel.Merged)
+	width, merged := pointWidth(lanes)
+	panel.Merged = merged
+	panel.Bucket = seconds(float64(width) / 1e9)
+	for i, l := range lanes {
+		n := (width + l.timeline.BucketNS - 1) / l.timeline.BucketNS
+		lanes[i].moments = merge(l.timeline, panel.Kind, int(n))
 	}
 	axes := sharedAxes(lanes)
 	for i, l := range lanes {
@@ -92,6 +79,34 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 		panel.Figures = append(panel.Figures, f)
 	}
 	return panel, nil
+}
+
+// timeLanes finds the first repeat of every variant that has a timeline.
+func timeLanes(d Data, standings []standing) (lanes []lane) {
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			timeline, ok := d.Timelines[RepeatRef{st.Name, r.Index}]
+			if ok && timeline.BucketNS > 0 && length(timeline) > 0 {
+				lanes = append(lanes, lane{standing: st, repeat: r, timeline: timeline})
+				break
+			}
+		}
+	}
+	return lanes
+}
+
+// pointWidth returns how many nanoseconds a point covers, at least one bucket
+// of every lane, such that the longest lane has pointsFor points; and how many
+// of the widest buckets that is.
+func pointWidth(lanes []lane) (width int64, merged int) {
+	bucket, longest := int64(0), int64(0)
+	for _, l := range lanes {
+		bucket = max(bucket, l.timeline.BucketNS)
+		longest = max(longest, int64(length(l.timeline))*l.timeline.BucketNS)
+	}
+	points := int64(pointsFor(len(lanes)))
+	n := max(1, (longest+points*bucket-1)/(points*bucket))
+	return n * bucket, int(n)
 }
 
 func mainKind(standings []standing) string {

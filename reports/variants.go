@@ -203,7 +203,11 @@ func slos(standings []standing) (m sloMatrix) {
 	for _, st := range standings {
 		row := sloRow{Letter: st.Letter, Name: st.Name, Wrong: st.Group == wrong}
 		for _, column := range m.Columns {
-			row.Cells = append(row.Cells, sloCellOf(st.SLOs, column.Name))
+			cell := sloCellOf(st.SLOs, column.Name)
+			if len(st.ExpectedBroken) > 0 && !cell.Absent {
+				cell.Mark, cell.Margin = mark{Icon: none, Class: "na"}, "not asked of a known-wrong design"
+			}
+			row.Cells = append(row.Cells, cell)
 		}
 		m.Rows = append(m.Rows, row)
 	}

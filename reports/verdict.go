@@ -207,7 +207,7 @@ func trustSentence(s rundir.Summary, standings []standing) string {
 		if why := failedChecks(s); len(why) > 0 {
 			reason += " (" + list(why, 2) + ")"
 		}
-		parts = append(parts, reason+", so its times prove nothing")
+		parts = append(parts, reason+": violations stand, but times and what held prove nothing")
 	}
 	if t.SLOs > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %s met", t.SLOsHeld, plural(t.SLOs, "objective")))

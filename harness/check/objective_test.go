@@ -77,6 +77,7 @@ func TestParseObjectiveErrors(t *testing.T) {
 		{"p99(lag) < 0s", 12, "can be met", ""},
 		{"p99(lag) <= 5%", 13, "a duration such as", ""},
 		{"p99(lag) <=", 12, "found the end", ""},
+		{"p99(lag) <", 11, "found the end", ""},
 		{"share(ok) <= 0.5", 14, "a percentage such as", ""},
 		{"share(ok) <= 101%", 14, "a percentage such as", ""},
 		{"share(ok) <= 100%", 14, "can be missed", ""},

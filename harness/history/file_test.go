@@ -283,6 +283,30 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
+// TestCutRecord: a chunk whose checksum holds and whose last record lacks any
+// of its bytes is damaged.
+func TestCutRecord(t *testing.T) {
+	want := variety(5)
+	data := stored(t, want)
+	for i, offsets := 0, frames(data); i < len(offsets)-1; i++ {
+		if data[offsets[i]+4] != 2 {
+			continue
+		}
+		payload := data[offsets[i]+history.FrameHead : offsets[i+1]]
+		for size := range payload {
+			f, err := history.ReadBytes(history.WithChunk(payload[:size]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, err = range f.All() {
+			}
+			if err == nil || !strings.Contains(err.Error(), "is damaged at offset") {
+				t.Errorf("%d of %d bytes: %v", size, len(payload), err)
+			}
+		}
+	}
+}
+
 // FuzzChunk fuzzes the records of a chunk behind checksums that hold, which
 // the fuzzer would not find.
 func FuzzChunk(f *testing.F) {

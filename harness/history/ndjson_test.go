@@ -137,6 +137,7 @@ func TestValidate(t *testing.T) {
 		change     func(r []history.Record)
 	}{
 		{"as it is - pass", "", func([]history.Record) {}},
+		{"sent when due - pass", "", func(r []history.Record) { r[0].Intended = r[0].Start }},
 		{"out of order - pass", "", func(r []history.Record) { r[0], r[7] = r[7], r[0] }},
 		{"duplicate - fail", "record 3 occurs twice", func(r []history.Record) { r[4].Seq = 3 }},
 		{"missing - fail", "record 9 of 10 is missing", func(r []history.Record) { r[9].Seq = 10 }},

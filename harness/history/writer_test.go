@@ -245,6 +245,9 @@ func TestBrokenRecordsPanic(t *testing.T) {
 		{"no start", "has no start", func(r *history.Record) { r.Start = history.Never }},
 		{"no end", "has no end", func(r *history.Record) { r.End = history.Never }},
 		{"dropped", "has a start or an end", func(r *history.Record) { r.Outcome = history.Dropped }},
+		{"dropped, started", "has a start or an end", func(r *history.Record) {
+			r.Outcome, r.End = history.Dropped, history.Never
+		}},
 	}
 	w, _ := create(t)
 	shard := w.Shard()

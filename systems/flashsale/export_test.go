@@ -28,3 +28,6 @@ func Admit(inst sut.Instance) func(ctx context.Context, op uint64) error {
 
 // DesignName is the variant that an instance was opened from.
 func DesignName(inst sut.Instance) string { return inst.(*instance).design.name }
+
+// ReclaimSQL is the reclaimer's statement for unit rows.
+func ReclaimSQL() string { return newBooks(nil, unitRows()).reclaimSQL }

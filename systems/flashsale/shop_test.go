@@ -42,6 +42,42 @@ func openShop(t testing.TB, name string, p *flashsale.Params) *shop {
 	return &shop{Shop: inst.(flashsale.Shop), inst: inst, cfg: cfg}
 }
 
+// openVariant opens and prepares a variant; it is closed with the test.
+func openVariant(t testing.TB, name string, cfg sut.Config) sut.Instance {
+	t.Helper()
+	inst := reopenVariant(t, name, cfg)
+	if err := inst.Prepare(t.Context()); err != nil {
+		t.Fatalf("prepare %s: %v", name, err)
+	}
+	return inst
+}
+
+// reopenVariant opens a variant that was prepared before.
+func reopenVariant(t testing.TB, name string, cfg sut.Config) sut.Instance {
+	t.Helper()
+	inst, err := variant(t, name).Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("open %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		if err := inst.Close(); err != nil {
+			t.Errorf("close %s: %v", name, err)
+		}
+	})
+	return inst
+}
+
+func variant(t testing.TB, name string) sut.Variant {
+	t.Helper()
+	for _, v := range flashsale.System().Variants {
+		if v.Name == name {
+			return v
+		}
+	}
+	t.Fatalf("no variant %q", name)
+	return sut.Variant{}
+}
+
 // eachShop runs a test on every variant that wanted accepts.
 func eachShop(
 	t *testing.T, p *flashsale.Params, wanted func(sut.Variant) bool, test func(*testing.T, *shop),

@@ -302,6 +302,14 @@ func badScenarios() map[string]bad {
 			"    wipe: true", "    wipe: true\n    latency: 1s",
 			`latency does not belong to kind kill`, false,
 		},
+		"jitter of a kill": {
+			"    wipe: true", "    wipe: true\n    jitter: 1s",
+			`jitter does not belong to kind kill`, false,
+		},
+		"much jitter": {
+			"latency: 20ms", "latency: 20ms, jitter: 30ms",
+			`28:91: a jitter of 30ms is more than the latency; expected at most 20ms`, true,
+		},
 		"overlapping": {
 			"kind: restart, target: postgres, at: 5s",
 			"kind: pause, target: redis, at: 2400ms, for: 1s",

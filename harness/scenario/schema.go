@@ -173,7 +173,7 @@ func refineFault(fault schema.Schema) {
 		if kind == "latency" {
 			needs = append(needs, "latency")
 		} else {
-			forbidden["latency"] = false
+			forbidden["latency"], forbidden["jitter"] = false, false
 		}
 		then["properties"] = forbidden
 		if needs != nil {

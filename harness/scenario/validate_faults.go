@@ -96,6 +96,7 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 		v.reject("only a kill can wipe", "no wipe for kind "+f.Kind, in("wipe")...)
 	}
 	_, hasLatency := v.at(in("latency")...)
+	_, hasJitter := v.at(in("jitter")...)
 	switch {
 	case f.Kind == "latency" && !hasLatency:
 		v.missing("latency is missing", durationForm, in("latency")...)
@@ -104,6 +105,14 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 	case hasLatency:
 		v.reject("latency does not belong to kind "+f.Kind, "it for kind latency only",
 			in("latency")...)
+	}
+	switch {
+	case hasJitter && f.Kind != "latency":
+		v.reject("jitter does not belong to kind "+f.Kind, "it for kind latency only",
+			in("jitter")...)
+	case f.Kind == "latency" && f.Jitter > f.Latency:
+		v.reject(fmt.Sprintf("a jitter of %s is more than the latency", f.Jitter),
+			fmt.Sprintf("at most %s", f.Latency), in("jitter")...)
 	}
 	_, hasFor := v.at(in("for")...)
 	switch {

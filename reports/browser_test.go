@@ -102,6 +102,19 @@ func eval[T any](t *testing.T, tb *tab, expression string) T {
 	return value
 }
 
+// The backgrounds of the themes, as a browser spells them.
+const (
+	white = "rgb(255, 255, 255)"
+	black = "rgb(20, 22, 26)"
+)
+
+// styleOf returns a computed property of the first element that matches.
+func styleOf(t *testing.T, tb *tab, selector, property string) string {
+	t.Helper()
+	return eval[string](t, tb,
+		fmt.Sprintf("getComputedStyle(document.querySelector(%q))[%q]", selector, property))
+}
+
 // quiet fails if the page said anything or asked for anything but itself.
 func (tb *tab) quiet(t *testing.T) {
 	t.Helper()
@@ -161,7 +174,7 @@ func TestBrowserLoadsWithoutAWord(t *testing.T) {
 			if got := eval[bool](t, tb, "!document.getElementById('theme').hidden"); !got {
 				t.Error("the script did not run: its digest is not what the policy allows")
 			}
-			if got := eval[string](t, tb, "getComputedStyle(document.querySelector('nav')).position"); got != "sticky" {
+			if got := styleOf(t, tb, "nav", "position"); got != "sticky" {
 				t.Error("the style did not apply: its digest is not what the policy allows")
 			}
 			if got := eval[int](t, tb, "document.querySelectorAll('script').length"); got != 1 {
@@ -173,14 +186,14 @@ func TestBrowserLoadsWithoutAWord(t *testing.T) {
 
 func TestBrowserThemes(t *testing.T) {
 	page := render(t, fixture{designs: flashSale(), repeats: 6, ops: 20_000, faults: true}.build(t))
-	for name, background := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(20, 22, 26)"} {
+	for name, background := range map[string]string{"light": white, "dark": black} {
 		t.Run(name, func(t *testing.T) {
 			tb := open(t, page, scheme(name))
-			if got := eval[string](t, tb, "getComputedStyle(document.body).backgroundColor"); got != background {
+			if got := styleOf(t, tb, "body", "backgroundColor"); got != background {
 				t.Errorf("background %s, want %s", got, background)
 			}
 			// A series must take the theme's colour, not the fallback in its attribute.
-			curve := eval[string](t, tb, "getComputedStyle(document.querySelector('path.k1')).stroke")
+			curve := styleOf(t, tb, "path.k1", "stroke")
 			if dark := curve == "rgb(255, 138, 76)"; dark != (name == "dark") {
 				t.Errorf("a series is %s", curve)
 			}
@@ -195,7 +208,7 @@ func TestBrowserThemeButton(t *testing.T) {
 	if err := chromedp.Do(tb, chromedp.Click(chromedp.CSS("#theme"))); err != nil {
 		t.Fatal(err)
 	}
-	if got := eval[string](t, tb, "getComputedStyle(document.body).backgroundColor"); got != "rgb(20, 22, 26)" {
+	if got := styleOf(t, tb, "body", "backgroundColor"); got != black {
 		t.Errorf("after the button the background is %s", got)
 	}
 	if got := eval[string](t, tb, "document.getElementById('theme').textContent"); got != "Light" {
@@ -211,8 +224,8 @@ func TestBrowserWithoutScript(t *testing.T) {
 	})
 	tb := open(t, sceneOf(t, "three").page(t), off)
 	visible := func(selector string) bool {
-		return eval[bool](t, tb, fmt.Sprintf(
-			`(b => b.width > 20 && b.height > 5)(document.querySelector(%q).getBoundingClientRect())`, selector))
+		return eval[bool](t, tb, fmt.Sprintf(`(b => b.width > 20 && b.height > 5)(
+			document.querySelector(%q).getBoundingClientRect())`, selector))
 	}
 	for _, selector := range []string{".badge", ".sentences li", "table.variants", "table.matrix",
 		"#latency figure svg", "#time figure svg", "#repeats figure svg"} {
@@ -227,7 +240,7 @@ func TestBrowserWithoutScript(t *testing.T) {
 	if err := chromedp.Do(tb, chromedp.Click(chromedp.CSS("#tg1"))); err != nil {
 		t.Fatal(err)
 	}
-	if got := eval[string](t, tb, "getComputedStyle(document.querySelector('path.v1')).visibility"); got != "hidden" {
+	if got := styleOf(t, tb, "path.v1", "visibility"); got != "hidden" {
 		t.Errorf("a series whose box is empty is %s", got)
 	}
 	keep(t, tb, "without-script")
@@ -243,8 +256,9 @@ func TestBrowserKeyboard(t *testing.T) {
 		if eval[bool](t, tb, "document.activeElement === document.body") {
 			break // past the end
 		}
-		reached[eval[string](t, tb, `(e => e.className || e.id || e.tagName)(document.activeElement)`)] = true
-		if outline := eval[string](t, tb, "getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
+		at := eval[string](t, tb, `(e => e.className || e.id || e.tagName)(document.activeElement)`)
+		reached[at] = true
+		if styleOf(t, tb, ":focus", "outlineStyle") == "none" {
 			t.Errorf("%s has the focus without showing it",
 				eval[string](t, tb, "document.activeElement.outerHTML.slice(0, 80)"))
 		}
@@ -271,14 +285,15 @@ func TestBrowserReadsAChartByKeys(t *testing.T) {
 	// The cursor stands on the grid line of 90 %.
 	x := eval[float64](t, tb, "+document.querySelector('#latency .cursor').getAttribute('x1')")
 	label := eval[float64](t, tb, `(e => { const b = e.getBBox(); return b.x + b.width / 2 })(
-		[...document.querySelectorAll('#latency figure:first-child svg text')].find(e => e.textContent === '90 %'))`)
+		[...document.querySelectorAll('#latency figure:first-child svg text')]
+			.find(e => e.textContent === '90 %'))`)
 	if x < label-2 || x > label+2 {
 		t.Errorf("the cursor is at %v, the label 90 %% at %v", x, label)
 	}
 	if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Escape)); err != nil {
 		t.Fatal(err)
 	}
-	if got := eval[string](t, tb, "document.querySelector('#latency .cursor').getAttribute('visibility')"); got != "hidden" {
+	if got := styleOf(t, tb, "#latency .cursor", "visibility"); got != "hidden" {
 		t.Errorf("after Escape the cursor is %s", got)
 	}
 }
@@ -327,11 +342,12 @@ func TestBrowserNarrow(t *testing.T) {
 func TestBrowserPrints(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t), scheme("dark"), emulate("print",
 		&emulation.MediaFeature{Name: "prefers-color-scheme", Value: "dark"}))
-	if got := eval[string](t, tb, "getComputedStyle(document.body).backgroundColor"); got != "rgb(255, 255, 255)" {
+	if got := styleOf(t, tb, "body", "backgroundColor"); got != white {
 		t.Errorf("on paper the background is %s", got)
 	}
 	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF())
-	if err = errors.Join(err, os.WriteFile(filepath.Join(t.ArtifactDir(), "report.pdf"), pdf, 0o644)); err != nil {
+	path := filepath.Join(t.ArtifactDir(), "report.pdf")
+	if err = errors.Join(err, os.WriteFile(path, pdf, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	if len(pdf) < 20_000 {

@@ -2,6 +2,7 @@ package reports_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,8 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 	other.Summary.Environment.Fingerprint = "another machine"
 	other.Summary.Run.Profile = "smoke"
 	other.Summary.Verdict.Measurement = rundir.Invalid
-	c := reports.Compare(reports.Labelled{Label: "a", Data: base}, reports.Labelled{Label: "b", Data: other})
+	c := reports.Compare(reports.Labelled{Label: "a", Data: base},
+		reports.Labelled{Label: "b", Data: other})
 	text := strings.Join(c.Mismatches, "\n")
 	for _, want := range []string{"environment fingerprint differs", "profile differs",
 		"the measurement of run 20261121T093000Z-42-7f3a is INVALID"} {
@@ -54,8 +56,9 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 func TestCompareText(t *testing.T) {
 	a, b := reports.Labelled{Label: "a", Data: three(t)}, reports.Labelled{Label: "b", Data: three(t)}
 	b.Data.Summary.Environment.Fingerprint = "other"
-	b.Data.Summary.Variants[0].Invariants = append([]check.Verdict(nil), b.Data.Summary.Variants[0].Invariants...)
-	b.Data.Summary.Variants[0].Invariants[0].Status = check.Undecided
+	first := &b.Data.Summary.Variants[0]
+	first.Invariants = slices.Clone(first.Invariants)
+	first.Invariants[0].Status = check.Undecided
 	alone := reports.Labelled{Label: "c", Data: one(t)}
 	var out bytes.Buffer
 	if err := reports.CompareText(&out, a, b, alone); err != nil {

@@ -31,20 +31,25 @@ func flashSale() []design {
 	ms := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
 	oversell := []string{"no-oversell"}
 	return []design{
-		{name: "conditional_update", idea: "One UPDATE with the condition in its WHERE clause.", p50: ms(9)},
+		{name: "conditional_update", idea: "One UPDATE with the condition in its WHERE clause.",
+			p50: ms(9)},
 		{name: "naive_select", idea: "Reads the stock, then writes it.", p50: ms(3),
 			breaks: append(oversell, "stock-conserved"), expect: append(oversell, "stock-conserved")},
 		{name: "counter_in_place", idea: "One counter row, updated in place.", p50: ms(8)},
 		{name: "for_update", idea: "SELECT … FOR UPDATE, then UPDATE.", p50: ms(31)},
-		{name: "optimistic_version", idea: "Compare the version, retry when it lost.", p50: ms(44), drops: .002},
+		{name: "optimistic_version", idea: "Compare the version, retry when it lost.",
+			p50: ms(44), drops: .002},
 		{name: "units_skip_locked", idea: "A row per unit, taken by SKIP LOCKED.", p50: ms(5)},
 		{name: "units_grouped", idea: "SKIP LOCKED in groups by one collector.", p50: ms(2.2)},
-		{name: "redis_get_decr", idea: "GET, compare, DECR.", p50: ms(.7), breaks: oversell, expect: oversell},
-		{name: "redis_lua", idea: "A script that never goes below zero; ledger in Postgres.", p50: ms(1.1)},
+		{name: "redis_get_decr", idea: "GET, compare, DECR.", p50: ms(.7),
+			breaks: oversell, expect: oversell},
+		{name: "redis_lua", idea: "A script that never goes below zero; ledger in Postgres.",
+			p50: ms(1.1)},
 		{name: "redis_lua_pipelined", idea: "The same script, pipelined automatically.", p50: ms(.8)},
 		{name: "redis_two_phase", idea: "A token per buyer with a time to live.", p50: ms(1.6)},
 		{name: "redlock", idea: "A lock in Redis around read and write.", p50: ms(120), drops: .2},
-		{name: "redis_no_gate", idea: "The counter in Redis alone.", p50: ms(.6), breaks: oversell, expect: oversell},
+		{name: "redis_no_gate", idea: "The counter in Redis alone.", p50: ms(.6),
+			breaks: oversell, expect: oversell},
 		{name: "redis_silent_retry", idea: "A driver that retries without saying so.", p50: ms(1.2),
 			breaks: []string{"one-per-buyer"}, expect: []string{"one-per-buyer"}},
 	}
@@ -104,11 +109,14 @@ func emptySummary() rundir.Summary {
 			Started: started, Finished: started.Add(3*time.Minute + 41*time.Second),
 			Argv:      []string{"stampede", "run", "flash-sale-100k", "--seed", "42"},
 			Reproduce: "stampede run flash-sale-100k --profile default --seed 42 --backend processes"},
-		Environment: rundir.Environment{Backend: "processes", BackendReason: "no container engine answers",
+		Environment: rundir.Environment{Backend: "processes",
+			BackendReason: "no container engine answers",
 			Components: map[string]rundir.Component{
-				"postgres": {Kind: "postgres", Version: "15.14", Source: "/usr/lib/postgresql/15/bin/postgres",
-					Settings: map[string]string{"fsync": "on", "synchronous_commit": "on", "max_connections": "120"},
-					FlushNS:  48_000},
+				"postgres": {Kind: "postgres", Version: "15.14",
+					Source: "/usr/lib/postgresql/15/bin/postgres",
+					Settings: map[string]string{"fsync": "on", "synchronous_commit": "on",
+						"max_connections": "120"},
+					FlushNS: 48_000},
 				"redis": {Kind: "redis", Version: "7.0.15", Source: "/usr/bin/redis-server",
 					Settings: map[string]string{"appendonly": "yes", "appendfsync": "everysec"}, FlushNS: 47_000},
 			},
@@ -129,7 +137,9 @@ func emptySummary() rundir.Summary {
 	return s
 }
 
-func (f fixture) variant(t testing.TB, d *reports.Data, rng *rand.Rand, g design, place int) rundir.Variant {
+func (f fixture) variant(
+	t testing.TB, d *reports.Data, rng *rand.Rand, g design, place int,
+) rundir.Variant {
 	v := rundir.Variant{Name: g.name, Idea: g.idea, Guarantees: "Sells each unit once.",
 		GivesUp: "Throughput on one hot row.", Verdict: rundir.Pass, ExpectedBroken: g.expect}
 	whole := map[string]*hdrhistogram.Histogram{}
@@ -141,7 +151,8 @@ func (f fixture) variant(t testing.TB, d *reports.Data, rng *rand.Rand, g design
 				{Name: "start lag", OK: true, Detail: "p99 61 µs, limit 1 ms"},
 			},
 			Generator: rundir.Generator{CPUCores: .62, LagP99NS: 61_000, OpenFiles: 80},
-			DrainNS:   int64(120 * time.Millisecond), History: fmt.Sprintf("history/%s.%d.history", g.name, r)}
+			DrainNS:   int64(120 * time.Millisecond),
+			History:   fmt.Sprintf("history/%s.%d.history", g.name, r)}
 		ref := reports.RepeatRef{Variant: g.name, Repeat: r}
 		for _, kind := range []string{"buy", "payment", "stock"} {
 			n := f.ops
@@ -202,8 +213,10 @@ func (f fixture) sum(t testing.TB, v *rundir.Variant, whole map[string]*hdrhisto
 			add(&sum.Load, r.Operations[i].Load)
 		}
 		total := sum.Load.Scheduled
-		sum.Latency = rundir.Latencies{Response: percentiles(h, total), Service: percentiles(h, h.TotalCount()),
-			Lag: rundir.Percentiles{Count: total, P50: 8000, P90: 20000, P99: 61000, P999: 90000, Max: 120000}}
+		sum.Latency = rundir.Latencies{Response: percentiles(h, total),
+			Service: percentiles(h, h.TotalCount()),
+			Lag: rundir.Percentiles{Count: total, P50: 8000, P90: 20000, P99: 61000, P999: 90000,
+				Max: 120000}}
 		sum.HDR = encode(t, h)
 		if i == 0 {
 			sum.Phases = []rundir.Phase{
@@ -235,7 +248,8 @@ func (f fixture) operation(t testing.TB, rng *rand.Rand, kind string, g design, 
 	op := rundir.Operation{Kind: kind,
 		Load: rundir.Load{Scheduled: int64(n), Started: started, Dropped: dropped,
 			OK: started / 100, Refused: started - started/100 - started/5000, Unknown: started / 5000},
-		Latency:        rundir.Latencies{Response: percentiles(h, int64(n)), Service: percentiles(h, started)},
+		Latency: rundir.Latencies{Response: percentiles(h, int64(n)),
+			Service: percentiles(h, started)},
 		ThroughputPerS: float64(started) / 12, HDR: encode(t, h)}
 	if kind == "buy" && n > 0 {
 		op.Errors = []rundir.ErrorClass{
@@ -257,7 +271,8 @@ func percentiles(h *hdrhistogram.Histogram, total int64) rundir.Percentiles {
 	if total == 0 {
 		return rundir.Percentiles{}
 	}
-	return rundir.Percentiles{Count: total, P50: at(.5), P90: at(.9), P99: at(.99), P999: at(.999), Max: at(1)}
+	return rundir.Percentiles{Count: total, P50: at(.5), P90: at(.9), P99: at(.99),
+		P999: at(.999), Max: at(1)}
 }
 
 func encode(t testing.TB, h *hdrhistogram.Histogram) string {
@@ -320,9 +335,10 @@ func (f fixture) timeline(rng *rand.Rand, g design) rundir.Timeline {
 			scheduled, dropped = 0, 0
 		}
 		base := float64(g.p50) * (1 + math.Abs(rng.NormFloat64())/4)
-		b := rundir.Bucket{Load: rundir.Load{Scheduled: scheduled, Started: scheduled - dropped, Dropped: dropped},
-			Response: rundir.Percentiles{Count: scheduled, P50: int64(base), P99: int64(base * 4), Max: int64(base * 6)},
-			Ended:    scheduled - dropped, InFlight: int64(float64(scheduled) * 20 * base / 1e9)}
+		load := rundir.Load{Scheduled: scheduled, Started: scheduled - dropped, Dropped: dropped}
+		b := rundir.Bucket{Load: load, Response: rundir.Percentiles{Count: scheduled,
+			P50: int64(base), P99: int64(base * 4), Max: int64(base * 6)},
+			Ended: load.Started, InFlight: int64(float64(scheduled) * 20 * base / 1e9)}
 		if f.faults && i >= 80 && i < 120 {
 			b.Response.P50, b.Response.P99 = int64(1.2e9), rundir.Infinite
 		}

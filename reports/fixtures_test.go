@@ -12,7 +12,8 @@ import (
 )
 
 // hostile is text that must never become markup, a header or an escape.
-const hostile = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' `|_*[x](http://e.x)\x1b[31m\u202e]]>"
+const hostile = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' " +
+	"`|_*[x](http://e.x)\x1b[31m\u202e]]>"
 
 // scene is a named Data that every report must be able to tell. Tests that
 // only read it share one, and one page made of it.
@@ -72,7 +73,8 @@ func sceneOf(t testing.TB, name string) scene {
 // three is the usual case, small: a baseline, a faster design, a wrong one.
 func three(t testing.TB) reports.Data {
 	designs := flashSale()
-	return fixture{designs: []design{designs[0], designs[8], designs[7]}, repeats: 6, ops: 1000}.build(t)
+	chosen := []design{designs[0], designs[8], designs[7]}
+	return fixture{designs: chosen, repeats: 6, ops: 1000}.build(t)
 }
 
 func one(t testing.TB) reports.Data {
@@ -117,7 +119,8 @@ func invalid(t testing.TB) reports.Data {
 	s := &d.Summary
 	s.Verdict.Overall, s.Verdict.Measurement = rundir.Invalid, rundir.Invalid
 	s.Variants[0].Verdict = rundir.Invalid
-	s.Variants[0].Repeats[0].Validity[2] = rundir.Validity{Name: "start lag", Detail: "p99 81 ms, limit 1 ms"}
+	s.Variants[0].Repeats[0].Validity[2] = rundir.Validity{Name: "start lag",
+		Detail: "p99 81 ms, limit 1 ms"}
 	s.Warnings = []string{"the machine was busy: load average 7.1"}
 	return d
 }

@@ -109,10 +109,12 @@ func TestMarkdownStaysUnderTheLimit(t *testing.T) {
 	}
 	d.Summary.Variants = many
 	text := write(t, reports.Markdown, d)
-	if len(text) > 900_000 || !strings.Contains(text, "*Cut: ") || !strings.HasPrefix(text, "## ✗ FAIL") {
+	if len(text) > 900_000 || !strings.Contains(text, "*Cut: ") ||
+		!strings.HasPrefix(text, "## ✗ FAIL") {
 		t.Errorf("%d bytes, starts %q", len(text), text[:40])
 	}
-	if small := write(t, reports.Markdown, sceneOf(t, "three").data(t)); strings.Contains(small, "*Cut: ") {
+	small := write(t, reports.Markdown, sceneOf(t, "three").data(t))
+	if strings.Contains(small, "*Cut: ") {
 		t.Error("a small summary was cut")
 	}
 }
@@ -154,7 +156,8 @@ func TestTextLastLine(t *testing.T) {
 func TestTextColour(t *testing.T) {
 	render := func(colour bool) string {
 		var out bytes.Buffer
-		if err := reports.Text(&out, sceneOf(t, "hostile").data(t), reports.TextOptions{Colour: colour}); err != nil {
+		o := reports.TextOptions{Colour: colour}
+		if err := reports.Text(&out, sceneOf(t, "hostile").data(t), o); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

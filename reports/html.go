@@ -228,8 +228,8 @@ func themeRules() string {
 		return v.String()
 	}
 	fmt.Fprintf(&b, "\n:root{%s}", vars(lightSlots))
-	fmt.Fprintf(&b, "\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){%s}}",
-		vars(darkSlots))
+	fmt.Fprintf(&b, "\n@media screen and (prefers-color-scheme:dark)"+
+		"{:root:not([data-theme=light]){%s}}", vars(darkSlots))
 	fmt.Fprintf(&b, "\n@media screen{:root[data-theme=dark]{%s}}", vars(darkSlots))
 	for i := range slots {
 		fmt.Fprintf(&b, "\n.k%[1]d{stroke:var(--s%[1]d)}.f%[1]d{fill:var(--s%[1]d)}", i)

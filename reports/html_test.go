@@ -160,7 +160,8 @@ func TestHTMLAnchors(t *testing.T) {
 				t.Errorf("%s: link to #%s, which does not exist", s.name, m[1])
 			}
 		}
-		for _, m := range regexp.MustCompile(` aria-labelledby="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		labels := regexp.MustCompile(` aria-labelledby="([^"]*)"`)
+		for _, m := range labels.FindAllStringSubmatch(page, -1) {
 			for id := range strings.FieldsSeq(m[1]) {
 				if ids[id] == 0 {
 					t.Errorf("%s: labelled by #%s, which does not exist", s.name, id)
@@ -264,10 +265,11 @@ func TestHTMLGroupsManyVariants(t *testing.T) {
 // Wrong designs come last, however fast, and say so.
 func TestHTMLRanksWrongVariantsLast(t *testing.T) {
 	text := outline(sceneOf(t, "three").page(t))
-	slow, fast := strings.Index(text, "conditional_update"), strings.Index(text, "redis_get_decr fast but wrong")
-	table := strings.Index(text, "Hold every invariant")
-	if table < 0 || fast < 0 || strings.Index(text[table:], "conditional_update") > strings.Index(text[table:], "redis_get_decr") {
-		t.Errorf("order: holds at %d, baseline at %d, wrong at %d", table, slow, fast)
+	_, table, found := strings.Cut(text, "Hold every invariant")
+	slow := strings.Index(table, "conditional_update")
+	fast := strings.Index(table, "redis_get_decr fast but wrong")
+	if !found || slow < 0 || fast < slow {
+		t.Errorf("the baseline stands at %d, the wrong design at %d", slow, fast)
 	}
 }
 
@@ -297,7 +299,8 @@ func TestHTMLEvidence(t *testing.T) {
 	text := outline(page)
 	for _, want := range []string{"37 violations in 1 of 1 repeat", "item-1 has 101 of 100 units sold",
 		"Showing the first 20 of 37 violations",
-		"| 0 | 900000 | buy | item-1 | buyer-0 | 2.000000 s | 2.000008 s | 2.003000 s | ok | order-0 value=1",
+		"| 0 | 900000 | buy | item-1 | buyer-0 | 2.000000 s | 2.000008 s | 2.003000 s | ok | " +
+			"order-0 value=1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)

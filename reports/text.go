@@ -72,7 +72,8 @@ func textResult(out *bytes.Buffer, s rundir.Summary, t tally, o TextOptions) {
 func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, colour bool) {
 	var table bytes.Buffer
 	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "VARIANT\tVERDICT\tCORRECTNESS\tINVARIANTS\tSLO\tSENT\tOK/s\tp50\tp99\tmax\tp99/BASE")
+	fmt.Fprintln(tw, strings.Join([]string{"VARIANT", "VERDICT", "CORRECTNESS", "INVARIANTS", "SLO",
+		"SENT", "OK/s", "p50", "p99", "max", "p99/BASE"}, "\t"))
 	for _, st := range standings {
 		row := variantRowOf(s, st)
 		ratio := row.Ratio.Ratio

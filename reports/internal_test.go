@@ -49,7 +49,8 @@ func TestSeriesContrast(t *testing.T) {
 func TestTextContrast(t *testing.T) {
 	css := asset("page.css")
 	light, rest, _ := strings.Cut(css, "@media")
-	for theme, text := range map[string]string{"light": light, "dark": rest[:strings.Index(rest, "@media")]} {
+	dark, _, _ := strings.Cut(rest, "@media")
+	for theme, text := range map[string]string{"light": light, "dark": dark} {
 		colours := map[string]string{}
 		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6})`).FindAllStringSubmatch(text, -1) {
 			colours[m[1]] = m[2]
@@ -105,7 +106,8 @@ func TestCompactPathStaysClose(t *testing.T) {
 			if i == 0 || rng.IntN(8) == 0 {
 				command = "M"
 			}
-			d.WriteString(command + strconv.FormatFloat(x, 'g', 5, 64) + "," + strconv.FormatFloat(y, 'g', 5, 64))
+			d.WriteString(command + strconv.FormatFloat(x, 'g', 5, 64) + "," +
+				strconv.FormatFloat(y, 'g', 5, 64))
 			want = append(want, x, y)
 		}
 		got := readPath(t, compactPath(d.String()))
@@ -143,16 +145,23 @@ func readPath(t *rapid.T, d string) (absolute []float64) {
 func TestFormats(t *testing.T) {
 	tests := []struct{ got, want string }{
 		{latency(0), "0"}, {latency(812), "812 ns"}, {latency(45_100), "45.1 µs"},
-		{latency(12_340_000), "12.3 ms"}, {latency(999_600), "1.00 ms"}, {latency(1_236_000_000), "1.24 s"},
+		{latency(12_340_000), "12.3 ms"}, {latency(999_600), "1.00 ms"},
+		{latency(1_236_000_000), "1.24 s"},
 		{latency(4_000_000_000_000), "4,000 s"}, {latency(math.MaxInt64), "∞ (dropped)"},
-		{grouped(0), "0"}, {grouped(999), "999"}, {grouped(1000), "1,000"}, {grouped(-1234567), "−1,234,567"},
-		{share(0, 0), "–"}, {share(0, 10), "0 %"}, {share(10, 10), "100 %"}, {share(1, 1_000_000), "< 0.01 %"},
-		{share(999_999, 1_000_000), "> 99.99 %"}, {share(9_980, 10_000), "99.80 %"}, {share(1, 3), "33.3 %"},
-		{times(0.0926), "0.093×"}, {times(2.104), "2.10×"}, {times(12345), "12,345×"}, {times(0.00123), "0.0012×"},
+		{grouped(0), "0"}, {grouped(999), "999"}, {grouped(1000), "1,000"},
+		{grouped(-1234567), "−1,234,567"},
+		{share(0, 0), "–"}, {share(0, 10), "0 %"}, {share(10, 10), "100 %"},
+		{share(1, 1_000_000), "< 0.01 %"},
+		{share(999_999, 1_000_000), "> 99.99 %"}, {share(9_980, 10_000), "99.80 %"},
+		{share(1, 3), "33.3 %"},
+		{times(0.0926), "0.093×"}, {times(2.104), "2.10×"}, {times(12345), "12,345×"},
+		{times(0.00123), "0.0012×"},
 		{quantileName(0), "0 %"}, {quantileName(1), "90 %"}, {quantileName(2), "99 %"},
-		{quantileName(3), "99.9 %"}, {quantileName(5), "99.999 %"}, {quantileName(-math.Log10(.5)), "50 %"},
+		{quantileName(3), "99.9 %"}, {quantileName(5), "99.999 %"},
+		{quantileName(-math.Log10(.5)), "50 %"},
 		{letter(0), "A"}, {letter(25), "Z"}, {letter(26), "AA"}, {letter(27), "AB"}, {letter(701), "ZZ"},
-		{decade(-6), "1 µs"}, {decade(-4), "100 µs"}, {decade(-3), "1 ms"}, {decade(0), "1 s"}, {decade(2), "100 s"},
+		{decade(-6), "1 µs"}, {decade(-4), "100 µs"}, {decade(-3), "1 ms"},
+		{decade(0), "1 s"}, {decade(2), "100 s"},
 		{bytesText(512), "512 B"}, {bytesText(8 << 30), "8.0 GiB"},
 		{slug(`No-oversell "x"/日`), "no-oversell--x---"},
 		{short("abcdef", 4), "abc…"}, {list([]string{"a", "b", "c"}, 2), "a, b and 1 more"},

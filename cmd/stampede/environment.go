@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"stampede/harness/env"
+	"stampede/harness/env/containers"
+	"stampede/harness/env/external"
 	"stampede/harness/env/processes"
 )
 
@@ -28,5 +30,5 @@ func flagsFromEnvironment(cmd *cobra.Command) error {
 
 // providers are the backends, in the order in which auto prefers them.
 func providers() []env.Provider {
-	return []env.Provider{processes.New()}
+	return []env.Provider{containers.New(), processes.New(), external.New()}
 }

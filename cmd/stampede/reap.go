@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/env"
+	"stampede/harness/env/containers"
 )
 
 // newID labels what a command starts.
@@ -70,8 +71,7 @@ func newReap(a *app) *cobra.Command {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			_ = ctx
-			return nil
+			return containers.RemoveRun(ctx, runID)
 		},
 	}
 	cmd.Flags().StringVar(&runID, "run", "", "the run's id")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -135,8 +134,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 	}
 	plans := make([]resolved, len(names))
 	for i, name := range names {
-		if plans[i], err = resolve(name, scenario.Options{
-			Profile: f.profile, Set: f.settings()}); err != nil {
+		if plans[i], err = f.plan(name); err != nil {
 			return err
 		}
 	}
@@ -149,6 +147,22 @@ func (a *app) runAll(names []string, f runFlags) error {
 		return nil
 	}
 	return a.runPlans(names, plans, seed, f)
+}
+
+// plan decodes a scenario with the flags applied. When only some variants are
+// wanted and the baseline is not among them, the first one takes its place.
+func (f *runFlags) plan(name string) (resolved, error) {
+	set := f.settings()
+	if len(f.variants) > 0 && f.variants[0] != "all" {
+		whole, err := resolve(name, scenario.Options{Profile: f.profile})
+		if err != nil {
+			return whole, err
+		}
+		if !slices.Contains(f.variants, whole.Scenario.Baseline) {
+			set = append([]string{"baseline=" + f.variants[0]}, set...)
+		}
+	}
+	return resolve(name, scenario.Options{Profile: f.profile, Set: set})
 }
 
 func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags) error {
@@ -253,14 +267,10 @@ func exemptions(s sut.System, f runFlags) map[string]string {
 }
 
 // tuneRuntime prepares this process for generating load: a heap that is
-// collected rarely, and processors to spare, so that the pacer's thread never
-// waits for one of Go's when all of them run variants' code.
+// collected rarely. Nothing of the load itself is kept on it.
 func tuneRuntime() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
-	}
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.NumCPU() + 2)
 	}
 }
 

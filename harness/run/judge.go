@@ -256,8 +256,8 @@ func (j *judge) measure(
 	out.Validity = append(out.Validity, j.assumptions(h, trial, res)...)
 	out.Validity = append(out.Validity, measure.Gate(measure.Facts{
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
-		Cut: trial.Cut, Service: res.Latency.Service, Cores: trial.Cores,
-		Inside: trial.Inside})...)
+		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
+		Cores: trial.Cores, Inside: trial.Inside})...)
 	_, err = dir.WriteTimeline(trial.Variant, trial.Repeat, res.Timeline)
 	return err
 }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience bounds what a script waits for.
+const patience = time.Minute
+
+// exits is the command "exits CODE ARGS...": stampede with these arguments
+// must end with that exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE ARGS...")
+	}
+	code, err := exitStatus(ts.Exec("stampede", args[1:]...))
+	ts.Check(err)
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("stampede exited with %d, want %s", code, args[0])
+	}
+}
+
+// exitStatus is the exit code in what running a program returned, -1 if a
+// signal ended it.
+func exitStatus(err error) (int, error) {
+	if err == nil {
+		return 0, nil
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return 0, fmt.Errorf("running stampede: %w", err)
+}
+
+// damage is the command "damage RUN": it flips a byte in the middle of every
+// history of a run directory.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage RUN")
+	}
+	files, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "history", "*.history"))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("%s has no histories", args[0])
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		ts.Check(err)
+		data[len(data)/2] ^= 0xff
+		ts.Check(os.WriteFile(file, data, 0o644))
+	}
+}
+
+// interrupt is the command "interrupt SIGNAL CODE TIMES ARGS...": stampede
+// with these arguments gets the signal so often once it has recorded
+// something, must end with that exit code (-1: by the signal), and must leave
+// no process. Its standard output goes to the file "out".
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: interrupt SIGNAL CODE TIMES ARGS...")
+	}
+	signal := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM,
+		"KILL": syscall.SIGKILL}[args[0]]
+	times, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	before := runsOf(ts)
+	cmd, done := launch(ts, args[3:])
+	run := awaitRecords(ts, before, done)
+	for range times {
+		ts.Check(cmd.Process.Signal(signal))
+	}
+	code, err := exitStatus(await(ts, cmd, done))
+	ts.Check(err)
+	if strconv.Itoa(code) != args[1] {
+		ts.Fatalf("stampede exited with %d, want %s\n%s%s", code, args[1],
+			ts.ReadFile("out"), ts.ReadFile("err"))
+	}
+	awaitNoProcess(ts, run[strings.LastIndexByte(run, '-')+1:])
+}
+
+// launch starts stampede in the background.
+func launch(ts *testscript.TestScript, args []string) (*exec.Cmd, chan error) {
+	out, err := os.Create(ts.MkAbs("out"))
+	ts.Check(err)
+	defer out.Close()
+	errs, err := os.Create(ts.MkAbs("err"))
+	ts.Check(err)
+	defer errs.Close()
+	self, err := os.Executable()
+	ts.Check(err)
+	cmd := exec.Command(self, args...)
+	// The test binary acts as the command that its name says.
+	cmd.Args[0] = "stampede"
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), out, errs
+	cmd.Env = append(os.Environ(), "STAMPEDE_TEST_AS_COMMAND=1")
+	ts.Check(cmd.Start())
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	return cmd, done
+}
+
+func await(ts *testscript.TestScript, cmd *exec.Cmd, done chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		ts.Check(cmd.Process.Kill())
+		<-done
+		ts.Fatalf("stampede did not end within %s\n%s", patience, ts.ReadFile("err"))
+		return nil
+	}
+}
+
+// runsOf lists the run directories that there are.
+func runsOf(ts *testscript.TestScript) map[string]bool {
+	runs := map[string]bool{}
+	found, err := filepath.Glob(filepath.Join(ts.MkAbs("runs"), "*", "*-*"))
+	ts.Check(err)
+	for _, run := range found {
+		runs[run] = true
+	}
+	return runs
+}
+
+// awaitRecords waits until a new run has a history with records in it.
+func awaitRecords(ts *testscript.TestScript, before map[string]bool, done chan error) string {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		for run := range runsOf(ts) {
+			files, err := filepath.Glob(filepath.Join(run, "history", "*.history"))
+			ts.Check(err)
+			for _, file := range files {
+				info, err := os.Stat(file)
+				if !before[run] && err == nil && info.Size() > 2000 {
+					return run
+				}
+			}
+		}
+		select {
+		case err := <-done:
+			ts.Fatalf("stampede ended early: %v\n%s", err, ts.ReadFile("err"))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	ts.Fatalf("nothing was recorded within %s", patience)
+	return ""
+}
+
+// awaitNoProcess waits until no process has the run's id in its command line
+// or its working directory.
+func awaitNoProcess(ts *testscript.TestScript, id string) {
+	var left []string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if left = processesOf(id); len(left) == 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	ts.Fatalf("still running: %v", left)
+}
+
+func processesOf(id string) []string {
+	var found []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range procs {
+		// A process that ended meanwhile has neither.
+		cmdline, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
+		cwd, _ := os.Readlink(filepath.Join(proc, "cwd"))
+		if strings.Contains(string(cmdline)+cwd, id) {
+			found = append(found, filepath.Base(proc)+" "+
+				strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+	return found
+}

@@ -14,24 +14,28 @@ type span struct {
 	acked time.Duration // the first acknowledgement arrived; Never without one
 }
 
-// spans returns the spans of the buys whose identity is wanted.
-func (j *judging) spans(wanted func(op uint64) bool) map[uint64]span {
-	spans := make(map[uint64]span)
-	j.each(KindBuy, func(rec *history.Record) {
-		if !wanted(rec.Op.ID) {
-			return
+// spans are the spans of buys by identity.
+type spans map[uint64]span
+
+// see is a visitor that keeps the buys whose identity is wanted.
+func (s spans) see(wanted func(op uint64) bool) visitor {
+	return only(KindBuy, func(rec *history.Record) {
+		if wanted(rec.Op.ID) {
+			s.add(rec)
 		}
-		s, known := spans[rec.Op.ID]
-		if !known {
-			s = span{start: rec.Start, acked: history.Never}
-		}
-		s.start = min(s.start, rec.Start)
-		if rec.Outcome == history.OK {
-			s.acked = min(s.acked, rec.End)
-		}
-		spans[rec.Op.ID] = s
 	})
-	return spans
+}
+
+func (s spans) add(rec *history.Record) {
+	b, known := s[rec.Op.ID]
+	if !known {
+		b = span{start: rec.Start, acked: history.Never}
+	}
+	b.start = min(b.start, rec.Start)
+	if rec.Outcome == history.OK {
+		b.acked = min(b.acked, rec.End)
+	}
+	s[rec.Op.ID] = b
 }
 
 // hold is the time in which an order certainly had its unit, on the driver's
@@ -47,10 +51,12 @@ type hold struct {
 	from, to time.Duration
 }
 
+// ordered says whether a buy has an order in the audit.
+func (l *ledger) ordered(op uint64) bool { return l.byOp[op] != nil }
+
 // holds returns the certain holds of all acknowledged orders, in the order of
-// the audit.
-func (j *judging) holds() []hold {
-	spans := j.spans(func(op uint64) bool { return j.a.byOp[op] != nil })
+// the audit, from the spans of their buys.
+func (j *judging) holds(spans spans) []hold {
 	holds := make([]hold, 0, len(spans))
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]

@@ -8,8 +8,7 @@ func judgeAckedDurable(j *judging) {
 	if !j.has("orders") {
 		return
 	}
-	j.each(KindBuy, func(rec *history.Record) {
-		j.count(rec)
+	j.read(j.unknown(KindBuy), only(KindBuy, func(rec *history.Record) {
 		if rec.Outcome != history.OK {
 			return
 		}
@@ -28,7 +27,7 @@ func judgeAckedDurable(j *judging) {
 				o.ID, rec.Op.Client, rec.Op.Key, rec.Reply.Value, rec.Op.ID,
 				o.Buyer, o.Item, o.Unit, o.OpID)
 		}
-	})
+	}))
 	j.need(j.out.Checked > 0, "no buy was acknowledged")
 }
 
@@ -45,9 +44,9 @@ func judgeNoPhantom(j *judging) {
 		return
 	}
 	buys := make(map[uint64]asked, len(j.a.Orders))
+	delivered := make(delivered, len(j.a.Payments))
 	refused := 0
-	j.each(KindBuy, func(rec *history.Record) {
-		j.count(rec)
+	j.read(j.unknown(KindBuy), delivered.see(), only(KindBuy, func(rec *history.Record) {
 		if rec.Outcome == history.Refused {
 			refused++
 		}
@@ -58,7 +57,7 @@ func judgeNoPhantom(j *judging) {
 		a.op, a.sent = rec.Op, true
 		a.allowed = a.allowed || rec.Outcome != history.Refused
 		buys[rec.Op.ID] = a
-	})
+	}))
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]
 		j.out.Checked++
@@ -76,25 +75,24 @@ func judgeNoPhantom(j *judging) {
 	}
 	j.need(len(j.a.Orders) > 0, "there is no order")
 	j.need(refused > 0, "no buy was refused")
-	phantomPayments(j)
+	phantomPayments(j, delivered)
 }
 
-func phantomPayments(j *judging) {
-	if j.a.Payments == nil {
-		return
-	}
-	delivered := make(map[string]bool, len(j.a.Payments))
-	for _, p := range j.a.Payments {
-		delivered[p.ID] = false
-	}
-	j.each(KindPayment, func(rec *history.Record) {
-		if _, listed := delivered[rec.Op.Client]; listed && rec.Outcome != history.Refused {
-			delivered[rec.Op.Client] = true
+// delivered has the payments of which a delivery was not refused.
+type delivered map[string]bool
+
+func (d delivered) see() visitor {
+	return only(KindPayment, func(rec *history.Record) {
+		if rec.Outcome != history.Refused {
+			d[rec.Op.Client] = true
 		}
 	})
+}
+
+func phantomPayments(j *judging, d delivered) {
 	for _, p := range j.a.Payments {
 		j.out.Checked++
-		if !delivered[p.ID] {
+		if !d[p.ID] {
 			j.broken(j.opsOf(p.OrderID), "payment %s of order %s exists, but no delivery of it "+
 				"was sent and not refused", p.ID, p.OrderID)
 		}
@@ -106,8 +104,7 @@ func phantomPayments(j *judging) {
 func judgeIdempotentBuy(j *judging) {
 	told := make(map[uint64]history.Reply)
 	repeats := 0
-	j.each(KindBuy, func(rec *history.Record) {
-		j.count(rec)
+	j.read(j.unknown(KindBuy), only(KindBuy, func(rec *history.Record) {
 		if rec.Outcome != history.OK {
 			return
 		}
@@ -123,7 +120,7 @@ func judgeIdempotentBuy(j *judging) {
 				"order %s with unit %d, then order %s with unit %d", rec.Op.Client, rec.Op.ID,
 				first.Key, first.Value, rec.Reply.Key, rec.Reply.Value)
 		}
-	})
+	}))
 	j.need(repeats > 0, "no key was acknowledged twice")
 	if !j.has("orders") {
 		return

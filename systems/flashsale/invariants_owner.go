@@ -25,8 +25,9 @@ func buyerOf(o *OrderAudit) buyerKey { return buyerKey{o.Item, o.Buyer} }
 // judgeUnitExclusive looks at four independent accounts: the orders at the
 // end, the log, the certain holds, and the replies alone.
 func judgeUnitExclusive(j *judging) {
-	j.each(KindBuy, j.count)
-	soldTwice(j, func(b bought) (unitKey, bool) { return unitKey{b.item, b.unit}, b.unit != 0 },
+	replies, spans := newReplies(), make(spans)
+	j.read(j.unknown(KindBuy), replies.see(), spans.see(j.a.ordered))
+	soldTwice(j, replies, func(b bought) (unitKey, bool) { return unitKey{b.item, b.unit}, b.unit != 0 },
 		func(k unitKey, a, b string) string {
 			return fmt.Sprintf("%s unit %d: orders %s and %s were both answered \"sold\"",
 				k.item, k.unit, a, b)
@@ -55,7 +56,7 @@ func judgeUnitExclusive(j *judging) {
 	}
 	j.need(named > 0, "no order names a unit")
 	takenTwice(j)
-	withUnits := slices.DeleteFunc(j.holds(), func(h hold) bool { return h.order.Unit == 0 })
+	withUnits := slices.DeleteFunc(j.holds(spans), func(h hold) bool { return h.order.Unit == 0 })
 	for _, c := range crowded(withUnits, 1, unitOf) {
 		j.broken(ops(c.orders), "%s unit %d: at %v %d acknowledged orders had it at once: %s",
 			c.orders[0].Item, c.orders[0].Unit, c.at, len(c.orders), names(c.orders))
@@ -91,7 +92,20 @@ func takenTwice(j *judging) {
 // judgeOnePerBuyer: a buyer may have had several orders of an item one after
 // another, because carts expire; at any moment only one may have a unit.
 func judgeOnePerBuyer(j *judging) {
-	soldTwice(j, func(b bought) (buyerKey, bool) { return buyerKey{b.item, b.buyer}, true },
+	owned := make(map[buyerKey][]*OrderAudit)
+	for i := range j.a.Orders {
+		o := &j.a.Orders[i]
+		j.out.Checked++
+		owned[buyerOf(o)] = append(owned[buyerOf(o)], o)
+	}
+	again := false
+	replies, spans := newReplies(), make(spans)
+	j.read(j.unknown(KindBuy), replies.see(), spans.see(j.a.ordered),
+		only(KindBuy, func(rec *history.Record) {
+			orders := owned[buyerKey{rec.Op.Key, rec.Op.Client}]
+			again = again || len(orders) > 0 && orders[0].OpID != rec.Op.ID
+		}))
+	soldTwice(j, replies, func(b bought) (buyerKey, bool) { return buyerKey{b.item, b.buyer}, true },
 		func(k buyerKey, a, b string) string {
 			return fmt.Sprintf("%s: orders %s and %s of %s were both answered \"sold\"",
 				k.item, a, b, k.buyer)
@@ -99,30 +113,12 @@ func judgeOnePerBuyer(j *judging) {
 	if !j.has("orders") {
 		return
 	}
-	owned := make(map[buyerKey][]*OrderAudit)
-	for i := range j.a.Orders {
-		o := &j.a.Orders[i]
-		j.out.Checked++
-		owned[buyerOf(o)] = append(owned[buyerOf(o)], o)
-	}
-	j.need(boughtAgain(j, owned), "no buyer of a unit tried to buy another of the same item")
+	j.need(again, "no buyer of a unit tried to buy another of the same item")
 	ownsTwo(j, owned)
-	for _, c := range crowded(j.holds(), 1, buyerOf) {
+	for _, c := range crowded(j.holds(spans), 1, buyerOf) {
 		j.broken(ops(c.orders), "%s: at %v %s had %d acknowledged orders with a unit at once: %s",
 			c.orders[0].Item, c.at, c.orders[0].Buyer, len(c.orders), names(c.orders))
 	}
-}
-
-// boughtAgain says whether a buyer with an order asked for a unit of the same
-// item with another key.
-func boughtAgain(j *judging, owned map[buyerKey][]*OrderAudit) bool {
-	again := false
-	j.each(KindBuy, func(rec *history.Record) {
-		j.count(rec)
-		orders := owned[buyerKey{rec.Op.Key, rec.Op.Client}]
-		again = again || len(orders) > 0 && orders[0].OpID != rec.Op.ID
-	})
-	return again
 }
 
 // ownsTwo compares the orders of a buyer on the store's clock. It also sees
@@ -173,12 +169,11 @@ func overlapText(both bool, overlap time.Duration) string {
 // soldTwice finds two orders with an equal key that were both answered
 // "sold". Paid is final, so that no clock is needed.
 func soldTwice[K comparable](
-	j *judging, key func(bought) (K, bool), text func(k K, a, b string) string,
+	j *judging, r replies, key func(bought) (K, bool), text func(k K, a, b string) string,
 ) {
-	sold, buys := soldReplies(j)
 	first := make(map[K]string)
-	for _, order := range slices.Sorted(maps.Keys(sold)) {
-		b, known := buys[order]
+	for _, order := range slices.Sorted(maps.Keys(r.sold)) {
+		b, known := r.buys[order]
 		if !known {
 			continue
 		}
@@ -187,7 +182,7 @@ func soldTwice[K comparable](
 			continue
 		}
 		if other, taken := first[k]; taken {
-			j.broken([]uint64{sold[other], sold[order]}, "%s", text(k, other, order))
+			j.broken([]uint64{r.sold[other], r.sold[order]}, "%s", text(k, other, order))
 			continue
 		}
 		first[k] = order

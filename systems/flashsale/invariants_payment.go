@@ -84,10 +84,9 @@ type deliveries struct {
 func newDeliveries(j *judging) *deliveries {
 	d := &deliveries{answers: make(map[string]*answer)}
 	acked, paid := make(map[string]time.Duration), make(map[string]time.Duration)
-	j.each("", func(rec *history.Record) {
+	j.read(j.unknown(KindPayment), func(rec *history.Record) {
 		switch {
 		case rec.Op.Kind == KindPayment:
-			j.count(rec)
 			if rec.Outcome == history.OK {
 				d.add(j, rec)
 			}

@@ -38,7 +38,7 @@ func judgeNoFalseSoldOut(j *judging) {
 	quiet := disturbed(j.h.Faults(), slack)
 	claims, overlooked := 0, 0
 	var suspects []suspect
-	j.each(KindBuy, func(rec *history.Record) {
+	j.read(only(KindBuy, func(rec *history.Record) {
 		if !soldOut(rec) || quiet.overlaps(rec.Start, rec.End) {
 			return
 		}
@@ -52,7 +52,7 @@ func judgeNoFalseSoldOut(j *judging) {
 			suspects = append(suspects, suspect{
 				item: rec.Op.Key, op: rec.Op.ID, from: rec.Start, to: rec.End, taken: most})
 		}
-	})
+	}))
 	j.out.Checked = claims
 	j.need(claims > 0, "nobody was told sold out outside faults")
 	if overlooked > 0 {
@@ -72,24 +72,14 @@ const soldOutText = "sold out"
 // takenBy returns, for each item, how many units may be taken at any moment by
 // buys that were not refused.
 func (j *judging) takenBy(slack time.Duration) map[string]*level {
-	spans := make(map[uint64]span)
+	spans := make(spans)
 	items := make(map[uint64]string)
-	j.each(KindBuy, func(rec *history.Record) {
-		j.count(rec)
-		if rec.Outcome == history.Refused {
-			return
-		}
-		s, known := spans[rec.Op.ID]
-		if !known {
-			s = span{start: rec.Start, acked: history.Never}
+	j.read(j.unknown(KindBuy), only(KindBuy, func(rec *history.Record) {
+		if rec.Outcome != history.Refused {
+			spans.add(rec)
 			items[rec.Op.ID] = rec.Op.Key
 		}
-		s.start = min(s.start, rec.Start)
-		if rec.Outcome == history.OK {
-			s.acked = min(s.acked, rec.End)
-		}
-		spans[rec.Op.ID] = s
-	})
+	}))
 	levels := make(map[string]*level)
 	for op, s := range spans {
 		l := levels[items[op]]
@@ -205,11 +195,11 @@ func (j *judging) judgeSuspects(suspects []suspect) {
 	for _, c := range items {
 		c.build()
 	}
-	j.each(KindBuy, func(rec *history.Record) {
+	j.read(only(KindBuy, func(rec *history.Record) {
 		if c := items[rec.Op.Key]; c != nil && rec.Outcome == history.Refused {
 			c.attempt(rec.Start, rec.End)
 		}
-	})
+	}))
 	for _, c := range items {
 		c.finish()
 	}

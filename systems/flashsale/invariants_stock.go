@@ -10,20 +10,27 @@ import (
 	"stampede/harness/history"
 )
 
-// demand is what buyers wanted of one item, by first requests: repeats and
-// second purchases are not counted.
-type demand struct{ wanted, acked, refused int }
-
 // judgeNoOversell: an acknowledgement or a row is proof, an unknown outcome
 // is not, so that what is counted is a lower bound of what was given away.
 func judgeNoOversell(j *judging) {
 	units := j.p.Units
-	j.need(enoughDemand(j, units), "no item was in demand: a run must offer as many first buys "+
+	demands, replies, spans := make(demands), newReplies(), make(spans)
+	j.read(j.unknown(KindBuy), demands.see(), replies.see(), spans.see(j.a.ordered))
+	j.need(demands.high(units), "no item was in demand: a run must offer as many first buys "+
 		"as there are units (%d), acknowledge half as many and refuse one", units)
-	oversoldByReplies(j, units)
+	oversoldByReplies(j, replies, units)
 	if !j.has("orders") {
 		return
 	}
+	oversoldAtEnd(j, units)
+	for _, c := range crowded(j.holds(spans), units, func(o *OrderAudit) string { return o.Item }) {
+		j.broken(ops(c.orders), "%s: at %v %d acknowledged orders had a unit at once "+
+			"and there are %d; e.g. %s", c.orders[0].Item, c.at, len(c.orders), units, names(c.orders))
+	}
+}
+
+// oversoldAtEnd counts the orders that are paid, and those that have a unit.
+func oversoldAtEnd(j *judging, units int) {
 	taken := make(map[string][]*OrderAudit)
 	paid := make(map[string][]*OrderAudit)
 	var items []string
@@ -50,29 +57,24 @@ func judgeNoOversell(j *judging) {
 				item, n, units, names(taken[item]))
 		}
 	}
-	for _, c := range crowded(j.holds(), units, func(o *OrderAudit) string { return o.Item }) {
-		j.broken(ops(c.orders), "%s: at %v %d acknowledged orders had a unit at once "+
-			"and there are %d; e.g. %s", c.orders[0].Item, c.at, len(c.orders), units, names(c.orders))
-	}
 }
 
-func enoughDemand(j *judging, units int) bool {
-	items := make(map[string]*demand)
-	j.each(KindBuy, func(rec *history.Record) {
-		d := items[rec.Op.Key]
-		if d == nil {
-			d = &demand{}
-			items[rec.Op.Key] = d
+// demand is what buyers wanted of one item, by first requests: repeats and
+// second purchases are not counted.
+type demand struct{ wanted, acked, refused int }
+
+// demands are the demands by item.
+type demands map[string]*demand
+
+func (d demands) see() visitor {
+	return only(KindBuy, func(rec *history.Record) {
+		item := d[rec.Op.Key]
+		if item == nil {
+			item = &demand{}
+			d[rec.Op.Key] = item
 		}
-		d.add(rec)
-		j.count(rec)
+		item.add(rec)
 	})
-	for _, d := range items {
-		if d.wanted >= units && 2*d.acked >= units && d.refused > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *demand) add(rec *history.Record) {
@@ -87,13 +89,22 @@ func (d *demand) add(rec *history.Record) {
 	}
 }
 
+// high says whether any item was wanted by more than could have it.
+func (d demands) high(units int) bool {
+	for _, item := range d {
+		if item.wanted >= units && 2*item.acked >= units && item.refused > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // oversoldByReplies needs no audit: paid is final, so every order that was
 // answered "sold" keeps its unit.
-func oversoldByReplies(j *judging, units int) {
-	sold, itemOf := soldReplies(j)
+func oversoldByReplies(j *judging, r replies, units int) {
 	orders := make(map[string][]string)
-	for order := range sold {
-		if buy, known := itemOf[order]; known {
+	for order := range r.sold {
+		if buy, known := r.buys[order]; known {
 			orders[buy.item] = append(orders[buy.item], order)
 		}
 	}
@@ -105,7 +116,7 @@ func oversoldByReplies(j *judging, units int) {
 		slices.Sort(list)
 		var proof []uint64
 		for _, order := range list[:min(len(list), maxProof)] {
-			proof = append(proof, sold[order])
+			proof = append(proof, r.sold[order])
 		}
 		j.broken(proof, "%s: %d orders were answered \"sold\" and there are %d units",
 			item, len(list), units)
@@ -119,33 +130,40 @@ type bought struct {
 	unit        int64
 }
 
-// soldReplies returns the orders that a payment's reply called sold, with the
+// replies are the orders that a payment's reply called sold, with the
 // identity of one such delivery, and what the orders' buys were about.
-func soldReplies(j *judging) (sold map[string]uint64, buys map[string]bought) {
-	sold, buys = make(map[string]uint64), make(map[string]bought)
-	j.each("", func(rec *history.Record) {
+type replies struct {
+	sold map[string]uint64
+	buys map[string]bought
+}
+
+func newReplies() replies {
+	return replies{sold: make(map[string]uint64), buys: make(map[string]bought)}
+}
+
+func (r replies) see() visitor {
+	return func(rec *history.Record) {
 		switch {
 		case rec.Outcome != history.OK:
 		case rec.Op.Kind == KindPayment && rec.Reply.Key == string(PaymentSold):
-			sold[rec.Op.Key] = rec.Op.ID
+			r.sold[rec.Op.Key] = rec.Op.ID
 		case rec.Op.Kind == KindBuy:
-			buys[rec.Reply.Key] = bought{
+			r.buys[rec.Reply.Key] = bought{
 				rec.Op.ID, rec.Op.Key, rec.Op.Client, rec.Reply.Value}
 		}
-	})
-	return sold, buys
+	}
 }
 
 // judgeConservation counts what is there, not who did it, so that unknown
 // outcomes do not matter.
 func judgeConservation(j *judging) {
 	snapshots := 0
-	j.each(KindStock, func(rec *history.Record) {
+	j.read(only(KindStock, func(rec *history.Record) {
 		if rec.Outcome == history.OK {
 			snapshots++
 			j.snapshot(rec)
 		}
-	})
+	}))
 	j.need(snapshots > 0 || j.p.StockReads == 0, "no stock snapshot was read")
 	if !j.has("items", "orders") {
 		return
@@ -267,7 +285,6 @@ func strayUnit(l *ledger, u UnitAudit) (why string, op []uint64) {
 // away, those that it has reserved without an order, and those that orders
 // have. More than the units could be oversold; fewer have leaked.
 func judgeRedisDrift(j *judging) {
-	j.each(KindBuy, j.count)
 	if !j.has("items", "redis", "orders") {
 		return
 	}
@@ -301,14 +318,8 @@ func judgeRedisDrift(j *judging) {
 // judgeSellThrough: where Redis decides who may buy, a unit that it does not
 // offer is not for sale, whatever the ledger says.
 func judgeSellThrough(j *judging) {
-	items := make(map[string]*demand)
-	j.each(KindBuy, func(rec *history.Record) {
-		if items[rec.Op.Key] == nil {
-			items[rec.Op.Key] = &demand{}
-		}
-		items[rec.Op.Key].add(rec)
-		j.count(rec)
-	})
+	items := make(demands)
+	j.read(j.unknown(KindBuy), items.see())
 	if !j.has("items") {
 		return
 	}
@@ -335,13 +346,6 @@ func judgeSellThrough(j *judging) {
 		}
 	}
 	j.need(exercised, "no item had as many buyers as units")
-}
-
-// count adds an operation of unknown outcome to those that were allowed for.
-func (j *judging) count(rec *history.Record) {
-	if rec.Outcome == history.Unknown {
-		j.out.Unknown++
-	}
 }
 
 // faultTime is how long faults were in force in a span of the driver's clock,

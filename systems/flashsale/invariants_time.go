@@ -57,7 +57,8 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 	for _, o := range late {
 		wanted[o.OpID] = true
 	}
-	spans := j.spans(func(op uint64) bool { return wanted[op] })
+	spans := make(spans)
+	j.read(spans.see(func(op uint64) bool { return wanted[op] }))
 	for _, o := range late {
 		age := time.Duration(max(o.ClosedAt, 0) - o.HeldAt)
 		if o.State == OrderHeld {

@@ -22,6 +22,8 @@ type judging struct {
 
 	out     check.Verdict
 	reasons []string
+	// unread is why the history was not read to its end, if it was not.
+	unread error
 	// proof has, for each spelled-out violation, the identities of the
 	// operations that prove it; verdict looks up their records.
 	proof [][]uint64
@@ -73,30 +75,59 @@ func (j *judging) has(lists ...string) bool {
 	return all
 }
 
-// each calls f with every record of a kind that was not dropped; all kinds if
-// it is empty. A history that cannot be read to its end leaves the invariant
-// undecided.
-func (j *judging) each(kind string, f func(*history.Record)) {
+// visitor looks at one record, which it must not keep.
+type visitor func(*history.Record)
+
+// read shows every record that was not dropped to the visitors, in one pass.
+func (j *judging) read(visitors ...visitor) {
 	n := 0
 	for rec, err := range j.h.All() {
 		if err == nil && n&0xfff == 0 {
 			err = j.ctx.Err()
 		}
 		if err != nil {
-			j.undecided("the history was not read to its end: %v", err)
+			j.unread = err
 			return
 		}
 		n++
-		if rec.Outcome != history.Dropped && (kind == "" || rec.Op.Kind == kind) {
-			f(&rec)
+		if rec.Outcome == history.Dropped {
+			continue
+		}
+		for _, visit := range visitors {
+			visit(&rec)
 		}
 	}
 }
 
-// verdict closes the case. A violation outweighs what is missing.
+// only shows a visitor the records of one kind.
+func only(kind string, visit visitor) visitor {
+	return func(rec *history.Record) {
+		if rec.Op.Kind == kind {
+			visit(rec)
+		}
+	}
+}
+
+// unknown counts the operations of a kind whose outcome is unknown, as those
+// that were allowed for.
+func (j *judging) unknown(kind string) visitor {
+	return only(kind, func(rec *history.Record) {
+		if rec.Outcome == history.Unknown {
+			j.out.Unknown++
+		}
+	})
+}
+
+// verdict closes the case. A violation outweighs what was not exercised, but
+// in a history that was not read to its end what is absent proves nothing.
 func (j *judging) verdict() check.Verdict {
 	j.findWitnesses()
 	switch {
+	case j.unread != nil:
+		return check.Verdict{
+			Invariant: j.out.Invariant, Checked: j.out.Checked,
+			Reason: fmt.Sprintf("the history was not read to its end: %v", j.unread),
+		}
 	case j.out.Count > 0:
 		j.out.Status = check.Broken
 		j.out.Reason = j.out.Violations[0].Text
@@ -122,7 +153,7 @@ func (j *judging) findWitnesses() {
 		return
 	}
 	seen := make(map[uint64]bool)
-	j.each("", func(rec *history.Record) {
+	j.read(func(rec *history.Record) {
 		for _, i := range wanted[rec.Op.ID] {
 			v := &j.out.Violations[i]
 			if len(v.Ops) == maxProof {

@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -73,16 +72,4 @@ type Sweeper interface {
 	// Sweep removes leftovers whose owner is dead and names each of them. It
 	// never touches what a living run uses.
 	Sweep(ctx context.Context) (removed []string, err error)
-}
-
-// Sweep removes what dead runs of every given backend have left behind.
-func Sweep(ctx context.Context, sweepers ...Sweeper) (removed []string, err error) {
-	for _, s := range sweepers {
-		gone, failed := s.Sweep(ctx)
-		removed = append(removed, gone...)
-		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("sweep %s: %w", s.Name(), failed))
-		}
-	}
-	return removed, err
 }

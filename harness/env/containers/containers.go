@@ -31,6 +31,16 @@ func New() Provider { return Provider{} }
 // Name implements env.Provider.
 func (Provider) Name() string { return env.Containers }
 
+// EngineVersion is the version of the container engine that answers; an error
+// says that none does.
+func EngineVersion(ctx context.Context) (string, error) {
+	e, err := connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	return e.version, e.Close()
+}
+
 // Available implements env.Provider: an engine answers, and each image is
 // there or can be pulled. Asking takes a few seconds at most.
 func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {

@@ -74,7 +74,8 @@ func (e *engine) choose(ctx context.Context, service sut.Service, spec env.Spec)
 		return choice{service: service, ref: known.official, present: present}, nil
 	}
 	if here, _ := e.present(ctx, known.built); here {
-		return choice{service, known.built, true, "built here; " + err.Error()}, nil
+		why := fmt.Sprintf("built here, because %s cannot be pulled", known.official)
+		return choice{service, known.built, true, why}, nil
 	}
 	return choice{}, fmt.Errorf("%w, and %s is not built: run make images", err, known.built)
 }

@@ -1,5 +1,5 @@
 // Package doctor says what stampede would stand on here, what is missing, and
-// installs it.
+// installs it if asked to.
 package doctor
 
 import (
@@ -11,196 +11,234 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"stampede/harness/env"
+	"stampede/harness/env/containers"
 	"stampede/harness/env/processes"
 	"stampede/harness/sut"
 )
 
-// Options say what the machine is wanted for.
+// Options say what is wanted beyond one working backend.
 type Options struct {
-	// Engine wants a docker engine, a browser and Python as well: what the
-	// whole test suite needs, beyond what a scenario does.
+	// Engine wants a container engine, a browser and Python as well: what the
+	// whole test suite and CI need, beyond what a scenario does.
 	Engine bool
 }
 
-// Check is one thing that was looked for.
+// Check is one thing that was looked at.
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
 	// Optional: stampede works without it.
-	Optional bool `json:"optional,omitempty"`
-	// Detail is what was found, or what is wrong.
+	Optional bool `json:"optional"`
+	// Detail is what was found, Fix what to do about it if it is not OK.
 	Detail string `json:"detail"`
-	// Fix is what to do about it, empty when there is nothing to do.
-	Fix string `json:"fix,omitempty"`
+	Fix    string `json:"fix,omitempty"`
 }
 
-// askTimeout bounds asking a program for its version.
-const askTimeout = 10 * time.Second
+// services are what a run may need.
+var services = []sut.Service{sut.Postgres, sut.Redis}
 
-// The least that a machine should have. They are advice, not conditions.
+// What a run at the default profile needs.
 const (
-	leastFiles  = 4096
-	leastMemory = 2 << 30
-	leastDisk   = 2 << 30
+	wantFiles  = 8192
+	wantCores  = 2
+	wantMemory = 2 << 30
+	wantDisk   = 2 << 30
 )
 
-// Examine looks at the machine and changes nothing. A store is needed only
-// if no docker engine answers that could provide it.
+const fixLine = "stampede doctor --fix"
+
+// Examine looks at this machine. It changes nothing and takes a few seconds.
+// Local stores are needed only if containers could not provide them, unless
+// everything is wanted.
 func Examine(ctx context.Context, opts Options) []Check {
-	engine := examineEngine(ctx)
+	engine, images := engineCheck(ctx), imagesCheck(ctx)
 	engine.Optional = !opts.Engine
-	checks := []Check{
-		examineStore(ctx, sut.Postgres, "postgresql", engine.OK),
-		examineStore(ctx, sut.Redis, "redis-server", engine.OK),
-		engine,
+	var checks []Check
+	for _, service := range services {
+		c := programCheck(ctx, service)
+		c.Optional = images.OK && !opts.Engine
+		checks = append(checks, c)
 	}
-	for _, p := range testPrograms {
-		checks = append(checks, examineProgram(p, opts))
+	checks = append(checks, engine, images, backendCheck(ctx, opts))
+	for _, t := range tools {
+		c := t.check()
+		c.Optional = !opts.Engine
+		checks = append(checks, c)
 	}
-	return append(checks, examineFiles(), examineCores(), examineMemory(), examineDisk(),
-		examineClock())
+	return append(checks, dataCheck(), filesCheck(), coresCheck(), memoryCheck(), clockCheck())
 }
 
-func examineStore(ctx context.Context, service sut.Service, pkg string, engine bool) Check {
-	c := Check{Name: string(service), Optional: engine}
+func programCheck(ctx context.Context, service sut.Service) Check {
+	c := Check{Name: string(service), Fix: fixLine}
 	program, err := processes.Find(ctx, service)
 	if err != nil {
-		c.Detail, c.Fix = err.Error(), "apt-get install "+pkg
+		c.Detail = err.Error()
 		return c
 	}
 	c.OK, c.Detail = true, program.String()
 	return c
 }
 
-func examineEngine(ctx context.Context) Check {
-	c := Check{Name: "docker"}
-	text, err := ask(ctx, "docker", "version", "--format", "{{.Server.Version}}")
-	switch {
-	case err == nil:
-		c.OK, c.Detail = true, "engine "+text
-	case !onPath("dockerd"):
-		c.Detail, c.Fix = "no docker engine", "apt-get install docker.io"
-	default:
-		c.Detail, c.Fix = "the docker engine does not answer", "dockerd"
-	}
-	return c
-}
-
-// program is something that the test suite calls.
-type program struct{ name, binary, pkg, why string }
-
-var testPrograms = [...]program{
-	{"chromium", "chromium", "chromium", "opens reports in tests"},
-	{"python3", "python3", "python3-minimal", "runs the foreign shop in tests"},
-	{"debootstrap", "debootstrap", "debootstrap", "makes a base image where no registry answers"},
-}
-
-func examineProgram(p program, opts Options) Check {
-	c := Check{Name: p.name, Optional: !opts.Engine}
-	path, err := exec.LookPath(p.binary)
+// engineCheck asks whether a container engine answers.
+func engineCheck(ctx context.Context) Check {
+	c := Check{Name: "engine", Fix: fixLine + " --engine"}
+	version, err := containers.EngineVersion(ctx)
 	if err != nil {
-		c.Detail, c.Fix = "not found; "+p.why, "apt-get install "+p.pkg
+		c.Detail = err.Error()
 		return c
 	}
-	c.OK, c.Detail = true, path
+	c.OK, c.Detail = true, "version "+version
 	return c
 }
 
-func examineFiles() Check {
-	c := Check{Name: "open files", Optional: true}
+// imagesCheck asks whether stores could run in containers now.
+func imagesCheck(ctx context.Context) Check {
+	c := Check{Name: "images", Optional: true, Fix: "make images"}
+	c.OK, c.Detail = containers.New().Available(ctx, env.Spec{Services: services})
+	return c
+}
+
+// backendCheck says what --backend auto would take. While an engine is still
+// to be given its images, a backend that is missing is not the engine's fault.
+func backendCheck(ctx context.Context, opts Options) Check {
+	c := Check{Name: "backend", Fix: fixLine, Optional: opts.Engine}
+	_, reason, err := env.Choose(ctx, env.Auto, env.Spec{Services: services},
+		containers.New(), processes.New())
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	c.OK, c.Detail = true, reason
+	return c
+}
+
+// dataCheck looks at where the data of local processes would lie.
+func dataCheck() Check {
+	c := Check{Name: "data", Optional: true, Fix: "set STAMPEDE_DATA_DIR to a folder on a disk"}
+	dir, system, err := processes.DataFolder()
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		c.Detail = fmt.Sprintf("%s: %v", dir, err)
+		return c
+	}
+	free := stat.Bavail * uint64(stat.Bsize)
+	c.OK = free >= wantDisk && !strings.HasPrefix(system, "tmpfs")
+	c.Detail = fmt.Sprintf("%s on %s, %s free, %s wanted", dir, system, gib(free), gib(wantDisk))
+	return c
+}
+
+// filesCheck looks at the hard limit: Go programs raise the soft one to it.
+func filesCheck() Check {
+	c := Check{Name: "open files", Optional: true, Fix: "raise the limit: ulimit -Hn, or LimitNOFILE"}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		c.Detail = err.Error()
 		return c
 	}
-	c.OK, c.Detail = limit.Cur >= leastFiles, fmt.Sprintf("at most %d", limit.Cur)
-	if !c.OK {
-		c.Fix = fmt.Sprintf("ulimit -n %d", leastFiles)
-	}
+	c.OK = limit.Max >= wantFiles
+	c.Detail = fmt.Sprintf("at most %d, %d wanted", limit.Max, wantFiles)
 	return c
 }
 
-func examineCores() Check {
+func coresCheck() Check {
 	n := runtime.NumCPU()
-	c := Check{Name: "cores", OK: n >= 2, Optional: true, Detail: strconv.Itoa(n)}
-	if !c.OK {
-		c.Fix = "with one core the generator and the stores take turns: expect INVALID runs"
-	}
-	return c
+	return Check{Name: "cores", OK: n >= wantCores, Optional: true,
+		Detail: fmt.Sprintf("%d, %d wanted", n, wantCores),
+		Fix:    "on one core the generator and the stores take turns; read latencies with care"}
 }
 
-func examineMemory() Check {
-	c := Check{Name: "memory", Optional: true}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		c.Detail = err.Error()
-		return c
-	}
-	total := uint64(info.Totalram) * uint64(info.Unit)
-	c.OK, c.Detail = total >= leastMemory, fmt.Sprintf("%.1f GiB", float64(total)/(1<<30))
-	return c
-}
-
-func examineDisk() Check {
-	c := Check{Name: "disk", Optional: true}
-	var s unix.Statfs_t
-	if err := unix.Statfs(os.TempDir(), &s); err != nil {
-		c.Detail = err.Error()
-		return c
-	}
-	free := s.Bavail * uint64(s.Bsize)
-	c.OK = free >= leastDisk
-	c.Detail = fmt.Sprintf("%.1f GiB free in %s", float64(free)/(1<<30), os.TempDir())
-	return c
-}
-
-// examineClock looks at the kernel's clock source: one that needs a system
-// call makes each reading, and so each operation, dearer.
-func examineClock() Check {
-	c := Check{Name: "clock", Optional: true}
-	const file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-	text, err := os.ReadFile(file)
+func memoryCheck() Check {
+	c := Check{Name: "memory", Optional: true, Fix: "close what is not needed during a run"}
+	free, err := availableMemory("/proc/meminfo")
 	if err != nil {
-		c.OK, c.Detail = true, "not known"
+		c.Detail = err.Error()
 		return c
 	}
-	c.Detail = strings.TrimSpace(string(text))
+	c.OK = free >= wantMemory
+	c.Detail = fmt.Sprintf("%s available, %s wanted", gib(free), gib(wantMemory))
+	return c
+}
+
+// availableMemory reads MemAvailable, in bytes.
+func availableMemory(path string) (uint64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
+			kib, err := strconv.ParseUint(fields[1], 10, 54)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s does not say how much memory is available", path)
+}
+
+func gib(bytes uint64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+
+// clockCheck looks at what every timestamp of a run costs: some sources take
+// a system call and a microsecond.
+func clockCheck() Check {
+	c := Check{Name: "clock", Optional: true,
+		Fix: "timestamps are slow; a kernel with the tsc or kvm-clock source has fast ones"}
+	const path = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	c.Detail = strings.TrimSpace(string(data))
 	switch c.Detail {
-	case "tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page":
-		c.OK = true
+	case "hpet", "acpi_pm", "jiffies", "pit":
 	default:
-		c.Fix = "readings of this clock are slow"
+		c.OK = true
 	}
 	return c
 }
 
-// ask runs a program and returns the first line of what it prints.
-func ask(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).Output()
-	if err != nil {
-		return "", fmt.Errorf("running %s: %w", name, err)
-	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(line), nil
+// tool is a program that the tests or the images need.
+type tool struct {
+	name, purpose string
+	programs      []string
 }
 
-// onPath says whether a program is there; sbin folders are searched too,
-// because a user's PATH often leaves them out.
-func onPath(name string) bool { return locate(name) != "" }
+var tools = []tool{
+	{"browser", "opens reports in tests", []string{"chromium", "chromium-browser", "google-chrome"}},
+	{"python", "runs the foreign shop in tests", []string{"python3"}},
+	{"debootstrap", "makes a base image where no registry answers", []string{"debootstrap"}},
+}
 
+// check looks for the first of the tool's programs.
+func (t tool) check() Check {
+	c := Check{Name: t.name, Fix: fixLine + " --engine",
+		Detail: fmt.Sprintf("no %s; it %s", strings.Join(t.programs, ", "), t.purpose)}
+	for _, program := range t.programs {
+		if path := locate(program); path != "" {
+			c.OK, c.Detail = true, path
+			return c
+		}
+	}
+	return c
+}
+
+// locate finds a program. The folders for administrators are searched too,
+// which a user's PATH often leaves out.
 func locate(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
 	for _, folder := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
 		path := filepath.Join(folder, name)
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path
 		}
 	}

@@ -1,60 +1,85 @@
-package doctor
+package doctor_test
 
 import (
 	"bytes"
-	"slices"
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"stampede/harness/env/doctor"
 )
 
-func TestWanted(t *testing.T) {
-	checks := []Check{
-		{Name: "a", OK: true, Fix: "apt-get install never"},
-		{Name: "b", Optional: true, Fix: "apt-get install optional"},
-		{Name: "c", Fix: "apt-get install two one"},
-		{Name: "d", Fix: "apt-get install one"},
-		{Name: "e", Fix: "advice"},
+func find(t *testing.T, checks []doctor.Check, name string) doctor.Check {
+	t.Helper()
+	for _, c := range checks {
+		if c.Name == name {
+			return c
+		}
 	}
-	packages, start := wanted(checks)
-	if !slices.Equal(packages, []string{"one", "two"}) || start {
-		t.Errorf("%v, %v", packages, start)
+	t.Fatalf("there is no check %q", name)
+	return doctor.Check{}
+}
+
+func TestExamineIsComplete(t *testing.T) {
+	checks := doctor.Examine(t.Context(), doctor.Options{})
+	for _, name := range []string{"postgres", "redis", "engine", "images", "backend", "data",
+		"open files", "cores", "memory", "clock", "browser", "python", "debootstrap"} {
+		c := find(t, checks, name)
+		t.Logf("%+v", c)
+		if c.Detail == "" || strings.Contains(c.Detail, "\n") {
+			t.Errorf("%s: the detail is not one line: %q", name, c.Detail)
+		}
+		if !c.OK && c.Fix == "" {
+			t.Errorf("%s is missing, and nothing says what to do", name)
+		}
 	}
-	if _, start := wanted([]Check{{Name: "docker", Fix: "dockerd"}}); !start {
-		t.Error("an engine that does not answer is not started")
-	}
-	if _, start := wanted([]Check{{Name: "docker", Optional: true, Fix: "dockerd"}}); start {
-		t.Error("an engine is started that nobody asked for")
+	if _, err := json.Marshal(checks); err != nil {
+		t.Error(err)
 	}
 }
 
-func TestExamineNamesEverythingOnce(t *testing.T) {
-	for _, opts := range []Options{{}, {Engine: true}} {
-		seen := map[string]bool{}
-		for _, c := range Examine(t.Context(), opts) {
-			if c.Name == "" || seen[c.Name] || c.Detail == "" {
-				t.Errorf("%+v", c)
-			}
-			seen[c.Name] = true
-			if c.Name == "docker" && c.Optional == opts.Engine {
-				t.Errorf("docker is optional: %v, with %+v", c.Optional, opts)
-			}
-		}
-		for _, name := range []string{"postgres", "redis", "docker", "chromium", "memory"} {
-			if !seen[name] {
-				t.Errorf("%s was not examined", name)
-			}
+func TestOneLocalBackendIsEnough(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+	checks := doctor.Examine(t.Context(), doctor.Options{})
+	if c := find(t, checks, "engine"); c.OK || !c.Optional {
+		t.Errorf("%+v", c)
+	}
+	if c := find(t, checks, "postgres"); c.Optional {
+		t.Errorf("without an engine postgres is not optional: %+v", c)
+	}
+	wanted := doctor.Examine(t.Context(), doctor.Options{Engine: true})
+	for _, name := range []string{"postgres", "redis", "engine", "browser"} {
+		if c := find(t, wanted, name); c.Optional {
+			t.Errorf("with both backends wanted, %s is not optional", name)
 		}
 	}
 }
 
-func TestInstallSaysWhatToDoByHand(t *testing.T) {
+func TestNothingIsMissedOnAnEmptyPath(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	var out bytes.Buffer
-	err := install(t.Context(), []string{"no-such-package-anywhere"}, &out)
-	if err == nil {
-		t.Fatal("installed a package that does not exist")
+	t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+	checks := doctor.Examine(t.Context(), doctor.Options{})
+	for _, name := range []string{"redis", "browser", "engine"} {
+		if c := find(t, checks, name); c.OK {
+			t.Errorf("%s was found on an empty path: %+v", name, c)
+		}
 	}
-	if !strings.Contains(err.Error()+out.String(), "no-such-package-anywhere") {
-		t.Errorf("the package is not named: %v", err)
+	var out bytes.Buffer
+	err := doctor.Fix(t.Context(), doctor.Options{}, &out)
+	if err == nil || !strings.Contains(err.Error(), "missing: ") || out.Len() > 0 {
+		t.Errorf("without a package manager: %v, %q", err, out.String())
+	}
+}
+
+func TestFixDoesNothingWhereNothingIsMissing(t *testing.T) {
+	// make test installs the local stores first, so that they are here.
+	for _, c := range doctor.Examine(t.Context(), doctor.Options{}) {
+		if !c.OK && !c.Optional {
+			t.Skipf("%s is missing: %s", c.Name, c.Detail)
+		}
+	}
+	var out bytes.Buffer
+	if err := doctor.Fix(t.Context(), doctor.Options{}, &out); err != nil || out.Len() > 0 {
+		t.Errorf("got %v, %q", err, out.String())
 	}
 }

@@ -7,153 +7,176 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
-const (
-	// installTimeout bounds apt-get, startTimeout a docker engine's start.
-	installTimeout = 15 * time.Minute
-	startTimeout   = time.Minute
-	// policyFile, while it exists and exits with 101, keeps packages from
-	// starting their services: stampede starts stores of its own.
-	policyFile = "/usr/sbin/policy-rc.d"
-	engineLog  = "stampede-dockerd.log"
-)
+// installBound is how long installing everything may take.
+const installBound = 20 * time.Minute
 
-// Fix installs what Examine finds missing and not optional: it says on out
-// what it is going to do, and does it. It needs Debian or Ubuntu and root;
-// elsewhere it is an error that says what to install by hand.
+// machine is what decides how things are installed.
+type machine struct {
+	root, apt, systemd bool
+	// missing are the names of the checks that failed and that matter.
+	missing []string
+	// dockerd says whether an engine's program is there, running or not.
+	dockerd bool
+}
+
+// step is one thing that Fix will do. Without a command it starts an engine.
+type step struct {
+	say     string
+	command []string
+}
+
+// Fix installs what is missing, after saying what it is going to do. It knows
+// Debian and Ubuntu, as root; elsewhere its error says what to do. Nothing
+// missing means nothing done.
 func Fix(ctx context.Context, opts Options, out io.Writer) error {
-	packages, start := wanted(Examine(ctx, opts))
-	if len(packages) > 0 {
-		if err := install(ctx, packages, out); err != nil {
-			return err
-		}
-		// A package may bring an engine that is not running yet.
-		if _, start = wanted(Examine(ctx, opts)); !start {
-			return nil
-		}
+	ctx, cancel := context.WithTimeout(ctx, installBound)
+	defer cancel()
+	checks := Examine(ctx, opts)
+	m := lookAt(checks)
+	steps, err := plan(m)
+	if err != nil {
+		return err
 	}
-	if start {
-		return startEngine(ctx, out)
+	if len(steps) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "stampede doctor is going to:")
+	for i, s := range steps {
+		fmt.Fprintf(out, "  %d. %s\n", i+1, s.say)
+	}
+	for _, s := range steps {
+		if err := s.run(ctx, m, out); err != nil {
+			return fmt.Errorf("%s: %w", s.say, err)
+		}
 	}
 	return nil
 }
 
-// wanted reads the packages and the need of an engine from the checks.
-func wanted(checks []Check) (packages []string, startEngine bool) {
+// lookAt finds out how things are installed here. Local stores are worth
+// installing also where containers would do, if that is possible.
+func lookAt(checks []Check) machine {
+	m := machine{root: os.Geteuid() == 0}
+	m.apt = locate("apt-get") != ""
+	m.dockerd = locate("dockerd") != ""
+	_, err := os.Stat("/run/systemd/system")
+	m.systemd = err == nil
 	for _, c := range checks {
-		if c.OK || c.Optional {
-			continue
+		store := c.Name == "postgres" || c.Name == "redis"
+		if !c.OK && (!c.Optional || store && m.root && m.apt) {
+			m.missing = append(m.missing, c.Name)
 		}
-		if pkg, ok := strings.CutPrefix(c.Fix, "apt-get install "); ok {
-			packages = append(packages, strings.Fields(pkg)...)
-		}
-		startEngine = startEngine || c.Fix == "dockerd"
 	}
-	slices.Sort(packages)
-	return slices.Compact(packages), startEngine
+	return m
 }
 
-// install installs packages with apt, keeping their services from starting.
-func install(ctx context.Context, packages []string, out io.Writer) (err error) {
-	command := append([]string{"install", "-y", "--no-install-recommends"}, packages...)
-	switch {
-	case !onPath("apt-get"):
-		return fmt.Errorf("this is neither Debian nor Ubuntu: install %s by hand, or a docker "+
-			"engine", strings.Join(packages, ", "))
-	case os.Geteuid() != 0:
-		return fmt.Errorf("installing needs root: sudo apt-get %s", strings.Join(command, " "))
+// packages are what each check is installed with.
+var packages = map[string][]string{
+	"postgres":    {"postgresql"},
+	"redis":       {"redis-server"},
+	"engine":      {"docker.io"},
+	"browser":     {"chromium", "fonts-dejavu-core"},
+	"python":      {"python3"},
+	"debootstrap": {"debootstrap"},
+}
+
+// plan is the steps that would bring a machine what it misses.
+func plan(m machine) ([]step, error) {
+	var wanted []string
+	engine := false
+	for _, name := range m.missing {
+		engine = engine || name == "engine"
+		if name == "engine" && m.dockerd {
+			continue // it is there and only has to be started
+		}
+		wanted = append(wanted, packages[name]...)
 	}
-	fmt.Fprintf(out, "doctor: installing %s (apt-get update, apt-get %s); their services are "+
-		"not started\n", strings.Join(packages, ", "), strings.Join(command, " "))
-	restore, err := holdServices()
+	if len(wanted) == 0 && !engine {
+		return nil, nil
+	}
+	if !m.root || !m.apt {
+		return nil, byHand(m, wanted)
+	}
+	var steps []step
+	if len(wanted) > 0 {
+		install := append([]string{"apt-get", "install", "-y", "--no-install-recommends"}, wanted...)
+		steps = append(steps,
+			step{"update the list of packages (apt-get update)", []string{"apt-get", "-q", "update"}},
+			step{"install " + strings.Join(wanted, " ") + ", without starting their services", install})
+	}
+	if engine {
+		steps = append(steps, step{say: "start a container engine (dockerd)"})
+	}
+	return steps, nil
+}
+
+// byHand says what the user has to do where we cannot.
+func byHand(m machine, wanted []string) error {
+	if m.apt && len(wanted) > 0 {
+		return fmt.Errorf("missing: %s; installing it needs root: sudo apt-get install -y "+
+			"--no-install-recommends %s", strings.Join(m.missing, ", "), strings.Join(wanted, " "))
+	}
+	if m.apt {
+		return errors.New("the container engine is not running, and starting it needs root: " +
+			"sudo systemctl start docker")
+	}
+	return fmt.Errorf("missing: %s; this is neither Debian nor Ubuntu: install PostgreSQL 13 or "+
+		"later and Redis 7 or later with your package manager, or start a container engine",
+		strings.Join(m.missing, ", "))
+}
+
+func (s step) run(ctx context.Context, m machine, out io.Writer) error {
+	if s.command == nil {
+		return startEngine(ctx, m, out)
+	}
+	restore, err := keepServicesDown()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, restore()) }()
-	if err := apt(ctx, "update"); err != nil {
-		return err
-	}
-	return apt(ctx, command...)
+	return errors.Join(command(ctx, out, s.command...), restore())
 }
 
-// apt runs apt-get; what it printed is told only if it fails.
-func apt(ctx context.Context, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, installTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, locate("apt-get"), args...)
+// command runs a program; what it prints is told only if it fails.
+func command(ctx context.Context, out io.Writer, argv ...string) error {
+	fmt.Fprintf(out, "+ %s\n", strings.Join(argv, " "))
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	if path := locate(argv[0]); path != "" {
+		cmd.Path = path
+	}
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	text, err := cmd.CombinedOutput()
 	if err != nil {
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		return fmt.Errorf("apt-get %s: %w\n%s", args[0], err,
-			strings.Join(lines[max(0, len(lines)-15):], "\n"))
+		return fmt.Errorf("%w\n%s", err, lastLines(text, 15))
 	}
 	return nil
 }
 
-// holdServices keeps packages from starting services until restore is
-// called. A policy that is there already stays in force.
-func holdServices() (restore func() error, err error) {
+func lastLines(text []byte, n int) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// policyFile is what Debian's packages ask whether they may start a service.
+const policyFile = "/usr/sbin/policy-rc.d"
+
+// keepServicesDown keeps packages from starting a Postgres and a Redis of
+// their own on the usual ports: stampede starts its own, on ports of their
+// own, and only for a run. A policy of the machine's administrator stays.
+func keepServicesDown() (restore func() error, err error) {
+	const policy = "#!/bin/sh\n# Made by stampede doctor for the length of an installation.\nexit 101\n"
 	file, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if errors.Is(err, os.ErrExist) {
 		return func() error { return nil }, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keeping services from starting: %w", err)
+		return nil, fmt.Errorf("keep services from starting: %w", err)
 	}
-	_, err = file.WriteString("#!/bin/sh\nexit 101\n")
+	_, err = file.WriteString(policy)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("keeping services from starting: %w", err),
-			os.Remove(policyFile))
+		return nil, errors.Join(fmt.Errorf("keep services from starting: %w", err), os.Remove(policyFile))
 	}
 	return func() error { return os.Remove(policyFile) }, nil
-}
-
-// startEngine starts a docker engine that goes on when stampede has ended,
-// and waits until it answers.
-func startEngine(ctx context.Context, out io.Writer) error {
-	if os.Geteuid() != 0 {
-		return errors.New("starting a docker engine needs root: sudo dockerd")
-	}
-	path := filepath.Join(os.TempDir(), engineLog)
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("opening the engine's log: %w", err)
-	}
-	defer log.Close() // the engine has a copy
-	fmt.Fprintf(out, "doctor: starting dockerd, its log is %s\n", path)
-	cmd := exec.Command(locate("dockerd"))
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting dockerd: %w", err)
-	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	return awaitEngine(ctx, exited, path)
-}
-
-func awaitEngine(ctx context.Context, exited <-chan error, log string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if examineEngine(ctx).OK {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("dockerd did not answer within %s; see %s", startTimeout, log)
-		case err := <-exited:
-			return fmt.Errorf("dockerd ended (%v); see %s", err, log)
-		case <-tick.C:
-		}
-	}
 }

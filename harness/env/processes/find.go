@@ -61,11 +61,22 @@ func findPostgres(ctx context.Context) (Program, error) {
 	}
 	for _, folder := range append(folders, installedPostgres()...) {
 		if isProgram(filepath.Join(folder, "postgres")) && isProgram(filepath.Join(folder, "initdb")) {
-			return describe(ctx, filepath.Join(folder, "postgres"))
+			return recent(describe(ctx, filepath.Join(folder, "postgres")))
 		}
 	}
 	return Program{}, fmt.Errorf("no postgres with its initdb on the PATH or in %s",
 		strings.Join(postgresFolders[:], ", "))
+}
+
+// oldest is the first Postgres that can drop a database which is in use.
+const oldest = 13
+
+// recent refuses a Postgres that is too old.
+func recent(p Program, err error) (Program, error) {
+	if err == nil && majorOf(p.Version) < oldest {
+		err = fmt.Errorf("%s is too old: Postgres %d or later is needed", p, oldest)
+	}
+	return p, err
 }
 
 // installedPostgres lists the distribution's folders, the newest first.
@@ -81,9 +92,9 @@ func installedPostgres() []string {
 	return folders
 }
 
-// majorOf is the first number in a path, zero if there is none.
-func majorOf(path string) int {
-	major, _ := strconv.Atoi(number.FindString(path))
+// majorOf is the first number in a path or version, zero if there is none.
+func majorOf(text string) int {
+	major, _ := strconv.Atoi(number.FindString(text))
 	return major
 }
 

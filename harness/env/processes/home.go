@@ -2,6 +2,7 @@ package processes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,6 +34,24 @@ func roots() []string {
 		list = []string{named}
 	}
 	return slices.Compact(list)
+}
+
+// DataFolder is the first folder that could hold the data of a run, and the
+// kind of its file system.
+func DataFolder() (dir, system string, err error) {
+	var failures []error
+	for _, root := range roots() {
+		if err := passable(root); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		if err := unix.Access(root, unix.W_OK|unix.X_OK); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", root, err))
+			continue
+		}
+		return root, fileSystem(root), nil
+	}
+	return "", "", errors.Join(failures...)
 }
 
 // home is the folder that holds the data of one cluster. It is not in the

@@ -1,0 +1,27 @@
+// Package sweep removes what runs that are dead have left on this machine.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"stampede/harness/env"
+	"stampede/harness/env/containers"
+	"stampede/harness/env/processes"
+)
+
+// All removes the containers, volumes, processes and data folders of runs
+// whose process is dead, and names each of them. What belongs to a living run
+// is left alone. One backend's failure does not keep the others from it.
+func All(ctx context.Context) (removed []string, err error) {
+	var errs []error
+	for _, s := range []env.Sweeper{processes.New(), containers.New()} {
+		gone, err := s.Sweep(ctx)
+		removed = append(removed, gone...)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sweep %s: %w", s.Name(), err))
+		}
+	}
+	return removed, errors.Join(errs...)
+}

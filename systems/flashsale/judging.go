@@ -81,7 +81,8 @@ type visitor func(*history.Record)
 // read shows every record that was not dropped to the visitors, in one pass.
 func (j *judging) read(visitors ...visitor) {
 	n := 0
-	for rec, err := range j.h.All() {
+	rec := new(history.Record) // one for all, or each would go to the heap
+	for next, err := range j.h.All() {
 		if err == nil && n&0xfff == 0 {
 			err = j.ctx.Err()
 		}
@@ -90,11 +91,12 @@ func (j *judging) read(visitors ...visitor) {
 			return
 		}
 		n++
-		if rec.Outcome == history.Dropped {
+		if next.Outcome == history.Dropped {
 			continue
 		}
+		*rec = next
 		for _, visit := range visitors {
-			visit(&rec)
+			visit(rec)
 		}
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
+
+	"stampede/harness/rundir"
 )
 
 // luminance and contrast follow WCAG 2.2, "relative luminance" and "contrast
@@ -207,4 +210,65 @@ func TestChartGroupsAreEven(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A curve ends where the operations end, and is infinite where they were
+// dropped.
+func TestDistribution(t *testing.T) {
+	h := hdrhistogram.New(1000, 60e9, 3)
+	for i := range int64(80) {
+		if err := h.RecordValue((i + 1) * 1e6); err != nil {
+			t.Fatal(err)
+		}
+	}
+	encoded, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := decodeHistogram(string(encoded), 100) // 20 were dropped
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.nines(); got != 2 {
+		t.Errorf("100 operations support %v nines, want 2", got)
+	}
+	for share, want := range map[float64]float64{0: 1e-3, 0.5: 50e-3, 0.8: 80e-3} {
+		if got := d.at(-math.Log10(1 - share)); math.Abs(got-want) > want/500 {
+			t.Errorf("at %v: %v s, want %v", share, got, want)
+		}
+	}
+	for _, nines := range []float64{-math.Log10(1 - 0.81), 1, 2} {
+		if got := d.at(nines); !math.IsInf(got, 1) {
+			t.Errorf("at %v nines: %v s, but a fifth was dropped", nines, got)
+		}
+	}
+	var none distribution
+	if !none.empty() || none.nines() != 0 {
+		t.Error("nothing is not empty")
+	}
+}
+
+// Counts are summed over merged buckets, percentiles and operations in flight
+// are the worst of them.
+func TestMergeBuckets(t *testing.T) {
+	bucket := func(scheduled, p99, inFlight int64) rundir.Bucket {
+		return rundir.Bucket{Load: rundir.Load{Scheduled: scheduled, Dropped: 1}, Ended: scheduled,
+			InFlight: inFlight, Response: rundir.Percentiles{Count: scheduled, P50: 1, P99: p99}}
+	}
+	timeline := rundir.Timeline{BucketNS: 5e8, Kinds: []rundir.KindTimeline{
+		{Kind: "buy", Buckets: []rundir.Bucket{
+			bucket(10, 5e6, 3), bucket(30, 9e6, 1), bucket(4, 1e6, 0)}},
+		{Kind: "stock", Buckets: []rundir.Bucket{bucket(2, 7e9, 4)}},
+	}}
+	got := merge(timeline, "buy", 2)
+	if len(got) != 2 {
+		t.Fatalf("%d moments of 3 buckets", len(got))
+	}
+	first := moment{start: 0, offered: 42, achieved: 42, dropped: 3, inFlight: 7, p50: 1e-9, p99: 9e-3}
+	if got[0] != first {
+		t.Errorf("got %+v, want %+v", got[0], first)
+	}
+	if got[1].start != 1 || got[1].offered != 8 || got[1].p99 != 1e-3 {
+		t.Errorf("the last, half full: %+v", got[1])
+	}
 }

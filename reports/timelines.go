@@ -140,7 +140,8 @@ func merge(t rundir.Timeline, main string, n int) []moment {
 	for _, k := range t.Kinds {
 		for i, b := range k.Buckets {
 			m := &moments[i/n]
-			perS := 1 / (width * float64(n))
+			covered := min(n, length(t)-i/n*n) // the last point may cover less
+			perS := 1 / (width * float64(covered))
 			m.offered += float64(b.Load.Scheduled) * perS
 			m.dropped += float64(b.Load.Dropped) * perS
 			m.achieved += float64(b.Ended) * perS

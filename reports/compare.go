@@ -57,7 +57,7 @@ type VariantComparison struct {
 // fingerprint are compared all the same, and flagged.
 func Compare(base, candidate Labelled) RunComparison {
 	a, b := base.Data.Summary, candidate.Data.Summary
-	c := RunComparison{Base: base.Label, Candidate: candidate.Label, Mismatches: mismatches(a, b)}
+	c := RunComparison{Base: base.Label, Candidate: candidate.Label, Mismatches: mismatches(base, candidate)}
 	for _, va := range a.Variants {
 		i := slices.IndexFunc(b.Variants, func(v rundir.Variant) bool { return v.Name == va.Name })
 		if i < 0 {
@@ -80,7 +80,8 @@ func Compare(base, candidate Labelled) RunComparison {
 }
 
 // mismatches lists what must be equal for times to be comparable.
-func mismatches(a, b rundir.Summary) (list []string) {
+func mismatches(base, candidate Labelled) (list []string) {
+	a, b := base.Data.Summary, candidate.Data.Summary
 	differ := func(what, x, y string) {
 		if x != y {
 			list = append(list, fmt.Sprintf("%s differs: %s and %s", what, orNone(printable(x)),
@@ -92,10 +93,10 @@ func mismatches(a, b rundir.Summary) (list []string) {
 	differ("scenario", a.Run.Scenario, b.Run.Scenario)
 	differ("profile", a.Run.Profile, b.Run.Profile)
 	differ("scenario digest", a.Run.ScenarioDigest, b.Run.ScenarioDigest)
-	for _, side := range []rundir.Summary{a, b} {
-		if side.Verdict.Measurement != rundir.Pass {
-			list = append(list, fmt.Sprintf("the measurement of run %s is %s", printable(side.Run.ID),
-				orNone(side.Verdict.Measurement)))
+	for _, side := range []Labelled{base, candidate} {
+		if m := side.Data.Summary.Verdict.Measurement; m != rundir.Pass {
+			list = append(list, fmt.Sprintf("the measurement of %s is %s", printable(side.Label),
+				orNone(m)))
 		}
 	}
 	return list

@@ -36,10 +36,17 @@ func Load(dir string) (Data, error) {
 			d.loadRepeat(run, RepeatRef{v.Name, r.Index}, r)
 		}
 	}
-	d.Files, err = listFiles(run.Path)
+	return Relist(run.Path, d)
+}
+
+// Relist returns d with the files that the run directory has by now, without
+// reading the run again.
+func Relist(dir string, d Data) (Data, error) {
+	files, err := listFiles(dir)
 	if err != nil {
-		return Data{}, fmt.Errorf("list the files of %s: %w", run.Path, err)
+		return d, fmt.Errorf("list the files of %s: %w", dir, err)
 	}
+	d.Files = files
 	return d, nil
 }
 

@@ -102,31 +102,39 @@ func (a *app) reportTo(output, format string, data reports.Data) error {
 	return withCode(exitEnvironment, writeFile(output, render))
 }
 
-// writeReports renders the formats into a run directory.
+// writeReports renders the formats into a run directory, the page last: it
+// links to the files that are there by then.
 func writeReports(path string, data reports.Data, formats []string) error {
 	dir, err := rundir.Lock(path)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	if slices.Contains(formats, "html") {
-		if err := reports.WriteArtifacts(dir, data); err != nil {
-			return err
+	for _, format := range formats {
+		if format == "html" || format == "json" {
+			continue // json is the summary, which is there
 		}
-		// The page links to the files that are there now.
-		if data, err = reports.Load(path); err != nil {
+		if err := render(dir, format, data); err != nil {
 			return err
 		}
 	}
-	for _, format := range formats {
-		rendering, ok := renderings[format]
-		if !ok {
-			continue
-		}
-		write := func(w io.Writer) error { return rendering.write(w, data) }
-		if err := dir.WriteFile(rendering.file, write); err != nil {
-			return fmt.Errorf("rendering %s: %w", format, err)
-		}
+	if !slices.Contains(formats, "html") {
+		return nil
+	}
+	if err := reports.WriteArtifacts(dir, data); err != nil {
+		return err
+	}
+	if data, err = reports.Relist(path, data); err != nil {
+		return err
+	}
+	return render(dir, "html", data)
+}
+
+func render(dir *rundir.Dir, format string, data reports.Data) error {
+	rendering := renderings[format]
+	write := func(w io.Writer) error { return rendering.write(w, data) }
+	if err := dir.WriteFile(rendering.file, write); err != nil {
+		return fmt.Errorf("rendering %s: %w", format, err)
 	}
 	return nil
 }

@@ -291,31 +291,25 @@ func verdictParts(s rundir.Summary, standings []standing) []verdictPart {
 type download struct{ Path, What string }
 
 // downloads lists the run's files with what each is, the page itself left
-// out. Histories and logs are listed by folder, since there may be hundreds.
+// out. A folder is listed as one, since it may have hundreds of files.
 func downloads(files []string) []download {
-	folders := []struct{ prefix, what string }{
-		{"hdr/", "percentile files"}, {"history/", "every operation of every repeat"},
-		{"violations/", "violations in full"}, {"timelines/", "numbers over time"},
-		{"audits/", "the stores' final state"}, {"logs/", "logs of the stores"},
-	}
 	known := map[string]string{
 		"summary.json": "every number of this page", "junit.xml": "verdicts for CI",
 		"summary.md": "this page, short", "metrics.txt": "OpenMetrics",
 		"scenario.resolved.yaml": "the scenario as it was run", "env.json": "the environment",
+		"run.json": "what the run set out to do", "hdr/": "percentiles, for HdrHistogram's tools",
+		"history/":    "every operation of every repeat",
+		"violations/": "violations with their operations in full",
+		"timeline/":   "numbers over time", "audit/": "the stores' final state", "logs/": "logs",
 	}
 	var list []download
 	for _, name := range slices.Sorted(slices.Values(files)) {
-		if name == "report.html" {
-			continue
+		if folder, _, ok := strings.Cut(name, "/"); ok {
+			name = folder + "/"
 		}
-		what := known[name]
-		for _, f := range folders {
-			if strings.HasPrefix(name, f.prefix) {
-				name, what = f.prefix, f.what
-			}
-		}
-		if !slices.Contains(list, download{name, what}) {
-			list = append(list, download{name, what})
+		entry := download{name, known[name]}
+		if name != "report.html" && !slices.Contains(list, entry) {
+			list = append(list, entry)
 		}
 	}
 	return list

@@ -57,7 +57,8 @@ type VariantComparison struct {
 // fingerprint are compared all the same, and flagged.
 func Compare(base, candidate Labelled) RunComparison {
 	a, b := base.Data.Summary, candidate.Data.Summary
-	c := RunComparison{Base: base.Label, Candidate: candidate.Label, Mismatches: mismatches(base, candidate)}
+	c := RunComparison{Base: base.Label, Candidate: candidate.Label,
+		Mismatches: mismatches(base, candidate)}
 	for _, va := range a.Variants {
 		i := slices.IndexFunc(b.Variants, func(v rundir.Variant) bool { return v.Name == va.Name })
 		if i < 0 {

@@ -10,7 +10,7 @@ LDFLAGS := -X main.version=$(VERSION)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario test test-containers test-report bench lint gen images engine ci clean
+.PHONY: help build setup scenario test test-seeds test-containers test-report bench lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ scenario: setup ## Run a scenario: make scenario S=flash-sale-100k PROFILE=defau
 test: setup ## Run every test, the store-backed ones included
 	$(GO) vet ./...
 	$(GO) test -race -timeout 30m ./...
+
+test-seeds: setup ## Small sales with 50 seeds: a correct variant is never judged wrong
+	STAMPEDE_SEEDS=50 $(GO) test -run TestSeeds -count=1 -timeout 60m ./scenarios
 
 test-containers: build ## Run the store-backed tests on containers (needs a docker engine)
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -race -timeout 30m ./harness/env/... ./harness/fault/... ./scenarios/...

@@ -2,11 +2,12 @@ package scenarios_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,9 +22,13 @@ import (
 	"stampede/scenarios"
 )
 
-var (
-	seeds = flag.Int("stampede.seeds", 50, "seeds of each suite over seeds")
-	seed  = flag.Uint64("stampede.seed", 1, "the first seed")
+// The suite over seeds runs STAMPEDE_SEEDS of them, from STAMPEDE_SEED on. CI
+// runs 50 (make test-seeds).
+const (
+	defaultSeeds = 3
+	firstSeed    = 1
+	// together is how many small sales go on at once.
+	together = 6
 )
 
 func TestMain(m *testing.M) {
@@ -38,13 +43,15 @@ func TestScenarios(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plan := decode(t, name)
 			provider := &borrowed{cluster: envtest.Start(t, sut.Postgres, sut.Redis)}
-			judgeSummary(t, execute(t, plan, provider, *seed))
+			seed := uint64(number(t, "STAMPEDE_SEED", firstSeed))
+			judgeSummary(t, execute(t, plan, provider, seed), allHeld)
 		})
 	}
 }
 
-// TestSeeds runs small sales with many seeds: no variant may ever be judged
-// other than it is. A correct one is never Broken, a known-wrong one always.
+// TestSeeds runs small sales with many seeds: a correct variant is never
+// Broken, a known-wrong one always. A small sale does not exercise everything,
+// so that Undecided is no failure here; TestScenarios sees to that.
 func TestSeeds(t *testing.T) {
 	for _, s := range []struct {
 		scenario string
@@ -60,11 +67,34 @@ func TestSeeds(t *testing.T) {
 			plan := decode(t, s.scenario, append(s.set, "params.cart_ttl=400ms",
 				"params.reclaim_every=30ms", "params.pay_delay=30ms", "params.pay_spread=100ms",
 				"params.late_spread=80ms", "slos=[]")...)
-			for i := range *seeds {
-				judgeSummary(t, execute(t, plan, provider, *seed+uint64(i)))
+			var sales sync.WaitGroup
+			slots := make(chan struct{}, together)
+			for i := range number(t, "STAMPEDE_SEEDS", defaultSeeds) {
+				slots <- struct{}{}
+				sales.Go(func() {
+					defer func() { <-slots }()
+					seed := number(t, "STAMPEDE_SEED", firstSeed) + i
+					judgeSummary(t, execute(t, plan, provider, uint64(seed)), neverBroken)
+				})
 			}
+			sales.Wait()
 		})
 	}
+}
+
+// number reads a number from the environment.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Errorf("%s is %q; expected a number of 1 or more", name, text)
+		return otherwise
+	}
+	return n
 }
 
 // plan is a decoded scenario.
@@ -98,17 +128,18 @@ func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Su
 		Provider: provider, BackendReason: "tests", Observer: logger{t}, Now: time.Now,
 		Spec: env.Spec{Services: []sut.Service{sut.Postgres, sut.Redis}, Log: t.Logf}})
 	if err != nil {
-		t.Fatalf("seed %d: %v", seed, err)
-	}
-	if t.Failed() {
-		t.Logf("run directory: %s", path)
+		t.Errorf("seed %d: %v (%s)", seed, err, path)
 	}
 	return summary
 }
 
+// allHeld and neverBroken are what is asked of a correct variant.
+func allHeld(s check.Status) bool     { return s == check.Held }
+func neverBroken(s check.Status) bool { return s != check.Broken }
+
 // judgeSummary fails the test where the run's verdict on a variant is not the
 // one that it deserves.
-func judgeSummary(t *testing.T, s rundir.Summary) {
+func judgeSummary(t *testing.T, s rundir.Summary, fine func(check.Status) bool) {
 	t.Helper()
 	if len(s.Variants) == 0 {
 		t.Error("nothing was compared")
@@ -125,13 +156,15 @@ func judgeSummary(t *testing.T, s rundir.Summary) {
 			}
 		}
 		for _, inv := range v.Invariants {
-			judgeInvariant(t, s.Run.Seed, v, inv)
+			judgeInvariant(t, s.Run.Seed, v, inv, fine)
 		}
 	}
 }
 
 // judgeInvariant holds a verdict against what is known of the variant.
-func judgeInvariant(t *testing.T, seed uint64, v rundir.Variant, inv check.Verdict) {
+func judgeInvariant(
+	t *testing.T, seed uint64, v rundir.Variant, inv check.Verdict, fine func(check.Status) bool,
+) {
 	t.Helper()
 	switch {
 	case slices.Contains(v.ExpectedBroken, inv.Invariant):
@@ -140,7 +173,7 @@ func judgeInvariant(t *testing.T, seed uint64, v rundir.Variant, inv check.Verdi
 				seed, v.Name, inv.Invariant, inv.Status, inv.Reason)
 		}
 	case len(v.ExpectedBroken) > 0: // what it breaks besides depends on timing
-	case inv.Status != check.Held:
+	case !fine(inv.Status):
 		t.Errorf("seed %d: %s: %s is %s: %s", seed, v.Name, inv.Invariant, inv.Status, tell(inv))
 	}
 }

@@ -191,8 +191,21 @@ func (c *Client) Audit(ctx context.Context) (json.RawMessage, error) {
 	return body, nil
 }
 
-// Quiesced says whether carts are still to be paid for or returned.
+// Quiesced asks the server what is left to do. A server that does not say is
+// at rest when no unit is in a cart.
 func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
+	body, err := c.operate(ctx, http.MethodGet, routePending, nil, http.StatusOK)
+	switch {
+	case errors.Is(err, errNoRoute):
+		return c.unitsInCarts(ctx)
+	case err != nil:
+		return "", fmt.Errorf("asking %s what is pending: %w", c.base, err)
+	}
+	reply, err := decodeReply[pendingReply](body)
+	return reply.Pending, err
+}
+
+func (c *Client) unitsInCarts(ctx context.Context) (pending string, err error) {
 	for n := range c.params.Items {
 		stock, err := c.Stock(ctx, ItemKey(n+1))
 		if err != nil {
@@ -275,7 +288,11 @@ func answerError(status int, body []byte) error {
 		}
 	}
 	const shown = 200
-	return fmt.Errorf("%w: answer %d %q", errUnknown, status, body[:min(len(body), shown)])
+	is := errUnknown
+	if status == http.StatusNotFound {
+		is = errNoRoute
+	}
+	return fmt.Errorf("%w: answer %d %q", is, status, body[:min(len(body), shown)])
 }
 
 // remoteError is a problem with the server's own words, which may say more.

@@ -21,6 +21,7 @@ const (
 	routeStock    = "/v1/items/{item}/stock"
 	routeReset    = "/v1/reset"
 	routeAudit    = "/v1/audit"
+	routePending  = "/v1/pending"
 	routeHealth   = "/healthz"
 	routeMetrics  = "/metrics"
 )
@@ -50,6 +51,7 @@ var (
 	errTooLarge   = fmt.Errorf("request too large: %w", sut.ErrRefused)
 	errOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
 	errInUse      = fmt.Errorf("the sale cannot be started anew: %w", sut.ErrRefused)
+	errNoRoute    = errors.New("no such route")
 	errUnknown    = errors.New("the effect is unknown")
 )
 
@@ -68,6 +70,7 @@ func problems() []problem {
 		{"too_large", http.StatusRequestEntityTooLarge, errTooLarge},
 		{"overloaded", http.StatusTooManyRequests, errOverloaded},
 		{"no_snapshot", http.StatusNotImplemented, ErrNoStock},
+		{"no_route", http.StatusNotFound, errNoRoute},
 		{"refused", http.StatusServiceUnavailable, sut.ErrRefused},
 		{"unknown_effect", http.StatusInternalServerError, errUnknown},
 	}
@@ -94,6 +97,11 @@ type failure struct {
 // paymentReply is the body of the answer to a payment.
 type paymentReply struct {
 	State PaymentState `json:"state"`
+}
+
+// pendingReply is the body of the answer about what is left to do.
+type pendingReply struct {
+	Pending string `json:"pending"`
 }
 
 // ResetRequest asks for a new sale with its stock untouched. Items are named
@@ -176,6 +184,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, routeStock, s.stock},
 		{http.MethodPost, routeReset, s.reset},
 		{http.MethodGet, routeAudit, s.audit},
+		{http.MethodGet, routePending, s.pending},
 		{http.MethodGet, routeHealth, s.health},
 		{http.MethodGet, routeMetrics, s.metrics.ServeHTTP},
 	}
@@ -222,9 +231,8 @@ func (s *server) operation(
 		reply, err = s.perform(r.Context(), op)
 	}
 	if err != nil {
-		p := problemOf(err)
-		s.metrics.end(kind, p.code, began)
-		write(w, p.status, failure{p.code, err.Error()})
+		s.metrics.end(kind, problemOf(err).code, began)
+		writeProblem(w, err)
 		return
 	}
 	s.metrics.end(kind, resultOK, began)
@@ -250,8 +258,7 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 		err = s.restart(r.Context())
 	}
 	if err != nil {
-		p := problemOf(err)
-		write(w, p.status, failure{p.code, err.Error()})
+		writeProblem(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -275,14 +282,37 @@ func (s *server) audit(w http.ResponseWriter, r *http.Request) {
 	defer s.sales.RUnlock()
 	audit, err := s.inst.Audit(ctx)
 	if err != nil {
-		write(w, http.StatusInternalServerError, failure{"unknown_effect", err.Error()})
+		writeProblem(w, err)
 		return
 	}
 	write(w, http.StatusOK, audit)
 }
 
+// pending says what background work is left, if the instance knows.
+func (s *server) pending(w http.ResponseWriter, r *http.Request) {
+	q, knows := s.inst.(sut.Quiescer)
+	if !knows {
+		writeProblem(w, fmt.Errorf("%w: this server does not know what is pending", errNoRoute))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.timeout)
+	defer cancel()
+	text, err := q.Quiesced(ctx)
+	if err != nil {
+		writeProblem(w, err)
+		return
+	}
+	write(w, http.StatusOK, pendingReply{text})
+}
+
 func (s *server) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// writeProblem answers with the problem that an error is.
+func writeProblem(w http.ResponseWriter, err error) {
+	p := problemOf(err)
+	write(w, p.status, failure{p.code, err.Error()})
 }
 
 // write answers with JSON. A client that is gone is not an error of ours.

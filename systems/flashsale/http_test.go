@@ -45,6 +45,30 @@ func (s *scripted) Audit(context.Context) (json.RawMessage, error) {
 }
 func (s *scripted) Close() error { return nil }
 
+// quiet is an instance that knows what is pending.
+type quiet struct {
+	*scripted
+	pending string
+	err     error
+}
+
+func (q *quiet) Quiesced(context.Context) (string, error) { return q.pending, q.err }
+
+// TestPending: a server that knows what is left to do is asked.
+func TestPending(t *testing.T) {
+	inst := &quiet{scripted: &scripted{}, pending: "2 carts"}
+	target, _ := overHTTP(t, inst)
+	pending, err := target.(sut.Quiescer).Quiesced(t.Context())
+	if err != nil || pending != "2 carts" {
+		t.Errorf("got %q, %v", pending, err)
+	}
+	inst.err = errors.New("postgres is gone")
+	_, err = target.(sut.Quiescer).Quiesced(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "postgres is gone") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func saleConfig() sut.Config {
 	p := saleParams()
 	return sut.Config{Params: &p, MaxConns: 4, Timeout: 2 * time.Second}
@@ -216,6 +240,7 @@ func TestResetPrefersResetter(t *testing.T) {
 	}
 }
 
+// TestQuiesced: of a server that does not know, the carts are counted.
 func TestQuiesced(t *testing.T) {
 	held := int64(2)
 	inst := &scripted{do: func(_ context.Context, op history.Op) (history.Reply, error) {

@@ -359,13 +359,20 @@ func (b *books) prepare(ctx context.Context, p Params) error {
 	return nil
 }
 
+// patientFill: a large stock may take longer than a purchase may.
+const patientFill = `SET LOCAL statement_timeout = '5min'`
+
 func (b *books) fill(ctx context.Context, tx pgx.Tx, p Params) error {
-	// A large stock may take longer than a purchase may.
-	for _, statements := range []string{`SET LOCAL statement_timeout = '5min'`, schema} {
+	for _, statements := range []string{patientFill, schema} {
 		if _, err := tx.Exec(ctx, statements); err != nil {
 			return err
 		}
 	}
+	return b.stockUp(ctx, tx, p)
+}
+
+// stockUp fills empty tables with the items and their units.
+func (b *books) stockUp(ctx context.Context, tx pgx.Tx, p Params) error {
 	_, err := tx.Exec(ctx, `INSERT INTO items (item, units, price_cents, available)
 		SELECT item, $2, $3, $2 FROM unnest($1::text[]) AS item`, itemKeys(p), p.Units, p.PriceCents)
 	if err != nil || !b.stock.keepsUnits {

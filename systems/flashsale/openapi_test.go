@@ -108,9 +108,10 @@ func goodRequests() map[string][2]string {
 		"get /v1/items/{item}/stock": {"/v1/items/item-1/stock", ""},
 		"post /v1/reset": {"/v1/reset", `{"items":1,"units":2,"price_cents":500,` +
 			`"cart_ttl_ms":1000,"reclaim_every_ms":250}`},
-		"get /v1/audit": {"/v1/audit", ""},
-		"get /healthz":  {"/healthz", ""},
-		"get /metrics":  {"/metrics", ""},
+		"get /v1/audit":   {"/v1/audit", ""},
+		"get /v1/pending": {"/v1/pending", ""},
+		"get /healthz":    {"/healthz", ""},
+		"get /metrics":    {"/metrics", ""},
 	}
 }
 
@@ -125,8 +126,9 @@ func TestOpenAPICoversRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := newHandler(t, &scripted{audit: string(sale),
-		do: func(_ context.Context, op history.Op) (history.Reply, error) { return replyTo(op), nil }})
+	handler := newHandler(t, &quiet{scripted: &scripted{audit: string(sale),
+		do: func(_ context.Context, op history.Op) (history.Reply, error) { return replyTo(op), nil },
+	}})
 	good := goodRequests()
 	for path, calls := range a.Paths {
 		for method, call := range calls {
@@ -196,13 +198,13 @@ func (a *api) check(t *testing.T, route string, call apiCall, w *httptest.Respon
 func TestOpenAPICoversProblems(t *testing.T) {
 	a := readAPI(t)
 	var fails error
-	handler := newHandler(t, &scripted{
+	inst := &quiet{scripted: &scripted{
 		do: func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, fails
 		},
-		prepare:  func() error { return fails },
-		auditErr: errors.New("gone"), audit: "null",
-	})
+		prepare: func() error { return fails }, audit: "null",
+	}}
+	handler := newHandler(t, inst)
 	seen := make(map[string][]string)
 	try := func(route, path, body string) {
 		method, template, _ := strings.Cut(route, " ")
@@ -241,7 +243,18 @@ func TestOpenAPICoversProblems(t *testing.T) {
 			}
 			try(route, req[0], strings.Replace(req[1], "500", "501", 1))
 		case "get /v1/audit":
+			for _, inst.auditErr = range []error{sut.ErrRefused, errors.New("gone")} {
+				try(route, req[0], "")
+			}
+		case "get /v1/pending":
+			for _, inst.err = range []error{sut.ErrRefused, errors.New("gone"), nil} {
+				if inst.err != nil {
+					try(route, req[0], "")
+				}
+			}
+			handler = newHandler(t, inst.scripted)
 			try(route, req[0], "")
+			handler = newHandler(t, inst)
 		}
 		if req[1] != "" {
 			try(route, req[0], "{}")

@@ -169,6 +169,16 @@ func without(data []byte, kind byte) []byte {
 	return out
 }
 
+func TestClosedFileCannotBeRead(t *testing.T) {
+	f := open(t, store(t, variety(10)))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := history.Validate(f); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("read after Close: %v", err)
+	}
+}
+
 // TestAllStopsEarly and can be started again.
 func TestAllStopsEarly(t *testing.T) {
 	f := open(t, store(t, variety(1000)))

@@ -153,6 +153,11 @@ func TestWindowUpdatesAnEarlierOne(t *testing.T) {
 	if got := f.Faults(); len(got) != 1 || got[0].End != 9 || got[0].Evidence == nil {
 		t.Errorf("faults %+v, want the later window alone", got)
 	}
+	again, other, phase := over, over, over
+	again.Start, other.Name, phase.Kind = 6, "pause", history.PhaseWindow
+	if got := open(t, store(t, nil, over, again, other, phase)).Windows(); len(got) != 4 {
+		t.Errorf("windows %+v, want all four", got)
+	}
 }
 
 func TestCreateKeepsAnExistingFile(t *testing.T) {

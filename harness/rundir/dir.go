@@ -126,8 +126,8 @@ func (d *Dir) layOut(parent string) error {
 // render its report. A *BusyError says that another process has it open; the
 // lock of a process that died does not count, because the kernel drops it.
 func Lock(path string) (*Dir, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
 	}
 	file, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

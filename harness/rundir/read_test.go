@@ -147,8 +147,8 @@ func TestStates(t *testing.T) {
 // TestUnreadable spoils a whole run in one way each and expects one error
 // that says so.
 func TestUnreadable(t *testing.T) {
-	replace := func(old, new string) func(string) string {
-		return func(s string) string { return strings.Replace(s, old, new, 1) }
+	replace := func(old, with string) func(string) string {
+		return func(s string) string { return strings.Replace(s, old, with, 1) }
 	}
 	for _, c := range []struct {
 		name, file, want string

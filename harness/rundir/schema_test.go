@@ -49,8 +49,8 @@ func compile(t *testing.T) *jsonschema.Schema {
 // that the schema refuses the decoder refuses too.
 func TestSchemaAndDecoderAgree(t *testing.T) {
 	s := compile(t)
-	replace := func(old, new string) func(string) string {
-		return func(s string) string { return strings.Replace(s, old, new, 1) }
+	replace := func(old, with string) func(string) string {
+		return func(s string) string { return strings.Replace(s, old, with, 1) }
 	}
 	for name, change := range map[string]func(string) string{
 		"":              func(s string) string { return s },

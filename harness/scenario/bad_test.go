@@ -185,7 +185,7 @@ func badScenarios() map[string]bad {
 		},
 		"impossible mix": {"fail: 0.25", "fail: 0.75", `7:25: pay + fail is 1.25`, true},
 		"no load": {
-			base[strings.Index(base, "load:"):], "",
+			from("load:"), "",
 			`load is missing`, false,
 		},
 		"no arrival": {
@@ -360,7 +360,7 @@ func badScenarios() map[string]bad {
 			`profile and profiles exclude each other`, false,
 		},
 		"profiles a list": {
-			base[strings.Index(base, "profiles:"):], "profiles: [smoke]\n",
+			from("profiles:"), "profiles: [smoke]\n",
 			`unexpected a list`, false,
 		},
 		"only in a profile": {
@@ -413,12 +413,18 @@ func TestBadScenarios(t *testing.T) {
 	}
 }
 
-func mustReplace(t *testing.T, s, old, new string) string {
+// from is the base from a text on.
+func from(text string) string {
+	_, rest, _ := strings.Cut(base, text)
+	return text + rest
+}
+
+func mustReplace(t *testing.T, s, old, replacement string) string {
 	t.Helper()
 	if !strings.Contains(s, old) {
 		t.Fatalf("%q is not there to be replaced", old)
 	}
-	return strings.Replace(s, old, new, 1)
+	return strings.Replace(s, old, replacement, 1)
 }
 
 // mustPointIntoFile checks that every problem is on a line that exists.

@@ -38,9 +38,9 @@ type Problem struct {
 	Profile string
 }
 
-// Error formats p as
+// String formats p as
 // `file:line:column: what is wrong; expected ...; did you mean "..."?`.
-func (p Problem) Error() string {
+func (p Problem) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", p.Where, p.What)
 	if p.Profile != "" {
@@ -63,7 +63,7 @@ type Errors []Problem
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, p := range e {
-		lines[i] = p.Error()
+		lines[i] = p.String()
 	}
 	return strings.Join(lines, "\n")
 }

@@ -120,7 +120,7 @@ func TestBadSets(t *testing.T) {
 		"repeats=":               `--set repeats=: unexpected ""; expected a whole number`,
 		"repeats=[1":             `--set repeats=[1: not valid YAML`,
 		"repeats.x=1":            `--set repeats.x=1: "repeats" is a value, not a mapping or a list`,
-		"faults.9.at=1s":         `--set faults.9.at=1s: there is no "faults.9"; expected an index from 0 to 2`,
+		"faults.9.at=1s":         `there is no "faults.9"; expected an index from 0 to 2`,
 		"faults.-1.at=1s":        `--set faults.-1.at=1s: there is no "faults.-1"`,
 		"faults.x=1":             `--set faults.x=1: there is no "faults.x"`,
 		"params.fail=0.9":        `--set params.fail=0.9: pay + fail is 1.4`,

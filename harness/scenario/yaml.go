@@ -197,14 +197,13 @@ func origins(s Scenario, tree *node) []Origin {
 	if err != nil {
 		return nil // YAML reports it
 	}
-	return leaves(nil, resolved, tree, "", fromDefaults)
+	return leaves(nil, resolved, tree, "")
 }
 
-func leaves(out []Origin, n, source *node, path, from string) []Origin {
+func leaves(out []Origin, n, source *node, path string) []Origin {
+	from := fromDefaults
 	if source != nil {
 		from = source.origin
-	} else {
-		from = fromDefaults
 	}
 	step := func(name string) string {
 		if path == "" {
@@ -217,10 +216,10 @@ func leaves(out []Origin, n, source *node, path, from string) []Origin {
 	}
 	for i, item := range n.items {
 		index := strconv.Itoa(i)
-		out = leaves(out, item, source.child(index), step(index), from)
+		out = leaves(out, item, source.child(index), step(index))
 	}
 	for _, f := range n.fields {
-		out = leaves(out, f.value, source.child(f.name), step(f.name), from)
+		out = leaves(out, f.value, source.child(f.name), step(f.name))
 	}
 	return out
 }

@@ -32,7 +32,6 @@ type whole struct {
 	Tags   map[string]string `json:"tags,omitempty"`
 	Any    json.RawMessage   `json:"any,omitempty"`
 	Hidden string            `json:"-"`
-	inner  int
 	Plain  string
 }
 

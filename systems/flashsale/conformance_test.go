@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -19,7 +20,10 @@ import (
 // stores are shared by all store-backed tests of this package.
 var stores = envtest.NewShared(sut.Postgres, sut.Redis)
 
-func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
+func TestMain(m *testing.M) {
+	admin.Quiet()
+	os.Exit(stores.Run(m))
+}
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {

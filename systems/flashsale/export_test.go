@@ -3,6 +3,7 @@ package flashsale
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"stampede/harness/sut"
 )
@@ -31,3 +32,21 @@ func DesignName(inst sut.Instance) string { return inst.(*instance).design.name 
 
 // ReclaimSQL is the reclaimer's statement for unit rows.
 func ReclaimSQL() string { return newBooks(nil, unitRows()).reclaimSQL }
+
+// Unreconciled says how Redis and ledger differ, or "".
+func Unreconciled(ctx context.Context, inst sut.Instance) (string, error) {
+	return inst.(*instance).unreconciled(ctx)
+}
+
+// NewReconcilerRule returns the reconciler's decision about one item.
+func NewReconcilerRule(units int64, patience time.Duration) func(
+	after time.Duration, present bool, stock, active int64,
+) bool {
+	r := &reconciliation{mismatches: map[string]mismatch{}}
+	begin := time.Unix(0, 0)
+	return func(after time.Duration, present bool, stock, active int64) bool {
+		b := balance{item: "x", present: present, stock: stock, active: active,
+			drift: units - stock - active}
+		return r.wrong(b, begin.Add(after), patience)
+	}
+}

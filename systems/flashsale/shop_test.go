@@ -160,6 +160,8 @@ func wantErr(t testing.TB, what string, got, want error) {
 	}
 }
 
+func isRefused(err error) bool { return errors.Is(err, sut.ErrRefused) }
+
 // TestBuying: what one buyer after the other sees, alike in all variants.
 func TestBuying(t *testing.T) {
 	eachShop(t, smallSale(2), all, func(t *testing.T, s *shop) {

@@ -4,6 +4,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"stampede/harness/sut"
@@ -92,6 +93,9 @@ type Component interface {
 	LogTail(lines int) string
 }
 
+// ErrRunning is what Breakable.Start fails with when there is nothing to start.
+var ErrRunning = errors.New("it is running already")
+
 // Breakable is a component whose process a fault may touch. External ones
 // are not.
 type Breakable interface {
@@ -100,7 +104,7 @@ type Breakable interface {
 	// backends included, and returns the process ids that it killed.
 	Kill(ctx context.Context) (pids []int, err error)
 	// Start starts a killed service on its old data, or on none when wipe
-	// is set, and waits until it is ready.
+	// is set, and waits until it is ready. ErrRunning says that it runs.
 	Start(ctx context.Context, wipe bool) error
 	// Pause freezes every process of the service, Resume thaws them.
 	Pause(ctx context.Context) (pids []int, err error)

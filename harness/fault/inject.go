@@ -138,12 +138,7 @@ func (in *Injection) kill(ctx context.Context) (err error) {
 	if in.effects.IdentityBefore, err = store.Identity(ctx); err != nil {
 		return err
 	}
-	in.undo = func(ctx context.Context) error {
-		if store.Ready(ctx) == nil {
-			return nil // the kill did not happen, or somebody else started it
-		}
-		return store.Start(ctx, in.fault.Wipe)
-	}
+	in.undo = func(ctx context.Context) error { return startAgain(ctx, store, in.fault.Wipe) }
 	in.observe = func(ctx context.Context) error {
 		return in.compareIdentity(ctx, "killed processes %v", in.effects.PIDs)
 	}
@@ -157,16 +152,21 @@ func (in *Injection) restart(ctx context.Context) (err error) {
 	if in.effects.IdentityBefore, err = store.Identity(ctx); err != nil {
 		return err
 	}
-	in.undo = func(ctx context.Context) error {
-		if store.Ready(ctx) == nil {
-			return nil
-		}
-		return store.Start(ctx, false) // it was stopped and did not start again
-	}
+	// A restart that failed in the middle has stopped the store.
+	in.undo = func(ctx context.Context) error { return startAgain(ctx, store, false) }
 	in.observe = func(ctx context.Context) error {
 		return in.compareIdentity(ctx, "restarted in an orderly way")
 	}
 	return store.Restart(ctx)
+}
+
+// startAgain starts a store unless it runs. It does not ask the store, because
+// a container that is down has no address that would refuse at once.
+func startAgain(ctx context.Context, store env.Breakable, wipe bool) error {
+	if err := store.Start(ctx, wipe); !errors.Is(err, env.ErrRunning) {
+		return err
+	}
+	return nil
 }
 
 // compareIdentity finds evidence if the store is another one than before.

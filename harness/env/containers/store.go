@@ -151,9 +151,13 @@ func (s *store) awaitReady(ctx context.Context) error {
 				s.service, state.State.ExitCode, s.quoteLog(10))
 		}
 		if err = s.locate(state); err == nil {
-			if err = s.Ready(ctx); err == nil {
-				return nil
-			}
+			err = s.listening(ctx)
+		}
+		if err == nil {
+			err = s.Ready(ctx)
+		}
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -162,6 +166,19 @@ func (s *store) awaitReady(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// listening returns nil if somebody takes a connection at once. While a
+// container's network is coming up the kernel drops the first packet and
+// sends it again after a second, which would be measured as the store's
+// time to recover; a fresh connection gets through as soon as it can.
+func (s *store) listening(ctx context.Context) error {
+	dialer := net.Dialer{Timeout: 50 * time.Millisecond}
+	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // locate finds where the store listens. The container's own address spares
@@ -364,7 +381,7 @@ func (s *store) Start(ctx context.Context, wipe bool) error {
 		return err
 	}
 	if state.State.Running {
-		return fmt.Errorf("%s is running already", s.service)
+		return fmt.Errorf("start %s: %w", s.service, env.ErrRunning)
 	}
 	if wipe {
 		if err := s.remove(ctx); err != nil {

@@ -274,7 +274,7 @@ func (s *server) Start(ctx context.Context, wipe bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.running(); err == nil {
-		return fmt.Errorf("%s is running already", s.service)
+		return fmt.Errorf("start %s: %w", s.service, env.ErrRunning)
 	}
 	// Of a process that died by itself, backends may be left.
 	if _, err := s.kill(ctx); err != nil {

@@ -53,6 +53,7 @@ func Collect(ctx context.Context, name string, h history.History) *Collector {
 func (c *Collector) Records(kinds ...string) iter.Seq[*history.Record] {
 	return func(yield func(*history.Record) bool) {
 		n := 0
+		var current history.Record // one for all, should it escape
 		for rec, err := range c.h.All() {
 			if err == nil && n%stride == 0 {
 				err = c.ctx.Err()
@@ -65,7 +66,7 @@ func (c *Collector) Records(kinds ...string) iter.Seq[*history.Record] {
 			if len(kinds) > 0 && !slices.Contains(kinds, rec.Op.Kind) {
 				continue
 			}
-			if !yield(&rec) {
+			if current = rec; !yield(&current) {
 				return
 			}
 		}

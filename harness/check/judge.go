@@ -113,7 +113,8 @@ func (b *bound) All() iter.Seq2[history.Record, error] {
 				err = b.ctx.Err()
 			}
 			if err != nil {
-				b.failure.CompareAndSwap(nil, &err)
+				failure := err // err itself would be allocated for each record
+				b.failure.CompareAndSwap(nil, &failure)
 				yield(history.Record{}, err)
 				return
 			}

@@ -24,6 +24,8 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "damage": damage, "interrupt": interrupt,
+			"busyport": busyPort, "serve": serve, "served": served, "post": post,
+			"answer": answer,
 		},
 		Setup: func(e *testscript.Env) error {
 			// The distribution's stores are found on the caller's PATH.

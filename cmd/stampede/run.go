@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -91,6 +92,11 @@ func (f *runFlags) check() error {
 	if f.rate < 0 || f.repeat < 0 || f.duration < 0 || f.timeout < 0 {
 		problems = append(problems, errors.New("--rate, --repeat, --duration and --timeout "+
 			"must not be negative"))
+	}
+	if u, err := url.Parse(f.target); f.target != "" &&
+		(err != nil || u.Host == "" || u.Scheme != "http") {
+		problems = append(problems, fmt.Errorf("--target is %q; expected a URL such as "+
+			"http://127.0.0.1:8080", f.target))
 	}
 	if f.target == "" && len(f.without) > 0 {
 		problems = append(problems, errors.New("--without is for servers judged with --target"))

@@ -75,6 +75,10 @@ func Run(soft, hard context.Context, opts Options) (string, rundir.Summary, erro
 	defer dir.Close()
 	r := &runner{Options: opts, plan: plan, dir: dir, soft: soft, hard: hard}
 	summary, err := r.run()
+	if _, ok := errors.AsType[*EnvironmentError](err); ok {
+		// Nothing was measured, so nothing is left.
+		return "", summary, errors.Join(err, dir.Discard())
+	}
 	return dir.Path(), summary, err
 }
 

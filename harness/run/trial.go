@@ -80,6 +80,9 @@ func (r *runner) trial(slot rundir.Slot, total int) error {
 	// The garbage of one trial must not be collected in the next one's load.
 	runtime.GC()
 	if err := r.perform(slot, t, show); err != nil {
+		if _, ok := errors.AsType[*EnvironmentError](err); ok {
+			return err
+		}
 		t.Error = err.Error()
 		if r.soft.Err() == nil {
 			r.Observer.Logf("%s: %v", slot.Variant, err)
@@ -126,12 +129,22 @@ func (r *runner) open(v sut.Variant, cfg sut.Config) (sut.Instance, error) {
 	defer cancel()
 	inst, err := v.Open(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", v.Name, err)
+		return nil, r.unprepared(fmt.Errorf("opening %s: %w", v.Name, err))
 	}
 	if err := inst.Prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("preparing %s: %w", v.Name, err), inst.Close())
+		return nil, r.unprepared(errors.Join(fmt.Errorf("preparing %s: %w", v.Name, err),
+			inst.Close()))
 	}
 	return inst, nil
+}
+
+// unprepared makes an environment's error of a foreign server's: without it
+// there is nothing to judge.
+func (r *runner) unprepared(err error) error {
+	if r.Target == "" {
+		return err
+	}
+	return &EnvironmentError{fmt.Errorf("the server at %s cannot be judged: %w", r.Target, err)}
 }
 
 func closing(inst sut.Instance, v sut.Variant) error {

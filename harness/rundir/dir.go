@@ -111,15 +111,53 @@ func (d *Dir) layOut(parent string) error {
 			return fmt.Errorf("create run directory: %w", err)
 		}
 	}
+	return pointLatest(parent, filepath.Base(d.path))
+}
+
+// pointLatest makes latest a link to a run.
+func pointLatest(parent, run string) error {
 	// A symbolic link cannot be replaced in place; renaming one over it can.
-	temporary := filepath.Join(parent, "."+filepath.Base(d.path)+".link")
-	if err := os.Symlink(filepath.Base(d.path), temporary); err != nil {
+	temporary := filepath.Join(parent, "."+run+".link")
+	if err := os.Symlink(run, temporary); err != nil {
 		return fmt.Errorf("link %s: %w", Latest, err)
 	}
 	if err := os.Rename(temporary, filepath.Join(parent, Latest)); err != nil {
 		return errors.Join(fmt.Errorf("link %s: %w", Latest, err), os.Remove(temporary))
 	}
 	return nil
+}
+
+// Discard removes the directory of a run that came to nothing, and points
+// latest at the run before it, if there is one.
+func (d *Dir) Discard() error {
+	parent := filepath.Dir(d.path)
+	if err := errors.Join(os.RemoveAll(d.path), d.Close()); err != nil {
+		return fmt.Errorf("discard run directory: %w", err)
+	}
+	before, err := newestIn(parent)
+	if err != nil {
+		return fmt.Errorf("discard run directory: %w", err)
+	}
+	if before == "" {
+		return removeIfThere(filepath.Join(parent, Latest))
+	}
+	return pointLatest(parent, before)
+}
+
+// newestIn names the newest run directory in a scenario's folder, "" if there
+// is none. Names begin with the time, so they are in order.
+func newestIn(parent string) (string, error) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return "", err
+	}
+	newest := ""
+	for _, entry := range entries {
+		if _, _, id := parseName(entry.Name()); entry.IsDir() && id != "" {
+			newest = max(newest, entry.Name())
+		}
+	}
+	return newest, nil
 }
 
 // Lock opens an existing run directory for writing, to judge it again or to

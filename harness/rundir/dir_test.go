@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -261,5 +262,32 @@ func TestInterleave(t *testing.T) {
 	}
 	if got := strings.Join(order, ""); got != "abcabc" {
 		t.Errorf("order %s", got)
+	}
+}
+
+func TestDiscardLeavesNothing(t *testing.T) {
+	root := t.TempDir()
+	first, err := rundir.Create(root, "flash-sale", 1, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := rundir.Create(root, "flash-sale", 2, time.Unix(2, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest := filepath.Join(root, "flash-sale", rundir.Latest)
+	for _, step := range []struct {
+		discard *rundir.Dir
+		want    string
+	}{{second, filepath.Base(first.Path())}, {first, ""}} {
+		if err := step.discard.Discard(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(step.discard.Path()); !os.IsNotExist(err) {
+			t.Errorf("the directory is still there: %v", err)
+		}
+		if got, _ := os.Readlink(latest); got != step.want {
+			t.Errorf("latest is %q, want %q", got, step.want)
+		}
 	}
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// busyPort is the command "busyport": it sets $BUSY to an address that
+// somebody listens on until the script ends.
+func busyPort(ts *testscript.TestScript, _ bool, _ []string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { listener.Close() })
+	ts.Setenv("BUSY", listener.Addr().String())
+}
+
+// running maps scripts to their servers.
+var running sync.Map
+
+// server is a stampede that serves in the background of a script.
+type server struct {
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// serve is the command "serve ARGS...": stampede serve on a port of the
+// kernel's choice, at $URL, until "served" or the end of the script.
+func serve(ts *testscript.TestScript, _ bool, args []string) {
+	cmd, done := launch(ts, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
+	ts.Defer(func() { _ = cmd.Process.Kill() }) // an error says that it has ended
+	address := regexp.MustCompile(`on (http://\S+)`)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if found := address.FindStringSubmatch(ts.ReadFile("out")); found != nil {
+			ts.Setenv("URL", found[1])
+			running.Store(ts, server{cmd, done})
+			return
+		}
+		select {
+		case err := <-done:
+			ts.Fatalf("stampede serve ended: %v\n%s", err, ts.ReadFile("err"))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	ts.Fatalf("stampede serve says no address")
+}
+
+// served is the command "served": the server is told to stop and must.
+func served(ts *testscript.TestScript, _ bool, _ []string) {
+	v, ok := running.Load(ts)
+	if !ok {
+		ts.Fatalf("nothing is served")
+	}
+	s := v.(server)
+	ts.Check(s.cmd.Process.Signal(syscall.SIGINT))
+	code, err := exitStatus(await(ts, s.cmd, s.done))
+	ts.Check(err)
+	if code != exitOK {
+		ts.Fatalf("stampede serve exited with %d\n%s", code, ts.ReadFile("err"))
+	}
+}
+
+// post is the command "post PATH BODY"; the answer is kept for "answer".
+func post(ts *testscript.TestScript, _ bool, args []string) {
+	client := http.Client{Timeout: patience}
+	response, err := client.Post(ts.Getenv("URL")+args[0], "application/json",
+		strings.NewReader(args[1]))
+	ts.Check(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	ts.Setenv("ANSWER", strconv.Itoa(response.StatusCode)+" "+string(body))
+}
+
+// answer is the command "answer STATUS BODY": patterns of what post got.
+func answer(ts *testscript.TestScript, _ bool, args []string) {
+	got := ts.Getenv("ANSWER")
+	if ok, err := regexp.MatchString("(?s)^"+args[0]+" .*"+args[1], got); err != nil || !ok {
+		ts.Fatalf("answer %q, want %s %s", got, args[0], args[1])
+	}
+}

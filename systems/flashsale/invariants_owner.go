@@ -27,7 +27,8 @@ func buyerOf(o *OrderAudit) buyerKey { return buyerKey{o.Item, o.Buyer} }
 func judgeUnitExclusive(j *judging) {
 	replies, spans := newReplies(), make(spans)
 	j.read(j.unknown(KindBuy), replies.see(), spans.see(j.a.ordered))
-	soldTwice(j, replies, func(b bought) (unitKey, bool) { return unitKey{b.item, b.unit}, b.unit != 0 },
+	soldTwice(j, replies,
+		func(b bought) (unitKey, bool) { return unitKey{b.item, b.unit}, b.unit != 0 },
 		func(k unitKey, a, b string) string {
 			return fmt.Sprintf("%s unit %d: orders %s and %s were both answered \"sold\"",
 				k.item, k.unit, a, b)

@@ -41,7 +41,9 @@ class Shop:
     def reset(self, sale):
         with self.lock:
             self.sale = sale
-            self.free = {f"item-{n + 1}": sale["units"] for n in range(sale["items"])}
+            shelf = range(sale["units"], 0, -1)
+            self.free = {f"item-{n + 1}": list(shelf) for n in range(sale["items"])}
+            self.versions = {}
             self.orders, self.by_op, self.active = {}, {}, {}
             self.payments, self.log = {}, []
 
@@ -50,38 +52,41 @@ class Shop:
         if item not in self.free:
             raise Problem(404, "unknown_item", f"there is no {item}")
         if self.oversell:
-            if self.free[item] < 1:
+            if not self.free[item]:
                 raise Problem(409, "sold_out", "sold out")
             time.sleep(0.002)  # others come to the same conclusion meanwhile
         with self.lock:
             order = self.by_op.get(req["op_id"])
             if order is None:
                 order = self.place(req)
-            return {"order": order["order"], "unit": 0}
+            return {"order": order["order"], "unit": order["unit"]}
 
     def place(self, req):
         item, buyer = req["item"], req["buyer"]
         if (item, buyer) in self.active:
             raise Problem(409, "already_bought", "one unit for each buyer")
-        if self.free[item] < 1 and not self.oversell:
+        if not self.free[item] and not self.oversell:
             raise Problem(409, "sold_out", "sold out")
-        self.free[item] -= 1
+        unit = self.free[item].pop() if self.free[item] else 1
         order = {"order": f"py-{len(self.orders) + 1}", "op_id": req["op_id"], "item": item,
-                 "buyer": buyer, "unit": 0, "state": "held", "held_at_ns": time.time_ns()}
+                 "buyer": buyer, "unit": unit, "state": "held", "held_at_ns": time.time_ns()}
         self.orders[order["order"]] = self.by_op[req["op_id"]] = order
         self.active[item, buyer] = order
         self.note(order, "available", "held", "buy", order["held_at_ns"])
         return order
 
     def note(self, order, before, after, cause, at):
+        unit = order["item"], order["unit"]
+        self.versions[unit] = self.versions.get(unit, 0) + 1
         self.log.append({"seq": len(self.log) + 1, "order": order["order"],
-                         "item": order["item"], "from": before, "to": after,
+                         "item": order["item"], "unit": order["unit"],
+                         "version": self.versions[unit], "from": before, "to": after,
                          "cause": cause, "at_ns": at})
 
     def close(self, order, state, after, cause):
         order["state"], order["closed_at_ns"] = state, time.time_ns()
         if after == "available":
-            self.free[order["item"]] += 1
+            self.free[order["item"]].append(order["unit"])
             del self.active[order["item"], order["buyer"]]
         self.note(order, "held", after, cause, order["closed_at_ns"])
 
@@ -116,7 +121,7 @@ class Shop:
 
     def count(self, item):
         states = [o["state"] for o in self.orders.values() if o["item"] == item]
-        return {"item": item, "units": self.sale["units"], "available": self.free[item],
+        return {"item": item, "units": self.sale["units"], "available": len(self.free[item]),
                 "held": states.count("held"), "sold": states.count("paid")}
 
     def audit(self):

@@ -37,6 +37,9 @@ type backend struct {
 	books  *books
 	// redis is nil if the design needs none.
 	redis *counters
+	// patience is how long a buyer's operation may take on each store; roles,
+	// whose own operations have less time, are told it.
+	patience time.Duration
 }
 
 // variant is the design as the harness sees it.
@@ -91,7 +94,9 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{cfg: cfg, params: params, books: newBooks(db, d.stock)}
+	b := &backend{
+		cfg: cfg, params: params, books: newBooks(db, d.stock), patience: timeout(cfg),
+	}
 	if d.counter == nil {
 		return b, nil
 	}

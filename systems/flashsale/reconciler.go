@@ -121,7 +121,7 @@ func (r *reconciliation) look(b *backend, ctx context.Context) (time.Duration, e
 		return 0, err
 	}
 	for _, l := range balances {
-		if !r.wrong(l, time.Now(), timeout(b.cfg)) {
+		if !r.wrong(l, time.Now(), b.patience) {
 			continue
 		}
 		if err := b.rebuild(ctx, l.item); err != nil {

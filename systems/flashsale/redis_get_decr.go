@@ -30,6 +30,8 @@ func redisGetDecr() design {
 		notApplicable: map[string]string{
 			Conservation: "what is oversold makes the stock negative, and no-oversell reports it",
 			RedisDrift:   "what is oversold makes the counter negative, and no-oversell reports it",
+			NoFalseSoldOut: "a rebuild between an order and its decrement leaves the counter " +
+				"too low until the next one",
 		},
 		stock:   ordersOnly(),
 		counter: &counterKind{counts: true, reconciled: true},

@@ -14,6 +14,8 @@ const (
 	reclaimBatch = 500
 	// roleConns is how many connections a role opens to each service.
 	roleConns = 2
+	// roleTimeout bounds one operation of a role, where buyers are given more.
+	roleTimeout = 2 * time.Second
 	// rolePause is how long a role waits after an error.
 	rolePause = 100 * time.Millisecond
 )
@@ -24,7 +26,7 @@ const (
 // sale only when Redis has it; a return that Redis missed is found once the
 // reconciler's patience has run out.
 func (d design) reclaimSlack(p Params, cfg sut.Config) time.Duration {
-	slack := p.ReclaimEvery.D() + timeout(cfg) + time.Second
+	slack := p.ReclaimEvery.D() + min(timeout(cfg), roleTimeout) + time.Second
 	if d.counter != nil && d.counter.reconciled {
 		slack += timeout(cfg) + 4*reconcileEvery
 	}
@@ -48,7 +50,8 @@ func (d design) run(
 	ctx context.Context, cfg sut.Config, role string,
 	step func(*backend, context.Context) (wait time.Duration, err error),
 ) error {
-	cfg.MaxConns = roleConns
+	patience := timeout(cfg)
+	cfg.MaxConns, cfg.Timeout = roleConns, min(patience, roleTimeout)
 	var b *backend
 	defer func() {
 		if b != nil {
@@ -62,6 +65,7 @@ func (d design) run(
 			b, err = d.backend(ctx, cfg)
 		}
 		if err == nil {
+			b.patience = patience
 			wait, err = step(b, ctx)
 		}
 		if ctx.Err() != nil {

@@ -14,7 +14,8 @@ cd "$(dirname "$0")"
 base=${BASE:-debian:bookworm-slim}
 
 fail() { echo "docker/images.sh: $*" >&2; exit 1; }
-docker version >/dev/null 2>&1 || fail "no docker engine answers (start one: stampede doctor --fix --engine)"
+docker version >/dev/null 2>&1 || \
+  fail "no docker engine answers (start one: stampede doctor --fix --engine)"
 
 have() { docker image inspect "$1" >/dev/null 2>&1; }
 

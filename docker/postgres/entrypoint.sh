@@ -12,6 +12,9 @@ fi
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
   initdb -D "$PGDATA" -U "$POSTGRES_USER" --auth=trust --encoding=UTF8 --locale=C --no-sync
   echo 'host all all all trust' >> "$PGDATA/pg_hba.conf"
+  if [ "${POSTGRES_DB:-postgres}" != postgres ]; then
+    echo "CREATE DATABASE \"$POSTGRES_DB\"" | postgres --single -D "$PGDATA" postgres >/dev/null
+  fi
   sync -f "$PGDATA"
 fi
 exec "$@"

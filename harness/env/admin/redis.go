@@ -61,7 +61,9 @@ type session struct {
 
 // Close closes both: a client that was never asked does not know its
 // connection.
-func (s *session) Close() error { return errors.Join(s.Client.Close(), ignoreClosed(s.conn.Close())) }
+func (s *session) Close() error {
+	return errors.Join(s.Client.Close(), ignoreClosed(s.conn.Close()))
+}
 
 func ignoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {

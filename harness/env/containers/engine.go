@@ -82,10 +82,22 @@ func connectTo(ctx context.Context, host string) (*engine, error) {
 	version, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		c.Close()
-		// The client's error repeats the address, which may hold a password.
-		return nil, errors.New(strings.ReplaceAll(err.Error(), host, shown(host)))
+		return nil, unanswered(host, err)
 	}
 	return &engine{Client: c, host: host, version: version.Version}, nil
+}
+
+// unanswered says why nothing came back from a host, in a few words. The
+// client's own error repeats the address, which may hold a password.
+func unanswered(host string, err error) error {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s: permission denied; is the user in group docker?", shown(host))
+	case client.IsErrConnectionFailed(err):
+		return fmt.Errorf("nothing answers at %s", shown(host))
+	default:
+		return errors.New(strings.ReplaceAll(err.Error(), host, shown(host)))
+	}
 }
 
 // shown is an engine's address without what may be a secret in it.

@@ -22,6 +22,10 @@ var images = map[sut.Service]struct{ official, built string }{
 	sut.Redis:    {"redis:8.10.2", "stampede/redis:local"},
 }
 
+// OfficialImage is the pinned official image of a service, empty if there is
+// none.
+func OfficialImage(service sut.Service) string { return images[service].official }
+
 // reaperImage is what this version of testcontainers cleans up with.
 const reaperImage = "testcontainers/ryuk:0.14.0"
 

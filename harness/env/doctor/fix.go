@@ -166,7 +166,7 @@ const policyFile = "/usr/sbin/policy-rc.d"
 // their own on the usual ports: stampede starts its own, on ports of their
 // own, and only for a run. A policy of the machine's administrator stays.
 func keepServicesDown() (restore func() error, err error) {
-	const policy = "#!/bin/sh\n# Made by stampede doctor for the length of an installation.\nexit 101\n"
+	const policy = "#!/bin/sh\n# Made by stampede doctor, for the time of an installation.\nexit 101\n"
 	file, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if errors.Is(err, os.ErrExist) {
 		return func() error { return nil }, nil

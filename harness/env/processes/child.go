@@ -82,7 +82,7 @@ func servant(names ...string) (*syscall.Credential, error) {
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 	}
-	return nil, fmt.Errorf("running as root, and there is no user %v or nobody to run a store as", names)
+	return nil, fmt.Errorf("stores do not run as root, and there is no user %v or nobody", names)
 }
 
 // own gives a folder or file to the user that a store runs as.

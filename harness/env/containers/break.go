@@ -1,0 +1,146 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"stampede/harness/env"
+)
+
+// pids lists the container's processes as this machine numbers them.
+func (s *store) pids(ctx context.Context) ([]int, error) {
+	top, err := s.engine.ContainerTop(ctx, s.container(), client.ContainerTopOptions{
+		Arguments: []string{"-eo", "pid"}})
+	if err != nil {
+		return nil, fmt.Errorf("list the processes of %s: %w", s.service, err)
+	}
+	var list []int
+	for _, row := range top.Processes {
+		if pid, err := strconv.Atoi(strings.TrimSpace(strings.Join(row, ""))); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list, nil
+}
+
+// Kill implements env.Breakable. The end of its first process ends every
+// process of a container.
+func (s *store) Kill(ctx context.Context) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	pids, err := s.pids(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.engine.ContainerKill(ctx, s.container(), client.ContainerKillOptions{Signal: "KILL"})
+	if err != nil {
+		return nil, fmt.Errorf("kill %s: %w", s.service, err)
+	}
+	return pids, s.awaitEnd(ctx)
+}
+
+// awaitEnd polls until the container has ended.
+func (s *store) awaitEnd(ctx context.Context) error {
+	tick := time.NewTicker(readyEvery)
+	defer tick.Stop()
+	for {
+		state, err := s.inspect(ctx)
+		if err != nil || !state.State.Running {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the end of %s: %w", s.service, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Start implements env.Breakable.
+func (s *store) Start(ctx context.Context, wipe bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	state, err := s.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if state.State.Running {
+		return fmt.Errorf("start %s: %w", s.service, env.ErrRunning)
+	}
+	if wipe {
+		if err := s.remove(ctx); err != nil {
+			return err
+		}
+		return s.create(ctx)
+	}
+	_, err = s.engine.ContainerStart(ctx, s.container(), client.ContainerStartOptions{})
+	if err != nil {
+		return fmt.Errorf("start %s again: %w", s.service, err)
+	}
+	return s.awaitReady(ctx)
+}
+
+// Pause implements env.Breakable by the engine's freezer.
+func (s *store) Pause(ctx context.Context) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	pids, err := s.pids(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.engine.ContainerPause(ctx, s.container(), client.ContainerPauseOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("pause %s: %w", s.service, err)
+	}
+	state, err := s.inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !state.State.Paused {
+		return nil, fmt.Errorf("pause %s: the engine says that it is %s", s.service, state.State.Status)
+	}
+	return pids, nil
+}
+
+// Resume implements env.Breakable. Resuming what runs changes nothing.
+func (s *store) Resume(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, commandBound)
+	defer cancel()
+	state, err := s.inspect(ctx)
+	if err != nil || !state.State.Paused {
+		return err
+	}
+	_, err = s.engine.ContainerUnpause(ctx, s.container(), client.ContainerUnpauseOptions{})
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", s.service, err)
+	}
+	return nil
+}
+
+// Restart implements env.Breakable by the image's own stop signal.
+func (s *store) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, stopBound+startBound)
+	defer cancel()
+	seconds := int(stopBound / time.Second)
+	options := client.ContainerRestartOptions{Timeout: &seconds}
+	_, err := s.engine.ContainerRestart(ctx, s.container(), options)
+	if err != nil {
+		return fmt.Errorf("restart %s: %w", s.service, err)
+	}
+	return s.awaitReady(ctx)
+}

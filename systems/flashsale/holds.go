@@ -1,154 +1,95 @@
 package flashsale
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 )
-
-// span is what the driver knows of one buy over all its attempts.
-type span struct {
-	start time.Duration // the first attempt was sent
-	acked time.Duration // the first acknowledgement arrived; Never without one
-}
-
-// spans are the spans of buys by identity.
-type spans map[uint64]span
-
-// see is a visitor that keeps the buys whose identity is wanted.
-func (s spans) see(wanted func(op uint64) bool) visitor {
-	return only(KindBuy, func(rec *history.Record) {
-		if wanted(rec.Op.ID) {
-			s.add(rec)
-		}
-	})
-}
-
-func (s spans) add(rec *history.Record) {
-	b, known := s[rec.Op.ID]
-	if !known {
-		b = span{start: rec.Start, acked: history.Never}
-	}
-	b.start = min(b.start, rec.Start)
-	if rec.Outcome == history.OK {
-		b.acked = min(b.acked, rec.End)
-	}
-	s[rec.Op.ID] = b
-}
-
-// hold is the time in which an order certainly had its unit, on the driver's
-// clock: from its acknowledgement to the earliest moment at which it can have
-// been released.
-//
-// The store's clock is another one, but it says how long the order lasted:
-// the unit was taken after the buy was sent and released ClosedAt - HeldAt
-// later, hence not before start + (ClosedAt - HeldAt). No offset between the
-// clocks is needed.
-type hold struct {
-	order    *OrderAudit
-	from, to time.Duration
-}
 
 // ordered says whether a buy has an order in the audit.
 func (l *ledger) ordered(op uint64) bool { return l.byOp[op] != nil }
 
-// holds returns the certain holds of all acknowledged orders, in the order of
-// the audit, from the spans of their buys.
-func (j *judging) holds(spans spans) []hold {
-	holds := make([]hold, 0, len(spans))
-	for i := range j.a.Orders {
-		o := &j.a.Orders[i]
-		s, known := spans[o.OpID]
-		// A second order for one key may be one that nobody was told of.
-		if !known || s.acked == history.Never || j.a.byOp[o.OpID] != o {
-			continue
+// buysOf is a visitor that merges the attempts at the buys that are wanted.
+func buysOf(ops check.Operations, wanted func(op uint64) bool) visitor {
+	return only(KindBuy, func(rec *history.Record) {
+		if wanted(rec.Op.ID) {
+			ops.Add(rec)
 		}
-		h := hold{order: o, from: s.acked, to: history.Never}
-		if !live(o) {
-			h.to = s.start + lasted(o)
-		}
-		if h.from < h.to {
-			holds = append(holds, h)
-		}
+	})
+}
+
+// holdOf is the time in which a buy had its unit, on the driver's clock.
+//
+// The store's clock is another one, but it says how long the order lasted.
+// The unit was taken after the buy was sent and before it was acknowledged,
+// and released ClosedAt - HeldAt later: not before Start + (ClosedAt -
+// HeldAt), and not after End + (ClosedAt - HeldAt). No offset between the
+// clocks is needed. The slack is what the design is given to make a returned
+// unit known as free.
+//
+// Without an order in the audit (nil) nothing is certain.
+func holdOf(buy check.Operation, o *OrderAudit, slack time.Duration) check.Hold {
+	h := check.Hold{Op: buy.ID, MayFrom: buy.Start, MayTo: history.Never}
+	if o == nil || buy.Outcome != history.OK {
+		return h
 	}
-	return holds
+	h.MustFrom, h.MustTo = buy.End, history.Never
+	if !live(o) {
+		h.MayTo = buy.End + lasted(o) + slack
+		h.MustTo = max(h.MustFrom, buy.Start+lasted(o))
+	}
+	return h
 }
 
 // lasted is how long a closed order had its unit, on the store's clock.
 func lasted(o *OrderAudit) time.Duration { return time.Duration(o.ClosedAt - o.HeldAt) }
 
-// crowd is a moment at which more holds than allowed were in force.
-type crowd struct {
-	at     time.Duration
-	orders []*OrderAudit // those that had a unit at that moment
-}
-
-// crowded returns, for each group of holds with more than bound in force at
-// once, the moment with the most of them, in the order of the holds.
-func crowded[K comparable](holds []hold, bound int, key func(*OrderAudit) K) []crowd {
-	groups := make(map[K][]hold)
-	var order []K
-	for _, h := range holds {
-		k := key(h.order)
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], h)
+// crowding requires that of each group of orders never more than limit
+// certainly had a unit at once. The groups have a text and a key; an empty
+// text leaves the order out. They are judged in the order of the audit.
+func crowding[K comparable](
+	j *judging, buys check.Operations, limit int, group func(*OrderAudit) (key K, text string),
+) {
+	type crowd struct {
+		text string
+		check.Occupancy
+		size int
 	}
-	var out []crowd
-	for _, k := range order {
-		if len(groups[k]) <= bound {
+	crowds := make(map[K]*crowd)
+	var order []*crowd
+	for i := range j.a.Orders {
+		o := &j.a.Orders[i]
+		key, text := group(o)
+		// A second order for one key may be one that nobody was told of.
+		if text == "" || j.a.byOp[o.OpID] != o || buys[o.OpID].Outcome != history.OK {
 			continue
 		}
-		if at, n := peak(groups[k]); n > bound {
-			out = append(out, crowd{at, inForce(groups[k], at)})
+		c := crowds[key]
+		if c == nil {
+			c = &crowd{text: text}
+			crowds[key] = c
+			order = append(order, c)
+		}
+		c.Add(holdOf(buys[o.OpID], o, 0))
+		c.size++
+	}
+	for _, c := range order {
+		if c.size > limit {
+			c.AtMost(j.Collector, c.text, limit)
 		}
 	}
-	return out
 }
 
-// peak returns the first moment at which the most holds are in force. A hold
-// that ends when another begins does not meet it.
-func peak(holds []hold) (at time.Duration, most int) {
-	type edge struct {
-		at   time.Duration
-		step int
-	}
-	edges := make([]edge, 0, 2*len(holds))
-	for _, h := range holds {
-		edges = append(edges, edge{h.from, +1}, edge{h.to, -1})
-	}
-	slices.SortFunc(edges, func(a, b edge) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.step, b.step))
-	})
-	n := 0
-	for _, e := range edges {
-		n += e.step
-		if n > most {
-			at, most = e.at, n
-		}
-	}
-	return at, most
-}
+// maxProof bounds the operations that one violation names as its proof.
+const maxProof = 8
 
-func inForce(holds []hold, at time.Duration) []*OrderAudit {
-	var out []*OrderAudit
-	for _, h := range holds {
-		if h.from <= at && at < h.to {
-			out = append(out, h.order)
-		}
-	}
-	return out
-}
-
-// ops returns the identities of the buys behind orders, the last first: the
-// latest comers are those that should have been refused.
+// ops returns the identities of some of the buys behind orders, the last
+// first: the latest comers are those that should have been refused.
 func ops(orders []*OrderAudit) []uint64 {
-	out := make([]uint64, 0, len(orders))
-	for _, o := range slices.Backward(orders) {
-		out = append(out, o.OpID)
+	var out []uint64
+	for i := len(orders) - 1; i >= 0 && len(out) < maxProof; i-- {
+		out = append(out, orders[i].OpID)
 	}
 	return out
 }
@@ -157,14 +98,11 @@ func ops(orders []*OrderAudit) []uint64 {
 func names(orders []*OrderAudit) string {
 	const shown = 3
 	text := ""
-	for i, o := range slices.Backward(orders) {
-		if i < len(orders)-shown {
-			break
-		}
+	for i := len(orders) - 1; i >= max(0, len(orders)-shown); i-- {
 		if text != "" {
 			text += ", "
 		}
-		text += o.ID + " of " + o.Buyer
+		text += orders[i].ID + " of " + orders[i].Buyer
 	}
 	return text
 }

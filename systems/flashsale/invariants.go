@@ -90,15 +90,15 @@ func (v invariant) Check(
 	ctx context.Context, h history.History, audit json.RawMessage,
 ) check.Verdict {
 	j := &judging{
-		ctx: ctx, h: h, p: v.sale.params, a: v.sale.decode(audit),
-		out: check.Verdict{Invariant: v.name},
+		Collector: check.Collect(ctx, v.name, h),
+		p:         v.sale.params, a: v.sale.decode(audit),
 	}
 	if v.sale.err != nil {
-		j.undecided("%v", v.sale.err)
+		j.Fail("%v", v.sale.err)
 	} else {
 		v.judge(j)
 	}
-	return j.verdict()
+	return j.Verdict()
 }
 
 // sale is what the invariants of one sale share: the parameters and the audit

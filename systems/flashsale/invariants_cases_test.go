@@ -30,7 +30,7 @@ func stockCases() []verdictCase {
 			e.buy(4352, "hal", "o5", 0, 510*ms)
 			e.close("o4", flashsale.OrderExpired, 1600*ms)
 			e.close("o5", flashsale.OrderExpired, 1600*ms)
-		}, "4 acknowledged orders had a unit at once"},
+		}, "units in acknowledged orders: at 511ms 4 were certainly held at once and there are 2"},
 		{oversell, "a third cart as soon as one may be free - pass", pass, func(e *evidence) {
 			// Bob's unit was free 1048ms after he sent, at the earliest.
 			e.buy(4096, "gil", "o4", 2, 1047*ms)
@@ -52,7 +52,7 @@ func stockCases() []verdictCase {
 
 		{conservation, "a snapshot that loses a unit - fail", fail, func(e *evidence) {
 			e.attempt(272, 0).Reply.Body = stockBody(0, 1, 0)
-		}, "0 available + 1 held + 0 sold = 1 of 2 units: off by -1"},
+		}, "0 available + 1 held + 0 sold = 1, want 2 (-1)"},
 		{conservation, "another snapshot of all units - pass", pass, func(e *evidence) {
 			e.attempt(272, 0).Reply.Body = stockBody(1, 1, 0)
 		}, ""},
@@ -140,7 +140,7 @@ func ownerCases() []verdictCase {
 			e.audit.Log = nil
 			e.buy(4096, "gil", "o4", 2, 500*ms)
 			e.close("o4", flashsale.OrderFailed, 900*ms)
-		}, "2 acknowledged orders had it at once"},
+		}, "unit 2: acknowledged orders of it: at 501ms 2 were certainly held at once"},
 		{unit, "two orders of one unit answered sold - fail", fail, func(e *evidence) {
 			e.attempt(576, 0).Reply.Key = "sold"
 			e.attempt(1344, 0).Reply.Key = "sold"
@@ -170,7 +170,7 @@ func ownerCases() []verdictCase {
 			e.audit.ReclaimSlackNS = int64(time.Hour)
 			e.buy(4096, "bob", "o4", 1, 500*ms)
 			e.close("o4", flashsale.OrderFailed, 900*ms)
-		}, "bob had 2 acknowledged orders with a unit at once"},
+		}, "units in acknowledged orders of bob: at 501ms 2 were certainly held"},
 		{buyer, "two orders of one buyer answered sold - fail", fail, func(e *evidence) {
 			e.attempt(1280, 0).Op.Client = "bob"
 			e.attempt(576, 0).Reply.Key = "sold"
@@ -214,20 +214,20 @@ func orderCases() []verdictCase {
 
 		{phantom, "an order that nobody asked for - fail", fail, func(e *evidence) {
 			e.order("o3").OpID = 99999
-		}, "op_id 99999, which nobody sent"},
+		}, "o3 of operation 99999 (key \"item-1\", client \"eve\") was never asked for"},
 		{phantom, "an order of a refused request - fail", fail, func(e *evidence) {
 			e.order("o3").OpID, e.order("o3").Buyer = 768, "cid"
-		}, "every request for it (op 768) was refused"},
+		}, "o3 of operation 768 (key \"item-1\", client \"cid\") exists, but the operation was refused"},
 		{phantom, "an order of a dropped request - fail", fail, func(e *evidence) {
 			e.order("o3").OpID, e.order("o3").Buyer = 1536, "fay"
-		}, "op_id 1536, which nobody sent"},
+		}, "o3 of operation 1536 (key \"item-1\", client \"fay\") was never asked for"},
 		{phantom, "an order of a lost request whose repetition was refused - pass", pass,
 			func(e *evidence) {
 				e.order("o3").OpID, e.order("o3").Buyer = 1024, "dan"
 			}, ""},
 		{phantom, "an order of another buyer than asked - fail", fail, func(e *evidence) {
 			e.order("o3").Buyer = "cid"
-		}, "order o3 is of cid for item-1, but eve asked for item-1"},
+		}, "client \"cid\") was asked for with key \"item-1\" by client \"eve\""},
 		{phantom, "a payment that nobody sent - fail", fail, func(e *evidence) {
 			e.payment("pay-200").ID = "pay-666"
 		}, "payment pay-666 of order o2 exists"},
@@ -240,13 +240,13 @@ func orderCases() []verdictCase {
 
 		{same, "two orders told for one key - fail", fail, func(e *evidence) {
 			e.attempt(256, 1).Reply.Key = "o2"
-		}, "told order o1 with unit 1, then order o2 with unit 1"},
+		}, "the idempotency key 256 has both order o1 with unit 1 and order o2 with unit 1"},
 		{same, "two units told for one key - fail", fail, func(e *evidence) {
 			e.attempt(256, 1).Reply.Value = 2
-		}, "then order o1 with unit 2"},
+		}, "and order o1 with unit 2"},
 		{same, "two orders made for one key - fail", fail, func(e *evidence) {
 			e.order("o3").OpID = 256
-		}, "orders o1 and o3 of eve were both made for one key (op 256)"},
+		}, "operation 256 has 2 effects: o1"},
 		{same, "a repetition that was refused - undecided", maybe, func(e *evidence) {
 			e.attempt(256, 1).Outcome = history.Refused
 		}, "no key was acknowledged twice"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 )
 
@@ -25,8 +26,8 @@ func buyerOf(o *OrderAudit) buyerKey { return buyerKey{o.Item, o.Buyer} }
 // judgeUnitExclusive looks at four independent accounts: the orders at the
 // end, the log, the certain holds, and the replies alone.
 func judgeUnitExclusive(j *judging) {
-	replies, spans := newReplies(), make(spans)
-	j.read(j.unknown(KindBuy), replies.see(), spans.see(j.a.ordered))
+	replies, buys := newReplies(), make(check.Operations)
+	j.read(j.unknown(KindBuy), replies.see(), buysOf(buys, j.a.ordered))
 	soldTwice(j, replies,
 		func(b bought) (unitKey, bool) { return unitKey{b.item, b.unit}, b.unit != 0 },
 		func(k unitKey, a, b string) string {
@@ -44,24 +45,25 @@ func judgeUnitExclusive(j *judging) {
 			continue
 		}
 		named++
-		j.out.Checked++
+		j.Checked(1)
 		if !live(o) {
 			continue
 		}
 		if other := owner[unitOf(o)]; other != nil {
-			j.broken([]uint64{o.OpID, other.OpID},
+			j.Violate([]uint64{o.OpID, other.OpID},
 				"%s unit %d is %s for order %s of %s and %s for order %s of %s at the end",
 				o.Item, o.Unit, other.State, other.ID, other.Buyer, o.State, o.ID, o.Buyer)
 		}
 		owner[unitOf(o)] = o
 	}
-	j.need(named > 0, "no order names a unit")
+	j.Need(named > 0, "no order names a unit")
 	takenTwice(j)
-	withUnits := slices.DeleteFunc(j.holds(spans), func(h hold) bool { return h.order.Unit == 0 })
-	for _, c := range crowded(withUnits, 1, unitOf) {
-		j.broken(ops(c.orders), "%s unit %d: at %v %d acknowledged orders had it at once: %s",
-			c.orders[0].Item, c.orders[0].Unit, c.at, len(c.orders), names(c.orders))
-	}
+	crowding(j, buys, 1, func(o *OrderAudit) (unit unitKey, text string) {
+		if o.Unit != 0 {
+			text = fmt.Sprintf("%s unit %d: acknowledged orders of it", o.Item, o.Unit)
+		}
+		return unitOf(o), text
+	})
 }
 
 // takenTwice replays the log, which is in the order of the changes of each
@@ -80,7 +82,7 @@ func takenTwice(j *judging) {
 				delete(holder, k)
 			}
 		case taken && had.OrderID != e.OrderID:
-			j.broken(j.opsOf(had.OrderID, e.OrderID),
+			j.Violate(j.opsOf(had.OrderID, e.OrderID),
 				"%s unit %d: order %s took it at log %d while order %s had it since log %d",
 				e.Item, e.Unit, e.OrderID, e.Seq, had.OrderID, had.Seq)
 			holder[k] = e
@@ -96,12 +98,12 @@ func judgeOnePerBuyer(j *judging) {
 	owned := make(map[buyerKey][]*OrderAudit)
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]
-		j.out.Checked++
+		j.Checked(1)
 		owned[buyerOf(o)] = append(owned[buyerOf(o)], o)
 	}
 	again := false
-	replies, spans := newReplies(), make(spans)
-	j.read(j.unknown(KindBuy), replies.see(), spans.see(j.a.ordered),
+	replies, buys := newReplies(), make(check.Operations)
+	j.read(j.unknown(KindBuy), replies.see(), buysOf(buys, j.a.ordered),
 		only(KindBuy, func(rec *history.Record) {
 			orders := owned[buyerKey{rec.Op.Key, rec.Op.Client}]
 			again = again || len(orders) > 0 && orders[0].OpID != rec.Op.ID
@@ -114,12 +116,11 @@ func judgeOnePerBuyer(j *judging) {
 	if !j.has("orders") {
 		return
 	}
-	j.need(again, "no buyer of a unit tried to buy another of the same item")
+	j.Need(again, "no buyer of a unit tried to buy another of the same item")
 	ownsTwo(j, owned)
-	for _, c := range crowded(j.holds(spans), 1, buyerOf) {
-		j.broken(ops(c.orders), "%s: at %v %s had %d acknowledged orders with a unit at once: %s",
-			c.orders[0].Item, c.at, c.orders[0].Buyer, len(c.orders), names(c.orders))
-	}
+	crowding(j, buys, 1, func(o *OrderAudit) (buyer buyerKey, text string) {
+		return buyerOf(o), fmt.Sprintf("%s: units in acknowledged orders of %s", o.Item, o.Buyer)
+	})
 }
 
 // ownsTwo compares the orders of a buyer on the store's clock. It also sees
@@ -130,7 +131,7 @@ func judgeOnePerBuyer(j *judging) {
 // overlap beyond what the design promises for its reclaimer, and beyond all
 // time in which a fault may have held a lock, counts.
 func ownsTwo(j *judging, owned map[buyerKey][]*OrderAudit) {
-	slack := time.Duration(j.a.ReclaimSlackNS) + faultTime(j.h.Faults(), 0, history.Never)
+	slack := time.Duration(j.a.ReclaimSlackNS) + faultTime(j.Faults(), 0, history.Never)
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]
 		for _, other := range owned[buyerOf(o)] {
@@ -140,7 +141,7 @@ func ownsTwo(j *judging, owned map[buyerKey][]*OrderAudit) {
 			}
 			both := live(o) && live(other)
 			if both || other.overlap(o) > slack {
-				j.broken([]uint64{o.OpID, other.OpID},
+				j.Violate([]uint64{o.OpID, other.OpID},
 					"%s: %s has order %s (%s) and order %s (%s), both with a unit %s",
 					o.Item, o.Buyer, other.ID, other.State, o.ID, o.State, overlapText(both, other.overlap(o)))
 			}
@@ -183,20 +184,9 @@ func soldTwice[K comparable](
 			continue
 		}
 		if other, taken := first[k]; taken {
-			j.broken([]uint64{r.sold[other], r.sold[order]}, "%s", text(k, other, order))
+			j.Violate([]uint64{r.sold[other], r.sold[order]}, "%s", text(k, other, order))
 			continue
 		}
 		first[k] = order
 	}
-}
-
-// opsOf returns the identities of the buys behind orders, where known.
-func (j *judging) opsOf(orders ...string) []uint64 {
-	var out []uint64
-	for _, id := range orders {
-		if o := j.a.byOrder[id]; o != nil {
-			out = append(out, o.OpID)
-		}
-	}
-	return out
 }

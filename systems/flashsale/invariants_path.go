@@ -20,9 +20,9 @@ func judgeUnitPath(j *judging) {
 	units, orders := make(map[unitKey]step), make(map[string]step)
 	sold, returned := 0, 0
 	for _, e := range j.a.Log {
-		j.out.Checked++
+		j.Checked(1)
 		if want := moveOf(e.Cause); want != (move{e.From, e.To}) {
-			j.broken(j.opsOf(e.OrderID), "log %d: order %s went from %s to %s because of %q, "+
+			j.Violate(j.opsOf(e.OrderID), "log %d: order %s went from %s to %s because of %q, "+
 				"which leads from %s to %s",
 				e.Seq, e.OrderID, e.From, e.To, e.Cause, want.from, want.to)
 		}
@@ -37,8 +37,8 @@ func judgeUnitPath(j *judging) {
 			returned++
 		}
 	}
-	j.need(sold > 0, "no unit was sold")
-	j.need(returned > 0, "no unit was returned")
+	j.Need(sold > 0, "no unit was sold")
+	j.Need(returned > 0, "no unit was returned")
 	orderEnds(j, orders)
 	unitEnds(j, units)
 }
@@ -61,7 +61,7 @@ func moveOf(cause string) move {
 func orderStep(j *judging, orders map[string]step, e LogEntry) {
 	was, known := orders[e.OrderID]
 	if j.a.byOrder[e.OrderID] == nil && !known {
-		j.broken(nil, "log %d: %q for order %s, which does not exist", e.Seq, e.Cause, e.OrderID)
+		j.Violate(nil, "log %d: %q for order %s, which does not exist", e.Seq, e.Cause, e.OrderID)
 	}
 	legal := !known && e.Cause == causeBuy || known && was.state == UnitHeld && e.Cause != causeBuy
 	if !legal {
@@ -69,7 +69,7 @@ func orderStep(j *judging, orders map[string]step, e LogEntry) {
 		if known {
 			from = fmt.Sprintf("was %s since log %d", was.state, was.seq)
 		}
-		j.broken(j.opsOf(e.OrderID), "log %d: %q for order %s, which %s",
+		j.Violate(j.opsOf(e.OrderID), "log %d: %q for order %s, which %s",
 			e.Seq, e.Cause, e.OrderID, from)
 	}
 	orders[e.OrderID] = step{state: e.To, seq: e.Seq}
@@ -85,15 +85,15 @@ func unitStep(j *judging, units map[unitKey]step, e LogEntry) {
 	}
 	switch {
 	case e.From != was.state:
-		j.broken(j.opsOf(was.order, e.OrderID), "%s unit %d: log %d says it went from %s to %s "+
+		j.Violate(j.opsOf(was.order, e.OrderID), "%s unit %d: log %d says it went from %s to %s "+
 			"for order %s, but it was %s since log %d",
 			e.Item, e.Unit, e.Seq, e.From, e.To, e.OrderID, was.state, was.seq)
 	case e.From != UnitAvailable && was.order != e.OrderID:
-		j.broken(j.opsOf(was.order, e.OrderID), "%s unit %d: log %d changed it for order %s, "+
+		j.Violate(j.opsOf(was.order, e.OrderID), "%s unit %d: log %d changed it for order %s, "+
 			"but order %s has it since log %d",
 			e.Item, e.Unit, e.Seq, e.OrderID, was.order, was.seq)
 	case e.Version != was.version+1:
-		j.broken(j.opsOf(e.OrderID), "%s unit %d: log %d made version %d of version %d",
+		j.Violate(j.opsOf(e.OrderID), "%s unit %d: log %d made version %d of version %d",
 			e.Item, e.Unit, e.Seq, e.Version, was.version)
 	}
 	units[k] = step{e.To, e.OrderID, e.Version, e.Seq}
@@ -109,9 +109,9 @@ func orderEnds(j *judging, orders map[string]step) {
 		o := &j.a.Orders[i]
 		switch last, known := orders[o.ID]; {
 		case !known:
-			j.broken([]uint64{o.OpID}, "order %s is %s and the log does not mention it", o.ID, o.State)
+			j.Violate([]uint64{o.OpID}, "order %s is %s and the log does not mention it", o.ID, o.State)
 		case last.state != want[o.State]:
-			j.broken([]uint64{o.OpID}, "order %s is %s, but the log left its unit %s (log %d)",
+			j.Violate([]uint64{o.OpID}, "order %s is %s, but the log left its unit %s (log %d)",
 				o.ID, o.State, last.state, last.seq)
 		}
 	}
@@ -124,13 +124,13 @@ func unitEnds(j *judging, units map[unitKey]step) {
 		last, known := units[unitKey{u.Item, u.Unit}]
 		switch {
 		case !known && u.State != UnitAvailable:
-			j.broken(j.opsOf(u.OrderID), "%s unit %d is %s and the log does not mention it",
+			j.Violate(j.opsOf(u.OrderID), "%s unit %d is %s and the log does not mention it",
 				u.Item, u.Unit, u.State)
 		case known && last.state != u.State:
-			j.broken(j.opsOf(last.order), "%s unit %d is %s, but the log left it %s (log %d)",
+			j.Violate(j.opsOf(last.order), "%s unit %d is %s, but the log left it %s (log %d)",
 				u.Item, u.Unit, u.State, last.state, last.seq)
 		case known && last.version != u.Version:
-			j.broken(j.opsOf(last.order), "%s unit %d has version %d, but the log left it at %d (log %d)",
+			j.Violate(j.opsOf(last.order), "%s unit %d has version %d, but the log left it at %d (log %d)",
 				u.Item, u.Unit, u.Version, last.version, last.seq)
 		}
 	}

@@ -21,9 +21,9 @@ func judgePayments(j *judging) {
 	kept := make(map[string]int) // payments taken and not given back, by order
 	rows := make(map[string]PaymentAudit, len(j.a.Payments))
 	for _, p := range j.a.Payments {
-		j.out.Checked++
+		j.Checked(1)
 		if _, twice := rows[p.ID]; twice {
-			j.broken(j.opsOf(p.OrderID), "payment %s has two rows", p.ID)
+			j.Violate(j.opsOf(p.OrderID), "payment %s has two rows", p.ID)
 		}
 		rows[p.ID] = p
 		if p.Captured && !p.Refunded {
@@ -34,7 +34,7 @@ func judgePayments(j *judging) {
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]
 		if n := kept[o.ID]; o.State == OrderPaid && n != 1 {
-			j.broken([]uint64{o.OpID}, "order %s is paid, but %d payments for it were captured "+
+			j.Violate([]uint64{o.OpID}, "order %s is paid, but %d payments for it were captured "+
 				"and kept, not 1", o.ID, n)
 		}
 	}
@@ -47,20 +47,20 @@ func judgePayment(j *judging, p PaymentAudit, price map[string]int64) {
 	o := j.a.byOrder[p.OrderID]
 	switch {
 	case p.Effects > 1:
-		j.broken(op, "payment %s of order %s took effect %d times in %d deliveries",
+		j.Violate(op, "payment %s of order %s took effect %d times in %d deliveries",
 			p.ID, p.OrderID, p.Effects, p.Deliveries)
 	case p.Refunded && !p.Captured:
-		j.broken(op, "payment %s of order %s was refunded without being captured", p.ID, p.OrderID)
+		j.Violate(op, "payment %s of order %s was refunded without being captured", p.ID, p.OrderID)
 	case !p.Captured || p.Refunded:
 		// Nothing was kept, whatever became of the order.
 	case o == nil:
-		j.broken(nil, "payment %s was captured and kept for order %s, which does not exist",
+		j.Violate(nil, "payment %s was captured and kept for order %s, which does not exist",
 			p.ID, p.OrderID)
 	case o.State != OrderPaid:
-		j.broken(op, "payment %s was captured, but its order %s is %s and the payment was "+
+		j.Violate(op, "payment %s was captured, but its order %s is %s and the payment was "+
 			"not refunded", p.ID, p.OrderID, o.State)
 	case p.AmountCents != price[o.Item]:
-		j.broken(op, "payment %s captured %d cents for order %s, the price of %s is %d",
+		j.Violate(op, "payment %s captured %d cents for order %s, the price of %s is %d",
 			p.ID, p.AmountCents, p.OrderID, o.Item, price[o.Item])
 	}
 }
@@ -108,7 +108,7 @@ func newDeliveries(j *judging) *deliveries {
 
 // add compares a delivery's answer with those before it.
 func (d *deliveries) add(j *judging, rec *history.Record) {
-	j.out.Checked++
+	j.Checked(1)
 	state := PaymentState(rec.Reply.Key)
 	a := d.answers[rec.Op.Client]
 	if a == nil {
@@ -119,7 +119,7 @@ func (d *deliveries) add(j *judging, rec *history.Record) {
 	a.told++
 	if a.state != state && !a.conflict {
 		a.conflict = true
-		j.broken([]uint64{a.op, rec.Op.ID}, "payment %s of order %s was answered %q and %q",
+		j.Violate([]uint64{a.op, rec.Op.ID}, "payment %s of order %s was answered %q and %q",
 			rec.Op.Client, rec.Op.Key, a.state, state)
 	}
 }
@@ -134,9 +134,9 @@ func (d *deliveries) need(j *judging) {
 			twice++
 		}
 	}
-	j.need(sold > 0, "no payment was answered \"sold\"")
-	j.need(twice > 0 || j.p.PayTwice == 0, "no payment was delivered and answered twice")
-	j.need(d.late > 0 || j.p.PayLate == 0, "no payment came about when its cart expired")
+	j.Need(sold > 0, "no payment was answered \"sold\"")
+	j.Need(twice > 0 || j.p.PayTwice == 0, "no payment was delivered and answered twice")
+	j.Need(d.late > 0 || j.p.PayLate == 0, "no payment came about when its cart expired")
 }
 
 // compare holds the answers against the rows.
@@ -151,15 +151,15 @@ func (d *deliveries) compare(j *judging, rows map[string]PaymentAudit) {
 		o := j.a.byOrder[a.order]
 		switch {
 		case !listed:
-			j.broken(proof, "payment %s of order %s was answered %q and is gone", id, a.order, a.state)
+			j.Violate(proof, "payment %s of order %s was answered %q and is gone", id, a.order, a.state)
 		case a.state == PaymentSold && (!p.Captured || p.Refunded || o == nil || o.State != OrderPaid):
-			j.broken(proof, "payment %s of order %s was answered \"sold\"; at the end it is %s "+
+			j.Violate(proof, "payment %s of order %s was answered \"sold\"; at the end it is %s "+
 				"and the order is %s", id, a.order, money(p), stateOf(o))
 		case a.state == PaymentRefunded && !p.Refunded:
-			j.broken(proof, "payment %s of order %s was answered \"refunded\"; at the end it is %s",
+			j.Violate(proof, "payment %s of order %s was answered \"refunded\"; at the end it is %s",
 				id, a.order, money(p))
 		case a.state == PaymentReleased && (p.Captured || o != nil && live(o)):
-			j.broken(proof, "payment %s of order %s was answered \"released\"; at the end it is %s "+
+			j.Violate(proof, "payment %s of order %s was answered \"released\"; at the end it is %s "+
 				"and the order is %s", id, a.order, money(p), stateOf(o))
 		}
 	}

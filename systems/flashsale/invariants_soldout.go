@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 )
 
@@ -31,19 +32,22 @@ func judgeNoFalseSoldOut(j *judging) {
 	}
 	slack := time.Duration(j.a.ReclaimSlackNS)
 	if slack <= 0 {
-		j.undecided("the audit has no reclaim_slack_ns, so that a unit may come back at any time")
+		j.Need(false, "the audit has no reclaim_slack_ns, so that a unit may come back at any time")
 		return
 	}
 	taken := j.takenBy(slack)
-	quiet := disturbed(j.h.Faults(), slack)
+	noise := disturbed(j.Faults(), slack)
 	claims, overlooked := 0, 0
 	var suspects []suspect
 	j.read(only(KindBuy, func(rec *history.Record) {
-		if !soldOut(rec) || quiet.overlaps(rec.Start, rec.End) {
+		if !soldOut(rec) || noise.overlaps(rec.Start, rec.End) {
 			return
 		}
 		claims++
-		most := taken[rec.Op.Key].most(rec.Start, rec.End)
+		most := 0
+		if item := taken[rec.Op.Key]; item != nil {
+			most = item.MaxPossible(rec.Start, rec.End)
+		}
 		switch {
 		case most >= j.p.Units:
 		case len(suspects) == maxSuspects:
@@ -53,11 +57,9 @@ func judgeNoFalseSoldOut(j *judging) {
 				item: rec.Op.Key, op: rec.Op.ID, from: rec.Start, to: rec.End, taken: most})
 		}
 	}))
-	j.out.Checked = claims
-	j.need(claims > 0, "nobody was told sold out outside faults")
-	if overlooked > 0 {
-		j.undecided("%d suspicious refusals were not looked at", overlooked)
-	}
+	j.Checked(claims)
+	j.Need(claims > 0, "nobody was told sold out outside faults")
+	j.Need(overlooked == 0, "%d suspicious refusals were not looked at", overlooked)
 	j.judgeSuspects(suspects)
 }
 
@@ -69,102 +71,26 @@ func soldOut(rec *history.Record) bool {
 // soldOutText is how ErrSoldOut begins; a record's error ends with the chain.
 const soldOutText = "sold out"
 
-// takenBy returns, for each item, how many units may be taken at any moment by
+// takenBy bounds, for each item, how many units may be taken at any moment by
 // buys that were not refused.
-func (j *judging) takenBy(slack time.Duration) map[string]*level {
-	spans := make(spans)
+func (j *judging) takenBy(slack time.Duration) map[string]*check.Occupancy {
+	buys := make(check.Operations)
 	items := make(map[uint64]string)
 	j.read(j.unknown(KindBuy), only(KindBuy, func(rec *history.Record) {
 		if rec.Outcome != history.Refused {
-			spans.add(rec)
+			buys.Add(rec)
 			items[rec.Op.ID] = rec.Op.Key
 		}
 	}))
-	levels := make(map[string]*level)
-	for op, s := range spans {
-		l := levels[items[op]]
-		if l == nil {
-			l = &level{}
-			levels[items[op]] = l
+	taken := make(map[string]*check.Occupancy)
+	for op, buy := range buys {
+		item := items[op]
+		if taken[item] == nil {
+			taken[item] = &check.Occupancy{}
 		}
-		l.add(s.start, freeAgain(j.a.byOp[op], s, slack))
+		taken[item].Add(holdOf(buy, j.a.byOp[op], slack))
 	}
-	for _, l := range levels {
-		l.build()
-	}
-	return levels
-}
-
-// freeAgain is when a buy's unit is certainly for sale again: the order was
-// there when the acknowledgement arrived, so that its release, ClosedAt -
-// HeldAt after it was made, is at most that much later. A refused attempt of
-// the same buy may have been the first one, hence nothing is assumed of the
-// time before.
-func freeAgain(o *OrderAudit, s span, slack time.Duration) time.Duration {
-	if o == nil || live(o) || s.acked == history.Never {
-		return history.Never
-	}
-	return s.acked + lasted(o) + slack
-}
-
-// level is a count over time.
-type level struct {
-	edges []edge
-	count []int // after each edge
-}
-
-type edge struct {
-	at   time.Duration
-	step int
-}
-
-func (l *level) add(from, to time.Duration) {
-	l.edges = append(l.edges, edge{from, +1})
-	if to != history.Never {
-		l.edges = append(l.edges, edge{to, -1})
-	}
-}
-
-// build sorts the edges; of one instant the beginnings come first, so that
-// the level is never too low.
-func (l *level) build() {
-	slices.SortFunc(l.edges, func(a, b edge) int {
-		if a.at != b.at {
-			return cmp.Compare(a.at, b.at)
-		}
-		return b.step - a.step
-	})
-	l.count = make([]int, len(l.edges))
-	n := 0
-	for i, e := range l.edges {
-		n += e.step
-		l.count[i] = n
-	}
-}
-
-// most returns the highest count at any moment of a closed span; 0 for a nil
-// level. Nearly all refusals are settled at one of the ends.
-func (l *level) most(from, to time.Duration) int {
-	if l == nil {
-		return 0
-	}
-	low, high := l.before(from), l.before(to+1)
-	most := 0
-	if low > 0 {
-		most = l.count[low-1]
-	}
-	for _, n := range l.count[low:high] {
-		most = max(most, n)
-	}
-	return most
-}
-
-// before is the number of edges before a moment.
-func (l *level) before(at time.Duration) int {
-	i, _ := slices.BinarySearchFunc(l.edges, at, func(e edge, at time.Duration) int {
-		return cmp.Compare(e.at, at)
-	})
-	return i
+	return taken
 }
 
 // suspect is a refusal that no buy which took effect can explain.
@@ -205,7 +131,7 @@ func (j *judging) judgeSuspects(suspects []suspect) {
 	}
 	for _, s := range suspects {
 		if others := s.passing - 1; s.taken+others < j.p.Units {
-			j.broken([]uint64{s.op}, "%s: at %v a buyer was told sold out while at most %d of %d "+
+			j.Violate([]uint64{s.op}, "%s: at %v a buyer was told sold out while at most %d of %d "+
 				"units were taken, %d of them by requests under way", s.item, s.to,
 				s.taken+others, j.p.Units, others)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 )
 
@@ -14,19 +15,18 @@ import (
 // is not, so that what is counted is a lower bound of what was given away.
 func judgeNoOversell(j *judging) {
 	units := j.p.Units
-	demands, replies, spans := make(demands), newReplies(), make(spans)
-	j.read(j.unknown(KindBuy), demands.see(), replies.see(), spans.see(j.a.ordered))
-	j.need(demands.high(units), "no item was in demand: a run must offer as many first buys "+
+	demands, replies, buys := make(demands), newReplies(), make(check.Operations)
+	j.read(j.unknown(KindBuy), demands.see(), replies.see(), buysOf(buys, j.a.ordered))
+	j.Need(demands.high(units), "no item was in demand: a run must offer as many first buys "+
 		"as there are units (%d), acknowledge half as many and refuse one", units)
 	oversoldByReplies(j, replies, units)
 	if !j.has("orders") {
 		return
 	}
 	oversoldAtEnd(j, units)
-	for _, c := range crowded(j.holds(spans), units, func(o *OrderAudit) string { return o.Item }) {
-		j.broken(ops(c.orders), "%s: at %v %d acknowledged orders had a unit at once "+
-			"and there are %d; e.g. %s", c.orders[0].Item, c.at, len(c.orders), units, names(c.orders))
-	}
+	crowding(j, buys, units, func(o *OrderAudit) (item, text string) {
+		return o.Item, o.Item + ": units in acknowledged orders"
+	})
 }
 
 // oversoldAtEnd counts the orders that are paid, and those that have a unit.
@@ -36,7 +36,7 @@ func oversoldAtEnd(j *judging, units int) {
 	var items []string
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]
-		j.out.Checked++
+		j.Checked(1)
 		if !live(o) {
 			continue
 		}
@@ -50,10 +50,10 @@ func oversoldAtEnd(j *judging, units int) {
 	}
 	for _, item := range items {
 		if n := len(paid[item]); n > units {
-			j.broken(ops(paid[item]), "%s: %d orders paid for %d units at the end; e.g. %s",
+			j.Violate(ops(paid[item]), "%s: %d orders paid for %d units at the end; e.g. %s",
 				item, n, units, names(paid[item]))
 		} else if n := len(taken[item]); n > units {
-			j.broken(ops(taken[item]), "%s: %d orders have a unit at the end and there are %d; e.g. %s",
+			j.Violate(ops(taken[item]), "%s: %d orders have a unit at the end and there are %d; e.g. %s",
 				item, n, units, names(taken[item]))
 		}
 	}
@@ -118,7 +118,7 @@ func oversoldByReplies(j *judging, r replies, units int) {
 		for _, order := range list[:min(len(list), maxProof)] {
 			proof = append(proof, r.sold[order])
 		}
-		j.broken(proof, "%s: %d orders were answered \"sold\" and there are %d units",
+		j.Violate(proof, "%s: %d orders were answered \"sold\" and there are %d units",
 			item, len(list), units)
 	}
 }
@@ -164,7 +164,7 @@ func judgeConservation(j *judging) {
 			j.snapshot(rec)
 		}
 	}))
-	j.need(snapshots > 0 || j.p.StockReads == 0, "no stock snapshot was read")
+	j.Need(snapshots > 0 || j.p.StockReads == 0, "no stock snapshot was read")
 	if !j.has("items", "orders") {
 		return
 	}
@@ -179,21 +179,18 @@ func judgeConservation(j *judging) {
 	}
 	listed := make(map[string]bool)
 	for _, it := range j.a.Items {
-		j.out.Checked++
 		listed[it.Item] = true
-		stock := Stock{it.Item, it.Units, it.Available, it.Held, it.Sold}
-		if why := wrongStock(stock, j.p.Units); why != "" {
-			j.broken(nil, "%s at the end: %s", it.Item, why)
-		}
+		j.conserve(Stock{it.Item, it.Units, it.Available, it.Held, it.Sold},
+			it.Item+" at the end", nil)
 		if it.Held != held[it.Item] || it.Sold != paid[it.Item] {
-			j.broken(nil, "%s at the end: the item counts %d held and %d sold, "+
+			j.Violate(nil, "%s at the end: the item counts %d held and %d sold, "+
 				"its orders are %d held and %d paid",
 				it.Item, it.Held, it.Sold, held[it.Item], paid[it.Item])
 		}
 	}
 	for n := 1; n <= j.p.Items; n++ {
 		if !listed[ItemKey(n)] {
-			j.broken(nil, "%s is missing from the items at the end", ItemKey(n))
+			j.Violate(nil, "%s is missing from the items at the end", ItemKey(n))
 		}
 	}
 	if j.a.Units != nil {
@@ -203,41 +200,28 @@ func judgeConservation(j *judging) {
 
 // snapshot judges the reply of a stock read.
 func (j *judging) snapshot(rec *history.Record) {
-	j.out.Checked++
 	var s Stock
 	if err := json.Unmarshal(rec.Reply.Body, &s); err != nil {
-		j.broken([]uint64{rec.Op.ID}, "%s: a stock snapshot cannot be read: %v", rec.Op.Key, err)
+		j.Violate([]uint64{rec.Op.ID}, "%s: a stock snapshot cannot be read: %v", rec.Op.Key, err)
 		return
 	}
-	if why := wrongStock(s, j.p.Units); why != "" {
-		j.broken([]uint64{rec.Op.ID}, "%s in a snapshot at %v: %s", rec.Op.Key, rec.End, why)
-	}
+	j.conserve(s, fmt.Sprintf("%s in a snapshot at %v", rec.Op.Key, rec.End), []uint64{rec.Op.ID})
 }
 
-// wrongStock says what is wrong with a stock, or "".
-func wrongStock(s Stock, units int) string {
-	sum := s.Available + s.Held + s.Sold
-	text := func(what string) string {
-		return fmt.Sprintf("%d available + %d held + %d sold = %d of %d units: %s",
-			s.Available, s.Held, s.Sold, sum, s.Units, what)
+// conserve requires that a stock is that of the sale and adds up.
+func (j *judging) conserve(s Stock, where string, ops []uint64) {
+	if s.Units != int64(j.p.Units) {
+		j.Violate(ops, "%s: %d units, but the sale has %d", where, s.Units, j.p.Units)
 	}
-	switch {
-	case s.Units != int64(units):
-		return text(fmt.Sprintf("the sale has %d", units))
-	case s.Available < 0 || s.Held < 0 || s.Sold < 0:
-		return text("a count is negative")
-	case sum != s.Units:
-		return text(fmt.Sprintf("off by %+d", sum-s.Units))
-	default:
-		return ""
-	}
+	check.Conserve(j.Collector, where, s.Units, ops, check.Term{Name: "available", Count: s.Available},
+		check.Term{Name: "held", Count: s.Held}, check.Term{Name: "sold", Count: s.Sold})
 }
 
 // unitsAgree compares the unit rows with the items' counts and the orders.
 func unitsAgree(j *judging) {
 	counts := make(map[string]Stock)
 	for _, u := range j.a.Units {
-		j.out.Checked++
+		j.Checked(1)
 		c := counts[u.Item]
 		c.Units++
 		switch u.State {
@@ -250,13 +234,13 @@ func unitsAgree(j *judging) {
 		}
 		counts[u.Item] = c
 		if why, op := strayUnit(j.a, u); why != "" {
-			j.broken(op, "%s unit %d is %s at the end %s", u.Item, u.Unit, u.State, why)
+			j.Violate(op, "%s unit %d is %s at the end %s", u.Item, u.Unit, u.State, why)
 		}
 	}
 	for _, it := range j.a.Items {
 		c := counts[it.Item]
 		if (c != Stock{"", it.Units, it.Available, it.Held, it.Sold}) {
-			j.broken(nil, "%s at the end: the item counts %d units, %d available, %d held, %d sold; "+
+			j.Violate(nil, "%s at the end: the item counts %d units, %d available, %d held, %d sold; "+
 				"its unit rows are %d, %d, %d, %d", it.Item, it.Units, it.Available, it.Held, it.Sold,
 				c.Units, c.Available, c.Held, c.Sold)
 		}
@@ -288,27 +272,27 @@ func judgeRedisDrift(j *judging) {
 	if !j.has("items", "redis", "orders") {
 		return
 	}
-	j.need(len(j.a.Orders) > 0, "there is no order, so that Redis was never drawn on")
+	j.Need(len(j.a.Orders) > 0, "there is no order, so that Redis was never drawn on")
 	redis := make(map[string]RedisAudit)
 	for _, r := range j.a.Redis {
 		redis[r.Item] = r
 	}
 	for _, it := range j.a.Items {
-		j.out.Checked++
+		j.Checked(1)
 		r, listed := redis[it.Item]
 		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
 		switch {
 		case !listed || !r.Present:
-			j.broken(nil, "%s: Redis has no counter at the end", it.Item)
+			j.Violate(nil, "%s: Redis has no counter at the end", it.Item)
 		case r.Stock < 0 || r.Holds < 0:
-			j.broken(nil, "%s: Redis has %d in stock and %d reserved at the end",
+			j.Violate(nil, "%s: Redis has %d in stock and %d reserved at the end",
 				it.Item, r.Stock, r.Holds)
 		case drift > 0:
-			j.broken(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Violate(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d leaked and can never be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
 		case drift < 0:
-			j.broken(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Violate(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d more than there are could be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
 		}
@@ -334,18 +318,18 @@ func judgeSellThrough(j *judging) {
 			continue
 		}
 		exercised = true
-		j.out.Checked++
+		j.Checked(1)
 		forSale := it.Available
 		if n, gated := offered[it.Item]; gated {
 			forSale = min(forSale, n)
 		}
 		if it.Sold < it.Units && forSale <= 0 {
-			j.broken(nil, "%s: %d buyers came, %d of %d units are sold, %d are in carts "+
+			j.Violate(nil, "%s: %d buyers came, %d of %d units are sold, %d are in carts "+
 				"and none is for sale: %d are stuck", it.Item, d.wanted, it.Sold, it.Units,
 				it.Held, it.Units-it.Sold)
 		}
 	}
-	j.need(exercised, "no item had as many buyers as units")
+	j.Need(exercised, "no item had as many buyers as units")
 }
 
 // faultTime is how long faults were in force in a span of the driver's clock,

@@ -3,6 +3,7 @@ package flashsale
 import (
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 )
 
@@ -16,7 +17,7 @@ func judgeExpiry(j *judging) {
 		return
 	}
 	ttl, slack := j.p.CartTTL.D(), time.Duration(j.a.ReclaimSlackNS)
-	j.need(slack > 0, "the audit has no reclaim_slack_ns, so that nothing is too late")
+	j.Need(slack > 0, "the audit has no reclaim_slack_ns, so that nothing is too late")
 	expired := 0
 	var late []*OrderAudit
 	for i := range j.a.Orders {
@@ -27,7 +28,7 @@ func judgeExpiry(j *judging) {
 			expired++
 			age = lasted(o)
 			if age+clockGrain < ttl {
-				j.broken([]uint64{o.OpID}, "order %s of %s was returned after %v, before its %v were up",
+				j.Violate([]uint64{o.OpID}, "order %s of %s was returned after %v, before its %v were up",
 					o.ID, o.Buyer, age, ttl)
 			}
 		case OrderHeld:
@@ -37,12 +38,12 @@ func judgeExpiry(j *judging) {
 		default:
 			continue
 		}
-		j.out.Checked++
+		j.Checked(1)
 		if slack > 0 && age > ttl+slack {
 			late = append(late, o)
 		}
 	}
-	j.need(expired > 0, "no cart expired")
+	j.Need(expired > 0, "no cart expired")
 	judgeLate(j, late, ttl+slack)
 }
 
@@ -57,28 +58,28 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 	for _, o := range late {
 		wanted[o.OpID] = true
 	}
-	spans := make(spans)
-	j.read(spans.see(func(op uint64) bool { return wanted[op] }))
+	buys := make(check.Operations)
+	j.read(buysOf(buys, func(op uint64) bool { return wanted[op] }))
 	for _, o := range late {
 		age := time.Duration(max(o.ClosedAt, 0) - o.HeldAt)
 		if o.State == OrderHeld {
 			age = time.Duration(j.a.latest - o.HeldAt)
 		}
-		until := history.Never
-		if s := spans[o.OpID]; s.acked < history.Never-age {
-			until = s.acked + age
+		buy, until := buys[o.OpID], history.Never
+		if buy.End < history.Never-age {
+			until = buy.End + age
 		}
 		allowed := limit
-		if down := faultTime(j.h.Faults(), spans[o.OpID].start, until); down > 0 {
+		if down := faultTime(j.Faults(), buy.Start, until); down > 0 {
 			allowed += down + time.Duration(j.a.ReclaimSlackNS)
 		}
 		switch {
 		case age <= allowed:
 		case o.State == OrderHeld:
-			j.broken([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
+			j.Violate([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
 				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
 		default:
-			j.broken([]uint64{o.OpID}, "order %s of %s was returned after %v; "+
+			j.Violate([]uint64{o.OpID}, "order %s of %s was returned after %v; "+
 				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
 		}
 	}

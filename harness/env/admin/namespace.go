@@ -85,10 +85,13 @@ func (n *Namespaces) release(ctx context.Context, database, prefix string) error
 	return errors.Join(errs...)
 }
 
+// maxRunID is how much of a run's id goes into a name, in bytes, so that the
+// number which tells names apart is never cut.
+const maxRunID = 24
+
 // DatabaseName is stampede_<run>_<number>_<name> as a Postgres name: lower
 // case letters, digits and underscores, cut to what Postgres keeps.
 func DatabaseName(runID string, number int, name string) string {
-	text := fmt.Sprintf("stampede_%s_%d_%s", runID, number, name)
 	plain := func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
@@ -99,6 +102,8 @@ func DatabaseName(runID string, number int, name string) string {
 			return '_'
 		}
 	}
-	text = strings.Map(plain, text)
+	runID = strings.Map(plain, runID)
+	runID = runID[:min(len(runID), maxRunID)]
+	text := fmt.Sprintf("stampede_%s_%d_%s", runID, number, strings.Map(plain, name))
 	return text[:min(len(text), maxIdentifier)]
 }

@@ -1,0 +1,176 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"stampede/docker"
+	"stampede/harness/env/admin"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+)
+
+var stores = envtest.NewShared(sut.Postgres, sut.Redis)
+
+func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
+
+func TestConfigurationsAppend(t *testing.T) {
+	postgres, err := admin.PostgresConf([]byte("a = 1"), map[string]string{"b": "it's", "a": "2"})
+	if want := "a = 1\na = '2'\nb = 'it''s'\n"; err != nil || string(postgres) != want {
+		t.Errorf("got %q, %v", postgres, err)
+	}
+	redis, err := admin.RedisConf([]byte("a 1"), map[string]string{"save": "9 1", "b": ""})
+	if want := "a 1\nb \"\"\nsave \"\"\nsave 9 1\n"; err != nil || string(redis) != want {
+		t.Errorf("got %q, %v", redis, err)
+	}
+}
+
+// TestNoSettingEscapesItsLine draws settings and expects a refusal, or one
+// line more for each, two for save.
+func TestNoSettingEscapesItsLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.OneOf(rapid.StringMatching(`[a-z_.-]{1,8}`), rapid.String()).Draw(t, "name")
+		value := rapid.String().Draw(t, "value")
+		for _, render := range []func([]byte, map[string]string) ([]byte, error){
+			admin.PostgresConf, admin.RedisConf} {
+			out, err := render([]byte("first"), map[string]string{name: value})
+			if err != nil {
+				continue
+			}
+			lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+			if name != "save" && len(lines) != 2 || !strings.HasPrefix(lines[len(lines)-1], name) {
+				t.Fatalf("%q = %q became %q", name, value, out)
+			}
+		}
+	})
+}
+
+// TestCommittedConfigurationIsDurable keeps anybody from making the numbers
+// better by making them worthless.
+func TestCommittedConfigurationIsDurable(t *testing.T) {
+	for _, want := range []string{"fsync = on", "synchronous_commit = on", "full_page_writes = on"} {
+		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(docker.PostgresConf) {
+			t.Errorf("postgresql.conf lacks %q", want)
+		}
+	}
+	for _, want := range []string{"appendonly yes", "appendfsync everysec"} {
+		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(docker.RedisConf) {
+			t.Errorf("redis.conf lacks %q", want)
+		}
+	}
+}
+
+func TestDatabaseName(t *testing.T) {
+	if got := admin.DatabaseName("1A-b", 3, "Redis Lua/x"); got != "stampede_1a_b_3_redis_lua_x" {
+		t.Errorf("got %s", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		runID, name := rapid.String().Draw(t, "run"), rapid.String().Draw(t, "name")
+		first, second := admin.DatabaseName(runID, 1, name), admin.DatabaseName(runID, 2, name)
+		if !regexp.MustCompile(`^stampede_[a-z0-9_]*$`).MatchString(first) || len(first) > 63 {
+			t.Fatalf("%q is no name for a database", first)
+		}
+		if first == second {
+			t.Fatalf("two numbers give one name, %q", first)
+		}
+	})
+}
+
+func TestRedact(t *testing.T) {
+	for _, url := range []string{"postgres://u:hunter2@h/d", "redis://:hunter2@h:1/0",
+		"postgres://h/d?password=hunter2&x=1", "postgres://h/d?sslpassword=hunter2", "%%hunter2",
+		"postgres://u:hunter2@h:port/d"} {
+		if got := admin.Redact(url); strings.Contains(got, "hunter2") || got == "" {
+			t.Errorf("%s became %s", url, got)
+		}
+	}
+	if got := admin.Redact("redis://h:1/0"); got != "redis://h:1/0" {
+		t.Errorf("a URL without secrets became %s", got)
+	}
+}
+
+// administrators are both stores' at the namespace's URLs.
+func administrators(t *testing.T) map[sut.Service]admin.Store {
+	t.Helper()
+	space := stores.Namespace(t)
+	return map[sut.Service]admin.Store{
+		sut.Postgres: admin.Postgres{URL: func() string { return space.PostgresURL }},
+		sut.Redis:    admin.Redis{URL: func() string { return space.RedisURL }},
+	}
+}
+
+// TestSilenceIsBounded asks an address that takes connections and never
+// answers, as a frozen store does.
+func TestSilenceIsBounded(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for service, store := range administrators(t) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err := store.ReadyAt(ctx, silent.Addr().String())
+		cancel()
+		var timeout net.Error
+		if !errors.Is(err, context.DeadlineExceeded) && !(errors.As(err, &timeout) && timeout.Timeout()) {
+			t.Errorf("%s: %v is not recognisable as a silence", service, err)
+		}
+		if err := store.Ready(t.Context()); err != nil {
+			t.Errorf("%s: %v", service, err)
+		}
+		if store.ReadyAt(t.Context(), "127.0.0.1:9") == nil || store.ReadyAt(t.Context(), "x") == nil {
+			t.Errorf("%s answers where nobody listens", service)
+		}
+	}
+}
+
+func TestUnknownSettingIsAnError(t *testing.T) {
+	for service, store := range administrators(t) {
+		_, err := store.Info(t.Context(), []string{"no_such_setting"})
+		if err == nil || !strings.Contains(err.Error(), "no_such_setting") {
+			t.Errorf("%s: %v", service, err)
+		}
+	}
+}
+
+func TestDeletePrefixIsLiteral(t *testing.T) {
+	space := stores.Namespace(t)
+	store := admin.Redis{URL: func() string { return space.RedisURL }}
+	if _, err := store.DeletePrefix(t.Context(), ""); err == nil {
+		t.Error("an empty prefix would delete everything, and was taken")
+	}
+	client := redisClient(t, space.RedisURL)
+	for _, key := range []string{"a*:1", "a*:2", "ab:1", `a[b]?\:1`} {
+		if err := client.Set(t.Context(), key, 1, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for prefix, want := range map[string]int64{"a*:": 2, `a[b]?\:`: 1, "nothing": 0} {
+		if got, err := store.DeletePrefix(t.Context(), prefix); err != nil || got != want {
+			t.Errorf("%s: deleted %d, %v, want %d", prefix, got, err, want)
+		}
+	}
+	if n, err := store.Size(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d keys are left, %v, want 1", n, err)
+	}
+}
+
+func redisClient(t *testing.T, url string) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { client.Close() })
+	return client
+}

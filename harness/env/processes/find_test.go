@@ -1,0 +1,67 @@
+package processes_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"stampede/harness/env"
+	"stampede/harness/env/processes"
+	"stampede/harness/sut"
+)
+
+// install puts programs that print a version into a folder of its own, and
+// that folder alone on the PATH.
+func install(t *testing.T, prints map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, line := range prints {
+		script := "#!/bin/sh\necho '" + line + "'\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	return dir
+}
+
+func TestFindTakesThePathFirst(t *testing.T) {
+	dir := install(t, map[string]string{"postgres": "postgres (PostgreSQL) 17.2 (Debian 17.2-1)",
+		"initdb": "", "valkey-server": "Server v=8.1.0 sha=0 bits=64"})
+	for service, want := range map[sut.Service]string{
+		sut.Postgres: "postgres 17.2 at " + filepath.Join(dir, "postgres"),
+		sut.Redis:    "valkey-server 8.1.0 at " + filepath.Join(dir, "valkey-server"),
+	} {
+		if got, err := processes.Find(t.Context(), service); err != nil || got.String() != want {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+func TestFindFollowsALinkToTheOtherPrograms(t *testing.T) {
+	elsewhere := install(t, map[string]string{"postgres": "postgres (PostgreSQL) 16.1", "initdb": ""})
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(elsewhere, "postgres"), dir+"/postgres"); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	got, err := processes.Find(t.Context(), sut.Postgres)
+	if err != nil || got.Path != filepath.Join(elsewhere, "postgres") {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestFindErrorsNameTheNextStep(t *testing.T) {
+	install(t, map[string]string{"postgres": "postgres (PostgreSQL) 12.9", "initdb": ""})
+	spec := env.Spec{Services: both}
+	ok, reason := processes.New().Available(t.Context(), spec)
+	for _, want := range []string{"Postgres 13 or later", "no redis-server", "doctor --fix"} {
+		if ok || !strings.Contains(reason, want) {
+			t.Errorf("available: %v, %q lacks %q", ok, reason, want)
+		}
+	}
+	if _, err := processes.Find(t.Context(), sut.Kafka); err == nil {
+		t.Error("kafka was found")
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"stampede/harness/env"
 	"stampede/harness/run"
@@ -272,12 +273,31 @@ func exemptions(s sut.System, f runFlags) map[string]string {
 	return out
 }
 
-// tuneRuntime prepares this process for generating load: a heap that is
-// collected rarely. Nothing of the load itself is kept on it.
+// The bounds of the heap's soft limit while a load runs, in bytes.
+const (
+	leastHeap = 512 << 20
+	mostHeap  = 2 << 30
+)
+
+// tuneRuntime prepares this process for generating load: no garbage is
+// collected but between trials, unless an eighth of the machine's memory (at
+// most 2 GiB) is full of it. A collection stops the generator while the
+// system under test goes on.
 func tuneRuntime() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
 	}
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(min(max(memory()/8, leastHeap), mostHeap))
+}
+
+// memory is the machine's memory in bytes, 0 if it is not known.
+func memory() int64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit)
 }
 
 // parseSeed reads a seed, or draws one.

@@ -66,7 +66,7 @@ type Plan struct {
 	// executed at once; closed-loop users come on top.
 	MaxInFlight int
 	// Queue bounds how many due operations may wait for a free worker; one
-	// more is dropped.
+	// more is dropped. Follow-ups that wait are taken before the others.
 	Queue int
 	// Timeout ends the context of an operation. Zero means never.
 	Timeout time.Duration

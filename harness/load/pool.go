@@ -33,7 +33,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	idle   []*worker // the last one was used last
-	queue  ring
+	queue  lanes
 	busy   int // jobs being executed by workers
 	users  int // operations being executed by closed-loop users
 	closed bool
@@ -53,7 +53,7 @@ func (p *pool) offer(j *job) bool {
 	}
 	defer p.mu.Unlock()
 	// A worker between two jobs is neither idle nor busy; it will find j.
-	if p.busy+p.queue.size >= p.room {
+	if p.busy+p.queue.size() >= p.room {
 		return false
 	}
 	p.queue.push(j)
@@ -64,7 +64,7 @@ func (p *pool) offer(j *job) bool {
 // false when the pool is closed.
 func (p *pool) take(w *worker) bool {
 	p.mu.Lock()
-	if p.queue.size > 0 {
+	if p.queue.size() > 0 {
 		p.busy++
 		p.queue.pop(&w.next)
 		p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *pool) empty() bool {
 	return p.emptyLocked()
 }
 
-func (p *pool) emptyLocked() bool { return p.busy+p.users+p.queue.size == 0 }
+func (p *pool) emptyLocked() bool { return p.busy+p.users+p.queue.size() == 0 }
 
 // close lets workers that find nothing to do return, and gives back the jobs
 // that still wait. Nothing may be offered any more.
@@ -114,7 +114,7 @@ func (p *pool) close() []job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	left := make([]job, p.queue.size)
+	left := make([]job, p.queue.size())
 	for i := range left {
 		p.queue.pop(&left[i])
 	}
@@ -123,6 +123,30 @@ func (p *pool) close() []job {
 	}
 	p.idle = nil
 	return left
+}
+
+// lanes is the queue: follow-ups go before operations that begin something
+// new. A webhook comes from another sender than the crowd at the door and does
+// not stand in line behind it; if it did, a system that is merely slow would
+// look like one whose carts all expire unpaid.
+type lanes struct{ follow, first ring }
+
+func (l *lanes) size() int { return l.follow.size + l.first.size }
+
+func (l *lanes) push(j *job) {
+	if j.follow {
+		l.follow.push(j)
+		return
+	}
+	l.first.push(j)
+}
+
+func (l *lanes) pop(j *job) {
+	if l.follow.size > 0 {
+		l.follow.pop(j)
+		return
+	}
+	l.first.pop(j)
 }
 
 // ring is a first-in first-out queue that grows as needed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -52,17 +53,44 @@ type redlockShop struct {
 	locks  *redsync.Redsync
 	prefix string
 	expiry time.Duration
+	// turns maps items to channels of one place: this process asks for an
+	// item's lock once, however many of its buyers want it. Without them the
+	// buyers' polling starves the one who has the lock of connections.
+	turns sync.Map
 }
 
-// Buy looks first, so that those who come too late do not queue for the lock.
+// Buy looks before and after it waits, so that those who come too late do not
+// ask for the lock.
 func (s *redlockShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	if order, over, err := s.look(ctx, req); over {
+		return order, err
+	}
+	made, _ := s.turns.LoadOrStore(req.Item, make(chan struct{}, 1))
+	turn := made.(chan struct{})
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return Order{}, fmt.Errorf("waiting for %s: %v: %w", req.Item, ctx.Err(), ErrConflict)
+	}
+	if order, over, err := s.look(ctx, req); over {
+		return order, err
+	}
+	return s.buyLocked(ctx, req)
+}
+
+// look says whether the purchase is over before it began.
+func (s *redlockShop) look(ctx context.Context, req BuyRequest) (_ Order, over bool, _ error) {
 	available, _, err := s.books.counter(ctx, req.Item)
-	if err != nil {
-		return Order{}, err
+	if err != nil || available > 0 {
+		return Order{}, err != nil, err
 	}
-	if available <= 0 {
-		return s.books.soldOut(ctx, req)
-	}
+	order, err := s.books.soldOut(ctx, req)
+	return order, true, err
+}
+
+// buyLocked is the purchase under the lock.
+func (s *redlockShop) buyLocked(ctx context.Context, req BuyRequest) (Order, error) {
 	lock := s.locks.NewMutex(s.prefix+req.Item, redsync.WithExpiry(s.expiry),
 		redsync.WithTries(redlockTries), redsync.WithRetryDelayFunc(lockDelay(req.OpID)))
 	if err := lock.LockContext(ctx); err != nil {

@@ -161,10 +161,14 @@ func ownerCases() []verdictCase {
 		{buyer, "an order nobody was told of, at the same time - fail", fail, func(e *evidence) {
 			e.order("o3").Buyer = "ann"
 			e.attempt(1280, 0).Outcome = history.Unknown
-			e.audit.ReclaimSlackNS = int64(99 * ms)
+			e.audit.ReclaimSlackNS = int64(90 * ms)
 		}, "both with a unit for 100ms"},
 		{buyer, "a clock read before the lock was had - pass", pass, func(e *evidence) {
 			e.order("o3").Buyer, e.order("o3").HeldAt = "bob", storeTime(1049*ms)
+		}, ""},
+		{buyer, "a clock read before a long wait for the lock - pass", pass, func(e *evidence) {
+			e.order("o3").Buyer, e.order("o3").HeldAt = "bob", storeTime(500*ms)
+			e.attempt(1280, 0).Start = 700 * ms
 		}, ""},
 		{buyer, "two acknowledged carts at once, both returned - fail", fail, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Hour)
@@ -280,6 +284,11 @@ func soldOutCases() []verdictCase {
 		{name, "refused within the slack after a unit came back - pass", pass, func(e *evidence) {
 			known(e)
 			refusal(e, 1400*ms)
+		}, ""},
+		{name, "refused while buyers were kept waiting as long - pass", pass, func(e *evidence) {
+			known(e)
+			e.attempt(1024, 0).End = 200 * ms
+			refusal(e, 1500*ms)
 		}, ""},
 		{name, "an unknown buy may have the unit - pass", pass, func(e *evidence) {
 			refusal(e, 1500*ms)
@@ -411,7 +420,11 @@ func timeCases() []verdictCase {
 		}, ""},
 		{name, "returned too late - fail", fail, func(e *evidence) {
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
-		}, "was returned after 1.498s; it was to be returned within 1.4s"},
+		}, "was returned after 1.498s; it was to be returned within 1.403s"},
+		{name, "returned as late as buyers were kept waiting - pass", pass, func(e *evidence) {
+			e.attempt(1024, 0).End = 200 * ms
+			e.close("o2", flashsale.OrderExpired, 1500*ms)
+		}, ""},
 		{name, "returned late because of a fault - pass", pass, func(e *evidence) {
 			e.fault(900*ms, 1100*ms)
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
@@ -419,7 +432,7 @@ func timeCases() []verdictCase {
 		{name, "returned later than the fault excuses - fail", fail, func(e *evidence) {
 			e.fault(900*ms, 1100*ms)
 			e.close("o2", flashsale.OrderExpired, 2100*ms)
-		}, "it was to be returned within 2s"},
+		}, "it was to be returned within 2.003s"},
 		{name, "a fault after the return excuses nothing - fail", fail, func(e *evidence) {
 			e.fault(1600*ms, 1700*ms)
 			e.close("o2", flashsale.OrderExpired, 1500*ms)

@@ -18,13 +18,13 @@ const maxSuspects = 100_000
 // free unit counts:
 //
 //   - a buy that was acknowledged, from its first attempt until the store
-//     released it and a ReclaimSlack later, which is what the design is given
-//     to make the unit known as free;
+//     released it and a slack later, which is what the design is given to make
+//     the unit known as free: its ReclaimSlack and the slowest operation;
 //   - a buy of unknown outcome, from its first attempt for ever;
 //   - a buy that was refused, while it was under way: it may have taken a unit
 //     for a moment and put it back.
 //
-// A refusal during a fault, or within a ReclaimSlack of its end, says nothing:
+// A refusal during a fault, or within the slack of its end, says nothing:
 // units may be tied up by requests that died. Being "not ready" is no claim.
 func judgeNoFalseSoldOut(j *judging) {
 	if !j.has("orders") {
@@ -35,7 +35,7 @@ func judgeNoFalseSoldOut(j *judging) {
 		j.Need(false, "the audit has no reclaim_slack_ns, so that a unit may come back at any time")
 		return
 	}
-	taken := j.takenBy(slack)
+	taken, slack := j.takenBy(slack)
 	noise := disturbed(j.Faults(), slack)
 	claims, overlooked := 0, 0
 	var suspects []suspect
@@ -72,17 +72,22 @@ func soldOut(rec *history.Record) bool {
 const soldOutText = "sold out"
 
 // takenBy bounds, for each item, how many units may be taken at any moment by
-// buys that were not refused.
-func (j *judging) takenBy(slack time.Duration) map[string]*check.Occupancy {
+// buys that were not refused. It also returns the slack with the slowest
+// operation.
+func (j *judging) takenBy(
+	promised time.Duration,
+) (taken map[string]*check.Occupancy, slack time.Duration) {
+	var slow slowest
 	buys := make(check.Operations)
 	items := make(map[uint64]string)
-	j.read(j.unknown(KindBuy), only(KindBuy, func(rec *history.Record) {
+	j.read(j.unknown(KindBuy), slow.see(), only(KindBuy, func(rec *history.Record) {
 		if rec.Outcome != history.Refused {
 			buys.Add(rec)
 			items[rec.Op.ID] = rec.Op.Key
 		}
 	}))
-	taken := make(map[string]*check.Occupancy)
+	slack = promised + time.Duration(slow)
+	taken = make(map[string]*check.Occupancy)
 	for op, buy := range buys {
 		item := items[op]
 		if taken[item] == nil {
@@ -90,7 +95,7 @@ func (j *judging) takenBy(slack time.Duration) map[string]*check.Occupancy {
 		}
 		taken[item].Add(holdOf(buy, j.a.byOp[op], slack))
 	}
-	return taken
+	return taken, slack
 }
 
 // suspect is a refusal that no buy which took effect can explain.

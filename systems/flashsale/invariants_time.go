@@ -47,9 +47,9 @@ func judgeExpiry(j *judging) {
 	judgeLate(j, late, ttl+slack)
 }
 
-// judgeLate excuses a late return by the faults that were in force while the
-// order was held: the reclaimer had to wait for each to heal, and then has its
-// slack once more.
+// judgeLate excuses a late return by the slowest operation of the run, and by
+// the faults that were in force while the order was held: the reclaimer had to
+// wait for each to heal, and then has its slack once more.
 func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 	if len(late) == 0 {
 		return
@@ -59,7 +59,8 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 		wanted[o.OpID] = true
 	}
 	buys := make(check.Operations)
-	j.read(buysOf(buys, func(op uint64) bool { return wanted[op] }))
+	var slow slowest
+	j.read(slow.see(), buysOf(buys, func(op uint64) bool { return wanted[op] }))
 	for _, o := range late {
 		age := time.Duration(max(o.ClosedAt, 0) - o.HeldAt)
 		if o.State == OrderHeld {
@@ -69,7 +70,7 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 		if buy.End < history.Never-age {
 			until = buy.End + age
 		}
-		allowed := limit
+		allowed := limit + time.Duration(slow)
 		if down := faultTime(j.Faults(), buy.Start, until); down > 0 {
 			allowed += down + time.Duration(j.a.ReclaimSlackNS)
 		}

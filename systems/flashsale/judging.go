@@ -1,6 +1,8 @@
 package flashsale
 
 import (
+	"time"
+
 	"stampede/harness/check"
 	"stampede/harness/history"
 )
@@ -64,6 +66,20 @@ func (j *judging) unknown(kind string) visitor {
 			j.AllowedUnknown(1)
 		}
 	})
+}
+
+// slowest is the longest that an operation took. What a design promises to do
+// within a time it cannot do faster than its store serves: where buyers wait
+// for a lock or for a processor, so do the roles. Hence it is added to every
+// slack that a judge gives.
+type slowest time.Duration
+
+func (s *slowest) see() visitor {
+	return func(rec *history.Record) {
+		if rec.End != history.Never {
+			*s = max(*s, slowest(rec.End-rec.Start))
+		}
+	}
 }
 
 // opsOf returns the identities of the buys behind orders, where known.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"stampede/harness/sut"
 )
@@ -62,20 +64,35 @@ func openDatabase(ctx context.Context, cfg sut.Config) (*database, error) {
 		return nil, fmt.Errorf("opening a Postgres pool: %w", err)
 	}
 	db := &database{pool: pool, timeout: limit}
-	if err := db.ping(ctx); err != nil {
+	if err := db.warm(ctx, maxConns(cfg)); err != nil {
 		pool.Close()
-		return nil, err
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	return db, nil
 }
 
-func (db *database) ping(ctx context.Context) error {
+// warm makes all connections before the first buyer comes: the crowd of a
+// flash sale would else wait for as many server processes to be forked, which
+// says nothing about a design.
+func (db *database) warm(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, db.timeout)
 	defer cancel()
-	if err := db.pool.Ping(ctx); err != nil {
-		return failed("connecting to Postgres", err)
+	group, ctx := errgroup.WithContext(ctx)
+	var all sync.WaitGroup
+	all.Add(n)
+	for range n {
+		group.Go(func() error {
+			conn, err := db.pool.Acquire(ctx)
+			all.Done()
+			if err != nil {
+				return err
+			}
+			all.Wait() // so that nobody gets a connection that another has returned
+			conn.Release()
+			return nil
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 func (db *database) close() { db.pool.Close() }

@@ -12,7 +12,7 @@ import (
 // alike performs the same operations one after the other on every variant,
 // without roles and without waiting, and compares the final audits. Without
 // concurrency and faults all variants, the wrong ones too, are the same.
-func (s Suite) alike(t *testing.T) {
+func (s Suite) alike(t testing.TB) {
 	summaries := map[string][]string{}
 	for _, v := range s.System.Variants {
 		summary := s.perform(t, v)
@@ -29,7 +29,7 @@ func (s Suite) alike(t *testing.T) {
 
 // perform does the scheduled operations in order, each followed by all that
 // follows from it, and sums up the audit.
-func (s Suite) perform(t *testing.T, v sut.Variant) string {
+func (s Suite) perform(t testing.TB, v sut.Variant) string {
 	workload, err := s.System.Workload(s.Seed, s.Params)
 	if err != nil {
 		t.Fatalf("workload: %v", err)

@@ -17,12 +17,12 @@ import (
 // hammer lets many at once at few objects and judges what came of it: no
 // invariant may be broken, but for those that the variant is known to break
 // under load, and these must be.
-func (s Suite) hammer(t *testing.T, v sut.Variant) {
+func (s Suite) hammer(t testing.TB, v sut.Variant) {
 	cfg := s.config(t)
 	inst := open(t, v, cfg)
-	stop := start(t, v, cfg)
+	stop := s.start(t, v, cfg)
 	records := s.attack(t, inst)
-	settle(t, inst)
+	s.settle(t, inst)
 	stop()
 	audit, err := inst.Audit(t.Context())
 	if err != nil {
@@ -42,7 +42,7 @@ func (s Suite) attack(t testing.TB, inst sut.Instance) []history.Record {
 	rec := &recorder{}
 	result, err := load.Run(t.Context(), load.Plan{
 		Base: time.Now(), Arrivals: &rush{left: s.Ops}, Workload: workload,
-		MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: patience,
+		MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: s.Patience,
 	}, inst.Do, func() load.Recorder { return rec }, nil)
 	if err != nil {
 		t.Fatalf("load: %v", err)
@@ -79,13 +79,13 @@ func (r *recorder) Append(rec *history.Record) {
 }
 
 // settle waits until the instance says that nothing is left to do.
-func settle(t testing.TB, inst sut.Instance) {
+func (s Suite) settle(t testing.TB, inst sut.Instance) {
 	t.Helper()
 	q, ok := inst.(sut.Quiescer)
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -97,7 +97,7 @@ func settle(t testing.TB, inst sut.Instance) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("after %v there is still something to do: %s (%v)", patience, pending, err)
+			t.Fatalf("after %v there is still something to do: %s (%v)", s.Patience, pending, err)
 		}
 	}
 }

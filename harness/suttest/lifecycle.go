@@ -14,7 +14,7 @@ import (
 )
 
 // lifecycle checks an instance from Open to the second Close.
-func (s Suite) lifecycle(t *testing.T, v sut.Variant) {
+func (s Suite) lifecycle(t testing.TB, v sut.Variant) {
 	cfg := s.config(t)
 	before := goleak.IgnoreCurrent()
 	inst, err := v.Open(t.Context(), cfg)
@@ -32,7 +32,7 @@ func (s Suite) lifecycle(t *testing.T, v sut.Variant) {
 	s.unknownKind(t, inst)
 	s.auditTwice(t, inst)
 	for _, attempt := range []string{"first", "second"} {
-		within(t, attempt+" Close", func() {
+		s.within(t, attempt+" Close", func() {
 			if err := inst.Close(); err != nil {
 				t.Errorf("%s Close: %v", attempt, err)
 			}
@@ -78,7 +78,7 @@ func (s Suite) cancelled(t testing.TB, inst sut.Instance) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	within(t, "an operation with a cancelled context", func() {
+	s.within(t, "an operation with a cancelled context", func() {
 		if _, err := inst.Do(ctx, s.firstOp(t)); err == nil {
 			t.Error("an operation with a cancelled context succeeded")
 		}
@@ -104,24 +104,24 @@ func nowhere(cfg sut.Config) sut.Config {
 
 // unreachable checks that Open fails on dead stores, leaving nothing behind,
 // and that roles survive them.
-func (s Suite) unreachable(t *testing.T, v sut.Variant) {
+func (s Suite) unreachable(t testing.TB, v sut.Variant) {
 	before := goleak.IgnoreCurrent()
 	cfg := nowhere(sut.Config{
 		Prefix: "nowhere:", Params: s.Params, MaxConns: maxConns, Timeout: opTimeout})
-	within(t, "Open on dead stores", func() {
+	s.within(t, "Open on dead stores", func() {
 		if inst, err := v.Open(t.Context(), cfg); err == nil {
 			_ = inst.Close()
 			t.Error("Open succeeded without stores")
 		}
 	})
 	for _, role := range v.Roles {
-		survives(t, role, cfg)
+		s.survives(t, role, cfg)
 	}
 	goleak.VerifyNone(t, before)
 }
 
 // survives lets a role fail at least twice, as its log says, and stops it.
-func survives(t *testing.T, role sut.Role, cfg sut.Config) {
+func (s Suite) survives(t testing.TB, role sut.Role, cfg sut.Config) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -129,7 +129,7 @@ func survives(t *testing.T, role sut.Role, cfg sut.Config) {
 	cfg.Logger = slog.New(log)
 	result := make(chan error, 1)
 	go func() { result <- role.Run(ctx, cfg) }()
-	within(t, "waiting for role "+role.Name+" to complain twice", func() {
+	s.within(t, "waiting for role "+role.Name+" to complain twice", func() {
 		for range 2 {
 			select {
 			case <-log.seen:
@@ -141,7 +141,7 @@ func survives(t *testing.T, role sut.Role, cfg sut.Config) {
 		}
 	})
 	cancel()
-	within(t, "stopping role "+role.Name, func() {
+	s.within(t, "stopping role "+role.Name, func() {
 		if err := <-result; err != nil {
 			t.Errorf("role %s returned %v after it was cancelled", role.Name, err)
 		}
@@ -173,15 +173,15 @@ func (w *warnings) WithGroup(string) slog.Handler { return w }
 
 // roles checks that all roles start beside an instance, work, and stop when
 // they are told to.
-func (s Suite) roles(t *testing.T, v sut.Variant) {
+func (s Suite) roles(t testing.TB, v sut.Variant) {
 	cfg := s.config(t)
 	inst := open(t, v, cfg)
 	before := goleak.IgnoreCurrent()
-	stop := start(t, v, cfg)
+	stop := s.start(t, v, cfg)
 	if _, err := inst.Do(t.Context(), s.firstOp(t)); err != nil {
 		t.Fatalf("the first operation: %v", err)
 	}
-	settle(t, inst)
+	s.settle(t, inst)
 	stop()
 	goleak.VerifyNone(t, before)
 }

@@ -13,7 +13,7 @@ import (
 var name = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
 // statements checks what the system says of itself.
-func (s Suite) statements(t *testing.T) {
+func (s Suite) statements(t testing.TB) {
 	sys := s.System
 	if !name.MatchString(sys.Name) || sys.Summary == "" {
 		t.Errorf("system %q needs a lower-case name and a summary (%q)", sys.Name, sys.Summary)
@@ -27,7 +27,7 @@ func (s Suite) statements(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, v := range sys.Variants {
-		t.Run(v.Name, func(t *testing.T) { variantStates(t, v, invariants) })
+		variantStates(t, v, invariants)
 		if seen[v.Name] {
 			t.Errorf("variant %q appears twice", v.Name)
 		}
@@ -35,40 +35,42 @@ func (s Suite) statements(t *testing.T) {
 	}
 }
 
-func variantStates(t *testing.T, v sut.Variant, invariants map[string]bool) {
+func variantStates(t testing.TB, v sut.Variant, invariants map[string]bool) {
 	if !name.MatchString(v.Name) {
-		t.Errorf("name %q: expected lower case, digits and single underscores", v.Name)
+		t.Errorf("variant %q: expected lower case, digits and single underscores", v.Name)
 	}
 	for what, text := range map[string]string{
 		"Idea": v.Idea, "Guarantees": v.Guarantees, "GivesUp": v.GivesUp,
 	} {
 		if strings.TrimSpace(text) == "" {
-			t.Errorf("%s is empty", what)
+			t.Errorf("variant %s: %s is empty", v.Name, what)
 		}
 	}
 	if len(v.Needs) == 0 {
-		t.Error("Needs no service")
+		t.Errorf("variant %s needs no service", v.Name)
 	}
 	for _, b := range v.Breaks {
 		if !invariants[b.Invariant] {
-			t.Errorf("Breaks %q, which is no invariant of the system", b.Invariant)
+			t.Errorf("variant %s breaks %q, which is no invariant", v.Name, b.Invariant)
 		}
 		if v.NotApplicable[b.Invariant] != "" {
-			t.Errorf("Breaks %q, which is not applicable", b.Invariant)
+			t.Errorf("variant %s breaks %q, which is not applicable to it", v.Name, b.Invariant)
 		}
 		if !slices.Contains([]sut.Trigger{sut.Load, sut.LostAck, sut.RedisLoss}, b.Under) {
-			t.Errorf("Breaks %q under %q, which is no trigger", b.Invariant, b.Under)
+			t.Errorf("variant %s breaks %q under %q, which is no trigger",
+				v.Name, b.Invariant, b.Under)
 		}
 	}
 	for inv, reason := range v.NotApplicable {
 		if !invariants[inv] || reason == "" {
-			t.Errorf("NotApplicable %q: expected an invariant of the system and a reason", inv)
+			t.Errorf("variant %s: not applicable %q: expected an invariant and a reason", v.Name, inv)
 		}
 	}
 	roles := map[string]bool{}
 	for _, r := range v.Roles {
 		if !name.MatchString(r.Name) || roles[r.Name] || r.Summary == "" || r.Run == nil {
-			t.Errorf("role %q needs a lower-case name of its own, a summary and a function", r.Name)
+			t.Errorf("variant %s: role %q needs a name of its own, a summary and a function",
+				v.Name, r.Name)
 		}
 		roles[r.Name] = true
 	}

@@ -36,6 +36,9 @@ type Suite struct {
 	// that have performed the same operations one after the other: no names
 	// that a variant is free to choose.
 	Summary func(audit json.RawMessage) (string, error)
+	// Patience is how long anything that must happen may take. Zero means a
+	// minute, which is for busy machines and not what is expected.
+	Patience time.Duration
 }
 
 const (
@@ -45,14 +48,16 @@ const (
 	maxConns = 24
 	// opTimeout bounds an operation on a service. On a busy machine it must
 	// not be what ends one.
-	opTimeout = 5 * time.Second
-	// patience is how long anything that must happen may take.
-	patience = time.Minute
+	opTimeout       = 5 * time.Second
+	defaultPatience = time.Minute
 )
 
 // Exercise runs the suite, each variant in a place of its own.
 func Exercise(t *testing.T, s Suite) {
-	t.Run("statements", s.statements)
+	if s.Patience == 0 {
+		s.Patience = defaultPatience
+	}
+	t.Run("statements", func(t *testing.T) { s.statements(t) })
 	for _, v := range s.System.Variants {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Run("lifecycle", func(t *testing.T) { s.lifecycle(t, v) })
@@ -61,7 +66,7 @@ func Exercise(t *testing.T, s Suite) {
 			t.Run("hammer", func(t *testing.T) { s.hammer(t, v) })
 		})
 	}
-	t.Run("alike", s.alike)
+	t.Run("alike", func(t *testing.T) { s.alike(t) })
 }
 
 // config is an empty place with the suite's parameters.
@@ -93,7 +98,7 @@ func open(t testing.TB, v sut.Variant, cfg sut.Config) sut.Instance {
 }
 
 // within fails the test if f does not return in time.
-func within(t testing.TB, what string, f func()) {
+func (s Suite) within(t testing.TB, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -102,14 +107,14 @@ func within(t testing.TB, what string, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s did not return within %v", what, patience)
+	case <-time.After(s.Patience):
+		t.Fatalf("%s did not return within %v", what, s.Patience)
 	}
 }
 
 // start runs a variant's roles until the returned function is called, which
 // waits for them and reports what they returned.
-func start(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
+func (s Suite) start(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	results := make(chan error, len(v.Roles))
 	for _, role := range v.Roles {
@@ -129,7 +134,7 @@ func start(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
 		}
 		stopped = true
 		cancel()
-		within(t, "stopping the roles", func() {
+		s.within(t, "stopping the roles", func() {
 			for range v.Roles {
 				if err := <-results; err != nil {
 					t.Error(err)

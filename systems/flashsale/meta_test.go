@@ -322,7 +322,8 @@ func timeCorruptions() []corruption {
 			if o == nil {
 				return false
 			}
-			o.ClosedAt = o.HeldAt + int64(e.params.CartTTL) + e.audit.ReclaimSlackNS + int64(opTimeout) + int64(ms)
+			limit := int64(e.params.CartTTL) + e.audit.ReclaimSlackNS + int64(opTimeout)
+			o.ClosedAt = o.HeldAt + limit + int64(ms)
 			return true
 		}},
 		{"drop a log entry", flashsale.UnitPath, func(t *rapid.T, e *evidence) bool {

@@ -38,7 +38,11 @@ test-report: ## Open the report in headless Chromium and check it
 	$(GO) test -tags browser -timeout 10m ./reports/...
 
 bench: setup ## Measure the workbench itself, as ratios to peers in the same run
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./harness/... ./systems/...
+	$(GO) test -run '^$$' -bench 'Dispatch|HTTP' -benchtime 1x -timeout 20m ./harness/load
+	$(GO) test -run '^$$' -bench Append ./harness/history
+	$(GO) test -run '^$$' -bench 'Million|Summarise' -benchtime 1x ./harness/check ./harness/measure
+	$(GO) test -run '^$$' -bench RoundTrip ./harness/fault
+	$(GO) test -run '^$$' -bench 'UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 
 lint: ## Static checks (golangci-lint, pinned)
 	$(GO) run $(GOLANGCI) run ./...
@@ -46,6 +50,7 @@ lint: ## Static checks (golangci-lint, pinned)
 gen: ## Write the generated files again
 	$(GO) run ./systems/gen
 	$(GO) generate ./...
+	UPDATE_README=1 $(GO) test -run TestReadmeTables -count=1 ./cmd/stampede
 
 images: ## Build the container images under docker/
 	docker/images.sh

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,6 +30,11 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(e *testscript.Env) error {
 			// The distribution's stores are found on the caller's PATH.
+			shop, err := filepath.Abs("../../systems/flashsale/testdata/foreign/shop.py")
+			e.Setenv("SHOP", shop)
+			if err != nil {
+				return err
+			}
 			e.Setenv("PATH", e.Getenv("PATH")+":"+os.Getenv("PATH"))
 			return nil
 		},

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"slices"
 	"time"
 
@@ -17,6 +19,9 @@ import (
 
 // stopTimeout bounds stopping the stores and removing what was made in them.
 const stopTimeout = time.Minute
+
+// targetPatience is how long a foreign server may take to listen.
+const targetPatience = 5 * time.Second
 
 // services are the stores of a run and the proxies before them.
 type services struct {
@@ -35,6 +40,7 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		s.environment.Backend = targetName
 		s.environment.BackendReason = "a server of the user's at " + r.Target
 		s.environment.Fingerprint = fingerprint(s.environment)
+		awaitTarget(ctx, r.Target)
 		return s, nil
 	}
 	defer func() {
@@ -59,6 +65,31 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	s.environment.Proxied = len(r.Scenario.Faults) > 0
 	s.environment.Fingerprint = fingerprint(s.environment)
 	return s, s.prepareFaults(ctx, r, spec.Services)
+}
+
+// awaitTarget gives a server that was started a moment ago time to listen. If
+// it does not, the first request says so.
+func awaitTarget(ctx context.Context, target string) {
+	u, err := url.Parse(target)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, targetPatience)
+	defer cancel()
+	tick := time.NewTicker(targetPatience / 50)
+	defer tick.Stop()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		if err == nil {
+			_ = conn.Close() // nothing was sent
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // prepareFaults puts a proxy before every store when anything is to be
@@ -134,15 +165,15 @@ func (s *services) place(
 
 // through leads a URL through the store's proxy, if there is one. A service
 // that the variant does not need has no URL.
-func (s *services) through(service sut.Service, url string, v sut.Variant) (string, error) {
+func (s *services) through(service sut.Service, direct string, v sut.Variant) (string, error) {
 	if !slices.Contains(v.Needs, service) {
 		return "", nil
 	}
 	target, ok := s.targets[service]
 	if !ok {
-		return url, nil
+		return direct, nil
 	}
-	return fault.Rewrite(url, target.Proxy.Addr())
+	return fault.Rewrite(direct, target.Proxy.Addr())
 }
 
 // close removes what was made for the trial.

@@ -16,6 +16,9 @@ func System() sut.System {
 		Target:     NewTarget,
 		Handler:    NewHandler,
 		OpenAPI:    openAPI,
+		TargetNotApplicable: map[string]string{
+			RedisDrift: "what a server keeps besides its ledger is its own affair",
+		},
 	}
 }
 

@@ -73,7 +73,11 @@ func BenchmarkRedisLua(b *testing.B) {
 	}
 	host, port, _ := strings.Cut(opts.Addr, ":")
 	key := func(name string) string { return sale.cfg.Prefix + "peer:" + name }
-	client.Set(b.Context(), key("stock"), 1<<40, 0)
+	for _, stock := range []string{key("stock"), sale.cfg.Prefix + "stock:item-1"} {
+		if err := client.Set(b.Context(), stock, 1<<40, 0).Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
 	compare(b, "redis-benchmark", sale.spread(b, benchConns*8, admit), func() float64 {
 		out := run(b, peer, "-h", host, "-p", port, "-n", "200000", "-c", strconv.Itoa(benchConns),
 			"-r", "1000000000", "--dbnum", strconv.Itoa(opts.DB), "--csv",

@@ -34,7 +34,20 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 	if err != nil {
 		t.Fatalf("workload: %v", err)
 	}
-	inst := open(t, v, s.config(t))
+	inst, err := v.Open(t.Context(), s.config(t))
+	if err != nil {
+		t.Fatalf("%s: open: %v", v.Name, err)
+	}
+	// Closed here and not when the test ends: the stores may not have
+	// connections for all variants at once.
+	defer func() {
+		if err := inst.Close(); err != nil {
+			t.Errorf("%s: close: %v", v.Name, err)
+		}
+	}()
+	if err := inst.Prepare(t.Context()); err != nil {
+		t.Fatalf("%s: prepare: %v", v.Name, err)
+	}
 	for i := range uint64(s.Ops) {
 		due := []history.Op{workload.Op(i)}
 		for len(due) > 0 {

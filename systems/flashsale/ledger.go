@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 //go:embed schema.sql
@@ -161,6 +162,7 @@ func (b *books) orderOf(ctx context.Context, req BuyRequest) (claim, error) {
 		[]any{int64(req.OpID), req.Item, req.Buyer}, &r.id, &r.unit, &r.closed, &same)
 	if err != nil {
 		// The order exists, so this must not count as refused, whatever err is.
+		//nolint:errorlint // thus err may not be found in it
 		return claim{}, fmt.Errorf("reading the order of a repeated request: %v", err)
 	}
 	if !same {
@@ -353,6 +355,11 @@ func (b *books) prepare(ctx context.Context, p Params) error {
 	if err != nil {
 		return fmt.Errorf("preparing the ledger in an empty database: %w", err)
 	}
+	return analyse(ctx, conn)
+}
+
+// analyse tells the planner how large the filled tables are.
+func analyse(ctx context.Context, conn *pgxpool.Conn) error {
 	if _, err := conn.Exec(ctx, `ANALYZE items, units`); err != nil {
 		return fmt.Errorf("analysing the new tables: %w", err)
 	}

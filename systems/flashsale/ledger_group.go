@@ -39,16 +39,24 @@ func (g groupRows) answer(req BuyRequest, err error) served {
 // first, but orders are inserted in the order of their buyers: groups of two
 // servers that meet the same buyers then wait for each other one way only.
 // The last row, of operation 0, says why the others got nothing.
+//
+// LATERAL with a LIMIT makes each look at orders one descent of an index for
+// one buyer. As joins they were planned, while the table was small, from the
+// other side: through all orders of the item, for every group.
 const groupStatement = `
 WITH wanted AS MATERIALIZED (
     SELECT op_id, buyer, place FROM unnest($2::bigint[], $3::text[])
         WITH ORDINALITY AS w (op_id, buyer, place)
 ), earlier AS MATERIALIZED (
-    SELECT op_id, wanted.buyer, id, unit_no, item = $1 AND orders.buyer = wanted.buyer AS same
-    FROM wanted JOIN orders USING (op_id)
+    SELECT op_id, wanted.buyer, id, unit_no, item = $1 AND known.buyer = wanted.buyer AS same
+    FROM wanted, LATERAL (
+        SELECT id, unit_no, item, buyer FROM orders WHERE orders.op_id = wanted.op_id LIMIT 1
+    ) AS known
 ), active AS MATERIALIZED (
-    SELECT wanted.op_id, buyer FROM wanted JOIN orders USING (buyer)
-    WHERE item = $1 AND state IN ('held', 'paid')
+    SELECT op_id, wanted.buyer FROM wanted, LATERAL (
+        SELECT FROM orders WHERE item = $1 AND orders.buyer = wanted.buyer
+            AND state IN ('held', 'paid') LIMIT 1
+    ) AS known
 ), fresh AS MATERIALIZED (
     SELECT op_id, buyer, row_number() OVER (ORDER BY place) AS place FROM wanted
     WHERE op_id NOT IN (SELECT op_id FROM earlier) AND buyer NOT IN (SELECT buyer FROM active)

@@ -58,7 +58,7 @@ func (b *books) clear(ctx context.Context, p Params) error {
 	if err != nil {
 		return fmt.Errorf("clearing the ledger: %w", err)
 	}
-	return nil
+	return analyse(ctx, conn)
 }
 
 // refill forgets who took what and sets every counter to the configured

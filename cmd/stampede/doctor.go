@@ -10,7 +10,8 @@ import (
 )
 
 func newDoctor(a *app) *cobra.Command {
-	var fix, engine, asJSON bool
+	var opts doctor.Options
+	var fix, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what would be used here and what is missing; --fix installs it",
@@ -18,17 +19,18 @@ func newDoctor(a *app) *cobra.Command {
 says what it is going to do and does it (Debian or Ubuntu, as root).`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.doctor(fix, engine, asJSON)
+			return a.doctor(opts, fix, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&fix, "fix", false, "install what is missing")
-	cmd.Flags().BoolVar(&engine, "engine", false, "a docker engine and a browser are wanted too")
+	cmd.Flags().BoolVar(&opts.Tests, "tests", false, "what the tests need is wanted too")
+	cmd.Flags().BoolVar(&opts.Engine, "engine", false,
+		"a docker engine, a browser and what the tests need are wanted too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return cmd
 }
 
-func (a *app) doctor(fix, engine, asJSON bool) error {
-	opts := doctor.Options{Engine: engine}
+func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 	if fix {
 		if err := doctor.Fix(a.interrupts.soft, opts, a.stderr); err != nil {
 			return withCode(exitEnvironment, err)

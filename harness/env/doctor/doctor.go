@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,10 +24,16 @@ import (
 
 // Options say what is wanted beyond one working backend.
 type Options struct {
-	// Engine wants a container engine, a browser and Python as well: what the
-	// whole test suite and CI need, beyond what a scenario does.
+	// Tests wants what the tests need beyond what a scenario does: local
+	// stores, a C compiler for the race detector, Python and curl.
+	Tests bool
+	// Engine wants what CI needs: all that Tests does, a container engine with
+	// its client, a browser, and debootstrap for images.
 	Engine bool
 }
+
+// tests says whether what tests need is wanted.
+func (o Options) tests() bool { return o.Tests || o.Engine }
 
 // Check is one thing that was looked at.
 type Check struct {
@@ -49,7 +57,11 @@ const (
 	wantDisk   = 2 << 30
 )
 
-const fixLine = "stampede doctor --fix"
+const (
+	fixLine    = "stampede doctor --fix"
+	testsFlag  = " --tests"
+	engineFlag = " --engine"
+)
 
 // Examine looks at this machine. It changes nothing and takes a few seconds.
 // Local stores are needed only if containers could not provide them, unless
@@ -60,13 +72,16 @@ func Examine(ctx context.Context, opts Options) []Check {
 	var checks []Check
 	for _, service := range services {
 		c := programCheck(ctx, service)
-		c.Optional = images.OK && !opts.Engine
+		c.Optional = images.OK && !opts.tests()
 		checks = append(checks, c)
 	}
 	checks = append(checks, engine, images, backendCheck(ctx, opts))
+	compiler := compilerCheck(ctx)
+	compiler.Optional = !opts.tests()
+	checks = append(checks, compiler)
 	for _, t := range tools {
 		c := t.check()
-		c.Optional = !opts.Engine
+		c.Optional = !opts.Engine && (t.flag == engineFlag || !opts.Tests)
 		checks = append(checks, c)
 	}
 	return append(checks, dataCheck(), filesCheck(), coresCheck(), memoryCheck(), clockCheck())
@@ -85,7 +100,7 @@ func programCheck(ctx context.Context, service sut.Service) Check {
 
 // engineCheck asks whether a container engine answers.
 func engineCheck(ctx context.Context) Check {
-	c := Check{Name: "engine", Fix: fixLine + " --engine"}
+	c := Check{Name: "engine", Fix: fixLine + engineFlag}
 	version, err := containers.EngineVersion(ctx)
 	if err != nil {
 		c.Detail = err.Error()
@@ -205,21 +220,52 @@ func clockCheck() Check {
 	return c
 }
 
-// tool is a program that the tests or the images need.
+// compilerBound is how long a compiler may take for a program of two lines.
+const compilerBound = 20 * time.Second
+
+// compilerCheck has the compiler that Go would take read a C header: a compiler
+// without a C library's headers is of no use to the race detector, which needs
+// cgo. https://go.dev/doc/articles/race_detector#Requirements
+func compilerCheck(ctx context.Context) Check {
+	c := Check{Name: "compiler", Fix: fixLine + testsFlag}
+	argv := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("CC")), "gcc"))
+	path := locate(argv[0])
+	if path == "" {
+		c.Detail = fmt.Sprintf("no %s; the tests' race detector needs a C compiler", argv[0])
+		return c
+	}
+	ctx, cancel := context.WithTimeout(ctx, compilerBound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, append(argv[1:], "-x", "c", "-fsyntax-only", "-")...)
+	cmd.Stdin = strings.NewReader("#include <stdlib.h>\n#include <pthread.h>\n")
+	if err := cmd.Run(); err != nil {
+		c.Detail = fmt.Sprintf("%s cannot compile against a C library: %v", path, err)
+		return c
+	}
+	c.OK, c.Detail = true, path
+	return c
+}
+
+// tool is a program that the tests or the images need, and the flag that wants
+// it.
 type tool struct {
-	name, purpose string
-	programs      []string
+	name, flag, purpose string
+	programs            []string
 }
 
 var tools = []tool{
-	{"browser", "opens reports in tests", []string{"chromium", "chromium-browser", "google-chrome"}},
-	{"python", "runs the foreign shop in tests", []string{"python3"}},
-	{"debootstrap", "makes a base image where no registry answers", []string{"debootstrap"}},
+	{"python", testsFlag, "runs the foreign shop in tests", []string{"python3"}},
+	{"curl", testsFlag, "types the README's requests in tests", []string{"curl"}},
+	{"docker", engineFlag, "builds the images", []string{"docker"}},
+	{"browser", engineFlag, "opens reports in tests",
+		[]string{"chromium", "chromium-browser", "google-chrome"}},
+	{"debootstrap", engineFlag, "makes a base image where no registry answers",
+		[]string{"debootstrap"}},
 }
 
 // check looks for the first of the tool's programs.
 func (t tool) check() Check {
-	c := Check{Name: t.name, Fix: fixLine + " --engine",
+	c := Check{Name: t.name, Fix: fixLine + t.flag,
 		Detail: fmt.Sprintf("no %s; it %s", strings.Join(t.programs, ", "), t.purpose)}
 	for _, program := range t.programs {
 		if path := locate(program); path != "" {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,10 @@ const engineLog = "/var/log/stampede-dockerd.log"
 
 // engineBound is how long an engine may take to answer once it is started.
 const engineBound = 30 * time.Second
+
+// engineEndBound is how long an engine that failed may take to end: the next
+// one would find its pidfile.
+const engineEndBound = 10 * time.Second
 
 // engineFlags are tried in order: as an administrator would start it; on file
 // systems that cannot be stacked; where the kernel lacks what its firewall
@@ -51,7 +56,7 @@ func startEngine(ctx context.Context, m machine, out io.Writer) error {
 }
 
 // startDockerd starts one dockerd and waits until it answers. One that does
-// not is ended again.
+// not has ended when this returns.
 func startDockerd(ctx context.Context, flags []string) error {
 	log, err := os.OpenFile(engineLog, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -66,14 +71,29 @@ func startDockerd(ctx context.Context, flags []string) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	go func() {
+		ended <- cmp.Or(cmd.Wait(), errors.New("exit status 0"))
+		close(ended)
+	}()
 	err = awaitEngine(ctx, ended)
 	if err == nil {
 		return nil
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-	text, unread := os.ReadFile(engineLog)
+	text, unread := os.ReadFile(engineLog) // before its end is in it too
+	endProcess(cmd.Process, ended, engineEndBound)
 	return errors.Join(fmt.Errorf("%w; its log ends: %s", err, lastLines(text, 3)), unread)
+}
+
+// endProcess asks a process to end, waits until it has, and kills it when that
+// takes longer than the bound. The channel is closed when it has ended.
+func endProcess(process *os.Process, ended <-chan error, bound time.Duration) {
+	_ = process.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-ended:
+	case <-time.After(bound):
+		_ = process.Kill()
+		<-ended
+	}
 }
 
 // awaitEngine polls until an engine answers or its process has ended.
@@ -89,7 +109,7 @@ func awaitEngine(ctx context.Context, ended <-chan error) error {
 		}
 		select {
 		case end := <-ended:
-			return fmt.Errorf("it ended at start (%v)", end)
+			return fmt.Errorf("it ended at start (%w)", end)
 		case <-ctx.Done():
 			return fmt.Errorf("it did not answer within %v: %w", engineBound, err)
 		case <-tick.C:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,10 +24,11 @@ type machine struct {
 	dockerd bool
 }
 
-// step is one thing that Fix will do. Without a command it starts an engine.
+// step is one thing that Fix will do: a command, or what act does.
 type step struct {
 	say     string
 	command []string
+	act     func(ctx context.Context, m machine, out io.Writer) error
 }
 
 // Fix installs what is missing, after saying what it is going to do. It knows
@@ -81,36 +83,55 @@ var packages = map[string][]string{
 	"browser":     {"chromium", "fonts-dejavu-core"},
 	"python":      {"python3"},
 	"debootstrap": {"debootstrap"},
+	"compiler":    {"gcc", "libc6-dev"},
+	"curl":        {"curl", "ca-certificates"},
 }
+
+// aptInstall is how packages are installed.
+var aptInstall = []string{"apt-get", "install", "-y", "--no-install-recommends"}
 
 // plan is the steps that would bring a machine what it misses.
 func plan(m machine) ([]step, error) {
 	var wanted []string
-	engine := false
 	for _, name := range m.missing {
-		engine = engine || name == "engine"
 		if name == "engine" && m.dockerd {
 			continue // it is there and only has to be started
 		}
 		wanted = append(wanted, packages[name]...)
 	}
-	if len(wanted) == 0 && !engine {
+	engine := slices.Contains(m.missing, "engine")
+	client := slices.Contains(m.missing, "docker")
+	if len(wanted) == 0 && !engine && !client {
 		return nil, nil
 	}
 	if !m.root || !m.apt {
+		if client && m.dockerd {
+			wanted = append(wanted, clientPackage)
+		}
 		return nil, byHand(m, wanted)
 	}
+	return installing(wanted, engine, client), nil
+}
+
+// installing is the steps themselves.
+func installing(wanted []string, engine, client bool) []step {
 	var steps []step
+	if len(wanted) > 0 || client {
+		steps = append(steps, step{say: "update the list of packages (apt-get update)",
+			command: []string{"apt-get", "-q", "update"}})
+	}
 	if len(wanted) > 0 {
-		install := append([]string{"apt-get", "install", "-y", "--no-install-recommends"}, wanted...)
-		steps = append(steps,
-			step{"update the list of packages (apt-get update)", []string{"apt-get", "-q", "update"}},
-			step{"install " + strings.Join(wanted, " ") + ", without starting their services", install})
+		steps = append(steps, step{command: slices.Concat(aptInstall, wanted),
+			say: "install " + strings.Join(wanted, " ") + ", without starting their services"})
+	}
+	if client {
+		steps = append(steps, step{act: installClient,
+			say: "install " + clientPackage + ", where docker.io does not bring the client"})
 	}
 	if engine {
-		steps = append(steps, step{say: "start a container engine (dockerd)"})
+		steps = append(steps, step{act: startEngine, say: "start a container engine (dockerd)"})
 	}
-	return steps, nil
+	return steps
 }
 
 // byHand says what the user has to do where we cannot.
@@ -129,14 +150,36 @@ func byHand(m machine, wanted []string) error {
 }
 
 func (s step) run(ctx context.Context, m machine, out io.Writer) error {
-	if s.command == nil {
-		return startEngine(ctx, m, out)
+	if s.act != nil {
+		return s.act(ctx, m, out)
 	}
+	return packaging(ctx, out, s.command...)
+}
+
+// packaging runs a command of the package manager.
+func packaging(ctx context.Context, out io.Writer, argv ...string) error {
 	restore, err := keepServicesDown()
 	if err != nil {
 		return err
 	}
-	return errors.Join(command(ctx, out, s.command...), restore())
+	return errors.Join(command(ctx, out, argv...), restore())
+}
+
+// clientPackage has the program docker since Debian 13; before, docker.io has
+// it. https://packages.debian.org/trixie/docker-cli
+const clientPackage = "docker-cli"
+
+// installClient installs the program docker if it is still missing. Nothing is
+// removed for it: an engine of another vendor stays.
+func installClient(ctx context.Context, _ machine, out io.Writer) error {
+	if locate("docker") != "" {
+		return nil
+	}
+	name := clientPackage
+	if err := command(ctx, io.Discard, "apt-cache", "show", name); err != nil {
+		name = "docker.io" // this release knows no such package
+	}
+	return packaging(ctx, out, slices.Concat(aptInstall, []string{"--no-remove", name})...)
 }
 
 // command runs a program; what it prints is told only if it fails.

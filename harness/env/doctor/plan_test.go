@@ -29,8 +29,13 @@ func TestPlan(t *testing.T) {
 		"not root, engine off": {machine: with(machine{apt: true, dockerd: true}, "engine"),
 			fails: "sudo systemctl"},
 		"not Debian": {machine: with(machine{root: true}, "redis"), fails: "neither Debian nor Ubuntu"},
-		"everything": {machine: with(root, "engine", "browser", "python", "debootstrap"),
-			steps: []string{"update", "docker.io chromium", "start a container"}},
+		"everything": {machine: with(root, "engine", "docker", "browser", "python", "debootstrap"),
+			steps: []string{"update", "docker.io chromium", "install docker-cli", "start a container"}},
+		"tests": {machine: with(root, "compiler", "curl"),
+			steps: []string{"update", "gcc libc6-dev curl"}},
+		"client": {machine: with(started, "docker"), steps: []string{"update", "install docker-cli"}},
+		"client, not root": {machine: with(machine{apt: true, dockerd: true}, "docker"),
+			fails: "sudo apt-get install -y --no-install-recommends docker-cli"},
 		"not Debian, complete": {machine: machine{}},
 	}
 	for name, c := range cases {

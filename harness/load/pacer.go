@@ -2,6 +2,8 @@ package load
 
 import (
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -18,10 +20,19 @@ const (
 )
 
 // pacer dispatches operations when they are due: those of the schedule and
-// the follow-ups, merged. Its methods are called from one goroutine at a time.
+// the follow-ups, merged. Its own goroutine does so when it wakes up. When all
+// processors are busy it wakes up late, because Go gives a goroutine that
+// comes back from the kernel none until one is free; then a worker that has
+// just ended an operation does it in its place (help).
 type pacer struct {
-	r     *runner
-	shard Recorder // for operations that no worker records; nil until needed
+	r *runner
+	// scheduled is when the schedule's next operation is due, never if there
+	// is none: workers look at it without the lock.
+	scheduled atomic.Int64
+
+	mu    sync.Mutex // guards what follows while the pacer runs
+	over  bool       // nothing may be dispatched any more
+	shard Recorder   // for operations that no worker records; nil until needed
 
 	next  job  // the schedule's next operation, made before it is due
 	more  bool // whether there is one
@@ -41,6 +52,7 @@ func newPacer(r *runner) *pacer {
 		r: r, deadline: never, lastDue: r.start,
 		lag: hdrhistogram.New(lagLowest, lagHighest, lagDigits),
 	}
+	p.scheduled.Store(int64(never))
 	if r.plan.Users > 0 {
 		p.lastDue = r.start + r.plan.Duration
 	}
@@ -59,6 +71,9 @@ func (p *pacer) run() {
 func (p *pacer) pace() {
 	r := p.r
 	defer r.guard("making or dispatching an operation")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() { p.over = true }()
 	p.advance()
 	for r.running.Err() == nil {
 		ticket := r.waiter.ticket()
@@ -80,6 +95,19 @@ func (p *pacer) pace() {
 	}
 }
 
+// help dispatches what is due and has not been, on a worker's time. It does
+// nothing while somebody else is at it.
+func (p *pacer) help() {
+	now := p.r.now()
+	if int64(now) < p.scheduled.Load() && now < p.r.later.earliest() || !p.mu.TryLock() {
+		return
+	}
+	defer p.mu.Unlock()
+	if !p.over {
+		p.maxBurst = max(p.maxBurst, p.dispatchDue())
+	}
+}
+
 // yield lets a worker that was just given an operation begin it on this very
 // thread, while the pacer would only sleep. Otherwise another thread has to be
 // woken to take the worker over, which costs more than most of what the
@@ -92,7 +120,9 @@ func (p *pacer) yield() {
 	if before < p.noYield {
 		return
 	}
+	p.mu.Unlock()
 	runtime.Gosched()
+	p.mu.Lock()
 	after := p.r.now()
 	if took := after - before; took > prompt {
 		p.noYield = after + 100*took
@@ -107,7 +137,9 @@ func (p *pacer) sleep(ticket uint32) {
 	r.sleepsUntil.Store(int64(never))
 	until := min(p.due(), p.deadline)
 	r.sleepsUntil.Store(int64(until))
+	p.mu.Unlock()
 	r.waiter.wait(ticket, until)
+	p.mu.Lock()
 	r.sleepsUntil.Store(0)
 }
 
@@ -166,7 +198,9 @@ func (p *pacer) advance() {
 	}
 	due, ok := p.r.plan.Arrivals.Next()
 	p.more = ok
+	p.scheduled.Store(int64(never))
 	if ok {
+		p.scheduled.Store(int64(p.r.start + due))
 		p.next = job{due: p.r.start + due, op: p.r.plan.Workload.Op(p.index)}
 		p.index++
 	}

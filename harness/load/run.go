@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -25,6 +26,7 @@ type runner struct {
 	running context.Context
 	stop    context.CancelCauseFunc // of running
 	waiter  waiter
+	pacer   atomic.Pointer[pacer] // nil until the load begins
 	// dispatched is the next Seq.
 	dispatched atomic.Uint64
 	// sleepsUntil is when the pacer wakes up by itself.
@@ -41,10 +43,8 @@ type runner struct {
 	firstPanic string
 }
 
-// stopped is the cause of running's end when the caller ended it.
-type stopped struct{}
-
-func (stopped) Error() string { return "stopped" }
+// errStopped is the cause of running's end when the caller ended it.
+var errStopped = errors.New("stopped")
 
 // run is Run with the pacer's way of sleeping as a parameter.
 func run(ctx context.Context, plan Plan, do Do, shard func() Recorder, live *Live,
@@ -66,7 +66,7 @@ func run(ctx context.Context, plan Plan, do Do, shard func() Recorder, live *Liv
 	}
 	r.pool = &pool{room: plan.MaxInFlight + plan.Queue, emptied: r.emptied}
 	r.waiter = newWaiter(r.now)
-	defer context.AfterFunc(ctx, func() { stop(stopped{}) })()
+	defer context.AfterFunc(ctx, func() { stop(errStopped) })()
 	defer context.AfterFunc(running, r.waiter.wake)()
 	return r.whole(cancelOps)
 }
@@ -82,6 +82,7 @@ func (r *runner) whole(cancelOps func()) (Result, error) {
 	meter := startMeter()
 	workers = append(workers, r.startUsers()...)
 	p := newPacer(r)
+	r.pacer.Store(p)
 	p.run()
 
 	r.live.enter(Draining)
@@ -251,23 +252,20 @@ func (r *runner) giveUp(p *pacer, j *job, start time.Duration, user bool) {
 func (r *runner) result(p *pacer, abandoned int64) Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, wasStopped := context.Cause(r.running).(stopped)
 	return Result{
 		Load: r.live.load(), FollowUps: r.live.followed.Load(),
 		Cut: p.cut(), CutFollowUps: int64(r.later.size()), Abandoned: abandoned,
 		PacerLag: p.lag, MaxPacerLag: p.maxLag, MaxBurst: p.maxBurst,
 		Start: r.start, LastDue: p.lastDue, End: r.now(),
-		Stopped: wasStopped, FirstPanic: r.firstPanic,
+		Stopped: errors.Is(context.Cause(r.running), errStopped), FirstPanic: r.firstPanic,
 	}
 }
 
 // verify is the accounting. Each number was counted where it happened, so
 // that an operation which got lost in between shows.
 func (r *runner) verify(result Result) error {
-	if cause := context.Cause(r.running); cause != nil {
-		if _, ok := cause.(stopped); !ok {
-			return cause
-		}
+	if cause := context.Cause(r.running); cause != nil && !errors.Is(cause, errStopped) {
+		return cause
 	}
 	return checkAccounts(result.Load, r.dispatched.Load())
 }

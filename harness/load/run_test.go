@@ -535,7 +535,8 @@ func TestPanicsOfTheWorkloadEndTheRun(t *testing.T) {
 }
 
 // Whatever the load, the system and the bounds: every operation is accounted
-// for once, never sent early, and started in the order of its due time.
+// for once, never sent early, and started in the order of its due time among
+// the schedule's operations and among the follow-ups.
 func TestAccountingAlwaysHolds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		gaps := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 60).Draw(rt, "gaps")
@@ -583,18 +584,18 @@ func checkRecords(rt *rapid.T, t *testing.T, result Result, m *memory) {
 	if int64(len(records)) != n.Scheduled {
 		rt.Fatalf("%d records of %d operations", len(records), n.Scheduled)
 	}
-	started := time.Duration(0)
+	started := map[string]time.Duration{}
 	for _, r := range records {
 		if r.Outcome == history.Dropped {
 			n.Dropped--
 			continue
 		}
 		n.Started--
-		if r.Start < r.Intended || r.Start < started {
+		if r.Start < r.Intended || r.Start < started[r.Op.Kind] {
 			rt.Fatalf("operation %d was due at %s and sent at %s, after one sent at %s",
-				r.Seq, r.Intended, r.Start, started)
+				r.Seq, r.Intended, r.Start, started[r.Op.Kind])
 		}
-		started = r.Start
+		started[r.Op.Kind] = r.Start
 	}
 	if n.Dropped != 0 || n.Started != 0 {
 		rt.Fatalf("the records do not agree with %+v", result.Load)

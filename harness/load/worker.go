@@ -38,6 +38,15 @@ func (w *worker) serve() {
 		if !w.work() {
 			return
 		}
+		w.help()
+	}
+}
+
+// help lets the worker do the pacer's work if that is late.
+func (w *worker) help() {
+	defer w.run.guard("making or dispatching an operation")
+	if p := w.run.pacer.Load(); p != nil {
+		p.help()
 	}
 }
 

@@ -27,6 +27,26 @@ func Admit(inst sut.Instance) func(ctx context.Context, op uint64) error {
 	}
 }
 
+// LocklessRedlock is redlock with a lock that everybody gets: what remains is
+// known to oversell.
+func LocklessRedlock() sut.Variant {
+	d := redlock()
+	d.name, d.breaks = "redlock_lockless", naiveReadWrite().breaks
+	d.notApplicable = naiveReadWrite().notApplicable
+	d.open = func(_ context.Context, b *backend) (Shop, error) {
+		return newRedlockShop(b, func(context.Context, string, uint64) (lease, error) {
+			return nobody{}, nil
+		}), nil
+	}
+	return d.variant()
+}
+
+// nobody is the lease of a lock that keeps nobody out.
+type nobody struct{}
+
+func (nobody) Until() time.Time                            { return time.Now().Add(time.Minute) }
+func (nobody) UnlockContext(context.Context) (bool, error) { return true, nil }
+
 // DesignName is the variant that an instance was opened from.
 func DesignName(inst sut.Instance) string { return inst.(*instance).design.name }
 

@@ -35,28 +35,52 @@ func redlock() design {
 		stock:      counterRow(),
 		counter:    &counterKind{},
 		open: func(_ context.Context, b *backend) (Shop, error) {
-			return &redlockShop{
-				naiveShop: newNaiveShop(b.books),
-				locks:     redsync.New(goredis.NewPool(b.redis.rdb)),
-				prefix:    b.cfg.Prefix + "lock:", expiry: 2 * timeout(b.cfg),
-			}, nil
+			return newRedlockShop(b, redisLocks(b)), nil
 		},
 	}
 }
 
-// redlockTries bounds the attempts at the lock.
-const redlockTries = 100
+const (
+	// redlockTries bounds the attempts at the lock.
+	redlockTries = 100
+	// redlockContenders is how many buyers of one item ask for its lock at a
+	// time from this process.
+	redlockContenders = 4
+)
 
-// redlockShop is naiveShop, one buyer at a time.
+// lease is a lock that somebody has until a moment or until they return it.
+type lease interface {
+	Until() time.Time
+	UnlockContext(context.Context) (bool, error)
+}
+
+// locks takes the lock of an item for an operation.
+type locks func(ctx context.Context, item string, op uint64) (lease, error)
+
+// redisLocks are Redlock's, on one node.
+func redisLocks(b *backend) locks {
+	redlocks, prefix := redsync.New(goredis.NewPool(b.redis.rdb)), b.cfg.Prefix+"lock:"
+	expiry := redsync.WithExpiry(2 * timeout(b.cfg))
+	return func(ctx context.Context, item string, op uint64) (lease, error) {
+		lock := redlocks.NewMutex(prefix+item, expiry,
+			redsync.WithTries(redlockTries), redsync.WithRetryDelayFunc(lockDelay(op)))
+		return lock, lock.LockContext(ctx)
+	}
+}
+
+// redlockShop is naiveShop, one buyer of an item at a time.
 type redlockShop struct {
 	*naiveShop
-	locks  *redsync.Redsync
-	prefix string
-	expiry time.Duration
-	// turns maps items to channels of one place: this process asks for an
-	// item's lock once, however many of its buyers want it. Without them the
-	// buyers' polling starves the one who has the lock of connections.
+	locks locks
+	// turns maps items to channels of redlockContenders places. Several may
+	// ask, so that it is the lock that decides, in one process as among many;
+	// but not all, because the polling of a crowd starves the one who has the
+	// lock of connections.
 	turns sync.Map
+}
+
+func newRedlockShop(b *backend, l locks) *redlockShop {
+	return &redlockShop{naiveShop: newNaiveShop(b.books), locks: l}
 }
 
 // Buy looks before and after it waits, so that those who come too late do not
@@ -65,12 +89,13 @@ func (s *redlockShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	if order, over, err := s.look(ctx, req); over {
 		return order, err
 	}
-	made, _ := s.turns.LoadOrStore(req.Item, make(chan struct{}, 1))
+	made, _ := s.turns.LoadOrStore(req.Item, make(chan struct{}, redlockContenders))
 	turn := made.(chan struct{})
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-ctx.Done():
+		//nolint:errorlint // refused: it must not pass for an outcome unknown by ctx's end
 		return Order{}, fmt.Errorf("waiting for %s: %v: %w", req.Item, ctx.Err(), ErrConflict)
 	}
 	if order, over, err := s.look(ctx, req); over {
@@ -91,10 +116,10 @@ func (s *redlockShop) look(ctx context.Context, req BuyRequest) (_ Order, over b
 
 // buyLocked is the purchase under the lock.
 func (s *redlockShop) buyLocked(ctx context.Context, req BuyRequest) (Order, error) {
-	lock := s.locks.NewMutex(s.prefix+req.Item, redsync.WithExpiry(s.expiry),
-		redsync.WithTries(redlockTries), redsync.WithRetryDelayFunc(lockDelay(req.OpID)))
-	if err := lock.LockContext(ctx); err != nil {
+	lock, err := s.locks(ctx, req.Item, req.OpID)
+	if err != nil {
 		// Without the lock nothing was tried, whatever became of the lock.
+		//nolint:errorlint // refused: it must not pass for what err may be
 		return Order{}, fmt.Errorf("locking %s: %v: %w", req.Item, err, ErrConflict)
 	}
 	held, cancel := context.WithDeadline(ctx, lock.Until())
@@ -112,6 +137,6 @@ func (s *redlockShop) buyLocked(ctx context.Context, req BuyRequest) (Order, err
 func lockDelay(op uint64) redsync.DelayFunc {
 	spread := time.Duration(op*0x9e3779b97f4a7c15>>54) * time.Microsecond // up to 1 ms
 	return func(tries int) time.Duration {
-		return min(time.Duration(tries), 10)*time.Millisecond + spread
+		return time.Duration(min(tries, 10))*time.Millisecond + spread
 	}
 }

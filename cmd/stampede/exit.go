@@ -8,7 +8,7 @@ import (
 )
 
 // The exit codes. When several apply, the worst is returned in the order
-// 1, 70, 5, 4, 3, 6.
+// 1, 70, 5, 4, 3.
 const (
 	exitOK          = 0
 	exitInvariant   = 1
@@ -16,7 +16,6 @@ const (
 	exitSLA         = 3
 	exitUndecided   = 4
 	exitEnvironment = 5
-	exitRegression  = 6
 	exitInternal    = 70
 	exitInterrupted = 130
 	exitTerminated  = 143
@@ -30,10 +29,9 @@ const exitCodesHelp = `Exit codes:
     3  an objective (SLO) was missed
     4  the run is INCONCLUSIVE or INVALID: it does not say
     5  the environment is not ready: no engine, a store did not start
-    6  a regression against the baseline (only with --fail-on regression)
    70  a defect of stampede itself
   130  interrupted by Ctrl-C (143 by SIGTERM)
-The worst wins, in the order 1, 70, 5, 4, 3, 6.
+The worst wins, in the order 1, 70, 5, 4, 3.
 `
 
 // exitError carries the exit code of an error. An empty message prints

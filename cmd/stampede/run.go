@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,7 +142,10 @@ func (a *app) runAll(names []string, f runFlags) error {
 	}
 	plans := make([]resolved, len(names))
 	for i, name := range names {
-		if plans[i], err = f.plan(name); err != nil {
+		if plans[i], err = f.plan(name); err == nil {
+			err = f.checkTarget(plans[i])
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -154,6 +158,28 @@ func (a *app) runAll(names []string, f runFlags) error {
 		return nil
 	}
 	return a.runPlans(names, plans, seed, f)
+}
+
+// checkTarget refuses what cannot be done to a foreign server.
+func (f *runFlags) checkTarget(p resolved) error {
+	if f.target == "" {
+		return nil
+	}
+	if len(p.Scenario.Faults) > 0 {
+		return usage(fmt.Errorf("%s breaks stores, which a server judged with --target keeps to "+
+			"itself; add --fault none", p.Scenario.Name))
+	}
+	known := []string{}
+	for _, inv := range p.System.Invariants(p.Params) {
+		known = append(known, inv.Name())
+	}
+	for _, name := range f.without {
+		if !slices.Contains(known, name) {
+			return usage(fmt.Errorf("--without: %s has no invariant %q%s", p.System.Name, name,
+				didYouMean(name, known)))
+		}
+	}
+	return nil
 }
 
 // plan decodes a scenario with the flags applied. When only some variants are
@@ -236,10 +262,16 @@ func (a *app) runError(err error, path string) error {
 	if code := a.interrupts.exit(); code != 0 {
 		return withCode(code, fmt.Errorf("interrupted: %w", err))
 	}
-	if _, ok := errors.AsType[*run.EnvironmentError](err); ok {
+	if _, ok := errors.AsType[*run.EnvironmentError](err); ok || diskTrouble(err) {
 		return withCode(exitEnvironment, err)
 	}
 	return withCode(exitInternal, err)
+}
+
+// diskTrouble says that an error is the disk's: full, failing or read-only.
+func diskTrouble(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS)
 }
 
 // chooseBackend finds the provider and what it needs to know.
@@ -333,6 +365,9 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	for _, s := range f.settings() {
 		words = append(words, "--set", quote(s))
 	}
+	if len(f.variants) > 0 && f.variants[0] != "all" {
+		words = append(words, "--set", quote("baseline="+plan.Scenario.Baseline))
+	}
 	return strings.Join(words, " ")
 }
 
@@ -351,12 +386,17 @@ func quote(word string) string {
 // worstExit picks the exit code of several runs.
 func worstExit(codes []int) int {
 	for _, code := range []int{exitInvariant, exitInternal, exitEnvironment, exitUndecided,
-		exitSLA, exitRegression} {
+		exitSLA} {
 		if slices.Contains(codes, code) {
 			return code
 		}
 	}
 	return exitOK
+}
+
+// open says that a verdict decides nothing.
+func open(verdict string) bool {
+	return verdict == rundir.Inconclusive || verdict == rundir.Invalid
 }
 
 // exitOf is the exit code of a summary.
@@ -369,8 +409,8 @@ func exitOf(s rundir.Summary, failOn []string) int {
 	if on("sla") && s.Verdict.SLA == rundir.Fail {
 		codes = append(codes, exitSLA)
 	}
-	undecided := s.Verdict.Overall == rundir.Inconclusive || s.Verdict.Overall == rundir.Invalid
-	if on("inconclusive") && undecided {
+	v := s.Verdict
+	if on("inconclusive") && (open(v.Correctness) || open(v.SLA) || open(v.Measurement)) {
 		codes = append(codes, exitUndecided)
 	}
 	return worstExit(codes)

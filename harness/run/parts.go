@@ -12,9 +12,11 @@ import (
 	"stampede/harness/sut"
 )
 
+const finishedName = "finished"
+
 // finished is the assumption that a repeat came to its end.
 func finished(t Trial) rundir.Validity {
-	v := rundir.Validity{Name: "finished", OK: true, Detail: "the repeat came to its end"}
+	v := rundir.Validity{Name: finishedName, OK: true, Detail: "the repeat came to its end"}
 	switch {
 	case t.Error != "":
 		v.OK, v.Detail = false, t.Error
@@ -23,6 +25,9 @@ func finished(t Trial) rundir.Validity {
 	}
 	return v
 }
+
+// unfinished picks the assumption of finished when it does not hold.
+func unfinished(v rundir.Validity) bool { return v.Name == finishedName && !v.OK }
 
 // assumptions are what must be so for the numbers and verdicts of a repeat to
 // mean anything, beside what measure.Gate judges.
@@ -87,7 +92,7 @@ func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity 
 // verdict is a variant's verdict over some of its repeats, with the reasons.
 func (j *judge) verdict(name string, repeats []rundir.Repeat) (string, []string) {
 	p := j.parts(name, repeats)
-	return worst(p.correctness, p.sla, p.measurement), p.reasons
+	return overall(p.correctness, p.sla, p.measurement), p.reasons
 }
 
 // parts are the three verdicts of a variant.
@@ -107,7 +112,8 @@ func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 	}
 	p.correctness, p.measurement = rundir.Pass, rundir.Pass
 	for _, r := range repeats {
-		verdict, reasons := correctness(r.Invariants, expected)
+		whole := r.Error == "" && !slices.ContainsFunc(r.Validity, unfinished)
+		verdict, reasons := correctness(r.Invariants, expected, whole)
 		p.add(&p.correctness, verdict, reasons)
 		verdict, reasons = measurement(r.Validity)
 		p.add(&p.measurement, verdict, reasons)
@@ -150,7 +156,7 @@ func (j *judge) mergeRepeats(v *rundir.Variant) error {
 	}
 	p := j.parts(v.Name, v.Repeats)
 	v.Correctness, v.SLA, v.Measurement = p.correctness, p.sla, p.measurement
-	v.Verdict, v.Reasons = worst(p.correctness, p.sla, p.measurement), p.reasons
+	v.Verdict, v.Reasons = overall(p.correctness, p.sla, p.measurement), p.reasons
 	return nil
 }
 
@@ -203,6 +209,6 @@ func (j *judge) overall(s rundir.Summary) rundir.Verdict {
 	if len(s.Variants) == 0 || s.Run.Interrupted {
 		v.Measurement = worst(v.Measurement, rundir.Inconclusive)
 	}
-	v.Overall = worst(v.Correctness, v.SLA, v.Measurement)
+	v.Overall = overall(v.Correctness, v.SLA, v.Measurement)
 	return v
 }

@@ -166,6 +166,14 @@ func (r *runner) variants() []sut.Variant {
 	return out
 }
 
+// variant returns one of the variants by its name.
+func (r *runner) variant(name string) (sut.Variant, bool) {
+	if r.Target != "" {
+		return target(r.System, r.Target, r.Without), name == targetName
+	}
+	return variantOf(r.System, name)
+}
+
 func (r *runner) variantNames() []string {
 	names := []string{}
 	for _, v := range r.variants() {

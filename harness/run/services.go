@@ -74,6 +74,9 @@ func awaitTarget(ctx context.Context, target string) {
 	if err != nil {
 		return
 	}
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), "80")
+	}
 	ctx, cancel := context.WithTimeout(ctx, targetPatience)
 	defer cancel()
 	tick := time.NewTicker(targetPatience / 50)

@@ -96,7 +96,10 @@ func (r *runner) trial(slot rundir.Slot, total int) error {
 
 // perform is the life of a trial: prepare, load and break, drain, audit.
 func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) {
-	v := r.variants()[slot.Order%len(r.variants())]
+	v, ok := r.variant(slot.Variant)
+	if !ok {
+		return fmt.Errorf("there is no variant %s", slot.Variant)
+	}
 	show.phase("prepare")
 	place, err := r.services.place(r.soft, r, v, slot)
 	if err != nil {

@@ -68,13 +68,16 @@ func rank(s check.Status) int {
 // correctness judges one set of invariants against what was expected to
 // break. A known-wrong variant passes only if all that it was expected to
 // break is Broken; what it breaks besides is told but not held against it.
-// Any other variant passes only if every invariant is Held.
-func correctness(verdicts []check.Verdict, expected []string) (string, []string) {
+// Any other variant passes only if every invariant is Held. A repeat that was
+// not run as a whole cannot be blamed for what it did not catch.
+func correctness(
+	verdicts []check.Verdict, expected []string, whole bool,
+) (string, []string) {
 	if len(verdicts) == 0 {
 		return rundir.Inconclusive, []string{"no invariant was judged"}
 	}
 	if len(expected) > 0 {
-		return knownWrong(verdicts, expected)
+		return knownWrong(verdicts, expected, whole)
 	}
 	verdict, reasons := rundir.Pass, []string(nil)
 	for _, v := range verdicts {
@@ -93,7 +96,9 @@ func correctness(verdicts []check.Verdict, expected []string) (string, []string)
 	return verdict, reasons
 }
 
-func knownWrong(verdicts []check.Verdict, expected []string) (string, []string) {
+func knownWrong(
+	verdicts []check.Verdict, expected []string, whole bool,
+) (string, []string) {
 	verdict, reasons := rundir.Pass, []string(nil)
 	for _, name := range expected {
 		i := slices.IndexFunc(verdicts, func(v check.Verdict) bool { return v.Invariant == name })
@@ -102,6 +107,9 @@ func knownWrong(verdicts []check.Verdict, expected []string) (string, []string) 
 			continue
 		}
 		verdict = rundir.Fail
+		if !whole {
+			verdict = rundir.Inconclusive
+		}
 		reasons = append(reasons, "known to break "+name+" but was not caught: "+
 			notCaught(verdicts, i))
 	}
@@ -170,8 +178,7 @@ func measurement(validity []rundir.Validity) (string, []string) {
 	return rundir.Pass, nil
 }
 
-// severity orders verdicts: a proven violation outranks an invalid
-// measurement, because the operations that prove it happened all the same.
+// severity orders verdicts of one kind, over repeats and variants.
 var severity = []string{rundir.Pass, rundir.Inconclusive, rundir.Invalid, rundir.Fail}
 
 // worst returns the most severe of the verdicts; PASS if there are none.
@@ -181,6 +188,19 @@ func worst(verdicts ...string) string {
 		highest = max(highest, slices.Index(severity, v))
 	}
 	return severity[highest]
+}
+
+// overall puts the three verdicts together. A proven violation stands whatever
+// the measurement was worth, because the operations that prove it happened all
+// the same; a missed objective does not: a late generator missed it as well.
+func overall(correctness, sla, measurement string) string {
+	if correctness == rundir.Fail {
+		return rundir.Fail
+	}
+	if measurement == rundir.Invalid {
+		return rundir.Invalid
+	}
+	return worst(correctness, sla, measurement)
 }
 
 // prefixed puts a variant's name before each of its reasons.

@@ -57,7 +57,7 @@ func TestCorrectness(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, reasons := correctness(test.verdicts, test.expected)
+			got, reasons := correctness(test.verdicts, test.expected, true)
 			if got != test.want {
 				t.Errorf("verdict %s, want %s (%q)", got, test.want, reasons)
 			}
@@ -136,6 +136,34 @@ func TestWorst(t *testing.T) {
 	} {
 		if got := worst(test.verdicts...); got != test.want {
 			t.Errorf("%v: %s, want %s", test.verdicts, got, test.want)
+		}
+	}
+}
+
+func TestAnInterruptedRepeatCatchesNothing(t *testing.T) {
+	verdict, reasons := correctness([]check.Verdict{undecided("a")}, []string{"a"}, false)
+	if verdict != rundir.Inconclusive || len(reasons) != 1 {
+		t.Errorf("%s %q", verdict, reasons)
+	}
+	if verdict, _ := correctness([]check.Verdict{broken("b", 1)}, nil, false); verdict !=
+		rundir.Fail {
+		t.Errorf("a proven violation is %s", verdict)
+	}
+}
+
+func TestOverall(t *testing.T) {
+	const pass, fail, open, invalid = rundir.Pass, rundir.Fail, rundir.Inconclusive, rundir.Invalid
+	for _, test := range []struct{ correctness, sla, measurement, want string }{
+		{pass, pass, pass, pass},
+		{fail, pass, invalid, fail},
+		{pass, fail, invalid, invalid},
+		{open, pass, invalid, invalid},
+		{pass, fail, pass, fail},
+		{open, pass, pass, open},
+		{pass, pass, open, open},
+	} {
+		if got := overall(test.correctness, test.sla, test.measurement); got != test.want {
+			t.Errorf("%+v: %s", test, got)
 		}
 	}
 }

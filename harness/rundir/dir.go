@@ -139,7 +139,10 @@ func (d *Dir) Discard() error {
 		return fmt.Errorf("discard run directory: %w", err)
 	}
 	if before == "" {
-		return removeIfThere(filepath.Join(parent, Latest))
+		// The folder goes too, unless somebody else has put something there.
+		err := removeIfThere(filepath.Join(parent, Latest))
+		_ = os.Remove(parent)
+		return err
 	}
 	return pointLatest(parent, before)
 }

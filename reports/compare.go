@@ -178,7 +178,7 @@ func compareTable(out *bytes.Buffer, c RunComparison) {
 				marks(row.ratioCell), row.Note}, "\t"))
 		}
 	}
-	tw.Flush() // to a buffer: it cannot fail
+	_ = tw.Flush() // to a buffer: it cannot fail
 	out.WriteString("\nsignificant: exact Mann-Whitney, p < 0.05 after Holm's correction over the " +
 		"metrics of a variant; large: 5 % or more\n")
 }

@@ -84,7 +84,7 @@ func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, colour
 			row.Mark.Icon + " " + row.Mark.Word, row.Invariants, row.SLOs, row.Sent, row.Throughput,
 			row.P50, row.P99, row.Max, orNone(ratio)}, "\t"))
 	}
-	tw.Flush() // to a buffer: it cannot fail
+	_ = tw.Flush() // to a buffer: it cannot fail
 	for i, line := range strings.Split(strings.TrimRight(table.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
 		if i > 0 {

@@ -2,7 +2,6 @@ package scenarios_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -207,7 +206,7 @@ func (l logger) Logf(format string, args ...any) { l.t.Logf(format, args...) }
 
 func (l logger) Observe(e run.Event) {
 	if e.Phase == "done" && testing.Verbose() {
-		l.t.Log(fmt.Sprintf("%-24s %s ok %d refused %d unknown %d", e.Variant, e.Verdict, e.OK,
-			e.Refused, e.Unknown))
+		l.t.Logf("%-24s %s ok %d refused %d unknown %d", e.Variant, e.Verdict, e.OK,
+			e.Refused, e.Unknown)
 	}
 }

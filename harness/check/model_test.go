@@ -112,9 +112,9 @@ func (s *sold) execute(requests []*request) {
 	byTime := slices.SortedStableFunc(slices.Values(requests), func(a, b *request) int {
 		return cmp.Compare(a.at, b.at)
 	})
-	free := make([]int, s.units)
-	for u := range free {
-		free[u] = u + 1
+	free := make([]int, 0, s.units)
+	for u := range s.units {
+		free = append(free, u+1)
 		s.end[u+1] = "avail"
 	}
 	versions := map[int]int64{}

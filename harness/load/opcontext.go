@@ -26,6 +26,7 @@ func (c *opContext) Deadline() (time.Time, bool) {
 // Err tells a deadline from a cancellation.
 func (c *opContext) Err() error {
 	err := c.Context.Err()
+	//nolint:errorlint // expire's very value: a run's failure may wrap another deadline
 	if err != nil && context.Cause(c.Context) == context.DeadlineExceeded {
 		return context.DeadlineExceeded
 	}

@@ -34,8 +34,8 @@ func newTimeline(last time.Duration, limit, kinds int) *timeline {
 // buckets than the limit.
 func bucketWidth(last time.Duration, limit int) time.Duration {
 	for decade := time.Millisecond; ; decade *= 10 {
-		for _, step := range []time.Duration{1, 2, 5} {
-			if width := step * decade; last/width < time.Duration(limit) {
+		for _, width := range []time.Duration{decade, 2 * decade, 5 * decade} {
+			if last/width < time.Duration(limit) {
 				return width
 			}
 		}

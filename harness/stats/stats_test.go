@@ -84,7 +84,7 @@ func bruteForce(a, b []float64) float64 {
 	}
 	far := math.Abs(sum(1<<len(a)-1) - mean)
 	extreme, total := 0, 0
-	for mask := uint(0); mask < 1<<len(pool); mask++ {
+	for mask := range uint(1) << len(pool) {
 		ones := 0
 		for i := range pool {
 			ones += int(mask >> i & 1)

@@ -25,15 +25,12 @@ type Postgres struct {
 
 var _ Store = Postgres{}
 
-// connect opens a connection to the database of the URL, or to another one
-// when database is set, or at another address when addr is.
-func (p Postgres) connect(ctx context.Context, database, addr string) (*pgx.Conn, error) {
+// connect opens a connection to the database of the URL, at another address
+// than its own when addr is set.
+func (p Postgres) connect(ctx context.Context, addr string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(p.URL())
 	if err != nil {
 		return nil, fmt.Errorf("read the URL of postgres: %w", err)
-	}
-	if database != "" {
-		cfg.Database = database
 	}
 	if addr != "" {
 		host, port, err := splitAddr(addr)
@@ -70,7 +67,7 @@ func (p Postgres) Ready(ctx context.Context) error { return p.ReadyAt(ctx, "") }
 func (p Postgres) ReadyAt(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	conn, err := p.connect(ctx, "", addr)
+	conn, err := p.connect(ctx, addr)
 	if err != nil {
 		return err
 	}
@@ -98,7 +95,7 @@ func (p Postgres) Identity(ctx context.Context) (string, error) {
 func (p Postgres) text(ctx context.Context, query string, args ...any) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	conn, err := p.connect(ctx, "", "")
+	conn, err := p.connect(ctx, "")
 	if err != nil {
 		return "", err
 	}
@@ -120,7 +117,7 @@ var postgresSettings = []string{
 func (p Postgres) Info(ctx context.Context, also []string) (env.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	conn, err := p.connect(ctx, "", "")
+	conn, err := p.connect(ctx, "")
 	if err != nil {
 		return env.Info{}, err
 	}
@@ -142,10 +139,10 @@ func (p Postgres) Info(ctx context.Context, also []string) (env.Info, error) {
 }
 
 // exec runs statements one by one on a connection of its own.
-func (p Postgres) exec(ctx context.Context, database string, statements ...string) error {
+func (p Postgres) exec(ctx context.Context, statements ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	conn, err := p.connect(ctx, database, "")
+	conn, err := p.connect(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -163,7 +160,7 @@ func (p Postgres) CreateDatabase(ctx context.Context, name string) (string, erro
 	quoted := pgx.Identifier{name}.Sanitize()
 	// template0 is never connected to, so a copy of it cannot be refused
 	// because somebody is.
-	if err := p.exec(ctx, "", "CREATE DATABASE "+quoted+" TEMPLATE template0"); err != nil {
+	if err := p.exec(ctx, "CREATE DATABASE "+quoted+" TEMPLATE template0"); err != nil {
 		return "", err
 	}
 	return p.DatabaseURL(name)
@@ -183,13 +180,13 @@ func (p Postgres) DatabaseURL(name string) (string, error) {
 // Dropping one that is not there is not an error.
 func (p Postgres) DropDatabase(ctx context.Context, name string) error {
 	quoted := pgx.Identifier{name}.Sanitize()
-	return p.exec(ctx, "", "DROP DATABASE IF EXISTS "+quoted+" WITH (FORCE)")
+	return p.exec(ctx, "DROP DATABASE IF EXISTS "+quoted+" WITH (FORCE)")
 }
 
 // CreateSchema makes an empty schema in the URL's database and returns a URL
 // whose connections live in it.
 func (p Postgres) CreateSchema(ctx context.Context, name string) (string, error) {
-	if err := p.exec(ctx, "", "CREATE SCHEMA "+pgx.Identifier{name}.Sanitize()); err != nil {
+	if err := p.exec(ctx, "CREATE SCHEMA "+pgx.Identifier{name}.Sanitize()); err != nil {
 		return "", err
 	}
 	u, err := url.Parse(p.URL())
@@ -206,7 +203,7 @@ func (p Postgres) CreateSchema(ctx context.Context, name string) (string, error)
 
 // DropSchema drops a schema and all that is in it, if it is there.
 func (p Postgres) DropSchema(ctx context.Context, name string) error {
-	return p.exec(ctx, "", "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	return p.exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
 }
 
 // CanCreateDatabases says whether the URL's user may make databases.

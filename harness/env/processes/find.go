@@ -55,8 +55,8 @@ func findPostgres(ctx context.Context) (Program, error) {
 	var folders []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		// A link on the PATH leads to the folder that has initdb as well.
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			folders = append(folders, filepath.Dir(real))
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			folders = append(folders, filepath.Dir(target))
 		}
 	}
 	for _, folder := range append(folders, installedPostgres()...) {

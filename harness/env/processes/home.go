@@ -118,20 +118,20 @@ func passable(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return err
 	}
-	for ; ; real = filepath.Dir(real) {
-		info, err := os.Stat(real)
+	for ; ; resolved = filepath.Dir(resolved) {
+		info, err := os.Stat(resolved)
 		if err != nil {
 			return err
 		}
 		if info.Mode().Perm()&0o001 == 0 {
 			return fmt.Errorf("%s: other users than root, as whom stores run, cannot enter %s",
-				dir, real)
+				dir, resolved)
 		}
-		if real == filepath.Dir(real) {
+		if resolved == filepath.Dir(resolved) {
 			return nil
 		}
 	}
@@ -210,7 +210,7 @@ const watchdogBound = 15 * time.Second
 
 // release lets the watchdog clean up now and waits until it has.
 func (w *watchdog) release() {
-	w.pipe.Close()
+	_ = w.pipe.Close() // nothing was written to it
 	select {
 	case <-w.shell.done:
 	case <-time.After(watchdogBound):
@@ -225,7 +225,7 @@ func fileSystem(path string) string {
 	if err := unix.Statfs(path, &stat); err != nil {
 		return "unknown"
 	}
-	switch int64(stat.Type) {
+	switch int64(stat.Type) { //nolint:unconvert // it is narrower on 32-bit machines
 	case unix.TMPFS_MAGIC:
 		return "tmpfs (memory: a flush costs nothing)"
 	case unix.EXT4_SUPER_MAGIC:

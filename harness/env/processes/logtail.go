@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -22,7 +23,7 @@ func tailOf(path string, lines int) (string, error) {
 	}
 	data := make([]byte, min(size, tailBytes))
 	n, err := file.ReadAt(data, size-int64(len(data)))
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	all := strings.Split(strings.TrimRight(string(data[:n]), "\n"), "\n")

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +170,8 @@ func (s *server) died() error {
 	if strings.Contains(strings.ToLower(tail), "address already in use") {
 		return fmt.Errorf("start %s: %w", s.service, errClash)
 	}
-	return fmt.Errorf("%s ended at start (%v)%s", s.service, s.child.err, quoteLog(tail))
+	end := cmp.Or(s.child.err, errors.New("exit status 0"))
+	return fmt.Errorf("%s ended at start (%w)%s", s.service, end, quoteLog(tail))
 }
 
 func quoteLog(tail string) string {

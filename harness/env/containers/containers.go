@@ -21,15 +21,19 @@ import (
 )
 
 // Provider is the containers backend.
-type Provider struct{}
+type Provider struct {
+	settling sync.Mutex
+	settled  bool
+}
 
-var _ env.Sweeper = Provider{}
+var _ env.Sweeper = (*Provider)(nil)
 
-// New returns the backend.
-func New() Provider { return Provider{} }
+// New returns the backend. A process needs one: testcontainers, below it, has
+// its settings from the process's environment and reads them once.
+func New() *Provider { return &Provider{} }
 
 // Name implements env.Provider.
-func (Provider) Name() string { return env.Containers }
+func (*Provider) Name() string { return env.Containers }
 
 // EngineVersion is the version of the container engine that answers; an error
 // says that none does.
@@ -43,7 +47,7 @@ func EngineVersion(ctx context.Context) (string, error) {
 
 // Available implements env.Provider: an engine answers, and each image is
 // there or can be pulled. Asking takes a few seconds at most.
-func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
+func (*Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 	e, err := connect(ctx)
 	if err != nil {
 		return false, err.Error()
@@ -72,7 +76,7 @@ func (e *engine) chooseAll(ctx context.Context, spec env.Spec) ([]choice, error)
 }
 
 // Start implements env.Provider.
-func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
+func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	recipes := map[sut.Service]recipe{}
 	for _, service := range spec.Services {
 		r, err := recipeOf(service, spec)
@@ -87,15 +91,32 @@ func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	}
 	c := &cluster{engine: e, id: uuid.NewString(), logs: spec.Dir,
 		spaces: &admin.Namespaces{RunID: spec.RunID}}
-	if err := c.start(ctx, recipes, spec); err != nil {
+	err = p.settle(ctx, e)
+	if err == nil {
+		err = c.start(ctx, recipes, spec)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("containers: %w", err), c.Close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
 
+// settle prepares testcontainers before the first cluster starts and not again, while the
+// stores of another one may be reading what it sets.
+func (p *Provider) settle(ctx context.Context, e *engine) error {
+	p.settling.Lock()
+	defer p.settling.Unlock()
+	if p.settled {
+		return nil
+	}
+	err := e.settle(ctx)
+	p.settled = err == nil
+	return err
+}
+
 // Sweep implements env.Sweeper: containers and volumes whose owner was a
 // process of this machine and is dead.
-func (Provider) Sweep(ctx context.Context) ([]string, error) {
+func (*Provider) Sweep(ctx context.Context) ([]string, error) {
 	e, err := connect(ctx)
 	if err != nil {
 		return nil, nil // nothing can be left in an engine that is not there
@@ -128,9 +149,6 @@ func (c *cluster) start(
 	}
 	choices, err := c.engine.chooseAll(ctx, spec)
 	if err != nil {
-		return err
-	}
-	if err := c.engine.settle(ctx); err != nil {
 		return err
 	}
 	labels, err := labelsOf(spec.RunID, c.id)

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -81,7 +80,7 @@ func connectTo(ctx context.Context, host string) (*engine, error) {
 	}
 	version, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		c.Close()
+		_ = c.Close() // it never reached anything
 		return nil, unanswered(host, err)
 	}
 	return &engine{Client: c, host: host, version: version.Version}, nil
@@ -119,14 +118,9 @@ const (
 	reaperVariable   = "TESTCONTAINERS_RYUK_DISABLED"
 )
 
-// settling makes settle safe for stores that start side by side.
-var settling sync.Mutex
-
 // settle tells testcontainers, which takes its settings from the process's
 // environment, what it would find out wrongly. What the user has set stays.
 func (e *engine) settle(ctx context.Context) error {
-	settling.Lock()
-	defer settling.Unlock()
 	settings := map[string]string{hostVariable: e.host}
 	// It takes any machine with this file for a container and then waits for
 	// the stores at the gateway's address, where nothing is.

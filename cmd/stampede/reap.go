@@ -59,7 +59,7 @@ func (a *app) guard(provider env.Provider, runID string) (func() error, error) {
 }
 
 // newReap is the guard's side.
-func newReap(a *app) *cobra.Command {
+func newReap() *cobra.Command {
 	var runID string
 	cmd := &cobra.Command{
 		Use:    "reap",

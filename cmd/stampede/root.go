@@ -35,7 +35,7 @@ objectives, and writes one offline HTML page.`,
 	root.AddCommand(
 		newList(a), newDescribe(a), newRun(a), newCheck(a), newReport(a), newCompare(a),
 		newServe(a), newDoctor(a), newClean(a), newSchema(a), newVersion(a), newExitCodes(),
-		newReap(a),
+		newReap(),
 	)
 	return root
 }

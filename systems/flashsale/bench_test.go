@@ -26,7 +26,6 @@ func BenchmarkJudge(b *testing.B) {
 		b.Fatal(err)
 	}
 	records := len(e.records)
-	w, e = nil, nil
 	b.ReportAllocs()
 	for b.Loop() {
 		h, err := history.Open(path)

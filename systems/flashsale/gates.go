@@ -85,11 +85,12 @@ func (s *gatedShop) claim(ctx context.Context, req BuyRequest, a admission) (Ord
 	if a != admitted || !s.unused(c, err) {
 		return c.Order, err
 	}
-	back := s.redis.release(context.WithoutCancel(ctx), cart{req.OpID, req.Item, req.Buyer})
+	back := s.redis.release(context.WithoutCancel(ctx), cart(req))
 	if back != nil {
 		s.warn("flashsale could not return an unused unit to Redis", back)
 		if err != nil {
 			// Not refused: the unit it took is missing from the sale.
+			//nolint:errorlint // thus neither error may be found in it
 			return Order{}, fmt.Errorf("%v, and its unit was not returned: %v", err, back)
 		}
 	}

@@ -400,6 +400,7 @@ func decodeBody[T any](body io.Reader) (T, error) {
 	case errors.As(err, &tooLarge):
 		return v, fmt.Errorf("%w: the limit is %d bytes", errTooLarge, tooLarge.Limit)
 	case err != nil:
+		//nolint:errorlint // a bad request, whatever else ended the reading
 		return v, fmt.Errorf("%w: %v", errBadRequest, err)
 	}
 	return v, nil

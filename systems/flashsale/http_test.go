@@ -337,7 +337,7 @@ func TestMetrics(t *testing.T) {
 		}
 		_, _ = target.Do(t.Context(), someOps()[0])
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/metrics", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,7 +490,7 @@ func FuzzRequests(f *testing.F) {
 		path := paths[uint(route)%3]
 		asked = history.Op{}
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest("POST", path, bytes.NewReader(body)))
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
 		switch w.Code {
 		case 200, 201:
 			if asked.ID == 0 || asked.Key == "" || asked.Client == "" ||

@@ -2,6 +2,7 @@ package flashsale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -210,13 +211,13 @@ func (c *counters) audit(ctx context.Context, items []string) ([]RedisAudit, err
 		stocks[i] = pipe.Get(ctx, c.stockKey(item))
 		holds[i] = pipe.ZCard(ctx, c.deadlinesKey(item))
 	}
-	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, failed("auditing Redis", err)
 	}
 	list := make([]RedisAudit, len(items))
 	for i, item := range items {
 		stock, err := stocks[i].Int64()
-		if err != nil && err != redis.Nil {
+		if err != nil && !errors.Is(err, redis.Nil) {
 			return nil, fmt.Errorf("auditing Redis: the counter of %s: %w", item, err)
 		}
 		list[i] = RedisAudit{Item: item, Present: err == nil, Stock: stock, Holds: holds[i].Val()}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -230,8 +229,9 @@ func (b *backend) settle(ctx context.Context, c cart) error {
 // lapsed lists tokens of an item that were not committed in time. A deadline
 // without a token is removed.
 func (c *counters) lapsed(ctx context.Context, item string, now time.Time) ([]cart, error) {
-	buyers, err := c.rdb.ZRangeByScore(ctx, c.deadlinesKey(item), &redis.ZRangeBy{
-		Min: "-inf", Max: strconv.FormatInt(now.UnixMilli(), 10), Count: settleBatch,
+	buyers, err := c.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{
+		Key: c.deadlinesKey(item), ByScore: true, Start: "-inf", Stop: now.UnixMilli(),
+		Count: settleBatch,
 	}).Result()
 	if err != nil {
 		return nil, failed("listing lapsed tokens", err)

@@ -50,7 +50,7 @@ func (s *reservationShop) Buy(ctx context.Context, req BuyRequest) (Order, error
 	if err != nil {
 		return order, err
 	}
-	c := cart{req.OpID, req.Item, req.Buyer}
+	c := cart(req)
 	if err := s.redis.commit(context.WithoutCancel(ctx), c); err != nil {
 		s.warn("flashsale could not commit a token", err)
 	}

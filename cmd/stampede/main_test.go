@@ -26,8 +26,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "damage": damage, "interrupt": interrupt,
 			"busyport": busyPort, "serve": serve, "served": served, "post": post,
-			"answer": answer,
+			"answer": answer, "shop": shop,
 		},
+		Condition: condition,
 		Setup: func(e *testscript.Env) error {
 			// The distribution's stores are found on the caller's PATH.
 			shop, err := filepath.Abs("../../systems/flashsale/testdata/foreign/shop.py")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -67,6 +68,25 @@ func served(ts *testscript.TestScript, _ bool, _ []string) {
 	if code != exitOK {
 		ts.Fatalf("stampede serve exited with %d\n%s", code, ts.ReadFile("err"))
 	}
+}
+
+// shop is the command "shop ARGS...": the shop in Python on a port of the
+// kernel's choice, at $URL, until the script ends.
+func shop(ts *testscript.TestScript, _ bool, args []string) {
+	cmd := exec.Command("python3", append([]string{ts.Getenv("SHOP"), "--port", "0"}, args...)...)
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Kill() // an error says that it has ended
+		_ = cmd.Wait()
+	})
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	port, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !late.Stop() {
+		ts.Fatalf("the shop does not say its port: %v", err)
+	}
+	ts.Setenv("URL", "http://127.0.0.1:"+strings.TrimSpace(port))
 }
 
 // post is the command "post PATH BODY"; the answer is kept for "answer".

@@ -1,21 +1,48 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"stampede/harness/env"
+	"stampede/harness/env/containers"
+	"stampede/harness/sut"
 )
 
 // patience bounds what a script waits for.
 const patience = time.Minute
+
+// condition is what scripts can ask for in brackets: "engine", that stores can
+// run in containers or must, and "ci", that nothing may be skipped.
+func condition(name string) (bool, error) {
+	ci := os.Getenv("CI") != ""
+	switch name {
+	case "ci":
+		return ci, nil
+	case "engine":
+		if ci || os.Getenv("STAMPEDE_REQUIRE_ENGINE") != "" {
+			return true, nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		spec := env.Spec{Services: []sut.Service{sut.Postgres, sut.Redis}}
+		ok, _ := containers.New().Available(ctx, spec)
+		return ok, nil
+	default:
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+}
 
 // exits is the command "exits CODE ARGS...": stampede with these arguments
 // must end with that exit code.
@@ -64,7 +91,8 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 // interrupt is the command "interrupt SIGNAL CODE TIMES ARGS...": stampede
 // with these arguments gets the signal so often once it has recorded
 // something, must end with that exit code (-1: by the signal), and must leave
-// no process. Its standard output goes to the file "out".
+// no process, and no container or volume if it uses some. Its standard output
+// goes to the file "out".
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: interrupt SIGNAL CODE TIMES ARGS...")
@@ -76,6 +104,11 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	before := runsOf(ts)
 	cmd, done := launch(ts, args[3:])
 	run := awaitRecords(ts, before, done)
+	id := run[strings.LastIndexByte(run, '-')+1:]
+	inContainers := slices.Contains(args, env.Containers)
+	if inContainers && len(containersOf(ts, id)) == 0 {
+		ts.Fatalf("the run %s has no container that could stay", id)
+	}
 	for range times {
 		ts.Check(cmd.Process.Signal(signal))
 	}
@@ -85,7 +118,10 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("stampede exited with %d, want %s\n%s%s", code, args[1],
 			ts.ReadFile("out"), ts.ReadFile("err"))
 	}
-	awaitNoProcess(ts, run[strings.LastIndexByte(run, '-')+1:])
+	awaitNone(ts, func() []string { return processesOf(id) })
+	if inContainers {
+		awaitNone(ts, func() []string { return containersOf(ts, id) })
+	}
 }
 
 // launch starts stampede in the background.
@@ -155,19 +191,33 @@ func awaitRecords(ts *testscript.TestScript, before map[string]bool, done chan e
 	return ""
 }
 
-// awaitNoProcess waits until no process has the run's id in its command line
-// or its working directory.
-func awaitNoProcess(ts *testscript.TestScript, id string) {
+// awaitNone waits until nothing is left.
+func awaitNone(ts *testscript.TestScript, list func() []string) {
 	var left []string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if left = processesOf(id); len(left) == 0 {
+		if left = list(); len(left) == 0 {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	ts.Fatalf("still running: %v", left)
+	ts.Fatalf("still there: %v", left)
 }
 
+// containersOf lists the containers and volumes that are labelled with a run's
+// id.
+func containersOf(ts *testscript.TestScript, id string) []string {
+	var found []string
+	for _, list := range []string{"ps -aq", "volume ls -q"} {
+		args := append(strings.Fields(list), "--filter", "label=stampede.run="+id)
+		out, err := exec.Command("docker", args...).Output()
+		ts.Check(err)
+		found = append(found, strings.Fields(string(out))...)
+	}
+	return found
+}
+
+// processesOf lists the processes that have a run's id in their command line
+// or their working directory.
 func processesOf(id string) []string {
 	var found []string
 	procs, _ := filepath.Glob("/proc/[0-9]*")

@@ -28,6 +28,11 @@ func TestMain(m *testing.M) {
 
 var onlyRedis = []sut.Service{sut.Redis}
 
+// engineRequired says whether a missing engine is a failure.
+func engineRequired() bool {
+	return os.Getenv("CI") != "" || os.Getenv("STAMPEDE_REQUIRE_ENGINE") != ""
+}
+
 // needEngine skips where no engine answers, but never in CI: there a missing
 // engine is a failure.
 func needEngine(t *testing.T) {
@@ -38,7 +43,7 @@ func needEngine(t *testing.T) {
 	ok, reason := containers.New().Available(t.Context(), env.Spec{Services: onlyRedis})
 	switch {
 	case ok:
-	case os.Getenv("CI") != "" || os.Getenv("STAMPEDE_REQUIRE_ENGINE") != "":
+	case engineRequired():
 		t.Fatal(reason)
 	default:
 		t.Skip(reason)
@@ -57,7 +62,11 @@ func left(t *testing.T, runID string) int {
 	for _, kind := range []string{"ps -aq", "volume ls -q"} {
 		args := append(strings.Fields(kind), "--filter", "label=stampede.run="+runID)
 		out, err := exec.Command("docker", args...).Output()
-		if err != nil {
+		switch {
+		case err == nil:
+		case engineRequired():
+			t.Fatalf("no docker program to look with: %v", err)
+		default:
 			t.Skipf("no docker program to look with: %v", err)
 		}
 		n += len(strings.Fields(string(out)))

@@ -37,6 +37,8 @@ type Collector struct {
 	// exercise.
 	failed string
 	unmet  []string
+	// note is what a verdict that is Held says of itself.
+	note string
 	// proof has, for each spelled-out violation, the operations behind it.
 	proof [][]uint64
 }
@@ -112,6 +114,10 @@ func (c *Collector) Need(exercised bool, format string, args ...any) {
 	}
 }
 
+// Note says in one line how closely the check looked, which becomes the Reason
+// of a verdict that is Held. The last note stays.
+func (c *Collector) Note(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
+
 // Fail says that an input could not be read. The first reason stays.
 func (c *Collector) Fail(format string, args ...any) {
 	if c.failed == "" {
@@ -133,7 +139,7 @@ func (c *Collector) Verdict() Verdict {
 	case v.Checked == 0:
 		v.Reason = "the run had nothing to check"
 	default:
-		v.Status = Held
+		v.Status, v.Reason = Held, c.note
 	}
 	c.findWitnesses(&v)
 	return v

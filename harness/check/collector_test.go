@@ -74,6 +74,16 @@ func TestCollector(t *testing.T) {
 			c.Checked(1)
 			c.Need(true, "nothing")
 		}, "", nil},
+		{"a note - pass", twoBuys, func(c *check.Collector) {
+			c.Checked(1)
+			c.Note("looked at %d", 1)
+			c.Note("looked at %d", 2)
+		}, "looked at 2", nil},
+		{"a note does not hide a need - undecided", twoBuys, func(c *check.Collector) {
+			c.Checked(1)
+			c.Note("looked at 1")
+			c.Need(false, "no refusal")
+		}, "no refusal", nil},
 		{"needs unmet - undecided", twoBuys, func(c *check.Collector) {
 			c.Checked(1)
 			c.Need(false, "no %s", "refusal")

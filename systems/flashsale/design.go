@@ -37,9 +37,6 @@ type backend struct {
 	books  *books
 	// redis is nil if the design needs none.
 	redis *counters
-	// patience is how long a buyer's operation may take on each store; roles,
-	// whose own operations have less time, are told it.
-	patience time.Duration
 }
 
 // variant is the design as the harness sees it.
@@ -67,7 +64,6 @@ func (d design) reasons() map[string]string {
 	why := map[string]string{}
 	if !d.stock.keepsUnits {
 		why[UnitExclusive] = "keeps a count and no rows for units"
-		why[UnitPath] = "keeps a count and no rows for units"
 	}
 	if d.counter == nil || !d.counter.counts {
 		why[RedisDrift] = "keeps no stock in Redis"
@@ -94,9 +90,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{
-		cfg: cfg, params: params, books: newBooks(db, d.stock), patience: timeout(cfg),
-	}
+	b := &backend{cfg: cfg, params: params, books: newBooks(db, d.stock)}
 	if d.counter == nil {
 		return b, nil
 	}

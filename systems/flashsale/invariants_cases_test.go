@@ -175,6 +175,9 @@ func ownerCases() []verdictCase {
 			e.buy(4096, "bob", "o4", 1, 500*ms)
 			e.close("o4", flashsale.OrderFailed, 900*ms)
 		}, "units in acknowledged orders of bob: at 501ms 2 were certainly held"},
+		{buyer, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
+			e.audit.ReclaimSlackNS = int64(time.Hour)
+		}, "the audit declares reclaim_slack_ns of 1h0m0s; at most 7s are granted"},
 		{buyer, "two orders of one buyer answered sold - fail", fail, func(e *evidence) {
 			e.attempt(1280, 0).Op.Client = "bob"
 			e.attempt(576, 0).Reply.Key = "sold"
@@ -268,6 +271,14 @@ func soldOutCases() []verdictCase {
 	// known settles what became of Dan's lost request, which otherwise may
 	// have had a unit ever since.
 	known := func(e *evidence) { e.attempt(1024, 0).Outcome = history.Refused }
+	// refuseOnly forgets the sale's own refusals.
+	refuseOnly := func(e *evidence) {
+		for i := range e.records {
+			if e.records[i].Op.Kind == flashsale.KindBuy && e.records[i].Outcome == history.Refused {
+				e.records[i].Err = "already bought: refused"
+			}
+		}
+	}
 	return []verdictCase{
 		{name, "refused before anybody bought - fail", fail, func(e *evidence) {
 			e.attempt(256, 0).Start, e.attempt(512, 0).Start = 2*ms, 2*ms
@@ -322,6 +333,38 @@ func soldOutCases() []verdictCase {
 			refusal(e, 1500*ms)
 			e.records[len(e.records)-1].Err = "sale not ready: refused"
 		}, ""},
+		{name, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
+			e.audit.ReclaimSlackNS = int64(time.Minute)
+		}, "the audit declares reclaim_slack_ns of 1m0s; at most 7s are granted"},
+		{name, "a promise as slow as may be - pass", pass, func(e *evidence) {
+			e.audit.ReclaimSlackNS = int64(7 * time.Second)
+		}, ""},
+		{name, "every refusal soon after a return - undecided", maybe, func(e *evidence) {
+			known(e)
+			refuseOnly(e)
+			refusal(e, 1100*ms)
+		}, "all 1 refusals fell into the 403ms after the first return of a unit"},
+		{name, "a refusal before any return - pass", pass, func(e *evidence) {
+			known(e)
+			refuseOnly(e)
+			refusal(e, 500*ms)
+		}, "1 of 1 refusals came before the first return"},
+		{name, "a refusal long after the first return - pass", pass, func(e *evidence) {
+			refuseOnly(e)
+			refusal(e, 1500*ms)
+		}, "1 of 1 refusals came before the first return"},
+		{name, "a fault that made buyers wait is over - fail", fail, func(e *evidence) {
+			known(e)
+			e.attempt(1024, 0).End = 200 * ms
+			e.fault(100*ms, 150*ms)
+			refusal(e, 1500*ms)
+		}, "at most 1 of 2 units were taken"},
+		{name, "a promise that excuses everything hides nothing - undecided", maybe,
+			func(e *evidence) {
+				known(e)
+				e.audit.ReclaimSlackNS = int64(7*time.Second) + 1
+				refusal(e, 1500*ms)
+			}, "at most 7s are granted"},
 		{name, "nobody was told so - undecided", maybe, func(e *evidence) {
 			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
 				return r.Outcome == history.Refused
@@ -443,9 +486,30 @@ func timeCases() []verdictCase {
 		{name, "still within its time - pass", pass, func(e *evidence) {
 			e.buy(4096, "gil", "o4", 1, 1000*ms)
 		}, ""},
+		{name, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
+			e.audit.ReclaimSlackNS = int64(time.Minute)
+		}, "the audit declares reclaim_slack_ns of 1m0s; at most 7s are granted"},
+		{name, "a promise as slow as may be - pass", pass, func(e *evidence) {
+			e.audit.ReclaimSlackNS = int64(7 * time.Second)
+		}, ""},
+		{name, "too early for any promise - fail", fail, func(e *evidence) {
+			e.audit.ReclaimSlackNS = int64(time.Minute)
+			e.close("o2", flashsale.OrderExpired, 992*ms)
+		}, "before its 1s were up"},
 		{name, "nothing expired - undecided", maybe, func(e *evidence) {
 			e.close("o2", flashsale.OrderFailed, 1050*ms)
 		}, "no cart expired"},
+	}
+}
+
+// anonymous makes the sale that of a design whose units have no rows.
+func anonymous(e *evidence) {
+	e.audit.Units = nil
+	for i := range e.audit.Orders {
+		e.audit.Orders[i].Unit = 0
+	}
+	for i := range e.audit.Log {
+		e.audit.Log[i].Unit, e.audit.Log[i].Version = 0, 0
 	}
 }
 
@@ -509,6 +573,20 @@ func pathCases() []verdictCase {
 		{name, "a unit row of another version - fail", fail, func(e *evidence) {
 			e.audit.Units[1].Version = 5
 		}, "unit 2 has version 5, but the log left it at 4 (log 7)"},
+		{name, "a design that keeps a count - pass", pass, func(e *evidence) {
+			anonymous(e)
+		}, ""},
+		{name, "a sold order goes back where a count is kept - fail", fail, func(e *evidence) {
+			anonymous(e)
+			e.audit.Log = append(e.audit.Log, flashsale.LogEntry{
+				Seq: 8, OrderID: "o1", Item: "item-1",
+				From: "held", To: "available", Cause: "expired", At: storeTime(1800 * ms),
+			})
+		}, `log 8: "expired" for order o1, which was sold since log 3`},
+		{name, "an order left elsewhere where a count is kept - fail", fail, func(e *evidence) {
+			anonymous(e)
+			e.close("o1", flashsale.OrderExpired, 300*ms)
+		}, "order o1 is expired, but the log left its unit sold (log 3)"},
 		{name, "nothing was sold - undecided", maybe, func(e *evidence) {
 			e.audit.Log = slices.Concat(e.audit.Log[1:2], e.audit.Log[3:])
 			e.audit.Orders, e.audit.Units = e.audit.Orders[1:], e.audit.Units[1:]

@@ -104,8 +104,8 @@ func judgeOnePerBuyer(j *judging) {
 	again := false
 	replies, buys := newReplies(), make(check.Operations)
 	var slow slowest
-	j.read(j.unknown(KindBuy), slow.see(), replies.see(), buysOf(buys, j.a.ordered),
-		only(KindBuy, func(rec *history.Record) {
+	j.read(j.unknown(KindBuy), slow.see(disturbed(j.Faults(), 0)), replies.see(),
+		buysOf(buys, j.a.ordered), only(KindBuy, func(rec *history.Record) {
 			orders := owned[buyerKey{rec.Op.Key, rec.Op.Client}]
 			again = again || len(orders) > 0 && orders[0].OpID != rec.Op.ID
 		}))
@@ -118,7 +118,9 @@ func judgeOnePerBuyer(j *judging) {
 		return
 	}
 	j.Need(again, "no buyer of a unit tried to buy another of the same item")
-	ownsTwo(j, owned, time.Duration(slow))
+	if slack := time.Duration(j.a.ReclaimSlackNS); j.grants(slack) {
+		ownsTwo(j, owned, slack+time.Duration(slow))
+	}
 	crowding(j, buys, 1, func(o *OrderAudit) (buyer buyerKey, text string) {
 		return buyerOf(o), fmt.Sprintf("%s: units in acknowledged orders of %s", o.Item, o.Buyer)
 	})
@@ -132,9 +134,8 @@ func judgeOnePerBuyer(j *judging) {
 // overlap beyond what the design promises for its reclaimer, beyond the
 // slowest operation and beyond all time in which a fault may have held a lock,
 // counts.
-func ownsTwo(j *judging, owned map[buyerKey][]*OrderAudit, slowest time.Duration) {
-	slack := time.Duration(j.a.ReclaimSlackNS) + slowest +
-		faultTime(j.Faults(), 0, history.Never)
+func ownsTwo(j *judging, owned map[buyerKey][]*OrderAudit, slack time.Duration) {
+	slack += faultTime(j.Faults(), 0, history.Never)
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]
 		for _, other := range owned[buyerOf(o)] {

@@ -13,6 +13,9 @@ type step struct {
 // judgeUnitPath replays the log for each unit and for each order, and
 // compares where they end with the rows. The log and the rows say what
 // happened, acknowledged or not, so that unknown outcomes do not matter.
+//
+// A design that keeps a count writes unit 0 into its log: then only the orders
+// are followed, to whom the same moves apply.
 func judgeUnitPath(j *judging) {
 	if !j.has("orders", "log") {
 		return

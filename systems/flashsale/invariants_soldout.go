@@ -26,18 +26,18 @@ const maxSuspects = 100_000
 //
 // A refusal during a fault, or within the slack of its end, says nothing:
 // units may be tied up by requests that died. Being "not ready" is no claim.
+// Where all refusals fell into the slack, the verdict stays open.
 func judgeNoFalseSoldOut(j *judging) {
 	if !j.has("orders") {
 		return
 	}
-	slack := time.Duration(j.a.ReclaimSlackNS)
-	if slack <= 0 {
-		j.Need(false, "the audit has no reclaim_slack_ns, so that a unit may come back at any time")
+	slack, promised := j.promise()
+	if !promised {
 		return
 	}
 	taken, slack := j.takenBy(slack)
 	noise := disturbed(j.Faults(), slack)
-	claims, overlooked := 0, 0
+	claims, strict, overlooked := 0, 0, 0
 	var suspects []suspect
 	j.read(only(KindBuy, func(rec *history.Record) {
 		if !soldOut(rec) || noise.overlaps(rec.Start, rec.End) {
@@ -45,8 +45,12 @@ func judgeNoFalseSoldOut(j *judging) {
 		}
 		claims++
 		most := 0
-		if item := taken[rec.Op.Key]; item != nil {
+		item := taken[rec.Op.Key]
+		if item != nil {
 			most = item.MaxPossible(rec.Start, rec.End)
+		}
+		if item.strict(rec.Start, rec.End) {
+			strict++
 		}
 		switch {
 		case most >= j.p.Units:
@@ -59,8 +63,34 @@ func judgeNoFalseSoldOut(j *judging) {
 	}))
 	j.Checked(claims)
 	j.Need(claims > 0, "nobody was told sold out outside faults")
+	j.Need(claims == 0 || strict > 0, "all %d refusals fell into the %v after the first return "+
+		"of a unit, in which it need not be for sale", claims, slack)
+	j.Note("%d of %d refusals came before the first return of a unit or more than %v after it",
+		strict, claims, slack.Round(time.Millisecond))
 	j.Need(overlooked == 0, "%d suspicious refusals were not looked at", overlooked)
 	j.judgeSuspects(suspects)
+}
+
+// takings are the units of an item that may be taken.
+type takings struct {
+	check.Occupancy
+	// All units that were returned were certainly taken until returned; one
+	// of them must be for sale from offered on. Both are Never if none was.
+	returned, offered time.Duration
+}
+
+func (t *takings) add(h check.Hold) {
+	t.Add(h)
+	if h.MayTo != history.Never {
+		t.returned, t.offered = min(t.returned, h.MustTo), min(t.offered, h.MayTo)
+	}
+}
+
+// strict says whether the slack excuses nothing, or not everything, of a
+// refusal: no unit had come back yet, so that all must have been sold, or one
+// must have been for sale again. A nil receiver is an item nobody bought.
+func (t *takings) strict(from, to time.Duration) bool {
+	return t == nil || to < t.returned || from > t.offered
 }
 
 // soldOut says whether a buy was refused for want of units.
@@ -76,24 +106,25 @@ const soldOutText = "sold out"
 // operation.
 func (j *judging) takenBy(
 	promised time.Duration,
-) (taken map[string]*check.Occupancy, slack time.Duration) {
+) (taken map[string]*takings, slack time.Duration) {
 	var slow slowest
 	buys := make(check.Operations)
 	items := make(map[uint64]string)
-	j.read(j.unknown(KindBuy), slow.see(), only(KindBuy, func(rec *history.Record) {
+	see := slow.see(disturbed(j.Faults(), 0))
+	j.read(j.unknown(KindBuy), see, only(KindBuy, func(rec *history.Record) {
 		if rec.Outcome != history.Refused {
 			buys.Add(rec)
 			items[rec.Op.ID] = rec.Op.Key
 		}
 	}))
 	slack = promised + time.Duration(slow)
-	taken = make(map[string]*check.Occupancy)
+	taken = make(map[string]*takings)
 	for op, buy := range buys {
 		item := items[op]
 		if taken[item] == nil {
-			taken[item] = &check.Occupancy{}
+			taken[item] = &takings{returned: history.Never, offered: history.Never}
 		}
-		taken[item].Add(holdOf(buy, j.a.byOp[op], slack))
+		taken[item].add(holdOf(buy, j.a.byOp[op], slack))
 	}
 	return taken, slack
 }

@@ -16,9 +16,9 @@ func judgeExpiry(j *judging) {
 	if !j.has("orders") {
 		return
 	}
-	ttl, slack := j.p.CartTTL.D(), time.Duration(j.a.ReclaimSlackNS)
-	j.Need(slack > 0, "the audit has no reclaim_slack_ns, so that nothing is too late")
-	expired := 0
+	ttl := j.p.CartTTL.D()
+	slack, promised := j.promise()
+	expired, slowestReturn := 0, time.Duration(0)
 	var late []*OrderAudit
 	for i := range j.a.Orders {
 		o := &j.a.Orders[i]
@@ -27,6 +27,7 @@ func judgeExpiry(j *judging) {
 		case OrderExpired:
 			expired++
 			age = lasted(o)
+			slowestReturn = max(slowestReturn, age-ttl)
 			if age+clockGrain < ttl {
 				j.Violate([]uint64{o.OpID}, "order %s of %s was returned after %v, before its %v were up",
 					o.ID, o.Buyer, age, ttl)
@@ -39,11 +40,13 @@ func judgeExpiry(j *judging) {
 			continue
 		}
 		j.Checked(1)
-		if slack > 0 && age > ttl+slack {
+		if promised && age > ttl+slack {
 			late = append(late, o)
 		}
 	}
 	j.Need(expired > 0, "no cart expired")
+	j.Note("%d carts expired, the slowest %v after its time was up; %v are promised",
+		expired, slowestReturn.Round(time.Millisecond), slack)
 	judgeLate(j, late, ttl+slack)
 }
 
@@ -60,7 +63,8 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 	}
 	buys := make(check.Operations)
 	var slow slowest
-	j.read(slow.see(), buysOf(buys, func(op uint64) bool { return wanted[op] }))
+	j.read(slow.see(disturbed(j.Faults(), 0)),
+		buysOf(buys, func(op uint64) bool { return wanted[op] }))
 	for _, o := range late {
 		age := time.Duration(max(o.ClosedAt, 0) - o.HeldAt)
 		if o.State == OrderHeld {

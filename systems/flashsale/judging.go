@@ -34,6 +34,27 @@ func (j *judging) has(lists ...string) bool {
 	return all
 }
 
+// promise is how late a unit may come back, as the system under test declares
+// it. A promise that excuses everything is none: what is judged must not
+// choose how leniently, so that the verdict says what was declared and stays
+// open.
+func (j *judging) promise() (slack time.Duration, ok bool) {
+	slack = time.Duration(j.a.ReclaimSlackNS)
+	j.Need(slack > 0, "the audit has no reclaim_slack_ns, so that nothing is too late")
+	return slack, j.grants(slack) && slack > 0
+}
+
+// grants says whether a declared slack is short enough to judge by.
+func (j *judging) grants(slack time.Duration) bool {
+	most := 2*j.p.CartTTL.D() + maxSlack
+	j.Need(slack <= most, "the audit declares reclaim_slack_ns of %v; at most %v are granted "+
+		"(twice cart_ttl and %v)", slack, most, maxSlack)
+	return slack <= most
+}
+
+// maxSlack is how late a cart may come back beyond twice its life.
+const maxSlack = 5 * time.Second
+
 // visitor looks at one record, which it must not keep.
 type visitor func(*history.Record)
 
@@ -71,12 +92,13 @@ func (j *judging) unknown(kind string) visitor {
 // slowest is the longest that an operation took. What a design promises to do
 // within a time it cannot do faster than its store serves: where buyers wait
 // for a lock or for a processor, so do the roles. Hence it is added to every
-// slack that a judge gives.
+// slack that a judge gives. Operations that met a fault do not count: faults
+// have an excuse of their own, which ends.
 type slowest time.Duration
 
-func (s *slowest) see() visitor {
+func (s *slowest) see(faults disturbances) visitor {
 	return func(rec *history.Record) {
-		if rec.End != history.Never {
+		if rec.End != history.Never && !faults.overlaps(rec.Start, rec.End) {
 			*s = max(*s, slowest(rec.End-rec.Start))
 		}
 	}

@@ -27,7 +27,7 @@ const (
 //     from a missing counter.
 //   - A positive drift is what purchases under way have taken from Redis and
 //     not yet from the ledger, or a leak. It is a leak when neither side has
-//     moved for longer than a purchase may take.
+//     moved for longer than a purchase takes.
 //   - A negative drift that is seen twice in a row is Redis offering too much,
 //     as after it came back with an old state.
 //
@@ -120,7 +120,7 @@ func (r *reconciliation) look(b *backend, ctx context.Context) (time.Duration, e
 		return 0, err
 	}
 	for _, l := range balances {
-		if !r.wrong(l, time.Now(), b.patience) {
+		if !r.wrong(l, time.Now(), patience(b.cfg)) {
 			continue
 		}
 		if err := b.rebuild(ctx, l.item); err != nil {

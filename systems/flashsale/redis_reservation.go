@@ -34,10 +34,11 @@ func redisReservation() design {
 	}
 }
 
-// tokenTTL is an eighth of a cart's life, but long enough for a claim that
-// takes all the time it may.
+// tokenTTL is an eighth of a cart's life, but long enough for what the
+// reconciler takes for a purchase that is still alive. One that takes longer
+// still is settled by the ledger (see patience).
 func tokenTTL(p Params, cfg sut.Config) time.Duration {
-	return max(p.CartTTL.D()/8, 2*timeout(cfg))
+	return max(p.CartTTL.D()/8, patience(cfg))
 }
 
 // reservationShop commits what it has claimed.

@@ -15,23 +15,32 @@ const (
 	// roleConns is how many connections a role opens to each service.
 	roleConns = 2
 	// roleTimeout bounds one operation of a role, where buyers are given more.
-	roleTimeout = 2 * time.Second
+	roleTimeout = time.Second
+	// stalemate is the most that the reconciler waits for a purchase that has
+	// a unit of Redis and shows no sign of life, however long buyers may wait.
+	stalemate = time.Second
 	// rolePause is how long a role waits after an error.
 	rolePause = 100 * time.Millisecond
 )
 
 // reclaimSlack is how late a cart may be returned while the stores answer:
-// one round of waiting, one round of work, and a second for a machine that is
-// busy with the sale itself. Where Redis decides who may buy, a unit is for
-// sale only when Redis has it; a return that Redis missed is found once the
-// reconciler's patience has run out.
+// one round of waiting, one round of work, and half a second for a machine
+// that is busy with the sale itself. Where Redis decides who may buy, a unit
+// is for sale only when Redis has it; a return that Redis missed is found once
+// the reconciler's patience has run out.
 func (d design) reclaimSlack(p Params, cfg sut.Config) time.Duration {
-	slack := p.ReclaimEvery.D() + min(timeout(cfg), roleTimeout) + time.Second
+	slack := p.ReclaimEvery.D() + min(timeout(cfg), roleTimeout) + time.Second/2
 	if d.counter != nil && d.counter.reconciled {
-		slack += timeout(cfg) + 4*reconcileEvery
+		slack += patience(cfg) + 2*reconcileEvery
 	}
 	return slack
 }
+
+// patience is how long a unit may be missing from both stores, with nothing
+// moving, before it counts as lost. A purchase that takes longer than that
+// does no harm: it makes the counter too high, which oversells nothing because
+// the ledger decides, and which the reconciler's next look corrects.
+func patience(cfg sut.Config) time.Duration { return min(timeout(cfg), stalemate) }
 
 // reclaimer is the role that returns expired carts to the shelf.
 func (d design) reclaimer() sut.Role {
@@ -50,8 +59,7 @@ func (d design) run(
 	ctx context.Context, cfg sut.Config, role string,
 	step func(*backend, context.Context) (wait time.Duration, err error),
 ) error {
-	patience := timeout(cfg)
-	cfg.MaxConns, cfg.Timeout = roleConns, min(patience, roleTimeout)
+	cfg.MaxConns, cfg.Timeout = roleConns, min(timeout(cfg), roleTimeout)
 	var b *backend
 	defer func() {
 		if b != nil {
@@ -65,7 +73,6 @@ func (d design) run(
 			b, err = d.backend(ctx, cfg)
 		}
 		if err == nil {
-			b.patience = patience
 			wait, err = step(b, ctx)
 		}
 		if ctx.Err() != nil {

@@ -56,8 +56,8 @@ func TestSeeds(t *testing.T) {
 		scenario string
 		set      []string
 	}{
-		{"flash-sale-100k", []string{"load.arrival.ops=1200", "load.arrival.over=500ms",
-			"load.warm_up=0s", "params.units=15"}},
+		{"flash-sale-100k", []string{"load.arrival.ops=700", "load.arrival.over=400ms",
+			"load.warm_up=0s", "params.units=12"}},
 		{"flash-sale-payment-race", []string{"load.arrival.rate=400", "load.arrival.over=1s",
 			"load.warm_up=0s", "params.units=40"}},
 	} {

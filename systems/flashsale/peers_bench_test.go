@@ -188,7 +188,7 @@ func tool(b *testing.B, name, elsewhere string) string {
 	}
 	found, err := filepath.Glob(elsewhere)
 	if err != nil || len(found) == 0 {
-		b.Skipf("%s is not installed", name)
+		b.Fatalf("%s is not installed", name)
 	}
 	return found[len(found)-1]
 }

@@ -23,12 +23,13 @@ eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
 [ -z "${http_proxy:-}" ] || export http_proxy
 
 work=$(mktemp -d)
+tree=$work/root
 trap 'rm -rf "$work"' EXIT
 echo "docker/base.sh: making $image: $suite from this machine's package mirror"
-debootstrap --variant=minbase "$suite" "$work/root" "$mirror" >"$work/log" 2>&1 || {
+debootstrap --variant=minbase "$suite" "$tree" "$mirror" >"$work/log" 2>&1 || {
   tail -n 20 "$work/log" >&2
   fail "debootstrap failed"
 }
-rm -rf "$work"/root/var/cache/apt/archives/*.deb "$work"/root/var/lib/apt/lists/*
-tar -C "$work/root" -c . | docker import --change 'CMD ["/bin/sh"]' - "$image" >/dev/null
+rm -rf "$tree"/var/cache/apt/archives/*.deb "$tree"/var/lib/apt/lists/*
+tar -C "$tree" -c . | docker import --change 'CMD ["/bin/sh"]' - "$image" >/dev/null
 echo "docker/base.sh: made $image"

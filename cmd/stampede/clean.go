@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"stampede/harness/env"
+	"stampede/harness/env/sweep"
 )
 
 func newClean(a *app) *cobra.Command {
@@ -22,23 +21,14 @@ directories under runs/.`,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
 			defer cancel()
-			removed, problems := 0, []error{}
-			for _, provider := range providers() {
-				sweeper, ok := provider.(env.Sweeper)
-				if !ok {
-					continue
-				}
-				what, err := sweeper.Sweep(ctx)
-				removed += len(what)
-				problems = append(problems, err)
-				for _, w := range what {
-					fmt.Fprintln(a.stdout, "removed", w)
-				}
+			removed, err := sweep.All(ctx)
+			for _, what := range removed {
+				fmt.Fprintln(a.stdout, "removed", what)
 			}
-			if removed == 0 {
+			if len(removed) == 0 {
 				fmt.Fprintln(a.stdout, "nothing to remove")
 			}
-			return withCode(exitEnvironment, errors.Join(problems...))
+			return withCode(exitEnvironment, err)
 		},
 	}
 }

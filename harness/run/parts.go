@@ -187,7 +187,7 @@ func worstSLOs(repeats []rundir.Repeat) []check.SLOVerdict {
 			switch {
 			case i == len(out):
 				out = append(out, v)
-			case rank(v.Status) > rank(out[i].Status),
+			case outranks(v.Status, out[i].Status),
 				v.Status == out[i].Status && v.Margin < out[i].Margin:
 				out[i] = v
 			}

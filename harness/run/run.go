@@ -88,7 +88,6 @@ type runner struct {
 	plan       Plan
 	dir        *rundir.Dir
 	soft, hard context.Context
-	info       rundir.RunInfo
 	services   *services
 	judge      *judge
 }
@@ -120,7 +119,7 @@ func (r *runner) begin(slots []rundir.Slot) error {
 	if err != nil {
 		return fmt.Errorf("writing the resolved scenario: %w", err)
 	}
-	r.info = rundir.RunInfo{
+	info := rundir.RunInfo{
 		ID: r.dir.ID(), Scenario: r.Scenario.Name, Question: r.Scenario.Question,
 		System: r.System.Name, Profile: r.Scenario.Profile, Seed: r.Seed,
 		Repeats: r.Scenario.Repeats, Baseline: r.baseline(),
@@ -130,7 +129,7 @@ func (r *runner) begin(slots []rundir.Slot) error {
 	err = errors.Join(
 		r.dir.WriteScenario(text),
 		r.dir.WriteEnvironment(r.services.environment),
-		r.dir.WriteManifest(rundir.Manifest{Tool: r.Tool, Run: r.info, Slots: slots}),
+		r.dir.WriteManifest(rundir.Manifest{Tool: r.Tool, Run: info, Slots: slots}),
 	)
 	if err == nil && r.Target != "" {
 		err = r.dir.WriteJSON(exemptionsFile, r.Without)
@@ -152,20 +151,6 @@ func (r *runner) finish() (rundir.Summary, error) {
 	return summary, nil
 }
 
-// variants returns what is compared: the scenario's variants, or the target.
-func (r *runner) variants() []sut.Variant {
-	if r.Target != "" {
-		return []sut.Variant{target(r.System, r.Target, r.Without)}
-	}
-	out := []sut.Variant{}
-	for _, name := range r.Scenario.Variants {
-		if v, ok := variantOf(r.System, name); ok {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // variant returns one of the variants by its name.
 func (r *runner) variant(name string) (sut.Variant, bool) {
 	if r.Target != "" {
@@ -174,12 +159,12 @@ func (r *runner) variant(name string) (sut.Variant, bool) {
 	return variantOf(r.System, name)
 }
 
+// variantNames lists what is compared: the scenario's variants, or the target.
 func (r *runner) variantNames() []string {
-	names := []string{}
-	for _, v := range r.variants() {
-		names = append(names, v.Name)
+	if r.Target != "" {
+		return []string{targetName}
 	}
-	return names
+	return r.Scenario.Variants
 }
 
 func (r *runner) baseline() string {

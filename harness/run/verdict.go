@@ -44,7 +44,7 @@ func merge(verdicts []check.Verdict) check.Verdict {
 	for _, v := range verdicts {
 		checked += v.Checked
 		unknown += v.Unknown
-		if rank(v.Status) > rank(worst.Status) ||
+		if outranks(v.Status, worst.Status) ||
 			v.Status == check.Broken && worst.Status == check.Broken && v.Count > worst.Count {
 			worst = v
 		}
@@ -53,17 +53,8 @@ func merge(verdicts []check.Verdict) check.Verdict {
 	return worst
 }
 
-// rank orders statuses from best to worst.
-func rank(s check.Status) int {
-	switch s {
-	case check.Held:
-		return 0
-	case check.Broken:
-		return 2
-	default:
-		return 1
-	}
-}
+// outranks says that a is worse than b.
+func outranks(a, b check.Status) bool { return a != b && check.Worse(a, b) == a }
 
 // correctness judges one set of invariants against what was expected to
 // break. A known-wrong variant passes only if all that it was expected to

@@ -121,10 +121,14 @@ func Sine(mean, peak float64, period, over time.Duration) (Process, error) {
 		number(mean), number(peak), period, over)
 }
 
+// SteepestPeak is the peak of a burst whose rate falls to zero.
+const SteepestPeak = 2
+
 // Burst has ops operations over the time over, at a rate that falls in a
-// straight line from twice the mean to zero: a crowd behind a door that
-// opens. Over zero means that all are due at once.
-func Burst(ops int, over time.Duration) (Process, error) {
+// straight line from peak times its mean, 1 to SteepestPeak, to as much below
+// the mean as it began above: a crowd behind a door that opens. Over zero means
+// that all are due at once, whatever the peak.
+func Burst(ops int, over time.Duration, peak float64) (Process, error) {
 	if ops <= 0 {
 		return Process{}, fmt.Errorf("arrival: a burst needs at least 1 operation, got %d", ops)
 	}
@@ -137,9 +141,17 @@ func Burst(ops int, over time.Duration) (Process, error) {
 	if err := checkOver(over); err != nil {
 		return Process{}, err
 	}
-	line, err := newLines(segment{2 * float64(ops) / over.Seconds(), 0, over})
+	if !(peak >= 1 && peak <= SteepestPeak) {
+		return Process{}, fmt.Errorf("arrival: a burst's peak is 1 to %d times its mean, got %s",
+			SteepestPeak, number(peak))
+	}
+	mean := float64(ops) / over.Seconds()
+	line, err := newLines(segment{peak * mean, (SteepestPeak - peak) * mean, over})
 	p, err := named(line, err, "burst of %d over %s", ops, over)
 	p.exact = ops
+	if err == nil && peak != SteepestPeak {
+		p.text += fmt.Sprintf(", from %s times the mean", number(peak))
+	}
 	return p, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"stampede/harness/history"
+	"stampede/harness/rundir"
 )
 
 // The range of the pacer's lag: what is out of it is clamped, and the exact
@@ -210,6 +211,13 @@ func (p *pacer) noteLag(lag time.Duration) {
 	p.maxLag = max(p.maxLag, lag)
 	// The value was clamped into the range, so this cannot fail.
 	_ = p.lag.RecordValue(min(int64(lag), lagHighest))
+}
+
+// describeLag tells how late operations were dispatched.
+func (p *pacer) describeLag(g *rundir.Generator) {
+	g.LagP50NS = p.lag.ValueAtPercentile(50)
+	g.LagP90NS = p.lag.ValueAtPercentile(90)
+	g.LagP99NS = p.lag.ValueAtPercentile(99)
 }
 
 // drop records an operation that found every worker busy and the queue full.

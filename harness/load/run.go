@@ -93,7 +93,7 @@ func (r *runner) whole(cancelOps func()) (Result, error) {
 	r.live.enter(Over)
 	result := r.result(p, abandoned)
 	result.Generator = meter.stop()
-	result.Generator.LagP99NS = p.lag.ValueAtPercentile(99)
+	p.describeLag(&result.Generator)
 	return result, r.verify(result)
 }
 

@@ -12,10 +12,10 @@ import (
 func sound() measure.Facts {
 	n := rundir.Load{Scheduled: 1000, Started: 900, Dropped: 100, OK: 800, Refused: 90, Unknown: 10}
 	return measure.Facts{
-		Generator: rundir.Generator{CPUCores: 1, GCPauseP99NS: 4e5, SchedP99NS: 9e5, LagP99NS: 9e5},
+		Generator: rundir.Generator{CPUCores: 1, GCPauseP99NS: 4e5, SchedP99NS: 9e5, LagP50NS: 3e4, LagP90NS: 2e5, LagP99NS: 9e5},
 		Counted:   n, Recorded: n, Cores: 2,
-		Response: rundir.Percentiles{Count: 1000, P50: 2e6, P99: 9e6},
-		Service:  rundir.Percentiles{Count: 900, P50: 1e6, P99: 5e6},
+		Response: rundir.Percentiles{Count: 1000, P50: 2e6, P90: 4e6, P99: 9e6},
+		Service:  rundir.Percentiles{Count: 900, P50: 1e6, P90: 2e6, P99: 5e6},
 	}
 }
 
@@ -44,16 +44,22 @@ func TestGate(t *testing.T) {
 		{"a late pacer", func(f *measure.Facts) {
 			f.Generator.LagP99NS = 1_100_000
 		}, "pacer-lag", "1.100 ms"},
-		{"a late pacer for slow operations", func(f *measure.Facts) {
-			f.Generator.LagP99NS, f.Response.P50 = 4_900_000, 100e6
+		{"a late pacer for a slow tail", func(f *measure.Facts) {
+			f.Generator.LagP99NS, f.Response.P99 = 4_900_000, 100e6
 		}, "", ""},
+		{"a pacer that is late more often than the tail is slow", func(f *measure.Facts) {
+			f.Generator.LagP90NS, f.Generator.LagP99NS, f.Response.P99 = 1_100_000, 4_900_000, 100e6
+		}, "pacer-lag", "1.100 ms"},
+		{"a pacer that is always late", func(f *measure.Facts) {
+			f.Generator.LagP50NS = 1_100_000
+		}, "pacer-lag", "1.100 ms"},
 		{"a late pacer, and only service times", func(f *measure.Facts) {
-			f.Generator.LagP99NS, f.Response, f.Service.P50 = 1_100_000, rundir.Percentiles{}, 21e6
-		}, "pacer-lag", "at most 1.050 ms"},
+			f.Generator.LagP99NS, f.Response, f.Service.P99 = 1_100_000, rundir.Percentiles{}, 21e6
+		}, "pacer-lag", "1.050 ms: 5 %"},
 		{"a late pacer, and nothing returned", func(f *measure.Facts) {
-			f.Generator.LagP99NS, f.Response.P50 = 1_100_000, rundir.Infinite
-			f.Service.P50 = rundir.Infinite
-		}, "pacer-lag", "at most 1.000 ms"},
+			f.Generator.LagP99NS, f.Response.P99 = 1_100_000, rundir.Infinite
+			f.Service.P99 = rundir.Infinite
+		}, "pacer-lag", "1.000 ms: 5 %"},
 		{"a busy generator", func(f *measure.Facts) {
 			f.Generator.CPUCores = 1.6
 		}, "generator-cpu", "80 %"},
@@ -63,6 +69,9 @@ func TestGate(t *testing.T) {
 		{"no core for the process that the system is part of", func(f *measure.Facts) {
 			f.Inside, f.Generator.SchedP99NS = true, 1_100_000
 		}, "core-wait", "1.100 ms"},
+		{"no core, for operations that wait much longer", func(f *measure.Facts) {
+			f.Inside, f.Generator.SchedP99NS, f.Response.P99 = true, 1_900_000, 20e6
+		}, "", ""},
 		{"long pauses", func(f *measure.Facts) {
 			f.Generator.GCPauseP99NS = 1e6
 		}, "gc-pause", "1.000 ms"},

@@ -257,8 +257,12 @@ type Generator struct {
 	CPUCores     float64 `json:"cpu_cores"`
 	GCPauseP99NS int64   `json:"gc_pause_p99_ns"`
 	SchedP99NS   int64   `json:"sched_latency_p99_ns"`
-	LagP99NS     int64   `json:"lag_p99_ns"`
-	OpenFiles    int     `json:"open_files"`
+	// LagP50NS and so on are how late the pacer dispatched operations, which
+	// is part of what is reported as their response time.
+	LagP50NS  int64 `json:"lag_p50_ns"`
+	LagP90NS  int64 `json:"lag_p90_ns"`
+	LagP99NS  int64 `json:"lag_p99_ns"`
+	OpenFiles int   `json:"open_files"`
 	// StealShare is the share of host CPU time stolen by the hypervisor.
 	StealShare float64 `json:"steal_share"`
 }

@@ -201,6 +201,14 @@ func badScenarios() map[string]bad {
 			"rate: 100.5", "rate: -1",
 			`11:11: rate -1 is out of range`, false,
 		},
+		"low burst": {
+			"process: constant\n    rate: 100.5", "process: burst\n    ops: 5\n    peak: 0",
+			`peak is 0; expected 1 to 2 times the mean rate`, false,
+		},
+		"steep burst": {
+			"process: constant\n    rate: 100.5", "process: burst\n    ops: 5\n    peak: 2.5",
+			`peak is 2.5; expected 1 to 2 times the mean rate`, false,
+		},
 		"huge rate": {"rate: 100.5", "rate: 1e9", `rate 1e+09 is out of range`, false},
 		"no rate": {
 			"    rate: 100.5\n", "",

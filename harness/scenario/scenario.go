@@ -76,6 +76,10 @@ type Arrival struct {
 	Over Duration `json:"over,omitempty"`
 	// Ops is how many operations a burst has.
 	Ops int `json:"ops,omitempty"`
+	// Peak is how many times its mean a burst's rate begins with, 1 to 2. It
+	// falls to as much below the mean as it began above; 2, which is to zero,
+	// if it is not given.
+	Peak float64 `json:"peak,omitempty"`
 	// At and For place a spike; Period is a sine's.
 	At     Duration `json:"at,omitempty"`
 	For    Duration `json:"for,omitempty"`

@@ -129,6 +129,7 @@ func refineLoad(load schema.Schema) {
 	arrival.Property("rate").With(bounds(0, maxRate))
 	arrival.Property("to").With(bounds(0, maxRate))
 	arrival.Property("ops").With(bounds(1, maxOps))
+	arrival.Property("peak").With(bounds(1, 2))
 	step := arrival.Property("steps").With(schema.Schema{"minItems": 1})["items"].(schema.Schema)
 	step["required"] = []string{"for", "rate"}
 	step.Property("rate").With(bounds(0, maxRate))

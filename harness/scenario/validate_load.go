@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -84,7 +85,7 @@ func arrivalFields(process string) (needs, may []string) {
 	case "sine":
 		return []string{"rate", "to", "period", "over"}, []string{"poisson"}
 	case "burst":
-		return []string{"ops", "over"}, []string{"poisson"}
+		return []string{"ops", "over"}, []string{"peak", "poisson"}
 	case "trace":
 		return []string{"trace"}, nil
 	}
@@ -114,6 +115,7 @@ func (v *validation) arrival() {
 	v.rate(a.To, "load", "arrival", "to")
 	if a.Process == "burst" {
 		v.between(a.Ops, 1, maxOps, "load", "arrival", "ops")
+		v.peak(a.Peak)
 	}
 	for i, step := range a.Steps {
 		v.rate(step.Rate, "load", "arrival", "steps", strconv.Itoa(i), "rate")
@@ -143,6 +145,16 @@ func (v *validation) rate(rate float64, path ...string) {
 	if rate < 0 || rate > maxRate {
 		v.reject(fmt.Sprintf("rate %v is out of range", rate),
 			fmt.Sprintf("operations per second from 0 to %d", maxRate), path...)
+	}
+}
+
+// peak checks how steep a burst is. Zero stands for the default unless it was
+// given.
+func (v *validation) peak(peak float64) {
+	path := []string{"load", "arrival", "peak"}
+	if _, given := v.at(path...); given && !(peak >= 1 && peak <= arrival.SteepestPeak) {
+		v.reject(fmt.Sprintf("peak is %v", peak),
+			fmt.Sprintf("1 to %d times the mean rate", arrival.SteepestPeak), path...)
 	}
 }
 
@@ -187,7 +199,7 @@ func (a Arrival) regular() (arrival.Process, error) {
 	case "sine":
 		return arrival.Sine(a.Rate, a.To, a.Period.D(), over)
 	case "burst":
-		return arrival.Burst(a.Ops, over)
+		return arrival.Burst(a.Ops, over, cmp.Or(a.Peak, arrival.SteepestPeak))
 	case "trace":
 		times := make([]time.Duration, len(a.Trace))
 		for i, due := range a.Trace {

@@ -121,7 +121,8 @@ func anyArrival() *rapid.Generator[scenario.Arrival] {
 		case 3:
 			return scenario.Arrival{Process: "trace", Trace: []scenario.Duration{0, over, over + 1}}
 		}
-		return scenario.Arrival{Process: "burst", Ops: int(rate), Over: over, Poisson: poisson}
+		return scenario.Arrival{Process: "burst", Ops: int(rate), Over: over, Poisson: poisson,
+			Peak: rapid.SampledFrom([]float64{0, 1, 1.25, 2}).Draw(t, "peak")}
 	})
 }
 

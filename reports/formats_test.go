@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,7 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"pgregory.net/rapid"
+
+	"stampede/harness/measure"
 	"stampede/harness/rundir"
 	"stampede/reports"
 )
@@ -205,17 +210,18 @@ func TestMetricsFormat(t *testing.T) {
 	}
 }
 
-// Percentile files have what HdrHistogram's plotter reads: four columns,
-// percentiles that rise to 1, values that do not fall.
-func TestHGRM(t *testing.T) {
-	d := fixture{designs: flashSale()[11:12], repeats: 1, ops: 5000}.build(t)
-	op := d.Summary.Variants[0].Operations[0]
-	var out bytes.Buffer
-	if err := reports.HGRM(&out, op); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(&out)
-	lastValue, lastShare, rows := 0.0, -1.0, 0
+// hgrmRow is one row of a percentile file.
+type hgrmRow struct {
+	value, share float64
+	count        int64
+}
+
+// readHGRM reads a percentile file as HdrHistogram's plotter does: four
+// columns, percentiles that rise to 1, values and counts that do not fall.
+func readHGRM(t testingT, text string) (rows []hgrmRow) {
+	t.Helper()
+	lines := bufio.NewScanner(strings.NewReader(text))
+	last := hgrmRow{share: -1}
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) != 4 || fields[0] == "Value" || strings.HasPrefix(fields[0], "#") {
@@ -223,14 +229,36 @@ func TestHGRM(t *testing.T) {
 		}
 		value, err := strconv.ParseFloat(fields[0], 64)
 		share, err2 := strconv.ParseFloat(fields[1], 64)
-		if err != nil || err2 != nil || value < lastValue || share <= lastShare {
-			t.Fatalf("row %q after %v %v", lines.Text(), lastValue, lastShare)
+		count, err3 := strconv.ParseInt(fields[2], 10, 64)
+		row := hgrmRow{value, share, count}
+		if err := errors.Join(err, err2, err3); err != nil || row.value < last.value ||
+			row.share <= last.share || row.count < last.count {
+			t.Fatalf("row %q after %+v: %v", lines.Text(), last, err)
 		}
-		lastValue, lastShare = value, share
-		rows++
+		rows, last = append(rows, row), row
 	}
-	if rows < 40 || lastShare != 1 || !math.IsInf(lastValue, 1) {
-		t.Errorf("%d rows, the last %v at %v; a fifth was dropped", rows, lastValue, lastShare)
+	return rows
+}
+
+// testingT is what a test and a property have in common.
+type testingT interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func TestHGRM(t *testing.T) {
+	d := fixture{designs: flashSale()[11:12], repeats: 1, ops: 5000}.build(t)
+	op := d.Summary.Variants[0].Operations[0]
+	var out bytes.Buffer
+	if err := reports.HGRM(&out, op); err != nil {
+		t.Fatal(err)
+	}
+	rows := readHGRM(t, out.String())
+	if len(rows) < 40 || !math.IsInf(rows[len(rows)-1].value, 1) {
+		t.Errorf("%d rows, the last %+v; a fifth was dropped", len(rows), rows[len(rows)-1])
+	}
+	if err := reports.HGRM(fullDisk{}, op); err == nil {
+		t.Error("a full disk was not noticed")
 	}
 	op.HDR = "nonsense"
 	if err := reports.HGRM(io.Discard, op); err == nil {
@@ -239,4 +267,42 @@ func TestHGRM(t *testing.T) {
 	if err := reports.HGRM(io.Discard, rundir.Operation{Kind: "buy"}); err == nil {
 		t.Error("no histogram was accepted")
 	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestHGRMCountsWhatNeverEnded: whatever was measured, the last row stands for
+// every operation, and it and the rows above the finite share are Infinity.
+func TestHGRMCountsWhatNeverEnded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := measure.NewHistogram()
+		for _, v := range rapid.SliceOfN(rapid.Int64Range(0, 1e11), 1, 300).Draw(t, "values") {
+			h.Record(time.Duration(v))
+		}
+		finite := h.Count()
+		for range rapid.IntRange(0, 20).Draw(t, "infinite") {
+			h.RecordInfinite()
+		}
+		encoded, err := h.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := rundir.Operation{Kind: "buy", HDR: encoded}
+		op.Latency.Response.Count = h.Count()
+		var out bytes.Buffer
+		if err := reports.HGRM(&out, op); err != nil {
+			t.Fatal(err)
+		}
+		rows := readHGRM(t, out.String())
+		if last := rows[len(rows)-1]; last.share != 1 || last.count != h.Count() {
+			t.Fatalf("the last row is %+v, there are %d", last, h.Count())
+		}
+		for _, row := range rows {
+			if math.IsInf(row.value, 1) != (row.count > finite) {
+				t.Fatalf("row %+v, and %d of %d ended", row, finite, h.Count())
+			}
+		}
+	})
 }

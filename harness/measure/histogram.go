@@ -2,7 +2,6 @@ package measure
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -119,55 +118,4 @@ func (h *Histogram) Encode() (string, error) {
 		return "", fmt.Errorf("encoding a histogram: %w", err)
 	}
 	return string(text), nil
-}
-
-// ticks is how many lines an .hgrm has for each halving of the distance to
-// 100 %, as HdrHistogram's own tools have it.
-const ticks = 5
-
-// WriteHGRM writes the percentile distribution in milliseconds in the text
-// format of HdrHistogram's plotters. Percentiles are of all operations; where
-// some never ended, the lines stop short of 1 and a comment counts them.
-func (h *Histogram) WriteHGRM(w io.Writer) error {
-	out := &errWriter{w: w}
-	out.printf("%12s %14s %10s %14s\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")
-	const ms = 1e6
-	total := float64(h.Count())
-	last := int64(-1)
-	for _, line := range h.counts().CumulativeDistributionWithTicks(ticks) {
-		if line.Count == last || line.Count == 0 {
-			continue // several ticks in one bucket
-		}
-		last = line.Count
-		share := float64(line.Count) / total
-		out.printf("%12.3f %2.12f %10d %14s\n",
-			float64(min(line.ValueAt, h.max))/ms, share, line.Count, inverse(share))
-	}
-	out.printf("#[Mean    = %12.3f, StdDeviation   = %12.3f]\n",
-		h.counts().Mean()/ms, h.counts().StdDev()/ms)
-	out.printf("#[Max     = %12.3f, Total count    = %12d]\n", float64(h.max)/ms, h.Count())
-	out.printf("#[Infinite = %11d, Clamped        = %12d]\n", h.infinite, h.clamped)
-	return out.err
-}
-
-// inverse is 1/(1-share), as other HdrHistogram tools print it.
-func inverse(share float64) string {
-	if share >= 1 {
-		return "inf"
-	}
-	return fmt.Sprintf("%.2f", 1/(1-share))
-}
-
-// errWriter keeps the first error of a series of prints.
-type errWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (e *errWriter) printf(format string, args ...any) {
-	if e.err == nil {
-		if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
-			e.err = fmt.Errorf("writing a histogram: %w", err)
-		}
-	}
 }

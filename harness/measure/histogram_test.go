@@ -1,12 +1,6 @@
 package measure_test
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"math"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,9 +51,6 @@ func TestEmptyHistogram(t *testing.T) {
 	if _, err := h.Encode(); err != nil {
 		t.Error(err)
 	}
-	if err := h.WriteHGRM(new(bytes.Buffer)); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestEncodeIsReadByHdrHistogram(t *testing.T) {
@@ -77,81 +68,6 @@ func TestEncodeIsReadByHdrHistogram(t *testing.T) {
 	}
 	if decoded.TotalCount() != 1000 || !near(decoded.ValueAtPercentile(90), h.Quantile(0.9)) {
 		t.Errorf("%d values, p90 %d", decoded.TotalCount(), decoded.ValueAtPercentile(90))
-	}
-}
-
-// hgrmLine is one line of a percentile distribution.
-type hgrmLine struct{ value, percentile, count float64 }
-
-func parseHGRM(t *rapid.T, text string) (lines []hgrmLine, comments []string) {
-	scanner := bufio.NewScanner(strings.NewReader(text))
-	for first := true; scanner.Scan(); first = false {
-		line := scanner.Text()
-		fields := strings.Fields(line)
-		switch {
-		case first:
-			if strings.Join(fields, " ") != "Value Percentile TotalCount 1/(1-Percentile)" {
-				t.Fatalf("header %q", line)
-			}
-		case len(fields) == 0:
-		case strings.HasPrefix(line, "#"):
-			comments = append(comments, line)
-		default:
-			var n [4]float64
-			for i := range n {
-				v, err := strconv.ParseFloat(fields[i], 64)
-				if err != nil {
-					t.Fatalf("line %q: %v", line, err)
-				}
-				n[i] = v
-			}
-			lines = append(lines, hgrmLine{n[0], n[1], n[2]})
-		}
-	}
-	return lines, comments
-}
-
-func TestHGRM(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h := measure.NewHistogram()
-		for _, v := range rapid.SliceOfN(rapid.Int64Range(0, 1e11), 1, 300).Draw(t, "values") {
-			h.Record(time.Duration(v))
-		}
-		infinite := rapid.IntRange(0, 20).Draw(t, "infinite")
-		for range infinite {
-			h.RecordInfinite()
-		}
-		var text bytes.Buffer
-		if err := h.WriteHGRM(&text); err != nil {
-			t.Fatal(err)
-		}
-		lines, comments := parseHGRM(t, text.String())
-		last := hgrmLine{}
-		for _, line := range lines {
-			if line.value < last.value || line.percentile <= last.percentile || line.count <= last.count {
-				t.Fatalf("line %+v comes after %+v", line, last)
-			}
-			last = line
-		}
-		finite := float64(h.Count() - int64(infinite))
-		if last.count != finite || math.Abs(last.percentile-finite/float64(h.Count())) > 1e-9 {
-			t.Fatalf("the last line is %+v, %g of %d are finite", last, finite, h.Count())
-		}
-		if len(comments) != 3 || !strings.Contains(comments[2], strconv.Itoa(infinite)) {
-			t.Fatalf("comments %q", comments)
-		}
-	})
-}
-
-type fullDisk struct{}
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
-func TestHGRMOnFullDisk(t *testing.T) {
-	h := measure.NewHistogram()
-	h.Record(time.Second)
-	if err := h.WriteHGRM(fullDisk{}); err == nil {
-		t.Error("no error")
 	}
 }
 

@@ -27,6 +27,7 @@ func TestScripts(t *testing.T) {
 			"exits": exits, "damage": damage, "interrupt": interrupt,
 			"busyport": busyPort, "serve": serve, "served": served, "post": post,
 			"answer": answer, "shop": shop,
+			"ownstores": ownStores, "plant": plant, "untouched": untouched,
 		},
 		Condition: condition,
 		Setup: func(e *testscript.Env) error {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -232,7 +233,7 @@ func (a *app) runOne(
 	p := newPrinter(a.stderr, f.format, wantColour(f.colour, a.stderr))
 	defer p.close()
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
-		Seed: seed, Root: f.out, Tool: tool(), Argv: append([]string{"stampede"}, a.argv...),
+		Seed: seed, Root: f.out, Tool: tool(), Argv: append([]string{"stampede"}, redacted(a.argv)...),
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
 		Target: f.target, Without: exemptions(plan.System, f)}
 	opts.Guard = func(runID string) (func() error, error) {
@@ -357,7 +358,7 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 		words = append(words, "--backend", f.backend)
 	}
 	if f.target != "" {
-		words = append(words, "--target", quote(f.target))
+		words = append(words, "--target", quote(admin.Redact(f.target)))
 	}
 	for _, inv := range f.without {
 		words = append(words, "--without", quote(inv))
@@ -369,6 +370,22 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 		words = append(words, "--set", quote("baseline="+plan.Scenario.Baseline))
 	}
 	return strings.Join(words, " ")
+}
+
+// redacted is a command line without the passwords in its URLs: it goes into
+// files that are kept and handed on.
+func redacted(argv []string) []string {
+	shown := slices.Clone(argv)
+	for i, word := range shown {
+		flag, value, joined := strings.Cut(word, "=")
+		switch {
+		case strings.HasPrefix(word, "--") && joined && strings.Contains(value, "://"):
+			shown[i] = flag + "=" + admin.Redact(value)
+		case strings.Contains(word, "://"):
+			shown[i] = admin.Redact(word)
+		}
+	}
+	return shown
 }
 
 // quote quotes a word for a shell where it needs it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -124,7 +125,7 @@ func (r *runner) begin(slots []rundir.Slot) error {
 		System: r.System.Name, Profile: r.Scenario.Profile, Seed: r.Seed,
 		Repeats: r.Scenario.Repeats, Baseline: r.baseline(),
 		ArrivalDigest: r.plan.Digest, ScenarioDigest: digest(text),
-		Started: r.Now().UTC(), Argv: r.Argv, Reproduce: r.Reproduce, Target: r.Target,
+		Started: r.Now().UTC(), Argv: r.Argv, Reproduce: r.Reproduce, Target: admin.Redact(r.Target),
 	}
 	err = errors.Join(
 		r.dir.WriteScenario(text),

@@ -91,15 +91,18 @@ func (f Facts) pacerLag() rundir.Validity {
 	g, of := f.Generator, f.reported()
 	verdict := rundir.Validity{Name: "pacer-lag", OK: true}
 	var late, limits []string
+	limit := lagFloor
 	for _, at := range []struct{ lag, of int64 }{
 		{g.LagP50NS, of.P50}, {g.LagP90NS, of.P90}, {g.LagP99NS, of.P99},
 	} {
-		limit := relative(lagFloor, lagShare, at.of)
+		// A higher percentile never has a lower limit: one that is infinite,
+		// because operations were dropped, keeps that of the one before.
+		limit = relative(limit, lagShare, at.of)
 		verdict.OK = verdict.OK && at.lag <= limit
 		late, limits = append(late, ms(at.lag)), append(limits, ms(limit))
 	}
-	verdict.Detail = fmt.Sprintf("operations were dispatched %s after their due time at p50, p90 and p99 "+
-		"(at most %s: 5 %% of the response time at the same percentile, or 1 ms)",
+	verdict.Detail = fmt.Sprintf("operations were dispatched %s after their due time at p50, "+
+		"p90 and p99 (at most %s: 5 %% of the response time at the same percentile, or 1 ms)",
 		strings.Join(late, ", "), strings.Join(limits, ", "))
 	return verdict
 }
@@ -118,7 +121,11 @@ func (f Facts) processor() rundir.Validity {
 				f.Generator.CPUCores, f.Cores, 100*used, 100*cpuShare),
 		}
 	}
-	limit := relative(lagFloor, schedShare, f.reported().P99)
+	of := f.reported()
+	limit := lagFloor
+	for _, percentile := range []int64{of.P50, of.P90, of.P99} {
+		limit = relative(limit, schedShare, percentile)
+	}
 	return rundir.Validity{
 		Name: "core-wait", OK: f.Generator.SchedP99NS <= limit,
 		Detail: fmt.Sprintf("99 %% of the goroutines that were ready got a core within %s (at most "+
@@ -144,8 +151,8 @@ func (f Facts) steal() rundir.Validity {
 	}
 }
 
-// relative is a share of a duration, but no less than the floor. Nothing is
-// relative to an infinite one.
+// relative is a share of a duration, but no less than the floor, which is
+// what it is for an infinite duration.
 func relative(floor int64, share float64, of int64) int64 {
 	if of == rundir.Infinite {
 		return floor

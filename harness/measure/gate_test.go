@@ -12,8 +12,11 @@ import (
 func sound() measure.Facts {
 	n := rundir.Load{Scheduled: 1000, Started: 900, Dropped: 100, OK: 800, Refused: 90, Unknown: 10}
 	return measure.Facts{
-		Generator: rundir.Generator{CPUCores: 1, GCPauseP99NS: 4e5, SchedP99NS: 9e5, LagP50NS: 3e4, LagP90NS: 2e5, LagP99NS: 9e5},
-		Counted:   n, Recorded: n, Cores: 2,
+		Generator: rundir.Generator{
+			CPUCores: 1, GCPauseP99NS: 4e5, SchedP99NS: 9e5,
+			LagP50NS: 3e4, LagP90NS: 2e5, LagP99NS: 9e5,
+		},
+		Counted: n, Recorded: n, Cores: 2,
 		Response: rundir.Percentiles{Count: 1000, P50: 2e6, P90: 4e6, P99: 9e6},
 		Service:  rundir.Percentiles{Count: 900, P50: 1e6, P90: 2e6, P99: 5e6},
 	}
@@ -26,6 +29,10 @@ func TestGate(t *testing.T) {
 		// fails is the check that is not OK, or empty; detail is in it.
 		fails, detail string
 	}{
+		{"a late pacer for a system so slow that operations were dropped", func(f *measure.Facts) {
+			f.Generator.LagP99NS, f.Generator.SchedP99NS, f.Inside = 4_900_000, 9_900_000, true
+			f.Response.P90, f.Response.P99 = 100e6, rundir.Infinite
+		}, "", ""},
 		{"sound", func(*measure.Facts) {}, "", ""},
 		{"a lost record", func(f *measure.Facts) {
 			f.Recorded.Scheduled--

@@ -32,7 +32,10 @@ func unfinished(v rundir.Validity) bool { return v.Name == finishedName && !v.OK
 // assumptions are what must be so for the numbers and verdicts of a repeat to
 // mean anything, beside what measure.Gate judges.
 func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []rundir.Validity {
-	out := []rundir.Validity{wholeHistory(h, t), j.exercised(res)}
+	out := []rundir.Validity{wholeHistory(h, t), j.exercised(res), j.enough(res.Load)}
+	if v, asked := startedEmpty(t); asked {
+		out = append(out, v)
+	}
 	for _, f := range j.scenario.Faults {
 		hit := slices.Contains(j.variant(t.Variant).Needs, sut.Service(f.Target))
 		out = append(out, fired(f, hit || t.Variant == targetName, h.Faults()))
@@ -67,6 +70,46 @@ func (j *judge) exercised(res *measure.Result) rundir.Validity {
 	v.OK = tally.OK > 0
 	v.Detail = fmt.Sprintf("%d %s operations succeeded (at least 1)", tally.OK, kinds[0])
 	return v
+}
+
+// minShare is the part of the planned operations that must be answered where a
+// scenario does not say how many.
+const minShare = 0.1
+
+// enough: so many operations were answered that the numbers and what was not
+// violated mean something. Dropped ones and those without an answer exercised
+// nothing for certain.
+func (j *judge) enough(l rundir.Load) rundir.Validity {
+	least := j.leastOperations()
+	answered := l.OK + l.Refused
+	return rundir.Validity{Name: "operations", OK: answered >= least,
+		Detail: fmt.Sprintf("%d operations were answered (at least %d)", answered, least)}
+}
+
+// leastOperations is the least number of answers of a valid repeat, 1 or more.
+func (j *judge) leastOperations() int64 {
+	l := j.scenario.Load
+	if l.MinOperations > 0 {
+		return int64(l.MinOperations)
+	}
+	if l.Users > 0 {
+		return int64(l.Users)
+	}
+	process, err := l.Arrival.Schedule()
+	if err != nil {
+		return 1 // decoding has refused such a load
+	}
+	return max(1, int64(minShare*process.Mean()))
+}
+
+// startedEmpty: nothing had been done to the instance before the load. What
+// cannot be asked is not judged.
+func startedEmpty(t Trial) (v rundir.Validity, asked bool) {
+	v = rundir.Validity{Name: "empty", OK: true, Detail: "nothing was there before the load"}
+	if t.Empty == NotEmpty {
+		v.OK, v.Detail = false, "before the load there were already "+t.Found
+	}
+	return v, t.Empty == Empty || t.Empty == NotEmpty
 }
 
 // fired: a fault left evidence in its window. A fault of a store that the

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 
@@ -139,6 +140,18 @@ type place struct {
 	config  sut.Config
 	release func(context.Context) error
 	targets map[sut.Service]fault.Target
+	// log is what the instance and its roles had to say, nil for a target.
+	log *os.File
+}
+
+// keepLog lets the variant and its roles log into a file.
+func (p *place) keepLog(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("keeping the variant's log: %w", err)
+	}
+	p.log, p.config.Logger = file, slog.New(slog.NewTextHandler(file, nil))
+	return nil
 }
 
 // place makes an empty place for a trial.
@@ -147,13 +160,18 @@ func (s *services) place(
 ) (*place, error) {
 	p := &place{release: func(context.Context) error { return nil }, targets: s.targets,
 		config: sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
-			Timeout: r.Scenario.Load.Timeout.D(), Logger: slog.New(slog.DiscardHandler)}}
+			Timeout: r.Scenario.Load.Timeout.D()}}
 	if s.cluster == nil {
+		p.config.Logger = slog.New(slog.DiscardHandler) // a client has nothing to say
 		return p, nil
 	}
-	ns, err := s.cluster.Namespace(ctx, fmt.Sprintf("%s_%d", v.Name, slot.Repeat))
+	name := fmt.Sprintf("%s_%d", v.Name, slot.Repeat)
+	ns, err := s.cluster.Namespace(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if err := p.keepLog(r.dir.File(rundir.LogName(name))); err != nil {
+		return nil, errors.Join(err, ns.Release(ctx))
 	}
 	p.release, p.config.Prefix = ns.Release, ns.Prefix
 	p.config.PostgresURL, err = s.through(sut.Postgres, ns.PostgresURL, v)
@@ -183,10 +201,16 @@ func (s *services) through(service sut.Service, direct string, v sut.Variant) (s
 func (p *place) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
+	var problems []error
 	if err := p.release(ctx); err != nil {
-		return fmt.Errorf("removing the variant's database: %w", err)
+		problems = append(problems, fmt.Errorf("removing the variant's database: %w", err))
 	}
-	return nil
+	if p.log != nil {
+		if err := p.log.Close(); err != nil {
+			problems = append(problems, fmt.Errorf("closing the variant's log: %w", err))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // breaking is the scenario's faults under way.

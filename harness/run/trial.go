@@ -53,6 +53,10 @@ type Trial struct {
 	DrainNS   int64 `json:"drain_ns"`
 	// Lost counts records that could not be written to the history.
 	Lost uint64 `json:"lost_records"`
+	// Empty is what is known of the state before the load, Found what was
+	// there if it was not empty.
+	Empty Emptiness `json:"empty,omitempty"`
+	Found string    `json:"found,omitempty"`
 	// Pending is what had not settled when the drain's deadline passed.
 	Pending string `json:"pending,omitempty"`
 	// Interrupted is true when the load was stopped before its end.
@@ -64,6 +68,20 @@ type Trial struct {
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
 }
+
+// Emptiness says what an instance answered when it was asked, after Prepare,
+// whether anything had been done to it. Runs from before it was asked have "".
+type Emptiness string
+
+// The answers.
+const (
+	// Empty: nothing was there.
+	Empty Emptiness = "empty"
+	// NotEmpty: something was there already.
+	NotEmpty Emptiness = "not empty"
+	// NotAsked: the instance cannot say; see sut.Emptier.
+	NotAsked Emptiness = "not asked"
+)
 
 // trialName is where a repeat's Trial goes in the run directory.
 func trialName(slot rundir.Slot) string {
@@ -111,6 +129,9 @@ func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, closing(inst, v)) }()
+	if err := r.askEmpty(t, inst); err != nil {
+		return err
+	}
 	roles := startRoles(r.hard, v, place.config)
 	defer func() { err = errors.Join(err, roles.stop()) }()
 	if err := r.record(slot, t, inst, place, show); err != nil {
@@ -139,6 +160,27 @@ func (r *runner) open(v sut.Variant, cfg sut.Config) (sut.Instance, error) {
 			inst.Close()))
 	}
 	return inst, nil
+}
+
+// askEmpty asks an instance, before anything is done to it, whether anything
+// was.
+func (r *runner) askEmpty(t *Trial, inst sut.Instance) error {
+	e, ok := inst.(sut.Emptier)
+	if !ok {
+		t.Empty = NotAsked
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.soft, prepareTimeout)
+	defer cancel()
+	found, err := e.Empty(ctx)
+	if err != nil {
+		return fmt.Errorf("asking %s whether it is empty: %w", t.Variant, err)
+	}
+	t.Empty, t.Found = Empty, found
+	if found != "" {
+		t.Empty = NotEmpty
+	}
+	return nil
 }
 
 // unprepared makes an environment's error of a foreign server's: without it

@@ -60,6 +60,9 @@ type Load struct {
 	Timeout Duration `json:"timeout"`
 	// Drain is the deadline for quiescence after the last operation.
 	Drain Duration `json:"drain"`
+	// MinOperations is how many operations must be answered, with success or
+	// refusal, for a repeat to be valid. 0 means a tenth of those planned.
+	MinOperations int `json:"min_operations,omitempty"`
 }
 
 // Arrival describes an arrival process; which fields apply depends on

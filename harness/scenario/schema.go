@@ -113,6 +113,7 @@ func refineLoad(load schema.Schema) {
 	load.Property("users").With(bounds(1, maxUsers))
 	load.Property("max_in_flight").With(bounds(1, maxInFlight))
 	load.Property("queue").With(bounds(0, maxQueue))
+	load.Property("min_operations").With(bounds(0, maxOps))
 	load["oneOf"] = []schema.Schema{
 		{
 			"title": "open loop", "required": []string{"arrival"},

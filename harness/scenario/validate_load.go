@@ -20,6 +20,7 @@ func (v *validation) load() {
 	l := v.sc.Load
 	v.between(l.MaxInFlight, 1, maxInFlight, "load", "max_in_flight")
 	v.between(l.Queue, 0, maxQueue, "load", "queue")
+	v.between(l.MinOperations, 0, maxOps, "load", "min_operations")
 	v.positive(l.Timeout, "load", "timeout")
 	v.positive(l.Drain, "load", "drain")
 	_, closed := v.at("load", "users")

@@ -143,6 +143,14 @@ type Quiescer interface {
 	Quiesced(context.Context) (pending string, err error)
 }
 
+// Emptier is implemented by instances that can say whether anything has been
+// done to them. Empty returns "" if the state is that of a fresh Prepare, else
+// what is there already, for example "3 orders". It is asked once, after
+// Prepare and before any operation or role.
+type Emptier interface {
+	Empty(context.Context) (found string, err error)
+}
+
 // Workload turns a seed into operations. It is a pure function: the same
 // seed and parameters give the same operations.
 type Workload interface {

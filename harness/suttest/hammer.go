@@ -20,15 +20,34 @@ import (
 func (s Suite) hammer(t testing.TB, v sut.Variant) {
 	cfg := s.config(t)
 	inst := open(t, v, cfg)
+	emptiness(t, inst, true)
 	stop := s.start(t, v, cfg)
 	records := s.attack(t, inst)
 	s.settle(t, inst)
+	emptiness(t, inst, false)
 	stop()
 	audit, err := inst.Audit(t.Context())
 	if err != nil {
 		t.Fatalf("audit: %v", err)
 	}
 	s.judge(t, v, records, audit)
+}
+
+// emptiness asks an instance that can say whether it is empty.
+func emptiness(t testing.TB, inst sut.Instance, want bool) {
+	t.Helper()
+	e, ok := inst.(sut.Emptier)
+	if !ok {
+		return
+	}
+	switch found, err := e.Empty(t.Context()); {
+	case err != nil:
+		t.Errorf("Empty: %v", err)
+	case want && found != "":
+		t.Errorf("Empty: just prepared, and there is %s", found)
+	case !want && found == "":
+		t.Error("Empty: says so after all operations")
+	}
 }
 
 // attack performs Ops operations, all due at once, and what follows from

@@ -46,6 +46,8 @@ type flaws struct {
 
 	oversells, undecided, breaksNothing bool
 
+	neverEmpty, alwaysEmpty bool
+
 	secondSellsLess bool
 }
 
@@ -216,6 +218,15 @@ func (i *instance) Quiesced(context.Context) (string, error) {
 	return "", nil
 }
 
+// Empty says whether anything was sold.
+func (i *instance) Empty(context.Context) (string, error) {
+	sold := len(i.place.sold)
+	if i.alwaysEmpty || sold == 0 && !i.neverEmpty {
+		return "", nil
+	}
+	return fmt.Sprintf("%d sold", sold), nil
+}
+
 // takes is a workload of takers.
 type takes struct{}
 
@@ -310,6 +321,8 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		"oversells":          {flaws{oversells: true}, "hammer", "broken"},
 		"undecided":          {flaws{undecided: true}, "hammer", "undecided"},
 		"claims to oversell": {flaws{breaksNothing: true}, "hammer", "expected to be broken"},
+		"never empty":        {flaws{neverEmpty: true}, "hammer", "just prepared, and there is 0 sold"},
+		"always empty":       {flaws{alwaysEmpty: true}, "hammer", "after all operations"},
 		"one sells less":     {flaws{secondSellsLess: true}, "alike", "[second] end with"},
 	}
 	for name, test := range tests {

@@ -188,6 +188,35 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 	return i.unreconciled(ctx)
 }
 
+// Empty says which orders, payments or changes there are before the sale, and
+// which counters in Redis are not full.
+func (i *instance) Empty(ctx context.Context) (string, error) {
+	var orders, payments, changes int64
+	err := i.books.db.row(ctx, `SELECT (SELECT count(*) FROM orders),
+		(SELECT count(*) FROM payments), (SELECT count(*) FROM order_log)`, nil,
+		&orders, &payments, &changes)
+	if err != nil {
+		return "", failed("looking whether the ledger is empty", err)
+	}
+	if orders+payments+changes > 0 {
+		return fmt.Sprintf("%d orders, %d payments and %d changes", orders, payments, changes), nil
+	}
+	if i.redis == nil || !i.redis.kind.counts {
+		return "", nil
+	}
+	counters, err := i.redis.audit(ctx, itemKeys(i.params))
+	if err != nil {
+		return "", err
+	}
+	for _, c := range counters {
+		if !c.Present || c.Stock != i.redis.units || c.Holds != 0 {
+			return fmt.Sprintf("a counter of %s at %d of %d with %d reserved",
+				c.Item, c.Stock, i.redis.units, c.Holds), nil
+		}
+	}
+	return "", nil
+}
+
 // Close closes the shop and its connections. Further calls return what the
 // first one did.
 func (i *instance) Close() error {

@@ -1,0 +1,62 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+)
+
+func TestEnoughOperations(t *testing.T) {
+	constant := scenario.Load{Arrival: scenario.Arrival{
+		Process: "constant", Rate: 100, Over: scenario.Duration(10 * time.Second),
+	}}
+	declared := constant
+	declared.MinOperations = 900
+	tests := []struct {
+		name string
+		plan scenario.Load
+		got  rundir.Load
+		ok   bool
+		says string
+	}{
+		{"a tenth of the plan", constant, rundir.Load{OK: 60, Refused: 40}, true, "at least 100"},
+		{"less than a tenth", constant, rundir.Load{OK: 60, Refused: 39}, false, "99 operations"},
+		{"unknown and dropped ones do not count", constant,
+			rundir.Load{OK: 99, Unknown: 500, Dropped: 401}, false, "99 operations"},
+		{"as declared", declared, rundir.Load{OK: 900}, true, "at least 900"},
+		{"fewer than declared", declared, rundir.Load{OK: 899}, false, "at least 900"},
+		{"one a user", scenario.Load{Users: 5}, rundir.Load{OK: 5}, true, "at least 5"},
+		{"not every user", scenario.Load{Users: 5}, rundir.Load{OK: 4}, false, "at least 5"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			j := &judge{scenario: scenario.Scenario{Load: test.plan}}
+			v := j.enough(test.got)
+			if v.OK != test.ok || !strings.Contains(v.Detail, test.says) {
+				t.Errorf("ok is %v: %q; want %v and %q", v.OK, v.Detail, test.ok, test.says)
+			}
+		})
+	}
+}
+
+func TestStartedEmpty(t *testing.T) {
+	tests := []struct {
+		trial     Trial
+		ok, asked bool
+		says      string
+	}{
+		{Trial{Empty: Empty}, true, true, "nothing was there"},
+		{Trial{Empty: NotEmpty, Found: "3 orders"}, false, true, "already 3 orders"},
+		{Trial{Empty: NotAsked}, true, false, ""},
+		{Trial{}, true, false, ""},
+	}
+	for _, test := range tests {
+		v, asked := startedEmpty(test.trial)
+		if v.OK != test.ok || asked != test.asked || !strings.Contains(v.Detail, test.says) {
+			t.Errorf("%+v: %+v, asked %v", test.trial, v, asked)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/fault"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
@@ -39,7 +40,7 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	s.environment.BackendReason = r.BackendReason
 	if r.Target != "" {
 		s.environment.Backend = targetName
-		s.environment.BackendReason = "a server of the user's at " + r.Target
+		s.environment.BackendReason = "a server of the user's at " + admin.Redact(r.Target)
 		s.environment.Fingerprint = fingerprint(s.environment)
 		awaitTarget(ctx, r.Target)
 		return s, nil

@@ -186,11 +186,9 @@ func TestLapsedTokenOfAnOrder(t *testing.T) {
 // more behind it.
 func (s *shop) behindProxy(t testing.TB, limit time.Duration) (*shop, *fault.Proxy) {
 	t.Helper()
-	opts, err := redis.ParseURL(s.cfg.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy, err := fault.NewProxy(t.Context(), "redis", func() string { return opts.Addr })
+	// A store that is started again may have another address.
+	upstream := stores.Cluster(t).Component(sut.Redis).Addr
+	proxy, err := fault.NewProxy(t.Context(), "redis", upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +269,8 @@ func TestRedisKilled(t *testing.T) {
 		t.Skip("this backend's Redis cannot be killed")
 	}
 	const units, buyers = 100, 400
-	eachShop(t, smallSale(units), gated, func(t *testing.T, s *shop) {
+	eachShop(t, smallSale(units), gated, func(t *testing.T, direct *shop) {
+		s, _ := direct.behindProxy(t, direct.cfg.Timeout)
 		runRoles(t, s)
 		var crowd sync.WaitGroup
 		half := make(chan struct{})

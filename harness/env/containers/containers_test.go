@@ -125,21 +125,6 @@ func TestUnobtainableImageIsOneClearError(t *testing.T) {
 	}
 }
 
-// TestComposeHasTheSameImages keeps docker/compose.yaml in step.
-func TestComposeHasTheSameImages(t *testing.T) {
-	compose, err := os.ReadFile("../../../docker/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, service := range []sut.Service{sut.Postgres, sut.Redis} {
-		want := fmt.Sprintf("${STAMPEDE_IMAGE_%s:-%s}", strings.ToUpper(string(service)),
-			containers.OfficialImage(service))
-		if !strings.Contains(string(compose), want) {
-			t.Errorf("docker/compose.yaml lacks %s", want)
-		}
-	}
-}
-
 func TestNoEngineIsOneClearError(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "tcp://user:hunter2@127.0.0.1:9")
 	ok, reason := containers.New().Available(t.Context(), env.Spec{Services: onlyRedis})

@@ -26,10 +26,10 @@ type Namespaces struct {
 // maxIdentifier is how long a Postgres name may be, in bytes.
 const maxIdentifier = 63
 
-// Open makes a new database and a new key prefix. The first of them that is
+// Namespace makes a new database and a new key prefix. The first of them that is
 // open also starts from an empty Redis; while others are open, only the
 // prefix separates them.
-func (n *Namespaces) Open(ctx context.Context, name string) (env.Namespace, error) {
+func (n *Namespaces) Namespace(ctx context.Context, name string) (env.Namespace, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.made++

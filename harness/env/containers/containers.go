@@ -90,7 +90,7 @@ func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error
 		return nil, fmt.Errorf("containers: %w", err)
 	}
 	c := &cluster{engine: e, id: uuid.NewString(), logs: spec.Dir,
-		spaces: &admin.Namespaces{RunID: spec.RunID}}
+		Stores: admin.Stores{Namespaces: admin.Namespaces{RunID: spec.RunID}}}
 	err = p.settle(ctx, e)
 	if err == nil {
 		err = c.start(ctx, recipes, spec)
@@ -129,14 +129,12 @@ func (*Provider) Sweep(ctx context.Context) ([]string, error) {
 
 // cluster is a set of started containers.
 type cluster struct {
+	admin.Stores
+
 	engine *engine
 	id     string
 	logs   string
 	stores []*store
-	spaces *admin.Namespaces
-
-	closing sync.Mutex
-	closed  bool
 }
 
 // start pulls what is missing and starts the stores side by side.
@@ -167,54 +165,26 @@ func (c *cluster) start(
 	group.Wait()
 	for _, s := range stores {
 		if s != nil {
-			c.add(s)
+			c.stores = append(c.stores, s)
+			c.Add(s, s.Store)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (c *cluster) add(s *store) {
-	c.stores = append(c.stores, s)
-	switch administrator := s.admin.(type) {
-	case admin.Postgres:
-		c.spaces.Postgres = &administrator
-	case admin.Redis:
-		c.spaces.Redis = &administrator
-	}
-}
-
-// Component implements env.Cluster.
-func (c *cluster) Component(service sut.Service) env.Component {
-	for _, s := range c.stores {
-		if s.service == service {
-			return s
-		}
-	}
-	return nil
-}
-
-// Namespace implements env.Cluster.
-func (c *cluster) Namespace(ctx context.Context, name string) (env.Namespace, error) {
-	return c.spaces.Open(ctx, name)
-}
-
 // Close implements env.Cluster. It goes by label, not by what it believes to
 // have started: a start that was interrupted may have made more.
 func (c *cluster) Close(ctx context.Context) error {
-	c.closing.Lock()
-	defer c.closing.Unlock()
-	if c.closed {
-		return nil
-	}
-	errs := []error{c.saveLogs(ctx)}
-	_, err := c.engine.removeLabelled(ctx, clusterLabel+"="+c.id,
-		func(map[string]string) bool { return true })
-	errs = append(errs, err)
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("containers: close: %w", err)
-	}
-	c.closed = true
-	if err := c.engine.Close(); err != nil {
+	err := c.CloseOnce(func() error {
+		err := c.saveLogs(ctx)
+		_, removed := c.engine.removeLabelled(ctx, clusterLabel+"="+c.id,
+			func(map[string]string) bool { return true })
+		if err := errors.Join(err, removed); err != nil {
+			return err
+		}
+		return c.engine.Close()
+	})
+	if err != nil {
 		return fmt.Errorf("containers: close: %w", err)
 	}
 	return nil

@@ -21,16 +21,12 @@ type recipe struct {
 	// images' own defaults, and testcontainers' modules, turn it off.
 	command  []string
 	conf     []byte
-	url      func(addr string) string
-	store    func(url func() string) admin.Store
+	store    func(addr func() string) admin.Store
 	settings []string
 }
 
 // confPath is where the configuration lies in the container.
 const confPath = "/etc/stampede/run.conf"
-
-// superuser is the name of Postgres's first user.
-const superuser = "stampede"
 
 // sharedMemory is /dev/shm of a container, in bytes; Postgres keeps the
 // segments of parallel queries there.
@@ -55,17 +51,14 @@ func postgresRecipe(settings map[string]string) (recipe, error) {
 	return recipe{
 		port: "5432", data: "/stampede", conf: conf,
 		environ: map[string]string{
-			"POSTGRES_USER": superuser, "POSTGRES_DB": "postgres",
+			"POSTGRES_USER": admin.Superuser, "POSTGRES_DB": "postgres",
 			// The port is published on the loopback address of one machine.
 			"POSTGRES_HOST_AUTH_METHOD": "trust",
 			"POSTGRES_INITDB_ARGS":      "--encoding=UTF8 --locale=C",
 			"PGDATA":                    "/stampede/pgdata",
 		},
-		command: []string{"postgres", "-c", "config_file=" + confPath, "-c", "listen_addresses=*"},
-		url: func(addr string) string {
-			return "postgres://" + superuser + "@" + addr + "/postgres?sslmode=disable"
-		},
-		store:    func(url func() string) admin.Store { return admin.Postgres{URL: url} },
+		command:  []string{"postgres", "-c", "config_file=" + confPath, "-c", "listen_addresses=*"},
+		store:    admin.PostgresAt,
 		settings: slices.Sorted(maps.Keys(settings)),
 	}, nil
 }
@@ -78,8 +71,7 @@ func redisRecipe(settings map[string]string) (recipe, error) {
 	return recipe{
 		port: "6379", data: "/data", conf: conf,
 		command:  []string{"redis-server", confPath, "--bind", "0.0.0.0", "--dir", "/data"},
-		url:      func(addr string) string { return "redis://" + addr + "/0" },
-		store:    func(url func() string) admin.Store { return admin.Redis{URL: url} },
+		store:    admin.RedisAt,
 		settings: slices.Sorted(maps.Keys(settings)),
 	}, nil
 }

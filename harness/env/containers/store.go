@@ -41,11 +41,11 @@ const (
 // store is one store in a container, its data on a volume.
 type store struct {
 	recipe
+	admin.Store
 	service sut.Service
 	engine  *engine
 	image   choice
 	labels  map[string]string
-	admin   admin.Store
 	flush   func() (time.Duration, error)
 
 	// addr is where it listens now; it may change at each start. id is the
@@ -70,7 +70,7 @@ func newStore(ctx context.Context, e *engine, c choice, r recipe, labels map[str
 	s := &store{recipe: r, service: c.service, engine: e, image: c, labels: labels}
 	s.addr.Store("")
 	s.id.Store("")
-	s.admin = r.store(s.url)
+	s.Store = r.store(s.Addr)
 	s.flush = sync.OnceValues(s.measureFlush)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,8 @@ func (s *store) create(ctx context.Context) error {
 		s.id.Store(made.GetContainerID())
 	}
 	if err != nil {
-		return fmt.Errorf("start %s from %s: %w%s", s.service, s.image.ref, err, s.quoteLog(10))
+		return fmt.Errorf("start %s from %s: %w%s", s.service, s.image.ref, err,
+			admin.QuoteLog(s.LogTail(10)))
 	}
 	return s.awaitReady(ctx)
 }
@@ -148,7 +149,7 @@ func (s *store) awaitReady(ctx context.Context) error {
 		}
 		if !state.State.Running {
 			return fmt.Errorf("the container of %s ended at start (exit code %d)%s",
-				s.service, state.State.ExitCode, s.quoteLog(10))
+				s.service, state.State.ExitCode, admin.QuoteLog(s.LogTail(10)))
 		}
 		if err = s.locate(state); err == nil {
 			err = s.listening(ctx)
@@ -162,7 +163,7 @@ func (s *store) awaitReady(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w (last answer: %w)%s",
-				s.service, ctx.Err(), err, s.quoteLog(5))
+				s.service, ctx.Err(), err, admin.QuoteLog(s.LogTail(5)))
 		case <-tick.C:
 		}
 	}
@@ -241,8 +242,6 @@ func (e *engine) hostName() string {
 	return host
 }
 
-func (s *store) url() string { return s.recipe.url(s.Addr()) }
-
 // container is the container's id, empty before there is one.
 func (s *store) container() string { return s.id.Load().(string) }
 
@@ -252,20 +251,9 @@ func (s *store) Service() sut.Service { return s.service }
 // Addr implements env.Component.
 func (s *store) Addr() string { return s.addr.Load().(string) }
 
-// Ready implements env.Component.
-func (s *store) Ready(ctx context.Context) error { return s.admin.Ready(ctx) }
-
-// ReadyAt implements env.Reachable.
-func (s *store) ReadyAt(ctx context.Context, addr string) error {
-	return s.admin.ReadyAt(ctx, addr)
-}
-
-// Identity implements env.Component.
-func (s *store) Identity(ctx context.Context) (string, error) { return s.admin.Identity(ctx) }
-
 // Info implements env.Component. Flush is measured once, at the first call.
 func (s *store) Info(ctx context.Context) (env.Info, error) {
-	info, err := s.admin.Info(ctx, s.settings)
+	info, err := s.Store.Info(ctx, s.settings)
 	if err != nil {
 		return env.Info{}, err
 	}
@@ -309,14 +297,6 @@ func (s *store) log(ctx context.Context, tail string) ([]byte, error) {
 		return nil, fmt.Errorf("read the log of %s: %w", s.service, err)
 	}
 	return out.Bytes(), nil
-}
-
-func (s *store) quoteLog(lines int) string {
-	tail := s.LogTail(lines)
-	if tail == "" {
-		return ""
-	}
-	return "; its log ends:\n  " + strings.ReplaceAll(tail, "\n", "\n  ")
 }
 
 // remove ends the container and removes it with its data.

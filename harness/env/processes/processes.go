@@ -13,7 +13,6 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
-	"stampede/harness/sut"
 )
 
 // Provider is the processes backend.
@@ -58,7 +57,7 @@ func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("processes: %w", err)
 	}
-	c := &cluster{home: home, spaces: &admin.Namespaces{RunID: spec.RunID}}
+	c := &cluster{home: home, Stores: admin.Stores{Namespaces: admin.Namespaces{RunID: spec.RunID}}}
 	if err := c.start(ctx, recipes, spec); err != nil {
 		return nil, errors.Join(fmt.Errorf("processes: %w", err), c.Close(context.WithoutCancel(ctx)))
 	}
@@ -67,12 +66,10 @@ func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 
 // cluster is a set of started processes.
 type cluster struct {
+	admin.Stores
+
 	home    *home
 	servers []*server
-	spaces  *admin.Namespaces
-
-	closing sync.Mutex
-	closed  bool
 }
 
 // start starts the stores side by side.
@@ -92,52 +89,24 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 	group.Wait()
 	for _, s := range servers {
 		if s != nil {
-			c.add(s)
+			c.servers = append(c.servers, s)
+			c.Add(s, s.Store)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (c *cluster) add(s *server) {
-	c.servers = append(c.servers, s)
-	switch store := s.admin.(type) {
-	case admin.Postgres:
-		c.spaces.Postgres = &store
-	case admin.Redis:
-		c.spaces.Redis = &store
-	}
-}
-
-// Component implements env.Cluster.
-func (c *cluster) Component(service sut.Service) env.Component {
-	for _, s := range c.servers {
-		if s.service == service {
-			return s
-		}
-	}
-	return nil
-}
-
-// Namespace implements env.Cluster.
-func (c *cluster) Namespace(ctx context.Context, name string) (env.Namespace, error) {
-	return c.spaces.Open(ctx, name)
-}
-
 // Close implements env.Cluster.
 func (c *cluster) Close(ctx context.Context) error {
-	c.closing.Lock()
-	defer c.closing.Unlock()
-	if c.closed {
+	return c.CloseOnce(func() error {
+		var errs []error
+		for _, s := range c.servers {
+			errs = append(errs, s.close(ctx))
+		}
+		errs = append(errs, c.home.close())
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("processes: close: %w", err)
+		}
 		return nil
-	}
-	var errs []error
-	for _, s := range c.servers {
-		errs = append(errs, s.close(ctx))
-	}
-	errs = append(errs, c.home.close())
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("processes: close: %w", err)
-	}
-	c.closed = true
-	return nil
+	})
 }

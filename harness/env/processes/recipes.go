@@ -37,10 +37,6 @@ func recipeOf(ctx context.Context, service sut.Service, spec env.Spec) (recipe, 
 // initBound is how long initdb may take; it takes about a second.
 const initBound = time.Minute
 
-// superuser is the name of Postgres's first user. Nobody but this machine's
-// users can reach the server, and they need no password: it lives for a run.
-const superuser = "stampede"
-
 func postgresRecipe(program Program, settings map[string]string) (recipe, error) {
 	conf, err := admin.PostgresConf(docker.PostgresConf, settings)
 	if err != nil {
@@ -63,10 +59,7 @@ func postgresRecipe(program Program, settings map[string]string) (recipe, error)
 			return exec.Command(program.Path, "-D", dir, "-p", strconv.Itoa(port),
 				"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
 		},
-		url: func(addr string) string {
-			return "postgres://" + superuser + "@" + addr + "/postgres?sslmode=disable"
-		},
-		store: func(url func() string) admin.Store { return admin.Postgres{URL: url} },
+		store: admin.PostgresAt,
 	}, nil
 }
 
@@ -77,7 +70,7 @@ func initdb(ctx context.Context, program Program, who *syscall.Credential, dir s
 	// The new cluster is worthless until the server has run on it, so that
 	// it need not be flushed; the server itself flushes what it commits.
 	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(program.Path), "initdb"),
-		"-D", dir, "-U", superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+		"-D", dir, "-U", admin.Superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 	cmd.Dir, cmd.Env = dir, environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -105,8 +98,7 @@ func redisRecipe(program Program, settings map[string]string) (recipe, error) {
 			return exec.Command(program.Path, filepath.Join(dir, "redis.conf"),
 				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir)
 		},
-		url:   func(addr string) string { return "redis://" + addr + "/0" },
-		store: func(url func() string) admin.Store { return admin.Redis{URL: url} },
+		store: admin.RedisAt,
 	}, nil
 }
 

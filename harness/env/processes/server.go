@@ -39,10 +39,8 @@ type recipe struct {
 	prepare func(ctx context.Context, dir string) error
 	// command starts the store on a port.
 	command func(dir string, port int) *exec.Cmd
-	// url is the address of the store for its administrator.
-	url func(addr string) string
-	// store makes the administrator of the store at a URL.
-	store func(url func() string) admin.Store
+	// store makes the administrator of the store at an address.
+	store func(addr func() string) admin.Store
 	// orderly is the signal that ends the store with nothing left to recover.
 	orderly syscall.Signal
 	// settings are what the scenario changed.
@@ -52,11 +50,11 @@ type recipe struct {
 // server is one store as a child process.
 type server struct {
 	recipe
+	admin.Store
 	dir string
 	log string
 
 	port  atomic.Int32
-	admin admin.Store
 	flush func() (time.Duration, error)
 
 	// mu is held while the process is being started, stopped or frozen.
@@ -72,7 +70,7 @@ var (
 // newServer makes the data folder and starts the store.
 func newServer(ctx context.Context, r recipe, home, log string) (*server, error) {
 	s := &server{recipe: r, dir: filepath.Join(home, string(r.service)), log: log}
-	s.admin = r.store(s.url)
+	s.Store = r.store(s.Addr)
 	s.flush = sync.OnceValues(func() (time.Duration, error) { return flushTime(s.dir) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +156,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 			return s.died()
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w (last answer: %w)%s",
-				s.service, ctx.Err(), ready, quoteLog(s.LogTail(5)))
+				s.service, ctx.Err(), ready, admin.QuoteLog(s.LogTail(5)))
 		case <-tick.C:
 		}
 	}
@@ -171,14 +169,7 @@ func (s *server) died() error {
 		return fmt.Errorf("start %s: %w", s.service, errClash)
 	}
 	end := cmp.Or(s.child.err, errors.New("exit status 0"))
-	return fmt.Errorf("%s ended at start (%w)%s", s.service, end, quoteLog(tail))
-}
-
-func quoteLog(tail string) string {
-	if tail == "" {
-		return ""
-	}
-	return "; its log ends:\n  " + strings.ReplaceAll(tail, "\n", "\n  ")
+	return fmt.Errorf("%s ended at start (%w)%s", s.service, end, admin.QuoteLog(tail))
 }
 
 // freePort lets the kernel choose. Another process may take the port before
@@ -192,9 +183,6 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// url is the administrator's URL at the present port.
-func (s *server) url() string { return s.recipe.url(s.Addr()) }
-
 // Service implements env.Component.
 func (s *server) Service() sut.Service { return s.service }
 
@@ -203,20 +191,9 @@ func (s *server) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.port.Load())))
 }
 
-// Ready implements env.Component.
-func (s *server) Ready(ctx context.Context) error { return s.admin.Ready(ctx) }
-
-// ReadyAt implements env.Reachable.
-func (s *server) ReadyAt(ctx context.Context, addr string) error {
-	return s.admin.ReadyAt(ctx, addr)
-}
-
-// Identity implements env.Component.
-func (s *server) Identity(ctx context.Context) (string, error) { return s.admin.Identity(ctx) }
-
 // Info implements env.Component. Flush is measured once, at the first call.
 func (s *server) Info(ctx context.Context) (env.Info, error) {
-	info, err := s.admin.Info(ctx, s.settings)
+	info, err := s.Store.Info(ctx, s.settings)
 	if err != nil {
 		return env.Info{}, err
 	}

@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"strings"
+	"sync"
+
+	"stampede/harness/env"
+	"stampede/harness/sut"
+)
+
+// Superuser is the name of the first user of every Postgres that stampede
+// starts. It has no password: the server lives for a run, on the loopback
+// address of one machine.
+const Superuser = "stampede"
+
+// PostgresAt administers a Postgres that stampede started, at an address,
+// host:port, which is asked for at each call.
+func PostgresAt(addr func() string) Store {
+	return Postgres{URL: func() string {
+		return "postgres://" + Superuser + "@" + addr() + "/postgres?sslmode=disable"
+	}}
+}
+
+// RedisAt administers a Redis that stampede started, as PostgresAt does.
+func RedisAt(addr func() string) Store {
+	return Redis{URL: func() string { return "redis://" + addr() + "/0" }}
+}
+
+// Stores is what the clusters of all local backends have in common: the
+// started stores, and the empty places in them.
+type Stores struct {
+	Namespaces
+
+	components []env.Component
+
+	closing sync.Mutex
+	closed  bool
+}
+
+// Add takes a started store and its administrator.
+func (s *Stores) Add(c env.Component, administrator Store) {
+	s.components = append(s.components, c)
+	switch store := administrator.(type) {
+	case Postgres:
+		s.Postgres = &store
+	case Redis:
+		s.Redis = &store
+	}
+}
+
+// Component implements env.Cluster.
+func (s *Stores) Component(service sut.Service) env.Component {
+	for _, c := range s.components {
+		if c.Service() == service {
+			return c
+		}
+	}
+	return nil
+}
+
+// CloseOnce calls end, and after it has succeeded never again.
+func (s *Stores) CloseOnce(end func() error) error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closed {
+		return nil
+	}
+	err := end()
+	s.closed = err == nil
+	return err
+}
+
+// QuoteLog puts the last lines of a store's log behind an error, if there are
+// any.
+func QuoteLog(tail string) string {
+	if tail == "" {
+		return ""
+	}
+	return "; its log ends:\n  " + strings.ReplaceAll(tail, "\n", "\n  ")
+}

@@ -4,6 +4,7 @@ package sut
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -121,6 +122,9 @@ type Config struct {
 	MaxConns int
 	// Timeout bounds one operation on a service.
 	Timeout time.Duration
+	// RootCAs verify the certificate of an https target; nil means those of
+	// the system.
+	RootCAs *x509.CertPool
 	Logger  *slog.Logger
 }
 

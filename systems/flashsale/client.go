@@ -3,6 +3,8 @@ package flashsale
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +37,8 @@ const (
 // about it is for the workload to say.
 //
 // The parameters of cfg (a *Params or Params) go into the reset; MaxConns and
-// Timeout bound connections and operations. Nothing is sent until Prepare.
+// Timeout bound connections and operations. The certificate of an https server
+// is verified with RootCAs, or else the system's. Nothing is sent until Prepare.
 func NewTarget(baseURL string, cfg sut.Config) (sut.Instance, error) {
 	p, err := paramsOf(cfg.Params)
 	if err != nil {
@@ -51,8 +54,8 @@ func NewTarget(baseURL string, cfg sut.Config) (sut.Instance, error) {
 	}
 	return &Client{
 		base: base.String(), params: p, timeout: limit,
-		sale:    hostClient(base, conns, limit, maxReply),
-		control: hostClient(base, 2, controlTimeout, maxAudit),
+		sale:    hostClient(base, cfg.RootCAs, conns, limit, maxReply),
+		control: hostClient(base, cfg.RootCAs, 2, controlTimeout, maxAudit),
 	}, nil
 }
 
@@ -60,11 +63,12 @@ func parseBase(baseURL string) (*url.URL, error) {
 	base, err := url.Parse(baseURL)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("parsing the target's URL: %w", err)
+		// The parser's own words repeat the URL, which may hold a password.
+		return nil, errors.New("parsing the target's URL: it is not like http://127.0.0.1:8080")
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
-		return nil, fmt.Errorf("expected a target such as http://127.0.0.1:8080, got %q", baseURL)
+		return nil, fmt.Errorf("expected a target such as http://127.0.0.1:8080, got %q", base.Redacted())
 	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
-		return nil, fmt.Errorf("expected a target without user, query and fragment, got %q", baseURL)
+		return nil, fmt.Errorf("expected a target without user, query and fragment, got %q", base.Redacted())
 	}
 	base.Path = trimSlash(base.Path)
 	base.RawPath = ""
@@ -78,16 +82,22 @@ func trimSlash(path string) string {
 	return path
 }
 
-func hostClient(base *url.URL, conns int, timeout time.Duration, maxBody int) *fasthttp.HostClient {
-	tls := base.Scheme == "https"
+func hostClient(
+	base *url.URL, roots *x509.CertPool, conns int, timeout time.Duration, maxBody int,
+) *fasthttp.HostClient {
+	secure, dialer := base.Scheme == "https", dial
+	if secure {
+		dialer = dialTLS(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots,
+			ServerName: base.Hostname()})
+	}
 	return &fasthttp.HostClient{
-		Addr: fasthttp.AddMissingPort(base.Host, tls), IsTLS: tls,
+		Addr: fasthttp.AddMissingPort(base.Host, secure), IsTLS: secure,
 		Name: "stampede", MaxConns: conns,
 		MaxConnWaitTimeout:  timeout,
 		MaxIdleConnDuration: idleConn,
 		ReadTimeout:         timeout, WriteTimeout: timeout,
 		MaxResponseBodySize: maxBody,
-		DialTimeout:         dial,
+		DialTimeout:         dialer,
 		// A path goes out as it was escaped: an item's name may have a slash.
 		DisablePathNormalizing: true,
 		// Not even requests that look idempotent are repeated.
@@ -113,6 +123,22 @@ func dial(addr string, timeout time.Duration) (net.Conn, error) {
 		return nil, &dialError{err}
 	}
 	return conn, nil
+}
+
+// dialTLS connects and shakes hands: until that is done, nothing of a request
+// has been sent.
+func dialTLS(config *tls.Config) func(string, time.Duration) (net.Conn, error) {
+	return func(addr string, timeout time.Duration) (net.Conn, error) {
+		if timeout <= 0 {
+			timeout = defaultTimeout
+		}
+		dialer := &net.Dialer{Timeout: timeout}
+		conn, err := tls.DialWithDialer(dialer, "tcp", addr, config)
+		if err != nil {
+			return nil, &dialError{err}
+		}
+		return conn, nil
+	}
 }
 
 // Client is a Shop, and an instance, somewhere else.

@@ -3,10 +3,13 @@ package flashsale_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -366,6 +369,9 @@ func TestBadTargets(t *testing.T) {
 	for url, text := range map[string]string{
 		"":                           "expected a target such as",
 		"127.0.0.1:80":               "pars",
+		"http://u:hush@h:x/":         "pars",
+		"ftp://u:hush@h":             "expected a target such as",
+		"https://u:hush@h":           "without user, query",
 		"ftp://host":                 "expected a target such as",
 		"http://":                    "expected a target such as",
 		"http://h/?a=1":              "without user, query",
@@ -376,12 +382,52 @@ func TestBadTargets(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", url, err)
 		}
+		if err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("the password is told: %v", err)
+		}
 	}
 	if _, err := flashsale.NewTarget("http://h", sut.Config{}); err == nil {
 		t.Error("a target without parameters was made")
 	}
 	if _, err := flashsale.NewHandler(&scripted{}, sut.Config{}); err == nil {
 		t.Error("a handler without parameters was made")
+	}
+}
+
+// TestTargetOverTLS: the server is judged as any other where its certificate
+// can be verified; otherwise nothing is sent.
+func TestTargetOverTLS(t *testing.T) {
+	handler, err := flashsale.NewHandler(&quiet{scripted: &scripted{}, pending: "2 carts"}, saleConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := atomic.Int64{}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			handler.ServeHTTP(w, r)
+		}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshake below
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	cfg := saleConfig()
+	err = newTarget(t, srv.URL, cfg).Prepare(t.Context())
+	var unverified *tls.CertificateVerificationError
+	if !errors.As(err, &unverified) || !errors.Is(err, sut.ErrRefused) || requests.Load() != 0 {
+		t.Errorf("an unknown authority: %v after %d requests", err, requests.Load())
+	}
+	cfg.RootCAs = x509.NewCertPool()
+	cfg.RootCAs.AddCert(srv.Certificate())
+	target := newTarget(t, srv.URL, cfg)
+	if err := target.Prepare(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if pending, err := target.(sut.Quiescer).Quiesced(t.Context()); pending != "2 carts" {
+		t.Errorf("got %q, %v", pending, err)
+	}
+	elsewhere := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
+	if err := newTarget(t, elsewhere, cfg).Prepare(t.Context()); !errors.As(err, &unverified) {
+		t.Errorf("a certificate for another name: %v", err)
 	}
 }
 

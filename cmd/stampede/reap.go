@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,10 +30,11 @@ func newID() string {
 // guard starts a process that removes a run's containers when this one is
 // gone, however it went: it waits for the end of a pipe that only this
 // process holds. Local processes need no guard, the kernel ends them with
-// their parent. The returned function ends the guard.
-func (a *app) guard(provider env.Provider, runID string) (func() error, error) {
-	if provider.Name() != "containers" {
-		return func() error { return nil }, nil
+// their parent. The returned function ends the guard, which removes what is left
+// unless that is to be kept.
+func (a *app) guard(provider env.Provider, runID string) (func(keep bool) error, error) {
+	if provider.Name() != env.Containers {
+		return func(bool) error { return nil }, nil
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -52,11 +54,18 @@ func (a *app) guard(provider env.Provider, runID string) (func() error, error) {
 		return nil, fmt.Errorf("starting the guard: %w", err)
 	}
 	read.Close()
-	return func() error {
+	return func(keep bool) error {
+		var err error
+		if keep {
+			_, err = io.WriteString(write, keepWord)
+		}
 		write.Close()
-		return cmd.Wait()
+		return errors.Join(err, cmd.Wait())
 	}, nil
 }
+
+// keepWord, written to the guard, tells it to remove nothing.
+const keepWord = "keep"
 
 // newReap is the guard's side.
 func newReap() *cobra.Command {
@@ -68,7 +77,10 @@ func newReap() *cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			// What matters is the end, which an error is as well.
-			_, _ = io.Copy(io.Discard, os.Stdin)
+			said, _ := io.ReadAll(io.LimitReader(os.Stdin, 1<<10))
+			if string(said) == keepWord {
+				return nil
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			return containers.RemoveRun(ctx, runID)

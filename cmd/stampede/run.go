@@ -236,7 +236,7 @@ func (a *app) runOne(
 		Seed: seed, Root: f.out, Tool: tool(), Argv: append([]string{"stampede"}, redacted(a.argv)...),
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
 		Target: f.target, Without: exemptions(plan.System, f)}
-	opts.Guard = func(runID string) (func() error, error) {
+	opts.Guard = func(runID string) (func(bool) error, error) {
 		return a.guard(opts.Provider, runID)
 	}
 	p.Logf("%s (%s), seed %d: %s", plan.Scenario.Name, plan.Scenario.Profile, seed,

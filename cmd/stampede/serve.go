@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"stampede/harness/env"
+	"stampede/harness/run"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
@@ -126,13 +126,13 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 	}
 	cluster, err := provider.Start(a.interrupts.soft, spec)
 	if err != nil {
-		return nil, errors.Join(err, stop())
+		return nil, errors.Join(err, stop(false))
 	}
 	closeAll := func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.interrupts.hard),
 			30*time.Second)
 		defer cancel()
-		return errors.Join(cluster.Close(ctx), stop())
+		return errors.Join(cluster.Close(ctx), stop(false))
 	}
 	ns, err := cluster.Namespace(a.interrupts.soft, v.Name)
 	if err != nil {
@@ -166,8 +166,8 @@ func (a *app) serveInstance(
 	if err != nil {
 		return fmt.Errorf("making the handler: %w", err)
 	}
-	stopRoles := runRoles(ctx, v, cfg)
-	defer stopRoles()
+	crew := run.StartRoles(ctx, v, cfg)
+	defer func() { err = errors.Join(err, crew.Stop()) }()
 	fmt.Fprintf(a.stdout, "serving %s %s on http://%s\n", s.Name, v.Name, listener.Addr())
 	return serveHTTP(ctx, listener, handler)
 }
@@ -192,26 +192,12 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	return nil
 }
 
-// runRoles runs a variant's roles until the returned function is called.
-func runRoles(ctx context.Context, v sut.Variant, cfg sut.Config) func() {
-	ctx, cancel := context.WithCancel(ctx)
-	var roles sync.WaitGroup
-	for _, role := range v.Roles {
-		roles.Go(func() {
-			if err := role.Run(ctx, cfg); err != nil {
-				cfg.Logger.Error("role ended", "role", role.Name, "error", err)
-			}
-		})
-	}
-	return func() { cancel(); roles.Wait() }
-}
-
 // serveRole runs one role until the first signal.
 func (a *app) serveRole(v sut.Variant, name string, cfg sut.Config) error {
 	for _, role := range v.Roles {
 		if role.Name == name {
 			fmt.Fprintf(a.stdout, "running %s of %s\n", name, v.Name)
-			return role.Run(a.interrupts.soft, cfg)
+			return run.RunRole(a.interrupts.soft, role, cfg)
 		}
 	}
 	names := []string{}

@@ -25,6 +25,9 @@ type Spec struct {
 	// PostgresURL and RedisURL are for the external backend.
 	PostgresURL, RedisURL string
 	AllowNonEmpty         bool
+	// Keep means that the services are to outlive this process if the run
+	// does not close them; containers only.
+	Keep bool
 	// Log receives progress lines ("building image ...").
 	Log func(format string, args ...any)
 }

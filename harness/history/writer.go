@@ -47,6 +47,7 @@ type Writer struct {
 	written atomic.Uint64
 	lost    atomic.Uint64
 	failure atomic.Pointer[error]
+	failed  chan struct{} // closed when failure is set
 
 	mu     sync.Mutex // guards shards and closed
 	shards []*Shard
@@ -99,9 +100,10 @@ func newWriter(path string, file sink, hdr Header) (*Writer, error) {
 		file: file,
 		// Chunks in the queue are bounded by backlogLimit, and each counts
 		// for chunkSize at least, so that a send never blocks.
-		queue: make(chan chunk, backlogLimit/chunkSize),
-		free:  make(chan []byte, backlogLimit/chunkSize/4),
-		done:  make(chan struct{}),
+		queue:  make(chan chunk, backlogLimit/chunkSize),
+		free:   make(chan []byte, backlogLimit/chunkSize/4),
+		done:   make(chan struct{}),
+		failed: make(chan struct{}),
 	}
 	go w.run()
 	return w, nil
@@ -149,6 +151,10 @@ func (w *Writer) Err() error {
 	}
 	return nil
 }
+
+// Failed is closed at the writer's first error: what is recorded from then on
+// is lost, so whoever makes the load should stop.
+func (w *Writer) Failed() <-chan struct{} { return w.failed }
 
 // Close writes what is left, the end marker if no record was lost, and waits
 // for the disk. No worker may append any more. It returns the error of the
@@ -268,7 +274,11 @@ func (w *Writer) writeLocked(frame []byte) error {
 	return w.broken
 }
 
-func (w *Writer) fail(err error) { w.failure.CompareAndSwap(nil, &err) }
+func (w *Writer) fail(err error) {
+	if w.failure.CompareAndSwap(nil, &err) {
+		close(w.failed)
+	}
+}
 
 // hand queues a chunk, or reports false if the backlog is full.
 func (w *Writer) hand(c chunk) bool {

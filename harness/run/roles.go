@@ -9,50 +9,60 @@ import (
 	"stampede/harness/sut"
 )
 
-// crew is a variant's roles at work in this process.
-type crew struct {
+// Crew is a variant's roles at work in this process.
+type Crew struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	mu     sync.Mutex
 	errs   []error
 }
 
-// startRoles starts a variant's background work.
-func startRoles(ctx context.Context, v sut.Variant, cfg sut.Config) *crew {
+// StartRoles starts a variant's background work. A role that fails is logged
+// to cfg.Logger at once, and told again by Stop.
+func StartRoles(ctx context.Context, v sut.Variant, cfg sut.Config) *Crew {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &crew{cancel: cancel}
+	c := &Crew{cancel: cancel}
 	for _, role := range v.Roles {
 		c.done.Go(func() { c.work(ctx, role, cfg) })
 	}
 	return c
 }
 
-// work runs a role. One that ends before it was told to has failed: what it
-// was there for is no longer done.
-func (c *crew) work(ctx context.Context, role sut.Role, cfg sut.Config) {
-	err := runRole(ctx, role, cfg)
+func (c *Crew) work(ctx context.Context, role sut.Role, cfg sut.Config) {
+	err := RunRole(ctx, role, cfg)
+	if err == nil {
+		return
+	}
+	if cfg.Logger != nil {
+		cfg.Logger.Error("a role ended", "role", role.Name, "error", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errs = append(c.errs, err)
+}
+
+// RunRole runs a role until ctx is cancelled. One that ends before that has
+// failed, because what it was there for is no longer done; a panic is an
+// error as well.
+func RunRole(ctx context.Context, role sut.Role, cfg sut.Config) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("role %s: panic: %v", role.Name, p)
+		}
+	}()
+	err = role.Run(ctx, cfg)
 	if err == nil && ctx.Err() == nil {
 		err = errors.New("ended by itself")
 	}
 	if err != nil {
-		c.mu.Lock()
-		c.errs = append(c.errs, fmt.Errorf("role %s: %w", role.Name, err))
-		c.mu.Unlock()
+		return fmt.Errorf("role %s: %w", role.Name, err)
 	}
+	return nil
 }
 
-func runRole(ctx context.Context, role sut.Role, cfg sut.Config) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return role.Run(ctx, cfg)
-}
-
-// stop ends the roles and returns what went wrong with them. It is
+// Stop ends the roles and returns what went wrong with them. It is
 // idempotent.
-func (c *crew) stop() error {
+func (c *Crew) Stop() error {
 	c.cancel()
 	c.done.Wait()
 	c.mu.Lock()

@@ -4,12 +4,15 @@ package run
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -30,12 +33,21 @@ type Options struct {
 	BackendReason string
 	Spec          env.Spec
 	// Guard, if set, is called with the run's id before anything is started;
-	// what it returns is called when everything has been stopped.
-	Guard func(runID string) (stop func() error, err error)
+	// what it returns is called when everything has been stopped, or, to keep
+	// it, is to be left running.
+	Guard func(runID string) (stop func(keep bool) error, err error)
+	// Kept, if set, is called at the end of a run that was not interrupted,
+	// whose stores then stay as they are, with the data of every repeat.
+	Kept func([]Place)
 	// Target is the base URL of a server to judge instead of the variants.
 	Target string
+	// TargetCAs verify a target's certificate; nil means the system's.
+	TargetCAs *x509.CertPool
 	// Without maps invariants that a target is not held to, to the reason.
 	Without map[string]string
+	// OneByOne runs all repeats of a variant before the next one, instead of
+	// every variant in turn.
+	OneByOne bool
 	// Tool, Argv and Reproduce are recorded.
 	Tool      rundir.Tool
 	Argv      []string
@@ -98,8 +110,12 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 	if err != nil {
 		return rundir.Summary{}, &EnvironmentError{err}
 	}
-	defer func() { err = errors.Join(err, r.services.close(r.hard)) }()
-	slots := rundir.Interleave(r.variantNames(), r.Scenario.Repeats)
+	defer func() { err = r.leave(err) }()
+	order := rundir.Interleave
+	if r.OneByOne {
+		order = rundir.OneByOne
+	}
+	slots := order(r.variantNames(), r.Scenario.Repeats)
 	if err := r.begin(slots); err != nil {
 		return rundir.Summary{}, err
 	}
@@ -112,6 +128,35 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 		}
 	}
 	return r.finish()
+}
+
+// leave stops the stores, or keeps them. An error of the disk, which a log
+// may meet again, is told once.
+func (r *runner) leave(err error) error {
+	if r.Kept != nil && err == nil && r.soft.Err() == nil {
+		if err := r.services.keep(); err != nil {
+			return err
+		}
+		r.Kept(r.services.kept)
+		return nil
+	}
+	closing := r.services.close(r.hard)
+	if DiskFailed(err) && DiskFailed(closing) {
+		return err
+	}
+	return errors.Join(err, closing)
+}
+
+// DiskFailed says that an error is the disk's: it is full, too slow for the
+// history, failing or read-only.
+func DiskFailed(err error) bool {
+	for _, is := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS,
+		history.ErrBehind} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
 }
 
 // begin records what is about to run, so that a run that dies can be judged.

@@ -28,15 +28,26 @@ const targetPatience = 5 * time.Second
 // services are the stores of a run and the proxies before them.
 type services struct {
 	cluster     env.Cluster // nil when a foreign server is judged
-	stopGuard   func() error
+	stopGuard   func(keep bool) error
 	targets     map[sut.Service]fault.Target
 	environment rundir.Environment
+	kept        []Place
+}
+
+// Place is where one repeat of a variant left its data in stores that were
+// kept. A URL is empty where the backend has no such store.
+type Place struct {
+	Variant               string
+	Repeat                int
+	PostgresURL, RedisURL string
+	// Prefix begins the names of its keys in Redis.
+	Prefix string
 }
 
 // startServices starts what the variants need, or nothing for a target.
 func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	s := &services{environment: describeHost(), targets: map[sut.Service]fault.Target{},
-		stopGuard: func() error { return nil }}
+		stopGuard: func(bool) error { return nil }}
 	s.environment.BackendReason = r.BackendReason
 	if r.Target != "" {
 		s.environment.Backend = targetName
@@ -52,6 +63,7 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	}()
 	spec := r.Spec
 	spec.RunID, spec.Dir = r.dir.ID(), r.dir.File("logs")
+	spec.Keep = r.Kept != nil
 	if r.Guard != nil {
 		if s.stopGuard, err = r.Guard(spec.RunID); err != nil {
 			return nil, fmt.Errorf("starting the guard: %w", err)
@@ -77,7 +89,8 @@ func awaitTarget(ctx context.Context, target string) {
 		return
 	}
 	if u.Port() == "" {
-		u.Host = net.JoinHostPort(u.Hostname(), "80")
+		port := map[bool]string{false: "80", true: "443"}[u.Scheme == "https"]
+		u.Host = net.JoinHostPort(u.Hostname(), port)
 	}
 	ctx, cancel := context.WithTimeout(ctx, targetPatience)
 	defer cancel()
@@ -121,17 +134,30 @@ func (s *services) prepareFaults(
 func (s *services) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
+	problems := []error{s.closeProxies()}
+	if s.cluster != nil {
+		problems = append(problems, s.cluster.Close(ctx))
+	}
+	problems = append(problems, s.stopGuard(false))
+	s.stopGuard = func(bool) error { return nil }
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("stopping the stores: %w", err)
+	}
+	return nil
+}
+
+func (s *services) closeProxies() error {
 	problems := []error{}
 	for _, target := range s.targets {
 		problems = append(problems, target.Proxy.Close())
 	}
-	if s.cluster != nil {
-		problems = append(problems, s.cluster.Close(ctx))
-	}
-	problems = append(problems, s.stopGuard())
-	s.stopGuard = func() error { return nil }
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("stopping the stores: %w", err)
+	return errors.Join(problems...)
+}
+
+// keep leaves the stores running and ends what would remove them.
+func (s *services) keep() error {
+	if err := errors.Join(s.closeProxies(), s.stopGuard(true)); err != nil {
+		return fmt.Errorf("keeping the stores: %w", err)
 	}
 	return nil
 }
@@ -161,7 +187,7 @@ func (s *services) place(
 ) (*place, error) {
 	p := &place{release: func(context.Context) error { return nil }, targets: s.targets,
 		config: sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
-			Timeout: r.Scenario.Load.Timeout.D()}}
+			Timeout: r.Scenario.Load.Timeout.D(), RootCAs: r.TargetCAs}}
 	if s.cluster == nil {
 		p.config.Logger = slog.New(slog.DiscardHandler) // a client has nothing to say
 		return p, nil
@@ -175,6 +201,11 @@ func (s *services) place(
 		return nil, errors.Join(err, ns.Release(ctx))
 	}
 	p.release, p.config.Prefix = ns.Release, ns.Prefix
+	if r.Kept != nil {
+		p.release = func(context.Context) error { return nil }
+		s.kept = append(s.kept, Place{Variant: v.Name, Repeat: slot.Repeat,
+			PostgresURL: ns.PostgresURL, RedisURL: ns.RedisURL, Prefix: ns.Prefix})
+	}
 	p.config.PostgresURL, err = s.through(sut.Postgres, ns.PostgresURL, v)
 	if err == nil {
 		p.config.RedisURL, err = s.through(sut.Redis, ns.RedisURL, v)
@@ -222,13 +253,15 @@ type breaking struct {
 }
 
 // startFaults lets the scenario's faults happen at their times after start.
-func (r *runner) startFaults(base time.Time, p *place, show *display) *breaking {
+func (r *runner) startFaults(
+	ctx context.Context, base time.Time, p *place, show *display,
+) *breaking {
 	b := &breaking{done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
 		if len(p.targets) > 0 {
 			b.windows, b.err = fault.Schedule{Faults: r.Scenario.Faults, Targets: p.targets,
-				Base: base, Start: start, Seed: r.Seed, OnChange: show.faults}.Run(r.soft)
+				Base: base, Start: start, Seed: r.Seed, OnChange: show.faults}.Run(ctx)
 		}
 	}()
 	return b

@@ -102,6 +102,10 @@ func (r *runner) trial(slot rundir.Slot, total int) error {
 			return err
 		}
 		t.Error = err.Error()
+		if DiskFailed(err) {
+			_ = r.dir.WriteJSON(trialName(slot), t) // the disk's error is being told
+			return fmt.Errorf("recording %s: %w", slot.Variant, err)
+		}
 		if r.soft.Err() == nil {
 			r.Observer.Logf("%s: %v", slot.Variant, err)
 		}
@@ -132,15 +136,15 @@ func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) 
 	if err := r.askEmpty(t, inst); err != nil {
 		return err
 	}
-	roles := startRoles(r.hard, v, place.config)
-	defer func() { err = errors.Join(err, roles.stop()) }()
+	roles := StartRoles(r.hard, v, place.config)
+	defer func() { err = errors.Join(err, roles.Stop()) }()
 	if err := r.record(slot, t, inst, place, show); err != nil {
 		return err
 	}
 	if err := r.drain(t, inst, show); err != nil {
 		return err
 	}
-	if err := roles.stop(); err != nil {
+	if err := roles.Stop(); err != nil {
 		return err
 	}
 	show.phase("audit")
@@ -222,15 +226,39 @@ func (r *runner) record(
 	live := &load.Live{}
 	stop := show.follow(live)
 	defer stop()
-	faults := r.startFaults(base, place, show)
-	result, err := load.Run(r.soft, r.loadPlan(base, workload), inst.Do,
+	ctx, cancel := untilFailed(r.soft, w)
+	defer cancel()
+	faults := r.startFaults(ctx, base, place, show)
+	result, err := load.Run(ctx, r.loadPlan(base, workload), inst.Do,
 		func() load.Recorder { return w.Shard() }, live)
 	t.fill(result)
 	windows, faultErr := faults.wait()
-	for _, window := range append(windows, r.phases(result)...) {
-		err = errors.Join(err, w.Window(window))
+	return errors.Join(err, faultErr, keepWindows(w, append(windows, r.phases(result)...)))
+}
+
+// untilFailed is a context that ends when the history can record no more: a
+// load that leaves no record proves nothing.
+func untilFailed(parent context.Context, w *history.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	go func() {
+		select {
+		case <-w.Failed():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// keepWindows writes the windows unless the writer has failed, which Close
+// says.
+func keepWindows(w *history.Writer, windows []history.Window) error {
+	for _, window := range windows {
+		if err := w.Window(window); err != nil && w.Err() == nil {
+			return err
+		}
 	}
-	return errors.Join(err, faultErr)
+	return nil
 }
 
 func (r *runner) loadPlan(base time.Time, workload sut.Workload) load.Plan {

@@ -265,6 +265,24 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
+func TestOneByOne(t *testing.T) {
+	variants := []string{"a", "b"}
+	slots := rundir.OneByOne(variants, 2)
+	var order string
+	for i, slot := range slots {
+		if slot.Order != i || slot.History != rundir.HistoryName(slot.Variant, slot.Repeat) {
+			t.Errorf("slot %d: %+v", i, slot)
+		}
+		order += slot.Variant
+	}
+	if order != "aabb" || rundir.Interleaved(slots) {
+		t.Errorf("order %s, interleaved: %v", order, rundir.Interleaved(slots))
+	}
+	if !rundir.Interleaved(rundir.Interleave(variants, 2)) || !rundir.Interleaved(nil) {
+		t.Error("slots in turn do not pass for interleaved")
+	}
+}
+
 func TestDiscardLeavesNothing(t *testing.T) {
 	root := t.TempDir()
 	first, err := rundir.Create(root, "flash-sale", 1, time.Unix(1, 0))

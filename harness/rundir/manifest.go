@@ -1,5 +1,7 @@
 package rundir
 
+import "slices"
+
 // Manifest is run.json: what a run set out to do, written before it begins.
 // With the histories and audits it is enough to judge a run that was killed.
 type Manifest struct {
@@ -30,13 +32,35 @@ func Interleave(variants []string, repeats int) []Slot {
 	slots := make([]Slot, 0, len(variants)*repeats)
 	for repeat := range repeats {
 		for _, variant := range variants {
-			slots = append(slots, Slot{
-				Variant: variant, Repeat: repeat, Order: len(slots),
-				History:  HistoryName(variant, repeat),
-				Audit:    AuditName(variant, repeat),
-				Timeline: TimelineName(variant, repeat),
-			})
+			slots = append(slots, slotOf(variant, repeat, len(slots)))
 		}
 	}
 	return slots
+}
+
+// OneByOne returns the slots of a run in which every variant has all its
+// repeats before the next one begins (AABBCC).
+func OneByOne(variants []string, repeats int) []Slot {
+	slots := make([]Slot, 0, len(variants)*repeats)
+	for _, variant := range variants {
+		for repeat := range repeats {
+			slots = append(slots, slotOf(variant, repeat, len(slots)))
+		}
+	}
+	return slots
+}
+
+func slotOf(variant string, repeat, order int) Slot {
+	return Slot{
+		Variant: variant, Repeat: repeat, Order: order,
+		History:  HistoryName(variant, repeat),
+		Audit:    AuditName(variant, repeat),
+		Timeline: TimelineName(variant, repeat),
+	}
+}
+
+// Interleaved says whether the slots are in the order of Interleave: no
+// variant is repeated before each has had its turn.
+func Interleaved(slots []Slot) bool {
+	return slices.IsSortedFunc(slots, func(a, b Slot) int { return a.Repeat - b.Repeat })
 }

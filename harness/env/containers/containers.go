@@ -91,7 +91,7 @@ func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error
 	}
 	c := &cluster{engine: e, id: uuid.NewString(), logs: spec.Dir,
 		Stores: admin.Stores{Namespaces: admin.Namespaces{RunID: spec.RunID}}}
-	err = p.settle(ctx, e)
+	err = p.settle(ctx, e, spec.Keep)
 	if err == nil {
 		err = c.start(ctx, recipes, spec)
 	}
@@ -103,13 +103,13 @@ func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error
 
 // settle prepares testcontainers before the first cluster starts and not again, while the
 // stores of another one may be reading what it sets.
-func (p *Provider) settle(ctx context.Context, e *engine) error {
+func (p *Provider) settle(ctx context.Context, e *engine, keep bool) error {
 	p.settling.Lock()
 	defer p.settling.Unlock()
 	if p.settled {
 		return nil
 	}
-	err := e.settle(ctx)
+	err := e.settle(ctx, keep)
 	p.settled = err == nil
 	return err
 }

@@ -119,8 +119,9 @@ const (
 )
 
 // settle tells testcontainers, which takes its settings from the process's
-// environment, what it would find out wrongly. What the user has set stays.
-func (e *engine) settle(ctx context.Context) error {
+// environment, what it would find out wrongly. What the user has set stays,
+// but for a reaper that would take what is to be kept.
+func (e *engine) settle(ctx context.Context, keep bool) error {
 	settings := map[string]string{hostVariable: e.host}
 	// It takes any machine with this file for a container and then waits for
 	// the stores at the gateway's address, where nothing is.
@@ -131,6 +132,11 @@ func (e *engine) settle(ctx context.Context) error {
 	// that may be unobtainable. We remove by label in any case.
 	if os.Getenv(reaperVariable) == "" && !e.obtainable(ctx, reaperImage) {
 		settings[reaperVariable] = "true"
+	}
+	if keep {
+		if err := os.Setenv(reaperVariable, "true"); err != nil {
+			return fmt.Errorf("set %s: %w", reaperVariable, err)
+		}
 	}
 	for name, value := range settings {
 		if os.Getenv(name) != "" {

@@ -159,9 +159,11 @@ func TestFullDisk(t *testing.T) {
 		w := newWriter(t, d)
 		shard := w.Shard()
 		records := variety(2000)
+		mustBeOpen(t, w.Failed())
 		for i := range records {
 			shard.Append(&records[i])
 		}
+		<-w.Failed() // or nothing is left that could close it, which synctest tells
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !errors.Is(w.Err(), syscall.ENOSPC) || w.Lost() == 0 {
@@ -185,6 +187,15 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("read %d records, %d were written", len(got), w.Written())
 		}
 	})
+}
+
+func mustBeOpen(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+		t.Error("it is closed already")
+	default:
+	}
 }
 
 // TestStalledDisk: workers never wait for it; what does not fit the backlog is

@@ -66,9 +66,11 @@ func parseBase(baseURL string) (*url.URL, error) {
 		// The parser's own words repeat the URL, which may hold a password.
 		return nil, errors.New("parsing the target's URL: it is not like http://127.0.0.1:8080")
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
-		return nil, fmt.Errorf("expected a target such as http://127.0.0.1:8080, got %q", base.Redacted())
+		return nil, fmt.Errorf("expected a target such as http://127.0.0.1:8080, got %q",
+			base.Redacted())
 	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
-		return nil, fmt.Errorf("expected a target without user, query and fragment, got %q", base.Redacted())
+		return nil, fmt.Errorf("expected a target without user, query and fragment, got %q",
+			base.Redacted())
 	}
 	base.Path = trimSlash(base.Path)
 	base.RawPath = ""

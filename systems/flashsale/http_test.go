@@ -397,7 +397,8 @@ func TestBadTargets(t *testing.T) {
 // TestTargetOverTLS: the server is judged as any other where its certificate
 // can be verified; otherwise nothing is sent.
 func TestTargetOverTLS(t *testing.T) {
-	handler, err := flashsale.NewHandler(&quiet{scripted: &scripted{}, pending: "2 carts"}, saleConfig())
+	inst := &quiet{scripted: &scripted{}, pending: "2 carts"}
+	handler, err := flashsale.NewHandler(inst, saleConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,8 @@ type parsing struct {
 	// at makes the Where of a position; origin labels every node.
 	at     func(line, column int) Where
 	origin string
+	// form says what a document is, for the error of an empty one.
+	form string
 	problems
 }
 
@@ -52,7 +54,7 @@ func (p *parsing) document(src []byte) *node {
 		return nil
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		p.fault(1, 1, "the file is empty", "a mapping with name, question, system and load")
+		p.fault(1, 1, "the file is empty", p.form)
 		return nil
 	}
 	if len(file.Docs) > 1 {

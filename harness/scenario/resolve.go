@@ -20,6 +20,10 @@ type Options struct {
 	// Set are the command line's settings, path=value, applied in order
 	// after the profile.
 	Set []string
+	// FaultsFile names a file with the text Faults, a list of faults in place
+	// of the scenario's; it is applied before Set. Empty means none.
+	FaultsFile string
+	Faults     []byte
 	// Systems finds a system by name; SystemNames lists the names there are.
 	Systems     func(name string) (sut.System, bool)
 	SystemNames []string
@@ -62,9 +66,8 @@ const noProfile = "none"
 // every profile is checked, also those that are not asked for. The error, if
 // any, is of type Errors and has all the problems.
 func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, error) {
-	p := &parsing{origin: fromFile, at: func(line, column int) Where {
-		return Where{File: filename, Line: line, Column: column}
-	}}
+	p := &parsing{origin: fromFile, at: inFile(filename),
+		form: "a mapping with name, question, system and load"}
 	root := p.document(src)
 	if root == nil {
 		return Scenario{}, Resolved{}, p.err()
@@ -77,16 +80,45 @@ func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, erro
 	overlays := p.profiles(root)
 	wanted := p.wantedProfile(root, overlays, filename, opts.Profile)
 	r := resolution{opts: opts, filename: filename}
-	sc, res := r.resolve(&p.problems, root, overlays, wanted, opts.Set)
+	asked := overlay(root, overlays[wanted])
+	p.faults(asked, opts)
+	sc, res := r.resolve(&p.problems, asked, wanted, opts.Set)
 	for _, name := range append(Profiles(), noProfile) {
 		if name != wanted && (overlays[name] != nil || name == noProfile) {
-			p.otherProfile(name, func(ps *problems) { r.resolve(ps, root, overlays, name, nil) })
+			p.otherProfile(name, func(ps *problems) {
+				r.resolve(ps, overlay(root, overlays[name]), name, nil)
+			})
 		}
 	}
 	if err := p.err(); err != nil {
 		return Scenario{}, Resolved{}, err
 	}
 	return sc, res, nil
+}
+
+// inFile makes the places of a file.
+func inFile(name string) func(line, column int) Where {
+	return func(line, column int) Where { return Where{File: name, Line: line, Column: column} }
+}
+
+// faults puts the list of a file of faults in the place of the scenario's.
+func (p *parsing) faults(tree *node, opts Options) {
+	if opts.FaultsFile == "" {
+		return
+	}
+	file := &parsing{origin: "--fault " + opts.FaultsFile, at: inFile(opts.FaultsFile),
+		form: "a list of faults"}
+	root := file.document(opts.Faults)
+	if root != nil && root.kind != list {
+		file.fault(root.where.Line, root.where.Column, "unexpected "+root.show(), file.form)
+	}
+	for _, problem := range file.list {
+		p.add(problem)
+	}
+	if len(file.list) == 0 {
+		root.key = root.where
+		tree.set("faults", root)
+	}
 }
 
 // profiles takes the profiles out of the tree.
@@ -201,10 +233,10 @@ type resolution struct {
 	filename string
 }
 
+// resolve decodes a tree with its profile merged in, which it changes.
 func (r *resolution) resolve(
-	ps *problems, root *node, overlays map[string]*node, profile string, sets []string,
+	ps *problems, tree *node, profile string, sets []string,
 ) (Scenario, Resolved) {
-	tree := overlay(root, overlays[profile])
 	setter := &parsing{}
 	for _, flag := range sets {
 		setter.assign(tree, flag)

@@ -25,6 +25,9 @@ type RunComparison struct {
 	// Mismatches say why the runs' times must not be compared: another
 	// machine, other stores, another scenario. Empty means that they may.
 	Mismatches []string
+	// Machine is how many of Mismatches, the first ones, are about what the
+	// runs stood on rather than what they did.
+	Machine int
 	// Changes are the verdicts that differ, worse or better.
 	Changes []VerdictChange
 	// OnlyBase and OnlyCandidate are the variants that just one run has.
@@ -32,6 +35,42 @@ type RunComparison struct {
 	// Metrics has the comparisons of each common variant; Base and Candidate
 	// are the labels.
 	Metrics []VariantComparison
+	// Regressions are the metrics that got worse, significantly and by a large
+	// share. Those of variants that are known to be wrong do not count.
+	Regressions []Regression
+	// Few says which variants had too few repeats to ever show a regression.
+	Few []string
+}
+
+// Regression is a metric of a variant that got worse.
+type Regression struct {
+	Variant string
+	rundir.Comparison
+}
+
+// String is the regression on one line, with its ratio and p.
+func (r Regression) String() string {
+	row := comparisonRows([]rundir.Comparison{r.Comparison})[0]
+	what := row.Ratio + " of the base"
+	if r.Ratio == 0 && r.Note != "" {
+		what = r.Note
+	}
+	return fmt.Sprintf("%s: %s: %s, Holm p %s, n = %d", oneLine(r.Variant), row.Metric, what,
+		orNone(row.P), r.N)
+}
+
+// Undecided says why the comparison cannot tell whether anything regressed;
+// empty means that it can. With acrossMachines, what the runs stood on may
+// differ.
+func (c RunComparison) Undecided(acrossMachines bool) []string {
+	why := slices.Clone(c.Mismatches)
+	if acrossMachines {
+		why = why[c.Machine:]
+	}
+	if len(c.Metrics) == 0 {
+		why = append(why, "the runs have no variant in common")
+	}
+	return append(why, c.Few...)
 }
 
 // VerdictChange is an invariant or objective that is judged differently.
@@ -58,7 +97,9 @@ type VariantComparison struct {
 func Compare(base, candidate Labelled) RunComparison {
 	a, b := base.Data.Summary, candidate.Data.Summary
 	c := RunComparison{Base: base.Label, Candidate: candidate.Label,
-		Mismatches: mismatches(base, candidate)}
+		Mismatches: onMachine(base, candidate)}
+	c.Machine = len(c.Mismatches)
+	c.Mismatches = append(c.Mismatches, mismatches(base, candidate)...)
 	for _, va := range a.Variants {
 		i := slices.IndexFunc(b.Variants, func(v rundir.Variant) bool { return v.Name == va.Name })
 		if i < 0 {
@@ -67,10 +108,13 @@ func Compare(base, candidate Labelled) RunComparison {
 		}
 		vb := b.Variants[i]
 		c.Changes = append(c.Changes, changes(va, vb)...)
-		family := stats.Family(base.Label, candidate.Label, stats.Samples(va), stats.Samples(vb),
-			a.Run.Seed)
-		c.Metrics = append(c.Metrics, VariantComparison{Variant: va.Name,
-			KnownWrong: len(vb.ExpectedBroken) > 0, Comparisons: family})
+		sa, sb := stats.Samples(va), stats.Samples(vb)
+		metrics := VariantComparison{Variant: va.Name, KnownWrong: len(vb.ExpectedBroken) > 0,
+			Comparisons: stats.Family(base.Label, candidate.Label, sa, sb, a.Run.Seed)}
+		c.Metrics = append(c.Metrics, metrics)
+		if !metrics.KnownWrong {
+			c.judge(metrics, sa, sb)
+		}
 	}
 	for _, vb := range b.Variants {
 		if !slices.ContainsFunc(a.Variants, func(v rundir.Variant) bool { return v.Name == vb.Name }) {
@@ -80,20 +124,53 @@ func Compare(base, candidate Labelled) RunComparison {
 	return c
 }
 
-// mismatches lists what must be equal for times to be comparable.
-func mismatches(base, candidate Labelled) (list []string) {
-	a, b := base.Data.Summary, candidate.Data.Summary
-	differ := func(what, x, y string) {
-		if x != y {
-			list = append(list, fmt.Sprintf("%s differs: %s and %s", what, orNone(printable(x)),
-				orNone(printable(y))))
+// judge finds what got worse in a variant, or says that it never could.
+func (c *RunComparison) judge(v VariantComparison, base, candidate []stats.Sample) {
+	for _, row := range v.Comparisons {
+		a, b := sampleOf(base, row), sampleOf(candidate, row)
+		if n, m := len(a.Values), len(b.Values); !stats.CanShow(n, m, len(v.Comparisons)) {
+			c.Few = append(c.Few, fmt.Sprintf("%s: %d and %d finished repeats can never show a "+
+				"regression in %d metrics, %d a side can", oneLine(v.Variant), n, m,
+				len(v.Comparisons), stats.LeastRepeats(len(v.Comparisons))))
+			return
+		}
+		if row.Significant && row.Large && stats.Worse(a, b) {
+			c.Regressions = append(c.Regressions, Regression{v.Variant, row})
 		}
 	}
-	differ("environment fingerprint", a.Environment.Fingerprint, b.Environment.Fingerprint)
-	differ("backend", a.Environment.Backend, b.Environment.Backend)
-	differ("scenario", a.Run.Scenario, b.Run.Scenario)
-	differ("profile", a.Run.Profile, b.Run.Profile)
-	differ("scenario digest", a.Run.ScenarioDigest, b.Run.ScenarioDigest)
+}
+
+// sampleOf is the sample that a comparison was made from.
+func sampleOf(samples []stats.Sample, c rundir.Comparison) stats.Sample {
+	i := slices.IndexFunc(samples, func(s stats.Sample) bool {
+		return s.Metric == c.Metric && s.Op == c.Op
+	})
+	return samples[i]
+}
+
+// differing describes two values that should be equal, if they are not.
+func differing(what, x, y string) []string {
+	if x == y {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s differs: %s and %s", what, orNone(printable(x)),
+		orNone(printable(y)))}
+}
+
+// onMachine lists what the runs stood on and what differs in it.
+func onMachine(base, candidate Labelled) []string {
+	a, b := base.Data.Summary.Environment, candidate.Data.Summary.Environment
+	return append(differing("environment fingerprint", a.Fingerprint, b.Fingerprint),
+		differing("backend", a.Backend, b.Backend)...)
+}
+
+// mismatches lists what else must be equal for times to be comparable.
+func mismatches(base, candidate Labelled) (list []string) {
+	a, b := base.Data.Summary.Run, candidate.Data.Summary.Run
+	list = append(list, differing("scenario", a.Scenario, b.Scenario)...)
+	list = append(list, differing("profile", a.Profile, b.Profile)...)
+	list = append(list, differing("scenario digest", a.ScenarioDigest, b.ScenarioDigest)...)
+	list = append(list, differing("arrival digest", a.ArrivalDigest, b.ArrivalDigest)...)
 	for _, side := range []Labelled{base, candidate} {
 		if m := side.Data.Summary.Verdict.Measurement; m != rundir.Pass {
 			list = append(list, fmt.Sprintf("the measurement of %s is %s", printable(side.Label),
@@ -181,6 +258,9 @@ func compareTable(out *bytes.Buffer, c RunComparison) {
 	_ = tw.Flush() // to a buffer: it cannot fail
 	out.WriteString("\nsignificant: exact Mann-Whitney, p < 0.05 after Holm's correction over the " +
 		"metrics of a variant; large: 5 % or more\n")
+	for _, r := range c.Regressions {
+		fmt.Fprintf(out, "regression: %s\n", r)
+	}
 }
 
 // marks are the two separate marks of a ratio.

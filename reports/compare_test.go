@@ -32,6 +32,14 @@ func TestCompareRuns(t *testing.T) {
 	if p99.Metric != "p99" || p99.Ratio < 1.5 || p99.Ratio > 2.6 || !p99.Significant || !p99.Large {
 		t.Errorf("a doubled latency: %+v", p99)
 	}
+	if len(c.Regressions) != 2 || c.Regressions[1].Metric != "p99" || len(c.Undecided(false)) != 0 {
+		t.Errorf("regressions %v, undecided %q", c.Regressions, c.Undecided(false))
+	}
+	back := reports.Compare(reports.Labelled{Label: "branch", Data: candidate},
+		reports.Labelled{Label: "main", Data: base})
+	if len(back.Regressions) != 0 {
+		t.Errorf("what got better is a regression: %v", back.Regressions)
+	}
 	if same := c.Metrics[1].Comparisons[1]; same.Large && same.Significant {
 		t.Errorf("an unchanged design: %+v", same)
 	}
@@ -50,6 +58,38 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)
 		}
+	}
+}
+
+// TestUndecided: no regression is claimed, or ruled out, where the runs cannot
+// tell.
+func TestUndecided(t *testing.T) {
+	few := fixture{designs: flashSale()[:1], repeats: 4, ops: 2000}.build(t)
+	slower := flashSale()[:1]
+	slower[0].p50 *= 3
+	worse := fixture{designs: slower, repeats: 4, ops: 2000}.build(t)
+	a, b := reports.Labelled{Label: "a", Data: few}, reports.Labelled{Label: "b", Data: worse}
+	c := reports.Compare(a, b)
+	if why := c.Undecided(false); len(c.Regressions) != 0 || len(why) != 1 ||
+		!strings.Contains(why[0], "4 and 4 finished repeats can never show a regression") ||
+		!strings.Contains(why[0], "5 a side can") {
+		t.Errorf("four repeats: %v, %q", c.Regressions, why)
+	}
+	enough := fixture{designs: flashSale()[:1], repeats: 5, ops: 2000}.build(t)
+	a.Data, b.Data = enough, fixture{designs: slower, repeats: 5, ops: 2000}.build(t)
+	b.Data.Summary.Environment.Fingerprint = "other"
+	c = reports.Compare(a, b)
+	if len(c.Undecided(false)) != 1 || len(c.Undecided(true)) != 0 || len(c.Regressions) == 0 {
+		t.Errorf("another machine: %q, allowed: %q, %v", c.Undecided(false), c.Undecided(true),
+			c.Regressions)
+	}
+	b.Data.Summary.Run.ScenarioDigest = "other"
+	if why := reports.Compare(a, b).Undecided(true); len(why) != 1 {
+		t.Errorf("another scenario: %q", why)
+	}
+	b.Data.Summary.Variants = nil
+	if why := reports.Compare(a, b).Undecided(true); len(why) != 2 {
+		t.Errorf("nothing in common: %q", why)
 	}
 }
 

@@ -21,6 +21,13 @@ import (
 // exemptionsFile holds the invariants that a target is not held to.
 const exemptionsFile = "exemptions.json"
 
+// Exemptions reads which invariants a stored run's target is not held to, and
+// why. There are none if the run judged variants.
+func Exemptions(stored *rundir.Run) (map[string]string, error) {
+	var without map[string]string
+	return without, readJSON(stored, exemptionsFile, &without)
+}
+
 // Judging says what the judge cannot read from the run directory.
 type Judging struct {
 	Finished    time.Time

@@ -46,6 +46,16 @@ func PlanOf(sc scenario.Scenario, seed uint64) (Plan, error) {
 	return p, nil
 }
 
+// ScenarioDigest identifies a resolved scenario: the hex SHA-256 of its YAML,
+// as a run records it.
+func ScenarioDigest(sc scenario.Scenario) (string, error) {
+	text, err := sc.YAML()
+	if err != nil {
+		return "", fmt.Errorf("writing the resolved scenario: %w", err)
+	}
+	return digest(text), nil
+}
+
 // digest is the hex SHA-256 of data.
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)

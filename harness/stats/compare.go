@@ -153,6 +153,42 @@ func compare(base, candidate Sample, rng *rand.Rand) rundir.Comparison {
 	return c
 }
 
+// Worse says that the candidate's median is worse than the base's: lower for a
+// throughput, higher for a time. A side without values is not worse.
+func Worse(base, candidate Sample) bool {
+	if len(base.Values) == 0 || len(candidate.Values) == 0 {
+		return false
+	}
+	a, b := Median(base.Values), Median(candidate.Values)
+	if base.Metric == "throughput" {
+		return b < a
+	}
+	return b > a
+}
+
+// CanShow says whether so many repeats on either side could be significant at
+// all: whether the smallest possible p stays below Alpha after Holm's
+// correction over so many metrics.
+func CanShow(base, candidate, metrics int) bool {
+	if min(base, candidate) < MinForP {
+		return false
+	}
+	orders := 1.0
+	for i := 1; i <= candidate; i++ {
+		orders *= float64(base+i) / float64(i)
+	}
+	return 2/orders*float64(metrics) < Alpha
+}
+
+// LeastRepeats is how many repeats a side CanShow needs for so many metrics.
+func LeastRepeats(metrics int) int {
+	n := MinForP
+	for !CanShow(n, n, metrics) {
+		n++
+	}
+	return n
+}
+
 // ratio returns candidate / base and whether it is large; where it is not a
 // finite number it returns 0 and says why.
 func ratio(base, candidate float64) (r float64, large bool, why string) {

@@ -307,3 +307,42 @@ func TestIntervalIndependentOfOtherVariants(t *testing.T) {
 		t.Errorf("interval %v alone, %v beside another variant", x, y)
 	}
 }
+
+func TestWhatCanBeShown(t *testing.T) {
+	for _, c := range []struct {
+		base, candidate, metrics int
+		want                     bool
+	}{
+		{1, 1, 1, false}, {3, 100, 1, false}, {4, 4, 1, true}, {4, 4, 2, false},
+		{4, 4, 3, false}, {5, 5, 3, true}, {4, 5, 3, true}, {6, 6, 3, true},
+	} {
+		if got := stats.CanShow(c.base, c.candidate, c.metrics); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if one, three := stats.LeastRepeats(1), stats.LeastRepeats(3); one != 4 || three != 5 {
+		t.Errorf("least repeats %d and %d", one, three)
+	}
+}
+
+func TestWorse(t *testing.T) {
+	of := func(metric string, values ...float64) stats.Sample {
+		return stats.Sample{Metric: metric, Values: values}
+	}
+	for _, c := range []struct {
+		base, candidate stats.Sample
+		want            bool
+	}{
+		{of("p99", 1, 2, 3), of("p99", 1, 3, 3), true},
+		{of("p99", 1, 3, 3), of("p99", 1, 2, 3), false},
+		{of("p99", 1), of("p99", math.Inf(1)), true},
+		{of("p99", math.Inf(1)), of("p99", 1), false},
+		{of("p99"), of("p99", 1), false},
+		{of("throughput", 2), of("throughput", 1), true},
+		{of("throughput", 1), of("throughput", 2), false},
+	} {
+		if got := stats.Worse(c.base, c.candidate); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -16,9 +16,7 @@ import (
 func BenchmarkJudge(b *testing.B) {
 	const ops = 1_000_000
 	p := flashsale.DefaultParams()
-	w := newWorld(b, 1, p, trouble{lostRequest: 0.0005, lostReply: 0.0005})
-	w.run(ops)
-	e := w.evidence(b)
+	e := saleOf(b, 1, p, trouble{lostRequest: 0.0005, lostReply: 0.0005}, ops)
 	path := filepath.Join(b.TempDir(), "history")
 	store(b, path, e)
 	audit, err := json.Marshal(e.audit)

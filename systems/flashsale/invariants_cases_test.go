@@ -45,7 +45,7 @@ func stockCases() []verdictCase {
 			e.attempt(1344, 0).Outcome = history.Unknown
 		}, ""},
 		{oversell, "nobody was refused - undecided", maybe, func(e *evidence) {
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			e.forget(func(r history.Record) bool {
 				return r.Outcome == history.Refused
 			})
 		}, "no item was in demand"},
@@ -184,7 +184,7 @@ func ownerCases() []verdictCase {
 			e.attempt(1344, 0).Reply.Key = "sold"
 		}, "orders o2 and o3 of bob were both answered"},
 		{buyer, "nobody tried twice - undecided", maybe, func(e *evidence) {
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			e.forget(func(r history.Record) bool {
 				return r.Op.ID == 257
 			})
 		}, "no buyer of a unit tried to buy another"},
@@ -214,7 +214,7 @@ func orderCases() []verdictCase {
 			e.order("o1").OpID = 9
 		}, "(op 9)"},
 		{durable, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			e.forget(func(r history.Record) bool {
 				return r.Outcome == history.OK && r.Op.Kind == flashsale.KindBuy
 			})
 		}, "no buy was acknowledged"},
@@ -366,7 +366,7 @@ func soldOutCases() []verdictCase {
 				refusal(e, 1500*ms)
 			}, "at most 7s are granted"},
 		{name, "nobody was told so - undecided", maybe, func(e *evidence) {
-			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			e.forget(func(r history.Record) bool {
 				return r.Outcome == history.Refused
 			})
 		}, "nobody was told sold out"},

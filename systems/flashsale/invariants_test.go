@@ -102,6 +102,11 @@ func (e *evidence) add(rec history.Record) {
 	e.records = append(e.records, rec)
 }
 
+// forget removes records.
+func (e *evidence) forget(which func(history.Record) bool) {
+	e.records = slices.DeleteFunc(e.records, which)
+}
+
 func (e *evidence) order(id string) *flashsale.OrderAudit {
 	i := slices.IndexFunc(e.audit.Orders, func(o flashsale.OrderAudit) bool { return o.ID == id })
 	return &e.audit.Orders[i]

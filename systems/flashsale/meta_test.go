@@ -30,9 +30,8 @@ func drawSale(t *rapid.T) *evidence {
 	p.BuyAgain = (1 - p.ClickTwice) * share.Draw(t, "again")
 	p.StockReads = 2 * share.Draw(t, "reads")
 	p.RetryOnLost = rapid.IntRange(0, 4).Draw(t, "retries")
-	w := newWorld(t, rapid.Uint64().Draw(t, "seed"), p, drawTrouble(t))
-	w.run(rapid.IntRange(0, 120).Draw(t, "ops"))
-	return w.evidence(t)
+	seed, tr := rapid.Uint64().Draw(t, "seed"), drawTrouble(t)
+	return saleOf(t, seed, p, tr, rapid.IntRange(0, 120).Draw(t, "ops"))
 }
 
 func drawTrouble(t *rapid.T) trouble {
@@ -59,9 +58,7 @@ func TestCorrectShopIsNeverBroken(t *testing.T) {
 func busySale(t tb, seed uint64, tr trouble) *evidence {
 	p := flashsale.DefaultParams()
 	p.Units = 50
-	w := newWorld(t, seed, p, tr)
-	w.run(5000)
-	return w.evidence(t)
+	return saleOf(t, seed, p, tr, 5000)
 }
 
 // TestSmokeRunDecidesAll: the default parameters exercise every invariant,
@@ -94,9 +91,7 @@ func TestCorruptionsAreCaught(t *testing.T) {
 				p := flashsale.DefaultParams()
 				p.Units = rapid.IntRange(4, 20).Draw(t, "units")
 				tr := trouble{lostRequest: 0.01, lostReply: 0.01, late: 0.01, dropped: 0.01}
-				w := newWorld(t, rapid.Uint64().Draw(t, "seed"), p, tr)
-				w.run(200)
-				e := w.evidence(t)
+				e := saleOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, 200)
 				if !c.do(t, e) {
 					return
 				}

@@ -36,7 +36,8 @@ type tb interface {
 	Fatalf(string, ...any)
 }
 
-func newWorld(t tb, seed uint64, p flashsale.Params, tr trouble) *world {
+// saleOf is a sale of so many scheduled operations at a correct shop.
+func saleOf(t tb, seed uint64, p flashsale.Params, tr trouble, ops int) *evidence {
 	t.Helper()
 	load, err := flashsale.NewWorkload(seed, p)
 	if err != nil {
@@ -44,7 +45,8 @@ func newWorld(t tb, seed uint64, p flashsale.Params, tr trouble) *world {
 	}
 	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr}
 	w.shop = newRefShop(w)
-	return w
+	w.run(ops)
+	return w.evidence(t)
 }
 
 // trouble is how often an attempt meets each mishap.

@@ -2,6 +2,7 @@ package flashsale_test
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -31,7 +32,9 @@ func startForeign(t *testing.T, args ...string) string {
 	}
 	args = append([]string{"testdata/foreign/shop.py", "--port", "0"}, args...)
 	cmd := exec.Command(python, args...)
-	cmd.Stderr = os.Stderr
+	// Not our own: who outlives us would keep go test waiting for its end.
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +45,9 @@ func startForeign(t *testing.T, args ...string) string {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the foreign shop said:\n%s", errs.String())
+		}
 	})
 	port, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {

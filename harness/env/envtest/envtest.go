@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,9 @@ import (
 
 // bound is how long stores may take to start or to stop.
 const bound = 3 * time.Minute
+
+// grace is how much longer than its context a stop may take.
+const grace = 30 * time.Second
 
 // Start starts stores for one test and stops them when it ends. Without a
 // backend the test fails: a store-backed test that skips itself proves
@@ -94,13 +98,29 @@ func (s *Shared) Run(m *testing.M) int {
 	if s.cluster == nil {
 		return code
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
-	defer cancel()
-	if err := s.cluster.Close(ctx); err != nil {
+	if err := stop(s.cluster); err != nil {
 		fmt.Fprintln(os.Stderr, "stop stores:", err)
 		return max(code, 1)
 	}
 	return code
+}
+
+// stop closes a cluster and waits no longer than the bound. The testing
+// package has stopped its own clock by then: what hung would hang for ever,
+// and nobody would see where.
+func stop(cluster env.Cluster) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- cluster.Close(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(bound + grace):
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return fmt.Errorf("they did not stop within %v\n%s", bound+grace, stacks)
+	}
 }
 
 // Cluster returns the shared stores, started at the first call. A test that

@@ -215,7 +215,6 @@ func (w *watchdog) release() {
 	case <-w.shell.done:
 	case <-time.After(watchdogBound):
 		_ = syscall.Kill(w.shell.pid, syscall.SIGKILL) // the caller removes the rest
-		<-w.shell.done
 	}
 }
 

@@ -242,10 +242,16 @@ func (s *server) kill(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return pids, err
 	}
-	if s.child != nil {
-		<-s.child.done // SIGKILL was delivered: this is the reaping only
+	if s.child == nil {
+		return pids, nil
 	}
-	return pids, nil
+	select {
+	case <-s.child.done: // SIGKILL was delivered: this is the reaping only
+		return pids, nil
+	case <-time.After(stateBound):
+		return pids, fmt.Errorf("%s, process %d, is not over %v after SIGKILL",
+			s.service, s.child.pid, stateBound)
+	}
 }
 
 // Start implements env.Breakable.

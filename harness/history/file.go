@@ -23,6 +23,7 @@ type File struct {
 	body, end, size int64
 	windows         []Window
 	windowFrames    int
+	samples         []Sample
 	mark            *endMark // nil if the history is not complete
 }
 
@@ -32,7 +33,8 @@ var _ History = (*File)(nil)
 // writer's process is left out and told by Truncated; any other damage is an
 // error that names the file and the offset, here or from All.
 //
-// Open reads the heads of all frames and the windows, not the records.
+// Open reads the heads of all frames, the windows and the samples, not the
+// records.
 func Open(path string) (*File, error) {
 	src, err := os.Open(path)
 	if err != nil {
@@ -72,6 +74,9 @@ func (f *File) Windows() []Window { return slices.Clone(f.windows) }
 
 // Faults returns the fault windows by start time.
 func (f *File) Faults() []Window { return faults(f.windows) }
+
+// Samples returns the samples in the order in which they were taken.
+func (f *File) Samples() []Sample { return slices.Clone(f.samples) }
 
 // Complete reports whether the history was closed: if so it has every record
 // of its run, if not it has those up to the last second.
@@ -119,9 +124,9 @@ func (f *File) readPrelude() error {
 	case n < preludeSize || string(prelude[:len(magic)]) != magic:
 		return fmt.Errorf("history: %s is not a history: it does not start with %q", f.name, magic)
 	}
-	if v := binary.LittleEndian.Uint32(prelude[len(magic):]); v != version {
-		return fmt.Errorf("history: %s has format version %d, but this program reads version %d: "+
-			"use the stampede that wrote it", f.name, v, version)
+	if v := binary.LittleEndian.Uint32(prelude[len(magic):]); v < oldest || v > version {
+		return fmt.Errorf("history: %s has format version %d, but this program reads versions "+
+			"%d to %d: use the stampede that wrote it", f.name, v, oldest, version)
 	}
 	return f.readHeader()
 }
@@ -182,8 +187,8 @@ func (f *File) frame(offset int64) (head, []byte, error) {
 	return h, payload, nil
 }
 
-// scan walks the frames: it finds the end of what can be read, the windows
-// and the end marker.
+// scan walks the frames: it finds the end of what can be read, the windows,
+// the samples and the end marker.
 func (f *File) scan() error {
 	offset := f.body
 	for offset < f.size && f.mark == nil {
@@ -213,8 +218,8 @@ func (f *File) scan() error {
 	return nil
 }
 
-// note takes from a frame what All does not: windows and the end marker. The
-// last chunk of the file is verified, because it may be torn.
+// note takes from a frame what All does not: windows, samples and the end
+// marker. The last chunk of the file is verified, because it may be torn.
 func (f *File) note(offset int64, h head) error {
 	switch h.kind {
 	case chunkFrame:
@@ -231,19 +236,31 @@ func (f *File) note(offset int64, h head) error {
 		f.windows = addWindow(f.windows, win)
 		f.windowFrames++
 		return nil
-	case endFrame:
-		var mark endMark
-		if err := f.decodeFrame(offset, &mark); err != nil {
+	case sampleFrame:
+		var s Sample
+		if err := f.decodeFrame(offset, &s); err != nil {
 			return err
 		}
-		if mark.Windows != f.windowFrames {
-			return f.damaged(offset, fmt.Errorf("it has %d windows, but the end marker says %d",
-				f.windowFrames, mark.Windows))
-		}
-		f.mark = &mark
+		f.samples = append(f.samples, s)
 		return nil
+	case endFrame:
+		return f.noteEnd(offset)
 	}
 	return f.damaged(offset, fmt.Errorf("unexpected frame of kind %d", h.kind))
+}
+
+// noteEnd takes the end marker and holds the frames against it.
+func (f *File) noteEnd(offset int64) error {
+	var mark endMark
+	if err := f.decodeFrame(offset, &mark); err != nil {
+		return err
+	}
+	if mark.Windows != f.windowFrames || mark.Samples != len(f.samples) {
+		return f.damaged(offset, fmt.Errorf("it has %d windows and %d samples, but the end marker "+
+			"says %d and %d", f.windowFrames, len(f.samples), mark.Windows, mark.Samples))
+	}
+	f.mark = &mark
+	return nil
 }
 
 // decodeFrame decodes the frame at an offset from JSON.

@@ -17,12 +17,19 @@ import (
 	"stampede/harness/history"
 )
 
-// stored returns the bytes of a history with some chunks and a window, closed.
+// stored returns the bytes of a history with some chunks, a window and a
+// sample, closed.
 func stored(t testing.TB, records []history.Record) []byte {
 	t.Helper()
 	fault := history.Window{Kind: history.FaultWindow, Name: "f", Evidence: []string{"x"}}
-	data, err := os.ReadFile(store(t, records, fault))
-	if err != nil {
+	w, path := create(t)
+	shard := w.Shard()
+	for i := range records {
+		shard.Append(&records[i])
+	}
+	err := errors.Join(w.Window(fault), w.Sample(seen(5)), w.Close())
+	data, readErr := os.ReadFile(path)
+	if err = errors.Join(err, readErr); err != nil {
 		t.Fatal(err)
 	}
 	return data
@@ -108,7 +115,7 @@ func TestDamagedHistory(t *testing.T) {
 		if err == nil && f.Complete() {
 			t.Fatalf("byte %d of %d was changed and nothing noticed", i, len(data))
 		}
-		if err == nil && i < len(data)-len(`{"records":100,"windows":1}`) {
+		if err == nil && i < len(data)-len(`{"records":100,"windows":1,"samples":1}`) {
 			t.Fatalf("byte %d of %d was taken for a torn tail", i, len(data))
 		}
 		if err != nil && i >= 12 && !strings.Contains(err.Error(), "memory is damaged at offset") {
@@ -120,18 +127,21 @@ func TestDamagedHistory(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	data := stored(t, variety(10))
 	newer := bytes.Clone(data)
-	newer[8] = 2
+	newer[8] = 3
 	tests := []struct {
 		name, want string
 		data       []byte
 	}{
 		{"empty", "is not a history", nil},
 		{"something else", `is not a history: it does not start with "STAMPEDE"`, []byte("{\"a\":1} and so on")},
-		{"newer", "has format version 2, but this program reads version 1", newer},
+		{"newer", "has format version 3, but this program reads versions 1 to 2", newer},
 		{"cut in the header", "the header is cut off", data[:40]},
 		{"more after the end", "data after the end marker", append(bytes.Clone(data), 0)},
 		{"end marker lies", "it has 0 records, but the end marker says 10", without(data, 2)},
-		{"window missing", "it has 0 windows, but the end marker says 1", without(data, 3)},
+		{"window missing", "it has 0 windows and 1 samples, but the end marker says 1 and 1",
+			without(data, 3)},
+		{"sample missing", "it has 1 windows and 0 samples, but the end marker says 1 and 1",
+			without(data, 5)},
 		{"no header", "expected a header, found kind 3", without(data, 1)},
 	}
 	for _, tt := range tests {

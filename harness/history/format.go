@@ -27,8 +27,10 @@ import (
 // other, so that losing one loses nothing else.
 const (
 	magic = "STAMPEDE"
-	// version is raised when an older reader could not read a new file.
-	version = 1
+	// version is raised when an older reader could not read a new file. Files
+	// from oldest on are read; what is newer in them is just not there.
+	version = 2
+	oldest  = 1 // had no samples
 
 	preludeSize = len(magic) + 4
 	frameHead   = 4 + 1 + 4 + 4
@@ -38,6 +40,7 @@ const (
 	chunkFrame  = 2
 	windowFrame = 3
 	endFrame    = 4
+	sampleFrame = 5
 
 	// maxPayload bounds a frame: a record of this size is refused.
 	maxPayload = 64 << 20
@@ -61,6 +64,7 @@ type Header struct {
 type endMark struct {
 	Records uint64 `json:"records"`
 	Windows int    `json:"windows"`
+	Samples int    `json:"samples"`
 }
 
 // castagnoli makes the table of CRC-32C. Package crc32 keeps one table for

@@ -126,4 +126,7 @@ type History interface {
 	All() iter.Seq2[Record, error]
 	// Faults returns the windows in which faults were in force.
 	Faults() []Window
+	// Samples returns what the gauge saw during the load, in order. There are
+	// none if the system has no gauge.
+	Samples() []Sample
 }

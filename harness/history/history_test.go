@@ -83,6 +83,11 @@ func store(t testing.TB, records []history.Record, windows ...history.Window) st
 	return path
 }
 
+// seen is a sample that was taken at a moment.
+func seen(at time.Duration) history.Sample {
+	return history.Sample{From: at, To: at + 1, Body: []byte(`{"stock":7}`)}
+}
+
 func open(t testing.TB, path string) *history.File {
 	t.Helper()
 	f, err := history.Open(path)

@@ -15,7 +15,7 @@ import (
 const maxLine = 16 << 20
 
 // WriteNDJSON writes a history for people and as evidence: one JSON object a
-// line, the windows first if h has any. ReadNDJSON reads it back, but for text
+// line, the windows and the samples first if h has any. ReadNDJSON reads it back, but for text
 // that is not UTF-8: bodies survive, strings get replacement characters.
 func WriteNDJSON(w io.Writer, h History) error {
 	buf := bufio.NewWriter(w)
@@ -24,6 +24,11 @@ func WriteNDJSON(w io.Writer, h History) error {
 	for _, win := range windows(h) {
 		if err := enc.Encode(map[string]Window{"window": win}); err != nil {
 			return fmt.Errorf("history: write window %q: %w", win.Name, err)
+		}
+	}
+	for _, s := range h.Samples() {
+		if err := enc.Encode(map[string]Sample{"sample": s}); err != nil {
+			return fmt.Errorf("history: write the sample of %v: %w", s.From, err)
 		}
 	}
 	for rec, err := range h.All() {
@@ -55,8 +60,7 @@ func windows(h History) []Window {
 // operation and no end one that did not return. An unknown field or a record
 // that contradicts itself is an error with its line number.
 func ReadNDJSON(r io.Reader) (*Memory, error) {
-	var records []Record
-	var wins []Window
+	m := &Memory{}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	n := 0
@@ -66,23 +70,17 @@ func ReadNDJSON(r io.Reader) (*Memory, error) {
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
-		rec, win, err := readLine(text, uint64(len(records)))
-		switch {
-		case err != nil:
+		if err := m.readLine(text); err != nil {
 			return nil, fmt.Errorf("history: line %d: %w", n, err)
-		case win != nil:
-			wins = append(wins, *win)
-		default:
-			records = append(records, rec)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("history: line %d: %w", n+1, err)
 	}
-	return Slice(records, wins...), nil
+	return Slice(m.records, m.windows...).WithSamples(m.samples), nil
 }
 
-// line is one line of NDJSON: a record, or a window alone.
+// line is one line of NDJSON: a record, or a window or a sample alone.
 type line struct {
 	Seq    *uint64 `json:"seq,omitempty"`
 	ID     uint64  `json:"id,omitempty"`
@@ -98,6 +96,7 @@ type line struct {
 	Start    *offset    `json:"start_ns,omitempty"`
 	End      *offset    `json:"end_ns,omitempty"`
 	Window   *Window    `json:"window,omitempty"`
+	Sample   *Sample    `json:"sample,omitempty"`
 }
 
 type replyLine struct {
@@ -163,25 +162,33 @@ func toLine(r *Record) line {
 	return l
 }
 
-// readLine decodes a line as a window or as the record with a default Seq.
-func readLine(text []byte, seq uint64) (Record, *Window, error) {
+// readLine adds a line: a window, a sample, or a record whose Seq is its place
+// unless it says otherwise.
+func (m *Memory) readLine(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	var l line
 	if err := dec.Decode(&l); err != nil {
-		return Record{}, nil, err
+		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Record{}, nil, errors.New("expected one JSON object a line, found more")
+		return errors.New("expected one JSON object a line, found more")
 	}
-	if l.Window != nil {
-		return Record{}, l.Window, nil
+	switch {
+	case l.Window != nil:
+		m.windows = append(m.windows, *l.Window)
+		return nil
+	case l.Sample != nil:
+		m.samples = append(m.samples, *l.Sample)
+		return l.Sample.validate()
 	}
 	if l.Seq == nil {
+		seq := uint64(len(m.records))
 		l.Seq = &seq
 	}
 	rec, err := l.record()
-	return rec, nil, err
+	m.records = append(m.records, rec)
+	return err
 }
 
 func (l *line) record() (Record, error) {

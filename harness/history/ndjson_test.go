@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +104,66 @@ func (unreadable) All() iter.Seq2[history.Record, error] {
 	}
 }
 
-func (unreadable) Faults() []history.Window { return nil }
+func (unreadable) Faults() []history.Window  { return nil }
+func (unreadable) Samples() []history.Sample { return nil }
+
+// TestSamples: what a gauge saw, and when it saw nothing, is read back in
+// order from both forms; a history of before there were samples has none.
+func TestSamples(t *testing.T) {
+	want := []history.Sample{seen(3), {From: 9, To: 12, Err: "timeout"}, seen(20)}
+	w, path := create(t)
+	for _, s := range want {
+		if err := w.Sample(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, wrong := range map[string]history.Sample{
+		"backwards": {From: 2, To: 1, Err: "x"}, "nothing": {}, "no JSON": {Body: []byte("{")},
+		"both": {Body: []byte("1"), Err: "x"},
+	} {
+		if err := w.Sample(wrong); err == nil {
+			t.Errorf("%s: it was written", name)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Sample(seen(30)); err == nil {
+		t.Error("a sample was written after the end")
+	}
+	var text bytes.Buffer
+	if err := history.WriteNDJSON(&text, open(t, path)); err != nil {
+		t.Fatal(err)
+	}
+	again, err := history.ReadNDJSON(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range []history.History{open(t, path), again} {
+		if got := h.Samples(); !reflect.DeepEqual(got, want) {
+			t.Errorf("read %+v, want %+v", got, want)
+		}
+	}
+	if _, err := history.ReadNDJSON(strings.NewReader(`{"sample":{"from_ns":2,"to_ns":1}}`)); err == nil {
+		t.Error("a sample that ends before it begins was read")
+	}
+}
+
+// TestOlderHistory: files of the version before are read.
+func TestOlderHistory(t *testing.T) {
+	data, err := os.ReadFile("testdata/version1.history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := history.ReadBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, f); !f.Complete() || !equal(got, variety(10)) || len(f.Samples()) > 0 {
+		t.Errorf("read %d records and %d samples, complete: %v",
+			len(got), len(f.Samples()), f.Complete())
+	}
+}
 
 func FuzzReadNDJSON(f *testing.F) {
 	var out bytes.Buffer

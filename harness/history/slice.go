@@ -9,6 +9,7 @@ import (
 type Memory struct {
 	records []Record
 	windows []Window
+	samples []Sample
 }
 
 var _ History = (*Memory)(nil)
@@ -21,6 +22,12 @@ func Slice(records []Record, windows ...Window) *Memory {
 		m.windows = addWindow(m.windows, w)
 	}
 	slices.SortStableFunc(m.windows, byStart)
+	return m
+}
+
+// WithSamples adds samples to the history and returns it. It keeps them.
+func (m *Memory) WithSamples(samples []Sample) *Memory {
+	m.samples = append(m.samples, samples...)
 	return m
 }
 
@@ -40,3 +47,6 @@ func (m *Memory) Windows() []Window { return slices.Clone(m.windows) }
 
 // Faults returns the fault windows by start time.
 func (m *Memory) Faults() []Window { return faults(m.windows) }
+
+// Samples returns the samples in the order in which they were added.
+func (m *Memory) Samples() []Sample { return slices.Clone(m.samples) }

@@ -53,9 +53,10 @@ type Writer struct {
 	shards []*Shard
 	closed bool
 
-	fileMu  sync.Mutex // guards file, windows and broken
+	fileMu  sync.Mutex // guards file, windows, samples and broken
 	file    sink
 	windows int
+	samples int
 	broken  error // of the first write that failed
 }
 
@@ -138,6 +139,25 @@ func (w *Writer) Window(win Window) error {
 	return nil
 }
 
+// Sample writes a sample at once, as a frame of its own. One that contradicts
+// itself is an error.
+func (w *Writer) Sample(s Sample) error {
+	frame, err := sealJSON(sampleFrame, s)
+	if err == nil {
+		err = s.validate()
+	}
+	if err != nil {
+		return fmt.Errorf("history: encode the sample of %v: %w", s.From, err)
+	}
+	w.fileMu.Lock()
+	defer w.fileMu.Unlock()
+	if err := w.writeLocked(frame); err != nil {
+		return fmt.Errorf("history: write the sample of %v: %w", s.From, err)
+	}
+	w.samples++
+	return nil
+}
+
 // Written is the number of records that were handed to the kernel.
 func (w *Writer) Written() uint64 { return w.written.Load() }
 
@@ -178,7 +198,7 @@ func (w *Writer) Close() error {
 	return w.closeErr()
 }
 
-// errClosed is the error of a window after Close.
+// errClosed is the error of a window or a sample after Close.
 var errClosed = errors.New("the history is closed")
 
 // closeShards hands the last chunks over; it reports false if it was done
@@ -206,7 +226,8 @@ func (w *Writer) closeErr() error {
 
 // finish writes the end marker and syncs.
 func (w *Writer) finish() {
-	frame, err := sealJSON(endFrame, endMark{Records: w.Written(), Windows: w.windows})
+	frame, err := sealJSON(endFrame, endMark{
+		Records: w.Written(), Windows: w.windows, Samples: w.samples})
 	if err == nil {
 		err = w.writeLocked(frame)
 	}

@@ -34,7 +34,8 @@ func (r records) All() iter.Seq2[history.Record, error] {
 	}
 }
 
-func (records) Faults() []history.Window { return nil }
+func (records) Faults() []history.Window  { return nil }
+func (records) Samples() []history.Sample { return nil }
 
 // torn is a history that ends in an error.
 type torn struct{ records }
@@ -422,7 +423,8 @@ func (n synthetic) All() iter.Seq2[history.Record, error] {
 	}
 }
 
-func (synthetic) Faults() []history.Window { return nil }
+func (synthetic) Faults() []history.Window  { return nil }
+func (synthetic) Samples() []history.Sample { return nil }
 
 func TestMemoryIsFlat(t *testing.T) {
 	allocated := func(n synthetic) float64 {

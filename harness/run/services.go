@@ -167,6 +167,8 @@ type place struct {
 	config  sut.Config
 	release func(context.Context) error
 	targets map[sut.Service]fault.Target
+	// gauge watches the variant during the load, nil if it has none.
+	gauge sut.Gauge
 	// log is what the instance and its roles had to say, nil for a target.
 	log *os.File
 }
@@ -234,6 +236,11 @@ func (p *place) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	var problems []error
+	if p.gauge != nil {
+		if err := p.gauge.Close(); err != nil {
+			problems = append(problems, fmt.Errorf("closing the gauge: %w", err))
+		}
+	}
 	if err := p.release(ctx); err != nil {
 		problems = append(problems, fmt.Errorf("removing the variant's database: %w", err))
 	}

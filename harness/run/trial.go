@@ -136,6 +136,9 @@ func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) 
 	if err := r.askEmpty(t, inst); err != nil {
 		return err
 	}
+	if err := place.openGauge(r.soft, v); err != nil {
+		return err
+	}
 	roles := StartRoles(r.hard, v, place.config)
 	defer func() { err = errors.Join(err, roles.Stop()) }()
 	if err := r.record(slot, t, inst, place, show); err != nil {
@@ -203,8 +206,8 @@ func closing(inst sut.Instance, v sut.Variant) error {
 	return nil
 }
 
-// record sends the load, breaks what the scenario says, and keeps the
-// history.
+// record sends the load, breaks what the scenario says, watches, and keeps
+// the history.
 func (r *runner) record(
 	slot rundir.Slot, t *Trial, inst sut.Instance, place *place, show *display,
 ) (err error) {
@@ -229,10 +232,12 @@ func (r *runner) record(
 	ctx, cancel := untilFailed(r.soft, w)
 	defer cancel()
 	faults := r.startFaults(ctx, base, place, show)
+	unwatch := watch(ctx, place.gauge, base, w.Sample)
 	result, err := load.Run(ctx, r.loadPlan(base, workload), inst.Do,
 		func() load.Recorder { return w.Shard() }, live)
 	t.fill(result)
 	windows, faultErr := faults.wait()
+	unwatch()
 	return errors.Join(err, faultErr, keepWindows(w, append(windows, r.phases(result)...)))
 }
 

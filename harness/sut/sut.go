@@ -92,6 +92,9 @@ type Variant struct {
 	NotApplicable map[string]string
 	// Roles is the variant's background work.
 	Roles []Role
+	// Gauge, if set, connects to the services to look at the variant while it
+	// is under load. It must not change them.
+	Gauge func(context.Context, Config) (Gauge, error)
 	// Open connects to the services. It must not change them.
 	Open func(context.Context, Config) (Instance, error)
 }
@@ -138,6 +141,19 @@ type Instance interface {
 	Do(context.Context, history.Op) (history.Reply, error)
 	// Audit reads the final truth from the services as JSON.
 	Audit(context.Context) (json.RawMessage, error)
+	Close() error
+}
+
+// Gauge looks at what an operation's reply cannot show, such as how far two
+// stores are apart. The harness asks it some times a second during the load,
+// one question at a time, and keeps the answers in the history, where
+// invariants find them. It opens its own connections, so that it takes none
+// from the load.
+type Gauge interface {
+	// Sample looks once and returns what it saw as JSON. It must change
+	// nothing, cost little and return soon after ctx ends. An error is kept
+	// as a time at which nothing was seen.
+	Sample(context.Context) (json.RawMessage, error)
 	Close() error
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -170,6 +171,8 @@ func mismatches(base, candidate Labelled) (list []string) {
 	list = append(list, differing("scenario", a.Scenario, b.Scenario)...)
 	list = append(list, differing("profile", a.Profile, b.Profile)...)
 	list = append(list, differing("scenario digest", a.ScenarioDigest, b.ScenarioDigest)...)
+	list = append(list, differing("seed", strconv.FormatUint(a.Seed, 10),
+		strconv.FormatUint(b.Seed, 10))...)
 	list = append(list, differing("arrival digest", a.ArrivalDigest, b.ArrivalDigest)...)
 	for _, side := range []Labelled{base, candidate} {
 		if m := side.Data.Summary.Verdict.Measurement; m != rundir.Pass {

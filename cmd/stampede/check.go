@@ -55,7 +55,11 @@ func (a *app) check(which string, f runFlags) error {
 	defer dir.Close()
 	summary, err := run.Judge(a.interrupts.hard, dir, system, how)
 	if err != nil {
-		return usage(fmt.Errorf("judging %s: %w", stored.Path, err))
+		err = fmt.Errorf("judging %s: %w", stored.Path, err)
+		if run.DiskFailed(err) {
+			return withCode(exitEnvironment, err)
+		}
+		return usage(err)
 	}
 	if err := dir.Close(); err != nil {
 		return err
@@ -88,7 +92,11 @@ func (f *runFlags) defineOutput(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "runs", "the folder of the runs")
 	fl.StringSliceVar(&f.failOn, "fail-on", []string{"invariant", "sla", "inconclusive"},
-		"what makes the exit code non-zero")
+		"what makes the exit code non-zero: invariant, sla, inconclusive, regression or none")
+	fl.StringVar(&f.against, "against", "", "compare with this stored run; with --fail-on "+
+		"regression, becoming worse is exit code 6")
+	fl.BoolVar(&f.acrossMachines, "across-machines", false, "let --against judge runs of "+
+		"different machines or stores")
 	fl.StringVar(&f.format, "format", "", "pretty, plain, json or quiet; by default pretty on a "+
 		"terminal, else plain")
 	fl.StringVar(&f.colour, "color", "auto", "auto, always or never")
@@ -106,7 +114,11 @@ func (f *runFlags) checkOutput() error {
 	}
 	for _, reason := range f.failOn {
 		problems = append(problems,
-			oneOf("fail-on", reason, "invariant", "sla", "inconclusive", "none"))
+			oneOf("fail-on", reason, "invariant", "sla", "inconclusive", regression, "none"))
+	}
+	if slices.Contains(f.failOn, regression) && f.against == "" {
+		problems = append(problems, errors.New("--fail-on regression needs a stored run to "+
+			"compare with: --against RUN"))
 	}
 	return errors.Join(problems...)
 }

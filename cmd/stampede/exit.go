@@ -2,13 +2,16 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"stampede/harness/rundir"
 )
 
 // The exit codes. When several apply, the worst is returned in the order
-// 1, 70, 5, 4, 3.
+// 1, 70, 5, 4, 3, 6.
 const (
 	exitOK          = 0
 	exitInvariant   = 1
@@ -16,6 +19,7 @@ const (
 	exitSLA         = 3
 	exitUndecided   = 4
 	exitEnvironment = 5
+	exitRegression  = 6
 	exitInternal    = 70
 	exitInterrupted = 130
 	exitTerminated  = 143
@@ -28,10 +32,13 @@ const exitCodesHelp = `Exit codes:
     2  the command line or a scenario is wrong
     3  an objective (SLO) was missed
     4  the run is INCONCLUSIVE or INVALID: it does not say
-    5  the environment is not ready: no engine, a store did not start
+    5  the environment is not ready: no engine, a store did not start,
+       the disk is full
+    6  worse than the run it was compared with, significantly and by
+       5 % or more (only with --fail-on regression)
    70  a defect of stampede itself
   130  interrupted by Ctrl-C (143 by SIGTERM)
-The worst wins, in the order 1, 70, 5, 4, 3.
+The worst wins, in the order 1, 70, 5, 4, 3, 6.
 `
 
 // exitError carries the exit code of an error. An empty message prints
@@ -78,4 +85,38 @@ func exitCode(err error) int {
 
 func newExitCodes() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp}
+}
+
+// worstExit picks the exit code of several runs.
+func worstExit(codes []int) int {
+	for _, code := range []int{exitInvariant, exitInternal, exitEnvironment, exitUndecided,
+		exitSLA, exitRegression} {
+		if slices.Contains(codes, code) {
+			return code
+		}
+	}
+	return exitOK
+}
+
+// undecided says that a verdict decides nothing.
+func undecided(verdict string) bool {
+	return verdict == rundir.Inconclusive || verdict == rundir.Invalid
+}
+
+// exitOf is the exit code of a summary.
+func exitOf(s rundir.Summary, failOn []string) int {
+	on := func(reason string) bool { return slices.Contains(failOn, reason) }
+	codes := []int{}
+	if on("invariant") && s.Verdict.Correctness == rundir.Fail {
+		codes = append(codes, exitInvariant)
+	}
+	if on("sla") && s.Verdict.SLA == rundir.Fail {
+		codes = append(codes, exitSLA)
+	}
+	v := s.Verdict
+	if on("inconclusive") && (undecided(v.Correctness) ||
+		undecided(v.SLA) || undecided(v.Measurement)) {
+		codes = append(codes, exitUndecided)
+	}
+	return worstExit(codes)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -172,9 +171,19 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (int, error)
 	if err := appendStepSummary(data); err != nil {
 		return 0, withCode(exitEnvironment, err)
 	}
-	code := exitOf(summary, f.failOn)
+	comparison, base, err := f.compare(path, data)
+	if err != nil {
+		return 0, err
+	}
+	code := worstExit([]int{exitOf(summary, f.failOn), a.regressionExit(comparison, f)})
 	if stop := a.interrupts.exit(); stop != 0 {
 		code = stop
+	}
+	if comparison != nil && (f.format == "" || f.format == "pretty" || f.format == "plain") {
+		if err := reports.CompareText(a.stdout, base, labelled(path, data)); err != nil {
+			return 0, err
+		}
+		fmt.Fprintln(a.stdout)
 	}
 	return code, a.printResult(path, data, code, f)
 }
@@ -226,36 +235,4 @@ func appendStepSummary(data reports.Data) error {
 		return fmt.Errorf("opening the step summary: %w", err)
 	}
 	return errors.Join(reports.Markdown(file, data), file.Close())
-}
-
-func newCompare(a *app) *cobra.Command {
-	var out string
-	cmd := &cobra.Command{
-		Use:   "compare <base> <candidate>...",
-		Short: "Compare stored runs, variant by variant",
-		Long: `Compares stored runs with the first one. Each is a directory, a scenario's name for
-its latest run, or label=directory.`,
-		Args: cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			loaded := make([]reports.Labelled, len(args))
-			for i, arg := range args {
-				label, which, ok := strings.Cut(arg, "=")
-				if !ok {
-					label, which = filepath.Base(arg), arg
-				}
-				stored, err := rundir.Open(out, which)
-				if err != nil {
-					return usage(err)
-				}
-				data, err := reports.Load(stored.Path)
-				if err != nil {
-					return usage(err)
-				}
-				loaded[i] = reports.Labelled{Label: label, Data: data}
-			}
-			return reports.CompareText(a.stdout, loaded[0], loaded[1:]...)
-		},
-	}
-	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
-	return cmd
 }

@@ -3,43 +3,25 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"stampede/harness/env"
-	"stampede/harness/env/admin"
 	"stampede/harness/run"
-	"stampede/harness/rundir"
-	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/scenarios"
 )
-
-// runFlags are the flags of run. Each has an environment variable
-// STAMPEDE_<NAME> as its default.
-type runFlags struct {
-	profile, backend, format, colour, out, target, fault string
-	postgresURL, redisURL                                string
-	variants, set, failOn, without                       []string
-	seed                                                 string
-	repeat                                               int
-	rate                                                 float64
-	duration, timeout                                    time.Duration
-	allowNonEmpty, dryRun                                bool
-	junit, json, md, html                                string
-}
 
 func newRun(a *app) *cobra.Command {
 	var f runFlags
@@ -64,74 +46,10 @@ A scenario is a built-in name (stampede list scenarios) or a path to a file.
 	return cmd
 }
 
-func (f *runFlags) define(cmd *cobra.Command) {
-	fl := cmd.Flags()
-	fl.StringVar(&f.profile, "profile", "", "smoke, default or full")
-	fl.StringSliceVar(&f.variants, "variant", nil, "only these variants (comma-separated, or all)")
-	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
-	fl.IntVar(&f.repeat, "repeat", 0, "how often each variant runs, interleaved")
-	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
-	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
-	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
-	fl.StringVar(&f.fault, "fault", "", "none: run without the scenario's faults")
-	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
-	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
-	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
-	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
-	fl.StringVar(&f.target, "target", "", "judge the server at this URL instead of the variants")
-	fl.StringSliceVar(&f.without, "without", nil, "invariants that the target is not held to")
-	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "show the resolved plan and run nothing")
-	f.defineOutput(cmd)
-}
-
-// check refuses flags that make no sense.
-func (f *runFlags) check() error {
-	problems := []error{
-		f.checkOutput(),
-		oneOf("backend", f.backend, "auto", "containers", "processes", "external"),
-		oneOf("fault", f.fault, "", "none"),
-	}
-	if f.rate < 0 || f.repeat < 0 || f.duration < 0 || f.timeout < 0 {
-		problems = append(problems, errors.New("--rate, --repeat, --duration and --timeout "+
-			"must not be negative"))
-	}
-	if u, err := url.Parse(f.target); f.target != "" &&
-		(err != nil || u.Host == "" || u.Scheme != "http") {
-		problems = append(problems, fmt.Errorf("--target is %q; expected a URL such as "+
-			"http://127.0.0.1:8080", f.target))
-	}
-	if f.target == "" && len(f.without) > 0 {
-		problems = append(problems, errors.New("--without is for servers judged with --target"))
-	}
-	return errors.Join(problems...)
-}
-
-// settings are the scenario's overrides, those of flags first.
-func (f *runFlags) settings() []string {
-	set := []string{}
-	if f.rate > 0 {
-		set = append(set, "load.arrival.rate="+strconv.FormatFloat(f.rate, 'g', -1, 64))
-	}
-	if f.duration > 0 {
-		set = append(set, "load.arrival.over="+f.duration.String())
-	}
-	if f.repeat > 0 {
-		set = append(set, "repeats="+strconv.Itoa(f.repeat))
-	}
-	if f.fault == "none" {
-		set = append(set, "faults=[]")
-	}
-	if len(f.variants) > 0 && f.variants[0] != "all" {
-		set = append(set, "variants=["+strings.Join(f.variants, ", ")+"]")
-	}
-	return append(set, f.set...)
-}
-
 // runAll runs the scenarios one after the other and returns the worst exit
 // code. All are decoded before the first one starts.
 func (a *app) runAll(names []string, f runFlags) error {
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), f.read()); err != nil {
 		return usage(err)
 	}
 	if slices.Contains(names, "all") {
@@ -150,6 +68,9 @@ func (a *app) runAll(names []string, f runFlags) error {
 			return err
 		}
 	}
+	if err := f.checkAgainst(plans, &seed); err != nil {
+		return usage(err)
+	}
 	if f.dryRun {
 		for _, plan := range plans {
 			if err := describe(a.stdout, plan); err != nil {
@@ -159,44 +80,6 @@ func (a *app) runAll(names []string, f runFlags) error {
 		return nil
 	}
 	return a.runPlans(names, plans, seed, f)
-}
-
-// checkTarget refuses what cannot be done to a foreign server.
-func (f *runFlags) checkTarget(p resolved) error {
-	if f.target == "" {
-		return nil
-	}
-	if len(p.Scenario.Faults) > 0 {
-		return usage(fmt.Errorf("%s breaks stores, which a server judged with --target keeps to "+
-			"itself; add --fault none", p.Scenario.Name))
-	}
-	known := []string{}
-	for _, inv := range p.System.Invariants(p.Params) {
-		known = append(known, inv.Name())
-	}
-	for _, name := range f.without {
-		if !slices.Contains(known, name) {
-			return usage(fmt.Errorf("--without: %s has no invariant %q%s", p.System.Name, name,
-				didYouMean(name, known)))
-		}
-	}
-	return nil
-}
-
-// plan decodes a scenario with the flags applied. When only some variants are
-// wanted and the baseline is not among them, the first one takes its place.
-func (f *runFlags) plan(name string) (resolved, error) {
-	set := f.settings()
-	if len(f.variants) > 0 && f.variants[0] != "all" {
-		whole, err := resolve(name, scenario.Options{Profile: f.profile})
-		if err != nil {
-			return whole, err
-		}
-		if !slices.Contains(f.variants, whole.Scenario.Baseline) {
-			set = append([]string{"baseline=" + f.variants[0]}, set...)
-		}
-	}
-	return resolve(name, scenario.Options{Profile: f.profile, Set: set})
 }
 
 func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags) error {
@@ -235,7 +118,11 @@ func (a *app) runOne(
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
 		Seed: seed, Root: f.out, Tool: tool(), Argv: append([]string{"stampede"}, redacted(a.argv)...),
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
-		Target: f.target, Without: exemptions(plan.System, f)}
+		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
+		OneByOne: !f.interleave}
+	if f.keep {
+		opts.Kept = a.tellKept
+	}
 	opts.Guard = func(runID string) (func(bool) error, error) {
 		return a.guard(opts.Provider, runID)
 	}
@@ -251,8 +138,31 @@ func (a *app) runOne(
 	if err != nil {
 		return 0, a.runError(err, path)
 	}
+	for _, line := range f.replayed.differences(summary) {
+		p.Logf("not as it was: %s", line)
+	}
 	p.close()
-	return a.tell(path, summary, f)
+	code, err := a.tell(path, summary, f)
+	if f.open && err == nil {
+		a.tryToOpen(path)
+	}
+	return code, err
+}
+
+// tellKept says where what was kept is and how to remove it.
+func (a *app) tellKept(places []run.Place) {
+	for _, p := range places {
+		where := []string{}
+		if p.PostgresURL != "" {
+			where = append(where, p.PostgresURL)
+		}
+		if p.RedisURL != "" {
+			where = append(where, p.RedisURL+" (keys "+p.Prefix+"*)")
+		}
+		fmt.Fprintf(a.stderr, "kept: %s #%d: %s\n", p.Variant, p.Repeat+1,
+			strings.Join(where, ", "))
+	}
+	fmt.Fprintln(a.stderr, "kept: `stampede clean` removes these stores")
 }
 
 // runError gives a failed run its exit code and says where its directory is.
@@ -263,16 +173,13 @@ func (a *app) runError(err error, path string) error {
 	if code := a.interrupts.exit(); code != 0 {
 		return withCode(code, fmt.Errorf("interrupted: %w", err))
 	}
-	if _, ok := errors.AsType[*run.EnvironmentError](err); ok || diskTrouble(err) {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		err = fmt.Errorf("%w; a private authority is given with --target-ca", err)
+	}
+	if _, ok := errors.AsType[*run.EnvironmentError](err); ok || run.DiskFailed(err) {
 		return withCode(exitEnvironment, err)
 	}
 	return withCode(exitInternal, err)
-}
-
-// diskTrouble says that an error is the disk's: full, failing or read-only.
-func diskTrouble(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
-		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS)
 }
 
 // chooseBackend finds the provider and what it needs to know.
@@ -288,11 +195,17 @@ func (a *app) chooseBackend(ctx context.Context, opts *run.Options, f runFlags) 
 		AllowNonEmpty: f.allowNonEmpty, Log: opts.Observer.Logf}
 	provider, reason, err := env.Choose(ctx, f.backend, opts.Spec, providers()...)
 	opts.Provider, opts.BackendReason = provider, reason
+	if err == nil && f.keep && provider.Name() != env.Containers {
+		return fmt.Errorf("%w; here it is %s", errKeepProcesses, reason)
+	}
 	return err
 }
 
 // exemptions are the invariants that a target is not held to.
 func exemptions(s sut.System, f runFlags) map[string]string {
+	if f.replayed != nil {
+		return f.replayed.without
+	}
 	if f.target == "" {
 		return nil
 	}
@@ -348,87 +261,4 @@ func parseSeed(text string) (uint64, error) {
 		return 0, fmt.Errorf("--seed is %q; expected a whole number of 0 or more", text)
 	}
 	return seed, nil
-}
-
-// reproduce is the command line that runs the same again.
-func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
-	words := []string{"stampede", "run", quote(name), "--profile", plan.Scenario.Profile,
-		"--seed", strconv.FormatUint(seed, 10)}
-	if f.backend != "auto" {
-		words = append(words, "--backend", f.backend)
-	}
-	if f.target != "" {
-		words = append(words, "--target", quote(admin.Redact(f.target)))
-	}
-	for _, inv := range f.without {
-		words = append(words, "--without", quote(inv))
-	}
-	for _, s := range f.settings() {
-		words = append(words, "--set", quote(s))
-	}
-	if len(f.variants) > 0 && f.variants[0] != "all" {
-		words = append(words, "--set", quote("baseline="+plan.Scenario.Baseline))
-	}
-	return strings.Join(words, " ")
-}
-
-// redacted is a command line without the passwords in its URLs: it goes into
-// files that are kept and handed on.
-func redacted(argv []string) []string {
-	shown := slices.Clone(argv)
-	for i, word := range shown {
-		flag, value, joined := strings.Cut(word, "=")
-		switch {
-		case strings.HasPrefix(word, "--") && joined && strings.Contains(value, "://"):
-			shown[i] = flag + "=" + admin.Redact(value)
-		case strings.Contains(word, "://"):
-			shown[i] = admin.Redact(word)
-		}
-	}
-	return shown
-}
-
-// quote quotes a word for a shell where it needs it.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"+
-			"0123456789-_./:=,@%+", r)
-	}
-	if word != "" && !strings.ContainsFunc(word, plain) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// worstExit picks the exit code of several runs.
-func worstExit(codes []int) int {
-	for _, code := range []int{exitInvariant, exitInternal, exitEnvironment, exitUndecided,
-		exitSLA} {
-		if slices.Contains(codes, code) {
-			return code
-		}
-	}
-	return exitOK
-}
-
-// open says that a verdict decides nothing.
-func open(verdict string) bool {
-	return verdict == rundir.Inconclusive || verdict == rundir.Invalid
-}
-
-// exitOf is the exit code of a summary.
-func exitOf(s rundir.Summary, failOn []string) int {
-	on := func(reason string) bool { return slices.Contains(failOn, reason) }
-	codes := []int{}
-	if on("invariant") && s.Verdict.Correctness == rundir.Fail {
-		codes = append(codes, exitInvariant)
-	}
-	if on("sla") && s.Verdict.SLA == rundir.Fail {
-		codes = append(codes, exitSLA)
-	}
-	v := s.Verdict
-	if on("inconclusive") && (open(v.Correctness) || open(v.SLA) || open(v.Measurement)) {
-		codes = append(codes, exitUndecided)
-	}
-	return worstExit(codes)
 }

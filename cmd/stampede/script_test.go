@@ -24,12 +24,15 @@ import (
 const patience = time.Minute
 
 // condition is what scripts can ask for in brackets: "engine", that stores can
-// run in containers or must, and "ci", that nothing may be skipped.
+// run in containers or must, "mount", that file systems can be mounted, and "ci",
+// that nothing may be skipped.
 func condition(name string) (bool, error) {
 	ci := os.Getenv("CI") != ""
 	switch name {
 	case "ci":
 		return ci, nil
+	case "mount":
+		return canMount(), nil
 	case "engine":
 		if ci || os.Getenv("STAMPEDE_REQUIRE_ENGINE") != "" {
 			return true, nil

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/run"
+	"stampede/harness/rundir"
+	"stampede/harness/stats"
+	"stampede/reports"
+)
+
+// regression is the word of --fail-on for exit code 6.
+const regression = "regression"
+
+func newCompare(a *app) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "compare <base> <candidate>...",
+		Short: "Compare stored runs, variant by variant",
+		Long: `Compares stored runs with the first one. Each is a directory, a scenario's name for
+its latest run, or label=directory.
+
+With --fail-on regression the exit code is 6 if a variant became worse: p50, p99
+or throughput by 5 % or more, significantly by an exact test over the repeats
+after Holm's correction. That takes five repeats a side; one repeat can never
+show it. Runs that must not be compared are exit code 4. Verdicts that changed
+are shown and have exit codes of their own, those of run and check.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, reason := range f.failOn {
+				if err := oneOf("fail-on", reason, regression, "none"); err != nil {
+					return usage(err)
+				}
+			}
+			return a.compare(args, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.out, "out", "runs", "the folder of the runs")
+	fl.StringSliceVar(&f.failOn, "fail-on", []string{"none"},
+		"what makes the exit code non-zero: regression or none")
+	fl.BoolVar(&f.acrossMachines, "across-machines", false,
+		"let --fail-on judge runs of different machines or stores")
+	return cmd
+}
+
+func (a *app) compare(args []string, f runFlags) error {
+	loaded := make([]reports.Labelled, len(args))
+	for i, arg := range args {
+		var err error
+		if loaded[i], err = loadLabelled(f.out, arg); err != nil {
+			return usage(err)
+		}
+	}
+	if err := reports.CompareText(a.stdout, loaded[0], loaded[1:]...); err != nil {
+		return err
+	}
+	codes := []int{}
+	for _, candidate := range loaded[1:] {
+		c := reports.Compare(loaded[0], candidate)
+		codes = append(codes, a.regressionExit(&c, f))
+	}
+	if code := worstExit(codes); code != exitOK {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// loadLabelled reads a stored run that is given as [label=]run.
+func loadLabelled(out, arg string) (reports.Labelled, error) {
+	label, which, ok := strings.Cut(arg, "=")
+	if !ok {
+		label, which = filepath.Base(arg), arg
+	}
+	stored, err := rundir.Open(out, which)
+	if err != nil {
+		return reports.Labelled{}, err
+	}
+	data, err := reports.Load(stored.Path)
+	return reports.Labelled{Label: label, Data: data}, err
+}
+
+func labelled(path string, data reports.Data) reports.Labelled {
+	return reports.Labelled{Label: filepath.Base(path), Data: data}
+}
+
+// compare compares a judged run with that of --against; nil without one.
+func (f *runFlags) compare(
+	path string, data reports.Data,
+) (*reports.RunComparison, reports.Labelled, error) {
+	if f.against == "" {
+		return nil, reports.Labelled{}, nil
+	}
+	base, err := loadLabelled(f.out, f.against)
+	if err != nil {
+		return nil, base, usage(fmt.Errorf("--against: %w", err))
+	}
+	c := reports.Compare(base, labelled(path, data))
+	return &c, base, nil
+}
+
+// regressionExit is the exit code of a comparison if --fail-on asks for one,
+// and says why it is not 0.
+func (a *app) regressionExit(c *reports.RunComparison, f runFlags) int {
+	if c == nil || !slices.Contains(f.failOn, regression) {
+		return exitOK
+	}
+	if why := c.Undecided(f.acrossMachines); len(why) > 0 {
+		for _, reason := range why {
+			fmt.Fprintf(a.stderr, "stampede: no answer whether %s is worse than %s: %s\n",
+				c.Candidate, c.Base, reason)
+		}
+		return exitUndecided
+	}
+	for _, r := range c.Regressions {
+		fmt.Fprintf(a.stderr, "stampede: regression against %s: %s\n", c.Base, r)
+	}
+	if len(c.Regressions) > 0 {
+		return exitRegression
+	}
+	return exitOK
+}
+
+// checkAgainst refuses, before anything is started, a run that could not be
+// compared with that of --against. Without --seed it gets that run's seed.
+func (f *runFlags) checkAgainst(plans []resolved, seed *uint64) error {
+	if f.against == "" {
+		return nil
+	}
+	stored, err := rundir.Open(f.out, f.against)
+	if err != nil {
+		return fmt.Errorf("--against: %w", err)
+	}
+	// The latest run is another one when this one is over.
+	f.against = stored.Path
+	base, err := stored.Summary()
+	if err != nil {
+		return fmt.Errorf("--against: %w", err)
+	}
+	if len(plans) != 1 {
+		return errors.New("--against compares one scenario")
+	}
+	if f.seed == "" {
+		*seed = base.Run.Seed
+	}
+	if !slices.Contains(f.failOn, regression) {
+		return nil
+	}
+	return canCompare(base.Run, plans[0], *seed)
+}
+
+// comparedMetrics is how many metrics of a variant are compared.
+func comparedMetrics() int { return len(stats.Samples(rundir.Variant{})) }
+
+// canCompare says why a run that is planned could not be compared with one
+// that was, as far as that is known before.
+func canCompare(base rundir.RunInfo, plan resolved, seed uint64) error {
+	least := stats.LeastRepeats(comparedMetrics())
+	if !stats.CanShow(base.Repeats, plan.Scenario.Repeats, comparedMetrics()) {
+		return fmt.Errorf("--fail-on regression: %d repeats there and %d here can never show one; "+
+			"it takes %d a side (--repeat %d)", base.Repeats, plan.Scenario.Repeats, least, least)
+	}
+	digest, err := run.ScenarioDigest(plan.Scenario)
+	if err != nil {
+		return err
+	}
+	if digest != base.ScenarioDigest {
+		return fmt.Errorf("--fail-on regression: the resolved scenario is not that of %s; "+
+			"give the same profile, variants, --repeat and --set", base.ID)
+	}
+	load, err := run.PlanOf(plan.Scenario, seed)
+	if err != nil {
+		return err
+	}
+	if seed != base.Seed || load.Digest != base.ArrivalDigest {
+		return fmt.Errorf("--fail-on regression: the load is not that of %s; its seed is %d",
+			base.ID, base.Seed)
+	}
+	return nil
+}

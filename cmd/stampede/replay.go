@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/run"
+	"stampede/harness/rundir"
+)
+
+// replayed is a stored run that is run again.
+type replayed struct {
+	run         rundir.RunInfo
+	tool        rundir.Tool
+	environment rundir.Environment
+	without     map[string]string
+}
+
+func newReplay(a *app) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "replay <run>",
+		Short: "Run a stored run again: same scenario, seed, backend, variants and order",
+		Long: `Runs what a stored run ran, from its resolved scenario. The load is the same; how
+operations interleave is not. What is not as it was, such as the version of a
+store or of stampede, is said on a line each.
+
+<run> is a directory, a scenario's name for its latest run, or latest.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flagsFromEnvironment(cmd); err != nil {
+				return usage(err)
+			}
+			return a.replay(args[0], f)
+		},
+	}
+	f.defineRunning(cmd)
+	f.defineOutput(cmd)
+	return cmd
+}
+
+func (a *app) replay(which string, f runFlags) error {
+	stored, err := rundir.Open(f.out, which)
+	if err != nil {
+		return usage(err)
+	}
+	environment, err := stored.Environment()
+	if err != nil {
+		return usage(err)
+	}
+	without, err := run.Exemptions(stored)
+	if err != nil {
+		return usage(err)
+	}
+	m := stored.Manifest
+	f.replayed = &replayed{run: m.Run, tool: m.Tool, environment: environment, without: without}
+	f.seed = strconv.FormatUint(m.Run.Seed, 10)
+	f.interleave = rundir.Interleaved(m.Slots)
+	f.backend, f.target = environment.Backend, m.Run.Target
+	if f.target != "" {
+		f.backend = "auto"
+	}
+	return a.runAll([]string{filepath.Join(stored.Path, rundir.ScenarioFile)}, f)
+}
+
+// differences says what is not as it was, one line each; nothing if r is nil.
+func (r *replayed) differences(now rundir.Summary) []string {
+	if r == nil {
+		return nil
+	}
+	lines := []string{}
+	differ := func(what, then, now string) {
+		if then != now {
+			lines = append(lines, fmt.Sprintf("%s: %s then, %s now", what, orNothing(then),
+				orNothing(now)))
+		}
+	}
+	a, b := r.environment, now.Environment
+	differ("stampede", build(r.tool), build(now.Tool))
+	differ("due times", r.run.ArrivalDigest, now.Run.ArrivalDigest)
+	differ("backend", a.Backend, b.Backend)
+	differ("operating system", a.OS+" "+a.Kernel, b.OS+" "+b.Kernel)
+	differ("processor", fmt.Sprint(a.Cores, " x ", a.CPU), fmt.Sprint(b.Cores, " x ", b.CPU))
+	differ("memory in GiB", fmt.Sprint(a.MemoryBytes>>30), fmt.Sprint(b.MemoryBytes>>30))
+	for _, name := range either(a.Components, b.Components) {
+		x, y := a.Components[name], b.Components[name]
+		differ(name, x.Kind+" "+x.Version, y.Kind+" "+y.Version)
+		differ(name+" comes from", x.Source, y.Source)
+		for _, key := range either(x.Settings, y.Settings) {
+			differ(name+" "+key, x.Settings[key], y.Settings[key])
+		}
+	}
+	return lines
+}
+
+func build(t rundir.Tool) string {
+	text := t.Version + " " + t.Commit
+	if t.Dirty {
+		text += " with uncommitted changes"
+	}
+	return text + " " + t.Go
+}
+
+// either lists the keys of both maps in order.
+func either[V any](a, b map[string]V) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"stampede/harness/env/admin"
+)
+
+// reproduce is the command line that runs the same again.
+func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
+	if f.replayed != nil {
+		return f.replayed.run.Reproduce
+	}
+	words := []string{"stampede", "run", quote(name), "--profile", plan.Scenario.Profile,
+		"--seed", strconv.FormatUint(seed, 10)}
+	if f.backend != "auto" {
+		words = append(words, "--backend", f.backend)
+	}
+	if f.target != "" {
+		words = append(words, "--target", quote(admin.Redact(f.target)))
+	}
+	if f.targetCA != "" {
+		words = append(words, "--target-ca", quote(f.targetCA))
+	}
+	if !f.interleave {
+		words = append(words, "--interleave=false")
+	}
+	if f.given.faults != nil {
+		words = append(words, "--fault", quote(f.fault))
+	}
+	for _, inv := range f.without {
+		words = append(words, "--without", quote(inv))
+	}
+	for _, s := range f.settings() {
+		words = append(words, "--set", quote(s))
+	}
+	if f.some() && f.baseline == "" {
+		words = append(words, "--set", quote("baseline="+plan.Scenario.Baseline))
+	}
+	return strings.Join(words, " ")
+}
+
+// redacted is a command line without the passwords in its URLs: it goes into
+// files that are kept and handed on.
+func redacted(argv []string) []string {
+	shown := slices.Clone(argv)
+	for i, word := range shown {
+		flag, value, joined := strings.Cut(word, "=")
+		switch {
+		case strings.HasPrefix(word, "--") && joined && strings.Contains(value, "://"):
+			shown[i] = flag + "=" + admin.Redact(value)
+		case strings.Contains(word, "://"):
+			shown[i] = admin.Redact(word)
+		}
+	}
+	return shown
+}
+
+// quote quotes a word for a shell where it needs it.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"+
+			"0123456789-_./:=,@%+", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, plain) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/scenario"
+)
+
+// runFlags are the flags of run. Each has an environment variable
+// STAMPEDE_<NAME> as its default.
+type runFlags struct {
+	profile, backend, format, colour, out string
+	fault, baseline, seed                 string
+	target, targetCA                      string
+	postgresURL, redisURL                 string
+	against                               string
+	variants, set, failOn, without        []string
+	repeat                                int
+	rate                                  float64
+	duration, timeout                     time.Duration
+	allowNonEmpty, acrossMachines         bool
+	interleave, keep, dryRun, open        bool
+	junit, json, md, html                 string
+	given                                 givenFiles
+	// replayed is the run that is run again, nil for a new one.
+	replayed *replayed
+}
+
+// givenFiles is what files named by flags hold.
+type givenFiles struct {
+	faults      []byte
+	authorities *x509.CertPool // that may sign a target's certificate
+}
+
+func (f *runFlags) define(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.profile, "profile", "", "smoke, default or full")
+	fl.StringSliceVar(&f.variants, "variant", nil, "only these variants (comma-separated, or all)")
+	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
+	fl.StringVar(&f.baseline, "baseline", "", "the variant that ratios refer to")
+	fl.IntVar(&f.repeat, "repeat", 0, "how often each variant runs")
+	fl.BoolVar(&f.interleave, "interleave", true, "let the variants take turns; =false runs all "+
+		"repeats of one, then the next")
+	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
+	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
+	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
+	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
+		"scenario's, or none")
+	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
+	fl.BoolVar(&f.keep, "keep", false, "leave the stores running after the run (containers); "+
+		"stampede clean removes them")
+	fl.StringVar(&f.target, "target", "", "judge the server at this URL instead of the variants")
+	fl.StringSliceVar(&f.without, "without", nil, "invariants that the target is not held to")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "show the resolved plan and run nothing")
+	f.defineRunning(cmd)
+	f.defineOutput(cmd)
+}
+
+// defineRunning defines the flags that a run and a replay have in common.
+func (f *runFlags) defineRunning(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
+	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
+	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
+	fl.StringVar(&f.targetCA, "target-ca", "", "PEM file with the authorities that may sign the "+
+		"target's certificate, in place of the system's")
+	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
+	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
+}
+
+// check refuses flags that make no sense.
+func (f *runFlags) check() error {
+	problems := []error{
+		f.checkOutput(),
+		oneOf("backend", f.backend, "auto", "containers", "processes", "external"),
+		f.checkTargetFlags(),
+		f.checkKeep(),
+	}
+	if f.rate < 0 || f.repeat < 0 || f.duration < 0 || f.timeout < 0 {
+		problems = append(problems, errors.New("--rate, --repeat, --duration and --timeout "+
+			"must not be negative"))
+	}
+	return errors.Join(problems...)
+}
+
+func (f *runFlags) checkTargetFlags() error {
+	u, err := url.Parse(f.target)
+	switch {
+	case f.target == "" && len(f.without) > 0:
+		return errors.New("--without is for servers judged with --target")
+	case f.target == "" && f.targetCA != "":
+		return errors.New("--target-ca is for servers judged with --target")
+	case f.target == "":
+		return nil
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("--target is %q; expected a URL such as http://127.0.0.1:8080",
+			admin.Redact(f.target))
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("--target is %q; expected a URL without user, query and fragment",
+			admin.Redact(f.target))
+	case f.targetCA != "" && u.Scheme != "https":
+		return errors.New("--target-ca is for an https target")
+	case f.baseline != "":
+		return errors.New("--baseline names a variant, and --target is judged alone")
+	}
+	return nil
+}
+
+// checkKeep refuses to keep what cannot be kept.
+func (f *runFlags) checkKeep() error {
+	switch {
+	case !f.keep:
+		return nil
+	case f.target != "":
+		return errors.New("--keep: a run with --target starts no stores")
+	case f.backend == env.External:
+		return errors.New("--keep: external stores are your own and stay as they are; " +
+			"containers can be kept")
+	case f.backend == env.Processes:
+		return errKeepProcesses
+	}
+	return nil
+}
+
+var errKeepProcesses = errors.New("--keep: local processes end with stampede, in whatever way " +
+	"it ends; only containers can be kept (--backend containers)")
+
+// read reads the files that flags name.
+func (f *runFlags) read() (err error) {
+	if f.fault != "" && f.fault != noFaults {
+		if f.given.faults, err = os.ReadFile(f.fault); err != nil {
+			return fmt.Errorf("--fault: expected none or a file: %w", err)
+		}
+	}
+	if f.targetCA == "" {
+		return nil
+	}
+	text, err := os.ReadFile(f.targetCA)
+	if err != nil {
+		return fmt.Errorf("--target-ca: %w", err)
+	}
+	f.given.authorities = x509.NewCertPool()
+	if !f.given.authorities.AppendCertsFromPEM(text) {
+		return fmt.Errorf("--target-ca: %s has no certificate in PEM form", f.targetCA)
+	}
+	return nil
+}
+
+// noFaults is the value of --fault that leaves out all of them.
+const noFaults = "none"
+
+// settings are the scenario's overrides, those of flags first.
+func (f *runFlags) settings() []string {
+	set := []string{}
+	if f.rate > 0 {
+		set = append(set, "load.arrival.rate="+strconv.FormatFloat(f.rate, 'g', -1, 64))
+	}
+	if f.duration > 0 {
+		set = append(set, "load.arrival.over="+f.duration.String())
+	}
+	if f.repeat > 0 {
+		set = append(set, "repeats="+strconv.Itoa(f.repeat))
+	}
+	if f.fault == noFaults {
+		set = append(set, "faults=[]")
+	}
+	if f.some() {
+		set = append(set, "variants=["+strings.Join(f.variants, ", ")+"]")
+	}
+	if f.baseline != "" {
+		set = append(set, "baseline="+f.baseline)
+	}
+	return append(set, f.set...)
+}
+
+// checkTarget refuses what cannot be done to a foreign server.
+func (f *runFlags) checkTarget(p resolved) error {
+	if f.target == "" {
+		return nil
+	}
+	if len(p.Scenario.Faults) > 0 {
+		return usage(fmt.Errorf("%s breaks stores, which a server judged with --target keeps to "+
+			"itself; add --fault none", p.Scenario.Name))
+	}
+	known := []string{}
+	for _, inv := range p.System.Invariants(p.Params) {
+		known = append(known, inv.Name())
+	}
+	for _, name := range f.without {
+		if !slices.Contains(known, name) {
+			return usage(fmt.Errorf("--without: %s has no invariant %q%s", p.System.Name, name,
+				didYouMean(name, known)))
+		}
+	}
+	return nil
+}
+
+// plan decodes a scenario with the flags applied. When only some variants are
+// wanted and the baseline is not among them, the first one takes its place.
+func (f *runFlags) plan(name string) (resolved, error) {
+	opts := scenario.Options{Profile: f.profile}
+	if f.given.faults != nil {
+		opts.FaultsFile, opts.Faults = f.fault, f.given.faults
+	}
+	set := f.settings()
+	if f.some() && f.baseline == "" {
+		whole, err := resolve(name, scenario.Options{Profile: f.profile})
+		if err != nil {
+			return whole, err
+		}
+		if !slices.Contains(f.variants, whole.Scenario.Baseline) {
+			set = append([]string{"baseline=" + f.variants[0]}, set...)
+		}
+	}
+	opts.Set = set
+	return resolve(name, opts)
+}
+
+// some says that only some of the variants are wanted.
+func (f *runFlags) some() bool { return len(f.variants) > 0 && f.variants[0] != "all" }

@@ -306,7 +306,27 @@ func (j *judge) check(
 			invariants = append(invariants, inv)
 		}
 	}
-	return check.All(ctx, invariants, h, audit), nil
+	return unproven(check.All(ctx, invariants, h, audit), trial.doubt()), nil
+}
+
+// doubt says why a violation in a repeat proves nothing against the design:
+// who did what is there cannot be told. It is "" if nothing is in doubt.
+func (t Trial) doubt() string {
+	if t.Empty == NotEmpty {
+		return "before the load there were already " + t.Found
+	}
+	return t.StoreTrouble
+}
+
+// unproven leaves open what would be broken if nothing were in doubt.
+func unproven(verdicts []check.Verdict, doubt string) []check.Verdict {
+	for i, v := range verdicts {
+		if doubt != "" && v.Status == check.Broken {
+			verdicts[i] = check.Verdict{Invariant: v.Invariant, Checked: v.Checked, Unknown: v.Unknown,
+				Reason: doubt + "; what was seen may come of that: " + firstViolation(v)}
+		}
+	}
+	return verdicts
 }
 
 // quiescence is the invariant of every system that its background work comes
@@ -334,6 +354,8 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 	case q.trial.Abandoned > 0:
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"%d operations did not return even when they were cancelled", q.trial.Abandoned)})
+	case q.trial.Unasked != "":
+		v.Reason = "whether work was left is not known: " + q.trial.Unasked
 	default:
 		v.Status = check.Held
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
@@ -12,7 +13,27 @@ import (
 	"stampede/harness/sut"
 )
 
-const finishedName = "finished"
+// The assumptions about what happened, beside the faults'. Without them a
+// known-wrong variant had no occasion to show its error. The others, which
+// measure.Gate judges, are about the numbers.
+const (
+	finishedName   = "finished"
+	historyName    = "history"
+	exercisedName  = "exercised"
+	operationsName = "operations"
+	emptyName      = "empty"
+	storesName     = "stores"
+	faultPrefix    = "fault "
+)
+
+// whole says that a repeat was what the scenario asks for: a variant that is
+// not caught in it can be blamed for that.
+func whole(r rundir.Repeat) bool {
+	return r.Error == "" && !slices.ContainsFunc(r.Validity, func(v rundir.Validity) bool {
+		return !v.OK && (strings.HasPrefix(v.Name, faultPrefix) || slices.Contains([]string{
+			finishedName, historyName, exercisedName, operationsName, emptyName, storesName}, v.Name))
+	})
+}
 
 // finished is the assumption that a repeat came to its end.
 func finished(t Trial) rundir.Validity {
@@ -26,15 +47,15 @@ func finished(t Trial) rundir.Validity {
 	return v
 }
 
-// unfinished picks the assumption of finished when it does not hold.
-func unfinished(v rundir.Validity) bool { return v.Name == finishedName && !v.OK }
-
 // assumptions are what must be so for the numbers and verdicts of a repeat to
 // mean anything, beside what measure.Gate judges.
 func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []rundir.Validity {
 	out := []rundir.Validity{wholeHistory(h, t), j.exercised(res), j.enough(res.Load)}
 	if v, asked := startedEmpty(t); asked {
 		out = append(out, v)
+	}
+	if t.StoresAsked {
+		out = append(out, steadyStores(t))
 	}
 	for _, f := range j.scenario.Faults {
 		hit := slices.Contains(j.variant(t.Variant).Needs, sut.Service(f.Target))
@@ -44,7 +65,7 @@ func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []run
 }
 
 func wholeHistory(h *history.File, t Trial) rundir.Validity {
-	v := rundir.Validity{Name: "history", Detail: "every record is there, once and in order"}
+	v := rundir.Validity{Name: historyName, Detail: "every record is there, once and in order"}
 	switch _, err := history.Validate(h); {
 	case t.Lost > 0:
 		v.Detail = fmt.Sprintf("%d records could not be written", t.Lost)
@@ -62,7 +83,7 @@ func wholeHistory(h *history.File, t Trial) rundir.Validity {
 // measured but refusals.
 func (j *judge) exercised(res *measure.Result) rundir.Validity {
 	kinds := j.kinds()
-	v := rundir.Validity{Name: "exercised", Detail: "no operation succeeded"}
+	v := rundir.Validity{Name: exercisedName, Detail: "no operation succeeded"}
 	if len(kinds) == 0 {
 		return v
 	}
@@ -82,7 +103,7 @@ const minShare = 0.1
 func (j *judge) enough(l rundir.Load) rundir.Validity {
 	least := j.leastOperations()
 	answered := l.OK + l.Refused
-	return rundir.Validity{Name: "operations", OK: answered >= least,
+	return rundir.Validity{Name: operationsName, OK: answered >= least,
 		Detail: fmt.Sprintf("%d operations were answered (at least %d)", answered, least)}
 }
 
@@ -105,18 +126,28 @@ func (j *judge) leastOperations() int64 {
 // startedEmpty: nothing had been done to the instance before the load. What
 // cannot be asked is not judged.
 func startedEmpty(t Trial) (v rundir.Validity, asked bool) {
-	v = rundir.Validity{Name: "empty", OK: true, Detail: "nothing was there before the load"}
+	v = rundir.Validity{Name: emptyName, OK: true, Detail: "nothing was there before the load"}
 	if t.Empty == NotEmpty {
 		v.OK, v.Detail = false, "before the load there were already "+t.Found
 	}
 	return v, t.Empty == Empty || t.Empty == NotEmpty
 }
 
+// steadyStores: no store was started anew but by a fault, and each answered in
+// the end.
+func steadyStores(t Trial) rundir.Validity {
+	v := rundir.Validity{Name: storesName, OK: t.StoreTrouble == "", Detail: t.StoreTrouble}
+	if v.OK {
+		v.Detail = "no store was started anew but by a fault, and each answered after the load"
+	}
+	return v
+}
+
 // fired: a fault left evidence in its window. A fault of a store that the
 // variant does not use is injected all the same, so that all variants have
 // the same windows, but need not show.
 func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity {
-	v := rundir.Validity{Name: "fault " + f.Name, OK: !hit, Detail: "it did not happen"}
+	v := rundir.Validity{Name: faultPrefix + f.Name, OK: !hit, Detail: "it did not happen"}
 	if !hit {
 		v.Detail = "the variant does not use " + f.Target
 	}
@@ -148,24 +179,33 @@ type parts struct {
 // known-wrong variant is expected to break must be caught in each repeat.
 func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 	expected := expectedBroken(j.variant(name), j.scenario.Provokes)
-	p := parts{correctness: rundir.Inconclusive, sla: rundir.Pass, measurement: rundir.Invalid}
+	p := parts{correctness: rundir.Pass, sla: rundir.Pass, measurement: rundir.Pass}
 	if len(repeats) == 0 {
+		p.correctness, p.measurement = rundir.Inconclusive, rundir.Invalid
+		if len(expected) == 0 {
+			p.sla, _ = j.sla(nil)
+		}
 		p.reasons = []string{"it did not run"}
-		return p
 	}
-	p.correctness, p.measurement = rundir.Pass, rundir.Pass
 	for _, r := range repeats {
-		whole := r.Error == "" && !slices.ContainsFunc(r.Validity, unfinished)
-		verdict, reasons := correctness(r.Invariants, expected, whole)
+		verdict, reasons := correctness(r.Invariants, expected, whole(r))
 		p.add(&p.correctness, verdict, reasons)
 		verdict, reasons = measurement(r.Validity)
 		p.add(&p.measurement, verdict, reasons)
 		if len(expected) == 0 {
-			verdict, reasons = sla(r.SLOs)
+			verdict, reasons = j.sla(r.SLOs)
 			p.add(&p.sla, verdict, reasons)
 		}
 	}
 	return p
+}
+
+// sla judges a repeat's objectives. Where nothing was measured, all are open.
+func (j *judge) sla(slos []check.SLOVerdict) (string, []string) {
+	if len(slos) < len(j.scenario.SLOs) {
+		return rundir.Inconclusive, []string{"no objective was judged"}
+	}
+	return sla(slos)
 }
 
 // add makes a verdict worse and keeps the reasons, each once.

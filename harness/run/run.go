@@ -135,7 +135,7 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 func (r *runner) leave(err error) error {
 	if r.Kept != nil && err == nil && r.soft.Err() == nil {
 		if err := r.services.keep(); err != nil {
-			return err
+			return errors.Join(err, r.services.close(r.hard))
 		}
 		r.Kept(r.services.kept)
 		return nil

@@ -65,9 +65,11 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	spec.RunID, spec.Dir = r.dir.ID(), r.dir.File("logs")
 	spec.Keep = r.Kept != nil
 	if r.Guard != nil {
-		if s.stopGuard, err = r.Guard(spec.RunID); err != nil {
+		stop, err := r.Guard(spec.RunID)
+		if err != nil {
 			return nil, fmt.Errorf("starting the guard: %w", err)
 		}
+		s.stopGuard = stop
 	}
 	if s.cluster, err = r.Provider.Start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("starting the stores: %w", err)
@@ -199,10 +201,10 @@ func (s *services) place(
 	if err != nil {
 		return nil, err
 	}
-	if err := p.keepLog(r.dir.File(rundir.LogName(name))); err != nil {
-		return nil, errors.Join(err, ns.Release(ctx))
-	}
 	p.release, p.config.Prefix = ns.Release, ns.Prefix
+	if err := p.keepLog(r.dir.File(rundir.LogName(name))); err != nil {
+		return nil, errors.Join(err, p.close(ctx))
+	}
 	if r.Kept != nil {
 		p.release = func(context.Context) error { return nil }
 		s.kept = append(s.kept, Place{Variant: v.Name, Repeat: slot.Repeat,
@@ -237,9 +239,7 @@ func (p *place) close(ctx context.Context) error {
 	defer cancel()
 	var problems []error
 	if p.gauge != nil {
-		if err := p.gauge.Close(); err != nil {
-			problems = append(problems, fmt.Errorf("closing the gauge: %w", err))
-		}
+		problems = append(problems, closing("the gauge", p.gauge.Close))
 	}
 	if err := p.release(ctx); err != nil {
 		problems = append(problems, fmt.Errorf("removing the variant's database: %w", err))

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,8 +59,14 @@ type Trial struct {
 	// there if it was not empty.
 	Empty Emptiness `json:"empty,omitempty"`
 	Found string    `json:"found,omitempty"`
-	// Pending is what had not settled when the drain's deadline passed.
+	// Pending is what had not settled when the drain's deadline passed, Unasked
+	// why that is not known.
 	Pending string `json:"pending,omitempty"`
+	Unasked string `json:"unasked,omitempty"`
+	// StoresAsked says that the stores were asked who they are, before and
+	// after the load; StoreTrouble is what happened to them that no fault did.
+	StoresAsked  bool   `json:"stores_asked,omitempty"`
+	StoreTrouble string `json:"store_trouble,omitempty"`
 	// Interrupted is true when the load was stopped before its end.
 	Interrupted bool `json:"interrupted"`
 	// Cores is how many cores this process could use.
@@ -67,6 +75,9 @@ type Trial struct {
 	Inside bool `json:"inside"`
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
+
+	// faults are the windows of the faults, which the history keeps.
+	faults []history.Window
 }
 
 // Emptiness says what an instance answered when it was asked, after Prepare,
@@ -101,7 +112,7 @@ func (r *runner) trial(slot rundir.Slot, total int) error {
 		if _, ok := errors.AsType[*EnvironmentError](err); ok {
 			return err
 		}
-		t.Error = err.Error()
+		t.fail(err.Error())
 		if DiskFailed(err) {
 			_ = r.dir.WriteJSON(trialName(slot), t) // the disk's error is being told
 			return fmt.Errorf("recording %s: %w", slot.Variant, err)
@@ -116,8 +127,18 @@ func (r *runner) trial(slot rundir.Slot, total int) error {
 	return r.judgeEarly(slot, show)
 }
 
-// perform is the life of a trial: prepare, load and break, drain, audit.
+// fail adds a reason why the repeat could not be finished.
+func (t *Trial) fail(why string) {
+	if t.Error != "" {
+		why = t.Error + "\n" + why
+	}
+	t.Error = why
+}
+
+// perform is the life of a trial: prepare, load and break, drain, audit. A
+// panic of the variant is an error.
 func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) {
+	defer recovered(&err)
 	v, ok := r.variant(slot.Variant)
 	if !ok {
 		return fmt.Errorf("there is no variant %s", slot.Variant)
@@ -128,12 +149,23 @@ func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) 
 		return fmt.Errorf("making a place for %s: %w", v.Name, err)
 	}
 	defer func() { err = errors.Join(err, place.close(r.hard)) }()
-	inst, err := r.open(v, place.config)
+	inst, err := r.open(slot, v, place.config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closing(inst, v)) }()
-	if err := r.askEmpty(t, inst); err != nil {
+	defer func() { err = errors.Join(err, closing(v.Name, inst.Close)) }()
+	if err := r.prepare(slot, t, inst); err != nil {
+		return err
+	}
+	return r.exercise(slot, v, t, inst, place, show)
+}
+
+// exercise is a trial from the initial state to the final truth.
+func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.Instance,
+	place *place, show *display,
+) (err error) {
+	stores, err := r.services.identify(r.soft, v)
+	if err != nil {
 		return err
 	}
 	if err := place.openGauge(r.soft, v); err != nil {
@@ -144,9 +176,10 @@ func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) 
 	if err := r.record(slot, t, inst, place, show); err != nil {
 		return err
 	}
-	if err := r.drain(t, inst, show); err != nil {
+	if err := r.drain(v, t, inst, show); err != nil {
 		return err
 	}
+	stores.tell(r.hard, t)
 	if err := roles.Stop(); err != nil {
 		return err
 	}
@@ -154,31 +187,42 @@ func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) 
 	return r.audit(slot, inst)
 }
 
-// open connects to the services and makes the initial state.
-func (r *runner) open(v sut.Variant, cfg sut.Config) (sut.Instance, error) {
+// recovered, deferred, turns a panic into an error and keeps the other one.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = errors.Join(*err, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	}
+}
+
+// open connects to the services.
+func (r *runner) open(slot rundir.Slot, v sut.Variant, cfg sut.Config) (sut.Instance, error) {
 	ctx, cancel := context.WithTimeout(r.soft, prepareTimeout)
 	defer cancel()
 	inst, err := v.Open(ctx, cfg)
 	if err != nil {
-		return nil, r.unprepared(fmt.Errorf("opening %s: %w", v.Name, err))
-	}
-	if err := inst.Prepare(ctx); err != nil {
-		return nil, r.unprepared(errors.Join(fmt.Errorf("preparing %s: %w", v.Name, err),
-			inst.Close()))
+		return nil, r.unprepared(slot, fmt.Errorf("opening %s: %w", v.Name, err))
 	}
 	return inst, nil
 }
 
+// prepare makes the initial state and asks whether it is one.
+func (r *runner) prepare(slot rundir.Slot, t *Trial, inst sut.Instance) error {
+	ctx, cancel := context.WithTimeout(r.soft, prepareTimeout)
+	defer cancel()
+	if err := inst.Prepare(ctx); err != nil {
+		return r.unprepared(slot, fmt.Errorf("preparing %s: %w", slot.Variant, err))
+	}
+	return askEmpty(ctx, t, inst)
+}
+
 // askEmpty asks an instance, before anything is done to it, whether anything
 // was.
-func (r *runner) askEmpty(t *Trial, inst sut.Instance) error {
+func askEmpty(ctx context.Context, t *Trial, inst sut.Instance) error {
 	e, ok := inst.(sut.Emptier)
 	if !ok {
 		t.Empty = NotAsked
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.soft, prepareTimeout)
-	defer cancel()
 	found, err := e.Empty(ctx)
 	if err != nil {
 		return fmt.Errorf("asking %s whether it is empty: %w", t.Variant, err)
@@ -191,17 +235,32 @@ func (r *runner) askEmpty(t *Trial, inst sut.Instance) error {
 }
 
 // unprepared makes an environment's error of a foreign server's: without it
-// there is nothing to judge.
-func (r *runner) unprepared(err error) error {
-	if r.Target == "" {
+// there is nothing to judge. A server that is lost later, or a run that is
+// interrupted, leaves what was recorded.
+func (r *runner) unprepared(slot rundir.Slot, err error) error {
+	if r.Target == "" || slot.Order > 0 || r.soft.Err() != nil {
 		return err
 	}
 	return &EnvironmentError{fmt.Errorf("the server at %s cannot be judged: %w", r.Target, err)}
 }
 
-func closing(inst sut.Instance, v sut.Variant) error {
-	if err := inst.Close(); err != nil {
-		return fmt.Errorf("closing %s: %w", v.Name, err)
+// closing closes something of the variant. What does not return, because an
+// operation that was given up holds a connection, is left behind.
+func closing(what string, end func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { done <- err }()
+		defer recovered(&err)
+		err = end()
+	}()
+	err := fmt.Errorf("it did not return within %s", closeTimeout)
+	select {
+	case err = <-done:
+	case <-time.After(closeTimeout):
+	}
+	if err != nil {
+		return fmt.Errorf("closing %s: %w", what, err)
 	}
 	return nil
 }
@@ -235,10 +294,14 @@ func (r *runner) record(
 	unwatch := watch(ctx, place.gauge, base, w.Sample)
 	result, err := load.Run(ctx, r.loadPlan(base, workload), inst.Do,
 		func() load.Recorder { return w.Shard() }, live)
+	if err != nil {
+		cancel() // there is nothing left to break
+	}
 	t.fill(result)
-	windows, faultErr := faults.wait()
+	var faultErr error
+	t.faults, faultErr = faults.wait()
 	unwatch()
-	return errors.Join(err, faultErr, keepWindows(w, append(windows, r.phases(result)...)))
+	return errors.Join(err, faultErr, keepWindows(w, slices.Concat(t.faults, r.phases(result))))
 }
 
 // untilFailed is a context that ends when the history can record no more: a
@@ -285,7 +348,7 @@ func (t *Trial) fill(res load.Result) {
 	t.StartNS, t.LastDueNS = res.Start.Nanoseconds(), res.LastDue.Nanoseconds()
 	t.EndNS, t.Interrupted = res.End.Nanoseconds(), res.Stopped
 	if res.FirstPanic != "" {
-		t.Error = "panic in the variant: " + res.FirstPanic
+		t.fail("panic in the variant: " + res.FirstPanic)
 	}
 }
 
@@ -308,10 +371,13 @@ func (r *runner) phases(res load.Result) []history.Window {
 }
 
 // drain waits until the instance says that nothing is left to do. Missing the
-// deadline is recorded and fails the repeat.
-func (r *runner) drain(t *Trial, inst sut.Instance, show *display) error {
+// deadline is recorded and fails the repeat. Who has no roles need not say.
+func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance, show *display) error {
 	q, ok := inst.(sut.Quiescer)
 	if !ok {
+		if len(v.Roles) > 0 {
+			t.Unasked = "it has roles and cannot say whether they are done; see sut.Quiescer"
+		}
 		return nil
 	}
 	show.phase("drain")
@@ -322,34 +388,33 @@ func (r *runner) drain(t *Trial, inst sut.Instance, show *display) error {
 	ctx, cancel := context.WithTimeout(r.hard, limit)
 	defer cancel()
 	began := time.Now()
-	pending, err := settle(ctx, q)
+	t.Pending, t.Unasked = settle(ctx, q)
 	t.DrainNS = time.Since(began).Nanoseconds()
-	t.Pending = pending
-	return err
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("draining %s: %w", t.Variant, ctx.Err())
+	}
+	return nil
 }
 
 // settle polls until nothing is pending or ctx ends; it returns what is
-// pending then.
-func settle(ctx context.Context, q sut.Quiescer) (string, error) {
+// pending then, or why that is not known.
+func settle(ctx context.Context, q sut.Quiescer) (pending, unasked string) {
 	tick := time.NewTicker(quiescePoll)
 	defer tick.Stop()
-	last := "unknown: it was never asked"
+	unasked = "it did not answer in time"
 	for {
-		pending, err := q.Quiesced(ctx)
+		now, err := q.Quiesced(ctx)
 		switch {
-		case err == nil && pending == "":
-			return "", nil
+		case err == nil && now == "":
+			return "", ""
 		case err == nil:
-			last = pending
+			pending, unasked = now, ""
 		case ctx.Err() == nil:
-			last = "unknown: " + err.Error()
+			pending, unasked = "", err.Error()
 		}
 		select {
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return last, ctx.Err()
-			}
-			return last, nil
+			return pending, unasked
 		case <-tick.C:
 		}
 	}

@@ -159,6 +159,8 @@ type Gauge interface {
 
 // Quiescer is implemented by instances that know when their background work
 // has settled. Quiesced returns "" when nothing is left to do, else what is.
+// Those of a variant with roles must: of one that cannot say, a run cannot tell
+// that it came to rest, and is inconclusive.
 type Quiescer interface {
 	Quiesced(context.Context) (pending string, err error)
 }

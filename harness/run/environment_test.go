@@ -1,0 +1,181 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"stampede/harness/env"
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+)
+
+// failsAtOnce checks that a run fails for want of an environment, with a
+// reason, and leaves nothing.
+func (b *bench) failsAtOnce(t *testing.T, mentions string) {
+	t.Helper()
+	_, err := b.run(t)
+	_, ok := errors.AsType[*EnvironmentError](err)
+	if !ok || !strings.Contains(err.Error(), mentions) {
+		t.Errorf("%v does not mention %q", err, mentions)
+	}
+	b.noRuns(t)
+}
+
+// guards counts the guards of a run.
+type guards struct {
+	started int
+	stopped []bool
+	// err is why none can be started, stopErr why it cannot be stopped.
+	err, stopErr error
+}
+
+func (g *guards) start(string) (func(bool) error, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	g.started++
+	return func(keep bool) error {
+		g.stopped = append(g.stopped, keep)
+		return g.stopErr
+	}, nil
+}
+
+func TestWithoutStoresNothingIsLeft(t *testing.T) {
+	b := newBench(t, nil, design{name: "good"})
+	b.provider.startErr = errBroken
+	g := &guards{}
+	b.opts.Guard = g.start
+	b.failsAtOnce(t, "starting the stores: it is broken")
+	if g.started != 1 || !slices.Equal(g.stopped, []bool{false}) {
+		t.Errorf("%d guards were started, stopped %v", g.started, g.stopped)
+	}
+
+	b = newBench(t, nil, design{name: "good"})
+	b.opts.Guard = (&guards{err: errBroken}).start
+	b.failsAtOnce(t, "starting the guard: it is broken")
+	if len(b.provider.clusters) > 0 {
+		t.Error("stores were started without a guard")
+	}
+
+	b = newBench(t, nil, design{name: "good"})
+	b.opts.Spec.Services = append(b.opts.Spec.Services, sut.Postgres)
+	b.failsAtOnce(t, "the cluster has no postgres")
+}
+
+func TestCleanUp(t *testing.T) {
+	b := newBench(t, nil, design{name: "good"})
+	g := &guards{}
+	b.opts.Guard = g.start
+	b.provider.closeErr = errBroken
+	e, err := b.run(t)
+	if err == nil || !strings.Contains(err.Error(), "stopping the stores: it is broken") {
+		t.Errorf("the error is %v", err)
+	}
+	e.agrees(t) // what was found is kept all the same
+	if !slices.Equal(g.stopped, []bool{false}) {
+		t.Errorf("the guard was stopped %v", g.stopped)
+	}
+
+	b = newBench(t, nil, design{name: "good"}, design{name: "next"})
+	b.provider.releaseErr = errBroken
+	b.finish(t).is(t, "good", rundir.Invalid, "removing the variant's database: it is broken")
+
+	b = newBench(t, nil, design{name: "good"})
+	b.provider.placeErr = errBroken
+	b.finish(t).is(t, "good", rundir.Invalid, "making a place for good: it is broken")
+}
+
+func TestStoresThatAreKept(t *testing.T) {
+	b := newBench(t, []string{"repeats=2"}, design{name: "good"})
+	g := &guards{}
+	b.opts.Guard = g.start
+	var kept []Place
+	b.opts.Kept = func(places []Place) { kept = places }
+	b.provider.kept = true
+	b.finish(t).is(t, "good", rundir.Pass)
+	if len(kept) != 2 || kept[1].Variant != "good" || kept[1].Repeat != 1 || kept[1].RedisURL == "" {
+		t.Errorf("kept %+v", kept)
+	}
+	if !slices.Equal(g.stopped, []bool{true}) {
+		t.Errorf("the guard was stopped %v", g.stopped)
+	}
+
+	// What cannot be kept is stopped: nobody was told where it is.
+	b = newBench(t, nil, design{name: "good"})
+	b.opts.Guard = (&guards{stopErr: errBroken}).start
+	b.opts.Kept = func([]Place) { t.Error("stores are kept without their guard's consent") }
+	b.provider.unreleased = true
+	_, err := b.run(t)
+	if err == nil || !strings.Contains(err.Error(), "keeping the stores: it is broken") {
+		t.Errorf("the error is %v", err)
+	}
+
+	// An interrupted run keeps nothing.
+	b = newBench(t, nil, design{name: "good", prepare: func() error { b.interrupt(); return nil }})
+	b.opts.Kept = func([]Place) { t.Error("an interrupted run keeps its stores") }
+	b.provider.unreleased = true // they go with the cluster
+	b.finish(t).interrupted(t)
+}
+
+// listening is the URL of something that listens, which is all that is asked
+// of a target here.
+func listening(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return "http://" + l.Addr().String()
+}
+
+func TestAForeignServer(t *testing.T) {
+	prepared := 0
+	twice := func() error {
+		if prepared++; prepared > 1 {
+			return errBroken
+		}
+		return nil
+	}
+	for _, test := range []struct {
+		name   string
+		design design
+		says   string
+	}{
+		{"cannot be had", design{prepare: fails}, "cannot be judged: preparing target: it is broken"},
+		{"is lost later", design{prepare: twice}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t, []string{"repeats=2"}, test.design)
+			b.opts.Target, b.opts.Without = listening(t), map[string]string{"asked": "not said"}
+			if test.says != "" {
+				b.failsAtOnce(t, test.says)
+				return
+			}
+			// What was recorded of the first repeat is not thrown away.
+			e := b.finish(t)
+			e.is(t, targetName, rundir.Invalid, "preparing target: it is broken")
+			if n := len(e.records(t, targetName, 0)); n != 30 {
+				t.Errorf("%d operations are recorded", n)
+			}
+		})
+	}
+}
+
+// unbreakable is a provider whose stores a fault cannot touch.
+type unbreakable struct{ *provider }
+
+func (u unbreakable) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
+	c, err := u.provider.Start(ctx, spec)
+	return external{c}, err
+}
+
+type external struct{ env.Cluster }
+
+func (e external) Component(service sut.Service) env.Component {
+	return struct{ env.Component }{e.Cluster.Component(service)}
+}

@@ -1,0 +1,347 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+)
+
+func TestACorrectDesignPasses(t *testing.T) {
+	answers := []string{"2 jobs", "", "1 job"}
+	e := newBench(t, nil, design{name: "good"}, design{name: "bare", bare: true},
+		design{name: "busy", quiesced: func() (pending string, err error) {
+			if len(answers) == 0 {
+				return "", nil
+			}
+			pending, answers = answers[0], answers[1:]
+			if pending == "" {
+				err = errBroken // for a moment
+			}
+			return pending, err
+		}}).finish(t)
+	e.overall(t, rundir.Pass)
+	for _, name := range []string{"good", "bare", "busy"} {
+		e.is(t, name, rundir.Pass)
+		if n := len(e.records(t, name, 0)); n != 30 {
+			t.Errorf("%d operations of %s are recorded, want 30", n, name)
+		}
+	}
+	if e.summary.Run.Interrupted || e.summary.Environment.Backend != "memory" {
+		t.Errorf("%+v in %+v", e.summary.Run, e.summary.Environment)
+	}
+}
+
+func TestTheOrderOfSlots(t *testing.T) {
+	for _, test := range []struct {
+		oneByOne bool
+		want     []string
+	}{
+		{false, []string{"a 0", "b 0", "a 1", "b 1"}},
+		{true, []string{"a 0", "a 1", "b 0", "b 1"}},
+	} {
+		b := newBench(t, []string{"repeats=2"},
+			design{name: "a"}, design{name: "b"})
+		b.opts.OneByOne = test.oneByOne
+		ran := []string{}
+		b.watcher.entering = func(e Event) {
+			if e.Phase == "prepare" {
+				ran = append(ran, fmt.Sprintf("%s %d", e.Variant, e.Repeat))
+			}
+		}
+		e := b.finish(t)
+		planned := []string{}
+		for i, slot := range e.stored.Manifest.Slots {
+			planned = append(planned, fmt.Sprintf("%s %d", slot.Variant, slot.Repeat))
+			r := e.variant(t, slot.Variant).Repeats[slot.Repeat]
+			if r.Order != i || slot.Order != i || r.Index != slot.Repeat {
+				t.Errorf("slot %d: %+v, repeat %d of order %d", i, slot, r.Index, r.Order)
+			}
+		}
+		if !slices.Equal(ran, test.want) || !slices.Equal(planned, test.want) {
+			t.Errorf("one by one %v: ran %q, planned %q, want %q", test.oneByOne, ran, planned, test.want)
+		}
+		e.overall(t, rundir.Pass)
+	}
+}
+
+// offered is what an operation is, without what became of it.
+type offered struct {
+	id       uint64
+	key      string
+	intended time.Duration
+}
+
+func (e ended) offered(t *testing.T, name string, repeat int) []offered {
+	t.Helper()
+	out := []offered{}
+	for _, rec := range e.records(t, name, repeat) {
+		out = append(out, offered{rec.Op.ID, rec.Op.Key, rec.Intended})
+	}
+	return out
+}
+
+func TestASeedDecidesTheOperations(t *testing.T) {
+	under := func(seed uint64, repeats string, designs ...design) ended {
+		b := newBench(t, []string{"load.arrival.poisson=true", repeats}, designs...)
+		b.opts.Seed = seed
+		return b.finish(t)
+	}
+	a := design{name: "a"}
+	first := under(7, "repeats=2", a, design{name: "b"})
+	second, other := under(7, "repeats=1", a), under(8, "repeats=1", a)
+	want := first.offered(t, "a", 0)
+	for name, got := range map[string][]offered{
+		"another repeat":  first.offered(t, "a", 1),
+		"another variant": first.offered(t, "b", 0),
+		"another run":     second.offered(t, "a", 0),
+	} {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s with the same seed: %v, want %v", name, got, want)
+		}
+	}
+	got := other.offered(t, "a", 0)
+	if got[0].key == want[0].key && got[1].key == want[1].key || got[0].intended == want[0].intended {
+		t.Errorf("another seed gives the same operations: %v", got[:2])
+	}
+	if a, b := first.summary.Run.ArrivalDigest, other.summary.Run.ArrivalDigest; a == b {
+		t.Error("another seed has the same arrival digest")
+	}
+}
+
+// errBroken is what goes wrong in the designs below.
+var errBroken = errors.New("it is broken")
+
+func fails() error { return errBroken }
+
+func panics() error { panic("boom") }
+
+// failure is a design that fails, and what the reasons mention.
+type failure struct {
+	design
+	mentions string
+}
+
+// failing are designs that do not come to their end, or prove nothing: each
+// is INVALID, and its correctness is open.
+func failing() map[string]failure {
+	return map[string]failure{
+		"open":           {design{open: fails}, "opening open: it is broken"},
+		"open_panics":    {design{open: panics}, "panic: boom"},
+		"prepare":        {design{prepare: fails}, "preparing prepare: it is broken"},
+		"prepare_panics": {design{prepare: panics}, "panic: boom"},
+		"empty": {design{empty: func() (string, error) { return "", errBroken }},
+			"asking empty whether it is empty: it is broken"},
+		"empty_panics": {design{empty: func() (string, error) { panic("boom") }}, "panic: boom"},
+		"not_empty": {design{empty: func() (string, error) { return "3 numbers", nil }},
+			"before the load there were already 3 numbers"},
+		"unknown": {design{do: func(context.Context, uint64) error { return errBroken }},
+			"0 add operations succeeded"},
+		"refused": {design{do: func(context.Context, uint64) error { return sut.ErrRefused }},
+			"0 add operations succeeded"},
+		"do_panics": {design{do: func(_ context.Context, id uint64) error {
+			if id == 3 {
+				panic("boom")
+			}
+			return nil
+		}, close: fails}, "panic in the variant: boom on operation 3"},
+		"quiesced_panics": {design{quiesced: func() (string, error) { panic("boom") }}, "panic: boom"},
+		"audit": {design{audit: func() (json.RawMessage, error) { return nil, errBroken }},
+			"auditing audit: it is broken"},
+		"audit_panics": {design{audit: func() (json.RawMessage, error) { panic("boom") }},
+			"panic: boom"},
+		"no_audit": {design{audit: func() (json.RawMessage, error) { return nil, nil }},
+			"auditing no_audit: the audit is not JSON"},
+		"not_json": {design{audit: func() (json.RawMessage, error) { return []byte("[1"), nil }},
+			"auditing not_json: the audit is not JSON"},
+		"close":        {design{close: fails}, "closing close: it is broken"},
+		"close_panics": {design{close: panics}, "panic: boom"},
+		"role": {design{roles: role(func(context.Context) error { return errBroken })},
+			"role sweeper: it is broken"},
+		"role_ends": {design{roles: role(func(context.Context) error { return nil })},
+			"role sweeper: ended by itself"},
+		"role_panics": {design{roles: role(func(context.Context) error { panic("boom") })},
+			"role sweeper: panic: boom"},
+		"role_at_the_end": {design{roles: role(func(ctx context.Context) error {
+			<-ctx.Done()
+			return errBroken
+		})}, "role sweeper: it is broken"},
+	}
+}
+
+func TestWhatFailsIsInvalidAndTheOthersGoOn(t *testing.T) {
+	rows := failing()
+	designs := []design{{name: "first"}}
+	for name, row := range rows {
+		row.name = name
+		designs = append(designs, row.design)
+	}
+	designs = append(designs, design{name: "last"})
+	e := newBench(t, nil, designs...).finish(t)
+	e.overall(t, rundir.Invalid)
+	e.is(t, "first", rundir.Pass)
+	e.is(t, "last", rundir.Pass)
+	for name, row := range rows {
+		e.is(t, name, rundir.Invalid, row.mentions)
+		v := e.variant(t, name)
+		if v.Correctness == rundir.Fail || v.Measurement != rundir.Invalid {
+			t.Errorf("%s: correctness %s, measurement %s", name, v.Correctness, v.Measurement)
+		}
+		if n := strings.Count(v.Repeats[0].Error, row.mentions); n > 1 {
+			t.Errorf("%s: told %d times: %s", name, n, v.Repeats[0].Error)
+		}
+	}
+}
+
+func TestWhatOperationsMayReturn(t *testing.T) {
+	third := func(err error) func(context.Context, uint64) error {
+		return func(_ context.Context, id uint64) error {
+			if id%3 == 0 {
+				return err
+			}
+			return nil
+		}
+	}
+	e := newBench(t, nil,
+		design{name: "unknown", do: third(errBroken)},
+		design{name: "refused", do: third(fmt.Errorf("sold out: %w", sut.ErrRefused))},
+		design{name: "lossy", forgets: func(id uint64) bool { return id == 4 }},
+	).finish(t)
+	e.overall(t, rundir.Fail)
+	for name, want := range map[string]rundir.Load{
+		"unknown": {Scheduled: 30, Started: 30, OK: 20, Unknown: 10},
+		"refused": {Scheduled: 30, Started: 30, OK: 20, Refused: 10},
+	} {
+		e.is(t, name, rundir.Pass)
+		if got := e.variant(t, name).Load; got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	rec := e.records(t, "unknown", 0)[2]
+	if rec.Outcome != history.Unknown || rec.Err != errBroken.Error() {
+		t.Errorf("the third is %s: %q", rec.Outcome, rec.Err)
+	}
+	e.is(t, "lossy", rundir.Fail, "broke kept: 4 was acknowledged and is gone")
+	v := status(t, e.variant(t, "lossy").Invariants, "kept")
+	if v.Count != 1 || !slices.Equal(v.Violations[0].Ops, []uint64{3}) {
+		t.Errorf("the witness is %v", v.Violations)
+	}
+}
+
+// A place that is not empty proves nothing against a design: who made what is
+// there cannot be told.
+func TestLeftoversProveNothing(t *testing.T) {
+	leave := func(b *bench) func() error {
+		return func() error {
+			return b.ledger.store.update("dirty_0", func(set map[uint64]bool) { set[999] = true })
+		}
+	}
+	var b *bench
+	b = newBench(t, []string{"provokes=[load]"},
+		design{name: "dirty", prepare: func() error { return leave(b)() }},
+		design{name: "wrong", breaks: []sut.Break{{Invariant: "asked", Under: sut.Load}},
+			empty: func() (string, error) { return "a number", nil }})
+	e := b.finish(t)
+	e.is(t, "dirty", rundir.Invalid, "there were already 1 numbers", "999 came by itself")
+	e.is(t, "wrong", rundir.Invalid, "known to break asked but was not caught")
+	for _, name := range []string{"dirty", "wrong"} {
+		if v := e.variant(t, name); v.Correctness != rundir.Inconclusive {
+			t.Errorf("the correctness of %s is %s", name, v.Correctness)
+		}
+	}
+}
+
+func TestQuiescence(t *testing.T) {
+	e := newBench(t, []string{"load.drain=200ms"},
+		design{name: "pending", quiesced: func() (string, error) { return "3 jobs", nil }},
+		design{name: "silent", quiesced: func() (string, error) { return "", errBroken }},
+		design{name: "mute", bare: true, roles: role(func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		})},
+	).finish(t)
+	e.is(t, "pending", rundir.Fail, "there was still work left: 3 jobs")
+	if v := status(t, e.variant(t, "pending").Invariants, "quiescence"); v.Status != check.Broken {
+		t.Errorf("quiescence of pending is %s", v.Status)
+	}
+	// Nobody knows whether work is left where nobody could be asked.
+	e.is(t, "silent", rundir.Inconclusive, "quiescence is undecided", "it is broken")
+	e.is(t, "mute", rundir.Inconclusive, "quiescence is undecided", "see sut.Quiescer")
+}
+
+func TestAnOperationThatNeverReturns(t *testing.T) {
+	forever := make(chan struct{})
+	defer close(forever)
+	e := newBench(t, []string{"load.drain=50ms"},
+		design{name: "stuck", do: func(_ context.Context, id uint64) error {
+			if id == 2 {
+				<-forever
+			}
+			return nil
+		}}).finish(t)
+	e.is(t, "stuck", rundir.Fail, "1 operations did not return even when they were cancelled")
+	if rec := e.records(t, "stuck", 0)[1]; rec.Outcome != history.Unknown || rec.End != history.Never {
+		t.Errorf("it is recorded as %+v", rec)
+	}
+}
+
+func TestObjectivesOfWhatDidNotRun(t *testing.T) {
+	b := newBench(t, nil, design{name: "open", open: fails}, design{name: "good"})
+	b.opts.Scenario.SLOs = []scenario.SLO{{Name: "fast", Objective: "p50(response, add) <= 1h"}}
+	e := b.finish(t)
+	e.is(t, "good", rundir.Pass)
+	if v := e.variant(t, "open"); v.SLA != rundir.Inconclusive {
+		t.Errorf("the SLA of what did not run is %s: %q", v.SLA, v.Reasons)
+	}
+}
+
+func TestKnownWrongDesigns(t *testing.T) {
+	some := func(id uint64) bool { return id%5 == 0 }
+	wrong := []sut.Break{{Invariant: "kept", Under: sut.Load}}
+	opened := 0
+	designs := []design{
+		{name: "caught", breaks: wrong, forgets: some},
+		{name: "missed", breaks: wrong},
+		{name: "once", breaks: wrong, open: func() error { opened++; return nil },
+			forgets: func(id uint64) bool { return opened == 1 && some(id) }},
+	}
+	set := []string{"repeats=2"}
+	provoked := newBench(t, append(set, "provokes=[load]"), designs...).finish(t)
+	provoked.overall(t, rundir.Fail)
+	provoked.is(t, "caught", rundir.Pass, "violated as expected: kept: 5 was acknowledged")
+	provoked.is(t, "missed", rundir.Fail, "known to break kept but was not caught: it is held")
+	provoked.is(t, "once", rundir.Fail, "violated as expected", "not caught")
+	calm := newBench(t, set, designs[:2]...).finish(t)
+	calm.is(t, "caught", rundir.Fail, "broke kept")
+	calm.is(t, "missed", rundir.Pass)
+	if v := calm.variant(t, "missed"); v.KnownWrong["kept"] != "load" || len(v.ExpectedBroken) != 0 {
+		t.Errorf("known wrong: %v, expected: %v", v.KnownWrong, v.ExpectedBroken)
+	}
+}
+
+// noRuns checks that nothing is left of a run.
+func (b *bench) noRuns(t *testing.T) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(b.opts.Root, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range left {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			t.Errorf("%s is left", path)
+		}
+	}
+}

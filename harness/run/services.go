@@ -235,12 +235,12 @@ func (s *services) through(service sut.Service, direct string, v sut.Variant) (s
 
 // close removes what was made for the trial.
 func (p *place) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
 	var problems []error
 	if p.gauge != nil {
 		problems = append(problems, closing("the gauge", p.gauge.Close))
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
 	if err := p.release(ctx); err != nil {
 		problems = append(problems, fmt.Errorf("removing the variant's database: %w", err))
 	}

@@ -2,33 +2,50 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/env/external"
 	"stampede/harness/env/sweep"
 )
 
 func newClean(a *app) *cobra.Command {
-	return &cobra.Command{
+	var postgresURL, redisURL string
+	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what dead runs left: containers, processes, data folders",
-		Long: `Removes the containers, processes and data folders of runs whose process is gone.
-What belongs to a run that is still going on is left alone, and so are the run
-directories under runs/.`,
+		Long: `Removes the containers, processes and data folders of runs whose process is gone,
+and, from the servers at --postgres-url and --redis-url, their databases, schemas
+and keys. What belongs to a run that is still going on is left alone, and so are
+the run directories under runs/. In your own servers what another host's run made
+is left alone too, and named.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
-			defer cancel()
-			removed, err := sweep.All(ctx)
-			for _, what := range removed {
-				fmt.Fprintln(a.stdout, "removed", what)
-			}
-			if len(removed) == 0 {
-				fmt.Fprintln(a.stdout, "nothing to remove")
-			}
-			return withCode(exitEnvironment, err)
+			return a.clean(postgresURL, redisURL)
 		},
 	}
+	cmd.Flags().StringVar(&postgresURL, "postgres-url", "", "clean this Postgres too")
+	cmd.Flags().StringVar(&redisURL, "redis-url", "", "clean this Redis too")
+	return cmd
+}
+
+func (a *app) clean(postgresURL, redisURL string) error {
+	ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
+	defer cancel()
+	removed, err := sweep.All(ctx)
+	gone, left, errExternal := external.Sweep(ctx, postgresURL, redisURL)
+	removed = append(removed, gone...)
+	for _, what := range removed {
+		fmt.Fprintln(a.stdout, "removed", what)
+	}
+	for _, what := range left {
+		fmt.Fprintln(a.stdout, "left", what)
+	}
+	if len(removed) == 0 {
+		fmt.Fprintln(a.stdout, "nothing to remove")
+	}
+	return withCode(exitEnvironment, errors.Join(err, errExternal))
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,17 +15,28 @@ import (
 	"stampede/harness/env/processes"
 )
 
+// alike are the flags that mean in every command what they mean in run.
+var alike = []string{"out", "profile", "set", "postgres-url", "redis-url", "across-machines"}
+
 // flagsFromEnvironment sets the flags that were not given from STAMPEDE_*
-// variables: --backend from STAMPEDE_BACKEND and so on.
+// variables: --backend from STAMPEDE_BACKEND and so on. The variables are for
+// the flags of run, which replay, check and serve share; other commands take
+// only those that mean the same there.
 func flagsFromEnvironment(cmd *cobra.Command) error {
+	all := slices.Contains([]string{"run", "replay", "check", "serve"}, cmd.Name())
 	var failed error
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !all && !slices.Contains(alike, flag.Name) {
+			return
+		}
 		name := "STAMPEDE_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 		value := os.Getenv(name)
 		if flag.Changed || value == "" || failed != nil {
 			return
 		}
-		failed = cmd.Flags().Set(flag.Name, value)
+		if err := cmd.Flags().Set(flag.Name, value); err != nil {
+			failed = usage(fmt.Errorf("%s: %w", name, err))
+		}
 	})
 	return failed
 }

@@ -32,10 +32,7 @@ store or of stampede, is said on a line each.
 
 <run> is a directory, a scenario's name for its latest run, or latest.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flagsFromEnvironment(cmd); err != nil {
-				return usage(err)
-			}
+		RunE: func(_ *cobra.Command, args []string) error {
 			return a.replay(args[0], f)
 		},
 	}

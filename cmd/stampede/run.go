@@ -35,10 +35,7 @@ A scenario is a built-in name (stampede list scenarios) or a path to a file.
 
 ` + exitCodesHelp,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flagsFromEnvironment(cmd); err != nil {
-				return usage(err)
-			}
+		RunE: func(_ *cobra.Command, args []string) error {
 			return a.runAll(args, f)
 		},
 	}

@@ -40,10 +40,7 @@ background roles and serves the system's HTTP API until it is interrupted.
 With --role it runs that one role and serves nothing; the stores are then
 those of --postgres-url and --redis-url.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flagsFromEnvironment(cmd); err != nil {
-				return usage(err)
-			}
+		RunE: func(_ *cobra.Command, args []string) error {
 			return a.serve(args[0], f)
 		},
 	}

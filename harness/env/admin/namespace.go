@@ -44,7 +44,7 @@ func (n *Namespaces) Namespace(ctx context.Context, name string) (env.Namespace,
 		space.RedisURL = n.Redis.URL()
 	}
 	if n.Postgres != nil {
-		url, err := n.Postgres.CreateDatabase(ctx, database)
+		url, err := n.Postgres.CreateDatabase(ctx, database, "")
 		if err != nil {
 			return env.Namespace{}, err
 		}

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -155,16 +156,26 @@ func (p Postgres) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// CreateDatabase makes an empty database and returns its URL.
-func (p Postgres) CreateDatabase(ctx context.Context, name string) (string, error) {
+// CreateDatabase makes an empty database with a comment, which may be empty,
+// and returns its URL.
+func (p Postgres) CreateDatabase(ctx context.Context, name, comment string) (string, error) {
 	quoted := pgx.Identifier{name}.Sanitize()
 	// template0 is never connected to, so a copy of it cannot be refused
 	// because somebody is.
 	if err := p.exec(ctx, "CREATE DATABASE "+quoted+" TEMPLATE template0"); err != nil {
 		return "", err
 	}
+	if comment == "" {
+		return p.DatabaseURL(name)
+	}
+	if err := p.exec(ctx, "COMMENT ON DATABASE "+quoted+" IS "+literal(comment)); err != nil {
+		return "", errors.Join(err, p.DropDatabase(context.WithoutCancel(ctx), name))
+	}
 	return p.DatabaseURL(name)
 }
+
+// literal is a text as a constant of SQL.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // DatabaseURL is the URL of another database on the same server.
 func (p Postgres) DatabaseURL(name string) (string, error) {
@@ -183,10 +194,13 @@ func (p Postgres) DropDatabase(ctx context.Context, name string) error {
 	return p.exec(ctx, "DROP DATABASE IF EXISTS "+quoted+" WITH (FORCE)")
 }
 
-// CreateSchema makes an empty schema in the URL's database and returns a URL
-// whose connections live in it.
-func (p Postgres) CreateSchema(ctx context.Context, name string) (string, error) {
-	if err := p.exec(ctx, "CREATE SCHEMA "+pgx.Identifier{name}.Sanitize()); err != nil {
+// CreateSchema makes an empty schema with a comment in the URL's database and
+// returns a URL whose connections live in it.
+func (p Postgres) CreateSchema(ctx context.Context, name, comment string) (string, error) {
+	quoted := pgx.Identifier{name}.Sanitize()
+	// Statements that are sent together are one transaction.
+	if err := p.exec(ctx, "CREATE SCHEMA "+quoted+"; COMMENT ON SCHEMA "+quoted+" IS "+
+		literal(comment)); err != nil {
 		return "", err
 	}
 	u, err := url.Parse(p.URL())
@@ -204,6 +218,39 @@ func (p Postgres) CreateSchema(ctx context.Context, name string) (string, error)
 // DropSchema drops a schema and all that is in it, if it is there.
 func (p Postgres) DropSchema(ctx context.Context, name string) error {
 	return p.exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+}
+
+// Named is a database, or a schema of the URL's database.
+type Named struct {
+	Name string
+	// Schema says that it is not a database.
+	Schema bool
+	// Comment is what was said when it was made, empty if nothing was.
+	Comment string
+}
+
+// Find lists the server's databases, and the schemas of the URL's database,
+// whose names start with a prefix, in the order of their names.
+func (p Postgres) Find(ctx context.Context, prefix string) ([]Named, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	conn, err := p.connect(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer closeConn(conn)
+	rows, err := conn.Query(ctx, `
+		SELECT datname::text, false, coalesce(shobj_description(oid, 'pg_database'), '')
+		FROM pg_database WHERE starts_with(datname, $1)
+		UNION ALL SELECT nspname::text, true, coalesce(obj_description(oid, 'pg_namespace'), '')
+		FROM pg_namespace WHERE starts_with(nspname, $1) ORDER BY 1, 2`, prefix)
+	if err == nil {
+		var found []Named
+		if found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Named]); err == nil {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("list postgres's databases and schemas: %w", err)
 }
 
 // CanCreateDatabases says whether the URL's user may make databases.

@@ -202,45 +202,91 @@ func (r Redis) FlushAll(ctx context.Context) error {
 	})
 }
 
-// Size counts the keys of the URL's database.
-func (r Redis) Size(ctx context.Context) (n int64, err error) {
-	err = r.with(ctx, func(ctx context.Context, client *redis.Client) (err error) {
-		if n, err = client.DBSize(ctx).Result(); err != nil {
-			return fmt.Errorf("count redis's keys: %w", err)
-		}
-		return nil
-	})
-	return n, err
-}
-
 // scanBatch is how many keys one SCAN asks for and one UNLINK removes.
 const scanBatch = 1000
+
+// EachKey calls f for the keys of the URL's database that start with prefix,
+// all of them if it is empty, until f returns false. A key may come twice.
+func (r Redis) EachKey(ctx context.Context, prefix string, f func(key string) bool) error {
+	return r.scan(ctx, prefix, func(_ *redis.Client, keys []string) (bool, error) {
+		for _, key := range keys {
+			if !f(key) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
 
 // DeletePrefix removes the keys that start with prefix and counts them.
 func (r Redis) DeletePrefix(ctx context.Context, prefix string) (n int64, err error) {
 	if prefix == "" {
 		return 0, fmt.Errorf("refusing to delete every key: the prefix is empty")
 	}
-	err = r.with(ctx, func(ctx context.Context, client *redis.Client) error {
+	err = r.scan(ctx, prefix, func(client *redis.Client, keys []string) (bool, error) {
+		if len(keys) == 0 {
+			return true, nil
+		}
+		removed, err := client.Unlink(ctx, keys...).Result()
+		n += removed
+		if err != nil {
+			return false, fmt.Errorf("remove redis's keys: %w", err)
+		}
+		return true, nil
+	})
+	return n, err
+}
+
+// scan calls f for batches of the keys that start with prefix, until it
+// returns false or an error.
+func (r Redis) scan(ctx context.Context, prefix string,
+	f func(client *redis.Client, keys []string) (more bool, err error)) error {
+	return r.with(ctx, func(ctx context.Context, client *redis.Client) error {
 		var cursor uint64
 		for {
 			keys, next, err := client.Scan(ctx, cursor, globEscape(prefix)+"*", scanBatch).Result()
 			if err != nil {
 				return fmt.Errorf("list redis's keys: %w", err)
 			}
-			if len(keys) > 0 {
-				removed, err := client.Unlink(ctx, keys...).Result()
-				if err != nil {
-					return fmt.Errorf("remove redis's keys: %w", err)
-				}
-				n += removed
+			if more, err := f(client, keys); err != nil || !more {
+				return err
 			}
 			if cursor = next; cursor == 0 {
 				return nil
 			}
 		}
 	})
-	return n, err
+}
+
+// Put gives a key a value.
+func (r Redis) Put(ctx context.Context, key, value string) error {
+	return r.with(ctx, func(ctx context.Context, client *redis.Client) error {
+		if err := client.Set(ctx, key, value, 0).Err(); err != nil {
+			return fmt.Errorf("write redis's key %s: %w", key, err)
+		}
+		return nil
+	})
+}
+
+// Get returns a key's value, empty if there is no such key.
+func (r Redis) Get(ctx context.Context, key string) (value string, err error) {
+	err = r.with(ctx, func(ctx context.Context, client *redis.Client) (err error) {
+		if value, err = client.Get(ctx, key).Result(); err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("read redis's key %s: %w", key, err)
+		}
+		return nil
+	})
+	return value, err
+}
+
+// Delete removes a key, if it is there.
+func (r Redis) Delete(ctx context.Context, key string) error {
+	return r.with(ctx, func(ctx context.Context, client *redis.Client) error {
+		if err := client.Unlink(ctx, key).Err(); err != nil {
+			return fmt.Errorf("remove redis's key %s: %w", key, err)
+		}
+		return nil
+	})
 }
 
 // globEscape makes a pattern match a text literally.

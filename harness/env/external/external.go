@@ -45,16 +45,20 @@ func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 }
 
 // Start implements env.Provider: it checks that the servers answer and are
-// empty, and changes nothing.
+// empty, and changes nothing. What other runs have made there is no hindrance.
 func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
-	c := &cluster{runID: spec.RunID}
+	signature, err := sign(spec.RunID)
+	if err != nil {
+		return nil, fmt.Errorf("external: %w", err)
+	}
+	c := &cluster{runID: spec.RunID, signature: signature}
 	for _, service := range spec.Services {
 		one, err := componentOf(service, spec)
 		if err == nil {
 			err = one.Ready(ctx)
 		}
 		if err == nil && !spec.AllowNonEmpty {
-			err = one.checkEmpty(ctx)
+			err = one.checkEmpty(ctx, spec.Log)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("external: %w", err)
@@ -111,11 +115,12 @@ func settingsOf(service sut.Service, spec env.Spec) map[string]string {
 	return spec.Redis
 }
 
-// checkEmpty refuses a server that has something of somebody's in it.
-func (c *component) checkEmpty(ctx context.Context) error {
+// checkEmpty refuses a server that has something of somebody's in it. What
+// other runs of stampede have in it is only said.
+func (c *component) checkEmpty(ctx context.Context, log func(format string, args ...any)) error {
 	switch store := c.Store.(type) {
 	case admin.Postgres:
-		tables, err := store.CountTables(ctx, schemaPrefix)
+		tables, err := store.CountTables(ctx, namePrefix)
 		if err != nil {
 			return err
 		}
@@ -124,16 +129,21 @@ func (c *component) checkEmpty(ctx context.Context) error {
 				"name an empty one, or allow it with --allow-nonempty", admin.Redact(c.url), tables)
 		}
 	case admin.Redis:
-		keys, err := store.Size(ctx)
+		foreign, err := foreignKey(ctx, store)
 		if err != nil {
 			return err
 		}
-		if keys > 0 {
-			return fmt.Errorf("the database of %s is not empty (%d keys): "+
-				"name an empty one, or allow it with --allow-nonempty", admin.Redact(c.url), keys)
+		if foreign != "" {
+			return fmt.Errorf("the database of %s is not empty (it has the key %q): "+
+				"name an empty one, or allow it with --allow-nonempty", admin.Redact(c.url), foreign)
 		}
 	}
-	return nil
+	made, err := c.made(ctx)
+	if err == nil && len(made) > 0 && log != nil {
+		log("%s also holds what other runs made: %s; `stampede clean` with its URL removes what "+
+			"dead ones left", admin.Redact(c.url), names(made))
+	}
+	return err
 }
 
 // Service implements env.Component.
@@ -155,12 +165,11 @@ func (c *component) Info(ctx context.Context) (env.Info, error) {
 	return info, nil
 }
 
-// schemaPrefix starts the name of every database and schema that is ours.
-const schemaPrefix = "stampede_"
-
 // cluster is the user's servers.
 type cluster struct {
-	runID      string
+	runID string
+	// signature says who made what is ours.
+	signature  string
 	components []*component
 
 	mu   sync.Mutex
@@ -185,10 +194,10 @@ func (c *cluster) Namespace(ctx context.Context, name string) (env.Namespace, er
 	defer c.mu.Unlock()
 	c.made++
 	number := c.made
-	space := env.Namespace{Prefix: fmt.Sprintf("stampede:%s:%d:", c.runID, number)}
+	space := env.Namespace{Prefix: fmt.Sprintf("%s:%d:", runKey(c.runID), number)}
 	var drops []func(context.Context) error
 	for _, one := range c.components {
-		drop, err := one.carve(ctx, &space, admin.DatabaseName(c.runID, number, name))
+		drop, err := c.carve(ctx, one, &space, admin.DatabaseName(c.runID, number, name))
 		if err != nil {
 			return env.Namespace{}, errors.Join(err, dropAll(context.WithoutCancel(ctx), drops))
 		}
@@ -228,34 +237,38 @@ func dropAll(ctx context.Context, drops []func(context.Context) error) error {
 }
 
 // carve makes a place of our own in a server and returns how to drop it.
-func (c *component) carve(ctx context.Context, space *env.Namespace, name string) (
+func (c *cluster) carve(ctx context.Context, in *component, space *env.Namespace, name string) (
 	drop func(context.Context) error, err error) {
-	switch store := c.Store.(type) {
+	switch store := in.Store.(type) {
 	case admin.Postgres:
-		return carvePostgres(ctx, store, space, name)
+		return c.carvePostgres(ctx, store, space, name)
 	case admin.Redis:
-		space.RedisURL = c.url
+		space.RedisURL = in.url
 		prefix := space.Prefix
+		if err := store.Put(ctx, runKey(c.runID), c.signature); err != nil {
+			return nil, err
+		}
 		return func(ctx context.Context) error {
 			_, err := store.DeletePrefix(ctx, prefix)
 			return err
 		}, nil
 	default:
-		return nil, fmt.Errorf("no way to make a namespace in %s", c.service)
+		return nil, fmt.Errorf("no way to make a namespace in %s", in.service)
 	}
 }
 
-func carvePostgres(ctx context.Context, store admin.Postgres, space *env.Namespace, name string) (
-	drop func(context.Context) error, err error) {
+func (c *cluster) carvePostgres(
+	ctx context.Context, store admin.Postgres, space *env.Namespace, name string,
+) (drop func(context.Context) error, err error) {
 	may, err := store.CanCreateDatabases(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if may {
-		space.PostgresURL, err = store.CreateDatabase(ctx, name)
+		space.PostgresURL, err = store.CreateDatabase(ctx, name, c.signature)
 		return func(ctx context.Context) error { return store.DropDatabase(ctx, name) }, err
 	}
-	space.PostgresURL, err = store.CreateSchema(ctx, name)
+	space.PostgresURL, err = store.CreateSchema(ctx, name, c.signature)
 	return func(ctx context.Context) error { return store.DropSchema(ctx, name) }, err
 }
 
@@ -267,6 +280,9 @@ func (c *cluster) Close(ctx context.Context) error {
 	var errs []error
 	for number := range c.open {
 		errs = append(errs, c.release(ctx, number))
+	}
+	if len(c.open) == 0 && c.made > 0 {
+		errs = append(errs, c.unsign(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("external: close: %w", err)

@@ -2,8 +2,11 @@ package external_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,8 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/env/external"
+	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 )
 
@@ -162,11 +167,11 @@ func TestRefusesWhatIsNotEmpty(t *testing.T) {
 		t.Fatalf("an empty server: %v", err)
 	}
 	client := redisClient(t, own.RedisURL)
-	if err := client.Set(t.Context(), own.Prefix+"x", 1, 0).Err(); err != nil {
+	if err := client.Set(t.Context(), "stampedes", 1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	expectRefusal(t, s, "(1 keys)")
-	if err := client.Del(t.Context(), own.Prefix+"x").Err(); err != nil {
+	expectRefusal(t, s, `(it has the key "stampedes")`)
+	if err := client.Del(t.Context(), "stampedes").Err(); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, own.PostgresURL, "CREATE SCHEMA app", "CREATE VIEW app.v AS SELECT 1 AS x")
@@ -182,6 +187,102 @@ func expectRefusal(t *testing.T, s env.Spec, want string) {
 	}
 	if err != nil && strings.Contains(err.Error(), password) {
 		t.Errorf("the password is shown: %v", err)
+	}
+}
+
+// TestSweepDropsWhatTheDeadLeft makes a place that nobody drops, with each kind
+// of user, and signs it as different owners.
+func TestSweepDropsWhatTheDeadLeft(t *testing.T) {
+	for name, mayCreate := range map[string]bool{"database": true, "schema": false} {
+		t.Run(name, func(t *testing.T) {
+			s, own := spec(t, mayCreate)
+			s.RunID = "left" + name
+			space, err := start(t, s).Namespace(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := redisClient(t, own.RedisURL)
+			if err := client.Set(t.Context(), space.Prefix+"k", 1, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			database := admin.DatabaseName(s.RunID, 1, "a")
+			place, keys := name+" "+database, "keys stampede:"+s.RunID+":*"
+			sign := func(as string) {
+				exec(t, s.PostgresURL, "COMMENT ON "+name+" "+database+" IS '"+as+"'")
+				if err := client.Set(t.Context(), "stampede:"+s.RunID, as, 0).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dead, err := owner.Self(s.RunID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expectSweep(t, s, nil, []string{place, keys}, "is alive")
+			expectNamedAtStart(t, s, place, keys)
+			dead.Started++ // another process had our pid
+			elsewhere := dead
+			elsewhere.Host += "-other"
+			sign(signature(t, elsewhere))
+			expectSweep(t, s, nil, []string{place, keys}, "another host, "+elsewhere.Host)
+			sign("")
+			expectSweep(t, s, nil, []string{place, keys}, "does not say")
+			sign(signature(t, dead))
+			expectSweep(t, s, []string{place, keys}, nil, "")
+			expectSweep(t, s, nil, nil, "")
+			if keys := client.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+				t.Errorf("%q are left", keys)
+			}
+		})
+	}
+}
+
+func signature(t *testing.T, o owner.Owner) string {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// expectSweep expects these things of the run to be removed and left alone,
+// the latter for a reason.
+func expectSweep(t *testing.T, s env.Spec, removed, left []string, reason string) {
+	t.Helper()
+	gone, stay, err := external.Sweep(t.Context(), s.PostgresURL, s.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(gone, removed) {
+		t.Errorf("removed %q, want %q", gone, removed)
+	}
+	stay = slices.DeleteFunc(stay, func(what string) bool { return !strings.Contains(what, s.RunID) })
+	if len(stay) != len(left) {
+		t.Fatalf("left %q, want %q", stay, left)
+	}
+	for i, what := range stay {
+		if !strings.HasPrefix(what, left[i]) || !strings.Contains(what, reason) {
+			t.Errorf("left %q, want %q because %q", what, left[i], reason)
+		}
+	}
+}
+
+// expectNamedAtStart expects what other runs made to be named, and no obstacle.
+func expectNamedAtStart(t *testing.T, s env.Spec, what ...string) {
+	t.Helper()
+	var said strings.Builder
+	s.RunID = "next"
+	s.Log = func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }
+	if err := start(t, s).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range what {
+		if !strings.Contains(said.String(), name) {
+			t.Errorf("%q is not named: %s", name, said.String())
+		}
+	}
+	if strings.Contains(said.String(), password) {
+		t.Errorf("the password is shown: %s", said.String())
 	}
 }
 

@@ -1,0 +1,201 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/env/owner"
+	"stampede/harness/sut"
+)
+
+// What begins the name of everything that is ours: databases and schemas, and
+// keys.
+const (
+	namePrefix = "stampede_"
+	keyPrefix  = "stampede:"
+)
+
+// runKey is the key of a run's owner; the run's other keys are below it,
+// behind a colon.
+func runKey(runID string) string { return keyPrefix + runID }
+
+// sign is this process's signature under what it makes for a run.
+func sign(runID string) (string, error) {
+	self, err := owner.Self(runID)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(self)
+	if err != nil {
+		return "", fmt.Errorf("sign what is made: %w", err)
+	}
+	return string(text), nil
+}
+
+// unsign removes the owner's key, when no other key of the run is left.
+func (c *cluster) unsign(ctx context.Context) error {
+	for _, one := range c.components {
+		if store, ok := one.Store.(admin.Redis); ok {
+			return store.Delete(ctx, runKey(c.runID))
+		}
+	}
+	return nil
+}
+
+// foreignKey is a key that is not ours, empty if there is none.
+func foreignKey(ctx context.Context, store admin.Redis) (foreign string, err error) {
+	err = store.EachKey(ctx, "", func(key string) bool {
+		if !strings.HasPrefix(key, keyPrefix) {
+			foreign = key
+		}
+		return foreign == ""
+	})
+	return foreign, err
+}
+
+// made is something in a server that carries our prefix.
+type made struct {
+	name string
+	// signature is its maker's, empty if there is none.
+	signature string
+	drop      func(ctx context.Context) error
+}
+
+// names lists what was made, at most the first few.
+func names(all []made) string {
+	const most = 5
+	var list []string
+	for _, m := range all[:min(len(all), most)] {
+		list = append(list, m.name)
+	}
+	if len(all) > most {
+		list = append(list, fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return strings.Join(list, ", ")
+}
+
+// made lists what carries our prefix in a server.
+func (c *component) made(ctx context.Context) ([]made, error) {
+	switch store := c.Store.(type) {
+	case admin.Postgres:
+		return madeInPostgres(ctx, store)
+	case admin.Redis:
+		return madeInRedis(ctx, store)
+	default:
+		return nil, fmt.Errorf("no way to look for leftovers in %s", c.service)
+	}
+}
+
+func madeInPostgres(ctx context.Context, store admin.Postgres) ([]made, error) {
+	found, err := store.Find(ctx, namePrefix)
+	var list []made
+	for _, f := range found {
+		m := made{name: "database " + f.Name, signature: f.Comment,
+			drop: func(ctx context.Context) error { return store.DropDatabase(ctx, f.Name) }}
+		if f.Schema {
+			m.name = "schema " + f.Name
+			m.drop = func(ctx context.Context) error { return store.DropSchema(ctx, f.Name) }
+		}
+		list = append(list, m)
+	}
+	return list, err
+}
+
+// madeInRedis is one entry for each run.
+func madeInRedis(ctx context.Context, store admin.Redis) ([]made, error) {
+	runs := map[string]bool{}
+	err := store.EachKey(ctx, keyPrefix, func(key string) bool {
+		runID, _, _ := strings.Cut(strings.TrimPrefix(key, keyPrefix), ":")
+		runs[runID] = true
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []made
+	for _, runID := range slices.Sorted(maps.Keys(runs)) {
+		key := runKey(runID)
+		signature, err := store.Get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, made{name: "keys " + key + ":*", signature: signature,
+			drop: func(ctx context.Context) error {
+				// The owner's key goes last: what is interrupted can be repeated.
+				if _, err := store.DeletePrefix(ctx, key+":"); err != nil {
+					return err
+				}
+				return store.Delete(ctx, key)
+			}})
+	}
+	return list, nil
+}
+
+// kept says why something is not to be dropped; empty means that its owner is
+// dead.
+func (m made) kept() string {
+	var o owner.Owner
+	if json.Unmarshal([]byte(m.signature), &o) != nil || o.PID <= 0 {
+		return "it does not say which process made it"
+	}
+	host, err := os.Hostname()
+	switch {
+	case o.Dead():
+		return ""
+	case err != nil || o.Host != host:
+		return fmt.Sprintf("process %d of another host, %s, made it", o.PID, o.Host)
+	default:
+		return fmt.Sprintf("process %d, which made it, is alive", o.PID)
+	}
+}
+
+// Sweep drops what runs that are dead have left in the user's servers; a URL
+// may be empty. It names what it dropped, and what carries our prefix and was
+// left alone, with the reason: its owner lives, ran on another host, of which
+// nothing is known here, or is not recorded. One failure does not keep it from
+// the rest.
+func Sweep(ctx context.Context, postgresURL, redisURL string) (removed, left []string, err error) {
+	spec := env.Spec{PostgresURL: postgresURL, RedisURL: redisURL}
+	var errs []error
+	for _, service := range []sut.Service{sut.Postgres, sut.Redis} {
+		if service == sut.Postgres && postgresURL == "" || service == sut.Redis && redisURL == "" {
+			continue
+		}
+		gone, stays, err := sweep(ctx, service, spec)
+		removed, left = append(removed, gone...), append(left, stays...)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sweep %s: %w", service, err))
+		}
+	}
+	return removed, left, errors.Join(errs...)
+}
+
+func sweep(ctx context.Context, service sut.Service, spec env.Spec) (
+	removed, left []string, err error) {
+	c, err := componentOf(service, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := c.made(ctx)
+	errs := []error{err}
+	for _, m := range all {
+		if why := m.kept(); why != "" {
+			left = append(left, fmt.Sprintf("%s (%s)", m.name, why))
+			continue
+		}
+		if err := m.drop(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, m.name)
+	}
+	return removed, left, errors.Join(errs...)
+}

@@ -32,7 +32,11 @@ says what it is going to do and does it (Debian or Ubuntu, as root).`,
 
 func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 	if fix {
-		if err := doctor.Fix(a.interrupts.soft, opts, a.stderr); err != nil {
+		err := doctor.Fix(a.interrupts.soft, opts, a.stderr, a.interrupts.beforeExit)
+		if code := a.interrupts.exit(); err != nil && code != 0 {
+			return withCode(code, err)
+		}
+		if err != nil {
 			return withCode(exitEnvironment, err)
 		}
 	}

@@ -53,6 +53,9 @@ func (i *interrupts) listen(cancelSoft context.CancelCauseFunc) {
 	}
 }
 
+// beforeExit sets what runs before the process ends on a second signal.
+func (i *interrupts) beforeExit(f func()) { i.onSecond.Store(&f) }
+
 // exit returns the exit code of the first signal, 0 if there was none.
 func (i *interrupts) exit() int { return int(i.code.Load()) }
 

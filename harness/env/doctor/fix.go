@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -22,6 +24,8 @@ type machine struct {
 	missing []string
 	// dockerd says whether an engine's program is there, running or not.
 	dockerd bool
+	// atExit is told what is left to do if this process is to end at once.
+	atExit func(undo func())
 }
 
 // step is one thing that Fix will do: a command, or what act does.
@@ -33,12 +37,22 @@ type step struct {
 
 // Fix installs what is missing, after saying what it is going to do. It knows
 // Debian and Ubuntu, as root; elsewhere its error says what to do. Nothing
-// missing means nothing done.
-func Fix(ctx context.Context, opts Options, out io.Writer) error {
+// missing means nothing done, but for what a Fix that was killed has left.
+//
+// When ctx is over, the package manager finishes the package that it is at.
+// atExit is given what undoes a change of the machine that is meant for the
+// time of an installation: to be called if this process is to end at once.
+func Fix(ctx context.Context, opts Options, out io.Writer, atExit func(undo func())) error {
 	ctx, cancel := context.WithTimeout(ctx, installBound)
 	defer cancel()
 	checks := Examine(ctx, opts)
 	m := lookAt(checks)
+	m.atExit = atExit
+	if m.root {
+		if err := dropLeftPolicy(policyFile, out); err != nil {
+			return err
+		}
+	}
 	steps, err := plan(m)
 	if err != nil {
 		return err
@@ -153,15 +167,16 @@ func (s step) run(ctx context.Context, m machine, out io.Writer) error {
 	if s.act != nil {
 		return s.act(ctx, m, out)
 	}
-	return packaging(ctx, out, s.command...)
+	return packaging(ctx, m, out, s.command...)
 }
 
 // packaging runs a command of the package manager.
-func packaging(ctx context.Context, out io.Writer, argv ...string) error {
-	restore, err := keepServicesDown()
+func packaging(ctx context.Context, m machine, out io.Writer, argv ...string) error {
+	restore, err := keepServicesDown(policyFile)
 	if err != nil {
 		return err
 	}
+	m.atExit(func() { _ = restore() }) // nobody is left to tell
 	return errors.Join(command(ctx, out, argv...), restore())
 }
 
@@ -171,7 +186,7 @@ const clientPackage = "docker-cli"
 
 // installClient installs the program docker if it is still missing. Nothing is
 // removed for it: an engine of another vendor stays.
-func installClient(ctx context.Context, _ machine, out io.Writer) error {
+func installClient(ctx context.Context, m machine, out io.Writer) error {
 	if locate("docker") != "" {
 		return nil
 	}
@@ -179,18 +194,34 @@ func installClient(ctx context.Context, _ machine, out io.Writer) error {
 	if err := command(ctx, io.Discard, "apt-cache", "show", name); err != nil {
 		name = "docker.io" // this release knows no such package
 	}
-	return packaging(ctx, out, slices.Concat(aptInstall, []string{"--no-remove", name})...)
+	return packaging(ctx, m, out, slices.Concat(aptInstall, []string{"--no-remove", name})...)
 }
 
-// command runs a program; what it prints is told only if it fails.
+// endBound is how long a program may take to end when it is interrupted: dpkg
+// is not to be torn from the configuration of a package.
+const endBound = 2 * time.Minute
+
+// command runs a program; what it prints is told only if it fails. When ctx is
+// over, the program alone is interrupted, and not what it runs: on SIGINT
+// apt-get lets dpkg finish what it is at, and ends.
 func command(ctx context.Context, out io.Writer, argv ...string) error {
 	fmt.Fprintf(out, "+ %s\n", strings.Join(argv, " "))
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = endBound
+	// Ctrl-C on the terminal goes to a whole group. The signal of our death is
+	// that of the thread's which started the program.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if path := locate(argv[0]); path != "" {
 		cmd.Path = path
 	}
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	text, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", argv[0], context.Cause(ctx))
+	}
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, lastLines(text, 15))
 	}
@@ -200,26 +231,4 @@ func command(ctx context.Context, out io.Writer, argv ...string) error {
 func lastLines(text []byte, n int) string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// policyFile is what Debian's packages ask whether they may start a service.
-const policyFile = "/usr/sbin/policy-rc.d"
-
-// keepServicesDown keeps packages from starting a Postgres and a Redis of
-// their own on the usual ports: stampede starts its own, on ports of their
-// own, and only for a run. A policy of the machine's administrator stays.
-func keepServicesDown() (restore func() error, err error) {
-	const policy = "#!/bin/sh\n# Made by stampede doctor, for the time of an installation.\nexit 101\n"
-	file, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if errors.Is(err, os.ErrExist) {
-		return func() error { return nil }, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("keep services from starting: %w", err)
-	}
-	_, err = file.WriteString(policy)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("keep services from starting: %w", err), os.Remove(policyFile))
-	}
-	return func() error { return os.Remove(policyFile) }, nil
 }

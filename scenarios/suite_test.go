@@ -36,15 +36,50 @@ func TestMain(m *testing.M) {
 }
 
 // TestScenarios runs every scenario's smoke profile. Only correctness is
-// judged: what a busy machine measures is not what a design is.
+// judged: what a busy machine measures is not what a design is. Nor is a design
+// to blame if the machine was too slow for some case to come up, so that a run
+// that leaves a verdict open is repeated.
 func TestScenarios(t *testing.T) {
 	for _, name := range scenarios.All() {
 		t.Run(name, func(t *testing.T) {
 			plan := decode(t, name)
 			provider := &borrowed{cluster: envtest.Start(t, sut.Postgres, sut.Redis)}
 			seed := uint64(number(t, "STAMPEDE_SEED", firstSeed))
-			judgeSummary(t, execute(t, plan, provider, seed), allHeld)
+			summary := execute(t, plan, provider, seed)
+			for again := 0; again < 2 && open(summary); again++ {
+				judgeSummary(t, summary, neverBroken)
+				summary = execute(t, plan, provider, seed)
+			}
+			judgeSummary(t, summary, allHeld)
 		})
+	}
+}
+
+// open says that something that should be decided is not.
+func open(s rundir.Summary) bool { return s.Verdict.Correctness == rundir.Inconclusive }
+
+// TestBuyers: the crowd is as large as the question says.
+func TestBuyers(t *testing.T) {
+	for profile, want := range map[string]int{"smoke": 5_000, "default": 100_000} {
+		src, file, _ := scenarios.Source("flash-sale-100k")
+		opts := options(profile)
+		sc, res, err := scenario.Decode(src, file, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(5) {
+			load, err := res.System.Workload(seed, res.Params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			buyers := map[string]bool{}
+			for i := range uint64(sc.Load.Arrival.Ops) {
+				buyers[load.Op(i).Client] = true
+			}
+			if len(buyers) < want || len(buyers) > want+want/50 {
+				t.Errorf("%s, seed %d: %d buyers, want %d", profile, seed, len(buyers), want)
+			}
+		}
 	}
 }
 
@@ -146,6 +181,10 @@ func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Su
 	return summary
 }
 
+// punctuality are the checks of the measurement that a busy machine misses and
+// that correctness does not rest on.
+var punctuality = []string{"pacer-lag", "core-wait", "gc-pause", "steal", "generator-cpu"}
+
 // allHeld and neverBroken are what is asked of a correct variant.
 func allHeld(s check.Status) bool     { return s == check.Held }
 func neverBroken(s check.Status) bool { return s != check.Broken }
@@ -163,7 +202,7 @@ func judgeSummary(t *testing.T, s rundir.Summary, fine func(check.Status) bool) 
 				t.Errorf("seed %d, %s: %s", s.Run.Seed, v.Name, r.Error)
 			}
 			for _, a := range r.Validity {
-				if strings.HasPrefix(a.Name, "fault ") && !a.OK {
+				if !a.OK && !slices.Contains(punctuality, a.Name) {
 					t.Errorf("seed %d, %s: %s: %s", s.Run.Seed, v.Name, a.Name, a.Detail)
 				}
 			}

@@ -113,9 +113,13 @@ func exitOf(s rundir.Summary, failOn []string) int {
 	if on("sla") && s.Verdict.SLA == rundir.Fail {
 		codes = append(codes, exitSLA)
 	}
-	v := s.Verdict
-	if on("inconclusive") && (undecided(v.Correctness) ||
-		undecided(v.SLA) || undecided(v.Measurement)) {
+	// What was not decided was not shown to hold: whoever asks for invariants
+	// alone still asks that they were judged, of a run that came to its end.
+	if on("invariant") && (undecided(s.Verdict.Correctness) || s.Run.Interrupted) {
+		codes = append(codes, exitUndecided)
+	}
+	if on("inconclusive") && (undecided(s.Verdict.Correctness) ||
+		undecided(s.Verdict.SLA) || undecided(s.Verdict.Measurement)) {
 		codes = append(codes, exitUndecided)
 	}
 	return worstExit(codes)

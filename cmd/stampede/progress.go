@@ -16,7 +16,7 @@ import (
 const quietEvery = 15 * time.Second
 
 // printer shows a run's progress: on a terminal one line that is rewritten,
-// elsewhere a line for each phase and one every quietEvery.
+// elsewhere a line for each repeat that is over and one every quietEvery.
 type printer struct {
 	mu     sync.Mutex
 	out    io.Writer

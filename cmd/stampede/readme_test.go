@@ -181,7 +181,7 @@ func typeIn(t *testing.T, dir, script string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	// An INVALID or INCONCLUSIVE run is no failure of the command.
-	script = regexp.MustCompile(`(?m)^(bin/stampede run .*)$`).
+	script = regexp.MustCompile(`(?m)^(bin/stampede run (?:.*\\\n)*.*)$`).
 		ReplaceAllString(script, "$1 || [ $$? = 4 ]")
 	cmd := exec.CommandContext(ctx, "bash", "-c",
 		"set -em\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+script)

@@ -47,15 +47,17 @@ func condition(name string) (bool, error) {
 	}
 }
 
-// exits is the command "exits CODE ARGS...": stampede with these arguments
-// must end with that exit code.
+// exits is the command "exits CODE[,CODE...] ARGS...": stampede with these
+// arguments must end with one of these exit codes. Scripts about something else
+// accept 4 beside 0: a small sale on a busy machine may leave an invariant
+// undecided.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE ARGS...")
+		ts.Fatalf("usage: exits CODE[,CODE...] ARGS...")
 	}
 	code, err := exitStatus(ts.Exec("stampede", args[1:]...))
 	ts.Check(err)
-	if strconv.Itoa(code) != args[0] {
+	if !slices.Contains(strings.Split(args[0], ","), strconv.Itoa(code)) {
 		ts.Fatalf("stampede exited with %d, want %s", code, args[0])
 	}
 }

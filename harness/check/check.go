@@ -91,8 +91,9 @@ type Verdict struct {
 	// first MaxViolations.
 	Count      int         `json:"violations,omitempty"`
 	Violations []Violation `json:"examples,omitempty"`
-	// Witness holds the Seq numbers of the records behind Violations.
-	Witness []uint64 `json:"witness,omitempty"`
+	// Witness holds the Seq numbers of the records behind Violations; it is
+	// empty where there are none.
+	Witness []uint64 `json:"witness"`
 	// Accepted lists the losses that were subtracted.
 	Accepted []AcceptedLoss `json:"accepted_losses,omitempty"`
 }

@@ -74,6 +74,9 @@ type Plan struct {
 	// may still become due and operations may still finish. What is then
 	// being executed is cancelled and recorded as unknown.
 	Drain time.Duration
+	// StopDrain, if it is shorter than Drain, takes its place after a stop.
+	// Zero means that Drain stays.
+	StopDrain time.Duration
 	// Grace is how long a cancelled operation may take to return before it is
 	// abandoned and recorded as unknown without an end. Zero means 2 s.
 	Grace time.Duration
@@ -159,7 +162,7 @@ func (p *Plan) check() error {
 	bad(p.Queue < 0, "the queue must be 0 or more, got %d", p.Queue)
 	for name, d := range map[string]time.Duration{
 		"start": p.Start, "think time": p.Think, "timeout": p.Timeout,
-		"drain": p.Drain, "grace": p.Grace,
+		"drain": p.Drain, "stop drain": p.StopDrain, "grace": p.Grace,
 	} {
 		bad(d < 0, "the %s must be 0s or more, got %s", name, d)
 	}

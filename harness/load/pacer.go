@@ -64,9 +64,14 @@ func newPacer(r *runner) *pacer {
 // when what is still being executed must have finished.
 func (p *pacer) run() {
 	p.pace()
-	if p.r.running.Err() != nil {
-		p.deadline = p.r.now() + p.r.plan.Drain
+	if p.r.running.Err() == nil {
+		return
 	}
+	drain := p.r.plan.Drain
+	if shorter := p.r.plan.StopDrain; shorter > 0 {
+		drain = min(drain, shorter)
+	}
+	p.deadline = min(p.deadline, p.r.now()+drain)
 }
 
 func (p *pacer) pace() {

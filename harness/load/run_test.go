@@ -410,6 +410,38 @@ func TestStopCutsTheSchedule(t *testing.T) {
 	})
 }
 
+// TestStopDrain: a stop may end the drain sooner, never later; without one only
+// the plan's own counts.
+func TestStopDrain(t *testing.T) {
+	for name, c := range map[string]struct {
+		drain, stopDrain, ends time.Duration
+		stop                   bool
+	}{
+		"stopped":                  {30 * time.Second, 10 * time.Second, 12 * time.Second, true},
+		"stopped, a shorter drain": {5 * time.Second, 10 * time.Second, 6 * time.Second, true},
+		"stopped, only one drain":  {30 * time.Second, 0, 31 * time.Second, true},
+		"not stopped":              {30 * time.Second, 10 * time.Second, 31 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.stop {
+					time.AfterFunc(2*time.Second, cancel) // load begins at 1 s
+				}
+				result, m, err := virtual(t, ctx, Plan{Arrivals: every(t, 0, 1), MaxInFlight: 1,
+					Drain: c.drain, StopDrain: c.stopDrain}, takes(time.Hour))
+				if err != nil || result.Load.Unknown != 1 {
+					t.Fatalf("load %+v, %v", result.Load, err)
+				}
+				if end := m.sorted(t)[0].End; end != c.ends {
+					t.Errorf("cancelled at %s, want %s", end, c.ends)
+				}
+			})
+		})
+	}
+}
+
 func TestDrainCancelsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		result, m, err := virtual(t, t.Context(), Plan{

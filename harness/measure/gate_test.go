@@ -76,6 +76,9 @@ func TestGate(t *testing.T) {
 		{"no core for the process that the system is part of", func(f *measure.Facts) {
 			f.Inside, f.Generator.SchedP99NS = true, 1_100_000
 		}, "core-wait", "1.100 ms"},
+		{"no core for the generator of a system elsewhere", func(f *measure.Facts) {
+			f.Generator.SchedP99NS = 1_100_000
+		}, "core-wait", "1.100 ms"},
 		{"no core, for operations that wait much longer", func(f *measure.Facts) {
 			f.Inside, f.Generator.SchedP99NS, f.Response.P99 = true, 1_900_000, 20e6
 		}, "", ""},

@@ -351,6 +351,9 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"after %s there was still work left: %s",
 			time.Duration(q.trial.DrainNS).Round(time.Millisecond), q.trial.Pending)})
+	case q.trial.Abandoned > 0 && !q.trial.Inside:
+		v.Reason = fmt.Sprintf("%d requests did not return after their time limit, which is the "+
+			"generator's failure", q.trial.Abandoned)
 	case q.trial.Abandoned > 0:
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"%d operations did not return even when they were cancelled", q.trial.Abandoned)})

@@ -28,8 +28,11 @@ const (
 	start = 100 * time.Millisecond
 	// quiescePoll is how often an instance is asked whether it has settled.
 	quiescePoll = 50 * time.Millisecond
-	// interruptedDrain replaces the drain of a run that was interrupted.
+	// interruptedDrain replaces the drain of a run that was interrupted, if that
+	// is longer.
 	interruptedDrain = 10 * time.Second
+	// targetGrace is how long after its time limit a request may return.
+	targetGrace = 2 * time.Second
 )
 
 // Trial is what a repeat leaves beside its history and its audit.
@@ -333,7 +336,12 @@ func (r *runner) loadPlan(base time.Time, workload sut.Workload) load.Plan {
 	l := r.Scenario.Load
 	p := load.Plan{Base: base, Start: start, Workload: workload, Users: l.Users,
 		Think: l.Think.D(), Duration: l.Duration.D(), MaxInFlight: l.MaxInFlight,
-		Queue: l.Queue, Timeout: l.Timeout.D(), Drain: l.Drain.D()}
+		Queue: l.Queue, Timeout: l.Timeout.D(), Drain: l.Drain.D(), StopDrain: interruptedDrain}
+	if r.Target != "" {
+		// A request to a server of its own cannot be called back: it ends with
+		// its answer or its own time limit, however soon it is cancelled.
+		p.Grace = p.Timeout + targetGrace
+	}
 	if l.Users == 0 {
 		p.Arrivals = r.plan.Process.Start(r.plan.ArrivalSeed)
 	}

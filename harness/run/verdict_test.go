@@ -167,3 +167,25 @@ func TestOverall(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdictOnQuiescence: a system that leaves operations or work behind breaks it; what
+// the generator or the question is to blame for decides nothing.
+func TestVerdictOnQuiescence(t *testing.T) {
+	for name, c := range map[string]struct {
+		trial Trial
+		want  check.Status
+	}{
+		"at rest":               {Trial{}, check.Held},
+		"work left":             {Trial{Pending: "2 carts"}, check.Broken},
+		"deaf operations":       {Trial{Abandoned: 8, Inside: true}, check.Broken},
+		"deaf requests of ours": {Trial{Abandoned: 8}, check.Undecided},
+		"no answer":             {Trial{Unasked: "connection refused"}, check.Undecided},
+		"interrupted":           {Trial{Interrupted: true, Pending: "2 carts"}, check.Undecided},
+		"not finished":          {Trial{Error: "panic", Pending: "2 carts"}, check.Undecided},
+	} {
+		v := quiescence{c.trial}.Check(t.Context(), nil, nil)
+		if v.Status != c.want || v.Status == check.Undecided && v.Reason == "" {
+			t.Errorf("%s: %s %q, want %s", name, v.Status, v.Reason, c.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package rundir
 
 import (
+	"slices"
 	"time"
 
 	"stampede/harness/check"
@@ -171,6 +172,12 @@ type Repeat struct {
 	Timeline string `json:"timeline"`
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
+}
+
+// Measured says that all assumptions about the measurement were true, so that
+// its times may be compared.
+func (r Repeat) Measured() bool {
+	return !slices.ContainsFunc(r.Validity, func(v Validity) bool { return !v.OK })
 }
 
 // Validity is one assumption about the measurement.

@@ -34,8 +34,8 @@ type Sample struct {
 
 // Samples returns the compared metrics of a variant: response p50 and p99 of
 // the main operation kind, and the throughput. Repeats that could not be
-// finished, and repeats without an operation, are left out; dropped and
-// unfinished operations make a percentile +Inf.
+// finished, whose measurement is invalid, or that are without an operation are
+// left out; dropped and unfinished operations make a percentile +Inf.
 func Samples(v rundir.Variant) []Sample {
 	op := ""
 	if len(v.Operations) > 0 {
@@ -57,7 +57,7 @@ func Samples(v rundir.Variant) []Sample {
 }
 
 func mainResponse(r rundir.Repeat, kind string) (rundir.Percentiles, bool) {
-	if r.Error != "" {
+	if r.Error != "" || !r.Measured() {
 		return rundir.Percentiles{}, false
 	}
 	for _, op := range r.Operations {
@@ -131,7 +131,7 @@ func compare(base, candidate Sample, rng *rand.Rand) rundir.Comparison {
 		N: min(len(base.Values), len(candidate.Values)),
 	}
 	if c.N == 0 {
-		c.Note = "no finished repeat to compare"
+		c.Note = "no valid repeat to compare"
 		return c
 	}
 	c.Ratio, c.Large, c.Note = ratio(Median(base.Values), Median(candidate.Values))

@@ -201,13 +201,14 @@ func (c *Client) PaymentResult(ctx context.Context, p Payment) (PaymentState, er
 
 // Stock reads a snapshot.
 func (c *Client) Stock(ctx context.Context, item string) (Stock, error) {
-	body, err := c.operate(ctx, http.MethodGet,
-		"/v1/items/"+url.PathEscape(item)+"/stock", nil, http.StatusOK)
+	body, err := c.operate(ctx, http.MethodGet, stockRoute(item), nil, http.StatusOK)
 	if err != nil {
 		return Stock{}, err
 	}
 	return decodeReply[Stock](body)
 }
+
+func stockRoute(item string) string { return "/v1/items/" + url.PathEscape(item) + "/stock" }
 
 // Audit reads the server's final truth. It is checked by the judges.
 func (c *Client) Audit(ctx context.Context) (json.RawMessage, error) {
@@ -220,9 +221,9 @@ func (c *Client) Audit(ctx context.Context) (json.RawMessage, error) {
 }
 
 // Quiesced asks the server what is left to do. A server that does not say is
-// at rest when no unit is in a cart.
+// at rest when no unit is in a cart, by its stock or else by its audit.
 func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
-	body, err := c.operate(ctx, http.MethodGet, routePending, nil, http.StatusOK)
+	body, err := c.ask(ctx, routePending)
 	switch {
 	case errors.Is(err, errNoRoute):
 		return c.unitsInCarts(ctx)
@@ -233,15 +234,49 @@ func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
 	return reply.Pending, err
 }
 
+// ask sends a question that is no operation, over a connection that operations
+// without an answer do not hold.
+func (c *Client) ask(ctx context.Context, path string) ([]byte, error) {
+	return c.call(ctx, c.control, c.timeout, http.MethodGet, path, nil, http.StatusOK)
+}
+
 func (c *Client) unitsInCarts(ctx context.Context) (pending string, err error) {
 	for n := range c.params.Items {
-		stock, err := c.Stock(ctx, ItemKey(n+1))
+		body, err := c.ask(ctx, stockRoute(ItemKey(n+1)))
+		if errors.Is(err, ErrNoStock) {
+			return c.ordersInCarts(ctx)
+		}
+		if err != nil {
+			return "", fmt.Errorf("reading the stock at %s: %w", c.base, err)
+		}
+		stock, err := decodeReply[Stock](body)
 		if err != nil {
 			return "", fmt.Errorf("reading the stock at %s: %w", c.base, err)
 		}
 		if stock.Held > 0 {
 			return fmt.Sprintf("%s: %d units are in carts", ItemKey(n+1), stock.Held), nil
 		}
+	}
+	return "", nil
+}
+
+func (c *Client) ordersInCarts(ctx context.Context) (pending string, err error) {
+	text, err := c.Audit(ctx)
+	if err != nil {
+		return "", err
+	}
+	var a Audit
+	if err := json.Unmarshal(text, &a); err != nil {
+		return "", fmt.Errorf("reading the audit at %s: %w", c.base, err)
+	}
+	held := 0
+	for _, o := range a.Orders {
+		if o.State == OrderHeld {
+			held++
+		}
+	}
+	if held > 0 {
+		return fmt.Sprintf("orders in carts: %d", held), nil
 	}
 	return "", nil
 }

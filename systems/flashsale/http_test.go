@@ -262,6 +262,27 @@ func TestQuiesced(t *testing.T) {
 	}
 }
 
+// TestQuiescedByAudit: of a server that knows neither what is pending nor its
+// stock, which both are optional, the orders in carts are counted.
+func TestQuiescedByAudit(t *testing.T) {
+	inst := &scripted{
+		do: func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, flashsale.ErrNoStock
+		},
+		audit: `{"orders": [{"id": "1", "state": "held"}, {"id": "2", "state": "paid"}]}`,
+	}
+	target, _ := overHTTP(t, inst)
+	waiting := target.(sut.Quiescer)
+	pending, err := waiting.Quiesced(t.Context())
+	if err != nil || pending != "orders in carts: 1" {
+		t.Errorf("got %q, %v", pending, err)
+	}
+	inst.audit = `{"orders": [{"id": "1", "state": "expired"}]}`
+	if pending, err = waiting.Quiesced(t.Context()); err != nil || pending != "" {
+		t.Errorf("got %q, %v", pending, err)
+	}
+}
+
 // TestBadRequests: one clear error for each, and nothing reaches the shop.
 func TestBadRequests(t *testing.T) {
 	inst := &scripted{do: func(_ context.Context, op history.Op) (history.Reply, error) {

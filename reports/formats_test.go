@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"stampede/harness/check"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
 	"stampede/reports"
@@ -121,6 +123,35 @@ func TestMarkdownStaysUnderTheLimit(t *testing.T) {
 	small := write(t, reports.Markdown, sceneOf(t, "three").data(t))
 	if strings.Contains(small, "*Cut: ") {
 		t.Error("a small summary was cut")
+	}
+}
+
+// TestLossesAreAlwaysShown: what a design may lose is told also when it lost
+// nothing.
+func TestLossesAreAlwaysShown(t *testing.T) {
+	d := sceneOf(t, "one").data(t)
+	for name, f := range map[string]func(io.Writer, reports.Data) error{
+		"HTML": reports.HTML, "Markdown": reports.Markdown,
+	} {
+		if strings.Contains(write(t, f, d), "Accepted losses") {
+			t.Errorf("%s: no loss is declared, and it tells of some", name)
+		}
+	}
+	// The scene is everybody's.
+	d.Summary.Variants = slices.Clone(d.Summary.Variants)
+	v := &d.Summary.Variants[0]
+	v.Invariants = slices.Clone(v.Invariants)
+	v.Invariants[0].Accepted = []check.AcceptedLoss{
+		{What: "late likes", Why: "AOF is synced every second", Bound: 77}}
+	for name, f := range map[string]func(io.Writer, reports.Data) error{
+		"HTML": reports.HTML, "Markdown": reports.Markdown,
+	} {
+		text := write(t, f, d)
+		for _, want := range []string{"Accepted losses", "late likes", "AOF is synced", "77"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q", name, want)
+			}
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ func Markdown(w io.Writer, d Data) error {
 		fmt.Fprintf(&out, "- missing: %s\n", escapeMD(gap))
 	}
 	markdownEvidence(&out, d, standings)
+	markdownLosses(&out, standings)
 	markdownVariants(&out, s, standings)
 	markdownObjectives(&out, standings)
 	markdownEnvironment(&out, s)
@@ -77,6 +78,22 @@ func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
 			}
 		}
 		fmt.Fprintf(out, "\n%s\n", escapeMD(strings.TrimSpace(e.More+" "+e.Where)))
+	}
+}
+
+// markdownLosses tells of every loss that a design declares, also if nothing
+// was lost.
+func markdownLosses(out *bytes.Buffer, standings []standing) {
+	rows := lossRows(standings)
+	if len(rows) == 0 {
+		return
+	}
+	out.WriteString("\n### Accepted losses\n\n" +
+		"| design | invariant | what is lost | why it is accepted | lost | bound |\n" +
+		"|---|---|---|---|--:|--:|\n")
+	for _, r := range rows {
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n", escapeMD(r.Variant),
+			escapeMD(r.Invariant), escapeMD(r.What), escapeMD(r.Why), r.Count, r.Bound)
 	}
 }
 

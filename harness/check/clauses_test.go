@@ -47,7 +47,14 @@ func TestEffects(t *testing.T) {
 		{"acked and unknown are there - pass", twoBuys,
 			durable(o1, order(8, "o2", "item", "bob")), "", nil},
 		{"acked is missing - fail", twoBuys, durable(order(8, "o2", "", "")),
-			"operation 7 was acknowledged at 40ns (\"o1\") and has no effect", []uint64{0, 2}},
+			`operation 7 (key "item", client "ann") was acknowledged at 20ns ("o1") and has no effect`,
+			[]uint64{0, 2}},
+		{"acked is another operation's - fail", twoBuys, durable(order(8, "o1", "item", "bob")),
+			`acknowledged at 20ns ("o1"); at the end there is o1 of operation 8`, []uint64{0, 1, 2}},
+		{"acked is for another client - fail", twoBuys, durable(order(7, "o1", "item", "bob")),
+			`client "bob") was asked for with key "item" by client "ann"`, []uint64{0, 2}},
+		{"unknown is for another client - pass", twoBuys,
+			durable(o1, order(8, "o2", "item", "eve")), "", nil},
 		{"acked under another name - fail", twoBuys, durable(order(7, "o9", "item", "ann")),
 			`operation 7 was answered "o1", but at the end there is o9`, []uint64{0, 2}},
 		{"acked under one of two names - pass", twoBuys,
@@ -121,7 +128,7 @@ func TestAround(t *testing.T) {
 const lossy = `
 {"id":1,"kind":"buy","outcome":"ok","start_ns":"1s","end_ns":"1s"}
 {"id":2,"kind":"buy","outcome":"ok","start_ns":"2s","end_ns":"2s"}
-{"id":3,"kind":"buy","outcome":"ok","start_ns":"3s","end_ns":"3s"}
+{"id":3,"kind":"buy","outcome":"ok","reply":{"key":"o3"},"start_ns":"3s","end_ns":"3s"}
 {"id":4,"kind":"buy","outcome":"ok","start_ns":"4s","end_ns":"4s"}
 {"window":{"kind":"fault","name":"kill","start_ns":3500000000,"end_ns":3600000000}}
 `
@@ -144,6 +151,9 @@ func TestAcceptedLoss(t *testing.T) {
 		{"beyond the bound - fail", lossy, losing(1, e(1), e(4)), "operation 3", []uint64{2}},
 		{"before the window - fail", lossy, losing(2, e(2), e(3), e(4)), "operation 1", []uint64{0}},
 		{"after the window - fail", lossy, losing(2, e(1), e(2), e(3)), "operation 4", []uint64{3}},
+		{"within both, but another's - fail", lossy,
+			losing(2, e(1), e(4), check.Effect{Op: 9, Name: "o2"}, check.Effect{Op: 5, Name: "o3"}),
+			`("o3"); at the end there is o3 of operation 5`, []uint64{2}},
 		{"bound that nothing can exceed - undecided", lossy, losing(4, e(1), e(4)),
 			"nothing could break it", nil},
 	})
@@ -153,6 +163,22 @@ func TestAcceptedLoss(t *testing.T) {
 	want := check.AcceptedLoss{What: "likes", Why: "AOF is synced every second", Count: 1, Bound: 3}
 	if len(v.Accepted) != 1 || v.Accepted[0] != want {
 		t.Errorf("accepted %+v, want %+v", v.Accepted, want)
+	}
+}
+
+// TestLossesOver: every loss is shown, with the most that a run lost.
+func TestLossesOver(t *testing.T) {
+	likes := check.AcceptedLoss{What: "likes", Why: "because", Count: 2, Bound: 9}
+	views := check.AcceptedLoss{What: "views", Why: "because", Bound: 9}
+	fewer, looser := likes, likes
+	fewer.Count, looser.Bound = 1, 10
+	accepted := func(losses ...check.AcceptedLoss) check.Verdict {
+		return check.Verdict{Accepted: losses}
+	}
+	got := check.LossesOver([]check.Verdict{
+		accepted(fewer), {}, accepted(views, likes), accepted(looser), accepted(fewer)})
+	if want := []check.AcceptedLoss{likes, views, looser}; !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -49,18 +49,26 @@ type traced struct {
 	seen    bool
 }
 
-// missingAck is an acknowledged operation without its effect.
+// missingAck is an acknowledged operation without its effect, and when it was
+// first acknowledged.
 type missingAck struct {
-	op   uint64
-	at   time.Duration
-	name string
+	op                uint64
+	at                time.Duration
+	name, key, client string
 }
 
-// stray is an effect that is not what its operation asked for or was told.
+// String says what was acknowledged, and to whom.
+func (m missingAck) String() string {
+	return fmt.Sprintf("operation %d (key %q, client %q) was acknowledged at %v (%q)",
+		m.op, m.key, m.client, m.at, m.name)
+}
+
+// stray is an effect that is not what its operation asked for, which breaks
+// both clauses if that was acknowledged, or not what it was told.
 type stray struct {
-	op    uint64
-	text  string
-	acked bool
+	op             uint64
+	text           string
+	acked, unasked bool
 }
 
 // NewEffects starts a comparison.
@@ -93,12 +101,20 @@ func (e *Effects) See(r *history.Record) {
 	t := e.found[r.Op.ID]
 	if t == nil {
 		if r.Outcome == history.OK {
-			e.missing[r.Op.ID] = missingAck{r.Op.ID, r.End, r.Reply.Key}
+			e.miss(r)
 		}
 		return
 	}
 	t.see(r)
 	e.compare(t, r)
+}
+
+// miss notes an acknowledgement without effect, the first one to arrive.
+func (e *Effects) miss(r *history.Record) {
+	if m, known := e.missing[r.Op.ID]; known && m.at <= r.End {
+		return
+	}
+	e.missing[r.Op.ID] = missingAck{r.Op.ID, r.End, r.Reply.Key, r.Op.Key, r.Op.Client}
 }
 
 func (t *traced) see(r *history.Record) {
@@ -115,8 +131,9 @@ func (e *Effects) compare(t *traced, r *history.Record) {
 	named := r.Outcome != history.OK
 	for _, f := range t.effects {
 		if differ(f.Key, r.Op.Key) || differ(f.Client, r.Op.Client) {
-			e.strayed = append(e.strayed, stray{op: r.Op.ID, text: fmt.Sprintf(
-				"%v was asked for with key %q by client %q", f, r.Op.Key, r.Op.Client)})
+			e.strayed = append(e.strayed, stray{op: r.Op.ID, unasked: true,
+				acked: r.Outcome == history.OK, text: fmt.Sprintf(
+					"%v was asked for with key %q by client %q", f, r.Op.Key, r.Op.Client)})
 			return
 		}
 		named = named || !differ(f.Name, r.Reply.Key)
@@ -129,9 +146,9 @@ func (e *Effects) compare(t *traced, r *history.Record) {
 
 func differ(found, asked string) bool { return found != "" && found != asked }
 
-// Durable requires that every acknowledged operation has its effect, under the
-// name that the reply gave, but for the declared losses. At least one
-// operation must have been acknowledged.
+// Durable requires that every acknowledged operation has its effect, with its
+// key, for its client and under the name that the reply gave, but for the
+// declared losses. At least one operation must have been acknowledged.
 func (e *Effects) Durable(c *Collector, losses ...Loss) {
 	c.Checked(int(e.acked))
 	c.AllowedUnknown(e.unknown)
@@ -141,16 +158,40 @@ func (e *Effects) Durable(c *Collector, losses ...Loss) {
 			c.Violate([]uint64{s.op}, "%s", s.text)
 		}
 	}
-	missing := slices.SortedFunc(maps.Values(e.missing), func(a, b missingAck) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op))
-	})
+	missing := e.moved(c)
 	for _, l := range losses {
 		missing = c.accept(l, missing, e.acked)
 	}
 	for _, m := range missing {
-		c.Violate([]uint64{m.op}, "operation %d was acknowledged at %v (%q) and has no effect at the end",
-			m.op, m.at, m.name)
+		c.Violate([]uint64{m.op}, "%v and has no effect at the end", m)
 	}
+}
+
+// moved reports what was acknowledged to one operation and is there at the end
+// as another's effect, which is no loss, and returns what else is missing by
+// the time of its acknowledgement.
+func (e *Effects) moved(c *Collector) (missing []missingAck) {
+	if len(e.missing) == 0 {
+		return nil
+	}
+	named := make(map[string]Effect)
+	for _, t := range e.found {
+		for _, f := range t.effects {
+			named[f.Name] = f
+		}
+	}
+	delete(named, "")
+	all := slices.SortedFunc(maps.Values(e.missing), func(a, b missingAck) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op))
+	})
+	for _, m := range all {
+		if f, there := named[m.name]; there {
+			c.Violate([]uint64{m.op, f.Op}, "%v; at the end there is %v", m, f)
+			continue
+		}
+		missing = append(missing, m)
+	}
+	return missing
 }
 
 // NoPhantom requires that every effect was asked for, with its key and by its
@@ -171,7 +212,7 @@ func (e *Effects) NoPhantom(c *Collector) {
 		}
 	}
 	for _, s := range e.strayed {
-		if !s.acked {
+		if s.unasked {
 			c.Violate([]uint64{s.op}, "%s", s.text)
 		}
 	}

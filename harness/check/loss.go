@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"stampede/harness/history"
@@ -57,6 +58,24 @@ func Around(faults []history.Window, before time.Duration) func(acked time.Durat
 		}
 		return false
 	}
+}
+
+// LossesOver returns the losses that verdicts on several runs accepted, each
+// once, with the most that any run lost.
+func LossesOver(verdicts []Verdict) (most []AcceptedLoss) {
+	for _, v := range verdicts {
+		for _, l := range v.Accepted {
+			i := slices.IndexFunc(most, func(m AcceptedLoss) bool {
+				return m.What == l.What && m.Why == l.Why && m.Bound == l.Bound
+			})
+			if i < 0 {
+				most = append(most, l)
+			} else {
+				most[i].Count = max(most[i].Count, l.Count)
+			}
+		}
+	}
+	return most
 }
 
 // accept takes the missing acknowledgements that a loss covers, shows it in

@@ -81,6 +81,10 @@ func TestMergeTakesTheWorstRepeat(t *testing.T) {
 	if got := merge([]check.Verdict{c, broken("x", 5), a}); got.Count != 5 {
 		t.Errorf("the largest count is kept: %+v", got)
 	}
+	a.Accepted = []check.AcceptedLoss{{What: "likes", Count: 2, Bound: 9}}
+	if got := merge([]check.Verdict{c, a}); len(got.Accepted) != 1 || got.Accepted[0].Count != 2 {
+		t.Errorf("a loss of another repeat is not shown: %+v", got)
+	}
 }
 
 func TestExpectedBrokenFollowsTheTriggers(t *testing.T) {

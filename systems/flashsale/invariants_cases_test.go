@@ -199,25 +199,25 @@ func orderCases() []verdictCase {
 	return []verdictCase{
 		{durable, "an acknowledged order is gone - fail", fail, func(e *evidence) {
 			e.audit.Orders = e.audit.Orders[1:]
-		}, "order o1 was acknowledged to ann at 2ms and is gone"},
+		}, `operation 256 (key "item-1", client "ann") was acknowledged at 2ms ("o1") and has no effect`},
 		{durable, "an unknown order is not there - pass", pass, func(e *evidence) {
 			e.attempt(1280, 0).Outcome = history.Unknown
 			e.audit.Orders = e.audit.Orders[:2]
 		}, ""},
 		{durable, "it is somebody else's - fail", fail, func(e *evidence) {
 			e.order("o1").Buyer = "bob"
-		}, "it is of bob"},
+		}, `o1 of operation 256 (key "item-1", client "bob") was asked for with key "item-1" by client "ann"`},
 		{durable, "it is of another unit - fail", fail, func(e *evidence) {
 			e.order("o1").Unit = 2
-		}, "item-1 unit 2"},
+		}, "order o1 was acknowledged to ann as item-1 unit 1 at 2ms; at the end it is item-1 unit 2"},
 		{durable, "it is of another key - fail", fail, func(e *evidence) {
 			e.order("o1").OpID = 9
-		}, "(op 9)"},
+		}, `acknowledged at 2ms ("o1"); at the end there is o1 of operation 9 (key "item-1", client "ann")`},
 		{durable, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
 			e.forget(func(r history.Record) bool {
 				return r.Outcome == history.OK && r.Op.Kind == flashsale.KindBuy
 			})
-		}, "no buy was acknowledged"},
+		}, "no operation was acknowledged"},
 
 		{phantom, "an order that nobody asked for - fail", fail, func(e *evidence) {
 			e.order("o3").OpID = 99999

@@ -96,6 +96,8 @@ type Verdict struct {
 	Witness []uint64 `json:"witness"`
 	// Accepted lists the losses that were subtracted.
 	Accepted []AcceptedLoss `json:"accepted_losses,omitempty"`
+	// Watched is the quantity that the check followed through the run, if any.
+	Watched *Watched `json:"watched,omitempty"`
 }
 
 // Invariant is a statement about a history and the stores' final state.

@@ -78,6 +78,12 @@ func (c *Collector) Records(kinds ...string) iter.Seq[*history.Record] {
 // Faults returns the windows in which faults were in force.
 func (c *Collector) Faults() []history.Window { return c.h.Faults() }
 
+// Samples returns what the gauge saw during the load.
+func (c *Collector) Samples() []history.Sample { return c.h.Samples() }
+
+// Watched shows in the verdict a quantity that the check followed.
+func (c *Collector) Watched(w *Watched) { c.out.Watched = w }
+
 // Checked counts n operations or rows that the check looked at.
 func (c *Collector) Checked(n int) { c.out.Checked += n }
 
@@ -93,6 +99,12 @@ func (c *Collector) AllowedUnknown(n int) { c.out.Unknown += n }
 // After Fail nothing is noted any more: what follows from a part of the inputs
 // is no proof.
 func (c *Collector) Violate(ops []uint64, format string, args ...any) {
+	c.ViolateAt(0, ops, format, args...)
+}
+
+// ViolateAt is Violate for what is known to have become true by a moment, even
+// if no operation is.
+func (c *Collector) ViolateAt(at time.Duration, ops []uint64, format string, args ...any) {
 	if c.failed != "" {
 		return
 	}
@@ -100,7 +112,8 @@ func (c *Collector) Violate(ops []uint64, format string, args ...any) {
 	if len(c.out.Violations) == MaxViolations {
 		return
 	}
-	c.out.Violations = append(c.out.Violations, Violation{Text: fmt.Sprintf(format, args...)})
+	c.out.Violations = append(c.out.Violations,
+		Violation{Text: fmt.Sprintf(format, args...), AtNS: int64(at)})
 	c.proof = append(c.proof, slices.DeleteFunc(slices.Clone(ops), func(op uint64) bool {
 		return op == 0
 	}))

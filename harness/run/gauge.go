@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,11 +19,13 @@ const (
 	samplePeriod = 250 * time.Millisecond
 	// sampleTimeout bounds one answer.
 	sampleTimeout = time.Second
-	// sampleRest is how many times as long as an answer took the gauge is left
+	// sampleRest is how many times as long as an answer takes the gauge is left
 	// alone, so that looking takes a tenth of the time at most; restAtMost
-	// bounds that.
+	// bounds that. The quickest of the last restOver answers counts: what a
+	// fault delays is no work.
 	sampleRest = 9
 	restAtMost = 10 * samplePeriod
+	restOver   = 8
 )
 
 // openGauge connects the variant's gauge, if it has one.
@@ -52,12 +55,17 @@ func watch(
 	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	ended.Go(func() {
+		var took []time.Duration
 		for wait := time.Duration(0); pause(ctx, wait); {
 			s := take(ctx, gauge, base)
 			if ctx.Err() != nil || keep(s) != nil {
 				return
 			}
-			wait = rest(s)
+			last := s.To - s.From
+			if s.Seen() {
+				took = append(took[max(0, len(took)+1-restOver):], last)
+			}
+			wait = rest(last, took)
 		}
 	})
 	return func() { cancel(); ended.Wait() }
@@ -104,11 +112,12 @@ func sample(ctx context.Context, gauge sut.Gauge) (body json.RawMessage, err err
 	return body, err
 }
 
-// rest is how long a gauge is left alone after a sample.
-func rest(s history.Sample) time.Duration {
-	if !s.Seen() {
-		return samplePeriod
+// rest is how long a gauge is left alone after a sample that took so long, and
+// recent ones that saw something.
+func rest(last time.Duration, took []time.Duration) time.Duration {
+	work := time.Duration(0)
+	if len(took) > 0 {
+		work = min(sampleRest*slices.Min(took), restAtMost)
 	}
-	took := s.To - s.From
-	return min(max(samplePeriod-took, sampleRest*took), restAtMost)
+	return max(samplePeriod-last, work)
 }

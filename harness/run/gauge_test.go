@@ -69,6 +69,28 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestRest: one slow answer among quick ones is a stall, not a cost.
+func TestRest(t *testing.T) {
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		last time.Duration
+		took []time.Duration
+		want time.Duration
+	}{
+		"quick":         {5 * ms, []time.Duration{5 * ms}, 245 * ms},
+		"slow":          {60 * ms, []time.Duration{50 * ms, 60 * ms}, 450 * ms},
+		"very slow":     {800 * ms, []time.Duration{900 * ms, 800 * ms}, restAtMost},
+		"stalled":       {900 * ms, []time.Duration{5 * ms, 900 * ms}, 45 * ms},
+		"after a stall": {5 * ms, []time.Duration{900 * ms, 5 * ms}, 245 * ms},
+		"no answer":     {200 * ms, []time.Duration{5 * ms}, 50 * ms},
+		"never any":     {time.Second, nil, 0},
+	} {
+		if got := rest(test.last, test.took); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 // TestWatchGaps: whatever goes wrong with a gauge is kept as a gap, and it is
 // asked again.
 func TestWatchGaps(t *testing.T) {

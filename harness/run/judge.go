@@ -215,10 +215,15 @@ func (j *judge) repeat(
 		return out, err
 	default:
 		defer h.Close()
-		if err := j.measure(dir, h, trial, &out); err != nil {
+		timeline, err := j.measure(h, trial, &out)
+		if err != nil {
 			return out, err
 		}
 		if out.Invariants, err = j.check(ctx, h, slot, trial); err != nil {
+			return out, err
+		}
+		timeline.Watched = rundir.WatchedLines(out.Invariants)
+		if _, err := dir.WriteTimeline(trial.Variant, trial.Repeat, timeline); err != nil {
 			return out, err
 		}
 	}
@@ -241,19 +246,19 @@ func (j *judge) trial(slot rundir.Slot) (Trial, error) {
 	return t, nil
 }
 
-// measure fills in the repeat's numbers and writes its timeline.
+// measure fills in the repeat's numbers and returns those over time.
 func (j *judge) measure(
-	dir *rundir.Dir, h *history.File, trial Trial, out *rundir.Repeat,
-) error {
+	h *history.File, trial Trial, out *rundir.Repeat,
+) (rundir.Timeline, error) {
 	windows := h.Windows()
 	objectives, err := j.objectives()
 	if err != nil {
-		return err
+		return rundir.Timeline{}, err
 	}
 	res, err := measure.Summarise(h, measure.Options{Kinds: j.kinds(), Windows: windows,
 		Scopes: check.Scopes(objectives, windows)})
 	if err != nil {
-		return fmt.Errorf("measuring %s: %w", out.History, err)
+		return rundir.Timeline{}, fmt.Errorf("measuring %s: %w", out.History, err)
 	}
 	out.Load, out.Latency, out.ThroughputPerS = res.Load, res.Latency, res.ThroughputPerS
 	out.Operations, out.Faults = res.Operations, h.Faults()
@@ -265,8 +270,7 @@ func (j *judge) measure(
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
 		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
 		Cores: trial.Cores, Inside: trial.Inside})...)
-	_, err = dir.WriteTimeline(trial.Variant, trial.Repeat, res.Timeline)
-	return err
+	return res.Timeline, nil
 }
 
 // objectives parses the scenario's SLOs, which decoding has checked.

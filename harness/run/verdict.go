@@ -37,7 +37,7 @@ func triggers(v sut.Variant) map[string]string {
 
 // merge returns the worst verdict of one invariant over the repeats: the
 // first one that is Broken, else the first Undecided, else the first. Checked,
-// Unknown and Accepted are of all repeats, Count is the largest.
+// Unknown, Watched and Accepted are of all repeats, Count is the largest.
 func merge(verdicts []check.Verdict) check.Verdict {
 	worst := verdicts[0]
 	checked, unknown := 0, 0
@@ -50,7 +50,7 @@ func merge(verdicts []check.Verdict) check.Verdict {
 		}
 	}
 	worst.Checked, worst.Unknown = checked, unknown
-	worst.Accepted = check.LossesOver(verdicts)
+	worst.Watched, worst.Accepted = check.WatchedOver(verdicts), check.LossesOver(verdicts)
 	return worst
 }
 

@@ -12,7 +12,7 @@ import (
 
 // SchemaVersion is the version of summary.json. A reader accepts the same
 // major version.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "1.1.0"
 
 // Overall verdicts of a run.
 const (
@@ -299,6 +299,27 @@ type Timeline struct {
 	// BucketNS is the width of a bucket; buckets start at 0.
 	BucketNS int64          `json:"bucket_ns"`
 	Kinds    []KindTimeline `json:"kinds"`
+	// Watched are the quantities that invariants followed.
+	Watched []WatchedLine `json:"watched,omitempty"`
+}
+
+// WatchedLine is a quantity that an invariant followed, over time. What sums
+// it up is in the invariant's verdict.
+type WatchedLine struct {
+	Invariant string               `json:"invariant"`
+	Quantity  string               `json:"quantity"`
+	Unit      string               `json:"unit"`
+	Points    []check.WatchedPoint `json:"points"`
+}
+
+// WatchedLines takes what was followed from verdicts that were just made.
+func WatchedLines(verdicts []check.Verdict) (lines []WatchedLine) {
+	for _, v := range verdicts {
+		if w := v.Watched; w != nil && len(w.Points) > 0 {
+			lines = append(lines, WatchedLine{v.Invariant, w.Quantity, w.Unit, w.Points})
+		}
+	}
+	return lines
 }
 
 // KindTimeline is one operation kind over time, by intended time.

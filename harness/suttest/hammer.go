@@ -22,7 +22,10 @@ func (s Suite) hammer(t testing.TB, v sut.Variant) {
 	inst := open(t, v, cfg)
 	emptiness(t, inst, true)
 	stop := s.start(t, v, cfg)
-	records := s.attack(t, inst)
+	base := time.Now()
+	unwatch := s.watch(t, v, cfg, base)
+	records := s.attack(t, inst, base)
+	samples := unwatch()
 	s.settle(t, inst)
 	emptiness(t, inst, false)
 	stop()
@@ -30,7 +33,52 @@ func (s Suite) hammer(t testing.TB, v sut.Variant) {
 	if err != nil {
 		t.Fatalf("audit: %v", err)
 	}
-	s.judge(t, v, records, audit)
+	s.judge(t, v, history.Slice(records).WithSamples(samples), audit)
+}
+
+// watch asks the variant's gauge, if it has one, again and again until the
+// returned function is called, which returns what it said. It must always
+// answer: nothing is broken here.
+func (s Suite) watch(
+	t testing.TB, v sut.Variant, cfg sut.Config, base time.Time,
+) (stop func() []history.Sample) {
+	t.Helper()
+	if v.Gauge == nil {
+		return func() []history.Sample { return nil }
+	}
+	gauge, err := v.Gauge(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("open the gauge: %v", err)
+	}
+	var samples []history.Sample
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			from := time.Since(base)
+			body, err := gauge.Sample(t.Context())
+			if err != nil || !json.Valid(body) {
+				t.Errorf("the gauge at %v: %s, %v", from, body, err)
+			} else {
+				samples = append(samples, history.Sample{From: from, To: time.Since(base), Body: body})
+			}
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() []history.Sample {
+		close(end)
+		s.within(t, "the gauge", func() { <-done })
+		if err := gauge.Close(); err != nil {
+			t.Errorf("close the gauge: %v", err)
+		}
+		return samples
+	}
 }
 
 // emptiness asks an instance that can say whether it is empty.
@@ -52,7 +100,7 @@ func emptiness(t testing.TB, inst sut.Instance, want bool) {
 
 // attack performs Ops operations, all due at once, and what follows from
 // them, inFlight at a time.
-func (s Suite) attack(t testing.TB, inst sut.Instance) []history.Record {
+func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time) []history.Record {
 	t.Helper()
 	workload, err := s.System.Workload(s.Seed, s.Params)
 	if err != nil {
@@ -60,7 +108,7 @@ func (s Suite) attack(t testing.TB, inst sut.Instance) []history.Record {
 	}
 	rec := &recorder{}
 	result, err := load.Run(t.Context(), load.Plan{
-		Base: time.Now(), Arrivals: &rush{left: s.Ops}, Workload: workload,
+		Base: base, Arrivals: &rush{left: s.Ops}, Workload: workload,
 		MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: s.Patience,
 	}, inst.Do, func() load.Recorder { return rec }, nil)
 	if err != nil {
@@ -122,10 +170,9 @@ func (s Suite) settle(t testing.TB, inst sut.Instance) {
 }
 
 func (s Suite) judge(
-	t testing.TB, v sut.Variant, records []history.Record, audit json.RawMessage,
+	t testing.TB, v sut.Variant, h history.History, audit json.RawMessage,
 ) {
 	t.Helper()
-	h := history.Slice(records)
 	for _, verdict := range check.All(t.Context(), s.System.Invariants(s.Params), h, audit) {
 		inv := verdict.Invariant
 		if v.NotApplicable[inv] != "" {

@@ -46,6 +46,8 @@ const (
 	// fewer, makes them wait for connections too.
 	inFlight = 64
 	maxConns = 24
+	// watchEvery is how often a gauge is asked in the hammer.
+	watchEvery = 5 * time.Millisecond
 	// opTimeout bounds an operation on a service. On a busy machine it must
 	// not be what ends one.
 	opTimeout       = 5 * time.Second

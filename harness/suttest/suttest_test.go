@@ -48,6 +48,8 @@ type flaws struct {
 
 	neverEmpty, alwaysEmpty bool
 
+	gaugeFails, gaugeTalks, gaugeStays bool
+
 	secondSellsLess bool
 }
 
@@ -111,6 +113,7 @@ func (y *toy) variant(name string) sut.Variant {
 		Name: name, Idea: "a counter", Guarantees: "enough", GivesUp: "persistence",
 		Needs: []sut.Service{sut.Postgres},
 		Roles: []sut.Role{{Name: "idler", Summary: "waits", Run: y.role}},
+		Gauge: func(context.Context, sut.Config) (sut.Gauge, error) { return gauge{y}, nil },
 		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 			p := y.place(cfg.Prefix)
 			if p == nil && !y.openWithoutStores {
@@ -227,6 +230,26 @@ func (i *instance) Empty(context.Context) (string, error) {
 	return fmt.Sprintf("%d sold", sold), nil
 }
 
+// gauge sees nothing of interest.
+type gauge struct{ *toy }
+
+func (g gauge) Sample(context.Context) (json.RawMessage, error) {
+	switch {
+	case g.gaugeFails:
+		return nil, errors.New("blind")
+	case g.gaugeTalks:
+		return json.RawMessage("well, "), nil
+	}
+	return json.RawMessage("{}"), nil
+}
+
+func (g gauge) Close() error {
+	if g.gaugeStays {
+		return errors.New("not yet")
+	}
+	return nil
+}
+
 // takes is a workload of takers.
 type takes struct{}
 
@@ -323,6 +346,9 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		"claims to oversell": {flaws{breaksNothing: true}, "hammer", "expected to be broken"},
 		"never empty":        {flaws{neverEmpty: true}, "hammer", "just prepared, and there is 0 sold"},
 		"always empty":       {flaws{alwaysEmpty: true}, "hammer", "after all operations"},
+		"gauge fails":        {flaws{gaugeFails: true}, "hammer", "the gauge at"},
+		"gauge's no JSON":    {flaws{gaugeTalks: true}, "hammer", "the gauge at"},
+		"gauge stays":        {flaws{gaugeStays: true}, "hammer", "close the gauge"},
 		"one sells less":     {flaws{secondSellsLess: true}, "alike", "[second] end with"},
 	}
 	for name, test := range tests {

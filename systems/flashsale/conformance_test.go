@@ -50,6 +50,17 @@ func TestRedlockDecides(t *testing.T) {
 	})
 }
 
+// TestDriftMeanwhileIsCaught: a counter that is too high during the sale and
+// right at its end is proof enough.
+func TestDriftMeanwhileIsCaught(t *testing.T) {
+	sys := flashsale.System()
+	sys.Variants = []sut.Variant{flashsale.DoubleReturn()}
+	suttest.Exercise(t, suttest.Suite{
+		System: sys, Params: crowd(), Space: stores.Namespace, Seed: 1, Ops: 1200, Summary: summary,
+		Undecided: shortSale(),
+	})
+}
+
 // shortSale are the verdicts for which a sale of a second is too short.
 func shortSale() map[string]string {
 	return map[string]string{flashsale.NoFalseSoldOut: "every refusal may follow a return so " +

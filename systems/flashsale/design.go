@@ -50,6 +50,9 @@ func (d design) variant() sut.Variant {
 			return d.instance(ctx, cfg)
 		},
 	}
+	if _, exempt := v.NotApplicable[RedisDrift]; !exempt {
+		v.Gauge = d.gauge
+	}
 	if d.counter != nil {
 		v.Needs = append(v.Needs, sut.Redis)
 		if d.counter.reconciled {

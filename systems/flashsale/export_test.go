@@ -2,6 +2,7 @@ package flashsale
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -47,6 +48,31 @@ type nobody struct{}
 func (nobody) Until() time.Time                            { return time.Now().Add(time.Minute) }
 func (nobody) UnlockContext(context.Context) (bool, error) { return true, nil }
 
+// DoubleReturn is redis_lua with a compensation that gives the unit of a
+// failed payment back twice. The ledger still decides, and the reconciler
+// repairs the counter before the end: only meanwhile it offers too much.
+func DoubleReturn() sut.Variant {
+	d := redisLua()
+	d.name = "redis_lua_double_return"
+	d.breaks = []sut.Break{{Invariant: RedisDrift, Under: sut.Load}}
+	d.open = func(_ context.Context, b *backend) (Shop, error) {
+		return doubleReturnShop{newGatedShop(b, tokenGate{b.redis}, newUnitShop(b.books))}, nil
+	}
+	return d.variant()
+}
+
+type doubleReturnShop struct{ *gatedShop }
+
+func (s doubleReturnShop) PaymentResult(ctx context.Context, p Payment) (PaymentState, error) {
+	state, released, err := s.books.payment(ctx, p)
+	if err == nil && released != nil {
+		plain := s.redis.script.returnPlain
+		_, again := s.redis.run(ctx, plain, []string{s.redis.stockKey(released.Item)})
+		err = errors.Join(s.redis.release(ctx, *released), again)
+	}
+	return state, err
+}
+
 // DesignName is the variant that an instance was opened from.
 func DesignName(inst sut.Instance) string { return inst.(*instance).design.name }
 
@@ -56,6 +82,16 @@ func ReclaimSQL() string { return newBooks(nil, unitRows()).reclaimSQL }
 // Unreconciled says how Redis and ledger differ, or "".
 func Unreconciled(ctx context.Context, inst sut.Instance) (string, error) {
 	return inst.(*instance).unreconciled(ctx)
+}
+
+// SettleLapsed is the reconciler's work on the tokens that have lapsed.
+func SettleLapsed(ctx context.Context, inst sut.Instance) error {
+	return inst.(*instance).settleLapsed(ctx)
+}
+
+// Rebuild is the reconciler's repair of an item.
+func Rebuild(ctx context.Context, inst sut.Instance, item string) error {
+	return inst.(*instance).rebuild(ctx, item)
 }
 
 // NewReconcilerRule returns the reconciler's decision about one item.

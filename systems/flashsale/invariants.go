@@ -48,7 +48,8 @@ func Invariants(params any) []check.Invariant {
 			"and none by a request that was refused", judgeNoPhantom),
 		state(Conservation, "available + held + sold = units in every snapshot, "+
 			"and counts, unit rows and orders agree at the end", judgeConservation),
-		state(RedisDrift, "once settled, Redis and the ledger add up to the units", judgeRedisDrift),
+		state(RedisDrift, "Redis and the ledger never give away more than the units, "+
+			"and once settled they add up to them", judgeRedisDrift),
 		state(NoFalseSoldOut, "nobody is told sold out while a unit is certainly free",
 			judgeNoFalseSoldOut),
 		state(SellThrough, "if enough buyers came, every unit is sold or still for sale",

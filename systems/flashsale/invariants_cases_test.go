@@ -11,7 +11,7 @@ import (
 func stockCases() []verdictCase {
 	const (
 		oversell, conservation = flashsale.NoOversell, flashsale.Conservation
-		drift, through         = flashsale.RedisDrift, flashsale.SellThrough
+		through                = flashsale.SellThrough
 	)
 	return []verdictCase{
 		{oversell, "three orders paid for two units - fail", fail, func(e *evidence) {
@@ -90,22 +90,6 @@ func stockCases() []verdictCase {
 		{conservation, "a unit of nobody - fail", fail, func(e *evidence) {
 			e.audit.Units[0].OrderID = "o9"
 		}, `for order "o9", which does not exist`},
-
-		{drift, "one unit too many in Redis - fail", fail, func(e *evidence) {
-			e.audit.Redis[0].Stock = 2
-		}, "1 more than there are could be sold"},
-		{drift, "one unit too few in Redis - fail", fail, func(e *evidence) {
-			e.audit.Redis[0].Stock = 0
-		}, "1 leaked"},
-		{drift, "a unit is reserved instead of in stock - pass", pass, func(e *evidence) {
-			e.audit.Redis[0].Stock, e.audit.Redis[0].Holds = 0, 1
-		}, ""},
-		{drift, "a negative stock that adds up - fail", fail, func(e *evidence) {
-			e.audit.Redis[0].Stock, e.audit.Redis[0].Holds = -1, 2
-		}, "-1 in stock"},
-		{drift, "no counter - fail", fail, func(e *evidence) {
-			e.audit.Redis[0].Present = false
-		}, "no counter"},
 
 		{through, "a unit stuck in a cart - fail", fail, func(e *evidence) {
 			e.audit.Items[0].Available, e.audit.Items[0].Held = 0, 1

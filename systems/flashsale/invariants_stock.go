@@ -265,40 +265,6 @@ func strayUnit(l *ledger, u UnitAudit) (why string, op []uint64) {
 	}
 }
 
-// judgeRedisDrift adds up, for each item, the units that Redis still gives
-// away, those that it has reserved without an order, and those that orders
-// have. More than the units could be oversold; fewer have leaked.
-func judgeRedisDrift(j *judging) {
-	if !j.has("items", "redis", "orders") {
-		return
-	}
-	j.Need(len(j.a.Orders) > 0, "there is no order, so that Redis was never drawn on")
-	redis := make(map[string]RedisAudit)
-	for _, r := range j.a.Redis {
-		redis[r.Item] = r
-	}
-	for _, it := range j.a.Items {
-		j.Checked(1)
-		r, listed := redis[it.Item]
-		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
-		switch {
-		case !listed || !r.Present:
-			j.Violate(nil, "%s: Redis has no counter at the end", it.Item)
-		case r.Stock < 0 || r.Holds < 0:
-			j.Violate(nil, "%s: Redis has %d in stock and %d reserved at the end",
-				it.Item, r.Stock, r.Holds)
-		case drift > 0:
-			j.Violate(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
-				"of %d: %d leaked and can never be sold",
-				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
-		case drift < 0:
-			j.Violate(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
-				"of %d: %d more than there are could be sold",
-				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
-		}
-	}
-}
-
 // judgeSellThrough: where Redis decides who may buy, a unit that it does not
 // offer is not for sale, whatever the ledger says.
 func judgeSellThrough(j *judging) {

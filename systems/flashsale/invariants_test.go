@@ -24,7 +24,10 @@ type evidence struct {
 	params  flashsale.Params
 	records []history.Record
 	windows []history.Window
+	samples []history.Sample
 	audit   flashsale.Audit
+	// drifts are what a sample of a sale in virtual time should have seen.
+	drifts []map[string]int64
 }
 
 func saleParams() flashsale.Params {
@@ -46,7 +49,7 @@ func goodSale(t testing.TB) *evidence {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &evidence{params: saleParams()}
+	e := &evidence{params: saleParams(), samples: h.Samples()}
 	for rec, err := range h.All() {
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +79,7 @@ func (e *evidence) judge(t tb) map[string]check.Verdict {
 func (e *evidence) judgeRaw(t tb, audit json.RawMessage) map[string]check.Verdict {
 	t.Helper()
 	verdicts := make(map[string]check.Verdict)
-	h := history.Slice(e.records, e.windows...)
+	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
 	for _, v := range check.All(context.Background(), flashsale.Invariants(&e.params), h, audit) {
 		verdicts[v.Invariant] = v
 	}
@@ -145,6 +148,21 @@ func (e *evidence) fault(start, end time.Duration) {
 	})
 }
 
+// look changes what the gauge saw in its n-th sample.
+func (e *evidence) look(t tb, n int, change func(*flashsale.LookItem)) {
+	t.Helper()
+	var look flashsale.Look
+	if err := json.Unmarshal(e.samples[n].Body, &look); err != nil {
+		t.Fatal(err)
+	}
+	change(&look.Items[0])
+	body, err := json.Marshal(look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.samples[n].Body = body
+}
+
 const (
 	ms    = time.Millisecond
 	pass  = check.Held
@@ -163,7 +181,7 @@ func TestVerdicts(t *testing.T) {
 	for name, v := range goodSale(t).judge(t) {
 		t.Run(name+"/good sale - pass", func(t *testing.T) { expect(t, v, pass, "") })
 	}
-	cases := slices.Concat(stockCases(), ownerCases(), orderCases(), soldOutCases(),
+	cases := slices.Concat(stockCases(), driftCases(t), ownerCases(), orderCases(), soldOutCases(),
 		paymentCases(), timeCases(), pathCases())
 	for _, c := range cases {
 		t.Run(c.invariant+"/"+c.name, func(t *testing.T) {
@@ -305,11 +323,11 @@ func TestUnreadableHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := torn{history.Slice(e.records)}
+	h := torn{history.Slice(e.records).WithSamples(e.samples)}
 	for _, inv := range flashsale.Invariants(e.params) {
 		v := inv.Check(t.Context(), h, raw)
-		alone := inv.Name() == flashsale.UnitPath || inv.Name() == flashsale.ExpiryOnTime ||
-			inv.Name() == flashsale.RedisDrift // these look at the audit only
+		// These two look at the audit only.
+		alone := inv.Name() == flashsale.UnitPath || inv.Name() == flashsale.ExpiryOnTime
 		if !alone && (v.Status != maybe || !strings.Contains(v.Reason, "bad sector")) {
 			t.Errorf("%s: %s, %q", v.Invariant, v.Status, v.Reason)
 		}

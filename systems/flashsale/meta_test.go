@@ -173,6 +173,7 @@ func stockCorruptions() []corruption {
 			e.audit.Redis[0].Stock -= rapid.Int64Range(1, 5).Draw(t, "less")
 			return true
 		}},
+		{"offer a unit too many for a while", flashsale.RedisDrift, offerTooMany},
 		{"lose a unit in a snapshot", flashsale.Conservation, func(t *rapid.T, e *evidence) bool {
 			rec := pickRecord(t, e, func(r history.Record) bool {
 				return r.Op.Kind == flashsale.KindStock && r.Outcome == history.OK
@@ -210,6 +211,29 @@ func stockCorruptions() []corruption {
 			return true
 		}},
 	}
+}
+
+// offerTooMany raises what Redis had at some moment of the sale, by no less
+// than makes it certain.
+func offerTooMany(t *rapid.T, e *evidence) bool {
+	var fit []int
+	for i, s := range e.samples {
+		began := false
+		if s.Seen() && s.From > 0 {
+			e.look(t, i, func(l *flashsale.LookItem) { began = l.Before.Made > 0 })
+		}
+		if began {
+			fit = append(fit, i)
+		}
+	}
+	if len(fit) == 0 {
+		return false
+	}
+	e.look(t, rapid.SampledFrom(fit).Draw(t, "sample"), func(l *flashsale.LookItem) {
+		_, high := l.Drift(int64(e.params.Units))
+		l.Stock += high + rapid.Int64Range(1, 5).Draw(t, "more")
+	})
+	return true
 }
 
 func countState(e *evidence, state string) int {

@@ -29,9 +29,10 @@ type counterKind struct {
 }
 
 // counters is a design's part in Redis. Its keys are, after the prefix:
-// stock:ITEM, a number; tokens:ITEM, a hash of buyer to operation; and
+// stock:ITEM, a number; tokens:ITEM, a hash of buyer to operation;
 // deadlines:ITEM, a sorted set of the buyers of uncommitted tokens by the
-// time, in milliseconds of Redis' clock, at which they lapse.
+// time, in milliseconds of Redis' clock, at which they lapse; and repair:ITEM,
+// a mark that is another one after each repair by the reconciler.
 type counters struct {
 	rdb    *redis.Client
 	kind   counterKind
@@ -47,6 +48,7 @@ type counters struct {
 type scripts struct {
 	takePlain, takeToken, takeForgetful   *redis.Script
 	returnPlain, returnToken, commitToken *redis.Script
+	lookAll                               *redis.Script
 }
 
 func newScripts() scripts {
@@ -54,7 +56,7 @@ func newScripts() scripts {
 		takePlain: redis.NewScript(takePlain), takeToken: redis.NewScript(takeToken),
 		takeForgetful: redis.NewScript(takeForgetful),
 		returnPlain:   redis.NewScript(returnPlain), returnToken: redis.NewScript(returnToken),
-		commitToken: redis.NewScript(commitToken),
+		commitToken: redis.NewScript(commitToken), lookAll: redis.NewScript(lookAll),
 	}
 }
 
@@ -121,8 +123,16 @@ func (c *counters) stockKey(item string) string     { return c.prefix + "stock:"
 func (c *counters) tokensKey(item string) string    { return c.prefix + "tokens:" + item }
 func (c *counters) deadlinesKey(item string) string { return c.prefix + "deadlines:" + item }
 
+func (c *counters) repairKey(item string) string { return c.prefix + "repair:" + item }
+
+// keys are those that buyers use.
 func (c *counters) keys(item string) []string {
 	return []string{c.stockKey(item), c.tokensKey(item), c.deadlinesKey(item)}
+}
+
+// allKeys are the keys and the mark of repair.
+func (c *counters) allKeys(item string) []string {
+	return append(c.keys(item), c.repairKey(item))
 }
 
 // run executes a script that answers with a number.
@@ -141,9 +151,11 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 return redis.call('INCR', KEYS[1])`
 
 // returnToken gives back what the operation ARGV[2] of buyer ARGV[1] took. It
-// does so once, however often it runs: the token is what it gives back.
+// does so once, however often it runs: the token is what it gives back. With
+// a fourth key it leaves the mark of repair ARGV[3].
 const returnToken = `
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+if KEYS[4] then redis.call('SET', KEYS[4], ARGV[3]) end
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
@@ -169,13 +181,23 @@ func (c *counters) release(ctx context.Context, cart cart) error {
 	return nil
 }
 
+// revoke returns a token of which nobody knows whether its purchase has died.
+func (c *counters) revoke(ctx context.Context, cart cart) error {
+	_, err := c.run(ctx, c.script.returnToken, c.allKeys(cart.Item),
+		cart.Buyer, tokenOf(cart.OpID), repairMark())
+	if err != nil {
+		return failed("returning a lapsed token", err)
+	}
+	return nil
+}
+
 func tokenOf(op uint64) string { return strconv.FormatUint(op, 10) }
 
 // empty makes sure that none of the items has a key yet.
 func (c *counters) empty(ctx context.Context, items []string) error {
 	var keys []string
 	for _, item := range items {
-		keys = append(keys, c.keys(item)...)
+		keys = append(keys, c.allKeys(item)...)
 	}
 	n, err := c.rdb.Exists(ctx, keys...).Result()
 	if err != nil {

@@ -27,6 +27,9 @@ type world struct {
 	events  events
 	records []history.Record
 	windows []history.Window
+	samples []history.Sample
+	drifts  []map[string]int64 // at the moment of each sample
+	watcher *rand.Rand         // so that looking changes nothing in the sale
 }
 
 // tb is what testing.T and rapid.T have in common.
@@ -43,7 +46,8 @@ func saleOf(t tb, seed uint64, p flashsale.Params, tr trouble, ops int) *evidenc
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr}
+	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr,
+		watcher: rand.New(rand.NewPCG(seed, 2))}
 	w.shop = newRefShop(w)
 	w.run(ops)
 	return w.evidence(t)
@@ -91,6 +95,7 @@ func (w *world) run(ops int) {
 		op := w.load.Op(uint64(i))
 		w.at(time.Duration(i)*time.Second/time.Duration(ops), func() { w.send(op) })
 	}
+	w.at(0, w.look)
 	for w.events.Len() > 0 {
 		e := heap.Pop(&w.events).(event)
 		w.now = e.at
@@ -101,6 +106,35 @@ func (w *world) run(ops int) {
 // span of a duration, uniform.
 func (w *world) some(d time.Duration) time.Duration {
 	return time.Duration(w.rng.Int64N(int64(d) + 1))
+}
+
+// lookEvery is how often the world's gauge is asked.
+const lookEvery = 20 * time.Millisecond
+
+// look takes a sample as the real gauge does: the ledger, the shelf, and the
+// ledger again, with time passing between them; now and then it sees nothing.
+func (w *world) look() {
+	if w.events.Len() == 0 {
+		return // nothing will happen any more
+	}
+	from, before := w.now, w.shop.orderCounts()
+	passes := func() time.Duration {
+		return w.now + time.Duration(w.watcher.Int64N(int64(2*netDelay)))
+	}
+	w.at(passes(), func() {
+		items, tokens := w.shop.lookItems(before)
+		drifts := w.shop.drifts()
+		w.at(passes(), func() {
+			s := history.Sample{From: from, To: w.now, Err: "timeout"}
+			if w.watcher.IntN(10) > 0 {
+				w.shop.claim(items, tokens)
+				s.Err = ""
+				s.Body, _ = json.Marshal(flashsale.Look{Items: items}) // numbers and text
+			}
+			w.samples, w.drifts = append(w.samples, s), append(w.drifts, drifts)
+			w.at(w.now+lookEvery, w.look)
+		})
+	})
 }
 
 const (
@@ -189,7 +223,8 @@ func (w *world) evidence(t tb) *evidence {
 	if err != nil {
 		t.Fatalf("the reference shop's audit: %v", err)
 	}
-	return &evidence{params: w.params, records: w.records, windows: w.windows, audit: decoded}
+	return &evidence{params: w.params, records: w.records, windows: w.windows,
+		samples: w.samples, drifts: w.drifts, audit: decoded}
 }
 
 // refShop is a correct shop: one thing at a time, except that a buy has a unit
@@ -209,7 +244,16 @@ type refShop struct {
 	// transit counts the units that are closed in the ledger and not yet on
 	// the shelf, or in hand and not yet in an order.
 	transit map[string]int64
-	slack   time.Duration
+	// tokens are the operations with a unit in hand, until a moment after
+	// they have their order.
+	tokens []*token
+	slack  time.Duration
+}
+
+// token is a unit in hand.
+type token struct {
+	op   uint64
+	item string
 }
 
 const storeOffset = 1_700_000_000 * time.Second
@@ -255,17 +299,89 @@ func (s *refShop) buy(op history.Op, done func(history.Reply, error)) {
 		done(history.Reply{}, flashsale.ErrSoldOut)
 		return
 	}
-	unit := free[0]
-	s.shelf[op.Key] = free[1:]
+	unit, held := free[0], &token{op.ID, op.Key}
+	s.shelf[op.Key], s.tokens = free[1:], append(s.tokens, held)
 	s.transit[op.Key]++
 	s.w.at(s.w.now+s.w.some(netDelay), func() {
 		s.transit[op.Key]--
 		reply, err := s.place(op, unit)
 		if err != nil || reply.Value != unit {
 			s.shelf[op.Key] = append(s.shelf[op.Key], unit)
+			s.commit(held)
 		}
+		s.w.at(s.w.now+netDelay, func() { s.commit(held) })
 		done(reply, err)
 	})
+}
+
+// commit forgets a token.
+func (s *refShop) commit(held *token) {
+	s.tokens = slices.DeleteFunc(s.tokens, func(t *token) bool { return t == held })
+}
+
+// orderCounts are the ledger's counts by item.
+func (s *refShop) orderCounts() map[string]flashsale.OrderCounts {
+	counts := map[string]flashsale.OrderCounts{}
+	for _, o := range s.orders {
+		c := counts[o.Item]
+		c.Made++
+		if o.State == flashsale.OrderExpired || o.State == flashsale.OrderFailed {
+			c.Closed++
+		}
+		counts[o.Item] = c
+	}
+	return counts
+}
+
+// lookItems reads the shelf and the tokens.
+func (s *refShop) lookItems(
+	before map[string]flashsale.OrderCounts,
+) (items []flashsale.LookItem, tokens []token) {
+	for n := range s.w.params.Items {
+		item := flashsale.ItemKey(n + 1)
+		items = append(items, flashsale.LookItem{Item: item, Before: before[item],
+			Present: true, Stock: int64(len(s.shelf[item]))})
+	}
+	for _, t := range s.tokens {
+		tokens = append(tokens, *t)
+	}
+	return items, tokens
+}
+
+// drifts are the units of each item that are neither on the shelf, nor in hand
+// without an order, nor in an active order.
+func (s *refShop) drifts() map[string]int64 {
+	drifts := map[string]int64{}
+	for item, shelf := range s.shelf {
+		drifts[item] = int64(s.w.params.Units - len(shelf))
+	}
+	for item, c := range s.orderCounts() {
+		drifts[item] -= c.Made - c.Closed
+	}
+	for _, t := range s.tokens {
+		if s.byOp[t.op] == nil {
+			drifts[t.item]--
+		}
+	}
+	return drifts
+}
+
+// claim completes what was read with the ledger as it is now.
+func (s *refShop) claim(items []flashsale.LookItem, tokens []token) {
+	after := s.orderCounts()
+	for i := range items {
+		l := &items[i]
+		l.After = after[l.Item]
+		for _, t := range tokens {
+			if t.item != l.Item {
+				continue
+			}
+			l.Tokens++
+			if s.byOp[t.op] == nil {
+				l.Unclaimed++
+			}
+		}
+	}
 }
 
 // place makes the order of a unit in hand, unless there is one for the key or

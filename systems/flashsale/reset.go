@@ -66,7 +66,7 @@ func (b *books) clear(ctx context.Context, p Params) error {
 func (c *counters) refill(ctx context.Context, items []string) error {
 	pipe := c.rdb.TxPipeline()
 	for _, item := range items {
-		pipe.Del(ctx, c.keys(item)...)
+		pipe.Del(ctx, c.allKeys(item)...)
 		if c.kind.counts {
 			pipe.Set(ctx, c.stockKey(item), c.units, 0)
 		}

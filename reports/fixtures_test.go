@@ -202,5 +202,33 @@ func withFaults(t testing.TB) reports.Data {
 	d.Summary.Variants[0].Repeats[0].Faults = append(d.Summary.Variants[0].Repeats[0].Faults,
 		history.Window{Kind: history.FaultWindow, Name: "cut", Fault: "partition postgres",
 			Start: 8 * time.Second, End: history.Never})
+	watch(d, 0)
 	return d
+}
+
+// watch gives a variant a quantity that an invariant followed: up during the
+// fault, where nothing is seen for a while, and too low after it.
+func watch(d reports.Data, variant int) {
+	v := &d.Summary.Variants[variant]
+	w := check.Watched{Quantity: "drift", Unit: "units", Gaps: 4}
+	for i := range 48 {
+		at, high := time.Duration(i)*time.Second/4, int64(i%3)
+		switch {
+		case i >= 20 && i < 24:
+			continue
+		case i >= 16 && i < 30:
+			high += 40
+		case i == 40:
+			high = -2
+		}
+		w.Look(at, high-int64(i%2), high, i >= 16 && i < 36)
+	}
+	broken := check.Verdict{Invariant: "redis-drift", Status: check.Broken, Checked: 24, Count: 1,
+		Violations: []check.Violation{{Text: "2 more than there are could be sold", AtNS: int64(1e10)}},
+		Watched:    &w}
+	v.Repeats[0].Invariants = append(v.Repeats[0].Invariants, broken)
+	ref := reports.RepeatRef{Variant: v.Name}
+	timeline := d.Timelines[ref]
+	timeline.Watched = rundir.WatchedLines(v.Repeats[0].Invariants)
+	d.Timelines[ref] = timeline
 }

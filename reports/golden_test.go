@@ -84,22 +84,23 @@ func TestHTMLGolden(t *testing.T) {
 	}
 }
 
-// TestChartGolden keeps one chart in full, so that a change of the drawing
-// library or of the rewriting shows.
+// TestChartGolden keeps one chart of each kind in full, so that a change of
+// the drawing library or of the rewriting shows.
 func TestChartGolden(t *testing.T) {
-	page := sceneOf(t, "three").page(t)
-	charts := regexp.MustCompile(`(?s)<svg viewBox.*?</svg>`).FindAllString(page, -1)
-	for name, id := range map[string]string{"percentiles.svg": `"p0-0-t `, "time.svg": `"t0-t `,
-		"repeats.svg": `"repeats-chart-t `} {
+	svg := regexp.MustCompile(`(?s)<svg viewBox.*?</svg>`)
+	for name, chart := range map[string]struct{ scene, id string }{
+		"percentiles.svg": {"three", `"p0-0-t `}, "time.svg": {"three", `"t0-t `},
+		"repeats.svg": {"three", `"repeats-chart-t `}, "watched.svg": {"faults", `"w0-0-t `},
+	} {
 		found := false
-		for _, chart := range charts {
-			if strings.Contains(chart, "aria-labelledby="+id) {
+		for _, text := range svg.FindAllString(sceneOf(t, chart.scene).page(t), -1) {
+			if strings.Contains(text, "aria-labelledby="+chart.id) {
 				found = true
-				golden(t, name, strings.ReplaceAll(chart, "><", ">\n<")+"\n")
+				golden(t, name, strings.ReplaceAll(text, "><", ">\n<")+"\n")
 			}
 		}
 		if !found {
-			t.Errorf("no chart %s", id)
+			t.Errorf("no chart %s", chart.id)
 		}
 	}
 }

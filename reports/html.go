@@ -45,6 +45,7 @@ type page struct {
 	Percentiles []percentilePanel
 	Operations  []operationRow
 	Time        timePanel
+	Watched     []watchedPanel
 	Phases      []phaseRow
 	Faults      []faultRow
 	RepeatChart figure
@@ -151,6 +152,9 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 	}
 	p.Gaps = append(slices.Clone(p.Gaps), gaps...)
 	if p.Time, err = timePanels(d, standings); err != nil {
+		return err
+	}
+	if p.Watched, err = watchedPanels(d, standings); err != nil {
 		return err
 	}
 	p.RepeatChart, err = repeatFigure(standings)

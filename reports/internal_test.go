@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
+	"stampede/harness/check"
 	"stampede/harness/rundir"
 )
 
@@ -270,5 +272,29 @@ func TestMergeBuckets(t *testing.T) {
 	}
 	if got[1].start != 1 || got[1].offered != 8 || got[1].p99 != 1e-3 {
 		t.Errorf("the last, half full: %+v", got[1])
+	}
+}
+
+// TestWatchedPoints: rows are even, what was not seen stays empty, and no line
+// leads over it.
+func TestWatchedPoints(t *testing.T) {
+	const s = int64(time.Second)
+	points := []check.WatchedPoint{{AtNS: 0, Low: 1, High: 2}, {AtNS: s / 4, Low: -1, High: 0},
+		{AtNS: s / 2, Low: 3, High: 3, Excused: true}, {AtNS: 2 * s, Low: 5, High: 6}}
+	rows := watchedRows(points, 0.5)
+	want := []check.WatchedPoint{{AtNS: s / 4, Low: -1, High: 2},
+		{AtNS: 3 * s / 4, Low: 3, High: 3, Excused: true}, {AtNS: 5 * s / 4}, {AtNS: 7 * s / 4},
+		{AtNS: 9 * s / 4, Low: 5, High: 6}}
+	for i, r := range rows {
+		if empty := i == 2 || i == 3; empty == seen(r) || r.AtNS != want[i].AtNS ||
+			!empty && r != want[i] {
+			t.Errorf("row %d is %+v, want %+v", i, r, want[i])
+		}
+	}
+	if parts := unbrokenParts(points); len(parts) != 2 || len(parts[0]) != 3 {
+		t.Errorf("%+v is drawn in the parts %+v", points, parts)
+	}
+	if parts := unbrokenParts(points[:1]); len(parts) != 1 || len(parts[0]) != 1 {
+		t.Errorf("one point is drawn in the parts %+v", parts)
 	}
 }

@@ -40,10 +40,14 @@ func shop() sut.System {
 		Params: func() any { return &shopParams{Items: 3, Skew: "uniform", Pay: 0.5} },
 		Workload: func(_ uint64, params any) (sut.Workload, error) {
 			p := params.(*shopParams)
+			var errs []error
 			if p.Pay+p.Fail > 1 {
-				return nil, fmt.Errorf("pay + fail is %v, expected at most 1", p.Pay+p.Fail)
+				errs = append(errs, fmt.Errorf("pay + fail is %v, expected at most 1", p.Pay+p.Fail))
 			}
-			return buys{}, nil
+			if p.Items < 1 {
+				errs = append(errs, fmt.Errorf("items: expected 1 or more, got %d", p.Items))
+			}
+			return buys{}, errors.Join(errs...)
 		},
 		Variants: []sut.Variant{
 			variant("naive", sut.Postgres),
@@ -149,5 +153,48 @@ profiles:
 	var all scenario.Errors
 	if !errors.As(err, &all) || len(all) != 17 {
 		t.Errorf("%d problems, want 17:\n%v", len(all), err)
+	}
+}
+
+// TestParamsDoNotHideEachOther has params that cannot be decoded beside some
+// that the system refuses, and what can only be judged with a system.
+func TestParamsDoNotHideEachOther(t *testing.T) {
+	const rest = `
+slos:
+  - {name: quick, objective: "p99(response, bye) <= 500ms"}
+`
+	for params, want := range map[string][]string{
+		"{itemz: 3, items: 0, pay: 7, ttl: 500}": {`unknown field "itemz"`, "items: expected",
+			"pay + fail is 7", "the unit of 500 is missing"},
+		"{items: 0}": {"items: expected"},
+		// What the system says of a default in the place of a slip is no problem.
+		"{pay: x, fail: 0.75}":  {`unexpected "x"`},
+		"{payy: 0, fail: 0.75}": {`unknown field "payy"`},
+	} {
+		src := minimal + "params: " + params + rest
+		_, _, err := scenario.Decode([]byte(src), "x.yaml", options())
+		var all scenario.Errors
+		if !errors.As(err, &all) {
+			t.Fatalf("%s: got %v", params, err)
+		}
+		want = append(want, `unexpected "bye" in the objective; expected an operation kind: buy`)
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: missing: %s", params, w)
+			}
+		}
+		if len(all) != len(want) {
+			t.Errorf("%s: %d problems, want %d:\n%v", params, len(all), len(want), err)
+		}
+	}
+}
+
+// TestUnknownFaultIsStillDue expects a fault of no kind to be told when it is
+// due after the load.
+func TestUnknownFaultIsStillDue(t *testing.T) {
+	src := minimal + "faults: [{name: f, kind: pauze, target: redis, at: 20s, for: 1s}]\n"
+	_, _, err := scenario.Decode([]byte(src), "x.yaml", options())
+	if err == nil || !strings.Contains(err.Error(), "after the end of load") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -39,9 +39,8 @@ type validation struct {
 	sys    sut.System
 	known  bool
 	params any
-	// workload is what the system makes of the parameters, nil if it refuses
-	// them.
-	workload sut.Workload
+	// kinds are the kinds of operations; nil if they are not known.
+	kinds []string
 }
 
 // at finds the value at a path. If it is missing, the place is that of the
@@ -214,21 +213,25 @@ func (v *validation) baseline() {
 }
 
 // systemParams decodes params into the system's own type and lets the system
-// judge them.
+// judge them. What could not be decoded has its default meanwhile.
 func (v *validation) systemParams() {
 	v.params = v.sys.Params()
 	before := len(v.list)
 	if n, found := v.at("params"); found {
 		v.into(n, reflect.ValueOf(v.params).Elem())
 	}
-	if len(v.list) > before {
-		return
-	}
 	workload, err := v.sys.Workload(1, v.params)
 	if err != nil {
 		for _, single := range split(err) {
-			v.add(Problem{Where: v.blame(single), What: single.Error()})
+			v.refusal(single)
 		}
+		// The kinds of the defaults are better than none.
+		workload, err = v.sys.Workload(1, v.sys.Params())
+	}
+	if err == nil {
+		v.kinds = workload.Kinds()
+	}
+	if len(v.list) > before {
 		return
 	}
 	data, err := encodeParams(v.params)
@@ -236,7 +239,34 @@ func (v *validation) systemParams() {
 		v.add(Problem{Where: v.place("params"), What: err.Error()})
 		return
 	}
-	v.sc.Params, v.workload = data, workload
+	v.sc.Params = data
+}
+
+// refusal reports what a system says of its parameters, unless it speaks of
+// one that could not be decoded: it saw the default in its place.
+func (v *validation) refusal(err error) {
+	n, _ := v.at("params")
+	for _, word := range mentioned(err) {
+		value := n.get(word)
+		if value != nil && v.troubled(value) ||
+			value == nil && slices.Contains(v.typos[n], word) {
+			return
+		}
+	}
+	v.add(Problem{Where: v.blame(err), What: err.Error()})
+}
+
+// troubled says whether a value, or one in it, has a problem already.
+func (v *validation) troubled(n *node) bool {
+	return v.seen[n.where] || slices.ContainsFunc(n.items, v.troubled) ||
+		slices.ContainsFunc(n.fields, func(f field) bool { return v.troubled(f.value) })
+}
+
+// mentioned are the words of an error that could be a parameter's name.
+func mentioned(err error) []string {
+	return strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
 }
 
 // split takes joined errors apart, so that each gets its own place. What was
@@ -258,11 +288,8 @@ func (v *validation) blame(err error) Where {
 	if !found {
 		return v.place("params")
 	}
-	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
-		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	})
 	var culprit *node
-	for _, word := range words {
+	for _, word := range mentioned(err) {
 		if value := n.get(word); value != nil &&
 			(culprit == nil || value.precedence() > culprit.precedence()) {
 			culprit = value

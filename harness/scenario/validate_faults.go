@@ -31,9 +31,9 @@ func (v *validation) faults() {
 		v.faultTarget(f, in("target"))
 		if _, found := v.at(in("kind")...); found && !slices.Contains(faultKinds(), f.Kind) {
 			v.unknownName("fault kind", f.Kind, faultKinds(), in("kind")...)
-			continue
+		} else {
+			v.faultFields(f, in)
 		}
-		v.faultFields(f, in)
 		v.faultTime(f, i, in)
 	}
 }

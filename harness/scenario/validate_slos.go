@@ -33,14 +33,13 @@ func (v *validation) objectives() {
 	}
 }
 
-// objective checks one expression and the names in it. Kinds are known only
-// where the system has accepted the parameters.
+// objective checks one expression and the names in it.
 func (v *validation) objective(text string, n *node) {
 	parsed, err := check.ParseObjective(text)
 	if err == nil {
 		kinds := []string{parsed.Kind}
-		if v.workload != nil {
-			kinds = v.workload.Kinds()
+		if v.kinds != nil {
+			kinds = v.kinds
 		}
 		faults := make([]string, len(v.sc.Faults))
 		for i, f := range v.sc.Faults {

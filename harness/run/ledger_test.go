@@ -38,6 +38,8 @@ type design struct {
 	do      func(ctx context.Context, id uint64) error
 	forgets func(id uint64) bool
 	audit   func() (json.RawMessage, error)
+	// gauge, if set, makes the design's gauge.
+	gauge func() (sut.Gauge, error)
 }
 
 // ledger is the system with some designs, and counts their instances.
@@ -66,13 +68,17 @@ func (l *ledger) system() sut.System {
 		Invariants: func(any) []check.Invariant { return []check.Invariant{kept{}, asked{}} },
 	}
 	for _, d := range l.designs {
-		s.Variants = append(s.Variants, sut.Variant{
+		v := sut.Variant{
 			Name: d.name, Idea: "keeps numbers in a set", Needs: []sut.Service{sut.Redis},
 			Breaks: d.breaks, Roles: d.roles,
 			Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 				return l.open(d, cfg)
 			},
-		})
+		}
+		if d.gauge != nil {
+			v.Gauge = func(context.Context, sut.Config) (sut.Gauge, error) { return d.gauge() }
+		}
+		s.Variants = append(s.Variants, v)
 	}
 	s.Target = func(string, sut.Config) (sut.Instance, error) {
 		return l.open(l.designs[0], sut.Config{Prefix: "target"})

@@ -169,6 +169,15 @@ func failing() map[string]failure {
 			"auditing not_json: the audit is not JSON"},
 		"close":        {design{close: fails}, "closing close: it is broken"},
 		"close_panics": {design{close: panics}, "panic: boom"},
+		"gauge": {design{gauge: func() (sut.Gauge, error) { return nil, errBroken }},
+			"opening the gauge of gauge: it is broken"},
+		"gauge_panics": {design{gauge: func() (sut.Gauge, error) { panic("boom") }}, "panic: boom"},
+		"gauge_stays": {design{gauge: func() (sut.Gauge, error) {
+			return closer{gauge{0, one}, fails}, nil
+		}}, "closing the gauge: it is broken"},
+		"gauge_close_panics": {design{gauge: func() (sut.Gauge, error) {
+			return closer{gauge{0, one}, panics}, nil
+		}}, "panic: boom"},
 		"role": {design{roles: role(func(context.Context) error { return errBroken })},
 			"role sweeper: it is broken"},
 		"role_ends": {design{roles: role(func(context.Context) error { return nil })},
@@ -203,6 +212,78 @@ func TestWhatFailsIsInvalidAndTheOthersGoOn(t *testing.T) {
 		if n := strings.Count(v.Repeats[0].Error, row.mentions); n > 1 {
 			t.Errorf("%s: told %d times: %s", name, n, v.Repeats[0].Error)
 		}
+	}
+}
+
+// closer is a gauge that says what becomes of closing it.
+type closer struct {
+	gauge
+
+	close func() error
+}
+
+func (c closer) Close() error { return c.close() }
+
+// level is an invariant that follows what a gauge says.
+type level struct{}
+
+func (level) Name() string      { return "level" }
+func (level) Statement() string { return "The level is never above 1." }
+
+func (level) Check(ctx context.Context, h history.History, _ json.RawMessage) check.Verdict {
+	c, w := check.Collect(ctx, "level", h), &check.Watched{Quantity: "level", Unit: "metres"}
+	for _, s := range c.Samples() {
+		if !s.Seen() {
+			w.Gaps++
+			continue
+		}
+		var n int64
+		if json.Unmarshal(s.Body, &n) != nil || n > 1 {
+			c.ViolateAt(s.To, nil, "the level is %s", s.Body)
+		}
+		c.Checked(1)
+		w.Look(s.To, n, n, false)
+	}
+	c.Watched(w)
+	return c.Verdict()
+}
+
+// What a gauge says during the load is kept, judged, summed up over the
+// repeats and put into the timeline; a gauge that says nothing harms no other.
+func TestWhatAGaugeSaysIsJudged(t *testing.T) {
+	says := func(answer func() (json.RawMessage, error)) func() (sut.Gauge, error) {
+		return func() (sut.Gauge, error) { return gauge{0, answer}, nil }
+	}
+	b := newBench(t, []string{"repeats=2"}, design{name: "calm", gauge: says(one)},
+		design{name: "flood", gauge: says(func() (json.RawMessage, error) { return []byte("7"), nil })},
+		design{name: "blind", gauge: says(func() (json.RawMessage, error) { return nil, errBroken })},
+		design{name: "none"})
+	b.opts.System.Invariants = func(any) []check.Invariant { return []check.Invariant{level{}} }
+	e := b.finish(t)
+	e.is(t, "calm", rundir.Pass)
+	e.is(t, "flood", rundir.Fail, "broke level: the level is 7")
+	e.is(t, "blind", rundir.Inconclusive, "level is undecided")
+	e.is(t, "none", rundir.Inconclusive, "level is undecided")
+	for name, want := range map[string]int64{"calm": 1, "flood": 7} {
+		v := e.variant(t, name)
+		w := status(t, v.Invariants, "level").Watched
+		if w == nil || w.Lowest != want || w.Highest != want || w.Gaps > 0 {
+			t.Fatalf("%s: %+v is summed up", name, w)
+		}
+		points := 0
+		for _, r := range v.Repeats {
+			timeline, err := e.stored.Timeline(r.Timeline)
+			if err != nil || len(timeline.Watched) != 1 || timeline.Watched[0].Unit != "metres" {
+				t.Fatalf("%s: the timeline has %+v, %v", name, timeline.Watched, err)
+			}
+			points += len(timeline.Watched[0].Points)
+		}
+		if points != w.Judged || points < 2 {
+			t.Errorf("%s: %d looks and %d points in two repeats", name, w.Judged, points)
+		}
+	}
+	if w := status(t, e.variant(t, "blind").Invariants, "level").Watched; w == nil || w.Gaps < 2 {
+		t.Errorf("blind: %+v is summed up", w)
 	}
 }
 

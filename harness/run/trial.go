@@ -295,6 +295,7 @@ func (r *runner) record(
 	defer cancel()
 	faults := r.startFaults(ctx, base, place, show)
 	unwatch := watch(ctx, place.gauge, base, w.Sample)
+	defer unwatch()
 	result, err := load.Run(ctx, r.loadPlan(base, workload), inst.Do,
 		func() load.Recorder { return w.Shard() }, live)
 	if err != nil {

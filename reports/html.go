@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/rundir"
 )
 
@@ -302,9 +303,10 @@ func downloads(files []string) []download {
 		"summary.md": "this page, short", "metrics.txt": "OpenMetrics",
 		"scenario.resolved.yaml": "the scenario as it was run", "env.json": "the environment",
 		"run.json": "what the run set out to do", "hdr/": "percentiles, for HdrHistogram's tools",
-		"history/":    "every operation of every repeat",
-		"violations/": "violations with their operations in full",
-		"timeline/":   "numbers over time", "audit/": "the stores' final state", "logs/": "logs",
+		"history/": "every operation of every repeat",
+		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
+			"with all their operations", check.MaxViolations),
+		"timeline/": "numbers over time", "audit/": "the stores' final state", "logs/": "logs",
 	}
 	var list []download
 	for _, name := range slices.Sorted(slices.Values(files)) {

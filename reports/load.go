@@ -143,9 +143,9 @@ func listFiles(dir string) (files []string, err error) {
 }
 
 // WriteArtifacts writes the files that a report links to beside itself: the
-// percentiles of every operation kind of every variant (hdr/*.hgrm), and the
-// violations of every variant and invariant with their operations in full
-// (violations/*.ndjson).
+// percentiles of every operation kind of every variant (hdr/*.hgrm), and, for
+// every variant and invariant, the first check.MaxViolations violations of each
+// repeat with all their operations (violations/*.ndjson).
 func WriteArtifacts(dir *rundir.Dir, d Data) error {
 	for _, v := range d.Summary.Variants {
 		for _, op := range v.Operations {

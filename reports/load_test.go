@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -161,9 +162,10 @@ func TestWriteArtifacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := render(t, again)
-	for _, link := range []string{`href="./hdr/"`, `href="./violations/"`} {
-		if !strings.Contains(page, link) {
-			t.Errorf("the page lacks %s", link)
+	for _, want := range []string{`href="./hdr/"`, `href="./violations/"`,
+		fmt.Sprintf("the first %d violations of each invariant in each repeat", check.MaxViolations)} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
 		}
 	}
 }

@@ -273,18 +273,13 @@ func TimelineName(variant string, repeat int) string {
 	return fmt.Sprintf("timeline/%s.%d.json", escape(variant), repeat)
 }
 
-// HLogName is where an operation kind's interval histograms go.
-func HLogName(variant, kind string, repeat int) string {
-	return fmt.Sprintf("hdr/%s.%s.%d.hlog", escape(variant), escape(kind), repeat)
-}
-
 // HGRMName is where an operation kind's percentiles over all repeats go.
 func HGRMName(variant, kind string) string {
 	return fmt.Sprintf("hdr/%s.%s.hgrm", escape(variant), escape(kind))
 }
 
-// ViolationsName is where all of a variant's violations of an invariant go,
-// one JSON object a line.
+// ViolationsName is where the violations of an invariant go that a checker
+// spelt out, the first few of each repeat, one JSON object a line.
 func ViolationsName(variant, invariant string) string {
 	return fmt.Sprintf("violations/%s.%s.ndjson", escape(variant), escape(invariant))
 }

@@ -250,8 +250,11 @@ func (asked) Check(_ context.Context, h history.History, audit json.RawMessage) 
 	return proved(v)
 }
 
-// proved is broken if there are violations.
+// proved is broken if there are violations, whose operations are its witness.
 func proved(v check.Verdict) check.Verdict {
+	for _, violation := range v.Violations {
+		v.Witness = append(v.Witness, violation.Ops...)
+	}
 	if v.Count = len(v.Violations); v.Count > 0 {
 		v.Status = check.Broken
 	}

@@ -94,7 +94,7 @@ func knownWrong(
 	verdict, reasons := rundir.Pass, []string(nil)
 	for _, name := range expected {
 		i := slices.IndexFunc(verdicts, func(v check.Verdict) bool { return v.Invariant == name })
-		if i >= 0 && verdicts[i].Status == check.Broken && verdicts[i].Count > 0 {
+		if i >= 0 && proven(verdicts[i]) {
 			reasons = append(reasons, "violated as expected: "+name+": "+firstViolation(verdicts[i]))
 			continue
 		}
@@ -113,11 +113,19 @@ func knownWrong(
 	return verdict, reasons
 }
 
+// proven says that a violation was found and names operations behind it.
+func proven(v check.Verdict) bool {
+	return v.Status == check.Broken && v.Count > 0 && len(v.Witness) > 0
+}
+
 func notCaught(verdicts []check.Verdict, i int) string {
 	if i < 0 {
 		return "it was not judged"
 	}
 	text := "it is " + verdicts[i].Status.String()
+	if verdicts[i].Status == check.Broken {
+		text += ", and no operation is named as a witness"
+	}
 	if verdicts[i].Reason != "" {
 		text += ": " + verdicts[i].Reason
 	}

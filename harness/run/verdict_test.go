@@ -16,6 +16,7 @@ func broken(name string, count int) check.Verdict {
 	v := check.Verdict{Invariant: name, Status: check.Broken, Count: count}
 	if count > 0 {
 		v.Violations = []check.Violation{{Text: "proof of " + name}}
+		v.Witness = []uint64{7}
 	}
 	return v
 }
@@ -44,6 +45,9 @@ func TestCorrectness(t *testing.T) {
 			rundir.Pass, "violated as expected: a"},
 		{"known wrong without witness", []check.Verdict{broken("a", 0)}, []string{"a"},
 			rundir.Fail, "not caught"},
+		{"known wrong without a named operation", []check.Verdict{
+			{Invariant: "a", Status: check.Broken, Count: 1}}, []string{"a"},
+			rundir.Fail, "no operation is named as a witness"},
 		{"known wrong is not caught", []check.Verdict{held("a")}, []string{"a"},
 			rundir.Fail, "known to break a but was not caught: it is held"},
 		{"known wrong is undecided", []check.Verdict{undecided("a")}, []string{"a"},

@@ -2,8 +2,10 @@ package flashsale_test
 
 import (
 	"slices"
+	"testing"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/systems/flashsale"
 )
@@ -142,5 +144,28 @@ func driftExcuses(t tb) []verdictCase {
 		{drift, "a fault over all looks - undecided", maybe, func(e *evidence) {
 			e.fault(0, history.Never/2)
 		}, "5 more within 400ms of a fault or a repair were excused"},
+	}
+}
+
+// TestDriftNamesSuspects: where units leaked, the purchases that met a fault or
+// have no outcome are named; where there are none, nobody is.
+func TestDriftNamesSuspects(t *testing.T) {
+	judge := func(spoil func(*evidence)) []uint64 {
+		e := goodSale(t)
+		e.audit.Redis[0].Stock = 0
+		spoil(e)
+		v := e.judge(t)[flashsale.RedisDrift]
+		if v.Status != check.Broken {
+			t.Errorf("it is %s: %s", v.Status, v.Reason)
+		}
+		return v.Witness
+	}
+	if w := judge(func(*evidence) {}); len(w) != 0 {
+		t.Errorf("without a fault, records %v are named", w)
+	}
+	first := goodSale(t).records[0]
+	met := judge(func(e *evidence) { e.fault(first.Start, first.End) })
+	if !slices.Contains(met, first.Seq) {
+		t.Errorf("records %v are named, not %d, which met the fault", met, first.Seq)
 	}
 }

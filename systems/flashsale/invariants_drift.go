@@ -3,6 +3,7 @@ package flashsale
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"stampede/harness/check"
@@ -28,26 +29,44 @@ func driftAtEnd(j *judging) {
 	for _, r := range j.a.Redis {
 		redis[r.Item] = r
 	}
+	suspects := j.suspects()
 	for _, it := range j.a.Items {
 		j.Checked(1)
 		r, listed := redis[it.Item]
 		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
+		ops := suspects[it.Item]
 		switch {
 		case !listed || !r.Present:
-			j.Violate(nil, "%s: Redis has no counter at the end", it.Item)
+			j.Violate(ops, "%s: Redis has no counter at the end", it.Item)
 		case r.Stock < 0 || r.Holds < 0:
-			j.Violate(nil, "%s: Redis has %d in stock and %d reserved at the end",
+			j.Violate(ops, "%s: Redis has %d in stock and %d reserved at the end",
 				it.Item, r.Stock, r.Holds)
 		case drift > 0:
-			j.Violate(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Violate(ops, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d leaked and can never be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
 		case drift < 0:
-			j.Violate(nil, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Violate(ops, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d more than there are could be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
 		}
 	}
+}
+
+// suspects are, for each item, the first purchases after which Redis and the
+// ledger may disagree: their outcome is unknown, or they met a fault, whatever
+// a client that repeats itself made of it.
+func (j *judging) suspects() map[string][]uint64 {
+	const most = 5
+	suspects, faults := make(map[string][]uint64), disturbed(j.Faults(), 0)
+	j.read(only(KindBuy, func(rec *history.Record) {
+		item := rec.Op.Key
+		met := rec.Outcome == history.Unknown || faults.overlaps(rec.Start, rec.End)
+		if met && len(suspects[item]) < most && !slices.Contains(suspects[item], rec.Op.ID) {
+			suspects[item] = append(suspects[item], rec.Op.ID)
+		}
+	}))
+	return suspects
 }
 
 // driftMeanwhile looks at what the gauge saw during the sale. Only what is

@@ -32,12 +32,8 @@ says what it is going to do and does it (Debian or Ubuntu, as root).`,
 
 func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 	if fix {
-		err := doctor.Fix(a.interrupts.soft, opts, a.stderr, a.interrupts.beforeExit)
-		if code := a.interrupts.exit(); err != nil && code != 0 {
-			return withCode(code, err)
-		}
-		if err != nil {
-			return withCode(exitEnvironment, err)
+		if err := doctor.Fix(a.interrupts.soft, opts, a.stderr, a.interrupts.beforeExit); err != nil {
+			return a.failed(exitEnvironment, err)
 		}
 	}
 	checks := doctor.Examine(a.interrupts.soft, opts)

@@ -37,7 +37,7 @@ const exitCodesHelp = `Exit codes:
     6  worse than the run it was compared with, significantly and by
        5 % or more (only with --fail-on regression)
    70  a defect of stampede itself
-  130  interrupted by Ctrl-C (143 by SIGTERM)
+  130  interrupted by Ctrl-C or --timeout (143 by SIGTERM)
 The worst wins, in the order 1, 70, 5, 4, 3, 6.
 `
 

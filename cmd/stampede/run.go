@@ -81,11 +81,10 @@ func (a *app) runAll(names []string, f runFlags) error {
 
 func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags) error {
 	tuneRuntime()
-	soft, cancel := a.interrupts.soft, context.CancelFunc(func() {})
+	soft := a.interrupts.soft
 	if f.timeout > 0 {
-		soft, cancel = context.WithTimeout(soft, f.timeout)
+		defer a.interrupts.after(f.timeout)()
 	}
-	defer cancel()
 	codes := []int{}
 	for i, plan := range plans {
 		code, err := a.runOne(soft, names[i], plan, seed, f)
@@ -98,7 +97,7 @@ func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags
 		}
 	}
 	if code := a.interrupts.exit(); code != 0 {
-		return withCode(code, errInterrupted)
+		return withCode(code, context.Cause(soft))
 	}
 	if code := worstExit(codes); code != exitOK {
 		return &exitError{code: code}
@@ -127,7 +126,7 @@ func (a *app) runOne(
 		plan.Scenario.Question)
 	if f.target == "" {
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
-			return 0, withCode(exitEnvironment, err)
+			return 0, a.failed(exitEnvironment, env.Stopped(soft, err))
 		}
 		p.Logf("backend: %s", opts.BackendReason)
 	}
@@ -167,16 +166,26 @@ func (a *app) runError(err error, path string) error {
 	if path != "" {
 		err = fmt.Errorf("%w (what was recorded is in %s)", err, path)
 	}
-	if code := a.interrupts.exit(); code != 0 {
-		return withCode(code, fmt.Errorf("interrupted: %w", err))
-	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		err = fmt.Errorf("%w; a private authority is given with --target-ca", err)
 	}
 	if _, ok := errors.AsType[*run.EnvironmentError](err); ok || run.DiskFailed(err) {
-		return withCode(exitEnvironment, err)
+		return a.failed(exitEnvironment, err)
 	}
-	return withCode(exitInternal, err)
+	return a.failed(exitInternal, err)
+}
+
+// failed gives an error its exit code, which is that of the interruption if
+// there was one: the error says so then.
+func (a *app) failed(code int, err error) error {
+	stopped := a.interrupts.exit()
+	if stopped == 0 {
+		return withCode(code, err)
+	}
+	if why := context.Cause(a.interrupts.soft); !errors.Is(err, why) {
+		err = fmt.Errorf("%w: %w", why, err)
+	}
+	return withCode(stopped, err)
 }
 
 // chooseBackend finds the provider and what it needs to know.

@@ -79,7 +79,7 @@ func (a *app) serve(system string, f serveFlags) error {
 	defer listener.Close()
 	release, err := a.servePlace(v, f, &cfg)
 	if err != nil {
-		return withCode(exitEnvironment, err)
+		return a.failed(exitEnvironment, err)
 	}
 	err = a.serveInstance(s, v, cfg, f, listener)
 	return errors.Join(err, release())
@@ -114,7 +114,7 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 		Log: func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
 	provider, reason, err := env.Choose(a.interrupts.soft, f.backend, spec, providers()...)
 	if err != nil {
-		return nil, err
+		return nil, env.Stopped(a.interrupts.soft, err)
 	}
 	fmt.Fprintln(a.stderr, "backend:", reason)
 	stop, err := a.guard(provider, spec.RunID)

@@ -3,16 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 var errInterrupted = errors.New("interrupted")
 
-// interrupts turns signals into two contexts. The first signal cancels soft:
-// arrivals stop, what happened is judged and reported, everything is stopped
+// interrupts turns signals into two contexts. The first signal, or the end of
+// the time that the user allows, cancels soft: arrivals stop, what happened is judged and reported, everything is stopped
 // in order. The second ends the process at once; what it started dies with
 // it.
 type interrupts struct {
@@ -20,6 +22,7 @@ type interrupts struct {
 	code       atomic.Int32
 	signals    chan os.Signal
 	cancel     context.CancelFunc
+	stopSoft   context.CancelCauseFunc
 	// onSecond runs before the process ends on a second signal.
 	onSecond atomic.Pointer[func()]
 }
@@ -30,33 +33,49 @@ func catchSignals() *interrupts {
 	i := &interrupts{signals: make(chan os.Signal, 4)}
 	hard, cancelHard := context.WithCancel(context.Background())
 	soft, cancelSoft := context.WithCancelCause(hard)
-	i.soft, i.hard, i.cancel = soft, hard, cancelHard
+	i.soft, i.hard, i.cancel, i.stopSoft = soft, hard, cancelHard, cancelSoft
 	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM)
-	go i.listen(cancelSoft)
+	go i.listen()
 	return i
 }
 
-func (i *interrupts) listen(cancelSoft context.CancelCauseFunc) {
+func (i *interrupts) listen() {
 	for sig := range i.signals {
-		if i.code.Load() != 0 {
+		code := int32(exitInterrupted)
+		if sig == syscall.SIGTERM {
+			code = exitTerminated
+		}
+		if !i.first(code, errInterrupted) {
 			if f := i.onSecond.Load(); f != nil {
 				(*f)()
 			}
 			os.Exit(int(i.code.Load()))
 		}
-		code := int32(exitInterrupted)
-		if sig == syscall.SIGTERM {
-			code = exitTerminated
-		}
-		i.code.Store(code)
-		cancelSoft(errInterrupted)
 	}
+}
+
+// first interrupts what is going on, if nothing has before.
+func (i *interrupts) first(code int32, why error) bool {
+	if !i.code.CompareAndSwap(0, code) {
+		return false
+	}
+	i.stopSoft(why)
+	return true
+}
+
+// after interrupts what is going on when so much time has passed, as a first
+// Ctrl-C does. The returned function calls it off.
+func (i *interrupts) after(limit time.Duration) (callOff func()) {
+	timer := time.AfterFunc(limit, func() {
+		i.first(exitInterrupted, fmt.Errorf("stopped after %s (--timeout)", limit))
+	})
+	return func() { timer.Stop() }
 }
 
 // beforeExit sets what runs before the process ends on a second signal.
 func (i *interrupts) beforeExit(f func()) { i.onSecond.Store(&f) }
 
-// exit returns the exit code of the first signal, 0 if there was none.
+// exit returns the exit code of the first interruption, 0 if there was none.
 func (i *interrupts) exit() int { return int(i.code.Load()) }
 
 func (i *interrupts) stop() {

@@ -72,6 +72,15 @@ type Namespace struct {
 	Release               func(ctx context.Context) error
 }
 
+// Stopped is what a start failed with: err, or why ctx is over if it is. What
+// programs say when they are killed in the middle is of no interest then.
+func Stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // Info describes a component for the record of a run.
 type Info struct {
 	Kind, Version, Source string

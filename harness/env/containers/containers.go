@@ -96,7 +96,8 @@ func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error
 		err = c.start(ctx, recipes, spec)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("containers: %w", err), c.Close(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("containers: %w", env.Stopped(ctx, err)),
+			c.Close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }

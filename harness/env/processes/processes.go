@@ -59,7 +59,8 @@ func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	}
 	c := &cluster{home: home, Stores: admin.Stores{Namespaces: admin.Namespaces{RunID: spec.RunID}}}
 	if err := c.start(ctx, recipes, spec); err != nil {
-		return nil, errors.Join(fmt.Errorf("processes: %w", err), c.Close(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("processes: %w", env.Stopped(ctx, err)),
+			c.Close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }

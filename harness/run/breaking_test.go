@@ -46,7 +46,7 @@ func TestAFaultThatFires(t *testing.T) {
 }
 
 func TestAFaultWithoutEvidence(t *testing.T) {
-	b := newBench(t, []string{"provokes=[load]"}, design{name: "good"},
+	b := newBench(t, append(slow(), "provokes=[load]"), design{name: "good"},
 		design{name: "wrong", breaks: []sut.Break{{Invariant: "kept", Under: sut.Load}}})
 	b.provider.store.deaf = true
 	b.opts.Scenario.Faults = []scenario.Fault{at("bounce", "restart", 20*time.Millisecond, 0)}
@@ -61,7 +61,7 @@ func TestAFaultWithoutEvidence(t *testing.T) {
 }
 
 func TestAFaultThatCannotBeHealed(t *testing.T) {
-	b := newBench(t, []string{"load.drain=50ms"}, design{name: "good"})
+	b := newBench(t, append(slow(), "load.drain=50ms"), design{name: "good"})
 	b.provider.store.stuck = errBroken
 	b.opts.Scenario.Faults = []scenario.Fault{
 		at("crash", "kill", 20*time.Millisecond, 10*time.Millisecond)}

@@ -2,6 +2,8 @@ package run
 
 import (
 	"context"
+	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,14 +23,14 @@ name: ledger-test
 question: Does the loop tell the truth?
 system: ledger
 load:
-  arrival: {process: constant, rate: 600, over: 50ms}
+  arrival: {process: constant, rate: 3000, over: 10ms}
   max_in_flight: 8
   timeout: 10s
   drain: 20s
 `
 
 // long is a load for what ends it early, slow one with time for faults.
-func long() []string { return []string{"load.arrival.over=1m"} }
+func long() []string { return []string{"load.arrival.over=1m", "load.arrival.rate=200"} }
 
 func slow() []string { return []string{"load.arrival.over=150ms", "load.arrival.rate=200"} }
 
@@ -135,7 +137,11 @@ func (e *ended) rejudge(t *testing.T, system sut.System) {
 		if trial.Variant == "" {
 			continue
 		}
-		if err := dir.WriteJSON(trialName(slot), trial); err != nil {
+		data, err := json.Marshal(trial)
+		if err == nil {
+			err = os.WriteFile(dir.File(trialName(slot)), data, 0o600)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -301,24 +301,14 @@ func (s *summary) phase(p *part, t *tally) rundir.Phase {
 	}
 }
 
-// tally is the numbers of one kind in one part.
-type tally struct {
-	load                   rundir.Load
-	response, service, lag *Histogram
-	// first is the earliest intended time, lastOK the latest end of an OK one.
-	first, lastOK time.Duration
+// times are the three histograms of some operations.
+type times struct{ response, service, lag *Histogram }
+
+func newTimes(histogram func() *Histogram) times {
+	return times{response: histogram(), service: histogram(), lag: histogram()}
 }
 
-func newTally() *tally {
-	return &tally{
-		response: NewHistogram(), service: NewHistogram(), lag: NewHistogram(),
-		first: history.Never,
-	}
-}
-
-func (t *tally) add(rec *history.Record) {
-	count(&t.load, rec.Outcome)
-	t.first = min(t.first, rec.Intended)
+func (t *times) add(rec *history.Record) {
 	if rec.Outcome == history.Dropped {
 		// It has no service time, since no service was asked for.
 		t.lag.RecordInfinite()
@@ -333,6 +323,30 @@ func (t *tally) add(rec *history.Record) {
 	}
 	t.service.Record(rec.End - rec.Start)
 	t.response.Record(rec.End - rec.Intended)
+}
+
+func (t *times) merge(from *times) {
+	t.response.Merge(from.response)
+	t.service.Merge(from.service)
+	t.lag.Merge(from.lag)
+}
+
+// tally is the numbers of one kind in one part.
+type tally struct {
+	times
+	load rundir.Load
+	// first is the earliest intended time, lastOK the latest end of an OK one.
+	first, lastOK time.Duration
+}
+
+func newTally() *tally {
+	return &tally{times: newTimes(NewHistogram), first: history.Never}
+}
+
+func (t *tally) add(rec *history.Record) {
+	count(&t.load, rec.Outcome)
+	t.first = min(t.first, rec.Intended)
+	t.times.add(rec)
 	if rec.Outcome == history.OK {
 		t.lastOK = max(t.lastOK, rec.End)
 	}
@@ -364,9 +378,7 @@ func (t *tally) merge(from *tally) {
 	a.OK += b.OK
 	a.Refused += b.Refused
 	a.Unknown += b.Unknown
-	t.response.Merge(from.response)
-	t.service.Merge(from.service)
-	t.lag.Merge(from.lag)
+	t.times.merge(&from.times)
 	t.first, t.lastOK = min(t.first, from.first), max(t.lastOK, from.lastOK)
 }
 

@@ -332,7 +332,7 @@ func TestTimelineAddsUp(t *testing.T) {
 func checkTimeline(t *rapid.T, h records, line rundir.KindTimeline, width time.Duration) {
 	for i, b := range line.Buckets {
 		from, to := time.Duration(i)*width, time.Duration(i+1)*width
-		var scheduled, ended, inFlight, slowest int64
+		var scheduled, started, ended, inFlight, slowest, latest int64
 		for _, r := range h {
 			if r.Op.Kind != line.Kind {
 				continue
@@ -340,6 +340,12 @@ func checkTimeline(t *rapid.T, h records, line rundir.KindTimeline, width time.D
 			if r.Intended >= from && r.Intended < to {
 				scheduled++
 				slowest = max(slowest, response(r))
+				if r.Outcome == history.Dropped {
+					latest = int64(history.Never)
+				} else {
+					started++
+					latest = max(latest, int64(r.Start-r.Intended))
+				}
 			}
 			if r.End != history.Never && r.End >= from && r.End < to {
 				ended++
@@ -352,6 +358,10 @@ func checkTimeline(t *rapid.T, h records, line rundir.KindTimeline, width time.D
 			b.Response.Max != slowest || b.Response.Count != scheduled {
 			t.Fatalf("bucket %d is %+v, want %d scheduled, %d ended, %d in flight, slowest %d",
 				i, b, scheduled, ended, inFlight, slowest)
+		}
+		if b.Lag.Max != latest || b.Lag.Count != scheduled || b.Service.Count != started {
+			t.Fatalf("bucket %d is %+v, want %d scheduled, %d started, the latest by %d",
+				i, b, scheduled, started, latest)
 		}
 	}
 }

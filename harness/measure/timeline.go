@@ -17,7 +17,7 @@ type timeline struct {
 // bucket is one kind in one span of time.
 type bucket struct {
 	load           rundir.Load // by intended time
-	response       *Histogram  // by intended time, nil while empty
+	times          *times      // by intended time, nil while empty
 	started, ended int64       // by start and by end
 }
 
@@ -45,19 +45,18 @@ func bucketWidth(last time.Duration, limit int) time.Duration {
 func (t *timeline) add(kind int, rec *history.Record) {
 	buckets := t.kinds[kind]
 	b := &buckets[rec.Intended/t.width]
-	if b.response == nil {
-		b.response = newRoughHistogram()
+	if b.times == nil {
+		rough := newTimes(newRoughHistogram)
+		b.times = &rough
 	}
+	b.times.add(rec)
 	count(&b.load, rec.Outcome)
 	if rec.Start != history.Never {
 		buckets[rec.Start/t.width].started++
 	}
-	if rec.End == history.Never {
-		b.response.RecordInfinite()
-		return
+	if rec.End != history.Never {
+		buckets[rec.End/t.width].ended++
 	}
-	buckets[rec.End/t.width].ended++
-	b.response.Record(rec.End - rec.Intended)
 }
 
 func (t *timeline) result(kinds []string) rundir.Timeline {
@@ -68,8 +67,9 @@ func (t *timeline) result(kinds []string) rundir.Timeline {
 		for _, b := range t.kinds[k] {
 			inFlight += b.started - b.ended
 			one := rundir.Bucket{Load: b.load, Ended: b.ended, InFlight: inFlight}
-			if b.response != nil {
-				one.Response = b.response.Percentiles()
+			if b.times != nil {
+				one.Response, one.Service = b.times.response.Percentiles(), b.times.service.Percentiles()
+				one.Lag = b.times.lag.Percentiles()
 			}
 			line.Buckets = append(line.Buckets, one)
 		}

@@ -328,10 +328,12 @@ type KindTimeline struct {
 	Buckets []Bucket `json:"buckets"`
 }
 
-// Bucket is one time bucket: counts and response percentiles.
+// Bucket is one time bucket: counts, and the percentiles of what was due in it.
 type Bucket struct {
 	Load     Load        `json:"load"`
 	Response Percentiles `json:"response"`
+	Service  Percentiles `json:"service"`
+	Lag      Percentiles `json:"lag"`
 	// Ended counts operations whose End falls in the bucket.
 	Ended int64 `json:"ended"`
 	// InFlight is the number in execution at the bucket's end.

@@ -14,9 +14,9 @@ import (
 var errInterrupted = errors.New("interrupted")
 
 // interrupts turns signals into two contexts. The first signal, or the end of
-// the time that the user allows, cancels soft: arrivals stop, what happened is judged and reported, everything is stopped
-// in order. The second ends the process at once; what it started dies with
-// it.
+// the time that the user allows, cancels soft: arrivals stop, what happened is
+// judged and reported, everything is stopped in order. The second ends the
+// process at once; what it started dies with it.
 type interrupts struct {
 	soft, hard context.Context
 	code       atomic.Int32

@@ -262,6 +262,9 @@ func TestOutcomes(t *testing.T) {
 		{"long text", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, errors.New(strings.Repeat("x", 10*maxErr))
 		}, history.Unknown, strings.Repeat("x", maxErr)},
+		{"long text in letters of two bytes", func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, errors.New("x" + strings.Repeat("ä", maxErr))
+		}, history.Unknown, "x" + strings.Repeat("ä", maxErr/2-1)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

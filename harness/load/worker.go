@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"unicode/utf8"
 
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -142,10 +143,19 @@ func errorText(err error, ctx context.Context) string {
 			text = "cancelled: " + text
 		}
 	}
-	if len(text) > maxErr {
-		text = text[:maxErr]
+	return cut(text, maxErr)
+}
+
+// cut shortens a text to at most so many bytes, not inside a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return text
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }
 
 // user performs one operation after another until the end of the load.

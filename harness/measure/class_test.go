@@ -20,6 +20,8 @@ func TestErrorClass(t *testing.T) {
 		"unexpected status: 500":                       "unexpected status: 500",
 		"timeout: at 2026-11-21T09:10:06":              "timeout: at #",
 		"took 1.5s":                                    "took #",
+		"POST /v1/buy: 503":                            "POST /v1/buy: #",
+		"GET /v1x/buy of v1 in /v123":                  "GET /#/buy of # in /#",
 		"Grüße an 3 Käufer":                            "Grüße an # Käufer",
 	}
 	for text, want := range tests {

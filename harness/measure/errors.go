@@ -58,20 +58,21 @@ func (c *classes) list() []rundir.ErrorClass {
 
 // errorClass replaces what differs between errors of one kind (numbers,
 // identifiers, addresses) by "#". Numbers that are themselves a class stay:
-// those after the words SQLSTATE, status and code.
+// those after the words SQLSTATE, status and code, and the version in a path
+// such as /v1/buy.
 func errorClass(text string) string {
 	var out strings.Builder
-	keep := false
+	keep, before := false, byte(0)
 	for len(text) > 0 {
 		n := wordLength(text)
 		if n == 0 {
 			out.WriteByte(text[0])
 			keep = keep && strings.IndexByte(" :=(", text[0]) >= 0
-			text = text[1:]
+			before, text = text[0], text[1:]
 			continue
 		}
 		word := text[:n]
-		if keep || !strings.ContainsAny(word, "0123456789") {
+		if keep || before == '/' && isVersion(word) || !strings.ContainsAny(word, "0123456789") {
 			out.WriteString(word)
 		} else {
 			out.WriteByte('#')
@@ -82,9 +83,15 @@ func errorClass(text string) string {
 		default:
 			keep = false
 		}
-		text = text[n:]
+		before, text = 0, text[n:]
 	}
 	return collapse(out.String())
+}
+
+// isVersion says whether a word is v and a digit or two.
+func isVersion(word string) bool {
+	digits, ok := strings.CutPrefix(word, "v")
+	return ok && (len(digits) == 1 || len(digits) == 2) && strings.Trim(digits, "0123456789") == ""
 }
 
 // wordLength is the length of the run of letters, digits and underscores that

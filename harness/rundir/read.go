@@ -175,7 +175,16 @@ func (r *Run) Summary() (Summary, error) {
 func (r *Run) Environment() (Environment, error) {
 	var e Environment
 	err := r.decodeFile(EnvironmentFile, &e)
-	return e, err
+	stores := r.Manifest.Run.Target == "" // a target keeps its own to itself
+	switch {
+	case err != nil:
+		return e, err
+	case e.Backend == "":
+		return e, fmt.Errorf("%s names no backend", filepath.Join(r.Path, EnvironmentFile))
+	case stores && len(e.Components) == 0:
+		return e, fmt.Errorf("%s names no components", filepath.Join(r.Path, EnvironmentFile))
+	}
+	return e, nil
 }
 
 // Timeline reads a repeat's timeline by its name.

@@ -89,7 +89,8 @@ func TestFilesOfARepeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(d.WriteScenario([]byte("name: x\n")),
-		d.WriteEnvironment(rundir.Environment{Backend: "external"})); err != nil {
+		d.WriteEnvironment(rundir.Environment{Backend: "external",
+			Components: map[string]rundir.Component{"redis": {Kind: "valkey"}}})); err != nil {
 		t.Fatal(err)
 	}
 	r, err := rundir.Open(root, path)
@@ -105,11 +106,39 @@ func TestFilesOfARepeat(t *testing.T) {
 	if got, err := r.Scenario(); err != nil || string(got) != "name: x\n" {
 		t.Errorf("scenario %q, %v", got, err)
 	}
-	if got, err := r.Environment(); err != nil || got.Backend != "external" {
+	if got, err := r.Environment(); err != nil || got.Components["redis"].Kind != "valkey" {
 		t.Errorf("environment %+v, %v", got, err)
 	}
 	if _, err := r.File("../../x"); err == nil {
 		t.Error("a path out of the directory is served")
+	}
+}
+
+// TestEnvironmentIsComplete refuses a run that does not say what it stood on.
+// Only that of a target has no stores.
+func TestEnvironmentIsComplete(t *testing.T) {
+	root := t.TempDir()
+	path := finished(t, root)
+	for target, want := range map[string]map[string]string{
+		"":                      {"{}": "names no backend", `{"backend": "processes"}`: "names no components"},
+		"http://127.0.0.1:8080": {"{}": "names no backend", `{"backend": "target"}`: ""},
+	} {
+		for text, problem := range want {
+			file := filepath.Join(path, rundir.EnvironmentFile)
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r, err := rundir.Open(root, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Manifest.Run.Target = target
+			_, err = r.Environment()
+			if (err != nil) != (problem != "") || err != nil &&
+				!strings.Contains(err.Error(), "env.json "+problem) {
+				t.Errorf("%q, %s: %v", target, text, err)
+			}
+		}
 	}
 }
 

@@ -84,6 +84,15 @@ func Unreconciled(ctx context.Context, inst sut.Instance) (string, error) {
 	return inst.(*instance).unreconciled(ctx)
 }
 
+// ClaimAdmitted is what becomes of a purchase after Redis has admitted it.
+func ClaimAdmitted(ctx context.Context, inst sut.Instance, req BuyRequest) (Order, error) {
+	shop := inst.(*instance).Shop
+	if r, ok := shop.(*reservationShop); ok {
+		return r.claim(ctx, req, admitted)
+	}
+	return shop.(*gatedShop).claim(ctx, req, admitted)
+}
+
 // SettleLapsed is the reconciler's work on the tokens that have lapsed.
 func SettleLapsed(ctx context.Context, inst sut.Instance) error {
 	return inst.(*instance).settleLapsed(ctx)

@@ -79,13 +79,14 @@ func (s *gatedShop) pass(ctx context.Context, req BuyRequest) (admission, error)
 
 // claim makes the order. What the gate took goes back if, and only if, the
 // ledger certainly does not use it. If it is not known whether the ledger
-// does, or whether it went back, the reconciler will find out.
+// does, or will for another request, or whether it went back, the reconciler
+// will find out.
 func (s *gatedShop) claim(ctx context.Context, req BuyRequest, a admission) (Order, error) {
 	c, err := s.till.claim(ctx, req)
 	if a != admitted || !s.unused(c, err) {
 		return c.Order, err
 	}
-	back := s.redis.release(context.WithoutCancel(ctx), cart(req))
+	back := s.redis.putBack(context.WithoutCancel(ctx), cart(req), c.closed)
 	if back != nil {
 		s.warn("flashsale could not return an unused unit to Redis", back)
 		if err != nil {
@@ -158,12 +159,17 @@ type tokenGate struct{ redis *counters }
 
 // takeToken takes a unit for operation ARGV[2] of buyer ARGV[1]. If ARGV[3]
 // is positive, the token lapses that many milliseconds from now, by Redis'
-// clock, unless it is committed.
+// clock, unless it is committed. A request that finds the token of its own
+// operation shares it from then on with the request that took it: either may
+// make the order, so neither may give the unit back for the other.
 const takeToken = `
 local stock = tonumber(redis.call('GET', KEYS[1]))
 if not stock then return -2 end
 local token = redis.call('HGET', KEYS[2], ARGV[1])
-if token == ARGV[2] then return 2 end
+if token == ARGV[2] or token == ARGV[2] .. '+' then
+    redis.call('HSET', KEYS[2], ARGV[1], ARGV[2] .. '+')
+    return 2
+end
 if token then return 3 end
 if stock <= 0 then return -1 end
 redis.call('DECR', KEYS[1])

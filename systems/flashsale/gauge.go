@@ -205,7 +205,7 @@ func decodeLook(row any) (l redisLook, err error) {
 	}
 	for _, op := range ops {
 		text, _ := op.(string)
-		id, err := strconv.ParseUint(text, 10, 64)
+		id, err := opOf(text)
 		if err != nil {
 			return l, err
 		}

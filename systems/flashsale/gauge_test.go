@@ -92,6 +92,10 @@ func TestGaugeSeesTokensAndRepairs(t *testing.T) {
 	see("bought and committed", 2, 0, 0, 0, false)
 	s.abandon(t, "buyer-2", 2)
 	see("reserved without an order", 1, 1, 1, 0, false)
+	if n := s.take(t, "buyer-2", 2); n != 2 {
+		t.Fatalf("the second click was answered %d, want 2", n)
+	}
+	see("shared by two clicks", 1, 1, 1, 0, false)
 	for _, buyer := range []string{"buyer-1", "buyer-2"} {
 		lapsed := redis.Z{Score: 1, Member: buyer}
 		if err := s.rdb(t).ZAdd(t.Context(), s.key("deadlines"), lapsed).Err(); err != nil {

@@ -237,6 +237,41 @@ func TestWebhookWaitsForReclaimer(t *testing.T) {
 	}
 }
 
+// TestTokenOfTwoClicks: two clicks with one key meet at the last unit. The one
+// that took the token comes second and is refused, the other one has the order:
+// the token is the order's and must not go back.
+func TestTokenOfTwoClicks(t *testing.T) {
+	for _, name := range []string{"redis_lua", "redis_reservation"} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, name, smallSale(1))
+			blocker, watch := connect(t, s), connect(t, s)
+			execute(t, blocker, `BEGIN`)
+			execute(t, blocker, `SELECT FROM units FOR UPDATE`)
+			s.abandon(t, "buyer-1", 1)
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := s.buy(1)
+				first <- err
+			}()
+			blocked(t, watch, 1)
+			go func() {
+				_, err := flashsale.ClaimAdmitted(t.Context(), s.inst, request(1, "buyer-1"))
+				second <- err
+			}()
+			blocked(t, watch, 2)
+			execute(t, blocker, `ROLLBACK`)
+			if err := <-first; err != nil {
+				t.Errorf("the click that was first in the ledger: %v", err)
+			}
+			wantErr(t, "the other click", <-second, flashsale.ErrSoldOut)
+			l := s.lookAt(t)
+			if low, high := l.Drift(1); low != 0 || high != 0 {
+				t.Errorf("one unit is sold, and Redis has %d: a drift of %d to %d", l.Stock, low, high)
+			}
+		})
+	}
+}
+
 // TestReclaimerSkipsLockedCarts: a payment under way does not hold up the
 // return of other carts.
 func TestReclaimerSkipsLockedCarts(t *testing.T) {

@@ -240,11 +240,13 @@ func (c *counters) lapsed(ctx context.Context, item string, now time.Time) ([]ca
 	}
 	var list []cart
 	for _, buyer := range buyers {
-		op, err := c.rdb.HGet(ctx, c.tokensKey(item), buyer).Uint64()
+		token, err := c.rdb.HGet(ctx, c.tokensKey(item), buyer).Result()
+		next := cart{Item: item, Buyer: buyer}
 		if errors.Is(err, redis.Nil) {
 			err = c.rdb.ZRem(ctx, c.deadlinesKey(item), buyer).Err()
 		} else if err == nil {
-			list = append(list, cart{OpID: op, Item: item, Buyer: buyer})
+			next.OpID, err = opOf(token)
+			list = append(list, next)
 		}
 		if err != nil {
 			return nil, failed("reading a lapsed token", err)
@@ -255,7 +257,8 @@ func (c *counters) lapsed(ctx context.Context, item string, now time.Time) ([]ca
 
 // commitToken makes the token of operation ARGV[2] of buyer ARGV[1] last.
 const commitToken = `
-if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+local token = redis.call('HGET', KEYS[2], ARGV[1])
+if token ~= ARGV[2] and token ~= ARGV[2] .. '+' then return 0 end
 return redis.call('ZREM', KEYS[3], ARGV[1])`
 
 // commit ends the time limit of a token: its unit is in the ledger.

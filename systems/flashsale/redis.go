@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,7 +30,8 @@ type counterKind struct {
 }
 
 // counters is a design's part in Redis. Its keys are, after the prefix:
-// stock:ITEM, a number; tokens:ITEM, a hash of buyer to operation;
+// stock:ITEM, a number; tokens:ITEM, a hash of buyer to operation, followed by
+// a + if several requests with the operation's key rely on the token;
 // deadlines:ITEM, a sorted set of the buyers of uncommitted tokens by the
 // time, in milliseconds of Redis' clock, at which they lapse; and repair:ITEM,
 // a mark that is another one after each repair by the reconciler.
@@ -46,9 +48,9 @@ type counters struct {
 
 // scripts are hashed once, here, and sent by their hash.
 type scripts struct {
-	takePlain, takeToken, takeForgetful   *redis.Script
-	returnPlain, returnToken, commitToken *redis.Script
-	lookAll                               *redis.Script
+	takePlain, takeToken, takeForgetful *redis.Script
+	returnPlain, returnToken, returnOwn *redis.Script
+	commitToken, lookAll                *redis.Script
 }
 
 func newScripts() scripts {
@@ -56,6 +58,7 @@ func newScripts() scripts {
 		takePlain: redis.NewScript(takePlain), takeToken: redis.NewScript(takeToken),
 		takeForgetful: redis.NewScript(takeForgetful),
 		returnPlain:   redis.NewScript(returnPlain), returnToken: redis.NewScript(returnToken),
+		returnOwn:   redis.NewScript(returnOwn),
 		commitToken: redis.NewScript(commitToken), lookAll: redis.NewScript(lookAll),
 	}
 }
@@ -154,7 +157,15 @@ return redis.call('INCR', KEYS[1])`
 // does so once, however often it runs: the token is what it gives back. With
 // a fourth key it leaves the mark of repair ARGV[3].
 const returnToken = `
-if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+local token = redis.call('HGET', KEYS[2], ARGV[1])
+if token ~= ARGV[2] and token ~= ARGV[2] .. '+' then return 0 end` + giveBack
+
+// returnOwn is returnToken for a request that no other one shares its token
+// with.
+const returnOwn = `
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end` + giveBack
+
+const giveBack = `
 if KEYS[4] then redis.call('SET', KEYS[4], ARGV[3]) end
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
@@ -181,6 +192,19 @@ func (c *counters) release(ctx context.Context, cart cart) error {
 	return nil
 }
 
+// putBack returns a unit that a request has taken and the ledger has refused
+// to it. The unit of an order that is closed by now goes back whoever took it.
+func (c *counters) putBack(ctx context.Context, cart cart, closed bool) error {
+	if !c.kind.tokens || closed {
+		return c.release(ctx, cart)
+	}
+	_, err := c.run(ctx, c.script.returnOwn, c.keys(cart.Item), cart.Buyer, tokenOf(cart.OpID))
+	if err != nil {
+		return failed("returning an unused unit to Redis", err)
+	}
+	return nil
+}
+
 // revoke returns a token of which nobody knows whether its purchase has died.
 func (c *counters) revoke(ctx context.Context, cart cart) error {
 	_, err := c.run(ctx, c.script.returnToken, c.allKeys(cart.Item),
@@ -192,6 +216,11 @@ func (c *counters) revoke(ctx context.Context, cart cart) error {
 }
 
 func tokenOf(op uint64) string { return strconv.FormatUint(op, 10) }
+
+// opOf is the operation of a token, shared or not.
+func opOf(token string) (uint64, error) {
+	return strconv.ParseUint(strings.TrimSuffix(token, "+"), 10, 64)
+}
 
 // empty makes sure that none of the items has a key yet.
 func (c *counters) empty(ctx context.Context, items []string) error {

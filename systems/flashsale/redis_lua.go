@@ -10,8 +10,9 @@ import "context"
 //
 // Guarantee: every unit has one owner, whatever Redis says, because the claim
 // is the same as in units_skip_locked. A claim that is refused returns its
-// token; one whose outcome is unknown is left to the reconciler, which also
-// rebuilds the counter when Redis has lost it. Until then the sale pauses.
+// token, unless another click with its key relies on it; that, and a claim
+// whose outcome is unknown, is left to the reconciler, which also rebuilds the
+// counter when Redis has lost it. Until then the sale pauses.
 //
 // Gives up: a second store to run. Units that leak from the counter are not
 // for sale until the reconciler has found them.

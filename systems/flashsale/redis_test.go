@@ -150,15 +150,24 @@ func TestLeak(t *testing.T) {
 // abandon takes a unit from Redis for an operation that dies there.
 func (s *shop) abandon(t testing.TB, buyer string, op uint64) {
 	t.Helper()
+	if n := s.take(t, buyer, op); n != 1 {
+		t.Fatalf("taking a unit: %d, want 1", n)
+	}
+}
+
+// take asks Redis for a unit and returns its answer.
+func (s *shop) take(t testing.TB, buyer string, op uint64) int {
+	t.Helper()
 	ttl := 0
 	if flashsale.DesignName(s.inst) == "redis_reservation" {
 		ttl = 200
 	}
 	keys := []string{s.key("stock"), s.key("tokens"), s.key("deadlines")}
 	n, err := s.rdb(t).Eval(t.Context(), flashsale.TakeTokenLua, keys, buyer, op, ttl).Int()
-	if err != nil || n != 1 {
-		t.Fatalf("taking a unit: %d, %v", n, err)
+	if err != nil {
+		t.Fatalf("taking a unit: %v", err)
 	}
+	return n
 }
 
 // TestLapsedTokenOfAnOrder: a purchase that died between ledger and commit

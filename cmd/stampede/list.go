@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/fault"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -26,9 +28,9 @@ type listing struct {
 func newList(a *app) *cobra.Command {
 	var asJSON bool
 	var out string
-	kinds := []string{"scenarios", "variants", "invariants", "runs"}
+	kinds := []string{"scenarios", "variants", "invariants", "faults", "runs"}
 	cmd := &cobra.Command{
-		Use:       "list [scenarios|variants|invariants|runs]",
+		Use:       "list [scenarios|variants|invariants|faults|runs]",
 		Short:     "List what there is to run, to judge and to read",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: kinds,
@@ -82,6 +84,8 @@ func listingOf(kind, out string) (listing, error) {
 		return listVariants(), nil
 	case "invariants":
 		return listInvariants(), nil
+	case "faults":
+		return listFaults(), nil
 	default:
 		return listRuns(out)
 	}
@@ -159,6 +163,44 @@ func listInvariants() listing {
 	}
 	l.value = items
 	return l
+}
+
+type faultItem struct {
+	Kind     string   `json:"kind"`
+	Targets  []string `json:"targets"`
+	Backends []string `json:"backends"`
+	Does     string   `json:"does"`
+	Proof    string   `json:"proof"`
+}
+
+func listFaults() listing {
+	l := listing{heading: "Faults"}
+	targets := stores()
+	items := []faultItem{}
+	for _, kind := range fault.Kinds() {
+		items = append(items, faultItem{string(kind), targets, kind.Backends(), kind.Does(),
+			kind.Proof()})
+		l.rows = append(l.rows, []string{"  " + string(kind), strings.Join(targets, ", "),
+			"on " + strings.Join(kind.Backends(), ", "),
+			kind.Does() + " (proof: " + kind.Proof() + ")"})
+	}
+	l.value = items
+	return l
+}
+
+// stores are the services that any variant needs, all of which faults can be
+// injected into.
+func stores() []string {
+	names := []string{}
+	for _, s := range systems.All() {
+		for _, v := range s.Variants {
+			for _, service := range v.Needs {
+				names = append(names, string(service))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func listRuns(out string) (listing, error) {

@@ -50,6 +50,54 @@ func Kinds() []Kind {
 // touch the network before it.
 func (k Kind) onProcess() bool { return k == Kill || k == Pause || k == Restart }
 
+// Does says in a few words what a fault of the kind does to a store.
+func (k Kind) Does() string {
+	switch k {
+	case Kill:
+		return "ends all its processes with SIGKILL; it starts again, with wipe without its data"
+	case Pause:
+		return "freezes all its processes; requests wait and run when it thaws"
+	case Restart:
+		return "stops it in an orderly way and starts it again"
+	case Latency:
+		return "makes each round trip longer"
+	case Partition:
+		return "lets nothing through either way; connecting is neither refused nor answered"
+	case LostAck:
+		return "executes requests and loses their replies"
+	case LostRequest:
+		return "loses requests before the store sees them"
+	default:
+		return ""
+	}
+}
+
+// Proof says what must have been seen for a fault of the kind to have fired.
+func (k Kind) Proof() string {
+	switch k {
+	case Kill, Restart:
+		return "another store answers afterwards than before"
+	case Pause:
+		return "the store is silent, and does not refuse"
+	case Latency:
+		return "answers take so much longer, or do not come"
+	case Partition, LostAck, LostRequest:
+		return "bytes of the clients' own traffic were lost, or connections not answered"
+	default:
+		return ""
+	}
+}
+
+// Backends are those on which a fault of the kind can be injected: the
+// processes of the user's own servers are not ours to break.
+func (k Kind) Backends() []string {
+	local := []string{env.Containers, env.Processes}
+	if k.onProcess() {
+		return local
+	}
+	return append(local, env.External)
+}
+
 // Fault is one thing to break.
 type Fault struct {
 	Kind   Kind

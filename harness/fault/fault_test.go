@@ -113,3 +113,16 @@ func TestRewrite(t *testing.T) {
 		t.Error("an address without a port was taken")
 	}
 }
+
+func TestKindsExplainThemselves(t *testing.T) {
+	seen := map[string]fault.Kind{}
+	for _, kind := range fault.Kinds() {
+		if kind.Does() == "" || kind.Proof() == "" {
+			t.Errorf("%s does %q, which is proved by %q", kind, kind.Does(), kind.Proof())
+		}
+		if twin, ok := seen[kind.Does()]; ok {
+			t.Errorf("%s and %s do the same: %s", kind, twin, kind.Does())
+		}
+		seen[kind.Does()] = kind
+	}
+}

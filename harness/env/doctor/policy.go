@@ -38,7 +38,7 @@ func writePolicy(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(file.Name())
+	defer func() { _ = os.Remove(file.Name()) }() // it has its other name by then
 	_, err = file.WriteString(policy)
 	err = errors.Join(err, file.Chmod(0o755), file.Close())
 	if err == nil {

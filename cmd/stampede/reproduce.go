@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stampede/harness/env"
 	"stampede/harness/env/admin"
 )
 
@@ -18,6 +19,8 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.backend != "auto" {
 		words = append(words, "--backend", f.backend)
 	}
+	urls, note := f.servers()
+	words = append(words, urls...)
 	if f.target != "" {
 		words = append(words, "--target", quote(admin.Redact(f.target)))
 	}
@@ -39,7 +42,35 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.some() && f.baseline == "" {
 		words = append(words, "--set", quote("baseline="+plan.Scenario.Baseline))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(words, " ") + note
+}
+
+// servers are the flags of the external backend. A URL with a password is left
+// to its variable; the note, a comment to a shell, says so.
+func (f *runFlags) servers() (flags []string, note string) {
+	if f.backend != env.External {
+		return nil, ""
+	}
+	var secret []string
+	for _, server := range []struct{ flag, variable, url string }{
+		{"--postgres-url", "STAMPEDE_POSTGRES_URL", f.postgresURL},
+		{"--redis-url", "STAMPEDE_REDIS_URL", f.redisURL},
+	} {
+		switch shown := admin.Redact(server.url); {
+		case server.url == "":
+		case strings.Contains(shown, admin.Hidden):
+			secret = append(secret, server.variable+"="+quote(shown))
+		default:
+			flags = append(flags, server.flag, quote(shown))
+		}
+	}
+	if f.allowNonEmpty {
+		flags = append(flags, "--allow-nonempty")
+	}
+	if len(secret) > 0 {
+		note = " # with " + strings.Join(secret, " ") + ", the passwords put in"
+	}
+	return flags, note
 }
 
 // redacted is a command line without the passwords in its URLs: it goes into

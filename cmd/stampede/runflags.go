@@ -34,6 +34,9 @@ type runFlags struct {
 	interleave, keep, dryRun, open        bool
 	junit, json, md, html                 string
 	given                                 givenFiles
+	// changed says whether a flag was given, on the command line or by its
+	// variable.
+	changed func(name string) bool
 	// replayed is the run that is run again, nil for a new one.
 	replayed *replayed
 }
@@ -71,6 +74,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 // defineRunning defines the flags that a run and a replay have in common.
 func (f *runFlags) defineRunning(cmd *cobra.Command) {
 	fl := cmd.Flags()
+	f.changed = fl.Changed
 	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
 	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
 	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
@@ -88,9 +92,11 @@ func (f *runFlags) check() error {
 		f.checkTargetFlags(),
 		f.checkKeep(),
 	}
-	if f.rate < 0 || f.repeat < 0 || f.duration < 0 || f.timeout < 0 {
-		problems = append(problems, errors.New("--rate, --repeat, --duration and --timeout "+
-			"must not be negative"))
+	for name, positive := range map[string]bool{"rate": f.rate > 0, "repeat": f.repeat > 0,
+		"duration": f.duration > 0, "timeout": f.timeout > 0} {
+		if f.changed(name) && !positive { // NaN is neither
+			problems = append(problems, fmt.Errorf("--%s must be more than zero", name))
+		}
 	}
 	return errors.Join(problems...)
 }

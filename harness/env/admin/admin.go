@@ -54,17 +54,21 @@ func checkSettings(store string, settings map[string]string) error {
 	return nil
 }
 
+// Hidden is what Redact puts in the place of a password, as url.URL.Redacted
+// does.
+const Hidden = "xxxxx"
+
 // Redact returns a URL without its password, for logs and records. A URL
-// that cannot be parsed is not shown at all.
+// that cannot be parsed, or is none, is not shown at all.
 func Redact(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil {
+	if err != nil || u.Scheme == "" && raw != "" {
 		return "(unreadable URL)"
 	}
 	query := u.Query()
 	for name := range query {
 		if strings.Contains(strings.ToLower(name), "pass") {
-			query.Set(name, "xxxxx")
+			query.Set(name, Hidden)
 		}
 	}
 	u.RawQuery = query.Encode()

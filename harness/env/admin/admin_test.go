@@ -89,13 +89,15 @@ func TestDatabaseName(t *testing.T) {
 func TestRedact(t *testing.T) {
 	for _, url := range []string{"postgres://u:hunter2@h/d", "redis://:hunter2@h:1/0",
 		"postgres://h/d?password=hunter2&x=1", "postgres://h/d?sslpassword=hunter2", "%%hunter2",
-		"postgres://u:hunter2@h:port/d"} {
+		"postgres://u:hunter2@h:port/d", "host=h password=hunter2"} {
 		if got := admin.Redact(url); strings.Contains(got, "hunter2") || got == "" {
 			t.Errorf("%s became %s", url, got)
 		}
 	}
-	if got := admin.Redact("redis://h:1/0"); got != "redis://h:1/0" {
-		t.Errorf("a URL without secrets became %s", got)
+	for _, url := range []string{"redis://h:1/0", ""} {
+		if got := admin.Redact(url); got != url {
+			t.Errorf("%q, without secrets, became %s", url, got)
+		}
 	}
 }
 

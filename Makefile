@@ -4,6 +4,7 @@ S ?= flash-sale-100k
 PROFILE ?= default
 RUNFLAGS ?=
 SEEDS ?= 50
+FUZZTIME ?= 10s
 GO ?= go
 BIN := bin/stampede
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -11,7 +12,7 @@ LDFLAGS := -X main.version=$(VERSION)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario test-setup test test-seeds test-containers test-report bench lint gen images engine ci clean
+.PHONY: help build setup scenario test-setup test test-seeds test-containers test-report bench fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +58,14 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Million|Summarise' -benchtime 1x ./harness/check ./harness/measure
 	$(GO) test -run '^$$' -bench RoundTrip ./harness/fault
 	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
+
+fuzz: ## Search for inputs that break a decoder, FUZZTIME=10s for each target
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' . | sort | \
+	while IFS=: read -r file target; do \
+		echo "$${target#func } in $${file%/*}"; \
+		$(GO) test -run '^$$' -fuzz "^$${target#func }$$" -fuzztime $(FUZZTIME) "$${file%/*}" \
+			</dev/null || exit 1; \
+	done
 
 lint: ## Static checks (golangci-lint, pinned)
 	$(GO) run $(GOLANGCI) run ./...

@@ -12,7 +12,9 @@ import (
 )
 
 // BenchmarkJudge judges a stored history of a million operations: a sale of
-// 1,000 units to nearly a million buyers, by all thirteen invariants.
+// 1,000 units to nearly a million buyers, by all invariants. The aim is 5 s. The
+// sale exercises all of them but redis-drift, which needs a gauge: a checker that
+// gives up early is not fast.
 func BenchmarkJudge(b *testing.B) {
 	const ops = 1_000_000
 	p := flashsale.DefaultParams()
@@ -31,8 +33,12 @@ func BenchmarkJudge(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, v := range check.All(b.Context(), flashsale.Invariants(&p), h, audit) {
-			if v.Status == fail {
-				b.Fatalf("%s: %s", v.Invariant, v.Reason)
+			want := check.Held
+			if v.Invariant == "redis-drift" {
+				want = check.Undecided
+			}
+			if v.Status != want {
+				b.Fatalf("%s is %s, want %s: %s", v.Invariant, v.Status, want, v.Reason)
 			}
 		}
 		if err := h.Close(); err != nil {
@@ -40,6 +46,10 @@ func BenchmarkJudge(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+	const aim = 5.0
+	took := b.Elapsed().Seconds() / float64(b.N)
+	b.ReportMetric(aim, "aim-s")
+	b.ReportMetric(met(took <= aim), "met")
 }
 
 // store writes a history as a run would, at the speed of the disk.

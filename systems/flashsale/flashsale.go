@@ -219,7 +219,7 @@ type Params struct {
 	Units      int    `json:"units" doc:"units of each item"`
 	PriceCents int64  `json:"price_cents" doc:"price of a unit in cents"`
 	Buyers     int    `json:"buyers" doc:"distinct buyers; 0 means one for each scheduled buy"`
-	ItemSkew   string `json:"item_skew" doc:"which item a buyer wants: uniform, zipf or hot"`
+	ItemSkew   string `json:"item_skew" doc:"which item a buyer wants: uniform, zipf, hot or moving"`
 
 	CartTTL      sut.Duration `json:"cart_ttl" doc:"a cart not paid for this long is returned (12m in production)"`
 	ReclaimEvery sut.Duration `json:"reclaim_every" doc:"how often the reclaimer looks for expired carts"`

@@ -20,7 +20,7 @@ func drawSale(t *rapid.T) *evidence {
 	p.Items = rapid.IntRange(1, 3).Draw(t, "items")
 	p.Units = rapid.IntRange(1, 8).Draw(t, "units")
 	p.Buyers = rapid.IntRange(0, 20).Draw(t, "buyers")
-	p.ItemSkew = rapid.SampledFrom([]string{"uniform", "zipf", "hot"}).Draw(t, "skew")
+	p.ItemSkew = rapid.SampledFrom([]string{"uniform", "zipf", "hot", "moving"}).Draw(t, "skew")
 	p.CartTTL = sut.Duration(rapid.IntRange(50, 800).Draw(t, "ttl_ms")) * sut.Duration(ms)
 	p.LateSpread = min(p.LateSpread, p.CartTTL)
 	p.PaySuccess = share.Draw(t, "success")

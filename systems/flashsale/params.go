@@ -14,6 +14,7 @@ const (
 	SkewUniform = "uniform" // every item is equally wanted
 	SkewZipf    = "zipf"    // item k is wanted in proportion to 1/k
 	SkewHot     = "hot"     // four of five buyers want the first item
+	SkewMoving  = "moving"  // four of five want one item, which changes every 1,000 buys
 )
 
 // The bounds of Params. They keep operation identities unique (see NewWorkload)
@@ -62,9 +63,9 @@ func (p Params) validateSale(v *validation) {
 	v.count("price_cents", p.PriceCents, 1, maxPriceCents)
 	v.count("buyers", int64(p.Buyers), 0, math.MaxInt64)
 	switch p.ItemSkew {
-	case SkewUniform, SkewZipf, SkewHot:
+	case SkewUniform, SkewZipf, SkewHot, SkewMoving:
 	default:
-		v.add("item_skew", "expected uniform, zipf or hot, got %q", p.ItemSkew)
+		v.add("item_skew", "expected uniform, zipf, hot or moving, got %q", p.ItemSkew)
 	}
 	v.duration("cart_ttl", p.CartTTL, time.Millisecond)
 	v.duration("reclaim_every", p.ReclaimEvery, time.Millisecond)

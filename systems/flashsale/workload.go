@@ -46,10 +46,12 @@ const (
 // together with the first, so that they race; the others follow its reply.
 const atOnce = 0.25
 
-// zipfExponent and hotShare shape SkewZipf and SkewHot.
+// zipfExponent shapes SkewZipf; hotShare is what wants the hot item of SkewHot
+// and SkewMoving, and hotTurn how many buys see the same one of SkewMoving.
 const (
 	zipfExponent = 1.0
 	hotShare     = 0.8
+	hotTurn      = 1000
 )
 
 // ItemKey names the n-th item, from 1: "item-1".
@@ -360,6 +362,8 @@ func (s *streams) items(p Params) keys.Source {
 		return s.source(keys.Zipf(s.next(), n, zipfExponent))
 	case p.ItemSkew == SkewHot && n > 1:
 		return s.source(keys.HotSpot(s.next(), n, 1, hotShare))
+	case p.ItemSkew == SkewMoving && n > 1:
+		return s.source(keys.MovingHot(s.next(), n, hotTurn, hotShare))
 	default:
 		return s.source(keys.Uniform(s.next(), n))
 	}

@@ -45,7 +45,7 @@ func TestBadParams(t *testing.T) {
 	for _, field := range []string{
 		"items: expected 1 or more, got 0", "units: expected 1 or more, got -1",
 		"price_cents: expected 1 or more", "buyers: expected 0 or more",
-		`item_skew: expected uniform, zipf or hot, got "hott"`,
+		`item_skew: expected uniform, zipf, hot or moving, got "hott"`,
 		"cart_ttl: expected a duration from 1ms", "reclaim_every:",
 		"pay_success: expected a number from 0 to 1, got 1.5", "pay_failure:", "pay_twice:",
 		"pay_late:", "late_spread: expected at most cart_ttl", "pay_delay:", "pay_spread:",
@@ -293,6 +293,30 @@ func TestItemSkew(t *testing.T) {
 			}
 		}
 		near(t, skew, float64(n)/20_000, want)
+	}
+}
+
+// TestItemSkewMoves: of each thousand buys most are of one item, another one than
+// before, and all ten have their turn.
+func TestItemSkewMoves(t *testing.T) {
+	const turn = 1000
+	p := flashsale.DefaultParams()
+	p.Items, p.ItemSkew = 10, flashsale.SkewMoving
+	load := newLoad(t, 11, p)
+	hot := map[string]bool{}
+	for first := uint64(0); first < 10*turn; first += turn {
+		wanted := map[string]int{}
+		for i := range uint64(turn) {
+			wanted[load.Op(first+i).Key]++
+		}
+		for item, n := range wanted {
+			hot[item] = hot[item] || n > turn/2
+		}
+	}
+	for n := range 10 {
+		if item := flashsale.ItemKey(n + 1); !hot[item] {
+			t.Errorf("%s never had its turn", item)
+		}
 	}
 }
 

@@ -59,10 +59,11 @@ func checkSettings(store string, settings map[string]string) error {
 const Hidden = "xxxxx"
 
 // Redact returns a URL without its password, for logs and records. A URL
-// that cannot be parsed, or is none, is not shown at all.
+// that cannot be parsed, or a connection string of another form, is not shown at
+// all.
 func Redact(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme == "" && raw != "" {
+	if err != nil || u.Scheme == "" && strings.ContainsAny(raw, "=@") {
 		return "(unreadable URL)"
 	}
 	query := u.Query()

@@ -94,7 +94,7 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%s became %s", url, got)
 		}
 	}
-	for _, url := range []string{"redis://h:1/0", ""} {
+	for _, url := range []string{"redis://h:1/0", "", "not-a-url"} {
 		if got := admin.Redact(url); got != url {
 			t.Errorf("%q, without secrets, became %s", url, got)
 		}

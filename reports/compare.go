@@ -201,16 +201,16 @@ func changes(a, b rundir.Variant) (list []VerdictChange) {
 	return list
 }
 
-// CompareText writes the comparison of every candidate with the base: first
-// why it may not count, then verdicts that changed, then the ratios with
+// CompareText writes comparisons of candidates with one base: first why each
+// may not count, then verdicts that changed, then the ratios with
 // their marks.
-func CompareText(w io.Writer, base Labelled, candidates ...Labelled) error {
+func CompareText(w io.Writer, comparisons ...RunComparison) error {
 	var out bytes.Buffer
-	for i, candidate := range candidates {
+	for i, c := range comparisons {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		compareText(&out, Compare(base, candidate))
+		compareText(&out, c)
 	}
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write comparison: %w", err)

@@ -101,7 +101,7 @@ func TestCompareText(t *testing.T) {
 	first.Invariants[0].Status = check.Undecided
 	alone := reports.Labelled{Label: "c", Data: one(t)}
 	var out bytes.Buffer
-	if err := reports.CompareText(&out, a, b, alone); err != nil {
+	if err := reports.CompareText(&out, reports.Compare(a, b), reports.Compare(a, alone)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "compare.txt", out.String())

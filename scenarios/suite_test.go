@@ -61,19 +61,14 @@ func open(s rundir.Summary) bool { return s.Verdict.Correctness == rundir.Inconc
 // TestBuyers: the crowd is as large as the question says.
 func TestBuyers(t *testing.T) {
 	for profile, want := range map[string]int{"smoke": 5_000, "default": 100_000} {
-		src, file, _ := scenarios.Source("flash-sale-100k")
-		opts := options(profile)
-		sc, res, err := scenario.Decode(src, file, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := decodeProfile(t, "flash-sale-100k", profile)
 		for seed := range uint64(5) {
-			load, err := res.System.Workload(seed, res.Params)
+			load, err := p.resolved.System.Workload(seed, p.resolved.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
 			buyers := map[string]bool{}
-			for i := range uint64(sc.Load.Arrival.Ops) {
+			for i := range uint64(p.scenario.Load.Arrival.Ops) {
 				buyers[load.Op(i).Client] = true
 			}
 			if len(buyers) < want || len(buyers) > want+want/50 {
@@ -151,13 +146,19 @@ type plan struct {
 	resolved scenario.Resolved
 }
 
+// decode decodes a scenario's smoke profile.
 func decode(t *testing.T, name string, set ...string) plan {
+	t.Helper()
+	return decodeProfile(t, name, "smoke", set...)
+}
+
+func decodeProfile(t *testing.T, name, profile string, set ...string) plan {
 	t.Helper()
 	src, file, ok := scenarios.Source(name)
 	if !ok {
 		t.Fatalf("no scenario %s", name)
 	}
-	opts := options("smoke")
+	opts := options(profile)
 	opts.Set = set
 	sc, res, err := scenario.Decode(src, file, opts)
 	if err != nil {

@@ -58,13 +58,16 @@ func (a *app) compare(args []string, f runFlags) error {
 			return usage(err)
 		}
 	}
-	if err := reports.CompareText(a.stdout, loaded[0], loaded[1:]...); err != nil {
+	comparisons := []reports.RunComparison{}
+	for _, candidate := range loaded[1:] {
+		comparisons = append(comparisons, reports.Compare(loaded[0], candidate))
+	}
+	if err := reports.CompareText(a.stdout, comparisons...); err != nil {
 		return err
 	}
 	codes := []int{}
-	for _, candidate := range loaded[1:] {
-		c := reports.Compare(loaded[0], candidate)
-		codes = append(codes, a.regressionExit(&c, f))
+	for i := range comparisons {
+		codes = append(codes, a.regressionExit(&comparisons[i], f))
 	}
 	if code := worstExit(codes); code != exitOK {
 		return &exitError{code: code}
@@ -86,23 +89,17 @@ func loadLabelled(out, arg string) (reports.Labelled, error) {
 	return reports.Labelled{Label: label, Data: data}, err
 }
 
-func labelled(path string, data reports.Data) reports.Labelled {
-	return reports.Labelled{Label: filepath.Base(path), Data: data}
-}
-
 // compare compares a judged run with that of --against; nil without one.
-func (f *runFlags) compare(
-	path string, data reports.Data,
-) (*reports.RunComparison, reports.Labelled, error) {
+func (f *runFlags) compare(path string, data reports.Data) (*reports.RunComparison, error) {
 	if f.against == "" {
-		return nil, reports.Labelled{}, nil
+		return nil, nil
 	}
 	base, err := loadLabelled(f.out, f.against)
 	if err != nil {
-		return nil, base, usage(fmt.Errorf("--against: %w", err))
+		return nil, usage(fmt.Errorf("--against: %w", err))
 	}
-	c := reports.Compare(base, labelled(path, data))
-	return &c, base, nil
+	c := reports.Compare(base, reports.Labelled{Label: filepath.Base(path), Data: data})
+	return &c, nil
 }
 
 // regressionExit is the exit code of a comparison if --fail-on asks for one,

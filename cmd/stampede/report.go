@@ -171,7 +171,7 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (int, error)
 	if err := appendStepSummary(data); err != nil {
 		return 0, withCode(exitEnvironment, err)
 	}
-	comparison, base, err := f.compare(path, data)
+	comparison, err := f.compare(path, data)
 	if err != nil {
 		return 0, err
 	}
@@ -180,7 +180,7 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (int, error)
 		code = stop
 	}
 	if comparison != nil && (f.format == "" || f.format == "pretty" || f.format == "plain") {
-		if err := reports.CompareText(a.stdout, base, labelled(path, data)); err != nil {
+		if err := reports.CompareText(a.stdout, *comparison); err != nil {
 			return 0, err
 		}
 		fmt.Fprintln(a.stdout)

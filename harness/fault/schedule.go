@@ -109,17 +109,7 @@ func (s Schedule) now() time.Duration { return time.Since(s.Base) }
 
 // until waits for an offset from the base; false if ctx was over first.
 func (s Schedule) until(ctx context.Context, offset time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	timer := time.NewTimer(offset - s.now())
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return sut.Pause(ctx, offset-s.now())
 }
 
 // run runs one fault.

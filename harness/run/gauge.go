@@ -56,7 +56,7 @@ func watch(
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		var took []time.Duration
-		for wait := time.Duration(0); pause(ctx, wait); {
+		for wait := time.Duration(0); sut.Pause(ctx, wait); {
 			s := take(ctx, gauge, base)
 			if ctx.Err() != nil || keep(s) != nil {
 				return
@@ -69,18 +69,6 @@ func watch(
 		}
 	})
 	return func() { cancel(); ended.Wait() }
-}
-
-// pause waits and says whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // take asks a gauge once.

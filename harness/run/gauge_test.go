@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // gauge answers after some time, unless its context ends before.
@@ -19,7 +20,7 @@ type gauge struct {
 }
 
 func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
-	if !pause(ctx, g.takes) {
+	if !sut.Pause(ctx, g.takes) {
 		return nil, ctx.Err()
 	}
 	return g.answer()

@@ -192,3 +192,18 @@ type FollowUp struct {
 	After time.Duration
 	Op    history.Op
 }
+
+// Pause waits for d or until ctx is cancelled, and says whether to go on.
+func Pause(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -201,14 +201,17 @@ func (c *Client) PaymentResult(ctx context.Context, p Payment) (PaymentState, er
 
 // Stock reads a snapshot.
 func (c *Client) Stock(ctx context.Context, item string) (Stock, error) {
-	body, err := c.operate(ctx, http.MethodGet, stockRoute(item), nil, http.StatusOK)
+	return c.stock(ctx, c.sale, item)
+}
+
+func (c *Client) stock(ctx context.Context, host *fasthttp.HostClient, item string) (Stock, error) {
+	body, err := c.call(ctx, host, c.timeout, http.MethodGet,
+		"/v1/items/"+url.PathEscape(item)+"/stock", nil, http.StatusOK)
 	if err != nil {
 		return Stock{}, err
 	}
 	return decodeReply[Stock](body)
 }
-
-func stockRoute(item string) string { return "/v1/items/" + url.PathEscape(item) + "/stock" }
 
 // Audit reads the server's final truth. It is checked by the judges.
 func (c *Client) Audit(ctx context.Context) (json.RawMessage, error) {
@@ -221,9 +224,11 @@ func (c *Client) Audit(ctx context.Context) (json.RawMessage, error) {
 }
 
 // Quiesced asks the server what is left to do. A server that does not say is
-// at rest when no unit is in a cart, by its stock or else by its audit.
+// at rest when no unit is in a cart, by its stock or else by its audit. These
+// are no operations: they do not wait for connections that operations without
+// an answer hold.
 func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
-	body, err := c.ask(ctx, routePending)
+	body, err := c.call(ctx, c.control, c.timeout, http.MethodGet, routePending, nil, http.StatusOK)
 	switch {
 	case errors.Is(err, errNoRoute):
 		return c.unitsInCarts(ctx)
@@ -234,22 +239,12 @@ func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
 	return reply.Pending, err
 }
 
-// ask sends a question that is no operation, over a connection that operations
-// without an answer do not hold.
-func (c *Client) ask(ctx context.Context, path string) ([]byte, error) {
-	return c.call(ctx, c.control, c.timeout, http.MethodGet, path, nil, http.StatusOK)
-}
-
 func (c *Client) unitsInCarts(ctx context.Context) (pending string, err error) {
 	for n := range c.params.Items {
-		body, err := c.ask(ctx, stockRoute(ItemKey(n+1)))
+		stock, err := c.stock(ctx, c.control, ItemKey(n+1))
 		if errors.Is(err, ErrNoStock) {
 			return c.ordersInCarts(ctx)
 		}
-		if err != nil {
-			return "", fmt.Errorf("reading the stock at %s: %w", c.base, err)
-		}
-		stock, err := decodeReply[Stock](body)
 		if err != nil {
 			return "", fmt.Errorf("reading the stock at %s: %w", c.base, err)
 		}

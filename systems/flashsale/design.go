@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"time"
 
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -245,16 +244,4 @@ func (s ledgerShop) PaymentResult(ctx context.Context, p Payment) (PaymentState,
 // Stock reads a snapshot.
 func (s ledgerShop) Stock(ctx context.Context, item string) (Stock, error) {
 	return s.books.snapshot(ctx, item)
-}
-
-// pause waits for d or until ctx is cancelled, and says whether to go on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"stampede/harness/check"
@@ -29,24 +30,24 @@ func driftAtEnd(j *judging) {
 	for _, r := range j.a.Redis {
 		redis[r.Item] = r
 	}
-	suspects := j.suspects()
+	named := sync.OnceValue(j.suspects) // most sales have nothing to explain
 	for _, it := range j.a.Items {
 		j.Checked(1)
 		r, listed := redis[it.Item]
+		ops := func() []uint64 { return named()[it.Item] }
 		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
-		ops := suspects[it.Item]
 		switch {
 		case !listed || !r.Present:
-			j.Violate(ops, "%s: Redis has no counter at the end", it.Item)
+			j.Violate(ops(), "%s: Redis has no counter at the end", it.Item)
 		case r.Stock < 0 || r.Holds < 0:
-			j.Violate(ops, "%s: Redis has %d in stock and %d reserved at the end",
+			j.Violate(ops(), "%s: Redis has %d in stock and %d reserved at the end",
 				it.Item, r.Stock, r.Holds)
 		case drift > 0:
-			j.Violate(ops, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Violate(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d leaked and can never be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
 		case drift < 0:
-			j.Violate(ops, "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Violate(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d more than there are could be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
 		}

@@ -82,7 +82,7 @@ func (d design) run(
 			wait = rolePause
 			warn(cfg, fmt.Sprintf("flashsale %s %s goes on after an error", d.name, role), err)
 		}
-		if !pause(ctx, wait) {
+		if !sut.Pause(ctx, wait) {
 			return nil
 		}
 	}

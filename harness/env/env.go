@@ -19,11 +19,18 @@ type Spec struct {
 	Dir string
 	// Postgres and Redis override settings of the committed configuration.
 	Postgres, Redis map[string]string
+	// Kafka says how many brokers there are and what they are set to.
+	Kafka sut.KafkaSettings
+	// KafkaFronts are the addresses, host:port, that each broker tells clients
+	// who come through a proxy, one a broker; empty means no proxies.
+	KafkaFronts []string
 	// Images replaces the container image of a service, for example
 	// "postgres:18.1"; containers only.
 	Images map[sut.Service]string
-	// PostgresURL and RedisURL are for the external backend.
+	// PostgresURL, RedisURL and KafkaBrokers, which are host:port, are for the
+	// external backend.
 	PostgresURL, RedisURL string
+	KafkaBrokers          []string
 	AllowNonEmpty         bool
 	// Keep means that the services are to outlive this process if the run
 	// does not close them; containers only.
@@ -68,8 +75,12 @@ type Namespace struct {
 	// PostgresURL names the direct address; RedisURL likewise. A proxy
 	// rewrites the host and port.
 	PostgresURL, RedisURL string
-	Prefix                string
-	Release               func(ctx context.Context) error
+	// KafkaBrokers are the brokers' own addresses, host:port.
+	KafkaBrokers []string
+	// Prefix starts the names of keys, topics and groups; for the latter two
+	// package topics says how it is written.
+	Prefix  string
+	Release func(ctx context.Context) error
 }
 
 // Stopped is what a start failed with: err, or why ctx is over if it is. What
@@ -131,4 +142,21 @@ type Reachable interface {
 	Component
 	// ReadyAt returns nil when the service answers its own protocol at addr.
 	ReadyAt(ctx context.Context, addr string) error
+}
+
+// Fronted is a component that tells its clients where it is, as a Kafka broker
+// does. A proxy before it is of use only if the component names the proxy, and
+// does so to those alone who come through it.
+type Fronted interface {
+	Reachable
+	// FrontAddr is where the proxy passes connections on to; it may change at
+	// each start. It is empty if Spec named no proxy.
+	FrontAddr() string
+}
+
+// Clustered is a component of several, each of which can be broken alone.
+type Clustered interface {
+	Component
+	// Members are the parts, in the order of their numbers.
+	Members() []Component
 }

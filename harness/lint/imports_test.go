@@ -114,7 +114,9 @@ func forbiddenOurs(folder, target string) string {
 }
 
 func forSystems() []string {
-	return []string{"harness/sut", "harness/check", "harness/history", "harness/keys"}
+	return []string{
+		"harness/sut", "harness/check", "harness/history", "harness/keys", "harness/topics",
+	}
 }
 
 func forReports() []string {
@@ -134,6 +136,8 @@ func layers(pkg string) (allowed []string, listed bool) {
 		return []string{"harness/history"}, true
 	case "harness/sut":
 		return []string{"harness/check", "harness/history"}, true
+	case "harness/topics":
+		return []string{"harness/sut"}, true
 	}
 	return nil, false
 }
@@ -192,8 +196,8 @@ func places() []place {
 				"github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 				"github.com/go-redsync/redsync/v4", "github.com/twmb/franz-go",
 			},
-			[]string{"systems", "harness/env"},
-			"drivers belong to systems/* and harness/env",
+			[]string{"systems", "harness/env", "harness/topics"},
+			"drivers belong to systems/*, harness/env and harness/topics",
 		},
 		{
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},

@@ -115,8 +115,11 @@ type Config struct {
 	PostgresURL string
 	// RedisURL is a redis:// URL; keys must start with Prefix.
 	RedisURL string
-	// KafkaBrokers are host:port seeds; topics must start with Prefix.
+	// KafkaBrokers are host:port seeds; names of topics and groups must start
+	// with Prefix, as package topics writes it.
 	KafkaBrokers []string
+	// Kafka says how topics are made and how clients speak to them.
+	Kafka KafkaSettings
 	// Prefix namespaces keys and topics, for example "stampede:1a2b:".
 	Prefix string
 	// Params is the value of System.Params after decoding.

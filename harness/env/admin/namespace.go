@@ -14,9 +14,10 @@ import (
 type Namespaces struct {
 	// RunID becomes part of every name.
 	RunID string
-	// Postgres and Redis are nil when the run does not use them.
+	// Postgres, Redis and Kafka are nil when the run does not use them.
 	Postgres *Postgres
 	Redis    *Redis
+	Kafka    *Kafka
 
 	mu   sync.Mutex
 	made int
@@ -26,7 +27,8 @@ type Namespaces struct {
 // maxIdentifier is how long a Postgres name may be, in bytes.
 const maxIdentifier = 63
 
-// Namespace makes a new database and a new key prefix. The first of them that is
+// Namespace makes a new database and a new prefix of keys, topics and groups,
+// which are none yet. The first of them that is
 // open also starts from an empty Redis; while others are open, only the
 // prefix separates them.
 func (n *Namespaces) Namespace(ctx context.Context, name string) (env.Namespace, error) {
@@ -50,6 +52,9 @@ func (n *Namespaces) Namespace(ctx context.Context, name string) (env.Namespace,
 		}
 		space.PostgresURL = url
 	}
+	if n.Kafka != nil {
+		space.KafkaBrokers = n.Kafka.Brokers()
+	}
 	n.live++
 	released := false
 	space.Release = func(ctx context.Context) error {
@@ -68,7 +73,7 @@ func (n *Namespaces) Namespace(ctx context.Context, name string) (env.Namespace,
 	return space, nil
 }
 
-// release drops the database and the keys of one namespace.
+// release drops the database, the keys, topics and groups of one namespace.
 func (n *Namespaces) release(ctx context.Context, database, prefix string) error {
 	var errs []error
 	if n.Postgres != nil {
@@ -81,6 +86,9 @@ func (n *Namespaces) release(ctx context.Context, database, prefix string) error
 	default:
 		_, err := n.Redis.DeletePrefix(ctx, prefix)
 		errs = append(errs, err)
+	}
+	if n.Kafka != nil {
+		errs = append(errs, n.Kafka.DeletePrefix(ctx, prefix))
 	}
 	return errors.Join(errs...)
 }

@@ -45,6 +45,8 @@ func (s *Stores) Add(c env.Component, administrator Store) {
 		s.Postgres = &store
 	case Redis:
 		s.Redis = &store
+	case Kafka:
+		s.Kafka = &store
 	}
 }
 

@@ -46,7 +46,7 @@ type Check struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-// services are what a run may need.
+// services are what most runs need. Kafka, which few do, has a check of its own.
 var services = []sut.Service{sut.Postgres, sut.Redis}
 
 // What a run at the default profile needs.
@@ -75,7 +75,9 @@ func Examine(ctx context.Context, opts Options) []Check {
 		c.Optional = images.OK && !opts.tests()
 		checks = append(checks, c)
 	}
-	checks = append(checks, engine, images, backendCheck(ctx, opts))
+	kafka := programCheck(ctx, sut.Kafka)
+	kafka.Optional = !opts.tests()
+	checks = append(checks, kafka, engine, images, backendCheck(ctx, opts))
 	compiler := compilerCheck(ctx)
 	compiler.Optional = !opts.tests()
 	checks = append(checks, compiler)

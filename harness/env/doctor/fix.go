@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"stampede/harness/env/processes"
 )
 
 // installBound is how long installing everything may take.
@@ -26,6 +28,8 @@ type machine struct {
 	dockerd bool
 	// atExit is told what is left to do if this process is to end at once.
 	atExit func(undo func())
+	// java and maven say whether what Kafka needs beside its jars is there.
+	java, maven bool
 }
 
 // step is one thing that Fix will do: a command, or what act does.
@@ -46,7 +50,7 @@ func Fix(ctx context.Context, opts Options, out io.Writer, atExit func(undo func
 	ctx, cancel := context.WithTimeout(ctx, installBound)
 	defer cancel()
 	checks := Examine(ctx, opts)
-	m := lookAt(checks)
+	m := lookAt(ctx, checks)
 	m.atExit = atExit
 	if m.root {
 		if err := dropLeftPolicy(policyFile, out); err != nil {
@@ -74,14 +78,17 @@ func Fix(ctx context.Context, opts Options, out io.Writer, atExit func(undo func
 
 // lookAt finds out how things are installed here. Local stores are worth
 // installing also where containers would do, if that is possible.
-func lookAt(checks []Check) machine {
+func lookAt(ctx context.Context, checks []Check) machine {
 	m := machine{root: os.Geteuid() == 0}
 	m.apt = locate("apt-get") != ""
 	m.dockerd = locate("dockerd") != ""
-	_, err := os.Stat("/run/systemd/system")
+	m.maven = locate("mvn") != ""
+	_, err := processes.FindJava(ctx)
+	m.java = err == nil
+	_, err = os.Stat("/run/systemd/system")
 	m.systemd = err == nil
 	for _, c := range checks {
-		store := c.Name == "postgres" || c.Name == "redis"
+		store := c.Name == "postgres" || c.Name == "redis" || c.Name == "kafka"
 		if !c.OK && (!c.Optional || store && m.root && m.apt) {
 			m.missing = append(m.missing, c.Name)
 		}
@@ -104,48 +111,90 @@ var packages = map[string][]string{
 // aptInstall is how packages are installed.
 var aptInstall = []string{"apt-get", "install", "-y", "--no-install-recommends"}
 
-// plan is the steps that would bring a machine what it misses.
-func plan(m machine) ([]step, error) {
-	var wanted []string
+// wants is what a machine is to be given.
+type wants struct {
+	packages                    []string
+	engine, client, java, kafka bool
+}
+
+// wantsOf is what the missing checks come to.
+func wantsOf(m machine) wants {
+	var w wants
 	for _, name := range m.missing {
 		if name == "engine" && m.dockerd {
 			continue // it is there and only has to be started
 		}
-		wanted = append(wanted, packages[name]...)
+		w.packages = append(w.packages, packages[name]...)
 	}
-	engine := slices.Contains(m.missing, "engine")
-	client := slices.Contains(m.missing, "docker")
-	if len(wanted) == 0 && !engine && !client {
-		return nil, nil
+	w.engine = slices.Contains(m.missing, "engine")
+	w.client = slices.Contains(m.missing, "docker")
+	w.kafka = slices.Contains(m.missing, "kafka")
+	if w.kafka && !m.maven {
+		w.packages = append(w.packages, "maven")
 	}
-	if !m.root || !m.apt {
-		if client && m.dockerd {
-			wanted = append(wanted, clientPackage)
-		}
-		return nil, byHand(m, wanted)
-	}
-	return installing(wanted, engine, client), nil
+	w.java = w.kafka && !m.java
+	return w
 }
 
-// installing is the steps themselves.
-func installing(wanted []string, engine, client bool) []step {
+// plan is the steps that would bring a machine what it misses.
+func plan(m machine) ([]step, error) {
+	w := wantsOf(m)
+	system := len(w.packages) > 0 || w.engine || w.client || w.java
+	if system && (!m.root || !m.apt) {
+		if w.client && m.dockerd {
+			w.packages = append(w.packages, clientPackage)
+		}
+		if w.java {
+			w.packages = append(w.packages, javaPackage)
+		}
+		return nil, byHand(m, w.packages)
+	}
+	return w.steps(), nil
+}
+
+// steps is how it is given.
+func (w wants) steps() []step {
 	var steps []step
-	if len(wanted) > 0 || client {
+	if len(w.packages) > 0 || w.client || w.java {
 		steps = append(steps, step{say: "update the list of packages (apt-get update)",
 			command: []string{"apt-get", "-q", "update"}})
 	}
-	if len(wanted) > 0 {
-		steps = append(steps, step{command: slices.Concat(aptInstall, wanted),
-			say: "install " + strings.Join(wanted, " ") + ", without starting their services"})
+	if w.java {
+		steps = append(steps, step{act: installJava,
+			say: "install " + javaPackage + ", or a later Java where there is no such package"})
 	}
-	if client {
+	if len(w.packages) > 0 {
+		steps = append(steps, step{command: slices.Concat(aptInstall, w.packages),
+			say: "install " + strings.Join(w.packages, " ") + ", without starting their services"})
+	}
+	if w.kafka {
+		steps = append(steps, step{act: resolveKafka,
+			say: "let Maven fetch the jars of Kafka (docker/kafka/pom.xml)"})
+	}
+	if w.client {
 		steps = append(steps, step{act: installClient,
 			say: "install " + clientPackage + ", where docker.io does not bring the client"})
 	}
-	if engine {
+	if w.engine {
 		steps = append(steps, step{act: startEngine, say: "start a container engine (dockerd)"})
 	}
 	return steps
+}
+
+// javaPackage is the oldest Java that the broker runs on; releases that have
+// left it behind have a later one under another name.
+const javaPackage = "openjdk-17-jre-headless"
+
+func installJava(ctx context.Context, m machine, out io.Writer) error {
+	name := javaPackage
+	if err := command(ctx, io.Discard, "apt-cache", "show", name); err != nil {
+		name = "default-jre-headless"
+	}
+	return packaging(ctx, m, out, slices.Concat(aptInstall, []string{name})...)
+}
+
+func resolveKafka(ctx context.Context, _ machine, out io.Writer) error {
+	return processes.ResolveKafka(ctx, out)
 }
 
 // byHand says what the user has to do where we cannot.
@@ -159,7 +208,8 @@ func byHand(m machine, wanted []string) error {
 			"sudo systemctl start docker")
 	}
 	return fmt.Errorf("missing: %s; this is neither Debian nor Ubuntu: install PostgreSQL 13 or "+
-		"later and Redis 7 or later with your package manager, or start a container engine",
+		"later and Redis 7 or later with your package manager (for Kafka, Java 17 or later and "+
+		"Maven), or start a container engine",
 		strings.Join(m.missing, ", "))
 }
 

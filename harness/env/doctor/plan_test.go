@@ -10,6 +10,8 @@ import (
 func TestPlan(t *testing.T) {
 	root := machine{root: true, apt: true}
 	with := func(m machine, missing ...string) machine { m.missing = missing; return m }
+	equipped := root
+	equipped.java, equipped.maven = true, true
 	started := root
 	started.dockerd = true
 	cases := map[string]struct {
@@ -37,6 +39,14 @@ func TestPlan(t *testing.T) {
 		"client, not root": {machine: with(machine{apt: true, dockerd: true}, "docker"),
 			fails: "sudo apt-get install -y --no-install-recommends docker-cli"},
 		"not Debian, complete": {machine: machine{}},
+		"kafka": {machine: with(root, "kafka"),
+			steps: []string{"update", "install openjdk-17", "install -y --no-install-recommends maven",
+				"Maven fetch the jars"}},
+		"kafka, with Java": {machine: with(equipped, "kafka"), steps: []string{"Maven fetch the jars"}},
+		"kafka, not root, with Java": {machine: with(machine{java: true, maven: true}, "kafka"),
+			steps: []string{"Maven fetch the jars"}},
+		"kafka, not root": {machine: with(machine{apt: true}, "kafka"),
+			fails: "sudo apt-get install -y --no-install-recommends maven openjdk-17-jre-headless"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +68,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestLookAtInstallsWhatMatters(t *testing.T) {
-	got := lookAt([]Check{
+	got := lookAt(t.Context(), []Check{
 		{Name: "clock"}, {Name: "memory", Optional: true}, {Name: "redis", OK: true},
 		{Name: "images", Optional: true}, {Name: "engine", Optional: true},
 	})

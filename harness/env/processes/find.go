@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,13 +18,18 @@ import (
 
 // Program is a store's program on this machine.
 type Program struct {
-	// Path is the program, Version what it says about itself.
+	// Name is what it is called; empty means as its file is.
+	Name string
+	// Path is the program, Version what it says about itself. Of Kafka, Path
+	// is the folder of its jars.
 	Path, Version string
+	// Java is what runs the jars.
+	Java string
 }
 
 // String reads "redis-server 7.0.15 at /usr/bin/redis-server".
 func (p Program) String() string {
-	return fmt.Sprintf("%s %s at %s", filepath.Base(p.Path), p.Version, p.Path)
+	return fmt.Sprintf("%s %s at %s", cmp.Or(p.Name, filepath.Base(p.Path)), p.Version, p.Path)
 }
 
 // postgresFolders are where distributions keep server programs off the PATH.
@@ -37,6 +43,8 @@ func Find(ctx context.Context, service sut.Service) (Program, error) {
 		return findPostgres(ctx)
 	case sut.Redis:
 		return findRedis(ctx)
+	case sut.Kafka:
+		return findKafka(ctx)
 	default:
 		return Program{}, fmt.Errorf("local processes cannot provide %s", service)
 	}

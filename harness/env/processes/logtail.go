@@ -29,3 +29,18 @@ func tailOf(path string, lines int) (string, error) {
 	all := strings.Split(strings.TrimRight(string(data[:n]), "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n"), nil
 }
+
+// readFrom returns what a file has from an offset on, but no more than the
+// last part of it.
+func readFrom(path string, offset int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(file, max(offset, size-tailBytes), tailBytes))
+}

@@ -47,11 +47,11 @@ func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	recipes := make([]recipe, 0, len(spec.Services))
 	for _, service := range spec.Services {
-		r, err := recipeOf(ctx, service, spec)
+		made, err := recipesOf(ctx, service, spec)
 		if err != nil {
 			return nil, fmt.Errorf("processes: %w", err)
 		}
-		recipes = append(recipes, r)
+		recipes = append(recipes, made...)
 	}
 	home, err := newHome(spec.RunID)
 	if err != nil {
@@ -88,13 +88,25 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 		})
 	}
 	group.Wait()
+	var brokers []env.Breakable
 	for _, s := range servers {
-		if s != nil {
+		switch {
+		case s == nil:
+		case s.broker():
+			c.servers = append(c.servers, s)
+			brokers = append(brokers, s)
+		default:
 			c.servers = append(c.servers, s)
 			c.Add(s, s.Store)
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if len(brokers) > 0 {
+		c.AddBrokers(brokers)
+	}
+	return c.CheckKafka(ctx, spec.Kafka)
 }
 
 // Close implements env.Cluster.

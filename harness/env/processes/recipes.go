@@ -18,20 +18,24 @@ import (
 	"stampede/harness/sut"
 )
 
-// recipeOf says how to run a service as a process.
-func recipeOf(ctx context.Context, service sut.Service, spec env.Spec) (recipe, error) {
+// recipesOf says how to run a service as processes: one, or one a broker.
+func recipesOf(ctx context.Context, service sut.Service, spec env.Spec) ([]recipe, error) {
 	program, err := Find(ctx, service)
 	if err != nil {
-		return recipe{}, err
+		return nil, err
 	}
+	var r recipe
 	switch service {
 	case sut.Postgres:
-		return postgresRecipe(program, spec.Postgres)
+		r, err = postgresRecipe(program, spec.Postgres)
 	case sut.Redis:
-		return redisRecipe(program, spec.Redis)
+		r, err = redisRecipe(program, spec.Redis)
+	case sut.Kafka:
+		return kafkaRecipes(program, spec)
 	default:
-		return recipe{}, fmt.Errorf("local processes cannot provide %s", service)
+		err = fmt.Errorf("local processes cannot provide %s", service)
 	}
+	return []recipe{r}, err
 }
 
 // initBound is how long initdb may take; it takes about a second.
@@ -55,9 +59,9 @@ func postgresRecipe(program Program, settings map[string]string) (recipe, error)
 			}
 			return writeConf(filepath.Join(dir, "postgresql.conf"), conf, who)
 		},
-		command: func(dir string, port int) *exec.Cmd {
+		command: func(dir string, port int) (*exec.Cmd, error) {
 			return exec.Command(program.Path, "-D", dir, "-p", strconv.Itoa(port),
-				"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+				"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="), nil
 		},
 		store: admin.PostgresAt,
 	}, nil
@@ -94,9 +98,9 @@ func redisRecipe(program Program, settings map[string]string) (recipe, error) {
 		prepare: func(_ context.Context, dir string) error {
 			return writeConf(filepath.Join(dir, "redis.conf"), conf, who)
 		},
-		command: func(dir string, port int) *exec.Cmd {
+		command: func(dir string, port int) (*exec.Cmd, error) {
 			return exec.Command(program.Path, filepath.Join(dir, "redis.conf"),
-				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir)
+				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir), nil
 		},
 		store: admin.RedisAt,
 	}, nil

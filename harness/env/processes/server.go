@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -38,13 +39,15 @@ type recipe struct {
 	// prepare fills an empty data folder.
 	prepare func(ctx context.Context, dir string) error
 	// command starts the store on a port.
-	command func(dir string, port int) *exec.Cmd
+	command func(dir string, port int) (*exec.Cmd, error)
 	// store makes the administrator of the store at an address.
 	store func(addr func() string) admin.Store
 	// orderly is the signal that ends the store with nothing left to recover.
 	orderly syscall.Signal
 	// settings are what the scenario changed.
 	settings []string
+	// kafka is what only a broker has, else nil.
+	kafka *broker
 }
 
 // server is one store as a child process.
@@ -60,11 +63,13 @@ type server struct {
 	// mu is held while the process is being started, stopped or frozen.
 	mu    sync.Mutex
 	child *child
+	// logged is how long the log was when the process was started.
+	logged int64
 }
 
 var (
 	_ env.Breakable = (*server)(nil)
-	_ env.Reachable = (*server)(nil)
+	_ env.Fronted   = (*server)(nil)
 )
 
 // newServer makes the data folder and starts the store.
@@ -133,7 +138,13 @@ func (s *server) startOnce(ctx context.Context) error {
 		return fmt.Errorf("open the log of %s: %w", s.service, err)
 	}
 	defer log.Close() // the child keeps its own
-	cmd := s.command(s.dir, int(s.port.Load()))
+	if s.logged, err = log.Seek(0, io.SeekEnd); err != nil {
+		return fmt.Errorf("find the end of the log of %s: %w", s.service, err)
+	}
+	cmd, err := s.command(s.dir, int(s.port.Load()))
+	if err != nil {
+		return err
+	}
 	cmd.Dir, cmd.Env = s.dir, environment()
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.child, err = spawn(cmd, s.who); err != nil {
@@ -162,10 +173,13 @@ func (s *server) awaitReady(ctx context.Context) error {
 	}
 }
 
+// clashed matches what every store says when its port is taken.
+var clashed = regexp.MustCompile("(?i)address already in use")
+
 // died explains why the process ended before it was ready.
 func (s *server) died() error {
 	tail := s.LogTail(10)
-	if strings.Contains(strings.ToLower(tail), "address already in use") {
+	if said, err := readFrom(s.log, s.logged); err == nil && clashed.Match(said) {
 		return fmt.Errorf("start %s: %w", s.service, errClash)
 	}
 	end := cmp.Or(s.child.err, errors.New("exit status 0"))
@@ -198,6 +212,11 @@ func (s *server) Info(ctx context.Context) (env.Info, error) {
 		return env.Info{}, err
 	}
 	info.Source = s.program.Path
+	if s.broker() {
+		if err := kafkaInfo(ctx, s.program, &info); err != nil {
+			return env.Info{}, err
+		}
+	}
 	info.Settings["data_file_system"] = fileSystem(s.dir)
 	if info.Flush, err = s.flush(); err != nil {
 		return env.Info{}, err

@@ -1,0 +1,218 @@
+package processes
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"stampede/docker"
+	"stampede/harness/env"
+)
+
+// oldestJava is the first Java that the broker runs on.
+const oldestJava = 17
+
+// Bounds of asking Java for its version and of resolving the broker's jars,
+// which are some 45 MB.
+const (
+	javaBound    = 20 * time.Second
+	resolveBound = 10 * time.Minute
+)
+
+// cacheFolder is where what was fetched is kept: a folder that the user named,
+// the system's for root, whose home other users cannot enter, or the user's.
+func cacheFolder() (string, error) {
+	if named := os.Getenv("STAMPEDE_CACHE_DIR"); named != "" {
+		return named, nil
+	}
+	if os.Geteuid() == 0 {
+		return "/var/cache/stampede", nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a folder for the jars of kafka (set STAMPEDE_CACHE_DIR): %w", err)
+	}
+	return filepath.Join(dir, "stampede"), nil
+}
+
+// jarsFolder is where the jars that the pom pins belong, there or not.
+func jarsFolder() (string, error) {
+	cache, err := cacheFolder()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(docker.KafkaPom)
+	return filepath.Join(cache, "kafka-"+hex.EncodeToString(sum[:6])), nil
+}
+
+// brokerJar names the broker's own jar, which has the version in its name.
+var brokerJar = regexp.MustCompile(`^kafka_[0-9.]+-([0-9]+\.[0-9]+\.[0-9]+)\.jar$`)
+
+// jarVersion is the version of the broker whose jars are in a folder.
+func jarVersion(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range entries {
+		if found := brokerJar.FindStringSubmatch(entry.Name()); found != nil {
+			return found[1], nil
+		}
+	}
+	return "", fmt.Errorf("%s has no broker in it", dir)
+}
+
+// findKafka looks for Java and for the jars.
+func findKafka(ctx context.Context) (Program, error) {
+	java, err := FindJava(ctx)
+	if err != nil {
+		return Program{}, err
+	}
+	dir, err := jarsFolder()
+	if err != nil {
+		return Program{}, err
+	}
+	version, err := jarVersion(dir)
+	if err != nil {
+		return Program{}, fmt.Errorf("the jars of kafka are not there (%w)", err)
+	}
+	return Program{Name: "kafka", Path: dir, Version: version, Java: java.Path}, nil
+}
+
+// javaFolders are where distributions keep Java off the PATH.
+const javaFolders = "/usr/lib/jvm/*/bin/java"
+
+// FindJava looks for a Java that the broker runs on: where JAVA_HOME says, on
+// the PATH, and where distributions keep it.
+func FindJava(ctx context.Context) (Program, error) {
+	var paths []string
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		paths = append(paths, filepath.Join(home, "bin", "java"))
+	}
+	if path, err := exec.LookPath("java"); err == nil {
+		paths = append(paths, path)
+	}
+	installed, err := filepath.Glob(javaFolders)
+	if err == nil {
+		paths = append(paths, installed...)
+	}
+	failures := []error{fmt.Errorf("no java %d or later", oldestJava)}
+	for _, path := range paths {
+		program, err := describeJava(ctx, path)
+		if err == nil {
+			return program, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			failures = append(failures, err)
+		}
+	}
+	return Program{}, errors.Join(failures[max(0, len(failures)-1):]...)
+}
+
+// describeJava asks a Java for its version, which it writes on its standard
+// error.
+func describeJava(ctx context.Context, path string) (Program, error) {
+	ctx, cancel := context.WithTimeout(ctx, javaBound)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "-version").CombinedOutput()
+	if err != nil {
+		return Program{}, fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	first, _, _ := bytes.Cut(out, []byte("\n"))
+	p := Program{Path: path, Version: cmp.Or(version.FindString(string(first)), number.FindString(string(first)))}
+	if majorOf(p.Version) < oldestJava {
+		return Program{}, fmt.Errorf("%s is too old: java %d or later is needed", p, oldestJava)
+	}
+	return p, nil
+}
+
+// ResolveKafka has Maven fetch the jars that the pom pins into the cache, if
+// they are not there. It takes a minute and needs mvn on the PATH; what Maven
+// says is told if it fails.
+func ResolveKafka(ctx context.Context, out io.Writer) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, resolveBound)
+	defer cancel()
+	dir, err := jarsFolder()
+	if err != nil {
+		return err
+	}
+	if _, err := jarVersion(dir); err == nil {
+		return nil
+	}
+	mvn, err := exec.LookPath("mvn")
+	if err != nil {
+		return errors.New("resolve the jars of kafka: no mvn on the PATH")
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("make a folder for the jars of kafka: %w", err)
+	}
+	work, err := os.MkdirTemp(filepath.Dir(dir), "resolving-*")
+	if err != nil {
+		return fmt.Errorf("make a folder for the jars of kafka: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	pom, jars := filepath.Join(work, "pom.xml"), filepath.Join(work, "jars")
+	if err := os.WriteFile(pom, docker.KafkaPom, 0o600); err != nil {
+		return fmt.Errorf("write the pom of kafka: %w", err)
+	}
+	argv := []string{"-B", "-q", "-f", pom, "-Djars=" + jars, "package"}
+	fmt.Fprintf(out, "+ mvn %v\n", argv)
+	if said, err := exec.CommandContext(ctx, mvn, argv...).CombinedOutput(); err != nil {
+		return fmt.Errorf("resolve the jars of kafka: %w\n%s", err, said)
+	}
+	return keepJars(jars, dir)
+}
+
+// keepJars moves the jars to their place, readable by the user that the broker
+// runs as. Somebody else may have been first.
+func keepJars(jars, dir string) error {
+	if _, err := jarVersion(jars); err != nil {
+		return fmt.Errorf("resolve the jars of kafka: %w", err)
+	}
+	if err := os.Chmod(jars, 0o755); err != nil {
+		return fmt.Errorf("open the jars of kafka to their users: %w", err)
+	}
+	err := os.Rename(jars, dir)
+	if _, there := jarVersion(dir); err != nil && there != nil {
+		return fmt.Errorf("keep the jars of kafka: %w", err)
+	}
+	return nil
+}
+
+// heap is what a broker's Java may use beside the page cache.
+const heap = "512m"
+
+// brokerFlags are how the broker's own scripts start Java, but for the heap.
+func brokerFlags(dir string) []string {
+	return []string{"-Xms" + heap, "-Xmx" + heap, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+		"-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+		"-XX:-UsePerfData", "-Djava.awt.headless=true", "-Djava.io.tmpdir=" + dir,
+		"-Dlog4j2.configurationFile=file:" + filepath.Join(dir, loggingFile)}
+}
+
+// toolFlags suit a tool that runs for a second.
+func toolFlags(dir string) []string {
+	return []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=file:" + filepath.Join(dir, loggingFile)}
+}
+
+// kafkaInfo adds what only the starter of a broker knows.
+func kafkaInfo(ctx context.Context, program Program, info *env.Info) error {
+	java, err := describeJava(ctx, program.Java)
+	if err != nil {
+		return err
+	}
+	info.Version = program.Version
+	info.Settings["java"], info.Settings["java_heap"] = java.Version, heap
+	return nil
+}

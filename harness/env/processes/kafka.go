@@ -1,0 +1,207 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"stampede/docker"
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/env/owner"
+	"stampede/harness/sut"
+)
+
+// Files in a broker's folder; its log is in a folder below it.
+const (
+	brokerFile  = "server.properties"
+	loggingFile = "log4j2.properties"
+	brokerData  = "data"
+)
+
+// clusterID names every cluster that stampede starts; each has its own folder.
+const clusterID = "c3RhbXBlZGUta2Fma2EtMQ"
+
+// broker is what a Kafka broker has beside what every store has.
+type broker struct {
+	settings sut.KafkaSettings
+	node     int
+	// voters are the addresses of all controllers. That of a broker alone may
+	// change from start to start; several must know each other's.
+	voters []string
+	// told is the proxy's address, empty without one, and front the port that
+	// the proxy passes connections on to.
+	told  string
+	front atomic.Int32
+}
+
+// kafkaRecipes says how to run the brokers of a cluster.
+func kafkaRecipes(program Program, spec env.Spec) ([]recipe, error) {
+	brokers := max(spec.Kafka.Brokers, 1)
+	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
+		return nil, fmt.Errorf("%d proxies stand before %d brokers", len(spec.KafkaFronts), brokers)
+	}
+	who, err := servant("kafka")
+	if err != nil {
+		return nil, err
+	}
+	voters := make([]string, brokers)
+	for i := range voters {
+		if voters[i], err = freeAddr(); err != nil {
+			return nil, err
+		}
+	}
+	var recipes []recipe
+	for i := range brokers {
+		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters}
+		if len(spec.KafkaFronts) > 0 {
+			b.told = spec.KafkaFronts[i]
+		}
+		r, err := b.recipe(program, who)
+		if err != nil {
+			return nil, err
+		}
+		recipes = append(recipes, r)
+	}
+	return recipes, nil
+}
+
+func freeAddr() (string, error) {
+	port, err := freePort()
+	return loopback(port), err
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// recipe says how to run one broker. The settings are tried out at once.
+func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error) {
+	if _, err := b.conf("/", loopback(1), ""); err != nil {
+		return recipe{}, err
+	}
+	service := sut.Kafka
+	if len(b.voters) > 1 {
+		service = sut.KafkaBroker(b.node)
+	}
+	return recipe{
+		service: service, program: program, who: who, orderly: syscall.SIGTERM, kafka: b,
+		settings: slices.Sorted(maps.Keys(b.settings.Settings)),
+		prepare:  func(ctx context.Context, dir string) error { return b.format(ctx, program, who, dir) },
+		command: func(dir string, port int) (*exec.Cmd, error) {
+			if err := b.configure(dir, port, who); err != nil {
+				return nil, err
+			}
+			return javaCommand(context.Background(), program, brokerFlags(dir), "kafka.Kafka", brokerFile), nil
+		},
+		store: func(addr func() string) admin.Store {
+			return admin.KafkaAt(addr, b.node, len(b.voters))
+		},
+	}, nil
+}
+
+// conf is the broker's configuration.
+func (b *broker) conf(dir, direct, front string) ([]byte, error) {
+	return admin.KafkaConf(docker.KafkaConf, b.settings, admin.KafkaBroker{
+		Node: b.node, Voters: b.voters, Direct: direct, Front: front, Told: b.told,
+		Data: filepath.Join(dir, brokerData)})
+}
+
+// configure writes the configuration for a start on a port. The front's port,
+// which nobody but the proxy knows, is a new one each time.
+func (b *broker) configure(dir string, port int, who *syscall.Credential) error {
+	front := ""
+	if b.told != "" {
+		free, err := freePort()
+		if err != nil {
+			return err
+		}
+		b.front.Store(int32(free))
+		front = loopback(free)
+	}
+	if len(b.voters) == 1 {
+		addr, err := freeAddr()
+		if err != nil {
+			return err
+		}
+		b.voters[0] = addr
+	}
+	conf, err := b.conf(dir, loopback(port), front)
+	if err != nil {
+		return err
+	}
+	return writeConf(filepath.Join(dir, brokerFile), conf, who)
+}
+
+// format makes the broker's folder into one that a broker can start on.
+func (b *broker) format(
+	ctx context.Context, program Program, who *syscall.Credential, dir string,
+) error {
+	if err := writeConf(filepath.Join(dir, loggingFile), docker.KafkaLogging, who); err != nil {
+		return err
+	}
+	conf, err := b.conf(dir, loopback(1), "") // it listens nowhere yet
+	if err != nil {
+		return err
+	}
+	if err := writeConf(filepath.Join(dir, brokerFile), conf, who); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, initBound)
+	defer cancel()
+	cmd := javaCommand(ctx, program, toolFlags(dir), "kafka.tools.StorageTool", "format",
+		"--cluster-id", clusterID, "--config", brokerFile)
+	cmd.Dir, cmd.Env = dir, environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("format %s for kafka: %w\n%s", dir, err, out)
+	}
+	return nil
+}
+
+// javaCommand runs a class of the broker's jars.
+func javaCommand(
+	ctx context.Context, program Program, flags []string, class string, args ...string,
+) *exec.Cmd {
+	all := slices.Concat(flags, []string{"-cp", filepath.Join(program.Path, "*"), class}, args)
+	return exec.CommandContext(ctx, program.Java, all...)
+}
+
+// broker says whether the store is a Kafka broker.
+func (s *server) broker() bool { return s.kafka != nil }
+
+// FrontAddr implements env.Fronted. Where a store's clients find it by
+// whatever address they were given, the front is its own address.
+func (s *server) FrontAddr() string {
+	if !s.broker() {
+		return s.Addr()
+	}
+	if s.kafka.told == "" {
+		return ""
+	}
+	return loopback(int(s.kafka.front.Load()))
+}
+
+// Identity implements env.Component. A broker's protocol does not tell one
+// start from the next, so its process does.
+func (s *server) Identity(ctx context.Context) (string, error) {
+	if !s.broker() {
+		return s.Store.Identity(ctx)
+	}
+	s.mu.Lock()
+	child, err := s.running()
+	s.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	stat, err := owner.StatOf(child.pid)
+	if err != nil {
+		return "", fmt.Errorf("look at the process of %s: %w", s.service, err)
+	}
+	return fmt.Sprintf("process %d, started at tick %d", child.pid, stat.Started), nil
+}

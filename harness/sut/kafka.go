@@ -1,0 +1,66 @@
+package sut
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+)
+
+// KafkaSettings say how Kafka is set up, how topics are made and how clients
+// speak to them.
+type KafkaSettings struct {
+	// Brokers is how many brokers the cluster has, 1 or 3. Of three, each can
+	// be broken alone, as kafka-1, kafka-2 and kafka-3.
+	Brokers int `json:"brokers,omitempty"`
+	// Partitions is how many partitions a topic has, 1 to 100, unless the
+	// system gives it a number of its own.
+	Partitions int `json:"partitions,omitempty"`
+	// Replication is how many brokers keep a partition; 0 means all of them.
+	Replication int `json:"replication,omitempty"`
+	// MinInSync is how many brokers must have a record that is acknowledged
+	// to acks all; 0 means one less than Replication, but one at least.
+	MinInSync int `json:"min_insync,omitempty"`
+	// Acks is who must have a record before it is acknowledged: all, leader or
+	// none.
+	Acks string `json:"acks,omitempty"`
+	// Idempotence keeps a producer's retries from writing a record twice. It
+	// needs acks all.
+	Idempotence bool `json:"idempotence"`
+	// Compression of batches is none, gzip, snappy, lz4 or zstd.
+	Compression string `json:"compression,omitempty"`
+	// Linger is how long a producer waits for a batch to fill.
+	Linger Duration `json:"linger"`
+	// FetchMinBytes is how much a broker gathers for a consumer before it
+	// answers, but no longer than FetchMaxWait.
+	FetchMinBytes int      `json:"fetch_min_bytes,omitempty"`
+	FetchMaxWait  Duration `json:"fetch_max_wait,omitempty"`
+	// FetchMaxBytes bounds one answer to a consumer, FetchPartitionBytes what
+	// one partition adds to it.
+	FetchMaxBytes       int `json:"fetch_max_bytes,omitempty"`
+	FetchPartitionBytes int `json:"fetch_partition_bytes,omitempty"`
+	// Settings override settings of the brokers' committed configuration.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// DefaultKafka is one broker, topics of 12 partitions, and clients that lose
+// and double nothing of what was acknowledged.
+func DefaultKafka() KafkaSettings {
+	return KafkaSettings{
+		Brokers: 1, Partitions: 12, Acks: "all", Idempotence: true, Compression: "lz4",
+		Linger: Duration(5 * time.Millisecond), FetchMinBytes: 1,
+		FetchMaxWait:  Duration(500 * time.Millisecond),
+		FetchMaxBytes: 50 << 20, FetchPartitionBytes: 1 << 20,
+	}
+}
+
+// Replicas is Replication with its default filled in.
+func (k KafkaSettings) Replicas() int { return cmp.Or(k.Replication, max(k.Brokers, 1)) }
+
+// InSync is MinInSync with its default filled in.
+func (k KafkaSettings) InSync() int { return cmp.Or(k.MinInSync, max(1, k.Replicas()-1)) }
+
+// KafkaBroker is one broker of a cluster of several, from 1: kafka-2. Faults
+// may aim at it; no variant needs it alone.
+func KafkaBroker(number int) Service {
+	return Kafka + Service("-"+strconv.Itoa(number))
+}

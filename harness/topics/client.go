@@ -1,0 +1,80 @@
+package topics
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+)
+
+// leastDelivery is the shortest time that the driver takes for the delivery of
+// a record.
+const leastDelivery = time.Second
+
+// Options are what every client of a run starts from: the brokers, and what
+// the scenario says about acknowledgement, batches and fetches. A record that
+// is not delivered within cfg.Timeout, or a second if that is longer, fails,
+// with its outcome unknown. An unknown word in the settings is an error.
+func Options(cfg sut.Config) ([]kgo.Opt, error) {
+	if len(cfg.KafkaBrokers) == 0 {
+		return nil, fmt.Errorf("there is no kafka: the variant must list it among its needs")
+	}
+	k := cfg.Kafka
+	codec, err := codecOf(k.Compression)
+	if err != nil {
+		return nil, err
+	}
+	acks, err := acksOf(k.Acks)
+	if err != nil {
+		return nil, err
+	}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(cfg.KafkaBrokers...),
+		kgo.ClientID("stampede"),
+		// Statistics of the driver's own would be traffic that no variant sent.
+		kgo.DisableClientMetrics(),
+		kgo.RequiredAcks(acks),
+		kgo.ProducerBatchCompression(codec),
+		kgo.ProducerLinger(k.Linger.D()),
+		kgo.RecordDeliveryTimeout(max(cfg.Timeout, leastDelivery)),
+		kgo.FetchMinBytes(int32(max(k.FetchMinBytes, 1))),
+		kgo.FetchMaxWait(k.FetchMaxWait.D()),
+		kgo.FetchMaxBytes(int32(k.FetchMaxBytes)),
+		kgo.FetchMaxPartitionBytes(int32(k.FetchPartitionBytes)),
+	}
+	if !k.Idempotence {
+		opts = append(opts, kgo.DisableIdempotentWrite())
+	}
+	return opts, nil
+}
+
+func acksOf(word string) (kgo.Acks, error) {
+	switch word {
+	case "all":
+		return kgo.AllISRAcks(), nil
+	case "leader":
+		return kgo.LeaderAck(), nil
+	case "none":
+		return kgo.NoAck(), nil
+	}
+	return kgo.Acks{}, fmt.Errorf("acks %q: expected all, leader or none", word)
+}
+
+func codecOf(word string) (kgo.CompressionCodec, error) {
+	switch word {
+	case "none":
+		return kgo.NoCompression(), nil
+	case "gzip":
+		return kgo.GzipCompression(), nil
+	case "snappy":
+		return kgo.SnappyCompression(), nil
+	case "lz4":
+		return kgo.Lz4Compression(), nil
+	case "zstd":
+		return kgo.ZstdCompression(), nil
+	}
+	return kgo.CompressionCodec{}, fmt.Errorf("compression %q: expected none, gzip, snappy, "+
+		"lz4 or zstd", word)
+}

@@ -1,0 +1,184 @@
+// Package topics makes and removes the topics of a run, and says how its
+// clients speak to Kafka. Systems and the environment share it.
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+)
+
+// Topic is a topic to be made.
+type Topic struct {
+	// Name is without the prefix.
+	Name string
+	// Partitions is its number of partitions; 0 means that of the settings.
+	Partitions int
+	// Configs are settings of the topic, such as retention.ms.
+	Configs map[string]string
+}
+
+// maxName is how long the name of a topic may be, in bytes.
+const maxName = 249
+
+// Prefix is a prefix of sut.Config as the names of topics and groups begin
+// with it: Kafka takes letters, digits, dots, underscores and hyphens only.
+func Prefix(prefix string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-':
+			return r
+		default: // an underscore too: with dots it makes names that clash in metrics
+			return '-'
+		}
+	}, prefix)
+}
+
+// Name is the whole name of a topic or group of a run.
+func Name(cfg sut.Config, name string) string { return Prefix(cfg.Prefix) + name }
+
+// pollEvery is how often the cluster is asked whether something has come true.
+const pollEvery = 20 * time.Millisecond
+
+// Create makes topics whose names start with the run's prefix and returns
+// when each partition has a leader. A topic that exists is an error: a run
+// starts empty.
+func Create(ctx context.Context, client *kgo.Client, cfg sut.Config, list ...Topic) error {
+	admin := kadm.NewClient(client)
+	var names []string
+	for _, topic := range list {
+		name := Name(cfg, topic.Name)
+		if len(name) > maxName {
+			return fmt.Errorf("make topic %s: its name is longer than %d bytes", name, maxName)
+		}
+		if err := create(ctx, admin, cfg.Kafka, name, topic); err != nil {
+			return fmt.Errorf("make topic %s: %w", name, err)
+		}
+		names = append(names, name)
+	}
+	return poll(ctx, func() error { return led(ctx, admin, names) })
+}
+
+func create(
+	ctx context.Context, admin *kadm.Client, settings sut.KafkaSettings, name string, topic Topic,
+) error {
+	partitions := topic.Partitions
+	if partitions == 0 {
+		partitions = settings.Partitions
+	}
+	configs := map[string]*string{"min.insync.replicas": new(strconv.Itoa(settings.InSync()))}
+	for setting, value := range maps.All(topic.Configs) {
+		configs[setting] = new(value)
+	}
+	_, err := admin.CreateTopic(ctx, int32(partitions), int16(settings.Replicas()), configs, name)
+	return err
+}
+
+// led returns nil when each partition of each topic has a leader.
+func led(ctx context.Context, admin *kadm.Client, names []string) error {
+	details, err := admin.ListTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("ask for the leaders of topics: %w", err)
+	}
+	for _, name := range names {
+		topic, ok := details[name]
+		if !ok || topic.Err != nil || len(topic.Partitions) == 0 {
+			return fmt.Errorf("topic %s is not there yet (%w)", name, topic.Err)
+		}
+		for _, p := range topic.Partitions {
+			if p.Err != nil || p.Leader < 0 {
+				return fmt.Errorf("partition %d of topic %s has no leader yet", p.Partition, name)
+			}
+		}
+	}
+	return nil
+}
+
+// List returns the names of the topics and of the consumer groups that start
+// with a prefix, which is written as Kafka has it.
+func List(ctx context.Context, client *kgo.Client, prefix string) (names, groups []string, err error) {
+	admin := kadm.NewClient(client)
+	details, err := admin.ListTopics(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list topics: %w", err)
+	}
+	listed, err := admin.ListGroups(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list consumer groups: %w", err)
+	}
+	return starting(details.Names(), prefix), starting(listed.Groups(), prefix), nil
+}
+
+func starting(names []string, prefix string) []string {
+	prefix = Prefix(prefix)
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+}
+
+// DeletePrefix removes the topics and the consumer groups whose names start
+// with a prefix. A group that has members is waited for until ctx is over:
+// those of a consumer that was killed leave when its session ends.
+func DeletePrefix(ctx context.Context, client *kgo.Client, prefix string) error {
+	if Prefix(prefix) == "" {
+		return errors.New("refusing to delete every topic: the prefix is empty")
+	}
+	names, groups, err := List(ctx, client, prefix)
+	if err != nil {
+		return err
+	}
+	admin := kadm.NewClient(client)
+	if len(names) > 0 {
+		gone, err := admin.DeleteTopics(ctx, names...)
+		if err == nil {
+			err = gone.Error()
+		}
+		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return fmt.Errorf("delete topics: %w", err)
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	return poll(ctx, func() error { return deleteGroups(ctx, admin, groups) })
+}
+
+func deleteGroups(ctx context.Context, admin *kadm.Client, groups []string) error {
+	gone, err := admin.DeleteGroups(ctx, groups...)
+	if err != nil {
+		return fmt.Errorf("delete consumer groups: %w", err)
+	}
+	for _, group := range gone.Sorted() {
+		if group.Err != nil && !errors.Is(group.Err, kerr.GroupIDNotFound) {
+			return fmt.Errorf("delete consumer group %s: %w", group.Group, group.Err)
+		}
+	}
+	return nil
+}
+
+// poll tries until it succeeds or ctx is over, and then returns the last
+// failure.
+func poll(ctx context.Context, try func() error) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}

@@ -75,7 +75,7 @@ func TestIneffectiveFaultsYieldNoEvidence(t *testing.T) {
 	for _, kind := range fault.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			target := fault.Target{Component: &dud{service: sut.Redis, addr: e.addr()},
-				Proxy: startProxy(t, e.addr)}
+				Proxies: fault.Proxies{startProxy(t, e.addr)}}
 			f := fault.Fault{Kind: kind, Target: sut.Redis}
 			if kind == fault.Latency {
 				f.Latency = time.Second

@@ -199,8 +199,9 @@ func (f *Fault) options(words []string) (rest []string, err error) {
 type Target struct {
 	// Component is the store.
 	Component env.Component
-	// Proxy stands before the store; nil if nothing does.
-	Proxy *Proxy
+	// Proxies stand before the store, one before each of its addresses; none
+	// if nothing does.
+	Proxies Proxies
 }
 
 // Available returns nil if the fault can be injected into the target, else
@@ -218,7 +219,7 @@ func (f Fault) Available(t Target) error {
 	if _, ok := t.Component.(env.Breakable); !ok && f.Kind.onProcess() {
 		return fmt.Errorf("%s: this backend's servers are not ours to break", f)
 	}
-	if t.Proxy == nil && !f.Kind.onProcess() {
+	if len(t.Proxies) == 0 && !f.Kind.onProcess() {
 		return fmt.Errorf("%s: no proxy stands before the store", f)
 	}
 	return nil

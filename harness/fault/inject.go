@@ -211,7 +211,7 @@ func (in *Injection) latency(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return fmt.Errorf("ask %s before: %w", in.fault.Target, err)
 	}
-	proxy := in.target.Proxy
+	proxy := in.target.Proxies
 	stats := proxy.Stats()
 	in.undo = func(context.Context) error { proxy.Heal(); return nil }
 	in.observe = func(context.Context) error {
@@ -259,16 +259,16 @@ func (in *Injection) answer(ctx context.Context) (time.Duration, error) {
 // before it.
 func readyThrough(ctx context.Context, t Target) error {
 	store, ok := t.Component.(env.Reachable)
-	if !ok || t.Proxy == nil {
+	if !ok || len(t.Proxies) == 0 {
 		return t.Component.Ready(ctx)
 	}
-	return store.ReadyAt(ctx, t.Proxy.Addr())
+	return store.ReadyAt(ctx, t.Proxies[0].Addr())
 }
 
 // lose makes the proxy lose data. The proof is what it lost of the clients'
 // own traffic: without any, nobody has felt the fault.
 func (in *Injection) lose(c Condition) {
-	proxy := in.target.Proxy
+	proxy := in.target.Proxies
 	before := proxy.Stats()
 	in.undo = func(context.Context) error { proxy.Heal(); return nil }
 	in.observe = func(context.Context) error {

@@ -59,6 +59,16 @@ func (s Stats) Sub(earlier Stats) Stats {
 	}
 }
 
+// Add is what happened before two proxies.
+func (s Stats) Add(other Stats) Stats {
+	return Stats{
+		Connections: s.Connections + other.Connections, Refused: s.Refused + other.Refused,
+		Up: s.Up + other.Up, Down: s.Down + other.Down,
+		LostUp: s.LostUp + other.LostUp, LostDown: s.LostDown + other.LostDown,
+		Held: s.Held + other.Held, Delayed: s.Delayed + other.Delayed,
+	}
+}
+
 type counters struct {
 	connections, refused, held, delayed atomic.Int64
 	passed, lost                        [2]atomic.Int64 // by direction

@@ -53,12 +53,13 @@ func (s Schedule) Check() error {
 		errs = append(errs, err)
 	}
 	sorted := slices.SortedStableFunc(slices.Values(s.Faults), func(a, b scenario.Fault) int {
-		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.At, b.At))
+		return cmp.Compare(a.At, b.At)
 	})
-	for i := range len(sorted) - 1 {
-		a, b := sorted[i], sorted[i+1]
-		if a.Target == b.Target && b.At < a.At+a.For {
-			errs = append(errs, fmt.Errorf("faults %q and %q overlap on %s", a.Name, b.Name, a.Target))
+	for i, a := range sorted {
+		for _, b := range sorted[i+1:] {
+			if b.At < a.At+a.For && sut.Service(a.Target).Shares(sut.Service(b.Target)) {
+				errs = append(errs, fmt.Errorf("faults %q and %q overlap on %s", a.Name, b.Name, b.Target))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -89,11 +90,16 @@ func (s Schedule) Run(ctx context.Context) ([]history.Window, error) {
 
 // byTarget returns the indices of each target's faults in order of time. They
 // run one after the other: a slow recovery delays the next fault rather than
-// being cut short by it.
+// being cut short by it. Brokers are targets of their own unless something
+// happens to all of them.
 func (s Schedule) byTarget() [][]int {
-	targets := map[string][]int{}
+	targets := map[sut.Service][]int{}
 	for i, f := range s.Faults {
-		targets[f.Target] = append(targets[f.Target], i)
+		target := sut.Service(f.Target)
+		if s.aimsAt(target.Whole()) {
+			target = target.Whole()
+		}
+		targets[target] = append(targets[target], i)
 	}
 	lists := slices.Collect(maps.Values(targets))
 	for _, list := range lists {
@@ -102,6 +108,13 @@ func (s Schedule) byTarget() [][]int {
 		})
 	}
 	return lists
+}
+
+// aimsAt says whether a fault has this very target.
+func (s Schedule) aimsAt(target sut.Service) bool {
+	return slices.ContainsFunc(s.Faults, func(f scenario.Fault) bool {
+		return f.Target == string(target)
+	})
 }
 
 // now is the offset from the base.

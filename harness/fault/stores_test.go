@@ -28,7 +28,7 @@ func targets(t *testing.T) map[sut.Service]fault.Target {
 	made := map[sut.Service]fault.Target{}
 	for _, service := range []sut.Service{sut.Postgres, sut.Redis} {
 		component := cluster.Component(service)
-		made[service] = fault.Target{Component: component, Proxy: startProxy(t, component.Addr)}
+		made[service] = fault.Target{Component: component, Proxies: fault.Proxies{startProxy(t, component.Addr)}}
 	}
 	return made
 }
@@ -44,7 +44,7 @@ func traffic(t *testing.T, targets map[sut.Service]fault.Target) {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				ask, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-				_ = store.ReadyAt(ask, target.Proxy.Addr()) // it may fail: that is the point
+				_ = store.ReadyAt(ask, target.Proxies[0].Addr()) // it may fail: that is the point
 				cancel()
 			}
 		})

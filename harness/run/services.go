@@ -30,6 +30,8 @@ type services struct {
 	cluster     env.Cluster // nil when a foreign server is judged
 	stopGuard   func(keep bool) error
 	targets     map[sut.Service]fault.Target
+	// brokers are the proxies before Kafka, which were there before it.
+	brokers     []*front
 	environment rundir.Environment
 	kept        []Place
 }
@@ -40,7 +42,9 @@ type Place struct {
 	Variant               string
 	Repeat                int
 	PostgresURL, RedisURL string
-	// Prefix begins the names of its keys in Redis.
+	KafkaBrokers          []string
+	// Prefix begins the names of its keys in Redis and, as package topics
+	// writes it, of its topics in Kafka.
 	Prefix string
 }
 
@@ -71,6 +75,10 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		}
 		s.stopGuard = stop
 	}
+	s.environment.Proxied = len(r.Scenario.Faults) > 0
+	if err := s.frontKafka(ctx, &spec); err != nil {
+		return nil, err
+	}
 	if s.cluster, err = r.Provider.Start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("starting the stores: %w", err)
 	}
@@ -78,7 +86,6 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	if err := describeComponents(ctx, &s.environment, s.cluster, spec.Services); err != nil {
 		return nil, err
 	}
-	s.environment.Proxied = len(r.Scenario.Faults) > 0
 	s.environment.Fingerprint = fingerprint(s.environment)
 	return s, s.prepareFaults(ctx, r, spec.Services)
 }
@@ -122,12 +129,16 @@ func (s *services) prepareFaults(
 	}
 	for _, service := range wanted {
 		component := s.cluster.Component(service)
+		if service == sut.Kafka {
+			s.targetKafka(component)
+			continue
+		}
 		// The proxy outlives a first Ctrl-C: the drain still needs it.
 		proxy, err := fault.NewProxy(context.WithoutCancel(ctx), string(service), component.Addr)
 		if err != nil {
 			return err
 		}
-		s.targets[service] = fault.Target{Component: component, Proxy: proxy}
+		s.targets[service] = fault.Target{Component: component, Proxies: fault.Proxies{proxy}}
 	}
 	return fault.Schedule{Faults: r.Scenario.Faults, Targets: s.targets}.Check()
 }
@@ -151,7 +162,10 @@ func (s *services) close(ctx context.Context) error {
 func (s *services) closeProxies() error {
 	problems := []error{}
 	for _, target := range s.targets {
-		problems = append(problems, target.Proxy.Close())
+		problems = append(problems, target.Proxies.Close())
+	}
+	for _, f := range s.brokers {
+		problems = append(problems, f.proxy.Close())
 	}
 	return errors.Join(problems...)
 }
@@ -191,7 +205,8 @@ func (s *services) place(
 ) (*place, error) {
 	p := &place{release: func(context.Context) error { return nil }, targets: s.targets,
 		config: sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
-			Timeout: r.Scenario.Load.Timeout.D(), RootCAs: r.TargetCAs}}
+			Timeout: r.Scenario.Load.Timeout.D(), RootCAs: r.TargetCAs,
+			Kafka: r.Scenario.Stores.Kafka}}
 	if s.cluster == nil {
 		p.config.Logger = slog.New(slog.DiscardHandler) // a client has nothing to say
 		return p, nil
@@ -208,7 +223,11 @@ func (s *services) place(
 	if r.Kept != nil {
 		p.release = func(context.Context) error { return nil }
 		s.kept = append(s.kept, Place{Variant: v.Name, Repeat: slot.Repeat,
-			PostgresURL: ns.PostgresURL, RedisURL: ns.RedisURL, Prefix: ns.Prefix})
+			PostgresURL: ns.PostgresURL, RedisURL: ns.RedisURL, KafkaBrokers: ns.KafkaBrokers,
+			Prefix: ns.Prefix})
+	}
+	if slices.Contains(v.Needs, sut.Kafka) {
+		p.config.KafkaBrokers = s.brokerAddrs(ns.KafkaBrokers)
 	}
 	p.config.PostgresURL, err = s.through(sut.Postgres, ns.PostgresURL, v)
 	if err == nil {
@@ -230,7 +249,7 @@ func (s *services) through(service sut.Service, direct string, v sut.Variant) (s
 	if !ok {
 		return direct, nil
 	}
-	return fault.Rewrite(direct, target.Proxy.Addr())
+	return fault.Rewrite(direct, target.Proxies[0].Addr())
 }
 
 // close removes what was made for the trial.

@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"time"
+
+	"stampede/harness/sut"
 )
 
 // defaults is the scenario before a file is read: every default of the
@@ -17,7 +19,7 @@ func defaults() Scenario {
 			Timeout:     Duration(5 * time.Second),
 			Drain:       Duration(30 * time.Second),
 		},
-		Stores: Stores{MaxConns: 32},
+		Stores: Stores{MaxConns: 32, Kafka: sut.DefaultKafka()},
 	}
 }
 

@@ -109,6 +109,9 @@ type Stores struct {
 	// Postgres and Redis are settings that override the committed ones.
 	Postgres map[string]string `json:"postgres,omitempty"`
 	Redis    map[string]string `json:"redis,omitempty"`
+	// Kafka is how Kafka is set up and used. A scenario none of whose variants
+	// needs it has none of this.
+	Kafka sut.KafkaSettings `json:"kafka,omitzero"`
 }
 
 // Fault is something that is broken on purpose.
@@ -118,7 +121,8 @@ type Fault struct {
 	// Kind is kill, pause, restart, latency, partition, lost-ack or
 	// lost-request.
 	Kind string `json:"kind"`
-	// Target is a service: postgres or redis.
+	// Target is a service: postgres, redis or kafka; or one of three brokers,
+	// such as kafka-2.
 	Target string `json:"target"`
 	// At is when, from the first due time; For is how long until it heals.
 	At  Duration `json:"at"`

@@ -104,6 +104,7 @@ func refineTop(root schema.Schema, systems []sut.System) {
 	root.Property("variants").With(schema.Schema{"uniqueItems": true})
 	root.Property("params").With(schema.Schema{"type": "object"})
 	root.Property("stores", "max_conns").With(bounds(1, maxConns))
+	refineKafka(root.Property("stores", "kafka"))
 	root.Property("provokes").With(schema.Schema{
 		"uniqueItems": true, "items": enum(triggers()).With(schema.Schema{"type": "string"}),
 	})

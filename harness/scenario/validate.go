@@ -318,6 +318,7 @@ func (v *validation) scenario() {
 	v.identity()
 	v.between(v.sc.Repeats, 1, maxRepeats, "repeats")
 	v.between(v.sc.Stores.MaxConns, 1, maxConns, "stores", "max_conns")
+	v.kafka()
 	v.load()
 	v.faults()
 	v.provokes()

@@ -62,15 +62,24 @@ func (v *validation) faultTarget(f Fault, path []string) {
 		v.unknownName("service", f.Target, services(), path...)
 		return
 	}
-	if needed := v.needed(); v.known && !slices.Contains(needed, f.Target) {
+	if whole := sut.Service(f.Target).Whole(); string(whole) != f.Target && v.sc.Stores.Kafka.Brokers == 1 {
+		v.rejectTogether("one broker has no number: there is no "+f.Target, "kafka, or stores.kafka.brokers 3",
+			path, "stores")
+		return
+	}
+	if needed := v.needed(); v.known && !slices.Contains(needed, string(sut.Service(f.Target).Whole())) {
 		v.rejectTogether(fmt.Sprintf("no variant needs %s", f.Target), oneOf(needed), path,
 			"variants")
 	}
 }
 
-// services lists the services there are.
+// services lists the services there are, and the brokers that one may have.
 func services() []string {
-	return []string{string(sut.Postgres), string(sut.Redis), string(sut.Kafka)}
+	list := []string{string(sut.Postgres), string(sut.Redis), string(sut.Kafka)}
+	for number := range maxBrokers {
+		list = append(list, string(sut.KafkaBroker(number+1)))
+	}
+	return list
 }
 
 // needed lists what the chosen variants need, in a fixed order.
@@ -151,5 +160,5 @@ func (f Fault) touches(g Fault) bool {
 	}
 	from, to := f.At.D(), f.At.D()+max(f.For.D(), time.Millisecond)
 	gFrom, gTo := g.At.D(), g.At.D()+max(g.For.D(), time.Millisecond)
-	return f.Target == g.Target && onProcess(f) && onProcess(g) && from < gTo && gFrom < to
+	return sut.Service(f.Target).Shares(sut.Service(g.Target)) && onProcess(f) && onProcess(g) && from < gTo && gFrom < to
 }

@@ -3,6 +3,7 @@ package sut
 import (
 	"cmp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -63,4 +64,17 @@ func (k KafkaSettings) InSync() int { return cmp.Or(k.MinInSync, max(1, k.Replic
 // may aim at it; no variant needs it alone.
 func KafkaBroker(number int) Service {
 	return Kafka + Service("-"+strconv.Itoa(number))
+}
+
+// Whole is the service that a broker is part of, and any other service itself.
+func (s Service) Whole() Service {
+	if strings.HasPrefix(string(s), string(Kafka)+"-") {
+		return Kafka
+	}
+	return s
+}
+
+// Shares says whether two targets of faults have a process in common.
+func (s Service) Shares(other Service) bool {
+	return s == other || s.Whole() == other || other.Whole() == s
 }

@@ -9,9 +9,12 @@ import (
 	"stampede/harness/sut"
 )
 
-// leastDelivery is the shortest time that the driver takes for the delivery of
-// a record.
-const leastDelivery = time.Second
+// The shortest times that the driver takes for an answer and for the delivery
+// of a record.
+const (
+	leastRequest  = 100 * time.Millisecond
+	leastDelivery = time.Second
+)
 
 // Options are what every client of a run starts from: the brokers, and what
 // the scenario says about acknowledgement, batches and fetches. A record that
@@ -38,6 +41,8 @@ func Options(cfg sut.Config) ([]kgo.Opt, error) {
 		kgo.RequiredAcks(acks),
 		kgo.ProducerBatchCompression(codec),
 		kgo.ProducerLinger(k.Linger.D()),
+		// A broker that is silent is given up, and its connection with it.
+		kgo.RequestTimeoutOverhead(max(cfg.Timeout, leastRequest)),
 		kgo.RecordDeliveryTimeout(max(cfg.Timeout, leastDelivery)),
 		kgo.FetchMinBytes(int32(max(k.FetchMinBytes, 1))),
 		kgo.FetchMaxWait(k.FetchMaxWait.D()),

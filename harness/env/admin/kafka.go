@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,16 +45,27 @@ const ProbeTopic = "stampede-ready"
 // of the topic of readiness included.
 const kafkaReadyTimeout = 5 * time.Second
 
-// client opens a client without hidden retries.
-func (k Kafka) client(brokers []string, opts ...kgo.Opt) (*kgo.Client, error) {
+// client opens a client without hidden retries, whose connections end with
+// ctx: the driver itself waits ten seconds for the first answer of a broker
+// that is silent, whatever its caller's deadline.
+func (k Kafka) client(
+	ctx context.Context, brokers []string, opts ...kgo.Opt,
+) (*kgo.Client, error) {
+	dial := func(_ context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: readyTimeout}).DialContext(ctx, network, addr)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() }) // it may have been closed before
+		}
+		return conn, err
+	}
 	base := []kgo.Opt{
+		kgo.Dialer(dial),
 		kgo.SeedBrokers(brokers...),
 		kgo.ClientID("stampede-admin"),
 		kgo.DisableClientMetrics(),
 		kgo.RequestRetries(1),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
 		kgo.MetadataMinAge(10 * time.Millisecond),
-		kgo.DialTimeout(readyTimeout),
 	}
 	client, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
@@ -66,12 +78,21 @@ func (k Kafka) client(brokers []string, opts ...kgo.Opt) (*kgo.Client, error) {
 func (k Kafka) with(ctx context.Context, f func(context.Context, *kgo.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	client, err := k.client(k.Brokers())
+	client, err := k.client(ctx, k.Brokers())
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	return f(ctx, client)
+	return inTime(ctx, f(ctx, client))
+}
+
+// inTime says of an error that it came because time was up: what the driver
+// says then is that its connection was closed.
+func inTime(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("ask kafka: %w (%w)", ctx.Err(), err)
+	}
+	return err
 }
 
 // Ready implements Store.
@@ -86,11 +107,16 @@ func (k Kafka) ReadyAt(ctx context.Context, addr string) error {
 func (k Kafka) ready(ctx context.Context, brokers []string) error {
 	ctx, cancel := context.WithTimeout(ctx, kafkaReadyTimeout)
 	defer cancel()
-	client, err := k.client(brokers)
+	client, err := k.client(ctx, brokers)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	return inTime(ctx, k.proven(ctx, client, brokers))
+}
+
+// proven asks by a client that is connected to some of the brokers.
+func (k Kafka) proven(ctx context.Context, client *kgo.Client, brokers []string) error {
 	// A seed that cannot be reached says so here; metadata would be asked for
 	// again and again.
 	if err := client.Ping(ctx); err != nil {
@@ -160,7 +186,7 @@ func (k Kafka) echo(ctx context.Context, client *kgo.Client, brokers []string) e
 	word := []byte(rand.Text())
 	partition := int32(max(k.Node-1, 0))
 	record := &kgo.Record{Topic: k.Probe, Partition: partition, Value: word}
-	writer, err := k.client(brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	writer, err := k.client(ctx, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
 		kgo.MaxProduceRequestsInflightPerBroker(1), kgo.RecordRetries(1))
 	if err != nil {
@@ -170,7 +196,7 @@ func (k Kafka) echo(ctx context.Context, client *kgo.Client, brokers []string) e
 	if err := writer.ProduceSync(ctx, record).FirstErr(); err != nil {
 		return fmt.Errorf("produce a record: %w", err)
 	}
-	reader, err := k.client(brokers, kgo.FetchMaxWait(100*time.Millisecond),
+	reader, err := k.client(ctx, brokers, kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 			k.Probe: {partition: kgo.NewOffset().At(record.Offset)},
 		}))

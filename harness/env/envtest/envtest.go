@@ -17,7 +17,7 @@ import (
 )
 
 // bound is how long stores may take to start or to stop.
-const bound = 3 * time.Minute
+const bound = 5 * time.Minute
 
 // grace is how much longer than its context a stop may take.
 const grace = 30 * time.Second

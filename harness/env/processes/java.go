@@ -137,9 +137,24 @@ func describeJava(ctx context.Context, path string) (Program, error) {
 }
 
 // ResolveKafka has Maven fetch the jars that the pom pins into the cache, if
-// they are not there. It takes a minute and needs mvn on the PATH; what Maven
-// says is told if it fails.
-func ResolveKafka(ctx context.Context, out io.Writer) (err error) {
+// they are not there, and prepares them for starting fast. It takes a minute
+// and needs mvn on the PATH; what Maven says is told if it fails.
+func ResolveKafka(ctx context.Context, out io.Writer) error {
+	if err := fetchJars(ctx, out); err != nil {
+		return err
+	}
+	program, err := findKafka(ctx)
+	if err != nil {
+		return err
+	}
+	if err := archiveClasses(ctx, program); err != nil {
+		// It starts all the same.
+		fmt.Fprintf(out, "kafka will start more slowly than it could: %v\n", err)
+	}
+	return nil
+}
+
+func fetchJars(ctx context.Context, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveBound)
 	defer cancel()
 	dir, err := jarsFolder()

@@ -40,6 +40,8 @@ type broker struct {
 	// the proxy passes connections on to.
 	told  string
 	front atomic.Int32
+	// flags are Java's, beside those that every broker has.
+	flags []string
 }
 
 // kafkaRecipes says how to run the brokers of a cluster.
@@ -60,7 +62,7 @@ func kafkaRecipes(program Program, spec env.Spec) ([]recipe, error) {
 	}
 	var recipes []recipe
 	for i := range brokers {
-		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters}
+		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters, flags: archiveFlags(program)}
 		if len(spec.KafkaFronts) > 0 {
 			b.told = spec.KafkaFronts[i]
 		}
@@ -97,7 +99,8 @@ func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error
 			if err := b.configure(dir, port, who); err != nil {
 				return nil, err
 			}
-			return javaCommand(context.Background(), program, brokerFlags(dir), "kafka.Kafka", brokerFile), nil
+			flags := slices.Concat(brokerFlags(dir), b.flags)
+			return javaCommand(context.Background(), program, flags, "kafka.Kafka", brokerFile), nil
 		},
 		store: func(addr func() string) admin.Store {
 			return admin.KafkaAt(addr, b.node, len(b.voters))
@@ -154,7 +157,8 @@ func (b *broker) format(
 	}
 	ctx, cancel := context.WithTimeout(ctx, initBound)
 	defer cancel()
-	cmd := javaCommand(ctx, program, toolFlags(dir), "kafka.tools.StorageTool", "format",
+	flags := slices.Concat(toolFlags(dir), archiveFlags(program))
+	cmd := javaCommand(ctx, program, flags, "kafka.tools.StorageTool", "format",
 		"--cluster-id", clusterID, "--config", brokerFile)
 	cmd.Dir, cmd.Env = dir, environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}

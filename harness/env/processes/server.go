@@ -26,9 +26,11 @@ import (
 // what the store had logged, which may take a while after heavy load.
 const (
 	startBound = 2 * time.Minute
-	stopBound  = time.Minute
-	readyEvery = 10 * time.Millisecond
-	portTries  = 5
+	// Java's start is mostly computing, which other work may hold up.
+	brokerStartBound = 4 * time.Minute
+	stopBound        = time.Minute
+	readyEvery       = 10 * time.Millisecond
+	portTries        = 5
 )
 
 // recipe is what is particular about one kind of store.
@@ -108,7 +110,11 @@ var errClash = errors.New("the port is taken")
 // start starts the process, on its old port if it had one, and waits until
 // the store is ready. On error no process is left.
 func (s *server) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startBound)
+	bound := startBound
+	if s.broker() {
+		bound = brokerStartBound
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	for try := range portTries {
 		if s.port.Load() == 0 || try > 0 {

@@ -2,7 +2,8 @@
 # Builds the stores' images that stampede falls back to where the official
 # ones can be neither found nor pulled.
 #
-#   docker/images.sh              stampede/postgres:local, stampede/redis:local
+#   docker/images.sh              stampede/postgres:local, stampede/redis:local,
+#                                 stampede/kafka:local
 #   BASE=ubuntu:24.04 docker/images.sh
 #   docker/images.sh stampede     the program itself: stampede/stampede:local
 #
@@ -43,13 +44,24 @@ build() { # NAME CONTEXT [ARGS...]
   echo "docker/images.sh: built stampede/$name:local = stampede/$name:$version on $base"
 }
 
+# The jars come from outside: what Maven resolves with is this machine's affair.
+jars() {
+  command -v mvn >/dev/null || fail "mvn is missing: stampede doctor --fix --tests installs it"
+  rm -rf kafka/jars
+  mvn -B -q -f kafka/pom.xml -Djars="$PWD/kafka/jars" package >"$log" 2>&1 || {
+    tail -n 30 "$log" >&2
+    fail "resolving the jars of kafka failed"
+  }
+}
+
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-[ $# -gt 0 ] || set -- postgres redis
+trap 'rm -rf "$log" kafka/jars' EXIT
+[ $# -gt 0 ] || set -- postgres redis kafka
 for name in "$@"; do
   case $name in
     postgres | redis) build "$name" "$name" ;;
+    kafka) jars && build kafka kafka ;;
     stampede) build stampede .. -f stampede/Dockerfile ;;
-    *) fail "unknown image $name: expected postgres, redis or stampede" ;;
+    *) fail "unknown image $name: expected postgres, redis, kafka or stampede" ;;
   esac
 done

@@ -41,6 +41,19 @@ var _ Store = Kafka{}
 // ProbeTopic is the topic in which readiness of a cluster of our own is proved.
 const ProbeTopic = "stampede-ready"
 
+// KafkaClusterID names every cluster that stampede starts; each has folders of
+// its own.
+const KafkaClusterID = "c3RhbXBlZGUta2Fma2EtMQ"
+
+// KafkaHeap is what a broker's Java may use beside the page cache, and
+// KafkaHeapFlags how the broker's own scripts start it, with that.
+const (
+	KafkaHeap      = "512m"
+	KafkaHeapFlags = "-Xms" + KafkaHeap + " -Xmx" + KafkaHeap + " -XX:+UseG1GC " +
+		"-XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 " +
+		"-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
+)
+
 // kafkaReadyTimeout bounds one question whether a broker is ready, the making
 // of the topic of readiness included.
 const kafkaReadyTimeout = 5 * time.Second

@@ -67,7 +67,7 @@ func (s *store) awaitEnd(ctx context.Context) error {
 func (s *store) Start(ctx context.Context, wipe bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, startBound)
+	ctx, cancel := context.WithTimeout(ctx, s.bound())
 	defer cancel()
 	state, err := s.inspect(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *store) Resume(ctx context.Context) error {
 func (s *store) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, stopBound+startBound)
+	ctx, cancel := context.WithTimeout(ctx, stopBound+s.bound())
 	defer cancel()
 	seconds := int(stopBound / time.Second)
 	options := client.ContainerRestartOptions{Timeout: &seconds}

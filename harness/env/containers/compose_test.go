@@ -66,10 +66,11 @@ func TestComposeIsWhatRunsStart(t *testing.T) {
 	}
 	for service, conf := range confs {
 		got := services[service]
-		r, err := recipeOf(service, env.Spec{})
+		recipes, err := recipesOf(service, env.Spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		r := recipes[0]
 		image := "${" + imageVariable(service) + ":-" + OfficialImage(service) + "}"
 		if got.Image != image {
 			t.Errorf("%s: image %s, want %s", service, got.Image, image)

@@ -77,13 +77,13 @@ func (e *engine) chooseAll(ctx context.Context, spec env.Spec) ([]choice, error)
 
 // Start implements env.Provider.
 func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
-	recipes := map[sut.Service]recipe{}
+	recipes := map[sut.Service][]recipe{}
 	for _, service := range spec.Services {
-		r, err := recipeOf(service, spec)
+		made, err := recipesOf(service, spec)
 		if err != nil {
 			return nil, fmt.Errorf("containers: %w", err)
 		}
-		recipes[service] = r
+		recipes[service] = made
 	}
 	e, err := connect(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ type cluster struct {
 
 // start pulls what is missing and starts the stores side by side.
 func (c *cluster) start(
-	ctx context.Context, recipes map[sut.Service]recipe, spec env.Spec,
+	ctx context.Context, recipes map[sut.Service][]recipe, spec env.Spec,
 ) error {
 	logf := spec.Log
 	if logf == nil {
@@ -154,23 +154,52 @@ func (c *cluster) start(
 	if err != nil {
 		return err
 	}
-	stores, errs := make([]*store, len(choices)), make([]error, len(choices))
+	started, errs := make([][]*store, len(choices)), make([]error, len(choices))
 	var group sync.WaitGroup
 	for i, choice := range choices {
 		group.Go(func() {
 			if errs[i] = c.engine.pull(ctx, choice, logf); errs[i] == nil {
-				stores[i], errs[i] = newStore(ctx, c.engine, choice, recipes[choice.service], labels)
+				started[i], errs[i] = c.startAll(ctx, choice, recipes[choice.service], labels)
 			}
 		})
 	}
 	group.Wait()
-	for _, s := range stores {
-		if s != nil {
-			c.stores = append(c.stores, s)
-			c.Add(s, s.Store)
-		}
+	for _, stores := range started {
+		c.add(stores)
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return c.CheckKafka(ctx, spec.Kafka)
+}
+
+// startAll starts the containers of one service side by side.
+func (c *cluster) startAll(
+	ctx context.Context, image choice, recipes []recipe, labels map[string]string,
+) ([]*store, error) {
+	stores, errs := make([]*store, len(recipes)), make([]error, len(recipes))
+	var group sync.WaitGroup
+	for i, r := range recipes {
+		group.Go(func() { stores[i], errs[i] = newStore(ctx, c.engine, image, r, labels) })
+	}
+	group.Wait()
+	return stores, errors.Join(errs...)
+}
+
+// add takes the started containers of one service.
+func (c *cluster) add(stores []*store) {
+	var brokers []env.Breakable
+	for _, s := range stores {
+		c.stores = append(c.stores, s)
+		if s.kafka != nil {
+			brokers = append(brokers, s)
+			continue
+		}
+		c.Add(s, s.Store)
+	}
+	if len(brokers) > 0 {
+		c.AddBrokers(brokers)
+	}
 }
 
 // Close implements env.Cluster. It goes by label, not by what it believes to

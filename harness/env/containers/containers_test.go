@@ -55,6 +55,11 @@ func TestExercise(t *testing.T) {
 	envtest.Exercise(t, containers.New())
 }
 
+func TestExerciseKafka(t *testing.T) {
+	needEngine(t)
+	envtest.ExerciseKafka(t, containers.New())
+}
+
 // left counts the containers and volumes of a run.
 func left(t *testing.T, runID string) int {
 	t.Helper()

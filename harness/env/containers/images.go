@@ -20,6 +20,7 @@ import (
 var images = map[sut.Service]struct{ official, built string }{
 	sut.Postgres: {"postgres:17.11", "stampede/postgres:local"},
 	sut.Redis:    {"redis:8.10.2", "stampede/redis:local"},
+	sut.Kafka:    {"apache/kafka:4.1.1", "stampede/kafka:local"},
 }
 
 // OfficialImage is the pinned official image of a service, empty if there is
@@ -64,6 +65,11 @@ func (e *engine) choose(ctx context.Context, service sut.Service, spec env.Spec)
 	known, ok := images[service]
 	if !ok {
 		return choice{}, fmt.Errorf("containers cannot provide %s", service)
+	}
+	if service == sut.Kafka {
+		if err := e.sharesNetwork(ctx); err != nil {
+			return choice{}, err
+		}
 	}
 	named, why := spec.Images[service], "named by the run"
 	if named == "" {

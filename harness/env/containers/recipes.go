@@ -13,16 +13,21 @@ import (
 
 // recipe is what is particular about one kind of store in a container.
 type recipe struct {
-	port string // in the container
+	service sut.Service
+	port    string // in the container, empty for a broker
 	// data is where its volume is mounted.
 	data    string
 	environ map[string]string
 	// command starts the store with fsync as the configuration has it; the
 	// images' own defaults, and testcontainers' modules, turn it off.
-	command  []string
+	command []string
+	// entry replaces what the image would run, if set.
+	entry    []string
 	conf     []byte
 	store    func(addr func() string) admin.Store
 	settings []string
+	// kafka is what only a broker has, else nil.
+	kafka *broker
 }
 
 // confPath is where the configuration lies in the container.
@@ -32,15 +37,21 @@ const confPath = "/etc/stampede/run.conf"
 // segments of parallel queries there.
 const sharedMemory = 256 << 20
 
-func recipeOf(service sut.Service, spec env.Spec) (recipe, error) {
+// recipesOf says how to run a service: in one container, or in one a broker.
+func recipesOf(service sut.Service, spec env.Spec) ([]recipe, error) {
+	var r recipe
+	var err error
 	switch service {
 	case sut.Postgres:
-		return postgresRecipe(spec.Postgres)
+		r, err = postgresRecipe(spec.Postgres)
 	case sut.Redis:
-		return redisRecipe(spec.Redis)
+		r, err = redisRecipe(spec.Redis)
+	case sut.Kafka:
+		return kafkaRecipes(spec)
 	default:
-		return recipe{}, fmt.Errorf("containers cannot provide %s", service)
+		err = fmt.Errorf("containers cannot provide %s", service)
 	}
+	return []recipe{r}, err
 }
 
 func postgresRecipe(settings map[string]string) (recipe, error) {
@@ -49,7 +60,7 @@ func postgresRecipe(settings map[string]string) (recipe, error) {
 		return recipe{}, err
 	}
 	return recipe{
-		port: "5432", data: "/stampede", conf: conf,
+		service: sut.Postgres, port: "5432", data: "/stampede", conf: conf,
 		environ: map[string]string{
 			"POSTGRES_USER": admin.Superuser, "POSTGRES_DB": "postgres",
 			// The port is published on the loopback address of one machine.
@@ -69,7 +80,7 @@ func redisRecipe(settings map[string]string) (recipe, error) {
 		return recipe{}, err
 	}
 	return recipe{
-		port: "6379", data: "/data", conf: conf,
+		service: sut.Redis, port: "6379", data: "/data", conf: conf,
 		command:  []string{"redis-server", confPath, "--bind", "0.0.0.0", "--dir", "/data"},
 		store:    admin.RedisAt,
 		settings: slices.Sorted(maps.Keys(settings)),

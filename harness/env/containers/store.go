@@ -25,6 +25,7 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 
+	"stampede/docker"
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/sut"
@@ -32,21 +33,22 @@ import (
 
 // Bounds of starting, stopping and asking about a container.
 const (
-	startBound   = 2 * time.Minute
-	stopBound    = time.Minute
-	commandBound = 30 * time.Second
-	readyEvery   = 20 * time.Millisecond
+	startBound = 2 * time.Minute
+	// Java's start is mostly computing, which other work may hold up.
+	brokerStartBound = 4 * time.Minute
+	stopBound        = time.Minute
+	commandBound     = 30 * time.Second
+	readyEvery       = 20 * time.Millisecond
 )
 
 // store is one store in a container, its data on a volume.
 type store struct {
 	recipe
 	admin.Store
-	service sut.Service
-	engine  *engine
-	image   choice
-	labels  map[string]string
-	flush   func() (time.Duration, error)
+	engine *engine
+	image  choice
+	labels map[string]string
+	flush  func() (time.Duration, error)
 
 	// addr is where it listens now; it may change at each start. id is the
 	// container, which a wipe replaces.
@@ -61,13 +63,13 @@ type store struct {
 
 var (
 	_ env.Breakable = (*store)(nil)
-	_ env.Reachable = (*store)(nil)
+	_ env.Fronted   = (*store)(nil)
 )
 
 // newStore makes the volume and the container and waits until it is ready.
 func newStore(ctx context.Context, e *engine, c choice, r recipe, labels map[string]string) (
 	*store, error) {
-	s := &store{recipe: r, service: c.service, engine: e, image: c, labels: labels}
+	s := &store{recipe: r, engine: e, image: c, labels: labels}
 	s.addr.Store("")
 	s.id.Store("")
 	s.Store = r.store(s.Addr)
@@ -79,7 +81,7 @@ func newStore(ctx context.Context, e *engine, c choice, r recipe, labels map[str
 
 // create makes a fresh volume and a container on it.
 func (s *store) create(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startBound)
+	ctx, cancel := context.WithTimeout(ctx, s.bound())
 	defer cancel()
 	volume, err := s.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
 		Labels: maps.Clone(s.labels)})
@@ -100,16 +102,30 @@ func (s *store) create(ctx context.Context) error {
 
 // request copies what is shared: testcontainers adds to the maps that it gets.
 func (s *store) request() testcontainers.GenericContainerRequest {
-	return testcontainers.GenericContainerRequest{
-		Started: true,
-		ContainerRequest: testcontainers.ContainerRequest{
-			Image: s.image.ref, Env: maps.Clone(s.environ), Cmd: s.command,
-			Labels: maps.Clone(s.labels), ExposedPorts: []string{s.port + "/tcp"},
-			Files: []testcontainers.ContainerFile{{
-				Reader: bytes.NewReader(s.conf), ContainerFilePath: confPath, FileMode: 0o644}},
-			HostConfigModifier: s.configureHost,
-		},
+	request := testcontainers.ContainerRequest{
+		Image: s.image.ref, Env: maps.Clone(s.environ), Cmd: s.command, Entrypoint: s.entry,
+		Labels: maps.Clone(s.labels), Files: []testcontainers.ContainerFile{fileOf(confPath, s.conf)},
+		HostConfigModifier: s.configureHost,
 	}
+	if s.kafka != nil {
+		request.Files = append(request.Files, fileOf(loggingPath, docker.KafkaLogging))
+	} else {
+		request.ExposedPorts = []string{s.port + "/tcp"}
+	}
+	return testcontainers.GenericContainerRequest{Started: true, ContainerRequest: request}
+}
+
+func fileOf(path string, content []byte) testcontainers.ContainerFile {
+	return testcontainers.ContainerFile{
+		Reader: bytes.NewReader(content), ContainerFilePath: path, FileMode: 0o644}
+}
+
+// bound is how long the store may take to start.
+func (s *store) bound() time.Duration {
+	if s.kafka != nil {
+		return brokerStartBound
+	}
+	return startBound
 }
 
 // configureHost mounts the volume and publishes the port, to this machine
@@ -118,6 +134,10 @@ func (s *store) configureHost(hc *container.HostConfig) {
 	hc.ShmSize = sharedMemory
 	hc.Mounts = append(hc.Mounts, mount.Mount{
 		Type: mount.TypeVolume, Source: s.volume, Target: s.data})
+	if s.kafka != nil {
+		hc.NetworkMode = "host"
+		return
+	}
 	binding := network.PortBinding{}
 	override := os.Getenv(overrideVariable)
 	if s.engine.local() && (override == "" || override == "127.0.0.1") {
@@ -186,6 +206,10 @@ func (s *store) listening(ctx context.Context) error {
 // the engine's port forwarding, which doubles the time of a round trip; where
 // it cannot be reached the published port is used.
 func (s *store) locate(state container.InspectResponse) error {
+	if s.kafka != nil {
+		s.addr.Store(s.kafka.Direct)
+		return nil
+	}
 	if state.NetworkSettings == nil {
 		return errors.New("the container has no network yet")
 	}
@@ -263,6 +287,11 @@ func (s *store) Info(ctx context.Context) (env.Info, error) {
 	info.Settings["container_network"] = "published port"
 	if s.direct {
 		info.Settings["container_network"] = "direct"
+	}
+	if s.kafka != nil {
+		if err := s.kafkaInfo(ctx, &info); err != nil {
+			return env.Info{}, err
+		}
 	}
 	if info.Flush, err = s.flush(); err != nil {
 		return env.Info{}, err

@@ -13,10 +13,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"stampede/docker"
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 )
 
 // oldestJava is the first Java that the broker runs on.
@@ -204,15 +206,10 @@ func keepJars(jars, dir string) error {
 	return nil
 }
 
-// heap is what a broker's Java may use beside the page cache.
-const heap = "512m"
-
-// brokerFlags are how the broker's own scripts start Java, but for the heap.
+// brokerFlags are Java's flags for a broker in a folder.
 func brokerFlags(dir string) []string {
-	return []string{"-Xms" + heap, "-Xmx" + heap, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
-		"-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
-		"-XX:-UsePerfData", "-Djava.awt.headless=true", "-Djava.io.tmpdir=" + dir,
-		"-Dlog4j2.configurationFile=file:" + filepath.Join(dir, loggingFile)}
+	return append(strings.Fields(admin.KafkaHeapFlags), "-XX:-UsePerfData",
+		"-Djava.io.tmpdir="+dir, "-Dlog4j2.configurationFile=file:"+filepath.Join(dir, loggingFile))
 }
 
 // toolFlags suit a tool that runs for a second.
@@ -228,6 +225,6 @@ func kafkaInfo(ctx context.Context, program Program, info *env.Info) error {
 		return err
 	}
 	info.Version = program.Version
-	info.Settings["java"], info.Settings["java_heap"] = java.Version, heap
+	info.Settings["java"], info.Settings["java_heap"] = java.Version, admin.KafkaHeap
 	return nil
 }

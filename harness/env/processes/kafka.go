@@ -26,9 +26,6 @@ const (
 	brokerData  = "data"
 )
 
-// clusterID names every cluster that stampede starts; each has its own folder.
-const clusterID = "c3RhbXBlZGUta2Fma2EtMQ"
-
 // broker is what a Kafka broker has beside what every store has.
 type broker struct {
 	settings sut.KafkaSettings
@@ -159,7 +156,7 @@ func (b *broker) format(
 	defer cancel()
 	flags := slices.Concat(toolFlags(dir), archiveFlags(program))
 	cmd := javaCommand(ctx, program, flags, "kafka.tools.StorageTool", "format",
-		"--cluster-id", clusterID, "--config", brokerFile)
+		"--cluster-id", admin.KafkaClusterID, "--config", brokerFile)
 	cmd.Dir, cmd.Env = dir, environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"stampede/harness/env"
 	"stampede/harness/run"
 	"stampede/harness/sut"
+	"stampede/harness/topics"
 	"stampede/scenarios"
 )
 
@@ -155,6 +156,10 @@ func (a *app) tellKept(places []run.Place) {
 		if p.RedisURL != "" {
 			where = append(where, p.RedisURL+" (keys "+p.Prefix+"*)")
 		}
+		if len(p.KafkaBrokers) > 0 {
+			where = append(where, "kafka at "+strings.Join(p.KafkaBrokers, ",")+" (topics "+
+				topics.Prefix(p.Prefix)+"*)")
+		}
 		fmt.Fprintf(a.stderr, "kept: %s #%d: %s\n", p.Variant, p.Repeat+1,
 			strings.Join(where, ", "))
 	}
@@ -197,7 +202,8 @@ func (a *app) chooseBackend(ctx context.Context, opts *run.Options, f runFlags) 
 		services = append(services, sut.Service(service))
 	}
 	opts.Spec = env.Spec{Services: services, Postgres: opts.Scenario.Stores.Postgres,
-		Redis: opts.Scenario.Stores.Redis, PostgresURL: f.postgresURL, RedisURL: f.redisURL,
+		Redis: opts.Scenario.Stores.Redis, Kafka: opts.Scenario.Stores.Kafka,
+		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
 		AllowNonEmpty: f.allowNonEmpty, Log: opts.Observer.Logf}
 	provider, reason, err := env.Choose(ctx, f.backend, opts.Spec, providers()...)
 	opts.Provider, opts.BackendReason = provider, reason

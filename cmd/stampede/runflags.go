@@ -25,6 +25,7 @@ type runFlags struct {
 	fault, baseline, seed                 string
 	target, targetCA                      string
 	postgresURL, redisURL                 string
+	kafkaBrokers                          []string
 	against                               string
 	variants, set, failOn, without        []string
 	repeat                                int
@@ -77,6 +78,8 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 	f.changed = fl.Changed
 	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
 	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
+	fl.StringSliceVar(&f.kafkaBrokers, "kafka-brokers", nil, "Kafka of the external backend: some of "+
+		"its brokers, host:port,host:port")
 	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
 	fl.StringVar(&f.targetCA, "target-ca", "", "PEM file with the authorities that may sign the "+
 		"target's certificate, in place of the system's")

@@ -23,6 +23,7 @@ import (
 type serveFlags struct {
 	variant, role, listen, backend string
 	postgresURL, redisURL, prefix  string
+	kafkaBrokers                   []string
 	set                            []string
 	timeout                        time.Duration
 	maxConns                       int
@@ -38,7 +39,7 @@ func newServe(a *app) *cobra.Command {
 background roles and serves the system's HTTP API until it is interrupted.
 
 With --role it runs that one role and serves nothing; the stores are then
-those of --postgres-url and --redis-url.`,
+those of --postgres-url, --redis-url and --kafka-brokers.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.serve(args[0], f)
@@ -51,6 +52,8 @@ those of --postgres-url and --redis-url.`,
 	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
 	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
 	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
+	fl.StringSliceVar(&f.kafkaBrokers, "kafka-brokers", nil, "Kafka of the external backend: some of "+
+		"its brokers, host:port,host:port")
 	fl.StringVar(&f.prefix, "prefix", "", "key prefix of an existing place (with --no-prepare)")
 	fl.StringArrayVar(&f.set, "set", nil, "a parameter of the system: name=value")
 	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "bounds one operation on a store")
@@ -67,7 +70,8 @@ func (a *app) serve(system string, f serveFlags) error {
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	cfg := sut.Config{Params: params, MaxConns: f.maxConns, Timeout: f.timeout, Logger: log,
-		PostgresURL: f.postgresURL, RedisURL: f.redisURL, Prefix: f.prefix}
+		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
+		Kafka: sut.DefaultKafka(), Prefix: f.prefix}
 	if f.role != "" {
 		return a.serveRole(v, f.role, cfg)
 	}
@@ -110,8 +114,9 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 		return func() error { return nil }, nil
 	}
 	spec := env.Spec{Services: v.Needs, RunID: newID(), PostgresURL: f.postgresURL,
-		RedisURL: f.redisURL, AllowNonEmpty: f.allowNonEmpty,
-		Log: func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
+		RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers, Kafka: sut.DefaultKafka(),
+		AllowNonEmpty: f.allowNonEmpty,
+		Log:           func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
 	provider, reason, err := env.Choose(a.interrupts.soft, f.backend, spec, providers()...)
 	if err != nil {
 		return nil, env.Stopped(a.interrupts.soft, err)
@@ -136,6 +141,7 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 		return nil, errors.Join(err, closeAll())
 	}
 	cfg.PostgresURL, cfg.RedisURL, cfg.Prefix = ns.PostgresURL, ns.RedisURL, ns.Prefix
+	cfg.KafkaBrokers = ns.KafkaBrokers
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()

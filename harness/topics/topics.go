@@ -126,33 +126,46 @@ func starting(names []string, prefix string) []string {
 }
 
 // DeletePrefix removes the topics and the consumer groups whose names start
-// with a prefix. A group that has members is waited for until ctx is over:
-// those of a consumer that was killed leave when its session ends.
+// with a prefix, and returns when none is listed any more. A group that has
+// members is waited for until ctx is over: those of a consumer that was killed
+// leave when its session ends.
 func DeletePrefix(ctx context.Context, client *kgo.Client, prefix string) error {
 	if Prefix(prefix) == "" {
 		return errors.New("refusing to delete every topic: the prefix is empty")
 	}
-	names, groups, err := List(ctx, client, prefix)
-	if err != nil {
-		return err
-	}
-	admin := kadm.NewClient(client)
-	if len(names) > 0 {
-		gone, err := admin.DeleteTopics(ctx, names...)
-		if err == nil {
-			err = gone.Error()
+	return poll(ctx, func() error {
+		names, groups, err := List(ctx, client, prefix)
+		if err != nil || len(names)+len(groups) == 0 {
+			return err
 		}
-		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("delete topics: %w", err)
+		admin := kadm.NewClient(client)
+		if err := errors.Join(deleteTopics(ctx, admin, names), deleteGroups(ctx, admin, groups)); err != nil {
+			return err
 		}
-	}
-	if len(groups) == 0 {
+		return fmt.Errorf("topics %v and consumer groups %v are still there", names, groups)
+	})
+}
+
+func deleteTopics(ctx context.Context, admin *kadm.Client, names []string) error {
+	if len(names) == 0 {
 		return nil
 	}
-	return poll(ctx, func() error { return deleteGroups(ctx, admin, groups) })
+	gone, err := admin.DeleteTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("delete topics: %w", err)
+	}
+	for _, topic := range gone.Sorted() {
+		if topic.Err != nil && !errors.Is(topic.Err, kerr.UnknownTopicOrPartition) {
+			return fmt.Errorf("delete topic %s: %w", topic.Topic, topic.Err)
+		}
+	}
+	return nil
 }
 
 func deleteGroups(ctx context.Context, admin *kadm.Client, groups []string) error {
+	if len(groups) == 0 {
+		return nil
+	}
 	gone, err := admin.DeleteGroups(ctx, groups...)
 	if err != nil {
 		return fmt.Errorf("delete consumer groups: %w", err)

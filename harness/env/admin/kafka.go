@@ -30,10 +30,11 @@ type Kafka struct {
 	Brokers func() []string
 	// Node is the broker that is asked about; 0 means the whole cluster.
 	Node int
-	// Replicas is how many brokers there are to keep the topic of readiness,
-	// which is of the name that Probe has. Without one, nothing is written.
-	Replicas int
+	// Probe is the topic in which readiness is proved; without one, nothing is
+	// written. Replicas is how many brokers there are to keep it, 0 as many as
+	// the cluster itself says.
 	Probe    string
+	Replicas int
 }
 
 var _ Store = Kafka{}
@@ -163,7 +164,6 @@ func (k Kafka) inSync(ctx context.Context, client *kgo.Client) error {
 	if topic.Err != nil {
 		return fmt.Errorf("ask kafka for topic %s: %w", k.Probe, topic.Err)
 	}
-	var least int32 = 1
 	if k.Node > 0 && !slices.ContainsFunc(found.Brokers, k.isNode) {
 		return fmt.Errorf("broker %d is not part of the cluster", k.Node)
 	}
@@ -171,7 +171,7 @@ func (k Kafka) inSync(ctx context.Context, client *kgo.Client) error {
 		switch {
 		case p.Err != nil:
 			return fmt.Errorf("ask kafka for topic %s: %w", k.Probe, p.Err)
-		case p.Leader < least:
+		case p.Leader < 0:
 			return fmt.Errorf("partition %d of topic %s has no leader", p.Partition, k.Probe)
 		case k.Node == 0 && len(p.ISR) < k.Replicas:
 			return fmt.Errorf("only brokers %v are in sync", p.ISR)
@@ -187,7 +187,11 @@ func (k Kafka) isNode(b kadm.BrokerDetail) bool { return b.NodeID == int32(k.Nod
 // makeProbe makes the topic of readiness; that another broker's question has
 // made it meanwhile is no error.
 func (k Kafka) makeProbe(ctx context.Context, admin *kadm.Client) error {
-	_, err := admin.CreateTopic(ctx, int32(k.Replicas), int16(k.Replicas), nil, k.Probe)
+	partitions, replicas := int32(k.Replicas), int16(k.Replicas)
+	if k.Replicas == 0 {
+		partitions, replicas = 1, -1
+	}
+	_, err := admin.CreateTopic(ctx, partitions, replicas, nil, k.Probe)
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("make topic %s: %w", k.Probe, err)
 	}

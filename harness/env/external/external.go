@@ -45,7 +45,8 @@ func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 }
 
 // Start implements env.Provider: it checks that the servers answer and are
-// empty, and changes nothing. What other runs have made there is no hindrance.
+// empty, and leaves nothing in them. What other runs have made there is no
+// hindrance.
 func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	signature, err := sign(spec.RunID)
 	if err != nil {
@@ -59,6 +60,9 @@ func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 		}
 		if err == nil && !spec.AllowNonEmpty {
 			err = one.checkEmpty(ctx, spec.Log)
+		}
+		if kafka, ok := one.kafka(); ok && err == nil {
+			err = prove(ctx, kafka, spec.RunID)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("external: %w", err)
@@ -79,6 +83,9 @@ type component struct {
 var _ env.Reachable = (*component)(nil)
 
 func componentOf(service sut.Service, spec env.Spec) (*component, error) {
+	if service == sut.Kafka {
+		return kafkaOf(spec)
+	}
 	c := &component{service: service}
 	get := func() string { return c.url }
 	var port, flag string
@@ -115,8 +122,19 @@ func settingsOf(service sut.Service, spec env.Spec) map[string]string {
 	return spec.Redis
 }
 
+// kafka is the component's administrator if it is a Kafka cluster; one is nil
+// if there is no component.
+func (c *component) kafka() (k admin.Kafka, ok bool) {
+	if c == nil {
+		return k, false
+	}
+	k, ok = c.Store.(admin.Kafka)
+	return k, ok
+}
+
 // checkEmpty refuses a server that has something of somebody's in it. What
-// other runs of stampede have in it is only said.
+// other runs of stampede have in it is only said, and topics of others do no
+// harm: the run's own have a prefix.
 func (c *component) checkEmpty(ctx context.Context, log func(format string, args ...any)) error {
 	switch store := c.Store.(type) {
 	case admin.Postgres:
@@ -252,6 +270,8 @@ func (c *cluster) carve(ctx context.Context, in *component, space *env.Namespace
 			_, err := store.DeletePrefix(ctx, prefix)
 			return err
 		}, nil
+	case admin.Kafka:
+		return carveKafka(ctx, store, space)
 	default:
 		return nil, fmt.Errorf("no way to make a namespace in %s", in.service)
 	}

@@ -1,0 +1,92 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+// kafkaOf is the user's own cluster, known by some of its brokers. Nothing is
+// written to find out whether it is ready.
+func kafkaOf(spec env.Spec) (*component, error) {
+	seeds := spec.KafkaBrokers
+	if len(seeds) == 0 {
+		return nil, errors.New("kafka has no brokers: give --kafka-brokers")
+	}
+	for _, seed := range seeds {
+		if host, port, err := net.SplitHostPort(seed); err != nil || host == "" || port == "" {
+			return nil, fmt.Errorf("a broker of kafka is %q: expected host:port", seed)
+		}
+	}
+	if len(spec.Kafka.Settings) > 0 {
+		return nil, errors.New("the scenario changes settings of kafka, which on your own brokers " +
+			"is yours to do: set them there and remove stores.kafka.settings")
+	}
+	return &component{service: sut.Kafka, addr: seeds[0], url: "kafka://" + strings.Join(seeds, ","),
+		Store: admin.Kafka{Brokers: func() []string { return seeds }}}, nil
+}
+
+// proveBound is how long a record may take that proves a cluster to be ready.
+const proveBound = 30 * time.Second
+
+// prove produces a record and reads it again, in a topic of the run's own that
+// is gone afterwards.
+func prove(ctx context.Context, store admin.Kafka, runID string) error {
+	ctx, cancel := context.WithTimeout(ctx, proveBound)
+	defer cancel()
+	store.Probe = topics.Prefix("stampede:" + runID + ":ready")
+	if names, _, err := store.Topics(ctx, store.Probe); err != nil || len(names) > 0 {
+		return errors.Join(err, taken(store.Probe, names))
+	}
+	tick := time.NewTicker(proveEvery)
+	defer tick.Stop()
+	for {
+		err := store.Ready(ctx)
+		if err == nil {
+			return store.DeletePrefix(ctx, store.Probe)
+		}
+		select {
+		case <-ctx.Done():
+			rest := context.WithoutCancel(ctx)
+			return errors.Join(fmt.Errorf("produce a record to kafka: %w", err),
+				store.DeletePrefix(rest, store.Probe))
+		case <-tick.C:
+		}
+	}
+}
+
+// proveEvery is how often a cluster is asked whether it is ready.
+const proveEvery = 50 * time.Millisecond
+
+// taken refuses names that begin with a prefix of the run's own.
+func taken(prefix string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("kafka has topics or groups that begin with %s, which are not of this run: %s",
+		topics.Prefix(prefix), strings.Join(names, ", "))
+}
+
+// carveKafka takes a prefix that no topic and no consumer group has yet, and
+// returns how to remove what will have it.
+func carveKafka(ctx context.Context, store admin.Kafka, space *env.Namespace) (
+	drop func(context.Context) error, err error) {
+	prefix := space.Prefix
+	names, groups, err := store.Topics(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	if err := taken(prefix, append(names, groups...)); err != nil {
+		return nil, err
+	}
+	space.KafkaBrokers = store.Brokers()
+	return func(ctx context.Context) error { return store.DeletePrefix(ctx, prefix) }, nil
+}

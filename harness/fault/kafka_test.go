@@ -23,7 +23,8 @@ func kafkaTargets(t *testing.T, brokers int) map[sut.Service]fault.Target {
 	members := make([]atomic.Pointer[env.Fronted], brokers)
 	var proxies fault.Proxies
 	for i := range brokers {
-		proxies = append(proxies, startProxy(t, func() string { return (*members[i].Load()).FrontAddr() }))
+		upstream := func() string { return (*members[i].Load()).FrontAddr() }
+		proxies = append(proxies, startProxy(t, upstream))
 	}
 	spec.KafkaFronts = proxies.Addrs()
 	cluster := envtest.StartSpec(t, spec)

@@ -28,7 +28,8 @@ func targets(t *testing.T) map[sut.Service]fault.Target {
 	made := map[sut.Service]fault.Target{}
 	for _, service := range []sut.Service{sut.Postgres, sut.Redis} {
 		component := cluster.Component(service)
-		made[service] = fault.Target{Component: component, Proxies: fault.Proxies{startProxy(t, component.Addr)}}
+		made[service] = fault.Target{Component: component,
+			Proxies: fault.Proxies{startProxy(t, component.Addr)}}
 	}
 	return made
 }

@@ -27,9 +27,9 @@ const targetPatience = 5 * time.Second
 
 // services are the stores of a run and the proxies before them.
 type services struct {
-	cluster     env.Cluster // nil when a foreign server is judged
-	stopGuard   func(keep bool) error
-	targets     map[sut.Service]fault.Target
+	cluster   env.Cluster // nil when a foreign server is judged
+	stopGuard func(keep bool) error
+	targets   map[sut.Service]fault.Target
 	// brokers are the proxies before Kafka, which were there before it.
 	brokers     []*front
 	environment rundir.Environment

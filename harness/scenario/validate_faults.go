@@ -62,12 +62,13 @@ func (v *validation) faultTarget(f Fault, path []string) {
 		v.unknownName("service", f.Target, services(), path...)
 		return
 	}
-	if whole := sut.Service(f.Target).Whole(); string(whole) != f.Target && v.sc.Stores.Kafka.Brokers == 1 {
-		v.rejectTogether("one broker has no number: there is no "+f.Target, "kafka, or stores.kafka.brokers 3",
-			path, "stores")
+	whole := string(sut.Service(f.Target).Whole())
+	if whole != f.Target && v.sc.Stores.Kafka.Brokers == 1 {
+		v.rejectTogether("one broker has no number: there is no "+f.Target,
+			"kafka, or stores.kafka.brokers 3", path, "stores")
 		return
 	}
-	if needed := v.needed(); v.known && !slices.Contains(needed, string(sut.Service(f.Target).Whole())) {
+	if needed := v.needed(); v.known && !slices.Contains(needed, whole) {
 		v.rejectTogether(fmt.Sprintf("no variant needs %s", f.Target), oneOf(needed), path,
 			"variants")
 	}
@@ -160,5 +161,6 @@ func (f Fault) touches(g Fault) bool {
 	}
 	from, to := f.At.D(), f.At.D()+max(f.For.D(), time.Millisecond)
 	gFrom, gTo := g.At.D(), g.At.D()+max(g.For.D(), time.Millisecond)
-	return sut.Service(f.Target).Shares(sut.Service(g.Target)) && onProcess(f) && onProcess(g) && from < gTo && gFrom < to
+	return sut.Service(f.Target).Shares(sut.Service(g.Target)) && onProcess(f) && onProcess(g) &&
+		from < gTo && gFrom < to
 }

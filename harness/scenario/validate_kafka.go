@@ -64,7 +64,8 @@ func (v *validation) kafkaClients(k *sut.KafkaSettings, path func(string) []stri
 	v.between(k.FetchMaxBytes, 1, maxFetchBytes, path("fetch_max_bytes")...)
 	v.between(k.FetchPartitionBytes, 1, maxFetchBytes, path("fetch_partition_bytes")...)
 	if k.FetchMinBytes > k.FetchMaxBytes {
-		v.rejectTogether(fmt.Sprintf("a fetch of at least %d bytes is more than the most", k.FetchMinBytes),
+		v.rejectTogether(
+			fmt.Sprintf("a fetch of at least %d bytes is more than the most", k.FetchMinBytes),
 			fmt.Sprintf("at most %d", k.FetchMaxBytes), path("fetch_min_bytes"),
 			"stores.kafka.fetch_max_bytes")
 	}

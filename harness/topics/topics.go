@@ -107,7 +107,8 @@ func led(ctx context.Context, admin *kadm.Client, names []string) error {
 
 // List returns the names of the topics and of the consumer groups that start
 // with a prefix, which is written as Kafka has it.
-func List(ctx context.Context, client *kgo.Client, prefix string) (names, groups []string, err error) {
+func List(ctx context.Context, client *kgo.Client, prefix string) (
+	names, groups []string, err error) {
 	admin := kadm.NewClient(client)
 	details, err := admin.ListTopics(ctx)
 	if err != nil {
@@ -122,7 +123,9 @@ func List(ctx context.Context, client *kgo.Client, prefix string) (names, groups
 
 func starting(names []string, prefix string) []string {
 	prefix = Prefix(prefix)
-	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasPrefix(name, prefix)
+	})
 }
 
 // DeletePrefix removes the topics and the consumer groups whose names start
@@ -139,7 +142,8 @@ func DeletePrefix(ctx context.Context, client *kgo.Client, prefix string) error 
 			return err
 		}
 		admin := kadm.NewClient(client)
-		if err := errors.Join(deleteTopics(ctx, admin, names), deleteGroups(ctx, admin, groups)); err != nil {
+		err = errors.Join(deleteTopics(ctx, admin, names), deleteGroups(ctx, admin, groups))
+		if err != nil {
 			return err
 		}
 		return fmt.Errorf("topics %v and consumer groups %v are still there", names, groups)

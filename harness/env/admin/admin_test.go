@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -35,6 +36,61 @@ func TestConfigurationsAppend(t *testing.T) {
 	}
 }
 
+// brokerConf is the configuration of a broker without the lines that every
+// broker has.
+func brokerConf(base []byte, settings map[string]string) ([]byte, error) {
+	broker := admin.KafkaBroker{Node: 1, Voters: []string{"127.0.0.1:1"}, Direct: "127.0.0.1:2"}
+	bare, err := admin.KafkaConf(nil, sut.KafkaSettings{}, broker)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := admin.KafkaConf(nil, sut.KafkaSettings{Settings: settings}, broker)
+	return append(base, bytes.TrimPrefix(whole, bytes.TrimSuffix(bare, []byte("\n")))...), err
+}
+
+func TestBrokersAreToldWhoTheyAre(t *testing.T) {
+	settings := sut.DefaultKafka()
+	settings.Brokers = 3
+	settings.Settings = map[string]string{"min.insync.replicas": "3", "a": ` \`}
+	conf, err := admin.KafkaConf([]byte("base=1"), settings, admin.KafkaBroker{Node: 2, Data: "/d",
+		Voters: []string{"h:1", "h:2", "h:3"}, Direct: "h:4", Front: "h:5", Told: "proxy:6"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"base=1", "node.id=2", "log.dirs=/d",
+		"controller.quorum.voters=1@h:1,2@h:2,3@h:3",
+		"listeners=DIRECT://h:4,FRONT://h:5,CONTROLLER://h:2",
+		"advertised.listeners=DIRECT://h:4,FRONT://proxy:6", "default.replication.factor=3",
+		"min.insync.replicas=2", "offsets.topic.replication.factor=3", `a=\ \\`} {
+		if !strings.Contains("\n"+string(conf), "\n"+want+"\n") {
+			t.Errorf("%q is missing in\n%s", want, conf)
+		}
+	}
+	if last := "\nmin.insync.replicas=3\n"; !strings.HasSuffix(string(conf), last) {
+		t.Errorf("the scenario does not have the last word in\n%s", conf)
+	}
+}
+
+// TestSilentBrokerIsBounded asks an address that takes connections and never
+// answers: the answer must come with the end of the context, as what it is.
+func TestSilentBrokerIsBounded(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	broker := admin.KafkaAt(func() string { return silent.Addr().String() }, 1, 1)
+	if err := broker.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v is not recognisable as a silence", err)
+	}
+	err = broker.ReadyAt(t.Context(), "127.0.0.1:9")
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("where nobody listens: %v", err)
+	}
+}
+
 // TestNoSettingEscapesItsLine draws settings and expects a refusal, or one
 // line more for each, two for save.
 func TestNoSettingEscapesItsLine(t *testing.T) {
@@ -42,7 +98,7 @@ func TestNoSettingEscapesItsLine(t *testing.T) {
 		name := rapid.OneOf(rapid.StringMatching(`[a-z_.-]{1,8}`), rapid.String()).Draw(t, "name")
 		value := rapid.String().Draw(t, "value")
 		for _, render := range []func([]byte, map[string]string) ([]byte, error){
-			admin.PostgresConf, admin.RedisConf} {
+			admin.PostgresConf, admin.RedisConf, brokerConf} {
 			out, err := render([]byte("first"), map[string]string{name: value})
 			if err != nil {
 				continue

@@ -403,10 +403,9 @@ func KafkaConf(base []byte, settings sut.KafkaSettings, b KafkaBroker) ([]byte, 
 	line("log.dirs", b.Data)
 	line("default.replication.factor", strconv.Itoa(settings.Replicas()))
 	line("min.insync.replicas", strconv.Itoa(settings.InSync()))
-	for _, topic := range []string{"offsets.topic", "transaction.state.log", "share.coordinator.state.topic"} {
-		line(topic+".replication.factor", strconv.Itoa(brokers))
-	}
+	line("offsets.topic.replication.factor", strconv.Itoa(brokers))
 	for _, topic := range []string{"transaction.state.log", "share.coordinator.state.topic"} {
+		line(topic+".replication.factor", strconv.Itoa(brokers))
 		line(topic+".min.isr", strconv.Itoa(max(1, brokers-1)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings.Settings)) {

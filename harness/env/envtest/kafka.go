@@ -28,7 +28,7 @@ func ExerciseKafka(t *testing.T, p env.Provider) {
 	t.Run("UnknownSettingIsOneClearError", s.badBroker)
 }
 
-// startKafka starts brokers, with fronts for proxies that nobody uses.
+// startKafka starts brokers.
 func (s suite) startKafka(t *testing.T, settings sut.KafkaSettings) env.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
@@ -221,7 +221,8 @@ func (s suite) threeBrokers(t *testing.T) {
 	cluster := s.startKafka(t, settings)
 	space := namespace(t, cluster)
 	produce(t, space, settings, "with three")
-	second, third := breakable(t, cluster, sut.KafkaBroker(2)), breakable(t, cluster, sut.KafkaBroker(3))
+	second := breakable(t, cluster, sut.KafkaBroker(2))
+	third := breakable(t, cluster, sut.KafkaBroker(3))
 	for _, b := range []env.Breakable{second, third} {
 		if _, err := b.Kill(t.Context()); err != nil {
 			t.Fatal(err)
@@ -260,7 +261,8 @@ func (s suite) badBroker(t *testing.T) {
 	settings.Settings = map[string]string{"num.io.treads": "5"}
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	spec := env.Spec{Services: []sut.Service{sut.Kafka}, RunID: runID(), Dir: t.TempDir(), Kafka: settings}
+	spec := env.Spec{Services: []sut.Service{sut.Kafka}, RunID: runID(), Dir: t.TempDir(),
+		Kafka: settings}
 	cluster, err := s.provider.Start(ctx, spec)
 	if err == nil {
 		closeCluster(t, cluster)

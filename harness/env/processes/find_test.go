@@ -61,7 +61,35 @@ func TestFindErrorsNameTheNextStep(t *testing.T) {
 			t.Errorf("available: %v, %q lacks %q", ok, reason, want)
 		}
 	}
+	t.Setenv("STAMPEDE_CACHE_DIR", t.TempDir())
 	if _, err := processes.Find(t.Context(), sut.Kafka); err == nil {
 		t.Error("kafka was found")
+	}
+}
+
+// java makes a folder of Java whose program says what it is told.
+func java(t *testing.T, says string) string {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\necho '" + says + "' >&2\n"
+	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
+func TestFindJava(t *testing.T) {
+	home := java(t, `openjdk version "21.0.2" 2024-01-16`)
+	t.Setenv("JAVA_HOME", home)
+	got, err := processes.FindJava(t.Context())
+	if err != nil || got.Version != "21.0.2" || got.Path != filepath.Join(home, "bin", "java") {
+		t.Errorf("got %s, %v", got, err)
+	}
+	t.Setenv("JAVA_HOME", java(t, `openjdk version "11.0.2" 2019-01-15`))
+	if old, err := processes.FindJava(t.Context()); err == nil && old.Version == "11.0.2" {
+		t.Errorf("took %s", old)
 	}
 }

@@ -130,8 +130,9 @@ func describeJava(ctx context.Context, path string) (Program, error) {
 	if err != nil {
 		return Program{}, fmt.Errorf("ask %s for its version: %w", path, err)
 	}
-	first, _, _ := bytes.Cut(out, []byte("\n"))
-	p := Program{Path: path, Version: cmp.Or(version.FindString(string(first)), number.FindString(string(first)))}
+	line, _, _ := bytes.Cut(out, []byte("\n"))
+	first := string(line)
+	p := Program{Path: path, Version: cmp.Or(version.FindString(first), number.FindString(first))}
 	if majorOf(p.Version) < oldestJava {
 		return Program{}, fmt.Errorf("%s is too old: java %d or later is needed", p, oldestJava)
 	}

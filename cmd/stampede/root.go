@@ -40,6 +40,7 @@ objectives, and writes one offline HTML page.`,
 		newReplay(a), newOpen(a),
 		newServe(a), newDoctor(a), newClean(a), newSchema(a), newVersion(a), newExitCodes(),
 		newReap(),
+		newKfake(a),
 	)
 	return root
 }

@@ -204,7 +204,7 @@ func (a *app) chooseBackend(ctx context.Context, opts *run.Options, f runFlags) 
 	opts.Spec = env.Spec{Services: services, Postgres: opts.Scenario.Stores.Postgres,
 		Redis: opts.Scenario.Stores.Redis, Kafka: opts.Scenario.Stores.Kafka,
 		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
-		AllowNonEmpty: f.allowNonEmpty, Log: opts.Observer.Logf}
+		Kfake: kfakeCommand(), AllowNonEmpty: f.allowNonEmpty, Log: opts.Observer.Logf}
 	provider, reason, err := env.Choose(ctx, f.backend, opts.Spec, providers()...)
 	opts.Provider, opts.BackendReason = provider, reason
 	if err == nil && f.keep && provider.Name() != env.Containers {

@@ -115,8 +115,8 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 	}
 	spec := env.Spec{Services: v.Needs, RunID: newID(), PostgresURL: f.postgresURL,
 		RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers, Kafka: sut.DefaultKafka(),
-		AllowNonEmpty: f.allowNonEmpty,
-		Log:           func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
+		Kfake: kfakeCommand(), AllowNonEmpty: f.allowNonEmpty,
+		Log: func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
 	provider, reason, err := env.Choose(a.interrupts.soft, f.backend, spec, providers()...)
 	if err != nil {
 		return nil, env.Stopped(a.interrupts.soft, err)

@@ -32,6 +32,10 @@ type Spec struct {
 	PostgresURL, RedisURL string
 	KafkaBrokers          []string
 	AllowNonEmpty         bool
+	// Kfake is the command that serves kfake (processes.ServeKfake) to the
+	// arguments that follow, for local processes where there is no Java; empty
+	// means that Kafka is then missing.
+	Kfake []string
 	// Keep means that the services are to outlive this process if the run
 	// does not close them; containers only.
 	Keep bool

@@ -91,16 +91,18 @@ func findKafka(ctx context.Context) (Program, error) {
 	return Program{Name: "kafka", Path: dir, Version: version, Java: java.Path}, nil
 }
 
+// errNoJava says that there is no Java that the broker runs on.
+var errNoJava = fmt.Errorf("no java %d or later", oldestJava)
+
 // javaFolders are where distributions keep Java off the PATH.
 const javaFolders = "/usr/lib/jvm/*/bin/java"
 
-// FindJava looks for a Java that the broker runs on: where JAVA_HOME says, on
-// the PATH, and where distributions keep it.
-func FindJava(ctx context.Context) (Program, error) {
-	var paths []string
+// javas lists where a Java may be. What the user named is the only one.
+func javas() []string {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
-		paths = append(paths, filepath.Join(home, "bin", "java"))
+		return []string{filepath.Join(home, "bin", "java")}
 	}
+	var paths []string
 	if path, err := exec.LookPath("java"); err == nil {
 		paths = append(paths, path)
 	}
@@ -108,17 +110,26 @@ func FindJava(ctx context.Context) (Program, error) {
 	if err == nil {
 		paths = append(paths, installed...)
 	}
-	failures := []error{fmt.Errorf("no java %d or later", oldestJava)}
-	for _, path := range paths {
+	return paths
+}
+
+// FindJava looks for a Java that the broker runs on: where JAVA_HOME says, or
+// else on the PATH and where distributions keep it.
+func FindJava(ctx context.Context) (Program, error) {
+	var failures []string
+	for _, path := range javas() {
 		program, err := describeJava(ctx, path)
 		if err == nil {
 			return program, nil
 		}
 		if !errors.Is(err, os.ErrNotExist) {
-			failures = append(failures, err)
+			failures = append(failures, err.Error())
 		}
 	}
-	return Program{}, errors.Join(failures[max(0, len(failures)-1):]...)
+	if len(failures) == 0 {
+		return Program{}, errNoJava
+	}
+	return Program{}, fmt.Errorf("%w: %s", errNoJava, strings.Join(failures, "; "))
 }
 
 // describeJava asks a Java for its version, which it writes on its standard

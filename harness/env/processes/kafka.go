@@ -39,6 +39,8 @@ type broker struct {
 	front atomic.Int32
 	// flags are Java's, beside those that every broker has.
 	flags []string
+	// fake is set where kfake takes the broker's place.
+	fake bool
 }
 
 // kafkaRecipes says how to run the brokers of a cluster.

@@ -30,7 +30,7 @@ func (Provider) Name() string { return env.Processes }
 func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 	var found, missing []string
 	for _, service := range spec.Services {
-		program, err := Find(ctx, service)
+		program, err := find(ctx, service, spec)
 		if err != nil {
 			missing = append(missing, err.Error())
 			continue

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(parentVariable); mode != "" {
 		os.Exit(beParent(mode))
 	}
+	if len(os.Args) == 5 && os.Args[1] == kfakeWord {
+		os.Exit(beKfake(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 
@@ -310,14 +313,14 @@ func startParent(t *testing.T, mode string) (*exec.Cmd, []string) {
 func beParent(mode string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	spec := env.Spec{Services: both, RunID: "parent"}
+	spec := env.Spec{Services: append(both, sut.Kafka), RunID: "parent"}
 	cluster, err := processes.New().Start(ctx, spec)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	home := ""
-	for _, service := range both {
+	for _, service := range spec.Services {
 		c := cluster.Component(service).(env.Breakable)
 		pids, err := c.Pause(ctx)
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // recipesOf says how to run a service as processes: one, or one a broker.
 func recipesOf(ctx context.Context, service sut.Service, spec env.Spec) ([]recipe, error) {
-	program, err := Find(ctx, service)
+	program, err := find(ctx, service, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +31,10 @@ func recipesOf(ctx context.Context, service sut.Service, spec env.Spec) ([]recip
 	case sut.Redis:
 		r, err = redisRecipe(program, spec.Redis)
 	case sut.Kafka:
+		if program.Name == kfakeName {
+			r, err = kfakeRecipe(program, spec)
+			break
+		}
 		return kafkaRecipes(program, spec)
 	default:
 		err = fmt.Errorf("local processes cannot provide %s", service)

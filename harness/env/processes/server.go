@@ -213,21 +213,31 @@ func (s *server) Addr() string {
 
 // Info implements env.Component. Flush is measured once, at the first call.
 func (s *server) Info(ctx context.Context) (env.Info, error) {
-	info, err := s.Store.Info(ctx, s.settings)
+	info, err := s.describe(ctx)
 	if err != nil {
 		return env.Info{}, err
-	}
-	info.Source = s.program.Path
-	if s.broker() {
-		if err := kafkaInfo(ctx, s.program, &info); err != nil {
-			return env.Info{}, err
-		}
 	}
 	info.Settings["data_file_system"] = fileSystem(s.dir)
 	if info.Flush, err = s.flush(); err != nil {
 		return env.Info{}, err
 	}
 	return info, nil
+}
+
+// describe asks the store, and adds what only its starter knows.
+func (s *server) describe(ctx context.Context) (env.Info, error) {
+	if s.broker() && s.kafka.fake {
+		return kfakeInfo(s.program), nil
+	}
+	info, err := s.Store.Info(ctx, s.settings)
+	if err != nil {
+		return env.Info{}, err
+	}
+	info.Source = s.program.Path
+	if s.broker() {
+		err = kafkaInfo(ctx, s.program, &info)
+	}
+	return info, err
 }
 
 // LogTail implements env.Component.

@@ -61,7 +61,7 @@ for name in "$@"; do
   case $name in
     postgres | redis) build "$name" "$name" ;;
     kafka) jars && build kafka kafka ;;
-    stampede) build stampede .. -f stampede/Dockerfile ;;
+    stampede) jars && build stampede .. -f stampede/Dockerfile ;;
     *) fail "unknown image $name: expected postgres, redis, kafka or stampede" ;;
   esac
 done

@@ -47,8 +47,12 @@ func cacheFolder() (string, error) {
 	return filepath.Join(dir, "stampede"), nil
 }
 
-// jarsFolder is where the jars that the pom pins belong, there or not.
+// jarsFolder is where the jars that the pom pins belong, there or not: in the
+// folder that the user named, or in the cache.
 func jarsFolder() (string, error) {
+	if named := os.Getenv("STAMPEDE_KAFKA_JARS"); named != "" {
+		return named, nil
+	}
 	cache, err := cacheFolder()
 	if err != nil {
 		return "", err

@@ -82,7 +82,8 @@ func TestKfakeWhereThereIsNoJava(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	fetched := client.PollRecords(ctx, 1)
-	if got := fetched.Records(); fetched.Err() != nil || len(got) != 1 || string(got[0].Value) != "kept" {
+	got := fetched.Records()
+	if fetched.Err() != nil || len(got) != 1 || string(got[0].Value) != "kept" {
 		t.Errorf("after the kill there is %v, %v", got, fetched.Err())
 	}
 }

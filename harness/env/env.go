@@ -158,7 +158,11 @@ type Fronted interface {
 	FrontAddr() string
 }
 
-// Clustered is a component of several, each of which can be broken alone.
+// IdentitySeparator stands between the identities of a component's members.
+const IdentitySeparator = "; "
+
+// Clustered is a component of several, each of which can be broken alone. Its
+// identity is those of its members in their order.
 type Clustered interface {
 	Component
 	// Members are the parts, in the order of their numbers.

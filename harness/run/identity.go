@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/env"
 	"stampede/harness/fault"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -71,14 +72,30 @@ func after(identity string, service sut.Service, faults []history.Window) (strin
 	for _, w := range byStart {
 		made, err := fault.Parse(w.Fault)
 		var effects fault.Effects
-		if err != nil || made.Target != service || json.Unmarshal(w.Effects, &effects) != nil ||
-			effects.IdentityAfter == "" {
+		if err != nil || made.Target.Whole() != service ||
+			json.Unmarshal(w.Effects, &effects) != nil || effects.IdentityAfter == "" {
 			continue
 		}
-		if effects.IdentityBefore != identity {
+		var met bool
+		identity, met = replaced(identity, made.Target == service, effects)
+		if !met {
 			return "", false
 		}
-		identity = effects.IdentityAfter
 	}
 	return identity, true
+}
+
+// replaced is an identity after a fault that started the whole store anew, or
+// one broker of it; false if the fault met another one.
+func replaced(identity string, whole bool, effects fault.Effects) (string, bool) {
+	if whole {
+		return effects.IdentityAfter, effects.IdentityBefore == identity
+	}
+	members := strings.Split(identity, env.IdentitySeparator)
+	i := slices.Index(members, effects.IdentityBefore)
+	if i < 0 {
+		return "", false
+	}
+	members[i] = effects.IdentityAfter
+	return strings.Join(members, env.IdentitySeparator), true
 }

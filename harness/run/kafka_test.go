@@ -1,34 +1,36 @@
 package run
 
 import (
+	"encoding/json"
 	"net"
 	"slices"
 	"testing"
 
 	"stampede/harness/env"
 	"stampede/harness/fault"
+	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
 )
 
-// listening is a broker that is nothing but an address.
-type listening struct {
+// brokerAt is a broker that is nothing but an address.
+type brokerAt struct {
 	env.Reachable
 	service sut.Service
 	front   string
 }
 
-func (l *listening) Service() sut.Service { return l.service }
-func (l *listening) FrontAddr() string    { return l.front }
+func (l *brokerAt) Service() sut.Service { return l.service }
+func (l *brokerAt) FrontAddr() string    { return l.front }
 
-// cluster is several of them.
-type cluster struct {
+// brokersAt is several of them.
+type brokersAt struct {
 	env.Component
 	members []env.Component
 }
 
-func (c *cluster) Service() sut.Service     { return sut.Kafka }
-func (c *cluster) Members() []env.Component { return c.members }
+func (c *brokersAt) Service() sut.Service     { return sut.Kafka }
+func (c *brokersAt) Members() []env.Component { return c.members }
 
 // fronted makes proxies for some brokers as a run with faults does.
 func fronted(t *testing.T, brokers int) (*services, env.Spec) {
@@ -60,10 +62,10 @@ func TestEveryBrokerHasItsProxy(t *testing.T) {
 				accepted <- i
 			}
 		}()
-		members = append(members, &listening{service: sut.KafkaBroker(i + 1),
+		members = append(members, &brokerAt{service: sut.KafkaBroker(i + 1),
 			front: listener.Addr().String()})
 	}
-	s.targetKafka(&cluster{members: members})
+	s.targetKafka(&brokersAt{members: members})
 	if got := s.brokerAddrs([]string{"direct:1"}); !slices.Equal(got, spec.KafkaFronts) {
 		t.Errorf("clients start from %v, the proxies are %v", got, spec.KafkaFronts)
 	}
@@ -85,12 +87,41 @@ func TestEveryBrokerHasItsProxy(t *testing.T) {
 // TestForeignBrokersHaveNoProxy: they would tell clients their own addresses.
 func TestForeignBrokersHaveNoProxy(t *testing.T) {
 	s, _ := fronted(t, 1)
-	s.targetKafka(&cluster{})
+	s.targetKafka(&brokersAt{})
 	if got := s.brokerAddrs([]string{"direct:1"}); !slices.Equal(got, []string{"direct:1"}) {
 		t.Errorf("clients start from %v", got)
 	}
 	partition := fault.Fault{Kind: fault.Partition, Target: sut.Kafka}
 	if err := partition.Available(s.targets[sut.Kafka]); err == nil {
 		t.Error("a partition is available where no proxy stands")
+	}
+}
+
+// TestABrokersFaultExplainsItsIdentity: what was done to one broker, or to all,
+// is what the cluster's identity may have changed by.
+func TestABrokersFaultExplainsItsIdentity(t *testing.T) {
+	window := func(name, before, after string) history.Window {
+		effects, err := json.Marshal(fault.Effects{IdentityBefore: before, IdentityAfter: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return history.Window{Fault: name, Effects: effects}
+	}
+	for name, c := range map[string]struct {
+		faults []history.Window
+		want   string
+		met    bool
+	}{
+		"nothing": {nil, "a; b; c", true},
+		"one":     {[]history.Window{window("kill kafka-2", "b", "x")}, "a; x; c", true},
+		"all":     {[]history.Window{window("kill kafka", "a; b; c", "x; y; z")}, "x; y; z", true},
+		"in turn": {[]history.Window{window("kill kafka-2", "b", "x"),
+			window("restart kafka-2", "x", "y")}, "a; y; c", true},
+		"another": {[]history.Window{window("kill kafka-2", "q", "x")}, "", false},
+		"not it":  {[]history.Window{window("kill redis", "b", "x")}, "a; b; c", true},
+	} {
+		if got, met := after("a; b; c", sut.Kafka, c.faults); got != c.want || met != c.met {
+			t.Errorf("%s: got %s, %v", name, got, met)
+		}
 	}
 }

@@ -93,7 +93,7 @@ func (b *Brokers) Identity(ctx context.Context) (string, error) {
 	for i, m := range b.members {
 		ids[i], errs[i] = m.Identity(ctx)
 	}
-	return strings.Join(ids, ", "), errors.Join(errs...)
+	return strings.Join(ids, env.IdentitySeparator), errors.Join(errs...)
 }
 
 // LogTail implements env.Component: the last lines of the brokers together.

@@ -42,6 +42,8 @@ test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct vari
 test-containers: build ## Run the store-backed tests on containers, and stampede's own image (needs a docker engine)
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 15m ./harness/env/admin \
 		./harness/env/envtest ./harness/env/external ./harness/fault ./systems/flashsale
+	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 15m ./harness/run \
+		-run '^TestARunOnThreeBrokers$$'
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 15m ./scenarios \
 		-run '^TestScenarios$$' -skip '/^flash-sale-(100k|soak)$$'
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 5m ./cmd/stampede \

@@ -1,0 +1,157 @@
+package run
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/check"
+	"stampede/harness/env"
+	"stampede/harness/env/containers"
+	"stampede/harness/env/envtest"
+	"stampede/harness/env/processes"
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+// onBrokers asks whether what three brokers acknowledge outlives one of them,
+// and clients whose records and replies are lost.
+const onBrokers = `
+name: log-test
+question: Does the log keep what it acknowledged?
+system: log
+load:
+  arrival: {process: constant, rate: 20, over: 8s}
+  timeout: 5s
+  drain: 60s
+stores:
+  kafka: {brokers: 3, partitions: 6}
+faults:
+  - {name: gone, kind: kill, target: kafka-2, at: 1s, for: 1s}
+  - {name: silent, kind: lost-request, target: kafka-1, at: 5s, for: 500ms}
+`
+
+// logged is a variant whose numbers are records of a topic.
+type logged struct {
+	cfg    sut.Config
+	client *kgo.Client
+}
+
+func openLogged(_ context.Context, cfg sut.Config) (sut.Instance, error) {
+	opts, err := topics.Options(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append(opts, kgo.DefaultProduceTopic(topics.Name(cfg, "numbers")))...)
+	return &logged{cfg, client}, err
+}
+
+func (l *logged) Prepare(ctx context.Context) error {
+	return topics.Create(ctx, l.client, l.cfg, topics.Topic{Name: "numbers"})
+}
+
+func (l *logged) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	id := binary.BigEndian.AppendUint64(nil, op.ID)
+	err := l.client.ProduceSync(ctx, &kgo.Record{Key: []byte(op.Key), Value: id}).FirstErr()
+	return history.Reply{Value: 1}, err
+}
+
+// Audit reads the topic up to a last record of its own in each partition.
+func (l *logged) Audit(ctx context.Context) (json.RawMessage, error) {
+	topic := topics.Name(l.cfg, "numbers")
+	opts, err := topics.Options(l.cfg)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	for partition := range int32(l.cfg.Kafka.Partitions) {
+		end := &kgo.Record{Topic: topic, Partition: partition}
+		if err := reader.ProduceSync(ctx, end).FirstErr(); err != nil {
+			return nil, err
+		}
+	}
+	ids, ended := []uint64{}, 0
+	for ended < l.cfg.Kafka.Partitions {
+		fetched := reader.PollFetches(ctx)
+		if err := fetched.Err(); err != nil {
+			return nil, fmt.Errorf("after %d ends: %w", ended, err)
+		}
+		for _, record := range fetched.Records() {
+			if len(record.Value) == 0 {
+				ended++
+				continue
+			}
+			ids = append(ids, binary.BigEndian.Uint64(record.Value))
+		}
+	}
+	return json.Marshal(ids)
+}
+
+func (l *logged) Close() error {
+	l.client.Close()
+	return nil
+}
+
+func logSystem() sut.System {
+	return sut.System{
+		Name: "log", Summary: "keeps numbers in a log",
+		Params:     func() any { return &ledgerParams{Keys: 1000} },
+		Workload:   func(seed uint64, _ any) (sut.Workload, error) { return adds{seed, 1000}, nil },
+		Invariants: func(any) []check.Invariant { return []check.Invariant{kept{}, asked{}} },
+		Variants: []sut.Variant{{Name: "log", Idea: "a topic",
+			Needs: []sut.Service{sut.Kafka}, Open: openLogged}},
+	}
+}
+
+// TestARunOnThreeBrokers takes a whole run through the real Kafka, its proxies
+// and its faults.
+func TestARunOnThreeBrokers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs real brokers; -short was given")
+	}
+	system := logSystem()
+	sc, res, err := scenario.Decode([]byte(onBrokers), "log-test.yaml", scenario.Options{
+		SystemNames: []string{system.Name},
+		Systems:     func(string) (sut.System, bool) { return system, true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := env.Spec{Services: []sut.Service{sut.Kafka}, Kafka: sc.Stores.Kafka, Log: t.Logf}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	provider, reason, err := env.Choose(ctx, envtest.Backend(), spec, containers.New(), processes.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, summary, err := Run(ctx, ctx, Options{Scenario: sc, System: system, Params: res.Params,
+		Seed: 7, Root: t.TempDir(), Provider: provider, BackendReason: reason, Spec: spec,
+		Observer: &watcher{}, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := ended{path: path, summary: summary}
+	if e.stored, err = rundir.Open("", path); err != nil {
+		t.Fatal(err)
+	}
+	e.agrees(t)
+	e.rejudge(t, system)
+	e.is(t, "log", rundir.Pass)
+	kafka := e.summary.Environment.Components["kafka"]
+	if kafka.Kind != "kafka" || kafka.Settings["brokers"] != "3" || !e.summary.Environment.Proxied {
+		t.Errorf("it ran on %+v", kafka)
+	}
+}

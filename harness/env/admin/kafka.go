@@ -142,7 +142,7 @@ func (k Kafka) proven(ctx context.Context, client *kgo.Client, brokers []string)
 	if err := k.inSync(ctx, client); err != nil {
 		return err
 	}
-	return k.echo(ctx, client, brokers)
+	return k.echo(ctx, brokers)
 }
 
 // inSync returns nil if the topic of readiness is there and the broker, or
@@ -199,7 +199,7 @@ func (k Kafka) makeProbe(ctx context.Context, admin *kadm.Client) error {
 }
 
 // echo produces a record that was never seen before and reads it again.
-func (k Kafka) echo(ctx context.Context, client *kgo.Client, brokers []string) error {
+func (k Kafka) echo(ctx context.Context, brokers []string) error {
 	word := []byte(rand.Text())
 	partition := int32(max(k.Node-1, 0))
 	record := &kgo.Record{Topic: k.Probe, Partition: partition, Value: word}

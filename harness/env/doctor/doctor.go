@@ -77,7 +77,7 @@ func Examine(ctx context.Context, opts Options) []Check {
 	}
 	kafka := programCheck(ctx, sut.Kafka)
 	kafka.Optional = !opts.tests()
-	checks = append(checks, kafka, engine, images, backendCheck(ctx, opts))
+	checks = append(checks, kafka, engine, images, kafkaImageCheck(ctx), backendCheck(ctx, opts))
 	compiler := compilerCheck(ctx)
 	compiler.Optional = !opts.tests()
 	checks = append(checks, compiler)
@@ -116,6 +116,13 @@ func engineCheck(ctx context.Context) Check {
 func imagesCheck(ctx context.Context) Check {
 	c := Check{Name: "images", Optional: true, Fix: "make images"}
 	c.OK, c.Detail = containers.New().Available(ctx, env.Spec{Services: services})
+	return c
+}
+
+// kafkaImageCheck asks whether brokers could run in containers now.
+func kafkaImageCheck(ctx context.Context) Check {
+	c := Check{Name: "kafka image", Optional: true, Fix: "make images"}
+	c.OK, c.Detail = containers.New().Available(ctx, env.Spec{Services: []sut.Service{sut.Kafka}})
 	return c
 }
 

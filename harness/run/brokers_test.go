@@ -50,7 +50,8 @@ func openLogged(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(append(opts, kgo.DefaultProduceTopic(topics.Name(cfg, "numbers")))...)
+	opts = append(opts, kgo.DefaultProduceTopic(topics.Name(cfg, "numbers")))
+	client, err := kgo.NewClient(opts...)
 	return &logged{cfg, client}, err
 }
 
@@ -133,7 +134,8 @@ func TestARunOnThreeBrokers(t *testing.T) {
 	spec := env.Spec{Services: []sut.Service{sut.Kafka}, Kafka: sc.Stores.Kafka, Log: t.Logf}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	provider, reason, err := env.Choose(ctx, envtest.Backend(), spec, containers.New(), processes.New())
+	provider, reason, err := env.Choose(ctx, envtest.Backend(), spec, containers.New(),
+		processes.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -338,7 +338,11 @@ func (v *validation) identity() {
 
 // triggers lists what a scenario can provoke.
 func triggers() []string {
-	return []string{string(sut.Load), string(sut.LostAck), string(sut.RedisLoss)}
+	var names []string
+	for _, trigger := range sut.Triggers() {
+		names = append(names, string(trigger))
+	}
+	return names
 }
 
 // provokes checks the triggers, and that each has something that pulls it.

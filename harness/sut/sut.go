@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -69,7 +70,25 @@ const (
 	LostAck Trigger = "lost-ack"
 	// RedisLoss: Redis comes back without its data.
 	RedisLoss Trigger = "redis-loss"
+	// PowerLoss: Redis comes back with what its disk held a second earlier.
+	PowerLoss Trigger = "power-loss"
+	// RoleCrash: a process of a role, or of an API, is killed between two
+	// steps of its work.
+	RoleCrash Trigger = "role-crash"
+	// RolePause: a process of a role sleeps for longer than its lease or its
+	// session and then goes on.
+	RolePause Trigger = "role-pause"
+	// Rebalance: consumers come and go while they work.
+	Rebalance Trigger = "rebalance"
+	// BrokerPause: Kafka falls silent for longer than buffers hold.
+	BrokerPause Trigger = "broker-pause"
 )
+
+// Triggers lists the triggers.
+func Triggers() []Trigger {
+	return []Trigger{Load, LostAck, RedisLoss, PowerLoss, RoleCrash, RolePause, Rebalance,
+		BrokerPause}
+}
 
 // Break is an invariant that a variant is known to break under a trigger.
 type Break struct {
@@ -103,6 +122,9 @@ type Variant struct {
 // reconciler, a consumer.
 type Role struct {
 	Name, Summary string
+	// Places are the fail points that the role passes, in the order of its
+	// work: a fault may kill the process at the n-th passage of one.
+	Places []string
 	// Run works until ctx is cancelled and then returns nil. It opens its
 	// own connections from cfg, so that it can be a process of its own. It
 	// survives errors of its services by retrying with a pause.
@@ -128,10 +150,27 @@ type Config struct {
 	MaxConns int
 	// Timeout bounds one operation on a service.
 	Timeout time.Duration
+	// Replica numbers the processes of one role, or of the API, from 1; it is
+	// 0 where there is only one.
+	Replica int
+	// FailPoint, if set, is told each passage of a fail point, by Passed.
+	FailPoint func(place string)
+	// Dial, if set, makes the connections to Redis and Kafka in place of a
+	// net.Dialer: tests in virtual time have a network of their own.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// RootCAs verify the certificate of an https target; nil means those of
 	// the system.
 	RootCAs *x509.CertPool
 	Logger  *slog.Logger
+}
+
+// Passed says that the work has come to a fail point, a place between two steps
+// where a crash is worth trying: "applied", after the effect and before the
+// commit. A fault may end the process there. Without one it costs nothing.
+func (c Config) Passed(place string) {
+	if c.FailPoint != nil {
+		c.FailPoint(place)
+	}
 }
 
 // Instance is an opened variant.

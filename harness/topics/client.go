@@ -20,7 +20,32 @@ const (
 // the scenario says about acknowledgement, batches and fetches. A record that
 // is not delivered within cfg.Timeout, or a second if that is longer, fails,
 // with its outcome unknown. An unknown word in the settings is an error.
+//
+// A producer that waited for the fate of what it has sent would wait for ever
+// where too few brokers are left, deadline or not. So it gives up, with a new
+// epoch: its own retries still write nothing twice, the caller's may.
 func Options(cfg sut.Config) ([]kgo.Opt, error) {
+	opts, err := options(cfg)
+	if err == nil && cfg.Kafka.Idempotence {
+		opts = append(opts, kgo.AllowIdempotentProduceCancellation())
+	}
+	return opts, err
+}
+
+// Transactional are the options of a producer whose records and offsets are
+// committed together or not at all. Of the processes that use one id, only the
+// latest can commit. It needs acks all and idempotence.
+func Transactional(cfg sut.Config, id string) ([]kgo.Opt, error) {
+	if !cfg.Kafka.Idempotence || cfg.Kafka.Acks != "all" {
+		return nil, fmt.Errorf("transactions need acks all and idempotence, there are acks %s and "+
+			"idempotence %v", cfg.Kafka.Acks, cfg.Kafka.Idempotence)
+	}
+	opts, err := options(cfg)
+	return append(opts, kgo.TransactionalID(Name(cfg, id)),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted())), err
+}
+
+func options(cfg sut.Config) ([]kgo.Opt, error) {
 	if len(cfg.KafkaBrokers) == 0 {
 		return nil, fmt.Errorf("there is no kafka: the variant must list it among its needs")
 	}
@@ -51,6 +76,9 @@ func Options(cfg sut.Config) ([]kgo.Opt, error) {
 	}
 	if !k.Idempotence {
 		opts = append(opts, kgo.DisableIdempotentWrite())
+	}
+	if cfg.Dial != nil {
+		opts = append(opts, kgo.Dialer(cfg.Dial))
 	}
 	return opts, nil
 }

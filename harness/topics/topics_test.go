@@ -1,7 +1,11 @@
 package topics_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,5 +68,52 @@ func TestEverySettingMakesAClient(t *testing.T) {
 	}
 	if _, err := topics.Options(sut.Config{}); err == nil {
 		t.Error("without brokers there is a client")
+	}
+}
+
+// TestTransactional has the driver check what it is told.
+func TestTransactional(t *testing.T) {
+	cfg := sut.Config{KafkaBrokers: []string{"127.0.0.1:9"}, Kafka: sut.DefaultKafka(),
+		Prefix: "stampede:r:1:", Timeout: time.Second}
+	opts, err := topics.Transactional(cfg, "filter-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if id := client.OptValue(kgo.TransactionalID); id != "stampede-r-1-filter-1" {
+		t.Errorf("the id is %v", id)
+	}
+	cfg.Kafka.Idempotence = false
+	if _, err := topics.Transactional(cfg, "filter-1"); err == nil {
+		t.Error("transactions without idempotence")
+	}
+}
+
+// TestDial: connections are made by the configured dialer.
+func TestDial(t *testing.T) {
+	var dialed atomic.Int64
+	cfg := sut.Config{KafkaBrokers: []string{"broker:9"}, Kafka: sut.DefaultKafka(),
+		Timeout: time.Second,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			dialed.Add(1)
+			return nil, errors.New("no network")
+		}}
+	opts, err := topics.Options(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := client.Ping(ctx); err == nil || dialed.Load() == 0 {
+		t.Errorf("got %v after %d dials", err, dialed.Load())
 	}
 }

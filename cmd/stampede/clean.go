@@ -8,35 +8,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/env"
 	"stampede/harness/env/external"
 	"stampede/harness/env/sweep"
 )
 
 func newClean(a *app) *cobra.Command {
-	var postgresURL, redisURL string
+	var servers env.Spec
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what dead runs left: containers, processes, data folders",
 		Long: `Removes the containers, processes and data folders of runs whose process is gone,
-and, from the servers at --postgres-url and --redis-url, their databases, schemas
-and keys. What belongs to a run that is still going on is left alone, and so are
+and, from the servers at --postgres-url, --redis-url and --kafka-brokers, their
+databases, schemas, keys, topics and consumer groups. What belongs to a run that is still going on is left alone, and so are
 the run directories under runs/. In your own servers what another host's run made
 is left alone too, and named.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.clean(postgresURL, redisURL)
+			return a.clean(servers)
 		},
 	}
-	cmd.Flags().StringVar(&postgresURL, "postgres-url", "", "clean this Postgres too")
-	cmd.Flags().StringVar(&redisURL, "redis-url", "", "clean this Redis too")
+	cmd.Flags().StringVar(&servers.PostgresURL, "postgres-url", "", "clean this Postgres too")
+	cmd.Flags().StringVar(&servers.RedisURL, "redis-url", "", "clean this Redis too")
+	cmd.Flags().StringSliceVar(&servers.KafkaBrokers, "kafka-brokers", nil,
+		"clean this Kafka too: some of its brokers, host:port,host:port")
 	return cmd
 }
 
-func (a *app) clean(postgresURL, redisURL string) error {
+func (a *app) clean(servers env.Spec) error {
 	ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
 	defer cancel()
 	removed, err := sweep.All(ctx)
-	gone, left, errExternal := external.Sweep(ctx, postgresURL, redisURL)
+	gone, left, errExternal := external.Sweep(ctx, servers)
 	removed = append(removed, gone...)
 	for _, what := range removed {
 		fmt.Fprintln(a.stdout, "removed", what)

@@ -155,8 +155,7 @@ func (c *component) checkEmpty(ctx context.Context, log func(format string, args
 			return fmt.Errorf("the database of %s is not empty (it has the key %q): "+
 				"name an empty one, or allow it with --allow-nonempty", admin.Redact(c.url), foreign)
 		}
-	case admin.Kafka:
-		return nil // a prefix that is taken is found out when it is wanted
+	case admin.Kafka: // a prefix that is taken is found out when it is wanted
 	}
 	made, err := c.made(ctx)
 	if err == nil && len(made) > 0 && log != nil {
@@ -265,7 +264,7 @@ func (c *cluster) carve(ctx context.Context, in *component, space *env.Namespace
 	case admin.Redis:
 		space.RedisURL = in.url
 		prefix := space.Prefix
-		if err := store.Put(ctx, runKey(c.runID), c.signature); err != nil {
+		if err := store.Put(ctx, in.signatureName(c.runID), c.signature); err != nil {
 			return nil, err
 		}
 		return func(ctx context.Context) error {
@@ -273,7 +272,11 @@ func (c *cluster) carve(ctx context.Context, in *component, space *env.Namespace
 			return err
 		}, nil
 	case admin.Kafka:
-		return carveKafka(ctx, store, space)
+		drop, err := carveKafka(ctx, store, space)
+		if err != nil {
+			return nil, err
+		}
+		return drop, store.Put(ctx, in.signatureName(c.runID), c.signature)
 	default:
 		return nil, fmt.Errorf("no way to make a namespace in %s", in.service)
 	}

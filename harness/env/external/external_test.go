@@ -249,7 +249,7 @@ func signature(t *testing.T, o owner.Owner) string {
 // the latter for a reason.
 func expectSweep(t *testing.T, s env.Spec, removed, left []string, reason string) {
 	t.Helper()
-	gone, stay, err := external.Sweep(t.Context(), s.PostgresURL, s.RedisURL)
+	gone, stay, err := external.Sweep(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"stampede/harness/env"
 	"stampede/harness/env/envtest"
 	"stampede/harness/env/external"
+	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -48,6 +49,45 @@ func TestKafkaTouchesOnlyItsOwn(t *testing.T) {
 	}
 	names, _, err := topics.List(t.Context(), client, "stampede:")
 	if err != nil || strings.Join(names, " ") != "stampede-other-1-theirs stampede-ready" {
+		t.Errorf("left are %v, %v", names, err)
+	}
+}
+
+// TestKafkaIsSwept makes a topic that nobody drops, with each kind of signature.
+func TestKafkaIsSwept(t *testing.T) {
+	theirs := envtest.Start(t, sut.Kafka)
+	seeds := []string{theirs.Component(sut.Kafka).Addr()}
+	s := env.Spec{RunID: "left", Services: []sut.Service{sut.Kafka}, KafkaBrokers: seeds}
+	space, err := start(t, s).Namespace(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sut.Config{KafkaBrokers: seeds, Kafka: sut.DefaultKafka(), Prefix: space.Prefix}
+	client := kafkaClient(t, cfg)
+	if err := topics.Create(t.Context(), client, cfg, topics.Topic{Name: "events"}); err != nil {
+		t.Fatal(err)
+	}
+	left := []string{"topics stampede-left-*"}
+	expectSweep(t, s, nil, left, "is alive")
+	expectNamedAtStart(t, s, left...)
+	sign := func(as string) {
+		record := &kgo.Record{Topic: "stampede-left", Value: []byte(as)}
+		if err := client.ProduceSync(t.Context(), record).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sign("")
+	expectSweep(t, s, nil, left, "does not say")
+	dead, err := owner.Self(s.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Started++ // another process had our pid
+	sign(signature(t, dead))
+	expectSweep(t, s, left, nil, "")
+	expectSweep(t, s, nil, nil, "")
+	names, _, err := topics.List(t.Context(), client, "stampede-left")
+	if err != nil || len(names) > 0 {
 		t.Errorf("left are %v, %v", names, err)
 	}
 }

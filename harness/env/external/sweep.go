@@ -14,6 +14,7 @@ import (
 	"stampede/harness/env/admin"
 	"stampede/harness/env/owner"
 	"stampede/harness/sut"
+	"stampede/harness/topics"
 )
 
 // What begins the name of everything that is ours: databases and schemas, and
@@ -40,14 +41,31 @@ func sign(runID string) (string, error) {
 	return string(text), nil
 }
 
-// unsign removes the owner's key, when no other key of the run is left.
+// signed is a store that keeps a run's signature under a name: of Redis a key,
+// of Kafka a topic.
+type signed interface {
+	Put(ctx context.Context, name, value string) error
+	Get(ctx context.Context, name string) (value string, err error)
+	Delete(ctx context.Context, name string) error
+}
+
+// unsign removes the signatures, when nothing else of the run is left.
 func (c *cluster) unsign(ctx context.Context) error {
+	var errs []error
 	for _, one := range c.components {
-		if store, ok := one.Store.(admin.Redis); ok {
-			return store.Delete(ctx, runKey(c.runID))
+		if store, ok := one.Store.(signed); ok {
+			errs = append(errs, store.Delete(ctx, one.signatureName(c.runID)))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// signatureName is where the signature of a run is kept.
+func (c *component) signatureName(runID string) string {
+	if c.service == sut.Kafka {
+		return topics.Prefix(runKey(runID))
+	}
+	return runKey(runID)
 }
 
 // foreignKey is a key that is not ours, empty if there is none.
@@ -89,6 +107,8 @@ func (c *component) made(ctx context.Context) ([]made, error) {
 		return madeInPostgres(ctx, store)
 	case admin.Redis:
 		return madeInRedis(ctx, store)
+	case admin.Kafka:
+		return madeInKafka(ctx, store)
 	default:
 		return nil, fmt.Errorf("no way to look for leftovers in %s", c.service)
 	}
@@ -139,6 +159,38 @@ func madeInRedis(ctx context.Context, store admin.Redis) ([]made, error) {
 	return list, nil
 }
 
+// madeInKafka is one entry for each run: its topics, its consumer groups and
+// the topic with its signature.
+func madeInKafka(ctx context.Context, store admin.Kafka) ([]made, error) {
+	ours := topics.Prefix(keyPrefix)
+	names, groups, err := store.Topics(ctx, ours)
+	if err != nil {
+		return nil, err
+	}
+	runs := map[string]bool{}
+	for _, name := range append(names, groups...) {
+		runID, _, _ := strings.Cut(strings.TrimPrefix(name, ours), "-")
+		runs[runID] = true
+	}
+	delete(runs, strings.TrimPrefix(admin.ProbeTopic, ours)) // nobody's data
+	var list []made
+	for _, runID := range slices.Sorted(maps.Keys(runs)) {
+		topic := topics.Prefix(runKey(runID))
+		signature, err := store.Get(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, made{name: "topics " + topic + "-*", signature: signature,
+			drop: func(ctx context.Context) error {
+				if err := store.DeletePrefix(ctx, topic+"-"); err != nil {
+					return err
+				}
+				return store.Delete(ctx, topic)
+			}})
+	}
+	return list, nil
+}
+
 // kept says why something is not to be dropped; empty means that its owner is
 // dead.
 func (m made) kept() string {
@@ -157,16 +209,17 @@ func (m made) kept() string {
 	}
 }
 
-// Sweep drops what runs that are dead have left in the user's servers; a URL
-// may be empty. It names what it dropped, and what carries our prefix and was
+// Sweep drops what runs that are dead have left in the user's servers, those
+// that spec has a URL or brokers of. It names what it dropped, and what carries our prefix and was
 // left alone, with the reason: its owner lives, ran on another host, of which
 // nothing is known here, or is not recorded. One failure does not keep it from
 // the rest.
-func Sweep(ctx context.Context, postgresURL, redisURL string) (removed, left []string, err error) {
-	spec := env.Spec{PostgresURL: postgresURL, RedisURL: redisURL}
+func Sweep(ctx context.Context, spec env.Spec) (removed, left []string, err error) {
+	given := map[sut.Service]bool{sut.Postgres: spec.PostgresURL != "",
+		sut.Redis: spec.RedisURL != "", sut.Kafka: len(spec.KafkaBrokers) > 0}
 	var errs []error
-	for _, service := range []sut.Service{sut.Postgres, sut.Redis} {
-		if service == sut.Postgres && postgresURL == "" || service == sut.Redis && redisURL == "" {
+	for _, service := range []sut.Service{sut.Postgres, sut.Redis, sut.Kafka} {
+		if !given[service] {
 			continue
 		}
 		gone, stays, err := sweep(ctx, service, spec)

@@ -12,6 +12,7 @@ import (
 
 	"stampede/docker"
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/sut"
 )
 
@@ -21,6 +22,7 @@ const composeDir = "../../../docker"
 // composed is a service in docker/compose.yaml.
 type composed struct {
 	Image       string            `yaml:"image"`
+	Entrypoint  []string          `yaml:"entrypoint"`
 	Command     []string          `yaml:"command"`
 	Environment map[string]string `yaml:"environment"`
 	ShmSize     string            `yaml:"shm_size"`
@@ -61,8 +63,8 @@ func TestComposeIsWhatRunsStart(t *testing.T) {
 		sut.Postgres: {"postgres/postgresql.conf", docker.PostgresConf},
 		sut.Redis:    {"redis/redis.conf", docker.RedisConf},
 	}
-	if len(services) != len(confs) {
-		t.Errorf("compose.yaml has %d services, want %d", len(services), len(confs))
+	if len(services) != len(confs)+1 {
+		t.Errorf("compose.yaml has %d services, want %d and kafka", len(services), len(confs))
 	}
 	for service, conf := range confs {
 		got := services[service]
@@ -98,5 +100,41 @@ func TestComposeIsWhatRunsStart(t *testing.T) {
 		if h := got.Healthcheck; len(h.Test) < 2 || h.Test[0] != "CMD" || h.Retries < 1 {
 			t.Errorf("%s: health check %+v", service, h)
 		}
+	}
+}
+
+// TestComposedBroker: the broker of docker/compose.yaml has the committed
+// configuration and what a run appends to it. It listens for the published port
+// on every address of its container, and tells the loopback address.
+func TestComposedBroker(t *testing.T) {
+	got := readCompose(t)[sut.Kafka]
+	image := "${" + imageVariable(sut.Kafka) + ":-" + OfficialImage(sut.Kafka) + "}"
+	if got.Image != image {
+		t.Errorf("image %s, want %s", got.Image, image)
+	}
+	broker := admin.KafkaBroker{Node: 1, Voters: []string{"127.0.0.1:59093"},
+		Direct: "127.0.0.1:59092", Data: kafkaData + "/log"}
+	conf, err := admin.KafkaConf(docker.KafkaConf, sut.DefaultKafka(), broker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.Split(strings.Join(got.Command, ""), "\n")
+	for line := range strings.Lines(string(bytes.TrimPrefix(conf, docker.KafkaConf))) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "listeners=DIRECT://127.0.0.1"); ok {
+			line = "listeners=DIRECT://0.0.0.0" + rest
+		}
+		if line != "" && !slices.Contains(script, line) {
+			t.Errorf("the script has no line %s", line)
+		}
+	}
+	volumes := []string{"./kafka/server.properties:/etc/stampede/base.conf:ro", "kafka:" + kafkaData}
+	ports := []string{"127.0.0.1:59092:59092"}
+	if !slices.Equal(got.Volumes, volumes) || !slices.Equal(got.Ports, ports) {
+		t.Errorf("volumes %q, ports %q", got.Volumes, got.Ports)
+	}
+	text, err := os.ReadFile(composeDir + "/kafka/server.properties")
+	if err != nil || !bytes.Equal(text, docker.KafkaConf) {
+		t.Errorf("server.properties is not what runs use: %v", err)
 	}
 }

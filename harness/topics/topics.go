@@ -150,6 +150,21 @@ func DeletePrefix(ctx context.Context, client *kgo.Client, prefix string) error 
 	})
 }
 
+// Delete removes a topic and returns when it is listed no more; that it is not
+// there is no error. name is whole.
+func Delete(ctx context.Context, client *kgo.Client, name string) error {
+	return poll(ctx, func() error {
+		names, _, err := List(ctx, client, name)
+		if err != nil || !slices.Contains(names, name) {
+			return err
+		}
+		if err := deleteTopics(ctx, kadm.NewClient(client), []string{name}); err != nil {
+			return err
+		}
+		return fmt.Errorf("topic %s is still there", name)
+	})
+}
+
 func deleteTopics(ctx context.Context, admin *kadm.Client, names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -72,13 +72,6 @@ func (k Kafka) at(ctx context.Context, topic string, offset int64) (string, erro
 // Delete removes a topic; that it is not there is no error.
 func (k Kafka) Delete(ctx context.Context, topic string) error {
 	return k.with(ctx, func(ctx context.Context, client *kgo.Client) error {
-		gone, err := kadm.NewClient(client).DeleteTopics(ctx, topic)
-		if err == nil {
-			err = gone.Error()
-		}
-		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("delete topic %s: %w", topic, err)
-		}
-		return nil
+		return topics.Delete(ctx, client, topic)
 	})
 }

@@ -169,10 +169,12 @@ func madeInKafka(ctx context.Context, store admin.Kafka) ([]made, error) {
 	}
 	runs := map[string]bool{}
 	for _, name := range append(names, groups...) {
+		if name == admin.ProbeTopic {
+			continue // nobody's data
+		}
 		runID, _, _ := strings.Cut(strings.TrimPrefix(name, ours), "-")
 		runs[runID] = true
 	}
-	delete(runs, strings.TrimPrefix(admin.ProbeTopic, ours)) // nobody's data
 	var list []made
 	for _, runID := range slices.Sorted(maps.Keys(runs)) {
 		topic := topics.Prefix(runKey(runID))

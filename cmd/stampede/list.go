@@ -175,9 +175,10 @@ type faultItem struct {
 
 func listFaults() listing {
 	l := listing{heading: "Faults"}
-	targets := stores()
+	all := stores()
 	items := []faultItem{}
 	for _, kind := range fault.Kinds() {
+		targets := kind.Targets(all)
 		items = append(items, faultItem{string(kind), targets, kind.Backends(), kind.Does(),
 			kind.Proof()})
 		l.rows = append(l.rows, []string{"  " + string(kind), strings.Join(targets, ", "),

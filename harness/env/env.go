@@ -140,6 +140,25 @@ type Breakable interface {
 	Restart(ctx context.Context) error
 }
 
+// JournalEvery is how often a watched journal is looked at.
+const JournalEvery = 25 * time.Millisecond
+
+// Journaled is a component that keeps a journal of its writes on disk, whose
+// end a loss of power takes: Redis with its append-only file. Killing the
+// process takes nothing of it, because the kernel keeps what was written.
+type Journaled interface {
+	Breakable
+	// WatchJournal tells seen how many bytes each file of the journal has, by
+	// its name, about every JournalEvery until ctx is over, from one goroutine
+	// at a time. It returns when it has told it once. An error says why a loss
+	// of power could take nothing: there is no journal, or it is flushed at
+	// every write.
+	WatchJournal(ctx context.Context, seen func(sizes map[string]int64)) error
+	// CutJournal cuts each file of a killed component's journal back to its
+	// size, zero if sizes has none, and returns what was cut off, by file.
+	CutJournal(ctx context.Context, sizes map[string]int64) (lost map[string][]byte, err error)
+}
+
 // Reachable is a component that can be asked at another address than its own,
 // such as that of a proxy which stands before it.
 type Reachable interface {

@@ -25,9 +25,11 @@ type dud struct {
 	down   atomic.Bool
 	addr   string
 	fail   error
+	// cut is what CutJournal finds to cut off.
+	cut string
 }
 
-var _ env.Breakable = (*dud)(nil)
+var _ env.Journaled = (*dud)(nil)
 
 func (d *dud) Service() sut.Service { return d.service }
 func (d *dud) Addr() string         { return d.addr }
@@ -68,6 +70,15 @@ func (d *dud) Pause(context.Context) ([]int, error) { return []int{1}, nil }
 func (d *dud) Resume(context.Context) error         { return nil }
 func (d *dud) Restart(context.Context) error        { return nil }
 
+func (d *dud) WatchJournal(_ context.Context, seen func(map[string]int64)) error {
+	seen(nil)
+	return nil
+}
+
+func (d *dud) CutJournal(context.Context, map[string]int64) (map[string][]byte, error) {
+	return map[string][]byte{"log": []byte(d.cut)}, nil
+}
+
 // TestIneffectiveFaultsYieldNoEvidence injects every kind where it cannot
 // have an effect: H7 of the harness mutants, the injector that does nothing.
 func TestIneffectiveFaultsYieldNoEvidence(t *testing.T) {
@@ -77,8 +88,11 @@ func TestIneffectiveFaultsYieldNoEvidence(t *testing.T) {
 			target := fault.Target{Component: &dud{service: sut.Redis, addr: e.addr()},
 				Proxies: fault.Proxies{startProxy(t, e.addr)}}
 			f := fault.Fault{Kind: kind, Target: sut.Redis}
-			if kind == fault.Latency {
+			switch kind {
+			case fault.Latency:
 				f.Latency = time.Second
+			case fault.PowerLoss:
+				f.Loses = time.Millisecond
 			}
 			in, err := f.Inject(t.Context(), target, 1)
 			if err != nil {

@@ -39,22 +39,29 @@ const (
 	LostAck Kind = "lost-ack"
 	// LostRequest loses requests before the store sees them.
 	LostRequest Kind = "lost-request"
+	// PowerLoss ends every process of Redis with SIGKILL and takes the end of
+	// its append-only file, as a loss of power does. A kill alone takes nothing
+	// of it: what was written is the kernel's, and survives the process.
+	PowerLoss Kind = "power-loss"
 )
 
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{Kill, Pause, Restart, Latency, Partition, LostAck, LostRequest}
+	return []Kind{Kill, Pause, Restart, Latency, Partition, LostAck, LostRequest, PowerLoss}
 }
 
 // onProcess says whether a kind touches the store's processes; the others
 // touch the network before it.
-func (k Kind) onProcess() bool { return k == Kill || k == Pause || k == Restart }
+func (k Kind) onProcess() bool {
+	return k == Kill || k == Pause || k == Restart || k == PowerLoss
+}
 
 // Does says in a few words what a fault of the kind does to a store.
 func (k Kind) Does() string {
 	switch k {
 	case Kill:
-		return "ends all its processes with SIGKILL; it starts again, with wipe without its data"
+		return "ends all its processes with SIGKILL; it starts again on what it had written, flushed " +
+			"or not, with wipe without its data"
 	case Pause:
 		return "freezes all its processes; requests wait and run when it thaws"
 	case Restart:
@@ -67,6 +74,9 @@ func (k Kind) Does() string {
 		return "executes requests and loses their replies"
 	case LostRequest:
 		return "loses requests before the store sees them"
+	case PowerLoss:
+		return "ends all its processes with SIGKILL and cuts its append-only file back to what it was " +
+			"a while before (loses, 1s): what was written and perhaps not flushed"
 	default:
 		return ""
 	}
@@ -83,6 +93,8 @@ func (k Kind) Proof() string {
 		return "answers take so much longer, or do not come"
 	case Partition, LostAck, LostRequest:
 		return "bytes of the clients' own traffic were lost, or connections not answered"
+	case PowerLoss:
+		return "bytes were cut off the file, and another store answers afterwards than before"
 	default:
 		return ""
 	}
@@ -107,12 +119,28 @@ type Fault struct {
 	Latency, Jitter time.Duration
 	// Wipe makes a killed store come back without its data.
 	Wipe bool
+	// Loses is how far back a loss of power reaches, at most MostLoses. Kind
+	// power-loss only.
+	Loses time.Duration
+}
+
+// Targets are those of the named stores that a fault of the kind can have.
+func (k Kind) Targets(stores []string) []string {
+	if k == PowerLoss {
+		return slices.DeleteFunc(slices.Clone(stores), func(name string) bool {
+			return name != string(sut.Redis)
+		})
+	}
+	return stores
 }
 
 // Of makes the fault that a scenario describes.
 func Of(f scenario.Fault) (Fault, error) {
 	made := Fault{Kind: Kind(f.Kind), Target: sut.Service(f.Target), Latency: f.Latency.D(),
-		Jitter: f.Jitter.D(), Wipe: f.Wipe}
+		Jitter: f.Jitter.D(), Wipe: f.Wipe, Loses: f.Loses.D()}
+	if made.Kind == PowerLoss && made.Loses == 0 {
+		made.Loses = DefaultLoses
+	}
 	if err := made.check(); err != nil {
 		return Fault{}, fmt.Errorf("fault %q: %w", f.Name, err)
 	}
@@ -134,16 +162,25 @@ func (f Fault) check() error {
 		return fmt.Errorf("a jitter of %v is not within 0 and the latency of %v", f.Jitter, f.Latency)
 	case f.Wipe && f.Kind != Kill:
 		return fmt.Errorf("only kind kill can wipe, not %s", f.Kind)
+	case f.Kind == PowerLoss && f.Target != sut.Redis:
+		return fmt.Errorf("only redis can lose power, not %s", f.Target)
+	case f.Kind == PowerLoss && (f.Loses <= 0 || f.Loses > MostLoses):
+		return fmt.Errorf("a loss of power that takes %v is not within 0s and %v", f.Loses, MostLoses)
+	case f.Kind != PowerLoss && f.Loses != 0:
+		return fmt.Errorf("only kind power-loss takes what a fault loses, not %s", f.Kind)
 	}
 	return nil
 }
 
 // String prints the fault as Parse reads it: "kill redis wipe", "latency
-// postgres 50ms jitter 5ms".
+// postgres 50ms jitter 5ms", "power-loss redis 1s".
 func (f Fault) String() string {
 	words := []string{string(f.Kind), string(f.Target)}
 	if f.Kind == Latency {
 		words = append(words, f.Latency.String())
+	}
+	if f.Kind == PowerLoss {
+		words = append(words, f.Loses.String())
 	}
 	if f.Jitter > 0 {
 		words = append(words, "jitter", f.Jitter.String())
@@ -177,8 +214,9 @@ func Parse(text string) (Fault, error) {
 // options reads what may follow kind and target and returns what it did not
 // understand.
 func (f *Fault) options(words []string) (rest []string, err error) {
-	if f.Kind == Latency && len(words) > 0 {
-		if f.Latency, err = time.ParseDuration(words[0]); err != nil {
+	durations := map[Kind]*time.Duration{Latency: &f.Latency, PowerLoss: &f.Loses}
+	if d := durations[f.Kind]; d != nil && len(words) > 0 {
+		if *d, err = time.ParseDuration(words[0]); err != nil {
 			return nil, err
 		}
 		words = words[1:]
@@ -202,6 +240,9 @@ type Target struct {
 	// Proxies stand before the store, one before each of its addresses; none
 	// if nothing does.
 	Proxies Proxies
+
+	// journal is what was seen of the store's journal, nil if nobody looks.
+	journal *journalWatch
 }
 
 // Available returns nil if the fault can be injected into the target, else
@@ -218,6 +259,9 @@ func (f Fault) Available(t Target) error {
 	}
 	if _, ok := t.Component.(env.Breakable); !ok && f.Kind.onProcess() {
 		return fmt.Errorf("%s: this backend's servers are not ours to break", f)
+	}
+	if _, ok := t.Component.(env.Journaled); !ok && f.Kind == PowerLoss {
+		return fmt.Errorf("%s: the store has no journal that could be cut back", f)
 	}
 	if len(t.Proxies) == 0 && !f.Kind.onProcess() {
 		return fmt.Errorf("%s: no proxy stands before the store", f)

@@ -24,6 +24,9 @@ func anyFault(t *rapid.T) fault.Fault {
 	case fault.Latency:
 		f.Latency = time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "latency"))
 		f.Jitter = time.Duration(rapid.Int64Range(0, int64(f.Latency)).Draw(t, "jitter"))
+	case fault.PowerLoss:
+		f.Target = sut.Redis
+		f.Loses = time.Duration(rapid.Int64Range(1, int64(fault.MostLoses)).Draw(t, "loses"))
 	}
 	return f
 }
@@ -40,7 +43,8 @@ func TestFaultPrintsItselfAsItParses(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"kill redis", "kill postgres wipe",
-		"latency redis 50ms jitter 5ms", "latency redis", "pause x wipe", "\xff"} {
+		"latency redis 50ms jitter 5ms", "latency redis", "pause x wipe", "power-loss redis 1s",
+		"\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -68,6 +72,10 @@ func TestParseErrors(t *testing.T) {
 		"pause redis wipe":                "only kind kill",
 		"pause redis jitter 1ms":          "only kind latency",
 		"kill redis at once":              "unexpected",
+		"power-loss redis":                "takes 0s",
+		"power-loss redis 11s":            "not within 0s and 10s",
+		"power-loss postgres 1s":          "only redis",
+		"power-loss redis 1s wipe":        "only kind kill",
 	}
 	for text, want := range cases {
 		if _, err := fault.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -83,6 +91,16 @@ func TestOf(t *testing.T) {
 		Jitter: time.Millisecond}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
+	}
+	got, err = fault.Of(scenario.Fault{Name: "n", Kind: "power-loss", Target: "redis"})
+	want = fault.Fault{Kind: fault.PowerLoss, Target: sut.Redis, Loses: time.Second}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	_, err = fault.Of(scenario.Fault{Name: "n", Kind: "kill", Target: "redis",
+		Loses: scenario.Duration(1)})
+	if err == nil {
+		t.Error("a kill takes what it loses")
 	}
 	_, err = fault.Of(scenario.Fault{Name: "odd", Kind: "melt", Target: "redis"})
 	if err == nil || !strings.Contains(err.Error(), `fault "odd": unknown kind "melt"`) {
@@ -111,6 +129,16 @@ func TestRewrite(t *testing.T) {
 	}
 	if _, err := fault.Rewrite("redis://h/0", "nowhere"); err == nil {
 		t.Error("an address without a port was taken")
+	}
+}
+
+func TestTargets(t *testing.T) {
+	stores := []string{"kafka", "postgres", "redis"}
+	if got := fault.PowerLoss.Targets(stores); len(got) != 1 || got[0] != "redis" {
+		t.Errorf("power can be lost by %v", got)
+	}
+	if got := fault.Kill.Targets(stores); len(got) != 3 {
+		t.Errorf("%v can be killed", got)
 	}
 }
 

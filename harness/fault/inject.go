@@ -29,6 +29,13 @@ type Effects struct {
 	HeldConnections int64 `json:"held_connections,omitempty"`
 	// Delayed counts pieces of data that the proxy delayed.
 	Delayed int64 `json:"delayed,omitempty"`
+	// CutBytes, with LostCommands whole commands in them, were taken from the
+	// ends of the files of a journal of which KeptBytes remain: what was written
+	// in the last CutBackNS.
+	CutBytes     int64 `json:"cut_bytes,omitempty"`
+	KeptBytes    int64 `json:"kept_bytes,omitempty"`
+	LostCommands int64 `json:"lost_commands,omitempty"`
+	CutBackNS    int64 `json:"cut_back_ns,omitempty"`
 }
 
 // Injection is a fault in force.
@@ -81,6 +88,8 @@ func (in *Injection) inject(ctx context.Context, seed uint64) error {
 		in.lose(Condition{LoseDown: true})
 	case LostRequest:
 		in.lose(Condition{LoseUp: true})
+	case PowerLoss:
+		return in.powerLoss(ctx)
 	}
 	return nil
 }

@@ -135,13 +135,21 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	at := s.Start + f.At.D()
 	w := history.Window{Kind: history.FaultWindow, Name: f.Name, Fault: made.String(),
 		Start: at, End: at}
-	if !s.until(ctx, at) {
+	if !s.until(ctx, at-made.lead()) {
+		return w, nil
+	}
+	target, stop, err := made.watch(ctx, s.Targets[made.Target])
+	if err != nil {
+		return w, fmt.Errorf("fault %q: %w", f.Name, err)
+	}
+	defer stop()
+	if !s.until(ctx, max(at, s.now()+made.lead())) {
 		return w, nil
 	}
 	force.add(f.Name)
 	defer force.remove(f.Name)
 	w.Start = s.now()
-	injection, err := s.inject(ctx, made, uint64(i))
+	injection, err := s.inject(ctx, made, target, uint64(i))
 	if err != nil {
 		w.End = s.now()
 		return w, fmt.Errorf("fault %q: %w", f.Name, err)
@@ -152,10 +160,12 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 
 // inject finishes what it began also when ctx is cancelled meanwhile: half a
 // fault is harder to heal than a whole one.
-func (s Schedule) inject(ctx context.Context, f Fault, number uint64) (*Injection, error) {
+func (s Schedule) inject(
+	ctx context.Context, f Fault, t Target, number uint64,
+) (*Injection, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), injectBound)
 	defer cancel()
-	return f.Inject(ctx, s.Targets[f.Target], s.Seed+number)
+	return f.Inject(ctx, t, s.Seed+number)
 }
 
 // heal undoes an injection and completes its window.

@@ -67,6 +67,9 @@ func TestEveryFaultFiresAndHeals(t *testing.T) {
 	}
 	for _, service := range []sut.Service{sut.Redis, sut.Postgres} {
 		for _, kind := range fault.Kinds() {
+			if kind == fault.PowerLoss { // it needs somebody who writes: TestPowerLoss
+				continue
+			}
 			t.Run(string(service)+"/"+string(kind), func(t *testing.T) {
 				f := scenario.Fault{Name: "f", Kind: string(kind), Target: string(service),
 					For: scenario.Duration(300 * time.Millisecond)}

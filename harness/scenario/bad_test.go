@@ -304,6 +304,38 @@ func badScenarios() map[string]bad {
 			"kind: pause\n    target: redis\n    at: 2s\n    for: 0s",
 			`for is 0s`, true,
 		},
+		"loses of a kill": {
+			"    wipe: true", "    wipe: true\n    loses: 1s",
+			`loses does not belong to kind kill`, false,
+		},
+		"loses nothing": {
+			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",
+			"kind: power-loss\n    target: redis\n    at: 2s\n    for: 500ms\n    loses: 0s",
+			`loses is 0s; expected more than zero and at most 10s`, true,
+		},
+		"loses too much": {
+			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",
+			"kind: power-loss\n    target: redis\n    at: 2s\n    for: 500ms\n    loses: 11s",
+			`loses is 11s`, true,
+		},
+		"power of postgres": {
+			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",
+			"kind: power-loss\n    target: postgres\n    at: 2s\n    for: 500ms",
+			`only redis can lose power, not postgres`, false,
+		},
+		"power lost too early": {
+			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",
+			"kind: power-loss\n    target: redis\n    at: 900ms\n    for: 500ms",
+			`reaches back to before the load; expected 1s or more`, true,
+		},
+		"power loss without a log": {
+			"postgres: {shared_buffers: 128MB, max_connections: 50, fsync: on}\nfaults:\n" +
+				"  - name: power-loss\n    kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n" +
+				"    wipe: true",
+			"redis: {appendonly: no}\nfaults:\n" +
+				"  - name: power-loss\n    kind: power-loss\n    target: redis\n    at: 2s\n    for: 500ms",
+			`with appendonly no there is nothing that a loss of power could cut back`, true,
+		},
 		"wipe without kill": {"kind: kill", "kind: pause", `only a kill can wipe`, false},
 		"no latency":        {", latency: 20ms", "", `latency is missing`, false},
 		"latency of a kill": {
@@ -329,6 +361,10 @@ func badScenarios() map[string]bad {
 			`trigger "load" appears twice`, false,
 		},
 		"not provoked": {"wipe: true", "wipe: false", `no fault wipes redis`, true},
+		"no power lost": {
+			"[load, redis-loss]", "[power-loss]",
+			`redis loses no power`, true,
+		},
 		"no lost ack": {
 			"[load, redis-loss]", "[lost-ack]",
 			`no fault loses replies`, true,

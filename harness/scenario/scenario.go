@@ -118,8 +118,8 @@ type Stores struct {
 type Fault struct {
 	// Name labels the fault in windows, SLO scopes and reports.
 	Name string `json:"name"`
-	// Kind is kill, pause, restart, latency, partition, lost-ack or
-	// lost-request.
+	// Kind is kill, pause, restart, latency, partition, lost-ack, lost-request
+	// or power-loss. A kill takes nothing that was written, flushed or not.
 	Kind string `json:"kind"`
 	// Target is a service: postgres, redis or kafka; or one of three brokers,
 	// such as kafka-2.
@@ -132,6 +132,9 @@ type Fault struct {
 	Jitter  Duration `json:"jitter,omitempty"`
 	// Wipe makes a killed store come back without its data.
 	Wipe bool `json:"wipe,omitempty"`
+	// Loses is how much of what it wrote last a Redis that lost its power has
+	// lost, 1s if it is not given.
+	Loses Duration `json:"loses,omitempty"`
 }
 
 // SLO is an objective on measured numbers.

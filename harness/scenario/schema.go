@@ -170,6 +170,11 @@ func refineFault(fault schema.Schema) {
 		if kind != "kill" {
 			forbidden["wipe"] = false
 		}
+		if kind == "power-loss" {
+			forbidden["target"] = enum([]string{string(sut.Redis)})
+		} else {
+			forbidden["loses"] = false
+		}
 		if kind == "restart" {
 			needs, forbidden["for"] = nil, false
 		}

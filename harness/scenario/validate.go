@@ -361,6 +361,9 @@ func (v *validation) provokes() {
 		case trigger == string(sut.RedisLoss) && !v.wipesRedis():
 			v.rejectTogether("no fault wipes redis, so redis-loss is not provoked",
 				"a fault of kind kill on redis with wipe", path, "faults")
+		case trigger == string(sut.PowerLoss) && !v.anyFault("power-loss"):
+			v.rejectTogether("redis loses no power, so power-loss is not provoked",
+				"a fault of kind power-loss", path, "faults")
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"stampede/harness/sut"
@@ -13,6 +15,7 @@ import (
 func faultKinds() []string {
 	return []string{
 		"kill", "pause", "restart", "latency", "partition", "lost-ack", "lost-request",
+		"power-loss",
 	}
 }
 
@@ -105,6 +108,7 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 	if _, found := v.at(in("wipe")...); found && f.Kind != "kill" {
 		v.reject("only a kill can wipe", "no wipe for kind "+f.Kind, in("wipe")...)
 	}
+	v.powerLoss(f, in)
 	_, hasLatency := v.at(in("latency")...)
 	_, hasJitter := v.at(in("jitter")...)
 	switch {
@@ -130,8 +134,44 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 		v.reject("a restart has no length", "no for for kind restart", in("for")...)
 	case f.Kind != "restart" && !hasFor:
 		v.missing("for is missing", durationForm, in("for")...)
-	case f.Kind != "restart" && f.Kind != "kill":
+	case f.Kind != "restart" && f.Kind != "kill" && f.Kind != "power-loss":
 		v.positive(f.For, in("for")...)
+	}
+}
+
+// maxLoses bounds what a loss of power can take: Redis flushes every second, or
+// leaves it to a kernel that takes some.
+const maxLoses = 10 * time.Second
+
+// powerLoss checks what belongs to kind power-loss only, and that Redis has
+// something to lose.
+func (v *validation) powerLoss(f Fault, in func(string) []string) {
+	_, given := v.at(in("loses")...)
+	if f.Kind != "power-loss" {
+		if given {
+			v.reject("loses does not belong to kind "+f.Kind, "it for kind power-loss only",
+				in("loses")...)
+		}
+		return
+	}
+	if given && (f.Loses <= 0 || f.Loses.D() > maxLoses) {
+		v.reject(fmt.Sprintf("loses is %s", f.Loses), fmt.Sprintf("more than zero and at most %s",
+			maxLoses), in("loses")...)
+	}
+	if f.Target != string(sut.Redis) && slices.Contains(services(), f.Target) {
+		v.reject("only redis can lose power, not "+f.Target, string(sut.Redis), in("target")...)
+	}
+	reach := cmp.Or(f.Loses.D(), time.Second)
+	if f.At.D() < reach {
+		v.rejectTogether(fmt.Sprintf("a loss of power at %s that takes %s reaches back to before "+
+			"the load", f.At, reach), fmt.Sprintf("%s or more", reach), in("at"),
+			strings.Join(in("loses"), "."))
+	}
+	for setting, forbidden := range map[string]string{"appendonly": "no", "appendfsync": "always"} {
+		if v.sc.Stores.Redis[setting] == forbidden {
+			v.rejectTogether(fmt.Sprintf("with %s %s there is nothing that a loss of power could cut back",
+				setting, forbidden), "another fault or setting", in("kind"), "stores.redis."+setting)
+		}
 	}
 }
 
@@ -157,7 +197,7 @@ func (v *validation) faultTime(f Fault, i int, in func(string) []string) {
 // proxy may overlap.
 func (f Fault) touches(g Fault) bool {
 	onProcess := func(f Fault) bool {
-		return f.Kind == "kill" || f.Kind == "pause" || f.Kind == "restart"
+		return slices.Contains([]string{"kill", "pause", "restart", "power-loss"}, f.Kind)
 	}
 	from, to := f.At.D(), f.At.D()+max(f.For.D(), time.Millisecond)
 	gFrom, gTo := g.At.D(), g.At.D()+max(g.For.D(), time.Millisecond)

@@ -27,6 +27,7 @@ func redisLuaSilentRetry() design {
 		breaks: []sut.Break{
 			{Invariant: RedisDrift, Under: sut.LostAck},
 			{Invariant: RedisDrift, Under: sut.RedisLoss}, // nothing rebuilds the counter
+			{Invariant: RedisDrift, Under: sut.PowerLoss}, // nor sets it right
 		},
 		notApplicable: map[string]string{
 			SellThrough:    "the units that the retries leak cannot be sold, and redis-drift reports them",

@@ -59,10 +59,12 @@ type store struct {
 	volume string
 	// direct is set when the container's own address can be reached.
 	direct bool
+	// journal is the folder of the append-only file once it is watched.
+	journal string
 }
 
 var (
-	_ env.Breakable = (*store)(nil)
+	_ env.Journaled = (*store)(nil)
 	_ env.Fronted   = (*store)(nil)
 )
 

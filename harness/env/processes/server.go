@@ -67,10 +67,12 @@ type server struct {
 	child *child
 	// logged is how long the log was when the process was started.
 	logged int64
+	// journal is the folder of the append-only file once it is watched.
+	journal string
 }
 
 var (
-	_ env.Breakable = (*server)(nil)
+	_ env.Journaled = (*server)(nil)
 	_ env.Fronted   = (*server)(nil)
 )
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,8 @@ func describe(w io.Writer, plan resolved) error {
 	fmt.Fprintf(w, "Load       %s\n", load.Text)
 	fmt.Fprintf(w, "Trials     %d variants x %d repeats, about %s of load\n",
 		len(sc.Variants), sc.Repeats, load.Over*time.Duration(len(sc.Variants)*sc.Repeats))
-	fmt.Fprintf(w, "Needs      %s\n\n", strings.Join(needs(plan), ", "))
+	fmt.Fprintf(w, "Needs      %s\n", strings.Join(needs(plan), ", "))
+	fmt.Fprintf(w, "Deployed   %s\n\n", deployment(sc))
 	rows := [][]string{}
 	for _, v := range chosen(plan) {
 		rows = append(rows, []string{"  " + v.Name, strings.Join(breaks(v), ", ")})
@@ -82,6 +84,15 @@ func describe(w io.Writer, plan resolved) error {
 	fmt.Fprintln(w, "\nValues, and where each comes from")
 	table(w, rows)
 	return nil
+}
+
+// deployment says how the variants are put to work: "processes, 2 of api".
+func deployment(sc scenario.Scenario) string {
+	words := []string{sc.Deploy}
+	for _, role := range slices.Sorted(maps.Keys(sc.Replicas)) {
+		words = append(words, fmt.Sprintf("%d of %s", sc.Replicas[role], role))
+	}
+	return strings.Join(words, ", ")
 }
 
 // chosen returns the scenario's variants in its order.

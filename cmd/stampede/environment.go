@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/env/containers"
 	"stampede/harness/env/external"
@@ -39,6 +40,18 @@ func flagsFromEnvironment(cmd *cobra.Command) error {
 		}
 	})
 	return failed
+}
+
+// launcher starts what a scenario deploys as processes: this very program.
+func launcher(way string) env.Launcher {
+	if way != deploy.Processes {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return processes.Launcher{} // which says so when it is asked to start something
+	}
+	return processes.Launcher{Command: []string{self}}
 }
 
 // providers are the backends, in the order in which auto prefers them.

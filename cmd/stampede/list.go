@@ -179,6 +179,9 @@ func listFaults() listing {
 	items := []faultItem{}
 	for _, kind := range fault.Kinds() {
 		targets := kind.Targets(all)
+		if kind.OnRoles() {
+			targets = append(slices.Clone(targets), "a role")
+		}
 		items = append(items, faultItem{string(kind), targets, kind.Backends(), kind.Does(),
 			kind.Proof()})
 		l.rows = append(l.rows, []string{"  " + string(kind), strings.Join(targets, ", "),

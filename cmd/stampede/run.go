@@ -205,6 +205,7 @@ func (a *app) chooseBackend(ctx context.Context, opts *run.Options, f runFlags) 
 		Redis: opts.Scenario.Stores.Redis, Kafka: opts.Scenario.Stores.Kafka,
 		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
 		Kfake: kfakeCommand(), AllowNonEmpty: f.allowNonEmpty, Log: opts.Observer.Logf}
+	opts.Launcher = launcher(opts.Scenario.Deploy)
 	provider, reason, err := env.Choose(ctx, f.backend, opts.Spec, providers()...)
 	opts.Provider, opts.BackendReason = provider, reason
 	if err == nil && f.keep && provider.Name() != env.Containers {

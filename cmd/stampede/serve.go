@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/deploy"
 	"stampede/harness/env"
-	"stampede/harness/run"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
@@ -28,6 +28,7 @@ type serveFlags struct {
 	timeout                        time.Duration
 	maxConns                       int
 	noPrepare, allowNonEmpty       bool
+	supervised                     bool
 }
 
 func newServe(a *app) *cobra.Command {
@@ -39,7 +40,8 @@ func newServe(a *app) *cobra.Command {
 background roles and serves the system's HTTP API until it is interrupted.
 
 With --role it runs that one role and serves nothing; the stores are then
-those of --postgres-url, --redis-url and --kafka-brokers.`,
+those of --postgres-url, --redis-url and --kafka-brokers. The role "api" is the
+other half: it serves the API, prepares nothing and runs no role.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.serve(args[0], f)
@@ -59,6 +61,9 @@ those of --postgres-url, --redis-url and --kafka-brokers.`,
 	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "bounds one operation on a store")
 	fl.IntVar(&f.maxConns, "max-conns", 32, "connections to each store")
 	fl.BoolVar(&f.noPrepare, "no-prepare", false, "use the external stores as they are")
+	fl.BoolVar(&f.supervised, "supervised", false, "take the configuration and orders from "+
+		"standard input, as a run does with what it deploys as processes")
+	cmd.Flags().Lookup("supervised").Hidden = true
 	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
 	return cmd
 }
@@ -68,11 +73,14 @@ func (a *app) serve(system string, f serveFlags) error {
 	if err != nil {
 		return usage(err)
 	}
+	if f.supervised {
+		return a.serveSupervised(s, v, f.role)
+	}
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	cfg := sut.Config{Params: params, MaxConns: f.maxConns, Timeout: f.timeout, Logger: log,
 		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
 		Kafka: sut.DefaultKafka(), Prefix: f.prefix}
-	if f.role != "" {
+	if f.role != "" && f.role != deploy.API {
 		return a.serveRole(v, f.role, cfg)
 	}
 	// The address comes first: a port in use must not start a store.
@@ -101,8 +109,9 @@ func (f *serveFlags) resolve(system string) (sut.System, sut.Variant, any, error
 		return s, sut.Variant{}, nil, fmt.Errorf("%s has no variant %q; choose one with "+
 			"--variant: %s", system, f.variant, strings.Join(variantNames(s), ", "))
 	}
-	if f.noPrepare && f.backend != "external" {
-		return s, s.Variants[i], nil, errors.New("--no-prepare needs --backend external")
+	f.noPrepare = f.noPrepare || f.role == deploy.API
+	if f.noPrepare && f.backend != env.External && !f.supervised {
+		return s, s.Variants[i], nil, errors.New("--no-prepare and --role api need --backend external")
 	}
 	params, err := scenario.DecodeParams(s, f.set)
 	return s, s.Variants[i], params, err
@@ -169,30 +178,25 @@ func (a *app) serveInstance(
 	if err != nil {
 		return fmt.Errorf("making the handler: %w", err)
 	}
-	crew := run.StartRoles(ctx, v, cfg)
+	if f.role == deploy.API {
+		v.Roles = nil
+	}
+	crew, err := deploy.Start(ctx, deploy.Plan{System: s, Variant: v, Config: cfg}, inst)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, crew.Stop()) }()
 	fmt.Fprintf(a.stdout, "serving %s %s on http://%s\n", s.Name, v.Name, listener.Addr())
-	return serveHTTP(ctx, listener, handler)
+	return deploy.Serve(ctx, listener, handler)
 }
 
-// serveHTTP serves until ctx is cancelled and then lets requests finish.
-func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serving: %w", err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		return fmt.Errorf("shutting down: %w", errors.Join(err, server.Close()))
-	}
-	return nil
+// serveSupervised is the process of a role or of the API that a run has
+// started. What the variant prints goes to its log, not among the messages.
+func (a *app) serveSupervised(s sut.System, v sut.Variant, role string) error {
+	out := os.Stdout
+	os.Stdout = os.Stderr
+	return deploy.Child{System: s, Variant: v, Role: role, In: os.Stdin, Out: out,
+		Log: a.stderr}.Run(a.interrupts.soft)
 }
 
 // serveRole runs one role until the first signal.
@@ -200,13 +204,8 @@ func (a *app) serveRole(v sut.Variant, name string, cfg sut.Config) error {
 	for _, role := range v.Roles {
 		if role.Name == name {
 			fmt.Fprintf(a.stdout, "running %s of %s\n", name, v.Name)
-			return run.RunRole(a.interrupts.soft, role, cfg)
+			return deploy.RunRole(a.interrupts.soft, role, cfg)
 		}
 	}
-	names := []string{}
-	for _, role := range v.Roles {
-		names = append(names, role.Name)
-	}
-	return usage(fmt.Errorf("%s has no role %q; it has %s", v.Name, name,
-		strings.Join(names, ", ")))
+	return usage(deploy.NoRole(v, name))
 }

@@ -159,6 +159,35 @@ type Journaled interface {
 	CutJournal(ctx context.Context, sizes map[string]int64) (lost map[string][]byte, err error)
 }
 
+// Stoppable is a component that can be stopped in an orderly way and started
+// again.
+type Stoppable interface {
+	Component
+	// Stop ends it; one that is not running is no error.
+	Stop(ctx context.Context) error
+	// Start starts it again, as Breakable does.
+	Start(ctx context.Context, wipe bool) error
+}
+
+// Crashable is a component that can be told to end itself at a place of its
+// work, by SIGKILL.
+type Crashable interface {
+	Breakable
+	// Arm makes it end itself at the passage-th passage from now of a place.
+	Arm(ctx context.Context, place string, passage int) error
+	// Disarm calls it off and returns what came of it.
+	Disarm(ctx context.Context) ([]Crash, error)
+}
+
+// Crash is a process that said it had reached a place and was then ended by
+// SIGKILL.
+type Crash struct {
+	Name    string `json:"name"`
+	PID     int    `json:"pid"`
+	Place   string `json:"place"`
+	Passage int    `json:"passage"`
+}
+
 // Reachable is a component that can be asked at another address than its own,
 // such as that of a proxy which stands before it.
 type Reachable interface {

@@ -17,7 +17,7 @@ import (
 	"stampede/harness/sut"
 )
 
-// Kind is a way of breaking a store.
+// Kind is a way of breaking a store or a role.
 type Kind string
 
 // The kinds.
@@ -55,6 +55,17 @@ func Kinds() []Kind {
 func (k Kind) onProcess() bool {
 	return k == Kill || k == Pause || k == Restart || k == PowerLoss
 }
+
+// canTouch says whether a fault of the kind can be done to a component. What is
+// no process, such as a role in our own, can be restarted at most.
+func (k Kind) canTouch(c env.Component) bool {
+	_, breakable := c.(env.Breakable)
+	_, stoppable := c.(env.Stoppable)
+	return !k.onProcess() || breakable || stoppable && k == Restart
+}
+
+// OnRoles says whether a fault of the kind can be aimed at a role.
+func (k Kind) OnRoles() bool { return k == Kill || k == Pause || k == Restart }
 
 // Does says in a few words what a fault of the kind does to a store.
 func (k Kind) Does() string {
@@ -237,6 +248,9 @@ func (f *Fault) options(words []string) (rest []string, err error) {
 type Target struct {
 	// Component is the store.
 	Component env.Component
+	// Absent is set where the variant has no such role: the fault's window
+	// passes without it.
+	Absent bool
 	// Proxies stand before the store, one before each of its addresses; none
 	// if nothing does.
 	Proxies Proxies
@@ -257,7 +271,7 @@ func (f Fault) Available(t Target) error {
 	if got := t.Component.Service(); got != f.Target {
 		return fmt.Errorf("%s: the target is %s", f, got)
 	}
-	if _, ok := t.Component.(env.Breakable); !ok && f.Kind.onProcess() {
+	if !f.Kind.canTouch(t.Component) {
 		return fmt.Errorf("%s: this backend's servers are not ours to break", f)
 	}
 	if _, ok := t.Component.(env.Journaled); !ok && f.Kind == PowerLoss {

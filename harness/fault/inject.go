@@ -157,21 +157,33 @@ func (in *Injection) kill(ctx context.Context) (err error) {
 
 // restart stops and starts the store.
 func (in *Injection) restart(ctx context.Context) (err error) {
-	store := in.breakable()
+	store := in.target.Component
 	if in.effects.IdentityBefore, err = store.Identity(ctx); err != nil {
 		return err
 	}
 	// A restart that failed in the middle has stopped the store.
-	in.undo = func(ctx context.Context) error { return startAgain(ctx, store, false) }
+	in.undo = func(ctx context.Context) error { return startAgain(ctx, store.(starter), false) }
 	in.observe = func(ctx context.Context) error {
 		return in.compareIdentity(ctx, "restarted in an orderly way")
 	}
-	return store.Restart(ctx)
+	if breakable, ok := store.(env.Breakable); ok {
+		return breakable.Restart(ctx)
+	}
+	stoppable := store.(env.Stoppable)
+	if err := stoppable.Stop(ctx); err != nil {
+		return err
+	}
+	return stoppable.Start(ctx, false)
+}
+
+// starter is what both env.Breakable and env.Stoppable can do.
+type starter interface {
+	Start(ctx context.Context, wipe bool) error
 }
 
 // startAgain starts a store unless it runs. It does not ask the store, because
 // a container that is down has no address that would refuse at once.
-func startAgain(ctx context.Context, store env.Breakable, wipe bool) error {
+func startAgain(ctx context.Context, store starter, wipe bool) error {
 	if err := store.Start(ctx, wipe); !errors.Is(err, env.ErrRunning) {
 		return err
 	}

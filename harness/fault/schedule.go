@@ -47,7 +47,7 @@ func (s Schedule) Check() error {
 	var errs []error
 	for _, f := range s.Faults {
 		made, err := Of(f)
-		if err == nil {
+		if err == nil && !s.Targets[made.Target].Absent {
 			err = made.Available(s.Targets[made.Target])
 		}
 		errs = append(errs, err)
@@ -144,6 +144,11 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	}
 	defer stop()
 	if !s.until(ctx, max(at, s.now()+made.lead())) {
+		return w, nil
+	}
+	if s.Targets[made.Target].Absent {
+		s.until(ctx, at+f.For.D())
+		w.End = s.now()
 		return w, nil
 	}
 	force.add(f.Name)

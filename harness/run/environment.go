@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
@@ -95,6 +96,9 @@ func describeComponents(
 func fingerprint(e rundir.Environment) string {
 	h := sha256.New()
 	fmt.Fprintln(h, e.Backend, e.OS, e.Kernel, e.CPU, e.Cores, e.MemoryBytes>>30, e.Proxied)
+	if e.Deploy != "" && e.Deploy != deploy.InProcess {
+		fmt.Fprintln(h, e.Deploy)
+	}
 	for _, name := range sortedKeys(e.Components) {
 		c := e.Components[name]
 		fmt.Fprintln(h, name, c.Kind, c.Version)

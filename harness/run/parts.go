@@ -58,8 +58,7 @@ func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []run
 		out = append(out, steadyStores(t))
 	}
 	for _, f := range j.scenario.Faults {
-		hit := slices.Contains(j.variant(t.Variant).Needs, sut.Service(f.Target))
-		out = append(out, fired(f, hit || t.Variant == targetName, h.Faults()))
+		out = append(out, fired(f, j.hits(f, j.variant(t.Variant)), h.Faults()))
 	}
 	return out
 }
@@ -145,11 +144,15 @@ func steadyStores(t Trial) rundir.Validity {
 
 // fired: a fault left evidence in its window. A fault of a store that the
 // variant does not use is injected all the same, so that all variants have
-// the same windows, but need not show.
+// the same windows, but need not show; nor need one of a role that it does not
+// have.
 func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity {
 	v := rundir.Validity{Name: faultPrefix + f.Name, OK: !hit, Detail: "it did not happen"}
 	if !hit {
 		v.Detail = "the variant does not use " + f.Target
+		if !sut.Service(f.Target).Store() {
+			v.Detail = "the variant has no " + f.Target
+		}
 	}
 	for _, w := range faults {
 		switch {

@@ -3,7 +3,10 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,33 +89,6 @@ func TestRolesEndWithATrialThatFails(t *testing.T) {
 	}
 }
 
-func TestACrewTellsOnce(t *testing.T) {
-	crew := StartRoles(t.Context(), sut.Variant{Roles: []sut.Role{
-		{Name: "good", Run: func(ctx context.Context, _ sut.Config) error { <-ctx.Done(); return nil }},
-		{Name: "bad", Run: func(context.Context, sut.Config) error { return errBroken }},
-	}}, sut.Config{})
-	if err := crew.Stop(); err == nil || err.Error() != "role bad: it is broken" {
-		t.Errorf("stopped: %v", err)
-	}
-	if err := crew.Stop(); err != nil {
-		t.Errorf("stopped again: %v", err)
-	}
-}
-
-func TestARoleThatDoesNotEndIsLeftBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		crew := StartRoles(t.Context(), sut.Variant{Roles: []sut.Role{
-			{Name: "deaf", Run: func(context.Context, sut.Config) error { <-release; return nil }},
-		}}, sut.Config{})
-		err := crew.Stop()
-		if err == nil || !strings.Contains(err.Error(), "role deaf: it did not end within 30s") {
-			t.Errorf("stopped: %v", err)
-		}
-		close(release)
-	})
-}
-
 func TestAnInstanceThatDoesNotCloseIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -122,4 +98,45 @@ func TestAnInstanceThatDoesNotCloseIsLeftBehind(t *testing.T) {
 		}
 		close(release)
 	})
+}
+
+// TestReplicasAndRestartsInProcess: replicas have numbers, one of them is
+// restarted, and a variant without the role is not to blame for that.
+func TestReplicasAndRestartsInProcess(t *testing.T) {
+	var mu sync.Mutex
+	started := map[int]int{}
+	sweeper := []sut.Role{{Name: "sweeper", Run: func(ctx context.Context, cfg sut.Config) error {
+		mu.Lock()
+		started[cfg.Replica]++
+		mu.Unlock()
+		<-ctx.Done()
+		return nil
+	}}}
+	b := newBench(t, append(slow(), "replicas.sweeper=3", "replicas.api=2"),
+		design{name: "good", roles: sweeper}, design{name: "none"})
+	b.opts.Scenario.Faults = []scenario.Fault{{Name: "bounce", Kind: "restart",
+		Target: "sweeper-2", At: scenario.Duration(20 * time.Millisecond)}}
+	e := b.finish(t)
+	e.is(t, "good", rundir.Pass)
+	e.is(t, "none", rundir.Pass)
+	if want := map[int]int{1: 1, 2: 2, 3: 1}; !maps.Equal(started, want) {
+		t.Errorf("the replicas were started %v times, want %v", started, want)
+	}
+	windows := e.variant(t, "good").Repeats[0].Faults
+	if len(windows) != 1 || len(windows[0].Evidence) != 2 || windows[0].Recovered == 0 {
+		t.Errorf("the windows are %+v", windows)
+	}
+	if windows := e.variant(t, "none").Repeats[0].Faults; len(windows) != 1 ||
+		len(windows[0].Evidence) != 0 {
+		t.Errorf("of the variant without the role the windows are %+v", windows)
+	}
+	validity := e.variant(t, "none").Repeats[0].Validity
+	if !slices.ContainsFunc(validity, func(v rundir.Validity) bool {
+		return v.OK && v.Detail == "the variant has no sweeper-2"
+	}) {
+		t.Errorf("the assumptions are %+v", validity)
+	}
+	if e.summary.Environment.Proxied {
+		t.Error("a proxy stood before the store")
+	}
 }

@@ -32,6 +32,9 @@ type Options struct {
 	Provider      env.Provider
 	BackendReason string
 	Spec          env.Spec
+	// Launcher starts the variants' roles and API where the scenario deploys
+	// them as processes or containers. It stays the caller's.
+	Launcher env.Launcher
 	// Guard, if set, is called with the run's id before anything is started;
 	// what it returns is called when everything has been stopped, or, to keep
 	// it, is to be left running.

@@ -75,7 +75,8 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		}
 		s.stopGuard = stop
 	}
-	s.environment.Proxied = len(r.Scenario.Faults) > 0
+	s.environment.Deploy = r.Scenario.Deploy
+	s.environment.Proxied = len(onStores(r.Scenario.Faults)) > 0
 	if err := s.frontKafka(ctx, &spec); err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (s *services) prepareFaults(
 		}
 		s.targets[service] = fault.Target{Component: component, Proxies: fault.Proxies{proxy}}
 	}
-	return fault.Schedule{Faults: r.Scenario.Faults, Targets: s.targets}.Check()
+	return fault.Schedule{Faults: onStores(r.Scenario.Faults), Targets: s.targets}.Check()
 }
 
 // close stops everything. It is idempotent, and works on when ctx is over.
@@ -180,6 +181,8 @@ func (s *services) keep() error {
 
 // place is where one trial happens: an empty namespace and the way to it.
 type place struct {
+	// name tells it apart from the others of the run.
+	name    string
 	config  sut.Config
 	release func(context.Context) error
 	targets map[sut.Service]fault.Target
@@ -216,7 +219,7 @@ func (s *services) place(
 	if err != nil {
 		return nil, err
 	}
-	p.release, p.config.Prefix = ns.Release, ns.Prefix
+	p.name, p.release, p.config.Prefix = name, ns.Release, ns.Prefix
 	if err := p.keepLog(r.dir.File(rundir.LogName(name))); err != nil {
 		return nil, errors.Join(err, p.close(ctx))
 	}

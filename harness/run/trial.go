@@ -106,7 +106,7 @@ func trialName(slot rundir.Slot) string {
 // recorded as failed; an error means that the run cannot go on.
 func (r *runner) trial(slot rundir.Slot, total int) error {
 	t := &Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
-		Inside: r.Target == "", Cores: runtime.NumCPU()}
+		Inside: r.inside(), Cores: runtime.NumCPU()}
 	show := &display{observer: r.Observer, event: Event{Variant: slot.Variant,
 		Repeat: slot.Repeat, Order: slot.Order, Total: total, Length: r.plan.Over}}
 	// The garbage of one trial must not be collected in the next one's load.
@@ -174,9 +174,12 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.In
 	if err := place.openGauge(r.soft, v); err != nil {
 		return err
 	}
-	roles := StartRoles(r.hard, v, place.config)
+	roles, err := r.deploy(v, inst, place)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, roles.Stop()) }()
-	if err := r.record(slot, t, inst, place, show); err != nil {
+	if err := r.record(slot, t, roles.Do, place, show); err != nil {
 		return err
 	}
 	if err := r.drain(v, t, inst, show); err != nil {
@@ -271,7 +274,7 @@ func closing(what string, end func() error) error {
 // record sends the load, breaks what the scenario says, watches, and keeps
 // the history.
 func (r *runner) record(
-	slot rundir.Slot, t *Trial, inst sut.Instance, place *place, show *display,
+	slot rundir.Slot, t *Trial, do load.Do, place *place, show *display,
 ) (err error) {
 	workload, err := r.System.Workload(r.plan.WorkloadSeed, r.Params)
 	if err != nil {
@@ -296,7 +299,7 @@ func (r *runner) record(
 	faults := r.startFaults(ctx, base, place, show)
 	unwatch := watch(ctx, place.gauge, base, w.Sample)
 	defer unwatch()
-	result, err := load.Run(ctx, r.loadPlan(base, workload), inst.Do,
+	result, err := load.Run(ctx, r.loadPlan(base, workload), do,
 		func() load.Recorder { return w.Shard() }, live)
 	if err != nil {
 		cancel() // there is nothing left to break
@@ -338,7 +341,7 @@ func (r *runner) loadPlan(base time.Time, workload sut.Workload) load.Plan {
 	p := load.Plan{Base: base, Start: start, Workload: workload, Users: l.Users,
 		Think: l.Think.D(), Duration: l.Duration.D(), MaxInFlight: l.MaxInFlight,
 		Queue: l.Queue, Timeout: l.Timeout.D(), Drain: l.Drain.D(), StopDrain: interruptedDrain}
-	if r.Target != "" {
+	if !r.inside() {
 		// A request to a server of its own cannot be called back: it ends with
 		// its answer or its own time limit, however soon it is cancelled.
 		p.Grace = p.Timeout + targetGrace

@@ -85,6 +85,8 @@ type Environment struct {
 	MemoryBytes   int64                `json:"memory_bytes"`
 	// Fingerprint is equal for runs whose numbers may be compared.
 	Fingerprint string `json:"fingerprint"`
+	// Deploy is how the variants ran: in-process, processes or containers.
+	Deploy string `json:"deploy,omitempty"`
 	// Proxied is true when a TCP proxy stood before the stores.
 	Proxied bool `json:"proxied"`
 }

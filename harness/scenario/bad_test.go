@@ -60,6 +60,48 @@ type bad struct {
 
 func badScenarios() map[string]bad {
 	return map[string]bad{
+		"deploy": {
+			"provokes:", "deploy: process\nprovokes:",
+			`30:9: unknown deploy "process"; expected one of`, false,
+		},
+		"replicas of nobody": {
+			"provokes:", "replicas: {swepper: 2}\nprovokes:",
+			`30:12: no variant has a role "swepper"; expected one of api, sweeper; did you mean "sweeper"?`,
+			false,
+		},
+		"no replica": {
+			"provokes:", "replicas: {sweeper: 0}\nprovokes:",
+			`30:21: sweeper is 0; expected 1 to 100`, false,
+		},
+		"kill of a goroutine": {
+			"kind: restart, target: postgres", "kind: kill, target: sweeper, for: 1s",
+			`29:40: kill of sweeper needs a process of its own; expected deploy processes or containers`,
+			true,
+		},
+		"restart of the API in process": {
+			"kind: restart, target: postgres", "kind: restart, target: api",
+			`restart of api needs a process of its own`, true,
+		},
+		"wipe of a role": {
+			"kind: restart, target: postgres, at: 5s}", "kind: kill, target: sweeper, for: 1s, " +
+				"at: 5s, wipe: true}\ndeploy: processes", `a role has no data to wipe`, true,
+		},
+		"latency of a role": {
+			"kind: latency, target: postgres", "kind: latency, target: sweeper",
+			`28:24: kind latency is not for roles; expected one of`, true,
+		},
+		"one replica with a number": {
+			"kind: restart, target: postgres", "kind: restart, target: sweeper-1",
+			`one replica has no number: there is no sweeper-1; expected sweeper, or replicas of it`, true,
+		},
+		"a replica too many": {
+			"kind: restart, target: postgres, at: 5s}", "kind: restart, target: sweeper-3, at: 5s}\n" +
+				"replicas: {sweeper: 2}", `there is no sweeper-3: sweeper has 2 replicas`, true,
+		},
+		"a role of no variant": {
+			"variants: [naive, locked, cached]", "variants: [naive, locked]\nfaults: [{name: a, " +
+				"kind: restart, target: sweeper, at: 1s}]", `unknown target "sweeper"`, true,
+		},
 		"empty": {base, "", `1:1: the file is empty`, false},
 		"a list": {
 			base, "- a\n- b\n",

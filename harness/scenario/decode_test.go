@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -35,9 +36,13 @@ func shop() sut.System {
 	variant := func(name string, needs ...sut.Service) sut.Variant {
 		return sut.Variant{Name: name, Needs: needs}
 	}
+	cached := variant("cached", sut.Postgres, sut.Redis)
+	cached.Roles = []sut.Role{{Name: "sweeper", Places: []string{"taken", "swept"}}}
 	return sut.System{
-		Name:   "shop",
-		Params: func() any { return &shopParams{Items: 3, Skew: "uniform", Pay: 0.5} },
+		Name:    "shop",
+		Handler: func(sut.Instance, sut.Config) (http.Handler, error) { return nil, nil },
+		Target:  func(string, sut.Config) (sut.Instance, error) { return nil, nil },
+		Params:  func() any { return &shopParams{Items: 3, Skew: "uniform", Pay: 0.5} },
 		Workload: func(_ uint64, params any) (sut.Workload, error) {
 			p := params.(*shopParams)
 			var errs []error
@@ -52,7 +57,7 @@ func shop() sut.System {
 		Variants: []sut.Variant{
 			variant("naive", sut.Postgres),
 			variant("locked", sut.Postgres),
-			variant("cached", sut.Postgres, sut.Redis),
+			cached,
 		},
 	}
 }
@@ -137,7 +142,7 @@ profiles:
 		`x.yaml:17:21: unknown fault kind "pauze"`, `did you mean "pause"?`,
 		`x.yaml:17:36: no variant needs redis; expected postgres`,
 		`x.yaml:18:12: fault name "a" appears twice`,
-		`x.yaml:18:36: unknown service "redys"`, `did you mean "redis"?`,
+		`x.yaml:18:36: unknown target "redys"`, `did you mean "redis"?`,
 		`x.yaml:18:66: only a kill can wipe`,
 		`x.yaml:19:12: unknown trigger "laod"`, `did you mean "load"?`,
 		`x.yaml:21:3: unknown profile "smok"`, `did you mean "smoke"?`,

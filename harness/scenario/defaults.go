@@ -3,6 +3,7 @@ package scenario
 import (
 	"time"
 
+	"stampede/harness/deploy"
 	"stampede/harness/sut"
 )
 
@@ -19,6 +20,7 @@ func defaults() Scenario {
 			Timeout:     Duration(5 * time.Second),
 			Drain:       Duration(30 * time.Second),
 		},
+		Deploy: deploy.InProcess,
 		Stores: Stores{MaxConns: 32, Kafka: sut.DefaultKafka()},
 	}
 }

@@ -30,7 +30,14 @@ type Scenario struct {
 	Params json.RawMessage `json:"params"`
 	Load   Load            `json:"load"`
 	Stores Stores          `json:"stores,omitzero"`
-	Faults []Fault         `json:"faults,omitempty"`
+	// Deploy is how a variant's roles and API run: in-process, the default, as
+	// goroutines of stampede; as processes of their own, which faults can kill;
+	// or each in a container.
+	Deploy string `json:"deploy"`
+	// Replicas says how many of a role, or of api, there are; 1 if it is not
+	// named.
+	Replicas map[string]int `json:"replicas,omitempty"`
+	Faults   []Fault        `json:"faults,omitempty"`
 	// Provokes lists the triggers under which a known-wrong variant must be
 	// caught here (sut.Trigger).
 	Provokes []string `json:"provokes"`
@@ -122,7 +129,8 @@ type Fault struct {
 	// or power-loss. A kill takes nothing that was written, flushed or not.
 	Kind string `json:"kind"`
 	// Target is a service: postgres, redis or kafka; or one of three brokers,
-	// such as kafka-2.
+	// such as kafka-2; or a role or api, all its replicas or one, such as
+	// counter-2.
 	Target string `json:"target"`
 	// At is when, from the first due time; For is how long until it heals.
 	At  Duration `json:"at"`

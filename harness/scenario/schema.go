@@ -104,6 +104,7 @@ func refineTop(root schema.Schema, systems []sut.System) {
 	root.Property("variants").With(schema.Schema{"uniqueItems": true})
 	root.Property("params").With(schema.Schema{"type": "object"})
 	root.Property("stores", "max_conns").With(bounds(1, maxConns))
+	refineDeploy(root)
 	refineKafka(root.Property("stores", "kafka"))
 	root.Property("provokes").With(schema.Schema{
 		"uniqueItems": true, "items": enum(triggers()).With(schema.Schema{"type": "string"}),
@@ -161,7 +162,8 @@ func refineFault(fault schema.Schema) {
 	fault["required"] = []string{"at", "kind", "name", "target"}
 	fault.Property("name").With(schema.Schema{"pattern": nameForm.String()})
 	fault.Property("kind").With(enum(faultKinds()))
-	fault.Property("target").With(enum(services()))
+	fault.Property("target").With(schema.Schema{"pattern": nameForm.String(),
+		"examples": services()})
 	var conditions []schema.Schema
 	for _, kind := range faultKinds() {
 		then := schema.Schema{}
@@ -240,6 +242,8 @@ func ofSystem(system sut.System, params schema.Schema) schema.Schema {
 			"params":   params,
 			"variants": schema.Schema{"items": variant},
 			"baseline": variant,
+			"replicas": schema.Schema{"propertyNames": enum(allRoles(system))},
+			"faults":   schema.Schema{"items": targetSchema(system)},
 			"profiles": schema.Schema{"properties": eachProfile(system.Name + " profile")},
 		},
 	})
@@ -253,6 +257,8 @@ func systemProfile(system sut.System, params schema.Schema) schema.Schema {
 			"params":   orNull(params.Patch()),
 			"variants": schema.Schema{"items": variant},
 			"baseline": orNull(variant),
+			"replicas": orNull(schema.Schema{"propertyNames": enum(allRoles(system))}),
+			"faults":   orNull(schema.Schema{"items": targetSchema(system)}),
 		},
 	}
 }

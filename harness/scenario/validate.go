@@ -319,6 +319,7 @@ func (v *validation) scenario() {
 	v.between(v.sc.Repeats, 1, maxRepeats, "repeats")
 	v.between(v.sc.Stores.MaxConns, 1, maxConns, "stores", "max_conns")
 	v.kafka()
+	v.deployment()
 	v.load()
 	v.faults()
 	v.provokes()

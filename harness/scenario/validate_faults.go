@@ -36,6 +36,9 @@ func (v *validation) faults() {
 			v.unknownName("fault kind", f.Kind, faultKinds(), in("kind")...)
 		} else {
 			v.faultFields(f, in)
+			if slices.Contains(v.roleNames(), string(sut.Service(f.Target).Whole())) {
+				v.roleKind(f, in)
+			}
 		}
 		v.faultTime(f, i, in)
 	}
@@ -62,7 +65,9 @@ func (v *validation) faultTarget(f Fault, path []string) {
 		return
 	}
 	if !slices.Contains(services(), f.Target) {
-		v.unknownName("service", f.Target, services(), path...)
+		if v.known {
+			v.roleTarget(f, path)
+		}
 		return
 	}
 	whole := string(sut.Service(f.Target).Whole())

@@ -66,12 +66,31 @@ func KafkaBroker(number int) Service {
 	return Kafka + Service("-"+strconv.Itoa(number))
 }
 
-// Whole is the service that a broker is part of, and any other service itself.
-func (s Service) Whole() Service {
-	if strings.HasPrefix(string(s), string(Kafka)+"-") {
-		return Kafka
+// Split is what a numbered part, such as the broker kafka-2 or the replica
+// counter-2 of a role, is part of, and its number from 1; anything else is whole
+// and has number 0.
+func (s Service) Split() (whole Service, number int) {
+	i := strings.LastIndexByte(string(s), '-')
+	if i <= 0 {
+		return s, 0
 	}
-	return s
+	n, err := strconv.ParseUint(string(s[i+1:]), 10, 16)
+	if err != nil || n == 0 {
+		return s, 0
+	}
+	return s[:i], int(n)
+}
+
+// Whole is what a numbered part is part of, and anything else itself.
+func (s Service) Whole() Service {
+	whole, _ := s.Split()
+	return whole
+}
+
+// Store says whether it is a store or a broker, and not a role.
+func (s Service) Store() bool {
+	whole := s.Whole()
+	return whole == Postgres || whole == Redis || whole == Kafka
 }
 
 // Shares says whether two targets of faults have a process in common.

@@ -1,0 +1,183 @@
+package deploy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"stampede/harness/sut"
+)
+
+// Child is the side of a process that a Crew has started.
+type Child struct {
+	System  sut.System
+	Variant sut.Variant
+	// Role is a role of the variant, or API.
+	Role string
+	// In has the Setup and then the parent's orders: its end is the parent's.
+	// Out takes what the child says. Log takes what the variant logs.
+	In  io.Reader
+	Out io.Writer
+	Log io.Writer
+}
+
+// Run works until ctx is cancelled or the parent is gone.
+func (c Child) Run(ctx context.Context) error {
+	in := bufio.NewReaderSize(c.In, maxLine)
+	var setup Setup
+	if err := readLine(in, &setup); err != nil {
+		return fmt.Errorf("reading the configuration from standard input: %w", err)
+	}
+	cfg, err := setup.config(c.System)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := &mouth{out: c.Out}
+	mine := &mine{out: out}
+	cfg.Logger, cfg.FailPoint = slog.New(slog.NewTextHandler(c.Log, nil)), mine.passed
+	go func() {
+		// Whoever cannot be understood is as good as gone.
+		_ = hear(in, func(order line) error { return obey(order, mine, out) })
+		cancel()
+	}()
+	if err = c.work(ctx, cfg, out); err != nil {
+		return errors.Join(err, out.say(line{Word: failed, Error: err.Error()}))
+	}
+	return nil
+}
+
+// obey does what the parent orders.
+func obey(order line, m *mine, out *mouth) error {
+	switch order.Word {
+	case arm:
+		m.arm(order.Place, order.Passage)
+	case disarm:
+		m.arm("", 0)
+	}
+	return out.say(line{Word: done, Number: order.Number})
+}
+
+// work runs the role, or serves the API.
+func (c Child) work(ctx context.Context, cfg sut.Config, out *mouth) error {
+	if c.Role == API {
+		return c.serve(ctx, cfg, out)
+	}
+	i := slices.IndexFunc(c.Variant.Roles, func(r sut.Role) bool { return r.Name == c.Role })
+	if i < 0 {
+		return NoRole(c.Variant, c.Role)
+	}
+	if err := out.say(line{Word: ready}); err != nil {
+		return err
+	}
+	return RunRole(ctx, c.Variant.Roles[i], cfg)
+}
+
+// NoRole says that a variant has no role of a name.
+func NoRole(v sut.Variant, name string) error {
+	names := []string{API}
+	for _, role := range v.Roles {
+		names = append(names, role.Name)
+	}
+	return fmt.Errorf("%s has no role %q; it has %s", v.Name, name, strings.Join(names, ", "))
+}
+
+// serve serves the API on a port that the kernel chooses.
+func (c Child) serve(ctx context.Context, cfg sut.Config, out *mouth) (err error) {
+	inst, err := c.Variant.Open(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", c.Variant.Name, err)
+	}
+	defer func() { err = errors.Join(err, inst.Close()) }()
+	handler, err := c.System.Handler(inst, cfg)
+	if err != nil {
+		return fmt.Errorf("making the handler: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	defer listener.Close()
+	if err := out.say(line{Word: ready, Address: listener.Addr().String()}); err != nil {
+		return err
+	}
+	return Serve(ctx, listener, handler)
+}
+
+// Serve serves HTTP until ctx is cancelled and then lets requests finish, for
+// ten seconds at most.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return fmt.Errorf("shutting down: %w", errors.Join(err, server.Close()))
+	}
+	return nil
+}
+
+// mine ends the process at a place, once it is armed.
+type mine struct {
+	out *mouth
+
+	mu    sync.Mutex
+	place string // "" when it is not armed
+	left  int
+	order int
+}
+
+// arm makes the passage-th passage from now of a place the last; "" disarms.
+func (m *mine) arm(place string, passage int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.place, m.left, m.order = place, passage, passage
+}
+
+// passed counts a passage. At the last one it says so and ends the process, as
+// if the power had failed there: no other passage gets through meanwhile, and
+// nothing is flushed or closed.
+func (m *mine) passed(place string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.place == "" || m.place != place {
+		return
+	}
+	if m.left--; m.left > 0 {
+		return
+	}
+	// If nobody listens, nobody will be told that it fired.
+	_ = m.out.say(line{Word: reached, Place: place, Passage: m.order})
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL) // it may always kill itself
+	select {}                                           // until the signal is delivered
+}
+
+// dialVia dials other addresses in the place of some.
+func dialVia(via map[string]string) func(context.Context, string, string) (net.Conn, error) {
+	var dialer net.Dialer
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if other, ok := via[address]; ok {
+			address = other
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
+}

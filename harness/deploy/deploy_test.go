@@ -1,0 +1,151 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"stampede/harness/env"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+var errBroken = errors.New("it is broken")
+
+// start deploys a plan whose API is an instance that does nothing.
+func start(t *testing.T, p Plan) *Crew {
+	t.Helper()
+	crew, err := Start(t.Context(), p, idle{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crew
+}
+
+// idle is an instance that does nothing.
+type idle struct{ sut.Instance }
+
+func (idle) Do(context.Context, history.Op) (history.Reply, error) { return history.Reply{}, nil }
+
+func TestACrewTellsOnce(t *testing.T) {
+	crew := start(t, Plan{Variant: sut.Variant{Roles: []sut.Role{
+		{Name: "good", Run: func(ctx context.Context, _ sut.Config) error { <-ctx.Done(); return nil }},
+		{Name: "bad", Run: func(context.Context, sut.Config) error { return errBroken }},
+	}}})
+	if err := crew.Stop(); err == nil || err.Error() != "role bad: it is broken" {
+		t.Errorf("stopped: %v", err)
+	}
+	if err := crew.Stop(); err != nil {
+		t.Errorf("stopped again: %v", err)
+	}
+}
+
+func TestARoleThatDoesNotEndIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		crew := start(t, Plan{Variant: sut.Variant{Roles: []sut.Role{
+			{Name: "deaf", Run: func(context.Context, sut.Config) error { <-release; return nil }},
+		}}})
+		err := crew.Stop()
+		if err == nil || !strings.Contains(err.Error(), "role deaf: it did not end within 30s") {
+			t.Errorf("stopped: %v", err)
+		}
+		close(release)
+	})
+}
+
+// TestReplicasInProcess: each has its number, one alone has none, and each is
+// a component that can be stopped and started.
+func TestReplicasInProcess(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[int]int{}
+	counter := sut.Role{Name: "counter", Run: func(ctx context.Context, cfg sut.Config) error {
+		mu.Lock()
+		seen[cfg.Replica]++
+		mu.Unlock()
+		<-ctx.Done()
+		return nil
+	}}
+	single := sut.Role{Name: "single", Run: counter.Run}
+	synctest.Test(t, func(t *testing.T) {
+		crew := start(t, Plan{Variant: sut.Variant{Roles: []sut.Role{counter, single}},
+			Replicas: map[string]int{"counter": 3}})
+		names := []string{}
+		for _, c := range crew.Components() {
+			names = append(names, string(c.Service()))
+			before, err := c.Identity(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := c.(env.Stoppable)
+			if err := s.Start(t.Context(), false); !errors.Is(err, env.ErrRunning) {
+				t.Errorf("%s: started twice: %v", c.Service(), err)
+			}
+			if err := errors.Join(s.Stop(t.Context()), s.Stop(t.Context())); err != nil {
+				t.Errorf("%s: stopped: %v", c.Service(), err)
+			}
+			if c.Ready(t.Context()) == nil {
+				t.Errorf("%s is at work after its end", c.Service())
+			}
+			if err := errors.Join(s.Start(t.Context(), false), c.Ready(t.Context())); err != nil {
+				t.Errorf("%s: %v", c.Service(), err)
+			}
+			if after, _ := c.Identity(t.Context()); after == before {
+				t.Errorf("%s is %s as before", c.Service(), after)
+			}
+		}
+		if got := strings.Join(names, " "); got != "counter-1 counter-2 counter-3 counter single" {
+			t.Errorf("the components are %s", got)
+		}
+		synctest.Wait()
+		if err := crew.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if want := map[int]int{0: 2, 1: 3, 2: 3, 3: 3}; !maps.Equal(seen, want) {
+		t.Errorf("the replicas ran %v, want %v", seen, want)
+	}
+}
+
+// TestServersInProcess: several instances of the API take turns.
+func TestServersInProcess(t *testing.T) {
+	var opened, closed int
+	done := map[int]int{}
+	crew := start(t, Plan{Replicas: map[string]int{API: 2}, Variant: sut.Variant{
+		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
+			opened++
+			return counting{did: func() { done[cfg.Replica]++ }, closed: func() { closed++ }}, nil
+		}}})
+	for range 10 {
+		if _, err := crew.Do(t.Context(), history.Op{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := crew.Stop(); err != nil || opened != 2 || closed != 2 {
+		t.Errorf("%d opened, %d closed, %v", opened, closed, err)
+	}
+	if want := map[int]int{1: 5, 2: 5}; !maps.Equal(done, want) {
+		t.Errorf("they did %v, want %v", done, want)
+	}
+}
+
+// counting is an instance that counts.
+type counting struct {
+	sut.Instance
+
+	did, closed func()
+}
+
+func (c counting) Do(context.Context, history.Op) (history.Reply, error) {
+	c.did()
+	return history.Reply{}, nil
+}
+
+func (c counting) Close() error {
+	c.closed()
+	return nil
+}

@@ -1,0 +1,137 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/sut"
+)
+
+// RunRole runs a role until ctx is cancelled. One that ends before that has
+// failed, because what it was there for is no longer done; a panic is an
+// error as well.
+func RunRole(ctx context.Context, role sut.Role, cfg sut.Config) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("role %s: panic: %v", role.Name, p)
+		}
+	}()
+	err = role.Run(ctx, cfg)
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("ended by itself")
+	}
+	if err != nil {
+		return fmt.Errorf("role %s: %w", role.Name, err)
+	}
+	return nil
+}
+
+// task is a replica of a role as a goroutine. It can be stopped and started
+// again; nothing can kill it.
+type task struct {
+	role sut.Role
+	name string
+	cfg  sut.Config
+
+	// mu is held while it is being started or stopped.
+	mu     sync.Mutex
+	cancel context.CancelFunc // nil before the first start
+	done   chan struct{}      // closed when this life has ended
+	err    error              // how it ended; read it only after done
+	// lives counts the starts, told those whose end was told.
+	lives int
+	told  bool
+}
+
+var _ env.Stoppable = (*task)(nil)
+
+func newTask(role sut.Role, name string, cfg sut.Config) *task {
+	return &task{role: role, name: name, cfg: cfg}
+}
+
+func (t *task) launch(context.Context) error { return t.Start(context.Background(), false) }
+
+// Start implements env.Stoppable. The role outlives ctx.
+func (t *task) Start(ctx context.Context, _ bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel != nil && !t.ended() {
+		return fmt.Errorf("start %s: %w", t.name, env.ErrRunning)
+	}
+	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	t.done, t.told = done, false
+	t.lives++
+	go func() {
+		defer close(done)
+		t.err = RunRole(ctx, t.role, t.cfg)
+		complain(t.cfg.Logger, t.name, t.err)
+	}()
+	return nil
+}
+
+// ended says whether this life is over. It needs the lock.
+func (t *task) ended() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop implements env.Stoppable. One that goes on for half a minute is left
+// behind, which is an error.
+func (t *task) Stop(context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel == nil || t.told {
+		return nil
+	}
+	t.cancel()
+	select {
+	case <-t.done:
+	case <-time.After(stopBound):
+		return fmt.Errorf("role %s: it did not end within %s of being told to", t.name, stopBound)
+	}
+	t.told = true
+	return t.err
+}
+
+func (t *task) end() error { return t.Stop(context.Background()) }
+
+// Service implements env.Component.
+func (t *task) Service() sut.Service { return sut.Service(t.name) }
+
+// Addr implements env.Component: nobody connects to it.
+func (t *task) Addr() string { return "" }
+
+// Info implements env.Component.
+func (t *task) Info(context.Context) (env.Info, error) { return env.Info{Kind: InProcess}, nil }
+
+// LogTail implements env.Component: it logs where its variant does.
+func (t *task) LogTail(int) string { return "" }
+
+// Ready implements env.Component.
+func (t *task) Ready(context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel == nil || t.ended() {
+		return fmt.Errorf("role %s is not at work", t.name)
+	}
+	return nil
+}
+
+// Identity implements env.Component.
+func (t *task) Identity(ctx context.Context) (string, error) {
+	if err := t.Ready(ctx); err != nil {
+		return "", err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return fmt.Sprintf("start %d", t.lives), nil
+}

@@ -1,0 +1,133 @@
+package deploy
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"stampede/harness/sut"
+)
+
+// Setup is what a child is told on its standard input, on one line: a command
+// line would show passwords to everybody on the machine.
+type Setup struct {
+	// Params are the system's parameters.
+	Params json.RawMessage `json:"params"`
+	// The rest is the Config of package sut.
+	PostgresURL  string            `json:"postgres_url,omitempty"`
+	RedisURL     string            `json:"redis_url,omitempty"`
+	KafkaBrokers []string          `json:"kafka_brokers,omitempty"`
+	Kafka        sut.KafkaSettings `json:"kafka,omitzero"`
+	Prefix       string            `json:"prefix"`
+	MaxConns     int               `json:"max_conns"`
+	Timeout      sut.Duration      `json:"timeout"`
+	Replica      int               `json:"replica,omitempty"`
+	// Via maps addresses to those that are dialled in their place.
+	Via map[string]string `json:"via,omitempty"`
+}
+
+// setupOf writes a configuration down for a child.
+func setupOf(p Plan, cfg sut.Config, via map[string]string) (Setup, error) {
+	params, err := json.Marshal(cfg.Params)
+	if err != nil {
+		return Setup{}, fmt.Errorf("encoding the parameters of %s: %w", p.System.Name, err)
+	}
+	return Setup{Params: params, PostgresURL: cfg.PostgresURL, RedisURL: cfg.RedisURL,
+		KafkaBrokers: cfg.KafkaBrokers, Kafka: cfg.Kafka, Prefix: cfg.Prefix,
+		MaxConns: cfg.MaxConns, Timeout: sut.Duration(cfg.Timeout), Replica: cfg.Replica,
+		Via: via}, nil
+}
+
+// config is the configuration that a setup describes.
+func (s Setup) config(system sut.System) (sut.Config, error) {
+	params := system.Params()
+	if err := json.Unmarshal(s.Params, params); err != nil {
+		return sut.Config{}, fmt.Errorf("the parameters of %s: %w", system.Name, err)
+	}
+	cfg := sut.Config{Params: params, PostgresURL: s.PostgresURL, RedisURL: s.RedisURL,
+		KafkaBrokers: s.KafkaBrokers, Kafka: s.Kafka, Prefix: s.Prefix, MaxConns: s.MaxConns,
+		Timeout: s.Timeout.D(), Replica: s.Replica}
+	if len(s.Via) > 0 {
+		cfg.Dial = dialVia(s.Via)
+	}
+	return cfg, nil
+}
+
+// The words of the lines between parent and child. Each order is answered; an
+// answer has the order's number.
+const (
+	// The parent's orders.
+	ping   = "ping"
+	arm    = "arm"
+	disarm = "disarm"
+	// What the child says.
+	ready   = "ready"
+	done    = "done"
+	reached = "reached"
+	failed  = "failed"
+)
+
+// line is one message, in either direction.
+type line struct {
+	Word string `json:"word"`
+	// Number is that of an order and of its answer.
+	Number int `json:"number,omitempty"`
+	// Address is where a server of the API listens, with ready.
+	Address string `json:"address,omitempty"`
+	// Place and Passage go with arm and reached.
+	Place   string `json:"place,omitempty"`
+	Passage int    `json:"passage,omitempty"`
+	// Error goes with failed.
+	Error string `json:"error,omitempty"`
+}
+
+// mouth writes lines, one at a time.
+type mouth struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (m *mouth) say(what any) error {
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err = m.out.Write(append(text, '\n'))
+	return err
+}
+
+// maxLine bounds a message, in bytes.
+const maxLine = 1 << 20
+
+// hear reads lines until the input ends and hands each to take.
+func hear(in *bufio.Reader, take func(line) error) error {
+	for {
+		var l line
+		if err := readLine(in, &l); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if err := take(l); err != nil {
+			return err
+		}
+	}
+}
+
+// readLine decodes the next line. A line that is cut off is none.
+func readLine(in *bufio.Reader, into any) error {
+	text, err := in.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("a line that is no message: %.200q: %w", text, err)
+	}
+	return nil
+}

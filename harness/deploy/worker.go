@@ -1,0 +1,456 @@
+package deploy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"stampede/harness/env"
+	"stampede/harness/env/admin"
+	"stampede/harness/sut"
+)
+
+// worker is a replica of a role, or a server of the API, as a process.
+type worker struct {
+	plan       Plan
+	role, name string
+	cfg        sut.Config
+	via        map[string]string
+	// serving, if set, is told where a server of the API listens, at each start.
+	serving func(address string) error
+
+	// mu is held while the process is being started or ended.
+	mu   sync.Mutex
+	life *life // nil before the first start
+	// lives counts the starts.
+	lives int
+
+	// told guards errs: what went wrong with lives that are over.
+	told sync.Mutex
+	errs []error
+}
+
+var (
+	_ env.Crashable = (*worker)(nil)
+	_ env.Stoppable = (*worker)(nil)
+)
+
+func newWorker(
+	p Plan, role, name string, cfg sut.Config, via map[string]string,
+) *worker {
+	return &worker{plan: p, role: role, name: name, cfg: cfg, via: via}
+}
+
+// life is one process of a worker.
+type life struct {
+	env.Process
+	number int
+	orders *mouth
+
+	// over is closed when the process has ended and all that it said was heard.
+	over chan struct{}
+
+	mu sync.Mutex
+	// answered is closed and renewed whenever the child has said something.
+	answered chan struct{}
+	ordered  int
+	ready    bool
+	address  string
+	heard    int // the highest number of an order that was answered
+	crash    *env.Crash
+	failure  string
+	// expected is set when the process was told to end.
+	expected bool
+}
+
+// launch implements unit.
+func (w *worker) launch(ctx context.Context) error { return w.Start(ctx, false) }
+
+// Start implements env.Breakable. The process outlives ctx.
+func (w *worker) Start(ctx context.Context, _ bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.running(); err == nil {
+		return fmt.Errorf("start %s: %w", w.name, env.ErrRunning)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	l, err := w.bear(ctx)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", w.name, err)
+	}
+	w.life = l
+	if err := l.await(ctx, func() bool { return l.ready }); err != nil {
+		l.expect()
+		err = errors.Join(err, l.Kill(context.WithoutCancel(ctx)))
+		err = fmt.Errorf("%s did not become ready: %w%s", w.name, err,
+			admin.QuoteLog(w.LogTail(10)))
+		<-l.over
+		return err
+	}
+	if w.serving != nil {
+		return w.serving(l.address)
+	}
+	return nil
+}
+
+// bear starts the process and tells it what to do.
+func (w *worker) bear(ctx context.Context) (*life, error) {
+	setup, err := setupOf(w.plan, w.cfg, w.via)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.plan.Launcher.Launch(ctx, env.Program{Name: w.name, Log: w.plan.Log(w.name),
+		RunID: w.plan.RunID,
+		Args:  Args(w.plan.System.Name, w.plan.Variant.Name, w.role)})
+	if err != nil {
+		return nil, err
+	}
+	w.lives++
+	l := &life{Process: p, number: w.lives, orders: &mouth{out: p.Input()},
+		over: make(chan struct{}), answered: make(chan struct{})}
+	go w.follow(l)
+	if err := l.orders.say(setup); err != nil {
+		l.expect()
+		return nil, errors.Join(fmt.Errorf("telling it what to do: %w", err), l.Kill(ctx))
+	}
+	return l, nil
+}
+
+// Args are the arguments of a process that plays a role of a variant, as a
+// Child.
+func Args(system, variant, role string) []string {
+	return []string{"serve", system, "--variant", variant, "--role", role, "--supervised"}
+}
+
+// follow hears what a process says until it has ended, and notes how.
+func (w *worker) follow(l *life) {
+	defer close(l.over)
+	misheard := hear(bufio.NewReaderSize(l.Output(), maxLine), l.take)
+	if misheard != nil {
+		misheard = errors.Join(misheard, l.Kill(context.Background()))
+	}
+	<-l.Done()
+	closing := errors.Join(l.Output().Close(), l.Input().Close())
+	err := errors.Join(misheard, l.judge(), closing)
+	if err == nil {
+		return
+	}
+	err = fmt.Errorf("role %s: %w", w.name, err)
+	complain(w.plan.Config.Logger, w.name, err)
+	w.told.Lock()
+	defer w.told.Unlock()
+	w.errs = append(w.errs, err)
+}
+
+// take notes what a child said.
+func (l *life) take(said line) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch said.Word {
+	case ready:
+		l.ready, l.address = true, said.Address
+	case done:
+		l.heard = max(l.heard, said.Number)
+	case reached:
+		l.crash = &env.Crash{PID: l.PID(), Place: said.Place, Passage: said.Passage}
+	case failed:
+		l.failure = said.Error
+	default:
+		return fmt.Errorf("it said %q, which is no word", said.Word)
+	}
+	close(l.answered)
+	l.answered = make(chan struct{})
+	return nil
+}
+
+// expect notes that the process is about to be ended.
+func (l *life) expect() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expected = true
+}
+
+// judge says what was wrong with the way in which a process ended; nil if
+// nothing was.
+func (l *life) judge() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	how := l.How()
+	switch {
+	case l.failure != "":
+		return errors.New(l.failure)
+	case how.Killed && (l.expected || l.crash != nil), l.expected && how.Code == 0:
+		return nil
+	case how.Code == 0:
+		return errors.New("ended by itself")
+	}
+	return fmt.Errorf("its process %d ended: %s", l.PID(), how.Text)
+}
+
+// await waits until something that the child says makes it so. The condition
+// is asked under the lock.
+func (l *life) await(ctx context.Context, so func() bool) error {
+	for {
+		l.mu.Lock()
+		ok, answered, failure := so(), l.answered, l.failure
+		l.mu.Unlock()
+		if ok {
+			return nil
+		}
+		if failure != "" {
+			return errors.New(failure)
+		}
+		select {
+		case <-answered:
+		case <-l.over:
+			if l.met(so) {
+				return nil
+			}
+			return errors.New("its process ended: " + l.How().Text)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// met asks a condition once, under the lock.
+func (l *life) met(so func() bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return so()
+}
+
+// order tells the child something and waits until it has obeyed.
+func (l *life) order(ctx context.Context, what line) error {
+	l.mu.Lock()
+	l.ordered++
+	what.Number = l.ordered
+	l.mu.Unlock()
+	if err := l.orders.say(what); err != nil {
+		return err
+	}
+	return l.await(ctx, func() bool { return l.heard >= what.Number })
+}
+
+// ended says whether the process is over.
+func (l *life) ended() bool {
+	select {
+	case <-l.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// running is the live process, or an error if there is none. It needs the lock.
+func (w *worker) running() (*life, error) {
+	if w.life == nil || w.life.ended() {
+		return nil, fmt.Errorf("%s is not running", w.name)
+	}
+	return w.life, nil
+}
+
+// current is running for those who do not have the lock.
+func (w *worker) current() (*life, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running()
+}
+
+// Kill implements env.Breakable.
+func (w *worker) Kill(ctx context.Context) ([]int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l, err := w.running()
+	if err != nil {
+		return nil, err
+	}
+	l.expect()
+	if err := l.Kill(ctx); err != nil {
+		return nil, fmt.Errorf("kill %s: %w", w.name, err)
+	}
+	<-l.over
+	return []int{l.PID()}, nil
+}
+
+// Pause implements env.Breakable.
+func (w *worker) Pause(ctx context.Context) ([]int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l, err := w.running()
+	if err != nil {
+		return nil, err
+	}
+	return []int{l.PID()}, l.Pause(ctx)
+}
+
+// Resume implements env.Breakable. Resuming what runs changes nothing.
+func (w *worker) Resume(ctx context.Context) error {
+	l, err := w.current()
+	if err != nil {
+		return err
+	}
+	return l.Resume(ctx)
+}
+
+// Restart implements env.Breakable.
+func (w *worker) Restart(ctx context.Context) error {
+	if _, err := w.current(); err != nil {
+		return err
+	}
+	if err := w.Stop(ctx); err != nil {
+		return err
+	}
+	return w.Start(ctx, false)
+}
+
+// Stop implements env.Stoppable. A process that goes on for half a minute is
+// killed, which is an error.
+func (w *worker) Stop(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l, err := w.running()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopBound)
+	defer cancel()
+	l.expect()
+	if err := l.Terminate(ctx); err != nil {
+		return fmt.Errorf("stop %s: %w", w.name, err)
+	}
+	select {
+	case <-l.over:
+		return nil
+	case <-ctx.Done():
+	}
+	bound, cancelKill := context.WithTimeout(context.WithoutCancel(ctx), killBound)
+	defer cancelKill()
+	return errors.Join(fmt.Errorf("role %s: it did not end within %s of being told to",
+		w.name, stopBound), l.Kill(bound))
+}
+
+// end implements unit.
+func (w *worker) end() error {
+	err := w.Stop(context.Background())
+	w.mu.Lock()
+	if w.life != nil && err == nil {
+		<-w.life.over
+	}
+	w.mu.Unlock()
+	w.told.Lock()
+	defer w.told.Unlock()
+	return errors.Join(append(w.errs, err)...)
+}
+
+// Arm implements env.Crashable.
+func (w *worker) Arm(ctx context.Context, place string, passage int) error {
+	l, err := w.current()
+	if err != nil {
+		return err
+	}
+	if err := l.order(ctx, line{Word: arm, Place: place, Passage: passage}); err != nil {
+		if _, gone := w.crashed(l); gone {
+			return nil // it was there already
+		}
+		return fmt.Errorf("arm %s: %w", w.name, err)
+	}
+	return nil
+}
+
+// Disarm implements env.Crashable.
+func (w *worker) Disarm(ctx context.Context) ([]env.Crash, error) {
+	w.mu.Lock()
+	l := w.life
+	w.mu.Unlock()
+	if l == nil {
+		return nil, nil
+	}
+	err := l.order(ctx, line{Word: disarm})
+	if crash, ok := w.crashed(l); ok {
+		return []env.Crash{crash}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("disarm %s: %w", w.name, err)
+	}
+	return nil, nil
+}
+
+// crashed is how a process ended itself, if it said so and was then killed. One
+// that has said so is waited for.
+func (w *worker) crashed(l *life) (env.Crash, bool) {
+	l.mu.Lock()
+	crash := l.crash
+	l.mu.Unlock()
+	if crash == nil {
+		return env.Crash{}, false
+	}
+	<-l.over
+	made := *crash
+	made.Name = w.name
+	return made, l.How().Killed
+}
+
+// Service implements env.Component.
+func (w *worker) Service() sut.Service { return sut.Service(w.name) }
+
+// Addr implements env.Component: where a server of the API listens, else "".
+func (w *worker) Addr() string {
+	l, err := w.current()
+	if err != nil {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.address
+}
+
+// Info implements env.Component.
+func (w *worker) Info(context.Context) (env.Info, error) {
+	return env.Info{Kind: w.plan.Way}, nil
+}
+
+// Ready implements env.Component: the process answers.
+func (w *worker) Ready(ctx context.Context) error {
+	l, err := w.current()
+	if err != nil {
+		return err
+	}
+	return l.order(ctx, line{Word: ping})
+}
+
+// Identity implements env.Component.
+func (w *worker) Identity(context.Context) (string, error) {
+	l, err := w.current()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("start %d, process %d", l.number, l.PID()), nil
+}
+
+// tailBytes bounds what is read of a log to find its last lines.
+const tailBytes = 64 << 10
+
+// LogTail implements env.Component.
+func (w *worker) LogTail(lines int) string {
+	file, err := os.Open(w.plan.Log(w.name))
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	text := make([]byte, min(tailBytes, info.Size()))
+	if _, err := file.ReadAt(text, info.Size()-int64(len(text))); err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+}

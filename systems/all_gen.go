@@ -6,11 +6,13 @@ package systems
 import (
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
+	"stampede/systems/likes"
 )
 
 // All returns every system, in alphabetical order.
 func All() []sut.System {
 	return []sut.System{
 		flashsale.System(),
+		likes.System(),
 	}
 }

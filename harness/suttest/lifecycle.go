@@ -99,6 +99,7 @@ func (s Suite) unknownKind(t testing.TB, inst sut.Instance) {
 func nowhere(cfg sut.Config) sut.Config {
 	cfg.PostgresURL = "postgres://nobody@127.0.0.1:1/none"
 	cfg.RedisURL = "redis://127.0.0.1:1/0"
+	cfg.KafkaBrokers, cfg.Kafka = []string{"127.0.0.1:1"}, sut.DefaultKafka()
 	return cfg
 }
 

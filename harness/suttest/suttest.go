@@ -75,7 +75,8 @@ func Exercise(t *testing.T, s Suite) {
 func (s Suite) config(t testing.TB) sut.Config {
 	space := s.Space(t)
 	return sut.Config{
-		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
+		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
+		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), Prefix: space.Prefix,
 		Params: s.Params, MaxConns: maxConns, Timeout: opTimeout,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}

@@ -1,0 +1,95 @@
+package likes
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// readCache keeps counts for a time to live. It recomputes one early with a
+// probability that grows towards its expiry (XFetch: Vattani, Chierichetti and
+// Lowenstein, Optimal Probabilistic Cache Stampede Prevention, VLDB 2015), so
+// that most of the time one reader has replaced it before all of them have to.
+// Nobody waits for anybody: readers of a count that has expired each compute it,
+// which is the stampede.
+type readCache struct {
+	ttl  time.Duration
+	beta float64 // how early; 0 waits for the expiry
+
+	mu      sync.Mutex
+	draw    *rand.Rand
+	entries map[cacheKey]cached
+
+	// early and expired count the recomputations by their reason.
+	early, expired atomic.Int64
+}
+
+type cacheKey struct {
+	region int
+	video  uint64
+}
+
+// cached is a count, how long it took to compute and until when it is good. The
+// time to live begins before the computation: a count is never older.
+type cached struct {
+	count  Count
+	took   time.Duration
+	expiry time.Time
+}
+
+func newReadCache(ttl time.Duration, beta float64, seed uint64) *readCache {
+	return &readCache{ttl: ttl, beta: beta, draw: rand.New(rand.NewPCG(seed, 1)),
+		entries: map[cacheKey]cached{}}
+}
+
+// get returns a count that is no older than the time to live.
+func (c *readCache) get(
+	ctx context.Context, key cacheKey, compute func(context.Context) (Count, error),
+) (Count, error) {
+	if c.ttl <= 0 {
+		return compute(ctx)
+	}
+	began := time.Now()
+	if entry, good := c.look(key, began); good {
+		return entry.count, nil
+	}
+	count, err := compute(ctx)
+	if err != nil {
+		return Count{}, err
+	}
+	count.Approx = true
+	c.keep(key, cached{count: count, took: time.Since(began), expiry: began.Add(c.ttl)})
+	return count, nil
+}
+
+// look finds an entry and decides whether this reader makes do with it.
+func (c *readCache) look(key cacheKey, now time.Time) (cached, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entry, found := c.entries[key]
+	if !found || !now.Before(entry.expiry) {
+		c.expired.Add(1)
+		return entry, false
+	}
+	if c.beta > 0 {
+		// -took·beta·ln(u) is exponentially distributed with mean took·beta.
+		head := float64(entry.took) * c.beta * -math.Log(1-c.draw.Float64())
+		if head >= float64(entry.expiry.Sub(now)) {
+			c.early.Add(1)
+			return entry, false
+		}
+	}
+	return entry, true
+}
+
+// keep replaces an entry unless the one that is there is younger.
+func (c *readCache) keep(key cacheKey, entry cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if entry.expiry.After(c.entries[key].expiry) {
+		c.entries[key] = entry
+	}
+}

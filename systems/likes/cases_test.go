@@ -1,0 +1,334 @@
+package likes_test
+
+import (
+	"slices"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/systems/likes"
+)
+
+func countCases() []verdictCase {
+	const inv = likes.CountInBounds
+	return []verdictCase{
+		{inv, "more than ever liked - fail", fail, func(e *evidence) {
+			e.op(272).Reply.Value = 4
+		}, "video-1: read 4 between 250ms and 260ms, possible are 3 to 3"},
+		{inv, "fewer than acknowledged - fail", fail, func(e *evidence) {
+			e.op(272).Reply.Value = 2
+		}, "possible are 3 to 3"},
+		{inv, "an unlike under way - pass", pass, func(e *evidence) {
+			e.op(1025).Start = 255 * ms
+			e.op(272).Reply.Value = 2
+		}, ""},
+		{inv, "an unlike that begins after the read - fail", fail, func(e *evidence) {
+			e.op(1025).Start = 261 * ms
+			e.op(272).Reply.Value = 2
+		}, "possible are 3 to 3"},
+		{inv, "a like of unknown outcome counts - pass", pass, func(e *evidence) {
+			e.unknown(1024)
+		}, ""},
+		{inv, "or it does not - pass", pass, func(e *evidence) {
+			e.unknown(1024)
+			e.op(272).Reply.Value = 2
+		}, ""},
+		{inv, "a refused like counts - fail", fail, func(e *evidence) {
+			e.op(1024).Outcome = history.Refused
+		}, "possible are 2 to 2"},
+		{inv, "a repeated like counts - fail", fail, func(e *evidence) {
+			e.forget(1024)
+		}, "possible are 2 to 2"},
+		{inv, "a like acknowledged as the read begins - pass", pass, func(e *evidence) {
+			e.op(1024).End = 250 * ms
+			e.op(272).Reply.Value = 2
+		}, ""},
+		{inv, "stale as declared - pass", pass, func(e *evidence) {
+			e.audit.Contract.StalenessNS = int64(100 * ms)
+			e.op(272).Reply.Value = 2
+		}, ""},
+		{inv, "staler than declared - fail", fail, func(e *evidence) {
+			e.audit.Contract.StalenessNS = int64(30 * ms)
+			e.op(272).Reply.Value = 2
+		}, "possible are 3 to 3"},
+		{inv, "the other region is behind - pass", pass, func(e *evidence) {
+			e.regions()
+			e.op(272).Reply.Value = 2 // without user 2
+		}, ""},
+		{inv, "the own region is behind - fail", fail, func(e *evidence) {
+			e.regions()
+			e.op(272).Reply.Value = 1
+		}, "possible are 2 to 3"},
+		{inv, "the other region is ahead - fail", fail, func(e *evidence) {
+			e.regions()
+			e.op(272).Reply.Value = 4
+		}, "possible are 2 to 3"},
+		{inv, "the other region before it took back - pass", pass, func(e *evidence) {
+			e.regions()
+			e.do(513, likes.KindUnlike, 1, 2, 120*ms, 1)
+		}, ""},
+		{inv, "reads that failed - undecided", maybe, func(e *evidence) {
+			e.unknown(272)
+			e.unknown(273)
+		}, "no count was read"},
+		{inv, "a contract that allows everything - undecided", maybe, func(e *evidence) {
+			e.audit.Contract.StalenessNS = int64(time.Hour)
+		}, "staleness_ns"},
+	}
+}
+
+// regions makes it two: users 1 and 3 are at home in one, 2 in the other.
+func (e *evidence) regions() {
+	e.audit.Contract.Regions = 2
+	for i := range e.audit.Videos {
+		v := &e.audit.Videos[i]
+		v.Counts = append(v.Counts, v.Counts[0])
+	}
+}
+
+// forget removes the records of an operation.
+func (e *evidence) forget(id uint64) {
+	e.records = slices.DeleteFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
+}
+
+func pairCases() []verdictCase {
+	const inv = likes.OneLike
+	return []verdictCase{
+		{inv, "both clicks changed something - fail", fail, func(e *evidence) {
+			e.op(768).Reply.Value = 1
+		}, "no order of what they did explains the replies: like at 100ms (changed)"},
+		{inv, "the other click was first - pass", pass, func(e *evidence) {
+			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0
+		}, ""},
+		{inv, "the later click was first - fail", fail, func(e *evidence) {
+			e.op(768).Start, e.op(768).End = 111*ms, 120*ms
+			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0
+		}, "no order"},
+		{inv, "neither click changed anything - fail", fail, func(e *evidence) {
+			e.op(512).Reply.Value = 0
+		}, "no order"},
+		{inv, "likes it although taken back - fail", fail, func(e *evidence) {
+			e.video(1).Members = likes.Packed{1, 2, 3}
+		}, "user-3 and video-1: at the end they like it"},
+		{inv, "does not like it although acknowledged - fail", fail, func(e *evidence) {
+			e.video(1).Members = likes.Packed{2}
+		}, "user-1 and video-1: at the end they do not like it"},
+		{inv, "an unlike of unknown outcome took effect - pass", pass, func(e *evidence) {
+			e.unknown(1025)
+		}, ""},
+		{inv, "or it did not - pass", pass, func(e *evidence) {
+			e.unknown(1025)
+			e.video(1).Members = likes.Packed{1, 2, 3}
+		}, ""},
+		{inv, "a lost like took effect after the unlike - pass", pass, func(e *evidence) {
+			e.op(1024).Outcome, e.op(1024).End = history.Unknown, history.Never
+			e.op(1025).Reply.Value = 0
+			e.video(1).Members = likes.Packed{1, 2, 3}
+		}, ""},
+		{inv, "an unlike of nothing changed something - fail", fail, func(e *evidence) {
+			e.op(1024).Outcome = history.Refused
+		}, "no order"},
+		{inv, "nobody did anything twice - undecided", maybe, func(e *evidence) {
+			e.forget(768)
+			e.forget(1025)
+			e.video(1).Members = likes.Packed{1, 2, 3}
+		}, "nobody did anything twice"},
+	}
+}
+
+func storeCases() []verdictCase {
+	const inv = likes.StoresAgree
+	return []verdictCase{
+		{inv, "the counter is too high - fail", fail, func(e *evidence) {
+			e.video(1).Counts[0] = 3
+		}, "told 3 at the end, and 2 users like it in the ledger"},
+		{inv, "the counter is too low - fail", fail, func(e *evidence) {
+			e.video(1).Counts[0] = 1
+		}, "told 1"},
+		{inv, "a region is behind - fail", fail, func(e *evidence) {
+			e.regions()
+			e.video(1).Counts[1] = 1
+		}, "readers of region 1 are told 1"},
+		{inv, "both regions agree - pass", pass, func(e *evidence) { e.regions() }, ""},
+		{inv, "a member is missing - fail", fail, func(e *evidence) {
+			e.video(1).Members = likes.Packed{1}
+		}, "user-2 is only in one of them"},
+		{inv, "another member - fail", fail, func(e *evidence) {
+			e.video(1).Members = likes.Packed{1, 4}
+		}, "user-2 is only in one of them"},
+		{inv, "all stores lost a like - fail", fail, func(e *evidence) {
+			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{1}, Members: likes.Packed{1},
+				Ledger: likes.Packed{1}}
+		}, "1 members at the end; by what users were told there are 2 to 2"},
+		{inv, "all stores lost one of unknown outcome - pass", pass, func(e *evidence) {
+			e.unknown(256)
+			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{1}, Members: likes.Packed{2},
+				Ledger: likes.Packed{2}}
+		}, ""},
+		{inv, "all stores invented a like - fail", fail, func(e *evidence) {
+			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{3}, Members: userIDs(3),
+				Ledger: userIDs(3)}
+		}, "3 members at the end; by what users were told there are 2 to 2"},
+		{inv, "a video is gone - fail", fail, func(e *evidence) {
+			e.audit.Videos = e.audit.Videos[:1]
+		}, "there are 1 videos at the end, not 2"},
+	}
+}
+
+func logCases() []verdictCase {
+	const isLog, first = likes.LedgerIsLog, likes.AppliedFirst
+	return []verdictCase{
+		{isLog, "the ledger lacks one - fail", fail, func(e *evidence) {
+			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025}
+		}, "operation 1280 is in the log and not in the ledger"},
+		{isLog, "the log lacks one - fail", fail, func(e *evidence) {
+			e.audit.Log[1].Records = e.audit.Log[1].Records[:1]
+		}, "operation 1025 is in the ledger and not in the log"},
+		{isLog, "an acknowledged one is in neither - fail", fail, func(e *evidence) {
+			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
+		}, "operation 1536 of user-5 and video-1 was acknowledged at 610ms and is not in the log"},
+		{isLog, "one of unknown outcome is in neither - pass", pass, func(e *evidence) {
+			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
+			e.unknown(1536)
+		}, ""},
+		{isLog, "the contract acknowledges first - pass", pass, func(e *evidence) {
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
+		}, ""},
+		{isLog, "delivered twice - pass", pass, func(e *evidence) {
+			e.audit.Log[0].Records = append(e.audit.Log[0].Records, e.audit.Log[0].Records[0])
+		}, ""},
+		{isLog, "the ledger took the older event - fail", fail, func(e *evidence) {
+			e.video(1).Ledger = userIDs(3)
+		}, "by the log 2 users like it, in the ledger 3 do; user-3"},
+		{isLog, "the newer event is first in the log - pass", pass, func(e *evidence) {
+			slices.Reverse(e.audit.Log[1].Records)
+		}, ""},
+		{isLog, "events of a video that does not exist - fail", fail, func(e *evidence) {
+			e.audit.Log[0].Records[3].Video = 9
+			e.video(2).Ledger = likes.Packed{}
+		}, "video-9: it has likes in the log and does not exist"},
+		{isLog, "no log - undecided", maybe, func(e *evidence) {
+			e.audit.Log, e.audit.Logged = nil, likes.Packed{}
+			e.audit.Contract.Ack = likes.AckBuffer
+			for i := range e.audit.Videos {
+				e.audit.Videos[i].Ledger = likes.Packed{}
+			}
+		}, "the log is empty"},
+
+		{first, "committed and not applied - fail", fail, func(e *evidence) {
+			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1280}
+		}, "partition 1: offset 12 is committed, and operation 1025 at offset 11 is not in the ledger"},
+		{first, "applied and not committed - pass", pass, func(e *evidence) {
+			e.audit.Log[1].Committed = 11
+		}, ""},
+		{first, "neither - pass", pass, func(e *evidence) {
+			e.audit.Log[1].Committed = 11
+			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1280}
+		}, ""},
+		{first, "committed beyond the end - fail", fail, func(e *evidence) {
+			e.audit.Log[0].Committed = 5
+		}, "offset 5 is committed and the log ends at 4"},
+		{first, "nothing committed - undecided", maybe, func(e *evidence) {
+			e.audit.Log[0].Committed, e.audit.Log[1].Committed = 0, 10
+		}, "no offset was committed"},
+	}
+}
+
+func effectCases() []verdictCase {
+	const durable, phantom = likes.AckedDurable, likes.NoPhantom
+	lost := func(e *evidence) { e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025} }
+	return []verdictCase{
+		{durable, "an acknowledged like is gone - fail", fail, lost,
+			"operation 1280 (key \"video-2\", client \"user-1\") was acknowledged at 410ms"},
+		{durable, "one of unknown outcome is gone - pass", pass, func(e *evidence) {
+			lost(e)
+			e.unknown(1280)
+		}, ""},
+		{durable, "lost with a server's buffer - pass", pass, func(e *evidence) {
+			lost(e)
+			e.audit.Contract.LossBound = 1
+			e.fault("kill api", 500*ms, 600*ms)
+		}, ""},
+		{durable, "more than the buffer holds - fail", fail, func(e *evidence) {
+			lost(e)
+			e.audit.Logged = e.audit.Logged[:4]
+			e.audit.Contract.LossBound = 1
+			e.fault("kill api", 500*ms, 600*ms)
+		}, "operation 1280"},
+		{durable, "acknowledged after the server's death - fail", fail, func(e *evidence) {
+			lost(e)
+			e.audit.Contract.LossBound = 1
+			e.fault("kill api", 200*ms, 300*ms)
+		}, "operation 1280"},
+		{durable, "no server died - fail", fail, func(e *evidence) {
+			lost(e)
+			e.audit.Contract.LossBound = 1
+			e.fault("kill redis", 500*ms, 600*ms)
+		}, "operation 1280"},
+		{durable, "a bound that nothing breaks - undecided", maybe, func(e *evidence) {
+			e.audit.Contract.LossBound = 100
+			e.fault("kill api", 500*ms, 600*ms)
+		}, "nothing could break it"},
+
+		{phantom, "never asked for - fail", fail, func(e *evidence) {
+			e.audit.Logged = append(e.audit.Logged, 4096)
+		}, "effect of operation 4096"},
+		{phantom, "asked for and refused - fail", fail, func(e *evidence) {
+			e.op(1280).Outcome = history.Refused
+		}, "the operation was refused"},
+		{phantom, "of unknown outcome - pass", pass, func(e *evidence) { e.unknown(1280) }, ""},
+		{phantom, "nothing is there - undecided", maybe, func(e *evidence) {
+			e.audit.Logged = likes.Packed{}
+		}, "there is no effect"},
+	}
+}
+
+func viewerCases() []verdictCase {
+	const inv = likes.ViewersEstimated
+	many := func(e *evidence, n int) {
+		for i := range n {
+			e.do(uint64(1<<20+i), likes.KindView, 1, uint64(100+i), 700*ms, 0)
+		}
+	}
+	return []verdictCase{
+		{inv, "four per cent off - pass", pass, func(e *evidence) {
+			many(e, 998)
+			e.video(1).Viewers = 1040
+		}, "off by 4.00 %"},
+		{inv, "six per cent too many - fail", fail, func(e *evidence) {
+			many(e, 998)
+			e.video(1).Viewers = 1060
+		}, "1060 viewers are estimated; 1000 to 1000 have seen it"},
+		{inv, "six per cent too few - fail", fail, func(e *evidence) {
+			many(e, 998)
+			e.video(1).Viewers = 940
+		}, "940 viewers"},
+		{inv, "too few of those acknowledged - pass", pass, func(e *evidence) {
+			many(e, 998)
+			for i := range 200 {
+				e.unknown(uint64(1<<20 + i))
+			}
+			e.video(1).Viewers = 800
+		}, ""},
+		{inv, "too few after Redis was lost - pass", pass, func(e *evidence) {
+			many(e, 998)
+			e.fault("kill redis wipe", 500*ms, 600*ms)
+			e.video(1).Viewers = 10
+		}, ""},
+		{inv, "too many after Redis was lost - fail", fail, func(e *evidence) {
+			many(e, 998)
+			e.fault("kill redis wipe", 500*ms, 600*ms)
+			e.video(1).Viewers = 1060
+		}, "1060 viewers"},
+		{inv, "too few after Redis was paused - fail", fail, func(e *evidence) {
+			many(e, 998)
+			e.fault("pause redis", 500*ms, 600*ms)
+			e.video(1).Viewers = 10
+		}, "10 viewers"},
+		{inv, "nobody looked - undecided", maybe, func(e *evidence) {
+			e.forget(259)
+			e.forget(515)
+			e.video(1).Viewers = 0
+		}, "nobody has seen a video"},
+	}
+}

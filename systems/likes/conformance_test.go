@@ -1,0 +1,63 @@
+package likes_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/env/admin"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/likes"
+)
+
+// stores are shared by all store-backed tests of this package.
+var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
+
+func TestMain(m *testing.M) {
+	admin.Quiet()
+	os.Exit(stores.Run(m))
+}
+
+// TestConformance runs the suite over every variant on real stores.
+func TestConformance(t *testing.T) {
+	suttest.Exercise(t, suttest.Suite{
+		System:  likes.System(),
+		Params:  crowd(),
+		Space:   stores.Namespace,
+		Seed:    1,
+		Ops:     1000,
+		Summary: summary,
+	})
+}
+
+// crowd is many users and two videos, on a clock on which users think for
+// milliseconds.
+func crowd() *likes.Params {
+	p := likes.DefaultParams()
+	p.Videos, p.VideoSkew = 2, likes.SkewHot
+	p.ClickTwice, p.Unlike, p.Relike = 0.3, 0.2, 0.5
+	p.Think = sut.Duration(60 * time.Millisecond)
+	p.HeatPerShard, p.Buffer = 20, 10_000
+	p.RepairEvery = sut.Duration(50 * time.Millisecond)
+	p.MergeEvery = sut.Duration(10 * time.Millisecond)
+	return &p
+}
+
+// summary lists who likes what. What readers are told, stores-agree judges: regions
+// do not know of each other without their role.
+func summary(raw json.RawMessage) (string, error) {
+	audit, err := likes.DecodeAudit(raw)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, v := range audit.Videos {
+		fmt.Fprintf(&b, "video %d is liked by %d\n", v.Video, v.Members)
+	}
+	return b.String(), nil
+}

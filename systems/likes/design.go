@@ -1,0 +1,402 @@
+package likes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// design is a variant as its file states it.
+type design struct {
+	name, idea, guarantees, givesUp string
+
+	breaks []sut.Break
+	// layout is how it counts in Redis, nil if it counts in Postgres.
+	layout func(Params) layout
+	// pipelined sends the scripts of users over a pipeline that they share.
+	pipelined bool
+	// buffered acknowledges before the log has the interaction.
+	buffered bool
+	// commitFirst lets the ledger's worker commit offsets before it applies their
+	// events. Wrong.
+	commitFirst bool
+	// dropping lets a full buffer drop what it has no room for. Wrong.
+	dropping bool
+	// openLedger replaces Postgres in tests.
+	openLedger func(context.Context, sut.Config) (ledger, error)
+}
+
+// backend is what a design is built on.
+type backend struct {
+	cfg    sut.Config
+	params Params
+	ledger ledger
+	// store and log are nil if the design needs none.
+	store *store
+	log   *eventLog
+}
+
+// variant is the design as the harness sees it.
+func (d design) variant() sut.Variant {
+	v := sut.Variant{
+		Name: d.name, Idea: d.idea, Guarantees: d.guarantees, GivesUp: d.givesUp,
+		Needs: []sut.Service{sut.Postgres}, Breaks: d.breaks, NotApplicable: map[string]string{},
+		Open: func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
+			return d.instance(ctx, cfg)
+		},
+	}
+	if d.layout == nil {
+		v.NotApplicable[LedgerIsLog] = "has no log"
+		v.NotApplicable[AppliedFirst] = "has no log"
+		return v
+	}
+	v.Needs = append(v.Needs, sut.Redis, sut.Kafka)
+	v.Roles = []sut.Role{d.ledgerRole(), d.repairer()}
+	if d.layout(DefaultParams()).regions > 1 {
+		v.Roles = append(v.Roles, d.replicator())
+	}
+	return v
+}
+
+// backend opens the design's connections. They are closed by close.
+func (d design) backend(ctx context.Context, cfg sut.Config) (_ *backend, err error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &backend{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.params, err = paramsOf(cfg.Params); err != nil {
+		return nil, err
+	}
+	if err := b.params.Validate(); err != nil {
+		return nil, fmt.Errorf("likes parameters: %w", err)
+	}
+	if b.ledger, err = d.ledger(ctx, cfg); err != nil || d.layout == nil {
+		return b, err
+	}
+	if b.store, err = openStore(ctx, cfg, b.params, d.layout(b.params)); err != nil {
+		return nil, err
+	}
+	buffer := 0
+	if d.buffered {
+		buffer = b.params.Buffer
+	}
+	if b.log, err = openLog(cfg, buffer); err != nil {
+		return nil, err
+	}
+	b.log.silent = d.dropping
+	return b, b.log.ping(ctx)
+}
+
+// ledger opens the ledger. A design that counts in Redis needs few connections to
+// it: none of its users waits for Postgres.
+func (d design) ledger(ctx context.Context, cfg sut.Config) (ledger, error) {
+	if d.openLedger != nil {
+		return d.openLedger(ctx, cfg)
+	}
+	conns := maxConns(cfg)
+	if d.layout != nil {
+		conns = min(conns, roleConns)
+	}
+	l, err := openPostgres(ctx, cfg, conns)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// close closes what is open.
+func (b *backend) close() error {
+	var errs []error
+	if b.log != nil {
+		errs = append(errs, b.log.close())
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.close())
+	}
+	if b.ledger != nil {
+		b.ledger.close()
+	}
+	return errors.Join(errs...)
+}
+
+func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error) {
+	b, err := d.backend(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening likes %s: %w", d.name, err)
+	}
+	i := &instance{backend: b, design: d}
+	switch {
+	case d.layout == nil:
+		i.Likes = &lockedRow{db: b.ledger.(*postgres).db}
+	default:
+		counting, err := d.counting(b)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
+		}
+		i.Likes, i.cache = counting, counting.cache
+	}
+	return i, nil
+}
+
+// instance is an opened design. It is a Likes too.
+type instance struct {
+	Likes
+	*backend
+	design design
+	cache  *readCache // nil where nothing is cached
+	once   sync.Once
+	closed error
+}
+
+// Prepare makes the schema, the videos, their counters and the log. Where any of
+// them exists already it fails.
+func (i *instance) Prepare(ctx context.Context) error {
+	if err := i.ledger.prepare(ctx, i.params.Videos); err != nil {
+		return err
+	}
+	if i.store == nil {
+		return nil
+	}
+	if err := i.store.prepare(ctx); err != nil {
+		return err
+	}
+	return i.log.prepare(ctx)
+}
+
+// Do performs one operation.
+func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	return perform(ctx, i.Likes, op)
+}
+
+// Empty says what there is before the first like.
+func (i *instance) Empty(ctx context.Context) (string, error) {
+	events, err := i.ledger.events(ctx)
+	if err != nil || events > 0 {
+		return fmt.Sprintf("%d interactions in the ledger", events), err
+	}
+	if i.store == nil {
+		return "", nil
+	}
+	ends, err := i.log.ends(ctx)
+	if err != nil {
+		return "", err
+	}
+	logged := int64(0)
+	for _, end := range ends {
+		logged += end
+	}
+	if logged > 0 {
+		return fmt.Sprintf("%d interactions in the log", logged), nil
+	}
+	for video := uint64(1); video <= i.store.videos; video++ {
+		if count, err := i.store.read(ctx, 0, video); err != nil || count.Count != 0 {
+			return fmt.Sprintf("video %d with %d likes", video, count.Count), err
+		}
+	}
+	return "", nil
+}
+
+// Quiesced says what the roles have still to do: events that are on their way to
+// the ledger, counters to be rebuilt, repaired or exchanged.
+func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
+	if i.store == nil {
+		return "", nil
+	}
+	if n := len(i.log.slots); n > 0 {
+		return fmt.Sprintf("%d interactions wait to be logged", n), nil
+	}
+	ends, err := i.log.ends(ctx)
+	if err != nil {
+		return "", err
+	}
+	lag, err := i.lag(ctx, ends)
+	if err != nil || lag > 0 {
+		return fmt.Sprintf("%d records of the log are not in the ledger", lag), err
+	}
+	for video := uint64(1); video <= i.store.videos; video++ {
+		if pending, err := i.unsettled(ctx, video); err != nil || pending != "" {
+			return pending, err
+		}
+	}
+	return "", nil
+}
+
+// unsettled says what is left to do about a video.
+func (i *instance) unsettled(ctx context.Context, video uint64) (string, error) {
+	ready, err := i.store.ready(ctx, video)
+	if err != nil {
+		return "", failed("looking for the counters", err)
+	}
+	if !ready {
+		return fmt.Sprintf("video %d has no counters in Redis", video), nil
+	}
+	if i.store.layout.regions > 1 {
+		if differ, err := i.store.differ(ctx, video); err != nil || differ {
+			return fmt.Sprintf("the regions differ about video %d", video), err
+		}
+	}
+	ahead, behind, err := i.unequal(ctx, video)
+	if err != nil {
+		return "", err
+	}
+	if len(ahead)+len(behind) > 0 {
+		return fmt.Sprintf("video %d: Redis is ahead of the ledger with %d users and behind with %d",
+			video, len(ahead), len(behind)), nil
+	}
+	return "", nil
+}
+
+// differ says whether regions have different counters of a video.
+func (s *store) differ(ctx context.Context, video uint64) (bool, error) {
+	first, err := s.counterOf(ctx, 0, video)
+	if err != nil {
+		return false, err
+	}
+	for region := 1; region < s.regions(); region++ {
+		other, err := s.counterOf(ctx, region, video)
+		if err != nil || !other.equal(first) {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// Audit reads an Audit: the ledger in one snapshot, then Redis and the log.
+func (i *instance) Audit(ctx context.Context) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	likers, ops, err := i.ledger.audit(ctx, i.params.Videos)
+	if err != nil {
+		return nil, err
+	}
+	a := Audit{Contract: i.contract(), Logged: ops}
+	for n, users := range likers {
+		v := VideoAudit{Video: uint64(n + 1), Ledger: users}
+		if err := i.auditVideo(ctx, &v); err != nil {
+			return nil, fmt.Errorf("auditing video %d: %w", v.Video, err)
+		}
+		a.Videos = append(a.Videos, v)
+	}
+	if i.log != nil {
+		if a.Log, err = i.log.contents(ctx); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit: %w", err)
+	}
+	return raw, nil
+}
+
+// contract is what the design promises.
+func (i *instance) contract() Contract {
+	c := Contract{Ack: AckLedger, Regions: 1}
+	if i.store == nil {
+		return c
+	}
+	c.Ack, c.Regions = AckLog, i.store.regions()
+	c.StalenessNS = i.params.ReadTTL.D().Nanoseconds()
+	if i.design.buffered {
+		c.Ack, c.LossBound = AckBuffer, int64(i.params.Buffer)
+	}
+	return c
+}
+
+// Close closes the connections. Further calls return what the first one did.
+func (i *instance) Close() error {
+	i.once.Do(func() { i.closed = i.backend.close() })
+	return i.closed
+}
+
+// counting is the Likes of the designs that count in Redis.
+type counting struct {
+	*backend
+	buffered bool
+	cache    *readCache
+}
+
+func (d design) counting(b *backend) (*counting, error) {
+	c := &counting{backend: b, buffered: d.buffered,
+		cache: newReadCache(b.params.ReadTTL.D(), b.params.EarlyBeta, uint64(b.cfg.Replica))}
+	if d.pipelined {
+		pipeline, err := b.store.rdb.AutoPipeline()
+		if err != nil {
+			return nil, fmt.Errorf("making a pipeline: %w", err)
+		}
+		b.store.call = pipeline
+	}
+	return c, nil
+}
+
+// Like counts a like.
+func (c *counting) Like(ctx context.Context, req Request) (Change, error) {
+	return c.change(ctx, req, true)
+}
+
+// Unlike takes one back.
+func (c *counting) Unlike(ctx context.Context, req Request) (Change, error) {
+	return c.change(ctx, req, false)
+}
+
+// change counts, then logs. Whoever repeats an interaction that was counted and
+// not logged has it logged by that.
+func (c *counting) change(ctx context.Context, req Request, likes bool) (Change, error) {
+	if c.buffered {
+		return c.changeBuffered(ctx, req, likes)
+	}
+	done, err := c.store.change(ctx, req, likes)
+	if err != nil {
+		return Change{}, err
+	}
+	if err := c.log.append(ctx, eventOf(req, likes, done)); err != nil {
+		return Change{}, err
+	}
+	return Change{done.changed}, nil
+}
+
+// changeBuffered takes a place in the buffer, counts, and leaves the rest for
+// later.
+func (c *counting) changeBuffered(ctx context.Context, req Request, likes bool) (Change, error) {
+	room := c.log.reserve()
+	if !room && !c.log.silent {
+		return Change{}, ErrOverloaded
+	}
+	done, err := c.store.change(ctx, req, likes)
+	switch {
+	case !room:
+		return Change{done.changed}, err
+	case err != nil:
+		c.log.release()
+		return Change{}, err
+	}
+	c.log.buffer(eventOf(req, likes, done))
+	return Change{done.changed}, nil
+}
+
+func eventOf(req Request, likes bool, done applied) Event {
+	return Event{OpID: req.OpID, Video: req.Video, User: req.User, Liked: likes,
+		Version: done.version}
+}
+
+// Count reads the likes as the reader's region has them.
+func (c *counting) Count(ctx context.Context, req Request) (Count, error) {
+	key := cacheKey{home(req.User, c.store.regions()), req.Video}
+	return c.cache.get(ctx, key, func(ctx context.Context) (Count, error) {
+		return c.store.read(ctx, key.region, key.video)
+	})
+}
+
+// View adds a viewer.
+func (c *counting) View(ctx context.Context, req Request) error { return c.store.view(ctx, req) }

@@ -1,0 +1,214 @@
+package likes_test
+
+import (
+	"context"
+	"encoding/json"
+
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/systems/likes"
+)
+
+const ms = time.Millisecond
+
+const (
+	pass  = check.Held
+	fail  = check.Broken
+	maybe = check.Undecided
+)
+
+// evidence is a history and an audit that a case may change.
+type evidence struct {
+	params  likes.Params
+	records []history.Record
+	windows []history.Window
+	audit   likes.Audit
+}
+
+// tb is what testing.T and rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// goodLikes is a small run that every invariant accepts: users 1 and 2 like
+// video 1, user 2 clicks twice, user 3 takes the like back, user 1 likes video 2.
+// Users 1 and 2 have seen video 1, user 1 reads both counts.
+func goodLikes() *evidence {
+	e := &evidence{params: likes.DefaultParams()}
+	e.params.Videos = 2
+	e.do(256, likes.KindLike, 1, 1, 100*ms, 1)
+	e.do(512, likes.KindLike, 1, 2, 100*ms, 1)
+	e.do(768, likes.KindLike, 1, 2, 105*ms, 0)
+	e.do(1024, likes.KindLike, 1, 3, 200*ms, 1)
+	e.do(1025, likes.KindUnlike, 1, 3, 300*ms, 1)
+	e.do(1280, likes.KindLike, 2, 1, 400*ms, 1)
+	e.do(259, likes.KindView, 1, 1, 150*ms, 0)
+	e.do(515, likes.KindView, 1, 2, 150*ms, 0)
+	e.do(272, likes.KindCount, 1, 1, 250*ms, 3)
+	e.do(273, likes.KindCount, 2, 1, 500*ms, 1)
+	e.audit = likes.Audit{
+		Contract: likes.Contract{Ack: likes.AckLog, Regions: 1},
+		Videos: []likes.VideoAudit{
+			{Video: 1, Shards: 1, Counts: []int64{2}, Members: likes.Packed{1, 2},
+				Ledger: likes.Packed{1, 2}, Viewers: 2},
+			{Video: 2, Shards: 1, Counts: []int64{1}, Members: likes.Packed{1},
+				Ledger: likes.Packed{1}},
+		},
+		Logged: likes.Packed{256, 512, 768, 1024, 1025, 1280},
+		Log: []likes.PartitionAudit{
+			{Partition: 0, Committed: 4, Records: likes.PackedEvents{
+				{OpID: 256, Video: 1, User: 1, Liked: true, Version: 1},
+				{OpID: 512, Video: 1, User: 2, Liked: true, Version: 1},
+				{OpID: 768, Video: 1, User: 2, Liked: true, Version: 2},
+				{OpID: 1280, Video: 2, User: 1, Liked: true, Version: 1},
+			}},
+			{Partition: 1, First: 10, Committed: 12, Records: likes.PackedEvents{
+				{OpID: 1024, Video: 1, User: 3, Liked: true, Version: 1},
+				{OpID: 1025, Video: 1, User: 3, Liked: false, Version: 2},
+			}},
+		},
+	}
+	return e
+}
+
+// do adds an acknowledged operation that takes 10 ms.
+func (e *evidence) do(
+	id uint64, kind string, video, user uint64, at time.Duration, value int64,
+) *history.Record {
+	e.records = append(e.records, history.Record{
+		Seq: uint64(len(e.records)),
+		Op: history.Op{ID: id, Kind: kind, Key: likes.VideoKey(video),
+			Client: likes.UserName(user)},
+		Outcome: history.OK, Reply: history.Reply{Value: value},
+		Intended: at, Start: at, End: at + 10*ms,
+	})
+	return &e.records[len(e.records)-1]
+}
+
+// op returns the first attempt of an operation.
+func (e *evidence) op(id uint64) *history.Record {
+	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
+	return &e.records[i]
+}
+
+// unknown makes the outcome of an operation unknown.
+func (e *evidence) unknown(id uint64) {
+	r := e.op(id)
+	r.Outcome, r.Reply = history.Unknown, history.Reply{}
+}
+
+func (e *evidence) video(n uint64) *likes.VideoAudit { return &e.audit.Videos[n-1] }
+
+// fault adds a fault of that text.
+func (e *evidence) fault(text string, start, end time.Duration) {
+	e.windows = append(e.windows, history.Window{Kind: history.FaultWindow, Name: "fault",
+		Fault: text, Start: start, End: end, Recovered: end, Evidence: []string{"it happened"}})
+}
+
+// judge returns the verdicts by name.
+func (e *evidence) judge(t tb) map[string]check.Verdict {
+	t.Helper()
+	raw, err := json.Marshal(e.audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.judgeRaw(raw)
+}
+
+func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
+	verdicts := make(map[string]check.Verdict)
+	h := history.Slice(e.records, e.windows...)
+	for _, v := range check.All(context.Background(), likes.Invariants(&e.params), h, audit) {
+		verdicts[v.Invariant] = v
+	}
+	return verdicts
+}
+
+// verdictCase changes one thing and says what becomes of one invariant.
+type verdictCase struct {
+	invariant, name string
+	want            check.Status
+	change          func(*evidence)
+	says            string
+}
+
+// TestGoodLikesHold: nothing is wrong with what the cases start from.
+func TestGoodLikesHold(t *testing.T) {
+	for name, v := range goodLikes().judge(t) {
+		if v.Status != pass {
+			t.Errorf("%s is %s: %s", name, v.Status, v.Reason)
+		}
+	}
+}
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	judged := map[string]map[check.Status]bool{}
+	for _, c := range slices.Concat(countCases(), pairCases(), storeCases(), logCases(),
+		effectCases(), viewerCases()) {
+		t.Run(c.invariant+"/"+c.name, func(t *testing.T) {
+			e := goodLikes()
+			c.change(e)
+			v := e.judge(t)[c.invariant]
+			text := v.Reason
+			for _, violation := range v.Violations {
+				text += "\n" + violation.Text
+			}
+			if v.Status != c.want || !strings.Contains(text, c.says) {
+				t.Errorf("%s: %s\nwant %s: %s", v.Status, text, c.want, c.says)
+			}
+		})
+		if judged[c.invariant] == nil {
+			judged[c.invariant] = map[check.Status]bool{}
+		}
+		judged[c.invariant][c.want] = true
+	}
+	for _, inv := range likes.Invariants(likes.DefaultParams()) {
+		if seen := judged[inv.Name()]; !seen[pass] || !seen[fail] {
+			t.Errorf("%s has no case that passes or none that fails", inv.Name())
+		}
+	}
+}
+
+// TestNothingIsUndecided: no history and no audit prove nothing.
+func TestNothingIsUndecided(t *testing.T) {
+	for name, v := range (&evidence{params: likes.DefaultParams()}).judgeRaw(nil) {
+		if v.Status != maybe {
+			t.Errorf("without an audit %s is %s", name, v.Status)
+		}
+	}
+	empty := &evidence{params: likes.DefaultParams(), audit: likes.Audit{
+		Contract: likes.Contract{Ack: likes.AckLog, Regions: 1}, Logged: likes.Packed{},
+		Videos: []likes.VideoAudit{{Video: 1, Counts: []int64{0}, Members: likes.Packed{},
+			Ledger: likes.Packed{}}}}}
+	for name, v := range empty.judge(t) {
+		if v.Status != maybe {
+			t.Errorf("of nothing %s is %s", name, v.Status)
+		}
+	}
+}
+
+func TestWrongParameters(t *testing.T) {
+	for _, inv := range likes.Invariants("none") {
+		v := inv.Check(t.Context(), history.Slice(nil), nil)
+		if v.Status != maybe || !strings.Contains(v.Reason, "expected the parameters") {
+			t.Errorf("%s: %s %s", inv.Name(), v.Status, v.Reason)
+		}
+	}
+}
+
+// ids for a table of many users.
+func userIDs(n int) likes.Packed {
+	list := likes.Packed{}
+	for i := range n {
+		list = append(list, uint64(i+1))
+	}
+	return list
+}

@@ -1,0 +1,204 @@
+package likes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// Names of the invariants, as variants list them in Breaks and NotApplicable.
+const (
+	CountInBounds    = "count-in-bounds"
+	OneLike          = "one-like"
+	StoresAgree      = "stores-agree"
+	LedgerIsLog      = "ledger-is-log"
+	AppliedFirst     = "applied-before-commit"
+	AckedDurable     = "acked-durable"
+	NoPhantom        = "no-phantom"
+	ViewersEstimated = "viewers-estimated"
+)
+
+// Invariants returns the statements about likes with the given parameters (a
+// Params or *Params; anything else leaves all of them Undecided). Each judges
+// from the history and the Audit alone, so that it says the same of a variant
+// here and of a server that somebody else wrote.
+func Invariants(params any) []check.Invariant {
+	p, err := paramsOf(params)
+	s := &subject{params: p, err: err}
+	state := func(name, statement string, judge func(*judging)) check.Invariant {
+		return invariant{name: name, statement: statement, judge: judge, subject: s}
+	}
+	return []check.Invariant{
+		state(CountInBounds, "every count that is read was true at a moment of the read, as far as "+
+			"unknown outcomes and the staleness that is declared allow", judgeCounts),
+		state(OneLike, "a user's repeated like adds nothing, and whether a user likes a video at the "+
+			"end follows from some order of what they did", judgeOneLike),
+		state(StoresAgree, "at rest, the sum of the counters, the members and the ledger say the same "+
+			"of each video, and as much as users did", judgeStores),
+		state(LedgerIsLog, "the ledger has the interactions that the log has, and says what they say",
+			judgeLog),
+		state(AppliedFirst, "no offset is committed before what lies before it is in the ledger",
+			judgeCommits),
+		state(AckedDurable, "every acknowledged like and unlike is in the ledger at the end, but for "+
+			"a loss that the design declares", judgeDurable),
+		state(NoPhantom, "every interaction at the end was asked for, and none by a request that was "+
+			"refused", judgePhantoms),
+		state(ViewersEstimated, "the estimate of a video's viewers is as close as a HyperLogLog is",
+			judgeViewers),
+	}
+}
+
+// invariant is one statement with the function that judges it.
+type invariant struct {
+	name, statement string
+	judge           func(*judging)
+	subject         *subject
+}
+
+func (v invariant) Name() string      { return v.name }
+func (v invariant) Statement() string { return v.statement }
+
+// Check judges. See check.Invariant.
+func (v invariant) Check(
+	ctx context.Context, h history.History, audit json.RawMessage,
+) check.Verdict {
+	j := &judging{Collector: check.Collect(ctx, v.name, h), p: v.subject.params}
+	if v.subject.err != nil {
+		j.Fail("%v", v.subject.err)
+		return j.Verdict()
+	}
+	var err error
+	if j.a, err = v.subject.decode(audit); err != nil {
+		j.Fail("the final audit cannot be read: %v", err)
+		return j.Verdict()
+	}
+	v.judge(j)
+	return j.Verdict()
+}
+
+// subject is what the invariants of one run share: the parameters and the audit
+// that was decoded last, because all of them are asked about the same one.
+type subject struct {
+	params Params
+	err    error
+
+	mu   sync.Mutex
+	raw  string
+	last Audit
+	bad  error
+}
+
+// decode returns the audit; it must not be modified.
+func (s *subject) decode(raw json.RawMessage) (Audit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.raw != string(raw) || s.raw == "" {
+		s.raw = string(raw)
+		s.last, s.bad = DecodeAudit(raw)
+	}
+	return s.last, s.bad
+}
+
+// judging is one invariant being judged.
+type judging struct {
+	*check.Collector
+	p Params
+	a Audit
+}
+
+// interactions reads the records of some kinds that were not dropped, with who
+// did what to which video. One that cannot be understood is left out: it was
+// refused.
+func (j *judging) interactions(see func(*history.Record, pairID), kinds ...string) {
+	for rec := range j.Records(kinds...) {
+		if rec.Outcome == history.Dropped {
+			continue
+		}
+		if req, err := requestOf(rec.Op); err == nil {
+			see(rec, pairID{req.Video, req.User})
+		}
+	}
+}
+
+// changes reads likes and unlikes, and counts those of unknown outcome as
+// allowed for.
+func (j *judging) changes(see func(*history.Record, pairID)) {
+	j.interactions(func(rec *history.Record, who pairID) {
+		if rec.Outcome == history.Unknown {
+			j.AllowedUnknown(1)
+		}
+		see(rec, who)
+	}, KindLike, KindUnlike)
+}
+
+// pairID is a user and a video.
+type pairID struct{ video, user uint64 }
+
+func (p pairID) String() string { return UserName(p.user) + " and " + VideoKey(p.video) }
+
+// maxStaleness is the most that a design may declare of its reads: what allows
+// more is not judged.
+const maxStaleness = 10 * time.Second
+
+// maxProof bounds the operations that one violation names.
+const maxProof = 8
+
+// DecodeAudit reads an Audit from JSON and checks that it can be judged. Fields
+// that it does not know are skipped. The error names one bad field.
+func DecodeAudit(raw json.RawMessage) (Audit, error) {
+	var a Audit
+	if len(raw) == 0 || string(raw) == "null" {
+		return a, fmt.Errorf("there is none")
+	}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return Audit{}, fmt.Errorf("decoding the audit: %w", err)
+	}
+	if err := a.check(); err != nil {
+		return Audit{}, fmt.Errorf("decoding the audit: %w", err)
+	}
+	return a, nil
+}
+
+func (a *Audit) check() error {
+	c := a.Contract
+	switch {
+	case c.Ack != AckLedger && c.Ack != AckLog && c.Ack != AckBuffer:
+		return fmt.Errorf("contract.ack: expected %s, %s or %s, got %q",
+			AckLedger, AckLog, AckBuffer, c.Ack)
+	case c.Regions < 1 || c.Regions > maxRegions:
+		return fmt.Errorf("contract.regions: expected 1 to %d, got %d", maxRegions, c.Regions)
+	case c.StalenessNS < 0 || c.StalenessNS > int64(maxStaleness):
+		return fmt.Errorf("contract.staleness_ns: expected 0 to %d, got %d",
+			int64(maxStaleness), c.StalenessNS)
+	case c.LossBound < 0:
+		return fmt.Errorf("contract.loss_bound: expected 0 or more, got %d", c.LossBound)
+	case a.Logged == nil:
+		return fmt.Errorf("logged: it is missing")
+	}
+	for i, v := range a.Videos {
+		switch {
+		case v.Video != uint64(i+1):
+			return fmt.Errorf("videos[%d].video_id: expected %d, got %d", i, i+1, v.Video)
+		case len(v.Counts) != c.Regions:
+			return fmt.Errorf("videos[%d].counts: expected one for each of %d regions, got %d",
+				i, c.Regions, len(v.Counts))
+		case v.Members == nil || v.Ledger == nil:
+			return fmt.Errorf("videos[%d]: members or ledger is missing", i)
+		}
+	}
+	for i, p := range a.Log {
+		if p.Partition != int32(i) || p.Records == nil || p.First < 0 || p.Committed < 0 {
+			return fmt.Errorf("log[%d]: expected partition %d with its records and offsets of 0 or "+
+				"more, got partition %d from %d, committed %d", i, i, p.Partition, p.First, p.Committed)
+		}
+	}
+	return nil
+}
+
+// maxRegions bounds the regions of a Contract.
+const maxRegions = 16

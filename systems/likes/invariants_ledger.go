@@ -1,0 +1,224 @@
+package likes
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// judgeLog compares the ledger with an oracle: the log, read from its beginning,
+// of each user and video the event with the highest version.
+func judgeLog(j *judging) {
+	logged := map[uint64]bool{}
+	for _, op := range j.a.Logged {
+		logged[op] = true
+	}
+	inLog, newest := map[uint64]bool{}, map[pairID]Event{}
+	for _, part := range j.a.Log {
+		for _, e := range part.Records {
+			j.Checked(1)
+			inLog[e.OpID] = true
+			if who := (pairID{e.Video, e.User}); e.Version > newest[who].Version {
+				newest[who] = e
+			}
+		}
+	}
+	j.Need(len(inLog) > 0, "the log is empty")
+	for _, op := range missing(inLog, logged) {
+		j.Violate([]uint64{op}, "operation %d is in the log and not in the ledger", op)
+	}
+	for _, op := range missing(logged, inLog) {
+		j.Violate([]uint64{op}, "operation %d is in the ledger and not in the log", op)
+	}
+	if j.a.Contract.Ack == AckLog {
+		ackedInLog(j, inLog)
+	}
+	oracle(j, newest)
+}
+
+// missing lists, in order, what is in one set and not in the other.
+func missing(from, other map[uint64]bool) []uint64 {
+	var list []uint64
+	for op := range from {
+		if !other[op] {
+			list = append(list, op)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// ackedInLog requires that what was acknowledged is in the log.
+func ackedInLog(j *judging, inLog map[uint64]bool) {
+	j.changes(func(rec *history.Record, who pairID) {
+		if rec.Outcome == history.OK && !inLog[rec.Op.ID] {
+			j.Violate([]uint64{rec.Op.ID}, "operation %d of %v was acknowledged at %v and is not in the log",
+				rec.Op.ID, who, rec.End)
+		}
+	})
+}
+
+// oracle requires that the ledger says of each user and video what the newest
+// event does.
+func oracle(j *judging, newest map[pairID]Event) {
+	want := map[uint64]Packed{}
+	for who, e := range newest {
+		if e.Liked {
+			want[who.video] = append(want[who.video], who.user)
+		}
+	}
+	for _, users := range want {
+		slices.Sort(users)
+	}
+	for _, v := range j.a.Videos {
+		onlyLog, onlyLedger := firstDifference(want[v.Video], v.Ledger)
+		if user := max(onlyLog, onlyLedger); user > 0 {
+			j.Violate([]uint64{newest[pairID{v.Video, user}].OpID}, "%s: by the log %d users like it, "+
+				"in the ledger %d do; %s is only in one of them", VideoKey(v.Video), len(want[v.Video]),
+				len(v.Ledger), UserName(user))
+		}
+		delete(want, v.Video)
+	}
+	for _, video := range slices.Sorted(maps.Keys(want)) {
+		j.Violate(nil, "%s: it has likes in the log and does not exist", VideoKey(video))
+	}
+}
+
+// judgeCommits requires that everything before a committed offset is in the
+// ledger.
+func judgeCommits(j *judging) {
+	logged := map[uint64]bool{}
+	for _, op := range j.a.Logged {
+		logged[op] = true
+	}
+	commits := false
+	for _, part := range j.a.Log {
+		n := part.Committed - part.First
+		commits = commits || n > 0
+		if n > int64(len(part.Records)) {
+			j.Violate(nil, "partition %d: offset %d is committed and the log ends at %d", part.Partition,
+				part.Committed, part.First+int64(len(part.Records)))
+		}
+		for i, e := range part.Records[:max(0, min(n, int64(len(part.Records))))] {
+			j.Checked(1)
+			if !logged[e.OpID] {
+				j.Violate([]uint64{e.OpID}, "partition %d: offset %d is committed, and operation %d at "+
+					"offset %d is not in the ledger", part.Partition, part.Committed, e.OpID, part.First+int64(i))
+			}
+		}
+	}
+	j.Need(commits, "no offset was committed")
+}
+
+// effects compares the interactions in the ledger with those of the history.
+func effects(j *judging) *check.Effects {
+	e := check.NewEffects()
+	for _, op := range j.a.Logged {
+		e.Found(check.Effect{Op: op})
+	}
+	for rec := range j.Records(KindLike, KindUnlike) {
+		e.See(rec)
+	}
+	return e
+}
+
+// lossBefore is how long before a server's death an interaction may have been
+// acknowledged that was still in its buffer. What is older was logged, or the log
+// did not answer and the buffer was full.
+const lossBefore = 5 * time.Second
+
+// judgeDurable subtracts what a design declares: what was in the buffer of a
+// server that died.
+func judgeDurable(j *judging) {
+	e := effects(j)
+	deaths := slices.DeleteFunc(slices.Clone(j.Faults()), func(w history.Window) bool {
+		return !strings.Contains(w.Fault, "api")
+	})
+	if j.a.Contract.LossBound == 0 || len(deaths) == 0 {
+		e.Durable(j.Collector)
+		return
+	}
+	loss, err := check.NewLoss("likes in the buffer of a server that died",
+		"they are acknowledged before they are logged", j.a.Contract.LossBound*int64(len(deaths)),
+		check.Around(deaths, lossBefore))
+	if err != nil {
+		j.Fail("%v", err)
+		return
+	}
+	e.Durable(j.Collector, loss)
+}
+
+func judgePhantoms(j *judging) { effects(j).NoPhantom(j.Collector) }
+
+const (
+	// sketchError is the standard error of Redis' HyperLogLog: 1.04/√16384
+	// (Flajolet, Fusy, Gandouet, Meunier, 2007).
+	sketchError = 0.0081
+	// sketchErrors are allowed: an estimate further away comes about once in a
+	// million sketches. sketchFloor is allowed where few have come.
+	sketchErrors = 5
+	sketchFloor  = 5
+)
+
+// judgeViewers compares the estimates with the truth: who was acknowledged to
+// have seen a video, and who may have. What Redis has lost is gone; then only an
+// estimate that is too high is wrong.
+func judgeViewers(j *judging) {
+	acked, maybe := map[pairID]bool{}, map[pairID]bool{}
+	j.interactions(func(rec *history.Record, who pairID) {
+		switch rec.Outcome {
+		case history.OK:
+			acked[who] = true
+			maybe[who] = true
+		case history.Unknown:
+			j.AllowedUnknown(1)
+			maybe[who] = true
+		}
+	}, KindView)
+	least, most := map[uint64]float64{}, map[uint64]float64{}
+	for who := range maybe {
+		most[who.video]++
+		if acked[who] && !lostRedis(j.Faults()) {
+			least[who.video]++
+		}
+	}
+	worst := 0.0
+	for _, v := range j.a.Videos {
+		j.Checked(1)
+		n := float64(v.Viewers)
+		low, high := least[v.Video], most[v.Video]
+		if high > 0 {
+			worst = max(worst, (low-n)/high, (n-high)/high)
+		}
+		margin := func(of float64) float64 { return math.Ceil(sketchErrors*sketchError*of) + sketchFloor }
+		if n < low-margin(low) || n > high+margin(high) {
+			j.Violate(j.viewsOf(v.Video), "%s: %d viewers are estimated; %.0f to %.0f have seen it",
+				VideoKey(v.Video), v.Viewers, low, high)
+		}
+	}
+	j.Need(len(acked) > 0 || j.p.Views == 0, "nobody has seen a video")
+	j.Note("the estimate furthest from the truth is off by %.2f %% of the viewers", 100*worst)
+}
+
+// viewsOf names a few views of a video.
+func (j *judging) viewsOf(video uint64) (ops []uint64) {
+	j.interactions(func(rec *history.Record, who pairID) {
+		if who.video == video && len(ops) < maxProof {
+			ops = append(ops, rec.Op.ID)
+		}
+	}, KindView)
+	return ops
+}
+
+// lostRedis says whether a fault may have taken Redis' data.
+func lostRedis(faults []history.Window) bool {
+	return slices.ContainsFunc(faults, func(w history.Window) bool {
+		return strings.Contains(w.Fault, "redis") &&
+			(strings.Contains(w.Fault, "kill") || strings.Contains(w.Fault, "power"))
+	})
+}

@@ -1,0 +1,269 @@
+package likes
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sut"
+)
+
+// schema makes the tables; see schema.sql.
+//
+//go:embed schema.sql
+var schema string
+
+// auditTimeout bounds the reading of everything, which is no user's operation
+// and may take longer than one.
+const auditTimeout = 2 * time.Minute
+
+// pair is what a store says of a user and a video: liked or not as of a
+// version, by an operation.
+type pair struct {
+	user    uint64
+	liked   bool
+	version int64
+	op      uint64
+}
+
+// ledger is the durable record of who likes what: Postgres, or in tests of
+// virtual time a stand-in in memory.
+type ledger interface {
+	// prepare makes the ledger with its videos; it is an error if there is one.
+	prepare(ctx context.Context, videos int) error
+	// events counts the interactions in the ledger.
+	events(ctx context.Context) (int64, error)
+	// apply adds a batch of events and notes how far each partition has come by
+	// it, all or nothing. An event that is there already changes nothing, nor
+	// does one older than what is known of its pair. It returns the epochs of
+	// the videos; one that newEpoch returns later has not been given out yet.
+	apply(ctx context.Context, batch []Event, upTo map[int32]int64) (map[uint64]int64, error)
+	// applied returns the offset after the last one applied, by partition.
+	applied(ctx context.Context) (map[int32]int64, error)
+	// newEpoch begins another life of a video's counters. Every event is either
+	// in what pairs returns afterwards or told of the new epoch by apply.
+	newEpoch(ctx context.Context, video uint64) (int64, error)
+	// pairs lists what is known of a video, in no order.
+	pairs(ctx context.Context, video uint64) ([]pair, error)
+	// audit reads, in one snapshot, who likes each video, by ascending user, and
+	// the identities of all events, ascending.
+	audit(ctx context.Context, videos int) (likers []Packed, ops Packed, err error)
+	close()
+}
+
+// postgres is the ledger.
+type postgres struct{ db *database }
+
+func openPostgres(ctx context.Context, cfg sut.Config, conns int) (*postgres, error) {
+	db, err := openDatabase(ctx, cfg, conns)
+	if err != nil {
+		return nil, err
+	}
+	return &postgres{db}, nil
+}
+
+func (l *postgres) close() { l.db.pool.Close() }
+
+func (l *postgres) prepare(ctx context.Context, videos int) error {
+	err := l.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, schema); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx,
+				`INSERT INTO videos (video_id) SELECT generate_series(1, $1::bigint)`, videos)
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("preparing the ledger in an empty database: %w", err)
+	}
+	return nil
+}
+
+func (l *postgres) events(ctx context.Context) (n int64, err error) {
+	if err = l.db.row(ctx, `SELECT count(*) FROM like_events`, nil, &n); err != nil {
+		return 0, failed("counting the events of the ledger", err)
+	}
+	return n, nil
+}
+
+// lockEpochs keeps newEpoch waiting until the batch is committed, so that a
+// rebuild sees the batch or the batch sees the rebuild.
+const lockEpochs = `SELECT video_id, epoch FROM videos WHERE video_id = ANY($1)
+ORDER BY video_id FOR SHARE`
+
+// applyBatch adds a batch: $1 to $5 are its columns. Rows are inserted in the
+// order of their keys, so that two workers that meet wait for each other one
+// way only.
+const applyBatch = `
+WITH batch AS MATERIALIZED (
+    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint[])
+        AS b (op_id, video_id, user_id, liked, version)
+), logged AS (
+    INSERT INTO like_events (op_id, video_id, user_id, liked, version)
+    SELECT DISTINCT ON (op_id) op_id, video_id, user_id, liked, version FROM batch
+    ORDER BY op_id, version
+    ON CONFLICT (op_id) DO NOTHING
+)
+INSERT INTO likes (video_id, user_id, liked, version, op_id)
+SELECT DISTINCT ON (video_id, user_id) video_id, user_id, liked, version, op_id FROM batch
+ORDER BY video_id, user_id, version DESC
+ON CONFLICT (video_id, user_id) DO UPDATE
+    SET liked = excluded.liked, version = excluded.version, op_id = excluded.op_id
+    WHERE excluded.version > likes.version`
+
+const moveApplied = `
+INSERT INTO applied (partition, next_offset) SELECT * FROM unnest($1::int[], $2::bigint[])
+ON CONFLICT (partition) DO UPDATE
+    SET next_offset = greatest(applied.next_offset, excluded.next_offset)`
+
+func (l *postgres) apply(
+	ctx context.Context, batch []Event, upTo map[int32]int64,
+) (map[uint64]int64, error) {
+	epochs := map[uint64]int64{}
+	columns := columnsOf(batch)
+	var partitions []int32
+	var offsets []int64
+	for partition, offset := range upTo {
+		partitions, offsets = append(partitions, partition), append(offsets, offset)
+	}
+	err := l.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			steps := &pgx.Batch{}
+			steps.Queue(lockEpochs, columns.videos).Query(func(rows pgx.Rows) error {
+				var video uint64
+				var epoch int64
+				_, err := pgx.ForEachRow(rows, []any{&video, &epoch}, func() error {
+					epochs[video] = epoch
+					return nil
+				})
+				return err
+			})
+			steps.Queue(applyBatch, columns.ops, columns.videos, columns.users, columns.liked,
+				columns.versions)
+			steps.Queue(moveApplied, partitions, offsets)
+			return tx.SendBatch(ctx, steps).Close()
+		})
+	})
+	if err != nil {
+		return nil, failed("applying a batch to the ledger", err)
+	}
+	return epochs, nil
+}
+
+// columns are events, turned.
+type columns struct {
+	ops, videos, users, versions []int64
+	liked                        []bool
+}
+
+func columnsOf(batch []Event) columns {
+	var c columns
+	for _, e := range batch {
+		c.ops, c.videos = append(c.ops, int64(e.OpID)), append(c.videos, int64(e.Video))
+		c.users, c.versions = append(c.users, int64(e.User)), append(c.versions, e.Version)
+		c.liked = append(c.liked, e.Liked)
+	}
+	return c
+}
+
+func (l *postgres) applied(ctx context.Context) (map[int32]int64, error) {
+	offsets := map[int32]int64{}
+	err := l.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return each(ctx, conn, `SELECT partition, next_offset FROM applied`, nil,
+			func(row pgx.CollectableRow) error {
+				var partition int32
+				var offset int64
+				err := row.Scan(&partition, &offset)
+				offsets[partition] = offset
+				return err
+			})
+	})
+	if err != nil {
+		return nil, failed("reading how far the ledger is", err)
+	}
+	return offsets, nil
+}
+
+func (l *postgres) newEpoch(ctx context.Context, video uint64) (epoch int64, err error) {
+	err = l.db.row(ctx, `UPDATE videos SET epoch = epoch + 1 WHERE video_id = $1 RETURNING epoch`,
+		[]any{int64(video)}, &epoch)
+	if err != nil {
+		return 0, failed("beginning a new epoch", err)
+	}
+	return epoch, nil
+}
+
+func (l *postgres) pairs(ctx context.Context, video uint64) ([]pair, error) {
+	var list []pair
+	err := l.db.within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if err := patient(ctx, tx); err != nil {
+				return err
+			}
+			return each(ctx, tx, `SELECT user_id, liked, version, op_id FROM likes
+				WHERE video_id = $1`, []any{int64(video)}, func(row pgx.CollectableRow) error {
+				var p pair
+				err := row.Scan(&p.user, &p.liked, &p.version, &p.op)
+				list = append(list, p)
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return nil, failed("reading who likes a video", err)
+	}
+	return list, nil
+}
+
+// patient lets the statements of a transaction take as long as an audit may.
+func patient(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`,
+		auditTimeout.Milliseconds()))
+	return err
+}
+
+func (l *postgres) audit(ctx context.Context, videos int) (likers []Packed, ops Packed, err error) {
+	likers, ops = make([]Packed, videos), Packed{}
+	for i := range likers {
+		likers[i] = Packed{}
+	}
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = l.db.within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error {
+			if err := patient(ctx, tx); err != nil {
+				return err
+			}
+			err := each(ctx, tx, `SELECT video_id, user_id FROM likes WHERE liked
+				ORDER BY video_id, user_id`, nil, func(row pgx.CollectableRow) error {
+				var video, user uint64
+				if err := row.Scan(&video, &user); err != nil {
+					return err
+				}
+				if video < 1 || video > uint64(videos) {
+					return fmt.Errorf("user %d likes video %d, which does not exist", user, video)
+				}
+				likers[video-1] = append(likers[video-1], user)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return each(ctx, tx, `SELECT op_id FROM like_events ORDER BY op_id`, nil,
+				func(row pgx.CollectableRow) error {
+					var op uint64
+					err := row.Scan(&op)
+					ops = append(ops, op)
+					return err
+				})
+		})
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("auditing the ledger: %w", err)
+	}
+	return likers, ops, nil
+}

@@ -1,0 +1,106 @@
+package likes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// lockedRowDesign: the number in the video's row.
+//
+// Idea: a transaction writes who likes the video and adds one to the number in
+// the video's row, if that was news.
+//
+// Guarantee: who likes what, and the count, are exact and durable at every
+// moment, because both change in one transaction.
+//
+// Gives up: parallelism. All who like a video queue for its row, each until the
+// one before has flushed its commit.
+func lockedRowDesign() design {
+	return design{
+		name:       "locked_row",
+		idea:       "one transaction adds the like and increments the number in the video's row",
+		guarantees: "the count is exact and durable at every moment",
+		givesUp:    "all who like a video queue for its row",
+	}
+}
+
+// lockedRow is its Likes.
+type lockedRow struct{ db *database }
+
+// changeRow is one transaction. The conflict with an earlier row is settled on
+// its newest version, under its lock, so that a repeated like is no news.
+const changeRow = `
+WITH video AS (
+    SELECT video_id FROM videos WHERE video_id = $2
+), news AS (
+    INSERT INTO likes (video_id, user_id, liked, version, op_id)
+    SELECT video_id, $3::bigint, $4::boolean, 1, $1::bigint FROM video
+    ON CONFLICT (video_id, user_id) DO UPDATE
+        SET liked = excluded.liked, version = likes.version + 1, op_id = excluded.op_id
+        WHERE likes.liked <> excluded.liked
+    RETURNING liked, version
+), logged AS (
+    INSERT INTO like_events (op_id, video_id, user_id, liked, version)
+    SELECT $1, video_id, $3, $4, 0 FROM video ON CONFLICT (op_id) DO NOTHING
+), counted AS (
+    UPDATE videos SET likes = likes + delta
+    FROM (SELECT CASE WHEN liked THEN 1 ELSE -1 END AS delta FROM news
+        WHERE liked OR version > 1) AS change
+    WHERE video_id = $2
+    RETURNING likes
+)
+SELECT EXISTS (SELECT FROM video), EXISTS (SELECT FROM counted)`
+
+// Like adds a like.
+func (l *lockedRow) Like(ctx context.Context, req Request) (Change, error) {
+	return l.change(ctx, req, true)
+}
+
+// Unlike takes one back.
+func (l *lockedRow) Unlike(ctx context.Context, req Request) (Change, error) {
+	return l.change(ctx, req, false)
+}
+
+func (l *lockedRow) change(ctx context.Context, req Request, likes bool) (Change, error) {
+	var known, changed bool
+	err := l.db.row(ctx, changeRow, []any{int64(req.OpID), int64(req.Video), int64(req.User), likes},
+		&known, &changed)
+	if err != nil {
+		return Change{}, failed("liking in the ledger", err)
+	}
+	if !known {
+		return Change{}, ErrUnknownVideo
+	}
+	return Change{changed}, nil
+}
+
+// Count reads the number.
+func (l *lockedRow) Count(ctx context.Context, req Request) (Count, error) {
+	c := Count{Video: req.Video}
+	err := l.db.row(ctx, `SELECT likes, (SELECT count(*) FROM viewers WHERE video_id = $1)
+		FROM videos WHERE video_id = $1`, []any{int64(req.Video)}, &c.Count, &c.Viewers)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Count{}, ErrUnknownVideo
+	}
+	if err != nil {
+		return Count{}, failed("reading the number of likes", err)
+	}
+	return c, nil
+}
+
+// View adds a viewer.
+func (l *lockedRow) View(ctx context.Context, req Request) error {
+	var known bool
+	err := l.db.row(ctx, `WITH video AS (SELECT video_id FROM videos WHERE video_id = $1),
+		seen AS (INSERT INTO viewers SELECT video_id, $2::bigint FROM video ON CONFLICT DO NOTHING)
+		SELECT EXISTS (SELECT FROM video)`, []any{int64(req.Video), int64(req.User)}, &known)
+	if err != nil {
+		return failed("adding a viewer", err)
+	}
+	if !known {
+		return ErrUnknownVideo
+	}
+	return nil
+}

@@ -1,0 +1,317 @@
+package likes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+// The names in Kafka, without the prefix.
+const (
+	topicEvents = "likes-events"
+	groupLedger = "likes-ledger"
+)
+
+// flushTimeout bounds the wait for what is on its way to the log when a server
+// ends.
+const flushTimeout = 10 * time.Second
+
+// eventLog is the log of interactions, at its writing end.
+type eventLog struct {
+	client *kgo.Client
+	topic  string
+	group  string
+	cfg    sut.Config
+	// slots bound what is acknowledged and not yet logged; nil where nothing is.
+	slots chan struct{}
+	// silent drops what finds no slot. Wrong.
+	silent bool
+	// waiting are the events in the buffer.
+	waiting sync.WaitGroup
+	ended   context.Context
+	end     context.CancelFunc
+}
+
+func openLog(cfg sut.Config, buffer int) (*eventLog, error) {
+	opts, err := topics.Options(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &eventLog{topic: topics.Name(cfg, topicEvents), group: topics.Name(cfg, groupLedger),
+		cfg: cfg}
+	if l.client, err = kgo.NewClient(append(opts, kgo.DefaultProduceTopic(l.topic))...); err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	if buffer > 0 {
+		l.slots = make(chan struct{}, buffer)
+	}
+	l.ended, l.end = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// ping makes sure that a broker answers.
+func (l *eventLog) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout(l.cfg))
+	defer cancel()
+	if err := l.client.Ping(ctx); err != nil {
+		return fmt.Errorf("connecting to Kafka: %w", err)
+	}
+	return nil
+}
+
+// close waits for what is in the buffer, but not for ever.
+func (l *eventLog) close() error {
+	done := make(chan struct{})
+	go func() { l.waiting.Wait(); close(done) }()
+	timer := time.NewTimer(flushTimeout)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-done:
+	case <-timer.C:
+		err = fmt.Errorf("%d acknowledged interactions were not logged within %v",
+			len(l.slots), flushTimeout)
+	}
+	l.end()
+	l.client.Close()
+	<-done
+	return err
+}
+
+// prepare makes the topic, and the producer known to the brokers, which the first
+// user would else wait for.
+func (l *eventLog) prepare(ctx context.Context) error {
+	if err := topics.Create(ctx, l.client, l.cfg, topics.Topic{Name: topicEvents}); err != nil {
+		return err
+	}
+	if !l.cfg.Kafka.Idempotence {
+		return nil
+	}
+	if _, _, err := l.client.ProducerID(ctx); err != nil {
+		return fmt.Errorf("making the producer known: %w", err)
+	}
+	return nil
+}
+
+// record is an event as the log has it: JSON, keyed by user and video so that
+// what one user does to one video is in one partition.
+func record(e Event) (*kgo.Record, error) {
+	value, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encoding an event: %w", err)
+	}
+	key := strconv.FormatUint(e.Video, 10) + ":" + strconv.FormatUint(e.User, 10)
+	return &kgo.Record{Key: []byte(key), Value: value}, nil
+}
+
+// parseEvent reads the value of a record.
+func parseEvent(value []byte) (Event, error) {
+	var e Event
+	if err := json.Unmarshal(value, &e); err != nil {
+		return Event{}, fmt.Errorf("decoding an event: %w", err)
+	}
+	return e, e.check()
+}
+
+// append logs an event and returns when the brokers have it. It is bounded by
+// ctx and by the client's own time for a delivery.
+func (l *eventLog) append(ctx context.Context, e Event) error {
+	r, err := record(e)
+	if err != nil {
+		return err
+	}
+	if err := l.client.ProduceSync(ctx, r).FirstErr(); err != nil {
+		return unknown("logging an interaction", err)
+	}
+	return nil
+}
+
+// reserve takes a place in the buffer, to be filled by buffer or given up by
+// release. It reports false if there is none.
+func (l *eventLog) reserve() bool {
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *eventLog) release() { <-l.slots }
+
+// buffer logs an event in its own time, again and again until the brokers have
+// it or the server ends. The place that was reserved is free afterwards.
+func (l *eventLog) buffer(e Event) {
+	l.waiting.Add(1)
+	l.try(e)
+}
+
+func (l *eventLog) try(e Event) {
+	r, err := record(e)
+	if err != nil {
+		l.drop(e, err)
+		return
+	}
+	l.client.Produce(l.ended, r, func(_ *kgo.Record, err error) {
+		switch {
+		case err == nil:
+			l.release()
+			l.waiting.Done()
+		case l.ended.Err() != nil || errors.Is(err, kgo.ErrClientClosed):
+			l.drop(e, err)
+		default:
+			// Versions make it harmless to log an event twice.
+			go l.tryAgain(e)
+		}
+	})
+}
+
+// produceAgain is the pause before an event is produced again.
+const produceAgain = 50 * time.Millisecond
+
+func (l *eventLog) tryAgain(e Event) {
+	if !sut.Pause(l.ended, produceAgain) {
+		l.drop(e, l.ended.Err())
+		return
+	}
+	l.try(e)
+}
+
+func (l *eventLog) drop(e Event, err error) {
+	warn(l.cfg, fmt.Sprintf("likes: the server ends and operation %d is not logged", e.OpID), err)
+	l.release()
+	l.waiting.Done()
+}
+
+// ends returns the offsets after the last records, by partition.
+func (l *eventLog) ends(ctx context.Context) (map[int32]int64, error) {
+	return l.offsets(ctx, (*kadm.Client).ListEndOffsets)
+}
+
+func (l *eventLog) offsets(
+	ctx context.Context,
+	list func(*kadm.Client, context.Context, ...string) (kadm.ListedOffsets, error),
+) (map[int32]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout(l.cfg))
+	defer cancel()
+	listed, err := list(kadm.NewClient(l.client), ctx, l.topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the offsets of the log: %w", err)
+	}
+	offsets := map[int32]int64{}
+	listed.Each(func(o kadm.ListedOffset) { offsets[o.Partition] = o.Offset })
+	return offsets, nil
+}
+
+// committed returns the offsets from which the ledger's worker would go on.
+func (l *eventLog) committed(ctx context.Context) (map[int32]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout(l.cfg))
+	defer cancel()
+	fetched, err := l.fetchCommitted(ctx)
+	for kerr.IsRetriable(err) && sut.Pause(ctx, rolePause) { // a coordinator is being found
+		fetched, err = l.fetchCommitted(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the committed offsets: %w", err)
+	}
+	offsets := map[int32]int64{}
+	fetched.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == l.topic {
+			offsets[o.Partition] = max(o.At, 0) // -1: nothing is committed
+		}
+	})
+	return offsets, nil
+}
+
+func (l *eventLog) fetchCommitted(ctx context.Context) (kadm.OffsetResponses, error) {
+	fetched, err := kadm.NewClient(l.client).FetchOffsetsForTopics(ctx, l.group, l.topic)
+	if err == nil {
+		err = fetched.Error()
+	}
+	return fetched, err
+}
+
+// contents reads the log from its beginning to its end of this moment.
+func (l *eventLog) contents(ctx context.Context) ([]PartitionAudit, error) {
+	starts, err := l.offsets(ctx, (*kadm.Client).ListStartOffsets)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := l.ends(ctx)
+	if err != nil {
+		return nil, err
+	}
+	committed, err := l.committed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]PartitionAudit, len(ends))
+	from, left := map[int32]kgo.Offset{}, int64(0)
+	for p := range list {
+		n := int32(p)
+		list[p] = PartitionAudit{Partition: n, Committed: committed[n], First: starts[n],
+			Records: PackedEvents{}}
+		if ends[n] > starts[n] {
+			from[n] = kgo.NewOffset().At(starts[n])
+			left += ends[n] - starts[n]
+		}
+	}
+	return list, l.readInto(ctx, list, from, ends, left)
+}
+
+// readInto reads so many records, each partition up to its end.
+func (l *eventLog) readInto(
+	ctx context.Context, list []PartitionAudit, from map[int32]kgo.Offset, ends map[int32]int64,
+	left int64,
+) error {
+	if left == 0 {
+		return nil
+	}
+	opts, err := topics.Options(l.cfg)
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(append(opts,
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: from}))...)
+	if err != nil {
+		return fmt.Errorf("making a Kafka client: %w", err)
+	}
+	defer client.Close()
+	for left > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := errors.Join(ctx.Err(), fetches.Err()); err != nil {
+			return fmt.Errorf("reading the log: %w", err)
+		}
+		for _, r := range fetches.Records() {
+			if r.Offset >= ends[r.Partition] {
+				continue
+			}
+			part := &list[r.Partition]
+			if want := part.First + int64(len(part.Records)); r.Offset != want {
+				return fmt.Errorf("reading the log: partition %d has offset %d after %d",
+					r.Partition, r.Offset, want-1)
+			}
+			e, err := parseEvent(r.Value)
+			if err != nil {
+				return fmt.Errorf("partition %d, offset %d: %w", r.Partition, r.Offset, err)
+			}
+			part.Records = append(part.Records, e)
+			left--
+		}
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package likes
+
+import "stampede/harness/sut"
+
+// redisCommitFirst: the ledger's worker commits its offsets first. Wrong.
+//
+// Idea: as redis_key, but the worker commits the offsets of what it has read and
+// then writes it to the ledger, so that nothing is ever written twice.
+//
+// Guarantee: each interaction is written to the ledger once, as long as the
+// worker lives.
+//
+// Gives up: the interactions between the commit and the ledger, when the worker
+// dies there. The log has them, and nobody reads them again.
+func redisCommitFirst() design {
+	d := redisKey()
+	d.name = "redis_commit_first"
+	d.idea = "redis_key with a worker that commits offsets before it writes to the ledger"
+	d.guarantees = "each interaction is written once, as long as the worker lives"
+	d.givesUp = "what the worker has committed and not yet written, when it dies"
+	d.commitFirst = true
+	d.breaks = []sut.Break{
+		{Invariant: LedgerIsLog, Under: sut.RoleCrash},
+		{Invariant: AppliedFirst, Under: sut.RoleCrash},
+	}
+	return d
+}

@@ -1,0 +1,162 @@
+package likes
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pnCounter is a counter that several regions change without asking each other
+// (Shapiro, Preguiça, Baquero, Zawirski: A comprehensive study of Convergent and
+// Commutative Replicated Data Types, 2011, specifications 6 and 7). Each region
+// adds to its own entries only; entries never fall within an epoch. A new epoch,
+// after the counters were lost, replaces all of the one before.
+type pnCounter struct {
+	epoch       int64
+	plus, minus []int64 // by region
+}
+
+func newPN(regions int) pnCounter {
+	return pnCounter{plus: make([]int64, regions), minus: make([]int64, regions)}
+}
+
+// value is the number that the counter stands for.
+func (c pnCounter) value() int64 {
+	sum := int64(0)
+	for i := range c.plus {
+		sum += c.plus[i] - c.minus[i]
+	}
+	return sum
+}
+
+// merge is the least upper bound of two counters: of the later epoch all, of one
+// epoch the larger of each entry. It is commutative, associative and idempotent,
+// so that regions that have seen the same changes, in whatever order and however
+// often, agree.
+func merge(a, b pnCounter) pnCounter {
+	if a.epoch != b.epoch {
+		if a.epoch < b.epoch {
+			return b
+		}
+		return a
+	}
+	m := newPN(len(a.plus))
+	m.epoch = a.epoch
+	for i := range m.plus {
+		m.plus[i], m.minus[i] = max(a.plus[i], b.plus[i]), max(a.minus[i], b.minus[i])
+	}
+	return m
+}
+
+// mergeScript raises the entries of a region's counter to those of another
+// region, as merge does, if both are of one epoch. KEYS are meta and counter,
+// ARGV the epoch, then fields and values.
+const mergeScript = `
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then return 0 end
+for i = 2, #ARGV, 2 do
+    local mine = tonumber(redis.call('HGET', KEYS[2], ARGV[i]) or 0)
+    if tonumber(ARGV[i + 1]) > mine then redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
+end
+return 1`
+
+// counterOf reads the counter of a video as a region has it. It is ErrNotReady
+// where there is none.
+func (s *store) counterOf(ctx context.Context, region int, video uint64) (pnCounter, error) {
+	pipe := s.rdb.TxPipeline()
+	epoch := pipe.HGet(ctx, s.meta(region, video), "epoch")
+	fields := pipe.HGetAll(ctx, s.pn(region, video))
+	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+		return pnCounter{}, failed("reading a region's counter", err)
+	}
+	return parsePN(s.regions(), epoch.Val(), fields.Val())
+}
+
+func parsePN(regions int, epoch string, fields map[string]string) (pnCounter, error) {
+	c := newPN(regions)
+	if epoch == "" {
+		return c, ErrNotReady
+	}
+	var err error
+	if c.epoch, err = strconv.ParseInt(epoch, 10, 64); err != nil {
+		return c, fmt.Errorf("reading a region's counter: the epoch: %w", err)
+	}
+	for r := range regions {
+		for sign, entry := range map[string]*int64{"+": &c.plus[r], "-": &c.minus[r]} {
+			text := fields[strconv.Itoa(r)+sign]
+			if text == "" {
+				continue
+			}
+			if *entry, err = strconv.ParseInt(text, 10, 64); err != nil {
+				return c, fmt.Errorf("reading a region's counter: %w", err)
+			}
+		}
+	}
+	return c, nil
+}
+
+// readPN is read where there are regions. Viewers are those of all regions: the
+// union of HyperLogLogs is one too.
+func (s *store) readPN(ctx context.Context, region int, video uint64) (Count, error) {
+	c, err := s.counterOf(ctx, region, video)
+	if err != nil {
+		return Count{}, err
+	}
+	sketches := make([]string, s.regions())
+	for r := range sketches {
+		sketches[r] = s.key(r, "viewers:", video)
+	}
+	viewers, err := s.rdb.PFCount(ctx, sketches...).Result()
+	if err != nil {
+		return Count{}, failed("estimating the viewers", err)
+	}
+	return Count{Video: video, Count: c.value(), Viewers: viewers}, nil
+}
+
+// exchange brings the counters of a video in all regions to what each of them
+// knows, and says whether anything was new to any of them. Regions of different
+// epochs, while counters are rebuilt, are left alone.
+func (s *store) exchange(ctx context.Context, video uint64) (news bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	seen := make([]pnCounter, s.regions())
+	for region := range seen {
+		if seen[region], err = s.counterOf(ctx, region, video); err != nil {
+			return false, err
+		}
+	}
+	for region, mine := range seen {
+		all := mine
+		for _, other := range seen {
+			all = merge(all, other)
+		}
+		if all.epoch != mine.epoch || all.equal(mine) {
+			news = news || all.epoch != mine.epoch
+			continue
+		}
+		news = true
+		keys := []string{s.meta(region, video), s.pn(region, video)}
+		if err := s.script.merge.Run(ctx, s.rdb, keys, all.args()...).Err(); err != nil {
+			return false, failed("merging the counters of a region", err)
+		}
+	}
+	return news, nil
+}
+
+func (c pnCounter) equal(o pnCounter) bool {
+	same := c.epoch == o.epoch && len(c.plus) == len(o.plus)
+	for i := 0; same && i < len(c.plus); i++ {
+		same = c.plus[i] == o.plus[i] && c.minus[i] == o.minus[i]
+	}
+	return same
+}
+
+// args are those of mergeScript.
+func (c pnCounter) args() []any {
+	args := []any{c.epoch}
+	for r := range c.plus {
+		args = append(args, strconv.Itoa(r)+"+", c.plus[r], strconv.Itoa(r)+"-", c.minus[r])
+	}
+	return args
+}

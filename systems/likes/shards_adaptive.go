@@ -1,0 +1,29 @@
+package likes
+
+// shardsAdaptive: as many counters as a video is hot, and an answer before the
+// log has it.
+//
+// Idea: a video starts with few counters and gets more when its writes a second
+// exceed what they should take, measured by the server. No data moves: writers
+// begin to use the new keys, and readers find their number in the video's meta.
+// A like is acknowledged as soon as Redis has it, and waits in a bounded buffer
+// for the log; when the buffer is full, likes are refused before they count.
+//
+// Guarantee: the count is that of Redis; what is in the log gets into the ledger,
+// once. What a server that dies had in its buffer is still in Redis, from where
+// the repairer logs it.
+//
+// Gives up: likes in the buffer, if Redis is lost together with the server.
+func shardsAdaptive() design {
+	return design{
+		name: "shards_adaptive",
+		idea: "counters are added to a video as it gets hot, without moving data; likes are " +
+			"acknowledged by Redis and logged behind",
+		guarantees: "what Redis or the log has of a like reaches the ledger, once",
+		givesUp:    "a bounded number of acknowledged likes, if a server and Redis are lost together",
+		layout: func(p Params) layout {
+			return layout{shards: p.FirstShards, most: p.MaxShards}
+		},
+		buffered: true,
+	}
+}

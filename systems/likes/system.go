@@ -1,0 +1,40 @@
+package likes
+
+import (
+	"stampede/harness/sut"
+)
+
+// System returns likes with all its variants.
+func System() sut.System {
+	return sut.System{
+		Name:       "likes",
+		Summary:    "everybody likes one video: how does it take the write load, and is the count right?",
+		Params:     func() any { p := DefaultParams(); return &p },
+		Workload:   newWorkload,
+		Variants:   variants(),
+		Invariants: Invariants,
+		Target:     NewTarget,
+		Handler:    NewHandler,
+		OpenAPI:    openAPI,
+		TargetNotApplicable: map[string]string{
+			LedgerIsLog:  "how a server carries interactions to its ledger is its own affair",
+			AppliedFirst: "how a server carries interactions to its ledger is its own affair",
+		},
+	}
+}
+
+func designs() []design {
+	return []design{
+		lockedRowDesign(), redisKey(), shardsFixed(), shardsAdaptive(), redisPipelined(),
+		regionsCRDT(), redisCheckThenSet(), redisCommitFirst(),
+	}
+}
+
+func variants() []sut.Variant {
+	all := designs()
+	list := make([]sut.Variant, len(all))
+	for i, d := range all {
+		list[i] = d.variant()
+	}
+	return list
+}

@@ -1,0 +1,203 @@
+package likes
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/keys"
+	"stampede/harness/sut"
+)
+
+// Operation identities. Scheduled operation i owns the 256 identities from
+// (i+1)<<8: its journey derives all others from them, so that they are unique
+// without coordination and Follow needs no memory.
+const (
+	idBits = 8
+	idMask = 1<<idBits - 1
+
+	slotLike   = 0x00
+	slotUnlike = 0x01
+	slotRelike = 0x02
+	slotView   = 0x03
+	slotRead   = 0x10 // … 0x1f: reads of the count
+)
+
+// retryPause is the pause before the first retry; it doubles each time.
+const retryPause = 50 * time.Millisecond
+
+// zipfExponent shapes SkewZipf; hotShare is what likes the hot video of SkewHot
+// and SkewMoving, and hotTurn how many likes see the same one of SkewMoving.
+const (
+	zipfExponent = 1.0
+	hotShare     = 0.8
+	hotTurn      = 2000
+)
+
+// NewWorkload makes the interactions as a pure function of the seed.
+//
+// Scheduled operations are likes. Operations 2k and 2k+1 sometimes are the
+// same user's clicks on the same video, which race. All else follows from
+// replies:
+//
+//   - some who liked take it back within Think, and some of them like again;
+//   - an interaction of unknown outcome is sent again with the same identity,
+//     up to RetryOnLost times; Op.Arg counts the attempts;
+//   - reads of the count, by the same user, and views fall within Think after
+//     the first reply to a like.
+//
+// It returns every bad parameter at once, each named as in a scenario.
+func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("likes parameters: %w", err)
+	}
+	w := &workload{p: p}
+	s := &streams{seed: seed}
+	w.twice, w.back, w.again = s.coin(), s.coin(), s.coin()
+	w.when, w.reads, w.views = s.coin(), s.coin(), s.coin()
+	w.videos = s.videos(p)
+	if p.Users > 0 {
+		w.users = s.source(keys.Uniform(s.next(), uint64(p.Users)))
+	}
+	for n := range p.Videos {
+		w.names = append(w.names, VideoKey(uint64(n+1)))
+	}
+	if s.err != nil {
+		return nil, fmt.Errorf("likes workload: %w", s.err)
+	}
+	return w, nil
+}
+
+func newWorkload(seed uint64, params any) (sut.Workload, error) {
+	p, err := paramsOf(params)
+	if err != nil {
+		return nil, err
+	}
+	return NewWorkload(seed, p)
+}
+
+// workload decides every question by its own stream of random numbers.
+type workload struct {
+	p      Params
+	users  keys.Source // nil: user i for operation i
+	videos keys.Source
+	names  []string
+
+	twice, back, again, when, reads, views coin
+}
+
+// Kinds lists the operation kinds, the main one first.
+func (w *workload) Kinds() []string {
+	return []string{KindLike, KindUnlike, KindCount, KindView}
+}
+
+// Op returns scheduled operation i, a like.
+func (w *workload) Op(i uint64) history.Op {
+	who := i
+	// With x pairs of a double click among 1 - x of others a pair has 2 - x
+	// users; x = 2s/(1+s) makes the share of users that click twice s.
+	s := w.p.ClickTwice
+	if i%2 == 1 && w.twice.at(i/2) < 2*s/(1+s) {
+		who = i - 1
+	}
+	user := who
+	if w.users != nil {
+		user = w.users.At(who)
+	}
+	return history.Op{ID: (i + 1) << idBits, Kind: KindLike,
+		Key: w.names[w.videos.At(who)], Client: UserName(user + 1)}
+}
+
+// Follow returns what an operation brings about.
+func (w *workload) Follow(
+	op history.Op, outcome history.Outcome, _ history.Reply,
+) []sut.FollowUp {
+	if outcome == history.Dropped {
+		return nil
+	}
+	var next []sut.FollowUp
+	if outcome == history.Unknown && op.Arg < int64(w.p.RetryOnLost) && op.Kind != KindCount {
+		retry := op
+		retry.Arg++
+		next = append(next, sut.FollowUp{After: retryPause << op.Arg, Op: retry})
+	}
+	slot := op.ID & idMask
+	if slot == slotLike && op.Arg == 0 {
+		next = w.look(next, op)
+	}
+	if outcome != history.OK {
+		return next
+	}
+	switch {
+	case slot == slotLike && w.back.at(op.ID) < w.p.Unlike:
+		next = append(next, w.then(op, KindUnlike, slotUnlike))
+	case slot == slotUnlike && w.again.at(op.ID) < w.p.Relike:
+		next = append(next, w.then(op, KindLike, slotRelike))
+	}
+	return next
+}
+
+// look adds the views and the reads of who liked.
+func (w *workload) look(next []sut.FollowUp, op history.Op) []sut.FollowUp {
+	if w.views.at(op.ID) < w.p.Views {
+		next = append(next, w.then(op, KindView, slotView))
+	}
+	n := int(w.p.Reads)
+	if w.reads.at(op.ID) < w.p.Reads-float64(n) {
+		n++
+	}
+	for k := range uint64(n) {
+		next = append(next, w.then(op, KindCount, slotRead+k))
+	}
+	return next
+}
+
+// then is another operation of the same journey, within Think.
+func (w *workload) then(op history.Op, kind string, slot uint64) sut.FollowUp {
+	op.ID, op.Kind, op.Arg = op.ID&^idMask|slot, kind, 0
+	after := time.Duration(w.when.at(op.ID) * float64(w.p.Think.D()))
+	return sut.FollowUp{After: after, Op: op}
+}
+
+// coin is a stream of numbers in [0, 1), one for each index.
+type coin struct{ source keys.Source }
+
+const coinSides = 1 << 53 // as many as a float64 tells apart
+
+func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
+
+// streams deals independent seeds and keeps the first error.
+type streams struct {
+	seed, dealt uint64
+	err         error
+}
+
+// next spreads the streams over the seeds by the golden ratio, so that runs
+// with neighbouring seeds share none.
+func (s *streams) next() uint64 {
+	s.dealt++
+	return s.seed + s.dealt*0x9e3779b97f4a7c15
+}
+
+func (s *streams) source(source keys.Source, err error) keys.Source {
+	if s.err == nil {
+		s.err = err
+	}
+	return source
+}
+
+func (s *streams) coin() coin { return coin{s.source(keys.Uniform(s.next(), coinSides))} }
+
+func (s *streams) videos(p Params) keys.Source {
+	n := uint64(p.Videos)
+	switch {
+	case p.VideoSkew == SkewZipf:
+		return s.source(keys.Zipf(s.next(), n, zipfExponent))
+	case p.VideoSkew == SkewHot && n > 1:
+		return s.source(keys.HotSpot(s.next(), n, 1, hotShare))
+	case p.VideoSkew == SkewMoving && n > 1:
+		return s.source(keys.MovingHot(s.next(), n, hotTurn, hotShare))
+	default:
+		return s.source(keys.Uniform(s.next(), n))
+	}
+}

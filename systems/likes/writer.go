@@ -1,0 +1,163 @@
+package likes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+// The ledger's worker.
+const (
+	// RoleLedger names it.
+	RoleLedger = "ledger"
+	// PlaceInserted is between the ledger and the commit of the offsets.
+	PlaceInserted = "inserted"
+	// PlaceCommitted is between the commit of the offsets and the ledger, where a
+	// design has it that way round.
+	PlaceCommitted = "committed"
+
+	// batchSize is how many events go to the ledger in one transaction, and
+	// pollSize how many are read before their offsets are committed.
+	batchSize = 100
+	pollSize  = 10 * batchSize
+	// session is how long a worker may be silent before another one takes its
+	// partitions. One that is started again under its name has them at once.
+	session   = 6 * time.Second
+	heartbeat = 500 * time.Millisecond
+)
+
+// ledgerRole writes the log behind: it brings events from the log to the ledger.
+//
+// Offsets are committed after the transaction that applies their events, so that
+// a crash in between delivers them again, and events that are there already
+// change nothing. An event of an earlier life of the counters, which may have
+// missed their rebuild, is told to Redis as well.
+func (d design) ledgerRole() sut.Role {
+	place := PlaceInserted
+	if d.commitFirst {
+		place = PlaceCommitted
+	}
+	return sut.Role{
+		Name:    RoleLedger,
+		Summary: "writes the log of interactions to the ledger, in batches of 100",
+		Places:  []string{place},
+		Run: func(ctx context.Context, cfg sut.Config) error {
+			return d.run(ctx, cfg, RoleLedger, func(ctx context.Context, b *backend) error {
+				return d.writeBehind(ctx, b)
+			})
+		},
+	}
+}
+
+// writeBehind works until ctx is cancelled or something fails.
+func (d design) writeBehind(ctx context.Context, b *backend) error {
+	opts, err := topics.Options(b.cfg)
+	if err != nil {
+		return err
+	}
+	name := RoleLedger + "-" + strconv.Itoa(b.cfg.Replica)
+	client, err := kgo.NewClient(append(opts,
+		kgo.ConsumerGroup(b.log.group), kgo.ConsumeTopics(b.log.topic), kgo.InstanceID(name),
+		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll())...)
+	if err != nil {
+		return fmt.Errorf("making a Kafka client: %w", err)
+	}
+	defer client.CloseAllowingRebalance()
+	for ctx.Err() == nil {
+		fetches := client.PollRecords(ctx, pollSize)
+		if ctx.Err() != nil {
+			break
+		}
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("reading the log: %w", err)
+		}
+		if err := d.write(ctx, b, client, fetches.Records()); err != nil {
+			return err
+		}
+		client.AllowRebalance()
+	}
+	leave(client, b, name)
+	return nil
+}
+
+// leave tells the group that the worker does not come back, so that nobody has
+// to wait for the end of its session. Where that fails, they have to.
+func leave(client *kgo.Client, b *backend, name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout(b.cfg))
+	defer cancel()
+	_, err := kadm.NewClient(client).LeaveGroup(ctx,
+		kadm.LeaveGroup(b.log.group).Reason("stopped").InstanceIDs(name))
+	if err != nil {
+		warn(b.cfg, "likes: the ledger's worker could not leave its group", err)
+	}
+}
+
+// write brings the records to the ledger, batch by batch, and commits their
+// offsets.
+func (d design) write(
+	ctx context.Context, b *backend, client *kgo.Client, records []*kgo.Record,
+) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if d.commitFirst {
+		if err := commit(ctx, client, records); err != nil {
+			return err
+		}
+		b.cfg.Passed(PlaceCommitted)
+	}
+	for rest := records; len(rest) > 0; rest = rest[min(batchSize, len(rest)):] {
+		if err := b.applyRecords(ctx, rest[:min(batchSize, len(rest))]); err != nil {
+			return err
+		}
+	}
+	if d.commitFirst {
+		return nil
+	}
+	b.cfg.Passed(PlaceInserted)
+	return commit(ctx, client, records)
+}
+
+func commit(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
+	if err := client.CommitRecords(ctx, records...); err != nil {
+		return fmt.Errorf("committing offsets: %w", err)
+	}
+	return nil
+}
+
+// applyRecords applies one batch. A record that is not an event stops the worker
+// for good: skipping it would be a loss that nobody sees.
+func (b *backend) applyRecords(ctx context.Context, records []*kgo.Record) error {
+	batch, upTo := make([]Event, len(records)), map[int32]int64{}
+	for i, r := range records {
+		var err error
+		if batch[i], err = parseEvent(r.Value); err != nil {
+			return fmt.Errorf("partition %d, offset %d: %w", r.Partition, r.Offset, err)
+		}
+		upTo[r.Partition] = r.Offset + 1
+	}
+	epochs, err := b.ledger.apply(ctx, batch, upTo)
+	if err != nil {
+		return err
+	}
+	for _, e := range batch {
+		if e.epoch() >= epochs[e.Video] {
+			continue
+		}
+		p := pair{user: e.User, liked: e.Liked, version: e.Version, op: e.OpID}
+		if err := b.store.adopt(ctx, e.Video, p); err != nil && !errors.Is(err, ErrNotReady) {
+			return err
+		}
+	}
+	return nil
+}

@@ -74,9 +74,11 @@ func Exercise(t *testing.T, s Suite) {
 // config is an empty place with the suite's parameters.
 func (s Suite) config(t testing.TB) sut.Config {
 	space := s.Space(t)
+	kafka := sut.DefaultKafka()
+	kafka.Linger = 0 // who performs one operation after the other waits for no company
 	return sut.Config{
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
-		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), Prefix: space.Prefix,
+		KafkaBrokers: space.KafkaBrokers, Kafka: kafka, Prefix: space.Prefix,
 		Params: s.Params, MaxConns: maxConns, Timeout: opTimeout,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}

@@ -1,0 +1,81 @@
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// station is a stage at work on one generation: who has read how far.
+type station struct {
+	stage      string
+	generation int64
+}
+
+// The stages. The filter has no generations.
+const (
+	stageFilter  = "filter"
+	stageCounter = "counter"
+)
+
+// stand is where a station stands in a partition, and its right to move on.
+type stand struct {
+	partition int32
+	// epoch is higher than that of anybody who took the partition before.
+	epoch int64
+	// next is the offset to go on at, source the last position in watch_events
+	// of which a view was counted.
+	next, source int64
+}
+
+// move is a stand's progress to another offset.
+type move struct {
+	stand
+	to, toSource int64
+}
+
+// drop counts events of one partition that were turned away.
+type drop struct {
+	partition     int32
+	video, reason string
+	events        int64
+}
+
+// sum counts views of one video in one window by one shard.
+type sum struct {
+	video       string
+	windowStart int64
+	shard       int32
+	views       int64
+}
+
+// books are where the stages keep results and progress, each change in one
+// transaction. Tests in virtual time have them in memory.
+type books interface {
+	// take gives the partitions to the caller alone: stands that were given
+	// out before cannot move any more.
+	take(ctx context.Context, who station, partitions []int32) ([]stand, error)
+	// filtered stores what was dropped and moves on, all or nothing; counted
+	// does so for views. errFenced means that somebody else has taken one of
+	// the partitions, and that nothing was stored.
+	filtered(ctx context.Context, moves []move, drops []drop) error
+	counted(ctx context.Context, who station, moves []move, sums []sum) error
+	// counts adds views without regard to who has the partitions, reports
+	// notes progress in the same way: what wrong designs do.
+	counts(ctx context.Context, who station, sums []sum) error
+	reports(ctx context.Context, who station, moves []move) error
+	// rules returns all versions of the rules above the given one.
+	rules(ctx context.Context, above int64) ([]Rules, error)
+	// creators says who made each video.
+	creators(ctx context.Context) (map[string]string, error)
+	close()
+}
+
+// errFenced: a partition was taken by somebody else, or what should be stored
+// was stored already.
+var errFenced = errors.New("the partition has another owner or has moved on")
+
+func fenced(moves []move, stored int) error {
+	return fmt.Errorf("%d of %d partitions could not move on: %w",
+		len(moves)-stored, len(moves), errFenced)
+}

@@ -1,0 +1,73 @@
+package views_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/env/admin"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/views"
+)
+
+// stores are shared by all store-backed tests of this package.
+var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
+
+func TestMain(m *testing.M) {
+	admin.Quiet()
+	os.Exit(stores.Run(m))
+}
+
+// TestConformance runs the suite over every variant on real stores.
+func TestConformance(t *testing.T) {
+	suttest.Exercise(t, suttest.Suite{
+		System:  views.System(),
+		Params:  crowd(),
+		Space:   stores.Namespace,
+		Seed:    1,
+		Ops:     500,
+		Summary: summary,
+		Undecided: map[string]string{
+			views.Fresh:          "the load is over before the time that is promised for a view",
+			views.MonotoneCounts: "the load may be over before the first view is in a count",
+		},
+	})
+}
+
+// crowd is a few videos that many watch, in an event time that runs 500 times
+// as fast as the clock.
+func crowd() *views.Params {
+	p := views.DefaultParams()
+	p.Videos, p.Users, p.VideoSkew = 20, 5000, views.SkewHot
+	p.TimeScale, p.EventRate = 500, 10
+	p.ViewReads, p.Heartbeats = 0.5, 3
+	p.VisibleWithin = sut.Duration(30 * time.Second)
+	return &p
+}
+
+// summary lists the events of the log in the order of their identities,
+// wherever they lie.
+func summary(raw json.RawMessage) (string, error) {
+	var audit views.Audit
+	if err := json.Unmarshal(raw, &audit); err != nil {
+		return "", err
+	}
+	partitions, err := audit.Watch.Decode()
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, list := range partitions {
+		for _, e := range list {
+			lines = append(lines, fmt.Sprintf("%+v", e.Event))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n"), nil
+}

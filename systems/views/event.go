@@ -1,0 +1,251 @@
+package views
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Position is where an event lies in watch_events: a record may hold several.
+type Position struct {
+	Partition int32
+	Offset    int64
+	// Index is the event's place in its record, from 0.
+	Index int
+}
+
+// maxEvents is how many events one record may hold.
+const maxEvents = 1 << 12
+
+// in is the position within its partition as one number, in their order.
+func (p Position) in() int64 { return p.Offset*maxEvents + int64(p.Index) }
+
+// positionIn is the position of which in is the number.
+func positionIn(partition int32, n int64) Position {
+	return Position{partition, n / maxEvents, int(n % maxEvents)}
+}
+
+// String formats the position as "partition/offset/index".
+func (p Position) String() string {
+	return fmt.Sprintf("%d/%d/%d", p.Partition, p.Offset, p.Index)
+}
+
+// ParsePosition reads what String writes.
+func ParsePosition(text string) (Position, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return Position{}, fmt.Errorf("expected a position such as 3/120/0, got %q", text)
+	}
+	var n [3]int64
+	for i, part := range parts {
+		var err error
+		if n[i], err = strconv.ParseInt(part, 10, 64); err != nil || n[i] < 0 {
+			return Position{}, fmt.Errorf("expected a position such as 3/120/0, got %q", text)
+		}
+	}
+	if n[0] > 1<<20 || n[1] > 1<<50 || n[2] >= maxEvents {
+		return Position{}, fmt.Errorf("the position %q is out of range", text)
+	}
+	return Position{int32(n[0]), n[1], int(n[2])}, nil
+}
+
+// The first byte of a record says what follows.
+const (
+	formatEvents = 1 // a number of events and the events
+	formatView   = 2 // the number of a position and one event
+)
+
+var errShort = errors.New("it ends too early")
+
+// maxField bounds a text in a record, in bytes.
+const maxField = 256
+
+// encodeEvents writes a record of watch_events.
+func encodeEvents(events []Event) []byte {
+	out := append(make([]byte, 0, 96*len(events)), formatEvents)
+	out = binary.AppendUvarint(out, uint64(len(events)))
+	for i := range events {
+		out = appendEvent(out, &events[i])
+	}
+	return out
+}
+
+// encodeView writes a record of valid_events: the event and where in
+// watch_events it is from. The partition is the record's own.
+func encodeView(at int64, e *Event) []byte {
+	out := append(make([]byte, 0, 96), formatView)
+	out = binary.AppendUvarint(out, uint64(at))
+	return appendEvent(out, e)
+}
+
+func appendEvent(out []byte, e *Event) []byte {
+	out = appendHeartbeat(out, &e.Heartbeat)
+	return binary.AppendUvarint(out, uint64(e.Rules))
+}
+
+func appendHeartbeat(out []byte, h *Heartbeat) []byte {
+	out = binary.AppendUvarint(out, h.ID)
+	out = binary.AppendUvarint(out, uint64(h.TimeMS))
+	out = binary.AppendUvarint(out, uint64(h.WatchedMS))
+	for _, text := range [...]string{h.Video, h.User, h.Session, h.IP, h.Device} {
+		out = binary.AppendUvarint(out, uint64(len(text)))
+		out = append(out, text...)
+	}
+	return out
+}
+
+// decodeEvents reads a record of watch_events and calls see for each of its
+// events, which must not keep the event itself. What cannot be read as a whole
+// is an error.
+func decodeEvents(record []byte, see func(index int, e *Event)) error {
+	r := readingOf(record)
+	if r.byte() != formatEvents {
+		return errors.New("the record of watch_events does not begin with its format")
+	}
+	n := r.uvarint()
+	if n > maxEvents {
+		return fmt.Errorf("the record of watch_events has %d events, at most %d fit", n, maxEvents)
+	}
+	var e Event
+	for i := range int(n) {
+		r.event(&e)
+		if r.err != nil {
+			break
+		}
+		see(i, &e)
+	}
+	if err := r.end(); err != nil {
+		return fmt.Errorf("reading a record of watch_events: %w", err)
+	}
+	return nil
+}
+
+// decodeView reads a record of valid_events.
+func decodeView(record []byte, e *Event) (at int64, err error) {
+	r := readingOf(record)
+	if r.byte() != formatView {
+		return 0, errors.New("the record of valid_events does not begin with its format")
+	}
+	at = r.number()
+	r.event(e)
+	if err := r.end(); err != nil {
+		return 0, fmt.Errorf("reading a record of valid_events: %w", err)
+	}
+	return at, nil
+}
+
+// reading consumes a record and keeps the first error. The texts that it
+// returns share one copy of the record.
+type reading struct {
+	rest string
+	err  error
+}
+
+func readingOf(record []byte) reading { return reading{rest: string(record)} }
+
+func (r *reading) fail(err error) {
+	if r.err == nil {
+		r.err, r.rest = err, ""
+	}
+}
+
+func (r *reading) byte() byte {
+	if len(r.rest) == 0 {
+		r.fail(errShort)
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *reading) uvarint() uint64 {
+	var n uint64
+	for i := range min(len(r.rest), binary.MaxVarintLen64) {
+		b := r.rest[i]
+		if i == binary.MaxVarintLen64-1 && b > 1 {
+			break // it does not fit 64 bits
+		}
+		n |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			r.rest = r.rest[i+1:]
+			return n
+		}
+	}
+	r.fail(errShort)
+	return 0
+}
+
+// number is a uvarint that fits a non-negative int64.
+func (r *reading) number() int64 {
+	n := r.uvarint()
+	if n > 1<<62 {
+		r.fail(fmt.Errorf("the number %d is too large", n))
+		return 0
+	}
+	return int64(n)
+}
+
+func (r *reading) text() string {
+	n := r.uvarint()
+	switch {
+	case n > maxField:
+		r.fail(fmt.Errorf("a text has %d bytes, at most %d are allowed", n, maxField))
+		return ""
+	case n > uint64(len(r.rest)):
+		r.fail(errShort)
+		return ""
+	}
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	return text
+}
+
+func (r *reading) event(e *Event) {
+	r.heartbeat(&e.Heartbeat)
+	e.Rules = r.number()
+}
+
+func (r *reading) heartbeat(h *Heartbeat) {
+	h.ID = r.uvarint()
+	h.TimeMS, h.WatchedMS = r.number(), r.number()
+	for _, into := range [...]*string{&h.Video, &h.User, &h.Session, &h.IP, &h.Device} {
+		*into = r.text()
+	}
+}
+
+// end says what was wrong, bytes that are left over too.
+func (r *reading) end() error {
+	if r.err == nil && len(r.rest) > 0 {
+		r.fail(fmt.Errorf("%d bytes are left over", len(r.rest)))
+	}
+	return r.err
+}
+
+// check says what is wrong with a heartbeat that somebody sent, "" if nothing.
+func (h *Heartbeat) check() string {
+	for _, field := range []struct{ name, got string }{
+		{"video_id", h.Video}, {"user_id", h.User}, {"session_id", h.Session}, {"ip", h.IP},
+	} {
+		if field.got == "" || len(field.got) > maxField {
+			return fmt.Sprintf("%s: expected 1 to %d bytes, got %d", field.name, maxField,
+				len(field.got))
+		}
+	}
+	switch {
+	case h.ID == 0:
+		return "event_id: expected a number above 0, got 0 or none"
+	case len(h.Device) > maxField:
+		return fmt.Sprintf("device: expected at most %d bytes, got %d", maxField, len(h.Device))
+	case h.TimeMS <= 0 || h.TimeMS > maxTimeMS:
+		return fmt.Sprintf("timestamp: expected a time from 1970 to 9999, got %d ms", h.TimeMS)
+	case h.WatchedMS < 0 || h.WatchedMS > maxDuration.Milliseconds():
+		return fmt.Sprintf("watch_duration: expected 0 to %s, got %d ms", maxDuration, h.WatchedMS)
+	}
+	return ""
+}
+
+// maxTimeMS is the end of the year 9999, in Unix milliseconds.
+const maxTimeMS = 253_402_300_799_999

@@ -1,0 +1,365 @@
+package views
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// Names of the invariants, as variants list them in Breaks and NotApplicable.
+const (
+	// ExactCounts is VC1, AckedInLog VC2, OnceInEffect VC3, MonotoneCounts VC4
+	// and Fresh VC5 of the literature on this system's design.
+	ExactCounts    = "exact-counts"
+	AckedInLog     = "acked-in-log"
+	OnceInEffect   = "once-in-effect"
+	MonotoneCounts = "monotone-counts"
+	Fresh          = "fresh-counts"
+)
+
+// Invariants returns the five statements about a pipeline with the given
+// parameters (a Params or *Params; anything else leaves all Undecided). Each
+// judges from the history and the Audit alone.
+func Invariants(params any) []check.Invariant {
+	p, err := paramsOf(params)
+	r := &pipelineRun{params: p, err: err}
+	state := func(name, statement string, judge func(*judging)) check.Invariant {
+		return invariant{name: name, statement: statement, judge: judge, run: r}
+	}
+	return []check.Invariant{
+		state(ExactCounts, "the counts of every video and window, and what was turned away by "+
+			"reason, are what an independent recount of the log's contents gives", judgeExact),
+		state(AckedInLog, "every acknowledged heartbeat is in the log where the reply said, as it "+
+			"was sent, and nothing is there that was not sent or was refused", judgeAcked),
+		state(OnceInEffect, "every event of the log, from the first to the last of each partition, "+
+			"has either counted or been turned away, once", judgeOnce),
+		state(MonotoneCounts, "the count of a video never decreases but from one generation of "+
+			"counts to the next", judgeMonotone),
+		state(Fresh, "outside faults, a view is in the count within the promised time after it was "+
+			"acknowledged", judgeFresh),
+	}
+}
+
+func paramsOf(params any) (Params, error) {
+	switch p := params.(type) {
+	case Params:
+		return p, nil
+	case *Params:
+		if p != nil {
+			return *p, nil
+		}
+	}
+	return Params{}, fmt.Errorf("expected the parameters of views, got %T", params)
+}
+
+// invariant is one statement with the function that judges it.
+type invariant struct {
+	name, statement string
+	judge           func(*judging)
+	run             *pipelineRun
+}
+
+func (v invariant) Name() string      { return v.name }
+func (v invariant) Statement() string { return v.statement }
+
+// Check judges. See check.Invariant.
+func (v invariant) Check(
+	ctx context.Context, h history.History, audit json.RawMessage,
+) check.Verdict {
+	j := &judging{Collector: check.Collect(ctx, v.name, h), p: v.run.params,
+		t: v.run.decode(audit)}
+	switch {
+	case v.run.err != nil:
+		j.Fail("%v", v.run.err)
+	case j.t.err != nil:
+		j.Fail("%v", j.t.err)
+	default:
+		v.judge(j)
+	}
+	return j.Verdict()
+}
+
+// pipelineRun is what the invariants of one run share: the parameters and the
+// audit that was decoded last, because all of them are asked about the same.
+type pipelineRun struct {
+	params Params
+	err    error
+
+	mu   sync.Mutex
+	raw  string
+	last *truth
+}
+
+// decode returns the audit with its indexes; it must not be modified.
+func (r *pipelineRun) decode(raw json.RawMessage) *truth {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil || r.raw != string(raw) {
+		r.raw, r.last = string(raw), newTruth(raw)
+	}
+	return r.last
+}
+
+// judging is one invariant at work: its inputs, and the verdict in the making.
+type judging struct {
+	*check.Collector
+	p Params
+	t *truth
+	// overcounted are views that count once more because Redis forgot.
+	overcounted int64
+}
+
+// losses is how often Redis may have forgotten what it had.
+func (j *judging) losses() (n int) {
+	for _, w := range j.Faults() {
+		if !strings.Contains(w.Fault, "redis") {
+			continue
+		}
+		for _, kind := range []string{"kill", "power-loss", "restart"} {
+			if strings.Contains(w.Fault, kind) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// judgeExact decides all events again and adds all views up again.
+func judgeExact(j *judging) {
+	o, err := consult(j.t, j.losses())
+	if err != nil {
+		j.Fail("%v", err)
+		return
+	}
+	o.judge(j)
+	windows := 0
+	for _, g := range j.t.Generations {
+		list, n := j.t.differences(g.Generation)
+		windows += n
+		j.Checked(n)
+		for _, d := range list {
+			j.Violate(d.ops, "%s, window from %s, generation %d: %d views are counted, the log has %d",
+				d.video, time.UnixMilli(d.start).UTC().Format(time.TimeOnly), g.Generation, d.stored,
+				d.logged)
+		}
+	}
+	judgeTotals(j)
+	j.Need(len(j.t.accepted) > 0, "no event was a view")
+	j.Need(len(o.candidates) > len(j.t.accepted), "no window of a rule was ever full")
+	note := ""
+	if losses := j.losses(); losses > 0 {
+		note = fmt.Sprintf("; Redis may have forgotten its windows %d times, which the design "+
+			"declares: %d views count beyond them", losses, j.overcounted)
+	}
+	j.Note("%d events: %d of %d candidates are views, in %d windows of %d generations%s",
+		j.t.Watch.Events, len(j.t.accepted), len(o.candidates), windows, len(j.t.Generations), note)
+	accuracy(j)
+}
+
+// judgeTotals: what readers see is the sum of the windows.
+func judgeTotals(j *judging) {
+	type key struct {
+		generation int64
+		video      string
+	}
+	sums := make(map[key]int64)
+	for _, c := range j.t.Counts {
+		sums[key{c.Generation, c.Video}] += c.Views
+	}
+	for _, total := range j.t.Totals {
+		k := key{total.Generation, total.Video}
+		if total.Views != sums[k] || total.Shown != sums[k] {
+			j.Violate(j.t.someOf(total.Video), "%s, generation %d: its windows add up to %d, its shards "+
+				"to %d, and readers see %d", total.Video, total.Generation, sums[k], total.Views,
+				total.Shown)
+		}
+		delete(sums, k)
+	}
+	for k, views := range sums {
+		j.Violate(j.t.someOf(k.video), "%s, generation %d: its windows add up to %d, and there is no "+
+			"total", k.video, k.generation, views)
+	}
+}
+
+// judgeAcked compares the history with the log.
+func judgeAcked(j *judging) {
+	asked := make(check.Operations)
+	acked, unknown := 0, 0
+	for rec := range j.Records(KindHeartbeat) {
+		if rec.Outcome == history.Dropped {
+			continue
+		}
+		asked.Add(rec)
+		switch rec.Outcome {
+		case history.OK:
+			acked++
+			judgeReply(j, rec)
+		case history.Unknown:
+			unknown++
+		}
+	}
+	resolved := 0
+	for _, list := range j.t.watch {
+		for i := range list {
+			j.Checked(1)
+			o, known := asked[list[i].ID]
+			switch {
+			case !known:
+				j.Violate([]uint64{list[i].ID}, "event %d of %s is in the log, and nobody sent it",
+					list[i].ID, list[i].Video)
+			case !o.May():
+				j.Violate([]uint64{o.ID}, "event %d of %s is in the log, and it was refused", o.ID,
+					list[i].Video)
+			case o.Outcome == history.Unknown:
+				resolved++
+			}
+		}
+	}
+	j.AllowedUnknown(unknown)
+	j.Need(acked > 0, "no heartbeat was acknowledged")
+	j.Note("%d acknowledged heartbeats are in the log; of %d sendings of unknown outcome it shows %d",
+		acked, unknown, resolved)
+}
+
+// judgeReply looks an acknowledged heartbeat up.
+func judgeReply(j *judging, rec *history.Record) {
+	j.Checked(1)
+	at, err := ParsePosition(rec.Reply.Key)
+	if err != nil {
+		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d was acknowledged with %q: %v", rec.Op.ID,
+			rec.Reply.Key, err)
+		return
+	}
+	sent, _, err := heartbeatOf(rec.Op)
+	if err != nil {
+		j.Fail("%v", err)
+		return
+	}
+	e := j.t.logged(place{at.Partition, at.in()})
+	switch {
+	case e == nil:
+		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d was acknowledged at %v, and is lost in the log: "+
+			"there is nothing at %v", rec.Op.ID, rec.End, at)
+	case e.Heartbeat != sent:
+		j.Violate([]uint64{rec.Op.ID, e.ID}, "heartbeat %d was acknowledged at %v, where there is "+
+			"another one: %+v, sent was %+v", rec.Op.ID, at, e.Heartbeat, sent)
+	case e.Offset >= j.t.next(stageFilter, 0, int(at.Partition)):
+		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d is in the log at %v, and the filter has come to "+
+			"offset %d only: the consumer skipped it or never came to it", rec.Op.ID, at,
+			j.t.next(stageFilter, 0, int(at.Partition)))
+	}
+}
+
+// judgeOnce balances the books of every partition.
+func judgeOnce(j *judging) {
+	dropped := make(map[int32]int64)
+	byReason := make(map[string]int64)
+	for _, d := range j.t.Drops {
+		dropped[d.Partition] += d.Events
+		byReason[d.Reason] += d.Events
+	}
+	views := make(map[int32]int64)
+	for at := range j.t.accepted {
+		views[at.partition]++
+	}
+	for p, list := range j.t.watch {
+		part := int32(p)
+		j.Checked(len(list))
+		gapless(j, topicWatch, p, list)
+		gapless(j, topicValid, p, j.t.valid[p])
+		cameToEnd(j, stageFilter, 0, p, list)
+		if n := int64(len(list)); n != views[part]+dropped[part] {
+			j.Violate(firstOps(list), "partition %d: of %d events %d were views and %d were turned "+
+				"away: %+d are unaccounted for", p, n, views[part], dropped[part],
+				n-views[part]-dropped[part])
+		}
+	}
+	for _, g := range j.t.Generations {
+		judgeGeneration(j, g.Generation)
+	}
+	j.Need(j.t.Watch.Events > 0, "the log is empty")
+	j.Need(len(j.t.Drops) > 0, "nothing was turned away")
+	j.Note("%d events = %d views + %s; %d views were forwarded more than once and counted once",
+		j.t.Watch.Events, len(j.t.accepted), reasonsText(byReason), j.t.again)
+	dropsOverTime(j)
+}
+
+func reasonsText(byReason map[string]int64) string {
+	var parts []string
+	for _, reason := range Reasons() {
+		if n := byReason[reason]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, reason))
+		}
+	}
+	return strings.Join(parts, " + ")
+}
+
+// judgeGeneration: every view counts once in a generation.
+func judgeGeneration(j *judging, generation int64) {
+	for p := range j.t.valid {
+		cameToEnd(j, stageCounter, generation, p, j.t.valid[p])
+	}
+	counted := int64(0)
+	for _, c := range j.t.Counts {
+		if c.Generation == generation {
+			counted += c.Views
+		}
+	}
+	forwarded := int64(len(j.t.accepted))
+	if counted == forwarded {
+		return
+	}
+	var ops []uint64
+	list, _ := j.t.differences(generation)
+	for _, d := range list {
+		ops = append(ops, d.ops...)
+	}
+	what := "more than once"
+	if counted < forwarded {
+		what = "not at all"
+	}
+	j.Violate(ops[:min(len(ops), maxOps)], "generation %d: %d views were forwarded and %d are counted: "+
+		"%d %s", generation, forwarded, counted, max(counted-forwarded, forwarded-counted), what)
+}
+
+// gapless: offsets go up from 0 by one.
+func gapless(j *judging, topic string, p int, list []Logged) {
+	next := int64(0)
+	for i := range list {
+		e := &list[i]
+		if e.Offset != next && e.Offset != next-1 {
+			j.Violate([]uint64{e.ID}, "%s/%d: after offset %d comes %d", topic, p, next-1, e.Offset)
+		}
+		next = e.Offset + 1
+	}
+}
+
+// cameToEnd: a stage has read a partition to its end, and no further.
+func cameToEnd(j *judging, stage string, generation int64, p int, list []Logged) {
+	end := int64(0)
+	if len(list) > 0 {
+		end = list[len(list)-1].Offset + 1
+	}
+	if next := j.t.next(stage, generation, p); next != end {
+		from := len(list)
+		for from > 0 && list[from-1].Offset >= next {
+			from--
+		}
+		j.Violate(firstOps(list[from:]), "the %s (generation %d) is at offset %d of partition %d, "+
+			"which ends at %d", stage, generation, next, p, end)
+	}
+}
+
+func firstOps(list []Logged) (ops []uint64) {
+	for i := range list[:min(len(list), maxOps)] {
+		ops = append(ops, list[i].ID)
+	}
+	return ops
+}

@@ -1,0 +1,289 @@
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+// member is one consumer of a group, or, without a group, of every partition.
+// Where it goes on is in the books: when a partition comes to it, it takes the
+// stand there, which ends the right of whoever had it before. Kafka's own
+// commits are for those who look at lag.
+type member struct {
+	client *kgo.Client
+	cfg    sut.Config
+	topic  string
+	who    station
+	books  books
+	// byCommits goes on where Kafka's commits say, and takes no stand.
+	byCommits bool
+	// leaving is called before partitions go to somebody else, orderly, or when
+	// they are lost to somebody else already.
+	leaving func(ctx context.Context, gone []int32, orderly bool)
+
+	mu   sync.Mutex
+	held map[int32]*hold
+}
+
+// hold is a partition in hand. What is stale has to be taken again.
+type hold struct {
+	stand
+	read  int64 // the offset of the next record, -1 if any will do
+	stale bool
+}
+
+// batch is what a poll brought of one partition.
+type batch struct {
+	partition int32
+	records   []*kgo.Record
+}
+
+// join opens a consumer. An empty group means all partitions.
+func (m *member) join(ctx context.Context, p Params, topic, group string, more ...kgo.Opt) error {
+	m.topic, m.held = topics.Name(m.cfg, topic), make(map[int32]*hold)
+	opts := slices.Concat(more, []kgo.Opt{kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())})
+	if group == "" {
+		offsets, err := m.takeAll(ctx)
+		if err != nil {
+			return err
+		}
+		opts = append(opts, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{m.topic: offsets}))
+	} else {
+		opts = append(opts, m.membership(p, group)...)
+	}
+	client, err := openKafka(ctx, m.cfg, opts...)
+	if err != nil {
+		return err
+	}
+	m.client = client
+	return nil
+}
+
+// membership are the options of a member of a group. Rebalances wait while a
+// poll is being worked on, so that nothing is taken away in the middle.
+func (m *member) membership(p Params, group string) []kgo.Opt {
+	balancer := kgo.CooperativeStickyBalancer()
+	if p.Balancing == Eager {
+		balancer = kgo.StickyBalancer()
+	}
+	session := p.SessionTimeout.D()
+	opts := []kgo.Opt{
+		kgo.ConsumerGroup(topics.Name(m.cfg, group)), kgo.ConsumeTopics(m.topic),
+		kgo.Balancers(balancer), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.SessionTimeout(session), kgo.HeartbeatInterval(session / 6),
+		kgo.RebalanceTimeout(max(session, 5*time.Second)),
+		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
+			m.revoked(ctx, gone[m.topic], true)
+		}),
+		kgo.OnPartitionsLost(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
+			m.revoked(ctx, gone[m.topic], false)
+		}),
+	}
+	if m.byCommits {
+		return append(opts, kgo.OnPartitionsAssigned(
+			func(_ context.Context, _ *kgo.Client, come map[string][]int32) {
+				m.assigned(come[m.topic])
+			}))
+	}
+	return append(opts, kgo.AdjustFetchOffsetsFn(m.adjust))
+}
+
+// adjust takes the partitions that have come and goes on where the books say.
+func (m *member) adjust(
+	ctx context.Context, offsets map[string]map[int32]kgo.Offset,
+) (map[string]map[int32]kgo.Offset, error) {
+	var come []int32
+	for p := range offsets[m.topic] {
+		come = append(come, p)
+	}
+	if len(come) == 0 {
+		return offsets, nil
+	}
+	stands, err := m.books.take(ctx, m.who, come)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range stands {
+		m.held[s.partition] = &hold{stand: s, read: s.next}
+		offsets[m.topic][s.partition] = kgo.NewOffset().At(s.next)
+	}
+	return offsets, nil
+}
+
+// assigned notes partitions that have come to a member without stands.
+func (m *member) assigned(come []int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range come {
+		m.held[p] = &hold{stand: stand{partition: p, next: -1, source: -1}, read: -1}
+	}
+}
+
+// takeAll takes every partition of the station.
+func (m *member) takeAll(ctx context.Context) (map[int32]kgo.Offset, error) {
+	all := make([]int32, m.cfg.Kafka.Partitions)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	stands, err := m.books.take(ctx, m.who, all)
+	if err != nil {
+		return nil, err
+	}
+	offsets := make(map[int32]kgo.Offset)
+	for _, s := range stands {
+		m.held[s.partition] = &hold{stand: s, read: s.next}
+		offsets[s.partition] = kgo.NewOffset().At(s.next)
+	}
+	return offsets, nil
+}
+
+// revoked gives partitions up.
+func (m *member) revoked(ctx context.Context, gone []int32, orderly bool) {
+	if len(gone) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout(m.cfg))
+	defer cancel()
+	m.leaving(ctx, gone, orderly)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range gone {
+		delete(m.held, p)
+	}
+}
+
+// poll waits for records, at most so long and so many, and returns them by
+// partition. After it, also after an error, rebalances wait until
+// AllowRebalance of the client.
+func (m *member) poll(ctx context.Context, atMost int, wait time.Duration) ([]batch, error) {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	fetches := m.client.PollRecords(waiting, atMost)
+	if err := m.resume(ctx); err != nil {
+		return nil, err
+	}
+	var failed error
+	for _, f := range fetches.Errors() {
+		if !errors.Is(f.Err, context.DeadlineExceeded) && !errors.Is(f.Err, context.Canceled) {
+			failed = fmt.Errorf("reading %s/%d: %w", f.Topic, f.Partition, f.Err)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []batch
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		h := m.held[p.Partition]
+		if h == nil {
+			return
+		}
+		records := p.Records
+		for len(records) > 0 && h.read >= 0 && records[0].Offset != h.read {
+			// From before the partition was set back, and so is what follows.
+			records = records[1:]
+		}
+		if len(records) == 0 {
+			return
+		}
+		h.read = records[len(records)-1].Offset + 1
+		list = append(list, batch{p.Partition, records})
+	})
+	slices.SortFunc(list, func(a, b batch) int { return int(a.partition - b.partition) })
+	return list, failed
+}
+
+// forget makes partitions stale, all if none is named: what was read of them
+// and not stored will be read again.
+func (m *member) forget(partitions ...int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p, h := range m.held {
+		if len(partitions) == 0 || slices.Contains(partitions, p) {
+			h.stale = true
+		}
+	}
+}
+
+// resume takes what is stale again and sets the client back to it. Who is no
+// longer the owner will learn so at the next poll; until then the two take the
+// partition from each other, and neither can store what the other has.
+func (m *member) resume(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var stale []int32
+	for p, h := range m.held {
+		if h.stale && !m.byCommits {
+			stale = append(stale, p)
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	stands, err := m.books.take(ctx, m.who, stale)
+	if err != nil {
+		return err
+	}
+	back := make(map[int32]kgo.EpochOffset)
+	for _, s := range stands {
+		m.held[s.partition] = &hold{stand: s, read: s.next}
+		back[s.partition] = kgo.EpochOffset{Epoch: -1, Offset: s.next}
+	}
+	m.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{m.topic: back})
+	return nil
+}
+
+// standOf returns the stand of a partition in hand.
+func (m *member) standOf(partition int32) (s stand, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.held[partition]
+	if h == nil || h.stale {
+		return stand{partition: partition}, false
+	}
+	return h.stand, true
+}
+
+// moved notes that the books have stored moves.
+func (m *member) moved(moves []move) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, to := range moves {
+		if h := m.held[to.partition]; h != nil {
+			h.next, h.source = to.to, to.toSource
+		}
+	}
+}
+
+// commit tells Kafka how far the books are.
+func (m *member) commit(ctx context.Context, moves []move) error {
+	offsets := make(map[int32]kgo.EpochOffset)
+	for _, to := range moves {
+		offsets[to.partition] = kgo.EpochOffset{Epoch: -1, Offset: to.to}
+	}
+	var failed error
+	ctx, cancel := context.WithTimeout(ctx, timeout(m.cfg))
+	defer cancel()
+	m.client.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{m.topic: offsets},
+		committed(&failed))
+	if failed != nil {
+		return fmt.Errorf("committing offsets: %w", failed)
+	}
+	return nil
+}
+
+// leave ends the membership.
+func (m *member) leave() {
+	if m.client != nil {
+		m.client.CloseAllowingRebalance()
+	}
+}

@@ -1,0 +1,435 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/harness/sut"
+)
+
+//go:embed schema.sql
+var schema string
+
+// What a Config means where it says nothing.
+const (
+	defaultMaxConns = 16
+	defaultTimeout  = 5 * time.Second
+)
+
+func maxConns(cfg sut.Config) int { return cmp.Or(cfg.MaxConns, defaultMaxConns) }
+
+func timeout(cfg sut.Config) time.Duration { return cmp.Or(cfg.Timeout, defaultTimeout) }
+
+// database is the books in Postgres. It bounds every call by a timeout and
+// never retries.
+type database struct {
+	pool    *pgxpool.Pool
+	timeout time.Duration
+}
+
+var _ books = (*database)(nil)
+
+func openDatabase(ctx context.Context, cfg sut.Config) (*database, error) {
+	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
+	}
+	limit := timeout(cfg)
+	conf.MaxConns = int32(maxConns(cfg))
+	conf.PingTimeout = limit
+	conf.ConnConfig.ConnectTimeout = limit
+	settings := conf.ConnConfig.RuntimeParams
+	settings["application_name"] = "stampede-views"
+	// The server gives up a little before the client does, so that its answer
+	// (rolled back, certainly no effect) still arrives.
+	settings["statement_timeout"] = strconv.FormatInt(max(1, limit.Milliseconds()*9/10), 10)
+	// Plans are made once, while the tables are still small; the indexes are
+	// right for what they become.
+	settings["plan_cache_mode"] = "force_generic_plan"
+	settings["enable_seqscan"] = "off"
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, fmt.Errorf("opening a Postgres pool: %w", err)
+	}
+	db := &database{pool: pool, timeout: limit}
+	if err := db.row(ctx, "SELECT", nil); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	return db, nil
+}
+
+func (db *database) close() { db.pool.Close() }
+
+// row runs one prepared statement, a transaction of its own, and scans the
+// row it returns.
+func (db *database) row(ctx context.Context, sql string, args []any, into ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	return db.pool.QueryRow(ctx, sql, args...).Scan(into...)
+}
+
+// rows runs one prepared statement and calls scan for each row it returns.
+func (db *database) rows(
+	ctx context.Context, sql string, args []any, scan func(pgx.CollectableRow) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	rows, err := db.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// within runs f in one transaction, which is rolled back if f fails.
+func (db *database) within(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	return pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error { return f(ctx, tx) })
+}
+
+// prepare makes the tables, the videos, the first rules and the stands at the
+// beginning of every partition. Where a table exists already it fails.
+func (db *database) prepare(ctx context.Context, p Params, partitions int) error {
+	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, schema); err != nil {
+			return fmt.Errorf("making the tables: %w", err)
+		}
+		videos := pgx.CopyFromSlice(p.Videos, func(i int) ([]any, error) {
+			return []any{VideoKey(i + 1), creatorOf(i + 1)}, nil
+		})
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"videos"}, []string{"video", "creator"}, videos)
+		if err != nil {
+			return fmt.Errorf("adding the videos: %w", err)
+		}
+		if err := insertRules(ctx, tx, p.rules()); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO generations (generation, live_at)
+			VALUES (1, clock_timestamp())`)
+		if err != nil {
+			return fmt.Errorf("beginning the first generation: %w", err)
+		}
+		return insertStands(ctx, tx, partitions, station{stageFilter, 0}, station{stageCounter, 1})
+	})
+	if err != nil {
+		return fmt.Errorf("preparing Postgres: %w", err)
+	}
+	return nil
+}
+
+func insertStands(ctx context.Context, tx pgx.Tx, partitions int, list ...station) error {
+	for _, who := range list {
+		_, err := tx.Exec(ctx, `INSERT INTO progress (stage, generation, part)
+			SELECT $1, $2, p FROM generate_series(0, $3 - 1) p`,
+			who.stage, who.generation, partitions)
+		if err != nil {
+			return fmt.Errorf("placing %s at the beginning: %w", who.stage, err)
+		}
+	}
+	return nil
+}
+
+// take raises the epoch of the partitions.
+func (db *database) take(
+	ctx context.Context, who station, partitions []int32,
+) ([]stand, error) {
+	slices.Sort(partitions)
+	var list []stand
+	err := db.rows(ctx, `UPDATE progress SET epoch = epoch + 1
+		WHERE stage = $1 AND generation = $2 AND part = ANY ($3)
+		RETURNING part, epoch, next_offset, source`,
+		[]any{who.stage, who.generation, partitions},
+		func(row pgx.CollectableRow) error {
+			var s stand
+			err := row.Scan(&s.partition, &s.epoch, &s.next, &s.source)
+			list = append(list, s)
+			return err
+		})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("taking partitions for the %s: %w", who.stage, err)
+	case len(list) != len(partitions):
+		return nil, fmt.Errorf("taking partitions for the %s: %d of %d are in the table progress",
+			who.stage, len(list), len(partitions))
+	}
+	return list, nil
+}
+
+// moveOn moves all stands or returns errFenced.
+func moveOn(ctx context.Context, tx pgx.Tx, who station, moves []move) error {
+	c := columnsOf(moves)
+	tag, err := tx.Exec(ctx, `UPDATE progress p SET next_offset = m.next, source = m.source
+		FROM unnest($3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+			AS m (part, epoch, was, next, source)
+		WHERE p.stage = $1 AND p.generation = $2 AND p.part = m.part
+			AND p.epoch = m.epoch AND p.next_offset = m.was`,
+		who.stage, who.generation, c.parts, c.epochs, c.was, c.next, c.sources)
+	if err != nil {
+		return fmt.Errorf("moving on: %w", err)
+	}
+	if n := int(tag.RowsAffected()); n < len(moves) {
+		return fenced(moves, n)
+	}
+	return nil
+}
+
+// moveColumns are moves as arrays.
+type moveColumns struct {
+	parts                      []int32
+	epochs, was, next, sources []int64
+}
+
+func columnsOf(moves []move) (c moveColumns) {
+	for _, m := range moves {
+		c.parts, c.epochs = append(c.parts, m.partition), append(c.epochs, m.epoch)
+		c.was, c.next = append(c.was, m.next), append(c.next, m.to)
+		c.sources = append(c.sources, m.toSource)
+	}
+	return c
+}
+
+// filtered stores drops and moves on in one transaction.
+func (db *database) filtered(ctx context.Context, moves []move, drops []drop) error {
+	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := moveOn(ctx, tx, station{stageFilter, 0}, moves); err != nil {
+			return err
+		}
+		return addDrops(ctx, tx, drops)
+	})
+	if err != nil {
+		return fmt.Errorf("recording what was filtered: %w", err)
+	}
+	return nil
+}
+
+func addDrops(ctx context.Context, tx pgx.Tx, drops []drop) error {
+	if len(drops) == 0 {
+		return nil
+	}
+	var parts []int32
+	var videos, reasons []string
+	var events []int64
+	for _, d := range drops {
+		parts, videos = append(parts, d.partition), append(videos, d.video)
+		reasons, events = append(reasons, d.reason), append(events, d.events)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO drops AS d (part, video, reason, events)
+		SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[])
+		ON CONFLICT (part, video, reason) DO UPDATE SET events = d.events + excluded.events`,
+		parts, videos, reasons, events)
+	return err
+}
+
+// counted stores views and moves on in one transaction.
+func (db *database) counted(
+	ctx context.Context, who station, moves []move, sums []sum,
+) error {
+	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := moveOn(ctx, tx, who, moves); err != nil {
+			return err
+		}
+		return addSums(ctx, tx, who, sums)
+	})
+	if err != nil {
+		return fmt.Errorf("storing counts: %w", err)
+	}
+	return nil
+}
+
+// counts stores views and nothing else.
+func (db *database) counts(ctx context.Context, who station, sums []sum) error {
+	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return addSums(ctx, tx, who, sums)
+	})
+	if err != nil {
+		return fmt.Errorf("storing counts: %w", err)
+	}
+	return nil
+}
+
+// reports notes how far a station has come by its own account.
+func (db *database) reports(ctx context.Context, who station, moves []move) error {
+	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		c := columnsOf(moves)
+		_, err := tx.Exec(ctx, `UPDATE progress p
+			SET next_offset = greatest(p.next_offset, m.next), source = greatest(p.source, m.source)
+			FROM unnest($3::int[], $4::bigint[], $5::bigint[]) AS m (part, next, source)
+			WHERE p.stage = $1 AND p.generation = $2 AND p.part = m.part`,
+			who.stage, who.generation, c.parts, c.next, c.sources)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reporting progress: %w", err)
+	}
+	return nil
+}
+
+// addSums adds views to their windows and to the totals of their shards, in
+// the order of the keys, so that two writers do not wait for each other.
+func addSums(ctx context.Context, tx pgx.Tx, who station, sums []sum) error {
+	if len(sums) == 0 {
+		return nil
+	}
+	slices.SortFunc(sums, func(a, b sum) int {
+		return cmp.Or(cmp.Compare(a.video, b.video), cmp.Compare(a.windowStart, b.windowStart),
+			cmp.Compare(a.shard, b.shard))
+	})
+	var videos []string
+	var windows, views []int64
+	var shards []int32
+	for _, s := range sums {
+		videos, windows = append(videos, s.video), append(windows, s.windowStart)
+		shards, views = append(shards, s.shard), append(views, s.views)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO view_counts AS c
+			(generation, video, window_start, shard, views)
+		SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::int[], $5::bigint[])
+		ON CONFLICT (generation, video, window_start, shard)
+			DO UPDATE SET views = c.views + excluded.views`,
+		who.generation, videos, windows, shards, views)
+	if err != nil {
+		return fmt.Errorf("adding to windows: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO shard_views AS s (generation, video, shard, views)
+		SELECT $1, video, shard, sum(views)
+		FROM unnest($2::text[], $3::int[], $4::bigint[]) AS v (video, shard, views)
+		GROUP BY video, shard ORDER BY video, shard
+		ON CONFLICT (generation, video, shard) DO UPDATE SET views = s.views + excluded.views`,
+		who.generation, videos, shards, views)
+	if err != nil {
+		return fmt.Errorf("adding to totals: %w", err)
+	}
+	return nil
+}
+
+// The rows of filter_rules that make a set.
+const (
+	ruleMinWatch  = "min_watch_duration"
+	ruleRepeat    = "repeat_view_window"
+	ruleIPRate    = "ip_rate_limit"
+	ruleBlocklist = "bot_ip_blocklist"
+	ruleCreators  = "creator_views"
+)
+
+// ruleParameters are the parameters of any rule; each uses some.
+type ruleParameters struct {
+	MS    int64    `json:"ms,omitempty"`
+	Views int64    `json:"views,omitempty"`
+	IPs   []string `json:"ips,omitempty"`
+}
+
+// insertRules writes a version, a row for each rule.
+func insertRules(ctx context.Context, tx pgx.Tx, r Rules) error {
+	list := map[string]ruleParameters{
+		ruleMinWatch: {MS: r.MinWatchMS}, ruleRepeat: {MS: r.RepeatWindowMS},
+		ruleIPRate: {Views: r.IPViews, MS: r.IPWindowMS}, ruleBlocklist: {IPs: r.Blocked},
+	}
+	if r.Creators {
+		list[ruleCreators] = ruleParameters{}
+	}
+	for i, kind := range slices.Sorted(maps.Keys(list)) {
+		parameters, err := json.Marshal(list[kind])
+		if err != nil {
+			return fmt.Errorf("encoding a rule: %w", err)
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO filter_rules (version, rule_id, rule_type, parameters)
+			VALUES ($1, $2, $3, $4)`, r.Version, i+1, kind, parameters)
+		if err != nil {
+			return fmt.Errorf("adding a rule: %w", err)
+		}
+	}
+	return nil
+}
+
+// addRules gives rules the next version.
+func (db *database) addRules(ctx context.Context, r Rules) (version int64, err error) {
+	err = db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		// Versions are given one after the other.
+		_, err := tx.Exec(ctx, "LOCK TABLE filter_rules IN SHARE ROW EXCLUSIVE MODE")
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, "SELECT max(version) + 1 FROM filter_rules").Scan(&r.Version)
+		if err != nil {
+			return err
+		}
+		return insertRules(ctx, tx, r)
+	})
+	return r.Version, err
+}
+
+// rules reads the versions above one.
+func (db *database) rules(ctx context.Context, above int64) ([]Rules, error) {
+	var list []Rules
+	err := db.rows(ctx, `SELECT version, rule_type, parameters FROM filter_rules
+		WHERE version > $1 ORDER BY version, rule_id`, []any{above},
+		func(row pgx.CollectableRow) error {
+			var version int64
+			var kind string
+			var p ruleParameters
+			if err := row.Scan(&version, &kind, &p); err != nil {
+				return err
+			}
+			if n := len(list); n == 0 || list[n-1].Version != version {
+				list = append(list, Rules{Version: version})
+			}
+			return list[len(list)-1].add(kind, p)
+		})
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules: %w", err)
+	}
+	return list, nil
+}
+
+// add reads one row of filter_rules.
+func (r *Rules) add(kind string, p ruleParameters) error {
+	switch kind {
+	case ruleMinWatch:
+		r.MinWatchMS = p.MS
+	case ruleRepeat:
+		r.RepeatWindowMS = p.MS
+	case ruleIPRate:
+		r.IPViews, r.IPWindowMS = p.Views, p.MS
+	case ruleBlocklist:
+		r.Blocked = p.IPs
+	case ruleCreators:
+		r.Creators = true
+	default:
+		return fmt.Errorf("version %d has a rule of unknown type %q", r.Version, kind)
+	}
+	return nil
+}
+
+// creators reads who made each video.
+func (db *database) creators(ctx context.Context) (map[string]string, error) {
+	list := make(map[string]string)
+	err := db.rows(ctx, "SELECT video, creator FROM videos", nil,
+		func(row pgx.CollectableRow) error {
+			var video, creator string
+			err := row.Scan(&video, &creator)
+			list[video] = creator
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("reading the videos: %w", err)
+	}
+	return list, nil
+}

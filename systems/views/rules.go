@@ -1,0 +1,109 @@
+package views
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Rules say which heartbeat is a view. A set of rules never changes; new ones
+// get the next version.
+type Rules struct {
+	// Version is given by the store; it counts up from 1.
+	Version int64 `json:"version"`
+	// MinWatchMS is how long a session must have been watched, in milliseconds.
+	MinWatchMS int64 `json:"min_watch_ms"`
+	// RepeatWindowMS is the window in which a user has one view of a video.
+	RepeatWindowMS int64 `json:"repeat_window_ms"`
+	// IPViews is how many views an address has in a window of IPWindowMS.
+	IPViews    int64 `json:"ip_views"`
+	IPWindowMS int64 `json:"ip_window_ms"`
+	// Blocked lists addresses whose heartbeats never count.
+	Blocked []string `json:"blocked"`
+	// Creators says that creators' views of their own videos do not count.
+	Creators bool `json:"creators"`
+}
+
+// Windows are aligned: window n covers event times from n times its length up
+// to, and without, n+1 times. So each rule is a statement about a set of
+// events, whatever the order in which partitions are read: of the candidates
+// in a window, so many count.
+
+// validate returns what is wrong with rules that somebody sent.
+func (r *Rules) validate() error {
+	day := maxDuration.Milliseconds()
+	var errs []error
+	for _, f := range []struct {
+		name           string
+		got, low, high int64
+	}{
+		{"min_watch_ms", r.MinWatchMS, 0, day},
+		{"repeat_window_ms", r.RepeatWindowMS, 1, day},
+		{"ip_views", r.IPViews, 1, 1_000_000},
+		{"ip_window_ms", r.IPWindowMS, 1, day},
+	} {
+		if f.got < f.low || f.got > f.high {
+			errs = append(errs, fmt.Errorf("%s: expected %d to %d, got %d",
+				f.name, f.low, f.high, f.got))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// The reasons for which a heartbeat is not a view, in the order in which they
+// are looked for.
+const (
+	// Bot: its address is on the blocklist.
+	Bot = "bot"
+	// Creator: it is the creator's of the video.
+	Creator = "creator"
+	// Short: the session has not been watched for long enough yet.
+	Short = "short"
+	// Duplicate: it is the heartbeat that made its session a watch, once more.
+	Duplicate = "duplicate"
+	// Continued: its session was a watch before.
+	Continued = "continued"
+	// Repeat: the user has a view of the video in the same window.
+	Repeat = "repeat"
+	// IPRate: its address has had its views in the same window.
+	IPRate = "ip-rate"
+)
+
+// Reasons lists the reasons in the order in which they are looked for.
+func Reasons() []string {
+	return []string{Bot, Creator, Short, Duplicate, Continued, Repeat, IPRate}
+}
+
+// ruleSet is a version of the rules, ready to be applied.
+type ruleSet struct {
+	Rules
+	blocked map[string]bool
+}
+
+func newRuleSet(r Rules) *ruleSet {
+	s := &ruleSet{Rules: r, blocked: make(map[string]bool, len(r.Blocked))}
+	for _, ip := range r.Blocked {
+		s.blocked[ip] = true
+	}
+	return s
+}
+
+// alone is the reason why an event is not a view that can be told from the
+// event alone, or "".
+func (s *ruleSet) alone(e *Event, creator string) string {
+	switch {
+	case s.blocked[e.IP]:
+		return Bot
+	case s.Creators && creator == e.User:
+		return Creator
+	case e.WatchedMS < s.MinWatchMS:
+		return Short
+	}
+	return ""
+}
+
+// with returns the rules with more addresses blocked.
+func (r Rules) with(blocked ...string) Rules {
+	r.Blocked = append(slices.Clone(r.Blocked), blocked...)
+	return r
+}

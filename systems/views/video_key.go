@@ -1,0 +1,22 @@
+package views
+
+// videoKey is the pipeline as the source draws it.
+//
+// Idea: the key of an event is its video, so all events of a video go through
+// one partition, one filter and one counter, which adds them up in memory and
+// stores one sum for each window.
+//
+// Guarantee: counts equal those of the log. Offsets are stored with the counts
+// in one transaction, which only the latest owner of a partition can commit.
+//
+// Gives up: a hot video is as fast as one consumer. Its partition falls behind
+// while the others idle.
+func videoKey() design {
+	return design{
+		name: "video_key",
+		idea: "events go to the partition of their video; one counter adds a video up and stores " +
+			"a sum for each window, with the offsets, in one transaction",
+		guarantees: "counts equal those of the log, whatever dies, and one writer for each row",
+		givesUp:    "a hot video is as fast as one consumer: its partition falls behind",
+	}
+}

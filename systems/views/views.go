@@ -1,0 +1,131 @@
+// Package views is the system in which heartbeats of people who watch videos
+// become view counts, through a log. Its question: what does a hot video do to
+// a partitioned pipeline, and does the count stay exact when its parts die?
+//
+// The API writes each heartbeat to the topic watch_events. The filter reads
+// them, decides by the rules of the table filter_rules which of them is a view,
+// and writes the views to the topic valid_events. The counter adds these up by
+// windows of event time and stores the sums in Postgres together with how far
+// it has read.
+//
+// A view is the first heartbeat by which a session has been watched for the
+// least time, if no rule turns it away. A session is judged by that heartbeat
+// alone: what follows in it is the same watch.
+package views
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/harness/sut"
+)
+
+// The operation kinds.
+const (
+	// KindHeartbeat tells that Op.Client has watched Op.Key until event time
+	// Op.Arg (Unix milliseconds); Op.Body has the rest, as encodeOp writes it.
+	// Reply.Key is the Position in the log, Reply.Value its offset.
+	KindHeartbeat = "heartbeat"
+	// KindViews reads the count of Op.Key. Reply.Value is the count, Reply.Key
+	// the generation of counts that it is from.
+	KindViews = "views"
+	// KindRules puts a new set of rules, Op.Body as JSON, into force.
+	// Reply.Value is its version.
+	KindRules = "rules"
+	// KindReprocess asks that all of valid_events be counted again, into a new
+	// generation of counts. Reply.Value is its number.
+	KindReprocess = "reprocess"
+)
+
+// The reasons of a refusal; each wraps sut.ErrRefused.
+var (
+	// ErrUnknownVideo: there is no such video.
+	ErrUnknownVideo = fmt.Errorf("unknown video: %w", sut.ErrRefused)
+	// ErrOverloaded: the API has no room for another heartbeat.
+	ErrOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
+)
+
+// Pipeline is the domain interface: what every variant, the HTTP client and
+// the HTTP handler have in common.
+type Pipeline interface {
+	// Watch returns when the heartbeat is in the log.
+	Watch(ctx context.Context, h Heartbeat) (Position, error)
+	// Views reads a video's count as it is now.
+	Views(ctx context.Context, video string) (Views, error)
+	// SetRules puts rules into force: heartbeats that enter the log from a
+	// while later on, at most RulesReload, are decided by them.
+	SetRules(ctx context.Context, rules Rules) (version int64, err error)
+	// Reprocess begins a new generation of counts.
+	Reprocess(ctx context.Context) (generation int64, err error)
+}
+
+// Heartbeat is what a player sends every few seconds.
+type Heartbeat struct {
+	// ID is the heartbeat's identity: a repeated request has the same.
+	ID uint64
+	// Video, User and Session say who watches what; a session is one user's,
+	// on one video.
+	Video, User, Session string
+	// IP and Device are where it came from.
+	IP, Device string
+	// TimeMS is the event time, in Unix milliseconds.
+	TimeMS int64
+	// WatchedMS is how much of the session has been watched so far, in
+	// milliseconds.
+	WatchedMS int64
+}
+
+// Event is a heartbeat in the log.
+type Event struct {
+	Heartbeat
+	// Rules is the version of the rules that decide it: those that the API had
+	// loaded when it entered the log. So the decision is a function of the log
+	// and the table, whoever repeats it, and whenever.
+	Rules int64
+}
+
+// Views is a video's count.
+type Views struct {
+	Video string `json:"video_id"`
+	Views int64  `json:"views"`
+	// Generation is which counting of the log the count is from.
+	Generation int64 `json:"generation"`
+}
+
+// Params are the workload's and the pipeline's parameters. Durations of events
+// are in event time, which runs TimeScale times as fast as the clock.
+type Params struct {
+	Videos    int     `json:"videos" doc:"how many videos there are"`
+	Users     int     `json:"users" doc:"how many people watch; three share an address"`
+	VideoSkew string  `json:"video_skew" doc:"which video is watched: uniform, zipf or hot"`
+	HotShare  float64 `json:"hot_share" doc:"share of the sessions that watch the first video, if video_skew is hot"`
+
+	EventRate float64 `json:"event_rate" doc:"sessions that begin in a second of event time"`
+	TimeScale float64 `json:"time_scale" doc:"seconds of event time in a second of the clock"`
+
+	Heartbeats     int          `json:"heartbeats" doc:"heartbeats of a session, at most"`
+	HeartbeatEvery sut.Duration `json:"heartbeat_every" doc:"event time between the heartbeats of a session"`
+	Brief          float64      `json:"brief" doc:"share of sessions that end before they count"`
+	Return         float64      `json:"return" doc:"share of sessions that watch again what the same user watched just before"`
+	Creators       float64      `json:"creators" doc:"share of sessions in which creators watch their own video"`
+	Bots           float64      `json:"bots" doc:"share of sessions from addresses that are on the blocklist"`
+	Farm           float64      `json:"farm" doc:"share of sessions from the few addresses of a click farm"`
+	FarmAddresses  int          `json:"farm_addresses" doc:"addresses of the click farm"`
+	ViewReads      float64      `json:"view_reads" doc:"reads of a count for each session"`
+	RetryOnLost    int          `json:"retry_on_lost" doc:"how often a heartbeat of unknown outcome is sent again"`
+	RulesAfter     int          `json:"rules_after" doc:"after so many sessions the farm's addresses are blocked; 0 means never"`
+	ReprocessAfter int          `json:"reprocess_after" doc:"after so many sessions all is counted again; 0 means never"`
+
+	MinWatch     sut.Duration `json:"min_watch" doc:"a session counts once it has been watched so long"`
+	RepeatWindow sut.Duration `json:"repeat_window" doc:"one view for each user and video in a window of event time so long"`
+	IPViews      int          `json:"ip_views" doc:"views for each address in ip_window of event time"`
+	IPWindow     sut.Duration `json:"ip_window" doc:"the window of ip_views"`
+	RulesReload  sut.Duration `json:"rules_reload" doc:"how often the rules are loaded, in event time (60s in production)"`
+
+	CountWindow    sut.Duration `json:"count_window" doc:"views are added up by windows of event time so long"`
+	FlushAt        int          `json:"flush_at" doc:"so many views of one video are stored before their window is over"`
+	SessionTimeout sut.Duration `json:"session_timeout" doc:"a consumer that is silent for so long, by the clock, loses its partitions"`
+	Balancing      string       `json:"balancing" doc:"how consumers share partitions: cooperative or eager"`
+	VisibleWithin  sut.Duration `json:"visible_within" doc:"a view must be in the count so soon, by the clock, after it was acknowledged"`
+	Retention      sut.Duration `json:"retention" doc:"how long the topics keep events and the filter its windows, by the clock"`
+}

@@ -1,0 +1,259 @@
+package views
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/keys"
+	"stampede/harness/sut"
+)
+
+// Operation identities. Scheduled operation i owns the 256 identities from
+// (i+1)<<8: heartbeat n of its session has n, its reads of counts slotRead and
+// up.
+const (
+	idBits   = 8
+	idMask   = 1<<idBits - 1
+	slotRead = 0x80
+)
+
+// retryPause is the pause before a heartbeat is sent again; it doubles.
+const retryPause = 50 * time.Millisecond
+
+// beginMS is the event time at which the first session begins, in Unix
+// milliseconds: 5 January 2026, 10:00 UTC.
+const beginMS = 1_767_607_200_000
+
+// zipfExponent shapes SkewZipf; perAddress users share an address.
+const (
+	zipfExponent = 1.0
+	perAddress   = 3
+	blockedBots  = 8
+)
+
+// VideoKey names the n-th video, from 1: "video-1".
+func VideoKey(n int) string { return "video-" + strconv.Itoa(n) }
+
+// creatorOf names who made the n-th video.
+func creatorOf(n int) string { return "creator-" + strconv.Itoa(n) }
+
+// botAddresses are the addresses on the blocklist from the beginning.
+func botAddresses() []string {
+	list := make([]string, blockedBots)
+	for i := range list {
+		list[i] = "192.0.2." + strconv.Itoa(i+1)
+	}
+	return list
+}
+
+func farmAddress(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250+1) }
+
+// NewWorkload makes people watch videos as a pure function of the seed.
+//
+// A scheduled operation is the first heartbeat of a session; operation i
+// happens at event time i / EventRate after the beginning. The others follow
+// from it, HeartbeatEvery apart. Some sessions end before they count, some
+// repeat what the same user watched just before, some are creators', bots' on
+// the blocklist, or come from the few addresses of a click farm. Of the first
+// heartbeats that may count, one in ten comes at exactly 10 s.
+//
+// A heartbeat of unknown outcome is sent again with the same identity, up to
+// RetryOnLost times. Reads of counts follow from first heartbeats. At
+// RulesAfter the operation is a change of the rules, at ReprocessAfter the
+// demand to count again. It returns every bad parameter at once.
+func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("views parameters: %w", err)
+	}
+	s := &streams{seed: seed}
+	w := &workload{p: p, pair: s.coin(), kind: s.coin(), length: s.coin(), watched: s.coin(),
+		address: s.coin(), reads: s.coin(), readAt: s.coin(),
+		users: s.source(keys.Uniform(s.next(), uint64(p.Users)))}
+	w.videos = s.videos(p)
+	if s.err != nil {
+		return nil, fmt.Errorf("views workload: %w", s.err)
+	}
+	return w, nil
+}
+
+// workload decides every question by its own stream of random numbers.
+type workload struct {
+	p             Params
+	users, videos keys.Source
+
+	pair, kind, length, watched, address, reads, readAt coin
+}
+
+// Kinds lists the operation kinds, the main one first.
+func (w *workload) Kinds() []string {
+	return []string{KindHeartbeat, KindViews, KindRules, KindReprocess}
+}
+
+// Op returns scheduled operation i.
+func (w *workload) Op(i uint64) history.Op {
+	id := (i + 1) << idBits
+	switch {
+	case i > 0 && i == uint64(w.p.RulesAfter):
+		return w.newRules(id)
+	case i > 0 && i == uint64(w.p.ReprocessAfter):
+		return history.Op{ID: id, Kind: KindReprocess}
+	}
+	return opOf(w.first(i), 0)
+}
+
+// newRules blocks the farm.
+func (w *workload) newRules(id uint64) history.Op {
+	rules := w.p.rules()
+	for n := range w.p.FarmAddresses {
+		rules = rules.with(farmAddress(n))
+	}
+	body, err := json.Marshal(rules)
+	if err != nil {
+		panic(err) // numbers and texts
+	}
+	return history.Op{ID: id, Kind: KindRules, Body: body}
+}
+
+// first is the first heartbeat of session i.
+func (w *workload) first(i uint64) Heartbeat {
+	h := Heartbeat{
+		ID: (i + 1) << idBits, Session: "s" + strconv.FormatUint(i+1, 36),
+		Device: [...]string{"mobile", "web", "tv"}[i%3],
+		TimeMS: beginMS + int64(float64(i)*1000/w.p.EventRate),
+	}
+	// Session 2k+1 sometimes watches again what session 2k watched.
+	who := i
+	if i%2 == 1 && w.pair.at(i) < 2*w.p.Return {
+		who = i - 1
+	}
+	video, user := w.videos.At(who), w.users.At(who)
+	h.Video, h.User = VideoKey(int(video)+1), "u"+strconv.FormatUint(user+1, 36)
+	home := user / perAddress
+	h.IP = fmt.Sprintf("10.%d.%d.%d", home>>16&255, home>>8&255, home&255)
+	kind := w.kind.at(who)
+	switch creators, bots := w.p.Creators, w.p.Bots; {
+	case kind < creators:
+		h.User = creatorOf(int(video) + 1)
+	case kind < creators+bots:
+		h.IP = botAddresses()[int(w.address.at(i)*blockedBots)]
+	case kind < creators+bots+w.p.Farm:
+		h.IP = farmAddress(int(w.address.at(i) * float64(w.p.FarmAddresses)))
+	}
+	h.WatchedMS = w.watchedFirst(i).Milliseconds()
+	return h
+}
+
+// watchedFirst is how much has been watched at the first heartbeat: a whole
+// number of tenths of MinWatch; all of it, one time in ten, if the session is
+// not brief.
+func (w *workload) watchedFirst(i uint64) time.Duration {
+	tenth := w.p.MinWatch.D() / 10
+	u := w.watched.at(i)
+	if w.brief(i) {
+		return tenth * time.Duration(1+int(u*9))
+	}
+	return tenth * time.Duration(1+int(u*10))
+}
+
+func (w *workload) brief(i uint64) bool { return w.length.at(i) < w.p.Brief }
+
+// heartbeats is how many heartbeats session i has.
+func (w *workload) heartbeats(i uint64) uint64 {
+	if w.brief(i) {
+		return 1
+	}
+	u := (w.length.at(i) - w.p.Brief) / (1 - w.p.Brief)
+	return 1 + uint64(u*float64(w.p.Heartbeats))
+}
+
+// Follow returns what an operation brings about.
+func (w *workload) Follow(
+	op history.Op, outcome history.Outcome, _ history.Reply,
+) []sut.FollowUp {
+	if op.Kind != KindHeartbeat || outcome == history.Dropped {
+		return nil
+	}
+	h, tries, err := heartbeatOf(op)
+	if err != nil {
+		return nil
+	}
+	var next []sut.FollowUp
+	if outcome == history.Unknown && tries < w.p.RetryOnLost {
+		next = append(next, sut.FollowUp{After: retryPause << tries, Op: opOf(h, tries+1)})
+	}
+	if tries > 0 {
+		return next // the session goes on from the first sending
+	}
+	session, n := h.ID>>idBits-1, h.ID&idMask
+	if n == 0 {
+		next = w.readsOf(next, h)
+	}
+	if n+1 < w.heartbeats(session) {
+		h.ID++
+		h.TimeMS += w.p.HeartbeatEvery.D().Milliseconds()
+		h.WatchedMS += w.p.HeartbeatEvery.D().Milliseconds()
+		next = append(next, sut.FollowUp{After: w.p.clock(w.p.HeartbeatEvery), Op: opOf(h, 0)})
+	}
+	return next
+}
+
+// readsOf spreads reads of the video's count over the time of a session.
+func (w *workload) readsOf(next []sut.FollowUp, h Heartbeat) []sut.FollowUp {
+	n := int(w.p.ViewReads)
+	if w.reads.at(h.ID) < w.p.ViewReads-float64(n) {
+		n++
+	}
+	length := time.Duration(w.p.Heartbeats) * w.p.clock(w.p.HeartbeatEvery)
+	for k := range uint64(n) {
+		id := h.ID | (slotRead + k)
+		next = append(next, sut.FollowUp{
+			After: time.Duration(w.readAt.at(id) * float64(length)),
+			Op:    history.Op{ID: id, Kind: KindViews, Key: h.Video, Client: h.User},
+		})
+	}
+	return next
+}
+
+// coin is a stream of numbers in [0, 1), one for each index.
+type coin struct{ source keys.Source }
+
+const coinSides = 1 << 53 // as many as a float64 tells apart
+
+func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
+
+// streams deals independent seeds and keeps the first error.
+type streams struct {
+	seed, dealt uint64
+	err         error
+}
+
+// next spreads the streams over the seeds by the golden ratio, so that runs
+// with neighbouring seeds share none.
+func (s *streams) next() uint64 {
+	s.dealt++
+	return s.seed + s.dealt*0x9e3779b97f4a7c15
+}
+
+func (s *streams) source(source keys.Source, err error) keys.Source {
+	if s.err == nil {
+		s.err = err
+	}
+	return source
+}
+
+func (s *streams) coin() coin { return coin{s.source(keys.Uniform(s.next(), coinSides))} }
+
+func (s *streams) videos(p Params) keys.Source {
+	n := uint64(p.Videos)
+	switch {
+	case p.VideoSkew == SkewZipf:
+		return s.source(keys.Zipf(s.next(), n, zipfExponent))
+	case p.VideoSkew == SkewHot:
+		return s.source(keys.HotSpot(s.next(), n, 1, p.HotShare))
+	default:
+		return s.source(keys.Uniform(s.next(), n))
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
 	"stampede/systems/likes"
+	"stampede/systems/views"
 )
 
 // All returns every system, in alphabetical order.
@@ -14,5 +15,6 @@ func All() []sut.System {
 	return []sut.System{
 		flashsale.System(),
 		likes.System(),
+		views.System(),
 	}
 }

@@ -325,8 +325,9 @@ func judgeGeneration(j *judging, generation int64) {
 	if counted < forwarded {
 		what = "not at all"
 	}
-	j.Violate(ops[:min(len(ops), maxOps)], "generation %d: %d views were forwarded and %d are counted: "+
-		"%d %s", generation, forwarded, counted, max(counted-forwarded, forwarded-counted), what)
+	j.Violate(ops[:min(len(ops), maxOps)], "generation %d: %d views were forwarded and %d are "+
+		"counted: %d %s", generation, forwarded, counted, max(counted-forwarded, forwarded-counted),
+		what)
 }
 
 // gapless: offsets go up from 0 by one.

@@ -36,7 +36,7 @@ func Ways() []string { return []string{InProcess, Processes, Containers} }
 
 // API is the name that stands for the servers of a variant's API where roles
 // are named. No role may have it.
-const API = "api"
+const API = sut.APIRole
 
 // Replica names one of several replicas of a role, from 1: "counter-2". It is a
 // target of faults, as the role's own name is, which means all of them.

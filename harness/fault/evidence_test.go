@@ -70,6 +70,17 @@ func (d *dud) Pause(context.Context) ([]int, error) { return []int{1}, nil }
 func (d *dud) Resume(context.Context) error         { return nil }
 func (d *dud) Restart(context.Context) error        { return nil }
 
+func (d *dud) Stop(ctx context.Context) error {
+	_, err := d.Kill(ctx)
+	return err
+}
+
+func (d *dud) Arm(context.Context, string, int) error { return nil }
+
+func (d *dud) Disarm(context.Context) ([]env.Crash, error) {
+	return []env.Crash{{Name: "counter-2", PID: 7, Place: "applied", Passage: 3}}, nil
+}
+
 func (d *dud) WatchJournal(_ context.Context, seen func(map[string]int64)) error {
 	seen(nil)
 	return nil
@@ -85,10 +96,17 @@ func TestIneffectiveFaultsYieldNoEvidence(t *testing.T) {
 	e := startEcho(t)
 	for _, kind := range fault.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			target := fault.Target{Component: &dud{service: sut.Redis, addr: e.addr()},
-				Proxies: fault.Proxies{startProxy(t, e.addr)}}
 			f := fault.Fault{Kind: kind, Target: sut.Redis}
+			if len(kind.Targets([]string{"redis"})) == 0 {
+				f.Target = "counter"
+			}
+			target := fault.Target{Component: &dud{service: f.Target, addr: e.addr()},
+				Proxies: fault.Proxies{startProxy(t, e.addr)}}
 			switch kind {
+			case fault.Crash:
+				f.Place, f.Passage = "applied", 3
+			case fault.Churn:
+				f.Every, f.How = time.Hour, fault.Mixed
 			case fault.Latency:
 				f.Latency = time.Second
 			case fault.PowerLoss:

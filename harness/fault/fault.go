@@ -7,8 +7,11 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,29 +46,52 @@ const (
 	// its append-only file, as a loss of power does. A kill alone takes nothing
 	// of it: what was written is the kernel's, and survives the process.
 	PowerLoss Kind = "power-loss"
+	// Crash ends a process of a role, by SIGKILL, at the n-th passage of a named
+	// place of its work, counted from the fault's beginning. It starts again
+	// when healed. Of several replicas each counts its own passages.
+	Crash Kind = "crash"
+	// Churn takes replicas of a role away and brings them back, again and again,
+	// at moments that follow from the seed.
+	Churn Kind = "churn"
 )
 
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{Kill, Pause, Restart, Latency, Partition, LostAck, LostRequest, PowerLoss}
+	return []Kind{Kill, Pause, Restart, Latency, Partition, LostAck, LostRequest, PowerLoss,
+		Crash, Churn}
 }
 
 // onProcess says whether a kind touches the store's processes; the others
 // touch the network before it.
 func (k Kind) onProcess() bool {
-	return k == Kill || k == Pause || k == Restart || k == PowerLoss
+	return k == Kill || k == Pause || k == Restart || k == PowerLoss || k == Crash || k == Churn
 }
 
 // canTouch says whether a fault of the kind can be done to a component. What is
-// no process, such as a role in our own, can be restarted at most.
+// no process, such as a role in our own, can be stopped and started at most.
 func (k Kind) canTouch(c env.Component) bool {
 	_, breakable := c.(env.Breakable)
 	_, stoppable := c.(env.Stoppable)
-	return !k.onProcess() || breakable || stoppable && k == Restart
+	_, crashable := c.(env.Crashable)
+	switch k {
+	case Crash:
+		return crashable
+	case Churn:
+		return stoppable
+	case Restart:
+		return breakable || stoppable
+	}
+	return breakable || !k.onProcess()
 }
 
-// OnRoles says whether a fault of the kind can be aimed at a role.
-func (k Kind) OnRoles() bool { return k == Kill || k == Pause || k == Restart }
+// OnRoles says whether a fault of the kind can be aimed at a role; of a
+// partition, the role is cut off from one store.
+func (k Kind) OnRoles() bool {
+	return k == Kill || k == Pause || k == Restart || k == Partition || k.onlyRoles()
+}
+
+// onlyRoles says that nothing but a role can have such a fault.
+func (k Kind) onlyRoles() bool { return k == Crash || k == Churn }
 
 // Does says in a few words what a fault of the kind does to a store.
 func (k Kind) Does() string {
@@ -88,6 +114,11 @@ func (k Kind) Does() string {
 	case PowerLoss:
 		return "ends all its processes with SIGKILL and cuts its append-only file back to what it was " +
 			"a while before (loses, 1s): what was written and perhaps not flushed"
+	case Crash:
+		return "ends a process of a role at the n-th passage of a place; it starts again when healed"
+	case Churn:
+		return "takes replicas away, in an orderly way or by SIGKILL, and brings them back, " +
+			"again and again"
 	default:
 		return ""
 	}
@@ -106,6 +137,10 @@ func (k Kind) Proof() string {
 		return "bytes of the clients' own traffic were lost, or connections not answered"
 	case PowerLoss:
 		return "bytes were cut off the file, and another store answers afterwards than before"
+	case Crash:
+		return "the process said it was there, died by SIGKILL, and another one came"
+	case Churn:
+		return "other processes came back than those taken away"
 	default:
 		return ""
 	}
@@ -133,10 +168,34 @@ type Fault struct {
 	// Loses is how far back a loss of power reaches, at most MostLoses. Kind
 	// power-loss only.
 	Loses time.Duration
+	// From is the store that a role is cut off from. Kind partition only.
+	From sut.Service
+	// Place and Passage say where a process ends itself, from 1. Kind crash only.
+	Place   string
+	Passage int
+	// Every is the mean time between two steps of a churn, and How is Mixed,
+	// Orderly or Abrupt.
+	Every time.Duration
+	How   string
+}
+
+// spot is what a fault acts on: its target, or the way of it to a store.
+func (f Fault) spot() sut.Service { return Spot(f.Target, f.From) }
+
+// Spot names the way of a role, or of one of its replicas, to a store among the
+// targets of a schedule; with no store it is the target itself.
+func Spot(target, from sut.Service) sut.Service {
+	if from == "" {
+		return target
+	}
+	return target + " from " + from
 }
 
 // Targets are those of the named stores that a fault of the kind can have.
 func (k Kind) Targets(stores []string) []string {
+	if k.onlyRoles() {
+		return nil
+	}
 	if k == PowerLoss {
 		return slices.DeleteFunc(slices.Clone(stores), func(name string) bool {
 			return name != string(sut.Redis)
@@ -148,7 +207,14 @@ func (k Kind) Targets(stores []string) []string {
 // Of makes the fault that a scenario describes.
 func Of(f scenario.Fault) (Fault, error) {
 	made := Fault{Kind: Kind(f.Kind), Target: sut.Service(f.Target), Latency: f.Latency.D(),
-		Jitter: f.Jitter.D(), Wipe: f.Wipe, Loses: f.Loses.D()}
+		Jitter: f.Jitter.D(), Wipe: f.Wipe, Loses: f.Loses.D(), From: sut.Service(f.From),
+		Place: f.Place, Passage: f.Passage, Every: f.Every.D(), How: f.How}
+	if made.Kind == Churn {
+		made.Every, made.How = cmp.Or(made.Every, DefaultEvery), cmp.Or(made.How, Mixed)
+	}
+	if made.Kind == Crash {
+		made.Passage = cmp.Or(made.Passage, 1)
+	}
 	if made.Kind == PowerLoss && made.Loses == 0 {
 		made.Loses = DefaultLoses
 	}
@@ -180,11 +246,37 @@ func (f Fault) check() error {
 	case f.Kind != PowerLoss && f.Loses != 0:
 		return fmt.Errorf("only kind power-loss takes what a fault loses, not %s", f.Kind)
 	}
+	return f.checkRole()
+}
+
+// checkRole refuses what cannot be meant of a role.
+func (f Fault) checkRole() error {
+	switch {
+	case f.From != "" && (f.Kind != Partition || f.Target.Store() || !f.From.Store()):
+		return fmt.Errorf("only a partition of a role is from a store, not %s of %s from %s", f.Kind,
+			f.Target, f.From)
+	case f.Kind.onlyRoles() && f.Target.Store():
+		return fmt.Errorf("only a role can %s, not %s", f.Kind, f.Target)
+	case f.Kind == Crash && (f.Passage < 1 || !placeForm.MatchString(f.Place)):
+		return fmt.Errorf("crash needs a place and a passage of 1 or more, not %q and %d", f.Place,
+			f.Passage)
+	case f.Kind != Crash && (f.Place != "" || f.Passage != 0):
+		return fmt.Errorf("only kind crash takes a place and a passage, not %s", f.Kind)
+	case f.Kind == Churn && (f.Every <= 0 || f.How != Mixed && f.How != Orderly && f.How != Abrupt):
+		return fmt.Errorf("churn needs a time above zero and %s, %s or %s, not %v and %q", Mixed, Orderly,
+			Abrupt, f.Every, f.How)
+	case f.Kind != Churn && (f.Every != 0 || f.How != ""):
+		return fmt.Errorf("only kind churn takes a time and a way, not %s", f.Kind)
+	}
 	return nil
 }
 
+// placeForm is how the name of a place is written: without spaces.
+var placeForm = regexp.MustCompile(`^[a-z0-9]+([-_][a-z0-9]+)*$`)
+
 // String prints the fault as Parse reads it: "kill redis wipe", "latency
-// postgres 50ms jitter 5ms", "power-loss redis 1s".
+// postgres 50ms jitter 5ms", "power-loss redis 1s", "partition counter from
+// kafka", "crash counter-2 at applied passage 3", "churn counter 1s mixed".
 func (f Fault) String() string {
 	words := []string{string(f.Kind), string(f.Target)}
 	if f.Kind == Latency {
@@ -192,6 +284,15 @@ func (f Fault) String() string {
 	}
 	if f.Kind == PowerLoss {
 		words = append(words, f.Loses.String())
+	}
+	if f.From != "" {
+		words = append(words, "from", string(f.From))
+	}
+	if f.Kind == Crash {
+		words = append(words, "at", f.Place, "passage", strconv.Itoa(f.Passage))
+	}
+	if f.Kind == Churn {
+		words = append(words, f.Every.String(), f.How)
 	}
 	if f.Jitter > 0 {
 		words = append(words, "jitter", f.Jitter.String())
@@ -225,12 +326,15 @@ func Parse(text string) (Fault, error) {
 // options reads what may follow kind and target and returns what it did not
 // understand.
 func (f *Fault) options(words []string) (rest []string, err error) {
-	durations := map[Kind]*time.Duration{Latency: &f.Latency, PowerLoss: &f.Loses}
+	durations := map[Kind]*time.Duration{Latency: &f.Latency, PowerLoss: &f.Loses, Churn: &f.Every}
 	if d := durations[f.Kind]; d != nil && len(words) > 0 {
 		if *d, err = time.ParseDuration(words[0]); err != nil {
 			return nil, err
 		}
 		words = words[1:]
+	}
+	if words, err = f.roleOptions(words); err != nil {
+		return nil, err
 	}
 	if len(words) > 1 && words[0] == "jitter" {
 		if f.Jitter, err = time.ParseDuration(words[1]); err != nil {
@@ -240,6 +344,23 @@ func (f *Fault) options(words []string) (rest []string, err error) {
 	}
 	if len(words) > 0 && words[0] == "wipe" {
 		f.Wipe, words = true, words[1:]
+	}
+	return words, nil
+}
+
+// roleOptions reads what only faults of roles have.
+func (f *Fault) roleOptions(words []string) (rest []string, err error) {
+	if len(words) > 1 && words[0] == "from" {
+		f.From, words = sut.Service(words[1]), words[2:]
+	}
+	if f.Kind == Churn && len(words) > 0 {
+		f.How, words = words[0], words[1:]
+	}
+	if len(words) > 3 && words[0] == "at" && words[2] == "passage" {
+		if f.Passage, err = strconv.Atoi(words[3]); err != nil {
+			return nil, err
+		}
+		f.Place, words = words[1], words[4:]
 	}
 	return words, nil
 }
@@ -268,7 +389,7 @@ func (f Fault) Available(t Target) error {
 	if t.Component == nil {
 		return fmt.Errorf("%s: the run has no %s", f, f.Target)
 	}
-	if got := t.Component.Service(); got != f.Target {
+	if got := t.Component.Service(); got != cmp.Or(f.From, f.Target) {
 		return fmt.Errorf("%s: the target is %s", f, got)
 	}
 	if !f.Kind.canTouch(t.Component) {

@@ -24,6 +24,18 @@ func anyFault(t *rapid.T) fault.Fault {
 	case fault.Latency:
 		f.Latency = time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "latency"))
 		f.Jitter = time.Duration(rapid.Int64Range(0, int64(f.Latency)).Draw(t, "jitter"))
+	case fault.Partition:
+		if rapid.Bool().Draw(t, "of a role") {
+			f.From, f.Target = f.Target, "counter-2"
+		}
+	case fault.Crash:
+		f.Target = "counter"
+		f.Place = rapid.StringMatching("[a-z]{1,5}(-[a-z0-9]{1,5})?").Draw(t, "place")
+		f.Passage = rapid.IntRange(1, 1000).Draw(t, "passage")
+	case fault.Churn:
+		f.Target = "counter"
+		f.Every = time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "every"))
+		f.How = rapid.SampledFrom([]string{fault.Mixed, fault.Orderly, fault.Abrupt}).Draw(t, "how")
 	case fault.PowerLoss:
 		f.Target = sut.Redis
 		f.Loses = time.Duration(rapid.Int64Range(1, int64(fault.MostLoses)).Draw(t, "loses"))
@@ -44,6 +56,8 @@ func TestFaultPrintsItselfAsItParses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"kill redis", "kill postgres wipe",
 		"latency redis 50ms jitter 5ms", "latency redis", "pause x wipe", "power-loss redis 1s",
+		"partition counter-2 from kafka",
+		"crash counter at applied passage 3", "churn counter 1s mixed", "crash counter at x passage",
 		"\xff"} {
 		f.Add(seed)
 	}
@@ -76,6 +90,18 @@ func TestParseErrors(t *testing.T) {
 		"power-loss redis 11s":            "not within 0s and 10s",
 		"power-loss postgres 1s":          "only redis",
 		"power-loss redis 1s wipe":        "only kind kill",
+		"partition redis from kafka":      "only a partition of a role",
+		"partition counter from moon":     "only a partition of a role",
+		"kill counter from kafka":         "only a partition of a role",
+		"crash redis at x passage 1":      "only a role can crash",
+		"crash counter":                   "needs a place",
+		"crash counter at x passage 0":    "needs a place",
+		"crash counter at x passage one":  "invalid syntax",
+		"kill counter at x passage 1":     "only kind crash",
+		"churn counter 1s":                "churn needs",
+		"churn counter 0s kill":           "churn needs",
+		"churn counter 1s gently":         "churn needs",
+		"churn postgres 1s kill":          "only a role can churn",
 	}
 	for text, want := range cases {
 		if _, err := fault.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -101,6 +127,16 @@ func TestOf(t *testing.T) {
 		Loses: scenario.Duration(1)})
 	if err == nil {
 		t.Error("a kill takes what it loses")
+	}
+	got, err = fault.Of(scenario.Fault{Name: "n", Kind: "churn", Target: "counter"})
+	want = fault.Fault{Kind: fault.Churn, Target: "counter", Every: time.Second, How: "mixed"}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	got, err = fault.Of(scenario.Fault{Name: "n", Kind: "crash", Target: "counter", Place: "put"})
+	want = fault.Fault{Kind: fault.Crash, Target: "counter", Place: "put", Passage: 1}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
 	}
 	_, err = fault.Of(scenario.Fault{Name: "odd", Kind: "melt", Target: "redis"})
 	if err == nil || !strings.Contains(err.Error(), `fault "odd": unknown kind "melt"`) {
@@ -136,6 +172,9 @@ func TestTargets(t *testing.T) {
 	stores := []string{"kafka", "postgres", "redis"}
 	if got := fault.PowerLoss.Targets(stores); len(got) != 1 || got[0] != "redis" {
 		t.Errorf("power can be lost by %v", got)
+	}
+	if got := fault.Churn.Targets(stores); len(got) != 0 || !fault.Churn.OnRoles() {
+		t.Errorf("%v can churn", got)
 	}
 	if got := fault.Kill.Targets(stores); len(got) != 3 {
 		t.Errorf("%v can be killed", got)

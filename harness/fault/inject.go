@@ -29,6 +29,11 @@ type Effects struct {
 	HeldConnections int64 `json:"held_connections,omitempty"`
 	// Delayed counts pieces of data that the proxy delayed.
 	Delayed int64 `json:"delayed,omitempty"`
+	// Crashes are the processes that ended themselves at a place.
+	Crashes []env.Crash `json:"crashes,omitempty"`
+	// Stops and Kills count replicas that were taken away and came back.
+	Stops int `json:"stops,omitempty"`
+	Kills int `json:"kills,omitempty"`
 	// CutBytes, with LostCommands whole commands in them, were taken from the
 	// ends of the files of a journal of which KeptBytes remain: what was written
 	// in the last CutBackNS.
@@ -90,6 +95,10 @@ func (in *Injection) inject(ctx context.Context, seed uint64) error {
 		in.lose(Condition{LoseUp: true})
 	case PowerLoss:
 		return in.powerLoss(ctx)
+	case Crash:
+		return in.crash(ctx)
+	case Churn:
+		in.churn(ctx, seed)
 	}
 	return nil
 }

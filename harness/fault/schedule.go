@@ -47,8 +47,8 @@ func (s Schedule) Check() error {
 	var errs []error
 	for _, f := range s.Faults {
 		made, err := Of(f)
-		if err == nil && !s.Targets[made.Target].Absent {
-			err = made.Available(s.Targets[made.Target])
+		if err == nil && !s.Targets[made.spot()].Absent {
+			err = made.Available(s.Targets[made.spot()])
 		}
 		errs = append(errs, err)
 	}
@@ -57,7 +57,8 @@ func (s Schedule) Check() error {
 	})
 	for i, a := range sorted {
 		for _, b := range sorted[i+1:] {
-			if b.At < a.At+a.For && sut.Service(a.Target).Shares(sut.Service(b.Target)) {
+			if b.At < a.At+a.For && a.From == b.From &&
+				sut.Service(a.Target).Shares(sut.Service(b.Target)) {
 				errs = append(errs, fmt.Errorf("faults %q and %q overlap on %s", a.Name, b.Name, b.Target))
 			}
 		}
@@ -96,10 +97,11 @@ func (s Schedule) byTarget() [][]int {
 	targets := map[sut.Service][]int{}
 	for i, f := range s.Faults {
 		target := sut.Service(f.Target)
-		if s.aimsAt(target.Whole()) {
+		if s.aimsAt(target.Whole(), f.From) {
 			target = target.Whole()
 		}
-		targets[target] = append(targets[target], i)
+		spot := Spot(target, sut.Service(f.From))
+		targets[spot] = append(targets[spot], i)
 	}
 	lists := slices.Collect(maps.Values(targets))
 	for _, list := range lists {
@@ -110,10 +112,10 @@ func (s Schedule) byTarget() [][]int {
 	return lists
 }
 
-// aimsAt says whether a fault has this very target.
-func (s Schedule) aimsAt(target sut.Service) bool {
+// aimsAt says whether a fault has this very target, and store if it is from one.
+func (s Schedule) aimsAt(target sut.Service, from string) bool {
 	return slices.ContainsFunc(s.Faults, func(f scenario.Fault) bool {
-		return f.Target == string(target)
+		return f.Target == string(target) && f.From == from
 	})
 }
 
@@ -138,7 +140,7 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	if !s.until(ctx, at-made.lead()) {
 		return w, nil
 	}
-	target, stop, err := made.watch(ctx, s.Targets[made.Target])
+	target, stop, err := made.watch(ctx, s.Targets[made.spot()])
 	if err != nil {
 		return w, fmt.Errorf("fault %q: %w", f.Name, err)
 	}
@@ -146,7 +148,7 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	if !s.until(ctx, max(at, s.now()+made.lead())) {
 		return w, nil
 	}
-	if s.Targets[made.Target].Absent {
+	if s.Targets[made.spot()].Absent {
 		s.until(ctx, at+f.For.D())
 		w.End = s.now()
 		return w, nil

@@ -67,7 +67,8 @@ func TestEveryFaultFiresAndHeals(t *testing.T) {
 	}
 	for _, service := range []sut.Service{sut.Redis, sut.Postgres} {
 		for _, kind := range fault.Kinds() {
-			if kind == fault.PowerLoss { // it needs somebody who writes: TestPowerLoss
+			if kind == fault.PowerLoss || // it needs somebody who writes: TestPowerLoss
+				len(kind.Targets([]string{string(service)})) == 0 {
 				continue
 			}
 			t.Run(string(service)+"/"+string(kind), func(t *testing.T) {

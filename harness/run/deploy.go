@@ -30,21 +30,33 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 	if r.Target != "" {
 		plan.Way, plan.Replicas = deploy.InProcess, nil // the server is there already
 	}
+	p.targets = maps.Clone(p.targets)
+	ways, err := r.services.ways(r, v, p)
+	if err != nil {
+		return nil, err
+	}
+	plan.Reach = ways.reach
 	// The roles outlive a first Ctrl-C: the drain still needs them.
 	crew, err := deploy.Start(context.WithoutCancel(r.soft), plan, inst)
 	if err != nil {
 		return nil, err
 	}
-	p.targets = maps.Clone(p.targets)
 	for _, component := range crew.Components() {
 		p.targets[component.Service()] = fault.Target{Component: component}
 	}
-	for _, f := range r.Scenario.Faults {
-		if _, ok := p.targets[sut.Service(f.Target)]; !ok {
-			p.targets[sut.Service(f.Target)] = fault.Target{Absent: true}
+	p.markAbsent(r.Scenario.Faults, v)
+	return crew, nil
+}
+
+// markAbsent lets the windows of faults pass that aim at what the variant does
+// not have.
+func (p *place) markAbsent(faults []scenario.Fault, v sut.Variant) {
+	for _, f := range faults {
+		spot := fault.Spot(sut.Service(f.Target), sut.Service(f.From))
+		if !sut.Service(f.Target).Store() && !felt(f, v) {
+			p.targets[spot] = fault.Target{Absent: true}
 		}
 	}
-	return crew, nil
 }
 
 // onStores are the faults that have a store as their target.
@@ -54,19 +66,17 @@ func onStores(faults []scenario.Fault) []scenario.Fault {
 	})
 }
 
-// hits says whether a fault can be felt by a variant: it uses the store, or has
-// the role.
-func (j *judge) hits(f scenario.Fault, v sut.Variant) bool {
-	whole, _ := sut.Service(f.Target).Split()
-	switch {
-	case v.Name == targetName:
-		return true
-	case whole.Store():
-		return slices.Contains(v.Needs, whole)
-	case whole == deploy.API:
+// felt says whether a fault can be felt by a variant: it uses the store, or has
+// the role, which passes the place.
+func felt(f scenario.Fault, v sut.Variant) bool {
+	whole := sut.Service(f.Target).Whole()
+	if v.Name == targetName {
 		return true
 	}
-	return slices.ContainsFunc(v.Roles, func(role sut.Role) bool {
-		return sut.Service(role.Name) == whole
-	})
+	if whole.Store() {
+		return slices.Contains(v.Needs, whole)
+	}
+	places, has := v.PlacesOf(string(whole))
+	return has && (f.Place == "" || slices.Contains(places, f.Place)) &&
+		(f.From == "" || slices.Contains(v.Needs, sut.Service(f.From)))
 }

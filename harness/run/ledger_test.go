@@ -12,14 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // design is a variant of the ledger, a system that keeps the ids of the
 // operations in a set of the store. What is nil is done well.

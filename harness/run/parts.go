@@ -58,7 +58,7 @@ func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []run
 		out = append(out, steadyStores(t))
 	}
 	for _, f := range j.scenario.Faults {
-		out = append(out, fired(f, j.hits(f, j.variant(t.Variant)), h.Faults()))
+		out = append(out, fired(f, felt(f, j.variant(t.Variant)), h.Faults()))
 	}
 	return out
 }
@@ -151,7 +151,7 @@ func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity 
 	if !hit {
 		v.Detail = "the variant does not use " + f.Target
 		if !sut.Service(f.Target).Store() {
-			v.Detail = "the variant has no " + f.Target
+			v.Detail = "the variant has no such " + f.Target
 		}
 	}
 	for _, w := range faults {

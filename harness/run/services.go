@@ -16,6 +16,7 @@ import (
 	"stampede/harness/fault"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
 
@@ -76,7 +77,9 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		s.stopGuard = stop
 	}
 	s.environment.Deploy = r.Scenario.Deploy
-	s.environment.Proxied = len(onStores(r.Scenario.Faults)) > 0
+	s.environment.Proxied = slices.ContainsFunc(r.Scenario.Faults, func(f scenario.Fault) bool {
+		return sut.Service(f.Target).Store() || f.From != ""
+	})
 	if err := s.frontKafka(ctx, &spec); err != nil {
 		return nil, err
 	}
@@ -188,6 +191,8 @@ type place struct {
 	targets map[sut.Service]fault.Target
 	// gauge watches the variant during the load, nil if it has none.
 	gauge sut.Gauge
+	// ways are the proxies of roles that have a way of their own to a store.
+	ways *ways
 	// log is what the instance and its roles had to say, nil for a target.
 	log *os.File
 }
@@ -261,6 +266,7 @@ func (p *place) close(ctx context.Context) error {
 	if p.gauge != nil {
 		problems = append(problems, closing("the gauge", p.gauge.Close))
 	}
+	problems = append(problems, p.ways.close())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := p.release(ctx); err != nil {

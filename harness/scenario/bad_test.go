@@ -73,6 +73,69 @@ func badScenarios() map[string]bad {
 			"provokes:", "replicas: {sweeper: 0}\nprovokes:",
 			`30:21: sweeper is 0; expected 1 to 100`, false,
 		},
+		"crash at no place": {
+			"kind: restart, target: postgres, at: 5s}", "kind: crash, target: sweeper, for: 1s, at: 5s, " +
+				"place: sweept}\ndeploy: processes", `unknown place "sweept"; expected one of ` +
+				`taken, swept; did you mean "swept"?`, true,
+		},
+		"crash without a place": {
+			"kind: restart, target: postgres, at: 5s}", "kind: crash, target: sweeper, for: 1s, at: 5s}\n" +
+				"deploy: processes", `place is missing; expected it for a crash of a role`, false,
+		},
+		"crash of a store": {
+			"kind: restart, target: postgres", "kind: crash, place: swept, for: 1s, target: postgres",
+			`only a role can crash, not postgres; expected one of api, sweeper`, false,
+		},
+		"passage 0": {
+			"kind: restart, target: postgres, at: 5s}", "kind: crash, target: sweeper, for: 1s, at: 5s, " +
+				"place: swept, passage: 0}\ndeploy: processes", `passage is 0; expected 1 to`, false,
+		},
+		"place of a kill": {
+			"wipe: true", "place: swept", `place does not belong to kill of redis; expected it for kind ` +
+				`crash of a role only`, false,
+		},
+		"partition of a role": {
+			"kind: restart, target: postgres", "kind: partition, for: 1s, target: sweeper",
+			`from is missing; expected it for a partition of a role`, true,
+		},
+		"partition from nowhere": {
+			"kind: restart, target: postgres", "kind: partition, for: 1s, target: sweeper, from: kafka",
+			`unknown store of sweeper "kafka"; expected one of postgres, redis`, true,
+		},
+		"partition of a store from another": {
+			"kind: restart, target: postgres", "kind: partition, for: 1s, target: redis, from: postgres",
+			`from does not belong to partition of redis`, true,
+		},
+		"churn by force in process": {
+			"kind: restart, target: postgres", "kind: churn, how: kill, for: 1s, target: sweeper",
+			`churn of sweeper needs a process of its own`, true,
+		},
+		"churn in no way": {
+			"kind: restart, target: postgres", "kind: churn, how: soft, for: 1s, target: sweeper",
+			`unknown how "soft"; expected one of mixed, stop, kill`, false,
+		},
+		"churn too fast": {
+			"kind: restart, target: postgres", "kind: churn, every: 1ms, for: 1s, target: sweeper",
+			`1ms is out of range; expected 10ms to 24h0m0s`, true,
+		},
+		"two faults of one way": {
+			"{name: bounce, kind: restart, target: postgres, at: 5s}",
+			"{name: bounce, kind: partition, target: sweeper, from: redis, at: 5s, for: 2s}\n" +
+				"  - {name: b, kind: partition, target: sweeper, from: redis, at: 6s, for: 1s}",
+			`faults "bounce" and "b" are in force on sweeper at the same time`, true,
+		},
+		"role-crash": {
+			"redis-loss]", "role-crash]", `no fault kills a role, so role-crash is not provoked`, true,
+		},
+		"role-pause": {
+			"redis-loss]", "role-pause]", `no fault pauses a role, so role-pause is not provoked`, true,
+		},
+		"rebalance": {
+			"redis-loss]", "rebalance]", `no role comes and goes, so rebalance is not provoked`, true,
+		},
+		"broker-pause": {
+			"redis-loss]", "broker-pause]", `kafka never falls silent, so broker-pause is not`, true,
+		},
 		"kill of a goroutine": {
 			"kind: restart, target: postgres", "kind: kill, target: sweeper, for: 1s",
 			`29:40: kill of sweeper needs a process of its own; expected deploy processes or containers`,

@@ -203,3 +203,55 @@ func TestUnknownFaultIsStillDue(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestRolesAreDeployedAndBroken: everything that a scenario can say of roles
+// is taken, and comes back when it is written and read again.
+func TestRolesAreDeployedAndBroken(t *testing.T) {
+	src := minimal + `
+deploy: processes
+replicas: {sweeper: 3, api: 2}
+provokes: [role-crash, role-pause, rebalance]
+faults:
+  - {name: a, kind: kill, target: sweeper, at: 0s, for: 500ms}
+  - {name: b, kind: pause, target: sweeper-2, at: 1s, for: 500ms}
+  - {name: c, kind: restart, target: api-2, at: 1s}
+  - {name: d, kind: crash, target: sweeper-3, place: swept, passage: 3, at: 2s, for: 1s}
+  - {name: e, kind: churn, target: sweeper, at: 4s, for: 1s, every: 100ms, how: kill}
+  - {name: f, kind: partition, target: sweeper, from: redis, at: 4s, for: 1s}
+`
+	sc, _, err := scenario.Decode([]byte(src), "shop-rush.yaml", options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := sc.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := scenario.Decode(text, "again.yaml", options())
+	if err != nil || !reflect.DeepEqual(sc, again) {
+		t.Errorf("written and read again: %+v, %v", again, err)
+	}
+	gentle := `
+replicas: {sweeper: 2}
+provokes: [rebalance]
+faults:
+  - {name: a, kind: churn, target: sweeper, at: 0s, for: 500ms, how: stop}
+  - {name: b, kind: restart, target: sweeper-1, at: 1s}
+  - {name: c, kind: partition, target: sweeper-2, from: postgres, at: 2s, for: 1s}
+`
+	if _, _, err := scenario.Decode([]byte(minimal+gentle), "shop-rush.yaml", options()); err != nil {
+		t.Errorf("in process: %v", err)
+	}
+}
+
+// TestASystemWithoutAnAPI runs in process only.
+func TestASystemWithoutAnAPI(t *testing.T) {
+	opts := options("deploy=containers")
+	bare := shop()
+	bare.Handler = nil
+	opts.Systems = func(string) (sut.System, bool) { return bare, true }
+	_, _, err := scenario.Decode([]byte(minimal), "shop-rush.yaml", opts)
+	if err == nil || !strings.Contains(err.Error(), "shop has no HTTP API") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -125,8 +125,10 @@ type Stores struct {
 type Fault struct {
 	// Name labels the fault in windows, SLO scopes and reports.
 	Name string `json:"name"`
-	// Kind is kill, pause, restart, latency, partition, lost-ack, lost-request
-	// or power-loss. A kill takes nothing that was written, flushed or not.
+	// Kind is kill, pause, restart, latency, partition, lost-ack, lost-request,
+	// power-loss, crash or churn. A kill takes nothing that was written, flushed
+	// or not. Roles are killed, paused, restarted, cut off from one store, made
+	// to crash at a place of their work, or come and go (churn).
 	Kind string `json:"kind"`
 	// Target is a service: postgres, redis or kafka; or one of three brokers,
 	// such as kafka-2; or a role or api, all its replicas or one, such as
@@ -143,6 +145,19 @@ type Fault struct {
 	// Loses is how much of what it wrote last a Redis that lost its power has
 	// lost, 1s if it is not given.
 	Loses Duration `json:"loses,omitempty"`
+	// From is the store, postgres, redis or kafka, that a partition cuts a role
+	// off from.
+	From string `json:"from,omitempty"`
+	// Place is where a process crashes, one of the places of its role, and
+	// Passage at which passage from the fault's beginning, the first if it is
+	// not given.
+	Place   string `json:"place,omitempty"`
+	Passage int    `json:"passage,omitempty"`
+	// Every is the mean time between two steps of a churn, 1s if it is not
+	// given. How says how replicas are taken away: stop, kill or mixed, which is
+	// what happens if it is not given and they are processes.
+	Every Duration `json:"every,omitempty"`
+	How   string   `json:"how,omitempty"`
 }
 
 // SLO is an objective on measured numbers.

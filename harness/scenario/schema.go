@@ -164,6 +164,7 @@ func refineFault(fault schema.Schema) {
 	fault.Property("kind").With(enum(faultKinds()))
 	fault.Property("target").With(schema.Schema{"pattern": nameForm.String(),
 		"examples": services()})
+	refineRoleFields(fault)
 	var conditions []schema.Schema
 	for _, kind := range faultKinds() {
 		then := schema.Schema{}
@@ -180,6 +181,7 @@ func refineFault(fault schema.Schema) {
 		if kind == "restart" {
 			needs, forbidden["for"] = nil, false
 		}
+		needs = append(needs, refineRoleFault(kind, forbidden)...)
 		if kind == "latency" {
 			needs = append(needs, "latency")
 		} else {

@@ -365,6 +365,18 @@ func (v *validation) provokes() {
 		case trigger == string(sut.PowerLoss) && !v.anyFault("power-loss"):
 			v.rejectTogether("redis loses no power, so power-loss is not provoked",
 				"a fault of kind power-loss", path, "faults")
+		case trigger == string(sut.RoleCrash) && !v.breaksRole("crash", "kill"):
+			v.rejectTogether("no fault kills a role, so role-crash is not provoked",
+				"a fault of kind crash or kill on a role", path, "faults")
+		case trigger == string(sut.RolePause) && !v.breaksRole("pause"):
+			v.rejectTogether("no fault pauses a role, so role-pause is not provoked",
+				"a fault of kind pause on a role", path, "faults")
+		case trigger == string(sut.Rebalance) && !v.breaksRole("churn", "restart", "kill"):
+			v.rejectTogether("no role comes and goes, so rebalance is not provoked",
+				"a fault of kind churn, restart or kill on a role", path, "faults")
+		case trigger == string(sut.BrokerPause) && !v.silencesKafka():
+			v.rejectTogether("kafka never falls silent, so broker-pause is not provoked",
+				"a fault of kind pause or partition on kafka", path, "faults")
 		}
 	}
 }

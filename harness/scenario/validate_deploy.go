@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/deploy"
@@ -88,28 +89,178 @@ func (v *validation) roleTarget(f Fault, path []string) {
 	}
 }
 
-// roleKind checks that a fault of a role is one that a role can have.
+// roleFault checks what belongs to faults of roles only.
+func (v *validation) roleFault(f Fault, in func(string) []string) {
+	if _, given := v.at(in("target")...); !given {
+		return
+	}
+	store := slices.Contains(services(), f.Target)
+	v.roleFields(f, store, in)
+	switch {
+	case store && slices.Contains(onlyRoleKinds(), f.Kind):
+		v.reject(fmt.Sprintf("only a role can %s, not %s", f.Kind, f.Target), oneOf(v.roleNames()),
+			in("target")...)
+	case !store && slices.Contains(v.roleNames(), string(sut.Service(f.Target).Whole())):
+		v.roleKind(f, in)
+	}
+}
+
+// roleFields checks that the fields are there which a kind needs, and no others.
+func (v *validation) roleFields(f Fault, store bool, in func(string) []string) {
+	for _, field := range []struct {
+		name, kind string
+		needed     bool
+	}{
+		{"from", "partition", f.Kind == "partition" && !store},
+		{"place", "crash", f.Kind == "crash"},
+		{"passage", "crash", false}, {"every", "churn", false}, {"how", "churn", false},
+	} {
+		_, given := v.at(in(field.name)...)
+		switch {
+		case given && (f.Kind != field.kind || store):
+			v.reject(fmt.Sprintf("%s does not belong to %s of %s", field.name, f.Kind, f.Target),
+				fmt.Sprintf("it for kind %s of a role only", field.kind), in(field.name)...)
+		case !given && field.needed:
+			v.missing(field.name+" is missing", fmt.Sprintf("it for a %s of a role", f.Kind),
+				in(field.name)...)
+		}
+	}
+	if _, given := v.at(in("passage")...); given {
+		v.between(f.Passage, 1, maxOps, in("passage")...)
+	}
+	if _, given := v.at(in("every")...); given {
+		v.lasting(f.Every, minEvery, maxLength, in("every"))
+	}
+	if _, given := v.at(in("how")...); given {
+		v.word(f.How, churns(), in("how"))
+	}
+}
+
+// minEvery is the shortest mean time between two steps of a churn: a process
+// takes some time to start.
+const minEvery = 10 * time.Millisecond
+
+// churns are the ways in which a churn takes replicas away.
+func churns() []string { return []string{"mixed", "stop", "kill"} }
+
+// roleKind checks that a fault is one that the role can have.
 func (v *validation) roleKind(f Fault, in func(string) []string) {
 	whole := sut.Service(f.Target).Whole()
+	abrupt := f.Kind == "churn" && f.How != "" && f.How != "stop"
 	switch {
 	case !slices.Contains(roleKinds(), f.Kind):
 		v.reject(fmt.Sprintf("kind %s is not for roles", f.Kind), oneOf(roleKinds()), in("kind")...)
 	case f.Wipe:
 		v.reject("a role has no data to wipe", "no wipe", in("wipe")...)
-	case !v.deployed() && (whole == deploy.API || !slices.Contains(gentleKinds(), f.Kind)):
+	case !v.deployed() && (whole == deploy.API || abrupt || !slices.Contains(gentleKinds(), f.Kind)):
 		v.rejectTogether(fmt.Sprintf("%s of %s needs a process of its own", f.Kind, f.Target),
 			"deploy processes or containers", in("target"), "deploy")
+	}
+	if _, given := v.at(in("place")...); given && f.Kind == "crash" {
+		if places := v.places(string(whole)); !slices.Contains(places, f.Place) {
+			v.unknownName("place", f.Place, places, in("place")...)
+		}
+	}
+	if _, given := v.at(in("from")...); given && f.Kind == "partition" {
+		if stores := v.storesOf(string(whole)); !slices.Contains(stores, f.From) {
+			v.unknownName("store of "+string(whole), f.From, stores, in("from")...)
+		}
 	}
 }
 
 // roleKinds lists the kinds of faults that can be aimed at a role, gentleKinds
-// those that need no process of its own.
-func roleKinds() []string   { return []string{"kill", "pause", "restart"} }
-func gentleKinds() []string { return []string{"restart"} }
+// those that need no process of its own, and onlyRoleKinds those of nothing
+// else.
+func roleKinds() []string {
+	return []string{"kill", "pause", "restart", "partition", "crash", "churn"}
+}
+func gentleKinds() []string   { return []string{"restart", "partition", "churn"} }
+func onlyRoleKinds() []string { return []string{"crash", "churn"} }
+
+// places lists the fail points of a role in the chosen variants.
+func (v *validation) places(role string) []string {
+	return v.ofRole(role, func(_ sut.Variant, places []string) []string { return places })
+}
+
+// storesOf lists the stores of the chosen variants that have a role.
+func (v *validation) storesOf(role string) []string {
+	return v.ofRole(role, func(variant sut.Variant, _ []string) []string {
+		var names []string
+		for _, service := range variant.Needs {
+			names = append(names, string(service))
+		}
+		return names
+	})
+}
+
+// ofRole collects something from the chosen variants that have a role, each
+// once.
+func (v *validation) ofRole(
+	role string, of func(variant sut.Variant, places []string) []string,
+) []string {
+	var all []string
+	for _, variant := range v.sys.Variants {
+		places, has := variant.PlacesOf(role)
+		if !has || !slices.Contains(v.sc.Variants, variant.Name) {
+			continue
+		}
+		for _, name := range of(variant, places) {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// breaksRole says whether a fault of one of these kinds has a role as its
+// target.
+func (v *validation) breaksRole(kinds ...string) bool {
+	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
+		return slices.Contains(kinds, f.Kind) && !sut.Service(f.Target).Store()
+	})
+}
+
+// silencesKafka says whether a fault makes Kafka, or a broker, fall silent.
+func (v *validation) silencesKafka() bool {
+	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
+		return slices.Contains([]string{"pause", "partition"}, f.Kind) &&
+			sut.Service(f.Target).Whole() == sut.Kafka
+	})
+}
 
 // refineDeploy says in the schema what deployment checks.
 func refineDeploy(root schema.Schema) {
 	root.Property("deploy").With(enum(deploy.Ways()))["default"] = deploy.InProcess
 	root.Property("replicas")["additionalProperties"] =
 		schema.Schema{"type": "integer"}.With(bounds(1, maxReplicas))
+}
+
+// refineRoleFault forbids what does not belong to a kind and returns what it
+// needs.
+func refineRoleFault(kind string, forbidden schema.Schema) (needs []string) {
+	if kind == "crash" {
+		needs = []string{"place"}
+	} else {
+		forbidden["place"], forbidden["passage"] = false, false
+	}
+	if kind != "churn" {
+		forbidden["every"], forbidden["how"] = false, false
+	}
+	if kind != "partition" {
+		forbidden["from"] = false
+	}
+	if slices.Contains(onlyRoleKinds(), kind) {
+		forbidden["target"] = schema.Schema{"not": enum(services())}
+	}
+	return needs
+}
+
+// refineRoleFields says what values the fields of faults of roles have.
+func refineRoleFields(fault schema.Schema) {
+	stores := []string{string(sut.Postgres), string(sut.Redis), string(sut.Kafka)}
+	fault.Property("from").With(enum(stores))
+	fault.Property("place").With(schema.Schema{"pattern": nameForm.String()})
+	fault.Property("passage").With(bounds(1, maxOps))
+	fault.Property("how").With(enum(churns()))
 }

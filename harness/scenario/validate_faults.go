@@ -15,7 +15,7 @@ import (
 func faultKinds() []string {
 	return []string{
 		"kill", "pause", "restart", "latency", "partition", "lost-ack", "lost-request",
-		"power-loss",
+		"power-loss", "crash", "churn",
 	}
 }
 
@@ -36,9 +36,7 @@ func (v *validation) faults() {
 			v.unknownName("fault kind", f.Kind, faultKinds(), in("kind")...)
 		} else {
 			v.faultFields(f, in)
-			if slices.Contains(v.roleNames(), string(sut.Service(f.Target).Whole())) {
-				v.roleKind(f, in)
-			}
+			v.roleFault(f, in)
 		}
 		v.faultTime(f, i, in)
 	}
@@ -202,10 +200,12 @@ func (v *validation) faultTime(f Fault, i int, in func(string) []string) {
 // proxy may overlap.
 func (f Fault) touches(g Fault) bool {
 	onProcess := func(f Fault) bool {
-		return slices.Contains([]string{"kill", "pause", "restart", "power-loss"}, f.Kind)
+		return slices.Contains([]string{"kill", "pause", "restart", "power-loss", "crash", "churn"},
+			f.Kind)
 	}
 	from, to := f.At.D(), f.At.D()+max(f.For.D(), time.Millisecond)
 	gFrom, gTo := g.At.D(), g.At.D()+max(g.For.D(), time.Millisecond)
-	return sut.Service(f.Target).Shares(sut.Service(g.Target)) && onProcess(f) && onProcess(g) &&
-		from < gTo && gFrom < to
+	sameWay := f.From != "" && f.From == g.From // a role's way to one store
+	return sut.Service(f.Target).Shares(sut.Service(g.Target)) &&
+		(onProcess(f) && onProcess(g) || sameWay) && from < gTo && gFrom < to
 }

@@ -111,11 +111,31 @@ type Variant struct {
 	NotApplicable map[string]string
 	// Roles is the variant's background work.
 	Roles []Role
+	// Places are the fail points that operations pass, as Role has them: a fault
+	// may end the API's process at one.
+	Places []string
 	// Gauge, if set, connects to the services to look at the variant while it
 	// is under load. It must not change them.
 	Gauge func(context.Context, Config) (Gauge, error)
 	// Open connects to the services. It must not change them.
 	Open func(context.Context, Config) (Instance, error)
+}
+
+// APIRole is the name of the API where roles are named. No role may have it.
+const APIRole = "api"
+
+// PlacesOf lists the fail points of a role, or of the API; false if the variant
+// has no such role.
+func (v Variant) PlacesOf(role string) (places []string, has bool) {
+	if role == APIRole {
+		return v.Places, true
+	}
+	for _, r := range v.Roles {
+		if r.Name == role {
+			return r.Places, true
+		}
+	}
+	return nil, false
 }
 
 // Role is background work that runs beside the instances: a reclaimer, a

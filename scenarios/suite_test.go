@@ -43,7 +43,7 @@ func TestScenarios(t *testing.T) {
 	for _, name := range scenarios.All() {
 		t.Run(name, func(t *testing.T) {
 			plan := decode(t, name)
-			provider := &borrowed{cluster: envtest.Start(t, sut.Postgres, sut.Redis)}
+			provider := providerOf(t, plan)
 			seed := uint64(number(t, "STAMPEDE_SEED", firstSeed))
 			summary := execute(t, plan, provider, seed)
 			for again := 0; again < 2 && open(summary); again++ {
@@ -115,7 +115,7 @@ func executeSeeds(t *testing.T, p plan, count int) {
 	close(seeds)
 	var sales sync.WaitGroup
 	for range min(together, count) {
-		provider := &borrowed{cluster: envtest.Start(t, sut.Postgres, sut.Redis)}
+		provider := providerOf(t, p)
 		sales.Go(func() {
 			for seed := range seeds {
 				judgeSummary(t, execute(t, p, provider, uint64(seed)), neverBroken)
@@ -144,6 +144,31 @@ func number(t *testing.T, name string, otherwise int) int {
 type plan struct {
 	scenario scenario.Scenario
 	resolved scenario.Resolved
+}
+
+// needs are the services of the plan's variants.
+func (p plan) needs() []sut.Service {
+	var list []sut.Service
+	for _, v := range p.resolved.System.Variants {
+		if slices.Contains(p.scenario.Variants, v.Name) {
+			list = append(list, v.Needs...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// providerOf provides the stores of a plan, the same to all its runs. Where Kafka
+// is to be broken each run starts its own: a broker must know from its start on
+// of the proxy before it.
+func providerOf(t *testing.T, p plan) env.Provider {
+	t.Helper()
+	spec := env.Spec{Services: p.needs(), Kafka: p.scenario.Stores.Kafka,
+		Postgres: p.scenario.Stores.Postgres, Redis: p.scenario.Stores.Redis}
+	if slices.Contains(spec.Services, sut.Kafka) && len(p.scenario.Faults) > 0 {
+		return envtest.Provider(t, spec)
+	}
+	return &borrowed{cluster: envtest.StartSpec(t, spec)}
 }
 
 // decode decodes a scenario's smoke profile.
@@ -175,7 +200,7 @@ func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Su
 	path, summary, err := run.Run(ctx, ctx, run.Options{Scenario: p.scenario,
 		System: p.resolved.System, Params: p.resolved.Params, Seed: seed, Root: t.TempDir(),
 		Provider: provider, BackendReason: "tests", Observer: logger{t}, Now: time.Now,
-		Spec: env.Spec{Services: []sut.Service{sut.Postgres, sut.Redis}, Log: t.Logf}})
+		Spec: env.Spec{Services: p.needs(), Kafka: p.scenario.Stores.Kafka, Log: t.Logf}})
 	if err != nil {
 		t.Errorf("seed %d: %v (%s)", seed, err, path)
 	}

@@ -34,7 +34,8 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 	if err != nil {
 		t.Fatalf("workload: %v", err)
 	}
-	inst, err := v.Open(t.Context(), s.config(t))
+	cfg := s.config(t)
+	inst, err := v.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("%s: open: %v", v.Name, err)
 	}
@@ -48,6 +49,7 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 	if err := inst.Prepare(t.Context()); err != nil {
 		t.Fatalf("%s: prepare: %v", v.Name, err)
 	}
+	defer s.startServers(t, v, cfg)()
 	for i := range uint64(s.Ops) {
 		due := []history.Op{workload.Op(i)}
 		for len(due) > 0 {

@@ -176,13 +176,17 @@ func (w *warnings) WithGroup(string) slog.Handler { return w }
 // they are told to.
 func (s Suite) roles(t testing.TB, v sut.Variant) {
 	cfg := s.config(t)
-	inst := open(t, v, cfg)
 	before := goleak.IgnoreCurrent()
+	inst := open(t, v, cfg)
 	stop := s.start(t, v, cfg)
 	if _, err := inst.Do(t.Context(), s.firstOp(t)); err != nil {
 		t.Fatalf("the first operation: %v", err)
 	}
 	s.settle(t, inst)
 	stop()
+	// An instance may connect at its first operation, so it ends too.
+	if err := inst.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
 	goleak.VerifyNone(t, before)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,9 @@ type Suite struct {
 	// that have performed the same operations one after the other: no names
 	// that a variant is free to choose.
 	Summary func(audit json.RawMessage) (string, error)
+	// Servers names the roles without which no operation is answered, if any.
+	// They run in the comparison of variants too, where no other role does.
+	Servers []string
 	// Patience is how long anything that must happen may take. Zero means a
 	// minute, which is for busy machines and not what is expected.
 	Patience time.Duration
@@ -120,9 +124,20 @@ func (s Suite) within(t testing.TB, what string, f func()) {
 // start runs a variant's roles until the returned function is called, which
 // waits for them and reports what they returned.
 func (s Suite) start(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
+	return s.startRoles(t, v.Roles, cfg)
+}
+
+// startServers is start for the roles that operations need.
+func (s Suite) startServers(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
+	return s.startRoles(t, slices.DeleteFunc(slices.Clone(v.Roles), func(r sut.Role) bool {
+		return !slices.Contains(s.Servers, r.Name)
+	}), cfg)
+}
+
+func (s Suite) startRoles(t testing.TB, roles []sut.Role, cfg sut.Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	results := make(chan error, len(v.Roles))
-	for _, role := range v.Roles {
+	results := make(chan error, len(roles))
+	for _, role := range roles {
 		go func() {
 			err := role.Run(ctx, cfg)
 			if err != nil {
@@ -140,7 +155,7 @@ func (s Suite) start(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) 
 		stopped = true
 		cancel()
 		s.within(t, "stopping the roles", func() {
-			for range v.Roles {
+			for range roles {
 				if err := <-results; err != nil {
 					t.Error(err)
 				}

@@ -18,7 +18,7 @@ import (
 )
 
 // stores are shared by all store-backed tests of this package.
-var stores = envtest.NewShared(sut.Postgres, sut.Redis)
+var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
 func TestMain(m *testing.M) {
 	admin.Quiet()
@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 		Seed:      1,
 		Ops:       1200,
 		Summary:   summary,
+		Servers:   []string{"cashier"},
 		Undecided: shortSale(),
 	})
 }

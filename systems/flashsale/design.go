@@ -25,6 +25,8 @@ type design struct {
 	stock stock
 	// counter is what the design keeps in Redis, nil if it needs no Redis.
 	counter *counterKind
+	// queued: purchases stand in a line in Kafka, which the role cashier serves.
+	queued bool
 	// open makes the shop. If it is an io.Closer, it is closed first.
 	open func(context.Context, *backend) (Shop, error)
 }
@@ -57,6 +59,10 @@ func (d design) variant() sut.Variant {
 		if d.counter.reconciled {
 			v.Roles = append(v.Roles, d.reconciler())
 		}
+	}
+	if d.queued {
+		v.Needs = append(v.Needs, sut.Kafka)
+		v.Roles = append(v.Roles, d.cashier())
 	}
 	return v
 }
@@ -142,6 +148,9 @@ func (i *instance) Prepare(ctx context.Context) error {
 	if err := i.books.prepare(ctx, i.params); err != nil {
 		return err
 	}
+	if line, ok := i.Shop.(*lineShop); ok {
+		return line.prepare(ctx)
+	}
 	if i.redis == nil {
 		return nil
 	}
@@ -173,9 +182,15 @@ func (i *instance) Audit(ctx context.Context) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Quiesced says what the roles have still to do: carts that must be paid or
-// reclaimed, counters that must be brought in line with the ledger.
+// Quiesced says what the roles have still to do: purchases that stand in a line,
+// carts that must be paid or reclaimed, counters that must be brought in line
+// with the ledger.
 func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
+	if line, ok := i.Shop.(*lineShop); ok {
+		if pending, err := line.pending(ctx); pending != "" || err != nil {
+			return pending, err
+		}
+	}
 	held, err := i.books.held(ctx)
 	if err != nil {
 		return "", err
@@ -202,6 +217,9 @@ func (i *instance) Empty(ctx context.Context) (string, error) {
 	}
 	if orders+payments+changes > 0 {
 		return fmt.Sprintf("%d orders, %d payments and %d changes", orders, payments, changes), nil
+	}
+	if line, ok := i.Shop.(*lineShop); ok {
+		return line.pending(ctx)
 	}
 	if i.redis == nil || !i.redis.kind.counts {
 		return "", nil

@@ -97,9 +97,23 @@ SELECT 0, '', CASE
 // buyGroup claims units for many buyers of one item.
 func (b *books) buyGroup(
 	ctx context.Context, item string, ops []int64, buyers []string,
+) (found groupRows, err error) {
+	err = b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		found, err = groupRowsOf(ctx, conn, item, ops, buyers)
+		return err
+	})
+	if err != nil {
+		return nil, failed("claiming units for a group", err)
+	}
+	return found, nil
+}
+
+// groupRowsOf runs groupStatement on a connection or in a transaction.
+func groupRowsOf(
+	ctx context.Context, on querier, item string, ops []int64, buyers []string,
 ) (groupRows, error) {
 	found := groupRows{}
-	err := b.db.rows(ctx, groupStatement, []any{item, ops, buyers},
+	err := query(ctx, on, groupStatement, []any{item, ops, buyers},
 		func(row pgx.CollectableRow) error {
 			var op int64
 			var r groupRow
@@ -107,8 +121,5 @@ func (b *books) buyGroup(
 			found[uint64(op)] = append(found[uint64(op)], r)
 			return err
 		})
-	if err != nil {
-		return nil, failed("claiming units for a group", err)
-	}
-	return found, nil
+	return found, err
 }

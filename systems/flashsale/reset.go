@@ -22,6 +22,9 @@ func (i *instance) Reset(ctx context.Context) error {
 	if err := i.books.clear(ctx, i.params); err != nil {
 		return err
 	}
+	if line, ok := i.Shop.(*lineShop); ok {
+		return line.reset(ctx)
+	}
 	if i.redis == nil {
 		return nil
 	}

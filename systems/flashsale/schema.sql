@@ -79,3 +79,12 @@ CREATE TABLE order_log (
     cause      text        NOT NULL,
     at         timestamptz NOT NULL
 );
+
+-- How far each line of the queued design is decided: the offset in Kafka after
+-- its last ticket with an order or a refusal. The transaction that decides
+-- tickets locks the row and moves it, so each is decided once. Other designs
+-- leave it empty.
+CREATE TABLE lines (
+    line        int    PRIMARY KEY,
+    next_offset bigint NOT NULL
+);

@@ -36,10 +36,43 @@ func openShop(t testing.TB, name string, p *flashsale.Params) *shop {
 	space := stores.Namespace(t)
 	cfg := sut.Config{
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
+		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(),
 		Params: p, MaxConns: 16, Timeout: 5 * time.Second,
 	}
 	inst := openVariant(t, name, cfg)
+	serveLines(t, name, cfg)
 	return &shop{Shop: inst.(flashsale.Shop), inst: inst, cfg: cfg}
+}
+
+// serveLines runs the role without which nobody can buy of a variant, if it has
+// one.
+func serveLines(t testing.TB, name string, cfg sut.Config) {
+	t.Helper()
+	for _, role := range variant(t, name).Roles {
+		if role.Name != "cashier" {
+			continue
+		}
+		runRole(t, role, cfg)
+	}
+}
+
+// runRole runs a role until stop is called or the test ends.
+func runRole(t testing.TB, role sut.Role, cfg sut.Config) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := role.Run(ctx, cfg); err != nil {
+			t.Errorf("role %s: %v", role.Name, err)
+		}
+	}()
+	stop = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // openVariant opens and prepares a variant; it is closed with the test.
@@ -331,24 +364,15 @@ func TestExpiry(t *testing.T) {
 // runRoles runs the roles of a shop's variant until stop is called.
 func runRoles(t testing.TB, s *shop) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
+	var stops []func()
 	for _, role := range variantOf(t, s).Roles {
-		running.Go(func() {
-			if err := role.Run(ctx, s.cfg); err != nil {
-				t.Errorf("role %s: %v", role.Name, err)
-			}
-		})
+		stops = append(stops, runRole(t, role, s.cfg))
 	}
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			running.Wait()
-		})
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
 	}
-	t.Cleanup(stop)
-	return stop
 }
 
 func variantOf(t testing.TB, s *shop) sut.Variant {

@@ -35,7 +35,7 @@ func variants() []sut.Variant {
 		naiveReadWrite(), counterRowInPlace(), conditionalUpdate(), forUpdate(),
 		optimisticVersion(), unitsSkipLocked(), unitsGrouped(),
 		redisGetDecr(), redisLua(), redisLuaPipelined(), redisReservation(),
-		redlock(), redisOnly(), redisLuaSilentRetry(),
+		redlock(), redisOnly(), redisLuaSilentRetry(), queueSerialized(),
 	}
 	list := make([]sut.Variant, len(designs))
 	for i, d := range designs {

@@ -67,11 +67,30 @@ func Backend() string {
 }
 
 func start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
-	provider, _, err := env.Choose(ctx, Backend(), spec, containers.New(), processes.New())
+	provider, err := choose(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	return provider.Start(ctx, spec)
+}
+
+func choose(ctx context.Context, spec env.Spec) (env.Provider, error) {
+	provider, _, err := env.Choose(ctx, Backend(), spec, containers.New(), processes.New())
+	return provider, err
+}
+
+// Provider is the backend of Backend, for tests that start stores through it. It
+// fails the test if the backend cannot start what spec asks for.
+func Provider(t testing.TB, spec env.Spec) env.Provider {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs real stores; -short was given")
+	}
+	provider, err := choose(t.Context(), spec)
+	if err != nil {
+		t.Fatalf("choose a backend: %v", err)
+	}
+	return provider
 }
 
 // Shared is a set of stores that all tests of a binary share. They start at

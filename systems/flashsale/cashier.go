@@ -1,0 +1,336 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+const (
+	// ticketsMax bounds the tickets that one transaction decides.
+	ticketsMax = 500
+	// cashierConns is how many lines a cashier decides at once.
+	cashierConns = 8
+	// cashierSession is how long a cashier may be silent before another one
+	// takes its lines.
+	cashierSession = 2 * time.Second
+	// placeOrdered is after the commit in Postgres, before any buyer has an
+	// answer and before the offset is committed in Kafka.
+	placeOrdered = "ordered"
+)
+
+// cashier is the role that serves the lines.
+//
+// How far a line is decided stands in the ledger, in a row that a transaction
+// locks before it decides and moves with what it decides. Of two cashiers that
+// serve one line, because one was thought to be dead, the second waits for the
+// first, finds the row moved, and passes over what is behind it. Offsets are
+// committed to Kafka too, but only so that a cashier need not read a line from
+// its beginning: they are never ahead of the ledger.
+func (d design) cashier() sut.Role {
+	return sut.Role{
+		Name:    "cashier",
+		Summary: "decides the purchases of each product in the order of their arrival",
+		Places:  []string{placeOrdered},
+		Run: func(ctx context.Context, cfg sut.Config) error {
+			for ctx.Err() == nil {
+				err := d.serveLines(ctx, cfg)
+				if ctx.Err() != nil {
+					return nil
+				}
+				warn(cfg, "flashsale cashier starts anew after an error", err)
+				sut.Pause(ctx, rolePause)
+			}
+			return nil
+		},
+	}
+}
+
+// serveLines opens connections and serves until ctx is over or Kafka reports an
+// error.
+func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
+	cfg.MaxConns, cfg.Timeout = cashierConns, min(timeout(cfg), roleTimeout)
+	b, err := d.backend(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	client, err := lineClient(cfg,
+		kgo.ConsumerGroup(topics.Name(cfg, cashierGroup)),
+		kgo.ConsumeTopics(topics.Name(cfg, ticketsTopic)),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SessionTimeout(cashierSession), kgo.HeartbeatInterval(cashierSession/8),
+		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(cashierSession/8))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	c := &cashiers{backend: b, client: client}
+	for {
+		fetches := client.PollRecords(ctx, ticketsMax*lines(b.params))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("reading tickets: %w", err)
+		}
+		c.serve(ctx, fetches)
+	}
+}
+
+// cashiers serve the lines of one consumer.
+type cashiers struct {
+	*backend
+	client *kgo.Client
+}
+
+// serve decides what was fetched, each line by a goroutine of its own.
+func (c *cashiers) serve(ctx context.Context, fetches kgo.Fetches) {
+	var group errgroup.Group
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		group.Go(func() error {
+			for rest := p.Records; len(rest) > 0; rest = rest[min(ticketsMax, len(rest)):] {
+				if !c.insist(ctx, p.Partition, rest[:min(ticketsMax, len(rest))]) {
+					break
+				}
+			}
+			return nil
+		})
+	})
+	_ = group.Wait() // insist has no error: it goes on until it is done
+}
+
+// insist decides tickets of a line until that has succeeded, answers them, and
+// lets their offset be committed. It is false if ctx ended first.
+func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record) bool {
+	for {
+		answers, err := c.decide(ctx, line, records)
+		if err == nil {
+			c.cfg.Passed(placeOrdered)
+			c.answer(ctx, answers)
+			c.client.MarkCommitRecords(records[len(records)-1])
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		warn(c.cfg, fmt.Sprintf("flashsale cashier of line %d tries again", line), err)
+		if !sut.Pause(ctx, rolePause) {
+			return false
+		}
+	}
+}
+
+// reply is an answer and where it goes.
+type reply struct {
+	desk int32
+	receipt
+}
+
+// answer sends the answers. One that gets lost leaves its buyer in doubt, as
+// any lost reply does.
+func (c *cashiers) answer(ctx context.Context, replies []reply) {
+	for _, r := range replies {
+		rec, err := record(c.cfg, answersTopic, r.desk, r.receipt)
+		if err != nil {
+			warn(c.cfg, "flashsale cashier could not answer", err)
+			continue
+		}
+		c.client.Produce(ctx, rec, func(_ *kgo.Record, err error) {
+			if err != nil && ctx.Err() == nil {
+				warn(c.cfg, "flashsale cashier could not answer", err)
+			}
+		})
+	}
+	_ = c.client.Flush(ctx) // ctx is over, or each record has told its own error
+}
+
+// decide decides the tickets that have not been decided, in one transaction
+// with the line's new offset.
+func (c *cashiers) decide(
+	ctx context.Context, line int32, records []*kgo.Record,
+) (replies []reply, err error) {
+	err = c.books.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+			replies, err = c.decideIn(ctx, tx, line, records)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, failed("deciding tickets", err)
+	}
+	return replies, nil
+}
+
+// The row of a line is made when it is first decided.
+const (
+	lockLine = `INSERT INTO lines AS l (line, next_offset) VALUES ($1, 0)
+		ON CONFLICT (line) DO UPDATE SET next_offset = l.next_offset RETURNING next_offset`
+	moveLine = `UPDATE lines SET next_offset = $2 WHERE line = $1`
+)
+
+func (c *cashiers) decideIn(
+	ctx context.Context, tx pgx.Tx, line int32, records []*kgo.Record,
+) (replies []reply, err error) {
+	var next int64
+	if err := tx.QueryRow(ctx, lockLine, line).Scan(&next); err != nil {
+		return nil, err
+	}
+	var waiting []inLine
+	for _, r := range records {
+		t, err := decodeTicket(r.Value)
+		switch {
+		case err != nil:
+			warn(c.cfg, "flashsale cashier passes over a ticket", err)
+		case r.Offset < next:
+			replies = append(replies, reply{t.Desk, t.to(line, r.Offset, answerDecided, Order{})})
+		default:
+			waiting = append(waiting, inLine{t, r.Offset})
+		}
+	}
+	for _, group := range groups(waiting) {
+		answered, err := c.books.decideGroup(ctx, tx, line, group)
+		if err != nil {
+			return nil, err
+		}
+		replies = append(replies, answered...)
+	}
+	last := records[len(records)-1].Offset + 1
+	if last > next {
+		_, err = tx.Exec(ctx, moveLine, line, last)
+	}
+	return replies, err
+}
+
+// inLine is a ticket with its offset.
+type inLine struct {
+	ticket
+	offset int64
+}
+
+// groups sorts tickets into groups that one statement can decide, each of one
+// item. Who came first comes first; but of two requests of one buyer, or with
+// one key, the later waits for the next group, since the earlier one decides
+// what becomes of it. Equal requests, as from a double click, share an answer.
+func groups(tickets []inLine) [][]inLine {
+	type place struct {
+		item  string
+		round int
+	}
+	index := map[place]int{}
+	ops, buyers := map[uint64]turn{}, map[string]turn{}
+	var list [][]inLine
+	for _, t := range tickets {
+		round := max(ops[t.OpID].after(t.BuyRequest), buyers[t.Item+"\x00"+t.Buyer].after(t.BuyRequest))
+		ops[t.OpID] = turn{round, t.BuyRequest}
+		buyers[t.Item+"\x00"+t.Buyer] = turn{round, t.BuyRequest}
+		at := place{t.Item, round}
+		i, begun := index[at]
+		if !begun {
+			i = len(list)
+			index[at] = i
+			list = append(list, nil)
+		}
+		list[i] = append(list[i], t)
+	}
+	return list
+}
+
+// turn is the round in which the latest request of a buyer, or with a key, is
+// decided, from 1.
+type turn struct {
+	round int
+	req   BuyRequest
+}
+
+// after is the first round in which a request that comes later can be decided.
+func (t turn) after(req BuyRequest) int {
+	if t.round > 0 && t.req == req {
+		return t.round
+	}
+	return t.round + 1
+}
+
+// decideGroup decides one of groups. A refusal among the results is a decision;
+// any other error undoes the transaction.
+func (b *books) decideGroup(
+	ctx context.Context, tx pgx.Tx, line int32, group []inLine,
+) ([]reply, error) {
+	var ops []int64
+	var buyers []string
+	asked := map[uint64]bool{}
+	for _, t := range group {
+		if !asked[t.OpID] {
+			asked[t.OpID] = true
+			ops, buyers = append(ops, int64(t.OpID)), append(buyers, t.Buyer)
+		}
+	}
+	rows, err := groupRowsOf(ctx, tx, group[0].Item, ops, buyers)
+	if err != nil {
+		return nil, err
+	}
+	replies := make([]reply, len(group))
+	for i, t := range group {
+		got := rows.answer(t.BuyRequest, nil)
+		status, err := statusOf(got.err)
+		if err != nil {
+			return nil, err
+		}
+		replies[i] = reply{t.Desk, t.to(line, t.offset, status, got.claim.Order)}
+	}
+	return replies, nil
+}
+
+// statusOf is the status that says what an error of a claim does, or the error.
+func statusOf(err error) (string, error) {
+	if err == nil {
+		return answerOrder, nil
+	}
+	for status, refusal := range refusals {
+		if errors.Is(err, refusal) {
+			return status, nil
+		}
+	}
+	return "", err
+}
+
+// decided is how far each line has been decided: the offset after the last
+// ticket that the ledger has dealt with.
+func (b *books) decided(ctx context.Context) (map[int32]int64, error) {
+	next := map[int32]int64{}
+	err := b.db.rows(ctx, `SELECT line, next_offset FROM lines`, nil,
+		func(row pgx.CollectableRow) error {
+			var line int32
+			var offset int64
+			err := row.Scan(&line, &offset)
+			next[line] = offset
+			return err
+		})
+	if err != nil {
+		return nil, failed("asking how far the lines are decided", err)
+	}
+	return next, nil
+}
+
+// skipTo calls all tickets before these offsets decided.
+func (b *books) skipTo(ctx context.Context, next map[int32]int64) error {
+	for line, offset := range next {
+		err := b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `INSERT INTO lines (line, next_offset) VALUES ($1, $2)
+				ON CONFLICT (line) DO UPDATE SET next_offset = $2`, line, offset)
+			return err
+		})
+		if err != nil {
+			return failed("passing over the line", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package flashsale
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+// maxWaiting is how many tickets may stand in a line undecided. One more is
+// refused before it is written.
+const maxWaiting = 10_000
+
+// ErrLineFull: as many purchases of the item wait as may.
+var ErrLineFull = fmt.Errorf("the line is full: %w", sut.ErrRefused)
+
+// lineShop puts buyers in the line and waits for their answers.
+type lineShop struct {
+	ledgerShop
+	cfg    sut.Config
+	params Params
+	client *kgo.Client
+	limit  time.Duration
+	// id tells this instance's answers from those of others at its desk.
+	id   string
+	desk int32
+
+	items map[string]int32
+	lines []*waitingLine
+
+	mu sync.Mutex
+	// listening is set once answers are read from a known offset.
+	listening bool
+	number    uint64
+	waiting   map[uint64]chan<- receipt
+
+	stop    context.CancelFunc
+	reading sync.WaitGroup
+}
+
+// openLine connects to Kafka. Answers are read from the first purchase on, or
+// from now on if the topics are there.
+func openLine(ctx context.Context, b *backend) (*lineShop, error) {
+	client, err := lineClient(b.cfg)
+	if err != nil {
+		return nil, err
+	}
+	ping, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	defer cancel()
+	if err := client.Ping(ping); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("connecting to Kafka: %w", err)
+	}
+	s := &lineShop{
+		ledgerShop: ledgerShop{b.books}, cfg: b.cfg, params: b.params, client: client,
+		limit: timeout(b.cfg), id: rand.Text(), desk: int32(b.cfg.Replica) % desks,
+		items: lineOf(b.params), waiting: map[uint64]chan<- receipt{},
+	}
+	for range lines(b.params) {
+		s.lines = append(s.lines, &waitingLine{most: maxWaiting})
+	}
+	reading, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.reading.Go(func() { s.read(reading) })
+	return s, nil
+}
+
+// Close ends the reading of answers. Who still waits for one is told so by the
+// end of their own patience.
+func (s *lineShop) Close() error {
+	s.stop()
+	s.client.Close()
+	s.reading.Wait()
+	return nil
+}
+
+// prepare makes the topics.
+func (s *lineShop) prepare(ctx context.Context) error {
+	if err := makeTopics(ctx, s.client, s.cfg, s.params); err != nil {
+		return err
+	}
+	return s.listen(ctx)
+}
+
+// reset forgets the tickets that stand in the line.
+func (s *lineShop) reset(ctx context.Context) error {
+	next, err := ends(ctx, s.client, s.cfg, ticketsTopic)
+	if err != nil {
+		return err
+	}
+	return s.books.skipTo(ctx, next)
+}
+
+// listen begins to read answers where their topic ends now, unless that has
+// been done. Nothing may be asked before, or its answer could be missed.
+func (s *lineShop) listen(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listening {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	from, err := ends(ctx, s.client, s.cfg, answersTopic)
+	if err != nil {
+		return err
+	}
+	s.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{
+		topics.Name(s.cfg, answersTopic): {s.desk: kgo.NewOffset().At(from[s.desk])}})
+	s.listening = true
+	return nil
+}
+
+// read hands answers to those who wait for them.
+func (s *lineShop) read(ctx context.Context) {
+	for {
+		fetches := s.client.PollFetches(ctx)
+		if ctx.Err() != nil || fetches.IsClientClosed() {
+			return
+		}
+		fetches.EachError(func(_ string, _ int32, err error) {
+			warn(s.cfg, "flashsale could not read answers", err)
+		})
+		fetches.EachRecord(func(r *kgo.Record) {
+			a, err := decodeReceipt(r.Value)
+			if err != nil {
+				warn(s.cfg, "flashsale met an answer that cannot be read", err)
+				return
+			}
+			s.hand(a)
+		})
+	}
+}
+
+// hand gives an answer to whoever waits for it, which may be nobody.
+func (s *lineShop) hand(a receipt) {
+	if a.From != s.id {
+		return
+	}
+	if a.Line >= 0 && int(a.Line) < len(s.lines) {
+		s.lines[a.Line].decidedTo(a.Offset + 1)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if waiter := s.waiting[a.Number]; waiter != nil {
+		delete(s.waiting, a.Number)
+		waiter <- a // it has room for one, and gets one
+	}
+}
+
+// await makes a number for a request, whose answer will come through the
+// channel unless forget is called.
+func (s *lineShop) await() (number uint64, answered <-chan receipt, forget func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.number++
+	number = s.number
+	channel := make(chan receipt, 1)
+	s.waiting[number] = channel
+	return number, channel, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, number)
+	}
+}
+
+// Buy stands in the line until there is an answer. A buyer who leaves has
+// perhaps bought: the ticket stays, and will be decided.
+func (s *lineShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
+	line, known := s.items[req.Item]
+	if !known {
+		return Order{}, ErrUnknownItem
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	if err := s.enter(ctx, line); err != nil {
+		return Order{}, err
+	}
+	number, answered, forget := s.await()
+	defer forget()
+	lost := make(chan error, 1)
+	err := s.write(line, ticket{req, s.id, s.desk, number}, lost)
+	if err != nil {
+		return Order{}, err
+	}
+	select {
+	case a := <-answered:
+		return a.result()
+	case err := <-lost:
+		return Order{}, fmt.Errorf("standing in the line: %w", err)
+	case <-ctx.Done():
+		return Order{}, fmt.Errorf("left the line before there was an answer: %w", ctx.Err())
+	}
+}
+
+// enter makes sure that answers are read and takes a place in the line. An
+// error is a refusal: nothing has been written.
+func (s *lineShop) enter(ctx context.Context, line int32) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("before standing in the line: %w: %w", sut.ErrRefused, err)
+	}
+	if err := s.listen(ctx); err != nil {
+		return fmt.Errorf("before standing in the line: %w: %w", sut.ErrRefused, err)
+	}
+	l := s.lines[line]
+	if l.enter() {
+		return nil
+	}
+	// It may be as full as it looks only because answers were lost.
+	next, err := s.books.decided(ctx)
+	if err != nil {
+		return fmt.Errorf("%w; asking how far it is decided: %w", ErrLineFull, err)
+	}
+	l.decidedTo(next[line])
+	if !l.enter() {
+		return ErrLineFull
+	}
+	return nil
+}
+
+// write writes a ticket. Should it fail later, lost says so; whether it stands
+// in the line is then unknown. A buyer who leaves does not take the ticket back:
+// the driver would fail with it what others have written beside it.
+func (s *lineShop) write(line int32, t ticket, lost chan<- error) error {
+	l := s.lines[line]
+	rec, err := record(s.cfg, ticketsTopic, line, t)
+	if err != nil {
+		l.wrote(-1)
+		return fmt.Errorf("%w: %w", sut.ErrRefused, err)
+	}
+	refused := make(chan error, 1)
+	s.client.TryProduce(context.Background(), rec, func(r *kgo.Record, err error) {
+		if err == nil {
+			l.wrote(r.Offset)
+			return
+		}
+		l.wrote(-1)
+		if errors.Is(err, kgo.ErrMaxBuffered) {
+			refused <- fmt.Errorf("%w: %w", ErrLineFull, err)
+		}
+		lost <- err
+	})
+	select {
+	case err := <-refused:
+		return err
+	default:
+		return nil
+	}
+}
+
+// waitingLine is what an instance knows of the length of a line.
+type waitingLine struct {
+	mu sync.Mutex
+	// most tickets may wait. Those from decided to written do, as far as this
+	// instance has heard, and writing more are about to.
+	most             int
+	decided, written int64
+	writing          int
+}
+
+// enter takes a place, if there is one.
+func (l *waitingLine) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if max(0, l.written-l.decided)+int64(l.writing) >= int64(l.most) {
+		return false
+	}
+	l.writing++
+	return true
+}
+
+// wrote says that a ticket whose place was taken stands at an offset, or, if
+// that is negative, that it may not stand anywhere.
+func (l *waitingLine) wrote(offset int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing--
+	l.written = max(l.written, offset+1)
+}
+
+// decidedTo says that all tickets before an offset are decided.
+func (l *waitingLine) decidedTo(offset int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.decided = max(l.decided, offset)
+}
+
+// pending says how many tickets are not decided, or "".
+func (s *lineShop) pending(ctx context.Context) (string, error) {
+	written, err := ends(ctx, s.client, s.cfg, ticketsTopic)
+	if err != nil {
+		return "", err
+	}
+	next, err := s.books.decided(ctx)
+	if err != nil {
+		return "", err
+	}
+	var n int64
+	for line, end := range written {
+		n += max(0, end-next[line])
+	}
+	if n > 0 {
+		return fmt.Sprintf("%d purchases stand in the line", n), nil
+	}
+	return "", nil
+}

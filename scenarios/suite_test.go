@@ -19,6 +19,7 @@ import (
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/scenarios"
+	"stampede/systems"
 )
 
 // The suite over seeds runs STAMPEDE_SEEDS of them, from STAMPEDE_SEED on;
@@ -31,6 +32,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	envtest.Child(systems.All()...)
 	admin.Quiet()
 	os.Exit(m.Run())
 }
@@ -96,6 +98,7 @@ func TestSeeds(t *testing.T) {
 		{"flash-sale-payment-race", seeds, append(brief[:len(brief):len(brief)],
 			"load.arrival.rate=400", "load.arrival.over=1s", "params.units=40")},
 		{"flash-sale-lost-ack", (seeds + 4) / 5, []string{"load.arrival.over=4s"}},
+		{"flash-sale-worker-crash", (seeds + 9) / 10, []string{"slos=[]"}},
 		{"flash-sale-redis-stall", (seeds + 4) / 5, []string{"load.arrival.over=5s", "slos=[]"}},
 	} {
 		t.Run(s.scenario, func(t *testing.T) {
@@ -200,7 +203,8 @@ func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Su
 	path, summary, err := run.Run(ctx, ctx, run.Options{Scenario: p.scenario,
 		System: p.resolved.System, Params: p.resolved.Params, Seed: seed, Root: t.TempDir(),
 		Provider: provider, BackendReason: "tests", Observer: logger{t}, Now: time.Now,
-		Spec: env.Spec{Services: p.needs(), Kafka: p.scenario.Stores.Kafka, Log: t.Logf}})
+		Launcher: envtest.Launcher(),
+		Spec:     env.Spec{Services: p.needs(), Kafka: p.scenario.Stores.Kafka, Log: t.Logf}})
 	if err != nil {
 		t.Errorf("seed %d: %v (%s)", seed, err, path)
 	}

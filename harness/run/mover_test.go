@@ -8,11 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/harness/check"
-	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/env/containers"
 	"stampede/harness/env/envtest"
@@ -32,29 +29,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// asChild makes this test binary a process that a run has deployed.
-const asChild = "STAMPEDE_RUN_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asChild) != "" {
-		os.Exit(child())
-	}
+	envtest.Child(moverSystem())
 	goleak.VerifyTestMain(m)
-}
-
-// child plays the role in the arguments: serve mover --variant V --role R.
-func child() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	system := moverSystem()
-	v, _ := variantOf(system, os.Args[4])
-	err := deploy.Child{System: system, Variant: v, Role: os.Args[6], In: os.Stdin, Out: os.Stdout,
-		Log: os.Stderr}.Run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }
 
 // moverSystem keeps numbers in two stores: the API puts them into a list in
@@ -200,7 +177,7 @@ func move(
 		return err
 	}
 	defer m.Close()
-	if os.Getenv(asChild) != "" && cfg.Params.(*ledgerParams).Keys == 13 {
+	if cfg.Params.(*ledgerParams).Keys == 13 {
 		os.Exit(3)
 	}
 	mine := m.list("taken" + strconv.Itoa(cfg.Replica))
@@ -301,8 +278,7 @@ func movers(t *testing.T, text string, set ...string) ended {
 	}
 	path, summary, err := Run(ctx, ctx, Options{Scenario: sc, System: system, Params: res.Params,
 		Seed: 7, Root: t.TempDir(), Provider: provider, BackendReason: reason, Spec: spec,
-		Launcher: processes.Launcher{Command: []string{os.Args[0]}, Environ: []string{asChild + "=1"}},
-		Observer: &watcher{}, Now: time.Now})
+		Launcher: envtest.Launcher(), Observer: &watcher{}, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ type design struct {
 	name, idea, guarantees, givesUp string
 
 	breaks []sut.Break
+	// places are the fail points that a purchase passes.
+	places []string
 	// notApplicable adds to what follows from stock and counter.
 	notApplicable map[string]string
 
@@ -46,6 +48,7 @@ func (d design) variant() sut.Variant {
 		Name: d.name, Idea: d.idea, Guarantees: d.guarantees, GivesUp: d.givesUp,
 		Needs: []sut.Service{sut.Postgres}, Breaks: d.breaks,
 		NotApplicable: d.reasons(),
+		Places:        d.places,
 		Roles:         []sut.Role{d.reclaimer()},
 		Open: func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
 			return d.instance(ctx, cfg)

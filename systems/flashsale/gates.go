@@ -38,12 +38,18 @@ type gatedShop struct {
 	till  till
 	redis *counters
 	warn  func(message string, err error)
+	// passed marks a fail point.
+	passed func(place string)
 }
+
+// placeAdmitted is where a purchase has a unit of Redis and none of the ledger.
+const placeAdmitted = "admitted"
 
 func newGatedShop(b *backend, g gate, t till) *gatedShop {
 	return &gatedShop{
 		ledgerShop: ledgerShop{b.books}, gate: g, till: t, redis: b.redis,
-		warn: func(message string, err error) { warn(b.cfg, message, err) },
+		warn:   func(message string, err error) { warn(b.cfg, message, err) },
+		passed: b.cfg.Passed,
 	}
 }
 
@@ -55,6 +61,9 @@ func (s *gatedShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	}
 	if a == occupied {
 		return s.second(ctx, req)
+	}
+	if a == admitted {
+		s.passed(placeAdmitted)
 	}
 	return s.claim(ctx, req, a)
 }

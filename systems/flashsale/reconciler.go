@@ -40,6 +40,7 @@ func (d design) reconciler() sut.Role {
 	return sut.Role{
 		Name:    "reconciler",
 		Summary: "rebuilds the counters in Redis from the ledger when they are lost or drift",
+		Places:  []string{placeCompared},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			r := &reconciliation{mismatches: map[string]mismatch{}}
 			return d.run(ctx, cfg, "reconciler", r.look)
@@ -109,6 +110,9 @@ func (b *backend) unreconciled(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// placeCompared is where both sides have been read and nothing is repaired.
+const placeCompared = "compared"
+
 // look compares both sides once and repairs what is certainly wrong.
 func (r *reconciliation) look(b *backend, ctx context.Context) (time.Duration, error) {
 	if b.redis.ttl > 0 {
@@ -120,6 +124,7 @@ func (r *reconciliation) look(b *backend, ctx context.Context) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
+	b.cfg.Passed(placeCompared)
 	for _, l := range balances {
 		if !r.wrong(l, time.Now(), patience(b.cfg)) {
 			continue

@@ -22,6 +22,7 @@ func redisLua() design {
 		idea:       "a floor-checked decrement by Lua admits; claiming a unit row in Postgres decides",
 		guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
 		givesUp:    "a second store; units that leak from its counter wait for the reconciler",
+		places:     []string{placeAdmitted},
 		stock:      unitRows(),
 		counter:    &counterKind{counts: true, tokens: true, reconciled: true},
 		open: func(_ context.Context, b *backend) (Shop, error) {

@@ -27,6 +27,7 @@ func redisLuaPipelined() design {
 		idea:       "redis_lua with concurrent calls pipelined automatically over shared connections",
 		guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
 		givesUp:    "isolation: calls that share a connection share its failure",
+		places:     []string{placeAdmitted},
 		stock:      unitRows(),
 		counter:    &counterKind{counts: true, tokens: true, reconciled: true},
 		open: func(_ context.Context, b *backend) (Shop, error) {

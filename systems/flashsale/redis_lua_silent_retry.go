@@ -24,10 +24,12 @@ func redisLuaSilentRetry() design {
 		idea:       "a bare Lua decrement with the driver's own retries; unit rows in Postgres decide",
 		guarantees: "every unit has at most one owner",
 		givesUp:    "units, whenever a reply is lost: the driver silently decrements once more",
+		places:     []string{placeAdmitted},
 		breaks: []sut.Break{
 			{Invariant: RedisDrift, Under: sut.LostAck},
 			{Invariant: RedisDrift, Under: sut.RedisLoss}, // nothing rebuilds the counter
 			{Invariant: RedisDrift, Under: sut.PowerLoss}, // nor sets it right
+			{Invariant: RedisDrift, Under: sut.RoleCrash}, // nor returns what a dead process took
 		},
 		notApplicable: map[string]string{
 			SellThrough:    "the units that the retries leak cannot be sold, and redis-drift reports them",

@@ -23,6 +23,7 @@ func redisOnly() design {
 		idea:       "a floor-checked decrement by Lua is all; a missing counter is set to all units",
 		guarantees: "never more orders than units while Redis keeps its data",
 		givesUp:    "the stock when Redis loses its data or its last second: the counter is too full",
+		places:     []string{placeAdmitted},
 		breaks: []sut.Break{
 			{Invariant: NoOversell, Under: sut.RedisLoss},
 			{Invariant: NoOversell, Under: sut.PowerLoss}, // it takes back the last second's sales

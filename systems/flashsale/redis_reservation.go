@@ -24,6 +24,7 @@ func redisReservation() design {
 		idea:       "two phases: a token with a deadline in Redis, a unit row in Postgres, then commit",
 		guarantees: "every unit has at most one owner; an abandoned token blocks a unit for one TTL only",
 		givesUp:    "one more round trip per unit sold, and a second store",
+		places:     []string{placeAdmitted},
 		stock:      unitRows(),
 		counter: &counterKind{
 			counts: true, tokens: true, tokenTTL: tokenTTL, reconciled: true,

@@ -47,6 +47,7 @@ func (d design) reclaimer() sut.Role {
 	return sut.Role{
 		Name:    "reclaimer",
 		Summary: "returns carts that were not paid in time, by the database's clock",
+		Places:  []string{placeReturned},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.run(ctx, cfg, "reclaimer", (*backend).reclaimAll)
 		},
@@ -94,6 +95,9 @@ func warn(cfg sut.Config, message string, err error) {
 	}
 }
 
+// placeReturned is where the ledger has carts back and Redis does not know it.
+const placeReturned = "returned"
+
 // reclaimAll returns every cart that has expired, batch by batch, and tells
 // Redis of each.
 func (b *backend) reclaimAll(ctx context.Context) (time.Duration, error) {
@@ -101,6 +105,9 @@ func (b *backend) reclaimAll(ctx context.Context) (time.Duration, error) {
 		carts, err := b.books.reclaim(ctx, b.params.CartTTL.D(), reclaimBatch)
 		if err != nil {
 			return 0, err
+		}
+		if len(carts) > 0 {
+			b.cfg.Passed(placeReturned)
 		}
 		b.releaseAll(ctx, carts)
 		if len(carts) < reclaimBatch {

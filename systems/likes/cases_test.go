@@ -127,6 +127,12 @@ func pairCases() []verdictCase {
 		{inv, "an unlike of nothing changed something - fail", fail, func(e *evidence) {
 			e.op(1024).Outcome = history.Refused
 		}, "no order"},
+		{inv, "more likes than members - fail", fail, func(e *evidence) {
+			e.video(1).Counts[0] = 3
+		}, "3 likes are counted at the end, of 2 users"},
+		{inv, "fewer likes than members - pass", pass, func(e *evidence) {
+			e.video(1).Counts[0] = 1 // which stores-agree judges
+		}, ""},
 		{inv, "nobody did anything twice - undecided", maybe, func(e *evidence) {
 			e.forget(768)
 			e.forget(1025)

@@ -26,9 +26,10 @@ type design struct {
 	// commitFirst lets the ledger's worker commit offsets before it applies their
 	// events. Wrong.
 	commitFirst bool
-	// dropping lets a full buffer drop what it has no room for. Wrong.
-	dropping bool
-	// openLedger replaces Postgres in tests.
+	// likes makes what users call, where it is not a counting.
+	likes func(*backend) (Likes, error)
+	// openLedger makes the ledger, where it is not Postgres: tests in virtual time
+	// have one of their own.
 	openLedger func(context.Context, sut.Config) (ledger, error)
 }
 
@@ -94,7 +95,6 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (_ *backend, err er
 	if b.log, err = openLog(cfg, buffer); err != nil {
 		return nil, err
 	}
-	b.log.silent = d.dropping
 	return b, b.log.ping(ctx)
 }
 
@@ -136,17 +136,21 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 		return nil, fmt.Errorf("opening likes %s: %w", d.name, err)
 	}
 	i := &instance{backend: b, design: d}
-	switch {
-	case d.layout == nil:
-		i.Likes = &lockedRow{db: b.ledger.(*postgres).db}
-	default:
-		counting, err := d.counting(b)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
-		}
-		i.Likes, i.cache = counting, counting.cache
+	if d.likes != nil {
+		i.Likes, err = d.likes(b)
+	} else {
+		i.cache = b.newCache()
+		i.Likes, err = d.counting(b, i.cache)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
 	}
 	return i, nil
+}
+
+// newCache is a cache as the parameters say.
+func (b *backend) newCache() *readCache {
+	return newReadCache(b.params.ReadTTL.D(), b.params.EarlyBeta, uint64(b.cfg.Replica))
 }
 
 // instance is an opened design. It is a Likes too.
@@ -327,9 +331,7 @@ type counting struct {
 	cache    *readCache
 }
 
-func (d design) counting(b *backend) (*counting, error) {
-	c := &counting{backend: b, buffered: d.buffered,
-		cache: newReadCache(b.params.ReadTTL.D(), b.params.EarlyBeta, uint64(b.cfg.Replica))}
+func (d design) counting(b *backend, cache *readCache) (*counting, error) {
 	if d.pipelined {
 		pipeline, err := b.store.rdb.AutoPipeline()
 		if err != nil {
@@ -337,7 +339,7 @@ func (d design) counting(b *backend) (*counting, error) {
 		}
 		b.store.call = pipeline
 	}
-	return c, nil
+	return &counting{backend: b, buffered: d.buffered, cache: cache}, nil
 }
 
 // Like counts a like.
@@ -369,15 +371,11 @@ func (c *counting) change(ctx context.Context, req Request, likes bool) (Change,
 // changeBuffered takes a place in the buffer, counts, and leaves the rest for
 // later.
 func (c *counting) changeBuffered(ctx context.Context, req Request, likes bool) (Change, error) {
-	room := c.log.reserve()
-	if !room && !c.log.silent {
+	if !c.log.reserve() {
 		return Change{}, ErrOverloaded
 	}
 	done, err := c.store.change(ctx, req, likes)
-	switch {
-	case !room:
-		return Change{done.changed}, err
-	case err != nil:
+	if err != nil {
 		c.log.release()
 		return Change{}, err
 	}

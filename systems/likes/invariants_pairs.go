@@ -100,6 +100,14 @@ func judgeOneLike(j *judging) {
 			members[pairID{v.Video, user}] = true
 		}
 	}
+	for _, v := range j.a.Videos {
+		for _, count := range v.Counts {
+			if count > int64(len(v.Members)) {
+				j.Violate(j.proof(acts, v.Video), "%s: %d likes are counted at the end, of %d users: some "+
+					"count more than once", VideoKey(v.Video), count, len(v.Members))
+			}
+		}
+	}
 	repeated, skipped := 0, 0
 	for _, who := range inOrder(acts) {
 		list := acts[who]

@@ -35,8 +35,6 @@ type eventLog struct {
 	cfg    sut.Config
 	// slots bound what is acknowledged and not yet logged; nil where nothing is.
 	slots chan struct{}
-	// silent drops what finds no slot. Wrong.
-	silent bool
 	// waiting are the events in the buffer.
 	waiting sync.WaitGroup
 	ended   context.Context

@@ -1,0 +1,546 @@
+package likes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// memoryLedger is the ledger of a bubble: as postgres, one transaction at a time.
+// It survives whoever opens it.
+type memoryLedger struct {
+	mu     sync.Mutex
+	epochs []int64
+	rows   map[pairID]Event
+	ops    map[uint64]bool
+	next   map[int32]int64
+}
+
+func newMemoryLedger() *memoryLedger {
+	return &memoryLedger{rows: map[pairID]Event{}, ops: map[uint64]bool{}, next: map[int32]int64{}}
+}
+
+const ledgerDelay = 2 * time.Millisecond
+
+// begin is a transaction's way to the store.
+func (l *memoryLedger) begin(ctx context.Context) error {
+	sut.Pause(ctx, ledgerDelay)
+	return ctx.Err()
+}
+
+func (l *memoryLedger) prepare(_ context.Context, videos int) error {
+	for range videos {
+		l.epochs = append(l.epochs, 1)
+	}
+	return nil
+}
+
+func (l *memoryLedger) events(context.Context) (int64, error) { return int64(len(l.ops)), nil }
+
+func (l *memoryLedger) apply(
+	ctx context.Context, batch []Event, upTo map[int32]int64,
+) (map[uint64]int64, error) {
+	if err := l.begin(ctx); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	epochs := map[uint64]int64{}
+	for _, e := range batch {
+		l.ops[e.OpID] = true
+		if who := (pairID{e.Video, e.User}); e.Version > l.rows[who].Version {
+			l.rows[who] = e
+		}
+		epochs[e.Video] = l.epochs[e.Video-1]
+	}
+	for partition, offset := range upTo {
+		l.next[partition] = max(l.next[partition], offset)
+	}
+	return epochs, nil
+}
+
+func (l *memoryLedger) applied(ctx context.Context) (map[int32]int64, error) {
+	err := l.begin(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.next), err
+}
+
+func (l *memoryLedger) newEpoch(ctx context.Context, video uint64) (int64, error) {
+	if err := l.begin(ctx); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epochs[video-1]++
+	return l.epochs[video-1], nil
+}
+
+func (l *memoryLedger) pairs(ctx context.Context, video uint64) ([]pair, error) {
+	err := l.begin(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []pair
+	for who, e := range l.rows {
+		if who.video == video {
+			list = append(list, pair{user: who.user, liked: e.Liked, version: e.Version, op: e.OpID})
+		}
+	}
+	return list, err
+}
+
+func (l *memoryLedger) audit(_ context.Context, videos int) ([]Packed, Packed, error) {
+	likers := make([]Packed, videos)
+	for i := range likers {
+		likers[i] = Packed{}
+	}
+	for who, e := range l.rows {
+		if e.Liked {
+			likers[who.video-1] = append(likers[who.video-1], who.user)
+		}
+	}
+	for _, users := range likers {
+		slices.Sort(users)
+	}
+	ops := Packed{}
+	for op := range l.ops {
+		ops = append(ops, op)
+	}
+	slices.Sort(ops)
+	return likers, ops, nil
+}
+
+func (l *memoryLedger) close() {}
+
+// link is the way to one store, which can be broken.
+type link struct {
+	mu    sync.Mutex
+	open  chan struct{} // closed while bytes pass
+	mute  bool          // what the store answers is lost
+	conns []net.Conn
+}
+
+func newLink() *link {
+	l := &link{open: make(chan struct{})}
+	close(l.open)
+	return l
+}
+
+// stall stops all bytes until the returned function is called.
+func (l *link) stall() (heal func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gate := make(chan struct{})
+	l.open = gate
+	return func() { close(gate) }
+}
+
+// silence loses all answers until the returned function is called.
+func (l *link) silence() (heal func()) {
+	set := func(mute bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.mute = mute
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// cut ends all connections.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close() // it may be closed already
+	}
+	l.conns = nil
+}
+
+func (l *link) muted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mute
+}
+
+func (l *link) gate() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open
+}
+
+// wrap puts a connection on the link.
+func (l *link) wrap(inner net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &linked{Conn: inner, link: l, closed: make(chan struct{})}
+	l.conns = append(l.conns, c)
+	return c, nil
+}
+
+// linked is a connection on a link.
+type linked struct {
+	net.Conn
+	link   *link
+	once   sync.Once
+	closed chan struct{}
+}
+
+// pass waits while the link is stalled.
+func (c *linked) pass() error {
+	select {
+	case <-c.link.gate():
+		return nil
+	case <-c.closed:
+		return net.ErrClosed
+	}
+}
+
+func (c *linked) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if passing := c.pass(); err == nil && passing != nil {
+			return 0, passing
+		}
+		if err == nil && c.link.muted() {
+			continue
+		}
+		return n, err
+	}
+}
+
+func (c *linked) Write(b []byte) (int, error) {
+	if err := c.pass(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *linked) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// bubble is a whole run in virtual time on the variant's own code for Redis and
+// Kafka: miniredis and kfake behind links, and a ledger in memory.
+type bubble struct {
+	t       *testing.T
+	rng     *rand.Rand
+	base    time.Time
+	cfg     sut.Config
+	ledger  *memoryLedger
+	redis   *miniredis.Miniredis
+	toRedis *link
+	toKafka *link
+	inst    *instance
+
+	mu      sync.Mutex
+	records []history.Record
+	windows []history.Window
+	// crashes are the passages of fail points at which a role dies.
+	crashes map[string]int
+	crashed int
+}
+
+// errCrash ends a role as a kill would.
+var errCrash = errors.New("killed at a fail point")
+
+func newBubble(t *testing.T, seed uint64, p Params) *bubble {
+	t.Helper()
+	b := &bubble{t: t, rng: rand.New(rand.NewPCG(seed, 3)), base: time.Now(),
+		ledger: newMemoryLedger(), redis: miniredis.NewMiniRedis(),
+		toRedis: newLink(), toKafka: newLink(), crashes: map[string]int{}}
+	network := &kfake.VirtualNetwork{}
+	brokers, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(network.Listen),
+		kfake.GroupMinSessionTimeout(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(brokers.Close)
+	t.Cleanup(b.redis.Close)
+	kafka := sut.DefaultKafka()
+	kafka.Partitions, kafka.Compression = 3, "none"
+	b.cfg = sut.Config{
+		RedisURL: "redis://redis:6379/0", KafkaBrokers: brokers.ListenAddrs(), Kafka: kafka,
+		Prefix: "bubble:", Params: &p, MaxConns: 8, Timeout: time.Second,
+		Logger: slog.New(slog.DiscardHandler), FailPoint: b.pass,
+		Dial: func(ctx context.Context, network_, address string) (net.Conn, error) {
+			if strings.HasPrefix(address, "redis:") {
+				return b.toRedis.wrap(b.redis.Dial())
+			}
+			return b.toKafka.wrap(network.DialContext(ctx, network_, address))
+		},
+	}
+	return b
+}
+
+// pass kills the role that comes to a fail point for the chosen time.
+func (b *bubble) pass(place string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.crashes[place] == 0 {
+		return
+	}
+	if b.crashes[place]--; b.crashes[place] == 0 {
+		b.crashed++
+		panic(errCrash)
+	}
+}
+
+// live is the life of a variant: its roles run, users come, faults happen, all
+// heals, and it comes to rest. It returns the verdicts.
+func (b *bubble) live(d design, roles []sut.Role, ops int, faults func()) map[string]check.Verdict {
+	b.t.Helper()
+	d.openLedger = func(context.Context, sut.Config) (ledger, error) { return b.ledger, nil }
+	ctx, cancel := context.WithCancel(b.t.Context())
+	var err error
+	if b.inst, err = d.instance(ctx, b.cfg); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.inst.Prepare(ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	for _, role := range roles {
+		running.Go(func() { b.keep(ctx, role) })
+	}
+	var users sync.WaitGroup
+	users.Go(faults)
+	b.users(ctx, &users, ops)
+	users.Wait()
+	b.settle(ctx)
+	cancel()
+	running.Wait()
+	audit, err := b.inst.Audit(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.inst.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.verdicts(audit)
+}
+
+func (b *bubble) verdicts(audit json.RawMessage) map[string]check.Verdict {
+	verdicts := map[string]check.Verdict{}
+	h := history.Slice(b.records, b.windows...)
+	for _, v := range check.All(context.Background(), Invariants(b.cfg.Params), h, audit) {
+		verdicts[v.Invariant] = v
+	}
+	return verdicts
+}
+
+// keep runs a role, and starts it again a while after it was killed.
+func (b *bubble) keep(ctx context.Context, role sut.Role) {
+	once := func() (killed bool) {
+		defer func() {
+			if p := recover(); p != nil {
+				if p != any(errCrash) {
+					panic(p)
+				}
+				killed = true
+			}
+		}()
+		if err := role.Run(ctx, b.cfg); err != nil {
+			b.t.Errorf("role %s: %v", role.Name, err)
+		}
+		return false
+	}
+	for once() && sut.Pause(ctx, time.Second) {
+		continue
+	}
+}
+
+// users offers the operations over two seconds, and what follows from them.
+func (b *bubble) users(ctx context.Context, all *sync.WaitGroup, ops int) {
+	load, err := NewWorkload(b.rng.Uint64(), *b.cfg.Params.(*Params))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var send func(op history.Op, after time.Duration)
+	send = func(op history.Op, after time.Duration) {
+		all.Go(func() {
+			time.Sleep(after)
+			start := time.Since(b.base)
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			reply, err := b.inst.Do(ctx, op)
+			rec := history.Record{Op: op, Reply: reply, Intended: start, Start: start,
+				End: time.Since(b.base), Outcome: history.OK}
+			if err != nil {
+				rec.Outcome, rec.Err, rec.Reply = history.Unknown, err.Error(), history.Reply{}
+			}
+			if errors.Is(err, sut.ErrRefused) {
+				rec.Outcome = history.Refused
+			}
+			b.mu.Lock()
+			rec.Seq = uint64(len(b.records))
+			b.records = append(b.records, rec)
+			b.mu.Unlock()
+			for _, next := range load.Follow(op, rec.Outcome, rec.Reply) {
+				send(next.Op, next.After)
+			}
+		})
+	}
+	for i := range ops {
+		send(load.Op(uint64(i)), time.Duration(i/2)*2*2*time.Second/time.Duration(ops))
+	}
+}
+
+// settle waits until the instance is at rest, a minute at most: whoever is wrong
+// may never be.
+func (b *bubble) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		pending, err := b.inst.Quiesced(ctx)
+		if err == nil && pending == "" || !sut.Pause(ctx, 200*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// fault notes what was done, while it was.
+func (b *bubble) fault(text string, start time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	end := time.Since(b.base)
+	b.windows = append(b.windows, history.Window{Kind: history.FaultWindow, Name: text, Fault: text,
+		Start: start, End: end, Recovered: end, Evidence: []string{"in the bubble"}})
+}
+
+// during breaks something for a while.
+func (b *bubble) during(text string, start, span time.Duration, broken func() (heal func())) {
+	time.Sleep(start)
+	from := time.Since(b.base)
+	heal := broken()
+	time.Sleep(span)
+	heal()
+	b.fault(text, from)
+}
+
+// wipe takes Redis away, and brings it back empty.
+func (b *bubble) wipe() (heal func()) {
+	heal = b.toRedis.stall()
+	b.redis.FlushAll()
+	b.toRedis.cut()
+	return heal
+}
+
+// trouble is what befalls a seed: one to three faults at moments of its own.
+func (b *bubble) trouble() {
+	var all sync.WaitGroup
+	some := func(d time.Duration) time.Duration {
+		return time.Duration(b.rng.Int64N(int64(d)))
+	}
+	for range 1 + b.rng.IntN(3) {
+		start, span := some(2*time.Second), 200*time.Millisecond+some(1500*time.Millisecond)
+		place := []string{PlaceInserted, PlaceRebuilt, PlaceMerged}[b.rng.IntN(3)]
+		passage, which := 1+b.rng.IntN(5), b.rng.IntN(5)
+		all.Go(func() {
+			switch which {
+			case 0:
+				b.during("lost-ack redis", start, span, b.toRedis.silence)
+			case 1:
+				b.during("pause redis", start, span, b.toRedis.stall)
+			case 2:
+				b.during("kill redis wipe", start, span, b.wipe)
+			case 3:
+				b.during("pause kafka", start, 2*span, b.toKafka.stall)
+			case 4:
+				time.Sleep(start)
+				b.mu.Lock()
+				b.crashes[place] = passage
+				b.mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// bubbleParams are many repeats on few videos.
+func bubbleParams() Params {
+	p := DefaultParams()
+	p.Videos, p.VideoSkew = 2, SkewHot
+	p.ClickTwice, p.Unlike, p.Relike = 0.3, 0.3, 0.5
+	p.Reads, p.Views, p.Think = 0.5, 0.3, sut.Duration(time.Second)
+	p.HeatPerShard, p.Buffer = 1, 20
+	p.Shards = 5
+	return p
+}
+
+// TestBubble: in virtual time, on the variants' own code for Redis and Kafka, no
+// pause, lost answer, loss, crash or redelivery makes a correct variant break
+// anything, whatever the seed.
+func TestBubble(t *testing.T) {
+	seeds := uint64(25)
+	if testing.Short() {
+		seeds = 3
+	}
+	for _, d := range designs() {
+		if d.layout == nil || len(d.breaks) > 0 {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			for seed := range seeds {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					inBubble(t, func(t *testing.T) {
+						b := newBubble(t, seed, bubbleParams())
+						for name, v := range b.live(d, bubbleRoles(b, d), 60, b.trouble) {
+							if v.Status == check.Broken {
+								t.Errorf("%s is broken: %+v (faults %+v)", name, v.Violations, b.windows)
+							}
+						}
+						b.tell()
+					})
+				})
+			}
+		})
+	}
+}
+
+// inBubble runs a test in virtual time. The Redis driver keeps timers and channels
+// for reuse in a sync.Pool, which those of one bubble must not leave: two
+// collections empty it.
+func inBubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	runtime.GC()
+	runtime.GC()
+	synctest.Test(t, f)
+}
+
+// tell logs what happened.
+func (b *bubble) tell() {
+	outcomes := map[history.Outcome]int{}
+	for _, r := range b.records {
+		outcomes[r.Outcome]++
+	}
+	b.t.Logf("%v in %v, %d faults, %d crashes", outcomes, time.Since(b.base), len(b.windows), b.crashed)
+}
+
+// bubbleRoles are the roles of a design on the bubble's ledger.
+func bubbleRoles(b *bubble, d design) []sut.Role {
+	d.openLedger = func(context.Context, sut.Config) (ledger, error) { return b.ledger, nil }
+	return d.variant().Roles
+}

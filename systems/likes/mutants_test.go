@@ -1,0 +1,218 @@
+package likes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/check"
+	"stampede/harness/sut"
+)
+
+// mutant is a planted error: what it is planted in, the fault under which it
+// shows, and the invariants that name it.
+type mutant struct {
+	name    string
+	control design
+	plant   func(design) design
+	params  func(*Params)
+	roles   []string // none: all of them
+	faults  func(*bubble)
+	named   []string
+}
+
+// seedsToKill bounds how many seeds a mutant may survive.
+const seedsToKill = 5
+
+// planted replaces what users call.
+func planted(replace func(*counting) Likes) func(design) design {
+	return func(d design) design {
+		original := d
+		d.likes = func(b *backend) (Likes, error) {
+			c, err := original.counting(b, b.newCache())
+			if err != nil {
+				return nil, err
+			}
+			return replace(c), nil
+		}
+		return d
+	}
+}
+
+func mutants() []mutant {
+	none := func(*bubble) {}
+	return []mutant{
+		{
+			name: "M20 read-modify-write of a shard", control: shardsFixed(),
+			plant:  planted(func(c *counting) Likes { return getSet{c} }),
+			params: func(p *Params) { p.Shards = 1 },
+			faults: none, named: []string{CountInBounds, StoresAgree},
+		},
+		{
+			name: "M21 increment without a look at the set", control: redisKey(),
+			plant:  planted(func(c *counting) Likes { return blind{c} }),
+			params: func(p *Params) { p.ClickTwice, p.Unlike = 0, 0 },
+			faults: func(b *bubble) {
+				b.during("lost-ack redis", 300*time.Millisecond, time.Second, b.toRedis.silence)
+			},
+			named: []string{OneLike},
+		},
+		{
+			name: "M22 offset committed before apply", control: redisKey(),
+			plant: func(design) design { return redisCommitFirst() },
+			faults: func(b *bubble) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.crashes[PlaceInserted], b.crashes[PlaceCommitted] = 5, 5
+			},
+			named: []string{AppliedFirst, LedgerIsLog},
+		},
+		{
+			name: "M23 sum over the shards of a moment ago", control: shardsAdaptive(),
+			plant:  planted(func(c *counting) Likes { return shortSum{c} }),
+			params: func(p *Params) { p.FirstShards, p.Buffer = 2, 1000 },
+			faults: none, named: []string{CountInBounds},
+		},
+		{
+			name: "M24 a full buffer drops silently", control: shardsAdaptive(),
+			plant:  planted(func(c *counting) Likes { return dropping{c} }),
+			params: func(p *Params) { p.Buffer = 5 },
+			// With the repairer Redis would have them logged, unless it is lost too.
+			roles: []string{RoleLedger},
+			faults: func(b *bubble) {
+				b.during("pause kafka", 200*time.Millisecond, 1500*time.Millisecond, b.toKafka.stall)
+			},
+			named: []string{AckedDurable},
+		},
+	}
+}
+
+// TestMutants: each planted error is named by its invariants within a few seeds,
+// and what it was planted in is not, under the same seeds and faults.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) {
+			for seed := uint64(1); ; seed++ {
+				if verdicts := m.live(t, m.control, seed); len(broken(verdicts)) > 0 {
+					t.Fatalf("seed %d: the control breaks %v: %+v", seed, broken(verdicts), verdicts)
+				}
+				verdicts := m.live(t, m.plant(m.control), seed)
+				got := broken(verdicts)
+				if !slices.ContainsFunc(m.named, func(name string) bool { return !slices.Contains(got, name) }) {
+					t.Logf("killed by seed %d: %s", seed, verdicts[m.named[0]].Reason)
+					return
+				}
+				if seed == seedsToKill {
+					t.Fatalf("survives %d seeds; of %v it breaks %v", seed, m.named, got)
+				}
+			}
+		})
+	}
+}
+
+// live runs a design with a seed under the mutant's fault.
+func (m mutant) live(t *testing.T, d design, seed uint64) (verdicts map[string]check.Verdict) {
+	t.Helper()
+	inBubble(t, func(t *testing.T) {
+		p := bubbleParams()
+		if m.params != nil {
+			m.params(&p)
+		}
+		b := newBubble(t, seed, p)
+		roles := slices.DeleteFunc(bubbleRoles(b, d), func(r sut.Role) bool {
+			return len(m.roles) > 0 && !slices.Contains(m.roles, r.Name)
+		})
+		verdicts = b.live(d, roles, 100, func() { m.faults(b) })
+	})
+	return verdicts
+}
+
+// broken lists the invariants that are broken, in order.
+func broken(verdicts map[string]check.Verdict) (names []string) {
+	for name, v := range verdicts {
+		if v.Status == check.Broken {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// getSet reads a counter and writes it back.
+type getSet struct{ *counting }
+
+func (m getSet) Like(ctx context.Context, req Request) (Change, error) {
+	return m.set(ctx, req, true)
+}
+
+func (m getSet) Unlike(ctx context.Context, req Request) (Change, error) {
+	return m.set(ctx, req, false)
+}
+
+func (m getSet) set(ctx context.Context, req Request, likes bool) (Change, error) {
+	keys, up, down := m.store.writing(req)
+	counter := keys[2]
+	keys[2] = counter + ":elsewhere"
+	answer, err := m.store.script.change.Run(ctx, m.store.rdb, keys, req.User, flag(likes), req.OpID,
+		up, down).Slice()
+	if err != nil {
+		return Change{}, failed("counting in Redis", err)
+	}
+	done, err := m.store.decode(ctx, req, keys[0], answer)
+	if err != nil {
+		return Change{}, err
+	}
+	if done.changed {
+		n, err := m.store.rdb.Get(ctx, counter).Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return Change{}, unknown("reading a counter", err)
+		}
+		step := int64(1)
+		if !likes {
+			step = -1
+		}
+		if err := m.store.rdb.Set(ctx, counter, n+step, 0).Err(); err != nil {
+			return Change{}, unknown("writing a counter", err)
+		}
+	}
+	return Change{done.changed}, m.log.append(ctx, eventOf(req, likes, done))
+}
+
+// blind counts whether the user likes the video already or not.
+type blind struct{ *counting }
+
+func (m blind) Like(ctx context.Context, req Request) (Change, error) {
+	done, err := m.store.change(ctx, req, true)
+	if err == nil && !done.changed {
+		keys, _, _ := m.store.writing(req)
+		done.changed, err = true, m.store.rdb.Incr(ctx, keys[2]).Err()
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	return Change{done.changed}, m.log.append(ctx, eventOf(req, true, done))
+}
+
+// shortSum sums up as many counters as there were at first.
+type shortSum struct{ *counting }
+
+func (m shortSum) Count(ctx context.Context, req Request) (Count, error) {
+	count, _, err := m.store.sum(ctx, req.Video, int64(m.store.layout.shards))
+	return count, err
+}
+
+// dropping does not log what the buffer has no room for.
+type dropping struct{ *counting }
+
+func (m dropping) Like(ctx context.Context, req Request) (Change, error) {
+	change, err := m.counting.Like(ctx, req)
+	if !errors.Is(err, ErrOverloaded) {
+		return change, err
+	}
+	done, err := m.store.change(ctx, req, true)
+	return Change{done.changed}, err
+}

@@ -127,7 +127,7 @@ func TestScenariosValidate(t *testing.T) {
 		if err := compiled.Validate(value); err != nil {
 			t.Errorf("%s: %v", filename, err)
 		}
-		misspelt := bytes.Replace(src, []byte("cart_ttl:"), []byte("cart_tll:"), 1)
+		misspelt := bytes.Replace(src, []byte("\nparams:\n"), []byte("\nparams:\n  no_such: 1\n"), 1)
 		if err := yaml.Unmarshal(misspelt, &value); err != nil {
 			t.Fatal(err)
 		}

@@ -456,7 +456,7 @@ func (b *bubble) trouble() {
 	}
 	for range 1 + b.rng.IntN(3) {
 		start, span := some(2*time.Second), 200*time.Millisecond+some(1500*time.Millisecond)
-		place := []string{PlaceInserted, PlaceRebuilt, PlaceMerged}[b.rng.IntN(3)]
+		place := []string{PlaceBetween, PlaceRebuilt, PlaceMerged}[b.rng.IntN(3)]
 		passage, which := 1+b.rng.IntN(5), b.rng.IntN(5)
 		all.Go(func() {
 			switch which {

@@ -37,6 +37,8 @@ type layout struct {
 	regions int
 	// apart looks for the member and writes it in two steps. Wrong.
 	apart bool
+	// shared lets all regions count in one entry. Wrong.
+	shared bool
 }
 
 // store is a design's part in Redis. Its keys are, after the prefix and, where
@@ -171,6 +173,9 @@ func (s *store) writing(req Request) (keys []string, up, down string) {
 	keys = []string{s.meta(region, req.Video), s.members(region, req.Video, partOf(req.User))}
 	if s.layout.regions > 1 {
 		r := strconv.Itoa(region)
+		if s.layout.shared {
+			r = "0"
+		}
 		return append(keys, s.pn(region, req.Video)), r + "+", r + "-"
 	}
 	shards := s.known.get(keys[0], int64(s.layout.shards))

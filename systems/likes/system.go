@@ -26,7 +26,7 @@ func System() sut.System {
 func designs() []design {
 	return []design{
 		lockedRowDesign(), redisKey(), shardsFixed(), shardsAdaptive(), redisPipelined(),
-		regionsCRDT(), redisCheckThenSet(), redisCommitFirst(),
+		regionsCRDT(), redisCheckThenSet(), redisCommitFirst(), regionsMax(),
 	}
 }
 

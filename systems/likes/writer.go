@@ -18,11 +18,9 @@ import (
 const (
 	// RoleLedger names it.
 	RoleLedger = "ledger"
-	// PlaceInserted is between the ledger and the commit of the offsets.
-	PlaceInserted = "inserted"
-	// PlaceCommitted is between the commit of the offsets and the ledger, where a
-	// design has it that way round.
-	PlaceCommitted = "committed"
+	// PlaceBetween is between the ledger and the commit of the offsets, whichever a
+	// design has first.
+	PlaceBetween = "between"
 
 	// batchSize is how many events go to the ledger in one transaction, and
 	// pollSize how many are read before their offsets are committed.
@@ -41,14 +39,10 @@ const (
 // change nothing. An event of an earlier life of the counters, which may have
 // missed their rebuild, is told to Redis as well.
 func (d design) ledgerRole() sut.Role {
-	place := PlaceInserted
-	if d.commitFirst {
-		place = PlaceCommitted
-	}
 	return sut.Role{
 		Name:    RoleLedger,
 		Summary: "writes the log of interactions to the ledger, in batches of 100",
-		Places:  []string{place},
+		Places:  []string{PlaceBetween},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.run(ctx, cfg, RoleLedger, func(ctx context.Context, b *backend) error {
 				return d.writeBehind(ctx, b)
@@ -114,7 +108,7 @@ func (d design) write(
 		if err := commit(ctx, client, records); err != nil {
 			return err
 		}
-		b.cfg.Passed(PlaceCommitted)
+		b.cfg.Passed(PlaceBetween)
 	}
 	for rest := records; len(rest) > 0; rest = rest[min(batchSize, len(rest)):] {
 		if err := b.applyRecords(ctx, rest[:min(batchSize, len(rest))]); err != nil {
@@ -124,7 +118,7 @@ func (d design) write(
 	if d.commitFirst {
 		return nil
 	}
-	b.cfg.Passed(PlaceInserted)
+	b.cfg.Passed(PlaceBetween)
 	return commit(ctx, client, records)
 }
 

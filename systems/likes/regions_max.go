@@ -1,0 +1,23 @@
+package likes
+
+import "stampede/harness/sut"
+
+// regionsMax: two regions with a number each, of which the larger wins. Wrong.
+//
+// Idea: as regions_crdt, but a region has one number of likes and one of unlikes
+// for everybody's, not for its own users', and merging takes the larger.
+//
+// Guarantee: the regions agree after an exchange.
+//
+// Gives up: the count. What two regions have counted at the same time is not
+// added up: the larger number hides the smaller one.
+func regionsMax() design {
+	d := regionsCRDT()
+	d.name = "regions_max"
+	d.idea = "two regions keep one number each and exchange the larger one"
+	d.guarantees = "the regions agree after an exchange"
+	d.givesUp = "the count: what both have counted at the same time is not added up"
+	d.layout = func(Params) layout { return layout{shards: 1, most: 1, regions: 2, shared: true} }
+	d.breaks = []sut.Break{{Invariant: StoresAgree, Under: sut.Load}}
+	return d
+}

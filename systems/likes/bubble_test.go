@@ -381,7 +381,7 @@ func (b *bubble) users(ctx context.Context, all *sync.WaitGroup, ops int) {
 	var send func(op history.Op, after time.Duration)
 	send = func(op history.Op, after time.Duration) {
 		all.Go(func() {
-			time.Sleep(after)
+			sut.Pause(ctx, after)
 			start := time.Since(b.base)
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
@@ -430,12 +430,15 @@ func (b *bubble) fault(text string, start time.Duration) {
 		Start: start, End: end, Recovered: end, Evidence: []string{"in the bubble"}})
 }
 
+// wait lets virtual time pass.
+func (b *bubble) wait(d time.Duration) { sut.Pause(b.t.Context(), d) }
+
 // during breaks something for a while.
 func (b *bubble) during(text string, start, span time.Duration, broken func() (heal func())) {
-	time.Sleep(start)
+	b.wait(start)
 	from := time.Since(b.base)
 	heal := broken()
-	time.Sleep(span)
+	b.wait(span)
 	heal()
 	b.fault(text, from)
 }
@@ -469,7 +472,7 @@ func (b *bubble) trouble() {
 			case 3:
 				b.during("pause kafka", start, 2*span, b.toKafka.stall)
 			case 4:
-				time.Sleep(start)
+				b.wait(start)
 				b.mu.Lock()
 				b.crashes[place] = passage
 				b.mu.Unlock()
@@ -536,7 +539,8 @@ func (b *bubble) tell() {
 	for _, r := range b.records {
 		outcomes[r.Outcome]++
 	}
-	b.t.Logf("%v in %v, %d faults, %d crashes", outcomes, time.Since(b.base), len(b.windows), b.crashed)
+	b.t.Logf("%v in %v, %d faults, %d crashes", outcomes, time.Since(b.base), len(b.windows),
+		b.crashed)
 }
 
 // bubbleRoles are the roles of a design on the bubble's ledger.

@@ -50,6 +50,8 @@ test-containers: build ## Run the store-backed tests on containers, and stampede
 		-run 'TestScripts/store-external$$'
 	docker/images.sh stampede
 	$(GO) test -count=1 -timeout 5m -tags image -run '^TestImage' ./harness/env/containers
+	STAMPEDE_REQUIRE_IMAGE=1 $(GO) test -count=1 -timeout 5m ./cmd/stampede \
+		-run 'TestScripts/store-roles-containers$$'
 
 test-report: ## Open the report in headless Chromium and check it
 	$(GO) test -tags browser -timeout 10m ./reports/...

@@ -42,16 +42,20 @@ func flagsFromEnvironment(cmd *cobra.Command) error {
 	return failed
 }
 
-// launcher starts what a scenario deploys as processes: this very program.
-func launcher(way string) env.Launcher {
-	if way != deploy.Processes {
-		return nil
+// launcher starts what a scenario deploys as processes or containers: this very
+// program. It is nil where all is in this process.
+func launcher(way string) (env.Launcher, error) {
+	if way != deploy.Processes && way != deploy.Containers {
+		return nil, nil
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return processes.Launcher{} // which says so when it is asked to start something
+		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	return processes.Launcher{Command: []string{self}}
+	if way == deploy.Containers {
+		return &containers.Launcher{Program: self}, nil
+	}
+	return processes.Launcher{Command: []string{self}}, nil
 }
 
 // providers are the backends, in the order in which auto prefers them.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stampede/harness/env"
 	"stampede/harness/env/containers"
 )
 
@@ -28,12 +27,12 @@ func newID() string {
 }
 
 // guard starts a process that removes a run's containers when this one is
-// gone, however it went: it waits for the end of a pipe that only this
+// gone, however it went, if there are to be any: it waits for the end of a pipe that only this
 // process holds. Local processes need no guard, the kernel ends them with
 // their parent. The returned function ends the guard, which removes what is left
 // unless that is to be kept.
-func (a *app) guard(provider env.Provider, runID string) (func(keep bool) error, error) {
-	if provider.Name() != env.Containers {
+func (a *app) guard(inContainers bool, runID string) (func(keep bool) error, error) {
+	if !inContainers {
 		return func(bool) error { return nil }, nil
 	}
 	self, err := os.Executable()

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/run"
 	"stampede/harness/sut"
@@ -109,7 +110,7 @@ func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags
 // runOne runs one scenario, writes its reports and returns its exit code.
 func (a *app) runOne(
 	soft context.Context, name string, plan resolved, seed uint64, f runFlags,
-) (int, error) {
+) (_ int, err error) {
 	p := newPrinter(a.stderr, f.format, wantColour(f.colour, a.stderr))
 	defer p.close()
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
@@ -121,7 +122,8 @@ func (a *app) runOne(
 		opts.Kept = a.tellKept
 	}
 	opts.Guard = func(runID string) (func(bool) error, error) {
-		return a.guard(opts.Provider, runID)
+		return a.guard(opts.Provider.Name() == env.Containers ||
+			plan.Scenario.Deploy == deploy.Containers, runID)
 	}
 	p.Logf("%s (%s), seed %d: %s", plan.Scenario.Name, plan.Scenario.Profile, seed,
 		plan.Scenario.Question)
@@ -131,7 +133,13 @@ func (a *app) runOne(
 		}
 		p.Logf("backend: %s", opts.BackendReason)
 	}
+	if opts.Launcher, err = launcher(plan.Scenario.Deploy); err != nil {
+		return 0, a.failed(exitEnvironment, err)
+	}
 	path, summary, err := run.Run(soft, a.interrupts.hard, opts)
+	if opts.Launcher != nil {
+		err = errors.Join(err, opts.Launcher.Close())
+	}
 	if err != nil {
 		return 0, a.runError(err, path)
 	}
@@ -205,7 +213,6 @@ func (a *app) chooseBackend(ctx context.Context, opts *run.Options, f runFlags) 
 		Redis: opts.Scenario.Stores.Redis, Kafka: opts.Scenario.Stores.Kafka,
 		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
 		Kfake: kfakeCommand(), AllowNonEmpty: f.allowNonEmpty, Log: opts.Observer.Logf}
-	opts.Launcher = launcher(opts.Scenario.Deploy)
 	provider, reason, err := env.Choose(ctx, f.backend, opts.Spec, providers()...)
 	opts.Provider, opts.BackendReason = provider, reason
 	if err == nil && f.keep && provider.Name() != env.Containers {

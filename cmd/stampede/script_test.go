@@ -24,8 +24,8 @@ import (
 const patience = time.Minute
 
 // condition is what scripts can ask for in brackets: "engine", that stores can
-// run in containers or must, "mount", that file systems can be mounted, and "ci",
-// that nothing may be skipped.
+// run in containers or must, "image", that roles can or must, "mount", that file
+// systems can be mounted, and "ci", that nothing may be skipped.
 func condition(name string) (bool, error) {
 	ci := os.Getenv("CI") != ""
 	switch name {
@@ -33,6 +33,13 @@ func condition(name string) (bool, error) {
 		return ci, nil
 	case "mount":
 		return canMount(), nil
+	case "image":
+		if os.Getenv("STAMPEDE_REQUIRE_IMAGE") != "" {
+			return true, nil
+		}
+		launcher := &containers.Launcher{}
+		ok := launcher.Available(context.Background()) == nil
+		return ok, launcher.Close()
 	case "engine":
 		if ci || os.Getenv("STAMPEDE_REQUIRE_ENGINE") != "" {
 			return true, nil
@@ -110,7 +117,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	cmd, done := launch(ts, args[3:])
 	run := awaitRecords(ts, before, done)
 	id := run[strings.LastIndexByte(run, '-')+1:]
-	inContainers := slices.Contains(args, env.Containers)
+	inContainers := strings.Contains(strings.Join(args, " "), env.Containers)
 	if inContainers && len(containersOf(ts, id)) == 0 {
 		ts.Fatalf("the run %s has no container that could stay", id)
 	}

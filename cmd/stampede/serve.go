@@ -131,7 +131,7 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 		return nil, env.Stopped(a.interrupts.soft, err)
 	}
 	fmt.Fprintln(a.stderr, "backend:", reason)
-	stop, err := a.guard(provider, spec.RunID)
+	stop, err := a.guard(provider.Name() == env.Containers, spec.RunID)
 	if err != nil {
 		return nil, err
 	}

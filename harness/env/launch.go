@@ -20,6 +20,8 @@ type Program struct {
 
 // Launcher starts programs.
 type Launcher interface {
+	// Available says why nothing can be launched here, or nil.
+	Available(ctx context.Context) error
 	// Launch starts a program, which is dead when this process is, however it
 	// died. On error nothing is left running.
 	Launch(ctx context.Context, p Program) (Process, error)

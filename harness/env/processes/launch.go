@@ -25,10 +25,18 @@ type Launcher struct {
 
 var _ env.Launcher = Launcher{}
 
-// Launch implements env.Launcher. The child works in the folder of its log.
-func (l Launcher) Launch(_ context.Context, p env.Program) (env.Process, error) {
+// Available implements env.Launcher.
+func (l Launcher) Available(context.Context) error {
 	if len(l.Command) == 0 {
-		return nil, fmt.Errorf("launch %s: this program does not know where it is", p.Name)
+		return errors.New("processes: this program does not know where it is")
+	}
+	return nil
+}
+
+// Launch implements env.Launcher. The child works in the folder of its log.
+func (l Launcher) Launch(ctx context.Context, p env.Program) (env.Process, error) {
+	if err := l.Available(ctx); err != nil {
+		return nil, err
 	}
 	log, err := filepath.Abs(p.Log)
 	if err != nil {

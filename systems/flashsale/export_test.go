@@ -2,9 +2,12 @@ package flashsale
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/sut"
 )
@@ -114,4 +117,73 @@ func NewReconcilerRule(units int64, patience time.Duration) func(
 			drift: units - stock - active}
 		return r.wrong(b, begin.Add(after), patience)
 	}
+}
+
+// LineStatuses are the statuses that an answer from the line can have.
+func LineStatuses() []string {
+	list := []string{answerOrder, answerDecided}
+	for status := range refusals {
+		list = append(list, status)
+	}
+	return list
+}
+
+// LineResult is what an answer with a status means to the buyer.
+func LineResult(status string) error {
+	_, err := receipt{Status: status}.result()
+	return err
+}
+
+// LineGroups are the operations of the groups in which tickets are decided.
+func LineGroups(requests []BuyRequest) [][]uint64 {
+	var tickets []inLine
+	for i, req := range requests {
+		tickets = append(tickets, inLine{ticket{BuyRequest: req}, int64(i)})
+	}
+	var list [][]uint64
+	for _, group := range groups(tickets) {
+		var ops []uint64
+		for _, t := range group {
+			ops = append(ops, t.OpID)
+		}
+		list = append(list, ops)
+	}
+	return list
+}
+
+// DecodeTicket and DecodeReceipt decode what the line's topics hold and encode
+// it again.
+func DecodeTicket(data []byte) ([]byte, error)  { return encoded(decodeTicket(data)) }
+func DecodeReceipt(data []byte) ([]byte, error) { return encoded(decodeReceipt(data)) }
+
+func encoded(value any, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
+// ShortenLine lets few tickets wait in each line of an instance.
+func ShortenLine(inst sut.Instance, most int) {
+	for _, l := range inst.(*instance).Shop.(*lineShop).lines {
+		l.most = most
+	}
+}
+
+// Redeliver decides a purchase as a cashier does to whom Kafka delivers it at an
+// offset of the first line, and returns the status of the answer.
+func Redeliver(
+	ctx context.Context, inst sut.Instance, offset int64, req BuyRequest,
+) (status string, err error) {
+	i := inst.(*instance)
+	rec, err := record(i.cfg, ticketsTopic, 0, ticket{BuyRequest: req})
+	if err != nil {
+		return "", err
+	}
+	rec.Offset = offset
+	replies, err := (&cashiers{backend: i.backend}).decide(ctx, 0, []*kgo.Record{rec})
+	if err != nil {
+		return "", err
+	}
+	return replies[0].Status, nil
 }

@@ -466,6 +466,10 @@ func badScenarios() map[string]bad {
 			`trigger "load" appears twice`, false,
 		},
 		"not provoked": {"wipe: true", "wipe: false", `no fault wipes redis`, true},
+		"no postgres killed": {
+			"[load, redis-loss]", "[postgres-crash]",
+			`no fault kills postgres`, true,
+		},
 		"no power lost": {
 			"[load, redis-loss]", "[power-loss]",
 			`redis loses no power`, true,

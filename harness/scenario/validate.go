@@ -365,6 +365,9 @@ func (v *validation) provokes() {
 		case trigger == string(sut.PowerLoss) && !v.anyFault("power-loss"):
 			v.rejectTogether("redis loses no power, so power-loss is not provoked",
 				"a fault of kind power-loss", path, "faults")
+		case trigger == string(sut.PostgresCrash) && !v.killsPostgres():
+			v.rejectTogether("no fault kills postgres, so postgres-crash is not provoked",
+				"a fault of kind kill on postgres, without wipe", path, "faults")
 		case trigger == string(sut.RoleCrash) && !v.breaksRole("crash", "kill"):
 			v.rejectTogether("no fault kills a role, so role-crash is not provoked",
 				"a fault of kind crash or kill on a role", path, "faults")
@@ -384,6 +387,12 @@ func (v *validation) provokes() {
 func (v *validation) anyFault(kinds ...string) bool {
 	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
 		return slices.Contains(kinds, f.Kind)
+	})
+}
+
+func (v *validation) killsPostgres() bool {
+	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
+		return f.Kind == "kill" && f.Target == string(sut.Postgres) && !f.Wipe
 	})
 }
 

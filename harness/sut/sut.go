@@ -72,6 +72,8 @@ const (
 	RedisLoss Trigger = "redis-loss"
 	// PowerLoss: Redis comes back with what its disk held a second earlier.
 	PowerLoss Trigger = "power-loss"
+	// PostgresCrash: Postgres is killed while it commits, and recovers.
+	PostgresCrash Trigger = "postgres-crash"
 	// RoleCrash: a process of a role, or of an API, is killed between two
 	// steps of its work.
 	RoleCrash Trigger = "role-crash"
@@ -86,8 +88,8 @@ const (
 
 // Triggers lists the triggers.
 func Triggers() []Trigger {
-	return []Trigger{Load, LostAck, RedisLoss, PowerLoss, RoleCrash, RolePause, Rebalance,
-		BrokerPause}
+	return []Trigger{Load, LostAck, RedisLoss, PowerLoss, PostgresCrash, RoleCrash, RolePause,
+		Rebalance, BrokerPause}
 }
 
 // Break is an invariant that a variant is known to break under a trigger.

@@ -29,6 +29,8 @@ type design struct {
 	counter *counterKind
 	// queued: purchases stand in a line in Kafka, which the role cashier serves.
 	queued bool
+	// asyncCommit: commits in Postgres do not wait for its log to be flushed.
+	asyncCommit bool
 	// open makes the shop. If it is an io.Closer, it is closed first.
 	open func(context.Context, *backend) (Shop, error)
 }
@@ -97,7 +99,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err := params.Validate(); err != nil {
 		return nil, fmt.Errorf("flashsale parameters: %w", err)
 	}
-	db, err := openDatabase(ctx, cfg)
+	db, err := openDatabase(ctx, cfg, d.asyncCommit)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,10 @@ func notApplied(err error) bool {
 	return neverSent(err) || postgresRolledBack(err) || redisRefused(err)
 }
 
-// neverSent: no byte of the operation left this process.
+// neverSent: no byte of the operation left this process. The driver says so of a
+// connection that was closed, too; but if the end of the connection comes while
+// it waits for the answer to a COMMIT, it says the same (pgx 5.12: NextResult
+// drops the error and finds the connection closed), and the order is there.
 func neverSent(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -35,7 +38,7 @@ func neverSent(err error) bool {
 	}
 	var connecting *pgconn.ConnectError
 	return errors.As(err, &connecting) ||
-		pgconn.SafeToRetry(err) ||
+		pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed) ||
 		errors.Is(err, errNoConnection) ||
 		errors.Is(err, redis.ErrPoolTimeout) ||
 		errors.Is(err, rueidis.ErrClosing)

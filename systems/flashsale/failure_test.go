@@ -28,6 +28,20 @@ func postgres(severity, code string) error {
 	return &pgconn.PgError{Severity: severity, Code: code, Message: "test"}
 }
 
+// closedWhileWaiting is what pgx returns if the connection ends while it waits
+// for the answer to a COMMIT: it claims that nothing was sent.
+type closedWhileWaiting struct{}
+
+func (closedWhileWaiting) Error() string     { return "conn closed" }
+func (closedWhileWaiting) SafeToRetry() bool { return true }
+func (closedWhileWaiting) Unwrap() error     { return pgconn.ErrConnClosed }
+
+// neverSent is what pgx returns if it did not begin.
+type neverSent struct{}
+
+func (neverSent) Error() string     { return "conn busy" }
+func (neverSent) SafeToRetry() bool { return true }
+
 // TestFailed: only proof makes a refusal.
 func TestFailed(t *testing.T) {
 	refused := map[string]error{
@@ -35,6 +49,7 @@ func TestFailed(t *testing.T) {
 		"pool timeout":         fmt.Errorf("x: %w", redis.ErrPoolTimeout),
 		"client closed":        rueidis.ErrClosing,
 		"connecting":           &pgconn.ConnectError{},
+		"never sent":           neverSent{},
 		"serialization":        postgres("ERROR", "40001"),
 		"deadlock":             postgres("ERROR", "40P01"),
 		"too many connections": postgres("FATAL", "53300"),
@@ -50,6 +65,7 @@ func TestFailed(t *testing.T) {
 	}
 	unknown := map[string]error{
 		"deadline":               context.DeadlineExceeded,
+		"closed while waiting":   closedWhileWaiting{},
 		"cancelled":              context.Canceled,
 		"end of file":            io.EOF,
 		"reset while reading":    &net.OpError{Op: "read", Err: syscall.ECONNRESET},

@@ -41,7 +41,9 @@ type database struct {
 	timeout time.Duration
 }
 
-func openDatabase(ctx context.Context, cfg sut.Config) (*database, error) {
+func openDatabase(
+	ctx context.Context, cfg sut.Config, asyncCommit bool,
+) (*database, error) {
 	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
@@ -59,6 +61,9 @@ func openDatabase(ctx context.Context, cfg sut.Config) (*database, error) {
 	// right for what they become.
 	settings["plan_cache_mode"] = "force_generic_plan"
 	settings["enable_seqscan"] = "off"
+	if asyncCommit {
+		settings["synchronous_commit"] = "off"
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, conf)
 	if err != nil {
 		return nil, fmt.Errorf("opening a Postgres pool: %w", err)

@@ -33,7 +33,7 @@ func newWorkload(seed uint64, params any) (sut.Workload, error) {
 func variants() []sut.Variant {
 	designs := []design{
 		naiveReadWrite(), counterRowInPlace(), conditionalUpdate(), forUpdate(),
-		optimisticVersion(), unitsSkipLocked(), unitsGrouped(),
+		optimisticVersion(), unitsSkipLocked(), unitsGrouped(), unitsAsyncCommit(),
 		redisGetDecr(), redisLua(), redisLuaPipelined(), redisReservation(),
 		redlock(), redisOnly(), redisLuaSilentRetry(), queueSerialized(),
 	}

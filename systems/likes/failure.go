@@ -40,7 +40,9 @@ func neverSent(err error) bool {
 	}
 	var connecting *pgconn.ConnectError
 	return errors.As(err, &connecting) ||
-		pgconn.SafeToRetry(err) ||
+		// Of a connection that ends while a COMMIT awaits its answer, pgx says the
+		// same as of one that was closed before (5.12): the outcome is unknown.
+		pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed) ||
 		errors.Is(err, errNoConnection) ||
 		errors.Is(err, redis.ErrPoolTimeout)
 }

@@ -30,10 +30,10 @@ type Setup struct {
 }
 
 // setupOf writes a configuration down for a child.
-func setupOf(p Plan, cfg sut.Config, via map[string]string) (Setup, error) {
+func setupOf(cfg sut.Config, via map[string]string) (Setup, error) {
 	params, err := json.Marshal(cfg.Params)
 	if err != nil {
-		return Setup{}, fmt.Errorf("encoding the parameters of %s: %w", p.System.Name, err)
+		return Setup{}, fmt.Errorf("encoding the parameters: %w", err)
 	}
 	return Setup{Params: params, PostgresURL: cfg.PostgresURL, RedisURL: cfg.RedisURL,
 		KafkaBrokers: cfg.KafkaBrokers, Kafka: cfg.Kafka, Prefix: cfg.Prefix,

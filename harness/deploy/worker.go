@@ -84,7 +84,7 @@ func (w *worker) Start(ctx context.Context, _ bool) error {
 		return fmt.Errorf("start %s: %w", w.name, err)
 	}
 	w.life = l
-	if err := l.await(ctx, func() bool { return l.ready }); err != nil {
+	if err := l.begin(ctx, w.cfg, w.via); err != nil {
 		l.expect()
 		err = errors.Join(err, l.Kill(context.WithoutCancel(ctx)))
 		err = fmt.Errorf("%s did not become ready: %w%s", w.name, err,
@@ -98,12 +98,8 @@ func (w *worker) Start(ctx context.Context, _ bool) error {
 	return nil
 }
 
-// bear starts the process and tells it what to do.
+// bear starts the process.
 func (w *worker) bear(ctx context.Context) (*life, error) {
-	setup, err := setupOf(w.plan, w.cfg, w.via)
-	if err != nil {
-		return nil, err
-	}
 	p, err := w.plan.Launcher.Launch(ctx, env.Program{Name: w.name, Log: w.plan.Log(w.name),
 		RunID: w.plan.RunID,
 		Args:  Args(w.plan.System.Name, w.plan.Variant.Name, w.role)})
@@ -114,11 +110,19 @@ func (w *worker) bear(ctx context.Context) (*life, error) {
 	l := &life{Process: p, number: w.lives, orders: &mouth{out: p.Input()},
 		over: make(chan struct{}), answered: make(chan struct{})}
 	go w.follow(l)
-	if err := l.orders.say(setup); err != nil {
-		l.expect()
-		return nil, errors.Join(fmt.Errorf("telling it what to do: %w", err), l.Kill(ctx))
-	}
 	return l, nil
+}
+
+// begin tells the process what to do and waits until it does.
+func (l *life) begin(ctx context.Context, cfg sut.Config, via map[string]string) error {
+	setup, err := setupOf(cfg, via)
+	if err != nil {
+		return err
+	}
+	if err := l.orders.say(setup); err != nil {
+		return fmt.Errorf("telling it what to do: %w", err)
+	}
+	return l.await(ctx, func() bool { return l.ready })
 }
 
 // Args are the arguments of a process that plays a role of a variant, as a

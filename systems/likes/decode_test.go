@@ -1,0 +1,176 @@
+package likes
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestPackedRoundTrip: what is packed comes back.
+func TestPackedRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := Packed(rapid.SliceOf(rapid.Uint64()).Draw(t, "numbers"))
+		slices.Sort(list)
+		text, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Packed
+		if err := json.Unmarshal(text, &back); err != nil || !slices.Equal(back, list) {
+			t.Fatalf("%v became %v, %v", list, back, err)
+		}
+	})
+	if _, err := json.Marshal(Packed{2, 1}); err == nil {
+		t.Error("a list that does not ascend was packed")
+	}
+}
+
+// TestPackedEventsRoundTrip: so do events.
+func TestPackedEventsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := PackedEvents(rapid.SliceOf(rapid.Custom(drawEvent)).Draw(t, "events"))
+		text, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back PackedEvents
+		if err := json.Unmarshal(text, &back); err != nil || !slices.Equal(back, list) {
+			t.Fatalf("%v became %v, %v", list, back, err)
+		}
+	})
+}
+
+func drawEvent(t *rapid.T) Event {
+	id := rapid.Uint64Range(1, math.MaxInt64)
+	return Event{OpID: id.Draw(t, "op"), Video: id.Draw(t, "video"), User: id.Draw(t, "user"),
+		Liked: rapid.Bool().Draw(t, "liked"), Version: int64(id.Draw(t, "version"))}
+}
+
+// FuzzPacked: no input makes a decoder panic, and what it accepts it also writes.
+func FuzzPacked(f *testing.F) {
+	f.Add([]byte(`"AQID"`))
+	f.Add([]byte(`"////////////"`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var numbers Packed
+		if json.Unmarshal(text, &numbers) == nil && numbers != nil {
+			again(t, numbers, &Packed{})
+		}
+		var events PackedEvents
+		if json.Unmarshal(text, &events) == nil && events != nil {
+			again(t, events, &PackedEvents{})
+		}
+	})
+}
+
+// again writes what was read and reads it once more.
+func again[T any](t *testing.T, value T, into *T) {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatalf("what was read cannot be written: %v", err)
+	}
+	if err := json.Unmarshal(text, into); err != nil || !reflect.DeepEqual(value, *into) {
+		t.Fatalf("%v became %v, %v", value, *into, err)
+	}
+}
+
+// FuzzAudit: no audit makes the decoder panic.
+func FuzzAudit(f *testing.F) {
+	f.Add([]byte(`{"contract":{"ack":"log","regions":1},"videos":[],"logged":"AQ=="}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if a, err := DecodeAudit(text); err == nil {
+			if err := a.check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// FuzzEvent: no record makes the worker panic, and an event survives the log.
+func FuzzEvent(f *testing.F) {
+	f.Add([]byte(`{"op":1,"video":1,"user":1,"liked":true,"version":1}`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		e, err := parseEvent(value)
+		if err != nil {
+			return
+		}
+		r, err := record(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := parseEvent(r.Value); err != nil || back != e {
+			t.Fatalf("%+v became %+v, %v", e, back, err)
+		}
+	})
+}
+
+// FuzzMember: no field of Redis makes the reader panic.
+func FuzzMember(f *testing.F) {
+	f.Add("42", "4294967297 256")
+	f.Add("42", "-4294967297 256")
+	f.Fuzz(func(t *testing.T, user, text string) {
+		p, err := parseMember(user, text)
+		if err == nil && (p.version == 0 || p.user == 0 && user != "0" && strings.Trim(user, "0") != "") {
+			t.Fatalf("%q %q became %+v", user, text, p)
+		}
+	})
+}
+
+// TestDecodeAuditRefuses names the field that is wrong.
+func TestDecodeAuditRefuses(t *testing.T) {
+	const contract = `"contract":{"ack":"log","regions":1}`
+	for text, want := range map[string]string{
+		``:                                       "there is none",
+		`null`:                                   "there is none",
+		`[]`:                                     "decoding the audit",
+		`{}`:                                     "contract.ack",
+		`{"contract":{"ack":"log","regions":0}}`: "contract.regions",
+		`{"contract":{"ack":"log","regions":17}}`:                  "contract.regions",
+		`{"contract":{"ack":"log","regions":1,"staleness_ns":-1}}`: "contract.staleness_ns",
+		`{"contract":{"ack":"log","regions":1,"loss_bound":-1}}`:   "contract.loss_bound",
+		`{` + contract + `}`:                                                    "logged",
+		`{` + contract + `,"logged":"?"}`:                                       "unpacking numbers",
+		`{` + contract + `,"logged":"gA=="}`:                                    "cut short",
+		`{` + contract + `,"logged":"","videos":[{"video_id":2}]}`:              "videos[0].video_id",
+		`{` + contract + `,"logged":"","videos":[{"video_id":1}]}`:              "videos[0].counts",
+		`{` + contract + `,"logged":"","log":[{"partition":1}]}`:                "log[0]",
+		`{` + contract + `,"logged":"","log":[{"records":"AQEBAgE="}]}`:         "liked 2",
+		`{` + contract + `,"logged":"","videos":[{"video_id":1,"counts":[0]}]}`: "members or ledger",
+	} {
+		if _, err := DecodeAudit(json.RawMessage(text)); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestValidateNamesEveryField: each bad parameter is named, all at once.
+func TestValidateNamesEveryField(t *testing.T) {
+	if err := DefaultParams().Validate(); err != nil {
+		t.Fatalf("the defaults: %v", err)
+	}
+	bad := Params{Users: -1, VideoSkew: "odd", ClickTwice: 2, Unlike: -1, Relike: math.NaN(),
+		Think: -1, Reads: 17, Views: 2, RetryOnLost: 16, Shards: 0, FirstShards: 2, MaxShards: 1,
+		HeatPerShard: 0, ReadTTL: -1, EarlyBeta: -1, Buffer: 0}
+	err := bad.Validate()
+	if err == nil {
+		t.Fatal("nothing is wrong")
+	}
+	for field := range reflect.TypeFor[Params]().Fields() {
+		name := field.Tag.Get("json")
+		if name != "max_shards" && !strings.Contains(err.Error(), name+": ") {
+			t.Errorf("%s is not named in:\n%v", name, err)
+		}
+	}
+	if _, err := NewWorkload(1, bad); err == nil || !strings.Contains(err.Error(), "likes parameters") {
+		t.Errorf("a workload of bad parameters: %v", err)
+	}
+	if _, err := newWorkload(1, "none"); err == nil {
+		t.Error("a workload of no parameters")
+	}
+}

@@ -1,0 +1,309 @@
+package likes_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/likes"
+)
+
+// The benchmarks compare with a peer that does the same work on the same
+// stores in the same run, in turns; what they report is the median of the
+// rounds. One iteration is the whole comparison.
+const (
+	benchRounds = 3
+	benchRound  = 3 * time.Second
+	benchConns  = 32
+	benchUsers  = 256
+)
+
+// BenchmarkSharded lets users like one video by shards_adaptive and, as its peer,
+// by locked_row. The aim is 10 times as many.
+func BenchmarkSharded(b *testing.B) {
+	sharded, locked := openLikes(b, "shards_adaptive", nil), openLikes(b, "locked_row", nil)
+	for b.Loop() {
+		compare(b, "locked_row", 10, sharded.round(b, benchUsers, sharded.like),
+			locked.round(b, benchUsers, locked.like))
+	}
+}
+
+// BenchmarkWriteAtHalfRate finds the highest rate at which shards_adaptive takes
+// likes, and then offers half of it, open loop. The aim is a p99 below 10 ms, from
+// when a like was due.
+func BenchmarkWriteAtHalfRate(b *testing.B) {
+	const aim = 10.0
+	for b.Loop() {
+		most := openLikes(b, "shards_adaptive", nil)
+		var rates []float64
+		for range benchRounds {
+			rates = append(rates, most.round(b, benchUsers, most.like)())
+		}
+		rate := median(rates) / 2
+		half := openLikes(b, "shards_adaptive", nil)
+		p99 := half.paced(b, rate, 2*benchRound)
+		b.ReportMetric(2*rate, "highest/s")
+		b.ReportMetric(rate, "offered/s")
+		b.ReportMetric(float64(p99.Microseconds())/1000, "p99-ms")
+		b.ReportMetric(aim, "aim-ms")
+		b.ReportMetric(met(float64(p99.Microseconds())/1000 < aim), "met")
+	}
+}
+
+// BenchmarkReadOf1000Shards reads the count of a video with 1,000 counters, one
+// reader after the other. The aim is a p99 of 2 ms.
+func BenchmarkReadOf1000Shards(b *testing.B) {
+	const aim, reads = 2.0, 2000
+	service := openLikes(b, "shards_fixed", func(p *likes.Params) { p.Shards = 1000 })
+	for range 5000 {
+		if err := service.like(b.Context(), service.next.Add(1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		took := make([]time.Duration, reads)
+		for i := range took {
+			begin := time.Now()
+			if _, err := service.inst.Do(b.Context(), history.Op{ID: 1, Kind: likes.KindCount,
+				Key: "video-1", Client: "user-1"}); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = time.Since(begin)
+		}
+		p99 := float64(percentile(took, 0.99).Microseconds()) / 1000
+		b.ReportMetric(float64(percentile(took, 0.5).Microseconds())/1000, "p50-ms")
+		b.ReportMetric(p99, "p99-ms")
+		b.ReportMetric(aim, "aim-ms")
+		b.ReportMetric(met(p99 <= aim), "met")
+	}
+}
+
+// BenchmarkAutoPipeline counts likes by the automatic pipeline of redis_pipelined,
+// for eight users for each of its peer's connections. Its peer, redis-benchmark,
+// runs the same script unpipelined. The aim is 1.2 times as many.
+func BenchmarkAutoPipeline(b *testing.B) {
+	peer := tool(b, "redis-benchmark", "/usr/bin/redis-benchmark")
+	service := openLikes(b, "redis_pipelined", nil)
+	count := likes.Counter(service.inst)
+	opts, err := redis.ParseURL(service.cfg.RedisURL)
+	if err != nil {
+		b.Fatal(err)
+	}
+	client := redis.NewClient(opts)
+	defer client.Close()
+	sha, err := client.ScriptLoad(b.Context(), likes.ChangeLua).Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	host, port, _ := strings.Cut(opts.Addr, ":")
+	key := func(name string) string { return service.cfg.Prefix + name }
+	for b.Loop() {
+		compare(b, "redis-benchmark", 1.2, service.round(b, benchConns*8, count), func() float64 {
+			out := run(b, peer, "-h", host, "-p", port, "-n", "200000", "-c", strconv.Itoa(benchConns),
+				"-r", "1000000000", "--dbnum", strconv.Itoa(opts.DB), "--csv",
+				"EVALSHA", sha, "3", key("meta:1"), key("members:peer:0"), key("likes:peer:0"),
+				"__rand_int__", "1", "1", "", "")
+			return figure(b, out, `(?m)^"EVALSHA[^"]*","([0-9.]+)"`)
+		})
+	}
+}
+
+// service is an opened variant with its roles.
+type service struct {
+	inst sut.Instance
+	cfg  sut.Config
+	next atomic.Uint64
+}
+
+func openLikes(b *testing.B, variant string, change func(*likes.Params)) *service {
+	b.Helper()
+	p := likes.DefaultParams()
+	p.Buffer = 100_000
+	if change != nil {
+		change(&p)
+	}
+	space := stores.Namespace(b)
+	s := &service{cfg: sut.Config{
+		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
+		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: &p, MaxConns: benchConns,
+		Timeout: 10 * time.Second,
+	}}
+	i := slices.IndexFunc(likes.System().Variants, func(v sut.Variant) bool { return v.Name == variant })
+	v := likes.System().Variants[i]
+	inst, err := v.Open(b.Context(), s.cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.inst = inst
+	if err := inst.Prepare(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var roles sync.WaitGroup
+	for _, role := range v.Roles {
+		roles.Go(func() { _ = role.Run(ctx, s.cfg) }) // it returns nil
+	}
+	b.Cleanup(func() {
+		cancel()
+		roles.Wait()
+		if err := inst.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return s
+}
+
+// like is a like of a user who has never liked before.
+func (s *service) like(ctx context.Context, id uint64) error {
+	_, err := s.inst.Do(ctx, history.Op{ID: id, Kind: likes.KindLike, Key: "video-1",
+		Client: likes.UserName(id)})
+	return err
+}
+
+// round returns a round of calls from so many goroutines; it measures calls per
+// second.
+func (s *service) round(
+	b *testing.B, atOnce int, call func(context.Context, uint64) error,
+) func() float64 {
+	return func() float64 {
+		var done atomic.Int64
+		var first atomic.Pointer[error]
+		begin := time.Now()
+		var all sync.WaitGroup
+		for range atOnce {
+			all.Go(func() {
+				for time.Since(begin) < benchRound {
+					if err := call(b.Context(), s.next.Add(1)); err != nil {
+						first.CompareAndSwap(nil, &err)
+						return
+					}
+					done.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if err := first.Load(); err != nil {
+			b.Fatalf("a call of the benchmark failed: %v", *err)
+		}
+		return float64(done.Load()) / time.Since(begin).Seconds()
+	}
+}
+
+// paced offers likes at a rate and returns the 99th percentile of the time from
+// when each was due to its end.
+func (s *service) paced(b *testing.B, rate float64, span time.Duration) time.Duration {
+	n := int(rate * span.Seconds())
+	took := make([]time.Duration, n)
+	var failed atomic.Pointer[error]
+	var next atomic.Int64
+	var all sync.WaitGroup
+	begin := time.Now()
+	for range benchUsers {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				due := time.Duration(float64(i) / rate * float64(time.Second))
+				if !sut.Pause(b.Context(), due-time.Since(begin)) {
+					return
+				}
+				if err := s.like(b.Context(), s.next.Add(1)); err != nil {
+					failed.CompareAndSwap(nil, &err)
+					return
+				}
+				took[i] = time.Since(begin) - due
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		b.Fatalf("a like of the benchmark failed: %v", *err)
+	}
+	return percentile(took, 0.99)
+}
+
+// compare runs ours and the peer in turns and reports both, their ratio, the
+// aim for it, and whether it was met.
+func compare(b *testing.B, peerName string, aim float64, ours, peer func() float64) {
+	b.Helper()
+	var mine, theirs []float64
+	for range benchRounds {
+		mine, theirs = append(mine, ours()), append(theirs, peer())
+	}
+	b.ReportMetric(median(mine), "ours/s")
+	b.ReportMetric(median(theirs), peerName+"/s")
+	ratio := median(mine) / median(theirs)
+	b.ReportMetric(ratio, "ratio")
+	b.ReportMetric(aim, "aim")
+	b.ReportMetric(met(ratio >= aim), "met")
+}
+
+// met is 1 where an aim was met. Missing one fails nothing: the machine decides.
+func met(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func median(xs []float64) float64 {
+	slices.Sort(xs)
+	return xs[len(xs)/2]
+}
+
+func percentile(took []time.Duration, p float64) time.Duration {
+	slices.Sort(took)
+	return took[int(p*float64(len(took)-1))]
+}
+
+// tool finds a peer on PATH or where distributions put it.
+func tool(b *testing.B, name, elsewhere string) string {
+	b.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	found, err := filepath.Glob(elsewhere)
+	if err != nil || len(found) == 0 {
+		b.Fatalf("%s is not installed", name)
+	}
+	return found[len(found)-1]
+}
+
+func run(b *testing.B, name string, args ...string) string {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatalf("%s: %v\n%s\n%s", name, err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// figure finds a number in a peer's output.
+func figure(b *testing.B, text, pattern string) float64 {
+	b.Helper()
+	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if match == nil {
+		b.Fatalf("no %s in:\n%s", pattern, text)
+	}
+	n, err := strconv.ParseFloat(match[1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}

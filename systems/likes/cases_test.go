@@ -234,6 +234,25 @@ func logCases() []verdictCase {
 		{first, "committed beyond the end - fail", fail, func(e *evidence) {
 			e.audit.Log[0].Committed = 5
 		}, "offset 5 is committed and the log ends at 4"},
+		{first, "seen ahead for a second - fail", fail, func(e *evidence) {
+			e.look(0, 12, 11)
+			e.look(500*ms, 12, 11)
+			e.look(1000*ms, 12, 11)
+		}, "partition 1: offset 12 is committed and the ledger stands at 11, from 0s to 1s"},
+		{first, "seen ahead and then applied - pass", pass, func(e *evidence) {
+			e.look(0, 12, 11)
+			e.look(990*ms, 12, 11)
+			e.look(1000*ms, 12, 12)
+			e.look(1990*ms, 13, 12)
+		}, ""},
+		{first, "seen ahead by ever more - pass", pass, func(e *evidence) {
+			e.look(0, 11, 10)
+			e.look(900*ms, 12, 11)
+			e.look(1800*ms, 13, 12)
+		}, ""},
+		{first, "a look that saw nothing - pass", pass, func(e *evidence) {
+			e.samples = append(e.samples, history.Sample{From: ms, To: 2 * ms, Err: "timeout"})
+		}, ""},
 		{first, "nothing committed - undecided", maybe, func(e *evidence) {
 			e.audit.Log[0].Committed, e.audit.Log[1].Committed = 0, 10
 		}, "no offset was committed"},

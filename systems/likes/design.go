@@ -58,6 +58,7 @@ func (d design) variant() sut.Variant {
 		return v
 	}
 	v.Needs = append(v.Needs, sut.Redis, sut.Kafka)
+	v.Gauge = d.gauge
 	v.Roles = []sut.Role{d.ledgerRole(), d.repairer()}
 	if d.layout(DefaultParams()).regions > 1 {
 		v.Roles = append(v.Roles, d.replicator())

@@ -27,6 +27,7 @@ type evidence struct {
 	params  likes.Params
 	records []history.Record
 	windows []history.Window
+	samples []history.Sample
 	audit   likes.Audit
 }
 
@@ -112,6 +113,16 @@ func (e *evidence) fault(text string, start, end time.Duration) {
 		Fault: text, Start: start, End: end, Recovered: end, Evidence: []string{"it happened"}})
 }
 
+// look adds what the gauge saw of partition 1 at a moment.
+func (e *evidence) look(at time.Duration, committed, applied int64) {
+	body, err := json.Marshal(likes.Look{Before: 14, Committed: []int64{0, committed},
+		Applied: []int64{0, applied}, After: 16})
+	if err != nil {
+		panic(err) // numbers only
+	}
+	e.samples = append(e.samples, history.Sample{From: at, To: at + ms, Body: body})
+}
+
 // judge returns the verdicts by name.
 func (e *evidence) judge(t tb) map[string]check.Verdict {
 	t.Helper()
@@ -124,7 +135,7 @@ func (e *evidence) judge(t tb) map[string]check.Verdict {
 
 func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
 	verdicts := make(map[string]check.Verdict)
-	h := history.Slice(e.records, e.windows...)
+	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
 	for _, v := range check.All(context.Background(), likes.Invariants(&e.params), h, audit) {
 		verdicts[v.Invariant] = v
 	}
@@ -211,4 +222,15 @@ func userIDs(n int) likes.Packed {
 		list = append(list, uint64(i+1))
 	}
 	return list
+}
+
+// TestLagIsWatched: the verdict has what the gauge saw.
+func TestLagIsWatched(t *testing.T) {
+	e := goodLikes()
+	e.look(0, 10, 10)
+	e.look(10*ms, 12, 12)
+	w := e.judge(t)[likes.AppliedFirst].Watched
+	if w == nil || w.Quantity != "lag" || w.Judged != 2 || w.Lowest != 4 || w.Highest != 4 {
+		t.Errorf("watched %+v, want lags of 4 to 6 and of 2 to 4", w)
+	}
 }

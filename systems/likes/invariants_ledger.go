@@ -1,6 +1,7 @@
 package likes
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -113,6 +114,66 @@ func judgeCommits(j *judging) {
 		}
 	}
 	j.Need(commits, "no offset was committed")
+	watchCommits(j)
+}
+
+// aheadAtMost is how long an offset may be seen ahead of the ledger while neither
+// moves: a worker at work moves. What is ahead for a moment only, and then applied,
+// has harmed nobody.
+const aheadAtMost = time.Second
+
+// watchCommits follows how far the ledger is behind the log, and looks for offsets
+// that stay committed while what lies before them is not in the ledger. The commits
+// were read before the ledger was, and the ledger never falls back: what is ahead
+// was ahead.
+func watchCommits(j *judging) {
+	w := &check.Watched{Quantity: "lag", Unit: "records"}
+	since := map[int]sighting{}
+	for _, s := range j.Samples() {
+		var look Look
+		if !s.Seen() || json.Unmarshal(s.Body, &look) != nil || len(look.Committed) != len(look.Applied) {
+			w.Gaps++
+			continue
+		}
+		low, high := look.Lag()
+		w.Look(s.To, low, high, false)
+		j.Checked(1)
+		for p, committed := range look.Committed {
+			seen := sighting{committed, look.Applied[p], s.From}
+			first := since[p]
+			switch {
+			case committed <= seen.applied:
+				delete(since, p)
+			case first.committed != committed || first.applied != seen.applied:
+				since[p] = seen
+			case s.From-first.at >= aheadAtMost:
+				j.ViolateAt(s.From, j.at(p, seen.applied), "partition %d: offset %d is committed and the "+
+					"ledger stands at %d, from %v to %v", p, committed, seen.applied, first.at, s.From)
+				delete(since, p)
+			}
+		}
+	}
+	if len(w.Points)+w.Gaps > 0 {
+		j.Watched(w)
+	}
+}
+
+// sighting is where a partition stood when it was seen there first.
+type sighting struct {
+	committed, applied int64
+	at                 time.Duration
+}
+
+// at is the operation of the record at an offset, if the log has it.
+func (j *judging) at(partition int, offset int64) []uint64 {
+	if partition >= len(j.a.Log) {
+		return nil
+	}
+	part := j.a.Log[partition]
+	if i := offset - part.First; i >= 0 && i < int64(len(part.Records)) {
+		return []uint64{part.Records[i].OpID}
+	}
+	return nil
 }
 
 // effects compares the interactions in the ledger with those of the history.

@@ -141,8 +141,8 @@ func openLikes(b *testing.B, variant string, change func(*likes.Params)) *servic
 		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: &p, MaxConns: benchConns,
 		Timeout: 10 * time.Second,
 	}}
-	i := slices.IndexFunc(likes.System().Variants, func(v sut.Variant) bool { return v.Name == variant })
-	v := likes.System().Variants[i]
+	all := likes.System().Variants
+	v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == variant })]
 	inst, err := v.Open(b.Context(), s.cfg)
 	if err != nil {
 		b.Fatal(err)

@@ -167,7 +167,7 @@ func TestValidateNamesEveryField(t *testing.T) {
 			t.Errorf("%s is not named in:\n%v", name, err)
 		}
 	}
-	if _, err := NewWorkload(1, bad); err == nil || !strings.Contains(err.Error(), "likes parameters") {
+	if _, err := NewWorkload(1, bad); err == nil || !strings.Contains(err.Error(), "parameters") {
 		t.Errorf("a workload of bad parameters: %v", err)
 	}
 	if _, err := newWorkload(1, "none"); err == nil {

@@ -11,6 +11,12 @@ func System() sut.System {
 		Workload:   newWorkload,
 		Variants:   variants(),
 		Invariants: Invariants,
+		Target:     NewTarget,
+		Handler:    NewHandler,
+		OpenAPI:    openAPI,
+		TargetNotApplicable: map[string]string{
+			Fresh: "nobody looks at a server's counts between the operations",
+		},
 	}
 }
 

@@ -1,0 +1,636 @@
+package views_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/views"
+)
+
+// ctx is never cancelled: what is judged here is small.
+var ctx = context.Background()
+
+// smallParams is a pipeline whose rules all bite.
+func smallParams() views.Params {
+	p := views.DefaultParams()
+	p.Videos, p.Users, p.VideoSkew = 5, 30, views.SkewHot
+	p.EventRate, p.TimeScale = 5, 500
+	p.Creators, p.Bots, p.Farm, p.FarmAddresses = 0.05, 0.1, 0.2, 2
+	p.ViewReads, p.IPViews = 1, 4
+	p.VisibleWithin = sut.Duration(200 * time.Millisecond)
+	p.SessionTimeout = sut.Duration(time.Second)
+	p.RulesAfter, p.ReprocessAfter = 150, 100
+	return p
+}
+
+// goodRun is a run that every invariant accepts.
+func goodRun(t tb) *evidence {
+	t.Helper()
+	return runOf(t, 1, smallParams(), trouble{}, false, 300)
+}
+
+// TestGoodRunHolds: without trouble all is decided, whatever the seed and
+// wherever the videos lie.
+func TestGoodRunHolds(t *testing.T) {
+	for seed := range uint64(10) {
+		for _, composite := range []bool{false, true} {
+			e := runOf(t, seed, smallParams(), trouble{forwardedTwice: 0.05}, composite, 300)
+			for name, v := range e.judge(t) {
+				if v.Status != check.Held {
+					t.Errorf("seed %d, composite %v: %s is %s: %s", seed, composite, name, v.Status, v.Reason)
+				}
+			}
+		}
+	}
+}
+
+// TestCorrectPipelineIsNeverBroken: the judges are sound.
+func TestCorrectPipelineIsNeverBroken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		share := rapid.Float64Range(0, 1)
+		p := smallParams()
+		p.Videos = rapid.IntRange(2, 6).Draw(t, "videos")
+		p.Users = rapid.IntRange(1, 60).Draw(t, "users")
+		p.VideoSkew = rapid.SampledFrom([]string{"uniform", "zipf", "hot"}).Draw(t, "skew")
+		p.Brief, p.Return = share.Draw(t, "brief"), share.Draw(t, "return")
+		p.Farm = share.Draw(t, "farm") / 2
+		p.IPViews = rapid.IntRange(1, 6).Draw(t, "ip views")
+		p.RulesAfter = rapid.IntRange(0, 90).Draw(t, "rules after")
+		p.ReprocessAfter = rapid.IntRange(91, 200).Draw(t, "reprocess after")
+		mishap := rapid.Float64Range(0, 0.15)
+		tr := trouble{
+			lostRequest: mishap.Draw(t, "lost requests"), lostReply: mishap.Draw(t, "lost replies"),
+			late: mishap.Draw(t, "late"), dialFails: mishap.Draw(t, "failed dials"),
+			dropped: mishap.Draw(t, "dropped"), forwardedTwice: mishap.Draw(t, "forwarded twice"),
+		}
+		e := runOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, rapid.Bool().Draw(t, "composite"),
+			rapid.IntRange(0, 150).Draw(t, "sessions"))
+		for name, v := range e.judge(t) {
+			if v.Status == check.Broken {
+				t.Fatalf("%s is broken: %+v", name, v.Violations)
+			}
+		}
+	})
+}
+
+// corruption is one thing that a correct pipeline never does.
+type corruption struct {
+	name, breaks string
+	// do changes the evidence; pick draws one of so many. It returns false if
+	// the run has nothing to change.
+	do func(e *evidence, pick func(n int) int) bool
+}
+
+// TestCorruptionsAreCaught: each clause refuses a run that differs from a good
+// one in one thing, also in the midst of unknown outcomes.
+func TestCorruptionsAreCaught(t *testing.T) {
+	for _, c := range slices.Concat(decisionCorruptions(), countCorruptions(), logCorruptions(),
+		timeCorruptions()) {
+		t.Run(c.name, func(t *testing.T) {
+			e := goodRun(t)
+			if !c.do(e, func(int) int { return 0 }) {
+				t.Fatal("the good run has nothing to corrupt")
+			}
+			if v := e.judge(t)[c.breaks]; v.Status != check.Broken {
+				t.Errorf("good run: %s is %s: %s", c.breaks, v.Status, v.Reason)
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				tr := trouble{lostRequest: 0.02, lostReply: 0.02, late: 0.02, dropped: 0.02,
+					forwardedTwice: 0.02}
+				e := runOf(t, rapid.Uint64().Draw(t, "seed"), smallParams(), tr,
+					rapid.Bool().Draw(t, "composite"), 120)
+				n := 0
+				pick := func(most int) int {
+					n++
+					return rapid.IntRange(0, most-1).Draw(t, "which")
+				}
+				if !c.do(e, pick) {
+					return
+				}
+				if v := e.judge(t)[c.breaks]; v.Status != check.Broken || v.Count == 0 {
+					t.Fatalf("%s is %s: %s", c.breaks, v.Status, v.Reason)
+				}
+			})
+		})
+	}
+}
+
+// dropOf finds a row of drops with a reason.
+func dropOf(e *evidence, pick func(int) int, reason string) *views.DropAudit {
+	var fit []*views.DropAudit
+	for i := range e.audit.Drops {
+		if d := &e.audit.Drops[i]; d.Reason == reason {
+			fit = append(fit, d)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	return fit[pick(len(fit))]
+}
+
+// relabel says of an event that was turned away for one reason that it was for
+// another one.
+func relabel(from, to string) func(*evidence, func(int) int) bool {
+	return func(e *evidence, pick func(int) int) bool {
+		d := dropOf(e, pick, from)
+		if d == nil {
+			return false
+		}
+		d.Events--
+		e.audit.Drops = append(e.audit.Drops, views.DropAudit{Partition: d.Partition, Video: d.Video,
+			Reason: to, Events: 1})
+		return true
+	}
+}
+
+// recount makes the tables follow valid_events, so that only the decisions are
+// wrong.
+func (e *evidence) recount() {
+	e.audit.Counts, e.audit.Totals = []views.CountAudit{}, []views.TotalAudit{}
+	for _, g := range e.audit.Generations {
+		counts, totals := map[views.CountAudit]int64{}, map[string]int64{}
+		for p, list := range e.valid {
+			last := int64(-1)
+			for _, v := range list {
+				if v.Source <= last {
+					continue
+				}
+				last = v.Source
+				counts[views.CountAudit{Generation: g.Generation, Video: v.Video,
+					WindowMS: v.TimeMS - v.TimeMS%e.audit.CountWindowMS}]++
+				totals[v.Video]++
+			}
+			for i := range e.audit.Progress {
+				s := &e.audit.Progress[i]
+				if s.Stage == "counter" && int(s.Partition) == p {
+					s.Next = int64(len(list))
+				}
+			}
+		}
+		for c, n := range counts {
+			c.Views = n
+			e.audit.Counts = append(e.audit.Counts, c)
+		}
+		for video, n := range totals {
+			e.audit.Totals = append(e.audit.Totals, views.TotalAudit{Generation: g.Generation,
+				Video: video, Views: n, Shown: n})
+		}
+	}
+}
+
+// forwardAlso puts an event that was turned away into valid_events, at its
+// place.
+func (e *evidence) forwardAlso(p int, l views.Logged) {
+	l.Source = l.In()
+	at, _ := slices.BinarySearchFunc(e.valid[p], l.Source, func(v views.Logged, source int64) int {
+		return int(v.Source - source)
+	})
+	e.valid[p] = slices.Insert(e.valid[p], at, l)
+	e.renumber(p)
+}
+
+func (e *evidence) renumber(p int) {
+	for i := range e.valid[p] {
+		e.valid[p][i].Offset = int64(i)
+	}
+	e.recount()
+}
+
+// logged finds an event of watch_events that fits, with its partition.
+func (e *evidence) logged(pick func(int) int, fits func(p int, l *views.Logged) bool) (
+	partition, index int, ok bool,
+) {
+	var fit [][2]int
+	for p, list := range e.watch {
+		for i := range list {
+			if fits(p, &list[i]) {
+				fit = append(fit, [2]int{p, i})
+			}
+		}
+	}
+	if len(fit) == 0 {
+		return 0, 0, false
+	}
+	found := fit[pick(len(fit))]
+	return found[0], found[1], true
+}
+
+// alsoView makes a view of an event that is none.
+func alsoView(fits func(e *evidence, l *views.Logged) bool) func(*evidence, func(int) int) bool {
+	return func(e *evidence, pick func(int) int) bool {
+		p, i, ok := e.logged(pick, func(_ int, l *views.Logged) bool { return fits(e, l) })
+		if ok {
+			e.forwardAlso(p, e.watch[p][i])
+		}
+		return ok
+	}
+}
+
+func decisionCorruptions() []corruption {
+	bots := views.RulesOf(views.DefaultParams()).Blocked
+	list := []corruption{
+		{"a bot counts", views.ExactCounts, alsoView(func(_ *evidence, l *views.Logged) bool {
+			return slices.Contains(bots, l.IP)
+		})},
+		{"a creator counts", views.ExactCounts, alsoView(func(e *evidence, l *views.Logged) bool {
+			return l.User == e.audit.Creators[l.Video]
+		})},
+		{"a short watch counts", views.ExactCounts, alsoView(func(_ *evidence, l *views.Logged) bool {
+			return l.WatchedMS < 10_000
+		})},
+		{"a session counts twice", views.ExactCounts, secondOfSession},
+		{"a repeat counts", views.ExactCounts, overfill(true)},
+		{"an address counts too often", views.ExactCounts, overfill(false)},
+		{"a view is turned away", views.ExactCounts, turnAway},
+		{"an event of another rule version", views.ExactCounts, func(e *evidence, _ func(int) int) bool {
+			e.audit.Rules[0].MinWatchMS++
+			return true
+		}},
+		{"a view of nothing", views.ExactCounts, func(e *evidence, pick func(int) int) bool {
+			p := pick(len(e.watch))
+			if len(e.watch[p]) == 0 {
+				return false
+			}
+			l := e.watch[p][len(e.watch[p])-1]
+			l.Offset++
+			e.forwardAlso(p, l)
+			return true
+		}},
+		{"a view of another event", views.ExactCounts, func(e *evidence, pick func(int) int) bool {
+			p := pick(len(e.valid))
+			if len(e.valid[p]) == 0 {
+				return false
+			}
+			e.valid[p][pick(len(e.valid[p]))].User += "x"
+			return true
+		}},
+	}
+	for _, pair := range [][2]string{
+		{views.Bot, views.Short}, {views.Creator, views.Short}, {views.Short, views.Bot},
+		{views.Continued, views.Duplicate}, {views.Repeat, views.Continued},
+		{views.IPRate, views.Continued},
+	} {
+		list = append(list, corruption{pair[0] + " is called " + pair[1], views.ExactCounts,
+			relabel(pair[0], pair[1])})
+	}
+	return list
+}
+
+// secondOfSession makes a view of an event whose session has one.
+func secondOfSession(e *evidence, pick func(int) int) bool {
+	views1 := map[string]uint64{}
+	for _, list := range e.valid {
+		for _, v := range list {
+			views1[v.Session] = v.ID
+		}
+	}
+	return alsoView(func(_ *evidence, l *views.Logged) bool {
+		first, is := views1[l.Session]
+		return is && l.ID > first
+	})(e, pick)
+}
+
+// overfill makes a view of the candidate of a session that was turned away
+// because a window was full: its user's, or its address's.
+func overfill(repeat bool) func(*evidence, func(int) int) bool {
+	return func(e *evidence, pick func(int) int) bool {
+		is := map[[2]string]bool{}
+		perIP, accepted := map[string]int{}, map[string]bool{}
+		minute := func(l *views.Logged) string {
+			return time.UnixMilli(l.TimeMS-l.TimeMS%60_000).String() + l.IP
+		}
+		for _, list := range e.valid {
+			last := int64(-1)
+			for i := range list {
+				v := &list[i]
+				if v.Source <= last {
+					continue
+				}
+				last = v.Source
+				is[[2]string{v.User, v.Video}], accepted[v.Session] = true, true
+				perIP[minute(v)]++
+			}
+		}
+		rules := e.audit.Rules
+		tried := map[string]bool{}
+		return alsoView(func(e *evidence, l *views.Logged) bool {
+			r := rules[l.Rules-1]
+			if accepted[l.Session] || tried[l.Session] || l.WatchedMS < r.MinWatchMS ||
+				slices.Contains(r.Blocked, l.IP) || l.User == e.audit.Creators[l.Video] {
+				return false
+			}
+			tried[l.Session] = true
+			full := perIP[minute(l)] >= int(r.IPViews)
+			seen := is[[2]string{l.User, l.Video}]
+			if repeat {
+				return seen && !full && sameWindow(e, l)
+			}
+			return full
+		})(e, pick)
+	}
+}
+
+// sameWindow: the user has a view of the video in the same five minutes.
+func sameWindow(e *evidence, l *views.Logged) bool {
+	for _, list := range e.valid {
+		for _, v := range list {
+			if v.User == l.User && v.Video == l.Video && v.TimeMS/300_000 == l.TimeMS/300_000 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// turnAway takes a view out that is the only one of its user, and calls it a
+// repeat.
+func turnAway(e *evidence, pick func(int) int) bool {
+	n := map[[2]string]int{}
+	for _, list := range e.valid {
+		for _, v := range list {
+			n[[2]string{v.User, v.Video}]++
+		}
+	}
+	for p, list := range e.valid {
+		for i, v := range list {
+			if n[[2]string{v.User, v.Video}] != 1 {
+				continue
+			}
+			e.valid[p] = slices.Delete(list, i, i+1)
+			e.renumber(p)
+			e.audit.Drops = append(e.audit.Drops, views.DropAudit{Partition: int32(p),
+				Video: v.Video, Reason: views.Repeat, Events: 1})
+			return true
+		}
+	}
+	return false
+}
+
+func countCorruptions() []corruption {
+	count := func(change func(*views.CountAudit)) func(*evidence, func(int) int) bool {
+		return func(e *evidence, pick func(int) int) bool {
+			if len(e.audit.Counts) == 0 {
+				return false
+			}
+			change(&e.audit.Counts[pick(len(e.audit.Counts))])
+			return true
+		}
+	}
+	total := func(change func(*views.TotalAudit)) func(*evidence, func(int) int) bool {
+		return func(e *evidence, pick func(int) int) bool {
+			if len(e.audit.Totals) == 0 {
+				return false
+			}
+			change(&e.audit.Totals[pick(len(e.audit.Totals))])
+			return true
+		}
+	}
+	return []corruption{
+		{"a window has one more", views.ExactCounts, count(func(c *views.CountAudit) { c.Views++ })},
+		{"a window has one less", views.ExactCounts, count(func(c *views.CountAudit) { c.Views-- })},
+		{"a view in another window", views.ExactCounts,
+			count(func(c *views.CountAudit) { c.WindowMS += 10_000_000 })},
+		{"a window is missing", views.ExactCounts, func(e *evidence, pick func(int) int) bool {
+			if len(e.audit.Counts) == 0 {
+				return false
+			}
+			i := pick(len(e.audit.Counts))
+			e.audit.Counts = slices.Delete(e.audit.Counts, i, i+1)
+			return true
+		}},
+		{"a total that is not the sum", views.ExactCounts,
+			total(func(c *views.TotalAudit) { c.Views++ })},
+		{"readers see another total", views.ExactCounts,
+			total(func(c *views.TotalAudit) { c.Shown-- })},
+		{"views counted twice", views.OnceInEffect,
+			count(func(c *views.CountAudit) { c.Views *= 2 })},
+		{"views lost", views.OnceInEffect, count(func(c *views.CountAudit) { c.Views-- })},
+	}
+}
+
+func logCorruptions() []corruption {
+	acked := func(e *evidence, pick func(int) int) *history.Record {
+		var fit []*history.Record
+		for i := range e.records {
+			r := &e.records[i]
+			if r.Op.Kind == views.KindHeartbeat && r.Outcome == history.OK {
+				fit = append(fit, r)
+			}
+		}
+		if len(fit) == 0 {
+			return nil
+		}
+		return fit[pick(len(fit))]
+	}
+	progress := func(stage string) func(*evidence, func(int) int) bool {
+		return func(e *evidence, pick func(int) int) bool {
+			for i := range e.audit.Progress {
+				if s := &e.audit.Progress[i]; s.Stage == stage && s.Next > 0 {
+					s.Next--
+					return true
+				}
+			}
+			return false
+		}
+	}
+	return []corruption{
+		{"acknowledged elsewhere", views.AckedInLog, func(e *evidence, pick func(int) int) bool {
+			r := acked(e, pick)
+			if r == nil {
+				return false
+			}
+			r.Reply.Key = "3/999999/0"
+			return true
+		}},
+		{"acknowledged as another", views.AckedInLog, func(e *evidence, pick func(int) int) bool {
+			r := acked(e, pick)
+			if r == nil {
+				return false
+			}
+			at, err := views.ParsePosition(r.Reply.Key)
+			if err != nil {
+				return false
+			}
+			e.watch[at.Partition][at.Offset].WatchedMS++
+			return true
+		}},
+		{"an event that nobody sent", views.AckedInLog, func(e *evidence, _ func(int) int) bool {
+			p := slices.IndexFunc(e.watch, func(l []views.Logged) bool { return len(l) > 0 })
+			if p < 0 {
+				return false
+			}
+			l := e.watch[p][len(e.watch[p])-1]
+			l.ID, l.Offset = 1<<40, l.Offset+1
+			e.watch[p] = append(e.watch[p], l)
+			return true
+		}},
+		{"an event that was refused", views.AckedInLog, func(e *evidence, pick func(int) int) bool {
+			r := acked(e, pick)
+			if r == nil {
+				return false
+			}
+			for i := range e.records {
+				if e.records[i].Op.ID == r.Op.ID {
+					e.records[i].Outcome, e.records[i].Reply = history.Refused, history.Reply{}
+				}
+			}
+			return true
+		}},
+		{"the filter stopped early", views.AckedInLog, func(e *evidence, _ func(int) int) bool {
+			for i := range e.audit.Progress {
+				if s := &e.audit.Progress[i]; s.Stage == "filter" {
+					s.Next = 0
+				}
+			}
+			return true
+		}},
+		{"the filter did not come to the end", views.OnceInEffect, progress("filter")},
+		{"the counter did not come to the end", views.OnceInEffect, progress("counter")},
+		{"an event is unaccounted for", views.OnceInEffect, func(e *evidence, pick func(int) int) bool {
+			if len(e.audit.Drops) == 0 {
+				return false
+			}
+			e.audit.Drops[pick(len(e.audit.Drops))].Events--
+			return true
+		}},
+		{"an offset is missing", views.OnceInEffect, func(e *evidence, _ func(int) int) bool {
+			p := slices.IndexFunc(e.watch, func(l []views.Logged) bool { return len(l) > 2 })
+			if p < 0 {
+				return false
+			}
+			e.watch[p] = slices.Delete(e.watch[p], 1, 2)
+			return true
+		}},
+	}
+}
+
+func timeCorruptions() []corruption {
+	reads := func(e *evidence) (list []*history.Record) {
+		for i := range e.records {
+			r := &e.records[i]
+			if r.Op.Kind == views.KindViews && r.Outcome == history.OK && r.Reply.Value > 0 {
+				list = append(list, r)
+			}
+		}
+		return list
+	}
+	return []corruption{
+		{"a count goes down", views.MonotoneCounts, func(e *evidence, _ func(int) int) bool {
+			for _, a := range reads(e) {
+				for _, b := range reads(e) {
+					if a.Op.Key == b.Op.Key && a.End < b.Start {
+						b.Reply.Value = a.Reply.Value - 1
+						return true
+					}
+				}
+			}
+			return false
+		}},
+		{"a reader goes back a generation", views.MonotoneCounts,
+			func(e *evidence, _ func(int) int) bool {
+				for _, a := range reads(e) {
+					for _, b := range reads(e) {
+						if a.Op.Key == b.Op.Key && a.End < b.Start && len(e.audit.Generations) > 1 {
+							a.Reply.Key = "2"
+							return true
+						}
+					}
+				}
+				return false
+			}},
+		{"a generation that never went live", views.MonotoneCounts,
+			func(e *evidence, pick func(int) int) bool {
+				list := reads(e)
+				if len(list) == 0 {
+					return false
+				}
+				list[pick(len(list))].Reply.Key = "7"
+				return true
+			}},
+		{"more was read than is there", views.MonotoneCounts,
+			func(e *evidence, pick func(int) int) bool {
+				list := reads(e)
+				if len(list) == 0 {
+					return false
+				}
+				list[pick(len(list))].Reply.Value += 1_000_000
+				return true
+			}},
+		{"a look sees nothing", views.Fresh, func(e *evidence, _ func(int) int) bool {
+			last := &e.samples[len(e.samples)-1]
+			var l views.Look
+			if err := json.Unmarshal(last.Body, &l); err != nil || l.Shown == 0 {
+				return false
+			}
+			l.Shown = 0
+			last.Body, _ = json.Marshal(l)
+			return true
+		}},
+	}
+}
+
+// TestExcuses: after a fault a look may be late, and Redis may have forgotten.
+func TestExcuses(t *testing.T) {
+	late := goodRun(t)
+	last := &late.samples[len(late.samples)-1]
+	last.Body = json.RawMessage(`{"shown":0}`)
+	late.windows = []history.Window{{Kind: history.FaultWindow, Name: "f", Fault: "pause kafka",
+		Start: last.From - time.Second, End: last.From - 900*ms}}
+	if v := late.judge(t)[views.Fresh]; v.Status == check.Broken {
+		t.Errorf("a look soon after a fault is not excused: %+v", v.Violations)
+	}
+	late.windows[0].Start, late.windows[0].End = 0, ms
+	if v := late.judge(t)[views.Fresh]; v.Status != check.Broken {
+		t.Errorf("a look long after a fault is excused: %s", v.Reason)
+	}
+	again := goodRun(t)
+	if !overfill(true)(again, func(int) int { return 0 }) {
+		t.Fatal("the good run has no repeat")
+	}
+	again.windows = []history.Window{{Kind: history.FaultWindow, Name: "f",
+		Fault: "kill redis, wiping it", Start: 0, End: ms}}
+	if v := again.judge(t)[views.ExactCounts]; v.Status == check.Broken {
+		t.Errorf("what Redis forgot is held against the filter: %+v", v.Violations)
+	}
+	again.windows[0].Fault = "pause redis"
+	if v := again.judge(t)[views.ExactCounts]; v.Status != check.Broken {
+		t.Errorf("a pause of Redis excuses a view too many: %s", v.Reason)
+	}
+}
+
+// TestNeeds: what was not exercised is not Held.
+func TestNeeds(t *testing.T) {
+	for name, change := range map[string]func(*evidence){
+		views.ExactCounts: func(e *evidence) {
+			for p := range e.valid {
+				e.valid[p] = nil
+			}
+		},
+		views.AckedInLog:     func(e *evidence) { e.records = nil },
+		views.OnceInEffect:   func(e *evidence) { e.audit.Drops = []views.DropAudit{} },
+		views.MonotoneCounts: func(e *evidence) { e.records = nil },
+		views.Fresh:          func(e *evidence) { e.samples = nil },
+	} {
+		e := goodRun(t)
+		change(e)
+		if v := e.judge(t)[name]; v.Status == check.Held {
+			t.Errorf("%s is held: %s", name, v.Reason)
+		}
+	}
+	for _, raw := range []string{"", "null", "{", "{}", `{"watch_events":{"partitions":1}}`} {
+		for name, v := range goodRun(t).judgeRaw(json.RawMessage(raw)) {
+			if v.Status != check.Undecided {
+				t.Errorf("%s of the audit %q is %s", name, raw, v.Status)
+			}
+		}
+	}
+}

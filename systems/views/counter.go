@@ -142,6 +142,9 @@ func (c *counter) step(ctx context.Context) error {
 		if err == nil {
 			err = c.add(ctx, b)
 		}
+		if s, ok := c.standOf(b.partition); c.perEvent && ok && err == nil && c.who.generation == 1 {
+			err = c.commit(ctx, []move{{stand: s, to: s.next}})
+		}
 	}
 	if err == nil && (c.full || time.Since(c.flushed) >= c.every) {
 		err = c.flush(ctx)
@@ -246,8 +249,8 @@ func (c *counter) store(ctx context.Context, moves []move, sums []sum) error {
 		return err
 	}
 	c.cfg.Passed(placeCounted)
-	if c.who.generation > 1 {
-		return nil // it has no group
+	if c.who.generation > 1 || c.perEvent {
+		return nil // it has no group, or will commit a batch at once
 	}
 	if err := c.commit(ctx, moves); err != nil {
 		c.cfg.Logger.Warn("views counter: lag will look larger than it is", "error", err)

@@ -161,17 +161,24 @@ func (o *oracle) judgeAccepted(j *judging) {
 	for _, c := range o.candidates {
 		known[c.place] = true
 	}
+	for p, list := range o.valid {
+		for i := range list {
+			v, at := &list[i], place{int32(p), list[i].Source}
+			switch e := o.logged(at); {
+			case e == nil:
+				j.Violate([]uint64{v.ID}, "%s has a view from %v of %s, where there is no event",
+					topicValid, positionIn(at.partition, at.in), topicWatch)
+			case e.Event != v.Event:
+				j.Violate([]uint64{v.ID, e.ID}, "the view from %v is not the event that is there: %+v, "+
+					"%+v", positionIn(at.partition, at.in), v.Event, e.Event)
+			}
+		}
+	}
 	again := int64(0)
 	for at, v := range o.accepted {
 		e := o.logged(at)
 		switch {
-		case e == nil:
-			j.Violate([]uint64{v.ID}, "%s has a view from %v of %s, where there is no event",
-				topicValid, positionIn(at.partition, at.in), topicWatch)
-		case e.Event != v.Event:
-			j.Violate([]uint64{v.ID, e.ID}, "the view from %v is not the event that is there: %+v, %+v",
-				positionIn(at.partition, at.in), v.Event, e.Event)
-		case known[at] || e.Offset >= o.next(stageFilter, 0, int(at.partition)):
+		case e == nil || known[at] || e.Offset >= o.next(stageFilter, 0, int(at.partition)):
 		case o.losses > 0 && o.judgedBefore(e):
 			again++
 		default:

@@ -242,6 +242,9 @@ func addDrops(ctx context.Context, tx pgx.Tx, drops []drop) error {
 func (db *database) counted(
 	ctx context.Context, who station, moves []move, sums []sum,
 ) error {
+	if len(moves) == 1 && len(sums) == 1 {
+		return db.countedOne(ctx, who, moves[0], sums[0])
+	}
 	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := moveOn(ctx, tx, who, moves); err != nil {
 			return err
@@ -250,6 +253,33 @@ func (db *database) counted(
 	})
 	if err != nil {
 		return fmt.Errorf("storing counts: %w", err)
+	}
+	return nil
+}
+
+// countedOne is counted for one sum of one partition, as one statement.
+func (db *database) countedOne(ctx context.Context, who station, m move, s sum) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	tag, err := db.pool.Exec(ctx, `WITH moved AS (
+			UPDATE progress SET next_offset = $6, source = $7
+			WHERE stage = $1 AND generation = $2 AND part = $3 AND epoch = $4 AND next_offset = $5
+			RETURNING part),
+		counted AS (
+			INSERT INTO view_counts AS c (generation, video, window_start, shard, views)
+			SELECT $2, $8, $9, part, $10 FROM moved
+			ON CONFLICT (generation, video, window_start, shard)
+				DO UPDATE SET views = c.views + excluded.views)
+		INSERT INTO shard_views AS s (generation, video, shard, views)
+		SELECT $2, $8, part, $10 FROM moved
+		ON CONFLICT (generation, video, shard) DO UPDATE SET views = s.views + excluded.views`,
+		who.stage, who.generation, m.partition, m.epoch, m.next, m.to, m.toSource,
+		s.video, s.windowStart, s.views)
+	switch {
+	case err != nil:
+		return fmt.Errorf("storing a count: %w", err)
+	case tag.RowsAffected() == 0:
+		return fenced([]move{m}, 0)
 	}
 	return nil
 }

@@ -187,3 +187,20 @@ func Redeliver(
 	}
 	return replies[0].Status, nil
 }
+
+// AppClockReclaimer is units_skip_locked whose reclaimer reads the clock of its
+// own machine, which is 300 ms ahead of the database's.
+func AppClockReclaimer() sut.Variant {
+	const ahead = 300 * time.Millisecond
+	d := unitsSkipLocked()
+	d.name = "units_app_clock"
+	d.breaks = []sut.Break{{Invariant: ExpiryOnTime, Under: sut.Load}}
+	v := d.variant()
+	v.Roles[0].Run = func(ctx context.Context, cfg sut.Config) error {
+		return d.run(ctx, cfg, "reclaimer", func(b *backend, ctx context.Context) (time.Duration, error) {
+			_, err := b.books.reclaim(ctx, b.params.CartTTL.D()-ahead, reclaimBatch)
+			return b.params.ReclaimEvery.D(), err
+		})
+	}
+	return v
+}

@@ -33,6 +33,7 @@ func environmentSections(s rundir.Summary) []section {
 		fact{Term: "Operating system", Value: e.OS},
 		fact{Term: "Kernel", Value: e.Kernel},
 		fact{Term: "Backend", Value: joinNonEmpty(": ", e.Backend, e.BackendReason)},
+		fact{Term: "Roles and API", Value: e.Deploy},
 		fact{Term: "TCP proxy before the stores", Value: yesNo(e.Proxied)},
 		fact{Term: "Fingerprint", Value: e.Fingerprint, Code: true},
 	)}

@@ -131,7 +131,11 @@ func describeVariant(w io.Writer, plan resolved, name string) error {
 			rows = append(rows, []string{"Breaks", b})
 		}
 		for _, role := range v.Roles {
-			rows = append(rows, []string{"Role", role.Name + ": " + role.Summary})
+			rows = append(rows, []string{"Role", role.Name + ": " + role.Summary +
+				crashesAt(role.Places)})
+		}
+		if len(v.Places) > 0 {
+			rows = append(rows, []string{"Role", "api: performs operations" + crashesAt(v.Places)})
 		}
 		for inv, why := range v.NotApplicable {
 			rows = append(rows, []string{"Not judged", inv + ": " + why})
@@ -143,6 +147,14 @@ func describeVariant(w io.Writer, plan resolved, name string) error {
 	}
 	return usage(fmt.Errorf("%s has no variant %q; it has %s",
 		plan.System.Name, name, strings.Join(variantNames(plan.System), ", ")))
+}
+
+// crashesAt names the places at which a role can be made to crash.
+func crashesAt(places []string) string {
+	if len(places) == 0 {
+		return ""
+	}
+	return " (places: " + strings.Join(places, ", ") + ")"
 }
 
 func variantNames(s sut.System) []string {

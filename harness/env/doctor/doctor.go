@@ -5,6 +5,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,7 +78,8 @@ func Examine(ctx context.Context, opts Options) []Check {
 	}
 	kafka := programCheck(ctx, sut.Kafka)
 	kafka.Optional = !opts.tests()
-	checks = append(checks, kafka, engine, images, kafkaImageCheck(ctx), backendCheck(ctx, opts))
+	checks = append(checks, kafka, engine, images, kafkaImageCheck(ctx), rolesImageCheck(ctx),
+		backendCheck(ctx, opts))
 	compiler := compilerCheck(ctx)
 	compiler.Optional = !opts.tests()
 	checks = append(checks, compiler)
@@ -123,6 +125,20 @@ func imagesCheck(ctx context.Context) Check {
 func kafkaImageCheck(ctx context.Context) Check {
 	c := Check{Name: "kafka image", Optional: true, Fix: "make images"}
 	c.OK, c.Detail = containers.New().Available(ctx, env.Spec{Services: []sut.Service{sut.Kafka}})
+	return c
+}
+
+// rolesImageCheck asks whether roles could run in containers now.
+func rolesImageCheck(ctx context.Context) Check {
+	c := Check{Name: "roles image", Optional: true,
+		Fix: "make build && docker/images.sh stampede"}
+	var launcher containers.Launcher
+	err := errors.Join(launcher.Available(ctx), launcher.Close())
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	c.OK, c.Detail = true, containers.StampedeImage
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ faults:
 type logged struct {
 	cfg    sut.Config
 	client *kgo.Client
+	sent   atomic.Int64
 }
 
 func openLogged(_ context.Context, cfg sut.Config) (sut.Instance, error) {
@@ -52,7 +54,7 @@ func openLogged(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 	}
 	opts = append(opts, kgo.DefaultProduceTopic(topics.Name(cfg, "numbers")))
 	client, err := kgo.NewClient(opts...)
-	return &logged{cfg, client}, err
+	return &logged{cfg: cfg, client: client}, err
 }
 
 func (l *logged) Prepare(ctx context.Context) error {
@@ -62,6 +64,9 @@ func (l *logged) Prepare(ctx context.Context) error {
 func (l *logged) Do(ctx context.Context, op history.Op) (history.Reply, error) {
 	id := binary.BigEndian.AppendUint64(nil, op.ID)
 	err := l.client.ProduceSync(ctx, &kgo.Record{Key: []byte(op.Key), Value: id}).FirstErr()
+	if err == nil {
+		l.sent.Add(1)
+	}
 	return history.Reply{Value: 1}, err
 }
 
@@ -120,11 +125,21 @@ func logSystem() sut.System {
 // TestARunOnThreeBrokers takes a whole run through the real Kafka, its proxies
 // and its faults.
 func TestARunOnThreeBrokers(t *testing.T) {
+	e := logs(t, onBrokers, logSystem())
+	e.is(t, "log", rundir.Pass)
+	kafka := e.summary.Environment.Components["kafka"]
+	if kafka.Kind != "kafka" || kafka.Settings["brokers"] != "3" || !e.summary.Environment.Proxied {
+		t.Errorf("it ran on %+v", kafka)
+	}
+}
+
+// logs runs a system with a scenario on real brokers.
+func logs(t *testing.T, text string, system sut.System) ended {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs real brokers; -short was given")
 	}
-	system := logSystem()
-	sc, res, err := scenario.Decode([]byte(onBrokers), "log-test.yaml", scenario.Options{
+	sc, res, err := scenario.Decode([]byte(text), "log-test.yaml", scenario.Options{
 		SystemNames: []string{system.Name},
 		Systems:     func(string) (sut.System, bool) { return system, true },
 	})
@@ -151,9 +166,75 @@ func TestARunOnThreeBrokers(t *testing.T) {
 	}
 	e.agrees(t)
 	e.rejudge(t, system)
+	return e
+}
+
+// cutOff asks whether a role can lose Kafka while everybody else has it.
+const cutOff = `
+name: log-test
+question: Does a reader that loses the log for a while find it again?
+system: log
+replicas: {reader: 2}
+load:
+  arrival: {process: constant, rate: 50, over: 4s}
+  timeout: 5s
+  drain: 60s
+stores:
+  kafka: {partitions: 6, fetch_max_wait: 100ms}
+faults:
+  - {name: alone, kind: partition, target: reader-2, from: kafka, at: 1s, for: 1s}
+`
+
+// TestARoleThatLosesKafka: clients of a broker follow the address that it tells
+// them, and yet one replica alone is cut off. It reads on afterwards.
+func TestARoleThatLosesKafka(t *testing.T) {
+	system := logSystem()
+	read := [3]atomic.Int64{}
+	system.Variants[0].Roles = []sut.Role{{Name: "reader",
+		Run: func(ctx context.Context, cfg sut.Config) error {
+			opts, err := topics.Options(cfg)
+			if err != nil {
+				return err
+			}
+			client, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topics.Name(cfg, "numbers")))...)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			for ctx.Err() == nil {
+				read[cfg.Replica].Add(int64(client.PollFetches(ctx).NumRecords()))
+			}
+			return nil
+		}}}
+	var inst *logged
+	system.Variants[0].Open = func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
+		opened, err := openLogged(ctx, cfg)
+		if err == nil {
+			inst = opened.(*logged)
+		}
+		return quiet{opened, func() string {
+			if all := inst.sent.Load(); read[1].Load() < all || read[2].Load() < all {
+				return fmt.Sprintf("of %d records %d and %d are read", all, read[1].Load(), read[2].Load())
+			}
+			return ""
+		}}, err
+	}
+	e := logs(t, cutOff, system)
 	e.is(t, "log", rundir.Pass)
-	kafka := e.summary.Environment.Components["kafka"]
-	if kafka.Kind != "kafka" || kafka.Settings["brokers"] != "3" || !e.summary.Environment.Proxied {
-		t.Errorf("it ran on %+v", kafka)
+	r := e.variant(t, "log").Repeats[0]
+	if w := r.Faults[0]; len(w.Evidence) == 0 || w.Recovered < w.End {
+		t.Errorf("the window is %+v", w)
+	}
+	if r.Load.OK < r.Load.Scheduled {
+		t.Errorf("others were cut off as well: %+v", r.Load)
 	}
 }
+
+// quiet is an instance that says when its readers are done.
+type quiet struct {
+	sut.Instance
+
+	pending func() string
+}
+
+func (q quiet) Quiesced(context.Context) (string, error) { return q.pending(), nil }

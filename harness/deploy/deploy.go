@@ -169,12 +169,12 @@ func (c *Crew) unit(role sut.Role, name string, replica int) unit {
 
 // add starts the replicas of a role side by side.
 func (c *Crew) add(
-	ctx context.Context, role string, make func(name string, replica int) unit,
+	ctx context.Context, role string, replica func(name string, number int) unit,
 ) error {
 	names, numbers := c.plan.names(role)
 	units := []unit{}
 	for i, name := range names {
-		units = append(units, make(name, numbers[i]))
+		units = append(units, replica(name, numbers[i]))
 	}
 	c.units = append(c.units, units...)
 	c.roles[role] = units

@@ -172,14 +172,14 @@ func (c caller) Close() error {
 func move(
 	ctx context.Context, cfg sut.Config, step func(*mover, context.Context, string) (bool, error),
 ) error {
+	if cfg.Params.(*ledgerParams).Keys == 13 {
+		os.Exit(3)
+	}
 	m, err := openMover(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	if cfg.Params.(*ledgerParams).Keys == 13 {
-		os.Exit(3)
-	}
 	mine := m.list("taken" + strconv.Itoa(cfg.Replica))
 	for ctx.Err() == nil {
 		// What was begun is finished: an orderly stop loses nothing.

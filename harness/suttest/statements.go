@@ -72,6 +72,21 @@ func variantStates(t testing.TB, v sut.Variant, invariants map[string]bool) {
 			t.Errorf("variant %s: role %q needs a name of its own, a summary and a function",
 				v.Name, r.Name)
 		}
+		if sut.Service(r.Name).Whole() != sut.Service(r.Name) || r.Name == sut.APIRole {
+			t.Errorf("variant %s: role %q has the name of a replica or of the API", v.Name, r.Name)
+		}
 		roles[r.Name] = true
+		places(t, v.Name+" "+r.Name, r.Places)
+	}
+	places(t, v.Name+" "+sut.APIRole, v.Places)
+}
+
+// places checks that fail points can be told apart.
+func places(t testing.TB, of string, names []string) {
+	t.Helper()
+	for i, place := range names {
+		if !name.MatchString(place) || slices.Contains(names[:i], place) {
+			t.Errorf("%s: place %q needs a name of its own: lower case, digits and hyphens", of, place)
+		}
 	}
 }

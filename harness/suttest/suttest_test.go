@@ -1,6 +1,7 @@
 package suttest_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,9 @@ type flaws struct {
 	deafToCancel, acceptsAnything                                                   bool
 
 	roleGivesUp, roleStays, neverSettles bool
+
+	roleName  string // "" is idler
+	apiPlaces []string
 
 	oversells, undecided, breaksNothing bool
 
@@ -112,8 +116,10 @@ func (y *toy) variant(name string) sut.Variant {
 	return sut.Variant{
 		Name: name, Idea: "a counter", Guarantees: "enough", GivesUp: "persistence",
 		Needs: []sut.Service{sut.Postgres},
-		Roles: []sut.Role{{Name: "idler", Summary: "waits", Run: y.role}},
-		Gauge: func(context.Context, sut.Config) (sut.Gauge, error) { return gauge{y}, nil },
+		Roles: []sut.Role{{Name: cmp.Or(y.roleName, "idler"), Summary: "waits", Run: y.role,
+			Places: []string{"idle"}}},
+		Places: y.apiPlaces,
+		Gauge:  func(context.Context, sut.Config) (sut.Gauge, error) { return gauge{y}, nil },
 		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 			p := y.place(cfg.Prefix)
 			if p == nil && !y.openWithoutStores {
@@ -326,30 +332,34 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		flaws       flaws
 		check, says string
 	}{
-		"no idea":            {flaws{noIdea: true}, "statements", "Idea is empty"},
-		"two of one name":    {flaws{twins: true}, "statements", "appears twice"},
-		"unknown break":      {flaws{unknownBreak: true}, "statements", "no invariant"},
-		"contradiction":      {flaws{breaksNotApplicable: true}, "statements", "not applicable"},
-		"opens on nothing":   {flaws{openWithoutStores: true}, "unreachable", "without stores"},
-		"role gives up":      {flaws{roleGivesUp: true}, "unreachable", "gave up"},
-		"prepares twice":     {flaws{prepareTwice: true}, "lifecycle", "second Prepare"},
-		"restless audit":     {flaws{restlessAudit: true}, "lifecycle", "differ"},
-		"leaks":              {flaws{leak: true}, "lifecycle", "goroutine"},
-		"second close":       {flaws{closeTwice: true}, "lifecycle", "second Close"},
-		"use after close":    {flaws{useAfterClose: true}, "lifecycle", "after Close"},
-		"deaf to cancel":     {flaws{deafToCancel: true}, "lifecycle", "cancelled context succeeded"},
-		"accepts anything":   {flaws{acceptsAnything: true}, "lifecycle", "unknown kind"},
-		"role stays":         {flaws{roleStays: true}, "roles", "stopping the roles"},
-		"never settles":      {flaws{neverSettles: true}, "roles", "still something to do"},
-		"oversells":          {flaws{oversells: true}, "hammer", "broken"},
-		"undecided":          {flaws{undecided: true}, "hammer", "undecided"},
-		"claims to oversell": {flaws{breaksNothing: true}, "hammer", "expected to be broken"},
-		"never empty":        {flaws{neverEmpty: true}, "hammer", "just prepared, and there is 0 sold"},
-		"always empty":       {flaws{alwaysEmpty: true}, "hammer", "after all operations"},
-		"gauge fails":        {flaws{gaugeFails: true}, "hammer", "the gauge at"},
-		"gauge's no JSON":    {flaws{gaugeTalks: true}, "hammer", "the gauge at"},
-		"gauge stays":        {flaws{gaugeStays: true}, "hammer", "close the gauge"},
-		"one sells less":     {flaws{secondSellsLess: true}, "alike", "[second] end with"},
+		"no idea":             {flaws{noIdea: true}, "statements", "Idea is empty"},
+		"two of one name":     {flaws{twins: true}, "statements", "appears twice"},
+		"unknown break":       {flaws{unknownBreak: true}, "statements", "no invariant"},
+		"contradiction":       {flaws{breaksNotApplicable: true}, "statements", "not applicable"},
+		"role like a replica": {flaws{roleName: "idler-2"}, "statements", "name of a replica"},
+		"role like the API":   {flaws{roleName: "api"}, "statements", "or of the API"},
+		"two places":          {flaws{apiPlaces: []string{"a", "a"}}, "statements", "name of its own"},
+		"spaced place":        {flaws{apiPlaces: []string{"put it"}}, "statements", "name of its own"},
+		"opens on nothing":    {flaws{openWithoutStores: true}, "unreachable", "without stores"},
+		"role gives up":       {flaws{roleGivesUp: true}, "unreachable", "gave up"},
+		"prepares twice":      {flaws{prepareTwice: true}, "lifecycle", "second Prepare"},
+		"restless audit":      {flaws{restlessAudit: true}, "lifecycle", "differ"},
+		"leaks":               {flaws{leak: true}, "lifecycle", "goroutine"},
+		"second close":        {flaws{closeTwice: true}, "lifecycle", "second Close"},
+		"use after close":     {flaws{useAfterClose: true}, "lifecycle", "after Close"},
+		"deaf to cancel":      {flaws{deafToCancel: true}, "lifecycle", "cancelled context succeeded"},
+		"accepts anything":    {flaws{acceptsAnything: true}, "lifecycle", "unknown kind"},
+		"role stays":          {flaws{roleStays: true}, "roles", "stopping the roles"},
+		"never settles":       {flaws{neverSettles: true}, "roles", "still something to do"},
+		"oversells":           {flaws{oversells: true}, "hammer", "broken"},
+		"undecided":           {flaws{undecided: true}, "hammer", "undecided"},
+		"claims to oversell":  {flaws{breaksNothing: true}, "hammer", "expected to be broken"},
+		"never empty":         {flaws{neverEmpty: true}, "hammer", "just prepared, and there is 0 sold"},
+		"always empty":        {flaws{alwaysEmpty: true}, "hammer", "after all operations"},
+		"gauge fails":         {flaws{gaugeFails: true}, "hammer", "the gauge at"},
+		"gauge's no JSON":     {flaws{gaugeTalks: true}, "hammer", "the gauge at"},
+		"gauge stays":         {flaws{gaugeStays: true}, "hammer", "close the gauge"},
+		"one sells less":      {flaws{secondSellsLess: true}, "alike", "[second] end with"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -497,7 +497,7 @@ func bubbleParams() Params {
 // pause, lost answer, loss, crash or redelivery makes a correct variant break
 // anything, whatever the seed.
 func TestBubble(t *testing.T) {
-	seeds := uint64(25)
+	seeds := uint64(50)
 	if testing.Short() {
 		seeds = 3
 	}

@@ -128,6 +128,7 @@ func (m mutant) live(t *testing.T, d design, seed uint64) (verdicts map[string]c
 			return len(m.roles) > 0 && !slices.Contains(m.roles, r.Name)
 		})
 		verdicts = b.live(d, roles, 100, func() { m.faults(b) })
+		b.tell()
 	})
 	return verdicts
 }
@@ -155,15 +156,15 @@ func (m getSet) Unlike(ctx context.Context, req Request) (Change, error) {
 }
 
 func (m getSet) set(ctx context.Context, req Request, likes bool) (Change, error) {
-	keys, up, down := m.store.writing(req)
-	counter := keys[2]
-	keys[2] = counter + ":elsewhere"
-	answer, err := m.store.script.change.Run(ctx, m.store.rdb, keys, req.User, flag(likes), req.OpID,
-		up, down).Slice()
+	where := m.store.writing(req)
+	counter := where.keys[2]
+	where.keys[2] = counter + ":elsewhere"
+	answer, err := m.store.script.change.Run(ctx, m.store.rdb, where.keys,
+		where.args(req.User, likes, req.OpID)...).Slice()
 	if err != nil {
 		return Change{}, failed("counting in Redis", err)
 	}
-	done, err := m.store.decode(ctx, req, keys[0], answer)
+	done, _, err := m.store.decode(ctx, req, where.keys[0], answer)
 	if err != nil {
 		return Change{}, err
 	}
@@ -189,8 +190,7 @@ type blind struct{ *counting }
 func (m blind) Like(ctx context.Context, req Request) (Change, error) {
 	done, err := m.store.change(ctx, req, true)
 	if err == nil && !done.changed {
-		keys, _, _ := m.store.writing(req)
-		done.changed, err = true, m.store.rdb.Incr(ctx, keys[2]).Err()
+		done.changed, err = true, m.store.rdb.Incr(ctx, m.store.writing(req).keys[2]).Err()
 	}
 	if err != nil {
 		return Change{}, err

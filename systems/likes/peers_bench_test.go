@@ -115,7 +115,7 @@ func BenchmarkAutoPipeline(b *testing.B) {
 			out := run(b, peer, "-h", host, "-p", port, "-n", "200000", "-c", strconv.Itoa(benchConns),
 				"-r", "1000000000", "--dbnum", strconv.Itoa(opts.DB), "--csv",
 				"EVALSHA", sha, "3", key("meta:1"), key("members:peer:0"), key("likes:peer:0"),
-				"__rand_int__", "1", "1", "", "")
+				"__rand_int__", "1", "1", "", "", "0")
 			return figure(b, out, `(?m)^"EVALSHA[^"]*","([0-9.]+)"`)
 		})
 	}

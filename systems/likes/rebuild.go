@@ -10,22 +10,26 @@ import (
 )
 
 // adoptScript makes Redis know of a pair what the ledger knows, if that is newer
-// than what Redis does. KEYS and ARGV are those of writeScript, with the version
-// in place of the last two. It answers with -1 if there is no meta.
+// than what Redis does. KEYS and ARGV are those of changeScript, followed by the
+// version. It answers with -1 if there is no meta. The counter is the first one,
+// which every video has.
 const adoptScript = writePair + `
 if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end
 local known = redis.call('HGET', KEYS[2], ARGV[1])
-if version(known) >= tonumber(ARGV[6]) then return 0 end
-writePair(KEYS, known, tonumber(ARGV[6]), ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5])
+if version(known) >= tonumber(ARGV[7]) then return 0 end
+writePair(KEYS, known, tonumber(ARGV[7]), ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5])
 return 1`
 
 // adopt tells Redis of a pair.
 func (s *store) adopt(ctx context.Context, video uint64, p pair) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	keys, up, down := s.writing(Request{OpID: p.op, Video: video, User: p.user})
-	n, err := s.script.adopt.Run(ctx, s.rdb, keys, p.user, flag(p.liked), p.op, up, down,
-		strconv.FormatInt(p.version, 10)).Int64()
+	where := s.writing(Request{OpID: p.op, Video: video, User: p.user})
+	if s.layout.regions <= 1 {
+		where.keys[2], where.shard = s.counter(video, 0), 0
+	}
+	args := append(where.args(p.user, p.liked, p.op), strconv.FormatInt(p.version, 10))
+	n, err := s.script.adopt.Run(ctx, s.rdb, where.keys, args...).Int64()
 	if err != nil {
 		return failed("telling Redis of a pair", err)
 	}

@@ -5,7 +5,8 @@ import "stampede/harness/sut"
 // redisCommitFirst: the ledger's worker commits its offsets first. Wrong.
 //
 // Idea: as redis_key, but the worker commits the offsets of what it has read and
-// then writes it to the ledger, so that nothing is ever written twice.
+// then writes it to the ledger, so that nothing is ever written twice. It trusts
+// that enough to have no repairer.
 //
 // Guarantee: each interaction is written to the ledger once, as long as the
 // worker lives.
@@ -18,7 +19,7 @@ func redisCommitFirst() design {
 	d.idea = "redis_key with a worker that commits offsets before it writes to the ledger"
 	d.guarantees = "each interaction is written once, as long as the worker lives"
 	d.givesUp = "what the worker has committed and not yet written, when it dies"
-	d.commitFirst = true
+	d.commitFirst, d.unrepaired = true, true
 	d.breaks = []sut.Break{
 		{Invariant: LedgerIsLog, Under: sut.RoleCrash},
 		{Invariant: AppliedFirst, Under: sut.RoleCrash},

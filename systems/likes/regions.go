@@ -2,6 +2,7 @@ package likes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -67,7 +68,7 @@ func (s *store) counterOf(ctx context.Context, region int, video uint64) (pnCoun
 	pipe := s.rdb.TxPipeline()
 	epoch := pipe.HGet(ctx, s.meta(region, video), "epoch")
 	fields := pipe.HGetAll(ctx, s.pn(region, video))
-	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return pnCounter{}, failed("reading a region's counter", err)
 	}
 	return parsePN(s.regions(), epoch.Val(), fields.Val())
@@ -115,15 +116,14 @@ func (s *store) readPN(ctx context.Context, region int, video uint64) (Count, er
 }
 
 // exchange brings the counters of a video in all regions to what each of them
-// knows, and says whether anything was new to any of them. Regions of different
-// epochs, while counters are rebuilt, are left alone.
-func (s *store) exchange(ctx context.Context, video uint64) (news bool, err error) {
+// knows. Regions of different epochs, while counters are rebuilt, are left alone.
+func (s *store) exchange(ctx context.Context, video uint64) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	seen := make([]pnCounter, s.regions())
 	for region := range seen {
 		if seen[region], err = s.counterOf(ctx, region, video); err != nil {
-			return false, err
+			return err
 		}
 	}
 	for region, mine := range seen {
@@ -132,16 +132,14 @@ func (s *store) exchange(ctx context.Context, video uint64) (news bool, err erro
 			all = merge(all, other)
 		}
 		if all.epoch != mine.epoch || all.equal(mine) {
-			news = news || all.epoch != mine.epoch
 			continue
 		}
-		news = true
 		keys := []string{s.meta(region, video), s.pn(region, video)}
 		if err := s.script.merge.Run(ctx, s.rdb, keys, all.args()...).Err(); err != nil {
-			return false, failed("merging the counters of a region", err)
+			return failed("merging the counters of a region", err)
 		}
 	}
-	return news, nil
+	return nil
 }
 
 func (c pnCounter) equal(o pnCounter) bool {

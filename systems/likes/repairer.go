@@ -13,8 +13,9 @@ const (
 	RoleRepairer = "repairer"
 	// PlaceRebuilt is after the counters were rebuilt and before users are let in.
 	PlaceRebuilt = "rebuilding"
-	// settleTime is how long after a loss the log may still receive what was
-	// counted before it.
+	// settleTime bounds the time from before an interaction is counted until its
+	// acknowledgement, and is how long a rebuild waits: what is acknowledged at all
+	// was in the log when the rebuild asks how long that is.
 	settleTime = time.Second
 	// repairRest is how many times as long as a comparison took the stores are
 	// left alone, so that comparing takes a tenth of the time at most.

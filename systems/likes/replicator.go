@@ -25,7 +25,7 @@ func (d design) replicator() sut.Role {
 			return d.run(ctx, cfg, RoleReplicator, func(ctx context.Context, b *backend) error {
 				return every(ctx, b.params.MergeEvery.D(), func() error {
 					for video := uint64(1); video <= b.store.videos; video++ {
-						if _, err := b.store.exchange(ctx, video); err != nil && !notReady(err) {
+						if err := b.store.exchange(ctx, video); err != nil && !notReady(err) {
 							return err
 						}
 					}

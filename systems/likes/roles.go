@@ -28,7 +28,7 @@ func (d design) run(
 	for {
 		err := d.runOnce(ctx, cfg, work)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to stop
 		}
 		warn(cfg, fmt.Sprintf("likes %s %s goes on after an error", d.name, role), err)
 		if !sut.Pause(ctx, rolePause) {

@@ -166,21 +166,33 @@ func spread(n uint64) uint64 {
 
 func partOf(user uint64) int64 { return int64(spread(user) % memberParts) }
 
-// writing are the keys of one user's interaction with a video, and the fields
-// of the region's counter, empty where there is one key for each counter.
-func (s *store) writing(req Request) (keys []string, up, down string) {
+// place is where an interaction of a user with a video is written: the keys, the
+// fields of the region's counter, empty where there is one key for each counter, and
+// the number of the counter.
+type place struct {
+	keys     []string
+	up, down string
+	shard    int64
+}
+
+// args are the first ones of all scripts that write.
+func (p place) args(user uint64, likes bool, op uint64) []any {
+	return []any{user, flag(likes), op, p.up, p.down, p.shard}
+}
+
+func (s *store) writing(req Request) place {
 	region := home(req.User, s.regions())
-	keys = []string{s.meta(region, req.Video), s.members(region, req.Video, partOf(req.User))}
+	keys := []string{s.meta(region, req.Video), s.members(region, req.Video, partOf(req.User))}
 	if s.layout.regions > 1 {
 		r := strconv.Itoa(region)
 		if s.layout.shared {
 			r = "0"
 		}
-		return append(keys, s.pn(region, req.Video)), r + "+", r + "-"
+		return place{append(keys, s.pn(region, req.Video)), r + "+", r + "-", 0}
 	}
 	shards := s.known.get(keys[0], int64(s.layout.shards))
 	shard := int64(spread(req.OpID) % uint64(shards))
-	return append(keys, s.counter(req.Video, shard)), "", ""
+	return place{keys: append(keys, s.counter(req.Video, shard)), shard: shard}
 }
 
 // writePair writes, within a script, what is known of a pair: the member known
@@ -206,12 +218,15 @@ end
 
 // changeScript tells repeated interactions apart and counts, in one step. KEYS
 // are meta, members and counter; ARGV user, 1 to like, operation, fields of the
-// counter. The version is one more than the last, and more than any of an
-// earlier epoch. It answers with 1 if the count changed, the version and the
-// number of shards; or with -1 if there is no meta.
+// counter, its number. The version is one more than the last, and more than any of
+// an earlier epoch. It answers with 1 if the count changed, the version and the
+// number of shards; or with -1 if there is no meta. If the counter is beyond the
+// number of shards, which is smaller after a rebuild, readers would not find it:
+// nothing is done, and the answer is -2.
 const changeScript = writePair + `
 local meta = redis.call('HMGET', KEYS[1], 'epoch', 'shards')
 if not meta[1] then return {-1, '0', '0'} end
+if tonumber(ARGV[6]) >= tonumber(meta[2]) then return {-2, '0', meta[2]} end
 local known = redis.call('HGET', KEYS[2], ARGV[1])
 local next = math.max(version(known), tonumber(meta[1]) * 4294967296) + 1
 local changed = writePair(KEYS, known, next, ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5])
@@ -225,8 +240,8 @@ if not meta[1] then return {'-1', '0', ''} end
 return {meta[1], meta[2], redis.call('HGET', KEYS[2], ARGV[1]) or ''}`
 
 const writeScript = writePair + `
-local known = ARGV[6] ~= '' and ARGV[6]
-local next = math.max(version(known), tonumber(ARGV[7]) * 4294967296) + 1
+local known = ARGV[7] ~= '' and ARGV[7]
+local next = math.max(version(known), tonumber(ARGV[8]) * 4294967296) + 1
 local changed = writePair(KEYS, known, next, ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5])
 return {changed, string.format('%.0f', next), '0'}`
 
@@ -244,21 +259,32 @@ func (s *store) change(ctx context.Context, req Request, likes bool) (applied, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	keys, up, down := s.writing(req)
-	args := []any{req.User, flag(likes), req.OpID, up, down}
+	for {
+		done, beyond, err := s.try(ctx, req, likes)
+		if err != nil || !beyond {
+			return done, err
+		}
+	}
+}
+
+// try is one try at change. It reports true, and has done nothing, if it took a
+// counter that the video does not have any more; it has learnt how many there are.
+func (s *store) try(ctx context.Context, req Request, likes bool) (applied, bool, error) {
+	where := s.writing(req)
+	args := where.args(req.User, likes, req.OpID)
 	run := s.script.change
 	if s.layout.apart {
 		var err error
-		if args, err = s.look(ctx, keys, args); err != nil {
-			return applied{}, err
+		if args, err = s.look(ctx, where.keys, args); err != nil {
+			return applied{}, false, err
 		}
 		run = s.script.write
 	}
-	answer, err := run.Run(ctx, s.call, keys, args...).Slice()
+	answer, err := run.Run(ctx, s.call, where.keys, args...).Slice()
 	if err != nil {
-		return applied{}, failed("counting in Redis", err)
+		return applied{}, false, failed("counting in Redis", err)
 	}
-	return s.decode(ctx, req, keys[0], answer)
+	return s.decode(ctx, req, where.keys[0], answer)
 }
 
 func flag(yes bool) string {
@@ -284,27 +310,31 @@ func (s *store) look(ctx context.Context, keys []string, args []any) ([]any, err
 
 func (s *store) decode(
 	ctx context.Context, req Request, meta string, answer []any,
-) (applied, error) {
+) (done applied, beyond bool, err error) {
 	if len(answer) != 3 {
-		return applied{}, fmt.Errorf("counting in Redis: unexpected answer %v", answer)
+		return done, false, fmt.Errorf("counting in Redis: unexpected answer %v", answer)
 	}
-	changed, _ := answer[0].(int64)
-	if changed < 0 {
-		return applied{}, ErrNotReady
+	status, _ := answer[0].(int64)
+	if status == -1 {
+		return done, false, ErrNotReady
 	}
 	version, err := strconv.ParseInt(fmt.Sprint(answer[1]), 10, 64)
 	if err != nil {
-		return applied{}, fmt.Errorf("counting in Redis: the version: %w", err)
+		return done, false, fmt.Errorf("counting in Redis: the version: %w", err)
 	}
-	if shards, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil && shards > 0 {
+	shards, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64)
+	if err != nil {
+		return done, false, fmt.Errorf("counting in Redis: the shards: %w", err)
+	}
+	if shards > 0 {
 		s.known.set(meta, shards)
 		s.warm(ctx, req.Video, meta, shards)
 	}
-	return applied{changed: changed == 1, version: version}, nil
+	return applied{changed: status == 1, version: version}, status == -2, nil
 }
 
 // shardCounts remembers the number of shards by the key of their meta. A writer
-// may use an old number, because all counters are summed up; a reader may not.
+// may use one that was smaller, because all counters are summed up; a reader may not.
 type shardCounts struct {
 	mu sync.RWMutex
 	of map[string]int64

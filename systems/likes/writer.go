@@ -44,9 +44,7 @@ func (d design) ledgerRole() sut.Role {
 		Summary: "writes the log of interactions to the ledger, in batches of 100",
 		Places:  []string{PlaceBetween},
 		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.run(ctx, cfg, RoleLedger, func(ctx context.Context, b *backend) error {
-				return d.writeBehind(ctx, b)
-			})
+			return d.run(ctx, cfg, RoleLedger, d.writeBehind)
 		},
 	}
 }

@@ -79,32 +79,40 @@ func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
 // Close closes the connections.
 func (g gauge) Close() error { return g.close() }
 
-// Sample reads the ledger, Redis, and the ledger again.
+// Sample looks once.
 func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
-	before, err := g.books.orderCounts(ctx)
+	look, err := g.lookAtBoth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := g.redis.look(ctx, itemKeys(g.params))
+	return json.Marshal(look)
+}
+
+// lookAtBoth reads the ledger, Redis, and the ledger again.
+func (b *backend) lookAtBoth(ctx context.Context) (look Look, err error) {
+	before, err := b.books.orderCounts(ctx)
 	if err != nil {
-		return nil, err
+		return Look{}, err
 	}
-	var look Look
+	seen, err := b.redis.look(ctx, itemKeys(b.params))
+	if err != nil {
+		return Look{}, err
+	}
 	for _, s := range seen {
-		if s.Unclaimed, err = g.books.withoutOrder(ctx, s.ops); err != nil {
-			return nil, err
+		if s.Unclaimed, err = b.books.withoutOrder(ctx, s.ops); err != nil {
+			return Look{}, err
 		}
 		s.Before = before[s.Item]
 		look.Items = append(look.Items, s.LookItem)
 	}
-	after, err := g.books.orderCounts(ctx)
+	after, err := b.books.orderCounts(ctx)
 	if err != nil {
-		return nil, err
+		return Look{}, err
 	}
 	for i := range look.Items {
 		look.Items[i].After = after[look.Items[i].Item]
 	}
-	return json.Marshal(look)
+	return look, nil
 }
 
 // orderCounts counts the orders of each item that has any, in one snapshot.

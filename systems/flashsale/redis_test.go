@@ -129,6 +129,30 @@ func TestRedisTooHigh(t *testing.T) {
 	})
 }
 
+// TestExcessOnItsWay: the unit that Redis has too many is reserved by a buyer
+// whose purchase is on its way, and would be by the next. The reconciler does
+// not wait for an instant at which nobody has it.
+func TestExcessOnItsWay(t *testing.T) {
+	s := openShop(t, "redis_reservation", smallSale(2))
+	s.mustBuy(t, 1)
+	s.mustBuy(t, 2)
+	if err := s.rdb(t).Set(t.Context(), s.key("stock"), 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{s.key("stock"), s.key("tokens"), s.key("deadlines")}
+	taken := s.rdb(t).Eval(t.Context(), flashsale.TakeTokenLua, keys, "late", 9, 3_600_000)
+	if n, err := taken.Int(); err != nil || n != 1 {
+		t.Fatalf("taking a unit: %d, %v", n, err)
+	}
+	runRoles(t, s)
+	eventually(t, func() (string, error) {
+		if r := s.audit(t).Redis[0]; r.Holds != 0 || r.Stock != 0 {
+			return fmt.Sprintf("Redis offers %d units and has %d reserved", r.Stock, r.Holds), nil
+		}
+		return "", nil
+	})
+}
+
 // TestLeak: a unit that was taken from Redis and never reached the ledger
 // comes back for sale.
 func TestLeak(t *testing.T) {

@@ -361,3 +361,26 @@ func TestACrashAtAPlace(t *testing.T) {
 	}
 	must(t, crew.Stop())
 }
+
+// TestDisarmedAtTheMomentOfACrash: either the process has ended itself and that
+// is told, or it goes on; asking at the wrong moment is no error.
+func TestDisarmedAtTheMomentOfACrash(t *testing.T) {
+	p := plan(t, toyParams{}, nil)
+	crew := start(t, p)
+	w := component(t, crew, "worker")
+	for i := range 30 { // sooner and later than the role's next round
+		must(t, w.Arm(t.Context(), "taken", 1))
+		sut.Pause(t.Context(), time.Duration(i)*50*time.Microsecond)
+		crashes, err := w.Disarm(t.Context())
+		must(t, err)
+		if len(crashes) == 0 {
+			must(t, w.Ready(t.Context()))
+			continue
+		}
+		if w.Ready(t.Context()) == nil {
+			t.Errorf("%+v, and it answers", crashes)
+		}
+		must(t, w.Start(t.Context(), false))
+	}
+	must(t, crew.Stop())
+}

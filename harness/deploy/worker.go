@@ -236,9 +236,20 @@ func (l *life) order(ctx context.Context, what line) error {
 	what.Number = l.ordered
 	l.mu.Unlock()
 	if err := l.orders.say(what); err != nil {
-		return err
+		return l.silence(ctx, err)
 	}
 	return l.await(ctx, func() bool { return l.heard >= what.Number })
+}
+
+// silence is why a child could not be told something: it has ended, and what it
+// said before that has been heard when this returns.
+func (l *life) silence(ctx context.Context, err error) error {
+	select {
+	case <-l.over:
+		return errors.New("its process ended: " + l.How().Text)
+	case <-ctx.Done():
+		return err
+	}
 }
 
 // ended says whether the process is over.

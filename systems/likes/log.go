@@ -87,11 +87,18 @@ func (l *eventLog) close() error {
 	return err
 }
 
-// prepare makes the topic, and the producer known to the brokers, which the first
-// user would else wait for.
+// prepare makes the topic, and brings the brokers to where they have the group and
+// the producer: on new ones that takes seconds, which the first users would wait.
 func (l *eventLog) prepare(ctx context.Context) error {
 	if err := topics.Create(ctx, l.client, l.cfg, topics.Topic{Name: topicEvents}); err != nil {
 		return err
+	}
+	_, err := l.fetchCommitted(ctx)
+	for kerr.IsRetriable(err) && sut.Pause(ctx, rolePause) {
+		_, err = l.fetchCommitted(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("making the group known: %w", err)
 	}
 	if !l.cfg.Kafka.Idempotence {
 		return nil

@@ -246,7 +246,8 @@ func (c *linked) Close() error {
 // Kafka: miniredis and kfake behind links, and a ledger in memory.
 type bubble struct {
 	t       *testing.T
-	rng     *rand.Rand
+	seed    uint64
+	rng     *rand.Rand // of the faults
 	base    time.Time
 	cfg     sut.Config
 	ledger  *memoryLedger
@@ -268,7 +269,7 @@ var errCrash = errors.New("killed at a fail point")
 
 func newBubble(t *testing.T, seed uint64, p Params) *bubble {
 	t.Helper()
-	b := &bubble{t: t, rng: rand.New(rand.NewPCG(seed, 3)), base: time.Now(),
+	b := &bubble{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), base: time.Now(),
 		ledger: newMemoryLedger(), redis: miniredis.NewMiniRedis(),
 		toRedis: newLink(), toKafka: newLink(), crashes: map[string]int{}}
 	network := &kfake.VirtualNetwork{}
@@ -374,7 +375,7 @@ func (b *bubble) keep(ctx context.Context, role sut.Role) {
 
 // users offers the operations over two seconds, and what follows from them.
 func (b *bubble) users(ctx context.Context, all *sync.WaitGroup, ops int) {
-	load, err := NewWorkload(b.rng.Uint64(), *b.cfg.Params.(*Params))
+	load, err := NewWorkload(b.seed, *b.cfg.Params.(*Params))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"stampede/harness/sut"
 	"stampede/harness/topics"
@@ -93,25 +92,4 @@ func produced(err error) error {
 		return fmt.Errorf("%w: %w", sut.ErrRefused, err)
 	}
 	return fmt.Errorf("writing to the log: %w", err)
-}
-
-// committed keeps the first error of a commit.
-func committed(into *error) func(
-	*kgo.Client, *kmsg.OffsetCommitRequest, *kmsg.OffsetCommitResponse, error,
-) {
-	return func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse,
-		err error,
-	) {
-		*into = err
-		if err != nil || resp == nil {
-			return
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil && *into == nil {
-					*into = err
-				}
-			}
-		}
-	}
 }

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"stampede/harness/sut"
 	"stampede/harness/topics"
@@ -22,6 +25,7 @@ type member struct {
 	client *kgo.Client
 	cfg    sut.Config
 	topic  string
+	group  string // its whole name
 	who    station
 	books  books
 	// byCommits goes on where Kafka's commits say, and takes no stand.
@@ -29,6 +33,8 @@ type member struct {
 	// leaving is called before partitions go to somebody else, orderly, or when
 	// they are lost to somebody else already.
 	leaving func(ctx context.Context, gone []int32, orderly bool)
+
+	topicID [16]byte // once a commit has asked for it
 
 	mu   sync.Mutex
 	held map[int32]*hold
@@ -58,7 +64,8 @@ func (m *member) join(ctx context.Context, p Params, topic, group string, more .
 		}
 		opts = append(opts, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{m.topic: offsets}))
 	} else {
-		opts = append(opts, m.membership(p, group)...)
+		m.group = topics.Name(m.cfg, group)
+		opts = append(opts, m.membership(p)...)
 	}
 	client, err := openKafka(ctx, m.cfg, opts...)
 	if err != nil {
@@ -70,14 +77,14 @@ func (m *member) join(ctx context.Context, p Params, topic, group string, more .
 
 // membership are the options of a member of a group. Rebalances wait while a
 // poll is being worked on, so that nothing is taken away in the middle.
-func (m *member) membership(p Params, group string) []kgo.Opt {
+func (m *member) membership(p Params) []kgo.Opt {
 	balancer := kgo.CooperativeStickyBalancer()
 	if p.Balancing == Eager {
 		balancer = kgo.StickyBalancer()
 	}
 	session := p.SessionTimeout.D()
 	opts := []kgo.Opt{
-		kgo.ConsumerGroup(topics.Name(m.cfg, group)), kgo.ConsumeTopics(m.topic),
+		kgo.ConsumerGroup(m.group), kgo.ConsumeTopics(m.topic),
 		kgo.Balancers(balancer), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(session / 6),
 		kgo.RebalanceTimeout(max(session, 5*time.Second)),
@@ -264,19 +271,41 @@ func (m *member) moved(moves []move) {
 	}
 }
 
-// commit tells Kafka how far the books are.
+// commit tells Kafka how far the books are. It asks the broker itself: the
+// driver's own commit waits while the group is being joined, and what it waits
+// with cannot be waited for in virtual time. A broker takes no commit of a
+// member that is not one any more.
 func (m *member) commit(ctx context.Context, moves []move) error {
-	offsets := make(map[int32]kgo.EpochOffset)
-	for _, to := range moves {
-		offsets[to.partition] = kgo.EpochOffset{Epoch: -1, Offset: to.to}
-	}
-	var failed error
 	ctx, cancel := context.WithTimeout(ctx, timeout(m.cfg))
 	defer cancel()
-	m.client.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{m.topic: offsets},
-		committed(&failed))
-	if failed != nil {
-		return fmt.Errorf("committing offsets: %w", failed)
+	if m.topicID == [16]byte{} {
+		found, err := kadm.NewClient(m.client).ListTopics(ctx, m.topic)
+		if err != nil {
+			return fmt.Errorf("asking for the topic's id: %w", err)
+		}
+		m.topicID = found[m.topic].ID
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group = m.group
+	req.MemberID, req.Generation = m.client.GroupMetadata()
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic, topic.TopicID = m.topic, m.topicID
+	for _, to := range moves {
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset = to.partition, to.to
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, m.client)
+	if err != nil {
+		return fmt.Errorf("committing offsets: %w", err)
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("committing the offset of %s/%d: %w", m.topic, p.Partition, err)
+			}
+		}
 	}
 	return nil
 }

@@ -1,0 +1,205 @@
+package views
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"stampede/harness/history"
+)
+
+func someEvent() Event {
+	return Event{Heartbeat: Heartbeat{ID: 1 << 63, Video: "video-1", User: "u1", Session: "s1",
+		IP: "10.0.0.1", Device: "tv", TimeMS: beginMS, WatchedMS: 15_000}, Rules: 3}
+}
+
+// TestRecords: what is written is read again, and what is cut short is not.
+func TestRecords(t *testing.T) {
+	want := []Event{someEvent(), {Heartbeat: Heartbeat{ID: 1}}}
+	record := encodeEvents(want)
+	var got []Event
+	if err := decodeEvents(record, func(i int, e *Event) { got = append(got, *e) }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v became %+v", want, got)
+	}
+	var e Event
+	view := encodeView(4097, &want[0])
+	if at, err := decodeView(view, &e); err != nil || at != 4097 || e != want[0] {
+		t.Errorf("got %d, %+v, %v", at, e, err)
+	}
+	for n := range record {
+		if decodeEvents(record[:n], func(int, *Event) {}) == nil {
+			t.Errorf("%d of %d bytes are read", n, len(record))
+		}
+	}
+	for n := range view {
+		if _, err := decodeView(view[:n], &e); err == nil {
+			t.Errorf("%d of %d bytes are read", n, len(view))
+		}
+	}
+	if decodeEvents(append(record, 0), func(int, *Event) {}) == nil {
+		t.Error("a byte too many is read")
+	}
+}
+
+// TestPositions: a position is read as it is written, and in orders as it does.
+func TestPositions(t *testing.T) {
+	at := Position{3, 120, 7}
+	got, err := ParsePosition(at.String())
+	if err != nil || got != at || positionIn(3, at.in()) != at {
+		t.Errorf("%v became %v, %v", at, got, err)
+	}
+	for _, bad := range []string{"", "1/2", "1/2/3/4", "a/2/3", "-1/2/3", "1/2/4096", "9999999/1/1"} {
+		if _, err := ParsePosition(bad); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestLog: a topic is decoded as it was, and a million events stay small.
+func TestLog(t *testing.T) {
+	first := Logged{Event: someEvent(), Offset: 0, Index: 3}
+	second := Logged{Event: someEvent(), Offset: 9, Source: 5}
+	second.User, second.ID = "u2", 7
+	want := [][]Logged{{first, second}, {}, {second}}
+	log, err := EncodeLog(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := log.Decode()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v became %+v, %v", want, got, err)
+	}
+	for name, change := range map[string]func(*Log){
+		"another number of events": func(l *Log) { l.Events++ },
+		"more partitions":          func(l *Log) { l.Partitions++ },
+		"no partitions":            func(l *Log) { l.Partitions = -1 },
+		"cut short":                func(l *Log) { l.Columns = l.Columns[:len(l.Columns)/2] },
+	} {
+		bad := log
+		change(&bad)
+		if _, err := bad.Decode(); err == nil {
+			t.Errorf("%s: it is decoded", name)
+		}
+	}
+}
+
+// TestLogIsCompact: a hundredth of the largest run takes a hundredth of 20 MB.
+func TestLogIsCompact(t *testing.T) {
+	p := DefaultParams()
+	load, err := NewWorkload(1, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const events = 10_000
+	partitions := make([][]Logged, 100)
+	for i := range uint64(events) {
+		h, _, err := heartbeatOf(load.Op(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := &partitions[i%100]
+		*list = append(*list, Logged{Event: Event{Heartbeat: h, Rules: 1}, Offset: int64(len(*list))})
+	}
+	log, err := EncodeLog(partitions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if each := len(text) / events; each > 40 {
+		t.Errorf("an event of a session of its own takes %d bytes", each)
+	}
+}
+
+// FuzzDecodeEvents: what is read is written again to the same.
+func FuzzDecodeEvents(f *testing.F) {
+	f.Add(encodeEvents([]Event{someEvent()}))
+	f.Add([]byte{formatEvents, 0})
+	f.Add([]byte{formatEvents, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, record []byte) {
+		var list []Event
+		if decodeEvents(record, func(_ int, e *Event) { list = append(list, *e) }) != nil {
+			return
+		}
+		var again []Event
+		err := decodeEvents(encodeEvents(list), func(_ int, e *Event) { again = append(again, *e) })
+		if err != nil || !slices.Equal(list, again) {
+			t.Fatalf("%+v became %+v, %v", list, again, err)
+		}
+	})
+}
+
+// FuzzDecodeView likewise.
+func FuzzDecodeView(f *testing.F) {
+	e := someEvent()
+	f.Add(encodeView(77, &e))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		var e, again Event
+		at, err := decodeView(record, &e)
+		if err != nil {
+			return
+		}
+		back, err := decodeView(encodeView(at, &e), &again)
+		if err != nil || back != at || again != e {
+			t.Fatalf("%d %+v became %d %+v, %v", at, e, back, again, err)
+		}
+	})
+}
+
+// FuzzLog: whatever a topic of an audit unpacks to, it is decoded or refused.
+func FuzzLog(f *testing.F) {
+	log, err := EncodeLog([][]Logged{{{Event: someEvent()}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(1, 1, log.Columns)
+	f.Fuzz(func(t *testing.T, partitions, events int, columns []byte) {
+		list, err := Log{partitions, events, columns}.Decode()
+		if err != nil {
+			return
+		}
+		again, err := EncodeLog(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := again.Decode(); err != nil || !reflect.DeepEqual(back, list) {
+			t.Fatalf("%+v became %+v, %v", list, back, err)
+		}
+	})
+}
+
+// FuzzHeartbeatOf: the body of an operation may be anything.
+func FuzzHeartbeatOf(f *testing.F) {
+	f.Add(opOf(someEvent().Heartbeat, 2).Body)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		h, tries, err := heartbeatOf(history.Op{Body: body})
+		if err != nil {
+			return
+		}
+		if again, n, err := heartbeatOf(opOf(h, tries)); err != nil || again != h || n != tries {
+			t.Fatalf("%+v became %+v, %v", h, again, err)
+		}
+	})
+}
+
+// FuzzDecodeRules: rules that are accepted make sense.
+func FuzzDecodeRules(f *testing.F) {
+	text, err := json.Marshal(DefaultParams().rules())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		rules, err := decodeRules(text)
+		if err == nil && (rules.RepeatWindowMS < 1 || rules.IPWindowMS < 1 || rules.IPViews < 1) {
+			t.Fatalf("%s is accepted", text)
+		}
+	})
+}

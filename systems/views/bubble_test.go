@@ -320,7 +320,9 @@ func (c *linked) Write(b []byte) (int, error) {
 	if err := c.pass(); err != nil {
 		return 0, err
 	}
-	time.Sleep(c.r.b.delay)
+	if c.r.b.delay > 0 {
+		sut.Pause(c.r.b.t.Context(), c.r.b.delay)
+	}
 	return c.Conn.Write(b)
 }
 

@@ -30,14 +30,14 @@ name: log-test
 question: Does the log keep what it acknowledged?
 system: log
 load:
-  arrival: {process: constant, rate: 20, over: 8s}
+  arrival: {process: constant, rate: 40, over: 10s}
   timeout: 5s
   drain: 60s
 stores:
   kafka: {brokers: 3, partitions: 6}
 faults:
   - {name: gone, kind: kill, target: kafka-2, at: 1s, for: 1s}
-  - {name: silent, kind: lost-request, target: kafka-1, at: 5s, for: 500ms}
+  - {name: silent, kind: lost-request, target: kafka-1, at: 5s, for: 2s}
 `
 
 // logged is a variant whose numbers are records of a topic.

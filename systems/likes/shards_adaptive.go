@@ -13,7 +13,9 @@ package likes
 // once. What a server that dies had in its buffer is still in Redis, from where
 // the repairer logs it.
 //
-// Gives up: likes in the buffer, if Redis is lost together with the server.
+// Gives up: likes in the buffer, if Redis is lost together with the server. If Redis
+// is lost while Kafka does not answer, what is in the buffer is missing from the
+// rebuilt count until it is logged.
 func shardsAdaptive() design {
 	return design{
 		name: "shards_adaptive",

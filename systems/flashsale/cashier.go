@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
 
 	"stampede/harness/sut"
 	"stampede/harness/topics"
@@ -41,15 +41,13 @@ func (d design) cashier() sut.Role {
 		Summary: "decides the purchases of each product in the order of their arrival",
 		Places:  []string{placeOrdered},
 		Run: func(ctx context.Context, cfg sut.Config) error {
-			for ctx.Err() == nil {
+			for {
 				err := d.serveLines(ctx, cfg)
-				if ctx.Err() != nil {
+				if !sut.Pause(ctx, rolePause) {
 					return nil
 				}
 				warn(cfg, "flashsale cashier starts anew after an error", err)
-				sut.Pause(ctx, rolePause)
 			}
-			return nil
 		},
 	}
 }
@@ -94,18 +92,17 @@ type cashiers struct {
 
 // serve decides what was fetched, each line by a goroutine of its own.
 func (c *cashiers) serve(ctx context.Context, fetches kgo.Fetches) {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		group.Go(func() error {
+		group.Go(func() {
 			for rest := p.Records; len(rest) > 0; rest = rest[min(ticketsMax, len(rest)):] {
 				if !c.insist(ctx, p.Partition, rest[:min(ticketsMax, len(rest))]) {
 					break
 				}
 			}
-			return nil
 		})
 	})
-	_ = group.Wait() // insist has no error: it goes on until it is done
+	group.Wait()
 }
 
 // insist decides tickets of a line until that has succeeded, answers them, and

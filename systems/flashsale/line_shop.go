@@ -18,7 +18,7 @@ import (
 // refused before it is written.
 const maxWaiting = 10_000
 
-// ErrLineFull: as many purchases of the item wait as may.
+// ErrLineFull says that as many purchases of the item wait as may.
 var ErrLineFull = fmt.Errorf("the line is full: %w", sut.ErrRefused)
 
 // lineShop puts buyers in the line and waits for their answers.

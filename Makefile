@@ -67,6 +67,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench RoundTrip ./harness/fault
 	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
+	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
 
 fuzz: ## Search for inputs that break a decoder, FUZZTIME=10s for each target
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' . | sort | \

@@ -1,0 +1,199 @@
+package views_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+	"stampede/systems/views"
+)
+
+// The benchmarks compare within one run, in turns; what they report is the
+// median of the rounds. One iteration is the whole comparison.
+const (
+	benchRounds = 3
+	benchEvents = 200_000
+)
+
+// benchParams is a hot video, in an event time that leaves the counter's
+// windows two hundred milliseconds of the clock.
+func benchParams() *views.Params {
+	p := views.DefaultParams()
+	p.VideoSkew, p.EventRate = views.SkewHot, 100
+	return &p
+}
+
+// BenchmarkPipeline lets a filter and a counter work off a log of 200,000
+// heartbeats, end to end, and its peer, a bare consumer of the same driver, read
+// the same topic. The aim is 0.6 of it.
+func BenchmarkPipeline(b *testing.B) {
+	for b.Loop() {
+		var ours, bare []float64
+		for range benchRounds {
+			run := openRun(b, "video_key")
+			bare = append(bare, float64(benchEvents)/run.read(b).Seconds())
+			took, _ := run.workOff(b, 1)
+			ours = append(ours, float64(benchEvents)/took.Seconds())
+		}
+		ratio := median(ours) / median(bare)
+		b.ReportMetric(median(ours), "events/s")
+		b.ReportMetric(median(bare), "bare-events/s")
+		b.ReportMetric(ratio, "ratio")
+		b.ReportMetric(0.6, "aim")
+		b.ReportMetric(met(ratio >= 0.6), "met")
+	}
+}
+
+// BenchmarkHotPartition lets two filters and two counters work off a log of
+// which one video has half, by video_key and by composite_key. It compares how
+// far the most belated partition is behind, on average over the time that
+// video_key takes. The composite key should halve it at least.
+func BenchmarkHotPartition(b *testing.B) {
+	for b.Loop() {
+		var byVideo, bySession []float64
+		for range benchRounds {
+			took, lag := openRun(b, "video_key").workOff(b, 2)
+			byVideo = append(byVideo, lag/took.Seconds())
+			_, lag = openRun(b, "composite_key").workOff(b, 2)
+			bySession = append(bySession, lag/took.Seconds())
+		}
+		ratio := median(byVideo) / median(bySession)
+		b.ReportMetric(median(byVideo), "lag-by-video")
+		b.ReportMetric(median(bySession), "lag-by-session")
+		b.ReportMetric(ratio, "ratio")
+		b.ReportMetric(2, "aim")
+		b.ReportMetric(met(ratio >= 2), "met")
+	}
+}
+
+// benchRun is a variant with a full log.
+type benchRun struct {
+	variant sut.Variant
+	inst    sut.Instance
+	cfg     sut.Config
+}
+
+func openRun(b *testing.B, name string) *benchRun {
+	b.Helper()
+	all := views.System().Variants
+	v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
+	space := stores.Namespace(b)
+	r := &benchRun{variant: v, cfg: sut.Config{
+		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
+		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: benchParams(), MaxConns: 8,
+		Timeout: 30 * time.Second,
+	}}
+	var err error
+	if r.inst, err = v.Open(b.Context(), r.cfg); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := r.inst.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	if err := r.inst.Prepare(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if err := views.Fill(b.Context(), r.inst, 1, benchEvents); err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// read reads the whole topic with nothing but the driver.
+func (r *benchRun) read(b *testing.B) time.Duration {
+	b.Helper()
+	opts, err := topics.Options(r.cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	begin := time.Now()
+	client, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(views.TopicWatch(r.cfg)),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	for left := benchEvents; left > 0; {
+		fetches := client.PollFetches(b.Context())
+		if err := fetches.Err(); err != nil {
+			b.Fatal(err)
+		}
+		left -= fetches.NumRecords()
+	}
+	return time.Since(begin)
+}
+
+// workOff runs so many filters and counters, and the merge, until all is
+// counted. It returns how long that took and the lag of the most belated
+// partition, in records times seconds.
+func (r *benchRun) workOff(b *testing.B, replicas int) (took time.Duration, lag float64) {
+	b.Helper()
+	gauge, err := r.variant.Gauge(b.Context(), r.cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer gauge.Close()
+	ctx, cancel := context.WithCancel(b.Context())
+	var roles sync.WaitGroup
+	begin := time.Now()
+	for _, role := range r.variant.Roles {
+		for range replicas {
+			if role.Name == "reprocessor" {
+				continue
+			}
+			roles.Go(func() {
+				if err := role.Run(ctx, r.cfg); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+	}
+	last := begin
+	for {
+		body, err := gauge.Sample(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var look views.Look
+		if err := json.Unmarshal(body, &look); err != nil {
+			b.Fatal(err)
+		}
+		now := time.Now()
+		lag += float64(slices.Max(look.FilterLag)+slices.Max(look.CounterLag)) * now.Sub(last).Seconds()
+		last = now
+		pending, err := r.inst.(sut.Quiescer).Quiesced(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if pending == "" {
+			break
+		}
+		sut.Pause(ctx, 10*time.Millisecond)
+	}
+	took = time.Since(begin)
+	cancel()
+	roles.Wait()
+	return took, lag
+}
+
+// met is 1 where an aim was met. Missing one fails nothing: the machine decides.
+func met(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func median(xs []float64) float64 {
+	slices.Sort(xs)
+	return xs[len(xs)/2]
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // counterBatch bounds the records of one poll of the counter.
-const counterBatch = 5000
+const counterBatch = 20_000
 
 // The places of the counter, in the order of its work.
 const (

@@ -16,7 +16,7 @@ import (
 
 const (
 	// filterBatch bounds the records that are decided together.
-	filterBatch = 5000
+	filterBatch = 20_000
 	// pollWait is how long a consumer waits for records.
 	pollWait = 200 * time.Millisecond
 	// rememberedSessions bounds what a filter keeps in mind of a partition.

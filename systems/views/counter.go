@@ -96,7 +96,7 @@ func (d design) newCounter(
 		flushed: time.Now(), buffers: make(map[int32]*buffer),
 	}
 	if group == "" {
-		c.counting = counting{} // a recount is done right
+		c.counting = counting{progress: withCounts} // a recount is done right
 	}
 	c.byCommits = c.counting.progress == afterCounts || c.counting.progress == beforeCounts
 	c.leaving = c.hand

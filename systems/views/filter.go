@@ -55,9 +55,7 @@ func (d design) filterer() sut.Role {
 		Summary: "decides by the rules which heartbeats are views and forwards these",
 		Places:  []string{placeForwarded, placeFiltered},
 		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.work(ctx, cfg, "filter", func(ctx context.Context, g *gear) (worker, error) {
-				return d.newFilter(ctx, g)
-			})
+			return d.work(ctx, cfg, "filter", d.newFilter)
 		},
 	}
 }

@@ -248,10 +248,10 @@ func (s *streams) coin() coin { return coin{s.source(keys.Uniform(s.next(), coin
 
 func (s *streams) videos(p Params) keys.Source {
 	n := uint64(p.Videos)
-	switch {
-	case p.VideoSkew == SkewZipf:
+	switch p.VideoSkew {
+	case SkewZipf:
 		return s.source(keys.Zipf(s.next(), n, zipfExponent))
-	case p.VideoSkew == SkewHot:
+	case SkewHot:
 		return s.source(keys.HotSpot(s.next(), n, 1, p.HotShare))
 	default:
 		return s.source(keys.Uniform(s.next(), n))

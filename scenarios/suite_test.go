@@ -80,7 +80,7 @@ func TestBuyers(t *testing.T) {
 	}
 }
 
-// TestSeeds runs small sales with many seeds: a correct variant is never
+// TestSeeds runs small scenarios with many seeds: a correct variant is never
 // Broken, a known-wrong one always. A small sale does not exercise everything,
 // so that Undecided is no failure here; TestScenarios sees to that. Sales with
 // faults take longer, so that they get every fifth seed.
@@ -100,6 +100,8 @@ func TestSeeds(t *testing.T) {
 		{"flash-sale-lost-ack", (seeds + 4) / 5, []string{"load.arrival.over=4s"}},
 		{"flash-sale-worker-crash", (seeds + 9) / 10, []string{"slos=[]"}},
 		{"flash-sale-redis-stall", (seeds + 4) / 5, []string{"load.arrival.over=5s", "slos=[]"}},
+		{"likes-cache-loss", (seeds + 9) / 10, []string{"load.arrival.over=6s", "slos=[]"}},
+		{"views-store-faults", (seeds + 9) / 10, nil},
 	} {
 		t.Run(s.scenario, func(t *testing.T) {
 			executeSeeds(t, decode(t, s.scenario, s.set...), s.seeds)

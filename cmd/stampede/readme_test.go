@@ -180,9 +180,10 @@ func typeIn(t *testing.T, dir, script string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	// An INVALID or INCONCLUSIVE run is no failure of the command.
+	// On a machine that does other work, objectives may be missed and a run may be
+	// INVALID or INCONCLUSIVE; none of them is a failure of the command.
 	script = regexp.MustCompile(`(?m)^(bin/stampede run (?:.*\\\n)*.*)$`).
-		ReplaceAllString(script, "$1 || [ $$? = 4 ]")
+		ReplaceAllString(script, "$1 || [[ $$? == [34] ]]")
 	cmd := exec.CommandContext(ctx, "bash", "-c",
 		"set -em\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+script)
 	cmd.Dir = dir

@@ -119,8 +119,8 @@ func (in *Injection) powerLoss(ctx context.Context) error {
 	return nil
 }
 
-// lostPower notes what was taken. Where that is nothing there is no evidence,
-// though the store was killed: nobody can have felt the loss.
+// lostPower notes what was taken. Where no whole command is in it there is no
+// evidence, though the store was killed: nobody can have felt the loss.
 func (in *Injection) lostPower(
 	ago time.Duration, kept map[string]int64, lost map[string][]byte,
 ) {
@@ -134,7 +134,7 @@ func (in *Injection) lostPower(
 		err := in.compareIdentity(ctx, "%d bytes with %d commands, written in the last %v, were taken "+
 			"from the append-only file, and %d bytes kept; killed processes %v", in.effects.CutBytes,
 			in.effects.LostCommands, ago.Round(time.Millisecond), in.effects.KeptBytes, in.effects.PIDs)
-		if in.effects.CutBytes == 0 {
+		if in.effects.LostCommands == 0 {
 			in.evidence = nil
 		}
 		return err

@@ -66,12 +66,16 @@ func badScenarios() map[string]bad {
 		},
 		"replicas of nobody": {
 			"provokes:", "replicas: {swepper: 2}\nprovokes:",
-			`30:12: no variant has a role "swepper"; expected one of api, sweeper; did you mean "sweeper"?`,
+			`30:12: no variant has a role "swepper"; expected one of api, sweeper, keeper; did you mean "sweeper"?`,
 			false,
 		},
 		"no replica": {
 			"provokes:", "replicas: {sweeper: 0}\nprovokes:",
 			`30:21: sweeper is 0; expected 1 to 100`, false,
+		},
+		"replicas of what is single": {
+			"provokes:", "replicas: {keeper: 2}\nprovokes:",
+			`30:20: two at once of keeper would spoil each other's work; expected 1`, true,
 		},
 		"crash at no place": {
 			"kind: restart, target: postgres, at: 5s}", "kind: crash, target: sweeper, for: 1s, at: 5s, " +

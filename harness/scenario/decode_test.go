@@ -37,7 +37,8 @@ func shop() sut.System {
 		return sut.Variant{Name: name, Needs: needs}
 	}
 	cached := variant("cached", sut.Postgres, sut.Redis)
-	cached.Roles = []sut.Role{{Name: "sweeper", Places: []string{"taken", "swept"}}}
+	cached.Roles = []sut.Role{{Name: "sweeper", Places: []string{"taken", "swept"}},
+		{Name: "keeper", Single: true}}
 	return sut.System{
 		Name:    "shop",
 		Handler: func(sut.Instance, sut.Config) (http.Handler, error) { return nil, nil },

@@ -32,8 +32,21 @@ func (v *validation) deployment() {
 				Expected: oneOf(known), Suggestion: check.Nearest(name, known)})
 			continue
 		}
+		if single(v.sys, name) && v.sc.Replicas[name] > 1 {
+			v.reject(fmt.Sprintf("two at once of %s would spoil each other's work", name), "1", path...)
+			continue
+		}
 		v.between(v.sc.Replicas[name], 1, maxReplicas, path...)
 	}
+}
+
+// single says that a role of the system can have no replicas.
+func single(system sut.System, name string) bool {
+	return slices.ContainsFunc(system.Variants, func(variant sut.Variant) bool {
+		return slices.ContainsFunc(variant.Roles, func(role sut.Role) bool {
+			return role.Name == name && role.Single
+		})
+	})
 }
 
 // deployed says that roles and API are processes of their own.

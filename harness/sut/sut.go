@@ -147,6 +147,9 @@ type Role struct {
 	// Places are the fail points that the role passes, in the order of its
 	// work: a fault may kill the process at the n-th passage of one.
 	Places []string
+	// Single says that two at once would spoil each other's work: a scenario
+	// cannot have replicas of the role.
+	Single bool
 	// Run works until ctx is cancelled and then returns nil. It opens its
 	// own connections from cfg, so that it can be a process of its own. It
 	// survives errors of its services by retrying with a pause.

@@ -42,6 +42,7 @@ func (d design) repairer() sut.Role {
 		Name:    RoleRepairer,
 		Summary: "rebuilds lost counters from the ledger and repairs drift between them",
 		Places:  []string{PlaceRebuilt},
+		Single:  true,
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.run(ctx, cfg, RoleRepairer, func(ctx context.Context, b *backend) error {
 				r := &repair{backend: b, waits: map[uint64]*wait{}, seen: map[uint64]map[uint64]int64{}}

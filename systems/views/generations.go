@@ -156,6 +156,7 @@ func (d design) reprocessor() sut.Role {
 		Name:    "reprocessor",
 		Summary: "counts the log again into a new generation when it is asked to",
 		Places:  []string{placeCounting, placeCounted},
+		Single:  true,
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.work(ctx, cfg, "reprocessor",
 				func(_ context.Context, g *gear) (worker, error) {

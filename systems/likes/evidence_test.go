@@ -109,7 +109,7 @@ func (e *evidence) video(n uint64) *likes.VideoAudit { return &e.audit.Videos[n-
 
 // fault adds a fault of that text.
 func (e *evidence) fault(text string, start, end time.Duration) {
-	e.windows = append(e.windows, history.Window{Kind: history.FaultWindow, Name: "fault",
+	e.windows = append(e.windows, history.Window{Kind: history.FaultWindow, Name: text,
 		Fault: text, Start: start, End: end, Recovered: end, Evidence: []string{"it happened"}})
 }
 

@@ -117,18 +117,14 @@ func judgeCommits(j *judging) {
 	watchCommits(j)
 }
 
-// aheadAtMost is how long an offset may be seen ahead of the ledger while neither
-// moves: a worker at work moves. What is ahead for a moment only, and then applied,
-// has harmed nobody.
-const aheadAtMost = time.Second
-
 // watchCommits follows how far the ledger is behind the log, and looks for offsets
-// that stay committed while what lies before them is not in the ledger. The commits
-// were read before the ledger was, and the ledger never falls back: what is ahead
-// was ahead.
+// that are committed while what lies before them is not in the ledger. The commits
+// were read before the ledger was, and the ledger never falls back: what is seen
+// ahead once was ahead, and a crash at that moment would have lost it. Of each
+// partition it tells the first sighting.
 func watchCommits(j *judging) {
 	w := &check.Watched{Quantity: "lag", Unit: "records"}
-	since := map[int]sighting{}
+	told := map[int]bool{}
 	for _, s := range j.Samples() {
 		var look Look
 		if !s.Seen() || json.Unmarshal(s.Body, &look) != nil || len(look.Committed) != len(look.Applied) {
@@ -139,29 +135,16 @@ func watchCommits(j *judging) {
 		w.Look(s.To, low, high, false)
 		j.Checked(1)
 		for p, committed := range look.Committed {
-			seen := sighting{committed, look.Applied[p], s.From}
-			first := since[p]
-			switch {
-			case committed <= seen.applied:
-				delete(since, p)
-			case first.committed != committed || first.applied != seen.applied:
-				since[p] = seen
-			case s.From-first.at >= aheadAtMost:
-				j.ViolateAt(s.From, j.at(p, seen.applied), "partition %d: offset %d is committed and the "+
-					"ledger stands at %d, from %v to %v", p, committed, seen.applied, first.at, s.From)
-				delete(since, p)
+			if applied := look.Applied[p]; committed > applied && !told[p] {
+				told[p] = true
+				j.ViolateAt(s.From, j.at(p, applied), "partition %d: offset %d is committed at %v and the "+
+					"ledger stands at %d", p, committed, s.From, applied)
 			}
 		}
 	}
 	if len(w.Points)+w.Gaps > 0 {
 		j.Watched(w)
 	}
-}
-
-// sighting is where a partition stood when it was seen there first.
-type sighting struct {
-	committed, applied int64
-	at                 time.Duration
 }
 
 // at is the operation of the record at an offset, if the log has it.
@@ -188,23 +171,27 @@ func effects(j *judging) *check.Effects {
 	return e
 }
 
-// lossBefore is how long before a server's death an interaction may have been
-// acknowledged that was still in its buffer. What is older was logged, or the log
-// did not answer and the buffer was full.
-const lossBefore = 5 * time.Second
+const (
+	// lossBefore is how long before a server's death an interaction may have been
+	// acknowledged that was still in its buffer. What is older was logged, or the
+	// log did not answer and the buffer was full.
+	lossBefore = 5 * time.Second
+	// lossTogether is how far apart a server's death and the loss of Redis may be to
+	// take the same interactions: later, the repairer has logged from Redis what the
+	// buffer had.
+	lossTogether = 5 * time.Second
+)
 
 // judgeDurable subtracts what a design declares: what was in the buffer of a
-// server that died.
+// server that died while Redis lost its data too.
 func judgeDurable(j *judging) {
 	e := effects(j)
-	deaths := slices.DeleteFunc(slices.Clone(j.Faults()), func(w history.Window) bool {
-		return !strings.Contains(w.Fault, "api")
-	})
+	deaths := bufferLosses(j.Faults())
 	if j.a.Contract.LossBound == 0 || len(deaths) == 0 {
 		e.Durable(j.Collector)
 		return
 	}
-	loss, err := check.NewLoss("likes in the buffer of a server that died",
+	loss, err := check.NewLoss("likes in the buffer of a server that died, of a Redis that was lost",
 		"they are acknowledged before they are logged", j.a.Contract.LossBound*int64(len(deaths)),
 		check.Around(deaths, lossBefore))
 	if err != nil {
@@ -212,6 +199,37 @@ func judgeDurable(j *judging) {
 		return
 	}
 	e.Durable(j.Collector, loss)
+}
+
+// bufferLosses are the deaths of servers that a loss of Redis came together with.
+// A server that is paused, cut off or stopped keeps its buffer or empties it.
+func bufferLosses(faults []history.Window) (deaths []history.Window) {
+	for _, death := range faults {
+		killed := strikes(death, "api", "kill", "crash") ||
+			strikes(death, "api", "churn") && !strings.Contains(death.Fault, "orderly")
+		if killed &&
+			slices.ContainsFunc(faults, func(loss history.Window) bool {
+				return redisLost(loss) && loss.Start <= death.End+lossTogether &&
+					death.Start <= loss.End+lossTogether
+			}) {
+			deaths = append(deaths, death)
+		}
+	}
+	return deaths
+}
+
+// strikes says whether a fault is one of some kinds on a target: "kill api-2".
+func strikes(w history.Window, target string, kinds ...string) bool {
+	words := strings.Fields(w.Fault)
+	return len(words) > 1 && slices.Contains(kinds, words[0]) &&
+		(words[1] == target || strings.HasPrefix(words[1], target+"-"))
+}
+
+// redisLost says whether a fault takes data of Redis. A kill alone takes none: what
+// Redis wrote to its log is the kernel's by then.
+func redisLost(w history.Window) bool {
+	return strikes(w, "redis", "power-loss") ||
+		strikes(w, "redis", "kill", "crash") && slices.Contains(strings.Fields(w.Fault), "wipe")
 }
 
 func judgePhantoms(j *judging) { effects(j).NoPhantom(j.Collector) }

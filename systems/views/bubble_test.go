@@ -434,9 +434,13 @@ func (b *bubble) live(d design, sessions int, faults func(filters, counters []*r
 		gate: newGateway(client, cfg, newRuleBook(r, b.params, cfg.Logger), d)}
 	filters := []*replica{b.start(d, "filter"), b.start(d, "filter")}
 	counters := []*replica{b.start(d, "counter"), b.start(d, "counter")}
+	load, err := NewWorkload(b.rng.Uint64(), b.params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	var viewers sync.WaitGroup
-	viewers.Go(func() { faults(filters, counters) })
-	b.viewers(&viewers, sessions)
+	viewers.Go(func() { faults(filters, counters) }) // from here on, b.rng is theirs
+	b.viewers(&viewers, load, sessions)
 	viewers.Wait()
 	b.settle()
 	audit := b.audit()
@@ -478,11 +482,7 @@ func (b *bubble) do(ctx context.Context, op history.Op) (history.Reply, error) {
 }
 
 // viewers begin sessions one after the other, and what follows from them.
-func (b *bubble) viewers(all *sync.WaitGroup, sessions int) {
-	load, err := NewWorkload(b.rng.Uint64(), b.params)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+func (b *bubble) viewers(all *sync.WaitGroup, load sut.Workload, sessions int) {
 	var send func(op history.Op, after time.Duration)
 	send = func(op history.Op, after time.Duration) {
 		all.Go(func() {
@@ -676,9 +676,12 @@ func comeAndGo(b *bubble, d design, _, counters []*replica) {
 func mutants() []mutant {
 	return []mutant{
 		{name: "M30 reads the windows first and writes them later",
-			plant:  func(d *design) { d.careless = true },
-			params: func(p *Params) { p.Farm, p.EventRate, p.IPViews = 0.8, 2, 4 },
-			delay:  20 * time.Millisecond, faults: nothing, named: ExactCounts},
+			plant: func(d *design) { d.careless = true },
+			params: func(p *Params) {
+				p.Farm, p.EventRate = 0.8, 2
+				p.IPViews, p.IPWindow = 2, sut.Duration(20*time.Second)
+			},
+			delay: 60 * time.Millisecond, faults: nothing, named: ExactCounts},
 		{name: "M31 commits before it counts",
 			plant:  func(d *design) { d.counting.progress = beforeCounts },
 			faults: at(placeCounted, 1, 0), named: OnceInEffect},

@@ -34,6 +34,11 @@ func HeartbeatOf(op history.Op) Heartbeat {
 	return h
 }
 
+// fillBatch bounds a batch of Fill, in bytes: a dozen heartbeats, as many as
+// gather in a partition while a producer lingers for 5 ms, if there are 25,000
+// heartbeats a second on 12 partitions.
+const fillBatch = 1 << 10
+
 // Fill writes so many heartbeats of a workload into the log of an instance, as
 // its API would, and returns when they are there. Sessions follow each other.
 func Fill(ctx context.Context, inst sut.Instance, seed uint64, events int) error {
@@ -45,6 +50,11 @@ func Fill(ctx context.Context, inst sut.Instance, seed uint64, events int) error
 	if err := i.gate.rules.load(ctx); err != nil {
 		return err
 	}
+	client, err := openKafka(ctx, i.cfg, kgo.ProducerBatchMaxBytes(fillBatch))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
 	var mu sync.Mutex
 	var failed error
 	left := events
@@ -61,7 +71,7 @@ func Fill(ctx context.Context, inst sut.Instance, seed uint64, events int) error
 			}
 			r := &kgo.Record{Topic: i.gate.topic, Key: []byte(key),
 				Value: encodeEvents([]Event{{Heartbeat: h, Rules: 1}})}
-			i.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
+			client.Produce(ctx, r, func(_ *kgo.Record, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				failed = errors.Join(failed, err)
@@ -76,7 +86,7 @@ func Fill(ctx context.Context, inst sut.Instance, seed uint64, events int) error
 			ops = next
 		}
 	}
-	err = i.client.Flush(ctx)
+	err = client.Flush(ctx)
 	mu.Lock()
 	defer mu.Unlock()
 	return errors.Join(err, failed)

@@ -16,7 +16,7 @@ import (
 
 const (
 	// filterBatch bounds the records that are decided together.
-	filterBatch = 20_000
+	filterBatch = 50_000
 	// pollWait is how long a consumer waits for records.
 	pollWait = 200 * time.Millisecond
 	// rememberedSessions bounds what a filter keeps in mind of a partition.
@@ -37,6 +37,11 @@ const (
 // the views are in the log. If it dies in between, its successor reads the same
 // events again, decides them as they were decided, and forwards them again: the
 // counter knows them by their position.
+//
+// While the views of a batch are written and its progress is stored, the next
+// batch is read and decided. It is not written before the one ahead of it is
+// stored: in valid_events no view of a partition comes before one that precedes
+// it in watch_events, whoever writes.
 type filter struct {
 	member
 	rules   *ruleBook
@@ -46,6 +51,16 @@ type filter struct {
 	offByOne bool
 	// judged remembers sessions that are watches, by partition.
 	judged map[int32]map[string]judgement
+	// list has the events of a poll; its memory serves the next poll too.
+	list []decision
+	// ahead is the batch before, on its way to the log and into the books.
+	ahead *passage
+}
+
+// passage is a batch that was decided, on its way.
+type passage struct {
+	done chan struct{}
+	err  error // once done
 }
 
 // filterer is the role of the filter.
@@ -72,7 +87,7 @@ func (d design) newFilter(ctx context.Context, g *gear) (worker, error) {
 		windows: w, valid: topics.Name(g.cfg, topicValid), offByOne: d.offByOne,
 		judged: make(map[int32]map[string]judgement),
 	}
-	f.leaving = func(context.Context, []int32, bool) { clear(f.judged) }
+	f.leaving = f.hand
 	err = f.join(ctx, g.params, topicWatch, "filter",
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -81,23 +96,60 @@ func (d design) newFilter(ctx context.Context, g *gear) (worker, error) {
 	return f, nil
 }
 
+// hand lets what was decided arrive before partitions go to somebody else. If
+// it takes too long, the next owner decides it again.
+func (f *filter) hand(ctx context.Context, _ []int32, _ bool) {
+	clear(f.judged)
+	if f.ahead == nil {
+		return
+	}
+	select {
+	case <-f.ahead.done:
+	case <-ctx.Done():
+	}
+}
+
 func (f *filter) close(context.Context) {
+	if err := f.arrived(); err != nil {
+		f.cfg.Logger.Warn("views filter: the next owner decides again", "error", err)
+	}
 	f.leave()
 	_ = f.windows.close() // nothing is left to lose
 }
 
-// step decides what one poll brings.
+// arrived waits until nothing is on its way and returns what became of it.
+func (f *filter) arrived() error {
+	if f.ahead == nil {
+		return nil
+	}
+	<-f.ahead.done
+	err := f.ahead.err
+	f.ahead = nil
+	return err
+}
+
+// step decides what one poll brings and sends it on its way.
 func (f *filter) step(ctx context.Context) error {
 	batches, err := f.poll(ctx, filterBatch, pollWait)
 	defer f.client.AllowRebalance()
+	var next *decided
 	if err == nil && len(batches) > 0 {
-		err = f.decide(ctx, batches)
+		next, err = f.decide(ctx, batches)
 	}
-	if err != nil {
+	if err = errors.Join(err, f.arrived()); err != nil {
 		clear(f.judged)
 		f.forget()
+		return err
 	}
-	return err
+	if next != nil {
+		f.moved(next.moves) // if it does not arrive, all is read again
+		f.ahead = &passage{done: make(chan struct{})}
+		go func(p *passage) {
+			defer close(p.done)
+			p.err = f.pass(ctx, next)
+		}(f.ahead)
+	}
+	return nil
 }
 
 // decision is an event with what became of it.
@@ -109,45 +161,58 @@ type decision struct {
 	open int
 }
 
-func (f *filter) decide(ctx context.Context, batches []batch) error {
+// decided is what is to be written and stored of a batch.
+type decided struct {
+	moves []move
+	views []*kgo.Record
+	drops []drop
+}
+
+func (f *filter) decide(ctx context.Context, batches []batch) (*decided, error) {
 	// Rules are loaded while nothing depends on it, too.
 	if _, err := f.rules.latest(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	var moves []move
-	var list []decision
+	next := new(decided)
+	f.list = f.list[:0]
 	for _, b := range batches {
 		s, ok := f.standOf(b.partition)
 		if !ok {
 			continue
 		}
-		moves = append(moves, move{s, b.records[len(b.records)-1].Offset + 1, s.source})
+		next.moves = append(next.moves, move{s, b.records[len(b.records)-1].Offset + 1, s.source})
 		for _, r := range b.records {
 			err := decodeEvents(r.Value, func(index int, e *Event) {
-				list = append(list, decision{at: Position{r.Partition, r.Offset, index},
+				f.list = append(f.list, decision{at: Position{r.Partition, r.Offset, index},
 					event: *e, open: -1})
 			})
 			if err != nil {
-				return fmt.Errorf("at %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
+				return nil, fmt.Errorf("at %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
 			}
 		}
 	}
-	if len(moves) == 0 {
-		return nil
+	if len(next.moves) == 0 {
+		return nil, nil
 	}
-	if err := f.judge(ctx, list); err != nil {
-		return err
+	if err := f.judge(ctx, f.list); err != nil {
+		return nil, err
 	}
-	if err := f.forward(ctx, list); err != nil {
-		return err
+	next.views, next.drops = f.viewsOf(f.list), dropsOf(f.list)
+	return next, nil
+}
+
+// pass writes the views to the log, waits until they are there, and stores the
+// progress.
+func (f *filter) pass(ctx context.Context, d *decided) error {
+	if err := f.client.ProduceSync(ctx, d.views...).FirstErr(); err != nil {
+		return fmt.Errorf("forwarding %d views: %w", len(d.views), err)
 	}
 	f.cfg.Passed(placeForwarded)
-	if err := f.books.filtered(ctx, moves, dropsOf(list)); err != nil {
+	if err := f.books.filtered(ctx, d.moves, d.drops); err != nil {
 		return err
 	}
 	f.cfg.Passed(placeFiltered)
-	f.moved(moves)
-	if err := f.commit(ctx, moves); err != nil {
+	if err := f.commit(ctx, d.moves); err != nil {
 		f.cfg.Logger.Warn("views filter: lag will look larger than it is", "error", err)
 	}
 	return nil
@@ -158,11 +223,14 @@ func (f *filter) decide(ctx context.Context, batches []batch) error {
 func (f *filter) judge(ctx context.Context, list []decision) error {
 	var candidates []candidate
 	asked := make(map[string]int)
+	var rules *ruleSet
 	for i := range list {
 		d := &list[i]
-		rules, err := f.rules.version(ctx, d.event.Rules)
-		if err != nil {
-			return err
+		if rules == nil || rules.Version != d.event.Rules {
+			var err error
+			if rules, err = f.rules.version(ctx, d.event.Rules); err != nil {
+				return err
+			}
 		}
 		creator, _ := f.rules.creator(d.event.Video)
 		d.reason = rules.alone(&d.event, creator)
@@ -200,7 +268,7 @@ func (f *filter) judge(ctx context.Context, list []decision) error {
 // reasonFor is what a session's judgement means for one of its events.
 func (j judgement) reasonFor(d *decision) string {
 	switch {
-	case j.at != fmt.Sprintf("%d:%d", d.at.Partition, d.at.in()):
+	case j.partition != d.at.Partition || j.in != d.at.in():
 		if j.id == d.event.ID {
 			return Duplicate
 		}
@@ -220,23 +288,17 @@ func (f *filter) remember(partition int32, session string, j judgement) {
 	m[session] = j
 }
 
-// forward writes the views to the log and waits until they are there.
-func (f *filter) forward(ctx context.Context, list []decision) error {
-	var records []*kgo.Record
+// viewsOf are the views as they are written to the log.
+func (f *filter) viewsOf(list []decision) []*kgo.Record {
+	var views []*kgo.Record
 	for i := range list {
 		d := &list[i]
 		if d.reason == "" {
-			records = append(records, &kgo.Record{Topic: f.valid, Partition: d.at.Partition,
+			views = append(views, &kgo.Record{Topic: f.valid, Partition: d.at.Partition,
 				Key: []byte(d.event.Video), Value: encodeView(d.at.in(), &d.event)})
 		}
 	}
-	if len(records) == 0 {
-		return nil
-	}
-	if err := f.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		return fmt.Errorf("forwarding %d views: %w", len(records), err)
-	}
-	return nil
+	return views
 }
 
 // dropsOf counts what was turned away.

@@ -19,7 +19,7 @@ import (
 // median of the rounds. One iteration is the whole comparison.
 const (
 	benchRounds = 3
-	benchEvents = 200_000
+	benchEvents = 500_000
 )
 
 // benchParams is a hot video, in an event time that leaves the counter's
@@ -177,7 +177,7 @@ func (r *benchRun) workOff(b *testing.B, replicas int) (took time.Duration, lag 
 		if pending == "" {
 			break
 		}
-		sut.Pause(ctx, 10*time.Millisecond)
+		sut.Pause(ctx, 50*time.Millisecond)
 	}
 	took = time.Since(begin)
 	cancel()

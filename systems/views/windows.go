@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,14 +26,20 @@ type candidate struct {
 
 // mine names a candidate: its position and its heartbeat.
 func (c *candidate) mine() string {
-	return fmt.Sprintf("%d:%d:%d", c.at.Partition, c.at.in(), c.event.ID)
+	out := strconv.AppendInt(make([]byte, 0, 64), int64(c.at.Partition), 10)
+	out = strconv.AppendInt(append(out, ':'), c.at.in(), 10)
+	out = strconv.AppendUint(append(out, ':'), c.event.ID, 10)
+	return string(out)
 }
 
 // windows is what the filter remembers, in Redis, which all its replicas
-// share. Its keys are, after the prefix: s:SESSION, the candidate that made the
-// session a watch and what became of it; r:MS:N:VIDEO:USER, which is there if
-// the user has a view of the video in window N of so many milliseconds; and
-// i:MS:N:IP, how many views the address has in it.
+// share. Its keys are hashes, after the prefix: s:N, for each session that is a
+// watch the candidate that made it one and what became of it; r:MS:N, whose
+// field VIDEO:USER is there if the user has a view of the video in window N of
+// so many milliseconds; and i:MS:N, whose field IP is how many views the address
+// has in it. The N of s counts, by the clock of Redis, stretches as long as is to
+// be remembered: a session is written into the current one and looked for in
+// the one before, too.
 type windows struct {
 	rdb    *redis.Client
 	prefix string
@@ -43,37 +50,96 @@ type windows struct {
 	careless bool
 }
 
-// judge decides candidates one after the other, each in one step. The session
+// judge decides candidates one after the other, all in one step. The session
 // remembers the decision, so that a candidate that comes again, because its
 // first reader died, is decided as it was.
+//
+// KEYS[1] is what the keys of sessions begin with, the others are windows.
+// ARGV[1] is how long to remember, in milliseconds; a candidate is seven more:
+// its session, its name, which of KEYS and which field says that its user has
+// a view, the same for its address, and how many views an address has. Each
+// hash is read once and written once, however many candidates there are.
 const judge = `
-local out = {}
-for i = 1, #KEYS / 3 do
-	local session, seen, address = KEYS[3*i-2], KEYS[3*i-1], KEYS[3*i]
-	local judged = redis.call('GET', session)
+local n = math.floor(redis.call('TIME')[1] * 1000 / ARGV[1])
+local current = KEYS[1] .. string.format('%.0f', n)
+local before = KEYS[1] .. string.format('%.0f', n - 1)
+
+local function read(key, fields)
+	local values, out = redis.call('HMGET', key, unpack(fields)), {}
+	for i = 1, #fields do
+		out[fields[i]] = values[i]
+	end
+	return out
+end
+
+local names, fields = {}, {}
+for a = 2, #ARGV, 7 do
+	names[#names + 1] = ARGV[a]
+	for b = a + 2, a + 4, 2 do
+		local list = fields[ARGV[b]]
+		if not list then
+			list = {}
+			fields[ARGV[b]] = list
+		end
+		list[#list + 1] = ARGV[b + 1]
+	end
+end
+local sessions, older, held = read(current, names), {}, {}
+if redis.call('EXISTS', before) == 1 then
+	older = read(before, names)
+end
+for k, list in pairs(fields) do
+	held[k] = read(KEYS[tonumber(k)], list)
+end
+
+local out, new, more = {}, {}, {}
+local function put(k, field, value)
+	held[k][field] = value
+	local list = more[k]
+	if not list then
+		list = {}
+		more[k] = list
+	end
+	list[#list + 1] = field
+	list[#list + 1] = value
+end
+for a = 2, #ARGV, 7 do
+	local session = ARGV[a]
+	local judged = sessions[session] or older[session]
 	if not judged then
 		local word = 'view'
-		if redis.call('EXISTS', seen) == 1 then
+		local used = tonumber(held[ARGV[a + 4]][ARGV[a + 5]] or 0)
+		if held[ARGV[a + 2]][ARGV[a + 3]] then
 			word = 'repeat'
-		elseif tonumber(redis.call('GET', address) or '0') >= tonumber(ARGV[2*i+1]) then
+		elseif used >= tonumber(ARGV[a + 6]) then
 			word = 'ip-rate'
 		else
-			redis.call('SET', seen, '1', 'PX', ARGV[1])
-			if redis.call('INCR', address) == 1 then
-				redis.call('PEXPIRE', address, ARGV[1])
-			end
+			put(ARGV[a + 2], ARGV[a + 3], '1')
+			put(ARGV[a + 4], ARGV[a + 5], used + 1)
 		end
-		judged = ARGV[2*i] .. ':' .. word
-		redis.call('SET', session, judged, 'PX', ARGV[1])
+		judged = ARGV[a + 1] .. ':' .. word
+		sessions[session] = judged
+		new[#new + 1] = session
+		new[#new + 1] = judged
 	end
-	out[i] = judged
+	out[#out + 1] = judged
+end
+
+for k, list in pairs(more) do
+	redis.call('HSET', KEYS[tonumber(k)], unpack(list))
+	redis.call('PEXPIRE', KEYS[tonumber(k)], ARGV[1])
+end
+if #new > 0 then
+	redis.call('HSET', current, unpack(new))
+	redis.call('PEXPIRE', current, 2 * ARGV[1])
 end
 return out`
 
 // wordView is what judge says of a view; otherwise it says the reason.
 const wordView = "view"
 
-// judgedAtOnce bounds the candidates of one call, so that others get a turn.
+// judgedAtOnce bounds the candidates of one call, so that others get a turn,
+// and Lua has room for what is read and written at once.
 const judgedAtOnce = 500
 
 func openWindows(ctx context.Context, cfg sut.Config, p Params) (*windows, error) {
@@ -122,103 +188,156 @@ func (w *windows) close() error {
 	return nil
 }
 
-// keys are a candidate's session, user and address.
-func (w *windows) keys(c *candidate) (session, seen, address string) {
+// span is an aligned window of event time: of the repeats or of the
+// addresses, so many milliseconds long, the n-th.
+type span struct {
+	kind  byte
+	ms, n int64
+}
+
+// field is a field of the hash of a window.
+type field struct {
+	span
+	name string
+}
+
+// fields say that a candidate's user has a view, and how many its address has.
+func (c *candidate) fields() (seen, address field) {
 	e, r := c.event, c.rules
-	window := func(ms int64) string {
-		return strconv.FormatInt(ms, 10) + ":" + strconv.FormatInt(e.TimeMS/ms, 10) + ":"
-	}
-	return w.prefix + "s:" + e.Session,
-		w.prefix + "r:" + window(r.RepeatWindowMS) + e.Video + ":" + e.User,
-		w.prefix + "i:" + window(r.IPWindowMS) + e.IP
+	return field{span{'r', r.RepeatWindowMS, e.TimeMS / r.RepeatWindowMS}, e.Video + ":" + e.User},
+		field{span{'i', r.IPWindowMS, e.TimeMS / r.IPWindowMS}, e.IP}
 }
 
-// judgement is what a session remembers.
+// key is the key of a window.
+func (w *windows) key(of span) string {
+	return fmt.Sprintf("%s%c:%d:%d", w.prefix, of.kind, of.ms, of.n)
+}
+
+// judgement is what a session remembers: the candidate that made it a watch,
+// by partition, number of the position and heartbeat, and what became of it.
 type judgement struct {
-	at   string // partition and number of the position
-	id   uint64
-	word string
+	partition int32
+	in        int64
+	id        uint64
+	word      string
 }
 
-func parseJudgement(text string) (judgement, error) {
-	parts := strings.Split(text, ":")
-	if len(parts) != 4 {
-		return judgement{}, fmt.Errorf("a session remembers %q, which is no judgement", text)
+func parseJudgement(text string) (j judgement, err error) {
+	partition, rest, _ := strings.Cut(text, ":")
+	in, rest, _ := strings.Cut(rest, ":")
+	id, word, whole := strings.Cut(rest, ":")
+	p, first := strconv.ParseInt(partition, 10, 32)
+	n, second := strconv.ParseInt(in, 10, 64)
+	j.id, err = strconv.ParseUint(id, 10, 64)
+	if err = errors.Join(first, second, err); err != nil || !whole {
+		return j, fmt.Errorf("a session remembers %q, which is no judgement", text)
 	}
-	id, err := strconv.ParseUint(parts[2], 10, 64)
-	if err != nil {
-		return judgement{}, fmt.Errorf("a session remembers %q, which names no heartbeat", text)
-	}
-	return judgement{at: parts[0] + ":" + parts[1], id: id, word: parts[3]}, nil
+	j.partition, j.in, j.word = int32(p), n, word
+	return j, nil
 }
 
 // judge decides candidates in order; the result has what each one's session
 // remembers now.
 func (w *windows) judge(ctx context.Context, list []candidate) ([]judgement, error) {
-	out := make([]judgement, 0, len(list))
-	for len(list) > 0 {
-		n := min(len(list), judgedAtOnce)
-		judge := w.judgeSome
-		if w.careless {
-			judge = w.judgeCarelessly
+	ctx, cancel := context.WithTimeout(ctx, w.limit)
+	defer cancel()
+	judge := w.judgeAll
+	if w.careless {
+		judge = w.judgeCarelessly
+	}
+	texts, err := judge(ctx, list)
+	if err == nil && len(texts) != len(list) {
+		err = fmt.Errorf("%d of %d were judged", len(texts), len(list))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("judging candidates: %w", err)
+	}
+	out := make([]judgement, len(list))
+	for i, text := range texts {
+		if out[i], err = parseJudgement(text); err != nil {
+			return nil, err
 		}
-		some, err := judge(ctx, list[:n])
-		if err != nil {
-			return nil, fmt.Errorf("judging candidates: %w", err)
-		}
-		for _, text := range some {
-			j, err := parseJudgement(text)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, j)
-		}
-		list = list[n:]
 	}
 	return out, nil
 }
 
-func (w *windows) judgeSome(ctx context.Context, list []candidate) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.limit)
-	defer cancel()
-	keys := make([]string, 0, 3*len(list))
-	args := append(make([]any, 0, 1+2*len(list)), w.keep.Milliseconds())
+// judgeAll sends all calls at once, for Redis to do one after the other. A Redis
+// that has forgotten the script has done none of them.
+func (w *windows) judgeAll(ctx context.Context, list []candidate) ([]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	calls, err := w.send(ctx, list)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err := w.script.Load(ctx, w.rdb).Err(); err != nil {
+			return nil, err
+		}
+		calls, err = w.send(ctx, list)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(list))
+	for _, call := range calls {
+		some, err := call.StringSlice()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, some...)
+	}
+	return out, nil
+}
+
+func (w *windows) send(ctx context.Context, list []candidate) (calls []*redis.Cmd, err error) {
+	pipe := w.rdb.Pipeline()
+	for some := range slices.Chunk(list, judgedAtOnce) {
+		keys, args := w.call(some)
+		calls = append(calls, w.script.EvalSha(ctx, pipe, keys, args...))
+	}
+	_, err = pipe.Exec(ctx)
+	return calls, err
+}
+
+// call is what judge takes.
+func (w *windows) call(list []candidate) (keys []string, args []any) {
+	keys = []string{w.prefix + "s:"}
+	numbers := make(map[span]int)
+	number := func(of span) int {
+		n, known := numbers[of]
+		if !known {
+			keys = append(keys, w.key(of))
+			n = len(keys)
+			numbers[of] = n
+		}
+		return n
+	}
+	args = append(make([]any, 0, 1+7*len(list)), w.keep.Milliseconds())
 	for i := range list {
 		c := &list[i]
-		session, seen, address := w.keys(c)
-		keys = append(keys, session, seen, address)
-		args = append(args, c.mine(), c.rules.IPViews)
+		seen, address := c.fields()
+		args = append(args, c.event.Session, c.mine(), number(seen.span), seen.name,
+			number(address.span), address.name, c.rules.IPViews)
 	}
-	some, err := w.script.Run(ctx, w.rdb, keys, args...).StringSlice()
-	if err == nil && len(some) != len(list) {
-		err = fmt.Errorf("%d of %d candidates were judged", len(some), len(list))
-	}
-	return some, err
+	return keys, args
 }
 
 // judgeCarelessly reads all that is remembered, decides, and writes: between
 // the two, another replica may have decided as well.
 func (w *windows) judgeCarelessly(ctx context.Context, list []candidate) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.limit)
-	defer cancel()
-	var keys []string
-	for i := range list {
-		session, seen, address := w.keys(&list[i])
-		keys = append(keys, session, seen, address)
-	}
-	known, err := w.rdb.MGet(ctx, keys...).Result()
+	mind, err := w.remembered(ctx, list)
 	if err != nil {
 		return nil, err
 	}
-	mind := make(map[string]string, len(keys))
-	for i, value := range known {
-		if text, ok := value.(string); ok {
-			mind[keys[i]] = text
-		}
-	}
 	out, pipe := make([]string, len(list)), w.rdb.Pipeline()
+	put := func(f field, value string) {
+		mind[f] = value
+		pipe.HSet(ctx, w.key(f.span), f.name, value)
+		pipe.PExpire(ctx, w.key(f.span), w.keep)
+	}
 	for i := range list {
-		session, seen, address := w.keys(&list[i])
+		c := &list[i]
+		seen, address := c.fields()
+		session := field{name: c.event.Session, span: span{kind: 's'}}
 		if out[i] = mind[session]; out[i] != "" {
 			continue
 		}
@@ -230,19 +349,39 @@ func (w *windows) judgeCarelessly(ctx context.Context, list []candidate) ([]stri
 		switch {
 		case mind[seen] != "":
 			word = Repeat
-		case used >= list[i].rules.IPViews:
+		case used >= c.rules.IPViews:
 			word = IPRate
 		default:
-			mind[seen], mind[address] = "1", strconv.FormatInt(used+1, 10)
-			pipe.Set(ctx, seen, "1", w.keep)
-			pipe.Set(ctx, address, used+1, w.keep)
+			put(seen, "1")
+			put(address, strconv.FormatInt(used+1, 10))
 		}
-		out[i] = list[i].mine() + ":" + word
-		mind[session] = out[i]
-		pipe.Set(ctx, session, out[i], w.keep)
+		out[i] = c.mine() + ":" + word
+		put(session, out[i])
 	}
 	_, err = pipe.Exec(ctx)
 	return out, err
+}
+
+// remembered reads what a careless judge decides by.
+func (w *windows) remembered(
+	ctx context.Context, list []candidate,
+) (map[field]string, error) {
+	found, pipe := make(map[field]*redis.StringCmd), w.rdb.Pipeline()
+	for i := range list {
+		seen, address := list[i].fields()
+		session := field{name: list[i].event.Session, span: span{kind: 's'}}
+		for _, f := range []field{session, seen, address} {
+			found[f] = pipe.HGet(ctx, w.key(f.span), f.name)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	mind := make(map[field]string, len(found))
+	for f, call := range found {
+		mind[f] = call.Val()
+	}
+	return mind, nil
 }
 
 // empty says what there is already, "" if nothing.

@@ -19,7 +19,10 @@ import (
 // median of the rounds. One iteration is the whole comparison.
 const (
 	benchRounds = 3
-	benchEvents = 500_000
+	// pipelineEvents are enough for the last window, which is stored up to 200 ms
+	// after its last view was read, not to decide.
+	pipelineEvents = 500_000
+	hotEvents      = 200_000
 )
 
 // benchParams is a hot video, in an event time that leaves the counter's
@@ -30,17 +33,21 @@ func benchParams() *views.Params {
 	return &p
 }
 
-// BenchmarkPipeline lets a filter and a counter work off a log of 200,000
-// heartbeats, end to end, and its peer, a bare consumer of the same driver, read
-// the same topic. The aim is 0.6 of it.
+// BenchmarkPipeline lets a filter and a counter work off a log of 500,000
+// heartbeats, end to end: from when the roles are started until every view is
+// counted in Postgres and all progress is stored. Its peer, a bare consumer of the
+// same driver with the same settings, reads the same topic from when it is
+// started and looks at each record once; it neither decodes nor keeps any. The
+// topic is in small batches, as the API writes it (see Fill). All of it, three
+// stores and the benchmark, shares the machine. The aim is 0.6 of the peer.
 func BenchmarkPipeline(b *testing.B) {
 	for b.Loop() {
 		var ours, bare []float64
 		for range benchRounds {
-			run := openRun(b, "video_key")
-			bare = append(bare, float64(benchEvents)/run.read(b).Seconds())
+			run := openRun(b, "video_key", pipelineEvents)
+			bare = append(bare, pipelineEvents/run.read(b).Seconds())
 			took, _ := run.workOff(b, 1)
-			ours = append(ours, float64(benchEvents)/took.Seconds())
+			ours = append(ours, pipelineEvents/took.Seconds())
 		}
 		ratio := median(ours) / median(bare)
 		b.ReportMetric(median(ours), "events/s")
@@ -59,9 +66,9 @@ func BenchmarkHotPartition(b *testing.B) {
 	for b.Loop() {
 		var byVideo, bySession []float64
 		for range benchRounds {
-			took, lag := openRun(b, "video_key").workOff(b, 2)
+			took, lag := openRun(b, "video_key", hotEvents).workOff(b, 2)
 			byVideo = append(byVideo, lag/took.Seconds())
-			_, lag = openRun(b, "composite_key").workOff(b, 2)
+			_, lag = openRun(b, "composite_key", hotEvents).workOff(b, 2)
 			bySession = append(bySession, lag/took.Seconds())
 		}
 		ratio := median(byVideo) / median(bySession)
@@ -78,14 +85,15 @@ type benchRun struct {
 	variant sut.Variant
 	inst    sut.Instance
 	cfg     sut.Config
+	events  int
 }
 
-func openRun(b *testing.B, name string) *benchRun {
+func openRun(b *testing.B, name string, events int) *benchRun {
 	b.Helper()
 	all := views.System().Variants
 	v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
 	space := stores.Namespace(b)
-	r := &benchRun{variant: v, cfg: sut.Config{
+	r := &benchRun{variant: v, events: events, cfg: sut.Config{
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
 		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: benchParams(), MaxConns: 8,
 		Timeout: 30 * time.Second,
@@ -102,7 +110,7 @@ func openRun(b *testing.B, name string) *benchRun {
 	if err := r.inst.Prepare(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if err := views.Fill(b.Context(), r.inst, 1, benchEvents); err != nil {
+	if err := views.Fill(b.Context(), r.inst, 1, events); err != nil {
 		b.Fatal(err)
 	}
 	return r
@@ -122,12 +130,17 @@ func (r *benchRun) read(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	defer client.Close()
-	for left := benchEvents; left > 0; {
+	seen := 0
+	for seen < r.events {
 		fetches := client.PollFetches(b.Context())
 		if err := fetches.Err(); err != nil {
 			b.Fatal(err)
 		}
-		left -= fetches.NumRecords()
+		fetches.EachRecord(func(record *kgo.Record) {
+			if len(record.Value) > 0 {
+				seen++
+			}
+		})
 	}
 	return time.Since(begin)
 }

@@ -252,8 +252,17 @@ func decisionCorruptions() []corruption {
 		{"an address counts too often", views.ExactCounts, overfill(false)},
 		{"a view is turned away", views.ExactCounts, turnAway},
 		{"an event of another rule version", views.ExactCounts, func(e *evidence, _ func(int) int) bool {
-			e.audit.Rules[0].MinWatchMS++
-			return true
+			rules := &e.audit.Rules[0]
+			exactly := func(l views.Logged) bool {
+				return l.Rules == rules.Version && l.WatchedMS == rules.MinWatchMS
+			}
+			for _, list := range e.valid {
+				if slices.ContainsFunc(list, exactly) {
+					rules.MinWatchMS++
+					return true
+				}
+			}
+			return false
 		}},
 		{"a view of nothing", views.ExactCounts, func(e *evidence, pick func(int) int) bool {
 			p := pick(len(e.watch))

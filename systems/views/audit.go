@@ -68,6 +68,9 @@ type GenerationAudit struct {
 	Generation int64 `json:"generation"`
 	// Live says that readers have come to see it.
 	Live bool `json:"live"`
+	// Retired says that a later one took its place, so that nobody counts it
+	// any more.
+	Retired bool `json:"retired,omitempty"`
 }
 
 func (i *instance) audit(ctx context.Context) (Audit, error) {
@@ -159,7 +162,7 @@ func (db *database) audit(ctx context.Context, a *Audit, merged bool) error {
 			return err
 		}
 		a.Generations, err = collect[GenerationAudit](ctx, tx, `SELECT generation,
-			live_at IS NOT NULL FROM generations ORDER BY 1`)
+			live_at IS NOT NULL, retired_at IS NOT NULL FROM generations ORDER BY 1`)
 		return err
 	})
 	if err != nil {
@@ -185,9 +188,11 @@ func collect[R any](ctx context.Context, tx pgx.Tx, sql string) ([]R, error) {
 	return list, err
 }
 
-// stands reads how far every station is.
+// stands reads how far every station is that is still at work.
 func (db *database) stands(ctx context.Context) (list []ProgressAudit, err error) {
-	err = db.rows(ctx, selectStands, nil, func(row pgx.CollectableRow) error {
+	err = db.rows(ctx, `SELECT stage, generation, part, next_offset FROM progress
+		WHERE generation NOT IN (SELECT generation FROM generations WHERE retired_at IS NOT NULL)
+		ORDER BY 1, 2, 3`, nil, func(row pgx.CollectableRow) error {
 		s, err := pgx.RowToStructByPos[ProgressAudit](row)
 		list = append(list, s)
 		return err

@@ -149,7 +149,7 @@ func (m *memory) audit(a *Audit) {
 	defer m.mu.Unlock()
 	a.Rules, a.Creators = m.versions, m.authors
 	a.Drops, a.Counts, a.Totals = []DropAudit{}, []CountAudit{}, []TotalAudit{}
-	a.Generations = []GenerationAudit{{1, true}}
+	a.Generations = []GenerationAudit{{Generation: 1, Live: true}}
 	for d, n := range m.turned {
 		a.Drops = append(a.Drops, DropAudit{d.partition, d.video, d.reason, n})
 	}

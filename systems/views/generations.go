@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,12 +32,18 @@ func (db *database) views(ctx context.Context, video string, merged bool) (Views
 	return v, nil
 }
 
-// addGeneration begins a counting at the beginning of every partition.
+// addGeneration begins a counting at the beginning of every partition. A
+// recount that had not gone live yet ends with it: nobody will ever read it.
 func (db *database) addGeneration(
 	ctx context.Context, partitions int,
 ) (generation int64, err error) {
 	err = db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "LOCK TABLE generations IN SHARE ROW EXCLUSIVE MODE")
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE generations SET retired_at = clock_timestamp()
+			WHERE generation > 1 AND live_at IS NULL AND retired_at IS NULL`)
 		if err != nil {
 			return err
 		}
@@ -63,14 +70,43 @@ func (db *database) newest(ctx context.Context) (generation int64, live bool, er
 	return generation, live, nil
 }
 
+// recounts are the generations that a reprocessor counts: the one that readers
+// see, unless it is the first, and the one that is to follow it.
+func (db *database) recounts(ctx context.Context) (list []recounting, err error) {
+	err = db.rows(ctx, `SELECT generation, live_at IS NOT NULL FROM generations
+		WHERE generation > 1 AND retired_at IS NULL ORDER BY generation`, nil,
+		func(row pgx.CollectableRow) error {
+			r, err := pgx.RowToStructByPos[recounting](row)
+			list = append(list, r)
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("looking for generations to count: %w", err)
+	}
+	return list, nil
+}
+
+// recounting is a generation that is being counted.
+type recounting struct {
+	Generation int64
+	Live       bool
+}
+
 // cutOver lets readers see a generation once it has come as far, in every
-// partition, as those before it.
+// partition, as those before it. The recount that they saw so far ends with it.
 func (db *database) cutOver(ctx context.Context, generation int64) error {
-	_, err := db.pool.Exec(ctx, `UPDATE generations SET live_at = clock_timestamp()
-		WHERE generation = $1 AND live_at IS NULL AND NOT EXISTS (
-			SELECT FROM progress mine JOIN progress theirs USING (stage, part)
-			WHERE mine.stage = $2 AND mine.generation = $1 AND theirs.generation < $1
-				AND mine.next_offset < theirs.next_offset)`, generation, stageCounter)
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	_, err := db.pool.Exec(ctx, `WITH cut AS (
+			UPDATE generations SET live_at = clock_timestamp()
+			WHERE generation = $1 AND live_at IS NULL AND retired_at IS NULL AND NOT EXISTS (
+				SELECT FROM progress mine JOIN progress theirs USING (stage, part)
+				WHERE mine.stage = $2 AND mine.generation = $1 AND theirs.generation < $1
+					AND mine.next_offset < theirs.next_offset)
+			RETURNING generation)
+		UPDATE generations g SET retired_at = clock_timestamp() FROM cut
+		WHERE g.generation > 1 AND g.generation < cut.generation AND g.retired_at IS NULL`,
+		generation, stageCounter)
 	if err != nil {
 		return fmt.Errorf("cutting over to generation %d: %w", generation, err)
 	}
@@ -149,7 +185,8 @@ func (m *merging) step(ctx context.Context) error {
 //
 // Reprocessing is a counter of its own, without a group, that begins at offset
 // 0 with empty counts: a new generation. The old one goes on meanwhile and
-// readers see it until the new one has come as far. Setting the old one's
+// readers see it until the new one has come as far; then it ends, unless it is
+// the group's. Setting the old one's
 // offsets back instead would change nothing: it knows what it has counted.
 func (d design) reprocessor() sut.Role {
 	return sut.Role{
@@ -160,48 +197,65 @@ func (d design) reprocessor() sut.Role {
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.work(ctx, cfg, "reprocessor",
 				func(_ context.Context, g *gear) (worker, error) {
-					return &recount{design: d, gear: g}, nil
+					return &recount{design: d, gear: g, counters: make(map[int64]*counter)}, nil
 				})
 		},
 	}
 }
 
-// recount waits for new generations and counts the newest.
+// recount counts the generations that are neither the group's nor retired.
 type recount struct {
 	design design
 	*gear
-	counter *counter
+	counters map[int64]*counter
 }
 
 func (r *recount) close(ctx context.Context) {
-	if r.counter != nil {
-		r.counter.close(ctx)
+	for _, c := range r.counters {
+		c.close(ctx)
 	}
 }
 
 func (r *recount) step(ctx context.Context) error {
-	generation, live, err := r.db.newest(ctx)
+	list, err := r.db.recounts(ctx)
 	if err != nil {
 		return err
 	}
-	if r.counter != nil && r.counter.who.generation != generation {
-		r.counter.close(ctx)
-		r.counter = nil
-	}
-	switch {
-	case generation == 1:
+	r.retire(ctx, list)
+	if len(list) == 0 {
 		sut.Pause(ctx, pollWait)
 		return nil
-	case r.counter == nil:
-		c, err := r.design.newCounter(ctx, r.gear, generation, "")
-		if err != nil {
+	}
+	for _, g := range list {
+		if err := r.count(ctx, g); err != nil {
 			return err
 		}
-		r.counter = c
-		return nil
 	}
-	if err := r.counter.step(ctx); err != nil || live {
+	return nil
+}
+
+// retire closes the counters of generations that are not in the list any more.
+func (r *recount) retire(ctx context.Context, list []recounting) {
+	for generation, c := range r.counters {
+		if !slices.ContainsFunc(list, func(g recounting) bool { return g.Generation == generation }) {
+			c.close(ctx)
+			delete(r.counters, generation)
+		}
+	}
+}
+
+// count takes one step with a generation.
+func (r *recount) count(ctx context.Context, g recounting) error {
+	c := r.counters[g.Generation]
+	if c == nil {
+		c, err := r.design.newCounter(ctx, r.gear, g.Generation, "")
+		if err == nil {
+			r.counters[g.Generation] = c
+		}
 		return err
 	}
-	return r.db.cutOver(ctx, generation)
+	if err := c.step(ctx); err != nil || g.Live {
+		return err
+	}
+	return r.db.cutOver(ctx, g.Generation)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -281,8 +282,12 @@ func judgeOnce(j *judging) {
 				n-views[part]-dropped[part])
 		}
 	}
-	for _, g := range j.t.Generations {
-		judgeGeneration(j, g.Generation)
+	for i, g := range j.t.Generations {
+		if g.Retired {
+			judgeRetired(j, g, j.t.Generations[i+1:])
+		} else {
+			judgeGeneration(j, g.Generation)
+		}
 	}
 	j.Need(j.t.Watch.Events > 0, "the log is empty")
 	j.Need(len(j.t.Drops) > 0, "nothing was turned away")
@@ -328,6 +333,18 @@ func judgeGeneration(j *judging, generation int64) {
 	j.Violate(ops[:min(len(ops), maxOps)], "generation %d: %d views were forwarded and %d are "+
 		"counted: %d %s", generation, forwarded, counted, max(counted-forwarded, forwarded-counted),
 		what)
+}
+
+// judgeRetired: a generation ends before the log does only if a later one has
+// taken its place, also with the readers if they saw it. What it had counted by
+// then is exact-counts' matter.
+func judgeRetired(j *judging, g GenerationAudit, later []GenerationAudit) {
+	j.Checked(1)
+	if !slices.ContainsFunc(later, func(l GenerationAudit) bool {
+		return !l.Retired && (l.Live || !g.Live)
+	}) {
+		j.Violate(nil, "generation %d was retired, and no later one took its place", g.Generation)
+	}
 }
 
 // gapless: offsets go up from 0 by one.

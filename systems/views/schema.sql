@@ -41,11 +41,13 @@ CREATE TABLE drops (
     PRIMARY KEY (part, video, reason)
 ) WITH (fillfactor = 50);
 
--- A counting of valid_events from its beginning. Readers see the live one.
+-- A counting of valid_events from its beginning. Readers see the last one that
+-- went live. The first is the group's and goes on for ever.
 CREATE TABLE generations (
     generation bigint PRIMARY KEY,
     made_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    live_at    timestamptz -- when readers began to see it
+    live_at    timestamptz, -- when readers began to see it
+    retired_at timestamptz  -- since when nobody counts it any more
 );
 
 -- Views by window of event time. The shard is the partition: where a video is

@@ -1,0 +1,105 @@
+package views_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/views"
+)
+
+// TestReprocessTwice: a second recount, asked for before the first has gone
+// live or after, leaves the first one behind, and every generation is right as
+// far as it was counted.
+func TestReprocessTwice(t *testing.T) {
+	system := views.System()
+	variant := system.Variants[0]
+	space := stores.Namespace(t)
+	cfg := sut.Config{
+		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
+		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: crowd(), MaxConns: 8,
+		Timeout: 30 * time.Second,
+	}
+	inst, err := variant.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := inst.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := inst.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := views.Fill(t.Context(), inst, 1, 3000); err != nil {
+		t.Fatal(err)
+	}
+	recount := func() {
+		if _, err := inst.(views.Pipeline).Reprocess(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recount()
+	recount() // before anybody counts: the one before is superseded
+	ctx, cancel := context.WithCancel(t.Context())
+	var roles sync.WaitGroup
+	defer roles.Wait()
+	defer cancel()
+	for _, role := range variant.Roles {
+		roles.Go(func() {
+			if err := role.Run(ctx, cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	quiesce(ctx, t, inst)
+	recount()
+	quiesce(ctx, t, inst)
+	raw, err := inst.Audit(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range check.All(ctx, system.Invariants(cfg.Params), history.Slice(nil), raw) {
+		if v.Status == check.Broken && v.Invariant != views.AckedInLog {
+			t.Errorf("%s is broken: %+v", v.Invariant, v.Violations)
+		}
+	}
+	var audit views.Audit
+	if err := json.Unmarshal(raw, &audit); err != nil {
+		t.Fatal(err)
+	}
+	// The first is the group's; the second was superseded before it went live, the
+	// third when the fourth went live.
+	want := []views.GenerationAudit{
+		{Generation: 1, Live: true}, {Generation: 2, Retired: true},
+		{Generation: 3, Live: true, Retired: true}, {Generation: 4, Live: true},
+	}
+	if !slices.Equal(audit.Generations, want) {
+		t.Errorf("the generations are %+v, expected %+v", audit.Generations, want)
+	}
+}
+
+// quiesce waits until the roles have nothing left to do.
+func quiesce(ctx context.Context, t *testing.T, inst sut.Instance) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		pending, err := inst.(sut.Quiescer).Quiesced(ctx)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case pending == "":
+			return
+		case !sut.Pause(ctx, 20*time.Millisecond):
+			t.Fatalf("not at rest: %s", pending)
+		}
+	}
+}

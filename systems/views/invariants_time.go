@@ -175,10 +175,10 @@ func (j *judging) excused(s history.Sample) bool {
 }
 
 // judgeFresh looks whether what was acknowledged long enough ago is in the
-// counts.
+// counts. The promise is visible_within, however slow the run's operations were.
 func judgeFresh(j *judging) {
 	_, acked := j.sightings()
-	promised := j.p.VisibleWithin.D() + j.slowest()
+	promised := j.p.VisibleWithin.D()
 	lag := check.Watched{Quantity: "lag of the least and the most belated partition",
 		Unit: "records"}
 	due := int64(0)
@@ -202,21 +202,8 @@ func judgeFresh(j *judging) {
 	j.Need(due > 0, "no view was acknowledged more than %v before a look outside faults", promised)
 	j.Note("%d looks saw every view that had been acknowledged %v before, %d within %v of a fault "+
 		"were excused; the most belated partition was %d records behind", lag.Judged,
-		promised.Round(time.Millisecond), lag.Excused,
+		promised, lag.Excused,
 		j.p.SessionTimeout.D()+2*j.p.VisibleWithin.D(), lag.Highest)
-}
-
-// slowest is the longest that an operation took outside faults. What a design
-// promises to do within a time it cannot do faster than its stores serve: where
-// viewers wait for a processor or a lock, so do the roles.
-func (j *judging) slowest() (longest time.Duration) {
-	for rec := range j.Records() {
-		if rec.Outcome != history.OK || j.excused(history.Sample{From: rec.Start, To: rec.End}) {
-			continue
-		}
-		longest = max(longest, rec.End-rec.Start)
-	}
-	return longest
 }
 
 // lagOf is how many records the least and the most belated partition have to

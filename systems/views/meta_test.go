@@ -511,6 +511,23 @@ func logCorruptions() []corruption {
 			e.audit.Drops[pick(len(e.audit.Drops))].Events--
 			return true
 		}},
+		{"the newest generation is retired", views.OnceInEffect,
+			func(e *evidence, _ func(int) int) bool {
+				e.audit.Generations[len(e.audit.Generations)-1].Retired = true
+				return true
+			}},
+		{"a retired generation counted twice", views.ExactCounts,
+			func(e *evidence, _ func(int) int) bool {
+				return e.retire() && e.corruptRetired()
+			}},
+		{"readers see no successor of a retired generation", views.OnceInEffect,
+			func(e *evidence, _ func(int) int) bool {
+				if !e.retire() {
+					return false
+				}
+				e.audit.Generations[1].Live, e.audit.Generations[2].Live = true, false
+				return true
+			}},
 		{"an offset is missing", views.OnceInEffect, func(e *evidence, _ func(int) int) bool {
 			p := slices.IndexFunc(e.watch, func(l []views.Logged) bool { return len(l) > 2 })
 			if p < 0 {
@@ -587,6 +604,20 @@ func timeCorruptions() []corruption {
 	}
 }
 
+// TestSlowOperationIsNoExcuse: the promise is the same however long viewers had
+// to wait.
+func TestSlowOperationIsNoExcuse(t *testing.T) {
+	e := goodRun(t)
+	last := &e.samples[len(e.samples)-1]
+	last.Body = json.RawMessage(`{"shown":0}`)
+	e.records = append(e.records, history.Record{Seq: uint64(len(e.records)),
+		Op:      history.Op{ID: 1 << 41, Kind: views.KindViews, Key: "video-1"},
+		Outcome: history.OK, Reply: history.Reply{Key: "1"}, End: time.Minute})
+	if v := e.judge(t)[views.Fresh]; v.Status != check.Broken {
+		t.Errorf("a read of a minute excuses a late count: %s is %s: %s", views.Fresh, v.Status, v.Reason)
+	}
+}
+
 // TestExcuses: after a fault a look may be late, and Redis may have forgotten.
 func TestExcuses(t *testing.T) {
 	late := goodRun(t)
@@ -613,6 +644,84 @@ func TestExcuses(t *testing.T) {
 	again.windows[0].Fault = "pause redis"
 	if v := again.judge(t)[views.ExactCounts]; v.Status != check.Broken {
 		t.Errorf("a pause of Redis excuses a view too many: %s", v.Reason)
+	}
+}
+
+// retire ends the second generation half way, because a third one took its
+// place. It returns false if there was no second one.
+func (e *evidence) retire() bool {
+	if len(e.audit.Generations) != 2 {
+		return false
+	}
+	e.audit.Generations[1] = views.GenerationAudit{Generation: 2, Retired: true}
+	e.audit.Generations = append(e.audit.Generations,
+		views.GenerationAudit{Generation: 3, Live: true})
+	e.audit.Counts = slices.DeleteFunc(e.audit.Counts, func(c views.CountAudit) bool {
+		return c.Generation == 2
+	})
+	e.audit.Totals = slices.DeleteFunc(e.audit.Totals, func(c views.TotalAudit) bool {
+		return c.Generation == 2
+	})
+	for _, c := range slices.Clone(e.audit.Counts) {
+		c.Generation = 3
+		e.audit.Counts = append(e.audit.Counts, c)
+	}
+	for _, c := range slices.Clone(e.audit.Totals) {
+		c.Generation = 3
+		e.audit.Totals = append(e.audit.Totals, c)
+	}
+	counts, totals := map[views.CountAudit]int64{}, map[string]int64{}
+	for i := range e.audit.Progress {
+		s := &e.audit.Progress[i]
+		if s.Generation != 2 {
+			continue
+		}
+		e.audit.Progress = append(e.audit.Progress, views.ProgressAudit{Stage: s.Stage,
+			Generation: 3, Partition: s.Partition, Next: s.Next})
+		s = &e.audit.Progress[i]
+		s.Next /= 2
+		last := int64(-1)
+		for _, v := range e.valid[s.Partition][:s.Next] {
+			if v.Source <= last {
+				continue
+			}
+			last = v.Source
+			counts[views.CountAudit{Generation: 2, Video: v.Video,
+				WindowMS: v.TimeMS - v.TimeMS%e.audit.CountWindowMS}]++
+			totals[v.Video]++
+		}
+	}
+	for c, n := range counts {
+		c.Views = n
+		e.audit.Counts = append(e.audit.Counts, c)
+	}
+	for video, n := range totals {
+		e.audit.Totals = append(e.audit.Totals, views.TotalAudit{Generation: 2, Video: video,
+			Views: n, Shown: n})
+	}
+	return true
+}
+
+// corruptRetired counts a window of the second generation twice.
+func (e *evidence) corruptRetired() bool {
+	i := slices.IndexFunc(e.audit.Counts, func(c views.CountAudit) bool { return c.Generation == 2 })
+	if i >= 0 {
+		e.audit.Counts[i].Views *= 2
+	}
+	return i >= 0
+}
+
+// TestRetiredGeneration: a generation that ended half way, because a later one
+// took its place, is no error.
+func TestRetiredGeneration(t *testing.T) {
+	e := goodRun(t)
+	if !e.retire() {
+		t.Fatal("the good run has no second generation")
+	}
+	for name, v := range e.judge(t) {
+		if v.Status != check.Held {
+			t.Errorf("%s is %s: %s", name, v.Status, v.Reason)
+		}
 	}
 }
 

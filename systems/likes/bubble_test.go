@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	mini "github.com/alicebob/miniredis/v2/server"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"stampede/harness/check"
@@ -255,6 +257,8 @@ type bubble struct {
 	toRedis *link
 	toKafka *link
 	inst    *instance
+	// lives is how often Redis was started again.
+	lives atomic.Int64
 
 	mu      sync.Mutex
 	records []history.Record
@@ -280,6 +284,10 @@ func newBubble(t *testing.T, seed uint64, p Params) *bubble {
 	}
 	t.Cleanup(brokers.Close)
 	t.Cleanup(b.redis.Close)
+	if conn, err := b.redis.Dial(); err != nil || conn.Close() != nil {
+		t.Fatal("miniredis does not start")
+	}
+	tellRun(b.redis, func() string { return fmt.Sprint("life-", b.lives.Load()) })
 	kafka := sut.DefaultKafka()
 	kafka.Partitions, kafka.Compression = 3, "none"
 	b.cfg = sut.Config{
@@ -294,6 +302,17 @@ func newBubble(t *testing.T, seed uint64, p Params) *bubble {
 		},
 	}
 	return b
+}
+
+// tellRun lets miniredis answer with a run_id, which it does not have.
+func tellRun(redis *miniredis.Miniredis, run func() string) {
+	redis.Server().SetPreHook(func(c *mini.Peer, cmd string, args ...string) bool {
+		if cmd != "INFO" || len(args) != 1 || args[0] != "server" {
+			return false
+		}
+		c.WriteBulk("# Server\r\nrun_id:" + run() + "\r\n")
+		return true
+	})
 }
 
 // pass kills the role that comes to a fail point for the chosen time.
@@ -449,7 +468,45 @@ func (b *bubble) wipe() (heal func()) {
 	heal = b.toRedis.stall()
 	b.redis.FlushAll()
 	b.toRedis.cut()
+	b.lives.Add(1)
 	return heal
+}
+
+// losePower takes Redis away, and brings it back as it was so long before, but for
+// the estimates.
+func (b *bubble) losePower(after time.Duration) func() (heal func()) {
+	return func() (heal func()) {
+		hashes, texts := map[string]map[string]string{}, map[string]string{}
+		for _, key := range b.redis.Keys() {
+			fields, _ := b.redis.HKeys(key) // none if it is no hash
+			for _, field := range fields {
+				if hashes[key] == nil {
+					hashes[key] = map[string]string{}
+				}
+				hashes[key][field] = b.redis.HGet(key, field)
+			}
+			if text, err := b.redis.Get(key); err == nil {
+				texts[key] = text
+			}
+		}
+		b.wait(after)
+		heal = b.toRedis.stall()
+		b.toRedis.cut()
+		b.wait(10 * time.Millisecond) // what had arrived is answered to nobody
+		b.redis.FlushAll()
+		for key, fields := range hashes {
+			for field, text := range fields {
+				b.redis.HSet(key, field, text)
+			}
+		}
+		for key, text := range texts {
+			if err := b.redis.Set(key, text); err != nil {
+				b.t.Error(err)
+			}
+		}
+		b.lives.Add(1)
+		return heal
+	}
 }
 
 // trouble is what befalls a seed: one to three faults at moments of its own.
@@ -461,7 +518,7 @@ func (b *bubble) trouble() {
 	for range 1 + b.rng.IntN(3) {
 		start, span := some(2*time.Second), 200*time.Millisecond+some(1500*time.Millisecond)
 		place := []string{PlaceBetween, PlaceRebuilt, PlaceMerged}[b.rng.IntN(3)]
-		passage, which := 1+b.rng.IntN(5), b.rng.IntN(5)
+		passage, which := 1+b.rng.IntN(5), b.rng.IntN(6)
 		all.Go(func() {
 			switch which {
 			case 0:
@@ -473,6 +530,8 @@ func (b *bubble) trouble() {
 			case 3:
 				b.during("pause kafka", start, 2*span, b.toKafka.stall)
 			case 4:
+				b.during("power-loss redis 500ms", start, span, b.losePower(500*time.Millisecond))
+			case 5:
 				b.wait(start)
 				b.mu.Lock()
 				b.crashes[place] = passage
@@ -522,6 +581,73 @@ func TestBubble(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRedisComesBackOlder: what Redis forgets between two moments neither gives a
+// version out twice nor is told to anybody.
+func TestRedisComesBackOlder(t *testing.T) {
+	for _, d := range []design{redisKey(), shardsAdaptive(), regionsCRDT()} {
+		t.Run(d.name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				inBubble(t, func(t *testing.T) {
+					b := newBubble(t, seed, bubbleParams())
+					twice := func() {
+						for range 2 {
+							b.during("power-loss redis 500ms", 300*time.Millisecond, 50*time.Millisecond,
+								b.losePower(500*time.Millisecond))
+						}
+					}
+					for name, v := range b.live(d, bubbleRoles(b, d), 200, twice) {
+						if v.Status == check.Broken {
+							t.Errorf("seed %d: %s is broken: %+v", seed, name, v.Violations)
+						}
+					}
+					if b.lives.Load() != 2 {
+						t.Errorf("Redis was started again %d times", b.lives.Load())
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestWorkerGoesOnWhereTheLedgerIs: a ledger that comes back older than the commits
+// of its worker gets everything again. Nobody repairs it here.
+func TestWorkerGoesOnWhereTheLedgerIs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBubble(t, 1, bubbleParams())
+		d := redisKey()
+		b.cfg.FailPoint = func(place string) {
+			if b.pass(place); place == PlaceBetween {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if b.crashed++; b.crashed == 5 {
+					b.ledger.forget()
+					panic(errCrash)
+				}
+			}
+		}
+		roles := slices.DeleteFunc(bubbleRoles(b, d),
+			func(r sut.Role) bool { return r.Name != RoleLedger })
+		verdicts := b.live(d, roles, 100, func() {})
+		if b.crashed < 5 {
+			t.Fatalf("the worker came between ledger and commit %d times", b.crashed)
+		}
+		for _, name := range []string{LedgerIsLog, AckedDurable, StoresAgree} {
+			if v := verdicts[name]; v.Status != check.Held {
+				t.Errorf("%s is %s: %s %+v", name, v.Status, v.Reason, v.Violations)
+			}
+		}
+	})
+}
+
+// forget takes all back that was applied.
+func (l *memoryLedger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.rows)
+	clear(l.ops)
+	clear(l.next)
 }
 
 // inBubble runs a test in virtual time. The Redis driver keeps timers and channels

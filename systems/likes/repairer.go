@@ -24,17 +24,18 @@ const (
 
 // repairer is the role that keeps Redis in line with the ledger.
 //
-// A video without counters, as after Redis has lost its data, is rebuilt. Nobody
-// can write to it meanwhile. First the repairer waits until whoever had counted
-// in the old Redis has logged it or given up, and until the ledger has all of the
-// log up to then; then it begins a new epoch, reads who likes the video and lets
-// users in. What is logged even later comes with a version of the old epoch, by
-// which the ledger's worker tells that Redis may not know it.
+// A video without counters, as after Redis has lost its data or was started again
+// (see connected), is rebuilt. Nobody can write to it meanwhile. First the repairer
+// waits until whoever had counted in the old Redis has logged it or given up, and
+// until the ledger has all of the log up to then, and what Redis still knows beyond
+// that; then it begins a new epoch, reads who likes the video and lets users in.
+// What is logged even later comes with a version of the old epoch, by which the
+// ledger's worker tells that Redis may not know it.
 //
 // Drift while running has two directions. What Redis knows and the ledger does
 // not, because its server has died or given up between the two, is logged again,
 // with the version and the operation that Redis has. What the ledger knows and
-// Redis does not, because Redis came back older than it was, is told to Redis.
+// Redis does not, because an event came late, is told to Redis.
 // Versions say which is newer, so that a repair cannot undo what a user does at
 // the same time.
 func (d design) repairer() sut.Role {
@@ -115,6 +116,10 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 	if lag, err := r.lag(ctx, w.target); err != nil || lag > 0 {
 		return err
 	}
+	if logged, err := r.rescue(ctx, video); err != nil || logged > 0 {
+		w.target = nil // the ledger must have that too
+		return err
+	}
 	epoch, err := r.ledger.newEpoch(ctx, video)
 	if err != nil {
 		return err
@@ -131,6 +136,30 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 		"epoch", epoch, "pairs", len(pairs))
 	delete(r.waits, video)
 	delete(r.seen, video)
+	return nil
+}
+
+// rescue logs what a Redis that was started again has and the ledger has not: what
+// a server had in its buffer that died before. It returns how many pairs it was.
+func (r *repair) rescue(ctx context.Context, video uint64) (int, error) {
+	ahead, _, err := r.unequal(ctx, video)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range ahead {
+		if err := r.relog(ctx, video, p); err != nil {
+			return 0, err
+		}
+	}
+	return len(ahead), nil
+}
+
+// relog logs what Redis knows of a pair.
+func (r *repair) relog(ctx context.Context, video uint64, p pair) error {
+	e := Event{OpID: p.op, Video: video, User: p.user, Liked: p.liked, Version: p.version}
+	if err := r.log.append(ctx, e); err != nil {
+		return fmt.Errorf("logging what Redis knows: %w", err)
+	}
 	return nil
 }
 
@@ -161,9 +190,8 @@ func (r *repair) repair(ctx context.Context, video uint64) error {
 		if r.seen[video][p.user] != p.version {
 			continue
 		}
-		e := Event{OpID: p.op, Video: video, User: p.user, Liked: p.liked, Version: p.version}
-		if err := r.log.append(ctx, e); err != nil {
-			return fmt.Errorf("logging what Redis knows: %w", err)
+		if err := r.relog(ctx, video, p); err != nil {
+			return err
 		}
 	}
 	r.seen[video] = now

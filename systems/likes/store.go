@@ -44,6 +44,7 @@ type layout struct {
 // store is a design's part in Redis. Its keys are, after the prefix and, where
 // there are regions, the region ("r0:"):
 //
+//	life                which life of Redis the counters are of: its run_id
 //	meta:VIDEO          hash: epoch, and shards, the number of counters. Without
 //	                    it the video is being rebuilt, and nobody may write
 //	members:VIDEO:PART  hash of user to "VERSION OP", of those who like the video,
@@ -81,10 +82,12 @@ func openStore(ctx context.Context, cfg sut.Config, p Params, how layout) (*stor
 		return nil, err
 	}
 	s := &store{
-		rdb: redis.NewClient(opts), prefix: cfg.Prefix, limit: timeout(cfg), layout: how,
+		prefix: cfg.Prefix, limit: timeout(cfg), layout: how,
 		videos: uint64(p.Videos), known: shardCounts{of: map[string]int64{}},
 		script: newScripts(),
 	}
+	opts.OnConnect = s.connected
+	s.rdb = redis.NewClient(opts)
 	s.call = s.rdb
 	if how.most > how.shards {
 		s.heat = newHeat(p.HeatPerShard)

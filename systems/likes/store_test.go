@@ -16,6 +16,7 @@ import (
 func openedStore(t *testing.T, how layout) *store {
 	t.Helper()
 	server := miniredis.RunT(t)
+	tellRun(server, func() string { return "first" })
 	p := DefaultParams()
 	p.Videos, p.HeatPerShard = 2, 10
 	s, err := openStore(t.Context(), sut.Config{RedisURL: "redis://" + server.Addr(), Prefix: "t:",
@@ -265,4 +266,17 @@ func TestMergeScriptAgrees(t *testing.T) {
 			t.Fatalf("a counter of another epoch was merged: %+v, %v", after, err)
 		}
 	})
+}
+
+// TestRunID: an INFO without a run_id is an error.
+func TestRunID(t *testing.T) {
+	id, err := runID("# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\n")
+	if err != nil || id != "abc" {
+		t.Errorf("%q, %v", id, err)
+	}
+	for _, info := range []string{"", "# Server\r\n", "run_id:\r\n", "xrun_id:abc\r\n"} {
+		if id, err := runID(info); err == nil {
+			t.Errorf("of %q: %q", info, id)
+		}
+	}
 }

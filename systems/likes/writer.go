@@ -34,10 +34,11 @@ const (
 
 // ledgerRole writes the log behind: it brings events from the log to the ledger.
 //
-// Offsets are committed after the transaction that applies their events, so that
-// a crash in between delivers them again, and events that are there already
-// change nothing. An event of an earlier life of the counters, which may have
-// missed their rebuild, is told to Redis as well.
+// Where it goes on the ledger itself says, in the table applied, which the
+// transaction that applies the events moves: whatever becomes of the one becomes of
+// the other. The offsets that are committed afterwards are for those who look at
+// lag. Events that are delivered again change nothing. An event of an earlier life
+// of the counters, which may have missed their rebuild, is told to Redis as well.
 func (d design) ledgerRole() sut.Role {
 	return sut.Role{
 		Name:    RoleLedger,
@@ -56,6 +57,9 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 		return err
 	}
 	name := RoleLedger + "-" + strconv.Itoa(b.cfg.Replica)
+	if !d.commitFirst {
+		opts = append(opts, kgo.AdjustFetchOffsetsFn(b.resume))
+	}
 	client, err := kgo.NewClient(append(opts,
 		kgo.ConsumerGroup(b.log.group), kgo.ConsumeTopics(b.log.topic), kgo.InstanceID(name),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat),
@@ -80,6 +84,24 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 	}
 	leave(client, b, name)
 	return nil
+}
+
+// resume goes on where the ledger is.
+func (b *backend) resume(
+	ctx context.Context, offsets map[string]map[int32]kgo.Offset,
+) (map[string]map[int32]kgo.Offset, error) {
+	applied, err := b.ledger.applied(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for partition := range offsets[b.log.topic] {
+		from := kgo.NewOffset().AtStart()
+		if next := applied[partition]; next > 0 {
+			from = kgo.NewOffset().At(next)
+		}
+		offsets[b.log.topic][partition] = from
+	}
+	return offsets, nil
 }
 
 // leave tells the group that the worker does not come back, so that nobody has

@@ -77,7 +77,9 @@ func otherSystem(folder, target string) bool {
 }
 
 // testsOnly are the packages that only tests may import.
-func testsOnly() []string { return []string{"harness/suttest", "harness/env/envtest"} }
+func testsOnly() []string {
+	return []string{"harness/suttest", "harness/api/apitest", "harness/env/envtest"}
+}
 
 // forbiddenOurs judges an import of one of our packages.
 func forbiddenOurs(folder, target string) string {
@@ -116,6 +118,7 @@ func forbiddenOurs(folder, target string) string {
 func forSystems() []string {
 	return []string{
 		"harness/sut", "harness/check", "harness/history", "harness/keys", "harness/topics",
+		"harness/api",
 	}
 }
 
@@ -138,6 +141,8 @@ func layers(pkg string) (allowed []string, listed bool) {
 		return []string{"harness/check", "harness/history"}, true
 	case "harness/topics":
 		return []string{"harness/sut"}, true
+	case "harness/api":
+		return []string{"harness/sut", "harness/history"}, true
 	}
 	return nil, false
 }
@@ -209,7 +214,7 @@ func places() []place {
 			"flags belong to cmd; take a value as a parameter",
 		},
 		{
-			[]string{"github.com/goccy/go-yaml"}, []string{"harness/scenario"},
+			[]string{"github.com/goccy/go-yaml"}, []string{"harness/scenario", "harness/api/apitest"},
 			"YAML is decoded by harness/scenario alone, which knows lines and columns",
 		},
 		{

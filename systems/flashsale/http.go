@@ -1,15 +1,13 @@
 package flashsale
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
-	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 )
@@ -19,11 +17,6 @@ const (
 	routeBuy      = "/v1/buy"
 	routePayments = "/v1/payments"
 	routeStock    = "/v1/items/{item}/stock"
-	routeReset    = "/v1/reset"
-	routeAudit    = "/v1/audit"
-	routePending  = "/v1/pending"
-	routeHealth   = "/healthz"
-	routeMetrics  = "/metrics"
 )
 
 const (
@@ -31,77 +24,27 @@ const (
 	maxRequestBody = 16 << 10
 	// maxName bounds the names in a request, in bytes.
 	maxName = 256
-	// controlTimeout bounds a reset and an audit, which touch every row.
-	controlTimeout = 2 * time.Minute
 )
 
-// problem is a documented way in which a request can end without a result.
-type problem struct {
-	code   string
-	status int
-	// is the error on both sides of the wire: the handler finds the problem
-	// by it, the client returns it.
-	is error
-}
+// errOverloaded is what only other servers answer: they shed load.
+var errOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
 
-// Errors that only the HTTP API has. Those that wrap sut.ErrRefused promise
-// that nothing happened.
-var (
-	errBadRequest = fmt.Errorf("bad request: %w", sut.ErrRefused)
-	errTooLarge   = fmt.Errorf("request too large: %w", sut.ErrRefused)
-	errOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
-	errInUse      = fmt.Errorf("the sale cannot be started anew: %w", sut.ErrRefused)
-	errNoRoute    = errors.New("no such route")
-	errUnknown    = errors.New("the effect is unknown")
-)
-
-// problems lists the documented problems; the first that matches counts, so
-// the general ones come last.
-func problems() []problem {
-	return []problem{
-		{"sold_out", http.StatusConflict, ErrSoldOut},
-		{"already_bought", http.StatusConflict, ErrAlreadyBought},
-		{"conflict", http.StatusConflict, ErrConflict},
-		{"in_use", http.StatusConflict, errInUse},
-		{"unknown_item", http.StatusNotFound, ErrUnknownItem},
-		{"unknown_order", http.StatusNotFound, ErrUnknownOrder},
-		{"not_ready", http.StatusServiceUnavailable, ErrNotReady},
-		{"bad_request", http.StatusBadRequest, errBadRequest},
-		{"too_large", http.StatusRequestEntityTooLarge, errTooLarge},
-		{"overloaded", http.StatusTooManyRequests, errOverloaded},
-		{"no_snapshot", http.StatusNotImplemented, ErrNoStock},
-		{"no_route", http.StatusNotFound, errNoRoute},
-		{"refused", http.StatusServiceUnavailable, sut.ErrRefused},
-		{"unknown_effect", http.StatusInternalServerError, errUnknown},
-	}
-}
-
-// problemOf returns the problem that an error is; anything unforeseen has an
-// unknown effect.
-func problemOf(err error) problem {
-	all := problems()
-	for _, p := range all {
-		if errors.Is(err, p.is) {
-			return p
-		}
-	}
-	return all[len(all)-1]
-}
-
-// failure is the body of every answer that is not a result.
-type failure struct {
-	Code  string `json:"code"`
-	Error string `json:"error"`
+// problems lists the documented problems.
+func problems() api.Problems {
+	return api.Documented(
+		api.Problem{Code: "sold_out", Status: http.StatusConflict, Is: ErrSoldOut},
+		api.Problem{Code: "already_bought", Status: http.StatusConflict, Is: ErrAlreadyBought},
+		api.Problem{Code: "conflict", Status: http.StatusConflict, Is: ErrConflict},
+		api.Problem{Code: "unknown_item", Status: http.StatusNotFound, Is: ErrUnknownItem},
+		api.Problem{Code: "unknown_order", Status: http.StatusNotFound, Is: ErrUnknownOrder},
+		api.Problem{Code: "not_ready", Status: http.StatusServiceUnavailable, Is: ErrNotReady},
+		api.Problem{Code: "overloaded", Status: http.StatusTooManyRequests, Is: errOverloaded},
+		api.Problem{Code: "no_snapshot", Status: http.StatusNotImplemented, Is: ErrNoStock})
 }
 
 // paymentReply is the body of the answer to a payment.
 type paymentReply struct {
 	State PaymentState `json:"state"`
-}
-
-// pendingReply is the body of the answer about what is left to do.
-type pendingReply struct {
-	Pending string `json:"pending"`
 }
 
 // ResetRequest asks for a new sale with its stock untouched. Items are named
@@ -123,12 +66,6 @@ func resetOf(p Params) ResetRequest {
 	}
 }
 
-// Resetter is implemented by instances that can begin the sale anew whatever
-// happened before. Other instances can be reset once, before the first sale.
-type Resetter interface {
-	Reset(context.Context) error
-}
-
 // NewHandler serves an instance over the HTTP API that openapi.yaml
 // describes. The parameters of cfg must be a *Params or Params; a reset that
 // asks for a different sale is refused, because the instance was opened for
@@ -139,77 +76,39 @@ func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flashsale handler: %w", err)
 	}
-	s := &server{inst: inst, sale: resetOf(p), timeout: timeout(cfg), metrics: newMetrics()}
-	mux := http.NewServeMux()
-	for _, r := range s.routes() {
-		mux.Handle(r.path, r)
-	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		write(w, http.StatusNotFound, failure{"no_route", "there is no " + r.URL.Path})
-	})
-	return mux, nil
+	s := server{api.NewServer(inst, api.Spec{System: "flashsale",
+		Kinds:    []string{KindBuy, KindPayment, KindStock},
+		Problems: problems(), MaxBody: maxRequestBody, Timeout: timeout(cfg),
+		Reset: api.ResetTo(resetOf(p), decodeReset)})}
+	return s.Handler(map[string]api.Methods{
+		routeBuy:      {http.MethodPost: s.buy},
+		routePayments: {http.MethodPost: s.payment},
+		routeStock:    {http.MethodGet: s.stock},
+	}), nil
 }
 
-type server struct {
-	inst    sut.Instance
-	sale    ResetRequest
-	timeout time.Duration
-	metrics *metrics
+type server struct{ *api.Server }
 
-	// sales lets operations share the sale and a reset have it alone.
-	sales sync.RWMutex
-}
-
-// route is one path with its only method.
-type route struct {
-	method, path string
-	serve        http.HandlerFunc
-}
-
-// ServeHTTP answers the route's method and refuses all others.
-func (r route) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != r.method && !(r.method == http.MethodGet && req.Method == http.MethodHead) {
-		w.Header().Set("Allow", r.method)
-		write(w, http.StatusMethodNotAllowed,
-			failure{"bad_method", fmt.Sprintf("%s wants %s, got %s", r.path, r.method, req.Method)})
-		return
-	}
-	r.serve(w, req)
-}
-
-func (s *server) routes() []route {
-	return []route{
-		{http.MethodPost, routeBuy, s.buy},
-		{http.MethodPost, routePayments, s.payment},
-		{http.MethodGet, routeStock, s.stock},
-		{http.MethodPost, routeReset, s.reset},
-		{http.MethodGet, routeAudit, s.audit},
-		{http.MethodGet, routePending, s.pending},
-		{http.MethodGet, routeHealth, s.health},
-		{http.MethodGet, routeMetrics, s.metrics.ServeHTTP},
-	}
-}
-
-func (s *server) buy(w http.ResponseWriter, r *http.Request) {
-	s.operation(w, r, KindBuy, func() (history.Op, error) {
-		req, err := decodeBuy(r.Body)
+func (s server) buy(w http.ResponseWriter, r *http.Request) {
+	s.Operation(w, r, KindBuy, func(body io.Reader) (history.Op, error) {
+		req, err := decodeBuy(body)
 		return buyOp(req), err
 	}, func(reply history.Reply) (int, any) {
 		return http.StatusCreated, Order{ID: reply.Key, Unit: reply.Value}
 	})
 }
 
-func (s *server) payment(w http.ResponseWriter, r *http.Request) {
-	s.operation(w, r, KindPayment, func() (history.Op, error) {
-		p, err := decodePayment(r.Body)
+func (s server) payment(w http.ResponseWriter, r *http.Request) {
+	s.Operation(w, r, KindPayment, func(body io.Reader) (history.Op, error) {
+		p, err := decodePayment(body)
 		return paymentOp(p), err
 	}, func(reply history.Reply) (int, any) {
 		return http.StatusOK, paymentReply{PaymentState(reply.Key)}
 	})
 }
 
-func (s *server) stock(w http.ResponseWriter, r *http.Request) {
-	s.operation(w, r, KindStock, func() (history.Op, error) {
+func (s server) stock(w http.ResponseWriter, r *http.Request) {
+	s.Operation(w, r, KindStock, func(io.Reader) (history.Op, error) {
 		item := r.PathValue("item")
 		return history.Op{Kind: KindStock, Key: item}, checkName("item", item)
 	}, func(reply history.Reply) (int, any) {
@@ -217,119 +116,9 @@ func (s *server) stock(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// operation does what all operations have in common: read, perform, answer,
-// count.
-func (s *server) operation(
-	w http.ResponseWriter, r *http.Request, kind string,
-	read func() (history.Op, error), result func(history.Reply) (int, any),
-) {
-	began := s.metrics.begin()
-	r.Body = http.MaxBytesReader(w, r.Body, maxRequestBody)
-	op, err := read()
-	var reply history.Reply
-	if err == nil {
-		reply, err = s.perform(r.Context(), op)
-	}
-	if err != nil {
-		s.metrics.end(kind, problemOf(err).code, began)
-		writeProblem(w, err)
-		return
-	}
-	s.metrics.end(kind, resultOK, began)
-	status, body := result(reply)
-	write(w, status, body)
-}
-
-func (s *server) perform(ctx context.Context, op history.Op) (history.Reply, error) {
-	s.sales.RLock()
-	defer s.sales.RUnlock()
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.inst.Do(ctx, op)
-}
-
-func (s *server) reset(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxRequestBody)
-	req, err := decodeReset(r.Body)
-	if err == nil && req != s.sale {
-		err = fmt.Errorf("%w: this server was opened for %+v, not for %+v", errInUse, s.sale, req)
-	}
-	if err == nil {
-		err = s.restart(r.Context())
-	}
-	if err != nil {
-		writeProblem(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (s *server) restart(ctx context.Context) error {
-	s.sales.Lock()
-	defer s.sales.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
-	defer cancel()
-	if r, able := s.inst.(Resetter); able {
-		return r.Reset(ctx)
-	}
-	return s.inst.Prepare(ctx)
-}
-
-func (s *server) audit(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), controlTimeout)
-	defer cancel()
-	s.sales.RLock()
-	defer s.sales.RUnlock()
-	audit, err := s.inst.Audit(ctx)
-	if err != nil {
-		writeProblem(w, err)
-		return
-	}
-	write(w, http.StatusOK, audit)
-}
-
-// pending says what background work is left, if the instance knows.
-func (s *server) pending(w http.ResponseWriter, r *http.Request) {
-	q, knows := s.inst.(sut.Quiescer)
-	if !knows {
-		writeProblem(w, fmt.Errorf("%w: this server does not know what is pending", errNoRoute))
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.timeout)
-	defer cancel()
-	text, err := q.Quiesced(ctx)
-	if err != nil {
-		writeProblem(w, err)
-		return
-	}
-	write(w, http.StatusOK, pendingReply{text})
-}
-
-func (s *server) health(w http.ResponseWriter, _ *http.Request) {
-	write(w, http.StatusOK, map[string]string{"status": "ok"})
-}
-
-// writeProblem answers with the problem that an error is.
-func writeProblem(w http.ResponseWriter, err error) {
-	p := problemOf(err)
-	write(w, p.status, failure{p.code, err.Error()})
-}
-
-// write answers with JSON. A client that is gone is not an error of ours.
-func write(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		status = http.StatusInternalServerError
-		text = []byte(`{"code":"unknown_effect","error":"the reply cannot be encoded"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n'))
-}
-
 // decodeBuy reads a buy strictly.
 func decodeBuy(body io.Reader) (BuyRequest, error) {
-	req, err := decodeBody[BuyRequest](body)
+	req, err := api.DecodeRequest[BuyRequest](body)
 	if err != nil {
 		return BuyRequest{}, err
 	}
@@ -339,7 +128,7 @@ func decodeBuy(body io.Reader) (BuyRequest, error) {
 
 // decodePayment reads a payment strictly. Whether it succeeded must be said.
 func decodePayment(body io.Reader) (Payment, error) {
-	wire, err := decodeBody[struct {
+	wire, err := api.DecodeRequest[struct {
 		Payment
 		Succeeded *bool `json:"succeeded"`
 	}](body)
@@ -352,9 +141,9 @@ func decodePayment(body io.Reader) (Payment, error) {
 	switch {
 	case err != nil:
 	case wire.Succeeded == nil:
-		err = fmt.Errorf("%w: succeeded: expected true or false, got none", errBadRequest)
+		err = fmt.Errorf("%w: succeeded: expected true or false, got none", api.ErrBadRequest)
 	case p.AmountCents < 1:
-		err = fmt.Errorf("%w: amount_cents: expected 1 or more, got %d", errBadRequest, p.AmountCents)
+		err = fmt.Errorf("%w: amount_cents: expected 1 or more, got %d", api.ErrBadRequest, p.AmountCents)
 	default:
 		p.Succeeded = *wire.Succeeded
 	}
@@ -363,7 +152,7 @@ func decodePayment(body io.Reader) (Payment, error) {
 
 // decodeReset reads a reset strictly.
 func decodeReset(body io.Reader) (ResetRequest, error) {
-	req, err := decodeBody[ResetRequest](body)
+	req, err := api.DecodeRequest[ResetRequest](body)
 	if err != nil {
 		return ResetRequest{}, err
 	}
@@ -377,38 +166,15 @@ func decodeReset(body io.Reader) (ResetRequest, error) {
 	} {
 		if field.got < 1 {
 			err = errors.Join(err, fmt.Errorf("%w: %s: expected 1 or more, got %d",
-				errBadRequest, field.name, field.got))
+				api.ErrBadRequest, field.name, field.got))
 		}
 	}
 	return req, err
 }
 
-// decodeBody reads one JSON object without unknown fields and nothing after
-// it.
-func decodeBody[T any](body io.Reader) (T, error) {
-	var v T
-	dec := json.NewDecoder(body)
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&v)
-	if err == nil {
-		if _, extra := dec.Token(); extra != io.EOF {
-			err = errors.New("more than one JSON value")
-		}
-	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return v, fmt.Errorf("%w: the limit is %d bytes", errTooLarge, tooLarge.Limit)
-	case err != nil:
-		//nolint:errorlint // a bad request, whatever else ended the reading
-		return v, fmt.Errorf("%w: %v", errBadRequest, err)
-	}
-	return v, nil
-}
-
 func checkID(id uint64) error {
 	if id == 0 {
-		return fmt.Errorf("%w: op_id: expected a number above 0, got 0 or none", errBadRequest)
+		return fmt.Errorf("%w: op_id: expected a number above 0, got 0 or none", api.ErrBadRequest)
 	}
 	return nil
 }
@@ -416,7 +182,7 @@ func checkID(id uint64) error {
 func checkName(field, name string) error {
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("%w: %s: expected 1 to %d bytes, got %d",
-			errBadRequest, field, maxName, len(name))
+			api.ErrBadRequest, field, maxName, len(name))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
 )
@@ -15,7 +16,7 @@ import (
 // whatever was sold before.
 func TestResetBeginsAnew(t *testing.T) {
 	eachShop(t, smallSale(3), all, func(t *testing.T, s *shop) {
-		resetter, able := s.inst.(flashsale.Resetter)
+		resetter, able := s.inst.(api.Resetter)
 		if !able {
 			t.Fatal("the variant cannot be reset")
 		}
@@ -44,7 +45,7 @@ func TestResetPrepares(t *testing.T) {
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
 		Params: smallSale(3), MaxConns: 4, Timeout: 5 * time.Second,
 	})
-	if err := inst.(flashsale.Resetter).Reset(t.Context()); err != nil {
+	if err := inst.(api.Resetter).Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if a := auditOf(t, inst); len(a.Units) != 3 || a.Redis[0].Stock != 3 {

@@ -2,6 +2,8 @@ package likes
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -92,4 +94,15 @@ func (c *readCache) keep(key cacheKey, entry cached) {
 	if entry.expiry.After(c.entries[key].expiry) {
 		c.entries[key] = entry
 	}
+}
+
+// writeRecomputations tells how often a count was read from Redis: early, by one
+// reader that was ahead of the expiry, or expired, by every reader that came
+// before the first one had it.
+func (c *readCache) writeRecomputations(out io.Writer) {
+	fmt.Fprintf(out, "# TYPE likes_count_recomputations counter\n"+
+		"# HELP likes_count_recomputations Counts that were read anew, by reason.\n"+
+		"likes_count_recomputations_total{reason=\"early\"} %d\n"+
+		"likes_count_recomputations_total{reason=\"expired\"} %d\n",
+		c.early.Load(), c.expired.Load())
 }

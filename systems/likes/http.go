@@ -1,99 +1,37 @@
 package likes
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
-	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 )
 
 // The routes of the HTTP API; openapi.yaml describes them.
 const (
-	routeLikes   = "/v1/likes"
-	routeCount   = "/v1/likes/{video}"
-	routeViews   = "/v1/views"
-	routeReset   = "/v1/reset"
-	routeAudit   = "/v1/audit"
-	routePending = "/v1/pending"
-	routeHealth  = "/healthz"
-	routeMetrics = "/metrics"
+	routeLikes = "/v1/likes"
+	routeCount = "/v1/likes/{video}"
+	routeViews = "/v1/views"
 )
 
 const (
 	// maxRequestBody bounds what a request may send, in bytes.
 	maxRequestBody = 16 << 10
-	// controlTimeout bounds a reset and an audit, which touch every row.
-	controlTimeout = 2 * time.Minute
 )
 
-// problem is a documented way in which a request can end without a result.
-type problem struct {
-	code   string
-	status int
-	// is the error on both sides of the wire: the handler finds the problem
-	// by it, the client returns it.
-	is error
-}
-
-// Errors that only the HTTP API has. Those that wrap sut.ErrRefused promise
-// that nothing happened.
-var (
-	errBadRequest = fmt.Errorf("bad request: %w", sut.ErrRefused)
-	errTooLarge   = fmt.Errorf("request too large: %w", sut.ErrRefused)
-	errInUse      = fmt.Errorf("the likes cannot be begun anew: %w", sut.ErrRefused)
-	errNoRoute    = errors.New("no such route")
-	errUnknown    = errors.New("the effect is unknown")
-)
-
-// problems lists the documented problems; the first that matches counts, so
-// the general ones come last.
-func problems() []problem {
-	return []problem{
-		{"unknown_video", http.StatusNotFound, ErrUnknownVideo},
-		{"not_ready", http.StatusServiceUnavailable, ErrNotReady},
-		{"overloaded", http.StatusTooManyRequests, ErrOverloaded},
-		{"in_use", http.StatusConflict, errInUse},
-		{"bad_request", http.StatusBadRequest, errBadRequest},
-		{"too_large", http.StatusRequestEntityTooLarge, errTooLarge},
-		{"no_route", http.StatusNotFound, errNoRoute},
-		{"refused", http.StatusServiceUnavailable, sut.ErrRefused},
-		{"unknown_effect", http.StatusInternalServerError, errUnknown},
-	}
-}
-
-// problemOf returns the problem that an error is; anything unforeseen has an
-// unknown effect.
-func problemOf(err error) problem {
-	all := problems()
-	for _, p := range all {
-		if errors.Is(err, p.is) {
-			return p
-		}
-	}
-	return all[len(all)-1]
-}
-
-// failure is the body of every answer that is not a result.
-type failure struct {
-	Code  string `json:"code"`
-	Error string `json:"error"`
-}
-
-// pendingReply is the body of the answer about what is left to do.
-type pendingReply struct {
-	Pending string `json:"pending"`
+// problems lists the documented problems.
+func problems() api.Problems {
+	return api.Documented(
+		api.Problem{Code: "unknown_video", Status: http.StatusNotFound, Is: ErrUnknownVideo},
+		api.Problem{Code: "not_ready", Status: http.StatusServiceUnavailable, Is: ErrNotReady},
+		api.Problem{Code: "overloaded", Status: http.StatusTooManyRequests, Is: ErrOverloaded})
 }
 
 // ResetRequest asks for a new beginning: so many videos, numbered from 1, that
@@ -115,206 +53,59 @@ func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("likes handler: %w", err)
 	}
-	var cache *readCache
-	if own, is := inst.(*instance); is {
-		cache = own.cache
+	spec := api.Spec{System: "likes", Kinds: []string{KindLike, KindUnlike, KindCount, KindView},
+		Problems: problems(), MaxBody: maxRequestBody, Timeout: timeout(cfg),
+		Reset: api.ResetTo(resetOf(p), decodeReset)}
+	if own, is := inst.(*instance); is && own.cache != nil {
+		spec.Metrics = own.cache.writeRecomputations
 	}
-	s := &server{inst: inst, begin: resetOf(p), timeout: timeout(cfg), metrics: newMetrics(cache)}
-	mux := http.NewServeMux()
-	for path, methods := range s.routes() {
-		mux.Handle(path, route{path, methods})
-	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		write(w, http.StatusNotFound, failure{"no_route", "there is no " + r.URL.Path})
-	})
-	return mux, nil
+	s := server{api.NewServer(inst, spec)}
+	return s.Handler(map[string]api.Methods{
+		routeLikes: {http.MethodPost: s.change(KindLike), http.MethodDelete: s.change(KindUnlike)},
+		routeCount: {http.MethodGet: s.count},
+		routeViews: {http.MethodPost: s.view},
+	}), nil
 }
 
-type server struct {
-	inst    sut.Instance
-	begin   ResetRequest
-	timeout time.Duration
-	metrics *metrics
+type server struct{ *api.Server }
 
-	// lives lets operations share the likes and a reset have them alone.
-	lives sync.RWMutex
-}
-
-// route is one path with its methods.
-type route struct {
-	path    string
-	methods map[string]http.HandlerFunc
-}
-
-// ServeHTTP answers the route's methods and refuses all others.
-func (r route) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	method := req.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	if serve := r.methods[method]; serve != nil {
-		serve(w, req)
-		return
-	}
-	allowed := strings.Join(slices.Sorted(maps.Keys(r.methods)), ", ")
-	w.Header().Set("Allow", allowed)
-	write(w, http.StatusMethodNotAllowed,
-		failure{"bad_method", fmt.Sprintf("%s wants %s, got %s", r.path, allowed, req.Method)})
-}
-
-func (s *server) routes() map[string]map[string]http.HandlerFunc {
-	type methods = map[string]http.HandlerFunc
-	return map[string]methods{
-		routeLikes:   {http.MethodPost: s.change(KindLike), http.MethodDelete: s.change(KindUnlike)},
-		routeCount:   {http.MethodGet: s.count},
-		routeViews:   {http.MethodPost: s.view},
-		routeReset:   {http.MethodPost: s.reset},
-		routeAudit:   {http.MethodGet: s.audit},
-		routePending: {http.MethodGet: s.pending},
-		routeHealth:  {http.MethodGet: s.health},
-		routeMetrics: {http.MethodGet: s.metrics.ServeHTTP},
-	}
-}
-
-func (s *server) change(kind string) http.HandlerFunc {
+func (s server) change(kind string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s.operation(w, r, kind, decodeRequest, func(reply history.Reply) (int, any) {
+		s.Operation(w, r, kind, requested(kind), func(reply history.Reply) (int, any) {
 			return http.StatusOK, Change{reply.Value != 0}
 		})
 	}
 }
 
-func (s *server) view(w http.ResponseWriter, r *http.Request) {
-	s.operation(w, r, KindView, decodeRequest, func(history.Reply) (int, any) {
+func (s server) view(w http.ResponseWriter, r *http.Request) {
+	s.Operation(w, r, KindView, requested(KindView), func(history.Reply) (int, any) {
 		return http.StatusNoContent, nil
 	})
 }
 
 // count reads for the user that the query names; without one, for the first.
-func (s *server) count(w http.ResponseWriter, r *http.Request) {
-	s.operation(w, r, KindCount, func(io.Reader) (Request, error) {
+func (s server) count(w http.ResponseWriter, r *http.Request) {
+	s.Operation(w, r, KindCount, func(io.Reader) (history.Op, error) {
 		video, err := numberIn("video", r.PathValue("video"))
 		req := Request{Video: video, User: 1}
 		if text := r.URL.Query().Get("user_id"); err == nil && text != "" {
 			req.User, err = numberIn("user_id", text)
 		}
-		return req, err
+		return opOf(KindCount, req), err
 	}, func(reply history.Reply) (int, any) { return http.StatusOK, json.RawMessage(reply.Body) })
 }
 
-// operation does what all operations have in common: read, perform, answer,
-// count.
-func (s *server) operation(
-	w http.ResponseWriter, r *http.Request, kind string,
-	read func(io.Reader) (Request, error), result func(history.Reply) (int, any),
-) {
-	began := s.metrics.begin()
-	req, err := read(http.MaxBytesReader(w, r.Body, maxRequestBody))
-	var reply history.Reply
-	if err == nil {
-		reply, err = s.perform(r.Context(), opOf(kind, req))
+// requested reads an operation of the kind.
+func requested(kind string) func(io.Reader) (history.Op, error) {
+	return func(body io.Reader) (history.Op, error) {
+		req, err := decodeRequest(body)
+		return opOf(kind, req), err
 	}
-	if err != nil {
-		s.metrics.end(kind, problemOf(err).code, began)
-		writeProblem(w, err)
-		return
-	}
-	s.metrics.end(kind, resultOK, began)
-	status, body := result(reply)
-	if body == nil {
-		w.WriteHeader(status)
-		return
-	}
-	write(w, status, body)
-}
-
-func (s *server) perform(ctx context.Context, op history.Op) (history.Reply, error) {
-	s.lives.RLock()
-	defer s.lives.RUnlock()
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.inst.Do(ctx, op)
-}
-
-func (s *server) reset(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxRequestBody)
-	req, err := decodeReset(r.Body)
-	if err == nil && req != s.begin {
-		err = fmt.Errorf("%w: this server was opened for %+v, not for %+v", errInUse, s.begin, req)
-	}
-	if err == nil {
-		err = s.restart(r.Context())
-	}
-	if err != nil {
-		writeProblem(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (s *server) restart(ctx context.Context) error {
-	s.lives.Lock()
-	defer s.lives.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
-	defer cancel()
-	return s.inst.Prepare(ctx)
-}
-
-func (s *server) audit(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), controlTimeout)
-	defer cancel()
-	s.lives.RLock()
-	defer s.lives.RUnlock()
-	audit, err := s.inst.Audit(ctx)
-	if err != nil {
-		writeProblem(w, err)
-		return
-	}
-	write(w, http.StatusOK, audit)
-}
-
-// pending says what background work is left, if the instance knows.
-func (s *server) pending(w http.ResponseWriter, r *http.Request) {
-	q, knows := s.inst.(sut.Quiescer)
-	if !knows {
-		writeProblem(w, fmt.Errorf("%w: this server does not know what is pending", errNoRoute))
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.timeout)
-	defer cancel()
-	text, err := q.Quiesced(ctx)
-	if err != nil {
-		writeProblem(w, err)
-		return
-	}
-	write(w, http.StatusOK, pendingReply{text})
-}
-
-func (s *server) health(w http.ResponseWriter, _ *http.Request) {
-	write(w, http.StatusOK, map[string]string{"status": "ok"})
-}
-
-// writeProblem answers with the problem that an error is.
-func writeProblem(w http.ResponseWriter, err error) {
-	p := problemOf(err)
-	write(w, p.status, failure{p.code, err.Error()})
-}
-
-// write answers with JSON. A client that is gone is not an error of ours.
-func write(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		status = http.StatusInternalServerError
-		text = []byte(`{"code":"unknown_effect","error":"the reply cannot be encoded"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n'))
 }
 
 // decodeRequest reads an interaction strictly.
 func decodeRequest(body io.Reader) (Request, error) {
-	req, err := decodeBody[Request](body)
+	req, err := api.DecodeRequest[Request](body)
 	if err != nil {
 		return Request{}, err
 	}
@@ -324,40 +115,17 @@ func decodeRequest(body io.Reader) (Request, error) {
 
 // decodeReset reads a reset strictly.
 func decodeReset(body io.Reader) (ResetRequest, error) {
-	req, err := decodeBody[ResetRequest](body)
+	req, err := api.DecodeRequest[ResetRequest](body)
 	if err == nil && req.Videos < 1 {
-		err = fmt.Errorf("%w: videos: expected 1 or more, got %d", errBadRequest, req.Videos)
+		err = fmt.Errorf("%w: videos: expected 1 or more, got %d", api.ErrBadRequest, req.Videos)
 	}
 	return req, err
-}
-
-// decodeBody reads one JSON object without unknown fields and nothing after
-// it.
-func decodeBody[T any](body io.Reader) (T, error) {
-	var v T
-	dec := json.NewDecoder(body)
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&v)
-	if err == nil {
-		if _, extra := dec.Token(); extra != io.EOF {
-			err = errors.New("more than one JSON value")
-		}
-	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return v, fmt.Errorf("%w: the limit is %d bytes", errTooLarge, tooLarge.Limit)
-	case err != nil:
-		//nolint:errorlint // a bad request, whatever else ended the reading
-		return v, fmt.Errorf("%w: %v", errBadRequest, err)
-	}
-	return v, nil
 }
 
 func numberIn(field, text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s: expected a number, got %.20q", errBadRequest, field, text)
+		return 0, fmt.Errorf("%w: %s: expected a number, got %.20q", api.ErrBadRequest, field, text)
 	}
 	return n, checkNumber(field, n)
 }
@@ -365,7 +133,7 @@ func numberIn(field, text string) (uint64, error) {
 // checkNumber refuses what the ledger's columns cannot hold.
 func checkNumber(field string, n uint64) error {
 	if n == 0 || n > math.MaxInt64 {
-		return fmt.Errorf("%w: %s: expected a number from 1 to %d, got %d or none", errBadRequest,
+		return fmt.Errorf("%w: %s: expected a number from 1 to %d, got %d or none", api.ErrBadRequest,
 			field, math.MaxInt64, n)
 	}
 	return nil

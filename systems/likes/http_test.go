@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api/apitest"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/systems/likes"
@@ -42,13 +43,14 @@ func client(t *testing.T, url string) sut.Instance {
 func TestEveryOperationSurvivesHTTP(t *testing.T) {
 	const count = `{"video_id":3,"count":41,"viewers":7,"approx":true}`
 	var got history.Op
-	c := target(t, &scripted{do: func(_ context.Context, op history.Op) (history.Reply, error) {
-		got = op
-		if op.Kind == likes.KindCount {
-			return history.Reply{Value: 41, Body: []byte(count)}, nil
-		}
-		return history.Reply{Value: int64(op.ID % 2)}, nil
-	}})
+	c := target(t, &apitest.Scripted{
+		OnDo: func(_ context.Context, op history.Op) (history.Reply, error) {
+			got = op
+			if op.Kind == likes.KindCount {
+				return history.Reply{Value: 41, Body: []byte(count)}, nil
+			}
+			return history.Reply{Value: int64(op.ID % 2)}, nil
+		}})
 	for _, op := range []history.Op{
 		{ID: 1, Kind: likes.KindLike, Key: "video-3", Client: "user-9"},
 		{ID: 2, Kind: likes.KindLike, Key: "video-3", Client: "user-9"},
@@ -78,9 +80,10 @@ func TestEveryOperationSurvivesHTTP(t *testing.T) {
 // and what is unknown stays so.
 func TestRefusalsSurviveHTTP(t *testing.T) {
 	var fails error
-	c := target(t, &scripted{do: func(context.Context, history.Op) (history.Reply, error) {
-		return history.Reply{}, fails
-	}})
+	c := target(t, &apitest.Scripted{
+		OnDo: func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, fails
+		}})
 	op := history.Op{ID: 1, Kind: likes.KindLike, Key: "video-1", Client: "user-1"}
 	for _, fails = range []error{likes.ErrUnknownVideo, likes.ErrNotReady, likes.ErrOverloaded,
 		sut.ErrRefused} {
@@ -131,10 +134,11 @@ func TestOnlyDocumentedRefusalsAreBelieved(t *testing.T) {
 
 // TestBadRequests are refused before anything is done.
 func TestBadRequests(t *testing.T) {
-	handler := newHandler(t, &scripted{do: func(context.Context, history.Op) (history.Reply, error) {
-		t.Error("a bad request was performed")
-		return history.Reply{}, nil
-	}})
+	handler := newHandler(t, &apitest.Scripted{
+		OnDo: func(context.Context, history.Op) (history.Reply, error) {
+			t.Error("a bad request was performed")
+			return history.Reply{}, nil
+		}})
 	for body, want := range map[string]string{
 		``: "EOF", `{`: "bad_request", `[]`: "bad_request", `{"op_id":1}`: "video_id",
 		`{"op_id":0,"video_id":1,"user_id":1}`:           "op_id",
@@ -148,13 +152,13 @@ func TestBadRequests(t *testing.T) {
 		`{"op_id":1,"video_id":1,"user_id":1,"op_id":0}`: "op_id",
 	} {
 		for _, method := range []string{"POST", "DELETE"} {
-			w := serve(handler, method, "/v1/likes", body)
+			w := apitest.Serve(handler, method, "/v1/likes", body)
 			if w.Code < 400 || w.Code > 499 || !strings.Contains(w.Body.String(), want) {
 				t.Errorf("%s %.40s: %d %s, want %s", method, body, w.Code, w.Body, want)
 			}
 		}
 	}
-	if w := serve(handler, "PUT", "/v1/likes", ""); w.Code != 405 ||
+	if w := apitest.Serve(handler, "PUT", "/v1/likes", ""); w.Code != 405 ||
 		w.Header().Get("Allow") != "DELETE, POST" {
 		t.Errorf("PUT: %d, allowed are %s", w.Code, w.Header().Get("Allow"))
 	}
@@ -163,15 +167,16 @@ func TestBadRequests(t *testing.T) {
 // TestMetrics counts what was done, by kind and result.
 func TestMetrics(t *testing.T) {
 	var fails error
-	handler := newHandler(t, &scripted{do: func(context.Context, history.Op) (history.Reply, error) {
-		return history.Reply{}, fails
-	}})
+	handler := newHandler(t, &apitest.Scripted{
+		OnDo: func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, fails
+		}})
 	const like = `{"op_id":256,"video_id":1,"user_id":42}`
-	serve(handler, "post", "/v1/likes", like)
-	serve(handler, "post", "/v1/likes", like)
+	apitest.Serve(handler, "post", "/v1/likes", like)
+	apitest.Serve(handler, "post", "/v1/likes", like)
 	fails = likes.ErrOverloaded
-	serve(handler, "delete", "/v1/likes", like)
-	text := serve(handler, "get", "/metrics", "").Body.String()
+	apitest.Serve(handler, "delete", "/v1/likes", like)
+	text := apitest.Serve(handler, "get", "/metrics", "").Body.String()
 	for _, line := range []string{
 		`likes_operations_total{kind="like",result="ok"} 2`,
 		`likes_operations_total{kind="unlike",result="overloaded"} 1`,

@@ -1,10 +1,12 @@
-package flashsale
+package api
 
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -16,6 +18,10 @@ const resultOK = "ok"
 // metrics counts what a server did, in memory, for GET /metrics. Everything
 // is allocated at the start, so that counting takes no lock.
 type metrics struct {
+	system   string
+	names    []string // of the kinds, in the order of the Spec
+	results  []string
+	more     func(io.Writer)
 	kinds    map[string]*kindMetrics // never changed after newMetrics
 	inFlight atomic.Int64
 }
@@ -36,24 +42,18 @@ func bucketBounds() []time.Duration {
 	}
 }
 
-func metricKinds() []string { return []string{KindBuy, KindPayment, KindStock} }
-
-func metricResults() []string {
-	results := []string{resultOK}
-	for _, p := range problems() {
-		results = append(results, p.code)
+func newMetrics(spec Spec) *metrics {
+	m := &metrics{system: spec.System, names: spec.Kinds, results: []string{resultOK},
+		more: spec.Metrics, kinds: make(map[string]*kindMetrics)}
+	for _, p := range spec.Problems {
+		m.results = append(m.results, p.Code)
 	}
-	return results
-}
-
-func newMetrics() *metrics {
-	m := &metrics{kinds: make(map[string]*kindMetrics)}
-	for _, kind := range metricKinds() {
+	for _, kind := range m.names {
 		k := &kindMetrics{
 			results: make(map[string]*atomic.Int64),
 			buckets: make([]atomic.Int64, len(bucketBounds())+1),
 		}
-		for _, result := range metricResults() {
+		for _, result := range m.results {
 			k.results[result] = new(atomic.Int64)
 		}
 		m.kinds[kind] = k
@@ -86,24 +86,27 @@ func (m *metrics) end(kind, result string, began time.Time) {
 // Results that never occurred are left out.
 func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	var out bytes.Buffer
-	out.WriteString("# TYPE flashsale_operations counter\n" +
-		"# HELP flashsale_operations Operations by kind and result.\n")
-	for _, kind := range metricKinds() {
-		for _, result := range metricResults() {
+	fmt.Fprintf(&out, "# TYPE %[1]s_operations counter\n"+
+		"# HELP %[1]s_operations Operations by kind and result.\n", m.system)
+	for _, kind := range m.names {
+		for _, result := range m.results {
 			if n := m.kinds[kind].results[result].Load(); n > 0 {
-				fmt.Fprintf(&out, "flashsale_operations_total{kind=%q,result=%q} %d\n", kind, result, n)
+				fmt.Fprintf(&out, "%s_operations_total{kind=%q,result=%q} %d\n", m.system, kind,
+					result, n)
 			}
 		}
 	}
-	out.WriteString("# TYPE flashsale_operation_seconds histogram\n" +
-		"# UNIT flashsale_operation_seconds seconds\n" +
-		"# HELP flashsale_operation_seconds Time from request to reply.\n")
-	for _, kind := range metricKinds() {
-		m.kinds[kind].writeLatency(&out, kind)
+	latency := m.system + "_operation_seconds"
+	fmt.Fprintf(&out, "# TYPE %[1]s histogram\n# UNIT %[1]s seconds\n"+
+		"# HELP %[1]s Time from request to reply.\n", latency)
+	for _, kind := range m.names {
+		m.kinds[kind].writeLatency(&out, latency, kind)
 	}
-	fmt.Fprintf(&out, "# TYPE flashsale_in_flight gauge\n"+
-		"# HELP flashsale_in_flight Operations under way.\n"+
-		"flashsale_in_flight %d\n# EOF\n", m.inFlight.Load())
+	if m.more != nil {
+		m.more(&out)
+	}
+	fmt.Fprintf(&out, "# TYPE %[1]s_in_flight gauge\n# HELP %[1]s_in_flight Operations under way.\n"+
+		"%[1]s_in_flight %[2]d\n# EOF\n", m.system, m.inFlight.Load())
 	w.Header().Set("Content-Type",
 		"application/openmetrics-text; version=1.0.0; charset=utf-8")
 	_, _ = w.Write(out.Bytes())
@@ -111,13 +114,12 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // writeLatency sums the buckets itself, so that count and buckets agree also
 // while operations go on.
-func (k *kindMetrics) writeLatency(out *bytes.Buffer, kind string) {
-	const name = "flashsale_operation_seconds"
+func (k *kindMetrics) writeLatency(out io.Writer, name, kind string) {
 	sum := int64(0)
 	for i, bound := range bucketBounds() {
 		sum += k.buckets[i].Load()
 		le := strconv.FormatFloat(bound.Seconds(), 'f', -1, 64)
-		if i := bytes.IndexByte([]byte(le), '.'); i < 0 {
+		if !strings.Contains(le, ".") {
 			le += ".0" // OpenMetrics writes bounds as floats
 		}
 		fmt.Fprintf(out, "%s_bucket{kind=%q,le=%q} %d\n", name, kind, le, sum)

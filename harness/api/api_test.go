@@ -1,0 +1,298 @@
+package api_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/api/apitest"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// errFull is the only problem that the tests' API has of its own.
+var errFull = errors.Join(errors.New("full"), sut.ErrRefused)
+
+type beginning struct {
+	Seats int `json:"seats"`
+}
+
+// seat is a request and its answer.
+type seat struct {
+	Number int64 `json:"number"`
+}
+
+func problems() api.Problems {
+	return api.Documented(api.Problem{Code: "full", Status: http.StatusConflict, Is: errFull})
+}
+
+// handler serves an instance whose only operation takes a seat.
+func handler(inst sut.Instance) http.Handler {
+	s := api.NewServer(inst, api.Spec{System: "seats", Kinds: []string{"take"},
+		Problems: problems(), MaxBody: 1000, Timeout: time.Minute,
+		Reset: api.ResetTo(beginning{3}, api.DecodeRequest[beginning]),
+		Metrics: func(out io.Writer) {
+			_, _ = io.WriteString(out, "# TYPE seats_free gauge\nseats_free 3\n")
+		}})
+	return s.Handler(map[string]api.Methods{"/v1/seats": {http.MethodPost: func(
+		w http.ResponseWriter, r *http.Request,
+	) {
+		s.Operation(w, r, "take", func(body io.Reader) (history.Op, error) {
+			req, err := api.DecodeRequest[seat](body)
+			return history.Op{Kind: "take", Arg: req.Number}, err
+		}, func(reply history.Reply) (int, any) { return http.StatusCreated, seat{reply.Value} })
+	}}})
+}
+
+func newClient(t *testing.T, url string, cfg sut.Config) *api.Client {
+	t.Helper()
+	c, err := api.NewClient(url, cfg, problems())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// served serves an instance on a real listener.
+func served(t *testing.T, inst sut.Instance) *api.Client {
+	t.Helper()
+	srv := httptest.NewServer(handler(inst))
+	t.Cleanup(srv.Close)
+	return newClient(t, srv.URL, sut.Config{Timeout: 5 * time.Second})
+}
+
+func take(ctx context.Context, c *api.Client) error {
+	body, err := c.Operate(ctx, http.MethodPost, "/v1/seats", seat{1}, http.StatusCreated)
+	if err == nil {
+		_, err = api.Decode[seat](body)
+	}
+	return err
+}
+
+// TestProblemsSurviveTheWire: the client's error is the server's.
+func TestProblemsSurviveTheWire(t *testing.T) {
+	inst := &apitest.Scripted{}
+	c := served(t, inst)
+	for _, err := range []error{nil, errFull, sut.ErrRefused, errors.New("gone")} {
+		inst.OnDo = func(_ context.Context, op history.Op) (history.Reply, error) {
+			return history.Reply{Value: op.Arg}, err
+		}
+		got := take(t.Context(), c)
+		if errors.Is(err, sut.ErrRefused) != errors.Is(got, sut.ErrRefused) ||
+			errors.Is(err, errFull) != errors.Is(got, errFull) || (err == nil) != (got == nil) {
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+	if _, err := c.Ask(t.Context(), "/nowhere"); !errors.Is(err, api.ErrNoRoute) {
+		t.Errorf("a route that there is not: %v", err)
+	}
+	text := apitest.Serve(handler(inst), "get", "/metrics", "").Body.String()
+	if !strings.HasSuffix(text, "seats_in_flight 0\n# EOF\n") ||
+		!strings.Contains(text, "\nseats_free 3\n") {
+		t.Errorf("metrics: %s", text)
+	}
+}
+
+// TestControl: reset, audit and what is pending.
+func TestControl(t *testing.T) {
+	prepared := 0
+	inst := &apitest.Scripted{Pending: "2 seats", AuditBody: []byte(`{"free":1}`),
+		OnPrepare: func() error { prepared++; return nil }}
+	c := served(t, inst)
+	if err := c.Reset(t.Context(), beginning{3}); err != nil || prepared != 1 {
+		t.Errorf("prepared %d times, %v", prepared, err)
+	}
+	err := c.Reset(t.Context(), beginning{4})
+	if !errors.Is(err, api.ErrInUse) || !strings.Contains(err.Error(), "opened for") || prepared != 1 {
+		t.Errorf("another beginning gave %v and prepared %d times", err, prepared)
+	}
+	if audit, err := c.Audit(t.Context()); err != nil || !strings.Contains(string(audit), `"free":1`) {
+		t.Errorf("audit %s, %v", audit, err)
+	}
+	if pending, err := c.Quiesced(t.Context()); err != nil || pending != "2 seats" {
+		t.Errorf("pending %q, %v", pending, err)
+	}
+	c = served(t, struct{ sut.Instance }{inst})
+	if _, err := c.Quiesced(t.Context()); !errors.Is(err, api.ErrNoRoute) {
+		t.Errorf("who does not know what is pending: %v", err)
+	}
+}
+
+// TestBadRequests are refused before the instance sees them.
+func TestBadRequests(t *testing.T) {
+	h := handler(&apitest.Scripted{OnDo: func(context.Context, history.Op) (history.Reply, error) {
+		t.Error("a bad request was performed")
+		return history.Reply{}, nil
+	}})
+	for body, want := range map[string]string{
+		``: "bad_request", `{`: "bad_request", `[]`: "bad_request", `{"number":"1"}`: "bad_request",
+		`{"number":1,"x":1}`: "unknown field", `{"number":1} {}`: "more than one",
+		`"` + strings.Repeat("x", 1001) + `"`: "too_large",
+	} {
+		w := apitest.Serve(h, "post", "/v1/seats", body)
+		if w.Code < 400 || w.Code > 499 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%.40s: %d %s, want %s", body, w.Code, w.Body, want)
+		}
+	}
+	w := apitest.Serve(h, "put", "/v1/seats", "")
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
+		t.Errorf("PUT: %d, allowed are %s", w.Code, w.Header().Get("Allow"))
+	}
+}
+
+// TestBadTargets: an address that cannot work is refused before anything is
+// sent.
+func TestBadTargets(t *testing.T) {
+	for url, text := range map[string]string{
+		"":                           "expected a target such as",
+		"127.0.0.1:80":               "pars",
+		"http://u:hush@h:x/":         "pars",
+		"ftp://u:hush@h":             "expected a target such as",
+		"https://u:hush@h":           "without user, query",
+		"ftp://host":                 "expected a target such as",
+		"http://":                    "expected a target such as",
+		"http://h/?a=1":              "without user, query",
+		"http://u@h":                 "without user, query",
+		"http://127.0.0.1:80/\x7f/x": "pars",
+	} {
+		_, err := api.NewClient(url, sut.Config{}, problems())
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", url, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("the password is told: %v", err)
+		}
+	}
+}
+
+// TestTLS: the server is judged as any other where its certificate
+// can be verified; otherwise nothing is sent.
+func TestTLS(t *testing.T) {
+	over := handler(&apitest.Scripted{Pending: "2 seats"})
+	requests := atomic.Int64{}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			over.ServeHTTP(w, r)
+		}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshake below
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	cfg := sut.Config{Timeout: 5 * time.Second}
+	err := newClient(t, srv.URL, cfg).Reset(t.Context(), beginning{3})
+	var unverified *tls.CertificateVerificationError
+	if !errors.As(err, &unverified) || !errors.Is(err, sut.ErrRefused) || requests.Load() != 0 {
+		t.Errorf("an unknown authority: %v after %d requests", err, requests.Load())
+	}
+	cfg.RootCAs = x509.NewCertPool()
+	cfg.RootCAs.AddCert(srv.Certificate())
+	c := newClient(t, srv.URL, cfg)
+	if err := c.Reset(t.Context(), beginning{3}); err != nil {
+		t.Error(err)
+	}
+	if pending, err := c.Quiesced(t.Context()); pending != "2 seats" {
+		t.Errorf("got %q, %v", pending, err)
+	}
+	elsewhere := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
+	err = newClient(t, elsewhere, cfg).Reset(t.Context(), beginning{3})
+	if !errors.As(err, &unverified) {
+		t.Errorf("a certificate for another name: %v", err)
+	}
+}
+
+// TestLostAnswers: what may have been executed is unknown and sent once; what
+// was never sent is refused.
+func TestLostAnswers(t *testing.T) {
+	var received atomic.Int64
+	answer := func(serve http.HandlerFunc) string {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			received.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			serve(w, r)
+		}))
+		t.Cleanup(srv.Close)
+		return srv.URL
+	}
+	hangUp := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+	say := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for _, c := range []struct {
+		name, url string
+		received  int64
+		refused   bool
+	}{
+		{"nobody listens", deadURL(t), 0, true},
+		{"hangs up", answer(hangUp), 1, false},
+		{"never answers", answer(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}), 1, false},
+		{"an undocumented 503", answer(say(503, "<html>")), 1, false},
+		{"a code with another status", answer(say(500, `{"code":"full"}`)), 1, false},
+		{"a documented refusal", answer(say(409, `{"code":"full"}`)), 1, true},
+		{"a common refusal", answer(say(503, `{"code":"refused","error":"later"}`)), 1, true},
+		{"an unreadable success", answer(say(201, `seat 17`)), 1, false},
+		{"another success", answer(say(200, `{"number":1}`)), 1, false},
+		{"a redirect", answer(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}), 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			received.Store(0)
+			cfg := sut.Config{Timeout: 300 * time.Millisecond}
+			err := take(t.Context(), newClient(t, c.url, cfg))
+			if err == nil || errors.Is(err, sut.ErrRefused) != c.refused {
+				t.Errorf("got %v, want refused %v", err, c.refused)
+			}
+			if got := received.Load(); got != c.received {
+				t.Errorf("the server received %d requests, want %d", got, c.received)
+			}
+		})
+	}
+}
+
+// deadURL is an address on which nobody listens any more.
+func deadURL(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+func TestCancelledBeforeSending(t *testing.T) {
+	c := served(t, &apitest.Scripted{OnDo: func(context.Context, history.Op) (history.Reply, error) {
+		t.Error("a cancelled operation was sent")
+		return history.Reply{}, nil
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := take(ctx, c); !errors.Is(err, sut.ErrRefused) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}

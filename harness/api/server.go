@@ -1,0 +1,265 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// The routes that every API has.
+const (
+	routeReset   = "/v1/reset"
+	routeAudit   = "/v1/audit"
+	routePending = "/v1/pending"
+	routeHealth  = "/healthz"
+	routeMetrics = "/metrics"
+)
+
+// Spec says what a system's API is.
+type Spec struct {
+	// System names the system in the names of metrics.
+	System string
+	// Kinds are the kinds of its operations.
+	Kinds []string
+	// Problems are its documented problems.
+	Problems Problems
+	// MaxBody bounds what a request may send, in bytes.
+	MaxBody int64
+	// Timeout bounds an operation.
+	Timeout time.Duration
+	// Reset reads what a reset asks for; its errors are the answer. Nil accepts
+	// everything.
+	Reset func(body io.Reader) error
+	// Metrics, if set, appends lines in the OpenMetrics text format.
+	Metrics func(io.Writer)
+}
+
+// Resetter is implemented by instances that can begin anew whatever happened
+// before. Other instances can be reset once, before the first operation.
+type Resetter interface {
+	Reset(context.Context) error
+}
+
+// Server answers requests with an instance. Listening, limits on connections and
+// shutting down belong to the caller.
+type Server struct {
+	inst    sut.Instance
+	spec    Spec
+	metrics *metrics
+
+	// lives lets operations share the instance and a reset have it alone.
+	lives sync.RWMutex
+}
+
+// NewServer makes a server of an instance.
+func NewServer(inst sut.Instance, spec Spec) *Server {
+	return &Server{inst: inst, spec: spec, metrics: newMetrics(spec)}
+}
+
+// Methods are the handlers of a path by method.
+type Methods map[string]http.HandlerFunc
+
+// Handler serves the paths of a system's operations, which may be patterns of
+// http.ServeMux without a method, and those that every API has.
+func (s *Server) Handler(operations map[string]Methods) http.Handler {
+	mux := http.NewServeMux()
+	for path, methods := range operations {
+		mux.Handle(path, route{path, methods})
+	}
+	for path, methods := range map[string]Methods{
+		routeReset:   {http.MethodPost: s.reset},
+		routeAudit:   {http.MethodGet: s.audit},
+		routePending: {http.MethodGet: s.pending},
+		routeHealth:  {http.MethodGet: s.health},
+		routeMetrics: {http.MethodGet: s.metrics.ServeHTTP},
+	} {
+		mux.Handle(path, route{path, methods})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		write(w, http.StatusNotFound, failure{"no_route", "there is no " + r.URL.Path})
+	})
+	return mux
+}
+
+// route is one path with its methods.
+type route struct {
+	path    string
+	methods Methods
+}
+
+// ServeHTTP answers the route's methods and refuses all others.
+func (r route) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	method := req.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	if serve := r.methods[method]; serve != nil {
+		serve(w, req)
+		return
+	}
+	allowed := strings.Join(slices.Sorted(maps.Keys(r.methods)), ", ")
+	w.Header().Set("Allow", allowed)
+	write(w, http.StatusMethodNotAllowed, failure{"bad_method",
+		fmt.Sprintf("%s wants %s, got %s", r.path, allowed, req.Method)})
+}
+
+// Operation does what all operations have in common: it reads one from the
+// request's body, performs it, answers and counts. The kind is one of the Spec's;
+// result makes a status and a body, which nil leaves out, of a reply.
+func (s *Server) Operation(
+	w http.ResponseWriter, r *http.Request, kind string,
+	read func(body io.Reader) (history.Op, error), result func(history.Reply) (status int, body any),
+) {
+	began := s.metrics.begin()
+	op, err := read(http.MaxBytesReader(w, r.Body, s.spec.MaxBody))
+	var reply history.Reply
+	if err == nil {
+		reply, err = s.perform(r.Context(), op)
+	}
+	if err != nil {
+		s.metrics.end(kind, s.spec.Problems.of(err).Code, began)
+		s.fail(w, err)
+		return
+	}
+	s.metrics.end(kind, resultOK, began)
+	status, body := result(reply)
+	if body == nil {
+		w.WriteHeader(status)
+		return
+	}
+	write(w, status, body)
+}
+
+func (s *Server) perform(ctx context.Context, op history.Op) (history.Reply, error) {
+	s.lives.RLock()
+	defer s.lives.RUnlock()
+	ctx, cancel := context.WithTimeout(ctx, s.spec.Timeout)
+	defer cancel()
+	return s.inst.Do(ctx, op)
+}
+
+func (s *Server) reset(w http.ResponseWriter, r *http.Request) {
+	body := http.MaxBytesReader(w, r.Body, s.spec.MaxBody)
+	var err error
+	if s.spec.Reset != nil {
+		err = s.spec.Reset(body)
+	}
+	if err == nil {
+		err = s.restart(r.Context())
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) restart(ctx context.Context) error {
+	s.lives.Lock()
+	defer s.lives.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	if r, able := s.inst.(Resetter); able {
+		return r.Reset(ctx)
+	}
+	return s.inst.Prepare(ctx)
+}
+
+func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), controlTimeout)
+	defer cancel()
+	s.lives.RLock()
+	defer s.lives.RUnlock()
+	audit, err := s.inst.Audit(ctx)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	write(w, http.StatusOK, audit)
+}
+
+// pending says what background work is left, if the instance knows.
+func (s *Server) pending(w http.ResponseWriter, r *http.Request) {
+	q, knows := s.inst.(sut.Quiescer)
+	if !knows {
+		s.fail(w, fmt.Errorf("%w: this server does not know what is pending", ErrNoRoute))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.spec.Timeout)
+	defer cancel()
+	text, err := q.Quiesced(ctx)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	write(w, http.StatusOK, pendingReply{text})
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	write(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// fail answers with the problem that an error is.
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	p := s.spec.Problems.of(err)
+	write(w, p.Status, failure{p.Code, err.Error()})
+}
+
+// write answers with JSON. A client that is gone is not an error of ours.
+func write(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		status = http.StatusInternalServerError
+		text = []byte(`{"code":"unknown_effect","error":"the reply cannot be encoded"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n'))
+}
+
+// ResetTo is a Spec's Reset for an instance that was opened for one beginning: the
+// request must ask for just that.
+func ResetTo[T any](begin T, decode func(io.Reader) (T, error)) func(io.Reader) error {
+	return func(body io.Reader) error {
+		req, err := decode(body)
+		if err == nil && !reflect.DeepEqual(req, begin) {
+			err = fmt.Errorf("%w: this server was opened for %+v, not for %+v", ErrInUse, begin, req)
+		}
+		return err
+	}
+}
+
+// DecodeRequest reads one JSON object without unknown fields and nothing after it.
+// Its errors wrap ErrTooLarge or ErrBadRequest.
+func DecodeRequest[T any](body io.Reader) (T, error) {
+	var v T
+	dec := json.NewDecoder(body)
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&v)
+	if err == nil {
+		if _, extra := dec.Token(); extra != io.EOF {
+			err = errors.New("more than one JSON value")
+		}
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return v, fmt.Errorf("%w: the limit is %d bytes", ErrTooLarge, tooLarge.Limit)
+	case err != nil:
+		//nolint:errorlint // a bad request, whatever else ended the reading
+		return v, fmt.Errorf("%w: %v", ErrBadRequest, err)
+	}
+	return v, nil
+}

@@ -26,6 +26,9 @@ type Audit struct {
 	Counts      []CountAudit      `json:"counts"`
 	Totals      []TotalAudit      `json:"totals"`
 	Generations []GenerationAudit `json:"generations"`
+	// RedisLog is Redis' setting appendonly: "yes" if it keeps a log of its
+	// memory, which survives the end of its process; "" if it does not tell.
+	RedisLog string `json:"redis_appendonly,omitempty"`
 	// CountWindowMS is the length of a window of counts, in milliseconds.
 	CountWindowMS int64 `json:"count_window_ms"`
 }
@@ -74,7 +77,8 @@ type GenerationAudit struct {
 }
 
 func (i *instance) audit(ctx context.Context) (Audit, error) {
-	a := Audit{CountWindowMS: i.params.CountWindow.D().Milliseconds()}
+	a := Audit{CountWindowMS: i.params.CountWindow.D().Milliseconds(),
+		RedisLog: i.windows.log(ctx)}
 	var err error
 	if a.Watch, err = i.readTopic(ctx, topicWatch); err != nil {
 		return a, err

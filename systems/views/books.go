@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // station is a stage at work on one generation: who has read how far.
@@ -26,12 +27,26 @@ type stand struct {
 	// next is the offset to go on at, source the last position in watch_events
 	// of which a view was counted.
 	next, source int64
+	// decided is up to where the filter has decided; views are the positions,
+	// from next on, of what it found to be views, in order. It has to forward
+	// these; all before next is in the log.
+	decided int64
+	views   []int64
 }
 
-// move is a stand's progress to another offset.
+// saw says whether an event before decided, from next on, is a view.
+func (s *stand) saw(in int64) bool {
+	_, found := slices.BinarySearch(s.views, in)
+	return found
+}
+
+// move is a stand's progress to another offset: for the counter with the last
+// source, for the filter with what is decided beyond it.
 type move struct {
 	stand
 	to, toSource int64
+	toDecided    int64
+	toViews      []int64
 }
 
 // drop counts events of one partition that were turned away.
@@ -55,9 +70,9 @@ type books interface {
 	// take gives the partitions to the caller alone: stands that were given
 	// out before cannot move any more.
 	take(ctx context.Context, who station, partitions []int32) ([]stand, error)
-	// filtered stores what was dropped and moves on, all or nothing; counted
-	// does so for views. errFenced means that somebody else has taken one of
-	// the partitions, and that nothing was stored.
+	// filtered stores what was decided, which drops are part of, and moves on,
+	// all or nothing; counted does so for counts. errFenced means that somebody
+	// else has taken one of the partitions, and that nothing was stored.
 	filtered(ctx context.Context, moves []move, drops []drop) error
 	counted(ctx context.Context, who station, moves []move, sums []sum) error
 	// counts adds views without regard to who has the partitions, reports

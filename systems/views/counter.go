@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"stampede/harness/sut"
@@ -54,7 +56,10 @@ type counter struct {
 	every   time.Duration // between two flushes
 	flushed time.Time
 	buffers map[int32]*buffer
-	full    bool // a video has so many views that it is time to store them
+	// owed are, of partitions whose progress is in Kafka alone, the offsets up to
+	// which all is stored and Kafka does not know it.
+	owed map[int32]move
+	full bool // a video has so many views that it is time to store them
 }
 
 // buffer is what was read of a partition and is not stored.
@@ -93,7 +98,7 @@ func (d design) newCounter(
 	c := &counter{
 		member:   member{cfg: g.cfg, who: station{stageCounter, generation}, books: g.books},
 		counting: d.counting, params: g.params, every: g.params.clock(g.params.CountWindow),
-		flushed: time.Now(), buffers: make(map[int32]*buffer),
+		flushed: time.Now(), buffers: make(map[int32]*buffer), owed: make(map[int32]move),
 	}
 	if group == "" {
 		c.counting = counting{progress: withCounts} // a recount is done right
@@ -110,7 +115,7 @@ func (c *counter) hand(ctx context.Context, gone []int32, orderly bool) {
 		return
 	}
 	if orderly {
-		err := c.flush(ctx)
+		err := errors.Join(c.flush(ctx), c.settle(ctx))
 		if err == nil {
 			return
 		}
@@ -122,14 +127,17 @@ func (c *counter) hand(ctx context.Context, gone []int32, orderly bool) {
 	}
 	for _, p := range gone {
 		delete(c.buffers, p)
+		delete(c.owed, p)
 	}
 }
 
 func (c *counter) close(ctx context.Context) {
+	c.work.begin()
 	if err := c.flush(ctx); err != nil {
 		c.cfg.Logger.Warn("views counter: the next owner counts again", "error", err)
 	}
 	clear(c.buffers) // leaving stores nothing twice
+	c.work.end()
 	c.leave()
 }
 
@@ -138,6 +146,8 @@ func (c *counter) step(ctx context.Context) error {
 	wait := min(pollWait, max(time.Millisecond, c.every-time.Since(c.flushed)))
 	batches, err := c.poll(ctx, counterBatch, wait)
 	defer c.client.AllowRebalance()
+	c.work.begin()
+	defer c.work.end()
 	for _, b := range batches {
 		if err == nil {
 			err = c.add(ctx, b)
@@ -205,7 +215,7 @@ func (c *counter) flush(ctx context.Context) error {
 	var moves []move
 	var sums []sum
 	for p, b := range c.buffers {
-		moves = append(moves, move{b.from, b.to, b.toSource})
+		moves = append(moves, move{stand: b.from, to: b.to, toSource: b.toSource})
 		for k, n := range b.sums {
 			sums = append(sums, sum{k.video, k.windowStart, p, n})
 		}
@@ -237,7 +247,10 @@ func (c *counter) store(ctx context.Context, moves []move, sums []sum) error {
 		}
 		c.cfg.Passed(placeCounted)
 		clear(c.buffers) // whatever becomes of the commit
-		return errors.Join(c.commit(ctx, moves), c.books.reports(ctx, c.who, moves))
+		for _, m := range moves {
+			c.owed[m.partition] = m
+		}
+		return errors.Join(c.settle(ctx), c.books.reports(ctx, c.who, moves))
 	case unfenced:
 		if err := c.books.counts(ctx, c.who, sums); err != nil {
 			return err
@@ -256,4 +269,17 @@ func (c *counter) store(ctx context.Context, moves []move, sums []sum) error {
 		c.cfg.Logger.Warn("views counter: lag will look larger than it is", "error", err)
 	}
 	return nil
+}
+
+// settle tells Kafka what it is owed. It may have refused a commit because the
+// group was just being joined.
+func (c *counter) settle(ctx context.Context) error {
+	if len(c.owed) == 0 {
+		return nil
+	}
+	err := c.commit(ctx, slices.Collect(maps.Values(c.owed)))
+	if err == nil {
+		clear(c.owed)
+	}
+	return err
 }

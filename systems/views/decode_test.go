@@ -60,6 +60,20 @@ func TestPositions(t *testing.T) {
 	}
 }
 
+// TestPlaces: positions are read as they are written, and others not at all.
+func TestPlaces(t *testing.T) {
+	for _, want := range [][]int64{nil, {0}, {7}, {0, 1, 2}, {4095, 4096, 1 << 61}} {
+		if got, err := decodePlaces(encodePlaces(want)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v became %v, %v", want, got, err)
+		}
+	}
+	for _, bad := range [][]byte{{3, 0}, {0x80}, append(encodePlaces([]int64{1 << 62}), 1)} {
+		if got, err := decodePlaces(bad); err == nil {
+			t.Errorf("% x is read as %v", bad, got)
+		}
+	}
+}
+
 // TestLog: a topic is decoded as it was, and a million events stay small.
 func TestLog(t *testing.T) {
 	first := Logged{Event: someEvent(), Offset: 0, Index: 3}

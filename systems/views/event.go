@@ -136,6 +136,34 @@ func decodeView(record []byte, e *Event) (at int64, err error) {
 	return at, nil
 }
 
+// encodePlaces writes numbers of positions, in order, as differences.
+func encodePlaces(list []int64) []byte {
+	out, before := make([]byte, 0, 4+2*len(list)), int64(0)
+	for _, n := range list {
+		out = binary.AppendUvarint(out, uint64(n-before))
+		before = n
+	}
+	return out
+}
+
+// decodePlaces reads what encodePlaces writes.
+func decodePlaces(text []byte) ([]int64, error) {
+	var list []int64
+	r, before := readingOf(text), int64(0)
+	for len(r.rest) > 0 {
+		n := r.number()
+		if len(list) > 0 && n == 0 || n > 1<<62-before {
+			r.fail(errors.New("positions that do not go up"))
+		}
+		before += n
+		list = append(list, before)
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("reading positions: %w", r.err)
+	}
+	return list, nil
+}
+
 // reading consumes a record and keeps the first error. The texts that it
 // returns share one copy of the record.
 type reading struct {

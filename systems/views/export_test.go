@@ -94,3 +94,54 @@ func Fill(ctx context.Context, inst sut.Instance, seed uint64, events int) error
 
 // TopicWatch is the name of watch_events in a run.
 func TopicWatch(cfg sut.Config) string { return topics.Name(cfg, topicWatch) }
+
+// ErrFenced is what a store says to whoever is not the owner any more.
+var ErrFenced = errFenced
+
+// Books are the books in Postgres.
+type Books struct{ db *database }
+
+// Held is a partition that somebody took.
+type Held struct{ stand }
+
+// BooksOf are the books of an instance.
+func BooksOf(inst sut.Instance) Books { return Books{inst.(*instance).db} }
+
+// Take takes partition 0 for a stage.
+func (b Books) Take(ctx context.Context, stage string) (Held, error) {
+	generation := map[string]int64{stageFilter: 0, stageCounter: 1}[stage]
+	list, err := b.db.take(ctx, station{stage, generation}, []int32{0})
+	if err != nil {
+		return Held{}, err
+	}
+	return Held{list[0]}, nil
+}
+
+// Count stores a view of each video, and moves on by as many records.
+func (b Books) Count(ctx context.Context, h *Held, videos ...string) error {
+	var sums []sum
+	for _, video := range videos {
+		sums = append(sums, sum{video, 0, 0, 1})
+	}
+	n := int64(len(videos))
+	to := move{stand: h.stand, to: h.next + n, toSource: h.source + n}
+	err := b.db.counted(ctx, station{stageCounter, 1}, []move{to}, sums)
+	if err == nil {
+		h.next, h.source = to.to, to.toSource
+	}
+	return err
+}
+
+// Decide stores what was decided up to an offset, beyond which all is forwarded,
+// and one event that was turned away.
+func (b Books) Decide(ctx context.Context, h *Held, forwarded, to int64, views ...int64) error {
+	m := move{stand: h.stand, to: forwarded, toSource: -1, toDecided: to, toViews: views}
+	err := b.db.filtered(ctx, []move{m}, []drop{{0, VideoKey(1), Short, 1}})
+	if err == nil {
+		h.next, h.decided, h.views = forwarded, to, views
+	}
+	return err
+}
+
+// Decided says what is stored of a partition's decisions.
+func (h Held) Decided() (next, to int64, views []int64) { return h.next, h.decided, h.views }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,23 +26,22 @@ const (
 
 // The places of the filter, in the order of its work.
 const (
-	placeForwarded = "forwarded" // the views are in valid_events, the progress is not stored
-	placeFiltered  = "filtered"  // the progress is stored
+	placeDecided   = "decided"   // the decisions are stored, the views are not in the log
+	placeForwarded = "forwarded" // the views are in the log, which nobody has noted
 )
 
 // filter decides which events are views.
 //
 // It keeps nothing that cannot be lost. What a session, a user or an address
-// has had is in Redis; what it has forwarded is in valid_events; how far it has
-// come, and what it has turned away, is in Postgres, and moves on only after
-// the views are in the log. If it dies in between, its successor reads the same
-// events again, decides them as they were decided, and forwards them again: the
-// counter knows them by their position.
+// has had is in Redis. What was decided is in Postgres, before any of it leaves
+// the filter: what was turned away, and of the views their positions, until
+// they are in valid_events. Whoever takes a partition forwards first what was
+// decided before, as it was decided, whatever Redis has forgotten since; the
+// counter knows by its position what comes again.
 //
-// While the views of a batch are written and its progress is stored, the next
-// batch is read and decided. It is not written before the one ahead of it is
-// stored: in valid_events no view of a partition comes before one that precedes
-// it in watch_events, whoever writes.
+// While the views of a batch are written, the next one is read and judged. It
+// is not stored before the one ahead is in the log: in valid_events no view of
+// a partition comes before one that precedes it in watch_events, whoever writes.
 type filter struct {
 	member
 	rules   *ruleBook
@@ -53,12 +53,15 @@ type filter struct {
 	judged map[int32]map[string]judgement
 	// list has the events of a poll; its memory serves the next poll too.
 	list []decision
-	// ahead is the batch before, on its way to the log and into the books.
+	// ahead is the batch before, on its way to the log.
 	ahead *passage
+	// committed is when Kafka was told last how far the books are.
+	committed time.Time
 }
 
-// passage is a batch that was decided, on its way.
+// passage is a batch whose decisions are stored, on its way to the log.
 type passage struct {
+	to   map[int32]int64 // the offset that follows it
 	done chan struct{}
 	err  error // once done
 }
@@ -68,7 +71,7 @@ func (d design) filterer() sut.Role {
 	return sut.Role{
 		Name:    "filter",
 		Summary: "decides by the rules which heartbeats are views and forwards these",
-		Places:  []string{placeForwarded, placeFiltered},
+		Places:  []string{placeDecided, placeForwarded},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.work(ctx, cfg, "filter", d.newFilter)
 		},
@@ -97,22 +100,40 @@ func (d design) newFilter(ctx context.Context, g *gear) (worker, error) {
 }
 
 // hand lets what was decided arrive before partitions go to somebody else. If
-// it takes too long, the next owner decides it again.
-func (f *filter) hand(ctx context.Context, _ []int32, _ bool) {
-	clear(f.judged)
-	if f.ahead == nil {
-		return
+// it takes too long, the next owner forwards it again.
+func (f *filter) hand(ctx context.Context, gone []int32, orderly bool) {
+	for _, p := range gone {
+		delete(f.judged, p)
 	}
-	select {
-	case <-f.ahead.done:
-	case <-ctx.Done():
+	if !orderly {
+		return // it is the next owner's already
+	}
+	if f.ahead != nil {
+		select {
+		case <-f.ahead.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+	f.settle(ctx)
+}
+
+// settle waits for what is on its way and notes it in the books.
+func (f *filter) settle(ctx context.Context) {
+	err := f.arrived()
+	if err == nil {
+		err = f.record(ctx, nil)
+	}
+	if err != nil {
+		f.forget()
+		f.cfg.Logger.Warn("views filter: what was decided is forwarded again", "error", err)
 	}
 }
 
-func (f *filter) close(context.Context) {
-	if err := f.arrived(); err != nil {
-		f.cfg.Logger.Warn("views filter: the next owner decides again", "error", err)
-	}
+func (f *filter) close(ctx context.Context) {
+	f.work.begin()
+	f.settle(ctx)
+	f.work.end()
 	f.leave()
 	_ = f.windows.close() // nothing is left to lose
 }
@@ -123,32 +144,101 @@ func (f *filter) arrived() error {
 		return nil
 	}
 	<-f.ahead.done
-	err := f.ahead.err
+	p := f.ahead
 	f.ahead = nil
-	return err
+	if p.err == nil {
+		f.sent(p.to)
+	}
+	return p.err
 }
 
-// step decides what one poll brings and sends it on its way.
+// step decides what one poll brings, stores it and sends it on its way.
 func (f *filter) step(ctx context.Context) error {
 	batches, err := f.poll(ctx, filterBatch, pollWait)
 	defer f.client.AllowRebalance()
+	f.work.begin()
+	defer f.work.end()
 	var next *decided
 	if err == nil && len(batches) > 0 {
 		next, err = f.decide(ctx, batches)
 	}
-	if err = errors.Join(err, f.arrived()); err != nil {
+	if err = errors.Join(err, f.arrived()); err == nil {
+		err = f.record(ctx, next)
+	}
+	if err != nil {
 		clear(f.judged)
 		f.forget()
 		return err
 	}
 	if next != nil {
-		f.moved(next.moves) // if it does not arrive, all is read again
-		f.ahead = &passage{done: make(chan struct{})}
+		f.ahead = &passage{to: next.to, done: make(chan struct{})}
 		go func(p *passage) {
 			defer close(p.done)
-			p.err = f.pass(ctx, next)
+			p.err = f.forward(ctx, next.views)
 		}(f.ahead)
 	}
+	return nil
+}
+
+// record stores what was decided, and what of the decisions before is in the
+// log by now. Nothing is on its way.
+func (f *filter) record(ctx context.Context, next *decided) error {
+	moves := f.unsettled()
+	var drops []drop
+	if next != nil {
+		drops = next.drops
+		f.plan(moves, next)
+	}
+	if len(moves) == 0 {
+		return nil
+	}
+	list := slices.Collect(maps.Values(moves))
+	if err := f.books.filtered(ctx, list, drops); err != nil {
+		return err
+	}
+	f.moved(list)
+	if next != nil {
+		f.cfg.Passed(placeDecided)
+	}
+	f.tell(ctx, list, next == nil)
+	return nil
+}
+
+// plan adds what was decided to the moves of its partitions.
+func (f *filter) plan(moves map[int32]move, next *decided) {
+	for p, to := range next.to {
+		m, ok := moves[p]
+		if !ok {
+			s, _ := f.standOf(p)
+			m = move{stand: s, to: s.next, toSource: s.source, toDecided: s.decided, toViews: s.views}
+		}
+		m.toDecided = max(m.toDecided, to)
+		m.toViews = slices.Concat(m.toViews, next.places[p])
+		moves[p] = m
+	}
+}
+
+// commitEvery is how often Kafka is told how far the books are: only those who
+// look at lag from outside ask it.
+const commitEvery = time.Second
+
+// tell tells Kafka, at rest at once and else once in a while.
+func (f *filter) tell(ctx context.Context, moves []move, rest bool) {
+	if !rest && time.Since(f.committed) < commitEvery {
+		return
+	}
+	f.committed = time.Now()
+	if err := f.commit(ctx, moves); err != nil {
+		f.cfg.Logger.Warn("views filter: lag will look larger than it is", "error", err)
+	}
+}
+
+// forward writes views to the log and waits until they are there.
+func (f *filter) forward(ctx context.Context, views []*kgo.Record) error {
+	if err := f.client.ProduceSync(ctx, views...).FirstErr(); err != nil {
+		return fmt.Errorf("forwarding %d views: %w", len(views), err)
+	}
+	f.cfg.Passed(placeForwarded)
 	return nil
 }
 
@@ -159,63 +249,57 @@ type decision struct {
 	reason string // "" for a view
 	// open is the index of the candidate that decides it, -1 if none has to.
 	open int
+	// before says that it was decided before, by whoever had the partition.
+	before bool
 }
 
-// decided is what is to be written and stored of a batch.
+// decided is what is to be stored and written of a batch.
 type decided struct {
-	moves []move
-	views []*kgo.Record
-	drops []drop
+	to     map[int32]int64   // the offset that follows it
+	places map[int32][]int64 // the positions of the views that were not decided before
+	views  []*kgo.Record
+	drops  []drop
 }
 
+// decide decides a batch. Of what was decided before, the views are views.
 func (f *filter) decide(ctx context.Context, batches []batch) (*decided, error) {
 	// Rules are loaded while nothing depends on it, too.
 	if _, err := f.rules.latest(ctx); err != nil {
 		return nil, err
 	}
-	next := new(decided)
+	next := &decided{to: make(map[int32]int64), places: make(map[int32][]int64)}
 	f.list = f.list[:0]
 	for _, b := range batches {
 		s, ok := f.standOf(b.partition)
 		if !ok {
 			continue
 		}
-		next.moves = append(next.moves, move{s, b.records[len(b.records)-1].Offset + 1, s.source})
+		next.to[b.partition] = b.records[len(b.records)-1].Offset + 1
 		for _, r := range b.records {
+			before := r.Offset < s.decided
 			err := decodeEvents(r.Value, func(index int, e *Event) {
-				f.list = append(f.list, decision{at: Position{r.Partition, r.Offset, index},
-					event: *e, open: -1})
+				at := Position{r.Partition, r.Offset, index}
+				if !before || s.saw(at.in()) {
+					f.list = append(f.list, decision{at: at, event: *e, open: -1, before: before})
+				}
 			})
 			if err != nil {
 				return nil, fmt.Errorf("at %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
 			}
 		}
 	}
-	if len(next.moves) == 0 {
+	if len(next.to) == 0 {
 		return nil, nil
+	}
+	if err := f.windows.recall(ctx); err != nil {
+		return nil, err
 	}
 	if err := f.judge(ctx, f.list); err != nil {
 		return nil, err
 	}
-	next.views, next.drops = f.viewsOf(f.list), dropsOf(f.list)
+	f.viewsOf(f.list, next)
+	next.drops = dropsOf(f.list)
 	return next, nil
-}
-
-// pass writes the views to the log, waits until they are there, and stores the
-// progress.
-func (f *filter) pass(ctx context.Context, d *decided) error {
-	if err := f.client.ProduceSync(ctx, d.views...).FirstErr(); err != nil {
-		return fmt.Errorf("forwarding %d views: %w", len(d.views), err)
-	}
-	f.cfg.Passed(placeForwarded)
-	if err := f.books.filtered(ctx, d.moves, d.drops); err != nil {
-		return err
-	}
-	f.cfg.Passed(placeFiltered)
-	if err := f.commit(ctx, d.moves); err != nil {
-		f.cfg.Logger.Warn("views filter: lag will look larger than it is", "error", err)
-	}
-	return nil
 }
 
 // judge fills in the reasons. A session is asked about once; its later events
@@ -226,6 +310,9 @@ func (f *filter) judge(ctx context.Context, list []decision) error {
 	var rules *ruleSet
 	for i := range list {
 		d := &list[i]
+		if d.before {
+			continue
+		}
 		if rules == nil || rules.Version != d.event.Rules {
 			var err error
 			if rules, err = f.rules.version(ctx, d.event.Rules); err != nil {
@@ -288,17 +375,20 @@ func (f *filter) remember(partition int32, session string, j judgement) {
 	m[session] = j
 }
 
-// viewsOf are the views as they are written to the log.
-func (f *filter) viewsOf(list []decision) []*kgo.Record {
-	var views []*kgo.Record
+// viewsOf makes the records of the views and notes the positions of the new ones.
+func (f *filter) viewsOf(list []decision, next *decided) {
 	for i := range list {
 		d := &list[i]
-		if d.reason == "" {
-			views = append(views, &kgo.Record{Topic: f.valid, Partition: d.at.Partition,
-				Key: []byte(d.event.Video), Value: encodeView(d.at.in(), &d.event)})
+		if d.reason != "" {
+			continue
+		}
+		in, p := d.at.in(), d.at.Partition
+		next.views = append(next.views, &kgo.Record{Topic: f.valid, Partition: p,
+			Key: []byte(d.event.Video), Value: encodeView(in, &d.event)})
+		if !d.before {
+			next.places[p] = append(next.places[p], in)
 		}
 	}
-	return views
 }
 
 // dropsOf counts what was turned away.

@@ -58,7 +58,7 @@ func (g *gateway) watch(ctx context.Context, h Heartbeat) (Position, error) {
 	}
 	done := make(chan Position, 1)
 	failed := make(chan error, 1)
-	g.send(ctx, key, []Event{e}, func(at Position, err error) {
+	g.send(key, []Event{e}, func(at Position, err error) {
 		if err != nil {
 			failed <- err
 			return
@@ -75,12 +75,11 @@ func (g *gateway) watch(ctx context.Context, h Heartbeat) (Position, error) {
 	}
 }
 
-// send writes a record and tells what became of it.
-func (g *gateway) send(
-	ctx context.Context, key string, events []Event, tell func(Position, error),
-) {
+// send writes a record and tells what became of it. A player who leaves does not
+// take it back: the driver would fail with it what others have written beside it.
+func (g *gateway) send(key string, events []Event, tell func(Position, error)) {
 	r := &kgo.Record{Topic: g.topic, Key: []byte(key), Value: encodeEvents(events)}
-	g.client.TryProduce(ctx, r, func(r *kgo.Record, err error) {
+	g.client.TryProduce(context.Background(), r, func(r *kgo.Record, err error) {
 		tell(Position{Partition: r.Partition, Offset: r.Offset}, produced(err))
 	})
 }
@@ -137,7 +136,7 @@ func (g *gateway) dispatch(video string, r *gathered) {
 	if !pending {
 		return
 	}
-	g.send(context.Background(), video, r.events, func(at Position, err error) {
+	g.send(video, r.events, func(at Position, err error) {
 		r.at, r.err = at, err
 		close(r.done)
 	})

@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // Names of the invariants, as variants list them in Breaks and NotApplicable.
@@ -112,32 +113,49 @@ type judging struct {
 	*check.Collector
 	p Params
 	t *truth
-	// overcounted are views that count once more because Redis forgot.
-	overcounted int64
 }
 
-// losses is how often Redis may have forgotten what it had.
-func (j *judging) losses() (n int) {
+// losses are the faults by which Redis lost memory, and when the last of them
+// was over: a wipe, a loss of power, or its end where it keeps no log.
+func (j *judging) losses() (n int, end time.Duration) {
 	for _, w := range j.Faults() {
-		if !strings.Contains(w.Fault, "redis") {
+		words := strings.Fields(w.Fault)
+		if len(words) < 2 || words[1] != string(sut.Redis) {
 			continue
 		}
-		for _, kind := range []string{"kill", "power-loss", "restart"} {
-			if strings.Contains(w.Fault, kind) {
-				n++
-				break
-			}
+		ended := words[0] == "kill" || words[0] == "restart"
+		if words[0] == "power-loss" || ended &&
+			(slices.Contains(words, "wipe") || j.t.RedisLog != "yes") {
+			n, end = n+1, max(end, w.End, w.Recovered)
 		}
 	}
-	return n
+	return n, end
+}
+
+// firstSent is when each heartbeat was sent first.
+func (j *judging) firstSent() map[uint64]time.Duration {
+	sent := make(map[uint64]time.Duration)
+	for rec := range j.Records(KindHeartbeat) {
+		if rec.Outcome == history.Dropped {
+			continue
+		}
+		if before, known := sent[rec.Op.ID]; !known || rec.Start < before {
+			sent[rec.Op.ID] = rec.Start
+		}
+	}
+	return sent
 }
 
 // judgeExact decides all events again and adds all views up again.
 func judgeExact(j *judging) {
-	o, err := consult(j.t, j.losses())
+	losses, end := j.losses()
+	o, err := consult(j.t, losses)
 	if err != nil {
 		j.Fail("%v", err)
 		return
+	}
+	if o.lossEnd = end; losses > 0 {
+		o.sent = j.firstSent()
 	}
 	o.judge(j)
 	windows := 0
@@ -155,9 +173,10 @@ func judgeExact(j *judging) {
 	j.Need(len(j.t.accepted) > 0, "no event was a view")
 	j.Need(len(o.candidates) > len(j.t.accepted), "no window of a rule was ever full")
 	note := ""
-	if losses := j.losses(); losses > 0 {
-		note = fmt.Sprintf("; Redis may have forgotten its windows %d times, which the design "+
-			"declares: %d views count beyond them", losses, j.overcounted)
+	if o.losses > 0 {
+		note = fmt.Sprintf("; Redis lost its memory %d times, which the design declares: %d views "+
+			"count beyond the rules, and %d were turned away for others that do not", o.losses, o.over,
+			o.under)
 	}
 	j.Note("%d events: %d of %d candidates are views, in %d windows of %d generations%s",
 		j.t.Watch.Events, len(j.t.accepted), len(o.candidates), windows, len(j.t.Generations), note)

@@ -36,16 +36,30 @@ type member struct {
 
 	topicID [16]byte // once a commit has asked for it
 
+	// work is held while somebody works on what was polled, and while partitions
+	// are given up. The driver calls back in the midst of a step if its poll
+	// brought nothing, and in the midst of close.
+	work turn
+
 	mu   sync.Mutex
 	held map[int32]*hold
 }
+
+// turn is a lock; unlike those of sync it can be waited for in virtual time.
+type turn chan struct{}
+
+func (t turn) begin() { t <- struct{}{} }
+func (t turn) end()   { <-t }
 
 // hold is a partition in hand. What is stale has to be taken again.
 type hold struct {
 	stand
 	read  int64 // the offset of the next record, -1 if any will do
+	sent  int64 // up to where the filter's views are in the log
 	stale bool
 }
+
+func newHold(s stand) *hold { return &hold{stand: s, read: s.next, sent: s.next} }
 
 // batch is what a poll brought of one partition.
 type batch struct {
@@ -56,6 +70,7 @@ type batch struct {
 // join opens a consumer. An empty group means all partitions.
 func (m *member) join(ctx context.Context, p Params, topic, group string, more ...kgo.Opt) error {
 	m.topic, m.held = topics.Name(m.cfg, topic), make(map[int32]*hold)
+	m.work = make(turn, 1)
 	opts := slices.Concat(more, []kgo.Opt{kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())})
 	if group == "" {
 		offsets, err := m.takeAll(ctx)
@@ -122,7 +137,7 @@ func (m *member) adjust(
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range stands {
-		m.held[s.partition] = &hold{stand: s, read: s.next}
+		m.held[s.partition] = newHold(s)
 		offsets[m.topic][s.partition] = kgo.NewOffset().At(s.next)
 	}
 	return offsets, nil
@@ -149,7 +164,7 @@ func (m *member) takeAll(ctx context.Context) (map[int32]kgo.Offset, error) {
 	}
 	offsets := make(map[int32]kgo.Offset)
 	for _, s := range stands {
-		m.held[s.partition] = &hold{stand: s, read: s.next}
+		m.held[s.partition] = newHold(s)
 		offsets[s.partition] = kgo.NewOffset().At(s.next)
 	}
 	return offsets, nil
@@ -162,6 +177,8 @@ func (m *member) revoked(ctx context.Context, gone []int32, orderly bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout(m.cfg))
 	defer cancel()
+	m.work.begin()
+	defer m.work.end()
 	m.leaving(ctx, gone, orderly)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,15 +226,13 @@ func (m *member) poll(ctx context.Context, atMost int, wait time.Duration) ([]ba
 	return list, failed
 }
 
-// forget makes partitions stale, all if none is named: what was read of them
-// and not stored will be read again.
-func (m *member) forget(partitions ...int32) {
+// forget makes all partitions stale: what was read of them and not stored will
+// be read again.
+func (m *member) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for p, h := range m.held {
-		if len(partitions) == 0 || slices.Contains(partitions, p) {
-			h.stale = true
-		}
+	for _, h := range m.held {
+		h.stale = true
 	}
 }
 
@@ -242,7 +257,7 @@ func (m *member) resume(ctx context.Context) error {
 	}
 	back := make(map[int32]kgo.EpochOffset)
 	for _, s := range stands {
-		m.held[s.partition] = &hold{stand: s, read: s.next}
+		m.held[s.partition] = newHold(s)
 		back[s.partition] = kgo.EpochOffset{Epoch: -1, Offset: s.next}
 	}
 	m.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{m.topic: back})
@@ -260,13 +275,45 @@ func (m *member) standOf(partition int32) (s stand, ok bool) {
 	return h.stand, true
 }
 
+// sent notes up to where the filter's views are in the log.
+func (m *member) sent(to map[int32]int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p, offset := range to {
+		if h := m.held[p]; h != nil {
+			h.sent = max(h.sent, min(offset, h.decided))
+		}
+	}
+}
+
+// unsettled are the stands whose views are in the log further than the books
+// know, each with the offset up to where they are.
+func (m *member) unsettled() map[int32]move {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := make(map[int32]move)
+	for p, h := range m.held {
+		if !h.stale && h.sent > h.next {
+			list[p] = h.settle()
+		}
+	}
+	return list
+}
+
+// settle is the move to where the views are in the log.
+func (h *hold) settle() move {
+	first, _ := slices.BinarySearch(h.views, Position{Offset: h.sent}.in())
+	return move{stand: h.stand, to: h.sent, toSource: h.source, toDecided: h.decided,
+		toViews: h.views[first:]}
+}
+
 // moved notes that the books have stored moves.
 func (m *member) moved(moves []move) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, to := range moves {
 		if h := m.held[to.partition]; h != nil {
-			h.next, h.source = to.to, to.toSource
+			h.next, h.source, h.decided, h.views = to.to, to.toSource, to.toDecided, to.toViews
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -632,19 +633,134 @@ func TestExcuses(t *testing.T) {
 	if v := late.judge(t)[views.Fresh]; v.Status != check.Broken {
 		t.Errorf("a look long after a fault is excused: %s", v.Reason)
 	}
-	again := goodRun(t)
-	if !overfill(true)(again, func(int) int { return 0 }) {
-		t.Fatal("the good run has no repeat")
+}
+
+// judgedAnew makes views of events whose session has one before, in stretches of
+// one partition that do not overlap, and takes them off what was turned away. It
+// returns how many it found, at most so many.
+func (e *evidence) judgedAnew(most int) (found int) {
+	for p, list := range e.watch {
+		found = 0
+		views1, end := map[string]views.Logged{}, int64(-1)
+		for _, v := range e.valid[p] {
+			views1[v.Session] = v
+		}
+		var chosen []views.Logged
+		for _, l := range list {
+			v, is := views1[l.Session]
+			if is && l.ID > v.ID && v.Source >= end && l.Rules == v.Rules && found < most {
+				chosen, end, found = append(chosen, l), l.In(), found+1
+			}
+		}
+		if found < most {
+			continue
+		}
+		for _, l := range chosen {
+			e.forwardAlso(p, l)
+			e.notTurnedAway(p, l.Video, views.Continued)
+		}
+		return found
 	}
-	again.windows = []history.Window{{Kind: history.FaultWindow, Name: "f",
-		Fault: "kill redis, wiping it", Start: 0, End: ms}}
-	if v := again.judge(t)[views.ExactCounts]; v.Status == check.Broken {
-		t.Errorf("what Redis forgot is held against the filter: %+v", v.Violations)
+	return found
+}
+
+func (e *evidence) notTurnedAway(p int, video, reason string) {
+	for i := range e.audit.Drops {
+		d := &e.audit.Drops[i]
+		if d.Partition == int32(p) && d.Video == video && d.Reason == reason {
+			d.Events--
+		}
 	}
-	again.windows[0].Fault = "pause redis"
-	if v := again.judge(t)[views.ExactCounts]; v.Status != check.Broken {
-		t.Errorf("a pause of Redis excuses a view too many: %s", v.Reason)
+}
+
+// TestForgotten: what Redis has lost is not held against the filter, and nothing
+// else is excused by it.
+func TestForgotten(t *testing.T) {
+	for _, c := range []struct {
+		name, fault, log string
+		anew, losses     int
+		end              time.Duration
+		want             check.Status
+	}{
+		{"a wipe", "kill redis wipe", "yes", 1, 1, time.Minute, check.Held},
+		{"no log", "kill redis", "no", 1, 1, time.Minute, check.Held},
+		{"a loss of power", "power-loss redis 1s", "yes", 1, 1, time.Minute, check.Held},
+		{"two losses", "kill redis wipe", "yes", 2, 2, time.Minute, check.Held},
+		{"the log has it all", "kill redis", "yes", 1, 1, time.Minute, check.Broken},
+		{"a pause", "pause redis", "no", 1, 1, time.Minute, check.Broken},
+		{"another store", "kill postgres", "no", 1, 1, time.Minute, check.Broken},
+		{"over before the session began", "kill redis wipe", "yes", 1, 1, 1, check.Broken},
+		{"forgotten too often", "kill redis wipe", "yes", 2, 1, time.Minute, check.Broken},
+		{"nothing was judged anew", "kill redis wipe", "yes", 0, 1, time.Minute, check.Held},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := goodRun(t)
+			e.audit.RedisLog = c.log
+			if n := e.judgedAnew(c.anew); n != c.anew {
+				t.Fatalf("the good run has %d stretches", n)
+			}
+			for n := range c.losses {
+				e.windows = append(e.windows, history.Window{Kind: history.FaultWindow,
+					Name: strconv.Itoa(n), Fault: c.fault, End: c.end})
+			}
+			if v := e.judge(t)[views.ExactCounts]; v.Status != c.want {
+				t.Errorf("%s is %s: %s: %+v", v.Invariant, v.Status, v.Reason, v.Violations)
+			}
+		})
 	}
+}
+
+// TestForgottenWindows: after a loss a window may have as many views again, and
+// an event may have been turned away for others that were turned away then.
+func TestForgottenWindows(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		end   time.Duration
+		do    func(*evidence, func(int) int) bool
+		wants check.Status
+	}{
+		{"a repeat counts", time.Minute, repeatsAnew, check.Held},
+		{"a repeat counts and is turned away", time.Minute, overfill(true), check.Broken},
+		{"a view is turned away that was sent after the loss", 1, turnAway, check.Broken},
+		{"bots count", time.Minute, relabel(views.Bot, views.Short), check.Broken},
+		{"judged events are turned away twice", time.Minute, relabel(views.Bot, views.Repeat),
+			check.Broken},
+		{"windows were full, and it is denied", time.Minute, relabel(views.Repeat, views.Continued),
+			check.Broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := goodRun(t)
+			if !c.do(e, func(int) int { return 0 }) {
+				t.Fatal("the good run has nothing to change")
+			}
+			e.windows = []history.Window{{Kind: history.FaultWindow, Name: "f",
+				Fault: "kill redis wipe", End: c.end}}
+			if v := e.judge(t)[views.ExactCounts]; v.Status != c.wants {
+				t.Errorf("%s is %s: %s: %+v", v.Invariant, v.Status, v.Reason, v.Violations)
+			}
+		})
+	}
+}
+
+// repeatsAnew makes a view of a repeat, which was then not turned away.
+func repeatsAnew(e *evidence, pick func(int) int) bool {
+	before := map[uint64]bool{}
+	for _, list := range e.valid {
+		for _, v := range list {
+			before[v.ID] = true
+		}
+	}
+	if !overfill(true)(e, pick) {
+		return false
+	}
+	for p, list := range e.valid {
+		for _, v := range list {
+			if !before[v.ID] {
+				e.notTurnedAway(p, v.Video, views.Repeat)
+			}
+		}
+	}
+	return true
 }
 
 // retire ends the second generation half way, because a third one took its

@@ -1,8 +1,10 @@
 package views
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // oracle decides again, from the logs alone, what the filter has decided. It
@@ -12,11 +14,26 @@ import (
 // of the candidates in a window pass depends on the order in which partitions
 // were read; that as many as may pass do pass, and that whoever was turned away
 // found the window full, does not.
+//
+// Where Redis lost its memory, every partition has one place at which its
+// decisions begin anew: the filter decides a partition in its order, and stores
+// what it decided before it goes on. So where a session was judged twice, or a
+// window has more views of a partition than may pass, such a place lies between
+// the two; and there are no more of them than losses. The other way round, an
+// event may have been turned away for others that were decided anew afterwards,
+// and were turned away themselves.
 type oracle struct {
 	*truth
-	// losses is how often Redis forgot what it had, at most: each window and
-	// each session may then be used that often once more.
-	losses int
+	// losses is how often Redis lost its memory, lossEnd when that was over the
+	// last time; sent is when each heartbeat was sent first, if there were any.
+	losses  int
+	lossEnd time.Duration
+	sent    map[uint64]time.Duration
+	// over are views beyond the rules, under events that are turned away for
+	// others that do not count; both only after losses.
+	over, under int64
+	// anew are the stretches in each of which a partition's decisions began anew.
+	anew []stretch
 	// expected counts, by video and reason, what must have been turned away
 	// for that reason; repeat and ip-rate are not among them.
 	expected map[videoReason]int64
@@ -25,6 +42,16 @@ type oracle struct {
 	// repeats and rates are the windows of the two rules that many share.
 	repeats, rates map[string]*allowance
 	rejected       []*candidacy
+	// again are views of sessions that were judged before.
+	again []*candidacy
+}
+
+// stretch is where Redis lost its memory: after one place of a partition, and
+// at another one at the latest.
+type stretch struct {
+	partition   int32
+	after, upTo int64
+	op          uint64
 }
 
 type videoReason struct{ video, reason string }
@@ -43,6 +70,7 @@ type candidacy struct {
 	accepted     bool
 	repeat, rate *allowance
 	limit        int64 // of the address by this event's rules
+	after        int64 // where its session was judged before, if it was
 }
 
 // allowance is a window of a rule: so many may pass.
@@ -51,18 +79,27 @@ type allowance struct {
 	limit    int64
 	accepted []place
 	events   []uint64
+	// asked are all that may have been judged by it, also after a loss.
+	asked []place
 }
 
-// fullFor says whether so many passed as could have before c was decided:
-// whoever comes later in its own partition was decided later.
-func (a *allowance) fullFor(c *candidacy, limit int64) bool {
-	before := int64(0)
-	for _, p := range a.accepted {
+// join adds a place, counted or not.
+func (a *allowance) join(at place, e *Logged, accepted bool) {
+	a.asked = append(a.asked, at)
+	if accepted {
+		a.accepted, a.events = append(a.accepted, at), append(a.events, e.ID)
+	}
+}
+
+// before counts those of a list that may have been decided before c: whoever
+// comes later in its own partition was decided later.
+func (c *candidacy) before(list []place) (n int64) {
+	for _, p := range list {
 		if p.partition != c.partition || p.in < c.in {
-			before++
+			n++
 		}
 	}
-	return before >= limit
+	return n
 }
 
 // consult decides everything. The error says what of the evidence cannot be.
@@ -79,7 +116,7 @@ func consult(t *truth, losses int) (*oracle, error) {
 		}
 	}
 	for p, list := range t.watch {
-		sessions := make(map[string]*Logged)
+		sessions := make(map[string]*session)
 		for i := range list {
 			e := &list[i]
 			if e.Offset >= t.next(stageFilter, 0, p) {
@@ -98,9 +135,9 @@ func consult(t *truth, losses int) (*oracle, error) {
 
 // event finds the reason of one event, or makes it a candidate.
 func (o *oracle) event(
-	partition int32, e *Logged, r *Rules, blocked map[string]bool, sessions map[string]*Logged,
+	partition int32, e *Logged, r *Rules, blocked map[string]bool, sessions map[string]*session,
 ) {
-	first, watched := sessions[e.Session]
+	s, watched := sessions[e.Session]
 	reason := ""
 	switch {
 	case blocked[e.IP]:
@@ -109,29 +146,47 @@ func (o *oracle) event(
 		reason = Creator
 	case e.WatchedMS < r.MinWatchMS:
 		reason = Short
-	case watched && first.ID == e.ID:
+	case watched && s.first.ID == e.ID:
 		reason = Duplicate
 	case watched:
 		reason = Continued
 	}
 	if reason != "" {
 		o.expected[videoReason{e.Video, reason}]++
+	}
+	c := &candidacy{place: place{partition, e.In()}, event: e, limit: r.IPViews}
+	_, c.accepted = o.accepted[c.place]
+	if judged := reason == Duplicate || reason == Continued; reason != "" &&
+		(!judged || o.losses == 0 && !c.accepted) {
 		return
 	}
-	sessions[e.Session] = e
-	c := &candidacy{place: place{partition, e.In()}, event: e, limit: r.IPViews}
 	c.repeat = window(o.repeats, fmt.Sprintf("user %s, %s, %d ms from %d", e.User, e.Video,
 		r.RepeatWindowMS, e.TimeMS-e.TimeMS%r.RepeatWindowMS), 1)
 	c.rate = window(o.rates, fmt.Sprintf("address %s, %d ms from %d", e.IP, r.IPWindowMS,
 		e.TimeMS-e.TimeMS%r.IPWindowMS), r.IPViews)
-	if _, c.accepted = o.accepted[c.place]; c.accepted {
-		for _, a := range []*allowance{c.repeat, c.rate} {
-			a.accepted, a.events = append(a.accepted, c.place), append(a.events, e.ID)
+	c.repeat.join(c.place, e, c.accepted)
+	c.rate.join(c.place, e, c.accepted)
+	switch {
+	case watched && c.accepted:
+		c.after = s.judged
+		o.again = append(o.again, c)
+		o.anew = append(o.anew, stretch{partition, c.after, c.in, e.ID})
+		s.judged = c.in
+	case watched:
+	default:
+		sessions[e.Session] = &session{first: e, judged: c.in}
+		o.candidates = append(o.candidates, c)
+		if !c.accepted {
+			o.rejected = append(o.rejected, c)
 		}
-	} else {
-		o.rejected = append(o.rejected, c)
 	}
-	o.candidates = append(o.candidates, c)
+}
+
+// session is what a partition has of a session: the event that its judgement
+// rests on, and the place at which it was judged last.
+type session struct {
+	first  *Logged
+	judged int64
 }
 
 // window is the allowance of a name; its limit is the highest that any of its
@@ -151,14 +206,16 @@ func (o *oracle) judge(j *judging) {
 	j.Checked(len(o.candidates))
 	o.judgeAccepted(j)
 	o.judgeWindows(j)
+	o.judgeAnew(j)
 	least, most := o.judgeRejected(j)
 	o.judgeReasons(j, least, most)
 }
 
-// judgeAccepted: every view in valid_events is a candidate in watch_events.
+// judgeAccepted: every view in valid_events is a candidate in watch_events. One
+// of a session that was judged before was judged before a loss.
 func (o *oracle) judgeAccepted(j *judging) {
 	known := make(map[place]bool, len(o.candidates))
-	for _, c := range o.candidates {
+	for _, c := range slices.Concat(o.candidates, o.again) {
 		known[c.place] = true
 	}
 	for p, list := range o.valid {
@@ -174,59 +231,85 @@ func (o *oracle) judgeAccepted(j *judging) {
 			}
 		}
 	}
-	again := int64(0)
 	for at, v := range o.accepted {
 		e := o.logged(at)
-		switch {
-		case e == nil || known[at] || e.Offset >= o.next(stageFilter, 0, int(at.partition)):
-		case o.losses > 0 && o.judgedBefore(e):
-			again++
-		default:
-			j.Violate([]uint64{v.ID}, "event %d (session %s, %s, watched %d ms) counts as a view, and by "+
-				"the rules it does not", e.ID, e.Session, e.Video, e.WatchedMS)
+		if e != nil && !known[at] && e.Offset < o.next(stageFilter, 0, int(at.partition)) {
+			violateNoView(j, e, v)
 		}
 	}
-	o.declare(j, again, int64(o.losses)*int64(len(o.candidates)), "sessions")
-}
-
-// judgedBefore: only its session's judgement keeps an event from being a view.
-func (o *oracle) judgedBefore(e *Logged) bool {
-	for i := range o.Rules {
-		if r := &o.Rules[i]; r.Version == e.Rules {
-			return !slices.Contains(r.Blocked, e.IP) && e.WatchedMS >= r.MinWatchMS &&
-				!(r.Creators && o.Creators[e.Video] == e.User)
+	for _, c := range o.again {
+		before := o.logged(place{c.partition, c.after})
+		if o.losses == 0 || o.sent[before.ID] > o.lossEnd {
+			violateNoView(j, c.event, c.event)
+			continue
 		}
+		o.over++
 	}
-	return false
 }
 
-// declare tells what was counted once more after Redis forgot it, which the
-// design declares.
-func (o *oracle) declare(j *judging, count, bound int64, what string) {
-	if o.losses > 0 {
-		j.overcounted += count
-		j.Need(count <= bound, "after Redis forgot, %d %s were judged once more, at most %d can be",
-			count, what, bound)
-	}
+func violateNoView(j *judging, e, v *Logged) {
+	j.Violate([]uint64{v.ID}, "event %d (session %s, %s, watched %d ms) counts as a view, and by "+
+		"the rules it does not", e.ID, e.Session, e.Video, e.WatchedMS)
 }
 
 // judgeWindows: no window has more views than may pass.
 func (o *oracle) judgeWindows(j *judging) {
-	over := int64(0)
 	for _, all := range []map[string]*allowance{o.repeats, o.rates} {
 		for _, a := range all {
 			n := int64(len(a.accepted))
 			switch {
 			case n <= a.limit:
 			case n <= a.limit*int64(1+o.losses):
-				over += n - a.limit
+				o.over += n - a.limit
+				o.overfull(a)
 			default:
 				j.Violate(a.events, "%s: %d views count, at most %d may", a.name, n,
 					a.limit*int64(1+o.losses))
 			}
 		}
 	}
-	j.overcounted += over
+}
+
+// overfull notes between which views of a partition the window was forgotten.
+func (o *oracle) overfull(a *allowance) {
+	in := make(map[int32][]int64)
+	for _, at := range a.accepted {
+		in[at.partition] = append(in[at.partition], at.in)
+	}
+	for p, list := range in {
+		slices.Sort(list)
+		for i := int(a.limit); i < len(list); i++ {
+			o.anew = append(o.anew, stretch{p, list[i-int(a.limit)], list[i], a.events[0]})
+		}
+	}
+}
+
+// judgeAnew: no partition began anew more often than Redis lost its memory. It
+// counts the fewest places that lie in all stretches, by taking the end of the
+// first that has none yet (interval stabbing, as in Kleinberg and Tardos,
+// Algorithm Design, 4.1).
+func (o *oracle) judgeAnew(j *judging) {
+	if o.losses == 0 {
+		return // each of them is a violation already
+	}
+	slices.SortFunc(o.anew, func(a, b stretch) int {
+		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.upTo, b.upTo))
+	})
+	var ops []uint64
+	last := stretch{partition: -1}
+	for i, s := range o.anew {
+		if s.partition != last.partition {
+			ops, last = nil, stretch{partition: s.partition, upTo: -1}
+		}
+		if s.after >= last.upTo {
+			last, ops = s, append(ops, s.op)
+		}
+		ends := i == len(o.anew)-1 || o.anew[i+1].partition != s.partition
+		if ends && len(ops) > o.losses {
+			j.Violate(ops, "partition %d: what was decided was forgotten %d times, and Redis lost its "+
+				"memory %d times", s.partition, len(ops), o.losses)
+		}
+	}
 }
 
 // judgeRejected: whoever was turned away found a window full. It returns how
@@ -234,14 +317,18 @@ func (o *oracle) judgeWindows(j *judging) {
 func (o *oracle) judgeRejected(j *judging) (least, most map[string]int64) {
 	least, most = make(map[string]int64), make(map[string]int64)
 	for _, c := range o.rejected {
-		repeat, rate := c.repeat.fullFor(c, 1), c.rate.fullFor(c, c.limit)
+		repeat := c.before(c.repeat.accepted) >= 1
+		rate := c.before(c.rate.accepted) >= c.limit
 		switch {
 		case repeat && !rate:
 			least[c.event.Video]++
 			most[c.event.Video]++
 		case repeat:
 			most[c.event.Video]++
-		case !rate:
+		case rate:
+		case o.forOthers(c):
+			o.under++
+		default:
 			j.Violate(append([]uint64{c.event.ID}, c.rate.events...), "event %d (session %s, %s, watched "+
 				"%d ms) is a view by the rules and does not count: %d of %d views of %s count, and none "+
 				"before it of %s", c.event.ID, c.event.Session, c.event.Video, c.event.WatchedMS,
@@ -251,6 +338,13 @@ func (o *oracle) judgeRejected(j *judging) (least, most map[string]int64) {
 	return least, most
 }
 
+// forOthers says whether an event may have been turned away for others that were
+// decided anew afterwards: it was decided before a loss, and there are others.
+func (o *oracle) forOthers(c *candidacy) bool {
+	return o.losses > 0 && o.sent[c.event.ID] <= o.lossEnd &&
+		(c.before(c.repeat.asked) >= 1 || c.before(c.rate.asked) >= c.limit)
+}
+
 // judgeReasons: what the filter says that it turned away, by video and reason,
 // is what it had to.
 func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
@@ -258,20 +352,35 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 	for _, d := range o.Drops {
 		said[videoReason{d.Video, d.Reason}] += d.Events
 	}
-	rejected := make(map[string]int64)
+	rejected, again := make(map[string]int64), make(map[string]int64)
 	for _, c := range o.rejected {
 		rejected[c.event.Video]++
 	}
+	for _, c := range o.again {
+		again[c.event.Video]++
+	}
 	for _, video := range o.videos() {
 		ops := o.someOf(video)
+		of := func(reason string) int64 { return said[videoReason{video, reason}] }
 		exact := []string{Bot, Creator, Short}
+		repeats, rates := of(Repeat), of(IPRate)
+		full := repeats + rates
 		if o.losses == 0 {
 			exact = append(exact, Duplicate, Continued)
-			repeats, rates := said[videoReason{video, Repeat}], said[videoReason{video, IPRate}]
-			if repeats < least[video] || repeats > most[video] || repeats+rates != rejected[video] {
+			if repeats < least[video] || repeats > most[video] || full != rejected[video] {
 				j.Violate(ops, "%s: the filter turned %d events away as %s and %d as %s, by the rules it "+
 					"is %d to %d and %d together", video, repeats, Repeat, rates, IPRate, least[video],
 					most[video], rejected[video])
+			}
+		} else {
+			// What was judged anew may have been turned away for another reason.
+			later := o.expected[videoReason{video, Duplicate}] +
+				o.expected[videoReason{video, Continued}] - again[video]
+			judged := of(Duplicate) + of(Continued) + full
+			if judged != later+rejected[video] || full < rejected[video] {
+				j.Violate(ops, "%s: the filter turned %d judged events away, %d of them because a window "+
+					"was full; by the rules it is %d, and at least %d", video, judged, full,
+					later+rejected[video], rejected[video])
 			}
 		}
 		for _, reason := range exact {

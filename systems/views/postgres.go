@@ -155,11 +155,15 @@ func (db *database) take(
 	var list []stand
 	err := db.rows(ctx, `UPDATE progress SET epoch = epoch + 1
 		WHERE stage = $1 AND generation = $2 AND part = ANY ($3)
-		RETURNING part, epoch, next_offset, source`,
+		RETURNING part, epoch, next_offset, source, decided_offset, views`,
 		[]any{who.stage, who.generation, partitions},
 		func(row pgx.CollectableRow) error {
 			var s stand
-			err := row.Scan(&s.partition, &s.epoch, &s.next, &s.source)
+			var places []byte
+			err := row.Scan(&s.partition, &s.epoch, &s.next, &s.source, &s.decided, &places)
+			if err == nil {
+				s.views, err = decodePlaces(places)
+			}
 			list = append(list, s)
 			return err
 		})
@@ -195,6 +199,8 @@ func moveOn(ctx context.Context, tx pgx.Tx, who station, moves []move) error {
 type moveColumns struct {
 	parts                      []int32
 	epochs, was, next, sources []int64
+	wasDecided, decided        []int64
+	views                      [][]byte
 }
 
 func columnsOf(moves []move) (c moveColumns) {
@@ -202,15 +208,28 @@ func columnsOf(moves []move) (c moveColumns) {
 		c.parts, c.epochs = append(c.parts, m.partition), append(c.epochs, m.epoch)
 		c.was, c.next = append(c.was, m.next), append(c.next, m.to)
 		c.sources = append(c.sources, m.toSource)
+		c.wasDecided, c.decided = append(c.wasDecided, m.decided), append(c.decided, m.toDecided)
+		c.views = append(c.views, encodePlaces(m.toViews))
 	}
 	return c
 }
 
-// filtered stores drops and moves on in one transaction.
+// filtered stores decisions and moves on in one transaction.
 func (db *database) filtered(ctx context.Context, moves []move, drops []drop) error {
 	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := moveOn(ctx, tx, station{stageFilter, 0}, moves); err != nil {
-			return err
+		c := columnsOf(moves)
+		tag, err := tx.Exec(ctx, `UPDATE progress p
+			SET next_offset = m.next, decided_offset = m.decided, views = m.views
+			FROM unnest($3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+				$8::bytea[]) AS m (part, epoch, was, next, decided, views)
+			WHERE p.stage = $1 AND p.generation = $2 AND p.part = m.part
+				AND p.epoch = m.epoch AND p.decided_offset = m.was`,
+			stageFilter, 0, c.parts, c.epochs, c.wasDecided, c.next, c.decided, c.views)
+		if err != nil {
+			return fmt.Errorf("moving on: %w", err)
+		}
+		if n := int(tag.RowsAffected()); n < len(moves) {
+			return fenced(moves, n)
 		}
 		return addDrops(ctx, tx, drops)
 	})

@@ -29,6 +29,10 @@ CREATE TABLE progress (
     -- The counter: the last position in watch_events of which a view was
     -- counted, -1 if there is none. What comes up to it comes again.
     source      bigint NOT NULL DEFAULT -1,
+    -- The filter: up to where it has decided, and the positions of the views in
+    -- between, which it has to forward.
+    decided_offset bigint NOT NULL DEFAULT 0,
+    views          bytea  NOT NULL DEFAULT '',
     PRIMARY KEY (stage, generation, part)
 ) WITH (fillfactor = 50); -- updated all the time, never indexed by what changes
 

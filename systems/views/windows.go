@@ -3,6 +3,7 @@ package views
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +34,12 @@ func (c *candidate) mine() string {
 }
 
 // windows is what the filter remembers, in Redis, which all its replicas
-// share. Its keys are hashes, after the prefix: s:N, for each session that is a
+// share. The key memory, after the prefix, has the name of what is remembered. It
+// is gone when Redis has lost it, and whoever judged by it must take its
+// partitions anew before it judges by another: what somebody else has decided
+// since, it would otherwise decide once more, and fill windows with it.
+//
+// The other keys are hashes: s:N, for each session that is a
 // watch the candidate that made it one and what became of it; r:MS:N, whose
 // field VIDEO:USER is there if the user has a view of the video in window N of
 // so many milliseconds; and i:MS:N, whose field IP is how many views the address
@@ -46,6 +52,8 @@ type windows struct {
 	limit  time.Duration
 	keep   time.Duration
 	script *redis.Script
+	// memory is the name of what is remembered, "" if it is not known.
+	memory string
 	// careless reads first and writes later.
 	careless bool
 }
@@ -54,12 +62,15 @@ type windows struct {
 // remembers the decision, so that a candidate that comes again, because its
 // first reader died, is decided as it was.
 //
-// KEYS[1] is what the keys of sessions begin with, the others are windows.
-// ARGV[1] is how long to remember, in milliseconds; a candidate is seven more:
-// its session, its name, which of KEYS and which field says that its user has
+// KEYS[1] is what the keys of sessions begin with, KEYS[2] has the name of what
+// is remembered, the others are windows. ARGV[1] is how long to remember, in
+// milliseconds, ARGV[2] the name that is expected; a candidate is seven more: its session, its name, which of KEYS and which field says that its user has
 // a view, the same for its address, and how many views an address has. Each
 // hash is read once and written once, however many candidates there are.
 const judge = `
+if redis.call('GET', KEYS[2]) ~= ARGV[2] then
+	return redis.error_reply('FORGOTTEN what was remembered as ' .. ARGV[2])
+end
 local n = math.floor(redis.call('TIME')[1] * 1000 / ARGV[1])
 local current = KEYS[1] .. string.format('%.0f', n)
 local before = KEYS[1] .. string.format('%.0f', n - 1)
@@ -73,7 +84,7 @@ local function read(key, fields)
 end
 
 local names, fields = {}, {}
-for a = 2, #ARGV, 7 do
+for a = 3, #ARGV, 7 do
 	names[#names + 1] = ARGV[a]
 	for b = a + 2, a + 4, 2 do
 		local list = fields[ARGV[b]]
@@ -103,7 +114,7 @@ local function put(k, field, value)
 	list[#list + 1] = field
 	list[#list + 1] = value
 end
-for a = 2, #ARGV, 7 do
+for a = 3, #ARGV, 7 do
 	local session = ARGV[a]
 	local judged = sessions[session] or older[session]
 	if not judged then
@@ -250,6 +261,9 @@ func (w *windows) judge(ctx context.Context, list []candidate) ([]judgement, err
 		err = fmt.Errorf("%d of %d were judged", len(texts), len(list))
 	}
 	if err != nil {
+		if redis.HasErrorPrefix(err, "FORGOTTEN") {
+			w.memory = ""
+		}
 		return nil, fmt.Errorf("judging candidates: %w", err)
 	}
 	out := make([]judgement, len(list))
@@ -259,6 +273,25 @@ func (w *windows) judge(ctx context.Context, list []candidate) ([]judgement, err
 		}
 	}
 	return out, nil
+}
+
+// recall learns the name of what is remembered, or gives it one. It is called
+// with partitions in hand that were taken since the name was lost.
+func (w *windows) recall(ctx context.Context) error {
+	if w.memory != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.limit)
+	defer cancel()
+	key := w.prefix + "memory"
+	_, err := w.rdb.SetNX(ctx, key, rand.Text(), 0).Result()
+	if err == nil {
+		w.memory, err = w.rdb.Get(ctx, key).Result()
+	}
+	if err != nil {
+		return fmt.Errorf("asking Redis what it remembers: %w", err)
+	}
+	return nil
 }
 
 // judgeAll sends all calls at once, for Redis to do one after the other. A Redis
@@ -300,7 +333,7 @@ func (w *windows) send(ctx context.Context, list []candidate) (calls []*redis.Cm
 
 // call is what judge takes.
 func (w *windows) call(list []candidate) (keys []string, args []any) {
-	keys = []string{w.prefix + "s:"}
+	keys = []string{w.prefix + "s:", w.prefix + "memory"}
 	numbers := make(map[span]int)
 	number := func(of span) int {
 		n, known := numbers[of]
@@ -311,7 +344,7 @@ func (w *windows) call(list []candidate) (keys []string, args []any) {
 		}
 		return n
 	}
-	args = append(make([]any, 0, 1+7*len(list)), w.keep.Milliseconds())
+	args = append(make([]any, 0, 2+7*len(list)), w.keep.Milliseconds(), w.memory)
 	for i := range list {
 		c := &list[i]
 		seen, address := c.fields()
@@ -382,6 +415,13 @@ func (w *windows) remembered(
 		mind[f] = call.Val()
 	}
 	return mind, nil
+}
+
+// log is the setting appendonly, "" where it may not be asked for.
+func (w *windows) log(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, w.limit)
+	defer cancel()
+	return w.rdb.ConfigGet(ctx, "appendonly").Val()["appendonly"]
 }
 
 // empty says what there is already, "" if nothing.

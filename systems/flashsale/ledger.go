@@ -366,11 +366,15 @@ func analyse(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
-// patientFill: a large stock may take longer than a purchase may.
-const patientFill = `SET LOCAL statement_timeout = '5min'`
+// patientFill: a large stock may take longer than a purchase may. durableFill: the
+// shop is there whatever becomes of its sales.
+const (
+	patientFill = `SET LOCAL statement_timeout = '5min'`
+	durableFill = `SET LOCAL synchronous_commit = on`
+)
 
 func (b *books) fill(ctx context.Context, tx pgx.Tx, p Params) error {
-	for _, statements := range []string{patientFill, schema} {
+	for _, statements := range []string{patientFill, durableFill, schema} {
 		if _, err := tx.Exec(ctx, statements); err != nil {
 			return err
 		}

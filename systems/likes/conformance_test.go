@@ -61,3 +61,17 @@ func summary(raw json.RawMessage) (string, error) {
 	}
 	return b.String(), nil
 }
+
+// TestGapIsRefused: the ledger takes what follows what it has, and what it has again.
+func TestGapIsRefused(t *testing.T) {
+	space := stores.Namespace(t)
+	cfg := sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix}
+	for _, step := range []struct {
+		offset int64
+		gap    bool
+	}{{0, false}, {1, false}, {3, true}, {2, false}, {1, false}, {3, false}} {
+		if gap, err := likes.Apply(t.Context(), cfg, step.offset); err != nil || gap != step.gap {
+			t.Errorf("at offset %d: gap %v, %v; want %v", step.offset, gap, err, step.gap)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package likes
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,6 +30,12 @@ type pair struct {
 	op      uint64
 }
 
+// span is what a batch has of a partition: from the offset first to before next.
+type span struct{ first, next int64 }
+
+// errGap is why a batch is not applied.
+var errGap = errors.New("the ledger does not have what comes before the batch")
+
 // ledger is the durable record of who likes what: Postgres, or in tests of
 // virtual time a stand-in in memory.
 type ledger interface {
@@ -38,9 +45,11 @@ type ledger interface {
 	events(ctx context.Context) (int64, error)
 	// apply adds a batch of events and notes how far each partition has come by
 	// it, all or nothing. An event that is there already changes nothing, nor
-	// does one older than what is known of its pair. It returns the epochs of
-	// the videos; one that newEpoch returns later has not been given out yet.
-	apply(ctx context.Context, batch []Event, upTo map[int32]int64) (map[uint64]int64, error)
+	// does one older than what is known of its pair. A batch that begins beyond
+	// what is applied of a partition is errGap, because what lies between would
+	// never come. It returns the epochs of the videos; one that newEpoch returns
+	// later has not been given out yet.
+	apply(ctx context.Context, batch []Event, spans map[int32]span) (map[uint64]int64, error)
 	// applied returns the offset after the last one applied, by partition.
 	applied(ctx context.Context) (map[int32]int64, error)
 	// newEpoch begins another life of a video's counters. Every event is either
@@ -116,24 +125,41 @@ ON CONFLICT (video_id, user_id) DO UPDATE
     SET liked = excluded.liked, version = excluded.version, op_id = excluded.op_id
     WHERE excluded.version > likes.version`
 
+// findGap looks for a partition of which the ledger is not as far as the batch's
+// beginning. It never falls back but by a crash, which ends the transaction as well.
+const findGap = `
+SELECT partition, first, coalesce(next_offset, 0)
+FROM unnest($1::int[], $2::bigint[]) AS batch (partition, first)
+LEFT JOIN applied USING (partition) WHERE first > coalesce(next_offset, 0) LIMIT 1`
+
 const moveApplied = `
 INSERT INTO applied (partition, next_offset) SELECT * FROM unnest($1::int[], $2::bigint[])
 ON CONFLICT (partition) DO UPDATE
     SET next_offset = greatest(applied.next_offset, excluded.next_offset)`
 
 func (l *postgres) apply(
-	ctx context.Context, batch []Event, upTo map[int32]int64,
+	ctx context.Context, batch []Event, spans map[int32]span,
 ) (map[uint64]int64, error) {
 	epochs := map[uint64]int64{}
 	columns := columnsOf(batch)
 	var partitions []int32
-	var offsets []int64
-	for partition, offset := range upTo {
-		partitions, offsets = append(partitions, partition), append(offsets, offset)
+	var first, next []int64
+	for partition, s := range spans {
+		partitions = append(partitions, partition)
+		first, next = append(first, s.first), append(next, s.next)
 	}
 	err := l.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			steps := &pgx.Batch{}
+			steps.Queue(findGap, partitions, first).Query(func(rows pgx.Rows) error {
+				var partition int32
+				var from, applied int64
+				_, err := pgx.ForEachRow(rows, []any{&partition, &from, &applied}, func() error {
+					return fmt.Errorf("partition %d: it begins at %d, applied is up to %d: %w",
+						partition, from, applied, errGap)
+				})
+				return err
+			})
 			steps.Queue(lockEpochs, columns.videos).Query(func(rows pgx.Rows) error {
 				var video uint64
 				var epoch int64
@@ -145,7 +171,7 @@ func (l *postgres) apply(
 			})
 			steps.Queue(applyBatch, columns.ops, columns.videos, columns.users, columns.liked,
 				columns.versions)
-			steps.Queue(moveApplied, partitions, offsets)
+			steps.Queue(moveApplied, partitions, next)
 			return tx.SendBatch(ctx, steps).Close()
 		})
 	})

@@ -129,15 +129,27 @@ func parseEvent(value []byte) (Event, error) {
 	return e, e.check()
 }
 
-// append logs an event and returns when the brokers have it. It is bounded by
-// ctx and by the client's own time for a delivery.
-func (l *eventLog) append(ctx context.Context, e Event) error {
-	r, err := record(e)
-	if err != nil {
-		return err
+// append logs events and returns when the brokers have all of them, or ctx or the
+// client's own time for a delivery is over. Who leaves does not take an event back:
+// the driver would fail with it what others have written beside it.
+func (l *eventLog) append(ctx context.Context, events ...Event) error {
+	done := make(chan error, len(events))
+	for _, e := range events {
+		r, err := record(e)
+		if err != nil {
+			return err
+		}
+		l.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { done <- err })
 	}
-	if err := l.client.ProduceSync(ctx, r).FirstErr(); err != nil {
-		return unknown("logging an interaction", err)
+	for range events {
+		select {
+		case err := <-done:
+			if err != nil {
+				return unknown("logging an interaction", err)
+			}
+		case <-ctx.Done():
+			return unknown("waiting until an interaction is logged", ctx.Err())
+		}
 	}
 	return nil
 }

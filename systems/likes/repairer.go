@@ -3,6 +3,7 @@ package likes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"stampede/harness/sut"
@@ -146,19 +147,20 @@ func (r *repair) rescue(ctx context.Context, video uint64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range ahead {
-		if err := r.relog(ctx, video, p); err != nil {
-			return 0, err
-		}
-	}
-	return len(ahead), nil
+	return len(ahead), r.relog(ctx, video, ahead)
 }
 
-// relog logs what Redis knows of a pair.
-func (r *repair) relog(ctx context.Context, video uint64, p pair) error {
-	e := Event{OpID: p.op, Video: video, User: p.user, Liked: p.liked, Version: p.version}
-	if err := r.log.append(ctx, e); err != nil {
-		return fmt.Errorf("logging what Redis knows: %w", err)
+// relog logs what Redis knows of some pairs, many at once.
+func (r *repair) relog(ctx context.Context, video uint64, pairs []pair) error {
+	for some := range slices.Chunk(pairs, chunk) {
+		events := make([]Event, len(some))
+		for i, p := range some {
+			events[i] = Event{OpID: p.op, Video: video, User: p.user, Liked: p.liked,
+				Version: p.version}
+		}
+		if err := r.log.append(ctx, events...); err != nil {
+			return fmt.Errorf("logging what Redis knows: %w", err)
+		}
 	}
 	return nil
 }
@@ -184,15 +186,15 @@ func (r *repair) repair(ctx context.Context, video uint64) error {
 	if err != nil {
 		return err
 	}
-	now := make(map[uint64]int64, len(ahead))
+	now, still := make(map[uint64]int64, len(ahead)), []pair(nil)
 	for _, p := range ahead {
 		now[p.user] = p.version
-		if r.seen[video][p.user] != p.version {
-			continue
+		if r.seen[video][p.user] == p.version {
+			still = append(still, p)
 		}
-		if err := r.relog(ctx, video, p); err != nil {
-			return err
-		}
+	}
+	if err := r.relog(ctx, video, still); err != nil {
+		return err
 	}
 	r.seen[video] = now
 	for _, p := range behind {

@@ -28,8 +28,8 @@ const (
 	pollSize  = 10 * batchSize
 	// session is how long a worker may be silent before another one takes its
 	// partitions. One that is started again under its name has them at once.
-	session   = 6 * time.Second
-	heartbeat = 500 * time.Millisecond
+	session   = 2 * time.Second
+	heartbeat = session / 8
 )
 
 // ledgerRole writes the log behind: it brings events from the log to the ledger.
@@ -131,7 +131,7 @@ func (d design) write(
 		b.cfg.Passed(PlaceBetween)
 	}
 	for rest := records; len(rest) > 0; rest = rest[min(batchSize, len(rest)):] {
-		if err := b.applyRecords(ctx, rest[:min(batchSize, len(rest))]); err != nil {
+		if err := d.apply(ctx, b, rest[:min(batchSize, len(rest))]); err != nil {
 			return err
 		}
 	}
@@ -149,18 +149,25 @@ func commit(ctx context.Context, client *kgo.Client, records []*kgo.Record) erro
 	return nil
 }
 
-// applyRecords applies one batch. A record that is not an event stops the worker
-// for good: skipping it would be a loss that nobody sees.
-func (b *backend) applyRecords(ctx context.Context, records []*kgo.Record) error {
-	batch, upTo := make([]Event, len(records)), map[int32]int64{}
+// apply applies one batch. A record that is not an event stops the worker for
+// good: skipping it would be a loss that nobody sees. A ledger that has fallen back
+// behind the worker, which goes on in memory, refuses the batch; the worker starts
+// anew, from where the ledger is.
+func (d design) apply(ctx context.Context, b *backend, records []*kgo.Record) error {
+	batch, spans := make([]Event, len(records)), map[int32]span{}
 	for i, r := range records {
 		var err error
 		if batch[i], err = parseEvent(r.Value); err != nil {
 			return fmt.Errorf("partition %d, offset %d: %w", r.Partition, r.Offset, err)
 		}
-		upTo[r.Partition] = r.Offset + 1
+		s, begun := spans[r.Partition]
+		if !begun && !d.commitFirst {
+			s.first = r.Offset
+		}
+		s.next = r.Offset + 1
+		spans[r.Partition] = s
 	}
-	epochs, err := b.ledger.apply(ctx, batch, upTo)
+	epochs, err := b.ledger.apply(ctx, batch, spans)
 	if err != nil {
 		return err
 	}

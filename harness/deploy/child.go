@@ -47,9 +47,14 @@ func (c Child) Run(ctx context.Context) error {
 	out := &mouth{out: c.Out}
 	mine := &mine{out: out}
 	cfg.Logger, cfg.FailPoint = slog.New(slog.NewTextHandler(c.Log, nil)), mine.passed
+	var steps *beat // of a role
+	if c.Role != API {
+		steps = newBeat()
+		cfg.OnWorked = steps.tick
+	}
 	go func() {
 		// Whoever cannot be understood is as good as gone.
-		_ = hear(in, func(order line) error { return obey(order, mine, out) })
+		_ = hear(in, func(order line) error { return obey(ctx, order, mine, steps, out) })
 		cancel()
 	}()
 	if err = c.work(ctx, cfg, out); err != nil {
@@ -59,8 +64,22 @@ func (c Child) Run(ctx context.Context) error {
 }
 
 // obey does what the parent orders.
-func obey(order line, m *mine, out *mouth) error {
+func obey(ctx context.Context, order line, m *mine, steps *beat, out *mouth) error {
 	switch order.Word {
+	case labor:
+		if steps == nil {
+			break
+		}
+		worked := steps.after()
+		go func() {
+			select {
+			case <-worked:
+				// If nobody listens, nobody waits for it.
+				_ = out.say(line{Word: done, Number: order.Number})
+			case <-ctx.Done():
+			}
+		}()
+		return nil
 	case arm:
 		m.arm(order.Place, order.Passage)
 	case disarm:

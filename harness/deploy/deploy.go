@@ -117,7 +117,7 @@ func (p Plan) config(role string, replica int) (sut.Config, map[string]string) {
 
 // unit is one replica at work.
 type unit interface {
-	env.Component
+	env.Laborer
 	// launch starts it and returns when it is at work.
 	launch(ctx context.Context) error
 	// end stops it in an orderly way, within stopBound, and tells what went
@@ -136,6 +136,10 @@ type Crew struct {
 	stop sync.Once
 }
 
+// workBound is how long a role may take from its start to its first work. A
+// member of a group waits there for others and for the sessions of the dead.
+const workBound = time.Minute
+
 // Start puts a variant to work and returns when each replica is. On error
 // nothing is left at work. What fails later is logged to Config.Logger at once
 // and told by Stop.
@@ -152,10 +156,20 @@ func Start(ctx context.Context, p Plan, inst sut.Instance) (*Crew, error) {
 			})
 		}
 	}
+	if err == nil {
+		err = c.atWork(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
+}
+
+// atWork waits until every replica does its work.
+func (c *Crew) atWork(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, workBound)
+	defer cancel()
+	return each(c.units, func(u unit) error { return u.AtWork(ctx) })
 }
 
 // unit makes a replica of a role.

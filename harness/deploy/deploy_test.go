@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"stampede/harness/env"
 	"stampede/harness/history"
@@ -26,16 +27,32 @@ func start(t *testing.T, p Plan) *Crew {
 	return crew
 }
 
+// wait is a role's work: it waits and says that it works.
+func wait(ctx context.Context, cfg sut.Config) error {
+	for sut.Pause(ctx, time.Millisecond) {
+		cfg.Worked()
+	}
+	return nil
+}
+
 // idle is an instance that does nothing.
 type idle struct{ sut.Instance }
 
 func (idle) Do(context.Context, history.Op) (history.Reply, error) { return history.Reply{}, nil }
 
 func TestACrewTellsOnce(t *testing.T) {
+	fails := make(chan struct{})
 	crew := start(t, Plan{Variant: sut.Variant{Roles: []sut.Role{
-		{Name: "good", Run: func(ctx context.Context, _ sut.Config) error { <-ctx.Done(); return nil }},
-		{Name: "bad", Run: func(context.Context, sut.Config) error { return errBroken }},
+		{Name: "good", Run: wait},
+		{Name: "bad", Run: func(_ context.Context, cfg sut.Config) error {
+			for !closed(fails) {
+				cfg.Worked()
+			}
+			return errBroken
+		}},
 	}}})
+	close(fails)
+	<-crew.roles["bad"][0].(*task).done
 	if err := crew.Stop(); err == nil || err.Error() != "role bad: it is broken" {
 		t.Errorf("stopped: %v", err)
 	}
@@ -44,17 +61,52 @@ func TestACrewTellsOnce(t *testing.T) {
 	}
 }
 
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestACrewIsAtWork: a role that ends, or does nothing, keeps it from starting.
+func TestACrewIsAtWork(t *testing.T) {
+	for want, run := range map[string]func(context.Context, sut.Config) error{
+		"role bad: it is broken": func(context.Context, sut.Config) error { return errBroken },
+		"role bad has not worked since": func(ctx context.Context, _ sut.Config) error {
+			<-ctx.Done()
+			return nil
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := Start(t.Context(), Plan{Variant: sut.Variant{Roles: []sut.Role{
+				{Name: "good", Run: wait}, {Name: "bad", Run: run}}}}, idle{})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("started: %v, want %s", err, want)
+			}
+		})
+	}
+}
+
 func TestARoleThatDoesNotEndIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		crew := start(t, Plan{Variant: sut.Variant{Roles: []sut.Role{
-			{Name: "deaf", Run: func(context.Context, sut.Config) error { <-release; return nil }},
+			{Name: "deaf", Run: func(_ context.Context, cfg sut.Config) error {
+				for !closed(release) {
+					cfg.Worked()
+					time.Sleep(time.Second)
+				}
+				return nil
+			}},
 		}}})
 		err := crew.Stop()
 		if err == nil || !strings.Contains(err.Error(), "role deaf: it did not end within 30s") {
 			t.Errorf("stopped: %v", err)
 		}
 		close(release)
+		<-crew.roles["deaf"][0].(*task).done
 	})
 }
 
@@ -67,8 +119,7 @@ func TestReplicasInProcess(t *testing.T) {
 		mu.Lock()
 		seen[cfg.Replica]++
 		mu.Unlock()
-		<-ctx.Done()
-		return nil
+		return wait(ctx, cfg)
 	}}
 	single := sut.Role{Name: "single", Run: counter.Run}
 	synctest.Test(t, func(t *testing.T) {

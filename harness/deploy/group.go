@@ -59,6 +59,11 @@ func (g group) Ready(ctx context.Context) error {
 	return each(g.units, func(u unit) error { return u.Ready(ctx) })
 }
 
+// AtWork implements env.Laborer: every replica is.
+func (g group) AtWork(ctx context.Context) error {
+	return each(g.units, func(u unit) error { return u.AtWork(ctx) })
+}
+
 // Identity implements env.Component by those of the replicas.
 func (g group) Identity(ctx context.Context) (string, error) {
 	ids := make([]string, len(g.units))

@@ -36,6 +36,7 @@ type task struct {
 	role sut.Role
 	name string
 	cfg  sut.Config
+	beat *beat
 
 	// mu is held while it is being started or stopped.
 	mu     sync.Mutex
@@ -47,10 +48,15 @@ type task struct {
 	told  bool
 }
 
-var _ env.Stoppable = (*task)(nil)
+var (
+	_ env.Stoppable = (*task)(nil)
+	_ env.Laborer   = (*task)(nil)
+)
 
 func newTask(role sut.Role, name string, cfg sut.Config) *task {
-	return &task{role: role, name: name, cfg: cfg}
+	t := &task{role: role, name: name, cfg: cfg, beat: newBeat()}
+	t.cfg.OnWorked = t.beat.tick
+	return t
 }
 
 func (t *task) launch(context.Context) error { return t.Start(context.Background(), false) }
@@ -124,6 +130,25 @@ func (t *task) Ready(context.Context) error {
 		return fmt.Errorf("role %s is not at work", t.name)
 	}
 	return nil
+}
+
+// AtWork implements env.Laborer.
+func (t *task) AtWork(ctx context.Context) error {
+	worked := t.beat.after()
+	t.mu.Lock()
+	done := t.done
+	t.mu.Unlock()
+	if err := t.Ready(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-worked:
+		return nil
+	case <-done:
+		return fmt.Errorf("role %s is not at work", t.name)
+	case <-ctx.Done():
+		return fmt.Errorf("role %s has not worked since: %w", t.name, ctx.Err())
+	}
 }
 
 // Identity implements env.Component.

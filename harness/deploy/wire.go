@@ -61,6 +61,7 @@ func (s Setup) config(system sut.System) (sut.Config, error) {
 const (
 	// The parent's orders.
 	ping   = "ping"
+	labor  = "labor" // answered after the next step of the role's work
 	arm    = "arm"
 	disarm = "disarm"
 	// What the child says.

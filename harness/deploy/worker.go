@@ -60,7 +60,7 @@ type life struct {
 	ordered  int
 	ready    bool
 	address  string
-	heard    int // the highest number of an order that was answered
+	obeyed   map[int]bool // numbers of orders that were answered and waited for
 	crash    *env.Crash
 	failure  string
 	// expected is set when the process was told to end.
@@ -108,7 +108,7 @@ func (w *worker) bear(ctx context.Context) (*life, error) {
 	}
 	w.lives++
 	l := &life{Process: p, number: w.lives, orders: &mouth{out: p.Input()},
-		over: make(chan struct{}), answered: make(chan struct{})}
+		over: make(chan struct{}), answered: make(chan struct{}), obeyed: map[int]bool{}}
 	go w.follow(l)
 	return l, nil
 }
@@ -159,7 +159,7 @@ func (l *life) take(said line) error {
 	case ready:
 		l.ready, l.address = true, said.Address
 	case done:
-		l.heard = max(l.heard, said.Number)
+		l.obeyed[said.Number] = true
 	case reached:
 		l.crash = &env.Crash{PID: l.PID(), Place: said.Place, Passage: said.Passage}
 	case failed:
@@ -238,7 +238,7 @@ func (l *life) order(ctx context.Context, what line) error {
 	if err := l.orders.say(what); err != nil {
 		return l.silence(ctx, err)
 	}
-	return l.await(ctx, func() bool { return l.heard >= what.Number })
+	return l.await(ctx, func() bool { return l.obeyed[what.Number] })
 }
 
 // silence is why a child could not be told something: it has ended, and what it
@@ -437,6 +437,18 @@ func (w *worker) Ready(ctx context.Context) error {
 		return err
 	}
 	return l.order(ctx, line{Word: ping})
+}
+
+// AtWork implements env.Laborer: a role does its work, a server of the API answers.
+func (w *worker) AtWork(ctx context.Context) error {
+	l, err := w.current()
+	if err != nil {
+		return err
+	}
+	if err := l.order(ctx, line{Word: labor}); err != nil {
+		return fmt.Errorf("%s has not worked since: %w", w.name, err)
+	}
+	return nil
 }
 
 // Identity implements env.Component.

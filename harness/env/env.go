@@ -120,6 +120,15 @@ type Component interface {
 	LogTail(lines int) string
 }
 
+// Laborer is a component that has work to do, which it may be far from when its
+// process answers.
+type Laborer interface {
+	Component
+	// AtWork waits until a step of its work that ends after the call has succeeded,
+	// and returns an error if ctx ends first or the component is down.
+	AtWork(ctx context.Context) error
+}
+
 // ErrRunning is what Breakable.Start fails with when there is nothing to start.
 var ErrRunning = errors.New("it is running already")
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/harness/env"
 	"stampede/harness/history"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -195,14 +196,23 @@ func (s Schedule) heal(
 	return w, nil
 }
 
-// awaitReady polls until the store answers as clients see it.
+// atWork asks the target as clients see it: a store for an answer, a role for a
+// step of its work.
+func atWork(ctx context.Context, t Target) error {
+	if role, ok := t.Component.(env.Laborer); ok {
+		return role.AtWork(ctx)
+	}
+	return readyThrough(ctx, t)
+}
+
+// awaitReady polls until the target is at work.
 func awaitReady(ctx context.Context, t Target) error {
 	ctx, cancel := context.WithTimeout(ctx, recoverBound)
 	defer cancel()
 	tick := time.NewTicker(recoverEvery)
 	defer tick.Stop()
 	for {
-		err := readyThrough(ctx, t)
+		err := atWork(ctx, t)
 		if err == nil {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
@@ -296,6 +297,13 @@ func (w *watcher) said() string {
 func role(run func(ctx context.Context) error) []sut.Role {
 	return []sut.Role{{Name: "sweeper", Run: func(ctx context.Context, cfg sut.Config) error {
 		cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "at work")
+		working, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			for sut.Pause(working, time.Millisecond) {
+				cfg.Worked()
+			}
+		}()
 		return run(ctx)
 	}}}
 }

@@ -186,6 +186,9 @@ func move(
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		worked, err := step(m, bound, mine)
 		cancel()
+		if err == nil || errors.Is(err, redis.Nil) { // there is nothing to move
+			cfg.Worked()
+		}
 		if !worked || err != nil {
 			sut.Pause(ctx, 2*time.Millisecond)
 		}

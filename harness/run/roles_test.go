@@ -109,7 +109,9 @@ func TestReplicasAndRestartsInProcess(t *testing.T) {
 		mu.Lock()
 		started[cfg.Replica]++
 		mu.Unlock()
-		<-ctx.Done()
+		for sut.Pause(ctx, time.Millisecond) {
+			cfg.Worked()
+		}
 		return nil
 	}}}
 	b := newBench(t, append(slow(), "replicas.sweeper=3", "replicas.api=2"),

@@ -152,7 +152,8 @@ type Role struct {
 	Single bool
 	// Run works until ctx is cancelled and then returns nil. It opens its
 	// own connections from cfg, so that it can be a process of its own. It
-	// survives errors of its services by retrying with a pause.
+	// survives errors of its services by retrying with a pause. It calls
+	// cfg.Worked after each step of its work that succeeded.
 	Run func(ctx context.Context, cfg Config) error
 }
 
@@ -178,6 +179,8 @@ type Config struct {
 	// Replica numbers the processes of one role, or of the API, from 1; it is
 	// 0 where there is only one.
 	Replica int
+	// OnWorked, if set, is told of each step of a role that succeeded, by Worked.
+	OnWorked func()
 	// FailPoint, if set, is told each passage of a fail point, by Passed.
 	FailPoint func(place string)
 	// Dial, if set, makes the connections to Redis and Kafka in place of a
@@ -187,6 +190,17 @@ type Config struct {
 	// the system.
 	RootCAs *x509.CertPool
 	Logger  *slog.Logger
+}
+
+// Worked says that a role has just done what it is there for: it has looked for
+// expired carts, or has polled its partitions and stored what came, and its services
+// answered. While there is nothing to do it says so every two seconds at least. By
+// this the harness knows that a role is at work, at the start and after a fault; a
+// process that lives, or waits to be let into its group, is not.
+func (c Config) Worked() {
+	if c.OnWorked != nil {
+		c.OnWorked()
+	}
 }
 
 // Passed says that the work has come to a fail point, a place between two steps

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,14 +139,24 @@ func (s Suite) startServers(t testing.TB, v sut.Variant, cfg sut.Config) (stop f
 func (s Suite) startRoles(t testing.TB, roles []sut.Role, cfg sut.Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	results := make(chan error, len(roles))
+	var working sync.WaitGroup // until each role has worked twice, or ended
 	for _, role := range roles {
-		go func() {
+		working.Add(1)
+		var steps atomic.Int64
+		seen := sync.OnceFunc(working.Done)
+		cfg.OnWorked = func() {
+			if steps.Add(1) == 2 {
+				seen()
+			}
+		}
+		go func(cfg sut.Config) {
+			defer seen()
 			err := role.Run(ctx, cfg)
 			if err != nil {
 				err = fmt.Errorf("role %s: %w", role.Name, err)
 			}
 			results <- err
-		}()
+		}(cfg)
 	}
 	stopped := false
 	stop = func() {
@@ -153,6 +165,7 @@ func (s Suite) startRoles(t testing.TB, roles []sut.Role, cfg sut.Config) (stop 
 			return
 		}
 		stopped = true
+		s.within(t, "waiting until each role says twice that it worked", working.Wait)
 		cancel()
 		s.within(t, "stopping the roles", func() {
 			for range roles {

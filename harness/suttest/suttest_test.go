@@ -43,7 +43,7 @@ type flaws struct {
 	openWithoutStores, prepareTwice, restlessAudit, leak, closeTwice, useAfterClose bool
 	deafToCancel, acceptsAnything                                                   bool
 
-	roleGivesUp, roleStays, neverSettles bool
+	roleGivesUp, roleStays, roleIsMute, neverSettles bool
 
 	roleName  string // "" is idler
 	apiPlaces []string
@@ -138,8 +138,9 @@ func (y *toy) role(ctx context.Context, cfg sut.Config) error {
 	if y.place(cfg.Prefix) == nil && y.roleGivesUp {
 		return errors.New("no stores")
 	}
-	if y.roleStays {
-		select {}
+	for y.roleStays {
+		cfg.Worked()
+		time.Sleep(time.Millisecond)
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -150,6 +151,8 @@ func (y *toy) role(ctx context.Context, cfg sut.Config) error {
 		case <-tick.C:
 			if y.place(cfg.Prefix) == nil {
 				cfg.Logger.Warn("no stores")
+			} else if !y.roleIsMute {
+				cfg.Worked()
 			}
 		}
 	}
@@ -350,6 +353,7 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		"deaf to cancel":      {flaws{deafToCancel: true}, "lifecycle", "cancelled context succeeded"},
 		"accepts anything":    {flaws{acceptsAnything: true}, "lifecycle", "unknown kind"},
 		"role stays":          {flaws{roleStays: true}, "roles", "stopping the roles"},
+		"role is mute":        {flaws{roleIsMute: true}, "roles", "says twice that it worked"},
 		"never settles":       {flaws{neverSettles: true}, "roles", "still something to do"},
 		"oversells":           {flaws{oversells: true}, "hammer", "broken"},
 		"undecided":           {flaws{undecided: true}, "hammer", "undecided"},

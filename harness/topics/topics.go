@@ -52,7 +52,7 @@ func Name(cfg sut.Config, name string) string { return Prefix(cfg.Prefix) + name
 const pollEvery = 20 * time.Millisecond
 
 // Create makes topics whose names start with the run's prefix and returns
-// when each partition has a leader. A topic that exists is an error: a run
+// when each partition has a leader that answers. A topic that exists is an error: a run
 // starts empty.
 func Create(ctx context.Context, client *kgo.Client, cfg sut.Config, list ...Topic) error {
 	admin := kadm.NewClient(client)
@@ -85,7 +85,8 @@ func create(
 	return err
 }
 
-// led returns nil when each partition of each topic has a leader.
+// led returns nil when each partition of each topic has a leader that knows of it:
+// the broker that lists a leader may be ahead of the leader.
 func led(ctx context.Context, admin *kadm.Client, names []string) error {
 	details, err := admin.ListTopics(ctx, names...)
 	if err != nil {
@@ -101,6 +102,13 @@ func led(ctx context.Context, admin *kadm.Client, names []string) error {
 				return fmt.Errorf("partition %d of topic %s has no leader yet", p.Partition, name)
 			}
 		}
+	}
+	ends, err := admin.ListEndOffsets(ctx, names...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("ask the leaders of topics: %w", err)
 	}
 	return nil
 }
@@ -213,4 +221,28 @@ func poll(ctx context.Context, try func() error) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// pollBound is how long Poll waits for records.
+const pollBound = time.Second
+
+// Poll reads up to atMost records, or none if none come within a second, so that
+// its caller can say that it is at work. The error is the first of Kafka's, or
+// ctx's.
+func Poll(ctx context.Context, client *kgo.Client, atMost int) (kgo.Fetches, error) {
+	waiting, cancel := context.WithTimeout(ctx, pollBound)
+	defer cancel()
+	fetches := client.PollRecords(waiting, atMost)
+	for _, f := range fetches.Errors() {
+		if ctx.Err() != nil || !errors.Is(f.Err, context.DeadlineExceeded) {
+			return fetches, fmt.Errorf("partition %s/%d: %w", f.Topic, f.Partition, f.Err)
+		}
+	}
+	return fetches, nil
+}
+
+// Joined says whether a client is a member of its group.
+func Joined(client *kgo.Client) bool {
+	_, generation := client.GroupMetadata()
+	return generation >= 0
 }

@@ -73,14 +73,17 @@ func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
 	defer client.Close()
 	c := &cashiers{backend: b, client: client}
 	for {
-		fetches := client.PollRecords(ctx, ticketsMax*lines(b.params))
+		fetches, err := topics.Poll(ctx, client, ticketsMax*lines(b.params))
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to stop
 		}
-		if err := fetches.Err(); err != nil {
+		if err != nil {
 			return fmt.Errorf("reading tickets: %w", err)
 		}
 		c.serve(ctx, fetches)
+		if topics.Joined(client) {
+			cfg.Worked()
+		}
 	}
 }
 

@@ -74,7 +74,9 @@ func (d design) run(
 			b, err = d.backend(ctx, cfg)
 		}
 		if err == nil {
-			wait, err = step(b, ctx)
+			if wait, err = step(b, ctx); err == nil {
+				cfg.Worked()
+			}
 		}
 		if ctx.Err() != nil {
 			return nil

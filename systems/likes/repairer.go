@@ -73,7 +73,7 @@ type wait struct {
 }
 
 func (r *repair) work(ctx context.Context) error {
-	return every(ctx, r.params.RepairEvery.D(), func() error {
+	return r.every(ctx, r.params.RepairEvery.D(), func() error {
 		lost, err := r.store.lost(ctx)
 		if err != nil {
 			return err

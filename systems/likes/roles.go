@@ -50,11 +50,12 @@ func (d design) runOnce(
 
 // every calls step, with a pause between two calls, until ctx is cancelled or
 // step fails.
-func every(ctx context.Context, pause time.Duration, step func() error) error {
+func (b *backend) every(ctx context.Context, pause time.Duration, step func() error) error {
 	for {
 		if err := step(); err != nil {
 			return err
 		}
+		b.cfg.Worked()
 		if !sut.Pause(ctx, pause) {
 			return nil
 		}

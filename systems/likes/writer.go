@@ -70,15 +70,18 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 	}
 	defer client.CloseAllowingRebalance()
 	for ctx.Err() == nil {
-		fetches := client.PollRecords(ctx, pollSize)
+		fetches, err := topics.Poll(ctx, client, pollSize)
 		if ctx.Err() != nil {
 			break
 		}
-		if err := fetches.Err(); err != nil {
+		if err != nil {
 			return fmt.Errorf("reading the log: %w", err)
 		}
 		if err := d.write(ctx, b, client, fetches.Records()); err != nil {
 			return err
+		}
+		if topics.Joined(client) {
+			b.cfg.Worked()
 		}
 		client.AllowRebalance()
 	}

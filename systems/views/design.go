@@ -110,6 +110,8 @@ type worker interface {
 	step(ctx context.Context) error
 	// close stores what can be stored and closes the connections.
 	close(ctx context.Context)
+	// joined says whether it is where its work comes to it: in its group.
+	joined() bool
 }
 
 // work opens a role's own connections and lets it work until ctx is cancelled.
@@ -147,7 +149,9 @@ func (d design) work(
 				w = opened
 			}
 		default:
-			err = w.step(ctx)
+			if err = w.step(ctx); err == nil && w.joined() {
+				cfg.Worked()
+			}
 		}
 		if err == nil || ctx.Err() != nil {
 			continue

@@ -171,6 +171,7 @@ func (d design) merger() sut.Role {
 type merging struct{ *gear }
 
 func (m *merging) close(context.Context) {}
+func (m *merging) joined() bool          { return true }
 
 // step merges once in a while: as often as counters store.
 func (m *merging) step(ctx context.Context) error {
@@ -209,6 +210,8 @@ type recount struct {
 	*gear
 	counters map[int64]*counter
 }
+
+func (r *recount) joined() bool { return true }
 
 func (r *recount) close(ctx context.Context) {
 	for _, c := range r.counters {

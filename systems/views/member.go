@@ -90,6 +90,9 @@ func (m *member) join(ctx context.Context, p Params, topic, group string, more .
 	return nil
 }
 
+// joined says whether it is a member of its group, if it has one.
+func (m *member) joined() bool { return m.group == "" || topics.Joined(m.client) }
+
 // membership are the options of a member of a group. Rebalances wait while a
 // poll is being worked on, so that nothing is taken away in the middle.
 func (m *member) membership(p Params) []kgo.Opt {

@@ -55,6 +55,7 @@ func TestScenarios(t *testing.T) {
 			machine.RUnlock()
 			for again := 0; again < 2 && open(summary); again++ {
 				judgeSummary(t, settled(summary), neverBroken)
+				t.Logf("once more: %s", why(summary))
 				machine.Lock()
 				summary = execute(t, plan, providerOf(t, plan), seed)
 				machine.Unlock()
@@ -69,6 +70,17 @@ func TestScenarios(t *testing.T) {
 func open(s rundir.Summary) bool {
 	return s.Verdict.Correctness == rundir.Inconclusive ||
 		slices.ContainsFunc(s.Variants, missed)
+}
+
+// why says what a summary leaves open.
+func why(s rundir.Summary) string {
+	var reasons []string
+	for _, v := range s.Variants {
+		if v.Correctness == rundir.Inconclusive || missed(v) {
+			reasons = append(reasons, v.Name+": "+strings.Join(v.Reasons, ", "))
+		}
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // missed says that a fault on a variant has no evidence.

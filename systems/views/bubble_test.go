@@ -610,10 +610,6 @@ func (b *bubble) trouble(d design) func(filters, counters []*replica) {
 	}
 }
 
-// raceDetected says that the race detector is at work, under which a seed takes
-// ten times as long.
-var raceDetected bool
-
 // inBubble runs a test in virtual time. The Redis driver keeps timers and
 // channels for reuse in a sync.Pool, which those of one bubble must not leave: two
 // collections empty it.

@@ -64,9 +64,10 @@ type windows struct {
 //
 // KEYS[1] is what the keys of sessions begin with, KEYS[2] has the name of what
 // is remembered, the others are windows. ARGV[1] is how long to remember, in
-// milliseconds, ARGV[2] the name that is expected; a candidate is seven more: its session, its name, which of KEYS and which field says that its user has
-// a view, the same for its address, and how many views an address has. Each
-// hash is read once and written once, however many candidates there are.
+// milliseconds, ARGV[2] the name that is expected; a candidate is seven more:
+// its session, its name, which of KEYS and which field says that its user has a
+// view, the same for its address, and how many views an address has. Each hash is
+// read once and written once, however many candidates there are.
 const judge = `
 if redis.call('GET', KEYS[2]) ~= ARGV[2] then
 	return redis.error_reply('FORGOTTEN what was remembered as ' .. ARGV[2])

@@ -52,6 +52,28 @@ func (l *memoryLedger) begin(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// reached is the ledger as one process reaches it: not when it is dead.
+type reached struct {
+	*memoryLedger
+	process *process
+}
+
+func (l reached) apply(
+	ctx context.Context, batch []Event, spans map[int32]span,
+) (map[uint64]int64, error) {
+	if err := l.process.alive(); err != nil {
+		return nil, err
+	}
+	return l.memoryLedger.apply(ctx, batch, spans)
+}
+
+func (l reached) newEpoch(ctx context.Context, video uint64) (int64, error) {
+	if err := l.process.alive(); err != nil {
+		return 0, err
+	}
+	return l.memoryLedger.newEpoch(ctx, video)
+}
+
 func (l *memoryLedger) prepare(_ context.Context, videos int) error {
 	for range videos {
 		l.epochs = append(l.epochs, 1)
@@ -271,6 +293,57 @@ func (openSocket) Control(func(uintptr)) error    { return nil }
 func (openSocket) Read(func(uintptr) bool) error  { return nil }
 func (openSocket) Write(func(uintptr) bool) error { return nil }
 
+// process is one life of a role.
+type process struct {
+	mu    sync.Mutex
+	dead  bool
+	conns []net.Conn
+}
+
+// errDead is what a process that was killed gets of whatever it still tries.
+var errDead = errors.New("the process is dead")
+
+func (p *process) alive() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return errDead
+	}
+	return nil
+}
+
+// die is kill -9: nothing that the process does from now on reaches anybody.
+func (p *process) die() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = true
+	for _, c := range p.conns {
+		_ = c.Close() // it may be closed already
+	}
+}
+
+// through lets the process make its connections by dial.
+func (p *process) through(
+	dial func(context.Context, string, string) (net.Conn, error),
+) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := p.alive(); err != nil {
+			return nil, err
+		}
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.dead {
+			return nil, errors.Join(errDead, c.Close())
+		}
+		p.conns = append(p.conns, c)
+		return c, nil
+	}
+}
+
 // bubble is a whole run in virtual time on the variant's own code for Redis and
 // Kafka: miniredis and kfake behind links, and a ledger in memory.
 type bubble struct {
@@ -283,7 +356,9 @@ type bubble struct {
 	redis   *miniredis.Miniredis
 	toRedis *link
 	toKafka *link
-	inst    *instance
+	// usersToKafka is on the way of those whom users call only.
+	usersToKafka *link
+	inst         *instance
 	// lives is how often Redis was started again.
 	lives atomic.Int64
 
@@ -302,7 +377,7 @@ func newBubble(t *testing.T, seed uint64, p Params) *bubble {
 	t.Helper()
 	b := &bubble{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), base: time.Now(),
 		ledger: newMemoryLedger(), redis: miniredis.NewMiniRedis(),
-		toRedis: newLink(), toKafka: newLink(), crashes: map[string]int{}}
+		toRedis: newLink(), toKafka: newLink(), usersToKafka: newLink(), crashes: map[string]int{}}
 	network := &kfake.VirtualNetwork{}
 	brokers, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(network.Listen),
 		kfake.GroupMinSessionTimeout(time.Second))
@@ -362,7 +437,15 @@ func (b *bubble) live(d design, roles []sut.Role, ops int, faults func()) map[st
 	d.openLedger = func(context.Context, sut.Config) (ledger, error) { return b.ledger, nil }
 	ctx, cancel := context.WithCancel(b.t.Context())
 	var err error
-	if b.inst, err = d.instance(ctx, b.cfg); err != nil {
+	cfg, dial := b.cfg, b.cfg.Dial
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil || strings.HasPrefix(address, "redis:") {
+			return c, err
+		}
+		return b.usersToKafka.wrap(c, nil)
+	}
+	if b.inst, err = d.instance(ctx, cfg); err != nil {
 		b.t.Fatal(err)
 	}
 	var running sync.WaitGroup
@@ -379,7 +462,7 @@ func (b *bubble) live(d design, roles []sut.Role, ops int, faults func()) map[st
 		b.t.Fatal(err)
 	}
 	for _, role := range roles {
-		running.Go(func() { b.keep(ctx, role) })
+		running.Go(func() { b.keep(ctx, d, role.Name) })
 	}
 	var users sync.WaitGroup
 	users.Go(faults)
@@ -407,24 +490,44 @@ func (b *bubble) verdicts(audit json.RawMessage) map[string]check.Verdict {
 }
 
 // keep runs a role, and starts it again a while after it was killed.
-func (b *bubble) keep(ctx context.Context, role sut.Role) {
-	once := func() (killed bool) {
-		defer func() {
-			if p := recover(); p != nil {
-				if p != any(errCrash) {
-					panic(p)
-				}
-				killed = true
-			}
-		}()
-		if err := role.Run(ctx, b.cfg); err != nil {
-			b.t.Errorf("role %s: %v", role.Name, err)
-		}
-		return false
-	}
-	for once() && sut.Pause(ctx, time.Second) {
+func (b *bubble) keep(ctx context.Context, d design, role string) {
+	for b.once(ctx, d, role) && sut.Pause(ctx, time.Second) {
 		continue
 	}
+}
+
+// once is one life of a role, and says whether it was killed. A fail point kills it
+// there and then: what its driver does on the way out reaches nobody.
+func (b *bubble) once(ctx context.Context, d design, role string) (killed bool) {
+	me := &process{}
+	defer func() {
+		if p := recover(); p != nil {
+			if p != any(errCrash) {
+				panic(p)
+			}
+			killed = true
+		}
+	}()
+	d.openLedger = func(context.Context, sut.Config) (ledger, error) {
+		return reached{b.ledger, me}, nil
+	}
+	cfg := b.cfg
+	cfg.Dial = me.through(b.cfg.Dial)
+	cfg.FailPoint = func(place string) {
+		defer func() {
+			if p := recover(); p != nil {
+				me.die()
+				panic(p)
+			}
+		}()
+		b.cfg.FailPoint(place)
+	}
+	all := d.variant().Roles
+	i := slices.IndexFunc(all, func(r sut.Role) bool { return r.Name == role })
+	if err := all[i].Run(ctx, cfg); err != nil {
+		b.t.Errorf("role %s: %v", role, err)
+	}
+	return false
 }
 
 // users offers the operations over two seconds, and what follows from them.
@@ -605,7 +708,7 @@ func TestBubble(t *testing.T) {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
 					inBubble(t, func(t *testing.T) {
 						b := newBubble(t, seed, bubbleParams())
-						for name, v := range b.live(d, bubbleRoles(b, d), 60, b.trouble) {
+						for name, v := range b.live(d, d.variant().Roles, 60, b.trouble) {
 							if v.Status == check.Broken {
 								t.Errorf("%s is broken: %+v (faults %+v)", name, v.Violations, b.windows)
 							}
@@ -613,6 +716,36 @@ func TestBubble(t *testing.T) {
 						b.tell()
 					})
 				})
+			}
+		})
+	}
+}
+
+// TestRebuildWaitsForBuffers: a server that cannot reach Kafka has acknowledged likes
+// that nobody else knows of when Redis is lost; the counters are not rebuilt without
+// them.
+func TestRebuildWaitsForBuffers(t *testing.T) {
+	for seed := range uint64(3) {
+		inBubble(t, func(t *testing.T) {
+			p := bubbleParams()
+			p.Buffer = 1000
+			b := newBubble(t, seed, p)
+			d := shardsAdaptive()
+			verdicts := b.live(d, d.variant().Roles, 200, func() {
+				b.wait(300 * time.Millisecond)
+				heal := b.usersToKafka.stall()
+				b.wait(500 * time.Millisecond)
+				b.during("kill redis wipe", 0, 100*time.Millisecond, b.wipe)
+				b.wait(3 * time.Second)
+				if open, err := b.inst.store.ready(t.Context(), 1); open || err != nil {
+					t.Errorf("seed %d: rebuilt without what a server has yet to log: %v, %v", seed, open, err)
+				}
+				heal()
+			})
+			for name, v := range verdicts {
+				if v.Status == check.Broken {
+					t.Errorf("seed %d: %s is broken: %+v", seed, name, v.Violations)
+				}
 			}
 		})
 	}
@@ -632,7 +765,7 @@ func TestRedisComesBackOlder(t *testing.T) {
 								b.losePower(500*time.Millisecond))
 						}
 					}
-					for name, v := range b.live(d, bubbleRoles(b, d), 200, twice) {
+					for name, v := range b.live(d, d.variant().Roles, 200, twice) {
 						if v.Status == check.Broken {
 							t.Errorf("seed %d: %s is broken: %+v", seed, name, v.Violations)
 						}
@@ -673,7 +806,7 @@ func forgetful(t *testing.T, dies bool) {
 			}
 		}
 	}
-	roles := slices.DeleteFunc(bubbleRoles(b, d),
+	roles := slices.DeleteFunc(d.variant().Roles,
 		func(r sut.Role) bool { return r.Name != RoleLedger })
 	verdicts := b.live(d, roles, 100, func() {})
 	if passages < 6 || dies == (b.ledger.gaps > 0) {
@@ -714,10 +847,4 @@ func (b *bubble) tell() {
 	}
 	b.t.Logf("%v in %v, %d faults, %d crashes", outcomes, time.Since(b.base), len(b.windows),
 		b.crashed)
-}
-
-// bubbleRoles are the roles of a design on the bubble's ledger.
-func bubbleRoles(b *bubble, d design) []sut.Role {
-	d.openLedger = func(context.Context, sut.Config) (ledger, error) { return b.ledger, nil }
-	return d.variant().Roles
 }

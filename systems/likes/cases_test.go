@@ -66,6 +66,31 @@ func countCases() []verdictCase {
 			e.regions()
 			e.do(513, likes.KindUnlike, 1, 2, 120*ms, 1)
 		}, ""},
+		{inv, "fewer than a broken buffer acknowledged - pass", pass, func(e *evidence) {
+			e.op(272).Reply.Value = 2
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("pause api", "kill redis wipe")
+		}, "6 acknowledged interactions count as of unknown outcome"},
+		{inv, "fewer, and the server was well - fail", fail, func(e *evidence) {
+			e.op(272).Reply.Value = 2
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("pause kafka", "kill redis wipe")
+		}, "possible are 3 to 3"},
+		{inv, "fewer, and Redis kept its data - fail", fail, func(e *evidence) {
+			e.op(272).Reply.Value = 2
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("pause api", "kill redis")
+		}, "possible are 3 to 3"},
+		{inv, "fewer than were acknowledged long before - fail", fail, func(e *evidence) {
+			e.op(272).Reply.Value = 2
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.fault("pause api", 10*time.Second, 11*time.Second)
+			e.fault("kill redis wipe", 10*time.Second, 11*time.Second)
+		}, "possible are 3 to 3"},
+		{inv, "fewer than the log acknowledged - fail", fail, func(e *evidence) {
+			e.op(272).Reply.Value = 2
+			e.buffered("pause api", "kill redis wipe")
+		}, "possible are 3 to 3"},
 		{inv, "reads that failed - undecided", maybe, func(e *evidence) {
 			e.unknown(272)
 			e.unknown(273)
@@ -112,6 +137,11 @@ func pairCases() []verdictCase {
 		{inv, "does not like it although acknowledged - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{2}
 		}, "user-1 and video-1: at the end they do not like it"},
+		{inv, "lost with a server's buffer and Redis - pass", pass, func(e *evidence) {
+			e.video(1).Members, e.video(1).Counts[0] = likes.Packed{2}, 1
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("kill api", "kill redis wipe")
+		}, ""},
 		{inv, "an unlike of unknown outcome took effect - pass", pass, func(e *evidence) {
 			e.unknown(1025)
 		}, ""},
@@ -300,6 +330,32 @@ func effectCases() []verdictCase {
 			lost(e)
 			e.buffered("kill api")
 			e.fault("kill redis wipe", 6*time.Second, 7*time.Second)
+		}, "operation 1280"},
+		{durable, "of a dead server's buffer, followed by another - pass", pass, func(e *evidence) {
+			e.audit.Logged = likes.Packed{256, 768, 1024, 1025, 1280} // without 512, before 768
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("kill api-1")
+		}, "1 acknowledged interactions are not in the ledger"},
+		{durable, "followed by another before it was acknowledged from a log - fail", fail,
+			func(e *evidence) {
+				e.audit.Logged = likes.Packed{256, 768, 1024, 1025, 1280}
+				e.buffered("kill api-1")
+			}, "operation 512"},
+		{durable, "followed by another, and no server died - fail", fail, func(e *evidence) {
+			e.audit.Logged = likes.Packed{256, 768, 1024, 1025, 1280}
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("pause api-1")
+		}, "operation 512"},
+		{durable, "the last of a dead server's buffer - fail", fail, func(e *evidence) {
+			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1280} // without 1025, after 1024
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("kill api-1")
+		}, "operation 1025"},
+		{durable, "more followed than the buffer holds - fail", fail, func(e *evidence) {
+			e.do(1281, likes.KindLike, 2, 1, 450*ms, 0)
+			e.audit.Logged = likes.Packed{256, 768, 1024, 1025, 1281} // without 512 and 1280
+			e.audit.Contract.Ack = likes.AckBuffer
+			e.buffered("kill api-1")
 		}, "operation 1280"},
 		{durable, "a bound that nothing breaks - undecided", maybe, func(e *evidence) {
 			e.buffered("kill api", "kill redis wipe")

@@ -142,7 +142,7 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening likes %s: %w", d.name, err)
 	}
-	i := &instance{backend: b, design: d}
+	i := &instance{backend: b, design: d, end: func() {}}
 	if d.likes != nil {
 		i.Likes, err = d.likes(b)
 	} else {
@@ -151,6 +151,11 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
+	}
+	if d.buffered {
+		var telling context.Context
+		telling, i.end = context.WithCancel(context.WithoutCancel(ctx))
+		i.telling.Go(func() { b.tellBuffer(telling) })
 	}
 	return i, nil
 }
@@ -166,8 +171,11 @@ type instance struct {
 	*backend
 	design design
 	cache  *readCache // nil where nothing is cached
-	once   sync.Once
-	closed error
+	// telling tells the repairer what is in the buffer, until end is called.
+	telling sync.WaitGroup
+	end     context.CancelFunc
+	once    sync.Once
+	closed  error
 }
 
 // Prepare makes the schema, the videos, their counters and the log. Where any of
@@ -330,7 +338,11 @@ func (i *instance) contract() Contract {
 
 // Close closes the connections. Further calls return what the first one did.
 func (i *instance) Close() error {
-	i.once.Do(func() { i.closed = i.backend.close() })
+	i.once.Do(func() {
+		i.end()
+		i.telling.Wait()
+		i.closed = i.backend.close()
+	})
 	return i.closed
 }
 
@@ -386,15 +398,16 @@ func (c *counting) change(ctx context.Context, req Request, likes bool) (Change,
 // changeBuffered takes a place in the buffer, counts, and leaves the rest for
 // later.
 func (c *counting) changeBuffered(ctx context.Context, req Request, likes bool) (Change, error) {
-	if !c.log.reserve() {
+	life := c.store.life.number()
+	if !c.log.reserve(life) {
 		return Change{}, ErrOverloaded
 	}
 	done, err := c.store.change(ctx, req, likes)
 	if err != nil {
-		c.log.release()
+		c.log.release(life)
 		return Change{}, err
 	}
-	c.log.buffer(eventOf(req, likes, done))
+	c.log.buffer(eventOf(req, likes, done), life)
 	return Change{done.changed}, nil
 }
 

@@ -126,14 +126,26 @@ func (j *judging) interactions(see func(*history.Record, pairID), kinds ...strin
 }
 
 // changes reads likes and unlikes, and counts those of unknown outcome as
-// allowed for.
+// allowed for. What a design may have lost by its own declaration comes as unknown
+// too: of that nothing follows but that it was asked for.
 func (j *judging) changes(see func(*history.Record, pairID)) {
+	doubts, doubtful := j.doubts(), 0
 	j.interactions(func(rec *history.Record, who pairID) {
+		if rec.Outcome == history.OK && doubts.have(rec.End) {
+			doubtful++
+			unsure := *rec
+			unsure.Outcome, unsure.Reply = history.Unknown, history.Reply{}
+			rec = &unsure
+		}
 		if rec.Outcome == history.Unknown {
 			j.AllowedUnknown(1)
 		}
 		see(rec, who)
 	}, KindLike, KindUnlike)
+	if doubtful > 0 {
+		j.Note("%d acknowledged interactions count as of unknown outcome: they may have been in the "+
+			"buffer of a server that was broken together with Redis", doubtful)
+	}
 }
 
 // pairID is a user and a video.

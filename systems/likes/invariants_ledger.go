@@ -159,10 +159,11 @@ func (j *judging) at(partition int, offset int64) []uint64 {
 	return nil
 }
 
-// effects compares the interactions in the ledger with those of the history.
-func effects(j *judging) *check.Effects {
+// effects compares the interactions in the ledger, and some others, with those of
+// the history.
+func effects(j *judging, others ...uint64) *check.Effects {
 	e := check.NewEffects()
-	for _, op := range j.a.Logged {
+	for _, op := range slices.Concat(j.a.Logged, others) {
 		e.Found(check.Effect{Op: op})
 	}
 	for rec := range j.Records(KindLike, KindUnlike) {
@@ -184,8 +185,17 @@ const (
 
 // judgeDurable subtracts what a design declares: what was in the buffer of a
 // server that died while Redis lost its data too.
+//
+// Of a server that died alone Redis remembers the last interaction of each user and
+// video, from where it is logged. What had gone before in the same buffer had its
+// effect; it is missing from the list of interactions.
 func judgeDurable(j *judging) {
-	e := effects(j)
+	followed := j.followed()
+	e := effects(j, followed...)
+	if len(followed) > 0 {
+		j.Note("%d acknowledged interactions are not in the ledger, each of the buffer of a server that "+
+			"died and followed by another one of the same user that is", len(followed))
+	}
 	deaths := bufferLosses(j.Faults())
 	if j.a.Contract.LossBound == 0 || len(deaths) == 0 {
 		e.Durable(j.Collector)
@@ -205,17 +215,92 @@ func judgeDurable(j *judging) {
 // A server that is paused, cut off or stopped keeps its buffer or empties it.
 func bufferLosses(faults []history.Window) (deaths []history.Window) {
 	for _, death := range faults {
-		killed := strikes(death, "api", "kill", "crash") ||
-			strikes(death, "api", "churn") && !strings.Contains(death.Fault, "orderly")
-		if killed &&
-			slices.ContainsFunc(faults, func(loss history.Window) bool {
-				return redisLost(loss) && loss.Start <= death.End+lossTogether &&
-					death.Start <= loss.End+lossTogether
-			}) {
+		if serverDied(death) && len(lossesWith(death, faults)) > 0 {
 			deaths = append(deaths, death)
 		}
 	}
 	return deaths
+}
+
+// serverDied says whether a fault ends servers without giving them time for anything.
+func serverDied(w history.Window) bool {
+	return strikes(w, "api", "kill", "crash") ||
+		strikes(w, "api", "churn") && !strings.Contains(w.Fault, "orderly")
+}
+
+// followed are interactions that were acknowledged from the buffer of a server that
+// died, are not in the ledger, and did not end after every other one of the same user
+// with the same video that is. A design declares of how many that may be true.
+func (j *judging) followed() (list []uint64) {
+	var ends doubts
+	for _, death := range j.Faults() {
+		if serverDied(death) {
+			ends = append(ends, history.Window{Start: death.Start - lossBefore, End: death.End})
+		}
+	}
+	if j.a.Contract.Ack != AckBuffer || len(ends) == 0 {
+		return nil
+	}
+	logged, last := map[uint64]bool{}, map[pairID]time.Duration{}
+	for _, op := range j.a.Logged {
+		logged[op] = true
+	}
+	j.interactions(func(rec *history.Record, who pairID) {
+		if logged[rec.Op.ID] {
+			last[who] = max(last[who], rec.End)
+		}
+	}, KindLike, KindUnlike)
+	j.interactions(func(rec *history.Record, who pairID) {
+		if rec.Outcome == history.OK && !logged[rec.Op.ID] && ends.have(rec.End) &&
+			last[who] > rec.Start {
+			list = append(list, rec.Op.ID)
+		}
+	}, KindLike, KindUnlike)
+	slices.Sort(list)
+	list = slices.Compact(list)
+	return list[:min(int64(len(list)), j.a.Contract.LossBound*int64(len(ends)))]
+}
+
+// lossesWith are the losses of Redis that came together with another fault.
+func lossesWith(other history.Window, faults []history.Window) (losses []history.Window) {
+	for _, loss := range faults {
+		if redisLost(loss) && loss.Start <= other.End+lossTogether &&
+			other.Start <= loss.End+lossTogether {
+			losses = append(losses, loss)
+		}
+	}
+	return losses
+}
+
+// doubts are spans in which a design acknowledged what the counters may not have
+// had afterwards.
+type doubts []history.Window
+
+// doubts begin a while before a server and Redis were broken together, whatever way
+// the server was: one that sleeps or cannot reach a store keeps its buffer and logs it
+// later than the counters are rebuilt.
+func (j *judging) doubts() (list doubts) {
+	if j.a.Contract.Ack != AckBuffer {
+		return nil
+	}
+	faults := j.Faults()
+	for _, broken := range faults {
+		if !strikes(broken, "api", "kill", "crash", "churn", "pause", "partition") {
+			continue
+		}
+		for _, loss := range lossesWith(broken, faults) {
+			list = append(list, history.Window{Start: min(broken.Start, loss.Start) - lossBefore,
+				End: max(broken.End, loss.End)})
+		}
+	}
+	return list
+}
+
+// have says whether a moment is in doubt.
+func (d doubts) have(at time.Duration) bool {
+	return slices.ContainsFunc(d, func(w history.Window) bool {
+		return w.Start <= at && at <= w.End
+	})
 }
 
 // strikes says whether a fault is one of some kinds on a target: "kill api-2".

@@ -4,10 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/sut"
 )
+
+// life numbers the lives of Redis that this process has seen, from 0.
+type life struct {
+	mu  sync.Mutex
+	run string
+	n   int64
+}
+
+func (l *life) number() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}
+
+// see notes what a new connection was told.
+func (l *life) see(run string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.run != "" && l.run != run {
+		l.n++
+	}
+	l.run = run
+}
 
 // closeScript closes all videos if Redis has begun another life. KEYS are the life
 // and the metas; ARGV is the run_id.
@@ -31,6 +59,7 @@ func (s *store) connected(ctx context.Context, conn *redis.Conn) error {
 	if err != nil {
 		return err
 	}
+	s.life.see(run)
 	life := s.prefix + "life"
 	switch known, err := conn.Get(ctx, life).Result(); {
 	case err != nil && !errors.Is(err, redis.Nil):
@@ -58,4 +87,63 @@ func runID(info string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("the answer of Redis to INFO has no run_id")
+}
+
+const (
+	// tellEvery is how often a server with something in its buffer looks whether it is
+	// of an earlier life of Redis, and tellFor how long it is believed that it is.
+	tellEvery = 100 * time.Millisecond
+	tellFor   = 3 * time.Second
+)
+
+// tellScript says until when, on the clock of Redis, a server has not logged what it
+// counted in an earlier life, and how many such servers there are. KEYS are the buffers;
+// ARGV the server, "" if none tells anything, and for how many milliseconds.
+const tellScript = `
+local now = redis.call('TIME')
+now = now[1] * 1000 + math.floor(now[2] / 1000)
+if ARGV[1] ~= '' then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+return redis.call('ZCARD', KEYS[1])`
+
+// tellBuffer lets the repairer wait with its rebuild until this server has logged what
+// it acknowledged in an earlier life of Redis: the ledger, from which counters are
+// rebuilt, has it only then. It returns when ctx is cancelled. A server that sleeps, or
+// cannot reach Redis, is not waited for.
+func (b *backend) tellBuffer(ctx context.Context) {
+	server, told := strconv.Itoa(b.cfg.Replica), false
+	for sut.Pause(ctx, tellEvery) {
+		if len(b.log.slots) == 0 && !told {
+			continue
+		}
+		// Whoever asks Redis for anything finds out that it is another one.
+		if _, err := b.store.buffers(ctx, ""); err != nil {
+			continue
+		}
+		var err error
+		switch old := b.log.held.before(b.store.life.number()); {
+		case old > 0:
+			_, err = b.store.buffers(ctx, server)
+			told = true
+		case told:
+			err = b.store.rdb.ZRem(ctx, b.store.prefix+"buffers", server).Err()
+			told = err != nil
+		}
+		if err != nil {
+			warn(b.cfg, "likes: a server could not tell what is in its buffer", err)
+		}
+	}
+}
+
+// buffers notes that a server, if one is given, has something in its buffer, and counts
+// those that have.
+func (s *store) buffers(ctx context.Context, server string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	n, err := s.script.tell.Run(ctx, s.rdb, []string{s.prefix + "buffers"}, server,
+		tellFor.Milliseconds()).Int64()
+	if err != nil {
+		return 0, failed("asking for the buffers of servers", err)
+	}
+	return n, nil
 }

@@ -85,7 +85,8 @@ type Contract struct {
 	// Ack is where an interaction is when it is acknowledged.
 	Ack string `json:"ack"`
 	// LossBound is how many acknowledged interactions the death of a server may
-	// lose, if Redis is lost with it.
+	// lose, if Redis is lost with it. If it is not, only those of them that the same
+	// user has followed with another one, which are missing from Audit.Logged.
 	LossBound int64 `json:"loss_bound"`
 	// StalenessNS is how old a count may be, in nanoseconds.
 	StalenessNS int64 `json:"staleness_ns"`

@@ -35,6 +35,8 @@ type eventLog struct {
 	cfg    sut.Config
 	// slots bound what is acknowledged and not yet logged; nil where nothing is.
 	slots chan struct{}
+	// held counts what is in the buffer by the life of Redis that it was counted in.
+	held held
 	// waiting are the events in the buffer.
 	waiting sync.WaitGroup
 	ended   context.Context
@@ -52,7 +54,7 @@ func openLog(cfg sut.Config, buffer int) (*eventLog, error) {
 		return nil, fmt.Errorf("making a Kafka client: %w", err)
 	}
 	if buffer > 0 {
-		l.slots = make(chan struct{}, buffer)
+		l.slots, l.held.of = make(chan struct{}, buffer), map[int64]int{}
 	}
 	l.ended, l.end = context.WithCancel(context.Background())
 	return l, nil
@@ -154,42 +156,73 @@ func (l *eventLog) append(ctx context.Context, events ...Event) error {
 	return nil
 }
 
-// reserve takes a place in the buffer, to be filled by buffer or given up by
-// release. It reports false if there is none.
-func (l *eventLog) reserve() bool {
+// reserve takes a place in the buffer for an interaction that is about to be counted
+// in a life of Redis, to be filled by buffer or given up by release. It reports false
+// if there is none.
+func (l *eventLog) reserve(life int64) bool {
 	select {
 	case l.slots <- struct{}{}:
+		l.held.add(life, 1)
 		return true
 	default:
 		return false
 	}
 }
 
-func (l *eventLog) release() { <-l.slots }
+func (l *eventLog) release(life int64) {
+	l.held.add(life, -1)
+	<-l.slots
+}
+
+// held counts by lives of Redis.
+type held struct {
+	mu sync.Mutex
+	of map[int64]int
+}
+
+func (h *held) add(life int64, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of[life] += n; h.of[life] == 0 {
+		delete(h.of, life)
+	}
+}
+
+// before counts those of earlier lives.
+func (h *held) before(life int64) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for of, some := range h.of {
+		if of < life {
+			n += some
+		}
+	}
+	return n
+}
 
 // buffer logs an event in its own time, again and again until the brokers have
 // it or the server ends. The place that was reserved is free afterwards.
-func (l *eventLog) buffer(e Event) {
+func (l *eventLog) buffer(e Event, life int64) {
 	l.waiting.Add(1)
-	l.try(e)
+	l.try(e, life)
 }
 
-func (l *eventLog) try(e Event) {
+func (l *eventLog) try(e Event, life int64) {
 	r, err := record(e)
 	if err != nil {
-		l.drop(e, err)
+		l.drop(e, life, err)
 		return
 	}
 	l.client.Produce(l.ended, r, func(_ *kgo.Record, err error) {
 		switch {
 		case err == nil:
-			l.release()
+			l.release(life)
 			l.waiting.Done()
 		case l.ended.Err() != nil || errors.Is(err, kgo.ErrClientClosed):
-			l.drop(e, err)
+			l.drop(e, life, err)
 		default:
 			// Versions make it harmless to log an event twice.
-			go l.tryAgain(e)
+			go l.tryAgain(e, life)
 		}
 	})
 }
@@ -197,17 +230,17 @@ func (l *eventLog) try(e Event) {
 // produceAgain is the pause before an event is produced again.
 const produceAgain = 50 * time.Millisecond
 
-func (l *eventLog) tryAgain(e Event) {
+func (l *eventLog) tryAgain(e Event, life int64) {
 	if !sut.Pause(l.ended, produceAgain) {
-		l.drop(e, l.ended.Err())
+		l.drop(e, life, l.ended.Err())
 		return
 	}
-	l.try(e)
+	l.try(e, life)
 }
 
-func (l *eventLog) drop(e Event, err error) {
+func (l *eventLog) drop(e Event, life int64, err error) {
 	warn(l.cfg, fmt.Sprintf("likes: the server ends and operation %d is not logged", e.OpID), err)
-	l.release()
+	l.release(life)
 	l.waiting.Done()
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/check"
-	"stampede/harness/sut"
 )
 
 // mutant is a planted error: what it is planted in, the fault under which it
@@ -20,7 +19,6 @@ type mutant struct {
 	control design
 	plant   func(design) design
 	params  func(*Params)
-	roles   []string // none: all of them
 	faults  func(*bubble)
 	named   []string
 }
@@ -81,10 +79,13 @@ func mutants() []mutant {
 			name: "M24 a full buffer drops silently", control: shardsAdaptive(),
 			plant:  planted(func(c *counting) Likes { return dropping{c} }),
 			params: func(p *Params) { p.Buffer = 5 },
-			// With the repairer Redis would have them logged, unless it is lost too.
-			roles: []string{RoleLedger},
+			// Redis, from where the repairer would log them, is lost too.
 			faults: func(b *bubble) {
-				b.during("pause kafka", 200*time.Millisecond, 1500*time.Millisecond, b.toKafka.stall)
+				b.during("pause kafka", 200*time.Millisecond, 1500*time.Millisecond, func() (heal func()) {
+					heal = b.toKafka.stall()
+					b.during("kill redis wipe", 900*time.Millisecond, 100*time.Millisecond, b.wipe)
+					return heal
+				})
 			},
 			named: []string{AckedDurable},
 		},
@@ -124,10 +125,7 @@ func (m mutant) live(t *testing.T, d design, seed uint64) (verdicts map[string]c
 			m.params(&p)
 		}
 		b := newBubble(t, seed, p)
-		roles := slices.DeleteFunc(bubbleRoles(b, d), func(r sut.Role) bool {
-			return len(m.roles) > 0 && !slices.Contains(m.roles, r.Name)
-		})
-		verdicts = b.live(d, roles, 100, func() { m.faults(b) })
+		verdicts = b.live(d, d.variant().Roles, 100, func() { m.faults(b) })
 		b.tell()
 	})
 	return verdicts

@@ -27,9 +27,10 @@ const (
 //
 // A video without counters, as after Redis has lost its data or was started again
 // (see connected), is rebuilt. Nobody can write to it meanwhile. First the repairer
-// waits until whoever had counted in the old Redis has logged it or given up, and
-// until the ledger has all of the log up to then, and what Redis still knows beyond
-// that; then it begins a new epoch, reads who likes the video and lets users in.
+// waits until whoever had counted in the old Redis has logged it or given up (see
+// tellBuffer for those who acknowledge first), and until the ledger has all of the
+// log up to then, and what Redis still knows beyond that; then it begins a new epoch,
+// reads who likes the video and lets users in.
 // What is logged even later comes with a version of the old epoch, by which the
 // ledger's worker tells that Redis may not know it.
 //
@@ -108,6 +109,9 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 		return nil
 	}
 	if w.target == nil {
+		if waiting, err := r.store.buffers(ctx, ""); err != nil || waiting > 0 {
+			return err
+		}
 		ends, err := r.log.ends(ctx)
 		if err != nil {
 			return err

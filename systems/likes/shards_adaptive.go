@@ -13,16 +13,17 @@ package likes
 // once. What a server that dies had in its buffer is still in Redis, from where
 // the repairer logs it.
 //
-// Gives up: likes in the buffer, if Redis is lost together with the server. If Redis
-// is lost while Kafka does not answer, what is in the buffer is missing from the
-// rebuilt count until it is logged.
+// Gives up: likes in the buffer, if Redis is lost together with the server. Redis
+// remembers the last interaction of each user and video: of a server that dies alone,
+// those before it that were in the buffer, too, are missing from the list of events.
 func shardsAdaptive() design {
 	return design{
 		name: "shards_adaptive",
 		idea: "counters are added to a video as it gets hot, without moving data; likes are " +
 			"acknowledged by Redis and logged behind",
 		guarantees: "what Redis or the log has of a like reaches the ledger, once",
-		givesUp:    "a bounded number of acknowledged likes, if a server and Redis are lost together",
+		givesUp: "a bounded number of acknowledged likes, if a server and Redis are lost together; the " +
+			"record of those that a user has repeated or taken back since, if a server is lost alone",
 		layout: func(p Params) layout {
 			return layout{shards: p.FirstShards, most: p.MaxShards}
 		},

@@ -45,6 +45,8 @@ type layout struct {
 // there are regions, the region ("r0:"):
 //
 //	life                which life of Redis the counters are of: its run_id
+//	buffers             sorted set: the servers that have not logged all that they
+//	                    counted in an earlier life, and until when that is said
 //	meta:VIDEO          hash: epoch, and shards, the number of counters. Without
 //	                    it the video is being rebuilt, and nobody may write
 //	members:VIDEO:PART  hash of user to "VERSION OP", of those who like the video,
@@ -61,18 +63,20 @@ type store struct {
 	layout layout
 	videos uint64
 	known  shardCounts
+	life   life
 	heat   *heat // nil where shards do not grow
 	script scripts
 }
 
 // scripts are hashed once, here, and sent by their hash.
-type scripts struct{ change, look, write, merge, adopt, grow *redis.Script }
+type scripts struct{ change, look, write, merge, adopt, grow, tell *redis.Script }
 
 func newScripts() scripts {
 	return scripts{
 		change: redis.NewScript(changeScript), look: redis.NewScript(lookScript),
 		write: redis.NewScript(writeScript), merge: redis.NewScript(mergeScript),
 		adopt: redis.NewScript(adoptScript), grow: redis.NewScript(growScript),
+		tell: redis.NewScript(tellScript),
 	}
 }
 

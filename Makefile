@@ -35,7 +35,8 @@ test-setup: build
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew
 test: test-setup ## Run every test, the store-backed ones included
 	$(GO) vet ./...
-	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v /scenarios$$)
+	set -o pipefail; packages=$$($(GO) list ./... | grep -v /scenarios$$) && \
+		$(GO) test -race -timeout 30m $$packages
 	$(GO) test -timeout 30m -parallel 3 ./scenarios
 	$(GO) test -race -timeout 10m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
 

@@ -155,7 +155,7 @@ func inEveryRepeat(repeats []rundir.Repeat, invariant string) bool {
 }
 
 func (st *standing) sortBroken(invariant string) {
-	if len(st.ExpectedBroken) > 0 {
+	if len(st.ExpectedBroken) > 0 || st.KnownWrong[invariant] != "" {
 		st.Caught = append(st.Caught, invariant)
 		return
 	}

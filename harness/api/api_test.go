@@ -150,6 +150,9 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%.40s: %d %s, want %s", body, w.Code, w.Body, want)
 		}
 	}
+	if w := apitest.Serve(h, "head", "/healthz", ""); w.Code != http.StatusOK {
+		t.Errorf("HEAD: %d", w.Code)
+	}
 	w := apitest.Serve(h, "put", "/v1/seats", "")
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("PUT: %d, allowed are %s", w.Code, w.Header().Get("Allow"))

@@ -27,7 +27,8 @@ const (
 	routeMetrics = "/metrics"
 )
 
-// Spec says what a system's API is.
+// Spec says what a system's API is. Only Reset and Metrics may be left out; Problems
+// are made by Documented.
 type Spec struct {
 	// System names the system in the names of metrics.
 	System string

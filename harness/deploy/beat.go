@@ -1,9 +1,6 @@
 package deploy
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // beat is told of each step of a role's work that succeeded.
 type beat struct {
@@ -26,14 +23,4 @@ func (b *beat) after() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.next
-}
-
-// wait waits for the next step.
-func (b *beat) wait(ctx context.Context) error {
-	select {
-	case <-b.after():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

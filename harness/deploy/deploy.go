@@ -118,7 +118,7 @@ func (p Plan) config(role string, replica int) (sut.Config, map[string]string) {
 // unit is one replica at work.
 type unit interface {
 	env.Laborer
-	// launch starts it and returns when it is at work.
+	// launch starts it and returns when it answers.
 	launch(ctx context.Context) error
 	// end stops it in an orderly way, within stopBound, and tells what went
 	// wrong with it since it was started, once.
@@ -148,10 +148,11 @@ const workBound = time.Minute
 // one API and it is in this process.
 func Start(ctx context.Context, p Plan, inst sut.Instance) (*Crew, error) {
 	c := &Crew{plan: p, roles: map[string][]unit{}}
-	err := c.startAPI(ctx, inst)
+	launching := context.WithoutCancel(ctx) // what is at work outlives ctx
+	err := c.startAPI(launching, inst)
 	for _, role := range p.Variant.Roles {
 		if err == nil {
-			err = c.add(ctx, role.Name, func(name string, replica int) unit {
+			err = c.add(launching, role.Name, func(name string, replica int) unit {
 				return c.unit(role, name, replica)
 			})
 		}
@@ -169,7 +170,13 @@ func Start(ctx context.Context, p Plan, inst sut.Instance) (*Crew, error) {
 func (c *Crew) atWork(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, workBound)
 	defer cancel()
-	return each(c.units, func(u unit) error { return u.AtWork(ctx) })
+	return each(c.units, func(u unit) error {
+		err := u.AtWork(ctx)
+		if err != nil {
+			cancel() // nobody need wait for the others
+		}
+		return err
+	})
 }
 
 // unit makes a replica of a role.

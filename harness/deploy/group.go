@@ -37,6 +37,8 @@ func groupOf(name sut.Service, units []unit) env.Component {
 }
 
 // Service implements env.Component.
+var _ env.Laborer = group{}
+
 func (g group) Service() sut.Service { return g.name }
 
 // Addr implements env.Component: it has no address of its own.

@@ -57,8 +57,9 @@ func child() int {
 type toyParams struct {
 	// Folder has a file of each replica, to which it adds what it does.
 	Folder string `json:"folder"`
-	// Fails ends the role with an error, Ends without one.
-	Fails, Ends bool
+	// Fails ends the role with an error, Ends without one, Mute says never again that
+	// it worked once there is a file of that name in the folder.
+	Fails, Ends, Mute bool
 }
 
 // toys is a system whose only variant passes two places again and again, and
@@ -104,7 +105,9 @@ func toil(ctx context.Context, cfg sut.Config) error {
 			}
 			cfg.Passed(place)
 		}
-		cfg.Worked()
+		if _, err := os.Stat(filepath.Join(p.Folder, "mute")); !p.Mute || err != nil {
+			cfg.Worked()
+		}
 	}
 	return nil
 }
@@ -230,6 +233,39 @@ func TestProcessesWorkAndServe(t *testing.T) {
 			t.Errorf("%s is there after the end", c.Service())
 		}
 	}
+}
+
+// TestAnsweringIsNotWorking: a process that does not work answers all the same, also
+// while somebody waits for its work.
+func TestAnsweringIsNotWorking(t *testing.T) {
+	p := plan(t, toyParams{Mute: true}, nil)
+	crew := start(t, p)
+	w := component(t, crew, "worker").(env.Laborer)
+	must(t, w.AtWork(t.Context()))
+	mute := filepath.Join(p.Config.Params.(*toyParams).Folder, "mute")
+	must(t, os.WriteFile(mute, nil, 0o600))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	idle := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil { // until the file has been seen
+			idle <- w.AtWork(ctx)
+		}
+	}()
+	for {
+		must(t, w.Ready(t.Context()))
+		select {
+		case <-idle:
+			continue
+		case <-time.After(200 * time.Millisecond):
+		}
+		break
+	}
+	must(t, w.Ready(t.Context()))
+	must(t, os.Remove(mute))
+	must(t, <-idle)
+	cancel()
+	must(t, crew.Stop())
 }
 
 // TestBreakingAProcess does to a role and to a server what faults do.

@@ -60,7 +60,7 @@ type life struct {
 	ordered  int
 	ready    bool
 	address  string
-	obeyed   map[int]bool // numbers of orders that were answered and waited for
+	obeyed   map[int]bool // numbers of orders that were answered
 	crash    *env.Crash
 	failure  string
 	// expected is set when the process was told to end.

@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -38,6 +39,39 @@ func crewOf(n int) crew {
 			service: sut.Service("counter-" + string(rune('1'+i)))})
 	}
 	return c
+}
+
+// laborer is a role that works again a while after it was started.
+type laborer struct {
+	*dud
+
+	after time.Duration
+}
+
+func (l laborer) AtWork(ctx context.Context) error {
+	if !sut.Pause(ctx, l.after) {
+		return ctx.Err()
+	}
+	return l.Ready(ctx)
+}
+
+// TestARoleHasRecoveredWhenItWorks, not when it answers; and one that never works
+// again is for the judges, not an error of the fault.
+func TestARoleHasRecoveredWhenItWorks(t *testing.T) {
+	for after, want := range map[time.Duration]time.Duration{
+		4 * time.Second: 9 * time.Second, time.Hour: 0,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			role := laborer{&dud{service: "counter", works: true}, after}
+			windows, err := fault.Schedule{Base: time.Now(),
+				Targets: map[sut.Service]fault.Target{"counter": {Component: role}},
+				Faults: []scenario.Fault{{Name: "gone", Kind: "kill", Target: "counter", At: seconds(2),
+					For: seconds(3)}}}.Run(t.Context())
+			if err != nil || windows[0].Recovered != want {
+				t.Errorf("at work after %v: %+v, %v, want it recovered at %v", after, windows, err, want)
+			}
+		})
+	}
 }
 
 // storm churns three replicas for ten seconds of virtual time and returns what

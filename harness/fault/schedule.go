@@ -16,7 +16,7 @@ import (
 	"stampede/harness/sut"
 )
 
-// Bounds of bringing a store back. They hold also when the run is being
+// Bounds of bringing a target back. They hold also when the run is being
 // stopped: nothing stays broken.
 const (
 	injectBound  = 3 * time.Minute // an orderly restart may write a checkpoint
@@ -185,7 +185,8 @@ func (s Schedule) heal(
 	w.End = s.now()
 	err := in.Heal(ctx)
 	if err == nil && in.fault.Kind != Latency { // which never stopped the store
-		if err = awaitReady(ctx, in.target); err == nil {
+		var recovered bool
+		if recovered, err = awaitReady(ctx, in.target); recovered {
 			w.Recovered = s.now()
 		}
 	}
@@ -205,8 +206,11 @@ func atWork(ctx context.Context, t Target) error {
 	return readyThrough(ctx, t)
 }
 
-// awaitReady polls until the target is at work.
-func awaitReady(ctx context.Context, t Target) error {
+// awaitReady polls until the target is at work. A store that does not answer is an
+// error. A role that answers and does not work is not: another fault may keep it
+// from its work, or its design, which is for the drain to show.
+func awaitReady(ctx context.Context, t Target) (recovered bool, err error) {
+	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, recoverBound)
 	defer cancel()
 	tick := time.NewTicker(recoverEvery)
@@ -214,11 +218,15 @@ func awaitReady(ctx context.Context, t Target) error {
 	for {
 		err := atWork(ctx, t)
 		if err == nil {
-			return nil
+			return true, nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it did not answer within %v of being healed: %w", recoverBound, err)
+			if _, role := t.Component.(env.Laborer); role && t.Component.Ready(outer) == nil {
+				return false, nil
+			}
+			return false, fmt.Errorf("it did not answer within %v of being healed: %w", recoverBound,
+				err)
 		case <-tick.C:
 		}
 	}

@@ -108,8 +108,9 @@ type Window struct {
 	// Start and End are nanoseconds from the run's base.
 	Start time.Duration `json:"start_ns"`
 	End   time.Duration `json:"end_ns"`
-	// Recovered is when the target answered its own protocol again, zero if
-	// it never did or never stopped.
+	// Recovered is when the target answered its own protocol again or, if it is a
+	// role, when a step of its work had succeeded; zero if it never did or never
+	// stopped.
 	Recovered time.Duration `json:"recovered_ns,omitempty"`
 	// Evidence proves that the fault happened; empty means that it did not.
 	Evidence []string `json:"evidence,omitempty"`

@@ -202,8 +202,9 @@ func TestARoleThatLosesKafka(t *testing.T) {
 			}
 			defer client.Close()
 			for ctx.Err() == nil {
-				fetches, _ := topics.Poll(ctx, client, 100)
-				read[cfg.Replica].Add(int64(fetches.NumRecords()))
+				waiting, cancel := context.WithTimeout(ctx, time.Second)
+				read[cfg.Replica].Add(int64(client.PollFetches(waiting).NumRecords()))
+				cancel()
 				cfg.Worked()
 			}
 			return nil

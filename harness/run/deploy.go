@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"maps"
 	"slices"
 
@@ -37,7 +36,7 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 	}
 	plan.Reach = ways.reach
 	// The roles outlive a first Ctrl-C: the drain still needs them.
-	crew, err := deploy.Start(context.WithoutCancel(r.soft), plan, inst)
+	crew, err := deploy.Start(r.soft, plan, inst)
 	if err != nil {
 		return nil, err
 	}

@@ -181,7 +181,8 @@ type parts struct {
 // parts judges a variant: the invariants by the worst repeat, but what a
 // known-wrong variant is expected to break must be caught in each repeat.
 func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
-	expected := expectedBroken(j.variant(name), j.scenario.Provokes)
+	v := j.variant(name)
+	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
 	p := parts{correctness: rundir.Pass, sla: rundir.Pass, measurement: rundir.Pass}
 	if len(repeats) == 0 {
 		p.correctness, p.measurement = rundir.Inconclusive, rundir.Invalid
@@ -191,7 +192,7 @@ func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 		p.reasons = []string{"it did not run"}
 	}
 	for _, r := range repeats {
-		verdict, reasons := correctness(r.Invariants, expected, whole(r))
+		verdict, reasons := correctness(r.Invariants, expected, known, whole(r))
 		p.add(&p.correctness, verdict, reasons)
 		verdict, reasons = measurement(r.Validity)
 		p.add(&p.measurement, verdict, reasons)

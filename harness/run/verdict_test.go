@@ -61,7 +61,7 @@ func TestCorrectness(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, reasons := correctness(test.verdicts, test.expected, true)
+			got, reasons := correctness(test.verdicts, test.expected, nil, true)
 			if got != test.want {
 				t.Errorf("verdict %s, want %s (%q)", got, test.want, reasons)
 			}
@@ -69,6 +69,27 @@ func TestCorrectness(t *testing.T) {
 				t.Errorf("reasons %q do not mention %q", reasons, test.reason)
 			}
 		})
+	}
+}
+
+// TestKnownWrongWhereNothingProvokesIt: what a variant is known to break elsewhere
+// is told and not held against it; what else it breaks is.
+func TestKnownWrongWhereNothingProvokesIt(t *testing.T) {
+	known := map[string]string{"a": "role-crash"}
+	for _, test := range []struct {
+		verdicts     []check.Verdict
+		want, reason string
+	}{
+		{[]check.Verdict{held("a"), held("b")}, rundir.Pass, ""},
+		{[]check.Verdict{broken("a", 1), held("b")}, rundir.Pass, "known to be under role-crash: a"},
+		{[]check.Verdict{broken("a", 0), held("b")}, rundir.Fail, "broke a"},
+		{[]check.Verdict{broken("a", 1), broken("b", 1)}, rundir.Fail, "broke b"},
+		{[]check.Verdict{undecided("a"), held("b")}, rundir.Inconclusive, "a is undecided"},
+	} {
+		got, reasons := correctness(test.verdicts, nil, known, true)
+		if got != test.want || !strings.Contains(strings.Join(reasons, "\n"), test.reason) {
+			t.Errorf("%v: %s %q, want %s with %q", test.verdicts, got, reasons, test.want, test.reason)
+		}
 	}
 }
 
@@ -149,11 +170,11 @@ func TestWorst(t *testing.T) {
 }
 
 func TestAnInterruptedRepeatCatchesNothing(t *testing.T) {
-	verdict, reasons := correctness([]check.Verdict{undecided("a")}, []string{"a"}, false)
+	verdict, reasons := correctness([]check.Verdict{undecided("a")}, []string{"a"}, nil, false)
 	if verdict != rundir.Inconclusive || len(reasons) != 1 {
 		t.Errorf("%s %q", verdict, reasons)
 	}
-	if verdict, _ := correctness([]check.Verdict{broken("b", 1)}, nil, false); verdict !=
+	if verdict, _ := correctness([]check.Verdict{broken("b", 1)}, nil, nil, false); verdict !=
 		rundir.Fail {
 		t.Errorf("a proven violation is %s", verdict)
 	}

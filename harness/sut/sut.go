@@ -203,6 +203,16 @@ func (c Config) Worked() {
 	}
 }
 
+// Rest waits for d, or until ctx is cancelled, and says whether to go on. It is for
+// the pause between two steps of a role that all is well with: a long one counts as
+// work, each second.
+func (c Config) Rest(ctx context.Context, d time.Duration) bool {
+	for ; d > time.Second && Pause(ctx, time.Second); d -= time.Second {
+		c.Worked()
+	}
+	return Pause(ctx, d)
+}
+
 // Passed says that the work has come to a fail point, a place between two steps
 // where a crash is worth trying: "applied", after the effect and before the
 // commit. A fault may end the process there. Without one it costs nothing.

@@ -165,6 +165,7 @@ func (s Suite) startRoles(t testing.TB, roles []sut.Role, cfg sut.Config) (stop 
 			return
 		}
 		stopped = true
+		defer cancel() // also if a role is mute
 		s.within(t, "waiting until each role says twice that it worked", working.Wait)
 		cancel()
 		s.within(t, "stopping the roles", func() {

@@ -222,27 +222,3 @@ func poll(ctx context.Context, try func() error) error {
 		}
 	}
 }
-
-// pollBound is how long Poll waits for records.
-const pollBound = time.Second
-
-// Poll reads up to atMost records, or none if none come within a second, so that
-// its caller can say that it is at work. The error is the first of Kafka's, or
-// ctx's.
-func Poll(ctx context.Context, client *kgo.Client, atMost int) (kgo.Fetches, error) {
-	waiting, cancel := context.WithTimeout(ctx, pollBound)
-	defer cancel()
-	fetches := client.PollRecords(waiting, atMost)
-	for _, f := range fetches.Errors() {
-		if ctx.Err() != nil || !errors.Is(f.Err, context.DeadlineExceeded) {
-			return fetches, fmt.Errorf("partition %s/%d: %w", f.Topic, f.Partition, f.Err)
-		}
-	}
-	return fetches, nil
-}
-
-// Joined says whether a client is a member of its group.
-func Joined(client *kgo.Client) bool {
-	_, generation := client.GroupMetadata()
-	return generation >= 0
-}

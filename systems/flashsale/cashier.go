@@ -72,8 +72,9 @@ func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
 	}
 	defer client.Close()
 	c := &cashiers{backend: b, client: client}
+	member := topics.NewMember(client, topics.Name(cfg, cashierGroup))
 	for {
-		fetches, err := topics.Poll(ctx, client, ticketsMax*lines(b.params))
+		fetches, err := member.Poll(ctx, ticketsMax*lines(b.params))
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to stop
 		}
@@ -81,7 +82,7 @@ func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
 			return fmt.Errorf("reading tickets: %w", err)
 		}
 		c.serve(ctx, fetches)
-		if topics.Joined(client) {
+		if member.Joined(ctx) {
 			cfg.Worked()
 		}
 	}

@@ -135,6 +135,29 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestParametersAreNeeded on both ends.
+func TestParametersAreNeeded(t *testing.T) {
+	if _, err := flashsale.NewTarget("http://h", sut.Config{}); err == nil {
+		t.Error("a target without parameters was made")
+	}
+	if _, err := flashsale.NewHandler(&scripted{}, sut.Config{}); err == nil {
+		t.Error("a handler without parameters was made")
+	}
+}
+
+// TestAnotherServerMayShedLoad: that is a refusal, though none of ours says it.
+func TestAnotherServerMayShedLoad(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"code":"overloaded","error":"slow down"}`)
+	}))
+	t.Cleanup(srv.Close)
+	_, err := newTarget(t, srv.URL, saleConfig()).Do(t.Context(), someOps()[0])
+	if !errors.Is(err, sut.ErrRefused) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
 // TestAnOrderHasAName: a success that names no order is not believed.
 func TestAnOrderHasAName(t *testing.T) {
 	target, _ := overHTTP(t, &scripted{

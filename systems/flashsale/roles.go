@@ -81,11 +81,12 @@ func (d design) run(
 		if ctx.Err() != nil {
 			return nil
 		}
+		rest := cfg.Rest
 		if err != nil {
-			wait = rolePause
+			rest, wait = sut.Pause, rolePause
 			warn(cfg, fmt.Sprintf("flashsale %s %s goes on after an error", d.name, role), err)
 		}
-		if !sut.Pause(ctx, wait) {
+		if !rest(ctx, wait) {
 			return nil
 		}
 	}

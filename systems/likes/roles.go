@@ -56,7 +56,7 @@ func (b *backend) every(ctx context.Context, pause time.Duration, step func() er
 			return err
 		}
 		b.cfg.Worked()
-		if !sut.Pause(ctx, pause) {
+		if !b.cfg.Rest(ctx, pause) {
 			return nil
 		}
 	}

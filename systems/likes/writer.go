@@ -69,8 +69,9 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 		return fmt.Errorf("making a Kafka client: %w", err)
 	}
 	defer client.CloseAllowingRebalance()
+	member := topics.NewMember(client, b.log.group)
 	for ctx.Err() == nil {
-		fetches, err := topics.Poll(ctx, client, pollSize)
+		fetches, err := member.Poll(ctx, pollSize)
 		if ctx.Err() != nil {
 			break
 		}
@@ -80,7 +81,7 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 		if err := d.write(ctx, b, client, fetches.Records()); err != nil {
 			return err
 		}
-		if topics.Joined(client) {
+		if member.Joined(ctx) {
 			b.cfg.Worked()
 		}
 		client.AllowRebalance()

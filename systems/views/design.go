@@ -111,7 +111,7 @@ type worker interface {
 	// close stores what can be stored and closes the connections.
 	close(ctx context.Context)
 	// joined says whether it is where its work comes to it: in its group.
-	joined() bool
+	joined(ctx context.Context) bool
 }
 
 // work opens a role's own connections and lets it work until ctx is cancelled.
@@ -149,7 +149,7 @@ func (d design) work(
 				w = opened
 			}
 		default:
-			if err = w.step(ctx); err == nil && w.joined() {
+			if err = w.step(ctx); err == nil && w.joined(ctx) {
 				cfg.Worked()
 			}
 		}

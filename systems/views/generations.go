@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -162,24 +163,28 @@ func (d design) merger() sut.Role {
 		Summary: "adds up the counts of a video's partitions for the readers",
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.work(ctx, cfg, "merge", func(_ context.Context, g *gear) (worker, error) {
-				return &merging{g}, nil
+				return &merging{gear: g}, nil
 			})
 		},
 	}
 }
 
-type merging struct{ *gear }
+type merging struct {
+	*gear
+	next time.Time // when to merge
+}
 
-func (m *merging) close(context.Context) {}
-func (m *merging) joined() bool          { return true }
+func (m *merging) close(context.Context)       {}
+func (m *merging) joined(context.Context) bool { return true }
 
 // step merges once in a while: as often as counters store.
 func (m *merging) step(ctx context.Context) error {
-	if err := m.db.merge(ctx); err != nil {
-		return err
+	if wait := time.Until(m.next); wait > 0 {
+		sut.Pause(ctx, min(wait, time.Second))
+		return nil
 	}
-	sut.Pause(ctx, m.params.clock(m.params.CountWindow))
-	return nil
+	m.next = time.Now().Add(m.params.clock(m.params.CountWindow))
+	return m.db.merge(ctx)
 }
 
 // reprocessor is the role that counts all of valid_events again.
@@ -211,7 +216,7 @@ type recount struct {
 	counters map[int64]*counter
 }
 
-func (r *recount) joined() bool { return true }
+func (r *recount) joined(context.Context) bool { return true }
 
 func (r *recount) close(ctx context.Context) {
 	for _, c := range r.counters {

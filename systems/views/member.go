@@ -22,6 +22,7 @@ import (
 // stand there, which ends the right of whoever had it before. Kafka's own
 // commits are for those who look at lag.
 type member struct {
+	seat   *topics.Member // of a member of a group
 	client *kgo.Client
 	cfg    sut.Config
 	topic  string
@@ -86,12 +87,12 @@ func (m *member) join(ctx context.Context, p Params, topic, group string, more .
 	if err != nil {
 		return err
 	}
-	m.client = client
+	m.client, m.seat = client, topics.NewMember(client, m.group)
 	return nil
 }
 
 // joined says whether it is a member of its group, if it has one.
-func (m *member) joined() bool { return m.group == "" || topics.Joined(m.client) }
+func (m *member) joined(ctx context.Context) bool { return m.group == "" || m.seat.Joined(ctx) }
 
 // membership are the options of a member of a group. Rebalances wait while a
 // poll is being worked on, so that nothing is taken away in the middle.

@@ -76,7 +76,7 @@ func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
 	for {
 		fetches, err := member.Poll(ctx, ticketsMax*lines(b.params))
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to stop
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading tickets: %w", err)

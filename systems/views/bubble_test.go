@@ -749,6 +749,59 @@ func TestOneLeavesOthersStay(t *testing.T) {
 	})
 }
 
+// TestTakenWhileItCloses: partitions are taken from a counter that is storing
+// what it has before it leaves. What it has is stored once.
+func TestTakenWhileItCloses(t *testing.T) {
+	for _, d := range []design{videoKey(), compositeKey()} {
+		t.Run(d.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := bubbleParams()
+				p.EventRate, p.Users, p.Farm = 0.5, 4000, 0
+				// Longer than a counter stays, so that it has something to store.
+				p.CountWindow, p.VisibleWithin = sut.Duration(100*time.Second),
+					sut.Duration(30*time.Second)
+				b := newBubble(t, 1, p)
+				slow := 0
+				verdicts := b.live(d, 200, func(_, counters []*replica) {
+					for range 3 {
+						for _, other := range counters {
+							other.cancel() // so that it has all partitions
+						}
+						ctx, cancel := context.WithCancel(b.ctx)
+						r, cfg := b.replica()
+						cfg.FailPoint = func(place string) {
+							if place == placeCounting && ctx.Err() != nil {
+								slow++
+								sut.Pause(b.ctx, 2*time.Second)
+							}
+						}
+						leaving := d
+						leaving.books = func(context.Context, sut.Config) (books, error) { return r, nil }
+						b.roles.Go(func() {
+							if err := leaving.counterRole().Run(ctx, cfg); err != nil {
+								b.t.Error(err)
+							}
+						})
+						sut.Pause(b.ctx, 5500*time.Millisecond)
+						cancel()
+						sut.Pause(b.ctx, 500*time.Millisecond)
+						counters = []*replica{b.start(d, "counter")}
+						sut.Pause(b.ctx, 6*time.Second)
+					}
+				})
+				for name, v := range verdicts {
+					if v.Status == check.Broken {
+						t.Errorf("%s is broken: %+v", name, v.Violations)
+					}
+				}
+				if slow == 0 {
+					t.Error("no counter had anything to store when it left")
+				}
+			})
+		})
+	}
+}
+
 // mutant is a planted error: what it is planted in, the fault under which it
 // shows, and the invariant that names it.
 type mutant struct {

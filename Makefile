@@ -30,14 +30,15 @@ test-setup: build
 	@$(BIN) doctor --fix --tests
 
 # The race detector makes the machine several times slower, on which a fault finds
-# no load to hit: with it run the packages, in which all that is concurrent has
-# tests of its own, and a scenario of each system with its roles in process.
+# no load to hit. With it run the packages, in which all that is concurrent has
+# tests of its own, and a scenario of each system with its roles in process; without
+# it whole runs, by the command and by its scenarios.
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew
 test: test-setup ## Run every test, the store-backed ones included
 	$(GO) vet ./...
-	set -o pipefail; packages=$$($(GO) list ./... | grep -v /scenarios$$) && \
+	set -o pipefail; packages=$$($(GO) list ./... | grep -v -e /scenarios$$ -e /cmd/) && \
 		$(GO) test -race -timeout 30m $$packages
-	$(GO) test -timeout 30m -parallel 3 ./scenarios
+	$(GO) test -timeout 30m -parallel 3 ./cmd/... ./scenarios
 	$(GO) test -race -timeout 10m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
 
 test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct variant is never judged wrong

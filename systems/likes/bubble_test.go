@@ -26,6 +26,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 )
 
 // memoryLedger is the ledger of a bubble: as postgres, one transaction at a time.
@@ -696,8 +697,11 @@ func bubbleParams() Params {
 // anything, whatever the seed.
 func TestBubble(t *testing.T) {
 	seeds := uint64(50)
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		seeds = 3
+	case suttest.RaceDetected:
+		seeds = 10
 	}
 	for _, d := range designs() {
 		if d.layout == nil || len(d.breaks) > 0 {

@@ -23,6 +23,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 )
 
 // memory is the books of a bubble: as Postgres, one transaction at a time.
@@ -627,8 +628,8 @@ func TestBubble(t *testing.T) {
 	switch {
 	case testing.Short():
 		seeds = 4
-	case raceDetected:
-		seeds = 15
+	case suttest.RaceDetected:
+		seeds = 4
 	}
 	for _, d := range []design{videoKey(), compositeKey(), preaggregated()} {
 		t.Run(d.name, func(t *testing.T) {

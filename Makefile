@@ -40,7 +40,7 @@ test: test-setup ## Run every test, the store-backed ones included
 		$(GO) test -race -timeout 30m $$packages
 	$(GO) test -timeout 30m ./cmd/...
 	$(GO) test -timeout 30m -parallel 3 ./scenarios
-	$(GO) test -race -timeout 10m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
+	$(GO) test -race -timeout 25m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
 
 test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct variant is never judged wrong
 	STAMPEDE_SEEDS=$(SEEDS) $(GO) test -run TestSeeds -count=1 -timeout 60m ./scenarios
@@ -51,13 +51,13 @@ test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct vari
 # a user does; and of two systems the conformance of their variants.
 CONTAINER_SCENARIOS := flash-sale-(redis-stall|redis-power-loss|postgres-crash)|likes-(cache-loss|worker-crash)|views-(consumer-crash|rebalance-storm)|likes-celebrity|viral-video-skew
 test-containers: build ## Run the store-backed tests on containers, and stampede's own image (needs a docker engine)
-	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 15m ./harness/env/admin \
+	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 25m ./harness/env/admin \
 		./harness/env/envtest ./harness/env/external ./harness/fault ./systems/flashsale
-	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 15m ./systems/likes \
+	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 25m ./systems/likes \
 		./systems/views -run '^TestConformance$$'
-	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 15m ./harness/run \
+	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 25m ./harness/run \
 		-run '^TestARunOnThreeBrokers$$'
-	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 20m -parallel 3 ./scenarios \
+	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 30m -parallel 3 ./scenarios \
 		-run '^TestScenarios$$/^($(CONTAINER_SCENARIOS))$$'
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 5m ./cmd/stampede \
 		-run 'TestScripts/store-external$$'

@@ -24,7 +24,7 @@ func archiveClasses(ctx context.Context, program Program) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, home.close()) }()
-	recipes, err := kafkaRecipes(program, env.Spec{Kafka: sut.DefaultKafka()})
+	recipes, err := kafkaRecipes(program, env.Spec{Kafka: sut.DefaultKafka()}, nil)
 	if err != nil {
 		return err
 	}

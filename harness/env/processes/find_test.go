@@ -88,6 +88,11 @@ func TestFindJava(t *testing.T) {
 	if err != nil || got.Version != "21.0.2" || got.Path != filepath.Join(home, "bin", "java") {
 		t.Errorf("got %s, %v", got, err)
 	}
+	t.Setenv("JAVA_HOME", java(t, "NOTE: Picked up JDK_JAVA_OPTIONS: -Xmx1g\n"+
+		`openjdk version "17" 2021-09-14`))
+	if noted, err := processes.FindJava(t.Context()); err != nil || noted.Version != "17" {
+		t.Errorf("got %s, %v", noted, err)
+	}
 	t.Setenv("JAVA_HOME", java(t, `openjdk version "11.0.2" 2019-01-15`))
 	if old, err := processes.FindJava(t.Context()); err == nil && old.Version == "11.0.2" {
 		t.Errorf("took %s", old)

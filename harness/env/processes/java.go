@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -136,6 +135,17 @@ func FindJava(ctx context.Context) (Program, error) {
 	return Program{}, fmt.Errorf("%w: %s", errNoJava, strings.Join(failures, "; "))
 }
 
+// javaVersion is the version in what java -version says. A Java that takes
+// options from its environment says so first.
+func javaVersion(said string) string {
+	for line := range strings.Lines(said) {
+		if _, after, ok := strings.Cut(line, `version "`); ok {
+			return cmp.Or(version.FindString(after), number.FindString(after))
+		}
+	}
+	return ""
+}
+
 // describeJava asks a Java for its version, which it writes on its standard
 // error.
 func describeJava(ctx context.Context, path string) (Program, error) {
@@ -145,9 +155,7 @@ func describeJava(ctx context.Context, path string) (Program, error) {
 	if err != nil {
 		return Program{}, fmt.Errorf("ask %s for its version: %w", path, err)
 	}
-	line, _, _ := bytes.Cut(out, []byte("\n"))
-	first := string(line)
-	p := Program{Path: path, Version: cmp.Or(version.FindString(first), number.FindString(first))}
+	p := Program{Path: path, Version: javaVersion(string(out))}
 	if majorOf(p.Version) < oldestJava {
 		return Program{}, fmt.Errorf("%s is too old: java %d or later is needed", p, oldestJava)
 	}

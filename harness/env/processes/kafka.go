@@ -44,7 +44,7 @@ type broker struct {
 }
 
 // kafkaRecipes says how to run the brokers of a cluster.
-func kafkaRecipes(program Program, spec env.Spec) ([]recipe, error) {
+func kafkaRecipes(program Program, spec env.Spec, more []string) ([]recipe, error) {
 	brokers := max(spec.Kafka.Brokers, 1)
 	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
 		return nil, fmt.Errorf("%d proxies stand before %d brokers", len(spec.KafkaFronts), brokers)
@@ -59,9 +59,10 @@ func kafkaRecipes(program Program, spec env.Spec) ([]recipe, error) {
 			return nil, err
 		}
 	}
+	flags := slices.Concat(archiveFlags(program), more)
 	var recipes []recipe
 	for i := range brokers {
-		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters, flags: archiveFlags(program)}
+		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters, flags: flags}
 		if len(spec.KafkaFronts) > 0 {
 			b.told = spec.KafkaFronts[i]
 		}

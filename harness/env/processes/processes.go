@@ -16,7 +16,11 @@ import (
 )
 
 // Provider is the processes backend.
-type Provider struct{}
+type Provider struct {
+	// BrokerFlags are added to the flags of the Java that each Kafka broker runs
+	// in. Tests spare its compiler; nothing that measures sets them.
+	BrokerFlags []string
+}
 
 var _ env.Provider = Provider{}
 
@@ -44,10 +48,10 @@ func (Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 }
 
 // Start implements env.Provider.
-func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
+func (p Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	recipes := make([]recipe, 0, len(spec.Services))
 	for _, service := range spec.Services {
-		made, err := recipesOf(ctx, service, spec)
+		made, err := p.recipesOf(ctx, service, spec)
 		if err != nil {
 			return nil, fmt.Errorf("processes: %w", err)
 		}

@@ -19,7 +19,9 @@ import (
 )
 
 // recipesOf says how to run a service as processes: one, or one a broker.
-func recipesOf(ctx context.Context, service sut.Service, spec env.Spec) ([]recipe, error) {
+func (p Provider) recipesOf(
+	ctx context.Context, service sut.Service, spec env.Spec,
+) ([]recipe, error) {
 	program, err := find(ctx, service, spec)
 	if err != nil {
 		return nil, err
@@ -35,7 +37,7 @@ func recipesOf(ctx context.Context, service sut.Service, spec env.Spec) ([]recip
 			r, err = kfakeRecipe(program, spec)
 			break
 		}
-		return kafkaRecipes(program, spec)
+		return kafkaRecipes(program, spec, p.BrokerFlags)
 	default:
 		err = fmt.Errorf("local processes cannot provide %s", service)
 	}

@@ -78,7 +78,9 @@ func otherSystem(folder, target string) bool {
 
 // testsOnly are the packages that only tests may import.
 func testsOnly() []string {
-	return []string{"harness/suttest", "harness/api/apitest", "harness/env/envtest"}
+	return []string{
+		"harness/suttest", "harness/api/apitest", "harness/env/envtest", "harness/interleave",
+	}
 }
 
 // forbiddenOurs judges an import of one of our packages.
@@ -201,8 +203,8 @@ func places() []place {
 				"github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 				"github.com/go-redsync/redsync/v4", "github.com/twmb/franz-go",
 			},
-			[]string{"systems", "harness/env", "harness/topics"},
-			"drivers belong to systems/*, harness/env and harness/topics",
+			[]string{"systems", "harness/env", "harness/topics", "harness/interleave"},
+			"drivers belong to systems/*, harness/env, harness/topics and harness/interleave",
 		},
 		{
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},

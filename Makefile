@@ -39,7 +39,7 @@ test: test-setup ## Run every test, the store-backed ones included
 	set -o pipefail; packages=$$($(GO) list ./... | grep -v -e /scenarios$$ -e /cmd/) && \
 		$(GO) test -race -timeout 30m $$packages
 	$(GO) test -timeout 30m ./cmd/...
-	$(GO) test -timeout 30m -parallel 3 ./scenarios
+	$(GO) test -timeout 30m -parallel 4 ./scenarios
 	$(GO) test -race -timeout 25m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
 
 test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct variant is never judged wrong

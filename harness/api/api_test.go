@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -38,9 +39,12 @@ func problems() api.Problems {
 }
 
 // handler serves an instance whose only operation takes a seat.
-func handler(inst sut.Instance) http.Handler {
+func handler(inst sut.Instance) http.Handler { return guarded(inst, "") }
+
+// guarded is handler for those who show a token.
+func guarded(inst sut.Instance, token string) http.Handler {
 	s := api.NewServer(inst, api.Spec{System: "seats", Kinds: []string{"take"},
-		Problems: problems(), MaxBody: 1000, Timeout: time.Minute,
+		Problems: problems(), MaxBody: 1000, Timeout: time.Minute, Token: token,
 		Reset: api.ResetTo(beginning{3}, api.DecodeRequest[beginning]),
 		Metrics: func(out io.Writer) {
 			_, _ = io.WriteString(out, "# TYPE seats_free gauge\nseats_free 3\n")
@@ -156,6 +160,61 @@ func TestBadRequests(t *testing.T) {
 	w := apitest.Serve(h, "put", "/v1/seats", "")
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("PUT: %d, allowed are %s", w.Code, w.Header().Get("Allow"))
+	}
+}
+
+// TestTokens: who does not show the token is refused whatever is asked for, but for
+// what everybody may know.
+func TestTokens(t *testing.T) {
+	inst := &apitest.Scripted{AuditBody: []byte("{}"), OnPrepare: func() error { return nil },
+		OnDo: func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{Value: 1}, nil
+		}}
+	srv := httptest.NewServer(guarded(inst, "secret"))
+	defer srv.Close()
+	for token, want := range map[string]error{
+		"": api.ErrUnauthorized, "guess": api.ErrUnauthorized, "secret": nil,
+	} {
+		c := newClient(t, srv.URL, sut.Config{}).WithToken(token)
+		_, audit := c.Audit(t.Context())
+		_, take := c.Operate(t.Context(), http.MethodPost, "/v1/seats", seat{1}, http.StatusCreated)
+		for what, err := range map[string]error{"audit": audit, "operation": take,
+			"reset": c.Reset(t.Context(), beginning{3})} {
+			if !errors.Is(err, want) {
+				t.Errorf("%s with token %q: %v, want %v", what, token, err, want)
+			}
+		}
+	}
+	for _, open := range []string{"/healthz", "/metrics"} {
+		if w := apitest.Serve(guarded(&apitest.Scripted{}, "secret"), "get", open, ""); w.Code != 200 {
+			t.Errorf("%s without a token: %d", open, w.Code)
+		}
+	}
+}
+
+// tooMany is a refusal that ends.
+type tooMany struct{ wait time.Duration }
+
+func (e tooMany) Error() string             { return "too many" }
+func (e tooMany) Unwrap() error             { return errFull }
+func (e tooMany) RetryAfter() time.Duration { return e.wait }
+
+// TestRetryAfter: an answer says when to come again, if the error knows.
+func TestRetryAfter(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errFull, ""}, {tooMany{1500 * time.Millisecond}, "2"}, {tooMany{time.Millisecond}, "1"},
+		{fmt.Errorf("wrapped: %w", tooMany{3 * time.Second}), "3"},
+	} {
+		h := handler(&apitest.Scripted{OnDo: func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, c.err
+		}})
+		w := apitest.Serve(h, "post", "/v1/seats", `{"number":1}`)
+		if got := w.Header().Get("Retry-After"); got != c.want || w.Code != http.StatusConflict {
+			t.Errorf("%v: %d, Retry-After %q, want %q", c.err, w.Code, got, c.want)
+		}
 	}
 }
 

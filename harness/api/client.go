@@ -37,6 +37,7 @@ const (
 // and tells what certainly had no effect from what may have had one.
 type Client struct {
 	base     string
+	token    string
 	timeout  time.Duration
 	problems Problems
 	// users carries operations, control resets and audits, which are larger
@@ -66,6 +67,13 @@ func NewClient(baseURL string, cfg sut.Config, problems Problems) (*Client, erro
 		users:   hostClient(base, cfg.RootCAs, conns, limit, maxReply),
 		control: hostClient(base, cfg.RootCAs, 2, controlTimeout, maxAudit),
 	}, nil
+}
+
+// WithToken makes all requests show a token, unless it is empty, and returns the
+// client. See Spec.Token.
+func (c *Client) WithToken(token string) *Client {
+	c.token = token
+	return c
 }
 
 // Base is the server's base URL.
@@ -220,6 +228,9 @@ func (c *Client) send(
 	defer fasthttp.ReleaseResponse(resp)
 	req.Header.SetMethod(method)
 	req.SetRequestURI(c.base + path)
+	if c.token != "" {
+		req.Header.Set("Authorization", bearer+c.token)
+	}
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"stampede/harness/sut"
 )
@@ -21,6 +22,8 @@ var (
 	ErrTooLarge = fmt.Errorf("request too large: %w", sut.ErrRefused)
 	// ErrInUse: the server cannot be reset to what the request asks for.
 	ErrInUse = fmt.Errorf("the server cannot begin anew: %w", sut.ErrRefused)
+	// ErrUnauthorized: the request does not have the token that the server asks for.
+	ErrUnauthorized = fmt.Errorf("unauthorized: %w", sut.ErrRefused)
 	// ErrNoRoute: the server has no such route.
 	ErrNoRoute = errors.New("no such route")
 	// ErrUnknownEffect: nobody knows what became of the operation.
@@ -47,6 +50,7 @@ type Problems []Problem
 func Documented(own ...Problem) Problems {
 	return append(slices.Clip(Problems(own)),
 		Problem{"in_use", http.StatusConflict, ErrInUse},
+		Problem{"unauthorized", http.StatusUnauthorized, ErrUnauthorized},
 		Problem{"bad_request", http.StatusBadRequest, ErrBadRequest},
 		Problem{"too_large", http.StatusRequestEntityTooLarge, ErrTooLarge},
 		Problem{"no_route", http.StatusNotFound, ErrNoRoute},
@@ -63,6 +67,13 @@ func (p Problems) of(err error) Problem {
 		}
 	}
 	return p[len(p)-1]
+}
+
+// RetryLater is implemented by errors that know when another attempt may succeed. The
+// answer says so in whole seconds, rounded up, in its header Retry-After.
+type RetryLater interface {
+	error
+	RetryAfter() time.Duration
 }
 
 // failure is the body of every answer that is not a result.

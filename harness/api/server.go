@@ -2,14 +2,18 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +31,7 @@ const (
 	routeMetrics = "/metrics"
 )
 
-// Spec says what a system's API is. Only Reset and Metrics may be left out; Problems
+// Spec says what a system's API is. Reset, Token and Metrics may be left out; Problems
 // are made by Documented.
 type Spec struct {
 	// System names the system in the names of metrics.
@@ -43,6 +47,9 @@ type Spec struct {
 	// Reset reads what a reset asks for; its errors are the answer. Nil accepts
 	// everything.
 	Reset func(body io.Reader) error
+	// Token, if set, is what a request must show to be served, as "Authorization:
+	// Bearer TOKEN". Health and metrics are open to everybody.
+	Token string
 	// Metrics, if set, appends lines in the OpenMetrics text format.
 	Metrics func(io.Writer)
 }
@@ -69,6 +76,27 @@ func NewServer(inst sut.Instance, spec Spec) *Server {
 	return &Server{inst: inst, spec: spec, metrics: newMetrics(spec)}
 }
 
+// guard lets only those pass who show the token, if there is one. Comparing takes
+// as long whatever they show.
+func (s *Server) guard(next http.Handler) http.Handler {
+	if s.spec.Token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte(bearer + s.spec.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			s.fail(w, ErrUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bearer comes before a token.
+const bearer = "Bearer "
+
 // Methods are the handlers of a path by method.
 type Methods map[string]http.HandlerFunc
 
@@ -76,17 +104,17 @@ type Methods map[string]http.HandlerFunc
 // http.ServeMux without a method, and those that every API has.
 func (s *Server) Handler(operations map[string]Methods) http.Handler {
 	mux := http.NewServeMux()
-	for path, methods := range operations {
-		mux.Handle(path, route{path, methods})
+	guarded := maps.Clone(operations)
+	guarded[routeReset] = Methods{http.MethodPost: s.reset}
+	guarded[routeAudit] = Methods{http.MethodGet: s.audit}
+	guarded[routePending] = Methods{http.MethodGet: s.pending}
+	for path, methods := range guarded {
+		mux.Handle(path, s.guard(route{path, methods}))
 	}
-	for path, methods := range map[string]Methods{
-		routeReset:   {http.MethodPost: s.reset},
-		routeAudit:   {http.MethodGet: s.audit},
-		routePending: {http.MethodGet: s.pending},
-		routeHealth:  {http.MethodGet: s.health},
-		routeMetrics: {http.MethodGet: s.metrics.ServeHTTP},
+	for path, serve := range map[string]http.HandlerFunc{
+		routeHealth: s.health, routeMetrics: s.metrics.ServeHTTP,
 	} {
-		mux.Handle(path, route{path, methods})
+		mux.Handle(path, route{path, Methods{http.MethodGet: serve}})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusNotFound, failure{"no_route", "there is no " + r.URL.Path})
@@ -215,6 +243,10 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 // fail answers with the problem that an error is.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	p := s.spec.Problems.of(err)
+	if later, knows := errors.AsType[RetryLater](err); knows {
+		seconds := int64(math.Ceil(later.RetryAfter().Seconds()))
+		w.Header().Set("Retry-After", strconv.FormatInt(max(1, seconds), 10))
+	}
 	write(w, p.Status, failure{p.Code, err.Error()})
 }
 

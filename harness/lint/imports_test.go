@@ -120,7 +120,7 @@ func forbiddenOurs(folder, target string) string {
 func forSystems() []string {
 	return []string{
 		"harness/sut", "harness/check", "harness/history", "harness/keys", "harness/topics",
-		"harness/api",
+		"harness/api", "harness/stores",
 	}
 }
 
@@ -141,7 +141,7 @@ func layers(pkg string) (allowed []string, listed bool) {
 		return []string{"harness/history"}, true
 	case "harness/sut":
 		return []string{"harness/check", "harness/history"}, true
-	case "harness/topics":
+	case "harness/topics", "harness/stores":
 		return []string{"harness/sut"}, true
 	case "harness/api":
 		return []string{"harness/sut", "harness/history"}, true
@@ -203,8 +203,11 @@ func places() []place {
 				"github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 				"github.com/go-redsync/redsync/v4", "github.com/twmb/franz-go",
 			},
-			[]string{"systems", "harness/env", "harness/topics", "harness/interleave"},
-			"drivers belong to systems/*, harness/env, harness/topics and harness/interleave",
+			[]string{
+				"systems", "harness/env", "harness/topics", "harness/stores", "harness/interleave",
+			},
+			"drivers belong to systems/*, harness/env, harness/topics, harness/stores and " +
+				"harness/interleave",
 		},
 		{
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"stampede/harness/stores"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -18,7 +20,7 @@ const auditTimeout = 2 * time.Minute
 func (b *books) audit(ctx context.Context) (*Audit, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	conn, err := b.db.pool.Acquire(ctx)
+	conn, err := b.db.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Postgres for the audit: %w", err)
 	}
@@ -72,7 +74,7 @@ func (b *books) readUnits(ctx context.Context, tx pgx.Tx, a *Audit) error {
 func readInto[T any](
 	ctx context.Context, tx pgx.Tx, list *[]T, sql string, scan func(pgx.CollectableRow) (T, error),
 ) error {
-	return query(ctx, tx, sql, nil, func(row pgx.CollectableRow) error {
+	return stores.Each(ctx, tx, sql, nil, func(row pgx.CollectableRow) error {
 		v, err := scan(row)
 		*list = append(*list, v)
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -55,7 +56,7 @@ func (d design) cashier() sut.Role {
 // serveLines opens connections and serves until ctx is over or Kafka reports an
 // error.
 func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
-	cfg.MaxConns, cfg.Timeout = cashierConns, min(timeout(cfg), roleTimeout)
+	cfg.MaxConns, cfg.Timeout = cashierConns, min(stores.Timeout(cfg), roleTimeout)
 	b, err := d.backend(ctx, cfg)
 	if err != nil {
 		return err
@@ -159,14 +160,14 @@ func (c *cashiers) answer(ctx context.Context, replies []reply) {
 func (c *cashiers) decide(
 	ctx context.Context, line int32, records []*kgo.Record,
 ) (replies []reply, err error) {
-	err = c.books.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = c.books.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
 			replies, err = c.decideIn(ctx, tx, line, records)
 			return err
 		})
 	})
 	if err != nil {
-		return nil, failed("deciding tickets", err)
+		return nil, stores.Failed("deciding tickets", err)
 	}
 	return replies, nil
 }
@@ -307,7 +308,7 @@ func statusOf(err error) (string, error) {
 // ticket that the ledger has dealt with.
 func (b *books) decided(ctx context.Context) (map[int32]int64, error) {
 	next := map[int32]int64{}
-	err := b.db.rows(ctx, `SELECT line, next_offset FROM lines`, nil,
+	err := b.db.Rows(ctx, `SELECT line, next_offset FROM lines`, nil,
 		func(row pgx.CollectableRow) error {
 			var line int32
 			var offset int64
@@ -316,7 +317,7 @@ func (b *books) decided(ctx context.Context) (map[int32]int64, error) {
 			return err
 		})
 	if err != nil {
-		return nil, failed("asking how far the lines are decided", err)
+		return nil, stores.Failed("asking how far the lines are decided", err)
 	}
 	return next, nil
 }
@@ -324,13 +325,13 @@ func (b *books) decided(ctx context.Context) (map[int32]int64, error) {
 // skipTo calls all tickets before these offsets decided.
 func (b *books) skipTo(ctx context.Context, next map[int32]int64) error {
 	for line, offset := range next {
-		err := b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		err := b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `INSERT INTO lines (line, next_offset) VALUES ($1, $2)
 				ON CONFLICT (line) DO UPDATE SET next_offset = $2`, line, offset)
 			return err
 		})
 		if err != nil {
-			return failed("passing over the line", err)
+			return stores.Failed("passing over the line", err)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -26,7 +27,7 @@ func NewTarget(baseURL string, cfg sut.Config) (sut.Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flashsale target: %w", err)
 	}
-	cfg.Timeout = timeout(cfg)
+	cfg.Timeout = stores.Timeout(cfg)
 	server, err := api.NewClient(baseURL, cfg, problems())
 	if err != nil {
 		return nil, fmt.Errorf("flashsale target: %w", err)

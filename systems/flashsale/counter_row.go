@@ -40,7 +40,7 @@ type counterRowShop struct {
 // Buy decrements, looks, and makes the order or rolls back.
 func (s *counterRowShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	var r saleRow
-	err := s.books.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := s.books.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			return s.inTransaction(ctx, tx, req, &r)
 		})

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -99,7 +100,11 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err := params.Validate(); err != nil {
 		return nil, fmt.Errorf("flashsale parameters: %w", err)
 	}
-	db, err := openDatabase(ctx, cfg, d.asyncCommit)
+	var settings map[string]string
+	if d.asyncCommit {
+		settings = map[string]string{"synchronous_commit": "off"}
+	}
+	db, err := stores.OpenPostgres(ctx, cfg, "flashsale", settings)
 	if err != nil {
 		return nil, err
 	}
@@ -108,14 +113,14 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 		return b, nil
 	}
 	if b.redis, err = openCounters(ctx, cfg, params, *d.counter); err != nil {
-		db.close()
+		db.Close()
 		return nil, err
 	}
 	return b, nil
 }
 
 func (b *backend) close() error {
-	b.books.db.close()
+	b.books.db.Close()
 	if b.redis == nil {
 		return nil
 	}
@@ -214,11 +219,11 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 // which counters in Redis are not full.
 func (i *instance) Empty(ctx context.Context) (string, error) {
 	var orders, payments, changes int64
-	err := i.books.db.row(ctx, `SELECT (SELECT count(*) FROM orders),
+	err := i.books.db.Row(ctx, `SELECT (SELECT count(*) FROM orders),
 		(SELECT count(*) FROM payments), (SELECT count(*) FROM order_log)`, nil,
 		&orders, &payments, &changes)
 	if err != nil {
-		return "", failed("looking whether the ledger is empty", err)
+		return "", stores.Failed("looking whether the ledger is empty", err)
 	}
 	if orders+payments+changes > 0 {
 		return fmt.Sprintf("%d orders, %d payments and %d changes", orders, payments, changes), nil

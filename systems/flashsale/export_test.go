@@ -18,9 +18,6 @@ func ClaimSQL() string { return newUnitShop(newBooks(nil, unitRows())).skip }
 // TakeTokenLua is the script with which redis_lua admits.
 const TakeTokenLua = takeToken
 
-// Failed classifies an error of a store.
-var Failed = failed
-
 // Admit returns what passes the gate of an instance without claiming.
 func Admit(inst sut.Instance) func(ctx context.Context, op uint64) error {
 	shop := inst.(*instance).Shop.(*pipelinedShop)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -77,7 +78,7 @@ func (s *gatedShop) pass(ctx context.Context, req BuyRequest) (admission, error)
 	a, err := s.gate.admit(ctx, req)
 	switch {
 	case err != nil:
-		return 0, failed("asking Redis for a unit", err)
+		return 0, stores.Failed("asking Redis for a unit", err)
 	case a == notReady:
 		return 0, ErrNotReady
 	case a == empty:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -118,7 +119,7 @@ func (b *backend) lookAtBoth(ctx context.Context) (look Look, err error) {
 // orderCounts counts the orders of each item that has any, in one snapshot.
 func (b *books) orderCounts(ctx context.Context) (map[string]OrderCounts, error) {
 	counts := map[string]OrderCounts{}
-	err := b.db.rows(ctx, `SELECT item, count(*),
+	err := b.db.Rows(ctx, `SELECT item, count(*),
 		count(*) FILTER (WHERE state NOT IN ('held', 'paid')) FROM orders GROUP BY item`, nil,
 		func(row pgx.CollectableRow) error {
 			var item string
@@ -128,7 +129,7 @@ func (b *books) orderCounts(ctx context.Context) (map[string]OrderCounts, error)
 			return err
 		})
 	if err != nil {
-		return nil, failed("counting orders", err)
+		return nil, stores.Failed("counting orders", err)
 	}
 	return counts, nil
 }
@@ -138,10 +139,10 @@ func (b *books) withoutOrder(ctx context.Context, ops []int64) (n int64, err err
 	if len(ops) == 0 {
 		return 0, nil
 	}
-	err = b.db.row(ctx, `SELECT count(*) FROM unnest($1::bigint[]) AS op
+	err = b.db.Row(ctx, `SELECT count(*) FROM unnest($1::bigint[]) AS op
 		WHERE NOT EXISTS (SELECT FROM orders WHERE op_id = op)`, []any{ops}, &n)
 	if err != nil {
-		return 0, failed("looking for the orders of tokens", err)
+		return 0, stores.Failed("looking for the orders of tokens", err)
 	}
 	return n, nil
 }
@@ -178,7 +179,7 @@ func (c *counters) look(ctx context.Context, items []string) ([]redisLook, error
 	}
 	rows, err := c.script.lookAll.Run(ctx, c.rdb, keys).Slice()
 	if err != nil {
-		return nil, failed("looking at the counters", err)
+		return nil, stores.Failed("looking at the counters", err)
 	}
 	if len(rows) != len(items) {
 		return nil, fmt.Errorf("looking at the counters: %d answers for %d items",

@@ -9,6 +9,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -78,7 +79,7 @@ func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 	}
 	s := server{api.NewServer(inst, api.Spec{System: "flashsale",
 		Kinds:    []string{KindBuy, KindPayment, KindStock},
-		Problems: problems(), MaxBody: maxRequestBody, Timeout: timeout(cfg),
+		Problems: problems(), MaxBody: maxRequestBody, Timeout: stores.Timeout(cfg),
 		Reset: api.ResetTo(resetOf(p), decodeReset)})}
 	return s.Handler(map[string]api.Methods{
 		routeBuy:      {http.MethodPost: s.buy},

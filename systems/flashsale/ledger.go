@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"stampede/harness/stores"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -18,13 +20,13 @@ var schema string
 // books is what the designs share in Postgres: carts, payments, the log of
 // changes, and one of the ways in which stock is kept (see stock).
 type books struct {
-	db    *database
+	db    *stores.Postgres
 	stock stock
 	// The statements that stock completes.
 	standingSQL, paymentSQL, reclaimSQL string
 }
 
-func newBooks(db *database, s stock) *books {
+func newBooks(db *stores.Postgres, s stock) *books {
 	b := &books{db: db, stock: s}
 	b.standingSQL = b.buyStatement(`SELECT 0::bigint, 0::bigint WHERE false`, `true`)
 	b.paymentSQL, b.reclaimSQL = b.paymentStatement(), b.reclaimStatement()
@@ -104,7 +106,7 @@ func (b *books) buy(
 ) (claim, error) {
 	var r saleRow
 	args := append([]any{req.Item, int64(req.OpID), req.Buyer}, more...)
-	err := b.db.row(ctx, statement, args, r.fields()...)
+	err := b.db.Row(ctx, statement, args, r.fields()...)
 	return b.answer(ctx, req, r, err)
 }
 
@@ -122,14 +124,14 @@ func (r *saleRow) fields() []any { return []any{&r.status, &r.id, &r.unit, &r.cl
 func (b *books) answer(
 	ctx context.Context, req BuyRequest, r saleRow, err error,
 ) (claim, error) {
-	switch constraint(err) {
+	switch stores.Constraint(err) {
 	case "orders_op":
 		return b.orderOf(ctx, req)
 	case "orders_active":
 		return claim{}, ErrAlreadyBought
 	}
 	if err != nil {
-		return claim{}, failed("claiming a unit", err)
+		return claim{}, stores.Failed("claiming a unit", err)
 	}
 	return r.claim()
 }
@@ -157,7 +159,7 @@ func (r *saleRow) claim() (claim, error) {
 func (b *books) orderOf(ctx context.Context, req BuyRequest) (claim, error) {
 	r := saleRow{status: "earlier"}
 	var same bool
-	err := b.db.row(ctx, `SELECT id, unit_no, state NOT IN ('held', 'paid'),
+	err := b.db.Row(ctx, `SELECT id, unit_no, state NOT IN ('held', 'paid'),
 		item = $2 AND buyer = $3 FROM orders WHERE op_id = $1`,
 		[]any{int64(req.OpID), req.Item, req.Buyer}, &r.id, &r.unit, &r.closed, &same)
 	if err != nil {
@@ -250,14 +252,14 @@ func (b *books) payment(
 	var opID int64
 	var c cart
 	var returned bool
-	err = b.db.row(ctx, b.paymentSQL,
+	err = b.db.Row(ctx, b.paymentSQL,
 		[]any{p.PaymentID, order, p.Succeeded, p.AmountCents},
 		&state, &opID, &c.Item, &c.Buyer, &returned)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "", nil, ErrUnknownOrder
 	case err != nil:
-		return "", nil, failed("applying a payment", err)
+		return "", nil, stores.Failed("applying a payment", err)
 	case returned:
 		c.OpID = uint64(opID)
 		return state, &c, nil
@@ -287,7 +289,7 @@ SELECT op_id, item, buyer FROM closed`
 // reclaim returns one batch of carts that are older than ttl to the shelf.
 func (b *books) reclaim(ctx context.Context, ttl time.Duration, batch int) ([]cart, error) {
 	var carts []cart
-	err := b.db.rows(ctx, b.reclaimSQL, []any{ttl.Microseconds(), batch},
+	err := b.db.Rows(ctx, b.reclaimSQL, []any{ttl.Microseconds(), batch},
 		func(row pgx.CollectableRow) error {
 			var c cart
 			var opID int64
@@ -297,7 +299,7 @@ func (b *books) reclaim(ctx context.Context, ttl time.Duration, batch int) ([]ca
 			return err
 		})
 	if err != nil {
-		return nil, failed("reclaiming expired carts", err)
+		return nil, stores.Failed("reclaiming expired carts", err)
 	}
 	return carts, nil
 }
@@ -305,13 +307,13 @@ func (b *books) reclaim(ctx context.Context, ttl time.Duration, batch int) ([]ca
 // snapshot reads the stock of one item in one statement.
 func (b *books) snapshot(ctx context.Context, item string) (Stock, error) {
 	s := Stock{Item: item}
-	err := b.db.row(ctx, b.stock.counts+` WHERE items.item = $1`, []any{item},
+	err := b.db.Row(ctx, b.stock.counts+` WHERE items.item = $1`, []any{item},
 		&s.Item, &s.Units, new(int64), &s.Available, &s.Held, &s.Sold)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Stock{}, ErrUnknownItem
 	}
 	if err != nil {
-		return Stock{}, failed("reading the stock", err)
+		return Stock{}, stores.Failed("reading the stock", err)
 	}
 	return s, nil
 }
@@ -319,7 +321,7 @@ func (b *books) snapshot(ctx context.Context, item string) (Stock, error) {
 // active counts the held and paid orders of each item that has any.
 func (b *books) active(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{}
-	err := b.db.rows(ctx, `SELECT item, count(*) FROM orders
+	err := b.db.Rows(ctx, `SELECT item, count(*) FROM orders
 		WHERE state IN ('held', 'paid') GROUP BY item`, nil,
 		func(row pgx.CollectableRow) error {
 			var item string
@@ -329,16 +331,16 @@ func (b *books) active(ctx context.Context) (map[string]int64, error) {
 			return err
 		})
 	if err != nil {
-		return nil, failed("counting active orders", err)
+		return nil, stores.Failed("counting active orders", err)
 	}
 	return counts, nil
 }
 
 // held counts the carts that are neither paid nor closed.
 func (b *books) held(ctx context.Context) (n int64, err error) {
-	err = b.db.row(ctx, `SELECT count(*) FROM orders WHERE state = 'held'`, nil, &n)
+	err = b.db.Row(ctx, `SELECT count(*) FROM orders WHERE state = 'held'`, nil, &n)
 	if err != nil {
-		return 0, failed("counting held carts", err)
+		return 0, stores.Failed("counting held carts", err)
 	}
 	return n, nil
 }
@@ -346,9 +348,9 @@ func (b *books) held(ctx context.Context) (n int64, err error) {
 // prepare makes the schema, the items and their units in one transaction.
 // Tables that exist already are an error: a sale starts empty.
 func (b *books) prepare(ctx context.Context, p Params) error {
-	conn, err := b.db.pool.Acquire(ctx)
+	conn, err := b.db.Pool.Acquire(ctx)
 	if err != nil {
-		return failed("connecting to Postgres", err)
+		return stores.Failed("connecting to Postgres", err)
 	}
 	defer conn.Release()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return b.fill(ctx, tx, p) })

@@ -3,6 +3,8 @@ package flashsale
 import (
 	"context"
 
+	"stampede/harness/stores"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -98,22 +100,22 @@ SELECT 0, '', CASE
 func (b *books) buyGroup(
 	ctx context.Context, item string, ops []int64, buyers []string,
 ) (found groupRows, err error) {
-	err = b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err = b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		found, err = groupRowsOf(ctx, conn, item, ops, buyers)
 		return err
 	})
 	if err != nil {
-		return nil, failed("claiming units for a group", err)
+		return nil, stores.Failed("claiming units for a group", err)
 	}
 	return found, nil
 }
 
 // groupRowsOf runs groupStatement on a connection or in a transaction.
 func groupRowsOf(
-	ctx context.Context, on querier, item string, ops []int64, buyers []string,
+	ctx context.Context, on stores.Querier, item string, ops []int64, buyers []string,
 ) (groupRows, error) {
 	found := groupRows{}
-	err := query(ctx, on, groupStatement, []any{item, ops, buyers},
+	err := stores.Each(ctx, on, groupStatement, []any{item, ops, buyers},
 		func(row pgx.CollectableRow) error {
 			var op int64
 			var r groupRow

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -52,7 +53,7 @@ func openLine(ctx context.Context, b *backend) (*lineShop, error) {
 	if err != nil {
 		return nil, err
 	}
-	ping, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	ping, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
 	defer cancel()
 	if err := client.Ping(ping); err != nil {
 		client.Close()
@@ -60,7 +61,7 @@ func openLine(ctx context.Context, b *backend) (*lineShop, error) {
 	}
 	s := &lineShop{
 		ledgerShop: ledgerShop{b.books}, cfg: b.cfg, params: b.params, client: client,
-		limit: timeout(b.cfg), id: rand.Text(), desk: int32(b.cfg.Replica) % desks,
+		limit: stores.Timeout(b.cfg), id: rand.Text(), desk: int32(b.cfg.Replica) % desks,
 		items: lineOf(b.params), waiting: map[uint64]chan<- receipt{},
 	}
 	for range lines(b.params) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -63,13 +64,13 @@ func (s *naiveShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 
 // counter reads an item's counter and its version.
 func (b *books) counter(ctx context.Context, item string) (available, version int64, err error) {
-	err = b.db.row(ctx, `SELECT available, version FROM items WHERE item = $1`,
+	err = b.db.Row(ctx, `SELECT available, version FROM items WHERE item = $1`,
 		[]any{item}, &available, &version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, 0, ErrUnknownItem
 	}
 	if err != nil {
-		return 0, 0, failed("reading the counter", err)
+		return 0, 0, stores.Failed("reading the counter", err)
 	}
 	return available, version, nil
 }

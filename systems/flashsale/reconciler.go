@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -73,7 +74,7 @@ type balance struct {
 // balances reads the ledger first and Redis second, so that a purchase between
 // the two readings makes the drift look too positive, never too negative.
 func (b *backend) balances(ctx context.Context) ([]balance, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
 	defer cancel()
 	active, err := b.books.active(ctx)
 	if err != nil {
@@ -188,10 +189,10 @@ func (r *reconciliation) wrong(l balance, now time.Time, patience time.Duration)
 // rebuild replaces all that Redis has of an item by what the ledger says, in
 // one transaction of Redis: nobody sees a counter without its tokens.
 func (b *backend) rebuild(ctx context.Context, item string) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
 	defer cancel()
 	owners := []any{}
-	err := b.books.db.rows(ctx, `SELECT buyer, op_id FROM orders
+	err := b.books.db.Rows(ctx, `SELECT buyer, op_id FROM orders
 		WHERE item = $1 AND state IN ('held', 'paid')`, []any{item},
 		func(row pgx.CollectableRow) error {
 			var buyer string
@@ -201,7 +202,7 @@ func (b *backend) rebuild(ctx context.Context, item string) error {
 			return err
 		})
 	if err != nil {
-		return failed("reading the owners of "+item, err)
+		return stores.Failed("reading the owners of "+item, err)
 	}
 	c := b.redis
 	pipe := c.rdb.TxPipeline()
@@ -215,7 +216,7 @@ func (b *backend) rebuild(ctx context.Context, item string) error {
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return failed("rebuilding the counter of "+item, err)
+		return stores.Failed("rebuilding the counter of "+item, err)
 	}
 	return nil
 }
@@ -224,11 +225,11 @@ func (b *backend) rebuild(ctx context.Context, item string) error {
 // of its operation: an order that has a unit keeps it, anything else returns
 // it to the counter.
 func (b *backend) settleLapsed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout(b.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
 	defer cancel()
 	now, err := b.redis.rdb.Time(ctx).Result()
 	if err != nil {
-		return failed("reading the clock of Redis", err)
+		return stores.Failed("reading the clock of Redis", err)
 	}
 	for _, item := range itemKeys(b.params) {
 		carts, err := b.redis.lapsed(ctx, item, now)
@@ -246,12 +247,12 @@ func (b *backend) settleLapsed(ctx context.Context) error {
 
 func (b *backend) settle(ctx context.Context, c cart) error {
 	var active bool
-	err := b.books.db.row(ctx, `SELECT EXISTS (
+	err := b.books.db.Row(ctx, `SELECT EXISTS (
 		SELECT FROM orders WHERE op_id = $1 AND state IN ('held', 'paid'))`,
 		[]any{int64(c.OpID)}, &active)
 	switch {
 	case err != nil:
-		return failed("looking for the order of a lapsed token", err)
+		return stores.Failed("looking for the order of a lapsed token", err)
 	case active:
 		return b.redis.commit(ctx, c)
 	default:
@@ -267,7 +268,7 @@ func (c *counters) lapsed(ctx context.Context, item string, now time.Time) ([]ca
 		Count: settleBatch,
 	}).Result()
 	if err != nil {
-		return nil, failed("listing lapsed tokens", err)
+		return nil, stores.Failed("listing lapsed tokens", err)
 	}
 	var list []cart
 	for _, buyer := range buyers {
@@ -280,7 +281,7 @@ func (c *counters) lapsed(ctx context.Context, item string, now time.Time) ([]ca
 			list = append(list, next)
 		}
 		if err != nil {
-			return nil, failed("reading a lapsed token", err)
+			return nil, stores.Failed("reading a lapsed token", err)
 		}
 	}
 	return list, nil
@@ -297,7 +298,7 @@ func (c *counters) commit(ctx context.Context, cart cart) error {
 	_, err := c.run(ctx, c.script.commitToken, c.keys(cart.Item),
 		cart.Buyer, tokenOf(cart.OpID))
 	if err != nil {
-		return failed("committing a token", err)
+		return stores.Failed("committing a token", err)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -66,13 +66,16 @@ func newScripts() scripts {
 func openCounters(
 	ctx context.Context, cfg sut.Config, p Params, kind counterKind,
 ) (*counters, error) {
-	opts, err := redisOptions(cfg, kind.silentRetries)
+	opts, err := stores.RedisOptions(cfg)
 	if err != nil {
 		return nil, err
 	}
+	if kind.silentRetries {
+		silentRetries(opts)
+	}
 	c := &counters{
 		rdb: redis.NewClient(opts), kind: kind, prefix: cfg.Prefix,
-		limit: timeout(cfg), units: int64(p.Units), items: map[string]bool{},
+		limit: stores.Timeout(cfg), units: int64(p.Units), items: map[string]bool{},
 		script: newScripts(),
 	}
 	for _, item := range itemKeys(p) {
@@ -85,34 +88,16 @@ func openCounters(
 	defer cancel()
 	if err := c.rdb.Ping(ctx).Err(); err != nil {
 		_ = c.rdb.Close()
-		return nil, failed("connecting to Redis", err)
+		return nil, stores.Failed("connecting to Redis", err)
 	}
 	return c, nil
 }
 
-// redisOptions are those of every client here: bounded waits, and no retries
-// behind the caller's back unless the variant is about just that.
-func redisOptions(cfg sut.Config, silentRetries bool) (*redis.Options, error) {
-	opts, err := redis.ParseURL(cfg.RedisURL)
-	if err != nil {
-		return nil, fmt.Errorf("reading the Redis URL: %w", err)
-	}
-	limit := timeout(cfg)
-	opts.PoolSize, opts.MaxActiveConns = maxConns(cfg), maxConns(cfg)
-	opts.DialTimeout, opts.WriteTimeout, opts.PoolTimeout = limit, limit, limit
-	opts.ReadTimeout = limit
-	opts.ContextTimeoutEnabled = true
-	opts.DialerRetries = 1
-	opts.MaxRetries = -1
-	opts.DisableIdentity = true
-	opts.MaintNotificationsConfig = &maintnotifications.Config{
-		Mode: maintnotifications.ModeDisabled,
-	}
-	if silentRetries {
-		opts.MaxRetries = 0 // the driver's default, which is three
-		opts.ReadTimeout = limit / 4
-	}
-	return opts, nil
+// silentRetries makes the driver what it is by default: it repeats what it has
+// no answer to, up to three times, and nobody is told.
+func silentRetries(opts *redis.Options) {
+	opts.MaxRetries = 0 // the driver's default
+	opts.ReadTimeout /= 4
 }
 
 func (c *counters) close() error {
@@ -187,7 +172,7 @@ func (c *counters) release(ctx context.Context, cart cart) error {
 		_, err = c.run(ctx, c.script.returnPlain, []string{c.stockKey(cart.Item)})
 	}
 	if err != nil {
-		return failed("returning a unit to Redis", err)
+		return stores.Failed("returning a unit to Redis", err)
 	}
 	return nil
 }
@@ -200,7 +185,7 @@ func (c *counters) putBack(ctx context.Context, cart cart, closed bool) error {
 	}
 	_, err := c.run(ctx, c.script.returnOwn, c.keys(cart.Item), cart.Buyer, tokenOf(cart.OpID))
 	if err != nil {
-		return failed("returning an unused unit to Redis", err)
+		return stores.Failed("returning an unused unit to Redis", err)
 	}
 	return nil
 }
@@ -210,7 +195,7 @@ func (c *counters) revoke(ctx context.Context, cart cart) error {
 	_, err := c.run(ctx, c.script.returnToken, c.allKeys(cart.Item),
 		cart.Buyer, tokenOf(cart.OpID), repairMark())
 	if err != nil {
-		return failed("returning a lapsed token", err)
+		return stores.Failed("returning a lapsed token", err)
 	}
 	return nil
 }
@@ -230,7 +215,7 @@ func (c *counters) empty(ctx context.Context, items []string) error {
 	}
 	n, err := c.rdb.Exists(ctx, keys...).Result()
 	if err != nil {
-		return failed("looking for counters", err)
+		return stores.Failed("looking for counters", err)
 	}
 	if n > 0 {
 		return fmt.Errorf("%d keys of the sale are in Redis already under prefix %q", n, c.prefix)
@@ -248,7 +233,7 @@ func (c *counters) prepare(ctx context.Context, items []string) error {
 		pipe.Set(ctx, c.stockKey(item), c.units, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return failed("setting the counters", err)
+		return stores.Failed("setting the counters", err)
 	}
 	return nil
 }
@@ -263,7 +248,7 @@ func (c *counters) audit(ctx context.Context, items []string) ([]RedisAudit, err
 		holds[i] = pipe.ZCard(ctx, c.deadlinesKey(item))
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, failed("auditing Redis", err)
+		return nil, stores.Failed("auditing Redis", err)
 	}
 	list := make([]RedisAudit, len(items))
 	for i, item := range items {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -44,13 +45,13 @@ func redisLuaPipelined() design {
 // openPipelined connects to the address of the go-redis options, so that both
 // clients read one URL in one way.
 func openPipelined(cfg sut.Config) (rueidis.Client, error) {
-	opts, err := redisOptions(cfg, false)
+	opts, err := stores.RedisOptions(cfg)
 	if err != nil {
 		return nil, err
 	}
 	client, err := rueidis.NewClient(pipelinedOptions(opts))
 	if err != nil {
-		return nil, failed("connecting to Redis", err)
+		return nil, stores.Failed("connecting to Redis", err)
 	}
 	return client, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -60,7 +61,7 @@ type locks func(ctx context.Context, item string, op uint64) (lease, error)
 // redisLocks are Redlock's, on one node.
 func redisLocks(b *backend) locks {
 	redlocks, prefix := redsync.New(goredis.NewPool(b.redis.rdb)), b.cfg.Prefix+"lock:"
-	expiry := redsync.WithExpiry(2 * timeout(b.cfg))
+	expiry := redsync.WithExpiry(2 * stores.Timeout(b.cfg))
 	return func(ctx context.Context, item string, op uint64) (lease, error) {
 		lock := redlocks.NewMutex(prefix+item, expiry,
 			redsync.WithTries(redlockTries), redsync.WithRetryDelayFunc(lockDelay(op)))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"stampede/harness/stores"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -33,9 +35,9 @@ func (i *instance) Reset(ctx context.Context) error {
 
 // prepared says whether the ledger's tables are there.
 func (b *books) prepared(ctx context.Context) (yes bool, err error) {
-	err = b.db.row(ctx, `SELECT to_regclass('items') IS NOT NULL`, nil, &yes)
+	err = b.db.Row(ctx, `SELECT to_regclass('items') IS NOT NULL`, nil, &yes)
 	if err != nil {
-		return false, failed("looking for the ledger", err)
+		return false, stores.Failed("looking for the ledger", err)
 	}
 	return yes, nil
 }
@@ -43,9 +45,9 @@ func (b *books) prepared(ctx context.Context) (yes bool, err error) {
 // clear empties the ledger and puts all units back on the shelf, in one
 // transaction.
 func (b *books) clear(ctx context.Context, p Params) error {
-	conn, err := b.db.pool.Acquire(ctx)
+	conn, err := b.db.Pool.Acquire(ctx)
 	if err != nil {
-		return failed("connecting to Postgres", err)
+		return stores.Failed("connecting to Postgres", err)
 	}
 	defer conn.Release()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -75,7 +77,7 @@ func (c *counters) refill(ctx context.Context, items []string) error {
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return failed("setting the counters anew", err)
+		return stores.Failed("setting the counters anew", err)
 	}
 	return nil
 }

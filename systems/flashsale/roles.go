@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -29,7 +30,7 @@ const (
 // is for sale only when Redis has it; a return that Redis missed is found once
 // the reconciler's patience has run out.
 func (d design) reclaimSlack(p Params, cfg sut.Config) time.Duration {
-	slack := p.ReclaimEvery.D() + min(timeout(cfg), roleTimeout) + time.Second/2
+	slack := p.ReclaimEvery.D() + min(stores.Timeout(cfg), roleTimeout) + time.Second/2
 	if d.counter != nil && d.counter.reconciled {
 		slack += patience(cfg) + 2*reconcileEvery
 	}
@@ -40,7 +41,7 @@ func (d design) reclaimSlack(p Params, cfg sut.Config) time.Duration {
 // moving, before it counts as lost. A purchase that takes longer than that
 // does no harm: it makes the counter too high, which oversells nothing because
 // the ledger decides, and which the reconciler's next look corrects.
-func patience(cfg sut.Config) time.Duration { return min(timeout(cfg), stalemate) }
+func patience(cfg sut.Config) time.Duration { return min(stores.Timeout(cfg), stalemate) }
 
 // reclaimer is the role that returns expired carts to the shelf.
 func (d design) reclaimer() sut.Role {
@@ -60,7 +61,7 @@ func (d design) run(
 	ctx context.Context, cfg sut.Config, role string,
 	step func(*backend, context.Context) (wait time.Duration, err error),
 ) error {
-	cfg.MaxConns, cfg.Timeout = roleConns, min(timeout(cfg), roleTimeout)
+	cfg.MaxConns, cfg.Timeout = roleConns, min(stores.Timeout(cfg), roleTimeout)
 	var b *backend
 	defer func() {
 		if b != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -111,11 +112,10 @@ func (d design) ledger(ctx context.Context, cfg sut.Config) (ledger, error) {
 	if d.openLedger != nil {
 		return d.openLedger(ctx, cfg)
 	}
-	conns := maxConns(cfg)
 	if d.layout != nil {
-		conns = min(conns, roleConns)
+		cfg.MaxConns = min(stores.MaxConns(cfg), roleConns)
 	}
-	l, err := openPostgres(ctx, cfg, conns)
+	l, err := openPostgres(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 func (i *instance) unsettled(ctx context.Context, video uint64) (string, error) {
 	ready, err := i.store.ready(ctx, video)
 	if err != nil {
-		return "", failed("looking for the counters", err)
+		return "", stores.Failed("looking for the counters", err)
 	}
 	if !ready {
 		return fmt.Sprintf("video %d has no counters in Redis", video), nil

@@ -22,7 +22,8 @@ func Counter(inst sut.Instance) func(context.Context, uint64) error {
 // Apply writes an event at an offset of a partition to the ledger in Postgres, which it
 // makes if there is none. It reports whether the ledger refused it because of a gap.
 func Apply(ctx context.Context, cfg sut.Config, offset int64) (gap bool, err error) {
-	l, err := openPostgres(ctx, cfg, 1)
+	cfg.MaxConns = 1
+	l, err := openPostgres(ctx, cfg)
 	if err != nil {
 		return false, err
 	}

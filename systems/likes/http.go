@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -54,7 +55,7 @@ func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 		return nil, fmt.Errorf("likes handler: %w", err)
 	}
 	spec := api.Spec{System: "likes", Kinds: []string{KindLike, KindUnlike, KindCount, KindView},
-		Problems: problems(), MaxBody: maxRequestBody, Timeout: timeout(cfg),
+		Problems: problems(), MaxBody: maxRequestBody, Timeout: stores.Timeout(cfg),
 		Reset: api.ResetTo(resetOf(p), decodeReset)}
 	if own, is := inst.(*instance); is && own.cache != nil {
 		spec.Metrics = own.cache.writeRecomputations

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -64,20 +65,20 @@ type ledger interface {
 }
 
 // postgres is the ledger.
-type postgres struct{ db *database }
+type postgres struct{ db *stores.Postgres }
 
-func openPostgres(ctx context.Context, cfg sut.Config, conns int) (*postgres, error) {
-	db, err := openDatabase(ctx, cfg, conns)
+func openPostgres(ctx context.Context, cfg sut.Config) (*postgres, error) {
+	db, err := stores.OpenPostgres(ctx, cfg, "likes", nil)
 	if err != nil {
 		return nil, err
 	}
 	return &postgres{db}, nil
 }
 
-func (l *postgres) close() { l.db.pool.Close() }
+func (l *postgres) close() { l.db.Close() }
 
 func (l *postgres) prepare(ctx context.Context, videos int) error {
-	err := l.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, schema); err != nil {
 				return err
@@ -94,8 +95,8 @@ func (l *postgres) prepare(ctx context.Context, videos int) error {
 }
 
 func (l *postgres) events(ctx context.Context) (n int64, err error) {
-	if err = l.db.row(ctx, `SELECT count(*) FROM like_events`, nil, &n); err != nil {
-		return 0, failed("counting the events of the ledger", err)
+	if err = l.db.Row(ctx, `SELECT count(*) FROM like_events`, nil, &n); err != nil {
+		return 0, stores.Failed("counting the events of the ledger", err)
 	}
 	return n, nil
 }
@@ -148,7 +149,7 @@ func (l *postgres) apply(
 		partitions = append(partitions, partition)
 		first, next = append(first, s.first), append(next, s.next)
 	}
-	err := l.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			steps := &pgx.Batch{}
 			steps.Queue(findGap, partitions, first).Query(func(rows pgx.Rows) error {
@@ -176,7 +177,7 @@ func (l *postgres) apply(
 		})
 	})
 	if err != nil {
-		return nil, failed("applying a batch to the ledger", err)
+		return nil, stores.Failed("applying a batch to the ledger", err)
 	}
 	return epochs, nil
 }
@@ -199,8 +200,8 @@ func columnsOf(batch []Event) columns {
 
 func (l *postgres) applied(ctx context.Context) (map[int32]int64, error) {
 	offsets := map[int32]int64{}
-	err := l.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return each(ctx, conn, `SELECT partition, next_offset FROM applied`, nil,
+	err := l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return stores.Each(ctx, conn, `SELECT partition, next_offset FROM applied`, nil,
 			func(row pgx.CollectableRow) error {
 				var partition int32
 				var offset int64
@@ -210,28 +211,28 @@ func (l *postgres) applied(ctx context.Context) (map[int32]int64, error) {
 			})
 	})
 	if err != nil {
-		return nil, failed("reading how far the ledger is", err)
+		return nil, stores.Failed("reading how far the ledger is", err)
 	}
 	return offsets, nil
 }
 
 func (l *postgres) newEpoch(ctx context.Context, video uint64) (epoch int64, err error) {
-	err = l.db.row(ctx, `UPDATE videos SET epoch = epoch + 1 WHERE video_id = $1 RETURNING epoch`,
+	err = l.db.Row(ctx, `UPDATE videos SET epoch = epoch + 1 WHERE video_id = $1 RETURNING epoch`,
 		[]any{int64(video)}, &epoch)
 	if err != nil {
-		return 0, failed("beginning a new epoch", err)
+		return 0, stores.Failed("beginning a new epoch", err)
 	}
 	return epoch, nil
 }
 
 func (l *postgres) pairs(ctx context.Context, video uint64) ([]pair, error) {
 	var list []pair
-	err := l.db.within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err := l.db.Within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if err := patient(ctx, tx); err != nil {
 				return err
 			}
-			return each(ctx, tx, `SELECT user_id, liked, version, op_id FROM likes
+			return stores.Each(ctx, tx, `SELECT user_id, liked, version, op_id FROM likes
 				WHERE video_id = $1`, []any{int64(video)}, func(row pgx.CollectableRow) error {
 				var p pair
 				err := row.Scan(&p.user, &p.liked, &p.version, &p.op)
@@ -241,7 +242,7 @@ func (l *postgres) pairs(ctx context.Context, video uint64) ([]pair, error) {
 		})
 	})
 	if err != nil {
-		return nil, failed("reading who likes a video", err)
+		return nil, stores.Failed("reading who likes a video", err)
 	}
 	return list, nil
 }
@@ -259,12 +260,12 @@ func (l *postgres) audit(ctx context.Context, videos int) (likers []Packed, ops 
 		likers[i] = Packed{}
 	}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = l.db.within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err = l.db.Within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error {
 			if err := patient(ctx, tx); err != nil {
 				return err
 			}
-			err := each(ctx, tx, `SELECT video_id, user_id FROM likes WHERE liked
+			err := stores.Each(ctx, tx, `SELECT video_id, user_id FROM likes WHERE liked
 				ORDER BY video_id, user_id`, nil, func(row pgx.CollectableRow) error {
 				var video, user uint64
 				if err := row.Scan(&video, &user); err != nil {
@@ -279,7 +280,7 @@ func (l *postgres) audit(ctx context.Context, videos int) (likers []Packed, ops 
 			if err != nil {
 				return err
 			}
-			return each(ctx, tx, `SELECT op_id FROM like_events ORDER BY op_id`, nil,
+			return stores.Each(ctx, tx, `SELECT op_id FROM like_events ORDER BY op_id`, nil,
 				func(row pgx.CollectableRow) error {
 					var op uint64
 					err := row.Scan(&op)

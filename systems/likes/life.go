@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -53,7 +54,7 @@ return 1`
 func (s *store) connected(ctx context.Context, conn *redis.Conn) error {
 	info, err := conn.Info(ctx, "server").Result()
 	if err != nil {
-		return failed("asking Redis for its run_id", err)
+		return stores.Failed("asking Redis for its run_id", err)
 	}
 	run, err := runID(info)
 	if err != nil {
@@ -63,7 +64,7 @@ func (s *store) connected(ctx context.Context, conn *redis.Conn) error {
 	life := s.prefix + "life"
 	switch known, err := conn.Get(ctx, life).Result(); {
 	case err != nil && !errors.Is(err, redis.Nil):
-		return failed("asking which life of Redis the counters are of", err)
+		return stores.Failed("asking which life of Redis the counters are of", err)
 	case known == run:
 		return nil
 	}
@@ -74,7 +75,7 @@ func (s *store) connected(ctx context.Context, conn *redis.Conn) error {
 		}
 	}
 	if err := conn.Eval(ctx, closeScript, keys, run).Err(); err != nil {
-		return failed("closing the videos of another life of Redis", err)
+		return stores.Failed("closing the videos of another life of Redis", err)
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func (s *store) buffers(ctx context.Context, server string) (int64, error) {
 	n, err := s.script.tell.Run(ctx, s.rdb, []string{s.prefix + "buffers"}, server,
 		tellFor.Milliseconds()).Int64()
 	if err != nil {
-		return 0, failed("asking for the buffers of servers", err)
+		return 0, stores.Failed("asking for the buffers of servers", err)
 	}
 	return n, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"stampede/harness/stores"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -28,7 +30,7 @@ func lockedRowDesign() design {
 }
 
 // lockedRow is its Likes.
-type lockedRow struct{ db *database }
+type lockedRow struct{ db *stores.Postgres }
 
 // changeRow is one transaction. The conflict with an earlier row is settled on
 // its newest version, under its lock, so that a repeated like is no news.
@@ -66,10 +68,10 @@ func (l *lockedRow) Unlike(ctx context.Context, req Request) (Change, error) {
 
 func (l *lockedRow) change(ctx context.Context, req Request, likes bool) (Change, error) {
 	var known, changed bool
-	err := l.db.row(ctx, changeRow, []any{int64(req.OpID), int64(req.Video), int64(req.User), likes},
+	err := l.db.Row(ctx, changeRow, []any{int64(req.OpID), int64(req.Video), int64(req.User), likes},
 		&known, &changed)
 	if err != nil {
-		return Change{}, failed("liking in the ledger", err)
+		return Change{}, stores.Failed("liking in the ledger", err)
 	}
 	if !known {
 		return Change{}, ErrUnknownVideo
@@ -80,13 +82,13 @@ func (l *lockedRow) change(ctx context.Context, req Request, likes bool) (Change
 // Count reads the number.
 func (l *lockedRow) Count(ctx context.Context, req Request) (Count, error) {
 	c := Count{Video: req.Video}
-	err := l.db.row(ctx, `SELECT likes, (SELECT count(*) FROM viewers WHERE video_id = $1)
+	err := l.db.Row(ctx, `SELECT likes, (SELECT count(*) FROM viewers WHERE video_id = $1)
 		FROM videos WHERE video_id = $1`, []any{int64(req.Video)}, &c.Count, &c.Viewers)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Count{}, ErrUnknownVideo
 	}
 	if err != nil {
-		return Count{}, failed("reading the number of likes", err)
+		return Count{}, stores.Failed("reading the number of likes", err)
 	}
 	return c, nil
 }
@@ -94,11 +96,11 @@ func (l *lockedRow) Count(ctx context.Context, req Request) (Count, error) {
 // View adds a viewer.
 func (l *lockedRow) View(ctx context.Context, req Request) error {
 	var known bool
-	err := l.db.row(ctx, `WITH video AS (SELECT video_id FROM videos WHERE video_id = $1),
+	err := l.db.Row(ctx, `WITH video AS (SELECT video_id FROM videos WHERE video_id = $1),
 		seen AS (INSERT INTO viewers SELECT video_id, $2::bigint FROM video ON CONFLICT DO NOTHING)
 		SELECT EXISTS (SELECT FROM video)`, []any{int64(req.Video), int64(req.User)}, &known)
 	if err != nil {
-		return failed("adding a viewer", err)
+		return stores.Failed("adding a viewer", err)
 	}
 	if !known {
 		return ErrUnknownVideo

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -62,7 +63,7 @@ func openLog(cfg sut.Config, buffer int) (*eventLog, error) {
 
 // ping makes sure that a broker answers.
 func (l *eventLog) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout(l.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(l.cfg))
 	defer cancel()
 	if err := l.client.Ping(ctx); err != nil {
 		return fmt.Errorf("connecting to Kafka: %w", err)
@@ -147,10 +148,10 @@ func (l *eventLog) append(ctx context.Context, events ...Event) error {
 		select {
 		case err := <-done:
 			if err != nil {
-				return unknown("logging an interaction", err)
+				return stores.Unknown("logging an interaction", err)
 			}
 		case <-ctx.Done():
-			return unknown("waiting until an interaction is logged", ctx.Err())
+			return stores.Unknown("waiting until an interaction is logged", ctx.Err())
 		}
 	}
 	return nil
@@ -253,7 +254,7 @@ func (l *eventLog) offsets(
 	ctx context.Context,
 	list func(*kadm.Client, context.Context, ...string) (kadm.ListedOffsets, error),
 ) (map[int32]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout(l.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(l.cfg))
 	defer cancel()
 	listed, err := list(kadm.NewClient(l.client), ctx, l.topic)
 	if err == nil {
@@ -269,7 +270,7 @@ func (l *eventLog) offsets(
 
 // committed returns the offsets from which the ledger's worker would go on.
 func (l *eventLog) committed(ctx context.Context) (map[int32]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout(l.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(l.cfg))
 	defer cancel()
 	fetched, err := l.fetchCommitted(ctx)
 	for kerr.IsRetriable(err) && sut.Pause(ctx, rolePause) { // a coordinator is being found

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/check"
+	"stampede/harness/stores"
 )
 
 // mutant is a planted error: what it is planted in, the fault under which it
@@ -160,7 +161,7 @@ func (m getSet) set(ctx context.Context, req Request, likes bool) (Change, error
 	answer, err := m.store.script.change.Run(ctx, m.store.rdb, where.keys,
 		where.args(req.User, likes, req.OpID)...).Slice()
 	if err != nil {
-		return Change{}, failed("counting in Redis", err)
+		return Change{}, stores.Failed("counting in Redis", err)
 	}
 	done, _, err := m.store.decode(ctx, req, where.keys[0], answer)
 	if err != nil {
@@ -169,14 +170,14 @@ func (m getSet) set(ctx context.Context, req Request, likes bool) (Change, error
 	if done.changed {
 		n, err := m.store.rdb.Get(ctx, counter).Int64()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return Change{}, unknown("reading a counter", err)
+			return Change{}, stores.Unknown("reading a counter", err)
 		}
 		step := int64(1)
 		if !likes {
 			step = -1
 		}
 		if err := m.store.rdb.Set(ctx, counter, n+step, 0).Err(); err != nil {
-			return Change{}, unknown("writing a counter", err)
+			return Change{}, stores.Unknown("writing a counter", err)
 		}
 	}
 	return Change{done.changed}, m.log.append(ctx, eventOf(req, likes, done))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"stampede/harness/stores"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -31,7 +33,7 @@ func (s *store) adopt(ctx context.Context, video uint64, p pair) error {
 	args := append(where.args(p.user, p.liked, p.op), strconv.FormatInt(p.version, 10))
 	n, err := s.script.adopt.Run(ctx, s.rdb, where.keys, args...).Int64()
 	if err != nil {
-		return failed("telling Redis of a pair", err)
+		return stores.Failed("telling Redis of a pair", err)
 	}
 	if n < 0 {
 		return ErrNotReady
@@ -54,7 +56,7 @@ func (s *store) lost(ctx context.Context) ([]uint64, error) {
 			found = append(found, pipe.Exists(ctx, keys...))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, failed("looking for the counters", err)
+			return nil, stores.Failed("looking for the counters", err)
 		}
 		for i, n := range found {
 			if n.Val() < int64(s.regions()) {
@@ -88,7 +90,7 @@ func (s *store) rebuild(ctx context.Context, video uint64, epoch int64, pairs []
 		key := s.members(i/memberParts, video, int64(i%memberParts))
 		for rest := fields; len(rest) > 0; rest = rest[min(2*chunk, len(rest)):] {
 			if err := s.rdb.HSet(ctx, key, rest[:min(2*chunk, len(rest))]...).Err(); err != nil {
-				return failed("rebuilding the members", err)
+				return stores.Failed("rebuilding the members", err)
 			}
 		}
 	}
@@ -114,7 +116,7 @@ func (s *store) clear(ctx context.Context, region int, video uint64) error {
 		keys = append(keys, s.counter(video, shard))
 	}
 	if err := s.rdb.Del(ctx, keys...).Err(); err != nil {
-		return failed("removing what is left of the counters", err)
+		return stores.Failed("removing what is left of the counters", err)
 	}
 	return nil
 }
@@ -133,7 +135,7 @@ func (s *store) setCounts(ctx context.Context, video uint64, likes []int64) erro
 		pipe.Set(ctx, s.counter(video, 0), likes[0], 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return failed("setting the counters", err)
+		return stores.Failed("setting the counters", err)
 	}
 	return nil
 }

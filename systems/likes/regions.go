@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"stampede/harness/stores"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -69,7 +71,7 @@ func (s *store) counterOf(ctx context.Context, region int, video uint64) (pnCoun
 	epoch := pipe.HGet(ctx, s.meta(region, video), "epoch")
 	fields := pipe.HGetAll(ctx, s.pn(region, video))
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return pnCounter{}, failed("reading a region's counter", err)
+		return pnCounter{}, stores.Failed("reading a region's counter", err)
 	}
 	return parsePN(s.regions(), epoch.Val(), fields.Val())
 }
@@ -110,7 +112,7 @@ func (s *store) readPN(ctx context.Context, region int, video uint64) (Count, er
 	}
 	viewers, err := s.rdb.PFCount(ctx, sketches...).Result()
 	if err != nil {
-		return Count{}, failed("estimating the viewers", err)
+		return Count{}, stores.Failed("estimating the viewers", err)
 	}
 	return Count{Video: video, Count: c.value(), Viewers: viewers}, nil
 }
@@ -136,7 +138,7 @@ func (s *store) exchange(ctx context.Context, video uint64) (err error) {
 		}
 		keys := []string{s.meta(region, video), s.pn(region, video)}
 		if err := s.script.merge.Run(ctx, s.rdb, keys, all.args()...).Err(); err != nil {
-			return failed("merging the counters of a region", err)
+			return stores.Failed("merging the counters of a region", err)
 		}
 	}
 	return nil

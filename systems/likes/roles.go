@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -24,7 +25,7 @@ func (d design) run(
 	ctx context.Context, cfg sut.Config, role string,
 	work func(context.Context, *backend) error,
 ) error {
-	cfg.MaxConns, cfg.Timeout = roleConns, min(timeout(cfg), roleTimeout)
+	cfg.MaxConns, cfg.Timeout = roleConns, min(stores.Timeout(cfg), roleTimeout)
 	for {
 		err := d.runOnce(ctx, cfg, work)
 		if ctx.Err() != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -81,12 +81,12 @@ func newScripts() scripts {
 }
 
 func openStore(ctx context.Context, cfg sut.Config, p Params, how layout) (*store, error) {
-	opts, err := redisOptions(cfg)
+	opts, err := stores.RedisOptions(cfg)
 	if err != nil {
 		return nil, err
 	}
 	s := &store{
-		prefix: cfg.Prefix, limit: timeout(cfg), layout: how,
+		prefix: cfg.Prefix, limit: stores.Timeout(cfg), layout: how,
 		videos: uint64(p.Videos), known: shardCounts{of: map[string]int64{}},
 		script: newScripts(),
 	}
@@ -100,31 +100,9 @@ func openStore(ctx context.Context, cfg sut.Config, p Params, how layout) (*stor
 	defer cancel()
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		_ = s.rdb.Close()
-		return nil, failed("connecting to Redis", err)
+		return nil, stores.Failed("connecting to Redis", err)
 	}
 	return s, nil
-}
-
-// redisOptions are those of every client here: bounded waits, and no retries
-// behind the caller's back.
-func redisOptions(cfg sut.Config) (*redis.Options, error) {
-	opts, err := redis.ParseURL(cfg.RedisURL)
-	if err != nil {
-		return nil, fmt.Errorf("reading the Redis URL: %w", err)
-	}
-	limit := timeout(cfg)
-	opts.PoolSize, opts.MaxActiveConns = maxConns(cfg), maxConns(cfg)
-	opts.DialTimeout, opts.WriteTimeout, opts.PoolTimeout = limit, limit, limit
-	opts.ReadTimeout = limit
-	opts.ContextTimeoutEnabled = true
-	opts.DialerRetries = 1
-	opts.MaxRetries = -1
-	opts.DisableIdentity = true
-	opts.Dialer = cfg.Dial
-	opts.MaintNotificationsConfig = &maintnotifications.Config{
-		Mode: maintnotifications.ModeDisabled,
-	}
-	return opts, nil
 }
 
 func (s *store) close() error {
@@ -289,7 +267,7 @@ func (s *store) try(ctx context.Context, req Request, likes bool) (applied, bool
 	}
 	answer, err := run.Run(ctx, s.call, where.keys, args...).Slice()
 	if err != nil {
-		return applied{}, false, failed("counting in Redis", err)
+		return applied{}, false, stores.Failed("counting in Redis", err)
 	}
 	return s.decode(ctx, req, where.keys[0], answer)
 }
@@ -306,7 +284,7 @@ func (s *store) look(ctx context.Context, keys []string, args []any) ([]any, err
 	found, err := s.script.look.Run(ctx, s.call, keys, args...).StringSlice()
 	switch {
 	case err != nil:
-		return nil, failed("looking for a like in Redis", err)
+		return nil, stores.Failed("looking for a like in Redis", err)
 	case len(found) != 3:
 		return nil, fmt.Errorf("looking for a like in Redis: unexpected answer %q", found)
 	case found[0] == "-1":
@@ -401,7 +379,7 @@ func (s *store) sum(ctx context.Context, video uint64, shards int64) (Count, int
 	counters := pipe.MGet(ctx, keys...)
 	viewers := pipe.PFCount(ctx, s.key(0, "viewers:", video))
 	if _, err := pipe.Exec(ctx); err != nil {
-		return Count{}, 0, failed("reading the counters", err)
+		return Count{}, 0, stores.Failed("reading the counters", err)
 	}
 	fields := meta.Val()
 	if len(fields) != 2 || fields[0] == nil {
@@ -431,7 +409,7 @@ func (s *store) view(ctx context.Context, req Request) error {
 	defer cancel()
 	key := s.key(home(req.User, s.regions()), "viewers:", req.Video)
 	if err := s.rdb.PFAdd(ctx, key, req.User).Err(); err != nil {
-		return failed("adding a viewer", err)
+		return stores.Failed("adding a viewer", err)
 	}
 	return nil
 }
@@ -443,7 +421,7 @@ func (s *store) prepare(ctx context.Context) error {
 		for video := uint64(1); video <= s.videos; video++ {
 			there, err := s.rdb.Exists(ctx, s.meta(region, video)).Result()
 			if err != nil {
-				return failed("looking for counters", err)
+				return stores.Failed("looking for counters", err)
 			}
 			if there > 0 {
 				return fmt.Errorf("video %d has counters in Redis already under prefix %q",
@@ -461,7 +439,7 @@ func (s *store) prepare(ctx context.Context) error {
 func (s *store) open(ctx context.Context, region int, video uint64, epoch int64) error {
 	err := s.rdb.HSet(ctx, s.meta(region, video), "epoch", epoch, "shards", s.layout.shards).Err()
 	if err != nil {
-		return failed("opening the counters", err)
+		return stores.Failed("opening the counters", err)
 	}
 	return nil
 }
@@ -473,7 +451,7 @@ func (s *store) pairs(ctx context.Context, video uint64) ([]pair, error) {
 		for part := range int64(memberParts) {
 			fields, err := s.rdb.HGetAll(ctx, s.members(region, video, part)).Result()
 			if err != nil {
-				return nil, failed("reading the members", err)
+				return nil, stores.Failed("reading the members", err)
 			}
 			for user, text := range fields {
 				p, err := parseMember(user, text)

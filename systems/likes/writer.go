@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -111,7 +112,7 @@ func (b *backend) resume(
 // leave tells the group that the worker does not come back, so that nobody has
 // to wait for the end of its session. Where that fails, they have to.
 func leave(client *kgo.Client, b *backend, name string) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout(b.cfg))
+	ctx, cancel := context.WithTimeout(context.Background(), stores.Timeout(b.cfg))
 	defer cancel()
 	_, err := kadm.NewClient(client).LeaveGroup(ctx,
 		kadm.LeaveGroup(b.log.group).Reason("stopped").InstanceIDs(name))

@@ -139,8 +139,8 @@ func (i *instance) readTopic(ctx context.Context, short string) (Log, error) {
 }
 
 // audit reads the tables in one snapshot.
-func (db *database) audit(ctx context.Context, a *Audit, merged bool) error {
-	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{
+func (db database) audit(ctx context.Context, a *Audit, merged bool) error {
+	err := pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{
 		IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly,
 	}, func(tx pgx.Tx) error {
 		var err error
@@ -193,8 +193,8 @@ func collect[R any](ctx context.Context, tx pgx.Tx, sql string) ([]R, error) {
 }
 
 // stands reads how far every station is that is still at work.
-func (db *database) stands(ctx context.Context) (list []ProgressAudit, err error) {
-	err = db.rows(ctx, `SELECT stage, generation, part, next_offset FROM progress
+func (db database) stands(ctx context.Context) (list []ProgressAudit, err error) {
+	err = db.Rows(ctx, `SELECT stage, generation, part, next_offset FROM progress
 		WHERE generation NOT IN (SELECT generation FROM generations WHERE retired_at IS NOT NULL)
 		ORDER BY 1, 2, 3`, nil, func(row pgx.CollectableRow) error {
 		s, err := pgx.RowToStructByPos[ProgressAudit](row)

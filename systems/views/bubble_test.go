@@ -138,7 +138,7 @@ func (m *memory) rules(_ context.Context, above int64) ([]Rules, error) {
 
 func (m *memory) creators(context.Context) (map[string]string, error) { return m.authors, nil }
 
-func (m *memory) close() {}
+func (m *memory) Close() {}
 
 func (m *memory) shown(video string) (n int64) {
 	m.mu.Lock()

@@ -9,6 +9,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -25,7 +26,7 @@ func NewTarget(baseURL string, cfg sut.Config) (sut.Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("views target: %w", err)
 	}
-	cfg.Timeout = timeout(cfg)
+	cfg.Timeout = stores.Timeout(cfg)
 	server, err := api.NewClient(baseURL, cfg, problems())
 	if err != nil {
 		return nil, fmt.Errorf("views target: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -69,7 +70,7 @@ type gear struct {
 	params Params
 	books  books
 	// db is the books if they are in Postgres.
-	db *database
+	db database
 }
 
 // settings completes a configuration.
@@ -120,7 +121,7 @@ func (d design) work(
 	ctx context.Context, cfg sut.Config, role string,
 	open func(context.Context, *gear) (worker, error),
 ) error {
-	cfg.MaxConns, cfg.Timeout = roleConns, min(timeout(cfg), roleTimeout)
+	cfg.MaxConns, cfg.Timeout = roleConns, min(stores.Timeout(cfg), roleTimeout)
 	var g *gear
 	var w worker
 	defer func() {
@@ -130,7 +131,7 @@ func (d design) work(
 			w.close(end)
 		}
 		if g != nil {
-			g.books.close()
+			g.books.Close()
 		}
 	}()
 	for ctx.Err() == nil {
@@ -170,7 +171,7 @@ type instance struct {
 	design
 	cfg     sut.Config
 	params  Params
-	db      *database
+	db      database
 	windows *windows
 	client  *kgo.Client
 	gate    *gateway
@@ -226,7 +227,7 @@ func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error)
 
 // Watch writes a heartbeat into the log.
 func (i *instance) Watch(ctx context.Context, h Heartbeat) (Position, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout(i.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(i.cfg))
 	defer cancel()
 	return i.gate.watch(ctx, h)
 }
@@ -318,8 +319,8 @@ func (i *instance) Close() error {
 		if i.windows != nil {
 			i.closed = i.windows.close()
 		}
-		if i.db != nil {
-			i.db.close()
+		if i.db.Postgres != nil {
+			i.db.Close()
 		}
 	})
 	return i.closed

@@ -99,7 +99,7 @@ func TopicWatch(cfg sut.Config) string { return topics.Name(cfg, topicWatch) }
 var ErrFenced = errFenced
 
 // Books are the books in Postgres.
-type Books struct{ db *database }
+type Books struct{ db database }
 
 // Held is a partition that somebody took.
 type Held struct{ stand }

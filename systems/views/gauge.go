@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -31,14 +32,14 @@ func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns, cfg.Timeout = 1, min(timeout(cfg), roleTimeout)
+	cfg.MaxConns, cfg.Timeout = 1, min(stores.Timeout(cfg), roleTimeout)
 	db, err := openDatabase(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	client, err := openKafka(ctx, cfg)
 	if err != nil {
-		db.close()
+		db.Close()
 		return nil, err
 	}
 	return &lookout{cfg: cfg, db: db, client: client, merged: d.composite}, nil
@@ -47,7 +48,7 @@ func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
 // lookout is an opened gauge.
 type lookout struct {
 	cfg    sut.Config
-	db     *database
+	db     database
 	client *kgo.Client
 	merged bool
 }
@@ -61,13 +62,13 @@ func (l *lookout) Sample(ctx context.Context) (json.RawMessage, error) {
 	if l.merged {
 		table = "merged_views"
 	}
-	err := l.db.row(ctx, `SELECT coalesce(sum(views), 0)::bigint FROM `+table+`
+	err := l.db.Row(ctx, `SELECT coalesce(sum(views), 0)::bigint FROM `+table+`
 		WHERE generation = (SELECT max(generation) FROM generations WHERE live_at IS NOT NULL)`,
 		nil, &look.Shown)
 	if err != nil {
 		return nil, fmt.Errorf("reading the counts: %w", err)
 	}
-	err = l.db.rows(ctx, `SELECT reason, sum(events)::bigint FROM drops GROUP BY 1`, nil,
+	err = l.db.Rows(ctx, `SELECT reason, sum(events)::bigint FROM drops GROUP BY 1`, nil,
 		func(row pgx.CollectableRow) error {
 			var reason string
 			var events int64
@@ -116,6 +117,6 @@ func (l *lookout) lag(ctx context.Context, look *Look) error {
 // Close closes the connections.
 func (l *lookout) Close() error {
 	l.client.Close()
-	l.db.close()
+	l.db.Close()
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // views reads a count as readers see it.
-func (db *database) views(ctx context.Context, video string, merged bool) (Views, error) {
+func (db database) views(ctx context.Context, video string, merged bool) (Views, error) {
 	v := Views{Video: video}
 	counts := `(SELECT coalesce(sum(s.views), 0)::bigint FROM shard_views s
 		WHERE s.generation = g.generation AND s.video = $1)`
@@ -21,7 +21,7 @@ func (db *database) views(ctx context.Context, video string, merged bool) (Views
 		counts = `coalesce((SELECT m.views FROM merged_views m
 			WHERE m.generation = g.generation AND m.video = $1), 0)`
 	}
-	err := db.row(ctx, `SELECT g.generation, `+counts+` FROM generations g
+	err := db.Row(ctx, `SELECT g.generation, `+counts+` FROM generations g
 		WHERE g.live_at IS NOT NULL AND EXISTS (SELECT FROM videos WHERE video = $1)
 		ORDER BY g.generation DESC LIMIT 1`, []any{video}, &v.Generation, &v.Views)
 	switch {
@@ -35,10 +35,10 @@ func (db *database) views(ctx context.Context, video string, merged bool) (Views
 
 // addGeneration begins a counting at the beginning of every partition. A
 // recount that had not gone live yet ends with it: nobody will ever read it.
-func (db *database) addGeneration(
+func (db database) addGeneration(
 	ctx context.Context, partitions int,
 ) (generation int64, err error) {
-	err = db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "LOCK TABLE generations IN SHARE ROW EXCLUSIVE MODE")
 		if err != nil {
 			return err
@@ -62,8 +62,8 @@ func (db *database) addGeneration(
 }
 
 // newest is the newest generation, and whether readers see it.
-func (db *database) newest(ctx context.Context) (generation int64, live bool, err error) {
-	err = db.row(ctx, `SELECT generation, live_at IS NOT NULL FROM generations
+func (db database) newest(ctx context.Context) (generation int64, live bool, err error) {
+	err = db.Row(ctx, `SELECT generation, live_at IS NOT NULL FROM generations
 		ORDER BY generation DESC LIMIT 1`, nil, &generation, &live)
 	if err != nil {
 		return 0, false, fmt.Errorf("looking for a new generation: %w", err)
@@ -73,8 +73,8 @@ func (db *database) newest(ctx context.Context) (generation int64, live bool, er
 
 // recounts are the generations that a reprocessor counts: the one that readers
 // see, unless it is the first, and the one that is to follow it.
-func (db *database) recounts(ctx context.Context) (list []recounting, err error) {
-	err = db.rows(ctx, `SELECT generation, live_at IS NOT NULL FROM generations
+func (db database) recounts(ctx context.Context) (list []recounting, err error) {
+	err = db.Rows(ctx, `SELECT generation, live_at IS NOT NULL FROM generations
 		WHERE generation > 1 AND retired_at IS NULL ORDER BY generation`, nil,
 		func(row pgx.CollectableRow) error {
 			r, err := pgx.RowToStructByPos[recounting](row)
@@ -95,10 +95,8 @@ type recounting struct {
 
 // cutOver lets readers see a generation once it has come as far, in every
 // partition, as those before it. The recount that they saw so far ends with it.
-func (db *database) cutOver(ctx context.Context, generation int64) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
-	defer cancel()
-	_, err := db.pool.Exec(ctx, `WITH cut AS (
+func (db database) cutOver(ctx context.Context, generation int64) error {
+	_, err := db.Exec(ctx, `WITH cut AS (
 			UPDATE generations SET live_at = clock_timestamp()
 			WHERE generation = $1 AND live_at IS NULL AND retired_at IS NULL AND NOT EXISTS (
 				SELECT FROM progress mine JOIN progress theirs USING (stage, part)
@@ -115,7 +113,7 @@ func (db *database) cutOver(ctx context.Context, generation int64) error {
 }
 
 // unmerged says what is not in what readers see, "" if nothing.
-func (db *database) unmerged(ctx context.Context, merged bool) (string, error) {
+func (db database) unmerged(ctx context.Context, merged bool) (string, error) {
 	generation, live, err := db.newest(ctx)
 	if err != nil {
 		return "", err
@@ -127,7 +125,7 @@ func (db *database) unmerged(ctx context.Context, merged bool) (string, error) {
 		return "", nil
 	}
 	var videos int64
-	err = db.row(ctx, `SELECT count(*) FROM (
+	err = db.Row(ctx, `SELECT count(*) FROM (
 			SELECT generation, video, sum(views) AS views FROM shard_views GROUP BY 1, 2) s
 		LEFT JOIN merged_views m USING (generation, video)
 		WHERE m.views IS DISTINCT FROM s.views`, nil, &videos)
@@ -143,10 +141,8 @@ func (db *database) unmerged(ctx context.Context, merged bool) (string, error) {
 // merge brings the sums over all shards up to date. It writes sums, not
 // differences, and none that is lower than what is there: merging twice, late
 // or by two replicas at once does no harm.
-func (db *database) merge(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
-	defer cancel()
-	_, err := db.pool.Exec(ctx, `INSERT INTO merged_views AS m (generation, video, views)
+func (db database) merge(ctx context.Context) error {
+	_, err := db.Exec(ctx, `INSERT INTO merged_views AS m (generation, video, views)
 		SELECT generation, video, sum(views) FROM shard_views GROUP BY 1, 2 ORDER BY 1, 2
 		ON CONFLICT (generation, video) DO UPDATE SET views = excluded.views
 			WHERE m.views < excluded.views`)

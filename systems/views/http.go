@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -99,7 +100,7 @@ func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 	}
 	s := server{api.NewServer(inst, api.Spec{System: "views",
 		Kinds:    []string{KindHeartbeat, KindViews, KindRules, KindReprocess},
-		Problems: problems(), MaxBody: maxRequestBody, Timeout: timeout(cfg),
+		Problems: problems(), MaxBody: maxRequestBody, Timeout: stores.Timeout(cfg),
 		Reset: api.ResetTo(resetOf(p), decodeReset)})}
 	return s.Handler(map[string]api.Methods{
 		routeWatch:     {http.MethodPost: s.watch},

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -31,7 +32,7 @@ func openKafka(ctx context.Context, cfg sut.Config, more ...kgo.Opt) (*kgo.Clien
 	if err != nil {
 		return nil, fmt.Errorf("making a Kafka client: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout(cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(cfg))
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		client.Close()

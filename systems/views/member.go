@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -179,7 +180,7 @@ func (m *member) revoked(ctx context.Context, gone []int32, orderly bool) {
 	if len(gone) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout(m.cfg))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stores.Timeout(m.cfg))
 	defer cancel()
 	m.work.begin()
 	defer m.work.end()
@@ -327,7 +328,7 @@ func (m *member) moved(moves []move) {
 // with cannot be waited for in virtual time. A broker takes no commit of a
 // member that is not one any more.
 func (m *member) commit(ctx context.Context, moves []move) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout(m.cfg))
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(m.cfg))
 	defer cancel()
 	if m.topicID == [16]byte{} {
 		found, err := kadm.NewClient(m.client).ListTopics(ctx, m.topic)

@@ -8,107 +8,30 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
 //go:embed schema.sql
 var schema string
 
-// What a Config means where it says nothing.
-const (
-	defaultMaxConns = 16
-	defaultTimeout  = 5 * time.Second
-)
+// database is the books in Postgres.
+type database struct{ *stores.Postgres }
 
-func maxConns(cfg sut.Config) int { return cmp.Or(cfg.MaxConns, defaultMaxConns) }
+var _ books = database{}
 
-func timeout(cfg sut.Config) time.Duration { return cmp.Or(cfg.Timeout, defaultTimeout) }
-
-// database is the books in Postgres. It bounds every call by a timeout and
-// never retries.
-type database struct {
-	pool    *pgxpool.Pool
-	timeout time.Duration
-}
-
-var _ books = (*database)(nil)
-
-func openDatabase(ctx context.Context, cfg sut.Config) (*database, error) {
-	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
-	if err != nil {
-		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
-	}
-	limit := timeout(cfg)
-	conf.MaxConns = int32(maxConns(cfg))
-	conf.PingTimeout = limit
-	conf.ConnConfig.ConnectTimeout = limit
-	settings := conf.ConnConfig.RuntimeParams
-	settings["application_name"] = "stampede-views"
-	// The server gives up a little before the client does, so that its answer
-	// (rolled back, certainly no effect) still arrives.
-	settings["statement_timeout"] = strconv.FormatInt(max(1, limit.Milliseconds()*9/10), 10)
-	// Plans are made once, while the tables are still small; the indexes are
-	// right for what they become.
-	settings["plan_cache_mode"] = "force_generic_plan"
-	settings["enable_seqscan"] = "off"
-	pool, err := pgxpool.NewWithConfig(ctx, conf)
-	if err != nil {
-		return nil, fmt.Errorf("opening a Postgres pool: %w", err)
-	}
-	db := &database{pool: pool, timeout: limit}
-	if err := db.row(ctx, "SELECT", nil); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("connecting to Postgres: %w", err)
-	}
-	return db, nil
-}
-
-func (db *database) close() { db.pool.Close() }
-
-// row runs one prepared statement, a transaction of its own, and scans the
-// row it returns.
-func (db *database) row(ctx context.Context, sql string, args []any, into ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
-	defer cancel()
-	return db.pool.QueryRow(ctx, sql, args...).Scan(into...)
-}
-
-// rows runs one prepared statement and calls scan for each row it returns.
-func (db *database) rows(
-	ctx context.Context, sql string, args []any, scan func(pgx.CollectableRow) error,
-) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
-	defer cancel()
-	rows, err := db.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// within runs f in one transaction, which is rolled back if f fails.
-func (db *database) within(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
-	defer cancel()
-	return pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error { return f(ctx, tx) })
+func openDatabase(ctx context.Context, cfg sut.Config) (database, error) {
+	db, err := stores.OpenPostgres(ctx, cfg, "views", nil)
+	return database{db}, err
 }
 
 // prepare makes the tables, the videos, the first rules and the stands at the
 // beginning of every partition. Where a table exists already it fails.
-func (db *database) prepare(ctx context.Context, p Params, partitions int) error {
-	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (db database) prepare(ctx context.Context, p Params, partitions int) error {
+	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, schema); err != nil {
 			return fmt.Errorf("making the tables: %w", err)
 		}
@@ -148,12 +71,12 @@ func insertStands(ctx context.Context, tx pgx.Tx, partitions int, list ...statio
 }
 
 // take raises the epoch of the partitions.
-func (db *database) take(
+func (db database) take(
 	ctx context.Context, who station, partitions []int32,
 ) ([]stand, error) {
 	slices.Sort(partitions)
 	var list []stand
-	err := db.rows(ctx, `UPDATE progress SET epoch = epoch + 1
+	err := db.Rows(ctx, `UPDATE progress SET epoch = epoch + 1
 		WHERE stage = $1 AND generation = $2 AND part = ANY ($3)
 		RETURNING part, epoch, next_offset, source, decided_offset, views`,
 		[]any{who.stage, who.generation, partitions},
@@ -215,8 +138,8 @@ func columnsOf(moves []move) (c moveColumns) {
 }
 
 // filtered stores decisions and moves on in one transaction.
-func (db *database) filtered(ctx context.Context, moves []move, drops []drop) error {
-	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (db database) filtered(ctx context.Context, moves []move, drops []drop) error {
+	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		c := columnsOf(moves)
 		tag, err := tx.Exec(ctx, `UPDATE progress p
 			SET next_offset = m.next, decided_offset = m.decided, views = m.views
@@ -258,13 +181,13 @@ func addDrops(ctx context.Context, tx pgx.Tx, drops []drop) error {
 }
 
 // counted stores views and moves on in one transaction.
-func (db *database) counted(
+func (db database) counted(
 	ctx context.Context, who station, moves []move, sums []sum,
 ) error {
 	if len(moves) == 1 && len(sums) == 1 {
 		return db.countedOne(ctx, who, moves[0], sums[0])
 	}
-	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := moveOn(ctx, tx, who, moves); err != nil {
 			return err
 		}
@@ -277,10 +200,8 @@ func (db *database) counted(
 }
 
 // countedOne is counted for one sum of one partition, as one statement.
-func (db *database) countedOne(ctx context.Context, who station, m move, s sum) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
-	defer cancel()
-	tag, err := db.pool.Exec(ctx, `WITH moved AS (
+func (db database) countedOne(ctx context.Context, who station, m move, s sum) error {
+	rows, err := db.Exec(ctx, `WITH moved AS (
 			UPDATE progress SET next_offset = $6, source = $7
 			WHERE stage = $1 AND generation = $2 AND part = $3 AND epoch = $4 AND next_offset = $5
 			RETURNING part),
@@ -297,15 +218,15 @@ func (db *database) countedOne(ctx context.Context, who station, m move, s sum) 
 	switch {
 	case err != nil:
 		return fmt.Errorf("storing a count: %w", err)
-	case tag.RowsAffected() == 0:
+	case rows == 0:
 		return fenced([]move{m}, 0)
 	}
 	return nil
 }
 
 // counts stores views and nothing else.
-func (db *database) counts(ctx context.Context, who station, sums []sum) error {
-	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (db database) counts(ctx context.Context, who station, sums []sum) error {
+	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return addSums(ctx, tx, who, sums)
 	})
 	if err != nil {
@@ -315,8 +236,8 @@ func (db *database) counts(ctx context.Context, who station, sums []sum) error {
 }
 
 // reports notes how far a station has come by its own account.
-func (db *database) reports(ctx context.Context, who station, moves []move) error {
-	err := db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (db database) reports(ctx context.Context, who station, moves []move) error {
+	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		c := columnsOf(moves)
 		_, err := tx.Exec(ctx, `UPDATE progress p
 			SET next_offset = greatest(p.next_offset, m.next), source = greatest(p.source, m.source)
@@ -409,8 +330,8 @@ func insertRules(ctx context.Context, tx pgx.Tx, r Rules) error {
 }
 
 // addRules gives rules the next version.
-func (db *database) addRules(ctx context.Context, r Rules) (version int64, err error) {
-	err = db.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (db database) addRules(ctx context.Context, r Rules) (version int64, err error) {
+	err = db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		// Versions are given one after the other.
 		_, err := tx.Exec(ctx, "LOCK TABLE filter_rules IN SHARE ROW EXCLUSIVE MODE")
 		if err != nil {
@@ -426,9 +347,9 @@ func (db *database) addRules(ctx context.Context, r Rules) (version int64, err e
 }
 
 // rules reads the versions above one.
-func (db *database) rules(ctx context.Context, above int64) ([]Rules, error) {
+func (db database) rules(ctx context.Context, above int64) ([]Rules, error) {
 	var list []Rules
-	err := db.rows(ctx, `SELECT version, rule_type, parameters FROM filter_rules
+	err := db.Rows(ctx, `SELECT version, rule_type, parameters FROM filter_rules
 		WHERE version > $1 ORDER BY version, rule_id`, []any{above},
 		func(row pgx.CollectableRow) error {
 			var version int64
@@ -468,9 +389,9 @@ func (r *Rules) add(kind string, p ruleParameters) error {
 }
 
 // creators reads who made each video.
-func (db *database) creators(ctx context.Context) (map[string]string, error) {
+func (db database) creators(ctx context.Context) (map[string]string, error) {
 	list := make(map[string]string)
-	err := db.rows(ctx, "SELECT video, creator FROM videos", nil,
+	err := db.Rows(ctx, "SELECT video, creator FROM videos", nil,
 		func(row pgx.CollectableRow) error {
 			var video, creator string
 			err := row.Scan(&video, &creator)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -155,11 +155,11 @@ const wordView = "view"
 const judgedAtOnce = 500
 
 func openWindows(ctx context.Context, cfg sut.Config, p Params) (*windows, error) {
-	opts, err := redisOptions(cfg)
+	opts, err := stores.RedisOptions(cfg)
 	if err != nil {
 		return nil, err
 	}
-	w := &windows{rdb: redis.NewClient(opts), prefix: cfg.Prefix, limit: timeout(cfg),
+	w := &windows{rdb: redis.NewClient(opts), prefix: cfg.Prefix, limit: stores.Timeout(cfg),
 		keep: p.Retention.D(), script: redis.NewScript(judge)}
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
@@ -168,29 +168,6 @@ func openWindows(ctx context.Context, cfg sut.Config, p Params) (*windows, error
 		return nil, fmt.Errorf("connecting to Redis: %w", err)
 	}
 	return w, nil
-}
-
-// redisOptions are bounded waits, and no retries behind the caller's back.
-func redisOptions(cfg sut.Config) (*redis.Options, error) {
-	opts, err := redis.ParseURL(cfg.RedisURL)
-	if err != nil {
-		return nil, fmt.Errorf("reading the Redis URL: %w", err)
-	}
-	limit := timeout(cfg)
-	opts.PoolSize, opts.MaxActiveConns = maxConns(cfg), maxConns(cfg)
-	opts.DialTimeout, opts.WriteTimeout, opts.PoolTimeout = limit, limit, limit
-	opts.ReadTimeout = limit
-	opts.ContextTimeoutEnabled = true
-	opts.DialerRetries = 1
-	opts.MaxRetries = -1
-	opts.DisableIdentity = true
-	opts.MaintNotificationsConfig = &maintnotifications.Config{
-		Mode: maintnotifications.ModeDisabled,
-	}
-	if cfg.Dial != nil {
-		opts.Dialer = cfg.Dial
-	}
-	return opts, nil
 }
 
 func (w *windows) close() error {

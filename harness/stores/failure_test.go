@@ -1,4 +1,4 @@
-package flashsale_test
+package stores_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
-	"stampede/systems/flashsale"
 )
 
 // redisReply is an error reply as go-redis returns it.
@@ -82,12 +82,12 @@ func TestFailed(t *testing.T) {
 		"anything else":          errors.New("anything else"),
 	}
 	for name, cause := range refused {
-		if err := flashsale.Failed("testing", cause); !errors.Is(err, sut.ErrRefused) {
+		if err := stores.Failed("testing", cause); !errors.Is(err, sut.ErrRefused) {
 			t.Errorf("%s: %v is not refused", name, err)
 		}
 	}
 	for name, cause := range unknown {
-		err := flashsale.Failed("testing", cause)
+		err := stores.Failed("testing", cause)
 		if errors.Is(err, sut.ErrRefused) || !errors.Is(err, cause) {
 			t.Errorf("%s: expected an unknown outcome that wraps its cause, got %v", name, err)
 		}

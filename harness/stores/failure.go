@@ -1,4 +1,4 @@
-package likes
+package stores
 
 import (
 	"errors"
@@ -8,31 +8,37 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 
 	"stampede/harness/sut"
 )
 
-// failed wraps an error of a store with what was being done. It wraps
+// Failed wraps an error of a store with what was being done. It wraps
 // sut.ErrRefused too if, and only if, the error proves that the store did not
 // apply the operation and never will; in doubt the outcome stays unknown. It is
 // for the first step of an operation: what fails later has had an effect.
-func failed(doing string, err error) error {
-	if neverSent(err) || postgresRolledBack(err) || redisRefused(err) {
+func Failed(doing string, err error) error {
+	if notApplied(err) {
 		return fmt.Errorf("%s: %w: %w", doing, sut.ErrRefused, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// unknown wraps an error of a later step: the effect of the first one stays.
-func unknown(doing string, err error) error {
+// Unknown wraps an error of a later step of an operation: the effect of the first
+// one stays, whatever the error says of its own.
+func Unknown(doing string, err error) error {
 	//nolint:errorlint // the cause may wrap sut.ErrRefused, which would be a lie here
 	return fmt.Errorf("%s: %v", doing, err)
 }
 
-// errNoConnection is why an operation on Postgres did not start.
-var errNoConnection = errors.New("no connection")
+func notApplied(err error) bool {
+	return neverSent(err) || postgresRolledBack(err) || redisRefused(err)
+}
 
-// neverSent: no byte of the operation left this process.
+// neverSent: no byte of the operation left this process. The driver says so of a
+// connection that was closed, too; but if the end of the connection comes while
+// it waits for the answer to a COMMIT, it says the same (pgx 5.12: NextResult
+// drops the error and finds the connection closed), and the order is there.
 func neverSent(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -40,12 +46,14 @@ func neverSent(err error) bool {
 	}
 	var connecting *pgconn.ConnectError
 	return errors.As(err, &connecting) ||
-		// Of a connection that ends while a COMMIT awaits its answer, pgx says the
-		// same as of one that was closed before (5.12): the outcome is unknown.
 		pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed) ||
 		errors.Is(err, errNoConnection) ||
-		errors.Is(err, redis.ErrPoolTimeout)
+		errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.Is(err, rueidis.ErrClosing)
 }
+
+// errNoConnection is why an operation on Postgres did not start.
+var errNoConnection = errors.New("no connection")
 
 // postgresRolledBack: the server answered with an ERROR, which ends the
 // transaction. A FATAL one may come while a commit is under way, and classes
@@ -76,17 +84,39 @@ func postgresRolledBack(err error) bool {
 // Errors raised by a running script are not among them, because what the
 // script did before stays done.
 func redisRefused(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
+	text, isReply := redisReply(err)
+	if !isReply {
 		return false
 	}
 	for _, prefix := range []string{
 		"LOADING ", "READONLY ", "NOSCRIPT ", "MISCONF ", "MASTERDOWN ", "BUSY ",
 		"NOAUTH ", "NOPERM ", "ERR max number of clients reached",
 	} {
-		if strings.HasPrefix(reply.Error(), prefix) {
+		if strings.HasPrefix(text, prefix) {
 			return true
 		}
 	}
 	return false
+}
+
+func redisReply(err error) (text string, isReply bool) {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return reply.Error(), true
+	}
+	var rueidisReply *rueidis.RedisError
+	if errors.As(err, &rueidisReply) {
+		return rueidisReply.Error(), true
+	}
+	return "", false
+}
+
+// Constraint returns the name of the constraint that an error of Postgres
+// says was violated, or "".
+func Constraint(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && strings.HasPrefix(pg.Code, "23") {
+		return pg.ConstraintName
+	}
+	return ""
 }

@@ -1,0 +1,164 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"stampede/harness/sut"
+)
+
+// Postgres is a pool of connections that bounds every call by a timeout and
+// never retries.
+type Postgres struct {
+	Pool    *pgxpool.Pool
+	Timeout time.Duration
+}
+
+// OpenPostgres makes all connections before it returns: the crowd would else
+// wait for as many server processes to be forked, which says nothing about a
+// design. They are MaxConns, name themselves stampede-NAME, and begin with the
+// settings; more of these, such as synchronous_commit, are the caller's, and win.
+func OpenPostgres(
+	ctx context.Context, cfg sut.Config, name string, more map[string]string,
+) (*Postgres, error) {
+	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
+	}
+	limit := Timeout(cfg)
+	conf.MaxConns = int32(MaxConns(cfg))
+	conf.PingTimeout = limit
+	conf.ConnConfig.ConnectTimeout = limit
+	settings := conf.ConnConfig.RuntimeParams
+	settings["application_name"] = "stampede-" + name
+	// The server gives up a little before the client does, so that its answer
+	// (rolled back, certainly no effect) still arrives.
+	settings["statement_timeout"] = strconv.FormatInt(max(1, limit.Milliseconds()*9/10), 10)
+	// Plans are made once, while the tables are still small; the indexes are
+	// right for what they become.
+	settings["plan_cache_mode"] = "force_generic_plan"
+	settings["enable_seqscan"] = "off"
+	maps.Copy(settings, more)
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, fmt.Errorf("opening a Postgres pool: %w", err)
+	}
+	db := &Postgres{Pool: pool, Timeout: limit}
+	if err := db.warm(ctx, MaxConns(cfg)); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	return db, nil
+}
+
+func (db *Postgres) warm(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	var all sync.WaitGroup
+	all.Add(n)
+	for range n {
+		group.Go(func() error {
+			conn, err := db.Pool.Acquire(ctx)
+			all.Done()
+			if err != nil {
+				return err
+			}
+			all.Wait() // so that nobody gets a connection that another has returned
+			conn.Release()
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// Close closes the connections, when they are free.
+func (db *Postgres) Close() { db.Pool.Close() }
+
+// With runs f on one connection within the timeout. That no connection came
+// free, or that none could be made, is told apart from everything later: it
+// proves that nothing was sent.
+func (db *Postgres) With(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	return db.Within(ctx, db.Timeout, f)
+}
+
+// Within is With within another time.
+func (db *Postgres) Within(
+	ctx context.Context, limit time.Duration, f func(context.Context, *pgx.Conn) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := db.Pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("%w to Postgres: %w", errNoConnection, err)
+	}
+	defer conn.Release()
+	return f(ctx, conn.Conn())
+}
+
+// Transaction runs f in one transaction, which is rolled back if f fails.
+func (db *Postgres) Transaction(
+	ctx context.Context, f func(context.Context, pgx.Tx) error,
+) error {
+	return db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return f(ctx, tx) })
+	})
+}
+
+// Row runs one prepared statement, a transaction of its own, and scans the
+// row it returns.
+func (db *Postgres) Row(ctx context.Context, sql string, args []any, into ...any) error {
+	return db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, sql, args...).Scan(into...)
+	})
+}
+
+// Exec runs one prepared statement, a transaction of its own, and returns how
+// many rows it was about.
+func (db *Postgres) Exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
+	err = db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		tag, err := conn.Exec(ctx, sql, args...)
+		rows = tag.RowsAffected()
+		return err
+	})
+	return rows, err
+}
+
+// Rows runs one prepared statement and calls scan for each row it returns.
+func (db *Postgres) Rows(
+	ctx context.Context, sql string, args []any, scan func(pgx.CollectableRow) error,
+) error {
+	return db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return Each(ctx, conn, sql, args, scan)
+	})
+}
+
+// Querier is what a connection and a transaction have in common.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Each runs one prepared statement and calls scan for each row it returns.
+func Each(
+	ctx context.Context, on Querier, sql string, args []any, scan func(pgx.CollectableRow) error,
+) error {
+	rows, err := on.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

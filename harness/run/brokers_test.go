@@ -58,7 +58,7 @@ func openLogged(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 }
 
 func (l *logged) Prepare(ctx context.Context) error {
-	return topics.Create(ctx, l.client, l.cfg, topics.Topic{Name: "numbers"})
+	return topics.Create(ctx, l.cfg, topics.Topic{Name: "numbers"})
 }
 
 func (l *logged) Do(ctx context.Context, op history.Op) (history.Reply, error) {

@@ -47,7 +47,7 @@ type KafkaSettings struct {
 // and double nothing of what was acknowledged.
 func DefaultKafka() KafkaSettings {
 	return KafkaSettings{
-		Brokers: 1, Partitions: 12, Acks: "all", Idempotence: true, Compression: "lz4",
+		Brokers: 1, Partitions: 12, Acks: "all", Idempotence: true, Compression: "snappy",
 		Linger: Duration(5 * time.Millisecond), FetchMinBytes: 1,
 		FetchMaxWait:  Duration(500 * time.Millisecond),
 		FetchMaxBytes: 50 << 20, FetchPartitionBytes: 1 << 20,

@@ -53,8 +53,18 @@ const pollEvery = 20 * time.Millisecond
 
 // Create makes topics whose names start with the run's prefix and returns
 // when each partition has a leader that answers. A topic that exists is an error: a run
-// starts empty.
-func Create(ctx context.Context, client *kgo.Client, cfg sut.Config, list ...Topic) error {
+// starts empty. The client is one of its own, for the driver remembers for five
+// seconds that a topic was not to be found.
+func Create(ctx context.Context, cfg sut.Config, list ...Topic) error {
+	opts, err := Options(cfg)
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(append(opts, kgo.MetadataMinAge(pollEvery))...)
+	if err != nil {
+		return fmt.Errorf("making a Kafka client: %w", err)
+	}
+	defer client.Close()
 	admin := kadm.NewClient(client)
 	var names []string
 	for _, topic := range list {

@@ -143,7 +143,7 @@ func lineClient(cfg sut.Config, more ...kgo.Opt) (*kgo.Client, error) {
 // makeTopics makes both topics, and has the broker make what it keeps of groups,
 // which would else take the first second of the first sale.
 func makeTopics(ctx context.Context, client *kgo.Client, cfg sut.Config, p Params) error {
-	err := topics.Create(ctx, client, cfg,
+	err := topics.Create(ctx, cfg,
 		topics.Topic{Name: ticketsTopic, Partitions: lines(p)},
 		topics.Topic{Name: answersTopic, Partitions: desks})
 	if err != nil {

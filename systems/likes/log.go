@@ -93,7 +93,7 @@ func (l *eventLog) close() error {
 // prepare makes the topic, and brings the brokers to where they have the group and
 // the producer: on new ones that takes seconds, which the first users would wait.
 func (l *eventLog) prepare(ctx context.Context) error {
-	if err := topics.Create(ctx, l.client, l.cfg, topics.Topic{Name: topicEvents}); err != nil {
+	if err := topics.Create(ctx, l.cfg, topics.Topic{Name: topicEvents}); err != nil {
 		return err
 	}
 	_, err := l.fetchCommitted(ctx)

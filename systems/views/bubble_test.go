@@ -448,7 +448,7 @@ func (b *bubble) live(d design, sessions int, faults func(filters, counters []*r
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := createTopics(b.ctx, client, cfg, b.params); err != nil {
+	if err := createTopics(b.ctx, cfg, b.params); err != nil {
 		b.t.Fatal(err)
 	}
 	b.api = &instance{design: d, cfg: cfg, params: b.params, client: client,
@@ -715,7 +715,7 @@ func TestOneLeavesOthersStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		if err := createTopics(b.ctx, client, cfg, b.params); err != nil {
+		if err := createTopics(b.ctx, cfg, b.params); err != nil {
 			t.Fatal(err)
 		}
 		gate := newGateway(client, cfg, newRuleBook(r, b.params, cfg.Logger), videoKey())

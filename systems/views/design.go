@@ -217,7 +217,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 	if err := i.db.prepare(ctx, i.params, i.cfg.Kafka.Partitions); err != nil {
 		return err
 	}
-	return createTopics(ctx, i.client, i.cfg, i.params)
+	return createTopics(ctx, i.cfg, i.params)
 }
 
 // Do performs one operation.

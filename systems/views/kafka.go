@@ -42,10 +42,10 @@ func openKafka(ctx context.Context, cfg sut.Config, more ...kgo.Opt) (*kgo.Clien
 }
 
 // createTopics makes both topics.
-func createTopics(ctx context.Context, client *kgo.Client, cfg sut.Config, p Params) error {
+func createTopics(ctx context.Context, cfg sut.Config, p Params) error {
 	keep := map[string]string{
 		"retention.ms": strconv.FormatInt(p.Retention.D().Milliseconds(), 10)}
-	err := topics.Create(ctx, client, cfg,
+	err := topics.Create(ctx, cfg,
 		topics.Topic{Name: topicWatch, Configs: keep}, topics.Topic{Name: topicValid, Configs: keep})
 	if err != nil {
 		return fmt.Errorf("preparing Kafka: %w", err)

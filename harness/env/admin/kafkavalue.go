@@ -17,9 +17,10 @@ import (
 // Put makes a topic of one partition, if it is not there, and appends a value.
 func (k Kafka) Put(ctx context.Context, topic, value string) error {
 	return k.with(ctx, func(ctx context.Context, client *kgo.Client) error {
-		cfg := sut.Config{Kafka: sut.KafkaSettings{Replication: -1, MinInSync: 1}}
+		cfg := sut.Config{KafkaBrokers: k.Brokers(), Kafka: sut.DefaultKafka()}
+		cfg.Kafka.Replication, cfg.Kafka.MinInSync = -1, 1
 		one := topics.Topic{Name: topic, Partitions: 1}
-		err := topics.Create(ctx, client, cfg, one)
+		err := topics.Create(ctx, cfg, one)
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return err
 		}

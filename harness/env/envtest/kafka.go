@@ -297,9 +297,8 @@ func kafkaClient(
 // produce makes the namespace's topic and puts one acknowledged record in it.
 func produce(t *testing.T, space env.Namespace, settings sut.KafkaSettings, value string) {
 	t.Helper()
-	client := kafkaClient(t, space, settings)
 	one := topics.Topic{Name: "events", Partitions: 1}
-	if err := topics.Create(t.Context(), client, config(space, settings), one); err != nil {
+	if err := topics.Create(t.Context(), config(space, settings), one); err != nil {
 		t.Fatal(err)
 	}
 	appendRecord(t, space, settings, value, true)

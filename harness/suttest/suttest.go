@@ -29,8 +29,8 @@ type Suite struct {
 	Space func(testing.TB) env.Namespace
 	// Seed is the workload's.
 	Seed uint64
-	// Ops is how many operations are scheduled in the hammer and in the
-	// comparison of variants. They must be enough to exercise the invariants.
+	// Ops is how many operations are scheduled in the hammer. They must be enough to
+	// exercise the invariants. The comparison of variants has a quarter of them.
 	Ops int
 	// Undecided lists invariants that the hammer need not decide, with the
 	// reason.

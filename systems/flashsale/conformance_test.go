@@ -27,7 +27,17 @@ func TestMain(m *testing.M) {
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {
-	suttest.Exercise(t, suttest.Suite{
+	suttest.Exercise(t, suite())
+}
+
+// TestFullDisk: while the ledger has no room, buys are refused, or wait in line, and
+// what Redis gave out comes back.
+func TestFullDisk(t *testing.T) {
+	suttest.FullDisk(t, suite(), "redis_reservation", "queue_serialized")
+}
+
+func suite() suttest.Suite {
+	return suttest.Suite{
 		System:    flashsale.System(),
 		Params:    crowd(),
 		Space:     stores.Namespace,
@@ -36,7 +46,7 @@ func TestConformance(t *testing.T) {
 		Summary:   summary,
 		Servers:   []string{"cashier"},
 		Undecided: shortSale(),
-	})
+	}
 }
 
 // TestRedlockDecides: without its lock the variant oversells, so that it is the

@@ -25,14 +25,22 @@ func TestMain(m *testing.M) {
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {
-	suttest.Exercise(t, suttest.Suite{
+	suttest.Exercise(t, suite())
+}
+
+// TestFullDisk: while the ledger has no room, likes that go to it are refused, those
+// that go to the log wait there.
+func TestFullDisk(t *testing.T) { suttest.FullDisk(t, suite(), "locked_row", "shards_adaptive") }
+
+func suite() suttest.Suite {
+	return suttest.Suite{
 		System:  likes.System(),
 		Params:  crowd(),
 		Space:   stores.Namespace,
 		Seed:    1,
 		Ops:     1000,
 		Summary: summary,
-	})
+	}
 }
 
 // crowd is many users and two videos, on a clock on which users think for

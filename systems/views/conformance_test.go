@@ -26,7 +26,15 @@ func TestMain(m *testing.M) {
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {
-	suttest.Exercise(t, suttest.Suite{
+	suttest.Exercise(t, suite())
+}
+
+// TestFullDisk: while Postgres has no room, the stages wait; nothing counts twice
+// when they go on.
+func TestFullDisk(t *testing.T) { suttest.FullDisk(t, suite(), "video_key", "composite_key") }
+
+func suite() suttest.Suite {
+	return suttest.Suite{
 		System:  views.System(),
 		Params:  crowd(),
 		Space:   stores.Namespace,
@@ -37,7 +45,7 @@ func TestConformance(t *testing.T) {
 			views.Fresh:          "the load is over before the time that is promised for a view",
 			views.MonotoneCounts: "the load may be over before the first view is in a count",
 		},
-	})
+	}
 }
 
 // crowd is a few videos that many watch, in an event time that runs 500 times

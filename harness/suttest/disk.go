@@ -1,0 +1,131 @@
+package suttest
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// fillDisk makes every table of a database one that a row in full_disk can close:
+// who writes then is told that the disk is full, as Postgres does (SQLSTATE 53100),
+// and counted, which no rollback undoes.
+const fillDisk = `
+CREATE TABLE full_disk (yes boolean NOT NULL);
+INSERT INTO full_disk VALUES (true);
+CREATE SEQUENCE full_disk_hits;
+CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	IF (SELECT yes FROM full_disk) THEN
+		PERFORM nextval('full_disk_hits');
+		RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+	END IF;
+	RETURN NULL;
+END $$;
+DO $$ DECLARE t regclass; BEGIN
+	FOR t IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace
+		AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname <> 'full_disk'
+	LOOP
+		EXECUTE format('CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON %s
+			EXECUTE FUNCTION full_disk()', t);
+	END LOOP;
+END $$`
+
+// fullFor is how long a disk is full where no operation is answered.
+const fullFor = time.Second
+
+// FullDisk hammers variants of a suite on a Postgres whose disk is full for a
+// while: until a write was turned away, and a third of the operations have an
+// outcome or a second is over.
+// What is acknowledged is kept, nothing is done twice, and what waited goes on
+// when there is room: no invariant may be broken that the variant is not known to
+// break.
+func FullDisk(t *testing.T, s Suite, variants ...string) {
+	if s.Patience == 0 {
+		s.Patience = defaultPatience
+	}
+	for _, name := range variants {
+		i := slices.IndexFunc(s.System.Variants, func(v sut.Variant) bool { return v.Name == name })
+		if i < 0 {
+			t.Fatalf("there is no variant %s", name)
+		}
+		t.Run(name, func(t *testing.T) { s.fullDisk(t, s.System.Variants[i]) })
+	}
+}
+
+func (s Suite) fullDisk(t *testing.T, v sut.Variant) {
+	cfg := s.config(t)
+	inst := open(t, v, cfg)
+	cfg.MaxConns = 1
+	db, err := stores.OpenPostgres(t.Context(), cfg, "full-disk",
+		map[string]string{"enable_seqscan": "on", "default_transaction_isolation": "read committed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Pool.Exec(t.Context(), fillDisk); err != nil {
+		t.Fatalf("filling the disk: %v", err)
+	}
+	cfg.MaxConns = maxConns
+	stop := s.start(t, v, cfg)
+	rec := &recorder{}
+	var room sync.WaitGroup
+	room.Go(func() {
+		s.untilNoticed(t, db, rec)
+		if _, err := db.Exec(t.Context(), `UPDATE full_disk SET yes = false`); err != nil {
+			t.Errorf("making room: %v", err)
+		}
+	})
+	s.attack(t, inst, time.Now(), rec)
+	room.Wait()
+	s.settle(t, inst)
+	stop()
+	audit, err := inst.Audit(t.Context())
+	if err != nil {
+		t.Fatalf("audit: %v", err)
+	}
+	t.Logf("%d writes were turned away", hits(t, db))
+	s.judgeHarm(t, v, history.Slice(rec.records), audit)
+}
+
+// untilNoticed waits as long as the disk is full.
+func (s Suite) untilNoticed(t testing.TB, db *stores.Postgres, rec *recorder) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < s.Patience; {
+		if hits(t, db) > 0 && (rec.len() >= s.Ops/3 || time.Since(begin) >= fullFor) {
+			return
+		}
+		sut.Pause(t.Context(), 10*time.Millisecond)
+	}
+	t.Error("nobody noticed that the disk was full")
+}
+
+// hits is how many writes were turned away.
+func hits(t testing.TB, db *stores.Postgres) (n int64) {
+	t.Helper()
+	err := db.Row(t.Context(), `SELECT CASE WHEN is_called THEN last_value ELSE 0 END
+		FROM full_disk_hits`, nil, &n)
+	if err != nil {
+		t.Errorf("asking how many writes were turned away: %v", err)
+	}
+	return n
+}
+
+// judgeHarm wants nothing broken that the variant is not known to break. What a
+// full disk leaves undecided is no harm.
+func (s Suite) judgeHarm(t *testing.T, v sut.Variant, h history.History, audit json.RawMessage) {
+	t.Helper()
+	for _, verdict := range check.All(t.Context(), s.System.Invariants(s.Params), h, audit) {
+		known := slices.ContainsFunc(v.Breaks, func(b sut.Break) bool {
+			return b.Invariant == verdict.Invariant || b.Under == sut.Load
+		})
+		if verdict.Status == check.Broken && !known && v.NotApplicable[verdict.Invariant] == "" {
+			t.Errorf("%s: broken %d times: %+v", verdict.Invariant, verdict.Count, verdict.Violations)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -89,10 +90,21 @@ func TestACrewIsAtWork(t *testing.T) {
 	}
 }
 
+// lines is a log, line by line.
+type lines chan string
+
+// Write adds a line.
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
 func TestARoleThatDoesNotEndIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		crew := start(t, Plan{Variant: sut.Variant{Roles: []sut.Role{
+		log := make(lines, 16)
+		cfg := sut.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}
+		crew := start(t, Plan{Config: cfg, Variant: sut.Variant{Roles: []sut.Role{
 			{Name: "deaf", Run: func(_ context.Context, cfg sut.Config) error {
 				for !closed(release) {
 					cfg.Worked()
@@ -107,6 +119,9 @@ func TestARoleThatDoesNotEndIsLeftBehind(t *testing.T) {
 		}
 		close(release)
 		<-crew.roles["deaf"][0].(*task).done
+		if text := <-log; !strings.Contains(text, "TestARoleThatDoesNotEndIsLeftBehind") {
+			t.Errorf("nobody can see where it was: %s", text)
+		}
 	})
 }
 

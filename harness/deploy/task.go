@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ func RunRole(ctx context.Context, role sut.Role, cfg sut.Config) (err error) {
 			err = fmt.Errorf("role %s: panic: %v", role.Name, p)
 		}
 	}()
+	defer watchTheEnd(ctx, role.Name, cfg.Logger)()
 	err = role.Run(ctx, cfg)
 	if err == nil && ctx.Err() == nil {
 		err = errors.New("ended by itself")
@@ -28,6 +31,24 @@ func RunRole(ctx context.Context, role sut.Role, cfg sut.Config) (err error) {
 		return fmt.Errorf("role %s: %w", role.Name, err)
 	}
 	return nil
+}
+
+// watchTheEnd writes down where all goroutines are if a role goes on after ctx for
+// nearly as long as it may. The returned function says that it has ended.
+func watchTheEnd(ctx context.Context, role string, log *slog.Logger) (ended func()) {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-over:
+		case <-time.After(stopBound * 5 / 6):
+			if log != nil {
+				stacks := make([]byte, 1<<20)
+				log.Error("a role does not end", "role", role,
+					"goroutines", string(stacks[:runtime.Stack(stacks, true)]))
+			}
+		}
+	})
+	return func() { stop(); close(over) }
 }
 
 // task is a replica of a role as a goroutine. It can be stopped and started

@@ -7,6 +7,7 @@ import (
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
 	"stampede/systems/likes"
+	"stampede/systems/scheduler"
 	"stampede/systems/views"
 )
 
@@ -15,6 +16,7 @@ func All() []sut.System {
 	return []sut.System{
 		flashsale.System(),
 		likes.System(),
+		scheduler.System(),
 		views.System(),
 	}
 }

@@ -210,6 +210,10 @@ func places() []place {
 				"harness/interleave",
 		},
 		{
+			[]string{"github.com/riverqueue/river", "github.com/netresearch/go-cron"},
+			[]string{"systems"}, "job queues, and what they understand, belong to systems/*",
+		},
+		{
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},
 			[]string{"harness/env/containers"}, "use env.Provider",
 		},

@@ -84,12 +84,15 @@ const (
 	Rebalance Trigger = "rebalance"
 	// BrokerPause: Kafka falls silent for longer than buffers hold.
 	BrokerPause Trigger = "broker-pause"
+	// ClockSkew: the clocks of the variant's processes and of its stores differ,
+	// by a parameter of the system.
+	ClockSkew Trigger = "clock-skew"
 )
 
 // Triggers lists the triggers.
 func Triggers() []Trigger {
 	return []Trigger{Load, LostAck, RedisLoss, PowerLoss, PostgresCrash, RoleCrash, RolePause,
-		Rebalance, BrokerPause}
+		Rebalance, BrokerPause, ClockSkew}
 }
 
 // Break is an invariant that a variant is known to break under a trigger.

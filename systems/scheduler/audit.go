@@ -1,0 +1,199 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Audit is the final truth. All times are Unix microseconds of the database's
+// clock, 0 for those that there are not.
+type Audit struct {
+	// Tasks are all rows, Runs all starts, in the order in which they began.
+	Tasks   []TaskAudit   `json:"tasks"`
+	Runs    []RunAudit    `json:"runs"`
+	Effects []EffectAudit `json:"effects"`
+	Changes []ChangeAudit `json:"changes"`
+	Fleet   []FleetAudit  `json:"fleet,omitempty"`
+	// Now is when all this was read, Begins when the day began, at DayMS of
+	// business time (Unix milliseconds); both are 0 before the first request.
+	Now    int64 `json:"now_us"`
+	Begins int64 `json:"begins_us"`
+	DayMS  int64 `json:"day_ms"`
+	// StartSlackUS is how much later than the SLA the design promises to start a
+	// task, RescueSlackUS how much later than Params.RescueWithin it takes one back.
+	StartSlackUS  int64 `json:"start_slack_us"`
+	RescueSlackUS int64 `json:"rescue_slack_us"`
+}
+
+// TaskAudit is one row of the table tasks.
+type TaskAudit struct {
+	Task       uint64 `json:"task"`
+	Occurrence int64  `json:"occurrence"`
+	Origin     bool   `json:"origin"`
+	Queue      string `json:"queue"`
+	Client     string `json:"client"`
+	Name       string `json:"name"`
+	WorkMS     int64  `json:"work_ms"`
+	Fails      bool   `json:"fails,omitempty"`
+	Reruns     int64  `json:"reruns,omitempty"`
+	Cron       string `json:"cron,omitempty"`
+	Zone       string `json:"zone,omitempty"`
+	Times      int64  `json:"times,omitempty"`
+	FirstUS    int64  `json:"first_us"`
+	CreatedUS  int64  `json:"created_us"`
+	DueUS      int64  `json:"due_us"`
+	ReadyUS    int64  `json:"ready_us"`
+	State      State  `json:"state"`
+	Paused     bool   `json:"paused,omitempty"`
+	Stops      bool   `json:"stops,omitempty"`
+	Fence      int64  `json:"fence"`
+	LeaseUS    int64  `json:"lease_us,omitempty"`
+	EndedUS    int64  `json:"ended_us,omitempty"`
+}
+
+// RunAudit is one row of the table runs.
+type RunAudit struct {
+	Task       uint64 `json:"task"`
+	Occurrence int64  `json:"occurrence"`
+	Fence      int64  `json:"fence"`
+	Queue      string `json:"queue"`
+	DueUS      int64  `json:"due_us"`
+	PickedUS   int64  `json:"picked_us"`
+	StartedUS  int64  `json:"started_us"`
+	EndedUS    int64  `json:"ended_us,omitempty"`
+	LeaseUS    int64  `json:"lease_us,omitempty"`
+	Outcome    State  `json:"outcome,omitempty"`
+}
+
+// EffectAudit is one row of the table effects.
+type EffectAudit struct {
+	Task       uint64 `json:"task"`
+	Occurrence int64  `json:"occurrence"`
+	Fence      int64  `json:"fence"`
+	AtUS       int64  `json:"at_us"`
+}
+
+// ChangeAudit is one row of the table changes.
+type ChangeAudit struct {
+	Op      uint64 `json:"op"`
+	Task    uint64 `json:"task"`
+	What    string `json:"what"`
+	Outcome State  `json:"outcome"`
+	AtUS    int64  `json:"at_us"`
+}
+
+// FleetAudit is one row of the table fleet.
+type FleetAudit struct {
+	Executors int64  `json:"executors"`
+	Reason    string `json:"reason"`
+	AtUS      int64  `json:"at_us"`
+}
+
+// us reads a column of times as Unix microseconds, 0 for none.
+func us(column string) string {
+	return `coalesce((extract(epoch FROM ` + column + `) * 1000000)::bigint, 0)`
+}
+
+func (t *tasks) audit(ctx context.Context) (Audit, error) {
+	a := Audit{DayMS: t.params.day().UnixMilli()}
+	a.StartSlackUS, a.RescueSlackUS = t.slack()
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := t.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
+			return t.auditAll(ctx, tx, &a)
+		})
+	})
+	if err != nil {
+		return a, fmt.Errorf("auditing: %w", err)
+	}
+	return a, nil
+}
+
+// slack is what the design declares in microseconds, see Audit.
+func (t *tasks) slack() (start, rescue int64) {
+	if !t.design.river {
+		return 0, 0
+	}
+	late := riverSchedules + riverElects
+	return late.Microseconds(), (riverRescues + late).Microseconds()
+}
+
+func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
+	err = tx.QueryRow(ctx, `SELECT `+us("greatest(max(ended_at), max(started_at))")+`,
+		(SELECT coalesce(max(`+us("begins_at")+`), 0) FROM calendar) FROM runs`).Scan(&a.Now, &a.Begins)
+	if err != nil {
+		return err
+	}
+	a.Tasks, err = collect(ctx, tx, `SELECT series, occurrence, origin, queue, client, task, work_ms,
+		fails, reruns, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
+		us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+us("lease_until")+`, `+us("ended_at")+`
+		FROM tasks ORDER BY series, occurrence, id`,
+		func(row pgx.CollectableRow) (k TaskAudit, err error) {
+			var id int64
+			err = row.Scan(&id, &k.Occurrence, &k.Origin, &k.Queue, &k.Client, &k.Name, &k.WorkMS,
+				&k.Fails, &k.Reruns, &k.Cron, &k.Zone, &k.Times, &k.FirstUS, &k.CreatedUS, &k.DueUS,
+				&k.ReadyUS, &k.State, &k.Paused, &k.Stops, &k.Fence, &k.LeaseUS, &k.EndedUS)
+			k.Task = uint64(id)
+			return k, err
+		})
+	if err != nil {
+		return err
+	}
+	a.Runs, err = collect(ctx, tx, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
+		us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, outcome
+		FROM runs ORDER BY id`,
+		func(row pgx.CollectableRow) (r RunAudit, err error) {
+			var id int64
+			err = row.Scan(&id, &r.Occurrence, &r.Fence, &r.Queue, &r.DueUS, &r.PickedUS, &r.StartedUS,
+				&r.EndedUS, &r.LeaseUS, &r.Outcome)
+			r.Task = uint64(id)
+			return r, err
+		})
+	if err != nil {
+		return err
+	}
+	return t.auditRest(ctx, tx, a)
+}
+
+func (t *tasks) auditRest(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
+	a.Effects, err = collect(ctx, tx, `SELECT series, occurrence, fence, `+us("at")+`
+		FROM effects ORDER BY id`, func(row pgx.CollectableRow) (e EffectAudit, err error) {
+		var id int64
+		err = row.Scan(&id, &e.Occurrence, &e.Fence, &e.AtUS)
+		e.Task = uint64(id)
+		return e, err
+	})
+	if err != nil {
+		return err
+	}
+	a.Changes, err = collect(ctx, tx, `SELECT op_id, series, what, outcome, `+us("at")+`
+		FROM changes ORDER BY at, op_id`, func(row pgx.CollectableRow) (c ChangeAudit, err error) {
+		var op, id int64
+		err = row.Scan(&op, &id, &c.What, &c.Outcome, &c.AtUS)
+		c.Op, c.Task = uint64(op), uint64(id)
+		return c, err
+	})
+	if err != nil {
+		return err
+	}
+	a.Fleet, err = collect(ctx, tx, `SELECT executors, reason, `+us("at")+` FROM fleet ORDER BY id`,
+		pgx.RowToStructByPos[FleetAudit])
+	return err
+}
+
+// collect reads rows; none is an empty list.
+func collect[R any](
+	ctx context.Context, tx pgx.Tx, sql string, scan pgx.RowToFunc[R],
+) ([]R, error) {
+	rows, err := tx.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, scan)
+	if list == nil {
+		list = []R{}
+	}
+	return list, err
+}

@@ -1,0 +1,39 @@
+package scheduler
+
+import "stampede/harness/sut"
+
+// claimWithoutMarking locks and forgets.
+//
+// Idea: an executor selects due tasks with FOR UPDATE SKIP LOCKED and works on
+// them; that they are done is written when they are.
+//
+// Guarantee: none. The locks end with the statement, and until a task is done it
+// looks free to everybody else.
+//
+// Gives up: the one update that would have made it right.
+func claimWithoutMarking() design {
+	return design{
+		name:       "claim_without_marking",
+		idea:       "executors select due tasks with SKIP LOCKED and mark them when they are done",
+		guarantees: "none: the locks end with the statement",
+		givesUp:    "that a task is started once",
+		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.Load}},
+		lock:       skipLocked, unmarked: true,
+	}
+}
+
+// unmarkedClaimSQL starts due tasks that are not in the executor's own hands, $5.
+const unmarkedClaimSQL = `WITH due AS MATERIALIZED (
+    SELECT * FROM tasks
+    WHERE state = 'picked' AND NOT paused
+        AND scheduled_at <= coalesce($4::timestamptz, statement_timestamp())
+        AND id <> ALL ($5::bigint[]) AND $2::bigint IS NOT NULL
+    ORDER BY scheduled_at LIMIT $1 FOR UPDATE SKIP LOCKED
+), run AS (
+    INSERT INTO runs (series, occurrence, fence, queue, due, picked_at, started_at, executor)
+    SELECT series, occurrence, fence + 1, queue, scheduled_at, picked_at, clock_timestamp(), $3
+    FROM due RETURNING id, series, occurrence, fence
+)
+SELECT d.id, d.series, d.occurrence, r.fence, r.id, d.scheduled_at, d.schedule, d.zone, d.times,
+    d.work_ms, d.fails
+FROM due d JOIN run r USING (series, occurrence)`

@@ -1,0 +1,500 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+)
+
+// claim is a started run in an executor's hands.
+type claim struct {
+	id, series, occurrence, fence, run int64
+	due                                time.Time
+	cron, zone                         string
+	times, workMS                      int64
+	fails                              bool
+}
+
+// ending is how a run ended, with the due time of the task's next occurrence if
+// its row goes on with that.
+type ending struct {
+	claim
+	outcome State
+	next    *time.Time
+}
+
+// pickSQL finds what is due within the look-ahead, $1 in microseconds by the
+// database's clock or, if $3 is given, by another. The index is tasks_waiting.
+func (d design) pickSQL() string {
+	part := ""
+	if d.partitions {
+		part = " AND part = $4"
+	}
+	return `SELECT id, series, occurrence, schedule, zone, times, scheduled_at FROM tasks
+		WHERE state = 'waiting' AND NOT paused AND scheduled_at <=
+			coalesce($3::timestamptz, statement_timestamp()) + $1 * interval '1 microsecond'` +
+		part + `
+		ORDER BY scheduled_at LIMIT $2` + d.lock
+}
+
+const markSQL = `UPDATE tasks SET state = 'picked', picked_at = clock_timestamp()
+	WHERE id = ANY ($1)`
+
+// insertNextSQL inserts occurrence $2 of the task whose row is $1.
+const insertNextSQL = `INSERT INTO tasks (series, occurrence, origin, queue, client, task, work_ms,
+		fails, schedule, zone, times, first_at, scheduled_at)
+	SELECT series, $2, false, queue, client, task, work_ms, fails, schedule, zone, times, first_at, $3
+	FROM tasks WHERE id = $1 ON CONFLICT (series, occurrence) DO NOTHING RETURNING id`
+
+// claimSQL starts at most $1 tasks for executor $3 under a lease of $2
+// microseconds: what is due by the database's clock or, if $4 is given, by
+// another. The index is tasks_picked, or tasks_waiting where nobody picks.
+// statement_timestamp is stable, so that the index serves the comparison, and
+// never later than clock_timestamp: no start is early.
+func (d design) claimSQL() string {
+	from := `SELECT id FROM tasks
+		WHERE state = '` + string(d.claimable()) + `' AND NOT paused
+			AND scheduled_at <= coalesce($4::timestamptz, statement_timestamp())
+		ORDER BY scheduled_at LIMIT $1` + d.lock
+	if d.unmarked {
+		return unmarkedClaimSQL
+	}
+	return `WITH due AS MATERIALIZED (` + from + `)` + startSQL
+}
+
+// claimable is the state of tasks that executors take.
+func (d design) claimable() State {
+	if d.direct {
+		return Waiting
+	}
+	return Picked
+}
+
+// startSQL starts the tasks in the query due.
+const startSQL = `, claimed AS (
+    UPDATE tasks t SET state = 'running', fence = t.fence + 1, attempts = t.attempts + 1,
+        picked_at = coalesce(t.picked_at, clock_timestamp()), started_at = clock_timestamp(),
+        lease_until = clock_timestamp() + $2 * interval '1 microsecond', executor = $3
+    FROM due WHERE t.id = due.id
+    RETURNING t.*
+), run AS (
+    INSERT INTO runs (series, occurrence, fence, queue, due, picked_at, started_at, executor)
+    SELECT series, occurrence, fence, queue, scheduled_at, picked_at, started_at, executor
+    FROM claimed RETURNING id, series, occurrence, fence
+)
+SELECT c.id, c.series, c.occurrence, c.fence, r.id, c.scheduled_at, c.schedule, c.zone, c.times,
+    c.work_ms, c.fails
+FROM claimed c JOIN run r USING (series, occurrence, fence)`
+
+// heartbeatSQL renews the leases of the rows $1 with the tokens $2, and returns
+// those that are still their executor's.
+const heartbeatSQL = `UPDATE tasks t
+	SET lease_until = clock_timestamp() + $3 * interval '1 microsecond'
+	FROM unnest($1::bigint[], $2::bigint[]) AS mine (id, fence)
+	WHERE t.id = mine.id AND t.fence = mine.fence AND t.state = 'running'
+	RETURNING t.id, t.stops`
+
+// mineSQL locks the task of run $1 with token $2, if that is still its token.
+const mineSQL = `SELECT id FROM tasks WHERE id = $1 AND fence = $2 AND state = 'running' FOR UPDATE`
+
+// effectSQL has the effect of occurrence $4 of task $3 under the key $5.
+func (d design) effectSQL() string {
+	return `WITH mine AS MATERIALIZED (` + d.mine() + `), put AS (
+    INSERT INTO effects (effect_key, series, occurrence, fence, at)
+    SELECT $5::text, $3::bigint, $4::bigint, $2::bigint, clock_timestamp() FROM mine
+    ON CONFLICT (effect_key) DO NOTHING
+)
+SELECT count(*) FROM mine`
+}
+
+func (d design) mine() string {
+	switch {
+	case d.unfenced: // with $2 only named
+		return `SELECT id FROM tasks WHERE id = $1 AND $2::bigint IS NOT NULL FOR UPDATE`
+	case d.unmarked:
+		return `SELECT id FROM tasks WHERE id = $1 AND fence = $2 - 1 AND state = 'picked' FOR UPDATE`
+	}
+	return mineSQL
+}
+
+// endSQL ends run $3 with outcome $4. If $5 is given, the row becomes the next
+// occurrence, due then.
+func (d design) endSQL() string {
+	return `WITH mine AS MATERIALIZED (` + d.mine() + `), moved AS (
+    UPDATE tasks t SET ` + endedSQL(`$4::text`, `$5::timestamptz`) + `,
+        fence = greatest(t.fence, $2)
+    FROM mine WHERE t.id = mine.id RETURNING t.id
+), ended AS (
+    UPDATE runs SET ended_at = clock_timestamp(),
+        outcome = CASE WHEN EXISTS (SELECT FROM moved) THEN $4 ELSE 'fenced' END
+    WHERE id = $3 AND (outcome = '' OR EXISTS (SELECT FROM moved))
+)
+SELECT count(*) FROM mine`
+}
+
+// endedSQL sets what the end of a run makes of its task's row. A task that was
+// cancelled while it ran does not come again.
+func endedSQL(outcome, next string) string {
+	goesOn := `(` + next + ` IS NOT NULL AND NOT t.stops)`
+	keep := func(column string) string {
+		return column + ` = CASE WHEN ` + goesOn + ` THEN NULL ELSE t.` + column + ` END`
+	}
+	return `state = CASE WHEN ` + goesOn + ` THEN 'waiting'
+            WHEN ` + next + ` IS NOT NULL THEN 'cancelled' ELSE ` + outcome + ` END,
+        occurrence = t.occurrence + CASE WHEN ` + goesOn + ` THEN 1 ELSE 0 END,
+        scheduled_at = CASE WHEN ` + goesOn + ` THEN ` + next + ` ELSE t.scheduled_at END,
+        attempts = CASE WHEN ` + goesOn + ` THEN 0 ELSE t.attempts END,
+        ended_at = CASE WHEN ` + goesOn + ` THEN NULL ELSE clock_timestamp() END,
+        ` + keep("picked_at") + `, ` + keep("started_at") + `, ` + keep("executor") + `,
+        ready_at = clock_timestamp(), lease_until = NULL`
+}
+
+// expiredSQL finds at most $1 tasks whose lease has ended.
+const expiredSQL = `SELECT id, fence, lease_until FROM tasks
+	WHERE state = 'running' AND lease_until < statement_timestamp()
+	ORDER BY lease_until LIMIT $1`
+
+// rescueSQL takes back at most $1 tasks whose lease has ended, for another start
+// unless there were $2. Rows that are being ended or renewed are left for the
+// next look, and what a lock was waited for is looked at again under it.
+const rescueSQL = `WITH expired AS MATERIALIZED (` + expiredSQL + ` FOR UPDATE SKIP LOCKED
+), back AS (
+    UPDATE tasks t SET ` + takenBackSQL + `
+    FROM expired WHERE t.id = expired.id
+    RETURNING t.id, t.series, t.occurrence, t.fence, t.state, t.scheduled_at, expired.lease_until
+), lost AS (
+    UPDATE runs r SET outcome = 'lost', ended_at = clock_timestamp(), lease_until = back.lease_until
+    FROM back WHERE r.series = back.series AND r.occurrence = back.occurrence
+        AND r.fence = back.fence AND r.outcome = ''
+)
+SELECT id, state, scheduled_at FROM back`
+
+// takenBackSQL sets what the loss of an executor makes of a task's row.
+const takenBackSQL = `state = CASE WHEN t.stops THEN 'cancelled' WHEN t.attempts >= $2 THEN 'failed'
+            ELSE 'waiting' END,
+        ended_at = CASE WHEN t.stops OR t.attempts >= $2 THEN clock_timestamp() END,
+        ready_at = clock_timestamp(), picked_at = NULL, started_at = NULL, lease_until = NULL,
+        executor = NULL`
+
+// releaseSQL gives back the task $1 with token $2 that was started and not
+// worked on to its end.
+const releaseSQL = `WITH back AS (
+    UPDATE tasks t SET state = CASE WHEN t.stops THEN 'cancelled' ELSE 'waiting' END,
+        ended_at = CASE WHEN t.stops THEN clock_timestamp() END,
+        ready_at = clock_timestamp(), picked_at = NULL, started_at = NULL, lease_until = NULL,
+        executor = NULL
+    WHERE t.id = $1 AND t.fence = $2 AND t.state = 'running' RETURNING t.id
+)
+UPDATE runs SET outcome = 'lost', ended_at = clock_timestamp(), lease_until = clock_timestamp()
+WHERE id = $3 AND outcome = ''`
+
+// now is what designs that trust the application's clock compare with, nil for
+// those that ask the database.
+func (t *tasks) now() *time.Time {
+	if !t.design.appClock {
+		return nil
+	}
+	at := time.Now().Add(t.params.ClockSkew.D())
+	return &at
+}
+
+// picking is what a picker needs besides.
+type picking struct {
+	part int
+	// selected is called between the look and the mark.
+	selected func()
+}
+
+// pickRow is a task that a picker has locked.
+type pickRow struct {
+	id, series, occurrence, times int64
+	cron, zone                    string
+	due                           time.Time
+}
+
+// pick marks one batch of what is due within the look-ahead, and inserts what
+// follows it if that is how tasks recur here. It returns how many it took.
+func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
+	c, err := t.calendar(ctx, false)
+	if errors.Is(err, errNotBegun) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	err = t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := t.look(ctx, tx, how)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		ids := make([]int64, len(rows))
+		for i, r := range rows {
+			ids[i] = r.id
+		}
+		how.selected()
+		if _, err := tx.Exec(ctx, markSQL, ids); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := t.insertNext(ctx, tx, c, r); err != nil {
+				return err
+			}
+		}
+		taken = len(rows)
+		return t.tell(ctx, tx, channelPicked)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("picking: %w", err)
+	}
+	return taken, nil
+}
+
+// look locks what is to be picked.
+func (t *tasks) look(ctx context.Context, tx pgx.Tx, how picking) (rows []pickRow, err error) {
+	args := []any{t.params.clock(t.params.LookAhead).Microseconds(), t.params.PickBatch, t.now()}
+	if t.design.partitions {
+		var mine bool
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`,
+			partitionLock+how.part).Scan(&mine); err != nil || !mine {
+			return nil, err
+		}
+		args = append(args, how.part)
+	}
+	err = stores.Each(ctx, tx, t.design.pickSQL(), args, func(row pgx.CollectableRow) error {
+		var r pickRow
+		err := row.Scan(&r.id, &r.series, &r.occurrence, &r.cron, &r.zone, &r.times, &r.due)
+		rows = append(rows, r)
+		return err
+	})
+	return rows, err
+}
+
+// tell notifies those who listen on a channel, in designs that do.
+func (t *tasks) tell(ctx context.Context, tx pgx.Tx, channel string) error {
+	if !t.design.notify {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `SELECT pg_notify($1, '')`, channel)
+	return err
+}
+
+// inserts says whether who picks inserts the next occurrence. Where nobody picks
+// the end of one makes the next.
+func (t *tasks) inserts() bool { return t.params.Recurrence == Insert && t.design.picks() }
+
+// insertNext inserts the occurrence after one that was picked. One that is there
+// already was inserted when this one was picked before.
+func (t *tasks) insertNext(ctx context.Context, tx pgx.Tx, c calendar, r pickRow) error {
+	if !t.inserts() {
+		return nil
+	}
+	next, err := t.nextDue(c, r.cron, r.zone, r.due, r.occurrence, r.times)
+	if err != nil || next == nil {
+		return err
+	}
+	row := dueRow{due: *next}
+	err = tx.QueryRow(ctx, insertNextSQL, r.id, r.occurrence+1, *next).Scan(&row.id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err == nil && t.added != nil {
+		err = t.added(ctx, tx, row)
+	}
+	return err
+}
+
+// nextDue is when the occurrence after one is due, nil if there is none. It
+// follows from when that one was due, whenever it ran.
+func (t *tasks) nextDue(
+	c calendar, cron, zone string, due time.Time, occurrence, times int64,
+) (*time.Time, error) {
+	if cron == "" || times > 0 && occurrence >= times {
+		return nil, nil
+	}
+	schedule, err := parseCron(cron, zone)
+	if err != nil {
+		return nil, err
+	}
+	from := c.business(due).Round(time.Minute) // due is a whole minute of business time
+	if t.design.drifts {
+		from = c.business(time.Now())
+	}
+	next, err := schedule.next(from)
+	if errors.Is(err, errNever) {
+		return nil, nil
+	}
+	at := c.clock(next)
+	return &at, err
+}
+
+// claim starts at most n tasks that are due.
+func (t *tasks) claim(ctx context.Context, executor string, n int, hands []int64) (
+	list []claim, err error,
+) {
+	args := []any{n, t.params.Lease.D().Microseconds(), executor, t.now()}
+	if t.design.unmarked {
+		args = append(args, hands)
+	}
+	err = t.db.Rows(ctx, t.design.claimSQL(), args, func(row pgx.CollectableRow) error {
+		c, err := scanClaim(row)
+		list = append(list, c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claiming: %w", err)
+	}
+	return list, nil
+}
+
+func scanClaim(row pgx.CollectableRow) (c claim, err error) {
+	err = row.Scan(&c.id, &c.series, &c.occurrence, &c.fence, &c.run, &c.due, &c.cron, &c.zone,
+		&c.times, &c.workMS, &c.fails)
+	return c, err
+}
+
+// heartbeat renews the leases of claims. It says which are lost, and which are to
+// be stopped because somebody cancelled them.
+func (t *tasks) heartbeat(ctx context.Context, claims []claim) (lost, stopped []int64, err error) {
+	ids, fences := make([]int64, len(claims)), make([]int64, len(claims))
+	for i, c := range claims {
+		ids[i], fences[i] = c.id, c.fence
+	}
+	kept := make(map[int64]bool, len(claims))
+	err = t.db.Rows(ctx, heartbeatSQL, []any{ids, fences, t.params.Lease.D().Microseconds()},
+		func(row pgx.CollectableRow) error {
+			var id int64
+			var stops bool
+			err := row.Scan(&id, &stops)
+			if kept[id] = true; stops {
+				stopped = append(stopped, id)
+			}
+			return err
+		})
+	if err != nil {
+		return nil, nil, fmt.Errorf("renewing leases: %w", err)
+	}
+	for _, id := range ids {
+		if !kept[id] {
+			lost = append(lost, id)
+		}
+	}
+	return lost, stopped, nil
+}
+
+// effectKey is what an outside service would know a repetition by.
+func (t *tasks) effectKey(c claim) *string {
+	if t.design.keyless {
+		return nil
+	}
+	key := fmt.Sprintf("%d/%d", c.series, c.occurrence)
+	return &key
+}
+
+// effect does what the task is there for. It reports false if the task is not
+// this run's any more.
+func (t *tasks) effect(ctx context.Context, c claim) (mine bool, err error) {
+	var n int
+	err = t.db.Row(ctx, t.design.effectSQL(),
+		[]any{c.id, c.fence, c.series, c.occurrence, t.effectKey(c)}, &n)
+	if err != nil {
+		return false, fmt.Errorf("doing a task's work: %w", err)
+	}
+	return n > 0, nil
+}
+
+// end ends a run.
+func (t *tasks) end(ctx context.Context, e ending) error {
+	var n int
+	err := t.db.Row(ctx, t.design.endSQL(), []any{e.id, e.fence, e.run, string(e.outcome), e.next}, &n)
+	if err != nil {
+		return fmt.Errorf("ending a run: %w", err)
+	}
+	return nil
+}
+
+// ended is the ending of a run with an outcome.
+func (t *tasks) ended(ctx context.Context, c claim, outcome State) (ending, error) {
+	e := ending{claim: c, outcome: outcome}
+	if outcome != Done || t.inserts() || c.cron == "" {
+		return e, nil
+	}
+	days, err := t.calendar(ctx, false)
+	if err != nil {
+		return e, err
+	}
+	e.next, err = t.nextDue(days, c.cron, c.zone, c.due, c.occurrence, c.times)
+	return e, err
+}
+
+// release gives back a task that was not worked on to its end.
+func (t *tasks) release(ctx context.Context, c claim) error {
+	_, err := t.db.Exec(ctx, releaseSQL, c.id, c.fence, c.run)
+	if err != nil {
+		return fmt.Errorf("giving a task back: %w", err)
+	}
+	return nil
+}
+
+// rescueBatch bounds the rows that one statement of the rescuer locks, purgeBatch
+// those that one of retention deletes.
+const (
+	rescueBatch = 200
+	purgeBatch  = 1000
+)
+
+// rescue takes back one batch of tasks whose executors are gone.
+func (t *tasks) rescue(ctx context.Context, found func()) (n int, err error) {
+	if t.design.unfenced {
+		return t.rescueByID(ctx, found)
+	}
+	err = t.db.Rows(ctx, rescueSQL, []any{rescueBatch, t.params.MaxAttempts},
+		func(pgx.CollectableRow) error {
+			n++
+			return nil
+		})
+	if err != nil {
+		return 0, fmt.Errorf("taking tasks back: %w", err)
+	}
+	return n, nil
+}
+
+// purgeSQL deletes at most $2 tasks of which every occurrence ended more than $1
+// microseconds ago, with all that belongs to them. The index is tasks_ended.
+const purgeSQL = `WITH old AS MATERIALIZED (
+    SELECT DISTINCT series FROM (
+        SELECT series FROM tasks t WHERE ended_at < statement_timestamp() - $1 * interval '1 microsecond'
+            AND NOT EXISTS (SELECT FROM tasks o WHERE o.series = t.series AND (o.ended_at IS NULL
+                OR o.ended_at >= statement_timestamp() - $1 * interval '1 microsecond'))
+        ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS finished
+), run AS (DELETE FROM runs USING old WHERE runs.series = old.series
+), effect AS (DELETE FROM effects USING old WHERE effects.series = old.series
+), change AS (DELETE FROM changes USING old WHERE changes.series = old.series)
+DELETE FROM tasks USING old WHERE tasks.series = old.series`
+
+// purge deletes one batch of what is older than the retention.
+func (t *tasks) purge(ctx context.Context) error {
+	_, err := t.db.Exec(ctx, purgeSQL, t.params.Retention.D().Microseconds(), purgeBatch)
+	if err != nil {
+		return fmt.Errorf("deleting what is old: %w", err)
+	}
+	return nil
+}
+
+// overdue reads how long it is until the first task in a state is due, less what
+// is looked ahead; false if there is none.
+func (t *tasks) overdue(
+	ctx context.Context, state State, ahead time.Duration,
+) (in time.Duration, some bool, err error) {
+	var left *time.Duration
+	err = t.db.Row(ctx, `SELECT min(scheduled_at) - clock_timestamp() FROM tasks
+		WHERE state = '`+string(state)+`' AND NOT paused`, nil, &left)
+	if err != nil || left == nil {
+		return 0, false, err
+	}
+	return max(0, *left-ahead), true, nil
+}

@@ -1,0 +1,70 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/env/admin"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/scheduler"
+)
+
+// stores are shared by all store-backed tests of this package.
+var stores = envtest.NewShared(sut.Postgres)
+
+func TestMain(m *testing.M) {
+	admin.Quiet()
+	os.Exit(stores.Run(m))
+}
+
+// TestConformance runs the suite over every variant on real stores.
+func TestConformance(t *testing.T) {
+	suttest.Exercise(t, suttest.Suite{
+		System:  scheduler.System(),
+		Params:  morning(),
+		Space:   stores.Namespace,
+		Seed:    1,
+		Ops:     300,
+		Summary: summary,
+		Undecided: map[string]string{
+			scheduler.CancelledRests: "a design that starts tasks late may cancel none of them before",
+		},
+	})
+}
+
+// morning is a few hundred tasks that are due within two seconds, on a machine that
+// may be slow.
+func morning() *scheduler.Params {
+	p := scheduler.DefaultParams()
+	p.TimeScale, p.Rate = 60, 400
+	p.NineAfter, p.Ahead = sut.Duration(time.Minute), sut.Duration(time.Minute)
+	p.Recurring, p.Awaits, p.Cancel, p.Poison = 0.05, 0.01, 0.15, 0.05
+	p.SLA = sut.Duration(20 * time.Minute)
+	p.AwaitFor = sut.Duration(200 * time.Millisecond)
+	p.PollEvery = sut.Duration(10 * time.Millisecond)
+	p.RescueWithin = sut.Duration(15 * time.Second)
+	p.Provision = sut.Duration(time.Second)
+	return &p
+}
+
+// summary lists the tasks as they were asked for, whatever has become of them.
+func summary(raw json.RawMessage) (string, error) {
+	var audit scheduler.Audit
+	if err := json.Unmarshal(raw, &audit); err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, t := range audit.Tasks {
+		if t.Origin {
+			lines = append(lines, fmt.Sprint(t.Task, t.Queue, t.Client, t.Name, t.WorkMS, t.Cron, t.Zone,
+				t.Times, t.FirstUS-audit.Begins))
+		}
+	}
+	return strings.Join(lines, "\n"), nil
+}

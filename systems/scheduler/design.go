@@ -1,0 +1,251 @@
+package scheduler
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/history"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+//go:embed schema.sql
+var schema string
+
+// design is a variant as its file states it: what to say of it, and what it does
+// differently from the scheduler that all of them are.
+type design struct {
+	name, idea, guarantees, givesUp string
+	breaks                          []sut.Break
+	notApplicable                   map[string]string
+
+	// lock is how pickers and executors lock what they have found.
+	lock string
+	// partitions: a picker has a part of the tasks to itself.
+	partitions bool
+	// notify: pickers and executors are told that there is something.
+	notify bool
+	// direct: executors take what is due themselves, and end it in batches.
+	direct bool
+	// river: River keeps the queue and runs the executors.
+	river bool
+	// scaling says by what the orchestrator scales executors; "" for not at all.
+	scaling string
+
+	// The errors of the known-wrong designs: what is taken is not marked, another
+	// clock is trusted, tasks are taken back and ended by number alone.
+	unmarked, appClock, unfenced bool
+	// The errors of mutants: no effect key, occurrences reckoned from when the one
+	// before has ended, one poisoned task that holds up all behind it.
+	keyless, drifts, stubborn bool
+}
+
+// The ways to lock.
+const (
+	skipLocked = ` FOR UPDATE SKIP LOCKED`
+	forUpdate  = ` FOR UPDATE`
+)
+
+// The channels of notifications.
+const (
+	channelTasks  = "scheduler_tasks"
+	channelPicked = "scheduler_picked"
+)
+
+// picks says whether pickers mark what executors take.
+func (d design) picks() bool { return !d.direct && !d.river }
+
+// variant is the design as the harness sees it.
+func (d design) variant() sut.Variant {
+	v := sut.Variant{
+		Name: d.name, Idea: d.idea, Guarantees: d.guarantees, GivesUp: d.givesUp,
+		Needs: []sut.Service{sut.Postgres}, Breaks: d.breaks, NotApplicable: d.notApplicable,
+		Gauge: d.gauge,
+		Open: func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
+			return d.instance(ctx, cfg)
+		},
+	}
+	if d.picks() {
+		v.Roles = append(v.Roles, d.pickerRole())
+	}
+	v.Roles = append(v.Roles, d.executorRole(), d.rescuerRole())
+	if d.scaling != "" {
+		v.Roles = append(v.Roles, d.orchestratorRole())
+	}
+	return v
+}
+
+// backend is what instances and roles are built on.
+type backend struct {
+	*tasks
+	cfg sut.Config
+	// queue is River, if the design has it.
+	queue *riverQueue
+}
+
+func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	params, err := paramsOf(cfg.Params)
+	if err == nil {
+		err = params.Validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scheduler parameters: %w", err)
+	}
+	db, err := stores.OpenPostgres(ctx, cfg, "scheduler", nil)
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{tasks: &tasks{db: db, params: params, design: d}, cfg: cfg}
+	if d.river {
+		if b.queue, err = newRiverQueue(b); err != nil {
+			db.Close()
+			return nil, err
+		}
+		b.added = b.queue.add
+	}
+	return b, nil
+}
+
+func (b *backend) close() { b.db.Close() }
+
+// instance is an opened design: its API. It is a Scheduler too.
+type instance struct {
+	*backend
+	room    *waitingRoom
+	closing sync.Once
+}
+
+var _ Scheduler = (*instance)(nil)
+
+func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error) {
+	b, err := d.backend(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening scheduler %s: %w", d.name, err)
+	}
+	return &instance{backend: b, room: newWaitingRoom(b.tasks)}, nil
+}
+
+// Prepare makes the tables. Where one of them exists already it fails.
+func (i *instance) Prepare(ctx context.Context) error {
+	err := i.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		statements := schema
+		if i.design.partitions {
+			statements += partitionIndex
+		}
+		_, err := tx.Exec(ctx, statements)
+		return err
+	})
+	if err == nil && i.queue != nil {
+		err = i.queue.migrate(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("making the tables: %w", err)
+	}
+	return nil
+}
+
+// Do performs one operation.
+func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	return perform(ctx, i, op)
+}
+
+// Schedule stores a task.
+func (i *instance) Schedule(ctx context.Context, req Request) (Scheduled, error) {
+	return i.schedule(ctx, req)
+}
+
+// Change changes a task.
+func (i *instance) Change(ctx context.Context, c Change) (State, error) { return i.change(ctx, c) }
+
+// Task reads a task.
+func (i *instance) Task(ctx context.Context, id uint64) (Task, error) { return i.read(ctx, id) }
+
+// Tasks lists tasks.
+func (i *instance) Tasks(ctx context.Context, queue string, limit int) ([]Task, error) {
+	return i.list(ctx, queue, limit)
+}
+
+// Await waits for a start.
+func (i *instance) Await(ctx context.Context, id uint64) (time.Duration, error) {
+	return i.room.await(ctx, id)
+}
+
+// Quiesced says which tasks have still to run: all but those that are paused, and
+// but recurring ones whose next occurrence is not due yet.
+func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
+	var waiting, running int64
+	err = i.db.Row(ctx, `SELECT
+		count(*) FILTER (WHERE state IN ('waiting', 'picked') AND NOT paused
+			AND (schedule = '' OR times > 0 OR scheduled_at <= clock_timestamp())),
+		count(*) FILTER (WHERE state = 'running')
+		FROM tasks WHERE ended_at IS NULL`, nil, &waiting, &running)
+	if err != nil {
+		return "", stores.Failed("counting what is left", err)
+	}
+	if waiting+running > 0 {
+		return fmt.Sprintf("%d tasks wait and %d run", waiting, running), nil
+	}
+	return "", nil
+}
+
+// Empty says what was scheduled before the load.
+func (i *instance) Empty(ctx context.Context) (string, error) {
+	var tasks, runs, effects int64
+	err := i.db.Row(ctx, `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM runs),
+		(SELECT count(*) FROM effects)`, nil, &tasks, &runs, &effects)
+	if err != nil {
+		return "", stores.Failed("looking whether there is anything", err)
+	}
+	if tasks+runs+effects > 0 {
+		return fmt.Sprintf("%d tasks, %d runs and %d effects", tasks, runs, effects), nil
+	}
+	return "", nil
+}
+
+// Audit reads an Audit in one snapshot.
+func (i *instance) Audit(ctx context.Context) (json.RawMessage, error) {
+	a, err := i.audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit: %w", err)
+	}
+	return raw, nil
+}
+
+// Close sends away who waits and closes the connections. Further calls do nothing.
+func (i *instance) Close() error {
+	i.closing.Do(func() {
+		i.room.close()
+		i.backend.close()
+	})
+	return nil
+}
+
+// errBadTask: what is asked for can never be.
+var errBadTask = fmt.Errorf("no such time: %w", sut.ErrRefused)
+
+// paramsOf reads the parameters of a configuration.
+func paramsOf(params any) (Params, error) {
+	switch p := params.(type) {
+	case Params:
+		return p, nil
+	case *Params:
+		if p != nil {
+			return *p, nil
+		}
+	}
+	return Params{}, fmt.Errorf("expected the parameters of the scheduler, got %T", params)
+}

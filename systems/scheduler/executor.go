@@ -1,0 +1,253 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"stampede/harness/sut"
+)
+
+const (
+	// drainFor is how long an executor that stops works on what it has started;
+	// the rest it gives back.
+	drainFor = 2 * time.Second
+	// beats is how often a lease is renewed in its time.
+	beats = 4
+)
+
+// executor runs the tasks that it has started: half of those of a process.
+type executor struct {
+	name string
+	half int
+	bell *bell
+
+	b    *backend
+	ends *batchEnds // nil where runs end one by one
+	// freed has a token if a task has ended since it was last looked at.
+	freed chan struct{}
+
+	mu    sync.Mutex
+	hands map[int64]*hand // by the number of the run
+	work  sync.WaitGroup
+	// quit ends the heartbeats.
+	quit   context.CancelFunc
+	beatOn sync.WaitGroup
+}
+
+// hand is a run under way.
+type hand struct {
+	claim
+	// abandon ends it: because somebody cancelled the task, or has it now.
+	abandon context.CancelFunc
+	stopped bool
+}
+
+func newExecutor(name string, half int, bell *bell) *executor {
+	return &executor{name: name, half: half, bell: bell, freed: make(chan struct{}, 1),
+		hands: make(map[int64]*hand)}
+}
+
+// step starts what is due and fits in, and waits a little if there is nothing.
+func (e *executor) step(ctx context.Context, b *backend) (wait time.Duration, err error) {
+	if e.b != b {
+		e.begin(ctx, b)
+	}
+	limit, err := b.slots(ctx)
+	if err != nil {
+		return 0, err
+	}
+	hands := e.inHand()
+	free := (limit+e.half)/takers - len(hands)
+	if free <= 0 {
+		return 0, e.untilFreed(ctx)
+	}
+	list, err := b.claim(ctx, e.name, min(free, b.params.PickBatch), hands)
+	if err != nil {
+		return 0, err
+	}
+	if len(list) == 0 {
+		return 0, b.rest(ctx, e.bell, b.design.claimable(), 0)
+	}
+	b.cfg.Passed(placeClaimed)
+	for _, c := range list {
+		e.start(ctx, c)
+	}
+	return 0, nil
+}
+
+// begin starts the heartbeats, once there is a connection to send them over.
+func (e *executor) begin(ctx context.Context, b *backend) {
+	e.b = b
+	if b.design.direct {
+		e.ends = newBatchEnds(b)
+	}
+	ctx, e.quit = context.WithCancel(context.WithoutCancel(ctx))
+	e.beatOn.Go(func() {
+		for sut.Pause(ctx, b.params.Lease.D()/beats) {
+			e.beat(ctx)
+		}
+	})
+}
+
+func (e *executor) untilFreed(ctx context.Context) error {
+	timer := time.NewTimer(e.b.params.PollEvery.D())
+	defer timer.Stop()
+	select {
+	case <-e.freed:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// inHand lists the tasks under way.
+func (e *executor) inHand() []int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ids := make([]int64, 0, len(e.hands))
+	for _, h := range e.hands {
+		ids = append(ids, h.id)
+	}
+	return ids
+}
+
+// start runs a task.
+func (e *executor) start(ctx context.Context, c claim) {
+	ctx, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	h := &hand{claim: c, abandon: abandon}
+	e.mu.Lock()
+	e.hands[c.run] = h
+	e.mu.Unlock()
+	e.work.Go(func() {
+		defer abandon()
+		if err := e.perform(ctx, h); err != nil {
+			// Its lease will end, and somebody else will start it.
+			e.b.design.warn(e.b.cfg, "executor", err)
+		}
+		e.mu.Lock()
+		delete(e.hands, c.run)
+		e.mu.Unlock()
+		select {
+		case e.freed <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// perform works on a task until it ends or is abandoned.
+func (e *executor) perform(ctx context.Context, h *hand) error {
+	whole := sut.Pause(ctx, time.Duration(h.workMS)*time.Millisecond)
+	ctx = context.WithoutCancel(ctx)
+	if !whole {
+		e.mu.Lock()
+		stopped := h.stopped
+		e.mu.Unlock()
+		if !stopped {
+			return nil // somebody else has it
+		}
+		return e.end(ctx, h.claim, Cancelled)
+	}
+	if h.fails {
+		return e.end(ctx, h.claim, Failed)
+	}
+	if e.ends != nil {
+		return e.ends.add(ctx, h.claim)
+	}
+	mine, err := e.b.effect(ctx, h.claim)
+	if err != nil {
+		return err
+	}
+	if mine {
+		e.b.cfg.Passed(placeEffected)
+	}
+	return e.end(ctx, h.claim, Done)
+}
+
+func (e *executor) end(ctx context.Context, c claim, outcome State) error {
+	ending, err := e.b.ended(ctx, c, outcome)
+	if err != nil {
+		return err
+	}
+	return e.b.end(ctx, ending)
+}
+
+// beat renews the leases of what is under way, and abandons what is lost or was
+// cancelled.
+func (e *executor) beat(ctx context.Context) {
+	e.mu.Lock()
+	list := make([]claim, 0, len(e.hands))
+	for _, h := range e.hands {
+		list = append(list, h.claim)
+	}
+	e.mu.Unlock()
+	if len(list) == 0 || e.b.design.unmarked {
+		return
+	}
+	lost, stopped, err := e.b.heartbeat(ctx, list)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.b.design.warn(e.b.cfg, "executor", err)
+		}
+		return
+	}
+	if !e.b.design.unfenced {
+		e.abandon(lost, false)
+	}
+	e.abandon(stopped, true)
+}
+
+func (e *executor) abandon(ids []int64, stopped bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, h := range e.hands {
+		for _, id := range ids {
+			if h.id == id {
+				h.stopped = stopped
+				h.abandon()
+			}
+		}
+	}
+}
+
+// drain waits for what is under way, gives back what takes too long, and ends.
+func (e *executor) drain() {
+	if e.b == nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		e.work.Wait()
+		close(done)
+	}()
+	patience := time.NewTimer(drainFor)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+		e.giveBack()
+	}
+	e.quit()
+	e.beatOn.Wait()
+	<-done
+	if e.ends != nil {
+		e.ends.close()
+	}
+}
+
+// giveBack abandons everything and says so, that others need not wait for the
+// leases to end.
+func (e *executor) giveBack() {
+	e.mu.Lock()
+	list := make([]claim, 0, len(e.hands))
+	for _, h := range e.hands {
+		list = append(list, h.claim)
+		h.abandon()
+	}
+	e.mu.Unlock()
+	for _, c := range list {
+		if err := e.b.release(context.Background(), c); err != nil {
+			e.b.design.warn(e.b.cfg, "executor", err)
+		}
+	}
+}

@@ -1,0 +1,472 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// Names of the invariants, as variants list them in Breaks and NotApplicable.
+// They are TS1 to TS9 of the literature on this system's design.
+const (
+	AllRun         = "every-occurrence-runs"
+	OneEffect      = "one-effect"
+	NeverEarly     = "never-early"
+	StartsInTime   = "starts-in-time"
+	FencedRuns     = "fenced-runs"
+	FinalStates    = "final-states"
+	CancelledRests = "cancelled-never-starts"
+	NoPhantomRuns  = "no-phantom-runs"
+	NoStarvation   = "no-starvation"
+)
+
+// Invariants returns the nine statements about a scheduler with the given
+// parameters (a Params or *Params; anything else leaves all Undecided). Each
+// judges from the history and the Audit alone.
+func Invariants(params any) []check.Invariant {
+	p, err := paramsOf(params)
+	if err == nil {
+		err = p.Validate()
+	}
+	r := &schedulerRun{params: p, err: err}
+	state := func(name, statement string, judge func(*judging)) check.Invariant {
+		return invariant{name: name, statement: statement, judge: judge, run: r}
+	}
+	return []check.Invariant{
+		state(AllRun, "every task that was acknowledged is there, and each of its occurrences that was "+
+			"due has a complete run, unless it was cancelled, is paused or has failed", judgeAllRun),
+		state(OneEffect, "an occurrence that is complete has had its effect once, and no other "+
+			"occurrence has had it twice", judgeEffects),
+		state(NeverEarly, "by the database's clock nothing starts before it is due", judgeEarly),
+		state(StartsInTime, "outside faults, every occurrence starts within the time that is promised "+
+			"after it was due", judgeInTime),
+		state(FencedRuns, "no two runs of an occurrence have the same token, and once a higher one was "+
+			"given a lower one ends nothing and has no effect", judgeFences),
+		state(FinalStates, "what is complete stays so, tokens rise, and a run whose lease has ended is "+
+			"taken back in time", judgeFinal),
+		state(CancelledRests, "nothing starts after it was cancelled, or while it is paused, and what "+
+			"was acknowledged as cancelled is", judgeCancelled),
+		state(NoPhantomRuns, "every task, run and change was asked for, as it is and for when it is, "+
+			"and none by a request that was refused", judgePhantoms),
+		state(NoStarvation, "outside faults, no task of any queue waits longer than the bound, whatever "+
+			"fails before it", judgeStarvation),
+	}
+}
+
+// invariant is one statement with the function that judges it.
+type invariant struct {
+	name, statement string
+	judge           func(*judging)
+	run             *schedulerRun
+}
+
+func (v invariant) Name() string      { return v.name }
+func (v invariant) Statement() string { return v.statement }
+
+// Check judges. See check.Invariant.
+func (v invariant) Check(
+	ctx context.Context, h history.History, audit json.RawMessage,
+) check.Verdict {
+	j := &judging{Collector: check.Collect(ctx, v.name, h), p: v.run.params}
+	if v.run.err != nil {
+		j.Fail("%v", v.run.err)
+		return j.Verdict()
+	}
+	if j.t = v.run.decode(audit); j.t.err != nil {
+		j.Fail("%v", j.t.err)
+		return j.Verdict()
+	}
+	v.judge(j)
+	return j.Verdict()
+}
+
+// schedulerRun is what the invariants of one run share: the parameters and the
+// audit that was decoded last, because all of them are asked about the same.
+type schedulerRun struct {
+	params Params
+	err    error
+
+	mu   sync.Mutex
+	raw  string
+	last *truth
+}
+
+// decode returns the audit with its indexes; it must not be modified.
+func (r *schedulerRun) decode(raw json.RawMessage) *truth {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil || r.raw != string(raw) {
+		r.raw, r.last = string(raw), newTruth(raw)
+	}
+	return r.last
+}
+
+// judging is one invariant at work: its inputs, and the verdict in the making.
+type judging struct {
+	*check.Collector
+	p Params
+	t *truth
+
+	clocks  *clocks
+	watched []look
+}
+
+// asked is a task as it was asked for, and what the driver knows of that.
+type asked struct {
+	check.Operation
+	request Request
+	end     time.Duration
+}
+
+// requests reads which tasks were asked for.
+func (j *judging) requests() map[uint64]*asked {
+	ops := make(check.Operations)
+	list := make(map[uint64]*asked)
+	for rec := range j.Records(KindSchedule) {
+		if rec.Outcome == history.Dropped {
+			continue
+		}
+		req, _, err := requestOf(rec.Op)
+		if err != nil {
+			j.Fail("%v", err)
+			return nil
+		}
+		ops.Add(rec)
+		list[rec.Op.ID] = &asked{request: req}
+	}
+	for id, a := range list {
+		a.Operation = ops[id]
+	}
+	return list
+}
+
+// dues lists when the occurrences of a request are due by the judges' own
+// reckoning, in microseconds: the first ones, up to a moment at least.
+func (j *judging) dues(req Request, until int64) ([]int64, error) {
+	c := j.t.calendar(j.p)
+	from := req.At.Truncate(j.p.Granularity.D())
+	if req.Cron == "" {
+		return []int64{c.clock(from).UnixMicro()}, nil
+	}
+	end := c.business(moment(until)).Add(time.Minute)
+	times, err := cronOracle(req.Cron, req.Zone, from, end)
+	if err != nil {
+		return nil, err
+	}
+	if n := int(req.Times); n > 0 && len(times) > n {
+		times = times[:n]
+	}
+	list := make([]int64, len(times))
+	for i, at := range times {
+		list[i] = c.clock(at).UnixMicro()
+	}
+	return list, nil
+}
+
+// sameDue allows for the rounding of times that were turned to and fro.
+func sameDue(a, b int64) bool { return max(a-b, b-a) <= time.Millisecond.Microseconds() }
+
+// now is the last moment that the run tells of, on the database's clock.
+func (j *judging) now() int64 {
+	now := j.t.Now
+	for _, l := range j.looks() {
+		now = max(now, l.NowUS)
+	}
+	return now
+}
+
+// same compares a row with what was asked for.
+func (a *asked) same(row *TaskAudit) bool {
+	r := a.request
+	return row.Queue == r.Queue && row.Client == r.Client && row.Name == r.Task &&
+		row.WorkMS == r.WorkMS && row.Cron == r.Cron && row.Zone == r.Zone && row.Times == r.Times &&
+		row.Fails == (r.Fails && row.Reruns == 0)
+}
+
+// judgeAllRun matches what was asked for with what ran.
+func judgeAllRun(j *judging) {
+	requests, now := j.requests(), j.now()
+	complete, excused := 0, 0
+	for _, id := range sortedKeys(requests) {
+		a := requests[id]
+		origin := j.t.origins[id]
+		if origin == nil {
+			if a.Outcome == history.OK {
+				j.Violate([]uint64{id}, "task %d was acknowledged and is not there", id)
+			} else {
+				j.AllowedUnknown(1)
+			}
+			continue
+		}
+		dues, err := j.dues(a.request, now)
+		if err != nil {
+			j.Fail("%v", err)
+			return
+		}
+		n, m := j.matches(id, dues, now)
+		complete, excused = complete+n, excused+m
+	}
+	j.Need(complete > 0, "no occurrence was completed")
+	j.Note("%d occurrences were completed, %d were not due, cancelled, paused or failed%s", complete,
+		excused, j.punctuality())
+}
+
+// matches looks for a complete run of each occurrence of a task.
+func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused int) {
+	finished := j.finished(id)
+	for i, due := range dues {
+		o := occurrence{id, int64(i + 1)}
+		j.Checked(1)
+		for _, r := range j.t.runs[o] {
+			if !sameDue(r.DueUS, due) {
+				j.Violate([]uint64{id}, "%v was due at %v and ran as if at %v", o, moment(due),
+					moment(r.DueUS))
+			}
+		}
+		switch run := j.t.done(o); {
+		case run != nil:
+			complete++
+		case finished:
+			j.Violate([]uint64{id}, "%v, due at %v, has no complete run, and its task is done", o,
+				moment(due))
+		case due > now-j.patience() || j.given(o):
+			excused++
+		default:
+			j.Violate([]uint64{id}, "%v, due at %v, has no complete run: %s", o, moment(due), j.state(o))
+		}
+	}
+	return complete, excused
+}
+
+// patience is how long before the end of the run something may have been due and
+// not have run: the time in which it was to start, and that in which it works, in
+// microseconds.
+func (j *judging) patience() int64 {
+	work := max(j.p.Work.D(), j.p.LongWork.D())
+	return (j.p.clock(j.p.SLA) + work + j.p.StarveWithin.D()).Microseconds() + j.t.StartSlackUS
+}
+
+// row is the row that an occurrence is or was.
+func (j *judging) row(o occurrence) *TaskAudit {
+	rows := j.t.rows[o.task]
+	for _, r := range rows {
+		if r.Occurrence == o.k {
+			return r
+		}
+	}
+	if len(rows) == 1 {
+		return rows[0]
+	}
+	return nil
+}
+
+// finished says whether a task says of itself that it is done with all it was to
+// do.
+func (j *judging) finished(task uint64) bool {
+	for _, r := range j.t.rows[task] {
+		if r.State != Done {
+			return false
+		}
+	}
+	return true
+}
+
+// given says whether an occurrence was given up for a reason: somebody cancelled
+// the task, it is paused, or it failed, as its request wants, as it may after so
+// many attempts, and nobody ran it again.
+func (j *judging) given(o occurrence) bool {
+	rows := j.t.rows[o.task]
+	for _, r := range rows {
+		switch {
+		case r.State == Cancelled || r.Stops, r.Paused:
+			return true
+		case r.State == Failed && (len(rows) == 1 || r.Occurrence == o.k):
+			failed := occurrence{o.task, r.Occurrence}
+			return r.Fails || len(j.t.runs[failed]) >= j.p.MaxAttempts
+		}
+	}
+	return false
+}
+
+// state says what the row of an occurrence is at the end.
+func (j *judging) state(o occurrence) string {
+	if row := j.row(o); row != nil {
+		return fmt.Sprintf("at the end its task is %s", row.State)
+	}
+	return "there is nothing that would bring it about"
+}
+
+// judgeEffects counts effects.
+func judgeEffects(j *judging) {
+	done := 0
+	seen := make(map[occurrence]bool, len(j.t.effects))
+	for _, o := range j.t.occurrences() {
+		seen[o] = true
+		j.Checked(1)
+		n, ends := len(j.t.effects[o]), 0
+		for _, r := range j.t.runs[o] {
+			if r.Outcome == Done {
+				ends++
+			}
+		}
+		done += min(ends, 1)
+		switch {
+		case n > 1:
+			j.Violate([]uint64{o.task}, "%v has had its effect %d times, by %d runs", o, n,
+				len(j.t.runs[o]))
+		case ends > 0 && n == 0:
+			j.Violate([]uint64{o.task}, "%v is complete and has had no effect", o)
+		case ends > 1:
+			j.Violate([]uint64{o.task}, "%v is complete %d times", o, ends)
+		}
+	}
+	for i := range j.t.Effects {
+		e := &j.t.Effects[i]
+		o := occurrence{e.Task, e.Occurrence}
+		ran := slices.ContainsFunc(j.t.runs[o], func(r *RunAudit) bool { return r.Fence == e.Fence })
+		if !seen[o] || !ran {
+			j.Violate([]uint64{o.task}, "%v has had an effect by token %d, which no run had", o, e.Fence)
+		}
+	}
+	j.Need(done > 0, "no occurrence was completed")
+	j.Note("%d complete occurrences had their effect once; there were %d runs", done, len(j.t.Runs))
+}
+
+// judgeFences compares tokens.
+func judgeFences(j *judging) {
+	lost, fenced := 0, 0
+	for _, o := range j.t.occurrences() {
+		runs := j.t.runs[o]
+		j.Checked(len(runs))
+		for i, r := range runs {
+			switch r.Outcome {
+			case Lost:
+				lost++
+			case Fenced:
+				fenced++
+			}
+			if i > 0 && runs[i-1].Fence == r.Fence {
+				j.Violate([]uint64{o.task}, "%v was started twice with token %d, at %v and at %v", o,
+					r.Fence, moment(runs[i-1].StartedUS), moment(r.StartedUS))
+			}
+			ended := r.Outcome == Done || r.Outcome == Failed || r.Outcome == Cancelled
+			if higher := above(runs, r.Fence, r.EndedUS); ended && higher != nil {
+				j.Violate([]uint64{o.task}, "%v was ended as %s by token %d at %v, after token %d was "+
+					"given at %v", o, r.Outcome, r.Fence, moment(r.EndedUS), higher.Fence,
+					moment(higher.StartedUS))
+			}
+		}
+		for _, e := range j.t.effects[o] {
+			if higher := above(runs, e.Fence, e.AtUS); higher != nil {
+				j.Violate([]uint64{o.task}, "%v had its effect by token %d at %v, after token %d was "+
+					"given at %v", o, e.Fence, moment(e.AtUS), higher.Fence, moment(higher.StartedUS))
+			}
+		}
+	}
+	j.Need(len(j.t.Runs) > 0, "nothing ran")
+	j.Need(lost+fenced > 0 || !j.executorsBroke(),
+		"no run was taken back, though executors were broken")
+	j.Note("%d runs; %d were taken back, and %d came to their end after that and were turned away",
+		len(j.t.Runs), lost, fenced)
+}
+
+// above is a run with a higher token that was given before a moment.
+func above(runs []*RunAudit, fence, at int64) *RunAudit {
+	for _, r := range runs {
+		if r.Fence > fence && r.StartedUS < at {
+			return r
+		}
+	}
+	return nil
+}
+
+// judgePhantoms compares what is there with what was asked for.
+func judgePhantoms(j *judging) {
+	requests, now := j.requests(), j.now()
+	dues := make(map[uint64][]int64)
+	for i := range j.t.Tasks {
+		row := &j.t.Tasks[i]
+		j.Checked(1)
+		a := requests[row.Task]
+		switch {
+		case a == nil:
+			j.Violate(nil, "task %d was never asked for", row.Task)
+			continue
+		case !a.May():
+			j.Violate([]uint64{row.Task}, "task %d is there, but its request was refused", row.Task)
+		case !a.same(row):
+			j.Violate([]uint64{row.Task}, "task %d is %+v, and was asked for as %+v", row.Task, *row,
+				a.request)
+		case !row.Origin && row.Cron == "":
+			j.Violate([]uint64{row.Task}, "task %d runs once and was inserted again", row.Task)
+		}
+		if a.Outcome == history.Unknown {
+			j.AllowedUnknown(1)
+		}
+		list, err := j.dues(a.request, max(now, row.FirstUS))
+		if err != nil {
+			j.Fail("%v", err)
+			return
+		}
+		if dues[row.Task] = list; len(list) == 0 || !sameDue(list[0], row.FirstUS) {
+			j.Violate([]uint64{row.Task}, "task %d is first due at %v, and was asked for %v", row.Task,
+				moment(row.FirstUS), a.request.At)
+		}
+	}
+	for i := range j.t.Runs {
+		j.Checked(1)
+		r := &j.t.Runs[i]
+		o, list := occurrence{r.Task, r.Occurrence}, dues[r.Task]
+		switch {
+		case list == nil:
+			j.Violate(nil, "%v ran, and there is no such task", o)
+		case o.k > int64(len(list)) || !sameDue(list[o.k-1], r.DueUS):
+			j.Violate([]uint64{r.Task}, "%v ran for %v, when it is not due", o, moment(r.DueUS))
+		}
+	}
+	j.phantomChanges()
+	j.Need(len(j.t.Runs) > 0, "nothing ran")
+}
+
+func (j *judging) phantomChanges() {
+	ops := make(check.Operations)
+	kind, of := make(map[uint64]string), make(map[uint64]string)
+	for rec := range j.Records(KindCancel, KindPause, KindResume, KindRerun) {
+		if rec.Outcome != history.Dropped {
+			ops.Add(rec)
+			kind[rec.Op.ID], of[rec.Op.ID] = rec.Op.Kind, rec.Op.Key
+		}
+	}
+	for i := range j.t.Changes {
+		j.Checked(1)
+		c := &j.t.Changes[i]
+		op, known := ops[c.Op]
+		switch {
+		case !known:
+			j.Violate(nil, "the %s %d of task %d was never asked for", c.What, c.Op, c.Task)
+		case !op.May():
+			j.Violate([]uint64{c.Op}, "the %s of task %d was made, but the request was refused", c.What,
+				c.Task)
+		case kind[c.Op] != c.What || of[c.Op] != taskName(c.Task):
+			j.Violate([]uint64{c.Op}, "the %s of task %d was asked for as the %s of task %s", c.What,
+				c.Task, kind[c.Op], of[c.Op])
+		}
+	}
+}
+
+// sortedKeys are the keys in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,466 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// look is what the gauge saw, and when.
+type look struct {
+	Look
+	at history.Sample
+}
+
+// looks reads what the gauge saw, once.
+func (j *judging) looks() []look {
+	if j.watched != nil {
+		return j.watched
+	}
+	j.watched = []look{}
+	for _, s := range j.Samples() {
+		if !s.Seen() {
+			continue
+		}
+		l := look{at: s}
+		if err := json.Unmarshal(s.Body, &l.Look); err != nil {
+			j.Fail("the sample taken at %v cannot be read: %v", s.From, err)
+			break
+		}
+		j.watched = append(j.watched, l)
+	}
+	return j.watched
+}
+
+// clocks ties the run's clock to the database's: what the second showed, less the
+// first, was between low and high. Each look of the gauge is at some moment of the
+// run between two known ones, and says what the database's clock showed then.
+type clocks struct{ low, high int64 }
+
+// tie compares the clocks; false if nobody looked.
+func (j *judging) tie() (clocks, bool) {
+	if j.clocks != nil {
+		return *j.clocks, true
+	}
+	looks := j.looks()
+	for i, l := range looks {
+		low, high := l.NowUS-l.at.To.Microseconds(), l.NowUS-l.at.From.Microseconds()
+		if i == 0 {
+			j.clocks = &clocks{low, high}
+		}
+		j.clocks.low, j.clocks.high = max(j.clocks.low, low), min(j.clocks.high, high)
+	}
+	if j.clocks == nil {
+		return clocks{}, false
+	}
+	// A clock that was set a little meanwhile leaves no offset that fits all.
+	j.clocks.low, j.clocks.high = min(j.clocks.low, j.clocks.high), max(j.clocks.low, j.clocks.high)
+	return *j.clocks, true
+}
+
+// grace is how long a fault excuses what comes late after it: until a lease has
+// ended, the task is taken back, and what has piled up meanwhile has started.
+func (j *judging) grace() time.Duration {
+	return j.p.Lease.D() + j.p.RescueWithin.D() + 2*j.p.clock(j.p.SLA) + time.Second
+}
+
+// excused says whether a time on the database's clock, in microseconds, meets a
+// fault, or the grace after one. Without a tie between the clocks every fault
+// excuses everything.
+func (j *judging) excused(from, to int64) bool {
+	faults := j.Faults()
+	if len(faults) == 0 {
+		return false
+	}
+	tie, tied := j.tie()
+	if !tied {
+		return true
+	}
+	for _, f := range faults {
+		end := max(f.End, f.Recovered) + j.grace()
+		if to >= f.Start.Microseconds()+tie.low && from <= end.Microseconds()+tie.high {
+			return true
+		}
+	}
+	return false
+}
+
+// executorsBroke says whether a fault ended an executor or put one to sleep for
+// longer than a lease.
+func (j *judging) executorsBroke() bool {
+	return slices.ContainsFunc(j.Faults(), func(w history.Window) bool {
+		words := strings.Fields(w.Fault)
+		if len(words) < 2 || !strings.HasPrefix(words[1], "executor") || len(w.Evidence) == 0 {
+			return false
+		}
+		slept := words[0] == "pause" && w.End-w.Start > 2*j.p.Lease.D()
+		return slept || words[0] == "crash" && slices.Contains(words, placeClaimed)
+	})
+}
+
+// ready is when nothing stood in the way of an occurrence any more but the
+// scheduler, on the database's clock: it was due, had been asked for, was not
+// paused, and in a row that is reset the one before had ended.
+func (j *judging) ready(r *RunAudit) int64 {
+	at := r.DueUS
+	if origin := j.t.origins[r.Task]; origin != nil {
+		at = max(at, origin.CreatedUS)
+	}
+	for _, resumed := range j.t.changed(r.Task, KindResume, "") {
+		if resumed <= r.StartedUS {
+			at = max(at, resumed)
+		}
+	}
+	for _, before := range j.t.runs[occurrence{r.Task, r.Occurrence - 1}] {
+		at = max(at, min(before.EndedUS, r.StartedUS))
+	}
+	return at
+}
+
+// first is the run by which an occurrence was started for the first time.
+func first(runs []*RunAudit) *RunAudit {
+	return slices.MinFunc(runs, func(a, b *RunAudit) int { return int(a.StartedUS - b.StartedUS) })
+}
+
+// judgeEarly compares start and due time of every run.
+func judgeEarly(j *judging) {
+	for i := range j.t.Runs {
+		r := &j.t.Runs[i]
+		j.Checked(1)
+		if early := r.DueUS - r.StartedUS; early > 0 {
+			j.Violate([]uint64{r.Task}, "%v was due at %v and started %v before that",
+				occurrence{r.Task, r.Occurrence}, moment(r.DueUS), micros(early))
+		}
+	}
+	j.Need(len(j.t.Runs) > 0, "nothing ran")
+}
+
+// micros is a number of microseconds.
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// judgeInTime measures from when an occurrence could start to when it did.
+func judgeInTime(j *judging) {
+	promised := j.p.clock(j.p.SLA).Microseconds() + j.t.StartSlackUS
+	var judged, waived int
+	for _, o := range j.t.occurrences() {
+		r := first(j.t.runs[o])
+		ready := j.ready(r)
+		if j.excused(ready, r.StartedUS) {
+			waived++
+			continue
+		}
+		judged++
+		j.Checked(1)
+		if late := r.StartedUS - ready; late > promised {
+			j.Violate([]uint64{o.task}, "%v could start at %v and did %v later, which is more than %v", o,
+				moment(ready), micros(late), micros(promised))
+		}
+	}
+	j.follow("age of the oldest due task that has not started", "ms", func(l look) int64 {
+		return l.DueUS / 1000
+	})
+	j.Need(judged > 0, "nothing started outside faults")
+	j.Note("%d starts in time, %d near faults%s%s", judged, waived, j.punctuality(), j.executors())
+}
+
+// follow draws a quantity over the looks.
+func (j *judging) follow(quantity, unit string, of func(look) int64) {
+	w := check.Watched{Quantity: quantity, Unit: unit}
+	for _, l := range j.looks() {
+		n := of(l)
+		w.Look(l.at.To, n, n, j.excused(l.NowUS, l.NowUS))
+	}
+	if w.Gaps = len(j.Samples()) - len(j.looks()); w.Judged+w.Excused > 0 {
+		j.Watched(&w)
+	}
+}
+
+// punctuality sums up how late starts were, faults included, and by how much
+// starts came after picks.
+func (j *judging) punctuality() string {
+	var late, since []int64
+	misfires := 0
+	for _, o := range j.t.occurrences() {
+		r := first(j.t.runs[o])
+		late = append(late, r.StartedUS-j.ready(r))
+		since = append(since, r.StartedUS-r.PickedUS)
+		if late[len(late)-1] > j.p.clock(j.p.SLA).Microseconds() {
+			misfires++
+		}
+	}
+	if len(late) == 0 {
+		return ""
+	}
+	slices.Sort(late)
+	slices.Sort(since)
+	at := func(list []int64, q float64) time.Duration {
+		return micros(list[int(q*float64(len(list)-1))]).Round(time.Millisecond)
+	}
+	return fmt.Sprintf("; due to start p50 %v, p99 %v, at most %v; %d misfires; pick to start p50 %v",
+		at(late, 0.5), at(late, 0.99), at(late, 1), misfires, at(since, 0.5))
+}
+
+// executors sums up for how long executors were wanted, in business time.
+func (j *judging) executors() string {
+	begins, now := j.t.Begins, j.t.Now
+	if begins == 0 || now <= begins {
+		return ""
+	}
+	total, most := int64(0), int64(j.p.Executors)
+	count, since := most, begins
+	for _, f := range j.t.Fleet {
+		at := min(max(f.AtUS, begins), now)
+		total += count * (at - since)
+		count, since, most = f.Executors, at, max(most, f.Executors)
+	}
+	total += count * (now - since)
+	minutes := micros(total).Minutes() * j.p.TimeScale
+	return fmt.Sprintf("; %.0f executor-minutes, at most %d at once", minutes, most)
+}
+
+// judgeFinal follows each occurrence from run to run.
+func judgeFinal(j *judging) {
+	j.leases()
+	now := j.now()
+	for _, o := range j.t.occurrences() {
+		runs := slices.Clone(j.t.runs[o])
+		slices.SortStableFunc(runs, func(a, b *RunAudit) int { return int(a.StartedUS - b.StartedUS) })
+		j.Checked(len(runs))
+		reruns := int64(len(j.t.changed(o.task, KindRerun, "")))
+		if most := int64(j.p.MaxAttempts) * (1 + reruns); int64(len(runs)) > most {
+			j.Violate([]uint64{o.task}, "%v was started %d times, at most %d are allowed", o, len(runs),
+				most)
+		}
+		for i, r := range runs {
+			if i > 0 && r.Fence < runs[i-1].Fence {
+				j.Violate([]uint64{o.task}, "%v was started with token %d after token %d", o, r.Fence,
+					runs[i-1].Fence)
+			}
+			j.final(o, r, runs[i+1:])
+		}
+	}
+	for i := range j.t.Tasks {
+		row := &j.t.Tasks[i]
+		j.Checked(1)
+		if overdue := now - row.LeaseUS - j.rescue(); row.State == Running && row.LeaseUS > 0 &&
+			overdue > 0 && !j.excused(row.LeaseUS, now) {
+			j.Violate([]uint64{row.Task}, "task %d is running at the end, %v after its lease has ended",
+				row.Task, micros(now-row.LeaseUS))
+		}
+	}
+	j.Need(len(j.t.Runs) > 0, "nothing ran")
+}
+
+// rescue is how long a lease that has ended may go unnoticed, in microseconds.
+func (j *judging) rescue() int64 { return j.p.RescueWithin.D().Microseconds() + j.t.RescueSlackUS }
+
+// final compares a run with those that started after it.
+func (j *judging) final(o occurrence, r *RunAudit, later []*RunAudit) {
+	if over := r.EndedUS - r.LeaseUS; r.Outcome == Lost && r.LeaseUS > 0 && over > j.rescue() &&
+		!j.excusedButExecutors(r.LeaseUS, r.EndedUS) {
+		j.Violate([]uint64{o.task}, "%v was taken back %v after its lease had ended", o, micros(over))
+	}
+	if r.Outcome != Done && r.Outcome != Failed {
+		return
+	}
+	for _, next := range later {
+		if next.StartedUS <= r.EndedUS {
+			continue
+		}
+		again := slices.ContainsFunc(j.t.changed(o.task, KindRerun, ""), func(at int64) bool {
+			return at >= r.EndedUS && at <= next.StartedUS
+		})
+		if r.Outcome == Done || !again {
+			j.Violate([]uint64{o.task}, "%v was %s at %v and started again at %v", o, r.Outcome,
+				moment(r.EndedUS), moment(next.StartedUS))
+		}
+	}
+}
+
+// excusedButExecutors is excused by anything but the faults by which executors
+// lose their leases.
+func (j *judging) excusedButExecutors(from, to int64) bool {
+	tie, tied := j.tie()
+	for _, f := range j.Faults() {
+		words := strings.Fields(f.Fault)
+		if len(words) > 1 && strings.HasPrefix(words[1], "executor") {
+			continue
+		}
+		end := max(f.End, f.Recovered) + j.grace()
+		if !tied || to >= f.Start.Microseconds()+tie.low && from <= end.Microseconds()+tie.high {
+			return true
+		}
+	}
+	return false
+}
+
+// leases looks whether a lease that had ended went unnoticed for too long.
+func (j *judging) leases() {
+	for _, l := range j.looks() {
+		j.Checked(1)
+		if l.LeaseUS > j.rescue() && !j.excusedButExecutors(l.NowUS-l.LeaseUS, l.NowUS) {
+			j.ViolateAt(l.at.To, nil, "at %v a lease had ended %v before, and its task was not taken back",
+				l.at.To, micros(l.LeaseUS))
+		}
+	}
+	j.follow("age of the oldest lease that has ended", "ms", func(l look) int64 {
+		return l.LeaseUS / 1000
+	})
+}
+
+// judgeCancelled looks at what started after a change.
+func judgeCancelled(j *judging) {
+	before := 0
+	for _, o := range j.t.occurrences() {
+		cancelled := j.t.changed(o.task, KindCancel, Cancelled)
+		stopped := j.t.changed(o.task, KindCancel, Stopping)
+		for _, r := range j.t.runs[o] {
+			j.Checked(1)
+			for _, at := range cancelled {
+				if r.StartedUS > at {
+					j.Violate([]uint64{o.task}, "%v was cancelled at %v and started at %v", o, moment(at),
+						moment(r.StartedUS))
+				}
+			}
+			for _, at := range stopped {
+				if r.StartedUS > at && !j.ran(o.task, at, r) {
+					j.Violate([]uint64{o.task}, "%v started at %v, after it was cancelled at %v", o,
+						moment(r.StartedUS), moment(at))
+				}
+			}
+			if from, paused := j.pausedAt(o.task, r.StartedUS); paused {
+				j.Violate([]uint64{o.task}, "%v started at %v and was paused since %v", o,
+					moment(r.StartedUS), moment(from))
+			}
+		}
+	}
+	for task, list := range j.t.changes {
+		for _, c := range list {
+			if c.What == KindCancel && c.Outcome == Cancelled {
+				before++
+				j.cancelledAtEnd(task)
+			}
+		}
+	}
+	j.ackedChanges()
+	j.Need(before > 0, "nothing was cancelled before it started")
+	j.Note("%d tasks were cancelled before they started, and did not", before)
+}
+
+// ran says whether the occurrence of a run was under way at a moment: that it was
+// cancelled then does not keep it from being taken back and started again.
+func (j *judging) ran(task uint64, at int64, r *RunAudit) bool {
+	return slices.ContainsFunc(j.t.runs[occurrence{task, r.Occurrence}], func(o *RunAudit) bool {
+		return o != r && o.StartedUS <= at
+	})
+}
+
+// pausedAt says whether a task was paused at a moment, and since when.
+func (j *judging) pausedAt(task uint64, at int64) (since int64, paused bool) {
+	for _, c := range j.t.changes[task] {
+		if c.AtUS >= at {
+			break
+		}
+		switch c.What {
+		case KindPause:
+			since, paused = c.AtUS, true
+		case KindResume:
+			paused = false
+		}
+	}
+	return since, paused
+}
+
+// cancelledAtEnd makes sure that nothing of a cancelled task is left to run.
+func (j *judging) cancelledAtEnd(task uint64) {
+	for _, row := range j.t.rows[task] {
+		j.Checked(1)
+		if row.State == Waiting || row.State == Picked {
+			j.Violate([]uint64{task}, "task %d was cancelled, and is %s at the end", task, row.State)
+		}
+	}
+}
+
+// ackedChanges makes sure that what was acknowledged is there.
+func (j *judging) ackedChanges() {
+	made := make(map[uint64]State, len(j.t.Changes))
+	for i := range j.t.Changes {
+		made[j.t.Changes[i].Op] = j.t.Changes[i].Outcome
+	}
+	for rec := range j.Records(KindCancel, KindPause, KindResume, KindRerun) {
+		if rec.Outcome == history.Unknown {
+			j.AllowedUnknown(1)
+		}
+		if rec.Outcome != history.OK {
+			continue
+		}
+		j.Checked(1)
+		if state, there := made[rec.Op.ID]; !there || string(state) != rec.Reply.Key {
+			j.Violate([]uint64{rec.Op.ID}, "the %s of task %s was acknowledged (%s), and is not there (%q)",
+				rec.Op.Kind, rec.Op.Key, rec.Reply.Key, state)
+		}
+	}
+}
+
+// judgeStarvation bounds the wait in every queue.
+func judgeStarvation(j *judging) {
+	bound := j.p.StarveWithin.D().Microseconds() + j.t.StartSlackUS
+	most, poisoned := make(map[string]int64), 0
+	for _, o := range j.t.occurrences() {
+		runs := j.t.runs[o]
+		if slices.ContainsFunc(runs, func(r *RunAudit) bool { return r.Outcome == Failed }) {
+			poisoned++
+		}
+		r := first(runs)
+		ready := j.ready(r)
+		if j.excused(ready, r.StartedUS) {
+			continue
+		}
+		j.Checked(1)
+		wait := r.StartedUS - ready
+		if most[r.Queue] = max(most[r.Queue], wait); wait > bound {
+			j.Violate([]uint64{o.task}, "%v waited %v in %s, which is more than %v", o, micros(wait),
+				r.Queue, micros(bound))
+		}
+	}
+	for _, l := range j.looks() {
+		j.Checked(1)
+		if l.DueUS > bound && !j.excused(l.NowUS-l.DueUS, l.NowUS) {
+			j.ViolateAt(l.at.To, nil, "at %v a task was due since %v and had not started", l.at.To,
+				micros(l.DueUS))
+		}
+	}
+	j.left(bound)
+	j.follow("depth of the queue", "tasks", func(l look) int64 { return l.Due })
+	j.Need(len(most) > 0, "nothing started outside faults")
+	j.Need(poisoned > 0 || j.p.Poison == 0, "no task failed")
+	j.Note("the longest wait in any of %d queues was %v; %d occurrences failed", len(most),
+		micros(slices.Max(append(values(most), 0))).Round(time.Millisecond), poisoned)
+}
+
+func values[K comparable](m map[K]int64) (list []int64) {
+	for _, v := range m {
+		list = append(list, v)
+	}
+	return list
+}
+
+// left looks for tasks that nobody has started at the end.
+func (j *judging) left(bound int64) {
+	now := j.now()
+	for i := range j.t.Tasks {
+		row := &j.t.Tasks[i]
+		since := max(row.DueUS, row.ReadyUS)
+		open := row.State == Waiting || row.State == Picked
+		if open && !row.Paused && len(j.t.runs[occurrence{row.Task, row.Occurrence}]) == 0 &&
+			now-since > bound && !j.excused(since, now) {
+			j.Violate([]uint64{row.Task}, "task %d is %s at the end, %v after it was due", row.Task,
+				row.State, micros(now-since))
+		}
+	}
+}

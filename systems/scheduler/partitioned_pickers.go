@@ -1,0 +1,34 @@
+package scheduler
+
+// partitions is how many parts of the tasks pickers have to themselves, and
+// partitionLock where the numbers of their locks begin.
+const (
+	partitions    = 16
+	partitionLock = 7_200_000
+)
+
+// partitionIndex serves pickers that look at one part.
+const partitionIndex = `
+CREATE INDEX tasks_part ON tasks (part, scheduled_at) WHERE state = 'waiting' AND NOT paused;`
+
+// partitionedPickers gives each picker a part.
+//
+// Idea: tasks fall into 16 parts by their number. A picker takes a part's advisory
+// lock for its transaction, picks there, and goes on to the next part; replicas
+// begin apart.
+//
+// Guarantee: as skip_locked, and two pickers never look at the same rows. The lock
+// ends with the transaction, so a picker that died leaves no part behind.
+//
+// Gives up: order between parts, and a look at each part even where few have
+// anything.
+func partitionedPickers() design {
+	return design{
+		name: "partitioned_pickers",
+		idea: "tasks fall into 16 parts; a picker takes a part's advisory lock, picks " +
+			"there and goes on",
+		guarantees: "as skip_locked, and no two pickers look at the same rows",
+		givesUp:    "order between the parts, and 16 looks where one would do",
+		lock:       skipLocked, partitions: true,
+	}
+}

@@ -1,0 +1,22 @@
+package scheduler
+
+// pollForUpdate is what one writes first.
+//
+// Idea: pickers and executors look for the first tasks that are due and lock them
+// with SELECT … FOR UPDATE.
+//
+// Guarantee: a task is taken once, because whoever waited for its lock looks at it
+// again and finds it taken.
+//
+// Gives up: company. All want the same first tasks, so they wait for each other,
+// and who waited comes back with little or nothing.
+func pollForUpdate() design {
+	return design{
+		name: "poll_for_update",
+		idea: "pickers and executors lock the first tasks that are due, waiting for " +
+			"whoever has them",
+		guarantees: "a task starts once, and not before it is due",
+		givesUp:    "company: another picker or executor waits, and then finds that all is taken",
+		lock:       forUpdate,
+	}
+}

@@ -1,0 +1,266 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"stampede/harness/sut"
+)
+
+// riverPeer has River (github.com/riverqueue/river) do what it does.
+//
+// Idea: a task is a job of River's, inserted in the transaction that stores the
+// task. River's leader makes scheduled jobs available, its clients fetch them,
+// and its worker writes the run, has the effect and completes the job in one
+// transaction (JobCompleteTx).
+//
+// Guarantee: as skip_locked; the fencing token is ours, because River's completion
+// guards a job's state and not its attempt.
+//
+// Gives up: punctuality. River looks every 5 s for scheduled jobs that are due and
+// every 30 s for those whose worker is gone, and neither can be set.
+func riverPeer() design {
+	return design{
+		name: "river",
+		idea: "each task is a job of River's (v0.51.0), completed in the transaction " +
+			"that has its effect",
+		guarantees: "as skip_locked, with a fencing token beside River's attempts",
+		givesUp:    "punctuality: River looks for due jobs every 5 s, for lost ones every 30 s",
+		river:      true,
+	}
+}
+
+const (
+	// riverSchedules is how often River's leader looks for jobs that are due,
+	// riverRescues for those whose workers are gone. Retries wait besides for a
+	// backoff of a second or a few.
+	riverSchedules = 5 * time.Second
+	riverRescues   = 30 * time.Second
+	// riverElects is how long there may be no leader at the start or after one died.
+	riverElects = 10 * time.Second
+	// riverPing is how often a role asks whether Postgres answers.
+	riverPing = 500 * time.Millisecond
+	// riverCooldown is the least time between two fetches of a client.
+	riverCooldown = 2 * time.Millisecond
+)
+
+// taskJob is a job of River's: one occurrence of a task.
+type taskJob struct {
+	Row        int64 `json:"row"`
+	Occurrence int64 `json:"occurrence"`
+}
+
+// Kind names the job to River.
+func (taskJob) Kind() string { return "stampede_task" }
+
+// riverQueue puts jobs into River's tables.
+type riverQueue struct {
+	driver *riverpgxv5.Driver
+	client *river.Client[pgx.Tx]
+	tries  int
+}
+
+func newRiverQueue(b *backend) (*riverQueue, error) {
+	q := &riverQueue{driver: riverpgxv5.New(b.db.Pool), tries: b.params.MaxAttempts}
+	var err error
+	q.client, err = river.NewClient(q.driver, &river.Config{Logger: quiet()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client of River: %w", err)
+	}
+	return q, nil
+}
+
+// quiet keeps River's log to itself: a role says itself what goes wrong.
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// migrate makes River's tables. It takes several transactions: a value of an
+// enumeration is to be used in a later one than that which adds it.
+func (q *riverQueue) migrate(ctx context.Context) error {
+	m, err := rivermigrate.New(q.driver, &rivermigrate.Config{Logger: quiet()})
+	if err == nil {
+		_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("making River's tables: %w", err)
+	}
+	return nil
+}
+
+// add inserts jobs for tasks in the transaction that makes them due.
+func (q *riverQueue) add(ctx context.Context, tx pgx.Tx, rows ...dueRow) error {
+	for _, r := range rows {
+		job := taskJob{Row: r.id}
+		err := tx.QueryRow(ctx, `SELECT occurrence FROM tasks WHERE id = $1`, r.id).Scan(&job.Occurrence)
+		if err == nil {
+			_, err = q.client.InsertTx(ctx, tx, job, &river.InsertOpts{ScheduledAt: r.due,
+				MaxAttempts: q.tries})
+		}
+		if err != nil {
+			return fmt.Errorf("inserting a job of River's: %w", err)
+		}
+	}
+	return nil
+}
+
+// runRiver is the executor: a client of River's.
+func (d design) runRiver(ctx context.Context, cfg sut.Config) error {
+	var client *river.Client[pgx.Tx]
+	return d.run(ctx, cfg, "executor", func(ctx context.Context, b *backend) (time.Duration, error) {
+		if client != nil {
+			return riverPing, b.db.Row(ctx, `SELECT 1`, nil, new(int))
+		}
+		started, err := startRiver(ctx, b)
+		client = started
+		return riverPing, err
+	}, func() {
+		if client != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), drainFor)
+			defer cancel()
+			if err := client.Stop(ctx); err != nil {
+				d.warn(cfg, "executor", err)
+			}
+			<-client.Stopped()
+		}
+	})
+}
+
+// startRiver starts a client that works. Its lease is the time that River gives a
+// job, after which it takes it for lost.
+func startRiver(ctx context.Context, b *backend) (*river.Client[pgx.Tx], error) {
+	workers := river.NewWorkers()
+	pool := b.db.Pool
+	river.AddWorker(workers, &taskWorker{b: b, pool: pool,
+		name: fmt.Sprintf("river-%d", b.cfg.Replica)})
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Queues: map[string]river.QueueConfig{
+			river.QueueDefault: {MaxWorkers: b.params.Executors}},
+		Workers: workers, Logger: quiet(), FetchCooldown: riverCooldown,
+		FetchPollInterval: max(riverCooldown, b.params.PollEvery.D()),
+		JobTimeout:        b.params.Lease.D(), RescueStuckJobsAfter: b.params.Lease.D(),
+	})
+	if err == nil {
+		err = client.Start(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting River: %w", err)
+	}
+	return client, nil
+}
+
+// taskWorker works on jobs.
+type taskWorker struct {
+	river.WorkerDefaults[taskJob]
+	b    *backend
+	pool *pgxpool.Pool
+	name string
+}
+
+// riverClaimSQL starts occurrence $4 of row $1: River gives a job to one client,
+// and after a rescue to another, whose token is higher.
+const riverClaimSQL = `WITH due AS MATERIALIZED (
+    SELECT id FROM tasks WHERE id = $1 AND occurrence = $4 AND state IN ('waiting', 'running')
+        AND NOT paused AND scheduled_at <= statement_timestamp() FOR UPDATE
+)` + startSQL
+
+// riverLostSQL ends the runs before token $3 of occurrence $2 of task $1, which
+// River has given up; a lease is $4 microseconds.
+const riverLostSQL = `UPDATE runs SET outcome = 'lost', ended_at = clock_timestamp(),
+    lease_until = started_at + $4 * interval '1 microsecond'
+WHERE series = $1 AND occurrence = $2 AND fence < $3 AND outcome = ''`
+
+// snooze is when a job of a paused task is looked at again.
+const snooze = time.Second
+
+// Work is one attempt at a job.
+func (w *taskWorker) Work(ctx context.Context, job *river.Job[taskJob]) error {
+	c, err := w.claim(ctx, job.Args)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return w.passedOver(ctx, job.Args)
+	}
+	if err != nil {
+		return err
+	}
+	w.b.cfg.Passed(placeClaimed)
+	if !sut.Pause(ctx, time.Duration(c.workMS)*time.Millisecond) {
+		return ctx.Err()
+	}
+	outcome := Done
+	if c.fails {
+		outcome = Failed
+	}
+	return w.end(ctx, job, c, outcome)
+}
+
+func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error) {
+	lease := w.b.params.Lease.D().Microseconds()
+	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, riverClaimSQL, job.Row, lease, w.name, job.Occurrence)
+		if err != nil {
+			return err
+		}
+		if c, err = pgx.CollectExactlyOneRow(rows, scanClaim); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, riverLostSQL, c.series, c.occurrence, c.fence, lease)
+		return err
+	})
+	return c, err
+}
+
+// passedOver says why a job has nothing to start: its task is paused, or is not
+// waiting for it any more.
+func (w *taskWorker) passedOver(ctx context.Context, job taskJob) error {
+	var paused bool
+	err := w.b.db.Row(ctx, `SELECT count(*) > 0 FROM tasks WHERE id = $1 AND occurrence = $2
+		AND state = 'waiting'`, []any{job.Row, job.Occurrence}, &paused)
+	if err == nil && paused {
+		return river.JobSnooze(snooze)
+	}
+	return err
+}
+
+// end has the effect, ends the run and completes the job in one transaction.
+func (w *taskWorker) end(
+	ctx context.Context, job *river.Job[taskJob], c claim, outcome State,
+) error {
+	e, err := w.b.ended(ctx, c, outcome)
+	if err != nil {
+		return err
+	}
+	return w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var n int
+		if outcome == Done {
+			err := tx.QueryRow(ctx, w.b.design.effectSQL(), c.id, c.fence, c.series, c.occurrence,
+				w.b.effectKey(c)).Scan(&n)
+			if err != nil {
+				return fmt.Errorf("doing a task's work: %w", err)
+			}
+		}
+		err := tx.QueryRow(ctx, w.b.design.endSQL(), c.id, c.fence, c.run, string(outcome), e.next).
+			Scan(&n)
+		if err != nil {
+			return fmt.Errorf("ending a run: %w", err)
+		}
+		if n == 0 {
+			return nil // somebody else has it
+		}
+		if e.next != nil {
+			if err := w.b.added(ctx, tx, dueRow{c.id, *e.next}); err != nil {
+				return err
+			}
+		}
+		w.b.cfg.Passed(placeEffected)
+		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+		return err
+	})
+}

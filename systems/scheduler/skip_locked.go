@@ -1,0 +1,23 @@
+package scheduler
+
+// skipLockedPickers is the design of the literature.
+//
+// Idea: SELECT … FOR UPDATE SKIP LOCKED, in batches, lets each picker and each
+// executor take tasks that nobody else is taking.
+//
+// Guarantee: a task is taken once, by whoever holds its row's lock, and nobody
+// waits for anybody.
+//
+// Gives up: strict order between tasks that are due together, and three updates of
+// each row: picked, started, ended.
+func skipLockedPickers() design {
+	return design{
+		name: "skip_locked",
+		idea: "pickers and executors lock the first tasks that are due, skipping " +
+			"locked ones",
+		guarantees: "a task starts once, and not before it is due, however many pickers and " +
+			"executors there are",
+		givesUp: "strict order, and three updates for each task: picked, started, ended",
+		lock:    skipLocked,
+	}
+}

@@ -1,0 +1,54 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sut"
+)
+
+// unfencedReclaim knows tasks by their numbers.
+//
+// Idea: the rescuer reads which leases have ended and then takes those tasks back
+// by their numbers; executors end tasks by their numbers.
+//
+// Guarantee: no task is lost with its executor.
+//
+// Gives up: who a task belongs to. A task that ends between the rescuer's look and
+// its update is started again; an executor that slept beyond its lease ends a task
+// that somebody else has by now. River's rescuer did the first until September 2026
+// (riverqueue/river#1302).
+func unfencedReclaim() design {
+	return design{
+		name: "unfenced_reclaim",
+		idea: "skip_locked whose rescuer and executors take back and end tasks by " +
+			"their numbers alone",
+		guarantees: "no task is lost with its executor",
+		givesUp:    "that who slept beyond its lease has nothing to say any more",
+		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},
+		lock:       skipLocked, unfenced: true,
+	}
+}
+
+// rescueByID takes back what it found, whatever has become of it.
+func (t *tasks) rescueByID(ctx context.Context, found func()) (n int, err error) {
+	var ids []int64
+	err = t.db.Rows(ctx, `SELECT id FROM (`+expiredSQL+`) AS expired`, []any{rescueBatch},
+		func(row pgx.CollectableRow) error {
+			var id int64
+			err := row.Scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+	if err == nil && len(ids) > 0 {
+		found()
+		_, err = t.db.Exec(ctx, `UPDATE tasks t SET `+takenBackSQL+` WHERE id = ANY ($1)`, ids,
+			t.params.MaxAttempts)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("taking tasks back: %w", err)
+	}
+	return len(ids), nil
+}

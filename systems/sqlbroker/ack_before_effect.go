@@ -1,0 +1,56 @@
+package sqlbroker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ackBeforeEffect: the message is gone before its work is done. Wrong.
+//
+// Idea: acknowledge first, so that nobody else gets the message, then work.
+//
+// Guarantee: no message is worked off twice.
+//
+// Gives up: the effects of whatever a consumer had acknowledged when it died.
+func ackBeforeEffect() design {
+	d := batched()
+	d.name = "ack_before_effect"
+	d.idea = "batched with consumers that acknowledge first and store their effects then"
+	d.guarantees = "no message is worked off twice"
+	d.givesUp = "the effects of what a consumer has acknowledged when it dies"
+	d.breaks = breaksUnder(crash, EffectsOnce)
+	d.work = func(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+		if slices.ContainsFunc(batch, indigestible) {
+			return errIndigestible // as far as one can see before the work is done
+		}
+		done, err := b.table.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
+		if errors.Is(err, ErrStaleReceipt) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b.cfg.Passed(PlaceBetween)
+		return workError(b.storeDone(ctx, queue, batch, done.Done))
+	}
+	return d
+}
+
+// indigestible is what the table of effects will say of a message.
+func indigestible(d Delivery) bool { return strings.HasPrefix(d.Body, "poison") }
+
+// storeDone stores the effects of those deliveries whose receipts are listed.
+func (b *backend) storeDone(
+	ctx context.Context, queue string, batch []Delivery, done []string,
+) error {
+	good := slices.DeleteFunc(slices.Clone(batch), func(d Delivery) bool {
+		return !slices.Contains(done, d.Receipt)
+	})
+	return b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return storeEffects(ctx, conn, queue, good)
+	})
+}

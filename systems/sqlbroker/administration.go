@@ -1,0 +1,87 @@
+package sqlbroker
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// operators is what operators do to the tables of a design. It is alike in all of
+// them.
+type operators struct{ t *table }
+
+// Create makes a queue or changes its settings.
+func (o operators) Create(ctx context.Context, queue string, s QueueSettings) error {
+	_, err := o.t.db.exec(ctx, `INSERT INTO queues
+		VALUES ($1, $2 * 1000::bigint, $3, $4 * 1000::bigint, $5)
+		ON CONFLICT (queue) DO UPDATE SET visibility = excluded.visibility,
+			max_receives = excluded.max_receives, retention = excluded.retention,
+			rate_per_s = excluded.rate_per_s`,
+		queue, s.VisibilityMS, s.MaxReceives, s.RetentionMS, s.RatePerS)
+	if err != nil {
+		return failed("making a queue", err)
+	}
+	return nil
+}
+
+// Purge deletes all that is in the queue, also what consumers have in hand: their
+// receipts are good for nothing then.
+func (o operators) Purge(ctx context.Context, queue string) (int, error) {
+	return o.counted(ctx, "purging", `
+		WITH gone AS (DELETE FROM messages WHERE queue = $1 AND state <> 'acked' RETURNING 1)
+		SELECT (SELECT count(*) FROM gone), EXISTS (SELECT FROM queues WHERE queue = $1)`, queue)
+}
+
+// Redrive puts dead letters back: at the end of the queue, because what came after
+// them in their groups has been delivered since.
+func (o operators) Redrive(ctx context.Context, queue string) (int, error) {
+	return o.counted(ctx, "redriving", `
+		WITH risen AS (
+			DELETE FROM dead_letters WHERE queue = $1
+			RETURNING queue, op_id, idx, grp, priority, redrives, created_at, body, id
+		), back AS (
+			INSERT INTO messages (slot, queue, op_id, idx, grp, priority, state, redrives,
+				created_at, visible_at, body)
+			SELECT {slot}, queue, op_id, idx, grp, priority, 'ready', redrives + 1,
+				clock_timestamp(), clock_timestamp(), body
+			FROM risen ORDER BY id
+			RETURNING 1
+		)
+		SELECT (SELECT count(*) FROM back), EXISTS (SELECT FROM queues WHERE queue = $1)`, queue)
+}
+
+// counted runs a statement that says how many messages it touched and whether there
+// is the queue.
+func (o operators) counted(ctx context.Context, doing, sql, queue string) (n int, err error) {
+	if sql, err = o.t.narrowed(ctx, sql); err != nil {
+		return 0, failed(doing, err)
+	}
+	var known bool
+	if err := o.t.db.row(ctx, sql, []any{queue}, &n, &known); err != nil {
+		return 0, failed(doing, err)
+	}
+	if !known {
+		return 0, ErrUnknownQueue
+	}
+	return n, nil
+}
+
+// List counts what is in the queues, by their indexes.
+func (o operators) List(ctx context.Context) (list []QueueInfo, err error) {
+	err = o.t.db.rows(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
+			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'ready'),
+			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'delayed'),
+			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'picked'),
+			(SELECT count(*) FROM dead_letters d WHERE d.queue = q.queue)
+		FROM queues q ORDER BY queue`, nil, func(row pgx.CollectableRow) error {
+		var q QueueInfo
+		err := row.Scan(&q.Queue, &q.VisibilityMS, &q.MaxReceives, &q.RetentionMS, &q.RatePerS,
+			&q.Ready, &q.Delayed, &q.Picked, &q.Dead)
+		list = append(list, q)
+		return err
+	})
+	if err != nil {
+		return nil, failed("listing queues", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,457 @@
+package sqlbroker_test
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/systems/sqlbroker"
+)
+
+func lossCases() []verdictCase {
+	const inv = sqlbroker.NoLoss
+	return []verdictCase{
+		{inv, "gone and never delivered - fail", fail, func(e *evidence) { e.collect(1280, 0) },
+			"message 1280.0 of queue-2 was published, and is gone although nobody has acknowledged it"},
+		{inv, "gone, of unknown outcome - pass", pass, func(e *evidence) {
+			e.collect(1280, 0)
+			e.unknown(1280)
+		}, ""},
+		{inv, "acknowledged and collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
+		{inv, "acknowledged in an answer that was lost, and collected - pass", pass, func(e *evidence) {
+			e.collect(256, 0)
+			e.unknown(288)
+		}, ""},
+		{inv, "gone, and its acknowledgement was refused - fail", fail, func(e *evidence) {
+			e.collect(256, 0)
+			e.refuse(288)
+		}, "message 256.0"},
+		{inv, "acknowledged by nobody - fail", fail, func(e *evidence) { e.refuse(288) },
+			"message 256.0 of queue-2 is acknowledged at the end, and nobody has done that"},
+		{inv, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
+		{inv, "gone from consumers without an effect - fail", fail, func(e *evidence) {
+			e.collect(768, 1)
+			e.audit.Effects = e.audit.Effects[:1]
+		}, "message 768.1 of queue-1 was published, and is gone without an effect"},
+		{inv, "with a consumer - pass", pass, func(e *evidence) {
+			e.row(1280, 0).State = sqlbroker.StatePicked
+		}, ""},
+		{inv, "dead - pass", pass, func(e *evidence) {
+			e.collect(1280, 0)
+			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
+				Reason: sqlbroker.DeadRetention, AgeNS: int64(2 * time.Hour)})
+		}, ""},
+		{inv, "purged - pass", pass, func(e *evidence) {
+			e.collect(1280, 0)
+			e.do(9000, sqlbroker.KindPurge, "queue-2", 3*time.Second, nil, 1, nil)
+		}, ""},
+		{inv, "purged in another queue - fail", fail, func(e *evidence) {
+			e.collect(1280, 0)
+			e.do(9000, sqlbroker.KindPurge, "queue-1", 3*time.Second, nil, 1, nil)
+		}, "message 1280.0"},
+		{inv, "nothing was published - undecided", maybe, func(e *evidence) { e.records = nil },
+			"no message was published"},
+	}
+}
+
+func phantomCases() []verdictCase {
+	const inv = sqlbroker.NoPhantom
+	return []verdictCase{
+		{inv, "a message that nobody published - fail", fail, func(e *evidence) { e.forget(1280) },
+			"a message of message 1280.0, which nobody has published"},
+		{inv, "one too many of a publication - fail", fail, func(e *evidence) {
+			e.row(1280, 0).Index = 1
+		}, "message 1280.1, which nobody has published"},
+		{inv, "of a publication of unknown outcome - pass", pass, func(e *evidence) {
+			e.unknown(1280)
+		}, ""},
+		{inv, "of a publication that was refused - fail", fail, func(e *evidence) {
+			e.op(1280).Outcome = history.Refused
+		}, "whose publication was refused"},
+		{inv, "in another queue - fail", fail, func(e *evidence) { e.row(1280, 0).Queue = "queue-1" },
+			"a message of message 1280.0 in queue-1, published to queue-2"},
+		{inv, "delivered with another body - fail", fail, func(e *evidence) {
+			e.delivery(272, func(d *sqlbroker.Delivery) { d.Body = "another" })
+		}, "message 256.0 was delivered with body \"another\""},
+		{inv, "delivered in another group - fail", fail, func(e *evidence) {
+			e.delivery(272, func(d *sqlbroker.Delivery) { d.Group = 8 })
+		}, "group 8"},
+		{inv, "delivered and never published - fail", fail, func(e *evidence) {
+			e.delivery(272, func(d *sqlbroker.Delivery) { d.OpID = 77 })
+		}, "a delivery of message 77.0"},
+		{inv, "a dead letter that nobody published - fail", fail, func(e *evidence) {
+			e.audit.Dead[0].OpID = 77
+		}, "a dead letter of message 77.0"},
+		{inv, "an effect that nobody published - fail", fail, func(e *evidence) {
+			e.audit.Effects[0].OpID = 77
+		}, "an effect of message 77.0"},
+		{inv, "the same text with another space - pass", pass, func(e *evidence) {
+			r := e.op(272)
+			r.Reply.Body = append([]byte(" "), r.Reply.Body...)
+		}, ""},
+		{inv, "an answer that cannot be read - undecided", maybe, func(e *evidence) {
+			e.op(272).Reply.Body = []byte("[")
+		}, "the reply to operation 272 cannot be read"},
+		{inv, "nothing was delivered - undecided", maybe, func(e *evidence) {
+			e.forget(272, 273, 528, 529, 1040, 1041, 1042)
+			e.audit.Effects = []sqlbroker.EffectAudit{}
+		}, "no message was delivered"},
+	}
+}
+
+func placeCases() []verdictCase {
+	const places, worked = sqlbroker.OncePlaced, sqlbroker.WorkedOff
+	return []verdictCase{
+		{places, "stored twice - fail", fail, func(e *evidence) {
+			e.audit.Messages = append(e.audit.Messages, *e.row(1280, 0))
+		}, "message 1280.0 is in its queue 2 times"},
+		{places, "in the queue and dead - fail", fail, func(e *evidence) {
+			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
+				Reason: sqlbroker.DeadReceives, Receives: 3})
+		}, "message 1280.0 is in its queue (ready) and among the dead letters"},
+		{places, "dead twice - fail", fail, func(e *evidence) {
+			e.audit.Dead = append(e.audit.Dead, e.audit.Dead[0])
+		}, "message 1024.0 is among the dead letters 2 times"},
+		{places, "worked off and dead - fail", fail, func(e *evidence) {
+			e.collect(768, 1)
+			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 768, Index: 1,
+				Queue: "queue-1", Reason: sqlbroker.DeadReceives, Receives: 3})
+		}, "message 768.1 was worked off and is among the dead letters"},
+		{places, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
+		{places, "nothing died - undecided", maybe, func(e *evidence) {
+			e.audit.Dead = []sqlbroker.DeadAudit{}
+		}, "there is no dead letter"},
+
+		{worked, "a message waits for consumers - fail", fail, func(e *evidence) {
+			*e.row(768, 1) = sqlbroker.MessageAudit{OpID: 768, Index: 1, Queue: "queue-1",
+				State: sqlbroker.StateReady}
+		}, "message 768.1 waits in queue-1 (ready)"},
+		{worked, "one is still with a consumer - fail", fail, func(e *evidence) {
+			e.row(768, 1).State = sqlbroker.StatePicked
+		}, "message 768.1 waits in queue-1 (picked)"},
+		{worked, "a message waits for operations - pass", pass, func(*evidence) {}, ""},
+		{worked, "consumers did nothing - undecided", maybe, func(e *evidence) {
+			e.audit.Effects = []sqlbroker.EffectAudit{}
+		}, "consumers have worked nothing off"},
+	}
+}
+
+func effectCases() []verdictCase {
+	const inv = sqlbroker.EffectsOnce
+	return []verdictCase{
+		{inv, "two effects - fail", fail, func(e *evidence) {
+			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1500*ms, 1505*ms))
+		}, "message 768.0 has 2 effects: one of delivery 1 and one of delivery 2"},
+		{inv, "acknowledged without an effect - fail", fail, func(e *evidence) {
+			e.audit.Effects = e.audit.Effects[:1]
+		}, "message 768.1 of queue-1 was published and acknowledged by consumers, and has no effect"},
+		{inv, "gone without an effect - fail", fail, func(e *evidence) {
+			e.audit.Effects = e.audit.Effects[:1]
+			e.collect(768, 1)
+		}, "message 768.1"},
+		{inv, "gone without an effect, of unknown outcome - pass", pass, func(e *evidence) {
+			e.audit.Effects = e.audit.Effects[:1]
+			e.collect(768, 1)
+			e.unknown(768)
+		}, ""},
+		{inv, "waiting without an effect - pass", pass, func(e *evidence) {
+			e.audit.Effects = e.audit.Effects[:1]
+			e.row(768, 1).State = sqlbroker.StateReady
+		}, ""},
+		{inv, "waiting with an effect - fail", fail, func(e *evidence) {
+			e.row(768, 1).State = sqlbroker.StateReady
+		}, "message 768.1 has an effect and is not acknowledged (ready)"},
+		{inv, "dead without an effect - pass", pass, func(e *evidence) {
+			e.audit.Effects = e.audit.Effects[:1]
+			e.collect(768, 1)
+			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 768, Index: 1,
+				Queue: "queue-1", Receives: 3, Reason: sqlbroker.DeadReceives})
+		}, ""},
+		{inv, "no effects - undecided", maybe, func(e *evidence) {
+			e.audit.Effects = []sqlbroker.EffectAudit{}
+			e.forget(768)
+		}, "consumers have stored no effect"},
+	}
+}
+
+func visibilityCases() []verdictCase {
+	const inv = sqlbroker.VisibilityKept
+	early := func(e *evidence) {
+		e.delivery(528, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1504 * ms) })
+	}
+	return []verdictCase{
+		{inv, "a moment before its time was over - fail", fail, early,
+			"message 256.1 was delivered again 1ms before its time was over"},
+		{inv, "just when its time was over - pass", pass, func(e *evidence) {
+			e.delivery(528, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1505 * ms) })
+		}, ""},
+		{inv, "before, after it may have been given back - pass", pass, func(e *evidence) {
+			early(e)
+			e.settle(9000, sqlbroker.KindRelease, 1400*ms, "256.1#1")
+			e.unknown(9000)
+		}, ""},
+		{inv, "before, and giving it back was refused - fail", fail, func(e *evidence) {
+			early(e)
+			e.settle(9000, sqlbroker.KindRelease, 1400*ms, "256.1#1")
+			e.refuse(9000)
+		}, "message 256.1"},
+		{inv, "before an extension was over - fail", fail, func(e *evidence) {
+			e.settle(9000, sqlbroker.KindExtend, 700*ms, "256.1#1")
+			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"},
+				VisibleNS: clock(1900 * ms)})
+		}, "message 256.1 was delivered again 95ms before its time was over"},
+		{inv, "before an extension that was refused was over - pass", pass, func(e *evidence) {
+			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
+			e.refuse(9000)
+		}, ""},
+		{inv, "too soon after an extension, whatever the clock says - fail", fail, func(e *evidence) {
+			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
+			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"}})
+		}, "message 256.1 was extended by 1s at 1s or later, and delivered again by 1.81s"},
+		{inv, "too soon, whatever the clock says - fail", fail, func(e *evidence) {
+			e.move(528, 1480*ms)
+		}, "message 256.1 was delivered twice within 990ms, and is its consumer's for 1s"},
+		{inv, "the same receipt again - fail", fail, func(e *evidence) {
+			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receipt = "256.1#1" })
+		}, "message 256.1 was delivered twice with one receipt"},
+		{inv, "to two consumers at once - fail", fail, func(e *evidence) {
+			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1149*ms, 1200*ms))
+		}, "message 768.0 was delivered to two consumers, the second time 1ms before its time was over"},
+		{inv, "to two consumers one after the other - pass", pass, func(e *evidence) {
+			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1150*ms, 1200*ms))
+		}, ""},
+		{inv, "nothing was delivered twice - undecided", maybe, func(e *evidence) {
+			e.forget(528, 1041, 1042)
+		}, "no message was delivered twice"},
+	}
+}
+
+func ackCases() []verdictCase {
+	const inv = sqlbroker.AckFinal
+	return []verdictCase{
+		{inv, "delivered after it was acknowledged - fail", fail, func(e *evidence) {
+			e.receive(9000, 450*ms, 256, 0, 2)
+		}, "message 256.0 was acknowledged at 410ms, and delivered by a demand that began at 450ms"},
+		{inv, "delivered by a demand that had begun before - pass", pass, func(e *evidence) {
+			e.receive(9000, 405*ms, 256, 0, 2)
+		}, ""},
+		{inv, "delivered after an acknowledgement of unknown outcome - pass", pass, func(e *evidence) {
+			e.receive(9000, 450*ms, 256, 0, 2)
+			e.unknown(288)
+		}, ""},
+		{inv, "delivered after an acknowledgement that was refused - pass", pass, func(e *evidence) {
+			e.receive(9000, 450*ms, 256, 0, 2)
+			e.refuse(288)
+		}, ""},
+		{inv, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
+			e.forget(288, 544, 561)
+		}, "no operation has acknowledged a message"},
+	}
+}
+
+func receiptCases() []verdictCase {
+	const inv = sqlbroker.ReceiptFenced
+	accept := func(e *evidence, id uint64, receipt string) {
+		r := e.op(id)
+		r.Outcome, r.Err = history.OK, ""
+		r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: []string{receipt}})}
+	}
+	return []verdictCase{
+		{inv, "accepted after another delivery - fail", fail, func(e *evidence) {
+			accept(e, 289, "256.1#1")
+		}, "an ack of message 256.1 that began at 2s was accepted, and its receipt had been replaced by " +
+			"that of another delivery by 1.81s"},
+		{inv, "accepted while another delivery was under way - pass", pass, func(e *evidence) {
+			accept(e, 289, "256.1#1")
+			e.move(289, 1450*ms)
+			e.settle(9000, sqlbroker.KindAck, 2000*ms, "256.1#1")
+			e.refuse(9000)
+		}, ""},
+		{inv, "of unknown outcome after another delivery - pass", pass, func(e *evidence) {
+			e.unknown(289)
+			e.settle(9000, sqlbroker.KindAck, 2000*ms, "256.1#1")
+			e.refuse(9000)
+		}, ""},
+		{inv, "accepted after its time - fail", fail, func(e *evidence) { e.move(288, 1500*ms) },
+			"an ack of message 256.0 that began at 1.5s was accepted, and its receipt had expired by 1.31s"},
+		{inv, "accepted shortly after its time, as far as clocks may be set - pass", pass,
+			func(e *evidence) { e.move(288, 1400*ms) }, ""},
+		{inv, "accepted after its time, within an extension - pass", pass, func(e *evidence) {
+			e.move(561, 3200*ms)
+		}, ""},
+		{inv, "accepted after its extension - fail", fail, func(e *evidence) { e.move(561, 3300*ms) },
+			"its receipt had expired by 3.16s"},
+		{inv, "accepted after an extension of unknown outcome - pass", pass, func(e *evidence) {
+			e.unknown(545)
+			e.move(561, 9*time.Second)
+		}, ""},
+		{inv, "repeated after its time - pass", pass, func(e *evidence) {
+			e.settle(9000, sqlbroker.KindAck, 5*time.Second, "256.0#1")
+		}, ""},
+		{inv, "accepted after it was given back - fail", fail, func(e *evidence) {
+			e.settle(9000, sqlbroker.KindAck, 2600*ms, "1024.0#3")
+		}, "its receipt had been given back by 2.46s"},
+		{inv, "a good receipt called stale - fail", fail, func(e *evidence) { e.refuse(288) },
+			"the receipt of message 256.0 was called stale by 410ms, and is good for 1s from 300ms on"},
+		{inv, "one of two good receipts called stale - fail", fail, func(e *evidence) {
+			e.op(288).Reply.Body = text(sqlbroker.Settled{Done: []string{}, Stale: []string{"256.0#1"}})
+		}, "the receipt of message 256.0 was called stale"},
+		{inv, "called stale about when its time was over - pass", pass, func(e *evidence) {
+			e.refuse(288)
+			e.move(288, 1290*ms)
+		}, ""},
+		{inv, "called stale after an acknowledgement of unknown outcome - pass", pass,
+			func(e *evidence) {
+				e.settle(9000, sqlbroker.KindAck, 350*ms, "256.0#1")
+				e.unknown(9000)
+				e.refuse(288)
+			}, ""},
+		{inv, "refused for another reason - pass", pass, func(e *evidence) {
+			e.refuse(288)
+			e.op(288).Err = sqlbroker.ErrRateLimited.Error()
+		}, ""},
+		{inv, "nobody was late - undecided", maybe, func(e *evidence) { e.forget(289) },
+			"nobody came with a stale receipt"},
+		{inv, "nobody was in time - undecided", maybe, func(e *evidence) {
+			e.forget(288, 544, 545, 561, 1056, 1057, 1058)
+		}, "no receipt was accepted"},
+	}
+}
+
+func countCases() []verdictCase {
+	const inv = sqlbroker.ReceiveCount
+	return []verdictCase{
+		{inv, "fewer than were delivered - fail", fail, func(e *evidence) {
+			e.row(256, 1).Receives = 1
+		}, "message 256.1 says that it was delivered 1 times; 2 to 2 times are possible"},
+		{inv, "more than were delivered - fail", fail, func(e *evidence) {
+			e.row(256, 1).Receives = 3
+		}, "message 256.1 says that it was delivered 3 times; 2 to 2 times are possible"},
+		{inv, "one more, and an answer was lost - pass", pass, func(e *evidence) {
+			e.row(256, 1).Receives = 3
+			e.do(9000, sqlbroker.KindReceive, "queue-2", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
+			e.unknown(9000)
+		}, ""},
+		{inv, "one more, and an answer of another queue was lost - fail", fail, func(e *evidence) {
+			e.row(256, 1).Receives = 3
+			e.do(9000, sqlbroker.KindReceive, "queue-1", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
+			e.unknown(9000)
+		}, "message 256.1"},
+		{inv, "two with one number - fail", fail, func(e *evidence) {
+			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
+		}, "message 256.1 was delivered twice as delivery 1"},
+		{inv, "two with one number, back from the dead - pass", pass, func(e *evidence) {
+			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
+			e.row(256, 1).Receives, e.row(256, 1).Redrives = 1, 1
+		}, ""},
+		{inv, "dead with fewer - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 2 },
+			"message 1024.0 says that it was delivered 2 times"},
+		{inv, "collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
+		{inv, "nothing came twice - undecided", maybe, func(e *evidence) {
+			e.forget(528, 1041, 1042)
+			e.row(256, 1).Receives = 1
+			e.audit.Dead[0].Receives = 1
+		}, "no message was delivered to operations twice"},
+	}
+}
+
+func deadCases() []verdictCase {
+	const inv = sqlbroker.DeadLetters
+	return []verdictCase{
+		{inv, "dead too soon - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 2 },
+			"message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3"},
+		{inv, "dead too late - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 4 },
+			"after 4 deliveries, not 3"},
+		{inv, "dead of age - pass", pass, func(e *evidence) {
+			e.audit.Dead[0].Reason, e.audit.Dead[0].AgeNS = sqlbroker.DeadRetention, int64(time.Hour)
+			e.audit.Dead[0].Receives = 1
+		}, ""},
+		{inv, "dead of age too soon - fail", fail, func(e *evidence) {
+			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
+		}, "message 1024.0 is a dead letter of queue-2 for its age"},
+		{inv, "alive after all deliveries - fail", fail, func(e *evidence) {
+			e.row(1280, 0).Receives = 3
+		}, "message 1280.0 was delivered 3 times, waits in queue-2, and is no dead letter"},
+		{inv, "with a consumer for the last time - pass", pass, func(e *evidence) {
+			e.row(1280, 0).Receives, e.row(1280, 0).State = 3, sqlbroker.StatePicked
+		}, ""},
+		{inv, "acknowledged at the last delivery - pass", pass, func(e *evidence) {
+			e.row(256, 1).Receives = 3
+		}, ""},
+		{inv, "delivered once more than it may be - fail", fail, func(e *evidence) {
+			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 4 })
+		}, "message 256.1 was delivered for the 4. time, and dies after 3"},
+		{inv, "dead in a queue that does not exist - fail", fail, func(e *evidence) {
+			e.audit.Dead[0].Queue = "queue-9"
+		}, "is a dead letter of queue-9, which does not exist"},
+		{inv, "nothing died - undecided", maybe, func(e *evidence) {
+			e.audit.Dead = slices.Clip([]sqlbroker.DeadAudit{})
+		}, "no message became a dead letter"},
+	}
+}
+
+func groupCases() []verdictCase {
+	const inv = sqlbroker.GroupOrder
+	swap := func(e *evidence) { // 512.0 before 256.1 is acknowledged
+		e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1904 * ms) })
+	}
+	return []verdictCase{
+		{inv, "before the earlier one is acknowledged - fail", fail, swap,
+			"group 7 of queue-2: message 512.0 was delivered, and message 256.1, published before it, was " +
+				"not acknowledged until 1ms later"},
+		{inv, "just after the earlier one is acknowledged - pass", pass, func(e *evidence) {
+			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1905 * ms) })
+		}, ""},
+		{inv, "before, and both were published at once - pass", pass, func(e *evidence) {
+			swap(e)
+			e.op(256).End = 205 * ms
+		}, ""},
+		{inv, "before, and the earlier publication has an unknown outcome - pass", pass,
+			func(e *evidence) {
+				swap(e)
+				e.unknown(256)
+			}, ""},
+		{inv, "within a publication - fail", fail, func(e *evidence) {
+			e.delivery(273, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(404 * ms) })
+		}, "message 256.1 was delivered, and message 256.0, published before it, was not acknowledged " +
+			"until 1ms later"},
+		{inv, "while the earlier one waits at the end - fail", fail, func(e *evidence) {
+			*e.row(256, 1) = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7,
+				State: sqlbroker.StateReady, Receives: 2}
+		}, "message 256.1, published before it, was not acknowledged even at the end"},
+		{inv, "while the earlier one is dead - pass", pass, func(e *evidence) {
+			e.collect(256, 1)
+			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Index: 1,
+				Queue: "queue-2", Receives: 3, Reason: sqlbroker.DeadReceives})
+		}, ""},
+		{inv, "while the earlier one is back from the dead - pass", pass, func(e *evidence) {
+			*e.row(256, 1) = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7,
+				State: sqlbroker.StateReady, Redrives: 1}
+		}, ""},
+		{inv, "before the earlier one, collected by now, was received - fail", fail,
+			func(e *evidence) {
+				e.collect(256, 1)
+				e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1804 * ms) })
+			}, "message 512.0 was delivered, and message 256.1"},
+		{inv, "after the earlier one, collected by now, was received - pass", pass,
+			func(e *evidence) {
+				e.collect(256, 1)
+				e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1806 * ms) })
+			}, ""},
+		{inv, "consumers out of order - fail", fail, func(e *evidence) {
+			e.audit.Effects[1].ReceivedNS = clock(154 * ms)
+		}, "group 3 of queue-1: message 768.1 was delivered, and message 768.0"},
+		{inv, "no group - undecided", maybe, func(e *evidence) {
+			for _, op := range []uint64{256, 512, 768} {
+				r := e.op(op)
+				var p sqlbroker.Publication
+				if err := json.Unmarshal(r.Op.Body, &p); err != nil {
+					panic(err) // it is of these tests
+				}
+				p.Make.Group = 0
+				r.Op.Body = text(p)
+			}
+		}, "no two messages of a group came one after the other"},
+	}
+}

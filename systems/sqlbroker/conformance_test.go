@@ -1,0 +1,64 @@
+package sqlbroker_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/env/admin"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/sqlbroker"
+)
+
+// stores are shared by all store-backed tests of this package.
+var stores = envtest.NewShared(sut.Postgres)
+
+func TestMain(m *testing.M) {
+	admin.Quiet()
+	os.Exit(stores.Run(m))
+}
+
+// TestConformance runs the suite over every variant on a real store.
+func TestConformance(t *testing.T) {
+	suttest.Exercise(t, suttest.Suite{
+		System:  sqlbroker.System(),
+		Params:  rush(),
+		Space:   stores.Namespace,
+		Seed:    1,
+		Ops:     200,
+		Summary: summary,
+	})
+}
+
+// rush is few queues, short of time.
+func rush() *sqlbroker.Params {
+	ms := func(n int) sut.Duration { return sut.Duration(n) * sut.Duration(time.Millisecond) }
+	p := sqlbroker.DefaultParams()
+	p.Queues, p.Worked, p.Batch, p.ReceiveBatch = 2, 1, 3, 4
+	p.Grouped, p.Groups, p.Poison = 0.3, 5, 0.05
+	p.Receives, p.Wait, p.Think = 1, ms(20), ms(50)
+	p.Late, p.Extend, p.Release = 0.15, 0.1, 0.1
+	p.Visibility, p.MaxReceives = ms(400), 3
+	p.DelayMost, p.SweepEvery, p.PollEvery = ms(50), ms(10), ms(5)
+	p.Keep, p.CollectEvery, p.RotateEvery = ms(500), ms(50), ms(300)
+	return &p
+}
+
+// summary lists which messages there are and how many are acknowledged.
+func summary(raw json.RawMessage) (string, error) {
+	audit, err := sqlbroker.DecodeAudit(raw)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, m := range audit.Messages {
+		fmt.Fprintf(&b, "%d.%d in %s of group %d: %s\n", m.OpID, m.Index, m.Queue, m.Group, m.State)
+	}
+	fmt.Fprintf(&b, "%d dead letters, %d effects\n", len(audit.Dead), len(audit.Effects))
+	return b.String(), nil
+}

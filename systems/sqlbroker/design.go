@@ -1,0 +1,208 @@
+package sqlbroker
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// design is a variant as its file states it.
+type design struct {
+	name, idea, guarantees, givesUp string
+
+	breaks []sut.Break
+	// sql is what it sends.
+	sql statements
+	// one is set where each message has a statement of its own.
+	one bool
+	// partitioned: messages go to partitions, which are emptied as a whole.
+	partitioned bool
+	// notifies: publications ring a bell in all servers.
+	notifies bool
+	// work is how its consumers store effects and acknowledge.
+	work work
+	// tracer sees all statements; nil but in tests.
+	tracer pgx.QueryTracer
+}
+
+// backend is what a design is built on.
+type backend struct {
+	cfg    sut.Config
+	params Params
+	db     *database
+	table  *table
+	// end stops what listens in the background.
+	end func()
+}
+
+// variant is the design as the harness sees it.
+func (d design) variant() sut.Variant {
+	return sut.Variant{
+		Name: d.name, Idea: d.idea, Guarantees: d.guarantees, GivesUp: d.givesUp,
+		Needs: []sut.Service{sut.Postgres}, Breaks: d.breaks,
+		Roles: []sut.Role{d.consumer(), d.sweeper(), d.collector()},
+		Gauge: d.gauge,
+		Open: func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
+			return d.instance(ctx, cfg)
+		},
+	}
+}
+
+// backend opens the design's connections. They are closed by close.
+func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	params, err := paramsOf(cfg.Params)
+	if err != nil {
+		return nil, err
+	}
+	if err := params.Validate(); err != nil {
+		return nil, fmt.Errorf("sqlbroker parameters: %w", err)
+	}
+	db, err := openDatabase(ctx, cfg, maxConns(cfg), d.tracer)
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{cfg: cfg, params: params, db: db, end: func() {}}
+	b.table = &table{db: db, sql: d.sql, pollEvery: params.PollEvery.D(), one: d.one}
+	if d.partitioned {
+		b.table.slots = &slots{db: db}
+	}
+	if d.notifies {
+		b.table.bell = newBell()
+		b.table.pollEvery *= pollRarely
+		b.end = b.hear(ctx)
+	}
+	return b, nil
+}
+
+// close closes what is open.
+func (b *backend) close() {
+	b.end()
+	b.db.pool.Close()
+}
+
+func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error) {
+	b, err := d.backend(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening sqlbroker %s: %w", d.name, err)
+	}
+	i := &instance{backend: b, design: d}
+	i.Broker = &limited{Broker: &broker{b.table, operators{b.table}}, rates: newRates(b.db)}
+	return i, nil
+}
+
+// broker is the Broker of a table.
+type broker struct {
+	*table
+	operators
+}
+
+// instance is an opened design. It is a Broker too.
+type instance struct {
+	Broker
+	*backend
+	design design
+	once   sync.Once
+}
+
+// schema makes the tables; partitions goes where a table can be divided.
+//
+//go:embed schema.sql
+var schema string
+
+// Prepare makes the schema and the queues. Where any of it exists already it fails.
+func (i *instance) Prepare(ctx context.Context) error {
+	text, partitions := schema, ""
+	if i.design.partitioned {
+		partitions, text = ` PARTITION BY LIST (slot)`, schema+partitionsSQL()
+	}
+	text = strings.Replace(text, "/* partitions */", partitions, 1)
+	err := i.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, text)
+		return err
+	})
+	if err != nil {
+		return failed("making the schema", err)
+	}
+	for n := range i.params.Queues {
+		if err := i.Create(ctx, QueueName(n+1), i.params.settings()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Do performs one operation.
+func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	return perform(ctx, i.Broker, op)
+}
+
+// Empty says what there is before the first message.
+func (i *instance) Empty(ctx context.Context) (string, error) {
+	var messages, dead, effects int64
+	err := i.db.row(ctx, `SELECT (SELECT count(*) FROM published), (SELECT count(*) FROM dead_letters),
+		(SELECT count(*) FROM effects)`, nil, &messages, &dead, &effects)
+	if err != nil {
+		return "", failed("looking whether there are messages", err)
+	}
+	if messages+dead+effects > 0 {
+		return fmt.Sprintf("%d publications, %d dead letters and %d effects", messages, dead,
+			effects), nil
+	}
+	return "", nil
+}
+
+// Quiesced says what the roles have still to do: messages that consumers have not
+// worked off, and those that are not yet due.
+func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
+	list, err := i.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, q := range list {
+		waits := q.Delayed + q.Picked
+		if i.params.worked(q.Queue) {
+			waits += q.Ready
+		}
+		if waits > 0 {
+			return fmt.Sprintf("%s has %d messages ready, %d delayed and %d with consumers",
+				q.Queue, q.Ready, q.Delayed, q.Picked), nil
+		}
+	}
+	return "", nil
+}
+
+// Audit reads an Audit in one snapshot.
+func (i *instance) Audit(ctx context.Context) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	a, err := i.audit(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("auditing: %w", err)
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit: %w", err)
+	}
+	return raw, nil
+}
+
+// Close closes the connections.
+func (i *instance) Close() error {
+	i.once.Do(i.backend.close)
+	return nil
+}
+
+// pollRarely is how many times less often those look who are told.
+const pollRarely = 10

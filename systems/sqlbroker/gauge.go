@@ -1,0 +1,81 @@
+package sqlbroker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"stampede/harness/sut"
+)
+
+// Look is what a gauge saw of the tables in one snapshot, and the body of its
+// history.Sample. Counts stop at CountMost, so that a look costs little however much
+// there is.
+type Look struct {
+	// Published is how many publications there were in the last minute.
+	Published int64 `json:"published_per_min"`
+	// Pending messages wait, Picked ones are with consumers, Stuck ones are for longer
+	// than half their time, Dead ones are dead letters.
+	Pending int64 `json:"pending"`
+	Picked  int64 `json:"picked"`
+	Stuck   int64 `json:"stuck"`
+	Dead    int64 `json:"dead"`
+	// DeletionNS is the mean time from the publication to the acknowledgement of those
+	// that were acknowledged last, in nanoseconds; 0 if none is kept.
+	DeletionNS int64 `json:"deletion_ns"`
+	// DeadRows is how many dead versions of rows the statistics of Postgres know of,
+	// which are a second old.
+	DeadRows int64 `json:"dead_rows"`
+}
+
+// CountMost is where the counts of a Look stop.
+const CountMost = 10_000
+
+// gauge looks over a connection of its own.
+type gauge struct{ *backend }
+
+func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
+	cfg.MaxConns = 1
+	d.notifies = false
+	b, err := d.backend(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening the gauge of sqlbroker %s: %w", d.name, err)
+	}
+	return gauge{b}, nil
+}
+
+// Close closes the connection.
+func (g gauge) Close() error {
+	g.close()
+	return nil
+}
+
+// lookSQL reads by the partial indexes. Parameter: where to stop counting.
+const lookSQL = `
+SELECT (SELECT count(*) FROM (SELECT FROM published
+        WHERE published_at > clock_timestamp() - interval '1 minute' LIMIT $1) AS p),
+    (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'ready' {slots} LIMIT $1) AS m),
+    (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'picked' {slots} LIMIT $1) AS m),
+    (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'picked' {slots}
+        AND clock_timestamp() - picked_at > (visible_at - picked_at) / 2 LIMIT $1) AS m),
+    (SELECT count(*) FROM (SELECT FROM dead_letters LIMIT $1) AS d),
+    (SELECT coalesce(` + nanoseconds + `avg(acked_at - created_at)), 0)::bigint
+        FROM (SELECT acked_at, created_at FROM messages m WHERE state = 'acked' {slots}
+            ORDER BY acked_at DESC LIMIT 100) AS m),
+    (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
+        WHERE relname LIKE 'messages%')`
+
+// Sample looks once.
+func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
+	sql, err := g.table.narrowed(ctx, lookSQL)
+	if err != nil {
+		return nil, err
+	}
+	var l Look
+	err = g.db.row(ctx, sql, []any{CountMost}, &l.Published, &l.Pending, &l.Picked, &l.Stuck, &l.Dead,
+		&l.DeletionNS, &l.DeadRows)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the tables: %w", err)
+	}
+	return json.Marshal(l)
+}

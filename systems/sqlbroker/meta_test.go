@@ -1,0 +1,348 @@
+package sqlbroker_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/sqlbroker"
+)
+
+// drawRun is any run of a correct broker with any amount of trouble.
+func drawRun(t *rapid.T) *evidence {
+	p := hurried()
+	share := rapid.Float64Range(0, 1)
+	part := rapid.Float64Range(0, 0.25)
+	p.Queues = rapid.IntRange(1, 4).Draw(t, "queues")
+	p.Worked = rapid.IntRange(0, p.Queues).Draw(t, "worked")
+	p.Batch = rapid.IntRange(1, 5).Draw(t, "batch")
+	p.Grouped, p.Groups = share.Draw(t, "grouped"), rapid.IntRange(1, 5).Draw(t, "groups")
+	p.Priorities = rapid.IntRange(1, 3).Draw(t, "priorities")
+	p.Delayed, p.Poison = share.Draw(t, "delayed"), share.Draw(t, "poison")
+	p.Receives = 3 * share.Draw(t, "receives")
+	p.ReceiveBatch = rapid.IntRange(1, 6).Draw(t, "receive batch")
+	p.Late, p.Extend = part.Draw(t, "late"), part.Draw(t, "extend")
+	p.Release, p.Abandon = part.Draw(t, "release"), part.Draw(t, "abandon")
+	p.Visibility = sut.Duration(rapid.IntRange(20, 400).Draw(t, "visibility_ms")) * sut.Duration(ms)
+	p.MaxReceives = rapid.IntRange(1, 5).Draw(t, "max receives")
+	p.RetryOnLost = rapid.IntRange(0, 4).Draw(t, "retries")
+	mishap := rapid.Float64Range(0, 0.15)
+	tr := trouble{
+		lostRequest: mishap.Draw(t, "lost requests"), lostReply: mishap.Draw(t, "lost replies"),
+		late: mishap.Draw(t, "late requests"), hang: mishap.Draw(t, "hanging"),
+		dialFails: mishap.Draw(t, "failed dials"), dropped: mishap.Draw(t, "dropped"),
+		dies: mishap.Draw(t, "deaths"), sleeps: mishap.Draw(t, "sleepers"),
+	}
+	return runOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, rapid.IntRange(0, 60).Draw(t, "ops"))
+}
+
+// hurried is the default on a clock of milliseconds.
+func hurried() sqlbroker.Params {
+	p := sqlbroker.DefaultParams()
+	p.Queues, p.Worked, p.Groups, p.Poison = 2, 1, 5, 0.1
+	p.Visibility, p.MaxReceives = sut.Duration(300*ms), 3
+	p.Late, p.Extend, p.Release = 0.2, 0.1, 0.2
+	p.Think, p.DelayMost = sut.Duration(50*ms), sut.Duration(50*ms)
+	p.BodyBytes = 1
+	return p
+}
+
+// TestCorrectBrokerIsNeverBroken: the judges are sound.
+func TestCorrectBrokerIsNeverBroken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for name, v := range drawRun(t).judge(t) {
+			if v.Status == fail {
+				t.Fatalf("%s is broken: %+v", name, v.Violations)
+			}
+		}
+	})
+}
+
+// TestHurriedRunDecidesAll: such parameters exercise every invariant, whatever the
+// seed.
+func TestHurriedRunDecidesAll(t *testing.T) {
+	for seed := range uint64(10) {
+		for name, v := range runOf(t, seed, hurried(), trouble{}, 200).judge(t) {
+			if v.Status != pass {
+				t.Errorf("seed %d: %s is %s: %s", seed, name, v.Status, v.Reason)
+			}
+		}
+	}
+}
+
+// corruption is one thing that a correct broker never does.
+type corruption struct {
+	name, breaks string
+	// do changes the evidence; it returns false if the run has nothing to change.
+	do func(t *rapid.T, e *evidence) bool
+}
+
+// TestCorruptionsAreCaught: the judges are not vacuous, also in the midst of unknown
+// outcomes.
+func TestCorruptionsAreCaught(t *testing.T) {
+	for _, c := range slices.Concat(storedCorruptions(), deliveredCorruptions()) {
+		t.Run(c.name, func(t *testing.T) {
+			done := 0
+			rapid.Check(t, func(t *rapid.T) {
+				tr := trouble{lostRequest: 0.01, lostReply: 0.01, late: 0.01, dropped: 0.01, dies: 0.05,
+					sleeps: 0.05}
+				e := runOf(t, rapid.Uint64().Draw(t, "seed"), hurried(), tr, 80)
+				if !c.do(t, e) {
+					return
+				}
+				done++
+				if v := e.judgeOne(t, c.breaks); v.Status != fail || v.Count == 0 {
+					t.Fatalf("%s is %s: %s", c.breaks, v.Status, v.Reason)
+				}
+			})
+			if done == 0 {
+				t.Error("no run had anything to corrupt")
+			}
+		})
+	}
+}
+
+// pick draws one of those that fit; -1 if none does.
+func pick[T any](t *rapid.T, list []T, fits func(*T) bool) int {
+	var fit []int
+	for i := range list {
+		if fits(&list[i]) {
+			fit = append(fit, i)
+		}
+	}
+	if len(fit) == 0 {
+		return -1
+	}
+	return rapid.SampledFrom(fit).Draw(t, "one")
+}
+
+// published says that a publisher was told that a message is there.
+func (e *evidence) published(op uint64) bool {
+	return slices.ContainsFunc(e.records, func(r history.Record) bool {
+		return r.Op.ID == op && r.Outcome == history.OK
+	})
+}
+
+func storedCorruptions() []corruption {
+	waiting := func(e *evidence) func(*sqlbroker.MessageAudit) bool {
+		return func(m *sqlbroker.MessageAudit) bool {
+			return m.State != sqlbroker.StateAcked && m.Receives == 0 && e.published(m.OpID)
+		}
+	}
+	return []corruption{
+		{"a message that is lost", sqlbroker.NoLoss, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.audit.Messages, waiting(e))
+			if i >= 0 {
+				e.audit.Messages = slices.Delete(e.audit.Messages, i, i+1)
+			}
+			return i >= 0
+		}},
+		{"a message from nowhere", sqlbroker.NoPhantom, func(_ *rapid.T, e *evidence) bool {
+			e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: 1 << 40,
+				Queue: "queue-1", State: sqlbroker.StateReady})
+			return true
+		}},
+		{"a dead letter that is still in its queue", sqlbroker.OncePlaced,
+			func(t *rapid.T, e *evidence) bool {
+				i := pick(t, e.audit.Dead, func(*sqlbroker.DeadAudit) bool { return true })
+				if i < 0 {
+					return false
+				}
+				d := e.audit.Dead[i]
+				e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: d.OpID,
+					Index: d.Index, Queue: d.Queue, State: sqlbroker.StatePicked, Receives: d.Receives})
+				return true
+			}},
+		{"a message that nobody works off", sqlbroker.WorkedOff, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.audit.Messages, func(m *sqlbroker.MessageAudit) bool {
+				return m.Queue == "queue-1"
+			})
+			if i >= 0 {
+				e.audit.Messages[i].State = sqlbroker.StateReady
+			}
+			return i >= 0
+		}},
+		{"an effect that is there twice", sqlbroker.EffectsOnce, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.audit.Effects, func(*sqlbroker.EffectAudit) bool { return true })
+			if i >= 0 {
+				e.audit.Effects = append(e.audit.Effects, e.audit.Effects[i])
+			}
+			return i >= 0
+		}},
+		{"an effect that is missing", sqlbroker.EffectsOnce, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool { return e.published(x.OpID) })
+			if i >= 0 {
+				e.audit.Effects = slices.Delete(e.audit.Effects, i, i+1)
+			}
+			return i >= 0 && len(e.audit.Effects) > 0
+		}},
+		{"a message that died young", sqlbroker.DeadLetters, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.audit.Dead, func(*sqlbroker.DeadAudit) bool { return true })
+			if i >= 0 {
+				e.audit.Dead[i].Receives--
+			}
+			return i >= 0
+		}},
+	}
+}
+
+func deliveredCorruptions() []corruption {
+	return []corruption{
+		{"a delivery that comes too soon", sqlbroker.VisibilityKept, again(func(
+			first, second *sqlbroker.Delivery,
+		) {
+			second.ReceivedNS = first.VisibleNS - 1
+		})},
+		{"two deliveries with one number", sqlbroker.ReceiveCount, again(func(
+			first, second *sqlbroker.Delivery,
+		) {
+			second.Receives = first.Receives
+		})},
+		{"a delivery of what is acknowledged", sqlbroker.AckFinal, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.records, acknowledging)
+			if i < 0 {
+				return false
+			}
+			receipt := settled(e.records[i])[0]
+			r := pick(t, e.records, func(r *history.Record) bool {
+				return slices.ContainsFunc(received(*r), func(d sqlbroker.Delivery) bool {
+					return d.Receipt == receipt
+				})
+			})
+			later := e.records[r]
+			later.Op.ID, later.Seq = 1<<40, uint64(len(e.records))
+			later.Start, later.End = e.records[i].End+ms, e.records[i].End+2*ms
+			e.records = append(e.records, later)
+			return true
+		}},
+		{"a late acknowledgement that is accepted", sqlbroker.ReceiptFenced,
+			func(t *rapid.T, e *evidence) bool {
+				i := pick(t, e.records, func(r *history.Record) bool {
+					return r.Op.Kind == sqlbroker.KindAck && r.Op.Arg == 0 && r.Outcome == history.Refused &&
+						r.Err != "" && e.alone(r)
+				})
+				if i < 0 {
+					return false
+				}
+				r := &e.records[i]
+				var s sqlbroker.Settlement
+				if err := json.Unmarshal(r.Op.Body, &s); err != nil {
+					t.Fatal(err)
+				}
+				r.Outcome, r.Err = history.OK, ""
+				r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: s.Receipts})}
+				r.Start += 10 * time.Second
+				r.End += 10 * time.Second
+				return true
+			}},
+		{"a group out of order", sqlbroker.GroupOrder, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool {
+				return x.Group != 0 && x.Index > 0 && e.published(x.OpID) && !e.died(x.OpID)
+			})
+			if i < 0 {
+				return false
+			}
+			e.audit.Effects[i].ReceivedNS = clock(0)
+			return true
+		}},
+	}
+}
+
+// again changes two deliveries of one message to operations, of which neither was
+// given back.
+func again(change func(first, second *sqlbroker.Delivery)) func(*rapid.T, *evidence) bool {
+	return func(t *rapid.T, e *evidence) bool {
+		type place struct{ record, index int }
+		places := map[string][]place{}
+		for i, r := range e.records {
+			for k, d := range received(r) {
+				id := number(d.OpID) + "." + number(uint64(d.Index))
+				places[id] = append(places[id], place{i, k})
+			}
+		}
+		var fit []string
+		for id, list := range places {
+			if len(list) == 2 && !slices.ContainsFunc(list, func(p place) bool {
+				return e.releases(received(e.records[p.record])[p.index].Receipt)
+			}) {
+				fit = append(fit, id)
+			}
+		}
+		if len(fit) == 0 {
+			return false
+		}
+		slices.Sort(fit)
+		list := places[rapid.SampledFrom(fit).Draw(t, "message")]
+		a, b := received(e.records[list[0].record]), received(e.records[list[1].record])
+		first, second := &a[list[0].index], &b[list[1].index]
+		if first.ReceivedNS > second.ReceivedNS {
+			first, second = second, first
+		}
+		change(first, second)
+		e.records[list[0].record].Reply.Body = text(a)
+		e.records[list[1].record].Reply.Body = text(b)
+		return true
+	}
+}
+
+// received are the deliveries of a record.
+func received(r history.Record) (got []sqlbroker.Delivery) {
+	if r.Op.Kind == sqlbroker.KindReceive && r.Outcome == history.OK {
+		if err := json.Unmarshal(r.Reply.Body, &got); err != nil {
+			panic(err) // it is of the reference
+		}
+	}
+	return got
+}
+
+// settled are the receipts that a record has settled.
+func settled(r history.Record) []string {
+	var s sqlbroker.Settled
+	if err := json.Unmarshal(r.Reply.Body, &s); err != nil {
+		panic(err) // it is of the reference
+	}
+	return s.Done
+}
+
+func acknowledging(r *history.Record) bool {
+	return r.Op.Kind == sqlbroker.KindAck && r.Outcome == history.OK
+}
+
+// releases says that somebody may have given a receipt back.
+func (e *evidence) releases(receipt string) bool {
+	return slices.ContainsFunc(e.records, func(r history.Record) bool {
+		var s sqlbroker.Settlement
+		return r.Op.Kind == sqlbroker.KindRelease && json.Unmarshal(r.Op.Body, &s) == nil &&
+			slices.Contains(s.Receipts, receipt)
+	})
+}
+
+// alone says that nothing else was done with the receipts of a record.
+func (e *evidence) alone(one *history.Record) bool {
+	var mine sqlbroker.Settlement
+	if json.Unmarshal(one.Op.Body, &mine) != nil {
+		return false
+	}
+	for _, r := range e.records {
+		var s sqlbroker.Settlement
+		if r.Seq == one.Seq || r.Op.Kind == sqlbroker.KindPublish {
+			continue
+		}
+		if json.Unmarshal(r.Op.Body, &s) == nil && slices.ContainsFunc(s.Receipts, func(x string) bool {
+			return slices.Contains(mine.Receipts, x)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// died says that a message of a publication is a dead letter.
+func (e *evidence) died(op uint64) bool {
+	return slices.ContainsFunc(e.audit.Dead, func(d sqlbroker.DeadAudit) bool { return d.OpID == op })
+}

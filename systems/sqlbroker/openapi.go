@@ -1,0 +1,8 @@
+package sqlbroker
+
+import _ "embed"
+
+// openAPI describes the HTTP API. A test holds it against the handler.
+//
+//go:embed openapi.yaml
+var openAPI []byte

@@ -1,0 +1,259 @@
+package sqlbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// partitioned: messages go to partitions by time, which are emptied as a whole.
+//
+// Idea: a ring of partitions. New messages go to the current one; after a while the
+// next one becomes current. One in which everything is acknowledged is closed: claims
+// do not look at it any more, and when it was kept long enough TRUNCATE empties it at
+// once. What is stuck in an old partition is moved to the current one.
+//
+// Guarantee: that of batched. Claims step over the dead versions of rows in the few
+// partitions that are in use, and not over all there are: also while somebody's old
+// snapshot keeps every vacuum from taking them away. (TRUNCATE takes files and not
+// rows; it does not mind snapshots.)
+//
+// Gives up: a lock on a whole partition, for which nobody waits long, and the history
+// of acknowledged messages beyond one turn of the ring.
+func partitioned() design {
+	return design{
+		name:       "partitioned",
+		idea:       "batched on a ring of partitions by time, which are truncated; no row is deleted",
+		guarantees: "what batched guarantees, at a cost that old snapshots do not raise",
+		givesUp:    "a short lock on a whole partition, and history beyond one turn of the ring",
+		sql:        plainStatements(),
+
+		partitioned: true,
+		work:        effectAndAck,
+	}
+}
+
+// The states of a slot in the ring.
+const (
+	slotCurrent = "current" // new messages go there
+	slotOpen    = "open"    // it may have messages that are not acknowledged
+	slotClosed  = "closed"  // it has none
+	slotEmpty   = "empty"   // it has no rows
+)
+
+const (
+	// ring is how many partitions there are.
+	ring = 16
+	// fewLeft is how many messages are few enough to be moved out of an old partition,
+	// and oldTurns for how many turns it must have been open for that.
+	fewLeft  = 1000
+	oldTurns = 2
+	// graceTurns is for how long, in turns, an open slot is left alone: a publication
+	// that had read which slot is current when that changed has ended by then.
+	graceTurns = 1
+	// lockPatience is how long a truncation waits for its lock, while everybody else
+	// waits behind it.
+	lockPatience = "50ms"
+	// slotsAge is how old a server's idea of the slots in use may be. That one is missing
+	// delays its messages, one too many costs a look.
+	slotsAge = 20 * time.Millisecond
+)
+
+// partitionsSQL makes the ring.
+func partitionsSQL() string {
+	var b strings.Builder
+	b.WriteString(`
+CREATE TABLE slots (
+    slot  int         PRIMARY KEY,
+    state text        NOT NULL,
+    turn  bigint      NOT NULL, -- when it became current, counted in turns
+    since timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE UNIQUE INDEX slots_current ON slots (state) WHERE state = 'current';
+`)
+	for n := range ring {
+		state := slotEmpty
+		if n == 0 {
+			state = slotCurrent
+		}
+		fmt.Fprintf(&b, "CREATE TABLE messages_%d PARTITION OF messages FOR VALUES IN (%d);\n", n, n)
+		fmt.Fprintf(&b, "INSERT INTO slots VALUES (%d, '%s', 0);\n", n, state)
+	}
+	return b.String()
+}
+
+// slots is the ring as one server sees it.
+type slots struct {
+	db *database
+
+	mu    sync.Mutex
+	used  string // "0,1"
+	asked time.Time
+}
+
+// narrow fills in the slots in use, as constants: the planner then leaves out the
+// other partitions. The current one is read by the statement itself.
+func (s *slots) narrow(ctx context.Context, sql string) (string, error) {
+	sql = strings.ReplaceAll(sql, "{slot}", `(SELECT slot FROM slots WHERE state = 'current')`)
+	if !strings.Contains(sql, "{slots}") {
+		return sql, nil
+	}
+	used, err := s.inUse(ctx)
+	sql = strings.ReplaceAll(sql, "{slots}", "AND m.slot IN ("+used+")")
+	return strings.ReplaceAll(sql, "{group slots}", "AND e.slot IN ("+used+")"), err
+}
+
+func (s *slots) inUse(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	if s.used != "" && time.Since(s.asked) < slotsAge {
+		defer s.mu.Unlock()
+		return s.used, nil
+	}
+	s.asked = time.Now() // others go by what is known meanwhile
+	known := s.used
+	s.mu.Unlock()
+	var used string
+	err := s.db.row(ctx, `SELECT string_agg(slot::text, ',' ORDER BY slot) FROM slots
+		WHERE state IN ('current', 'open')`, nil, &used)
+	if err != nil {
+		return known, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = used
+	return used, nil
+}
+
+// turn does what is due in the ring: it closes slots in which everything is
+// acknowledged, moves what is stuck, empties what was kept long enough, and goes on to
+// the next slot.
+func (s *slots) turn(ctx context.Context, p Params) error {
+	every := p.RotateEvery.D().Microseconds()
+	open, err := s.list(ctx, `state = 'open' AND since < clock_timestamp() - $1::bigint * interval '1 us'`,
+		every*graceTurns)
+	if err != nil {
+		return err
+	}
+	for _, slot := range open {
+		if err := s.close(ctx, slot, every*oldTurns); err != nil {
+			return err
+		}
+	}
+	kept, err := s.list(ctx, `state = 'closed' AND since < clock_timestamp() - $1::bigint * interval '1 us'`,
+		p.Keep.D().Microseconds())
+	if err != nil {
+		return err
+	}
+	for _, slot := range kept {
+		if err := s.empty(ctx, slot); err != nil {
+			return err
+		}
+	}
+	return s.advance(ctx, every)
+}
+
+// list lists slots, the oldest first.
+func (s *slots) list(ctx context.Context, where string, args ...any) (list []int, err error) {
+	err = s.db.rows(ctx, `SELECT slot FROM slots WHERE `+where+` ORDER BY turn`, args,
+		func(row pgx.CollectableRow) error {
+			var slot int
+			err := row.Scan(&slot)
+			list = append(list, slot)
+			return err
+		})
+	return list, err
+}
+
+// close closes a slot if nothing in it is unacknowledged. In one that is old it moves
+// what few messages are left, unless consumers have them, to the current one.
+func (s *slots) close(ctx context.Context, slot int, old int64) error {
+	_, err := s.db.exec(ctx, `UPDATE slots SET state = 'closed', since = clock_timestamp()
+		WHERE slot = $1 AND NOT EXISTS (SELECT FROM `+partition(slot)+`
+			WHERE state IN ('ready', 'delayed', 'picked'))`, slot)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.exec(ctx, `WITH left_over AS MATERIALIZED (
+			SELECT id FROM `+partition(slot)+` WHERE state IN ('ready', 'delayed') LIMIT $2
+		), few AS (
+			SELECT FROM slots WHERE slot = $1 AND state = 'open'
+				AND since < clock_timestamp() - $3::bigint * interval '1 us'
+				AND (SELECT count(*) FROM left_over) < $2
+		), gone AS (
+			DELETE FROM `+partition(slot)+` m USING left_over l
+			WHERE m.id = l.id AND m.state IN ('ready', 'delayed') AND EXISTS (SELECT FROM few)
+			RETURNING m.*
+		)
+		`+moveTo, slot, fewLeft, old)
+	return err
+}
+
+// moveTo stores messages that are gone from one slot in the current one. They keep
+// their places in the queue.
+const moveTo = `INSERT INTO messages (slot, id, queue, op_id, idx, grp, priority, state, receives,
+			redrives, created_at, picked_at, visible_at, body)
+		OVERRIDING SYSTEM VALUE
+		SELECT (SELECT slot FROM slots WHERE state = 'current'), id, queue, op_id, idx, grp, priority,
+			state, receives, redrives, created_at, picked_at, visible_at, body FROM gone`
+
+// empty empties a closed slot. A publication that went to it although it was closed
+// is moved: nobody else has looked at it since. Who does not get the lock tries again
+// later.
+func (s *slots) empty(ctx context.Context, slot int) error {
+	err := s.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		for _, sql := range []string{
+			`SET LOCAL lock_timeout = '` + lockPatience + `'`,
+			`LOCK TABLE ` + partition(slot) + ` IN ACCESS EXCLUSIVE MODE`,
+			`WITH gone AS (DELETE FROM ` + partition(slot) + ` WHERE state <> 'acked' RETURNING *)
+			` + moveTo,
+			`TRUNCATE ` + partition(slot),
+			`UPDATE slots SET state = 'empty', since = clock_timestamp()
+			WHERE slot = ` + strconv.Itoa(slot),
+		} {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "55P03" { // lock not available
+		return nil
+	}
+	return err
+}
+
+// advance makes the next empty slot current if the current one was that for long
+// enough. If none is empty, consumers are so far behind that the current one grows.
+func (s *slots) advance(ctx context.Context, every int64) error {
+	return s.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var next int
+		var turn int64
+		err := tx.QueryRow(ctx, `SELECT n.slot, c.turn + 1 FROM slots c, slots n
+			WHERE c.state = 'current' AND c.since < clock_timestamp() - $1::bigint * interval '1 us'
+				AND n.state = 'empty'
+			ORDER BY n.turn, n.slot LIMIT 1 FOR UPDATE`, every).Scan(&next, &turn)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE slots SET state = 'open', since = clock_timestamp()
+			WHERE state = 'current'`)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE slots SET state = 'current', turn = $2,
+				since = clock_timestamp() WHERE slot = $1`, next, turn)
+		}
+		return err
+	})
+}
+
+func partition(slot int) string { return "messages_" + strconv.Itoa(slot) }

@@ -1,0 +1,78 @@
+package sqlbroker
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// rowAtATime: one statement for each message.
+//
+// Idea: the loop that is written first: each message is inserted, claimed and
+// acknowledged on its own, each claim and acknowledgement in a transaction of its own.
+//
+// Guarantee: that of batched, and a message that cannot be worked off spoils none of
+// the others.
+//
+// Gives up: a round trip and a commit for each step of each message.
+func rowAtATime() design {
+	return design{
+		name:       "row_at_a_time",
+		idea:       "one statement and one commit for each message that is claimed or acknowledged",
+		guarantees: "what batched guarantees, for each message by itself",
+		givesUp:    "a round trip and a commit for each step of each message",
+		sql:        plainStatements(),
+		one:        true,
+		work:       oneByOne(effectAndAck),
+	}
+}
+
+// publishEach stores messages one by one, in one transaction: a publication is stored
+// or it is not.
+func (t *table) publishEach(ctx context.Context, queue string, p Publication) (int, error) {
+	var known, fresh bool
+	err := t.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, publishFirstSQL, queue, int64(p.OpID), len(p.Messages)).
+			Scan(&known, &fresh)
+		if err != nil || !fresh {
+			return err
+		}
+		for i, m := range p.Messages {
+			_, err := tx.Exec(ctx, publishNextSQL, queue, int64(p.OpID), i, int64(m.Group), m.Priority,
+				m.DelayMS, m.Body)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return 0, failed("publishing", err)
+	case !known:
+		return 0, ErrUnknownQueue
+	case !fresh:
+		return 0, nil
+	}
+	return len(p.Messages), nil
+}
+
+// publishFirstSQL begins a publication: the queue's name if there is one, and whether
+// the publication is new. Parameters: queue, op_id, how many messages.
+const publishFirstSQL = `
+WITH known AS (
+    SELECT queue FROM queues WHERE queue = $1
+), fresh AS (
+    INSERT INTO published (op_id, queue, messages, published_at)
+    SELECT $2::bigint, queue, $3::int, clock_timestamp() FROM known
+    ON CONFLICT (op_id) DO NOTHING
+    RETURNING op_id
+)
+SELECT EXISTS (SELECT FROM known), EXISTS (SELECT FROM fresh)`
+
+// publishNextSQL stores one message. Parameters: queue, op_id, index, group, priority,
+// delay in milliseconds, body.
+const publishNextSQL = `
+INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at, visible_at, body)
+VALUES ($1, $2, $3, $4, $5, CASE WHEN $6::bigint > 0 THEN 'delayed' ELSE 'ready' END,
+    clock_timestamp(), clock_timestamp() + $6::bigint * interval '1 millisecond', $7)`

@@ -1,0 +1,109 @@
+package sqlbroker
+
+import (
+	"context"
+
+	"stampede/harness/sut"
+)
+
+const (
+	// PlaceSwept is after each step of a sweep.
+	PlaceSwept = "swept"
+	// sweepBatch bounds how many messages one statement of a sweep moves.
+	sweepBatch = 1000
+)
+
+// sweeper is the role that moves what is due: delayed messages become ready, those
+// whose consumers were silent for too long too, and what was delivered as often as it
+// may be, or is too old, becomes a dead letter. It looks at each row under its lock and
+// passes over locked ones, so that several sweepers do no harm.
+func (d design) sweeper() sut.Role {
+	return sut.Role{
+		Name:    RoleSweeper,
+		Summary: "makes messages visible again, or dead letters of them",
+		Places:  []string{PlaceSwept},
+		Run: func(ctx context.Context, cfg sut.Config) error {
+			return d.run(ctx, cfg, RoleSweeper, roleConns, func(ctx context.Context, b *backend) error {
+				return b.every(ctx, b.params.SweepEvery.D(), func() error { return b.sweep(ctx) })
+			})
+		},
+	}
+}
+
+// sweep does what is due now.
+func (b *backend) sweep(ctx context.Context) error {
+	for _, sql := range []string{dueSQL, expiredSQL, wornSQL, agedSQL} {
+		if err := b.repeat(ctx, sql, sweepBatch); err != nil {
+			return err
+		}
+		b.cfg.Passed(PlaceSwept)
+	}
+	return nil
+}
+
+// repeat runs a statement with a number of rows, as long as it touches that many.
+func (b *backend) repeat(ctx context.Context, sql string, most int, args ...any) error {
+	for {
+		text, err := b.table.narrowed(ctx, sql)
+		if err != nil {
+			return err
+		}
+		n, err := b.db.exec(ctx, text, append([]any{most}, args...)...)
+		if err != nil || n < int64(most) {
+			return err
+		}
+	}
+}
+
+// dueSQL makes delayed messages ready, by messages_due.
+const dueSQL = `
+WITH due AS MATERIALIZED (
+    SELECT m.slot, m.id FROM messages m
+    WHERE m.state = 'delayed' AND m.visible_at <= clock_timestamp() {slots}
+    ORDER BY m.visible_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+UPDATE messages m SET state = 'ready' FROM due WHERE m.slot = due.slot AND m.id = due.id`
+
+// expiredSQL makes messages ready whose consumers were silent too long: their receipt
+// is good for nothing from now on. By messages_due.
+const expiredSQL = `
+WITH due AS MATERIALIZED (
+    SELECT m.slot, m.id FROM messages m JOIN queues q USING (queue)
+    WHERE m.state = 'picked' AND m.visible_at <= clock_timestamp() AND m.receives < q.max_receives
+        {slots}
+    ORDER BY m.visible_at LIMIT $1 FOR UPDATE OF m SKIP LOCKED
+)
+UPDATE messages m SET state = 'ready', receipt = NULL
+FROM due WHERE m.slot = due.slot AND m.id = due.id`
+
+// wornSQL makes dead letters of those that were delivered as often as they may be. A
+// message leaves the queue and is a dead letter in one statement.
+const wornSQL = `
+WITH due AS MATERIALIZED (
+    SELECT m.slot, m.id FROM messages m JOIN queues q USING (queue)
+    WHERE m.state = 'picked' AND m.visible_at <= clock_timestamp() AND m.receives >= q.max_receives
+        {slots}
+    ORDER BY m.visible_at LIMIT $1 FOR UPDATE OF m SKIP LOCKED
+)` + bury + `clock_timestamp(), 'receives'` + buried
+
+// agedSQL makes dead letters of what nobody has received in time, by messages_age.
+const agedSQL = `
+WITH due AS MATERIALIZED (
+    SELECT m.slot, m.id FROM messages m JOIN queues q USING (queue)
+    WHERE m.state IN ('ready', 'delayed') {slots}
+        AND m.created_at < clock_timestamp() - (SELECT min(retention) FROM queues) * interval '1 us'
+        AND m.created_at < clock_timestamp() - q.retention * interval '1 us'
+    ORDER BY m.created_at LIMIT $1 FOR UPDATE OF m SKIP LOCKED
+)` + bury + `clock_timestamp(), 'retention'` + buried
+
+// bury and buried make dead letters of the messages that are due.
+const (
+	bury = `, gone AS (
+    DELETE FROM messages m USING due WHERE m.slot = due.slot AND m.id = due.id
+    RETURNING m.*
+)
+INSERT INTO dead_letters (id, queue, op_id, idx, grp, priority, receives, redrives, created_at,
+    body, died_at, reason)
+SELECT id, queue, op_id, idx, grp, priority, receives, redrives, created_at, body, `
+	buried = ` FROM gone`
+)

@@ -1,0 +1,56 @@
+package sqlbroker
+
+import (
+	"stampede/harness/sut"
+)
+
+// System returns the SQL broker with all its variants.
+func System() sut.System {
+	return sut.System{
+		Name:       "sqlbroker",
+		Summary:    "a table as a message broker: how far does it go, and what do its consumers see?",
+		Params:     func() any { p := DefaultParams(); return &p },
+		Workload:   newWorkload,
+		Variants:   variants(),
+		Invariants: Invariants,
+		Target:     NewTarget,
+		Handler:    NewHandler,
+		OpenAPI:    openAPI,
+		TargetNotApplicable: map[string]string{
+			EffectsOnce: "what a server's own consumers store is its own affair",
+			WorkedOff:   "what a server's own consumers store is its own affair",
+		},
+	}
+}
+
+func designs() []design {
+	return []design{
+		rowAtATime(), batched(), partitioned(), listenNotify(), unfencedDelete(), ackBeforeEffect(),
+		claimWithoutMarking(),
+	}
+}
+
+func variants() []sut.Variant {
+	all := designs()
+	list := make([]sut.Variant, len(all))
+	for i, d := range all {
+		list[i] = d.variant()
+	}
+	return list
+}
+
+// The triggers under which wrong designs show.
+const (
+	load  = sut.Load
+	crash = sut.RoleCrash
+	pause = sut.RolePause
+)
+
+// breaksUnder lists invariants that are broken under a trigger.
+func breaksUnder(under sut.Trigger, invariants ...string) []sut.Break {
+	list := make([]sut.Break, len(invariants))
+	for i, name := range invariants {
+		list[i] = sut.Break{Invariant: name, Under: under}
+	}
+	return list
+}

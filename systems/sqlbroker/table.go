@@ -1,0 +1,400 @@
+package sqlbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"stampede/harness/sut"
+)
+
+// statements are what a design sends. Those with the same name have the same
+// parameters and results in all designs. Where {slots} stands, the table narrows
+// them to the partitions that are in use.
+type statements struct {
+	publish, claim       string
+	ack, extend, release string
+}
+
+// The plain statements: n messages at a time, claims that mark, receipts that fence.
+func plainStatements() statements {
+	return statements{publish: publishSQL, claim: claimSQL, ack: ackSQL, extend: extendSQL,
+		release: releaseSQL}
+}
+
+// publishSQL is one transaction: either all messages are stored, and the publication
+// with them, or nothing, because it was stored before. Parameters: queue, op_id, and
+// by message body, group, priority and delay in milliseconds.
+const publishSQL = storeSQL + `
+SELECT EXISTS (SELECT FROM known), (SELECT count(*) FROM stored)`
+
+// storeSQL is publishSQL but for its answer.
+const storeSQL = `
+WITH known AS (
+    SELECT queue FROM queues WHERE queue = $1
+), fresh AS (
+    INSERT INTO published (op_id, queue, messages, published_at)
+    SELECT $2::bigint, queue, cardinality($3::text[]), clock_timestamp() FROM known
+    ON CONFLICT (op_id) DO NOTHING
+    RETURNING op_id, queue, published_at
+), stored AS (
+    INSERT INTO messages (slot, queue, op_id, idx, grp, priority, state, created_at, visible_at, body)
+    SELECT {slot}, queue, op_id, n - 1, grp, priority,
+        CASE WHEN delay > 0 THEN 'delayed' ELSE 'ready' END,
+        published_at, published_at + delay * interval '1 millisecond', body
+    FROM fresh, unnest($3::text[], $4::bigint[], $5::int[], $6::bigint[])
+        WITH ORDINALITY AS m (body, grp, priority, delay, n)
+    RETURNING id
+)`
+
+// claimSQL takes the first messages that nobody else is taking, by the index
+// messages_ready, and marks them: the state keeps others from them when the row
+// locks are gone, and the receipt tells this delivery from all others. Of a group,
+// only the first message that is not acknowledged may be taken (messages_group); who
+// takes it at the same time skips it and then sees it as not acknowledged still.
+// Parameters: queue, how many.
+const claimSQL = `
+WITH first AS MATERIALIZED (
+    SELECT m.slot, m.id FROM messages m
+    WHERE m.queue = $1 AND m.state = 'ready' {slots} AND ` + headOfGroup + `
+    ORDER BY m.priority DESC, m.id LIMIT $2
+    FOR UPDATE SKIP LOCKED
+), clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, visibility * interval '1 microsecond' AS visibility
+    FROM queues WHERE queue = $1
+)
+UPDATE messages m
+SET state = 'picked', receives = m.receives + 1, receipt = gen_random_uuid(),
+    picked_at = now, visible_at = now + visibility
+FROM first, clock WHERE m.slot = first.slot AND m.id = first.id
+RETURNING ` + delivered
+
+// headOfGroup says that no earlier message of the same group is unacknowledged.
+const headOfGroup = `(m.grp = 0 OR NOT EXISTS (
+        SELECT FROM messages e WHERE e.queue = m.queue AND e.grp = m.grp AND e.grp <> 0
+            AND e.state <> 'acked' AND e.id < m.id {group slots}))`
+
+// delivered is what a claim returns of a message m.
+const delivered = `m.slot, m.id, m.receipt, m.op_id, m.idx, m.body, m.grp, m.priority, m.receives,
+    (` + nanoseconds + `m.picked_at))::bigint, (` + nanoseconds + `m.visible_at))::bigint`
+
+// nanoseconds, before a time and a closing bracket, is that time in Unix nanoseconds.
+const nanoseconds = `1000000000 * extract(epoch FROM `
+
+// asked are the receipts of a settlement. Parameters: by receipt slot, id and uuid.
+const asked = `
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest($1::int[], $2::bigint[], $3::uuid[])
+        WITH ORDINALITY AS a (slot, id, receipt, n)
+)`
+
+// current says that a receipt is good: it is that of the last delivery, which is
+// neither settled nor over. It is asked under the row's lock.
+const current = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.receipt = a.receipt
+        AND m.state = 'picked' AND m.visible_at > clock_timestamp()`
+
+// ackSQL acknowledges by the primary key. A receipt by which the message was
+// acknowledged before is good again. Parameters: those of asked, queue.
+const ackSQL = asked + `, done AS (
+    UPDATE messages m SET state = 'acked', acked_at = clock_timestamp()
+    FROM asked a WHERE ` + current + `
+    RETURNING a.n
+)
+SELECT n, true, 0::bigint FROM done
+UNION ALL
+SELECT a.n, false, 0 FROM asked a JOIN messages m ON m.slot = a.slot AND m.id = a.id
+WHERE m.queue = $4 AND m.receipt = a.receipt AND m.state = 'acked'`
+
+// extendSQL makes deliveries longer, counted from now. Parameters: those of asked,
+// queue, by how many milliseconds.
+const extendSQL = asked + `
+UPDATE messages m
+SET visible_at = greatest(m.visible_at, clock_timestamp() + $5::bigint * interval '1 millisecond')
+FROM asked a WHERE ` + current + `
+RETURNING a.n, true, (` + nanoseconds + `m.visible_at))::bigint`
+
+// releaseSQL gives messages back. What was delivered as often as it may be stays as
+// if its time were over, and the sweeper makes a dead letter of it. Parameters: those
+// of asked, queue.
+const releaseSQL = asked + `
+UPDATE messages m
+SET state = CASE WHEN m.receives < q.max_receives THEN 'ready' ELSE 'picked' END,
+    receipt = NULL, visible_at = clock_timestamp()
+FROM asked a, queues q WHERE q.queue = $4 AND ` + current + `
+RETURNING a.n, true, 0::bigint`
+
+// table is a design's messages in Postgres.
+type table struct {
+	db  *database
+	sql statements
+	// pollEvery is how often a waiting demand looks.
+	pollEvery time.Duration
+	// slots narrows statements to partitions in use, nil where there are none.
+	slots *slots
+	// bell, if set, rings when a queue may have got messages.
+	bell *bell
+	// one is set where each message has a statement of its own.
+	one bool
+}
+
+// unpartitioned fills in that there is one slot.
+var unpartitioned = strings.NewReplacer("{slots}", "", "{group slots}", "", "{slot}", "0")
+
+// narrowed fills in which partitions a statement is about.
+func (t *table) narrowed(ctx context.Context, sql string) (string, error) {
+	if t.slots == nil {
+		return unpartitioned.Replace(sql), nil
+	}
+	return t.slots.narrow(ctx, sql)
+}
+
+// Publish stores messages.
+func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, error) {
+	sql, err := t.narrowed(ctx, t.sql.publish)
+	if err != nil {
+		return 0, failed("publishing", err)
+	}
+	if t.one {
+		return t.publishEach(ctx, queue, p)
+	}
+	bodies, groups := make([]string, len(p.Messages)), make([]int64, len(p.Messages))
+	priorities, delays := make([]int32, len(p.Messages)), make([]int64, len(p.Messages))
+	for i, m := range p.Messages {
+		bodies[i], groups[i] = m.Body, int64(m.Group)
+		priorities[i], delays[i] = int32(m.Priority), m.DelayMS
+	}
+	var known bool
+	var stored int
+	err = t.db.row(ctx, sql, []any{queue, int64(p.OpID), bodies, groups, priorities, delays},
+		&known, &stored)
+	if err != nil {
+		return 0, failed("publishing", err)
+	}
+	if !known {
+		return 0, ErrUnknownQueue
+	}
+	return stored, nil
+}
+
+// Receive claims messages and waits for a first one if there is none.
+func (t *table) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
+	until := time.Now().Add(time.Duration(d.WaitMS) * time.Millisecond)
+	for {
+		heard := t.bell.listen(queue)
+		got, err := t.claim(ctx, queue, d.Most)
+		left := time.Until(until)
+		if err != nil || len(got) > 0 || left <= 0 {
+			return got, err
+		}
+		if err := heard.wait(ctx, min(left, t.pollEvery)); err != nil {
+			return nil, fmt.Errorf("waiting for messages: %w: %w", sut.ErrRefused, err)
+		}
+	}
+}
+
+// claim claims up to n messages.
+func (t *table) claim(ctx context.Context, queue string, n int) ([]Delivery, error) {
+	sql, err := t.narrowed(ctx, t.sql.claim)
+	if err != nil {
+		return nil, failed("claiming messages", err)
+	}
+	if !t.one {
+		return t.claimOnce(ctx, sql, queue, n)
+	}
+	var got []Delivery
+	for range n {
+		next, err := t.claimOnce(ctx, sql, queue, 1)
+		if errors.Is(err, sut.ErrRefused) && len(got) > 0 {
+			break // what was claimed is delivered
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(next) == 0 {
+			break
+		}
+		got = append(got, next...)
+	}
+	return got, nil
+}
+
+func (t *table) claimOnce(
+	ctx context.Context, sql, queue string, n int,
+) (got []Delivery, err error) {
+	err = t.db.rows(ctx, sql, []any{queue, n}, func(row pgx.CollectableRow) error {
+		d, err := scanDelivery(row)
+		got = append(got, d)
+		return err
+	})
+	if err != nil {
+		return nil, failed("claiming messages", err)
+	}
+	// An UPDATE returns its rows in no order.
+	slices.SortStableFunc(got, inOrder)
+	return got, nil
+}
+
+// inOrder is the order of delivery.
+func inOrder(a, b Delivery) int {
+	if a.Priority != b.Priority {
+		return b.Priority - a.Priority
+	}
+	_, first, _ := cutReceipt(a.Receipt)
+	_, second, _ := cutReceipt(b.Receipt)
+	return int(first - second)
+}
+
+func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
+	var d Delivery
+	var slot int32
+	var id, op, group int64
+	var receipt pgtype.UUID
+	err := row.Scan(&slot, &id, &receipt, &op, &d.Index, &d.Body, &group, &d.Priority, &d.Receives,
+		&d.ReceivedNS, &d.VisibleNS)
+	d.OpID, d.Group, d.Receipt = uint64(op), uint64(group), receiptOf(slot, id, receipt)
+	return d, err
+}
+
+// receiptOf writes a receipt: where the message is, and which delivery it is.
+func receiptOf(slot int32, id int64, receipt pgtype.UUID) string {
+	return strconv.Itoa(int(slot)) + "." + strconv.FormatInt(id, 10) + "." + receipt.String()
+}
+
+// receipts are parsed receipts, as a statement wants them.
+type receipts struct {
+	slots []int32
+	ids   []int64
+	uuids []pgtype.UUID
+	// at are their places in what was asked for: what is no receipt is left out.
+	at []int
+}
+
+// cutReceipt reads where the message of a receipt is.
+func cutReceipt(text string) (slot int32, id int64, ok bool) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return 0, 0, false
+	}
+	s, err := strconv.ParseInt(parts[0], 10, 32)
+	n, idErr := strconv.ParseInt(parts[1], 10, 64)
+	return int32(s), n, err == nil && idErr == nil
+}
+
+func parseReceipts(list []string) receipts {
+	var r receipts
+	for i, text := range list {
+		slot, id, ok := cutReceipt(text)
+		var uuid pgtype.UUID
+		if !ok || uuid.Scan(text[strings.LastIndexByte(text, '.')+1:]) != nil {
+			continue
+		}
+		r.slots, r.ids = append(r.slots, slot), append(r.ids, id)
+		r.uuids, r.at = append(r.uuids, uuid), append(r.at, i)
+	}
+	return r
+}
+
+// each are the receipts one by one.
+func (r receipts) each() []receipts {
+	list := make([]receipts, len(r.at))
+	for i := range r.at {
+		list[i] = receipts{r.slots[i : i+1], r.ids[i : i+1], r.uuids[i : i+1], r.at[i : i+1]}
+	}
+	return list
+}
+
+// settled is what became of one of the receipts.
+type settled struct {
+	at int
+	// fresh is false if the message had been acknowledged with the receipt before.
+	fresh     bool
+	visibleNS int64
+}
+
+// settle runs a statement for receipts.
+func (t *table) settle(
+	ctx context.Context, on querier, sql, queue string, r receipts, by ...any,
+) (done []settled, err error) {
+	args := append([]any{r.slots, r.ids, r.uuids, queue}, by...)
+	err = each(ctx, on, sql, args, func(row pgx.CollectableRow) error {
+		var n int
+		var s settled
+		err := row.Scan(&n, &s.fresh, &s.visibleNS)
+		if err == nil {
+			s.at = r.at[n-1]
+			done = append(done, s)
+		}
+		return err
+	})
+	return done, err
+}
+
+// Settle acknowledges, extends or releases.
+func (t *table) Settle(
+	ctx context.Context, queue string, how string, s Settlement,
+) (Settled, error) {
+	var sql string
+	var by []any
+	switch how {
+	case KindAck:
+		sql = t.sql.ack
+	case KindRelease:
+		sql = t.sql.release
+	case KindExtend:
+		sql, by = t.sql.extend, []any{s.ByMS}
+	}
+	parts := []receipts{parseReceipts(s.Receipts)}
+	if t.one {
+		parts = parts[0].each()
+	}
+	var done []settled
+	for _, part := range parts {
+		var some []settled
+		err := t.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			some, err = t.settle(ctx, conn, sql, queue, part, by...)
+			return err
+		})
+		if err != nil && len(done) > 0 {
+			return Settled{}, unknown("settling the next of some receipts", err)
+		}
+		if err != nil {
+			return Settled{}, failed("settling receipts", err)
+		}
+		done = append(done, some...)
+	}
+	return s.result(done)
+}
+
+// result says what became of the receipts.
+func (s Settlement) result(done []settled) (Settled, error) {
+	if len(done) == 0 {
+		return Settled{}, ErrStaleReceipt
+	}
+	good := map[int]settled{}
+	for _, d := range done {
+		good[d.at] = d
+	}
+	var out Settled
+	for i, receipt := range s.Receipts {
+		d, is := good[i]
+		if !is {
+			out.Stale = append(out.Stale, receipt)
+			continue
+		}
+		out.Done = append(out.Done, receipt)
+		if out.VisibleNS == 0 || d.visibleNS < out.VisibleNS {
+			out.VisibleNS = d.visibleNS
+		}
+	}
+	return out, nil
+}
+
+// errIndigestible: a consumer cannot work a batch off, because of one of its messages.
+var errIndigestible = errors.New("a message that no consumer can work off")

@@ -1,0 +1,71 @@
+package sqlbroker
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// unfencedDelete: messages are acknowledged by their identity, without a receipt, as
+// pgmq's delete does. Wrong.
+//
+// Idea: who has a message knows its identity, which is all it takes to delete it.
+//
+// Guarantee: a message has one consumer at a time, as long as all are in time.
+//
+// Gives up: what keeps a consumer from a message that is somebody else's by now. Who
+// wakes up late acknowledges it under the hands of the other, and both leave effects.
+func unfencedDelete() design {
+	d := batched()
+	d.name = "unfenced_delete"
+	d.idea = "batched with settlements that go by the identity of the message, without a receipt"
+	d.guarantees = "a message has one consumer at a time, as long as consumers are in time"
+	d.givesUp = "the difference between the consumer that has a message and one that had it"
+	d.breaks = append(breaksUnder(load, ReceiptFenced), breaksUnder(pause, EffectsOnce)...)
+	d.sql = unfencedStatements()
+	d.work = effectsUnfenced
+	return d
+}
+
+// unfencedStatements settle whatever has the identity and is not acknowledged.
+func unfencedStatements() statements {
+	sql := plainStatements()
+	sql.ack = asked + `, done AS (
+    UPDATE messages m SET state = 'acked', acked_at = clock_timestamp()
+    FROM asked a WHERE ` + identified + `
+    RETURNING a.n
+)
+SELECT n, true, 0::bigint FROM done
+UNION ALL
+SELECT a.n, false, 0 FROM asked a JOIN messages m ON m.slot = a.slot AND m.id = a.id
+WHERE m.queue = $4 AND m.state = 'acked'`
+	sql.extend = asked + `
+UPDATE messages m
+SET visible_at = greatest(m.visible_at, clock_timestamp() + $5::bigint * interval '1 millisecond')
+FROM asked a WHERE ` + identified + `
+RETURNING a.n, true, (` + nanoseconds + `m.visible_at))::bigint`
+	sql.release = asked + `
+UPDATE messages m
+SET state = CASE WHEN m.receives < q.max_receives THEN 'ready' ELSE 'picked' END,
+    receipt = NULL, visible_at = clock_timestamp()
+FROM asked a, queues q WHERE q.queue = $4 AND ` + identified + `
+RETURNING a.n, true, 0::bigint`
+	return sql
+}
+
+// identified is current without the receipt and its time.
+const identified = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.state <> 'acked'`
+
+// effectsUnfenced stores the effects of a whole batch and acknowledges it, in one
+// transaction, without a look at whose it is by then.
+func effectsUnfenced(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+	err := b.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := storeEffects(ctx, tx, queue, batch); err != nil {
+			return err
+		}
+		b.cfg.Passed(PlaceBetween)
+		_, err := b.table.settle(ctx, tx, b.table.sql.ack, queue, parseReceipts(receiptsOf(batch)))
+		return err
+	})
+	return workError(err)
+}

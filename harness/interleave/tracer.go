@@ -2,6 +2,7 @@ package interleave
 
 import (
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -52,10 +53,11 @@ func (Tracer) TraceCopyFromStart(
 // TraceCopyFromEnd does nothing.
 func (Tracer) TraceCopyFromEnd(context.Context, *pgx.Conn, pgx.TraceCopyFromEndData) {}
 
-// stop waits, in a session, until the statement may be sent.
+// stop waits, in a session, until the statement may be sent. BEGIN takes no snapshot
+// and no lock, so that it makes no difference when it is sent.
 func stop(ctx context.Context, conn *pgx.Conn, sql string) {
 	l, inSession := ctx.Value(lineKey{}).(*line)
-	if !inSession {
+	if !inSession || strings.HasPrefix(strings.ToLower(sql), "begin") {
 		return
 	}
 	l.tell(ctx, event{line: l, pid: conn.PgConn().PID(), sql: sql})

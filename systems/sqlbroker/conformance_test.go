@@ -49,6 +49,14 @@ func rush() *sqlbroker.Params {
 	return &p
 }
 
+// configOf is an empty place with parameters.
+func configOf(t *testing.T, p sqlbroker.Params) sut.Config {
+	t.Helper()
+	space := stores.Namespace(t)
+	return sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: p, MaxConns: 4,
+		Timeout: 10 * time.Second}
+}
+
 // summary lists which messages there are and how many are acknowledged.
 func summary(raw json.RawMessage) (string, error) {
 	audit, err := sqlbroker.DecodeAudit(raw)

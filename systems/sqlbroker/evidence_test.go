@@ -242,6 +242,11 @@ func (e *evidence) judgeOne(t tb, name string) check.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e.judgeAs(name, raw)
+}
+
+// judgeAs returns the verdict of one invariant with another audit.
+func (e *evidence) judgeAs(name string, raw json.RawMessage) check.Verdict {
 	list := sqlbroker.Invariants(&e.params)
 	i := slices.IndexFunc(list, func(inv check.Invariant) bool { return inv.Name() == name })
 	return list[i].Check(context.Background(), history.Slice(e.records), raw)

@@ -2,8 +2,16 @@ package sqlbroker
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // BodyOf is the body of a message that a Recipe without options makes.
@@ -12,4 +20,189 @@ func BodyOf(op uint64, index int) string { return Recipe{}.body(op, index) }
 // Perform is the one place that knows operations and calls.
 func Perform(ctx context.Context, b Broker, op history.Op) (history.Reply, error) {
 	return perform(ctx, b, op)
+}
+
+// Lab is a design, or a mutant of one, whose steps a test takes one by one.
+type Lab struct {
+	*table
+	Params  Params
+	inst    *instance
+	receive func(ctx context.Context, queue string) ([]Delivery, error) // if it is a mutant's
+}
+
+// OpenLab opens and prepares a design, or a mutant, by its name. The tracer sees its
+// statements.
+func OpenLab(
+	ctx context.Context, name string, cfg sut.Config, tracer pgx.QueryTracer,
+) (*Lab, error) {
+	d, err := designOrMutant(name)
+	if err != nil {
+		return nil, err
+	}
+	d.tracer = tracer
+	inst, err := d.instance(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{table: inst.table, Params: inst.params, inst: inst}
+	if name == "M51 claim by a read and an update" {
+		l.receive = l.readThenUpdate
+	}
+	if err := inst.Prepare(ctx); err != nil || l.slots == nil {
+		return l, err
+	}
+	// Which slots are in use changes only with time, which does not pass here.
+	_, err = l.slots.inUse(ctx)
+	l.slots.asked = time.Now().Add(time.Hour)
+	return l, err
+}
+
+// designOrMutant finds what a name means.
+func designOrMutant(name string) (design, error) {
+	all := designs()
+	if i := slices.IndexFunc(all, func(d design) bool { return d.name == name }); i >= 0 {
+		return all[i], nil
+	}
+	d := batched()
+	switch name {
+	case "M51 claim by a read and an update":
+	case "M53 effect, then unfenced ack":
+		d.sql.ack = unfencedStatements().ack
+		d.work = effectThenAck
+	case "M54 a look for the effect, then insert":
+		d.sql.ack = unfencedStatements().ack
+		d.work = lookThenInsert
+	case "M56 extended from the claim":
+		d.sql.extend = changed(extendSQL, "clock_timestamp() + $5", "m.picked_at + $5")
+	case "M58 ignores what is in flight":
+		d.sql.claim = changed(claimSQL, "e.state <> 'acked'", "e.state = 'ready'")
+	default:
+		return d, fmt.Errorf("there is no design and no mutant %q", name)
+	}
+	return d, nil
+}
+
+// changed is a statement with an error planted in it.
+func changed(sql, right, wrong string) string {
+	if strings.Count(sql, right) != 1 {
+		panic("there is no place to plant the error in: " + right)
+	}
+	return strings.Replace(sql, right, wrong, 1)
+}
+
+// Close closes the connections.
+func (l *Lab) Close() { _ = l.inst.Close() } // nothing is left to lose
+
+// Begin puts so many messages of a group, 0 for none, into an empty queue.
+func (l *Lab) Begin(ctx context.Context, queue string, messages int, group uint64) error {
+	for _, name := range []string{"messages", "dead_letters", "effects", "published"} {
+		if _, err := l.db.exec(ctx, "DELETE FROM "+name); err != nil {
+			return err
+		}
+	}
+	r := Recipe{Messages: messages, Group: group}
+	_, err := l.Publish(ctx, queue, Publication{OpID: 256, Messages: r.messages(256)})
+	return err
+}
+
+// Receive claims one message.
+func (l *Lab) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
+	if l.receive != nil {
+		return l.receive(ctx, queue)
+	}
+	return l.table.Receive(ctx, queue, d)
+}
+
+// Work works a batch off.
+func (l *Lab) Work(ctx context.Context, queue string, batch []Delivery) error {
+	return l.inst.design.work(ctx, l.inst.backend, queue, batch)
+}
+
+// Expire lets the time of all deliveries pass, and a sweeper come at once.
+func (l *Lab) Expire(ctx context.Context) error { return l.passes(ctx, `interval '1 day'`) }
+
+// Age lets some time pass for all deliveries, and nobody come.
+func (l *Lab) Age(ctx context.Context, d time.Duration) error {
+	_, err := l.db.exec(ctx, `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
+		picked_at = picked_at - $1 * interval '1 us' WHERE state = 'picked'`, d.Microseconds())
+	return err
+}
+
+func (l *Lab) passes(ctx context.Context, by string) error {
+	_, err := l.db.exec(ctx, `UPDATE messages SET visible_at = visible_at - `+by+`,
+		picked_at = picked_at - `+by+` WHERE state = 'picked'`)
+	if err != nil {
+		return err
+	}
+	return l.inst.sweep(context.WithoutCancel(apart{ctx}))
+}
+
+// apart is a context without the values of another one: what is sent with it belongs
+// to no session.
+type apart struct{ context.Context }
+
+// Value has none.
+func (apart) Value(any) any { return nil }
+
+// Sweep does what is due.
+func (l *Lab) Sweep(ctx context.Context) error { return l.inst.sweep(ctx) }
+
+// Audit reads the tables.
+func (l *Lab) Audit(ctx context.Context) (json.RawMessage, error) { return l.inst.Audit(ctx) }
+
+// BuryHalf does one half of what makes dead letters of messages, "insert" or "delete".
+func (l *Lab) BuryHalf(ctx context.Context, half string) error {
+	sql := `INSERT INTO dead_letters SELECT id, queue, op_id, idx, grp, priority, 2, redrives,
+		created_at, clock_timestamp(), 'receives', body FROM messages`
+	if half == "delete" {
+		sql = `DELETE FROM messages`
+	}
+	_, err := l.db.exec(ctx, sql)
+	return err
+}
+
+// readThenUpdate claims in two statements: it reads which message is first, then it
+// marks that one.
+func (l *Lab) readThenUpdate(ctx context.Context, queue string) ([]Delivery, error) {
+	found, err := l.claimOnce(ctx, `SELECT m.slot, m.id, gen_random_uuid(), m.op_id, m.idx, m.body,
+		m.grp, m.priority, m.receives + 1, (`+nanoseconds+`clock_timestamp()))::bigint,
+		(`+nanoseconds+`clock_timestamp()))::bigint + 1
+		FROM messages m WHERE queue = $1 AND state = 'ready' ORDER BY id LIMIT $2`, queue, 1)
+	if err != nil || len(found) == 0 {
+		return found, err
+	}
+	r := parseReceipts(receiptsOf(found))
+	_, err = l.db.exec(ctx, `UPDATE messages SET state = 'picked', receipt = $2,
+		receives = receives + 1, picked_at = clock_timestamp(),
+		visible_at = clock_timestamp() + interval '1 hour' WHERE slot = 0 AND id = $1`,
+		r.ids[0], r.uuids[0])
+	return found, err
+}
+
+// effectThenAck stores the effects, then acknowledges, and looks at no receipt.
+func effectThenAck(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+	err := b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return storeEffects(ctx, conn, queue, batch)
+	})
+	if err != nil {
+		return workError(err)
+	}
+	b.cfg.Passed(PlaceBetween)
+	_, err = b.table.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
+	return err
+}
+
+// lookThenInsert looks whether there is an effect already, and stores it if not.
+func lookThenInsert(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+	var there bool
+	err := b.db.row(ctx, `SELECT EXISTS (SELECT FROM effects WHERE op_id = $1 AND idx = $2)`,
+		[]any{int64(batch[0].OpID), batch[0].Index}, &there)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return effectThenAck(ctx, b, queue, batch)
+	}
+	_, err = b.table.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"stampede/systems/flashsale"
 	"stampede/systems/likes"
 	"stampede/systems/scheduler"
+	"stampede/systems/sqlbroker"
 	"stampede/systems/views"
 )
 
@@ -17,6 +18,7 @@ func All() []sut.System {
 		flashsale.System(),
 		likes.System(),
 		scheduler.System(),
+		sqlbroker.System(),
 		views.System(),
 	}
 }

@@ -34,7 +34,7 @@ test-setup: build
 # tests of its own, and a scenario of each system with its roles in process; without
 # it whole runs, by the command and by its scenarios, and what is pure and long.
 PURE := ^TestCorruptionsAreCaught$$
-RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew
+RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am
 test: test-setup ## Run every test, the store-backed ones included
 	$(GO) vet ./...
 	set -o pipefail; packages=$$($(GO) list ./... | grep -v -e /scenarios$$ -e /cmd/) && \
@@ -79,6 +79,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
 	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
+	$(GO) test -run '^$$' -bench Tasks -benchtime 1x -timeout 20m ./systems/scheduler
 
 fuzz: ## Search for inputs that break a decoder, FUZZTIME=10s for each target
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' . | sort | \

@@ -273,7 +273,7 @@ var punctuality = []string{"pacer-lag", "core-wait", "gc-pause", "steal", "gener
 
 // timed are the invariants that promise something within a time. Where the
 // machine was too busy for the load to be on time, it may be for them as well.
-var timed = []string{"fresh-counts"}
+var timed = []string{"fresh-counts", "starts-in-time", "no-starvation"}
 
 // late says that a repeat of the variant ran on a machine that was too busy.
 func late(v rundir.Variant) bool {

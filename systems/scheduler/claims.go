@@ -114,7 +114,7 @@ SELECT count(*) FROM mine`
 
 func (d design) mine() string {
 	switch {
-	case d.unfenced: // with $2 only named
+	case d.endsByID: // with $2 only named
 		return `SELECT id FROM tasks WHERE id = $1 AND $2::bigint IS NOT NULL FOR UPDATE`
 	case d.unmarked:
 		return `SELECT id FROM tasks WHERE id = $1 AND fence = $2 - 1 AND state = 'picked' FOR UPDATE`
@@ -449,7 +449,7 @@ const (
 
 // rescue takes back one batch of tasks whose executors are gone.
 func (t *tasks) rescue(ctx context.Context, found func()) (n int, err error) {
-	if t.design.unfenced {
+	if t.design.rescuesByID {
 		return t.rescueByID(ctx, found)
 	}
 	err = t.db.Rows(ctx, rescueSQL, []any{rescueBatch, t.params.MaxAttempts},

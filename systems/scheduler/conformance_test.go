@@ -15,12 +15,12 @@ import (
 	"stampede/systems/scheduler"
 )
 
-// stores are shared by all store-backed tests of this package.
-var stores = envtest.NewShared(sut.Postgres)
+// places are shared by all store-backed tests of this package.
+var places = envtest.NewShared(sut.Postgres)
 
 func TestMain(m *testing.M) {
 	admin.Quiet()
-	os.Exit(stores.Run(m))
+	os.Exit(places.Run(m))
 }
 
 // TestConformance runs the suite over every variant on real stores.
@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	suttest.Exercise(t, suttest.Suite{
 		System:  scheduler.System(),
 		Params:  morning(),
-		Space:   stores.Namespace,
+		Space:   places.Namespace,
 		Seed:    1,
 		Ops:     300,
 		Summary: summary,

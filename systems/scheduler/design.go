@@ -40,11 +40,11 @@ type design struct {
 	scaling string
 
 	// The errors of the known-wrong designs: what is taken is not marked, another
-	// clock is trusted, tasks are taken back and ended by number alone.
-	unmarked, appClock, unfenced bool
-	// The errors of mutants: no effect key, occurrences reckoned from when the one
-	// before has ended, one poisoned task that holds up all behind it.
-	keyless, drifts, stubborn bool
+	// clock is trusted, tasks are taken back, or ended, by their numbers alone.
+	unmarked, appClock, rescuesByID, endsByID bool
+	// The errors of mutants: no effect key, and occurrences reckoned from when the
+	// one before has ended.
+	keyless, drifts bool
 }
 
 // The ways to lock.

@@ -191,7 +191,7 @@ func (e *executor) beat(ctx context.Context) {
 		}
 		return
 	}
-	if !e.b.design.unfenced {
+	if !e.b.design.endsByID {
 		e.abandon(lost, false)
 	}
 	e.abandon(stopped, true)

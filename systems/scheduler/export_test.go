@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"stampede/harness/history"
+	"stampede/harness/stores"
 )
 
 // CronOracle is the judges' own reckoning.
@@ -56,3 +59,116 @@ func (l Look) Encode() []byte {
 	}
 	return body
 }
+
+// Statements are a design's statements over any connections, without roles.
+type Statements struct{ t *tasks }
+
+// StatementsOf are those of a variant; wrong plants one of the errors that no
+// variant has.
+func StatementsOf(db *stores.Postgres, p Params, variant, wrong string) Statements {
+	designs := map[string]design{}
+	for _, d := range []design{pollForUpdate(), skipLockedPickers(), partitionedPickers(), batched(),
+		claimWithoutMarking(), applicationClock(), unfencedReclaim()} {
+		designs[d.name] = d
+	}
+	d, known := designs[variant]
+	if !known {
+		panic("no variant " + variant)
+	}
+	switch wrong {
+	case "keyless":
+		d.keyless = true
+	case "drifts":
+		d.drifts = true
+	case "rescues by id":
+		d.rescuesByID = true
+	case "ends by id":
+		d.endsByID = true
+	}
+	return Statements{&tasks{db: db, params: p, design: d}}
+}
+
+// Schema makes the tables.
+func Schema() string { return schema + partitionIndex }
+
+// Do performs an operation of a user's.
+func (s Statements) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	return perform(ctx, &instance{backend: &backend{tasks: s.t}}, op)
+}
+
+// Claim is a started run.
+type Claim struct{ claim }
+
+// Fails says whether the task is to fail.
+func (c Claim) Fails() bool { return c.fails }
+
+// Pick marks what is due soon; in a design without pickers it does nothing.
+func (s Statements) Pick(ctx context.Context) error {
+	if !s.t.design.picks() {
+		return nil
+	}
+	for part := range partitions {
+		if _, err := s.t.pick(ctx, picking{part: part, selected: func() {}}); err != nil {
+			return err
+		}
+		if !s.t.design.partitions {
+			break
+		}
+	}
+	return nil
+}
+
+// Claim starts at most n tasks that are due.
+func (s Statements) Claim(ctx context.Context, n int) (list []Claim, err error) {
+	claims, err := s.t.claim(ctx, "executor", n, []int64{})
+	for _, c := range claims {
+		list = append(list, Claim{c})
+	}
+	return list, err
+}
+
+// Effect has a run's effect.
+func (s Statements) Effect(ctx context.Context, c Claim) error {
+	_, err := s.t.effect(ctx, c.claim)
+	return err
+}
+
+// End ends a run, of a design that ends in batches by its batch.
+func (s Statements) End(ctx context.Context, c Claim, outcome State) error {
+	e, err := s.t.ended(ctx, c.claim, outcome)
+	if err != nil {
+		return err
+	}
+	if !s.t.design.direct || outcome != Done {
+		return s.t.end(ctx, e)
+	}
+	_, err = s.t.db.Exec(ctx, fmt.Sprintf(batchEndSQL, endedSQL(`'done'`, `mine.next`)),
+		[]int64{c.id}, []int64{c.fence}, []int64{c.run}, []*string{s.t.effectKey(c.claim)},
+		[]*time.Time{e.next})
+	return err
+}
+
+// Release gives a run's task back.
+func (s Statements) Release(ctx context.Context, c Claim) error { return s.t.release(ctx, c.claim) }
+
+// Rescue takes back what has no lease any more.
+func (s Statements) Rescue(ctx context.Context) error {
+	_, err := s.t.rescue(ctx, func() {})
+	return err
+}
+
+// Purge deletes what is older than the retention.
+func (s Statements) Purge(ctx context.Context) error { return s.t.purge(ctx) }
+
+// Audit reads the final truth.
+func (s Statements) Audit(ctx context.Context) (json.RawMessage, error) {
+	return (&instance{backend: &backend{tasks: s.t}}).Audit(ctx)
+}
+
+// WantedExecutors is how the orchestrator decides.
+func WantedExecutors(now, need, least, most int, calm bool) int {
+	return wantedExecutors(now, need, least, most, calm)
+}
+
+// OpOf is the operation that sends a request.
+func OpOf(req Request) history.Op { return opOf(req, 0) }

@@ -145,7 +145,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 // judgeInTime measures from when an occurrence could start to when it did.
 func judgeInTime(j *judging) {
-	promised := j.p.clock(j.p.SLA).Microseconds() + j.t.StartSlackUS
+	promised := j.p.clock(j.p.SLA+j.p.LateAllowed).Microseconds() + j.t.StartSlackUS
 	var judged, waived int
 	for _, o := range j.t.occurrences() {
 		r := first(j.t.runs[o])

@@ -119,6 +119,7 @@ func (p Params) validateTasks(v *validation) {
 
 func (p Params) validateMachinery(v *validation) {
 	v.duration("sla", p.SLA, time.Millisecond)
+	v.duration("late_allowed", p.LateAllowed, 0)
 	v.duration("look_ahead", p.LookAhead, 0)
 	if p.Recurrence != Reset && p.Recurrence != Insert {
 		v.add("recurrence", "expected reset or insert, got %q", p.Recurrence)

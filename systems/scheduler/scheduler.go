@@ -189,6 +189,7 @@ type Params struct {
 	RetryOnLost  int          `json:"retry_on_lost" doc:"how often a request of unknown outcome is sent again"`
 	Granularity  sut.Duration `json:"granularity" doc:"business time to whose multiples due times are cut down"`
 	SLA          sut.Duration `json:"sla" doc:"business time within which a task starts after it was due"`
+	LateAllowed  sut.Duration `json:"late_allowed" doc:"business time by which more a start may be late where only designs are compared"`
 	LookAhead    sut.Duration `json:"look_ahead" doc:"business time by which pickers look ahead"`
 	Recurrence   string       `json:"recurrence" doc:"reset (the end makes the next of a row) or insert (the pick inserts it)"`
 	PollEvery    sut.Duration `json:"poll_every" doc:"pause of a picker or executor that found nothing"`

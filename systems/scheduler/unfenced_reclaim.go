@@ -28,7 +28,7 @@ func unfencedReclaim() design {
 		guarantees: "no task is lost with its executor",
 		givesUp:    "that who slept beyond its lease has nothing to say any more",
 		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},
-		lock:       skipLocked, unfenced: true,
+		lock:       skipLocked, rescuesByID: true, endsByID: true,
 	}
 }
 

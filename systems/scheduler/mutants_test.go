@@ -1,0 +1,416 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/interleave"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+	"stampede/systems/scheduler"
+)
+
+// table is a scheduler's tables with one design's statements, and what was asked
+// of it. Its connections can be stopped before each statement.
+type table struct {
+	scheduler.Statements
+	params  scheduler.Params
+	pool    *pgxpool.Pool
+	watch   *pgx.Conn
+	variant string
+	wrong   string
+	records []history.Record
+}
+
+func newTable(t *testing.T, p scheduler.Params, variant, wrong string) *table {
+	t.Helper()
+	url := places.Namespace(t).PostgresURL
+	conf, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf.ConnConfig.Tracer = interleave.Tracer{}
+	pool, err := pgxpool.NewWithConfig(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if _, err := pool.Exec(t.Context(), scheduler.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = watch.Close(context.Background()) })
+	b := &table{params: p, pool: pool, watch: watch, variant: variant, wrong: wrong}
+	b.fresh(t)
+	return b
+}
+
+// fresh empties the tables. The day began three hours ago, so that everything that
+// was asked for is due.
+func (b *table) fresh(t tb) {
+	t.Helper()
+	_, err := b.pool.Exec(context.Background(), `TRUNCATE tasks, runs, effects, changes, calendar
+		RESTART IDENTITY; INSERT INTO calendar (begins_at) VALUES (now() - interval '3 hours')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := &stores.Postgres{Pool: b.pool, Timeout: 20 * time.Second}
+	b.Statements, b.records = scheduler.StatementsOf(db, b.params, b.variant, b.wrong), nil
+}
+
+// ask schedules a task some business time after the beginning.
+func (b *table) ask(t tb, id uint64, after time.Duration, spec scheduler.Spec) {
+	t.Helper()
+	day := time.UnixMilli(scheduler.DayMS(b.params)).UTC()
+	op := scheduler.OpOf(scheduler.Request{ID: id << 8, Queue: "queue-1", Client: "client-1",
+		Spec: spec, At: day.Add(after)})
+	at := time.Duration(len(b.records)+1) * time.Second
+	reply, err := b.Do(context.Background(), op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.records = append(b.records, history.Record{Seq: uint64(len(b.records)), Op: op, Reply: reply,
+		Outcome: history.OK, Intended: at, Start: at, End: at + ms})
+}
+
+// broken lists the invariants that are broken.
+func (b *table) broken(ctx context.Context) (names []string, err error) {
+	raw, err := b.Audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range check.All(ctx, scheduler.Invariants(b.params), history.Slice(b.records), raw) {
+		if v.Status == check.Broken {
+			names = append(names, v.Invariant)
+		}
+	}
+	return names, nil
+}
+
+// expire ends all leases.
+func (b *table) expire(ctx context.Context) error {
+	_, err := b.pool.Exec(ctx, `UPDATE tasks SET lease_until = clock_timestamp() - interval '10 ms'
+		WHERE state = 'running'`)
+	return err
+}
+
+// tableParams are those of tables: business time is that of the clock, and nothing
+// is late.
+func tableParams() scheduler.Params {
+	p := scheduler.DefaultParams()
+	p.TimeScale, p.SLA = 1, sut.Duration(30*time.Minute)
+	p.StarveWithin, p.Lease = sut.Duration(time.Hour), sut.Duration(time.Hour)
+	p.Awaits, p.Poison = 0, 0
+	return p
+}
+
+// executes claims one task, has its effect and ends it.
+func (b *table) executes(ctx context.Context) error {
+	list, err := b.Claim(ctx, 1)
+	for _, c := range list {
+		err = errors.Join(err, b.works(ctx, c))
+	}
+	return err
+}
+
+func (b *table) works(ctx context.Context, c scheduler.Claim) error {
+	if b.variant != "batch" { // whose end has the effect
+		if err := b.Effect(ctx, c); err != nil {
+			return err
+		}
+	}
+	return b.End(ctx, c, scheduler.Done)
+}
+
+// orders runs sessions in every order, from one task that was picked, and says
+// which invariants are broken in some of them.
+func (b *table) orders(
+	t *testing.T, begin func(context.Context) ([]interleave.Session, error),
+) (broken []string, orders int) {
+	t.Helper()
+	result, err := interleave.Explore(t.Context(), b.watch,
+		func(ctx context.Context) (interleave.World, error) {
+			b.fresh(t)
+			b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report", WorkMS: 1})
+			if err := b.Pick(ctx); err != nil {
+				return interleave.World{}, err
+			}
+			sessions, err := begin(ctx)
+			return interleave.World{Sessions: sessions,
+				Judge: func(ctx context.Context, errs []error) error {
+					names, err := b.broken(ctx)
+					if err == nil && len(names) > 0 {
+						err = fmt.Errorf("broken: %v", names)
+						broken = append(broken, names...)
+					}
+					return errors.Join(append(errs, err)...)
+				}}, err
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Violations) > 0 {
+		t.Logf("%d of %d orders, the first: %v", len(result.Violations), result.Orders,
+			result.Violations[0])
+	}
+	slices.Sort(broken)
+	return slices.Compact(broken), result.Orders
+}
+
+// twoExecutors want the same task (M40).
+func (b *table) twoExecutors(context.Context) ([]interleave.Session, error) {
+	return []interleave.Session{{Name: "a", Do: b.executes}, {Name: "b", Do: b.executes}}, nil
+}
+
+// zombie is an executor whose lease has ended, and who wakes up while the task is
+// taken back and run by another (M41, M42).
+func (b *table) zombie(ctx context.Context) ([]interleave.Session, error) {
+	list, err := b.Claim(ctx, 1)
+	if err != nil || len(list) != 1 {
+		return nil, fmt.Errorf("claimed %d tasks: %w", len(list), err)
+	}
+	if err := b.expire(ctx); err != nil {
+		return nil, err
+	}
+	return []interleave.Session{
+		{Name: "zombie", Do: func(ctx context.Context) error { return b.works(ctx, list[0]) }},
+		{Name: "other", Do: func(ctx context.Context) error {
+			err := b.Rescue(ctx)
+			if err == nil && b.variant != "batch" {
+				_, err = b.pool.Exec(ctx, `UPDATE tasks SET state = 'picked', picked_at = now()
+					WHERE state = 'waiting'`)
+			}
+			if err != nil {
+				return err
+			}
+			return b.executes(ctx)
+		}},
+	}, nil
+}
+
+// TestEveryOrder: no order of the statements of correct designs breaks anything;
+// of the wrong ones some do, and the invariants that are named see it.
+func TestEveryOrder(t *testing.T) {
+	type world = func(*table, context.Context) ([]interleave.Session, error)
+	for _, c := range []struct {
+		name, variant, wrong string
+		world                world
+		breaks               []string
+	}{
+		{"two executors", "poll_for_update", "", (*table).twoExecutors, nil},
+		{"two executors", "skip_locked", "", (*table).twoExecutors, nil},
+		{"two executors", "batch", "", (*table).twoExecutors, nil},
+		{"M40 claim without marking", "claim_without_marking", "", (*table).twoExecutors,
+			[]string{scheduler.FencedRuns}},
+		{"zombie", "poll_for_update", "", (*table).zombie, nil},
+		{"zombie", "skip_locked", "", (*table).zombie, nil},
+		{"zombie", "batch", "", (*table).zombie, nil},
+		{"M41 rescue by id", "skip_locked", "rescues by id", (*table).zombie,
+			[]string{scheduler.FinalStates}},
+		{"M42 end by id", "skip_locked", "ends by id", (*table).zombie,
+			[]string{scheduler.FencedRuns}},
+		{"M41 and M42", "unfenced_reclaim", "", (*table).zombie,
+			[]string{scheduler.FencedRuns, scheduler.FinalStates}},
+	} {
+		t.Run(c.name+" "+c.variant, func(t *testing.T) {
+			b := newTable(t, tableParams(), c.variant, c.wrong)
+			broken, orders := b.orders(t, func(ctx context.Context) ([]interleave.Session, error) {
+				return c.world(b, ctx)
+			})
+			if orders < 2 {
+				t.Errorf("there were %d orders", orders)
+			}
+			for _, name := range c.breaks {
+				if !slices.Contains(broken, name) {
+					t.Errorf("%s is not broken in any order; broken are %v", name, broken)
+				}
+			}
+			if len(c.breaks) == 0 && len(broken) > 0 {
+				t.Errorf("broken: %v", broken)
+			}
+		})
+	}
+}
+
+// mutant is an error that shows in one order of events, and the invariant that
+// names it.
+type mutant struct {
+	name, variant, wrong, named string
+	params                      func(*scheduler.Params)
+	live                        func(t *testing.T, b *table, planted bool) error
+}
+
+func mutants() []mutant {
+	return []mutant{
+		{"M43 due by the application's clock", "application_clock", "", scheduler.NeverEarly,
+			func(p *scheduler.Params) { p.ClockSkew = sut.Duration(5 * time.Hour) }, dueLater},
+		{"M44 the next occurrence from when one has ended", "skip_locked", "drifts", scheduler.AllRun,
+			nil, threeTimes},
+		{"M45 the effect, and then done, without a key", "skip_locked", "keyless", scheduler.OneEffect,
+			nil, diesBetween},
+		{"M46 a poisoned task holds up all behind it", "batch", "", scheduler.NoStarvation,
+			func(p *scheduler.Params) { p.Poison = 0.5 }, poison},
+	}
+}
+
+// TestMutants: each planted error is named by its invariant, and the same without
+// it breaks nothing.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants() {
+		for _, planted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, planted %v", m.name, planted), func(t *testing.T) {
+				p, variant, wrong := tableParams(), m.variant, m.wrong
+				if m.params != nil {
+					m.params(&p)
+				}
+				if !planted {
+					wrong = ""
+					if variant == "application_clock" {
+						variant = "skip_locked"
+					}
+				}
+				b := newTable(t, p, variant, wrong)
+				if err := m.live(t, b, planted); err != nil {
+					t.Fatal(err)
+				}
+				broken, err := b.broken(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if planted != slices.Contains(broken, m.named) || !planted && len(broken) > 0 {
+					t.Errorf("broken: %v", broken)
+				}
+			})
+		}
+	}
+}
+
+// drain picks and executes until nothing is due.
+func (b *table) drain(ctx context.Context) error {
+	for {
+		if err := b.Pick(ctx); err != nil {
+			return err
+		}
+		list, err := b.Claim(ctx, 1)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := b.works(ctx, list[0]); err != nil {
+			return err
+		}
+	}
+}
+
+// dueLater asks for a task that is due in an hour, and one that is due.
+func dueLater(t *testing.T, b *table, _ bool) error {
+	b.ask(t, 1, 4*time.Hour, scheduler.Spec{Task: "later"})
+	b.ask(t, 2, time.Hour, scheduler.Spec{Task: "now"})
+	return b.drain(t.Context())
+}
+
+// threeTimes asks for a task that was due three times, and catches up.
+func threeTimes(t *testing.T, b *table, _ bool) error {
+	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report", Cron: "* * * * *", Times: 3})
+	return b.drain(t.Context())
+}
+
+// diesBetween lets an executor die after the effect and before the end.
+func diesBetween(t *testing.T, b *table, _ bool) error {
+	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report"})
+	if err := b.Pick(t.Context()); err != nil {
+		return err
+	}
+	list, err := b.Claim(t.Context(), 1)
+	if err != nil || len(list) != 1 {
+		return fmt.Errorf("claimed %d tasks: %w", len(list), err)
+	}
+	err = errors.Join(b.Effect(t.Context(), list[0]), b.expire(t.Context()), b.Rescue(t.Context()))
+	return errors.Join(err, b.drain(t.Context()))
+}
+
+// poison asks for a task that fails and for others behind it. The mutant tries it
+// again and again.
+func poison(t *testing.T, b *table, planted bool) error {
+	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "poison", Fails: true})
+	for id := range uint64(3) {
+		b.ask(t, 2+id, time.Duration(2+id)*time.Minute, scheduler.Spec{Task: "report"})
+	}
+	for range 8 {
+		list, err := b.Claim(t.Context(), 1)
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			switch {
+			case c.Fails() && planted:
+				err = b.Release(t.Context(), c)
+			case c.Fails():
+				err = b.End(t.Context(), c, scheduler.Failed)
+			default:
+				err = b.works(t.Context(), c)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	// What still waits has been there since it was due.
+	_, err := b.pool.Exec(t.Context(), `UPDATE tasks SET ready_at = scheduled_at
+		WHERE state = 'waiting' AND NOT fails`)
+	return err
+}
+
+// TestPurge: what is older than the retention goes, with all that belongs to it,
+// and nothing else does.
+func TestPurge(t *testing.T) {
+	b := newTable(t, tableParams(), "skip_locked", "")
+	for id := range uint64(4) {
+		b.ask(t, 1+id, time.Minute, scheduler.Spec{Task: "report"})
+	}
+	b.ask(t, 5, 4*time.Hour, scheduler.Spec{Task: "later"})
+	if err := b.drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.pool.Exec(t.Context(), `UPDATE tasks SET ended_at = now() - interval '25 hours'
+		WHERE series <= 512`)
+	if err == nil {
+		err = b.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tasks, runs, effects int
+	err = b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks),
+		(SELECT count(*) FROM runs), (SELECT count(*) FROM effects)`).Scan(&tasks, &runs, &effects)
+	if err != nil || tasks != 3 || runs != 2 || effects != 2 {
+		t.Errorf("%d tasks, %d runs, %d effects are left, want 3, 2, 2 (%v)", tasks, runs, effects, err)
+	}
+}
+
+// TestWantedExecutors: up at once, down by halves when it is calm, within bounds.
+func TestWantedExecutors(t *testing.T) {
+	for _, c := range []struct {
+		now, need int
+		calm      bool
+		want      int
+	}{
+		{10, 5, false, 10}, {10, 30, false, 30}, {10, 300, false, 60}, {30, 0, false, 30},
+		{30, 0, true, 15}, {15, 0, true, 10}, {30, 20, true, 20}, {10, 0, true, 10}, {30, 40, true, 40},
+	} {
+		if got := scheduler.WantedExecutors(c.now, c.need, 10, 60, c.calm); got != c.want {
+			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}

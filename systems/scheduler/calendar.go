@@ -64,8 +64,12 @@ func parseCron(expression, zone string) (cronSchedule, error) {
 	if err != nil {
 		return cronSchedule{}, fmt.Errorf("expected a time zone such as Europe/Berlin, got %q", zone)
 	}
-	wall, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
-		cron.DowOrDom).Parse(expression)
+	parser, err := cron.TryNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
+		cron.DowOrDom)
+	if err != nil {
+		return cronSchedule{}, fmt.Errorf("making a parser: %w", err)
+	}
+	wall, err := parser.Parse(expression)
 	if err != nil {
 		return cronSchedule{}, fmt.Errorf("cron expression %q: %w", expression, err)
 	}

@@ -56,8 +56,8 @@ func (c *Client) Do(ctx context.Context, op history.Op) (history.Reply, error) {
 
 // Schedule sends a task.
 func (c *Client) Schedule(ctx context.Context, req Request) (Scheduled, error) {
-	body := taskRequest{ID: req.ID, Queue: req.Queue, Client: req.Client, Spec: req.Spec, At: req.At}
-	reply, err := ask[scheduledReply](ctx, c, http.MethodPost, routeTasks, body, http.StatusCreated)
+	reply, err := ask[scheduledReply](ctx, c, http.MethodPost, routeTasks, taskRequest(req),
+		http.StatusCreated)
 	if err == nil && reply.ID != req.ID {
 		err = fmt.Errorf("%w: asked for %d, the reply is about %d", api.ErrUnknownEffect, req.ID,
 			reply.ID)

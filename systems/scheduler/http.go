@@ -146,8 +146,7 @@ func (s server) schedule(w http.ResponseWriter, r *http.Request) {
 			return history.Op{}, err
 		}
 		id = req.ID
-		return opOf(Request{ID: req.ID, Queue: req.Queue, Client: req.Client, Spec: req.Spec,
-			At: req.At}, 0), nil
+		return opOf(Request(req), 0), nil
 	}, func(reply history.Reply) (int, any) {
 		return http.StatusCreated, scheduledReply{id, reply.Value / 1000}
 	})

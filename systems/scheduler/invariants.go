@@ -122,7 +122,6 @@ type judging struct {
 type asked struct {
 	check.Operation
 	request Request
-	end     time.Duration
 }
 
 // requests reads which tasks were asked for.

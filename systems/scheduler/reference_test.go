@@ -230,8 +230,7 @@ type refScheduler struct {
 // refRow is a row of the table of tasks.
 type refRow struct {
 	scheduler.TaskAudit
-	run   *scheduler.RunAudit
-	lease time.Duration
+	run *scheduler.RunAudit
 }
 
 func newRefScheduler(w *world) *refScheduler {
@@ -463,11 +462,11 @@ func (s *refScheduler) look() scheduler.Look {
 	now := (storeOffset + s.w.now).Microseconds()
 	l := scheduler.Look{NowUS: now, Executors: 1}
 	for _, row := range s.rows {
-		switch {
-		case row.State == scheduler.Running:
+		switch row.State {
+		case scheduler.Running:
 			l.Running++
 			l.LeaseUS = max(l.LeaseUS, now-row.LeaseUS)
-		case row.State == scheduler.Waiting:
+		case scheduler.Waiting:
 			l.Waiting++
 			if since := now - max(row.DueUS, row.ReadyUS); since >= 0 && !row.Paused {
 				l.Due, l.DueUS = l.Due+1, max(l.DueUS, since)

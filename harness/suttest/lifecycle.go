@@ -3,9 +3,11 @@ package suttest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -54,23 +56,31 @@ func (s Suite) firstOp(t testing.TB) history.Op {
 	return w.Op(0)
 }
 
-// auditTwice checks that an audit is a function of the stores.
+// auditTwice checks that an audit is a function of the stores. What operations
+// began that nobody waits for any more may go on for a while.
 func (s Suite) auditTwice(t testing.TB, inst sut.Instance) {
 	t.Helper()
-	first, err := inst.Audit(t.Context())
-	if err != nil {
-		t.Fatalf("audit: %v", err)
-	}
-	second, err := inst.Audit(t.Context())
-	if err != nil {
-		t.Fatalf("second audit: %v", err)
-	}
-	if !bytes.Equal(first, second) {
-		t.Errorf("two audits of the same stores differ:\n%s\n%s", first, second)
+	first := audit(t, inst)
+	second := audit(t, inst)
+	for end := time.Now().Add(s.Patience); !bytes.Equal(first, second); {
+		if time.Now().After(end) {
+			t.Fatalf("two audits of the same stores differ:\n%s\n%s", first, second)
+		}
+		sut.Pause(t.Context(), 20*time.Millisecond)
+		first, second = second, audit(t, inst)
 	}
 	if _, err := s.Summary(first); err != nil {
 		t.Errorf("the audit cannot be summed up: %v", err)
 	}
+}
+
+func audit(t testing.TB, inst sut.Instance) json.RawMessage {
+	t.Helper()
+	raw, err := inst.Audit(t.Context())
+	if err != nil {
+		t.Fatalf("audit: %v", err)
+	}
+	return raw
 }
 
 // cancelled checks that an operation whose context has ended returns an error.

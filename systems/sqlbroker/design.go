@@ -49,7 +49,7 @@ func (d design) variant() sut.Variant {
 	return sut.Variant{
 		Name: d.name, Idea: d.idea, Guarantees: d.guarantees, GivesUp: d.givesUp,
 		Needs: []sut.Service{sut.Postgres}, Breaks: d.breaks,
-		Roles: []sut.Role{d.consumer(), d.sweeper(), d.collector()},
+		Roles: []sut.Role{d.consumer(), d.sweeper(), d.collector(), d.reporter()},
 		Gauge: d.gauge,
 		Open: func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
 			return d.instance(ctx, cfg)

@@ -47,6 +47,8 @@ type Params struct {
 	CollectEvery sut.Duration `json:"collect_every" doc:"how often the collector deletes what was kept long enough"`
 	CollectBatch int          `json:"collect_batch" doc:"most messages that one statement deletes"`
 	RotateEvery  sut.Duration `json:"rotate_every" doc:"how long messages go to one partition, where there are partitions"`
+	ReportAfter  sut.Duration `json:"report_after" doc:"when a reporter begins a long transaction"`
+	ReportFor    sut.Duration `json:"report_for" doc:"how long that lasts; 0 means that there is none"`
 }
 
 // The bounds of Params. They keep operation identities unique (see NewWorkload) and
@@ -146,6 +148,8 @@ func (p Params) validateRoles(v *validation) {
 	v.duration("collect_every", p.CollectEvery, time.Millisecond)
 	v.count("collect_batch", p.CollectBatch, 1, 1_000_000)
 	v.duration("rotate_every", p.RotateEvery, time.Millisecond)
+	v.duration("report_after", p.ReportAfter, 0)
+	v.duration("report_for", p.ReportFor, 0)
 }
 
 func paramsOf(params any) (Params, error) {

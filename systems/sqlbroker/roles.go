@@ -13,6 +13,7 @@ const (
 	RoleConsumer  = "consumer"
 	RoleSweeper   = "sweeper"
 	RoleCollector = "collector"
+	RoleReporter  = "reporter"
 )
 
 const (

@@ -206,3 +206,50 @@ func lookThenInsert(ctx context.Context, b *backend, queue string, batch []Deliv
 	_, err = b.table.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
 	return err
 }
+
+// Live lets the time pass that OpenLab has stopped.
+func (l *Lab) Live() {
+	if l.slots != nil {
+		l.slots.asked = time.Time{}
+	}
+}
+
+// MessagesOf are the messages of a recipe.
+func MessagesOf(r Recipe) []Message { return r.messages(1) }
+
+// Collect does what the collector does.
+func (l *Lab) Collect(ctx context.Context) error { return l.inst.collect(ctx) }
+
+// Fill puts many messages into a queue, without their publications.
+func (l *Lab) Fill(ctx context.Context, queue string, n int) error {
+	_, err := l.db.exec(ctx, `INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at,
+			visible_at, body)
+		SELECT $1, n, 0, 0, 0, 'ready', clock_timestamp(), clock_timestamp(), repeat('x', 100)
+		FROM generate_series(1, $2::int) AS n`, queue, n)
+	if err == nil {
+		_, err = l.db.exec(ctx, `ANALYZE messages`)
+	}
+	return err
+}
+
+// PgbenchScript is what batched sends for a batch, as pgbench reads it: its own
+// statements, but for a last step that puts the receipts into variables.
+func PgbenchScript(batch int) string {
+	line := func(sql string, values ...string) string {
+		for i := len(values) - 1; i >= 0; i-- {
+			sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), values[i])
+		}
+		return strings.Join(strings.Fields(unpartitioned.Replace(sql)), " ")
+	}
+	fill := func(value string) string {
+		return fmt.Sprintf("array_fill(%s, ARRAY[%d])", value, batch)
+	}
+	publish := line(publishSQL, "'queue-1'", "(:client_id::bigint * 1000000000 + :n::bigint)",
+		fill("'"+strings.Repeat("x", 100)+"'::text"), fill("0::bigint"), fill("0"), fill("0::bigint"))
+	claim := strings.Replace(line(claimSQL, "'queue-1'", fmt.Sprint(batch)), "UPDATE messages",
+		", got AS (UPDATE messages", 1) + `) SELECT array_agg(slot) AS slots, array_agg(id) AS ids,
+		array_agg(receipt) AS uuids FROM got \gset`
+	ack := line(ackSQL, ":slots", ":ids", ":uuids", "'queue-1'")
+	return `\set n random(1, 1000000000)` + "\n" + publish + ";\n" +
+		strings.Join(strings.Fields(claim), " ") + "\n" + ack + ";\n"
+}

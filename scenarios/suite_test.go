@@ -156,6 +156,8 @@ func TestSeeds(t *testing.T) {
 		{"flash-sale-redis-stall", (seeds + 4) / 5, []string{"load.arrival.over=5s", "slos=[]"}},
 		{"likes-cache-loss", (seeds + 9) / 10, []string{"load.arrival.over=6s", "slos=[]"}},
 		{"views-store-faults", (seeds + 9) / 10, nil},
+		{"task-burst-9am", (seeds + 4) / 5, []string{"load.arrival.over=2s"}},
+		{"scheduler-zombie-executor", (seeds + 9) / 10, nil},
 	} {
 		t.Run(s.scenario, func(t *testing.T) {
 			executeSeeds(t, decode(t, s.scenario, s.set...), s.seeds)

@@ -68,7 +68,8 @@ type benching struct {
 func benchTable(b *testing.B, name string) *benching {
 	b.Helper()
 	p := scheduler.DefaultParams()
-	p.Executors, p.PickBatch, p.PollEvery = benchSlots, 500, sut.Duration(5*time.Millisecond)
+	p.Executors, p.MaxFleet, p.PickBatch = benchSlots, benchSlots, 500
+	p.PollEvery = sut.Duration(5 * time.Millisecond)
 	space := places.Namespace(b)
 	all := scheduler.System().Variants
 	s := &benching{variant: all[slices.IndexFunc(all, func(v sut.Variant) bool {

@@ -247,8 +247,8 @@ func PgbenchScript(batch int) string {
 	publish := line(publishSQL, "'queue-1'", "(:client_id::bigint * 1000000000 + :n::bigint)",
 		fill("'"+strings.Repeat("x", 100)+"'::text"), fill("0::bigint"), fill("0"), fill("0::bigint"))
 	claim := strings.Replace(line(claimSQL, "'queue-1'", fmt.Sprint(batch)), "UPDATE messages",
-		", got AS (UPDATE messages", 1) + `) SELECT array_agg(slot) AS slots, array_agg(id) AS ids,
-		array_agg(receipt) AS uuids FROM got \gset`
+		", got AS (UPDATE messages", 1) + `) SELECT coalesce(array_agg(slot), '{}') AS slots,
+		coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(receipt), '{}') AS uuids FROM got \gset`
 	ack := line(ackSQL, ":slots", ":ids", ":uuids", "'queue-1'")
 	return `\set n random(1, 1000000000)` + "\n" + publish + ";\n" +
 		strings.Join(strings.Fields(claim), " ") + "\n" + ack + ";\n"

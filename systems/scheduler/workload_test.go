@@ -1,0 +1,182 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/scheduler"
+)
+
+// TestWorkloadIsPure: the same seed asks for the same, in whatever order it is
+// asked, and another seed for something else.
+func TestWorkloadIsPure(t *testing.T) {
+	p := scheduler.DefaultParams()
+	var loads []sut.Workload
+	for _, seed := range []uint64{1, 1, 2} {
+		load, err := scheduler.NewWorkload(seed, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loads = append(loads, load)
+	}
+	differ := false
+	for i := uint64(500); i > 0; i-- {
+		op := loads[0].Op(i)
+		reply := history.Reply{Key: "1", Value: int64(time.Second)}
+		if !reflect.DeepEqual(op, loads[1].Op(i)) || !reflect.DeepEqual(
+			loads[0].Follow(op, history.OK, reply), loads[1].Follow(op, history.OK, reply)) {
+			t.Fatalf("operation %d is another one at the second look", i)
+		}
+		differ = differ || !reflect.DeepEqual(op, loads[2].Op(i))
+	}
+	if !differ {
+		t.Error("two seeds ask for the same")
+	}
+}
+
+// TestWorkloadIsAMorning: as many tasks are due at nine as the parameters say, all
+// others within what is ahead of them, and what becomes of them has identities of
+// its own.
+func TestWorkloadIsAMorning(t *testing.T) {
+	p := scheduler.DefaultParams()
+	load, err := scheduler.NewWorkload(7, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ops = 2000 // ten seconds, 100 of business time: all before nine
+	day := time.UnixMilli(scheduler.DayMS(p)).UTC()
+	atNine, recurring := 0, 0
+	seen := map[uint64]bool{}
+	for i := range uint64(ops) {
+		op := load.Op(i)
+		req := scheduler.RequestOf(op)
+		now := day.Add(time.Duration(float64(i) / p.Rate * p.TimeScale * float64(time.Second)))
+		switch {
+		case req.Cron != "":
+			recurring++
+		case req.At.Equal(day.Add(p.NineAfter.D())):
+			atNine++
+		case req.At.Before(now.Add(-ms)) || req.At.After(now.Add(p.Ahead.D())):
+			t.Errorf("task %d is due at %v, at %v", i, req.At, now)
+		}
+		due := history.Reply{Key: "1", Value: int64(time.Second)}
+		for _, next := range append(load.Follow(op, history.OK, due), sut.FollowUp{Op: op}) {
+			if seen[next.Op.ID] || next.After < 0 {
+				t.Errorf("%+v comes twice, or before it was asked for", next)
+			}
+			seen[next.Op.ID] = true
+		}
+	}
+	if atNine < ops*25/100 || atNine > ops*35/100 || recurring < 10 || recurring > 80 {
+		t.Errorf("%d of %d are due at nine, %d recur", atNine, ops, recurring)
+	}
+}
+
+// TestRetries: what is lost is sent again with the same identity, and only so often.
+func TestRetries(t *testing.T) {
+	p := scheduler.DefaultParams()
+	load, err := scheduler.NewWorkload(7, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []history.Op{load.Op(0),
+		{ID: 258, Kind: scheduler.KindCancel, Key: "256"}} {
+		tries := 0
+		for list := load.Follow(op, history.Unknown, history.Reply{}); len(list) > 0; tries++ {
+			if again := list[0].Op; again.ID != op.ID || again.Kind != op.Kind || again.Key != op.Key {
+				t.Fatalf("%+v is sent again as %+v", op, again)
+			}
+			list = load.Follow(list[0].Op, history.Unknown, history.Reply{})
+		}
+		if tries != p.RetryOnLost {
+			t.Errorf("%s is sent again %d times", op.Kind, tries)
+		}
+	}
+}
+
+// TestBadParams: every bad parameter is named.
+func TestBadParams(t *testing.T) {
+	p := scheduler.DefaultParams()
+	p.Day, p.TimeScale, p.Crons, p.Recurrence, p.MaxFleet = "nine", 0, []string{"x"}, "never", 1
+	p.Cancel, p.Lease, p.RescueWithin = 0.99, 0, 0
+	_, err := scheduler.NewWorkload(1, p)
+	if err == nil {
+		t.Fatal("they were accepted")
+	}
+	for _, name := range []string{"day", "time_scale", "crons", "recurrence", "max_fleet", "poison",
+		"lease", "rescue_within"} {
+		if !strings.Contains(err.Error(), name+":") {
+			t.Errorf("%s is not named in %v", name, err)
+		}
+	}
+}
+
+// TestBadAudits: an audit that cannot be is no audit, and proves nothing.
+func TestBadAudits(t *testing.T) {
+	for name, change := range map[string]func(*scheduler.Audit){
+		"no tasks":           func(a *scheduler.Audit) { a.Tasks = nil },
+		"no runs":            func(a *scheduler.Audit) { a.Runs = nil },
+		"no effects":         func(a *scheduler.Audit) { a.Effects = nil },
+		"no changes":         func(a *scheduler.Audit) { a.Changes = nil },
+		"a state":            func(a *scheduler.Audit) { a.Tasks[0].State = "asleep" },
+		"a task's number":    func(a *scheduler.Audit) { a.Tasks[0].Task = 0 },
+		"an outcome":         func(a *scheduler.Audit) { a.Runs[0].Outcome = "well" },
+		"a run's occurrence": func(a *scheduler.Audit) { a.Runs[0].Occurrence = 0 },
+		"a run without end":  func(a *scheduler.Audit) { a.Runs[0].EndedUS = 0 },
+	} {
+		e := goodRun(t)
+		change(&e.audit)
+		if _, err := scheduler.DecodeAudit(e.raw(t)); err == nil {
+			t.Errorf("%s: it was accepted", name)
+		}
+		for inv, v := range e.judge(t) {
+			if v.Status != 0 || v.Reason == "" {
+				t.Errorf("%s: %s is %s", name, inv, v.Status)
+			}
+		}
+	}
+	if _, err := scheduler.DecodeAudit(json.RawMessage(``)); err == nil {
+		t.Error("nothing was accepted")
+	}
+}
+
+// TestFaultsExcuse: a start that is late because of a fault is excused, one long
+// after it is not; and without a look there is no telling, so nothing is judged.
+func TestFaultsExcuse(t *testing.T) {
+	late := func(e *evidence) *scheduler.RunAudit {
+		for i := range e.audit.Runs {
+			if r := &e.audit.Runs[i]; firstRun(e, r) {
+				delay(1_500_000)(e, r)
+				return r
+			}
+		}
+		return nil
+	}
+	fault := func(at time.Duration) history.Window {
+		return history.Window{Kind: history.FaultWindow, Name: "dies", Fault: "kill postgres",
+			Start: at, End: at + ms, Recovered: at + ms, Evidence: []string{"it did"}}
+	}
+	e := goodRun(t)
+	r := late(e)
+	start := time.Duration(r.StartedUS)*time.Microsecond - storeOffset
+	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() != "broken" {
+		t.Errorf("without a fault it is %s", v.Status)
+	}
+	e.windows = []history.Window{fault(start - 100*ms)}
+	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() == "broken" {
+		t.Errorf("near a fault it is %s: %s", v.Status, v.Reason)
+	}
+	e.windows = []history.Window{fault(start + time.Minute)}
+	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() != "broken" {
+		t.Errorf("a minute before a fault it is %s", v.Status)
+	}
+	e.samples = nil
+	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() != "undecided" {
+		t.Errorf("without looks it is %s", v.Status)
+	}
+}

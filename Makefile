@@ -34,7 +34,7 @@ test-setup: build
 # tests of its own, and a scenario of each system with its roles in process; without
 # it whole runs, by the command and by its scenarios, and what is pure and long.
 PURE := ^TestCorruptionsAreCaught$$
-RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am
+RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput
 test: test-setup ## Run every test, the store-backed ones included
 	$(GO) vet ./...
 	set -o pipefail; packages=$$($(GO) list ./... | grep -v -e /scenarios$$ -e /cmd/) && \
@@ -51,7 +51,7 @@ test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct vari
 # test. For time, of the scenarios only those whose faults work differently in
 # containers, and a plain one of each system, of which CI runs the flash sale's as
 # a user does; and of two systems the conformance of their variants.
-CONTAINER_SCENARIOS := flash-sale-(redis-stall|redis-power-loss|postgres-crash)|likes-(cache-loss|worker-crash)|views-(consumer-crash|rebalance-storm)|likes-celebrity|viral-video-skew
+CONTAINER_SCENARIOS := flash-sale-(redis-stall|redis-power-loss|postgres-crash)|likes-(cache-loss|worker-crash)|views-(consumer-crash|rebalance-storm)|likes-celebrity|viral-video-skew|task-burst-9am|broker-throughput
 test-containers: build ## Run the store-backed tests on containers, and stampede's own image (needs a docker engine)
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 25m ./harness/env/admin \
 		./harness/env/envtest ./harness/env/external ./harness/fault ./systems/flashsale

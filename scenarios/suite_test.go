@@ -158,6 +158,8 @@ func TestSeeds(t *testing.T) {
 		{"views-store-faults", (seeds + 9) / 10, nil},
 		{"task-burst-9am", (seeds + 4) / 5, []string{"load.arrival.over=2s"}},
 		{"scheduler-zombie-executor", (seeds + 9) / 10, nil},
+		{"broker-throughput", (seeds + 4) / 5, nil},
+		{"broker-consumer-crash", (seeds + 9) / 10, nil},
 	} {
 		t.Run(s.scenario, func(t *testing.T) {
 			executeSeeds(t, decode(t, s.scenario, s.set...), s.seeds)

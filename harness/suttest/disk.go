@@ -2,6 +2,7 @@ package suttest
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -44,7 +45,7 @@ const fullFor = time.Second
 // outcome or a second is over.
 // What is acknowledged is kept, nothing is done twice, and what waited goes on
 // when there is room: no invariant may be broken that the variant is not known to
-// break.
+// break. The time without room is in the history as what it is, a fault.
 func FullDisk(t *testing.T, s Suite, variants ...string) {
 	if s.Patience == 0 {
 		s.Patience = defaultPatience
@@ -73,15 +74,19 @@ func (s Suite) fullDisk(t *testing.T, v sut.Variant) {
 	}
 	cfg.MaxConns = maxConns
 	stop := s.start(t, v, cfg)
-	rec := &recorder{}
+	rec, base := &recorder{}, time.Now()
+	full := history.Window{
+		Kind: history.FaultWindow, Name: "full-disk", Fault: "no space left on device",
+	}
 	var room sync.WaitGroup
 	room.Go(func() {
 		s.untilNoticed(t, db, rec)
 		if _, err := db.Exec(t.Context(), `UPDATE full_disk SET yes = false`); err != nil {
 			t.Errorf("making room: %v", err)
 		}
+		full.End = time.Since(base)
 	})
-	s.attack(t, inst, time.Now(), rec)
+	s.attack(t, inst, base, rec)
 	room.Wait()
 	s.settle(t, inst)
 	stop()
@@ -89,8 +94,9 @@ func (s Suite) fullDisk(t *testing.T, v sut.Variant) {
 	if err != nil {
 		t.Fatalf("audit: %v", err)
 	}
-	t.Logf("%d writes were turned away", hits(t, db))
-	s.judgeHarm(t, v, history.Slice(rec.records), audit)
+	full.Evidence = []string{fmt.Sprintf("%d writes were turned away", hits(t, db))}
+	t.Logf("%s in %v", full.Evidence[0], full.End)
+	s.judgeHarm(t, v, history.Slice(rec.records, full), audit)
 }
 
 // untilNoticed waits as long as the disk is full.

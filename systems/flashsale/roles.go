@@ -28,11 +28,16 @@ const (
 // one round of waiting, one round of work, and half a second for a machine
 // that is busy with the sale itself. Where Redis decides who may buy, a unit
 // is for sale only when Redis has it; a return that Redis missed is found once
-// the reconciler's patience has run out.
+// the reconciler's patience has run out, and where units have tokens, when the
+// token that a refused request left with another one has lapsed.
 func (d design) reclaimSlack(p Params, cfg sut.Config) time.Duration {
 	slack := p.ReclaimEvery.D() + min(stores.Timeout(cfg), roleTimeout) + time.Second/2
 	if d.counter != nil && d.counter.reconciled {
-		slack += patience(cfg) + 2*reconcileEvery
+		wait := patience(cfg)
+		if d.counter.tokenTTL != nil {
+			wait = d.counter.tokenTTL(p, cfg) // no shorter than patience
+		}
+		slack += wait + 2*reconcileEvery
 	}
 	return slack
 }

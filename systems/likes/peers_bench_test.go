@@ -88,6 +88,7 @@ func BenchmarkReadOf1000Shards(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	service.quiesce(b)
 	for b.Loop() {
 		took := make([]time.Duration, reads)
 		for i := range took {
@@ -179,6 +180,25 @@ func openLikes(b *testing.B, variant string, change func(*likes.Params)) *servic
 		}
 	})
 	return s
+}
+
+// quiesce waits until the roles have done what there was to do.
+func (s *service) quiesce(b *testing.B) {
+	b.Helper()
+	q, ok := s.inst.(sut.Quiescer)
+	if !ok {
+		b.Fatal("nobody knows when the roles have nothing to do")
+	}
+	for {
+		switch pending, err := q.Quiesced(b.Context()); {
+		case err != nil:
+			b.Fatal(err)
+		case pending == "":
+			return
+		case !sut.Pause(b.Context(), 10*time.Millisecond):
+			b.Fatal(b.Context().Err())
+		}
+	}
 }
 
 // like is a like of a user who has never liked before.

@@ -87,7 +87,7 @@ func openStore(ctx context.Context, cfg sut.Config, p Params, how layout) (*stor
 	}
 	s := &store{
 		prefix: cfg.Prefix, limit: stores.Timeout(cfg), layout: how,
-		videos: uint64(p.Videos), known: shardCounts{of: map[string]int64{}},
+		videos: uint64(p.Videos), known: shardCounts{of: map[string]int64{}, reads: map[uint64][]any{}},
 		script: newScripts(),
 	}
 	opts.OnConnect = s.connected
@@ -323,6 +323,8 @@ func (s *store) decode(
 type shardCounts struct {
 	mu sync.RWMutex
 	of map[string]int64
+	// reads are the commands that read all counters of a video.
+	reads map[uint64][]any
 }
 
 func (c *shardCounts) get(meta string, otherwise int64) int64 {
@@ -341,6 +343,27 @@ func (c *shardCounts) set(meta string, shards int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.of[meta] = shards
+}
+
+// command is the MGET of so many counters of a video, whose keys key names. They are
+// named once: of a thousand, that takes longer than Redis needs for all of them.
+func (c *shardCounts) command(
+	video uint64, shards int64, key func(video uint64, shard int64) string,
+) []any {
+	c.mu.RLock()
+	args := c.reads[video]
+	c.mu.RUnlock()
+	if int64(len(args)) == 1+shards {
+		return args
+	}
+	args = []any{"mget"}
+	for n := range shards {
+		args = append(args, key(video, n))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reads[video] = args
+	return args
 }
 
 // read sums up the counters of a video in a region and estimates its viewers.
@@ -370,13 +393,10 @@ func (s *store) read(ctx context.Context, region int, video uint64) (Count, erro
 // sum reads a video's meta and so many of its counters at one moment, and
 // returns how many counters there are.
 func (s *store) sum(ctx context.Context, video uint64, shards int64) (Count, int64, error) {
-	keys := make([]string, shards)
-	for i := range keys {
-		keys[i] = s.counter(video, int64(i))
-	}
 	pipe := s.rdb.TxPipeline()
 	meta := pipe.HMGet(ctx, s.meta(0, video), "epoch", "shards")
-	counters := pipe.MGet(ctx, keys...)
+	counters := redis.NewSliceCmd(ctx, s.known.command(video, shards, s.counter)...)
+	_ = pipe.Process(ctx, counters) // it is queued
 	viewers := pipe.PFCount(ctx, s.key(0, "viewers:", video))
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Count{}, 0, stores.Failed("reading the counters", err)

@@ -67,6 +67,7 @@ func halfRate(b *testing.B, name string) {
 		for range benchRounds {
 			rates = append(rates, most.round(b, benchUsers, most.like)())
 		}
+		most.stop(b)
 		rate := median(rates) / 2
 		half := openLikes(b, name, nil)
 		p99 := half.paced(b, rate, 2*benchRound)
@@ -142,6 +143,10 @@ type service struct {
 	inst sut.Instance
 	cfg  sut.Config
 	next atomic.Uint64
+	// cancel ends the roles, once.
+	cancel context.CancelFunc
+	roles  sync.WaitGroup
+	ended  sync.Once
 }
 
 func openLikes(b *testing.B, variant string, change func(*likes.Params)) *service {
@@ -168,18 +173,24 @@ func openLikes(b *testing.B, variant string, change func(*likes.Params)) *servic
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	var roles sync.WaitGroup
+	s.cancel = cancel
 	for _, role := range v.Roles {
-		roles.Go(func() { _ = role.Run(ctx, s.cfg) }) // it returns nil
+		s.roles.Go(func() { _ = role.Run(ctx, s.cfg) }) // it returns nil
 	}
-	b.Cleanup(func() {
-		cancel()
-		roles.Wait()
-		if err := inst.Close(); err != nil {
+	b.Cleanup(func() { s.stop(b) })
+	return s
+}
+
+// stop ends the roles and closes the instance: what is left to do is not done, and
+// disturbs nobody.
+func (s *service) stop(b *testing.B) {
+	s.ended.Do(func() {
+		s.cancel()
+		s.roles.Wait()
+		if err := s.inst.Close(); err != nil {
 			b.Error(err)
 		}
 	})
-	return s
 }
 
 // quiesce waits until the roles have done what there was to do.

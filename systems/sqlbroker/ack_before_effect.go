@@ -50,7 +50,7 @@ func (b *backend) storeDone(
 	good := slices.DeleteFunc(slices.Clone(batch), func(d Delivery) bool {
 		return !slices.Contains(done, d.Receipt)
 	})
-	return b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	return b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return storeEffects(ctx, conn, queue, good)
 	})
 }

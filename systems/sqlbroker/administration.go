@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
 )
 
 // operators is what operators do to the tables of a design. It is alike in all of
@@ -12,14 +14,14 @@ type operators struct{ t *table }
 
 // Create makes a queue or changes its settings.
 func (o operators) Create(ctx context.Context, queue string, s QueueSettings) error {
-	_, err := o.t.db.exec(ctx, `INSERT INTO queues
+	_, err := o.t.db.Exec(ctx, `INSERT INTO queues
 		VALUES ($1, $2 * 1000::bigint, $3, $4 * 1000::bigint, $5)
 		ON CONFLICT (queue) DO UPDATE SET visibility = excluded.visibility,
 			max_receives = excluded.max_receives, retention = excluded.retention,
 			rate_per_s = excluded.rate_per_s`,
 		queue, s.VisibilityMS, s.MaxReceives, s.RetentionMS, s.RatePerS)
 	if err != nil {
-		return failed("making a queue", err)
+		return stores.Failed("making a queue", err)
 	}
 	return nil
 }
@@ -54,11 +56,11 @@ func (o operators) Redrive(ctx context.Context, queue string) (int, error) {
 // is the queue.
 func (o operators) counted(ctx context.Context, doing, sql, queue string) (n int, err error) {
 	if sql, err = o.t.narrowed(ctx, sql); err != nil {
-		return 0, failed(doing, err)
+		return 0, stores.Failed(doing, err)
 	}
 	var known bool
-	if err := o.t.db.row(ctx, sql, []any{queue}, &n, &known); err != nil {
-		return 0, failed(doing, err)
+	if err := o.t.db.Row(ctx, sql, []any{queue}, &n, &known); err != nil {
+		return 0, stores.Failed(doing, err)
 	}
 	if !known {
 		return 0, ErrUnknownQueue
@@ -68,7 +70,7 @@ func (o operators) counted(ctx context.Context, doing, sql, queue string) (n int
 
 // List counts what is in the queues, by their indexes.
 func (o operators) List(ctx context.Context) (list []QueueInfo, err error) {
-	err = o.t.db.rows(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
+	err = o.t.db.Rows(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'ready'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'delayed'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'picked'),
@@ -81,7 +83,7 @@ func (o operators) List(ctx context.Context) (list []QueueInfo, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, failed("listing queues", err)
+		return nil, stores.Failed("listing queues", err)
 	}
 	return list, nil
 }

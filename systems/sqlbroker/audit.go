@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
 )
 
 // auditTimeout bounds an audit, which reads every row.
@@ -14,7 +16,7 @@ const auditTimeout = 2 * time.Minute
 func (b *backend) audit(ctx context.Context) (Audit, error) {
 	a := Audit{Queues: []QueueAudit{}, Messages: []MessageAudit{}, Dead: []DeadAudit{},
 		Effects: []EffectAudit{}}
-	err := b.db.within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err := b.db.Within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead,
 			AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
@@ -34,7 +36,7 @@ func (b *backend) audit(ctx context.Context) (Audit, error) {
 }
 
 func (a *Audit) readQueues(ctx context.Context, tx pgx.Tx) error {
-	return each(ctx, tx, `SELECT queue, visibility * 1000, max_receives, retention * 1000
+	return stores.Each(ctx, tx, `SELECT queue, visibility * 1000, max_receives, retention * 1000
 		FROM queues ORDER BY queue`, nil, func(row pgx.CollectableRow) error {
 		var q QueueAudit
 		err := row.Scan(&q.Queue, &q.VisibilityNS, &q.MaxReceives, &q.RetentionNS)
@@ -44,7 +46,7 @@ func (a *Audit) readQueues(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (a *Audit) readMessages(ctx context.Context, tx pgx.Tx) error {
-	return each(ctx, tx, `SELECT op_id, idx, queue, grp, state, receives, redrives,
+	return stores.Each(ctx, tx, `SELECT op_id, idx, queue, grp, state, receives, redrives,
 		coalesce((`+nanoseconds+`acked_at))::bigint, 0) FROM messages ORDER BY op_id, idx, id`, nil,
 		func(row pgx.CollectableRow) error {
 			var m MessageAudit
@@ -58,7 +60,7 @@ func (a *Audit) readMessages(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (a *Audit) readDead(ctx context.Context, tx pgx.Tx) error {
-	return each(ctx, tx, `SELECT op_id, idx, queue, receives, redrives, reason,
+	return stores.Each(ctx, tx, `SELECT op_id, idx, queue, receives, redrives, reason,
 		(`+nanoseconds+`died_at - created_at))::bigint FROM dead_letters ORDER BY op_id, idx, id`, nil,
 		func(row pgx.CollectableRow) error {
 			var d DeadAudit
@@ -71,7 +73,7 @@ func (a *Audit) readDead(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (a *Audit) readEffects(ctx context.Context, tx pgx.Tx) error {
-	return each(ctx, tx, `SELECT op_id, idx, queue, grp, receives,
+	return stores.Each(ctx, tx, `SELECT op_id, idx, queue, grp, receives,
 		(`+nanoseconds+`received_at))::bigint, (`+nanoseconds+`visible_at))::bigint,
 		(`+nanoseconds+`stored_at))::bigint FROM effects ORDER BY seq`, nil,
 		func(row pgx.CollectableRow) error {

@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -28,7 +29,7 @@ func NewTarget(baseURL string, cfg sut.Config) (sut.Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlbroker target: %w", err)
 	}
-	cfg.Timeout = timeout(cfg)
+	cfg.Timeout = stores.Timeout(cfg)
 	server, err := api.NewClient(baseURL, cfg, problems())
 	if err != nil {
 		return nil, fmt.Errorf("sqlbroker target: %w", err)

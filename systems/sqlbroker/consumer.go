@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -125,7 +126,7 @@ func receiptsOf(batch []Delivery) []string {
 // effectAndAck is the right way: the acknowledgement says which of the receipts are
 // good, and the effects of just these are stored with it.
 func effectAndAck(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-	err := b.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		done, err := b.table.settle(ctx, tx, b.table.sql.ack, queue, parseReceipts(receiptsOf(batch)))
 		if err != nil {
 			return err
@@ -192,12 +193,11 @@ SELECT $1, e.* FROM unnest($2::bigint[], $3::int[], $4::bigint[], $5::int[], $6:
 
 // workError tells a batch that cannot be worked off from other failures.
 func workError(err error) error {
-	var pg *pgconn.PgError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &pg) && pg.ConstraintName == "digestible":
+	case stores.Constraint(err) == "digestible":
 		return errors.Join(errIndigestible, err)
 	}
-	return failed("storing effects and acknowledging", err)
+	return stores.Failed("storing effects and acknowledging", err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -30,15 +31,13 @@ type design struct {
 	notifies bool
 	// work is how its consumers store effects and acknowledge.
 	work work
-	// tracer sees all statements; nil but in tests.
-	tracer pgx.QueryTracer
 }
 
 // backend is what a design is built on.
 type backend struct {
 	cfg    sut.Config
 	params Params
-	db     *database
+	db     *stores.Postgres
 	table  *table
 	// end stops what listens in the background.
 	end func()
@@ -59,9 +58,6 @@ func (d design) variant() sut.Variant {
 
 // backend opens the design's connections. They are closed by close.
 func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	params, err := paramsOf(cfg.Params)
 	if err != nil {
 		return nil, err
@@ -69,9 +65,19 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err := params.Validate(); err != nil {
 		return nil, fmt.Errorf("sqlbroker parameters: %w", err)
 	}
-	db, err := openDatabase(ctx, cfg, maxConns(cfg), d.tracer)
+	db, err := stores.OpenPostgres(ctx, cfg, "sqlbroker", nil)
 	if err != nil {
 		return nil, err
+	}
+	return d.over(ctx, cfg, params, db), nil
+}
+
+// over is a backend that is built on these connections.
+func (d design) over(
+	ctx context.Context, cfg sut.Config, params Params, db *stores.Postgres,
+) *backend {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &backend{cfg: cfg, params: params, db: db, end: func() {}}
 	b.table = &table{db: db, sql: d.sql, pollEvery: params.PollEvery.D(), one: d.one}
@@ -83,13 +89,13 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 		b.table.pollEvery *= pollRarely
 		b.end = b.hear(ctx)
 	}
-	return b, nil
+	return b
 }
 
 // close closes what is open.
 func (b *backend) close() {
 	b.end()
-	b.db.pool.Close()
+	b.db.Close()
 }
 
 func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error) {
@@ -97,9 +103,14 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening sqlbroker %s: %w", d.name, err)
 	}
+	return d.on(b), nil
+}
+
+// on is an instance of the design on a backend.
+func (d design) on(b *backend) *instance {
 	i := &instance{backend: b, design: d}
 	i.Broker = &limited{Broker: &broker{b.table, operators{b.table}}, rates: newRates(b.db)}
-	return i, nil
+	return i
 }
 
 // broker is the Broker of a table.
@@ -128,12 +139,12 @@ func (i *instance) Prepare(ctx context.Context) error {
 		partitions, text = ` PARTITION BY LIST (slot)`, schema+partitionsSQL()
 	}
 	text = strings.Replace(text, "/* partitions */", partitions, 1)
-	err := i.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := i.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, text)
 		return err
 	})
 	if err != nil {
-		return failed("making the schema", err)
+		return stores.Failed("making the schema", err)
 	}
 	for n := range i.params.Queues {
 		if err := i.Create(ctx, QueueName(n+1), i.params.settings()); err != nil {
@@ -151,10 +162,10 @@ func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error)
 // Empty says what there is before the first message.
 func (i *instance) Empty(ctx context.Context) (string, error) {
 	var messages, dead, effects int64
-	err := i.db.row(ctx, `SELECT (SELECT count(*) FROM published), (SELECT count(*) FROM dead_letters),
+	err := i.db.Row(ctx, `SELECT (SELECT count(*) FROM published), (SELECT count(*) FROM dead_letters),
 		(SELECT count(*) FROM effects)`, nil, &messages, &dead, &effects)
 	if err != nil {
-		return "", failed("looking whether there are messages", err)
+		return "", stores.Failed("looking whether there are messages", err)
 	}
 	if messages+dead+effects > 0 {
 		return fmt.Sprintf("%d publications, %d dead letters and %d effects", messages, dead,

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -39,8 +41,7 @@ func OpenLab(
 	if err != nil {
 		return nil, err
 	}
-	d.tracer = tracer
-	inst, err := d.instance(ctx, cfg)
+	inst, err := d.traced(ctx, cfg, tracer)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +56,30 @@ func OpenLab(
 	_, err = l.slots.inUse(ctx)
 	l.slots.asked = time.Now().Add(time.Hour)
 	return l, err
+}
+
+// traced is an instance whose statements a tracer sees, if there is one.
+func (d design) traced(
+	ctx context.Context, cfg sut.Config, tracer pgx.QueryTracer,
+) (*instance, error) {
+	if tracer == nil {
+		return d.instance(ctx, cfg)
+	}
+	params, err := paramsOf(cfg.Params)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
+	if err != nil {
+		return nil, err
+	}
+	conf.ConnConfig.Tracer = tracer
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, err
+	}
+	db := &stores.Postgres{Pool: pool, Timeout: stores.Timeout(cfg)}
+	return d.on(d.over(ctx, cfg, params, db)), nil
 }
 
 // designOrMutant finds what a name means.
@@ -96,7 +121,7 @@ func (l *Lab) Close() { _ = l.inst.Close() } // nothing is left to lose
 // Begin puts so many messages of a group, 0 for none, into an empty queue.
 func (l *Lab) Begin(ctx context.Context, queue string, messages int, group uint64) error {
 	for _, name := range []string{"messages", "dead_letters", "effects", "published"} {
-		if _, err := l.db.exec(ctx, "DELETE FROM "+name); err != nil {
+		if _, err := l.db.Exec(ctx, "DELETE FROM "+name); err != nil {
 			return err
 		}
 	}
@@ -123,13 +148,13 @@ func (l *Lab) Expire(ctx context.Context) error { return l.passes(ctx, `interval
 
 // Age lets some time pass for all deliveries, and nobody come.
 func (l *Lab) Age(ctx context.Context, d time.Duration) error {
-	_, err := l.db.exec(ctx, `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
+	_, err := l.db.Exec(ctx, `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
 		picked_at = picked_at - $1 * interval '1 us' WHERE state = 'picked'`, d.Microseconds())
 	return err
 }
 
 func (l *Lab) passes(ctx context.Context, by string) error {
-	_, err := l.db.exec(ctx, `UPDATE messages SET visible_at = visible_at - `+by+`,
+	_, err := l.db.Exec(ctx, `UPDATE messages SET visible_at = visible_at - `+by+`,
 		picked_at = picked_at - `+by+` WHERE state = 'picked'`)
 	if err != nil {
 		return err
@@ -157,7 +182,7 @@ func (l *Lab) BuryHalf(ctx context.Context, half string) error {
 	if half == "delete" {
 		sql = `DELETE FROM messages`
 	}
-	_, err := l.db.exec(ctx, sql)
+	_, err := l.db.Exec(ctx, sql)
 	return err
 }
 
@@ -172,7 +197,7 @@ func (l *Lab) readThenUpdate(ctx context.Context, queue string) ([]Delivery, err
 		return found, err
 	}
 	r := parseReceipts(receiptsOf(found))
-	_, err = l.db.exec(ctx, `UPDATE messages SET state = 'picked', receipt = $2,
+	_, err = l.db.Exec(ctx, `UPDATE messages SET state = 'picked', receipt = $2,
 		receives = receives + 1, picked_at = clock_timestamp(),
 		visible_at = clock_timestamp() + interval '1 hour' WHERE slot = 0 AND id = $1`,
 		r.ids[0], r.uuids[0])
@@ -181,7 +206,7 @@ func (l *Lab) readThenUpdate(ctx context.Context, queue string) ([]Delivery, err
 
 // effectThenAck stores the effects, then acknowledges, and looks at no receipt.
 func effectThenAck(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-	err := b.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return storeEffects(ctx, conn, queue, batch)
 	})
 	if err != nil {
@@ -195,7 +220,7 @@ func effectThenAck(ctx context.Context, b *backend, queue string, batch []Delive
 // lookThenInsert looks whether there is an effect already, and stores it if not.
 func lookThenInsert(ctx context.Context, b *backend, queue string, batch []Delivery) error {
 	var there bool
-	err := b.db.row(ctx, `SELECT EXISTS (SELECT FROM effects WHERE op_id = $1 AND idx = $2)`,
+	err := b.db.Row(ctx, `SELECT EXISTS (SELECT FROM effects WHERE op_id = $1 AND idx = $2)`,
 		[]any{int64(batch[0].OpID), batch[0].Index}, &there)
 	if err != nil {
 		return err
@@ -222,12 +247,12 @@ func (l *Lab) Collect(ctx context.Context) error { return l.inst.collect(ctx) }
 
 // Fill puts many messages into a queue, without their publications.
 func (l *Lab) Fill(ctx context.Context, queue string, n int) error {
-	_, err := l.db.exec(ctx, `INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at,
+	_, err := l.db.Exec(ctx, `INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at,
 			visible_at, body)
 		SELECT $1, n, 0, 0, 0, 'ready', clock_timestamp(), clock_timestamp(), repeat('x', 100)
 		FROM generate_series(1, $2::int) AS n`, queue, n)
 	if err == nil {
-		_, err = l.db.exec(ctx, `ANALYZE messages`)
+		_, err = l.db.Exec(ctx, `ANALYZE messages`)
 	}
 	return err
 }

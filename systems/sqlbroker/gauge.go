@@ -72,7 +72,7 @@ func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	var l Look
-	err = g.db.row(ctx, sql, []any{CountMost}, &l.Published, &l.Pending, &l.Picked, &l.Stuck, &l.Dead,
+	err = g.db.Row(ctx, sql, []any{CountMost}, &l.Published, &l.Pending, &l.Picked, &l.Stuck, &l.Dead,
 		&l.DeletionNS, &l.DeadRows)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the tables: %w", err)

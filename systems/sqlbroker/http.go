@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -66,7 +67,7 @@ func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 		return nil, fmt.Errorf("sqlbroker handler: %w", err)
 	}
 	s := server{api.NewServer(inst, api.Spec{System: "sqlbroker", Kinds: kinds(),
-		Problems: problems(), MaxBody: maxRequestBody, Timeout: timeout(cfg), Token: p.Token,
+		Problems: problems(), MaxBody: maxRequestBody, Timeout: stores.Timeout(cfg), Token: p.Token,
 		Reset: api.ResetTo(resetOf(p), decodeReset)})}
 	return s.Handler(map[string]api.Methods{
 		routeMessage:  {http.MethodPut: s.publish(decodeMessage)},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
 )
 
 // limited lets as many messages and demands through as each queue's rate allows.
@@ -51,14 +53,14 @@ type bucket struct {
 // settingAge is how old a server's idea of a queue's rate may be.
 const settingAge = time.Second
 
-func newRates(db *database) *rates {
+func newRates(db *stores.Postgres) *rates {
 	read := func(ctx context.Context, queue string) (perSecond int, err error) {
-		err = db.row(ctx, `SELECT rate_per_s FROM queues WHERE queue = $1`, []any{queue}, &perSecond)
+		err = db.Row(ctx, `SELECT rate_per_s FROM queues WHERE queue = $1`, []any{queue}, &perSecond)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return 0, ErrUnknownQueue
 		}
 		if err != nil {
-			return 0, failed("reading the rate of a queue", err)
+			return 0, stores.Failed("reading the rate of a queue", err)
 		}
 		return perSecond, nil
 	}

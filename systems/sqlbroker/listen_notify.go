@@ -65,8 +65,8 @@ func (b *backend) hear(ctx context.Context) (end func()) {
 }
 
 func (b *backend) hearOnce(ctx context.Context) error {
-	conf := b.db.pool.Config().ConnConfig
-	conf.Tracer = nil
+	conf := b.db.Pool.Config().ConnConfig
+	conf.Tracer = nil // in tests, what is heard is no session's
 	conn, err := pgx.ConnectConfig(ctx, conf)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"stampede/harness/stores"
 )
 
 // partitioned: messages go to partitions by time, which are emptied as a whole.
@@ -91,7 +93,7 @@ CREATE UNIQUE INDEX slots_current ON slots (state) WHERE state = 'current';
 
 // slots is the ring as one server sees it.
 type slots struct {
-	db *database
+	db *stores.Postgres
 
 	mu    sync.Mutex
 	used  string // "0,1"
@@ -120,7 +122,7 @@ func (s *slots) inUse(ctx context.Context) (string, error) {
 	known := s.used
 	s.mu.Unlock()
 	var used string
-	err := s.db.row(ctx, `SELECT string_agg(slot::text, ',' ORDER BY slot) FROM slots
+	err := s.db.Row(ctx, `SELECT string_agg(slot::text, ',' ORDER BY slot) FROM slots
 		WHERE state IN ('current', 'open')`, nil, &used)
 	if err != nil {
 		return known, err
@@ -161,7 +163,7 @@ func (s *slots) turn(ctx context.Context, p Params) error {
 
 // list lists slots, the oldest first.
 func (s *slots) list(ctx context.Context, where string, args ...any) (list []int, err error) {
-	err = s.db.rows(ctx, `SELECT slot FROM slots WHERE `+where+` ORDER BY turn`, args,
+	err = s.db.Rows(ctx, `SELECT slot FROM slots WHERE `+where+` ORDER BY turn`, args,
 		func(row pgx.CollectableRow) error {
 			var slot int
 			err := row.Scan(&slot)
@@ -174,13 +176,13 @@ func (s *slots) list(ctx context.Context, where string, args ...any) (list []int
 // close closes a slot if nothing in it is unacknowledged. In one that is old it moves
 // what few messages are left, unless consumers have them, to the current one.
 func (s *slots) close(ctx context.Context, slot int, old int64) error {
-	_, err := s.db.exec(ctx, `UPDATE slots SET state = 'closed', since = clock_timestamp()
+	_, err := s.db.Exec(ctx, `UPDATE slots SET state = 'closed', since = clock_timestamp()
 		WHERE slot = $1 AND NOT EXISTS (SELECT FROM `+partition(slot)+`
 			WHERE state IN ('ready', 'delayed', 'picked'))`, slot)
 	if err != nil {
 		return err
 	}
-	_, err = s.db.exec(ctx, `WITH left_over AS MATERIALIZED (
+	_, err = s.db.Exec(ctx, `WITH left_over AS MATERIALIZED (
 			SELECT id FROM `+partition(slot)+` WHERE state IN ('ready', 'delayed') LIMIT $2
 		), few AS (
 			SELECT FROM slots WHERE slot = $1 AND state = 'open'
@@ -207,7 +209,7 @@ const moveTo = `INSERT INTO messages (slot, id, queue, op_id, idx, grp, priority
 // is moved: nobody else has looked at it since. Who does not get the lock tries again
 // later.
 func (s *slots) empty(ctx context.Context, slot int) error {
-	err := s.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, sql := range []string{
 			`SET LOCAL lock_timeout = '` + lockPatience + `'`,
 			`LOCK TABLE ` + partition(slot) + ` IN ACCESS EXCLUSIVE MODE`,
@@ -233,7 +235,7 @@ func (s *slots) empty(ctx context.Context, slot int) error {
 // advance makes the next empty slot current if the current one was that for long
 // enough. If none is empty, consumers are so far behind that the current one grows.
 func (s *slots) advance(ctx context.Context, every int64) error {
-	return s.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return s.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var next int
 		var turn int64
 		err := tx.QueryRow(ctx, `SELECT n.slot, c.turn + 1 FROM slots c, slots n

@@ -50,7 +50,7 @@ const pingEvery = 200 * time.Millisecond
 func (b *backend) report(ctx context.Context) error {
 	length := b.params.ReportFor.D()
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead}
-	err := b.db.within(ctx, length+b.db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err := b.db.Within(ctx, length+b.db.Timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
 			// A transaction has no snapshot before its first statement.
 			if _, err := tx.Exec(ctx, `SELECT txid_current_snapshot()`); err != nil {
@@ -69,6 +69,6 @@ func (b *backend) report(ctx context.Context) error {
 
 // ping says whether Postgres answers.
 func (b *backend) ping(ctx context.Context) error {
-	_, err := b.db.exec(ctx, `SELECT 1`)
+	_, err := b.db.Exec(ctx, `SELECT 1`)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -32,7 +33,7 @@ func (d design) run(
 	ctx context.Context, cfg sut.Config, role string, conns int,
 	work func(context.Context, *backend) error,
 ) error {
-	cfg.MaxConns, cfg.Timeout = conns, min(timeout(cfg), roleTimeout)
+	cfg.MaxConns, cfg.Timeout = conns, min(stores.Timeout(cfg), roleTimeout)
 	for {
 		err := d.runOnce(ctx, cfg, work)
 		if ctx.Err() != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
 )
 
 // rowAtATime: one statement for each message.
@@ -31,7 +33,7 @@ func rowAtATime() design {
 // or it is not.
 func (t *table) publishEach(ctx context.Context, queue string, p Publication) (int, error) {
 	var known, fresh bool
-	err := t.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, publishFirstSQL, queue, int64(p.OpID), len(p.Messages)).
 			Scan(&known, &fresh)
 		if err != nil || !fresh {
@@ -48,7 +50,7 @@ func (t *table) publishEach(ctx context.Context, queue string, p Publication) (i
 	})
 	switch {
 	case err != nil:
-		return 0, failed("publishing", err)
+		return 0, stores.Failed("publishing", err)
 	case !known:
 		return 0, ErrUnknownQueue
 	case !fresh:

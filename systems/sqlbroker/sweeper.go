@@ -48,7 +48,7 @@ func (b *backend) repeat(ctx context.Context, sql string, most int, args ...any)
 		if err != nil {
 			return err
 		}
-		n, err := b.db.exec(ctx, text, append([]any{most}, args...)...)
+		n, err := b.db.Exec(ctx, text, append([]any{most}, args...)...)
 		if err != nil || n < int64(most) {
 			return err
 		}

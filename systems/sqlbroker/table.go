@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -132,7 +133,7 @@ RETURNING a.n, true, 0::bigint`
 
 // table is a design's messages in Postgres.
 type table struct {
-	db  *database
+	db  *stores.Postgres
 	sql statements
 	// pollEvery is how often a waiting demand looks.
 	pollEvery time.Duration
@@ -159,7 +160,7 @@ func (t *table) narrowed(ctx context.Context, sql string) (string, error) {
 func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, error) {
 	sql, err := t.narrowed(ctx, t.sql.publish)
 	if err != nil {
-		return 0, failed("publishing", err)
+		return 0, stores.Failed("publishing", err)
 	}
 	if t.one {
 		return t.publishEach(ctx, queue, p)
@@ -172,10 +173,10 @@ func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, 
 	}
 	var known bool
 	var stored int
-	err = t.db.row(ctx, sql, []any{queue, int64(p.OpID), bodies, groups, priorities, delays},
+	err = t.db.Row(ctx, sql, []any{queue, int64(p.OpID), bodies, groups, priorities, delays},
 		&known, &stored)
 	if err != nil {
-		return 0, failed("publishing", err)
+		return 0, stores.Failed("publishing", err)
 	}
 	if !known {
 		return 0, ErrUnknownQueue
@@ -203,7 +204,7 @@ func (t *table) Receive(ctx context.Context, queue string, d Demand) ([]Delivery
 func (t *table) claim(ctx context.Context, queue string, n int) ([]Delivery, error) {
 	sql, err := t.narrowed(ctx, t.sql.claim)
 	if err != nil {
-		return nil, failed("claiming messages", err)
+		return nil, stores.Failed("claiming messages", err)
 	}
 	if !t.one {
 		return t.claimOnce(ctx, sql, queue, n)
@@ -228,13 +229,13 @@ func (t *table) claim(ctx context.Context, queue string, n int) ([]Delivery, err
 func (t *table) claimOnce(
 	ctx context.Context, sql, queue string, n int,
 ) (got []Delivery, err error) {
-	err = t.db.rows(ctx, sql, []any{queue, n}, func(row pgx.CollectableRow) error {
+	err = t.db.Rows(ctx, sql, []any{queue, n}, func(row pgx.CollectableRow) error {
 		d, err := scanDelivery(row)
 		got = append(got, d)
 		return err
 	})
 	if err != nil {
-		return nil, failed("claiming messages", err)
+		return nil, stores.Failed("claiming messages", err)
 	}
 	// An UPDATE returns its rows in no order.
 	slices.SortStableFunc(got, inOrder)
@@ -320,10 +321,10 @@ type settled struct {
 
 // settle runs a statement for receipts.
 func (t *table) settle(
-	ctx context.Context, on querier, sql, queue string, r receipts, by ...any,
+	ctx context.Context, on stores.Querier, sql, queue string, r receipts, by ...any,
 ) (done []settled, err error) {
 	args := append([]any{r.slots, r.ids, r.uuids, queue}, by...)
-	err = each(ctx, on, sql, args, func(row pgx.CollectableRow) error {
+	err = stores.Each(ctx, on, sql, args, func(row pgx.CollectableRow) error {
 		var n int
 		var s settled
 		err := row.Scan(&n, &s.fresh, &s.visibleNS)
@@ -357,15 +358,15 @@ func (t *table) Settle(
 	var done []settled
 	for _, part := range parts {
 		var some []settled
-		err := t.db.with(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		err := t.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 			some, err = t.settle(ctx, conn, sql, queue, part, by...)
 			return err
 		})
 		if err != nil && len(done) > 0 {
-			return Settled{}, unknown("settling the next of some receipts", err)
+			return Settled{}, stores.Unknown("settling the next of some receipts", err)
 		}
 		if err != nil {
-			return Settled{}, failed("settling receipts", err)
+			return Settled{}, stores.Failed("settling receipts", err)
 		}
 		done = append(done, some...)
 	}

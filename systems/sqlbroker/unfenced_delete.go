@@ -59,7 +59,7 @@ const identified = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.state
 // effectsUnfenced stores the effects of a whole batch and acknowledges it, in one
 // transaction, without a look at whose it is by then.
 func effectsUnfenced(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-	err := b.db.begin(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := storeEffects(ctx, tx, queue, batch); err != nil {
 			return err
 		}

@@ -42,8 +42,15 @@ func (d design) pickSQL() string {
 		ORDER BY scheduled_at LIMIT $2` + d.lock
 }
 
-const markSQL = `UPDATE tasks SET state = 'picked', picked_at = clock_timestamp()
+// markSQL marks the tasks $1.
+func (d design) markSQL() string {
+	hand := ""
+	if d.carried != nil {
+		hand = `, hand_at = scheduled_at`
+	}
+	return `UPDATE tasks SET state = 'picked', picked_at = clock_timestamp()` + hand + `
 	WHERE id = ANY ($1)`
+}
 
 // insertNextSQL inserts occurrence $2 of the task whose row is $1.
 const insertNextSQL = `INSERT INTO tasks (series, occurrence, origin, queue, client, task, work_ms,
@@ -237,7 +244,7 @@ func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
 			ids[i] = r.id
 		}
 		how.selected()
-		if _, err := tx.Exec(ctx, markSQL, ids); err != nil {
+		if _, err := tx.Exec(ctx, t.design.markSQL(), ids); err != nil {
 			return err
 		}
 		for _, r := range rows {

@@ -16,7 +16,7 @@ import (
 )
 
 // places are shared by all store-backed tests of this package.
-var places = envtest.NewShared(sut.Postgres)
+var places = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
 func TestMain(m *testing.M) {
 	admin.Quiet()

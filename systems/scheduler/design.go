@@ -34,6 +34,8 @@ type design struct {
 	notify bool
 	// direct: executors take what is due themselves, and end it in batches.
 	direct bool
+	// carried is how picked tasks are handed over, nil for by the table itself.
+	carried *carried
 	// river: River keeps the queue and runs the executors.
 	river bool
 	// scaling says by what the orchestrator scales executors; "" for not at all.
@@ -42,9 +44,9 @@ type design struct {
 	// The errors of the known-wrong designs: what is taken is not marked, another
 	// clock is trusted, tasks are taken back, or ended, by their numbers alone.
 	unmarked, appClock, rescuesByID, endsByID bool
-	// The errors of mutants: no effect key, and occurrences reckoned from when the
-	// one before has ended.
-	keyless, drifts bool
+	// The errors of mutants: no effect key, occurrences reckoned from when the one
+	// before has ended, and what was handed over started by its number alone.
+	keyless, drifts, startsByID bool
 }
 
 // The ways to lock.
@@ -72,6 +74,9 @@ func (d design) variant() sut.Variant {
 			return d.instance(ctx, cfg)
 		},
 	}
+	if d.carried != nil {
+		v.Needs = append(v.Needs, d.carried.needs)
+	}
 	if d.picks() {
 		v.Roles = append(v.Roles, d.pickerRole())
 	}
@@ -88,6 +93,8 @@ type backend struct {
 	cfg sut.Config
 	// queue is River, if the design has it.
 	queue *riverQueue
+	// carrier takes tasks from pickers to executors, if the design has one.
+	carrier carrier
 }
 
 func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
@@ -113,10 +120,22 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 		}
 		b.added = b.queue.add
 	}
+	if d.carried != nil {
+		if b.carrier, err = d.carried.open(cfg, params); err != nil {
+			db.Close()
+			return nil, err
+		}
+	}
 	return b, nil
 }
 
-func (b *backend) close() { b.db.Close() }
+func (b *backend) close() error {
+	b.db.Close()
+	if b.carrier == nil {
+		return nil
+	}
+	return b.carrier.close()
+}
 
 // instance is an opened design: its API. It is a Scheduler too.
 type instance struct {
@@ -142,11 +161,17 @@ func (i *instance) Prepare(ctx context.Context) error {
 		if i.design.partitions {
 			statements += partitionIndex
 		}
+		if i.carrier != nil {
+			statements += carriedSchema
+		}
 		_, err := tx.Exec(ctx, statements)
 		return err
 	})
 	if err == nil && i.queue != nil {
 		err = i.queue.migrate(ctx)
+	}
+	if err == nil && i.carrier != nil {
+		err = i.carrier.prepare(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("making the tables: %w", err)
@@ -226,12 +251,12 @@ func (i *instance) Audit(ctx context.Context) (json.RawMessage, error) {
 }
 
 // Close sends away who waits and closes the connections. Further calls do nothing.
-func (i *instance) Close() error {
+func (i *instance) Close() (err error) {
 	i.closing.Do(func() {
 		i.room.close()
-		i.backend.close()
+		err = i.backend.close()
 	})
-	return nil
+	return err
 }
 
 // errBadTask: what is asked for can never be.

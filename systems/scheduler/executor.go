@@ -62,18 +62,27 @@ func (e *executor) step(ctx context.Context, b *backend) (wait time.Duration, er
 	if free <= 0 {
 		return 0, e.untilFreed(ctx)
 	}
-	list, err := b.claim(ctx, e.name, min(free, b.params.PickBatch), hands)
-	if err != nil {
+	list, err := e.take(ctx, min(free, b.params.PickBatch), hands)
+	if err != nil || len(list) == 0 {
 		return 0, err
-	}
-	if len(list) == 0 {
-		return 0, b.rest(ctx, e.bell, b.design.claimable(), 0)
 	}
 	b.cfg.Passed(placeClaimed)
 	for _, c := range list {
 		e.start(ctx, c)
 	}
 	return 0, nil
+}
+
+// take starts at most n tasks, and waits a little if there are none.
+func (e *executor) take(ctx context.Context, n int, hands []int64) ([]claim, error) {
+	if e.b.carrier != nil {
+		return e.b.takeHanded(ctx, e.name, n)
+	}
+	list, err := e.b.claim(ctx, e.name, n, hands)
+	if err == nil && len(list) == 0 {
+		err = e.b.rest(ctx, e.bell, e.b.design.claimable(), 0)
+	}
+	return list, err
 }
 
 // begin starts the heartbeats, once there is a connection to send them over.

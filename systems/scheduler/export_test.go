@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"stampede/harness/history"
 	"stampede/harness/stores"
+	"stampede/harness/sut"
 )
 
 // CronOracle is the judges' own reckoning.
@@ -66,15 +68,7 @@ type Statements struct{ t *tasks }
 // StatementsOf are those of a variant; wrong plants one of the errors that no
 // variant has.
 func StatementsOf(db *stores.Postgres, p Params, variant, wrong string) Statements {
-	designs := map[string]design{}
-	for _, d := range []design{pollForUpdate(), skipLockedPickers(), partitionedPickers(), batched(),
-		claimWithoutMarking(), applicationClock(), unfencedReclaim()} {
-		designs[d.name] = d
-	}
-	d, known := designs[variant]
-	if !known {
-		panic("no variant " + variant)
-	}
+	d := designOf(variant)
 	switch wrong {
 	case "keyless":
 		d.keyless = true
@@ -84,12 +78,19 @@ func StatementsOf(db *stores.Postgres, p Params, variant, wrong string) Statemen
 		d.rescuesByID = true
 	case "ends by id":
 		d.endsByID = true
+	case "starts by id":
+		d.startsByID = true
 	}
 	return Statements{&tasks{db: db, params: p, design: d}}
 }
 
-// Schema makes the tables.
-func Schema() string { return schema + partitionIndex }
+func designOf(variant string) design {
+	all := designs()
+	return all[slices.IndexFunc(all, func(d design) bool { return d.name == variant })]
+}
+
+// Schema makes the tables as they are for any variant but River.
+func Schema() string { return schema + partitionIndex + carriedSchema }
 
 // Do performs an operation of a user's.
 func (s Statements) Do(ctx context.Context, op history.Op) (history.Reply, error) {
@@ -118,6 +119,17 @@ func (s Statements) Pick(ctx context.Context) error {
 	return nil
 }
 
+// PickPart is Pick in one part, where a design has parts.
+func (s Statements) PickPart(ctx context.Context, part int) error {
+	_, err := s.t.pick(ctx, picking{part: part, selected: func() {}})
+	return err
+}
+
+// Orchestrate looks once how many executors are wanted.
+func (s Statements) Orchestrate(ctx context.Context) error {
+	return (&orchestrator{}).step(ctx, &backend{tasks: s.t})
+}
+
 // Claim starts at most n tasks that are due.
 func (s Statements) Claim(ctx context.Context, n int) (list []Claim, err error) {
 	claims, err := s.t.claim(ctx, "executor", n, []int64{})
@@ -126,6 +138,61 @@ func (s Statements) Claim(ctx context.Context, n int) (list []Claim, err error) 
 	}
 	return list, err
 }
+
+// Handed are tasks on their way from a picker to an executor.
+type Handed []handed
+
+// HandOver notes that what is due is handed over, and returns it.
+func (s Statements) HandOver(ctx context.Context) (Handed, error) { return s.t.handOver(ctx) }
+
+// StartHanded starts what was handed over and is still to be started.
+func (s Statements) StartHanded(ctx context.Context, h Handed) (list []Claim, err error) {
+	claims, err := s.t.startHanded(ctx, "executor", h)
+	for _, c := range claims {
+		list = append(list, Claim{c})
+	}
+	return list, err
+}
+
+// Carrier is how a variant hands over.
+type Carrier struct{ carrier }
+
+// CarrierOf opens the carrier of a variant.
+func CarrierOf(cfg sut.Config, p Params, variant string) (Carrier, error) {
+	c, err := designOf(variant).carried.open(cfg, p)
+	return Carrier{c}, err
+}
+
+// Prepare makes what the carrier needs.
+func (c Carrier) Prepare(ctx context.Context) error { return c.prepare(ctx) }
+
+// Send sends the tasks with these numbers.
+func (c Carrier) Send(ctx context.Context, ids ...int64) error {
+	list := make([]handed, len(ids))
+	for i, id := range ids {
+		list[i] = handed{id: id, fence: 10 * id, attempt: 100 * id}
+	}
+	return c.send(ctx, list)
+}
+
+// Receive receives at most n tasks for an executor and returns their numbers, 0 for
+// those that have not come as Send has sent them.
+func (c Carrier) Receive(ctx context.Context, executor string, n int) (ids []int64, err error) {
+	list, err := c.receive(ctx, executor, n)
+	for _, h := range list {
+		if h.fence != 10*h.id || h.attempt != 100*h.id {
+			h.id = 0
+		}
+		ids = append(ids, h.id)
+	}
+	return ids, err
+}
+
+// Settle settles what was received last.
+func (c Carrier) Settle(ctx context.Context) error { return c.settle(ctx) }
+
+// Close closes the carrier: an executor that ends, or dies.
+func (c Carrier) Close() error { return c.close() }
 
 // Effect has a run's effect.
 func (s Statements) Effect(ctx context.Context, c Claim) error {

@@ -64,9 +64,11 @@ func (j *judging) tie() (clocks, bool) {
 }
 
 // grace is how long a fault excuses what comes late after it: until a lease has
-// ended, the task is taken back, and what has piled up meanwhile has started.
+// ended and the task is taken back, or one is handed over again, and what has piled
+// up meanwhile has started.
 func (j *judging) grace() time.Duration {
-	return j.p.Lease.D() + j.p.RescueWithin.D() + 2*j.p.clock(j.p.SLA) + time.Second
+	found := max(j.p.Lease.D()+j.p.RescueWithin.D(), j.p.HandAgain.D())
+	return found + 2*j.p.clock(j.p.SLA) + time.Second
 }
 
 // excused says whether a time on the database's clock, in microseconds, meets a

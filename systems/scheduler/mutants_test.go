@@ -31,7 +31,8 @@ type table struct {
 	records []history.Record
 }
 
-func newTable(t *testing.T, p scheduler.Params, variant, wrong string) *table {
+// newTable makes the tables; be fills in whose they are.
+func newTable(t *testing.T) *table {
 	t.Helper()
 	url := places.Namespace(t).PostgresURL
 	conf, err := pgxpool.ParseConfig(url)
@@ -52,17 +53,22 @@ func newTable(t *testing.T, p scheduler.Params, variant, wrong string) *table {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = watch.Close(context.Background()) })
-	b := &table{params: p, pool: pool, watch: watch, variant: variant, wrong: wrong}
+	return &table{pool: pool, watch: watch}
+}
+
+// be empties the tables for a variant, with an error of a mutant or "".
+func (b *table) be(t tb, p scheduler.Params, variant, wrong string) {
+	t.Helper()
+	b.params, b.variant, b.wrong = p, variant, wrong
 	b.fresh(t)
-	return b
 }
 
 // fresh empties the tables. The day began three hours ago, so that everything that
 // was asked for is due.
 func (b *table) fresh(t tb) {
 	t.Helper()
-	_, err := b.pool.Exec(context.Background(), `TRUNCATE tasks, runs, effects, changes, calendar
-		RESTART IDENTITY; INSERT INTO calendar (begins_at) VALUES (now() - interval '3 hours')`)
+	_, err := b.pool.Exec(context.Background(), `DELETE FROM tasks; DELETE FROM runs;
+		DELETE FROM effects; DELETE FROM changes; DELETE FROM fleet; DELETE FROM calendar; INSERT INTO calendar (begins_at) VALUES (now() - interval '3 hours')`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,13 +82,31 @@ func (b *table) ask(t tb, id uint64, after time.Duration, spec scheduler.Spec) {
 	day := time.UnixMilli(scheduler.DayMS(b.params)).UTC()
 	op := scheduler.OpOf(scheduler.Request{ID: id << 8, Queue: "queue-1", Client: "client-1",
 		Spec: spec, At: day.Add(after)})
-	at := time.Duration(len(b.records)+1) * time.Second
-	reply, err := b.Do(context.Background(), op)
-	if err != nil {
+	if _, err := b.does(context.Background(), op); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// does performs an operation of a user's, and remembers it.
+func (b *table) does(ctx context.Context, op history.Op) (history.Reply, error) {
+	at := time.Duration(len(b.records)+1) * time.Second
+	reply, err := b.Do(ctx, op)
+	outcome := history.OK
+	if errors.Is(err, sut.ErrRefused) {
+		outcome = history.Refused
+	}
 	b.records = append(b.records, history.Record{Seq: uint64(len(b.records)), Op: op, Reply: reply,
-		Outcome: history.OK, Intended: at, Start: at, End: at + ms})
+		Outcome: outcome, Intended: at, Start: at, End: at + ms})
+	return reply, err
+}
+
+// changes changes a task; that it is too late is no error.
+func (b *table) changes(ctx context.Context, id uint64, what string, slot uint64) error {
+	_, err := b.does(ctx, history.Op{ID: id<<8 | slot, Kind: what, Key: fmt.Sprint(id << 8)})
+	if errors.Is(err, scheduler.ErrState) {
+		return nil
+	}
+	return err
 }
 
 // broken lists the invariants that are broken.
@@ -134,8 +158,8 @@ func (b *table) works(ctx context.Context, c scheduler.Claim) error {
 	return b.End(ctx, c, scheduler.Done)
 }
 
-// orders runs sessions in every order, from one task that was picked, and says
-// which invariants are broken in some of them.
+// orders runs sessions in every order, from one task that is due, and what is left
+// to an executor after them; it says which invariants are broken in some of them.
 func (b *table) orders(
 	t *testing.T, begin func(context.Context) ([]interleave.Session, error),
 ) (broken []string, orders int) {
@@ -144,12 +168,10 @@ func (b *table) orders(
 		func(ctx context.Context) (interleave.World, error) {
 			b.fresh(t)
 			b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report", WorkMS: 1})
-			if err := b.Pick(ctx); err != nil {
-				return interleave.World{}, err
-			}
 			sessions, err := begin(ctx)
 			return interleave.World{Sessions: sessions,
 				Judge: func(ctx context.Context, errs []error) error {
+					errs = append(errs, b.drain(ctx))
 					names, err := b.broken(ctx)
 					if err == nil && len(names) > 0 {
 						err = fmt.Errorf("broken: %v", names)
@@ -169,14 +191,30 @@ func (b *table) orders(
 	return slices.Compact(broken), result.Orders
 }
 
+// twoPickers want the same task.
+func (b *table) twoPickers(context.Context) ([]interleave.Session, error) {
+	picks := func(ctx context.Context) error { return b.PickPart(ctx, 1) }
+	return []interleave.Session{{Name: "a", Do: picks}, {Name: "b", Do: picks}}, nil
+}
+
 // twoExecutors want the same task (M40).
-func (b *table) twoExecutors(context.Context) ([]interleave.Session, error) {
-	return []interleave.Session{{Name: "a", Do: b.executes}, {Name: "b", Do: b.executes}}, nil
+func (b *table) twoExecutors(ctx context.Context) ([]interleave.Session, error) {
+	return []interleave.Session{{Name: "a", Do: b.executes}, {Name: "b", Do: b.executes}}, b.Pick(ctx)
+}
+
+// orchestrated are an executor and an orchestrator.
+func (b *table) orchestrated(ctx context.Context) ([]interleave.Session, error) {
+	return []interleave.Session{{Name: "executor", Do: b.executes},
+		{Name: "orchestrator", Do: b.Orchestrate}}, b.Pick(ctx)
 }
 
 // zombie is an executor whose lease has ended, and who wakes up while the task is
 // taken back and run by another (M41, M42).
 func (b *table) zombie(ctx context.Context) ([]interleave.Session, error) {
+	err := b.Pick(ctx)
+	if err != nil {
+		return nil, err
+	}
 	list, err := b.Claim(ctx, 1)
 	if err != nil || len(list) != 1 {
 		return nil, fmt.Errorf("claimed %d tasks: %w", len(list), err)
@@ -200,16 +238,65 @@ func (b *table) zombie(ctx context.Context) ([]interleave.Session, error) {
 	}, nil
 }
 
+// twice hands a task over twice, because it was not started in time, to two
+// executors.
+func (b *table) twice(ctx context.Context) ([]interleave.Session, error) {
+	var sessions []interleave.Session
+	if err := b.Pick(ctx); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"a", "b"} {
+		list, err := b.HandOver(ctx)
+		if err == nil {
+			_, err = b.pool.Exec(ctx, `UPDATE tasks SET hand_at = clock_timestamp()`)
+		}
+		if err != nil || len(list) != 1 {
+			return nil, fmt.Errorf("handed over %d tasks: %w", len(list), err)
+		}
+		sessions = append(sessions, interleave.Session{Name: name,
+			Do: func(ctx context.Context) error { return b.startsHanded(ctx, list) }})
+	}
+	return sessions, nil
+}
+
+func (b *table) startsHanded(ctx context.Context, list scheduler.Handed) error {
+	claims, err := b.StartHanded(ctx, list)
+	for _, c := range claims {
+		err = errors.Join(err, b.works(ctx, c))
+	}
+	return err
+}
+
+// cancels hands a task over that somebody cancels.
+func (b *table) cancels(ctx context.Context) ([]interleave.Session, error) {
+	if err := b.Pick(ctx); err != nil {
+		return nil, err
+	}
+	list, err := b.HandOver(ctx)
+	return []interleave.Session{
+		{Name: "executor", Do: func(ctx context.Context) error { return b.startsHanded(ctx, list) }},
+		{Name: "user", Do: func(ctx context.Context) error {
+			return b.changes(ctx, 1, scheduler.KindCancel, 2)
+		}},
+	}, err
+}
+
 // TestEveryOrder: no order of the statements of correct designs breaks anything;
 // of the wrong ones some do, and the invariants that are named see it.
 func TestEveryOrder(t *testing.T) {
 	type world = func(*table, context.Context) ([]interleave.Session, error)
+	b := newTable(t)
 	for _, c := range []struct {
 		name, variant, wrong string
 		world                world
 		breaks               []string
 	}{
+		{"two pickers", "skip_locked", "", (*table).twoPickers, nil},
+		{"two pickers", "partitioned_pickers", "", (*table).twoPickers, nil},
+		{"two pickers", "listen_notify", "", (*table).twoPickers, nil},
 		{"two executors", "poll_for_update", "", (*table).twoExecutors, nil},
+		{"two executors", "listen_notify", "", (*table).twoExecutors, nil},
+		{"an executor and an orchestrator", "scale_predictive", "", (*table).orchestrated, nil},
 		{"two executors", "skip_locked", "", (*table).twoExecutors, nil},
 		{"two executors", "batch", "", (*table).twoExecutors, nil},
 		{"M40 claim without marking", "claim_without_marking", "", (*table).twoExecutors,
@@ -217,6 +304,14 @@ func TestEveryOrder(t *testing.T) {
 		{"zombie", "poll_for_update", "", (*table).zombie, nil},
 		{"zombie", "skip_locked", "", (*table).zombie, nil},
 		{"zombie", "batch", "", (*table).zombie, nil},
+		{"zombie", "partitioned_pickers", "", (*table).zombie, nil},
+		{"handed over twice", "redis_streams", "", (*table).twice, nil},
+		{"handed over twice", "kafka_topic", "", (*table).twice, nil},
+		{"handed over and cancelled", "redis_streams", "", (*table).cancels, nil},
+		{"started by id", "redis_streams", "starts by id", (*table).twice,
+			[]string{scheduler.FinalStates}},
+		{"started by id, cancelled", "redis_streams", "starts by id", (*table).cancels,
+			[]string{scheduler.CancelledRests}},
 		{"M41 rescue by id", "skip_locked", "rescues by id", (*table).zombie,
 			[]string{scheduler.FinalStates}},
 		{"M42 end by id", "skip_locked", "ends by id", (*table).zombie,
@@ -225,7 +320,7 @@ func TestEveryOrder(t *testing.T) {
 			[]string{scheduler.FencedRuns, scheduler.FinalStates}},
 	} {
 		t.Run(c.name+" "+c.variant, func(t *testing.T) {
-			b := newTable(t, tableParams(), c.variant, c.wrong)
+			b.be(t, tableParams(), c.variant, c.wrong)
 			broken, orders := b.orders(t, func(ctx context.Context) ([]interleave.Session, error) {
 				return c.world(b, ctx)
 			})
@@ -268,6 +363,7 @@ func mutants() []mutant {
 // TestMutants: each planted error is named by its invariant, and the same without
 // it breaks nothing.
 func TestMutants(t *testing.T) {
+	b := newTable(t)
 	for _, m := range mutants() {
 		for _, planted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, planted %v", m.name, planted), func(t *testing.T) {
@@ -281,7 +377,7 @@ func TestMutants(t *testing.T) {
 						variant = "skip_locked"
 					}
 				}
-				b := newTable(t, p, variant, wrong)
+				b.be(t, p, variant, wrong)
 				if err := m.live(t, b, planted); err != nil {
 					t.Fatal(err)
 				}
@@ -375,7 +471,8 @@ func poison(t *testing.T, b *table, planted bool) error {
 // TestPurge: what is older than the retention goes, with all that belongs to it,
 // and nothing else does.
 func TestPurge(t *testing.T) {
-	b := newTable(t, tableParams(), "skip_locked", "")
+	b := newTable(t)
+	b.be(t, tableParams(), "skip_locked", "")
 	for id := range uint64(4) {
 		b.ask(t, 1+id, time.Minute, scheduler.Spec{Task: "report"})
 	}

@@ -43,6 +43,7 @@ func DefaultParams() Params {
 		Granularity: sut.Duration(time.Minute), SLA: sut.Duration(30 * time.Second),
 		LookAhead: sut.Duration(2 * time.Minute), Recurrence: Reset,
 		PollEvery: sut.Duration(50 * time.Millisecond), PickBatch: 50, Executors: 20,
+		HandAgain:   sut.Duration(2 * time.Second),
 		Lease:       sut.Duration(2 * time.Second),
 		RescueEvery: sut.Duration(200 * time.Millisecond), RescueWithin: sut.Duration(3 * time.Second),
 		MaxAttempts: 10, StarveWithin: sut.Duration(20 * time.Second),
@@ -127,6 +128,7 @@ func (p Params) validateMachinery(v *validation) {
 	v.duration("poll_every", p.PollEvery, time.Millisecond)
 	v.count("pick_batch", p.PickBatch, 1, maxBatch)
 	v.count("executors", p.Executors, 1, maxExecutors)
+	v.duration("hand_again", p.HandAgain, 10*time.Millisecond)
 	v.duration("lease", p.Lease, 10*time.Millisecond)
 	v.duration("rescue_every", p.RescueEvery, time.Millisecond)
 	v.duration("rescue_within", p.RescueWithin, p.RescueEvery.D())

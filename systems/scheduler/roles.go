@@ -28,6 +28,11 @@ const (
 const (
 	// placeSelected: a picker has found and locked tasks and has not marked them.
 	placeSelected = "selected"
+	// placeMarked: a picker has noted in Postgres that it hands tasks over, and has
+	// not sent them.
+	placeMarked = "marked"
+	// placeReceived: an executor has received tasks and has not started them.
+	placeReceived = "received"
 	// placeClaimed: an executor has started tasks and has not done anything.
 	placeClaimed = "claimed"
 	// placeEffected: a task has had its effect, and is not ended.
@@ -49,7 +54,9 @@ func (d design) run(
 	defer func() {
 		if b != nil {
 			end()
-			b.close()
+			if err := b.close(); err != nil {
+				d.warn(cfg, role, err)
+			}
 		}
 	}()
 	for ctx.Err() == nil {
@@ -84,10 +91,14 @@ func (d design) warn(cfg sut.Config, role string, err error) {
 
 // pickerRole is the role that looks ahead.
 func (d design) pickerRole() sut.Role {
+	places := []string{placeSelected}
+	if d.carried != nil {
+		places = append(places, placeMarked)
+	}
 	return sut.Role{
 		Name:    "picker",
 		Summary: "looks a while ahead and marks what is due next, in batches",
-		Places:  []string{placeSelected},
+		Places:  places,
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			cfg.MaxConns = pickerConns
 			bell := d.bell(cfg, channelTasks)
@@ -112,6 +123,11 @@ func (b *backend) pickAll(ctx context.Context, bell *bell) (wait time.Duration, 
 			if taken, err = b.pick(ctx, how); err != nil {
 				return 0, err
 			}
+		}
+	}
+	if b.carrier != nil {
+		if err := b.handOverAll(ctx); err != nil {
+			return 0, err
 		}
 	}
 	return 0, b.rest(ctx, bell, Waiting, b.params.clock(b.params.LookAhead))
@@ -180,6 +196,9 @@ func (d design) executorRole() sut.Role {
 	}
 	if d.direct {
 		role.Places = role.Places[:1] // effect and end are one statement
+	}
+	if d.carried != nil {
+		role.Places = append([]string{placeReceived}, role.Places...)
 	}
 	role.Run = func(ctx context.Context, cfg sut.Config) error {
 		cfg.MaxConns = max(2, min(stores.MaxConns(cfg), executorConns)/takers)

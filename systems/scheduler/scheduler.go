@@ -195,6 +195,7 @@ type Params struct {
 	PollEvery    sut.Duration `json:"poll_every" doc:"pause of a picker or executor that found nothing"`
 	PickBatch    int          `json:"pick_batch" doc:"tasks that one pick takes, at most"`
 	Executors    int          `json:"executors" doc:"tasks that an executor process runs at a time"`
+	HandAgain    sut.Duration `json:"hand_again" doc:"time after which a task that was handed over through Redis or Kafka, and has not started, is handed over again"`
 	Lease        sut.Duration `json:"lease" doc:"how long a started task is its executor's without a sign of life"`
 	RescueEvery  sut.Duration `json:"rescue_every" doc:"pause between two looks for leases that have ended"`
 	RescueWithin sut.Duration `json:"rescue_within" doc:"time within which a task is taken back after its lease has ended"`

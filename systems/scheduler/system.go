@@ -26,15 +26,17 @@ func newWorkload(seed uint64, params any) (sut.Workload, error) {
 	return NewWorkload(seed, p)
 }
 
-func variants() []sut.Variant {
-	designs := []design{
+func designs() []design {
+	return []design{
 		pollForUpdate(), skipLockedPickers(), partitionedPickers(), listenNotify(), batched(),
-		riverPeer(), scaleReactive(), scalePredictive(), claimWithoutMarking(), applicationClock(),
-		unfencedReclaim(),
+		redisStreams(), kafkaTopic(), riverPeer(), scaleReactive(), scalePredictive(),
+		claimWithoutMarking(), applicationClock(), unfencedReclaim(),
 	}
-	list := make([]sut.Variant, len(designs))
-	for i, d := range designs {
-		list[i] = d.variant()
+}
+
+func variants() (list []sut.Variant) {
+	for _, d := range designs() {
+		list = append(list, d.variant())
 	}
 	return list
 }

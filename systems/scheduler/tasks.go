@@ -195,6 +195,9 @@ func (t *tasks) apply(
 		if set == "" {
 			continue
 		}
+		if c.What == KindResume && t.design.carried != nil {
+			set += `, hand_at = scheduled_at` // it was passed over while it was paused
+		}
 		state = becomes
 		if _, err := tx.Exec(ctx, `UPDATE tasks SET `+set+` WHERE id = $1`, r.ID); err != nil {
 			return "", err

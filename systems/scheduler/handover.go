@@ -1,0 +1,154 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// Hand-over is how tasks that were picked get to executors. In most designs that is
+// the table itself: executors take what was picked and is due. In others a picker
+// looks for what was picked and is due, and sends it over a carrier.
+//
+// Nothing is trusted that the carrier brings. An executor starts a task where the
+// token of the message is still the row's, the row is picked and due, and under the
+// row's lock: what comes twice, late or for a task that somebody has cancelled
+// starts nothing. And nothing is entrusted to it: what was handed over and has not
+// started within Params.HandAgain, because the picker died before it sent it or the
+// carrier lost it, is handed over once more.
+
+// handed is a picked task on its way to an executor.
+type handed struct {
+	id int64
+	// fence is the row's token when it was handed over; a start raises it. attempt
+	// counts the starts of this occurrence before.
+	fence, attempt int64
+}
+
+// carrier takes tasks from pickers to executors. One goroutine uses it.
+type carrier interface {
+	// prepare makes what it needs, on empty services.
+	prepare(ctx context.Context) error
+	// send returns when all are stored.
+	send(ctx context.Context, list []handed) error
+	// receive brings an executor at most n of those that nobody else has, or none
+	// if none come within a second.
+	receive(ctx context.Context, executor string, n int) ([]handed, error)
+	// settle says that what was received last need not come again.
+	settle(ctx context.Context) error
+	close() error
+}
+
+// carried is what a design with a carrier needs.
+type carried struct {
+	needs sut.Service
+	open  func(sut.Config, Params) (carrier, error)
+}
+
+// carriedSchema is for designs with a carrier: when a task is to be handed over
+// (again), once it is picked.
+const carriedSchema = `
+ALTER TABLE tasks ADD COLUMN hand_at timestamptz;
+CREATE INDEX tasks_hand ON tasks (hand_at) WHERE state = 'picked' AND NOT paused;`
+
+// handOverSQL finds at most $1 tasks that are to be handed over, and puts off the
+// next time by $2 microseconds. The index is tasks_hand.
+const handOverSQL = `WITH due AS MATERIALIZED (
+    SELECT id FROM tasks WHERE state = 'picked' AND NOT paused AND hand_at <= statement_timestamp()
+    ORDER BY hand_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+UPDATE tasks t SET hand_at = clock_timestamp() + $2 * interval '1 microsecond'
+FROM due WHERE t.id = due.id RETURNING t.id, t.fence, t.attempts`
+
+// startHandedSQL starts those of the tasks $1 whose tokens are still $4. The lock is
+// waited for: who has it may leave the row as it was.
+func (d design) startHandedSQL() string {
+	still := `t.fence = h.fence AND t.state = 'picked' AND NOT t.paused`
+	if d.startsByID {
+		still = `h.fence IS NOT NULL`
+	}
+	return `WITH due AS MATERIALIZED (
+    SELECT t.id FROM tasks t JOIN unnest($1::bigint[], $4::bigint[]) AS h (id, fence) ON t.id = h.id
+    WHERE ` + still + ` AND t.scheduled_at <= statement_timestamp()
+    ORDER BY t.id FOR UPDATE OF t
+)` + startSQL
+}
+
+// handOver marks one batch of what is to be handed over, and returns it.
+func (t *tasks) handOver(ctx context.Context) (list []handed, err error) {
+	err = t.db.Rows(ctx, handOverSQL,
+		[]any{t.params.PickBatch, t.params.HandAgain.D().Microseconds()},
+		func(row pgx.CollectableRow) error {
+			var h handed
+			err := row.Scan(&h.id, &h.fence, &h.attempt)
+			list = append(list, h)
+			return err
+		})
+	if err != nil {
+		return nil, stores.Failed("marking what is handed over", err)
+	}
+	return list, nil
+}
+
+// startHanded starts what has come and is still to be started.
+func (t *tasks) startHanded(
+	ctx context.Context, executor string, list []handed,
+) (claims []claim, err error) {
+	ids, fences := make([]int64, len(list)), make([]int64, len(list))
+	for i, h := range list {
+		ids[i], fences[i] = h.id, h.fence
+	}
+	err = t.db.Rows(ctx, t.design.startHandedSQL(),
+		[]any{ids, t.params.Lease.D().Microseconds(), executor, fences},
+		func(row pgx.CollectableRow) error {
+			c, err := scanClaim(row)
+			claims = append(claims, c)
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("starting what was handed over: %w", err)
+	}
+	return claims, nil
+}
+
+// handOverAll hands over until nothing is left.
+func (b *backend) handOverAll(ctx context.Context) error {
+	for n := b.params.PickBatch; n == b.params.PickBatch; {
+		list, err := b.handOver(ctx)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		b.cfg.Passed(placeMarked)
+		if err := b.carrier.send(ctx, list); err != nil {
+			return fmt.Errorf("handing over %d tasks: %w", len(list), err)
+		}
+		n = len(list)
+	}
+	return nil
+}
+
+// takeHanded receives at most n tasks and starts them. What is received and not
+// settled comes again, and is void by then.
+func (b *backend) takeHanded(
+	ctx context.Context, executor string, n int,
+) (claims []claim, err error) {
+	list, err := b.carrier.receive(ctx, executor, n)
+	if err != nil {
+		return nil, fmt.Errorf("receiving tasks: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	b.cfg.Passed(placeReceived)
+	if claims, err = b.startHanded(ctx, executor, list); err != nil {
+		return nil, err
+	}
+	if err := b.carrier.settle(ctx); err != nil {
+		b.design.warn(b.cfg, "executor", fmt.Errorf("settling %d tasks: %w", len(list), err))
+	}
+	return claims, nil
+}

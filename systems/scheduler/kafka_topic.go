@@ -1,0 +1,180 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+	"stampede/harness/topics"
+)
+
+// kafkaTopic hands picked tasks over through a topic in Kafka.
+//
+// Idea: a picker writes what is due to a topic, over all of its partitions.
+// Executors are a consumer group: each reads as many records as it has free slots,
+// starts the tasks in Postgres, and then commits their offsets.
+//
+// Guarantee: as skip_locked. A record is a hint: a task starts under its row's lock,
+// while the token of the record is the row's. What is read again after a crash or a
+// rebalance is void; what was read and not started is handed over again.
+//
+// Gives up: that any free slot will do. A record waits for the executor that has its
+// partition, and for a new one where that has died, unless HandAgain is over first;
+// and a long backlog is in the topic twice.
+func kafkaTopic() design {
+	d := skipLockedPickers()
+	d.name = "kafka_topic"
+	d.idea = "skip_locked whose pickers hand over what is due through a topic in Kafka, to a " +
+		"group of executors"
+	d.guarantees = "as skip_locked; a record that comes twice or late starts nothing, one that " +
+		"nobody starts is sent again"
+	d.givesUp = "that any free slot will do: a record waits for the executor that has its partition"
+	d.carried = &carried{needs: sut.Kafka, open: openTopic}
+	return d
+}
+
+const (
+	// pickedTopic and executorGroup are without the run's prefix.
+	pickedTopic   = "picked"
+	executorGroup = "executors"
+	// executorSession is how long an executor may be silent before others have its
+	// partitions.
+	executorSession = 2 * time.Second
+	// coordinatorBound is how long a broker may take to make what it keeps of groups,
+	// which would else take the first second of a run; coordinatorPause how often it
+	// is asked.
+	coordinatorBound = 30 * time.Second
+	coordinatorPause = 20 * time.Millisecond
+	// recordBytes is how long a record's value is.
+	recordBytes = 3 * 8
+)
+
+// topic is the carrier in Kafka. An executor joins the group at its first receive.
+type topic struct {
+	cfg      sut.Config
+	producer *kgo.Client
+	consumer *kgo.Client
+	member   *topics.Member
+	last     []*kgo.Record
+}
+
+func openTopic(cfg sut.Config, _ Params) (carrier, error) {
+	t := &topic{cfg: cfg}
+	var err error
+	t.producer, err = t.client(kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	return t, err
+}
+
+func (t *topic) client(more ...kgo.Opt) (*kgo.Client, error) {
+	opts, err := topics.Options(t.cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append(opts, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	return client, nil
+}
+
+// prepare makes the topic, and has the broker make what it keeps of groups.
+func (t *topic) prepare(ctx context.Context) error {
+	if err := topics.Create(ctx, t.cfg, topics.Topic{Name: pickedTopic}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
+	defer cancel()
+	group := topics.Name(t.cfg, executorGroup)
+	for {
+		err := kadm.NewClient(t.producer).FindGroupCoordinators(ctx, group).Error()
+		if err == nil || !sut.Pause(ctx, coordinatorPause) {
+			return err
+		}
+	}
+}
+
+// send writes a record for each task.
+func (t *topic) send(ctx context.Context, list []handed) error {
+	records := make([]*kgo.Record, len(list))
+	for i, h := range list {
+		records[i] = &kgo.Record{Topic: topics.Name(t.cfg, pickedTopic), Value: recordOf(h)}
+	}
+	return t.producer.ProduceSync(ctx, records...).FirstErr()
+}
+
+// join makes the executor a member of the group.
+func (t *topic) join() (err error) {
+	if t.consumer != nil {
+		return nil
+	}
+	group := topics.Name(t.cfg, executorGroup)
+	t.consumer, err = t.client(kgo.ConsumerGroup(group),
+		kgo.ConsumeTopics(topics.Name(t.cfg, pickedTopic)),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SessionTimeout(executorSession), kgo.HeartbeatInterval(executorSession/8),
+		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(executorSession/8))
+	if err == nil {
+		t.member = topics.NewMember(t.consumer, group)
+	}
+	return err
+}
+
+// receive reads what is new. It does not return with nothing before the executor is
+// a member of the group: until then it is not at work.
+func (t *topic) receive(ctx context.Context, _ string, n int) (list []handed, err error) {
+	if err := t.join(); err != nil {
+		return nil, err
+	}
+	for {
+		fetches, err := t.member.Poll(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		t.last = fetches.Records()
+		if len(t.last) > 0 || t.member.Joined(ctx) || ctx.Err() != nil {
+			break
+		}
+	}
+	for _, r := range t.last {
+		list = append(list, handedIn(r.Value))
+	}
+	return list, nil
+}
+
+// recordOf is the value of a record: three numbers of eight bytes.
+func recordOf(h handed) []byte {
+	value := make([]byte, 0, recordBytes)
+	for _, n := range []int64{h.id, h.fence, h.attempt} {
+		value = binary.BigEndian.AppendUint64(value, uint64(n))
+	}
+	return value
+}
+
+// handedIn reads what recordOf writes. What cannot be read names no task.
+func handedIn(value []byte) handed {
+	if len(value) != recordBytes {
+		return handed{}
+	}
+	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(value[8*i:])) }
+	return handed{at(0), at(1), at(2)}
+}
+
+// settle has the offsets of what was received last committed soon.
+func (t *topic) settle(context.Context) error {
+	t.consumer.MarkCommitRecords(t.last...)
+	return nil
+}
+
+// close leaves the group.
+func (t *topic) close() error {
+	if t.consumer != nil {
+		t.consumer.Close()
+	}
+	t.producer.Close()
+	return nil
+}

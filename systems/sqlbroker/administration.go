@@ -69,13 +69,18 @@ func (o operators) counted(ctx context.Context, doing, sql, queue string) (n int
 }
 
 // List counts what is in the queues, by their indexes.
-func (o operators) List(ctx context.Context) (list []QueueInfo, err error) {
-	err = o.t.db.Rows(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
+func (o operators) List(ctx context.Context) ([]QueueInfo, error) {
+	return o.listed(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'ready'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'delayed'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'picked'),
 			(SELECT count(*) FROM dead_letters d WHERE d.queue = q.queue)
-		FROM queues q ORDER BY queue`, nil, func(row pgx.CollectableRow) error {
+		FROM queues q ORDER BY queue`)
+}
+
+// listed reads queues with what is in them.
+func (o operators) listed(ctx context.Context, sql string) (list []QueueInfo, err error) {
+	err = o.t.db.Rows(ctx, sql, nil, func(row pgx.CollectableRow) error {
 		var q QueueInfo
 		err := row.Scan(&q.Queue, &q.VisibilityMS, &q.MaxReceives, &q.RetentionMS, &q.RatePerS,
 			&q.Ready, &q.Delayed, &q.Picked, &q.Dead)

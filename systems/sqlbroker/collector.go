@@ -35,6 +35,9 @@ func (b *backend) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if b.river != nil {
+		return b.river.collect(ctx, b.params.Keep.D(), b.params.CollectBatch)
+	}
 	if b.table.slots != nil {
 		return b.table.slots.turn(ctx, b.params)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,16 +24,27 @@ func TestMain(m *testing.M) {
 	os.Exit(stores.Run(m))
 }
 
-// TestConformance runs the suite over every variant on a real store.
+// TestConformance runs the suite over every variant of ours on a real store.
 func TestConformance(t *testing.T) {
-	suttest.Exercise(t, suttest.Suite{
-		System:  sqlbroker.System(),
-		Params:  rush(),
-		Space:   stores.Namespace,
-		Seed:    1,
-		Ops:     200,
-		Summary: summary,
-	})
+	suttest.Exercise(t, suite(rush(), func(v sut.Variant) bool { return v.Name != "river" }))
+}
+
+// TestConformanceOfRiver runs it over River, beside batched: where there are no groups,
+// the two end alike.
+func TestConformanceOfRiver(t *testing.T) {
+	p := rush()
+	p.Grouped = 0
+	s := suite(p, func(v sut.Variant) bool { return v.Name == "river" || v.Name == "batched" })
+	s.Undecided = map[string]string{sqlbroker.GroupOrder: "there are no groups"}
+	suttest.Exercise(t, s)
+}
+
+// suite is that of some variants.
+func suite(p *sqlbroker.Params, has func(sut.Variant) bool) suttest.Suite {
+	sys := sqlbroker.System()
+	sys.Variants = slices.DeleteFunc(sys.Variants, func(v sut.Variant) bool { return !has(v) })
+	return suttest.Suite{System: sys, Params: p, Space: stores.Namespace, Seed: 1, Ops: 200,
+		Summary: summary}
 }
 
 // rush is few queues, short of time.

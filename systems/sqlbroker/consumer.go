@@ -67,7 +67,7 @@ func (d design) consume(ctx context.Context, b *backend, worker int) error {
 	}
 	for turn := worker; ; turn++ {
 		queue := QueueName(turn%b.params.Worked + 1)
-		batch, err := b.table.Receive(ctx, queue, Demand{Most: b.params.ReceiveBatch,
+		batch, err := b.broker.Receive(ctx, queue, Demand{Most: b.params.ReceiveBatch,
 			WaitMS: b.wait().Milliseconds()})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to stop
@@ -108,7 +108,7 @@ func (d design) digest(ctx context.Context, b *backend, queue string, batch []De
 		half := len(batch) / 2
 		return errors.Join(d.digest(ctx, b, queue, batch[:half]), d.digest(ctx, b, queue, batch[half:]))
 	}
-	_, err = b.table.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch)})
+	_, err = b.broker.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch)})
 	if errors.Is(err, ErrStaleReceipt) {
 		return nil // somebody else has it already
 	}
@@ -127,7 +127,7 @@ func receiptsOf(batch []Delivery) []string {
 // good, and the effects of just these are stored with it.
 func effectAndAck(ctx context.Context, b *backend, queue string, batch []Delivery) error {
 	err := b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		done, err := b.table.settle(ctx, tx, b.table.sql.ack, queue, parseReceipts(receiptsOf(batch)))
+		done, err := b.ack(ctx, tx, queue, parseReceipts(receiptsOf(batch)))
 		if err != nil {
 			return err
 		}
@@ -143,6 +143,16 @@ func effectAndAck(ctx context.Context, b *backend, queue string, batch []Deliver
 	return workError(err)
 }
 
+// ack acknowledges in a transaction.
+func (b *backend) ack(
+	ctx context.Context, tx pgx.Tx, queue string, r receipts,
+) ([]settled, error) {
+	if b.river != nil {
+		return b.river.settle(ctx, tx, queue, KindAck, r, 0)
+	}
+	return b.table.settle(ctx, tx, b.table.sql.ack, queue, r)
+}
+
 // oneByOne gives each message of a batch a transaction of its own.
 func oneByOne(each work) work {
 	return func(ctx context.Context, b *backend, queue string, batch []Delivery) error {
@@ -152,7 +162,7 @@ func oneByOne(each work) work {
 		for i := range batch {
 			err := each(ctx, b, queue, batch[i:i+1])
 			if errors.Is(err, errIndigestible) {
-				_, err = b.table.Settle(ctx, queue, KindRelease,
+				_, err = b.broker.Settle(ctx, queue, KindRelease,
 					Settlement{Receipts: receiptsOf(batch[i : i+1])})
 			}
 			if err != nil && !errors.Is(err, ErrStaleReceipt) {

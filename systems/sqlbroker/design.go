@@ -20,7 +20,8 @@ import (
 type design struct {
 	name, idea, guarantees, givesUp string
 
-	breaks []sut.Break
+	breaks        []sut.Break
+	notApplicable map[string]string
 	// sql is what it sends.
 	sql statements
 	// one is set where each message has a statement of its own.
@@ -29,6 +30,8 @@ type design struct {
 	partitioned bool
 	// notifies: publications ring a bell in all servers.
 	notifies bool
+	// river: River keeps the messages.
+	river bool
 	// work is how its consumers store effects and acknowledge.
 	work work
 }
@@ -39,6 +42,10 @@ type backend struct {
 	params Params
 	db     *stores.Postgres
 	table  *table
+	// broker is what operators and consumers call; river is the same where River keeps
+	// the messages, and nil elsewhere.
+	broker Broker
+	river  *riverQueue
 	// end stops what listens in the background.
 	end func()
 }
@@ -48,8 +55,9 @@ func (d design) variant() sut.Variant {
 	return sut.Variant{
 		Name: d.name, Idea: d.idea, Guarantees: d.guarantees, GivesUp: d.givesUp,
 		Needs: []sut.Service{sut.Postgres}, Breaks: d.breaks,
-		Roles: []sut.Role{d.consumer(), d.sweeper(), d.collector(), d.reporter()},
-		Gauge: d.gauge,
+		NotApplicable: d.notApplicable,
+		Roles:         []sut.Role{d.consumer(), d.sweeper(), d.collector(), d.reporter()},
+		Gauge:         d.gauge,
 		Open: func(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
 			return d.instance(ctx, cfg)
 		},
@@ -69,18 +77,30 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.over(ctx, cfg, params, db), nil
+	b, err := d.over(ctx, cfg, params, db)
+	if err != nil {
+		db.Close()
+	}
+	return b, err
 }
 
 // over is a backend that is built on these connections.
 func (d design) over(
 	ctx context.Context, cfg sut.Config, params Params, db *stores.Postgres,
-) *backend {
+) (*backend, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &backend{cfg: cfg, params: params, db: db, end: func() {}}
 	b.table = &table{db: db, sql: d.sql, pollEvery: params.PollEvery.D(), one: d.one}
+	b.broker = &broker{b.table, operators{b.table}}
+	if d.river {
+		var err error
+		if b.river, err = newRiverQueue(b.table); err != nil {
+			return nil, err
+		}
+		b.broker = b.river
+	}
 	if d.partitioned {
 		b.table.slots = &slots{db: db}
 	}
@@ -89,7 +109,7 @@ func (d design) over(
 		b.table.pollEvery *= pollRarely
 		b.end = b.hear(ctx)
 	}
-	return b
+	return b, nil
 }
 
 // close closes what is open.
@@ -109,7 +129,7 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 // on is an instance of the design on a backend.
 func (d design) on(b *backend) *instance {
 	i := &instance{backend: b, design: d}
-	i.Broker = &limited{Broker: &broker{b.table, operators{b.table}}, rates: newRates(b.db)}
+	i.Broker = &limited{Broker: b.broker, rates: newRates(b.db)}
 	return i
 }
 
@@ -127,22 +147,26 @@ type instance struct {
 	once   sync.Once
 }
 
-// schema makes the tables; partitions goes where a table can be divided.
+// schema makes the tables of queues, publications and effects.
 //
 //go:embed schema.sql
 var schema string
 
+// messagesSchema makes those of messages; partitions goes where a table can be divided.
+//
+//go:embed messages.sql
+var messagesSchema string
+
 // Prepare makes the schema and the queues. Where any of it exists already it fails.
 func (i *instance) Prepare(ctx context.Context) error {
-	text, partitions := schema, ""
-	if i.design.partitioned {
-		partitions, text = ` PARTITION BY LIST (slot)`, schema+partitionsSQL()
-	}
-	text = strings.Replace(text, "/* partitions */", partitions, 1)
+	text := i.design.schema()
 	err := i.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, text)
 		return err
 	})
+	if err == nil && i.river != nil {
+		err = i.river.migrate(ctx)
+	}
 	if err != nil {
 		return stores.Failed("making the schema", err)
 	}
@@ -152,6 +176,18 @@ func (i *instance) Prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// schema is what the design begins with.
+func (d design) schema() string {
+	switch {
+	case d.river:
+		return schema
+	case d.partitioned:
+		return schema + strings.Replace(messagesSchema, "/* partitions */",
+			` PARTITION BY LIST (slot)`, 1) + partitionsSQL()
+	}
+	return schema + messagesSchema
 }
 
 // Do performs one operation.

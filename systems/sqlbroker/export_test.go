@@ -79,7 +79,11 @@ func (d design) traced(
 		return nil, err
 	}
 	db := &stores.Postgres{Pool: pool, Timeout: stores.Timeout(cfg)}
-	return d.on(d.over(ctx, cfg, params, db)), nil
+	b, err := d.over(ctx, cfg, params, db)
+	if err != nil {
+		return nil, err
+	}
+	return d.on(b), nil
 }
 
 // designOrMutant finds what a name means.
@@ -120,7 +124,11 @@ func (l *Lab) Close() { _ = l.inst.Close() } // nothing is left to lose
 
 // Begin puts so many messages of a group, 0 for none, into an empty queue.
 func (l *Lab) Begin(ctx context.Context, queue string, messages int, group uint64) error {
-	for _, name := range []string{"messages", "dead_letters", "effects", "published"} {
+	tables := []string{"messages", "dead_letters", "effects", "published"}
+	if l.inst.river != nil {
+		tables = []string{"river_job", "effects", "published"}
+	}
+	for _, name := range tables {
 		if _, err := l.db.Exec(ctx, "DELETE FROM "+name); err != nil {
 			return err
 		}
@@ -135,7 +143,19 @@ func (l *Lab) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, 
 	if l.receive != nil {
 		return l.receive(ctx, queue)
 	}
-	return l.table.Receive(ctx, queue, d)
+	return l.inst.broker.Receive(ctx, queue, d)
+}
+
+// Publish publishes, without a look at rates.
+func (l *Lab) Publish(ctx context.Context, queue string, p Publication) (int, error) {
+	return l.inst.broker.Publish(ctx, queue, p)
+}
+
+// Settle settles.
+func (l *Lab) Settle(
+	ctx context.Context, queue, how string, s Settlement,
+) (Settled, error) {
+	return l.inst.broker.Settle(ctx, queue, how, s)
 }
 
 // Work works a batch off.
@@ -144,22 +164,23 @@ func (l *Lab) Work(ctx context.Context, queue string, batch []Delivery) error {
 }
 
 // Expire lets the time of all deliveries pass, and a sweeper come at once.
-func (l *Lab) Expire(ctx context.Context) error { return l.passes(ctx, `interval '1 day'`) }
-
-// Age lets some time pass for all deliveries, and nobody come.
-func (l *Lab) Age(ctx context.Context, d time.Duration) error {
-	_, err := l.db.Exec(ctx, `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
-		picked_at = picked_at - $1 * interval '1 us' WHERE state = 'picked'`, d.Microseconds())
-	return err
-}
-
-func (l *Lab) passes(ctx context.Context, by string) error {
-	_, err := l.db.Exec(ctx, `UPDATE messages SET visible_at = visible_at - `+by+`,
-		picked_at = picked_at - `+by+` WHERE state = 'picked'`)
-	if err != nil {
+func (l *Lab) Expire(ctx context.Context) error {
+	if err := l.Age(ctx, 24*time.Hour); err != nil {
 		return err
 	}
 	return l.inst.sweep(context.WithoutCancel(apart{ctx}))
+}
+
+// Age lets some time pass for all deliveries, and nobody come.
+func (l *Lab) Age(ctx context.Context, d time.Duration) error {
+	sql := `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
+		picked_at = picked_at - $1 * interval '1 us' WHERE state = 'picked'`
+	if l.inst.river != nil {
+		sql = `UPDATE river_job SET attempted_at = attempted_at - $1 * interval '1 us'
+			WHERE state = 'running'`
+	}
+	_, err := l.db.Exec(ctx, sql, d.Microseconds())
+	return err
 }
 
 // apart is a context without the values of another one: what is sent with it belongs

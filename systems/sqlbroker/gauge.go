@@ -67,7 +67,11 @@ SELECT (SELECT count(*) FROM (SELECT FROM published
 
 // Sample looks once.
 func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
-	sql, err := g.table.narrowed(ctx, lookSQL)
+	sql := lookSQL
+	if g.river != nil {
+		sql = riverLookSQL
+	}
+	sql, err := g.table.narrowed(ctx, sql)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (l *lab) judgeEffects(ctx context.Context, messages int) error {
 // without load and without faults.
 func TestEveryOrder(t *testing.T) {
 	for name, wrong := range map[string]struct{ together, late bool }{
-		"row_at_a_time": {}, "batched": {}, "partitioned": {}, "listen_notify": {},
+		"row_at_a_time": {}, "batched": {}, "partitioned": {}, "listen_notify": {}, "river": {},
 		"ack_before_effect":     {}, // it takes a crash
 		"unfenced_delete":       {late: true},
 		"claim_without_marking": {together: true, late: true},
@@ -174,7 +174,8 @@ func (l *lab) want(t *testing.T, what string, result interleave.Result, wrong bo
 // extends from when the message was received, which is over by then.
 func TestExtensionMeetsSweeper(t *testing.T) {
 	for name, wrong := range map[string]bool{
-		"batched": false, "partitioned": false, "M56 extended from the claim": true,
+		"batched": false, "partitioned": false, "listen_notify": false,
+		"M56 extended from the claim": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLab(t, name)
@@ -220,7 +221,7 @@ func TestExtensionMeetsSweeper(t *testing.T) {
 // time. M58 forgets those that somebody has in hand.
 func TestGroupInEveryOrder(t *testing.T) {
 	for name, wrong := range map[string]bool{
-		"batched": false, "row_at_a_time": false, "partitioned": false,
+		"batched": false, "row_at_a_time": false, "partitioned": false, "listen_notify": false,
 		"M58 ignores what is in flight": true,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +259,9 @@ func TestGroupInEveryOrder(t *testing.T) {
 // TestBurialMeetsConsumer: a message that dies while its last consumer is at work is
 // worked off or dead, and not both, in any order.
 func TestBurialMeetsConsumer(t *testing.T) {
-	for _, name := range []string{"batched", "partitioned", "row_at_a_time"} {
+	for _, name := range []string{
+		"batched", "partitioned", "row_at_a_time", "listen_notify", "river",
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLab(t, name)
 			result := l.exploreDeath(t, []interleave.Session{l.consumer("a", nil),

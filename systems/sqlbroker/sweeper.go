@@ -32,6 +32,9 @@ func (d design) sweeper() sut.Role {
 
 // sweep does what is due now.
 func (b *backend) sweep(ctx context.Context) error {
+	if b.river != nil {
+		return b.river.sweep(ctx, b.cfg.Passed)
+	}
 	for _, sql := range []string{dueSQL, expiredSQL, wornSQL, agedSQL} {
 		if err := b.repeat(ctx, sql, sweepBatch); err != nil {
 			return err

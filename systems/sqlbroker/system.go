@@ -25,8 +25,8 @@ func System() sut.System {
 
 func designs() []design {
 	return []design{
-		rowAtATime(), batched(), partitioned(), listenNotify(), unfencedDelete(), ackBeforeEffect(),
-		claimWithoutMarking(),
+		rowAtATime(), batched(), partitioned(), listenNotify(), riverPeer(), unfencedDelete(),
+		ackBeforeEffect(), claimWithoutMarking(),
 	}
 }
 

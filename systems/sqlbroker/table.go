@@ -186,15 +186,26 @@ func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, 
 
 // Receive claims messages and waits for a first one if there is none.
 func (t *table) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
+	return await(ctx, t.bell, queue, t.pollEvery, d, func() ([]Delivery, error) {
+		return t.claim(ctx, queue, d.Most)
+	})
+}
+
+// await claims until there are messages, or the demand will wait no longer. In between
+// it waits for the bell of the queue, and for no longer than pollEvery.
+func await(
+	ctx context.Context, b *bell, queue string, pollEvery time.Duration, d Demand,
+	claim func() ([]Delivery, error),
+) ([]Delivery, error) {
 	until := time.Now().Add(time.Duration(d.WaitMS) * time.Millisecond)
 	for {
-		heard := t.bell.listen(queue)
-		got, err := t.claim(ctx, queue, d.Most)
+		heard := b.listen(queue)
+		got, err := claim()
 		left := time.Until(until)
 		if err != nil || len(got) > 0 || left <= 0 {
 			return got, err
 		}
-		if err := heard.wait(ctx, min(left, t.pollEvery)); err != nil {
+		if err := heard.wait(ctx, min(left, pollEvery)); err != nil {
 			return nil, fmt.Errorf("waiting for messages: %w: %w", sut.ErrRefused, err)
 		}
 	}

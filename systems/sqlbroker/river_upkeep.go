@@ -1,0 +1,185 @@
+package sqlbroker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivertype"
+
+	"stampede/harness/stores"
+)
+
+// sweep does what River's leader does, more often than it does: it looks for what is
+// scheduled every 5 s and for what is stuck every 30 s, and neither can be set.
+func (r *riverQueue) sweep(ctx context.Context, passed func(place string)) error {
+	for _, step := range []func(context.Context, pgx.Tx) (int, error){
+		r.schedule, r.rescue, r.expire,
+	} {
+		if err := r.repeat(ctx, sweepBatch, step); err != nil {
+			return err
+		}
+		passed(PlaceSwept)
+	}
+	return nil
+}
+
+// repeat does a step, each time in a transaction, as long as it finds as much as it
+// may.
+func (r *riverQueue) repeat(
+	ctx context.Context, most int, step func(context.Context, pgx.Tx) (int, error),
+) error {
+	for {
+		var n int
+		err := r.t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			n, err = step(ctx, tx)
+			return err
+		})
+		if err != nil || n < most {
+			return err
+		}
+	}
+}
+
+// schedule makes delayed messages ready.
+func (r *riverQueue) schedule(ctx context.Context, tx pgx.Tx) (int, error) {
+	due, err := r.driver.UnwrapExecutor(tx).JobSchedule(ctx,
+		&riverdriver.JobScheduleParams{Max: sweepBatch})
+	return len(due), err
+}
+
+// riverStuckSQL locks jobs whose consumers were silent for too long. River's own
+// JobGetStuck has one time for all queues. Parameter: how many at most.
+const riverStuckSQL = `
+SELECT m.id, m.attempt, m.attempt >= m.max_attempts, clock_timestamp()
+FROM river_job m JOIN queues q USING (queue)
+WHERE m.state = 'running' AND m.attempted_at <= clock_timestamp() - q.visibility * interval '1 us'
+ORDER BY m.id LIMIT $1 FOR UPDATE OF m SKIP LOCKED`
+
+// rescue makes messages ready again, or dead letters of them. River would make them
+// wait for a backoff.
+func (r *riverQueue) rescue(ctx context.Context, tx pgx.Tx) (int, error) {
+	p := &riverdriver.JobRescueManyParams{}
+	err := stores.Each(ctx, tx, riverStuckSQL, []any{sweepBatch}, func(row pgx.CollectableRow) error {
+		var job int64
+		var isLast bool
+		var now time.Time
+		failure := rivertype.AttemptError{Error: "the consumer was silent for too long"}
+		if err := row.Scan(&job, &failure.Attempt, &isLast, &now); err != nil {
+			return err
+		}
+		failure.At = now
+		text, err := json.Marshal(failure)
+		if err != nil {
+			return fmt.Errorf("encoding why job %d is rescued: %w", job, err)
+		}
+		state, ended := rivertype.JobStateAvailable, (*time.Time)(nil)
+		if isLast {
+			state, ended = rivertype.JobStateDiscarded, &now
+		}
+		p.ID, p.Error, p.State = append(p.ID, job), append(p.Error, text), append(p.State, string(state))
+		p.FinalizedAt, p.ScheduledAt = append(p.FinalizedAt, ended), append(p.ScheduledAt, now)
+		p.StuckHorizon = now
+		return nil
+	})
+	if err != nil || len(p.ID) == 0 {
+		return 0, err
+	}
+	_, err = r.driver.UnwrapExecutor(tx).JobRescueMany(ctx, p)
+	return len(p.ID), err
+}
+
+// riverExpireSQL cancels what nobody has received in time: River keeps jobs for ever.
+// Parameter: how many at most.
+const riverExpireSQL = `
+WITH due AS MATERIALIZED (
+    SELECT m.id FROM river_job m JOIN queues q USING (queue)
+    WHERE m.state IN ('available', 'scheduled', 'retryable')
+        AND m.created_at < clock_timestamp() - q.retention * interval '1 us'
+    LIMIT $1 FOR UPDATE OF m SKIP LOCKED
+)
+UPDATE river_job m SET state = 'cancelled', finalized_at = clock_timestamp()
+FROM due WHERE m.id = due.id`
+
+func (r *riverQueue) expire(ctx context.Context, tx pgx.Tx) (int, error) {
+	tag, err := tx.Exec(ctx, riverExpireSQL, sweepBatch)
+	return int(tag.RowsAffected()), err
+}
+
+// collect deletes what was acknowledged and kept long enough, as River's cleaner does.
+func (r *riverQueue) collect(ctx context.Context, keep time.Duration, most int) error {
+	return r.repeat(ctx, most, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		var horizon time.Time
+		err := tx.QueryRow(ctx, `SELECT clock_timestamp() - $1::bigint * interval '1 us'`,
+			keep.Microseconds()).Scan(&horizon)
+		if err != nil {
+			return 0, err
+		}
+		return r.driver.UnwrapExecutor(tx).JobDeleteBefore(ctx, &riverdriver.JobDeleteBeforeParams{
+			CompletedDoDelete: true, CompletedFinalizedAtHorizon: horizon, Max: most})
+	})
+}
+
+// Purge deletes all that is in the queue, also what consumers have in hand.
+func (r *riverQueue) Purge(ctx context.Context, queue string) (int, error) {
+	return r.counted(ctx, "purging", `
+		WITH gone AS (
+			DELETE FROM river_job WHERE queue = $1
+				AND state IN ('available', 'scheduled', 'retryable', 'running')
+			RETURNING 1
+		)
+		SELECT (SELECT count(*) FROM gone), EXISTS (SELECT FROM queues WHERE queue = $1)`, queue)
+}
+
+// Redrive makes dead letters available, as if never delivered. River's JobRetry would
+// leave them the attempts that they had.
+func (r *riverQueue) Redrive(ctx context.Context, queue string) (int, error) {
+	return r.counted(ctx, "redriving", `
+		WITH back AS (
+			UPDATE river_job m SET state = 'available', attempt = 0, errors = NULL,
+				max_attempts = q.max_receives, finalized_at = NULL,
+				scheduled_at = clock_timestamp(), created_at = clock_timestamp(),
+				metadata = metadata || jsonb_build_object('redrives',
+					coalesce(metadata->>'redrives', '0')::int + 1)
+			FROM queues q
+			WHERE m.queue = $1 AND q.queue = $1 AND m.state IN ('discarded', 'cancelled')
+			RETURNING 1
+		)
+		SELECT (SELECT count(*) FROM back), EXISTS (SELECT FROM queues WHERE queue = $1)`, queue)
+}
+
+// List counts jobs by River's index of states and queues.
+func (r *riverQueue) List(ctx context.Context) ([]QueueInfo, error) {
+	return r.listed(ctx, `
+		SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
+			coalesce(sum(n) FILTER (WHERE state = 'available'), 0)::bigint,
+			coalesce(sum(n) FILTER (WHERE state IN ('scheduled', 'retryable')), 0)::bigint,
+			coalesce(sum(n) FILTER (WHERE state = 'running'), 0)::bigint,
+			coalesce(sum(n) FILTER (WHERE state IN ('discarded', 'cancelled')), 0)::bigint
+		FROM queues LEFT JOIN (
+			SELECT queue, state, count(*) AS n FROM river_job
+			WHERE state IN ('available', 'scheduled', 'retryable', 'running', 'discarded', 'cancelled')
+			GROUP BY queue, state
+		) AS jobs USING (queue)
+		GROUP BY queue ORDER BY queue`)
+}
+
+// riverLookSQL is lookSQL for jobs.
+const riverLookSQL = `
+SELECT (SELECT count(*) FROM (SELECT FROM published
+        WHERE published_at > clock_timestamp() - interval '1 minute' LIMIT $1) AS p),
+    (SELECT count(*) FROM (SELECT FROM river_job WHERE state = 'available' LIMIT $1) AS m),
+    (SELECT count(*) FROM (SELECT FROM river_job WHERE state = 'running' LIMIT $1) AS m),
+    (SELECT count(*) FROM (SELECT FROM river_job JOIN queues USING (queue) WHERE state = 'running'
+        AND attempted_at < clock_timestamp() - visibility / 2 * interval '1 us' LIMIT $1) AS m),
+    (SELECT count(*) FROM (SELECT FROM river_job
+        WHERE state IN ('discarded', 'cancelled') LIMIT $1) AS d),
+    (SELECT coalesce(` + nanoseconds + `avg(finalized_at - created_at)), 0)::bigint
+        FROM (SELECT finalized_at, created_at FROM river_job WHERE state = 'completed'
+                AND finalized_at IS NOT NULL
+            ORDER BY finalized_at DESC LIMIT 100) AS m),
+    (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
+        WHERE relname = 'river_job')`

@@ -263,6 +263,19 @@ func (l *Lab) Live() {
 // MessagesOf are the messages of a recipe.
 func MessagesOf(r Recipe) []Message { return r.messages(1) }
 
+// Keep sets for how long what is acknowledged is kept.
+func (l *Lab) Keep(d time.Duration) { l.inst.params.Keep = sut.Duration(d) }
+
+// AckSome receives and acknowledges so many messages.
+func (l *Lab) AckSome(ctx context.Context, queue string, n int) error {
+	got, err := l.Receive(ctx, queue, Demand{Most: n})
+	if err != nil || len(got) != n {
+		return fmt.Errorf("received %d messages: %w", len(got), err)
+	}
+	_, err = l.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(got)})
+	return err
+}
+
 // Collect does what the collector does.
 func (l *Lab) Collect(ctx context.Context) error { return l.inst.collect(ctx) }
 

@@ -1,0 +1,508 @@
+package sqlbroker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sut"
+	"stampede/systems/sqlbroker"
+)
+
+// desk is a variant behind its HTTP API, with its sweeper at work, and a queue of the
+// test's own.
+type desk struct {
+	sqlbroker.Broker
+	client sut.Instance
+	url    string
+	queue  string
+	next   *atomic.Uint64 // identities of publications
+}
+
+// right are the variants that are not known to be wrong.
+func right() []sut.Variant {
+	return slices.DeleteFunc(sqlbroker.System().Variants, func(v sut.Variant) bool {
+		return len(v.Breaks) > 0
+	})
+}
+
+// openDesk opens a variant with its sweeper.
+func openDesk(t *testing.T, v sut.Variant) *desk {
+	t.Helper()
+	p := rush()
+	p.Keep = sut.Duration(time.Hour)
+	cfg := configOf(t, *p)
+	inst, err := v.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := inst.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := inst.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	t.Cleanup(working.Wait)
+	t.Cleanup(stop)
+	for _, r := range v.Roles {
+		if r.Name != sqlbroker.RoleSweeper {
+			continue
+		}
+		working.Go(func() {
+			if err := r.Run(ctx, cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	server := httptest.NewServer(newHandler(t, inst))
+	t.Cleanup(server.Close)
+	c := client(t, server.URL, *p)
+	return &desk{Broker: c.(sqlbroker.Broker), client: c, url: server.URL, next: new(atomic.Uint64)}
+}
+
+// at is the desk with a queue of this name.
+func (d *desk) at(t *testing.T, queue string, s sqlbroker.QueueSettings) *desk {
+	t.Helper()
+	other := *d
+	other.queue = queue
+	if err := d.Create(t.Context(), queue, s); err != nil {
+		t.Fatal(err)
+	}
+	return &other
+}
+
+// lasting are settings under which nothing happens by itself.
+func lasting() sqlbroker.QueueSettings {
+	return sqlbroker.QueueSettings{VisibilityMS: 600_000, MaxReceives: 5, RetentionMS: 3_600_000}
+}
+
+func (d *desk) publish(t *testing.T, list ...sqlbroker.Message) {
+	t.Helper()
+	n, err := d.Publish(t.Context(), d.queue,
+		sqlbroker.Publication{OpID: d.next.Add(1), Messages: list})
+	if err != nil || n != len(list) {
+		t.Fatalf("published %d of %d messages: %v", n, len(list), err)
+	}
+}
+
+// receive wants the messages with these bodies, in their order, and waits for them.
+func (d *desk) receive(t *testing.T, bodies ...string) (got []sqlbroker.Delivery) {
+	t.Helper()
+	for until := time.Now().Add(20 * time.Second); len(got) < len(bodies); {
+		more, err := d.Receive(t.Context(), d.queue,
+			sqlbroker.Demand{Most: len(bodies) - len(got), WaitMS: 1000})
+		if err != nil || time.Now().After(until) {
+			t.Fatalf("received %d of %d messages: %v", len(got), len(bodies), err)
+		}
+		got = append(got, more...)
+	}
+	for i, m := range got {
+		if m.Body != bodies[i] {
+			t.Fatalf("received %q in place %d, want %q", m.Body, i, bodies)
+		}
+	}
+	return got
+}
+
+// nothing wants that there is nothing to receive.
+func (d *desk) nothing(t *testing.T) {
+	t.Helper()
+	got, err := d.Receive(t.Context(), d.queue, sqlbroker.Demand{Most: 10})
+	if err != nil || len(got) > 0 {
+		t.Fatalf("received %+v, %v", got, err)
+	}
+}
+
+// settle wants all receipts to be good, or none.
+func (d *desk) settle(t *testing.T, how string, good bool, got ...sqlbroker.Delivery) {
+	t.Helper()
+	s := sqlbroker.Settlement{OpID: d.next.Add(1)}
+	for _, m := range got {
+		s.Receipts = append(s.Receipts, m.Receipt)
+	}
+	done, err := d.Settle(t.Context(), d.queue, how, s)
+	if good && (err != nil || len(done.Done) != len(got)) ||
+		!good && !errors.Is(err, sqlbroker.ErrStaleReceipt) {
+		t.Fatalf("%s of %d messages: %+v, %v; want them to be good: %v", how, len(got), done, err, good)
+	}
+}
+
+// holds waits until the queue holds what is wanted.
+func (d *desk) holds(t *testing.T, want string) {
+	t.Helper()
+	var is string
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); {
+		list, err := d.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(list, func(q sqlbroker.QueueInfo) bool { return q.Queue == d.queue })
+		if i < 0 {
+			t.Fatalf("%s is not listed", d.queue)
+		}
+		q := list[i]
+		is = fmt.Sprintf("%d ready, %d delayed, %d picked, %d dead", q.Ready, q.Delayed, q.Picked, q.Dead)
+		if is == want {
+			return
+		}
+		sut.Pause(t.Context(), 5*time.Millisecond)
+	}
+	t.Fatalf("the queue has %s, want %s", is, want)
+}
+
+// audit is what the audit says of the queue.
+func (d *desk) audit(t *testing.T) (messages []sqlbroker.MessageAudit, dead []sqlbroker.DeadAudit) {
+	t.Helper()
+	raw, err := d.client.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := sqlbroker.DecodeAudit(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(a.Messages, func(m sqlbroker.MessageAudit) bool {
+			return m.Queue != d.queue
+		}), slices.DeleteFunc(a.Dead, func(m sqlbroker.DeadAudit) bool {
+			return m.Queue != d.queue
+		})
+}
+
+// say are messages with these bodies.
+func say(bodies ...string) []sqlbroker.Message {
+	list := make([]sqlbroker.Message, len(bodies))
+	for i, body := range bodies {
+		list[i].Body = body
+	}
+	return list
+}
+
+// TestContract has every right variant do over HTTP, on a real store, what the
+// workload asks of it seldom or never.
+func TestContract(t *testing.T) {
+	for _, v := range right() {
+		t.Run(v.Name, func(t *testing.T) {
+			d := openDesk(t, v)
+			for name, clause := range map[string]func(*testing.T, *desk){
+				"delayed": delayed, "priorities": priorities, "release": release, "extend": extend,
+				"redrive": redrive, "purge": purge, "rates": rates, "retention": retention,
+				"published once": publishedOnce,
+			} {
+				t.Run(name, func(t *testing.T) { clause(t, d) })
+			}
+		})
+	}
+}
+
+// delayed: a message is not received before its delay is over.
+func delayed(t *testing.T, d *desk) {
+	d = d.at(t, "delayed", lasting())
+	begin := time.Now()
+	d.publish(t, sqlbroker.Message{Body: "later", DelayMS: 150}, sqlbroker.Message{Body: "now"})
+	d.receive(t, "now")
+	got := d.receive(t, "later")
+	if after := time.Unix(0, got[0].ReceivedNS).Sub(begin); after < 150*time.Millisecond {
+		t.Errorf("received %v after it was published", after)
+	}
+	d.publish(t, sqlbroker.Message{Body: "tomorrow", DelayMS: time.Hour.Milliseconds()})
+	d.nothing(t)
+	d.holds(t, "0 ready, 1 delayed, 2 picked, 0 dead")
+}
+
+// priorities: higher ones come first, and those that are alike as they were published.
+func priorities(t *testing.T, d *desk) {
+	d = d.at(t, "priorities", lasting())
+	list := say("low", "high", "middle", "highest", "high too", "lowest")
+	for i, priority := range []int{1, 2, 1, 3, 2, 0} {
+		list[i].Priority = priority
+	}
+	d.publish(t, list...)
+	d.publish(t, sqlbroker.Message{Body: "high at last", Priority: 2})
+	d.receive(t, "highest", "high")
+	d.receive(t, "high too", "high at last", "low")
+	d.receive(t, "middle", "lowest")
+	d.nothing(t)
+}
+
+// release: what is given back is received again at once, and the receipt is used up.
+func release(t *testing.T, d *desk) {
+	d = d.at(t, "release", lasting())
+	d.publish(t, say("a", "b")...)
+	first := d.receive(t, "a", "b")
+	d.nothing(t)
+	d.settle(t, sqlbroker.KindRelease, true, first[0])
+	d.settle(t, sqlbroker.KindAck, false, first[0])
+	again := d.receive(t, "a")
+	if again[0].Receives != 2 || again[0].Receipt == first[0].Receipt {
+		t.Errorf("received again as %+v", again[0])
+	}
+	d.settle(t, sqlbroker.KindRelease, false, first[0])
+	d.settle(t, sqlbroker.KindAck, true, again[0], first[1])
+	d.settle(t, sqlbroker.KindAck, true, again[0]) // what is repeated is good again
+	d.holds(t, "0 ready, 0 delayed, 0 picked, 0 dead")
+}
+
+// extend: who asks for more time has the message for longer; who does not loses it.
+func extend(t *testing.T, d *desk) {
+	var got []sqlbroker.Delivery
+	var done sqlbroker.Settled
+	brief, err := lasting(), sqlbroker.ErrStaleReceipt
+	// On a busy machine the first time may be over before it is extended.
+	for brief.VisibilityMS = 300; errors.Is(err, sqlbroker.ErrStaleReceipt); brief.VisibilityMS *= 4 {
+		d = d.at(t, fmt.Sprintf("extend-%d", brief.VisibilityMS), brief)
+		d.publish(t, say("kept", "lost")...)
+		got = d.receive(t, "kept", "lost")
+		done, err = d.Settle(t.Context(), d.queue, sqlbroker.KindExtend, sqlbroker.Settlement{
+			OpID: d.next.Add(1), Receipts: []string{got[0].Receipt}, ByMS: 600_000})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more := time.Duration(done.VisibleNS - got[0].VisibleNS); more < 9*time.Minute {
+		t.Errorf("extended by ten minutes, it is the consumer's for %v longer", more)
+	}
+	again := d.receive(t, "lost")
+	if again[0].ReceivedNS < got[1].VisibleNS {
+		t.Errorf("received again %v before its time was over",
+			time.Duration(got[1].VisibleNS-again[0].ReceivedNS))
+	}
+	d.nothing(t)
+	d.settle(t, sqlbroker.KindAck, false, got[1])
+	d.settle(t, sqlbroker.KindAck, true, got[0])
+}
+
+// redrive: what was delivered too often is a dead letter, and comes back as if it had
+// never been delivered.
+func redrive(t *testing.T, d *desk) {
+	twice := lasting()
+	twice.MaxReceives = 2
+	d = d.at(t, "redrive", twice)
+	d.publish(t, say("a", "b")...)
+	for range twice.MaxReceives {
+		d.settle(t, sqlbroker.KindRelease, true, d.receive(t, "a", "b")...)
+	}
+	d.holds(t, "0 ready, 0 delayed, 0 picked, 2 dead")
+	d.nothing(t)
+	if _, dead := d.audit(t); len(dead) != 2 || dead[0].Receives != 2 || dead[1].Receives != 2 ||
+		dead[0].Reason != sqlbroker.DeadReceives {
+		t.Errorf("dead letters: %+v", dead)
+	}
+	for _, want := range []int{2, 0} {
+		if n, err := d.Redrive(t.Context(), d.queue); err != nil || n != want {
+			t.Fatalf("redrove %d messages, want %d: %v", n, want, err)
+		}
+	}
+	got := d.receive(t, "a", "b")
+	if got[0].Receives != 1 || got[1].Receives != 1 {
+		t.Errorf("received after the redrive as %+v", got)
+	}
+	d.settle(t, sqlbroker.KindAck, true, got...)
+	if messages, _ := d.audit(t); len(messages) != 2 || messages[0].Redrives != 1 ||
+		messages[1].State != sqlbroker.StateAcked {
+		t.Errorf("after the redrive: %+v", messages)
+	}
+	if _, err := d.Redrive(t.Context(), "no-such-queue"); !errors.Is(err, sqlbroker.ErrUnknownQueue) {
+		t.Errorf("redriving no queue: %v", err)
+	}
+}
+
+// purge: all that is in the queue goes, what is in hand too; dead letters and other
+// queues stay.
+func purge(t *testing.T, d *desk) {
+	once := lasting()
+	once.MaxReceives = 1
+	other := d.at(t, "not-purged", lasting())
+	other.publish(t, say("here")...)
+	d = d.at(t, "purge", once)
+	d.publish(t, say("dead")...)
+	d.settle(t, sqlbroker.KindRelease, true, d.receive(t, "dead")...)
+	d.holds(t, "0 ready, 0 delayed, 0 picked, 1 dead")
+	d.publish(t, append(say("acked", "in hand", "ready"),
+		sqlbroker.Message{Body: "delayed", DelayMS: time.Hour.Milliseconds()})...)
+	got := d.receive(t, "acked", "in hand")
+	d.settle(t, sqlbroker.KindAck, true, got[0])
+	for _, want := range []int{3, 0} {
+		if n, err := d.Purge(t.Context(), d.queue); err != nil || n != want {
+			t.Fatalf("purged %d messages, want %d: %v", n, want, err)
+		}
+	}
+	d.nothing(t)
+	d.holds(t, "0 ready, 0 delayed, 0 picked, 1 dead")
+	d.settle(t, sqlbroker.KindAck, false, got[1])
+	other.receive(t, "here")
+	if _, err := d.Purge(t.Context(), "no-such-queue"); !errors.Is(err, sqlbroker.ErrUnknownQueue) {
+		t.Errorf("purging no queue: %v", err)
+	}
+}
+
+// rates: beyond its rate a queue answers 429 and when to come again, and does nothing;
+// other queues do not mind.
+func rates(t *testing.T, d *desk) {
+	slow := lasting()
+	slow.RatePerS = 2
+	other := d.at(t, "not-limited", lasting())
+	d = d.at(t, "rates", slow)
+	d.publish(t, slices.Repeat(say("m"), 100)...) // a second's tokens, and those of 49 more
+	for _, req := range []struct{ method, path, body string }{
+		{http.MethodPut, "/v1/messages/rates", `{"op_id":9001,"messages":[{"body":"too much"}]}`},
+		{http.MethodPut, "/v1/message/rates", `{"op_id":9002,"body":"too much"}`},
+		{http.MethodGet, "/v1/messages/rates?n=1", ``},
+	} {
+		status, after := d.ask(t, req.method, req.path, req.body)
+		if seconds, err := strconv.Atoi(after); status != http.StatusTooManyRequests || err != nil ||
+			seconds < 20 || seconds > 50 {
+			t.Errorf("%s %s: %d, Retry-After %q, want 429 and about 50 s", req.method, req.path, status,
+				after)
+		}
+	}
+	d.holds(t, "100 ready, 0 delayed, 0 picked, 0 dead")
+	other.publish(t, say("at once")...)
+	other.receive(t, "at once")
+}
+
+// ask sends a request and returns the status and when to come again.
+func (d *desk) ask(t *testing.T, method, path, body string) (status int, retryAfter string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header.Get("Retry-After")
+}
+
+// retention: what nobody has received in time is a dead letter of that reason, a delayed
+// message too; what is in hand is its consumer's.
+func retention(t *testing.T, d *desk) {
+	s := lasting()
+	d = d.at(t, "retention", s)
+	d.publish(t, append(say("in hand", "waits"),
+		sqlbroker.Message{Body: "delayed", DelayMS: time.Hour.Milliseconds()})...)
+	got := d.receive(t, "in hand")
+	s.RetentionMS = 50
+	d.at(t, "retention", s)
+	d.holds(t, "0 ready, 0 delayed, 1 picked, 2 dead")
+	_, dead := d.audit(t)
+	for _, m := range dead {
+		if m.Reason != sqlbroker.DeadRetention || m.AgeNS < int64(50*time.Millisecond) ||
+			m.Receives != 0 || m.Index == got[0].Index {
+			t.Errorf("a dead letter: %+v", m)
+		}
+	}
+	d.settle(t, sqlbroker.KindAck, true, got...)
+}
+
+// publishedOnce: a publication with an identity that is known is not stored again.
+func publishedOnce(t *testing.T, d *desk) {
+	d = d.at(t, "once", lasting())
+	p := sqlbroker.Publication{OpID: d.next.Add(1), Messages: say("a", "b", "c")}
+	for _, want := range []int{3, 0} {
+		if n, err := d.Publish(t.Context(), d.queue, p); err != nil || n != want {
+			t.Fatalf("stored %d messages, want %d: %v", n, want, err)
+		}
+	}
+	d.settle(t, sqlbroker.KindAck, true, d.receive(t, "a", "b", "c")...)
+	if n, err := d.Publish(t.Context(), d.queue, p); err != nil || n != 0 {
+		t.Fatalf("stored %d messages again after they were acknowledged: %v", n, err)
+	}
+	d.holds(t, "0 ready, 0 delayed, 0 picked, 0 dead")
+}
+
+// deletions notes how many rows each statement has deleted.
+type deletions struct {
+	mu   sync.Mutex
+	rows []int64
+}
+
+type deleting struct{}
+
+// TraceQueryStart remembers whether a statement deletes.
+func (*deletions) TraceQueryStart(
+	ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData,
+) context.Context {
+	return context.WithValue(ctx, deleting{}, strings.Contains(data.SQL, "DELETE"))
+}
+
+// TraceQueryEnd notes what was deleted.
+func (d *deletions) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	if yes, _ := ctx.Value(deleting{}).(bool); yes && data.CommandTag.RowsAffected() > 0 {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.rows = append(d.rows, data.CommandTag.RowsAffected())
+	}
+}
+
+// TestCollectedInBatches: what is acknowledged is kept for a while, then deleted in
+// bounded batches; partitions are emptied as a whole.
+func TestCollectedInBatches(t *testing.T) {
+	for _, v := range right() {
+		t.Run(v.Name, func(t *testing.T) {
+			p := rush()
+			p.Keep, p.CollectBatch = sut.Duration(time.Hour), 10
+			p.Visibility = sut.Duration(time.Hour)
+			p.RotateEvery = sut.Duration(time.Millisecond)
+			seen := &deletions{}
+			l, err := sqlbroker.OpenLab(t.Context(), v.Name, configOf(t, *p), seen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.Close)
+			l.Live()
+			if err := errors.Join(l.Begin(t.Context(), labQueue, 26, 0),
+				l.AckSome(t.Context(), labQueue, 25)); err != nil {
+				t.Fatal(err)
+			}
+			seen.rows = nil // what Begin has deleted
+			rows := func() int {
+				raw, err := l.Audit(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, err := sqlbroker.DecodeAudit(raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(a.Messages)
+			}
+			if err := l.Collect(t.Context()); err != nil || rows() != 26 || len(seen.rows) > 0 {
+				t.Fatalf("%d messages are left, %v were deleted an hour too early: %v", rows(), seen.rows,
+					err)
+			}
+			l.Keep(0)
+			for until := time.Now().Add(20 * time.Second); rows() > 1; {
+				if err := l.Collect(t.Context()); err != nil || time.Now().After(until) {
+					t.Fatalf("%d messages are left: %v", rows(), err)
+				}
+			}
+			if v.Name == "partitioned" { // the one that waits is moved, the others are truncated
+				if slices.ContainsFunc(seen.rows, func(n int64) bool { return n != 1 }) {
+					t.Errorf("statements deleted %v rows, want 1 at a time", seen.rows)
+				}
+			} else if !slices.Equal(seen.rows, []int64{10, 10, 5}) {
+				t.Errorf("statements deleted %v rows, want 10, 10 and 5", seen.rows)
+			}
+		})
+	}
+}

@@ -18,6 +18,8 @@ type Data struct {
 	Summary rundir.Summary
 	// Timelines are the numbers over time, where they could be read.
 	Timelines map[RepeatRef]rundir.Timeline
+	// Telemetry is what stores and roles said of themselves, where they were asked.
+	Telemetry map[RepeatRef]rundir.Telemetry
 	// Records are the records that violations name, by their Seq.
 	Records map[RepeatRef]map[uint64]history.Record
 	// Files are the files of the run directory, relative, with slashes.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -72,6 +73,7 @@ func (f fixture) build(t testing.TB) reports.Data {
 	d := reports.Data{
 		Summary:   emptySummary(),
 		Timelines: map[reports.RepeatRef]rundir.Timeline{},
+		Telemetry: map[reports.RepeatRef]rundir.Telemetry{},
 		Records:   map[reports.RepeatRef]map[uint64]history.Record{},
 		Files: []string{"report.html", "summary.json", "junit.xml", "summary.md", "metrics.txt",
 			"scenario.resolved.yaml", "hdr/redis_lua.buy.hgrm", "hdr/redis_lua.payment.hgrm",
@@ -174,6 +176,7 @@ func (f fixture) variant(
 		}
 		repeat.Invariants = f.verdicts(d, ref, g)
 		d.Timelines[ref] = f.timeline(rng, g)
+		d.Telemetry[ref] = telemetry(ref.Repeat)
 		add(&v.Load, repeat.Load)
 		v.Repeats = append(v.Repeats, repeat)
 	}
@@ -346,6 +349,61 @@ func (f fixture) timeline(rng *rand.Rand, g design) rundir.Timeline {
 	}
 	timeline.Kinds = []rundir.KindTimeline{buy}
 	return timeline
+}
+
+// telemetry is twelve seconds of two stores and of the processors, in which Redis does
+// not answer for a while.
+func telemetry(seed int) rundir.Telemetry {
+	of := func(
+		quantity, part, unit string, skip func(int) bool, value func(int) float64,
+	) rundir.Series {
+		s := rundir.Series{Quantity: quantity, Part: part, Unit: unit}
+		for i := range 13 {
+			if skip == nil || !skip(i) {
+				s.AtNS = append(s.AtNS, int64(i)*int64(time.Second)+int64(3*time.Millisecond))
+				s.Values = append(s.Values, value(i))
+			}
+		}
+		return s
+	}
+	flat := func(n float64) func(int) float64 { return func(int) float64 { return n } }
+	wave := func(n float64) func(int) float64 {
+		return func(i int) float64 { return n * (1.5 + math.Sin(float64(i+seed))) }
+	}
+	stalled := func(i int) bool { return i >= 4 && i < 8 }
+	return rundir.Telemetry{PeriodNS: int64(time.Second), Sources: []rundir.TelemetrySource{
+		{Name: "postgres", Asked: 13, Series: []rundir.Series{
+			of("transactions", "committed", "/s", nil, wave(1200)),
+			of("transactions", "rolled back", "/s", nil, wave(3)),
+			of("deadlocks", "", "/s", nil, flat(0)),
+			of("WAL", "", "bytes/s", nil, wave(2.5e6)),
+		}},
+		{Name: "redis", Asked: 13, Missed: 4, Trouble: "i/o timeout", Series: []rundir.Series{
+			of("commands", "", "/s", stalled, wave(9000)),
+			of("memory", "", "bytes", stalled, wave(1.5e6)),
+		}},
+		{Name: "cpu", Asked: 13, Series: []rundir.Series{
+			of("processor", "generator", "cores", nil, wave(.4)),
+			of("processor", "postgres", "cores", nil, wave(.3)),
+			of("processor", "redis", "cores", stalled, wave(.1)),
+		}},
+	}}
+}
+
+// lagging adds the lag of twelve partitions, one of which falls behind.
+func lagging(t rundir.Telemetry) rundir.Telemetry {
+	source := rundir.TelemetrySource{Name: "kafka", Asked: 13}
+	for part := range 12 {
+		s := rundir.Series{Quantity: "counter lag", Part: strconv.Itoa(part),
+			Unit: "records"}
+		for i := range 12 {
+			s.AtNS = append(s.AtNS, int64(i)*int64(time.Second))
+			s.Values = append(s.Values, float64((i+part)%3+i*100*(part/11)))
+		}
+		source.Series = append(source.Series, s)
+	}
+	t.Sources = append(t.Sources, source)
+	return t
 }
 
 func add(to *rundir.Load, l rundir.Load) {

@@ -178,6 +178,16 @@ func hostiles(t testing.TB) reports.Data {
 				repeat.Invariants[i].Violations[k].Text = hostile
 			}
 		}
+		said := d.Telemetry[reports.RepeatRef{Variant: designs[v].name}]
+		for i := range said.Sources {
+			said.Sources[i].Name += hostile
+			said.Sources[i].Missed, said.Sources[i].Trouble = 1, hostile
+			for k := range said.Sources[i].Series {
+				series := &said.Sources[i].Series[k]
+				series.Quantity, series.Part = series.Quantity+hostile, series.Part+hostile
+				series.Unit = hostile
+			}
+		}
 		for seq, r := range d.Records[reports.RepeatRef{Variant: variant.Name}] {
 			r.Op.Key, r.Op.Client, r.Op.Kind, r.Err = hostile, hostile, hostile, hostile
 			r.Reply = history.Reply{Key: hostile, Body: []byte(hostile)}
@@ -203,6 +213,8 @@ func withFaults(t testing.TB) reports.Data {
 		history.Window{Kind: history.FaultWindow, Name: "cut", Fault: "partition postgres",
 			Start: 8 * time.Second, End: history.Never})
 	watch(d, 0)
+	ref := reports.RepeatRef{Variant: d.Summary.Variants[0].Name}
+	d.Telemetry[ref] = lagging(d.Telemetry[ref])
 	return d
 }
 

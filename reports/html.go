@@ -47,6 +47,7 @@ type page struct {
 	Operations  []operationRow
 	Time        timePanel
 	Watched     []watchedPanel
+	Stores      storesView
 	Phases      []phaseRow
 	Faults      []faultRow
 	RepeatChart figure
@@ -158,6 +159,9 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 	if p.Watched, err = watchedPanels(d, standings); err != nil {
 		return err
 	}
+	if p.Stores, err = storesOf(d, standings); err != nil {
+		return err
+	}
 	p.RepeatChart, err = repeatFigure(standings)
 	return err
 }
@@ -189,6 +193,7 @@ func (p *page) sections() []navItem {
 		{navItem{"slos", "Objectives"}, len(p.SLOs.Columns) > 0},
 		{navItem{"latency", "Latency"}, len(p.Percentiles) > 0},
 		{navItem{"time", "Over time"}, len(p.Time.Figures) > 0},
+		{navItem{"stores", "Stores"}, len(p.Stores.Sources) > 0},
 		{navItem{"repeats", "Repeats"}, len(p.Repeats) > 0},
 		{navItem{"errors", "Errors"}, len(p.Errors) > 0},
 		{navItem{"measurement", "Measurement"}, true},
@@ -306,7 +311,8 @@ func downloads(files []string) []download {
 		"history/": "every operation of every repeat",
 		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
 			"with all their operations", check.MaxViolations),
-		"timeline/": "numbers over time", "audit/": "the stores' final state", "logs/": "logs",
+		"telemetry/": "what stores and roles said of themselves over time",
+		"timeline/":  "numbers over time", "audit/": "the stores' final state", "logs/": "logs",
 	}
 	var list []download
 	for _, name := range slices.Sorted(slices.Values(files)) {

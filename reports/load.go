@@ -30,7 +30,8 @@ func Load(dir string) (Data, error) {
 		return Data{}, err
 	}
 	d := Data{Summary: summary, Timelines: map[RepeatRef]rundir.Timeline{},
-		Records: map[RepeatRef]map[uint64]history.Record{}}
+		Telemetry: map[RepeatRef]rundir.Telemetry{},
+		Records:   map[RepeatRef]map[uint64]history.Record{}}
 	for _, v := range summary.Variants {
 		for _, r := range v.Repeats {
 			d.loadRepeat(run, RepeatRef{v.Name, r.Index}, r)
@@ -61,6 +62,14 @@ func (d *Data) loadRepeat(run *rundir.Run, ref RepeatRef, r rundir.Repeat) {
 			gap("numbers over time", err)
 		} else {
 			d.Timelines[ref] = timeline
+		}
+	}
+	if r.Telemetry != "" {
+		telemetry, err := run.Telemetry(r.Telemetry)
+		if err != nil {
+			gap("what the stores said", err)
+		} else {
+			d.Telemetry[ref] = telemetry
 		}
 	}
 	wanted := named(r.Invariants)

@@ -33,7 +33,12 @@ const (
 	roleInk               // what is offered; neutral series
 	roleFirst             // the series by slot, roleFirst + slot
 	roleSoft  = roleFirst + slots
+	roleHeat  = roleSoft + slots // the levels of a heat map, the faintest first
+	roleEnd   = roleHeat + heatLevels
 )
+
+// heatLevels is how many shades a heat map has beside the empty one.
+const heatLevels = 8
 
 // class returns the role's CSS class: the page has a rule for each. fill
 // says whether the mark is filled or stroked.
@@ -43,6 +48,8 @@ func (r role) class(fill bool) string {
 		prefix = "f"
 	}
 	switch {
+	case r >= roleHeat:
+		return prefix + "0"
 	case r >= roleSoft:
 		return fmt.Sprintf("%s%d soft", prefix, r-roleSoft)
 	case r >= roleFirst:
@@ -55,6 +62,8 @@ func (r role) class(fill bool) string {
 // fallback is the colour where no style sheet applies, in the light theme.
 func (r role) fallback() string {
 	switch {
+	case r >= roleHeat:
+		return lightSlots[0]
 	case r >= roleSoft:
 		return lightSlots[r-roleSoft]
 	case r >= roleFirst:
@@ -62,6 +71,17 @@ func (r role) fallback() string {
 	}
 	return [...]string{"#40464F", "#6B727C", "#E3E6EA", "#EEF1F4", "url(#hatch)", "#B3261E",
 		"#40464F"}[r]
+}
+
+// opacity is how much of the background a filled mark hides; 1 is all of it.
+func (r role) opacity() float64 {
+	switch {
+	case r >= roleHeat:
+		return float64(r-roleHeat+1) / heatLevels
+	case r >= roleSoft:
+		return 0.16
+	}
+	return 1
 }
 
 // sentinelBlue marks colours that spell a role.
@@ -83,6 +103,6 @@ func decode(hex string) (r role, variant int, ok bool) {
 	if _, err := fmt.Sscanf(hex, "#%02x%02x%02x", &red, &green, &blue); err != nil {
 		return 0, 0, false
 	}
-	ok = blue == sentinelBlue && red < int(roleSoft)+slots
+	ok = blue == sentinelBlue && red < int(roleEnd)
 	return role(red), green, ok
 }

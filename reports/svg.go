@@ -164,8 +164,8 @@ func presentation(style string) (string, error) {
 				return "", fmt.Errorf("%w colour %q", errForeignSVG, value)
 			}
 			fmt.Fprintf(&attrs, ` %s="%s"`, name, role.fallback())
-			if role >= roleSoft {
-				attrs.WriteString(` fill-opacity="0.16"`)
+			if opacity := role.opacity(); opacity < 1 {
+				fmt.Fprintf(&attrs, ` fill-opacity="%.2g"`, opacity)
 			}
 			classes.WriteString(role.class(name == "fill"))
 			if variant != noVariant {

@@ -88,7 +88,7 @@ func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (timeFigure, er
 	room := max(axes.high-axes.low, 1) * 0.08
 	p.Y.Min, p.Y.Max = axes.low-room, axes.high+room
 	p.Y.Tick.Marker = secondTicks{most: 4}
-	p.Y.Label.Text = l.line.Unit
+	p.Y.Label.Text = printable(l.line.Unit)
 	rows := watchedRows(l.line.Points, axes.width)
 	drawn := l.line.Points
 	if len(drawn) > pointsFor(1) {

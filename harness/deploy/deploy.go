@@ -236,6 +236,16 @@ func (c *Crew) Components() []env.Component {
 	return list
 }
 
+// Metered are the replicas, and servers of the API, that are processes of their own.
+func (c *Crew) Metered() (list []env.Metered) {
+	for _, u := range c.units {
+		if m, ok := u.(env.Metered); ok {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 func sortedNames(roles map[string][]unit) []string {
 	names := []string{}
 	for name := range roles {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 )
 
@@ -37,6 +39,7 @@ type worker struct {
 var (
 	_ env.Crashable = (*worker)(nil)
 	_ env.Stoppable = (*worker)(nil)
+	_ env.Metered   = (*worker)(nil)
 )
 
 func newWorker(
@@ -275,6 +278,24 @@ func (w *worker) current() (*life, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.running()
+}
+
+// CPU implements env.Metered. The process is one of this machine's, in a container
+// too.
+func (w *worker) CPU(context.Context) (time.Duration, error) {
+	if !w.mu.TryLock() {
+		return 0, fmt.Errorf("%s is being started or ended", w.name)
+	}
+	defer w.mu.Unlock()
+	l, err := w.running()
+	if err != nil {
+		return 0, err
+	}
+	stat, err := owner.StatOf(l.PID())
+	if err != nil {
+		return 0, fmt.Errorf("asking for the processor time of %s: %w", w.name, err)
+	}
+	return stat.CPU, nil
 }
 
 // Kill implements env.Breakable.

@@ -205,6 +205,14 @@ type Reachable interface {
 	ReadyAt(ctx context.Context, addr string) error
 }
 
+// Metered is a component whose use of the processor is known.
+type Metered interface {
+	Component
+	// CPU is the processor time that its processes have used. It begins anew when
+	// they do. An error says that it is down, or that nobody can tell.
+	CPU(ctx context.Context) (time.Duration, error)
+}
+
 // Fronted is a component that tells its clients where it is, as a Kafka broker
 // does. A proxy before it is of use only if the component names the proxy, and
 // does so to those alone who come through it.

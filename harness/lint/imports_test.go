@@ -205,9 +205,10 @@ func places() []place {
 			},
 			[]string{
 				"systems", "harness/env", "harness/topics", "harness/stores", "harness/interleave",
+				"harness/telemetry",
 			},
-			"drivers belong to systems/*, harness/env, harness/topics, harness/stores and " +
-				"harness/interleave",
+			"drivers belong to systems/*, harness/env, harness/topics, harness/stores, " +
+				"harness/interleave and harness/telemetry",
 		},
 		{
 			[]string{"github.com/riverqueue/river", "github.com/netresearch/go-cron"},

@@ -176,16 +176,17 @@ func (j *judge) judgeVariant(
 
 // recorded says whether a repeat got as far as a history.
 func (j *judge) recorded(slot rundir.Slot) bool {
-	for _, name := range []string{slot.History, trialName(slot)} {
-		path, err := j.run.File(name)
-		if err != nil {
-			return false
-		}
-		if _, err := os.Stat(path); err == nil {
-			return true
-		}
+	return j.has(slot.History) || j.has(trialName(slot))
+}
+
+// has says whether the run directory has a file.
+func (j *judge) has(name string) bool {
+	path, err := j.run.File(name)
+	if err != nil {
+		return false
 	}
-	return false
+	_, err = os.Stat(path)
+	return err == nil
 }
 
 // repeat judges one repeat, once.
@@ -204,6 +205,9 @@ func (j *judge) repeat(
 		Timeline: slot.Timeline, Error: trial.Error,
 		Invariants: []check.Verdict{}, SLOs: []check.SLOVerdict{},
 		Operations: []rundir.Operation{}, Validity: []rundir.Validity{finished(trial)}}
+	if name := rundir.TelemetryName(slot.Variant, slot.Repeat); j.has(name) {
+		out.Telemetry = name
+	}
 	path, err := j.run.File(slot.History)
 	if err != nil {
 		return out, err

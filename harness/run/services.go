@@ -18,6 +18,7 @@ import (
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
+	"stampede/harness/telemetry"
 )
 
 // stopTimeout bounds stopping the stores and removing what was made in them.
@@ -199,6 +200,11 @@ type place struct {
 	targets map[sut.Service]fault.Target
 	// gauge watches the variant during the load, nil if it has none.
 	gauge sut.Gauge
+	// direct are the stores' own addresses; sources are asked there during the load,
+	// from when hush is set, which ends that.
+	direct  env.Namespace
+	sources []telemetry.Source
+	hush    func() rundir.Telemetry
 	// ways are the proxies of roles that have a way of their own to a store.
 	ways *ways
 	// log is what the instance and its roles had to say, nil for a target.
@@ -232,7 +238,7 @@ func (s *services) place(
 	if err != nil {
 		return nil, err
 	}
-	p.name, p.release, p.config.Prefix = name, ns.Release, ns.Prefix
+	p.name, p.release, p.direct, p.config.Prefix = name, ns.Release, ns, ns.Prefix
 	if err := p.keepLog(r.dir.File(rundir.LogName(name))); err != nil {
 		return nil, errors.Join(err, p.close(ctx))
 	}
@@ -273,6 +279,11 @@ func (p *place) close(ctx context.Context) error {
 	var problems []error
 	if p.gauge != nil {
 		problems = append(problems, closing("the gauge", p.gauge.Close))
+	}
+	if p.hush != nil {
+		p.hush() // which closes them
+	} else {
+		p.closeTelemetry()
 	}
 	problems = append(problems, p.ways.close())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

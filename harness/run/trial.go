@@ -15,6 +15,7 @@ import (
 	"stampede/harness/load"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
+	"stampede/harness/telemetry"
 )
 
 const (
@@ -179,10 +180,16 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.In
 		return err
 	}
 	defer func() { err = errors.Join(err, roles.Stop()) }()
+	if err := place.openTelemetry(r.services, v, roles); err != nil {
+		return err
+	}
 	if err := r.record(slot, t, roles.Do, place, show); err != nil {
 		return err
 	}
 	if err := r.drain(v, t, inst, show); err != nil {
+		return err
+	}
+	if err := r.keepTelemetry(slot, place); err != nil {
 		return err
 	}
 	stores.tell(r.hard, t)
@@ -297,6 +304,7 @@ func (r *runner) record(
 	ctx, cancel := untilFailed(r.soft, w)
 	defer cancel()
 	faults := r.startFaults(ctx, base, place, show)
+	place.hush = telemetry.Watch(r.hard, base, place.sources...)
 	unwatch := watch(ctx, place.gauge, base, w.Sample)
 	defer unwatch()
 	result, err := load.Run(ctx, r.loadPlan(base, workload), do,

@@ -106,7 +106,8 @@ func create(root, scenario string, seed uint64, now time.Time, ids io.Reader) (*
 
 // layOut makes the folders and the link.
 func (d *Dir) layOut(parent string) error {
-	for _, folder := range []string{"audit", "hdr", "history", "logs", "timeline", "violations"} {
+	for _, folder := range []string{"audit", "hdr", "history", "logs", "telemetry", "timeline",
+		"violations"} {
 		if err := os.Mkdir(filepath.Join(d.path, folder), 0o755); err != nil {
 			return fmt.Errorf("create run directory: %w", err)
 		}

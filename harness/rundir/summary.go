@@ -172,6 +172,8 @@ type Repeat struct {
 	History  string `json:"history"`
 	Audit    string `json:"audit"`
 	Timeline string `json:"timeline"`
+	// Telemetry is one too, absent if nobody was asked.
+	Telemetry string `json:"telemetry,omitempty"`
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
 }

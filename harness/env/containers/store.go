@@ -66,6 +66,7 @@ type store struct {
 var (
 	_ env.Journaled = (*store)(nil)
 	_ env.Fronted   = (*store)(nil)
+	_ env.Metered   = (*store)(nil)
 )
 
 // newStore makes the volume and the container and waits until it is ready.

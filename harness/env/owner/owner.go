@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 )
 
 // Owner names the process that made something. A pid alone would not do: the
@@ -50,7 +51,14 @@ type Stat struct {
 	State byte
 	// Started is the start time in clock ticks since boot.
 	Started uint64
+	// CPU is the processor time that the process has used, Children that of its
+	// children that have ended and were waited for.
+	CPU, Children time.Duration
 }
+
+// tick is the unit of processor times in proc(5): USER_HZ, which is 100 a second on
+// every architecture that Go runs on.
+const tick = 10 * time.Millisecond
 
 // Over says whether the process has ended and only its entry is left.
 func (s Stat) Over() bool { return s.State == 'Z' || s.State == 'X' }
@@ -73,9 +81,15 @@ func ParseStat(data []byte) (Stat, error) {
 	if !ok || len(fields) <= started || len(fields[state]) != 1 {
 		return Stat{}, fmt.Errorf("unreadable process state %q", data)
 	}
-	ticks, err := strconv.ParseUint(string(fields[started]), 10, 64)
-	if err != nil {
-		return Stat{}, fmt.Errorf("unreadable process start %q: %w", fields[started], err)
+	var ticks [5]uint64 // user, system, the children's, start
+	for i, field := range []int{11, 12, 13, 14, started} {
+		n, err := strconv.ParseUint(string(fields[field]), 10, 63)
+		if err != nil {
+			return Stat{}, fmt.Errorf("unreadable process state %q: %w", fields[field], err)
+		}
+		ticks[i] = n
 	}
-	return Stat{State: fields[state][0], Started: ticks}, nil
+	return Stat{State: fields[state][0], Started: ticks[4],
+		CPU:      time.Duration(ticks[0]+ticks[1]) * tick,
+		Children: time.Duration(ticks[2]+ticks[3]) * tick}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/harness/env/owner"
 )
@@ -63,7 +64,8 @@ func TestAnEndedProcessIsDeadBeforeItIsWaitedFor(t *testing.T) {
 func TestParseStat(t *testing.T) {
 	line := "17 (a) b ) c) T 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20"
 	got, err := owner.ParseStat([]byte(line))
-	if err != nil || got != (owner.Stat{State: 'T', Started: 4242}) {
+	if err != nil || got != (owner.Stat{State: 'T', Started: 4242,
+		CPU: 230 * time.Millisecond, Children: 270 * time.Millisecond}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", ")", "1 (x) S 1 2", strings.Replace(line, " T ", " TT ", 1),

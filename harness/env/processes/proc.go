@@ -149,3 +149,26 @@ func poll(ctx context.Context, bound time.Duration, ask func() (bool, error)) er
 		}
 	}
 }
+
+// CPU implements env.Metered: the time of every process that works in the data
+// folder, and of those that have ended and were waited for.
+func (s *server) CPU(context.Context) (time.Duration, error) {
+	if !s.mu.TryLock() { // it is being started or stopped
+		return 0, fmt.Errorf("%s is being changed", s.service)
+	}
+	defer s.mu.Unlock()
+	if _, err := s.running(); err != nil {
+		return 0, err
+	}
+	pids, err := workingIn(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	used := time.Duration(0)
+	for _, pid := range pids {
+		if stat, err := owner.StatOf(pid); err == nil { // else it has ended meanwhile
+			used += stat.CPU + stat.Children
+		}
+	}
+	return used, nil
+}

@@ -74,6 +74,7 @@ type server struct {
 var (
 	_ env.Journaled = (*server)(nil)
 	_ env.Fronted   = (*server)(nil)
+	_ env.Metered   = (*server)(nil)
 )
 
 // newServer makes the data folder and starts the store.

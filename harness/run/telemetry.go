@@ -1,0 +1,81 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+
+	"stampede/harness/deploy"
+	"stampede/harness/env"
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+	"stampede/harness/telemetry"
+	"stampede/harness/topics"
+)
+
+// openTelemetry readies what is to be asked while the variant is under load: the
+// stores that it needs, at their own addresses, and the processor time of them and
+// of its roles. Of a foreign server nothing can be asked.
+func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) error {
+	metered := crew.Metered()
+	var problems []error
+	add := func(source telemetry.Source, err error) {
+		if err != nil {
+			problems = append(problems, err)
+			return
+		}
+		p.sources = append(p.sources, source)
+	}
+	for _, service := range v.Needs {
+		if s.cluster == nil {
+			break
+		}
+		switch service {
+		case sut.Postgres:
+			add(telemetry.Postgres(p.direct.PostgresURL), nil)
+		case sut.Redis:
+			add(telemetry.Redis(p.direct.RedisURL))
+		case sut.Kafka:
+			add(telemetry.Kafka(p.direct.KafkaBrokers, topics.Prefix(p.config.Prefix)))
+		}
+		metered = append(metered, meteredOf(s.cluster.Component(service))...)
+	}
+	add(telemetry.CPU(metered), nil)
+	if len(problems) > 0 {
+		p.closeTelemetry()
+		return fmt.Errorf("opening the telemetry of %s: %w", v.Name, errors.Join(problems...))
+	}
+	return nil
+}
+
+// meteredOf is a store, or its members, as far as its processor time is known.
+func meteredOf(c env.Component) (list []env.Metered) {
+	if cluster, ok := c.(env.Clustered); ok {
+		for _, member := range cluster.Members() {
+			list = append(list, meteredOf(member)...)
+		}
+		return list
+	}
+	if m, ok := c.(env.Metered); ok {
+		list = append(list, m)
+	}
+	return list
+}
+
+// closeTelemetry closes what was never asked.
+func (p *place) closeTelemetry() {
+	for _, source := range p.sources {
+		source.Close()
+	}
+	p.sources = nil
+}
+
+// keepTelemetry ends the asking and keeps what was said.
+func (r *runner) keepTelemetry(slot rundir.Slot, p *place) error {
+	if p.hush == nil {
+		return nil
+	}
+	if err := r.dir.WriteJSON(rundir.TelemetryName(slot.Variant, slot.Repeat), p.hush()); err != nil {
+		return fmt.Errorf("keeping the telemetry: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stampede/harness/env"
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+)
+
+// script is a source that says what it is told to, one answer after the other, and
+// then nothing more.
+type script struct {
+	answers []func() ([]Value, error)
+	takes   time.Duration
+	closed  int
+}
+
+func (*script) Name() string { return "script" }
+
+func (s *script) Read(ctx context.Context) ([]Value, error) {
+	if !sut.Pause(ctx, s.takes) {
+		return nil, ctx.Err()
+	}
+	if len(s.answers) == 0 {
+		return nil, nil
+	}
+	next := s.answers[0]
+	s.answers = s.answers[1:]
+	return next()
+}
+
+func (s *script) Close() { s.closed++ }
+
+func says(values ...Value) func() ([]Value, error) {
+	return func() ([]Value, error) { return values, nil }
+}
+
+func fails(err error) func() ([]Value, error) {
+	return func() ([]Value, error) { return nil, err }
+}
+
+// listen lets sources speak for a while of virtual time.
+func listen(t *testing.T, how time.Duration, sources ...Source) (said rundir.Telemetry) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		stop := Watch(t.Context(), time.Now(), sources...)
+		time.Sleep(how)
+		said = stop()
+		if again := stop(); len(again.Sources) != len(said.Sources) {
+			t.Error("told again, it says something else")
+		}
+	})
+	return said
+}
+
+func TestLevelsAndGrowth(t *testing.T) {
+	count := func(n float64) Value {
+		return Value{Quantity: "commits", Unit: "/s", Amount: n, Counts: true}
+	}
+	level := func(n float64) Value { return Value{Quantity: "dead", Unit: "rows", Amount: n} }
+	s := &script{answers: []func() ([]Value, error){
+		says(count(100), level(7)), says(count(130), level(8)), // 30 in a second
+		fails(errors.New("connection refused")), // a gap
+		func() ([]Value, error) { panic("boom") },
+		says(count(500), level(9)), says(count(510), level(9)),
+		says(count(3), level(0)), says(count(4), level(0)), // it was started anew
+	}}
+	said := listen(t, 7500*time.Millisecond, s)
+	got := said.Sources[0]
+	if got.Name != "script" || got.Asked != 8 || got.Missed != 2 ||
+		got.Trouble != "connection refused" || s.closed != 1 {
+		t.Errorf("got %+v, closed %d times", got, s.closed)
+	}
+	sec := int64(time.Second)
+	want := []rundir.Series{
+		{Quantity: "commits", Unit: "/s", AtNS: []int64{sec, 5 * sec, 7 * sec},
+			Values: []float64{30, 10, 1}},
+		{Quantity: "dead", Unit: "rows", AtNS: []int64{0, sec, 4 * sec, 5 * sec, 6 * sec, 7 * sec},
+			Values: []float64{7, 8, 9, 9, 0, 0}},
+	}
+	for i, w := range want {
+		g := got.Series[i]
+		if g.Quantity != w.Quantity || g.Unit != w.Unit || !slices.Equal(g.AtNS, w.AtNS) ||
+			!slices.Equal(g.Values, w.Values) {
+			t.Errorf("got %+v, want %+v", g, w)
+		}
+	}
+}
+
+// TestASlowSourceIsLeftAlone: what takes long is asked less often, what does not
+// answer within the bound is cut off, and neither holds up the others.
+func TestASlowSourceIsLeftAlone(t *testing.T) {
+	slow, dead := &script{takes: 900 * time.Millisecond}, &script{takes: time.Hour}
+	quick := &script{}
+	said := listen(t, 10*time.Second, slow, dead, quick)
+	if n := said.Sources[0].Asked; n != 3 { // at 0, 3.6 and 7.2 s
+		t.Errorf("the slow one was asked %d times", n)
+	}
+	if s := said.Sources[1]; s.Asked != 5 || s.Missed != 5 ||
+		!strings.Contains(s.Trouble, context.DeadlineExceeded.Error()) {
+		t.Errorf("of the dead one: %+v", s)
+	}
+	if n := said.Sources[2].Asked; n != 10 {
+		t.Errorf("the quick one was asked %d times", n)
+	}
+}
+
+// used is a component that has used some processor time.
+type used struct {
+	env.Metered
+	name string
+	time time.Duration
+	err  error
+}
+
+func (u used) Service() sut.Service                       { return sut.Service(u.name) }
+func (u used) CPU(context.Context) (time.Duration, error) { return u.time, u.err }
+
+func TestCPU(t *testing.T) {
+	source := CPU([]env.Metered{used{name: "redis", time: 1500 * time.Millisecond},
+		used{name: "worker", err: errors.New("down")}})
+	defer source.Close()
+	values, err := source.Read(t.Context())
+	if err != nil || len(values) != 2 || values[0].Part != Generator || values[0].Amount <= 0 ||
+		values[1].Part != "redis" || math.Abs(values[1].Amount-1.5) > 1e-9 || !values[1].Counts {
+		t.Errorf("got %+v, %v", values, err)
+	}
+}
+
+const info = "# Clients\r\nconnected_clients:5\r\n# Memory\r\nused_memory:1048576\r\n" +
+	"# Stats\r\ntotal_commands_processed:12\r\nkeyspace_hits:3\r\nkeyspace_misses:4\r\n" +
+	"evicted_keys:0\r\n"
+
+func TestParseInfo(t *testing.T) {
+	values, err := parseInfo(info)
+	if err != nil || len(values) != 6 {
+		t.Fatalf("got %v, %v", values, err)
+	}
+	if v := values[0]; v.Quantity != "commands" || v.Amount != 12 || !v.Counts {
+		t.Errorf("got %+v", v)
+	}
+	if v := values[1]; v.Quantity != "memory" || v.Amount != 1<<20 || v.Counts {
+		t.Errorf("got %+v", v)
+	}
+	for _, bad := range []string{"", "role:master", "used_memory:many"} {
+		if values, err := parseInfo(bad); err == nil {
+			t.Errorf("%q gave %v", bad, values)
+		}
+	}
+}
+
+func FuzzParseInfo(f *testing.F) {
+	f.Add(info)
+	f.Add("used_memory:")
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := parseInfo(text)
+		if (err == nil) != (len(values) > 0) {
+			t.Errorf("got %v and %v", values, err)
+		}
+	})
+}
+
+func TestNaturally(t *testing.T) {
+	parts := []string{"counter-10", "b", "counter-2", "7", "10", "counter-1", ""}
+	slices.SortFunc(parts, naturally)
+	if got := strings.Join(parts, " "); got != " 7 10 b counter-1 counter-2 counter-10" {
+		t.Errorf("got %q", got)
+	}
+}

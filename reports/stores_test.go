@@ -1,0 +1,86 @@
+package reports_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// section cuts a page's section out.
+func section(t *testing.T, page, id string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, `<section id="`+id+`"`)
+	if !ok {
+		t.Fatalf("the page has no section %s", id)
+	}
+	text, _, _ := strings.Cut(rest, "</section>")
+	return text
+}
+
+// TestStoresSection: each source has a fold, each quantity a panel with a figure for
+// each design, what there was none of is named, and so is what was not answered.
+func TestStoresSection(t *testing.T) {
+	text := section(t, sceneOf(t, "three").page(t), "stores")
+	for _, want := range []string{
+		"<b>Postgres</b>: transactions and WAL", "transactions, per second",
+		"WAL, bytes per second", "None at any time: deadlocks.",
+		"<b>Redis</b>", "4 of 13 questions not answered; the first said: i/o timeout",
+		"<b>Processor</b>", "processor, cores", "asked about every 1.00 s",
+		"transactions at most 2990/s (committed), at 8 s; WAL at most",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the section does not say %q", want)
+		}
+	}
+	if n := strings.Count(text, "<figure"); n != 3*3 {
+		t.Errorf("%d figures, want three sources of three designs", n)
+	}
+	if n := strings.Count(text, `class="data"`); n != 3*3 {
+		t.Errorf("%d of 9 figures have their data as a table", n)
+	}
+}
+
+// TestAGapIsNoLine: where Redis said nothing, its line is broken in two.
+func TestAGapIsNoLine(t *testing.T) {
+	text := section(t, sceneOf(t, "three").page(t), "stores")
+	_, redis, _ := strings.Cut(text, "<b>Redis</b>")
+	redis, _, _ = strings.Cut(redis, "</svg>")
+	_, redis, _ = strings.Cut(redis, "<desc")
+	lines := regexp.MustCompile(`d="([^"]*)" fill="none"[^>]*class="k0"`).FindAllStringSubmatch(redis, -1)
+	if len(lines) != 2 {
+		t.Fatalf("%d lines, want one of commands and one of memory", len(lines))
+	}
+	for _, line := range lines {
+		if strings.Count(line[1], "M") != 2 {
+			t.Errorf("the line is %q, want two parts", line[1])
+		}
+	}
+}
+
+// TestManyPartsAreAHeatMap: twelve partitions are rows; the one that falls behind is
+// named, and is the darkest.
+func TestManyPartsAreAHeatMap(t *testing.T) {
+	text := section(t, sceneOf(t, "faults").page(t), "stores")
+	_, panel, ok := strings.Cut(text, "<li>counter lag, records")
+	if !ok {
+		t.Fatal("there is no panel of the lag")
+	}
+	for _, want := range []string{"the darkest is 1100 records", "at most 1100 records (11), at 11 s",
+		`fill-opacity="0.12"`, "counter lag: least"} {
+		if !strings.Contains(panel, want) {
+			t.Errorf("the panel does not say %q", want)
+		}
+	}
+	if strings.Contains(panel, "fill-opacity=\"1\"") || strings.Count(panel, `class="f0"`) < 4 {
+		t.Error("the levels of the heat map are not told apart")
+	}
+}
+
+func TestAPageWithoutTelemetry(t *testing.T) {
+	d := sceneOf(t, "one").data(t)
+	d.Telemetry = nil
+	page := render(t, d)
+	if strings.Contains(page, `id="stores"`) || strings.Contains(page, `href="#stores"`) {
+		t.Error("a run in which nobody was asked has a section about stores")
+	}
+}

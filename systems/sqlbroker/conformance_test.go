@@ -39,6 +39,13 @@ func TestConformanceOfRiver(t *testing.T) {
 	suttest.Exercise(t, s)
 }
 
+// TestFullDisk: while Postgres has no room, publications and claims are refused and
+// consumers wait; nothing is lost or done twice, and all goes on when there is room.
+func TestFullDisk(t *testing.T) {
+	all := func(sut.Variant) bool { return true }
+	suttest.FullDisk(t, suite(rush(), all), "batched", "partitioned", "river")
+}
+
 // suite is that of some variants.
 func suite(p *sqlbroker.Params, has func(sut.Variant) bool) suttest.Suite {
 	sys := sqlbroker.System()

@@ -102,7 +102,7 @@ func (d design) over(
 		b.broker = b.river
 	}
 	if d.partitioned {
-		b.table.slots = &slots{db: db}
+		b.table.slots = &slots{db: db, patience: lockPatience}
 	}
 	if d.notifies {
 		b.table.bell = newBell()

@@ -260,6 +260,89 @@ func (l *Lab) Live() {
 	}
 }
 
+// Receipt is a receipt as a delivery has it, "" if the text is none.
+func Receipt(text string) string {
+	r := parseReceipts([]string{text})
+	if len(r.ids) == 0 {
+		return ""
+	}
+	return receiptOf(r.slots[0], r.ids[0], r.uuids[0])
+}
+
+// Await waits for messages as a server does whose queue rings: claim is given the bell.
+func Await(
+	ctx context.Context, d Demand, pollEvery time.Duration,
+	claim func(ring func(queue string)) []Delivery,
+) ([]Delivery, error) {
+	b := newBell()
+	return await(ctx, b, "queue-1", pollEvery, d, func() ([]Delivery, error) {
+		return claim(b.ring), nil
+	})
+}
+
+// PublishSlowly publishes in a transaction that ends later than its statement.
+func (l *Lab) PublishSlowly(ctx context.Context, queue string, op uint64) error {
+	sql, err := l.narrowed(ctx, l.sql.publish)
+	if err != nil {
+		return err
+	}
+	return l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql, queue, int64(op), []string{BodyOf(op, 0)}, []int64{0}, []int32{0},
+			[]int64{0})
+		return err
+	})
+}
+
+// RingBegins makes slot 0 and the next ones what these states say, since long ago, and
+// all others empty.
+func (l *Lab) RingBegins(ctx context.Context, states ...string) error {
+	_, err := l.db.Exec(ctx, `UPDATE slots SET state = 'empty', turn = 0`)
+	for slot, state := range states {
+		if err == nil {
+			_, err = l.db.Exec(ctx, `UPDATE slots SET state = $2, turn = 1 + $1::int,
+				since = clock_timestamp() - interval '1 hour' WHERE slot = $1`, slot, state)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	l.slots.patience = time.Minute
+	return l.RingSeen(ctx)
+}
+
+// RingSeen has the server look which slots are in use.
+func (l *Lab) RingSeen(ctx context.Context) error {
+	l.slots.asked = time.Time{}
+	_, err := l.slots.inUse(ctx)
+	l.slots.asked = time.Now().Add(time.Hour)
+	return err
+}
+
+// RingAdvances makes the next slot current.
+func (l *Lab) RingAdvances(ctx context.Context) error { return l.slots.advance(ctx, 0) }
+
+// RingCloses closes slot 0 if it may.
+func (l *Lab) RingCloses(ctx context.Context) error { return l.slots.close(ctx, 0, 0) }
+
+// RingEmpties empties slot 0 if it is closed; without care it does not look at what is
+// in it.
+func (l *Lab) RingEmpties(ctx context.Context, care bool) error {
+	closed, err := l.slots.list(ctx, `slot = 0 AND state = 'closed'`)
+	if err != nil || len(closed) == 0 {
+		return err
+	}
+	if care {
+		return l.slots.empty(ctx, 0)
+	}
+	return l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `TRUNCATE `+partition(0))
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE slots SET state = 'empty' WHERE slot = 0`)
+		}
+		return err
+	})
+}
+
 // MessagesOf are the messages of a recipe.
 func MessagesOf(r Recipe) []Message { return r.messages(1) }
 

@@ -327,3 +327,99 @@ func TestBurialByHalves(t *testing.T) {
 		}
 	}
 }
+
+// TestRingInEveryOrder: whatever the order of a ring that turns and of a publisher, or a
+// consumer, the message is delivered and acknowledged once. M59 truncates a slot without
+// a look at what came to it after it was closed.
+func TestRingInEveryOrder(t *testing.T) {
+	for name, wrong := range map[string]bool{"partitioned": false, "M59 truncates unseen": true} {
+		t.Run(name, func(t *testing.T) {
+			l := openLab(t, "partitioned")
+			result := l.exploreRing(t, []string{"current"}, 0, func(*int) []interleave.Session {
+				return []interleave.Session{
+					{Name: "publisher", Do: func(ctx context.Context) error {
+						return l.PublishSlowly(ctx, labQueue, 512)
+					}},
+					{Name: "ring", Do: func(ctx context.Context) error {
+						return errors.Join(l.RingAdvances(ctx), l.RingCloses(ctx), l.RingEmpties(ctx, !wrong))
+					}},
+				}
+			})
+			l.want(t, "a publisher", result, wrong)
+		})
+	}
+	t.Run("a consumer", func(t *testing.T) {
+		l := openLab(t, "partitioned")
+		result := l.exploreRing(t, []string{"open", "current"}, 1, func(acked *int) []interleave.Session {
+			return []interleave.Session{
+				{Name: "consumer", Do: func(ctx context.Context) error { return l.ackOne(ctx, acked) }},
+				{Name: "ring", Do: func(ctx context.Context) error {
+					return errors.Join(l.RingCloses(ctx), l.RingEmpties(ctx, true))
+				}},
+			}
+		})
+		l.want(t, "all", result, false)
+	})
+}
+
+// exploreRing begins with slots in these states and so many messages, which are in slot
+// 0, and judges that one message was acknowledged once in the end.
+func (l *lab) exploreRing(
+	t *testing.T, states []string, messages int, sessions func(acked *int) []interleave.Session,
+) interleave.Result {
+	t.Helper()
+	result, err := interleave.Explore(t.Context(), l.watch,
+		func(ctx context.Context) (interleave.World, error) {
+			acked := new(int)
+			err := errors.Join(l.RingBegins(ctx, "current"), l.Begin(ctx, labQueue, messages, 0),
+				l.RingBegins(ctx, states...))
+			return interleave.World{Sessions: sessions(acked),
+				Judge: func(ctx context.Context, errs []error) error {
+					err := errors.Join(errors.Join(errs...), l.RingEmpties(ctx, true), l.RingSeen(ctx),
+						l.ackOne(ctx, acked), l.ackOne(ctx, acked))
+					if err == nil && *acked != 1 {
+						err = fmt.Errorf("the message was acknowledged %d times", *acked)
+					}
+					return err
+				}}, err
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// ackOne receives and acknowledges a message if there is one.
+func (l *lab) ackOne(ctx context.Context, acked *int) error {
+	got, err := l.Receive(ctx, labQueue, sqlbroker.Demand{Most: 1})
+	if err != nil || len(got) == 0 {
+		return err
+	}
+	_, err = l.Settle(ctx, labQueue, sqlbroker.KindAck,
+		sqlbroker.Settlement{Receipts: []string{got[0].Receipt}})
+	if err == nil {
+		*acked++
+	}
+	return err
+}
+
+// TestNobodyMissesTheBell: who waits is woken by a bell that rings after it has looked
+// and before it waits; nothing else would wake it here.
+func TestNobodyMissesTheBell(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, rings := range []string{labQueue, ""} {
+		looks := 0
+		got, err := sqlbroker.Await(ctx, sqlbroker.Demand{Most: 1, WaitMS: time.Hour.Milliseconds()},
+			time.Hour, func(ring func(string)) []sqlbroker.Delivery {
+				if looks++; looks == 1 {
+					ring(rings)
+					return nil
+				}
+				return make([]sqlbroker.Delivery, 1)
+			})
+		if err != nil || len(got) != 1 || looks != 2 {
+			t.Errorf("a bell for %q: %d messages after %d looks, %v", rings, len(got), looks, err)
+		}
+	}
+}

@@ -62,7 +62,7 @@ const (
 	graceTurns = 1
 	// lockPatience is how long a truncation waits for its lock, while everybody else
 	// waits behind it.
-	lockPatience = "50ms"
+	lockPatience = 50 * time.Millisecond
 	// slotsAge is how old a server's idea of the slots in use may be. That one is missing
 	// delays its messages, one too many costs a look.
 	slotsAge = 20 * time.Millisecond
@@ -93,7 +93,8 @@ CREATE UNIQUE INDEX slots_current ON slots (state) WHERE state = 'current';
 
 // slots is the ring as one server sees it.
 type slots struct {
-	db *stores.Postgres
+	db       *stores.Postgres
+	patience time.Duration // of a truncation
 
 	mu    sync.Mutex
 	used  string // "0,1"
@@ -211,7 +212,7 @@ const moveTo = `INSERT INTO messages (slot, id, queue, op_id, idx, grp, priority
 func (s *slots) empty(ctx context.Context, slot int) error {
 	err := s.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, sql := range []string{
-			`SET LOCAL lock_timeout = '` + lockPatience + `'`,
+			fmt.Sprintf(`SET LOCAL lock_timeout = %d`, s.patience.Milliseconds()),
 			`LOCK TABLE ` + partition(slot) + ` IN ACCESS EXCLUSIVE MODE`,
 			`WITH gone AS (DELETE FROM ` + partition(slot) + ` WHERE state <> 'acked' RETURNING *)
 			` + moveTo,

@@ -159,6 +159,11 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 	if p.Watched, err = watchedPanels(d, standings); err != nil {
 		return err
 	}
+	for i, e := range p.Exhibits {
+		if p.Exhibits[i].Interleaving, err = interleaving(e.ID+"-i", e.proof); err != nil {
+			return err
+		}
+	}
 	if p.Stores, err = storesOf(d, standings); err != nil {
 		return err
 	}

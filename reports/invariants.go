@@ -130,6 +130,10 @@ type exhibit struct {
 	Expected                                  bool
 	Count, Repeats, First                     string
 	Violations                                []violation
+	// Interleaving shows the operations of the first violation that has several; the
+	// page draws it from proof.
+	Interleaving figure
+	proof        proof
 	// More says what is not spelt out, Where says where it is.
 	More, Where string
 }
@@ -191,6 +195,7 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 	}
 	e.Count = plural(max(shown.Count, 1), "violation")
 	e.fill(d, st, repeat, shown)
+	e.proof = proofOf(d, st, repeat, shown)
 	return e
 }
 

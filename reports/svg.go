@@ -54,6 +54,12 @@ type svgWriter struct {
 	inText          bool
 	// paint is that of the path that is still open for more of the same.
 	paint string
+	// depth counts open groups. The first one turns the chart upside down, as vgsvg
+	// draws it, and each text in it back again; labels are the texts just inside it,
+	// which are written behind it instead, the right way up. height is the chart's.
+	depth  int
+	labels strings.Builder
+	height float64
 }
 
 func (w *svgWriter) token(token xml.Token) error {
@@ -69,13 +75,36 @@ func (w *svgWriter) token(token xml.Token) error {
 		}
 		w.closePath()
 		w.inText = false
-		w.out.WriteString("</" + t.Name.Local + ">")
+		w.end(t.Name.Local)
 	case xml.CharData:
 		if w.inText {
-			w.out.WriteString(html.EscapeString(string(t)))
+			w.texts().WriteString(html.EscapeString(string(t)))
 		}
 	}
 	return nil
+}
+
+// texts is where a text goes.
+func (w *svgWriter) texts() *strings.Builder {
+	if w.depth == 1 {
+		return &w.labels
+	}
+	return &w.out
+}
+
+func (w *svgWriter) end(element string) {
+	switch element {
+	case "text":
+		w.texts().WriteString("</text>")
+	case "g":
+		w.out.WriteString("</g>")
+		if w.depth--; w.depth == 0 {
+			w.out.WriteString(w.labels.String())
+			w.labels.Reset()
+		}
+	default:
+		w.out.WriteString("</" + element + ">")
+	}
 }
 
 func (w *svgWriter) closePath() {
@@ -99,7 +128,9 @@ func (w *svgWriter) start(el xml.StartElement) error {
 			html.EscapeString(attr["viewBox"]), html.EscapeString(w.id),
 			html.EscapeString(printable(w.title)), html.EscapeString(printable(w.desc)),
 			usualSize, roleText.fallback(), roleText.class(true))
+		w.height = heightOf(attr["viewBox"])
 	case "g":
+		w.depth++
 		fmt.Fprintf(&w.out, `<g transform="%s">`, html.EscapeString(attr["transform"]))
 	case "path":
 		return w.path(attr["d"], attr["style"])
@@ -142,9 +173,24 @@ func (w *svgWriter) text(attr map[string]string) error {
 	if paint == usual {
 		paint = ""
 	}
+	if w.depth == 1 {
+		y := w.height + float64(tenths(attr["y"]))/10
+		fmt.Fprintf(&w.labels, `<text x="%s" y="%s"%s>`, compactNumber(attr["x"]),
+			tenthsText(int(math.Round(y*10))), paint)
+		return nil
+	}
 	fmt.Fprintf(&w.out, `<text x="%s" y="%s" transform="%s"%s>`, compactNumber(attr["x"]),
 		compactNumber(attr["y"]), html.EscapeString(attr["transform"]), paint)
 	return nil
+}
+
+// heightOf is the last of the four numbers of a view box.
+func heightOf(viewBox string) float64 {
+	fields := strings.Fields(viewBox)
+	if len(fields) != 4 {
+		return 0
+	}
+	return float64(tenths(fields[3])) / 10
 }
 
 // presentation turns a style attribute into presentation attributes and a

@@ -1,0 +1,72 @@
+package reports
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// acts are two operations that overlap, one that nobody answered, and one long after.
+func acts() []history.Record {
+	ms := time.Millisecond
+	return []history.Record{
+		{Seq: 9, Intended: 90 * ms, Start: 90 * ms, End: 91 * ms, Outcome: history.Refused},
+		{Seq: 3, Intended: 8 * ms, Start: 10 * ms, End: 20 * ms, Outcome: history.OK},
+		{Seq: 4, Intended: 15 * ms, Start: 15 * ms, End: 25 * ms, Outcome: history.OK},
+		{Seq: 5, Intended: 18 * ms, Start: 18 * ms, End: history.Never, Outcome: history.Unknown},
+	}
+}
+
+func TestInterleaving(t *testing.T) {
+	f, err := interleaving("x", proof{records: acts(), at: 25 * time.Millisecond,
+		faults: []history.Window{{Start: 0, End: 30 * time.Millisecond}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svg := string(f.SVG)
+	if f.Finding != "4 operations within 82.6 ms, at most 3 at once." {
+		t.Errorf("it says %q", f.Finding)
+	}
+	for _, want := range []string{">milliseconds after 0.010000 s<", `class="f-fault"`, ">F1<",
+		`class="f0"`, `class="f4"`, `stroke-dasharray="2,2"`, `class="k-limit"`} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("it does not have %s", want)
+		}
+	}
+	last := -1
+	for _, seq := range []string{">#3<", ">#4<", ">#5<", ">#9<"} {
+		at := strings.Index(svg, seq)
+		if at < 0 {
+			t.Errorf("%s is missing", seq)
+		}
+		if last >= 0 && at < last {
+			t.Errorf("%s comes before what was sent before it", seq)
+		}
+		last = at
+	}
+}
+
+func TestInterleavingOfMany(t *testing.T) {
+	var many []history.Record
+	for i := range 20 {
+		at := time.Duration(i) * time.Second
+		many = append(many, history.Record{Seq: uint64(i), Start: at, End: at + time.Second/2})
+	}
+	f, err := interleaving("x", proof{records: many})
+	want := "12 operations within 11.7 s, at most 1 at once; 8 more are not drawn."
+	if err != nil || f.Finding != want {
+		t.Errorf("it says %q, %v", f.Finding, err)
+	}
+	if n := strings.Count(string(f.SVG), ">#"); n != maxBars {
+		t.Errorf("%d are drawn", n)
+	}
+}
+
+func TestNoInterleavingOfOne(t *testing.T) {
+	f, err := interleaving("x", proof{records: acts()[:1]})
+	if err != nil || f.SVG != "" {
+		t.Errorf("got %q, %v", f.SVG, err)
+	}
+}

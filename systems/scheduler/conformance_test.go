@@ -25,31 +25,41 @@ func TestMain(m *testing.M) {
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {
-	suttest.Exercise(t, suttest.Suite{
+	suttest.Exercise(t, suite())
+}
+
+// TestFullDisk: while Postgres has no room, tasks are refused or wait, and what was
+// acknowledged runs once when there is room.
+func TestFullDisk(t *testing.T) {
+	suttest.FullDisk(t, suite(), "skip_locked", "batch", "redis_streams")
+}
+
+func suite() suttest.Suite {
+	return suttest.Suite{
 		System:  scheduler.System(),
 		Params:  morning(),
 		Space:   places.Namespace,
 		Seed:    1,
-		Ops:     300,
+		Ops:     200,
 		Summary: summary,
 		Undecided: map[string]string{
 			scheduler.CancelledRests: "a design that starts tasks late may cancel none of them before",
 		},
-	})
+	}
 }
 
-// morning is a few hundred tasks that are due within two seconds, on a machine that
-// may be slow.
+// morning is a few hundred tasks that are due within half a second, their second
+// occurrences within another, on a machine that may be slow.
 func morning() *scheduler.Params {
 	p := scheduler.DefaultParams()
-	p.TimeScale, p.Rate = 60, 400
+	p.TimeScale, p.Rate = 240, 800
 	p.NineAfter, p.Ahead = sut.Duration(time.Minute), sut.Duration(time.Minute)
 	p.Recurring, p.Awaits, p.Cancel, p.Poison = 0.05, 0.01, 0.15, 0.05
-	p.SLA = sut.Duration(20 * time.Minute)
+	p.SLA = sut.Duration(80 * time.Minute)
 	p.AwaitFor = sut.Duration(200 * time.Millisecond)
 	p.PollEvery = sut.Duration(10 * time.Millisecond)
 	p.RescueWithin = sut.Duration(15 * time.Second)
-	p.Provision = sut.Duration(time.Second)
+	p.Provision = sut.Duration(4 * time.Second)
 	return &p
 }
 

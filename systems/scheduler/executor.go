@@ -73,12 +73,14 @@ func (e *executor) step(ctx context.Context, b *backend) (wait time.Duration, er
 	return 0, nil
 }
 
-// take starts at most n tasks, and waits a little if there are none.
+// take starts at most n tasks, and waits a little if there are none. The start is not
+// given up when the executor is told to stop: what is started must be known here, to
+// be ended or given back.
 func (e *executor) take(ctx context.Context, n int, hands []int64) ([]claim, error) {
 	if e.b.carrier != nil {
 		return e.b.takeHanded(ctx, e.name, n)
 	}
-	list, err := e.b.claim(ctx, e.name, n, hands)
+	list, err := e.b.claim(context.WithoutCancel(ctx), e.name, n, hands)
 	if err == nil && len(list) == 0 {
 		err = e.b.rest(ctx, e.bell, e.b.design.claimable(), 0)
 	}

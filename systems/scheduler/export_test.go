@@ -139,6 +139,40 @@ func (s Statements) Claim(ctx context.Context, n int) (list []Claim, err error) 
 	return list, err
 }
 
+// Executor runs tasks step by step.
+type Executor struct{ e *executor }
+
+// Executor is an executor that nobody moves but the test.
+func (s Statements) Executor() Executor {
+	e := newExecutor("executor", 0, nil)
+	e.begin(context.Background(), &backend{tasks: s.t})
+	return Executor{e}
+}
+
+// Step starts what is due.
+func (e Executor) Step(ctx context.Context) error {
+	_, err := e.e.step(ctx, e.e.b)
+	return err
+}
+
+// Beat renews the leases of what is under way.
+func (e Executor) Beat(ctx context.Context) { e.e.beat(ctx) }
+
+// Wait waits for what is under way.
+func (e Executor) Wait() { e.e.work.Wait() }
+
+// GiveBack gives back what is under way.
+func (e Executor) GiveBack() {
+	e.e.giveBack()
+	e.Wait()
+}
+
+// Close ends the heartbeats.
+func (e Executor) Close() {
+	e.e.quit()
+	e.e.beatOn.Wait()
+}
+
 // Handed are tasks on their way from a picker to an executor.
 type Handed []handed
 

@@ -144,7 +144,8 @@ func (b *backend) takeHanded(
 		return nil, nil
 	}
 	b.cfg.Passed(placeReceived)
-	if claims, err = b.startHanded(ctx, executor, list); err != nil {
+	claims, err = b.startHanded(context.WithoutCancel(ctx), executor, list) // as executor.take
+	if err != nil {
 		return nil, err
 	}
 	if err := b.carrier.settle(ctx); err != nil {

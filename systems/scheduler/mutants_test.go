@@ -24,6 +24,7 @@ import (
 type table struct {
 	scheduler.Statements
 	params  scheduler.Params
+	url     string
 	pool    *pgxpool.Pool
 	watch   *pgx.Conn
 	variant string
@@ -53,7 +54,7 @@ func newTable(t *testing.T) *table {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = watch.Close(context.Background()) })
-	return &table{pool: pool, watch: watch}
+	return &table{url: url, pool: pool, watch: watch}
 }
 
 // be empties the tables for a variant, with an error of a mutant or "".
@@ -466,34 +467,6 @@ func poison(t *testing.T, b *table, planted bool) error {
 	_, err := b.pool.Exec(t.Context(), `UPDATE tasks SET ready_at = scheduled_at
 		WHERE state = 'waiting' AND NOT fails`)
 	return err
-}
-
-// TestPurge: what is older than the retention goes, with all that belongs to it,
-// and nothing else does.
-func TestPurge(t *testing.T) {
-	b := newTable(t)
-	b.be(t, tableParams(), "skip_locked", "")
-	for id := range uint64(4) {
-		b.ask(t, 1+id, time.Minute, scheduler.Spec{Task: "report"})
-	}
-	b.ask(t, 5, 4*time.Hour, scheduler.Spec{Task: "later"})
-	if err := b.drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, err := b.pool.Exec(t.Context(), `UPDATE tasks SET ended_at = now() - interval '25 hours'
-		WHERE series <= 512`)
-	if err == nil {
-		err = b.Purge(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tasks, runs, effects int
-	err = b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks),
-		(SELECT count(*) FROM runs), (SELECT count(*) FROM effects)`).Scan(&tasks, &runs, &effects)
-	if err != nil || tasks != 3 || runs != 2 || effects != 2 {
-		t.Errorf("%d tasks, %d runs, %d effects are left, want 3, 2, 2 (%v)", tasks, runs, effects, err)
-	}
 }
 
 // TestWantedExecutors: up at once, down by halves when it is calm, within bounds.

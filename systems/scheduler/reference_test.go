@@ -154,7 +154,8 @@ func morningOf(t tb, seed uint64, p scheduler.Params, tr trouble, ops int) *evid
 	return &evidence{params: p, records: w.records, samples: w.samples, audit: w.ref.audit()}
 }
 
-// look takes a sample while anything is left to happen.
+// look takes a sample while anything is left to happen: every so often, or when the
+// next thing happens if that is later. The next time of day may be tomorrow.
 func (w *world) look() {
 	if w.events.Len() == 0 {
 		return
@@ -162,7 +163,7 @@ func (w *world) look() {
 	body, _ := json.Marshal(w.ref.look()) // numbers
 	from := max(0, w.now-w.some(netDelay))
 	w.samples = append(w.samples, history.Sample{From: from, To: w.now + w.some(netDelay), Body: body})
-	w.after(lookEvery, w.look)
+	w.at(max(w.now+lookEvery, w.events.list[0].at), w.look)
 }
 
 // send starts one attempt and decides what the network does to it.

@@ -1,0 +1,256 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/harness/sut"
+	"stampede/systems/scheduler"
+)
+
+// TestLife: what a task goes through besides being started and ended, on one
+// Postgres. Whatever happens, no invariant is broken at the end.
+func TestLife(t *testing.T) {
+	b := newTable(t)
+	for name, live := range map[string]func(*testing.T, *table){
+		"heartbeat": heartbeat, "lost lease": lostLease, "inserted": inserted, "cancelled": cancelled,
+		"stopped": stopped, "paused": paused, "run again": runAgain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.be(t, tableParams(), "skip_locked", "")
+			live(t, b)
+			broken, err := b.broken(t.Context())
+			if err != nil || len(broken) > 0 {
+				t.Errorf("broken: %v (%v)", broken, err)
+			}
+		})
+	}
+}
+
+// ok fails the test on an error.
+func ok(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exec changes what only time would.
+func (b *table) exec(t *testing.T, sql string) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), sql)
+	ok(t, err)
+}
+
+// is compares one column of a query's rows, as text, with what there should be.
+func (b *table) is(t *testing.T, query string, want ...string) {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), query)
+	ok(t, err)
+	defer rows.Close()
+	var got []string
+	for rows.Next() {
+		var text string
+		ok(t, rows.Scan(&text))
+		got = append(got, text)
+	}
+	if ok(t, rows.Err()); !slices.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", query, got, want)
+	}
+}
+
+// awaits waits until a query says that something is so.
+func (b *table) awaits(t *testing.T, query string) {
+	t.Helper()
+	for so := false; !so; {
+		ok(t, b.pool.QueryRow(t.Context(), query).Scan(&so))
+	}
+}
+
+const (
+	states   = `SELECT state FROM tasks ORDER BY id`
+	outcomes = `SELECT outcome FROM runs ORDER BY id`
+)
+
+// picked is a task that was picked.
+func (b *table) picked(t *testing.T, id uint64, spec scheduler.Spec) {
+	t.Helper()
+	b.ask(t, id, time.Minute, spec)
+	ok(t, b.Pick(t.Context()))
+}
+
+// long is a task that works for longer than any test.
+func long() scheduler.Spec {
+	return scheduler.Spec{Task: "report", WorkMS: time.Hour.Milliseconds()}
+}
+
+// heartbeat: a task under way keeps its lease, though it works for longer.
+func heartbeat(t *testing.T, b *table) {
+	b.picked(t, 1, long())
+	e := b.Executor()
+	defer e.Close()
+	ok(t, e.Step(t.Context()), b.expire(t.Context()))
+	e.Beat(t.Context())
+	ok(t, b.Rescue(t.Context()))
+	b.is(t, states, "running")
+	b.is(t, `SELECT (lease_until > now() + interval '50 minutes')::text FROM tasks`, "true")
+	e.GiveBack()
+	ok(t, b.drain(t.Context()))
+	b.is(t, outcomes, "lost", "done")
+}
+
+// lostLease: an executor that could not renew a lease, and finds its task taken back,
+// lets go of it: it has no effect, and ends nothing.
+func lostLease(t *testing.T, b *table) {
+	b.picked(t, 1, long())
+	e := b.Executor()
+	defer e.Close()
+	ok(t, e.Step(t.Context()), b.expire(t.Context()), b.Rescue(t.Context()))
+	b.is(t, states, "waiting")
+	e.Beat(t.Context())
+	e.Wait() // for a task that would work for an hour
+	b.is(t, states, "waiting")
+	b.is(t, outcomes, "lost")
+	ok(t, b.drain(t.Context()))
+	b.is(t, outcomes, "lost", "done")
+}
+
+// inserted: the pick of an occurrence inserts the next, once, however often it is
+// picked; a failed one holds up none of them.
+func inserted(t *testing.T, b *table) {
+	b.params.Recurrence = scheduler.Insert
+	b.fresh(t)
+	b.picked(t, 1, scheduler.Spec{Task: "report", Cron: "*/10 * * * *", Zone: "UTC", Times: 3})
+	list, err := b.Claim(t.Context(), 1)
+	ok(t, err, b.Release(t.Context(), list[0]), b.Pick(t.Context()), b.drain(t.Context()))
+	b.is(t, `SELECT occurrence || state || origin FROM tasks ORDER BY id`, "1donetrue", "2donefalse",
+		"3donefalse")
+	b.is(t, `SELECT outcome || occurrence FROM runs ORDER BY id`, "lost1", "done1", "done2", "done3")
+	b.is(t, `SELECT count(DISTINCT scheduled_at) || ' ' || max(scheduled_at) - min(scheduled_at)
+		FROM tasks`, "3 00:20:00")
+}
+
+// cancelled: before it has started a task never does, once or recurring, and a
+// cancel that comes twice is one.
+func cancelled(t *testing.T, b *table) {
+	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report"})
+	b.picked(t, 2, scheduler.Spec{Task: "report", Cron: "* * * * *", Zone: "UTC", Times: 3})
+	for _, id := range []uint64{1, 2, 2} {
+		ok(t, b.changes(t.Context(), id, scheduler.KindCancel, 2))
+	}
+	ok(t, b.drain(t.Context()))
+	b.is(t, states, "cancelled", "cancelled")
+	b.is(t, outcomes)
+	b.is(t, `SELECT count(*)::text FROM changes`, "2")
+}
+
+// stopped: a task that is cancelled while it runs is told so by the heartbeat, ends
+// without its effect, and does not come again.
+func stopped(t *testing.T, b *table) {
+	spec := long()
+	spec.Cron, spec.Zone, spec.Times = "* * * * *", "UTC", 3
+	b.picked(t, 1, spec)
+	e := b.Executor()
+	defer e.Close()
+	ok(t, e.Step(t.Context()), b.changes(t.Context(), 1, scheduler.KindCancel, 2))
+	e.Beat(t.Context())
+	e.Wait()
+	ok(t, b.drain(t.Context()))
+	b.is(t, states, "cancelled")
+	b.is(t, outcomes, "cancelled")
+	b.is(t, `SELECT series::text FROM effects`)
+}
+
+// paused: neither what waits nor what is picked goes on before it is resumed.
+func paused(t *testing.T, b *table) {
+	b.picked(t, 1, scheduler.Spec{Task: "report"})
+	b.ask(t, 2, time.Minute, scheduler.Spec{Task: "report"})
+	for _, id := range []uint64{1, 2} {
+		ok(t, b.changes(t.Context(), id, scheduler.KindPause, 3))
+	}
+	ok(t, b.drain(t.Context()))
+	b.is(t, states, "picked", "waiting")
+	for _, id := range []uint64{1, 2} {
+		ok(t, b.changes(t.Context(), id, scheduler.KindResume, 4))
+	}
+	ok(t, b.drain(t.Context()))
+	b.is(t, states, "done", "done")
+}
+
+// runAgain: what has failed runs again when somebody wants it to, and only then.
+func runAgain(t *testing.T, b *table) {
+	b.picked(t, 1, scheduler.Spec{Task: "report", Fails: true})
+	list, err := b.Claim(t.Context(), 1)
+	ok(t, err, b.End(t.Context(), list[0], scheduler.Failed), b.drain(t.Context()))
+	b.is(t, states, "failed")
+	ok(t, b.changes(t.Context(), 1, scheduler.KindRerun, 5), b.drain(t.Context()))
+	b.is(t, states, "done")
+	b.is(t, outcomes, "failed", "done")
+	ok(t, b.changes(t.Context(), 1, scheduler.KindRerun, 6)) // refused: it is done
+	b.is(t, `SELECT what || outcome FROM changes`, "rerunwaiting")
+}
+
+// TestRetention: what ended longer ago than the retention goes, with all that belongs to
+// it; what ended since, what waits, and a recurring task that goes on stay.
+func TestRetention(t *testing.T) {
+	b, p := newTable(t), tableParams()
+	p.Recurrence = scheduler.Insert
+	b.be(t, p, "skip_locked", "")
+	for id := range uint64(3) {
+		b.ask(t, 1+id, time.Minute, scheduler.Spec{Task: "report"})
+	}
+	b.ask(t, 4, 4*time.Hour, scheduler.Spec{Task: "later"})
+	b.ask(t, 5, time.Minute, scheduler.Spec{Task: "nightly", Cron: "0 0 * * *", Zone: "UTC"})
+	ok(t, b.changes(t.Context(), 1, scheduler.KindPause, 3),
+		b.changes(t.Context(), 1, scheduler.KindResume, 4), b.drain(t.Context()))
+	b.exec(t, `UPDATE tasks SET ended_at = now() - interval '25 hours' WHERE series <= 512
+		OR ended_at IS NOT NULL AND schedule <> ''`)
+	ok(t, b.Purge(t.Context()))
+	b.is(t, `SELECT DISTINCT (series >> 8)::text FROM tasks ORDER BY 1`, "3", "4", "5")
+	b.is(t, `SELECT (series >> 8)::text FROM runs UNION ALL SELECT (series >> 8)::text FROM effects
+		UNION ALL SELECT 'change' FROM changes`, "3", "3")
+}
+
+// TestDrain: an executor that is told to stop ends what it can in two seconds, gives
+// back what it cannot, and starts nothing more; nobody need wait for a lease.
+func TestDrain(t *testing.T) {
+	for _, variant := range []string{"skip_locked", "batch"} {
+		t.Run(variant, func(t *testing.T) {
+			t.Parallel()
+			b := newTable(t)
+			b.be(t, tableParams(), variant, "")
+			b.picked(t, 1, long())
+			b.picked(t, 2, scheduler.Spec{Task: "report", WorkMS: 1000})
+			all := scheduler.System().Variants
+			v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == variant })]
+			executor := v.Roles[slices.IndexFunc(v.Roles, func(r sut.Role) bool {
+				return r.Name == "executor"
+			})]
+			ctx, stop := context.WithCancel(t.Context())
+			var role sync.WaitGroup
+			role.Go(func() {
+				err := executor.Run(ctx, sut.Config{PostgresURL: b.url, Params: b.params})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			b.awaits(t, `SELECT count(*) = 2 FROM runs`)
+			stop()
+			b.awaits(t, `SELECT count(*) = 1 FROM runs WHERE outcome = 'done'`)
+			b.ask(t, 3, time.Minute, scheduler.Spec{Task: "report"})
+			if variant != "batch" {
+				b.exec(t, `UPDATE tasks SET state = 'picked' WHERE series = 768`)
+			}
+			role.Wait()
+			b.is(t, `SELECT (series >> 8) || outcome FROM runs ORDER BY 1`, "1lost", "2done")
+			b.is(t, `SELECT (series >> 8)::text FROM tasks WHERE state = 'running'`)
+			ok(t, b.drain(t.Context()))
+			b.is(t, `SELECT (series >> 8) || outcome FROM runs ORDER BY 1`, "1done", "1lost", "2done",
+				"3done")
+		})
+	}
+}

@@ -42,11 +42,12 @@ type design struct {
 	scaling string
 
 	// The errors of the known-wrong designs: what is taken is not marked, another
-	// clock is trusted, tasks are taken back, or ended, by their numbers alone.
-	unmarked, appClock, rescuesByID, endsByID bool
-	// The errors of mutants: no effect key, occurrences reckoned from when the one
-	// before has ended, and what was handed over started by its number alone.
-	keyless, drifts, startsByID bool
+	// clock is trusted, tasks are taken back, or ended, by their numbers alone, and
+	// effects have no key.
+	unmarked, appClock, rescuesByID, endsByID, keyless bool
+	// The errors of mutants: occurrences reckoned from when the one before has ended,
+	// and what was handed over started by its number alone.
+	drifts, startsByID bool
 }
 
 // The ways to lock.

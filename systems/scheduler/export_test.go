@@ -70,8 +70,6 @@ type Statements struct{ t *tasks }
 func StatementsOf(db *stores.Postgres, p Params, variant, wrong string) Statements {
 	d := designOf(variant)
 	switch wrong {
-	case "keyless":
-		d.keyless = true
 	case "drifts":
 		d.drifts = true
 	case "rescues by id":

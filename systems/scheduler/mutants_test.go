@@ -354,8 +354,8 @@ func mutants() []mutant {
 			func(p *scheduler.Params) { p.ClockSkew = sut.Duration(5 * time.Hour) }, dueLater},
 		{"M44 the next occurrence from when one has ended", "skip_locked", "drifts", scheduler.AllRun,
 			nil, threeTimes},
-		{"M45 the effect, and then done, without a key", "skip_locked", "keyless", scheduler.OneEffect,
-			nil, diesBetween},
+		{"M45 the effect, and then done, without a key", "effect_without_key", "",
+			scheduler.OneEffect, nil, diesBetween},
 		{"M46 a poisoned task holds up all behind it", "batch", "", scheduler.NoStarvation,
 			func(p *scheduler.Params) { p.Poison = 0.5 }, poison},
 	}
@@ -374,7 +374,7 @@ func TestMutants(t *testing.T) {
 				}
 				if !planted {
 					wrong = ""
-					if variant == "application_clock" {
+					if variant == "application_clock" || variant == "effect_without_key" {
 						variant = "skip_locked"
 					}
 				}

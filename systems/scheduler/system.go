@@ -30,7 +30,7 @@ func designs() []design {
 	return []design{
 		pollForUpdate(), skipLockedPickers(), partitionedPickers(), listenNotify(), batched(),
 		redisStreams(), kafkaTopic(), riverPeer(), scaleReactive(), scalePredictive(),
-		claimWithoutMarking(), applicationClock(), unfencedReclaim(),
+		claimWithoutMarking(), applicationClock(), unfencedReclaim(), effectWithoutKey(),
 	}
 }
 

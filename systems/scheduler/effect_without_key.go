@@ -1,0 +1,24 @@
+package scheduler
+
+import "stampede/harness/sut"
+
+// effectWithoutKey does the work and says so afterwards.
+//
+// Idea: skip_locked whose effects have no key: that an occurrence has had its effect
+// is known by that its run has ended.
+//
+// Guarantee: as skip_locked while no executor dies between the two.
+//
+// Gives up: that the world can tell a repetition. An executor that dies after the
+// effect and before the end leaves a task that is taken back and has its effect
+// again; no fencing token helps, for the token was right each time.
+func effectWithoutKey() design {
+	return design{
+		name:       "effect_without_key",
+		idea:       "skip_locked whose effects have no key by which a repetition would be known",
+		guarantees: "as skip_locked while no executor dies between effect and end",
+		givesUp:    "one effect: whoever dies between effect and end leaves it to be had again",
+		breaks:     []sut.Break{{Invariant: OneEffect, Under: sut.RoleCrash}},
+		lock:       skipLocked, keyless: true,
+	}
+}

@@ -254,8 +254,11 @@ func TestLostAck(t *testing.T) {
 		rdb := s.rdb(t)
 		eventually(t, func() (string, error) {
 			n, err := rdb.Get(t.Context(), s.key("stock")).Int()
-			if n > units-2 {
+			switch {
+			case n > units-2:
 				return "the script has not run", err
+			case proxy.Stats().LostDown == 0:
+				return "its reply is not lost yet", err
 			}
 			return "", err
 		})

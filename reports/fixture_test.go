@@ -143,7 +143,9 @@ func (f fixture) variant(
 	t testing.TB, d *reports.Data, rng *rand.Rand, g design, place int,
 ) rundir.Variant {
 	v := rundir.Variant{Name: g.name, Idea: g.idea, Guarantees: "Sells each unit once.",
-		GivesUp: "Throughput on one hot row.", Verdict: rundir.Pass, ExpectedBroken: g.expect}
+		GivesUp: "Throughput on one hot row.", Verdict: rundir.Pass, ExpectedBroken: g.expect,
+		Needs: []string{"postgres", "redis"}, Servers: 1,
+		Roles: []rundir.Role{{Name: "reclaimer", Summary: "returns expired carts", Replicas: 1}}}
 	whole := map[string]*hdrhistogram.Histogram{}
 	for r := range f.repeats {
 		repeat := rundir.Repeat{Index: r, Order: r*len(f.designs) + place, Verdict: rundir.Pass,

@@ -163,6 +163,8 @@ func hostiles(t testing.TB) reports.Data {
 	d.Files, d.Gaps = append(d.Files, "logs/"+hostile, "javascript:alert(1)"), []string{hostile}
 	for v := range s.Variants {
 		variant := &s.Variants[v]
+		variant.Needs = []string{hostile}
+		variant.Roles = []rundir.Role{{Name: hostile, Summary: hostile, Replicas: 2}}
 		variant.SLOs[0].Objective, variant.SLOs[0].Name = hostile, hostile
 		variant.NotApplicable = map[string]string{"stock-never-negative": hostile}
 		for o := range variant.Operations {

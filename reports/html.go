@@ -38,6 +38,7 @@ type page struct {
 	Variants    []variantGroup
 	Baseline    string
 	Comparisons []comparisonRow
+	Anatomies   []anatomy
 	Matrix      matrix
 	Exhibits    []exhibit
 	Losses      []lossRow
@@ -157,6 +158,9 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 		return err
 	}
 	if p.Watched, err = watchedPanels(d, standings); err != nil {
+		return err
+	}
+	if p.Anatomies, err = anatomies(standings); err != nil {
 		return err
 	}
 	for i, e := range p.Exhibits {

@@ -161,6 +161,7 @@ func (j *judge) judgeVariant(
 		GivesUp: v.GivesUp, NotApplicable: v.NotApplicable,
 		ExpectedBroken: expectedBroken(v, j.scenario.Provokes),
 		KnownWrong:     triggers(v), Repeats: []rundir.Repeat{}}
+	j.anatomy(v, &out)
 	for _, slot := range j.run.Manifest.Slots {
 		if slot.Variant != name || !j.recorded(slot) {
 			continue
@@ -172,6 +173,22 @@ func (j *judge) judgeVariant(
 		out.Repeats = append(out.Repeats, repeat)
 	}
 	return out, j.mergeRepeats(&out)
+}
+
+// anatomy notes what a variant consists of.
+func (j *judge) anatomy(v sut.Variant, out *rundir.Variant) {
+	if len(v.Needs) == 0 {
+		return
+	}
+	count := func(role string) int { return max(1, j.scenario.Replicas[role]) }
+	for _, need := range v.Needs {
+		out.Needs = append(out.Needs, string(need))
+	}
+	out.Servers = count(sut.APIRole)
+	for _, r := range v.Roles {
+		out.Roles = append(out.Roles, rundir.Role{Name: r.Name, Summary: r.Summary,
+			Replicas: count(r.Name)})
+	}
 }
 
 // recorded says whether a repeat got as far as a history.

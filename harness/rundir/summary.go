@@ -123,6 +123,12 @@ type Variant struct {
 	Idea       string `json:"idea"`
 	Guarantees string `json:"guarantees"`
 	GivesUp    string `json:"gives_up"`
+	// Needs are the services that it uses, Servers how many servers of its API the load
+	// was spread over, and Roles what works beside them. They are absent where a
+	// foreign server was judged.
+	Needs   []string `json:"needs,omitempty"`
+	Servers int      `json:"servers,omitempty"`
+	Roles   []Role   `json:"roles,omitempty"`
 	// Verdict is PASS, FAIL, INCONCLUSIVE or INVALID; a variant that broke
 	// just what it was expected to break passes.
 	Verdict string `json:"verdict"`
@@ -149,6 +155,14 @@ type Variant struct {
 	Latency        Latencies   `json:"latency_ns"`
 	ThroughputPerS float64     `json:"throughput_per_s"`
 	Operations     []Operation `json:"operations"`
+}
+
+// Role is background work of a variant.
+type Role struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+	// Replicas is how many of it worked side by side.
+	Replicas int `json:"replicas"`
 }
 
 // Repeat is one execution of one variant.

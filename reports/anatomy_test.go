@@ -1,0 +1,71 @@
+package reports
+
+import (
+	"strings"
+	"testing"
+
+	"stampede/harness/history"
+	"stampede/harness/rundir"
+)
+
+func built(letter, name string, faults ...string) standing {
+	st := standing{Variant: rundir.Variant{Name: name, Needs: []string{"postgres", "kafka"},
+		Servers: 2, Roles: []rundir.Role{{Name: "counter", Summary: "counts", Replicas: 3},
+			{Name: "sweeper", Summary: "sweeps", Replicas: 1}}}, Letter: letter}
+	var windows []history.Window
+	for _, f := range faults {
+		windows = append(windows, history.Window{Kind: history.FaultWindow, Fault: f})
+	}
+	st.Repeats = []rundir.Repeat{{Faults: windows}}
+	return st
+}
+
+func TestAnatomies(t *testing.T) {
+	other := built("C", "other")
+	other.Roles = nil
+	foreign := standing{Letter: "D"}
+	list, err := anatomies([]standing{built("A", "one", "kill counter-2",
+		"partition sweeper from postgres", "pause kafka", "stall redis", "odd"),
+		built("B", "two"), other, foreign})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 || len(list[0].Variants) != 2 || list[1].Variants[0].Name != "other" {
+		t.Fatalf("%d shapes: %+v", len(list), list)
+	}
+	a := list[0]
+	if a.Title != "What one and two consist of" || a.Finding != "The load calls the API ×2; it and "+
+		"counter ×3 and sweeper reach Postgres and Kafka. F1 hit counter, F3 hit Kafka, "+
+		"F2 cut sweeper off Postgres." {
+		t.Errorf("%s: %q", a.Title, a.Finding)
+	}
+	for _, want := range []string{">load<", ">API ×2<", ">counter ×3 · F1<", ">sweeper<",
+		">Postgres<", ">Kafka · F3<", ">F2<", `class="k-limit"`} {
+		if !strings.Contains(string(a.SVG), want) {
+			t.Errorf("the diagram does not have %s", want)
+		}
+	}
+	if got := list[1].Finding; got != "The load calls the API ×2, which reach Postgres and Kafka." {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// TestDiagramHasRoom: no box lies on another or beyond the edge, however many there
+// are.
+func TestDiagramHasRoom(t *testing.T) {
+	st := built("A", "many")
+	for range 9 {
+		st.Roles = append(st.Roles, rundir.Role{Name: "role", Replicas: 1})
+	}
+	d := newDiagram(st)
+	for i, b := range d.boxes {
+		if b.x < 0 || b.y < 0 || b.x+boxWidth > d.width || b.y+boxHeight > d.height {
+			t.Errorf("%+v is out of %v × %v", b, d.width, d.height)
+		}
+		for _, other := range d.boxes[i+1:] {
+			if b.column == other.column && b.y < other.y+boxHeight && other.y < b.y+boxHeight {
+				t.Errorf("%s and %s overlap", b.name, other.name)
+			}
+		}
+	}
+}

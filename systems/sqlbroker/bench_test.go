@@ -39,14 +39,14 @@ type station struct {
 	next atomic.Uint64
 }
 
-func openStation(b *testing.B, name string) (*station, sut.Config) {
+func openStation(b *testing.B, name string, conns int) (*station, sut.Config) {
 	b.Helper()
 	p := sqlbroker.DefaultParams()
 	p.Queues, p.Worked = 1, 1
 	p.Visibility, p.Keep, p.RotateEvery = sut.Duration(time.Hour), 0, sut.Duration(time.Second)
 	space := stores.Namespace(b)
 	cfg := sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: p,
-		MaxConns: benchWorkers, Timeout: time.Minute}
+		MaxConns: conns, Timeout: time.Minute}
 	l, err := sqlbroker.OpenLab(b.Context(), name, cfg, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -75,19 +75,18 @@ func (s *station) turn(ctx context.Context, batch int) (int, error) {
 	return len(got), err
 }
 
-// round measures messages per second through the broker, with so many workers.
-func (s *station) round(b *testing.B, workers, batch int) float64 {
+// round measures messages per second through the broker, with so many workers. Turns
+// begin for as long as d, and all are counted when the last has ended.
+func (s *station) round(b *testing.B, workers, batch int, d time.Duration) float64 {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), benchRound)
-	defer cancel()
 	var done atomic.Int64
 	var all sync.WaitGroup
 	begin := time.Now()
 	for range workers {
 		all.Go(func() {
-			for ctx.Err() == nil {
-				n, err := s.turn(ctx, batch)
-				if err != nil && ctx.Err() == nil {
+			for time.Since(begin) < d {
+				n, err := s.turn(b.Context(), batch)
+				if err != nil {
 					b.Error(err)
 					return
 				}
@@ -127,28 +126,75 @@ func compare(b *testing.B, peer string, aim float64, ours, theirs func() float64
 // BenchmarkBatched compares batched with row_at_a_time at batches of 100. The aim is
 // 10 times as many messages.
 func BenchmarkBatched(b *testing.B) {
-	batched, _ := openStation(b, "batched")
-	rows, _ := openStation(b, "row_at_a_time")
+	batched, _ := openStation(b, "batched", benchWorkers)
+	rows, _ := openStation(b, "row_at_a_time", benchWorkers)
 	for b.Loop() {
 		compare(b, "row_at_a_time", 10,
-			func() float64 { return batched.round(b, benchWorkers, benchBatch) },
-			func() float64 { return rows.round(b, benchWorkers, benchBatch) })
+			func() float64 { return batched.round(b, benchWorkers, benchBatch, benchRound) },
+			func() float64 { return rows.round(b, benchWorkers, benchBatch, benchRound) })
 	}
 }
 
-// BenchmarkWorkers is batched with batches of 1, 10 and 100, and 1 to 64 workers that
-// publish, receive and acknowledge.
+// gridRounds of gridRound each are what a cell of the grid is the middle of.
+const (
+	gridRounds = 3
+	gridRound  = 300 * time.Millisecond
+	gridConns  = 16
+)
+
+// BenchmarkWorkers is a grid: every right variant, with batches of 1, 10 and 100, and 1
+// to 64 workers that publish, receive and acknowledge over 16 connections. The ratios
+// are to row_at_a_time with a batch of 1 and as many workers, in the same run and in
+// turns.
 func BenchmarkWorkers(b *testing.B) {
-	for _, batch := range []int{1, 10, 100} {
-		for _, workers := range []int{1, 8, 64} {
-			b.Run(fmt.Sprintf("batch=%d/workers=%d", batch, workers), func(b *testing.B) {
-				s, _ := openStation(b, "batched")
-				for b.Loop() {
-					b.ReportMetric(s.round(b, workers, batch), "msgs/s")
+	for _, workers := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			grid := measureGrid(b, workers)
+			base := median(grid[cell{"row_at_a_time", 1}])
+			for _, v := range right() {
+				for _, batch := range gridBatches() {
+					b.Run(fmt.Sprintf("%s/batch=%d", v.Name, batch), func(b *testing.B) {
+						is := median(grid[cell{v.Name, batch}])
+						for b.Loop() {
+							b.ReportMetric(0, "ns/op") // it was measured before
+						}
+						b.ReportMetric(is, "msgs/s")
+						b.ReportMetric(is/base, "ratio")
+					})
 				}
-			})
+			}
+		})
+	}
+}
+
+// cell is a place in the grid.
+type cell struct {
+	variant string
+	batch   int
+}
+
+func gridBatches() []int { return []int{1, 10, 100} }
+
+// measureGrid measures all variants in turns.
+func measureGrid(b *testing.B, workers int) map[cell][]float64 {
+	b.Helper()
+	grid, stations := map[cell][]float64{}, map[string]*station{}
+	for range gridRounds {
+		for _, v := range right() {
+			if stations[v.Name] == nil {
+				stations[v.Name], _ = openStation(b, v.Name, gridConns)
+			}
+			s := stations[v.Name]
+			for _, batch := range gridBatches() {
+				if err := s.Truncate(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				at := cell{v.Name, batch}
+				grid[at] = append(grid[at], s.round(b, workers, batch, gridRound))
+			}
 		}
 	}
+	return grid
 }
 
 // BenchmarkPgbench has pgbench run the statements of batched, as many at once, with
@@ -162,15 +208,15 @@ func BenchmarkPgbench(b *testing.B) {
 		}
 		peer = found[len(found)-1]
 	}
-	ours, _ := openStation(b, "batched")
-	_, cfg := openStation(b, "batched")
+	ours, _ := openStation(b, "batched", benchWorkers)
+	_, cfg := openStation(b, "batched", benchWorkers)
 	script := filepath.Join(b.TempDir(), "turn.sql")
 	if err := os.WriteFile(script, []byte(sqlbroker.PgbenchScript(benchBatch)), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
 		compare(b, "pgbench", 0.8,
-			func() float64 { return ours.round(b, benchWorkers, benchBatch) },
+			func() float64 { return ours.round(b, benchWorkers, benchBatch, benchRound) },
 			func() float64 {
 				var out, told bytes.Buffer
 				cmd := exec.CommandContext(b.Context(), peer, "-n", "-M", "prepared", "-f", script,
@@ -193,38 +239,14 @@ func BenchmarkPgbench(b *testing.B) {
 	}
 }
 
-// BenchmarkClaimCost claims batches of ten out of a queue that has more and more
-// messages pending. The cost is to be flat.
-func BenchmarkClaimCost(b *testing.B) {
-	for _, pending := range []int{1_000, 10_000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {
-			s, _ := openStation(b, "batched")
-			if err := s.Fill(b.Context(), labQueue, pending); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				const claims = 90 // all that 1,000 messages are enough for
-				begin := time.Now()
-				for range claims {
-					got, err := s.Receive(b.Context(), labQueue, sqlbroker.Demand{Most: 10})
-					if err != nil || len(got) != 10 {
-						b.Fatalf("%d messages, %v", len(got), err)
-					}
-				}
-				b.ReportMetric(float64(time.Since(begin).Microseconds())/claims, "µs/claim")
-			}
-		})
-	}
-}
-
 // BenchmarkLongTransaction compares a design while somebody holds an old snapshot with
 // itself without. The aim is 90 % for partitioned.
 func BenchmarkLongTransaction(b *testing.B) {
 	for _, name := range []string{"partitioned", "batched"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				without, _ := openStation(b, name)
-				with, cfg := openStation(b, name)
+				without, _ := openStation(b, name, benchWorkers)
+				with, cfg := openStation(b, name, benchWorkers)
 				holder, err := pgx.Connect(b.Context(), cfg.PostgresURL)
 				if err != nil {
 					b.Fatal(err)
@@ -237,8 +259,8 @@ func BenchmarkLongTransaction(b *testing.B) {
 				}
 				stop := collecting(b, without, with)
 				compare(b, "without", 0.9,
-					func() float64 { return with.round(b, 2, 10) },
-					func() float64 { return without.round(b, 2, 10) })
+					func() float64 { return with.round(b, 2, 10, benchRound) },
+					func() float64 { return without.round(b, 2, 10, benchRound) })
 				stop()
 				if err := holder.Close(b.Context()); err != nil {
 					b.Fatal(err)

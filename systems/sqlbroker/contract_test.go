@@ -203,7 +203,10 @@ func TestContract(t *testing.T) {
 				"redrive": redrive, "purge": purge, "rates": rates, "retention": retention,
 				"published once": publishedOnce,
 			} {
-				t.Run(name, func(t *testing.T) { clause(t, d) })
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					clause(t, d)
+				})
 			}
 		})
 	}
@@ -459,6 +462,7 @@ func (d *deletions) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 func TestCollectedInBatches(t *testing.T) {
 	for _, v := range right() {
 		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
 			p := rush()
 			p.Keep, p.CollectBatch = sut.Duration(time.Hour), 10
 			p.Visibility = sut.Duration(time.Hour)

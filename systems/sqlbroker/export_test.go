@@ -362,16 +362,38 @@ func (l *Lab) AckSome(ctx context.Context, queue string, n int) error {
 // Collect does what the collector does.
 func (l *Lab) Collect(ctx context.Context) error { return l.inst.collect(ctx) }
 
-// Fill puts many messages into a queue, without their publications.
-func (l *Lab) Fill(ctx context.Context, queue string, n int) error {
-	_, err := l.db.Exec(ctx, `INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at,
-			visible_at, body)
-		SELECT $1, n, 0, 0, 0, 'ready', clock_timestamp(), clock_timestamp(), repeat('x', 100)
-		FROM generate_series(1, $2::int) AS n`, queue, n)
-	if err == nil {
-		_, err = l.db.Exec(ctx, `ANALYZE messages`)
+// Truncate empties the tables at once.
+func (l *Lab) Truncate(ctx context.Context) error {
+	sql := `TRUNCATE messages, dead_letters, effects, published`
+	if l.inst.river != nil {
+		sql = `TRUNCATE river_job, effects, published`
 	}
+	_, err := l.db.Exec(ctx, sql)
 	return err
+}
+
+// fillBatch is how many messages one statement of Fill stores.
+const fillBatch = 500_000
+
+// Fill adds messages to a queue, without their publications.
+func (l *Lab) Fill(ctx context.Context, queue string, n int) error {
+	for n > 0 {
+		some := min(n, fillBatch)
+		_, err := l.db.Exec(ctx, `INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at,
+				visible_at, body)
+			SELECT $1, n, 0, 0, 0, 'ready', clock_timestamp(), clock_timestamp(), repeat('x', 100)
+			FROM generate_series(1, $2::int) AS n`, queue, some)
+		if err != nil {
+			return err
+		}
+		n -= some
+	}
+	for _, sql := range []string{`ANALYZE messages`, `CHECKPOINT`} {
+		if _, err := l.db.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PgbenchScript is what batched sends for a batch, as pgbench reads it: its own

@@ -140,6 +140,7 @@ func TestEveryOrder(t *testing.T) {
 		"M54 a look for the effect, then insert": {late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := openLab(t, name)
 			var got []sqlbroker.Delivery
 			together := l.explore(t, 1, 0, func() []interleave.Session {
@@ -178,6 +179,7 @@ func TestExtensionMeetsSweeper(t *testing.T) {
 		"M56 extended from the claim": true,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := openLab(t, name)
 			var held []sqlbroker.Delivery
 			var extended error
@@ -225,6 +227,7 @@ func TestGroupInEveryOrder(t *testing.T) {
 		"M58 ignores what is in flight": true,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := openLab(t, name)
 			var order []sqlbroker.Delivery
 			var worked [2]bool
@@ -263,6 +266,7 @@ func TestBurialMeetsConsumer(t *testing.T) {
 		"batched", "partitioned", "row_at_a_time", "listen_notify", "river",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := openLab(t, name)
 			result := l.exploreDeath(t, []interleave.Session{l.consumer("a", nil),
 				{Name: "sweeper", Do: l.Expire}})
@@ -334,6 +338,7 @@ func TestBurialByHalves(t *testing.T) {
 func TestRingInEveryOrder(t *testing.T) {
 	for name, wrong := range map[string]bool{"partitioned": false, "M59 truncates unseen": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := openLab(t, "partitioned")
 			result := l.exploreRing(t, []string{"current"}, 0, func(*int) []interleave.Session {
 				return []interleave.Session{
@@ -349,6 +354,7 @@ func TestRingInEveryOrder(t *testing.T) {
 		})
 	}
 	t.Run("a consumer", func(t *testing.T) {
+		t.Parallel()
 		l := openLab(t, "partitioned")
 		result := l.exploreRing(t, []string{"open", "current"}, 1, func(acked *int) []interleave.Session {
 			return []interleave.Session{

@@ -433,6 +433,34 @@ func publishedOnce(t *testing.T, d *desk) {
 	d.holds(t, "0 ready, 0 delayed, 0 picked, 0 dead")
 }
 
+// TestClaimsGoByIndex: a claim reads the rows that it takes, by the primary key, however
+// many others there are.
+func TestClaimsGoByIndex(t *testing.T) {
+	for _, name := range []string{"row_at_a_time", "batched", "partitioned"} {
+		l, err := sqlbroker.OpenLab(t.Context(), name, configOf(t, *rush()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(l.Close)
+		if err := l.Fill(t.Context(), labQueue, 20_000); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := l.PlanOfClaim(t.Context(), labQueue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, whole := range []string{"Seq Scan", "Hash Join", "Merge Join", "Sort"} {
+			if strings.Contains(plan, whole) {
+				t.Errorf("%s: %s in the plan of a claim\n%s", name, whole, plan)
+			}
+		}
+		if !strings.Contains(plan, "messages_ready") && !strings.Contains(plan, "queue_priority_id_idx") ||
+			!strings.Contains(plan, "(id = first.id)") {
+			t.Errorf("%s: the indexes are not in the plan of a claim\n%s", name, plan)
+		}
+	}
+}
+
 // deletions notes how many rows each statement has deleted.
 type deletions struct {
 	mu   sync.Mutex

@@ -417,3 +417,25 @@ func PgbenchScript(batch int) string {
 	return `\set n random(1, 1000000000)` + "\n" + publish + ";\n" +
 		strings.Join(strings.Fields(claim), " ") + "\n" + ack + ";\n"
 }
+
+// PlanOfClaim is how Postgres goes about a claim, on a connection of the design's.
+func (l *Lab) PlanOfClaim(ctx context.Context, queue string) (plan string, err error) {
+	sql, err := l.narrowed(ctx, l.sql.claim)
+	if err != nil {
+		return "", err
+	}
+	err = l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, `PREPARE claim (text, int) AS `+sql); err != nil {
+			return err
+		}
+		rows, err := conn.Query(ctx, `EXPLAIN EXECUTE claim ('`+queue+`', 10)`,
+			pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			return err
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		plan = strings.Join(lines, "\n")
+		return err
+	})
+	return plan, err
+}

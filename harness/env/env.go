@@ -108,7 +108,8 @@ type Info struct {
 // Component is one running service.
 type Component interface {
 	Service() sut.Service
-	// Addr is host:port where it listens now; it may change after Start.
+	// Addr is host:port where it listens now; it may change after Start, and be
+	// empty while it is down.
 	Addr() string
 	Info(ctx context.Context) (Info, error)
 	// Ready returns nil when the service answers its own protocol.

@@ -29,15 +29,16 @@ func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) err
 		if s.cluster == nil {
 			break
 		}
+		component := s.cluster.Component(service)
 		switch service {
 		case sut.Postgres:
-			add(telemetry.Postgres(p.direct.PostgresURL), nil)
+			add(telemetry.Postgres(p.direct.PostgresURL, component.Addr), nil)
 		case sut.Redis:
-			add(telemetry.Redis(p.direct.RedisURL))
+			add(telemetry.Redis(p.direct.RedisURL, component.Addr))
 		case sut.Kafka:
 			add(telemetry.Kafka(p.direct.KafkaBrokers, topics.Prefix(p.config.Prefix)))
 		}
-		metered = append(metered, meteredOf(s.cluster.Component(service))...)
+		metered = append(metered, meteredOf(component)...)
 	}
 	add(telemetry.CPU(metered), nil)
 	if len(problems) > 0 {

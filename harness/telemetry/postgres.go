@@ -29,11 +29,13 @@ FROM pg_stat_database d, (
 ) s
 WHERE d.datname = current_database()`
 
-// Postgres is the database of a URL. It is asked over one connection of its own.
-func Postgres(url string) Source { return &postgres{url: url} }
+// Postgres is the database of a URL, on the server that is at an address now: it may be
+// at another one after a fault. It is asked over one connection of its own.
+func Postgres(url string, addr func() string) Source { return &postgres{url: url, addr: addr} }
 
 type postgres struct {
 	url  string
+	addr func() string
 	conn *pgx.Conn // nil while there is none
 }
 
@@ -76,6 +78,7 @@ func (p *postgres) connect(ctx context.Context) error {
 	}
 	conf.RuntimeParams["application_name"] = "stampede-telemetry"
 	conf.RuntimeParams["default_transaction_read_only"] = "on"
+	conf.DialFunc = dialer(p.addr)
 	if p.conn, err = pgx.ConnectConfig(ctx, conf); err != nil {
 		return fmt.Errorf("connecting to Postgres: %w", err)
 	}

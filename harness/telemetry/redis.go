@@ -11,8 +11,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// Redis is the server of a URL. It is asked over one connection of its own.
-func Redis(url string) (Source, error) {
+// Redis is the server of a URL, at the address that it has now. It is asked over one
+// connection of its own.
+func Redis(url string, addr func() string) (Source, error) {
 	opts, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the Redis URL: %w", err)
@@ -20,6 +21,7 @@ func Redis(url string) (Source, error) {
 	opts.PoolSize, opts.MaxRetries = 1, -1
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = answerBound, answerBound, answerBound
 	opts.ClientName = "stampede-telemetry"
+	opts.Dialer = dialer(addr)
 	return redisServer{redis.NewClient(opts)}, nil
 }
 

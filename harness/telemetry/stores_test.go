@@ -73,7 +73,7 @@ func execute(t *testing.T, conn *pgx.Conn, sql string) {
 
 func TestPostgres(t *testing.T) {
 	url := stores.Namespace(t).PostgresURL
-	source := telemetry.Postgres(url)
+	source := telemetry.Postgres(url, stores.Cluster(t).Component(sut.Postgres).Addr)
 	t.Cleanup(source.Close)
 	one, two := connect(t, url), connect(t, url)
 	execute(t, one, `CREATE TABLE rows (id int PRIMARY KEY, n int) WITH (autovacuum_enabled = off)`)
@@ -105,7 +105,7 @@ func TestPostgres(t *testing.T) {
 // again.
 func TestPostgresComesBack(t *testing.T) {
 	url := stores.Namespace(t).PostgresURL
-	source := telemetry.Postgres(url)
+	source := telemetry.Postgres(url, stores.Cluster(t).Component(sut.Postgres).Addr)
 	t.Cleanup(source.Close)
 	value(t, source, "deadlocks", "", is(0))
 	execute(t, connect(t, url), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -118,7 +118,7 @@ func TestPostgresComesBack(t *testing.T) {
 
 func TestRedis(t *testing.T) {
 	url := stores.Namespace(t).RedisURL
-	source, err := telemetry.Redis(url)
+	source, err := telemetry.Redis(url, stores.Cluster(t).Component(sut.Redis).Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRedis(t *testing.T) {
 	value(t, source, "lookups", "missing", atLeast(30))
 	value(t, source, "commands", "", atLeast(30))
 	value(t, source, "memory", "", atLeast(1))
-	if _, err := telemetry.Redis("no url"); err == nil {
+	if _, err := telemetry.Redis("no url", nil); err == nil {
 		t.Error("no URL was taken")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -170,6 +171,20 @@ func (f *following) result() rundir.TelemetrySource {
 	}
 	return f.TelemetrySource
 }
+
+// dialer connects to where a store is now, wherever that was when its URL was written.
+func dialer(addr func() string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		at := addr()
+		if at == "" {
+			return nil, errDown
+		}
+		return (&net.Dialer{Timeout: answerBound}).DialContext(ctx, network, at)
+	}
+}
+
+// errDown says that a store has no address.
+var errDown = errors.New("it is down")
 
 // errNothing says that a source had nothing to say.
 var errNothing = errors.New("it had nothing to say")

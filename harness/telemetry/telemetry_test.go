@@ -100,7 +100,7 @@ func TestLevelsAndGrowth(t *testing.T) {
 func TestASlowSourceIsLeftAlone(t *testing.T) {
 	slow, dead := &script{takes: 900 * time.Millisecond}, &script{takes: time.Hour}
 	quick := &script{}
-	said := listen(t, 10*time.Second, slow, dead, quick)
+	said := listen(t, 9500*time.Millisecond, slow, dead, quick)
 	if n := said.Sources[0].Asked; n != 3 { // at 0, 3.6 and 7.2 s
 		t.Errorf("the slow one was asked %d times", n)
 	}

@@ -41,8 +41,10 @@ func (s *store) Kill(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	back := s.leave()
 	_, err = s.engine.ContainerKill(ctx, s.container(), client.ContainerKillOptions{Signal: "KILL"})
 	if err != nil {
+		back()
 		return nil, fmt.Errorf("kill %s: %w", s.service, err)
 	}
 	return pids, s.awaitEnd(ctx)
@@ -140,8 +142,10 @@ func (s *store) Restart(ctx context.Context) error {
 	defer cancel()
 	seconds := int(stopBound / time.Second)
 	options := client.ContainerRestartOptions{Timeout: &seconds}
+	back := s.leave()
 	_, err := s.engine.ContainerRestart(ctx, s.container(), options)
 	if err != nil {
+		back()
 		return fmt.Errorf("restart %s: %w", s.service, err)
 	}
 	return s.awaitReady(ctx)

@@ -214,3 +214,42 @@ func beParent() int {
 	<-ctx.Done()
 	return 1
 }
+
+// TestADeadStoreHasNoAddress: the engine gives the address of a container that has
+// ended to the next one, of whatever run. Who still looked there would write into a
+// stranger's store.
+func TestADeadStoreHasNoAddress(t *testing.T) {
+	needEngine(t)
+	spec := env.Spec{Services: onlyRedis, RunID: "dead-address", Dir: t.TempDir(), Log: t.Logf}
+	start := func() env.Cluster {
+		cluster, err := containers.New().Start(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := cluster.Close(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+		return cluster
+	}
+	store := start().Component(sut.Redis).(env.Breakable)
+	first := store.Addr()
+	if _, err := store.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if addr := store.Addr(); addr != "" {
+		t.Errorf("it is dead, and said to be at %s", addr)
+	}
+	stranger := start().Component(sut.Redis)
+	t.Logf("it was at %s; the next one is at %s", first, stranger.Addr())
+	if err := store.Start(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if addr := store.Addr(); addr == "" || addr == stranger.Addr() {
+		t.Errorf("it came back at %q, where the other one is at %s", addr, stranger.Addr())
+	}
+	if err := store.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -50,7 +50,8 @@ type store struct {
 	labels map[string]string
 	flush  func() (time.Duration, error)
 
-	// addr is where it listens now; it may change at each start. id is the
+	// addr is where it listens now, "" while it is down: it may change at each start,
+	// and in between the engine may give it to somebody else's container. id is the
 	// container, which a wipe replaces.
 	addr, id atomic.Value
 
@@ -275,8 +276,18 @@ func (s *store) container() string { return s.id.Load().(string) }
 // Service implements env.Component.
 func (s *store) Service() sut.Service { return s.service }
 
-// Addr implements env.Component.
+// Addr implements env.Component. It is empty while the store is down.
 func (s *store) Addr() string { return s.addr.Load().(string) }
+
+// leave gives the address up before the store goes down, so that nobody who looks for
+// it there finds another one. A broker's is its own for good.
+func (s *store) leave() (back func()) {
+	if s.kafka != nil {
+		return func() {}
+	}
+	addr := s.addr.Swap("")
+	return func() { s.addr.Store(addr) }
+}
 
 // Info implements env.Component. Flush is measured once, at the first call.
 func (s *store) Info(ctx context.Context) (env.Info, error) {

@@ -153,11 +153,25 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 		return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
 	}
 	if d.buffered {
-		var telling context.Context
-		telling, i.end = context.WithCancel(context.WithoutCancel(ctx))
-		i.telling.Go(func() { b.tellBuffer(telling) })
+		if err := i.startTelling(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
+		}
 	}
 	return i, nil
+}
+
+// startTelling lets the repairer know what is in the buffer, until end is called.
+func (i *instance) startTelling(ctx context.Context) error {
+	own, err := i.store.teller(i.cfg)
+	if err != nil {
+		return err
+	}
+	ctx, i.end = context.WithCancel(context.WithoutCancel(ctx))
+	i.telling.Go(func() {
+		defer own.Close() // nothing is buffered in it
+		i.tellBuffer(ctx, own)
+	})
+	return nil
 }
 
 // newCache is a cache as the parameters say.

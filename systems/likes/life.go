@@ -95,6 +95,10 @@ const (
 	// of an earlier life of Redis, and tellFor how long it is believed that it is.
 	tellEvery = 100 * time.Millisecond
 	tellFor   = 3 * time.Second
+	// tellBound bounds one look, whatever Redis has become, and tellWithin is how long
+	// a rebuild gives the servers to tell anything at all.
+	tellBound  = 250 * time.Millisecond
+	tellWithin = 2 * time.Second
 )
 
 // tellScript says until when, on the clock of Redis, a server has not logged what it
@@ -110,24 +114,25 @@ return redis.call('ZCARD', KEYS[1])`
 // tellBuffer lets the repairer wait with its rebuild until this server has logged what
 // it acknowledged in an earlier life of Redis: the ledger, from which counters are
 // rebuilt, has it only then. It returns when ctx is cancelled. A server that sleeps, or
-// cannot reach Redis, is not waited for.
-func (b *backend) tellBuffer(ctx context.Context) {
+// cannot reach Redis, is not waited for. It has a connection of its own: those of users
+// may all wait for a Redis that is gone.
+func (b *backend) tellBuffer(ctx context.Context, own *redis.Client) {
 	server, told := strconv.Itoa(b.cfg.Replica), false
 	for sut.Pause(ctx, tellEvery) {
 		if len(b.log.slots) == 0 && !told {
 			continue
 		}
 		// Whoever asks Redis for anything finds out that it is another one.
-		if _, err := b.store.buffers(ctx, ""); err != nil {
+		if _, err := b.store.buffers(ctx, own, tellBound, ""); err != nil {
 			continue
 		}
 		var err error
 		switch old := b.log.held.before(b.store.life.number()); {
 		case old > 0:
-			_, err = b.store.buffers(ctx, server)
+			_, err = b.store.buffers(ctx, own, tellBound, server)
 			told = true
 		case told:
-			err = b.store.rdb.ZRem(ctx, b.store.prefix+"buffers", server).Err()
+			err = own.ZRem(ctx, b.store.prefix+"buffers", server).Err()
 			told = err != nil
 		}
 		if err != nil {
@@ -136,12 +141,27 @@ func (b *backend) tellBuffer(ctx context.Context) {
 	}
 }
 
+// teller makes the client of tellBuffer.
+func (s *store) teller(cfg sut.Config) (*redis.Client, error) {
+	opts, err := stores.RedisOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	opts.PoolSize, opts.MaxActiveConns = 1, 1
+	opts.DialTimeout, opts.PoolTimeout = tellBound, tellBound
+	opts.ReadTimeout, opts.WriteTimeout = tellBound, tellBound
+	opts.OnConnect = s.connected
+	return redis.NewClient(opts), nil
+}
+
 // buffers notes that a server, if one is given, has something in its buffer, and counts
 // those that have.
-func (s *store) buffers(ctx context.Context, server string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
+func (s *store) buffers(
+	ctx context.Context, rdb *redis.Client, limit time.Duration, server string,
+) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	n, err := s.script.tell.Run(ctx, s.rdb, []string{s.prefix + "buffers"}, server,
+	n, err := s.script.tell.Run(ctx, rdb, []string{s.prefix + "buffers"}, server,
 		tellFor.Milliseconds()).Int64()
 	if err != nil {
 		return 0, stores.Failed("asking for the buffers of servers", err)

@@ -105,11 +105,11 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 		w = &wait{since: time.Now()}
 		r.waits[video] = w
 	}
-	if time.Since(w.since) < settleTime {
+	if time.Since(w.since) < r.settle() {
 		return nil
 	}
 	if w.target == nil {
-		if waiting, err := r.store.buffers(ctx, ""); err != nil || waiting > 0 {
+		if waiting, err := r.store.buffers(ctx, r.store.rdb, r.store.limit, ""); err != nil || waiting > 0 {
 			return err
 		}
 		ends, err := r.log.ends(ctx)
@@ -142,6 +142,15 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 	delete(r.waits, video)
 	delete(r.seen, video)
 	return nil
+}
+
+// settle is how long a rebuild waits before it asks anything: where likes are
+// acknowledged first, for the servers to tell that they have some in their buffers.
+func (r *repair) settle() time.Duration {
+	if r.log.slots != nil {
+		return max(settleTime, tellWithin)
+	}
+	return settleTime
 }
 
 // rescue logs what a Redis that was started again has and the ledger has not: what

@@ -354,3 +354,16 @@ func TestBrowserPrints(t *testing.T) {
 		t.Errorf("the PDF has %d bytes", len(pdf))
 	}
 }
+
+// TestIndexInTheBrowser: the page over many runs says nothing, asks for nothing, and
+// follows the theme.
+func TestIndexInTheBrowser(t *testing.T) {
+	tb := open(t, index(t, runs(t)))
+	if n := eval[int](t, tb, `document.querySelectorAll('table').length`); n < 4 {
+		t.Errorf("%d tables", n)
+	}
+	if !eval[bool](t, tb, `document.querySelector('details svg[role=img]') !== null`) {
+		t.Error("there is no trend")
+	}
+	tb.quiet(t)
+}

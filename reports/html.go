@@ -16,7 +16,7 @@ import (
 	"stampede/harness/rundir"
 )
 
-//go:embed page.gohtml page.css page.js
+//go:embed page.gohtml parts.gohtml index.gohtml page.css page.js
 var assets embed.FS
 
 // page is what the template shows.
@@ -82,8 +82,13 @@ func HTML(w io.Writer, d Data) error {
 	if err != nil {
 		return fmt.Errorf("make report: %w", err)
 	}
-	t, err := template.New("page.gohtml").Funcs(template.FuncMap{"nb": unbroken}).
-		ParseFS(assets, "page.gohtml")
+	return fill(w, "page.gohtml", p)
+}
+
+// fill writes a page from one of the templates.
+func fill(w io.Writer, name string, p any) error {
+	t, err := template.New(name).Funcs(template.FuncMap{"nb": unbroken}).
+		ParseFS(assets, name, "parts.gohtml")
 	if err != nil {
 		return fmt.Errorf("parse report template: %w", err)
 	}
@@ -177,17 +182,21 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 
 // dress adds style, script, the policy that allows just them, and navigation.
 func (p *page) dress(standings []standing) {
-	style := asset("page.css") + themeRules() + toggleRules(standings)
-	script := asset("page.js")
-	p.Style = template.HTML("<style>" + style + "</style>")
-	p.Script = template.HTML("<script>" + script + "</script>")
-	p.CSP = template.HTMLAttr(fmt.Sprintf(`content="default-src 'none'; style-src '%s'; `+
-		`script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'"`,
-		digest(style), digest(script)))
+	p.Style, p.Script, p.CSP = dressing(toggleRules(standings))
 	for _, st := range standings {
 		p.Toggles = append(p.Toggles, legendItem{Variant: st.Index, Letter: st.Letter, Name: st.Name})
 	}
 	p.Nav = p.sections()
+}
+
+// dressing is a page's style, with some rules more, its script, and the policy that
+// allows just them.
+func dressing(rules string) (style, script template.HTML, csp template.HTMLAttr) {
+	css, js := asset("page.css")+themeRules()+rules, asset("page.js")
+	csp = template.HTMLAttr(fmt.Sprintf(`content="default-src 'none'; style-src '%s'; `+
+		`script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'"`, digest(css), digest(js)))
+	return template.HTML("<style>" + css + "</style>"), template.HTML("<script>" + js + "</script>"),
+		csp
 }
 
 // sections lists the page's sections that have something to show.

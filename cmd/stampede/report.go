@@ -17,11 +17,17 @@ import (
 func newReport(a *app) *cobra.Command {
 	var formats []string
 	var output, out string
+	var index bool
 	cmd := &cobra.Command{
-		Use:   "report <run>...",
-		Short: "Render the reports of stored runs again",
-		Args:  cobra.MinimumNArgs(1),
+		Use:   "report <run>... | --index",
+		Short: "Render the reports of stored runs again, or a page over all of them",
 		RunE: func(_ *cobra.Command, args []string) error {
+			if index {
+				return a.index(out, output, args)
+			}
+			if len(args) == 0 {
+				return usage(errors.New("expected a run, or --index for a page over all runs"))
+			}
 			if err := checkFormats(formats, output, len(args)); err != nil {
 				return usage(err)
 			}
@@ -38,7 +44,34 @@ func newReport(a *app) *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write here instead (one run, one format; "+
 		"- is standard output)")
 	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
+	cmd.Flags().BoolVar(&index, "index", false, "write index.html over all finished runs in the "+
+		"folder of the runs")
 	return cmd
+}
+
+// indexFile is the page over all runs, in their folder.
+const indexFile = "index.html"
+
+// index writes a page over all runs in a folder: there, where its links lead to them.
+func (a *app) index(out, output string, args []string) error {
+	if len(args) > 0 || output != "" {
+		return usage(errors.New("--index takes no run and no --output: it is written into the folder " +
+			"of the runs, which --out names"))
+	}
+	if _, err := os.Stat(out); err != nil {
+		return usage(fmt.Errorf("there are no runs in %s: %w", out, err))
+	}
+	x, err := reports.LoadIndex(out)
+	if err != nil {
+		return usage(err)
+	}
+	path := filepath.Join(out, indexFile)
+	err = writeFile(path, func(w io.Writer) error { return reports.WriteIndex(w, x) })
+	if err != nil {
+		return withCode(exitEnvironment, err)
+	}
+	fmt.Fprintln(a.stdout, path)
+	return nil
 }
 
 // renderings are the formats of a report: the file in the run directory and

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -130,7 +131,7 @@ func TestRedis(t *testing.T) {
 	client := redis.NewClient(opts)
 	defer client.Close()
 	for range 30 {
-		if err := client.Get(t.Context(), "nothing").Err(); err != redis.Nil {
+		if err := client.Get(t.Context(), "nothing").Err(); !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
 	}

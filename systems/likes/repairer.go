@@ -109,7 +109,8 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 		return nil
 	}
 	if w.target == nil {
-		if waiting, err := r.store.buffers(ctx, r.store.rdb, r.store.limit, ""); err != nil || waiting > 0 {
+		waiting, err := r.store.buffers(ctx, r.store.rdb, r.store.limit, "")
+		if err != nil || waiting > 0 {
 			return err
 		}
 		ends, err := r.log.ends(ctx)

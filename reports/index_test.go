@@ -1,0 +1,159 @@
+package reports_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/rundir"
+	"stampede/reports"
+)
+
+// storeRun writes the summary of a run as a finished run under root.
+func storeRun(t *testing.T, root string, s rundir.Summary) {
+	t.Helper()
+	dir, err := rundir.Create(root, s.Run.Scenario, s.Run.Seed, s.Run.Started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Run.ID = dir.ID()
+	var slots []rundir.Slot
+	for _, v := range s.Variants {
+		slots = append(slots, rundir.Interleave([]string{v.Name}, len(v.Repeats))...)
+	}
+	info := s.Run
+	info.Finished = time.Time{}
+	if err := dir.WriteManifest(rundir.Manifest{Tool: s.Tool, Run: info, Slots: slots}); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.WriteSummary(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slow makes the first design's p99 of its main operation what it is told.
+func slow(s *rundir.Summary, p99 time.Duration) {
+	r := &s.Variants[0].Operations[0].Latency.Response
+	r.P99, r.P999, r.Max = p99.Nanoseconds(), p99.Nanoseconds(), p99.Nanoseconds()
+}
+
+// runs makes three runs of a scenario, the last on another machine, one of another,
+// and a directory that nobody can read.
+func runs(t *testing.T) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	at := func(hour int, change func(*rundir.Summary)) {
+		designs := flashSale()
+		s := fixture{designs: []design{designs[0], designs[8], designs[7]}, repeats: 1,
+			ops: 1000}.build(t).Summary
+		s.Run.Started = time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC)
+		s.Run.Finished = s.Run.Started.Add(time.Minute)
+		if change != nil {
+			change(&s)
+		}
+		storeRun(t, root, s)
+	}
+	at(9, nil)
+	at(10, func(s *rundir.Summary) {
+		s.Environment.Fingerprint = "elsewhere"
+		slow(s, time.Hour)
+	})
+	at(11, func(s *rundir.Summary) {
+		slow(s, 2*time.Second)
+	})
+	at(12, func(s *rundir.Summary) {
+		s.Run.Scenario, s.Run.System = "views-skew", "views"
+	})
+	broken := filepath.Join(root, "flash-sale-100k", "20261121T130000Z-1-00000000")
+	if err := os.MkdirAll(broken, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(filepath.Join(broken, rundir.SummaryFile), []byte("{"), 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func index(t *testing.T, root string) string {
+	t.Helper()
+	x, err := reports.LoadIndex(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := reports.WriteIndex(&out, x); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestIndex(t *testing.T) {
+	page := index(t, runs(t))
+	for _, want := range []string{
+		"4 finished runs · 4 PASS · newest 2026-11-21 12:00:00 UTC",
+		"<h2 id=\"system-0-h\">flashsale</h2>", "<h2 id=\"system-1-h\">views</h2>",
+		"<b>flash-sale-100k</b>: 3 runs", "<b>views-skew</b>: 1 run",
+		`<td class="wrong"><span aria-hidden="true">⚑</span><span class="sr">violated as expected`,
+		"What could not be read", "00000000",
+		"the p99 of conditional_update changed most: 2.00 s, it was",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if n := strings.Count(page, "<figure"); n != 1 {
+		t.Errorf("%d charts, want one: a single run is no trend", n)
+	}
+	if strings.Contains(page, "3600 s") || strings.Contains(page, "1.00 h") {
+		t.Error("what another machine measured is in the trend")
+	}
+	if n := strings.Count(page, "/report.html\""); n != 2+4 {
+		t.Errorf("%d links to reports, want one for each scenario and one for each run", n)
+	}
+}
+
+// TestIndexLinksLeadSomewhere: they are relative to the folder of the runs.
+func TestIndexLinksLeadSomewhere(t *testing.T) {
+	root := runs(t)
+	page := index(t, root)
+	_, link, ok := strings.Cut(page, `<th scope="row"><a href="`)
+	if !ok {
+		t.Fatal("there are no links")
+	}
+	link, _, _ = strings.Cut(link, `"`)
+	if _, err := os.Stat(filepath.Join(root, filepath.Dir(link), rundir.SummaryFile)); err != nil {
+		t.Errorf("the first link leads to %s: %v", link, err)
+	}
+}
+
+func TestIndexOfNothing(t *testing.T) {
+	if page := index(t, t.TempDir()); !strings.Contains(page, "no finished runs") {
+		t.Error("it does not say that there is nothing")
+	}
+}
+
+func TestIndexIsBounded(t *testing.T) {
+	root := t.TempDir()
+	s := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t).Summary
+	for i := range 33 {
+		s.Run.Started = time.Date(2026, 11, 21, 0, i, 0, 0, time.UTC)
+		storeRun(t, root, s)
+	}
+	page := index(t, root)
+	if !strings.Contains(page, "3 older ones are not listed") {
+		t.Error("it does not say what it leaves out")
+	}
+	if n := strings.Count(page, "/report.html\""); n != 1+30 {
+		t.Errorf("%d links, want 30 of the list and the newest", n)
+	}
+	if len(page) > 60_000 {
+		t.Errorf("%d bytes for one scenario", len(page))
+	}
+}

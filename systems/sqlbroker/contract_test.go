@@ -216,7 +216,7 @@ func TestContract(t *testing.T) {
 func delayed(t *testing.T, d *desk) {
 	d = d.at(t, "delayed", lasting())
 	begin := time.Now()
-	d.publish(t, sqlbroker.Message{Body: "later", DelayMS: 150}, sqlbroker.Message{Body: "now"})
+	d.publish(t, sqlbroker.Message{Body: "now"}, sqlbroker.Message{Body: "later", DelayMS: 150})
 	d.receive(t, "now")
 	got := d.receive(t, "later")
 	if after := time.Unix(0, got[0].ReceivedNS).Sub(begin); after < 150*time.Millisecond {

@@ -91,7 +91,7 @@ func TestCorruptionsAreCaught(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				tr := trouble{lostRequest: 0.01, lostReply: 0.01, late: 0.01, dropped: 0.01, dies: 0.05,
 					sleeps: 0.05}
-				e := runOf(t, rapid.Uint64().Draw(t, "seed"), hurried(), tr, 80)
+				e := runOf(t, rapid.Uint64().Draw(t, "seed"), hurried(), tr, 25)
 				if !c.do(t, e) {
 					return
 				}

@@ -273,7 +273,7 @@ func TestLostAck(t *testing.T) {
 	for _, name := range []string{"redis_lua", "redis_lua_pipelined", "redis_reservation"} {
 		t.Run(name, func(t *testing.T) {
 			s := openShop(t, name, smallSale(units))
-			behind, proxy := s.behindProxy(t, 500*time.Millisecond)
+			behind, proxy := s.behindProxy(t, 2*time.Second)
 			behind.mustBuy(t, 1)
 			proxy.Impose(fault.Condition{LoseDown: true})
 			if _, err := behind.buy(2); err == nil || isRefused(err) {

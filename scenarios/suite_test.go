@@ -236,7 +236,7 @@ func providerOf(t *testing.T, p plan) env.Provider {
 	if slices.Contains(spec.Services, sut.Kafka) && len(p.scenario.Faults) > 0 {
 		return envtest.Provider(t, spec)
 	}
-	return &borrowed{cluster: envtest.StartSpec(t, spec)}
+	return env.Lend(envtest.Backend(), envtest.StartSpec(t, spec))
 }
 
 // decode decodes a scenario's smoke profile.
@@ -348,20 +348,6 @@ func tell(v check.Verdict) string {
 	}
 	return strings.Join(lines, "\n\t")
 }
-
-// borrowed is a provider of stores that somebody else started and will stop.
-type borrowed struct{ cluster env.Cluster }
-
-func (*borrowed) Name() string                                       { return envtest.Backend() }
-func (*borrowed) Available(context.Context, env.Spec) (bool, string) { return true, "" }
-func (b *borrowed) Start(context.Context, env.Spec) (env.Cluster, error) {
-	return kept{b.cluster}, nil
-}
-
-// kept is a cluster that closing does not stop.
-type kept struct{ env.Cluster }
-
-func (kept) Close(context.Context) error { return nil }
 
 // logger tells a test's log of a run.
 type logger struct{ t *testing.T }

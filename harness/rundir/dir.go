@@ -35,6 +35,10 @@ const (
 // Latest is the name of the link to a scenario's newest run.
 const Latest = "latest"
 
+// SearchFolder is where the directories of searches are, beside those of the
+// scenarios; no scenario can have its name.
+const SearchFolder = "knee"
+
 // lockFile is locked by whoever writes into a run directory, and holds its
 // process id for people.
 const lockFile = ".lock"
@@ -71,12 +75,45 @@ type Dir struct {
 // whatever the run starts. The directory is never one that existed before:
 // mkdir decides, so two runs cannot end up in one.
 func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
+	if scenario == SearchFolder {
+		return nil, fmt.Errorf("%q cannot name a run directory: searches are there", scenario)
+	}
 	return create(root, scenario, seed, now, rand.Reader)
 }
+
+// CreateSearch makes the directory of a new search over many runs of a scenario,
+// <root>/knee/<scenario>/<UTC>-<seed>-<id>, as Create makes that of a run. The runs'
+// own directories go under WindowsFolder in it.
+func CreateSearch(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
+	d, err := emptyDir(filepath.Join(root, SearchFolder), scenario, seed, now, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.layOut("logs", WindowsFolder); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// WindowsFolder is where a search keeps its runs.
+const WindowsFolder = "windows"
 
 // create takes the source of ids for tests. It is not the run's seeded
 // source: two runs with one seed are two runs.
 func create(root, scenario string, seed uint64, now time.Time, ids io.Reader) (*Dir, error) {
+	d, err := emptyDir(root, scenario, seed, now, ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.layOut("audit", "hdr", "history", "logs", "telemetry", "timeline",
+		"violations"); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// emptyDir makes an empty directory and locks it.
+func emptyDir(root, scenario string, seed uint64, now time.Time, ids io.Reader) (*Dir, error) {
 	if !scenarioForm.MatchString(scenario) {
 		return nil, fmt.Errorf("%q cannot name a run directory: use lower-case letters, "+
 			"digits and hyphens", scenario)
@@ -94,25 +131,17 @@ func create(root, scenario string, seed uint64, now time.Time, ids io.Reader) (*
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, fmt.Errorf("create run directory: %w", err)
 	}
-	d, err := Lock(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.layOut(parent); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
+	return Lock(path)
 }
 
 // layOut makes the folders and the link.
-func (d *Dir) layOut(parent string) error {
-	for _, folder := range []string{"audit", "hdr", "history", "logs", "telemetry", "timeline",
-		"violations"} {
+func (d *Dir) layOut(folders ...string) error {
+	for _, folder := range folders {
 		if err := os.Mkdir(filepath.Join(d.path, folder), 0o755); err != nil {
 			return fmt.Errorf("create run directory: %w", err)
 		}
 	}
-	return pointLatest(parent, filepath.Base(d.path))
+	return pointLatest(filepath.Dir(d.path), filepath.Base(d.path))
 }
 
 // pointLatest makes latest a link to a run.

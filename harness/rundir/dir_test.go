@@ -37,11 +37,38 @@ func TestCreateNamesAndLinks(t *testing.T) {
 }
 
 func TestCreateRefusesBadNames(t *testing.T) {
-	for _, name := range []string{"", ".", "..", "a/b", "A", "a b", "-a", "latest/.."} {
+	for _, name := range []string{"", ".", "..", "a/b", "A", "a b", "-a", "latest/..",
+		rundir.SearchFolder} {
 		if _, err := rundir.Create(t.TempDir(), name, 1, noon); err == nil ||
 			!strings.Contains(err.Error(), "cannot name a run directory") {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// A search has a folder for its runs, and is itself no run.
+func TestCreateSearch(t *testing.T) {
+	root := t.TempDir()
+	d, err := rundir.CreateSearch(root, "shop-rush", 7, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	want := filepath.Join(root, "knee", "shop-rush", "20261121T120000Z-7-"+d.ID())
+	if d.Path() != want {
+		t.Errorf("the search is at %s, want %s", d.Path(), want)
+	}
+	window, err := rundir.Create(d.File(rundir.WindowsFolder), "shop-rush", 7, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer window.Close()
+	if latest, err := filepath.EvalSymlinks(filepath.Join(root, "knee", "shop-rush",
+		rundir.Latest)); err != nil || filepath.Base(latest) != filepath.Base(d.Path()) {
+		t.Errorf("latest is %s (%v)", latest, err)
+	}
+	if runs, err := rundir.List(root); err != nil || len(runs) != 0 {
+		t.Errorf("runs: %+v, %v", runs, err)
 	}
 }
 

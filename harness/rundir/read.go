@@ -342,8 +342,9 @@ type Entry struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// List lists the runs under root, newest first. A directory that cannot be
-// read is listed with its problem. A root that does not exist has no runs.
+// List lists the runs under root, newest first, those of searches left out. A
+// directory that cannot be read is listed with its problem. A root that does not
+// exist has no runs.
 func List(root string) ([]Entry, error) {
 	scenarios, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -354,7 +355,7 @@ func List(root string) ([]Entry, error) {
 	}
 	var entries []Entry
 	for _, scenario := range scenarios {
-		if !scenario.IsDir() {
+		if !scenario.IsDir() || scenario.Name() == SearchFolder {
 			continue
 		}
 		runs, err := os.ReadDir(filepath.Join(root, scenario.Name()))

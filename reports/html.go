@@ -16,7 +16,7 @@ import (
 	"stampede/harness/rundir"
 )
 
-//go:embed page.gohtml parts.gohtml index.gohtml page.css page.js
+//go:embed page.gohtml parts.gohtml index.gohtml knee.gohtml page.css page.js
 var assets embed.FS
 
 // page is what the template shows.
@@ -182,10 +182,12 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 
 // dress adds style, script, the policy that allows just them, and navigation.
 func (p *page) dress(standings []standing) {
-	p.Style, p.Script, p.CSP = dressing(toggleRules(standings))
+	var indices []int
 	for _, st := range standings {
+		indices = append(indices, st.Index)
 		p.Toggles = append(p.Toggles, legendItem{Variant: st.Index, Letter: st.Letter, Name: st.Name})
 	}
+	p.Style, p.Script, p.CSP = dressing(toggleRules(indices))
 	p.Nav = p.sections()
 }
 
@@ -265,12 +267,12 @@ func themeRules() string {
 	return b.String()
 }
 
-// toggleRules let the legend's boxes hide a variant in every chart without a
-// script.
-func toggleRules(standings []standing) string {
+// toggleRules let the legend's boxes hide variants, by their indices, in every chart
+// without a script.
+func toggleRules(variants []int) string {
 	var b strings.Builder
-	for _, st := range standings {
-		fmt.Fprintf(&b, "\nbody:has(#tg%[1]d:not(:checked)) .v%[1]d{visibility:hidden}", st.Index)
+	for _, i := range variants {
+		fmt.Fprintf(&b, "\nbody:has(#tg%[1]d:not(:checked)) .v%[1]d{visibility:hidden}", i)
 	}
 	return b.String()
 }

@@ -21,10 +21,10 @@ var alike = []string{"out", "profile", "set", "postgres-url", "redis-url", "acro
 
 // flagsFromEnvironment sets the flags that were not given from STAMPEDE_*
 // variables: --backend from STAMPEDE_BACKEND and so on. The variables are for
-// the flags of run, which replay, check and serve share; other commands take
-// only those that mean the same there.
+// the flags of run, which replay, check, serve and knee share; other commands
+// take only those that mean the same there.
 func flagsFromEnvironment(cmd *cobra.Command) error {
-	all := slices.Contains([]string{"run", "replay", "check", "serve"}, cmd.Name())
+	all := slices.Contains([]string{"run", "replay", "check", "serve", "knee"}, cmd.Name())
 	var failed error
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		if !all && !slices.Contains(alike, flag.Name) {

@@ -170,13 +170,16 @@ func (p *printer) doneLine(e run.Event) string {
 }
 
 // paint colours a verdict's word.
-func (p *printer) paint(verdict string) string {
+func (p *printer) paint(verdict string) string { return p.paintAs(verdict, verdict) }
+
+// paintAs colours a word as that of a verdict.
+func (p *printer) paintAs(verdict, word string) string {
 	if !p.colour {
-		return verdict
+		return word
 	}
 	code := map[string]string{"PASS": "32", "FAIL": "31"}[verdict]
 	if code == "" {
 		code = "33"
 	}
-	return "\x1b[" + code + "m" + verdict + "\x1b[0m"
+	return "\x1b[" + code + "m" + word + "\x1b[0m"
 }

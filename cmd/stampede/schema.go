@@ -3,20 +3,24 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"stampede/harness/knee"
 	"stampede/harness/rundir"
 	"stampede/scenarios"
 )
 
 func newSchema(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:       "schema [scenario|summary]",
-		Short:     "Print the JSON Schema of scenario files or of summary.json",
+		Use:       "schema [scenario|summary|knee]",
+		Short:     "Print the JSON Schema of scenario files, of summary.json or of knee.json",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"scenario", "summary"},
+		ValidArgs: []string{"scenario", "summary", "knee"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			text := scenarios.Schema()
-			if args[0] == "summary" {
+			switch args[0] {
+			case "summary":
 				text = rundir.SummarySchema()
+			case "knee":
+				text = knee.Schema()
 			}
 			_, err := a.stdout.Write(text)
 			return err

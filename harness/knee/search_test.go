@@ -73,7 +73,8 @@ func TestSearchFindsAStep(t *testing.T) {
 
 func TestSearchOutcomes(t *testing.T) {
 	const held, missed, broke, open = knee.Held, knee.Missed, knee.Broke, knee.Undecided
-	small := knee.Plan{FromPerS: 100, LeastPerS: 50, MostPerS: 400, Precision: 1, Repeats: 2, Windows: 12}
+	small := knee.Plan{FromPerS: 100, LeastPerS: 50, MostPerS: 400, Precision: 1, Repeats: 2,
+		Windows: 12}
 	for name, c := range map[string]struct {
 		script map[float64][]knee.Verdict
 		want   knee.Outcome
@@ -165,12 +166,13 @@ func TestSearchStops(t *testing.T) {
 		t.Errorf("stopped: %+v, %v", r, err)
 	}
 	broken := errors.New("no store")
-	r, err = knee.Search(t.Context(), usual(), func(ctx context.Context, rate float64) (knee.Window, error) {
+	fails := func(ctx context.Context, rate float64) (knee.Window, error) {
 		if rate == 400 {
 			return knee.Window{}, broken
 		}
 		return inner(ctx, rate)
-	})
+	}
+	r, err = knee.Search(t.Context(), usual(), fails)
 	if !errors.Is(err, broken) || r.Outcome != knee.Stopped || len(r.Windows) != 2 {
 		t.Errorf("failed: %+v, %v", r, err)
 	}
@@ -258,7 +260,8 @@ func TestSearchAnswersAStep(t *testing.T) {
 // confirmed as often as it should be and never failed in a confirmation, what is
 // said to be above it did not hold, and the windows are bounded.
 func TestSearchNeverPraisesWhatFailed(t *testing.T) {
-	verdicts := []knee.Verdict{knee.Held, knee.Held, knee.Held, knee.Missed, knee.Broke, knee.Undecided}
+	verdicts := []knee.Verdict{knee.Held, knee.Held, knee.Held, knee.Missed, knee.Broke,
+		knee.Undecided}
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPlan(t)
 		p.Windows = rapid.IntRange(p.Repeats+1, 60).Draw(t, "windows")

@@ -1,0 +1,97 @@
+package knee_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/knee"
+	"stampede/harness/rundir"
+)
+
+// good is a variant whose window holds.
+func good() rundir.Variant {
+	return rundir.Variant{Name: "v", Repeats: []rundir.Repeat{{
+		Validity:   []rundir.Validity{{Name: "pacer-lag", OK: true}},
+		Invariants: []check.Verdict{{Invariant: "no-oversell", Status: check.Held}},
+		SLOs:       []check.SLOVerdict{{Name: "quick", Status: check.Held}},
+		Operations: []rundir.Operation{{Kind: "buy",
+			Latency: rundir.Latencies{Response: rundir.Percentiles{Count: 9, P50: 3, P99: 7}},
+			Phases: []rundir.Phase{{Name: "warm-up"},
+				{Name: "steady", EndNS: int64(4 * time.Second)}}}},
+	}}}
+}
+
+func TestJudge(t *testing.T) {
+	steady, piling := line(constant(5), constant(5)), line(constant(5), constant(3))
+	violated := func(r *rundir.Repeat) {
+		r.Invariants = append(r.Invariants, check.Verdict{Invariant: "once", Status: check.Broken,
+			Count: 3, Violations: []check.Violation{{Text: "op 7 twice"}}})
+	}
+	invalid := func(r *rundir.Repeat) {
+		r.Validity = append(r.Validity, rundir.Validity{Name: "steal", Detail: "9 %"})
+	}
+	missed := func(r *rundir.Repeat) {
+		r.SLOs = append(r.SLOs, check.SLOVerdict{Name: "p99", Status: check.Broken, Actual: "9 s",
+			Limit: "1 s"})
+	}
+	openSLO := func(r *rundir.Repeat) {
+		r.SLOs = append(r.SLOs, check.SLOVerdict{Name: "p99", Reason: "few samples"})
+	}
+	for name, c := range map[string]struct {
+		change   []func(*rundir.Repeat)
+		timeline rundir.Timeline
+		want     knee.Verdict
+		reason   string
+	}{
+		"holds": {nil, steady, knee.Held, ""},
+		"broken": {[]func(*rundir.Repeat){violated}, steady, knee.Broke,
+			"broke once: op 7 twice (and 2 more)"},
+		"piles up": {nil, piling, knee.Missed, "work piled up"},
+		"objective": {[]func(*rundir.Repeat){missed}, steady, knee.Missed,
+			"missed p99: 9 s, limit 1 s"},
+		"not measured": {[]func(*rundir.Repeat){invalid}, steady, knee.Undecided, "steal: 9 %"},
+		"a violation stands in an invalid run": {[]func(*rundir.Repeat){violated, invalid}, steady,
+			knee.Broke, "broke once"},
+		"a missed objective does not": {[]func(*rundir.Repeat){missed, invalid}, piling,
+			knee.Undecided, "steal"},
+		"few samples": {[]func(*rundir.Repeat){openSLO}, steady, knee.Undecided, "few samples"},
+		"few samples, and piles up": {[]func(*rundir.Repeat){openSLO}, piling, knee.Missed,
+			"work piled"},
+		"an undecided invariant": {[]func(*rundir.Repeat){func(r *rundir.Repeat) {
+			r.Invariants[0] = check.Verdict{Invariant: "i", Reason: "not seen"}
+		}}, steady, knee.Undecided, "i is undecided: not seen"},
+		"no invariants": {[]func(*rundir.Repeat){func(r *rundir.Repeat) { r.Invariants = nil }},
+			steady, knee.Undecided, "no invariant"},
+		"no objectives": {[]func(*rundir.Repeat){func(r *rundir.Repeat) { r.SLOs = nil }},
+			steady, knee.Undecided, "no objective"},
+		"no validity": {[]func(*rundir.Repeat){func(r *rundir.Repeat) { r.Validity = nil }},
+			steady, knee.Undecided, "was not judged"},
+		"no operations": {[]func(*rundir.Repeat){func(r *rundir.Repeat) { r.Operations = nil }},
+			steady, knee.Undecided, "no operation"},
+		"no steady phase": {[]func(*rundir.Repeat){func(r *rundir.Repeat) {
+			r.Operations[0].Phases = nil
+		}}, steady, knee.Undecided, "no steady phase"},
+		"no timeline": {nil, rundir.Timeline{}, knee.Undecided, "too short"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := good()
+			for _, change := range c.change {
+				change(&v.Repeats[0])
+			}
+			w := knee.Judge(v, c.timeline)
+			if w.Verdict != c.want || !strings.Contains(strings.Join(w.Reasons, "; "), c.reason) ||
+				(c.reason == "") != (len(w.Reasons) == 0) {
+				t.Errorf("%s: %q", w.Verdict, w.Reasons)
+			}
+		})
+	}
+	w := knee.Judge(good(), steady)
+	if w.Count != 9 || w.P50NS != 3 || w.P99NS != 7 || w.OfferedPerS != 500 || w.AchievedPerS != 500 {
+		t.Errorf("%+v", w)
+	}
+	if w := knee.Judge(rundir.Variant{}, steady); w.Verdict != knee.Undecided {
+		t.Errorf("nothing ran: %+v", w)
+	}
+}

@@ -367,3 +367,22 @@ func TestIndexInTheBrowser(t *testing.T) {
 	}
 	tb.quiet(t)
 }
+
+// The page of a search obeys its own policy and fits a narrow screen.
+func TestBrowserKnee(t *testing.T) {
+	for _, name := range []string{"mixed", "hostile", "nothing"} {
+		tb := open(t, kneePage(t, kneeScenes(t)[name]))
+		eval[any](t, tb, `document.querySelectorAll("details").forEach(d => d.open = true)`)
+		tb.quiet(t)
+		if got := eval[bool](t, tb, "!document.getElementById('theme').hidden"); !got {
+			t.Errorf("%s: the script did not run: its digest is not what the policy allows", name)
+		}
+		if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
+			t.Fatal(err)
+		}
+		if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
+			t.Errorf("%s: %d pixels wide at 320", name, width)
+		}
+		keep(t, tb, "knee-"+name)
+	}
+}

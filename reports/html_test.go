@@ -60,25 +60,29 @@ func TestHTMLIsDeterministic(t *testing.T) {
 // there.
 func TestHTMLKeepsItsPolicy(t *testing.T) {
 	for _, s := range scenes() {
-		page := s.page(t)
-		for _, tag := range tags(page) {
-			if problem := forbidden(tag); problem != "" {
-				t.Errorf("%s: %s", s.name, problem)
-			}
+		keepsPolicy(t, s.name, s.page(t))
+	}
+}
+
+func keepsPolicy(t *testing.T, name, page string) {
+	t.Helper()
+	for _, tag := range tags(page) {
+		if problem := forbidden(tag); problem != "" {
+			t.Errorf("%s: %s", name, problem)
 		}
-		if found := regexp.MustCompile(`(?i)url\(["']?(https?:|//|data:)`).FindString(page); found != "" {
-			t.Errorf("%s: %q", s.name, found)
+	}
+	if found := regexp.MustCompile(`(?i)url\(["']?(https?:|//|data:)`).FindString(page); found != "" {
+		t.Errorf("%s: %q", name, found)
+	}
+	for _, element := range []string{"style", "script"} {
+		body := between(t, page, "<"+element+">", "</"+element+">")
+		if strings.Count(page, "<"+element) != 1 {
+			t.Errorf("%s: more than one <%s>", name, element)
 		}
-		for _, element := range []string{"style", "script"} {
-			body := between(t, page, "<"+element+">", "</"+element+">")
-			if strings.Count(page, "<"+element) != 1 {
-				t.Errorf("%s: more than one <%s>", s.name, element)
-			}
-			sum := sha256.Sum256([]byte(body))
-			allowed := element + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-			if !strings.Contains(page, allowed) {
-				t.Errorf("%s: the policy does not allow the page's own %s", s.name, element)
-			}
+		sum := sha256.Sum256([]byte(body))
+		allowed := element + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		if !strings.Contains(page, allowed) {
+			t.Errorf("%s: the policy does not allow the page's own %s", name, element)
 		}
 	}
 }
@@ -147,32 +151,40 @@ func between(t *testing.T, text, from, to string) string {
 // Every anchor that is pointed to exists, once.
 func TestHTMLAnchors(t *testing.T) {
 	for _, s := range scenes() {
-		page := s.page(t)
-		ids := map[string]int{}
-		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-			ids[m[1]]++
-			if ids[m[1]] > 1 {
-				t.Errorf("%s: id %q twice", s.name, m[1])
-			}
+		keepsAnchors(t, s.name, s.page(t))
+	}
+}
+
+func keepsAnchors(t *testing.T, name, page string) {
+	t.Helper()
+	ids := map[string]int{}
+	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		ids[m[1]]++
+		if ids[m[1]] > 1 {
+			t.Errorf("%s: id %q twice", name, m[1])
 		}
-		for _, m := range regexp.MustCompile(` href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
-			if ids[m[1]] == 0 {
-				t.Errorf("%s: link to #%s, which does not exist", s.name, m[1])
-			}
+	}
+	for _, m := range regexp.MustCompile(` href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if ids[m[1]] == 0 {
+			t.Errorf("%s: link to #%s, which does not exist", name, m[1])
 		}
-		labels := regexp.MustCompile(` aria-labelledby="([^"]*)"`)
-		for _, m := range labels.FindAllStringSubmatch(page, -1) {
-			for id := range strings.FieldsSeq(m[1]) {
-				if ids[id] == 0 {
-					t.Errorf("%s: labelled by #%s, which does not exist", s.name, id)
-				}
+	}
+	labels := regexp.MustCompile(` aria-labelledby="([^"]*)"`)
+	for _, m := range labels.FindAllStringSubmatch(page, -1) {
+		for id := range strings.FieldsSeq(m[1]) {
+			if ids[id] == 0 {
+				t.Errorf("%s: labelled by #%s, which does not exist", name, id)
 			}
 		}
 	}
 }
 
 func TestHTMLAccessibleTables(t *testing.T) {
-	page := sceneOf(t, "three").page(t)
+	keepsTables(t, sceneOf(t, "three").page(t))
+}
+
+func keepsTables(t *testing.T, page string) {
+	t.Helper()
 	tables, captions := strings.Count(page, "<table"), strings.Count(page, "<caption>")
 	if tables == 0 || tables != captions {
 		t.Errorf("%d tables have %d captions", tables, captions)

@@ -188,26 +188,42 @@ func outcomeMark(v knee.Variant) mark {
 	return mark{"?", "not decided", "warn"}
 }
 
-// kneeMark is the mark of a whole search: the worst that a design has.
+// kneeMark is the mark of a whole search: for how many designs there is an answer, but
+// a violation comes first.
 func kneeMark(s knee.Summary) mark {
-	worst := mark{"✓", "FOUND", "good"}
+	m := mark{"✓", "FOUND", "good"}
 	for _, v := range s.Variants {
-		switch m := outcomeMark(v); {
+		switch class := outcomeMark(v).Class; {
 		case v.Broken():
-			return mark{m.Icon, "BROKEN", m.Class}
-		case m.Class == "bad":
-			worst = mark{m.Icon, "HOLDS NOWHERE", m.Class}
-		case m.Class == "warn" && worst.Class == "good":
-			worst = mark{m.Icon, "NOT DECIDED", m.Class}
+			return mark{"✗", "BROKEN", "bad"}
+		case class == "bad":
+			m.Icon, m.Class = "✗", "bad"
+		case class == "warn" && m.Class == "good":
+			m.Icon, m.Class = "?", "warn"
 		}
 	}
-	if s.Search.Interrupted && worst.Class != "bad" {
+	switch n := answered(s); {
+	case s.Search.Interrupted:
 		return verdictMark(Interrupted)
+	case len(s.Variants) == 0:
+		return mark{"?", "NOT FOUND", "warn"}
+	case n == 0:
+		m.Word = "NOT FOUND"
+	case n < len(s.Variants):
+		m.Word = fmt.Sprintf("%d OF %d FOUND", n, len(s.Variants))
 	}
-	if len(s.Variants) == 0 {
-		return mark{"?", "NOT DECIDED", "warn"}
+	return m
+}
+
+// answered counts the designs whose knee was found, or that held at the highest
+// rate.
+func answered(s knee.Summary) (n int) {
+	for _, v := range s.Variants {
+		if v.Result.Outcome == knee.Found || v.Result.Outcome == knee.Beyond {
+			n++
+		}
 	}
-	return worst
+	return n
 }
 
 // KneeSentence says what a search came to for a design.
@@ -308,19 +324,16 @@ func secondsOf(ns int64) float64 {
 //
 //	RESULT <scenario> knee <VERDICT> found=N/M report=PATH exit=N
 //
-// where found counts the designs whose knee was found.
+// where found counts the designs whose knee was found, or that held at the highest
+// rate.
 func KneeText(w io.Writer, s knee.Summary, o TextOptions) error {
 	var out, table bytes.Buffer
 	fmt.Fprintf(&out, "%s · highest steady rate, in windows of %s\n\n", oneLine(s.Search.Scenario),
 		seconds(float64(s.WindowNS)/1e9))
 	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "VARIANT\tKNEE\tp50\tp99\tFIRST ABOVE\tWINDOWS\tOUTCOME")
-	found := 0
 	for i, v := range s.Variants {
 		row := kneeRowOf(v, i)
-		if v.Result.Outcome == knee.Found {
-			found++
-		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%d\t%s %s\n", oneLine(v.Name), row.Rate, row.P50, row.P99,
 			row.Above, row.Windows, row.Mark.Icon, row.Mark.Word)
 	}
@@ -342,7 +355,7 @@ func KneeText(w io.Writer, s knee.Summary, o TextOptions) error {
 	}
 	m := kneeMark(s)
 	fmt.Fprintf(&out, "RESULT %s knee %s found=%d/%d report=%s exit=%d\n", oneLine(s.Search.Scenario),
-		paint(m.Word, m.Class, o.Colour), found, len(s.Variants), oneLine(cmp.Or(o.Report, "none")),
+		paint(m.Word, m.Class, o.Colour), answered(s), len(s.Variants), oneLine(cmp.Or(o.Report, "none")),
 		o.Exit)
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write the search: %w", err)

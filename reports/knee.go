@@ -231,7 +231,7 @@ func KneeSentence(v knee.Variant) string {
 	r := v.Result
 	above := ""
 	if len(r.Above) > 0 {
-		above = ": " + r.Above[0]
+		above = ": " + short(r.Above[0], 160)
 	}
 	at := fmt.Sprintf("%s with a p50 of %s and a p99 of %s", rate(r.RatePerS), latency(r.P50NS),
 		latency(r.P99NS))

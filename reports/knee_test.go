@@ -212,7 +212,8 @@ func TestKneeDrawsWhatWasMeasured(t *testing.T) {
 	if open == 0 || !strings.Contains(page, fmt.Sprintf("%d windows that were not decided", open)) {
 		t.Errorf("it is not said that %d windows are not drawn", open)
 	}
-	if rows := strings.Count(between(t, page, "Data: p99", "</table>"), "<td>undecided"); rows != open {
+	data := between(t, page, "Data: p99", "</table>")
+	if rows := strings.Count(data, "<td>undecided"); rows != open {
 		t.Errorf("%d rows of undecided windows, want %d", rows, open)
 	}
 	if page := kneePage(t, search(t, usualPlan(), rates{name: "a", upTo: 300})); !strings.Contains(

@@ -16,8 +16,12 @@ import (
 	"stampede/harness/sut"
 )
 
-// leastOperations is how many operations a window has at the lowest rate.
-const leastOperations = 100
+// At the lowest rate a window has leastOperations, or so many times what the objective
+// that needs most operations needs: not all of them are of its kind.
+const (
+	leastOperations = 100
+	plenty          = 1.5
+)
 
 // kneePlan is what a search tries.
 type kneePlan struct {
@@ -123,9 +127,9 @@ func (p *kneePlan) chooseObjectives() error {
 // bound makes the search's bounds.
 func (p *kneePlan) bound(seed uint64) error {
 	f := p.flags
+	least := p.leastRate()
 	b := knee.Plan{FromPerS: f.from, MostPerS: f.most, Precision: f.precision,
-		Repeats: f.repeats, Windows: f.mostWindows,
-		LeastPerS: knee.Rounded(leastOperations / f.window.Seconds())}
+		Repeats: f.repeats, Windows: f.mostWindows, LeastPerS: min(least, f.most)}
 	if f.from == 0 {
 		load, err := run.PlanOf(p.whole.Scenario, seed)
 		if err != nil {
@@ -141,6 +145,22 @@ func (p *kneePlan) bound(seed uint64) error {
 			"cannot be searched: %w", err)
 	}
 	return nil
+}
+
+// leastRate is the lowest rate at which the measured part of a window has operations
+// enough to judge every objective.
+func (p *kneePlan) leastRate() float64 {
+	needs := int64(0)
+	for _, objective := range p.objectives {
+		if o, err := check.ParseObjective(objective.Objective); err == nil { // it was parsed before
+			needs = max(needs, o.Needs())
+		}
+	}
+	measured := p.flags.window - p.whole.Scenario.Load.WarmUp.D()
+	if measured <= 0 {
+		measured = p.flags.window // decoding refuses it, and says why
+	}
+	return knee.Rounded(max(leastOperations, plenty*float64(needs)) / measured.Seconds())
 }
 
 // variant returns one of the system's variants by its name.

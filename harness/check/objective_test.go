@@ -324,6 +324,18 @@ func TestJudgeObjective(t *testing.T) {
 	}
 }
 
+func TestNeeds(t *testing.T) {
+	for text, want := range map[string]int64{
+		"p99(response) <= 1s": 1000, "p50(lag) <= 1s": 20, "max(service) <= 1s": 1,
+		"share(unknown) <= 0.1%": 1000, "share(ok) >= 99%": 100, "share(ok) >= 100%": 1,
+		"rate(ok) >= 5/s": 1, "count(unknown) <= 5": 1,
+	} {
+		if got := mustParse(t, text).Needs(); got != want {
+			t.Errorf("%s needs %d, want %d", text, got, want)
+		}
+	}
+}
+
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
 func TestJudgeRunNeedsTheFault(t *testing.T) {

@@ -108,6 +108,18 @@ func (o Objective) judgeLatency(name string, n Numbers) SLOVerdict {
 	return v
 }
 
+// Needs is how many operations of its kind and part an objective needs to be
+// judged, 1 or more.
+func (o Objective) Needs() int64 {
+	switch {
+	case o.latency():
+		return o.samplesNeeded()
+	case o.Func == Share:
+		return int64(o.resolution())
+	}
+	return 1
+}
+
 // samplesNeeded is how many samples the objective's percentile needs.
 func (o Objective) samplesNeeded() int64 {
 	if o.Func == Max {

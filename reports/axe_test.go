@@ -85,6 +85,11 @@ func TestAxe(t *testing.T) {
 	for _, name := range []string{"three", "hostile", "nothing"} {
 		t.Run(name, func(t *testing.T) { accessible(t, open(t, sceneOf(t, name).page(t))) })
 	}
+	for _, name := range []string{"mixed", "many", "hostile", "nothing"} {
+		t.Run("knee "+name, func(t *testing.T) {
+			accessible(t, open(t, kneePage(t, kneeScenes(t)[name])))
+		})
+	}
 	t.Run("index", func(t *testing.T) { accessible(t, open(t, index(t, runs(t)))) })
 }
 

@@ -79,6 +79,9 @@ func kneeFigure(id, metric string, of func(knee.Window) int64, part, all []kneeS
 	rateAxis(p, all)
 	p.Add(gridLines{vertical: true})
 	f := figure{ID: id, Title: metric + " of response time by rate", Finding: kneeFinding(part)}
+	if len(part) < len(all) {
+		f.Title += ", designs " + letter(part[0].index) + " to " + letter(part[len(part)-1].index)
+	}
 	var labels endLabels
 	for _, s := range part {
 		median, held, failed := kneePoints(s, of, at)

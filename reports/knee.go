@@ -235,7 +235,7 @@ func KneeSentence(v knee.Variant) string {
 	}
 	at := fmt.Sprintf("%s with a p50 of %s and a p99 of %s", rate(r.RatePerS), latency(r.P50NS),
 		latency(r.P99NS))
-	text := ""
+	var text string
 	switch {
 	case r.Outcome == knee.Found:
 		text = fmt.Sprintf("holds up to %s; %s fails%s", at, rate(r.AbovePerS), above)

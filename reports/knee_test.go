@@ -85,7 +85,7 @@ func (d rates) try(rate float64) knee.Window {
 
 func usualPlan() knee.Plan {
 	return knee.Plan{FromPerS: 100, LeastPerS: 50, MostPerS: 5000, Precision: 0.1, Repeats: 3,
-		Windows: 40}
+		Again: 1, Windows: 40}
 }
 
 // mixed has a design for each outcome.

@@ -156,8 +156,8 @@ func TestKneeFindsAndTells(t *testing.T) {
 		}
 	}
 	want := "stampede knee flash-sale-100k --profile default --variant redis_lua,for_update " +
-		"--window 2s --from 100 --max 50000 --precision 0.1 --repeats 3 --max-windows 40 --seed 7 " +
-		"--backend processes"
+		"--window 2s --from 100 --max 50000 --precision 0.1 --repeats 3 --again 1 --max-windows 40 " +
+		"--seed 7 --backend processes"
 	if found.Search.Reproduce != want {
 		t.Errorf("reproduce: %s", found.Search.Reproduce)
 	}

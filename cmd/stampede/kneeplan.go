@@ -129,7 +129,7 @@ func (p *kneePlan) bound(seed uint64) error {
 	f := p.flags
 	least := p.leastRate()
 	b := knee.Plan{FromPerS: f.from, MostPerS: f.most, Precision: f.precision,
-		Repeats: f.repeats, Windows: f.mostWindows, LeastPerS: min(least, f.most)}
+		Repeats: f.repeats, Again: f.again, Windows: f.mostWindows, LeastPerS: min(least, f.most)}
 	if f.from == 0 {
 		load, err := run.PlanOf(p.whole.Scenario, seed)
 		if err != nil {
@@ -141,7 +141,8 @@ func (p *kneePlan) bound(seed uint64) error {
 	b.LeastPerS = min(b.LeastPerS, b.FromPerS)
 	p.bounds = b
 	if err := b.Validate(); err != nil {
-		return fmt.Errorf("what --from, --max, --precision, --repeats and --max-windows ask for "+
+		return fmt.Errorf("what --from, --max, --precision, --repeats, --again and --max-windows ask "+
+			"for "+
 			"cannot be searched: %w", err)
 	}
 	return nil
@@ -206,6 +207,7 @@ func (p *kneePlan) reproduce(f kneeFlags, seed uint64) string {
 		"--variant", strings.Join(p.variants, ","), "--window", f.window.String(),
 		"--from", number(p.bounds.FromPerS), "--max", number(f.most),
 		"--precision", number(f.precision), "--repeats", strconv.Itoa(f.repeats),
+		"--again", strconv.Itoa(f.again),
 		"--max-windows", strconv.Itoa(f.mostWindows), "--seed", strconv.FormatUint(seed, 10)}
 	if f.backend != "auto" {
 		words = append(words, "--backend", f.backend)

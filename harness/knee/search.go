@@ -119,6 +119,8 @@ type Plan struct {
 	Precision float64 `json:"precision"`
 	// Repeats is how many windows confirm the answer; all of them must hold.
 	Repeats int `json:"repeats"`
+	// Again is how many more tries a window gets that is not decided.
+	Again int `json:"again"`
 	// Windows is the largest number of windows.
 	Windows int `json:"windows"`
 }
@@ -135,6 +137,8 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("the precision is %v; expected 0.01 to 1", p.Precision)
 	case p.Repeats < 1:
 		return fmt.Errorf("%d repeats confirm nothing; expected 1 or more", p.Repeats)
+	case p.Again < 0:
+		return fmt.Errorf("a window cannot be tried again %d times", p.Again)
 	case p.Windows < p.Repeats+1:
 		return fmt.Errorf("%d windows are too few for %d repeats", p.Windows, p.Repeats)
 	}
@@ -152,8 +156,8 @@ type Try func(ctx context.Context, ratePerS float64) (Window, error)
 // bisects on a logarithmic scale, then confirms; what fails its confirmation is
 // a rate that failed, and the search goes on below it. A rate fails when it breaks
 // an invariant or misses its objectives in two windows, or in one that should
-// confirm it. What is not decided twice bounds the search as a failure does, but
-// is no answer. The idea of bisecting a rate of fixed windows is that of
+// confirm it. What is not decided, however often it is tried, bounds the search as
+// a failure does, but is no answer. The idea of bisecting a rate of fixed windows is that of
 // RFC 2544 (section 26.1), with repeats because software is not a switch.
 func Search(ctx context.Context, p Plan, try Try) (Result, error) {
 	if err := p.Validate(); err != nil {
@@ -259,52 +263,56 @@ func Rounded(rate float64) float64 {
 	return math.Round(rate*math.Round(1/unit)) / math.Round(1/unit)
 }
 
-// probe tries a rate, twice unless it holds or breaks something at once.
+// probe tries a rate, twice if it misses.
 func (s *search) probe(ctx context.Context, rate float64, step Step) error {
-	first, err := s.window(ctx, rate, step)
+	first, err := s.decide(ctx, rate, step)
 	if err != nil {
 		return err
 	}
 	second := first
-	if first == Missed || first == Undecided {
-		if second, err = s.window(ctx, rate, step); err != nil {
+	if first == Missed {
+		if second, err = s.decide(ctx, rate, step); err != nil {
 			return err
 		}
 	}
-	switch {
-	case second == Held:
+	switch second {
+	case Held:
 		s.held[rate] = true
-	case first == Missed && second == Missed, second == Broke:
-		s.failed[rate] = true
-	default: // missed once is not missed, and not held either
+	case Undecided: // missed once is not missed, and not held either
 		s.open[rate] = true
+	default:
+		s.failed[rate] = true
 	}
 	return nil
 }
 
-// confirm repeats a rate that held; one failure is enough to refuse it, and an
-// undecided window is repeated once.
+// confirm repeats a rate that held; one failure is enough to refuse it.
 func (s *search) confirm(ctx context.Context, rate float64) error {
-	again := true
-	for held := 0; held < s.Repeats; {
-		verdict, err := s.window(ctx, rate, Confirm)
+	for range s.Repeats {
+		verdict, err := s.decide(ctx, rate, Confirm)
 		switch {
 		case err != nil:
 			return err
-		case verdict == Held:
-			held++
-		case verdict == Undecided && again:
-			again = false
 		case verdict == Undecided:
 			s.open[rate] = true
 			return nil
-		default:
+		case verdict != Held:
 			s.failed[rate] = true
 			return nil
 		}
 	}
 	s.confirmed = rate
 	return nil
+}
+
+// decide tries a rate until it is decided, but not for ever.
+func (s *search) decide(ctx context.Context, rate float64, step Step) (Verdict, error) {
+	for tries := 0; ; tries++ {
+		verdict, err := s.window(ctx, rate, step)
+		if err != nil || verdict != Undecided || tries == s.Again {
+			return verdict, err
+		}
+	}
 }
 
 // window tries a rate once.

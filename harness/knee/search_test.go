@@ -16,7 +16,7 @@ import (
 
 func usual() knee.Plan {
 	return knee.Plan{FromPerS: 100, LeastPerS: 10, MostPerS: 50_000, Precision: 0.1, Repeats: 3,
-		Windows: 40}
+		Again: 1, Windows: 40}
 }
 
 // step holds up to a rate and misses above it.
@@ -74,7 +74,7 @@ func TestSearchFindsAStep(t *testing.T) {
 func TestSearchOutcomes(t *testing.T) {
 	const held, missed, broke, open = knee.Held, knee.Missed, knee.Broke, knee.Undecided
 	small := knee.Plan{FromPerS: 100, LeastPerS: 50, MostPerS: 400, Precision: 1, Repeats: 2,
-		Windows: 12}
+		Again: 1, Windows: 12}
 	for name, c := range map[string]struct {
 		script map[float64][]knee.Verdict
 		want   knee.Outcome
@@ -98,7 +98,7 @@ func TestSearchOutcomes(t *testing.T) {
 		"decided the second time": {map[float64][]knee.Verdict{100: {held}, 200: {open, held},
 			400: {missed}}, knee.Found, 200, 400, 7, ""},
 		"missed once, then not decided": {map[float64][]knee.Verdict{100: {held},
-			200: {missed, open}}, knee.NotDecided, 100, 200, 5, ""},
+			200: {missed, open}}, knee.NotDecided, 100, 200, 6, ""},
 		"nothing decided": {map[float64][]knee.Verdict{100: {open}, 50: {open}},
 			knee.NotDecided, 0, 50, 4, ""},
 		"failed its confirmation": {map[float64][]knee.Verdict{100: {held},
@@ -193,6 +193,7 @@ func TestPlanValidate(t *testing.T) {
 		"too precise":      func(p *knee.Plan) { p.Precision = 0.001 },
 		"not precise":      func(p *knee.Plan) { p.Precision = 2 },
 		"no confirmation":  func(p *knee.Plan) { p.Repeats = 0 },
+		"never tried":      func(p *knee.Plan) { p.Again = -1 },
 		"too few windows":  func(p *knee.Plan) { p.Windows = 3 },
 		"precision is NaN": func(p *knee.Plan) { p.Precision = math.NaN() },
 	} {
@@ -222,6 +223,7 @@ func drawPlan(t *rapid.T) knee.Plan {
 		LeastPerS: rapid.Float64Range(0.5, 100).Draw(t, "least"),
 		Precision: rapid.Float64Range(0.01, 1).Draw(t, "precision"),
 		Repeats:   rapid.IntRange(1, 5).Draw(t, "repeats"),
+		Again:     rapid.IntRange(0, 3).Draw(t, "again"),
 		Windows:   80,
 	}
 	p.MostPerS = p.LeastPerS * rapid.Float64Range(1, 5000).Draw(t, "most")

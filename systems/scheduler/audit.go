@@ -126,7 +126,7 @@ func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
 	if err != nil {
 		return err
 	}
-	a.Tasks, err = collect(ctx, tx, `SELECT series, occurrence, origin, queue, client, task, work_ms,
+	a.Tasks, err = collect(ctx, tx, `SELECT series, occurrence, born = 1, queue, client, task, work_ms,
 		fails, reruns, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
 		us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+us("lease_until")+`, `+us("ended_at")+`
 		FROM tasks ORDER BY series, occurrence, id`,
@@ -159,7 +159,7 @@ func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
 
 func (t *tasks) auditRest(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
 	a.Effects, err = collect(ctx, tx, `SELECT series, occurrence, fence, `+us("at")+`
-		FROM effects ORDER BY id`, func(row pgx.CollectableRow) (e EffectAudit, err error) {
+		FROM effects ORDER BY at, series, occurrence`, func(row pgx.CollectableRow) (e EffectAudit, err error) {
 		var id int64
 		err = row.Scan(&id, &e.Occurrence, &e.Fence, &e.AtUS)
 		e.Task = uint64(id)

@@ -13,8 +13,9 @@ import (
 //
 // Guarantee: as skip_locked; effect and end of a task are one transaction.
 //
-// Gives up: the slots of an executor wait for each other's end, a few
-// milliseconds; and there is nobody who looks ahead.
+// Gives up: there is nobody who looks ahead; and an end waits for company, a few
+// milliseconds, without a slot, so that an executor that dies leaves more behind that
+// will run again.
 func batched() design {
 	return design{
 		name: "batch",
@@ -26,37 +27,42 @@ func batched() design {
 	}
 }
 
-// batchEndSQL has the effects of the runs $3, of tasks $1 with tokens $2, under
-// the keys $4, and ends them. $5 is when the rows' next occurrences are due.
-const batchEndSQL = `WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::timestamptz[])
-        AS g (id, fence, run, effect_key, next)
+// batchEndSQL has the effects of the runs $3, of tasks $1 with tokens $2, which are
+// of the occurrences $5 of the tasks $4, and ends them. $6 is when the rows' next
+// occurrences are due.
+func batchEndSQL() string {
+	return `WITH given AS MATERIALIZED (
+    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+        $6::timestamptz[]) AS g (id, fence, run, series, occurrence, next)
 ), mine AS MATERIALIZED (
-    SELECT t.id, t.series, t.occurrence, g.fence, g.effect_key, g.next
-    FROM tasks t JOIN given g ON t.id = g.id
-    WHERE t.fence = g.fence AND t.state = 'running' ORDER BY t.id FOR UPDATE OF t
+    SELECT g.* FROM tasks t JOIN given g ON t.id = g.id
+    WHERE g.fence = ` + runningFence + ` ORDER BY t.id FOR UPDATE OF t
 ), put AS (
-    INSERT INTO effects (effect_key, series, occurrence, fence, at)
-    SELECT effect_key, series, occurrence, fence, clock_timestamp() FROM mine
-    ON CONFLICT (effect_key) DO NOTHING
+    INSERT INTO effects (series, occurrence, salt, fence, at)
+    SELECT series, occurrence, 0, fence, clock_timestamp() FROM mine
+    ON CONFLICT DO NOTHING
 ), moved AS (
-    UPDATE tasks t SET %s FROM mine WHERE t.id = mine.id
+    UPDATE tasks t SET ` + endedSQL(`'done'`, `mine.next`) + ` FROM mine WHERE t.id = mine.id
 )
 UPDATE runs r SET ended_at = clock_timestamp(),
-    outcome = CASE WHEN m.id IS NULL THEN 'fenced' ELSE 'done' END
-FROM given g LEFT JOIN mine m ON m.id = g.id WHERE r.id = g.run AND r.outcome = ''`
+    outcome = CASE WHEN g.run IN (SELECT run FROM mine) THEN 'done' ELSE 'fenced' END
+FROM given g
+WHERE r.series = g.series AND r.occurrence = g.occurrence AND r.id = g.run AND r.outcome = ''`
+}
 
 const (
 	// endsAtOnce bounds the runs that one statement ends, endsWait how long the
 	// first of them waits for others.
 	endsAtOnce = 500
 	endsWait   = time.Millisecond
+	// endsMost bounds the tasks that an executor has in hand, with those that wait
+	// for their end to be stored.
+	endsMost = 4 * endsAtOnce
 )
 
 // batchEnds ends runs in batches, one after the other.
 type batchEnds struct {
 	b    *backend
-	sql  string
 	in   chan endRequest
 	done chan struct{}
 }
@@ -68,8 +74,7 @@ type endRequest struct {
 }
 
 func newBatchEnds(b *backend) *batchEnds {
-	e := &batchEnds{b: b, sql: fmt.Sprintf(batchEndSQL, endedSQL(`'done'`, `mine.next`)),
-		in: make(chan endRequest), done: make(chan struct{})}
+	e := &batchEnds{b: b, in: make(chan endRequest), done: make(chan struct{})}
 	go e.loop()
 	return e
 }
@@ -122,16 +127,25 @@ func (e *batchEnds) gather(batch []endRequest) []endRequest {
 
 // flush ends a batch.
 func (e *batchEnds) flush(batch []endRequest) error {
-	n := len(batch)
-	ids, fences, runs := make([]int64, n), make([]int64, n), make([]int64, n)
-	keys, nexts := make([]*string, n), make([]*time.Time, n)
+	list := make([]ending, len(batch))
 	for i, r := range batch {
-		ids[i], fences[i], runs[i] = r.id, r.fence, r.run
-		keys[i], nexts[i] = e.b.effectKey(r.claim), r.next
+		list[i] = r.ending
 	}
-	_, err := e.b.db.Exec(context.Background(), e.sql, ids, fences, runs, keys, nexts)
-	if err != nil {
-		return fmt.Errorf("ending %d runs: %w", n, err)
+	if _, err := e.b.db.Exec(context.Background(), batchEndSQL(), batchArgs(list)...); err != nil {
+		return fmt.Errorf("ending %d runs: %w", len(list), err)
 	}
 	return nil
+}
+
+// batchArgs are those of batchEndSQL.
+func batchArgs(list []ending) []any {
+	n := len(list)
+	ids, fences, runs := make([]int64, n), make([]int64, n), make([]int64, n)
+	series, occurrences := make([]int64, n), make([]int64, n)
+	nexts := make([]*time.Time, n)
+	for i, e := range list {
+		ids[i], fences[i], runs[i] = e.id, e.fence, e.run
+		series[i], occurrences[i], nexts[i] = e.series, e.occurrence, e.next
+	}
+	return []any{ids, fences, runs, series, occurrences, nexts}
 }

@@ -28,6 +28,11 @@ type ending struct {
 	next    *time.Time
 }
 
+// args are those of endSQL.
+func (e ending) args() []any {
+	return []any{e.id, e.fence, e.run, string(e.outcome), e.next, e.series, e.occurrence}
+}
+
 // pickSQL finds what is due within the look-ahead, $1 in microseconds by the
 // database's clock or, if $3 is given, by another. The index is tasks_waiting.
 func (d design) pickSQL() string {
@@ -53,10 +58,10 @@ func (d design) markSQL() string {
 }
 
 // insertNextSQL inserts occurrence $2 of the task whose row is $1.
-const insertNextSQL = `INSERT INTO tasks (series, occurrence, origin, queue, client, task, work_ms,
+const insertNextSQL = `INSERT INTO tasks (series, occurrence, born, queue, client, task, work_ms,
 		fails, schedule, zone, times, first_at, scheduled_at)
-	SELECT series, $2, false, queue, client, task, work_ms, fails, schedule, zone, times, first_at, $3
-	FROM tasks WHERE id = $1 ON CONFLICT (series, occurrence) DO NOTHING RETURNING id`
+	SELECT series, $2, $2, queue, client, task, work_ms, fails, schedule, zone, times, first_at, $3
+	FROM tasks WHERE id = $1 ON CONFLICT (series, born) DO NOTHING RETURNING id`
 
 // claimSQL starts at most $1 tasks for executor $3 under a lease of $2
 // microseconds: what is due by the database's clock or, if $4 is given, by
@@ -82,39 +87,46 @@ func (d design) claimable() State {
 	return Picked
 }
 
-// startSQL starts the tasks in the query due.
+// startSQL starts the tasks in the query due. The number of the run is drawn with the
+// update, so that nothing is to be joined: of CTEs the planner thinks that they have
+// one row, and would compare each with each.
 const startSQL = `, claimed AS (
     UPDATE tasks t SET state = 'running', fence = t.fence + 1, attempts = t.attempts + 1,
         picked_at = coalesce(t.picked_at, clock_timestamp()), started_at = clock_timestamp(),
         lease_until = clock_timestamp() + $2 * interval '1 microsecond', executor = $3
     FROM due WHERE t.id = due.id
-    RETURNING t.*
-), run AS (
-    INSERT INTO runs (series, occurrence, fence, queue, due, picked_at, started_at, executor)
-    SELECT series, occurrence, fence, queue, scheduled_at, picked_at, started_at, executor
-    FROM claimed RETURNING id, series, occurrence, fence
+    RETURNING t.*, nextval('runs_id_seq') AS run
+), history AS (
+    INSERT INTO runs (id, series, occurrence, fence, queue, due, picked_at, started_at, executor)
+    SELECT run, series, occurrence, fence, queue, scheduled_at, picked_at, started_at, executor
+    FROM claimed
 )
-SELECT c.id, c.series, c.occurrence, c.fence, r.id, c.scheduled_at, c.schedule, c.zone, c.times,
-    c.work_ms, c.fails
-FROM claimed c JOIN run r USING (series, occurrence, fence)`
+SELECT id, series, occurrence, fence, run, scheduled_at, schedule, zone, times, work_ms, fails
+FROM claimed`
+
+// runningFence is the token of a row that runs, none of any other. Compared with it a
+// row is found by its number. Of state = 'running' the planner thinks that hardly any
+// row is so, as it was when it last looked, and would go through the index of leases,
+// with all that has been in it, for each row.
+const runningFence = `CASE t.state WHEN 'running' THEN t.fence END`
 
 // heartbeatSQL renews the leases of the rows $1 with the tokens $2, and returns
 // those that are still their executor's.
 const heartbeatSQL = `UPDATE tasks t
 	SET lease_until = clock_timestamp() + $3 * interval '1 microsecond'
 	FROM unnest($1::bigint[], $2::bigint[]) AS mine (id, fence)
-	WHERE t.id = mine.id AND t.fence = mine.fence AND t.state = 'running'
+	WHERE t.id = mine.id AND mine.fence = ` + runningFence + `
 	RETURNING t.id, t.stops`
 
 // mineSQL locks the task of run $1 with token $2, if that is still its token.
-const mineSQL = `SELECT id FROM tasks WHERE id = $1 AND fence = $2 AND state = 'running' FOR UPDATE`
+const mineSQL = `SELECT id FROM tasks t WHERE id = $1 AND $2 = ` + runningFence + ` FOR UPDATE`
 
-// effectSQL has the effect of occurrence $4 of task $3 under the key $5.
+// effectSQL has the effect of occurrence $4 of task $3 with the salt $5.
 func (d design) effectSQL() string {
 	return `WITH mine AS MATERIALIZED (` + d.mine() + `), put AS (
-    INSERT INTO effects (effect_key, series, occurrence, fence, at)
-    SELECT $5::text, $3::bigint, $4::bigint, $2::bigint, clock_timestamp() FROM mine
-    ON CONFLICT (effect_key) DO NOTHING
+    INSERT INTO effects (series, occurrence, salt, fence, at)
+    SELECT $3::bigint, $4::bigint, $5::bigint, $2::bigint, clock_timestamp() FROM mine
+    ON CONFLICT DO NOTHING
 )
 SELECT count(*) FROM mine`
 }
@@ -129,8 +141,8 @@ func (d design) mine() string {
 	return mineSQL
 }
 
-// endSQL ends run $3 with outcome $4. If $5 is given, the row becomes the next
-// occurrence, due then.
+// endSQL ends run $3 of occurrence $7 of task $6 with outcome $4. If $5 is given, the
+// row becomes the next occurrence, due then.
 func (d design) endSQL() string {
 	return `WITH mine AS MATERIALIZED (` + d.mine() + `), moved AS (
     UPDATE tasks t SET ` + endedSQL(`$4::text`, `$5::timestamptz`) + `,
@@ -139,7 +151,8 @@ func (d design) endSQL() string {
 ), ended AS (
     UPDATE runs SET ended_at = clock_timestamp(),
         outcome = CASE WHEN EXISTS (SELECT FROM moved) THEN $4 ELSE 'fenced' END
-    WHERE id = $3 AND (outcome = '' OR EXISTS (SELECT FROM moved))
+    WHERE series = $6 AND occurrence = $7 AND id = $3
+        AND (outcome = '' OR EXISTS (SELECT FROM moved))
 )
 SELECT count(*) FROM mine`
 }
@@ -188,17 +201,17 @@ const takenBackSQL = `state = CASE WHEN t.stops THEN 'cancelled' WHEN t.attempts
         ready_at = clock_timestamp(), picked_at = NULL, started_at = NULL, lease_until = NULL,
         executor = NULL`
 
-// releaseSQL gives back the task $1 with token $2 that was started and not
-// worked on to its end.
+// releaseSQL gives back the task $1 with token $2 that was started, as run $3 of
+// occurrence $5 of task $4, and not worked on to its end.
 const releaseSQL = `WITH back AS (
     UPDATE tasks t SET state = CASE WHEN t.stops THEN 'cancelled' ELSE 'waiting' END,
         ended_at = CASE WHEN t.stops THEN clock_timestamp() END,
         ready_at = clock_timestamp(), picked_at = NULL, started_at = NULL, lease_until = NULL,
         executor = NULL
-    WHERE t.id = $1 AND t.fence = $2 AND t.state = 'running' RETURNING t.id
+    WHERE t.id = $1 AND $2 = ` + runningFence + ` RETURNING t.id
 )
 UPDATE runs SET outcome = 'lost', ended_at = clock_timestamp(), lease_until = clock_timestamp()
-WHERE id = $3 AND outcome = ''`
+WHERE series = $4 AND occurrence = $5 AND id = $3 AND outcome = ''`
 
 // now is what designs that trust the application's clock compare with, nil for
 // those that ask the database.
@@ -393,13 +406,13 @@ func (t *tasks) heartbeat(ctx context.Context, claims []claim) (lost, stopped []
 	return lost, stopped, nil
 }
 
-// effectKey is what an outside service would know a repetition by.
-func (t *tasks) effectKey(c claim) *string {
+// salt makes an effect another one than that of any other run of the occurrence, in
+// designs whose effects have no key.
+func (t *tasks) salt(c claim) int64 {
 	if t.design.keyless {
-		return nil
+		return c.fence
 	}
-	key := fmt.Sprintf("%d/%d", c.series, c.occurrence)
-	return &key
+	return 0
 }
 
 // effect does what the task is there for. It reports false if the task is not
@@ -407,7 +420,7 @@ func (t *tasks) effectKey(c claim) *string {
 func (t *tasks) effect(ctx context.Context, c claim) (mine bool, err error) {
 	var n int
 	err = t.db.Row(ctx, t.design.effectSQL(),
-		[]any{c.id, c.fence, c.series, c.occurrence, t.effectKey(c)}, &n)
+		[]any{c.id, c.fence, c.series, c.occurrence, t.salt(c)}, &n)
 	if err != nil {
 		return false, fmt.Errorf("doing a task's work: %w", err)
 	}
@@ -417,7 +430,7 @@ func (t *tasks) effect(ctx context.Context, c claim) (mine bool, err error) {
 // end ends a run.
 func (t *tasks) end(ctx context.Context, e ending) error {
 	var n int
-	err := t.db.Row(ctx, t.design.endSQL(), []any{e.id, e.fence, e.run, string(e.outcome), e.next}, &n)
+	err := t.db.Row(ctx, t.design.endSQL(), e.args(), &n)
 	if err != nil {
 		return fmt.Errorf("ending a run: %w", err)
 	}
@@ -440,7 +453,7 @@ func (t *tasks) ended(ctx context.Context, c claim, outcome State) (ending, erro
 
 // release gives back a task that was not worked on to its end.
 func (t *tasks) release(ctx context.Context, c claim) error {
-	_, err := t.db.Exec(ctx, releaseSQL, c.id, c.fence, c.run)
+	_, err := t.db.Exec(ctx, releaseSQL, c.id, c.fence, c.run, c.series, c.occurrence)
 	if err != nil {
 		return fmt.Errorf("giving a task back: %w", err)
 	}

@@ -162,6 +162,9 @@ func (i *instance) Prepare(ctx context.Context) error {
 		if i.design.partitions {
 			statements += partitionIndex
 		}
+		if i.design.scaling != "" {
+			statements += latestIndex
+		}
 		if i.carrier != nil {
 			statements += carriedSchema
 		}

@@ -41,6 +41,8 @@ type hand struct {
 	// abandon ends it: because somebody cancelled the task, or has it now.
 	abandon context.CancelFunc
 	stopped bool
+	// ending: it has no slot any more, and waits for its end to be stored.
+	ending bool
 }
 
 func newExecutor(name string, half int, bell *bell) *executor {
@@ -57,8 +59,8 @@ func (e *executor) step(ctx context.Context, b *backend) (wait time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	hands := e.inHand()
-	free := (limit+e.half)/takers - len(hands)
+	hands, working := e.inHand()
+	free := min((limit+e.half)/takers-working, endsMost-len(hands))
 	if free <= 0 {
 		return 0, e.untilFreed(ctx)
 	}
@@ -112,15 +114,34 @@ func (e *executor) untilFreed(ctx context.Context) error {
 	return nil
 }
 
-// inHand lists the tasks under way.
-func (e *executor) inHand() []int64 {
+// inHand lists the tasks under way and counts those that have a slot.
+func (e *executor) inHand() (ids []int64, working int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ids := make([]int64, 0, len(e.hands))
+	ids = make([]int64, 0, len(e.hands))
 	for _, h := range e.hands {
 		ids = append(ids, h.id)
+		if !h.ending {
+			working++
+		}
 	}
-	return ids
+	return ids, working
+}
+
+// leave frees the slot of a task that has worked.
+func (e *executor) leave(h *hand) {
+	e.mu.Lock()
+	h.ending = true
+	e.mu.Unlock()
+	e.free()
+}
+
+// free says that there may be room.
+func (e *executor) free() {
+	select {
+	case e.freed <- struct{}{}:
+	default:
+	}
 }
 
 // start runs a task.
@@ -139,10 +160,7 @@ func (e *executor) start(ctx context.Context, c claim) {
 		e.mu.Lock()
 		delete(e.hands, c.run)
 		e.mu.Unlock()
-		select {
-		case e.freed <- struct{}{}:
-		default:
-		}
+		e.free()
 	})
 }
 
@@ -163,6 +181,7 @@ func (e *executor) perform(ctx context.Context, h *hand) error {
 		return e.end(ctx, h.claim, Failed)
 	}
 	if e.ends != nil {
+		e.leave(h)
 		return e.ends.add(ctx, h.claim)
 	}
 	mine, err := e.b.effect(ctx, h.claim)

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -88,7 +87,7 @@ func designOf(variant string) design {
 }
 
 // Schema makes the tables as they are for any variant but River.
-func Schema() string { return schema + partitionIndex + carriedSchema }
+func Schema() string { return schema + partitionIndex + latestIndex + carriedSchema }
 
 // Do performs an operation of a user's.
 func (s Statements) Do(ctx context.Context, op history.Op) (history.Reply, error) {
@@ -241,9 +240,7 @@ func (s Statements) End(ctx context.Context, c Claim, outcome State) error {
 	if !s.t.design.direct || outcome != Done {
 		return s.t.end(ctx, e)
 	}
-	_, err = s.t.db.Exec(ctx, fmt.Sprintf(batchEndSQL, endedSQL(`'done'`, `mine.next`)),
-		[]int64{c.id}, []int64{c.fence}, []int64{c.run}, []*string{s.t.effectKey(c.claim)},
-		[]*time.Time{e.next})
+	_, err = s.t.db.Exec(ctx, batchEndSQL(), batchArgs([]ending{e})...)
 	return err
 }
 

@@ -67,7 +67,8 @@ FROM due WHERE t.id = due.id RETURNING t.id, t.fence, t.attempts`
 // startHandedSQL starts those of the tasks $1 whose tokens are still $4. The lock is
 // waited for: who has it may leave the row as it was.
 func (d design) startHandedSQL() string {
-	still := `t.fence = h.fence AND t.state = 'picked' AND NOT t.paused`
+	// As runningFence: by its number, and not from the index of all that is picked.
+	still := `h.fence = CASE WHEN t.state = 'picked' AND NOT t.paused THEN t.fence END`
 	if d.startsByID {
 		still = `h.fence IS NOT NULL`
 	}

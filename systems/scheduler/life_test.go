@@ -127,8 +127,7 @@ func inserted(t *testing.T, b *table) {
 	b.picked(t, 1, scheduler.Spec{Task: "report", Cron: "*/10 * * * *", Zone: "UTC", Times: 3})
 	list, err := b.Claim(t.Context(), 1)
 	ok(t, err, b.Release(t.Context(), list[0]), b.Pick(t.Context()), b.drain(t.Context()))
-	b.is(t, `SELECT occurrence || state || origin FROM tasks ORDER BY id`, "1donetrue", "2donefalse",
-		"3donefalse")
+	b.is(t, `SELECT occurrence || state || born FROM tasks ORDER BY id`, "1done1", "2done2", "3done3")
 	b.is(t, `SELECT outcome || occurrence FROM runs ORDER BY id`, "lost1", "done1", "done2", "done3")
 	b.is(t, `SELECT count(DISTINCT scheduled_at) || ' ' || max(scheduled_at) - min(scheduled_at)
 		FROM tasks`, "3 00:20:00")

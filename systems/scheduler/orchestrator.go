@@ -46,6 +46,10 @@ func (d design) orchestratorRole() sut.Role {
 	}
 }
 
+// latestIndex is for designs that look at how long the latest runs took.
+const latestIndex = `
+CREATE INDEX runs_latest ON runs (id);`
+
 // orchestrator remembers since when there was no need.
 type orchestrator struct{ calm time.Time }
 

@@ -241,13 +241,12 @@ func (w *taskWorker) end(
 		var n int
 		if outcome == Done {
 			err := tx.QueryRow(ctx, w.b.design.effectSQL(), c.id, c.fence, c.series, c.occurrence,
-				w.b.effectKey(c)).Scan(&n)
+				w.b.salt(c)).Scan(&n)
 			if err != nil {
 				return fmt.Errorf("doing a task's work: %w", err)
 			}
 		}
-		err := tx.QueryRow(ctx, w.b.design.endSQL(), c.id, c.fence, c.run, string(outcome), e.next).
-			Scan(&n)
+		err := tx.QueryRow(ctx, w.b.design.endSQL(), e.args()...).Scan(&n)
 		if err != nil {
 			return fmt.Errorf("ending a run: %w", err)
 		}

@@ -201,10 +201,10 @@ func (d design) executorRole() sut.Role {
 		role.Places = append([]string{placeReceived}, role.Places...)
 	}
 	role.Run = func(ctx context.Context, cfg sut.Config) error {
-		cfg.MaxConns = max(2, min(stores.MaxConns(cfg), executorConns)/takers)
-		if d.river {
+		if cfg.MaxConns = min(stores.MaxConns(cfg), executorConns); d.river {
 			return d.runRiver(ctx, cfg)
 		}
+		cfg.MaxConns = max(2, cfg.MaxConns/takers)
 		bell := d.bell(cfg, channelPicked)
 		defer bell.close()
 		var all sync.WaitGroup

@@ -64,7 +64,7 @@ const scheduleSQL = `
 INSERT INTO tasks AS t (series, queue, client, task, work_ms, fails, schedule, zone, times,
     first_at, scheduled_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
-ON CONFLICT (series) WHERE origin DO UPDATE SET series = excluded.series
+ON CONFLICT (series, born) DO UPDATE SET series = excluded.series
 RETURNING id, first_at, xmax = 0,
     queue = $2 AND client = $3 AND task = $4 AND work_ms = $5 AND fails = $6 AND schedule = $7
         AND zone = $8 AND times = $9 AND first_at = $10,

@@ -433,9 +433,9 @@ func publishedOnce(t *testing.T, d *desk) {
 	d.holds(t, "0 ready, 0 delayed, 0 picked, 0 dead")
 }
 
-// TestClaimsGoByIndex: a claim reads the rows that it takes, by the primary key, however
-// many others there are.
-func TestClaimsGoByIndex(t *testing.T) {
+// TestPlansGoByIndex: a claim and an acknowledgement read the rows that they are about,
+// by the primary key, however many there are and whatever the planner has heard of it.
+func TestPlansGoByIndex(t *testing.T) {
 	for _, name := range []string{"row_at_a_time", "batched", "partitioned"} {
 		l, err := sqlbroker.OpenLab(t.Context(), name, configOf(t, *rush()), nil)
 		if err != nil {
@@ -445,19 +445,25 @@ func TestClaimsGoByIndex(t *testing.T) {
 		if err := l.Fill(t.Context(), labQueue, 20_000); err != nil {
 			t.Fatal(err)
 		}
-		plan, err := l.PlanOfClaim(t.Context(), labQueue)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, whole := range []string{"Seq Scan", "Hash Join", "Merge Join", "Sort"} {
-			if strings.Contains(plan, whole) {
-				t.Errorf("%s: %s in the plan of a claim\n%s", name, whole, plan)
+		for _, kept := range []int{0, 10_000} {
+			if err := l.KeepSome(t.Context(), kept); err != nil {
+				t.Fatal(err)
 			}
-		}
-		ready := strings.Contains(plan, "messages_ready") ||
-			strings.Contains(plan, "queue_priority_id_idx") // that of a partition
-		if !ready || !strings.Contains(plan, "(id = first.id)") {
-			t.Errorf("%s: the indexes are not in the plan of a claim\n%s", name, plan)
+			plans, err := l.Plans(t.Context(), labQueue)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for step, plan := range plans {
+				for _, whole := range []string{"Seq Scan", "Hash Join", "Merge Join"} {
+					if strings.Contains(plan, whole) {
+						t.Errorf("%s: %s in the plan of %s with %d kept\n%s", name, whole, step, kept, plan)
+					}
+				}
+				if kept > 0 && !strings.Contains(plan, "pkey") || kept > 0 &&
+					strings.Contains(plan, "messages_acked") {
+					t.Errorf("%s: not by the primary key is the plan of %s\n%s", name, step, plan)
+				}
+			}
 		}
 	}
 }

@@ -73,11 +73,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err := params.Validate(); err != nil {
 		return nil, fmt.Errorf("sqlbroker parameters: %w", err)
 	}
-	db, err := stores.OpenPostgres(ctx, cfg, "sqlbroker", map[string]string{
-		// A plan that does not know its LIMIT takes it for a tenth of the table, and would
-		// join what is claimed with all there is, by reading the whole primary key.
-		"enable_hashjoin": "off", "enable_mergejoin": "off",
-	})
+	db, err := stores.OpenPostgres(ctx, cfg, "sqlbroker", d.settings())
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +82,17 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 		db.Close()
 	}
 	return b, err
+}
+
+// settings are those of its connections.
+func (d design) settings() map[string]string {
+	if d.river { // as it comes
+		return map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"}
+	}
+	// A plan that is made once does not know its LIMIT, and takes it for a tenth of the
+	// table; nor how many messages will be kept, when it is made while there is none. It
+	// would read all of them for each batch.
+	return map[string]string{"plan_cache_mode": "force_custom_plan"}
 }
 
 // over is a backend that is built on these connections.

@@ -362,6 +362,13 @@ func (l *Lab) AckSome(ctx context.Context, queue string, n int) error {
 // Collect does what the collector does.
 func (l *Lab) Collect(ctx context.Context) error { return l.inst.collect(ctx) }
 
+// KeepSome acknowledges so many messages behind the planner's back.
+func (l *Lab) KeepSome(ctx context.Context, n int) error {
+	_, err := l.db.Exec(ctx, `UPDATE messages SET state = 'acked', acked_at = clock_timestamp()
+		WHERE slot = 0 AND id < $1 + (SELECT min(id) FROM messages)`, n)
+	return err
+}
+
 // Truncate empties the tables at once.
 func (l *Lab) Truncate(ctx context.Context) error {
 	sql := `TRUNCATE messages, dead_letters, effects, published`
@@ -418,24 +425,38 @@ func PgbenchScript(batch int) string {
 		strings.Join(strings.Fields(claim), " ") + "\n" + ack + ";\n"
 }
 
-// PlanOfClaim is how Postgres goes about a claim, on a connection of the design's.
-func (l *Lab) PlanOfClaim(ctx context.Context, queue string) (plan string, err error) {
-	sql, err := l.narrowed(ctx, l.sql.claim)
-	if err != nil {
-		return "", err
-	}
-	err = l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, `PREPARE claim (text, int) AS `+sql); err != nil {
-			return err
-		}
-		rows, err := conn.Query(ctx, `EXPLAIN EXECUTE claim ('`+queue+`', 10)`,
-			pgx.QueryExecModeSimpleProtocol)
+// Plans are how Postgres goes about a claim and an acknowledgement, on a connection of
+// the design's.
+func (l *Lab) Plans(ctx context.Context, queue string) (plans map[string]string, err error) {
+	plans = map[string]string{}
+	for name, p := range map[string]struct{ sql, args string }{
+		"claim": {l.sql.claim, `('` + queue + `', 10)`},
+		"ack": {l.sql.ack, `('{0}', '{1}', '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}', '` +
+			queue + `')`},
+	} {
+		sql, err := l.narrowed(ctx, p.sql)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		plan = strings.Join(lines, "\n")
-		return err
-	})
-	return plan, err
+		err = l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			if _, err := conn.Exec(ctx, `PREPARE step AS `+sql); err != nil {
+				return err
+			}
+			rows, err := conn.Query(ctx, `EXPLAIN EXECUTE step `+p.args, pgx.QueryExecModeSimpleProtocol)
+			if err != nil {
+				return err
+			}
+			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				return err
+			}
+			plans[name] = strings.Join(lines, "\n")
+			_, err = conn.Exec(ctx, `DEALLOCATE step`)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
 }

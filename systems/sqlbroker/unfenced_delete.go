@@ -38,7 +38,7 @@ func unfencedStatements() statements {
 SELECT n, true, 0::bigint FROM done
 UNION ALL
 SELECT a.n, false, 0 FROM asked a JOIN messages m ON m.slot = a.slot AND m.id = a.id
-WHERE m.queue = $4 AND m.state = 'acked'`
+WHERE m.queue = $4 AND m.state || '' = 'acked'`
 	sql.extend = asked + `
 UPDATE messages m
 SET visible_at = greatest(m.visible_at, clock_timestamp() + $5::bigint * interval '1 millisecond')

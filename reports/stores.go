@@ -259,7 +259,7 @@ func (p storePlot) draw(
 		drawn.Add(curve{points: seriesPoints(s, axes, l.period),
 			style: line(roleFirst+role(slot), 1.5, dash(slot), noVariant)})
 	}
-	return drawn, 68
+	return drawn, 76
 }
 
 // spans averages a series over spans of equal width from 0 to the end. A span in

@@ -203,10 +203,7 @@ func dressing(rules string) (style, script template.HTML, csp template.HTMLAttr)
 
 // sections lists the page's sections that have something to show.
 func (p *page) sections() []navItem {
-	all := []struct {
-		navItem
-		shown bool
-	}{
+	return shown([]navSection{
 		{navItem{"verdict", "Verdict"}, true},
 		{navItem{"variants", "Variants"}, true},
 		{navItem{"invariants", "Invariants"}, true},
@@ -221,8 +218,17 @@ func (p *page) sections() []navItem {
 		{navItem{"reproduce", "Reproduce"}, true},
 		{navItem{"method", "Method"}, true},
 		{navItem{"downloads", "Files"}, len(p.Downloads) > 0},
-	}
-	var items []navItem
+	})
+}
+
+// navSection is a section of a page, which may have nothing to show.
+type navSection struct {
+	navItem
+	shown bool
+}
+
+// shown are the sections that a page has.
+func shown(all []navSection) (items []navItem) {
 	for _, s := range all {
 		if s.shown {
 			items = append(items, s.navItem)

@@ -321,7 +321,7 @@ func trendSeries(runs []indexRun) (names []string, values [][]float64) {
 			series[i] = math.NaN()
 			for _, v := range r.variants {
 				if v.name == name && v.measured {
-					series[i] = worse(math.NaN(), v.p99)
+					series[i] = secondsOf(v.p99)
 				}
 			}
 		}

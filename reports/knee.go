@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -97,20 +96,13 @@ func newKneePage(s knee.Summary) (kneePage, error) {
 	}
 	p.Left = undrawn(s)
 	p.Style, p.Script, p.CSP = dressing(toggleRules(indices))
-	for _, section := range []struct {
-		navItem
-		shown bool
-	}{
+	p.Nav = shown([]navSection{
 		{navItem{"verdict", "Verdict"}, true}, {navItem{"variants", "Variants"}, true},
 		{navItem{"curves", "Curves"}, len(p.Panels) > 0},
 		{navItem{"windows", "Windows"}, len(p.Variants) > 0},
 		{navItem{"environment", "Environment"}, true},
 		{navItem{"reproduce", "Reproduce"}, true}, {navItem{"method", "Method"}, true},
-	} {
-		if section.shown {
-			p.Nav = append(p.Nav, section.navItem)
-		}
-	}
+	})
 	return p, nil
 }
 
@@ -308,15 +300,6 @@ func undrawn(s knee.Summary) string {
 	}
 	return fmt.Sprintf("%d windows that were not decided are in the tables only: what they "+
 		"measured proves nothing.", n)
-}
-
-// secondsOf is a stored time in seconds, infinite for what was dropped or never
-// ended.
-func secondsOf(ns int64) float64 {
-	if ns == rundir.Infinite {
-		return math.Inf(1)
-	}
-	return float64(ns) / 1e9
 }
 
 // KneeText writes the knee of every design as a table, what failed above it, and

@@ -58,8 +58,8 @@ func horizontalTimeAxis(p *plot.Plot, values []float64) (at func(float64) float6
 func repeatPoints(st standing, at func(float64) float64, y float64) (median, tail []point) {
 	for _, r := range st.Repeats {
 		if p, ok := mainResponse(r, st); ok {
-			median = append(median, point{at(worse(math.NaN(), p.P50)), y})
-			tail = append(tail, point{at(worse(math.NaN(), p.P99)), y})
+			median = append(median, point{at(secondsOf(p.P50)), y})
+			tail = append(tail, point{at(secondsOf(p.P99)), y})
 		}
 	}
 	return median, tail
@@ -70,7 +70,7 @@ func repeatValues(standings []standing) (values []float64, most int) {
 		most = max(most, len(st.Repeats))
 		for _, r := range st.Repeats {
 			if p, ok := mainResponse(r, st); ok {
-				values = append(values, worse(math.NaN(), p.P50), worse(math.NaN(), p.P99))
+				values = append(values, secondsOf(p.P50), secondsOf(p.P99))
 			}
 		}
 	}

@@ -161,14 +161,20 @@ func merge(t rundir.Timeline, main string, n int) []moment {
 // worse returns the larger of a time in seconds, NaN if there is none yet,
 // and one in nanoseconds.
 func worse(s float64, ns int64) float64 {
-	other := float64(ns) / 1e9
-	if ns == rundir.Infinite {
-		other = math.Inf(1)
-	}
+	other := secondsOf(ns)
 	if math.IsNaN(s) {
 		return other
 	}
 	return max(s, other)
+}
+
+// secondsOf is a stored time in seconds, infinite for what was dropped or never
+// ended.
+func secondsOf(ns int64) float64 {
+	if ns == rundir.Infinite {
+		return math.Inf(1)
+	}
+	return float64(ns) / 1e9
 }
 
 // timeAxes are what all lanes of a panel share.

@@ -87,14 +87,16 @@ func (d design) claimable() State {
 	return Picked
 }
 
-// startSQL starts the tasks in the query due. The number of the run is drawn with the
-// update, so that nothing is to be joined: of CTEs the planner thinks that they have
-// one row, and would compare each with each.
+// startSQL starts the tasks in the query due. They come as an array, for a join the
+// planner would count on a tenth of the table where the LIMIT is a parameter, and read
+// the whole index of numbers. The number of the run is drawn with the update, so that
+// nothing is to be joined there either: of CTEs that change rows the planner thinks
+// that they have one, and would compare each with each.
 const startSQL = `, claimed AS (
     UPDATE tasks t SET state = 'running', fence = t.fence + 1, attempts = t.attempts + 1,
         picked_at = coalesce(t.picked_at, clock_timestamp()), started_at = clock_timestamp(),
         lease_until = clock_timestamp() + $2 * interval '1 microsecond', executor = $3
-    FROM due WHERE t.id = due.id
+    WHERE t.id = ANY (ARRAY(SELECT id FROM due))
     RETURNING t.*, nextval('runs_id_seq') AS run
 ), history AS (
     INSERT INTO runs (id, series, occurrence, fence, queue, due, picked_at, started_at, executor)
@@ -491,10 +493,10 @@ const purgeSQL = `WITH old AS MATERIALIZED (
             AND NOT EXISTS (SELECT FROM tasks o WHERE o.series = t.series AND (o.ended_at IS NULL
                 OR o.ended_at >= statement_timestamp() - $1 * interval '1 microsecond'))
         ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS finished
-), run AS (DELETE FROM runs USING old WHERE runs.series = old.series
-), effect AS (DELETE FROM effects USING old WHERE effects.series = old.series
-), change AS (DELETE FROM changes USING old WHERE changes.series = old.series)
-DELETE FROM tasks USING old WHERE tasks.series = old.series`
+), run AS (DELETE FROM runs WHERE series = ANY (ARRAY(SELECT series FROM old))
+), effect AS (DELETE FROM effects WHERE series = ANY (ARRAY(SELECT series FROM old))
+), change AS (DELETE FROM changes WHERE series = ANY (ARRAY(SELECT series FROM old)))
+DELETE FROM tasks WHERE series = ANY (ARRAY(SELECT series FROM old))`
 
 // purge deletes one batch of what is older than the retention.
 func (t *tasks) purge(ctx context.Context) error {

@@ -98,6 +98,14 @@ type backend struct {
 	carrier carrier
 }
 
+// settings are those of its connections.
+func (d design) settings() map[string]string {
+	if d.river { // as it comes
+		return map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"}
+	}
+	return nil
+}
+
 func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -109,7 +117,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler parameters: %w", err)
 	}
-	db, err := stores.OpenPostgres(ctx, cfg, "scheduler", nil)
+	db, err := stores.OpenPostgres(ctx, cfg, "scheduler", d.settings())
 	if err != nil {
 		return nil, err
 	}

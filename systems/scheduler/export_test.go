@@ -268,3 +268,42 @@ func WantedExecutors(now, need, least, most int, calm bool) int {
 
 // OpOf is the operation that sends a request.
 func OpOf(req Request) history.Op { return opOf(req, 0) }
+
+// OpenPostgres opens connections as those of every design but River.
+func OpenPostgres(ctx context.Context, cfg sut.Config) (*stores.Postgres, error) {
+	return stores.OpenPostgres(ctx, cfg, "scheduler", designOf("skip_locked").settings())
+}
+
+// Prepared is a statement with arguments for EXECUTE.
+type Prepared struct{ Name, SQL, Args string }
+
+// AllPrepared are the statements that are executed all the time.
+func AllPrepared() (list []Prepared) {
+	for _, d := range designs() {
+		if d.river || d.unmarked {
+			continue
+		}
+		list = append(list, Prepared{d.name + "'s claim", d.claimSQL(), `(50, 1000, 'e', NULL)`})
+		if d.picks() {
+			args := `(1000, 50, NULL)`
+			if d.partitions {
+				args = `(1000, 50, NULL, 3)`
+			}
+			list = append(list, Prepared{d.name + "'s pick", d.pickSQL(), args})
+		}
+	}
+	d := designOf("kafka_topic")
+	return append(list,
+		Prepared{"mark", d.markSQL(), `('{100,200}')`},
+		Prepared{"hand-over", handOverSQL, `(50, 1000)`},
+		Prepared{"start of what was handed over", d.startHandedSQL(),
+			`('{100,200}', 1000, 'e', '{1,2}')`},
+		Prepared{"heartbeat", heartbeatSQL, `('{100,200}', '{1,2}', 1000)`},
+		Prepared{"effect", d.effectSQL(), `(100, 1, 25600, 1, 0)`},
+		Prepared{"end", d.endSQL(), `(100, 1, 1, 'done', NULL, 25600, 1)`},
+		Prepared{"batch's end", batchEndSQL(),
+			`('{100,200}', '{1,2}', '{1,2}', '{25600,51200}', '{1,1}', '{NULL,NULL}')`},
+		Prepared{"release", releaseSQL, `(100, 1, 1, 25600, 1)`},
+		Prepared{"rescue", rescueSQL, `(200, 10)`},
+		Prepared{"purge", purgeSQL, `(1000000, 1000)`})
+}

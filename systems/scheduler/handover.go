@@ -62,7 +62,7 @@ const handOverSQL = `WITH due AS MATERIALIZED (
     ORDER BY hand_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
 UPDATE tasks t SET hand_at = clock_timestamp() + $2 * interval '1 microsecond'
-FROM due WHERE t.id = due.id RETURNING t.id, t.fence, t.attempts`
+WHERE t.id = ANY (ARRAY(SELECT id FROM due)) RETURNING t.id, t.fence, t.attempts`
 
 // startHandedSQL starts those of the tasks $1 whose tokens are still $4. The lock is
 // waited for: who has it may leave the row as it was.

@@ -80,7 +80,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
 	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
-	$(GO) test -run '^$$' -bench Tasks -benchtime 1x -timeout 20m ./systems/scheduler
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/scheduler
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/sqlbroker
 
 fuzz: ## Search for inputs that break a decoder, FUZZTIME=10s for each target

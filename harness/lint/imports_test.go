@@ -218,7 +218,10 @@ func places() []place {
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},
 			[]string{"harness/env/containers"}, "use env.Provider",
 		},
-		{[]string{"gonum.org/v1"}, []string{"reports"}, "charts and their fonts belong to reports"},
+		{ // suttest draws what benchmarks find; no binary has it
+			[]string{"gonum.org/v1"}, []string{"reports", "harness/suttest"},
+			"charts and their fonts belong to reports",
+		},
 		{
 			[]string{"github.com/spf13"}, []string{"cmd"},
 			"flags belong to cmd; take a value as a parameter",

@@ -32,16 +32,16 @@ test-setup: build
 # The race detector makes the machine several times slower, on which a fault finds
 # no load to hit. With it run the packages, in which all that is concurrent has
 # tests of its own, and a scenario of each system with its roles in process; without
-# it whole runs, by the command and by its scenarios, and what is pure and long.
+# it whole runs, by the command and by its scenarios, and what is pure and long. More
+# is under way at once than there are processors, because most of it waits.
 PURE := ^TestCorruptionsAreCaught$$
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput
 test: test-setup ## Run every test, the store-backed ones included
 	$(GO) vet ./...
 	set -o pipefail; packages=$$($(GO) list ./... | grep -v -e /scenarios$$ -e /cmd/) && \
-		$(GO) test -race -timeout 30m -skip '$(PURE)' $$packages
+		$(GO) test -race -p 4 -timeout 30m -skip '$(PURE)' $$packages
 	$(GO) test -run '$(PURE)' -timeout 10m ./systems/...
-	$(GO) test -timeout 30m ./cmd/...
-	$(GO) test -timeout 30m -parallel 4 ./scenarios
+	$(GO) test -timeout 30m -parallel 4 ./cmd/... ./scenarios
 	$(GO) test -race -timeout 25m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
 
 test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct variant is never judged wrong

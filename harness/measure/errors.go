@@ -21,6 +21,24 @@ type classes struct {
 	byKey map[classKey]*rundir.ErrorClass
 }
 
+// classifier remembers the classes of errors, most of which are the same few texts.
+type classifier map[string]string
+
+// maxRemembered bounds it.
+const maxRemembered = 1000
+
+// of is an error's class.
+func (c classifier) of(text string) string {
+	class, known := c[text]
+	if !known {
+		class = errorClass(text)
+		if len(c) < maxRemembered {
+			c[text] = class
+		}
+	}
+	return class
+}
+
 type classKey struct {
 	outcome history.Outcome
 	class   string
@@ -28,17 +46,18 @@ type classKey struct {
 
 func newClasses() *classes { return &classes{byKey: map[classKey]*rundir.ErrorClass{}} }
 
-func (c *classes) add(rec *history.Record) {
-	key := classKey{rec.Outcome, errorClass(rec.Err)}
+func (c *classes) add(rec *history.Record, class string) {
+	key := classKey{rec.Outcome, class}
 	if c.byKey[key] == nil && len(c.byKey) >= maxClasses {
 		key.class = otherClass
 	}
 	entry := c.byKey[key]
 	if entry == nil {
-		entry = &rundir.ErrorClass{
-			Outcome: rec.Outcome.String(), Class: key.class, Sample: rec.Err,
-		}
+		entry = &rundir.ErrorClass{Outcome: rec.Outcome.String(), Class: key.class}
 		c.byKey[key] = entry
+	}
+	if at := rec.Intended.Nanoseconds(); entry.Count == 0 || at < entry.FirstNS {
+		entry.Sample, entry.FirstNS = rec.Err, at
 	}
 	entry.Count++
 }

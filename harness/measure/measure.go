@@ -71,6 +71,8 @@ type Result struct {
 	// time at which one was due, started or ended.
 	First, Last time.Duration
 	Timeline    rundir.Timeline
+	// Windows are the distributions of response times, and the errors, over time.
+	Windows rundir.Windows
 
 	kinds []string
 	parts map[string]*part
@@ -167,6 +169,8 @@ type summary struct {
 	recorded rundir.Load
 	errors   []*classes
 	timeline *timeline
+	windows  *windows
+	classes  classifier
 }
 
 func newSummary(e extent, opts Options) *summary {
@@ -176,7 +180,8 @@ func newSummary(e extent, opts Options) *summary {
 		limit = defaultBuckets
 	}
 	s := &summary{extent: e, index: map[string]int{},
-		timeline: newTimeline(e.last, limit, len(e.kinds))}
+		timeline: newTimeline(e.last, limit, len(e.kinds)),
+		windows:  newWindows(e.last, len(e.kinds)), classes: classifier{}}
 	for i, kind := range e.kinds {
 		s.index[kind] = i
 		s.errors = append(s.errors, newClasses())
@@ -235,13 +240,18 @@ func (s *summary) add(rec *history.Record) {
 	kind := s.index[rec.Op.Kind]
 	count(&s.recorded, rec.Outcome)
 	s.timeline.add(kind, rec)
+	class := ""
+	if rec.Err != "" {
+		class = s.classes.of(rec.Err)
+	}
+	s.windows.add(kind, rec, class)
 	for i, p := range s.parts {
 		if !p.has(rec) {
 			continue
 		}
 		p.kinds[kind].add(rec)
 		if i == 0 && rec.Err != "" {
-			s.errors[kind].add(rec)
+			s.errors[kind].add(rec, class)
 		}
 	}
 }
@@ -253,8 +263,8 @@ func (s *summary) result() (*Result, error) {
 		Load: total.load, Latency: total.latencies(), ThroughputPerS: total.throughput(),
 		Recorded: s.recorded, Clamped: total.clamped(),
 		First: s.extent.first, Last: s.extent.last,
-		Timeline: s.timeline.result(s.extent.kinds),
-		kinds:    s.extent.kinds, parts: map[string]*part{},
+		Timeline: s.timeline.result(s.extent.kinds), Windows: s.windows.result(s.extent.kinds),
+		kinds: s.extent.kinds, parts: map[string]*part{},
 	}
 	for _, p := range s.parts {
 		r.parts[p.Name] = p

@@ -155,6 +155,7 @@ func sum(a, b rundir.Load) rundir.Load {
 func mergeErrors(a, b []rundir.ErrorClass) []rundir.ErrorClass {
 	out := slices.Clone(a)
 	for _, class := range b {
+		class.FirstNS = 0 // on the clock of its own repeat
 		i := slices.IndexFunc(out, func(c rundir.ErrorClass) bool {
 			return c.Class == class.Class && c.Outcome == class.Outcome
 		})

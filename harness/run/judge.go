@@ -218,7 +218,7 @@ func (j *judge) repeat(
 		return rundir.Repeat{}, err
 	}
 	out := rundir.Repeat{Index: slot.Repeat, Order: slot.Order, Generator: trial.Generator,
-		DrainNS: trial.DrainNS, History: slot.History, Audit: slot.Audit,
+		DrainNS: trial.DrainNS, Processor: trial.Processor, History: slot.History, Audit: slot.Audit,
 		Timeline: slot.Timeline, Error: trial.Error,
 		Invariants: []check.Verdict{}, SLOs: []check.SLOVerdict{},
 		Operations: []rundir.Operation{}, Validity: []rundir.Validity{finished(trial)}}
@@ -236,8 +236,11 @@ func (j *judge) repeat(
 		return out, err
 	default:
 		defer h.Close()
-		timeline, err := j.measure(h, trial, &out)
+		timeline, windows, err := j.measure(h, trial, &out)
 		if err != nil {
+			return out, err
+		}
+		if out.Windows, err = dir.WriteWindows(trial.Variant, trial.Repeat, windows); err != nil {
 			return out, err
 		}
 		if out.Invariants, err = j.check(ctx, h, slot, trial); err != nil {
@@ -270,16 +273,16 @@ func (j *judge) trial(slot rundir.Slot) (Trial, error) {
 // measure fills in the repeat's numbers and returns those over time.
 func (j *judge) measure(
 	h *history.File, trial Trial, out *rundir.Repeat,
-) (rundir.Timeline, error) {
+) (over rundir.Timeline, in rundir.Windows, err error) {
 	windows := h.Windows()
 	objectives, err := j.objectives()
 	if err != nil {
-		return rundir.Timeline{}, err
+		return over, in, err
 	}
 	res, err := measure.Summarise(h, measure.Options{Kinds: j.kinds(), Windows: windows,
 		Scopes: check.Scopes(objectives, windows)})
 	if err != nil {
-		return rundir.Timeline{}, fmt.Errorf("measuring %s: %w", out.History, err)
+		return over, in, fmt.Errorf("measuring %s: %w", out.History, err)
 	}
 	out.Load, out.Latency, out.ThroughputPerS = res.Load, res.Latency, res.ThroughputPerS
 	out.Operations, out.Faults = res.Operations, h.Faults()
@@ -291,7 +294,7 @@ func (j *judge) measure(
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
 		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
 		Cores: trial.Cores, Inside: trial.Inside})...)
-	return res.Timeline, nil
+	return res.Timeline, res.Windows, nil
 }
 
 // objectives parses the scenario's SLOs, which decoding has checked.

@@ -200,10 +200,11 @@ type place struct {
 	targets map[sut.Service]fault.Target
 	// gauge watches the variant during the load, nil if it has none.
 	gauge sut.Gauge
-	// direct are the stores' own addresses; sources are asked there during the load,
-	// from when hush is set, which ends that.
+	// direct are the stores' own addresses; sources, of which meter is one, are asked
+	// there during the load, from when hush is set, which ends that.
 	direct  env.Namespace
 	sources []telemetry.Source
+	meter   *telemetry.Processor
 	hush    func() rundir.Telemetry
 	// ways are the proxies of roles that have a way of their own to a store.
 	ways *ways

@@ -40,7 +40,8 @@ func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) err
 		}
 		metered = append(metered, meteredOf(component)...)
 	}
-	add(telemetry.CPU(metered), nil)
+	p.meter = telemetry.CPU(metered)
+	add(p.meter, nil)
 	if len(problems) > 0 {
 		p.closeTelemetry()
 		return fmt.Errorf("opening the telemetry of %s: %w", v.Name, errors.Join(problems...))
@@ -70,12 +71,16 @@ func (p *place) closeTelemetry() {
 	p.sources = nil
 }
 
-// keepTelemetry ends the asking and keeps what was said.
-func (r *runner) keepTelemetry(slot rundir.Slot, p *place) error {
+// keepTelemetry ends the asking and keeps what was said, and what it all took.
+func (r *runner) keepTelemetry(slot rundir.Slot, t *Trial, p *place) error {
 	if p.hush == nil {
 		return nil
 	}
-	if err := r.dir.WriteJSON(rundir.TelemetryName(slot.Variant, slot.Repeat), p.hush()); err != nil {
+	said := p.hush()
+	if parts := p.meter.Spent(r.hard); len(parts) > 0 {
+		t.Processor = &rundir.Processor{Operations: t.Load.Started, Parts: parts}
+	}
+	if err := r.dir.WriteJSON(rundir.TelemetryName(slot.Variant, slot.Repeat), said); err != nil {
 		return fmt.Errorf("keeping the telemetry: %w", err)
 	}
 	return nil

@@ -77,6 +77,8 @@ type Trial struct {
 	Cores int `json:"cores"`
 	// Inside is true when the system under test runs in this process.
 	Inside bool `json:"inside"`
+	// Processor is the processor time that it all took.
+	Processor *rundir.Processor `json:"processor,omitempty"`
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
 
@@ -189,7 +191,7 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.In
 	if err := r.drain(v, t, inst, show); err != nil {
 		return err
 	}
-	if err := r.keepTelemetry(slot, place); err != nil {
+	if err := r.keepTelemetry(slot, t, place); err != nil {
 		return err
 	}
 	stores.tell(r.hard, t)

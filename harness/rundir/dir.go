@@ -106,7 +106,7 @@ func create(root, scenario string, seed uint64, now time.Time, ids io.Reader) (*
 		return nil, err
 	}
 	if err := d.layOut("audit", "hdr", "history", "logs", "telemetry", "timeline",
-		"violations"); err != nil {
+		"violations", "windows"); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -320,4 +321,52 @@ func FuzzSummary(f *testing.F) {
 			t.Errorf("what was written cannot be read: %v", err)
 		}
 	})
+}
+
+// TestWindowsAreRead: as they were written, and no file that could not be drawn.
+func TestWindowsAreRead(t *testing.T) {
+	root := t.TempDir()
+	d := create(t, root, "shop-rush")
+	if err := d.WriteManifest(manifest(d.ID())); err != nil {
+		t.Fatal(err)
+	}
+	w := rundir.Windows{WidthNS: 1e6, Kinds: []rundir.KindWindows{{Kind: "buy",
+		Windows: []rundir.Window{{FirstRow: 3, Counts: []int64{1, 0, 2}, Infinite: 4}},
+		Errors:  []rundir.ErrorLine{{Outcome: "unknown", Class: "x", At: []int{0}, Counts: []int64{4}}}}}}
+	name, err := d.WriteWindows("na/ive", 1, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := rundir.Open(root, d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.SchemaVersion = rundir.SchemaVersion
+	if got, err := run.Windows(name); err != nil || !reflect.DeepEqual(got, w) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for bad, change := range map[string][2]string{
+		"0 ns wide":   {`"width_ns": 1000000`, `"width_ns": 0`},
+		"rows -1 to":  {`"first_row": 3`, `"first_row": -1`},
+		"rows 900 to": {`"first_row": 3`, `"first_row": 900`},
+		"window 7":    {"\"at\": [\n            0", "\"at\": [\n            7"},
+		"2 windows":   {"\"at\": [\n            0", "\"at\": [\n            0, 0"},
+		"unknown":     {`"width_ns"`, `"width"`},
+		"version":     {`"` + rundir.SchemaVersion, `"9.0.0`},
+	} {
+		whole, err := os.ReadFile(filepath.Join(d.Path(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(t, d.Path(), name, func(s string) string {
+			return strings.Replace(s, change[0], change[1], 1)
+		})
+		if _, err := run.Windows(name); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: got %v", bad, err)
+		}
+		spoil(t, d.Path(), name, func(string) string { return string(whole) })
+	}
+	if _, err := run.Windows("../elsewhere.json"); err == nil {
+		t.Error("a file outside the run was read")
+	}
 }

@@ -12,7 +12,7 @@ import (
 
 // SchemaVersion is the version of summary.json. A reader accepts the same
 // major version.
-const SchemaVersion = "1.1.0"
+const SchemaVersion = "1.2.0"
 
 // Overall verdicts of a run.
 const (
@@ -188,6 +188,10 @@ type Repeat struct {
 	Timeline string `json:"timeline"`
 	// Telemetry is one too, absent if nobody was asked.
 	Telemetry string `json:"telemetry,omitempty"`
+	// Windows is one too, absent in runs from before there was one.
+	Windows string `json:"windows,omitempty"`
+	// Processor is the processor time that it took, absent if nobody measured it.
+	Processor *Processor `json:"processor,omitempty"`
 	// Error is why the repeat could not be finished.
 	Error string `json:"error,omitempty"`
 }
@@ -205,6 +209,27 @@ type Validity struct {
 	// Detail has the number and its limit.
 	Detail string `json:"detail"`
 }
+
+// Processor is the processor time of one repeat, from the start of the load until
+// nothing was left to do.
+type Processor struct {
+	// Operations is how many operations were started in that time, the warm-up's
+	// included.
+	Operations int64           `json:"operations"`
+	Parts      []ProcessorPart `json:"parts"`
+}
+
+// ProcessorPart is the processor time of one process, or of several that are one
+// component.
+type ProcessorPart struct {
+	// Name is that of a store or a role, or GeneratorPart.
+	Name string `json:"name"`
+	NS   int64  `json:"ns"`
+}
+
+// GeneratorPart is the load generator, and whatever of the system under test runs in
+// its process.
+const GeneratorPart = "generator"
 
 // Load counts operations. Scheduled = Started + Dropped, and Started = OK +
 // Refused + Unknown.
@@ -263,7 +288,10 @@ type ErrorClass struct {
 	Outcome string `json:"outcome"`
 	Class   string `json:"class"`
 	Count   int64  `json:"count"`
+	// Sample is the error of the first of them, FirstNS when that was due; it is 0 in
+	// runs from before it was kept, and in what several repeats add up to.
 	Sample  string `json:"sample"`
+	FirstNS int64  `json:"first_ns,omitempty"`
 }
 
 // Phase is a part of the run, by intended time.

@@ -61,7 +61,7 @@ func (r Repeat) validate(where string, report func(string, ...any)) {
 	if !isVerdict(r.Verdict) {
 		report("%s: verdict %q is not one of %v", where, r.Verdict, verdicts())
 	}
-	for _, path := range []string{r.History, r.Audit, r.Timeline} {
+	for _, path := range []string{r.History, r.Audit, r.Timeline, r.Telemetry, r.Windows} {
 		if path != "" && !filepath.IsLocal(filepath.FromSlash(path)) {
 			report("%s: %q is not a path in the run directory", where, path)
 		}

@@ -8,25 +8,49 @@ import (
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/rundir"
 )
 
-// Generator is the part of what CPU says that is this process: the load generator,
-// and whatever of the system under test runs in it.
-const Generator = "generator"
-
 // CPU is the processor time of components, by their names, and of this process.
-func CPU(components []env.Metered) Source { return cpu{components} }
+func CPU(components []env.Metered) *Processor {
+	return &Processor{components: components, spent: make([]spending, len(components)+1)}
+}
 
-type cpu struct{ components []env.Metered }
+// Processor is a Source that also adds up what has been spent since it was asked first.
+type Processor struct {
+	components []env.Metered
+	// spent has this process first, then the components.
+	spent []spending
+}
 
-func (cpu) Name() string { return "cpu" }
+// spending is what somebody has spent between the first answer and the last one. Who is
+// started again begins at nothing: what was spent between the last answer and the end
+// before that is not known.
+type spending struct {
+	seen        bool
+	last, total time.Duration
+}
+
+func (s *spending) note(used time.Duration) {
+	switch {
+	case !s.seen:
+	case used >= s.last:
+		s.total += used - s.last
+	default:
+		s.total += used
+	}
+	s.seen, s.last = true, used
+}
+
+// Name implements Source.
+func (*Processor) Name() string { return "cpu" }
 
 // Read implements Source. A component that is down has no point; the others have.
-func (c cpu) Read(ctx context.Context) ([]Value, error) {
-	used := make([]time.Duration, len(c.components))
-	up := make([]bool, len(c.components))
+func (p *Processor) Read(ctx context.Context) ([]Value, error) {
+	used := make([]time.Duration, len(p.components))
+	up := make([]bool, len(p.components))
 	var asked sync.WaitGroup
-	for i, component := range c.components {
+	for i, component := range p.components {
 		asked.Go(func() {
 			d, err := component.CPU(ctx)
 			used[i], up[i] = d, err == nil
@@ -37,13 +61,33 @@ func (c cpu) Read(ctx context.Context) ([]Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := []Value{cores(Generator, own)}
-	for i, component := range c.components {
+	p.spent[0].note(own)
+	values := []Value{cores(rundir.GeneratorPart, own)}
+	for i, component := range p.components {
 		if up[i] {
+			p.spent[i+1].note(used[i])
 			values = append(values, cores(string(component.Service()), used[i]))
 		}
 	}
 	return values, nil
+}
+
+// Spent asks once more and returns what was spent since it was asked first, of those
+// that ever answered. It must not be called while it may be read.
+func (p *Processor) Spent(ctx context.Context) (parts []rundir.ProcessorPart) {
+	// Who does not answer now has spent what it had when it last did.
+	_, _ = read(ctx, p)
+	for i, s := range p.spent {
+		if !s.seen {
+			continue
+		}
+		name := rundir.GeneratorPart
+		if i > 0 {
+			name = string(p.components[i-1].Service())
+		}
+		parts = append(parts, rundir.ProcessorPart{Name: name, NS: s.total.Nanoseconds()})
+	}
+	return parts
 }
 
 // cores is processor time that has been used, which grows by one second a second
@@ -62,4 +106,4 @@ func ownTime() (time.Duration, error) {
 }
 
 // Close implements Source.
-func (cpu) Close() {}
+func (*Processor) Close() {}

@@ -129,9 +129,49 @@ func TestCPU(t *testing.T) {
 		used{name: "worker", err: errors.New("down")}})
 	defer source.Close()
 	values, err := source.Read(t.Context())
-	if err != nil || len(values) != 2 || values[0].Part != Generator || values[0].Amount <= 0 ||
+	if err != nil || len(values) != 2 || values[0].Part != rundir.GeneratorPart || values[0].Amount <= 0 ||
 		values[1].Part != "redis" || math.Abs(values[1].Amount-1.5) > 1e-9 || !values[1].Counts {
 		t.Errorf("got %+v, %v", values, err)
+	}
+}
+
+// spender has used what it says next, and is down when it has nothing to say.
+type spender struct {
+	env.Component
+	name string
+	says []time.Duration
+}
+
+func (s *spender) Service() sut.Service { return sut.Service(s.name) }
+
+func (s *spender) CPU(context.Context) (time.Duration, error) {
+	if len(s.says) == 0 || s.says[0] < 0 {
+		s.says = s.says[min(1, len(s.says)):]
+		return 0, errors.New("down")
+	}
+	said := s.says[0]
+	s.says = s.says[1:]
+	return said, nil
+}
+
+// TestSpent: what was spent is from the first answer to the last, also over a restart,
+// and of who never answered nothing is known.
+func TestSpent(t *testing.T) {
+	source := CPU([]env.Metered{
+		&spender{name: "redis", says: []time.Duration{5 * time.Second, 7 * time.Second, -1,
+			time.Second, 4 * time.Second}},
+		&spender{name: "worker"},
+		&spender{name: "late", says: []time.Duration{-1, -1, 3 * time.Second, 3 * time.Second, -1}}})
+	for range 4 {
+		if _, err := source.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := source.Spent(t.Context())
+	if len(got) != 3 || got[0].Name != rundir.GeneratorPart || got[0].NS < 0 ||
+		got[1] != (rundir.ProcessorPart{Name: "redis", NS: 6e9}) ||
+		got[2] != (rundir.ProcessorPart{Name: "late", NS: 0}) {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -33,6 +33,9 @@ type figure struct {
 	X0, DX, Y0, Y1 float64
 }
 
+// What implements what the page's table of data asks of a figure.
+func (figure) What() string { return "this chart" }
+
 // legendItem is one series.
 type legendItem struct {
 	Slot int
@@ -162,52 +165,6 @@ func (b band) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	style := label(p, roleText, noVariant)
 	c.FillText(style, vg.Point{X: from + 2, Y: c.Max.Y - 1}, b.label)
-}
-
-// heat draws rows of cells, one above the other from y = 0, each 1 high, darker the
-// more there is; cell i of a row goes from x = i·width to (i+1)·width. NaN and what is
-// not positive stay empty. Equal neighbours are one mark, and all marks of a level one
-// path.
-type heat struct {
-	rows        [][]float64
-	width, most float64
-}
-
-// level is 0 for empty, up to heatLevels.
-func (h heat) level(v float64) int {
-	if math.IsNaN(v) || v <= 0 || h.most <= 0 {
-		return 0
-	}
-	return min(heatLevels, int(math.Ceil(v/h.most*heatLevels)))
-}
-
-// Plot implements plot.Plotter.
-func (h heat) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	var levels [heatLevels + 1]vg.Path
-	for y, row := range h.rows {
-		for from := 0; from < len(row); {
-			level, to := h.level(row[from]), from+1
-			for to < len(row) && h.level(row[to]) == level {
-				to++
-			}
-			left, right := tx(float64(from)*h.width), min(tx(float64(to)*h.width), c.Max.X)
-			bottom, top := ty(float64(y)), ty(float64(y+1))
-			path := &levels[level]
-			path.Move(vg.Point{X: left, Y: bottom})
-			path.Line(vg.Point{X: right, Y: bottom})
-			path.Line(vg.Point{X: right, Y: top})
-			path.Line(vg.Point{X: left, Y: top})
-			path.Close()
-			from = to
-		}
-	}
-	for level, path := range levels {
-		if level > 0 && len(path) > 0 {
-			c.SetColor(ink(roleHeat+role(level-1), noVariant))
-			c.Fill(path)
-		}
-	}
 }
 
 // edge is a dashed line at an x, labelled at its top.

@@ -18,10 +18,14 @@ type Data struct {
 	Summary rundir.Summary
 	// Timelines are the numbers over time, where they could be read.
 	Timelines map[RepeatRef]rundir.Timeline
+	// Windows are the distributions over time, where they could be read.
+	Windows map[RepeatRef]rundir.Windows
 	// Telemetry is what stores and roles said of themselves, where they were asked.
 	Telemetry map[RepeatRef]rundir.Telemetry
 	// Records are the records that violations name, by their Seq.
 	Records map[RepeatRef]map[uint64]history.Record
+	// Scenario is the scenario as it was run, in YAML.
+	Scenario string
 	// Files are the files of the run directory, relative, with slashes.
 	Files []string
 	// Gaps say what could not be read, one line each. A report shows them:

@@ -74,6 +74,8 @@ func (f fixture) build(t testing.TB) reports.Data {
 		Summary:   emptySummary(),
 		Timelines: map[reports.RepeatRef]rundir.Timeline{},
 		Telemetry: map[reports.RepeatRef]rundir.Telemetry{},
+		Windows:   map[reports.RepeatRef]rundir.Windows{},
+		Scenario:  "name: flash-sale-100k\nload:\n  max_in_flight: 512 # of the generator\n",
 		Records:   map[reports.RepeatRef]map[uint64]history.Record{},
 		Files: []string{"report.html", "summary.json", "junit.xml", "summary.md", "metrics.txt",
 			"scenario.resolved.yaml", "hdr/redis_lua.buy.hgrm", "hdr/redis_lua.payment.hgrm",
@@ -156,7 +158,8 @@ func (f fixture) variant(
 			},
 			Generator: rundir.Generator{CPUCores: .62, LagP99NS: 61_000, OpenFiles: 80},
 			DrainNS:   int64(120 * time.Millisecond),
-			History:   fmt.Sprintf("history/%s.%d.history", g.name, r)}
+			History:   fmt.Sprintf("history/%s.%d.history", g.name, r),
+			Processor: processor(g, f.ops)}
 		ref := reports.RepeatRef{Variant: g.name, Repeat: r}
 		for _, kind := range []string{"buy", "payment", "stock"} {
 			n := f.ops
@@ -178,6 +181,7 @@ func (f fixture) variant(
 		}
 		repeat.Invariants = f.verdicts(d, ref, g)
 		d.Timelines[ref] = f.timeline(rng, g)
+		d.Windows[ref] = f.windows(rng, g)
 		d.Telemetry[ref] = telemetry(ref.Repeat)
 		add(&v.Load, repeat.Load)
 		v.Repeats = append(v.Repeats, repeat)
@@ -258,9 +262,12 @@ func (f fixture) operation(t testing.TB, rng *rand.Rand, kind string, g design, 
 		ThroughputPerS: float64(started) / 12, HDR: encode(t, h)}
 	if kind == "buy" && n > 0 {
 		op.Errors = []rundir.ErrorClass{
-			{Outcome: "refused", Class: "sold out", Count: op.Load.Refused, Sample: "sold out: refused"},
-			{Outcome: "unknown", Class: "timeout", Count: op.Load.Unknown,
+			{Outcome: "refused", Class: "sold out", Count: op.Load.Refused, FirstNS: 15e8,
+				Sample: "sold out: refused"},
+			{Outcome: "unknown", Class: "timeout", Count: op.Load.Unknown, FirstNS: 41e8,
 				Sample: "context deadline exceeded after 2s"}}
+		op.Phases = []rundir.Phase{{Name: "warm-up", StartNS: 1e8, EndNS: 1e9},
+			{Name: "steady", StartNS: 1e9, EndNS: 11e9}, {Name: "drain", StartNS: 11e9, EndNS: 12e9}}
 	}
 	return op
 }
@@ -351,6 +358,49 @@ func (f fixture) timeline(rng *rand.Rand, g design) rundir.Timeline {
 	}
 	timeline.Kinds = []rundir.KindTimeline{buy}
 	return timeline
+}
+
+// processor is what a design spent: the more, the slower.
+func processor(g design, ops int) *rundir.Processor {
+	return &rundir.Processor{Operations: int64(ops), Parts: []rundir.ProcessorPart{
+		{Name: rundir.GeneratorPart, NS: int64(ops) * 41_000},
+		{Name: "postgres", NS: int64(ops) * int64(g.p50) / 20},
+		{Name: "redis", NS: int64(ops) * 9_000}}}
+}
+
+// windows are sixty windows in which response times lie around the design's, and during
+// a fault above a second or nowhere.
+func (f fixture) windows(rng *rand.Rand, g design) rundir.Windows {
+	w := rundir.Windows{SchemaVersion: rundir.SchemaVersion, WidthNS: int64(200 * time.Millisecond)}
+	buy := rundir.KindWindows{Kind: "buy", Windows: []rundir.Window{}}
+	sold := rundir.ErrorLine{Outcome: "refused", Class: "sold out"}
+	late := rundir.ErrorLine{Outcome: "unknown", Class: "timeout"}
+	for i := range 60 {
+		n := int64(float64(f.ops) / 15 * math.Exp(-float64(i)/15))
+		one := rundir.Window{FirstRow: rundir.LatencyRow(g.p50 / 2), Counts: []int64{}}
+		stalled := f.faults && i >= 20 && i < 30
+		if stalled {
+			one.FirstRow, one.Infinite = rundir.LatencyRow(time.Second), n/10
+			late.At, late.Counts = append(late.At, i), append(late.Counts, n/10)
+		}
+		for row := range 14 {
+			if at := float64(row-3) / 2.5; n > 0 {
+				one.Counts = append(one.Counts,
+					int64(float64(n)*math.Exp(-at*at/2)*(.8+.4*rng.Float64())/6))
+			}
+		}
+		if i > 7 && n > 0 {
+			sold.At, sold.Counts = append(sold.At, i), append(sold.Counts, n)
+		}
+		buy.Windows = append(buy.Windows, one)
+	}
+	for _, line := range []rundir.ErrorLine{sold, late} {
+		if len(line.At) > 0 {
+			buy.Errors = append(buy.Errors, line)
+		}
+	}
+	w.Kinds = []rundir.KindWindows{buy}
+	return w
 }
 
 // telemetry is twelve seconds of two stores and of the processors, in which Redis does

@@ -111,6 +111,8 @@ func interrupted(t testing.TB) reports.Data {
 	*last = rundir.Repeat{Index: 1, Order: 3, Verdict: rundir.Inconclusive,
 		Error: "the run was interrupted"}
 	delete(d.Timelines, reports.RepeatRef{Variant: s.Variants[1].Name, Repeat: 1})
+	// The other variant is of a version that kept no windows.
+	delete(d.Windows, reports.RepeatRef{Variant: s.Variants[0].Name})
 	return d
 }
 
@@ -160,6 +162,7 @@ func hostiles(t testing.TB) reports.Data {
 	s.Environment.Components = map[string]rundir.Component{hostile: {Kind: hostile, Version: hostile,
 		Source: hostile, Settings: map[string]string{hostile: hostile}}}
 	s.Statements["no-oversell"], s.Verdict.Reasons = hostile, []string{hostile}
+	d.Scenario = hostile
 	d.Files, d.Gaps = append(d.Files, "logs/"+hostile, "javascript:alert(1)"), []string{hostile}
 	for v := range s.Variants {
 		variant := &s.Variants[v]
@@ -178,6 +181,12 @@ func hostiles(t testing.TB) reports.Data {
 		for i := range repeat.Invariants {
 			for k := range repeat.Invariants[i].Violations {
 				repeat.Invariants[i].Violations[k].Text = hostile
+			}
+		}
+		repeat.Processor.Parts[1].Name += hostile
+		for _, k := range d.Windows[reports.RepeatRef{Variant: designs[v].name}].Kinds {
+			for i := range k.Errors {
+				k.Errors[i].Class, k.Errors[i].Outcome = hostile, hostile
 			}
 		}
 		said := d.Telemetry[reports.RepeatRef{Variant: designs[v].name}]

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ type page struct {
 	Variants    []variantGroup
 	Baseline    string
 	Comparisons []comparisonRow
+	Processor   processorTable
 	Anatomies   []anatomy
 	Matrix      matrix
 	Exhibits    []exhibit
@@ -56,6 +58,7 @@ type page struct {
 	Errors      []errorRow
 	Validity    validityView
 	Environment []section
+	Scenario    string
 	Warnings    []string
 	Downloads   []download
 	Nav         []navItem
@@ -87,7 +90,7 @@ func HTML(w io.Writer, d Data) error {
 
 // fill writes a page from one of the templates.
 func fill(w io.Writer, name string, p any) error {
-	t, err := template.New(name).Funcs(template.FuncMap{"nb": unbroken}).
+	t, err := template.New(name).Funcs(template.FuncMap{"nb": unbroken, "icon": favicon}).
 		ParseFS(assets, name, "parts.gohtml")
 	if err != nil {
 		return fmt.Errorf("parse report template: %w", err)
@@ -100,6 +103,21 @@ func fill(w io.Writer, name string, p any) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
+}
+
+// favicon is what a browser's tab shows of a verdict: a drawing in the page itself.
+func favicon(m mark) template.URL {
+	colour, shape := "#7a5200", "M8 3.5v5.5M8 11.5v1"
+	switch m.Class {
+	case "good":
+		colour, shape = "#0b6b38", "M4 8.5l3 3 5-6.5"
+	case "bad":
+		colour, shape = "#b3261e", "M5 5l6 6M11 5l-6 6"
+	}
+	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">`+
+		`<circle cx="8" cy="8" r="8" fill="%s"/><path d="%s" fill="none" stroke="#fff" `+
+		`stroke-width="2"/></svg>`, colour, shape)
+	return template.URL("data:image/svg+xml," + url.PathEscape(svg))
 }
 
 // unbroken keeps a number and its unit on one line; what is infinite may
@@ -135,7 +153,8 @@ func newPage(d Data) (page, error) {
 		Parts: verdictParts(s, standings), Gaps: d.Gaps,
 		Variants: variantGroups(s, standings), Baseline: s.Run.Baseline,
 		Comparisons: comparisonRows(s.Comparisons),
-		Losses:      lossRows(standings), SLOs: slos(standings),
+		Processor:   processorTableOf(standings), Scenario: scenarioText(d.Scenario),
+		Losses: lossRows(standings), SLOs: slos(standings),
 		Operations: operationRows(standings), Phases: phaseRows(standings),
 		Faults: faultRows(standings), Repeats: repeatRows(standings),
 		Errors: errorRows(standings), Environment: environmentSections(s),
@@ -292,6 +311,18 @@ func title(s rundir.Summary) string {
 	return printable(strings.Join(parts, " · "))
 }
 
+// maxScenario is how much of a scenario the page shows.
+const maxScenario = 64 << 10
+
+// scenarioText is the scenario as it was run, cut at the end of a line.
+func scenarioText(text string) string {
+	if len(text) <= maxScenario {
+		return strings.TrimRight(text, "\n")
+	}
+	text = text[:maxScenario]
+	return text[:strings.LastIndexByte(text, '\n')+1] + "# (the rest is in " + rundir.ScenarioFile + ")"
+}
+
 // took says how long the run was.
 func took(r rundir.RunInfo) string {
 	if r.Started.IsZero() || !r.Finished.After(r.Started) {
@@ -338,7 +369,8 @@ func downloads(files []string) []download {
 		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
 			"with all their operations", check.MaxViolations),
 		"telemetry/": "what stores and roles said of themselves over time",
-		"timeline/":  "numbers over time", "audit/": "the stores' final state", "logs/": "logs",
+		"timeline/":  "numbers over time", "windows/": "response times and errors over time",
+		"audit/": "the stores' final state", "logs/": "logs",
 	}
 	var list []download
 	for _, name := range slices.Sorted(slices.Values(files)) {

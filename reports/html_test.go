@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"html"
 	"regexp"
 	"strings"
 	"testing"
@@ -111,6 +112,12 @@ func tags(page string) (all []element) {
 
 // forbidden says what in an element breaks the page's rules.
 func forbidden(e element) string {
+	if e.name == "link" {
+		if len(e.attributes) == 2 && e.attributes[0] == [2]string{"rel", "icon"} &&
+			strings.HasPrefix(html.UnescapeString(e.attributes[1][1]), "data:image/svg+xml,") {
+			return "" // the icon in the browser's tab, which is in the page
+		}
+	}
 	switch e.name {
 	case "iframe", "object", "embed", "link", "base", "form", "img", "image", "use", "foreignobject":
 		return "element " + e.name
@@ -324,5 +331,78 @@ func TestHTMLEvidence(t *testing.T) {
 	}
 	if !strings.Contains(page, `<details class="exhibit bad" id="v-no-oversell-conditional_update" open>`) {
 		t.Error("unexpected evidence is closed")
+	}
+}
+
+// Processor time is that of stores and roles; the generator's is told apart, and what
+// nobody measured is not zero.
+func TestHTMLProcessorTime(t *testing.T) {
+	text := strings.ReplaceAll(outline(sceneOf(t, "one").page(t)), "\u00a0", " ")
+	for _, want := range []string{"| 0 % | 459 µs", "| A conditional_update | 41.0 µs | 450 µs | 9.00 µs"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	d := fixture{designs: flashSale()[:2], repeats: 1, ops: 100}.build(t)
+	for i := range d.Summary.Variants {
+		d.Summary.Variants[i].Repeats[0].Processor = nil
+	}
+	page := render(t, d)
+	if strings.Contains(page, "Processor time per operation") ||
+		!strings.Contains(page, `data-l="CPU/op">–<`) {
+		t.Error("what was not measured is told")
+	}
+}
+
+// Every class of errors says when it came up first, and what was going on.
+func TestHTMLErrorsSayWhen(t *testing.T) {
+	text := outline(sceneOf(t, "faults").page(t))
+	for _, want := range []string{"sold out | 990 | 99.0 % | 1.50 s, steady | sold out: refused",
+		"| 4.10 s, steady, during F1 stall | context deadline exceeded after 2s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// Lines end where operations do, and the chart says for want of how many.
+func TestHTMLSaysWhereLinesEnd(t *testing.T) {
+	text := outline(sceneOf(t, "one").page(t))
+	for _, want := range []string{"p99.99 takes 10,000 operations; A had 1,000.",
+		"p99 takes 100 operations; A had 50."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// The icon in the browser's tab is the verdict's.
+func TestHTMLIcon(t *testing.T) {
+	icons := map[string]bool{}
+	for _, name := range []string{"one", "all_failed", "invalid"} {
+		icons[between(t, sceneOf(t, name).page(t), `<link rel="icon" href="`, `"`)] = true
+	}
+	if len(icons) != 3 {
+		t.Errorf("three verdicts have %d icons", len(icons))
+	}
+}
+
+// A run from before windows were kept has no heat map and says nothing about one; the
+// scenario as it was run is there.
+func TestHTMLWithoutWindows(t *testing.T) {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000, faults: true}.build(t)
+	with := render(t, d)
+	d.Windows = nil
+	without := render(t, d)
+	for _, part := range []string{`class="shades"`, "crispEdges", "Data of the cells"} {
+		if !strings.Contains(section(t, with, "time"), part) {
+			t.Errorf("no %q", part)
+		}
+		if strings.Contains(section(t, without, "time"), part) {
+			t.Errorf("without windows there is %q", part)
+		}
+	}
+	if !strings.Contains(with, "max_in_flight: 512 # of the generator</pre>") {
+		t.Error("the scenario is missing")
 	}
 }

@@ -127,13 +127,18 @@ func TestCompactPathStaysClose(t *testing.T) {
 	})
 }
 
-// readPath reads M and l commands as a browser does.
+// readPath reads M, l, h and v commands as a browser does.
 func readPath(t *rapid.T, d string) (absolute []float64) {
 	var x, y float64
 	numbers := regexp.MustCompile(`-?(?:\d+\.\d+|\.\d+|\d+)`)
-	for _, step := range regexp.MustCompile(`[Ml][^Ml]*`).FindAllString(d, -1) {
+	for _, step := range regexp.MustCompile(`[Mlhv][^Mlhv]*`).FindAllString(d, -1) {
 		pair := numbers.FindAllString(step, -1)
-		if len(pair) != 2 {
+		switch {
+		case step[0] == 'h' && len(pair) == 1:
+			pair = []string{pair[0], "0"}
+		case step[0] == 'v' && len(pair) == 1:
+			pair = []string{"0", pair[0]}
+		case len(pair) != 2:
 			t.Fatalf("step %q", step)
 		}
 		a, _ := strconv.ParseFloat(pair[0], 64)
@@ -145,6 +150,43 @@ func readPath(t *rapid.T, d string) (absolute []float64) {
 		absolute = append(absolute, x, y)
 	}
 	return absolute
+}
+
+// Straight steps along an axis are one, and what turns back is not lost.
+func TestCompactPathGoesStraight(t *testing.T) {
+	for path, want := range map[string]string{
+		"M1,2L3,2L4.5,2L4.5,1L4.5,0.5Z": "M1 2h3.5v-1.5Z",
+		"M0,0L2,0L1,0L1.5,0.2":          "M0 0h2h-1l.5.2",
+		"M0,0L0,0":                      "M0 0h0",
+		"M0.5,0.5L1,1":                  "M.5.5l.5.5",
+		"M10,0.5L9,0.4":                 "M10 .5l-1-.1",
+	} {
+		if got := compactPath(path); got != want {
+			t.Errorf("%s became %s, want %s", path, got, want)
+		}
+	}
+}
+
+// Levels of a heat map: equal steps, or equal ratios in which one alone is seen.
+func TestShades(t *testing.T) {
+	for _, tt := range []struct {
+		shade shade
+		v     float64
+		want  int
+	}{
+		{shade{most: 8}, 0, 0}, {shade{most: 8}, math.NaN(), 0}, {shade{}, 1, 0},
+		{shade{most: 8}, 0.1, 1}, {shade{most: 8}, 3, 3}, {shade{most: 8}, 9, 8},
+		{shade{least: 1, most: 256}, 1, 1}, {shade{least: 1, most: 256}, 2.1, 2},
+		{shade{least: 1, most: 256}, 100, 7}, {shade{least: 1, most: 256}, 256, 8},
+		{shade{least: 1, most: 1}, 1, 1},
+	} {
+		if got := tt.shade.level(tt.v); got != tt.want {
+			t.Errorf("%+v: %v has level %d, want %d", tt.shade, tt.v, got, tt.want)
+		}
+	}
+	if got := (shade{least: 1, most: 256}).from(5); got != 16 {
+		t.Errorf("level 5 begins at %v", got)
+	}
 }
 
 func TestFormats(t *testing.T) {
@@ -266,8 +308,11 @@ func TestMergeBuckets(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("%d moments of 3 buckets", len(got))
 	}
+	if !math.IsNaN(got[0].p999) {
+		t.Errorf("of 30 operations the p99.9 is %v", got[0].p999)
+	}
 	first := moment{start: 0, offered: 42, achieved: 42, dropped: 3, inFlight: 7, p50: 1e-9, p99: 9e-3}
-	if got[0] != first {
+	if got[0].p999 = 0; got[0] != first {
 		t.Errorf("got %+v, want %+v", got[0], first)
 	}
 	if got[1].start != 1 || got[1].offered != 8 || got[1].p99 != 1e-3 {

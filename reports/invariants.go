@@ -251,13 +251,7 @@ func when(atNS int64, r rundir.Repeat) string {
 	if atNS <= 0 {
 		return ""
 	}
-	text := "at " + offset(atNS)
-	for i, w := range faultWindows(r) {
-		if int64(w.Start) <= atNS && atNS < int64(w.End) {
-			text += fmt.Sprintf(", during F%d %s", i+1, w.Name)
-		}
-	}
-	return text
+	return joinNonEmpty(", ", "at "+offset(atNS), faultAt(r, atNS))
 }
 
 func opRowOf(r history.Record) opRow {

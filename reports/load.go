@@ -30,12 +30,17 @@ func Load(dir string) (Data, error) {
 		return Data{}, err
 	}
 	d := Data{Summary: summary, Timelines: map[RepeatRef]rundir.Timeline{},
-		Telemetry: map[RepeatRef]rundir.Telemetry{},
-		Records:   map[RepeatRef]map[uint64]history.Record{}}
+		Windows: map[RepeatRef]rundir.Windows{}, Telemetry: map[RepeatRef]rundir.Telemetry{},
+		Records: map[RepeatRef]map[uint64]history.Record{}}
 	for _, v := range summary.Variants {
 		for _, r := range v.Repeats {
 			d.loadRepeat(run, RepeatRef{v.Name, r.Index}, r)
 		}
+	}
+	if text, err := run.Scenario(); err == nil {
+		d.Scenario = string(text)
+	} else {
+		d.Gaps = append(d.Gaps, fmt.Sprintf("the scenario as it was run: %v", err))
 	}
 	return Relist(run.Path, d)
 }
@@ -62,6 +67,14 @@ func (d *Data) loadRepeat(run *rundir.Run, ref RepeatRef, r rundir.Repeat) {
 			gap("numbers over time", err)
 		} else {
 			d.Timelines[ref] = timeline
+		}
+	}
+	if r.Windows != "" {
+		windows, err := run.Windows(r.Windows)
+		if err != nil {
+			gap("response times and errors over time", err)
+		} else {
+			d.Windows[ref] = windows
 		}
 	}
 	if r.Telemetry != "" {

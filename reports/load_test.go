@@ -43,7 +43,10 @@ func stored(t *testing.T) *rundir.Dir {
 	}
 	manifest := rundir.Manifest{Tool: s.Tool, Run: s.Run,
 		Slots: rundir.Interleave([]string{v.Name}, 1)}
-	if err := errors.Join(dir.WriteManifest(manifest), dir.WriteSummary(*s)); err != nil {
+	windows, err := dir.WriteWindows(v.Name, 0, d.Windows[reports.RepeatRef{Variant: v.Name}])
+	r.Windows = windows
+	if err := errors.Join(err, dir.WriteManifest(manifest), dir.WriteSummary(*s),
+		dir.WriteScenario([]byte(d.Scenario))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -75,8 +78,8 @@ func TestLoadResolvesViolations(t *testing.T) {
 	if len(got) != 2 || got[3].Op.Client != "buyer-3" || got[7].Op.Client != "buyer-7" {
 		t.Errorf("records %+v", got)
 	}
-	if len(d.Timelines[ref].Kinds) == 0 {
-		t.Error("no timeline")
+	if len(d.Timelines[ref].Kinds) == 0 || len(d.Windows[ref].Kinds) == 0 || d.Scenario == "" {
+		t.Error("no timeline, no windows or no scenario")
 	}
 	text := outline(render(t, d))
 	for _, want := range []string{"unit 5 was sold twice", "| 7 | 900007 | buy | item-1 | buyer-7",
@@ -91,7 +94,8 @@ func TestLoadResolvesViolations(t *testing.T) {
 func TestLoadTellsWhatIsMissing(t *testing.T) {
 	dir := stored(t)
 	for _, name := range []string{rundir.HistoryName("naive_select", 0),
-		rundir.TimelineName("naive_select", 0)} {
+		rundir.TimelineName("naive_select", 0), rundir.WindowsName("naive_select", 0),
+		rundir.ScenarioFile} {
 		if err := os.Remove(dir.File(name)); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +104,7 @@ func TestLoadTellsWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Gaps) != 2 {
+	if len(d.Gaps) != 4 {
 		t.Errorf("gaps %q", d.Gaps)
 	}
 	if !strings.Contains(render(t, d), "operations that prove a violation of naive_select, repeat 1") {

@@ -48,7 +48,7 @@ func (r role) class(fill bool) string {
 		prefix = "f"
 	}
 	switch {
-	case r >= roleHeat:
+	case r.heat():
 		return prefix + "0"
 	case r >= roleSoft:
 		return fmt.Sprintf("%s%d soft", prefix, r-roleSoft)
@@ -62,7 +62,7 @@ func (r role) class(fill bool) string {
 // fallback is the colour where no style sheet applies, in the light theme.
 func (r role) fallback() string {
 	switch {
-	case r >= roleHeat:
+	case r.heat():
 		return lightSlots[0]
 	case r >= roleSoft:
 		return lightSlots[r-roleSoft]
@@ -73,11 +73,15 @@ func (r role) fallback() string {
 		"#40464F"}[r]
 }
 
+// heat says that a role is a level of a heat map.
+func (r role) heat() bool { return r >= roleHeat }
+
 // opacity is how much of the background a filled mark hides; 1 is all of it.
 func (r role) opacity() float64 {
 	switch {
-	case r >= roleHeat:
-		return float64(r-roleHeat+1) / heatLevels
+	case r.heat():
+		// One operation alone must be seen.
+		return 0.2 + 0.8*float64(r-roleHeat)/(heatLevels-1)
 	case r >= roleSoft:
 		return 0.16
 	}

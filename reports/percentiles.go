@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -23,10 +24,16 @@ const (
 	maxNines  = 6.0
 )
 
+// percentileChart is a figure of percentiles. Ends says where its lines end, and why.
+type percentileChart struct {
+	figure
+	Ends string
+}
+
 // percentilePanel has the charts of one operation kind.
 type percentilePanel struct {
 	Kind    string
-	Figures []figure
+	Figures []percentileChart
 }
 
 // member is a variant in a chart.
@@ -136,7 +143,7 @@ func percentilePanels(standings []standing) (panels []percentilePanel, gaps []st
 			if err != nil {
 				return nil, nil, err
 			}
-			panel.Figures = append(panel.Figures, f)
+			panel.Figures = append(panel.Figures, percentileChart{f, lineEnds(spreads)})
 		}
 		if len(panel.Figures) > 0 {
 			panels = append(panels, panel)
@@ -334,6 +341,24 @@ func (f *figure) table(spreads []spread, end float64) {
 		}
 		f.Rows = append(f.Rows, row)
 	}
+}
+
+// lineEnds says which percentile the lines do not reach, and for want of how many
+// operations: "p99.99 takes 10,000 operations; A had 6,200."
+func lineEnds(spreads []spread) string {
+	had := map[int][]string{}
+	for _, s := range spreads {
+		if next := int(s.all.nines()+1e-9) + 1; next <= maxNines {
+			had[next] = append(had[next], fmt.Sprintf("%s had %s", s.Letter, grouped(s.all.total)))
+		}
+	}
+	var parts []string
+	for _, nines := range slices.Sorted(maps.Keys(had)) {
+		parts = append(parts, fmt.Sprintf("p%s takes %s operations; %s.",
+			strings.TrimSuffix(quantileName(float64(nines)), " %"),
+			grouped(int64(math.Round(math.Pow(10, float64(nines))))), strings.Join(had[nines], ", ")))
+	}
+	return strings.Join(parts, " ")
 }
 
 // percentileFinding says the chart's main point: who is fastest and slowest

@@ -56,7 +56,7 @@ func storesOf(d Data, standings []standing) (storesView, error) {
 	end := 0.0
 	for _, l := range timeLanes(d, standings) {
 		said := d.Telemetry[RepeatRef{l.Name, l.repeat.Index}]
-		end = max(end, float64(length(l.timeline))*float64(l.timeline.BucketNS)/1e9)
+		end = max(end, l.end())
 		for _, source := range said.Sources {
 			if !slices.Contains(order, source.Name) {
 				order = append(order, source.Name)
@@ -246,7 +246,8 @@ func (p storePlot) draw(
 	if p.heat() {
 		drawn.Y.Min, drawn.Y.Max = 0, float64(len(p.Parts))
 		drawn.Y.Tick.Marker = partTicks(p.Parts)
-		drawn.Add(heat{rows: p.rows(all, axes), width: axes.width, most: p.most})
+		drawn.Add(heat{rows: p.rows(all, axes), width: axes.width, shade: shade{most: p.most},
+			edges: even})
 		drawn.Add(bandEdges(l.lane, labelled)...)
 		return drawn, vg.Length(80 + min(len(p.Parts), 100))
 	}

@@ -66,12 +66,12 @@ func TestManyPartsAreAHeatMap(t *testing.T) {
 		t.Fatal("there is no panel of the lag")
 	}
 	for _, want := range []string{"the darkest is 1100 records", "at most 1100 records (11), at 11 s",
-		`fill-opacity="0.12"`, "counter lag: least"} {
+		`stroke-opacity="0.2"`, "counter lag: least"} {
 		if !strings.Contains(panel, want) {
 			t.Errorf("the panel does not say %q", want)
 		}
 	}
-	if strings.Contains(panel, "fill-opacity=\"1\"") || strings.Count(panel, `class="f0"`) < 4 {
+	if strings.Count(panel, `shape-rendering="crispEdges"`) < 4 {
 		t.Error("the levels of the heat map are not told apart")
 	}
 }

@@ -24,6 +24,10 @@ func repeatFigure(standings []standing) (figure, error) {
 	}
 	at := horizontalTimeAxis(p, values)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(standings))-0.4
+	for i := range len(standings) - 1 {
+		p.Add(curve{points: []point{{p.X.Min, float64(i) + 0.5}, {p.X.Max, float64(i) + 0.5}},
+			style: line(roleGrid, 0.75, nil, noVariant)})
+	}
 	var ticks []plot.Tick
 	for i, st := range standings {
 		y := float64(len(standings) - 1 - i)
@@ -38,7 +42,7 @@ func repeatFigure(standings []standing) (figure, error) {
 	f.Legend = []legendItem{
 		{Slot: slotP50, Variant: noVariant, Name: "p50 of a repeat", Note: "hollow"},
 		{Slot: slotP99, Variant: noVariant, Name: "p99 of a repeat", Note: "filled"}}
-	height := vg.Length(44 + 17*len(standings))
+	height := vg.Length(44 + max(17, 10+4*most)*len(standings))
 	d := stack(560, 10, []*plot.Plot{p}, []vg.Length{height})
 	svg, err := inline(d.canvas, f.ID, f.Title, f.Finding)
 	f.SVG = svg
@@ -55,11 +59,17 @@ func horizontalTimeAxis(p *plot.Plot, values []float64) (at func(float64) float6
 	return at
 }
 
+// repeatPoints are a variant's repeats, in the order in which they ran from the top of
+// its row to the bottom.
 func repeatPoints(st standing, at func(float64) float64, y float64) (median, tail []point) {
-	for _, r := range st.Repeats {
+	repeats := slices.SortedFunc(slices.Values(st.Repeats),
+		func(a, b rundir.Repeat) int { return cmp.Compare(a.Order, b.Order) })
+	for i, r := range repeats {
 		if p, ok := mainResponse(r, st); ok {
-			median = append(median, point{at(secondsOf(p.P50)), y})
-			tail = append(tail, point{at(secondsOf(p.P99)), y})
+			// The first one is at the top of its row, the last at the bottom.
+			place := y + 0.32 - 0.64*float64(i)/float64(max(1, len(repeats)-1))
+			median = append(median, point{at(secondsOf(p.P50)), place})
+			tail = append(tail, point{at(secondsOf(p.P99)), place})
 		}
 	}
 	return median, tail

@@ -211,7 +211,11 @@ func presentation(style string) (string, error) {
 			}
 			fmt.Fprintf(&attrs, ` %s="%s"`, name, role.fallback())
 			if opacity := role.opacity(); opacity < 1 {
-				fmt.Fprintf(&attrs, ` fill-opacity="%.2g"`, opacity)
+				fmt.Fprintf(&attrs, ` %s-opacity="%.2g"`, name, opacity)
+			}
+			if role.heat() {
+				// Rows that meet must not show a seam.
+				attrs.WriteString(` shape-rendering="crispEdges"`)
 			}
 			classes.WriteString(role.class(name == "fill"))
 			if variant != noVariant {
@@ -230,28 +234,84 @@ func presentation(style string) (string, error) {
 // compactPath rounds a path's numbers to a tenth of a point, which is below
 // what a screen can show, and writes lines as steps from point to point,
 // which have fewer digits. Steps are between rounded points, so that errors
-// do not add up.
+// do not add up. Steps that go on straight along an axis are one.
 func compactPath(d string) string {
-	var out strings.Builder
-	var x, y int // tenths of a point
+	var out pathWriter
 	for _, step := range pathSteps(d) {
 		numbers := strings.FieldsFunc(step[1:], func(r rune) bool { return r == ',' || r == ' ' })
 		if (step[0] != 'M' && step[0] != 'L') || len(numbers) != 2 {
-			out.WriteByte(step[0])
-			for _, n := range numbers {
-				out.WriteString(compactNumber(n) + " ")
-			}
+			out.other(step[0], numbers)
 			continue
 		}
-		toX, toY := tenths(numbers[0]), tenths(numbers[1])
+		x, y := tenths(numbers[0]), tenths(numbers[1])
 		if step[0] == 'M' {
-			out.WriteString("M" + pair(toX, toY))
+			out.move(x, y)
 		} else {
-			out.WriteString("l" + pair(toX-x, toY-y))
+			out.line(x, y)
 		}
-		x, y = toX, toY
 	}
-	return out.String()
+	return out.done()
+}
+
+// pathWriter writes path data in tenths of a point.
+type pathWriter struct {
+	out  strings.Builder
+	x, y int
+	// along is the axis, 'h' or 'v', of a straight line that may go on, 0 if there is
+	// none, and by how far it goes.
+	along byte
+	by    int
+}
+
+func (p *pathWriter) move(x, y int) {
+	p.end()
+	p.out.WriteString("M" + pair(x, y))
+	p.x, p.y = x, y
+}
+
+func (p *pathWriter) line(x, y int) {
+	dx, dy := x-p.x, y-p.y
+	p.x, p.y = x, y
+	switch {
+	case dy == 0:
+		p.straight('h', dx)
+	case dx == 0:
+		p.straight('v', dy)
+	default:
+		p.end()
+		p.out.WriteString("l" + pair(dx, dy))
+	}
+}
+
+// straight goes along an axis. What turns back is a line of its own.
+func (p *pathWriter) straight(axis byte, by int) {
+	if p.along != axis || (p.by < 0) != (by < 0) {
+		p.end()
+		p.along = axis
+	}
+	p.by += by
+}
+
+// end writes the straight line that has ended.
+func (p *pathWriter) end() {
+	if p.along != 0 {
+		p.out.WriteString(string(p.along) + tenthsText(p.by))
+	}
+	p.along, p.by = 0, 0
+}
+
+// other writes a command that is neither a move nor a line.
+func (p *pathWriter) other(command byte, numbers []string) {
+	p.end()
+	p.out.WriteByte(command)
+	for _, n := range numbers {
+		p.out.WriteString(compactNumber(n) + " ")
+	}
+}
+
+func (p *pathWriter) done() string {
+	p.end()
+	return p.out.String()
 }
 
 // pathSteps splits path data before every command letter.
@@ -276,11 +336,12 @@ func tenths(text string) int {
 
 // pair writes two numbers of tenths with as few characters as SVG needs.
 func pair(x, y int) string {
-	second := tenthsText(y)
-	if second[0] == '-' {
-		return tenthsText(x) + second
+	first, second := tenthsText(x), tenthsText(y)
+	// A sign begins a number, and so does a second decimal point.
+	if second[0] == '-' || second[0] == '.' && strings.Contains(first, ".") {
+		return first + second
 	}
-	return tenthsText(x) + " " + second
+	return first + " " + second
 }
 
 func tenthsText(n int) string {

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -19,6 +20,10 @@ type timePanel struct {
 	// is the width of a point.
 	Merged int
 	Bucket string
+	// Density says what the heat maps show, nil if there are none.
+	Density *densityView
+	// Rare says that there are enough operations for a p99.9.
+	Rare bool
 }
 
 // timeFigure is one variant over time.
@@ -27,6 +32,15 @@ type timeFigure struct {
 	Letter, Name string
 	Wrong        bool
 	Repeat       int
+	// More is data that the figure's own table does not have, nil if there is none.
+	More *dataTable
+}
+
+// dataTable is a chart's data. What says what of the chart it is.
+type dataTable struct {
+	Title, What string
+	Columns     []string
+	Rows        [][]string
 }
 
 // moment is one point of time: rates per second, times in seconds.
@@ -34,7 +48,7 @@ type moment struct {
 	start                      float64
 	offered, achieved, dropped float64
 	inFlight                   float64
-	p50, p99                   float64
+	p50, p99, p999             float64
 }
 
 // lane is one repeat of one variant over time.
@@ -42,7 +56,10 @@ type lane struct {
 	standing
 	repeat   rundir.Repeat
 	timeline rundir.Timeline
+	windows  rundir.Windows
 	moments  []moment
+	// spans are moments merged to as many rows as a table may have.
+	spans []moment
 }
 
 // pointsFor is how many points a lane may have: fewer when there are many.
@@ -53,7 +70,18 @@ func pointsFor(lanes int) int {
 	case lanes <= 8:
 		return 160
 	}
-	return 100
+	return 75
+}
+
+// rowsFor is how many rows a lane's table may have.
+func rowsFor(lanes int) int {
+	switch {
+	case lanes <= 3:
+		return 150
+	case lanes <= 8:
+		return 60
+	}
+	return 40
 }
 
 // timePanels draws the first repeat of every variant that has a timeline.
@@ -69,10 +97,18 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 	for i, l := range lanes {
 		n := (width + l.timeline.BucketNS - 1) / l.timeline.BucketNS
 		lanes[i].moments = merge(l.timeline, panel.Kind, int(n))
+		rows := rowsFor(len(lanes))
+		n *= int64(max(1, (len(lanes[i].moments)+rows-1)/rows))
+		lanes[i].spans = merge(l.timeline, panel.Kind, int(n))
 	}
-	axes := sharedAxes(lanes)
+	dense := densityOf(panel.Kind, lanes)
+	if dense != nil {
+		panel.Density = dense.view(lanes)
+	}
+	axes := sharedAxes(lanes, dense)
+	panel.Rare = axes.rare
 	for i, l := range lanes {
-		f, err := timeFigureOf(fmt.Sprintf("t%d", i), panel.Kind, l, axes)
+		f, err := timeFigureOf(fmt.Sprintf("t%d", i), panel.Kind, l, axes, dense)
 		if err != nil {
 			return panel, err
 		}
@@ -85,9 +121,11 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 func timeLanes(d Data, standings []standing) (lanes []lane) {
 	for _, st := range standings {
 		for _, r := range st.Repeats {
-			timeline, ok := d.Timelines[RepeatRef{st.Name, r.Index}]
+			ref := RepeatRef{st.Name, r.Index}
+			timeline, ok := d.Timelines[ref]
 			if ok && timeline.BucketNS > 0 && length(timeline) > 0 {
-				lanes = append(lanes, lane{standing: st, repeat: r, timeline: timeline})
+				lanes = append(lanes, lane{standing: st, repeat: r, timeline: timeline,
+					windows: d.Windows[ref]})
 				break
 			}
 		}
@@ -134,7 +172,8 @@ func merge(t rundir.Timeline, main string, n int) []moment {
 	moments := make([]moment, (length(t)+n-1)/n)
 	width := float64(t.BucketNS) / 1e9
 	for i := range moments {
-		moments[i] = moment{start: float64(i*n) * width, p50: math.NaN(), p99: math.NaN()}
+		moments[i] = moment{start: float64(i*n) * width, p50: math.NaN(), p99: math.NaN(),
+			p999: math.NaN()}
 	}
 	inFlight := make([]float64, length(t))
 	for _, k := range t.Kinds {
@@ -149,6 +188,9 @@ func merge(t rundir.Timeline, main string, n int) []moment {
 			if k.Kind == main && b.Response.Count > 0 {
 				m.p50 = worse(m.p50, b.Response.P50)
 				m.p99 = worse(m.p99, b.Response.P99)
+				if b.Response.Count >= forP999 {
+					m.p999 = worse(m.p999, b.Response.P999)
+				}
 			}
 		}
 	}
@@ -157,6 +199,10 @@ func merge(t rundir.Timeline, main string, n int) []moment {
 	}
 	return moments
 }
+
+// forP999 is how many operations an interval must have for its p99.9 to be drawn: of
+// fewer it is the slowest.
+const forP999 = 1000
 
 // worse returns the larger of a time in seconds, NaN if there is none yet,
 // and one in nanoseconds.
@@ -182,16 +228,22 @@ type timeAxes struct {
 	end            float64
 	latencies      []float64
 	rate, inFlight float64
+	// rare says that there is a p99.9.
+	rare bool
 }
 
-func sharedAxes(lanes []lane) timeAxes {
+func sharedAxes(lanes []lane, dense *density) timeAxes {
 	var axes timeAxes
+	if dense != nil {
+		axes.latencies = dense.values()
+	}
 	for _, l := range lanes {
+		axes.end = max(axes.end, l.end())
 		for _, m := range l.moments {
-			axes.end = max(axes.end, m.start)
+			axes.rare = axes.rare || !math.IsNaN(m.p999)
 			axes.rate = max(axes.rate, m.offered, m.achieved, m.dropped)
 			axes.inFlight = max(axes.inFlight, m.inFlight)
-			axes.latencies = append(axes.latencies, m.p50, m.p99)
+			axes.latencies = append(axes.latencies, m.p50, m.p99, m.p999)
 		}
 	}
 	return axes
@@ -204,32 +256,49 @@ const (
 	slotAchieved
 	slotDropped = slotP99
 	slotFlight  = 3
+	slotP999    = 4
 )
 
-func timeFigureOf(id, kind string, l lane, axes timeAxes) (timeFigure, error) {
+// timeFigureOf draws, from the top: the heat map, percentiles, load, operations in
+// flight, errors.
+func timeFigureOf(
+	id, kind string, l lane, axes timeAxes, dense *density,
+) (timeFigure, error) {
 	const width = vg.Length(360)
-	latency, at := latencyOverTime(l, axes)
-	load := loadOverTime(l, axes)
-	flight := inFlightOverTime(l, axes)
-	for _, p := range []*plot.Plot{latency, load, flight} {
+	plots := []*plot.Plot{latencyOverTime(l, axes), loadOverTime(l, axes),
+		inFlightOverTime(l, axes)}
+	heights := []vg.Length{100, 76, 58}
+	if dense != nil {
+		plots = slices.Insert(plots, 0, dense.overTime(l, axes))
+		heights = slices.Insert(heights, 0, 104)
+	}
+	if dense != nil && len(dense.errors) > 0 {
+		p, height := dense.errorsOverTime(l)
+		plots, heights = append(plots, p), append(heights, height)
+	}
+	for _, p := range plots {
 		p.X.Min, p.X.Max = 0, max(axes.end, 1e-3)
 		p.X.Tick.Marker = secondTicks{most: 6}
 	}
-	latency.Add(series(l, roleFirst+slotP50, nil, func(m moment) float64 { return at(m.p50) }))
-	latency.Add(series(l, roleFirst+slotP99, dash(1), func(m moment) float64 { return at(m.p99) }))
-	flight.X.Label.Text = "seconds since the start"
+	last := plots[len(plots)-1]
+	last.X.Label.Text = "seconds since the start"
+	heights[len(heights)-1] += 26
 
 	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong, Repeat: l.repeat.Index}
 	f.ID, f.Title = id, l.Name+" over time"
-	f.Finding = timeFinding(kind, l)
-	f.timeTable(l.moments)
-	hideLabels(latency, load)
-	d := stack(width, 6, []*plot.Plot{latency, load, flight}, []vg.Length{110, 80, 84})
-	last := 0.0
-	if n := len(l.moments); n > 0 {
-		last = l.moments[n-1].start
+	f.Finding = timeFinding(kind, l, dense)
+	f.timeTable(l.spans, axes.rare)
+	if dense != nil {
+		more := dense.table(l.Name+": "+kind+" by response time, and errors", l)
+		f.More = &more
 	}
-	f.place(d, flight, 0, last, len(l.moments))
+	hideLabels(plots[:len(plots)-1]...)
+	d := stack(width, 6, plots, heights)
+	end := 0.0
+	if n := len(l.spans); n > 0 {
+		end = l.spans[n-1].start
+	}
+	f.place(d, last, 0, end, len(l.spans))
 	svg, err := inline(d.canvas, id, f.Title, f.Finding)
 	f.SVG = svg
 	return f, err
@@ -254,13 +323,19 @@ func (u unlabelled) Ticks(from, to float64) []plot.Tick {
 	return ticks
 }
 
-func latencyOverTime(l lane, axes timeAxes) (p *plot.Plot, at func(float64) float64) {
-	p = newPlot()
-	at = timeAxis(p, axes.latencies, 4)
-	p.Y.Label.Text = "latency"
+func latencyOverTime(l lane, axes timeAxes) *plot.Plot {
+	p := newPlot()
+	at := timeAxis(p, axes.latencies, 4)
+	p.Y.Label.Text = "percentiles"
 	p.Add(bands(l, true)...)
 	p.Add(gridLines{})
-	return p, at
+	p.Add(series(l, roleFirst+slotP50, nil, func(m moment) float64 { return at(m.p50) }))
+	p.Add(series(l, roleFirst+slotP99, dash(1), func(m moment) float64 { return at(m.p99) }))
+	if axes.rare {
+		p.Add(series(l, roleFirst+slotP999, dash(slotP999),
+			func(m moment) float64 { return at(m.p999) }))
+	}
+	return p
 }
 
 func loadOverTime(l lane, axes timeAxes) *plot.Plot {
@@ -297,14 +372,28 @@ func series(l lane, r role, dashes []vg.Length, value func(moment) float64) curv
 	return k
 }
 
-// bands marks warm-up, faults and the first violation.
-func bands(l lane, labelled bool) (marks []plot.Plotter) {
-	if l.Main != nil {
-		for _, phase := range l.Main.Phases {
-			if phase.Name == "warm-up" {
-				marks = append(marks, band{from: float64(phase.StartNS) / 1e9,
-					to: float64(phase.EndNS) / 1e9, role: rolePhase})
-			}
+// bands marks warm-up and drain, faults and the first violation.
+func bands(l lane, labelled bool) []plot.Plotter {
+	return append(backgrounds(l, labelled), violationMarks(l, labelled)...)
+}
+
+// phases are those of a lane's repeat.
+func (l lane) phases() []rundir.Phase {
+	if l.Main == nil {
+		return nil
+	}
+	if op := operation(l.repeat.Operations, l.Main.Kind); op != nil && len(op.Phases) > 0 {
+		return op.Phases
+	}
+	return l.Main.Phases
+}
+
+// backgrounds marks warm-up and drain, and faults.
+func backgrounds(l lane, labelled bool) (marks []plot.Plotter) {
+	for _, phase := range l.phases() {
+		if phase.Name == "warm-up" || phase.Name == "drain" {
+			marks = append(marks, band{from: float64(phase.StartNS) / 1e9,
+				to: float64(phase.EndNS) / 1e9, role: rolePhase})
 		}
 	}
 	for i, w := range faultWindows(l.repeat) {
@@ -314,6 +403,11 @@ func bands(l lane, labelled bool) (marks []plot.Plotter) {
 		}
 		marks = append(marks, b)
 	}
+	return marks
+}
+
+// violationMarks marks the first violation.
+func violationMarks(l lane, labelled bool) (marks []plot.Plotter) {
 	if at, ok := firstViolation(l.repeat); ok {
 		marks = append(marks, violationMark{at: at, labelled: labelled})
 	}
@@ -343,7 +437,7 @@ func firstViolation(r rundir.Repeat) (at float64, ok bool) {
 	return at, !math.IsInf(at, 1)
 }
 
-func timeFinding(kind string, l lane) string {
+func timeFinding(kind string, l lane, dense *density) string {
 	var dropped, offered float64
 	worst, when := 0.0, 0.0
 	for _, m := range l.moments {
@@ -359,6 +453,9 @@ func timeFinding(kind string, l lane) string {
 		text = fmt.Sprintf("Repeat %d: from %s s after the start, 1 %% or more of %s got no answer",
 			l.repeat.Index+1, plainNumber(when), kind)
 	}
+	if dense != nil && worst > 0 {
+		text = joinNonEmpty("; ", text, dense.finding(l))
+	}
 	if worst == 0 {
 		text = fmt.Sprintf("Repeat %d: no %s was due", l.repeat.Index+1, kind)
 	}
@@ -370,13 +467,20 @@ func timeFinding(kind string, l lane) string {
 }
 
 // timeTable fills the figure's rows.
-func (f *timeFigure) timeTable(moments []moment) {
+func (f *timeFigure) timeTable(moments []moment, rare bool) {
 	f.Columns = []string{"from", "offered/s", "achieved/s", "dropped/s", "in flight", "p50", "p99"}
+	if rare {
+		f.Columns = append(f.Columns, "p99.9")
+	}
 	for _, m := range moments {
-		f.Rows = append(f.Rows, []string{
+		row := []string{
 			plainNumber(m.start) + " s", plainNumber(math.Round(m.offered)),
 			plainNumber(math.Round(m.achieved)), plainNumber(math.Round(m.dropped)),
 			plainNumber(m.inFlight), seconds(m.p50), seconds(m.p99),
-		})
+		}
+		if rare {
+			row = append(row, seconds(m.p999))
+		}
+		f.Rows = append(f.Rows, row)
 	}
 }

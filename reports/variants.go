@@ -26,6 +26,7 @@ type variantRow struct {
 	SLOMissed                    bool
 	Sent, Throughput, Errors     string
 	P50, P90, P99, P999, Max     string
+	CPU                          string
 	Ratio                        ratioCell
 	Idea, Guarantees, GivesUp    string
 	Reasons                      []string
@@ -117,6 +118,7 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 	row.P50, row.P90 = percentile(response, response.P50), percentile(response, response.P90)
 	row.P99, row.P999 = percentile(response, response.P99), percentile(response, response.P999)
 	row.Max = percentile(response, response.Max)
+	row.CPU = st.processor().perOperation(storesAndRoles)
 	row.Ratio = ratioOf(s, st.Name, "p99")
 	for _, name := range sortedKeys(st.NotApplicable) {
 		row.NotApplicable = append(row.NotApplicable, name+": "+st.NotApplicable[name])
@@ -240,7 +242,7 @@ func sloMark(s check.Status) mark {
 
 // errorRow is one class of errors of one variant.
 type errorRow struct {
-	Letter, Variant, Op, Outcome, Class, Count, Share, Sample string
+	Letter, Variant, Op, Outcome, Class, Count, Share, Sample, First string
 }
 
 func errorRows(standings []standing) (rows []errorRow) {
@@ -249,11 +251,49 @@ func errorRows(standings []standing) (rows []errorRow) {
 			for _, e := range op.Errors {
 				rows = append(rows, errorRow{Letter: st.Letter, Variant: st.Name, Op: op.Kind,
 					Outcome: e.Outcome, Class: e.Class, Count: grouped(e.Count),
-					Share: share(e.Count, op.Load.Started), Sample: short(e.Sample, 240)})
+					Share: share(e.Count, op.Load.Started), Sample: short(e.Sample, 240),
+					First: firstError(st.Repeats, op.Kind, e)})
 			}
 		}
 	}
 	return rows
+}
+
+// firstError says when, and in which phase and fault, a class of errors first came up.
+func firstError(repeats []rundir.Repeat, kind string, class rundir.ErrorClass) string {
+	for _, r := range repeats {
+		op := operation(r.Operations, kind)
+		if op == nil {
+			continue
+		}
+		for _, e := range op.Errors {
+			if e.Class == class.Class && e.Outcome == class.Outcome && e.FirstNS > 0 {
+				return joinNonEmpty(", ", seconds(float64(e.FirstNS)/1e9), phaseAt(op.Phases, e.FirstNS),
+					faultAt(r, e.FirstNS))
+			}
+		}
+	}
+	return none
+}
+
+// phaseAt is the phase in which a time lies.
+func phaseAt(phases []rundir.Phase, ns int64) string {
+	for _, p := range phases {
+		if p.StartNS <= ns && ns < p.EndNS && !strings.Contains(p.Name, " ") {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// faultAt says which fault was in force at a time.
+func faultAt(r rundir.Repeat, ns int64) string {
+	for i, w := range faultWindows(r) {
+		if int64(w.Start) <= ns && ns < int64(w.End) {
+			return fmt.Sprintf("during F%d %s", i+1, w.Name)
+		}
+	}
+	return ""
 }
 
 // phaseRow is one phase of one variant's main operation.

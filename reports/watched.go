@@ -68,6 +68,7 @@ const rowSeconds = 0.5
 func watchedAxesOf(lanes []watchedLane) watchedAxes {
 	var axes watchedAxes
 	for _, l := range lanes {
+		axes.end = max(axes.end, l.end())
 		for _, p := range l.line.Points {
 			axes.end = max(axes.end, at(p))
 			axes.low, axes.high = min(axes.low, float64(p.Low)), max(axes.high, float64(p.High))

@@ -1,0 +1,127 @@
+package reports
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/rundir"
+)
+
+// laneOf is a lane with the given windows of "buy".
+func laneOf(width int64, windows ...rundir.Window) lane {
+	return lane{windows: rundir.Windows{WidthNS: width,
+		Kinds: []rundir.KindWindows{{Kind: "buy", Windows: windows}}}}
+}
+
+// TestDensityHoldsEveryOperation: however many lanes and windows there are, the cells of
+// a lane add up to its operations, and so do the rows of its table.
+func TestDensityHoldsEveryOperation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lanes, totals := []lane{}, []int64{}
+		for range rapid.IntRange(1, 9).Draw(t, "lanes") {
+			var windows []rundir.Window
+			total := int64(0)
+			for range rapid.IntRange(1, 120).Draw(t, "windows") {
+				w := rundir.Window{FirstRow: rapid.IntRange(0, 60).Draw(t, "row"),
+					Infinite: rapid.Int64Range(0, 3).Draw(t, "infinite")}
+				total += w.Infinite
+				for range rapid.IntRange(0, 6).Draw(t, "rows") {
+					n := rapid.Int64Range(0, 2000).Draw(t, "count")
+					w.Counts, total = append(w.Counts, n), total+n
+				}
+				windows = append(windows, w)
+			}
+			lanes = append(lanes, laneOf(rapid.SampledFrom([]int64{2e7, 1e9}).Draw(t, "width"), windows...))
+			totals = append(totals, total)
+		}
+		d := densityOf("buy", lanes)
+		for i, l := range lanes {
+			if d == nil {
+				if totals[i] > 0 {
+					t.Fatalf("lane %d has %d operations and no density", i, totals[i])
+				}
+				continue
+			}
+			sum := 0.0
+			for _, row := range append(d.grid(l), d.never(l)) {
+				if len(row) > d.columns {
+					t.Fatalf("%d columns, at most %d", len(row), d.columns)
+				}
+				for _, rate := range row {
+					sum += rate * d.width(l)
+				}
+			}
+			if math.Abs(sum-float64(totals[i])) > 1e-6*(sum+1) {
+				t.Fatalf("lane %d: the cells have %v of %d", i, sum, totals[i])
+			}
+			if got := tableSum(t, d.table("", l)); got != totals[i] {
+				t.Fatalf("lane %d: the table has %d of %d", i, got, totals[i])
+			}
+		}
+	})
+}
+
+func tableSum(t *rapid.T, table dataTable) (sum int64) {
+	if len(table.Rows) > 20 {
+		t.Fatalf("%d rows", len(table.Rows))
+	}
+	for _, row := range table.Rows {
+		for _, cell := range row[1:] {
+			n, err := strconv.ParseInt(strings.ReplaceAll(cell, ",", ""), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+func TestDensityFinding(t *testing.T) {
+	ms := rundir.LatencyRow(1e6) // 1 ms to 1.33 ms
+	for want, windows := range map[string][]rundir.Window{
+		"nine of ten took 1 ms to 1.3 ms":                          {{FirstRow: ms, Counts: []int64{95, 4, 1}}},
+		"nine of ten took 1 ms to 2.4 ms":                          {{FirstRow: ms, Counts: []int64{50}}, {FirstRow: ms, Counts: []int64{40, 4, 6}}},
+		"it took 1 ms or longer, and 10.0 % of them got no answer": {{FirstRow: ms, Counts: []int64{90}, Infinite: 10}},
+		"nearly none of them was answered":                         {{FirstRow: ms, Counts: []int64{1}, Infinite: 99}},
+	} {
+		l := laneOf(1e8, windows...)
+		if got := densityOf("buy", []lane{l}).finding(l); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if densityOf("buy", []lane{{}, laneOf(1e8, rundir.Window{})}) != nil {
+		t.Error("nothing is drawn")
+	}
+}
+
+// TestErrorsOverTime: the most frequent classes have a row each, the others one.
+func TestErrorsOverTime(t *testing.T) {
+	l := laneOf(1e8, rundir.Window{Infinite: 1}, rundir.Window{}, rundir.Window{})
+	for i, class := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		l.windows.Kinds[0].Errors = append(l.windows.Kinds[0].Errors,
+			rundir.ErrorLine{Outcome: "unknown", Class: class, At: []int{2}, Counts: []int64{int64(i + 1)}})
+	}
+	old := lane{} // of a repeat that has no windows
+	d := densityOf("buy", []lane{old, l})
+	if len(d.errors) != maxErrorRows || d.errors[0].name() != "buy: unknown: h" || !d.more {
+		t.Fatalf("errors %+v, more %v", d.errors, d.more)
+	}
+	failed := d.failed(l)
+	if len(failed) != 7 || !slices.Equal(failed[0], []int64{0, 0, 8}) ||
+		!slices.Equal(failed[6], []int64{0, 0, 3}) {
+		t.Errorf("failed %v", failed)
+	}
+	if v := d.view([]lane{l}); len(v.Errors) != 7 || v.Errors[6].Name != "all others" ||
+		v.Mistakes != "80/s" || v.Least != "10/s" {
+		t.Errorf("view %+v", v)
+	}
+	if rows := d.grid(old); len(rows) > 0 && len(rows[0]) > 0 {
+		t.Errorf("a lane without windows has %v", rows)
+	}
+}

@@ -2,12 +2,15 @@ package reports
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
@@ -22,30 +25,75 @@ type Labelled struct {
 
 // RunComparison compares the variants that two runs have in common.
 type RunComparison struct {
-	Base, Candidate string
+	// Base and Candidate are the labels, Sides the runs behind them in that order.
+	Base      string  `json:"base"`
+	Candidate string  `json:"candidate"`
+	Sides     [2]Side `json:"sides"`
 	// Mismatches say why the runs' times must not be compared: another
 	// machine, other stores, another scenario. Empty means that they may.
-	Mismatches []string
-	// Machine is how many of Mismatches, the first ones, are about what the
-	// runs stood on rather than what they did.
-	Machine int
+	Mismatches []Mismatch `json:"mismatches,omitempty"`
 	// Changes are the verdicts that differ, worse or better.
-	Changes []VerdictChange
+	Changes []VerdictChange `json:"changes,omitempty"`
 	// OnlyBase and OnlyCandidate are the variants that just one run has.
-	OnlyBase, OnlyCandidate []string
+	OnlyBase      []string `json:"only_base,omitempty"`
+	OnlyCandidate []string `json:"only_candidate,omitempty"`
 	// Metrics has the comparisons of each common variant; Base and Candidate
 	// are the labels.
-	Metrics []VariantComparison
+	Metrics []VariantComparison `json:"variants"`
 	// Regressions are the metrics that got worse, significantly and by a large
 	// share. Those of variants that are known to be wrong do not count.
-	Regressions []Regression
+	Regressions []Regression `json:"regressions,omitempty"`
 	// Few says which variants had too few repeats to ever show a regression.
-	Few []string
+	Few []string `json:"too_few,omitempty"`
+}
+
+// Side is one of the runs that are compared.
+type Side struct {
+	Run         string    `json:"run"`
+	Scenario    string    `json:"scenario"`
+	Profile     string    `json:"profile"`
+	Seed        uint64    `json:"seed"`
+	Repeats     int       `json:"repeats"`
+	Started     time.Time `json:"started"`
+	Tool        string    `json:"tool"`
+	Fingerprint string    `json:"fingerprint"`
+	// Verdict is the word that the run is known by.
+	Verdict string `json:"verdict"`
+}
+
+func sideOf(s rundir.Summary) Side {
+	commit := s.Tool.Commit
+	if s.Tool.Dirty {
+		commit += " (with uncommitted changes)"
+	}
+	return Side{Run: s.Run.ID, Scenario: s.Run.Scenario, Profile: s.Run.Profile, Seed: s.Run.Seed,
+		Repeats: s.Run.Repeats, Started: s.Run.Started, Fingerprint: s.Environment.Fingerprint,
+		Tool: joinNonEmpty(" ", s.Tool.Version, commit), Verdict: VerdictWord(s)}
+}
+
+// Mismatch is something that differs between two runs whose times are compared, or that
+// makes the times of one worthless.
+type Mismatch struct {
+	What      string `json:"what"`
+	Base      string `json:"base"`
+	Candidate string `json:"candidate"`
+	// Machine is set for what the runs stood on rather than what they did.
+	Machine bool `json:"machine"`
+}
+
+// String says what differs, in one line.
+func (m Mismatch) String() string {
+	if m.What == measurementFails {
+		return fmt.Sprintf("the measurement is %s and %s", orNone(oneLine(m.Base)),
+			orNone(oneLine(m.Candidate)))
+	}
+	return fmt.Sprintf("%s differs: %s and %s", oneLine(m.What), orNone(oneLine(m.Base)),
+		orNone(oneLine(m.Candidate)))
 }
 
 // Regression is a metric of a variant that got worse.
 type Regression struct {
-	Variant string
+	Variant string `json:"variant"`
 	rundir.Comparison
 }
 
@@ -64,9 +112,9 @@ func (r Regression) String() string {
 // empty means that it can. With acrossMachines, what the runs stood on may
 // differ.
 func (c RunComparison) Undecided(acrossMachines bool) []string {
-	why := slices.Clone(c.Mismatches)
-	if acrossMachines {
-		why = why[c.Machine:]
+	var why []string
+	for _, m := range c.unlike(acrossMachines) {
+		why = append(why, m.String())
 	}
 	if len(c.Metrics) == 0 {
 		why = append(why, "the runs have no variant in common")
@@ -74,10 +122,23 @@ func (c RunComparison) Undecided(acrossMachines bool) []string {
 	return append(why, c.Few...)
 }
 
+// unlike is what keeps times from being compared. With acrossMachines, what the runs
+// stood on may differ.
+func (c RunComparison) unlike(acrossMachines bool) (list []Mismatch) {
+	for _, m := range c.Mismatches {
+		if !m.Machine || !acrossMachines {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 // VerdictChange is an invariant or objective that is judged differently.
 type VerdictChange struct {
-	Variant, Name string
-	From, To      check.Status
+	Variant string       `json:"variant"`
+	Name    string       `json:"name"`
+	From    check.Status `json:"from"`
+	To      check.Status `json:"to"`
 }
 
 // Worse reports whether the change is for the worse: broken now, or no longer
@@ -86,10 +147,38 @@ func (c VerdictChange) Worse() bool { return c.To == check.Broken || c.From == c
 
 // VariantComparison compares one variant between two runs.
 type VariantComparison struct {
-	Variant string
+	Variant string `json:"variant"`
 	// KnownWrong is set for a variant that is expected to break invariants.
-	KnownWrong  bool
-	Comparisons []rundir.Comparison
+	KnownWrong  bool               `json:"known_wrong"`
+	Comparisons []MetricComparison `json:"comparisons"`
+}
+
+// MetricComparison is a metric of a variant with its medians over the repeats on both
+// sides: nanoseconds of a time, operations a second of a throughput.
+type MetricComparison struct {
+	rundir.Comparison
+	BaseMedian      Median `json:"base_median"`
+	CandidateMedian Median `json:"candidate_median"`
+}
+
+// Median is a number that may be infinite, or NaN if there is none. In JSON it is null
+// then.
+type Median float64
+
+// MarshalJSON implements json.Marshaler.
+func (m Median) MarshalJSON() ([]byte, error) {
+	if v := float64(m); math.IsNaN(v) || math.IsInf(v, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(m))
+}
+
+// medianOf is a sample's median.
+func medianOf(s stats.Sample) Median {
+	if len(s.Values) == 0 {
+		return Median(math.NaN())
+	}
+	return Median(stats.Median(s.Values))
 }
 
 // Compare compares a candidate run with a base run, variant by variant, with
@@ -98,9 +187,9 @@ type VariantComparison struct {
 func Compare(base, candidate Labelled) RunComparison {
 	a, b := base.Data.Summary, candidate.Data.Summary
 	c := RunComparison{Base: base.Label, Candidate: candidate.Label,
-		Mismatches: onMachine(base, candidate)}
-	c.Machine = len(c.Mismatches)
-	c.Mismatches = append(c.Mismatches, mismatches(base, candidate)...)
+		Sides:      [2]Side{sideOf(a), sideOf(b)},
+		Mismatches: append(onMachine(a.Environment, b.Environment), mismatches(base, candidate)...),
+		Metrics:    []VariantComparison{}}
 	for _, va := range a.Variants {
 		i := slices.IndexFunc(b.Variants, func(v rundir.Variant) bool { return v.Name == va.Name })
 		if i < 0 {
@@ -110,8 +199,11 @@ func Compare(base, candidate Labelled) RunComparison {
 		vb := b.Variants[i]
 		c.Changes = append(c.Changes, changes(va, vb)...)
 		sa, sb := stats.Samples(va), stats.Samples(vb)
-		metrics := VariantComparison{Variant: va.Name, KnownWrong: len(vb.ExpectedBroken) > 0,
-			Comparisons: stats.Family(base.Label, candidate.Label, sa, sb, a.Run.Seed)}
+		metrics := VariantComparison{Variant: va.Name, KnownWrong: len(vb.ExpectedBroken) > 0}
+		for _, row := range stats.Family(base.Label, candidate.Label, sa, sb, a.Run.Seed) {
+			metrics.Comparisons = append(metrics.Comparisons, MetricComparison{row,
+				medianOf(sampleOf(sa, row)), medianOf(sampleOf(sb, row))})
+		}
 		c.Metrics = append(c.Metrics, metrics)
 		if !metrics.KnownWrong {
 			c.judge(metrics, sa, sb)
@@ -128,7 +220,7 @@ func Compare(base, candidate Labelled) RunComparison {
 // judge finds what got worse in a variant, or says that it never could.
 func (c *RunComparison) judge(v VariantComparison, base, candidate []stats.Sample) {
 	for _, row := range v.Comparisons {
-		a, b := sampleOf(base, row), sampleOf(candidate, row)
+		a, b := sampleOf(base, row.Comparison), sampleOf(candidate, row.Comparison)
 		if n, m := len(a.Values), len(b.Values); !stats.CanShow(n, m, len(v.Comparisons)) {
 			c.Few = append(c.Few, fmt.Sprintf("%s: %d and %d finished repeats can never show a "+
 				"regression in %d metrics, %d a side can", oneLine(v.Variant), n, m,
@@ -136,7 +228,7 @@ func (c *RunComparison) judge(v VariantComparison, base, candidate []stats.Sampl
 			return
 		}
 		if row.Significant && row.Large && stats.Worse(a, b) {
-			c.Regressions = append(c.Regressions, Regression{v.Variant, row})
+			c.Regressions = append(c.Regressions, Regression{v.Variant, row.Comparison})
 		}
 	}
 }
@@ -150,23 +242,69 @@ func sampleOf(samples []stats.Sample, c rundir.Comparison) stats.Sample {
 }
 
 // differing describes two values that should be equal, if they are not.
-func differing(what, x, y string) []string {
+func differing(what, x, y string) []Mismatch {
 	if x == y {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s differs: %s and %s", what, orNone(printable(x)),
-		orNone(printable(y)))}
+	return []Mismatch{{What: what, Base: x, Candidate: y}}
 }
 
-// onMachine lists what the runs stood on and what differs in it.
-func onMachine(base, candidate Labelled) []string {
-	a, b := base.Data.Summary.Environment, candidate.Data.Summary.Environment
-	return append(differing("environment fingerprint", a.Fingerprint, b.Fingerprint),
-		differing("backend", a.Backend, b.Backend)...)
+// onMachine lists what the runs stood on and what differs in it. A fingerprint that
+// differs in nothing that is named is named itself.
+func onMachine(a, b rundir.Environment) (list []Mismatch) {
+	if a.Fingerprint == b.Fingerprint {
+		return nil
+	}
+	x, y := standsOn(a), standsOn(b)
+	for _, f := range y {
+		if !slices.ContainsFunc(x, func(g fact) bool { return g.Term == f.Term }) {
+			x = append(x, fact{Term: f.Term})
+		}
+	}
+	for _, f := range x {
+		other := slices.IndexFunc(y, func(g fact) bool { return g.Term == f.Term })
+		value := ""
+		if other >= 0 {
+			value = y[other].Value
+		}
+		list = append(list, differing(f.Term, f.Value, value)...)
+	}
+	if len(list) == 0 {
+		list = differing("environment fingerprint", a.Fingerprint, b.Fingerprint)
+	}
+	for i := range list {
+		list[i].Machine = true
+	}
+	return list
+}
+
+// standsOn is all that a fingerprint is made of.
+func standsOn(e rundir.Environment) []fact {
+	facts := nonEmpty(
+		fact{Term: "backend", Value: e.Backend},
+		fact{Term: "operating system", Value: e.OS},
+		fact{Term: "kernel", Value: e.Kernel},
+		fact{Term: "CPU", Value: e.CPU},
+		fact{Term: "cores", Value: positive(e.Cores)},
+		fact{Term: "memory in GiB", Value: positive(int(e.MemoryBytes >> 30))},
+		fact{Term: "frequency governor", Value: e.Governor},
+		fact{Term: "limit of cores", Value: limitOfCores(e)},
+		fact{Term: "limit of memory", Value: sizeOf(e.MemoryLimitBytes)},
+		fact{Term: "TCP proxy before the stores", Value: yesNo(e.Proxied)},
+		fact{Term: "deployment", Value: e.Deploy},
+	)
+	for _, name := range sortedKeys(e.Components) {
+		c := e.Components[name]
+		facts = append(facts, fact{Term: name, Value: joinNonEmpty(" ", c.Kind, c.Version)})
+		for _, key := range sortedKeys(c.Settings) {
+			facts = append(facts, fact{Term: name + ": " + key, Value: c.Settings[key]})
+		}
+	}
+	return facts
 }
 
 // mismatches lists what else must be equal for times to be comparable.
-func mismatches(base, candidate Labelled) (list []string) {
+func mismatches(base, candidate Labelled) (list []Mismatch) {
 	a, b := base.Data.Summary.Run, candidate.Data.Summary.Run
 	list = append(list, differing("scenario", a.Scenario, b.Scenario)...)
 	list = append(list, differing("profile", a.Profile, b.Profile)...)
@@ -174,14 +312,15 @@ func mismatches(base, candidate Labelled) (list []string) {
 	list = append(list, differing("seed", strconv.FormatUint(a.Seed, 10),
 		strconv.FormatUint(b.Seed, 10))...)
 	list = append(list, differing("arrival digest", a.ArrivalDigest, b.ArrivalDigest)...)
-	for _, side := range []Labelled{base, candidate} {
-		if m := side.Data.Summary.Verdict.Measurement; m != rundir.Pass {
-			list = append(list, fmt.Sprintf("the measurement of %s is %s", printable(side.Label),
-				orNone(m)))
-		}
+	x, y := base.Data.Summary.Verdict.Measurement, candidate.Data.Summary.Verdict.Measurement
+	if x != rundir.Pass || y != rundir.Pass {
+		list = append(list, Mismatch{What: measurementFails, Base: x, Candidate: y})
 	}
 	return list
 }
+
+// measurementFails is what keeps times from being compared even where it is equal.
+const measurementFails = "the measurement"
 
 func changes(a, b rundir.Variant) (list []VerdictChange) {
 	for _, x := range a.Invariants {
@@ -250,12 +389,12 @@ func compareTable(out *bytes.Buffer, c RunComparison) {
 	}
 	out.WriteByte('\n')
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "VARIANT\tMETRIC\tRATIO\t95 % CI\tEXACT p\tHOLM p\tn\tMARKS\tNOTE")
+	fmt.Fprintln(tw, "VARIANT\tMETRIC\tBASE\tCANDIDATE\tRATIO\t95 % CI\tEXACT p\tHOLM p\tn\tMARKS\tNOTE")
 	for _, v := range c.Metrics {
-		for _, row := range comparisonRows(v.Comparisons) {
-			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), row.Metric, row.Ratio,
-				orNone(row.Interval), row.PExact, orNone(row.P), fmt.Sprint(row.N),
-				marks(row.ratioCell), row.Note}, "\t"))
+		for _, row := range metricRows(v) {
+			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), row.Metric, row.Base,
+				row.Candidate, row.Ratio, orNone(row.Interval), row.PExact, row.PHolm, fmt.Sprint(row.N),
+				marks(row.ratioCell, len(c.Mismatches) > 0), row.Note}, "\t"))
 		}
 	}
 	_ = tw.Flush() // to a buffer: it cannot fail
@@ -266,9 +405,35 @@ func compareTable(out *bytes.Buffer, c RunComparison) {
 	}
 }
 
-// marks are the two separate marks of a ratio.
-func marks(c ratioCell) string {
+// metricRow is one line of a comparison, formatted.
+type metricRow struct {
+	comparisonRow
+	Base, Candidate string
+}
+
+func metricRows(v VariantComparison) (rows []metricRow) {
+	for _, m := range v.Comparisons {
+		rows = append(rows, metricRow{comparisonRows([]rundir.Comparison{m.Comparison})[0],
+			m.BaseMedian.text(m.Metric), m.CandidateMedian.text(m.Metric)})
+	}
+	return rows
+}
+
+// text is a median of a metric with its unit.
+func (m Median) text(metric string) string {
+	if metric == "throughput" {
+		return rate(float64(m))
+	}
+	return seconds(float64(m) / 1e9)
+}
+
+// marks are the two separate marks of a ratio, and that it means nothing if the runs are
+// unlike.
+func marks(c ratioCell, unlike bool) string {
 	var list []string
+	if unlike {
+		list = append(list, "unlike runs")
+	}
 	if c.Significant {
 		list = append(list, "significant")
 	}

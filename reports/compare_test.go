@@ -2,6 +2,8 @@ package reports_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -52,9 +54,9 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 	other.Summary.Verdict.Measurement = rundir.Invalid
 	c := reports.Compare(reports.Labelled{Label: "a", Data: base},
 		reports.Labelled{Label: "b", Data: other})
-	text := strings.Join(c.Mismatches, "\n")
+	text := fmt.Sprint(c.Mismatches)
 	for _, want := range []string{"environment fingerprint differs", "profile differs",
-		"the measurement of b is INVALID"} {
+		"the measurement is PASS and INVALID"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)
 		}
@@ -105,4 +107,155 @@ func TestCompareText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "compare.txt", out.String())
+}
+
+// comparisonScenes are comparisons that every format must be able to tell.
+func comparisonScenes(t testing.TB) map[string][]reports.RunComparison {
+	side := func(label string, d reports.Data) reports.Labelled {
+		return reports.Labelled{Label: label, Data: d}
+	}
+	slower := flashSale()[:3]
+	slower[0].p50 *= 2
+	base := fixture{designs: flashSale()[:3], repeats: 6, ops: 2000}.build(t)
+	worse := fixture{designs: slower, repeats: 6, ops: 2000}.build(t)
+	same := fixture{designs: flashSale()[:3], repeats: 6, ops: 2000}.build(t)
+	moved := fixture{designs: slower, repeats: 6, ops: 2000}.build(t)
+	e := &moved.Summary.Environment
+	e.Fingerprint, e.CPU, e.Cores = "another", "EPYC 9B14", 8
+	e.Components = map[string]rundir.Component{"postgres": {Kind: "postgres", Version: "17.2",
+		Settings: map[string]string{"fsync": "off", "jit": "off"}}}
+	moved.Summary.Run.Seed, moved.Summary.Tool.Dirty = 43, true
+	broken := fixture{designs: slower[:2], repeats: 2, ops: 2000}.build(t)
+	broken.Summary.Variants[0].Invariants = slices.Clone(broken.Summary.Variants[0].Invariants)
+	broken.Summary.Variants[0].Invariants[3].Status = check.Broken
+	dropped := fixture{designs: slower[:1], repeats: 6, ops: 100}.build(t)
+	for i := range dropped.Summary.Variants[0].Repeats {
+		dropped.Summary.Variants[0].Repeats[i].Operations[0].Latency.Response.P99 = rundir.Infinite
+	}
+	bad := hostiles(t)
+	return map[string][]reports.RunComparison{
+		"regression": {reports.Compare(side("main", base), side("branch", worse))},
+		"same":       {reports.Compare(side("main", base), side("branch", same))},
+		"unlike":     {reports.Compare(side("main", base), side("elsewhere", moved))},
+		"several": {reports.Compare(side("main", base), side("same", same)),
+			reports.Compare(side("main", base), side("broken", broken)),
+			reports.Compare(side("main", base), side("dropped", dropped))},
+		"hostile": {reports.Compare(side(hostile, bad), side(hostile+"2", base)),
+			reports.Compare(side("x", bad), side("y", bad))},
+		"nothing": {},
+	}
+}
+
+func comparePage(t testing.TB, across bool, all []reports.RunComparison) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := reports.CompareHTML(&out, across, all...); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestComparePageGolden(t *testing.T) {
+	for name, all := range comparisonScenes(t) {
+		t.Run(name, func(t *testing.T) {
+			page := comparePage(t, false, all)
+			golden(t, "compare_"+name+".html.txt", outline(page))
+			keepsPolicy(t, name, page)
+			keepsAnchors(t, name, page)
+			if len(all) > 0 {
+				keepsTables(t, page)
+			}
+		})
+	}
+}
+
+func TestCompareFormatsGolden(t *testing.T) {
+	for _, name := range []string{"regression", "unlike", "several", "hostile"} {
+		all := comparisonScenes(t)[name]
+		t.Run(name, func(t *testing.T) {
+			var md, text bytes.Buffer
+			if err := reports.CompareMarkdown(&md, false, all...); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "compare_"+name+".md", md.String())
+			if err := reports.CompareText(&text, all...); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "compare_"+name+".txt", text.String())
+		})
+	}
+	var out bytes.Buffer
+	if err := reports.CompareJSON(&out, false, comparisonScenes(t)["several"]...); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "compare_several.json", out.String())
+}
+
+// TestCompareJSON: the document says the verdict, what differs, and both medians; what is
+// infinite is null.
+func TestCompareJSON(t *testing.T) {
+	scenes := comparisonScenes(t)
+	for name, want := range map[string]string{"regression": "regression", "same": "no-regression",
+		"unlike": "not-comparable"} {
+		var out bytes.Buffer
+		if err := reports.CompareJSON(&out, false, scenes[name]...); err != nil {
+			t.Fatal(err)
+		}
+		var doc struct {
+			SchemaVersion string `json:"schema_version"`
+			Comparisons   []struct {
+				Verdict    string             `json:"verdict"`
+				Mismatches []reports.Mismatch `json:"mismatches"`
+				Variants   []struct {
+					Comparisons []struct {
+						Base *float64 `json:"base_median"`
+					} `json:"comparisons"`
+				} `json:"variants"`
+			} `json:"comparisons"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		c := doc.Comparisons[0]
+		if doc.SchemaVersion != reports.ComparisonVersion || c.Verdict != want ||
+			(len(c.Mismatches) > 0) != (name == "unlike") ||
+			*c.Variants[0].Comparisons[0].Base < 1e6 {
+			t.Errorf("%s: %s", name, out.String()[:600])
+		}
+	}
+	var out bytes.Buffer
+	if err := reports.CompareJSON(&out, false, scenes["several"][2]); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), `"candidate_median": null`) {
+		t.Error("an infinite median is not null")
+	}
+}
+
+// TestUnlikeRunsAreMarked: every number of runs that cannot be compared is, unless it is
+// allowed, and what differs is named.
+func TestUnlikeRunsAreMarked(t *testing.T) {
+	unlike := comparisonScenes(t)["unlike"]
+	page := comparePage(t, false, unlike)
+	for _, want := range []string{"NOT COMPARABLE", `class="compared cards unlike"`,
+		"EPYC 9B14", "postgres: fsync", "scenario digest"} {
+		if want == "scenario digest" == strings.Contains(page, want) {
+			t.Errorf("%q", want)
+		}
+	}
+	if n := strings.Count(page, "not comparable:</span>"); n != 9 {
+		t.Errorf("%d of 9 ratios are marked", n)
+	}
+	// The seed differs, which no flag excuses.
+	if !strings.Contains(comparePage(t, true, unlike), "NOT COMPARABLE") {
+		t.Error("another seed was taken for another machine")
+	}
+	unlike[0].Mismatches = slices.DeleteFunc(unlike[0].Mismatches,
+		func(m reports.Mismatch) bool { return !m.Machine })
+	allowed := comparePage(t, true, unlike)
+	if !strings.Contains(allowed, "<strong>REGRESSION</strong>") ||
+		strings.Contains(allowed, "not comparable:</span>") ||
+		!strings.Contains(allowed, "Allowed by --across-machines") {
+		t.Error("another machine, allowed")
+	}
 }

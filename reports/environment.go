@@ -30,6 +30,9 @@ func environmentSections(s rundir.Summary) []section {
 		fact{Term: "CPU", Value: e.CPU},
 		fact{Term: "Cores", Value: positive(e.Cores)},
 		fact{Term: "Memory", Value: sizeOf(e.MemoryBytes)},
+		fact{Term: "Frequency governor", Value: e.Governor},
+		fact{Term: "Limit of cores", Value: limitOfCores(e)},
+		fact{Term: "Limit of memory", Value: sizeOf(e.MemoryLimitBytes)},
 		fact{Term: "Operating system", Value: e.OS},
 		fact{Term: "Kernel", Value: e.Kernel},
 		fact{Term: "Backend", Value: joinNonEmpty(": ", e.Backend, e.BackendReason)},
@@ -245,6 +248,14 @@ func positive(n int) string {
 		return ""
 	}
 	return fmt.Sprint(n)
+}
+
+// limitOfCores is what the control group allows, empty for no limit.
+func limitOfCores(e rundir.Environment) string {
+	if e.CPULimitCores <= 0 {
+		return ""
+	}
+	return plainNumber(e.CPULimitCores)
 }
 
 func sizeOf(n int64) string {

@@ -17,7 +17,7 @@ import (
 	"stampede/harness/rundir"
 )
 
-//go:embed page.gohtml parts.gohtml index.gohtml knee.gohtml page.css page.js
+//go:embed page.gohtml parts.gohtml compare.gohtml index.gohtml knee.gohtml page.css page.js
 var assets embed.FS
 
 // page is what the template shows.

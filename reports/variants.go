@@ -155,7 +155,7 @@ func ratioText(c rundir.Comparison) ratioCell {
 type comparisonRow struct {
 	Metric, Candidate string
 	N                 int
-	PExact            string
+	PExact, PHolm     string
 	ratioCell
 }
 
@@ -167,7 +167,7 @@ func comparisonRows(all []rundir.Comparison) []comparisonRow {
 			metric += " of " + c.Op
 		}
 		rows = append(rows, comparisonRow{Metric: metric, Candidate: c.Candidate, N: c.N,
-			PExact: pValue(c.PExact), ratioCell: ratioText(c)})
+			PExact: pValue(c.PExact), PHolm: pValue(c.PHolm), ratioCell: ratioText(c)})
 	}
 	return rows
 }

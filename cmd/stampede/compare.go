@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,10 +27,14 @@ func newCompare(a *app) *cobra.Command {
 		Long: `Compares stored runs with the first one. Each is a directory, a scenario's name for
 its latest run, or label=directory.
 
+Runs on different machines or stores, of different scenarios, seeds or profiles, or
+without a valid measurement are shown all the same, marked, with what differs.
+
 With --fail-on regression the exit code is 6 if a variant became worse: p50, p99
 or throughput by 5 % or more, significantly by an exact test over the repeats
 after Holm's correction. That takes five repeats a side; one repeat can never
-show it. Runs that must not be compared are exit code 4. Verdicts that changed
+show it. Runs that must not be compared are exit code 4; --across-machines allows
+those that differ in machine or stores only. Verdicts that changed
 are shown and have exit codes of their own, those of run and check.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -37,6 +42,9 @@ are shown and have exit codes of their own, those of run and check.`,
 				if err := oneOf("fail-on", reason, regression, "none"); err != nil {
 					return usage(err)
 				}
+			}
+			if err := oneOf("format", f.format, "text", "md", "json"); err != nil {
+				return usage(err)
 			}
 			return a.compare(args, f)
 		},
@@ -47,6 +55,8 @@ are shown and have exit codes of their own, those of run and check.`,
 		"what makes the exit code non-zero: regression or none")
 	fl.BoolVar(&f.acrossMachines, "across-machines", false,
 		"let --fail-on judge runs of different machines or stores")
+	fl.StringVar(&f.format, "format", "text", "text, md or json")
+	fl.StringVar(&f.html, "html", "", "write the comparison here as a page")
 	return cmd
 }
 
@@ -62,7 +72,7 @@ func (a *app) compare(args []string, f runFlags) error {
 	for _, candidate := range loaded[1:] {
 		comparisons = append(comparisons, reports.Compare(loaded[0], candidate))
 	}
-	if err := reports.CompareText(a.stdout, comparisons...); err != nil {
+	if err := a.tellComparisons(comparisons, f); err != nil {
 		return err
 	}
 	codes := []int{}
@@ -73,6 +83,27 @@ func (a *app) compare(args []string, f runFlags) error {
 		return &exitError{code: code}
 	}
 	return nil
+}
+
+// tellComparisons writes comparisons in the format that was asked for, and as a page.
+func (a *app) tellComparisons(comparisons []reports.RunComparison, f runFlags) error {
+	write := map[string]func() error{
+		"text": func() error { return reports.CompareText(a.stdout, comparisons...) },
+		"md": func() error {
+			return reports.CompareMarkdown(a.stdout, f.acrossMachines, comparisons...)
+		},
+		"json": func() error { return reports.CompareJSON(a.stdout, f.acrossMachines, comparisons...) },
+	}[f.format]
+	if err := write(); err != nil {
+		return err
+	}
+	if f.html == "" {
+		return nil
+	}
+	page := func(w io.Writer) error {
+		return reports.CompareHTML(w, f.acrossMachines, comparisons...)
+	}
+	return withCode(exitEnvironment, writeFile(f.html, page))
 }
 
 // loadLabelled reads a stored run that is given as [label=]run.

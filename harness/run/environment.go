@@ -38,7 +38,51 @@ func describeHost() rundir.Environment {
 		kib, _ := strconv.ParseInt(fields[0], 10, 64)
 		e.MemoryBytes = kib << 10
 	}
+	e.Governor = firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+	if group, ok := controlGroup(); ok {
+		e.CPULimitCores = coresOf(firstLine(group + "/cpu.max"))
+		// "max", which is no number, is no limit.
+		e.MemoryLimitBytes, _ = strconv.ParseInt(firstLine(group+"/memory.max"), 10, 64)
+	}
 	return e
+}
+
+// controlGroup is the folder of this process's control group (version 2).
+func controlGroup() (string, bool) {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return "/sys/fs/cgroup" + strings.TrimSpace(path), true
+		}
+	}
+	return "", false
+}
+
+// firstLine is the first line of a file, empty if it cannot be read.
+func firstLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line)
+}
+
+// coresOf reads "quota period" of a control group; 0 is no limit.
+func coresOf(limit string) float64 {
+	fields := strings.Fields(limit)
+	if len(fields) != 2 {
+		return 0
+	}
+	quota, err := strconv.ParseFloat(fields[0], 64)
+	period, wrong := strconv.ParseFloat(fields[1], 64)
+	if err != nil || wrong != nil || period <= 0 {
+		return 0
+	}
+	return quota / period
 }
 
 func osName() string {
@@ -96,6 +140,9 @@ func describeComponents(
 func fingerprint(e rundir.Environment) string {
 	h := sha256.New()
 	fmt.Fprintln(h, e.Backend, e.OS, e.Kernel, e.CPU, e.Cores, e.MemoryBytes>>30, e.Proxied)
+	if e.Governor != "" || e.CPULimitCores > 0 || e.MemoryLimitBytes > 0 {
+		fmt.Fprintln(h, e.Governor, e.CPULimitCores, e.MemoryLimitBytes>>20)
+	}
 	if e.Deploy != "" && e.Deploy != deploy.InProcess {
 		fmt.Fprintln(h, e.Deploy)
 	}

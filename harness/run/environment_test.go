@@ -179,3 +179,18 @@ type external struct{ env.Cluster }
 func (e external) Component(service sut.Service) env.Component {
 	return struct{ env.Component }{e.Cluster.Component(service)}
 }
+
+func TestLimitsOfTheControlGroup(t *testing.T) {
+	for text, want := range map[string]float64{
+		"150000 100000": 1.5, "max 100000": 0, "": 0, "1 2 3": 0, "5 0": 0,
+	} {
+		if got := coresOf(text); got != want {
+			t.Errorf("%q: %v cores, want %v", text, got, want)
+		}
+	}
+	e := describeHost()
+	plain := fingerprint(e)
+	if e.CPULimitCores++; fingerprint(e) == plain {
+		t.Error("another limit of cores is the same environment")
+	}
+}

@@ -83,6 +83,11 @@ type Environment struct {
 	CPU           string               `json:"cpu"`
 	Cores         int                  `json:"cores"`
 	MemoryBytes   int64                `json:"memory_bytes"`
+	// Governor is the policy of the processor's frequency; CPULimitCores and
+	// MemoryLimitBytes are what the control group allows. Absent where there is none.
+	Governor         string  `json:"governor,omitempty"`
+	CPULimitCores    float64 `json:"cpu_limit_cores,omitempty"`
+	MemoryLimitBytes int64   `json:"memory_limit_bytes,omitempty"`
 	// Fingerprint is equal for runs whose numbers may be compared.
 	Fingerprint string `json:"fingerprint"`
 	// Deploy is how the variants ran: in-process, processes or containers.

@@ -1,0 +1,293 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+)
+
+// ComparisonVersion is the version of what CompareJSON writes.
+const ComparisonVersion = "1.0.0"
+
+// The words that a comparison is known by.
+const (
+	wordUnlike     = "NOT COMPARABLE"
+	wordRegression = "REGRESSION"
+	wordWorse      = "WORSE VERDICT"
+	wordTooFew     = "UNDECIDED"
+	wordNoWorse    = "NO REGRESSION"
+)
+
+// mark is what a comparison has shown, the worst first. A verdict that got worse stands
+// whatever the times are worth.
+func (c RunComparison) mark(acrossMachines bool) mark {
+	worse := slices.ContainsFunc(c.Changes, func(v VerdictChange) bool {
+		return v.Worse() && !c.knownWrong(v.Variant)
+	})
+	switch {
+	case worse:
+		return mark{"✗", wordWorse, "bad"}
+	case len(c.unlike(acrossMachines)) > 0 || len(c.Metrics) == 0:
+		return mark{"!", wordUnlike, "warn"}
+	case len(c.Regressions) > 0:
+		return mark{"✗", wordRegression, "bad"}
+	case len(c.Few) > 0:
+		return mark{"?", wordTooFew, "warn"}
+	}
+	return mark{"✓", wordNoWorse, "good"}
+}
+
+func (c RunComparison) knownWrong(variant string) bool {
+	return slices.ContainsFunc(c.Metrics, func(v VariantComparison) bool {
+		return v.Variant == variant && v.KnownWrong
+	})
+}
+
+// sentences says what a comparison has shown, in at most three sentences.
+func (c RunComparison) sentences(acrossMachines bool) (all []string) {
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	var changed []string
+	for _, v := range c.Changes {
+		if v.Worse() {
+			changed = append(changed, fmt.Sprintf("%s of %s was %s and is %s", v.Name, v.Variant, v.From,
+				v.To))
+		}
+	}
+	if len(changed) > 0 {
+		add("%s: %s.", c.Candidate, list(changed, 2))
+	}
+	if unlike := c.unlike(acrossMachines); len(unlike) > 0 {
+		var what []string
+		for _, m := range unlike {
+			what = append(what, m.What)
+		}
+		add("The times of %s and %s cannot be compared: %s differ or fail. They are shown, and prove "+
+			"nothing.", c.Candidate, c.Base, list(what, 3))
+		return all
+	}
+	switch {
+	case len(c.Metrics) == 0:
+		add("%s and %s have no variant in common.", c.Candidate, c.Base)
+	case len(c.Regressions) > 0:
+		r := c.Regressions[0]
+		text := fmt.Sprintf("%s became worse in %s: %s of the base (%s)", r.Variant, metricName(r),
+			times(r.Ratio), certainty(r.Comparison))
+		if r.Ratio == 0 {
+			text = fmt.Sprintf("%s became worse in %s: %s", r.Variant, metricName(r), r.Note)
+		}
+		if more := len(c.Regressions) - 1; more > 0 {
+			text += fmt.Sprintf("; so did %s", plural(more, "other metric"))
+		}
+		add("%s.", text)
+	case len(c.Few) > 0:
+		add("Too few repeats to tell: %s.", c.Few[0])
+	default:
+		add("No metric of %s got worse by 5 %% or more and significantly.", c.Candidate)
+	}
+	return all
+}
+
+func metricName(r Regression) string { return joinNonEmpty(" of ", r.Metric, r.Op) }
+
+// comparePage is what the template shows.
+type comparePage struct {
+	Title, Base   string
+	CSP           template.HTMLAttr
+	Style, Script template.HTML
+	Mark          mark
+	Nav           []navItem
+	Glance        string
+	Parts         []comparePart
+}
+
+// comparePart is one candidate against the base.
+type comparePart struct {
+	RunComparison
+	ID        string
+	Mark      mark
+	Sentences []string
+	Unlike    bool
+	Runs      []sideRow
+	Changes   []changeRow
+	Rows      []compareRow
+}
+
+// sideRow is a fact about both runs.
+type sideRow struct{ What, Base, Candidate string }
+
+type changeRow struct {
+	VerdictChange
+	Mark mark
+	Note string
+}
+
+// compareRow is a metric of a variant.
+type compareRow struct {
+	metricRow
+	Variant    string
+	KnownWrong bool
+	Worse      bool
+	First      bool
+	Metrics    int
+}
+
+// CompareHTML writes comparisons of candidates with one base as a page: one file, as HTML
+// writes that of a run. With acrossMachines, runs on different machines or stores count
+// as comparable; what differs is shown all the same.
+func CompareHTML(w io.Writer, acrossMachines bool, comparisons ...RunComparison) error {
+	p := comparePage{Mark: mark{"?", wordTooFew, "warn"}}
+	var words []string
+	for i, c := range comparisons {
+		part := comparePartOf(fmt.Sprintf("c%d", i), c, acrossMachines)
+		p.Parts = append(p.Parts, part)
+		p.Nav = append(p.Nav, navItem{part.ID, c.Candidate})
+		p.Base = c.Base
+		if i == 0 || severity(part.Mark) > severity(p.Mark) {
+			p.Mark = part.Mark
+		}
+		words = append(words, c.Candidate)
+	}
+	p.Glance = plural(len(comparisons), "candidate")
+	if len(comparisons) > 0 {
+		s := comparisons[0].Sides[0]
+		p.Glance = joinNonEmpty(" · ", s.Scenario, "profile "+s.Profile, p.Glance)
+	}
+	p.Title = printable(fmt.Sprintf("%s · %s against %s", p.Mark.Word, list(words, 2), p.Base))
+	p.Style, p.Script, p.CSP = dressing("")
+	return fill(w, "compare.gohtml", p)
+}
+
+// severity orders marks: what is bad, what is open, what is good.
+func severity(m mark) int { return slices.Index([]string{"good", "warn", "bad"}, m.Class) }
+
+func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart {
+	p := comparePart{RunComparison: c, ID: id, Mark: c.mark(acrossMachines),
+		Sentences: c.sentences(acrossMachines), Unlike: len(c.unlike(acrossMachines)) > 0}
+	a, b := c.Sides[0], c.Sides[1]
+	for _, row := range []sideRow{
+		{"Run", a.Run, b.Run}, {"Verdict", a.Verdict, b.Verdict},
+		{"Started", instant(a.Started), instant(b.Started)}, {"Tool", a.Tool, b.Tool},
+		{"Scenario", joinNonEmpty(", profile ", a.Scenario, a.Profile),
+			joinNonEmpty(", profile ", b.Scenario, b.Profile)},
+		{"Seed", fmt.Sprint(a.Seed), fmt.Sprint(b.Seed)},
+		{"Repeats", fmt.Sprint(a.Repeats), fmt.Sprint(b.Repeats)},
+		{"Environment", a.Fingerprint, b.Fingerprint},
+	} {
+		p.Runs = append(p.Runs, row)
+	}
+	for _, v := range c.Changes {
+		row := changeRow{VerdictChange: v, Mark: mark{"✓", "better", "good"}}
+		switch {
+		case c.knownWrong(v.Variant):
+			row.Mark = mark{"⚑", "known to be wrong", "wrong"}
+		case v.Worse():
+			row.Mark = mark{"✗", "worse", "bad"}
+		}
+		p.Changes = append(p.Changes, row)
+	}
+	for _, v := range c.Metrics {
+		for i, row := range metricRows(v) {
+			p.Rows = append(p.Rows, compareRow{metricRow: row, Variant: v.Variant,
+				KnownWrong: v.KnownWrong, First: i == 0, Metrics: len(v.Comparisons),
+				Worse: !p.Unlike && c.regressed(v.Variant, v.Comparisons[i])})
+		}
+	}
+	return p
+}
+
+// regressed says whether a metric is among the regressions.
+func (c RunComparison) regressed(variant string, m MetricComparison) bool {
+	return slices.ContainsFunc(c.Regressions, func(r Regression) bool {
+		return r.Variant == variant && r.Metric == m.Metric && r.Op == m.Op
+	})
+}
+
+// CompareMarkdown writes comparisons of candidates with one base for a CI system's page,
+// as CompareHTML does for people.
+func CompareMarkdown(w io.Writer, acrossMachines bool, comparisons ...RunComparison) error {
+	var out bytes.Buffer
+	for i, c := range comparisons {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		compareMarkdown(&out, comparePartOf("", c, acrossMachines))
+	}
+	if _, err := w.Write(limited(out.Bytes())); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	return nil
+}
+
+func compareMarkdown(out *bytes.Buffer, p comparePart) {
+	fmt.Fprintf(out, "## %s %s · %s against %s\n\n", p.Mark.Icon, p.Mark.Word,
+		escapeMD(p.Candidate), escapeMD(p.Base))
+	for _, s := range p.Sentences {
+		fmt.Fprintf(out, "- %s\n", escapeMD(s))
+	}
+	for _, m := range p.Mismatches {
+		fmt.Fprintf(out, "- not comparable: %s\n", escapeMD(m.String()))
+	}
+	for _, few := range p.Few {
+		fmt.Fprintf(out, "- %s\n", escapeMD(few))
+	}
+	for _, v := range p.Changes {
+		fmt.Fprintf(out, "- %s %s: %s was %s, is %s\n", v.Mark.Icon, escapeMD(v.Variant),
+			escapeMD(v.Name), v.From, v.To)
+	}
+	for _, only := range []struct {
+		names []string
+		label string
+	}{{p.OnlyBase, p.Base}, {p.OnlyCandidate, p.Candidate}} {
+		if len(only.names) > 0 {
+			fmt.Fprintf(out, "- only in %s: %s\n", escapeMD(only.label),
+				escapeMD(strings.Join(only.names, ", ")))
+		}
+	}
+	if len(p.Rows) == 0 {
+		return
+	}
+	out.WriteString("\n| design | metric | base | candidate | ratio | 95 % CI | exact p | Holm p | n " +
+		"| marks | note |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|---|\n")
+	for _, r := range p.Rows {
+		cells := []string{escapeMD(r.Variant), escapeMD(r.Metric), r.Base, r.Candidate, r.Ratio,
+			orNone(r.Interval), escapeMD(r.PExact), escapeMD(r.PHolm), fmt.Sprint(r.N),
+			marks(r.ratioCell, p.Unlike), escapeMD(r.Note)}
+		if r.Worse {
+			cells[4] = "**" + cells[4] + "**"
+		}
+		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
+	}
+}
+
+// compareDocument is what CompareJSON writes.
+type compareDocument struct {
+	SchemaVersion string           `json:"schema_version"`
+	Comparisons   []compareVerdict `json:"comparisons"`
+}
+
+type compareVerdict struct {
+	// Verdict is the word of a comparison, in lower case with hyphens.
+	Verdict string `json:"verdict"`
+	RunComparison
+}
+
+// CompareJSON writes comparisons of candidates with one base as one document. Times are in
+// nanoseconds; a median that is infinite is null.
+func CompareJSON(w io.Writer, acrossMachines bool, comparisons ...RunComparison) error {
+	doc := compareDocument{SchemaVersion: ComparisonVersion, Comparisons: []compareVerdict{}}
+	for _, c := range comparisons {
+		word := strings.ReplaceAll(strings.ToLower(c.mark(acrossMachines).Word), " ", "-")
+		doc.Comparisons = append(doc.Comparisons, compareVerdict{word, c})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	return nil
+}

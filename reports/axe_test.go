@@ -97,6 +97,11 @@ func TestAxe(t *testing.T) {
 			accessible(t, open(t, kneePage(t, kneeScenes(t)[name])))
 		})
 	}
+	for _, name := range []string{"regression", "unlike", "several", "hostile", "nothing"} {
+		t.Run("compare "+name, func(t *testing.T) {
+			accessible(t, open(t, comparePage(t, false, comparisonScenes(t)[name])))
+		})
+	}
 	t.Run("index", func(t *testing.T) { accessible(t, open(t, index(t, runs(t)))) })
 }
 

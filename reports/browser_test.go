@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -353,6 +354,66 @@ func TestBrowserPrints(t *testing.T) {
 	if len(pdf) < 20_000 {
 		t.Errorf("the PDF has %d bytes", len(pdf))
 	}
+}
+
+// TestBrowserCards: on a phone each design is a card, with the heads of the columns beside
+// the values, and still a table to those who cannot see it.
+func TestBrowserCards(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t))
+	if err := chromedp.Do(tb, chromedp.EmulateViewport(390, 800)); err != nil {
+		t.Fatal(err)
+	}
+	if !eval[bool](t, tb, `(e => e.scrollWidth <= e.clientWidth)(
+			document.querySelector('#variants .scroll'))`) {
+		t.Error("the table scrolls sideways")
+	}
+	label := eval[string](t, tb, `getComputedStyle(
+		document.querySelector('#variants td.strong'), '::before').content`)
+	if label != `"p99"` {
+		t.Errorf("the p99 is labelled %s", label)
+	}
+	nodes, err := chromedp.Call(tb, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := map[string]int{}
+	for _, node := range nodes.Nodes {
+		if node.Role != nil {
+			roles[string(node.Role.Value)]++
+		}
+	}
+	if roles[`"table"`] == 0 || roles[`"rowheader"`] < 3 {
+		t.Errorf("what is read out: %v", roles)
+	}
+	keep(t, tb, "cards")
+}
+
+// The page of a comparison says nothing, asks for nothing and fits a phone.
+func TestBrowserCompare(t *testing.T) {
+	for name, all := range comparisonScenes(t) {
+		tb := open(t, comparePage(t, false, all))
+		tb.quiet(t)
+		if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
+			t.Fatal(err)
+		}
+		if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
+			t.Errorf("%s: %d pixels wide at 320", name, width)
+		}
+		keep(t, tb, "compare-"+name)
+	}
+}
+
+// In forced colours a heat map keeps shades that differ from the background.
+func TestBrowserForcedColours(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t),
+		media(&emulation.MediaFeature{Name: "forced-colors", Value: "active"}))
+	const cells = `path[shape-rendering=crispEdges]`
+	stroke, background := styleOf(t, tb, cells, "stroke"), styleOf(t, tb, "body", "backgroundColor")
+	if stroke == background || stroke == "none" {
+		t.Errorf("cells are %s on %s", stroke, background)
+	}
+	keep(t, tb, "forced-colours")
+	tb.quiet(t)
 }
 
 // TestIndexInTheBrowser: the page over many runs says nothing, asks for nothing, and

@@ -107,7 +107,7 @@ func (k curve) Plot(c draw.Canvas, p *plot.Plot) {
 		if len(run) == 1 {
 			run = append(run, vg.Point{X: run[0].X + 1, Y: run[0].Y})
 		}
-		c.StrokeLines(k.style, c.ClipLinesXY(run)...)
+		c.StrokeLines(k.style, c.ClipLinesXY(straightened(run))...)
 		run = nil
 	}
 	for _, pt := range k.points {
@@ -118,6 +118,41 @@ func (k curve) Plot(c draw.Canvas, p *plot.Plot) {
 		run = append(run, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
 	}
 	flush()
+}
+
+// hairsbreadth is how far from a point a line may pass, in points: less than a screen
+// shows.
+const hairsbreadth = 0.2
+
+// straightened leaves out the points that the line between their neighbours passes
+// within a hairsbreadth (Ramer, "An iterative procedure for the polygonal approximation
+// of plane curves", 1972).
+func straightened(points []vg.Point) []vg.Point {
+	if len(points) < 3 {
+		return slices.Clone(points)
+	}
+	first, last := points[0], points[len(points)-1]
+	farthest, distance := 0, vg.Length(hairsbreadth)
+	for i, p := range points[1 : len(points)-1] {
+		if d := distanceTo(p, first, last); d > distance {
+			farthest, distance = i+1, d
+		}
+	}
+	if farthest == 0 {
+		return []vg.Point{first, last}
+	}
+	left := straightened(points[:farthest+1])
+	return append(left[:len(left)-1], straightened(points[farthest:])...)
+}
+
+// distanceTo is that of a point to the line between two.
+func distanceTo(p, from, to vg.Point) vg.Length {
+	along, off := to.Sub(from), p.Sub(from)
+	length := vg.Length(math.Hypot(float64(along.X), float64(along.Y)))
+	if length == 0 {
+		return vg.Length(math.Hypot(float64(off.X), float64(off.Y)))
+	}
+	return vg.Length(math.Abs(float64(along.X*off.Y-along.Y*off.X))) / length
 }
 
 // ribbon fills the area between the lowest and the highest of several
@@ -134,13 +169,14 @@ func (r ribbon) Plot(c draw.Canvas, p *plot.Plot) {
 		return
 	}
 	tx, ty := p.Transforms(&c)
-	var outline []vg.Point
+	var low, high []vg.Point
 	for _, pt := range r.low {
-		outline = append(outline, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
+		low = append(low, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
 	}
 	for _, pt := range slices.Backward(r.high) {
-		outline = append(outline, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
+		high = append(high, vg.Point{X: tx(pt.X), Y: ty(pt.Y)})
 	}
+	outline := append(straightened(low), straightened(high)...)
 	c.FillPolygon(ink(roleSoft+role(r.slot), r.variant), c.ClipPolygonXY(outline))
 }
 

@@ -227,7 +227,7 @@ func (d *density) values() (values []float64) {
 func (d *density) overTime(l lane, axes timeAxes) *plot.Plot {
 	p := newPlot()
 	at := timeAxis(p, axes.latencies, 4)
-	p.Y.Label.Text = short(d.kind, 12)
+	p.Y.Label.Text = short(d.kind, 8)
 	p.Add(backgrounds(l, false)...)
 	half := math.Pow(10, float64(d.step)/rundir.LatencyRows/2)
 	p.Add(heat{rows: d.grid(l), width: d.width(l), shade: d.cells,

@@ -129,8 +129,21 @@ type validityCell struct {
 	Absent bool
 }
 
-// validityTable has an assumption per column and a variant per row; a cell
-// counts the repeats in which it held and quotes the first that did not.
+// validityOf has an assumption per column and a variant per row; a cell counts the
+// repeats in which it held and quotes the first that did not.
+func validityOf(standings []standing) (v validityView) {
+	v.Columns, v.Rows = validityTable(standings)
+	for _, row := range v.Rows {
+		for _, cell := range row.Cells {
+			if !cell.Absent && cell.Mark.Class == "bad" {
+				v.Failed = append(v.Failed, fmt.Sprintf("%s %s, %s: %s", row.Letter, row.Variant, cell.Name,
+					cell.Detail))
+			}
+		}
+	}
+	return v
+}
+
 func validityTable(standings []standing) (columns []string, rows []validityRow) {
 	for _, st := range standings {
 		for _, r := range st.Repeats {

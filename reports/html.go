@@ -73,6 +73,8 @@ type verdictPart struct {
 type validityView struct {
 	Columns []string
 	Rows    []validityRow
+	// Failed says which assumptions failed, of which designs, and why.
+	Failed []string
 }
 
 type navItem struct{ ID, Name string }
@@ -163,7 +165,7 @@ func newPage(d Data) (page, error) {
 	names := newAnchors()
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
-	p.Validity.Columns, p.Validity.Rows = validityTable(standings)
+	p.Validity = validityOf(standings)
 	if err := p.draw(d, standings); err != nil {
 		return page{}, err
 	}

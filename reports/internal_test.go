@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
 	"stampede/harness/check"
@@ -164,6 +165,35 @@ func TestCompactPathGoesStraight(t *testing.T) {
 		if got := compactPath(path); got != want {
 			t.Errorf("%s became %s, want %s", path, got, want)
 		}
+	}
+}
+
+// No point is farther from the straightened line than a hairsbreadth, and the ends stay.
+func TestStraightened(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var points []vg.Point
+		for i := range rapid.IntRange(0, 60).Draw(t, "n") {
+			y := rapid.Float64Range(-1, 1).Draw(t, "y")
+			points = append(points, vg.Point{X: vg.Length(i), Y: vg.Length(y * y * y)})
+		}
+		kept := straightened(points)
+		if len(kept) > len(points) || len(points) > 0 &&
+			(kept[0] != points[0] || kept[len(kept)-1] != points[len(points)-1]) {
+			t.Fatalf("%d of %d points, from %v to %v", len(kept), len(points), kept[0], kept[len(kept)-1])
+		}
+		for _, p := range points {
+			i := 1
+			for i < len(kept)-1 && kept[i].X < p.X {
+				i++
+			}
+			if len(kept) > 1 && distanceTo(p, kept[i-1], kept[i]) > hairsbreadth+1e-9 {
+				t.Fatalf("%v is %v from the line", p, distanceTo(p, kept[i-1], kept[i]))
+			}
+		}
+	})
+	line := []vg.Point{{X: 0}, {X: 1, Y: 1}, {X: 2, Y: 2}, {X: 3, Y: 0}}
+	if got := straightened(line); len(got) != 3 {
+		t.Errorf("a bend is %v", got)
 	}
 }
 

@@ -326,7 +326,8 @@ func (u unlabelled) Ticks(from, to float64) []plot.Tick {
 func latencyOverTime(l lane, axes timeAxes) *plot.Plot {
 	p := newPlot()
 	at := timeAxis(p, axes.latencies, 4)
-	p.Y.Label.Text = "percentiles"
+	// A short one: gonum keeps room at the top for a label of a logarithmic axis.
+	p.Y.Label.Text = "time"
 	p.Add(bands(l, true)...)
 	p.Add(gridLines{})
 	p.Add(series(l, roleFirst+slotP50, nil, func(m moment) float64 { return at(m.p50) }))

@@ -25,7 +25,7 @@ import (
 )
 
 // browser finds Chromium: without one the tests are skipped, but not in CI.
-func browser(t *testing.T) string {
+func browser(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -48,7 +48,7 @@ type tab struct {
 }
 
 // open loads a page from a file in a browser of its own.
-func open(t *testing.T, page string, before ...chromedp.Action[chromedp.Void]) *tab {
+func open(t testing.TB, page string, before ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
@@ -94,7 +94,7 @@ func (tb *tab) hear(event any) {
 }
 
 // eval runs an expression in the page.
-func eval[T any](t *testing.T, tb *tab, expression string) T {
+func eval[T any](t testing.TB, tb *tab, expression string) T {
 	t.Helper()
 	value, err := chromedp.Run(tb, chromedp.Evaluate[T](expression))
 	if err != nil {

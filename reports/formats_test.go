@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
 	"stampede/harness/check"
@@ -303,6 +304,39 @@ func TestHGRM(t *testing.T) {
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestHLOG: HdrHistogram's own reader gets every repeat's histogram back.
+func TestHLOG(t *testing.T) {
+	v := fixture{designs: flashSale()[4:5], repeats: 3, ops: 1000}.build(t).Summary.Variants[0]
+	var out bytes.Buffer
+	if err := reports.HLOG(&out, v.Repeats, "buy"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "#[Repeat 1: 2 operations were dropped or never ended]") {
+		t.Errorf("what was dropped is not told:\n%s", out.String()[:200])
+	}
+	reader := hdrhistogram.NewHistogramLogReader(bytes.NewReader(out.Bytes()))
+	for i := range 3 {
+		h, err := reader.NextIntervalHistogram()
+		if err != nil || h == nil {
+			t.Fatalf("repeat %d: %v", i+1, err)
+		}
+		if op := v.Repeats[i].Operations[0]; h.TotalCount() != op.Load.Started ||
+			h.Tag() != fmt.Sprintf("repeat-%d", i+1) {
+			t.Errorf("repeat %d: %s has %d of %d", i+1, h.Tag(), h.TotalCount(), op.Load.Started)
+		}
+	}
+	if h, _ := reader.NextIntervalHistogram(); h != nil {
+		t.Error("there are more than three")
+	}
+	v.Repeats[1].Operations[0].HDR = "%%%"
+	if err := reports.HLOG(io.Discard, v.Repeats, "buy"); err == nil {
+		t.Error("a broken histogram was written")
+	}
+	if err := reports.HLOG(fullDisk{}, v.Repeats, "stock"); err == nil {
+		t.Error("a full disk was not noticed")
+	}
+}
 
 // TestHGRMCountsWhatNeverEnded: whatever was measured, the last row stands for
 // every operation, and it and the rows above the finite share are Infinity.

@@ -366,7 +366,7 @@ func downloads(files []string) []download {
 		"summary.json": "every number of this page", "junit.xml": "verdicts for CI",
 		"summary.md": "this page, short", "metrics.txt": "OpenMetrics",
 		"scenario.resolved.yaml": "the scenario as it was run", "env.json": "the environment",
-		"run.json": "what the run set out to do", "hdr/": "percentiles, for HdrHistogram's tools",
+		"run.json": "what the run set out to do", "hdr/": "percentiles and histograms, for HdrHistogram's tools",
 		"history/": "every operation of every repeat",
 		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
 			"with all their operations", check.MaxViolations),

@@ -266,6 +266,22 @@ func TestHTMLSize(t *testing.T) {
 	}
 }
 
+// nineByFive is the page of nine designs and five repeats.
+func nineByFive(t testing.TB) string {
+	return render(t, fixture{designs: flashSale()[:9], repeats: 5, ops: 5000, faults: true}.build(t))
+}
+
+// BenchmarkHTML renders the page of nine designs and five repeats: the aim is 3 s and
+// 500 kB.
+func BenchmarkHTML(b *testing.B) {
+	d := fixture{designs: flashSale()[:9], repeats: 5, ops: 5000, faults: true}.build(b)
+	size := 0
+	for b.Loop() {
+		size = len(render(b, d))
+	}
+	b.ReportMetric(float64(size)/1e3, "kB")
+}
+
 // A chart shows at most six series; more become further charts, each with the
 // baseline.
 func TestHTMLGroupsManyVariants(t *testing.T) {

@@ -308,6 +308,11 @@ func HGRMName(variant, kind string) string {
 	return fmt.Sprintf("hdr/%s.%s.hgrm", escape(variant), escape(kind))
 }
 
+// HLOGName is where an operation kind's histograms of each repeat go.
+func HLOGName(variant, kind string) string {
+	return fmt.Sprintf("hdr/%s.%s.hlog", escape(variant), escape(kind))
+}
+
 // ViolationsName is where the violations of an invariant go that a checker
 // spelt out, the first few of each repeat, one JSON object a line.
 func ViolationsName(variant, invariant string) string {

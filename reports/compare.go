@@ -389,7 +389,8 @@ func compareTable(out *bytes.Buffer, c RunComparison) {
 	}
 	out.WriteByte('\n')
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "VARIANT\tMETRIC\tBASE\tCANDIDATE\tRATIO\t95 % CI\tEXACT p\tHOLM p\tn\tMARKS\tNOTE")
+	fmt.Fprintln(tw, strings.Join([]string{"VARIANT", "METRIC", "BASE", "CANDIDATE", "RATIO",
+		"95 % CI", "EXACT p", "HOLM p", "n", "MARKS", "NOTE"}, "\t"))
 	for _, v := range c.Metrics {
 		for _, row := range metricRows(v) {
 			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), row.Metric, row.Base,

@@ -250,8 +250,8 @@ func compareMarkdown(out *bytes.Buffer, p comparePart) {
 	if len(p.Rows) == 0 {
 		return
 	}
-	out.WriteString("\n| design | metric | base | candidate | ratio | 95 % CI | exact p | Holm p | n " +
-		"| marks | note |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|---|\n")
+	out.WriteString("\n| design | metric | base | candidate | ratio | 95 % CI | exact p | Holm p " +
+		"| n | marks | note |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|---|\n")
 	for _, r := range p.Rows {
 		cells := []string{escapeMD(r.Variant), escapeMD(r.Metric), r.Base, r.Candidate, r.Ratio,
 			orNone(r.Interval), escapeMD(r.PExact), escapeMD(r.PHolm), fmt.Sprint(r.N),

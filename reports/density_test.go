@@ -84,11 +84,14 @@ func tableSum(t *rapid.T, table dataTable) (sum int64) {
 
 func TestDensityFinding(t *testing.T) {
 	ms := rundir.LatencyRow(1e6) // 1 ms to 1.33 ms
+	of := func(infinite int64, counts ...int64) rundir.Window {
+		return rundir.Window{FirstRow: ms, Counts: counts, Infinite: infinite}
+	}
 	for want, windows := range map[string][]rundir.Window{
-		"nine of ten took 1 ms to 1.3 ms":                          {{FirstRow: ms, Counts: []int64{95, 4, 1}}},
-		"nine of ten took 1 ms to 2.4 ms":                          {{FirstRow: ms, Counts: []int64{50}}, {FirstRow: ms, Counts: []int64{40, 4, 6}}},
-		"it took 1 ms or longer, and 10.0 % of them got no answer": {{FirstRow: ms, Counts: []int64{90}, Infinite: 10}},
-		"nearly none of them was answered":                         {{FirstRow: ms, Counts: []int64{1}, Infinite: 99}},
+		"nine of ten took 1 ms to 1.3 ms":                          {of(0, 95, 4, 1)},
+		"nine of ten took 1 ms to 2.4 ms":                          {of(0, 50), of(0, 40, 4, 6)},
+		"it took 1 ms or longer, and 10.0 % of them got no answer": {of(10, 90)},
+		"nearly none of them was answered":                         {of(99, 1)},
 	} {
 		l := laneOf(1e8, windows...)
 		if got := densityOf("buy", []lane{l}).finding(l); got != want {

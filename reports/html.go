@@ -321,8 +321,8 @@ func scenarioText(text string) string {
 	if len(text) <= maxScenario {
 		return strings.TrimRight(text, "\n")
 	}
-	text = text[:maxScenario]
-	return text[:strings.LastIndexByte(text, '\n')+1] + "# (the rest is in " + rundir.ScenarioFile + ")"
+	whole := strings.LastIndexByte(text[:maxScenario], '\n') + 1
+	return text[:whole] + "# (the rest is in " + rundir.ScenarioFile + ")"
 }
 
 // took says how long the run was.
@@ -366,7 +366,8 @@ func downloads(files []string) []download {
 		"summary.json": "every number of this page", "junit.xml": "verdicts for CI",
 		"summary.md": "this page, short", "metrics.txt": "OpenMetrics",
 		"scenario.resolved.yaml": "the scenario as it was run", "env.json": "the environment",
-		"run.json": "what the run set out to do", "hdr/": "percentiles and histograms, for HdrHistogram's tools",
+		"run.json": "what the run set out to do",
+		"hdr/":     "percentiles and histograms, for HdrHistogram's tools",
 		"history/": "every operation of every repeat",
 		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
 			"with all their operations", check.MaxViolations),

@@ -100,8 +100,8 @@ func markdownLosses(out *bytes.Buffer, standings []standing) {
 func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing) {
 	out.WriteString("\n### Variants\n\n" +
 		"| design | correctness | invariants | objectives | sent | OK/s | errors " +
-		"| p50 | p99 | p99.9 | max | p99 to baseline |\n" +
-		"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+		"| p50 | p99 | p99.9 | max | CPU/op | p99 to baseline |\n" +
+		"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, group := range variantGroups(s, standings) {
 		for _, r := range group.Rows {
 			name := escapeMD(r.Name)
@@ -109,7 +109,7 @@ func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing)
 				name += " *(" + tag + ")*"
 			}
 			cells := []string{name, r.Mark.Icon + " " + r.Mark.Word, r.Invariants, r.SLOs, r.Sent,
-				r.Throughput, r.Errors, r.P50, r.P99, r.P999, r.Max, markdownRatio(r)}
+				r.Throughput, r.Errors, r.P50, r.P99, r.P999, r.Max, r.CPU, markdownRatio(r)}
 			fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 		}
 	}

@@ -87,7 +87,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 			b.Fatal(err)
 		}
 		config := &tracing.TraceConfig{IncludedCategories: []string{"loading", "blink.user_timing"}}
-		if _, err := chromedp.Call(tb, tracing.Start, tracing.StartParams{TraceConfig: config}); err != nil {
+		_, err := chromedp.Call(tb, tracing.Start, tracing.StartParams{TraceConfig: config})
+		if err != nil {
 			b.Fatal(err)
 		}
 		// A screenshot waits for what is painted.

@@ -65,9 +65,6 @@ func RowStart(row int) float64 {
 	return lowestRow.Seconds() * math.Pow(10, float64(row)/LatencyRows)
 }
 
-// maxRow is the row of the longest time that there is.
-var maxRow = LatencyRow(math.MaxInt64)
-
 // WindowsName is where the Windows go (JSON).
 func WindowsName(variant string, repeat int) string {
 	return fmt.Sprintf("windows/%s.%d.json", escape(variant), repeat)
@@ -97,14 +94,15 @@ func (r *Run) Windows(name string) (Windows, error) {
 
 // validate refuses what a report could not draw.
 func (w Windows) validate() error {
+	rows := LatencyRow(math.MaxInt64) + 1
 	if w.WidthNS <= 0 {
 		return fmt.Errorf("windows are %d ns wide", w.WidthNS)
 	}
 	for _, k := range w.Kinds {
 		for i, one := range k.Windows {
-			if one.FirstRow < 0 || one.FirstRow+len(one.Counts) > maxRow+1 {
+			if one.FirstRow < 0 || one.FirstRow+len(one.Counts) > rows {
 				return fmt.Errorf("window %d of %s has rows %d to %d, there are %d", i, k.Kind,
-					one.FirstRow, one.FirstRow+len(one.Counts)-1, maxRow+1)
+					one.FirstRow, one.FirstRow+len(one.Counts)-1, rows)
 			}
 		}
 		for _, e := range k.Errors {

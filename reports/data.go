@@ -24,6 +24,8 @@ type Data struct {
 	Telemetry map[RepeatRef]rundir.Telemetry
 	// Records are the records that violations name, by their Seq.
 	Records map[RepeatRef]map[uint64]history.Record
+	// Deeds are all that the clients behind the violations did that a page draws.
+	Deeds map[RepeatRef][]history.Record
 	// Scenario is the scenario as it was run, in YAML.
 	Scenario string
 	// Files are the files of the run directory, relative, with slashes.

@@ -75,6 +75,7 @@ func (f fixture) build(t testing.TB) reports.Data {
 		Timelines: map[reports.RepeatRef]rundir.Timeline{},
 		Telemetry: map[reports.RepeatRef]rundir.Telemetry{},
 		Windows:   map[reports.RepeatRef]rundir.Windows{},
+		Deeds:     map[reports.RepeatRef][]history.Record{},
 		Scenario:  "name: flash-sale-100k\nload:\n  max_in_flight: 512 # of the generator\n",
 		Records:   map[reports.RepeatRef]map[uint64]history.Record{},
 		Files: []string{"report.html", "summary.json", "junit.xml", "summary.md", "metrics.txt",
@@ -312,6 +313,10 @@ func (f fixture) verdicts(d *reports.Data, ref reports.RepeatRef, g design) []ch
 				v.Witness = append(v.Witness, seq, seq+1)
 				records[seq] = record(seq, history.OK)
 				records[seq+1] = record(seq+1, history.Unknown)
+				if k < 2 {
+					d.Deeds[ref] = append(d.Deeds[ref], record(seq, history.OK),
+						record(seq+1, history.Unknown), later(record(seq, history.Refused)))
+				}
 			}
 		}
 		if name == "no-lost-order" && g.name == "redis_lua" {
@@ -334,6 +339,14 @@ func record(seq uint64, outcome history.Outcome) history.Record {
 	} else {
 		r.Err, r.End = "timeout: context deadline exceeded", history.Never
 	}
+	return r
+}
+
+// later is another operation of the same client, four seconds after.
+func later(r history.Record) history.Record {
+	r.Seq += 5000
+	r.Intended, r.Start = r.Intended+4*time.Second, r.Start+4*time.Second
+	r.End = r.Start + 2*time.Millisecond
 	return r
 }
 

@@ -199,6 +199,10 @@ func hostiles(t testing.TB) reports.Data {
 				series.Unit = hostile
 			}
 		}
+		for i := range d.Deeds[reports.RepeatRef{Variant: variant.Name}] {
+			r := &d.Deeds[reports.RepeatRef{Variant: variant.Name}][i]
+			r.Op.Key, r.Op.Client, r.Op.Kind = hostile, hostile, hostile
+		}
 		for seq, r := range d.Records[reports.RepeatRef{Variant: variant.Name}] {
 			r.Op.Key, r.Op.Client, r.Op.Kind, r.Err = hostile, hostile, hostile, hostile
 			r.Reply = history.Reply{Key: hostile, Body: []byte(hostile)}

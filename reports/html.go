@@ -193,6 +193,9 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 		if p.Exhibits[i].Interleaving, err = interleaving(e.ID+"-i", e.proof); err != nil {
 			return err
 		}
+		if p.Exhibits[i].Clients, err = clientTimeline(e.ID+"-c", e.proof); err != nil {
+			return err
+		}
 	}
 	if p.Stores, err = storesOf(d, standings); err != nil {
 		return err

@@ -24,23 +24,18 @@ type proof struct {
 	// at is when the violation was complete, not positive if that is not known.
 	at     time.Duration
 	faults []history.Window
+	// deeds is what the clients of the repeat's violations did.
+	deeds []history.Record
 }
 
 // proofOf is the first violation that several known operations prove, if there is one.
 func proofOf(d Data, st standing, repeat rundir.Repeat, shown check.Verdict) proof {
-	records := d.Records[RepeatRef{st.Name, repeat.Index}]
-	for _, v := range shown.Violations {
-		var known []history.Record
-		for _, seq := range v.Ops {
-			if record, ok := records[seq]; ok {
-				known = append(known, record)
-			}
-		}
-		if len(known) > 1 {
-			return proof{known, time.Duration(v.AtNS), faultWindows(repeat)}
-		}
+	ref := RepeatRef{st.Name, repeat.Index}
+	v, known := firstSeveral(shown, d.Records[ref])
+	if len(known) == 0 {
+		return proof{}
 	}
-	return proof{}
+	return proof{known, time.Duration(v.AtNS), faultWindows(repeat), d.Deeds[ref]}
 }
 
 // interleaving draws the operations of a violation, a bar each from when it was sent
@@ -78,7 +73,7 @@ func interleaving(id string, shown proof) (figure, error) {
 			Label: fmt.Sprintf("#%d", rec.Seq)})
 	}
 	p.Y.Tick.Marker = ticks
-	p.Y.Tick.Length = 0
+	p.Y.Tick.Length, p.Y.Padding = 0, 4
 	if shown.at >= from && shown.at <= to {
 		p.Add(violationMark{at: scale(shown.at), labelled: true})
 	}

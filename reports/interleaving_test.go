@@ -70,3 +70,52 @@ func TestNoInterleavingOfOne(t *testing.T) {
 		t.Errorf("got %q, %v", f.SVG, err)
 	}
 }
+
+// deeds are acts of two clients, with one more by the first, long after, and one by
+// somebody else.
+func deeds() (known, all []history.Record) {
+	all = acts()
+	for i := range all {
+		all[i].Op.Client = []string{"ann", "bob"}[i%2]
+	}
+	known = all[1:3:3]
+	all = append(all, history.Record{Seq: 70, Op: history.Op{Client: "ann"}, Intended: 3 * time.Second,
+		Start: history.Never, End: history.Never, Outcome: history.Dropped},
+		history.Record{Seq: 71, Op: history.Op{Client: "eve"}, Intended: 9 * time.Second,
+			Start: 9 * time.Second, End: 9 * time.Second, Outcome: history.OK})
+	return known, all
+}
+
+// TestClientTimeline: all that the clients behind a violation did, and nobody else.
+func TestClientTimeline(t *testing.T) {
+	known, all := deeds()
+	f, err := clientTimeline("x", proof{records: known, at: 25 * time.Millisecond, deeds: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Finding != "5 operations of 2 clients." || len(f.More.Rows) != 5 {
+		t.Errorf("it says %q, %d rows", f.Finding, len(f.More.Rows))
+	}
+	svg := string(f.SVG)
+	for _, want := range []string{">ann<", ">bob<", `class="k0"`, `class="k4"`, `class="k1"`,
+		`class="k-ink"`, `class="k-limit"`} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("it does not have %s", want)
+		}
+	}
+	if strings.Contains(svg, "eve") || strings.Contains(svg, "NaN") {
+		t.Error("it has what is not theirs, or no number")
+	}
+	f, err = clientTimeline("x", proof{records: known, deeds: known})
+	if err != nil || f.SVG != "" {
+		t.Errorf("clients who did nothing else have a chart, %v", err)
+	}
+	many := make([]history.Record, 100)
+	for i := range many {
+		many[i] = known[0]
+	}
+	f, err = clientTimeline("x", proof{records: known, deeds: many})
+	if err != nil || f.Finding != "40 operations of 2 clients; 60 later ones are not drawn." {
+		t.Errorf("it says %q, %v", f.Finding, err)
+	}
+}

@@ -133,7 +133,9 @@ type exhibit struct {
 	// Interleaving shows the operations of the first violation that has several; the
 	// page draws it from proof.
 	Interleaving figure
-	proof        proof
+	// Clients is what those who sent these did besides.
+	Clients timeFigure
+	proof   proof
 	// More says what is not spelt out, Where says where it is.
 	More, Where string
 }

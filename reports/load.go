@@ -31,10 +31,11 @@ func Load(dir string) (Data, error) {
 	}
 	d := Data{Summary: summary, Timelines: map[RepeatRef]rundir.Timeline{},
 		Windows: map[RepeatRef]rundir.Windows{}, Telemetry: map[RepeatRef]rundir.Telemetry{},
-		Records: map[RepeatRef]map[uint64]history.Record{}}
+		Records: map[RepeatRef]map[uint64]history.Record{}, Deeds: map[RepeatRef][]history.Record{}}
 	for _, v := range summary.Variants {
+		shown := map[string]bool{} // invariants that an earlier repeat proves broken
 		for _, r := range v.Repeats {
-			d.loadRepeat(run, RepeatRef{v.Name, r.Index}, r)
+			d.loadRepeat(run, RepeatRef{v.Name, r.Index}, r, shown)
 		}
 	}
 	if text, err := run.Scenario(); err == nil {
@@ -56,7 +57,9 @@ func Relist(dir string, d Data) (Data, error) {
 	return d, nil
 }
 
-func (d *Data) loadRepeat(run *rundir.Run, ref RepeatRef, r rundir.Repeat) {
+func (d *Data) loadRepeat(
+	run *rundir.Run, ref RepeatRef, r rundir.Repeat, shown map[string]bool,
+) {
 	gap := func(what string, err error) {
 		d.Gaps = append(d.Gaps, fmt.Sprintf("%s of %s, repeat %d: %v", what, ref.Variant,
 			ref.Repeat+1, err))
@@ -94,6 +97,22 @@ func (d *Data) loadRepeat(run *rundir.Run, ref RepeatRef, r rundir.Repeat) {
 		gap("operations that prove a violation", err)
 	}
 	d.Records[ref] = records
+	d.Deeds[ref], err = deedsOf(run, r.History, suspects(firstBroken(r, shown), records))
+	if err != nil {
+		gap("what the clients behind a violation did", err)
+	}
+}
+
+// firstBroken are the verdicts of a repeat that a page shows as proof: of the invariants
+// that no earlier repeat has broken, which it notes.
+func firstBroken(r rundir.Repeat, shown map[string]bool) (proofs []check.Verdict) {
+	for _, v := range r.Invariants {
+		if v.Status == check.Broken && !shown[v.Invariant] {
+			shown[v.Invariant] = true
+			proofs = append(proofs, v)
+		}
+	}
+	return proofs
 }
 
 // named collects the Seq numbers that violations name.
@@ -115,28 +134,37 @@ func findRecords(run *rundir.Run, name string, wanted map[uint64]bool) (
 	found map[uint64]history.Record, err error,
 ) {
 	found = map[uint64]history.Record{}
+	err = eachRecord(run, name, func(record history.Record) (more bool) {
+		if wanted[record.Seq] {
+			found[record.Seq] = record
+		}
+		return len(found) < len(wanted)
+	})
+	return found, err
+}
+
+// eachRecord streams a stored history until visit wants no more.
+func eachRecord(
+	run *rundir.Run, name string, visit func(history.Record) (more bool),
+) (err error) {
 	path, err := run.File(name)
 	if err != nil {
-		return found, err
+		return err
 	}
 	file, err := history.Open(path)
 	if err != nil {
-		return found, err
+		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	for record, err := range file.All() {
 		if err != nil {
-			return found, err
+			return err
 		}
-		if !wanted[record.Seq] {
-			continue
-		}
-		found[record.Seq] = record
-		if len(found) == len(wanted) {
+		if !visit(record) {
 			break
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // listFiles lists a run directory's files, without what is hidden.

@@ -78,6 +78,9 @@ func TestLoadResolvesViolations(t *testing.T) {
 	if len(got) != 2 || got[3].Op.Client != "buyer-3" || got[7].Op.Client != "buyer-7" {
 		t.Errorf("records %+v", got)
 	}
+	if deeds := d.Deeds[ref]; len(deeds) != 2 || deeds[0].Op.Client != "buyer-3" {
+		t.Errorf("what the clients did: %+v", deeds)
+	}
 	if len(d.Timelines[ref].Kinds) == 0 || len(d.Windows[ref].Kinds) == 0 || d.Scenario == "" {
 		t.Error("no timeline, no windows or no scenario")
 	}

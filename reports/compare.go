@@ -308,15 +308,38 @@ func mismatches(base, candidate Labelled) (list []Mismatch) {
 	a, b := base.Data.Summary.Run, candidate.Data.Summary.Run
 	list = append(list, differing("scenario", a.Scenario, b.Scenario)...)
 	list = append(list, differing("profile", a.Profile, b.Profile)...)
-	list = append(list, differing("scenario digest", a.ScenarioDigest, b.ScenarioDigest)...)
+	list = append(list, differing("scenario digest", short(a.ScenarioDigest, 13),
+		short(b.ScenarioDigest, 13))...)
+	if x, y := base.Data.Scenario, candidate.Data.Scenario; a.ScenarioDigest != b.ScenarioDigest {
+		list = append(list, differing("scenario text", linesOnlyIn(x, y), linesOnlyIn(y, x))...)
+	}
 	list = append(list, differing("seed", strconv.FormatUint(a.Seed, 10),
 		strconv.FormatUint(b.Seed, 10))...)
-	list = append(list, differing("arrival digest", a.ArrivalDigest, b.ArrivalDigest)...)
+	list = append(list, differing("arrival digest", short(a.ArrivalDigest, 13),
+		short(b.ArrivalDigest, 13))...)
 	x, y := base.Data.Summary.Verdict.Measurement, candidate.Data.Summary.Verdict.Measurement
 	if x != rundir.Pass || y != rundir.Pass {
 		list = append(list, Mismatch{What: measurementFails, Base: x, Candidate: y})
 	}
 	return list
+}
+
+// maxLines is how many lines of a scenario are said to differ.
+const maxLines = 6
+
+// linesOnlyIn are the lines of a text that another one does not have, the first few.
+func linesOnlyIn(text, other string) string {
+	known := map[string]bool{}
+	for line := range strings.Lines(other) {
+		known[strings.TrimSpace(line)] = true
+	}
+	var only []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); !known[line] {
+			only = append(only, strings.TrimPrefix(line, "- "))
+		}
+	}
+	return list(only, maxLines)
 }
 
 // measurementFails is what keeps times from being compared even where it is equal.

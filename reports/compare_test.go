@@ -125,6 +125,8 @@ func comparisonScenes(t testing.TB) map[string][]reports.RunComparison {
 	e.Components = map[string]rundir.Component{"postgres": {Kind: "postgres", Version: "17.2",
 		Settings: map[string]string{"fsync": "off", "jit": "off"}}}
 	moved.Summary.Run.Seed, moved.Summary.Tool.Dirty = 43, true
+	moved.Summary.Run.ScenarioDigest = "0123456789abcdef0123456789abcdef"
+	moved.Scenario = strings.Replace(moved.Scenario, "512", "64", 1)
 	broken := fixture{designs: slower[:2], repeats: 2, ops: 2000}.build(t)
 	broken.Summary.Variants[0].Invariants = slices.Clone(broken.Summary.Variants[0].Invariants)
 	broken.Summary.Variants[0].Invariants[3].Status = check.Broken
@@ -238,10 +240,13 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 	unlike := comparisonScenes(t)["unlike"]
 	page := comparePage(t, false, unlike)
 	for _, want := range []string{"NOT COMPARABLE", `class="compared cards unlike"`,
-		"EPYC 9B14", "postgres: fsync", "scenario digest"} {
-		if want == "scenario digest" == strings.Contains(page, want) {
-			t.Errorf("%q", want)
+		"EPYC 9B14", "postgres: fsync", "<td>max_in_flight: 64 # of the generator</td>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
 		}
+	}
+	if strings.Contains(page, "arrival digest") {
+		t.Error("what is equal is told")
 	}
 	if n := strings.Count(page, "not comparable:</span>"); n != 9 {
 		t.Errorf("%d of 9 ratios are marked", n)

@@ -168,7 +168,7 @@ func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart 
 	p := comparePart{RunComparison: c, ID: id, Mark: c.mark(acrossMachines),
 		Sentences: c.sentences(acrossMachines), Unlike: len(c.unlike(acrossMachines)) > 0}
 	a, b := c.Sides[0], c.Sides[1]
-	for _, row := range []sideRow{
+	p.Runs = []sideRow{
 		{"Run", a.Run, b.Run}, {"Verdict", a.Verdict, b.Verdict},
 		{"Started", instant(a.Started), instant(b.Started)}, {"Tool", a.Tool, b.Tool},
 		{"Scenario", joinNonEmpty(", profile ", a.Scenario, a.Profile),
@@ -176,8 +176,6 @@ func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart 
 		{"Seed", fmt.Sprint(a.Seed), fmt.Sprint(b.Seed)},
 		{"Repeats", fmt.Sprint(a.Repeats), fmt.Sprint(b.Repeats)},
 		{"Environment", a.Fingerprint, b.Fingerprint},
-	} {
-		p.Runs = append(p.Runs, row)
 	}
 	for _, v := range c.Changes {
 		row := changeRow{VerdictChange: v, Mark: mark{"✓", "better", "good"}}

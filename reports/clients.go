@@ -67,8 +67,8 @@ func suspects(verdicts []check.Verdict, records map[uint64]history.Record) map[s
 }
 
 // clientTimeline draws what the clients behind a violation did in the whole run, a row
-// each. It is empty if they did nothing but what proves it.
-func clientTimeline(id string, shown proof) (timeFigure, error) {
+// each; what names the violation. It is empty if they did nothing but what proves it.
+func clientTimeline(id, what string, shown proof) (timeFigure, error) {
 	clients := clientsOf(shown.records)
 	var acts []history.Record
 	for _, r := range shown.deeds {
@@ -89,7 +89,8 @@ func clientTimeline(id string, shown proof) (timeFigure, error) {
 	p.X.Tick.Marker = secondTicks{most: 8}
 	p.X.Label.Text = "seconds since the start"
 	f := timeFigure{More: clientTable(acts)}
-	f.ID, f.Title = id, "What their clients did in the whole run"
+	f.ID, f.Title = id, "What the clients behind "+what+" did in the whole run"
+	f.More.Title = f.Title
 	f.Finding = fmt.Sprintf("%s of %s", plural(len(acts), "operation"), plural(len(clients), "client"))
 	if hidden > 0 {
 		f.Finding += fmt.Sprintf("; %d later ones are not drawn", hidden)
@@ -160,7 +161,7 @@ func (b clientBars) Plot(c draw.Canvas, p *plot.Plot) {
 
 // clientTable is what is drawn, an operation a row.
 func clientTable(acts []history.Record) *dataTable {
-	t := dataTable{Title: "What the clients did", What: "this chart",
+	t := dataTable{What: "this chart",
 		Columns: []string{"due", "client", "#", "kind", "key", "answered", "outcome"}}
 	for _, r := range acts {
 		row := opRowOf(r)

@@ -193,7 +193,8 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 		if p.Exhibits[i].Interleaving, err = interleaving(e.ID+"-i", e.proof); err != nil {
 			return err
 		}
-		if p.Exhibits[i].Clients, err = clientTimeline(e.ID+"-c", e.proof); err != nil {
+		what := e.Invariant + " by " + e.Variant
+		if p.Exhibits[i].Clients, err = clientTimeline(e.ID+"-c", what, e.proof); err != nil {
 			return err
 		}
 	}

@@ -89,7 +89,7 @@ func deeds() (known, all []history.Record) {
 // TestClientTimeline: all that the clients behind a violation did, and nobody else.
 func TestClientTimeline(t *testing.T) {
 	known, all := deeds()
-	f, err := clientTimeline("x", proof{records: known, at: 25 * time.Millisecond, deeds: all})
+	f, err := clientTimeline("x", "no-oversell by naive", proof{records: known, at: 25 * time.Millisecond, deeds: all})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestClientTimeline(t *testing.T) {
 	if strings.Contains(svg, "eve") || strings.Contains(svg, "NaN") {
 		t.Error("it has what is not theirs, or no number")
 	}
-	f, err = clientTimeline("x", proof{records: known, deeds: known})
+	f, err = clientTimeline("x", "no-oversell by naive", proof{records: known, deeds: known})
 	if err != nil || f.SVG != "" {
 		t.Errorf("clients who did nothing else have a chart, %v", err)
 	}
@@ -114,7 +114,7 @@ func TestClientTimeline(t *testing.T) {
 	for i := range many {
 		many[i] = known[0]
 	}
-	f, err = clientTimeline("x", proof{records: known, deeds: many})
+	f, err = clientTimeline("x", "no-oversell by naive", proof{records: known, deeds: many})
 	if err != nil || f.Finding != "40 operations of 2 clients; 60 later ones are not drawn." {
 		t.Errorf("it says %q, %v", f.Finding, err)
 	}

@@ -89,7 +89,8 @@ func deeds() (known, all []history.Record) {
 // TestClientTimeline: all that the clients behind a violation did, and nobody else.
 func TestClientTimeline(t *testing.T) {
 	known, all := deeds()
-	f, err := clientTimeline("x", "no-oversell by naive", proof{records: known, at: 25 * time.Millisecond, deeds: all})
+	f, err := clientTimeline("x", "no-oversell by naive",
+		proof{records: known, at: 25 * time.Millisecond, deeds: all})
 	if err != nil {
 		t.Fatal(err)
 	}

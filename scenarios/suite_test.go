@@ -14,6 +14,7 @@ import (
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
+	"stampede/harness/history"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -359,4 +360,54 @@ func (l logger) Observe(e run.Event) {
 		l.t.Logf("%-24s %s ok %d refused %d unknown %d", e.Variant, e.Verdict, e.OK,
 			e.Refused, e.Unknown)
 	}
+}
+
+// TestObjectivesCanBeDecided: what an objective of a whole profile is about comes often
+// enough for its percentile, if it is scheduled or follows from a success. Parts before,
+// during and after a fault depend on the run.
+func TestObjectivesCanBeDecided(t *testing.T) {
+	for _, name := range scenarios.All() {
+		for _, profile := range []string{"default", "full"} {
+			p := decodeProfile(t, name, profile)
+			for kind, came := range scheduledKinds(t, p) {
+				for _, slo := range p.scenario.SLOs {
+					o, err := check.ParseObjective(slo.Objective)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if o.Kind == kind && o.Part.Relation == "in" && came < o.Needs() {
+						t.Errorf("%s, %s: %s needs %d of %s, there are %d", name, profile,
+							slo.Objective, o.Needs(), kind, came)
+					}
+				}
+			}
+		}
+	}
+}
+
+// scheduledKinds counts by kind a plan's scheduled operations after its warm-up, and
+// those that follow at once if all of them succeed.
+func scheduledKinds(t *testing.T, p plan) map[string]int64 {
+	t.Helper()
+	load, err := run.PlanOf(p.scenario, firstSeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	workload, err := p.resolved.System.Workload(firstSeed, p.resolved.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, i := map[string]int64{}, uint64(0)
+	for due := range load.Process.Times(firstSeed) {
+		op := workload.Op(i)
+		i++
+		if due < p.scenario.Load.WarmUp.D() {
+			continue
+		}
+		kinds[op.Kind]++
+		for _, next := range workload.Follow(op, history.OK, history.Reply{}) {
+			kinds[next.Op.Kind]++
+		}
+	}
+	return kinds
 }

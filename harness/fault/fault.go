@@ -369,9 +369,6 @@ func (f *Fault) roleOptions(words []string) (rest []string, err error) {
 type Target struct {
 	// Component is the store.
 	Component env.Component
-	// Absent is set where the variant has no such role: the fault's window
-	// passes without it.
-	Absent bool
 	// Proxies stand before the store, one before each of its addresses; none
 	// if nothing does.
 	Proxies Proxies

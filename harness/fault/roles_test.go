@@ -142,23 +142,28 @@ func TestCrashIsToldWithItsPlace(t *testing.T) {
 	}
 }
 
-// TestARoleThatIsAbsent: the window passes, without evidence and without a
-// wait at its end.
+// TestARoleThatIsAbsent: the window of a fault that aims at what is not there passes,
+// without evidence and without a wait at its end. Another fault of the same target, at a
+// place that it has, happens.
 func TestARoleThatIsAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		base := time.Now()
+		base, role := time.Now(), &dud{service: "counter", works: true}
 		windows, err := fault.Schedule{Base: base, Start: time.Second,
-			Targets: map[sut.Service]fault.Target{"counter": {Absent: true},
-				fault.Spot("counter", sut.Redis): {Absent: true}},
+			Absent:  map[string]bool{"gone": true, "cut": true},
+			Targets: map[sut.Service]fault.Target{"counter": {Component: role}},
 			Faults: []scenario.Fault{
 				{Name: "gone", Kind: "kill", Target: "counter", At: seconds(1), For: seconds(2)},
 				{Name: "cut", Kind: "partition", Target: "counter", From: "redis", At: seconds(2),
 					For: seconds(2)},
+				{Name: "killed", Kind: "kill", Target: "counter", At: seconds(5), For: seconds(1)},
 			}}.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, w := range windows {
+		if len(windows[2].Evidence) == 0 {
+			t.Error("the fault that has a target did not happen")
+		}
+		for i, w := range windows[:2] {
 			start := time.Duration(i+2) * time.Second
 			if w.Start != start || w.End != start+2*time.Second || w.Recovered != 0 ||
 				len(w.Evidence) > 0 {

@@ -29,6 +29,9 @@ const (
 type Schedule struct {
 	Faults  []scenario.Fault
 	Targets map[sut.Service]Target
+	// Absent are the names of faults that aim at what the variant does not have, a
+	// role or a place that it passes: their windows pass without them.
+	Absent map[string]bool
 	// Base is the run's base: windows are offsets from it on its monotonic
 	// clock. Start is the offset of the first due time, from which the
 	// scenario counts.
@@ -48,7 +51,7 @@ func (s Schedule) Check() error {
 	var errs []error
 	for _, f := range s.Faults {
 		made, err := Of(f)
-		if err == nil && !s.Targets[made.spot()].Absent {
+		if err == nil && !s.Absent[f.Name] {
 			err = made.Available(s.Targets[made.spot()])
 		}
 		errs = append(errs, err)
@@ -138,6 +141,11 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	at := s.Start + f.At.D()
 	w := history.Window{Kind: history.FaultWindow, Name: f.Name, Fault: made.String(),
 		Start: at, End: at}
+	if s.Absent[f.Name] {
+		s.until(ctx, at+f.For.D())
+		w.End = max(at, s.now())
+		return w, nil
+	}
 	if !s.until(ctx, at-made.lead()) {
 		return w, nil
 	}
@@ -147,11 +155,6 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	}
 	defer stop()
 	if !s.until(ctx, max(at, s.now()+made.lead())) {
-		return w, nil
-	}
-	if s.Targets[made.spot()].Absent {
-		s.until(ctx, at+f.For.D())
-		w.End = s.now()
 		return w, nil
 	}
 	force.add(f.Name)

@@ -43,19 +43,19 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 	for _, component := range crew.Components() {
 		p.targets[component.Service()] = fault.Target{Component: component}
 	}
-	p.markAbsent(r.Scenario.Faults, v)
+	p.absent = absent(r.Scenario.Faults, v)
 	return crew, nil
 }
 
-// markAbsent lets the windows of faults pass that aim at what the variant does
-// not have.
-func (p *place) markAbsent(faults []scenario.Fault, v sut.Variant) {
+// absent names the faults that aim at what the variant does not have.
+func absent(faults []scenario.Fault, v sut.Variant) map[string]bool {
+	names := map[string]bool{}
 	for _, f := range faults {
-		spot := fault.Spot(sut.Service(f.Target), sut.Service(f.From))
 		if !sut.Service(f.Target).Store() && !felt(f, v) {
-			p.targets[spot] = fault.Target{Absent: true}
+			names[f.Name] = true
 		}
 	}
+	return names
 }
 
 // onStores are the faults that have a store as their target.

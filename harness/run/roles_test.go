@@ -16,6 +16,26 @@ import (
 	"stampede/harness/sut"
 )
 
+// TestAbsentFaults: what a variant does not have is absent, and not what else aims at the
+// same role.
+func TestAbsentFaults(t *testing.T) {
+	v := sut.Variant{Needs: []sut.Service{sut.Postgres},
+		Roles: []sut.Role{{Name: "worker", Places: []string{"claimed"}}}}
+	got := absent([]scenario.Fault{
+		{Name: "here", Kind: "crash", Target: "worker-1", Place: "claimed"},
+		{Name: "no such place", Kind: "crash", Target: "worker-1", Place: "received"},
+		{Name: "dies", Kind: "kill", Target: "worker-1"},
+		{Name: "no such role", Kind: "kill", Target: "counter"},
+		{Name: "no such way", Kind: "partition", Target: "worker-1", From: "redis"},
+		{Name: "way", Kind: "partition", Target: "worker-1", From: "postgres"},
+		{Name: "store", Kind: "kill", Target: "redis"},
+	}, v)
+	want := map[string]bool{"no such place": true, "no such role": true, "no such way": true}
+	if !maps.Equal(got, want) {
+		t.Errorf("absent are %v, want %v", got, want)
+	}
+}
+
 // sign is a role that gives signs of life until it is told to end.
 type sign struct{ life, gone chan struct{} }
 

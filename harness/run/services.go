@@ -198,6 +198,8 @@ type place struct {
 	config  sut.Config
 	release func(context.Context) error
 	targets map[sut.Service]fault.Target
+	// absent are the faults that aim at what the variant does not have.
+	absent map[string]bool
 	// gauge watches the variant during the load, nil if it has none.
 	gauge sut.Gauge
 	// direct are the stores' own addresses; sources, of which meter is one, are asked
@@ -316,7 +318,7 @@ func (r *runner) startFaults(
 		defer close(b.done)
 		if len(p.targets) > 0 {
 			b.windows, b.err = fault.Schedule{Faults: r.Scenario.Faults, Targets: p.targets,
-				Base: base, Start: start, Seed: r.Seed, OnChange: show.faults}.Run(ctx)
+				Absent: p.absent, Base: base, Start: start, Seed: r.Seed, OnChange: show.faults}.Run(ctx)
 		}
 	}()
 	return b

@@ -262,6 +262,21 @@ func receiptCases() []verdictCase {
 			accept(e, 289, "256.1#1")
 		}, "an ack of message 256.1 that began at 2s was accepted, and its receipt had been replaced " +
 			"by that of another delivery by 1.81s"},
+		{inv, "accepted after another delivery that overlaps - fail", fail, func(e *evidence) {
+			accept(e, 289, "256.1#1")
+			e.op(273).End = 1850 * ms
+		}, "an ack of message 256.1 that began at 2s was accepted, and its receipt had been replaced " +
+			"by that of another delivery by 1.81s"},
+		{inv, "accepted after a delivery whose clock was read late - pass", pass, func(e *evidence) {
+			accept(e, 289, "256.1#1") // it is the second
+			e.op(273).End = 1850 * ms
+			e.delivery(273, func(d *sqlbroker.Delivery) { d.Receives = 2 })
+			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
+			e.forget(544)
+			e.settle(9000, sqlbroker.KindRelease, 1820*ms, "256.1#2")
+			e.settle(9001, sqlbroker.KindAck, 2000*ms, "256.1#2")
+			e.refuse(9001)
+		}, ""},
 		{inv, "accepted while another delivery was under way - pass", pass, func(e *evidence) {
 			accept(e, 289, "256.1#1")
 			e.move(289, 1450*ms)

@@ -433,6 +433,53 @@ func publishedOnce(t *testing.T, d *desk) {
 	d.holds(t, "0 ready, 0 delayed, 0 picked, 0 dead")
 }
 
+// TestGroupsKeepTheirOrderWhileTheRingTurns: the first message of a group was moved to a
+// slot of which the server has not heard. It does not deliver the second one.
+func TestGroupsKeepTheirOrderWhileTheRingTurns(t *testing.T) {
+	for turns, want := range map[int]string{1: "[first]", 2: "[]"} {
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := sqlbroker.OpenLab(t.Context(), "partitioned", configOf(t, *rush()), nil)
+		ok(err)
+		t.Cleanup(l.Close)
+		ok(l.RingBegins(t.Context(), "current"))
+		publish := func(op uint64, body string) {
+			t.Helper()
+			_, err := l.Publish(t.Context(), labQueue, sqlbroker.Publication{OpID: op,
+				Messages: []sqlbroker.Message{{Body: body, Group: 7}}})
+			ok(err)
+		}
+		receive := func() (bodies []string) {
+			t.Helper()
+			got, err := l.Receive(t.Context(), labQueue, sqlbroker.Demand{Most: 10})
+			ok(err)
+			for _, d := range got {
+				bodies = append(bodies, d.Body)
+			}
+			return bodies
+		}
+		publish(256, "first")
+		ok(l.RingAdvances(t.Context()))
+		publish(512, "second")
+		ok(l.RingSeen(t.Context()))
+		for range turns {
+			ok(l.RingAdvances(t.Context()))
+		}
+		ok(l.RingCloses(t.Context()))
+		if got := fmt.Sprint(receive()); got != want {
+			t.Errorf("after %d turns: received %s, want %s", turns, got, want)
+		}
+		ok(l.RingSeen(t.Context()))
+		if got := fmt.Sprint(receive()); turns == 2 && got != "[first]" {
+			t.Errorf("with what is known now: received %s, want the first", got)
+		}
+	}
+}
+
 // TestPlansGoByIndex: a claim and an acknowledgement read the rows that they are about,
 // by the primary key, however many there are and whatever the planner has heard of it.
 func TestPlansGoByIndex(t *testing.T) {

@@ -131,7 +131,7 @@ func (j *judging) visibility(d *delivery) time.Duration {
 func (j *judging) staleAt(s *settle, d *delivery) string {
 	list := j.deliveries[d.id()]
 	for _, later := range list[slices.Index(list, d)+1:] {
-		if later.end < s.start && later.Receipt != d.Receipt {
+		if later.end < s.start && later.Receipt != d.Receipt && later.follows(d) {
 			return "had been replaced by that of another delivery by " + later.end.String()
 		}
 	}
@@ -155,6 +155,13 @@ func (j *judging) staleAt(s *settle, d *delivery) string {
 		return "had expired by " + latest.String()
 	}
 	return ""
+}
+
+// follows says that a delivery certainly came after another one, which by the store's
+// clock came before it. A store may look at its clock before it takes the message: while
+// it is between the two, somebody else can be given the message and give it back.
+func (d *delivery) follows(other *delivery) bool {
+	return d.start > other.end || d.Receives > other.Receives
 }
 
 // goodAt says that a receipt was certainly good until an attempt ended.

@@ -63,8 +63,8 @@ const (
 	// lockPatience is how long a truncation waits for its lock, while everybody else
 	// waits behind it.
 	lockPatience = 50 * time.Millisecond
-	// slotsAge is how old a server's idea of the slots in use may be. That one is missing
-	// delays its messages, one too many costs a look.
+	// slotsAge is how old a server's idea of the slots in use may be, while it can be had.
+	// That one is missing delays messages, one too many costs a look.
 	slotsAge = 20 * time.Millisecond
 )
 
@@ -79,6 +79,8 @@ CREATE TABLE slots (
     since timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE UNIQUE INDEX slots_current ON slots (state) WHERE state = 'current';
+-- Whether there is one in use that a server does not know.
+CREATE INDEX slots_used ON slots (slot) WHERE state IN ('current', 'open');
 `)
 	for n := range ring {
 		state := slotEmpty
@@ -102,17 +104,26 @@ type slots struct {
 }
 
 // narrow fills in the slots in use, as constants: the planner then leaves out the
-// other partitions. The current one is read by the statement itself.
+// other partitions. The current one is read by the statement itself. What is asked about
+// groups must see every message: if a slot is in use that is not known here, where an
+// earlier message of a group may have been moved, nothing is found until it is known.
 func (s *slots) narrow(ctx context.Context, sql string) (string, error) {
 	sql = strings.ReplaceAll(sql, "{slot}", `(SELECT slot FROM slots WHERE state = 'current')`)
 	if !strings.Contains(sql, "{slots}") {
 		return sql, nil
 	}
 	used, err := s.inUse(ctx)
-	sql = strings.ReplaceAll(sql, "{slots}", "AND m.slot IN ("+used+")")
-	return strings.ReplaceAll(sql, "{group slots}", "AND e.slot IN ("+used+")"), err
+	mine := "AND m.slot IN (" + used + ")"
+	if strings.Contains(sql, "{group slots}") {
+		mine += ` AND NOT EXISTS (SELECT FROM slots WHERE state IN ('current', 'open')
+			AND slot NOT IN (` + used + `))`
+		sql = strings.ReplaceAll(sql, "{group slots}", "AND e.slot IN ("+used+")")
+	}
+	return strings.ReplaceAll(sql, "{slots}", mine), err
 }
 
+// inUse lists the slots in use and the one that will be current next, so that a turn of
+// the ring leaves nobody without knowledge.
 func (s *slots) inUse(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	if s.used != "" && time.Since(s.asked) < slotsAge {
@@ -124,7 +135,8 @@ func (s *slots) inUse(ctx context.Context) (string, error) {
 	s.mu.Unlock()
 	var used string
 	err := s.db.Row(ctx, `SELECT string_agg(slot::text, ',' ORDER BY slot) FROM slots
-		WHERE state IN ('current', 'open')`, nil, &used)
+		WHERE state IN ('current', 'open') OR slot = (
+			SELECT slot FROM slots WHERE state = 'empty' ORDER BY turn, slot LIMIT 1)`, nil, &used)
 	if err != nil {
 		return known, err
 	}

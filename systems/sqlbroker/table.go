@@ -59,7 +59,9 @@ WITH known AS (
 // messages_ready, and marks them: the state keeps others from them when the row
 // locks are gone, and the receipt tells this delivery from all others. Of a group,
 // only the first message that is not acknowledged may be taken (messages_group); who
-// takes it at the same time skips it and then sees it as not acknowledged still.
+// takes it at the same time skips it and then sees it as not acknowledged still. The
+// clock is read when all of them are locked (count): a message whose time began before
+// it was taken would be due too early, and seem to come before deliveries it came after.
 // Parameters: queue, how many.
 const claimSQL = `
 WITH first AS MATERIALIZED (
@@ -69,7 +71,7 @@ WITH first AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, visibility * interval '1 microsecond' AS visibility
-    FROM queues WHERE queue = $1
+    FROM queues WHERE queue = $1 AND (SELECT count(*) FROM first) > 0
 )
 UPDATE messages m
 SET state = 'picked', receives = m.receives + 1, receipt = gen_random_uuid(),

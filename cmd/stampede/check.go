@@ -103,6 +103,7 @@ func (f *runFlags) defineOutput(cmd *cobra.Command) {
 	fl.StringVar(&f.junit, "junit", "", "copy the JUnit file here")
 	fl.StringVar(&f.json, "json", "", "copy summary.json here")
 	fl.StringVar(&f.md, "md", "", "copy the Markdown summary here")
+	fl.StringVar(&f.metrics, "metrics", "", "copy the OpenMetrics file here")
 	fl.StringVar(&f.html, "html", "", "copy the report here")
 }
 

@@ -204,6 +204,9 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (int, error)
 	if err := appendStepSummary(data); err != nil {
 		return 0, withCode(exitEnvironment, err)
 	}
+	if err := a.annotate(a.stderr, data); err != nil {
+		return 0, err
+	}
 	comparison, err := f.compare(path, data)
 	if err != nil {
 		return 0, err
@@ -238,6 +241,7 @@ func (f *runFlags) copies(path string) error {
 	for _, c := range []struct{ to, file string }{
 		{f.html, rundir.ReportFile}, {f.md, rundir.MarkdownFile},
 		{f.junit, rundir.JUnitFile}, {f.json, rundir.SummaryFile},
+		{f.metrics, rundir.MetricsFile},
 	} {
 		if c.to == "" {
 			continue
@@ -255,17 +259,4 @@ func (f *runFlags) copies(path string) error {
 		}
 	}
 	return nil
-}
-
-// appendStepSummary adds the Markdown summary to the page of a GitHub job.
-func appendStepSummary(data reports.Data) error {
-	path := os.Getenv("GITHUB_STEP_SUMMARY")
-	if path == "" {
-		return nil
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("opening the step summary: %w", err)
-	}
-	return errors.Join(reports.Markdown(file, data), file.Close())
 }

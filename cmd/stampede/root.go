@@ -18,6 +18,8 @@ type app struct {
 	stdout, stderr *os.File
 	argv           []string
 	interrupts     *interrupts
+	// annotations counts those that this step of a GitHub job has.
+	annotations int
 }
 
 func newRoot(a *app) *cobra.Command {

@@ -33,7 +33,7 @@ type runFlags struct {
 	duration, timeout                     time.Duration
 	allowNonEmpty, acrossMachines         bool
 	interleave, keep, dryRun, open        bool
-	junit, json, md, html                 string
+	junit, json, md, html, metrics        string
 	given                                 givenFiles
 	// changed says whether a flag was given, on the command line or by its
 	// variable.

@@ -308,6 +308,12 @@ func HGRMName(variant, kind string) string {
 	return fmt.Sprintf("hdr/%s.%s.hgrm", escape(variant), escape(kind))
 }
 
+// HLogName is where the response times of an operation kind in one repeat go, over
+// time (an HdrHistogram log).
+func HLogName(variant, kind string, repeat int) string {
+	return fmt.Sprintf("hdr/%s.%s.%d.hlog", escape(variant), escape(kind), repeat)
+}
+
 // ViolationsName is where the violations of an invariant go that a checker
 // spelt out, the first few of each repeat, one JSON object a line.
 func ViolationsName(variant, invariant string) string {

@@ -236,16 +236,31 @@ func (a *app) printResult(path string, data reports.Data, code int, f runFlags) 
 		Colour: wantColour(f.colour, a.stdout)})
 }
 
+// copied is a file of a run directory, and where the user wants a copy of it.
+type copied struct{ flag, to, file string }
+
+func (f *runFlags) copied() []copied {
+	all := []copied{
+		{"html", f.html, rundir.ReportFile}, {"md", f.md, rundir.MarkdownFile},
+		{"junit", f.junit, rundir.JUnitFile}, {"json", f.json, rundir.SummaryFile},
+		{"metrics", f.metrics, rundir.MetricsFile},
+	}
+	return slices.DeleteFunc(all, func(c copied) bool { return c.to == "" })
+}
+
+// checkCopies refuses to copy the files of several scenarios to one place, where the
+// last would be all there is.
+func (f *runFlags) checkCopies(scenarios int) error {
+	if all := f.copied(); scenarios > 1 && len(all) > 0 {
+		return fmt.Errorf("--%s names one file, and there are %d scenarios; each has its own in %s",
+			all[0].flag, scenarios, filepath.Join(f.out, "<scenario>", rundir.Latest, all[0].file))
+	}
+	return nil
+}
+
 // copies puts the files that the user asked for where they asked for them.
 func (f *runFlags) copies(path string) error {
-	for _, c := range []struct{ to, file string }{
-		{f.html, rundir.ReportFile}, {f.md, rundir.MarkdownFile},
-		{f.junit, rundir.JUnitFile}, {f.json, rundir.SummaryFile},
-		{f.metrics, rundir.MetricsFile},
-	} {
-		if c.to == "" {
-			continue
-		}
+	for _, c := range f.copied() {
 		content, err := os.ReadFile(filepath.Join(path, c.file))
 		if err != nil {
 			return fmt.Errorf("copying %s: %w", c.file, err)

@@ -55,7 +55,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 		names = scenarios.All()
 	}
 	seed, err := parseSeed(f.seed)
-	if err != nil {
+	if err := errors.Join(err, f.checkCopies(len(names))); err != nil {
 		return usage(err)
 	}
 	plans := make([]resolved, len(names))

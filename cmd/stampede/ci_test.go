@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -139,14 +140,41 @@ func tryScript(t *testing.T, script string, row map[string]string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
 		line = strings.NewReplacer("$SCENARIO", row["scenario"], "$VARIANTS", row["variants"],
-			`"`, "").Replace(line)
-		words := strings.Fields(line)
+			"$out", "gallery", "$port", "8098", `"$@"`, "").Replace(line)
+		words := shellWord.FindAllString(shellMark.ReplaceAllString(line, ""), -1)
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], `"`, "")
+		}
 		if len(words) > 0 && filepath.Base(words[0]) == "stampede" {
 			n++
 			tryCommand(t, words[1:])
 		}
 	}
 	return n
+}
+
+var (
+	// shellWord is a word, quotes and all; shellMark is where a command ends and the
+	// shell goes on.
+	shellWord = regexp.MustCompile(`(?:"[^"]*"|[^\s"])+`)
+	shellMark = regexp.MustCompile(`(\|\||&|>[^=]).*`)
+)
+
+// TestSampleCommands: likewise, of `make gallery` and `make screenshot`.
+func TestSampleCommands(t *testing.T) {
+	for script, want := range map[string]int{"gallery.sh": 11, "failing-server.sh": 2} {
+		text := string(read(t, filepath.Join("../../docs/samples", script)))
+		if n := tryScript(t, text, nil); n != want {
+			t.Errorf("%s: %d commands were tried, want %d", script, n, want)
+		}
+	}
+	makefile := string(read(t, "../../Makefile"))
+	for _, script := range []string{"docs/samples/gallery.sh gallery",
+		"docs/samples/failing-server.sh "} {
+		if !strings.Contains(makefile, script) {
+			t.Errorf("no target runs %s", script)
+		}
+	}
 }
 
 // tryCommand holds a command line against this build: the command, its flags and their

@@ -54,6 +54,16 @@ func TestGuide(t *testing.T) {
 	if outputs != 3 {
 		t.Errorf("%d outputs were compared", outputs)
 	}
+	// What the small system leaves out is missed in words.
+	for command, want := range map[string]string{
+		"serve seats --variant conditional_update":        "seats has no HTTP API to serve",
+		"run seats-rush.yaml --target http://127.0.0.1:9": "so no server of it can be judged",
+	} {
+		said := follow(t, dir, "bin/stampede "+command+" 2>&1 || [ $? = 2 ]")
+		if !strings.Contains(said, want) {
+			t.Errorf("%s says %q, want %q", command, said, want)
+		}
+	}
 }
 
 // TestGuideIsReadable: code that is shown is formatted and fits a page.

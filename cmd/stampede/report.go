@@ -88,8 +88,8 @@ var renderings = map[string]struct {
 
 func checkFormats(formats []string, output string, runs int) error {
 	for _, format := range formats {
-		if _, ok := renderings[format]; !ok && format != "json" {
-			return fmt.Errorf("--format is %q; expected html, md, junit, json or metrics", format)
+		if err := oneOf("format", format, "html", "md", "junit", "json", "metrics"); err != nil {
+			return err
 		}
 	}
 	if output != "" && (runs != 1 || len(formats) != 1) {
@@ -99,7 +99,7 @@ func checkFormats(formats []string, output string, runs int) error {
 }
 
 func (a *app) report(which, out, output string, formats []string) error {
-	stored, err := rundir.Open(out, which)
+	stored, err := openRun(out, which)
 	if err != nil {
 		return usage(err)
 	}

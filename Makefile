@@ -12,7 +12,7 @@ LDFLAGS := -X main.version=$(VERSION)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario test-setup test test-seeds test-containers test-report bench fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery screenshot test-setup test test-seeds test-containers test-report bench fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,15 @@ gen: ## Write the generated files again
 	$(GO) run ./systems/gen
 	$(GO) generate ./...
 	UPDATE_README=1 $(GO) test -run TestReadmeTables -count=1 ./cmd/stampede
+
+gallery: setup ## Sample reports of every kind in gallery/, with a page over them (some minutes)
+	@docs/samples/gallery.sh gallery
+
+SHOT := $(CURDIR)/gallery/screenshot
+screenshot: setup ## Take the README's pictures anew, in docs/images (needs Chromium)
+	@docs/samples/failing-server.sh $(SHOT)
+	STAMPEDE_SCREENSHOT=$(SHOT)/flash-sale-100k/latest $(GO) test -tags browser -count=1 \
+		-run '^TestScreenshot$$' ./reports
 
 images: ## Build the container images under docker/
 	docker/images.sh

@@ -214,7 +214,7 @@ func CompareMarkdown(w io.Writer, acrossMachines bool, comparisons ...RunCompari
 		}
 		compareMarkdown(&out, comparePartOf("", c, acrossMachines))
 	}
-	if _, err := w.Write(limited(out.Bytes())); err != nil {
+	if _, err := w.Write(limited(out.Bytes(), markdownLimit)); err != nil {
 		return fmt.Errorf("write comparison: %w", err)
 	}
 	return nil

@@ -39,49 +39,6 @@ func HGRM(w io.Writer, op rundir.Operation) error {
 	return nil
 }
 
-// HLOG writes the response times of an operation kind in each repeat as a histogram log of
-// HdrHistogram's own tools (.hlog), an interval a repeat with the tag "repeat-1" and so on.
-// Values are in nanoseconds, and begin at 0, since each repeat has a clock of its own.
-// What was dropped or never ended is in a comment, for the format has no place for it.
-func HLOG(w io.Writer, repeats []rundir.Repeat, kind string) error {
-	var out bytes.Buffer
-	out.WriteString("#[Histogram log format version 1.3]\n")
-	var lines []string
-	for _, r := range repeats {
-		op := operation(r.Operations, kind)
-		if op == nil || op.HDR == "" {
-			continue
-		}
-		d, err := decodeResponse(*op)
-		if err != nil {
-			return fmt.Errorf("histograms of %s, repeat %d: %w", kind, r.Index+1, err)
-		}
-		fmt.Fprintf(&out, "#[Repeat %d: %d operations were dropped or never ended]\n", r.Index+1,
-			d.total-d.finite.TotalCount())
-		lines = append(lines, fmt.Sprintf("Tag=repeat-%d,0.000,%.3f,%.3f,%s\n", r.Index+1,
-			float64(lastPhase(op.Phases))/1e9, float64(d.finite.Max())/1e6, op.HDR))
-	}
-	out.WriteString("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\"," +
-		"\"Interval_Compressed_Histogram\"\n")
-	for _, line := range lines {
-		out.WriteString(line)
-	}
-	if _, err := w.Write(out.Bytes()); err != nil {
-		return fmt.Errorf("write histograms of %s: %w", kind, err)
-	}
-	return nil
-}
-
-// lastPhase is when the last phase that ends did.
-func lastPhase(phases []rundir.Phase) (ns int64) {
-	for _, p := range phases {
-		if p.EndNS != rundir.Infinite {
-			ns = max(ns, p.EndNS)
-		}
-	}
-	return ns
-}
-
 // last is the largest response time in seconds.
 func (d distribution) last() float64 {
 	if d.total > d.finite.TotalCount() {

@@ -55,11 +55,15 @@ type (
 	}
 )
 
+// junitLimit is how many bytes of evidence a file may have, as written: GitLab
+// refuses a report of more than 30 MB.
+const junitLimit = 20_000_000
+
 // JUnit writes the run as JUnit XML: a suite for each variant, a test case
 // for each invariant and objective and for the measurement. What is broken is
 // a failure with the operations that prove it, what is undecided an error,
 // what is broken as expected passes with the proof as output, what does not
-// apply is skipped.
+// apply is skipped. Evidence beyond 20 MB is left out, and the case says so.
 func JUnit(w io.Writer, d Data) error {
 	s := d.Summary
 	all := junitSuites{Name: clean("stampede " + s.Run.Scenario), Time: "0"}
@@ -67,7 +71,7 @@ func JUnit(w io.Writer, d Data) error {
 		all.Time = fmt.Sprintf("%.3f", s.Run.Finished.Sub(s.Run.Started).Seconds())
 	}
 	standings := ranked(s)
-	proofs := exhibits(d, standings, newAnchors())
+	proofs := &junitProofs{all: exhibits(d, standings, newAnchors()), left: junitLimit}
 	for _, st := range standings {
 		suite := junitSuiteOf(s, st, proofs)
 		all.Tests += suite.Tests
@@ -86,7 +90,7 @@ func JUnit(w io.Writer, d Data) error {
 	return nil
 }
 
-func junitSuiteOf(s rundir.Summary, st standing, proofs []exhibit) junitSuite {
+func junitSuiteOf(s rundir.Summary, st standing, proofs *junitProofs) junitSuite {
 	suite := junitSuite{Name: clean(s.Run.Scenario + "/" + st.Name), Properties: []junitProperty{
 		{"seed", fmt.Sprint(s.Run.Seed)}, {"reproduce", clean(s.Run.Reproduce)},
 		{"commit", clean(s.Tool.Commit)}, {"backend", clean(s.Environment.Backend)},
@@ -138,7 +142,7 @@ func (suite *junitSuite) has(name string) bool {
 	return false
 }
 
-func junitInvariant(st standing, inv check.Verdict, proofs []exhibit) junitCase {
+func junitInvariant(st standing, inv check.Verdict, proofs *junitProofs) junitCase {
 	c := junitCase{Name: "invariant: " + inv.Invariant}
 	if reason, skip := st.NotApplicable[inv.Invariant]; skip {
 		c.Skipped = &junitDetail{Message: clean("does not apply: " + reason)}
@@ -149,10 +153,10 @@ func junitInvariant(st standing, inv check.Verdict, proofs []exhibit) junitCase 
 		c.Out = fmt.Sprintf("held; checked %s, allowed for %s of unknown outcome",
 			grouped(inv.Checked), grouped(inv.Unknown))
 	case inv.Status == check.Broken && expected(st, inv.Invariant):
-		c.Out = clean("violated as expected\n") + junitProof(st, inv, proofs)
+		c.Out = "violated as expected\n" + proofs.of(st, inv)
 	case inv.Status == check.Broken:
 		c.Failure = &junitDetail{Type: "violated", Message: clean(fmt.Sprintf("%s: %s",
-			plural(max(inv.Count, 1), "violation"), inv.Reason)), Text: junitProof(st, inv, proofs)}
+			plural(max(inv.Count, 1), "violation"), inv.Reason)), Text: proofs.of(st, inv)}
 	default:
 		c.Error = &junitDetail{Type: "undecided",
 			Message: clean(cmp.Or(inv.Reason, "undecided"))}
@@ -160,23 +164,49 @@ func junitInvariant(st standing, inv check.Verdict, proofs []exhibit) junitCase 
 	return c
 }
 
-// junitProof is the evidence as plain text, a line each.
-func junitProof(st standing, inv check.Verdict, proofs []exhibit) string {
+// junitProofs are the proofs of a file, and how many bytes of them it has room for.
+type junitProofs struct {
+	all  []exhibit
+	left int
+}
+
+// of is the evidence against a variant as plain text, a line each.
+func (p *junitProofs) of(st standing, inv check.Verdict) string {
 	var b strings.Builder
-	for _, e := range proofs {
+	for _, e := range p.all {
 		if e.Variant != st.Name || e.Invariant != inv.Invariant {
 			continue
 		}
 		for _, v := range e.Violations {
-			fmt.Fprintf(&b, "%s. %s %s\n", v.Number, v.Text, v.When)
+			fmt.Fprintf(&b, "%s. %s %s\n", v.Number, short(v.Text, longestText), v.When)
 			for _, op := range v.Ops {
 				fmt.Fprintf(&b, "   #%s %s %s by %s, due %s, answered %s: %s %s\n", op.Seq, op.Kind,
 					op.Key, op.Client, op.Intended, op.End, op.Outcome, op.Reply)
 			}
+			if v.Missing != "" {
+				fmt.Fprintf(&b, "   %s\n", v.Missing)
+			}
 		}
 		fmt.Fprintln(&b, e.More, e.Where)
 	}
-	return cleanLines(b.String())
+	return p.cut(cleanLines(b.String()))
+}
+
+// cut takes the lines that there is room for.
+func (p *junitProofs) cut(text string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		var escaped bytes.Buffer
+		_ = xml.EscapeText(&escaped, []byte(line)) // to a buffer: it cannot fail
+		if p.left < escaped.Len() {
+			p.left = 0
+			kept.WriteString("Cut: CI systems refuse larger files. See report.html.\n")
+			break
+		}
+		p.left -= escaped.Len()
+		kept.WriteString(line)
+	}
+	return kept.String()
 }
 
 func junitObjective(st standing, slo check.SLOVerdict) junitCase {
@@ -223,8 +253,11 @@ func junitMeasurement(st standing) junitCase {
 	return c
 }
 
+// longestText is how many characters of one text a CI system gets.
+const longestText = 2000
+
 // clean makes text fit for one line of XML.
-func clean(text string) string { return printable(text) }
+func clean(text string) string { return short(text, longestText) }
 
 // cleanLines is clean for several lines.
 func cleanLines(text string) string {

@@ -193,10 +193,9 @@ func listFiles(dir string) (files []string, err error) {
 }
 
 // WriteArtifacts writes the files that a report links to beside itself: the
-// percentiles of every operation kind of every variant (hdr/*.hgrm) with the histograms
-// of its repeats (hdr/*.hlog), and, for
-// every variant and invariant, the first check.MaxViolations violations of each
-// repeat with all their operations (violations/*.ndjson).
+// percentiles of every operation kind of every variant (hdr/*.hgrm) and, for every
+// variant and invariant, the first check.MaxViolations violations of each repeat with all
+// their operations (violations/*.ndjson).
 func WriteArtifacts(dir *rundir.Dir, d Data) error {
 	for _, v := range d.Summary.Variants {
 		for _, op := range v.Operations {
@@ -206,10 +205,6 @@ func WriteArtifacts(dir *rundir.Dir, d Data) error {
 			write := func(w io.Writer) error { return HGRM(w, op) }
 			if err := dir.WriteFile(rundir.HGRMName(v.Name, op.Kind), write); err != nil {
 				return fmt.Errorf("percentiles of %s in %s: %w", op.Kind, v.Name, err)
-			}
-			log := func(w io.Writer) error { return HLOG(w, v.Repeats, op.Kind) }
-			if err := dir.WriteFile(rundir.HLOGName(v.Name, op.Kind), log); err != nil {
-				return fmt.Errorf("histograms of %s in %s: %w", op.Kind, v.Name, err)
 			}
 		}
 		for _, inv := range v.Invariants {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"stampede/harness/rundir"
@@ -14,45 +16,60 @@ import (
 const markdownLimit = 900_000
 
 // Markdown writes a summary of at most 900 kB for a CI system's page: the
-// verdict, the evidence first, then the variants and the environment. What
-// does not fit is left out at the end of a line, and it says so.
-func Markdown(w io.Writer, d Data) error {
-	s := d.Summary
-	standings := ranked(s)
-	var out bytes.Buffer
-	m := verdictMark(VerdictWord(s))
-	fmt.Fprintf(&out, "## %s %s · %s\n\n", m.Icon, m.Word, escapeMD(s.Run.Scenario))
-	if s.Run.Question != "" {
-		fmt.Fprintf(&out, "%s\n\n", escapeMD(s.Run.Question))
-	}
-	for _, sentence := range sentences(s, standings) {
-		fmt.Fprintf(&out, "- %s\n", escapeMD(sentence))
-	}
-	for _, part := range verdictParts(s, standings) {
-		fmt.Fprintf(&out, "- %s: %s **%s** (%s)\n", part.Name, part.Mark.Icon, part.Mark.Word,
-			escapeMD(part.Note))
-	}
-	for _, gap := range d.Gaps {
-		fmt.Fprintf(&out, "- missing: %s\n", escapeMD(gap))
-	}
-	markdownEvidence(&out, d, standings)
-	markdownLosses(&out, standings)
-	markdownVariants(&out, s, standings)
-	markdownObjectives(&out, standings)
-	markdownEnvironment(&out, s)
-	if _, err := w.Write(limited(out.Bytes())); err != nil {
+// verdict, the evidence, then the variants and the environment. Where that is too
+// much, evidence is left out, a line at a time from its end, and it says so.
+func Markdown(w io.Writer, d Data) error { return MarkdownWithin(w, d, 0) }
+
+// MarkdownWithin is Markdown for a page that has so many bytes already: both
+// together stay within the limit. A page that is full gets nothing.
+func MarkdownWithin(w io.Writer, d Data, there int) error {
+	standings := ranked(d.Summary)
+	var head, evidence, tail bytes.Buffer
+	markdownHead(&head, d, standings)
+	markdownEvidence(&evidence, d, standings)
+	markdownLosses(&tail, standings)
+	markdownVariants(&tail, d.Summary, standings)
+	markdownObjectives(&tail, standings)
+	markdownEnvironment(&tail, d.Summary)
+	left := max(0, markdownLimit-there)
+	shown := limited(evidence.Bytes(), left-head.Len()-tail.Len())
+	whole := slices.Concat(head.Bytes(), shown, tail.Bytes())
+	if _, err := w.Write(limited(whole, left)); err != nil {
 		return fmt.Errorf("write Markdown: %w", err)
 	}
 	return nil
 }
 
-// limited cuts at the last line that fits, with a note.
-func limited(text []byte) []byte {
+func markdownHead(out *bytes.Buffer, d Data, standings []standing) {
+	s := d.Summary
+	m := verdictMark(VerdictWord(s))
+	fmt.Fprintf(out, "## %s %s · %s\n\n", m.Icon, m.Word, escapeMD(s.Run.Scenario))
+	if s.Run.Question != "" {
+		fmt.Fprintf(out, "%s\n\n", escapeMD(s.Run.Question))
+	}
+	for _, sentence := range sentences(s, standings) {
+		fmt.Fprintf(out, "- %s\n", escapeMD(sentence))
+	}
+	for _, part := range verdictParts(s, standings) {
+		fmt.Fprintf(out, "- %s: %s **%s** (%s)\n", part.Name, part.Mark.Icon, part.Mark.Word,
+			escapeMD(part.Note))
+	}
+	for _, gap := range d.Gaps {
+		fmt.Fprintf(out, "- missing: %s\n", escapeMD(gap))
+	}
+}
+
+// limited cuts at the last line that fits, with a note; where not even that fits,
+// nothing is left.
+func limited(text []byte, limit int) []byte {
 	const note = "\n*Cut: the summary would be larger than CI systems accept. See report.html.*\n"
-	if len(text) <= markdownLimit {
+	if len(text) <= limit {
 		return text
 	}
-	cut := bytes.LastIndexByte(text[:markdownLimit-len(note)], '\n')
+	if limit < len(note) {
+		return nil
+	}
+	cut := bytes.LastIndexByte(text[:limit-len(note)], '\n')
 	return append(text[:cut+1:cut+1], note...)
 }
 
@@ -67,7 +84,7 @@ func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
 			fmt.Fprintf(out, "%s\n\n", escapeMD(e.Statement))
 		}
 		for _, v := range e.Violations {
-			fmt.Fprintf(out, "1. %s %s\n", escapeMD(v.Text), v.When)
+			fmt.Fprintf(out, "1. %s %s\n", escapeMD(short(v.Text, longestText)), v.When)
 			for _, op := range v.Ops {
 				fmt.Fprintf(out, "   - #%s %s %s by %s, due %s, answered %s, %s %s\n", op.Seq,
 					escapeMD(op.Kind), escapeMD(op.Key), escapeMD(op.Client), op.Intended, op.End,
@@ -170,9 +187,20 @@ func codeBlock(text string) string {
 	return fence + "sh\n" + printable(text) + "\n" + fence
 }
 
-// escapeMD takes the meaning from Markdown's and HTML's special characters.
+// escapeMD takes the meaning from Markdown's, HTML's and GitHub's special
+// characters, and from what would make a list or a rule of a line's beginning.
 func escapeMD(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`",
-		"[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "#", `\#`, "@", "@\u200b",
-	).Replace(printable(text))
+	text = strings.TrimSpace(printable(text))
+	if leading.MatchString(text) {
+		mark := strings.IndexAny(text, ".)-+=")
+		return text[:mark] + `\` + text[mark:mark+1] + special.Replace(text[mark+1:])
+	}
+	return special.Replace(text)
 }
+
+// leading is a list's mark or a rule at the beginning of a line.
+var leading = regexp.MustCompile(`^([0-9]{1,9}[.)]( |$)|[-+]( |$)|[-=][-= ]*$)`)
+
+var special = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`",
+	"~", `\~`, "$", `\$`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "#", `\#`,
+	"@", "@\u200b")

@@ -35,7 +35,7 @@ flushed second.
 }
 
 func (a *app) check(which string, f runFlags) error {
-	stored, err := rundir.Open(f.out, which)
+	stored, err := openRun(f.out, which)
 	if err != nil {
 		return usage(err)
 	}
@@ -103,6 +103,7 @@ func (f *runFlags) defineOutput(cmd *cobra.Command) {
 	fl.StringVar(&f.junit, "junit", "", "copy the JUnit file here")
 	fl.StringVar(&f.json, "json", "", "copy summary.json here")
 	fl.StringVar(&f.md, "md", "", "copy the Markdown summary here")
+	fl.StringVar(&f.metrics, "metrics", "", "copy the OpenMetrics file here")
 	fl.StringVar(&f.html, "html", "", "copy the report here")
 }
 
@@ -128,6 +129,7 @@ func oneOf(name, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return fmt.Errorf("--%s is %q; expected one of %s", name, value,
-		strings.Join(slices.DeleteFunc(allowed, func(s string) bool { return s == "" }), ", "))
+	allowed = slices.DeleteFunc(allowed, func(s string) bool { return s == "" })
+	return fmt.Errorf("--%s is %q; expected one of %s%s", name, value, strings.Join(allowed, ", "),
+		didYouMean(value, allowed))
 }

@@ -112,7 +112,7 @@ func loadLabelled(out, arg string) (reports.Labelled, error) {
 	if !ok {
 		label, which = filepath.Base(arg), arg
 	}
-	stored, err := rundir.Open(out, which)
+	stored, err := openRun(out, which)
 	if err != nil {
 		return reports.Labelled{}, err
 	}
@@ -161,7 +161,7 @@ func (f *runFlags) checkAgainst(plans []resolved, seed *uint64) error {
 	if f.against == "" {
 		return nil
 	}
-	stored, err := rundir.Open(f.out, f.against)
+	stored, err := openRun(f.out, f.against)
 	if err != nil {
 		return fmt.Errorf("--against: %w", err)
 	}

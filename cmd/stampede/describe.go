@@ -145,8 +145,9 @@ func describeVariant(w io.Writer, plan resolved, name string) error {
 		table(w, rows)
 		return nil
 	}
-	return usage(fmt.Errorf("%s has no variant %q; it has %s",
-		plan.System.Name, name, strings.Join(variantNames(plan.System), ", ")))
+	known := variantNames(plan.System)
+	return usage(fmt.Errorf("%s has no variant %q; it has %s%s", plan.System.Name, name,
+		strings.Join(known, ", "), didYouMean(name, known)))
 }
 
 // crashesAt names the places at which a role can be made to crash.

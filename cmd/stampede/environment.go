@@ -30,7 +30,7 @@ func flagsFromEnvironment(cmd *cobra.Command) error {
 		if !all && !slices.Contains(alike, flag.Name) {
 			return
 		}
-		name := "STAMPEDE_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		name := variable(flag.Name)
 		value := os.Getenv(name)
 		if flag.Changed || value == "" || failed != nil {
 			return
@@ -40,6 +40,11 @@ func flagsFromEnvironment(cmd *cobra.Command) error {
 		}
 	})
 	return failed
+}
+
+// variable is the environment variable of a flag.
+func variable(flag string) string {
+	return "STAMPEDE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // launcher starts what a scenario deploys as processes or containers: this very

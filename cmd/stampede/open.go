@@ -24,7 +24,7 @@ latest, which is the default. In CI, without a terminal or without a desktop
 nothing is opened.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			stored, err := rundir.Open(out, append(args, rundir.Latest)[0])
+			stored, err := openRun(out, append(args, rundir.Latest)[0])
 			if err != nil {
 				return usage(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/env/doctor"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/scenarios"
@@ -195,5 +196,27 @@ func typeIn(t *testing.T, dir, script string) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, script, out.String())
+	}
+}
+
+// TestReadmeTroubleshooting: the table has each line of doctor, and no other.
+func TestReadmeTroubleshooting(t *testing.T) {
+	_, rest, _ := strings.Cut(string(read(t, readme)), "\n| doctor says |")
+	table, _, _ := strings.Cut(rest, "\n\n")
+	var told []string
+	for _, row := range strings.Split(table, "\n")[2:] {
+		cell := strings.Split(row, "|")[1]
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
+			told = append(told, name[1])
+		}
+	}
+	var known []string
+	for _, c := range doctor.Examine(t.Context(), doctor.Options{}) {
+		known = append(known, c.Name)
+	}
+	slices.Sort(told)
+	slices.Sort(known)
+	if !slices.Equal(told, known) {
+		t.Errorf("the README tells of %q, doctor of %q", told, known)
 	}
 }

@@ -42,7 +42,7 @@ store or of stampede, is said on a line each.
 }
 
 func (a *app) replay(which string, f runFlags) error {
-	stored, err := rundir.Open(f.out, which)
+	stored, err := openRun(f.out, which)
 	if err != nil {
 		return usage(err)
 	}

@@ -88,8 +88,8 @@ var renderings = map[string]struct {
 
 func checkFormats(formats []string, output string, runs int) error {
 	for _, format := range formats {
-		if _, ok := renderings[format]; !ok && format != "json" {
-			return fmt.Errorf("--format is %q; expected html, md, junit, json or metrics", format)
+		if err := oneOf("format", format, "html", "md", "junit", "json", "metrics"); err != nil {
+			return err
 		}
 	}
 	if output != "" && (runs != 1 || len(formats) != 1) {
@@ -99,7 +99,7 @@ func checkFormats(formats []string, output string, runs int) error {
 }
 
 func (a *app) report(which, out, output string, formats []string) error {
-	stored, err := rundir.Open(out, which)
+	stored, err := openRun(out, which)
 	if err != nil {
 		return usage(err)
 	}
@@ -204,6 +204,9 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (int, error)
 	if err := appendStepSummary(data); err != nil {
 		return 0, withCode(exitEnvironment, err)
 	}
+	if err := a.annotate(a.stderr, data); err != nil {
+		return 0, err
+	}
 	comparison, err := f.compare(path, data)
 	if err != nil {
 		return 0, err
@@ -233,15 +236,31 @@ func (a *app) printResult(path string, data reports.Data, code int, f runFlags) 
 		Colour: wantColour(f.colour, a.stdout)})
 }
 
+// copied is a file of a run directory, and where the user wants a copy of it.
+type copied struct{ flag, to, file string }
+
+func (f *runFlags) copied() []copied {
+	all := []copied{
+		{"html", f.html, rundir.ReportFile}, {"md", f.md, rundir.MarkdownFile},
+		{"junit", f.junit, rundir.JUnitFile}, {"json", f.json, rundir.SummaryFile},
+		{"metrics", f.metrics, rundir.MetricsFile},
+	}
+	return slices.DeleteFunc(all, func(c copied) bool { return c.to == "" })
+}
+
+// checkCopies refuses to copy the files of several scenarios to one place, where the
+// last would be all there is.
+func (f *runFlags) checkCopies(scenarios int) error {
+	if all := f.copied(); scenarios > 1 && len(all) > 0 {
+		return fmt.Errorf("--%s names one file, and there are %d scenarios; each has its own in %s",
+			all[0].flag, scenarios, filepath.Join(f.out, "<scenario>", rundir.Latest, all[0].file))
+	}
+	return nil
+}
+
 // copies puts the files that the user asked for where they asked for them.
 func (f *runFlags) copies(path string) error {
-	for _, c := range []struct{ to, file string }{
-		{f.html, rundir.ReportFile}, {f.md, rundir.MarkdownFile},
-		{f.junit, rundir.JUnitFile}, {f.json, rundir.SummaryFile},
-	} {
-		if c.to == "" {
-			continue
-		}
+	for _, c := range f.copied() {
 		content, err := os.ReadFile(filepath.Join(path, c.file))
 		if err != nil {
 			return fmt.Errorf("copying %s: %w", c.file, err)
@@ -255,17 +274,4 @@ func (f *runFlags) copies(path string) error {
 		}
 	}
 	return nil
-}
-
-// appendStepSummary adds the Markdown summary to the page of a GitHub job.
-func appendStepSummary(data reports.Data) error {
-	path := os.Getenv("GITHUB_STEP_SUMMARY")
-	if path == "" {
-		return nil
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("opening the step summary: %w", err)
-	}
-	return errors.Join(reports.Markdown(file, data), file.Close())
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/scenarios"
 	"stampede/systems"
@@ -18,6 +17,8 @@ type app struct {
 	stdout, stderr *os.File
 	argv           []string
 	interrupts     *interrupts
+	// annotations counts those that this step of a GitHub job has.
+	annotations int
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -34,7 +35,9 @@ objectives, and writes one offline HTML page.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(flagMistake(cmd, err))
+	})
 	root.AddCommand(
 		newList(a), newDescribe(a), newRun(a), newCheck(a), newReport(a), newCompare(a),
 		newReplay(a), newKnee(a), newOpen(a),
@@ -42,6 +45,7 @@ objectives, and writes one offline HTML page.`,
 		newReap(),
 		newKfake(a),
 	)
+	explainArguments(root)
 	return root
 }
 
@@ -77,19 +81,9 @@ func findScenario(name string) (source, error) {
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return source{}, usage(fmt.Errorf("there is no scenario %q%s; `stampede list` shows "+
-			"them, and a path to a file of your own works too",
-			name, didYouMean(name, scenarios.All())))
+		return source{}, noScenario(name, err, scenarios.All())
 	}
 	return source{file: name, text: text}, nil
-}
-
-// didYouMean names the known name that is nearest, if one is near.
-func didYouMean(name string, known []string) string {
-	if best := check.Nearest(name, known); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return ""
 }
 
 // table prints rows with aligned columns.

@@ -55,7 +55,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 		names = scenarios.All()
 	}
 	seed, err := parseSeed(f.seed)
-	if err != nil {
+	if err := errors.Join(err, f.checkCopies(len(names))); err != nil {
 		return usage(err)
 	}
 	plans := make([]resolved, len(names))
@@ -82,6 +82,10 @@ func (a *app) runAll(names []string, f runFlags) error {
 }
 
 func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags) error {
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return withCode(exitEnvironment, fmt.Errorf("--out: the folder of the runs cannot be made: %w",
+			err))
+	}
 	tuneRuntime()
 	soft := a.interrupts.soft
 	if f.timeout > 0 {

@@ -33,7 +33,7 @@ type runFlags struct {
 	duration, timeout                     time.Duration
 	allowNonEmpty, acrossMachines         bool
 	interleave, keep, dryRun, open        bool
-	junit, json, md, html                 string
+	junit, json, md, html, metrics        string
 	given                                 givenFiles
 	// changed says whether a flag was given, on the command line or by its
 	// variable.
@@ -93,6 +93,7 @@ func (f *runFlags) check() error {
 		f.checkOutput(),
 		oneOf("backend", f.backend, "auto", "containers", "processes", "external"),
 		f.checkTargetFlags(),
+		f.checkExternal(),
 		f.checkKeep(),
 	}
 	for name, positive := range map[string]bool{"rate": f.rate > 0, "repeat": f.repeat > 0,
@@ -123,6 +124,20 @@ func (f *runFlags) checkTargetFlags() error {
 		return errors.New("--target-ca is for an https target")
 	case f.baseline != "":
 		return errors.New("--baseline names a variant, and --target is judged alone")
+	}
+	return nil
+}
+
+// checkExternal refuses the addresses of stores that the run would not use: whoever
+// gives one expects it to be used. Variables are there for many runs.
+func (f *runFlags) checkExternal() error {
+	if f.backend == env.External {
+		return nil
+	}
+	for _, name := range []string{"postgres-url", "redis-url", "kafka-brokers"} {
+		if f.changed(name) && os.Getenv(variable(name)) == "" {
+			return fmt.Errorf("--%s is for --backend external, and this is --backend %s", name, f.backend)
+		}
 	}
 	return nil
 }
@@ -203,6 +218,10 @@ func (f *runFlags) checkTarget(p resolved) error {
 		return usage(fmt.Errorf("%s breaks stores, which a server judged with --target keeps to "+
 			"itself; add --fault none", p.Scenario.Name))
 	}
+	if p.System.Target == nil {
+		return usage(fmt.Errorf("%s has no HTTP API, so no server of it can be judged; its System has "+
+			"no Target", p.System.Name))
+	}
 	known := []string{}
 	for _, inv := range p.System.Invariants(p.Params) {
 		known = append(known, inv.Name())
@@ -234,7 +253,8 @@ func (f *runFlags) plan(name string) (resolved, error) {
 		}
 	}
 	opts.Set = set
-	return resolve(name, opts)
+	plan, err := resolve(name, opts)
+	return plan, f.asTyped(err)
 }
 
 // some says that only some of the variants are wanted.

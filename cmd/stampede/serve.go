@@ -86,7 +86,8 @@ func (a *app) serve(system string, f serveFlags) error {
 	// The address comes first: a port in use must not start a store.
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
-		return withCode(exitEnvironment, fmt.Errorf("listening on %s: %w", f.listen, err))
+		return withCode(exitEnvironment, fmt.Errorf("--listen %s: %w; expected a free host:port, such "+
+			"as 127.0.0.1:8080, or port 0 for any", f.listen, err))
 	}
 	defer listener.Close()
 	release, err := a.servePlace(v, f, &cfg)
@@ -101,13 +102,25 @@ func (a *app) serve(system string, f serveFlags) error {
 func (f *serveFlags) resolve(system string) (sut.System, sut.Variant, any, error) {
 	s, ok := findSystem(system)
 	if !ok {
-		return s, sut.Variant{}, nil, fmt.Errorf("there is no system %q; there is %s",
-			system, strings.Join(systemNames(), ", "))
+		return s, sut.Variant{}, nil, fmt.Errorf("there is no system %q; there is %s%s", system,
+			strings.Join(systemNames(), ", "), didYouMean(system, systemNames()))
+	}
+	if s.Handler == nil && (f.role == "" || f.role == deploy.API) {
+		return s, sut.Variant{}, nil, fmt.Errorf("%s has no HTTP API to serve; its System has no Handler",
+			system)
+	}
+	if err := oneOf("backend", f.backend, "auto", "containers", "processes", "external"); err != nil {
+		return s, sut.Variant{}, nil, err
 	}
 	i := slices.IndexFunc(s.Variants, func(v sut.Variant) bool { return v.Name == f.variant })
 	if i < 0 {
+		known := variantNames(s)
+		if f.variant == "" {
+			return s, sut.Variant{}, nil, fmt.Errorf("choose a variant with --variant: %s",
+				strings.Join(known, ", "))
+		}
 		return s, sut.Variant{}, nil, fmt.Errorf("%s has no variant %q; choose one with "+
-			"--variant: %s", system, f.variant, strings.Join(variantNames(s), ", "))
+			"--variant: %s%s", system, f.variant, strings.Join(known, ", "), didYouMean(f.variant, known))
 	}
 	f.noPrepare = f.noPrepare || f.role == deploy.API
 	if f.noPrepare && f.backend != env.External && !f.supervised {

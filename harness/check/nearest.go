@@ -3,7 +3,8 @@ package check
 import "strings"
 
 // Nearest returns the known name that name was probably meant to be, or "".
-// It accepts one edit for each three characters, at least one.
+// It accepts one edit for each three characters, at least one; and what three
+// characters or more begin, if it is one name only.
 func Nearest(name string, known []string) string {
 	best, bestDistance := "", max(1, len(name)/3)+1
 	for _, candidate := range known {
@@ -12,7 +13,24 @@ func Nearest(name string, known []string) string {
 			best, bestDistance = candidate, d
 		}
 	}
+	if best == "" {
+		return begun(normal(name), known)
+	}
 	return best
+}
+
+// begun returns the only known name that begins with name, or "".
+func begun(name string, known []string) (only string) {
+	for _, candidate := range known {
+		switch {
+		case len(name) < 3 || !strings.HasPrefix(normal(candidate), name):
+		case only != "" && only != candidate:
+			return ""
+		default:
+			only = candidate
+		}
+	}
+	return only
 }
 
 // normal makes names that differ in case and separators only equal.

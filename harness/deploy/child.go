@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/sut"
 )
 
@@ -109,7 +110,11 @@ func NoRole(v sut.Variant, name string) error {
 	for _, role := range v.Roles {
 		names = append(names, role.Name)
 	}
-	return fmt.Errorf("%s has no role %q; it has %s", v.Name, name, strings.Join(names, ", "))
+	meant := ""
+	if best := check.Nearest(name, names); best != "" {
+		meant = fmt.Sprintf("; did you mean %q?", best)
+	}
+	return fmt.Errorf("%s has no role %q; it has %s%s", v.Name, name, strings.Join(names, ", "), meant)
 }
 
 // serve serves the API on a port that the kernel chooses.

@@ -25,6 +25,9 @@ func Choose(ctx context.Context, want string, spec Spec, providers ...Provider) 
 		}
 		ok, why := p.Available(ctx, spec)
 		if !ok {
+			if want == External { // what is missing there is not on this machine
+				return nil, "", fmt.Errorf("backend %s: %s", want, why)
+			}
 			return nil, "", fmt.Errorf("backend %s: %s; stampede doctor says what is missing", want, why)
 		}
 		return p, fmt.Sprintf("%s, as asked for: %s", want, why), nil

@@ -76,6 +76,7 @@ type Result struct {
 
 	kinds []string
 	parts map[string]*part
+	over  *timeline
 }
 
 var _ check.Numbers = (*Result)(nil)
@@ -264,7 +265,7 @@ func (s *summary) result() (*Result, error) {
 		Recorded: s.recorded, Clamped: total.clamped(),
 		First: s.extent.first, Last: s.extent.last,
 		Timeline: s.timeline.result(s.extent.kinds), Windows: s.windows.result(s.extent.kinds),
-		kinds: s.extent.kinds, parts: map[string]*part{},
+		kinds: s.extent.kinds, parts: map[string]*part{}, over: s.timeline,
 	}
 	for _, p := range s.parts {
 		r.parts[p.Name] = p

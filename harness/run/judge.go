@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -236,18 +237,21 @@ func (j *judge) repeat(
 		return out, err
 	default:
 		defer h.Close()
-		timeline, windows, err := j.measure(h, trial, &out)
+		res, err := j.measure(h, trial, &out)
 		if err != nil {
 			return out, err
 		}
-		if out.Windows, err = dir.WriteWindows(trial.Variant, trial.Repeat, windows); err != nil {
+		if err := j.writeLogs(dir, slot, res); err != nil {
+			return out, err
+		}
+		if out.Windows, err = dir.WriteWindows(trial.Variant, trial.Repeat, res.Windows); err != nil {
 			return out, err
 		}
 		if out.Invariants, err = j.check(ctx, h, slot, trial); err != nil {
 			return out, err
 		}
-		timeline.Watched = rundir.WatchedLines(out.Invariants)
-		if _, err := dir.WriteTimeline(trial.Variant, trial.Repeat, timeline); err != nil {
+		res.Timeline.Watched = rundir.WatchedLines(out.Invariants)
+		if _, err := dir.WriteTimeline(trial.Variant, trial.Repeat, res.Timeline); err != nil {
 			return out, err
 		}
 	}
@@ -270,19 +274,34 @@ func (j *judge) trial(slot rundir.Slot) (Trial, error) {
 	return t, nil
 }
 
-// measure fills in the repeat's numbers and returns those over time.
+// writeLogs writes the response times over time, a file for each operation kind, for
+// HdrHistogram's tools.
+func (j *judge) writeLogs(dir *rundir.Dir, slot rundir.Slot, res *measure.Result) error {
+	for _, op := range res.Operations {
+		name := rundir.HLogName(slot.Variant, op.Kind, slot.Repeat)
+		err := dir.WriteFile(name, func(w io.Writer) error {
+			return res.WriteLog(w, op.Kind, j.run.Manifest.Run.Started)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure fills in the repeat's numbers and returns all that was measured.
 func (j *judge) measure(
 	h *history.File, trial Trial, out *rundir.Repeat,
-) (over rundir.Timeline, in rundir.Windows, err error) {
+) (*measure.Result, error) {
 	windows := h.Windows()
 	objectives, err := j.objectives()
 	if err != nil {
-		return over, in, err
+		return nil, err
 	}
 	res, err := measure.Summarise(h, measure.Options{Kinds: j.kinds(), Windows: windows,
 		Scopes: check.Scopes(objectives, windows)})
 	if err != nil {
-		return over, in, fmt.Errorf("measuring %s: %w", out.History, err)
+		return nil, fmt.Errorf("measuring %s: %w", out.History, err)
 	}
 	out.Load, out.Latency, out.ThroughputPerS = res.Load, res.Latency, res.ThroughputPerS
 	out.Operations, out.Faults = res.Operations, h.Faults()
@@ -294,7 +313,7 @@ func (j *judge) measure(
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
 		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
 		Cores: trial.Cores, Inside: trial.Inside})...)
-	return res.Timeline, res.Windows, nil
+	return res, nil
 }
 
 // objectives parses the scenario's SLOs, which decoding has checked.

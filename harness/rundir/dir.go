@@ -308,9 +308,10 @@ func HGRMName(variant, kind string) string {
 	return fmt.Sprintf("hdr/%s.%s.hgrm", escape(variant), escape(kind))
 }
 
-// HLOGName is where an operation kind's histograms of each repeat go.
-func HLOGName(variant, kind string) string {
-	return fmt.Sprintf("hdr/%s.%s.hlog", escape(variant), escape(kind))
+// HLogName is where the response times of an operation kind in one repeat go, over
+// time (an HdrHistogram log).
+func HLogName(variant, kind string, repeat int) string {
+	return fmt.Sprintf("hdr/%s.%s.%d.hlog", escape(variant), escape(kind), repeat)
 }
 
 // ViolationsName is where the violations of an invariant go that a checker

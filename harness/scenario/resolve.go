@@ -202,7 +202,8 @@ func (p *parsing) wantedProfile(
 	if asked != DefaultProfile && overlays[asked] == nil && applied == nil {
 		p.add(Problem{
 			Where: Where{Flag: "--profile " + asked}, Expected: oneOf(profilesOf(overlays)),
-			What: fmt.Sprintf("%s has no profile %q", filename, asked),
+			What:       fmt.Sprintf("%s has no profile %q", filename, asked),
+			Suggestion: check.Nearest(asked, profilesOf(overlays)),
 		})
 	}
 	return asked

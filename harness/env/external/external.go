@@ -106,13 +106,20 @@ func componentOf(service sut.Service, spec env.Spec) (*component, error) {
 	}
 	u, err := url.Parse(c.url)
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Host, ",") {
-		return nil, fmt.Errorf("the URL of %s, %s, must name one host", service, admin.Redact(c.url))
+		return nil, fmt.Errorf("the URL of %s, %s, must name one host, as in %s", service,
+			admin.Redact(c.url), exampleURL[service])
 	}
 	if u.Port() != "" {
 		port = u.Port()
 	}
 	c.addr = net.JoinHostPort(u.Hostname(), port)
 	return c, nil
+}
+
+// exampleURL is what the URLs of the services look like.
+var exampleURL = map[sut.Service]string{
+	sut.Postgres: "postgres://user:password@host:5432/database",
+	sut.Redis:    "redis://:password@host:6379/0",
 }
 
 func settingsOf(service sut.Service, spec env.Spec) map[string]string {

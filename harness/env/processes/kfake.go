@@ -52,12 +52,12 @@ func kfakeVersion() string {
 // it is this very program, which another user might not be able to read.
 func kfakeRecipe(program Program, spec env.Spec) (recipe, error) {
 	if spec.Kafka.Brokers > 1 {
-		return recipe{}, fmt.Errorf("%d brokers need the real kafka, and there is %w",
-			spec.Kafka.Brokers, errNoJava)
+		return recipe{}, fmt.Errorf("%d brokers need the real kafka, and there is %w; "+
+			"stampede doctor --fix installs it", spec.Kafka.Brokers, errNoJava)
 	}
 	if len(spec.Kafka.Settings) > 0 {
-		return recipe{}, fmt.Errorf("stores.kafka.settings are the real kafka's, and there is %w",
-			errNoJava)
+		return recipe{}, fmt.Errorf("stores.kafka.settings are the real kafka's, and there is %w; "+
+			"stampede doctor --fix installs it", errNoJava)
 	}
 	b := &broker{settings: spec.Kafka, node: 1, voters: make([]string, 1), fake: true}
 	if len(spec.KafkaFronts) > 0 {

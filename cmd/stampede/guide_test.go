@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const guide = "../../docs/first-system.md"
+
+// piece is a block of the guide: a file with its name, commands, or what they print.
+type piece struct{ file, kind, text string }
+
+var pieces = regexp.MustCompile("(?sm)(?:^`([^`\n]+)`\n\n)?^```(\\w+)\n(.*?)^```$")
+
+// TestGuide follows docs/first-system.md as a reader would, in a copy of the repository:
+// it writes each file when it is shown, types each command, and compares what is
+// printed. `make setup` is left out, which installs things.
+func TestGuide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs real stores; -short was given")
+	}
+	var printed string
+	outputs, dir := 0, clone(t)
+	for _, p := range guidePieces(t) {
+		switch p.kind {
+		case "go", "yaml":
+			if p.file == "" {
+				t.Fatalf("a file without a name:\n%s", p.text)
+			}
+			put(t, filepath.Join(dir, p.file), p.text)
+		case "sh":
+			printed = follow(t, dir, withoutSetup(p.text))
+			if strings.Contains(printed, ".go\n") {
+				t.Errorf("not formatted as gofmt does: %s", printed)
+			}
+		case "text":
+			outputs++
+			if got, want := essence(printed), essence(p.text); got != want {
+				t.Errorf("the guide says\n%s\nand it is\n%s", want, got)
+			}
+		default:
+			t.Errorf("a block of %s", p.kind)
+		}
+	}
+	if outputs != 3 {
+		t.Errorf("%d outputs were compared", outputs)
+	}
+	// What the small system leaves out is missed in words.
+	for command, want := range map[string]string{
+		"serve seats --variant conditional_update":        "seats has no HTTP API to serve",
+		"run seats-rush.yaml --target http://127.0.0.1:9": "so no server of it can be judged",
+	} {
+		said := follow(t, dir, "bin/stampede "+command+" 2>&1 || [ $? = 2 ]")
+		if !strings.Contains(said, want) {
+			t.Errorf("%s says %q, want %q", command, said, want)
+		}
+	}
+}
+
+// TestGuideIsReadable: code that is shown is formatted and fits a page.
+func TestGuideIsReadable(t *testing.T) {
+	for _, p := range guidePieces(t) {
+		for line := range strings.Lines(p.text) {
+			if width := len([]rune(strings.ReplaceAll(line, "\t", "    "))); p.kind == "go" && width > 101 {
+				t.Errorf("%s: %d columns: %s", p.file, width-1, line)
+			}
+		}
+	}
+}
+
+func guidePieces(t *testing.T) (all []piece) {
+	t.Helper()
+	for _, m := range pieces.FindAllStringSubmatch(string(read(t, guide)), -1) {
+		all = append(all, piece{m[1], m[2], m[3]})
+	}
+	return all
+}
+
+// clone copies what it takes to build from the repository.
+func clone(t *testing.T) string {
+	t.Helper()
+	dir, top := t.TempDir(), "../.."
+	for _, file := range []string{"go.mod", "go.sum", "Makefile"} {
+		put(t, filepath.Join(dir, file), string(read(t, filepath.Join(top, file))))
+	}
+	for _, folder := range []string{"cmd", "docker", "harness", "reports", "scenarios", "systems"} {
+		from := os.DirFS(filepath.Join(top, folder))
+		if err := os.CopyFS(filepath.Join(dir, folder), from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withoutSetup leaves out what installs things, and takes the exit code that the guide
+// speaks of for what it is.
+func withoutSetup(script string) string {
+	lines := slices.DeleteFunc(strings.Split(script, "\n"),
+		func(line string) bool { return line == "make setup" })
+	for i, line := range lines {
+		if strings.HasPrefix(line, "bin/stampede run ") && !strings.Contains(line, "--fail-on") {
+			lines[i] += " || [ $? = 1 ]"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// follow types commands in a folder and returns what they print.
+func follow(t *testing.T, dir, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-ec", script)
+	cmd.Dir = dir
+	// A group of its own, so that nothing that it starts outlives the test.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.WaitDelay = 20 * time.Second
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s%s", err, script, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+var (
+	// What a machine measures, and whether it measured well, is another every time.
+	measured = regexp.MustCompile(`(?m)^(The measurement is|Of those that hold|Its p99|` +
+		`[0-9]+ of [0-9]+ objectives? met|[0-9]+ passed).*\n`)
+	verdicts = regexp.MustCompile(`\b(PASS|INVALID)\b`)
+	numbers  = regexp.MustCompile(`[0-9][0-9.,]*( (µs|ms|s)\b)?×?|–`)
+	stamps   = regexp.MustCompile(`[0-9]{8}T[0-9]{6}Z-[0-9]+-[0-9a-f]{8}`)
+	gaps     = regexp.MustCompile(`  +`)
+	names    = regexp.MustCompile(`(seat|buyer)-[0-9]+`)
+	counts   = regexp.MustCompile(`[0-9]+ violations?|violations=[1-9][0-9]*`)
+	// invariantsHeld are numbers that do not depend on the machine.
+	invariantsHeld = regexp.MustCompile(`\b([0-9]+)/([0-9]+)\b`)
+)
+
+// essence is what a result says on every machine.
+func essence(text string) string {
+	text = measured.ReplaceAllString(text, "")
+	text = verdicts.ReplaceAllString(text, "PASS")
+	text = stamps.ReplaceAllString(text, "RUN")
+	text = names.ReplaceAllString(text, "$1")
+	text = counts.ReplaceAllString(text, "violations")
+	text = gaps.ReplaceAllString(text, "  ")
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "  ")
+		for i := range cells {
+			if !invariantsHeld.MatchString(cells[i]) && len(cells) > 1 {
+				cells[i] = numbers.ReplaceAllString(cells[i], "#")
+			}
+		}
+		out.WriteString(strings.Join(cells, "  "))
+	}
+	return strings.TrimSpace(out.String())
+}

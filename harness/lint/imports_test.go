@@ -127,7 +127,7 @@ func forSystems() []string {
 func forReports() []string {
 	return []string{
 		"harness/rundir", "harness/scenario", "harness/check", "harness/history", "harness/measure",
-		"harness/stats", "harness/knee",
+		"harness/stats", "harness/knee", "harness/events",
 	}
 }
 

@@ -242,7 +242,7 @@ func decodeVersioned(path string, data []byte, into any) error {
 	if err := decode(path, data, &version, false); err != nil {
 		return err
 	}
-	strict, err := acceptVersion(version.SchemaVersion)
+	strict, err := AcceptVersion(version.SchemaVersion, SchemaVersion)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -289,24 +289,25 @@ func lineAt(data []byte, err error, offset int64) int {
 	return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n"))
 }
 
-// acceptVersion says whether a file of this version can be read, and whether
-// all its fields must be known.
-func acceptVersion(version string) (strict bool, err error) {
+// AcceptVersion says whether what was written with a version can be read by who
+// knows ours, and whether all its fields must be known. It is an error if the
+// major versions differ, or one is not like 1.0.0.
+func AcceptVersion(version, ours string) (strict bool, err error) {
 	major, minor, err := parseVersion(version)
 	if err != nil {
 		return false, err
 	}
-	ourMajor, ourMinor, err := parseVersion(SchemaVersion)
+	ourMajor, ourMinor, err := parseVersion(ours)
 	if err != nil {
 		return false, err
 	}
 	if major > ourMajor {
 		return false, fmt.Errorf("schema version %s is newer than %s: "+
-			"read it with a newer stampede", version, SchemaVersion)
+			"read it with a newer stampede", version, ours)
 	}
 	if major < ourMajor {
 		return false, fmt.Errorf("schema version %s is older than %s: "+
-			"read it with the stampede that wrote it", version, SchemaVersion)
+			"read it with the stampede that wrote it", version, ours)
 	}
 	return minor <= ourMinor, nil
 }

@@ -80,6 +80,7 @@ func otherSystem(folder, target string) bool {
 func testsOnly() []string {
 	return []string{
 		"harness/suttest", "harness/api/apitest", "harness/env/envtest", "harness/interleave",
+		"reports/browsertest",
 	}
 }
 

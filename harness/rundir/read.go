@@ -137,9 +137,10 @@ func (r *Run) File(name string) (string, error) {
 }
 
 // State says how far the run came.
-func (r *Run) State() State { return stateOf(r.Path) }
+func (r *Run) State() State { return StateOf(r.Path) }
 
-func stateOf(path string) State {
+// StateOf says how far the run in a directory came, whatever is in it.
+func StateOf(path string) State {
 	if file, err := os.Open(filepath.Join(path, lockFile)); err == nil {
 		locked := flock(file, syscall.LOCK_SH|syscall.LOCK_NB)
 		file.Close() // opened for reading: nothing to lose
@@ -347,6 +348,15 @@ type Entry struct {
 // directory that cannot be read is listed with its problem. A root that does not
 // exist has no runs.
 func List(root string) ([]Entry, error) {
+	entries, err := Names(root)
+	for i, e := range entries {
+		entries[i] = Describe(e)
+	}
+	return entries, err
+}
+
+// Names is List with what the directories' names say alone, however many there are.
+func Names(root string) ([]Entry, error) {
 	scenarios, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -365,8 +375,10 @@ func List(root string) ([]Entry, error) {
 		}
 		for _, run := range runs {
 			if run.IsDir() {
-				path := filepath.Join(root, scenario.Name(), run.Name())
-				entries = append(entries, describe(path, scenario.Name(), run.Name()))
+				e := Entry{Path: filepath.Join(root, scenario.Name(), run.Name()),
+					Scenario: scenario.Name()}
+				e.Started, e.Seed, e.ID = parseName(run.Name())
+				entries = append(entries, e)
 			}
 		}
 	}
@@ -376,10 +388,10 @@ func List(root string) ([]Entry, error) {
 	return entries, nil
 }
 
-func describe(path, scenario, name string) Entry {
-	e := Entry{Path: path, Scenario: scenario, State: stateOf(path)}
-	e.Started, e.Seed, e.ID = parseName(name)
-	r, err := Open("", path)
+// Describe adds to an entry of Names what the directory's files say.
+func Describe(e Entry) Entry {
+	e.State = StateOf(e.Path)
+	r, err := Open("", e.Path)
 	if err != nil {
 		e.Problem = err.Error()
 		return e

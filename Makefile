@@ -69,8 +69,9 @@ test-containers: build ## Run the store-backed tests on containers, and stampede
 	STAMPEDE_REQUIRE_IMAGE=1 $(GO) test -count=1 -timeout 5m ./cmd/stampede \
 		-run 'TestScripts/store-roles-containers$$'
 
-test-report: ## Open the report in headless Chromium and check it
+test-report: ## Open the report and the pages of ui in headless Chromium and check them
 	$(GO) test -tags browser -timeout 10m ./reports/...
+	$(GO) test -tags browser -timeout 5m -run Browser ./cmd/stampede
 
 bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Dispatch|HTTP' -benchtime 1x -timeout 20m ./harness/load

@@ -7,100 +7,35 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"stampede/reports/browsertest"
 )
 
-// browser finds Chromium: without one the tests are skipped, but not in CI.
-func browser(t testing.TB) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("no Chromium on PATH; CI must have one")
-	}
-	t.Skip("no Chromium on PATH: install chromium to test the page in a browser")
-	return ""
-}
+// tab is an open page.
+type tab = browsertest.Tab
 
-// tab is an open page with everything that it said and asked for.
-type tab struct {
-	context.Context
-	mu       sync.Mutex
-	said     []string // console, exceptions, the browser's log
-	requests []string
-}
-
-// open loads a page from a file in a browser of its own.
+// open loads a page from a file.
 func open(t testing.TB, page string, before ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	deadline, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(stop)
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(browser(t)), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
-		chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))
-	allocator, end := chromedp.NewExecAllocator(deadline, options...)
-	t.Cleanup(end)
-	ctx, closeTab := chromedp.NewContext(allocator)
-	t.Cleanup(closeTab)
-	tb := &tab{Context: ctx}
-	if err := chromedp.Listen(ctx, tb.hear); err != nil {
-		t.Fatalf("start Chromium: %v", err)
-	}
-	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
-		t.Fatal(err)
-	}
-	steps := append(before, chromedp.EmulateViewport(1360, 1400), chromedp.Navigate("file://"+path))
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		t.Fatal(err)
-	}
-	return tb
-}
-
-func (tb *tab) hear(event any) {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	switch e := event.(type) {
-	case *runtime.EventConsoleAPICalled:
-		tb.said = append(tb.said, fmt.Sprintf("console %s %v", e.Type, e.Args))
-	case *runtime.EventExceptionThrown:
-		tb.said = append(tb.said, "exception "+e.ExceptionDetails.Text)
-	case *log.EventEntryAdded:
-		tb.said = append(tb.said, "log "+e.Entry.Text)
-	case *network.EventRequestWillBeSent:
-		tb.requests = append(tb.requests, e.Request.URL)
-	}
+	return browsertest.Open(t, "file://"+path, before...)
 }
 
 // eval runs an expression in the page.
 func eval[T any](t testing.TB, tb *tab, expression string) T {
 	t.Helper()
-	value, err := chromedp.Run(tb, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return value
+	return browsertest.Eval[T](t, tb, expression)
 }
 
 // The backgrounds of the themes, as a browser spells them.
@@ -117,39 +52,33 @@ func styleOf(t *testing.T, tb *tab, selector, property string) string {
 }
 
 // quiet fails if the page said anything or asked for anything but itself.
-func (tb *tab) quiet(t *testing.T) {
+func quiet(t *testing.T, tb *tab) {
 	t.Helper()
-	eval[int](t, tb, "1") // whatever happened before has been heard by now
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	for _, line := range tb.said {
+	said, requests := tb.Said(t)
+	alone(t, said, requests)
+}
+
+// alone fails if anything was said or asked for but the page.
+func alone(t *testing.T, said, requests []string) {
+	t.Helper()
+	for _, line := range said {
 		t.Errorf("the page said: %s", line)
 	}
-	for _, url := range tb.requests {
+	for _, url := range requests {
 		if !strings.HasPrefix(url, "file://") || !strings.HasSuffix(url, "/report.html") {
 			t.Errorf("the page asked for %s", url)
 		}
 	}
-	if len(tb.requests) != 1 {
-		t.Errorf("%d requests, want the page alone: %q", len(tb.requests), tb.requests)
+	if len(requests) != 1 {
+		t.Errorf("%d requests, want the page alone: %q", len(requests), requests)
 	}
 }
 
-func media(features ...*emulation.MediaFeature) chromedp.Action[chromedp.Void] {
-	return emulate("", features...)
-}
-
 func emulate(kind string, features ...*emulation.MediaFeature) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia,
-			emulation.SetEmulatedMediaParams{Media: kind, Features: features})
-		return err
-	})
+	return browsertest.Emulate(kind, features...)
 }
 
-func scheme(name string) chromedp.Action[chromedp.Void] {
-	return media(&emulation.MediaFeature{Name: "prefers-color-scheme", Value: name})
-}
+func scheme(name string) chromedp.Action[chromedp.Void] { return browsertest.Scheme(name) }
 
 // keep writes a screenshot where go test -artifacts keeps it.
 func keep(t *testing.T, tb *tab, name string) {
@@ -171,7 +100,7 @@ func TestBrowserLoadsWithoutAWord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tb := open(t, sceneOf(t, name).page(t))
 			eval[any](t, tb, `document.querySelectorAll("details").forEach(d => d.open = true)`)
-			tb.quiet(t)
+			quiet(t, tb)
 			if got := eval[bool](t, tb, "!document.getElementById('theme').hidden"); !got {
 				t.Error("the script did not run: its digest is not what the policy allows")
 			}
@@ -199,7 +128,7 @@ func TestBrowserThemes(t *testing.T) {
 				t.Errorf("a series is %s", curve)
 			}
 			keep(t, tb, name)
-			tb.quiet(t)
+			quiet(t, tb)
 		})
 	}
 }
@@ -313,17 +242,15 @@ func TestBrowserFollowsAnchors(t *testing.T) {
 	if err != nil || !hidden {
 		t.Errorf("#v=B did not hide the others: %v", err)
 	}
-	tb.quietButHash(t)
+	quietButHash(t, tb)
 }
 
 // quietButHash is quiet for a page whose hash was changed, which some browsers
 // report as a request for the page.
-func (tb *tab) quietButHash(t *testing.T) {
+func quietButHash(t *testing.T, tb *tab) {
 	t.Helper()
-	tb.mu.Lock()
-	tb.requests = tb.requests[:1]
-	tb.mu.Unlock()
-	tb.quiet(t)
+	said, requests := tb.Said(t)
+	alone(t, said, requests[:1])
 }
 
 // On a phone, and at 400 % zoom, the page itself does not scroll sideways.
@@ -392,7 +319,7 @@ func TestBrowserCards(t *testing.T) {
 func TestBrowserCompare(t *testing.T) {
 	for name, all := range comparisonScenes(t) {
 		tb := open(t, comparePage(t, false, all))
-		tb.quiet(t)
+		quiet(t, tb)
 		if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +340,7 @@ func TestBrowserForcedColours(t *testing.T) {
 		t.Errorf("cells are %s on %s", stroke, background)
 	}
 	keep(t, tb, "forced-colours")
-	tb.quiet(t)
+	quiet(t, tb)
 }
 
 // TestIndexInTheBrowser: the page over many runs says nothing, asks for nothing, and
@@ -426,7 +353,7 @@ func TestIndexInTheBrowser(t *testing.T) {
 	if !eval[bool](t, tb, `document.querySelector('details svg[role=img]') !== null`) {
 		t.Error("there is no trend")
 	}
-	tb.quiet(t)
+	quiet(t, tb)
 }
 
 // The page of a search obeys its own policy and fits a narrow screen.
@@ -434,7 +361,7 @@ func TestBrowserKnee(t *testing.T) {
 	for _, name := range []string{"mixed", "hostile", "nothing"} {
 		tb := open(t, kneePage(t, kneeScenes(t)[name]))
 		eval[any](t, tb, `document.querySelectorAll("details").forEach(d => d.open = true)`)
-		tb.quiet(t)
+		quiet(t, tb)
 		if got := eval[bool](t, tb, "!document.getElementById('theme').hidden"); !got {
 			t.Errorf("%s: the script did not run: its digest is not what the policy allows", name)
 		}

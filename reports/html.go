@@ -219,12 +219,16 @@ func (p *page) dress(standings []standing) {
 // dressing is a page's style, with some rules more, its script, and the policy that
 // allows just them.
 func dressing(rules string) (style, script template.HTML, csp template.HTMLAttr) {
-	css, js := asset("page.css")+themeRules()+rules, asset("page.js")
+	css, js := Look()
+	css += rules
 	csp = template.HTMLAttr(fmt.Sprintf(`content="default-src 'none'; style-src '%s'; `+
-		`script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'"`, digest(css), digest(js)))
+		`script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'"`, Digest(css), Digest(js)))
 	return template.HTML("<style>" + css + "</style>"), template.HTML("<script>" + js + "</script>"),
 		csp
 }
+
+// Look is the style of all pages and the script of all pages.
+func Look() (css, js string) { return asset("page.css") + themeRules(), asset("page.js") }
 
 // sections lists the page's sections that have something to show.
 func (p *page) sections() []navItem {
@@ -272,8 +276,9 @@ func asset(name string) string {
 	return strings.TrimSpace(string(squeeze(data)))
 }
 
-// digest returns the source expression that allows this inline text.
-func digest(text string) string {
+// Digest is the source expression of a content security policy that allows this
+// inline text.
+func Digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
@@ -370,8 +375,8 @@ func downloads(files []string) []download {
 		"summary.json": "every number of this page", "junit.xml": "verdicts for CI",
 		"summary.md": "this page, short", "metrics.txt": "OpenMetrics",
 		"scenario.resolved.yaml": "the scenario as it was run", "env.json": "the environment",
-		"run.json": "what the run set out to do",
-		"hdr/":     "percentiles and histograms, for HdrHistogram's tools",
+		"run.json": "what the run set out to do", "events.ndjson": "what happened, as it happened",
+		"hdr/":     "percentiles, and histograms over time, for HdrHistogram's tools",
 		"history/": "every operation of every repeat",
 		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
 			"with all their operations", check.MaxViolations),

@@ -31,6 +31,13 @@ func verdictMark(word string) mark {
 	return mark{"?", cmp.Or(word, rundir.Inconclusive), "warn"}
 }
 
+// VerdictMark is the sign of a verdict word on a page, and its class in the style
+// of Look.
+func VerdictMark(word string) (icon, class string) {
+	m := verdictMark(word)
+	return m.Icon, m.Class
+}
+
 // statusMark returns the mark of a check's status.
 func statusMark(s check.Status) mark {
 	switch s {

@@ -14,6 +14,7 @@ import (
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
+	"stampede/harness/events"
 	"stampede/harness/history"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
@@ -355,10 +356,10 @@ type logger struct{ t *testing.T }
 
 func (l logger) Logf(format string, args ...any) { l.t.Logf(format, args...) }
 
-func (l logger) Observe(e run.Event) {
-	if e.Phase == "done" && testing.Verbose() {
-		l.t.Logf("%-24s %s ok %d refused %d unknown %d", e.Variant, e.Verdict, e.OK,
-			e.Refused, e.Unknown)
+func (l logger) Observe(e events.Event) {
+	if d := e.RepeatDone; d != nil && testing.Verbose() {
+		l.t.Logf("%-24s %s ok %d refused %d unknown %d", d.Variant, d.Verdict, d.Load.OK,
+			d.Load.Refused, d.Load.Unknown)
 	}
 }
 

@@ -64,10 +64,14 @@ func (a *app) check(which string, f runFlags) error {
 	if err := dir.Close(); err != nil {
 		return err
 	}
-	code, err := a.tell(stored.Path, summary, f)
+	told, err := a.tell(stored.Path, summary, f)
+	if err == nil && f.format == "json" {
+		err = writeJSON(a.stdout, told.data.Summary)
+	}
 	if err != nil {
 		return err
 	}
+	code := told.code
 	if code != exitOK {
 		return &exitError{code: code}
 	}
@@ -97,8 +101,8 @@ func (f *runFlags) defineOutput(cmd *cobra.Command) {
 		"regression, becoming worse is exit code 6")
 	fl.BoolVar(&f.acrossMachines, "across-machines", false, "let --against judge runs of "+
 		"different machines or stores")
-	fl.StringVar(&f.format, "format", "", "pretty, plain, json or quiet; by default pretty on a "+
-		"terminal, else plain")
+	fl.StringVar(&f.format, "format", "", "pretty, plain, quiet or json: a run's events, the last "+
+		"one with its result; by default pretty on a terminal, else plain")
 	fl.StringVar(&f.colour, "color", "auto", "auto, always or never")
 	fl.StringVar(&f.junit, "junit", "", "copy the JUnit file here")
 	fl.StringVar(&f.json, "json", "", "copy summary.json here")

@@ -166,8 +166,8 @@ func (a *app) knee(name string, f kneeFlags, open openLab) error {
 	}
 	defer dir.Close()
 	k := &kneeSearch{app: a, flags: f, plan: plan, dir: dir,
-		printer: newPrinter(a.stderr, f.format, wantColour(f.colour, a.stderr))}
-	defer k.printer.close()
+		printer: a.newPrinter(f.format, f.colour)}
+	defer func() { _ = k.printer.close() }() // a terminal, if anything
 	k.begin(seed)
 	failed := k.run(open)
 	if len(k.summary.Variants) == 0 {
@@ -271,7 +271,9 @@ func (k *kneeSearch) finish(failed error) error {
 	if stopped := k.interrupts.exit(); stopped != 0 {
 		code = stopped
 	}
-	k.printer.close()
+	if err := k.printer.close(); err != nil {
+		return err
+	}
 	if err := k.printResult(report, code); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
+	"stampede/harness/events"
 	"stampede/harness/knee"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
@@ -151,10 +152,9 @@ func (l *kneeLab) keepPage(path string) error {
 // liveOnly shows how a window goes on a terminal, and nothing of it elsewhere.
 type liveOnly struct{ *printer }
 
-// Observe shows an event unless it is the window's verdict, which is the
-// search's to tell.
-func (p liveOnly) Observe(e run.Event) {
-	if p.live && e.Phase != "done" {
+// Observe shows an event.
+func (p liveOnly) Observe(e events.Event) {
+	if p.live {
 		p.printer.Observe(e)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -82,12 +83,14 @@ func (d desktop) opener() (string, error) {
 	return d.look("xdg-open")
 }
 
-// show starts a program with a page and does not wait for it: it may be the
+// show starts a program with a page, a file or an address, and does not wait for it: it may be the
 // browser itself.
 func show(program, path string) (*exec.Cmd, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening the report: %w", err)
+	if !strings.HasPrefix(path, "http://") {
+		var err error
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, fmt.Errorf("opening the report: %w", err)
+		}
 	}
 	cmd := exec.Command(program, path)
 	// Ctrl-C on this terminal is not meant for the browser.

@@ -65,6 +65,15 @@ func TestShow(t *testing.T) {
 	if err != nil || string(seen) != filepath.Join(dir, "report.html") {
 		t.Errorf("the program saw %q, %v", seen, err)
 	}
+	if cmd, err = show(program, "http://127.0.0.1:1/?token=x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if seen, err := os.ReadFile("seen"); err != nil || string(seen) != "http://127.0.0.1:1/?token=x" {
+		t.Errorf("the program saw %q, %v", seen, err)
+	}
 	if _, err := show(filepath.Join(dir, "nothing"), "x"); err == nil {
 		t.Error("a program that is not there was started")
 	}

@@ -1,50 +1,76 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
-	"strings"
-	"sync"
-	"time"
 
+	"golang.org/x/sys/unix"
+
+	"stampede/harness/events"
 	"stampede/harness/run"
 )
 
-// quietEvery is how often a log without a terminal gets a line during the
-// load.
-const quietEvery = 15 * time.Second
+// view shows a run's progress. close leaves the terminal as it was, or ends the
+// stream, and says what could not be written.
+type view interface {
+	run.Observer
+	close() error
+}
 
-// printer shows a run's progress: on a terminal one line that is rewritten,
-// elsewhere a line for each repeat that is over and one every quietEvery.
+// printer shows progress in the way that the user asked for.
 type printer struct {
-	mu     sync.Mutex
-	out    io.Writer
-	live   bool
-	github bool
-	colour bool
-	quiet  bool
-	last   time.Time
-	phase  string
-	drawn  bool
-	now    func() time.Time
+	view
+	palette
+	// live says that it is a block on a terminal, which is drawn again and again.
+	live bool
+	// kept are the stores that were left running.
+	kept []run.Place
 }
 
-// newPrinter prints to out. format is pretty, plain, json or quiet; the empty
-// one means pretty on a terminal and plain elsewhere.
-func newPrinter(out *os.File, format string, colour bool) *printer {
-	live := format == "pretty" || format == "" && isTerminal(out)
-	return &printer{out: out, live: live && isTerminal(out), colour: colour,
-		quiet: format == "quiet" || format == "json", now: time.Now,
-		github: os.Getenv("GITHUB_ACTIONS") == "true"}
+// newPrinter shows progress on standard error. format is pretty, plain, json or
+// quiet; the empty one means pretty on a terminal and plain elsewhere. What is
+// pretty on no terminal is plain, and what prints its result as JSON is quiet.
+func (a *app) newPrinter(format, colour string) *printer {
+	p := &printer{palette: palette(wantColour(colour, a.stderr))}
+	switch {
+	case format == "quiet" || format == "json":
+		p.view = silence{}
+	case format != "plain" && canRedraw(a.stderr):
+		p.live = true
+		p.view = a.startLive(p.palette)
+	default:
+		p.view = newPlainView(a.stderr, p.palette)
+	}
+	return p
 }
+
+// runPrinter shows a run: with --format json as a stream of events on standard
+// output.
+func (a *app) runPrinter(f runFlags) *printer {
+	if f.format == "json" {
+		return &printer{view: newStream(a.stdout, a.interrupts.readerGone)}
+	}
+	return a.newPrinter(f.format, f.colour)
+}
+
+// silence shows nothing.
+type silence struct{}
+
+// Observe shows nothing.
+func (silence) Observe(events.Event) {}
+
+// Logf prints nothing.
+func (silence) Logf(string, ...any) {}
+
+func (silence) close() error { return nil }
 
 // isTerminal reports whether f is a terminal that understands escapes.
 func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull &&
-		os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
+
+// canRedraw reports whether f is a terminal on which somebody looks.
+func canRedraw(f *os.File) bool { return isTerminal(f) && os.Getenv("CI") == "" }
 
 // wantColour decides by --color, then NO_COLOR, CLICOLOR_FORCE and
 // FORCE_COLOR, then the terminal.
@@ -60,126 +86,31 @@ func wantColour(flag string, out *os.File) bool {
 	return isTerminal(out)
 }
 
-// Logf prints a line above the live one.
-func (p *printer) Logf(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.quiet {
-		return
-	}
-	p.erase()
-	fmt.Fprintf(p.out, format+"\n", args...)
-}
+// palette paints words, if it is true.
+type palette bool
 
-// Observe shows an event.
-func (p *printer) Observe(e run.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.quiet {
-		return
-	}
-	changed := e.Phase+e.Variant != p.phase
-	every := quietEvery
-	if p.live {
-		every = 100 * time.Millisecond
-	}
-	now := p.now()
-	if !changed && now.Sub(p.last) < every {
-		return
-	}
-	p.phase, p.last = e.Phase+e.Variant, now
-	p.show(e, changed)
-}
+// The codes of what is painted beside verdicts.
+const (
+	dimCode  = "2"
+	boldCode = "1"
+	warnCode = "33"
+)
 
-func (p *printer) show(e run.Event, changed bool) {
-	switch {
-	case e.Phase == "done":
-		p.erase()
-		p.endGroup()
-		fmt.Fprintln(p.out, p.doneLine(e))
-	case p.live:
-		p.erase()
-		fmt.Fprint(p.out, line(e))
-		p.drawn = true
-	case changed && e.Phase == "prepare":
-		p.startGroup(e)
-	case e.Phase == "load" && !changed:
-		fmt.Fprintln(p.out, "  "+line(e))
+// verdictCode is the colour of a verdict.
+func verdictCode(verdict string) string {
+	if code := map[string]string{"PASS": "32", "FAIL": "31"}[verdict]; code != "" {
+		return code
 	}
+	return warnCode
 }
-
-func (p *printer) startGroup(e run.Event) {
-	if p.github {
-		fmt.Fprintf(p.out, "::group::%s\n", position(e))
-	}
-}
-
-func (p *printer) endGroup() {
-	if p.github {
-		fmt.Fprintln(p.out, "::endgroup::")
-	}
-}
-
-// erase removes the live line, so that what follows starts a line of its own.
-func (p *printer) erase() {
-	if p.drawn {
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.drawn = false
-	}
-}
-
-// close leaves the terminal as it was.
-func (p *printer) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.erase()
-}
-
-func position(e run.Event) string {
-	text := fmt.Sprintf("[%d/%d] %s", e.Order+1, e.Total, e.Variant)
-	if e.Repeat > 0 {
-		text += fmt.Sprintf(" #%d", e.Repeat+1)
-	}
-	return text
-}
-
-func line(e run.Event) string {
-	if e.Phase != "load" {
-		return position(e) + " " + e.Phase
-	}
-	text := fmt.Sprintf("%s %s/%s offered %d ok %d refused %d unknown %d dropped %d p99 %s",
-		position(e), e.Elapsed.Round(time.Second/10), e.Length.Round(time.Second/10),
-		e.Scheduled, e.OK, e.Refused, e.Unknown, e.Dropped, e.P99.Round(10*time.Microsecond))
-	if len(e.Faults) > 0 {
-		text += " FAULT " + strings.Join(e.Faults, ",")
-	}
-	return text
-}
-
-func (p *printer) doneLine(e run.Event) string {
-	text := fmt.Sprintf("%-34s %s", position(e), p.paint(e.Verdict))
-	text += fmt.Sprintf("  ok %d, refused %d, unknown %d, dropped %d",
-		e.OK, e.Refused, e.Unknown, e.Dropped)
-	if e.P99 > 0 {
-		text += ", p99 " + e.P99.Round(10*time.Microsecond).String()
-	}
-	for _, reason := range e.Reasons {
-		text += "\n      " + reason
-	}
-	return text
-}
-
-// paint colours a verdict's word.
-func (p *printer) paint(verdict string) string { return p.paintAs(verdict, verdict) }
 
 // paintAs colours a word as that of a verdict.
-func (p *printer) paintAs(verdict, word string) string {
-	if !p.colour {
-		return word
+func (p palette) paintAs(verdict, word string) string { return p.paint(verdictCode(verdict), word) }
+
+// paint colours a text.
+func (p palette) paint(code, text string) string {
+	if !p || code == "" {
+		return text
 	}
-	code := map[string]string{"PASS": "32", "FAIL": "31"}[verdict]
-	if code == "" {
-		code = "33"
-	}
-	return "\x1b[" + code + "m" + word + "\x1b[0m"
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }

@@ -187,52 +187,50 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// tell writes the reports of a judged run, prints its result and returns the
-// exit code.
-func (a *app) tell(path string, summary rundir.Summary, f runFlags) (int, error) {
-	data, err := reports.Load(path)
-	if err != nil {
-		return 0, err
+// told is what a judged run came to.
+type told struct {
+	data reports.Data
+	code int // the exit code
+}
+
+// tell writes the reports of a judged run and prints its result, unless that is to
+// be JSON, which the caller knows the form of.
+func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err error) {
+	if t.data, err = reports.Load(path); err != nil {
+		return t, err
 	}
 	formats := []string{"html", "md", "junit", "metrics"}
-	if err := writeReports(path, data, formats); err != nil {
-		return 0, withCode(exitEnvironment, err)
+	if err := writeReports(path, t.data, formats); err != nil {
+		return t, withCode(exitEnvironment, err)
 	}
 	if err := f.copies(path); err != nil {
-		return 0, withCode(exitEnvironment, err)
+		return t, withCode(exitEnvironment, err)
 	}
-	if err := appendStepSummary(data); err != nil {
-		return 0, withCode(exitEnvironment, err)
+	if err := appendStepSummary(t.data); err != nil {
+		return t, withCode(exitEnvironment, err)
 	}
-	if err := a.annotate(a.stderr, data); err != nil {
-		return 0, err
+	if err := a.annotate(a.stderr, t.data); err != nil {
+		return t, err
 	}
-	comparison, err := f.compare(path, data)
+	comparison, err := f.compare(path, t.data)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
-	code := worstExit([]int{exitOf(summary, f.failOn), a.regressionExit(comparison, f)})
+	t.code = worstExit([]int{exitOf(summary, f.failOn), a.regressionExit(comparison, f)})
 	if stop := a.interrupts.exit(); stop != 0 {
-		code = stop
+		t.code = stop
 	}
-	if comparison != nil && (f.format == "" || f.format == "pretty" || f.format == "plain") {
+	if f.format == "json" || f.format == "quiet" {
+		return t, nil
+	}
+	if comparison != nil {
 		if err := reports.CompareText(a.stdout, *comparison); err != nil {
-			return 0, err
+			return t, err
 		}
 		fmt.Fprintln(a.stdout)
 	}
-	return code, a.printResult(path, data, code, f)
-}
-
-func (a *app) printResult(path string, data reports.Data, code int, f runFlags) error {
-	if f.format == "json" {
-		return writeJSON(a.stdout, data.Summary)
-	}
-	if f.format == "quiet" {
-		return nil
-	}
-	return reports.Text(a.stdout, data, reports.TextOptions{
-		Report: filepath.Join(path, rundir.ReportFile), Exit: code,
+	return t, reports.Text(a.stdout, t.data, reports.TextOptions{
+		Report: filepath.Join(path, rundir.ReportFile), Exit: t.code,
 		Colour: wantColour(f.colour, a.stdout)})
 }
 

@@ -40,7 +40,7 @@ objectives, and writes one offline HTML page.`,
 	})
 	root.AddCommand(
 		newList(a), newDescribe(a), newRun(a), newCheck(a), newReport(a), newCompare(a),
-		newReplay(a), newKnee(a), newOpen(a),
+		newReplay(a), newKnee(a), newOpen(a), newUI(a),
 		newServe(a), newDoctor(a), newClean(a), newSchema(a), newVersion(a), newExitCodes(),
 		newReap(),
 		newKfake(a),

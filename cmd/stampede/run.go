@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -19,7 +20,9 @@ import (
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
+	"stampede/harness/events"
 	"stampede/harness/run"
+	"stampede/harness/rundir"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 	"stampede/scenarios"
@@ -114,16 +117,65 @@ func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags
 // runOne runs one scenario, writes its reports and returns its exit code.
 func (a *app) runOne(
 	soft context.Context, name string, plan resolved, seed uint64, f runFlags,
-) (_ int, err error) {
-	p := newPrinter(a.stderr, f.format, wantColour(f.colour, a.stderr))
-	defer p.close()
+) (code int, err error) {
+	p := a.runPrinter(f)
+	defer func() {
+		if s, ok := p.view.(*stream); ok {
+			s.fail(err)
+		}
+		err = errors.Join(err, withCode(exitEnvironment, p.close()))
+		a.tellKept(p.kept)
+	}()
+	path, summary, err := a.perform(soft, name, plan, seed, f, p)
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range f.replayed.differences(summary) {
+		p.Logf("not as it was: %s", line)
+	}
+	s, streams := p.view.(*stream)
+	if !streams {
+		if err := p.close(); err != nil {
+			return 0, err
+		}
+	}
+	t, err := a.tell(path, summary, f)
+	if err != nil {
+		return t.code, err
+	}
+	written, err := noteReport(path, t.data.Summary.Run.ID)
+	if err != nil {
+		return t.code, withCode(exitEnvironment, err)
+	}
+	if streams {
+		s.Observe(written)
+		s.tell(events.Event{RunID: written.RunID, Result: &events.Document{Directory: path,
+			Exit: t.code, Summary: t.data.Summary}})
+	}
+	if f.open {
+		a.tryToOpen(path)
+	}
+	return t.code, nil
+}
+
+// noteReport adds to a run's events that its page is there.
+func noteReport(path, id string) (events.Event, error) {
+	written := events.Stamped(events.Event{RunID: id, ReportWritten: &events.Report{
+		Path: filepath.Join(path, rundir.ReportFile)}}, time.Now())
+	return written, events.Append(filepath.Join(path, events.FileName), written)
+}
+
+// perform runs one scenario on the backend that it chooses.
+func (a *app) perform(
+	soft context.Context, name string, plan resolved, seed uint64, f runFlags, p *printer,
+) (_ string, _ rundir.Summary, err error) {
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
 		Seed: seed, Root: f.out, Tool: tool(), Argv: append([]string{"stampede"}, redacted(a.argv)...),
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
 		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
 		OneByOne: !f.interleave}
 	if f.keep {
-		opts.Kept = a.tellKept
+		opts.Kept = func(places []run.Place) { p.kept = places }
 	}
 	opts.Guard = func(runID string) (func(bool) error, error) {
 		return a.guard(opts.Provider.Name() == env.Containers ||
@@ -133,29 +185,21 @@ func (a *app) runOne(
 		plan.Scenario.Question)
 	if f.target == "" {
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
-			return 0, a.failed(exitEnvironment, env.Stopped(soft, err))
+			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))
 		}
 		p.Logf("backend: %s", opts.BackendReason)
 	}
 	if opts.Launcher, err = launcher(plan.Scenario.Deploy); err != nil {
-		return 0, a.failed(exitEnvironment, err)
+		return "", rundir.Summary{}, a.failed(exitEnvironment, err)
 	}
 	path, summary, err := run.Run(soft, a.interrupts.hard, opts)
 	if opts.Launcher != nil {
 		err = errors.Join(err, opts.Launcher.Close())
 	}
 	if err != nil {
-		return 0, a.runError(err, path)
+		return path, summary, a.runError(err, path)
 	}
-	for _, line := range f.replayed.differences(summary) {
-		p.Logf("not as it was: %s", line)
-	}
-	p.close()
-	code, err := a.tell(path, summary, f)
-	if f.open && err == nil {
-		a.tryToOpen(path)
-	}
-	return code, err
+	return path, summary, nil
 }
 
 // tellKept says where what was kept is and how to remove it.
@@ -175,7 +219,9 @@ func (a *app) tellKept(places []run.Place) {
 		fmt.Fprintf(a.stderr, "kept: %s #%d: %s\n", p.Variant, p.Repeat+1,
 			strings.Join(where, ", "))
 	}
-	fmt.Fprintln(a.stderr, "kept: `stampede clean` removes these stores")
+	if len(places) > 0 {
+		fmt.Fprintln(a.stderr, "kept: `stampede clean` removes these stores")
+	}
 }
 
 // runError gives a failed run its exit code and says where its directory is.

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-var errInterrupted = errors.New("interrupted")
+var (
+	errInterrupted = errors.New("interrupted")
+	errReaderGone  = errors.New("interrupted: whoever read the events has gone")
+)
 
 // interrupts turns signals into two contexts. The first signal, or the end of
 // the time that the user allows, cancels soft: arrivals stop, what happened is
@@ -23,8 +27,9 @@ type interrupts struct {
 	signals    chan os.Signal
 	cancel     context.CancelFunc
 	stopSoft   context.CancelCauseFunc
-	// onSecond runs before the process ends on a second signal.
-	onSecond atomic.Pointer[func()]
+
+	mu       sync.Mutex
+	onSecond []func() // run before the process ends on a second signal
 }
 
 // catchSignals starts listening for SIGINT and SIGTERM. It is called before
@@ -46,8 +51,9 @@ func (i *interrupts) listen() {
 			code = exitTerminated
 		}
 		if !i.first(code, errInterrupted) {
-			if f := i.onSecond.Load(); f != nil {
-				(*f)()
+			i.mu.Lock() // for ever: there is nothing after this
+			for _, f := range i.onSecond {
+				f()
 			}
 			os.Exit(int(i.code.Load()))
 		}
@@ -63,6 +69,9 @@ func (i *interrupts) first(code int32, why error) bool {
 	return true
 }
 
+// readerGone interrupts what is going on because nobody reads what it tells.
+func (i *interrupts) readerGone() { i.first(exitInterrupted, errReaderGone) }
+
 // after interrupts what is going on when so much time has passed, as a first
 // Ctrl-C does. The returned function calls it off.
 func (i *interrupts) after(limit time.Duration) (callOff func()) {
@@ -72,8 +81,12 @@ func (i *interrupts) after(limit time.Duration) (callOff func()) {
 	return func() { timer.Stop() }
 }
 
-// beforeExit sets what runs before the process ends on a second signal.
-func (i *interrupts) beforeExit(f func()) { i.onSecond.Store(&f) }
+// beforeExit adds what runs before the process ends on a second signal.
+func (i *interrupts) beforeExit(f func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.onSecond = append(i.onSecond, f)
+}
 
 // exit returns the exit code of the first interruption, 0 if there was none.
 func (i *interrupts) exit() int { return int(i.code.Load()) }

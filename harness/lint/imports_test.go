@@ -80,6 +80,7 @@ func otherSystem(folder, target string) bool {
 func testsOnly() []string {
 	return []string{
 		"harness/suttest", "harness/api/apitest", "harness/env/envtest", "harness/interleave",
+		"reports/browsertest",
 	}
 }
 
@@ -127,7 +128,7 @@ func forSystems() []string {
 func forReports() []string {
 	return []string{
 		"harness/rundir", "harness/scenario", "harness/check", "harness/history", "harness/measure",
-		"harness/stats", "harness/knee",
+		"harness/stats", "harness/knee", "harness/events",
 	}
 }
 

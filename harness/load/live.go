@@ -65,10 +65,10 @@ type Snapshot struct {
 	// InFlight is being executed; Waiting is due and has no worker yet.
 	InFlight, Waiting int64
 	// Offered and Achieved are operations per second, due and finished, over
-	// the last one to two seconds; P99 is the response time of those that
-	// finished, to within 7 %.
+	// the last one to two seconds. P99 is the response time of all that have
+	// finished, P99Recent of those that did in these seconds, to within 7 %.
 	Offered, Achieved float64
-	P99               time.Duration
+	P99, P99Recent    time.Duration
 }
 
 // finished counts an operation that has ended.
@@ -124,7 +124,8 @@ func (l *Live) recent(s *Snapshot, ended int64) {
 		s.Offered = float64(now.scheduled-l.older.scheduled) / span
 		s.Achieved = float64(now.ended-l.older.ended) / span
 	}
-	s.P99 = p99(&now.responses, &l.older.responses)
+	s.P99 = p99(&now.responses, &[liveBuckets]int64{})
+	s.P99Recent = p99(&now.responses, &l.older.responses)
 	if now.at-l.newer.at >= time.Second {
 		l.older, l.newer = l.newer, now
 	}

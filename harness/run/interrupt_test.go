@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stampede/harness/events"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
 )
@@ -51,13 +52,13 @@ func TestInterruptedInTheLoad(t *testing.T) {
 	if _, err := e.stored.Audit(rundir.AuditName("good", 0)); err != nil {
 		t.Error(err)
 	}
-	phases := []string{}
-	for _, event := range b.watcher.events {
-		phases = append(phases, event.Phase)
+	phases := []events.PhaseName{}
+	for _, s := range b.watcher.steps {
+		phases = append(phases, s.phase)
 	}
-	if got := slices.Compact(phases); !slices.Equal(got, []string{"prepare", "load", "drain", "audit",
-		"judge", "done"}) {
-		t.Errorf("the phases are %q", got)
+	if !slices.Equal(phases, []events.PhaseName{events.Prepare, events.Steady, events.Drain,
+		events.Settle, events.Audit, events.Judge, "done"}) {
+		t.Errorf("the phases are %q", phases)
 	}
 }
 
@@ -83,8 +84,8 @@ func TestInterruptedBeforeTheLoad(t *testing.T) {
 
 func TestInterruptedBetweenTwoRepeats(t *testing.T) {
 	b := newBench(t, []string{"repeats=2"}, design{name: "good"})
-	b.watcher.entering = func(e Event) {
-		if e.Phase == "done" {
+	b.watcher.entering = func(s step) {
+		if s.phase == "done" {
 			b.interrupt()
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/events"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 )
@@ -260,23 +261,36 @@ func proved(v check.Verdict) check.Verdict {
 
 // watcher is an observer that remembers, and calls when a phase begins.
 type watcher struct {
-	entering func(Event)
+	entering func(step)
 
 	mu     sync.Mutex
-	events []Event
+	events []events.Event
+	steps  []step
 	lines  []string
 }
 
-func (w *watcher) Observe(e Event) {
+// step is a phase of a repeat as it begins; the last one is "done".
+type step struct {
+	events.Repeat
+	phase events.PhaseName
+}
+
+func (w *watcher) Observe(e events.Event) {
 	w.mu.Lock()
-	before := Event{}
-	if len(w.events) > 0 {
-		before = w.events[len(w.events)-1]
-	}
 	w.events = append(w.events, e)
+	s := step{}
+	switch {
+	case e.Phase != nil:
+		s = step{e.Phase.Repeat, e.Phase.Phase}
+	case e.RepeatDone != nil:
+		s = step{e.RepeatDone.Repeat, "done"}
+	}
+	if s.phase != "" {
+		w.steps = append(w.steps, s)
+	}
 	w.mu.Unlock()
-	if w.entering != nil && (before.Phase != e.Phase || before.Order != e.Order) {
-		w.entering(e)
+	if w.entering != nil && s.phase != "" {
+		w.entering(s)
 	}
 }
 

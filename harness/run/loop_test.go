@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/events"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -57,9 +58,9 @@ func TestTheOrderOfSlots(t *testing.T) {
 			design{name: "a", open: fails}, design{name: "b", open: fails})
 		b.opts.OneByOne = test.oneByOne
 		ran := []string{}
-		b.watcher.entering = func(e Event) {
-			if e.Phase == "prepare" {
-				ran = append(ran, fmt.Sprintf("%s %d", e.Variant, e.Repeat))
+		b.watcher.entering = func(s step) {
+			if s.phase == events.Prepare {
+				ran = append(ran, fmt.Sprintf("%s %d", s.Variant, s.Repeat.Repeat))
 			}
 		}
 		e := b.finish(t)

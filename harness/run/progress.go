@@ -1,32 +1,204 @@
 package run
 
-import "time"
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
 
-// Event is a report on the progress of a run.
-type Event struct {
-	// Variant and Repeat (from 0) name the trial; Order is its place among
-	// Total trials, from 0.
-	Variant              string
-	Repeat, Order, Total int
-	// Phase is prepare, load, drain, audit, judge or done.
-	Phase string
-	// Elapsed is the time since the first due operation, Length how long the
-	// load will last; both zero outside the load.
-	Elapsed, Length time.Duration
-	// The counts so far.
-	Scheduled, Started, Dropped, OK, Refused, Unknown, InFlight int64
-	// P99 is the response time's 99th percentile of late.
-	P99 time.Duration
-	// Faults names the faults in force.
-	Faults []string
-	// Verdict and Reasons belong to phase done.
-	Verdict string
-	Reasons []string
+	"stampede/harness/events"
+	"stampede/harness/load"
+	"stampede/harness/rundir"
+	"stampede/harness/scenario"
+)
+
+// Observer is told of a run's progress. Observe is called with every event as it
+// happens, from one goroutine at a time, with those of the load about ten times a
+// second; Logf adds a line. Neither may take long: faults wait for them.
+type Observer interface {
+	Observe(events.Event)
+	Logf(format string, args ...any)
 }
 
-// Observer is told of a run's progress. Observe is called at every change of
-// phase and about ten times a second during the load; Logf adds a line.
-type Observer interface {
-	Observe(Event)
-	Logf(format string, args ...any)
+// teller tells an observer what happens, and the run directory's file of events.
+type teller struct {
+	Observer
+	id  string
+	now func() time.Time
+
+	mu     sync.Mutex
+	record *events.Recorder // nil once it is closed
+	trial  trialShown
+}
+
+// trialShown is what was told of the trial under way.
+type trialShown struct {
+	events.Repeat
+	phase  events.PhaseName
+	faults []string
+	warmUp time.Duration
+}
+
+// tell stamps an event, hands it on and keeps it.
+func (t *teller) tell(e events.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tellLocked(e)
+}
+
+func (t *teller) tellLocked(e events.Event) {
+	e.RunID = t.id
+	e = events.Stamped(e, t.now())
+	if t.record != nil {
+		t.record.Tell(e)
+	}
+	t.Observe(e)
+}
+
+// Logf hands a line on and keeps it.
+func (t *teller) Logf(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.record != nil {
+		line := &events.Line{Text: fmt.Sprintf(format, args...)}
+		t.record.Tell(events.Stamped(events.Event{RunID: t.id, Log: line}, t.now()))
+	}
+	t.Observer.Logf(format, args...)
+}
+
+// close ends the file of events. That it could not be written is told, and fails
+// nothing: what is judged is not in it.
+func (t *teller) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.record == nil {
+		return
+	}
+	err := t.record.Close()
+	t.record = nil
+	if err != nil && !DiskFailed(err) {
+		t.Observer.Logf("%v", err)
+	}
+}
+
+// started tells what the run sets out to do.
+func (r *runner) started(slots []rundir.Slot) {
+	p := &events.Plan{Directory: r.dir.Path(), PID: os.Getpid(), Tool: r.Tool,
+		Scenario: r.Scenario.Name, Question: r.Scenario.Question, System: r.System.Name,
+		Profile: r.Scenario.Profile, Seed: r.Seed, Baseline: r.baseline(),
+		Repeats: r.Scenario.Repeats, LoadNS: r.plan.Over.Nanoseconds(),
+		WarmUpNS: r.Scenario.Load.WarmUp.D().Nanoseconds(), Reproduce: r.Reproduce,
+		Slots: []events.Slot{}, Faults: faultNames(r.Scenario.Faults)}
+	for _, s := range slots {
+		p.Slots = append(p.Slots, events.Slot{Variant: s.Variant, Repeat: s.Repeat})
+	}
+	r.teller.tell(events.Event{RunStarted: p})
+}
+
+func faultNames(faults []scenario.Fault) []string {
+	names := []string{}
+	for _, f := range faults {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// begin tells of a new trial.
+func (t *teller) begin(slot rundir.Slot, warmUp time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trial = trialShown{warmUp: warmUp,
+		Repeat: events.Repeat{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order}}
+	repeat := t.trial.Repeat
+	t.tellLocked(events.Event{RepeatStarted: &repeat})
+}
+
+// phase tells of a change of phase.
+func (t *teller) phase(name events.PhaseName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.enter(name)
+}
+
+func (t *teller) enter(name events.PhaseName) {
+	if t.trial.phase == name {
+		return
+	}
+	t.trial.phase = name
+	t.tellLocked(events.Event{Phase: &events.Phase{Repeat: t.trial.Repeat, Phase: name}})
+}
+
+// follow tells of the load ten times a second until the returned function is
+// called.
+func (t *teller) follow(live *load.Live) (stop func()) {
+	t.snapshot(live.Snapshot())
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		tick := time.NewTicker(time.Second / 10)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				t.snapshot(live.Snapshot())
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(done)
+		ended.Wait()
+		t.snapshot(live.Snapshot())
+	})
+}
+
+// snapshot tells of the load, and of the phase that it is in.
+func (t *teller) snapshot(s load.Snapshot) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case s.Phase == load.Draining || s.Phase == load.Over:
+		t.enter(events.Drain)
+	case s.Elapsed < t.trial.warmUp:
+		t.enter(events.WarmUp)
+	default:
+		t.enter(events.Steady)
+	}
+	t.tellLocked(events.Event{Load: &events.Tick{Repeat: t.trial.Repeat,
+		ElapsedNS: max(0, s.Elapsed).Nanoseconds(), Load: s.Load, InFlight: s.InFlight,
+		Waiting: s.Waiting, OfferedPerS: s.Offered, AchievedPerS: s.Achieved,
+		P99NS: s.P99.Nanoseconds(), P99RecentNS: s.P99Recent.Nanoseconds()}})
+}
+
+// faults tells which faults have begun and which have ended.
+func (t *teller) faults(inForce []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.trial.faults
+	t.trial.faults = slices.Clone(inForce)
+	for _, name := range before {
+		if !slices.Contains(inForce, name) {
+			t.tellLocked(events.Event{Fault: &events.FaultChange{Repeat: t.trial.Repeat, Fault: name}})
+		}
+	}
+	for _, name := range inForce {
+		if !slices.Contains(before, name) {
+			t.tellLocked(events.Event{Fault: &events.FaultChange{Repeat: t.trial.Repeat, Fault: name,
+				On: true}})
+		}
+	}
+}
+
+// done tells of a trial's verdict.
+func (t *teller) done(repeat rundir.Repeat, verdict string, reasons []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: verdict, Load: repeat.Load,
+		Reasons: append([]string{}, reasons...), P99NS: repeat.Latency.Response.P99}
+	if o.P99NS == rundir.Infinite {
+		o.P99NS = 0
+	}
+	t.tellLocked(events.Event{RepeatDone: o})
 }

@@ -12,6 +12,7 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/events"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -89,8 +90,13 @@ func Run(soft, hard context.Context, opts Options) (string, rundir.Summary, erro
 		return "", rundir.Summary{}, &EnvironmentError{err}
 	}
 	defer dir.Close()
-	r := &runner{Options: opts, plan: plan, dir: dir, soft: soft, hard: hard}
-	summary, err := r.run()
+	r := &runner{Options: opts, plan: plan, dir: dir, soft: soft, hard: hard,
+		teller: &teller{Observer: opts.Observer, id: dir.ID(), now: opts.Now}}
+	r.Observer = r.teller
+	if r.Spec.Log != nil {
+		r.Spec.Log = r.teller.Logf
+	}
+	summary, err := r.recorded()
 	if _, ok := errors.AsType[*EnvironmentError](err); ok {
 		// Nothing was measured, so nothing is left.
 		return "", summary, errors.Join(err, dir.Discard())
@@ -106,19 +112,40 @@ type runner struct {
 	soft, hard context.Context
 	services   *services
 	judge      *judge
+	teller     *teller
+}
+
+// recorded is the run with the file of its events.
+func (r *runner) recorded() (rundir.Summary, error) {
+	var err error
+	if r.teller.record, err = events.KeepIn(r.dir.File(events.FileName)); err != nil {
+		return rundir.Summary{}, &EnvironmentError{err}
+	}
+	defer r.teller.close()
+	summary, err := r.run()
+	if err != nil {
+		r.teller.tell(events.Event{RunFailed: &events.Failure{Error: err.Error()}})
+		return summary, err
+	}
+	verdict := summary.Verdict
+	verdict.Reasons = append([]string{}, verdict.Reasons...)
+	r.teller.tell(events.Event{RunDone: &events.Judged{Verdict: verdict,
+		Interrupted: summary.Run.Interrupted}})
+	return summary, nil
 }
 
 func (r *runner) run() (_ rundir.Summary, err error) {
-	r.services, err = startServices(r.soft, r)
-	if err != nil {
-		return rundir.Summary{}, &EnvironmentError{err}
-	}
-	defer func() { err = r.leave(err) }()
 	order := rundir.Interleave
 	if r.OneByOne {
 		order = rundir.OneByOne
 	}
 	slots := order(r.variantNames(), r.Scenario.Repeats)
+	r.started(slots)
+	r.services, err = startServices(r.soft, r)
+	if err != nil {
+		return rundir.Summary{}, &EnvironmentError{err}
+	}
+	defer func() { err = r.leave(err) }()
 	if err := r.begin(slots); err != nil {
 		return rundir.Summary{}, err
 	}
@@ -126,7 +153,7 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 		if r.soft.Err() != nil {
 			break
 		}
-		if err := r.trial(slot, len(slots)); err != nil {
+		if err := r.trial(slot); err != nil {
 			return rundir.Summary{}, err
 		}
 	}
@@ -186,6 +213,8 @@ func (r *runner) begin(slots []rundir.Slot) error {
 	if err != nil {
 		return err
 	}
+	environment := r.services.environment
+	r.teller.tell(events.Event{Environment: &environment})
 	r.judge, err = newJudge(r.dir.Path(), r.System)
 	return err
 }

@@ -311,14 +311,15 @@ type breaking struct {
 
 // startFaults lets the scenario's faults happen at their times after start.
 func (r *runner) startFaults(
-	ctx context.Context, base time.Time, p *place, show *display,
+	ctx context.Context, base time.Time, p *place,
 ) *breaking {
 	b := &breaking{done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
 		if len(p.targets) > 0 {
 			b.windows, b.err = fault.Schedule{Faults: r.Scenario.Faults, Targets: p.targets,
-				Absent: p.absent, Base: base, Start: start, Seed: r.Seed, OnChange: show.faults}.Run(ctx)
+				Absent: p.absent, Base: base, Start: start, Seed: r.Seed,
+				OnChange: r.teller.faults}.Run(ctx)
 		}
 	}()
 	return b

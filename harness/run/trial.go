@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/events"
 	"stampede/harness/history"
 	"stampede/harness/load"
 	"stampede/harness/rundir"
@@ -107,14 +108,13 @@ func trialName(slot rundir.Slot) string {
 
 // trial runs one variant once and records it. A variant that fails is
 // recorded as failed; an error means that the run cannot go on.
-func (r *runner) trial(slot rundir.Slot, total int) error {
+func (r *runner) trial(slot rundir.Slot) error {
 	t := &Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
 		Inside: r.inside(), Cores: runtime.NumCPU()}
-	show := &display{observer: r.Observer, event: Event{Variant: slot.Variant,
-		Repeat: slot.Repeat, Order: slot.Order, Total: total, Length: r.plan.Over}}
+	r.teller.begin(slot, r.Scenario.Load.WarmUp.D())
 	// The garbage of one trial must not be collected in the next one's load.
 	runtime.GC()
-	if err := r.perform(slot, t, show); err != nil {
+	if err := r.perform(slot, t); err != nil {
 		if _, ok := errors.AsType[*EnvironmentError](err); ok {
 			return err
 		}
@@ -130,7 +130,7 @@ func (r *runner) trial(slot rundir.Slot, total int) error {
 	if err := r.dir.WriteJSON(trialName(slot), t); err != nil {
 		return fmt.Errorf("recording the trial: %w", err)
 	}
-	return r.judgeEarly(slot, show)
+	return r.judgeEarly(slot)
 }
 
 // fail adds a reason why the repeat could not be finished.
@@ -143,13 +143,13 @@ func (t *Trial) fail(why string) {
 
 // perform is the life of a trial: prepare, load and break, drain, audit. A
 // panic of the variant is an error.
-func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) {
+func (r *runner) perform(slot rundir.Slot, t *Trial) (err error) {
 	defer recovered(&err)
 	v, ok := r.variant(slot.Variant)
 	if !ok {
 		return fmt.Errorf("there is no variant %s", slot.Variant)
 	}
-	show.phase("prepare")
+	r.teller.phase(events.Prepare)
 	place, err := r.services.place(r.soft, r, v, slot)
 	if err != nil {
 		return fmt.Errorf("making a place for %s: %w", v.Name, err)
@@ -163,12 +163,12 @@ func (r *runner) perform(slot rundir.Slot, t *Trial, show *display) (err error) 
 	if err := r.prepare(slot, t, inst); err != nil {
 		return err
 	}
-	return r.exercise(slot, v, t, inst, place, show)
+	return r.exercise(slot, v, t, inst, place)
 }
 
 // exercise is a trial from the initial state to the final truth.
 func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.Instance,
-	place *place, show *display,
+	place *place,
 ) (err error) {
 	stores, err := r.services.identify(r.soft, v)
 	if err != nil {
@@ -185,10 +185,10 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.In
 	if err := place.openTelemetry(r.services, v, roles); err != nil {
 		return err
 	}
-	if err := r.record(slot, t, roles.Do, place, show); err != nil {
+	if err := r.record(slot, t, roles.Do, place); err != nil {
 		return err
 	}
-	if err := r.drain(v, t, inst, show); err != nil {
+	if err := r.drain(v, t, inst); err != nil {
 		return err
 	}
 	if err := r.keepTelemetry(slot, t, place); err != nil {
@@ -198,7 +198,7 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.In
 	if err := roles.Stop(); err != nil {
 		return err
 	}
-	show.phase("audit")
+	r.teller.phase(events.Audit)
 	return r.audit(slot, inst)
 }
 
@@ -283,7 +283,7 @@ func closing(what string, end func() error) error {
 // record sends the load, breaks what the scenario says, watches, and keeps
 // the history.
 func (r *runner) record(
-	slot rundir.Slot, t *Trial, do load.Do, place *place, show *display,
+	slot rundir.Slot, t *Trial, do load.Do, place *place,
 ) (err error) {
 	workload, err := r.System.Workload(r.plan.WorkloadSeed, r.Params)
 	if err != nil {
@@ -301,11 +301,11 @@ func (r *runner) record(
 		t.Lost = w.Lost()
 	}()
 	live := &load.Live{}
-	stop := show.follow(live)
+	stop := r.teller.follow(live)
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, w)
 	defer cancel()
-	faults := r.startFaults(ctx, base, place, show)
+	faults := r.startFaults(ctx, base, place)
 	place.hush = telemetry.Watch(r.hard, base, place.sources...)
 	unwatch := watch(ctx, place.gauge, base, w.Sample)
 	defer unwatch()
@@ -394,7 +394,7 @@ func (r *runner) phases(res load.Result) []history.Window {
 
 // drain waits until the instance says that nothing is left to do. Missing the
 // deadline is recorded and fails the repeat. Who has no roles need not say.
-func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance, show *display) error {
+func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 	q, ok := inst.(sut.Quiescer)
 	if !ok {
 		if len(v.Roles) > 0 {
@@ -402,7 +402,7 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance, show *display
 		}
 		return nil
 	}
-	show.phase("drain")
+	r.teller.phase(events.Settle)
 	limit := r.Scenario.Load.Drain.D()
 	if r.soft.Err() != nil {
 		limit = min(limit, interruptedDrain)
@@ -458,13 +458,13 @@ func (r *runner) audit(slot rundir.Slot, inst sut.Instance) error {
 }
 
 // judgeEarly tells the observer the repeat's verdict as soon as it is over.
-func (r *runner) judgeEarly(slot rundir.Slot, show *display) error {
-	show.phase("judge")
+func (r *runner) judgeEarly(slot rundir.Slot) error {
+	r.teller.phase(events.Judge)
 	repeat, err := r.judge.repeat(r.hard, r.dir, slot)
 	if err != nil {
 		return fmt.Errorf("judging %s: %w", slot.Variant, err)
 	}
 	verdict, reasons := r.judge.verdict(slot.Variant, []rundir.Repeat{repeat})
-	show.done(repeat, verdict, reasons)
+	r.teller.done(repeat, verdict, reasons)
 	return nil
 }

@@ -137,9 +137,10 @@ func (r *Run) File(name string) (string, error) {
 }
 
 // State says how far the run came.
-func (r *Run) State() State { return stateOf(r.Path) }
+func (r *Run) State() State { return StateOf(r.Path) }
 
-func stateOf(path string) State {
+// StateOf says how far the run in a directory came, whatever is in it.
+func StateOf(path string) State {
 	if file, err := os.Open(filepath.Join(path, lockFile)); err == nil {
 		locked := flock(file, syscall.LOCK_SH|syscall.LOCK_NB)
 		file.Close() // opened for reading: nothing to lose
@@ -242,7 +243,7 @@ func decodeVersioned(path string, data []byte, into any) error {
 	if err := decode(path, data, &version, false); err != nil {
 		return err
 	}
-	strict, err := acceptVersion(version.SchemaVersion)
+	strict, err := AcceptVersion(version.SchemaVersion, SchemaVersion)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -289,24 +290,25 @@ func lineAt(data []byte, err error, offset int64) int {
 	return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n"))
 }
 
-// acceptVersion says whether a file of this version can be read, and whether
-// all its fields must be known.
-func acceptVersion(version string) (strict bool, err error) {
+// AcceptVersion says whether what was written with a version can be read by who
+// knows ours, and whether all its fields must be known. It is an error if the
+// major versions differ, or one is not like 1.0.0.
+func AcceptVersion(version, ours string) (strict bool, err error) {
 	major, minor, err := parseVersion(version)
 	if err != nil {
 		return false, err
 	}
-	ourMajor, ourMinor, err := parseVersion(SchemaVersion)
+	ourMajor, ourMinor, err := parseVersion(ours)
 	if err != nil {
 		return false, err
 	}
 	if major > ourMajor {
 		return false, fmt.Errorf("schema version %s is newer than %s: "+
-			"read it with a newer stampede", version, SchemaVersion)
+			"read it with a newer stampede", version, ours)
 	}
 	if major < ourMajor {
 		return false, fmt.Errorf("schema version %s is older than %s: "+
-			"read it with the stampede that wrote it", version, SchemaVersion)
+			"read it with the stampede that wrote it", version, ours)
 	}
 	return minor <= ourMinor, nil
 }
@@ -346,6 +348,15 @@ type Entry struct {
 // directory that cannot be read is listed with its problem. A root that does not
 // exist has no runs.
 func List(root string) ([]Entry, error) {
+	entries, err := Names(root)
+	for i, e := range entries {
+		entries[i] = Describe(e)
+	}
+	return entries, err
+}
+
+// Names is List with what the directories' names say alone, however many there are.
+func Names(root string) ([]Entry, error) {
 	scenarios, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -364,8 +375,10 @@ func List(root string) ([]Entry, error) {
 		}
 		for _, run := range runs {
 			if run.IsDir() {
-				path := filepath.Join(root, scenario.Name(), run.Name())
-				entries = append(entries, describe(path, scenario.Name(), run.Name()))
+				e := Entry{Path: filepath.Join(root, scenario.Name(), run.Name()),
+					Scenario: scenario.Name()}
+				e.Started, e.Seed, e.ID = parseName(run.Name())
+				entries = append(entries, e)
 			}
 		}
 	}
@@ -375,10 +388,10 @@ func List(root string) ([]Entry, error) {
 	return entries, nil
 }
 
-func describe(path, scenario, name string) Entry {
-	e := Entry{Path: path, Scenario: scenario, State: stateOf(path)}
-	e.Started, e.Seed, e.ID = parseName(name)
-	r, err := Open("", path)
+// Describe adds to an entry of Names what the directory's files say.
+func Describe(e Entry) Entry {
+	e.State = StateOf(e.Path)
+	r, err := Open("", e.Path)
 	if err != nil {
 		e.Problem = err.Error()
 		return e

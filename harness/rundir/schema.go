@@ -21,14 +21,7 @@ func SummarySchema() []byte { return append([]byte(nil), summarySchema...) }
 
 // MakeSchema makes the JSON Schema of summary.json from the types.
 func MakeSchema(docs schema.Docs) ([]byte, error) {
-	b := &schema.Builder{Docs: docs, Required: true, Special: map[reflect.Type]schema.Schema{
-		reflect.TypeFor[check.Status](): {
-			"enum": []string{
-				check.Undecided.String(), check.Held.String(), check.Broken.String(),
-			},
-		},
-		reflect.TypeFor[Percentiles](): percentilesSchema(docs),
-	}}
+	b := &schema.Builder{Docs: docs, Required: true, Special: SpecialSchemas(docs)}
 	root, err := b.Of(reflect.ValueOf(Summary{}))
 	if err != nil {
 		return nil, err
@@ -42,6 +35,19 @@ func MakeSchema(docs schema.Docs) ([]byte, error) {
 	variant.Property("verdict").With(verdict)
 	variant.Property("repeats")["items"].(schema.Schema).Property("verdict").With(verdict)
 	return root.Encode(SchemaID, "stampede summary")
+}
+
+// SpecialSchemas are those of types in a summary that JSON spells otherwise than
+// Go, or whose values are bounded.
+func SpecialSchemas(docs schema.Docs) map[reflect.Type]schema.Schema {
+	return map[reflect.Type]schema.Schema{
+		reflect.TypeFor[check.Status](): {
+			"enum": []string{
+				check.Undecided.String(), check.Held.String(), check.Broken.String(),
+			},
+		},
+		reflect.TypeFor[Percentiles](): percentilesSchema(docs),
+	}
 }
 
 // percentilesSchema allows nothing below zero.

@@ -115,26 +115,8 @@ func (b *Builder) dictionary(t reflect.Type, depth int) (Schema, error) {
 func (b *Builder) object(v reflect.Value, depth int) (Schema, error) {
 	t := v.Type()
 	properties, required := Schema{}, []string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, optional := jsonField(f)
-		if name == "" {
-			continue
-		}
-		property, err := b.of(v.Field(i), depth+1)
-		if err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", t.Name(), f.Name, err)
-		}
-		if text := b.describe(t, f); text != "" {
-			property["description"] = text
-		}
-		if b.Defaults && !isNil(v.Field(i)) && property["type"] != "object" {
-			property["default"] = json.RawMessage(mustJSON(v.Field(i)))
-		}
-		properties[name] = property
-		if !optional {
-			required = append(required, name)
-		}
+	if err := b.fields(v, depth, properties, &required); err != nil {
+		return nil, err
 	}
 	s := Schema{"type": "object", "properties": properties, "additionalProperties": false}
 	if b.Required && len(required) > 0 {
@@ -144,6 +126,41 @@ func (b *Builder) object(v reflect.Value, depth int) (Schema, error) {
 		s["description"] = text
 	}
 	return s, nil
+}
+
+// fields adds the fields of a structure, and those of structures embedded in it.
+func (b *Builder) fields(
+	v reflect.Value, depth int, properties Schema, required *[]string,
+) error {
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous && f.Tag.Get("json") == "" && f.Type.Kind() == reflect.Struct {
+			if err := b.fields(v.Field(i), depth, properties, required); err != nil {
+				return err
+			}
+			continue
+		}
+		name, optional := jsonField(f)
+		if name == "" {
+			continue
+		}
+		property, err := b.of(v.Field(i), depth+1)
+		if err != nil {
+			return fmt.Errorf("%s.%s: %w", t.Name(), f.Name, err)
+		}
+		if text := b.describe(t, f); text != "" {
+			property["description"] = text
+		}
+		if b.Defaults && !isNil(v.Field(i)) && property["type"] != "object" {
+			property["default"] = json.RawMessage(mustJSON(v.Field(i)))
+		}
+		properties[name] = property
+		if !optional {
+			*required = append(*required, name)
+		}
+	}
+	return nil
 }
 
 // isNil says whether there is no default to show.

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"stampede/harness/events"
+	"stampede/harness/rundir"
+)
+
+// text is a line in colours.
+type text []span
+
+// span is a part of a line.
+type span struct {
+	text string
+	code string // of its colour, "" for none
+}
+
+// columnsOf is how many columns a character takes: two for Hangul's leading letters,
+// and from the CJK radicals on, where most wide ones are.
+func columnsOf(r rune) int {
+	if r >= 0x1100 && r < 0x1160 || r >= 0x2e80 {
+		return 2
+	}
+	return 1
+}
+
+func (t text) width() int {
+	n := 0
+	for _, s := range t {
+		for _, r := range s.text {
+			n += columnsOf(r)
+		}
+	}
+	return n
+}
+
+// cut shortens a line to a number of columns. What is no letter on a screen, such
+// as an escape in an error's text, becomes a space.
+func (t text) cut(columns int) text {
+	room, out := columns, text{}
+	whole := t.width() <= columns
+	for _, s := range t {
+		kept := strings.Builder{}
+		for _, r := range s.text {
+			if unicode.IsControl(r) {
+				r = ' '
+			}
+			if room -= columnsOf(r); room < 1 && !whole {
+				if columns > 0 {
+					kept.WriteRune('…')
+				}
+				return append(out, span{kept.String(), s.code})
+			}
+			kept.WriteRune(r)
+		}
+		out = append(out, span{kept.String(), s.code})
+	}
+	return out
+}
+
+func (t text) paint(p palette) string {
+	out := strings.Builder{}
+	for _, s := range t {
+		out.WriteString(p.paint(s.code, s.text))
+	}
+	return out.String()
+}
+
+// blockOf is a run as it stands: a line on the whole and one for each variant, in
+// at most so many lines.
+func blockOf(b *events.Board, now time.Time, most int, stopping bool) []text {
+	lines := []text{headText(b, now, stopping)}
+	shown, judged, waiting := fitted(b.Lines, most-1)
+	if len(judged) > 0 {
+		lines = append(lines, judgedText(judged))
+	}
+	names := 0
+	for _, l := range shown {
+		names = max(names, len(l.Variant))
+	}
+	for i := range shown {
+		lines = append(lines, variantText(&shown[i], names, b.Plan, now))
+	}
+	if waiting > 0 {
+		lines = append(lines, text{{fmt.Sprintf("· %d more waiting", waiting), dimCode}})
+	}
+	return lines[:max(0, min(len(lines), most))]
+}
+
+// fitted chooses which variants have a line of their own, where all take too many:
+// first the finished ones share a line, then those that wait, then those that have
+// been judged and will run again.
+func fitted(lines []events.VariantLine, most int) (
+	shown, judged []events.VariantLine, waiting int,
+) {
+	shown = slices.Clone(lines)
+	for len(shown)+min(len(judged), 1)+min(waiting, 1) > most {
+		finished, waits, idle := -1, -1, -1
+		for i, l := range slices.Backward(shown) {
+			switch {
+			case l.Finished():
+				finished = i
+			case l.Waiting():
+				waits = max(waits, i)
+			case !l.Running:
+				idle = i
+			}
+		}
+		fold := finished
+		if fold < 0 {
+			fold = waits
+		}
+		if fold < 0 {
+			fold = idle
+		}
+		if fold < 0 {
+			break
+		}
+		if fold == waits {
+			waiting++
+		} else {
+			judged = append(judged, shown[fold])
+		}
+		shown = slices.Delete(shown, fold, fold+1)
+	}
+	return shown, judged, waiting
+}
+
+// judgedText sums up the variants that share a line.
+func judgedText(lines []events.VariantLine) text {
+	line := text{{fmt.Sprintf("✓ %d judged:", len(lines)), ""}}
+	for _, verdict := range []string{rundir.Pass, rundir.Fail, rundir.Invalid,
+		rundir.Inconclusive} {
+		n := 0
+		for _, l := range lines {
+			if l.Verdict == verdict {
+				n++
+			}
+		}
+		if n > 0 {
+			line = append(line, span{fmt.Sprintf(" %d", n), ""},
+				span{" " + verdict, verdictCode(verdict)})
+		}
+	}
+	return line
+}
+
+// headText is about the run as a whole.
+func headText(b *events.Board, now time.Time, stopping bool) text {
+	p := b.Plan
+	line := text{{p.Scenario, boldCode},
+		{fmt.Sprintf(" · %s · seed %d · ", p.Profile, p.Seed), dimCode}}
+	running := b.Running()
+	switch {
+	case stopping:
+		line = append(line, span{"stopping; Ctrl-C again leaves at once", warnCode})
+	case b.Environment == nil:
+		line = append(line, span{"starting the stores, " + durationText(now.Sub(b.Begun)), ""})
+	case running == nil:
+		line = append(line, span{fmt.Sprintf("%d of %d repeats done", b.Done(), b.Total()), ""})
+	default:
+		line = append(line, span{fmt.Sprintf("repeat %d of %d · %s", b.Done()+1, b.Total(),
+			remainingText(b, now)), ""})
+	}
+	return line
+}
+
+// variantText is one variant's line.
+func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time) text {
+	name := fmt.Sprintf("%-*s", names, l.Variant)
+	switch {
+	case l.Running:
+		return runningText(l, name, p, now)
+	case l.Waiting():
+		return text{{"· " + name + "  waiting", dimCode}}
+	}
+	mark := "✗"
+	switch l.Verdict {
+	case rundir.Pass:
+		mark = "✓"
+	case rundir.Invalid, rundir.Inconclusive:
+		mark = "?"
+	}
+	line := text{{mark, verdictCode(l.Verdict)}, {" " + name + "  ", ""},
+		{fmt.Sprintf("%-4s", l.Verdict), verdictCode(l.Verdict)}}
+	if l.Of > 1 {
+		line = append(line, span{fmt.Sprintf(" after %d/%d", l.Done, l.Of), ""})
+	}
+	numbers := fmt.Sprintf("  ok %d  refused %d", l.Tick.OK, l.Tick.Refused)
+	if l.Tick.P99NS > 0 {
+		numbers += "  p99 " + latencyText(l.Tick.P99NS)
+	}
+	line = append(line, span{numbers, ""})
+	for _, part := range troubles(*l) {
+		line = append(line, span{"  " + part, warnCode})
+	}
+	if len(l.Reasons) > 0 {
+		line = append(line, span{"  " + l.Reasons[0], dimCode})
+	}
+	return line
+}
+
+// runningText is the line of the variant that is at work.
+func runningText(l *events.VariantLine, name string, p *events.Plan, now time.Time) text {
+	phase := string(cmp.Or(l.Phase, events.Prepare))
+	if l.Of > 1 {
+		phase = fmt.Sprintf("#%d/%d %s", l.Repeat+1, l.Of, phase)
+	}
+	line := text{{"▶", boldCode}, {" " + name + "  ", boldCode}, {phase, ""}}
+	if !l.Phase.Loaded() {
+		return append(line, span{" " + durationText(now.Sub(l.PhaseSince)), ""})
+	}
+	clock := " " + elapsedText(l.Tick, p)
+	if l.Phase == events.Drain {
+		clock = fmt.Sprintf(" %s, %d left", durationText(now.Sub(l.PhaseSince)),
+			l.Tick.InFlight+l.Tick.Waiting)
+	}
+	line = append(line, span{clock + "  " + rateText(l.Tick), ""})
+	for _, part := range troubles(*l) {
+		line = append(line, span{"  " + part, warnCode})
+	}
+	if len(l.Faults) > 0 {
+		line = append(line, span{"  FAULT " + strings.Join(l.Faults, ", "), "31"})
+	}
+	return line
+}
+
+// elapsedText is how much of the load has passed.
+func elapsedText(t events.Tick, p *events.Plan) string {
+	return durationText(time.Duration(min(t.ElapsedNS, p.LoadNS))) + "/" +
+		durationText(time.Duration(p.LoadNS))
+}
+
+// rateText is what is asked for, what is done, and how fast.
+func rateText(t events.Tick) string {
+	s := fmt.Sprintf("offered %.0f/s → %.0f/s", t.OfferedPerS, t.AchievedPerS)
+	if t.P99NS > 0 {
+		s += ", p99 " + latencyText(t.P99NS)
+	}
+	return s
+}
+
+// troubles are the counts that should be zero and are not.
+func troubles(l events.VariantLine) (parts []string) {
+	if n := l.Tick.Unknown; n > 0 {
+		parts = append(parts, fmt.Sprintf("unknown %d", n))
+	}
+	if n := l.Tick.Dropped; n > 0 {
+		parts = append(parts, fmt.Sprintf("dropped %d", n))
+	}
+	return parts
+}
+
+// faultText says that a fault began or ended.
+func faultText(f events.FaultChange) string {
+	if f.On {
+		return "fault " + f.Fault + " begins"
+	}
+	return "fault " + f.Fault + " ends"
+}
+
+// remainingText is about how long the run will go on.
+func remainingText(b *events.Board, now time.Time) string {
+	left, atLeast, known := b.Remaining(now)
+	switch {
+	case !known:
+		return "nothing left to run"
+	case atLeast:
+		return "at least " + roughText(left) + " left"
+	}
+	return "about " + roughText(left) + " left"
+}
+
+// roughText is a duration no finer than it can be known.
+func roughText(d time.Duration) string {
+	step := 10 * time.Second
+	if d < time.Minute {
+		step = time.Second
+	}
+	return durationText((d + step - 1).Truncate(step))
+}
+
+// durationText is a duration in tenths of seconds, from a minute on in seconds.
+func durationText(d time.Duration) string {
+	if d = max(0, d); d < time.Minute {
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
+	}
+	return d.Round(time.Second).String()
+}
+
+// latencyText is a response time in three digits.
+func latencyText(ns int64) string {
+	d := time.Duration(ns)
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if d >= unit.of {
+			return fmt.Sprintf("%.3g %s", float64(d)/float64(unit.of), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d µs", d.Microseconds())
+}

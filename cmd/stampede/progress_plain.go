@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"stampede/harness/events"
+)
+
+// quietEvery is how often a log without a terminal gets a line during the
+// load.
+const quietEvery = 15 * time.Second
+
+// plainView prints a line for each phase, one every quietEvery during the load, and
+// one for each repeat that is over.
+type plainView struct {
+	palette
+	github bool
+
+	mu    sync.Mutex
+	out   io.Writer
+	board events.Board
+	last  time.Time
+}
+
+func newPlainView(out io.Writer, p palette) *plainView {
+	return &plainView{out: out, palette: p, github: os.Getenv("GITHUB_ACTIONS") == "true"}
+}
+
+// Logf prints a line.
+func (v *plainView) Logf(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	fmt.Fprintf(v.out, format+"\n", args...)
+}
+
+// Observe shows an event.
+func (v *plainView) Observe(e events.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.board.Add(e)
+	switch {
+	case e.RepeatStarted != nil:
+		if v.github {
+			fmt.Fprintf(v.out, "::group::%s\n", v.position(*e.RepeatStarted))
+		}
+	case e.Phase != nil:
+		v.last = e.At
+		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Phase.Repeat), e.Phase.Phase)
+	case e.Load != nil && e.At.Sub(v.last) >= quietEvery:
+		v.last = e.At
+		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Load.Repeat), v.loadText(e.Load.Variant))
+	case e.Fault != nil:
+		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Fault.Repeat), faultText(*e.Fault))
+	case e.RepeatDone != nil:
+		if v.github {
+			fmt.Fprintln(v.out, "::endgroup::")
+		}
+		fmt.Fprintln(v.out, v.doneText(*e.RepeatDone))
+	}
+}
+
+func (v *plainView) close() error { return nil }
+
+// position says which repeat it is, of how many.
+func (v *plainView) position(r events.Repeat) string {
+	text := fmt.Sprintf("[%d/%d] %s", r.Order+1, v.board.Total(), r.Variant)
+	if v.board.Plan != nil && v.board.Plan.Repeats > 1 {
+		text += fmt.Sprintf(" #%d", r.Repeat+1)
+	}
+	return text
+}
+
+// loadText has the numbers of the load under way, and how long the run will go on.
+func (v *plainView) loadText(variant string) string {
+	for _, l := range v.board.Lines {
+		if l.Variant == variant {
+			text := fmt.Sprintf("%s %s, %s, ok %d, refused %d", l.Phase,
+				elapsedText(l.Tick, v.board.Plan), rateText(l.Tick), l.Tick.OK, l.Tick.Refused)
+			for _, part := range troubles(l) {
+				text += ", " + part
+			}
+			return text + ", " + remainingText(&v.board, v.last)
+		}
+	}
+	return ""
+}
+
+// doneText is what a repeat came to, with the reasons on lines of their own.
+func (v *plainView) doneText(o events.Outcome) string {
+	text := fmt.Sprintf("%-34s %s  ok %d, refused %d, unknown %d, dropped %d", v.position(o.Repeat),
+		v.paintAs(o.Verdict, o.Verdict), o.Load.OK, o.Load.Refused, o.Load.Unknown, o.Load.Dropped)
+	if o.P99NS > 0 {
+		text += ", p99 " + latencyText(o.P99NS)
+	}
+	return text + strings.Join(append([]string{""}, o.Reasons...), "\n      ")
+}

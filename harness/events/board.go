@@ -1,0 +1,270 @@
+package events
+
+import (
+	"slices"
+	"time"
+
+	"stampede/harness/rundir"
+)
+
+// Board is a run as it stands: what its events add up to, for who shows it.
+type Board struct {
+	// Plan is nil before the run has started.
+	Plan  *Plan
+	RunID string
+	// Lines are the variants in the order in which they first run.
+	Lines []VariantLine
+	// Begun is when the run began, Last when the newest event came.
+	Begun, Last time.Time
+	// Environment is nil before the stores have been started.
+	Environment *rundir.Environment
+	// Notes are the last lines of text for people.
+	Notes []string
+	// Judged is what the run came to, Report where its page is, and Failed why it
+	// has no summary; each is nil or empty before.
+	Judged *Judged
+	Report string
+	Failed string
+
+	done     int           // repeats
+	overhead time.Duration // of these, beside their load
+	measured int           // how many of them came to their end
+}
+
+// mostNotes is how many lines of text a board keeps.
+const mostNotes = 8
+
+// VariantLine is one variant on a board.
+type VariantLine struct {
+	Variant string
+	// Done of Of repeats are over.
+	Done, Of int
+	// Verdict is the worst of those, empty before the first one, and Reasons are
+	// those of that repeat.
+	Verdict string
+	Reasons []string
+	// Running says that a repeat is under way, since Since: number Repeat, from 0,
+	// in Phase since PhaseSince.
+	Running           bool
+	Repeat            int
+	Since, PhaseSince time.Time
+	Phase             PhaseName
+	// Tick has the newest numbers of the repeat that is under way or, if there is
+	// none, the last one's. Faults are in force.
+	Tick   Tick
+	Faults []string
+	// Trace are the rate and the times of that repeat so far.
+	Trace []TracePoint
+
+	overhead time.Duration
+	measured int
+	every    time.Duration // between two points of the trace
+}
+
+// TracePoint is a load at one moment.
+type TracePoint struct {
+	Elapsed               time.Duration
+	OfferedPerS, DonePerS float64
+	P99                   time.Duration // of the last one or two seconds
+}
+
+// mostPoints is how many points a trace has before every other one is dropped.
+const mostPoints = 120
+
+// Waiting says that a variant has not run yet.
+func (l *VariantLine) Waiting() bool { return !l.Running && l.Done == 0 }
+
+// Finished says that all repeats of a variant are over.
+func (l *VariantLine) Finished() bool { return !l.Running && l.Done >= l.Of }
+
+// Done and Total count the run's repeats.
+func (b *Board) Done() int { return b.done }
+
+// Total is how many repeats there are in all; see Done.
+func (b *Board) Total() int {
+	if b.Plan == nil {
+		return 0
+	}
+	return len(b.Plan.Slots)
+}
+
+// Over says that nothing more will be run.
+func (b *Board) Over() bool { return b.Judged != nil || b.Failed != "" }
+
+// Running is the variant that is at work, nil if none is.
+func (b *Board) Running() *VariantLine {
+	for i := range b.Lines {
+		if b.Lines[i].Running {
+			return &b.Lines[i]
+		}
+	}
+	return nil
+}
+
+// Add takes the next event in.
+func (b *Board) Add(e Event) {
+	b.Last = e.At
+	switch {
+	case e.Log != nil:
+		b.Notes = append(b.Notes, e.Log.Text)
+		b.Notes = b.Notes[max(0, len(b.Notes)-mostNotes):]
+	case e.RunStarted != nil:
+		notes := b.Notes
+		*b = Board{Plan: e.RunStarted, RunID: e.RunID, Begun: e.At, Last: e.At, Notes: notes}
+		b.lay()
+	case e.Environment != nil:
+		b.Environment = e.Environment
+	case e.RunDone != nil:
+		b.Judged = e.RunDone
+	case e.ReportWritten != nil:
+		b.Report = e.ReportWritten.Path
+	case e.RunFailed != nil:
+		b.Failed = e.RunFailed.Error
+	default:
+		b.addToLine(e)
+	}
+	if b.Over() {
+		for i := range b.Lines {
+			b.Lines[i].Running = false
+		}
+	}
+}
+
+// lay makes a line for each variant.
+func (b *Board) lay() {
+	for _, slot := range b.Plan.Slots {
+		if l := b.line(slot.Variant); l != nil {
+			l.Of++
+			continue
+		}
+		b.Lines = append(b.Lines, VariantLine{Variant: slot.Variant, Of: 1})
+	}
+}
+
+func (b *Board) line(variant string) *VariantLine {
+	i := slices.IndexFunc(b.Lines, func(l VariantLine) bool { return l.Variant == variant })
+	if i < 0 {
+		return nil
+	}
+	return &b.Lines[i]
+}
+
+// addToLine takes in what happened to one variant.
+func (b *Board) addToLine(e Event) {
+	switch {
+	case e.RepeatStarted != nil:
+		if l := b.line(e.RepeatStarted.Variant); l != nil {
+			l.Running, l.Repeat, l.Since = true, e.RepeatStarted.Repeat, e.At
+			l.Phase, l.PhaseSince, l.Tick, l.Faults = "", e.At, Tick{}, nil
+			l.Trace, l.every = nil, tickEvery
+		}
+	case e.Phase != nil:
+		if l := b.line(e.Phase.Variant); l != nil {
+			l.Phase, l.PhaseSince = e.Phase.Phase, e.At
+		}
+	case e.Load != nil:
+		if l := b.line(e.Load.Variant); l != nil {
+			l.Tick = *e.Load
+			l.trace(*e.Load)
+		}
+	case e.Fault != nil:
+		if l := b.line(e.Fault.Variant); l != nil {
+			l.Faults = slices.DeleteFunc(l.Faults, func(f string) bool { return f == e.Fault.Fault })
+			if e.Fault.On {
+				l.Faults = append(l.Faults, e.Fault.Fault)
+			}
+		}
+	case e.RepeatDone != nil:
+		if l := b.line(e.RepeatDone.Variant); l != nil {
+			b.finish(l, *e.RepeatDone, e.At)
+		}
+	}
+}
+
+// trace adds a point, at most one a second, and at half the points twice as rarely.
+func (l *VariantLine) trace(t Tick) {
+	elapsed := time.Duration(t.ElapsedNS)
+	if elapsed == 0 {
+		return // nothing has been done yet, at no rate
+	}
+	n := len(l.Trace)
+	if n > 0 && elapsed.Truncate(l.every) == l.Trace[n-1].Elapsed.Truncate(l.every) {
+		return
+	}
+	l.Trace = append(l.Trace, TracePoint{Elapsed: elapsed, OfferedPerS: t.OfferedPerS,
+		DonePerS: t.AchievedPerS, P99: time.Duration(t.P99RecentNS)})
+	if len(l.Trace) < mostPoints {
+		return
+	}
+	for i := range mostPoints / 2 {
+		l.Trace[i] = l.Trace[2*i]
+	}
+	l.Trace = l.Trace[:mostPoints/2]
+	l.every *= 2
+}
+
+// finish takes in the end of a repeat.
+func (b *Board) finish(l *VariantLine, o Outcome, at time.Time) {
+	l.Running, l.Faults = false, nil
+	l.Done++
+	b.done++
+	l.Tick.Load, l.Tick.P99NS, l.Tick.Repeat = o.Load, o.P99NS, o.Repeat
+	l.Tick.InFlight, l.Tick.Waiting = 0, 0
+	if l.Verdict == "" || worse(o.Verdict, l.Verdict) {
+		l.Verdict, l.Reasons = o.Verdict, o.Reasons
+	}
+	spent := at.Sub(l.Since) - time.Duration(b.Plan.LoadNS)
+	if l.Since.IsZero() || spent < 0 {
+		return // it was cut short
+	}
+	l.overhead, b.overhead = l.overhead+spent, b.overhead+spent
+	l.measured++
+	b.measured++
+}
+
+// worse says whether a verdict is worse than another.
+func worse(a, b string) bool {
+	order := []string{rundir.Pass, rundir.Inconclusive, rundir.Invalid, rundir.Fail}
+	return slices.Index(order, a) > slices.Index(order, b)
+}
+
+// Remaining is about how long the run will go on: the load of what is left, with
+// what the repeats so far took beside their load. atLeast says that none has been
+// measured, so that it is the load alone. known is false before the run has started
+// and after it.
+func (b *Board) Remaining(now time.Time) (left time.Duration, atLeast, known bool) {
+	if b.Plan == nil || b.Over() {
+		return 0, false, false
+	}
+	length := time.Duration(b.Plan.LoadNS)
+	for i := range b.Lines {
+		l := &b.Lines[i]
+		whole := length + b.beside(l)
+		left += time.Duration(l.Of-l.Done) * whole
+		if !l.Running {
+			continue
+		}
+		// What is being offered will take what the plan says; what is beside it
+		// may already have taken longer than it did before.
+		load := length
+		if l.Tick.ElapsedNS > 0 {
+			load = max(0, length-time.Duration(l.Tick.ElapsedNS))
+		}
+		if slices.Contains([]PhaseName{Drain, Settle, Audit, Judge}, l.Phase) {
+			load = 0
+		}
+		left += max(load, whole-now.Sub(l.Since)) - whole
+	}
+	return left, b.measured == 0, true
+}
+
+// beside is what a repeat of a variant takes beside its load.
+func (b *Board) beside(l *VariantLine) time.Duration {
+	switch {
+	case l.measured > 0:
+		return l.overhead / time.Duration(l.measured)
+	case b.measured > 0:
+		return b.overhead / time.Duration(b.measured)
+	}
+	return 0
+}

@@ -333,7 +333,7 @@ func TestBrowserCompare(t *testing.T) {
 // In forced colours a heat map keeps shades that differ from the background.
 func TestBrowserForcedColours(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t),
-		media(&emulation.MediaFeature{Name: "forced-colors", Value: "active"}))
+		browsertest.Emulate("", &emulation.MediaFeature{Name: "forced-colors", Value: "active"}))
 	const cells = `path[shape-rendering=crispEdges]`
 	stroke, background := styleOf(t, tb, cells, "stroke"), styleOf(t, tb, "body", "backgroundColor")
 	if stroke == background || stroke == "none" {

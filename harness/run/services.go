@@ -316,7 +316,7 @@ func (r *runner) startFaults(
 	b := &breaking{done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
-		if len(p.targets) > 0 {
+		if len(p.targets) > 0 || len(p.absent) > 0 {
 			b.windows, b.err = fault.Schedule{Faults: r.Scenario.Faults, Targets: p.targets,
 				Absent: p.absent, Base: base, Start: start, Seed: r.Seed,
 				OnChange: r.teller.faults}.Run(ctx)

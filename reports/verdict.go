@@ -127,6 +127,8 @@ func correctnessSentence(standings []standing) string {
 
 func soundPart(sound, all int) string {
 	switch {
+	case sound == 0 && all == 1:
+		return "the one design did not hold all its invariants"
 	case sound == 0:
 		return "none of " + plural(all, "design") + " held all its invariants"
 	case all == 1:

@@ -131,6 +131,11 @@ func follow(t *testing.T, dir, script string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-ec", script)
 	cmd.Dir = dir
+	// As in a shell of its own, also where make runs the tests: a make below says where
+	// it is.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		return strings.HasPrefix(pair, "MAKE") || strings.HasPrefix(pair, "MFLAGS=")
+	})
 	// A group of its own, so that nothing that it starts outlives the test.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = 20 * time.Second

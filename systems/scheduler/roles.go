@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -133,11 +134,13 @@ func (b *backend) pickAll(ctx context.Context, bell *bell) (wait time.Duration, 
 	return 0, b.rest(ctx, bell, Waiting, b.params.clock(b.params.LookAhead))
 }
 
-// rest waits for the next poll, or until something is due, or somebody rings.
+// rest waits for the next poll, or until something is due, or somebody rings. Polls come
+// at uneven intervals, from half to one and a half of Params.PollEvery: in step, of two
+// executors the same one would always be the first, and take all there is.
 func (b *backend) rest(
 	ctx context.Context, bell *bell, state State, ahead time.Duration,
 ) error {
-	wait := b.params.PollEvery.D()
+	wait := b.params.PollEvery.D()/2 + rand.N(b.params.PollEvery.D()) // more than 0: validated
 	if !b.design.notify {
 		b.cfg.Rest(ctx, wait)
 		return nil

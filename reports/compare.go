@@ -109,8 +109,8 @@ func (r Regression) String() string {
 }
 
 // Undecided says why the comparison cannot tell whether anything regressed;
-// empty means that it can. With acrossMachines, what the runs stood on may
-// differ.
+// empty means that it can: a regression that is shown is an answer, whatever else had too
+// few repeats. With acrossMachines, what the runs stood on may differ.
 func (c RunComparison) Undecided(acrossMachines bool) []string {
 	var why []string
 	for _, m := range c.unlike(acrossMachines) {
@@ -118,6 +118,9 @@ func (c RunComparison) Undecided(acrossMachines bool) []string {
 	}
 	if len(c.Metrics) == 0 {
 		why = append(why, "the runs have no variant in common")
+	}
+	if len(why) == 0 && len(c.Regressions) > 0 {
+		return nil
 	}
 	return append(why, c.Few...)
 }
@@ -139,6 +142,9 @@ type VerdictChange struct {
 	Name    string       `json:"name"`
 	From    check.Status `json:"from"`
 	To      check.Status `json:"to"`
+	// Expected is set if both runs expected the variant to break this invariant, or
+	// some invariant where it is an objective that changed.
+	Expected bool `json:"expected"`
 }
 
 // Worse reports whether the change is for the worse: broken now, or no longer
@@ -349,14 +355,17 @@ func changes(a, b rundir.Variant) (list []VerdictChange) {
 	for _, x := range a.Invariants {
 		for _, y := range b.Invariants {
 			if x.Invariant == y.Invariant && x.Status != y.Status {
-				list = append(list, VerdictChange{a.Name, x.Invariant, x.Status, y.Status})
+				expected := slices.Contains(a.ExpectedBroken, x.Invariant) &&
+					slices.Contains(b.ExpectedBroken, x.Invariant)
+				list = append(list, VerdictChange{a.Name, x.Invariant, x.Status, y.Status, expected})
 			}
 		}
 	}
+	expected := len(a.ExpectedBroken) > 0 && len(b.ExpectedBroken) > 0
 	for _, x := range a.SLOs {
 		for _, y := range b.SLOs {
 			if x.Name == y.Name && x.Status != y.Status {
-				list = append(list, VerdictChange{a.Name, x.Name, x.Status, y.Status})
+				list = append(list, VerdictChange{a.Name, x.Name, x.Status, y.Status, expected})
 			}
 		}
 	}
@@ -365,14 +374,14 @@ func changes(a, b rundir.Variant) (list []VerdictChange) {
 
 // CompareText writes comparisons of candidates with one base: first why each
 // may not count, then verdicts that changed, then the ratios with
-// their marks.
-func CompareText(w io.Writer, comparisons ...RunComparison) error {
+// their marks. With acrossMachines, what the runs stood on may differ.
+func CompareText(w io.Writer, acrossMachines bool, comparisons ...RunComparison) error {
 	var out bytes.Buffer
 	for i, c := range comparisons {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		compareText(&out, c)
+		compareText(&out, c, acrossMachines)
 	}
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write comparison: %w", err)
@@ -380,9 +389,13 @@ func CompareText(w io.Writer, comparisons ...RunComparison) error {
 	return nil
 }
 
-func compareText(out *bytes.Buffer, c RunComparison) {
+func compareText(out *bytes.Buffer, c RunComparison, acrossMachines bool) {
 	fmt.Fprintf(out, "%s against %s\n", oneLine(c.Candidate), oneLine(c.Base))
 	for _, m := range c.Mismatches {
+		if m.Machine && acrossMachines {
+			fmt.Fprintf(out, "! compared all the same: %s\n", m)
+			continue
+		}
 		fmt.Fprintf(out, "! not comparable: %s\n", m)
 	}
 	for _, change := range c.Changes {
@@ -402,10 +415,10 @@ func compareText(out *bytes.Buffer, c RunComparison) {
 				oneLine(strings.Join(only.names, ", ")))
 		}
 	}
-	compareTable(out, c)
+	compareTable(out, c, len(c.unlike(acrossMachines)) > 0)
 }
 
-func compareTable(out *bytes.Buffer, c RunComparison) {
+func compareTable(out *bytes.Buffer, c RunComparison, unlike bool) {
 	if len(c.Metrics) == 0 {
 		out.WriteString("no variant in common\n")
 		return
@@ -418,12 +431,15 @@ func compareTable(out *bytes.Buffer, c RunComparison) {
 		for _, row := range metricRows(v) {
 			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), row.Metric, row.Base,
 				row.Candidate, row.Ratio, orNone(row.Interval), row.PExact, row.PHolm, fmt.Sprint(row.N),
-				marks(row.ratioCell, len(c.Mismatches) > 0), row.Note}, "\t"))
+				marks(row.ratioCell, unlike), row.Note}, "\t"))
 		}
 	}
 	_ = tw.Flush() // to a buffer: it cannot fail
 	out.WriteString("\nsignificant: exact Mann-Whitney, p < 0.05 after Holm's correction over the " +
 		"metrics of a variant; large: 5 % or more\n")
+	if unlike {
+		return
+	}
 	for _, r := range c.Regressions {
 		fmt.Fprintf(out, "regression: %s\n", r)
 	}

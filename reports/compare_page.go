@@ -23,13 +23,14 @@ const (
 )
 
 // mark is what a comparison has shown, the worst first. A verdict that got worse stands
-// whatever the times are worth.
+// whatever the times are worth, if it is of the same question.
 func (c RunComparison) mark(acrossMachines bool) mark {
 	worse := slices.ContainsFunc(c.Changes, func(v VerdictChange) bool {
-		return v.Worse() && !c.knownWrong(v.Variant)
+		return v.Worse() && !v.Expected
 	})
+	a, b := c.Sides[0], c.Sides[1]
 	switch {
-	case worse:
+	case worse && a.Scenario == b.Scenario && a.Profile == b.Profile:
 		return mark{"✗", wordWorse, "bad"}
 	case len(c.unlike(acrossMachines)) > 0 || len(c.Metrics) == 0:
 		return mark{"!", wordUnlike, "warn"}
@@ -41,18 +42,12 @@ func (c RunComparison) mark(acrossMachines bool) mark {
 	return mark{"✓", wordNoWorse, "good"}
 }
 
-func (c RunComparison) knownWrong(variant string) bool {
-	return slices.ContainsFunc(c.Metrics, func(v VariantComparison) bool {
-		return v.Variant == variant && v.KnownWrong
-	})
-}
-
 // sentences says what a comparison has shown, in at most three sentences.
 func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	var changed []string
 	for _, v := range c.Changes {
-		if v.Worse() {
+		if v.Worse() && !v.Expected {
 			changed = append(changed, fmt.Sprintf("%s of %s was %s and is %s", v.Name, v.Variant, v.From,
 				v.To))
 		}
@@ -180,7 +175,7 @@ func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart 
 	for _, v := range c.Changes {
 		row := changeRow{VerdictChange: v, Mark: mark{"✓", "better", "good"}}
 		switch {
-		case c.knownWrong(v.Variant):
+		case v.Expected:
 			row.Mark = mark{"⚑", "known to be wrong", "wrong"}
 		case v.Worse():
 			row.Mark = mark{"✗", "worse", "bad"}
@@ -274,11 +269,15 @@ type compareVerdict struct {
 }
 
 // CompareJSON writes comparisons of candidates with one base as one document. Times are in
-// nanoseconds; a median that is infinite is null.
+// nanoseconds; a median that is infinite is null. Runs that cannot be compared have no
+// regressions.
 func CompareJSON(w io.Writer, acrossMachines bool, comparisons ...RunComparison) error {
 	doc := compareDocument{SchemaVersion: ComparisonVersion, Comparisons: []compareVerdict{}}
 	for _, c := range comparisons {
 		word := strings.ReplaceAll(strings.ToLower(c.mark(acrossMachines).Word), " ", "-")
+		if len(c.unlike(acrossMachines)) > 0 {
+			c.Regressions = nil // the times prove nothing
+		}
 		doc.Comparisons = append(doc.Comparisons, compareVerdict{word, c})
 	}
 	enc := json.NewEncoder(w)

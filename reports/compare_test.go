@@ -95,6 +95,50 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
+// TestARegressionIsAnAnswer: that of one design is not hidden by another's want of
+// repeats, on the page or in the exit code.
+func TestARegressionIsAnAnswer(t *testing.T) {
+	base := fixture{designs: flashSale()[2:4], repeats: 5, ops: 2000}.build(t)
+	slower := flashSale()[2:4]
+	slower[0].p50 *= 3
+	worse := fixture{designs: slower, repeats: 5, ops: 2000}.build(t)
+	worse.Summary.Variants[1].Repeats = worse.Summary.Variants[1].Repeats[:1]
+	c := reports.Compare(reports.Labelled{Label: "a", Data: base},
+		reports.Labelled{Label: "b", Data: worse})
+	if len(c.Few) != 1 || len(c.Regressions) == 0 || len(c.Undecided(false)) != 0 {
+		t.Errorf("few %q, regressions %v, undecided %q", c.Few, c.Regressions, c.Undecided(false))
+	}
+	if page := comparePage(t, false, []reports.RunComparison{c}); !strings.Contains(page,
+		"<title>REGRESSION") {
+		t.Error("the page has another word")
+	}
+}
+
+// TestWhatIsExpectedIsNoChange: a design is excused for breaking what both runs expect it
+// to break, and for nothing else.
+func TestWhatIsExpectedIsNoChange(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after []string
+		word          string
+	}{
+		"neither expects it":   {nil, nil, "WORSE VERDICT"},
+		"the candidate alone":  {nil, []string{"paid-has-unit"}, "WORSE VERDICT"},
+		"both expect another":  {[]string{"no-oversell"}, []string{"no-oversell"}, "WORSE VERDICT"},
+		"both expect this one": {[]string{"paid-has-unit"}, []string{"paid-has-unit"}, "UNDECIDED"},
+	} {
+		a := fixture{designs: flashSale()[2:4], repeats: 2, ops: 2000}.build(t)
+		b := fixture{designs: flashSale()[2:4], repeats: 2, ops: 2000}.build(t)
+		b.Summary.Variants[0].Invariants[3].Status = check.Broken
+		a.Summary.Variants[0].ExpectedBroken = test.before
+		b.Summary.Variants[0].ExpectedBroken = test.after
+		page := comparePage(t, false, []reports.RunComparison{reports.Compare(
+			reports.Labelled{Label: "a", Data: a}, reports.Labelled{Label: "b", Data: b})})
+		if !strings.Contains(page, "<title>"+test.word) {
+			t.Errorf("%s: not %s", name, test.word)
+		}
+	}
+}
+
 func TestCompareText(t *testing.T) {
 	a, b := reports.Labelled{Label: "a", Data: three(t)}, reports.Labelled{Label: "b", Data: three(t)}
 	b.Data.Summary.Environment.Fingerprint = "other"
@@ -103,7 +147,7 @@ func TestCompareText(t *testing.T) {
 	first.Invariants[0].Status = check.Undecided
 	alone := reports.Labelled{Label: "c", Data: one(t)}
 	var out bytes.Buffer
-	if err := reports.CompareText(&out, reports.Compare(a, b), reports.Compare(a, alone)); err != nil {
+	if err := reports.CompareText(&out, false, reports.Compare(a, b), reports.Compare(a, alone)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "compare.txt", out.String())
@@ -180,7 +224,7 @@ func TestCompareFormatsGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, "compare_"+name+".md", md.String())
-			if err := reports.CompareText(&text, all...); err != nil {
+			if err := reports.CompareText(&text, false, all...); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "compare_"+name+".txt", text.String())
@@ -257,6 +301,14 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 	}
 	unlike[0].Mismatches = slices.DeleteFunc(unlike[0].Mismatches,
 		func(m reports.Mismatch) bool { return !m.Machine })
+	var text bytes.Buffer
+	if err := reports.CompareText(&text, true, unlike...); err != nil {
+		t.Fatal(err)
+	}
+	if got := text.String(); !strings.Contains(got, "! compared all the same: ") ||
+		strings.Contains(got, "unlike runs") || strings.Contains(got, "not comparable") {
+		t.Errorf("allowed, the text says\n%s", got)
+	}
 	allowed := comparePage(t, true, unlike)
 	if !strings.Contains(allowed, "<strong>REGRESSION</strong>") ||
 		strings.Contains(allowed, "not comparable:</span>") ||

@@ -88,7 +88,7 @@ func (a *app) compare(args []string, f runFlags) error {
 // tellComparisons writes comparisons in the format that was asked for, and as a page.
 func (a *app) tellComparisons(comparisons []reports.RunComparison, f runFlags) error {
 	write := map[string]func() error{
-		"text": func() error { return reports.CompareText(a.stdout, comparisons...) },
+		"text": func() error { return reports.CompareText(a.stdout, f.acrossMachines, comparisons...) },
 		"md": func() error {
 			return reports.CompareMarkdown(a.stdout, f.acrossMachines, comparisons...)
 		},
@@ -145,6 +145,9 @@ func (a *app) regressionExit(c *reports.RunComparison, f runFlags) int {
 				c.Candidate, c.Base, reason)
 		}
 		return exitUndecided
+	}
+	for _, few := range c.Few {
+		fmt.Fprintf(a.stderr, "stampede: of %s nothing can be said: %s\n", c.Candidate, few)
 	}
 	for _, r := range c.Regressions {
 		fmt.Fprintf(a.stderr, "stampede: regression against %s: %s\n", c.Base, r)

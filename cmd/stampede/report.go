@@ -224,7 +224,7 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err
 		return t, nil
 	}
 	if comparison != nil {
-		if err := reports.CompareText(a.stdout, *comparison); err != nil {
+		if err := reports.CompareText(a.stdout, f.acrossMachines, *comparison); err != nil {
 			return t, err
 		}
 		fmt.Fprintln(a.stdout)

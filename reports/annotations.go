@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"stampede/harness/check"
@@ -19,8 +20,8 @@ type annotation struct{ level, title, text string }
 
 // Annotations writes what went wrong as workflow commands of GitHub Actions, at
 // most so many: an error for each invariant that a variant broke or was not caught
-// breaking and for each repeat that failed, and a warning for each objective that
-// was missed and for a measurement that does not count. Where there are more, the
+// breaking and for each repeat that failed, and a warning for each invariant that was not
+// decided, for each objective that was missed and for a measurement that does not count. Where there are more, the
 // last one says how many. It returns how many lines it wrote.
 func Annotations(w io.Writer, d Data, most int) (int, error) {
 	all := annotations(d.Summary)
@@ -74,6 +75,11 @@ func annotations(s rundir.Summary) (all []annotation) {
 		for _, r := range st.Repeats {
 			if r.Error != "" {
 				add("error", st, fmt.Sprintf("failed in repeat %d", r.Index+1), r.Error)
+			}
+		}
+		for _, inv := range st.Invariants {
+			if inv.Status == check.Undecided && !slices.Contains(st.Missed, inv.Invariant) {
+				add("warning", st, "leaves "+inv.Invariant+" undecided", inv.Reason)
 			}
 		}
 		for _, slo := range st.SLOs {

@@ -508,6 +508,12 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+	if got := annotationsOf(t, sceneOf(t, "undecided").data(t), 10); !slices.ContainsFunc(got,
+		func(c command) bool {
+			return c.name == "warning" && strings.Contains(c.title, " undecided") && c.data != ""
+		}) {
+		t.Errorf("what was not decided is not told: %q", got)
+	}
 	all := annotationsOf(t, sceneOf(t, "all_failed").data(t), 10)
 	want := command{"error", "flash-sale-100k: conditional_update broke no-oversell",
 		"37 violations, first: item-1 has 101 of 100 units sold"}

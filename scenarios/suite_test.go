@@ -370,16 +370,15 @@ func TestObjectivesCanBeDecided(t *testing.T) {
 	for _, name := range scenarios.All() {
 		for _, profile := range []string{"default", "full"} {
 			p := decodeProfile(t, name, profile)
-			for kind, came := range scheduledKinds(t, p) {
-				for _, slo := range p.scenario.SLOs {
-					o, err := check.ParseObjective(slo.Objective)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if o.Kind == kind && o.Part.Relation == "in" && came < o.Needs() {
-						t.Errorf("%s, %s: %s needs %d of %s, there are %d", name, profile,
-							slo.Objective, o.Needs(), kind, came)
-					}
+			kinds := scheduledKinds(t, p)
+			for _, slo := range p.scenario.SLOs {
+				o, err := check.ParseObjective(slo.Objective)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if came := kinds[o.Kind]; o.Part.Relation == "in" && came < o.Needs() {
+					t.Errorf("%s, %s: %s needs %d of %s, there are %d", name, profile,
+						slo.Objective, o.Needs(), o.Kind, came)
 				}
 			}
 		}
@@ -406,6 +405,7 @@ func scheduledKinds(t *testing.T, p plan) map[string]int64 {
 			continue
 		}
 		kinds[op.Kind]++
+		kinds[""]++
 		for _, next := range workload.Follow(op, history.OK, history.Reply{}) {
 			kinds[next.Op.Kind]++
 		}

@@ -17,13 +17,16 @@ import (
 func newReport(a *app) *cobra.Command {
 	var formats []string
 	var output, out string
-	var index bool
+	var index, open bool
 	cmd := &cobra.Command{
 		Use:   "report <run>... | --index",
 		Short: "Render the reports of stored runs again, or a page over all of them",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if index {
-				return a.index(out, output, args)
+				if err := a.index(out, output, args); err != nil || !open {
+					return err
+				}
+				return withCode(exitEnvironment, a.openPage(filepath.Join(out, indexFile)))
 			}
 			if len(args) == 0 {
 				return usage(errors.New("expected a run, or --index for a page over all runs"))
@@ -31,12 +34,23 @@ func newReport(a *app) *cobra.Command {
 			if err := checkFormats(formats, output, len(args)); err != nil {
 				return usage(err)
 			}
+			if open && (len(args) != 1 || output != "" || !slices.Contains(formats, "html")) {
+				return usage(errors.New("--open takes one run, whose report.html is written"))
+			}
 			for _, which := range args {
 				if err := a.report(which, out, output, formats); err != nil {
 					return err
 				}
 			}
-			return nil
+			if !open {
+				return nil
+			}
+			stored, err := openRun(out, args[0])
+			if err != nil {
+				return usage(err)
+			}
+			return withCode(exitEnvironment,
+				a.openPage(filepath.Join(stored.Path, rundir.ReportFile)))
 		},
 	}
 	cmd.Flags().StringSliceVar(&formats, "format", []string{"html", "md", "junit", "metrics"},
@@ -44,6 +58,7 @@ func newReport(a *app) *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write here instead (one run, one format; "+
 		"- is standard output)")
 	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
+	cmd.Flags().BoolVar(&open, "open", false, "open the page in the browser")
 	cmd.Flags().BoolVar(&index, "index", false, "write index.html over all finished runs in the "+
 		"folder of the runs")
 	return cmd

@@ -21,8 +21,8 @@ type annotation struct{ level, title, text string }
 // Annotations writes what went wrong as workflow commands of GitHub Actions, at
 // most so many: an error for each invariant that a variant broke or was not caught
 // breaking and for each repeat that failed, and a warning for each invariant that was not
-// decided, for each objective that was missed and for a measurement that does not count. Where there are more, the
-// last one says how many. It returns how many lines it wrote.
+// decided, for each objective that was missed and for a measurement that does not count.
+// Where there are more, the last one says how many. It returns how many lines it wrote.
 func Annotations(w io.Writer, d Data, most int) (int, error) {
 	all := annotations(d.Summary)
 	if most <= 0 || len(all) == 0 {

@@ -147,7 +147,8 @@ func TestCompareText(t *testing.T) {
 	first.Invariants[0].Status = check.Undecided
 	alone := reports.Labelled{Label: "c", Data: one(t)}
 	var out bytes.Buffer
-	if err := reports.CompareText(&out, false, reports.Compare(a, b), reports.Compare(a, alone)); err != nil {
+	err := reports.CompareText(&out, false, reports.Compare(a, b), reports.Compare(a, alone))
+	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "compare.txt", out.String())

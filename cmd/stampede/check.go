@@ -31,8 +31,8 @@ flushed second.
 		},
 	}
 	f.defineOutput(cmd)
-	cmd.Flags().Lookup("format").Usage = "pretty, plain, quiet or json: the run's summary; by default " +
-		"pretty on a terminal, else plain"
+	cmd.Flags().Lookup("format").Usage = "pretty, plain, quiet or json: the run's summary; by " +
+		"default pretty on a terminal, else plain"
 	return cmd
 }
 

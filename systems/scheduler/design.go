@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -96,6 +97,8 @@ type backend struct {
 	queue *riverQueue
 	// carrier takes tasks from pickers to executors, if the design has one.
 	carrier carrier
+	// uneven draws how long a role's loop rests between polls; nil: evenly.
+	uneven *rand.Rand
 }
 
 // settings are those of its connections.

@@ -66,6 +66,9 @@ func (d design) run(
 		if b == nil {
 			b, err = d.backend(ctx, cfg)
 		}
+		if err == nil && b.uneven == nil {
+			b.uneven = rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(cfg.Replica)))
+		}
 		if err == nil {
 			if wait, err = step(ctx, b); err == nil {
 				cfg.Worked()
@@ -140,7 +143,10 @@ func (b *backend) pickAll(ctx context.Context, bell *bell) (wait time.Duration, 
 func (b *backend) rest(
 	ctx context.Context, bell *bell, state State, ahead time.Duration,
 ) error {
-	wait := b.params.PollEvery.D()/2 + rand.N(b.params.PollEvery.D()) // more than 0: validated
+	wait := b.params.PollEvery.D()
+	if b.uneven != nil {
+		wait = wait/2 + time.Duration(b.uneven.Int64N(int64(wait))) // it is more than 0
+	}
 	if !b.design.notify {
 		b.cfg.Rest(ctx, wait)
 		return nil

@@ -25,6 +25,7 @@ type plainView struct {
 	out   io.Writer
 	board events.Board
 	last  time.Time
+	open  bool // a group of GitHub's
 }
 
 func newPlainView(out io.Writer, p palette) *plainView {
@@ -46,6 +47,7 @@ func (v *plainView) Observe(e events.Event) {
 	switch {
 	case e.RepeatStarted != nil:
 		if v.github {
+			v.open = true
 			fmt.Fprintf(v.out, "::group::%s\n", v.position(*e.RepeatStarted))
 		}
 	case e.Phase != nil:
@@ -57,14 +59,27 @@ func (v *plainView) Observe(e events.Event) {
 	case e.Fault != nil:
 		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Fault.Repeat), faultText(*e.Fault))
 	case e.RepeatDone != nil:
-		if v.github {
-			fmt.Fprintln(v.out, "::endgroup::")
-		}
+		v.endGroup()
 		fmt.Fprintln(v.out, v.doneText(*e.RepeatDone))
+	case e.RunFailed != nil:
+		v.endGroup()
 	}
 }
 
-func (v *plainView) close() error { return nil }
+// endGroup lets what follows stand outside of the repeat's group.
+func (v *plainView) endGroup() {
+	if v.open {
+		v.open = false
+		fmt.Fprintln(v.out, "::endgroup::")
+	}
+}
+
+func (v *plainView) close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.endGroup()
+	return nil
+}
 
 // position says which repeat it is, of how many.
 func (v *plainView) position(r events.Repeat) string {

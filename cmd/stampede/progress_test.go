@@ -272,6 +272,53 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestPlainGroupsEnd: a repeat that does not come to its end leaves no group open.
+func TestPlainGroupsEnd(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	for name, end := range map[string]func(*plainView, *script){
+		"failed": func(_ *plainView, s *script) {
+			s.after(0, events.Event{RunFailed: &events.Failure{Error: "the disk is full"}})
+		},
+		"closed": func(v *plainView, _ *script) {
+			if err := v.close(); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		out := &strings.Builder{}
+		v := newPlainView(out, false)
+		s := newScript(v.Observe)
+		s.start(1, "a")
+		s.after(0, events.Event{RepeatStarted: &events.Repeat{Variant: "a"}})
+		end(v, s)
+		v.Logf("why")
+		if err := v.close(); err != nil {
+			t.Error(err)
+		}
+		if want := "::group::[1/1] a\n::endgroup::\nwhy\n"; out.String() != want {
+			t.Errorf("%s: %q, want %q", name, out, want)
+		}
+	}
+}
+
+// TestNoteReportFailsNothing: an event that cannot be kept is told of.
+func TestNoteReportFailsNothing(t *testing.T) {
+	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	folder := filepath.Join(t.TempDir(), "gone")
+	e := (&app{stderr: said}).noteReport(folder, "r1")
+	if e.RunID != "r1" || e.ReportWritten.Path != filepath.Join(folder, rundir.ReportFile) {
+		t.Errorf("%+v", e)
+	}
+	text, err := os.ReadFile(said.Name())
+	if err != nil || !strings.HasPrefix(string(text), "stampede: record events: ") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // TestPlain: a line for each phase, and one now and then.
 func TestPlain(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")

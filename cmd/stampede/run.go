@@ -143,10 +143,7 @@ func (a *app) runOne(
 	if err != nil {
 		return t.code, err
 	}
-	written, err := noteReport(path, t.data.Summary.Run.ID)
-	if err != nil {
-		return t.code, withCode(exitEnvironment, err)
-	}
+	written := a.noteReport(path, t.data.Summary.Run.ID)
 	if streams {
 		s.Observe(written)
 		s.tell(events.Event{RunID: written.RunID, Result: &events.Document{Directory: path,
@@ -158,11 +155,15 @@ func (a *app) runOne(
 	return t.code, nil
 }
 
-// noteReport adds to a run's events that its page is there.
-func noteReport(path, id string) (events.Event, error) {
+// noteReport adds to a run's events that its page is there. Events fail nothing: one
+// that cannot be written is told of.
+func (a *app) noteReport(path, id string) events.Event {
 	written := events.Stamped(events.Event{RunID: id, ReportWritten: &events.Report{
 		Path: filepath.Join(path, rundir.ReportFile)}}, time.Now())
-	return written, events.Append(filepath.Join(path, events.FileName), written)
+	if err := events.Append(filepath.Join(path, events.FileName), written); err != nil {
+		fmt.Fprintln(a.stderr, "stampede:", err)
+	}
+	return written
 }
 
 // perform runs one scenario on the backend that it chooses.

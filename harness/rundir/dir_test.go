@@ -310,6 +310,38 @@ func TestOneByOne(t *testing.T) {
 	}
 }
 
+// TestNamesBesideDiscard: a scenario's folder may go while the runs are listed.
+func TestNamesBesideDiscard(t *testing.T) {
+	root := t.TempDir()
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := range 300 {
+			d, createErr := rundir.Create(root, "flash-sale", uint64(i), time.Unix(1, 0))
+			if err = createErr; err == nil {
+				err = d.Discard()
+			}
+			if err != nil {
+				break
+			}
+		}
+		done <- err
+	}()
+	for {
+		if _, err := rundir.Names(root); err != nil {
+			t.Error(err)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 func TestDiscardLeavesNothing(t *testing.T) {
 	root := t.TempDir()
 	first, err := rundir.Create(root, "flash-sale", 1, time.Unix(1, 0))

@@ -370,6 +370,9 @@ func Names(root string) ([]Entry, error) {
 			continue
 		}
 		runs, err := os.ReadDir(filepath.Join(root, scenario.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its only run was discarded meanwhile
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list runs: %w", err)
 		}

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +40,10 @@ func TestMain(m *testing.M) {
 }
 
 // pretend runs nothing for as long as it is not interrupted, with all the files and
-// events of a run. how is "runs", "fails" or "stubborn", which interrupts do not end.
+// events of a run. how is "runs", "fails", "discards", which fails when the run has
+// started and leaves its name beside the folder, "stubborn", which interrupts do not end,
+// or "slow", which once interrupted waits for the file go beside the folder and leaves at
+// a second interrupt.
 func pretend(how string, args []string) error {
 	if how == "fails" {
 		fmt.Fprintln(os.Stderr, "stampede: no engine answers")
@@ -56,18 +61,50 @@ func pretend(how string, args []string) error {
 	if err != nil {
 		return err
 	}
+	told := r.opening()
+	if how == "discards" {
+		told = append(told[:1], r.event(events.Event{RunFailed: &events.Failure{
+			Error: "no Postgres answers"}}))
+	}
 	enc := json.NewEncoder(os.Stdout)
-	for _, e := range r.opening() {
+	for _, e := range told {
 		r.record.Tell(e)
 		if err := enc.Encode(e); err != nil {
 			return err
 		}
 	}
+	if how == "discards" {
+		name := []byte(filepath.Base(r.dir.Path()))
+		if err := errors.Join(r.record.Close(), r.dir.Discard(),
+			os.WriteFile(filepath.Join(filepath.Dir(root), "name"), name, 0o644)); err != nil {
+			return err
+		}
+		os.Exit(5)
+	}
 	<-interrupts
 	for how == "stubborn" {
 		<-interrupts
 	}
+	if how == "slow" {
+		awaitGo(filepath.Join(filepath.Dir(root), "go"), interrupts)
+	}
 	return r.finish()
+}
+
+// awaitGo waits for a file, and leaves at an interrupt.
+func awaitGo(file string, interrupts <-chan os.Signal) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		select {
+		case <-interrupts:
+			os.Exit(130)
+		case <-tick.C:
+		}
+	}
 }
 
 // pretended is a run that is being written.
@@ -283,6 +320,38 @@ func (s *site) form(t *testing.T) url.Values {
 	}
 	return url.Values{"form": {key[1]}, "scenario": {"sale"}, "profile": {"smoke"},
 		"backend": {"auto"}, "variant": {"first", "second"}}
+}
+
+// interrupt presses a button that stood for an interrupt after so many others.
+func (s *site) interrupt(t *testing.T, form url.Values, before int) int {
+	t.Helper()
+	form.Set("interrupts", strconv.Itoa(before))
+	code, to := s.post(t, "/interrupt", form)
+	if code == http.StatusSeeOther && to != "/job" {
+		t.Errorf("interrupting leads to %s", to)
+	}
+	return code
+}
+
+// logged waits until the server has logged a line.
+func (s *site) logged(t *testing.T, want string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		s.mu.Lock()
+		lines := strings.Join(s.lines, "\n")
+		s.mu.Unlock()
+		if strings.Contains(lines, want) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never logged %q:\n%s", want, lines)
+		}
+	}
 }
 
 // write makes a run in the folder that goes on, and returns its name.

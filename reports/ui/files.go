@@ -16,7 +16,8 @@ import (
 
 // storedPolicy is what a stored page may do: run its own script, and nothing else. The
 // sandbox gives it an origin of its own, so that whatever is in a folder of runs can
-// neither read nor steer this page. It loads nothing and sends nothing.
+// neither read nor steer this page. It cannot load anything, fetch or post; it can still
+// lead its own tab elsewhere, with what it knows in the address.
 const storedPolicy = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; " +
 	"style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'"

@@ -60,6 +60,9 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, port, err := net.SplitHostPort(s.host)
 		ours := []string{s.host, "localhost:" + port}
+		if port == "80" { // which browsers leave out
+			ours = append(ours, strings.TrimSuffix(s.host, ":80"), "localhost")
+		}
 		if err != nil || !slices.Contains(ours, strings.ToLower(r.Host)) {
 			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("This is stampede at %s, and the "+
 				"request is for %q.", s.host, r.Host))
@@ -116,7 +119,8 @@ func ownRequest(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// cookieName is one for each port: cookies know none.
+// cookieName is one for each port: cookies know none, so that this one also goes to the
+// servers on the other ports of this address.
 func (s *Server) cookieName() string {
 	return "stampede-ui-" + s.host[strings.LastIndexByte(s.host, ':')+1:]
 }

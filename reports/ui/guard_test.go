@@ -1,7 +1,9 @@
 package ui_test
 
 import (
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -155,6 +157,32 @@ func TestForeignRequests(t *testing.T) {
 	}
 	if folder, err := os.ReadDir(s.root); err == nil {
 		t.Errorf("something was started: %v", folder)
+	}
+}
+
+// TestPort80: browsers leave it out of the name, and no other port.
+func TestPort80(t *testing.T) {
+	for address, cases := range map[string]map[string]int{
+		"127.0.0.1:80": {"127.0.0.1": http.StatusForbidden, "localhost": http.StatusForbidden,
+			"127.0.0.1:80": http.StatusForbidden, "[::1]": http.StatusMisdirectedRequest,
+			"127.0.0.1:8080": http.StatusMisdirectedRequest, "evil.example": http.StatusMisdirectedRequest},
+		"[::1]:80":       {"[::1]": http.StatusForbidden, "127.0.0.1": http.StatusMisdirectedRequest},
+		"127.0.0.1:8080": {"127.0.0.1": http.StatusMisdirectedRequest},
+	} {
+		at, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := ui.New(ui.Options{}, at).Handler()
+		for host, want := range cases {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+			r.Host = host
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s at %s: %d, want %d", host, address, w.Code, want)
+			}
+		}
 	}
 }
 

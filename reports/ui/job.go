@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"stampede/harness/events"
 )
 
@@ -32,7 +34,11 @@ type job struct {
 	failed     string // why there is no result, as its events tell
 	code       int    // its exit code
 	interrupts int
+	over       bool // nothing is left to be signalled
 }
+
+// kill is the interrupt that cannot be ignored: Ctrl-C, Ctrl-C again, kill.
+const kill = 3
 
 // tailBytes is how much of what a process said is kept.
 const tailBytes = 8 << 10
@@ -46,6 +52,8 @@ func startJob(cmd *exec.Cmd, scenario string) (*job, error) {
 		known: make(chan struct{})}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = (*tailWriter)(j)
+	// Who outlives the process may hold its standard error.
+	cmd.WaitDelay = politeness
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", scenario, err)
@@ -57,6 +65,7 @@ func startJob(cmd *exec.Cmd, scenario string) (*job, error) {
 	go func() {
 		defer close(j.done)
 		j.follow(out)
+		j.await()
 		j.noteEnd(cmd.Wait(), cmd)
 	}()
 	return j, nil
@@ -86,12 +95,27 @@ func (j *job) follow(out io.Reader) {
 	}
 }
 
+// await waits until the process has ended, and lets nobody signal it any more: its
+// number may be another's as soon as somebody has asked how it ended.
+func (j *job) await() {
+	for {
+		err := unix.Waitid(unix.P_PID, j.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.over = true
+}
+
 // noteEnd keeps how the process ended.
 func (j *job) noteEnd(err error, cmd *exec.Cmd) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.code = cmd.ProcessState.ExitCode()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+	_, exited := errors.AsType[*exec.ExitError](err)
+	if err != nil && !exited && !errors.Is(err, exec.ErrWaitDelay) {
 		j.failed = err.Error()
 	}
 }
@@ -107,21 +131,22 @@ func (j *job) ended() bool {
 }
 
 // interrupt is Ctrl-C: the first time what happened is judged, the second time the
-// process leaves at once, and the third time it and its group are killed. It returns
-// how many times it was.
-func (j *job) interrupt() int {
+// process leaves at once, and the third time it and its group are killed. It is only
+// sent if there were so many before; otherwise whoever asks does not know what has
+// happened. It returns how many there are now, and whether it was sent.
+func (j *job) interrupt(before int) (times int, sent bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.ended() {
-		return j.interrupts
+	if j.over || j.interrupts != before {
+		return j.interrupts, false
 	}
 	j.interrupts++
-	if j.interrupts < 3 {
+	if j.interrupts < kill {
 		_ = syscall.Kill(j.pid, syscall.SIGINT) // it may just have ended
 	} else {
 		_ = syscall.Kill(-j.pid, syscall.SIGKILL)
 	}
-	return j.interrupts
+	return j.interrupts, true
 }
 
 // waitKnown waits a little for the run directory.
@@ -135,10 +160,20 @@ func (j *job) waitKnown(patience time.Duration) {
 // jobState is a job at one moment.
 type jobState struct {
 	Scenario, Command string
-	Directory         string // the run's folder and its own name, "" if not known
-	Ended             bool
-	Code, Interrupts  int
-	Failed            string
+	// Told is its directory as it has told it, the scenario's folder and its own name;
+	// Directory is the same while that is there. Both are "" before.
+	Told, Directory  string
+	Ended            bool
+	Code, Interrupts int
+	// Gone says that it told why there is no result; Failed is that, or else what it
+	// said last.
+	Gone   bool
+	Failed string
+}
+
+// NotRun says that it came to nothing and has left nothing.
+func (s jobState) NotRun() bool {
+	return s.Ended && s.Directory == "" && (s.Told == "" || s.Gone)
 }
 
 func (j *job) state() jobState {
@@ -146,10 +181,11 @@ func (j *job) state() jobState {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := jobState{Scenario: j.scenario, Command: strings.Join(j.args[1:], " "), Ended: ended,
-		Code: j.code, Interrupts: j.interrupts, Failed: j.failed}
+		Code: j.code, Interrupts: j.interrupts, Failed: j.failed,
+		Gone: j.failed != ""}
 	if j.directory != "" {
 		parent, name := filepath.Split(j.directory)
-		s.Directory = filepath.Base(parent) + "/" + name
+		s.Told = filepath.Base(parent) + "/" + name
 	}
 	if s.Failed == "" {
 		s.Failed = strings.TrimSpace(string(j.said))

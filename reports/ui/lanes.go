@@ -3,7 +3,9 @@ package ui
 import (
 	"fmt"
 	"math"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -60,15 +62,22 @@ type spark struct {
 func (s *Server) runPage(f *found, now time.Time) runPage {
 	b := &f.board
 	p := runPage{Title: f.name, Name: f.name, Scenario: path.Dir(f.name), Form: s.keys.form,
-		Folder: f.path, Report: s.report(f.name), Follow: "/run/" + f.name + "/live", Notes: b.Notes}
+		Folder: f.path, Report: s.report(f.name), Follow: "/run/" + f.name + "/live"}
 	state := rundir.StateOf(f.path)
 	p.Live = state == rundir.Running
 	if j := s.current(); j != nil && !j.ended() {
-		js := j.state()
+		js := s.stateOf(j)
 		p.Own, p.Interrupts = js.Directory == f.name, js.Interrupts
 		p.Live = p.Live || p.Own // it writes its report
 	}
 	p.Dead = !p.Live && state == rundir.Unfinished
+	if !p.Live {
+		// It may have told its end since it was read.
+		if err := f.read(); err != nil {
+			p.Problem = err.Error()
+		}
+	}
+	p.Notes = b.Notes
 	if b.Plan != nil {
 		p.Title = b.Plan.Scenario
 		p.Question = b.Plan.Question
@@ -87,12 +96,13 @@ func (p *runPage) stateOf(b *events.Board, now time.Time) {
 	running := b.Running()
 	p.Icon, p.Class = "▶", "live"
 	switch {
+	case b.Failed != "":
+		p.Icon, p.Class, p.State = "✗", "bad", "Failed: "+b.Failed
+		p.Reasons = p.whatToDo()
 	case p.Dead:
 		p.Icon, p.Class = "■", "warn"
 		p.State = "Ended without a report: its process is gone"
-		p.Reasons = []string{"stampede check " + p.Folder + " judges what was recorded."}
-	case b.Failed != "":
-		p.Icon, p.Class, p.State = "✗", "bad", "Failed: "+b.Failed
+		p.Reasons = p.whatToDo()
 	case b.Judged != nil && p.Live:
 		p.State = "Writing the report"
 	case b.Judged != nil:
@@ -124,6 +134,15 @@ func (p *runPage) stateOf(b *events.Board, now time.Time) {
 		}
 		p.Clock += fmt.Sprintf(" · %s %s left", about, durationText(left))
 	}
+}
+
+// whatToDo says how a dead run can be judged, if it has recorded operations.
+func (p *runPage) whatToDo() []string {
+	histories, err := os.ReadDir(filepath.Join(p.Folder, "history"))
+	if !p.Dead || err != nil || len(histories) == 0 {
+		return nil
+	}
+	return []string{"stampede check " + p.Folder + " judges what was recorded."}
 }
 
 func phaseText(l *events.VariantLine) string {

@@ -142,7 +142,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	}
 	p.First, p.Last = from+1, from+len(shown)
 	if j := s.current(); j != nil {
-		state := j.state()
+		state := s.stateOf(j)
 		p.Job = &state
 	}
 	s.pages.write(w, http.StatusOK, "home", p)
@@ -214,19 +214,33 @@ type found struct {
 	tail       events.Tail
 }
 
-// find opens the run that a request names. A link in place of a folder is none.
-func (s *Server) find(w http.ResponseWriter, r *http.Request) (f *found, ok bool) {
-	name := path.Join(r.PathValue("scenario"), r.PathValue("run"))
-	root := s.folder()
+// has says whether a folder has a run of that name. A link in place of a folder is none.
+func has(root *os.Root, name string) bool {
 	if root == nil || !fs.ValidPath(name) || hiddenPath(name) || strings.Count(name, "/") != 1 {
-		refuse(w, http.StatusNotFound, "There is no such run.")
-		return nil, false
+		return false
 	}
 	for _, folder := range []string{path.Dir(name), name} {
 		if info, err := root.Lstat(folder); err != nil || !info.IsDir() {
-			refuse(w, http.StatusNotFound, "There is no such run.")
-			return nil, false
+			return false
 		}
+	}
+	return true
+}
+
+// find opens the run that a request names. One that was started here last and could not
+// be run has removed its folder: what it said is elsewhere.
+func (s *Server) find(w http.ResponseWriter, r *http.Request) (f *found, ok bool) {
+	name := path.Join(r.PathValue("scenario"), r.PathValue("run"))
+	root := s.folder()
+	if !has(root, name) {
+		if j := s.current(); j != nil {
+			if state := s.stateOf(j); state.Told == name && (!state.Ended || state.NotRun()) {
+				http.Redirect(w, r, "/job", http.StatusSeeOther)
+				return nil, false
+			}
+		}
+		refuse(w, http.StatusNotFound, "There is no such run.")
+		return nil, false
 	}
 	f = &found{name: name, path: filepath.Join(s.Root, filepath.FromSlash(name))}
 	file := path.Join(name, events.FileName)
@@ -288,10 +302,12 @@ func (s *Server) followRuns(w http.ResponseWriter, r *http.Request) {
 // signature changes when a run is started, and when one ends.
 func (s *Server) signature() string {
 	names, err := rundir.Names(s.Root)
+	j := s.current()
+	text := fmt.Sprint(j != nil && j.ended())
 	if err != nil || len(names) == 0 {
-		return ""
+		return text
 	}
-	text := fmt.Sprint(len(names), names[0].Path)
+	text += fmt.Sprint(len(names), names[0].Path)
 	for _, e := range names[:min(len(names), aPage)] {
 		if state := rundir.StateOf(e.Path); state != rundir.Finished {
 			text += " " + string(state)

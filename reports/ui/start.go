@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,7 +140,8 @@ func givenIn(form url.Values) given {
 // errBusy says that something is being run already.
 var errBusy = errors.New("one run at a time: two would measure each other")
 
-// begin starts a run unless one is going on, here or elsewhere in the folder.
+// begin starts a run unless one, or a search, is going on, here or elsewhere in the
+// folder.
 func (s *Server) begin(sc Scenario, args []string) (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,13 +151,15 @@ func (s *Server) begin(sc Scenario, args []string) (*job, error) {
 	case s.job != nil && !s.job.ended():
 		return nil, fmt.Errorf("%w, and %s is being run", errBusy, s.job.scenario)
 	}
-	names, err := rundir.Names(s.Root)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range names[:min(len(names), aPage)] {
-		if rundir.StateOf(e.Path) == rundir.Running {
-			return nil, fmt.Errorf("%w, and %s is being written by another process", errBusy, e.Path)
+	for _, root := range []string{s.Root, filepath.Join(s.Root, rundir.SearchFolder)} {
+		names, err := rundir.Names(root)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range names[:min(len(names), aPage)] {
+			if rundir.StateOf(e.Path) == rundir.Running {
+				return nil, fmt.Errorf("%w, and %s is being written by another process", errBusy, e.Path)
+			}
 		}
 	}
 	j, err := startJob(s.Command(args...), sc.Name)
@@ -174,13 +178,10 @@ func (s *Server) showJob(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	state := j.state()
-	if root := s.folder(); root != nil && state.Directory != "" {
-		// A run that could not be started has removed its folder.
-		if _, err := root.Stat(state.Directory); err == nil {
-			http.Redirect(w, r, "/run/"+state.Directory, http.StatusSeeOther)
-			return
-		}
+	state := s.stateOf(j)
+	if state.Directory != "" {
+		http.Redirect(w, r, "/run/"+state.Directory, http.StatusSeeOther)
+		return
 	}
 	s.pages.write(w, http.StatusOK, "job", jobPage{Title: state.Scenario, State: state,
 		Form: s.keys.form, Reload: !state.Ended})
@@ -194,9 +195,25 @@ type jobPage struct {
 	Reload bool
 }
 
-// interrupt is Ctrl-C for the run that was started here.
+// stateOf is how a job stands, with its directory as long as that is there: a run that
+// could not be started removes its own.
+func (s *Server) stateOf(j *job) jobState {
+	state := j.state()
+	if has(s.folder(), state.Told) {
+		state.Directory = state.Told
+	}
+	return state
+}
+
+// interrupt is Ctrl-C for the run that was started here. The form says how many there
+// were before, so that a button that is pressed twice counts once.
 func (s *Server) interrupt(w http.ResponseWriter, r *http.Request) {
 	if !s.ownForm(w, r) {
+		return
+	}
+	before, err := strconv.Atoi(r.PostForm.Get("interrupts"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "The form does not say which interrupt it is.")
 		return
 	}
 	j := s.current()
@@ -204,8 +221,9 @@ func (s *Server) interrupt(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, "Nothing that was started here is being run.")
 		return
 	}
-	times := j.interrupt()
-	s.Logf("interrupted %s, %d", j.scenario, times)
+	if times, sent := j.interrupt(before); sent {
+		s.Logf("interrupted %s, %d", j.scenario, times)
+	}
 	// Who is about to end is given a moment, so that the page says so.
 	select {
 	case <-j.done:

@@ -142,19 +142,24 @@ func (s *Server) close() {
 	}
 }
 
-// finishJob waits for the run that was started, which it interrupts.
+// finishJob waits for the run that was started, which it interrupts unless somebody has.
 func (s *Server) finishJob() {
 	j := s.current()
 	if j == nil || j.ended() {
 		return
 	}
-	s.Logf("interrupting the run of %s, which is judged and reported", j.scenario)
-	for range 3 { // Ctrl-C, Ctrl-C again, kill
-		j.interrupt()
+	times, first := j.interrupt(0)
+	if first {
+		s.Logf("interrupting the run of %s, which is judged and reported", j.scenario)
+	} else {
+		s.Logf("waiting for the run of %s to end", j.scenario)
+	}
+	for times < kill {
 		select {
 		case <-j.done:
 			return
 		case <-time.After(patience):
+			times, _ = j.interrupt(times)
 		}
 	}
 	<-j.done
@@ -164,7 +169,7 @@ func (s *Server) finishJob() {
 // who does not wait for Serve to return.
 func (s *Server) Abandon() {
 	if j := s.current(); j != nil {
-		j.interrupt()
+		j.interrupt(j.state().Interrupts)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -169,16 +171,7 @@ func TestFollow(t *testing.T) {
 	if err := r.finish(); err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]string{}
-	for {
-		kind, data := live.next(t)
-		if kind == "over" {
-			break
-		}
-		if err := json.Unmarshal([]byte(data), &all); err != nil {
-			t.Fatal(err)
-		}
-	}
+	all := live.untilOver(t)
 	if !strings.Contains(all["actions"], name+"/report.html") ||
 		!strings.Contains(all["state"], "PASS") || !strings.Contains(all["state"], "all held") {
 		t.Errorf("%+v", all)
@@ -200,6 +193,14 @@ func TestFollowTheDead(t *testing.T) {
 	if err := r.dir.Close(); err != nil {
 		t.Fatal(err)
 	}
+	history := r.dir.File(rundir.HistoryName("first", 0))
+	check := "stampede check " + filepath.Join(s.root, name) + " judges"
+	if _, page := s.get(t, "/run/"+name); strings.Contains(page, check) {
+		t.Errorf("there is nothing to check:\n%s", page)
+	}
+	if err := os.WriteFile(history, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	state := ""
 	for {
 		kind, data := live.next(t)
@@ -212,7 +213,8 @@ func TestFollowTheDead(t *testing.T) {
 		t.Error(state)
 	}
 	_, page := s.get(t, "/run/"+name)
-	if !strings.Contains(page, "Ended without a report") || strings.Contains(page, "data-run") ||
+	if !strings.Contains(page, "Ended without a report") ||
+		!strings.Contains(page, check) || strings.Contains(page, "data-run") ||
 		strings.Contains(page, "steady") {
 		t.Error(page)
 	}
@@ -304,13 +306,16 @@ func TestStart(t *testing.T) {
 		t.Errorf("a second one: %d\n%s", code, text)
 	}
 	s.until(t, run, "Interrupt</button>")
-	if code, to := s.post(t, "/interrupt", form); code != http.StatusSeeOther || to != "/job" {
-		t.Errorf("interrupt: %d %s", code, to)
+	if code, text := s.post(t, "/interrupt", form); code != http.StatusBadRequest {
+		t.Errorf("which interrupt? %d %s", code, text)
+	}
+	if code := s.interrupt(t, form, 0); code != http.StatusSeeOther {
+		t.Errorf("interrupt: %d", code)
 	}
 	s.until(t, run, "Open the report")
 	// Its process writes nothing more, so it is about to end, if it has not.
 	for code == http.StatusSeeOther {
-		code, _ = s.post(t, "/interrupt", form)
+		code = s.interrupt(t, form, 1)
 	}
 	if code != http.StatusConflict {
 		t.Errorf("nothing is being run: %d", code)
@@ -324,6 +329,21 @@ func TestStartBesideAnother(t *testing.T) {
 	s.write(t, time.Now())
 	if code, text := s.post(t, "/start", s.form(t)); code != http.StatusConflict ||
 		!strings.Contains(text, "is being written by another process") {
+		t.Errorf("%d\n%s", code, text)
+	}
+}
+
+// TestStartBesideASearch: the search for a knee is a row of runs.
+func TestStartBesideASearch(t *testing.T) {
+	s := newSite(t, "runs")
+	s.enter(t)
+	search, err := rundir.CreateSearch(s.root, "sale", 7, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer search.Close()
+	if code, text := s.post(t, "/start", s.form(t)); code != http.StatusConflict ||
+		!strings.Contains(text, filepath.Base(search.Path())+" is being written by another process") {
 		t.Errorf("%d\n%s", code, text)
 	}
 }
@@ -377,6 +397,92 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// TestStartIsDiscarded: a run that has begun and then has no stores leaves no folder,
+// and every page says why.
+func TestStartIsDiscarded(t *testing.T) {
+	s := newSite(t, "discards")
+	s.enter(t)
+	s.post(t, "/start", s.form(t))
+	text := s.until(t, "/job", "exit code 5")
+	if !strings.Contains(text, "no Postgres answers") {
+		t.Error(text)
+	}
+	if _, home := s.get(t, "/"); !strings.Contains(home, "sale could not be run") {
+		t.Error(home)
+	}
+	folder, err := os.ReadDir(s.root)
+	if err != nil || len(folder) > 0 {
+		t.Errorf("what is left: %v %v", folder, err)
+	}
+	name, err := os.ReadFile(rootFile(s, "../name"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, to := s.get(t, "/run/sale/"+string(name)); code != http.StatusSeeOther || to != "/job" {
+		t.Errorf("its page: %d %s", code, to)
+	}
+	if code, _ := s.get(t, "/run/sale/20261122T120000Z-7-00000000"); code != http.StatusNotFound {
+		t.Errorf("another run: %d", code)
+	}
+}
+
+// TestDiscardedIsFollowed: who follows a run whose stores cannot be had hears why, and
+// nothing of a history.
+func TestDiscardedIsFollowed(t *testing.T) {
+	s := newSite(t, "runs")
+	s.enter(t)
+	r, name := s.write(t, time.Now())
+	live := s.follow(t, "/run/"+name+"/live")
+	live.parts(t)
+	r.record.Tell(r.event(events.Event{RunFailed: &events.Failure{Error: "no Postgres answers"}}))
+	if err := errors.Join(r.record.Close(), r.dir.Discard()); err != nil {
+		t.Fatal(err)
+	}
+	all := live.untilOver(t)
+	if !strings.Contains(all["state"], "Failed: no Postgres answers") ||
+		strings.Contains(all["state"], "stampede check") {
+		t.Errorf("%+v", all)
+	}
+}
+
+// untilOver is the last of each part until the stream is over.
+func (s *stream) untilOver(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for {
+		kind, data := s.next(t)
+		if kind == "over" {
+			return all
+		}
+		if err := json.Unmarshal([]byte(data), &all); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStopsOnce: a run that the page has interrupted is waited for, not told again.
+func TestStopsOnce(t *testing.T) {
+	s := newSite(t, "slow")
+	s.enter(t)
+	form := s.form(t)
+	s.post(t, "/start", form)
+	_, run := s.get(t, "/job")
+	s.interrupt(t, form, 0)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	s.logged(t, "waiting for the run of sale")
+	if err := os.WriteFile(rootFile(s, "../go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	path := filepath.Join(s.root, strings.TrimPrefix(run, "/run/"))
+	if state := rundir.StateOf(path); state != rundir.Finished {
+		t.Errorf("the run is %s", state)
+	}
+}
+
 // TestStops: a run that was started is interrupted and waited for, and what does not
 // end is killed.
 func TestStops(t *testing.T) {
@@ -401,11 +507,15 @@ func TestKills(t *testing.T) {
 	form := s.form(t)
 	s.post(t, "/start", form)
 	_, run := s.get(t, "/job")
-	for _, want := range []string{"leave at once", "Kill</button>"} {
-		s.post(t, "/interrupt", form)
-		s.until(t, run, want)
+	for i, want := range []string{"leave at once", "Kill</button>"} {
+		s.interrupt(t, form, i)
+		s.interrupt(t, form, i) // a double click, or a page that is not up to date
+		if page := s.until(t, run, want); !strings.Contains(page,
+			fmt.Sprintf(`name="interrupts" value="%d"`, i+1)) {
+			t.Errorf("after %d interrupts:\n%s", i+1, page)
+		}
 	}
-	s.post(t, "/interrupt", form)
+	s.interrupt(t, form, 2)
 	s.until(t, run, "Ended without a report")
 	path := filepath.Join(s.root, strings.TrimPrefix(run, "/run/"))
 	if state := rundir.StateOf(path); state != rundir.Unfinished {

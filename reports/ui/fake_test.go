@@ -85,23 +85,23 @@ func pretend(how string, args []string) error {
 	for how == "stubborn" {
 		<-interrupts
 	}
-	if how == "slow" {
-		awaitGo(filepath.Join(filepath.Dir(root), "go"), interrupts)
+	if how == "slow" && !awaitGo(filepath.Join(filepath.Dir(root), "go"), interrupts) {
+		os.Exit(130)
 	}
 	return r.finish()
 }
 
-// awaitGo waits for a file, and leaves at an interrupt.
-func awaitGo(file string, interrupts <-chan os.Signal) {
+// awaitGo waits for a file; false at an interrupt.
+func awaitGo(file string, interrupts <-chan os.Signal) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if _, err := os.Stat(file); err == nil {
-			return
+			return true
 		}
 		select {
 		case <-interrupts:
-			os.Exit(130)
+			return false
 		case <-tick.C:
 		}
 	}

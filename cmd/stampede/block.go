@@ -194,7 +194,7 @@ func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time
 	}
 	numbers := fmt.Sprintf("  ok %d  refused %d", l.Tick.OK, l.Tick.Refused)
 	if l.Tick.P99NS > 0 {
-		numbers += "  p99 " + latencyText(l.Tick.P99NS)
+		numbers += "  p99 " + events.LatencyText(time.Duration(l.Tick.P99NS))
 	}
 	line = append(line, span{numbers, ""})
 	for _, part := range troubles(*l) {
@@ -241,7 +241,7 @@ func elapsedText(t events.Tick, p *events.Plan) string {
 func rateText(t events.Tick) string {
 	s := fmt.Sprintf("offered %.0f/s → %.0f/s", t.OfferedPerS, t.AchievedPerS)
 	if t.P99NS > 0 {
-		s += ", p99 " + latencyText(t.P99NS)
+		s += ", p99 " + events.LatencyText(time.Duration(t.P99NS))
 	}
 	return s
 }
@@ -292,18 +292,4 @@ func durationText(d time.Duration) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
 	}
 	return d.Round(time.Second).String()
-}
-
-// latencyText is a response time in three digits.
-func latencyText(ns int64) string {
-	d := time.Duration(ns)
-	for _, unit := range []struct {
-		of   time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}} {
-		if d >= unit.of {
-			return fmt.Sprintf("%.3g %s", float64(d)/float64(unit.of), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d µs", d.Microseconds())
 }

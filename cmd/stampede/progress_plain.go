@@ -110,7 +110,7 @@ func (v *plainView) doneText(o events.Outcome) string {
 	text := fmt.Sprintf("%-34s %s  ok %d, refused %d, unknown %d, dropped %d", v.position(o.Repeat),
 		v.paintAs(o.Verdict, o.Verdict), o.Load.OK, o.Load.Refused, o.Load.Unknown, o.Load.Dropped)
 	if o.P99NS > 0 {
-		text += ", p99 " + latencyText(o.P99NS)
+		text += ", p99 " + events.LatencyText(time.Duration(o.P99NS))
 	}
 	return text + strings.Join(append([]string{""}, o.Reasons...), "\n      ")
 }

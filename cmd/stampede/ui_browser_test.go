@@ -4,9 +4,6 @@ package main
 
 import (
 	"testing"
-	"time"
-
-	"github.com/chromedp/chromedp"
 
 	"stampede/reports/browsertest"
 )
@@ -18,19 +15,7 @@ func TestBrowserUI(t *testing.T) {
 	tb := browsertest.Open(t, s.url)
 	wait := func(expression string) {
 		t.Helper()
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			ok, err := chromedp.Run(tb, chromedp.Evaluate[bool]("Boolean("+expression+")"))
-			if err == nil && ok {
-				return
-			}
-			select {
-			case <-tick.C:
-			case <-tb.Done():
-				t.Fatalf("%s never became true: %v", expression, err)
-			}
-		}
+		browsertest.Wait(t, tb, expression)
 	}
 	click := func(selector string) {
 		t.Helper()

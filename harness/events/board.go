@@ -1,6 +1,7 @@
 package events
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -267,4 +268,15 @@ func (b *Board) beside(l *VariantLine) time.Duration {
 		return b.overhead / time.Duration(b.measured)
 	}
 	return 0
+}
+
+// LatencyText is a response time in three digits, as terminal and ui show it.
+func LatencyText(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.3g s", d.Seconds())
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%d µs", d.Microseconds())
 }

@@ -117,3 +117,21 @@ func Emulate(kind string, features ...*emulation.MediaFeature) chromedp.Action[c
 func Scheme(name string) chromedp.Action[chromedp.Void] {
 	return Emulate("", &emulation.MediaFeature{Name: "prefers-color-scheme", Value: name})
 }
+
+// Wait waits until an expression is true, on whatever page the browser is by then.
+func Wait(t testing.TB, tb *Tab, expression string) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := chromedp.Run(tb, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if err == nil && ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-tb.Done():
+			t.Fatalf("%s never became true: %v", expression, err)
+		}
+	}
+}

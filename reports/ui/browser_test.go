@@ -20,7 +20,7 @@ import (
 func (s *site) browse(t *testing.T, before ...chromedp.Action[chromedp.Void]) *browsertest.Tab {
 	t.Helper()
 	tb := browsertest.Open(t, s.server.URL(), before...)
-	s.wait(t, tb, "document.getElementById('runs')")
+	browsertest.Wait(t, tb, "document.getElementById('runs')")
 	return tb
 }
 
@@ -30,25 +30,7 @@ func (s *site) show(t *testing.T, tb *browsertest.Tab, path, ready string) {
 	if err := chromedp.Do(tb, chromedp.Navigate(s.base+path)); err != nil {
 		t.Fatal(err)
 	}
-	s.wait(t, tb, ready)
-}
-
-// wait waits for an expression to be true, on whatever page the browser is by then.
-func (s *site) wait(t *testing.T, tb *browsertest.Tab, expression string) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ok, err := chromedp.Run(tb, chromedp.Evaluate[bool]("Boolean("+expression+")"))
-		if err == nil && ok {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-tb.Done():
-			t.Fatalf("%s never became true: %v", expression, err)
-		}
-	}
+	browsertest.Wait(t, tb, ready)
 }
 
 // silent fails the test for each word that the page said.
@@ -120,11 +102,11 @@ func TestBrowserFollows(t *testing.T) {
 	if err := r.finish(); err != nil {
 		t.Fatal(err)
 	}
-	s.wait(t, tb, "document.getElementById('report') && "+
+	browsertest.Wait(t, tb, "document.getElementById('report') && "+
 		"document.getElementById('state').innerText.includes('PASS')")
 	s.show(t, tb, "/", "document.querySelectorAll('.runs tbody tr').length === 1")
 	s.write(t, time.Now().Add(time.Second))
-	s.wait(t, tb, "document.querySelectorAll('.runs tbody tr').length === 2 && "+
+	browsertest.Wait(t, tb, "document.querySelectorAll('.runs tbody tr').length === 2 && "+
 		"document.body.innerText.includes('follow sale')")
 	silent(t, tb)
 }
@@ -150,7 +132,7 @@ func TestBrowserKeyboard(t *testing.T) {
 	if err := chromedp.Do(tb, chromedp.KeyEvent("\r")); err != nil {
 		t.Fatal(err)
 	}
-	s.wait(t, tb, "location.pathname.startsWith('/run/sale/') && "+
+	browsertest.Wait(t, tb, "location.pathname.startsWith('/run/sale/') && "+
 		"document.body.innerText.includes('fault: stall')")
 	silent(t, tb)
 }
@@ -187,7 +169,7 @@ func TestBrowserSandbox(t *testing.T) {
 	}
 	// What it links to is there all the same: no cookie is needed.
 	browsertest.Eval[any](t, tb, "document.querySelector('a').click()")
-	s.wait(t, tb, "document.title === 'the report'")
+	browsertest.Wait(t, tb, "document.title === 'the report'")
 	at, err := url.Parse(browsertest.Eval[string](t, tb, "location.href"))
 	if err != nil || at.Path != report {
 		t.Errorf("at %s (%v)", at, err)

@@ -190,7 +190,7 @@ func laneOf(i int, l *events.VariantLine, p *events.Plan, over bool) lane {
 	out.Rate = sparkOf(l.Trace, "rate", func(t events.TracePoint) float64 { return t.DonePerS },
 		func(v float64) string { return fmt.Sprintf("%.0f/s", v) })
 	out.P99 = sparkOf(l.Trace, "p99", func(t events.TracePoint) float64 { return t.P99.Seconds() },
-		func(v float64) string { return latencyText(time.Duration(v * 1e9)) })
+		func(v float64) string { return events.LatencyText(time.Duration(v * 1e9)) })
 	return out
 }
 
@@ -203,7 +203,7 @@ func numbersOf(l *events.VariantLine, running bool) []number {
 	}
 	p99 := "–"
 	if t.P99NS > 0 {
-		p99 = latencyText(time.Duration(t.P99NS))
+		p99 = events.LatencyText(time.Duration(t.P99NS))
 	}
 	return append(numbers, number{Name: "p99", Value: p99},
 		number{Name: "ok", Value: count(t.OK)}, number{Name: "refused", Value: count(t.Refused)},
@@ -218,17 +218,6 @@ func count(n int64) string {
 		text = text[:i] + "\u202f" + text[i:]
 	}
 	return text
-}
-
-// latencyText is a duration in three digits.
-func latencyText(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return fmt.Sprintf("%.3g s", d.Seconds())
-	case d >= time.Millisecond:
-		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
-	}
-	return fmt.Sprintf("%d µs", d.Microseconds())
 }
 
 // The size of a spark's drawing.

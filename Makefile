@@ -12,7 +12,7 @@ LDFLAGS := -X main.version=$(VERSION)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery screenshot test-setup test test-seeds test-containers test-report bench fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages screenshot test-setup test test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,9 @@ test-setup: build
 # no load to hit. With it run the packages, in which all that is concurrent has
 # tests of its own, and a scenario of each system with its roles in process; without
 # it whole runs, by the command and by its scenarios, and what is pure and long. More
-# is under way at once than there are processors, because most of it waits.
+# is under way at once than there are processors, because most of it waits. No scenario
+# runs twice: the small flash sale is the README's first command, which is tested as it
+# stands.
 PURE := ^TestCorruptionsAreCaught$$
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput
 test: test-setup ## Run every test, the store-backed ones included
@@ -41,7 +43,8 @@ test: test-setup ## Run every test, the store-backed ones included
 	set -o pipefail; packages=$$($(GO) list ./... | grep -v -e /scenarios$$ -e /cmd/) && \
 		$(GO) test -race -p 4 -timeout 30m -skip '$(PURE)' $$packages
 	$(GO) test -run '$(PURE)' -timeout 10m ./systems/...
-	$(GO) test -timeout 30m -parallel 4 ./cmd/... ./scenarios
+	$(GO) test -p 1 -timeout 30m -parallel 4 -skip '^TestScenarios$$/^(flash-sale-100k|$(RACED_SCENARIOS))$$' \
+		./cmd/... ./scenarios
 	$(GO) test -race -timeout 25m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
 
 test-seeds: test-setup ## Small sales with many seeds (SEEDS=50): a correct variant is never judged wrong
@@ -73,6 +76,10 @@ test-report: ## Open the report and the pages of ui in headless Chromium and che
 	$(GO) test -tags browser -timeout 10m ./reports/...
 	$(GO) test -tags browser -timeout 5m -run Browser ./cmd/stampede
 
+# How many messages the claims of make bench take place among, at most. Ten million of
+# them are 4 GB, and take some minutes.
+PENDING ?= 10000000
+
 bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Dispatch|HTTP' -benchtime 1x -timeout 20m ./harness/load
 	$(GO) test -run '^$$' -bench Append ./harness/history
@@ -84,7 +91,27 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
 	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/scheduler
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/sqlbroker
+	STAMPEDE_PENDING=$(PENDING) \
+		$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/sqlbroker
+
+# Where make throughput keeps its runs, what it varies and how long each load lasts.
+THROUGHPUT ?= runs/throughput
+WORKERS ?= 1 8 64
+BATCHES ?= 1 10 100
+LENGTH ?= 3s
+
+throughput: build ## Compare brokers with 1, 10, 100 a batch and 1, 8, 64 publishers and consumers
+	@set -e; runs=; for n in $(WORKERS); do for batch in $(BATCHES); do \
+		to=$(THROUGHPUT)/$$n-with-$$batch; \
+		$(BIN) run broker-throughput --seed 1 --out $$to --fail-on invariant \
+			$(addprefix --variant ,row_at_a_time batched partitioned listen_notify river) \
+			--set load.arrival=null --set load.users=$$n --set load.duration=$(LENGTH) \
+			--set params.workers=$$n --set params.batch=$$batch --set params.receive_batch=$$batch \
+			--set params.poison=0 --set params.release=0.2 --set params.max_receives=2 \
+			--set provokes=[] $(RUNFLAGS) || test $$? = 4; \
+		runs="$$runs $$n-with-$$batch=$$to/broker-throughput/latest"; \
+	done; done; \
+	$(BIN) compare $$runs --html $(THROUGHPUT)/throughput.html
 
 fuzz: ## Search for inputs that break a decoder, FUZZTIME=10s for each target
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' . | sort | \
@@ -104,6 +131,14 @@ gen: ## Write the generated files again
 
 gallery: setup ## Sample reports of every kind in gallery/, with a page over them (some minutes)
 	@docs/samples/gallery.sh gallery
+
+PAGES := $(CURDIR)/gallery/pages
+pages: setup ## Run every scenario small and look at each page in all themes and widths (an hour; needs Chromium)
+	@for scenario in scenarios/*.yaml; do \
+		$(BIN) run "$$(basename "$$scenario" .yaml)" --profile smoke --seed 1 --fail-on none \
+			--format plain --out $(PAGES) $(RUNFLAGS) || [ $$? -le 4 ] || exit 1; \
+	done
+	STAMPEDE_PAGES=$(PAGES) $(GO) test -tags browser -count=1 -timeout 30m -run '^TestPages$$' ./reports
 
 SHOT := $(CURDIR)/gallery/screenshot
 screenshot: setup ## Take the README's pictures anew, in docs/images (needs Chromium)

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot/text"
@@ -17,6 +18,8 @@ import (
 type anatomy struct {
 	figure
 	Variants []legendItem
+	// Struck is set if a fault hit something.
+	Struck bool
 	// Roles say what each role does.
 	Roles []rundir.Role
 }
@@ -54,12 +57,13 @@ func anatomyOf(id string, alike []standing) (anatomy, error) {
 		a.Variants = append(a.Variants, legendItem{Letter: st.Letter, Name: st.Name})
 		names = append(names, st.Name)
 	}
-	d := newDiagram(first)
+	d := newDiagram(alike)
 	a.ID, a.Title = id, "What "+list(names, 4)+" consist of"
 	if len(names) == 1 {
 		a.Title = "What " + names[0] + " consists of"
 	}
 	a.Finding = d.words(first)
+	a.Struck = d.struck()
 	canvas := d.draw()
 	svg, err := inline(canvas, id, a.Title, a.Finding)
 	a.SVG = svg
@@ -87,15 +91,17 @@ type link struct {
 }
 
 type diagram struct {
-	boxes         []box
-	links         []link
+	boxes []box
+	links []link
+	// idle are the marks of faults that never fired.
+	idle          []string
 	width, height vg.Length
 }
 
-// newDiagram lays a variant out: the load calls the API, the API and every role may
-// call every store that the variant needs, for all of them are given its address.
-func newDiagram(st standing) diagram {
-	d := diagram{boxes: []box{{name: "load"}}}
+// newDiagram lays variants out that are built alike: the load calls the API, the API and
+// every role may call every store that they need, for all of them are given its address.
+func newDiagram(alike []standing) diagram {
+	st, d := alike[0], diagram{boxes: []box{{name: "load"}}}
 	add := func(column int, name, note string) {
 		d.boxes = append(d.boxes, box{name: name, note: note, column: column})
 	}
@@ -114,12 +120,34 @@ func newDiagram(st standing) diagram {
 			}
 		}
 	}
-	if len(st.Repeats) > 0 {
-		for i, w := range faultWindows(st.Repeats[0]) {
-			d.strike(fmt.Sprintf("F%d", i+1), w.Fault)
+	d.strikes(alike)
+	return d
+}
+
+// strikes marks what faults hit, if they fired in any repeat of any of the variants: one
+// without evidence has hit nothing.
+func (d *diagram) strikes(alike []standing) {
+	fired := map[int]bool{}
+	for _, st := range alike {
+		for _, r := range st.Repeats {
+			for i, w := range faultWindows(r) {
+				if fired[i] = fired[i] || len(w.Evidence) > 0; len(w.Evidence) > 0 {
+					d.strike(fmt.Sprintf("F%d", i+1), w.Fault)
+				}
+			}
 		}
 	}
-	return d
+	for i := range len(fired) {
+		if !fired[i] {
+			d.idle = append(d.idle, fmt.Sprintf("F%d", i+1))
+		}
+	}
+}
+
+// struck reports whether a fault hit something.
+func (d *diagram) struck() bool {
+	return slices.ContainsFunc(d.boxes, func(b box) bool { return b.struck != "" }) ||
+		slices.ContainsFunc(d.links, func(l link) bool { return l.struck != "" })
 }
 
 // replicasText says how many replicas there are, if not one.
@@ -161,14 +189,59 @@ func (d *diagram) strike(mark, fault string) {
 		store := d.find(words[from+1])
 		for i, l := range d.links {
 			if l.from == target && l.to == store {
-				d.links[i].struck = strings.TrimSpace(l.struck + " " + mark)
+				d.links[i].struck = struck(l.struck, mark)
 			}
 		}
 		return
 	}
 	if target >= 0 {
-		d.boxes[target].struck = strings.TrimSpace(d.boxes[target].struck + " " + mark)
+		d.boxes[target].struck = struck(d.boxes[target].struck, mark)
 	}
+}
+
+// struck adds a mark to others, once.
+func struck(marks, mark string) string {
+	all := strings.Fields(marks)
+	if slices.Contains(all, mark) {
+		return marks
+	}
+	return strings.Join(append(all, mark), " ")
+}
+
+// folded has marks that follow each other as a range: "F1–F3 F5".
+func folded(marks string) string {
+	var numbers []int
+	for _, mark := range strings.Fields(marks) {
+		n, err := strconv.Atoi(strings.TrimPrefix(mark, "F"))
+		if err != nil {
+			return marks
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	var parts []string
+	for i := 0; i < len(numbers); i++ {
+		part := fmt.Sprintf("F%d", numbers[i])
+		first := i
+		for i+1 < len(numbers) && numbers[i+1] == numbers[i]+1 {
+			i++
+		}
+		if i > first {
+			part += fmt.Sprintf("–F%d", numbers[i])
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
+}
+
+// fitted is a text with marks behind it, folded; where they have no room, the first one
+// and how many more there are.
+func fitted(style text.Style, before, marks string, room vg.Length) string {
+	if whole := before + folded(marks); style.Width(whole) <= room {
+		return whole
+	}
+	all := strings.Fields(marks)
+	return fmt.Sprintf("%s%s +%d", before, all[0], len(all)-1)
 }
 
 // find returns the box of a role, of one of its replicas, or of a store or one of its
@@ -202,17 +275,20 @@ func (d *diagram) words(st standing) string {
 	var hits []string
 	for _, b := range d.boxes {
 		if b.struck != "" {
-			hits = append(hits, b.struck+" hit "+b.name)
+			hits = append(hits, folded(b.struck)+" hit "+b.name)
 		}
 	}
 	for _, l := range d.links {
 		if l.struck != "" {
-			hits = append(hits, fmt.Sprintf("%s cut %s off %s", l.struck, d.boxes[l.from].name,
+			hits = append(hits, fmt.Sprintf("%s cut %s off %s", folded(l.struck), d.boxes[l.from].name,
 				d.boxes[l.to].name))
 		}
 	}
 	if len(hits) > 0 {
 		text += " " + strings.Join(hits, ", ") + "."
+	}
+	if len(d.idle) > 0 {
+		text += " " + list(d.idle, 8) + " did not fire."
 	}
 	return text
 }
@@ -244,7 +320,8 @@ func (d *diagram) drawLink(c draw.Canvas, style text.Style, l link) {
 		{X: end.X - 6, Y: end.Y - 3}})
 	if l.struck != "" {
 		style.Color = ink(roleLimit, noVariant)
-		c.FillText(style, vg.Point{X: (start.X + end.X) / 2, Y: (start.Y+end.Y)/2 + 7}, l.struck)
+		c.FillText(style, vg.Point{X: (start.X + end.X) / 2, Y: (start.Y+end.Y)/2 + 7},
+			fitted(style, "", l.struck, columnGap-8))
 	}
 }
 
@@ -261,7 +338,7 @@ func (d *diagram) drawBox(c draw.Canvas, style text.Style, b box) {
 	c.StrokeLines(line(kind, width, nil, noVariant), outline)
 	name := short(b.name, 20) + b.note
 	if b.struck != "" {
-		name += " · " + b.struck
+		name = fitted(style, name+" · ", b.struck, boxWidth-8)
 	}
 	c.FillText(style, vg.Point{X: b.x + boxWidth/2, Y: b.y + boxHeight/2}, name)
 }

@@ -14,7 +14,8 @@ func built(letter, name string, faults ...string) standing {
 			{Name: "sweeper", Summary: "sweeps", Replicas: 1}}}, Letter: letter}
 	var windows []history.Window
 	for _, f := range faults {
-		windows = append(windows, history.Window{Kind: history.FaultWindow, Fault: f})
+		windows = append(windows, history.Window{Kind: history.FaultWindow, Fault: f,
+			Evidence: []string{"it did"}})
 	}
 	st.Repeats = []rundir.Repeat{{Faults: windows}}
 	return st
@@ -50,6 +51,34 @@ func TestAnatomies(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatFiredHasHit: in whichever repeat, of whichever of the variants built alike.
+func TestOnlyWhatFiredHasHit(t *testing.T) {
+	first := built("A", "one", "kill counter-2", "pause kafka", "kill postgres")
+	second := built("B", "two", "kill counter-2", "pause kafka", "kill postgres")
+	second.Repeats = append(second.Repeats, built("B", "two", "kill counter-1", "pause kafka",
+		"kill postgres").Repeats...)
+	for i := range 3 {
+		first.Repeats[0].Faults[i].Evidence = nil
+		if second.Repeats[0].Faults[i].Evidence = nil; i == 1 {
+			second.Repeats[1].Faults[i].Evidence = nil
+		}
+	}
+	list, err := anatomies([]standing{first, second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := list[0].Finding; !strings.HasSuffix(got, " F1 hit counter, F3 hit Postgres. "+
+		"F2 did not fire.") || strings.Contains(string(list[0].SVG), ">Kafka · ") {
+		t.Errorf("it says %q", got)
+	}
+	second.Repeats = second.Repeats[:1]
+	if list, err = anatomies([]standing{first, second}); err != nil ||
+		!strings.HasSuffix(list[0].Finding, "F1, F2 and F3 did not fire.") ||
+		strings.Contains(string(list[0].SVG), `class="k-limit"`) {
+		t.Errorf("nothing fired, and it says %q, %v", list[0].Finding, err)
+	}
+}
+
 // TestDiagramHasRoom: no box lies on another or beyond the edge, however many there
 // are.
 func TestDiagramHasRoom(t *testing.T) {
@@ -57,7 +86,7 @@ func TestDiagramHasRoom(t *testing.T) {
 	for range 9 {
 		st.Roles = append(st.Roles, rundir.Role{Name: "role", Replicas: 1})
 	}
-	d := newDiagram(st)
+	d := newDiagram([]standing{st})
 	for i, b := range d.boxes {
 		if b.x < 0 || b.y < 0 || b.x+boxWidth > d.width || b.y+boxHeight > d.height {
 			t.Errorf("%+v is out of %v × %v", b, d.width, d.height)
@@ -67,5 +96,31 @@ func TestDiagramHasRoom(t *testing.T) {
 				t.Errorf("%s and %s overlap", b.name, other.name)
 			}
 		}
+	}
+}
+
+// TestMarksAreFolded: marks that follow each other are a range, and what has no room
+// beside a name is counted.
+func TestMarksAreFolded(t *testing.T) {
+	for marks, want := range map[string]string{"F1": "F1", "F2 F1": "F1–F2", "F1 F3": "F1 F3",
+		"F1 F2 F3 F5 F9 F10": "F1–F3 F5 F9–F10", "": ""} {
+		if got := folded(marks); got != want {
+			t.Errorf("%q is %q, want %q", marks, got, want)
+		}
+	}
+	faults := []string{"kill postgres", "pause postgres", "kill postgres", "pause postgres",
+		"kill postgres"}
+	list, err := anatomies([]standing{built("A", "one", faults...)})
+	if err != nil || !strings.Contains(string(list[0].SVG), ">Postgres · F1–F5<") ||
+		!strings.Contains(list[0].Finding, "F1–F5 hit Postgres.") {
+		t.Errorf("%v, %q", err, list[0].Finding)
+	}
+	faults = nil
+	for range 8 {
+		faults = append(faults, "kill postgres", "pause kafka")
+	}
+	if list, err = anatomies([]standing{built("A", "one", faults...)}); err != nil ||
+		!strings.Contains(string(list[0].SVG), ">Postgres · F1 +7<") {
+		t.Errorf("too many marks for the box: %v", err)
 	}
 }

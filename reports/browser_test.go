@@ -3,13 +3,19 @@
 package reports_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
@@ -228,6 +234,15 @@ func TestBrowserReadsAChartByKeys(t *testing.T) {
 	}
 }
 
+// TestBrowserBearsABadLink: what follows the # of somebody's link may be anything.
+func TestBrowserBearsABadLink(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t))
+	eval[any](t, tb, "location.hash = '#%E0%A4%A'")
+	eval[any](t, tb, "location.hash = '#v=B'")
+	browsertest.Wait(t, tb, "!document.getElementById('tg1').checked")
+	quietButHash(t, tb)
+}
+
 // A link to a violation opens what hides it.
 func TestBrowserFollowsAnchors(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t))
@@ -280,6 +295,70 @@ func TestBrowserPrints(t *testing.T) {
 	}
 	if len(pdf) < 20_000 {
 		t.Errorf("the PDF has %d bytes", len(pdf))
+	}
+	tellsVerdict(t, path, pdf)
+}
+
+// tellsVerdict looks for the verdict in a PDF's text, or where nothing can read that in its
+// title, which is in UTF-16.
+func tellsVerdict(t *testing.T, path string, pdf []byte) {
+	t.Helper()
+	if _, err := exec.LookPath("pdftotext"); err != nil {
+		var title []byte
+		for _, unit := range utf16.Encode([]rune("PASS · ✓ correctness")) {
+			title = fmt.Appendf(title, "%04X", unit)
+		}
+		if !bytes.Contains(bytes.ToUpper(pdf), title) {
+			t.Error("the PDF's title does not say the verdict")
+		}
+		return
+	}
+	text, err := exec.CommandContext(t.Context(), "pdftotext", "-layout", path, "-").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Among the evidence that is folded on the screen is that of what broke as expected.
+	for _, want := range []string{"PASS", "2 of 3 designs held all their invariants", "redis_lua",
+		"item-1 has 101 of 100 units sold", "Reproduce"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the PDF does not say %q", want)
+		}
+	}
+}
+
+// TestBrowserUnderJenkins: its policy takes away the style and the script of what a build
+// has made. The verdict, the tables and the charts stay.
+func TestBrowserUnderJenkins(t *testing.T) {
+	for _, name := range []string{"three", "all_failed"} {
+		page := sceneOf(t, name).page(t)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Content-Security-Policy",
+				"sandbox; default-src 'none'; img-src 'self'; style-src 'self'")
+			_, _ = io.WriteString(w, page)
+		}))
+		t.Cleanup(server.Close)
+		tb := browsertest.Open(t, server.URL)
+		if got := styleOf(t, tb, "nav", "position"); got != "static" {
+			t.Fatalf("the style applies (nav is %s): this is not what Jenkins does", got)
+		}
+		for _, selector := range []string{".badge", ".sentences li", "dl.parts dd", "table.variants td",
+			"table.matrix td", "#latency figure svg path", "#time figure svg path", "details summary"} {
+			if !eval[bool](t, tb, fmt.Sprintf(`(e => { const b = e.getBoundingClientRect();
+				return b.width > 2 && b.height > 1 && getComputedStyle(e).visibility === 'visible' })(
+				[...document.querySelectorAll(%q)].find(e => e.getBoundingClientRect().width > 2) ||
+				document.head)`, selector)) {
+				t.Errorf("%s: %s cannot be seen", name, selector)
+			}
+		}
+		if got := eval[bool](t, tb, `document.getElementById('theme').checkVisibility()`); got {
+			t.Errorf("%s: a button that does nothing shows", name)
+		}
+		curve := eval[string](t, tb, "getComputedStyle(document.querySelector('path.k1')).stroke")
+		if curve != "rgb(213, 94, 0)" {
+			t.Errorf("%s: without a style sheet a curve is %s", name, curve)
+		}
+		keep(t, tb, "jenkins-"+name)
 	}
 }
 
@@ -341,6 +420,29 @@ func TestBrowserForcedColours(t *testing.T) {
 	}
 	keep(t, tb, "forced-colours")
 	quiet(t, tb)
+}
+
+// TestBrowserDrawsSharedAxes: the second chart of a panel shows the axes that the first
+// one has, in the colours of the theme.
+func TestBrowserDrawsSharedAxes(t *testing.T) {
+	for _, theme := range []string{"light", "dark"} {
+		tb := open(t, sceneOf(t, "three").page(t), scheme(theme))
+		const drawn = `(function () {
+			var of = function (n) { return document.querySelectorAll('#time figure')[n]; };
+			var use = of(1).querySelector('use').getBBox(), own = of(0).querySelector('g[id]').getBBox();
+			return [use.width, use.height, own.width, own.height].join(' '); })()`
+		var width, height, ownWidth, ownHeight float64
+		text := eval[string](t, tb, drawn)
+		if _, err := fmt.Sscan(text, &width, &height, &ownWidth, &ownHeight); err != nil {
+			t.Fatal(err)
+		}
+		if width < 200 || width != ownWidth || height != ownHeight {
+			t.Errorf("%s: the axes referred to are %v by %v, the first ones %v by %v", theme,
+				width, height, ownWidth, ownHeight)
+		}
+		keep(t, tb, "shared-axes-"+theme)
+		quiet(t, tb)
+	}
 }
 
 // TestIndexInTheBrowser: the page over many runs says nothing, asks for nothing, and

@@ -6,12 +6,15 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"stampede/harness/history"
 )
 
 // A chart's measures, in points; a point of a full-width chart is about a
@@ -19,6 +22,7 @@ import (
 const (
 	textSize  = 11 * vg.Length(1)
 	smallSize = 10 * vg.Length(1)
+	axisWidth = 0.75 * vg.Length(1)
 )
 
 // figure is a chart with its legend and its data, for the page.
@@ -60,7 +64,7 @@ func newPlot() *plot.Plot {
 	p.BackgroundColor = nil
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Padding = 0
-		axis.LineStyle = line(roleAxis, 0.75, nil, noVariant)
+		axis.LineStyle = line(roleAxis, axisWidth, nil, noVariant)
 		axis.Tick.LineStyle = axis.LineStyle
 		axis.Tick.Length = 3
 		axis.Tick.Label = restyle(axis.Tick.Label, smallSize)
@@ -184,7 +188,6 @@ func (r ribbon) Plot(c draw.Canvas, p *plot.Plot) {
 type band struct {
 	from, to float64
 	role     role
-	label    string
 }
 
 // Plot implements plot.Plotter.
@@ -196,11 +199,51 @@ func (b band) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	c.FillPolygon(ink(b.role, noVariant), []vg.Point{
 		{X: from, Y: c.Min.Y}, {X: from, Y: c.Max.Y}, {X: to, Y: c.Max.Y}, {X: to, Y: c.Min.Y}})
-	if b.label == "" {
-		return
-	}
+}
+
+// faultBands marks the faults of a repeat by bands and, if they are labelled, by their
+// numbers at the top. Those that begin too close for a label each have one together.
+type faultBands struct {
+	windows  []history.Window
+	at       func(time.Duration) float64
+	labelled bool
+}
+
+// bandsOf marks faults on an axis of seconds.
+func bandsOf(windows []history.Window, labelled bool) faultBands {
+	return faultBands{windows, time.Duration.Seconds, labelled}
+}
+
+// Plot implements plot.Plotter.
+func (f faultBands) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, _ := p.Transforms(&c)
 	style := label(p, roleText, noVariant)
-	c.FillText(style, vg.Point{X: from + 2, Y: c.Max.Y - 1}, b.label)
+	first, last, place := 0, -1, vg.Length(0)
+	text := func() string {
+		if first == last {
+			return fmt.Sprintf("F%d", first+1)
+		}
+		return fmt.Sprintf("F%d–F%d", first+1, last+1)
+	}
+	write := func() {
+		if f.labelled && last >= first {
+			c.FillText(style, vg.Point{X: place, Y: c.Max.Y - 1}, text())
+		}
+	}
+	for i, w := range f.windows {
+		from, to := max(tx(f.at(w.Start)), c.Min.X), tx(f.at(w.End))
+		if to <= c.Min.X || from >= c.Max.X {
+			continue
+		}
+		band{f.at(w.Start), f.at(w.End), roleFault}.Plot(c, p)
+		if last >= first && from+2 < place+style.Width(text())+2 {
+			last = i
+			continue
+		}
+		write()
+		first, last, place = i, i, from+2
+	}
+	write()
 }
 
 // edge is a dashed line at an x, labelled at its top.
@@ -508,6 +551,7 @@ func (v violationMark) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(line(roleLimit, 1.25, nil, noVariant), x, c.Min.Y, x, c.Max.Y)
 	if v.labelled {
 		style := label(p, roleLimit, noVariant)
-		c.FillText(style, vg.Point{X: x + 2, Y: c.Max.Y - 1}, "✗")
+		style.YAlign = text.YBottom // the faults have the top
+		c.FillText(style, vg.Point{X: x + 2, Y: c.Min.Y + 2}, "✗")
 	}
 }

@@ -21,10 +21,11 @@ const (
 	maxClientOps = 40 // of all clients of one violation
 )
 
-// firstSeveral is the first violation that several known operations prove, with those.
-func firstSeveral(
+// firstKnown is the first violation that several known operations prove, with those, or
+// if there is none, the first that one proves.
+func firstKnown(
 	v check.Verdict, records map[uint64]history.Record,
-) (check.Violation, []history.Record) {
+) (first check.Violation, alone []history.Record) {
 	for _, violation := range v.Violations {
 		var known []history.Record
 		for _, seq := range violation.Ops {
@@ -35,8 +36,11 @@ func firstSeveral(
 		if len(known) > 1 {
 			return violation, known
 		}
+		if len(known) > len(alone) {
+			first, alone = violation, known
+		}
 	}
-	return check.Violation{}, nil
+	return first, alone
 }
 
 // clientsOf are the clients of some operations, the first few, in the order in which
@@ -58,7 +62,7 @@ func clientsOf(records []history.Record) (clients []string) {
 func suspects(verdicts []check.Verdict, records map[uint64]history.Record) map[string]bool {
 	found := map[string]bool{}
 	for _, v := range verdicts {
-		_, known := firstSeveral(v, records)
+		_, known := firstKnown(v, records)
 		for _, client := range clientsOf(known) {
 			found[client] = true
 		}
@@ -117,10 +121,7 @@ func clientPlot(clients []string, acts []history.Record, shown proof) (*plot.Plo
 	}
 	p.Y.Min, p.Y.Max = 0, float64(len(clients))
 	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.Padding = ticks, 0, 4
-	for i, w := range shown.faults {
-		p.Add(band{from: w.Start.Seconds(), to: min(w.End, to).Seconds(), role: roleFault,
-			label: fmt.Sprintf("F%d", i+1)})
-	}
+	p.Add(bandsOf(shown.faults, true))
 	p.Add(clientBars{clients, acts, to})
 	if shown.at > 0 {
 		p.Add(violationMark{at: shown.at.Seconds(), labelled: true})
@@ -151,7 +152,7 @@ func (b clientBars) Plot(c draw.Canvas, p *plot.Plot) {
 		style   draw.LineStyle
 	}{
 		{history.OK, line(roleFirst, 6, nil, noVariant)},
-		{history.Refused, line(roleFirst+4, 6, nil, noVariant)},
+		{history.Refused, line(roleFirst+4, 2.5, nil, noVariant)},
 		{history.Unknown, line(roleFirst+1, 6, []vg.Length{2, 2}, noVariant)},
 		{history.Dropped, line(roleInk, 3, []vg.Length{1, 2}, noVariant)},
 	} {

@@ -43,7 +43,7 @@ type RunComparison struct {
 	// Regressions are the metrics that got worse, significantly and by a large
 	// share. Those of variants that are known to be wrong do not count.
 	Regressions []Regression `json:"regressions,omitempty"`
-	// Few says which variants had too few repeats to ever show a regression.
+	// Few says which variants had too few valid repeats to ever show a regression.
 	Few []string `json:"too_few,omitempty"`
 }
 
@@ -91,6 +91,17 @@ func (m Mismatch) String() string {
 		orNone(oneLine(m.Candidate)))
 }
 
+// notComparable is the effect of a mismatch that nobody has allowed.
+const notComparable = "not comparable"
+
+// effect says what follows from a mismatch.
+func (m Mismatch) effect(acrossMachines bool) string {
+	if m.Machine && acrossMachines {
+		return "compared all the same"
+	}
+	return notComparable
+}
+
 // Regression is a metric of a variant that got worse.
 type Regression struct {
 	Variant string `json:"variant"`
@@ -104,8 +115,35 @@ func (r Regression) String() string {
 	if r.Ratio == 0 && r.Note != "" {
 		what = r.Note
 	}
-	return fmt.Sprintf("%s: %s: %s, Holm p %s, n = %d", oneLine(r.Variant), row.Metric, what,
-		orNone(row.P), r.N)
+	return fmt.Sprintf("%s: %s: %s, Holm p %s, n = %d", oneLine(r.Variant), oneLine(row.Metric),
+		oneLine(what), orNone(row.P), r.N)
+}
+
+// Worsened are the verdicts that are broken now. Those of invariants stand whatever the
+// times are worth, if both runs are of one scenario and profile; objectives are about
+// times. With acrossMachines, what the runs stood on may differ.
+func (c RunComparison) Worsened(acrossMachines bool) []VerdictChange {
+	return c.changed(acrossMachines, check.Broken)
+}
+
+// changed are the verdicts that count and are no longer what they were.
+func (c RunComparison) changed(acrossMachines bool, to check.Status) (list []VerdictChange) {
+	if a, b := c.Sides[0], c.Sides[1]; a.Scenario != b.Scenario || a.Profile != b.Profile {
+		return nil
+	}
+	unlike := len(c.unlike(acrossMachines)) > 0
+	for _, v := range c.Changes {
+		if v.To == to && !v.Expected && !(v.Objective && unlike) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// open are the verdicts that held and are not decided.
+func (c RunComparison) open(acrossMachines bool) (list []VerdictChange) {
+	return slices.DeleteFunc(c.changed(acrossMachines, check.Undecided),
+		func(v VerdictChange) bool { return v.From != check.Held })
 }
 
 // Undecided says why the comparison cannot tell whether anything regressed;
@@ -113,14 +151,18 @@ func (r Regression) String() string {
 // few repeats. With acrossMachines, what the runs stood on may differ.
 func (c RunComparison) Undecided(acrossMachines bool) []string {
 	var why []string
-	for _, m := range c.unlike(acrossMachines) {
-		why = append(why, m.String())
+	unlike, more := told(c.unlike(acrossMachines))
+	for _, m := range unlike {
+		why = append(why, m.String()+andMore(more))
 	}
 	if len(c.Metrics) == 0 {
 		why = append(why, "the runs have no variant in common")
 	}
 	if len(why) == 0 && len(c.Regressions) > 0 {
 		return nil
+	}
+	for _, v := range c.open(acrossMachines) {
+		why = append(why, v.String())
 	}
 	return append(why, c.Few...)
 }
@@ -129,27 +171,48 @@ func (c RunComparison) Undecided(acrossMachines bool) []string {
 // stood on may differ.
 func (c RunComparison) unlike(acrossMachines bool) (list []Mismatch) {
 	for _, m := range c.Mismatches {
-		if !m.Machine || !acrossMachines {
+		if m.effect(acrossMachines) == notComparable {
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
+// told are the mismatches that are listed: where the scenario differs, that one alone,
+// for no other matters then; more counts the others.
+func told(all []Mismatch) (list []Mismatch, more int) {
+	i := slices.IndexFunc(all, func(m Mismatch) bool { return m.What == scenarioDiffers })
+	if i < 0 {
+		return all, 0
+	}
+	return all[i : i+1], len(all) - 1
+}
+
+// andMore ends a line about one mismatch.
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", n)
+}
+
 // VerdictChange is an invariant or objective that is judged differently.
 type VerdictChange struct {
-	Variant string       `json:"variant"`
-	Name    string       `json:"name"`
-	From    check.Status `json:"from"`
-	To      check.Status `json:"to"`
+	Variant string `json:"variant"`
+	Name    string `json:"name"`
+	// Objective says that it is an objective: it is about times.
+	Objective bool         `json:"objective"`
+	From      check.Status `json:"from"`
+	To        check.Status `json:"to"`
 	// Expected is set if both runs expected the variant to break this invariant, or
 	// some invariant where it is an objective that changed.
 	Expected bool `json:"expected"`
 }
 
-// Worse reports whether the change is for the worse: broken now, or no longer
-// held.
-func (c VerdictChange) Worse() bool { return c.To == check.Broken || c.From == check.Held }
+// String is the change on one line.
+func (c VerdictChange) String() string {
+	return fmt.Sprintf("%s: %s was %s, is %s", oneLine(c.Variant), oneLine(c.Name), c.From, c.To)
+}
 
 // VariantComparison compares one variant between two runs.
 type VariantComparison struct {
@@ -196,6 +259,8 @@ func Compare(base, candidate Labelled) RunComparison {
 		Sides:      [2]Side{sideOf(a), sideOf(b)},
 		Mismatches: append(onMachine(a.Environment, b.Environment), mismatches(base, candidate)...),
 		Metrics:    []VariantComparison{}}
+	few := map[string][]string{} // the variants of which the same is said
+	var reasons []string
 	for _, va := range a.Variants {
 		i := slices.IndexFunc(b.Variants, func(v rundir.Variant) bool { return v.Name == va.Name })
 		if i < 0 {
@@ -211,9 +276,18 @@ func Compare(base, candidate Labelled) RunComparison {
 				medianOf(sampleOf(sa, row)), medianOf(sampleOf(sb, row))})
 		}
 		c.Metrics = append(c.Metrics, metrics)
-		if !metrics.KnownWrong {
-			c.judge(metrics, sa, sb)
+		if metrics.KnownWrong {
+			continue
 		}
+		if why := c.judge(metrics, sa, sb); why != "" {
+			if few[why] == nil {
+				reasons = append(reasons, why)
+			}
+			few[why] = append(few[why], oneLine(va.Name))
+		}
+	}
+	for _, why := range reasons {
+		c.Few = append(c.Few, list(few[why], 3)+": "+why)
 	}
 	for _, vb := range b.Variants {
 		if !slices.ContainsFunc(a.Variants, func(v rundir.Variant) bool { return v.Name == vb.Name }) {
@@ -223,20 +297,19 @@ func Compare(base, candidate Labelled) RunComparison {
 	return c
 }
 
-// judge finds what got worse in a variant, or says that it never could.
-func (c *RunComparison) judge(v VariantComparison, base, candidate []stats.Sample) {
+// judge finds what got worse in a variant, or says why it never could.
+func (c *RunComparison) judge(v VariantComparison, base, candidate []stats.Sample) string {
 	for _, row := range v.Comparisons {
 		a, b := sampleOf(base, row.Comparison), sampleOf(candidate, row.Comparison)
 		if n, m := len(a.Values), len(b.Values); !stats.CanShow(n, m, len(v.Comparisons)) {
-			c.Few = append(c.Few, fmt.Sprintf("%s: %d and %d finished repeats can never show a "+
-				"regression in %d metrics, %d a side can", oneLine(v.Variant), n, m,
-				len(v.Comparisons), stats.LeastRepeats(len(v.Comparisons))))
-			return
+			return fmt.Sprintf("%d and %d valid repeats can never show a regression in %d metrics, "+
+				"%d a side can", n, m, len(v.Comparisons), stats.LeastRepeats(len(v.Comparisons)))
 		}
 		if row.Significant && row.Large && stats.Worse(a, b) {
 			c.Regressions = append(c.Regressions, Regression{v.Variant, row.Comparison})
 		}
 	}
+	return ""
 }
 
 // sampleOf is the sample that a comparison was made from.
@@ -312,7 +385,7 @@ func standsOn(e rundir.Environment) []fact {
 // mismatches lists what else must be equal for times to be comparable.
 func mismatches(base, candidate Labelled) (list []Mismatch) {
 	a, b := base.Data.Summary.Run, candidate.Data.Summary.Run
-	list = append(list, differing("scenario", a.Scenario, b.Scenario)...)
+	list = append(list, differing(scenarioDiffers, a.Scenario, b.Scenario)...)
 	list = append(list, differing("profile", a.Profile, b.Profile)...)
 	list = append(list, differing("scenario digest", short(a.ScenarioDigest, 13),
 		short(b.ScenarioDigest, 13))...)
@@ -348,6 +421,9 @@ func linesOnlyIn(text, other string) string {
 	return list(only, maxLines)
 }
 
+// scenarioDiffers makes all other mismatches not worth telling.
+const scenarioDiffers = "scenario"
+
 // measurementFails is what keeps times from being compared even where it is equal.
 const measurementFails = "the measurement"
 
@@ -357,7 +433,7 @@ func changes(a, b rundir.Variant) (list []VerdictChange) {
 			if x.Invariant == y.Invariant && x.Status != y.Status {
 				expected := slices.Contains(a.ExpectedBroken, x.Invariant) &&
 					slices.Contains(b.ExpectedBroken, x.Invariant)
-				list = append(list, VerdictChange{a.Name, x.Invariant, x.Status, y.Status, expected})
+				list = append(list, VerdictChange{a.Name, x.Invariant, false, x.Status, y.Status, expected})
 			}
 		}
 	}
@@ -365,7 +441,7 @@ func changes(a, b rundir.Variant) (list []VerdictChange) {
 	for _, x := range a.SLOs {
 		for _, y := range b.SLOs {
 			if x.Name == y.Name && x.Status != y.Status {
-				list = append(list, VerdictChange{a.Name, x.Name, x.Status, y.Status, expected})
+				list = append(list, VerdictChange{a.Name, x.Name, true, x.Status, y.Status, expected})
 			}
 		}
 	}
@@ -391,20 +467,12 @@ func CompareText(w io.Writer, acrossMachines bool, comparisons ...RunComparison)
 
 func compareText(out *bytes.Buffer, c RunComparison, acrossMachines bool) {
 	fmt.Fprintf(out, "%s against %s\n", oneLine(c.Candidate), oneLine(c.Base))
-	for _, m := range c.Mismatches {
-		if m.Machine && acrossMachines {
-			fmt.Fprintf(out, "! compared all the same: %s\n", m)
-			continue
-		}
-		fmt.Fprintf(out, "! not comparable: %s\n", m)
+	listed, more := told(c.Mismatches)
+	for _, m := range listed {
+		fmt.Fprintf(out, "! %s: %s%s\n", m.effect(acrossMachines), m, andMore(more))
 	}
 	for _, change := range c.Changes {
-		icon := "+"
-		if change.Worse() {
-			icon = "✗"
-		}
-		fmt.Fprintf(out, "%s %s: %s was %s, is %s\n", icon, oneLine(change.Variant),
-			oneLine(change.Name), change.From, change.To)
+		fmt.Fprintf(out, "%s %s\n", change.mark().Icon, change)
 	}
 	for _, only := range []struct {
 		names []string
@@ -429,9 +497,9 @@ func compareTable(out *bytes.Buffer, c RunComparison, unlike bool) {
 		"95 % CI", "EXACT p", "HOLM p", "n", "MARKS", "NOTE"}, "\t"))
 	for _, v := range c.Metrics {
 		for _, row := range metricRows(v) {
-			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), row.Metric, row.Base,
+			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), oneLine(row.Metric), row.Base,
 				row.Candidate, row.Ratio, orNone(row.Interval), row.PExact, row.PHolm, fmt.Sprint(row.N),
-				marks(row.ratioCell, unlike), row.Note}, "\t"))
+				marks(row.ratioCell, unlike), oneLine(row.Note)}, "\t"))
 		}
 	}
 	_ = tw.Flush() // to a buffer: it cannot fail

@@ -2,16 +2,16 @@ package reports
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
 	"strings"
-)
 
-// ComparisonVersion is the version of what CompareJSON writes.
-const ComparisonVersion = "1.0.0"
+	"stampede/harness/check"
+	"stampede/harness/plain"
+	"stampede/harness/rundir"
+)
 
 // The words that a comparison is known by.
 const (
@@ -22,21 +22,16 @@ const (
 	wordNoWorse    = "NO REGRESSION"
 )
 
-// mark is what a comparison has shown, the worst first. A verdict that got worse stands
-// whatever the times are worth, if it is of the same question.
+// mark is what a comparison has shown, the worst first.
 func (c RunComparison) mark(acrossMachines bool) mark {
-	worse := slices.ContainsFunc(c.Changes, func(v VerdictChange) bool {
-		return v.Worse() && !v.Expected
-	})
-	a, b := c.Sides[0], c.Sides[1]
 	switch {
-	case worse && a.Scenario == b.Scenario && a.Profile == b.Profile:
+	case len(c.Worsened(acrossMachines)) > 0:
 		return mark{"✗", wordWorse, "bad"}
 	case len(c.unlike(acrossMachines)) > 0 || len(c.Metrics) == 0:
 		return mark{"!", wordUnlike, "warn"}
 	case len(c.Regressions) > 0:
 		return mark{"✗", wordRegression, "bad"}
-	case len(c.Few) > 0:
+	case len(c.Few)+len(c.open(acrossMachines)) > 0:
 		return mark{"?", wordTooFew, "warn"}
 	}
 	return mark{"✓", wordNoWorse, "good"}
@@ -46,22 +41,16 @@ func (c RunComparison) mark(acrossMachines bool) mark {
 func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	var changed []string
-	for _, v := range c.Changes {
-		if v.Worse() && !v.Expected {
-			changed = append(changed, fmt.Sprintf("%s of %s was %s and is %s", v.Name, v.Variant, v.From,
-				v.To))
-		}
+	for _, v := range append(c.Worsened(acrossMachines), c.open(acrossMachines)...) {
+		changed = append(changed, fmt.Sprintf("%s of %s was %s and is %s", v.Name, v.Variant, v.From,
+			v.To))
 	}
 	if len(changed) > 0 {
 		add("%s: %s.", c.Candidate, list(changed, 2))
 	}
 	if unlike := c.unlike(acrossMachines); len(unlike) > 0 {
-		var what []string
-		for _, m := range unlike {
-			what = append(what, m.What)
-		}
-		add("The times of %s and %s cannot be compared: %s differ or fail. They are shown, and prove "+
-			"nothing.", c.Candidate, c.Base, list(what, 3))
+		add("The times of %s and %s cannot be compared: %s. They are shown, and prove nothing.",
+			c.Candidate, c.Base, c.whyUnlike(unlike))
 		return all
 	}
 	switch {
@@ -86,6 +75,28 @@ func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 	return all
 }
 
+// whyUnlike says in what the runs differ, and of which the measurement fails.
+func (c RunComparison) whyUnlike(unlike []Mismatch) string {
+	var what, why []string
+	for _, m := range unlike {
+		if m.What != measurementFails {
+			what = append(what, m.What)
+			continue
+		}
+		for i, word := range []string{m.Base, m.Candidate} {
+			if word != rundir.Pass {
+				why = append(why, fmt.Sprintf("the measurement of %s is %s",
+					[]string{c.Base, c.Candidate}[i], orNone(word)))
+			}
+		}
+	}
+	differ := ""
+	if len(what) > 0 {
+		differ = "they differ in " + list(what, 3)
+	}
+	return joinNonEmpty("; ", differ, list(why, 2))
+}
+
 func metricName(r Regression) string { return joinNonEmpty(" of ", r.Metric, r.Op) }
 
 // comparePage is what the template shows.
@@ -94,6 +105,7 @@ type comparePage struct {
 	CSP           template.HTMLAttr
 	Style, Script template.HTML
 	Mark          mark
+	Icons         []mark
 	Nav           []navItem
 	Glance        string
 	Parts         []comparePart
@@ -106,6 +118,9 @@ type comparePart struct {
 	Mark      mark
 	Sentences []string
 	Unlike    bool
+	Listed    []Mismatch
+	More      int  // mismatches that are not listed
+	Across    bool // machines
 	Runs      []sideRow
 	Changes   []changeRow
 	Rows      []compareRow
@@ -117,7 +132,20 @@ type sideRow struct{ What, Base, Candidate string }
 type changeRow struct {
 	VerdictChange
 	Mark mark
-	Note string
+}
+
+// mark is what a change is in every format. What is undecided is neither better nor
+// worse: nobody has seen it hold, or fail.
+func (c VerdictChange) mark() mark {
+	switch {
+	case c.Expected:
+		return mark{"⚑", "known to be wrong", "wrong"}
+	case c.To == check.Broken:
+		return mark{"✗", "worse", "bad"}
+	case c.To != check.Held:
+		return mark{"?", "not decided", "warn"}
+	}
+	return mark{"✓", "better", "good"}
 }
 
 // compareRow is a metric of a variant.
@@ -151,7 +179,8 @@ func CompareHTML(w io.Writer, acrossMachines bool, comparisons ...RunComparison)
 		s := comparisons[0].Sides[0]
 		p.Glance = joinNonEmpty(" · ", s.Scenario, "profile "+s.Profile, p.Glance)
 	}
-	p.Title = printable(fmt.Sprintf("%s · %s against %s", p.Mark.Word, list(words, 2), p.Base))
+	p.Title = plain.Text(fmt.Sprintf("%s · %s against %s", p.Mark.Word, list(words, 2), p.Base))
+	p.Icons = []mark{p.Mark}
 	p.Style, p.Script, p.CSP = dressing("")
 	return fill(w, "compare.gohtml", p)
 }
@@ -161,7 +190,9 @@ func severity(m mark) int { return slices.Index([]string{"good", "warn", "bad"},
 
 func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart {
 	p := comparePart{RunComparison: c, ID: id, Mark: c.mark(acrossMachines),
-		Sentences: c.sentences(acrossMachines), Unlike: len(c.unlike(acrossMachines)) > 0}
+		Sentences: c.sentences(acrossMachines), Unlike: len(c.unlike(acrossMachines)) > 0,
+		Across: acrossMachines}
+	p.Listed, p.More = told(c.Mismatches)
 	a, b := c.Sides[0], c.Sides[1]
 	p.Runs = []sideRow{
 		{"Run", a.Run, b.Run}, {"Verdict", a.Verdict, b.Verdict},
@@ -173,14 +204,7 @@ func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart 
 		{"Environment", a.Fingerprint, b.Fingerprint},
 	}
 	for _, v := range c.Changes {
-		row := changeRow{VerdictChange: v, Mark: mark{"✓", "better", "good"}}
-		switch {
-		case v.Expected:
-			row.Mark = mark{"⚑", "known to be wrong", "wrong"}
-		case v.Worse():
-			row.Mark = mark{"✗", "worse", "bad"}
-		}
-		p.Changes = append(p.Changes, row)
+		p.Changes = append(p.Changes, changeRow{VerdictChange: v, Mark: v.mark()})
 	}
 	for _, v := range c.Metrics {
 		for i, row := range metricRows(v) {
@@ -221,15 +245,14 @@ func compareMarkdown(out *bytes.Buffer, p comparePart) {
 	for _, s := range p.Sentences {
 		fmt.Fprintf(out, "- %s\n", escapeMD(s))
 	}
-	for _, m := range p.Mismatches {
-		fmt.Fprintf(out, "- not comparable: %s\n", escapeMD(m.String()))
+	for _, m := range p.Listed {
+		fmt.Fprintf(out, "- %s: %s\n", m.effect(p.Across), escapeMD(m.String()+andMore(p.More)))
 	}
 	for _, few := range p.Few {
 		fmt.Fprintf(out, "- %s\n", escapeMD(few))
 	}
 	for _, v := range p.Changes {
-		fmt.Fprintf(out, "- %s %s: %s was %s, is %s\n", v.Mark.Icon, escapeMD(v.Variant),
-			escapeMD(v.Name), v.From, v.To)
+		fmt.Fprintf(out, "- %s %s\n", v.Mark.Icon, escapeMD(v.String()))
 	}
 	for _, only := range []struct {
 		names []string
@@ -254,37 +277,4 @@ func compareMarkdown(out *bytes.Buffer, p comparePart) {
 		}
 		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 	}
-}
-
-// compareDocument is what CompareJSON writes.
-type compareDocument struct {
-	SchemaVersion string           `json:"schema_version"`
-	Comparisons   []compareVerdict `json:"comparisons"`
-}
-
-type compareVerdict struct {
-	// Verdict is the word of a comparison, in lower case with hyphens.
-	Verdict string `json:"verdict"`
-	RunComparison
-}
-
-// CompareJSON writes comparisons of candidates with one base as one document. Times are in
-// nanoseconds; a median that is infinite is null. Runs that cannot be compared have no
-// regressions.
-func CompareJSON(w io.Writer, acrossMachines bool, comparisons ...RunComparison) error {
-	doc := compareDocument{SchemaVersion: ComparisonVersion, Comparisons: []compareVerdict{}}
-	for _, c := range comparisons {
-		word := strings.ReplaceAll(strings.ToLower(c.mark(acrossMachines).Word), " ", "-")
-		if len(c.unlike(acrossMachines)) > 0 {
-			c.Regressions = nil // the times prove nothing
-		}
-		doc.Comparisons = append(doc.Comparisons, compareVerdict{word, c})
-	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(doc); err != nil {
-		return fmt.Errorf("write comparison: %w", err)
-	}
-	return nil
 }

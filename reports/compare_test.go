@@ -3,13 +3,16 @@ package reports_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
+	"stampede/harness/schema/schematest"
 	"stampede/reports"
 )
 
@@ -24,7 +27,7 @@ func TestCompareRuns(t *testing.T) {
 	if len(c.Mismatches) != 0 {
 		t.Errorf("mismatches %q", c.Mismatches)
 	}
-	if len(c.Changes) != 1 || !c.Changes[0].Worse() || c.Changes[0].Name != "paid-has-unit" {
+	if len(c.Changes) != 1 || len(c.Worsened(false)) != 1 || c.Changes[0].Name != "paid-has-unit" {
 		t.Errorf("changes %+v", c.Changes)
 	}
 	if len(c.OnlyBase) != 1 || c.OnlyBase[0] != "counter_in_place" || len(c.OnlyCandidate) != 0 {
@@ -73,7 +76,7 @@ func TestUndecided(t *testing.T) {
 	a, b := reports.Labelled{Label: "a", Data: few}, reports.Labelled{Label: "b", Data: worse}
 	c := reports.Compare(a, b)
 	if why := c.Undecided(false); len(c.Regressions) != 0 || len(why) != 1 ||
-		!strings.Contains(why[0], "4 and 4 finished repeats can never show a regression") ||
+		!strings.Contains(why[0], "4 and 4 valid repeats can never show a regression") ||
 		!strings.Contains(why[0], "5 a side can") {
 		t.Errorf("four repeats: %v, %q", c.Regressions, why)
 	}
@@ -139,6 +142,81 @@ func TestWhatIsExpectedIsNoChange(t *testing.T) {
 	}
 }
 
+// TestWhatObjectivesProve: a missed objective is about times, which runs of different
+// machines do not compare; an invariant that is broken is, wherever it broke. What held
+// and is not decided is no answer.
+func TestWhatObjectivesProve(t *testing.T) {
+	for name, test := range map[string]struct {
+		change       func(v *rundir.Variant)
+		like, unlike string
+	}{
+		"an objective is missed": {func(v *rundir.Variant) { v.SLOs[0].Status = check.Broken },
+			"WORSE VERDICT", "NOT COMPARABLE"},
+		"an invariant is broken": {func(v *rundir.Variant) { v.Invariants[0].Status = check.Broken },
+			"WORSE VERDICT", "WORSE VERDICT"},
+		"an invariant is undecided": {
+			func(v *rundir.Variant) { v.Invariants[0].Status = check.Undecided },
+			"UNDECIDED", "NOT COMPARABLE"},
+		"an objective is undecided": {func(v *rundir.Variant) { v.SLOs[0].Status = check.Undecided },
+			"UNDECIDED", "NOT COMPARABLE"},
+	} {
+		base := fixture{designs: flashSale()[2:4], repeats: 6, ops: 2000}.build(t)
+		after := fixture{designs: flashSale()[2:4], repeats: 6, ops: 2000}.build(t)
+		test.change(&after.Summary.Variants[0])
+		compare := func(want string) {
+			t.Helper()
+			c := reports.Compare(reports.Labelled{Label: "a", Data: base},
+				reports.Labelled{Label: "b", Data: after})
+			page := comparePage(t, false, []reports.RunComparison{c})
+			if !strings.Contains(page, "<title>"+want) || (len(c.Worsened(false)) > 0) !=
+				(want == "WORSE VERDICT") || want == "UNDECIDED" && len(c.Undecided(false)) == 0 {
+				t.Errorf("%s: not %s; undecided %q", name, want, c.Undecided(false))
+			}
+		}
+		compare(test.like)
+		after.Summary.Environment.Cores, after.Summary.Environment.Fingerprint = 64, "another"
+		compare(test.unlike)
+	}
+}
+
+// TestAChangeHasOneMark: in text, Markdown and page alike, and what is undecided is called
+// neither better nor worse.
+func TestAChangeHasOneMark(t *testing.T) {
+	for _, c := range []struct {
+		from, to check.Status
+		expected bool
+		mark     string
+	}{
+		{check.Held, check.Broken, false, "✗"}, {check.Held, check.Undecided, false, "?"},
+		{check.Undecided, check.Broken, false, "✗"}, {check.Broken, check.Undecided, false, "?"},
+		{check.Broken, check.Held, false, "✓"}, {check.Undecided, check.Held, false, "✓"},
+		{check.Held, check.Broken, true, "⚑"}, {check.Broken, check.Undecided, true, "⚑"},
+	} {
+		sides := [2]reports.Labelled{{Label: "a", Data: one(t)}, {Label: "b", Data: one(t)}}
+		for i, status := range []check.Status{c.from, c.to} {
+			v := &sides[i].Data.Summary.Variants[0]
+			v.Invariants = slices.Clone(v.Invariants)
+			v.Invariants[0].Status = status
+			if c.expected {
+				v.ExpectedBroken = []string{v.Invariants[0].Invariant}
+			}
+		}
+		all := []reports.RunComparison{reports.Compare(sides[0], sides[1])}
+		var text, md bytes.Buffer
+		if err := errors.Join(reports.CompareText(&text, false, all...),
+			reports.CompareMarkdown(&md, false, all...)); err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf(": no-oversell was %s, is %s\n", c.from, c.to)
+		page := outline(comparePage(t, false, all))
+		if !strings.Contains(text.String(), c.mark+" conditional_update"+line) ||
+			!strings.Contains(md.String(), "- "+c.mark+" conditional\\_update"+line) ||
+			!strings.Contains(page, fmt.Sprintf("| %s | %s | %s ", c.from, c.to, c.mark)) {
+			t.Errorf("%s to %s, not %s:\n%s%s", c.from, c.to, c.mark, text.String(), md.String())
+		}
+	}
+}
+
 func TestCompareText(t *testing.T) {
 	a, b := reports.Labelled{Label: "a", Data: three(t)}, reports.Labelled{Label: "b", Data: three(t)}
 	b.Data.Summary.Environment.Fingerprint = "other"
@@ -187,7 +265,7 @@ func comparisonScenes(t testing.TB) map[string][]reports.RunComparison {
 		"several": {reports.Compare(side("main", base), side("same", same)),
 			reports.Compare(side("main", base), side("broken", broken)),
 			reports.Compare(side("main", base), side("dropped", dropped))},
-		"hostile": {reports.Compare(side(hostile, bad), side(hostile+"2", base)),
+		"hostile": {reports.Compare(side(hostile, bad), side("::error::"+hostile, base)),
 			reports.Compare(side("x", bad), side("y", bad))},
 		"nothing": {},
 	}
@@ -279,13 +357,43 @@ func TestCompareJSON(t *testing.T) {
 	}
 }
 
+func TestComparisonSchemaIsCurrent(t *testing.T) {
+	schematest.Current(t, "reports/compare.schema.json", reports.ComparisonSchema(),
+		"..", reports.MakeComparisonSchema, "reports", "harness/rundir", "harness/check")
+}
+
+// TestComparisonSchemaTakesWhatIsWritten, and nothing else.
+func TestComparisonSchemaTakesWhatIsWritten(t *testing.T) {
+	s := schematest.Compile(t, reports.ComparisonSchema())
+	for name, scenes := range comparisonScenes(t) {
+		var out bytes.Buffer
+		if err := reports.CompareJSON(&out, false, scenes...); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.JSON(out.Bytes()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var out bytes.Buffer
+	if err := reports.CompareJSON(&out, false, comparisonScenes(t)["regression"]...); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{{`"regression"`, `"worse-ish"`}, {`"base_median"`, `"base_mean"`},
+		{`"1.0.0"`, `"1"`}, {`"seed": `, `"sead": `}} {
+		wrong := strings.Replace(out.String(), change[0], change[1], 1)
+		if wrong == out.String() || s.JSON([]byte(wrong)) == nil {
+			t.Errorf("%s for %s is taken", change[1], change[0])
+		}
+	}
+}
+
 // TestUnlikeRunsAreMarked: every number of runs that cannot be compared is, unless it is
 // allowed, and what differs is named.
 func TestUnlikeRunsAreMarked(t *testing.T) {
 	unlike := comparisonScenes(t)["unlike"]
 	page := comparePage(t, false, unlike)
 	for _, want := range []string{"NOT COMPARABLE", `class="compared cards unlike"`,
-		"EPYC 9B14", "postgres: fsync", "<td>max_in_flight: 64 # of the generator</td>"} {
+		"EPYC 9B14", "postgres: fsync", "<td>max_in_flight: 64 # of the generator<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
@@ -310,10 +418,68 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 		strings.Contains(got, "unlike runs") || strings.Contains(got, "not comparable") {
 		t.Errorf("allowed, the text says\n%s", got)
 	}
+	var md bytes.Buffer
+	if err := reports.CompareMarkdown(&md, true, unlike...); err != nil {
+		t.Fatal(err)
+	}
+	if got := md.String(); !strings.Contains(got, "- compared all the same: CPU differs") ||
+		strings.Contains(got, "unlike runs") || strings.Contains(got, "not comparable") {
+		t.Errorf("allowed, the Markdown says\n%s", got)
+	}
 	allowed := comparePage(t, true, unlike)
 	if !strings.Contains(allowed, "<strong>REGRESSION</strong>") ||
 		strings.Contains(allowed, "not comparable:</span>") ||
 		!strings.Contains(allowed, "Allowed by --across-machines") {
 		t.Error("another machine, allowed")
+	}
+}
+
+// TestWhatComparisonsSayOnce: of two runs that are not valid no word says that they differ
+// or were not finished, and what is the same of several variants is said once.
+func TestWhatComparisonsSayOnce(t *testing.T) {
+	of := func(scenario string) reports.Data {
+		d := fixture{designs: flashSale()[:6], repeats: 2, ops: 1000}.build(t)
+		d.Summary.Run.Scenario = scenario
+		d.Summary.Verdict.Measurement = rundir.Invalid
+		for i := range d.Summary.Variants {
+			for k := range d.Summary.Variants[i].Repeats {
+				d.Summary.Variants[i].Repeats[k].Validity[1].OK = false
+			}
+		}
+		return d
+	}
+	a := reports.Labelled{Label: "a", Data: of("same")}
+	b := reports.Labelled{Label: "b", Data: of("same")}
+	c := reports.Compare(a, b)
+	if len(c.Few) != 1 || !strings.HasPrefix(c.Few[0], "conditional_update, counter_in_place, "+
+		"for_update and 2 more: 0 and 0 valid repeats can never show") {
+		t.Errorf("few: %q", c.Few)
+	}
+	page := outline(comparePage(t, false, []reports.RunComparison{c}))
+	for _, want := range []string{"Why times cannot be compared", "cannot be compared: the " +
+		"measurement of a is INVALID and the measurement of b is INVALID. They are shown"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	b.Data = of("another")
+	b.Data.Summary.Run.Seed, b.Data.Summary.Run.Profile = 7, "smoke"
+	c = reports.Compare(a, b)
+	if why := c.Undecided(false); len(why) != 2 ||
+		why[0] != "scenario differs: same and another, and 3 more" {
+		t.Errorf("undecided: %q", why)
+	}
+	page = outline(comparePage(t, false, []reports.RunComparison{c}))
+	if !strings.Contains(page, "And 3 more") || strings.Contains(page, "| seed |") {
+		t.Error("the page lists what does not matter")
+	}
+	for name, write := range map[string]func(io.Writer, bool, ...reports.RunComparison) error{
+		"text": reports.CompareText, "Markdown": reports.CompareMarkdown} {
+		var out bytes.Buffer
+		if err := write(&out, false, c); err != nil ||
+			strings.Count(out.String(), "not comparable: ") != 1 ||
+			!strings.Contains(out.String(), "another, and 3 more\n") {
+			t.Errorf("%s: %v\n%s", name, err, out.String())
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"stampede/harness/check"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 	"stampede/reports"
 )
@@ -75,6 +76,11 @@ func TestJUnitHasACaseForEverything(t *testing.T) {
 		}
 		for _, v := range d.Summary.Variants {
 			want += len(v.Invariants) + len(v.SLOs) + 1
+			for _, inv := range v.Invariants { // what was not caught is a case of its own
+				if slices.Contains(v.ExpectedBroken, inv.Invariant) && inv.Status != check.Broken {
+					want++
+				}
+			}
 		}
 		if cases != want {
 			t.Errorf("%s: %d cases, want %d", s.name, cases, want)
@@ -103,6 +109,7 @@ func TestJUnitCounts(t *testing.T) {
 func TestJUnitAgreesWithTheVerdict(t *testing.T) {
 	for name, want := range map[string][2]bool{ // failures, errors
 		"three": {}, "latent": {}, "all_failed": {true, false}, "invalid": {false, true},
+		"missed":    {true, false},
 		"undecided": {false, true},
 	} {
 		count := totals(junitOf(t, sceneOf(t, name).data(t)))
@@ -230,8 +237,8 @@ func TestMetricsAreReadByPrometheus(t *testing.T) {
 			verdicts := 0.
 			for _, one := range families["stampede_verdict"] {
 				verdicts += one.value
-				if got := one.labels.Get("scenario"); got != d.Summary.Run.Scenario {
-					t.Errorf("scenario %q, want %q", got, d.Summary.Run.Scenario)
+				if got := one.labels.Get("scenario"); got != plain.Text(d.Summary.Run.Scenario) {
+					t.Errorf("scenario %q, want %q", got, plain.Text(d.Summary.Run.Scenario))
 				}
 			}
 			if verdicts != 1 {
@@ -311,7 +318,7 @@ func renderMarkdown(t testing.TB, markdown string) (r rendered) {
 		switch n := n.(type) {
 		case *ast.RawHTML, *ast.HTMLBlock, *ast.Link, *ast.Image, *ast.CodeSpan, *ast.CodeBlock,
 			*table.Strikethrough, *ast.ThematicBreak:
-			if code, ok := n.(*ast.CodeSpan); ok && isSeed(code, source) {
+			if code, ok := n.(*ast.CodeSpan); ok && (isSeed(code, source) || isAgain(code, source)) {
 				return ast.WalkSkipChildren, nil
 			}
 			t.Errorf("a %s where there should be text", n.Kind())
@@ -344,6 +351,12 @@ func isSeed(n *ast.CodeSpan, source []byte) bool {
 		}
 	}
 	return true
+}
+
+// isAgain says that a piece of code is the command behind a violation.
+func isAgain(n *ast.CodeSpan, source []byte) bool {
+	before, ok := n.PreviousSibling().(*ast.Text)
+	return ok && string(before.Segment.Value(source)) == "This design again: "
 }
 
 // line is the line of the source that a row of a table is on.
@@ -519,6 +532,39 @@ func TestAnnotations(t *testing.T) {
 		"37 violations, first: item-1 has 101 of 100 units sold"}
 	if !slices.Contains(all, want) {
 		t.Errorf("%q, want among them %q", all, want)
+	}
+}
+
+// TestAMissedViolationIsToldEverywhere: a design that is known to be wrong and was not
+// caught is a failure in every format.
+func TestAMissedViolationIsToldEverywhere(t *testing.T) {
+	s := sceneOf(t, "missed")
+	text := write(t, func(w io.Writer, d reports.Data) error {
+		return reports.Text(w, d, reports.TextOptions{Exit: 1})
+	}, s.data(t))
+	for where, told := range map[string][2]string{
+		"page": {s.page(t), `<td class="bad"><span aria-hidden="true">✗</span> expected violation not ` +
+			"caught\n"},
+		"rank": {strings.ReplaceAll(text, " ", ""), "✓holds6/62/2100%17118.6ms83.4ms238msbaseline\n" +
+			"redis_no_gateFAIL✗expectedviolationnotcaught"},
+		"headline": {s.page(t), "<li>The known error of redis_no_gate was not caught; "},
+		"Markdown": {write(t, reports.Markdown, s.data(t)), "| ✗ expected violation not caught |"},
+		"text":     {text, "✗ redis_no_gate was expected to break no-oversell and was not caught"},
+		"JUnit": {write(t, reports.JUnit, s.data(t)), `name="expected to break: no-oversell" time="0">` +
+			"\n      <failure message=\"the run did not catch the error"},
+		"metrics": {write(t, reports.Metrics, s.data(t)), `stampede_verdict="FAIL"} 1`},
+	} {
+		if !strings.Contains(told[0], told[1]) {
+			t.Errorf("%s: no %q", where, told[1])
+		}
+	}
+	if strings.Contains(s.page(t), "redis_no_gate answers buy fastest") {
+		t.Error("what is known to be wrong is the best of what holds")
+	}
+	want := []command{{"error", "flash-sale-100k: redis_no_gate was not caught",
+		"it is known to break no-oversell, and the run did not show it"}}
+	if got := annotationsOf(t, s.data(t), 10); !slices.Equal(got, want) {
+		t.Errorf("annotations %q, want %q", got, want)
 	}
 }
 

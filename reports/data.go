@@ -26,6 +26,9 @@ type Data struct {
 	Records map[RepeatRef]map[uint64]history.Record
 	// Deeds are all that the clients behind the violations did that a page draws.
 	Deeds map[RepeatRef][]history.Record
+	// Neighbours are the operations beside those that prove a violation alone, by the Seq
+	// of those, where a page draws them.
+	Neighbours map[RepeatRef]map[uint64][]history.Record
 	// Scenario is the scenario as it was run, in YAML.
 	Scenario string
 	// Files are the files of the run directory, relative, with slashes.
@@ -64,7 +67,7 @@ const (
 	holds     group = iota // held every invariant that was decided
 	undecided              // no invariant broken, but not all decided
 	latent                 // held here, but known to break under what did not happen
-	wrong                  // broke an invariant
+	wrong                  // broke an invariant, or should have
 )
 
 // standing is a variant with what the reports derive from it.
@@ -77,12 +80,13 @@ type standing struct {
 	Group  group
 	// Baseline is set for the variant that ratios refer to.
 	Baseline bool
-	// Broken are the broken invariants that the variant should have held.
-	// Of a variant that is known to be wrong, Caught are all broken ones, for
-	// the others follow from its error, and Missed those that were expected
-	// to be broken and were not.
-	Broken, Caught, Missed []string
-	Held, Applicable       int
+	// Broken are the broken invariants that the variant should have held, Caught
+	// those that it was expected to break, and Missed those that it was expected to
+	// break and did not. Besides are what a variant broke that was expected to break
+	// others, and Elsewhere what one broke that was expected to break nothing here and is
+	// known to break it under another trigger. Neither is held against it.
+	Broken, Caught, Missed, Besides, Elsewhere []string
+	Held, Applicable                           int
 	// Main is the main operation kind, nil if none was measured.
 	Main *rundir.Operation
 }
@@ -138,7 +142,7 @@ func stand(v rundir.Variant, baseline string) standing {
 		}
 	}
 	switch {
-	case len(broken) > 0:
+	case len(broken) > 0 || len(st.Missed) > 0:
 		st.Group = wrong
 	case open:
 		st.Group = undecided
@@ -163,11 +167,16 @@ func inEveryRepeat(repeats []rundir.Repeat, invariant string) bool {
 }
 
 func (st *standing) sortBroken(invariant string) {
-	if len(st.ExpectedBroken) > 0 || st.KnownWrong[invariant] != "" {
-		st.Caught = append(st.Caught, invariant)
-		return
+	list := &st.Broken
+	switch {
+	case slices.Contains(st.ExpectedBroken, invariant):
+		list = &st.Caught
+	case len(st.ExpectedBroken) > 0:
+		list = &st.Besides
+	case st.KnownWrong[invariant] != "":
+		list = &st.Elsewhere
 	}
-	st.Broken = append(st.Broken, invariant)
+	*list = append(*list, invariant)
 }
 
 // p99 is the main operation's response p99; a variant without one ranks last.
@@ -192,6 +201,8 @@ func letter(i int) string {
 const (
 	wordHolds     = "holds"
 	wordExpected  = "violated as expected"
+	wordBesides   = "also broken"
+	wordElsewhere = "violated as known elsewhere"
 	wordViolated  = "VIOLATED"
 	wordMissed    = "expected violation not caught"
 	wordUndecided = "undecided"
@@ -207,6 +218,8 @@ func (st standing) word() string {
 		return wordMissed
 	case len(st.Caught) > 0:
 		return wordExpected
+	case len(st.Elsewhere) > 0:
+		return wordElsewhere
 	case st.Group == undecided:
 		return wordUndecided
 	case st.Group == latent:
@@ -272,8 +285,9 @@ func (st standing) evidence(invariant string) (r rundir.Repeat, v check.Verdict,
 type tally struct {
 	// Passed and Failed count variants by verdict, Open the others.
 	Passed, Failed, Open int
-	// Violations were not expected, Caught were.
-	Violations, Caught int
+	// Violations were not expected, Caught were; Besides and Elsewhere were neither, and
+	// are not held against the design.
+	Violations, Caught, Besides, Elsewhere int
 	// SLOsHeld of SLOs objectives were kept, those of known-wrong variants
 	// left out.
 	SLOsHeld, SLOs int
@@ -292,6 +306,8 @@ func count(standings []standing) tally {
 		}
 		t.Violations += st.violations(st.Broken)
 		t.Caught += st.violations(st.Caught)
+		t.Besides += st.violations(st.Besides)
+		t.Elsewhere += st.violations(st.Elsewhere)
 		if len(st.ExpectedBroken) > 0 {
 			continue // the speed of a wrong answer is no objective met
 		}

@@ -297,8 +297,25 @@ func (d *density) finding(l lane) string {
 		return fmt.Sprintf("it took %s or longer, and %s of them got no answer",
 			rounded2(rundir.RowStart(int(low))), share(infinite, total+infinite))
 	}
-	return fmt.Sprintf("nine of ten took %s to %s", rounded2(rundir.RowStart(int(low))),
-		rounded2(rundir.RowStart(int(high)+1)))
+	from := rounded2(rundir.RowStart(int(low)))
+	to := rounded2(d.within(l, int(high)))
+	if from == to {
+		return "nine of ten took about " + to
+	}
+	return fmt.Sprintf("nine of ten took %s to %s", from, to)
+}
+
+// within is the end of a row in seconds, or the longest response time of the lane's
+// operations if that lies in the row.
+func (d *density) within(l lane, row int) float64 {
+	end := rundir.RowStart(row + 1)
+	for _, op := range l.repeat.Operations {
+		longest := float64(op.Latency.Response.Max) / 1e9
+		if op.Kind == d.kind && longest >= rundir.RowStart(row) {
+			end = min(end, longest)
+		}
+	}
+	return end
 }
 
 // rounded2 is a time with two digits, as good as a row tells it.

@@ -98,6 +98,16 @@ func TestDensityFinding(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+	longest := laneOf(1e8, of(0, 50), of(0, 40, 4, 6)) // the last row is 1.78 ms to 2.37 ms
+	for max, want := range map[int64]string{2e6: "nine of ten took 1 ms to 2 ms",
+		3e6: "nine of ten took 1 ms to 2.4 ms", 1e6: "nine of ten took 1 ms to 2.4 ms"} {
+		longest.repeat.Operations = []rundir.Operation{{Kind: "buy"}, {Kind: "pay"}}
+		longest.repeat.Operations[0].Latency.Response.Max = max
+		longest.repeat.Operations[1].Latency.Response.Max = 1_900_000
+		if got := densityOf("buy", []lane{longest}).finding(longest); got != want {
+			t.Errorf("with a maximum of %d ns: %q, want %q", max, got, want)
+		}
+	}
 	if densityOf("buy", []lane{{}, laneOf(1e8, rundir.Window{})}) != nil {
 		t.Error("nothing is drawn")
 	}

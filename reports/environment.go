@@ -129,19 +129,96 @@ type validityCell struct {
 	Absent bool
 }
 
+// validityDetail is an assumption as it was of one or more variants.
+type validityDetail struct {
+	Name string
+	Mark mark
+	// Letters are the variants', none if they are all that there are.
+	Letters []string
+	Detail  string
+}
+
+// validityDetails has the variants of which an assumption says the same in one row.
+func validityDetails(columns []string, rows []validityRow) (details []validityDetail) {
+	for i, name := range columns {
+		from := len(details)
+		for _, row := range rows {
+			cell := row.Cells[i]
+			if cell.Absent {
+				continue
+			}
+			same := slices.IndexFunc(details[from:], func(d validityDetail) bool {
+				return d.Mark == cell.Mark && d.Detail == cell.Detail
+			})
+			if same < 0 {
+				same = len(details) - from
+				details = append(details, validityDetail{Name: name, Mark: cell.Mark, Detail: cell.Detail})
+			}
+			details[from+same].Letters = append(details[from+same].Letters, row.Letter)
+		}
+		if last := len(details) - 1; last == from && len(details[last].Letters) == len(rows) {
+			details[last].Letters = nil
+		}
+	}
+	return details
+}
+
 // validityOf has an assumption per column and a variant per row; a cell counts the
 // repeats in which it held and quotes the first that did not.
 func validityOf(standings []standing) (v validityView) {
 	v.Columns, v.Rows = validityTable(standings)
-	for _, row := range v.Rows {
-		for _, cell := range row.Cells {
-			if !cell.Absent && cell.Mark.Class == "bad" {
-				v.Failed = append(v.Failed, fmt.Sprintf("%s %s, %s: %s", row.Letter, row.Variant, cell.Name,
-					cell.Detail))
-			}
+	v.Details = validityDetails(v.Columns, v.Rows)
+	for i, name := range v.Columns {
+		if failed := failedIn(i, v.Rows); len(failed) > 0 {
+			first := failed[0]
+			v.Failed = append(v.Failed, fmt.Sprintf("%s: %s%s %s: %s", name,
+				howMany(len(failed), len(v.Rows)), first.Letter, first.Variant, first.Cells[i].Detail))
 		}
 	}
 	return v
+}
+
+// failedIn are the variants of which the assumption in a column failed.
+func failedIn(column int, rows []validityRow) (failed []validityRow) {
+	for _, row := range rows {
+		if cell := row.Cells[column]; !cell.Absent && cell.Mark.Class == "bad" {
+			failed = append(failed, row)
+		}
+	}
+	return failed
+}
+
+// howMany introduces the first of several variants; one alone needs no introduction.
+func howMany(n, all int) string {
+	switch n {
+	case 1:
+		return ""
+	case all:
+		return fmt.Sprintf("all %d designs; the first, ", n)
+	}
+	return fmt.Sprintf("%d of %d designs; the first, ", n, all)
+}
+
+// ofMeasurement says whether a reason for a variant's verdict is an assumption that failed,
+// which the page tells once for all variants.
+func ofMeasurement(v rundir.Variant, reason string) bool {
+	return slices.ContainsFunc(v.Repeats, func(r rundir.Repeat) bool {
+		return slices.ContainsFunc(r.Validity, func(a rundir.Validity) bool {
+			return !a.OK && strings.HasSuffix(reason, strings.TrimSpace(a.Name+": "+a.Detail))
+		})
+	})
+}
+
+// otherReasons are the reasons for a verdict that are not about the measurement.
+func otherReasons(reasons []string, variants ...rundir.Variant) (list []string) {
+	for _, reason := range reasons {
+		if !slices.ContainsFunc(variants, func(v rundir.Variant) bool {
+			return ofMeasurement(v, reason)
+		}) {
+			list = append(list, reason)
+		}
+	}
+	return list
 }
 
 func validityTable(standings []standing) (columns []string, rows []validityRow) {
@@ -204,15 +281,28 @@ func repeatRows(standings []standing) (rows []repeatRow) {
 	for _, st := range standings {
 		for _, r := range st.Repeats {
 			response, _ := mainResponse(r, st)
-			rows = append(rows, repeatRow{
+			row := repeatRow{
 				Letter: st.Letter, Variant: st.Name, Repeat: r.Index + 1, Order: r.Order + 1,
 				Mark: verdictMark(r.Verdict),
 				P50:  percentile(response, response.P50), P99: percentile(response, response.P99),
-				Throughput: strings.TrimSuffix(rate(r.ThroughputPerS), "/s"),
-				CPU:        significant(min(r.Generator.CPUCores, 999)),
-				Lag:        latency(r.Generator.LagP99NS), Scheduled: grouped(r.Load.Scheduled),
-				Dropped: grouped(r.Load.Dropped), Drain: latency(r.DrainNS), Error: r.Error,
-			})
+				Throughput: none, CPU: none, Lag: none, Scheduled: none, Dropped: none, Drain: none,
+				Error: r.Error,
+			}
+			// A repeat that failed, or was interrupted, has zero where nobody measured.
+			if r.Error == "" || r.Load.Scheduled > 0 {
+				row.Throughput = strings.TrimSuffix(rate(r.ThroughputPerS), "/s")
+				row.Scheduled, row.Dropped = grouped(r.Load.Scheduled), grouped(r.Load.Dropped)
+			}
+			if r.Generator.CPUCores > 0 {
+				row.CPU = significant(min(r.Generator.CPUCores, 999))
+			}
+			if r.Generator.LagP99NS > 0 {
+				row.Lag = latency(r.Generator.LagP99NS)
+			}
+			if r.DrainNS > 0 {
+				row.Drain = latency(r.DrainNS)
+			}
+			rows = append(rows, row)
 		}
 	}
 	return rows

@@ -13,7 +13,7 @@ import (
 
 // hostile is text that must never become markup, a header or an escape.
 const hostile = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' " +
-	"`|_*[x](http://e.x)\x1b[31m\u202e]]>"
+	"`|_*[x](http://e.x)\x1b[31m\u202e]]>\n::error::x##[error]y"
 
 // scene is a named Data that every report must be able to tell. Tests that
 // only read it share one, and one page made of it.
@@ -50,7 +50,7 @@ var scenes = sync.OnceValue(func() []scene {
 		{name: "interrupted", make: interrupted}, {name: "invalid", make: invalid},
 		{name: "undecided", make: undecided}, {name: "broken_histograms", make: brokenHistograms},
 		{name: "hostile", make: hostiles}, {name: "latent", make: latent},
-		{name: "faults", make: withFaults},
+		{name: "faults", make: withFaults}, {name: "missed", make: missed},
 	}
 	for i := range all {
 		all[i].once, all[i].d, all[i].html = new(sync.Once), new(reports.Data), new(string)
@@ -164,12 +164,18 @@ func hostiles(t testing.TB) reports.Data {
 	s.Statements["no-oversell"], s.Verdict.Reasons = hostile, []string{hostile}
 	d.Scenario = hostile
 	d.Files, d.Gaps = append(d.Files, "logs/"+hostile, "javascript:alert(1)"), []string{hostile}
+	s.Statements["no-oversell"+hostile] = hostile
+	s.Variants[0].ExpectedBroken = []string{"one-per-buyer"}
+	s.Variants[1].ExpectedBroken = nil
 	for v := range s.Variants {
 		variant := &s.Variants[v]
 		variant.Needs = []string{hostile}
 		variant.Roles = []rundir.Role{{Name: hostile, Summary: hostile, Replicas: 2}}
 		variant.SLOs[0].Objective, variant.SLOs[0].Name = hostile, hostile
-		variant.NotApplicable = map[string]string{"stock-never-negative": hostile}
+		variant.NotApplicable = map[string]string{"stock-never-negative" + hostile: hostile}
+		for i := range variant.ExpectedBroken {
+			variant.ExpectedBroken[i] += hostile
+		}
 		for o := range variant.Operations {
 			variant.Operations[o].Kind += hostile
 			variant.Operations[o].Errors = []rundir.ErrorClass{
@@ -179,6 +185,8 @@ func hostiles(t testing.TB) reports.Data {
 		repeat.Error, repeat.Validity[0].Detail = hostile, hostile
 		repeat.Faults[0].Name, repeat.Faults[0].Evidence = hostile, []string{hostile}
 		for i := range repeat.Invariants {
+			repeat.Invariants[i].Invariant += hostile
+			repeat.Invariants[i].Reason = hostile
 			for k := range repeat.Invariants[i].Violations {
 				repeat.Invariants[i].Violations[k].Text = hostile
 			}
@@ -219,6 +227,18 @@ func latent(t testing.TB) reports.Data {
 	lucky.breaks, lucky.expect = nil, nil
 	d := fixture{designs: []design{designs[0], lucky}, repeats: 1, ops: 1000}.build(t)
 	d.Summary.Variants[1].KnownWrong = map[string]string{"no-oversell": "redis-loss"}
+	return d
+}
+
+// missed has a design that should have been caught and was not, beside one that was.
+func missed(t testing.TB) reports.Data {
+	designs := flashSale()
+	lucky := designs[12]
+	lucky.breaks = nil
+	d := fixture{designs: []design{designs[0], lucky, designs[7]}, repeats: 2, ops: 1000}.build(t)
+	s := &d.Summary
+	s.Verdict.Overall, s.Verdict.Correctness = rundir.Fail, rundir.Fail
+	s.Variants[1].Verdict = rundir.Fail
 	return d
 }
 

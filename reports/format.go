@@ -5,8 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -168,26 +168,9 @@ func bytesText(n int64) string {
 	return strconv.FormatFloat(x, 'f', 1, 64) + " " + units[i]
 }
 
-// printable replaces what has no place in a report: control characters
-// (tabs and line ends become spaces), invalid UTF-8, and the marks that turn
-// the direction of text around.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n' || r == '\r':
-			return ' '
-		case unicode.Is(unicode.Bidi_Control, r), r == 0xFFFE, r == 0xFFFF:
-			return -1
-		case unicode.IsControl(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-}
-
 // short cuts text to at most n runes, with an ellipsis.
 func short(text string, n int) string {
-	runes := []rune(printable(text))
+	runes := []rune(plain.Text(text))
 	if len(runes) <= n {
 		return string(runes)
 	}

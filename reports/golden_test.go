@@ -10,15 +10,18 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"stampede/reports"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files under testdata")
 
-// golden compares got with a file under testdata, or rewrites it.
+// golden compares got with a file under testdata, or rewrites it. Whatever it is, it has
+// nothing that a terminal would obey or a reader would not see.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
+	keepsQuiet(t, name, got)
 	path := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -33,6 +36,21 @@ func golden(t *testing.T, name, got string) {
 	if got != string(want) {
 		t.Errorf("%s differs (run go test ./reports -update and look at the diff)\n%s", path,
 			firstDifference(got, string(want)))
+	}
+}
+
+// keepsQuiet finds control characters, marks of direction and, but in what a page says,
+// lines that GitHub's runner would obey.
+func keepsQuiet(t *testing.T, name, text string) {
+	t.Helper()
+	page := strings.HasSuffix(name, ".html.txt")
+	for i, line := range strings.Split(text, "\n") {
+		loud := strings.ContainsFunc(line, func(r rune) bool {
+			return r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+		})
+		if loud || !page && strings.HasPrefix(strings.TrimSpace(line), "::") {
+			t.Errorf("%s, line %d is an order to a terminal or a log: %q", name, i+1, line)
+		}
 	}
 }
 
@@ -56,7 +74,7 @@ var (
 	// file has them.
 	chartData = regexp.MustCompile(`(?s)<details class="data">.*?</details>`)
 	shape     = regexp.MustCompile(`(?s)<g transform.*?</svg>`)
-	block     = regexp.MustCompile(`</?(h1|h2|h3|p|li|tr|caption|summary|figcaption|dt|section|nav|header|title|desc)[ >]`)
+	block     = regexp.MustCompile(`</?(h1|h2|h3|p|li|tr|caption|summary|figcaption|dt|section|nav|button|header|title|desc)[ >]`)
 	tag       = regexp.MustCompile(`<[^>]*>`)
 	blank     = regexp.MustCompile(`[ \t]*\n\s*`)
 )

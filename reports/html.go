@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -27,6 +27,7 @@ type page struct {
 	Style     template.HTML
 	Script    template.HTML
 	Mark      mark
+	Icons     []mark
 	Parts     []verdictPart
 	Run       rundir.RunInfo
 	Date      string
@@ -41,6 +42,7 @@ type page struct {
 	Comparisons []comparisonRow
 	Processor   processorTable
 	Anatomies   []anatomy
+	Struck      bool // whether a fault hit something in one of them
 	Matrix      matrix
 	Exhibits    []exhibit
 	Losses      []lossRow
@@ -73,7 +75,8 @@ type verdictPart struct {
 type validityView struct {
 	Columns []string
 	Rows    []validityRow
-	// Failed says which assumptions failed, of which designs, and why.
+	Details []validityDetail
+	// Failed says which assumptions failed, of how many designs, and why of the first.
 	Failed []string
 }
 
@@ -92,8 +95,8 @@ func HTML(w io.Writer, d Data) error {
 
 // fill writes a page from one of the templates.
 func fill(w io.Writer, name string, p any) error {
-	t, err := template.New(name).Funcs(template.FuncMap{"nb": unbroken, "icon": favicon}).
-		ParseFS(assets, name, "parts.gohtml")
+	words := template.FuncMap{"nb": unbroken, "soft": soft, "icon": favicon}
+	t, err := template.New(name).Funcs(words).ParseFS(assets, name, "parts.gohtml")
 	if err != nil {
 		return fmt.Errorf("parse report template: %w", err)
 	}
@@ -107,21 +110,6 @@ func fill(w io.Writer, name string, p any) error {
 	return nil
 }
 
-// favicon is what a browser's tab shows of a verdict: a drawing in the page itself.
-func favicon(m mark) template.URL {
-	colour, shape := "#7a5200", "M8 3.5v5.5M8 11.5v1"
-	switch m.Class {
-	case "good":
-		colour, shape = "#0b6b38", "M4 8.5l3 3 5-6.5"
-	case "bad":
-		colour, shape = "#b3261e", "M5 5l6 6M11 5l-6 6"
-	}
-	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">`+
-		`<circle cx="8" cy="8" r="8" fill="%s"/><path d="%s" fill="none" stroke="#fff" `+
-		`stroke-width="2"/></svg>`, colour, shape)
-	return template.URL("data:image/svg+xml," + url.PathEscape(svg))
-}
-
 // unbroken keeps a number and its unit on one line; what is infinite may
 // break before its explanation.
 func unbroken(text string) string {
@@ -131,28 +119,63 @@ func unbroken(text string) string {
 	return strings.ReplaceAll(text, " ", "\u00a0")
 }
 
-// squeeze takes out the indentation that the template's lines leave behind,
-// since nothing in the page depends on white space at the start of a line, and
-// the characters that no text may have, wherever they came from.
+// soft lets a name break after its underscores and dots, as it may after its hyphens.
+func soft(name string) template.HTML {
+	breaks := strings.NewReplacer("_", "_<wbr>", ".", ".<wbr>")
+	return template.HTML(breaks.Replace(template.HTMLEscapeString(name)))
+}
+
+// squeeze takes out the indentation and the empty lines that the template's lines leave
+// behind, the end tags that HTML does not ask for, and the characters that no text may
+// have, wherever they came from. White space
+// means nothing in a page but between <pre> and </pre>, where all of it stays; text of
+// others has no such marks, for it was escaped.
 func squeeze(page []byte) []byte {
-	var out bytes.Buffer
-	for line := range bytes.Lines(page) {
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			out.WriteString(printable(string(line)))
+	var out strings.Builder
+	rest := string(page)
+	for rest != "" {
+		loose, opened, isPre := strings.Cut(rest, "<pre")
+		if isPre {
+			loose += "<pre"
+		}
+		squeezeLoose(&out, loose)
+		kept, after, closed := strings.Cut(opened, "</pre>")
+		out.WriteString(plain.Block(kept))
+		if rest = after; closed {
+			rest = "</pre>" + after
+		}
+	}
+	return []byte(out.String())
+}
+
+// squeezeLoose is squeeze for text outside of <pre>, which may begin and end within a
+// line.
+func squeezeLoose(out *strings.Builder, text string) {
+	for line := range strings.Lines(text) {
+		whole := strings.HasSuffix(line, "\n")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		out.WriteString(optionalEnds.Replace(plain.Text(line)))
+		if whole {
 			out.WriteByte('\n')
 		}
 	}
-	return out.Bytes()
 }
+
+// optionalEnds takes out end tags that may be left out wherever the templates have them
+// (HTML, "Optional tags"): a page has thousands of cells.
+var optionalEnds = strings.NewReplacer("</td>", "", "</th>", "", "</tr>", "", "</li>", "")
 
 func newPage(d Data) (page, error) {
 	s := d.Summary
 	standings := ranked(s)
+	parts := verdictParts(s, standings)
 	p := page{
-		Title: title(s), Mark: verdictMark(VerdictWord(s)), Run: s.Run,
+		Title: title(s, parts), Mark: verdictMark(VerdictWord(s)), Run: s.Run,
 		Date: instant(s.Run.Started), Took: took(s.Run), Glance: glance(s),
-		Sentences: sentences(s, standings), Reasons: s.Verdict.Reasons,
-		Parts: verdictParts(s, standings), Gaps: d.Gaps,
+		Sentences: sentences(s, standings),
+		Parts:     parts, Gaps: d.Gaps,
 		Variants: variantGroups(s, standings), Baseline: s.Run.Baseline,
 		Comparisons: comparisonRows(s.Comparisons),
 		Processor:   processorTableOf(standings), Scenario: scenarioText(d.Scenario),
@@ -162,10 +185,14 @@ func newPage(d Data) (page, error) {
 		Errors: errorRows(standings), Environment: environmentSections(s),
 		Warnings: s.Warnings, Downloads: downloads(d.Files),
 	}
+	for _, part := range parts {
+		p.Icons = append(p.Icons, part.Mark)
+	}
 	names := newAnchors()
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
 	p.Validity = validityOf(standings)
+	p.Reasons = append(otherReasons(s.Verdict.Reasons, s.Variants...), p.Validity.Failed...)
 	if err := p.draw(d, standings); err != nil {
 		return page{}, err
 	}
@@ -189,6 +216,7 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 	if p.Anatomies, err = anatomies(standings); err != nil {
 		return err
 	}
+	p.Struck = slices.ContainsFunc(p.Anatomies, func(a anatomy) bool { return a.Struck })
 	for i, e := range p.Exhibits {
 		if p.Exhibits[i].Interleaving, err = interleaving(e.ID+"-i", e.proof); err != nil {
 			return err
@@ -313,13 +341,19 @@ func toggleRules(variants []int) string {
 	return b.String()
 }
 
-// title is what a browser's tab says.
-func title(s rundir.Summary) string {
-	parts := []string{VerdictWord(s), s.Run.Scenario, plural(len(s.Variants), "variant")}
+// title is what a browser's tab says: the verdict, then its three parts, as
+// "✗ correctness, ✓ objectives, ✓ measurement".
+func title(s rundir.Summary, verdicts []verdictPart) string {
+	var each []string
+	for _, v := range verdicts {
+		each = append(each, v.Mark.Icon+" "+strings.ToLower(v.Name))
+	}
+	parts := []string{VerdictWord(s), strings.Join(each, ", "), s.Run.Scenario,
+		plural(len(s.Variants), "variant")}
 	if !s.Run.Started.IsZero() {
 		parts = append(parts, s.Run.Started.UTC().Format(time.DateOnly))
 	}
-	return printable(strings.Join(parts, " · "))
+	return plain.Text(strings.Join(parts, " · "))
 }
 
 // maxScenario is how much of a scenario the page shows.
@@ -345,8 +379,13 @@ func took(r rundir.RunInfo) string {
 func verdictParts(s rundir.Summary, standings []standing) []verdictPart {
 	t := count(standings)
 	correctness := plural(t.Violations, "unexpected violation")
-	if t.Caught > 0 {
-		correctness += fmt.Sprintf(", %s as expected", grouped(t.Caught))
+	for _, part := range []struct {
+		n   int
+		how string
+	}{{t.Caught, "as expected"}, {t.Besides, "besides"}, {t.Elsewhere, "as known elsewhere"}} {
+		if part.n > 0 {
+			correctness += fmt.Sprintf(", %s %s", grouped(part.n), part.how)
+		}
 	}
 	objectives := "no objective"
 	if t.SLOs > 0 {
@@ -360,7 +399,7 @@ func verdictParts(s rundir.Summary, standings []standing) []verdictPart {
 	}
 	return []verdictPart{
 		{"Correctness", verdictMark(s.Verdict.Correctness), correctness},
-		{"Objectives", verdictMark(s.Verdict.SLA), objectives},
+		{"Objectives", objectivesMark(s.Verdict.SLA, t), objectives},
 		{"Measurement", verdictMark(s.Verdict.Measurement), measurement},
 	}
 }
@@ -379,7 +418,7 @@ func downloads(files []string) []download {
 		"hdr/":     "percentiles, and histograms over time, for HdrHistogram's tools",
 		"history/": "every operation of every repeat",
 		"violations/": fmt.Sprintf("the first %d violations of each invariant in each repeat, "+
-			"with all their operations", check.MaxViolations),
+			"with up to %d of their operations", check.MaxViolations, check.MaxProof),
 		"telemetry/": "what stores and roles said of themselves over time",
 		"timeline/":  "numbers over time", "windows/": "response times and errors over time",
 		"audit/": "the stores' final state", "logs/": "logs",

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/xml"
 	"fmt"
 	"html"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,15 +28,32 @@ func render(t testing.TB, d reports.Data) string {
 
 func TestHTMLTitleSaysTheVerdict(t *testing.T) {
 	for name, want := range map[string]string{
-		"three":       "PASS · flash-sale-100k · 3 variants · 2026-11-21",
-		"all_failed":  "FAIL · flash-sale-100k · 2 variants · 2026-11-21",
-		"interrupted": "INTERRUPTED · flash-sale-100k · 2 variants · 2026-11-21",
-		"invalid":     "INVALID · flash-sale-100k · 1 variant · 2026-11-21",
-		"undecided":   "INCONCLUSIVE · flash-sale-100k · 1 variant · 2026-11-21",
+		"three":       "PASS · ✓ correctness, ✓ objectives, ✓ measurement · # · 3 variants",
+		"all_failed":  "FAIL · ✗ correctness, ✓ objectives, ✓ measurement · # · 2 variants",
+		"interrupted": "INTERRUPTED · ✓ correctness, ✓ objectives, ? measurement · # · 2 variants",
+		"invalid":     "INVALID · ✓ correctness, ✓ objectives, ! measurement · # · 1 variant",
+		"undecided":   "INCONCLUSIVE · ? correctness, ✓ objectives, ✓ measurement · # · 1 variant",
 	} {
+		want = strings.Replace(want, "#", "flash-sale-100k", 1) + " · 2026-11-21"
 		if !strings.Contains(sceneOf(t, name).page(t), "<title>"+want+"</title>") {
 			t.Errorf("%s: no title %q", name, want)
 		}
+	}
+}
+
+// TestTheScenarioComesBackAsItWas: it can be copied from the page and run.
+func TestTheScenarioComesBackAsItWas(t *testing.T) {
+	d := sceneOf(t, "one").make(t)
+	d.Scenario = "name: x\nload:\n  kinds:\n    - kind: buy\n      note: |\n        a <pre> & b\n\n" +
+		"        c</pre>\td  \n\n  # end\n\tx: 1"
+	page := render(t, d)
+	open, end := `<pre tabindex="0" aria-label="Scenario">`, "</pre>"
+	if got := html.UnescapeString(between(t, page, open, end)); got != d.Scenario {
+		t.Errorf("got\n%q, want\n%q", got, d.Scenario)
+	}
+	d.Scenario = "a: \x1b[31m\u202e"
+	if got := between(t, render(t, d), open, end); got != "a: \uFFFD[31m" {
+		t.Errorf("what nobody can see is in the page: %q", got)
 	}
 }
 
@@ -119,7 +138,7 @@ func forbidden(e element) string {
 		}
 	}
 	switch e.name {
-	case "iframe", "object", "embed", "link", "base", "form", "img", "image", "use", "foreignobject":
+	case "iframe", "object", "embed", "link", "base", "form", "img", "image", "foreignobject":
 		return "element " + e.name
 	}
 	for _, a := range e.attributes {
@@ -335,6 +354,8 @@ func TestHTMLEvidence(t *testing.T) {
 	text := outline(page)
 	for _, want := range []string{"37 violations in 1 of 1 repeat", "item-1 has 101 of 100 units sold",
 		"Showing the first 20 of 37 violations",
+		"--seed 42 --backend processes --set 'variants=[conditional_update]' " +
+			"--set baseline=conditional_update",
 		"| 0 | 900000 | buy | item-1 | buyer-0 | 2.000000 s | 2.000008 s | 2.003000 s | ok | " +
 			"order-0 value=1",
 	} {
@@ -347,6 +368,9 @@ func TestHTMLEvidence(t *testing.T) {
 	}
 	if !strings.Contains(page, `<details class="exhibit bad" id="v-no-oversell-conditional_update" open>`) {
 		t.Error("unexpected evidence is closed")
+	}
+	if !strings.Contains(page, `data-copy="v-no-oversell-conditional_update-cmd" hidden>Copy</button>`) {
+		t.Error("the command that reproduces it cannot be copied")
 	}
 }
 
@@ -366,7 +390,7 @@ func TestHTMLProcessorTime(t *testing.T) {
 	}
 	page := render(t, d)
 	if strings.Contains(page, "Processor time per operation") ||
-		!strings.Contains(page, `data-l="CPU/op">–<`) {
+		!strings.Contains(page, "data-l=\"CPU/op\">–\n") {
 		t.Error("what was not measured is told")
 	}
 }
@@ -393,14 +417,32 @@ func TestHTMLSaysWhereLinesEnd(t *testing.T) {
 	}
 }
 
-// The icon in the browser's tab is the verdict's.
+// The icon in the browser's tab has the three verdicts, each with a shape of its own.
 func TestHTMLIcon(t *testing.T) {
-	icons := map[string]bool{}
-	for _, name := range []string{"one", "all_failed", "invalid"} {
-		icons[between(t, sceneOf(t, name).page(t), `<link rel="icon" href="`, `"`)] = true
-	}
-	if len(icons) != 3 {
-		t.Errorf("three verdicts have %d icons", len(icons))
+	for name, want := range map[string]string{
+		"one": "disc disc disc", "all_failed": "square disc disc", "invalid": "disc disc triangle",
+		"undecided": "triangle disc disc",
+	} {
+		link := html.UnescapeString(between(t, sceneOf(t, name).page(t), `<link rel="icon" href="`, `"`))
+		svg, err := url.PathUnescape(strings.TrimPrefix(link, "data:image/svg+xml,"))
+		if err != nil || len(link) > 1500 {
+			t.Fatalf("%s: %d bytes, %v", name, len(link), err)
+		}
+		if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil {
+			t.Errorf("%s: %v in %s", name, err, svg)
+		}
+		var shapes []string
+		for _, part := range strings.Split(svg, "<g transform=")[1:] {
+			for sign, shape := range map[string]string{"<circle": "disc", "h16v16H0z": "square",
+				"l8 16H0z": "triangle"} {
+				if strings.Contains(part, sign) {
+					shapes = append(shapes, shape)
+				}
+			}
+		}
+		if got := strings.Join(shapes, " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type indexRun struct {
 	profile, backend, version    string
 	seed                         uint64
 	verdict                      rundir.Verdict
+	objectives                   mark
 	word                         string
 	// like is what two runs must have in common for their times to be compared.
 	like     string
@@ -84,7 +85,8 @@ func indexRunOf(path string, s rundir.Summary) indexRun {
 	r := indexRun{href: (&url.URL{Path: path}).String(), system: s.Run.System,
 		scenario: s.Run.Scenario, date: instant(s.Run.Started), profile: s.Run.Profile,
 		backend: s.Environment.Backend, seed: s.Run.Seed, verdict: s.Verdict, word: VerdictWord(s),
-		version: cmp.Or(s.Tool.Commit, s.Tool.Version), like: s.Environment.Fingerprint + "\n" +
+		objectives: objectivesMark(s.Verdict.SLA, count(ranked(s))),
+		version:    cmp.Or(s.Tool.Commit, s.Tool.Version), like: s.Environment.Fingerprint + "\n" +
 			s.Run.Profile + "\n" + s.Run.ScenarioDigest}
 	for _, st := range ranked(s) {
 		v := indexVariant{name: st.Name, mark: indexMark(st)}
@@ -104,7 +106,7 @@ func indexMark(st standing) mark {
 	switch word {
 	case wordHolds, wordLatent:
 		return mark{"✓", word, "good"}
-	case wordExpected:
+	case wordExpected, wordElsewhere:
 		return mark{"⚑", word, "wrong"}
 	case wordUndecided:
 		return mark{"?", word, "warn"}
@@ -115,6 +117,7 @@ func indexMark(st standing) mark {
 // indexPage is what the template shows.
 type indexPage struct {
 	Title, Glance string
+	Icons         []mark
 	CSP           template.HTMLAttr
 	Style, Script template.HTML
 	Gaps          []string
@@ -244,7 +247,7 @@ func trendOf(id string, all []indexRun) (trend, error) {
 		t.Runs = append(t.Runs, trendRun{Href: r.href, Date: r.date, Profile: r.profile,
 			Backend: r.backend, Version: r.version, Seed: r.seed,
 			Marks: []mark{verdictMark(r.word), verdictMark(r.verdict.Correctness),
-				verdictMark(r.verdict.SLA), verdictMark(r.verdict.Measurement)}})
+				r.objectives, verdictMark(r.verdict.Measurement)}})
 	}
 	var err error
 	t.Chart, err = trendFigure(id, all)
@@ -336,7 +339,7 @@ func trendFinding(names []string, values [][]float64) string {
 	for i, series := range values {
 		now, before := series[len(series)-1], series[len(series)-2]
 		ratio := now / before
-		if far := max(ratio, 1/ratio); far > most && !math.IsInf(far, 0) {
+		if far := max(ratio, 1/ratio); far > most { // NaN is not: one run did not measure it
 			most = far
 			text = fmt.Sprintf("Against the run before, the p99 of %s changed most: %s, it was %s. "+
 				"One run each proves no difference.", names[i], seconds(now), seconds(before))

@@ -101,7 +101,7 @@ func TestIndex(t *testing.T) {
 		"<h2 id=\"system-0-h\">flashsale</h2>", "<h2 id=\"system-1-h\">views</h2>",
 		"<b>flash-sale-100k</b>: 3 runs", "<b>views-skew</b>: 1 run",
 		`<td class="wrong"><span aria-hidden="true">⚑</span><span class="sr">violated as expected`,
-		"What could not be read", "00000000",
+		"What could not be read", "00000000", `</a> <span class="note">2026-11-21`,
 		"the p99 of conditional_update changed most: 2.00 s, it was",
 	} {
 		if !strings.Contains(page, want) {
@@ -116,6 +116,30 @@ func TestIndex(t *testing.T) {
 	}
 	if n := strings.Count(page, "/report.html\""); n != 2+4 {
 		t.Errorf("%d links to reports, want one for each scenario and one for each run", n)
+	}
+}
+
+// TestTrendToInfinity: a design that stopped answering has changed most of all, and so has
+// one that answers again.
+func TestTrendToInfinity(t *testing.T) {
+	for name, p99 := range map[string][2]time.Duration{
+		"1.00 s": {time.Second, time.Duration(rundir.Infinite)},
+		"∞":      {time.Duration(rundir.Infinite), time.Second},
+	} {
+		root := t.TempDir()
+		for i, p99 := range p99 {
+			s := fixture{designs: flashSale()[2:4], repeats: 1, ops: 1000}.build(t).Summary
+			s.Run.Started = time.Date(2026, 11, 21, i, 0, 0, 0, time.UTC)
+			s.Variants[1].Operations[0].Latency.Response.P99 *= int64(1 + 2*i)
+			s.Variants[1].Operations[0].Latency.Response.P999 = rundir.Infinite
+			s.Variants[1].Operations[0].Latency.Response.Max = rundir.Infinite
+			slow(&s, p99)
+			storeRun(t, root, s)
+		}
+		page, want := index(t, root), "the p99 of counter_in_place changed most: "
+		if !strings.Contains(page, want) || !strings.Contains(page, "it was "+name+".") {
+			t.Errorf("from %s: it does not say %q", name, want)
+		}
 	}
 }
 

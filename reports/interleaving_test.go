@@ -64,10 +64,33 @@ func TestInterleavingOfMany(t *testing.T) {
 	}
 }
 
-func TestNoInterleavingOfOne(t *testing.T) {
-	f, err := interleaving("x", proof{records: acts()[:1]})
-	if err != nil || f.SVG != "" {
-		t.Errorf("got %q, %v", f.SVG, err)
+// TestInterleavingOfOne: what proves something alone stands among its neighbours, and if
+// it has none by itself; what was never sent, and nothing, is no picture.
+func TestInterleavingOfOne(t *testing.T) {
+	all := acts()
+	f, err := interleaving("x", proof{records: all[1:2], neighbours: all[2:]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Finding != "#3 proves it alone; beside it the 2 operations of the same key or client that "+
+		"were sent nearest to it. 3 operations within 15.3 ms, at most 3 at once." {
+		t.Errorf("it says %q", f.Finding)
+	}
+	for _, want := range []string{">→ #3<", ">#4<", ">#5<"} {
+		if !strings.Contains(string(f.SVG), want) {
+			t.Errorf("it does not have %s", want)
+		}
+	}
+	f, err = interleaving("x", proof{records: all[:1]})
+	if err != nil || !strings.Contains(string(f.SVG), ">→ #9<") ||
+		f.Finding != "#9 proves it alone; no other operation has its key or its client." {
+		t.Errorf("it says %q, %v", f.Finding, err)
+	}
+	all[0].Start, all[0].End = history.Never, history.Never
+	for _, shown := range []proof{{}, {records: all[:1]}} {
+		if f, err := interleaving("x", shown); err != nil || f.SVG != "" {
+			t.Errorf("got %q, %v", f.SVG, err)
+		}
 	}
 }
 

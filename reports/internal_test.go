@@ -1,9 +1,11 @@
 package reports
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,6 +49,72 @@ func TestSeriesContrast(t *testing.T) {
 		}
 		if c := contrast(t, darkSlots[i], "#14161a"); c < 3 {
 			t.Errorf("dark series %d %s: %.2f:1", i, darkSlots[i], c)
+		}
+	}
+}
+
+// Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color
+// Vision Deficiency", IEEE TVCG 15 (2009), the tables for severity 1.0: what dichromats
+// see, by linear red, green and blue.
+func deficiencies() map[string][3][3]float64 {
+	return map[string][3][3]float64{
+		"protanopia": {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216},
+			{-0.003882, -0.048116, 1.051998}},
+		"deuteranopia": {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413},
+			{-0.011820, 0.042940, 0.968881}},
+	}
+}
+
+// seenBy is a colour as somebody with a deficiency sees it.
+func seenBy(t *testing.T, m [3][3]float64, hex string) string {
+	t.Helper()
+	n, err := strconv.ParseUint(strings.TrimPrefix(hex, "#"), 16, 32)
+	if err != nil {
+		t.Fatalf("colour %q", hex)
+	}
+	var linear [3]float64
+	for i := range linear {
+		x := float64(n>>(16-8*i)&0xFF) / 255
+		if linear[i] = x / 12.92; x > 0.04045 {
+			linear[i] = math.Pow((x+0.055)/1.055, 2.4)
+		}
+	}
+	seen := "#"
+	for _, row := range m {
+		x := min(max(row[0]*linear[0]+row[1]*linear[1]+row[2]*linear[2], 0), 1)
+		if x <= 0.0031308 {
+			x *= 12.92
+		} else {
+			x = 1.055*math.Pow(x, 1/2.4) - 0.055
+		}
+		seen += fmt.Sprintf("%02x", int(math.Round(255*x)))
+	}
+	return seen
+}
+
+// TestSeriesContrastOfDichromats: every series stands out from its background for those
+// who do not see red or green. Two series may look alike to them, as the second and the
+// fifth do: no two have the same dashes.
+func TestSeriesContrastOfDichromats(t *testing.T) {
+	for name, m := range deficiencies() {
+		if got := seenBy(t, m, "#ffffff"); got != "#ffffff" {
+			t.Errorf("%s: white is %s", name, got)
+		}
+		if c := contrast(t, seenBy(t, m, "#cc0000"), seenBy(t, m, "#556b00")); c > 3 {
+			t.Errorf("%s tells red from green: %.2f:1", name, c)
+		}
+		for i := range slots {
+			for background, colour := range map[string]string{"#ffffff": lightSlots[i],
+				"#14161a": darkSlots[i]} {
+				if c := contrast(t, seenBy(t, m, colour), seenBy(t, m, background)); c < 3 {
+					t.Errorf("%s: series %d %s on %s: %.2f:1", name, i, colour, background, c)
+				}
+			}
+			for k := range i {
+				if slices.Equal(dash(i), dash(k)) {
+					t.Errorf("series %d and %d have the same dashes", i, k)
+				}
+			}
 		}
 	}
 }
@@ -371,5 +439,29 @@ func TestWatchedPoints(t *testing.T) {
 	}
 	if parts := unbrokenParts(points[:1]); len(parts) != 1 || len(parts[0]) != 1 {
 		t.Errorf("one point is drawn in the parts %+v", parts)
+	}
+}
+
+// TestOneOperationIsNoLine: a chart in which nothing could be drawn is left out.
+func TestOneOperationIsNoLine(t *testing.T) {
+	h := hdrhistogram.New(1, 1e9, 3)
+	for n, want := range map[int64]bool{1: false, 2: true} {
+		if err := h.RecordValue(1e6); err != nil {
+			t.Fatal(err)
+		}
+		s := spread{all: distribution{h, n}}
+		f, err := percentileFigure("x", "rules", []spread{s}, []float64{1e-3}, nil)
+		if err != nil || (f.SVG != "") != want || len(f.Rows) == 0 {
+			t.Errorf("of %d: %d bytes, %d rows, %v", n, len(f.SVG), len(f.Rows), err)
+		}
+	}
+}
+
+func TestHowFar(t *testing.T) {
+	for ratio, want := range map[float64]string{0.5: "2.00× lower than", 3: "3.00× higher than",
+		1: "about that of", 0.9991: "about that of", 1.004: "about that of"} {
+		if got := howFar(ratio); got != want {
+			t.Errorf("%v is %q, want %q", ratio, got, want)
+		}
 	}
 }

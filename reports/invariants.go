@@ -2,11 +2,13 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -32,6 +34,8 @@ type matrixCell struct {
 	Mark          mark
 	Note, Link    string
 	NotApplicable bool
+	// Expected is set for what the run had to catch.
+	Expected bool
 	// Checked and Unknown are how much the verdict rests on.
 	Checked, Unknown, Reason string
 }
@@ -67,22 +71,16 @@ func matrixCellOf(st standing, name string, anchors *anchors) matrixCell {
 		if inv.Status == check.Broken {
 			cell.Link = anchors.of(name, st.Name)
 			cell.Note = grouped(max(inv.Count, 1)) + "×"
-			if expected(st, name) {
-				cell.Mark = mark{"⚑", "broken", "wrong"}
+			m := st.breakMark(name)
+			cell.Expected = m.Word == wordExpected
+			cell.Mark.Icon, cell.Mark.Class = m.Icon, m.Class
+			if m.Word == wordBesides || m.Word == wordElsewhere {
+				cell.Mark.Word = m.Word
 			}
 		}
 		return cell
 	}
 	return matrixCell{NotApplicable: true}
-}
-
-func expected(st standing, invariant string) bool {
-	for _, name := range st.Caught {
-		if name == invariant {
-			return true
-		}
-	}
-	return false
 }
 
 // anchors gives every invariant of every variant an anchor of its own,
@@ -127,17 +125,22 @@ func slug(text string) string {
 type exhibit struct {
 	ID, Letter, Variant, Invariant, Statement string
 	Mark                                      mark
-	Expected                                  bool
-	Count, Repeats, First                     string
-	Violations                                []violation
-	// Interleaving shows the operations of the first violation that has several; the
-	// page draws it from proof.
+	// Known is set for what is not held against a known-wrong design.
+	Known                 bool
+	Count, Repeats, First string
+	Violations            []violation
+	// Interleaving shows the operations of the first violation that has several, or the
+	// one of the first that has any; the page draws it from proof.
 	Interleaving figure
+	// Beside are the operations that are drawn and are not among the violations.
+	Beside *dataTable
 	// Clients is what those who sent these did besides.
 	Clients timeFigure
 	proof   proof
 	// More says what is not spelt out, Where says where it is.
 	More, Where string
+	// Reproduce is the command that runs this variant again.
+	Reproduce string
 }
 
 // violation is one proof with its operations.
@@ -156,7 +159,7 @@ type opRow struct {
 
 // exhibits lists the proofs, the unexpected violations first.
 func exhibits(d Data, standings []standing, anchors *anchors) []exhibit {
-	var unexpected, known []exhibit
+	var unexpected, caught, besides []exhibit
 	for _, name := range invariantNames(d.Summary) {
 		for _, st := range standings {
 			for _, inv := range st.Invariants {
@@ -167,24 +170,25 @@ func exhibits(d Data, standings []standing, anchors *anchors) []exhibit {
 					continue
 				}
 				e := exhibitOf(d, st, inv, anchors)
-				if e.Expected {
-					known = append(known, e)
-				} else {
+				switch {
+				case !e.Known:
 					unexpected = append(unexpected, e)
+				case e.Mark.Word == wordExpected:
+					caught = append(caught, e)
+				default:
+					besides = append(besides, e)
 				}
 			}
 		}
 	}
-	return append(unexpected, known...)
+	return slices.Concat(unexpected, caught, besides)
 }
 
 func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit {
 	e := exhibit{ID: anchors.of(inv.Invariant, st.Name), Letter: st.Letter, Variant: st.Name,
 		Invariant: inv.Invariant, Statement: d.Summary.Statements[inv.Invariant],
-		Expected: expected(st, inv.Invariant), Mark: mark{"✗", wordViolated, "bad"}}
-	if e.Expected {
-		e.Mark = mark{"⚑", wordExpected, "wrong"}
-	}
+		Mark: st.breakMark(inv.Invariant), Reproduce: ReproduceVariant(d.Summary, st.Name)}
+	e.Known = e.Mark.Word != wordViolated
 	repeat, shown, broken := st.evidence(inv.Invariant)
 	if broken == 0 {
 		shown = inv // the repeats were not kept: the variant's verdict is all there is
@@ -198,21 +202,25 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 	e.Count = plural(max(shown.Count, 1), "violation")
 	e.fill(d, st, repeat, shown)
 	e.proof = proofOf(d, st, repeat, shown)
+	if beside := e.proof.neighbours; len(beside) > 0 {
+		e.Beside = clientTable(beside)
+		e.Beside.Title = "What was sent beside the operation that proves it"
+	}
 	return e
 }
 
 // fill spells out the violations and their first maxOps operations.
 func (e *exhibit) fill(d Data, st standing, repeat rundir.Repeat, shown check.Verdict) {
 	records := d.Records[RepeatRef{st.Name, repeat.Index}]
-	left := maxOps
+	left, first := maxOps, int64(0)
 	for i, v := range shown.Violations {
 		if i == check.MaxViolations {
 			break
 		}
 		line := violation{ID: fmt.Sprintf("%s-%d", e.ID, i+1), Number: fmt.Sprint(i + 1),
-			Text: printable(v.Text), When: when(v.AtNS, repeat)}
-		if e.First == "" && v.AtNS > 0 {
-			e.First = line.When
+			Text: plain.Text(v.Text), When: when(v.AtNS, repeat)}
+		if v.AtNS > 0 && (first == 0 || v.AtNS < first) {
+			first, e.First = v.AtNS, line.When
 		}
 		hidden, lost := 0, 0
 		for _, seq := range v.Ops {

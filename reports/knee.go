@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stampede/harness/knee"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -22,6 +23,7 @@ type kneePage struct {
 	Style      template.HTML
 	Script     template.HTML
 	Mark       mark
+	Icons      []mark
 	Nav        []navItem
 	Search     knee.Info
 	Sentences  []string
@@ -74,14 +76,15 @@ func Knee(w io.Writer, s knee.Summary) error {
 }
 
 func newKneePage(s knee.Summary) (kneePage, error) {
-	p := kneePage{Mark: kneeMark(s), Search: s.Search, Date: instant(s.Search.Started),
+	p := kneePage{Mark: kneeMark(s), Icons: []mark{kneeMark(s)}, Search: s.Search,
+		Date:      instant(s.Search.Started),
 		Took:      took(rundir.RunInfo{Started: s.Search.Started, Finished: s.Search.Finished}),
 		Window:    seconds(float64(s.WindowNS) / 1e9),
 		Glance:    glance(rundir.Summary{Environment: s.Environment}),
 		Precision: significant(s.Plan.Precision*100) + " %", Repeats: timesText(s.Plan.Repeats),
 		Warnings: s.Warnings, Objectives: s.Objectives,
 		Environment: kneeSections(s)}
-	p.Title = printable(strings.Join([]string{p.Mark.Word, "knee of " + s.Search.Scenario,
+	p.Title = plain.Text(strings.Join([]string{p.Mark.Word, "knee of " + s.Search.Scenario,
 		plural(len(s.Variants), "variant")}, " · "))
 	var indices []int
 	for i, v := range s.Variants {
@@ -250,7 +253,7 @@ func KneeSentence(v knee.Variant) string {
 	if r.RatePerS == 0 && r.HeldOncePerS > 0 {
 		text += fmt.Sprintf(" (%s held, without confirmation)", rate(r.HeldOncePerS))
 	}
-	return printable(text)
+	return plain.Text(text)
 }
 
 // KneeWindowLine is one line of progress: a window of a variant, with its

@@ -31,7 +31,8 @@ func Load(dir string) (Data, error) {
 	}
 	d := Data{Summary: summary, Timelines: map[RepeatRef]rundir.Timeline{},
 		Windows: map[RepeatRef]rundir.Windows{}, Telemetry: map[RepeatRef]rundir.Telemetry{},
-		Records: map[RepeatRef]map[uint64]history.Record{}, Deeds: map[RepeatRef][]history.Record{}}
+		Records: map[RepeatRef]map[uint64]history.Record{}, Deeds: map[RepeatRef][]history.Record{},
+		Neighbours: map[RepeatRef]map[uint64][]history.Record{}}
 	for _, v := range summary.Variants {
 		shown := map[string]bool{} // invariants that an earlier repeat proves broken
 		for _, r := range v.Repeats {
@@ -97,9 +98,14 @@ func (d *Data) loadRepeat(
 		gap("operations that prove a violation", err)
 	}
 	d.Records[ref] = records
-	d.Deeds[ref], err = deedsOf(run, r.History, suspects(firstBroken(r, shown), records))
+	proofs := firstBroken(r, shown)
+	d.Deeds[ref], err = deedsOf(run, r.History, suspects(proofs, records))
 	if err != nil {
 		gap("what the clients behind a violation did", err)
+	}
+	d.Neighbours[ref], err = neighboursOf(run, r.History, loners(proofs, records))
+	if err != nil {
+		gap("what was sent beside a violation", err)
 	}
 }
 

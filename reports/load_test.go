@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,46 @@ func TestLoadResolvesViolations(t *testing.T) {
 		"1 operation not found in the stored history"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// TestLoadFindsNeighbours: of an operation that proves a violation alone, those of its key
+// that were sent nearest to it, and they are drawn.
+func TestLoadFindsNeighbours(t *testing.T) {
+	dir := stored(t)
+	run, err := rundir.Open("", dir.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := run.Summary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Variants[0].Repeats[0].Invariants[0].Violations[0] = check.Violation{
+		Text: "order-500 was acknowledged and is lost", Ops: []uint64{500}}
+	if err := dir.WriteSummary(s); err != nil {
+		t.Fatal(err)
+	}
+	d, err := reports.Load(dir.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := d.Neighbours[reports.RepeatRef{Variant: "naive_select"}][500]
+	var seqs []int
+	for _, r := range near {
+		seqs = append(seqs, int(r.Seq))
+	}
+	slices.Sort(seqs)
+	if len(seqs) != 11 || seqs[0] < 494 || seqs[10] > 506 || slices.Contains(seqs, 500) {
+		t.Errorf("the neighbours are %v", seqs)
+	}
+	page := outline(render(t, d))
+	for _, want := range []string{
+		"#500 proves it alone; beside it the 11 operations of the same key or",
+		"The operation that proves it, among its neighbours"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -75,7 +76,7 @@ func limited(text []byte, limit int) []byte {
 
 func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
 	for _, e := range exhibits(d, standings, newAnchors()) {
-		if e.Expected {
+		if e.Known {
 			continue // known-wrong designs are in the table; the page has their proof
 		}
 		fmt.Fprintf(out, "\n### %s %s broke %s: %s %s\n\n", e.Mark.Icon, escapeMD(e.Variant),
@@ -84,7 +85,7 @@ func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
 			fmt.Fprintf(out, "%s\n\n", escapeMD(e.Statement))
 		}
 		for _, v := range e.Violations {
-			fmt.Fprintf(out, "1. %s %s\n", escapeMD(short(v.Text, longestText)), v.When)
+			fmt.Fprintf(out, "1. %s %s\n", escapeMD(short(v.Text, longestText)), escapeMD(v.When))
 			for _, op := range v.Ops {
 				fmt.Fprintf(out, "   - #%s %s %s by %s, due %s, answered %s, %s %s\n", op.Seq,
 					escapeMD(op.Kind), escapeMD(op.Key), escapeMD(op.Client), op.Intended, op.End,
@@ -95,6 +96,9 @@ func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
 			}
 		}
 		fmt.Fprintf(out, "\n%s\n", escapeMD(strings.TrimSpace(e.More+" "+e.Where)))
+		if e.Reproduce != "" {
+			fmt.Fprintf(out, "\nThis design again: %s\n", codeSpan(e.Reproduce))
+		}
 	}
 }
 
@@ -184,13 +188,23 @@ func codeBlock(text string) string {
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
-	return fence + "sh\n" + printable(text) + "\n" + fence
+	return fence + "sh\n" + plain.Text(text) + "\n" + fence
+}
+
+// codeSpan is code within a line, which may be cut off with it.
+func codeSpan(text string) string {
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + " " + plain.Text(text) + " " + fence
 }
 
 // escapeMD takes the meaning from Markdown's, HTML's and GitHub's special
-// characters, and from what would make a list or a rule of a line's beginning.
+// characters, and from what would make a list or a rule of a line's beginning, or an order
+// to GitHub's runner where it is printed in a log.
 func escapeMD(text string) string {
-	text = strings.TrimSpace(printable(text))
+	text = strings.TrimSpace(plain.Line(text))
 	if leading.MatchString(text) {
 		mark := strings.IndexAny(text, ".)-+=")
 		return text[:mark] + `\` + text[mark:mark+1] + special.Replace(text[mark+1:])

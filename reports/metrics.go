@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stampede/harness/check"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -54,8 +55,7 @@ func (m metricsWriter) sample(name, value string, labels ...string) {
 
 // escapeLabel escapes a label's value as the format asks.
 func escapeLabel(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(
-		strings.ToValidUTF8(text, "\uFFFD"))
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(plain.Text(text))
 }
 
 func (m metricsWriter) verdict(s rundir.Summary) {
@@ -88,8 +88,9 @@ func (m metricsWriter) invariants(standings []standing) {
 	m.family("stampede_violations", "gauge", "", "Violations found.")
 	for _, st := range standings {
 		for _, inv := range st.Invariants {
-			m.sample("stampede_violations", fmt.Sprint(inv.Count), "variant", st.Name,
-				"invariant", inv.Invariant)
+			n := st.violations([]string{inv.Invariant})
+			m.sample("stampede_violations", fmt.Sprint(n), "variant", st.Name, "invariant",
+				inv.Invariant)
 		}
 	}
 }

@@ -41,7 +41,8 @@ all('[data-copy]').forEach(function (b) {
 // A link into a closed part opens it. #v=A,C shows only these variants in the charts.
 var boxes = all('.toggles input');
 function follow() {
-  var hash = decodeURIComponent(location.hash.slice(1));
+  var hash = '';
+  try { hash = decodeURIComponent(location.hash.slice(1)); } catch (e) { /* not one of ours */ }
   if (hash.slice(0, 2) === 'v=') {
     var shown = hash.slice(2).split(',');
     boxes.forEach(function (b) { b.checked = shown.indexOf(b.getAttribute('data-letter')) >= 0; });

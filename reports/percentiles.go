@@ -279,6 +279,7 @@ func percentileFigure(
 	for _, s := range spreads {
 		end = max(end, s.end())
 	}
+	drawn := end > 0 // one operation is no line
 	end = max(end, 1)
 	p.X.Min, p.X.Max = 0, end
 	p.X.Tick.Marker = ninesTicks{}
@@ -302,6 +303,9 @@ func percentileFigure(
 	f := figure{ID: id, Title: "Response time of " + kind + " by percentile",
 		Finding: percentileFinding(kind, spreads)}
 	f.table(spreads, end)
+	if !drawn {
+		return f, nil
+	}
 	d := stack(width, right, []*plot.Plot{p}, []vg.Length{height})
 	f.place(d, p, 0, float64(len(f.Rows)-1)*rowStep, len(f.Rows))
 	svg, err := inline(d.canvas, id, f.Title, f.Finding)
@@ -362,7 +366,7 @@ func lineEnds(spreads []spread) string {
 }
 
 // percentileFinding says the chart's main point: who is fastest and slowest
-// at the highest usual percentile that all of them support.
+// at the highest usual percentile that all of them support, if any differ there.
 func percentileFinding(kind string, spreads []spread) string {
 	common := math.Inf(1)
 	for _, s := range spreads {
@@ -374,6 +378,15 @@ func percentileFinding(kind string, spreads []spread) string {
 	}
 	fastest := slices.MinFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
 	slowest := slices.MaxFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
+	if low, high := fastest.all.at(at), slowest.all.at(at); len(spreads) > 1 &&
+		!clearlyFaster(int64(low*1e9), int64(high*1e9)) {
+		within := seconds(low)
+		if slowest := seconds(high); slowest != within {
+			within += " to " + slowest
+		}
+		return fmt.Sprintf("%s of %s operations were answered within %s by all: no difference "+
+			"of 5 %%.", quantileName(at), kind, within)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s operations were answered within %s by %s",
 		quantileName(at), kind, seconds(fastest.all.at(at)), fastest.Name)

@@ -107,6 +107,7 @@ func storeSourceOf(id, name string, lanes []storeLane, end float64) (storeSource
 		}
 		s.Figures = append(s.Figures, f)
 	}
+	shareMarks(figuresOf(s.Figures))
 	return s, nil
 }
 

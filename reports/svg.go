@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"stampede/harness/plain"
 )
 
 // errForeignSVG is returned for markup that vgsvg is not known to write: it
@@ -126,7 +128,7 @@ func (w *svgWriter) start(el xml.StartElement) error {
 			`fill="%[6]s" class="%[7]s">`+
 			`<title id="%[2]s-t">%[3]s</title><desc id="%[2]s-d">%[4]s</desc>`,
 			html.EscapeString(attr["viewBox"]), html.EscapeString(w.id),
-			html.EscapeString(printable(w.title)), html.EscapeString(printable(w.desc)),
+			html.EscapeString(plain.Text(w.title)), html.EscapeString(plain.Text(w.desc)),
 			usualSize, roleText.fallback(), roleText.class(true))
 		w.height = heightOf(attr["viewBox"])
 	case "g":

@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -123,10 +123,11 @@ func textProblems(out *bytes.Buffer, st standing) {
 		if len(v.Violations) > 0 {
 			text += ", first: " + oneLine(v.Violations[0].Text)
 		}
-		fmt.Fprintf(out, "\n✗ %s broke %s: %s", oneLine(st.Name), name, text)
+		fmt.Fprintf(out, "\n✗ %s broke %s: %s", oneLine(st.Name), oneLine(name), text)
 	}
 	for _, name := range st.Missed {
-		fmt.Fprintf(out, "\n✗ %s was expected to break %s and was not caught", oneLine(st.Name), name)
+		fmt.Fprintf(out, "\n✗ %s was expected to break %s and was not caught", oneLine(st.Name),
+			oneLine(name))
 	}
 	for _, r := range st.Repeats {
 		if r.Error != "" {
@@ -135,11 +136,6 @@ func textProblems(out *bytes.Buffer, st standing) {
 	}
 }
 
-// oneLine makes text safe for a terminal: no control characters, so neither
-// line ends nor escapes, and no more than a screen can bear.
-func oneLine(text string) string {
-	if utf8.RuneCountInString(text) > 400 {
-		return short(text, 400)
-	}
-	return printable(text)
-}
+// oneLine makes text safe for a terminal and a CI system's log, and no longer than a
+// screen can bear.
+func oneLine(text string) string { return plain.Line(short(text, 400)) }

@@ -81,7 +81,7 @@ func rowsFor(lanes int) int {
 	case lanes <= 8:
 		return 60
 	}
-	return 40
+	return 30
 }
 
 // timePanels draws the first repeat of every variant that has a timeline.
@@ -114,6 +114,7 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 		}
 		panel.Figures = append(panel.Figures, f)
 	}
+	shareMarks(figuresOf(panel.Figures))
 	return panel, nil
 }
 
@@ -397,14 +398,7 @@ func backgrounds(l lane, labelled bool) (marks []plot.Plotter) {
 				to: float64(phase.EndNS) / 1e9, role: rolePhase})
 		}
 	}
-	for i, w := range faultWindows(l.repeat) {
-		b := band{from: w.Start.Seconds(), to: w.End.Seconds(), role: roleFault}
-		if labelled {
-			b.label = fmt.Sprintf("F%d", i+1)
-		}
-		marks = append(marks, b)
-	}
-	return marks
+	return append(marks, bandsOf(faultWindows(l.repeat), labelled))
 }
 
 // violationMarks marks the first violation.

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
@@ -56,8 +57,11 @@ func variantGroups(s rundir.Summary, standings []standing) []variantGroup {
 	}
 	best := bestSound(standings)
 	for _, st := range standings {
+		if len(st.Missed) > 0 {
+			groups[wrong].Name = "Broke an invariant, or is known to and was not caught"
+		}
 		row := variantRowOf(s, st)
-		if st.Group == wrong && st.p99() < best {
+		if st.Group == wrong && s.Verdict.Measurement == rundir.Pass && clearlyFaster(st.p99(), best) {
 			row.Tags = append(row.Tags, "fast but wrong")
 		}
 		groups[st.Group].Rows = append(groups[st.Group].Rows, row)
@@ -94,7 +98,7 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 		Throughput: strings.TrimSuffix(rate(st.ThroughputPerS), "/s"),
 		Errors:     share(st.Load.Unknown, st.Load.Started),
 		Idea:       st.Idea, Guarantees: st.Guarantees, GivesUp: st.GivesUp,
-		Reasons: st.Reasons, ExpectedBreak: st.ExpectedBroken,
+		Reasons: otherReasons(st.Reasons, st.Variant), ExpectedBreak: st.ExpectedBroken,
 	}
 	if st.Baseline {
 		row.Tags = append(row.Tags, "baseline")
@@ -221,7 +225,7 @@ func sloCellOf(verdicts []check.SLOVerdict, name string) sloCell {
 		if v.Name != name {
 			continue
 		}
-		cell := sloCell{Mark: sloMark(v.Status), Actual: v.Actual, Reason: v.Reason}
+		cell := sloCell{Mark: sloMark(v.Status), Actual: atAGlance(v.Actual), Reason: v.Reason}
 		if v.Status != check.Undecided {
 			cell.Margin = percent(v.Margin)
 		}
@@ -231,6 +235,16 @@ func sloCellOf(verdicts []check.SLOVerdict, name string) sloCell {
 		return cell
 	}
 	return sloCell{Absent: true}
+}
+
+// atAGlance shows an actual value with as many digits as all times have; what is no time
+// stays as it is.
+func atAGlance(actual string) string {
+	d, err := time.ParseDuration(actual)
+	if err != nil {
+		return actual
+	}
+	return seconds(d.Seconds())
 }
 
 // sloMark is statusMark in the words of an objective.

@@ -8,6 +8,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
+	"stampede/harness/stats"
 )
 
 // mark is a verdict as icon, word and CSS class. The icon repeats what the
@@ -29,6 +30,15 @@ func verdictMark(word string) mark {
 		return mark{"■", word, "warn"}
 	}
 	return mark{"?", cmp.Or(word, rundir.Inconclusive), "warn"}
+}
+
+// objectivesMark returns the mark of the verdict about objectives. That none was missed
+// where none was asked is no success.
+func objectivesMark(word string, t tally) mark {
+	if t.SLOs == 0 && word == rundir.Pass {
+		return mark{none, "none asked", "na"}
+	}
+	return verdictMark(word)
 }
 
 // VerdictMark is the sign of a verdict word on a page, and its class in the style
@@ -56,11 +66,24 @@ func (st standing) mark() mark {
 		return mark{"✓", word, "good"}
 	case wordViolated, wordMissed:
 		return mark{"✗", word, "bad"}
-	case wordExpected, wordLatent:
+	case wordExpected, wordElsewhere, wordLatent:
 		return mark{"⚑", word, "wrong"}
 	default:
 		return mark{"?", word, "warn"}
 	}
+}
+
+// breakMark returns the mark of an invariant that the variant broke.
+func (st standing) breakMark(invariant string) mark {
+	switch {
+	case slices.Contains(st.Caught, invariant):
+		return mark{"⚑", wordExpected, "wrong"}
+	case slices.Contains(st.Besides, invariant):
+		return mark{"⚐", wordBesides, "wrong"}
+	case slices.Contains(st.Elsewhere, invariant):
+		return mark{"⚐", wordElsewhere, "wrong"}
+	}
+	return mark{"✗", wordViolated, "bad"}
 }
 
 // sentences says what the run has shown, in at most three sentences: what
@@ -85,7 +108,7 @@ func correctnessSentence(standings []standing) string {
 		return "No variant was run."
 	}
 	var sound, open, dormant int
-	var unexpected, missed, caught []string
+	var unexpected, missed, caught, elsewhere []string
 	for _, st := range standings {
 		switch {
 		case len(st.Broken) > 0:
@@ -94,6 +117,8 @@ func correctnessSentence(standings []standing) string {
 			missed = append(missed, st.Name)
 		case len(st.Caught) > 0:
 			caught = append(caught, st.Name)
+		case len(st.Elsewhere) > 0:
+			elsewhere = append(elsewhere, fmt.Sprintf("%s broke %s", st.Name, list(st.Elsewhere, 2)))
 		case st.Group == undecided:
 			open++
 		case st.Group == latent:
@@ -114,6 +139,10 @@ func correctnessSentence(standings []standing) string {
 		parts = append(parts, fmt.Sprintf("the %s caught: %s",
 			choose(len(caught), "known-wrong one was", fmt.Sprintf("%d known-wrong were", len(caught))),
 			list(caught, 4)))
+	}
+	if len(elsewhere) > 0 {
+		parts = append(parts, "as known of it under what this scenario does not provoke, "+
+			list(elsewhere, 2))
 	}
 	if dormant > 0 {
 		parts = append(parts, fmt.Sprintf("%d known-wrong held, because this scenario does not "+
@@ -153,28 +182,70 @@ func costSentence(s rundir.Summary, standings []standing) string {
 	if first.Group != holds || first.Main == nil || first.p99() == rundir.Infinite {
 		return ""
 	}
-	text := fmt.Sprintf("Of those that hold, %s answers %s fastest: p99 %s",
-		first.Name, first.Main.Kind, latency(first.p99()))
-	if len(standings) == 1 {
-		text = fmt.Sprintf("Its p99 of %s is %s", first.Main.Kind, latency(first.p99()))
+	sound, best := bestOf(standings)
+	var text string
+	kind, p99 := first.Main.Kind, latency(first.p99())
+	if slowest := latency(best[len(best)-1].p99()); slowest != p99 {
+		p99 += " to " + slowest
 	}
+	switch {
+	case len(standings) == 1:
+		text = fmt.Sprintf("Its p99 of %s is %s", kind, p99)
+	case sound == 1:
+		text = fmt.Sprintf("The one that holds, %s, answers %s with a p99 of %s", first.Name, kind, p99)
+	case len(best) == 1:
+		text = fmt.Sprintf("Of those that hold, %s answers %s fastest: p99 %s", first.Name, kind, p99)
+	case len(best) == sound:
+		return fmt.Sprintf("Those that hold do not differ by 5 %% in the p99 of %s: %s.", kind, p99)
+	default:
+		text = fmt.Sprintf("Of those that hold, %s answer %s fastest, without a difference of 5 %% "+
+			"between them: p99 %s", list(namesOf(best), 3), kind, p99)
+	}
+	amongBest := slices.ContainsFunc(best, func(st standing) bool { return st.Baseline })
 	for _, c := range s.Comparisons {
-		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 {
+		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 && !amongBest {
 			text += fmt.Sprintf(", %s the baseline %s (%s)", howFar(c.Ratio), c.Base, certainty(c))
 		}
 	}
 	return text + "."
 }
 
-// howFar says a ratio of times in words.
-func howFar(ratio float64) string {
-	switch {
-	case ratio < 1:
-		return times(1/ratio) + " lower than"
-	case ratio > 1:
-		return times(ratio) + " higher than"
+// bestOf counts the variants that hold, and returns those of them that are not clearly
+// slower at p99 than the fastest one. They come ranked.
+func bestOf(standings []standing) (sound int, best []standing) {
+	for _, st := range standings {
+		if st.Group != holds {
+			break
+		}
+		sound++
+		if !clearlyFaster(standings[0].p99(), st.p99()) {
+			best = append(best, st)
+		}
 	}
-	return "equal to"
+	return sound, best
+}
+
+// clearlyFaster says whether a time is lower than another one by a large share.
+func clearlyFaster(a, b int64) bool { return float64(a) <= float64(b)*(1-stats.LargeShare) }
+
+func namesOf(standings []standing) (names []string) {
+	for _, st := range standings {
+		names = append(names, st.Name)
+	}
+	return names
+}
+
+// howFar says a ratio of times in words; a difference that its digits do not show is
+// none.
+func howFar(ratio float64) string {
+	switch far := times(max(ratio, 1/ratio)); {
+	case far == times(1):
+		return "about that of"
+	case ratio < 1:
+		return far + " lower than"
+	default:
+		return far + " higher than"
+	}
 }
 
 // certainty says how sure a ratio is; the interval points the way howFar

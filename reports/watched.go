@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 
 	"stampede/harness/check"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -16,7 +19,11 @@ import (
 // followed, all on the same axes.
 type watchedPanel struct {
 	Invariant, Quantity, Unit string
-	Figures                   []timeFigure
+	// Heading is the quantity with its unit.
+	Heading string
+	// Exact is set if the quantity was known exactly whenever it was looked at.
+	Exact   bool
+	Figures []timeFigure
 }
 
 // watchedLane is the quantity of one variant.
@@ -35,7 +42,8 @@ func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 			key := watchedKey{w.Invariant, w.Quantity, w.Unit}
 			if lanes[key] == nil {
 				panels = append(panels, watchedPanel{Invariant: w.Invariant,
-					Quantity: w.Quantity, Unit: w.Unit})
+					Quantity: w.Quantity, Unit: w.Unit, Exact: true,
+					Heading: raised(w.Quantity) + ", in " + w.Unit})
 			}
 			lanes[key] = append(lanes[key], watchedLane{l, w})
 		}
@@ -50,9 +58,23 @@ func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 				return nil, err
 			}
 			p.Figures = append(p.Figures, f)
+			p.Exact = p.Exact && exactly(l.line)
 		}
+		shareMarks(figuresOf(p.Figures))
 	}
 	return panels, nil
+}
+
+// raised is a text that begins with a capital letter, whatever it is.
+func raised(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// exactly says that no look at a quantity left room between two bounds.
+func exactly(line rundir.WatchedLine) bool {
+	return !slices.ContainsFunc(line.Points,
+		func(p check.WatchedPoint) bool { return p.Low != p.High })
 }
 
 // watchedKey tells quantities apart.
@@ -89,14 +111,15 @@ func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (timeFigure, er
 	room := max(axes.high-axes.low, 1) * 0.08
 	p.Y.Min, p.Y.Max = axes.low-room, axes.high+room
 	p.Y.Tick.Marker = secondTicks{most: 4}
-	p.Y.Label.Text = printable(l.line.Unit)
+	p.Y.Label.Text = plain.Text(l.line.Unit)
 	rows := watchedRows(l.line.Points, axes.width)
 	drawn := l.line.Points
 	if len(drawn) > pointsFor(1) {
 		drawn = rows
 	}
 	p.Add(watchedBands(l, drawn)...)
-	p.Add(gridLines{}, curve{style: line(roleAxis, 0.75, nil, noVariant),
+	// Zero is no axis: it lies over faults.
+	p.Add(gridLines{}, curve{style: line(roleAxis, 1, nil, noVariant),
 		points: []point{{0, 0}, {p.X.Max, 0}}})
 	for _, part := range unbrokenParts(drawn) {
 		low, high := edges(part)
@@ -173,10 +196,7 @@ func watchedBands(l watchedLane, points []check.WatchedPoint) (marks []plot.Plot
 			marks = append(marks, band{from: at(points[from]), to: at(points[i]), role: rolePhase})
 		}
 	}
-	for i, w := range faultWindows(l.repeat) {
-		marks = append(marks, band{from: w.Start.Seconds(), to: w.End.Seconds(), role: roleFault,
-			label: fmt.Sprintf("F%d", i+1)})
-	}
+	marks = append(marks, bandsOf(faultWindows(l.repeat), true))
 	own := rundir.Repeat{Invariants: slices.DeleteFunc(slices.Clone(l.repeat.Invariants),
 		func(v check.Verdict) bool { return v.Invariant != l.line.Invariant })}
 	if at, ok := firstViolation(own); ok {
@@ -185,7 +205,8 @@ func watchedBands(l watchedLane, points []check.WatchedPoint) (marks []plot.Plot
 	return marks
 }
 
-// watchedFinding says what is certain, and how much was looked at.
+// watchedFinding says what the quantity was, or what is certain of it, and how much was
+// looked at.
 func watchedFinding(l watchedLane) string {
 	text := fmt.Sprintf("Repeat %d", l.repeat.Index+1)
 	for _, v := range l.repeat.Invariants {
@@ -193,10 +214,18 @@ func watchedFinding(l watchedLane) string {
 		if v.Invariant != l.line.Invariant || w == nil {
 			continue
 		}
-		return fmt.Sprintf("%s: the %s was at some time certainly %s %s or less, and at some time "+
-			"certainly %s or more; %s judged, %s excused, nothing seen in %s.", text, w.Quantity,
-			grouped(w.Lowest), w.Unit, grouped(w.Highest), plural(w.Judged, "look"),
-			grouped(w.Excused), plural(w.Gaps, "sample"))
+		var what string
+		switch {
+		case !exactly(l.line) || w.Lowest > w.Highest:
+			what = fmt.Sprintf("the %s was at some time certainly %s %s or less, and at some time "+
+				"certainly %s or more", w.Quantity, grouped(w.Lowest), w.Unit, grouped(w.Highest))
+		case w.Lowest == w.Highest:
+			what = fmt.Sprintf("%s %s throughout", grouped(w.Lowest), w.Unit)
+		default:
+			what = fmt.Sprintf("between %s and %s %s", grouped(w.Lowest), grouped(w.Highest), w.Unit)
+		}
+		return fmt.Sprintf("%s: %s; %s judged, %s excused, nothing seen in %s.", text, what,
+			plural(w.Judged, "look"), grouped(w.Excused), plural(w.Gaps, "sample"))
 	}
 	return text + "."
 }

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"stampede/harness/scenario"
 	"stampede/harness/schema"
+	"stampede/harness/schema/schematest"
 	"stampede/harness/sut"
 	"stampede/scenarios"
 	"stampede/systems"
@@ -82,6 +82,33 @@ func TestKnownWrongVariantsAreMeantToBeCaught(t *testing.T) {
 	}
 }
 
+// TestEveryKnownWrongVariantIsDemanded: some scenario must catch each known-wrong
+// variant breaking something, or that it is wrong is only said of it.
+func TestEveryKnownWrongVariantIsDemanded(t *testing.T) {
+	demanded := make(map[string]bool)
+	for _, name := range scenarios.All() {
+		src, filename, _ := scenarios.Source(name)
+		sc, _, err := scenario.Decode(src, filename, options(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range sc.Variants {
+			for _, trigger := range sc.Provokes {
+				demanded[sc.System+" "+v+" "+trigger] = true
+			}
+		}
+	}
+	for _, sys := range systems.All() {
+		for _, v := range sys.Variants {
+			if len(v.Breaks) > 0 && !slices.ContainsFunc(v.Breaks, func(b sut.Break) bool {
+				return demanded[sys.Name+" "+v.Name+" "+string(b.Under)]
+			}) {
+				t.Errorf("no scenario demands that %s's %s is caught", sys.Name, v.Name)
+			}
+		}
+	}
+}
+
 func TestSourceOfNothing(t *testing.T) {
 	for _, name := range []string{"", "nothing", "../scenarios/flash-sale-soak", "schema"} {
 		if _, _, ok := scenarios.Source(name); ok {
@@ -91,33 +118,14 @@ func TestSourceOfNothing(t *testing.T) {
 }
 
 func TestSchemaIsCurrent(t *testing.T) {
-	docs, err := schema.ReadDocs("stampede", "..", "harness/scenario")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := scenario.Schema(systems.All(), docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(scenarios.Schema(), want) {
-		t.Error("scenarios/schema.json is stale: run `make gen`")
-	}
+	of := func(docs schema.Docs) ([]byte, error) { return scenario.Schema(systems.All(), docs) }
+	schematest.Current(t, "scenarios/schema.json", scenarios.Schema(),
+		"..", of, "harness/scenario")
 }
 
 // TestScenariosValidate is what an editor does with the schema.
 func TestScenariosValidate(t *testing.T) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(scenarios.Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(scenario.SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile(scenario.SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := schematest.Compile(t, scenarios.Schema())
 	for _, name := range scenarios.All() {
 		src, filename, _ := scenarios.Source(name)
 		var value any

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"stampede/harness/events"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -24,7 +25,7 @@ type span struct {
 // columnsOf is how many columns a character takes: two for Hangul's leading letters,
 // and from the CJK radicals on, where most wide ones are.
 func columnsOf(r rune) int {
-	if r >= 0x1100 && r < 0x1160 || r >= 0x2e80 {
+	if r >= 0x1100 && r < 0x1160 || r >= 0x2e80 && r != unicode.ReplacementChar {
 		return 2
 	}
 	return 1
@@ -40,17 +41,18 @@ func (t text) width() int {
 	return n
 }
 
-// cut shortens a line to a number of columns. What is no letter on a screen, such
-// as an escape in an error's text, becomes a space.
+// cut shortens a line to a number of columns, without what a terminal would obey, such
+// as an escape in an error's text.
 func (t text) cut(columns int) text {
+	t = slices.Clone(t)
+	for i := range t {
+		t[i].text = plain.Text(t[i].text)
+	}
 	room, out := columns, text{}
 	whole := t.width() <= columns
 	for _, s := range t {
 		kept := strings.Builder{}
 		for _, r := range s.text {
-			if unicode.IsControl(r) {
-				r = ' '
-			}
 			if room -= columnsOf(r); room < 1 && !whole {
 				if columns > 0 {
 					kept.WriteRune('…')

@@ -13,6 +13,7 @@ import (
 	"github.com/rhysd/actionlint"
 	"github.com/spf13/cobra"
 
+	"stampede/harness/scenario"
 	"stampede/harness/stats"
 )
 
@@ -140,10 +141,11 @@ func tryScript(t *testing.T, script string, row map[string]string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
 		line = strings.NewReplacer("$SCENARIO", row["scenario"], "$VARIANTS", row["variants"],
-			"$out", "gallery", "$port", "8098", `"$@"`, "").Replace(line)
+			"$runs", "gallery/runs", "$out", "gallery", "$target", "http://127.0.0.1:80",
+			`"$@"`, "").Replace(line)
 		words := shellWord.FindAllString(shellMark.ReplaceAllString(line, ""), -1)
 		for i := range words {
-			words[i] = strings.ReplaceAll(words[i], `"`, "")
+			words[i] = strings.NewReplacer(`"`, "", "'", "").Replace(words[i])
 		}
 		if len(words) > 0 && filepath.Base(words[0]) == "stampede" {
 			n++
@@ -156,13 +158,13 @@ func tryScript(t *testing.T, script string, row map[string]string) (n int) {
 var (
 	// shellWord is a word, quotes and all; shellMark is where a command ends and the
 	// shell goes on.
-	shellWord = regexp.MustCompile(`(?:"[^"]*"|[^\s"])+`)
-	shellMark = regexp.MustCompile(`(\|\||&|>[^=]).*`)
+	shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s"'])+`)
+	shellMark = regexp.MustCompile(`(\||&|>[^=]).*`)
 )
 
 // TestSampleCommands: likewise, of `make gallery` and `make screenshot`.
 func TestSampleCommands(t *testing.T) {
-	for script, want := range map[string]int{"gallery.sh": 11, "failing-server.sh": 2} {
+	for script, want := range map[string]int{"gallery.sh": 13, "failing-server.sh": 2} {
 		text := string(read(t, filepath.Join("../../docs/samples", script)))
 		if n := tryScript(t, text, nil); n != want {
 			t.Errorf("%s: %d commands were tried, want %d", script, n, want)
@@ -173,6 +175,32 @@ func TestSampleCommands(t *testing.T) {
 		"docs/samples/failing-server.sh "} {
 		if !strings.Contains(makefile, script) {
 			t.Errorf("no target runs %s", script)
+		}
+	}
+}
+
+// TestGalleryShowsBothOfEachSystem: a design that holds beside one that its run must catch.
+func TestGalleryShowsBothOfEachSystem(t *testing.T) {
+	script := strings.ReplaceAll(string(read(t, "../../docs/samples/gallery.sh")), "\\\n", " ")
+	both := map[string]bool{}
+	for _, m := range regexp.MustCompile(`stampede run (\S+) .*--variant (\S+)`).
+		FindAllStringSubmatch(script, -1) {
+		plan, err := resolve(m[1], scenario.Options{Profile: "smoke"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds, caught := false, false
+		for _, v := range plan.System.Variants {
+			if slices.Contains(strings.Split(m[2], ","), v.Name) {
+				sound := cell(plan.Scenario, v) == "holds"
+				holds, caught = holds || sound, caught || !sound
+			}
+		}
+		both[plan.System.Name] = both[plan.System.Name] || holds && caught
+	}
+	for _, name := range systemNames() {
+		if !both[name] {
+			t.Errorf("%s: no run has a design that holds beside one that is caught", name)
 		}
 	}
 }

@@ -30,12 +30,13 @@ its latest run, or label=directory.
 Runs on different machines or stores, of different scenarios, seeds or profiles, or
 without a valid measurement are shown all the same, marked, with what differs.
 
-With --fail-on regression the exit code is 6 if a variant became worse: p50, p99
-or throughput by 5 % or more, significantly by an exact test over the repeats
-after Holm's correction. That takes five repeats a side; one repeat can never
-show it. Runs that must not be compared are exit code 4; --across-machines allows
-those that differ in machine or stores only. Verdicts that changed
-are shown and have exit codes of their own, those of run and check.`,
+With --fail-on regression the exit code is 6 if a variant became worse. That is an
+invariant that is broken now, in runs of one scenario and profile, unless both
+runs expect it; an objective that is missed now; and p50, p99 or throughput by 5 %
+or more, significantly by an exact test over the repeats after Holm's correction;
+that takes five repeats a side, and one repeat can never show it. Runs whose times
+must not be compared are exit code 4, as is what held and is not decided now;
+--across-machines allows those that differ in machine or stores only.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, reason := range f.failOn {
@@ -62,11 +63,17 @@ are shown and have exit codes of their own, those of run and check.`,
 
 func (a *app) compare(args []string, f runFlags) error {
 	loaded := make([]reports.Labelled, len(args))
+	taken := map[string]int{}
 	for i, arg := range args {
 		var err error
 		if loaded[i], err = loadLabelled(f.out, arg); err != nil {
 			return usage(err)
 		}
+		if n := taken[loaded[i].Label]; n > 0 {
+			taken[loaded[i].Label]++
+			loaded[i].Label += fmt.Sprintf(" (%d)", n+1)
+		}
+		taken[loaded[i].Label]++
 	}
 	comparisons := []reports.RunComparison{}
 	for _, candidate := range loaded[1:] {
@@ -106,15 +113,19 @@ func (a *app) tellComparisons(comparisons []reports.RunComparison, f runFlags) e
 	return withCode(exitEnvironment, writeFile(f.html, page))
 }
 
-// loadLabelled reads a stored run that is given as [label=]run.
+// loadLabelled reads a stored run that is given as [label=]run. Without a label it is
+// called by its folder's name: what is the latest run today is another one tomorrow.
 func loadLabelled(out, arg string) (reports.Labelled, error) {
 	label, which, ok := strings.Cut(arg, "=")
 	if !ok {
-		label, which = filepath.Base(arg), arg
+		which = arg
 	}
 	stored, err := openRun(out, which)
 	if err != nil {
 		return reports.Labelled{}, err
+	}
+	if !ok {
+		label = filepath.Base(stored.Path)
 	}
 	data, err := reports.Load(stored.Path)
 	return reports.Labelled{Label: label, Data: data}, err
@@ -139,18 +150,24 @@ func (a *app) regressionExit(c *reports.RunComparison, f runFlags) int {
 	if c == nil || !slices.Contains(f.failOn, regression) {
 		return exitOK
 	}
+	worse := c.Worsened(f.acrossMachines)
+	for _, change := range worse {
+		a.logf("stampede: worse than %s: %s", c.Base, change)
+	}
+	if len(worse) > 0 {
+		return exitRegression
+	}
 	if why := c.Undecided(f.acrossMachines); len(why) > 0 {
 		for _, reason := range why {
-			fmt.Fprintf(a.stderr, "stampede: no answer whether %s is worse than %s: %s\n",
-				c.Candidate, c.Base, reason)
+			a.logf("stampede: no answer whether %s is worse than %s: %s", c.Candidate, c.Base, reason)
 		}
 		return exitUndecided
 	}
 	for _, few := range c.Few {
-		fmt.Fprintf(a.stderr, "stampede: of %s nothing can be said: %s\n", c.Candidate, few)
+		a.logf("stampede: of %s nothing can be said: %s", c.Candidate, few)
 	}
 	for _, r := range c.Regressions {
-		fmt.Fprintf(a.stderr, "stampede: regression against %s: %s\n", c.Base, r)
+		a.logf("stampede: regression against %s: %s", c.Base, r)
 	}
 	if len(c.Regressions) > 0 {
 		return exitRegression
@@ -197,7 +214,7 @@ func canCompare(base rundir.RunInfo, plan resolved, seed uint64) error {
 		return fmt.Errorf("--fail-on regression: %d repeats there and %d here can never show one; "+
 			"it takes %d a side (--repeat %d)", base.Repeats, plan.Scenario.Repeats, least, least)
 	}
-	digest, err := run.ScenarioDigest(plan.Scenario)
+	digest, err := run.ScenarioDigest(plan.Scenario, plan.System)
 	if err != nil {
 		return err
 	}

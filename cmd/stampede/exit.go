@@ -34,8 +34,8 @@ const exitCodesHelp = `Exit codes:
     4  the run is INCONCLUSIVE or INVALID: it does not say
     5  the environment is not ready: no engine, a store did not start,
        the disk is full
-    6  worse than the run it was compared with, significantly and by
-       5 % or more (only with --fail-on regression)
+    6  worse than the run it was compared with: a verdict, or a time
+       significantly and by 5 % or more (only with --fail-on regression)
    70  a defect of stampede itself
   130  interrupted by Ctrl-C or --timeout (143 by SIGTERM)
 The worst wins, in the order 1, 70, 5, 4, 3, 6.

@@ -149,8 +149,8 @@ func follow(t *testing.T, dir, script string) string {
 
 var (
 	// What a machine measures, and whether it measured well, is another every time.
-	measured = regexp.MustCompile(`(?m)^(The measurement is|Of those that hold|Its p99|` +
-		`[0-9]+ of [0-9]+ objectives? met|[0-9]+ passed).*\n`)
+	measured = regexp.MustCompile(`(?m)^(The measurement is|Of those that hold|Those that hold|` +
+		`The one that holds|Its p99|[0-9]+ of [0-9]+ objectives? met|[0-9]+ passed).*\n`)
 	verdicts = regexp.MustCompile(`\b(PASS|INVALID)\b`)
 	numbers  = regexp.MustCompile(`[0-9][0-9.,]*( (µs|ms|s)\b)?×?|–`)
 	stamps   = regexp.MustCompile(`[0-9]{8}T[0-9]{6}Z-[0-9]+-[0-9a-f]{8}`)

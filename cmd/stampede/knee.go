@@ -191,7 +191,7 @@ func (k *kneeSearch) begin(seed uint64) {
 		Search: knee.Info{ID: k.dir.ID(), Scenario: sc.Name, Question: sc.Question,
 			System: k.plan.whole.System.Name, Profile: sc.Profile, Seed: seed,
 			Started:   time.Now().UTC(),
-			Argv:      append([]string{"stampede"}, redacted(k.argv)...),
+			Argv:      append([]string{"stampede"}, redacted(k.argv, k.plan.whole.System)...),
 			Reproduce: k.plan.reproduce(k.flags, seed)}}
 	b := k.plan.bounds
 	k.printer.Logf("knee of %s (%s), seed %d: windows of %s, from %v/s, %v/s to %v/s",
@@ -251,8 +251,7 @@ func (k *kneeSearch) searchVariant(name string, try tryRate) error {
 func (k *kneeSearch) tellWindow(name string, rate float64, w knee.Window) {
 	as := map[knee.Verdict]string{knee.Held: rundir.Pass, knee.Missed: rundir.Fail,
 		knee.Broke: rundir.Fail}[w.Verdict]
-	k.printer.Logf("%s", reports.KneeWindowLine(name, rate, k.printer.paintAs(as,
-		string(w.Verdict)), w))
+	k.printer.print(reports.KneeWindowLine(name, rate, k.printer.paintAs(as, string(w.Verdict)), w))
 }
 
 // finish writes what was found and returns the exit code as an error.

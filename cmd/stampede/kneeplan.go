@@ -218,7 +218,7 @@ func (p *kneePlan) reproduce(f kneeFlags, seed uint64) string {
 		words = append(words, "--objective", quote(o))
 	}
 	for _, s := range f.set {
-		words = append(words, "--set", quote(s))
+		words = append(words, "--set", quote(scenario.HideSetting(s, scenario.Secrets(p.whole.System))))
 	}
 	return strings.Join(words, " ") + note
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"stampede/harness/env/admin"
+	"stampede/harness/plain"
 )
 
 func main() {
@@ -14,7 +15,7 @@ func main() {
 }
 
 // Main runs the command line and returns the exit code. Results go to
-// stdout, progress and errors to stderr.
+// stdout, progress and errors to stderr; an error may quote somebody else.
 func Main(args []string, stdout, stderr *os.File) int {
 	admin.Quiet()
 	a := &app{stdout: stdout, stderr: stderr, argv: args, interrupts: catchSignals()}
@@ -29,7 +30,7 @@ func Main(args []string, stdout, stderr *os.File) int {
 	}
 	code := exitCode(err)
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(stderr, "stampede: "+text)
+		fmt.Fprintln(stderr, plain.Lines("stampede: "+text))
 	}
 	return code
 }

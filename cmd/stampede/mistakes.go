@@ -116,7 +116,32 @@ func noScenario(name string, err error, known []string) error {
 			"what can be asked of it", name))
 	}
 	return usage(fmt.Errorf("there is no scenario %q%s; `stampede list` shows "+
-		"them, and a path to a file of your own works too", name, didYouMean(name, known)))
+		"them, and a path to a file of your own works too", name, meantScenario(name, known)))
+}
+
+// mostBegun is how many scenarios that begin with a name are listed.
+const mostBegun = 5
+
+// meantScenario is didYouMean, or lists the first of several scenarios that begin with
+// the name.
+func meantScenario(name string, known []string) string {
+	if hint := didYouMean(name, known); hint != "" || name == "" {
+		return hint
+	}
+	var begin []string
+	for _, k := range known {
+		if strings.HasPrefix(k, name) {
+			begin = append(begin, k)
+		}
+	}
+	if len(begin) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(begin) - mostBegun; n > 0 {
+		begin, more = begin[:mostBegun], fmt.Sprintf(" and %d more", n)
+	}
+	return "; these begin so: " + strings.Join(begin, ", ") + more
 }
 
 // asTyped names the flags that a user typed where a problem names what they were

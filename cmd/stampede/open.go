@@ -44,7 +44,7 @@ nothing is opened.`,
 // tryToOpen opens a run's report if it can, which changes no exit code.
 func (a *app) tryToOpen(path string) {
 	if err := a.openPage(filepath.Join(path, rundir.ReportFile)); err != nil {
-		fmt.Fprintln(a.stderr, "stampede:", err)
+		a.logf("stampede: %v", err)
 	}
 }
 

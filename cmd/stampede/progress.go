@@ -13,6 +13,9 @@ import (
 // stream, and says what could not be written.
 type view interface {
 	run.Observer
+	// print prints a line of ours as it is, with its colours; Logf takes from a line what
+	// a terminal or a log would obey, for it may quote somebody else.
+	print(line string)
 	close() error
 }
 
@@ -60,6 +63,8 @@ func (silence) Observe(events.Event) {}
 
 // Logf prints nothing.
 func (silence) Logf(string, ...any) {}
+
+func (silence) print(string) {}
 
 func (silence) close() error { return nil }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"stampede/harness/events"
+	"stampede/harness/plain"
 )
 
 // Escapes of terminals (ECMA-48, and DEC's for the cursor).
@@ -136,9 +137,13 @@ func (v *liveView) Observe(e events.Event) {
 
 // Logf prints a line above the block.
 func (v *liveView) Logf(format string, args ...any) {
+	v.print(plain.Lines(fmt.Sprintf(format, args...)))
+}
+
+func (v *liveView) print(line string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.lines = append(v.lines, fmt.Sprintf(format, args...))
+	v.lines = append(v.lines, line)
 	v.changed = true
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/harness/events"
+	"stampede/harness/plain"
 )
 
 // quietEvery is how often a log without a terminal gets a line during the
@@ -22,21 +23,25 @@ type plainView struct {
 	github bool
 
 	mu    sync.Mutex
-	out   io.Writer
+	out   *outbox
 	board events.Board
 	last  time.Time
 	open  bool // a group of GitHub's
 }
 
 func newPlainView(out io.Writer, p palette) *plainView {
-	return &plainView{out: out, palette: p, github: os.Getenv("GITHUB_ACTIONS") == "true"}
+	return &plainView{out: newOutbox(out), palette: p, github: os.Getenv("GITHUB_ACTIONS") == "true"}
 }
 
 // Logf prints a line.
 func (v *plainView) Logf(format string, args ...any) {
+	v.print(plain.Lines(fmt.Sprintf(format, args...)))
+}
+
+func (v *plainView) print(line string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	fmt.Fprintf(v.out, format+"\n", args...)
+	fmt.Fprintln(v.out, line)
 }
 
 // Observe shows an event.
@@ -57,7 +62,8 @@ func (v *plainView) Observe(e events.Event) {
 		v.last = e.At
 		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Load.Repeat), v.loadText(e.Load.Variant))
 	case e.Fault != nil:
-		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Fault.Repeat), faultText(*e.Fault))
+		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Fault.Repeat),
+			plain.Line(faultText(*e.Fault)))
 	case e.RepeatDone != nil:
 		v.endGroup()
 		fmt.Fprintln(v.out, v.doneText(*e.RepeatDone))
@@ -78,12 +84,13 @@ func (v *plainView) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.endGroup()
+	v.out.flush()
 	return nil
 }
 
 // position says which repeat it is, of how many.
 func (v *plainView) position(r events.Repeat) string {
-	text := fmt.Sprintf("[%d/%d] %s", r.Order+1, v.board.Total(), r.Variant)
+	text := fmt.Sprintf("[%d/%d] %s", r.Order+1, v.board.Total(), plain.Line(r.Variant))
 	if v.board.Plan != nil && v.board.Plan.Repeats > 1 {
 		text += fmt.Sprintf(" #%d", r.Repeat+1)
 	}
@@ -112,5 +119,76 @@ func (v *plainView) doneText(o events.Outcome) string {
 	if o.P99NS > 0 {
 		text += ", p99 " + events.LatencyText(time.Duration(o.P99NS))
 	}
-	return text + strings.Join(append([]string{""}, o.Reasons...), "\n      ")
+	for _, reason := range o.Reasons {
+		text += "\n      " + strings.ReplaceAll(plain.Lines(reason), "\n", "\n      ")
+	}
+	return text
+}
+
+// mostPending is how much waits for a reader who takes nothing, in bytes: more than a
+// run of a day says.
+const mostPending = 1 << 20
+
+// outbox takes whatever it is given at once and passes it on in the background: a
+// reader who takes nothing, like a terminal on hold, holds up no run. Its end waits for
+// him, as that of every program does.
+type outbox struct {
+	out io.Writer
+
+	mu      sync.Mutex
+	idle    *sync.Cond // busy has become false
+	pending []byte
+	left    int  // writes that were left out since
+	busy    bool // a goroutine passes on what is pending
+}
+
+func newOutbox(out io.Writer) *outbox {
+	o := &outbox{out: out}
+	o.idle = sync.NewCond(&o.mu)
+	return o
+}
+
+// Write implements io.Writer and never fails.
+func (o *outbox) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.pending)+len(text) > mostPending {
+		o.left++
+		return len(text), nil
+	}
+	o.pending = append(o.pending, text...)
+	if !o.busy {
+		o.busy = true
+		go o.pass()
+	}
+	return len(text), nil
+}
+
+// pass writes until nothing is pending. Progress that nobody can read is no reason to
+// fail.
+func (o *outbox) pass() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.pending) > 0 {
+		text := o.pending
+		o.pending = nil
+		if o.left > 0 {
+			text = fmt.Appendf(text, "(%d lines were left out: nobody read them)\n", o.left)
+			o.left = 0
+		}
+		o.mu.Unlock()
+		_, _ = o.out.Write(text)
+		o.mu.Lock()
+	}
+	o.busy = false
+	o.idle.Broadcast()
+}
+
+// flush waits until all has been passed on.
+func (o *outbox) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.busy {
+		o.idle.Wait()
+	}
 }

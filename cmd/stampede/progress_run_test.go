@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,11 +14,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/sys/unix"
 
 	"stampede/harness/events"
 	"stampede/harness/rundir"
+	"stampede/harness/schema/schematest"
 )
 
 // smallSale is a whole run on a local Postgres, in a few seconds. What a machine with
@@ -344,25 +343,13 @@ func TestStreamOfAFailure(t *testing.T) {
 // decoded reads events and holds each against the schema.
 func decoded(t *testing.T, lines []byte) (found []events.Event) {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(events.Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource(events.SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(events.SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := schematest.Compile(t, events.Schema())
 	for line := range bytes.Lines(lines) {
 		e, err := events.Decode(line)
 		if err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
-		instance, schemaErr := jsonschema.UnmarshalJSON(bytes.NewReader(line))
-		if err := errors.Join(schemaErr, s.Validate(instance)); err != nil {
+		if err := s.JSON(line); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
 		found = append(found, e)

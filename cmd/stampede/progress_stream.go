@@ -49,6 +49,8 @@ func (s *stream) Logf(format string, args ...any) {
 	s.tell(events.Event{Log: &events.Line{Text: fmt.Sprintf(format, args...)}})
 }
 
+func (s *stream) print(line string) { s.Logf("%s", line) }
+
 func (s *stream) tell(e events.Event) { s.Observe(events.Stamped(e, time.Now())) }
 
 // fail tells why there is no result, unless the run has told it.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ sale · smoke · seed 7 · starting the stores, 1.5s
 backend: processes
 a note
 sale · smoke · seed 7 · repeat 2 of 3 · about 24s left
-✗ naive              FAIL  ok 100  refused 20  p99 23.6 ms  dropped 3  oversold 3 units [2Jof 50
+✗ naive              FAIL  ok 100  refused 20  p99 23.6 ms  dropped 3  oversold 3 units�[2Jof 50
 ▶ units_skip_locked  steady 3s/10s  offered 812/s → 800/s, p99 12.3 ms  unknown 2  FAULT stall
 · redis_lua          waiting`)
 	s.after(0, events.Event{Fault: &events.FaultChange{Repeat: second, Fault: "stall"}})
@@ -258,7 +259,7 @@ func TestLiveNeverWaits(t *testing.T) {
 
 func TestCut(t *testing.T) {
 	for in, want := range map[string]string{
-		"short": "short", "exactly ten": "exactly t…", "a\nb\x1b[2J": "a b [2J", "日本語日本語": "日本語日…",
+		"short": "short", "exactly ten": "exactly t…", "a\nb\x1b[2J": "a b�[2J", "日本語日本語": "日本語日…",
 	} {
 		if got := (text{{in[:1], ""}, {in[1:], ""}}).cut(10).paint(false); len(in) < 12 && got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -301,6 +302,50 @@ func TestPlainGroupsEnd(t *testing.T) {
 	}
 }
 
+// TestProgressIsNobodysOrder: what a foreign server said, and what a store's error has in
+// it, moves no cursor and is no command to GitHub's runner; its lines stay lines.
+func TestProgressIsNobodysOrder(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	const said = "no\x1b[2J\u202e room\r\n  ::error::x\n##[error]y"
+	show := func(v view) {
+		s := newScript(v.Observe)
+		s.start(1, "a\n::error::x")
+		s.repeat(events.Repeat{Variant: "a\n::error::x"}, rundir.Invalid, "first: "+said, "second")
+		s.after(0, events.Event{Fault: &events.FaultChange{Fault: said, On: true}})
+		v.Logf("backend: %s", said)
+		if err := v.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	out := &strings.Builder{}
+	show(newPlainView(out, false))
+	for line := range strings.Lines(out.String()) {
+		own := strings.HasPrefix(line, "::group::[1/1] a ::error::x") || line == "::endgroup::\n"
+		if strings.HasPrefix(strings.TrimSpace(line), "::") && !own || strings.Contains(line, "##[") ||
+			strings.ContainsAny(line, "\x1b\r\u202e") {
+			t.Errorf("an order: %q", line)
+		}
+	}
+	for _, want := range []string{
+		"\n      first: no�[2J room\n        : :error::x\n      ## [error]y\n      second\n",
+		"backend: no�[2J room\n  : :error::x\n## [error]y\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	screen := newTerminal(t, 60, 12)
+	l, s := liveOn(screen)
+	s.start(1, "a")
+	l.Logf("backend: %s", said)
+	l.draw(false)
+	screen.shows(`
+backend: no�[2J room
+  : :error::x
+## [error]y
+sale · smoke · seed 7 · starting the stores, 0s
+· a  waiting`)
+}
+
 // TestNoteReportFailsNothing: an event that cannot be kept is told of.
 func TestNoteReportFailsNothing(t *testing.T) {
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
@@ -338,6 +383,9 @@ func TestPlain(t *testing.T) {
 	s.after(0, events.Event{RepeatDone: &events.Outcome{Repeat: r, Verdict: rundir.Fail,
 		Reasons: []string{"oversold"}}})
 	v.Logf("the %s", "end")
+	if err := v.close(); err != nil {
+		t.Fatal(err)
+	}
 	want := `::group::[1/4] a #1
 [1/4] a #1: prepare
 [1/4] a #1: steady
@@ -358,6 +406,34 @@ the end
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+// TestPlainWaitsForNobody: who reads nothing holds up no run, and misses nothing.
+func TestPlainWaitsForNobody(t *testing.T) {
+	reader, writer := io.Pipe()
+	v := newPlainView(writer, false)
+	want := ""
+	for i := range 100 {
+		v.Logf("line %d", i)
+		want += fmt.Sprintf("line %d\n", i)
+	}
+	for range 3 * mostPending / 100 { // what is being written, what waits, and more
+		v.Logf("%100d", 0)
+	}
+	got := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(reader)
+		got <- string(text)
+	}()
+	if err := v.close(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	text := <-got
+	left := regexp.MustCompile(`\n\([1-9][0-9]* lines were left out: nobody read them\)\n$`)
+	if !strings.HasPrefix(text, want) || !left.MatchString(text) || len(text) > 2*mostPending+100 {
+		t.Errorf("%d bytes, from %q", len(text), text[:min(len(text), 200)])
 	}
 }
 

@@ -146,6 +146,34 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
+// TestReadmeOtherCommands: what the README shows and no test can type in, for it opens a
+// browser, needs another tool or takes minutes, is a command line all the same.
+func TestReadmeOtherCommands(t *testing.T) {
+	text := string(read(t, readme))
+	t.Chdir(t.TempDir())
+	for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
+		if block[1] == "yaml" {
+			name := regexp.MustCompile(`name: (\S+)`).FindStringSubmatch(block[2])
+			if err := os.WriteFile(name[1]+".yaml", []byte(block[2]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tried := 0
+	shown := regexp.MustCompile("(?s)\n```text\n(.*?)```")
+	for _, block := range shown.FindAllStringSubmatch(text, -1) {
+		tried += tryScript(t, block[1], nil)
+	}
+	if tried != 3 {
+		t.Errorf("%d commands were tried, want 3", tried)
+	}
+	for _, block := range regexp.MustCompile("(?s)\n```[a-z]+\n(.*?)```").FindAllString(text, -1) {
+		for _, line := range regexp.MustCompile(`(?m)^\s*stampede .*`).FindAllString(block, -1) {
+			t.Errorf("%q: it is bin/stampede after make", line)
+		}
+	}
+}
+
 // reader makes a folder that looks like a clone after make.
 func reader(t *testing.T) string {
 	t.Helper()
@@ -181,10 +209,11 @@ func typeIn(t *testing.T, dir, script string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	// On a machine that does other work, objectives may be missed and a run may be
-	// INVALID or INCONCLUSIVE; none of them is a failure of the command.
+	// On a machine that does other work, objectives may be missed, which is a regression
+	// where they were met before, and a run may be INVALID or INCONCLUSIVE; none of them is
+	// a failure of the command.
 	script = regexp.MustCompile(`(?m)^(bin/stampede run (?:.*\\\n)*.*)$`).
-		ReplaceAllString(script, "$1 || [[ $$? == [34] ]]")
+		ReplaceAllString(script, "$1 || [[ $$? == [346] ]]")
 	cmd := exec.CommandContext(ctx, "bash", "-c",
 		"set -em\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+script)
 	cmd.Dir = dir

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 	"stampede/reports"
 )
@@ -54,7 +55,7 @@ func newReport(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&formats, "format", []string{"html", "md", "junit", "metrics"},
-		"html, md, junit, json or metrics")
+		"html, md, junit, json or metrics; json alone is printed, for it is stored")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write here instead (one run, one format; "+
 		"- is standard output)")
 	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
@@ -129,9 +130,14 @@ func (a *app) report(which, out, output string, formats []string) error {
 		return withCode(exitEnvironment, err)
 	}
 	for _, format := range formats {
-		if format != "json" {
-			fmt.Fprintln(a.stdout, filepath.Join(stored.Path, renderings[format].file))
+		if format == "json" && len(formats) == 1 {
+			return writeJSON(a.stdout, data.Summary) // asked for, and what is stored is no new file
 		}
+		name := rundir.SummaryFile
+		if format != "json" {
+			name = renderings[format].file
+		}
+		fmt.Fprintln(a.stdout, plain.Line(filepath.Join(stored.Path, name)))
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/scenario"
+	"stampede/harness/sut"
 )
 
 // reproduce is the command line that runs the same again.
@@ -37,7 +39,7 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 		words = append(words, "--without", quote(inv))
 	}
 	for _, s := range f.settings() {
-		words = append(words, "--set", quote(s))
+		words = append(words, "--set", quote(scenario.HideSetting(s, scenario.Secrets(plan.System))))
 	}
 	if f.some() && f.baseline == "" {
 		words = append(words, "--set", quote("baseline="+plan.Scenario.Baseline))
@@ -68,16 +70,19 @@ func (f *runFlags) servers() (flags []string, note string) {
 		flags = append(flags, "--allow-nonempty")
 	}
 	if len(secret) > 0 {
+		// reports.ReproduceVariant knows how this begins.
 		note = " # with " + strings.Join(secret, " ") + ", the passwords put in"
 	}
 	return flags, note
 }
 
-// redacted is a command line without the passwords in its URLs: it goes into
-// files that are kept and handed on.
-func redacted(argv []string) []string {
-	shown := slices.Clone(argv)
+// redacted is a command line without the passwords in its URLs and the secret parameters
+// of the system: it goes into files that are kept and handed on.
+func redacted(argv []string, sys sut.System) []string {
+	shown, secrets := slices.Clone(argv), scenario.Secrets(sys)
 	for i, word := range shown {
+		word = scenario.HideSetting(word, secrets)
+		shown[i] = word
 		flag, value, joined := strings.Cut(word, "=")
 		switch {
 		case strings.HasPrefix(word, "--") && joined && strings.Contains(value, "://"):

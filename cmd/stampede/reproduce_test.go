@@ -1,8 +1,16 @@
 package main
 
 import (
+	"os/exec"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"stampede/harness/rundir"
+	"stampede/reports"
 )
 
 // TestReproduceNamesTheServers: the line of an external run can be run again,
@@ -22,4 +30,56 @@ func TestReproduceNamesTheServers(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
+}
+
+// TestReproduceAVariant: what stands beside a violation runs that one variant of the
+// run, as it was run there, however the run was asked for.
+func TestReproduceAVariant(t *testing.T) {
+	for name, args := range map[string][]string{
+		"as it is":   {"--backend", "processes"},
+		"some":       {"--variant", "redis_lua,naive_read_write", "--repeat", "3"},
+		"a baseline": {"--baseline", "redis_lua", "--profile", "smoke", "--duration", "2s"},
+		"by setting": {"--set", "variants=[redis_lua, naive_read_write]", "--set", "baseline=redis_lua"},
+		"passwords": {"--backend", "external", "--postgres-url", "postgres://u:hush@h/d",
+			"--redis-url", "redis://h:1/0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, plan := plannedRun(t, args)
+			s := rundir.Summary{Run: rundir.RunInfo{Reproduce: reproduce("flash-sale-100k", plan, 7, f)}}
+			for _, v := range plan.Scenario.Variants {
+				s.Variants = append(s.Variants, rundir.Variant{Name: v})
+			}
+			line := reports.ReproduceVariant(s, "naive_read_write")
+			words, err := exec.CommandContext(t.Context(), "sh", "-c",
+				"printf '%s\\n' "+strings.TrimPrefix(line, "stampede run flash-sale-100k ")).Output()
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			again, narrow := plannedRun(t, strings.Split(strings.TrimSpace(string(words)), "\n"))
+			if got := narrow.Scenario.Variants; !slices.Equal(got, []string{"naive_read_write"}) {
+				t.Errorf("%s\nruns %v", line, got)
+			}
+			if again.seed != "7" || again.backend != f.backend ||
+				narrow.Scenario.Repeats != plan.Scenario.Repeats ||
+				narrow.Scenario.Profile != plan.Scenario.Profile ||
+				!reflect.DeepEqual(narrow.Scenario.Load, plan.Scenario.Load) {
+				t.Errorf("%s\nis another run", line)
+			}
+		})
+	}
+}
+
+// plannedRun is a run of flash-sale-100k with some flags.
+func plannedRun(t *testing.T, args []string) (runFlags, resolved) {
+	t.Helper()
+	f, cmd := runFlags{}, &cobra.Command{}
+	f.define(cmd)
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	plan, err := f.plan("flash-sale-100k")
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return f, plan
 }

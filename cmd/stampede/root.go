@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/plain"
 	"stampede/harness/sut"
 	"stampede/scenarios"
 	"stampede/systems"
@@ -19,6 +20,11 @@ type app struct {
 	interrupts     *interrupts
 	// annotations counts those that this step of a GitHub job has.
 	annotations int
+}
+
+// logf prints a line on standard error, which may quote somebody else.
+func (a *app) logf(format string, args ...any) {
+	fmt.Fprintln(a.stderr, plain.Lines(fmt.Sprintf(format, args...)))
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -86,7 +92,7 @@ func findScenario(name string) (source, error) {
 	return source{file: name, text: text}, nil
 }
 
-// table prints rows with aligned columns.
+// table prints rows with aligned columns. A cell may be the name of somebody's file.
 func table(w io.Writer, rows [][]string) {
 	widths := []int{}
 	for _, row := range rows {
@@ -94,7 +100,8 @@ func table(w io.Writer, rows [][]string) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], len([]rune(cell)))
+			row[i] = plain.Line(cell)
+			widths[i] = max(widths[i], len([]rune(row[i])))
 		}
 	}
 	for _, row := range rows {

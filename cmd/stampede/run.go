@@ -161,7 +161,7 @@ func (a *app) noteReport(path, id string) events.Event {
 	written := events.Stamped(events.Event{RunID: id, ReportWritten: &events.Report{
 		Path: filepath.Join(path, rundir.ReportFile)}}, time.Now())
 	if err := events.Append(filepath.Join(path, events.FileName), written); err != nil {
-		fmt.Fprintln(a.stderr, "stampede:", err)
+		a.logf("stampede: %v", err)
 	}
 	return written
 }
@@ -171,7 +171,8 @@ func (a *app) perform(
 	soft context.Context, name string, plan resolved, seed uint64, f runFlags, p *printer,
 ) (_ string, _ rundir.Summary, err error) {
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
-		Seed: seed, Root: f.out, Tool: tool(), Argv: append([]string{"stampede"}, redacted(a.argv)...),
+		Seed: seed, Root: f.out, Tool: tool(),
+		Argv:      append([]string{"stampede"}, redacted(a.argv, plan.System)...),
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
 		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
 		OneByOne: !f.interleave}
@@ -217,8 +218,7 @@ func (a *app) tellKept(places []run.Place) {
 			where = append(where, "kafka at "+strings.Join(p.KafkaBrokers, ",")+" (topics "+
 				topics.Prefix(p.Prefix)+"*)")
 		}
-		fmt.Fprintf(a.stderr, "kept: %s #%d: %s\n", p.Variant, p.Repeat+1,
-			strings.Join(where, ", "))
+		a.logf("kept: %s #%d: %s", p.Variant, p.Repeat+1, strings.Join(where, ", "))
 	}
 	if len(places) > 0 {
 		fmt.Fprintln(a.stderr, "kept: `stampede clean` removes these stores")

@@ -6,16 +6,17 @@ import (
 	"stampede/harness/events"
 	"stampede/harness/knee"
 	"stampede/harness/rundir"
+	"stampede/reports"
 	"stampede/scenarios"
 )
 
 func newSchema(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "schema [scenario|summary|events|knee]",
+		Use: "schema [scenario|summary|events|knee|compare]",
 		Short: "Print the JSON Schema of scenario files, of summary.json, of the events of " +
-			"a run or of knee.json",
+			"a run, of knee.json or of compare --format json",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"scenario", "summary", "events", "knee"},
+		ValidArgs: []string{"scenario", "summary", "events", "knee", "compare"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			text := scenarios.Schema()
 			switch args[0] {
@@ -25,6 +26,8 @@ func newSchema(a *app) *cobra.Command {
 				text = events.Schema()
 			case "knee":
 				text = knee.Schema()
+			case "compare":
+				text = reports.ComparisonSchema()
 			}
 			_, err := a.stdout.Write(text)
 			return err

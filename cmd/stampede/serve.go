@@ -138,7 +138,7 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 	spec := env.Spec{Services: v.Needs, RunID: newID(), PostgresURL: f.postgresURL,
 		RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers, Kafka: sut.DefaultKafka(),
 		Kfake: kfakeCommand(), AllowNonEmpty: f.allowNonEmpty,
-		Log: func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }}
+		Log: a.logf}
 	provider, reason, err := env.Choose(a.interrupts.soft, f.backend, spec, providers()...)
 	if err != nil {
 		return nil, env.Stopped(a.interrupts.soft, err)

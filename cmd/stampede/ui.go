@@ -52,13 +52,12 @@ func (a *app) ui(out, listen string, open bool) error {
 	}
 	server := ui.New(ui.Options{Root: out, Scenarios: choices, Backends: backends(),
 		Command: func(args ...string) *exec.Cmd { return exec.Command(self, args...) },
-		Logf:    func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }},
-		listener.Addr())
+		Logf:    a.logf}, listener.Addr())
 	a.interrupts.beforeExit(server.Abandon)
 	fmt.Fprintln(a.stdout, server.URL())
 	if open {
 		if err := a.openPage(server.OnceURL()); err != nil {
-			fmt.Fprintln(a.stderr, "stampede:", err)
+			a.logf("stampede: %v", err)
 		}
 	}
 	if err := server.Serve(a.interrupts.soft, listener); err != nil {

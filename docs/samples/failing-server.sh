@@ -6,14 +6,19 @@ set -eu
 cd "$(dirname "$0")/../.."
 out=$1
 shift
-port=8098
-# The items of the scenario's smoke profile: a server is opened for one sale.
-bin/stampede serve flashsale --variant naive_read_write --listen 127.0.0.1:$port \
+said=$(mktemp)
+# The items of the scenario's smoke profile: a server is opened for one sale. Its port
+# is a free one.
+bin/stampede serve flashsale --variant naive_read_write --listen 127.0.0.1:0 \
 	--backend processes --set items=2 --set units=25 --set cart_ttl=1s \
-	--set reclaim_every=200ms &
+	--set reclaim_every=200ms >"$said" &
 server=$!
-trap 'kill -INT $server; wait $server || true' EXIT
-curl -sS --fail --retry 60 --retry-delay 1 --retry-connrefused -o /dev/null \
-	http://127.0.0.1:$port/healthz
+trap 'kill -INT $server || true; wait $server || true; rm -f "$said"' EXIT
+target=
+while [ -z "$target" ]; do
+	sleep 1
+	kill -0 $server
+	target=$(sed -n 's/^serving .* on //p' "$said")
+done
 bin/stampede run flash-sale-100k --profile smoke --seed 1 --fail-on none \
-	--target http://127.0.0.1:$port --out "$out" "$@"
+	--target "$target" --out "$out" "$@"

@@ -103,6 +103,13 @@ func TestProblemsSurviveTheWire(t *testing.T) {
 			t.Errorf("%v became %v", err, got)
 		}
 	}
+	inst.OnDo = func(context.Context, history.Op) (history.Reply, error) {
+		return history.Reply{}, fmt.Errorf("full\x1b[2J\n::error::x: %w", errFull)
+	}
+	if got := take(t.Context(), c); !errors.Is(got, errFull) ||
+		!strings.Contains(got.Error(), "full\uFFFD[2J ::error::x") {
+		t.Errorf("a foreign server's words are %q", got)
+	}
 	if _, err := c.Ask(t.Context(), "/nowhere"); !errors.Is(err, api.ErrNoRoute) {
 		t.Errorf("a route that there is not: %v", err)
 	}

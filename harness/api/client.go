@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"stampede/harness/plain"
 	"stampede/harness/sut"
 )
 
@@ -268,7 +269,7 @@ func (c *Client) answerError(status int, body []byte) error {
 	if err := json.Unmarshal(body, &f); err == nil {
 		for _, p := range c.problems {
 			if p.Code == f.Code && p.Status == status {
-				return remoteError{p.Is, f.Error}
+				return remoteError{p.Is, plain.Line(f.Error)}
 			}
 		}
 	}
@@ -280,7 +281,8 @@ func (c *Client) answerError(status int, body []byte) error {
 	return fmt.Errorf("%w: answer %d %q", is, status, body[:min(len(body), shown)])
 }
 
-// remoteError is a problem with the server's own words, which may say more.
+// remoteError is a problem with the server's own words, which may say more. They are
+// foreign: one line, that nothing obeys.
 type remoteError struct {
 	is   error
 	text string

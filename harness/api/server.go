@@ -50,6 +50,10 @@ type Spec struct {
 	// Token, if set, is what a request must show to be served, as "Authorization:
 	// Bearer TOKEN". Health and metrics are open to everybody.
 	Token string
+	// Permit, if set, is asked about each request that does not show Token, also where there
+	// is none, with the token that it shows, "" for none. An error is the answer: one that
+	// wraps ErrUnauthorized, as a rule.
+	Permit func(r *http.Request, token string) error
 	// Metrics, if set, appends lines in the OpenMetrics text format.
 	Metrics func(io.Writer)
 }
@@ -76,26 +80,42 @@ func NewServer(inst sut.Instance, spec Spec) *Server {
 	return &Server{inst: inst, spec: spec, metrics: newMetrics(spec)}
 }
 
-// guard lets only those pass who show the token, if there is one. Comparing takes
-// as long whatever they show.
+// guard lets only those pass who show the token, if there is one, or are permitted.
+// Comparing takes as long whatever they show.
 func (s *Server) guard(next http.Handler) http.Handler {
-	if s.spec.Token == "" {
+	if s.spec.Token == "" && s.spec.Permit == nil {
 		return next
 	}
 	want := sha256.Sum256([]byte(bearer + s.spec.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			s.fail(w, ErrUnauthorized)
+		if s.spec.Token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		err := ErrUnauthorized
+		if s.spec.Permit != nil {
+			err = s.spec.Permit(r, ShownToken(r))
+		}
+		if err == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if errors.Is(err, ErrUnauthorized) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		s.fail(w, err)
 	})
 }
 
 // bearer comes before a token.
 const bearer = "Bearer "
+
+// ShownToken is the token that a request shows, "" if it has no Authorization.
+func ShownToken(r *http.Request) string {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
+	return token
+}
 
 // Methods are the handlers of a path by method.
 type Methods map[string]http.HandlerFunc

@@ -60,7 +60,8 @@ const MaxViolations = 20
 type Violation struct {
 	// Text says what is wrong in one line, with the values.
 	Text string `json:"text"`
-	// Ops are the Seq numbers of the records that prove it, if any do.
+	// Ops are the Seq numbers of the records that prove it, if any do: of many the
+	// first MaxProof.
 	Ops []uint64 `json:"ops,omitempty"`
 	// AtNS is when it became true, as an offset from the run's base in
 	// nanoseconds; zero if unknown.

@@ -12,8 +12,9 @@ import (
 	"stampede/harness/history"
 )
 
-// maxProof bounds the records that one violation names.
-const maxProof = 8
+// MaxProof bounds the records that one violation names. Checks name no more operations
+// than that of many that prove it together.
+const MaxProof = 8
 
 // Collector builds the verdict of one invariant: a check makes one, reads the
 // history through it, tells it what is wrong and what was not exercised, and
@@ -158,11 +159,14 @@ func (c *Collector) Verdict() Verdict {
 	return v
 }
 
-// findWitnesses turns identities of operations into numbers of records. A
-// violation is dated by the last of its records to return.
+// findWitnesses turns identities of operations into numbers of records. A violation
+// without a moment of its own is dated by the last of its records to return, unless there
+// are so many operations that they may not be all.
 func (c *Collector) findWitnesses(v *Verdict) {
 	wanted := make(map[uint64][]int)
+	dated := make([]bool, len(c.proof))
 	for i, ops := range c.proof {
+		dated[i] = v.Violations[i].AtNS == 0 && len(ops) < MaxProof
 		for _, op := range ops {
 			wanted[op] = append(wanted[op], i)
 		}
@@ -172,7 +176,7 @@ func (c *Collector) findWitnesses(v *Verdict) {
 	}
 	for r := range c.Records() {
 		for _, i := range wanted[r.Op.ID] {
-			v.Violations[i].witness(r)
+			v.Violations[i].witness(r, dated[i])
 		}
 	}
 	for _, violation := range v.Violations {
@@ -182,13 +186,13 @@ func (c *Collector) findWitnesses(v *Verdict) {
 	v.Witness = slices.Compact(v.Witness)
 }
 
-func (v *Violation) witness(r *history.Record) {
-	if len(v.Ops) == maxProof || slices.Contains(v.Ops, r.Seq) {
+func (v *Violation) witness(r *history.Record, dates bool) {
+	if len(v.Ops) == MaxProof || slices.Contains(v.Ops, r.Seq) {
 		return
 	}
 	v.Ops = append(v.Ops, r.Seq)
 	slices.Sort(v.Ops)
-	if r.End != history.Never {
+	if dates && r.End != history.Never {
 		v.AtNS = max(v.AtNS, int64(r.End))
 	}
 }

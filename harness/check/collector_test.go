@@ -121,6 +121,27 @@ func TestCollectorSpellsOutTheFirstViolations(t *testing.T) {
 	}
 }
 
+// TestCollectorDatesViolations: by the last answer to the operations that prove it, but
+// not if it has a moment of its own, and not if there are so many that some may be unnamed.
+func TestCollectorDatesViolations(t *testing.T) {
+	many := []uint64{7, 8}
+	for id := range uint64(check.MaxProof - len(many)) {
+		many = append(many, 100+id)
+	}
+	c := check.Collect(t.Context(), "x", parse(t, twoBuys))
+	c.Violate([]uint64{7}, "by its answers")
+	c.ViolateAt(25, []uint64{7}, "at a moment of its own")
+	c.Violate(many, "by many")
+	c.Violate(many[:len(many)-1], "by a few")
+	var got []int64
+	for _, v := range c.Verdict().Violations {
+		got = append(got, v.AtNS)
+	}
+	if want := []int64{40, 25, 0, 40}; !slices.Equal(got, want) {
+		t.Errorf("dated %d, want %d", got, want)
+	}
+}
+
 func TestRecordsSelectsKinds(t *testing.T) {
 	h := parse(t, `
 		{"id":2,"kind":"stock","outcome":"dropped"}

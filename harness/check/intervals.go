@@ -129,11 +129,11 @@ func (o *Occupancy) AtMost(c *Collector, object string, limit int) {
 	}
 	var ops []uint64
 	for _, h := range slices.Backward(o.holds) {
-		if h.MustFrom <= at && at < h.MustTo && len(ops) < maxProof {
+		if h.MustFrom <= at && at < h.MustTo && len(ops) < MaxProof {
 			ops = append(ops, h.Op)
 		}
 	}
-	c.Violate(ops, "%s: at %v %d were certainly held at once and there are %d",
+	c.ViolateAt(at, ops, "%s: at %v %d were certainly held at once and there are %d",
 		object, at, most, limit)
 }
 

@@ -91,7 +91,7 @@ func (w *worker) Start(ctx context.Context, _ bool) error {
 		l.expect()
 		err = errors.Join(err, l.Kill(context.WithoutCancel(ctx)))
 		err = fmt.Errorf("%s did not become ready: %w%s", w.name, err,
-			admin.QuoteLog(w.LogTail(10)))
+			admin.QuoteLog(w.LogTail(admin.LogLines)))
 		<-l.over
 		return err
 	}

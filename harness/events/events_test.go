@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/goleak"
 
 	"stampede/harness/events"
 	"stampede/harness/rundir"
-	"stampede/harness/schema"
+	"stampede/harness/schema/schematest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,34 +25,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func TestSchemaIsCurrent(t *testing.T) {
-	docs, err := schema.ReadDocs("stampede", "../..", "harness/events", "harness/rundir",
-		"harness/check", "harness/history")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := events.MakeSchema(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(events.Schema(), want) {
-		t.Error("harness/events/events.schema.json is stale: run `make gen`")
-	}
+	schematest.Current(t, "harness/events/events.schema.json", events.Schema(),
+		"../..", events.MakeSchema,
+		"harness/events", "harness/rundir", "harness/check", "harness/history")
 }
 
 // TestSchemaAndDecoderAgree about what is an event and what is none.
 func TestSchemaAndDecoderAgree(t *testing.T) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(events.Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource(events.SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(events.SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := schematest.Compile(t, events.Schema())
 	line, err := json.Marshal(events.Stamped(events.Event{RunID: "0a", Phase: &events.Phase{
 		Repeat: events.Repeat{Variant: "v", Order: 1}, Phase: events.Steady}}, noon))
 	if err != nil {
@@ -67,11 +46,7 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 	} {
 		text := bytes.Replace(line, []byte(change[0]), []byte(change[1]), 1)
 		_, decoded := events.Decode(text)
-		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		validated := s.Validate(instance)
+		validated := s.JSON(text)
 		if good := name == ""; (decoded == nil) != good || (validated == nil) != good {
 			t.Errorf("%q: the decoder says %v, the schema %v\n%s", name, decoded, validated, text)
 		}

@@ -40,7 +40,7 @@ func MakeSchema(docs schema.Docs) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	root.Property("schema_version")["pattern"] = `^[0-9]+\.[0-9]+\.[0-9]+$`
+	root.Property("schema_version")["pattern"] = schema.Semver
 	root["oneOf"], root["anyOf"] = one, named
 	return root.Encode(SchemaID, "stampede event")
 }

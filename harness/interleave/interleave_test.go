@@ -45,18 +45,38 @@ func newBank(t *testing.T) *bank {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	watch, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = watch.Close(context.Background()) })
-	b := &bank{pool, watch}
+	b := &bank{pool: pool}
+	b.watch = b.connect(t, nil)
 	_, err = pool.Exec(t.Context(), `CREATE TABLE accounts (id int PRIMARY KEY, sum int)`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
+
+// connect opens a connection of no session, with a tracer if there is one.
+func (b *bank) connect(t *testing.T, tracer pgx.QueryTracer) *pgx.Conn {
+	t.Helper()
+	conf := b.pool.Config().ConnConfig.Copy()
+	conf.Tracer = tracer
+	conn, err := pgx.ConnectConfig(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// afterQuery is called after each query of a connection.
+type afterQuery func()
+
+func (f afterQuery) TraceQueryStart(
+	ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData,
+) context.Context {
+	return ctx
+}
+
+func (f afterQuery) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) { f() }
 
 // explore runs sessions from two accounts of 100 each and judges their sums.
 func (b *bank) explore(
@@ -198,6 +218,45 @@ func TestDeadlock(t *testing.T) {
 	}, b.tx("a", move(1, 2)), b.tx("b", move(2, 1)))
 	if len(result.Violations) > 0 || deadlocks == 0 {
 		t.Errorf("%d deadlocks in %d orders; wrong: %v", deadlocks, result.Orders, result.Violations)
+	}
+}
+
+// TestForeignLock: a lock that no session has, as an autovacuum takes it now and then,
+// only takes time. It is let go when the search has looked at who waits for it.
+func TestForeignLock(t *testing.T) {
+	b := newBank(t)
+	foreign, eye, looks := b.connect(t, nil), b.connect(t, nil), 0
+	b.watch = b.connect(t, afterQuery(func() {
+		waiting := false
+		err := eye.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE $1 = ANY (pg_blocking_pids(pid)))`, int32(foreign.PgConn().PID())).Scan(&waiting)
+		if err != nil {
+			t.Error(err)
+		}
+		if !waiting {
+			return
+		}
+		if looks++; looks%3 == 0 {
+			if _, err := foreign.Exec(t.Context(), `COMMIT`); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	add := func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE accounts SET sum = sum + 10 WHERE id = 1`)
+		return err
+	}
+	locked := func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := foreign.Exec(ctx, `BEGIN; LOCK TABLE accounts`); err != nil {
+			return err
+		}
+		return add(ctx, tx)
+	}
+	alone := b.explore(t, twenty, b.tx("a", add), b.tx("b", add))
+	result := b.explore(t, twenty, b.tx("a", locked), b.tx("b", add))
+	if len(result.Violations) > 0 || result.Orders != alone.Orders || looks < result.Orders {
+		t.Errorf("%d orders instead of %d after %d looks, of which these are wrong: %v",
+			result.Orders, alone.Orders, looks, result.Violations)
 	}
 }
 

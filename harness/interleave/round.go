@@ -17,6 +17,8 @@ type round struct {
 	watch  *pgx.Conn
 	lines  []*line
 	events chan event
+	// pids are the servers' processes in which the sessions' statements have run.
+	pids []int32
 	// script is how the order begins, made what was chosen, order what was sent.
 	script, made []choice
 	order        []string
@@ -57,7 +59,8 @@ type event struct {
 }
 
 func newRound(world World, watch *pgx.Conn, script []choice) *round {
-	r := &round{world: world, watch: watch, script: script, events: make(chan event)}
+	r := &round{world: world, watch: watch, script: script, events: make(chan event),
+		pids: []int32{}}
 	for i, s := range world.Sessions {
 		r.lines = append(r.lines, &line{name: s.Name, index: i, grant: make(chan struct{}),
 			events: r.events})
@@ -154,7 +157,7 @@ func (r *round) release(ctx context.Context) error {
 			return nil
 		}
 		// A deadlock, which the server ends, or a lock that was given on.
-		if err := r.take(ctx); err != nil {
+		if err := r.await(ctx); err != nil {
 			return err
 		}
 		for _, l := range r.lines {
@@ -173,7 +176,7 @@ func (r *round) follow(ctx context.Context, l *line) error {
 	for l.state == running {
 		select {
 		case e := <-r.events:
-			e.line.take(e)
+			r.take(e)
 			continue
 		case <-ctx.Done():
 			return ctx.Err()
@@ -192,13 +195,13 @@ func (r *round) follow(ctx context.Context, l *line) error {
 	return nil
 }
 
-// take waits for any event.
-func (r *round) take(ctx context.Context) error {
+// await waits for any event.
+func (r *round) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	select {
 	case e := <-r.events:
-		e.line.take(e)
+		r.take(e)
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("all sessions wait for locks: %w", ctx.Err())
@@ -206,18 +209,22 @@ func (r *round) take(ctx context.Context) error {
 }
 
 // take notes an event.
-func (l *line) take(e event) {
+func (r *round) take(e event) {
 	if e.end {
-		l.state, l.err = ended, e.err
+		e.line.state, e.line.err = ended, e.err
 		return
 	}
-	l.state, l.pid, l.sql = stopped, e.pid, e.sql
+	e.line.state, e.line.pid, e.line.sql = stopped, e.pid, e.sql
+	if pid := int32(e.pid); !slices.Contains(r.pids, pid) {
+		r.pids = append(r.pids, pid)
+	}
 }
 
 // waits says whether a session waits for a lock of another one. The server says so of
-// its lock table, without delay.
+// its lock table, without delay. Who waits for anybody else, such as an autovacuum that
+// cuts off a table's end, gets the lock without the sessions and is not to be seen.
 func (r *round) waits(ctx context.Context, l *line) (waits bool, err error) {
-	err = r.watch.QueryRow(ctx, `SELECT cardinality(pg_blocking_pids($1)) > 0`, int32(l.pid)).
+	err = r.watch.QueryRow(ctx, `SELECT pg_blocking_pids($1) && $2`, int32(l.pid), r.pids).
 		Scan(&waits)
 	if err != nil {
 		return false, fmt.Errorf("asking who waits: %w", err)

@@ -31,6 +31,6 @@ func MakeSchema(docs schema.Docs) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	root.Property("schema_version")["pattern"] = `^[0-9]+\.[0-9]+\.[0-9]+$`
+	root.Property("schema_version")["pattern"] = schema.Semver
 	return root.Encode(SchemaID, "stampede knee")
 }

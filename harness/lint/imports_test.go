@@ -80,7 +80,7 @@ func otherSystem(folder, target string) bool {
 func testsOnly() []string {
 	return []string{
 		"harness/suttest", "harness/api/apitest", "harness/env/envtest", "harness/interleave",
-		"reports/browsertest",
+		"harness/schema/schematest", "reports/browsertest",
 	}
 }
 
@@ -128,7 +128,8 @@ func forSystems() []string {
 func forReports() []string {
 	return []string{
 		"harness/rundir", "harness/scenario", "harness/check", "harness/history", "harness/measure",
-		"harness/stats", "harness/knee", "harness/events",
+		"harness/stats", "harness/knee", "harness/events", "harness/schema",
+		"harness/plain",
 	}
 }
 
@@ -136,7 +137,8 @@ func forReports() []string {
 // harness: the contracts, from the bottom up, and the pure packages.
 func layers(pkg string) (allowed []string, listed bool) {
 	switch pkg {
-	case "harness/history", "harness/arrival", "harness/keys", "harness/schema":
+	case "harness/history", "harness/arrival", "harness/keys", "harness/schema",
+		"harness/plain":
 		return nil, true
 	case "harness/check":
 		return []string{"harness/history"}, true
@@ -145,7 +147,7 @@ func layers(pkg string) (allowed []string, listed bool) {
 	case "harness/topics", "harness/stores":
 		return []string{"harness/sut"}, true
 	case "harness/api":
-		return []string{"harness/sut", "harness/history"}, true
+		return []string{"harness/sut", "harness/history", "harness/plain"}, true
 	}
 	return nil, false
 }

@@ -234,7 +234,8 @@ func (m *mover) keep(ctx context.Context, mine string) (bool, error) {
 	return true, m.redis.LRem(ctx, mine, 0, id).Err()
 }
 
-// everyFault has a fault of each kind that roles have.
+// everyFault has a fault of each kind that roles have. What is stopped in the storm
+// takes its time to come back, and must be there to be cut off.
 const everyFault = `
 name: mover-test
 question: Does what was taken arrive, whatever happens to who took it?
@@ -242,7 +243,7 @@ system: mover
 deploy: processes
 replicas: {mover: 2}
 load:
-  arrival: {process: constant, rate: 100, over: 5s}
+  arrival: {process: constant, rate: 100, over: 8s}
   max_in_flight: 64
   timeout: 2s
   drain: 30s
@@ -251,9 +252,9 @@ faults:
   - {name: gone, kind: kill, target: mover-2, at: 500ms, for: 300ms}
   - {name: asleep, kind: pause, target: mover, at: 1200ms, for: 400ms}
   - {name: storm, kind: churn, target: mover, every: 200ms, how: stop, at: 2s, for: 800ms}
-  - {name: cut, kind: partition, target: mover-1, from: redis, at: 3200ms, for: 400ms}
-  - {name: bounce, kind: restart, target: mover, at: 4s}
-  - {name: unserved, kind: crash, target: api, place: asked, passage: 5, at: 4200ms, for: 200ms}
+  - {name: cut, kind: partition, target: mover-1, from: redis, at: 6s, for: 400ms}
+  - {name: bounce, kind: restart, target: mover, at: 6800ms}
+  - {name: unserved, kind: crash, target: api, place: asked, passage: 5, at: 7s, for: 200ms}
 provokes: [role-crash]
 `
 

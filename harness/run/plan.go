@@ -9,6 +9,7 @@ import (
 
 	"stampede/harness/arrival"
 	"stampede/harness/scenario"
+	"stampede/harness/sut"
 )
 
 // Plan is a scenario's load, made concrete by a seed.
@@ -46,14 +47,23 @@ func PlanOf(sc scenario.Scenario, seed uint64) (Plan, error) {
 	return p, nil
 }
 
-// ScenarioDigest identifies a resolved scenario: the hex SHA-256 of its YAML,
-// as a run records it.
-func ScenarioDigest(sc scenario.Scenario) (string, error) {
-	text, err := sc.YAML()
+// ScenarioDigest identifies a resolved scenario of a system: the hex SHA-256 of its
+// YAML, as a run records it.
+func ScenarioDigest(sc scenario.Scenario, sys sut.System) (string, error) {
+	text, err := shown(sc, sys)
 	if err != nil {
 		return "", fmt.Errorf("writing the resolved scenario: %w", err)
 	}
 	return digest(text), nil
+}
+
+// shown is a resolved scenario as YAML, without its secrets.
+func shown(sc scenario.Scenario, sys sut.System) ([]byte, error) {
+	sc, err := sc.WithoutSecrets(sys)
+	if err != nil {
+		return nil, err
+	}
+	return sc.YAML()
 }
 
 // digest is the hex SHA-256 of data.

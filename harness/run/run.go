@@ -191,7 +191,7 @@ func DiskFailed(err error) bool {
 
 // begin records what is about to run, so that a run that dies can be judged.
 func (r *runner) begin(slots []rundir.Slot) error {
-	text, err := r.Scenario.YAML()
+	text, err := shown(r.Scenario, r.System)
 	if err != nil {
 		return fmt.Errorf("writing the resolved scenario: %w", err)
 	}

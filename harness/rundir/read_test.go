@@ -62,6 +62,22 @@ func asJSON(t *testing.T, v any) string {
 	return strings.ReplaceAll(string(data), "null", "[]")
 }
 
+// TestAComplaintObeysNobody: names in a file that somebody sent are told in one line.
+func TestAComplaintObeysNobody(t *testing.T) {
+	const name = "a\x1b[2J\n::error::x"
+	v := rundir.Variant{Name: name, Verdict: "FINE", Load: rundir.Load{Scheduled: 1},
+		Operations: []rundir.Operation{{Kind: name, Load: rundir.Load{Scheduled: 1},
+			Phases: []rundir.Phase{{Name: name, Load: rundir.Load{Scheduled: 1}}}}},
+		Repeats: []rundir.Repeat{{Verdict: "FINE"}}}
+	err := rundir.Summary{Variants: []rundir.Variant{v, v}}.Validate()
+	if n := strings.Count(err.Error(), "a\uFFFD[2J ::error::x"); n < 12 {
+		t.Errorf("%d names in %q", n, err)
+	}
+	if strings.ContainsAny(err.Error(), "\x1b") || strings.Contains(err.Error(), "\n:") {
+		t.Errorf("it is an order: %q", err)
+	}
+}
+
 func TestSummaryHasNoNulls(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(finished(t, t.TempDir()), rundir.SummaryFile))
 	if err != nil {

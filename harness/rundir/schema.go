@@ -26,7 +26,7 @@ func MakeSchema(docs schema.Docs) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	root.Property("schema_version")["pattern"] = `^[0-9]+\.[0-9]+\.[0-9]+$`
+	root.Property("schema_version")["pattern"] = schema.Semver
 	verdict := schema.Schema{"enum": verdicts()}
 	for _, name := range []string{"overall", "correctness", "sla", "measurement"} {
 		root.Property("verdict", name).With(verdict)

@@ -1,54 +1,24 @@
 package rundir_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"stampede/harness/rundir"
-	"stampede/harness/schema"
+	"stampede/harness/schema/schematest"
 )
 
 func TestSchemaIsCurrent(t *testing.T) {
-	docs, err := schema.ReadDocs("stampede", "../..",
-		"harness/rundir", "harness/check", "harness/history")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := rundir.MakeSchema(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(rundir.SummarySchema(), want) {
-		t.Error("harness/rundir/summary.schema.json is stale: run `make gen`")
-	}
-}
-
-func compile(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(rundir.SummarySchema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource(rundir.SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(rundir.SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	schematest.Current(t, "harness/rundir/summary.schema.json", rundir.SummarySchema(),
+		"../..", rundir.MakeSchema, "harness/rundir", "harness/check", "harness/history")
 }
 
 // TestSchemaAndDecoderAgree: a summary that is written validates, and one
 // that the schema refuses the decoder refuses too.
 func TestSchemaAndDecoderAgree(t *testing.T) {
-	s := compile(t)
+	s := schematest.Compile(t, rundir.SummarySchema())
 	replace := func(old, with string) func(string) string {
 		return func(s string) string { return strings.Replace(s, old, with, 1) }
 	}
@@ -68,16 +38,12 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
 		r, err := rundir.Open(root, path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, decoded := r.Summary()
-		validated := s.Validate(document)
+		validated := s.JSON(data)
 		if good := name == ""; (decoded == nil) != good || (validated == nil) != good {
 			t.Errorf("%q: decoder says %v, schema says %v", name, decoded, validated)
 		}

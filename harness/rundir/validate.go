@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"stampede/harness/plain"
 )
 
 // Validate returns every contradiction in a summary: unknown verdicts,
@@ -28,7 +30,7 @@ func (s Summary) Validate() error {
 	seen := make(map[string]bool)
 	for _, v := range s.Variants {
 		if seen[v.Name] {
-			report("variant %s appears twice", v.Name)
+			report("variant %s appears twice", plain.Line(v.Name))
 		}
 		seen[v.Name] = true
 		v.validate(report)
@@ -44,16 +46,17 @@ func (v Variant) validate(report func(string, ...any)) {
 	if v.Name == "" {
 		report("a variant has no name")
 	}
+	where := "variant " + plain.Line(v.Name)
 	if !isVerdict(v.Verdict) {
-		report("variant %s: verdict %q is not one of %v", v.Name, v.Verdict, verdicts())
+		report("%s: verdict %q is not one of %v", where, v.Verdict, verdicts())
 	}
-	v.Load.validate("variant "+v.Name, report)
-	v.Latency.validate("variant "+v.Name, report)
+	v.Load.validate(where, report)
+	v.Latency.validate(where, report)
 	for _, op := range v.Operations {
-		op.validate("variant "+v.Name, report)
+		op.validate(where, report)
 	}
 	for _, r := range v.Repeats {
-		r.validate(fmt.Sprintf("variant %s, repeat %d", v.Name, r.Index), report)
+		r.validate(fmt.Sprintf("%s, repeat %d", where, r.Index), report)
 	}
 }
 
@@ -74,12 +77,13 @@ func (r Repeat) validate(where string, report func(string, ...any)) {
 }
 
 func (o Operation) validate(where string, report func(string, ...any)) {
-	where += ", " + o.Kind
+	where += ", " + plain.Line(o.Kind)
 	o.Load.validate(where, report)
 	o.Latency.validate(where, report)
 	for _, phase := range o.Phases {
-		phase.Load.validate(where+", phase "+phase.Name, report)
-		phase.Response.validate(where+", phase "+phase.Name, report)
+		of := where + ", phase " + plain.Line(phase.Name)
+		phase.Load.validate(of, report)
+		phase.Response.validate(of, report)
 	}
 }
 

@@ -328,6 +328,11 @@ func badScenarios() map[string]bad {
 			"    rate: 100.5\n", "    rate: 100.5\n    ops: 5\n",
 			`ops does not belong to process constant`, false,
 		},
+		"rate of a burst": {
+			"process: constant\n    rate: 100.5", "process: burst\n    ops: 5\n    rate: 100",
+			`rate does not belong to process burst, which has a number of operations ` +
+				`(--set load.arrival.ops=...)`, false,
+		},
 		"too many": {
 			"rate: 100.5\n    over: 10s", "rate: 1e6\n    over: 1h",
 			`about 3.6e+09 operations`, true,

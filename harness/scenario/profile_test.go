@@ -111,7 +111,9 @@ func TestSetAppliesInOrderAfterTheProfile(t *testing.T) {
 
 func TestBadSets(t *testing.T) {
 	for set, want := range map[string]string{
-		"load.arrival.rate":      `--set load.arrival.rate: this is not path=value`,
+		"load.arrival.rate": `--set load.arrival.rate: this is not path=value`,
+		"profiles.smoke.x=5": `--set profiles.smoke.x=5: profiles cannot be set; set the value itself, ` +
+			`or use --profile`,
 		"=5":                     `--set =5: this is not path=value`,
 		"load.arival.rate=5":     `--set load.arival.rate=5: unknown field "arival"`,
 		"load.arrival.rate=-5":   `--set load.arrival.rate=-5: rate -5 is out of range`,

@@ -1,41 +1,26 @@
 package scenario_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"stampede/harness/scenario"
 	"stampede/harness/schema"
+	"stampede/harness/schema/schematest"
 	"stampede/harness/sut"
 )
 
-func compileSchema(t *testing.T) *jsonschema.Schema {
+func compileSchema(t *testing.T) schematest.Schema {
 	t.Helper()
-	docs, err := schema.ReadDocs("stampede", "../..", "harness/scenario")
+	text, err := schema.Made("../..", func(docs schema.Docs) ([]byte, error) {
+		return scenario.Schema([]sut.System{shop()}, docs)
+	}, "harness/scenario")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := scenario.Schema([]sut.System{shop()}, docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource(scenario.SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(scenario.SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return schematest.Compile(t, text)
 }
 
 func TestSchemaAcceptsWhatDecodes(t *testing.T) {

@@ -18,6 +18,11 @@ func (p *parsing) assign(root *node, flag string) {
 		})
 		return
 	}
+	if root, _, _ := strings.Cut(path, "."); root == "profiles" {
+		p.add(Problem{Where: where,
+			What: "profiles cannot be set; set the value itself, or use --profile"})
+		return
+	}
 	inner := &parsing{at: func(int, int) Where { return where }, origin: where.Flag}
 	leaf := inner.setting(value)
 	if len(inner.list) > 0 {

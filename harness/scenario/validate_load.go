@@ -108,8 +108,11 @@ func (v *validation) arrival() {
 	known := append([]string{"process"}, slices.Concat(needs, may)...)
 	for _, name := range given.names() {
 		if !slices.Contains(known, name) {
-			v.reject(fmt.Sprintf("%s does not belong to process %s", name, a.Process),
-				oneOf(known), "load", "arrival", name)
+			what := fmt.Sprintf("%s does not belong to process %s", name, a.Process)
+			if name == "rate" && slices.Contains(known, "ops") {
+				what += ", which has a number of operations (--set load.arrival.ops=...)"
+			}
+			v.reject(what, oneOf(known), "load", "arrival", name)
 		}
 	}
 	v.rate(a.Rate, "load", "arrival", "rate")

@@ -1,7 +1,6 @@
 package schema_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -10,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"stampede/harness/schema"
+	"stampede/harness/schema/schematest"
 )
 
 type leaf struct {
@@ -35,25 +34,13 @@ type whole struct {
 	Plain  string
 }
 
-func compile(t *testing.T, s schema.Schema) *jsonschema.Schema {
+func compile(t *testing.T, s schema.Schema) schematest.Schema {
 	t.Helper()
 	text, err := s.Encode("https://stampede.invalid/test.json", "a test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("x.json", document); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := c.Compile("x.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
+	return schematest.Compile(t, text)
 }
 
 func of(t *testing.T, b schema.Builder, v any) schema.Schema {
@@ -63,14 +50,6 @@ func of(t *testing.T, b schema.Builder, v any) schema.Schema {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func value(t interface{ Fatal(...any) }, text []byte) any {
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // TestWhatIsEncodedValidates draws values and validates their JSON.
@@ -91,7 +70,7 @@ func TestWhatIsEncodedValidates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Validate(value(t, text)); err != nil {
+		if err := s.JSON(text); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 	})
@@ -101,7 +80,7 @@ func TestWhatDoesNotFitFails(t *testing.T) {
 	s := compile(t, of(t, schema.Builder{Required: true}, whole{}))
 	good := `{"name": "a", "count": 1, "at": "2026-11-21T12:00:00Z", "leaf": {"on": true},
 		"leaves": [{"on": false, "rate": 1.5}], "pair": [1, 2], "tags": {"a": "b"}, "Plain": ""}`
-	if err := s.Validate(value(t, []byte(good))); err != nil {
+	if err := s.JSON([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
@@ -120,7 +99,7 @@ func TestWhatDoesNotFitFails(t *testing.T) {
 		{`"leaves": [`, `"leaves": null, "x": [`},
 	} {
 		bad := strings.Replace(good, change[0], change[1], 1)
-		if bad == good || s.Validate(value(t, []byte(bad))) == nil {
+		if bad == good || s.JSON([]byte(bad)) == nil {
 			t.Errorf("validates: %s", bad)
 		}
 	}
@@ -160,7 +139,7 @@ func TestPatchAllowsLessAndNull(t *testing.T) {
 		`{"leaf": {"rate": "fast"}}`:   false,
 		`{"name": 1}`:                  false,
 	} {
-		if err := s.Validate(value(t, []byte(text))); (err == nil) != good {
+		if err := s.JSON([]byte(text)); (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -2,6 +2,7 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -21,6 +22,10 @@ type Postgres struct {
 	Pool    *pgxpool.Pool
 	Timeout time.Duration
 }
+
+// openTimeout bounds the making of all connections, of which each is tried for as long as
+// an operation would, and then again: nobody waits for it yet.
+const openTimeout = 30 * time.Second
 
 // OpenPostgres makes all connections before it returns: the crowd would else
 // wait for as many server processes to be forked, which says nothing about a
@@ -60,14 +65,14 @@ func OpenPostgres(
 }
 
 func (db *Postgres) warm(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, max(db.Timeout, openTimeout))
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	var all sync.WaitGroup
 	all.Add(n)
 	for range n {
 		group.Go(func() error {
-			conn, err := db.Pool.Acquire(ctx)
+			conn, err := db.first(ctx)
 			all.Done()
 			if err != nil {
 				return err
@@ -78,6 +83,16 @@ func (db *Postgres) warm(ctx context.Context, n int) error {
 		})
 	}
 	return group.Wait()
+}
+
+// first makes a connection; where there was no answer in time it tries again.
+func (db *Postgres) first(ctx context.Context) (*pgxpool.Conn, error) {
+	for {
+		conn, err := db.Pool.Acquire(ctx)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return conn, err
+		}
+	}
 }
 
 // Close closes the connections, when they are free.
@@ -96,6 +111,13 @@ func (db *Postgres) Within(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	return db.whenever(ctx, f)
+}
+
+// whenever is With without a timeout.
+func (db *Postgres) whenever(
+	ctx context.Context, f func(context.Context, *pgx.Conn) error,
+) error {
 	conn, err := db.Pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("%w to Postgres: %w", errNoConnection, err)
@@ -111,6 +133,35 @@ func (db *Postgres) Transaction(
 	return db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return f(ctx, tx) })
 	})
+}
+
+// Prepare makes an initial state in one transaction. It takes as long as ctx lets it,
+// and is on the disk when it ends, whatever that of the other calls is like.
+func (db *Postgres) Prepare(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
+	return db.whenever(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on`)
+			if err != nil {
+				return err
+			}
+			return f(ctx, tx)
+		})
+	})
+}
+
+// Preparer returns a pool of one connection, for a library that makes its own tables, on
+// the terms of Prepare. The caller closes it.
+func (db *Postgres) Preparer(ctx context.Context) (*pgxpool.Pool, error) {
+	conf := db.Pool.Config()
+	conf.MaxConns, conf.MinConns = 1, 0
+	conf.ConnConfig.ConnectTimeout = openTimeout
+	conf.ConnConfig.RuntimeParams["statement_timeout"] = "0"
+	conf.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, fmt.Errorf("opening a Postgres pool: %w", err)
+	}
+	return pool, nil
 }
 
 // Row runs one prepared statement, a transaction of its own, and scans the

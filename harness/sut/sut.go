@@ -37,7 +37,8 @@ type System struct {
 	Name, Summary string
 	// Params returns a pointer to the workload's parameters with their
 	// defaults; scenarios decode into it strictly. Its fields have json tags
-	// and doc tags (`doc:"..."`), from which the schema is made.
+	// and doc tags (`doc:"..."`), from which the schema is made; texts that are
+	// tagged `secret:"true"` are not written down.
 	Params func() any
 	// Workload makes the workload from the parameters (the value of Params,
 	// after decoding). A bad parameter is an error that names it.

@@ -47,8 +47,16 @@ func Open(t testing.TB, address string, before ...chromedp.Action[chromedp.Void]
 	t.Helper()
 	deadline, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(stop)
+	// Chromium leaves the lock of its profile where TMPDIR says, in a path that must be
+	// short.
+	kept, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(kept) })
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(Chromium(t)), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
+		chromedp.Env("TMPDIR="+kept),
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))
 	allocator, end := chromedp.NewExecAllocator(deadline, options...)

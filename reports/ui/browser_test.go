@@ -3,6 +3,7 @@
 package ui_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"stampede/reports/browsertest"
@@ -108,6 +111,63 @@ func TestBrowserFollows(t *testing.T) {
 	s.write(t, time.Now().Add(time.Second))
 	browsertest.Wait(t, tb, "document.querySelectorAll('.runs tbody tr').length === 2 && "+
 		"document.body.innerText.includes('follow sale')")
+	silent(t, tb)
+}
+
+// TestBrowserFollowsWhatIsSeen: a page in the background keeps no connection, and catches
+// up when it is looked at again.
+func TestBrowserFollowsWhatIsSeen(t *testing.T) {
+	s := newSite(t, "runs")
+	s.enter(t)
+	r, name := s.write(t, time.Now())
+	tb := s.browse(t, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument,
+			page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+				var opened = [], hide = false, real = EventSource;
+				EventSource = function (address) { opened.push(new real(address)); return opened.at(-1); };
+				Object.defineProperty(document, 'hidden', {get: () => hide});
+				function hidden(yes) { hide = yes; document.dispatchEvent(new Event('visibilitychange')); }`})
+		return err
+	}))
+	const open = "opened.filter(s => s.readyState < 2).length"
+	s.show(t, tb, "/run/"+name, "document.body.innerText.includes('fault: stall') && "+open+" === 1")
+	browsertest.Eval[any](t, tb, "hidden(true)")
+	if n := browsertest.Eval[int](t, tb, open); n != 0 {
+		t.Errorf("%d streams in the background", n)
+	}
+	if err := r.finish(); err != nil {
+		t.Fatal(err)
+	}
+	browsertest.Eval[any](t, tb, "hidden(false)")
+	browsertest.Wait(t, tb, "document.getElementById('report') && "+
+		"document.getElementById('state').innerText.includes('PASS') && "+open+" === 0")
+	silent(t, tb)
+}
+
+// TestBrowserListWaitsForTheFocus: a list in which somebody is at work changes when they
+// have left it.
+func TestBrowserListWaitsForTheFocus(t *testing.T) {
+	s := newSite(t, "runs")
+	s.enter(t)
+	s.write(t, time.Now())
+	// A page that has not the focus itself tells nobody that an element has lost it.
+	tb := s.browse(t, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled,
+			emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	}))
+	const links = "document.querySelectorAll('#runs a[href^=\"/run/\"]').length"
+	s.show(t, tb, "/", links+" > 0")
+	browsertest.Eval[any](t, tb, `var before = `+links+`, asked = 0, real = fetch;
+		fetch = function (a) { asked++; return real(a); };
+		document.querySelector('#runs a').focus()`)
+	s.write(t, time.Now().Add(time.Second))
+	browsertest.Wait(t, tb, "asked > 0")
+	if browsertest.Eval[int](t, tb, links+" - before") != 0 {
+		t.Error("the list changed under somebody's hands")
+	}
+	browsertest.Eval[any](t, tb, "document.activeElement.blur()")
+	browsertest.Wait(t, tb, links+" > before")
 	silent(t, tb)
 }
 

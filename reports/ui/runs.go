@@ -2,6 +2,8 @@ package ui
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -122,7 +124,8 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 		from = slices.IndexFunc(names, func(e rundir.Entry) bool { return s.name(e.Path) == before }) + 1
 	}
 	p := homePage{Title: "stampede", Root: s.Root, Many: len(names), Systems: s.systems(),
-		Index: s.href(indexPath), Form: s.keys.form, Searches: s.searches(), Follow: "/live"}
+		Index: s.href(indexPath), Form: s.keys.form, Searches: s.searches(),
+		Follow: "/live?shown=" + s.signature()}
 	shown := names[from:min(from+aPage, len(names))]
 	for _, e := range shown {
 		row := s.row(s.seen.describe(e))
@@ -286,9 +289,9 @@ func (s *Server) showRun(w http.ResponseWriter, r *http.Request) {
 	s.pages.write(w, http.StatusOK, "run", p)
 }
 
-// followRuns tells a page when the list of runs has changed.
+// followRuns tells a page when the list of runs is not as it was shown there.
 func (s *Server) followRuns(w http.ResponseWriter, r *http.Request) {
-	before := s.signature()
+	before := r.URL.Query().Get("shown")
 	s.follow(w, r, listEvery, func(send func(kind, data string) error) (over bool, err error) {
 		now := s.signature()
 		if now == before {
@@ -304,16 +307,16 @@ func (s *Server) signature() string {
 	names, err := rundir.Names(s.Root)
 	j := s.current()
 	text := fmt.Sprint(j != nil && j.ended())
-	if err != nil || len(names) == 0 {
-		return text
-	}
-	text += fmt.Sprint(len(names), names[0].Path)
-	for _, e := range names[:min(len(names), aPage)] {
-		if state := rundir.StateOf(e.Path); state != rundir.Finished {
-			text += " " + string(state)
+	if err == nil && len(names) > 0 {
+		text += fmt.Sprint(len(names), names[0].Path)
+		for _, e := range names[:min(len(names), aPage)] {
+			if state := rundir.StateOf(e.Path); state != rundir.Finished {
+				text += " " + string(state)
+			}
 		}
 	}
-	return text
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
 }
 
 // followRun tells a page how a run goes on: the parts of the page that have changed.
@@ -359,8 +362,8 @@ func (s *Server) changed(p runPage, shown map[string]string) (string, error) {
 		}
 		return nil
 	}
-	for id, block := range map[string]string{"state": "state", "clock": "clock", "actions": "actions",
-		"notes": "notes"} {
+	for id, block := range map[string]string{"state": "state", "reasons": "reasons",
+		"clock": "clock", "actions": "actions", "notes": "notes"} {
 		if err := add(id, block, p); err != nil {
 			return "", err
 		}

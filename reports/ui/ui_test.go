@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -107,6 +108,15 @@ func (s *site) follow(t *testing.T, path string) *stream {
 	return out
 }
 
+// listed is where the list of runs, as it is now, hears that it has changed.
+func (s *site) listed(t *testing.T) string {
+	t.Helper()
+	_, page := s.get(t, "/")
+	_, after, _ := strings.Cut(page, `data-list="`)
+	address, _, _ := strings.Cut(after, `"`)
+	return html.UnescapeString(address)
+}
+
 // next is the next event with its data.
 func (s *stream) next(t *testing.T) (kind, data string) {
 	t.Helper()
@@ -173,7 +183,7 @@ func TestFollow(t *testing.T) {
 	}
 	all := live.untilOver(t)
 	if !strings.Contains(all["actions"], name+"/report.html") ||
-		!strings.Contains(all["state"], "PASS") || !strings.Contains(all["state"], "all held") {
+		!strings.Contains(all["state"], "PASS") || !strings.Contains(all["reasons"], "all held") {
 		t.Errorf("%+v", all)
 	}
 	for live.Scan() {
@@ -252,7 +262,7 @@ func TestFollowers(t *testing.T) {
 	s.enter(t)
 	streams := []*stream{}
 	for range 16 {
-		streams = append(streams, s.follow(t, "/live"))
+		streams = append(streams, s.follow(t, s.listed(t)))
 	}
 	if code, text := s.get(t, "/live"); code != http.StatusServiceUnavailable {
 		t.Errorf("one more: %d\n%s", code, text)
@@ -271,6 +281,13 @@ func TestFollowers(t *testing.T) {
 		t.Error(text)
 	}
 	if kind, _ := streams[1].next(t); kind != "changed" {
+		t.Errorf("%s", kind)
+	}
+	// What happened between the list's page and its stream is told too.
+	shown := s.listed(t)
+	s.write(t, time.Now().Add(time.Second))
+	streams[1].close()
+	if kind, _ := s.follow(t, shown).next(t); kind != "changed" {
 		t.Errorf("%s", kind)
 	}
 }

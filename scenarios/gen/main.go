@@ -4,7 +4,6 @@ package main
 
 import (
 	"log"
-	"os"
 
 	"stampede/harness/scenario"
 	"stampede/harness/schema"
@@ -13,15 +12,10 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	docs, err := schema.ReadDocs("stampede", "..", "harness/scenario")
+	of := func(docs schema.Docs) ([]byte, error) { return scenario.Schema(systems.All(), docs) }
+	err := schema.Generate("schema.json", "..", of,
+		"harness/scenario")
 	if err != nil {
-		log.Fatal(err)
-	}
-	text, err := scenario.Schema(systems.All(), docs)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile("schema.json", text, 0o644); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -81,14 +81,11 @@ func crowding[K comparable](
 	}
 }
 
-// maxProof bounds the operations that one violation names as its proof.
-const maxProof = 8
-
 // ops returns the identities of some of the buys behind orders, the last
 // first: the latest comers are those that should have been refused.
 func ops(orders []*OrderAudit) []uint64 {
 	var out []uint64
-	for i := len(orders) - 1; i >= 0 && len(out) < maxProof; i-- {
+	for i := len(orders) - 1; i >= 0 && len(out) < check.MaxProof; i-- {
 		out = append(out, orders[i].OpID)
 	}
 	return out

@@ -113,13 +113,13 @@ func oversoldByReplies(j *judging, r replies, units int) {
 		if len(list) <= units {
 			continue
 		}
-		slices.Sort(list)
 		var proof []uint64
-		for _, order := range list[:min(len(list), maxProof)] {
+		for _, order := range list {
 			proof = append(proof, r.sold[order])
 		}
-		j.Violate(proof, "%s: %d orders were answered \"sold\" and there are %d units",
-			item, len(list), units)
+		slices.Sort(proof)
+		j.Violate(proof[:min(len(proof), check.MaxProof)], "%s: %d orders were answered \"sold\" "+
+			"and there are %d units", item, len(list), units)
 	}
 }
 

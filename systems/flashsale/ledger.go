@@ -11,7 +11,6 @@ import (
 	"stampede/harness/stores"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 //go:embed schema.sql
@@ -348,40 +347,25 @@ func (b *books) held(ctx context.Context) (n int64, err error) {
 // prepare makes the schema, the items and their units in one transaction.
 // Tables that exist already are an error: a sale starts empty.
 func (b *books) prepare(ctx context.Context, p Params) error {
-	conn, err := b.db.Pool.Acquire(ctx)
-	if err != nil {
-		return stores.Failed("connecting to Postgres", err)
-	}
-	defer conn.Release()
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return b.fill(ctx, tx, p) })
-	if err != nil {
+	if err := b.stocked(ctx, p, schema); err != nil {
 		return fmt.Errorf("preparing the ledger in an empty database: %w", err)
-	}
-	return analyse(ctx, conn)
-}
-
-// analyse tells the planner how large the filled tables are.
-func analyse(ctx context.Context, conn *pgxpool.Conn) error {
-	if _, err := conn.Exec(ctx, `ANALYZE items, units`); err != nil {
-		return fmt.Errorf("analysing the new tables: %w", err)
 	}
 	return nil
 }
 
-// patientFill: a large stock may take longer than a purchase may. durableFill: the
-// shop is there whatever becomes of its sales.
-const (
-	patientFill = `SET LOCAL statement_timeout = '5min'`
-	durableFill = `SET LOCAL synchronous_commit = on`
-)
-
-func (b *books) fill(ctx context.Context, tx pgx.Tx, p Params) error {
-	for _, statements := range []string{patientFill, durableFill, schema} {
-		if _, err := tx.Exec(ctx, statements); err != nil {
+// stocked makes empty tables by some statements and fills them.
+func (b *books) stocked(ctx context.Context, p Params, empty string) error {
+	return b.db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, empty); err != nil {
 			return err
 		}
-	}
-	return b.stockUp(ctx, tx, p)
+		if err := b.stockUp(ctx, tx, p); err != nil {
+			return err
+		}
+		// The planner must know how large they are.
+		_, err := tx.Exec(ctx, `ANALYZE items, units`)
+		return err
+	})
 }
 
 // stockUp fills empty tables with the items and their units.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"stampede/harness/stores"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Reset begins the sale anew: nothing is sold, all counters are full. It may
@@ -45,25 +43,12 @@ func (b *books) prepared(ctx context.Context) (yes bool, err error) {
 // clear empties the ledger and puts all units back on the shelf, in one
 // transaction.
 func (b *books) clear(ctx context.Context, p Params) error {
-	conn, err := b.db.Pool.Acquire(ctx)
-	if err != nil {
-		return stores.Failed("connecting to Postgres", err)
-	}
-	defer conn.Release()
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, statement := range []string{
-			patientFill, `TRUNCATE items, units, orders, payments, order_log RESTART IDENTITY`,
-		} {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return b.stockUp(ctx, tx, p)
-	})
+	err := b.stocked(ctx, p,
+		`TRUNCATE items, units, orders, payments, order_log RESTART IDENTITY`)
 	if err != nil {
 		return fmt.Errorf("clearing the ledger: %w", err)
 	}
-	return analyse(ctx, conn)
+	return nil
 }
 
 // refill forgets who took what and sets every counter to the configured

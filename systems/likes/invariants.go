@@ -157,9 +157,6 @@ func (p pairID) String() string { return UserName(p.user) + " and " + VideoKey(p
 // more is not judged.
 const maxStaleness = 10 * time.Second
 
-// maxProof bounds the operations that one violation names.
-const maxProof = 8
-
 // DecodeAudit reads an Audit from JSON and checks that it can be judged. Fields
 // that it does not know are skipped. The error names one bad field.
 func DecodeAudit(raw json.RawMessage) (Audit, error) {

@@ -372,7 +372,7 @@ func judgeViewers(j *judging) {
 // viewsOf names a few views of a video.
 func (j *judging) viewsOf(video uint64) (ops []uint64) {
 	j.interactions(func(rec *history.Record, who pairID) {
-		if who.video == video && len(ops) < maxProof {
+		if who.video == video && len(ops) < check.MaxProof {
 			ops = append(ops, rec.Op.ID)
 		}
 	}, KindView)

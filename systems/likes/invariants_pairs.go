@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 )
 
@@ -148,7 +149,7 @@ func inOrder(acts map[pairID][]act) []pairID {
 
 func opsOf(acts []act) []uint64 {
 	var ops []uint64
-	for _, a := range acts[:min(len(acts), maxProof)] {
+	for _, a := range acts[:min(len(acts), check.MaxProof)] {
 		ops = append(ops, a.op)
 	}
 	return ops
@@ -221,14 +222,14 @@ func (j *judging) proof(acts map[pairID][]act, video uint64) []uint64 {
 		case who.video != video:
 		case len(acts[who]) > 1:
 			ops = append(ops, opsOf(acts[who])...)
-		case len(others) < maxProof:
+		case len(others) < check.MaxProof:
 			others = append(others, opsOf(acts[who])...)
 		}
-		if len(ops) >= maxProof {
-			return ops[:maxProof]
+		if len(ops) >= check.MaxProof {
+			return ops[:check.MaxProof]
 		}
 	}
-	return append(ops, others...)[:min(maxProof, len(ops)+len(others))]
+	return append(ops, others...)[:min(check.MaxProof, len(ops)+len(others))]
 }
 
 // firstDifference finds the smallest number that only one of two ascending lists

@@ -78,15 +78,13 @@ func openPostgres(ctx context.Context, cfg sut.Config) (*postgres, error) {
 func (l *postgres) close() { l.db.Close() }
 
 func (l *postgres) prepare(ctx context.Context, videos int) error {
-	err := l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, schema); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx,
-				`INSERT INTO videos (video_id) SELECT generate_series(1, $1::bigint)`, videos)
+	err := l.db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, schema); err != nil {
 			return err
-		})
+		}
+		_, err := tx.Exec(ctx,
+			`INSERT INTO videos (video_id) SELECT generate_series(1, $1::bigint)`, videos)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("preparing the ledger in an empty database: %w", err)

@@ -16,8 +16,8 @@ type Audit struct {
 	Effects []EffectAudit `json:"effects"`
 	Changes []ChangeAudit `json:"changes"`
 	Fleet   []FleetAudit  `json:"fleet,omitempty"`
-	// Now is when all this was read, Begins when the day began, at DayMS of
-	// business time (Unix milliseconds); both are 0 before the first request.
+	// Now is the last moment at which anything started or ended, Begins when the day began, at
+	// DayMS of business time (Unix milliseconds); both are 0 before the first request.
 	Now    int64 `json:"now_us"`
 	Begins int64 `json:"begins_us"`
 	DayMS  int64 `json:"day_ms"`
@@ -64,7 +64,13 @@ type RunAudit struct {
 	StartedUS  int64  `json:"started_us"`
 	EndedUS    int64  `json:"ended_us,omitempty"`
 	LeaseUS    int64  `json:"lease_us,omitempty"`
-	Outcome    State  `json:"outcome,omitempty"`
+	// TurnedUS is when the run came to its end after its task had been taken back, and
+	// ended nothing.
+	TurnedUS int64 `json:"turned_us,omitempty"`
+	// LetGoUS is when its executor let go of the run, because it was told that the lease
+	// could not be renewed any more.
+	LetGoUS int64 `json:"let_go_us,omitempty"`
+	Outcome State `json:"outcome,omitempty"`
 }
 
 // EffectAudit is one row of the table effects.
@@ -127,7 +133,7 @@ func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
 		return err
 	}
 	a.Tasks, err = collect(ctx, tx, `SELECT series, occurrence, born = 1, queue, client, task, work_ms,
-		fails, reruns, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
+		fails AND reruns = 0, reruns, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
 		us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+us("lease_until")+`, `+us("ended_at")+`
 		FROM tasks ORDER BY series, occurrence, id`,
 		func(row pgx.CollectableRow) (k TaskAudit, err error) {
@@ -142,12 +148,13 @@ func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
 		return err
 	}
 	a.Runs, err = collect(ctx, tx, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
-		us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, outcome
+		us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
+		us("turned_at")+`, `+us("let_go_at")+`, outcome
 		FROM runs ORDER BY id`,
 		func(row pgx.CollectableRow) (r RunAudit, err error) {
 			var id int64
 			err = row.Scan(&id, &r.Occurrence, &r.Fence, &r.Queue, &r.DueUS, &r.PickedUS, &r.StartedUS,
-				&r.EndedUS, &r.LeaseUS, &r.Outcome)
+				&r.EndedUS, &r.LeaseUS, &r.TurnedUS, &r.LetGoUS, &r.Outcome)
 			r.Task = uint64(id)
 			return r, err
 		})

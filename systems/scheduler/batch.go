@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // batched does everything for many at once.
@@ -29,7 +31,7 @@ func batched() design {
 
 // batchEndSQL has the effects of the runs $3, of tasks $1 with tokens $2, which are
 // of the occurrences $5 of the tasks $4, and ends them. $6 is when the rows' next
-// occurrences are due.
+// occurrences are due. It returns which runs came to an end, and whether as their own.
 func batchEndSQL() string {
 	return `WITH given AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
@@ -44,10 +46,11 @@ func batchEndSQL() string {
 ), moved AS (
     UPDATE tasks t SET ` + endedSQL(`'done'`, `mine.next`) + ` FROM mine WHERE t.id = mine.id
 )
-UPDATE runs r SET ended_at = clock_timestamp(),
-    outcome = CASE WHEN g.run IN (SELECT run FROM mine) THEN 'done' ELSE 'fenced' END
+UPDATE runs r SET ` + runEndedSQL(`g.run IN (SELECT run FROM mine)`, `'done'`) + `
 FROM given g
-WHERE r.series = g.series AND r.occurrence = g.occurrence AND r.id = g.run AND r.outcome = ''`
+WHERE r.series = g.series AND r.occurrence = g.occurrence AND r.id = g.run
+    AND r.outcome IN ('', 'lost')
+RETURNING r.id, r.turned_at IS NULL`
 }
 
 const (
@@ -131,8 +134,26 @@ func (e *batchEnds) flush(batch []endRequest) error {
 	for i, r := range batch {
 		list[i] = r.ending
 	}
-	if _, err := e.b.db.Exec(context.Background(), batchEndSQL(), batchArgs(list)...); err != nil {
+	return e.b.endBatch(context.Background(), list)
+}
+
+// endBatch ends runs with their effects.
+func (t *tasks) endBatch(ctx context.Context, list []ending) error {
+	ended := make(map[int64]bool, len(list))
+	err := t.db.Rows(ctx, batchEndSQL(), batchArgs(list), func(row pgx.CollectableRow) error {
+		var run int64
+		var own bool
+		err := row.Scan(&run, &own)
+		ended[run] = own
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("ending %d runs: %w", len(list), err)
+	}
+	for _, e := range list {
+		if ended[e.run] {
+			t.counts.ended(e.claim)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,12 +36,14 @@ var errNever = errors.New("the cron expression never comes true")
 // cronSchedule is a cron expression in a time zone.
 //
 // Days match as POSIX has it: where day of month and day of week are both given,
-// one of them suffices. What a change of the clocks does follows Vixie's cron: an
-// expression whose minute or hour begins with a star goes on by the time that
-// passes, so it runs in both passes of an hour that comes twice and not in one
-// that is left out. Any other names times of the day, each of which happens once:
-// in the first pass of an hour that comes twice, and, if it is left out, at once
-// after the gap, once for all such times.
+// one of them suffices. Given is what is not "*": so says POSIX, which has no steps,
+// while Vixie's cron takes "*/2" for a star.
+//
+// What a change of the clocks does follows Vixie's cron: an expression whose minute or
+// hour begins with a star goes on by the time that passes, so it runs in both passes of
+// an hour that comes twice and not in one that is left out. Any other names times of the
+// day, each of which happens once: in the first pass of an hour that comes twice, and,
+// if it is left out, at once after the gap, once for all such times.
 //
 // The module's own way with time zones is not used: it runs "30 2 * * *" twice
 // where 02:30 comes twice, and not at all where midnight or half an hour is left
@@ -56,12 +59,17 @@ type cronSchedule struct {
 // UTC.
 func parseCron(expression, zone string) (cronSchedule, error) {
 	fields := strings.Fields(expression)
-	if len(fields) != 5 || strings.Contains(expression, "=") {
+	if len(fields) != 5 {
 		return cronSchedule{}, fmt.Errorf("expected five fields such as \"0 9 * * 1-5\", got %q",
 			expression)
 	}
+	for i, field := range fields {
+		if err := checkCronField(i, field); err != nil {
+			return cronSchedule{}, fmt.Errorf("cron expression %q: %w", expression, err)
+		}
+	}
 	location, err := time.LoadLocation(zone)
-	if err != nil {
+	if err != nil || location == time.Local {
 		return cronSchedule{}, fmt.Errorf("expected a time zone such as Europe/Berlin, got %q", zone)
 	}
 	parser, err := cron.TryNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
@@ -76,6 +84,56 @@ func parseCron(expression, zone string) (cronSchedule, error) {
 	star := strings.HasPrefix(fields[0], "*") || strings.HasPrefix(fields[1], "*")
 	return cronSchedule{wall, location, star}, nil
 }
+
+// cronNames are the names of the values of a field, three letters each, with what the
+// first of them is.
+func cronNames(field int) (names string, first int) {
+	switch field {
+	case 3:
+		return "janfebmaraprmayjunjulaugsepoctnovdec", 1
+	case 4:
+		return "sunmontuewedthufrisat", 0
+	}
+	return "", 0
+}
+
+// checkCronField refuses what the module reads in a way that no other cron does, and
+// without a word: ranges that run backwards, which it takes round, "?", empty elements
+// of lists, and whatever comes after a star. It leaves bounds to the module.
+func checkCronField(place int, field string) error {
+	names, first := cronNames(place)
+	for element := range strings.SplitSeq(field, ",") {
+		span, step, stepped := strings.Cut(element, "/")
+		from, to, ranged := strings.Cut(span, "-")
+		low, known := cronValue(from, names, first)
+		high := low
+		if ranged && known {
+			high, known = cronValue(to, names, first)
+		}
+		if stepped && known {
+			_, known = cronValue(step, "", 0)
+		}
+		switch {
+		case span == "*" && (!stepped || isNumber(step)):
+		case !known:
+			return fmt.Errorf("%q: expected *, numbers or names, ranges and steps of them", element)
+		case low > high:
+			return fmt.Errorf("%q runs backwards: write two ranges, such as 22-23,0-2", element)
+		}
+	}
+	return nil
+}
+
+// cronValue reads a number or a name.
+func cronValue(text, names string, first int) (value int, known bool) {
+	if i := strings.Index(names, strings.ToLower(text)); len(text) == 3 && i >= 0 && i%3 == 0 {
+		return first + i/3, true
+	}
+	value, err := strconv.Atoi(text)
+	return value, err == nil && isNumber(text)
+}
+
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // maxSpans bounds the search: two changes of the clocks a year, for more years
 // than the module looks.

@@ -20,6 +20,11 @@ func TestCron(t *testing.T) {
 		{"weekdays at nine", "0 9 * * 1-5", "UTC", "2026-01-02T09:00", "05 09:00, 06 09:00"},
 		{"either day, as POSIX has it", "0 0 13 * 5", "", "2026-02-06T00:00",
 			"13 00:00, 20 00:00, 27 00:00, 06 00:00, 13 00:00"},
+		{"a step is given, as POSIX has it", "0 0 */2 * 1", "", "2026-01-05T00:00",
+			"07 00:00, 09 00:00, 11 00:00, 12 00:00, 13 00:00"},
+		{"a step of one is a star", "0 0 */1 * 1", "", "2026-01-05T00:00", "12 00:00, 19 00:00"},
+		{"names", "0 9 * JAN-feb Mon-FRI", "", "2026-01-02T09:00", "05 09:00, 06 09:00"},
+		{"a range up to Sunday", "0 9 * * fri-7", "", "2026-01-05T09:00", "09 09:00, 10 09:00, 11 09:00"},
 		{"Sunday is 0 and 7", "0 0 * * 7", "", "2026-01-01T00:00", "04 00:00, 11 00:00"},
 		{"leap day", "0 0 29 2 *", "", "2026-01-01T00:00", "29 00:00"},
 		{"a zone in winter", "0 9 * * *", "Asia/Kolkata", "2026-01-05T00:00",
@@ -103,32 +108,51 @@ func moment(t *testing.T, text string) time.Time {
 	return at
 }
 
+// drawField draws an element or two of a field: stars and values, ranges that may run
+// backwards, and steps that are shorter than what they step through.
+func drawField(t *rapid.T, name string, low, high int) string {
+	at := rapid.IntRange(low, high)
+	a, b := at.Draw(t, name), at.Draw(t, name)
+	text, step := strconv.Itoa, strconv.Itoa(rapid.IntRange(1, 3).Draw(t, name))
+	kinds := []string{"*", "*", "*/" + step, text(a), text(a) + "," + text(b), text(a) + "-" + text(b),
+		text(b) + "," + text(min(a, b)) + "-" + text(max(a, b))}
+	if max(a, b)-min(a, b) > 2 {
+		kinds = append(kinds, text(min(a, b))+"-"+text(max(a, b))+"/"+step)
+	}
+	if high-a > 2 {
+		kinds = append(kinds, text(a)+"/"+step)
+	}
+	return rapid.SampledFrom(kinds).Draw(t, name)
+}
+
 // TestCronAgrees: in any zone, around a change of the clocks, the module in
-// wall-clock time and the oracle, which looks at each minute, say the same.
+// wall-clock time and the oracle, which looks at each minute, say the same, and
+// refuse the same.
 func TestCronAgrees(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
 		"America/Sao_Paulo", "Asia/Kolkata", "Africa/Casablanca"}
 	starts := []string{"2026-03-28T20:00", "2026-10-24T20:00", "2018-11-03T20:00",
 		"2026-10-03T10:00", "2026-03-08T03:00", "2026-02-14T20:00"}
-	field := func(t *rapid.T, name string, low, high int) string {
-		a := rapid.IntRange(low, high).Draw(t, name)
-		b := rapid.IntRange(a, high).Draw(t, name)
-		return rapid.SampledFrom([]string{"*", "*/" + strconv.Itoa(max(1, b/2)), strconv.Itoa(a),
-			strconv.Itoa(a) + "," + strconv.Itoa(b), strconv.Itoa(a) + "-" + strconv.Itoa(b)}).Draw(t, name)
-	}
 	rapid.Check(t, func(t *rapid.T) {
-		cron := strings.Join([]string{field(t, "minute", 0, 59), field(t, "hour", 0, 4),
-			rapid.SampledFrom([]string{"*", "*", "1", "29", "25,4"}).Draw(t, "day"), "*",
-			rapid.SampledFrom([]string{"*", "*", "0", "1-5"}).Draw(t, "weekday")}, " ")
+		cron := strings.Join([]string{drawField(t, "minute", 0, 59),
+			rapid.SampledFrom([]string{drawField(t, "hour", 0, 23), drawField(t, "early hour", 0, 4)}).
+				Draw(t, "hour"),
+			rapid.SampledFrom([]string{"*", drawField(t, "day", 1, 31), "25,4"}).Draw(t, "day"),
+			rapid.SampledFrom([]string{"*", "*", "feb-apr", "OCT,nov", "*/2", "nov-feb"}).Draw(t, "month"),
+			rapid.SampledFrom([]string{"*", drawField(t, "weekday", 0, 7), "MON-FRI", "sat,Sun",
+				"FRI-MON"}).Draw(t, "weekday")}, " ")
 		zone := rapid.SampledFrom(zones).Draw(t, "zone")
 		start, err := time.Parse("2006-01-02T15:04", rapid.SampledFrom(starts).Draw(t, "start"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		until := start.Add(24 * time.Hour)
-		want, err := scheduler.CronOracle(cron, zone, start, until)
-		if err != nil {
-			t.Fatalf("%s: %v", cron, err)
+		want, bad := scheduler.CronOracle(cron, zone, start, until)
+		if err := scheduler.CheckCron(cron, zone); (err == nil) != (bad == nil) {
+			t.Fatalf("%q: %v, the oracle says %v", cron, err, bad)
+		}
+		if bad != nil {
+			return
 		}
 		at := start
 		for _, w := range want {
@@ -149,6 +173,9 @@ func TestBadCron(t *testing.T) {
 	for cron, zone := range map[string]string{
 		"61 * * * *": "", "* * * *": "", "* * * * * *": "", "@every 1s": "", "": "",
 		"CRON_TZ=UTC 1 * * *": "", "0 0 * * *": "Europe/Nowhere", "a * * * *": "",
+		"0 22-2 * * *": "", "0 0 * * FRI-MON": "", "0 0 * NOV-FEB *": "", "? * * * *": "",
+		"1,,2 * * * *": "", "1, * * * *": "", "*-5 * * * *": "", "*/0 * * * *": "", "*/x * * * *": "",
+		"0 9 * * monday": "", "jan * * * *": "", "0 0 1 * *": "Local", "+5 * * * *": "",
 	} {
 		if at, err := scheduler.CronNext(cron, zone, time.Unix(0, 0)); err == nil {
 			t.Errorf("%q in %q gave %v", cron, zone, at)

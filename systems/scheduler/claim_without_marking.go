@@ -32,8 +32,8 @@ const unmarkedClaimSQL = `WITH due AS MATERIALIZED (
 ), run AS (
     INSERT INTO runs (series, occurrence, fence, queue, due, picked_at, started_at, executor)
     SELECT series, occurrence, fence + 1, queue, scheduled_at, picked_at, clock_timestamp(), $3
-    FROM due RETURNING id, series, occurrence, fence
+    FROM due RETURNING id, series, occurrence, fence, started_at, picked_at
 )
 SELECT d.id, d.series, d.occurrence, r.fence, r.id, d.scheduled_at, d.schedule, d.zone, d.times,
-    d.work_ms, d.fails
+    d.work_ms, d.fails AND d.reruns = 0, r.started_at - d.scheduled_at, r.started_at - r.picked_at
 FROM due d JOIN run r USING (series, occurrence)`

@@ -18,6 +18,10 @@ type claim struct {
 	cron, zone                         string
 	times, workMS                      int64
 	fails                              bool
+	// late is how long after it was due it started, since how long after it was picked,
+	// and at when that was by this process's clock.
+	late, since time.Duration
+	at          time.Time
 }
 
 // ending is how a run ended, with the due time of the task's next occurrence if
@@ -103,7 +107,8 @@ const startSQL = `, claimed AS (
     SELECT run, series, occurrence, fence, queue, scheduled_at, picked_at, started_at, executor
     FROM claimed
 )
-SELECT id, series, occurrence, fence, run, scheduled_at, schedule, zone, times, work_ms, fails
+SELECT id, series, occurrence, fence, run, scheduled_at, schedule, zone, times, work_ms,
+    fails AND reruns = 0, started_at - scheduled_at, started_at - picked_at
 FROM claimed`
 
 // runningFence is the token of a row that runs, none of any other. Compared with it a
@@ -113,12 +118,22 @@ FROM claimed`
 const runningFence = `CASE t.state WHEN 'running' THEN t.fence END`
 
 // heartbeatSQL renews the leases of the rows $1 with the tokens $2, and returns
-// those that are still their executor's.
-const heartbeatSQL = `UPDATE tasks t
-	SET lease_until = clock_timestamp() + $3 * interval '1 microsecond'
-	FROM unnest($1::bigint[], $2::bigint[]) AS mine (id, fence)
-	WHERE t.id = mine.id AND mine.fence = ` + runningFence + `
-	RETURNING t.id, t.stops`
+// those that are still their executor's. It locks them in the order of their numbers, as
+// the end of a batch and the start of what was handed over do, which wait for several as
+// well. poll_for_update waits in the order of due times, for rows that do not run.
+const heartbeatSQL = `WITH mine AS MATERIALIZED (
+    SELECT t.id FROM tasks t JOIN unnest($1::bigint[], $2::bigint[]) AS g (id, fence) ON t.id = g.id
+    WHERE g.fence = ` + runningFence + ` ORDER BY t.id FOR UPDATE OF t
+)
+UPDATE tasks t SET lease_until = clock_timestamp() + $3 * interval '1 microsecond'
+WHERE t.id = ANY (ARRAY(SELECT id FROM mine)) RETURNING t.id, t.fence, t.stops`
+
+// letGoSQL notes of the runs $3, of the occurrences $2 of the tasks $1, that their
+// executor was told that it has lost them, and let go of them.
+const letGoSQL = `UPDATE runs r SET let_go_at = clock_timestamp()
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS g (series, occurrence, run)
+WHERE r.series = g.series AND r.occurrence = g.occurrence AND r.id = g.run
+    AND r.outcome = 'lost' AND r.let_go_at IS NULL`
 
 // mineSQL locks the task of run $1 with token $2, if that is still its token.
 const mineSQL = `SELECT id FROM tasks t WHERE id = $1 AND $2 = ` + runningFence + ` FOR UPDATE`
@@ -144,19 +159,28 @@ func (d design) mine() string {
 }
 
 // endSQL ends run $3 of occurrence $7 of task $6 with outcome $4. If $5 is given, the
-// row becomes the next occurrence, due then.
+// row becomes the next occurrence, due then. A run that comes to its end when its task
+// is somebody else's ends nothing, and that it was turned away is noted.
 func (d design) endSQL() string {
 	return `WITH mine AS MATERIALIZED (` + d.mine() + `), moved AS (
     UPDATE tasks t SET ` + endedSQL(`$4::text`, `$5::timestamptz`) + `,
         fence = greatest(t.fence, $2)
     FROM mine WHERE t.id = mine.id RETURNING t.id
 ), ended AS (
-    UPDATE runs SET ended_at = clock_timestamp(),
-        outcome = CASE WHEN EXISTS (SELECT FROM moved) THEN $4 ELSE 'fenced' END
-    WHERE series = $6 AND occurrence = $7 AND id = $3
-        AND (outcome = '' OR EXISTS (SELECT FROM moved))
+    UPDATE runs r SET ` + runEndedSQL(`EXISTS (SELECT FROM moved)`, `$4`) + `
+    WHERE r.series = $6 AND r.occurrence = $7 AND r.id = $3
+        AND (r.outcome IN ('', 'lost') OR EXISTS (SELECT FROM moved))
 )
 SELECT count(*) FROM mine`
+}
+
+// runEndedSQL sets what an end makes of a run: its outcome if the task was its own, and
+// else when it was turned away.
+func runEndedSQL(own, outcome string) string {
+	return `outcome = CASE WHEN ` + own + ` THEN ` + outcome + ` WHEN r.outcome = '' THEN 'fenced'
+            ELSE r.outcome END,
+        ended_at = CASE WHEN ` + own + ` OR r.outcome = '' THEN clock_timestamp() ELSE r.ended_at END,
+        turned_at = CASE WHEN NOT ` + own + ` THEN clock_timestamp() END`
 }
 
 // endedSQL sets what the end of a run makes of its task's row. A task that was
@@ -196,24 +220,23 @@ const rescueSQL = `WITH expired AS MATERIALIZED (` + expiredSQL + ` FOR UPDATE S
 )
 SELECT id, state, scheduled_at FROM back`
 
-// takenBackSQL sets what the loss of an executor makes of a task's row.
+// takenBackSQL sets what the loss of an executor makes of a task's row, after $2 starts
+// at most.
 const takenBackSQL = `state = CASE WHEN t.stops THEN 'cancelled' WHEN t.attempts >= $2 THEN 'failed'
             ELSE 'waiting' END,
         ended_at = CASE WHEN t.stops OR t.attempts >= $2 THEN clock_timestamp() END,
         ready_at = clock_timestamp(), picked_at = NULL, started_at = NULL, lease_until = NULL,
         executor = NULL`
 
-// releaseSQL gives back the task $1 with token $2 that was started, as run $3 of
-// occurrence $5 of task $4, and not worked on to its end.
+// releaseSQL gives back the task $1 with token $3 that was started, as run $4 of
+// occurrence $6 of task $5, and not worked on to its end. It was a start like any other:
+// after $2 of them there is no more.
 const releaseSQL = `WITH back AS (
-    UPDATE tasks t SET state = CASE WHEN t.stops THEN 'cancelled' ELSE 'waiting' END,
-        ended_at = CASE WHEN t.stops THEN clock_timestamp() END,
-        ready_at = clock_timestamp(), picked_at = NULL, started_at = NULL, lease_until = NULL,
-        executor = NULL
-    WHERE t.id = $1 AND $2 = ` + runningFence + ` RETURNING t.id
+    UPDATE tasks t SET ` + takenBackSQL + `
+    WHERE t.id = $1 AND $3 = ` + runningFence + ` RETURNING t.id
 )
 UPDATE runs SET outcome = 'lost', ended_at = clock_timestamp(), lease_until = clock_timestamp()
-WHERE series = $4 AND occurrence = $5 AND id = $3 AND outcome = ''`
+WHERE series = $5 AND occurrence = $6 AND id = $4 AND outcome = ''`
 
 // now is what designs that trust the application's clock compare with, nil for
 // those that ask the database.
@@ -273,6 +296,7 @@ func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("picking: %w", err)
 	}
+	t.counts.picked(taken)
 	return taken, nil
 }
 
@@ -370,42 +394,62 @@ func (t *tasks) claim(ctx context.Context, executor string, n int, hands []int64
 	if err != nil {
 		return nil, fmt.Errorf("claiming: %w", err)
 	}
+	t.started(list...)
 	return list, nil
 }
 
 func scanClaim(row pgx.CollectableRow) (c claim, err error) {
 	err = row.Scan(&c.id, &c.series, &c.occurrence, &c.fence, &c.run, &c.due, &c.cron, &c.zone,
-		&c.times, &c.workMS, &c.fails)
+		&c.times, &c.workMS, &c.fails, &c.late, &c.since)
+	c.at = time.Now()
 	return c, err
 }
 
 // heartbeat renews the leases of claims. It says which are lost, and which are to
 // be stopped because somebody cancelled them.
-func (t *tasks) heartbeat(ctx context.Context, claims []claim) (lost, stopped []int64, err error) {
+func (t *tasks) heartbeat(ctx context.Context, claims []claim) (lost, stopped []claim, err error) {
 	ids, fences := make([]int64, len(claims)), make([]int64, len(claims))
 	for i, c := range claims {
 		ids[i], fences[i] = c.id, c.fence
 	}
-	kept := make(map[int64]bool, len(claims))
+	type token struct{ id, fence int64 } // a row may be started again by the same executor
+	stops := make(map[token]bool, len(claims))
 	err = t.db.Rows(ctx, heartbeatSQL, []any{ids, fences, t.params.Lease.D().Microseconds()},
 		func(row pgx.CollectableRow) error {
-			var id int64
-			var stops bool
-			err := row.Scan(&id, &stops)
-			if kept[id] = true; stops {
-				stopped = append(stopped, id)
-			}
+			var kept token
+			var stop bool
+			err := row.Scan(&kept.id, &kept.fence, &stop)
+			stops[kept] = stop
 			return err
 		})
 	if err != nil {
 		return nil, nil, fmt.Errorf("renewing leases: %w", err)
 	}
-	for _, id := range ids {
-		if !kept[id] {
-			lost = append(lost, id)
+	for _, c := range claims {
+		switch stop, kept := stops[token{c.id, c.fence}]; {
+		case !kept:
+			lost = append(lost, c)
+		case stop:
+			stopped = append(stopped, c)
 		}
 	}
 	return lost, stopped, nil
+}
+
+// letGo notes that an executor let go of runs that were not its own any more.
+func (t *tasks) letGo(ctx context.Context, list []claim) error {
+	if len(list) == 0 {
+		return nil
+	}
+	series, occurrences := make([]int64, len(list)), make([]int64, len(list))
+	runs := make([]int64, len(list))
+	for i, c := range list {
+		series[i], occurrences[i], runs[i] = c.series, c.occurrence, c.run
+	}
+	if _, err := t.db.Exec(ctx, letGoSQL, series, occurrences, runs); err != nil {
+		return fmt.Errorf("noting that runs were let go: %w", err)
+	}
+	return nil
 }
 
 // salt makes an effect another one than that of any other run of the occurrence, in
@@ -436,6 +480,9 @@ func (t *tasks) end(ctx context.Context, e ending) error {
 	if err != nil {
 		return fmt.Errorf("ending a run: %w", err)
 	}
+	if n > 0 {
+		t.counts.ended(e.claim)
+	}
 	return nil
 }
 
@@ -455,7 +502,8 @@ func (t *tasks) ended(ctx context.Context, c claim, outcome State) (ending, erro
 
 // release gives back a task that was not worked on to its end.
 func (t *tasks) release(ctx context.Context, c claim) error {
-	_, err := t.db.Exec(ctx, releaseSQL, c.id, c.fence, c.run, c.series, c.occurrence)
+	_, err := t.db.Exec(ctx, releaseSQL, c.id, t.params.MaxAttempts, c.fence, c.run, c.series,
+		c.occurrence)
 	if err != nil {
 		return fmt.Errorf("giving a task back: %w", err)
 	}
@@ -486,17 +534,25 @@ func (t *tasks) rescue(ctx context.Context, found func()) (n int, err error) {
 }
 
 // purgeSQL deletes at most $2 tasks of which every occurrence ended more than $1
-// microseconds ago, with all that belongs to them. The index is tasks_ended.
+// microseconds ago, with all that belongs to them. Between the look and the locks a user
+// may have them run again: what counts is what they are once all their rows are locked,
+// in the order in which a change locks them. The index is tasks_ended.
 const purgeSQL = `WITH old AS MATERIALIZED (
     SELECT DISTINCT series FROM (
         SELECT series FROM tasks t WHERE ended_at < statement_timestamp() - $1 * interval '1 microsecond'
             AND NOT EXISTS (SELECT FROM tasks o WHERE o.series = t.series AND (o.ended_at IS NULL
                 OR o.ended_at >= statement_timestamp() - $1 * interval '1 microsecond'))
-        ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS finished
-), run AS (DELETE FROM runs WHERE series = ANY (ARRAY(SELECT series FROM old))
-), effect AS (DELETE FROM effects WHERE series = ANY (ARRAY(SELECT series FROM old))
-), change AS (DELETE FROM changes WHERE series = ANY (ARRAY(SELECT series FROM old)))
-DELETE FROM tasks WHERE series = ANY (ARRAY(SELECT series FROM old))`
+        ORDER BY ended_at LIMIT $2) AS finished
+), held AS MATERIALIZED (
+    SELECT series, ended_at FROM tasks WHERE series = ANY (ARRAY(SELECT series FROM old))
+    ORDER BY series, id FOR UPDATE
+), gone AS MATERIALIZED (
+    SELECT series FROM held GROUP BY series HAVING bool_and(ended_at IS NOT NULL
+        AND ended_at < statement_timestamp() - $1 * interval '1 microsecond')
+), run AS (DELETE FROM runs WHERE series = ANY (ARRAY(SELECT series FROM gone))
+), effect AS (DELETE FROM effects WHERE series = ANY (ARRAY(SELECT series FROM gone))
+), change AS (DELETE FROM changes WHERE series = ANY (ARRAY(SELECT series FROM gone)))
+DELETE FROM tasks WHERE series = ANY (ARRAY(SELECT series FROM gone))`
 
 // purge deletes one batch of what is older than the retention.
 func (t *tasks) purge(ctx context.Context) error {

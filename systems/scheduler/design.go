@@ -42,6 +42,9 @@ type design struct {
 	// scaling says by what the orchestrator scales executors; "" for not at all.
 	scaling string
 
+	// async: commits do not wait for the disk.
+	async bool
+
 	// The errors of the known-wrong designs: what is taken is not marked, another
 	// clock is trusted, tasks are taken back, or ended, by their numbers alone, and
 	// effects have no key.
@@ -106,6 +109,9 @@ func (d design) settings() map[string]string {
 	if d.river { // as it comes
 		return map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"}
 	}
+	if d.async {
+		return map[string]string{"synchronous_commit": "off"}
+	}
 	return nil
 }
 
@@ -168,7 +174,7 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 
 // Prepare makes the tables. Where one of them exists already it fails.
 func (i *instance) Prepare(ctx context.Context) error {
-	err := i.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := i.db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		statements := schema
 		if i.design.partitions {
 			statements += partitionIndex
@@ -183,7 +189,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 		return err
 	})
 	if err == nil && i.queue != nil {
-		err = i.queue.migrate(ctx)
+		err = i.queue.migrate(ctx, i.db)
 	}
 	if err == nil && i.carrier != nil {
 		err = i.carrier.prepare(ctx)

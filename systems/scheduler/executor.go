@@ -215,29 +215,29 @@ func (e *executor) beat(ctx context.Context) {
 		return
 	}
 	lost, stopped, err := e.b.heartbeat(ctx, list)
-	if err != nil {
-		if ctx.Err() == nil {
-			e.b.design.warn(e.b.cfg, "executor", err)
+	if err == nil {
+		e.abandon(stopped, true)
+		if !e.b.design.endsByID {
+			err = e.b.letGo(ctx, e.abandon(lost, false))
 		}
-		return
 	}
-	if !e.b.design.endsByID {
-		e.abandon(lost, false)
+	if err != nil && ctx.Err() == nil {
+		e.b.design.warn(e.b.cfg, "executor", err)
 	}
-	e.abandon(stopped, true)
 }
 
-func (e *executor) abandon(ids []int64, stopped bool) {
+// abandon ends runs before they have worked, and returns those that it found.
+func (e *executor) abandon(claims []claim, stopped bool) (list []claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, h := range e.hands {
-		for _, id := range ids {
-			if h.id == id {
-				h.stopped = stopped
-				h.abandon()
-			}
+	for _, c := range claims {
+		if h := e.hands[c.run]; h != nil {
+			h.stopped = stopped
+			h.abandon()
+			list = append(list, c)
 		}
 	}
+	return list
 }
 
 // drain waits for what is under way, gives back what takes too long, and ends.
@@ -274,6 +274,7 @@ func (e *executor) giveBack() {
 		list = append(list, h.claim)
 		h.abandon()
 	}
+	clear(e.hands) // no heartbeat is to miss them
 	e.mu.Unlock()
 	for _, c := range list {
 		if err := e.b.release(context.Background(), c); err != nil {

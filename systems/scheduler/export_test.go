@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"stampede/harness/history"
@@ -14,6 +15,12 @@ import (
 // CronOracle is the judges' own reckoning.
 func CronOracle(expression, zone string, from, to time.Time) ([]time.Time, error) {
 	return cronOracle(expression, zone, from, to)
+}
+
+// CheckCron says why an expression is refused.
+func CheckCron(expression, zone string) error {
+	_, err := parseCron(expression, zone)
+	return err
 }
 
 // CronNext is the first time of an expression after another.
@@ -99,6 +106,19 @@ type Claim struct{ claim }
 
 // Fails says whether the task is to fail.
 func (c Claim) Fails() bool { return c.fails }
+
+// Row is the number of the task's row.
+func (c Claim) Row() int64 { return c.id }
+
+// Heartbeat renews the leases of runs.
+func (s Statements) Heartbeat(ctx context.Context, list []Claim) error {
+	claims := make([]claim, len(list))
+	for i, c := range list {
+		claims[i] = c.claim
+	}
+	_, _, err := s.t.heartbeat(ctx, claims)
+	return err
+}
 
 // Pick marks what is due soon; in a design without pickers it does nothing.
 func (s Statements) Pick(ctx context.Context) error {
@@ -240,8 +260,7 @@ func (s Statements) End(ctx context.Context, c Claim, outcome State) error {
 	if !s.t.design.direct || outcome != Done {
 		return s.t.end(ctx, e)
 	}
-	_, err = s.t.db.Exec(ctx, batchEndSQL(), batchArgs([]ending{e})...)
-	return err
+	return s.t.endBatch(ctx, []ending{e})
 }
 
 // Release gives a run's task back.
@@ -261,9 +280,31 @@ func (s Statements) Audit(ctx context.Context) (json.RawMessage, error) {
 	return (&instance{backend: &backend{tasks: s.t}}).Audit(ctx)
 }
 
-// WantedExecutors is how the orchestrator decides.
-func WantedExecutors(now, need, least, most int, calm bool) int {
-	return wantedExecutors(now, need, least, most, calm)
+// Orchestrator decides without a database.
+type Orchestrator struct{ o orchestrator }
+
+// Decide is how many executors there should be.
+func (o *Orchestrator) Decide(at time.Time, p Params, now, need int) int {
+	return o.o.decide(at, p, now, need)
+}
+
+// Needed is how many executors so many tasks at once need.
+func Needed(p Params, rush int64, work time.Duration) int { return p.needed(rush, work.Seconds()) }
+
+// Note writes down what was counted.
+func (s Statements) Note(ctx context.Context) error { return s.t.note(ctx) }
+
+// Metrics are those of an instance.
+func (s Statements) Metrics() string {
+	var out strings.Builder
+	s.t.writeMetrics(&out)
+	return out.String()
+}
+
+// Demand is how many tasks are due in the worst minute.
+func (s Statements) Demand(ctx context.Context) (rush int64, err error) {
+	rush, _, err = s.t.demand(ctx)
+	return rush, err
 }
 
 // OpOf is the operation that sends a request.
@@ -299,11 +340,12 @@ func AllPrepared() (list []Prepared) {
 		Prepared{"start of what was handed over", d.startHandedSQL(),
 			`('{100,200}', 1000, 'e', '{1,2}')`},
 		Prepared{"heartbeat", heartbeatSQL, `('{100,200}', '{1,2}', 1000)`},
+		Prepared{"letting go", letGoSQL, `('{25600,51200}', '{1,1}', '{1,2}')`},
 		Prepared{"effect", d.effectSQL(), `(100, 1, 25600, 1, 0)`},
 		Prepared{"end", d.endSQL(), `(100, 1, 1, 'done', NULL, 25600, 1)`},
 		Prepared{"batch's end", batchEndSQL(),
 			`('{100,200}', '{1,2}', '{1,2}', '{25600,51200}', '{1,1}', '{NULL,NULL}')`},
-		Prepared{"release", releaseSQL, `(100, 1, 1, 25600, 1)`},
+		Prepared{"release", releaseSQL, `(100, 10, 1, 1, 25600, 1)`},
 		Prepared{"rescue", rescueSQL, `(200, 10)`},
 		Prepared{"purge", purgeSQL, `(1000000, 1000)`})
 }

@@ -113,6 +113,7 @@ func (t *tasks) startHanded(
 	if err != nil {
 		return nil, fmt.Errorf("starting what was handed over: %w", err)
 	}
+	t.started(claims...)
 	return claims, nil
 }
 

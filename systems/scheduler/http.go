@@ -36,6 +36,7 @@ func problems() api.Problems {
 		api.Problem{Code: "unknown_task", Status: http.StatusNotFound, Is: ErrUnknownTask},
 		api.Problem{Code: "name_taken", Status: http.StatusConflict, Is: ErrConflict},
 		api.Problem{Code: "wrong_state", Status: http.StatusConflict, Is: ErrState},
+		api.Problem{Code: "op_taken", Status: http.StatusConflict, Is: ErrOpTaken},
 		api.Problem{Code: "not_started", Status: http.StatusGatewayTimeout, Is: ErrNotStarted})
 }
 
@@ -55,8 +56,11 @@ func (r taskRequest) check() error {
 		return fmt.Errorf("%w: id: expected a number above 0", api.ErrBadRequest)
 	case r.At.IsZero():
 		return fmt.Errorf("%w: at: expected a time", api.ErrBadRequest)
-	case r.WorkMS < 0 || r.Times < 0:
-		return fmt.Errorf("%w: work_ms and times: expected 0 or more", api.ErrBadRequest)
+	case r.WorkMS < 0 || r.WorkMS > maxDuration.Milliseconds():
+		return fmt.Errorf("%w: work_ms: expected 0 to %d", api.ErrBadRequest,
+			maxDuration.Milliseconds())
+	case r.Times < 0:
+		return fmt.Errorf("%w: times: expected 0 or more", api.ErrBadRequest)
 	}
 	for name, text := range map[string]string{"queue": r.Queue, "client": r.Client, "task": r.Task} {
 		if text == "" || len(text) > maxText {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -81,6 +82,11 @@ func (v invariant) Check(
 	}
 	if j.t = v.run.decode(audit); j.t.err != nil {
 		j.Fail("%v", j.t.err)
+		return j.Verdict()
+	}
+	if took, kept := micros(j.now()-j.t.Begins), j.p.Retention.D(); j.t.Begins > 0 && took > kept {
+		j.Fail("finished tasks are kept for %v, and the run took %v: what was deleted cannot be judged",
+			kept, took)
 		return j.Verdict()
 	}
 	v.judge(j)
@@ -192,6 +198,7 @@ func (a *asked) same(row *TaskAudit) bool {
 // judgeAllRun matches what was asked for with what ran.
 func judgeAllRun(j *judging) {
 	requests, now := j.requests(), j.now()
+	granted := j.grantsStart()
 	complete, excused := 0, 0
 	for _, id := range sortedKeys(requests) {
 		a := requests[id]
@@ -213,8 +220,8 @@ func judgeAllRun(j *judging) {
 		complete, excused = complete+n, excused+m
 	}
 	j.Need(complete > 0, "no occurrence was completed")
-	j.Note("%d occurrences were completed, %d were not due, cancelled, paused or failed%s", complete,
-		excused, j.punctuality())
+	j.Note("%d occurrences were completed, %d were not due, cancelled, paused or failed%s%s", complete,
+		excused, j.punctuality(), granted)
 }
 
 // matches looks for a complete run of each occurrence of a task.
@@ -235,7 +242,7 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 		case finished:
 			j.Violate([]uint64{id}, "%v, due at %v, has no complete run, and its task is done", o,
 				moment(due))
-		case due > now-j.patience() || j.given(o):
+		case j.given(o, due) || due > now-j.patience() && j.open(o):
 			excused++
 		default:
 			j.Violate([]uint64{id}, "%v, due at %v, has no complete run: %s", o, moment(due), j.state(o))
@@ -244,13 +251,42 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 	return complete, excused
 }
 
+// The most that a design may declare to be later by, and be judged by it: what is judged
+// must not choose how leniently.
+const (
+	maxStartSlack  = 20 * time.Second
+	maxRescueSlack = time.Minute
+)
+
+// grantsStart and grantsRescue say by how much more a design may be late because it
+// declares that. One that declares too much is not decided.
+func (j *judging) grantsStart() string {
+	return j.grants("start_slack_us", micros(j.t.StartSlackUS), maxStartSlack)
+}
+
+func (j *judging) grantsRescue() string {
+	return j.grants("rescue_slack_us", micros(j.t.RescueSlackUS), maxRescueSlack)
+}
+
+func (j *judging) grants(field string, declared, most time.Duration) string {
+	j.Need(declared <= most, "the audit declares %s of %v; at most %v are granted", field, declared,
+		most)
+	if declared == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %v of it are granted, because the audit declares %s", declared, field)
+}
+
 // patience is how long before the end of the run something may have been due and
 // not have run: the time in which it was to start, and that in which it works, in
 // microseconds.
 func (j *judging) patience() int64 {
-	work := max(j.p.Work.D(), j.p.LongWork.D())
-	return (j.p.clock(j.p.SLA) + work + j.p.StarveWithin.D()).Microseconds() + j.t.StartSlackUS
+	return (j.p.clock(j.p.SLA) + j.longestWork() + j.p.StarveWithin.D()).Microseconds() +
+		j.t.StartSlackUS
 }
+
+// longestWork is for how long a task works at most.
+func (j *judging) longestWork() time.Duration { return max(j.p.Work.D(), j.p.LongWork.D()) }
 
 // row is the row that an occurrence is or was.
 func (j *judging) row(o occurrence) *TaskAudit {
@@ -277,21 +313,62 @@ func (j *judging) finished(task uint64) bool {
 	return true
 }
 
+// open says whether an occurrence may still come to run: nobody has said that it will
+// not.
+func (j *judging) open(o occurrence) bool {
+	row := j.row(o)
+	return row == nil || o.k < row.Occurrence ||
+		row.State != Failed && row.State != Cancelled && !row.Stops && !row.Paused
+}
+
 // given says whether an occurrence was given up for a reason: somebody cancelled
-// the task, it is paused, or it failed, as its request wants, as it may after so
-// many attempts, and nobody ran it again.
-func (j *judging) given(o occurrence) bool {
+// the task or has paused it before it was overdue, or it failed, as its request wants,
+// as it may after so many attempts, and nobody ran it again. What is cancelled or paused
+// by nobody is no reason.
+func (j *judging) given(o occurrence, due int64) bool {
 	rows := j.t.rows[o.task]
-	for _, r := range rows {
-		switch {
-		case r.State == Cancelled || r.Stops, r.Paused:
-			return true
-		case r.State == Failed && (len(rows) == 1 || r.Occurrence == o.k):
-			failed := occurrence{o.task, r.Occurrence}
-			return r.Fails || len(j.t.runs[failed]) >= j.p.MaxAttempts
-		}
+	row := j.row(o)
+	cancels := j.t.changed(o.task, KindCancel, "")
+	_, paused := j.pausedAt(o.task, math.MaxInt64)
+	switch {
+	case row == nil: // it would come after one that is there
+		return slices.ContainsFunc(rows, func(r *TaskAudit) bool {
+			return (r.State == Cancelled || r.Stops) && len(cancels) > 0 || r.Paused && paused
+		})
+	case o.k < row.Occurrence: // the task went on without it
+		return false
+	case row.State == Failed && !row.Stops:
+		failed := occurrence{o.task, row.Occurrence}
+		return row.Fails || len(j.t.runs[failed]) >= j.p.MaxAttempts
+	case row.State == Failed:
+		return len(cancels) > 0
+	case row.State == Cancelled || row.Stops:
+		return len(cancels) > 0 && !j.overdue(o, row, due, cancels[0])
+	case row.Paused:
+		return paused && !j.overdue(o, row, due, j.now())
 	}
 	return false
+}
+
+// overdue says whether an occurrence that has never started should have, long before
+// somebody cancelled or paused its task, and no fault kept it from that.
+func (j *judging) overdue(o occurrence, row *TaskAudit, due, until int64) bool {
+	if o.k > row.Occurrence || len(j.t.runs[o]) > 0 {
+		return false
+	}
+	if since, paused := j.pausedAt(o.task, until); paused {
+		until = since
+	}
+	ready := max(due, row.CreatedUS)
+	for _, resumed := range j.t.changed(o.task, KindResume, "") {
+		if resumed <= until {
+			ready = max(ready, resumed)
+		}
+	}
+	for _, before := range j.t.runs[occurrence{o.task, o.k - 1}] {
+		ready = max(ready, before.EndedUS)
+	}
+	return until-ready > j.patience() && !j.excused(ready, until)
 }
 
 // state says what the row of an occurrence is at the end.
@@ -340,16 +417,19 @@ func judgeEffects(j *judging) {
 
 // judgeFences compares tokens.
 func judgeFences(j *judging) {
-	lost, fenced := 0, 0
+	lost, turned, letGo := 0, 0, 0
 	for _, o := range j.t.occurrences() {
 		runs := j.t.runs[o]
 		j.Checked(len(runs))
 		for i, r := range runs {
-			switch r.Outcome {
-			case Lost:
+			if r.Outcome == Lost || r.Outcome == Fenced {
 				lost++
-			case Fenced:
-				fenced++
+			}
+			switch {
+			case r.TurnedUS > 0:
+				turned++
+			case r.LetGoUS > 0:
+				letGo++
 			}
 			if i > 0 && runs[i-1].Fence == r.Fence {
 				j.Violate([]uint64{o.task}, "%v was started twice with token %d, at %v and at %v", o,
@@ -370,10 +450,23 @@ func judgeFences(j *judging) {
 		}
 	}
 	j.Need(len(j.t.Runs) > 0, "nothing ran")
-	j.Need(lost+fenced > 0 || !j.executorsBroke(),
-		"no run was taken back, though executors were broken")
-	j.Note("%d runs; %d were taken back, and %d came to their end after that and were turned away",
-		len(j.t.Runs), lost, fenced)
+	j.Need(lost > 0 || !j.executorsBroke(), "no run was taken back, though executors were broken")
+	j.needStale(turned, letGo)
+	j.Note("%d runs; %d were taken back, %d of which came to their end after that and were turned "+
+		"away, and %d were let go before", len(j.t.Runs), lost, turned, letGo)
+}
+
+// needStale wants executors that slept through their leases to have tried to write after
+// that: to end runs if they slept through all their work as well, and else at least to
+// renew leases, for then they let go of all that is still under way.
+func (j *judging) needStale(turned, letGo int) {
+	slept := j.executorsSlept()
+	j.Need(turned > 0 || slept <= j.longestWork(),
+		"no run came to its end after it was taken back, though executors slept through their "+
+			"leases, for longer than anything works")
+	j.Need(turned+letGo > 0 || slept == 0,
+		"no run came to its end or was let go after it was taken back, though executors slept "+
+			"through their leases")
 }
 
 // above is a run with a higher token that was given before a moment.

@@ -92,17 +92,31 @@ func (j *judging) excused(from, to int64) bool {
 	return false
 }
 
-// executorsBroke says whether a fault ended an executor or put one to sleep for
-// longer than a lease.
+// executorsBroke says whether a fault ended an executor that had started tasks, or put
+// one to sleep for longer than a lease.
 func (j *judging) executorsBroke() bool {
-	return slices.ContainsFunc(j.Faults(), func(w history.Window) bool {
-		words := strings.Fields(w.Fault)
-		if len(words) < 2 || !strings.HasPrefix(words[1], "executor") || len(w.Evidence) == 0 {
-			return false
-		}
-		slept := words[0] == "pause" && w.End-w.Start > 2*j.p.Lease.D()
-		return slept || words[0] == "crash" && slices.Contains(words, placeClaimed)
+	return j.executorsSlept() > 0 || slices.ContainsFunc(j.Faults(), func(w history.Window) bool {
+		words, did := executorFault(w)
+		return did && words[0] == "crash" && slices.Contains(words, placeClaimed)
 	})
+}
+
+// executorsSlept is for how long a fault put an executor to sleep at most; 0 if none did
+// for longer than two leases.
+func (j *judging) executorsSlept() (longest time.Duration) {
+	for _, w := range j.Faults() {
+		words, did := executorFault(w)
+		if slept := w.End - w.Start; did && words[0] == "pause" && slept > 2*j.p.Lease.D() {
+			longest = max(longest, slept)
+		}
+	}
+	return longest
+}
+
+// executorFault reads what a fault did to an executor, if there is evidence that it did.
+func executorFault(w history.Window) (words []string, did bool) {
+	words = strings.Fields(w.Fault)
+	return words, len(words) > 1 && strings.HasPrefix(words[1], "executor") && len(w.Evidence) > 0
 }
 
 // ready is when nothing stood in the way of an occurrence any more but the
@@ -147,6 +161,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 // judgeInTime measures from when an occurrence could start to when it did.
 func judgeInTime(j *judging) {
+	granted := j.grantsStart()
 	promised := j.p.clock(j.p.SLA+j.p.LateAllowed).Microseconds() + j.t.StartSlackUS
 	var judged, waived int
 	for _, o := range j.t.occurrences() {
@@ -167,7 +182,8 @@ func judgeInTime(j *judging) {
 		return l.DueUS / 1000
 	})
 	j.Need(judged > 0, "nothing started outside faults")
-	j.Note("%d starts in time, %d near faults%s%s", judged, waived, j.punctuality(), j.executors())
+	j.Note("%d starts in time, %d near faults%s%s%s", judged, waived, j.punctuality(), j.executors(),
+		granted)
 }
 
 // follow draws a quantity over the looks.
@@ -207,6 +223,9 @@ func (j *judging) punctuality() string {
 		at(late, 0.5), at(late, 0.99), at(late, 1), misfires, at(since, 0.5))
 }
 
+// fleetShown is how many changes of the number of executors are listed at most.
+const fleetShown = 12
+
 // executors sums up for how long executors were wanted, in business time.
 func (j *judging) executors() string {
 	begins, now := j.t.Begins, j.t.Now
@@ -215,18 +234,25 @@ func (j *judging) executors() string {
 	}
 	total, most := int64(0), int64(j.p.Executors)
 	count, since := most, begins
+	sizes := fmt.Sprint(most)
 	for _, f := range j.t.Fleet {
 		at := min(max(f.AtUS, begins), now)
 		total += count * (at - since)
 		count, since, most = f.Executors, at, max(most, f.Executors)
+		sizes += fmt.Sprintf(", %d", count)
 	}
 	total += count * (now - since)
 	minutes := micros(total).Minutes() * j.p.TimeScale
-	return fmt.Sprintf("; %.0f executor-minutes, at most %d at once", minutes, most)
+	text := fmt.Sprintf("; %.0f executor-minutes, at most %d at once", minutes, most)
+	if n := len(j.t.Fleet); n > 0 && n <= fleetShown {
+		text += ", planned " + sizes
+	}
+	return text
 }
 
 // judgeFinal follows each occurrence from run to run.
 func judgeFinal(j *judging) {
+	granted := j.grantsRescue()
 	j.leases()
 	now := j.now()
 	for _, o := range j.t.occurrences() {
@@ -256,6 +282,7 @@ func judgeFinal(j *judging) {
 		}
 	}
 	j.Need(len(j.t.Runs) > 0, "nothing ran")
+	j.Note("leases that end are seen within %v%s", micros(j.rescue()), granted)
 }
 
 // rescue is how long a lease that has ended may go unnoticed, in microseconds.
@@ -267,21 +294,25 @@ func (j *judging) final(o occurrence, r *RunAudit, later []*RunAudit) {
 		!j.excusedButExecutors(r.LeaseUS, r.EndedUS) {
 		j.Violate([]uint64{o.task}, "%v was taken back %v after its lease had ended", o, micros(over))
 	}
-	if r.Outcome != Done && r.Outcome != Failed {
+	if r.Outcome != Done && r.Outcome != Failed && r.Outcome != Cancelled {
 		return
 	}
 	for _, next := range later {
 		if next.StartedUS <= r.EndedUS {
 			continue
 		}
-		again := slices.ContainsFunc(j.t.changed(o.task, KindRerun, ""), func(at int64) bool {
-			return at >= r.EndedUS && at <= next.StartedUS
-		})
-		if r.Outcome == Done || !again {
+		if r.Outcome != Failed || !j.rerun(o.task, r.EndedUS, next.StartedUS) {
 			j.Violate([]uint64{o.task}, "%v was %s at %v and started again at %v", o, r.Outcome,
 				moment(r.EndedUS), moment(next.StartedUS))
 		}
 	}
+}
+
+// rerun says whether somebody ran a task again between two moments.
+func (j *judging) rerun(task uint64, from, to int64) bool {
+	return slices.ContainsFunc(j.t.changed(task, KindRerun, ""), func(at int64) bool {
+		return at >= from && at <= to
+	})
 }
 
 // excusedButExecutors is excused by anything but the faults by which executors
@@ -324,13 +355,13 @@ func judgeCancelled(j *judging) {
 		for _, r := range j.t.runs[o] {
 			j.Checked(1)
 			for _, at := range cancelled {
-				if r.StartedUS > at {
+				if r.StartedUS > at && !j.rerun(o.task, at, r.StartedUS) {
 					j.Violate([]uint64{o.task}, "%v was cancelled at %v and started at %v", o, moment(at),
 						moment(r.StartedUS))
 				}
 			}
 			for _, at := range stopped {
-				if r.StartedUS > at && !j.ran(o.task, at, r) {
+				if r.StartedUS > at && !j.rerun(o.task, at, r.StartedUS) && !j.takenBack(o, at) {
 					j.Violate([]uint64{o.task}, "%v started at %v, after it was cancelled at %v", o,
 						moment(r.StartedUS), moment(at))
 				}
@@ -354,11 +385,13 @@ func judgeCancelled(j *judging) {
 	j.Note("%d tasks were cancelled before they started, and did not", before)
 }
 
-// ran says whether the occurrence of a run was under way at a moment: that it was
-// cancelled then does not keep it from being taken back and started again.
-func (j *judging) ran(task uint64, at int64, r *RunAudit) bool {
-	return slices.ContainsFunc(j.t.runs[occurrence{task, r.Occurrence}], func(o *RunAudit) bool {
-		return o != r && o.StartedUS <= at
+// takenBack says whether an occurrence was under way at a moment by a run that did not
+// come to its end: that it was cancelled then does not keep it from being taken back
+// from who had died, and started again.
+func (j *judging) takenBack(o occurrence, at int64) bool {
+	return slices.ContainsFunc(j.t.runs[o], func(r *RunAudit) bool {
+		under := r.StartedUS <= at && (r.EndedUS == 0 || r.EndedUS >= at)
+		return under && (r.Outcome == "" || r.Outcome == Lost || r.Outcome == Fenced)
 	})
 }
 
@@ -370,7 +403,9 @@ func (j *judging) pausedAt(task uint64, at int64) (since int64, paused bool) {
 		}
 		switch c.What {
 		case KindPause:
-			since, paused = c.AtUS, true
+			if !paused {
+				since, paused = c.AtUS, true
+			}
 		case KindResume:
 			paused = false
 		}
@@ -411,6 +446,7 @@ func (j *judging) ackedChanges() {
 
 // judgeStarvation bounds the wait in every queue.
 func judgeStarvation(j *judging) {
+	granted := j.grantsStart()
 	bound := j.p.StarveWithin.D().Microseconds() + j.t.StartSlackUS
 	most, poisoned := make(map[string]int64), 0
 	for _, o := range j.t.occurrences() {
@@ -441,8 +477,8 @@ func judgeStarvation(j *judging) {
 	j.follow("depth of the queue", "tasks", func(l look) int64 { return l.Due })
 	j.Need(len(most) > 0, "nothing started outside faults")
 	j.Need(poisoned > 0 || j.p.Poison == 0, "no task failed")
-	j.Note("the longest wait in any of %d queues was %v; %d occurrences failed", len(most),
-		micros(slices.Max(append(values(most), 0))).Round(time.Millisecond), poisoned)
+	j.Note("the longest wait in any of %d queues was %v; %d occurrences failed%s", len(most),
+		micros(slices.Max(append(values(most), 0))).Round(time.Millisecond), poisoned, granted)
 }
 
 func values[K comparable](m map[K]int64) (list []int64) {

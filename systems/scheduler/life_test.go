@@ -17,7 +17,8 @@ import (
 func TestLife(t *testing.T) {
 	b := newTable(t)
 	for name, live := range map[string]func(*testing.T, *table){
-		"heartbeat": heartbeat, "lost lease": lostLease, "inserted": inserted, "cancelled": cancelled,
+		"heartbeat": heartbeat, "lost lease": lostLease, "started again": startedAgain,
+		"given back": givenBack, "inserted": inserted, "cancelled": cancelled,
 		"stopped": stopped, "paused": paused, "run again": runAgain,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +75,10 @@ func (b *table) awaits(t *testing.T, query string) {
 const (
 	states   = `SELECT state FROM tasks ORDER BY id`
 	outcomes = `SELECT outcome FROM runs ORDER BY id`
+	// waiting says whether somebody waits for a lock.
+	waiting = `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN
+		(SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`
+	letGo = `SELECT (let_go_at > ended_at IS TRUE)::text FROM runs ORDER BY id`
 )
 
 // picked is a task that was picked.
@@ -104,7 +109,7 @@ func heartbeat(t *testing.T, b *table) {
 }
 
 // lostLease: an executor that could not renew a lease, and finds its task taken back,
-// lets go of it: it has no effect, and ends nothing.
+// lets go of it: it has no effect, and ends nothing; that it let go is told of.
 func lostLease(t *testing.T, b *table) {
 	b.picked(t, 1, long())
 	e := b.Executor()
@@ -117,6 +122,42 @@ func lostLease(t *testing.T, b *table) {
 	b.is(t, outcomes, "lost")
 	ok(t, b.drain(t.Context()))
 	b.is(t, outcomes, "lost", "done")
+	b.is(t, letGo, "true", "false")
+}
+
+// startedAgain: an executor that has a task in hand again, while it still works on the run
+// that it has lost, lets go of that one only.
+func startedAgain(t *testing.T, b *table) {
+	b.picked(t, 1, long())
+	e := b.Executor()
+	defer e.Close()
+	ok(t, e.Step(t.Context()), b.expire(t.Context()), b.Rescue(t.Context()), b.Pick(t.Context()),
+		e.Step(t.Context()))
+	b.is(t, outcomes, "lost", "")
+	e.Beat(t.Context())
+	b.is(t, letGo, "true", "false")
+	e.Beat(t.Context())
+	b.is(t, states, "running")
+	e.GiveBack()
+	ok(t, b.drain(t.Context()))
+	b.is(t, outcomes, "lost", "lost", "done")
+}
+
+// givenBack: a run that is given back was a start like any other, of which there are but so
+// many.
+func givenBack(t *testing.T, b *table) {
+	b.params.MaxAttempts = 2
+	b.fresh(t)
+	b.picked(t, 1, scheduler.Spec{Task: "report"})
+	for _, state := range []string{"waiting", "failed"} {
+		list, err := b.Claim(t.Context(), 1)
+		ok(t, err, b.Release(t.Context(), list[0]))
+		b.is(t, states, state)
+		ok(t, b.Pick(t.Context()))
+	}
+	ok(t, b.drain(t.Context()))
+	b.is(t, outcomes, "lost", "lost")
+	b.is(t, `SELECT (ended_at IS NOT NULL)::text FROM tasks`, "true")
 }
 
 // inserted: the pick of an occurrence inserts the next, once, however often it is
@@ -212,6 +253,31 @@ func TestRetention(t *testing.T) {
 	b.is(t, `SELECT DISTINCT (series >> 8)::text FROM tasks ORDER BY 1`, "3", "4", "5")
 	b.is(t, `SELECT (series >> 8)::text FROM runs UNION ALL SELECT (series >> 8)::text FROM effects
 		UNION ALL SELECT 'change' FROM changes`, "3", "3")
+}
+
+// TestRetentionAndRerun: a task that somebody runs again after retention has found it stays
+// as a whole.
+func TestRetentionAndRerun(t *testing.T) {
+	b, p := newTable(t), tableParams()
+	p.Recurrence = scheduler.Insert
+	b.be(t, p, "skip_locked", "")
+	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report"})
+	b.ask(t, 2, time.Minute, scheduler.Spec{Task: "nightly", Cron: "*/10 * * * *", Zone: "UTC",
+		Times: 2})
+	ok(t, b.Pick(t.Context()), b.drain(t.Context()))
+	b.exec(t, `UPDATE tasks SET ended_at = now() - interval '25 hours',
+		state = CASE occurrence WHEN 2 THEN 'failed' ELSE state END`)
+	tx, err := b.pool.Begin(t.Context())
+	ok(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM tasks WHERE series = 256 FOR UPDATE`)
+	ok(t, err)
+	purged := make(chan error, 1)
+	go func() { purged <- b.Purge(context.WithoutCancel(t.Context())) }()
+	b.awaits(t, waiting)
+	ok(t, b.changes(t.Context(), 2, scheduler.KindRerun, 5), tx.Rollback(t.Context()), <-purged)
+	b.is(t, `SELECT (series >> 8) || state FROM tasks ORDER BY id`, "2done", "2waiting")
+	b.is(t, `SELECT (series >> 8)::text FROM runs UNION ALL SELECT (series >> 8)::text FROM effects
+		UNION ALL SELECT what FROM changes`, "2", "2", "2", "2", "rerun")
 }
 
 // TestDrain: an executor that is told to stop ends what it can in two seconds, gives

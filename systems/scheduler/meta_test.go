@@ -212,6 +212,11 @@ func runCorruptions() []corruption {
 			func(e *evidence, r *scheduler.RunAudit) { e.another(r, r.Fence+1, r.StartedUS) })},
 		{"done and started again", scheduler.FinalStates, onRun(done,
 			func(e *evidence, r *scheduler.RunAudit) { e.another(r, r.Fence+1, r.EndedUS+1) })},
+		{"cancelled while it ran and started again", scheduler.FinalStates, onRun(once,
+			func(e *evidence, r *scheduler.RunAudit) {
+				r.Outcome = scheduler.Cancelled
+				e.another(r, r.Fence+1, r.EndedUS+1)
+			})},
 		{"failed and started again", scheduler.FinalStates, onRun(
 			func(_ *evidence, r *scheduler.RunAudit) bool { return r.Outcome == scheduler.Failed },
 			func(e *evidence, r *scheduler.RunAudit) {
@@ -358,6 +363,46 @@ func (e *evidence) ghost(task uint64, at int64) {
 		Queue: "queue-1", DueUS: at - 2, PickedUS: at - 1, StartedUS: at})
 }
 
+// stopping cancels the task of a run while it runs.
+func (e *evidence) stopping(r *scheduler.RunAudit) {
+	e.audit.Changes = append(e.audit.Changes, scheduler.ChangeAudit{Op: 1 << 50, Task: r.Task,
+		What: scheduler.KindCancel, Outcome: scheduler.Stopping, AtUS: r.StartedUS})
+}
+
+// TestStartsAfterACancel: what correct designs do after a cancel that came while a task
+// ran breaks nothing: a run that was lost is made up for, and a task that failed runs
+// again where somebody wants it to.
+func TestStartsAfterACancel(t *testing.T) {
+	for name, change := range map[string]func(e *evidence, r *scheduler.RunAudit){
+		"lost and started again": func(_ *evidence, r *scheduler.RunAudit) {
+			r.Outcome, r.LeaseUS = scheduler.Lost, r.EndedUS
+		},
+		"failed and run again": func(e *evidence, r *scheduler.RunAudit) {
+			r.Outcome = scheduler.Failed
+			e.audit.Changes = append(e.audit.Changes, scheduler.ChangeAudit{Op: 1<<50 + 1, Task: r.Task,
+				What: scheduler.KindRerun, Outcome: scheduler.Waiting, AtUS: r.EndedUS})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := goodRun(t)
+			if !onRun(once, func(e *evidence, r *scheduler.RunAudit) {
+				e.stopping(r)
+				change(e, r)
+				second := len(e.audit.Runs)
+				e.another(r, r.Fence+1, r.EndedUS+1)
+				e.audit.Runs[second].Outcome = scheduler.Done
+			})(e, func(int) int { return 0 }) {
+				t.Fatal("nothing ran once")
+			}
+			for _, inv := range []string{scheduler.FinalStates, scheduler.CancelledRests} {
+				if v := e.verdict(t, inv); v.Status != check.Held {
+					t.Errorf("%s is %s: %+v", inv, v.Status, v.Violations)
+				}
+			}
+		})
+	}
+}
+
 func changeCorruptions() []corruption {
 	started := func(e *evidence, task uint64) bool {
 		return slices.ContainsFunc(e.audit.Runs, func(r scheduler.RunAudit) bool {
@@ -383,6 +428,16 @@ func changeCorruptions() []corruption {
 				}
 				e.audit.Changes = append(e.audit.Changes, scheduler.ChangeAudit{Op: 1 << 50, Task: r.Task,
 					What: scheduler.KindCancel, Outcome: scheduler.Stopping, AtUS: r.StartedUS - 1})
+				return true
+			}},
+		{"cancelled while it ran, ended, and started again", scheduler.CancelledRests,
+			func(e *evidence, pick func(int) int) bool {
+				r := someOf(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool { return once(e, r) })
+				if r == nil {
+					return false
+				}
+				e.stopping(r)
+				e.another(r, r.Fence+1, r.EndedUS+1)
 				return true
 			}},
 		{"cancelled and waiting", scheduler.CancelledRests, onChange(scheduler.KindCancel,

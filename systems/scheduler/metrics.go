@@ -4,17 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // metricsTimeout bounds what a scrape asks of Postgres.
 const metricsTimeout = 2 * time.Second
-
-// totals are counts and sums over all runs; times are seconds.
-type totals struct {
-	picked, ended, misfires int64
-	wait, completion        float64
-}
 
 // writeMetrics appends what operations of a scheduler watch, in the OpenMetrics
 // text format; nothing if Postgres does not answer.
@@ -25,13 +21,7 @@ func (t *tasks) writeMetrics(w io.Writer) {
 	if err != nil {
 		return
 	}
-	var all totals
-	err = t.db.Row(ctx, `SELECT count(*), count(ended_at),
-			count(*) FILTER (WHERE started_at - due > $1 * interval '1 us'),
-			coalesce(sum(extract(epoch FROM started_at - due)), 0)::float8,
-			coalesce(sum(extract(epoch FROM ended_at - started_at)), 0)::float8 FROM runs`,
-		[]any{t.params.clock(t.params.SLA).Microseconds()},
-		&all.picked, &all.ended, &all.misfires, &all.wait, &all.completion)
+	all, err := t.counted(ctx)
 	if err != nil {
 		return
 	}
@@ -40,9 +30,9 @@ func (t *tasks) writeMetrics(w io.Writer) {
 		value      any
 	}{
 		{"scheduler_pulled", "counter", all.picked},
+		{"scheduler_started", "counter", all.starts},
 		{"scheduler_misfires", "counter", all.misfires},
-		{"scheduler_ended", "counter", all.ended},
-		{"scheduler_wait_seconds", "counter", all.wait},
+		{"scheduler_ended", "counter", all.ends},
 		{"scheduler_completion_seconds", "counter", all.completion},
 		{"scheduler_queue_depth", "gauge", look.Due},
 		{"scheduler_running", "gauge", look.Running},
@@ -56,4 +46,25 @@ func (t *tasks) writeMetrics(w io.Writer) {
 		// Whoever scrapes and goes away misses the rest.
 		_, _ = fmt.Fprintf(w, "# TYPE %s %s\n%s%s %v\n", m.name, m.kind, m.name, suffix, m.value)
 	}
+	writeHistogram(w, "scheduler_due_to_start_seconds", all.waits, all.wait)
+	writeHistogram(w, "scheduler_pick_to_start_seconds", all.picks, all.picking)
+}
+
+// writeHistogram appends a histogram of times to start, in the buckets of startBounds.
+func writeHistogram(w io.Writer, name string, buckets []int64, sum float64) {
+	// As above.
+	_, _ = fmt.Fprintf(w, "# TYPE %[1]s histogram\n# UNIT %[1]s seconds\n", name)
+	below, bounds := int64(0), startBounds()
+	for i, n := range buckets {
+		below += n
+		le := "+Inf"
+		if i < len(bounds) {
+			le = strconv.FormatFloat(bounds[i], 'f', -1, 64)
+			if !strings.Contains(le, ".") {
+				le += ".0" // OpenMetrics writes bounds as floats
+			}
+		}
+		_, _ = fmt.Fprintf(w, "%s_bucket{le=%q} %d\n", name, le, below)
+	}
+	_, _ = fmt.Fprintf(w, "%s_sum %v\n%s_count %d\n", name, sum, name, below)
 }

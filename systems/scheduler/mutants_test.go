@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,23 +70,35 @@ func (b *table) be(t tb, p scheduler.Params, variant, wrong string) {
 func (b *table) fresh(t tb) {
 	t.Helper()
 	_, err := b.pool.Exec(context.Background(), `DELETE FROM tasks; DELETE FROM runs;
-		DELETE FROM effects; DELETE FROM changes; DELETE FROM fleet; DELETE FROM calendar; INSERT INTO calendar (begins_at) VALUES (now() - interval '3 hours')`)
+		DELETE FROM effects; DELETE FROM changes; DELETE FROM fleet; DELETE FROM counts; DELETE FROM calendar;
+		INSERT INTO calendar (begins_at) VALUES (now() - interval '3 hours')`)
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.Statements, b.records = b.again(), nil
+}
+
+// again are the statements of another process.
+func (b *table) again() scheduler.Statements {
 	db := &stores.Postgres{Pool: b.pool, Timeout: 20 * time.Second}
-	b.Statements, b.records = scheduler.StatementsOf(db, b.params, b.variant, b.wrong), nil
+	return scheduler.StatementsOf(db, b.params, b.variant, b.wrong)
 }
 
 // ask schedules a task some business time after the beginning.
 func (b *table) ask(t tb, id uint64, after time.Duration, spec scheduler.Spec) {
 	t.Helper()
-	day := time.UnixMilli(scheduler.DayMS(b.params)).UTC()
-	op := scheduler.OpOf(scheduler.Request{ID: id << 8, Queue: "queue-1", Client: "client-1",
-		Spec: spec, At: day.Add(after)})
-	if _, err := b.does(context.Background(), op); err != nil {
+	if err := b.asks(context.Background(), id, after, spec); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (b *table) asks(
+	ctx context.Context, id uint64, after time.Duration, spec scheduler.Spec,
+) error {
+	day := time.UnixMilli(scheduler.DayMS(b.params)).UTC()
+	_, err := b.does(ctx, scheduler.OpOf(scheduler.Request{ID: id << 8, Queue: "queue-1",
+		Client: "client-1", Spec: spec, At: day.Add(after)}))
+	return err
 }
 
 // does performs an operation of a user's, and remembers it.
@@ -282,6 +295,50 @@ func (b *table) cancels(ctx context.Context) ([]interleave.Session, error) {
 	}, err
 }
 
+// changed are an executor that wants a task and a user who changes it.
+func changed(what string) func(*table, context.Context) ([]interleave.Session, error) {
+	return func(b *table, ctx context.Context) ([]interleave.Session, error) {
+		err := b.Pick(ctx)
+		switch what {
+		case scheduler.KindResume:
+			err = errors.Join(err, b.changes(ctx, 1, scheduler.KindPause, 3))
+		case scheduler.KindRerun:
+			list, claimed := b.Claim(ctx, 1)
+			if err = errors.Join(err, claimed); err == nil {
+				err = b.End(ctx, list[0], scheduler.Failed)
+			}
+		}
+		return []interleave.Session{
+			{Name: "executor", Do: b.executes},
+			{Name: "user", Do: func(ctx context.Context) error { return b.changes(ctx, 1, what, 4) }},
+		}, err
+	}
+}
+
+// inserts are a picker that inserts what follows an occurrence, and a user who changes the
+// recurring task meanwhile.
+func inserts(what string) func(*table, context.Context) ([]interleave.Session, error) {
+	return func(b *table, ctx context.Context) ([]interleave.Session, error) {
+		err := b.asks(ctx, 2, time.Minute, scheduler.Spec{Task: "report", WorkMS: 1,
+			Cron: "*/10 * * * *", Zone: "UTC", Times: 3})
+		return []interleave.Session{{Name: "picker", Do: b.Pick},
+			{Name: "user", Do: func(ctx context.Context) error { return b.changes(ctx, 2, what, 4) }},
+		}, err
+	}
+}
+
+// beats is an executor that renews its lease, late, while others take its task back.
+func (b *table) beats(ctx context.Context) ([]interleave.Session, error) {
+	err := b.Pick(ctx)
+	list, claimed := b.Claim(ctx, 1)
+	return []interleave.Session{
+		{Name: "late", Do: func(ctx context.Context) error {
+			return errors.Join(b.Heartbeat(ctx, list), b.works(ctx, list[0]))
+		}},
+		{Name: "rescuer", Do: b.Rescue},
+	}, errors.Join(err, claimed, b.expire(ctx))
+}
+
 // TestEveryOrder: no order of the statements of correct designs breaks anything;
 // of the wrong ones some do, and the invariants that are named see it.
 func TestEveryOrder(t *testing.T) {
@@ -300,6 +357,18 @@ func TestEveryOrder(t *testing.T) {
 		{"an executor and an orchestrator", "scale_predictive", "", (*table).orchestrated, nil},
 		{"two executors", "skip_locked", "", (*table).twoExecutors, nil},
 		{"two executors", "batch", "", (*table).twoExecutors, nil},
+		{"two executors", "scale_reactive", "", (*table).twoExecutors, nil},
+		{"two executors", "application_clock", "", (*table).twoExecutors, nil},
+		{"two executors", "effect_without_key", "", (*table).twoExecutors, nil},
+		{"an executor and a pause", "skip_locked", "", changed(scheduler.KindPause), nil},
+		{"an executor and a resume", "batch", "", changed(scheduler.KindResume), nil},
+		{"an executor and a cancel", "batch", "", changed(scheduler.KindCancel), nil},
+		{"an executor and a rerun", "skip_locked", "", changed(scheduler.KindRerun), nil},
+		{"a late heartbeat", "skip_locked", "", (*table).beats, nil},
+		{"a picker that inserts and a cancel", "skip_locked", "", inserts(scheduler.KindCancel), nil},
+		{"a picker that inserts and a pause", "skip_locked", "", inserts(scheduler.KindPause), nil},
+		{"M45 effects without key", "effect_without_key", "", (*table).zombie,
+			[]string{scheduler.OneEffect}},
 		{"M40 claim without marking", "claim_without_marking", "", (*table).twoExecutors,
 			[]string{scheduler.FencedRuns}},
 		{"zombie", "poll_for_update", "", (*table).zombie, nil},
@@ -321,7 +390,11 @@ func TestEveryOrder(t *testing.T) {
 			[]string{scheduler.FencedRuns, scheduler.FinalStates}},
 	} {
 		t.Run(c.name+" "+c.variant, func(t *testing.T) {
-			b.be(t, tableParams(), c.variant, c.wrong)
+			p := tableParams()
+			if strings.Contains(c.name, "inserts") {
+				p.Recurrence = scheduler.Insert
+			}
+			b.be(t, p, c.variant, c.wrong)
 			broken, orders := b.orders(t, func(ctx context.Context) ([]interleave.Session, error) {
 				return c.world(b, ctx)
 			})
@@ -467,20 +540,4 @@ func poison(t *testing.T, b *table, planted bool) error {
 	_, err := b.pool.Exec(t.Context(), `UPDATE tasks SET ready_at = scheduled_at
 		WHERE state = 'waiting' AND NOT fails`)
 	return err
-}
-
-// TestWantedExecutors: up at once, down by halves when it is calm, within bounds.
-func TestWantedExecutors(t *testing.T) {
-	for _, c := range []struct {
-		now, need int
-		calm      bool
-		want      int
-	}{
-		{10, 5, false, 10}, {10, 30, false, 30}, {10, 300, false, 60}, {30, 0, false, 30},
-		{30, 0, true, 15}, {15, 0, true, 10}, {30, 20, true, 20}, {10, 0, true, 10}, {30, 40, true, 40},
-	} {
-		if got := scheduler.WantedExecutors(c.now, c.need, 10, 60, c.calm); got != c.want {
-			t.Errorf("%+v: got %d", c, got)
-		}
-	}
 }

@@ -69,10 +69,11 @@ func newHandler(t *testing.T, inst sut.Instance, p scheduler.Params) http.Handle
 }
 
 // TestOpenAPICoversProblems: every way in which an operation can end is
-// described for its route by status and code, and every described status occurs.
+// described for its route by status and code, and every described status occurs, but for
+// those of servers with a token.
 func TestOpenAPICoversProblems(t *testing.T) {
 	fails := []error{scheduler.ErrUnknownTask, scheduler.ErrConflict, scheduler.ErrState,
-		scheduler.ErrNotStarted}
+		scheduler.ErrOpTaken, scheduler.ErrNotStarted}
 	all := map[string][]error{}
 	for route := range goodRequests() {
 		if route != "post /v1/reset" {
@@ -86,7 +87,8 @@ func TestOpenAPICoversProblems(t *testing.T) {
 		Good: goodRequests(), Fails: all,
 		Bad: map[string][]apitest.Request{"post /v1/reset": {{Path: "/v1/reset",
 			Body: strings.Replace(goodRequests()["post /v1/reset"].Body, `:10,`, `:20,`, 1)}}},
-		MaxBody: 1 << 16,
+		Elsewhere: []string{"401"},
+		MaxBody:   1 << 16,
 	})
 }
 
@@ -98,14 +100,16 @@ func TestBadTasks(t *testing.T) {
 			return history.Reply{}, nil
 		}}, scheduler.DefaultParams())
 	good := goodRequests()["post /v1/tasks"].Body
-	for old, bad := range map[string]string{
-		`"id":256`: `"id":0`, `0 9 * * 1-5`: `0 25 * * *`, `Europe/Berlin`: `Europe/Nowhere`,
-		`"task":"report-1"`: `"task":""`, `"work_ms":5`: `"work_ms":-1`,
-		`"times":2`: `"times":-2`, `,"at":"2026-01-05T08:00:00Z"`: ``,
+	for _, c := range [][2]string{
+		{`"id":256`, `"id":0`}, {`Europe/Berlin`, `Europe/Nowhere`}, {`Europe/Berlin`, `Local`},
+		{`0 9 * * 1-5`, `0 25 * * *`}, {`0 9 * * 1-5`, `0 22-2 * * *`}, {`1-5`, `FRI-MON`},
+		{`"task":"report-1"`, `"task":""`}, {`"work_ms":5`, `"work_ms":-1`},
+		{`"work_ms":5`, `"work_ms":9223372036854775807`},
+		{`"times":2`, `"times":-2`}, {`,"at":"2026-01-05T08:00:00Z"`, ``},
 	} {
-		w := apitest.Serve(h, "post", "/v1/tasks", strings.Replace(good, old, bad, 1))
+		w := apitest.Serve(h, "post", "/v1/tasks", strings.Replace(good, c[0], c[1], 1))
 		if w.Code != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", bad, w.Code, w.Body)
+			t.Errorf("%s: %d %s", c[1], w.Code, w.Body)
 		}
 	}
 }
@@ -115,7 +119,19 @@ func TestBadTasks(t *testing.T) {
 func TestToken(t *testing.T) {
 	p := scheduler.DefaultParams()
 	p.Token = "open sesame"
-	srv := httptest.NewServer(newHandler(t, scripted(t), p))
+	h := newHandler(t, scripted(t), p)
+	for route, r := range goodRequests() {
+		method, _, _ := strings.Cut(route, " ")
+		if w := apitest.Serve(h, method, r.Path, r.Body); w.Code != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %d", route, w.Code)
+		}
+	}
+	for _, path := range []string{"/healthz", "/metrics"} {
+		if w := apitest.Serve(h, "get", path, ""); w.Code != http.StatusOK {
+			t.Errorf("%s without a token: %d", path, w.Code)
+		}
+	}
+	srv := httptest.NewServer(h)
 	defer srv.Close()
 	for token, want := range map[string]bool{"open sesame": true, "": false, "other": false} {
 		p.Token = token

@@ -20,7 +20,8 @@ func cronOracle(expression, zone string, from, to time.Time) ([]time.Time, error
 	if err != nil {
 		return nil, fmt.Errorf("zone %q: %w", zone, err)
 	}
-	star := strings.HasPrefix(expression, "*") || strings.HasPrefix(strings.Fields(expression)[1], "*")
+	fields := strings.Fields(expression)
+	star := strings.HasPrefix(fields[0], "*") || strings.HasPrefix(fields[1], "*")
 	var list []time.Time
 	for at := from.Truncate(time.Minute).Add(time.Minute); !at.After(to); at = at.Add(time.Minute) {
 		local := at.In(place)
@@ -63,7 +64,7 @@ func passedBefore(local time.Time) bool {
 	return false
 }
 
-// readCron reads five fields of numbers, ranges, lists and steps.
+// readCron reads five fields of numbers, names, ranges, lists and steps.
 func readCron(expression string) (o oracleFields, err error) {
 	fields := strings.Fields(expression)
 	if len(fields) != 5 {
@@ -71,18 +72,37 @@ func readCron(expression string) (o oracleFields, err error) {
 	}
 	limits := [5][2]int{{0, 59}, {0, 23}, {1, 31}, {1, 12}, {0, 7}}
 	for i, field := range fields {
-		if o.values[i], err = readField(field, limits[i][0], limits[i][1]); err != nil {
-			return o, fmt.Errorf("cron expression %q: %w", expression, err)
+		for part := range strings.SplitSeq(field, ",") {
+			values, err := readPart(numbered(i, part), limits[i][0], limits[i][1])
+			if err != nil {
+				return o, fmt.Errorf("cron expression %q: %w", expression, err)
+			}
+			o.values[i] = append(o.values[i], values...)
+			o.anyDay = o.anyDay || (i == 2 || i == 4) && (part == "*" || part == "*/1")
 		}
 	}
-	o.anyDay = strings.HasPrefix(fields[2], "*") || strings.HasPrefix(fields[4], "*")
 	return o, nil
+}
+
+// numbered puts numbers in the place of names of months and days of the week.
+func numbered(field int, part string) string {
+	part = strings.ToLower(part)
+	for month := time.January; field == 3 && month <= time.December; month++ {
+		name := strings.ToLower(month.String()[:3])
+		part = strings.ReplaceAll(part, name, strconv.Itoa(int(month)))
+	}
+	for day := time.Sunday; field == 4 && day <= time.Saturday; day++ {
+		name := strings.ToLower(day.String()[:3])
+		part = strings.ReplaceAll(part, name, strconv.Itoa(int(day)))
+	}
+	return part
 }
 
 // oracleFields are the values of minute, hour, day, month and weekday.
 type oracleFields struct {
 	values [5][]int
-	// anyDay: one of the days begins with a star, so that both must match.
+	// anyDay: one of the days is a star, so that only the other counts. A star with a
+	// step is given, as POSIX has it, which knows no steps.
 	anyDay bool
 }
 
@@ -97,31 +117,33 @@ func (o oracleFields) matches(at time.Time) bool {
 	return has(0, at.Minute()) && has(1, at.Hour()) && has(3, int(at.Month())) && days
 }
 
-func readField(field string, low, high int) (values []int, err error) {
-	for part := range strings.SplitSeq(field, ",") {
-		rest, step, stepped := strings.Cut(part, "/")
-		from, to, every := low, high, 1
-		if rest != "*" {
-			first, last, ranged := strings.Cut(rest, "-")
-			if from, err = strconv.Atoi(first); err != nil {
-				return nil, fmt.Errorf("field %q: %w", field, err)
-			}
-			if to = from; ranged {
-				if to, err = strconv.Atoi(last); err != nil {
-					return nil, fmt.Errorf("field %q: %w", field, err)
-				}
-			} else if stepped {
-				to = high
-			}
+// readPart reads one element of a list.
+func readPart(part string, low, high int) (values []int, err error) {
+	rest, step, stepped := strings.Cut(part, "/")
+	from, to, every := low, high, 1
+	if rest != "*" {
+		first, last, ranged := strings.Cut(rest, "-")
+		if from, err = strconv.Atoi(first); err != nil {
+			return nil, fmt.Errorf("element %q: %w", part, err)
 		}
-		if stepped {
-			if every, err = strconv.Atoi(step); err != nil || every < 1 {
-				return nil, fmt.Errorf("field %q has a bad step", field)
+		if to = from; ranged {
+			if to, err = strconv.Atoi(last); err != nil {
+				return nil, fmt.Errorf("element %q: %w", part, err)
 			}
+		} else if stepped {
+			to = high
 		}
-		for v := from; v <= to; v += every {
-			values = append(values, v)
+	}
+	if stepped {
+		if every, err = strconv.Atoi(step); err != nil || every < 1 {
+			return nil, fmt.Errorf("element %q has a bad step", part)
 		}
+	}
+	if from < low || from > to || to > high {
+		return nil, fmt.Errorf("element %q is no range within %d to %d", part, low, high)
+	}
+	for v := from; v <= to; v += every {
+		values = append(values, v)
 	}
 	return values, nil
 }

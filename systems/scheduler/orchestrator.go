@@ -50,7 +50,7 @@ func (d design) orchestratorRole() sut.Role {
 const latestIndex = `
 CREATE INDEX runs_latest ON runs (id);`
 
-// orchestrator remembers since when there was no need.
+// orchestrator remembers since when so many executors were not needed.
 type orchestrator struct{ calm time.Time }
 
 // step looks once and says how many executors are wanted if that has changed.
@@ -59,65 +59,86 @@ func (o *orchestrator) step(ctx context.Context, b *backend) error {
 	if err != nil {
 		return err
 	}
-	need, why, err := b.need(ctx)
+	rush, work, err := b.demand(ctx)
 	if err != nil {
 		return err
 	}
-	if need >= now || o.calm.IsZero() {
-		o.calm = time.Now()
-	}
-	calm := time.Since(o.calm) >= b.params.clock(sut.Duration(calmAfter))
-	wanted := wantedExecutors(now, need, b.params.Executors, b.params.MaxFleet, calm)
+	wanted := o.decide(time.Now(), b.params, now, b.params.needed(rush, work))
 	if wanted == now {
 		return nil
 	}
-	o.calm = time.Now() // the next step down comes as much later
 	_, err = b.db.Exec(ctx, `INSERT INTO fleet (executors, reason, at)
-		VALUES ($1, $2, clock_timestamp())`, wanted, why)
+		VALUES ($1, $2, clock_timestamp())`, wanted,
+		fmt.Sprintf("%d tasks at once, of %.0f ms each", rush, 1000*work))
 	return err
 }
 
-// wantedExecutors is how many executors there should be: as many as are needed at
-// once, and half as many once it has been calm, 30, 15, 10, but never fewer than
-// the least and more than the most.
-func wantedExecutors(now, need, least, most int, calm bool) int {
-	wanted := now
+// decide is how many executors there should be at a moment where there are so many and
+// so many are needed: at once as many as suffice, and half as many once fewer have
+// sufficed for a while, 30, 15, 10, but never fewer than suffice.
+func (o *orchestrator) decide(at time.Time, p Params, now, need int) (wanted int) {
+	enough := p.fleetFor(need)
+	if enough >= now || o.calm.IsZero() {
+		o.calm = at
+	}
 	switch {
 	case need > now:
-		wanted = need
-	case calm:
-		wanted = max(need, now/2)
+		wanted = enough
+	case at.Sub(o.calm) >= p.clock(sut.Duration(calmAfter)):
+		wanted = min(now, max(enough, now/2))
+	default:
+		return now
 	}
-	return min(max(wanted, least), most)
+	if wanted != now {
+		o.calm = at // the next step down comes as much later
+	}
+	return wanted
 }
 
-// need is how many executors the work needs: those tasks that are due and have not
-// started, and those of the worst minute of the look-ahead, are to start within
-// half the SLA.
-func (b *backend) need(ctx context.Context) (n int, why string, err error) {
+// fleetFor is the size that suffices for what is needed: the least, and as many steps
+// as it takes, but not more than the most.
+func (p Params) fleetFor(need int) int {
+	steps := (max(0, need-p.Executors) + p.FleetStep - 1) / p.FleetStep
+	return min(p.Executors+steps*p.FleetStep, p.MaxFleet)
+}
+
+// needed is how many executors so many tasks need that are due at once and work for so
+// many seconds each, to have all started within half the SLA.
+func (p Params) needed(rush int64, work float64) int {
+	within := rushWithin * p.clock(p.SLA).Seconds()
+	return int(math.Ceil(headroom * float64(rush) * work / within))
+}
+
+// demandSQL counts the tasks of the worst minute of business time, of $2 microseconds,
+// among those that are due within $1 microseconds or were and have not started, and
+// averages how long the latest runs took, or else $3.
+const demandSQL = `WITH due AS (
+    SELECT greatest(scheduled_at, statement_timestamp()) AS at FROM tasks
+    WHERE state IN ('waiting', 'picked') AND NOT paused
+        AND scheduled_at <= statement_timestamp() + $1 * interval '1 microsecond'
+), minute AS (
+    SELECT count(*) AS n FROM due, calendar
+    GROUP BY date_bin($2 * interval '1 microsecond', at, begins_at)
+), done AS (
+    SELECT extract(epoch FROM ended_at - started_at) AS seconds FROM runs
+    WHERE outcome = 'done' ORDER BY id DESC LIMIT 200
+)
+SELECT coalesce((SELECT max(n) FROM minute), 0), coalesce((SELECT avg(seconds) FROM done), $3)`
+
+// demand reads how many tasks are due in the worst minute that is looked at, and for
+// how many seconds each works.
+func (t *tasks) demand(ctx context.Context) (rush int64, work float64, err error) {
 	ahead := time.Duration(0)
-	if b.design.scaling == predictive {
-		ahead = b.params.clock(b.params.Predict)
+	if t.design.scaling == predictive {
+		ahead = t.params.clock(t.params.Predict)
 	}
-	var rush int64
-	var work float64
-	err = b.db.Row(ctx, `WITH due AS (
-			SELECT greatest(scheduled_at, statement_timestamp()) AS at FROM tasks
-			WHERE state IN ('waiting', 'picked') AND NOT paused
-				AND scheduled_at <= statement_timestamp() + $1 * interval '1 microsecond'
-		), done AS (
-			SELECT extract(epoch FROM ended_at - started_at) AS seconds FROM runs
-			WHERE outcome = 'done' ORDER BY id DESC LIMIT 200
-		)
-		SELECT coalesce((SELECT max(n) FROM (SELECT count(*) AS n FROM due GROUP BY at) AS m), 0),
-			coalesce((SELECT avg(seconds) FROM done), $2)`,
-		[]any{ahead.Microseconds(), b.params.Work.D().Seconds()}, &rush, &work)
+	minute := max(1, t.params.clock(sut.Duration(time.Minute)).Microseconds())
+	err = t.db.Row(ctx, demandSQL, []any{ahead.Microseconds(), minute,
+		t.params.Work.D().Seconds()}, &rush, &work)
 	if err != nil {
-		return 0, "", fmt.Errorf("counting what is due: %w", err)
+		return 0, 0, fmt.Errorf("counting what is due: %w", err)
 	}
-	within := rushWithin * b.params.clock(b.params.SLA).Seconds()
-	n = int(math.Ceil(headroom * float64(rush) * work / within))
-	return n, fmt.Sprintf("%d tasks at once, of %.0f ms each", rush, 1000*work), nil
+	return rush, work, nil
 }
 
 // fleet reads how many executors are wanted.

@@ -49,7 +49,7 @@ func DefaultParams() Params {
 		MaxAttempts: 10, StarveWithin: sut.Duration(20 * time.Second),
 		Retention: sut.Duration(24 * time.Hour),
 		Predict:   sut.Duration(10 * time.Minute), Provision: sut.Duration(75 * time.Second),
-		MaxFleet: 60,
+		FleetStep: 20, MaxFleet: 60,
 	}
 }
 
@@ -138,6 +138,7 @@ func (p Params) validateMachinery(v *validation) {
 	v.duration("retention", p.Retention, time.Second)
 	v.duration("predict", p.Predict, time.Second)
 	v.duration("provision", p.Provision, 0)
+	v.count("fleet_step", p.FleetStep, 1, maxExecutors)
 	v.count("max_fleet", p.MaxFleet, p.Executors, maxExecutors)
 }
 

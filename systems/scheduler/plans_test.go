@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +18,8 @@ import (
 // whatever the planner makes of a LIMIT that it does not know.
 func TestPlansGoByIndex(t *testing.T) {
 	url := places.Namespace(t).PostgresURL
-	db, err := scheduler.OpenPostgres(t.Context(), sut.Config{PostgresURL: url, MaxConns: 1})
+	db, err := scheduler.OpenPostgres(t.Context(), sut.Config{PostgresURL: url, MaxConns: 1,
+		Timeout: time.Minute}) // rather than 5 s: it is filled first
 	ok(t, err)
 	t.Cleanup(db.Close)
 	_, err = db.Exec(t.Context(), scheduler.Schema())

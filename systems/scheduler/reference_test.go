@@ -412,6 +412,17 @@ func (s *refScheduler) end(row *refRow, run *scheduler.RunAudit) {
 	}
 }
 
+// stop lets an executor see by its next heartbeat that somebody cancelled what it runs.
+func (s *refScheduler) stop(row *refRow, run *scheduler.RunAudit) {
+	s.w.after(s.w.some(s.w.params.Lease.D()/4), func() {
+		if row.run != run || row.State != scheduler.Running {
+			return
+		}
+		run.EndedUS, run.Outcome = s.clock(), scheduler.Cancelled
+		row.State, row.EndedUS, row.LeaseUS, row.run = scheduler.Cancelled, run.EndedUS, 0, nil
+	})
+}
+
 func (s *refScheduler) rescue(row *refRow, run *scheduler.RunAudit) {
 	if row.run != run || row.State != scheduler.Running {
 		return
@@ -440,6 +451,7 @@ func (s *refScheduler) change(op history.Op, id uint64, rows []*refRow) (history
 			row.State, row.EndedUS, state = scheduler.Cancelled, at, scheduler.Cancelled
 		case op.Kind == scheduler.KindCancel && runs:
 			row.Stops, state = true, scheduler.Stopping
+			s.stop(row, row.run)
 		case op.Kind == scheduler.KindPause && (open || runs):
 			row.Paused, state = true, scheduler.Paused
 		case op.Kind == scheduler.KindResume && (open || runs):
@@ -447,6 +459,7 @@ func (s *refScheduler) change(op history.Op, id uint64, rows []*refRow) (history
 			s.wake(row)
 		case op.Kind == scheduler.KindRerun && row.State == scheduler.Failed:
 			row.Fails, row.State, state = false, scheduler.Waiting, scheduler.Waiting
+			row.Stops = false
 			row.Reruns, row.EndedUS, row.ReadyUS = row.Reruns+1, 0, at
 			s.wake(row)
 		}

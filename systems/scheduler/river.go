@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -27,23 +28,25 @@ import (
 // Guarantee: as skip_locked; the fencing token is ours, because River's completion
 // guards a job's state and not its attempt.
 //
-// Gives up: punctuality. River looks every 5 s for scheduled jobs that are due and
-// every 30 s for those whose worker is gone, and neither can be set.
+// Gives up: punctuality of what is asked for at short notice. Every 5 s River looks for
+// the jobs of the next 5 s, so that one asked for less than that before it is due may wait
+// for the next look; for those whose worker is gone it looks every 30 s. Neither can be set.
 func riverPeer() design {
 	return design{
 		name: "river",
 		idea: "each task is a job of River's (v0.51.0), completed in the transaction " +
 			"that has its effect",
 		guarantees: "as skip_locked, with a fencing token beside River's attempts",
-		givesUp:    "punctuality: River looks for due jobs every 5 s, for lost ones every 30 s",
-		river:      true,
+		givesUp: "punctuality at short notice: River looks for the jobs of the next 5 s every 5 s, " +
+			"for lost ones every 30 s",
+		river: true,
 	}
 }
 
 const (
-	// riverSchedules is how often River's leader looks for jobs that are due,
-	// riverRescues for those whose workers are gone. Retries wait besides for a
-	// backoff of a second or a few.
+	// riverSchedules is how often River's leader looks for the jobs that are due until its
+	// next look, which is how late one asked for in between may be; riverRescues for those whose
+	// workers are gone. Retries wait besides for a backoff of a second or a few.
 	riverSchedules = 5 * time.Second
 	riverRescues   = 30 * time.Second
 	// riverElects is how long there may be no leader at the start or after one died.
@@ -65,19 +68,16 @@ func (taskJob) Kind() string { return "stampede_task" }
 
 // riverQueue puts jobs into River's tables.
 type riverQueue struct {
-	driver *riverpgxv5.Driver
 	client *river.Client[pgx.Tx]
 	tries  int
 }
 
 func newRiverQueue(b *backend) (*riverQueue, error) {
-	q := &riverQueue{driver: riverpgxv5.New(b.db.Pool), tries: b.params.MaxAttempts}
-	var err error
-	q.client, err = river.NewClient(q.driver, &river.Config{Logger: quiet()})
+	client, err := river.NewClient(riverpgxv5.New(b.db.Pool), &river.Config{Logger: quiet()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client of River: %w", err)
 	}
-	return q, nil
+	return &riverQueue{client, b.params.MaxAttempts}, nil
 }
 
 // quiet keeps River's log to itself: a role says itself what goes wrong.
@@ -85,8 +85,13 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 
 // migrate makes River's tables. It takes several transactions: a value of an
 // enumeration is to be used in a later one than that which adds it.
-func (q *riverQueue) migrate(ctx context.Context) error {
-	m, err := rivermigrate.New(q.driver, &rivermigrate.Config{Logger: quiet()})
+func (q *riverQueue) migrate(ctx context.Context, db *stores.Postgres) error {
+	pool, err := db.Preparer(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: quiet()})
 	if err == nil {
 		_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	}
@@ -214,6 +219,9 @@ func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error
 		_, err = tx.Exec(ctx, riverLostSQL, c.series, c.occurrence, c.fence, lease)
 		return err
 	})
+	if err == nil {
+		w.b.started(c)
+	}
 	return c, err
 }
 
@@ -237,8 +245,8 @@ func (w *taskWorker) end(
 	if err != nil {
 		return err
 	}
-	return w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var n int
+	var n int
+	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if outcome == Done {
 			err := tx.QueryRow(ctx, w.b.design.effectSQL(), c.id, c.fence, c.series, c.occurrence,
 				w.b.salt(c)).Scan(&n)
@@ -262,4 +270,8 @@ func (w *taskWorker) end(
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
 		return err
 	})
+	if err == nil && n > 0 {
+		w.b.counts.ended(c)
+	}
+	return err
 }

@@ -55,6 +55,9 @@ func (d design) run(
 	defer func() {
 		if b != nil {
 			end()
+			if err := b.note(context.WithoutCancel(ctx)); err != nil {
+				d.warn(cfg, role, err)
+			}
 			if err := b.close(); err != nil {
 				d.warn(cfg, role, err)
 			}
@@ -72,6 +75,7 @@ func (d design) run(
 		if err == nil {
 			if wait, err = step(ctx, b); err == nil {
 				cfg.Worked()
+				err = b.noteSoon(ctx)
 			}
 		}
 		switch {

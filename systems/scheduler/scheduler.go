@@ -52,6 +52,9 @@ var (
 	ErrConflict = fmt.Errorf("another task has the name: %w", sut.ErrRefused)
 	// ErrState: the task is in no state for that.
 	ErrState = fmt.Errorf("not in this state: %w", sut.ErrRefused)
+	// ErrOpTaken: the operation's number was used for another change.
+	ErrOpTaken = fmt.Errorf("the operation's number was used for another change: %w",
+		sut.ErrRefused)
 	// ErrNotStarted: the task did not start while it was waited for.
 	ErrNotStarted = fmt.Errorf("not started: %w", sut.ErrRefused)
 )
@@ -204,8 +207,9 @@ type Params struct {
 	ClockSkew    sut.Duration `json:"clock_skew" doc:"by how much the clocks of roles are ahead of the database's"`
 	Retention    sut.Duration `json:"retention" doc:"how long finished tasks are kept, on the clock"`
 
-	Token     string       `json:"token" doc:"what requests to the API must show; empty for nothing"`
+	Token     string       `json:"token" doc:"what requests to the API must show; empty for nothing" secret:"true"`
 	Predict   sut.Duration `json:"predict" doc:"business time by which the orchestrator looks ahead"`
 	Provision sut.Duration `json:"provision" doc:"business time that another executor takes to come up"`
+	FleetStep int          `json:"fleet_step" doc:"executors that are added at once, where they are scaled"`
 	MaxFleet  int          `json:"max_fleet" doc:"executors at most, where they are scaled; executors is the least"`
 }

@@ -24,7 +24,7 @@ CREATE TABLE tasks (
     client     text    NOT NULL,
     task       text    NOT NULL,
     work_ms    bigint  NOT NULL,
-    fails      boolean NOT NULL, -- until somebody runs it again
+    fails      boolean NOT NULL, -- as it was asked for: until somebody runs it again
     schedule   text    NOT NULL, -- a cron expression; empty if it runs once
     zone       text    NOT NULL,
     times      bigint  NOT NULL, -- occurrences; 0 is without end
@@ -74,6 +74,10 @@ CREATE TABLE runs (
     ended_at   timestamptz,
     -- When the lease ended of a run that was rescued.
     lease_until timestamptz,
+    -- When it came to its end after its task had been taken back.
+    turned_at  timestamptz,
+    -- When its executor let go of it, because its lease could not be renewed any more.
+    let_go_at  timestamptz,
     -- Empty while it runs; done, failed or cancelled; lost if it was rescued;
     -- fenced if it ended after somebody else had taken over.
     outcome    text   NOT NULL DEFAULT '',
@@ -109,4 +113,22 @@ CREATE TABLE fleet (
     executors bigint NOT NULL,
     reason    text   NOT NULL,
     at        timestamptz NOT NULL
+);
+
+-- What each process of a picker or an executor has counted since it started, written
+-- by itself about once a second. Retention leaves it alone: the sums never fall.
+CREATE TABLE counts (
+    process    text   PRIMARY KEY, -- drawn by itself
+    note       bigint NOT NULL, -- the number of its latest note
+    picked     bigint NOT NULL,
+    started    bigint NOT NULL,
+    misfires   bigint NOT NULL,
+    ended      bigint NOT NULL,
+    wait       double precision NOT NULL, -- seconds from due to start, in all
+    completion double precision NOT NULL, -- seconds from start to end, in all
+    picking    double precision NOT NULL, -- seconds from pick to start, in all
+    -- Starts by the time since they were due, and since they were picked, in the buckets of
+    -- the metrics.
+    waits      bigint[] NOT NULL,
+    picks      bigint[] NOT NULL
 );

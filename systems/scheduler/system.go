@@ -31,6 +31,7 @@ func designs() []design {
 		pollForUpdate(), skipLockedPickers(), partitionedPickers(), listenNotify(), batched(),
 		redisStreams(), kafkaTopic(), riverPeer(), scaleReactive(), scalePredictive(),
 		claimWithoutMarking(), applicationClock(), unfencedReclaim(), effectWithoutKey(),
+		asyncCommit(),
 	}
 }
 

@@ -22,7 +22,8 @@ type tasks struct {
 	// time: those that were scheduled, inserted or are to run again.
 	added func(ctx context.Context, tx pgx.Tx, rows ...dueRow) error
 
-	begun atomic.Pointer[calendar]
+	begun  atomic.Pointer[calendar]
+	counts counts
 }
 
 // dueRow is a task that is to run.
@@ -59,7 +60,7 @@ func (t *tasks) calendar(ctx context.Context, begin bool) (calendar, error) {
 }
 
 // The statement that schedules: a request that came before gets the task that it
-// made, whatever has become of it. $14 says whether to tell the pickers.
+// made, whatever has become of it. $11 says whether to tell the pickers.
 const scheduleSQL = `
 INSERT INTO tasks AS t (series, queue, client, task, work_ms, fails, schedule, zone, times,
     first_at, scheduled_at)
@@ -112,16 +113,16 @@ func (t *tasks) schedule(ctx context.Context, req Request) (Scheduled, error) {
 	return Scheduled{in}, nil
 }
 
-// change does to a task what a user wants, once for each operation.
+// change does to a task what a user wants, once for each operation. What was made
+// before is looked for under the locks of the task's rows: whoever had them may just
+// have made it.
 func (t *tasks) change(ctx context.Context, c Change) (state State, err error) {
 	err = t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT outcome FROM changes WHERE op_id = $1 AND series = $2
-			AND what = $3`, int64(c.ID), int64(c.Task), c.What).Scan(&state)
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
 		rows, err := lockSeries(ctx, tx, c.Task)
 		if err != nil {
+			return err
+		}
+		if state, err = changed(ctx, tx, c); !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		if state, err = t.apply(ctx, tx, c, rows); err != nil {
@@ -129,12 +130,15 @@ func (t *tasks) change(ctx context.Context, c Change) (state State, err error) {
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO changes (op_id, series, what, outcome, at)
 			VALUES ($1, $2, $3, $4, clock_timestamp())`, int64(c.ID), int64(c.Task), c.What, state)
+		if err == nil && (c.What == KindResume || c.What == KindRerun) {
+			err = errors.Join(t.tell(ctx, tx, channelTasks), t.tell(ctx, tx, channelPicked))
+		}
 		return err
 	})
 	switch {
-	case stores.Constraint(err) == "changes_pkey": // it came twice, and the other was first
-		return t.changed(ctx, c)
-	case errors.Is(err, ErrUnknownTask), errors.Is(err, ErrState):
+	case stores.Constraint(err) == "changes_pkey": // another task was changed by it meanwhile
+		return "", ErrOpTaken
+	case errors.Is(err, ErrUnknownTask), errors.Is(err, ErrState), errors.Is(err, ErrOpTaken):
 		return "", err
 	case err != nil:
 		return "", stores.Failed("changing a task", err)
@@ -142,15 +146,16 @@ func (t *tasks) change(ctx context.Context, c Change) (state State, err error) {
 	return state, nil
 }
 
-// changed reads what became of a change.
-func (t *tasks) changed(ctx context.Context, c Change) (state State, err error) {
-	err = t.db.Row(ctx, `SELECT outcome FROM changes WHERE op_id = $1`, []any{int64(c.ID)}, &state)
-	if err != nil {
-		// It was made, so that this is no refusal, whatever err is.
-		//nolint:errorlint // thus err may not be found in it
-		return "", fmt.Errorf("reading a change that came twice: %v", err)
+// changed reads what became of a change that was made, pgx.ErrNoRows if it was not.
+func changed(ctx context.Context, tx pgx.Tx, c Change) (state State, err error) {
+	var task int64
+	var what string
+	err = tx.QueryRow(ctx, `SELECT series, what, outcome FROM changes WHERE op_id = $1`,
+		int64(c.ID)).Scan(&task, &what, &state)
+	if err == nil && (uint64(task) != c.Task || what != c.What) {
+		return "", ErrOpTaken
 	}
-	return state, nil
+	return state, err
 }
 
 // lockedRow is a row of a task that a change has locked.
@@ -228,7 +233,7 @@ func transition(what string, from State) (set string, becomes State) {
 	case what == KindResume && (open || from == Running):
 		return `paused = false, ready_at = clock_timestamp()`, from
 	case what == KindRerun && from == Failed:
-		return `state = 'waiting', fails = false, reruns = reruns + 1, attempts = 0,
+		return `state = 'waiting', stops = false, reruns = reruns + 1, attempts = 0,
 			ready_at = clock_timestamp(), picked_at = NULL, started_at = NULL, ended_at = NULL, lease_until = NULL`, Waiting
 	}
 	return "", ""
@@ -305,9 +310,9 @@ func (t *tasks) list(ctx context.Context, queue string, limit int) ([]Task, erro
 	return list, nil
 }
 
-// started says of which tasks the first occurrence has started, and how late; of
+// firstStarts says of which tasks the first occurrence has started, and how late; of
 // those that were cancelled before it is -1.
-func (t *tasks) started(
+func (t *tasks) firstStarts(
 	ctx context.Context, ids []uint64,
 ) (late map[uint64]time.Duration, err error) {
 	series := make([]int64, len(ids))

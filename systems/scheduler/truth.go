@@ -45,6 +45,9 @@ func (a *Audit) check() error {
 	if a.Tasks == nil || a.Runs == nil || a.Effects == nil || a.Changes == nil {
 		return errors.New("decoding the audit: tasks, runs, effects and changes must be there")
 	}
+	if a.StartSlackUS < 0 || a.RescueSlackUS < 0 {
+		return errors.New("decoding the audit: start_slack_us and rescue_slack_us: expected 0 or more")
+	}
 	for i, t := range a.Tasks {
 		if !slices.Contains([]State{Waiting, Picked, Running, Done, Failed, Cancelled}, t.State) {
 			return fmt.Errorf("decoding the audit: tasks[%d].state: %q is no state", i, t.State)

@@ -101,7 +101,7 @@ func (w *waitingRoom) look() {
 			return
 		}
 		w.mu.Unlock()
-		late, err := w.tasks.started(context.Background(), ids)
+		late, err := w.tasks.firstStarts(context.Background(), ids)
 		w.tell(ids, late, err)
 		<-tick.C
 	}

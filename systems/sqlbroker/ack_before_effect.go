@@ -41,7 +41,9 @@ func ackBeforeEffect() design {
 }
 
 // indigestible is what the table of effects will say of a message.
-func indigestible(d Delivery) bool { return strings.HasPrefix(d.Body, "poison") }
+func indigestible(d Delivery) bool { return poisonous(d.Body) }
+
+func poisonous(body string) bool { return strings.HasPrefix(body, "poison") }
 
 // storeDone stores the effects of those deliveries whose receipts are listed.
 func (b *backend) storeDone(
@@ -50,7 +52,11 @@ func (b *backend) storeDone(
 	good := slices.DeleteFunc(slices.Clone(batch), func(d Delivery) bool {
 		return !slices.Contains(done, d.Receipt)
 	})
-	return b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return storeEffects(ctx, conn, queue, good)
 	})
+	if err == nil {
+		b.tally.consume(len(good))
+	}
+	return err
 }

@@ -12,7 +12,12 @@ import (
 // auditTimeout bounds an audit, which reads every row.
 const auditTimeout = 2 * time.Minute
 
-// audit reads the tables in one snapshot.
+// waitsSince is when a message m that is ready or delayed began to wait: what has come
+// back from a consumer, when it came back.
+const waitsSince = `CASE WHEN m.receives = 0 THEN m.created_at ELSE m.visible_at END`
+
+// audit reads the tables in one snapshot. Ages are those at its beginning, however long it
+// takes to read.
 func (b *backend) audit(ctx context.Context) (Audit, error) {
 	a := Audit{Queues: []QueueAudit{}, Messages: []MessageAudit{}, Dead: []DeadAudit{},
 		Effects: []EffectAudit{}}
@@ -35,24 +40,33 @@ func (b *backend) audit(ctx context.Context) (Audit, error) {
 	return a, err
 }
 
+// readQueues reads the queues. An audit at rest is always the same: how old a retention is,
+// is told where a message waits.
 func (a *Audit) readQueues(ctx context.Context, tx pgx.Tx) error {
-	return stores.Each(ctx, tx, `SELECT queue, visibility * 1000, max_receives, retention * 1000
-		FROM queues ORDER BY queue`, nil, func(row pgx.CollectableRow) error {
-		var q QueueAudit
-		err := row.Scan(&q.Queue, &q.VisibilityNS, &q.MaxReceives, &q.RetentionNS)
-		a.Queues = append(a.Queues, q)
-		return err
-	})
+	return stores.Each(ctx, tx, `SELECT queue, visibility * 1000, max_receives, retention * 1000,
+		CASE WHEN EXISTS (SELECT FROM messages m WHERE m.queue = q.queue AND m.state <> 'acked')
+			THEN (`+nanoseconds+`now() - retention_at))::bigint ELSE 0 END
+		FROM queues q ORDER BY queue`, nil,
+		func(row pgx.CollectableRow) error {
+			var q QueueAudit
+			err := row.Scan(&q.Queue, &q.VisibilityNS, &q.MaxReceives, &q.RetentionNS,
+				&q.RetentionAgeNS)
+			a.Queues = append(a.Queues, q)
+			return err
+		})
 }
 
 func (a *Audit) readMessages(ctx context.Context, tx pgx.Tx) error {
 	return stores.Each(ctx, tx, `SELECT op_id, idx, queue, grp, state, receives, redrives,
-		coalesce((`+nanoseconds+`acked_at))::bigint, 0) FROM messages ORDER BY op_id, idx, id`, nil,
+		coalesce((`+nanoseconds+`acked_at))::bigint, 0),
+		(`+nanoseconds+`now() - created_at))::bigint, CASE WHEN state IN ('ready', 'delayed')
+			THEN (`+nanoseconds+`now() - `+waitsSince+`))::bigint ELSE 0 END
+		FROM messages m ORDER BY op_id, idx, id`, nil,
 		func(row pgx.CollectableRow) error {
 			var m MessageAudit
 			var op, group int64
 			err := row.Scan(&op, &m.Index, &m.Queue, &group, &m.State, &m.Receives, &m.Redrives,
-				&m.AckedNS)
+				&m.AckedNS, &m.AgeNS, &m.WaitsNS)
 			m.OpID, m.Group = uint64(op), uint64(group)
 			a.Messages = append(a.Messages, m)
 			return err

@@ -59,7 +59,7 @@ func openStation(b *testing.B, name string, conns int) (*station, sut.Config) {
 // turn publishes, receives and acknowledges a batch.
 func (s *station) turn(ctx context.Context, batch int) (int, error) {
 	r := sqlbroker.Recipe{Messages: batch, Bytes: 100}
-	p := sqlbroker.Publication{OpID: s.next.Add(1), Messages: sqlbroker.MessagesOf(r)}
+	p := sqlbroker.Publication{OpID: s.next.Add(1), Messages: sqlbroker.MessagesOf(1, r)}
 	if _, err := s.Publish(ctx, labQueue, p); err != nil {
 		return 0, err
 	}

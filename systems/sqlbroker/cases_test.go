@@ -215,6 +215,37 @@ func visibilityCases() []verdictCase {
 		{inv, "the same receipt again - fail", fail, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receipt = "256.1#1" })
 		}, "message 256.1 was delivered twice with one receipt"},
+		{inv, "before its delay was over - fail", fail, func(e *evidence) { e.delay(256, 211*ms) },
+			"message 256.0 was delivered by 310ms, and its publication began at 100ms, for 211ms later"},
+		{inv, "when its delay may just be over - pass", pass, func(e *evidence) {
+			e.delay(256, 210*ms)
+		}, ""},
+		{inv, "before its delay was over, counted from an earlier attempt - pass", pass,
+			func(e *evidence) {
+				e.delay(256, 211*ms)
+				first := *e.op(256)
+				first.Outcome, first.Reply, first.Start, first.End = history.Unknown, history.Reply{}, 99*ms,
+					history.Never
+				e.records = append(e.records, first)
+			}, ""},
+		{inv, "before its delay was over, counted from an attempt that was refused - fail", fail,
+			func(e *evidence) {
+				e.delay(256, 211*ms)
+				first := *e.op(256)
+				first.Outcome, first.Reply, first.Start = history.Refused, history.Reply{}, 0
+				e.records = append(e.records, first)
+			}, "message 256.0 was delivered by 310ms"},
+		{inv, "before its delay was over, and maybe back from the dead - pass", pass,
+			func(e *evidence) {
+				e.delay(256, time.Hour)
+				e.do(9000, sqlbroker.KindRedrive, "queue-2", 200*ms, nil, 1, nil)
+				e.unknown(9000)
+			}, ""},
+		{inv, "before its delay was over, and another queue was redriven - fail", fail,
+			func(e *evidence) {
+				e.delay(256, time.Hour)
+				e.do(9000, sqlbroker.KindRedrive, "queue-1", 200*ms, nil, 1, nil)
+			}, "message 256.0 was delivered by 310ms"},
 		{inv, "to two consumers at once - fail", fail, func(e *evidence) {
 			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1149*ms, 1200*ms))
 		}, "message 768.0 was delivered to two consumers, the second time 1ms before its time was over"},
@@ -362,6 +393,27 @@ func countCases() []verdictCase {
 		}, ""},
 		{inv, "dead with fewer - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 2 },
 			"message 1024.0 says that it was delivered 2 times"},
+		{inv, "never delivered, and says that it was - fail", fail, func(e *evidence) {
+			e.row(1280, 0).Receives = 1
+		}, "message 1280.0 says that it was delivered 1 times; 0 to 0 times are possible"},
+		{inv, "never delivered, and dead of deliveries - fail", fail, func(e *evidence) {
+			e.collect(1280, 0)
+			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
+				Receives: 3, Reason: sqlbroker.DeadReceives})
+		}, "message 1280.0 says that it was delivered 3 times; 0 to 0 times are possible"},
+		{inv, "never delivered but in answers that were lost - pass", pass, func(e *evidence) {
+			e.row(1280, 0).Receives = 2
+			for id := range uint64(2) {
+				e.do(9000+id, sqlbroker.KindReceive, "queue-2", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
+				e.unknown(9000 + id)
+			}
+		}, ""},
+		{inv, "never delivered since it is back from the dead - pass", pass, func(e *evidence) {
+			e.row(1280, 0).Receives, e.row(1280, 0).Redrives = 2, 1
+		}, ""},
+		{inv, "delivered to consumers only - pass", pass, func(e *evidence) {
+			e.row(768, 0).Receives = 3
+		}, ""},
 		{inv, "collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
 		{inv, "nothing came twice - undecided", maybe, func(e *evidence) {
 			e.forget(528, 1041, 1042)
@@ -369,6 +421,33 @@ func countCases() []verdictCase {
 			e.audit.Dead[0].Receives = 1
 		}, "no message was delivered to operations twice"},
 	}
+}
+
+// change has somebody change queue-2 to die after so many receives, or of that age.
+func (e *evidence) change(receives int, retention time.Duration) {
+	e.do(9001, sqlbroker.KindCreate, "queue-2", 2600*ms, sqlbroker.QueueSettings{VisibilityMS: 1000,
+		MaxReceives: receives, RetentionMS: retention.Milliseconds()}, 0, nil)
+}
+
+// wait has message 1280.0 wait at the end, so old and for so long, in a queue whose retention
+// is so old.
+func (e *evidence) wait(age, waits, retention time.Duration) {
+	m := e.row(1280, 0)
+	m.AgeNS, m.WaitsNS = int64(age), int64(waits)
+	e.audit.Queues[1].RetentionAgeNS = int64(retention)
+}
+
+// delay has a publication of two messages to queue-2 ask for a delay.
+func (e *evidence) delay(op uint64, d time.Duration) {
+	e.op(op).Op.Body = text(sqlbroker.Publication{
+		Make: &sqlbroker.Recipe{Messages: 2, Group: 7, DelayMS: d.Milliseconds()}})
+}
+
+// dies has a message of queue-1 die of deliveries, at an age.
+func (e *evidence) dies(op uint64, index int, age time.Duration) {
+	e.collect(op, index)
+	e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: op, Index: index,
+		Queue: "queue-1", Receives: 3, Reason: sqlbroker.DeadReceives, AgeNS: int64(age)})
 }
 
 func deadCases() []verdictCase {
@@ -384,16 +463,115 @@ func deadCases() []verdictCase {
 		}, ""},
 		{inv, "dead of age too soon - fail", fail, func(e *evidence) {
 			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, "message 1024.0 is a dead letter of queue-2 for its age"},
+		}, "message 1024.0 is a dead letter of queue-2 for its age of 2.2s, less than 1h0m0s"},
+		{inv, "dead before its queue delivered more often - pass", pass, func(e *evidence) {
+			e.change(5, time.Hour)
+			e.audit.Queues[1].MaxReceives = 5
+		}, ""},
+		{inv, "dead after its queue delivered less often - pass", pass, func(e *evidence) {
+			e.change(2, time.Hour)
+			e.unknown(9001)
+			e.audit.Queues[1].MaxReceives = 2
+		}, ""},
+		{inv, "dead by no setting that its queue ever had - fail", fail, func(e *evidence) {
+			e.change(5, time.Hour)
+			e.audit.Queues[1].MaxReceives, e.audit.Dead[0].Receives = 5, 2
+		}, "message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3 to 5"},
+		{inv, "dead as another queue would have it - fail", fail, func(e *evidence) {
+			e.change(2, time.Hour)
+			e.op(9001).Op.Key = "queue-1"
+			e.audit.Dead[0].Receives = 2
+		}, "message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3"},
+		{inv, "dead by a change that was refused - fail", fail, func(e *evidence) {
+			e.change(2, time.Hour)
+			e.refuse(9001)
+			e.audit.Dead[0].Receives = 2
+		}, "message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3"},
+		{inv, "dead of age before its queue kept messages longer - pass", pass, func(e *evidence) {
+			e.change(3, time.Second)
+			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
+		}, ""},
+		{inv, "dead of less age than its queue ever had - fail", fail, func(e *evidence) {
+			e.change(3, 3*time.Second)
+			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
+		}, "message 1024.0 is a dead letter of queue-2 for its age of 2.2s, less than 3s"},
+		{inv, "alive after more deliveries than its queue allows by now - pass", pass,
+			func(e *evidence) {
+				e.change(2, time.Hour)
+				e.audit.Queues[1].MaxReceives, e.row(1280, 0).Receives = 2, 2
+			}, ""},
 		{inv, "alive after all deliveries - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Receives = 3
 		}, "message 1280.0 was delivered 3 times, waits in queue-2, and is no dead letter"},
+		{inv, "alive and too old - fail", fail, func(e *evidence) {
+			e.wait(time.Hour+5051*ms, time.Hour+5051*ms, 2*time.Hour)
+		}, "message 1280.0 has waited in queue-2 for 5.051s although it is older than 1h0m0s, and is " +
+			"no dead letter"},
+		{inv, "alive, and too old only just now - pass", pass, func(e *evidence) {
+			e.wait(time.Hour+5050*ms, time.Hour+5050*ms, 2*time.Hour)
+		}, ""},
+		{inv, "too old, and back from its consumer for too long - fail", fail, func(e *evidence) {
+			e.wait(2*time.Hour, 5051*ms, 2*time.Hour)
+		}, "message 1280.0 has waited in queue-2 for 5.051s"},
+		{inv, "too old, and back from its consumer only just now - pass", pass, func(e *evidence) {
+			e.wait(2*time.Hour, 40*ms, 2*time.Hour)
+		}, ""},
+		{inv, "too old since its queue keeps messages for less, a while ago - fail", fail,
+			func(e *evidence) { e.wait(2*time.Hour, 2*time.Hour, 5051*ms) },
+			"message 1280.0 has waited in queue-2 for 5.051s"},
+		{inv, "too old since its queue keeps messages for less, just now - pass", pass,
+			func(e *evidence) { e.wait(2*time.Hour, 2*time.Hour, 40*ms) }, ""},
+		{inv, "too old, and waiting for nobody says how long - pass", pass, func(e *evidence) {
+			e.wait(2*time.Hour, 0, 2*time.Hour)
+		}, ""},
+		{inv, "too old, in a queue of which nobody says since when - pass", pass, func(e *evidence) {
+			e.wait(2*time.Hour, 2*time.Hour, 0)
+		}, ""},
+		{inv, "too old and with a consumer, or acknowledged - pass", pass, func(e *evidence) {
+			e.row(1280, 0).State, e.row(1280, 0).AgeNS = sqlbroker.StatePicked, int64(2*time.Hour)
+			e.row(256, 0).AgeNS = int64(2 * time.Hour)
+		}, ""},
 		{inv, "with a consumer for the last time - pass", pass, func(e *evidence) {
 			e.row(1280, 0).Receives, e.row(1280, 0).State = 3, sqlbroker.StatePicked
 		}, ""},
 		{inv, "acknowledged at the last delivery - pass", pass, func(e *evidence) {
 			e.row(256, 1).Receives = 3
 		}, ""},
+		{inv, "dead of consumers that gave it back - fail", fail, func(e *evidence) {
+			e.dies(768, 1, 2699*ms)
+		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, and is its " +
+			"consumer's for 1s each time: it was given back"},
+		{inv, "dead of consumers that slept over it - pass", pass, func(e *evidence) {
+			e.dies(768, 1, 2700*ms) // as far as clocks may be set
+		}, ""},
+		{inv, "dead of consumers, in a queue that was briefer once - pass", pass, func(e *evidence) {
+			e.dies(768, 1, 900*ms)
+			e.do(9001, sqlbroker.KindCreate, "queue-1", 50*ms, sqlbroker.QueueSettings{VisibilityMS: 400,
+				MaxReceives: 3, RetentionMS: time.Hour.Milliseconds()}, 0, nil)
+		}, ""},
+		{inv, "dead of consumers, at an age that nobody says - pass", pass, func(e *evidence) {
+			e.dies(768, 1, 0)
+		}, ""},
+		{inv, "dead of consumers, back from the dead before - pass", pass, func(e *evidence) {
+			e.dies(768, 1, 50*ms)
+			e.audit.Dead[1].Redrives = 1
+		}, ""},
+		{inv, "dead of what operations may have given back - pass", pass, func(e *evidence) {
+			e.dies(768, 1, 50*ms)
+			e.receive(9000, 300*ms, 768, 1, 1)
+			e.settle(9001, sqlbroker.KindRelease, 320*ms, "768.1#1")
+			e.unknown(9001)
+		}, ""},
+		{inv, "dead of what nobody can work off - pass", pass, func(e *evidence) {
+			e.dies(768, 1, 50*ms)
+			e.op(768).Op.Body = text(sqlbroker.Publication{
+				Make: &sqlbroker.Recipe{Messages: 2, Group: 3, Poison: 2}})
+		}, ""},
+		{inv, "dead of its neighbour, which nobody can work off - fail", fail, func(e *evidence) {
+			e.dies(768, 1, 50*ms)
+			e.op(768).Op.Body = text(sqlbroker.Publication{
+				Make: &sqlbroker.Recipe{Messages: 2, Group: 3, Poison: 1}})
+		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 50ms"},
 		{inv, "delivered once more than it may be - fail", fail, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 4 })
 		}, "message 256.1 was delivered for the 4. time, and dies after 3"},
@@ -411,6 +589,10 @@ func groupCases() []verdictCase {
 	swap := func(e *evidence) { // 512.0 before 256.1 is acknowledged
 		e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1904 * ms) })
 	}
+	first := func(e *evidence) { // 512.0 when 256.1 was not yet delivered, and 256.0 was done
+		e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(410 * ms) })
+		e.row(512, 0).AckedNS = clock(490 * ms)
+	}
 	return []verdictCase{
 		{inv, "before the earlier one is acknowledged - fail", fail, swap,
 			"group 7 of queue-2: message 512.0 was delivered, and message 256.1, published before it, was " +
@@ -419,14 +601,38 @@ func groupCases() []verdictCase {
 			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1905 * ms) })
 		}, ""},
 		{inv, "before, and both were published at once - pass", pass, func(e *evidence) {
-			swap(e)
+			first(e)
 			e.op(256).End = 205 * ms
 		}, ""},
 		{inv, "before, and the earlier publication has an unknown outcome - pass", pass,
 			func(e *evidence) {
-				swap(e)
+				first(e)
 				e.unknown(256)
 			}, ""},
+		{inv, "two at a time, and both were published at once - fail", fail, func(e *evidence) {
+			swap(e)
+			e.op(256).End = 205 * ms
+		}, "group 7 of queue-2: message 512.0 was delivered while message 256.1 was with a consumer, " +
+			"for 1ms more"},
+		{inv, "two in one answer - fail", fail, func(e *evidence) {
+			e.op(256).End = 205 * ms
+			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1805 * ms) })
+		}, "was delivered while message"},
+		{inv, "while the other one is only given back - pass", pass, func(e *evidence) {
+			e.op(256).End = 205 * ms
+			e.op(289).Start = 600 * ms // before its time is over
+			e.op(289).Op.Kind, e.op(289).Outcome = sqlbroker.KindRelease, history.Unknown
+			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(700 * ms) })
+			e.row(512, 0).AckedNS = clock(1700 * ms)
+		}, ""},
+		{inv, "while the other one is extended - fail", fail, func(e *evidence) {
+			e.op(256).End = 205 * ms
+			e.settle(9000, sqlbroker.KindExtend, 1400*ms, "256.1#1")
+			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1550 * ms) })
+		}, "message 512.0 was delivered while message 256.1 was with a consumer"},
+		{inv, "two consumers at a time - fail", fail, func(e *evidence) {
+			e.audit.Effects[1].ReceivedNS = clock(151 * ms)
+		}, "group 3 of queue-1: message 768.1 was delivered while message 768.0 was with a consumer"},
 		{inv, "within a publication - fail", fail, func(e *evidence) {
 			e.delivery(273, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(404 * ms) })
 		}, "message 256.1 was delivered, and message 256.0, published before it, was not acknowledged " +

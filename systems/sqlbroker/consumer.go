@@ -49,9 +49,10 @@ func (d design) consumer() sut.Role {
 				for worker := range params.Workers {
 					group.Go(func() error { return d.consume(ctx, b, worker) })
 				}
+				group.Go(func() error { return b.tell(ctx) })
 				return group.Wait()
 			}
-			return d.run(ctx, cfg, RoleConsumer, params.Workers, work)
+			return d.run(ctx, cfg, RoleConsumer, params.Workers+1, work)
 		},
 	}
 }
@@ -126,12 +127,12 @@ func receiptsOf(batch []Delivery) []string {
 // effectAndAck is the right way: the acknowledgement says which of the receipts are
 // good, and the effects of just these are stored with it.
 func effectAndAck(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+	var good []Delivery
 	err := b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		done, err := b.ack(ctx, tx, queue, parseReceipts(receiptsOf(batch)))
 		if err != nil {
 			return err
 		}
-		var good []Delivery
 		for _, s := range done {
 			if s.fresh {
 				good = append(good, batch[s.at])
@@ -140,6 +141,9 @@ func effectAndAck(ctx context.Context, b *backend, queue string, batch []Deliver
 		b.cfg.Passed(PlaceBetween)
 		return storeEffects(ctx, tx, queue, good)
 	})
+	if err == nil {
+		b.tally.consume(len(good))
+	}
 	return workError(err)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/systems/sqlbroker"
 )
@@ -201,7 +202,7 @@ func TestContract(t *testing.T) {
 			for name, clause := range map[string]func(*testing.T, *desk){
 				"delayed": delayed, "priorities": priorities, "release": release, "extend": extend,
 				"redrive": redrive, "purge": purge, "rates": rates, "retention": retention,
-				"published once": publishedOnce,
+				"published once": publishedOnce, "taken": taken,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -433,6 +434,89 @@ func publishedOnce(t *testing.T, d *desk) {
 	d.holds(t, "0 ready, 0 delayed, 0 picked, 0 dead")
 }
 
+// taken: the identity of a publication is not that of another one, which is refused rather
+// than lost.
+func taken(t *testing.T, d *desk) {
+	d = d.at(t, "taken", lasting())
+	other := d.at(t, "not-taken", lasting())
+	p := sqlbroker.Publication{OpID: d.next.Add(1), Messages: say("a", "b")}
+	if n, err := d.Publish(t.Context(), d.queue, p); err != nil || n != 2 {
+		t.Fatalf("stored %d messages: %v", n, err)
+	}
+	in := func(queue string, list ...sqlbroker.Message) {
+		t.Helper()
+		n, err := d.Publish(t.Context(), queue,
+			sqlbroker.Publication{OpID: p.OpID, Messages: list})
+		if !errors.Is(err, sqlbroker.ErrTaken) || n != 0 {
+			t.Errorf("%v in %s: %d messages, %v; want %v", list, queue, n, err, sqlbroker.ErrTaken)
+		}
+	}
+	in(other.queue, p.Messages...)
+	in(d.queue, say("a")...)
+	in(d.queue, say("a", "b", "c")...)
+	in(d.queue, say("a", "c")...)
+	in(d.queue, say("ab", "")...)
+	in(d.queue, sqlbroker.Message{Body: "a"}, sqlbroker.Message{Body: "b", DelayMS: 1})
+	in(d.queue, sqlbroker.Message{Body: "a", Priority: 1}, sqlbroker.Message{Body: "b"})
+	in(d.queue, sqlbroker.Message{Body: "a"}, sqlbroker.Message{Body: "b", Group: 1})
+	if n, err := d.Publish(t.Context(), d.queue, p); err != nil || n != 0 {
+		t.Errorf("the same again stored %d messages: %v", n, err)
+	}
+	d.receive(t, "a", "b")
+	d.nothing(t)
+	other.nothing(t)
+}
+
+// TestPoisonDiesAlone: of ten messages of which one cannot be worked off, the others are,
+// and that one dies. M5C gives back the whole batch, which dies as a whole.
+func TestPoisonDiesAlone(t *testing.T) {
+	for name, want := range map[string]struct {
+		effects, dead int
+		status        check.Status
+	}{
+		"row_at_a_time": {9, 1, pass}, "batched": {9, 1, pass}, "partitioned": {9, 1, pass},
+		"listen_notify": {9, 1, pass}, "river": {9, 1, pass},
+		"M5C batches are given back as a whole": {0, 11, fail}, // with one that was there before
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := openLab(t, name, 1)
+			ctx, r := t.Context(), sqlbroker.Recipe{Messages: 10, Poison: 4}
+			err := l.Begin(ctx, 1, 0)
+			err = errors.Join(err, l.does(512, sqlbroker.KindPublish,
+				sqlbroker.Publication{Make: &r}, func() (any, error) {
+					return l.Publish(ctx, labQueue, sqlbroker.Publication{OpID: 512,
+						Messages: sqlbroker.MessagesOf(512, r)})
+				}))
+			for range l.Params.MaxReceives {
+				got, received := l.Lab.Receive(ctx, labQueue, sqlbroker.Demand{Most: 11})
+				err = errors.Join(err, received, l.Digest(ctx, labQueue, got), l.Sweep(ctx))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			verdicts, err := l.judge(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := l.seen.audit
+			a.Effects = slices.DeleteFunc(a.Effects, func(x sqlbroker.EffectAudit) bool {
+				return x.OpID != 512
+			})
+			v := verdicts[sqlbroker.DeadLetters]
+			if len(a.Effects) != want.effects || len(a.Dead) != want.dead || v.Status != want.status {
+				t.Errorf("%d effects and %d dead letters, want %d and %d; %s is %s: %s", len(a.Effects),
+					len(a.Dead), want.effects, want.dead, v.Invariant, v.Status, v.Reason)
+			}
+			for _, d := range a.Dead {
+				if d.Receives != l.Params.MaxReceives || d.Index != r.Poison-1 && want.dead == 1 {
+					t.Errorf("a dead letter: %+v", d)
+				}
+			}
+		})
+	}
+}
+
 // TestGroupsKeepTheirOrderWhileTheRingTurns: the first message of a group was moved to a
 // slot of which the server has not heard. It does not deliver the second one.
 func TestGroupsKeepTheirOrderWhileTheRingTurns(t *testing.T) {
@@ -469,7 +553,7 @@ func TestGroupsKeepTheirOrderWhileTheRingTurns(t *testing.T) {
 		for range turns {
 			ok(l.RingAdvances(t.Context()))
 		}
-		ok(l.RingCloses(t.Context()))
+		ok(l.RingCloses(t.Context(), true))
 		if got := fmt.Sprint(receive()); got != want {
 			t.Errorf("after %d turns: received %s, want %s", turns, got, want)
 		}
@@ -591,4 +675,121 @@ func TestCollectedInBatches(t *testing.T) {
 			}
 		})
 	}
+}
+
+// oldest is a design with one queue, whose sweeper works when it is told to.
+type oldest struct {
+	*sqlbroker.Lab
+	t *testing.T
+}
+
+// inOldest does something with each kind of design.
+func inOldest(t *testing.T, do func(l oldest)) {
+	for _, name := range []string{"batched", "partitioned", "river"} {
+		t.Run(name, func(t *testing.T) {
+			p := rush()
+			p.Worked = 0
+			lab, err := sqlbroker.OpenLab(t.Context(), name, configOf(t, *p), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(lab.Close)
+			l := oldest{lab, t}
+			l.must(l.Create(t.Context(), labQueue, lasting()))
+			do(l)
+		})
+	}
+}
+
+func (l oldest) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l oldest) left() string {
+	l.t.Helper()
+	pending, err := l.Quiesced(l.t.Context())
+	l.must(err)
+	return pending
+}
+
+func (l oldest) audit() sqlbroker.Audit {
+	l.t.Helper()
+	raw, err := l.Audit(l.t.Context())
+	l.must(err)
+	a, err := sqlbroker.DecodeAudit(raw)
+	l.must(err)
+	return a
+}
+
+func (l oldest) publish(bodies ...string) {
+	l.t.Helper()
+	_, err := l.Broker().Publish(l.t.Context(), labQueue,
+		sqlbroker.Publication{OpID: 1, Messages: say(bodies...)})
+	l.must(err)
+}
+
+// buries sweeps, after which so many messages are dead and nothing is left to do.
+func (l oldest) buries(n int) {
+	l.t.Helper()
+	l.must(l.Sweep(l.t.Context()))
+	if pending, dead := l.left(), len(l.audit().Dead); pending != "" || dead != n {
+		l.t.Errorf("after a sweep %d are dead, and left to do: %q", dead, pending)
+	}
+}
+
+// TestTooOld: what waits although it is too old is left to do until the sweeper has been
+// there, and the audit says for how long it has waited.
+func TestTooOld(t *testing.T) {
+	inOldest(t, func(l oldest) {
+		ctx := l.t.Context()
+		l.publish("received", "waits")
+		got, err := l.Broker().Receive(ctx, labQueue, sqlbroker.Demand{Most: 1})
+		l.must(err)
+		l.must(l.Outlive(ctx, 2*time.Hour))
+		_, err = l.Broker().Settle(ctx, labQueue, sqlbroker.KindRelease,
+			sqlbroker.Settlement{OpID: 2, Receipts: []string{got[0].Receipt}})
+		l.must(err)
+		if pending := l.left(); !strings.Contains(pending, "too old") {
+			l.t.Errorf("left to do: %q", pending)
+		}
+		for _, m := range l.audit().Messages {
+			waits := time.Duration(m.WaitsNS)
+			if m.AgeNS < int64(2*time.Hour) || (waits < 2*time.Hour) != (m.Index == 0) || waits <= 0 {
+				l.t.Errorf("%v old and waiting for %v: %+v", time.Duration(m.AgeNS), waits, m)
+			}
+		}
+		l.buries(2)
+	})
+}
+
+// TestRetentionThatChanges: the audit says since when a queue's retention is what it is.
+func TestRetentionThatChanges(t *testing.T) {
+	inOldest(t, func(l oldest) {
+		ctx, s := l.t.Context(), lasting()
+		since := func() (since time.Duration) {
+			l.t.Helper()
+			for _, q := range l.audit().Queues {
+				if q.Queue == labQueue {
+					since = time.Duration(q.RetentionAgeNS)
+				}
+			}
+			return since
+		}
+		l.publish("waits")
+		l.must(l.Outlive(ctx, 30*time.Minute))
+		s.RatePerS = 7
+		l.must(l.Create(ctx, labQueue, s)) // changes another setting
+		if is := since(); is < 30*time.Minute {
+			l.t.Errorf("its retention is %v old", is)
+		}
+		s.RetentionMS = 1
+		l.must(l.Create(ctx, labQueue, s))
+		if is := since(); is <= 0 || is >= 30*time.Minute {
+			l.t.Errorf("the retention that was changed is %v old", is)
+		}
+		l.buries(1)
+	})
 }

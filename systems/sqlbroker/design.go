@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,6 +33,8 @@ type design struct {
 	notifies bool
 	// river: River keeps the messages.
 	river bool
+	// async: commits do not wait for the disk.
+	async bool
 	// work is how its consumers store effects and acknowledge.
 	work work
 }
@@ -46,6 +49,10 @@ type backend struct {
 	// the messages, and nil elsewhere.
 	broker Broker
 	river  *riverQueue
+	// tally counts what goes through the backend.
+	tally *tally
+	// scrapes remembers what was told of the queues last.
+	scrapes *scrapes
 	// end stops what listens in the background.
 	end func()
 }
@@ -92,7 +99,11 @@ func (d design) settings() map[string]string {
 	// A plan that is made once does not know its LIMIT, and takes it for a tenth of the
 	// table; nor how many messages will be kept, when it is made while there is none. It
 	// would read all of them for each batch.
-	return map[string]string{"plan_cache_mode": "force_custom_plan"}
+	settings := map[string]string{"plan_cache_mode": "force_custom_plan"}
+	if d.async {
+		settings["synchronous_commit"] = "off"
+	}
+	return settings
 }
 
 // over is a backend that is built on these connections.
@@ -102,8 +113,9 @@ func (d design) over(
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &backend{cfg: cfg, params: params, db: db, end: func() {}}
-	b.table = &table{db: db, sql: d.sql, pollEvery: params.PollEvery.D(), one: d.one}
+	b := &backend{cfg: cfg, params: params, db: db, tally: &tally{}, end: func() {}}
+	b.scrapes = &scrapes{read: b.scrape, now: time.Now}
+	b.table = &table{db: db, sql: d.sql, pollEvery: params.PollEvery.D(), one: d.one, tally: b.tally}
 	b.broker = &broker{b.table, operators{b.table}}
 	if d.river {
 		var err error
@@ -140,7 +152,8 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 // on is an instance of the design on a backend.
 func (d design) on(b *backend) *instance {
 	i := &instance{backend: b, design: d}
-	i.Broker = &limited{Broker: b.broker, rates: newRates(b.db)}
+	i.rates = newRates(b.db)
+	i.Broker = &limited{Broker: b.broker, rates: i.rates}
 	return i
 }
 
@@ -155,6 +168,7 @@ type instance struct {
 	Broker
 	*backend
 	design design
+	rates  *rates
 	once   sync.Once
 }
 
@@ -171,20 +185,19 @@ var messagesSchema string
 // Prepare makes the schema and the queues. Where any of it exists already it fails.
 func (i *instance) Prepare(ctx context.Context) error {
 	text := i.design.schema()
-	err := i.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := i.db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, text)
+		for n := 0; err == nil && n < i.params.Queues; n++ {
+			args := append(i.params.settings().args(QueueName(n+1)), false, nil)
+			_, err = tx.Exec(ctx, createSQL, args...)
+		}
 		return err
 	})
 	if err == nil && i.river != nil {
 		err = i.river.migrate(ctx)
 	}
 	if err != nil {
-		return stores.Failed("making the schema", err)
-	}
-	for n := range i.params.Queues {
-		if err := i.Create(ctx, QueueName(n+1), i.params.settings()); err != nil {
-			return err
-		}
+		return stores.Failed("making the schema and the queues", err)
 	}
 	return nil
 }
@@ -221,8 +234,19 @@ func (i *instance) Empty(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// overdueSQL counts by queue what should have died of age: see overdue. By messages_age.
+// Parameter: for how long, in microseconds.
+const overdueSQL = `
+SELECT m.queue, count(*) FROM messages m JOIN queues q USING (queue)
+WHERE m.state IN ('ready', 'delayed')
+    AND m.created_at < statement_timestamp() - (SELECT min(retention) FROM queues) * interval '1 us'
+    AND statement_timestamp() - $1::bigint * interval '1 us' > greatest(
+        m.created_at + q.retention * interval '1 us', ` + waitsSince + `, q.retention_at)
+GROUP BY m.queue ORDER BY m.queue LIMIT 1`
+
 // Quiesced says what the roles have still to do: messages that consumers have not
-// worked off, and those that are not yet due.
+// worked off, those that are not yet due, and those that the sweeper has left waiting
+// although they are too old.
 func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 	list, err := i.List(ctx)
 	if err != nil {
@@ -238,7 +262,18 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 				q.Queue, q.Ready, q.Delayed, q.Picked), nil
 		}
 	}
-	return "", nil
+	err = i.db.Rows(ctx, overdueSQL, []any{(i.params.SweepEvery.D() + agePending).Microseconds()},
+		func(row pgx.CollectableRow) error {
+			var queue string
+			var n int64
+			err := row.Scan(&queue, &n)
+			pending = fmt.Sprintf("%s has %d messages that are too old", queue, n)
+			return err
+		})
+	if err != nil {
+		return "", stores.Failed("looking for messages that are too old", err)
+	}
+	return pending, nil
 }
 
 // Audit reads an Audit in one snapshot.

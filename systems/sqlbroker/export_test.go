@@ -3,7 +3,9 @@ package sqlbroker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -103,8 +105,12 @@ func designOrMutant(name string) (design, error) {
 		d.work = lookThenInsert
 	case "M56 extended from the claim":
 		d.sql.extend = changed(extendSQL, "clock_timestamp() + $5", "m.picked_at + $5")
+	case "M5C batches are given back as a whole":
+		d.work = releaseWhole
 	case "M58 ignores what is in flight":
 		d.sql.claim = changed(claimSQL, "e.state <> 'acked'", "e.state = 'ready'")
+	case "M5A publishers of a group do not wait":
+		d.sql.publish = changed(publishSQL, "grp WHERE grp <> 0", "grp WHERE false")
 	default:
 		return d, fmt.Errorf("there is no design and no mutant %q", name)
 	}
@@ -163,24 +169,86 @@ func (l *Lab) Work(ctx context.Context, queue string, batch []Delivery) error {
 	return l.inst.design.work(ctx, l.inst.backend, queue, batch)
 }
 
-// Expire lets the time of all deliveries pass, and a sweeper come at once.
-func (l *Lab) Expire(ctx context.Context) error {
-	if err := l.Age(ctx, 24*time.Hour); err != nil {
-		return err
+// Digest works a batch off as the role consumer does.
+func (l *Lab) Digest(ctx context.Context, queue string, batch []Delivery) error {
+	return l.inst.design.digest(ctx, l.inst.backend, queue, batch)
+}
+
+// releaseWhole gives back all of a batch that cannot be worked off because of one message.
+func releaseWhole(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+	err := effectAndAck(ctx, b, queue, batch)
+	if errors.Is(err, errIndigestible) {
+		_, err = b.broker.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch)})
 	}
+	return err
+}
+
+// SweepApart does what is due, and belongs to no session.
+func (l *Lab) SweepApart(ctx context.Context) error {
 	return l.inst.sweep(context.WithoutCancel(apart{ctx}))
 }
 
-// Age lets some time pass for all deliveries, and nobody come.
+// Age makes deliveries, acknowledgements and effects older, as if time had passed.
 func (l *Lab) Age(ctx context.Context, d time.Duration) error {
-	sql := `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
-		picked_at = picked_at - $1 * interval '1 us' WHERE state = 'picked'`
+	older := `WITH older AS (
+		UPDATE effects SET received_at = received_at - $1 * interval '1 us',
+			visible_at = visible_at - $1 * interval '1 us', stored_at = stored_at - $1 * interval '1 us'
+	) `
+	sql := older + `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
+		picked_at = picked_at - $1 * interval '1 us', acked_at = acked_at - $1 * interval '1 us'
+		WHERE state IN ('picked', 'acked')`
 	if l.inst.river != nil {
-		sql = `UPDATE river_job SET attempted_at = attempted_at - $1 * interval '1 us'
-			WHERE state = 'running'`
+		sql = older + `UPDATE river_job SET attempted_at = attempted_at - $1 * interval '1 us',
+			finalized_at = finalized_at - $1 * interval '1 us' WHERE state IN ('running', 'completed')`
 	}
 	_, err := l.db.Exec(ctx, sql, d.Microseconds())
 	return err
+}
+
+// Outlive makes messages older, and their queues, as if time had passed: what is with a
+// consumer stays there.
+func (l *Lab) Outlive(ctx context.Context, d time.Duration) error {
+	older := `WITH older AS (UPDATE queues SET retention_at = retention_at - $1 * interval '1 us') `
+	sql := older + `UPDATE messages SET created_at = created_at - $1 * interval '1 us',
+		visible_at = visible_at - CASE WHEN state = 'picked' THEN 0 ELSE $1 END * interval '1 us'`
+	if l.inst.river != nil {
+		sql = older + `UPDATE river_job SET created_at = created_at - $1 * interval '1 us',
+			scheduled_at = scheduled_at - $1 * interval '1 us'`
+	}
+	_, err := l.db.Exec(ctx, sql, d.Microseconds())
+	return err
+}
+
+// Broker is the design as publishers and consumers call it.
+func (l *Lab) Broker() Broker { return l.inst }
+
+// Quiesced says what is left to do.
+func (l *Lab) Quiesced(ctx context.Context) (string, error) { return l.inst.Quiesced(ctx) }
+
+// Create makes a queue or changes its settings.
+func (l *Lab) Create(ctx context.Context, queue string, s QueueSettings) error {
+	return l.inst.Create(ctx, queue, s)
+}
+
+// WriteMetrics tells the metrics at a time.
+func (l *Lab) WriteMetrics(w io.Writer, at time.Time) {
+	l.inst.scrapes.now = func() time.Time { return at }
+	l.inst.writeMetrics(w)
+}
+
+// StopClock has a server's idea of queues age by another clock.
+func StopClock(inst sut.Instance, now func() time.Time) { inst.(*instance).rates.now = now }
+
+// FailReads has a server fail to read queues, if err is not nil.
+func FailReads(inst sut.Instance, err *error) {
+	r := inst.(*instance).rates
+	read := r.read
+	r.read = func(ctx context.Context, queue string) (int, []byte, error) {
+		if *err != nil {
+			return 0, nil, *err
+		}
+		return read(ctx, queue)
+	}
 }
 
 // apart is a context without the values of another one: what is sent with it belongs
@@ -212,7 +280,7 @@ func (l *Lab) BuryHalf(ctx context.Context, half string) error {
 func (l *Lab) readThenUpdate(ctx context.Context, queue string) ([]Delivery, error) {
 	found, err := l.claimOnce(ctx, `SELECT m.slot, m.id, gen_random_uuid(), m.op_id, m.idx, m.body,
 		m.grp, m.priority, m.receives + 1, (`+nanoseconds+`clock_timestamp()))::bigint,
-		(`+nanoseconds+`clock_timestamp()))::bigint + 1
+		(`+nanoseconds+`clock_timestamp() + interval '1 hour'))::bigint
 		FROM messages m WHERE queue = $1 AND state = 'ready' ORDER BY id LIMIT $2`, queue, 1)
 	if err != nil || len(found) == 0 {
 		return found, err
@@ -281,16 +349,52 @@ func Await(
 }
 
 // PublishSlowly publishes in a transaction that ends later than its statement.
-func (l *Lab) PublishSlowly(ctx context.Context, queue string, op uint64) error {
+func (l *Lab) PublishSlowly(ctx context.Context, queue string, op, group uint64) error {
+	r := Recipe{Messages: 1, Group: group}
+	p := Publication{OpID: op, Messages: r.messages(op)}
+	if l.one || l.inst.river != nil { // which is slow enough
+		_, err := l.Publish(ctx, queue, p)
+		return err
+	}
 	sql, err := l.narrowed(ctx, l.sql.publish)
 	if err != nil {
 		return err
 	}
-	return l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, sql, queue, int64(op), []string{BodyOf(op, 0)}, []int64{0}, []int32{0},
-			[]int64{0})
+	var known bool
+	var stored int
+	err = l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, sql, queue, int64(op), []string{BodyOf(op, 0)},
+			[]int64{int64(group)}, []int32{0}, []int64{0}, p.digest()).Scan(&known, &stored)
+	})
+	if err == nil && stored == 0 {
+		err = l.repeated(ctx, queue, p)
+	}
+	return err
+}
+
+// AckSlowly acknowledges in a transaction that ends later than its statement.
+func (l *Lab) AckSlowly(ctx context.Context, queue string, s Settlement) (Settled, error) {
+	if l.inst.river != nil { // which is slow enough
+		return l.Settle(ctx, queue, KindAck, s)
+	}
+	var done []settled
+	err := l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		done, err = l.settle(ctx, tx, l.sql.ack, queue, parseReceipts(s.Receipts))
 		return err
 	})
+	if err != nil {
+		return Settled{}, err
+	}
+	return s.result(done)
+}
+
+// AckOnce acknowledges by one statement, and believes what that says of stale receipts.
+func (l *Lab) AckOnce(ctx context.Context, queue string, s Settlement) (Settled, error) {
+	done, err := l.settleParts(ctx, l.sql.ack, queue, []receipts{parseReceipts(s.Receipts)}, nil)
+	if err != nil {
+		return Settled{}, err
+	}
+	return s.result(done)
 }
 
 // RingBegins makes slot 0 and the next ones what these states say, since long ago, and
@@ -321,30 +425,27 @@ func (l *Lab) RingSeen(ctx context.Context) error {
 // RingAdvances makes the next slot current.
 func (l *Lab) RingAdvances(ctx context.Context) error { return l.slots.advance(ctx, 0) }
 
-// RingCloses closes slot 0 if it may.
-func (l *Lab) RingCloses(ctx context.Context) error { return l.slots.close(ctx, 0, 0) }
+// RingCloses closes slot 0 if it may; without care it does not wait for who stores there.
+func (l *Lab) RingCloses(ctx context.Context, care bool) error {
+	if care {
+		return l.slots.close(ctx, 0, 0)
+	}
+	_, err := l.db.Exec(ctx, `UPDATE slots SET state = 'closed' WHERE slot = 0 AND state = 'open'
+		AND NOT EXISTS (SELECT FROM `+partition(0)+` WHERE state <> 'acked')`)
+	return err
+}
 
-// RingEmpties empties slot 0 if it is closed; without care it does not look at what is
-// in it.
-func (l *Lab) RingEmpties(ctx context.Context, care bool) error {
+// RingEmpties empties slot 0 if it is closed.
+func (l *Lab) RingEmpties(ctx context.Context) error {
 	closed, err := l.slots.list(ctx, `slot = 0 AND state = 'closed'`)
 	if err != nil || len(closed) == 0 {
 		return err
 	}
-	if care {
-		return l.slots.empty(ctx, 0)
-	}
-	return l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `TRUNCATE `+partition(0))
-		if err == nil {
-			_, err = tx.Exec(ctx, `UPDATE slots SET state = 'empty' WHERE slot = 0`)
-		}
-		return err
-	})
+	return l.slots.empty(ctx, 0)
 }
 
 // MessagesOf are the messages of a recipe.
-func MessagesOf(r Recipe) []Message { return r.messages(1) }
+func MessagesOf(op uint64, r Recipe) []Message { return r.messages(op) }
 
 // Keep sets for how long what is acknowledged is kept.
 func (l *Lab) Keep(d time.Duration) { l.inst.params.Keep = sut.Duration(d) }
@@ -416,7 +517,8 @@ func PgbenchScript(batch int) string {
 		return fmt.Sprintf("array_fill(%s, ARRAY[%d])", value, batch)
 	}
 	publish := line(publishSQL, "'queue-1'", "(:client_id::bigint * 1000000000 + :n::bigint)",
-		fill("'"+strings.Repeat("x", 100)+"'::text"), fill("0::bigint"), fill("0"), fill("0::bigint"))
+		fill("'"+strings.Repeat("x", 100)+"'::text"), fill("0::bigint"), fill("0"), fill("0::bigint"),
+		"0")
 	claim := strings.Replace(line(claimSQL, "'queue-1'", fmt.Sprint(batch)), "UPDATE messages",
 		", got AS (UPDATE messages", 1) + `) SELECT coalesce(array_agg(slot), '{}') AS slots,
 		coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(receipt), '{}') AS uuids FROM got \gset`
@@ -438,25 +540,43 @@ func (l *Lab) Plans(ctx context.Context, queue string) (plans map[string]string,
 		if err != nil {
 			return nil, err
 		}
-		err = l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			if _, err := conn.Exec(ctx, `PREPARE step AS `+sql); err != nil {
-				return err
-			}
-			rows, err := conn.Query(ctx, `EXPLAIN EXECUTE step `+p.args, pgx.QueryExecModeSimpleProtocol)
-			if err != nil {
-				return err
-			}
-			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if err != nil {
-				return err
-			}
-			plans[name] = strings.Join(lines, "\n")
-			_, err = conn.Exec(ctx, `DEALLOCATE step`)
-			return err
-		})
+		plans[name], err = l.plan(ctx, sql, p.args)
 		if err != nil {
 			return nil, err
 		}
 	}
 	return plans, nil
+}
+
+// MetricsPlan is how Postgres goes about a scrape.
+func (l *Lab) MetricsPlan(ctx context.Context) (string, error) {
+	sql := metricsSQL
+	if l.inst.river != nil {
+		sql = riverMetricsSQL
+	}
+	sql, err := l.narrowed(ctx, sql)
+	if err != nil {
+		return "", err
+	}
+	return l.plan(ctx, sql, `(10, 10)`)
+}
+
+func (l *Lab) plan(ctx context.Context, sql, args string) (plan string, err error) {
+	err = l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, `PREPARE step AS `+sql); err != nil {
+			return err
+		}
+		rows, err := conn.Query(ctx, `EXPLAIN EXECUTE step `+args, pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			return err
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		plan = strings.Join(lines, "\n")
+		_, err = conn.Exec(ctx, `DEALLOCATE step`)
+		return err
+	})
+	return plan, err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,8 +33,12 @@ type facts struct {
 	settles []*settle
 	// lost counts, by queue, the demands of unknown outcome.
 	lost map[string]int
-	// purged are the queues of which somebody may have purged.
-	purged map[string]bool
+	// purged are the queues that somebody may have purged, redrove those of which somebody may
+	// have put dead letters back.
+	purged, redrove map[string]bool
+	// changed are the settings that a queue may have had before the end, if somebody may
+	// have changed them: those that it began with, and those that it was given.
+	changed map[string][]QueueSettings
 }
 
 // publication is one publication over all its attempts.
@@ -84,7 +89,8 @@ func (s *settle) called(receipt string) bool {
 // gather reads the history once.
 func gather(j *judging) *facts {
 	f := &facts{published: map[uint64]*publication{}, deliveries: map[messageID][]*delivery{},
-		receipts: map[string]*delivery{}, lost: map[string]int{}, purged: map[string]bool{}}
+		receipts: map[string]*delivery{}, lost: map[string]int{}, purged: map[string]bool{},
+		redrove: map[string]bool{}, changed: map[string][]QueueSettings{}}
 	for rec := range j.Records() {
 		if rec.Outcome == history.Dropped {
 			continue
@@ -99,6 +105,14 @@ func gather(j *judging) *facts {
 		case KindPurge:
 			if rec.Outcome != history.Refused {
 				f.purged[rec.Op.Key] = true
+			}
+		case KindRedrive:
+			if rec.Outcome != history.Refused {
+				f.redrove[rec.Op.Key] = true
+			}
+		case KindCreate:
+			if s, err := bodyOf[QueueSettings](rec.Op); err == nil && rec.Outcome != history.Refused {
+				f.changed[rec.Op.Key] = append(f.changed[rec.Op.Key], j.p.settings(), s)
 			}
 		}
 	}
@@ -185,6 +199,34 @@ func (j *judging) queue(name string) (QueueAudit, bool) {
 		return QueueAudit{}, false
 	}
 	return j.a.Queues[i], true
+}
+
+// terms are within what bounds a queue's settings were at any time.
+type terms struct {
+	fewest, most int           // receives
+	shortest     time.Duration // retention
+	briefest     time.Duration // visibility timeout
+}
+
+// terms of a queue are what it has at the end, and what it had before: a message that died
+// or was delivered does not say under which.
+func (j *judging) terms(q QueueAudit) terms {
+	t := terms{q.MaxReceives, q.MaxReceives, time.Duration(q.RetentionNS),
+		time.Duration(q.VisibilityNS)}
+	for _, s := range j.changed[q.Queue] {
+		t.fewest, t.most = min(t.fewest, s.MaxReceives), max(t.most, s.MaxReceives)
+		t.shortest = min(t.shortest, time.Duration(s.RetentionMS)*time.Millisecond)
+		t.briefest = min(t.briefest, time.Duration(s.VisibilityMS)*time.Millisecond)
+	}
+	return t
+}
+
+// String is how often a message is delivered.
+func (t terms) String() string {
+	if t.fewest == t.most {
+		return strconv.Itoa(t.most)
+	}
+	return fmt.Sprintf("%d to %d", t.fewest, t.most)
 }
 
 // asked says that operations alone consume a queue.

@@ -12,7 +12,8 @@ import (
 // history.Sample. Counts stop at CountMost, so that a look costs little however much
 // there is.
 type Look struct {
-	// Published is how many publications there were in the last minute.
+	// Published is how many messages were published in the last minute, by CountMost
+	// publications at most.
 	Published int64 `json:"published_per_min"`
 	// Pending messages wait, Picked ones are with consumers, Stuck ones are for longer
 	// than half their time, Dead ones are dead letters.
@@ -26,6 +27,11 @@ type Look struct {
 	// DeadRows is how many dead versions of rows the statistics of Postgres know of,
 	// which are a second old.
 	DeadRows int64 `json:"dead_rows"`
+	// Consumed messages have consumers worked off since the beginning, by Claims that took
+	// ClaimingUS microseconds in all; claims that got nothing are not counted.
+	Consumed   int64 `json:"consumed"`
+	Claims     int64 `json:"claims"`
+	ClaimingUS int64 `json:"claiming_us"`
 }
 
 // CountMost is where the counts of a Look stop.
@@ -52,8 +58,8 @@ func (g gauge) Close() error {
 
 // lookSQL reads by the partial indexes. Parameter: where to stop counting.
 const lookSQL = `
-SELECT (SELECT count(*) FROM (SELECT FROM published
-        WHERE published_at > clock_timestamp() - interval '1 minute' LIMIT $1) AS p),
+SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM (SELECT messages FROM published
+        WHERE published_at > statement_timestamp() - interval '1 minute' LIMIT $1) AS p),
     (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'ready' {slots} LIMIT $1) AS m),
     (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'picked' {slots} LIMIT $1) AS m),
     (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'picked' {slots}
@@ -63,7 +69,11 @@ SELECT (SELECT count(*) FROM (SELECT FROM published
         FROM (SELECT acked_at, created_at FROM messages m WHERE state = 'acked' {slots}
             ORDER BY acked_at DESC LIMIT 100) AS m),
     (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
-        WHERE relname LIKE 'messages%')`
+        WHERE relname LIKE 'messages%'), ` + consumedSQL
+
+// consumedSQL is what consumers tell.
+const consumedSQL = `c.* FROM (SELECT coalesce(sum(consumed), 0)::bigint,
+    coalesce(sum(claims), 0)::bigint, coalesce(sum(claiming), 0)::bigint FROM consumers) AS c`
 
 // Sample looks once.
 func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
@@ -77,7 +87,7 @@ func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
 	}
 	var l Look
 	err = g.db.Row(ctx, sql, []any{CountMost}, &l.Published, &l.Pending, &l.Picked, &l.Stuck, &l.Dead,
-		&l.DeletionNS, &l.DeadRows)
+		&l.DeletionNS, &l.DeadRows, &l.Consumed, &l.Claims, &l.ClaimingUS)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the tables: %w", err)
 	}

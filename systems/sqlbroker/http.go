@@ -8,6 +8,8 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"stampede/harness/api"
 	"stampede/harness/history"
@@ -34,6 +36,8 @@ const (
 	maxRequestBody = 4 << 20
 	// maxReceiptBytes bounds a receipt.
 	maxReceiptBytes = 200
+	// minToken and maxToken bound a queue's token, in bytes.
+	minToken, maxToken = 16, 200
 	// mostWait bounds how long a demand may wait over HTTP, in milliseconds.
 	mostWait = 20_000
 )
@@ -42,7 +46,9 @@ const (
 func problems() api.Problems {
 	return api.Documented(
 		api.Problem{Code: "unknown_queue", Status: http.StatusNotFound, Is: ErrUnknownQueue},
+		api.Problem{Code: "op_id_taken", Status: http.StatusConflict, Is: ErrTaken},
 		api.Problem{Code: "stale_receipt", Status: http.StatusConflict, Is: ErrStaleReceipt},
+		api.Problem{Code: "forbidden", Status: http.StatusForbidden, Is: ErrForbidden},
 		api.Problem{Code: "rate_limited", Status: http.StatusTooManyRequests, Is: ErrRateLimited})
 }
 
@@ -59,16 +65,21 @@ func resetOf(p Params) ResetRequest { return ResetRequest{p.Queues, p.settings()
 // NewHandler serves an instance over the HTTP API that openapi.yaml describes. The
 // parameters of cfg must be a *Params or Params; a reset that asks for other queues is
 // refused, because the instance was opened for these. If they have a Token, requests
-// must show it. Requests are bounded in size and, by cfg.Timeout, in time; listening,
-// limits on connections and shutting down belong to the caller.
+// must show it, or that of their queue. Requests are bounded in size and, by
+// cfg.Timeout, in time; listening, limits on connections and shutting down belong to
+// the caller.
 func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 	p, err := paramsOf(cfg.Params)
 	if err != nil {
 		return nil, fmt.Errorf("sqlbroker handler: %w", err)
 	}
-	s := server{api.NewServer(inst, api.Spec{System: "sqlbroker", Kinds: kinds(),
-		Problems: problems(), MaxBody: maxRequestBody, Timeout: stores.Timeout(cfg), Token: p.Token,
-		Reset: api.ResetTo(resetOf(p), decodeReset)})}
+	spec := api.Spec{System: "sqlbroker", Kinds: kinds(), Problems: problems(),
+		MaxBody: maxRequestBody, Timeout: stores.Timeout(cfg), Token: p.Token,
+		Reset: api.ResetTo(resetOf(p), decodeReset)}
+	if own, is := inst.(*instance); is {
+		spec.Metrics, spec.Permit = own.writeMetrics, permit(own.rates, p.Token != "")
+	}
+	s := server{api.NewServer(inst, spec), p.Token}
 	return s.Handler(map[string]api.Methods{
 		routeMessage:  {http.MethodPut: s.publish(decodeMessage)},
 		routeReceipt:  {http.MethodDelete: s.ackOne},
@@ -83,7 +94,10 @@ func NewHandler(inst sut.Instance, cfg sut.Config) (http.Handler, error) {
 	}), nil
 }
 
-type server struct{ *api.Server }
+type server struct {
+	*api.Server
+	token string // that opens everything, if there is one
+}
 
 // Count is an answer that is a number of messages.
 type Count struct {
@@ -99,7 +113,7 @@ func (s server) publish(decode func(io.Reader) (Publication, error)) http.Handle
 		s.Operation(w, r, KindPublish, func(body io.Reader) (history.Op, error) {
 			p, err := decode(body)
 			if err == nil {
-				err = checkPublication(p)
+				err = errors.Join(checkQueue(r), checkPublication(p))
 			}
 			return history.Op{ID: p.OpID, Kind: KindPublish, Key: r.PathValue("queue"),
 				Body: bodyText(p)}, err
@@ -112,6 +126,7 @@ func (s server) receive(w http.ResponseWriter, r *http.Request) {
 	s.Operation(w, r, KindReceive, func(io.Reader) (history.Op, error) {
 		query := r.URL.Query()
 		n, err := numberIn("n", query.Get("n"), 1, 1, maxBatch)
+		err = errors.Join(err, checkQueue(r))
 		wait, waitErr := numberIn("wait_ms", query.Get("wait_ms"), 0, 0, mostWait)
 		id, idErr := numberIn("op_id", query.Get("op_id"), 0, 0, math.MaxInt64)
 		return history.Op{ID: uint64(id), Kind: KindReceive, Key: r.PathValue("queue"),
@@ -125,7 +140,7 @@ func (s server) settle(kind string) http.HandlerFunc {
 		s.Operation(w, r, kind, func(body io.Reader) (history.Op, error) {
 			req, err := api.DecodeRequest[Settlement](body)
 			if err == nil {
-				err = checkSettlement(kind, req)
+				err = errors.Join(checkQueue(r), checkSettlement(kind, req))
 			}
 			return history.Op{ID: req.OpID, Kind: kind, Key: r.PathValue("queue"),
 				Body: bodyText(req)}, err
@@ -139,15 +154,18 @@ func (s server) ackOne(w http.ResponseWriter, r *http.Request) {
 		req := Settlement{Receipts: []string{r.PathValue("receipt")}}
 		id, err := numberIn("op_id", r.URL.Query().Get("op_id"), 0, 0, math.MaxInt64)
 		return history.Op{ID: uint64(id), Kind: KindAck, Key: r.PathValue("queue"),
-			Body: bodyText(req)}, errors.Join(err, checkReceipts(req.Receipts))
+			Body: bodyText(req)}, errors.Join(err, checkQueue(r), checkReceipts(req.Receipts))
 	}, func(history.Reply) (int, any) { return http.StatusNoContent, nil })
 }
 
 func (s server) create(w http.ResponseWriter, r *http.Request) {
+	if s.token == "" { // otherwise who comes here has shown it; see permit
+		r = r.WithContext(permittedBy(r.Context(), api.ShownToken(r)))
+	}
 	s.Operation(w, r, KindCreate, func(body io.Reader) (history.Op, error) {
 		req, err := api.DecodeRequest[QueueSettings](body)
 		if err == nil {
-			err = checkSettings(req)
+			err = errors.Join(checkQueue(r), checkSettings(req))
 		}
 		return history.Op{Kind: KindCreate, Key: r.PathValue("queue"), Body: bodyText(req)}, err
 	}, func(history.Reply) (int, any) { return http.StatusNoContent, nil })
@@ -157,7 +175,7 @@ func (s server) create(w http.ResponseWriter, r *http.Request) {
 func (s server) count(kind string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.Operation(w, r, kind, func(io.Reader) (history.Op, error) {
-			return history.Op{Kind: kind, Key: r.PathValue("queue")}, nil
+			return history.Op{Kind: kind, Key: r.PathValue("queue")}, checkQueue(r)
 		}, counts)
 	}
 }
@@ -194,7 +212,7 @@ func checkPublication(p Publication) error {
 	errs := []error{checkNumber("op_id", p.OpID),
 		inRange("messages", int64(len(p.Messages)), 1, maxBatch)}
 	for _, m := range p.Messages {
-		errs = append(errs, inRange("body", int64(len(m.Body)), 0, maxBody),
+		errs = append(errs, inRange("body", int64(len(m.Body)), 0, maxBody), checkText("body", m.Body),
 			inRange("priority", int64(m.Priority), math.MinInt32, math.MaxInt32),
 			inRange("delay_ms", m.DelayMS, 0, maxTime.Milliseconds()))
 		if m.Group > math.MaxInt64 {
@@ -203,6 +221,18 @@ func checkPublication(p Publication) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkQueue refuses names that no queue can have.
+func checkQueue(r *http.Request) error { return checkText("queue", r.PathValue("queue")) }
+
+// checkText refuses what Postgres cannot store as text.
+func checkText(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return fmt.Errorf("%w: %s: expected UTF-8 without the character U+0000", api.ErrBadRequest,
+			field)
+	}
+	return nil
 }
 
 func checkSettlement(kind string, s Settlement) error {
@@ -227,7 +257,15 @@ func checkSettings(s QueueSettings) error {
 		inRange("visibility_ms", s.VisibilityMS, 1, maxTime.Milliseconds()),
 		inRange("max_receives", int64(s.MaxReceives), 1, maxReceives),
 		inRange("retention_ms", s.RetentionMS, 1, math.MaxInt32*1000),
-		inRange("rate_per_s", int64(s.RatePerS), 0, 1_000_000))
+		inRange("rate_per_s", int64(s.RatePerS), 0, 1_000_000), checkToken(s.Token))
+}
+
+// checkToken refuses tokens that are soon guessed.
+func checkToken(token string) error {
+	if token == "" {
+		return nil
+	}
+	return inRange("token: length", int64(len(token)), minToken, maxToken)
 }
 
 // decodeReset reads a reset strictly.
@@ -235,7 +273,7 @@ func decodeReset(body io.Reader) (ResetRequest, error) {
 	req, err := api.DecodeRequest[ResetRequest](body)
 	if err == nil {
 		err = errors.Join(inRange("queues", int64(req.Queues), 1, maxQueues),
-			checkSettings(req.QueueSettings))
+			checkSettings(req.QueueSettings), inRange("token: length", int64(len(req.Token)), 0, 0))
 	}
 	return req, err
 }

@@ -46,8 +46,8 @@ func Invariants(params any) []check.Invariant {
 		state(WorkedOff, "at rest, nothing waits in a queue that consumers work off", judgeWork),
 		state(EffectsOnce, "every message that consumers have acknowledged has one effect, and no other "+
 			"message has any", judgeEffects),
-		state(VisibilityKept, "a delivered message is not delivered again before its time is over, "+
-			"unless it was given back", judgeVisibility),
+		state(VisibilityKept, "a message is not delivered before its delay is over, nor again before "+
+			"the time of a delivery is over, unless it was given back", judgeVisibility),
 		state(AckFinal, "a message that was acknowledged with a good receipt is never delivered again",
 			judgeFinal),
 		state(ReceiptFenced, "a receipt is good until its time is over or it is used up, and refused "+
@@ -55,9 +55,10 @@ func Invariants(params any) []check.Invariant {
 		state(ReceiveCount, "a message says how often it was delivered, give or take what was delivered "+
 			"in a lost answer", judgeReceives),
 		state(DeadLetters, "a message is a dead letter if and only if it was delivered as often as it "+
-			"may be, or is older than its queue keeps messages", judgeDead),
-		state(GroupOrder, "of a group, no message is delivered while an earlier one is not acknowledged",
-			judgeGroups),
+			"may be, or is older than its queue keeps messages; consumers give back only what cannot be "+
+			"worked off, which dies alone", judgeDead),
+		state(GroupOrder, "of a group, one message at a time is with a consumer, and none is "+
+			"delivered while an earlier one is not acknowledged", judgeGroups),
 	}
 }
 

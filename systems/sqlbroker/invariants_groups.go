@@ -1,6 +1,7 @@
 package sqlbroker
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -23,12 +24,16 @@ type member struct {
 	by          uint64 // the operation that first is of
 }
 
-// judgeGroups looks, for each message that was delivered, for an earlier one of its
-// group that was not acknowledged at that time. Earlier is what is before it in its
-// publication, and what was published and acknowledged as such before its publication
-// began. Dead letters leave their groups, and who comes back from them comes last.
+// judgeGroups looks, for each message that was delivered, for another one of its group
+// that a consumer had at that time, and for an earlier one that was not acknowledged.
+// Earlier is what is before it in its publication, and what was published and
+// acknowledged as such before its publication began. Dead letters leave their groups, and
+// who comes back from them comes last.
 func judgeGroups(j *judging) {
 	pairs := 0
+	for key, list := range j.holds() {
+		j.judgeTogether(key, list)
+	}
 	for key, list := range j.groups() {
 		// In the order of their ends, latest[i] has waited longest of the first i.
 		byEnd := slices.SortedStableFunc(slices.Values(list), func(a, b member) int {
@@ -143,5 +148,103 @@ func (j *judging) times(at ends, m *member) {
 		}
 	} else if acked == math.MaxInt64 {
 		m.open = 0 // it is gone, and nobody knows since when: no-loss judges that
+	}
+}
+
+// hold is a message of a group in the hands of a consumer.
+type hold struct {
+	id messageID
+	// from is when it was delivered, until is how long it certainly was its consumer's: by
+	// the store's clock, in nanoseconds, and the same as from if nobody knows.
+	from, until int64
+	by          uint64 // the operation that it was delivered to
+}
+
+// holds gathers what is known of deliveries of groups.
+func (j *judging) holds() map[groupKey][]hold {
+	at, holds := j.ends(), map[groupKey][]hold{}
+	add := func(queue string, group uint64, h hold, given bool) {
+		if group == 0 || j.purged[queue] {
+			return
+		}
+		rows := at.rows[h.id]
+		switch {
+		case len(rows) == 1 && rows[0].AckedNS > 0:
+			h.until = min(h.until, rows[0].AckedNS)
+		case given:
+			h.until = h.from
+		}
+		key := groupKey{queue, group}
+		holds[key] = append(holds[key], h)
+	}
+	for id, list := range j.deliveries {
+		for _, d := range list {
+			h := hold{id: id, from: d.ReceivedNS, until: d.visibleUntil(), by: d.op}
+			if givenBack(list, d) {
+				h.until = h.from
+			}
+			add(d.queue, d.Group, h, mayEnd(list, d, KindAck))
+		}
+	}
+	for id, list := range at.effects {
+		for _, e := range list {
+			add(e.Queue, e.Group, hold{id: id, from: e.ReceivedNS, until: e.VisibleNS}, true)
+		}
+	}
+	return holds
+}
+
+// visibleUntil is when the time of a delivery is over, with its extensions.
+func (d *delivery) visibleUntil() int64 {
+	until := d.VisibleNS
+	for _, s := range d.settles {
+		if s.kind == KindExtend && s.did(d.Receipt) {
+			until = max(until, s.visibleNS)
+		}
+	}
+	return until
+}
+
+// givenBack says that a delivery may have ended by a release.
+func givenBack(list []*delivery, d *delivery) bool { return mayEnd(list, d, KindRelease) }
+
+// mayEnd says that a settlement may have ended a delivery: of its receipt, or of another
+// one of the same message, where receipts do not count.
+func mayEnd(list []*delivery, d *delivery, kind string) bool {
+	return slices.ContainsFunc(list, func(other *delivery) bool {
+		return slices.ContainsFunc(other.settles, func(s *settle) bool {
+			return s.kind == kind && s.may(other.Receipt) && s.end >= d.start
+		})
+	})
+}
+
+// judgeTogether looks for messages of one group that were with consumers at a time.
+func (j *judging) judgeTogether(key groupKey, list []hold) {
+	slices.SortFunc(list, func(a, b hold) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.until, a.until),
+			compareIDs(a.id, b.id))
+	})
+	// The two that were held for longest so far, of different messages.
+	var longest, second hold
+	for _, h := range list {
+		other := longest
+		if other.id == h.id {
+			other = second
+		}
+		j.Checked(1)
+		if h.from < other.until {
+			j.Violate([]uint64{other.id.op, h.id.op, other.by, h.by}, "group %d of %s: %v was delivered "+
+				"while %v was with a consumer, for %v more", key.group, key.queue, h.id, other.id,
+				time.Duration(other.until-h.from))
+		}
+		switch {
+		case h.id == longest.id:
+			longest.until = max(longest.until, h.until)
+		case h.until > longest.until:
+			longest, second = h, longest
+		case h.id == second.id || h.until > second.until:
+			h.until = max(h.until, second.until)
+			second = h
+		}
 	}
 }

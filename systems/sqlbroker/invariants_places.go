@@ -2,6 +2,7 @@ package sqlbroker
 
 import (
 	"slices"
+	"time"
 )
 
 // judgeLoss looks for each acknowledged message at the end. One that is not there any
@@ -10,6 +11,8 @@ import (
 func judgeLoss(j *judging) {
 	at, all := j.ends(), j.acknowledged()
 	j.Need(len(all) > 0, "no message was published")
+	j.watch("messages published in the last minute", "messages",
+		func(l Look) int64 { return l.Published })
 	for _, id := range all {
 		j.Checked(1)
 		queue := j.published[id.op].queue
@@ -112,6 +115,7 @@ func judgePlaces(j *judging) {
 			j.Violate(proof(id), "%v was worked off and is among the dead letters", id)
 		}
 	}
+	j.watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows })
 	j.Need(len(at.dead) > 0, "there is no dead letter")
 }
 
@@ -123,6 +127,7 @@ func judgeWork(j *judging) {
 			effects++
 		}
 	}
+	j.watch("messages pending", "messages", func(l Look) int64 { return l.Pending })
 	j.Need(effects > 0, "consumers have worked nothing off")
 	j.Checked(effects)
 	for _, m := range j.a.Messages {
@@ -166,6 +171,7 @@ func judgeEffects(j *judging) {
 				id, p.queue)
 		}
 	}
+	j.watchConsumption()
 	j.Need(len(at.effects) > 0, "consumers have stored no effect")
 }
 
@@ -190,13 +196,18 @@ func judgeFinal(j *judging) {
 			}
 		}
 	}
+	j.watch("mean time from publication to acknowledgement", "ms", func(l Look) int64 {
+		return time.Duration(l.DeletionNS).Milliseconds()
+	})
 	j.Need(acks > 0, "no operation has acknowledged a message")
 }
 
 // judgeReceives compares how often a message says that it was delivered with the
-// deliveries that are known.
+// deliveries that are known: of queues that operations alone consume, where none is known
+// too. What nobody was given, and was not in an answer that was lost, was not delivered.
 func judgeReceives(j *judging) {
 	at, again := j.ends(), 0
+	counts := map[messageID]int{}
 	for id, list := range j.deliveries {
 		known := map[string]bool{}
 		numbers := map[int]*delivery{}
@@ -211,19 +222,20 @@ func judgeReceives(j *judging) {
 		if len(known) > 1 {
 			again++
 		}
-		queue := list[0].queue
-		for _, says := range j.says(at, id) {
-			j.Checked(1)
-			if low, high := len(known), len(known)+j.lost[queue]; j.asked(queue) &&
-				(says < low || says > high) {
-				j.Violate(proof(id, list...), "%v says that it was delivered %d times; %d to %d times are "+
-					"possible", id, says, low, high)
-			}
+		counts[id] = len(known)
+	}
+	for _, s := range j.says(at) {
+		j.Checked(1)
+		low, high := counts[s.id], counts[s.id]+j.lost[s.queue]
+		if j.asked(s.queue) && (s.times < low || s.times > high) {
+			j.Violate(proof(s.id, j.deliveries[s.id]...), "%v says that it was delivered %d times; %d to "+
+				"%d times are possible", s.id, s.times, low, high)
 		}
 	}
 	for _, n := range j.lost {
 		j.AllowedUnknown(n)
 	}
+	j.watchClaims()
 	j.Need(again > 0, "no message was delivered to operations twice")
 }
 
@@ -242,19 +254,59 @@ func (j *judging) redriven(at ends, id messageID) bool {
 	return false
 }
 
-// says are the numbers of deliveries that a message has at the end, if it is still
-// there and has not begun to count anew.
-func (j *judging) says(at ends, id messageID) (list []int) {
-	if j.redriven(at, id) {
-		return nil
+// saying is how often a message says that it was delivered.
+type saying struct {
+	id    messageID
+	queue string
+	times int
+}
+
+// says are the numbers of deliveries that messages have at the end, if they have not begun
+// to count anew.
+func (j *judging) says(at ends) (list []saying) {
+	for _, m := range j.a.Messages {
+		list = append(list, saying{messageID{m.OpID, m.Index}, m.Queue, m.Receives})
 	}
-	for _, m := range at.rows[id] {
-		list = append(list, m.Receives)
+	for _, d := range j.a.Dead {
+		list = append(list, saying{messageID{d.OpID, d.Index}, d.Queue, d.Receives})
 	}
-	for _, d := range at.dead[id] {
-		list = append(list, d.Receives)
+	return slices.DeleteFunc(list, func(s saying) bool { return j.redriven(at, s.id) })
+}
+
+const (
+	// ageSlack is for how long, after the sweeper's pause, a message that is too old may still
+	// wait.
+	ageSlack = 5 * time.Second
+	// agePending is for how long it may before it is work that is left to do. At rest none has
+	// waited longer than that, whatever had stopped the sweeper; the rest of ageSlack is for
+	// what passes between rest and the audit.
+	agePending = time.Second
+)
+
+// overdue is for how long a message has waited although it should have died of age. That
+// begins when it is too old, and also waits, and its queue's retention is what it is: what is
+// with a consumer may grow older than that and come back, and a retention may be lowered.
+// What the audit does not say is taken for just now.
+func overdue(m MessageAudit, q QueueAudit) time.Duration {
+	return time.Duration(min(m.AgeNS-q.RetentionNS, m.WaitsNS, q.RetentionAgeNS))
+}
+
+// deadYoung says that a dead letter of a queue that consumers work off was certainly given
+// back by them, although they could have worked it off: its neighbour in a batch could not be,
+// and did not die alone. Consumers may die with a message and sleep over it, as often as it
+// is delivered, and it dies without its fault. But each of these deliveries lasts until its
+// time is over, so that all of them take as many visibility timeouts, whatever befalls the
+// consumers and the stores; who dies younger was given back. Of what operations may have given
+// back, or what began to count anew, nothing is said.
+func (j *judging) deadYoung(d DeadAudit, t terms) bool {
+	id := messageID{d.OpID, d.Index}
+	p := j.published[id.op]
+	if j.asked(d.Queue) || d.Redrives > 0 || d.AgeNS <= 0 || p == nil || id.index < 0 ||
+		id.index >= len(p.messages) || poisonous(p.messages[id.index].Body) ||
+		slices.ContainsFunc(j.deliveries[id], (*delivery).maybeReleased) {
+		return false
 	}
-	return list
+	return time.Duration(d.AgeNS) < time.Duration(d.Receives)*(t.briefest-clockSlack)
 }
 
 // judgeDead holds dead letters against the settings of their queues, and what is no
@@ -264,15 +316,20 @@ func judgeDead(j *judging) {
 		j.Checked(1)
 		id := messageID{d.OpID, d.Index}
 		q, known := j.queue(d.Queue)
+		t := j.terms(q)
 		switch {
 		case !known:
 			j.Violate(proof(id), "%v is a dead letter of %s, which does not exist", id, d.Queue)
-		case d.Reason == DeadReceives && d.Receives != q.MaxReceives:
-			j.Violate(proof(id), "%v is a dead letter of %s after %d deliveries, not %d", id, d.Queue,
-				d.Receives, q.MaxReceives)
-		case d.Reason == DeadRetention && d.AgeNS < q.RetentionNS:
-			j.Violate(proof(id), "%v is a dead letter of %s for its age of %dns, less than %dns", id,
-				d.Queue, d.AgeNS, q.RetentionNS)
+		case d.Reason == DeadReceives && (d.Receives < t.fewest || d.Receives > t.most):
+			j.Violate(proof(id), "%v is a dead letter of %s after %d deliveries, not %v", id, d.Queue,
+				d.Receives, t)
+		case d.Reason == DeadRetention && time.Duration(d.AgeNS) < t.shortest:
+			j.Violate(proof(id), "%v is a dead letter of %s for its age of %v, less than %v", id,
+				d.Queue, time.Duration(d.AgeNS), t.shortest)
+		case d.Reason == DeadReceives && j.deadYoung(d, t):
+			j.Violate(proof(id), "%v is a dead letter of %s after %d deliveries within %v, and is its "+
+				"consumer's for %v each time: it was given back, although it can be worked off", id, d.Queue,
+				d.Receives, time.Duration(d.AgeNS), t.briefest)
 		}
 	}
 	for _, m := range j.a.Messages {
@@ -281,18 +338,24 @@ func judgeDead(j *judging) {
 			continue // in the hands of its consumer the last delivery may still succeed
 		}
 		j.Checked(1)
-		if m.Receives >= q.MaxReceives {
+		if m.Receives >= j.terms(q).most {
 			j.Violate([]uint64{m.OpID}, "%v was delivered %d times, waits in %s, and is no dead letter",
 				messageID{m.OpID, m.Index}, m.Receives, m.Queue)
+		}
+		if late := overdue(m, q); late > j.p.SweepEvery.D()+ageSlack {
+			j.Violate([]uint64{m.OpID}, "%v has waited in %s for %v although it is older than %v, and is "+
+				"no dead letter", messageID{m.OpID, m.Index}, m.Queue, late, time.Duration(q.RetentionNS))
 		}
 	}
 	for id, list := range j.deliveries {
 		for _, d := range list {
-			if q, known := j.queue(d.queue); known && d.Receives > q.MaxReceives {
-				j.Violate(proof(id, d), "%v was delivered for the %d. time, and dies after %d", id, d.Receives,
-					q.MaxReceives)
+			q, known := j.queue(d.queue)
+			if t := j.terms(q); known && d.Receives > t.most {
+				j.Violate(proof(id, d), "%v was delivered for the %d. time, and dies after %v", id, d.Receives,
+					t)
 			}
 		}
 	}
+	j.watch("dead letters", "messages", func(l Look) int64 { return l.Dead })
 	j.Need(len(j.a.Dead) > 0, "no message became a dead letter")
 }

@@ -12,7 +12,8 @@ import (
 // where the end of its time is known by durations only.
 const clockSlack = 100 * time.Millisecond
 
-// judgeVisibility compares each delivery with the next one of the same message. By the
+// judgeVisibility compares each delivery with the delay of its message, and with the next one
+// of the same message. By the
 // store's clock, the later one comes when the time of the earlier is over. That it
 // says so itself is not believed alone: whatever its clock says, two deliveries cannot
 // both fit into a span of the driver's clock that is shorter than the visibility
@@ -20,6 +21,7 @@ const clockSlack = 100 * time.Millisecond
 func judgeVisibility(j *judging) {
 	again := 0
 	for id, list := range j.deliveries {
+		j.judgeDelay(id, list)
 		for i, a := range list[:len(list)-1] {
 			b := list[i+1]
 			again++
@@ -32,8 +34,32 @@ func judgeVisibility(j *judging) {
 		}
 	}
 	again += j.judgeEffectPairs()
-	j.watchPending()
+	j.watch("messages with consumers for more than half their time", "messages",
+		func(l Look) int64 { return l.Stuck })
 	j.Need(again > 0, "no message was delivered twice")
+}
+
+// judgeDelay looks for deliveries of a message before its delay was over. That began when
+// somebody stored the message, which was not before the first attempt to publish it, and the
+// delivery had been made when its demand was answered: by the driver's clock, one that was
+// answered sooner than the delay after that came too early, however late the server was. What
+// may be back from the dead letters is ready at once.
+func (j *judging) judgeDelay(id messageID, list []*delivery) {
+	p := j.published[id.op]
+	if p == nil || !p.May() || id.index < 0 || id.index >= len(p.messages) || j.redrove[p.queue] {
+		return // no-phantom judges what nobody has published
+	}
+	delay := time.Duration(p.messages[id.index].DelayMS) * time.Millisecond
+	if delay <= 0 {
+		return
+	}
+	for _, d := range list {
+		j.Checked(1)
+		if d.end < p.Start+delay {
+			j.Violate(proof(id, d), "%v was delivered by %v, and its publication began at %v, for %v later",
+				id, d.end, p.Start, delay)
+		}
+	}
 }
 
 // maybeReleased says that somebody may have given a delivery back.

@@ -16,7 +16,7 @@ CREATE TABLE messages (
     receipt    uuid, -- of the delivery that it is in, or was acknowledged by
     created_at timestamptz NOT NULL,
     picked_at  timestamptz,
-    visible_at timestamptz NOT NULL, -- when a delayed or a picked one is due
+    visible_at timestamptz NOT NULL, -- when a delayed or a picked one is due; a ready one: since when
     acked_at   timestamptz,
     body       text        NOT NULL,
     PRIMARY KEY (slot, id),

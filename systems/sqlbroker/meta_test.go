@@ -181,6 +181,42 @@ func storedCorruptions() []corruption {
 			}
 			return i >= 0 && len(e.audit.Effects) > 0
 		}},
+		{"a message that waits too long", sqlbroker.DeadLetters, func(t *rapid.T, e *evidence) bool {
+			i := pick(t, e.audit.Messages, func(m *sqlbroker.MessageAudit) bool {
+				return m.State == sqlbroker.StateReady && waiting(e)(m)
+			})
+			if i >= 0 {
+				m := &e.audit.Messages[i]
+				m.AgeNS, m.WaitsNS = int64(48*time.Hour), int64(time.Minute)
+				for q := range e.audit.Queues {
+					e.audit.Queues[q].RetentionAgeNS = int64(48 * time.Hour)
+				}
+			}
+			return i >= 0
+		}},
+		{"a message that nobody was given, and counts", sqlbroker.ReceiveCount,
+			func(t *rapid.T, e *evidence) bool {
+				i := pick(t, e.audit.Messages, func(m *sqlbroker.MessageAudit) bool {
+					return m.Queue == "queue-2" && m.Receives == 0
+				})
+				if i >= 0 { // more often than answers can have been lost
+					e.audit.Messages[i].Receives = len(e.records)
+				}
+				return i >= 0
+			}},
+		{"a message that died with its neighbour", sqlbroker.DeadLetters,
+			func(t *rapid.T, e *evidence) bool {
+				i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool {
+					return e.published(x.OpID)
+				})
+				if i >= 0 {
+					x := e.audit.Effects[i]
+					e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: x.OpID, Index: x.Index,
+						Queue: x.Queue, Receives: e.params.MaxReceives, Reason: sqlbroker.DeadReceives,
+						AgeNS: int64(50 * ms)})
+				}
+				return i >= 0
+			}},
 		{"a message that died young", sqlbroker.DeadLetters, func(t *rapid.T, e *evidence) bool {
 			i := pick(t, e.audit.Dead, func(*sqlbroker.DeadAudit) bool { return true })
 			if i >= 0 {
@@ -198,6 +234,27 @@ func deliveredCorruptions() []corruption {
 		) {
 			second.ReceivedNS = first.VisibleNS - 1
 		})},
+		{"a delivery before the delay was over", sqlbroker.VisibilityKept,
+			func(t *rapid.T, e *evidence) bool {
+				i := pick(t, e.records, func(r *history.Record) bool { return len(received(*r)) > 0 })
+				if i < 0 {
+					return false
+				}
+				op := received(e.records[i])[0].OpID
+				var p sqlbroker.Publication
+				for k := range e.records { // every attempt asks for the same
+					r := &e.records[k]
+					if r.Op.ID != op {
+						continue
+					}
+					if err := json.Unmarshal(r.Op.Body, &p); err != nil {
+						t.Fatal(err)
+					}
+					p.Make.DelayMS = (e.records[i].End + ms).Milliseconds() + 1
+					r.Op.Body = text(p)
+				}
+				return true
+			}},
 		{"two deliveries with one number", sqlbroker.ReceiveCount, again(func(
 			first, second *sqlbroker.Delivery,
 		) {
@@ -248,6 +305,25 @@ func deliveredCorruptions() []corruption {
 				return false
 			}
 			e.audit.Effects[i].ReceivedNS = clock(0)
+			return true
+		}},
+		{"two of a group at a time", sqlbroker.GroupOrder, func(t *rapid.T, e *evidence) bool {
+			with := func(x *sqlbroker.EffectAudit) int { // another message with a consumer
+				return slices.IndexFunc(e.audit.Effects, func(y sqlbroker.EffectAudit) bool {
+					return x.Group != 0 && y.Group == x.Group && y.Queue == x.Queue &&
+						(y.OpID != x.OpID || y.Index != x.Index) &&
+						slices.ContainsFunc(e.audit.Messages, func(m sqlbroker.MessageAudit) bool {
+							return m.OpID == y.OpID && m.Index == y.Index && m.AckedNS > y.ReceivedNS
+						})
+				})
+			}
+			i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool { return with(x) >= 0 })
+			if i < 0 {
+				return false
+			}
+			x := &e.audit.Effects[i]
+			x.ReceivedNS = e.audit.Effects[with(x)].ReceivedNS
+			x.VisibleNS = max(x.VisibleNS, x.ReceivedNS)
 			return true
 		}},
 	}

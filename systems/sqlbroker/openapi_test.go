@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 
 	"stampede/harness/api/apitest"
@@ -80,16 +81,17 @@ func newHandler(t *testing.T, inst sut.Instance) http.Handler {
 
 // TestOpenAPICoversProblems: every way in which an operation can end is described for
 // its route by status and code, and every described status occurs, but for those of
-// servers with a token.
+// servers and queues with a token.
 func TestOpenAPICoversProblems(t *testing.T) {
-	publish := []error{sqlbroker.ErrUnknownQueue, &sqlbroker.RateError{Wait: ms}}
+	receive := []error{sqlbroker.ErrUnknownQueue, &sqlbroker.RateError{Wait: ms}}
+	publish := append(slices.Clone(receive), sqlbroker.ErrTaken)
 	stale, unknown := []error{sqlbroker.ErrStaleReceipt}, []error{sqlbroker.ErrUnknownQueue}
 	apitest.Read(t, sqlbroker.System().OpenAPI).CoversProblems(t, apitest.Problems{
 		Handler: func(inst sut.Instance) http.Handler { return newHandler(t, inst) },
 		Good:    goodRequests(),
 		Fails: map[string][]error{
 			"put /v1/message/{queue}": publish, "put /v1/messages/{queue}": publish,
-			"get /v1/messages/{queue}": publish, "delete /v1/message/{queue}/{receipt}": stale,
+			"get /v1/messages/{queue}": receive, "delete /v1/message/{queue}/{receipt}": stale,
 			"post /v1/messages/{queue}/ack": stale, "post /v1/messages/{queue}/extend": stale,
 			"post /v1/messages/{queue}/release": stale, "delete /v1/queues/{queue}/messages": unknown,
 			"post /v1/queues/{queue}/redrive": unknown,
@@ -103,7 +105,7 @@ func TestOpenAPICoversProblems(t *testing.T) {
 			"post /v1/reset": {{Path: "/v1/reset",
 				Body: `{"queues":2,"visibility_ms":1000,"max_receives":5,"retention_ms":3600000}`}},
 		},
-		Elsewhere: []string{"401"},
+		Elsewhere: []string{"401", "403"},
 		MaxBody:   5 << 20,
 	})
 }

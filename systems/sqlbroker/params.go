@@ -37,7 +37,7 @@ type Params struct {
 	MaxReceives int          `json:"max_receives" doc:"how often a message is delivered before it is a dead letter"`
 	Retention   sut.Duration `json:"retention" doc:"how old a message becomes before it is a dead letter"`
 	RatePerS    int          `json:"rate_per_s" doc:"messages and demands a second that a server lets through for each queue; 0 is no limit"`
-	Token       string       `json:"token" doc:"what a request over HTTP must show; empty for none"`
+	Token       string       `json:"token" doc:"what a request over HTTP must show; empty for none" secret:"true"`
 
 	Workers      int          `json:"workers" doc:"how many batches a consumer works on at a time"`
 	Handle       sut.Duration `json:"handle" doc:"how long a consumer works on a batch"`

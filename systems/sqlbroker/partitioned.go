@@ -27,14 +27,14 @@ import (
 // snapshot keeps every vacuum from taking them away. (TRUNCATE takes files and not
 // rows; it does not mind snapshots.)
 //
-// Gives up: a lock on a whole partition, for which nobody waits long, and the history
-// of acknowledged messages beyond one turn of the ring.
+// Gives up: a lock on a whole partition, and one on the table for each turn of the ring,
+// for which nobody waits long, and the history of acknowledged messages beyond one turn.
 func partitioned() design {
 	return design{
 		name:       "partitioned",
 		idea:       "batched on a ring of partitions by time, which are truncated; no row is deleted",
 		guarantees: "what batched guarantees, at a cost that old snapshots do not raise",
-		givesUp:    "a short lock on a whole partition, and history beyond one turn of the ring",
+		givesUp:    "a short lock each time the ring turns, and history beyond one turn of it",
 		sql:        plainStatements(),
 
 		partitioned: true,
@@ -57,11 +57,11 @@ const (
 	// and oldTurns for how many turns it must have been open for that.
 	fewLeft  = 1000
 	oldTurns = 2
-	// graceTurns is for how long, in turns, an open slot is left alone: a publication
-	// that had read which slot is current when that changed has ended by then.
+	// graceTurns is for how long, in turns, an open slot is left alone: it has messages
+	// for a while, and the publications that went to it have ended by then.
 	graceTurns = 1
-	// lockPatience is how long a truncation waits for its lock, while everybody else
-	// waits behind it.
+	// lockPatience is how long the ring waits for a lock, while everybody else waits
+	// behind it.
 	lockPatience = 50 * time.Millisecond
 	// slotsAge is how old a server's idea of the slots in use may be, while it can be had.
 	// That one is missing delays messages, one too many costs a look.
@@ -96,7 +96,7 @@ CREATE INDEX slots_used ON slots (slot) WHERE state IN ('current', 'open');
 // slots is the ring as one server sees it.
 type slots struct {
 	db       *stores.Postgres
-	patience time.Duration // of a truncation
+	patience time.Duration // with a lock
 
 	mu    sync.Mutex
 	used  string // "0,1"
@@ -187,15 +187,23 @@ func (s *slots) list(ctx context.Context, where string, args ...any) (list []int
 }
 
 // close closes a slot if nothing in it is unacknowledged. In one that is old it moves
-// what few messages are left, unless consumers have them, to the current one.
+// what few messages are left, unless consumers have them, to the current one, where they
+// keep their places in the queue.
 func (s *slots) close(ctx context.Context, slot int, old int64) error {
-	_, err := s.db.Exec(ctx, `UPDATE slots SET state = 'closed', since = clock_timestamp()
-		WHERE slot = $1 AND NOT EXISTS (SELECT FROM `+partition(slot)+`
-			WHERE state IN ('ready', 'delayed', 'picked'))`, slot)
-	if err != nil {
+	done := `NOT EXISTS (SELECT FROM ` + partition(slot) + `
+			WHERE state IN ('ready', 'delayed', 'picked'))`
+	var likely bool
+	if err := s.db.Row(ctx, `SELECT `+done, nil, &likely); err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `WITH left_over AS MATERIALIZED (
+	if likely {
+		// Who has the lock knows that nobody still stores messages where they went when
+		// the slot was current: whoever began since has seen that it is not.
+		return s.locked(ctx, `ONLY messages IN SHARE MODE`,
+			`UPDATE slots SET state = 'closed', since = clock_timestamp()
+			WHERE state = 'open' AND slot = `+strconv.Itoa(slot)+` AND `+done)
+	}
+	_, err := s.db.Exec(ctx, `WITH left_over AS MATERIALIZED (
 			SELECT id FROM `+partition(slot)+` WHERE state IN ('ready', 'delayed') LIMIT $2
 		), few AS (
 			SELECT FROM slots WHERE slot = $1 AND state = 'open'
@@ -206,32 +214,30 @@ func (s *slots) close(ctx context.Context, slot int, old int64) error {
 			WHERE m.id = l.id AND m.state IN ('ready', 'delayed') AND EXISTS (SELECT FROM few)
 			RETURNING m.*
 		)
-		`+moveTo, slot, fewLeft, old)
-	return err
-}
-
-// moveTo stores messages that are gone from one slot in the current one. They keep
-// their places in the queue.
-const moveTo = `INSERT INTO messages (slot, id, queue, op_id, idx, grp, priority, state, receives,
+		INSERT INTO messages (slot, id, queue, op_id, idx, grp, priority, state, receives,
 			redrives, created_at, picked_at, visible_at, body)
 		OVERRIDING SYSTEM VALUE
 		SELECT (SELECT slot FROM slots WHERE state = 'current'), id, queue, op_id, idx, grp, priority,
-			state, receives, redrives, created_at, picked_at, visible_at, body FROM gone`
+			state, receives, redrives, created_at, picked_at, visible_at, body FROM gone`,
+		slot, fewLeft, old)
+	return err
+}
 
-// empty empties a closed slot. A publication that went to it although it was closed
-// is moved: nobody else has looked at it since. Who does not get the lock tries again
-// later.
+// empty empties a closed slot.
 func (s *slots) empty(ctx context.Context, slot int) error {
+	return s.locked(ctx, partition(slot)+` IN ACCESS EXCLUSIVE MODE`,
+		`TRUNCATE `+partition(slot),
+		`UPDATE slots SET state = 'empty', since = clock_timestamp() WHERE slot = `+strconv.Itoa(slot))
+}
+
+// locked runs statements with a lock on a table. Who does not get it soon tries again
+// another time.
+func (s *slots) locked(ctx context.Context, table string, statements ...string) error {
 	err := s.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		for _, sql := range []string{
+		for _, sql := range append([]string{
 			fmt.Sprintf(`SET LOCAL lock_timeout = %d`, s.patience.Milliseconds()),
-			`LOCK TABLE ` + partition(slot) + ` IN ACCESS EXCLUSIVE MODE`,
-			`WITH gone AS (DELETE FROM ` + partition(slot) + ` WHERE state <> 'acked' RETURNING *)
-			` + moveTo,
-			`TRUNCATE ` + partition(slot),
-			`UPDATE slots SET state = 'empty', since = clock_timestamp()
-			WHERE slot = ` + strconv.Itoa(slot),
-		} {
+			`LOCK TABLE ` + table,
+		}, statements...) {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return err
 			}

@@ -81,12 +81,17 @@ func riverLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, n
 
 // migrate makes River's tables, in several transactions, and shows them as ours.
 func (r *riverQueue) migrate(ctx context.Context) error {
-	m, err := rivermigrate.New(r.driver, &rivermigrate.Config{Logger: riverLog()})
+	pool, err := r.t.db.Preparer(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: riverLog()})
 	if err == nil {
 		_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	}
 	if err == nil {
-		_, err = r.t.db.Exec(ctx, riverViews)
+		_, err = pool.Exec(ctx, riverViews)
 	}
 	if err != nil {
 		return fmt.Errorf("making River's tables: %w", err)
@@ -114,8 +119,8 @@ const riverPublishSQL = `
 WITH known AS (
     SELECT queue, max_receives FROM queues WHERE queue = $1
 ), fresh AS (
-    INSERT INTO published (op_id, queue, messages, published_at)
-    SELECT $2::bigint, queue, $3::int, clock_timestamp() FROM known
+    INSERT INTO published (op_id, queue, messages, digest, published_at)
+    SELECT $2::bigint, queue, $3::int, $4::bigint, clock_timestamp() FROM known
     ON CONFLICT (op_id) DO NOTHING
     RETURNING op_id
 )
@@ -128,7 +133,7 @@ func (r *riverQueue) Publish(ctx context.Context, queue string, p Publication) (
 	err := r.t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var most int
 		var now time.Time
-		err := tx.QueryRow(ctx, riverPublishSQL, queue, int64(p.OpID), len(p.Messages)).
+		err := tx.QueryRow(ctx, riverPublishSQL, queue, int64(p.OpID), len(p.Messages), p.digest()).
 			Scan(&known, &fresh, &most, &now)
 		if err != nil || !fresh {
 			return err
@@ -142,7 +147,7 @@ func (r *riverQueue) Publish(ctx context.Context, queue string, p Publication) (
 	case !known:
 		return 0, ErrUnknownQueue
 	case !fresh:
-		return 0, nil
+		return 0, r.t.repeated(ctx, queue, p)
 	}
 	return len(p.Messages), nil
 }
@@ -163,7 +168,10 @@ func riverJobs(queue string, p Publication, most int, now time.Time) []river.Ins
 // Receive fetches jobs and polls for a first one if there is none.
 func (r *riverQueue) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
 	return await(ctx, nil, queue, r.t.pollEvery, d, func() ([]Delivery, error) {
-		return r.claim(ctx, queue, d.Most)
+		began := time.Now()
+		got, err := r.claim(ctx, queue, d.Most)
+		r.t.tally.claim(began, len(got))
+		return got, err
 	})
 }
 

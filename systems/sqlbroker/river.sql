@@ -8,7 +8,7 @@ SELECT id, queue, (args->>'op')::bigint AS op_id, (args->>'index')::int AS idx,
         ELSE 'delayed'
     END AS state,
     attempt AS receives, coalesce(metadata->>'redrives', '0')::int AS redrives,
-    finalized_at AS acked_at
+    finalized_at AS acked_at, created_at, scheduled_at AS visible_at
 FROM river_job WHERE state NOT IN ('discarded', 'cancelled');
 
 -- A job is discarded after its last attempt, and cancelled for its age.

@@ -169,8 +169,8 @@ func (r *riverQueue) List(ctx context.Context) ([]QueueInfo, error) {
 
 // riverLookSQL is lookSQL for jobs.
 const riverLookSQL = `
-SELECT (SELECT count(*) FROM (SELECT FROM published
-        WHERE published_at > clock_timestamp() - interval '1 minute' LIMIT $1) AS p),
+SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM (SELECT messages FROM published
+        WHERE published_at > statement_timestamp() - interval '1 minute' LIMIT $1) AS p),
     (SELECT count(*) FROM (SELECT FROM river_job WHERE state = 'available' LIMIT $1) AS m),
     (SELECT count(*) FROM (SELECT FROM river_job WHERE state = 'running' LIMIT $1) AS m),
     (SELECT count(*) FROM (SELECT FROM river_job JOIN queues USING (queue) WHERE state = 'running'
@@ -182,4 +182,4 @@ SELECT (SELECT count(*) FROM (SELECT FROM published
                 AND finalized_at IS NOT NULL
             ORDER BY finalized_at DESC LIMIT 100) AS m),
     (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
-        WHERE relname = 'river_job')`
+        WHERE relname = 'river_job'), ` + consumedSQL

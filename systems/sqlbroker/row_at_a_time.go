@@ -34,8 +34,12 @@ func rowAtATime() design {
 func (t *table) publishEach(ctx context.Context, queue string, p Publication) (int, error) {
 	var known, fresh bool
 	err := t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, publishFirstSQL, queue, int64(p.OpID), len(p.Messages)).
-			Scan(&known, &fresh)
+		groups := make([]int64, len(p.Messages))
+		for i, m := range p.Messages {
+			groups[i] = int64(m.Group)
+		}
+		err := tx.QueryRow(ctx, publishFirstSQL, queue, int64(p.OpID), len(p.Messages), groups,
+			p.digest()).Scan(&known, &fresh)
 		if err != nil || !fresh {
 			return err
 		}
@@ -54,19 +58,21 @@ func (t *table) publishEach(ctx context.Context, queue string, p Publication) (i
 	case !known:
 		return 0, ErrUnknownQueue
 	case !fresh:
-		return 0, nil
+		return 0, t.repeated(ctx, queue, p)
 	}
 	return len(p.Messages), nil
 }
 
 // publishFirstSQL begins a publication: the queue's name if there is one, and whether
-// the publication is new. Parameters: queue, op_id, how many messages.
+// the publication is new. Parameters: queue, op_id, how many messages, their groups, the
+// digest.
 const publishFirstSQL = `
-WITH known AS (
-    SELECT queue FROM queues WHERE queue = $1
+WITH turns AS MATERIALIZED (` + turnsOf + `unnest($4::bigint[]) AS grp WHERE grp <> 0` + inTurn + `
+), known AS (
+    SELECT queue FROM queues WHERE queue = $1 AND (SELECT count(*) FROM turns) >= 0
 ), fresh AS (
-    INSERT INTO published (op_id, queue, messages, published_at)
-    SELECT $2::bigint, queue, $3::int, clock_timestamp() FROM known
+    INSERT INTO published (op_id, queue, messages, digest, published_at)
+    SELECT $2::bigint, queue, $3::int, $5::bigint, clock_timestamp() FROM known
     ON CONFLICT (op_id) DO NOTHING
     RETURNING op_id
 )

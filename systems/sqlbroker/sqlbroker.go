@@ -20,8 +20,8 @@ import (
 // The operation kinds. Op.Key is the queue.
 const (
 	// KindPublish publishes the messages of Op.Body, a Publication as JSON. Op.ID is
-	// their identity: published again, they are not stored again. Reply.Value is how
-	// many were new.
+	// their identity: published again, they are not stored again, and others with it are
+	// refused. Reply.Value is how many were new.
 	KindPublish = "publish"
 	// KindReceive receives some messages for Op.Client; Op.Body is a Demand as JSON.
 	// Reply.Value is how many there were, Reply.Body a []Delivery as JSON.
@@ -47,8 +47,12 @@ const (
 var (
 	// ErrUnknownQueue: there is no such queue.
 	ErrUnknownQueue = fmt.Errorf("unknown queue: %w", sut.ErrRefused)
+	// ErrTaken: other messages, or messages of another queue, were published with that OpID.
+	ErrTaken = fmt.Errorf("op_id taken: %w", sut.ErrRefused)
 	// ErrStaleReceipt: none of the receipts is good any more.
 	ErrStaleReceipt = fmt.Errorf("stale receipt: %w", sut.ErrRefused)
+	// ErrForbidden: the token that was shown is not one for that.
+	ErrForbidden = fmt.Errorf("forbidden: %w", sut.ErrRefused)
 	// ErrRateLimited: the queue's rate is used up; see RateError.
 	ErrRateLimited = fmt.Errorf("rate limited: %w", sut.ErrRefused)
 )
@@ -68,7 +72,8 @@ func (e *RateError) RetryAfter() time.Duration { return e.Wait }
 // Broker is what publishers and consumers call: what every variant, the HTTP client
 // and the HTTP handler have in common.
 type Broker interface {
-	// Publish stores all messages or none, and returns how many were new.
+	// Publish stores all messages or none, and returns how many were new. Its error is ErrTaken
+	// if the identity is that of another publication.
 	Publish(ctx context.Context, queue string, p Publication) (int, error)
 	// Receive delivers messages in the order of their priorities, then of their
 	// publication. If there is none it waits for one as long as the demand says.
@@ -93,8 +98,8 @@ type Administration interface {
 
 // Publication is messages that are published together.
 type Publication struct {
-	// OpID is their identity, the same in every attempt; theirs is OpID and their
-	// index from 0.
+	// OpID is their identity, the same in every attempt and unlike that of any other
+	// publication to any queue; theirs is OpID and their index from 0.
 	OpID     uint64    `json:"op_id"`
 	Messages []Message `json:"messages,omitempty"`
 	// Make says what the messages are where they are not written down.
@@ -175,6 +180,9 @@ type QueueSettings struct {
 	// RatePerS is how many messages and demands a second each server lets through,
 	// 0 for no limit.
 	RatePerS int `json:"rate_per_s,omitempty"`
+	// Token is what requests about the queue must show over HTTP. It is never told; empty
+	// leaves the one that there is.
+	Token string `json:"token,omitempty"`
 }
 
 // QueueInfo is a queue with what is in it.
@@ -221,6 +229,9 @@ type QueueAudit struct {
 	VisibilityNS int64  `json:"visibility_ns"`
 	MaxReceives  int    `json:"max_receives"`
 	RetentionNS  int64  `json:"retention_ns"`
+	// RetentionAgeNS is for how long RetentionNS has been what it is; 0 if that is not known,
+	// or nothing is in the queue.
+	RetentionAgeNS int64 `json:"retention_age_ns,omitempty"`
 }
 
 // MessageAudit is one message.
@@ -235,6 +246,11 @@ type MessageAudit struct {
 	Redrives int `json:"redrives,omitempty"`
 	// AckedNS is when it was acknowledged, if it was.
 	AckedNS int64 `json:"acked_at_ns,omitempty"`
+	// AgeNS is how old it is.
+	AgeNS int64 `json:"age_ns,omitempty"`
+	// WaitsNS is for how long it has been ready or delayed: since its publication, or since it
+	// came back from a consumer; 0 if it is neither, or that is not known.
+	WaitsNS int64 `json:"waits_ns,omitempty"`
 }
 
 // DeadAudit is one dead letter.

@@ -76,7 +76,7 @@ WITH due AS MATERIALIZED (
         {slots}
     ORDER BY m.visible_at LIMIT $1 FOR UPDATE OF m SKIP LOCKED
 )
-UPDATE messages m SET state = 'ready', receipt = NULL
+UPDATE messages m SET state = 'ready', receipt = NULL, visible_at = clock_timestamp()
 FROM due WHERE m.slot = due.slot AND m.id = due.id`
 
 // wornSQL makes dead letters of those that were delivered as often as they may be. A

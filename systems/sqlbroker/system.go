@@ -26,7 +26,7 @@ func System() sut.System {
 func designs() []design {
 	return []design{
 		rowAtATime(), batched(), partitioned(), listenNotify(), riverPeer(), unfencedDelete(),
-		ackBeforeEffect(), claimWithoutMarking(),
+		ackBeforeEffect(), claimWithoutMarking(), asyncCommit(),
 	}
 }
 

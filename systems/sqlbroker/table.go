@@ -2,8 +2,11 @@ package sqlbroker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,17 +35,18 @@ func plainStatements() statements {
 
 // publishSQL is one transaction: either all messages are stored, and the publication
 // with them, or nothing, because it was stored before. Parameters: queue, op_id, and
-// by message body, group, priority and delay in milliseconds.
+// by message body, group, priority and delay in milliseconds; the digest.
 const publishSQL = storeSQL + `
 SELECT EXISTS (SELECT FROM known), (SELECT count(*) FROM stored)`
 
 // storeSQL is publishSQL but for its answer.
 const storeSQL = `
-WITH known AS (
-    SELECT queue FROM queues WHERE queue = $1
+WITH turns AS MATERIALIZED (` + turnsOf + `unnest($4::bigint[]) AS grp WHERE grp <> 0` + inTurn + `
+), known AS (
+    SELECT queue FROM queues WHERE queue = $1 AND (SELECT count(*) FROM turns) >= 0
 ), fresh AS (
-    INSERT INTO published (op_id, queue, messages, published_at)
-    SELECT $2::bigint, queue, cardinality($3::text[]), clock_timestamp() FROM known
+    INSERT INTO published (op_id, queue, messages, digest, published_at)
+    SELECT $2::bigint, queue, cardinality($3::text[]), $7::bigint, clock_timestamp() FROM known
     ON CONFLICT (op_id) DO NOTHING
     RETURNING op_id, queue, published_at
 ), stored AS (
@@ -54,6 +58,19 @@ WITH known AS (
         WITH ORDINALITY AS m (body, grp, priority, delay, n)
     RETURNING id
 )`
+
+// turnsOf and inTurn wait for the publishers that are about to store messages of the same
+// groups, before any message gets its id. So the messages of a group can be seen in the
+// order of their ids: a claim that finds none before a message is right, and no earlier
+// one comes to light when that message is with a consumer. Groups share 64 locks, as the
+// server's table of locks has no room for one of each; whoever wants several takes them
+// in their order. $1 is the queue.
+const (
+	turnsOf = `
+    SELECT pg_advisory_xact_lock(hashtext($1), turn) FROM (
+        SELECT DISTINCT (grp % 64)::int AS turn FROM `
+	inTurn = ` ORDER BY turn) AS t`
+)
 
 // claimSQL takes the first messages that nobody else is taking, by the index
 // messages_ready, and marks them: the state keeps others from them when the row
@@ -105,8 +122,9 @@ WITH asked AS MATERIALIZED (
 const current = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.receipt = a.receipt
         AND m.state || '' = 'picked' AND m.visible_at > clock_timestamp()`
 
-// ackSQL acknowledges by the primary key. A receipt by which the message was
-// acknowledged before is good again. Parameters: those of asked, queue.
+// ackSQL acknowledges by the primary key. A receipt by which the message was acknowledged
+// before the statement began is good again; by which it was acknowledged meanwhile, it is
+// not among the answers, and to be asked about once more. Parameters: those of asked, queue.
 const ackSQL = asked + `, done AS (
     UPDATE messages m SET state = 'acked', acked_at = clock_timestamp()
     FROM asked a WHERE ` + current + `
@@ -147,6 +165,8 @@ type table struct {
 	bell *bell
 	// one is set where each message has a statement of its own.
 	one bool
+	// tally counts claims.
+	tally *tally
 }
 
 // unpartitioned fills in that there is one slot.
@@ -177,31 +197,84 @@ func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, 
 	}
 	var known bool
 	var stored int
-	err = t.db.Row(ctx, sql, []any{queue, int64(p.OpID), bodies, groups, priorities, delays},
-		&known, &stored)
+	err = t.db.Row(ctx, sql,
+		[]any{queue, int64(p.OpID), bodies, groups, priorities, delays, p.digest()}, &known, &stored)
 	if err != nil {
 		return 0, stores.Failed("publishing", err)
 	}
-	if !known {
+	switch {
+	case !known:
 		return 0, ErrUnknownQueue
+	case stored == 0:
+		return 0, t.repeated(ctx, queue, p)
 	}
 	return stored, nil
+}
+
+// repeated says whether a publication whose identity is known is the one that was stored,
+// and not another one. Who stored it may have committed after the statement began that came
+// upon it; this one begins later.
+func (t *table) repeated(ctx context.Context, queue string, p Publication) error {
+	var same bool
+	err := t.db.Row(ctx, publishedSQL, []any{int64(p.OpID), queue, len(p.Messages), p.digest()}, &same)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("publishing again what is being forgotten: %w", sut.ErrRefused)
+	case err != nil:
+		return stores.Failed("looking what was published", err)
+	case !same:
+		return ErrTaken
+	}
+	return nil
+}
+
+// publishedSQL compares a publication with the one that was stored. Parameters: op_id, queue,
+// how many messages, their digest.
+const publishedSQL = `
+SELECT queue = $2 AND messages = $3::int AND digest = $4::bigint FROM published WHERE op_id = $1`
+
+// digest is a hash of the messages, by which one publication is told from another.
+func (p Publication) digest() int64 {
+	h := sha256.New()
+	var head []byte
+	for _, m := range p.Messages {
+		head = binary.AppendUvarint(head[:0], uint64(len(m.Body)))
+		head = binary.AppendUvarint(head, m.Group)
+		head = binary.AppendVarint(head, int64(m.Priority))
+		head = binary.AppendVarint(head, m.DelayMS)
+		_, _ = h.Write(head) // it never fails
+		_, _ = io.WriteString(h, m.Body)
+	}
+	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
 // Receive claims messages and waits for a first one if there is none.
 func (t *table) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
 	return await(ctx, t.bell, queue, t.pollEvery, d, func() ([]Delivery, error) {
-		return t.claim(ctx, queue, d.Most)
+		began := time.Now()
+		got, err := t.claim(ctx, queue, d.Most)
+		t.tally.claim(began, len(got))
+		return got, err
 	})
 }
 
-// await claims until there are messages, or the demand will wait no longer. In between
-// it waits for the bell of the queue, and for no longer than pollEvery.
+// answerIn is how long before the deadline of a call a demand ends its wait, at most: that
+// there is nothing is an answer too.
+const answerIn = time.Second
+
+// await claims until there are messages, or the demand will wait no longer, or its time is
+// nearly over. In between it waits for the bell of the queue, and for no longer than
+// pollEvery.
 func await(
 	ctx context.Context, b *bell, queue string, pollEvery time.Duration, d Demand,
 	claim func() ([]Delivery, error),
 ) ([]Delivery, error) {
-	until := time.Now().Add(time.Duration(d.WaitMS) * time.Millisecond)
+	wait := time.Duration(d.WaitMS) * time.Millisecond
+	if deadline, is := ctx.Deadline(); is {
+		left := time.Until(deadline)
+		wait = min(wait, left-min(left/5, answerIn))
+	}
+	until := time.Now().Add(wait)
 	for {
 		heard := b.listen(queue)
 		got, err := claim()
@@ -326,6 +399,17 @@ func (r receipts) each() []receipts {
 	return list
 }
 
+// without are the receipts but for those that something became of.
+func (r receipts) without(done []settled) (rest receipts) {
+	for i, at := range r.at {
+		if !slices.ContainsFunc(done, func(s settled) bool { return s.at == at }) {
+			rest.slots, rest.ids = append(rest.slots, r.slots[i]), append(rest.ids, r.ids[i])
+			rest.uuids, rest.at = append(rest.uuids, r.uuids[i]), append(rest.at, at)
+		}
+	}
+	return rest
+}
+
 // settled is what became of one of the receipts.
 type settled struct {
 	at int
@@ -366,11 +450,32 @@ func (t *table) Settle(
 	case KindExtend:
 		sql, by = t.sql.extend, []any{s.ByMS}
 	}
-	parts := []receipts{parseReceipts(s.Receipts)}
-	if t.one {
-		parts = parts[0].each()
+	all := parseReceipts(s.Receipts)
+	done, err := t.settleParts(ctx, sql, queue, t.parts(all), nil, by...)
+	if err == nil && how == KindAck && len(done) < len(all.at) {
+		// The same may have been under way already. It is done by now, and the statement, which
+		// has waited for it, goes by what was there when it began.
+		done, err = t.settleParts(ctx, sql, queue, t.parts(all.without(done)), done)
 	}
-	var done []settled
+	if err != nil {
+		return Settled{}, err
+	}
+	return s.result(done)
+}
+
+// parts are the receipts as statements get them.
+func (t *table) parts(r receipts) []receipts {
+	if t.one {
+		return r.each()
+	}
+	return []receipts{r}
+}
+
+// settleParts runs a statement for each part and adds what became of the receipts to what is
+// done already.
+func (t *table) settleParts(
+	ctx context.Context, sql, queue string, parts []receipts, done []settled, by ...any,
+) ([]settled, error) {
 	for _, part := range parts {
 		var some []settled
 		err := t.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
@@ -378,14 +483,14 @@ func (t *table) Settle(
 			return err
 		})
 		if err != nil && len(done) > 0 {
-			return Settled{}, stores.Unknown("settling the next of some receipts", err)
+			return nil, stores.Unknown("settling the next of some receipts", err)
 		}
 		if err != nil {
-			return Settled{}, stores.Failed("settling receipts", err)
+			return nil, stores.Failed("settling receipts", err)
 		}
 		done = append(done, some...)
 	}
-	return s.result(done)
+	return done, nil
 }
 
 // result says what became of the receipts.

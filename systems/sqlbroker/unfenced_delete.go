@@ -67,5 +67,8 @@ func effectsUnfenced(ctx context.Context, b *backend, queue string, batch []Deli
 		_, err := b.table.settle(ctx, tx, b.table.sql.ack, queue, parseReceipts(receiptsOf(batch)))
 		return err
 	})
+	if err == nil {
+		b.tally.consume(len(batch))
+	}
 	return workError(err)
 }

@@ -2,22 +2,78 @@ package sqlbroker
 
 import (
 	"encoding/json"
+	"time"
 
 	"stampede/harness/check"
 )
 
-// watchPending follows, through the samples of the gauge, the dead versions of rows
-// that claims have to step over.
-func (j *judging) watchPending() {
-	w := &check.Watched{Quantity: "dead versions of rows", Unit: "rows"}
+// looks yields what the gauge saw, nil where it saw nothing.
+func (j *judging) looks(see func(at time.Duration, look *Look)) {
 	for _, s := range j.Samples() {
 		var look Look
 		if !s.Seen() || json.Unmarshal(s.Body, &look) != nil {
-			w.Gaps++
+			see(s.From, nil)
 			continue
 		}
-		w.Look(s.From, look.DeadRows, look.DeadRows, false)
+		see(s.From, &look)
 	}
+}
+
+// watch follows a quantity of the gauge and shows it beside an invariant that has to do
+// with it.
+func (j *judging) watch(quantity, unit string, of func(Look) int64) {
+	w := &check.Watched{Quantity: quantity, Unit: unit}
+	j.looks(func(at time.Duration, look *Look) {
+		if look == nil {
+			w.Gaps++
+			return
+		}
+		n := of(*look)
+		w.Look(at, n, n, false)
+	})
+	if w.Judged > 0 {
+		j.Watched(w)
+	}
+}
+
+// watchConsumption follows how many messages consumers work off.
+func (j *judging) watchConsumption() {
+	j.watchChange("messages worked off by consumers", "messages/s",
+		func(before, now Look, span time.Duration) (int64, bool) {
+			return int64(float64(now.Consumed-before.Consumed) / span.Seconds()), true
+		})
+}
+
+// watchClaims follows how long consumers' claims take.
+func (j *judging) watchClaims() {
+	j.watchChange("mean time of a consumer's claim", "µs",
+		func(before, now Look, _ time.Duration) (int64, bool) {
+			claims := now.Claims - before.Claims
+			return (now.ClaimingUS - before.ClaimingUS) / max(claims, 1), claims > 0
+		})
+}
+
+// watchChange follows what became of totals of the gauge within a second or more. Where a
+// total has become less, its store has lost something.
+func (j *judging) watchChange(
+	quantity, unit string, of func(before, now Look, span time.Duration) (int64, bool),
+) {
+	w := &check.Watched{Quantity: quantity, Unit: unit}
+	var before *Look
+	var since time.Duration
+	j.looks(func(at time.Duration, look *Look) {
+		switch {
+		case look == nil:
+			w.Gaps++
+		case before == nil:
+			before, since = look, at
+		case at-since >= time.Second:
+			if n, is := of(*before, *look, at-since); is && n >= 0 {
+				w.Look(at, n, n, false)
+			}
+			before, since = look, at
+		}
+	})
 	if w.Judged > 0 {
 		j.Watched(w)
 	}

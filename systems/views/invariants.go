@@ -349,8 +349,8 @@ func judgeGeneration(j *judging, generation int64) {
 	if counted < forwarded {
 		what = "not at all"
 	}
-	j.Violate(ops[:min(len(ops), maxOps)], "generation %d: %d views were forwarded and %d are "+
-		"counted: %d %s", generation, forwarded, counted, max(counted-forwarded, forwarded-counted),
+	j.Violate(ops[:min(len(ops), check.MaxProof)], "generation %d: %d views were forwarded and %d "+
+		"are counted: %d %s", generation, forwarded, counted, max(counted-forwarded, forwarded-counted),
 		what)
 }
 
@@ -395,7 +395,7 @@ func cameToEnd(j *judging, stage string, generation int64, p int, list []Logged)
 }
 
 func firstOps(list []Logged) (ops []uint64) {
-	for i := range list[:min(len(list), maxOps)] {
+	for i := range list[:min(len(list), check.MaxProof)] {
 		ops = append(ops, list[i].ID)
 	}
 	return ops

@@ -31,7 +31,7 @@ func openDatabase(ctx context.Context, cfg sut.Config) (database, error) {
 // prepare makes the tables, the videos, the first rules and the stands at the
 // beginning of every partition. Where a table exists already it fails.
 func (db database) prepare(ctx context.Context, p Params, partitions int) error {
-	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, schema); err != nil {
 			return fmt.Errorf("making the tables: %w", err)
 		}

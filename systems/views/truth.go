@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+
+	"stampede/harness/check"
 )
 
 // truth is a decoded audit with the indexes that judges need.
@@ -123,14 +125,11 @@ func (t *truth) videos() []string {
 	return names
 }
 
-// maxOps is how many operations a violation names.
-const maxOps = 8
-
 // someOf are the first events of a video, as witnesses.
 func (t *truth) someOf(video string) (ops []uint64) {
 	for _, list := range t.watch {
 		for i := range list {
-			if list[i].Video == video && len(ops) < maxOps {
+			if list[i].Video == video && len(ops) < check.MaxProof {
 				ops = append(ops, list[i].ID)
 			}
 		}
@@ -172,7 +171,7 @@ func (t *truth) recount(generation int64) map[windowKey]*tally {
 				sums[k] = s
 			}
 			s.views++
-			if len(s.ops) < maxOps {
+			if len(s.ops) < check.MaxProof {
 				s.ops = append(s.ops, v.ID)
 			}
 		}

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -72,11 +74,37 @@ func (s *Stores) CloseOnce(end func() error) error {
 	return err
 }
 
-// QuoteLog puts the last lines of a store's log behind an error, if there are
-// any.
-func QuoteLog(tail string) string {
-	if tail == "" {
+// What of a store's log stands behind an error: of the last LogLines the end, and
+// before it what told of an error, which is often followed by a long way out.
+const (
+	LogLines    = 200
+	errorsShown = 6
+	endShown    = 8
+)
+
+var (
+	// stackFrame matches a line of a Java stack trace.
+	stackFrame = regexp.MustCompile(`^\s+(at |\.\.\. )`)
+	// tellsOfError matches what Postgres, Redis and Kafka write when they give up.
+	tellsOfError = regexp.MustCompile(`\b(ERROR|FATAL|PANIC|panic|[Ff]atal|[Ff]ailed|\w*Exception)\b`)
+)
+
+// QuoteLog puts what explains it from the last LogLines of a store's log behind an
+// error, if there are any.
+func QuoteLog(log string) string {
+	if log == "" {
 		return ""
 	}
-	return "; its log ends:\n  " + strings.ReplaceAll(tail, "\n", "\n  ")
+	lines := slices.DeleteFunc(strings.Split(log, "\n"), stackFrame.MatchString)
+	before, end := lines[:max(0, len(lines)-endShown)], lines[max(0, len(lines)-endShown):]
+	var quoted []string
+	for _, line := range before {
+		if tellsOfError.MatchString(line) {
+			quoted = append(quoted, line)
+		}
+	}
+	if len(quoted) > 0 {
+		quoted = append(quoted[max(0, len(quoted)-errorsShown):], "...")
+	}
+	return "; its log ends:\n  " + strings.Join(append(quoted, end...), "\n  ")
 }

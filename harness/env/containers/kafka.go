@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,9 +50,9 @@ func kafkaRecipes(spec env.Spec) ([]recipe, error) {
 	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
 		return nil, fmt.Errorf("%d proxies stand before %d brokers", len(spec.KafkaFronts), brokers)
 	}
-	voters := make([]string, brokers)
+	ports, voters := admin.NewPorts(), make([]string, brokers)
 	for i := range voters {
-		addr, err := freeAddr()
+		addr, err := ports.FreeAddr()
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +64,7 @@ func kafkaRecipes(spec env.Spec) ([]recipe, error) {
 		if len(spec.KafkaFronts) > 0 {
 			b.Told = spec.KafkaFronts[i]
 		}
-		r, err := b.recipe(spec)
+		r, err := b.recipe(spec, ports)
 		if err != nil {
 			return nil, err
 		}
@@ -75,12 +74,12 @@ func kafkaRecipes(spec env.Spec) ([]recipe, error) {
 }
 
 // recipe says how to run one broker.
-func (b *broker) recipe(spec env.Spec) (r recipe, err error) {
-	if b.Direct, err = freeAddr(); err != nil {
+func (b *broker) recipe(spec env.Spec, ports *admin.Ports) (r recipe, err error) {
+	if b.Direct, err = ports.FreeAddr(); err != nil {
 		return recipe{}, err
 	}
 	if b.Told != "" {
-		if b.Front, err = freeAddr(); err != nil {
+		if b.Front, err = ports.FreeAddr(); err != nil {
 			return recipe{}, err
 		}
 	}
@@ -100,16 +99,6 @@ func (b *broker) recipe(spec env.Spec) (r recipe, err error) {
 		r.service = sut.KafkaBroker(b.Node)
 	}
 	return r, nil
-}
-
-// freeAddr lets the kernel choose a port of the loopback address.
-func freeAddr() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("ask for a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }
 
 // sharesNetwork returns nil if containers can have this machine's network: the

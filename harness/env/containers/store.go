@@ -99,7 +99,7 @@ func (s *store) create(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("start %s from %s: %w%s", s.service, s.image.ref, err,
-			admin.QuoteLog(s.LogTail(10)))
+			admin.QuoteLog(s.LogTail(admin.LogLines)))
 	}
 	return s.awaitReady(ctx)
 }
@@ -173,7 +173,7 @@ func (s *store) awaitReady(ctx context.Context) error {
 		}
 		if !state.State.Running {
 			return fmt.Errorf("the container of %s ended at start (exit code %d)%s",
-				s.service, state.State.ExitCode, admin.QuoteLog(s.LogTail(10)))
+				s.service, state.State.ExitCode, admin.QuoteLog(s.LogTail(admin.LogLines)))
 		}
 		if err = s.locate(state); err == nil {
 			err = s.listening(ctx)
@@ -187,7 +187,7 @@ func (s *store) awaitReady(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w (last answer: %w)%s",
-				s.service, ctx.Err(), err, admin.QuoteLog(s.LogTail(5)))
+				s.service, ctx.Err(), err, admin.QuoteLog(s.LogTail(admin.LogLines)))
 		case <-tick.C:
 		}
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 
@@ -39,6 +37,7 @@ type broker struct {
 	front atomic.Int32
 	// flags are Java's, beside those that every broker has.
 	flags []string
+	ports *admin.Ports
 	// fake is set where kfake takes the broker's place.
 	fake bool
 }
@@ -53,16 +52,17 @@ func kafkaRecipes(program Program, spec env.Spec, more []string) ([]recipe, erro
 	if err != nil {
 		return nil, err
 	}
-	voters := make([]string, brokers)
+	ports, voters := admin.NewPorts(), make([]string, brokers)
 	for i := range voters {
-		if voters[i], err = freeAddr(); err != nil {
+		if voters[i], err = ports.FreeAddr(); err != nil {
 			return nil, err
 		}
 	}
 	flags := slices.Concat(archiveFlags(program), more)
 	var recipes []recipe
 	for i := range brokers {
-		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters, flags: flags}
+		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters, flags: flags,
+			ports: ports}
 		if len(spec.KafkaFronts) > 0 {
 			b.told = spec.KafkaFronts[i]
 		}
@@ -75,16 +75,9 @@ func kafkaRecipes(program Program, spec env.Spec, more []string) ([]recipe, erro
 	return recipes, nil
 }
 
-func freeAddr() (string, error) {
-	port, err := freePort()
-	return loopback(port), err
-}
-
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
 // recipe says how to run one broker. The settings are tried out at once.
 func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error) {
-	if _, err := b.conf("/", loopback(1), ""); err != nil {
+	if _, err := b.conf("/", admin.Loopback(1), ""); err != nil {
 		return recipe{}, err
 	}
 	service := sut.Kafka
@@ -93,6 +86,7 @@ func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error
 	}
 	return recipe{
 		service: service, program: program, who: who, orderly: syscall.SIGTERM, kafka: b,
+		ports:    b.ports,
 		settings: slices.Sorted(maps.Keys(b.settings.Settings)),
 		prepare:  func(ctx context.Context, dir string) error { return b.format(ctx, program, who, dir) },
 		command: func(dir string, port int) (*exec.Cmd, error) {
@@ -120,21 +114,21 @@ func (b *broker) conf(dir, direct, front string) ([]byte, error) {
 func (b *broker) configure(dir string, port int, who *syscall.Credential) error {
 	front := ""
 	if b.told != "" {
-		free, err := freePort()
+		free, err := b.ports.Free()
 		if err != nil {
 			return err
 		}
 		b.front.Store(int32(free))
-		front = loopback(free)
+		front = admin.Loopback(free)
 	}
 	if len(b.voters) == 1 {
-		addr, err := freeAddr()
+		addr, err := b.ports.FreeAddr()
 		if err != nil {
 			return err
 		}
 		b.voters[0] = addr
 	}
-	conf, err := b.conf(dir, loopback(port), front)
+	conf, err := b.conf(dir, admin.Loopback(port), front)
 	if err != nil {
 		return err
 	}
@@ -148,7 +142,7 @@ func (b *broker) format(
 	if err := writeConf(filepath.Join(dir, loggingFile), docker.KafkaLogging, who); err != nil {
 		return err
 	}
-	conf, err := b.conf(dir, loopback(1), "") // it listens nowhere yet
+	conf, err := b.conf(dir, admin.Loopback(1), "") // it listens nowhere yet
 	if err != nil {
 		return err
 	}
@@ -188,7 +182,7 @@ func (s *server) FrontAddr() string {
 	if s.kafka.told == "" {
 		return ""
 	}
-	return loopback(int(s.kafka.front.Load()))
+	return admin.Loopback(int(s.kafka.front.Load()))
 }
 
 // Identity implements env.Component. A broker's protocol does not tell one

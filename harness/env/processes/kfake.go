@@ -93,7 +93,7 @@ func kfakeInfo(program Program) env.Info {
 // acknowledged.
 func ServeKfake(ctx context.Context, dir string, port int, told string) error {
 	listen := func(network, _ string) (net.Listener, error) {
-		listener, err := net.Listen(network, loopback(port))
+		listener, err := net.Listen(network, admin.Loopback(port))
 		if err != nil || told == "" {
 			return listener, err
 		}

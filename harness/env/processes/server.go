@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +48,8 @@ type recipe struct {
 	settings []string
 	// kafka is what only a broker has, else nil.
 	kafka *broker
+	// ports are those of all brokers of a cluster; nil gives a server its own.
+	ports *admin.Ports
 }
 
 // server is one store as a child process.
@@ -80,6 +80,9 @@ var (
 // newServer makes the data folder and starts the store.
 func newServer(ctx context.Context, r recipe, home, log string) (*server, error) {
 	s := &server{recipe: r, dir: filepath.Join(home, string(r.service)), log: log}
+	if s.ports == nil {
+		s.ports = admin.NewPorts()
+	}
 	s.Store = r.store(s.Addr)
 	s.flush = sync.OnceValues(func() (time.Duration, error) { return flushTime(s.dir) })
 	s.mu.Lock()
@@ -121,7 +124,7 @@ func (s *server) start(ctx context.Context) error {
 	defer cancel()
 	for try := range portTries {
 		if s.port.Load() == 0 || try > 0 {
-			port, err := freePort()
+			port, err := s.ports.Free()
 			if err != nil {
 				return err
 			}
@@ -176,7 +179,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 			return s.died()
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w (last answer: %w)%s",
-				s.service, ctx.Err(), ready, admin.QuoteLog(s.LogTail(5)))
+				s.service, ctx.Err(), ready, admin.QuoteLog(s.LogTail(admin.LogLines)))
 		case <-tick.C:
 		}
 	}
@@ -187,7 +190,7 @@ var clashed = regexp.MustCompile("(?i)address already in use")
 
 // died explains why the process ended before it was ready.
 func (s *server) died() error {
-	tail := s.LogTail(10)
+	tail := s.LogTail(admin.LogLines)
 	if said, err := readFrom(s.log, s.logged); err == nil && clashed.Match(said) {
 		return fmt.Errorf("start %s: %w", s.service, errClash)
 	}
@@ -195,23 +198,12 @@ func (s *server) died() error {
 	return fmt.Errorf("%s ended at start (%w)%s", s.service, end, admin.QuoteLog(tail))
 }
 
-// freePort lets the kernel choose. Another process may take the port before
-// the store does; the caller then tries again.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("ask for a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
 // Service implements env.Component.
 func (s *server) Service() sut.Service { return s.service }
 
 // Addr implements env.Component.
 func (s *server) Addr() string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.port.Load())))
+	return admin.Loopback(int(s.port.Load()))
 }
 
 // Info implements env.Component. Flush is measured once, at the first call.

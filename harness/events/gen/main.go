@@ -4,7 +4,6 @@ package main
 
 import (
 	"log"
-	"os"
 
 	"stampede/harness/events"
 	"stampede/harness/schema"
@@ -12,16 +11,9 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	docs, err := schema.ReadDocs("stampede", "../..", "harness/events", "harness/rundir",
-		"harness/check", "harness/history")
+	err := schema.Generate("events.schema.json", "../..", events.MakeSchema,
+		"harness/events", "harness/rundir", "harness/check", "harness/history")
 	if err != nil {
-		log.Fatal(err)
-	}
-	text, err := events.MakeSchema(docs)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile("events.schema.json", text, 0o644); err != nil {
 		log.Fatal(err)
 	}
 }

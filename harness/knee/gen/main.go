@@ -4,7 +4,6 @@ package main
 
 import (
 	"log"
-	"os"
 
 	"stampede/harness/knee"
 	"stampede/harness/schema"
@@ -12,15 +11,9 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	docs, err := schema.ReadDocs("stampede", "../..", "harness/knee", "harness/rundir")
+	err := schema.Generate("knee.schema.json", "../..", knee.MakeSchema,
+		"harness/knee", "harness/rundir")
 	if err != nil {
-		log.Fatal(err)
-	}
-	text, err := knee.MakeSchema(docs)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile("knee.schema.json", text, 0o644); err != nil {
 		log.Fatal(err)
 	}
 }

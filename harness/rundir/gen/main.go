@@ -4,7 +4,6 @@ package main
 
 import (
 	"log"
-	"os"
 
 	"stampede/harness/rundir"
 	"stampede/harness/schema"
@@ -12,16 +11,9 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	docs, err := schema.ReadDocs("stampede", "../..",
+	err := schema.Generate("summary.schema.json", "../..", rundir.MakeSchema,
 		"harness/rundir", "harness/check", "harness/history")
 	if err != nil {
-		log.Fatal(err)
-	}
-	text, err := rundir.MakeSchema(docs)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile("summary.schema.json", text, 0o644); err != nil {
 		log.Fatal(err)
 	}
 }

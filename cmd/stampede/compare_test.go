@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+)
+
+// judgedRun stores a run of one repeat with one verdict, and returns its path.
+func judgedRun(t *testing.T, root string, minute int, of check.Status) string {
+	t.Helper()
+	at := time.Date(2026, 11, 22, 9, minute, 0, 0, time.UTC)
+	dir, err := rundir.Create(root, "sale", 7, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := []check.Verdict{{Invariant: "no-oversell", Status: of, Checked: 9}}
+	repeat := rundir.Repeat{Verdict: rundir.Pass, Invariants: verdicts}
+	s := rundir.Summary{Run: rundir.RunInfo{ID: dir.ID(), Scenario: "sale", System: "flashsale",
+		Profile: "smoke", Seed: 7, Repeats: 1, Started: at, Finished: at.Add(time.Second)},
+		Verdict: rundir.Verdict{Overall: rundir.Pass, Correctness: rundir.Pass, SLA: rundir.Pass,
+			Measurement: rundir.Pass},
+		Variants: []rundir.Variant{{Name: "redis_lua", Verdict: rundir.Pass, Invariants: verdicts,
+			Repeats: []rundir.Repeat{repeat}}}}
+	err = errors.Join(dir.WriteManifest(rundir.Manifest{Run: s.Run,
+		Slots: rundir.Interleave([]string{"redis_lua"}, 1)}), dir.WriteSummary(s), dir.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir.Path()
+}
+
+// said runs a part of the command line and returns what it printed, and its exit code.
+func said(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var files [2]*os.File
+	for i := range files {
+		var err error
+		if files[i], err = os.Create(filepath.Join(t.TempDir(), "out")); err != nil {
+			t.Fatal(err)
+		}
+		defer files[i].Close()
+	}
+	code = Main(args, files[0], files[1])
+	var texts [2]string
+	for i, f := range files {
+		text, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	return texts[0], texts[1], code
+}
+
+// TestAWorseVerdictIsARegression: what the page calls WORSE VERDICT the gate does not let
+// pass, and it says why; a better one, and one that nobody asked about, pass.
+func TestAWorseVerdictIsARegression(t *testing.T) {
+	root := t.TempDir()
+	held := judgedRun(t, root, 1, check.Held)
+	broken := judgedRun(t, root, 2, check.Broken)
+	for _, c := range []struct {
+		args []string
+		code int
+		say  string
+	}{
+		{[]string{held, broken, "--fail-on", "regression"}, exitRegression,
+			": redis_lua: no-oversell was held, is broken\n"},
+		{[]string{held, broken}, exitOK, ""},
+		// One repeat a side shows nothing of times.
+		{[]string{broken, held, "--fail-on", "regression"}, exitUndecided, "no answer whether"},
+	} {
+		page := filepath.Join(t.TempDir(), "c.html")
+		_, stderr, code := said(t, append([]string{"compare", "--html", page}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.say) || c.say == "" && stderr != "" {
+			t.Errorf("%q: exit %d, want %d\n%s", c.args, code, c.code, stderr)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(text, []byte("<title>WORSE VERDICT")); got != (c.args[0] == held) {
+			t.Errorf("%q: the page has another word", c.args)
+		}
+	}
+}
+
+// TestComparedRunsHaveNames: the latest run has its own, and the same one twice has two.
+func TestComparedRunsHaveNames(t *testing.T) {
+	root := t.TempDir()
+	a, b := judgedRun(t, root, 1, check.Held), judgedRun(t, root, 2, check.Held)
+	latest := filepath.Join(root, "sale", rundir.Latest)
+	for want, args := range map[string][]string{
+		filepath.Base(b) + " against " + filepath.Base(a):        {a, latest},
+		filepath.Base(b) + " (2) against " + filepath.Base(b):    {latest, "latest", "--out", root},
+		filepath.Base(b) + " against " + filepath.Base(a) + "\n": {a, "sale", "--out", root},
+		"x (2) against x": {"x=" + a, "x=" + b},
+	} {
+		stdout, stderr, code := said(t, append([]string{"compare"}, args...)...)
+		if !strings.HasPrefix(stdout, want) || code != exitOK {
+			t.Errorf("%q: exit %d, no %q in\n%s%s", args, code, want, stdout, stderr)
+		}
+	}
+}
+
+// TestReportAsJSON: the one format that is stored already is printed.
+func TestReportAsJSON(t *testing.T) {
+	run := judgedRun(t, t.TempDir(), 1, check.Held)
+	stdout, stderr, code := said(t, "report", run, "--format", "json")
+	var s rundir.Summary
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK ||
+		s.Run.Scenario != "sale" {
+		t.Errorf("exit %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+	if stdout, _, _ = said(t, "report", run, "--format", "md,json"); stdout !=
+		filepath.Join(run, rundir.MarkdownFile)+"\n"+filepath.Join(run, rundir.SummaryFile)+"\n" {
+		t.Errorf("two formats print %q", stdout)
+	}
+}

@@ -1,0 +1,62 @@
+// Package plain makes text of others fit to be printed: a store's answer, a foreign
+// server's error, a name in a file that somebody sent. On a terminal a control character
+// is an order, and in a CI system's log so is a line with a certain beginning.
+package plain
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Text replaces what has no place in a report: control characters (tabs and line ends
+// become spaces), invalid UTF-8, and the marks that turn the direction of text around.
+func Text(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\r':
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r), r == 0xFFFE, r == 0xFFFF:
+			return -1
+		case unicode.IsControl(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// Line is Text for a terminal and a log, in which GitHub's runner takes "::" at the
+// beginning of a line, whatever white space is before it, and "##[" anywhere in a line
+// for the beginning of a command.
+func Line(text string) string {
+	text = strings.ReplaceAll(Text(text), "##[", "## [")
+	if rest := strings.TrimLeftFunc(text, unicode.IsSpace); strings.HasPrefix(rest, "::") {
+		at := len(text) - len(rest)
+		text = text[:at] + ": " + text[at+1:]
+	}
+	return text
+}
+
+// Lines is Line for every line of a text.
+func Lines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Line(strings.TrimSuffix(line, "\r"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Block is Text for what is shown as it was written: line ends and tabs stay.
+func Block(text string) string {
+	var out strings.Builder
+	for len(text) > 0 {
+		end := strings.IndexAny(text, "\t\n")
+		if end < 0 {
+			out.WriteString(Text(text))
+			break
+		}
+		out.WriteString(Text(text[:end]))
+		out.WriteByte(text[end])
+		text = text[end+1:]
+	}
+	return out.String()
+}

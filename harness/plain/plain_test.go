@@ -1,0 +1,75 @@
+package plain_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/plain"
+)
+
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"größe 日本":               "größe 日本",
+		"a\tb\r\nc":              "a b  c",
+		"\x1b[31mred\x07":        "\uFFFD[31mred\uFFFD",
+		"\u202Eevil\u2066":       "evil",
+		"c1 \u009b31m":           "c1 \uFFFD31m",
+		"broken \xff":            "broken \uFFFD",
+		"::error::not a command": "::error::not a command",
+	} {
+		if got := plain.Text(text); got != want {
+			t.Errorf("%q gives %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLines: no line is an order to GitHub's runner, which ignores white space before one
+// and knows an older form that may stand anywhere.
+func TestLines(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\n::error::b":     "a\n: :error::b",
+		"a\r\n  ::error::b": "a\n  : :error::b",
+		"::set-env x":       ": :set-env x",
+		"a ::error::b":      "a ::error::b",
+		"see ##[error]x":    "see ## [error]x",
+		"\u00a0::error::b":  "\u00a0: :error::b",
+		"\x1b\n\u202e":      "\uFFFD\n",
+		"\u202e::error::b":  ": :error::b",
+		"##\u202e[error]":   "## [error]",
+		"one\n\ttwo\n":      "one\n two\n",
+	} {
+		if got := plain.Lines(text); got != want {
+			t.Errorf("%q gives %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLinesHoldForAnyText: whatever comes in, nothing that is an order goes out, and what
+// has been through once stays as it is.
+func TestLinesHoldForAnyText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOf(rapid.SampledFrom([]string{":", "::", "##", "[", " ", "\t", "\n", "\r",
+			"\x1b", "\u202e", "a", "\xff", "\u2028"})).Draw(t, "parts")
+		out := plain.Lines(strings.Join(parts, ""))
+		for line := range strings.SplitSeq(out, "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[") {
+				t.Fatalf("%q has a command", out)
+			}
+		}
+		if again := plain.Lines(out); again != out {
+			t.Fatalf("%q becomes %q", out, again)
+		}
+	})
+}
+
+func TestBlock(t *testing.T) {
+	text := "a:\n  b:\n\n\t- c: \"::x\"  \n"
+	if got := plain.Block(text); got != text {
+		t.Errorf("%q gives %q", text, got)
+	}
+	if got := plain.Block("a\x1b\r\n\u202eb\tc"); got != "a\uFFFD \nb\tc" {
+		t.Errorf("it gives %q", got)
+	}
+}

@@ -1,0 +1,170 @@
+package reports_test
+
+import (
+	"html"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/rundir"
+	"stampede/reports"
+)
+
+// TestBesides: what a known-wrong design breaks beyond what was expected of it is not
+// called expected, and is not held against it.
+func TestBesides(t *testing.T) {
+	designs := flashSale()
+	wrong := designs[7] // expected to break no-oversell alone
+	wrong.breaks = []string{"no-oversell", "paid-has-unit"}
+	d := fixture{designs: []design{designs[0], wrong}, repeats: 1, ops: 1000}.build(t)
+	d.Summary.Variants[1].Verdict = rundir.Pass
+	d.Summary.Verdict.Overall, d.Summary.Verdict.Correctness = rundir.Pass, rundir.Pass
+
+	for name, text := range map[string]string{"page": outline(render(t, d)),
+		"Markdown": write(t, reports.Markdown, d)} {
+		if !strings.Contains(text, "0 unexpected violations, 37 as expected, 37 besides") {
+			t.Errorf("the %s does not tell what was expected from what was not", name)
+		}
+	}
+	page := outline(render(t, d))
+	for _, want := range []string{"⚑ violated as expected · no-oversell by",
+		"⚐ also broken · paid-has-unit by"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	for _, suite := range junitOf(t, d) {
+		for _, c := range suite.Tests {
+			if c.Name == "invariant: paid-has-unit" && suite.Name == "flash-sale-100k/redis_get_decr" &&
+				!strings.HasPrefix(c.SystemOut, "also broken\n") {
+				t.Errorf("JUnit says %q, %v", c.SystemOut, c.Error)
+			}
+		}
+	}
+}
+
+// TestBrokenElsewhere: what a design breaks that nothing here provokes, and that it is
+// known to break under another trigger, is not called expected either.
+func TestBrokenElsewhere(t *testing.T) {
+	designs := flashSale()
+	wrong := designs[7]
+	wrong.expect = nil
+	d := fixture{designs: []design{designs[0], wrong}, repeats: 1, ops: 1000}.build(t)
+	d.Summary.Variants[1].KnownWrong = map[string]string{"no-oversell": "redis-loss"}
+	d.Summary.Variants[1].Verdict = rundir.Pass
+	d.Summary.Verdict.Overall, d.Summary.Verdict.Correctness = rundir.Pass, rundir.Pass
+
+	page := outline(render(t, d))
+	for _, want := range []string{"0 unexpected violations, 37 as known elsewhere",
+		"⚐ violated as known elsewhere · no-oversell by", "redis_get_decr broke no-oversell"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+// TestNoObjective: where no objective was asked, none is called met.
+func TestNoObjective(t *testing.T) {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	d.Summary.Variants[0].SLOs, d.Summary.Variants[0].Repeats[0].SLOs = nil, nil
+	page := render(t, d)
+	if got := between(t, page, "<title>", "</title>"); !strings.Contains(got, "– objectives") {
+		t.Errorf("the title is %q", got)
+	}
+	if got := outline(page); !strings.Contains(got, "– none askedno objective") {
+		t.Errorf("the card does not say that none was asked:\n%.2000s", got)
+	}
+	if got := write(t, reports.Markdown, d); !strings.Contains(got, "- Objectives: – **none asked**") {
+		t.Errorf("Markdown does not say that none was asked:\n%s", got)
+	}
+	icon := html.UnescapeString(between(t, page, `<link rel="icon" href="`, `"`))
+	if n := strings.Count(icon, "%3Ccircle"); n != 2 {
+		t.Errorf("the icon has %d discs, of correctness and measurement", n)
+	}
+}
+
+// TestNoWinnerWithoutADifference: the fastest is named where it is faster by 5 %, and
+// where times count.
+func TestNoWinnerWithoutADifference(t *testing.T) {
+	fixed := func(p99s ...time.Duration) reports.Data {
+		designs := flashSale()
+		d := fixture{designs: []design{designs[0], designs[2], designs[5], designs[7]}, repeats: 1,
+			ops: 1000}.build(t)
+		for i, p99 := range p99s {
+			d.Summary.Variants[i].Operations[0].Latency.Response.P99 = int64(p99)
+		}
+		return d
+	}
+	invalid := fixed(40*time.Millisecond, 30*time.Millisecond, 20*time.Millisecond, time.Millisecond)
+	invalid.Summary.Verdict.Measurement = rundir.Invalid
+	for name, c := range map[string]struct {
+		d         reports.Data
+		want, not string
+	}{
+		"equal": {fixed(time.Second, time.Second, time.Second, time.Second),
+			"Those that hold do not differ by 5 % in the p99 of buy: 1.00 s.", "fast but wrong"},
+		"two": {fixed(time.Second, 500*time.Millisecond, 510*time.Millisecond, 490*time.Millisecond),
+			"counter_in_place and units_skip_locked answer buy fastest, without a difference of 5 % " +
+				"between them: p99 500 ms to 510 ms", "fast but wrong"},
+		"one": {fixed(time.Second, 500*time.Millisecond, 600*time.Millisecond, 400*time.Millisecond),
+			"Of those that hold, counter_in_place answers buy fastest: p99 500 ms", "do not differ"},
+		"wrong": {fixed(time.Second, time.Second, time.Second, 400*time.Millisecond),
+			"fast but wrong", "answers buy fastest"},
+		"invalid": {invalid, "prove nothing", "fast but wrong"},
+	} {
+		page := outline(render(t, c.d))
+		if !strings.Contains(page, c.want) || strings.Contains(page, c.not) {
+			t.Errorf("%s: no %q, or %q", name, c.want, c.not)
+		}
+	}
+}
+
+// TestWatchedWords: a quantity comes first and the invariant that it was looked at for
+// after it, and bounds are told where there are any.
+func TestWatchedWords(t *testing.T) {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	watch(d, 0)
+	page := outline(render(t, d))
+	for _, want := range []string{"\nDrift, in units\nLooked at while ",
+		" was checked. Seen from outside",
+		"the drift was at some time certainly −2 units or less"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	line := &d.Timelines[reports.RepeatRef{Variant: d.Summary.Variants[0].Name}].Watched[0]
+	for i := range line.Points {
+		line.Points[i].High = line.Points[i].Low
+	}
+	page = outline(render(t, d))
+	for _, want := range []string{" was checked. Hatched: ", "Repeat 1: between −2 and 42 units; "} {
+		if !strings.Contains(page, want) {
+			t.Errorf("of what is known exactly the page does not say %q", want)
+		}
+	}
+}
+
+// TestOneLineForEachAssumption: what failed of many designs is told once, and not in what
+// the designs do.
+func TestOneLineForEachAssumption(t *testing.T) {
+	d := fixture{designs: flashSale()[:4], repeats: 1, ops: 1000}.build(t)
+	for i := range d.Summary.Variants {
+		v := &d.Summary.Variants[i]
+		lag := &v.Repeats[0].Validity[2]
+		lag.OK, lag.Detail = false, "p99 7 ms, limit 1 ms, of "+v.Name
+		v.Reasons = []string{"broke nothing", "start lag: " + lag.Detail}
+		for _, r := range v.Reasons {
+			d.Summary.Verdict.Reasons = append(d.Summary.Verdict.Reasons, v.Name+": "+r)
+		}
+	}
+	page := outline(render(t, d))
+	if n := strings.Count(page, "start lag: all 4 designs; the first, A "); n != 2 {
+		t.Errorf("%d lines about start lag, not one above and one in Measurement", n)
+	}
+	if n := strings.Count(page, "1 ms, of for_update"); n != 1 {
+		t.Errorf("the detail of another design is told %d times, not in the table alone", n)
+	}
+	if n := strings.Count(page, "broke nothing"); n != 8 {
+		t.Errorf("other reasons are told %d times", n)
+	}
+}

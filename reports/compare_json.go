@@ -1,0 +1,86 @@
+package reports
+
+import (
+	_ "embed" // compare.schema.json
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"stampede/harness/rundir"
+	"stampede/harness/schema"
+)
+
+//go:generate go run ./gen
+
+// ComparisonVersion is the version of what CompareJSON writes, ComparisonSchemaID the
+// identifier of its schema.
+const (
+	ComparisonVersion  = "1.0.0"
+	ComparisonSchemaID = "https://stampede.invalid/schema/compare-1.json"
+)
+
+//go:embed compare.schema.json
+var comparisonSchema []byte
+
+// ComparisonSchema returns the committed JSON Schema of what CompareJSON writes.
+func ComparisonSchema() []byte { return append([]byte(nil), comparisonSchema...) }
+
+// MakeComparisonSchema makes the JSON Schema of what CompareJSON writes from the types.
+func MakeComparisonSchema(docs schema.Docs) ([]byte, error) {
+	special := rundir.SpecialSchemas(docs)
+	special[reflect.TypeFor[Median]()] = schema.Schema{"type": []string{"number", "null"}}
+	special[reflect.TypeFor[verdictSlug]()] = schema.Schema{"enum": []verdictSlug{
+		slugOf(wordWorse), slugOf(wordUnlike), slugOf(wordRegression), slugOf(wordTooFew),
+		slugOf(wordNoWorse)}}
+	b := &schema.Builder{Docs: docs, Required: true, Special: special}
+	root, err := b.Of(reflect.ValueOf(compareDocument{}))
+	if err != nil {
+		return nil, err
+	}
+	root.Property("schema_version")["pattern"] = schema.Semver
+	return root.Encode(ComparisonSchemaID, "stampede compare")
+}
+
+// compareDocument is what CompareJSON writes.
+type compareDocument struct {
+	// SchemaVersion is ComparisonVersion. A change of the major number breaks readers.
+	SchemaVersion string `json:"schema_version"`
+	// Comparisons has one for each candidate, all with the first run.
+	Comparisons []compareVerdict `json:"comparisons"`
+}
+
+type compareVerdict struct {
+	// Verdict says what the comparison came to.
+	Verdict verdictSlug `json:"verdict"`
+	RunComparison
+}
+
+// verdictSlug is the word that a comparison is known by, in lower case with hyphens.
+type verdictSlug string
+
+func slugOf(word string) verdictSlug {
+	return verdictSlug(strings.ReplaceAll(strings.ToLower(word), " ", "-"))
+}
+
+// CompareJSON writes comparisons of candidates with one base as one document. Times are in
+// nanoseconds; a median that is infinite is null. Runs that cannot be compared have no
+// regressions.
+func CompareJSON(w io.Writer, acrossMachines bool, comparisons ...RunComparison) error {
+	doc := compareDocument{SchemaVersion: ComparisonVersion, Comparisons: []compareVerdict{}}
+	for _, c := range comparisons {
+		word := slugOf(c.mark(acrossMachines).Word)
+		if len(c.unlike(acrossMachines)) > 0 {
+			c.Regressions = nil // the times prove nothing
+		}
+		doc.Comparisons = append(doc.Comparisons, compareVerdict{word, c})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	return nil
+}

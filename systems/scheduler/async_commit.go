@@ -1,0 +1,24 @@
+package scheduler
+
+import "stampede/harness/sut"
+
+// asyncCommit does not wait for the disk.
+//
+// Idea: skip_locked with synchronous_commit off: a commit is answered before its record
+// is in the log, which is written some hundred milliseconds later.
+//
+// Guarantee: as skip_locked while Postgres lives. What a crash takes is the end of all
+// that was committed, as a whole: a run and its end go together, and what runs again has
+// its effect once.
+//
+// Gives up: that what was acknowledged is there. A crash takes the tasks and changes of
+// the last moments, at most three times wal_writer_delay.
+func asyncCommit() design {
+	d := skipLockedPickers()
+	d.name, d.async = "async_commit", true
+	d.idea = "skip_locked with synchronous_commit off: a commit does not wait for the disk"
+	d.guarantees = "as skip_locked while Postgres lives; what a crash takes is a whole end of it"
+	d.givesUp = "what was acknowledged just before a crash, up to three times wal_writer_delay"
+	d.breaks = []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash}}
+	return d
+}

@@ -1,0 +1,234 @@
+package scheduler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/systems/scheduler"
+)
+
+// TestSlack: what a design declares to be later by is granted, up to a bound, and the
+// verdict says so; one that declares more is not decided, and one that is later than it
+// declares is broken.
+func TestSlack(t *testing.T) {
+	starts := []string{scheduler.AllRun, scheduler.StartsInTime, scheduler.NoStarvation}
+	for _, c := range []struct {
+		name     string
+		declares func(*scheduler.Audit, time.Duration)
+		most     time.Duration
+		judged   []string
+	}{
+		{"start_slack_us", func(a *scheduler.Audit, d time.Duration) {
+			a.StartSlackUS = d.Microseconds()
+		}, 20 * time.Second, starts},
+		{"rescue_slack_us", func(a *scheduler.Audit, d time.Duration) {
+			a.RescueSlackUS = d.Microseconds()
+		}, time.Minute, []string{scheduler.FinalStates}},
+	} {
+		for _, inv := range c.judged {
+			e := goodRun(t)
+			if v := e.verdict(t, inv); v.Status != check.Held || strings.Contains(v.Reason, "granted") {
+				t.Errorf("%s without slack is %s: %s", inv, v.Status, v.Reason)
+			}
+			c.declares(&e.audit, c.most)
+			if v := e.verdict(t, inv); v.Status != check.Held ||
+				!strings.Contains(v.Reason, c.most.String()+" of it are granted") {
+				t.Errorf("%s with %v is %s: %s", inv, c.most, v.Status, v.Reason)
+			}
+			c.declares(&e.audit, c.most+time.Microsecond)
+			if v := e.verdict(t, inv); v.Status != check.Undecided || !strings.Contains(v.Reason, c.name) {
+				t.Errorf("%s with more than %v is %s: %s", inv, c.most, v.Status, v.Reason)
+			}
+		}
+	}
+	e := goodRun(t)
+	e.audit.StartSlackUS = time.Second.Microseconds()
+	if !onRun(firstRun, delay(1_500_000))(e, func(int) int { return 0 }) {
+		t.Fatal("nothing ran")
+	}
+	if v := e.verdict(t, scheduler.StartsInTime); v.Status != check.Held {
+		t.Errorf("a start within its slack is %s: %s", v.Status, v.Reason)
+	}
+	e.audit.StartSlackUS = 100_000
+	if v := e.verdict(t, scheduler.StartsInTime); v.Status != check.Broken {
+		t.Errorf("a start after its slack is %s: %s", v.Status, v.Reason)
+	}
+}
+
+// TestSleepersAreTurnedAway: where an executor slept through its lease, that nothing
+// came of it is decided only if it tried: to end runs if it slept through its work, and
+// else at least to keep them.
+func TestSleepersAreTurnedAway(t *testing.T) {
+	e := morningOf(t, 1, smallParams(), trouble{dies: 0.1}, 200)
+	lease := e.params.Lease.D()
+	pause := history.Window{Kind: history.FaultWindow, Name: "sleeps", Start: time.Second,
+		End: time.Second + 3*lease, Fault: "pause executor-1", Evidence: []string{"it slept"}}
+	for _, c := range []struct {
+		name          string
+		windows       []history.Window
+		work          time.Duration
+		turned, letGo bool
+		want          check.Status
+	}{
+		{"nobody slept", nil, ms, false, false, check.Held},
+		{"one slept and did not try", []history.Window{pause}, ms, false, false, check.Undecided},
+		{"one slept and was turned away", []history.Window{pause}, ms, true, false, check.Held},
+		{"one slept through all work and let go", []history.Window{pause}, 3*lease - ms, false, true,
+			check.Undecided},
+		{"one slept in long work and let go", []history.Window{pause}, 3 * lease, false, true,
+			check.Held},
+		{"one slept in long work and did not try", []history.Window{pause}, 3 * lease, false, false,
+			check.Undecided},
+	} {
+		e.params.LongWork = sut.Duration(c.work)
+		lost := someOf(e.audit.Runs, func(int) int { return 0 }, func(r *scheduler.RunAudit) bool {
+			return r.Outcome == scheduler.Lost
+		})
+		if lost.TurnedUS = 0; c.turned {
+			lost.TurnedUS = lost.EndedUS + 1
+		}
+		if lost.LetGoUS = 0; c.letGo {
+			lost.LetGoUS = lost.EndedUS + 1
+		}
+		e.windows = c.windows
+		if v := e.verdict(t, scheduler.FencedRuns); v.Status != c.want {
+			t.Errorf("%s: %s: %s", c.name, v.Status, v.Reason)
+		}
+	}
+}
+
+// neverRan makes a task that ran once one that never did, with what users did to it
+// so long after it was due.
+func (e *evidence) neverRan(
+	t *testing.T, state scheduler.State, changes map[string]time.Duration,
+) *scheduler.TaskAudit {
+	t.Helper()
+	var gone scheduler.RunAudit
+	if !onRun(func(e *evidence, r *scheduler.RunAudit) bool {
+		changed := slices.ContainsFunc(e.audit.Changes, func(c scheduler.ChangeAudit) bool {
+			return c.Task == r.Task
+		})
+		row := e.rowOf(r.Task)
+		return firstRun(e, r) && row.Cron == "" && !changed
+	}, func(_ *evidence, r *scheduler.RunAudit) { gone = *r })(e, func(int) int { return 0 }) {
+		t.Fatal("no task ran once")
+	}
+	e.audit.Runs = slices.DeleteFunc(e.audit.Runs, func(r scheduler.RunAudit) bool {
+		return r.Task == gone.Task
+	})
+	row := e.rowOf(gone.Task)
+	row.State = state
+	for what, after := range changes {
+		e.audit.Changes = append(e.audit.Changes, scheduler.ChangeAudit{Op: 1<<50 + uint64(after),
+			Task: gone.Task, What: what, Outcome: state, AtUS: max(gone.DueUS, row.CreatedUS) +
+				after.Microseconds()})
+		row.Paused = row.Paused || what == scheduler.KindPause
+	}
+	slices.SortFunc(e.audit.Changes, func(a, b scheduler.ChangeAudit) int {
+		return int(a.AtUS - b.AtUS)
+	})
+	e.audit.Now += time.Hour.Microseconds()
+	return row
+}
+
+func (e *evidence) rowOf(task uint64) *scheduler.TaskAudit {
+	i := slices.IndexFunc(e.audit.Tasks, func(t scheduler.TaskAudit) bool { return t.Task == task })
+	return &e.audit.Tasks[i]
+}
+
+// TestGivenUp: a cancel or a pause is a reason for what would have started after it, and
+// none for what should have started long before. That it was due a moment ago is a reason
+// for what may still start, and none for what a scheduler gave up by itself.
+func TestGivenUp(t *testing.T) {
+	const soon, late = 100 * ms, 10 * time.Second
+	changes := func(list ...any) map[string]time.Duration {
+		m := map[string]time.Duration{}
+		for i := 0; i < len(list); i += 2 {
+			m[list[i].(string)] = list[i+1].(time.Duration)
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name    string
+		state   scheduler.State
+		changes map[string]time.Duration
+		want    check.Status
+	}{
+		{"cancelled by nobody", scheduler.Cancelled, nil, check.Broken},
+		{"cancelled soon", scheduler.Cancelled, changes(scheduler.KindCancel, soon), check.Held},
+		{"cancelled before it was due", scheduler.Cancelled, changes(scheduler.KindCancel, -soon),
+			check.Held},
+		{"cancelled long after", scheduler.Cancelled, changes(scheduler.KindCancel, late), check.Broken},
+		{"paused, and cancelled long after", scheduler.Cancelled,
+			changes(scheduler.KindPause, soon, scheduler.KindCancel, late), check.Held},
+		{"paused, resumed, and cancelled", scheduler.Cancelled, changes(scheduler.KindPause, soon,
+			scheduler.KindResume, late, scheduler.KindCancel, late+soon), check.Held},
+		{"paused, resumed, and cancelled long after", scheduler.Cancelled, changes(scheduler.KindPause,
+			soon, scheduler.KindResume, 2*soon, scheduler.KindCancel, late), check.Broken},
+		{"paused soon", scheduler.Waiting, changes(scheduler.KindPause, soon), check.Held},
+		{"paused long after", scheduler.Picked, changes(scheduler.KindPause, late), check.Broken},
+		{"waiting for ever", scheduler.Waiting, nil, check.Broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := smallParams()
+			p.StarveWithin = sut.Duration(time.Second)
+			e := morningOf(t, 1, p, trouble{}, 200)
+			e.neverRan(t, c.state, c.changes)
+			if v := e.verdict(t, scheduler.AllRun); v.Status != c.want {
+				t.Errorf("%s: %+v", v.Status, v.Violations)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		set  func(*scheduler.TaskAudit)
+		want check.Status
+	}{
+		"waiting":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Waiting }, check.Held},
+		"running":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Running }, check.Held},
+		"failed":    {func(r *scheduler.TaskAudit) { r.State = scheduler.Failed }, check.Broken},
+		"cancelled": {func(r *scheduler.TaskAudit) { r.State = scheduler.Cancelled }, check.Broken},
+		"paused":    {func(r *scheduler.TaskAudit) { r.Paused = true }, check.Broken},
+		"stopping":  {func(r *scheduler.TaskAudit) { r.Stops = true }, check.Broken},
+		"failed, to be stopped": {func(r *scheduler.TaskAudit) {
+			r.State, r.Stops = scheduler.Failed, true
+		}, check.Broken},
+		"failed, as it was asked to": {func(r *scheduler.TaskAudit) {
+			r.State, r.Fails = scheduler.Failed, true
+		}, check.Held},
+	} {
+		t.Run("a moment ago, by nobody, "+name, func(t *testing.T) {
+			p := smallParams()
+			p.StarveWithin = sut.Duration(2 * time.Hour)
+			e := morningOf(t, 1, p, trouble{}, 200)
+			c.set(e.neverRan(t, scheduler.Waiting, nil))
+			if v := e.verdict(t, scheduler.AllRun); v.Status != c.want {
+				t.Errorf("%s: %+v", v.Status, v.Violations)
+			}
+		})
+	}
+}
+
+// TestWhatWasDeletedIsNotJudged: where finished tasks were deleted during the run, nothing
+// is held against the scheduler, and nothing is proven.
+func TestWhatWasDeletedIsNotJudged(t *testing.T) {
+	for retention, want := range map[time.Duration]bool{24 * time.Hour: true, time.Second: false} {
+		p := smallParams()
+		p.Retention = sut.Duration(retention)
+		e := morningOf(t, 1, p, trouble{}, 200)
+		for _, inv := range scheduler.Invariants(p) {
+			v := e.verdict(t, inv.Name())
+			if judged := v.Status != check.Undecided; judged && !want {
+				t.Errorf("kept for %v: %s is %s", retention, v.Invariant, v.Status)
+			}
+		}
+		v := e.verdict(t, scheduler.AllRun)
+		if (v.Status == check.Held) != want {
+			t.Errorf("kept for %v: %s (%s)", retention, v.Status, v.Reason)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package sqlbroker
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"stampede/harness/api"
+	"stampede/harness/sut"
+)
+
+// tokenHash is what is stored of a token. Tokens are long and random, as those are who
+// make them: nothing slower is needed.
+func tokenHash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// permit says who may do what that does not show the server's token, which opens all.
+// Whoever shows a queue's token may publish to it and consume from it; and, where the
+// server has no token, also change, purge and redrive it. A queue without a token is as
+// open as the server.
+func permit(rates *rates, served bool) func(r *http.Request, shown string) error {
+	otherwise := func() error {
+		if served {
+			return api.ErrUnauthorized
+		}
+		return nil
+	}
+	return func(r *http.Request, shown string) error {
+		queue := r.PathValue("queue")
+		if queue == "" {
+			return otherwise()
+		}
+		if err := checkQueue(r); err != nil {
+			return err
+		}
+		want, err := rates.tokenOf(r.Context(), queue)
+		switch {
+		case errors.Is(err, ErrUnknownQueue):
+			return otherwise()
+		case err != nil:
+			return fmt.Errorf("nothing was done: %w: %w", sut.ErrRefused, err)
+		case want == nil:
+			return otherwise()
+		case shown == "":
+			return api.ErrUnauthorized
+		case subtle.ConstantTimeCompare(tokenHash(shown), want) != 1:
+			return ErrForbidden
+		case served && administers(r.Pattern):
+			return ErrForbidden
+		}
+		return nil
+	}
+}
+
+// administers says whether a route is one of operators.
+func administers(route string) bool {
+	return route == routeQueue || route == routePurge || route == routeRedrive
+}

@@ -165,9 +165,17 @@ func badScenarios() map[string]bad {
 			"kind: restart, target: postgres, at: 5s}", "kind: restart, target: sweeper-3, at: 5s}\n" +
 				"replicas: {sweeper: 2}", `there is no sweeper-3: sweeper has 2 replicas`, true,
 		},
-		"a role of no variant": {
-			"variants: [naive, locked, cached]", "variants: [naive, locked]\nfaults: [{name: a, " +
-				"kind: restart, target: sweeper, at: 1s}]", `unknown target "sweeper"`, true,
+		"a role of no chosen variant": {
+			"variants: [naive, locked, cached]\nbaseline: locked", "variants: [naive]\nfaults: [{name: " +
+				"a, kind: restart, target: sweeper, at: 1s}]", `5:43: no chosen variant has the target ` +
+				`"sweeper", so the fault strikes nobody; expected one of locked, cached among variants`,
+			true,
+		},
+		"a place of no chosen variant": {
+			"variants: [naive, locked, cached]", "variants: [naive, locked]\ndeploy: processes\n" +
+				"faults: [{name: a, kind: crash, target: sweeper, place: swept, at: 1s, for: 1s}]",
+			`no chosen variant has the place "swept", so the fault strikes nobody; expected cached ` +
+				`among variants, or no such fault`, true,
 		},
 		"empty": {base, "", `1:1: the file is empty`, false},
 		"a list": {

@@ -39,6 +39,8 @@ func shop() sut.System {
 	cached := variant("cached", sut.Postgres, sut.Redis)
 	cached.Roles = []sut.Role{{Name: "sweeper", Places: []string{"taken", "swept"}},
 		{Name: "keeper", Single: true}}
+	locked := variant("locked", sut.Postgres)
+	locked.Roles = []sut.Role{{Name: "sweeper", Places: []string{"taken"}}}
 	return sut.System{
 		Name:    "shop",
 		Handler: func(sut.Instance, sut.Config) (http.Handler, error) { return nil, nil },
@@ -57,7 +59,7 @@ func shop() sut.System {
 		},
 		Variants: []sut.Variant{
 			variant("naive", sut.Postgres),
-			variant("locked", sut.Postgres),
+			locked,
 			cached,
 		},
 	}

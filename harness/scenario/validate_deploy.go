@@ -92,7 +92,10 @@ func (v *validation) roleTarget(f Fault, path []string) {
 	replicas := max(1, v.sc.Replicas[string(whole)])
 	switch {
 	case !slices.Contains(v.roleNames(), string(whole)):
-		v.unknownName("target", f.Target, append(services(), v.roleNames()...), path...)
+		v.unmet("target", f.Target, append(services(), v.roleNames()...), func(of sut.Variant) bool {
+			_, has := of.PlacesOf(string(whole))
+			return has
+		}, path...)
 	case number > 0 && replicas == 1:
 		v.rejectTogether(fmt.Sprintf("one replica has no number: there is no %s", f.Target),
 			fmt.Sprintf("%s, or replicas of it", whole), path, "replicas")
@@ -171,14 +174,39 @@ func (v *validation) roleKind(f Fault, in func(string) []string) {
 	}
 	if _, given := v.at(in("place")...); given && f.Kind == "crash" {
 		if places := v.places(string(whole)); !slices.Contains(places, f.Place) {
-			v.unknownName("place", f.Place, places, in("place")...)
+			v.unmet("place", f.Place, places, func(of sut.Variant) bool {
+				places, _ := of.PlacesOf(string(whole))
+				return slices.Contains(places, f.Place)
+			}, in("place")...)
 		}
 	}
 	if _, given := v.at(in("from")...); given && f.Kind == "partition" {
 		if stores := v.storesOf(string(whole)); !slices.Contains(stores, f.From) {
-			v.unknownName("store of "+string(whole), f.From, stores, in("from")...)
+			v.unmet("store of "+string(whole), f.From, stores, func(of sut.Variant) bool {
+				_, has := of.PlacesOf(string(whole))
+				return has && slices.Contains(of.Needs, sut.Service(f.From))
+			}, in("from")...)
 		}
 	}
+}
+
+// unmet reports what a fault is aimed at and no chosen variant has. If others have it, the
+// variants were chosen so that the fault strikes nobody; else it is a name unknown to all.
+func (v *validation) unmet(
+	what, name string, known []string, has func(sut.Variant) bool, path ...string,
+) {
+	var holders []string
+	for _, variant := range v.sys.Variants {
+		if has(variant) {
+			holders = append(holders, variant.Name)
+		}
+	}
+	if len(holders) == 0 {
+		v.unknownName(what, name, known, path...)
+		return
+	}
+	v.rejectTogether(fmt.Sprintf("no chosen variant has the %s %q, so the fault strikes nobody", what,
+		name), oneOf(holders)+" among variants, or no such fault", path, "variants")
 }
 
 // roleKinds lists the kinds of faults that can be aimed at a role, gentleKinds

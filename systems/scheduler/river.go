@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -81,7 +80,7 @@ func newRiverQueue(b *backend) (*riverQueue, error) {
 }
 
 // quiet keeps River's log to itself: a role says itself what goes wrong.
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // migrate makes River's tables. It takes several transactions: a value of an
 // enumeration is to be used in a later one than that which adds it.

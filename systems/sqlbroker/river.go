@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -77,7 +76,7 @@ func newRiverQueue(t *table) (*riverQueue, error) {
 }
 
 // riverLog keeps River's log to itself: what goes wrong is returned.
-func riverLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func riverLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // migrate makes River's tables, in several transactions, and shows them as ours.
 func (r *riverQueue) migrate(ctx context.Context) error {

@@ -58,7 +58,7 @@ func openLab(t *testing.T, name string, worked int) *lab {
 	return &lab{Lab: l, watch: watch, begun: time.Now()}
 }
 
-const labQueue = "queue-1"
+const labQueue = sqlbroker.LabQueue
 
 // Begin puts so many messages of a group, 0 for none, into an empty queue.
 func (l *lab) Begin(ctx context.Context, messages int, group uint64) error {

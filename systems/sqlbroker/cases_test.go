@@ -212,6 +212,10 @@ func visibilityCases() []verdictCase {
 		{inv, "too soon, whatever the clock says - fail", fail, func(e *evidence) {
 			e.move(528, 1480*ms)
 		}, "message 256.1 was delivered twice within 990ms, and is its consumer's for 1s"},
+		{inv, "soon, in a queue that was briefer once - pass", pass, func(e *evidence) {
+			e.move(528, 1480*ms)
+			e.settings(500)
+		}, ""},
 		{inv, "the same receipt again - fail", fail, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receipt = "256.1#1" })
 		}, "message 256.1 was delivered twice with one receipt"},
@@ -275,6 +279,22 @@ func ackCases() []verdictCase {
 			e.receive(9000, 450*ms, 256, 0, 2)
 			e.refuse(288)
 		}, ""},
+		{inv, "waits although it was acknowledged - fail", fail, func(e *evidence) {
+			e.row(256, 0).State = sqlbroker.StateReady
+		}, "message 256.0 was acknowledged at 410ms, and is ready at the end"},
+		{inv, "with a consumer although it was acknowledged - fail", fail, func(e *evidence) {
+			e.row(256, 0).State = sqlbroker.StatePicked
+		}, "message 256.0 was acknowledged at 410ms, and is picked at the end"},
+		{inv, "dead although it was acknowledged - fail", fail, func(e *evidence) {
+			e.collect(256, 0)
+			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Queue: "queue-2",
+				Receives: 3, Reason: sqlbroker.DeadReceives})
+		}, "message 256.0 was acknowledged at 410ms, and is a dead letter at the end"},
+		{inv, "waits, and its acknowledgement is of unknown outcome - pass", pass, func(e *evidence) {
+			e.row(256, 0).State = sqlbroker.StateReady
+			e.unknown(288)
+		}, ""},
+		{inv, "acknowledged and collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
 		{inv, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
 			e.forget(288, 544, 561)
 		}, "no operation has acknowledged a message"},
@@ -321,6 +341,11 @@ func receiptCases() []verdictCase {
 		}, ""},
 		{inv, "accepted after its time - fail", fail, func(e *evidence) { e.move(288, 1500*ms) },
 			"an ack of message 256.0 that began at 1.5s was accepted, and its receipt had expired by"},
+		{inv, "accepted after its time, in a queue that was slower once - pass", pass,
+			func(e *evidence) {
+				e.move(288, 1500*ms)
+				e.settings(1500)
+			}, ""},
 		{inv, "accepted shortly after its time, as far as clocks may be set - pass", pass,
 			func(e *evidence) { e.move(288, 1400*ms) }, ""},
 		{inv, "accepted after its time, within an extension - pass", pass, func(e *evidence) {
@@ -340,6 +365,10 @@ func receiptCases() []verdictCase {
 		}, "its receipt had been given back by 2.46s"},
 		{inv, "a good receipt called stale - fail", fail, func(e *evidence) { e.refuse(288) },
 			"the receipt of message 256.0 was called stale by 410ms, and is good for 1s from 300ms on"},
+		{inv, "called stale in a queue that was briefer once - pass", pass, func(e *evidence) {
+			e.refuse(288)
+			e.settings(150)
+		}, ""},
 		{inv, "one of two good receipts called stale - fail", fail, func(e *evidence) {
 			e.op(288).Reply.Body = text(sqlbroker.Settled{Done: []string{}, Stale: []string{"256.0#1"}})
 		}, "the receipt of message 256.0 was called stale"},
@@ -546,8 +575,7 @@ func deadCases() []verdictCase {
 		}, ""},
 		{inv, "dead of consumers, in a queue that was briefer once - pass", pass, func(e *evidence) {
 			e.dies(768, 1, 900*ms)
-			e.do(9001, sqlbroker.KindCreate, "queue-1", 50*ms, sqlbroker.QueueSettings{VisibilityMS: 400,
-				MaxReceives: 3, RetentionMS: time.Hour.Milliseconds()}, 0, nil)
+			e.settings(400)
 		}, ""},
 		{inv, "dead of consumers, at an age that nobody says - pass", pass, func(e *evidence) {
 			e.dies(768, 1, 0)

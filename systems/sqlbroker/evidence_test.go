@@ -168,6 +168,14 @@ func (e *evidence) settle(id uint64, kind string, at time.Duration, receipts ...
 	e.do(id, kind, "queue-2", at, s, int64(len(receipts)), done)
 }
 
+// settings gives both queues, early in the run, another visibility timeout, in milliseconds.
+func (e *evidence) settings(visibility int64) {
+	for _, queue := range []string{"queue-1", "queue-2"} {
+		e.do(9001, sqlbroker.KindCreate, queue, 50*ms, sqlbroker.QueueSettings{
+			VisibilityMS: visibility, MaxReceives: 3, RetentionMS: time.Hour.Milliseconds()}, 0, nil)
+	}
+}
+
 // op returns the first attempt of an operation.
 func (e *evidence) op(id uint64) *history.Record {
 	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })

@@ -206,17 +206,19 @@ type terms struct {
 	fewest, most int           // receives
 	shortest     time.Duration // retention
 	briefest     time.Duration // visibility timeout
+	longest      time.Duration // the same
 }
 
 // terms of a queue are what it has at the end, and what it had before: a message that died
 // or was delivered does not say under which.
 func (j *judging) terms(q QueueAudit) terms {
-	t := terms{q.MaxReceives, q.MaxReceives, time.Duration(q.RetentionNS),
-		time.Duration(q.VisibilityNS)}
+	visible := time.Duration(q.VisibilityNS)
+	t := terms{q.MaxReceives, q.MaxReceives, time.Duration(q.RetentionNS), visible, visible}
 	for _, s := range j.changed[q.Queue] {
 		t.fewest, t.most = min(t.fewest, s.MaxReceives), max(t.most, s.MaxReceives)
 		t.shortest = min(t.shortest, time.Duration(s.RetentionMS)*time.Millisecond)
-		t.briefest = min(t.briefest, time.Duration(s.VisibilityMS)*time.Millisecond)
+		visible := time.Duration(s.VisibilityMS) * time.Millisecond
+		t.briefest, t.longest = min(t.briefest, visible), max(t.longest, visible)
 	}
 	return t
 }

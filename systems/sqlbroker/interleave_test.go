@@ -170,6 +170,17 @@ func (l *lab) consumer(name string) interleave.Session {
 	}}
 }
 
+// acknowledger is a session that receives and acknowledges what it got, once.
+func (l *lab) acknowledger(name string) interleave.Session {
+	return interleave.Session{Name: name, Do: func(ctx context.Context) error {
+		batch, err := l.Receive(ctx)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		return l.Settle(ctx, sqlbroker.KindAck, 0, batch)
+	}}
+}
+
 // tooLate is a consumer that comes when the time of all deliveries is over and a
 // sweeper has been there.
 func (l *lab) tooLate(name string) interleave.Session {
@@ -543,25 +554,31 @@ func (l *lab) publish(ctx context.Context, id, group uint64) error {
 }
 
 // TestBurialMeetsConsumer: a message that dies while its last consumer is at work is
-// worked off or dead, and not both, in any order.
+// worked off or dead, and not both, in any order; so is one that an operation acknowledges.
 func TestBurialMeetsConsumer(t *testing.T) {
 	for _, name := range []string{
 		"batched", "partitioned", "row_at_a_time", "listen_notify", "river",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := openLab(t, name, 1)
-			l.explore(t, func(ctx context.Context) error {
-				err := l.Begin(ctx, 1, 0)
-				for range l.Params.MaxReceives - 1 {
-					_, received := l.Receive(ctx)
-					err = errors.Join(err, received, l.Expire(ctx))
-				}
-				return err
-			}, l.drain(1), func() []interleave.Session {
-				return []interleave.Session{l.consumer("a"), {Name: "sweeper", Do: l.Expire}}
-			}).breaks(t, nil, sqlbroker.NoLoss)
-		})
+		for worked, by := range map[int]func(*lab, string) interleave.Session{
+			1: (*lab).consumer, 0: (*lab).acknowledger,
+		} {
+			t.Run(fmt.Sprintf("%s with %d queues of consumers", name, worked), func(t *testing.T) {
+				t.Parallel()
+				l := openLab(t, name, worked)
+				l.explore(t, func(ctx context.Context) error {
+					err := l.Begin(ctx, 1, 0)
+					for range l.Params.MaxReceives - 1 {
+						_, received := l.Receive(ctx)
+						err = errors.Join(err, received, l.Expire(ctx))
+					}
+					return err
+				}, func(ctx context.Context) error {
+					return errors.Join(l.Expire(ctx), by(l, "last").Do(ctx))
+				}, func() []interleave.Session {
+					return []interleave.Session{by(l, "a"), {Name: "sweeper", Do: l.Expire}}
+				}).breaks(t, nil, sqlbroker.NoLoss)
+			})
+		}
 	}
 }
 

@@ -48,8 +48,8 @@ func Invariants(params any) []check.Invariant {
 			"message has any", judgeEffects),
 		state(VisibilityKept, "a message is not delivered before its delay is over, nor again before "+
 			"the time of a delivery is over, unless it was given back", judgeVisibility),
-		state(AckFinal, "a message that was acknowledged with a good receipt is never delivered again",
-			judgeFinal),
+		state(AckFinal, "a message that was acknowledged with a good receipt is never delivered again, "+
+			"and neither waits nor is dead at the end", judgeFinal),
 		state(ReceiptFenced, "a receipt is good until its time is over or it is used up, and refused "+
 			"from then on", judgeReceipts),
 		state(ReceiveCount, "a message says how often it was delivered, give or take what was delivered "+

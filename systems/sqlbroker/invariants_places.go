@@ -175,9 +175,10 @@ func judgeEffects(j *judging) {
 	j.Need(len(at.effects) > 0, "consumers have stored no effect")
 }
 
-// judgeFinal compares acknowledgements with later deliveries.
+// judgeFinal compares acknowledgements with later deliveries, and with where the messages are
+// at the end: acknowledged or gone, and neither waiting nor dead.
 func judgeFinal(j *judging) {
-	acks := 0
+	at, acks := j.ends(), 0
 	for id, list := range j.deliveries {
 		for _, d := range list {
 			for _, s := range d.settles {
@@ -186,6 +187,10 @@ func judgeFinal(j *judging) {
 				}
 				acks++
 				j.Checked(1)
+				if where := at.open(id); where != "" {
+					j.Violate([]uint64{id.op, s.op}, "%v was acknowledged at %v, and is %s at the end", id,
+						s.end, where)
+				}
 				for _, later := range list {
 					if later.start > s.end {
 						j.Violate([]uint64{id.op, s.op, later.op}, "%v was acknowledged at %v, and delivered "+
@@ -200,6 +205,19 @@ func judgeFinal(j *judging) {
 		return time.Duration(l.DeletionNS).Milliseconds()
 	})
 	j.Need(acks > 0, "no operation has acknowledged a message")
+}
+
+// open says where a message is that somebody may still get, "" if nobody may.
+func (e ends) open(id messageID) string {
+	if len(e.dead[id]) > 0 {
+		return "a dead letter"
+	}
+	for _, m := range e.rows[id] {
+		if m.State != StateAcked {
+			return m.State
+		}
+	}
+	return ""
 }
 
 // judgeReceives compares how often a message says that it was delivered with the

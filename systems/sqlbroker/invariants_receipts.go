@@ -83,15 +83,15 @@ func (j *judging) judgePair(id messageID, a, b *delivery) {
 			return
 		}
 	}
-	q, _ := j.queue(a.queue)
+	least := j.termsOf(a).briefest
 	span := max(a.end, b.end) - min(a.start, b.start)
 	switch {
 	case b.ReceivedNS < deadline:
 		j.Violate(proof(id, a, b), "%v was delivered again %v before its time was over, by the store's "+
 			"clock", id, time.Duration(deadline-b.ReceivedNS))
-	case span < time.Duration(q.VisibilityNS):
+	case span < least:
 		j.Violate(proof(id, a, b), "%v was delivered twice within %v, and is its consumer's for %v", id,
-			span, time.Duration(q.VisibilityNS))
+			span, least)
 	}
 }
 
@@ -139,7 +139,7 @@ func judgeReceipts(j *judging) {
 				}
 			case s.called(receipt) && j.goodAt(s, d):
 				j.Violate(append(proof(d.id(), d), s.op), "the receipt of %v was called stale by %v, and is "+
-					"good for %v from %v on at least", d.id(), s.end, j.visibility(d), d.start)
+					"good for %v from %v on at least", d.id(), s.end, j.termsOf(d).briefest, d.start)
 			}
 		}
 	}
@@ -147,9 +147,10 @@ func judgeReceipts(j *judging) {
 	j.Need(stale > 0, "nobody came with a stale receipt")
 }
 
-func (j *judging) visibility(d *delivery) time.Duration {
+// termsOf are the terms of a delivery's queue.
+func (j *judging) termsOf(d *delivery) terms {
 	q, _ := j.queue(d.queue)
-	return time.Duration(q.VisibilityNS)
+	return j.terms(q)
 }
 
 // staleAt says why a receipt was certainly stale before an attempt began, "" if it may
@@ -161,7 +162,7 @@ func (j *judging) staleAt(s *settle, d *delivery) string {
 			return "had been replaced by that of another delivery by " + later.end.String()
 		}
 	}
-	latest, repeated := d.end+j.visibility(d), false
+	latest, repeated := d.end+j.termsOf(d).longest, false
 	for _, other := range d.settles {
 		if other == s || !other.may(d.Receipt) {
 			continue
@@ -192,7 +193,7 @@ func (d *delivery) follows(other *delivery) bool {
 
 // goodAt says that a receipt was certainly good until an attempt ended.
 func (j *judging) goodAt(s *settle, d *delivery) bool {
-	if s.end >= d.start+j.visibility(d)-clockSlack {
+	if s.end >= d.start+j.termsOf(d).briefest-clockSlack {
 		return false
 	}
 	return !slices.ContainsFunc(d.settles, func(other *settle) bool {

@@ -599,6 +599,39 @@ func TestPlansGoByIndex(t *testing.T) {
 	}
 }
 
+// TestNobodyWaitsForOtherPartitions: who has a partition for itself that is not in use, as
+// long as it wants, keeps nobody from publishing, receiving and settling.
+func TestNobodyWaitsForOtherPartitions(t *testing.T) {
+	l := openLab(t, "partitioned", 0)
+	if err := l.Begin(t.Context(), 3, 0); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := l.watch.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	for slot := 2; slot < 16; slot++ { // 0 is current, and 1 the next
+		_, err := tx.Exec(t.Context(), fmt.Sprintf(`LOCK TABLE messages_%d IN ACCESS EXCLUSIVE MODE`, slot))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []string{sqlbroker.KindAck, sqlbroker.KindExtend, sqlbroker.KindRelease} {
+		got, err := l.Receive(t.Context())
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%d messages, %v", len(got), err)
+		}
+		if err := l.Settle(t.Context(), kind, time.Minute, got); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if _, err := l.Publish(t.Context(), labQueue, sqlbroker.Publication{OpID: 512,
+		Messages: sqlbroker.MessagesOf(512, sqlbroker.Recipe{Messages: 1})}); err != nil {
+		t.Error(err)
+	}
+}
+
 // deletions notes how many rows each statement has deleted.
 type deletions struct {
 	mu   sync.Mutex

@@ -567,7 +567,7 @@ func (l *Lab) Plans(ctx context.Context, queue string) (plans map[string]string,
 		if err != nil {
 			return nil, err
 		}
-		plans[name], err = l.plan(ctx, sql, p.args)
+		plans[name], err = l.plan(ctx, l.among(sql, receipts{slots: []int32{0}}), p.args)
 		if err != nil {
 			return nil, err
 		}

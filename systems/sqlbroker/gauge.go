@@ -27,6 +27,9 @@ type Look struct {
 	// DeadRows is how many dead versions of rows the statistics of Postgres know of,
 	// which are a second old.
 	DeadRows int64 `json:"dead_rows"`
+	// SnapshotNS is how old the oldest snapshot of anybody else is, in nanoseconds: of what has
+	// died since, no vacuum takes anything away.
+	SnapshotNS int64 `json:"snapshot_ns"`
 	// Consumed messages have consumers worked off since the beginning, by Claims that took
 	// ClaimingUS microseconds in all; claims that got nothing are not counted.
 	Consumed   int64 `json:"consumed"`
@@ -69,7 +72,12 @@ SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM (SELECT messages FROM pub
         FROM (SELECT acked_at, created_at FROM messages m WHERE state = 'acked' {slots}
             ORDER BY acked_at DESC LIMIT 100) AS m),
     (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
-        WHERE relname LIKE 'messages%'), ` + consumedSQL
+        WHERE relname LIKE 'messages%'), ` + snapshotSQL + consumedSQL
+
+// snapshotSQL is how old the oldest snapshot of anybody else is.
+const snapshotSQL = `(SELECT coalesce(` + nanoseconds + `max(clock_timestamp() - xact_start)), 0)::bigint
+        FROM pg_stat_activity WHERE datname = current_database() AND backend_xmin IS NOT NULL
+            AND backend_type = 'client backend' AND pid <> pg_backend_pid()), `
 
 // consumedSQL is what consumers tell.
 const consumedSQL = `c.* FROM (SELECT coalesce(sum(consumed), 0)::bigint,
@@ -87,7 +95,7 @@ func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
 	}
 	var l Look
 	err = g.db.Row(ctx, sql, []any{CountMost}, &l.Published, &l.Pending, &l.Picked, &l.Stuck, &l.Dead,
-		&l.DeletionNS, &l.DeadRows, &l.Consumed, &l.Claims, &l.ClaimingUS)
+		&l.DeletionNS, &l.DeadRows, &l.SnapshotNS, &l.Consumed, &l.Claims, &l.ClaimingUS)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the tables: %w", err)
 	}

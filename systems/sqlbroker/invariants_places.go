@@ -90,6 +90,11 @@ func judgePhantoms(j *judging) {
 	for _, e := range j.a.Effects {
 		saw("an effect", messageID{e.OpID, e.Index}, e.Queue)
 	}
+	if j.p.ReportFor > 0 {
+		j.watch("age of the oldest snapshot", "ms", func(l Look) int64 {
+			return time.Duration(l.SnapshotNS).Milliseconds()
+		})
+	}
 	j.Need(len(j.deliveries)+len(j.a.Effects) > 0, "no message was delivered")
 }
 
@@ -117,6 +122,7 @@ func judgePlaces(j *judging) {
 	}
 	j.watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows })
 	j.Need(len(at.dead) > 0, "there is no dead letter")
+	j.needSnapshot()
 }
 
 // judgeWork looks at what waits in queues that consumers work off, at rest.

@@ -142,9 +142,10 @@ func TestGaugeSeesConsumers(t *testing.T) {
 // TestWatched: what the gauge sees is shown beside the invariants.
 func TestWatched(t *testing.T) {
 	e := goodBroker()
+	e.params.ReportFor = sut.Duration(14 * ms)
 	for n := range int64(9) { // four times a second
 		look := sqlbroker.Look{Published: 1 + n, Pending: 2, Stuck: 3, Dead: 4, DeletionNS: 5e6,
-			DeadRows: 6 * n, Consumed: 25 * n, Claims: 2 * n, ClaimingUS: 1000 * n}
+			DeadRows: 6 * n, SnapshotNS: 7e6, Consumed: 25 * n, Claims: 2 * n, ClaimingUS: 1000 * n}
 		at := time.Duration(n) * 250 * ms
 		e.samples = append(e.samples, history.Sample{From: at, To: at + ms, Body: text(look)})
 	}
@@ -154,6 +155,7 @@ func TestWatched(t *testing.T) {
 		points          int
 		lowest, highest int64
 	}{
+		sqlbroker.NoPhantom:      {"age of the oldest snapshot", 9, 7, 7},
 		sqlbroker.NoLoss:         {"messages published in the last minute", 9, 1, 9},
 		sqlbroker.WorkedOff:      {"messages pending", 9, 2, 2},
 		sqlbroker.VisibilityKept: {"messages with consumers for more than half their time", 9, 3, 3},
@@ -168,6 +170,14 @@ func TestWatched(t *testing.T) {
 			w.Lowest != want.lowest || w.Highest != want.highest {
 			t.Errorf("%s shows %+v, want %+v", name, w, want)
 		}
+	}
+	if v := verdicts[sqlbroker.OncePlaced]; v.Status != pass {
+		t.Errorf("with an old snapshot %s is %s: %s", sqlbroker.OncePlaced, v.Status, v.Reason)
+	}
+	e.params.ReportFor += 2
+	v := e.judge(t)[sqlbroker.OncePlaced]
+	if want := "nobody held an old snapshot"; v.Status != maybe || !strings.Contains(v.Reason, want) {
+		t.Errorf("without one it is %s: %s, want %s: %s", v.Status, v.Reason, maybe, want)
 	}
 }
 

@@ -49,6 +49,7 @@ type Params struct {
 	RotateEvery  sut.Duration `json:"rotate_every" doc:"how long messages go to one partition, where there are partitions"`
 	ReportAfter  sut.Duration `json:"report_after" doc:"when a reporter begins a long transaction"`
 	ReportFor    sut.Duration `json:"report_for" doc:"how long that lasts; 0 means that there is none"`
+	ReportReads  bool         `json:"report_reads" doc:"whether it also reads the messages, which keeps partitions from being truncated"`
 }
 
 // The bounds of Params. They keep operation identities unique (see NewWorkload) and

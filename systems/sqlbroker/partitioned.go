@@ -28,14 +28,17 @@ import (
 // rows; it does not mind snapshots.)
 //
 // Gives up: a lock on a whole partition, and one on the table for each turn of the ring,
-// for which nobody waits long, and the history of acknowledged messages beyond one turn.
+// for which nobody waits long, and the history of acknowledged messages beyond one turn. A
+// transaction that has read the messages keeps its partitions from being emptied as long as it
+// lasts: when the ring is full, the current one grows, and claims step over what is dead in it.
 func partitioned() design {
 	return design{
 		name:       "partitioned",
 		idea:       "batched on a ring of partitions by time, which are truncated; no row is deleted",
-		guarantees: "what batched guarantees, at a cost that old snapshots do not raise",
-		givesUp:    "a short lock each time the ring turns, and history beyond one turn of it",
-		sql:        plainStatements(),
+		guarantees: "what batched guarantees, at a cost that an old snapshot elsewhere does not raise",
+		givesUp: "a short lock each time the ring turns, and history beyond one turn of it; whoever " +
+			"has read the messages in an open transaction stops the ring",
+		sql: plainStatements(),
 
 		partitioned: true,
 		work:        effectAndAck,
@@ -114,6 +117,7 @@ func (s *slots) narrow(ctx context.Context, sql string) (string, error) {
 	}
 	used, err := s.inUse(ctx)
 	mine := "AND m.slot IN (" + used + ")"
+	sql = strings.ReplaceAll(sql, "{taken slots}", mine)
 	if strings.Contains(sql, "{group slots}") {
 		mine += ` AND NOT EXISTS (SELECT FROM slots WHERE state IN ('current', 'open')
 			AND slot NOT IN (` + used + `))`

@@ -182,4 +182,4 @@ SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM (SELECT messages FROM pub
                 AND finalized_at IS NOT NULL
             ORDER BY finalized_at DESC LIMIT 100) AS m),
     (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
-        WHERE relname = 'river_job'), ` + consumedSQL
+        WHERE relname = 'river_job'), ` + snapshotSQL + consumedSQL

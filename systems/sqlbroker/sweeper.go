@@ -65,7 +65,8 @@ WITH due AS MATERIALIZED (
     WHERE m.state = 'delayed' AND m.visible_at <= clock_timestamp() {slots}
     ORDER BY m.visible_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
-UPDATE messages m SET state = 'ready' FROM due WHERE m.slot = due.slot AND m.id = due.id`
+UPDATE messages m SET state = 'ready'
+FROM due WHERE m.slot = due.slot AND m.id = due.id {taken slots}`
 
 // expiredSQL makes messages ready whose consumers were silent too long: their receipt
 // is good for nothing from now on. By messages_due.
@@ -77,7 +78,7 @@ WITH due AS MATERIALIZED (
     ORDER BY m.visible_at LIMIT $1 FOR UPDATE OF m SKIP LOCKED
 )
 UPDATE messages m SET state = 'ready', receipt = NULL, visible_at = clock_timestamp()
-FROM due WHERE m.slot = due.slot AND m.id = due.id`
+FROM due WHERE m.slot = due.slot AND m.id = due.id {taken slots}`
 
 // wornSQL makes dead letters of those that were delivered as often as they may be. A
 // message leaves the queue and is a dead letter in one statement.
@@ -102,7 +103,8 @@ WITH due AS MATERIALIZED (
 // bury and buried make dead letters of the messages that are due.
 const (
 	bury = `, gone AS (
-    DELETE FROM messages m USING due WHERE m.slot = due.slot AND m.id = due.id
+    DELETE FROM messages m USING due
+    WHERE m.slot = due.slot AND m.id = due.id {taken slots}
     RETURNING m.*
 )
 INSERT INTO dead_letters (id, queue, op_id, idx, grp, priority, receives, redrives, created_at,

@@ -21,7 +21,8 @@ import (
 
 // statements are what a design sends. Those with the same name have the same
 // parameters and results in all designs. Where {slots} stands, the table narrows
-// them to the partitions that are in use.
+// them to the partitions that are in use, and where {taken slots} stands what they change;
+// where {asked slots} stands, to those of the receipts.
 type statements struct {
 	publish, claim       string
 	ack, extend, release string
@@ -93,7 +94,7 @@ WITH first AS MATERIALIZED (
 UPDATE messages m
 SET state = 'picked', receives = m.receives + 1, receipt = gen_random_uuid(),
     picked_at = now, visible_at = now + visibility
-FROM first, clock WHERE m.slot = first.slot AND m.id = first.id
+FROM first, clock WHERE m.slot = first.slot AND m.id = first.id {taken slots}
 RETURNING ` + delivered
 
 // headOfGroup says that no earlier message of the same group is unacknowledged.
@@ -120,7 +121,7 @@ WITH asked AS MATERIALIZED (
 // state as it is written here: one that seems small to the planner, which hears of the
 // messages in it a minute late, would be read as a whole.
 const current = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.receipt = a.receipt
-        AND m.state || '' = 'picked' AND m.visible_at > clock_timestamp()`
+        AND m.state || '' = 'picked' AND m.visible_at > clock_timestamp() {asked slots}`
 
 // ackSQL acknowledges by the primary key. A receipt by which the message was acknowledged
 // before the statement began is good again; by which it was acknowledged meanwhile, it is
@@ -133,7 +134,7 @@ const ackSQL = asked + `, done AS (
 SELECT n, true, 0::bigint FROM done
 UNION ALL
 SELECT a.n, false, 0 FROM asked a JOIN messages m ON m.slot = a.slot AND m.id = a.id
-WHERE m.queue = $4 AND m.receipt = a.receipt AND m.state || '' = 'acked'`
+WHERE m.queue = $4 AND m.receipt = a.receipt AND m.state || '' = 'acked' {asked slots}`
 
 // extendSQL makes deliveries longer, counted from now. Parameters: those of asked,
 // queue, by how many milliseconds.
@@ -170,7 +171,8 @@ type table struct {
 }
 
 // unpartitioned fills in that there is one slot.
-var unpartitioned = strings.NewReplacer("{slots}", "", "{group slots}", "", "{slot}", "0")
+var unpartitioned = strings.NewReplacer("{slots}", "", "{group slots}", "", "{slot}", "0",
+	"{taken slots}", "", "{asked slots}", "")
 
 // narrowed fills in which partitions a statement is about.
 func (t *table) narrowed(ctx context.Context, sql string) (string, error) {
@@ -418,12 +420,30 @@ type settled struct {
 	visibleNS int64
 }
 
+// among fills in the slots of receipts, as constants: a statement locks all partitions that
+// the planner cannot leave out, and would wait for whoever has one of them for itself.
+func (t *table) among(sql string, r receipts) string {
+	if t.slots == nil {
+		return unpartitioned.Replace(sql)
+	}
+	list := []string{"NULL"}
+	for slot := range int32(ring) {
+		if slices.Contains(r.slots, slot) {
+			list = append(list, strconv.Itoa(int(slot)))
+		}
+	}
+	return strings.ReplaceAll(sql, "{asked slots}", "AND m.slot IN ("+strings.Join(list, ",")+")")
+}
+
 // settle runs a statement for receipts.
 func (t *table) settle(
 	ctx context.Context, on stores.Querier, sql, queue string, r receipts, by ...any,
 ) (done []settled, err error) {
+	if len(r.at) == 0 {
+		return nil, nil
+	}
 	args := append([]any{r.slots, r.ids, r.uuids, queue}, by...)
-	err = stores.Each(ctx, on, sql, args, func(row pgx.CollectableRow) error {
+	err = stores.Each(ctx, on, t.among(sql, r), args, func(row pgx.CollectableRow) error {
 		var n int
 		var s settled
 		err := row.Scan(&n, &s.fresh, &s.visibleNS)

@@ -38,7 +38,7 @@ func unfencedStatements() statements {
 SELECT n, true, 0::bigint FROM done
 UNION ALL
 SELECT a.n, false, 0 FROM asked a JOIN messages m ON m.slot = a.slot AND m.id = a.id
-WHERE m.queue = $4 AND m.state || '' = 'acked'`
+WHERE m.queue = $4 AND m.state || '' = 'acked' {asked slots}`
 	sql.extend = asked + `
 UPDATE messages m
 SET visible_at = greatest(m.visible_at, clock_timestamp() + $5::bigint * interval '1 millisecond')
@@ -54,7 +54,7 @@ RETURNING a.n, true, 0::bigint`
 }
 
 // identified is current without the receipt and its time.
-const identified = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.state <> 'acked'`
+const identified = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.state <> 'acked' {asked slots}`
 
 // effectsUnfenced stores the effects of a whole batch and acknowledges it, in one
 // transaction, without a look at whose it is by then.

@@ -36,6 +36,19 @@ func (j *judging) watch(quantity, unit string, of func(Look) int64) {
 	}
 }
 
+// needSnapshot needs a snapshot that was as old as half the time for which one was to be
+// held, where one was and a gauge has looked.
+func (j *judging) needSnapshot() {
+	looked, oldest := false, int64(0)
+	j.looks(func(_ time.Duration, look *Look) {
+		if look != nil {
+			looked, oldest = true, max(oldest, look.SnapshotNS)
+		}
+	})
+	j.Need(!looked || time.Duration(oldest) >= j.p.ReportFor.D()/2,
+		"nobody held an old snapshot for as long as was asked")
+}
+
 // watchConsumption follows how many messages consumers work off.
 func (j *judging) watchConsumption() {
 	j.watchChange("messages worked off by consumers", "messages/s",

@@ -632,6 +632,48 @@ func TestNobodyWaitsForOtherPartitions(t *testing.T) {
 	}
 }
 
+// TestRingKeepsNobodyWaiting: while somebody may be storing messages, for as long as it takes,
+// an open slot is not closed, and nobody else waits for the ring.
+func TestRingKeepsNobodyWaiting(t *testing.T) {
+	l := openLab(t, "partitioned", 0)
+	if err := errors.Join(l.Begin(t.Context(), 0, 0),
+		l.RingBegins(t.Context(), "open", "current")); err != nil {
+		t.Fatal(err)
+	}
+	closes := func() (state string) {
+		t.Helper()
+		if err := l.RingCloses(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.watch.QueryRow(t.Context(), `SELECT state FROM slots WHERE slot = 0`).
+			Scan(&state); err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	tx, err := l.watch.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), `LOCK TABLE messages IN ROW EXCLUSIVE MODE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if state := closes(); state != "open" {
+			t.Errorf("the slot is %s although somebody may be storing there", state)
+		}
+		if err := l.publish(t.Context(), 512, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if state := closes(); state != "closed" {
+		t.Errorf("the slot is %s when all have ended", state)
+	}
+}
+
 // deletions notes how many rows each statement has deleted.
 type deletions struct {
 	mu   sync.Mutex

@@ -438,6 +438,7 @@ func (l *Lab) RingBegins(ctx context.Context, states ...string) error {
 		return err
 	}
 	l.slots.patience = time.Minute
+	l.slots.storing = nil
 	return l.RingSeen(ctx)
 }
 
@@ -452,10 +453,12 @@ func (l *Lab) RingSeen(ctx context.Context) error {
 // RingAdvances makes the next slot current.
 func (l *Lab) RingAdvances(ctx context.Context) error { return l.slots.advance(ctx, 0) }
 
-// RingCloses closes slot 0 if it may; without care it does not wait for who stores there.
+// RingCloses closes slot 0 if it may, by the second look; without care it does not ask who
+// stores there.
 func (l *Lab) RingCloses(ctx context.Context, care bool) error {
 	if care {
-		return l.slots.close(ctx, 0, 0)
+		slot := ringSlot{0, 1}
+		return errors.Join(l.slots.close(ctx, slot, 0), l.slots.close(ctx, slot, 0))
 	}
 	_, err := l.db.Exec(ctx, `UPDATE slots SET state = 'closed' WHERE slot = 0 AND state = 'open'
 		AND NOT EXISTS (SELECT FROM `+partition(0)+` WHERE state <> 'acked')`)

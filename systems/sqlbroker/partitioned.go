@@ -18,17 +18,18 @@ import (
 // partitioned: messages go to partitions by time, which are emptied as a whole.
 //
 // Idea: a ring of partitions. New messages go to the current one; after a while the
-// next one becomes current. One in which everything is acknowledged is closed: claims
-// do not look at it any more, and when it was kept long enough TRUNCATE empties it at
-// once. What is stuck in an old partition is moved to the current one.
+// next one becomes current. One in which everything is acknowledged, and to which nobody
+// can still be storing, is closed: claims do not look at it any more, and when it was kept
+// long enough TRUNCATE empties it at once. What is stuck in an old partition is moved to the
+// current one. Nobody waits for the ring: who may still be storing is seen in the server's
+// table of locks, as CREATE INDEX CONCURRENTLY does it, and no lock is asked for.
 //
 // Guarantee: that of batched. Claims step over the dead versions of rows in the few
 // partitions that are in use, and not over all there are: also while somebody's old
 // snapshot keeps every vacuum from taking them away. (TRUNCATE takes files and not
 // rows; it does not mind snapshots.)
 //
-// Gives up: a lock on a whole partition, and one on the table for each turn of the ring,
-// for which nobody waits long, and the history of acknowledged messages beyond one turn. A
+// Gives up: the history of acknowledged messages beyond one turn of the ring. A
 // transaction that has read the messages keeps its partitions from being emptied as long as it
 // lasts: when the ring is full, the current one grows, and claims step over what is dead in it.
 func partitioned() design {
@@ -36,8 +37,8 @@ func partitioned() design {
 		name:       "partitioned",
 		idea:       "batched on a ring of partitions by time, which are truncated; no row is deleted",
 		guarantees: "what batched guarantees, at a cost that an old snapshot elsewhere does not raise",
-		givesUp: "a short lock each time the ring turns, and history beyond one turn of it; whoever " +
-			"has read the messages in an open transaction stops the ring",
+		givesUp: "history beyond one turn of the ring, which whoever has read the messages in an " +
+			"open transaction stops",
 		sql: plainStatements(),
 
 		partitioned: true,
@@ -63,8 +64,8 @@ const (
 	// graceTurns is for how long, in turns, an open slot is left alone: it has messages
 	// for a while, and the publications that went to it have ended by then.
 	graceTurns = 1
-	// lockPatience is how long the ring waits for a lock, while everybody else waits
-	// behind it.
+	// lockPatience is how long the ring waits for a closed partition, in which nobody but
+	// who reads all of them has to do.
 	lockPatience = 50 * time.Millisecond
 	// slotsAge is how old a server's idea of the slots in use may be, while it can be had.
 	// That one is missing delays messages, one too many costs a look.
@@ -104,6 +105,16 @@ type slots struct {
 	mu    sync.Mutex
 	used  string // "0,1"
 	asked time.Time
+
+	// storing are, by slot, the transactions that may have been storing messages there when it
+	// was seen to be open. Only the ring's own loop uses it.
+	storing map[ringSlot][]string
+}
+
+// ringSlot is a slot since it was current last.
+type ringSlot struct {
+	slot int
+	turn int64
 }
 
 // narrow fills in the slots in use, as constants: the planner then leaves out the
@@ -170,8 +181,8 @@ func (s *slots) turn(ctx context.Context, p Params) error {
 	if err != nil {
 		return err
 	}
-	for _, slot := range kept {
-		if err := s.empty(ctx, slot); err != nil {
+	for _, kept := range kept {
+		if err := s.empty(ctx, kept.slot); err != nil {
 			return err
 		}
 	}
@@ -179,53 +190,93 @@ func (s *slots) turn(ctx context.Context, p Params) error {
 }
 
 // list lists slots, the oldest first.
-func (s *slots) list(ctx context.Context, where string, args ...any) (list []int, err error) {
-	err = s.db.Rows(ctx, `SELECT slot FROM slots WHERE `+where+` ORDER BY turn`, args,
+func (s *slots) list(
+	ctx context.Context, where string, args ...any,
+) (list []ringSlot, err error) {
+	err = s.db.Rows(ctx, `SELECT slot, turn FROM slots WHERE `+where+` ORDER BY turn`, args,
 		func(row pgx.CollectableRow) error {
-			var slot int
-			err := row.Scan(&slot)
-			list = append(list, slot)
+			var one ringSlot
+			err := row.Scan(&one.slot, &one.turn)
+			list = append(list, one)
 			return err
 		})
 	return list, err
 }
 
-// close closes a slot if nothing in it is unacknowledged. In one that is old it moves
-// what few messages are left, unless consumers have them, to the current one, where they
-// keep their places in the queue.
-func (s *slots) close(ctx context.Context, slot int, old int64) error {
-	done := `NOT EXISTS (SELECT FROM ` + partition(slot) + `
+// close closes a slot if nothing in it is unacknowledged and nobody can still be storing
+// there. In one that is old it moves what few messages are left, unless somebody has them, to
+// the current one, where they keep their places in the queue.
+func (s *slots) close(ctx context.Context, open ringSlot, old int64) error {
+	done := `NOT EXISTS (SELECT FROM ` + partition(open.slot) + `
 			WHERE state IN ('ready', 'delayed', 'picked'))`
 	var likely bool
 	if err := s.db.Row(ctx, `SELECT `+done, nil, &likely); err != nil {
 		return err
 	}
-	if likely {
-		// Who has the lock knows that nobody still stores messages where they went when
-		// the slot was current: whoever began since has seen that it is not.
-		return s.locked(ctx, `ONLY messages IN SHARE MODE`,
-			`UPDATE slots SET state = 'closed', since = clock_timestamp()
-			WHERE state = 'open' AND slot = `+strconv.Itoa(slot)+` AND `+done)
+	if !likely {
+		delete(s.storing, open)
+		_, err := s.db.Exec(ctx, strings.ReplaceAll(moveSQL, "{partition}", partition(open.slot)),
+			open.slot, fewLeft, old)
+		return err
 	}
-	_, err := s.db.Exec(ctx, `WITH left_over AS MATERIALIZED (
-			SELECT id FROM `+partition(slot)+` WHERE state IN ('ready', 'delayed') LIMIT $2
-		), few AS (
-			SELECT FROM slots WHERE slot = $1 AND state = 'open'
-				AND since < clock_timestamp() - $3::bigint * interval '1 us'
-				AND (SELECT count(*) FROM left_over) < $2
-		), gone AS (
-			DELETE FROM `+partition(slot)+` m USING left_over l
-			WHERE m.id = l.id AND m.state IN ('ready', 'delayed') AND EXISTS (SELECT FROM few)
-			RETURNING m.*
-		)
-		INSERT INTO messages (slot, id, queue, op_id, idx, grp, priority, state, receives,
-			redrives, created_at, picked_at, visible_at, body)
-		OVERRIDING SYSTEM VALUE
-		SELECT (SELECT slot FROM slots WHERE state = 'current'), id, queue, op_id, idx, grp, priority,
-			state, receives, redrives, created_at, picked_at, visible_at, body FROM gone`,
-		slot, fewLeft, old)
+	ended, err := s.storesEnded(ctx, open)
+	if err != nil || !ended {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `UPDATE slots SET state = 'closed', since = clock_timestamp()
+		WHERE state = 'open' AND slot = $1 AND turn = $2 AND `+done, open.slot, open.turn)
+	if err == nil {
+		delete(s.storing, open)
+	}
 	return err
 }
+
+// moveSQL moves up to $2 messages that wait in a partition, of slot $1, to the current one,
+// if it has been open for $3 microseconds and there are no more. It passes over what others
+// have: who acknowledges several has some of them, and may wait for others.
+const moveSQL = `WITH left_over AS MATERIALIZED (
+    SELECT id FROM {partition} WHERE state IN ('ready', 'delayed') AND EXISTS (
+        SELECT FROM slots WHERE slot = $1 AND state = 'open'
+            AND since < clock_timestamp() - $3::bigint * interval '1 us')
+    LIMIT $2 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM {partition} m USING left_over l
+    WHERE m.id = l.id AND (SELECT count(*) FROM left_over) < $2
+    RETURNING m.*
+)
+INSERT INTO messages (slot, id, queue, op_id, idx, grp, priority, state, receives,
+    redrives, created_at, picked_at, visible_at, body)
+OVERRIDING SYSTEM VALUE
+SELECT (SELECT slot FROM slots WHERE state = 'current'), id, queue, op_id, idx, grp, priority,
+    state, receives, redrives, created_at, picked_at, visible_at, body FROM gone`
+
+// storesEnded says whether all have ended that may store messages where they went when an
+// open slot was current. A statement that stores takes its lock on the table before it looks
+// which slot is current. Who has the lock when the slot is seen to be open may have looked
+// before; who takes it later finds another one. So it is known at the second look at the
+// earliest, and nobody is kept waiting.
+func (s *slots) storesEnded(ctx context.Context, open ringSlot) (ended bool, err error) {
+	first, looked := s.storing[open]
+	if looked {
+		err = s.db.Row(ctx, `SELECT NOT EXISTS (SELECT `+storingSQL+` AND virtualtransaction = ANY($1))`,
+			[]any{first}, &ended)
+		return ended, err
+	}
+	err = s.db.Row(ctx, `SELECT coalesce(array_agg(virtualtransaction), '{}') `+storingSQL, nil, &first)
+	if err != nil {
+		return false, err
+	}
+	if s.storing == nil {
+		s.storing = map[ringSlot][]string{}
+	}
+	s.storing[open] = first
+	return false, nil
+}
+
+// storingSQL are the locks of those that store, or change, messages.
+const storingSQL = `FROM pg_locks WHERE locktype = 'relation' AND granted
+    AND mode NOT IN ('AccessShareLock', 'RowShareLock') AND relation = 'messages'::regclass
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
 // empty empties a closed slot.
 func (s *slots) empty(ctx context.Context, slot int) error {

@@ -41,6 +41,9 @@ type underSeeds struct {
 func seeded(seeds int) []underSeeds {
 	brief := []string{"params.cart_ttl=400ms", "params.reclaim_every=30ms", "params.pay_delay=30ms",
 		"params.pay_spread=100ms", "params.late_spread=80ms", "load.warm_up=0s", "slos=[]"}
+	// As late as in the whole profile: the small one's second is for a machine that does
+	// nothing else.
+	unhurried := []string{"params.rescue_within=3s"}
 	faulty := seeds
 	if seeds < faultySeeds {
 		faulty = 0
@@ -56,9 +59,9 @@ func seeded(seeds int) []underSeeds {
 		{"likes-cache-loss", seeds / 10, []string{"load.arrival.over=6s", "slos=[]"}},
 		{"views-store-faults", seeds / 10, nil},
 		{"task-burst-9am", seeds / 5, []string{"load.arrival.over=2s"}},
-		{"scheduler-picker-crash", faulty, nil},
-		{"scheduler-store-faults", faulty, nil},
-		{"scheduler-zombie-executor", faulty, nil},
+		{"scheduler-picker-crash", faulty, unhurried},
+		{"scheduler-store-faults", faulty, unhurried},
+		{"scheduler-zombie-executor", faulty, unhurried},
 		{"broker-throughput", seeds / 5, nil},
 		{"broker-consumer-crash", faulty, nil},
 		{"broker-paused-consumer", faulty, nil},
@@ -69,7 +72,8 @@ func seeded(seeds int) []underSeeds {
 }
 
 // TestSeeds runs small scenarios with many seeds: a correct variant is never
-// Broken, a known-wrong one always. A small sale does not exercise everything,
+// Broken, a known-wrong one always, or with most seeds where the machine was too busy, as
+// it may be with several at once. A small sale does not exercise everything,
 // so that Undecided is no failure here; TestScenarios sees to that. Beside the variants
 // of the small profile one of the other correct ones takes part, in turn by the seed.
 func TestSeeds(t *testing.T) {
@@ -106,6 +110,7 @@ func executeSeeds(t *testing.T, s underSeeds) {
 		runs <- r
 	}
 	close(runs)
+	away := gotAway{seeds: map[string][]uint64{}}
 	var sales sync.WaitGroup
 	for range min(together, s.seeds) {
 		lent := providerOf(t, usual)
@@ -114,11 +119,37 @@ func executeSeeds(t *testing.T, s underSeeds) {
 				once := func() rundir.Summary {
 					return execute(t, r.plan, cmp.Or(r.provider, lent), r.seed)
 				}
-				judgeSummary(t, repeated(t, once(), unprovoked, once), neverBroken)
+				judgeSummary(t, away.without(repeated(t, once(), unprovoked, once)), neverBroken)
 			}
 		})
 	}
 	sales.Wait()
+	for name, seeds := range away.seeds {
+		if 2*len(seeds) > s.seeds {
+			t.Errorf("%s got away with the seeds %v of %d", name, seeds, s.seeds)
+		}
+	}
+}
+
+// gotAway are the seeds with which known-wrong variants did not show what they are known
+// for, on a machine that was too busy to send the load in time.
+type gotAway struct {
+	mu    sync.Mutex
+	seeds map[string][]uint64
+}
+
+// without notes who got away, and leaves them out.
+func (g *gotAway) without(s rundir.Summary) rundir.Summary {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.Variants = slices.DeleteFunc(slices.Clone(s.Variants), func(v rundir.Variant) bool {
+		if !unprovoked(v) {
+			return false
+		}
+		g.seeds[v.Name] = append(g.seeds[v.Name], s.Run.Seed)
+		return true
+	})
+	return s
 }
 
 // with is the plan of a seed: that of the small profile, with one of the others.

@@ -24,14 +24,8 @@ import (
 	"stampede/systems"
 )
 
-// The suite over seeds runs STAMPEDE_SEEDS of them, from STAMPEDE_SEED on;
-// make test-seeds runs 50, CI fewer.
-const (
-	defaultSeeds = 3
-	firstSeed    = 1
-	// together is how many small sales go on at once.
-	together = 3
-)
+// firstSeed is where the suites begin, unless STAMPEDE_SEED says otherwise.
+const firstSeed = 1
 
 func TestMain(m *testing.M) {
 	envtest.Child(systems.All()...)
@@ -159,72 +153,6 @@ func TestBuyers(t *testing.T) {
 	}
 }
 
-// TestSeeds runs small scenarios with many seeds: a correct variant is never
-// Broken, a known-wrong one always. A small sale does not exercise everything,
-// so that Undecided is no failure here; TestScenarios sees to that. Sales with
-// faults take longer, so that they get every fifth seed, or every tenth; one seed
-// each has TestScenarios.
-func TestSeeds(t *testing.T) {
-	brief := []string{"params.cart_ttl=400ms", "params.reclaim_every=30ms", "params.pay_delay=30ms",
-		"params.pay_spread=100ms", "params.late_spread=80ms", "load.warm_up=0s", "slos=[]"}
-	seeds := number(t, "STAMPEDE_SEEDS", defaultSeeds)
-	for _, s := range []struct {
-		scenario string
-		seeds    int
-		set      []string
-	}{
-		{"flash-sale-100k", seeds, append(brief[:len(brief):len(brief)], "load.arrival.ops=700",
-			"load.arrival.over=400ms", "params.units=12")},
-		{"flash-sale-payment-race", seeds, append(brief[:len(brief):len(brief)],
-			"load.arrival.rate=400", "load.arrival.over=1s", "params.units=40")},
-		{"flash-sale-lost-ack", seeds / 5, []string{"load.arrival.over=4s"}},
-		{"flash-sale-worker-crash", seeds / 10, []string{"slos=[]"}},
-		{"flash-sale-redis-stall", seeds / 5, []string{"load.arrival.over=5s", "slos=[]"}},
-		{"likes-cache-loss", seeds / 10, []string{"load.arrival.over=6s", "slos=[]"}},
-		{"views-store-faults", seeds / 10, nil},
-		{"task-burst-9am", seeds / 5, []string{"load.arrival.over=2s"}},
-		{"scheduler-picker-crash", seeds / 10, nil},
-		{"scheduler-store-faults", seeds / 10, nil},
-		{"scheduler-zombie-executor", seeds / 10, nil},
-		{"broker-throughput", seeds / 5, nil},
-		{"broker-consumer-crash", seeds / 10, nil},
-		{"broker-paused-consumer", seeds / 10, nil},
-		{"broker-poison", seeds / 10, nil},
-		{"broker-postgres-restart", seeds / 10, nil},
-		{"broker-store-faults", seeds / 10, nil},
-	} {
-		t.Run(s.scenario, func(t *testing.T) {
-			t.Parallel()
-			if s.seeds == 0 {
-				t.Skip("not with so few seeds: see make test-seeds")
-			}
-			executeSeeds(t, decode(t, s.scenario, s.set...), s.seeds)
-		})
-	}
-}
-
-// executeSeeds runs a plan once for each seed, a few at a time, each on stores
-// that no other uses meanwhile.
-func executeSeeds(t *testing.T, p plan, count int) {
-	first := number(t, "STAMPEDE_SEED", firstSeed)
-	seeds := make(chan int, count)
-	for i := range count {
-		seeds <- first + i
-	}
-	close(seeds)
-	var sales sync.WaitGroup
-	for range min(together, count) {
-		provider := providerOf(t, p)
-		sales.Go(func() {
-			for seed := range seeds {
-				once := func() rundir.Summary { return execute(t, p, provider, uint64(seed)) }
-				judgeSummary(t, repeated(t, once(), unprovoked, once), neverBroken)
-			}
-		})
-	}
-	sales.Wait()
-}
-
 // number reads a number from the environment.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
@@ -258,17 +186,21 @@ func (p plan) needs() []sut.Service {
 	return slices.Compact(list)
 }
 
+// stores are what the plan's runs need.
+func (p plan) stores() env.Spec {
+	return env.Spec{Services: p.needs(), Kafka: p.scenario.Stores.Kafka,
+		Postgres: p.scenario.Stores.Postgres, Redis: p.scenario.Stores.Redis}
+}
+
 // providerOf provides the stores of a plan, the same to all its runs. Where Kafka
 // is to be broken each run starts its own: a broker must know from its start on
 // of the proxy before it.
 func providerOf(t *testing.T, p plan) env.Provider {
 	t.Helper()
-	spec := env.Spec{Services: p.needs(), Kafka: p.scenario.Stores.Kafka,
-		Postgres: p.scenario.Stores.Postgres, Redis: p.scenario.Stores.Redis}
-	if slices.Contains(spec.Services, sut.Kafka) && len(p.scenario.Faults) > 0 {
-		return envtest.Provider(t, spec)
+	if slices.Contains(p.needs(), sut.Kafka) && len(p.scenario.Faults) > 0 {
+		return envtest.Provider(t, p.stores())
 	}
-	return env.Lend(envtest.Backend(), envtest.StartSpec(t, spec))
+	return env.Lend(envtest.Backend(), envtest.StartSpec(t, p.stores()))
 }
 
 // decode decodes a scenario's smoke profile.

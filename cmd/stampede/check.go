@@ -71,7 +71,7 @@ func (a *app) check(which string, f runFlags) error {
 		err = writeJSON(a.stdout, told.data.Summary)
 	}
 	if err != nil {
-		return err
+		return withCode(worstExit([]int{told.code, exitCode(err)}), err)
 	}
 	code := told.code
 	if code != exitOK {

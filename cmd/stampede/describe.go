@@ -77,6 +77,8 @@ func describe(w io.Writer, plan resolved) error {
 	}
 	fmt.Fprintln(w, "Variants, and what each is known to break")
 	table(w, rows)
+	fmt.Fprintln(w, "\nInvariants, and what must be true")
+	table(w, invariantRows(plan))
 	rows = nil
 	for _, o := range plan.Origins {
 		rows = append(rows, []string{"  " + o.Path, o.Value, o.From})
@@ -106,6 +108,29 @@ func chosen(plan resolved) []sut.Variant {
 		}
 	}
 	return out
+}
+
+// invariantRows are the invariants that a scenario's variants are held to, each with
+// its statement and the variants of which it says nothing.
+func invariantRows(plan resolved) [][]string {
+	rows := [][]string{}
+	for _, inv := range plan.System.Invariants(plan.Params) {
+		without := []string{}
+		for _, v := range chosen(plan) {
+			if v.NotApplicable[inv.Name()] != "" {
+				without = append(without, v.Name)
+			}
+		}
+		statement := inv.Statement()
+		switch {
+		case len(without) == len(plan.Scenario.Variants):
+			continue
+		case len(without) > 0:
+			statement += " (not judged: " + strings.Join(without, ", ") + ")"
+		}
+		rows = append(rows, []string{"  " + inv.Name(), statement})
+	}
+	return rows
 }
 
 func needs(plan resolved) []string {

@@ -87,11 +87,17 @@ func newExitCodes() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp}
 }
 
-// worstExit picks the exit code of several runs.
+// worstExit picks the exit code of several runs. One that has no place in the
+// order counts where no other does.
 func worstExit(codes []int) int {
 	for _, code := range []int{exitInvariant, exitInternal, exitEnvironment, exitUndecided,
 		exitSLA, exitRegression} {
 		if slices.Contains(codes, code) {
+			return code
+		}
+	}
+	for _, code := range codes {
+		if code != exitOK {
 			return code
 		}
 	}

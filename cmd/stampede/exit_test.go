@@ -40,3 +40,27 @@ func TestExitOf(t *testing.T) {
 		}
 	}
 }
+
+// TestWorstExit: what is broken is told whatever else went wrong, and no failure is lost.
+func TestWorstExit(t *testing.T) {
+	for _, c := range []struct {
+		codes []int
+		want  int
+	}{
+		{nil, exitOK},
+		{[]int{exitOK, exitOK}, exitOK},
+		{[]int{exitOK, exitRegression}, exitRegression},
+		{[]int{exitRegression, exitSLA}, exitSLA},
+		{[]int{exitSLA, exitUndecided}, exitUndecided},
+		{[]int{exitUndecided, exitEnvironment}, exitEnvironment},
+		{[]int{exitEnvironment, exitInternal}, exitInternal},
+		{[]int{exitInternal, exitInvariant}, exitInvariant},
+		{[]int{exitInvariant, exitEnvironment, exitOK}, exitInvariant},
+		{[]int{exitOK, exitUsage}, exitUsage},
+		{[]int{exitUsage, exitRegression}, exitRegression},
+	} {
+		if got := worstExit(c.codes); got != c.want {
+			t.Errorf("of %v the worst is %d, want %d", c.codes, got, c.want)
+		}
+	}
+}

@@ -91,8 +91,8 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the search after this long, as Ctrl-C would")
 	fl.StringVar(&f.out, "out", "runs", "the folder of the runs; searches go under knee in it")
-	fl.StringVar(&f.format, "format", "", "pretty, plain, json or quiet; by default pretty on a "+
-		"terminal, else plain")
+	fl.StringVar(&f.format, "format", "", "pretty, plain, quiet or json: one document at the end, "+
+		"that of knee.json, where run streams events; by default pretty on a terminal, else plain")
 	fl.StringVar(&f.colour, "color", "auto", "auto, always or never")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the search")
 }

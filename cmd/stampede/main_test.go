@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 			"answer": answer, "shop": shop,
 			"smalldisk": smallDisk, "ends": ends, "whilerunning": whileRunning, "stopped": stopped,
 			"keptby": keptBy, "order": order, "edit": edit, "pretend": pretend,
+			"searched": searched,
 			"tlsfront": tlsFront, "owndata": ownData,
 			"ownstores": ownStores, "plant": plant, "untouched": untouched,
 		},

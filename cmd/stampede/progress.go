@@ -78,17 +78,23 @@ func isTerminal(f *os.File) bool {
 func canRedraw(f *os.File) bool { return isTerminal(f) && os.Getenv("CI") == "" }
 
 // wantColour decides by --color, then NO_COLOR, CLICOLOR_FORCE and
-// FORCE_COLOR, then the terminal.
+// FORCE_COLOR, of which 0 forces nothing, then the terminal.
 func wantColour(flag string, out *os.File) bool {
 	switch {
 	case flag == "always":
 		return true
 	case flag == "never", os.Getenv("NO_COLOR") != "":
 		return false
-	case os.Getenv("CLICOLOR_FORCE") != "", os.Getenv("FORCE_COLOR") != "":
+	case forces("CLICOLOR_FORCE"), forces("FORCE_COLOR"):
 		return true
 	}
 	return isTerminal(out)
+}
+
+// forces reports whether a variable that forces colour is set to do so.
+func forces(variable string) bool {
+	value := os.Getenv(variable)
+	return value != "" && value != "0"
 }
 
 // palette paints words, if it is true.

@@ -437,8 +437,8 @@ func TestPlainWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestWantColour: the flag, then NO_COLOR, then the variables that force it, then
-// the terminal.
+// TestWantColour: the flag, then NO_COLOR, whatever its value, then the variables that
+// force it, unless they are 0, then the terminal.
 func TestWantColour(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "no terminal"))
 	if err != nil {
@@ -451,7 +451,8 @@ func TestWantColour(t *testing.T) {
 	}{
 		{"auto", "", "", "", false}, {"always", "", "", "", true}, {"always", "1", "", "", true},
 		{"never", "", "1", "1", false}, {"auto", "", "1", "", true}, {"auto", "", "", "1", true},
-		{"auto", "1", "1", "1", false},
+		{"auto", "1", "1", "1", false}, {"auto", "", "0", "", false}, {"auto", "", "", "0", false},
+		{"auto", "", "0", "1", true}, {"auto", "", "1", "0", true}, {"auto", "0", "1", "", false},
 	} {
 		t.Setenv("NO_COLOR", c.no)
 		t.Setenv("FORCE_COLOR", c.force)

@@ -217,6 +217,7 @@ type told struct {
 // tell writes the reports of a judged run and prints its result, unless that is to
 // be JSON, which the caller knows the form of.
 func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err error) {
+	t.code = exitOf(summary, f.failOn)
 	if t.data, err = reports.Load(path); err != nil {
 		return t, err
 	}
@@ -237,7 +238,7 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err
 	if err != nil {
 		return t, err
 	}
-	t.code = worstExit([]int{exitOf(summary, f.failOn), a.regressionExit(comparison, f)})
+	t.code = worstExit([]int{t.code, a.regressionExit(comparison, f)})
 	if stop := a.interrupts.exit(); stop != 0 {
 		t.code = stop
 	}

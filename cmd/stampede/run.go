@@ -48,8 +48,9 @@ A scenario is a built-in name (stampede list scenarios) or a path to a file.
 	return cmd
 }
 
-// runAll runs the scenarios one after the other and returns the worst exit
-// code. All are decoded before the first one starts.
+// runAll runs the scenarios one after the other, those after one that could not
+// be run too, and returns the worst exit code. All are decoded before the first
+// one starts.
 func (a *app) runAll(names []string, f runFlags) error {
 	if err := errors.Join(f.check(), f.read()); err != nil {
 		return usage(err)
@@ -97,10 +98,17 @@ func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags
 	codes := []int{}
 	for i, plan := range plans {
 		code, err := a.runOne(soft, names[i], plan, seed, f)
-		if err != nil {
+		if err != nil && soft.Err() != nil {
 			return err
 		}
 		codes = append(codes, code)
+		if err != nil {
+			codes = append(codes, exitCode(err))
+			if len(plans) > 1 {
+				err = fmt.Errorf("%s: %w", plan.Scenario.Name, err)
+			}
+			a.logf("stampede: %v", err)
+		}
 		if soft.Err() != nil {
 			break
 		}
@@ -114,7 +122,8 @@ func (a *app) runPlans(names []string, plans []resolved, seed uint64, f runFlags
 	return nil
 }
 
-// runOne runs one scenario, writes its reports and returns its exit code.
+// runOne runs one scenario, writes its reports and returns its exit code. That
+// of what was judged is there beside an error in telling it.
 func (a *app) runOne(
 	soft context.Context, name string, plan resolved, seed uint64, f runFlags,
 ) (code int, err error) {
@@ -136,7 +145,7 @@ func (a *app) runOne(
 	s, streams := p.view.(*stream)
 	if !streams {
 		if err := p.close(); err != nil {
-			return 0, err
+			return exitOf(summary, f.failOn), err
 		}
 	}
 	t, err := a.tell(path, summary, f)

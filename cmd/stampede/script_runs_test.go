@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log"
@@ -18,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"stampede/harness/knee"
 	"stampede/harness/rundir"
 )
 
@@ -129,6 +132,38 @@ func order(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if !slices.Equal(got, args[1:]) {
 		ts.Fatalf("the order was %v", got)
+	}
+}
+
+// searched is the command "searched DIRECTORY SEED": knee.json of a search has
+// windows, and each of them a run directory, the seed that follows the one before, and a
+// page unless it held.
+func searched(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	text, err := os.ReadFile(filepath.Join(dir, knee.SummaryFile))
+	ts.Check(err)
+	var s knee.Summary
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	ts.Check(decoder.Decode(&s))
+	seed, err := strconv.ParseUint(args[1], 10, 64)
+	ts.Check(err)
+	if len(s.Variants) != 1 || len(s.Variants[0].Result.Windows) == 0 {
+		ts.Fatalf("expected the windows of one variant in\n%s", text)
+	}
+	for _, w := range s.Variants[0].Result.Windows {
+		if w.Seed != seed || w.Count == 0 {
+			ts.Fatalf("the window %+v: want seed %d and something measured", w, seed)
+		}
+		seed++
+		stored, err := rundir.Open("", filepath.Join(dir, filepath.FromSlash(w.Run)))
+		ts.Check(err)
+		summary, err := stored.Summary()
+		ts.Check(err)
+		_, err = os.Stat(filepath.Join(stored.Path, rundir.ReportFile))
+		if summary.Run.Seed != w.Seed || (err != nil) != (w.Verdict == knee.Held) {
+			ts.Fatalf("the window %+v: its run has seed %d, its page: %v", w, summary.Run.Seed, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,14 +30,30 @@ FROM pg_stat_database d, (
 ) s
 WHERE d.datname = current_database()`
 
+// locksSQL counts locks by mode, but for those that every transaction has on itself. A
+// row's lock is its transaction's, for which others wait in the mode Share.
+const locksSQL = `
+SELECT replace(l.mode, 'Lock', ''), count(*) FILTER (WHERE l.granted)::float8,
+	count(*) FILTER (WHERE NOT l.granted)::float8
+FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE a.datname = current_database() AND pid <> pg_backend_pid() AND l.locktype <> 'virtualxid'
+GROUP BY l.mode
+ORDER BY l.mode`
+
 // Postgres is the database of a URL, on the server that is at an address now: it may be
 // at another one after a fault. It is asked over one connection of its own.
-func Postgres(url string, addr func() string) Source { return &postgres{url: url, addr: addr} }
+func Postgres(url string, addr func() string) Source {
+	return &postgres{url: url, addr: addr, granted: []string{"RowExclusive"},
+		waiting: []string{"Share"}}
+}
 
 type postgres struct {
 	url  string
 	addr func() string
 	conn *pgx.Conn // nil while there is none
+	// granted and waiting are the modes of locks that are told of: what writing takes
+	// and what waits for a row, and the others from when there was one.
+	granted, waiting []string
 }
 
 func (*postgres) Name() string { return string(sut.Postgres) }
@@ -68,7 +85,43 @@ func (p *postgres) Read(ctx context.Context) ([]Value, error) {
 		p.Close()
 		return nil, fmt.Errorf("asking Postgres for its statistics: %w", err)
 	}
-	return values, nil
+	locks, err := p.locks(ctx)
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("asking Postgres for its locks: %w", err)
+	}
+	return append(values, locks...), nil
+}
+
+// locks counts the locks that are held and waited for, by mode.
+func (p *postgres) locks(ctx context.Context) ([]Value, error) {
+	rows, err := p.conn.Query(ctx, locksSQL)
+	if err != nil {
+		return nil, err
+	}
+	granted, waiting := map[string]float64{}, map[string]float64{}
+	var mode string
+	var held, wanted float64
+	_, err = pgx.ForEachRow(rows, []any{&mode, &held, &wanted}, func() error {
+		granted[mode], waiting[mode] = held, wanted
+		if held > 0 && !slices.Contains(p.granted, mode) {
+			p.granted = append(p.granted, mode)
+		}
+		if wanted > 0 && !slices.Contains(p.waiting, mode) {
+			p.waiting = append(p.waiting, mode)
+		}
+		return nil
+	})
+	var values []Value
+	for _, mode := range p.granted {
+		values = append(values, Value{Quantity: "locks granted", Part: mode, Unit: "locks",
+			Amount: granted[mode]})
+	}
+	for _, mode := range p.waiting {
+		values = append(values, Value{Quantity: "locks waited for", Part: mode, Unit: "locks",
+			Amount: waiting[mode]})
+	}
+	return values, err
 }
 
 func (p *postgres) connect(ctx context.Context) error {

@@ -82,6 +82,7 @@ func TestPostgres(t *testing.T) {
 	execute(t, one, `UPDATE rows SET n = 1`)
 	value(t, source, "dead rows", "", is(500))
 	value(t, source, "sessions", "running", is(0))
+	value(t, source, "locks granted", "RowExclusive", is(0))
 
 	execute(t, one, `BEGIN`)
 	execute(t, one, `UPDATE rows SET n = 2 WHERE id = 1`)
@@ -92,11 +93,17 @@ func TestPostgres(t *testing.T) {
 		waited <- err
 	}()
 	value(t, source, "sessions", "waiting for a lock", is(1))
+	value(t, source, "locks granted", "RowExclusive", atLeast(2)) // the table's and its key's
+	value(t, source, "locks granted", "Exclusive", atLeast(1))
+	value(t, source, "locks waited for", "Share", is(1))
 	execute(t, one, `ROLLBACK`)
 	if err := <-waited; err != nil {
 		t.Fatal(err)
 	}
 	value(t, source, "sessions", "waiting for a lock", is(0))
+	value(t, source, "locks granted", "RowExclusive", is(0))
+	value(t, source, "locks granted", "Exclusive", is(0)) // there was one, so it is told of
+	value(t, source, "locks waited for", "Share", is(0))
 	value(t, source, "transactions", "rolled back", atLeast(1))
 	value(t, source, "transactions", "committed", atLeast(4))
 	value(t, source, "WAL", "", atLeast(1))

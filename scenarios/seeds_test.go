@@ -1,0 +1,229 @@
+package scenarios_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"stampede/harness/env"
+	"stampede/harness/env/envtest"
+	"stampede/harness/rundir"
+	"stampede/scenarios"
+	"stampede/systems"
+)
+
+// The suite over seeds runs STAMPEDE_SEEDS of them, from STAMPEDE_SEED on;
+// make test-seeds runs manySeeds, CI fewer.
+const (
+	defaultSeeds = 3
+	manySeeds    = 50
+	// faultySeeds is the smallest number of seeds with which the scenarios run that have
+	// faults and get as many seeds as the others: each takes the better part of a minute.
+	faultySeeds = 10
+	// together is how many small sales go on at once.
+	together = 3
+)
+
+// underSeeds is a small scenario that runs with many seeds.
+type underSeeds struct {
+	scenario string
+	seeds    int
+	set      []string
+}
+
+// seeded are the scenarios of TestSeeds with the number of seeds that each gets if so
+// many are asked for. Those that break the scheduler and the broker get all of them, but
+// none of a few; other sales with faults get every fifth or every tenth. One seed each
+// has TestScenarios.
+func seeded(seeds int) []underSeeds {
+	brief := []string{"params.cart_ttl=400ms", "params.reclaim_every=30ms", "params.pay_delay=30ms",
+		"params.pay_spread=100ms", "params.late_spread=80ms", "load.warm_up=0s", "slos=[]"}
+	// As late as in the whole profile: the small one's second is for a machine that does
+	// nothing else.
+	unhurried := []string{"params.rescue_within=3s"}
+	faulty := seeds
+	if seeds < faultySeeds {
+		faulty = 0
+	}
+	return []underSeeds{
+		{"flash-sale-100k", seeds, append(brief[:len(brief):len(brief)], "load.arrival.ops=700",
+			"load.arrival.over=400ms", "params.units=12")},
+		{"flash-sale-payment-race", seeds, append(brief[:len(brief):len(brief)],
+			"load.arrival.rate=400", "load.arrival.over=1s", "params.units=40")},
+		{"flash-sale-lost-ack", seeds / 5, []string{"load.arrival.over=4s"}},
+		{"flash-sale-worker-crash", seeds / 10, []string{"slos=[]"}},
+		{"flash-sale-redis-stall", seeds / 5, []string{"load.arrival.over=5s", "slos=[]"}},
+		{"likes-cache-loss", seeds / 10, []string{"load.arrival.over=6s", "slos=[]"}},
+		{"views-store-faults", seeds / 10, nil},
+		{"task-burst-9am", seeds / 5, []string{"load.arrival.over=2s"}},
+		{"scheduler-picker-crash", faulty, unhurried},
+		{"scheduler-store-faults", faulty, unhurried},
+		{"scheduler-zombie-executor", faulty, unhurried},
+		{"broker-throughput", seeds / 5, nil},
+		{"broker-consumer-crash", faulty, nil},
+		{"broker-paused-consumer", faulty, nil},
+		{"broker-poison", faulty, nil},
+		{"broker-postgres-restart", faulty, nil},
+		{"broker-store-faults", faulty, nil},
+	}
+}
+
+// TestSeeds runs small scenarios with many seeds: a correct variant is never
+// Broken, a known-wrong one always, or with most seeds where the machine was too busy, as
+// it may be with several at once. A small sale does not exercise everything,
+// so that Undecided is no failure here; TestScenarios sees to that. Beside the variants
+// of the small profile one of the other correct ones takes part, in turn by the seed.
+func TestSeeds(t *testing.T) {
+	for _, s := range seeded(number(t, "STAMPEDE_SEEDS", defaultSeeds)) {
+		t.Run(s.scenario, func(t *testing.T) {
+			t.Parallel()
+			if s.seeds == 0 {
+				t.Skip("not with so few seeds: see make test-seeds")
+			}
+			executeSeeds(t, s)
+		})
+	}
+}
+
+// seedRun is a scenario with one seed.
+type seedRun struct {
+	plan
+	seed     uint64
+	provider env.Provider // nil where what is lent to all has what the plan needs
+}
+
+// executeSeeds runs a scenario once for each seed, a few at a time, each on stores
+// that no other uses meanwhile.
+func executeSeeds(t *testing.T, s underSeeds) {
+	first := number(t, "STAMPEDE_SEED", firstSeed)
+	usual := decode(t, s.scenario, s.set...)
+	runs := make(chan seedRun, s.seeds)
+	for i := range s.seeds {
+		r := seedRun{seed: uint64(first + i)}
+		r.plan = s.with(t, r.seed)
+		if !slices.Equal(r.needs(), usual.needs()) {
+			r.provider = envtest.Provider(t, r.stores()) // the run starts its own
+		}
+		runs <- r
+	}
+	close(runs)
+	away := gotAway{seeds: map[string][]uint64{}}
+	var sales sync.WaitGroup
+	for range min(together, s.seeds) {
+		lent := providerOf(t, usual)
+		sales.Go(func() {
+			for r := range runs {
+				once := func() rundir.Summary {
+					return execute(t, r.plan, cmp.Or(r.provider, lent), r.seed)
+				}
+				judgeSummary(t, away.without(repeated(t, once(), unprovoked, once)), neverBroken)
+			}
+		})
+	}
+	sales.Wait()
+	for name, seeds := range away.seeds {
+		if 2*len(seeds) > s.seeds {
+			t.Errorf("%s got away with the seeds %v of %d", name, seeds, s.seeds)
+		}
+	}
+}
+
+// gotAway are the seeds with which known-wrong variants did not show what they are known
+// for, on a machine that was too busy to send the load in time.
+type gotAway struct {
+	mu    sync.Mutex
+	seeds map[string][]uint64
+}
+
+// without notes who got away, and leaves them out.
+func (g *gotAway) without(s rundir.Summary) rundir.Summary {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.Variants = slices.DeleteFunc(slices.Clone(s.Variants), func(v rundir.Variant) bool {
+		if !unprovoked(v) {
+			return false
+		}
+		g.seeds[v.Name] = append(g.seeds[v.Name], s.Run.Seed)
+		return true
+	})
+	return s
+}
+
+// with is the plan of a seed: that of the small profile, with one of the others.
+func (s underSeeds) with(t *testing.T, seed uint64) plan {
+	t.Helper()
+	p := decode(t, s.scenario, s.set...)
+	others := others(t, s.scenario, p)
+	if len(others) == 0 {
+		return p
+	}
+	joined := append(slices.Clone(p.scenario.Variants), others[seed%uint64(len(others))])
+	return decode(t, s.scenario, append(slices.Clone(s.set),
+		fmt.Sprintf("variants=[%s]", strings.Join(joined, ", ")))...)
+}
+
+// others are the correct variants that a scenario has and the plan of its small profile
+// leaves out.
+func others(t *testing.T, name string, small plan) []string {
+	t.Helper()
+	return slices.DeleteFunc(correct(decodeProfile(t, name, "default")), func(v string) bool {
+		return slices.Contains(small.scenario.Variants, v)
+	})
+}
+
+// correct are the variants of a plan that are not known to break anything.
+func correct(p plan) []string {
+	var names []string
+	for _, v := range p.resolved.System.Variants {
+		if len(v.Breaks) == 0 && slices.Contains(p.scenario.Variants, v.Name) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// TestSeedsCoverCorrectVariants: over many seeds each correct variant runs in every
+// scenario of TestSeeds that has it, and each that some scenario breaks is in one of them.
+// The others have their scenario's small profile.
+func TestSeedsCoverCorrectVariants(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range seeded(manySeeds) {
+		ran := map[string]bool{}
+		for seed := range uint64(s.seeds) {
+			for _, v := range correct(s.with(t, firstSeed+seed)) {
+				ran[v] = true
+			}
+		}
+		whole := decodeProfile(t, s.scenario, "default")
+		for _, v := range correct(whole) {
+			if !ran[v] {
+				t.Errorf("%s: %s has none of %d seeds", s.scenario, v, s.seeds)
+			}
+			seen[whole.resolved.System.Name+" "+v] = true
+		}
+	}
+	small := map[string]bool{}
+	for _, name := range scenarios.All() {
+		whole := decodeProfile(t, name, "default")
+		system := whole.resolved.System.Name
+		for _, v := range correct(whole) {
+			if len(whole.scenario.Faults) > 0 && !seen[system+" "+v] {
+				t.Errorf("%s: %s of %s runs with one seed only", name, v, system)
+			}
+		}
+		for _, v := range correct(decode(t, name)) {
+			small[system+" "+v] = true
+		}
+	}
+	for _, s := range systems.All() {
+		for _, v := range s.Variants {
+			name := s.Name + " " + v.Name
+			if len(v.Breaks) == 0 && !seen[name] && !small[name] {
+				t.Errorf("%s runs in no small scenario", name)
+			}
+		}
+	}
+}

@@ -94,12 +94,17 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 	width, merged := pointWidth(lanes)
 	panel.Merged = merged
 	panel.Bucket = seconds(float64(width) / 1e9)
+	buckets := func(l lane) int {
+		return int((width + l.timeline.BucketNS - 1) / l.timeline.BucketNS)
+	}
+	// A row covers as many points in all lanes, so that rows can be compared.
+	perRow, rows := 1, rowsFor(len(lanes))
 	for i, l := range lanes {
-		n := (width + l.timeline.BucketNS - 1) / l.timeline.BucketNS
-		lanes[i].moments = merge(l.timeline, panel.Kind, int(n))
-		rows := rowsFor(len(lanes))
-		n *= int64(max(1, (len(lanes[i].moments)+rows-1)/rows))
-		lanes[i].spans = merge(l.timeline, panel.Kind, int(n))
+		lanes[i].moments = merge(l.timeline, panel.Kind, buckets(l))
+		perRow = max(perRow, (len(lanes[i].moments)+rows-1)/rows)
+	}
+	for i, l := range lanes {
+		lanes[i].spans = merge(l.timeline, panel.Kind, buckets(l)*perRow)
 	}
 	dense := densityOf(panel.Kind, lanes)
 	if dense != nil {

@@ -372,13 +372,26 @@ func TestBrowserPrints(t *testing.T) {
 	if got := styleOf(t, tb, "body", "backgroundColor"); got != white {
 		t.Errorf("on paper the background is %s", got)
 	}
-	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF())
+	// What is folded on the screen is printed by style alone, without the script.
+	for _, selector := range []string{"#designs td", "#stores figure svg", "#time .paper td",
+		"#variants .paper td"} {
+		if !eval[bool](t, tb, fmt.Sprintf(`document.querySelector(%q).checkVisibility(
+			{contentVisibilityAuto: true}) && !document.querySelector('#stores details').open`, selector)) {
+			t.Errorf("%s is not on paper", selector)
+		}
+	}
+	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF(chromedp.PDFOutlineAndTagged()))
 	path := filepath.Join(t.ArtifactDir(), "report.pdf")
 	if err = errors.Join(err, os.WriteFile(path, pdf, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	if len(pdf) < 20_000 {
 		t.Errorf("the PDF has %d bytes", len(pdf))
+	}
+	for _, part := range []string{"/StructTreeRoot", "/Outlines", "/Marked true"} {
+		if !bytes.Contains(pdf, []byte(part)) {
+			t.Errorf("the PDF has no %s: it is not tagged, or has no outline", part)
+		}
 	}
 	tellsVerdict(t, path, pdf)
 }
@@ -403,7 +416,8 @@ func tellsVerdict(t *testing.T, path string, pdf []byte) {
 	}
 	// Among the evidence that is folded on the screen is that of what broke as expected.
 	for _, want := range []string{"PASS", "2 of 3 designs held all their invariants", "redis_lua",
-		"item-1 has 101 of 100 units sold", "Reproduce"} {
+		"item-1 has 101 of 100 units sold", "Reproduce", "WAL, bytes per second",
+		"Exact two-sided Mann-Whitney", "No item ever has more units"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the PDF does not say %q", want)
 		}

@@ -124,6 +124,6 @@ all('.plot[data-dx]').forEach(function (plot) {
   });
 });
 
-// On paper the evidence is open.
-addEventListener('beforeprint', function () { all('.exhibit').forEach(function (d) { d.open = true; }); });
+// On paper the evidence is open, and what cannot be looked up there.
+addEventListener('beforeprint', function () { all('.exhibit, .paper').forEach(function (d) { d.open = true; }); });
 })();

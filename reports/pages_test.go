@@ -63,7 +63,7 @@ func lookAt(t *testing.T, run, shot string) {
 		t.Fatal(err)
 	}
 	fits(t, tb, "paper")
-	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF())
+	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF(chromedp.PDFOutlineAndTagged()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestTheScenarioComesBackAsItWas(t *testing.T) {
 	d.Scenario = "name: x\nload:\n  kinds:\n    - kind: buy\n      note: |\n        a <pre> & b\n\n" +
 		"        c</pre>\td  \n\n  # end\n\tx: 1"
 	page := render(t, d)
-	open, end := `<pre tabindex="0" aria-label="Scenario">`, "</pre>"
+	open, end := `<pre tabindex="0" role="group" aria-label="Scenario">`, "</pre>"
 	if got := html.UnescapeString(between(t, page, open, end)); got != d.Scenario {
 		t.Errorf("got\n%q, want\n%q", got, d.Scenario)
 	}

@@ -20,8 +20,8 @@ var widths = map[string]int64{"1280": 1280, "390": 390}
 
 // TestPages makes the page of the newest run of each scenario under the folder that
 // STAMPEDE_PAGES names and looks at it light and dark and on paper, wide and narrow: it
-// says nothing, asks for nothing, all of it fits, and axe finds nothing. What it looks
-// like is kept in that folder's shots. See `make pages`.
+// says nothing, asks for nothing, all of it fits, and axe finds nothing in any
+// of them. What it looks like is kept in that folder's shots. See `make pages`.
 func TestPages(t *testing.T) {
 	folder := os.Getenv("STAMPEDE_PAGES")
 	if folder == "" {
@@ -55,6 +55,7 @@ func lookAt(t *testing.T, run, shot string) {
 				t.Fatal(err)
 			}
 			fits(t, tb, theme+", "+width)
+			browsertest.Accessible(t, tb)
 			picture(t, tb, shot+"-"+theme+"-"+width+".jpg")
 		}
 	}

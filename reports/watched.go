@@ -32,8 +32,8 @@ type watchedLane struct {
 	line rundir.WatchedLine
 }
 
-// watchedPanels draws what was followed in the first repeat of every variant
-// that has a timeline, a panel for each quantity.
+// watchedPanels draws what was followed in a repeat of every variant that has a
+// timeline, a panel for each quantity.
 func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 	var panels []watchedPanel
 	lanes := map[watchedKey][]watchedLane{}
@@ -127,8 +127,7 @@ func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (timeFigure, er
 			curve{points: low, style: line(roleFirst, 1, nil, noVariant)},
 			curve{points: high, style: line(roleFirst, 1.5, nil, noVariant)})
 	}
-	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong, Repeat: l.repeat.Index}
-	f.ID, f.Title = id, l.Name+": "+l.line.Quantity+" over time"
+	f := l.figure(id, l.Name+": "+l.line.Quantity+" over time")
 	f.Finding = watchedFinding(l)
 	f.watchedTable(rows, axes.width)
 	drawing := stack(vg.Length(360), 6, []*plot.Plot{p}, []vg.Length{150})

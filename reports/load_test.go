@@ -211,6 +211,7 @@ func TestWriteArtifacts(t *testing.T) {
 	}
 	page := render(t, again)
 	for _, want := range []string{`href="./hdr/"`, `href="./violations/"`,
+		`Those of every repeat are in <a href="./violations/naive_select.no-oversell.ndjson">`,
 		fmt.Sprintf("the first %d violations of each invariant in each repeat", check.MaxViolations)} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)

@@ -162,7 +162,7 @@ func hostiles(t testing.TB) reports.Data {
 	s.Environment.Components = map[string]rundir.Component{hostile: {Kind: hostile, Version: hostile,
 		Source: hostile, Settings: map[string]string{hostile: hostile}}}
 	s.Statements["no-oversell"], s.Verdict.Reasons = hostile, []string{hostile}
-	d.Scenario = hostile
+	d.Scenario, d.Place = hostile, hostile
 	d.Files, d.Gaps = append(d.Files, "logs/"+hostile, "javascript:alert(1)"), []string{hostile}
 	s.Statements["no-oversell"+hostile] = hostile
 	s.Variants[0].ExpectedBroken = []string{"one-per-buyer"}

@@ -48,7 +48,11 @@ func lookAt(t *testing.T, run, shot string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := open(t, write(t, reports.HTML, d))
+	page := write(t, reports.HTML, d)
+	if t.Logf("%d bytes", len(page)); len(page) > maxPage {
+		t.Errorf("%d bytes, limit %d", len(page), maxPage)
+	}
+	tb := open(t, page)
 	for _, theme := range []string{"light", "dark"} {
 		for width, pixels := range widths {
 			if err := chromedp.Do(tb, scheme(theme), chromedp.EmulateViewport(pixels, 900)); err != nil {
@@ -74,6 +78,9 @@ func lookAt(t *testing.T, run, shot string) {
 	quiet(t, tb)
 	browsertest.Accessible(t, tb)
 }
+
+// maxPage is how many bytes the page of a real scenario may have.
+const maxPage = 2_000_000
 
 // paperWidth is that of a sheet of A4 within its margins, in CSS pixels.
 const paperWidth = 718

@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"stampede/harness/check"
-	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -111,7 +110,7 @@ func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (timeFigure, er
 	room := max(axes.high-axes.low, 1) * 0.08
 	p.Y.Min, p.Y.Max = axes.low-room, axes.high+room
 	p.Y.Tick.Marker = secondTicks{most: 4}
-	p.Y.Label.Text = plain.Text(l.line.Unit)
+	p.Y.Label.Text = short(l.line.Unit, 20)
 	rows := watchedRows(l.line.Points, axes.width)
 	drawn := l.line.Points
 	if len(drawn) > pointsFor(1) {

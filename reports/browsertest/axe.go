@@ -36,11 +36,14 @@ func axeScript() (string, error) {
 const axeRun = `(async () => {
 	const closed = [...document.querySelectorAll('details:not([open])')];
 	closed.forEach(d => d.open = true);
-	const found = await axe.run(document, {resultTypes: ['violations', 'incomplete'], runOnly:
-		{type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}});
+	const found = await axe.run(document, {resultTypes: ['violations', 'incomplete'],
+		runOnly: {type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa',
+			'best-practice']}});
 	closed.forEach(d => d.open = false);
-	const ofRowGroup = n => (cells => cells.length > 0 && cells.every(c =>
-		c.html.includes('scope="rowgroup"')))([...n.any, ...n.all, ...n.none].flatMap(c => c.relatedNodes));
+	const ofRowGroup = n => {
+		const cells = [...n.any, ...n.all, ...n.none].flatMap(c => c.relatedNodes);
+		return cells.length > 0 && cells.every(c => c.html.includes('scope="rowgroup"'));
+	};
 	const undecided = found.incomplete.filter(v => v.id !== 'color-contrast').map(v => ({...v,
 		nodes: v.nodes.filter(n => v.id !== 'th-has-data-cells' || !ofRowGroup(n))}));
 	const lines = (all, what) => all.flatMap(v => v.nodes.slice(0, 3).map(n =>

@@ -43,6 +43,28 @@ func TestBesides(t *testing.T) {
 	}
 }
 
+// TestWhenItBroke: of a violation the page says in which phase and during which fault.
+func TestWhenItBroke(t *testing.T) {
+	for atNS, want := range map[int64]string{
+		4_500_000_000:  "at 4.500000 s, in steady, during F1 stall",
+		500_000_000:    "at 0.500000 s, in warm-up",
+		12_500_000_000: "at 12.500000 s",
+	} {
+		d := fixture{designs: flashSale()[:2], repeats: 1, ops: 1000, faults: true}.build(t)
+		repeat := &d.Summary.Variants[1].Repeats[0]
+		repeat.Operations[0].Phases = append(repeat.Operations[0].Phases,
+			rundir.Phase{Name: "during stall", StartNS: 4e9, EndNS: 6e9})
+		repeat.Invariants[0].Violations = repeat.Invariants[0].Violations[:1]
+		repeat.Invariants[0].Violations[0].AtNS = atNS
+		page := outline(render(t, d))
+		for _, want := range []string{"· first " + want + "\n", "units sold " + want + "\n"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page does not say %q", want)
+			}
+		}
+	}
+}
+
 // TestBrokenElsewhere: what a design breaks that nothing here provokes, and that it is
 // known to break under another trigger, is not called expected either.
 func TestBrokenElsewhere(t *testing.T) {

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -22,6 +24,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"stampede/harness/rundir"
+	"stampede/reports"
 	"stampede/reports/browsertest"
 )
 
@@ -234,6 +238,86 @@ func TestBrowserReadsAChartByKeys(t *testing.T) {
 	}
 }
 
+// TestBrowserReadsNames: a readout names each value as the head of its column does: of
+// stores two quantities may begin with the same word.
+func TestBrowserReadsNames(t *testing.T) {
+	tb := open(t, sceneOf(t, "three").page(t))
+	eval[any](t, tb, `document.querySelectorAll("#stores details").forEach(d => d.open = true)`)
+	for section, want := range map[string][]string{
+		"#stores": {"0 s:  transactions committed ", "  transactions rolled back ", "  WAL "},
+		"#time": {"0 s:  offered/s ", "  achieved/s ", "  dropped/s ", "  in flight ", "  p50 ",
+			"  p99 "},
+		"#latency": {"0 %:  B ", "  A ", "  C "},
+	} {
+		eval[any](t, tb, fmt.Sprintf("document.querySelector('%s .plot').focus()", section))
+		if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Home)); err != nil {
+			t.Fatal(err)
+		}
+		readout := eval[string](t, tb, fmt.Sprintf(
+			"document.querySelector('%s .readout').textContent", section))
+		for _, part := range want {
+			if !strings.Contains(readout, part) {
+				t.Errorf("%s reads %q, without %q", section, readout, part)
+			}
+		}
+		label := eval[string](t, tb, "document.activeElement.getAttribute('aria-label')")
+		title := eval[string](t, tb, "document.activeElement.querySelector('svg title').textContent")
+		if want := "Chart: " + title + "; arrow keys read its values"; label != want {
+			t.Errorf("%s: a chart is labelled %q, want %q", section, label, want)
+		}
+	}
+	quiet(t, tb)
+}
+
+// TestBrowserCursorsMoveTogether: cursors of one panel stand at the same time, also where a
+// chart's rows are of another width; one whose chart has ended is gone.
+func TestBrowserCursorsMoveTogether(t *testing.T) {
+	d := fixture{designs: flashSale()[:4], repeats: 1, ops: 1000}.build(t)
+	change := func(variant int, change func(*rundir.Timeline)) {
+		ref := reports.RepeatRef{Variant: d.Summary.Variants[variant].Name}
+		timeline := d.Timelines[ref]
+		change(&timeline)
+		d.Timelines[ref] = timeline
+	}
+	change(1, func(l *rundir.Timeline) { l.BucketNS = l.BucketNS * 4 / 5 })
+	change(2, func(l *rundir.Timeline) { l.Kinds[0].Buckets = l.Kinds[0].Buckets[:60] })
+	tb := open(t, render(t, d))
+	type cursor struct {
+		Shown    bool
+		At, Step float64
+		Read     string
+	}
+	for key, gone := range map[string]int{kb.Home: 0, kb.End: 2} {
+		// The one that lasts longest leads.
+		eval[any](t, tb, `[...document.querySelectorAll('#time .plot')].sort((a, b) => {
+			const end = p => p.dataset.step * p.parentElement.querySelectorAll('tbody tr').length;
+			return end(b) - end(a) })[0].focus()`)
+		if err := chromedp.Do(tb, chromedp.KeyEvent(key)); err != nil {
+			t.Fatal(err)
+		}
+		cursors := eval[[]cursor](t, tb, `[...document.querySelectorAll('#time .plot')].map(p => {
+			const line = p.querySelector('.cursor'), of = p.dataset;
+			const row = (line.getAttribute('x1') - of.x0) / of.dx;
+			return {Shown: line.getAttribute('visibility') === 'visible', At: +of.from + row * of.step,
+				Step: +of.step, Read: p.nextElementSibling.textContent} })`)
+		lead := slices.IndexFunc(cursors, func(c cursor) bool { return c.Shown })
+		for i, c := range cursors {
+			if !c.Shown {
+				gone--
+			} else if math.Abs(c.At-cursors[lead].At) > c.Step/2+1e-6 {
+				t.Errorf("chart %d is at %v s, another at %v s", i, c.At, cursors[lead].At)
+			}
+			if c.Shown == (c.Read == "") {
+				t.Errorf("chart %d shows its cursor: %v, and reads %q", i, c.Shown, c.Read)
+			}
+		}
+		if gone != 0 {
+			t.Errorf("cursors: %+v", cursors)
+		}
+	}
+	quiet(t, tb)
+}
+
 // TestBrowserBearsABadLink: what follows the # of somebody's link may be anything.
 func TestBrowserBearsABadLink(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t))
@@ -288,13 +372,26 @@ func TestBrowserPrints(t *testing.T) {
 	if got := styleOf(t, tb, "body", "backgroundColor"); got != white {
 		t.Errorf("on paper the background is %s", got)
 	}
-	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF())
+	// What is folded on the screen is printed by style alone, without the script.
+	for _, selector := range []string{"#designs td", "#stores figure svg", "#time .paper td",
+		"#variants .paper td"} {
+		if !eval[bool](t, tb, fmt.Sprintf(`document.querySelector(%q).checkVisibility(
+			{contentVisibilityAuto: true}) && !document.querySelector('#stores details').open`, selector)) {
+			t.Errorf("%s is not on paper", selector)
+		}
+	}
+	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF(chromedp.PDFOutlineAndTagged()))
 	path := filepath.Join(t.ArtifactDir(), "report.pdf")
 	if err = errors.Join(err, os.WriteFile(path, pdf, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	if len(pdf) < 20_000 {
 		t.Errorf("the PDF has %d bytes", len(pdf))
+	}
+	for _, part := range []string{"/StructTreeRoot", "/Outlines", "/Marked true"} {
+		if !bytes.Contains(pdf, []byte(part)) {
+			t.Errorf("the PDF has no %s: it is not tagged, or has no outline", part)
+		}
 	}
 	tellsVerdict(t, path, pdf)
 }
@@ -319,7 +416,8 @@ func tellsVerdict(t *testing.T, path string, pdf []byte) {
 	}
 	// Among the evidence that is folded on the screen is that of what broke as expected.
 	for _, want := range []string{"PASS", "2 of 3 designs held all their invariants", "redis_lua",
-		"item-1 has 101 of 100 units sold", "Reproduce"} {
+		"item-1 has 101 of 100 units sold", "Reproduce", "WAL, bytes per second",
+		"Exact two-sided Mann-Whitney", "No item ever has more units"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the PDF does not say %q", want)
 		}

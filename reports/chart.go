@@ -33,8 +33,9 @@ type figure struct {
 	// Columns and Rows are the data as a table; the first column is x.
 	Columns []string
 	Rows    [][]string
-	// X0 and DX place row i at X0 + i·DX in the view box, from Y0 to Y1.
-	X0, DX, Y0, Y1 float64
+	// X0 and DX place row i at X0 + i·DX in the view box, from Y0 to Y1; From and Step
+	// are its x in units of the axis, From + i·Step.
+	X0, DX, Y0, Y1, From, Step float64
 }
 
 // What implements what the page's table of data asks of a figure.
@@ -525,13 +526,17 @@ func (f *figure) place(d drawing, p *plot.Plot, first, last float64, rows int) {
 	at := func(x float64) float64 {
 		return float64(area.Min.X) + p.X.Norm(x)*float64(area.Max.X-area.Min.X)
 	}
-	f.X0 = round1(at(first))
+	f.X0, f.From = round1(at(first)), rounded6(first)
 	if rows > 1 {
+		f.Step = rounded6((last - first) / float64(rows-1))
 		f.DX = math.Round((at(last)-at(first))/float64(rows-1)*1000) / 1000
 	}
 	f.Y0 = round1(float64(d.height - d.areas[0].Max.Y))
 	f.Y1 = round1(float64(d.height - area.Min.Y))
 }
+
+// rounded6 keeps millionths, which are below what any chart shows.
+func rounded6(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 func round1(x float64) float64 { return math.Round(x*10) / 10 }
 

@@ -31,6 +31,9 @@ type Data struct {
 	Neighbours map[RepeatRef]map[uint64][]history.Record
 	// Scenario is the scenario as it was run, in YAML.
 	Scenario string
+	// Place is the run directory from the folder of the runs on, with slashes:
+	// "runs/flash-sale-100k/20261121T093000Z-42-7f3a19c0".
+	Place string
 	// Files are the files of the run directory, relative, with slashes.
 	Files []string
 	// Gaps say what could not be read, one line each. A report shows them:

@@ -76,6 +76,7 @@ func (f fixture) build(t testing.TB) reports.Data {
 		Telemetry: map[reports.RepeatRef]rundir.Telemetry{},
 		Windows:   map[reports.RepeatRef]rundir.Windows{},
 		Deeds:     map[reports.RepeatRef][]history.Record{},
+		Place:     "runs/flash-sale-100k/20261121T093000Z-42-7f3a19c0",
 		Scenario:  "name: flash-sale-100k\nload:\n  max_in_flight: 512 # of the generator\n",
 		Records:   map[reports.RepeatRef]map[uint64]history.Record{},
 		Files: []string{"report.html", "summary.json", "junit.xml", "summary.md", "metrics.txt",

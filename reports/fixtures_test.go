@@ -158,20 +158,27 @@ func hostiles(t testing.TB) reports.Data {
 	d := fixture{designs: designs, repeats: 1, ops: 1000, faults: true}.build(t)
 	s := &d.Summary
 	s.Run.Scenario, s.Run.Question, s.Run.Reproduce, s.Run.Target = hostile, hostile, hostile, hostile
-	s.Environment.Backend, s.Environment.CPU, s.Warnings = hostile, hostile, []string{hostile}
-	s.Environment.Components = map[string]rundir.Component{hostile: {Kind: hostile, Version: hostile,
-		Source: hostile, Settings: map[string]string{hostile: hostile}}}
+	s.Run.System, s.Run.Profile, s.Run.ID = hostile, hostile, hostile
+	s.Tool = rundir.Tool{Name: hostile, Version: hostile, Commit: hostile, Go: hostile}
+	s.Environment = rundir.Environment{Backend: hostile, BackendReason: hostile, OS: hostile,
+		Kernel: hostile, CPU: hostile, Governor: hostile, Fingerprint: hostile, Deploy: hostile,
+		Components: map[string]rundir.Component{hostile: {Kind: hostile, Version: hostile,
+			Source: hostile, Settings: map[string]string{hostile: hostile}}}}
+	s.Warnings = []string{hostile}
 	s.Statements["no-oversell"], s.Verdict.Reasons = hostile, []string{hostile}
-	d.Scenario = hostile
+	d.Scenario, d.Place = hostile, hostile
 	d.Files, d.Gaps = append(d.Files, "logs/"+hostile, "javascript:alert(1)"), []string{hostile}
 	s.Statements["no-oversell"+hostile] = hostile
 	s.Variants[0].ExpectedBroken = []string{"one-per-buyer"}
-	s.Variants[1].ExpectedBroken = nil
+	s.Variants[1].ExpectedBroken, s.Variants[1].KnownWrong = nil, map[string]string{hostile: hostile}
 	for v := range s.Variants {
 		variant := &s.Variants[v]
 		variant.Needs = []string{hostile}
 		variant.Roles = []rundir.Role{{Name: hostile, Summary: hostile, Replicas: 2}}
-		variant.SLOs[0].Objective, variant.SLOs[0].Name = hostile, hostile
+		variant.Guarantees, variant.GivesUp = hostile, hostile
+		slo := &variant.SLOs[0]
+		slo.Objective, slo.Name, slo.Limit, slo.Actual = hostile, hostile, hostile, hostile
+		slo.Reason, slo.Status = hostile, check.Undecided
 		variant.NotApplicable = map[string]string{"stock-never-negative" + hostile: hostile}
 		for i := range variant.ExpectedBroken {
 			variant.ExpectedBroken[i] += hostile
@@ -183,14 +190,27 @@ func hostiles(t testing.TB) reports.Data {
 		}
 		repeat := &variant.Repeats[0]
 		repeat.Error, repeat.Validity[0].Detail = hostile, hostile
+		repeat.Validity[0].Name, repeat.Validity[1].OK = hostile, false
 		repeat.Faults[0].Name, repeat.Faults[0].Evidence = hostile, []string{hostile}
+		repeat.Faults[0].Fault = hostile
+		watch(d, v)
 		for i := range repeat.Invariants {
 			repeat.Invariants[i].Invariant += hostile
 			repeat.Invariants[i].Reason = hostile
+			repeat.Invariants[i].Accepted = []check.AcceptedLoss{{What: hostile, Why: hostile,
+				Count: 1, Bound: 2}}
+			if w := repeat.Invariants[i].Watched; w != nil {
+				w.Quantity, w.Unit = hostile, hostile
+			}
 			for k := range repeat.Invariants[i].Violations {
 				repeat.Invariants[i].Violations[k].Text = hostile
 			}
 		}
+		variant.Invariants = repeat.Invariants
+		ref := reports.RepeatRef{Variant: variant.Name}
+		timeline := d.Timelines[ref]
+		timeline.Watched = rundir.WatchedLines(repeat.Invariants)
+		d.Timelines[ref] = timeline
 		repeat.Processor.Parts[1].Name += hostile
 		for _, k := range d.Windows[reports.RepeatRef{Variant: designs[v].name}].Kinds {
 			for i := range k.Errors {

@@ -62,6 +62,7 @@ type page struct {
 	Environment []section
 	Scenario    string
 	Warnings    []string
+	Again       []command
 	Downloads   []download
 	Nav         []navItem
 }
@@ -183,7 +184,7 @@ func newPage(d Data) (page, error) {
 		Operations: operationRows(standings), Phases: phaseRows(standings),
 		Faults: faultRows(standings), Repeats: repeatRows(standings),
 		Errors: errorRows(standings), Environment: environmentSections(s),
-		Warnings: s.Warnings, Downloads: downloads(d.Files),
+		Warnings: s.Warnings, Again: again(d), Downloads: downloads(d.Files),
 	}
 	for _, part := range parts {
 		p.Icons = append(p.Icons, part.Mark)

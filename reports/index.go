@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,9 +27,15 @@ const (
 
 // Index is what an index over many runs is made of.
 type Index struct {
-	runs []indexRun
-	gaps []string
+	runs     []indexRun
+	searches []indexSearch
+	// older is how many searches are not listed.
+	older int
+	gaps  []string
 }
+
+// indexSearch is a search for a knee. Href is "" if it has no page, State says why.
+type indexSearch struct{ Scenario, Date, Seed, Href, State string }
 
 // indexRun is what is kept of a run: a summary is too large to keep hundreds of.
 type indexRun struct {
@@ -51,8 +58,9 @@ type indexVariant struct {
 	measured bool
 }
 
-// LoadIndex reads the summaries of all finished runs under root, newest first. A run
-// that cannot be read is told on the page; only a root that cannot be read is an error.
+// LoadIndex reads the summaries of all finished runs under root, newest first, and lists
+// the searches for knees. A run that cannot be read is told on the page; only a root that
+// cannot be read is an error.
 func LoadIndex(root string) (Index, error) {
 	entries, err := rundir.List(root)
 	if err != nil {
@@ -78,7 +86,32 @@ func LoadIndex(root string) (Index, error) {
 		}
 		x.runs = append(x.runs, indexRunOf(filepath.ToSlash(relative), s))
 	}
-	return x, nil
+	return x, x.listSearches(root)
+}
+
+// listSearches lists the newest searches under a root.
+func (x *Index) listSearches(root string) error {
+	entries, err := rundir.Names(filepath.Join(root, rundir.SearchFolder))
+	if err != nil {
+		return err
+	}
+	x.older = max(0, len(entries)-maxTrend)
+	for _, e := range entries[:len(entries)-x.older] {
+		search := indexSearch{Scenario: e.Scenario, Date: instant(e.Started),
+			Seed: fmt.Sprint(e.Seed), State: "without a page"}
+		page := filepath.Join(e.Path, rundir.ReportFile)
+		if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
+			relative, err := filepath.Rel(root, page)
+			if err != nil {
+				return fmt.Errorf("index searches: %w", err)
+			}
+			search.Href = (&url.URL{Path: filepath.ToSlash(relative)}).String()
+		} else if rundir.StateOf(e.Path) == rundir.Running {
+			search.State = "under way"
+		}
+		x.searches = append(x.searches, search)
+	}
+	return nil
 }
 
 func indexRunOf(path string, s rundir.Summary) indexRun {
@@ -122,6 +155,8 @@ type indexPage struct {
 	Style, Script template.HTML
 	Gaps          []string
 	Systems       []indexSystem
+	Searches      []indexSearch
+	Older         string
 }
 
 type indexSystem struct {
@@ -155,7 +190,10 @@ type trendRun struct {
 // run of each scenario, and for each scenario its runs, with the p99 of those that can
 // be compared. Links are relative to the page's folder, which is the runs' own.
 func WriteIndex(w io.Writer, x Index) error {
-	p := indexPage{Title: "Runs of stampede", Glance: indexGlance(x)}
+	p := indexPage{Title: "Runs of stampede", Glance: indexGlance(x), Searches: x.searches}
+	if x.older > 0 {
+		p.Older = plural(x.older, "older one") + " not listed"
+	}
 	p.Gaps = x.gaps[:min(len(x.gaps), maxGaps)]
 	if more := len(x.gaps) - maxGaps; more > 0 {
 		p.Gaps = append(slices.Clone(p.Gaps), fmt.Sprintf("and %d more", more))

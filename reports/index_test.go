@@ -143,6 +143,72 @@ func TestTrendToInfinity(t *testing.T) {
 	}
 }
 
+// TestIndexListsSearches: the searches for knees have a list of their own, with a link to
+// the page of each that has one.
+func TestIndexListsSearches(t *testing.T) {
+	root := t.TempDir()
+	if page := index(t, root); strings.Contains(page, "Searches") {
+		t.Error("without a search there is a list")
+	}
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	made, err := rundir.CreateSearch(root, "views-skew", 7, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(made.File(rundir.ReportFile), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	running, err := rundir.CreateSearch(root, "flash-sale-100k", 8, at.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Close()
+	for i := range 29 {
+		one, err := rundir.CreateSearch(root, "likes-spike", 9, at.Add(-time.Duration(i+1)*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := index(t, root)
+	for _, want := range []string{
+		`<li><a href="#searches">Searches</a>`, "; 1 older one not listed.",
+		`<a href="knee/views-skew/` + filepath.Base(made.Path()) + `/report.html">2026-11-21 09:00:00 UTC`,
+		`2026-11-21 10:00:00 UTC <span class="note">under way</span><td>flash-sale-100k<td class="n">8`,
+		`<span class="note">without a page</span><td>likes-spike`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+// TestIndexOfHostileRuns: whatever a run's summary says, it stays text.
+func TestIndexOfHostileRuns(t *testing.T) {
+	root := t.TempDir()
+	for i := range 2 { // two make a trend
+		s := hostiles(t).Summary
+		s.Run.Scenario = "sale"
+		s.Run.Started = time.Date(2026, 11, 21, i, 0, 0, 0, time.UTC)
+		storeRun(t, root, s)
+	}
+	page := index(t, root)
+	for _, tag := range tags(page) {
+		if problem := forbidden(tag); problem != "" && !strings.HasPrefix(problem, "link to \"sale/") {
+			t.Error(problem)
+		}
+	}
+	keepsQuiet(t, "index.html.txt", outline(page))
+	if strings.Contains(page, "<script>alert") || !strings.Contains(page, "&lt;script&gt;alert(1)") {
+		t.Error("a hostile text is no text, or is not there")
+	}
+}
+
 // TestIndexLinksLeadSomewhere: they are relative to the folder of the runs.
 func TestIndexLinksLeadSomewhere(t *testing.T) {
 	root := runs(t)

@@ -465,3 +465,20 @@ func TestHowFar(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaceOf: a run is named from the folder of the runs on, and so is a search's window.
+func TestPlaceOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/home/me/runs/sale/1-2-3":                     "runs/sale/1-2-3",
+		"/home/me/runs/knee/sale/4-5-6/windows/sale/7": "runs/knee/sale/4-5-6/windows/sale/7",
+		"/windows/sale/7":                              "windows/sale/7",
+		"/sale":                                        "sale",
+	} {
+		if got, err := placeOf(path); err != nil || got != want {
+			t.Errorf("placeOf(%s) = %s, %v, want %s", path, got, err, want)
+		}
+	}
+	if got := shellWord("it's/here"); got != `'it'\''s/here'` {
+		t.Errorf("a word for a shell is %s", got)
+	}
+}

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -137,8 +138,9 @@ type exhibit struct {
 	// Clients is what those who sent these did besides.
 	Clients timeFigure
 	proof   proof
-	// More says what is not spelt out, Where says where it is.
-	More, Where string
+	// More says what is not spelt out, Where says where it is. Kept is the file of the
+	// violations that the run keeps of each repeat, "" if there is none, Href its link.
+	More, Where, Kept, Href string
 	// Reproduce is the command that runs this variant again.
 	Reproduce string
 }
@@ -200,6 +202,9 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 		}
 	}
 	e.Count = plural(max(shown.Count, 1), "violation")
+	if kept := rundir.ViolationsName(st.Name, inv.Invariant); slices.Contains(d.Files, kept) {
+		e.Kept, e.Href = kept, "./"+(&url.URL{Path: kept}).EscapedPath()
+	}
 	e.fill(d, st, repeat, shown)
 	e.proof = proofOf(d, st, repeat, shown)
 	if beside := e.proof.neighbours; len(beside) > 0 {
@@ -239,7 +244,8 @@ func (e *exhibit) fill(d Data, st standing, repeat rundir.Repeat, shown check.Ve
 		e.Violations = append(e.Violations, line)
 	}
 	if rest := shown.Count - len(e.Violations); rest > 0 {
-		e.More = fmt.Sprintf("Showing the first %d of %s.", len(e.Violations), e.Count)
+		e.More = fmt.Sprintf("Showing the first %d of %s; a run keeps no more of a repeat.",
+			len(e.Violations), e.Count)
 	}
 }
 
@@ -255,13 +261,26 @@ func notShown(hidden, lost int) string {
 	return strings.Join(parts, "; ")
 }
 
-// when says at which time of the run something became true, and which fault
-// was in force.
+// when says at which time of the run something became true, in which phase if there
+// are several, and which fault was in force.
 func when(atNS int64, r rundir.Repeat) string {
 	if atNS <= 0 {
 		return ""
 	}
-	return joinNonEmpty(", ", "at "+offset(atNS), faultAt(r, atNS))
+	return joinNonEmpty(", ", "at "+offset(atNS), inPhase(r, atNS), faultAt(r, atNS))
+}
+
+// inPhase says in which of a repeat's phases a time lies, "" if there is but one.
+func inPhase(r rundir.Repeat, ns int64) string {
+	for _, op := range r.Operations {
+		if phases := properPhases(op.Phases); len(phases) > 1 {
+			if name := phaseAt(phases, ns); name != "" {
+				return "in " + name
+			}
+			return ""
+		}
+	}
+	return ""
 }
 
 func opRowOf(r history.Record) opRow {

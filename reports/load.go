@@ -33,6 +33,9 @@ func Load(dir string) (Data, error) {
 		Windows: map[RepeatRef]rundir.Windows{}, Telemetry: map[RepeatRef]rundir.Telemetry{},
 		Records: map[RepeatRef]map[uint64]history.Record{}, Deeds: map[RepeatRef][]history.Record{},
 		Neighbours: map[RepeatRef]map[uint64][]history.Record{}}
+	if d.Place, err = placeOf(run.Path); err != nil {
+		return d, err
+	}
 	for _, v := range summary.Variants {
 		shown := map[string]bool{} // invariants that an earlier repeat proves broken
 		for _, r := range v.Repeats {
@@ -45,6 +48,21 @@ func Load(dir string) (Data, error) {
 		d.Gaps = append(d.Gaps, fmt.Sprintf("the scenario as it was run: %v", err))
 	}
 	return Relist(run.Path, d)
+}
+
+// placeOf is a run directory from the folder of the runs on. That of a window lies in its
+// search's, which has as many elements before it.
+func placeOf(path string) (string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("name the run directory: %w", err)
+	}
+	elements := strings.Split(strings.Trim(filepath.ToSlash(whole), "/"), "/")
+	n := 3 // the folder of the runs, the scenario's, the run's
+	if at := len(elements) - n; at >= 0 && elements[at] == rundir.WindowsFolder {
+		n += 4 // the folder of the runs, that of searches, the scenario's, the search's
+	}
+	return strings.Join(elements[max(0, len(elements)-n):], "/"), nil
 }
 
 // Relist returns d with the files that the run directory has by now, without

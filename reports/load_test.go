@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -134,6 +135,48 @@ func TestLoadFindsNeighbours(t *testing.T) {
 	}
 }
 
+// TestCommandsOfAStoredRun: the page names the run's own folder, from that of the runs on;
+// a run that was given servers cannot be run again without them.
+func TestCommandsOfAStoredRun(t *testing.T) {
+	dir := stored(t)
+	d, err := reports.Load(dir.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Dir(filepath.Dir(dir.Path()))
+	place, err := filepath.Rel(filepath.Dir(root), dir.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	place = filepath.ToSlash(place)
+	for name, c := range map[string]struct {
+		change func(*reports.Data)
+		replay bool
+	}{
+		"its own stores": {func(*reports.Data) {}, true},
+		"a target": {func(d *reports.Data) {
+			d.Summary.Run.Target = "http://localhost:8080"
+		}, true},
+		"a target with a password": {func(d *reports.Data) {
+			d.Summary.Run.Target = "http://me:xxxxx@localhost:8080"
+		}, false},
+		"a target with its own authority": {func(d *reports.Data) {
+			d.Summary.Run.Reproduce += " --target-ca ca.pem"
+		}, false},
+		"given stores": {func(d *reports.Data) { d.Summary.Environment.Backend = "external" }, false},
+	} {
+		d := d
+		c.change(&d)
+		page := outline(render(t, d))
+		if got := strings.Contains(page, "stampede replay "+place+"\n"); got != c.replay {
+			t.Errorf("%s: the page tells how to run it again: %v", name, got)
+		}
+		if !strings.Contains(page, "stampede check "+place+"\n") {
+			t.Errorf("%s: the page does not tell how to judge it again", name)
+		}
+	}
+}
+
 // A report with a gap is worth more than none.
 func TestLoadTellsWhatIsMissing(t *testing.T) {
 	dir := stored(t)
@@ -211,6 +254,7 @@ func TestWriteArtifacts(t *testing.T) {
 	}
 	page := render(t, again)
 	for _, want := range []string{`href="./hdr/"`, `href="./violations/"`,
+		`Those of every repeat are in <a href="./violations/naive_select.no-oversell.ndjson">`,
 		fmt.Sprintf("the first %d violations of each invariant in each repeat", check.MaxViolations)} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)

@@ -69,6 +69,11 @@ all('.plot[data-dx]').forEach(function (plot) {
   if (!table) return;
   var rows = all('tbody tr', table), heads = all('thead th', table).map(function (h) { return h.textContent; });
   var x0 = +plot.dataset.x0, dx = +plot.dataset.dx, at = -1;
+  var from = +plot.dataset.from, step = +plot.dataset.step || 1; // what a row is of, as x
+  // Series go by their designs' letters, if all of them have one.
+  var letter = /^[A-Z]{1,2}(?= )/;
+  if (heads.slice(1).every(function (h) { return letter.test(h); }))
+    heads = heads.map(function (h) { return (letter.exec(h) || [h])[0]; });
   var lineMark = doc.createElementNS('http://www.w3.org/2000/svg', 'line');
   lineMark.setAttribute('class', 'cursor');
   lineMark.setAttribute('y1', plot.dataset.y0);
@@ -81,7 +86,7 @@ all('.plot[data-dx]').forEach(function (plot) {
   plot.after(out);
   plot.tabIndex = 0;
   plot.setAttribute('role', 'group');
-  plot.setAttribute('aria-label', 'Chart; arrow keys read its values');
+  plot.setAttribute('aria-label', 'Chart: ' + svg.querySelector('title').textContent + '; arrow keys read its values');
   function show(i) {
     at = i;
     lineMark.setAttribute('visibility', i < 0 ? 'hidden' : 'visible');
@@ -89,14 +94,19 @@ all('.plot[data-dx]').forEach(function (plot) {
     lineMark.setAttribute('x1', x0 + i * dx);
     lineMark.setAttribute('x2', x0 + i * dx);
     out.textContent = all('th,td', rows[i]).map(function (c, n) {
-      return n ? heads[n].split(' ')[0] + ' ' + c.textContent : c.textContent + ':';
+      return n ? heads[n] + ' ' + c.textContent : c.textContent + ':';
     }).join('  ');
   }
-  plot.show = function (i) { out.setAttribute('aria-live', 'off'); show(Math.min(i, rows.length - 1)); };
+  // Where another chart's cursor stands: rows of charts may differ in width and in number.
+  plot.show = function (x) {
+    var i = Math.round((x - from) / step);
+    out.setAttribute('aria-live', 'off');
+    show(i < rows.length ? Math.max(i, -1) : -1);
+  };
   function move(i, live) {
     i = Math.max(0, Math.min(rows.length - 1, i));
     out.setAttribute('aria-live', live ? 'polite' : 'off');
-    all('.plot', figure.parentElement).forEach(function (p) { if (p !== plot && p.show) p.show(i); });
+    all('.plot', figure.parentElement).forEach(function (p) { if (p !== plot && p.show) p.show(from + i * step); });
     show(i);
   }
   plot.addEventListener('pointermove', function (e) {
@@ -108,12 +118,12 @@ all('.plot[data-dx]').forEach(function (plot) {
     if (step) move(at + step, true);
     else if (e.key === 'Home') move(0, true);
     else if (e.key === 'End') move(rows.length - 1, true);
-    else if (e.key === 'Escape') all('.plot', figure.parentElement).forEach(function (p) { if (p.show) p.show(-1); });
+    else if (e.key === 'Escape') all('.plot', figure.parentElement).forEach(function (p) { if (p.show) p.show(NaN); });
     else return;
     e.preventDefault();
   });
 });
 
-// On paper the evidence is open.
-addEventListener('beforeprint', function () { all('.exhibit').forEach(function (d) { d.open = true; }); });
+// On paper the evidence is open, and what cannot be looked up there.
+addEventListener('beforeprint', function () { all('.exhibit, .paper').forEach(function (d) { d.open = true; }); });
 })();

@@ -20,8 +20,8 @@ var widths = map[string]int64{"1280": 1280, "390": 390}
 
 // TestPages makes the page of the newest run of each scenario under the folder that
 // STAMPEDE_PAGES names and looks at it light and dark and on paper, wide and narrow: it
-// says nothing, asks for nothing, all of it fits, and axe finds nothing. What it looks
-// like is kept in that folder's shots. See `make pages`.
+// says nothing, asks for nothing, all of it fits, and axe finds nothing in any
+// of them. What it looks like is kept in that folder's shots. See `make pages`.
 func TestPages(t *testing.T) {
 	folder := os.Getenv("STAMPEDE_PAGES")
 	if folder == "" {
@@ -48,13 +48,18 @@ func lookAt(t *testing.T, run, shot string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := open(t, write(t, reports.HTML, d))
+	page := write(t, reports.HTML, d)
+	if t.Logf("%d bytes", len(page)); len(page) > maxPage {
+		t.Errorf("%d bytes, limit %d", len(page), maxPage)
+	}
+	tb := open(t, page)
 	for _, theme := range []string{"light", "dark"} {
 		for width, pixels := range widths {
 			if err := chromedp.Do(tb, scheme(theme), chromedp.EmulateViewport(pixels, 900)); err != nil {
 				t.Fatal(err)
 			}
 			fits(t, tb, theme+", "+width)
+			browsertest.Accessible(t, tb)
 			picture(t, tb, shot+"-"+theme+"-"+width+".jpg")
 		}
 	}
@@ -63,7 +68,7 @@ func lookAt(t *testing.T, run, shot string) {
 		t.Fatal(err)
 	}
 	fits(t, tb, "paper")
-	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF())
+	pdf, err := chromedp.Run(tb, chromedp.PrintToPDF(chromedp.PDFOutlineAndTagged()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +78,9 @@ func lookAt(t *testing.T, run, shot string) {
 	quiet(t, tb)
 	browsertest.Accessible(t, tb)
 }
+
+// maxPage is how many bytes the page of a real scenario may have.
+const maxPage = 2_000_000
 
 // paperWidth is that of a sheet of A4 within its margins, in CSS pixels.
 const paperWidth = 718

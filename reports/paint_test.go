@@ -67,8 +67,8 @@ func (tr *traced) paintAfter(url string) (float64, error) {
 }
 
 // BenchmarkFirstPaint opens the page of nine designs and five repeats and reports, from
-// Chromium's own trace, how long it takes until the verdict is on the screen: the aim is
-// 200 ms. The verdict is above the fold, so it is part of what is painted first.
+// Chromium's own trace, how long it takes until the verdict is on the screen: not more
+// than 200 ms in the mean. The verdict is above the fold, so it is part of what is painted first.
 func BenchmarkFirstPaint(b *testing.B) {
 	tb := open(b, render(b, nineByFive(b)))
 	if !eval[bool](b, tb, `(r => r.top >= 0 && r.bottom <= innerHeight)(
@@ -110,5 +110,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 	}
 	b.ReportMetric(sum/float64(n), "ms-to-first-paint")
 	b.ReportMetric(most, "ms-at-most")
+	if mean := sum / float64(n); mean > 200 {
+		b.Errorf("the verdict was painted after %.0f ms, limit 200 ms", mean)
+	}
 	b.ReportMetric(0, "ns/op")
 }

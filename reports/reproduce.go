@@ -23,6 +23,42 @@ func ReproduceVariant(s rundir.Summary, variant string) string {
 	return command + " --set 'variants=[" + variant + "]' --set baseline=" + variant + note
 }
 
+// command is a command line and what it does.
+type command struct{ ID, Line, What string }
+
+// again are the commands that take up a stored run: one that runs it again and one that
+// judges it again. The former cannot be told where the run was given servers, passwords or
+// certificates, which it does not keep.
+func again(d Data) (all []command) {
+	if d.Place == "" {
+		return nil
+	}
+	place, r := shellWord(d.Place), d.Summary.Run
+	given := d.Summary.Environment.Backend == external || strings.Contains(r.Target, "@") ||
+		strings.Contains(r.Reproduce, " --target-ca ")
+	if !given {
+		all = append(all, command{"replay-cmd", "stampede replay " + place,
+			"The same from what this run has recorded; it says what is not as it was, such as the " +
+				"version of a store:"})
+	}
+	return append(all, command{"check-cmd", "stampede check " + place,
+		"What was recorded, judged again; that needs no store and no server:"})
+}
+
+// external is the backend of servers that the user has, as env.External.
+const external = "external"
+
+// shellWord is a word that a shell leaves as it is.
+func shellWord(word string) string {
+	if plainPath.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// plainPath is a path that means nothing else to a shell.
+var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/][a-zA-Z0-9._/-]*$`)
+
 // plainName is a name that means nothing to a shell or to YAML, as all of ours.
 var plainName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 

@@ -48,8 +48,7 @@ type storeLane struct {
 	period float64 // seconds
 }
 
-// storesOf draws what was said in the first repeat of every variant that has a
-// timeline.
+// storesOf draws what was said in a repeat of every variant that has a timeline.
 func storesOf(d Data, standings []standing) (storesView, error) {
 	var view storesView
 	bySource, order := map[string][]storeLane{}, []string{}
@@ -208,8 +207,7 @@ func unitText(unit string) string {
 }
 
 func storeFigureOf(id string, l storeLane, s storeSource, axes storeAxes) (timeFigure, error) {
-	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong, Repeat: l.repeat.Index}
-	f.ID, f.Title = id, fmt.Sprintf("%s: %s over time", l.Name, s.Name)
+	f := l.figure(id, fmt.Sprintf("%s: %s over time", l.Name, s.Name))
 	f.Columns = []string{"from"}
 	for at := 0.0; at < axes.end-1e-9; at += axes.row {
 		f.Rows = append(f.Rows, []string{plainNumber(at) + " s"})

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
 )
@@ -24,6 +26,8 @@ type timePanel struct {
 	Density *densityView
 	// Rare says that there are enough operations for a p99.9.
 	Rare bool
+	// Later names the designs whose first repeat is not the one that is drawn.
+	Later string
 }
 
 // timeFigure is one variant over time.
@@ -31,7 +35,8 @@ type timeFigure struct {
 	figure
 	Letter, Name string
 	Wrong        bool
-	Repeat       int
+	// Later says which repeat it is, "" for the first.
+	Later string
 	// More is data that the figure's own table does not have, nil if there is none.
 	More *dataTable
 }
@@ -84,7 +89,7 @@ func rowsFor(lanes int) int {
 	return 30
 }
 
-// timePanels draws the first repeat of every variant that has a timeline.
+// timePanels draws a repeat of every variant that has a timeline.
 func timePanels(d Data, standings []standing) (timePanel, error) {
 	panel := timePanel{Kind: mainKind(standings)}
 	lanes := timeLanes(d, standings)
@@ -94,12 +99,17 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 	width, merged := pointWidth(lanes)
 	panel.Merged = merged
 	panel.Bucket = seconds(float64(width) / 1e9)
+	buckets := func(l lane) int {
+		return int((width + l.timeline.BucketNS - 1) / l.timeline.BucketNS)
+	}
+	// A row covers as many points in all lanes, so that rows can be compared.
+	perRow, rows := 1, rowsFor(len(lanes))
 	for i, l := range lanes {
-		n := (width + l.timeline.BucketNS - 1) / l.timeline.BucketNS
-		lanes[i].moments = merge(l.timeline, panel.Kind, int(n))
-		rows := rowsFor(len(lanes))
-		n *= int64(max(1, (len(lanes[i].moments)+rows-1)/rows))
-		lanes[i].spans = merge(l.timeline, panel.Kind, int(n))
+		lanes[i].moments = merge(l.timeline, panel.Kind, buckets(l))
+		perRow = max(perRow, (len(lanes[i].moments)+rows-1)/rows)
+	}
+	for i, l := range lanes {
+		lanes[i].spans = merge(l.timeline, panel.Kind, buckets(l)*perRow)
 	}
 	dense := densityOf(panel.Kind, lanes)
 	if dense != nil {
@@ -115,23 +125,62 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 		panel.Figures = append(panel.Figures, f)
 	}
 	shareMarks(figuresOf(panel.Figures))
+	panel.Later = later(panel.Figures)
 	return panel, nil
 }
 
-// timeLanes finds the first repeat of every variant that has a timeline.
+// timeLanes finds of every variant the repeat that tells most, of those that have a
+// timeline: the first in which something broke that it should hold, or just the first.
 func timeLanes(d Data, standings []standing) (lanes []lane) {
 	for _, st := range standings {
+		var found *lane
 		for _, r := range st.Repeats {
 			ref := RepeatRef{st.Name, r.Index}
-			timeline, ok := d.Timelines[ref]
-			if ok && timeline.BucketNS > 0 && length(timeline) > 0 {
-				lanes = append(lanes, lane{standing: st, repeat: r, timeline: timeline,
-					windows: d.Windows[ref]})
+			timeline := d.Timelines[ref]
+			if timeline.BucketNS <= 0 || length(timeline) == 0 {
+				continue
+			}
+			breaks := st.breaks(r)
+			if found == nil || breaks {
+				found = &lane{standing: st, repeat: r, timeline: timeline, windows: d.Windows[ref]}
+			}
+			if breaks {
 				break
 			}
 		}
+		if found != nil {
+			lanes = append(lanes, *found)
+		}
 	}
 	return lanes
+}
+
+// breaks says whether a repeat of a variant broke something that it should hold.
+func (st standing) breaks(r rundir.Repeat) bool {
+	return slices.ContainsFunc(r.Invariants, func(v check.Verdict) bool {
+		return v.Status == check.Broken && slices.Contains(st.Broken, v.Invariant)
+	})
+}
+
+// figure is an empty one of the lane's repeat.
+func (l lane) figure(id, title string) timeFigure {
+	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong}
+	f.ID, f.Title = id, title
+	if l.repeat.Index > 0 {
+		f.Later = fmt.Sprintf("repeat %d", l.repeat.Index+1)
+	}
+	return f
+}
+
+// later names the designs that are drawn in another repeat than the first.
+func later(figures []timeFigure) string {
+	var names []string
+	for _, f := range figures {
+		if f.Later != "" {
+			names = append(names, fmt.Sprintf("%s (%s)", f.Letter, f.Later))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // pointWidth returns how many nanoseconds a point covers, at least one bucket
@@ -285,8 +334,7 @@ func timeFigureOf(
 	last.X.Label.Text = "seconds since the start"
 	heights[len(heights)-1] += 26
 
-	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong, Repeat: l.repeat.Index}
-	f.ID, f.Title = id, l.Name+" over time"
+	f := l.figure(id, l.Name+" over time")
 	f.Finding = timeFinding(kind, l, dense)
 	f.timeTable(l.spans, axes.rare)
 	if dense != nil {

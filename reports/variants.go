@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -292,12 +293,19 @@ func firstError(repeats []rundir.Repeat, kind string, class rundir.ErrorClass) s
 
 // phaseAt is the phase in which a time lies.
 func phaseAt(phases []rundir.Phase, ns int64) string {
-	for _, p := range phases {
-		if p.StartNS <= ns && ns < p.EndNS && !strings.Contains(p.Name, " ") {
+	for _, p := range properPhases(phases) {
+		if p.StartNS <= ns && ns < p.EndNS {
 			return p.Name
 		}
 	}
 	return ""
+}
+
+// properPhases are those of the load, without the times before, during and after faults.
+func properPhases(phases []rundir.Phase) []rundir.Phase {
+	return slices.DeleteFunc(slices.Clone(phases), func(p rundir.Phase) bool {
+		return strings.Contains(p.Name, " ")
+	})
 }
 
 // faultAt says which fault was in force at a time.

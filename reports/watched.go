@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"stampede/harness/check"
-	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -32,8 +31,8 @@ type watchedLane struct {
 	line rundir.WatchedLine
 }
 
-// watchedPanels draws what was followed in the first repeat of every variant
-// that has a timeline, a panel for each quantity.
+// watchedPanels draws what was followed in a repeat of every variant that has a
+// timeline, a panel for each quantity.
 func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 	var panels []watchedPanel
 	lanes := map[watchedKey][]watchedLane{}
@@ -111,7 +110,7 @@ func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (timeFigure, er
 	room := max(axes.high-axes.low, 1) * 0.08
 	p.Y.Min, p.Y.Max = axes.low-room, axes.high+room
 	p.Y.Tick.Marker = secondTicks{most: 4}
-	p.Y.Label.Text = plain.Text(l.line.Unit)
+	p.Y.Label.Text = short(l.line.Unit, 20)
 	rows := watchedRows(l.line.Points, axes.width)
 	drawn := l.line.Points
 	if len(drawn) > pointsFor(1) {
@@ -127,8 +126,7 @@ func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (timeFigure, er
 			curve{points: low, style: line(roleFirst, 1, nil, noVariant)},
 			curve{points: high, style: line(roleFirst, 1.5, nil, noVariant)})
 	}
-	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong, Repeat: l.repeat.Index}
-	f.ID, f.Title = id, l.Name+": "+l.line.Quantity+" over time"
+	f := l.figure(id, l.Name+": "+l.line.Quantity+" over time")
 	f.Finding = watchedFinding(l)
 	f.watchedTable(rows, axes.width)
 	drawing := stack(vg.Length(360), 6, []*plot.Plot{p}, []vg.Length{150})

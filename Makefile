@@ -80,9 +80,12 @@ test-report: ## Open the report and the pages of ui in headless Chromium and che
 	$(GO) test -tags browser -timeout 10m ./reports/...
 	$(GO) test -tags browser -timeout 5m -run Browser ./cmd/stampede
 
-# How many messages the claims of make bench take place among, at most. Ten million of
-# them are 4 GB, and take some minutes.
+# How many messages or tasks the claims of make bench take place among, at most. Ten million
+# of them are 4 GB, and take some minutes. Where the curves are drawn: tests run in folders of
+# their own, so the path is absolute.
 PENDING ?= 10000000
+PLOTS ?= $(CURDIR)/runs/plots
+CLAIMS := STAMPEDE_PENDING=$(PENDING) STAMPEDE_PLOTS=$(PLOTS)
 
 bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Dispatch|HTTP' -benchtime 1x -timeout 20m ./harness/load
@@ -94,9 +97,8 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
 	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/scheduler
-	STAMPEDE_PENDING=$(PENDING) \
-		$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/sqlbroker
+	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/scheduler
+	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/sqlbroker
 
 # Where make throughput keeps its runs, what it varies and how long each load lasts.
 THROUGHPUT ?= runs/throughput

@@ -16,6 +16,8 @@ type Audit struct {
 	Effects []EffectAudit `json:"effects"`
 	Changes []ChangeAudit `json:"changes"`
 	Fleet   []FleetAudit  `json:"fleet,omitempty"`
+	// Scales says that the design has an orchestrator, whose wishes are in Fleet.
+	Scales bool `json:"scales,omitempty"`
 	// Now is the last moment at which anything started or ended, Begins when the day began, at
 	// DayMS of business time (Unix milliseconds); both are 0 before the first request.
 	Now    int64 `json:"now_us"`
@@ -103,7 +105,7 @@ func us(column string) string {
 }
 
 func (t *tasks) audit(ctx context.Context) (Audit, error) {
-	a := Audit{DayMS: t.params.day().UnixMilli()}
+	a := Audit{DayMS: t.params.day().UnixMilli(), Scales: t.design.scaling != ""}
 	a.StartSlackUS, a.RescueSlackUS = t.slack()
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := t.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {

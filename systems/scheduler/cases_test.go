@@ -232,3 +232,123 @@ func TestWhatWasDeletedIsNotJudged(t *testing.T) {
 		}
 	}
 }
+
+// TestDoneAndCancelled: a recurring task that was cancelled while it ran, and came to its end
+// all the same, is cancelled; one that runs once, or was cancelled after that, is done.
+func TestDoneAndCancelled(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		recurring bool
+		after     time.Duration // the cancel, after the end
+		want      check.Status
+	}{
+		{"recurring, cancelled while it ran", true, -ms, check.Held},
+		{"recurring, cancelled when it ended", true, 0, check.Held},
+		{"recurring, cancelled after its end", true, ms, check.Broken},
+		{"once, cancelled while it ran", false, -ms, check.Broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := smallParams()
+			p.Cancel, p.Recurring, p.Recurrence = 0, 0.5, scheduler.Insert
+			e := morningOf(t, 1, p, trouble{}, 200)
+			if !onRun(func(e *evidence, r *scheduler.RunAudit) bool {
+				return once(e, r) && (e.rowOf(r.Task).Cron != "") == c.recurring
+			}, func(e *evidence, r *scheduler.RunAudit) {
+				r.EndedUS = r.StartedUS + (5 * ms).Microseconds()
+				e.stopping(r)
+				e.audit.Changes[len(e.audit.Changes)-1].AtUS = r.EndedUS + c.after.Microseconds()
+				for i := range e.audit.Tasks {
+					if row := &e.audit.Tasks[i]; row.Task == r.Task && row.Occurrence == r.Occurrence {
+						row.State = scheduler.Cancelled
+					}
+				}
+			})(e, func(int) int { return 0 }) {
+				t.Fatal("nothing ran once")
+			}
+			if v := e.verdict(t, scheduler.FinalStates); v.Status != c.want {
+				t.Errorf("%s: %s %+v", v.Status, v.Reason, v.Violations)
+			}
+		})
+	}
+}
+
+// TestToldEarly: who was told of a start before the task was due proves that it was early,
+// whatever the runs say; but not where the clocks may differ by as much, or nobody compared
+// them, and not if the task was due before.
+func TestToldEarly(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		early time.Duration
+		// wider is by how much less is known of when the gauge looked.
+		wider   time.Duration
+		noGauge bool
+		outcome history.Outcome
+		want    check.Status
+	}{
+		{"when it was due", 0, 0, false, history.OK, check.Held},
+		{"early", 100 * ms, 0, false, history.OK, check.Broken},
+		{"early by less than the clocks may differ", 100 * ms, 200 * ms, false, history.OK, check.Held},
+		{"early by more than the clocks may differ", 300 * ms, 200 * ms, false, history.OK,
+			check.Broken},
+		{"early, and nobody compared the clocks", 100 * ms, 0, true, history.OK, check.Held},
+		{"told nothing", 100 * ms, 0, false, history.Unknown, check.Held},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := smallParams()
+			p.Awaits = 0.5
+			e := morningOf(t, 1, p, trouble{}, 200)
+			for i := range e.samples {
+				e.samples[i].From -= c.wider
+				e.samples[i].To += c.wider
+			}
+			if c.noGauge {
+				e.samples = nil
+			}
+			rec := someOf(e.records, func(int) int { return 0 }, func(r *history.Record) bool {
+				return r.Op.Kind == scheduler.KindAwait && r.Outcome == history.OK
+			})
+			row := e.rowOf(rec.Op.ID &^ 0xff)
+			due := time.Duration(row.FirstUS)*time.Microsecond - storeOffset
+			rec.Outcome, rec.End = c.outcome, due-c.early
+			rec.Start, rec.Intended = rec.End-ms, rec.End-ms
+			if v := e.verdict(t, scheduler.NeverEarly); v.Status != c.want {
+				t.Errorf("%s: %s %+v", v.Status, v.Reason, v.Violations)
+			}
+		})
+	}
+}
+
+// TestOrchestratorMustAct: of a design that scales, a rush that needs more executors decides
+// nothing if nobody has ever asked for them.
+func TestOrchestratorMustAct(t *testing.T) {
+	asked := func(sizes ...int64) (list []scheduler.FleetAudit) {
+		for _, n := range sizes {
+			list = append(list, scheduler.FleetAudit{Executors: n, Reason: "a test"})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name   string
+		scales bool
+		work   time.Duration
+		fleet  []scheduler.FleetAudit
+		want   check.Status
+	}{
+		{"a fixed number", false, time.Second, nil, check.Held},
+		{"more were asked for", true, time.Second, asked(30, 15), check.Held},
+		{"nothing was asked for", true, time.Second, nil, check.Undecided},
+		{"only fewer were asked for", true, time.Second, asked(5), check.Undecided},
+		{"nothing was asked for, and nothing needed", true, 0, nil, check.Held},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := goodRun(t)
+			e.params.Work, e.audit.Scales, e.audit.Fleet = sut.Duration(c.work), c.scales, c.fleet
+			for i := range e.audit.Fleet {
+				e.audit.Fleet[i].AtUS = e.audit.Begins + int64(i)
+			}
+			if v := e.verdict(t, scheduler.StartsInTime); v.Status != c.want {
+				t.Errorf("%s: %s %+v", v.Status, v.Reason, v.Violations)
+			}
+		})
+	}
+}

@@ -136,6 +136,15 @@ func (s Statements) Pick(ctx context.Context) error {
 	return nil
 }
 
+// Picks says whether the design has pickers.
+func (s Statements) Picks() bool { return s.t.design.picks() }
+
+// Carries says whether what is picked is handed over by more than the table.
+func (s Statements) Carries() bool { return s.t.design.carried != nil }
+
+// Scales says whether the design has an orchestrator.
+func (s Statements) Scales() bool { return s.t.design.scaling != "" }
+
 // PickPart is Pick in one part, where a design has parts.
 func (s Statements) PickPart(ctx context.Context, part int) error {
 	_, err := s.t.pick(ctx, picking{part: part, selected: func() {}})

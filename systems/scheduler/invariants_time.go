@@ -9,6 +9,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // look is what the gauge saw, and when.
@@ -143,17 +144,69 @@ func first(runs []*RunAudit) *RunAudit {
 	return slices.MinFunc(runs, func(a, b *RunAudit) int { return int(a.StartedUS - b.StartedUS) })
 }
 
-// judgeEarly compares start and due time of every run.
+// judgeEarly compares what every run tells of itself with when it was due, and that with
+// when users saw tasks start. When a run started is what the design wrote, perhaps not by the
+// clock: what came after the start was not early either.
 func judgeEarly(j *judging) {
 	for i := range j.t.Runs {
 		r := &j.t.Runs[i]
 		j.Checked(1)
-		if early := r.DueUS - r.StartedUS; early > 0 {
-			j.Violate([]uint64{r.Task}, "%v was due at %v and started %v before that",
-				occurrence{r.Task, r.Occurrence}, moment(r.DueUS), micros(early))
+		j.notBefore(r.DueUS, occurrence{r.Task, r.Occurrence}, "started", r.StartedUS)
+		if r.EndedUS > 0 {
+			j.notBefore(r.DueUS, occurrence{r.Task, r.Occurrence}, "ended", r.EndedUS)
+		}
+		for _, e := range j.t.effects[occurrence{r.Task, r.Occurrence}] {
+			if e.Fence == r.Fence {
+				j.notBefore(r.DueUS, occurrence{r.Task, r.Occurrence}, "had its effect", e.AtUS)
+			}
 		}
 	}
 	j.Need(len(j.t.Runs) > 0, "nothing ran")
+	if seen := j.seenEarly(); seen > 0 {
+		j.Note("%d users saw their tasks start, none of them early", seen)
+	}
+}
+
+// notBefore is violated if an occurrence did something before it was due.
+func (j *judging) notBefore(due int64, o occurrence, did string, at int64) {
+	if early := due - at; early > 0 {
+		j.Violate([]uint64{o.task}, "%v was due at %v and %s %v before that", o, moment(due), did,
+			micros(early))
+	}
+}
+
+// seenEarly looks whether anybody was told of a start before the task was first due, by the
+// judges' own reckoning and by the clock of those who asked, which lags behind the
+// database's by tie.high at most. It counts those who were told of one.
+func (j *judging) seenEarly() (seen int) {
+	tie, tied := j.tie()
+	if !tied {
+		return 0
+	}
+	requests := j.requests()
+	for rec := range j.Records(KindAwait) {
+		id, err := taskOf(rec.Op.Key)
+		a, origin := requests[id], j.t.origins[id]
+		if rec.Outcome != history.OK || err != nil || a == nil || origin == nil {
+			continue
+		}
+		dues, err := j.dues(a.request, max(j.now(), origin.FirstUS))
+		if err != nil {
+			j.Fail("%v", err)
+			return seen
+		}
+		if len(dues) == 0 {
+			continue // another invariant's: what it says to be due first is not
+		}
+		j.Checked(1)
+		seen++
+		at := rec.End.Microseconds() + tie.high
+		if early := dues[0] - at; early > 0 && !sameDue(dues[0], at) {
+			j.ViolateAt(rec.End, []uint64{rec.Op.ID, id}, "task %d was first due at %v, and its start "+
+				"was told of at least %v before that", id, moment(dues[0]), micros(early))
+		}
+	}
+	return seen
 }
 
 // micros is a number of microseconds.
@@ -182,6 +235,7 @@ func judgeInTime(j *judging) {
 		return l.DueUS / 1000
 	})
 	j.Need(judged > 0, "nothing started outside faults")
+	j.needScaled()
 	j.Note("%d starts in time, %d near faults%s%s%s", judged, waived, j.punctuality(), j.executors(),
 		granted)
 }
@@ -221,6 +275,26 @@ func (j *judging) punctuality() string {
 	}
 	return fmt.Sprintf("; due to start p50 %v, p99 %v, at most %v; %d misfires; pick to start p50 %v",
 		at(late, 0.5), at(late, 0.99), at(late, 1), misfires, at(since, 0.5))
+}
+
+// needScaled wants a design that scales its executors to have asked for more of them, if
+// the tasks of some minute needed twice as many as those that it began with: what it sees of
+// a minute when it looks, and how long it thinks that tasks work, is a little less or more.
+func (j *judging) needScaled() {
+	rush, perMinute := int64(0), make(map[int64]int64)
+	minute := max(1, j.p.clock(sut.Duration(time.Minute)).Microseconds())
+	for _, o := range j.t.occurrences() {
+		at := (j.t.runs[o][0].DueUS - j.t.Begins) / minute
+		perMinute[at]++
+		rush = max(rush, perMinute[at])
+	}
+	need := j.p.needed(rush, j.p.Work.D().Seconds())
+	wanted := j.t.Scales && need >= 2*j.p.Executors && j.p.MaxFleet > j.p.Executors
+	grew := slices.ContainsFunc(j.t.Fleet, func(f FleetAudit) bool {
+		return f.Executors > int64(j.p.Executors)
+	})
+	j.Need(grew || !wanted, "no more than the %d executors of the beginning were asked for, though "+
+		"the %d tasks of a minute needed %d", j.p.Executors, rush, need)
 }
 
 // fleetShown is how many changes of the number of executors are listed at most.
@@ -280,6 +354,7 @@ func judgeFinal(j *judging) {
 			j.Violate([]uint64{row.Task}, "task %d is running at the end, %v after its lease has ended",
 				row.Task, micros(now-row.LeaseUS))
 		}
+		j.settled(row)
 	}
 	j.Need(len(j.t.Runs) > 0, "nothing ran")
 	j.Note("leases that end are seen within %v%s", micros(j.rescue()), granted)
@@ -305,6 +380,25 @@ func (j *judging) final(o occurrence, r *RunAudit, later []*RunAudit) {
 			j.Violate([]uint64{o.task}, "%v was %s at %v and started again at %v", o, r.Outcome,
 				moment(r.EndedUS), moment(next.StartedUS))
 		}
+	}
+}
+
+// settled compares a row with the runs of the occurrence that it is at the end: one that is
+// complete is done. Only a recurring task that somebody cancelled while it ran is cancelled,
+// because its row would have gone on with the next. A row that went on is another occurrence,
+// and what is done is neither cancelled, paused nor run again.
+func (j *judging) settled(row *TaskAudit) {
+	o := occurrence{row.Task, row.Occurrence}
+	run := j.t.done(o)
+	if run == nil || row.State == Done {
+		return
+	}
+	stopped := slices.ContainsFunc(j.t.changed(row.Task, KindCancel, ""), func(at int64) bool {
+		return at <= run.EndedUS
+	})
+	if row.State != Cancelled || row.Cron == "" || !stopped {
+		j.Violate([]uint64{row.Task}, "%v was done at %v, and its task is %s at the end", o,
+			moment(run.EndedUS), row.State)
 	}
 }
 

@@ -280,18 +280,23 @@ func TestRetentionAndRerun(t *testing.T) {
 		UNION ALL SELECT what FROM changes`, "2", "2", "2", "2", "rerun")
 }
 
+// variantOf is the variant of a name.
+func variantOf(name string) sut.Variant {
+	all := scheduler.System().Variants
+	return all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
+}
+
 // TestDrain: an executor that is told to stop ends what it can in two seconds, gives
 // back what it cannot, and starts nothing more; nobody need wait for a lease.
 func TestDrain(t *testing.T) {
-	for _, variant := range []string{"skip_locked", "batch"} {
+	for _, variant := range []string{"poll_for_update", "skip_locked", "listen_notify", "batch"} {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			b := newTable(t)
 			b.be(t, tableParams(), variant, "")
 			b.picked(t, 1, long())
 			b.picked(t, 2, scheduler.Spec{Task: "report", WorkMS: 1000})
-			all := scheduler.System().Variants
-			v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == variant })]
+			v := variantOf(variant)
 			executor := v.Roles[slices.IndexFunc(v.Roles, func(r sut.Role) bool {
 				return r.Name == "executor"
 			})]

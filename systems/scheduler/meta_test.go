@@ -206,6 +206,13 @@ func runCorruptions() []corruption {
 			func(_ *evidence, r *scheduler.RunAudit) { r.Task = 1 << 40 })},
 		{"a start before its time", scheduler.NeverEarly, onRun(done,
 			func(_ *evidence, r *scheduler.RunAudit) { r.StartedUS = r.DueUS - 1 })},
+		{"an end before its time", scheduler.NeverEarly, onRun(done,
+			func(_ *evidence, r *scheduler.RunAudit) { r.StartedUS, r.EndedUS = r.DueUS, r.DueUS-1 })},
+		{"an effect before its time", scheduler.NeverEarly, onRun(done,
+			func(e *evidence, r *scheduler.RunAudit) {
+				r.StartedUS = r.DueUS
+				effectOf(e, r).AtUS = r.DueUS - 1
+			})},
 		{"two runs with one token", scheduler.FencedRuns, onRun(done,
 			func(e *evidence, r *scheduler.RunAudit) { e.another(r, r.Fence, r.StartedUS+1) })},
 		{"a lower token ends", scheduler.FencedRuns, onRun(done,
@@ -245,6 +252,11 @@ func runCorruptions() []corruption {
 		{"a lease that nobody sees end", scheduler.FinalStates, func(e *evidence, _ func(int) int) bool {
 			return e.look(func(l *scheduler.Look) { l.LeaseUS = 201_000 })
 		}},
+		{"done, and failed at the end", scheduler.FinalStates, onDone(scheduler.Failed)},
+		{"done, and waiting at the end", scheduler.FinalStates, onDone(scheduler.Waiting)},
+		{"done, and picked at the end", scheduler.FinalStates, onDone(scheduler.Picked)},
+		{"done, and running at the end", scheduler.FinalStates, onDone(scheduler.Running)},
+		{"done, and cancelled at the end", scheduler.FinalStates, onDone(scheduler.Cancelled)},
 		{"running for ever", scheduler.FinalStates, func(e *evidence, pick func(int) int) bool {
 			row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
 				return t.State == scheduler.Done
@@ -255,6 +267,19 @@ func runCorruptions() []corruption {
 			row.State, row.LeaseUS = scheduler.Running, e.audit.Now-day
 			return true
 		}},
+	}
+}
+
+// onDone gives the row of an occurrence that is complete another state.
+func onDone(state scheduler.State) func(*evidence, func(int) int) bool {
+	return func(e *evidence, pick func(int) int) bool {
+		row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+			return t.State == scheduler.Done
+		})
+		if row != nil {
+			row.State = state
+		}
+		return row != nil
 	}
 }
 

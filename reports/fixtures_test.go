@@ -172,72 +172,82 @@ func hostiles(t testing.TB) reports.Data {
 	s.Variants[0].ExpectedBroken = []string{"one-per-buyer"}
 	s.Variants[1].ExpectedBroken, s.Variants[1].KnownWrong = nil, map[string]string{hostile: hostile}
 	for v := range s.Variants {
-		variant := &s.Variants[v]
-		variant.Needs = []string{hostile}
-		variant.Roles = []rundir.Role{{Name: hostile, Summary: hostile, Replicas: 2}}
-		variant.Guarantees, variant.GivesUp = hostile, hostile
-		slo := &variant.SLOs[0]
-		slo.Objective, slo.Name, slo.Limit, slo.Actual = hostile, hostile, hostile, hostile
-		slo.Reason, slo.Status = hostile, check.Undecided
-		variant.NotApplicable = map[string]string{"stock-never-negative" + hostile: hostile}
-		for i := range variant.ExpectedBroken {
-			variant.ExpectedBroken[i] += hostile
-		}
-		for o := range variant.Operations {
-			variant.Operations[o].Kind += hostile
-			variant.Operations[o].Errors = []rundir.ErrorClass{
-				{Outcome: "unknown", Class: hostile, Count: 1, Sample: hostile}}
-		}
-		repeat := &variant.Repeats[0]
-		repeat.Error, repeat.Validity[0].Detail = hostile, hostile
-		repeat.Validity[0].Name, repeat.Validity[1].OK = hostile, false
-		repeat.Faults[0].Name, repeat.Faults[0].Evidence = hostile, []string{hostile}
-		repeat.Faults[0].Fault = hostile
-		watch(d, v)
-		for i := range repeat.Invariants {
-			repeat.Invariants[i].Invariant += hostile
-			repeat.Invariants[i].Reason = hostile
-			repeat.Invariants[i].Accepted = []check.AcceptedLoss{{What: hostile, Why: hostile,
-				Count: 1, Bound: 2}}
-			if w := repeat.Invariants[i].Watched; w != nil {
-				w.Quantity, w.Unit = hostile, hostile
-			}
-			for k := range repeat.Invariants[i].Violations {
-				repeat.Invariants[i].Violations[k].Text = hostile
-			}
-		}
-		variant.Invariants = repeat.Invariants
-		ref := reports.RepeatRef{Variant: variant.Name}
-		timeline := d.Timelines[ref]
-		timeline.Watched = rundir.WatchedLines(repeat.Invariants)
-		d.Timelines[ref] = timeline
-		repeat.Processor.Parts[1].Name += hostile
-		for _, k := range d.Windows[reports.RepeatRef{Variant: designs[v].name}].Kinds {
-			for i := range k.Errors {
-				k.Errors[i].Class, k.Errors[i].Outcome = hostile, hostile
-			}
-		}
-		said := d.Telemetry[reports.RepeatRef{Variant: designs[v].name}]
-		for i := range said.Sources {
-			said.Sources[i].Name += hostile
-			said.Sources[i].Missed, said.Sources[i].Trouble = 1, hostile
-			for k := range said.Sources[i].Series {
-				series := &said.Sources[i].Series[k]
-				series.Quantity, series.Part = series.Quantity+hostile, series.Part+hostile
-				series.Unit = hostile
-			}
-		}
-		for i := range d.Deeds[reports.RepeatRef{Variant: variant.Name}] {
-			r := &d.Deeds[reports.RepeatRef{Variant: variant.Name}][i]
-			r.Op.Key, r.Op.Client, r.Op.Kind = hostile, hostile, hostile
-		}
-		for seq, r := range d.Records[reports.RepeatRef{Variant: variant.Name}] {
-			r.Op.Key, r.Op.Client, r.Op.Kind, r.Err = hostile, hostile, hostile, hostile
-			r.Reply = history.Reply{Key: hostile, Body: []byte(hostile)}
-			d.Records[reports.RepeatRef{Variant: variant.Name}][seq] = r
-		}
+		hostileVariant(d, v)
+		hostileRecords(d, &s.Variants[v])
 	}
 	return d
+}
+
+// hostileVariant has hostile text in a variant's part of the summary.
+func hostileVariant(d reports.Data, v int) {
+	variant := &d.Summary.Variants[v]
+	variant.Needs = []string{hostile}
+	variant.Roles = []rundir.Role{{Name: hostile, Summary: hostile, Replicas: 2}}
+	variant.Guarantees, variant.GivesUp = hostile, hostile
+	slo := &variant.SLOs[0]
+	slo.Objective, slo.Name, slo.Limit, slo.Actual = hostile, hostile, hostile, hostile
+	slo.Reason, slo.Status = hostile, check.Undecided
+	variant.NotApplicable = map[string]string{"stock-never-negative" + hostile: hostile}
+	for i := range variant.ExpectedBroken {
+		variant.ExpectedBroken[i] += hostile
+	}
+	for o := range variant.Operations {
+		variant.Operations[o].Kind += hostile
+		variant.Operations[o].Errors = []rundir.ErrorClass{
+			{Outcome: "unknown", Class: hostile, Count: 1, Sample: hostile}}
+	}
+	repeat := &variant.Repeats[0]
+	repeat.Error, repeat.Validity[0].Detail = hostile, hostile
+	repeat.Validity[0].Name, repeat.Validity[1].OK = hostile, false
+	repeat.Faults[0].Name, repeat.Faults[0].Evidence = hostile, []string{hostile}
+	repeat.Faults[0].Fault = hostile
+	watch(d, v)
+	for i := range repeat.Invariants {
+		repeat.Invariants[i].Invariant += hostile
+		repeat.Invariants[i].Reason = hostile
+		repeat.Invariants[i].Accepted = []check.AcceptedLoss{{What: hostile, Why: hostile,
+			Count: 1, Bound: 2}}
+		if w := repeat.Invariants[i].Watched; w != nil {
+			w.Quantity, w.Unit = hostile, hostile
+		}
+		for k := range repeat.Invariants[i].Violations {
+			repeat.Invariants[i].Violations[k].Text = hostile
+		}
+	}
+	variant.Invariants = repeat.Invariants
+}
+
+// hostileRecords has it in what was recorded of a variant's first repeat.
+func hostileRecords(d reports.Data, variant *rundir.Variant) {
+	ref, repeat := reports.RepeatRef{Variant: variant.Name}, &variant.Repeats[0]
+	timeline := d.Timelines[ref]
+	timeline.Watched = rundir.WatchedLines(repeat.Invariants)
+	d.Timelines[ref] = timeline
+	repeat.Processor.Parts[1].Name += hostile
+	for _, k := range d.Windows[ref].Kinds {
+		for i := range k.Errors {
+			k.Errors[i].Class, k.Errors[i].Outcome = hostile, hostile
+		}
+	}
+	said := d.Telemetry[ref]
+	for i := range said.Sources {
+		said.Sources[i].Name += hostile
+		said.Sources[i].Missed, said.Sources[i].Trouble = 1, hostile
+		for k := range said.Sources[i].Series {
+			series := &said.Sources[i].Series[k]
+			series.Quantity, series.Part = series.Quantity+hostile, series.Part+hostile
+			series.Unit = hostile
+		}
+	}
+	for i := range d.Deeds[ref] {
+		r := &d.Deeds[ref][i]
+		r.Op.Key, r.Op.Client, r.Op.Kind = hostile, hostile, hostile
+	}
+	for seq, r := range d.Records[ref] {
+		r.Op.Key, r.Op.Client, r.Op.Kind, r.Err = hostile, hostile, hostile, hostile
+		r.Reply = history.Reply{Key: hostile, Body: []byte(hostile)}
+		d.Records[ref][seq] = r
+	}
 }
 
 // latent has a design that is wrong under what this scenario does not do.

@@ -469,8 +469,8 @@ func TestHowFar(t *testing.T) {
 // TestPlaceOf: a run is named from the folder of the runs on, and so is a search's window.
 func TestPlaceOf(t *testing.T) {
 	for path, want := range map[string]string{
-		"/home/me/runs/sale/1-2-3":                     "runs/sale/1-2-3",
-		"/home/me/runs/knee/sale/4-5-6/windows/sale/7": "runs/knee/sale/4-5-6/windows/sale/7",
+		"/data/me/runs/sale/1-2-3":                     "runs/sale/1-2-3",
+		"/data/me/runs/knee/sale/4-5-6/windows/sale/7": "runs/knee/sale/4-5-6/windows/sale/7",
 		"/windows/sale/7":                              "windows/sale/7",
 		"/sale":                                        "sale",
 	} {

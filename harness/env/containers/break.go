@@ -93,6 +93,37 @@ func (s *store) Start(ctx context.Context, wipe bool) error {
 	return s.awaitReady(ctx)
 }
 
+// freezer is what freezes a container: an engine.
+type freezer interface {
+	ContainerPause(
+		context.Context, string, client.ContainerPauseOptions,
+	) (client.ContainerPauseResult, error)
+}
+
+const (
+	// freezeTries is how often a container is frozen that could not be, freezeEvery how long
+	// is waited in between.
+	freezeTries = 10
+	freezeEvery = 50 * time.Millisecond
+)
+
+// freeze freezes a container. With the first version of control groups an engine gives up,
+// and thaws what it has frozen, if new threads come up in the container meanwhile ("unable to
+// freeze"); then it is asked again.
+func freeze(ctx context.Context, engine freezer, id string) error {
+	for try := 1; ; try++ {
+		_, err := engine.ContainerPause(ctx, id, client.ContainerPauseOptions{})
+		if err == nil || try == freezeTries || !strings.Contains(err.Error(), "unable to freeze") {
+			return err
+		}
+		select {
+		case <-time.After(freezeEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
 // Pause implements env.Breakable by the engine's freezer.
 func (s *store) Pause(ctx context.Context) ([]int, error) {
 	s.mu.Lock()
@@ -103,8 +134,7 @@ func (s *store) Pause(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.engine.ContainerPause(ctx, s.container(), client.ContainerPauseOptions{})
-	if err != nil {
+	if err := freeze(ctx, s.engine, s.container()); err != nil {
 		return nil, fmt.Errorf("pause %s: %w", s.service, err)
 	}
 	state, err := s.inspect(ctx)

@@ -285,8 +285,7 @@ func (b *boxed) Terminate(ctx context.Context) error { return b.signal(ctx, "TER
 func (b *boxed) Pause(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, commandBound)
 	defer cancel()
-	_, err := b.engine.ContainerPause(ctx, b.id, client.ContainerPauseOptions{})
-	if err != nil {
+	if err := freeze(ctx, b.engine, b.id); err != nil {
 		return fmt.Errorf("pause container %.12s: %w", b.id, err)
 	}
 	return nil

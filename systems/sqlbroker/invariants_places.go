@@ -16,14 +16,10 @@ func judgeLoss(j *judging) {
 	for _, id := range all {
 		j.Checked(1)
 		queue := j.published[id.op].queue
-		if len(at.dead[id]) > 0 || j.purged[queue] {
+		if at.open(id) != "" || j.purged[queue] {
 			continue
 		}
 		rows := at.rows[id]
-		waits := slices.ContainsFunc(rows, func(m MessageAudit) bool { return m.State != StateAcked })
-		if waits {
-			continue
-		}
 		switch {
 		case j.asked(queue) && len(rows) == 0 && !j.mayBeAcked(id):
 			j.Violate(proof(id, j.deliveries[id]...), "%v of %s was published, and is gone although nobody "+

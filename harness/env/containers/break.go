@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"stampede/harness/env"
+	"stampede/harness/sut"
 )
 
 // pids lists the container's processes as this machine numbers them.
@@ -116,9 +117,7 @@ func freeze(ctx context.Context, engine freezer, id string) error {
 		if err == nil || try == freezeTries || !strings.Contains(err.Error(), "unable to freeze") {
 			return err
 		}
-		select {
-		case <-time.After(freezeEvery):
-		case <-ctx.Done():
+		if !sut.Pause(ctx, freezeEvery) {
 			return err
 		}
 	}

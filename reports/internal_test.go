@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/harness/check"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -478,7 +479,7 @@ func TestPlaceOf(t *testing.T) {
 			t.Errorf("placeOf(%s) = %s, %v, want %s", path, got, err, want)
 		}
 	}
-	if got := shellWord("it's/here"); got != `'it'\''s/here'` {
+	if got := plain.Word("it's/here"); got != `'it'\''s/here'` {
 		t.Errorf("a word for a shell is %s", got)
 	}
 }

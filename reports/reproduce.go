@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -33,7 +34,7 @@ func again(d Data) (all []command) {
 	if d.Place == "" {
 		return nil
 	}
-	place, r := shellWord(d.Place), d.Summary.Run
+	place, r := plain.Word(d.Place), d.Summary.Run
 	given := d.Summary.Environment.Backend == external || strings.Contains(r.Target, "@") ||
 		strings.Contains(r.Reproduce, " --target-ca ")
 	if !given {
@@ -47,17 +48,6 @@ func again(d Data) (all []command) {
 
 // external is the backend of servers that the user has, as env.External.
 const external = "external"
-
-// shellWord is a word that a shell leaves as it is.
-func shellWord(word string) string {
-	if plainPath.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// plainPath is a path that means nothing else to a shell.
-var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/][a-zA-Z0-9._/-]*$`)
 
 // plainName is a name that means nothing to a shell or to YAML, as all of ours.
 var plainName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)

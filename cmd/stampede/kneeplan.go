@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/knee"
+	"stampede/harness/plain"
 	"stampede/harness/run"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -203,7 +204,7 @@ func (p *kneePlan) at(variant string, rate float64) (resolved, error) {
 // reproduce is the command line that searches the same again.
 func (p *kneePlan) reproduce(f kneeFlags, seed uint64) string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-	words := []string{"stampede", "knee", quote(p.name), "--profile", p.whole.Scenario.Profile,
+	words := []string{"stampede", "knee", plain.Word(p.name), "--profile", p.whole.Scenario.Profile,
 		"--variant", strings.Join(p.variants, ","), "--window", f.window.String(),
 		"--from", number(p.bounds.FromPerS), "--max", number(f.most),
 		"--precision", number(f.precision), "--repeats", strconv.Itoa(f.repeats),
@@ -215,10 +216,11 @@ func (p *kneePlan) reproduce(f kneeFlags, seed uint64) string {
 	urls, note := f.servers()
 	words = append(words, urls...)
 	for _, o := range f.objectives {
-		words = append(words, "--objective", quote(o))
+		words = append(words, "--objective", plain.Word(o))
 	}
 	for _, s := range f.set {
-		words = append(words, "--set", quote(scenario.HideSetting(s, scenario.Secrets(p.whole.System))))
+		shown := scenario.HideSetting(s, scenario.Secrets(p.whole.System))
+		words = append(words, "--set", plain.Word(shown))
 	}
 	return strings.Join(words, " ") + note
 }

@@ -7,6 +7,7 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/plain"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
@@ -16,7 +17,7 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.replayed != nil {
 		return f.replayed.run.Reproduce
 	}
-	words := []string{"stampede", "run", quote(name), "--profile", plan.Scenario.Profile,
+	words := []string{"stampede", "run", plain.Word(name), "--profile", plan.Scenario.Profile,
 		"--seed", strconv.FormatUint(seed, 10)}
 	if f.backend != "auto" {
 		words = append(words, "--backend", f.backend)
@@ -24,25 +25,25 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	urls, note := f.servers()
 	words = append(words, urls...)
 	if f.target != "" {
-		words = append(words, "--target", quote(admin.Redact(f.target)))
+		words = append(words, "--target", plain.Word(admin.Redact(f.target)))
 	}
 	if f.targetCA != "" {
-		words = append(words, "--target-ca", quote(f.targetCA))
+		words = append(words, "--target-ca", plain.Word(f.targetCA))
 	}
 	if !f.interleave {
 		words = append(words, "--interleave=false")
 	}
 	if f.given.faults != nil {
-		words = append(words, "--fault", quote(f.fault))
+		words = append(words, "--fault", plain.Word(f.fault))
 	}
 	for _, inv := range f.without {
-		words = append(words, "--without", quote(inv))
+		words = append(words, "--without", plain.Word(inv))
 	}
 	for _, s := range f.settings() {
-		words = append(words, "--set", quote(scenario.HideSetting(s, scenario.Secrets(plan.System))))
+		words = append(words, "--set", plain.Word(scenario.HideSetting(s, scenario.Secrets(plan.System))))
 	}
 	if f.some() && f.baseline == "" {
-		words = append(words, "--set", quote("baseline="+plan.Scenario.Baseline))
+		words = append(words, "--set", plain.Word("baseline="+plan.Scenario.Baseline))
 	}
 	return strings.Join(words, " ") + note
 }
@@ -61,9 +62,9 @@ func (f *runFlags) servers() (flags []string, note string) {
 		switch shown := admin.Redact(server.url); {
 		case server.url == "":
 		case strings.Contains(shown, admin.Hidden):
-			secret = append(secret, server.variable+"="+quote(shown))
+			secret = append(secret, server.variable+"="+plain.Word(shown))
 		default:
-			flags = append(flags, server.flag, quote(shown))
+			flags = append(flags, server.flag, plain.Word(shown))
 		}
 	}
 	if f.allowNonEmpty {
@@ -92,16 +93,4 @@ func redacted(argv []string, sys sut.System) []string {
 		}
 	}
 	return shown
-}
-
-// quote quotes a word for a shell where it needs it.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"+
-			"0123456789-_./:=,@%+", r)
-	}
-	if word != "" && !strings.ContainsFunc(word, plain) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

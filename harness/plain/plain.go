@@ -60,3 +60,15 @@ func Block(text string) string {
 	}
 	return out.String()
 }
+
+// Word is a word as a shell takes it for one, quoted where it needs that.
+func Word(word string) string {
+	usual := func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"+
+			"0123456789-_./:=,@%+", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, usual) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -73,3 +73,15 @@ func TestBlock(t *testing.T) {
 		t.Errorf("it gives %q", got)
 	}
 }
+
+// TestWord: a shell takes for one word what was one, and what needs no marks has none.
+func TestWord(t *testing.T) {
+	for word, want := range map[string]string{
+		"": "''", "runs/a-1": "runs/a-1", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'",
+		"größe": "'größe'",
+	} {
+		if got := plain.Word(word); got != want {
+			t.Errorf("%q gives %s, want %s", word, got, want)
+		}
+	}
+}

@@ -139,11 +139,27 @@ func TestControl(t *testing.T) {
 	if pending, err := c.Quiesced(t.Context()); err != nil || pending != "2 seats" {
 		t.Errorf("pending %q, %v", pending, err)
 	}
+	if left, err := c.Backlog(t.Context()); !errors.Is(err, api.ErrNoRoute) {
+		t.Errorf("who does not count counted %d, %v", left, err)
+	}
+	c = served(t, counting{inst, 12})
+	if left, err := c.Backlog(t.Context()); err != nil || left != 12 {
+		t.Errorf("there are %d left, %v", left, err)
+	}
 	c = served(t, struct{ sut.Instance }{inst})
 	if _, err := c.Quiesced(t.Context()); !errors.Is(err, api.ErrNoRoute) {
 		t.Errorf("who does not know what is pending: %v", err)
 	}
 }
+
+// counting counts what is left.
+type counting struct {
+	*apitest.Scripted
+
+	left int64
+}
+
+func (c counting) Backlog(context.Context) (int64, error) { return c.left, nil }
 
 // TestBadRequests are refused before the instance sees them.
 func TestBadRequests(t *testing.T) {

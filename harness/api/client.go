@@ -103,12 +103,29 @@ func (c *Client) Audit(ctx context.Context) (json.RawMessage, error) {
 // Quiesced asks the server what is left to do; "" is nothing. The error wraps
 // ErrNoRoute where the server does not say.
 func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
+	reply, err := c.pending(ctx)
+	return reply.Pending, err
+}
+
+// Backlog asks the server how much is left to do. The error wraps ErrNoRoute where the
+// server does not say.
+func (c *Client) Backlog(ctx context.Context) (left int64, err error) {
+	reply, err := c.pending(ctx)
+	switch {
+	case err != nil || reply.Pending == "":
+		return 0, err
+	case reply.Left == nil:
+		return 0, fmt.Errorf("%w: %s does not count what is pending", ErrNoRoute, c.base)
+	}
+	return *reply.Left, nil
+}
+
+func (c *Client) pending(ctx context.Context) (pendingReply, error) {
 	body, err := c.Ask(ctx, routePending)
 	if err != nil {
-		return "", fmt.Errorf("asking %s what is pending: %w", c.base, err)
+		return pendingReply{}, fmt.Errorf("asking %s what is pending: %w", c.base, err)
 	}
-	reply, err := Decode[pendingReply](body)
-	return reply.Pending, err
+	return Decode[pendingReply](body)
 }
 
 // Close closes the connections that are not in use.

@@ -82,7 +82,9 @@ type failure struct {
 	Error string `json:"error"`
 }
 
-// pendingReply is the body of the answer about what is left to do.
+// pendingReply is the body of the answer about what is left to do, and how much, if the
+// server counts it.
 type pendingReply struct {
 	Pending string `json:"pending"`
+	Left    *int64 `json:"left,omitempty"`
 }

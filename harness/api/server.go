@@ -253,7 +253,16 @@ func (s *Server) pending(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	write(w, http.StatusOK, pendingReply{text})
+	reply := pendingReply{Pending: text}
+	if counts, knows := s.inst.(sut.Backlogger); knows && text != "" {
+		left, err := counts.Backlog(ctx)
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		reply.Left = &left
+	}
+	write(w, http.StatusOK, reply)
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {

@@ -90,7 +90,11 @@ type Verdict struct {
 	Unknown int `json:"unknown,omitempty"`
 	// Count is the number of violations, of which Violations spells out the
 	// first MaxViolations.
-	Count      int         `json:"violations,omitempty"`
+	Count int `json:"violations,omitempty"`
+	// Late is how many of them are of what came later than promised, or had not come yet
+	// when its time was over; Unfinished how many are of what was not done at the end.
+	Late       int         `json:"late,omitempty"`
+	Unfinished int         `json:"unfinished,omitempty"`
 	Violations []Violation `json:"examples,omitempty"`
 	// Witness holds the Seq numbers of the records behind Violations; it is
 	// empty where there are none.

@@ -120,6 +120,27 @@ func (c *Collector) ViolateAt(at time.Duration, ops []uint64, format string, arg
 	}))
 }
 
+// Late is Violate for what came later than promised, or had not come when its time was
+// over. On a machine that was busy with something else that proves nothing.
+func (c *Collector) Late(ops []uint64, format string, args ...any) {
+	c.LateAt(0, ops, format, args...)
+}
+
+// LateAt is Late for what is known to have been late by a moment.
+func (c *Collector) LateAt(at time.Duration, ops []uint64, format string, args ...any) {
+	before := c.out.Count
+	c.ViolateAt(at, ops, format, args...)
+	c.out.Late += c.out.Count - before
+}
+
+// Unfinished is Violate for what should have been done when everything was at rest, and
+// was not. If the run ended while it was still being done, that proves nothing.
+func (c *Collector) Unfinished(ops []uint64, format string, args ...any) {
+	before := c.out.Count
+	c.Violate(ops, format, args...)
+	c.out.Unfinished += c.out.Count - before
+}
+
 // Need requires that the run exercised what the invariant is about; otherwise
 // the verdict is Undecided, and the text says what was missing.
 func (c *Collector) Need(exercised bool, format string, args ...any) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
@@ -192,6 +193,32 @@ func TestCollectorCounts(t *testing.T) {
 	c.AllowedUnknown(1)
 	if v := c.Verdict(); v.Invariant != "x" || v.Checked != 5 || v.Unknown != 4 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestCollectorTellsKindsApart: what is late or not finished is a violation like any other,
+// and counted, also where it is not spelled out any more.
+func TestCollectorTellsKindsApart(t *testing.T) {
+	c := check.Collect(t.Context(), "x", history.Slice(nil))
+	c.Late(nil, "late")
+	for range check.MaxViolations {
+		c.LateAt(time.Second, nil, "late by then")
+		c.Unfinished(nil, "not done")
+	}
+	c.Violate(nil, "wrong")
+	v := c.Verdict()
+	if v.Status != check.Broken || v.Late != check.MaxViolations+1 ||
+		v.Unfinished != check.MaxViolations || v.Count != 2*check.MaxViolations+2 ||
+		v.Violations[1].AtNS != time.Second.Nanoseconds() {
+		t.Errorf("%+v", v)
+	}
+	c = check.Collect(t.Context(), "x", torn{history.Slice(nil)})
+	for range c.Records() {
+		t.Fatal("there is a record")
+	}
+	c.Late(nil, "late")
+	if v := c.Verdict(); v.Count != 0 || v.Late != 0 {
+		t.Errorf("after a failure: %+v", v)
 	}
 }
 

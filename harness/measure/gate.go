@@ -26,6 +26,8 @@ type Facts struct {
 	// Inside says that the system's own code (at least its drivers) ran in
 	// this process, so that its processor time is part of the generator's.
 	Inside bool
+	// Machine is what others used of this machine, nil if nobody knows.
+	Machine *rundir.Machine
 }
 
 // The limits of the gate.
@@ -37,6 +39,7 @@ const (
 	cpuShare    = 0.80
 	gcPauseMax  = int64(time.Millisecond)
 	stealMax    = 0.05
+	othersMax   = 0.25
 	nanoPerMSec = 1e6
 )
 
@@ -47,6 +50,9 @@ const (
 func Gate(f Facts) []rundir.Validity {
 	checks := []rundir.Validity{
 		f.accounting(), f.schedule(), f.pacerLag(), f.coreWait(), f.gcPause(), f.steal(),
+	}
+	if f.Machine != nil {
+		checks = append(checks, f.others())
 	}
 	if !f.Inside {
 		checks = append(checks, f.processor())
@@ -156,6 +162,32 @@ func (f Facts) steal() rundir.Validity {
 		Detail: fmt.Sprintf("the hypervisor took %.2f %% of the processor time (at most %.0f %%)",
 			100*f.Generator.StealShare, 100*stealMax),
 	}
+}
+
+// others: the machine was there for this run. What other programs take is missing where
+// the system needs it, in a burst at the latest, and its promises are late for their sake.
+func (f Facts) others() rundir.Validity {
+	share := f.Machine.OthersShare()
+	return rundir.Validity{
+		Name: "other-programs", OK: share <= othersMax,
+		Detail: fmt.Sprintf("other programs took %.2f of this machine's %d cores, %.0f %% (at most "+
+			"%.0f %%)", share*float64(f.Machine.Cores), f.Machine.Cores, 100*share, 100*othersMax),
+	}
+}
+
+// Crowded says whether too little of the machine was there for the run, so that what came
+// late need not be the system's doing: by others' programs, or by other guests of its host.
+func (f Facts) Crowded() (why string) {
+	checks := []rundir.Validity{f.steal()}
+	if f.Machine != nil {
+		checks = append(checks, f.others())
+	}
+	for _, v := range checks {
+		if !v.OK {
+			return v.Detail
+		}
+	}
+	return ""
 }
 
 // relative is a share of a duration, but no less than the floor, which is

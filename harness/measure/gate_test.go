@@ -88,6 +88,12 @@ func TestGate(t *testing.T) {
 		{"a greedy neighbour", func(f *measure.Facts) {
 			f.Generator.StealShare = 0.06
 		}, "steal", "6.00 %"},
+		{"other programs", func(f *measure.Facts) {
+			f.Machine = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 11e9}
+		}, "other-programs", "1.10 of this machine's 4 cores, 28 %"},
+		{"few other programs", func(f *measure.Facts) {
+			f.Machine = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 9e9}
+		}, "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

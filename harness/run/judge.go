@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"stampede/harness/check"
@@ -312,7 +313,7 @@ func (j *judge) measure(
 	out.Validity = append(out.Validity, measure.Gate(measure.Facts{
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
 		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
-		Cores: trial.Cores, Inside: trial.Inside})...)
+		Cores: trial.Cores, Inside: trial.Inside, Machine: trial.machine()})...)
 	return res, nil
 }
 
@@ -353,7 +354,41 @@ func (j *judge) check(
 			invariants = append(invariants, inv)
 		}
 	}
-	return unproven(check.All(ctx, invariants, h, audit), trial.doubt()), nil
+	verdicts := unproven(check.All(ctx, invariants, h, audit), trial.doubt())
+	for i, v := range verdicts {
+		verdicts[i] = trial.inTime(v)
+	}
+	return verdicts, nil
+}
+
+// inTime leaves open what was only late, if the machine had too little time for the
+// system, and what was only not finished, if it was still being done at the end. One
+// violation of another kind is enough to prove the design wrong.
+func (t Trial) inTime(v check.Verdict) check.Verdict {
+	if v.Status != check.Broken {
+		return v
+	}
+	rest, excuses := v.Count, []string{}
+	crowded := measure.Facts{Generator: t.Generator, Machine: t.machine()}.Crowded()
+	if v.Late > 0 && crowded != "" {
+		rest, excuses = rest-v.Late, append(excuses, crowded)
+	}
+	if v.Unfinished > 0 && t.Falling != "" {
+		rest = rest - v.Unfinished
+		excuses = append(excuses, "the run ended while work was still being done: "+t.Falling)
+	}
+	if rest > 0 {
+		return v
+	}
+	return unproven([]check.Verdict{v}, strings.Join(excuses, "; "))[0]
+}
+
+// machine is what others used of the machine, nil if nobody knows.
+func (t Trial) machine() *rundir.Machine {
+	if t.Processor == nil {
+		return nil
+	}
+	return t.Processor.Machine
 }
 
 // doubt says why a violation in a repeat proves nothing against the design:
@@ -394,6 +429,10 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 		v.Reason = "the load was interrupted"
 	case q.trial.Error != "":
 		v.Reason = "the repeat was not finished: " + q.trial.Error
+	case q.trial.Pending != "" && q.trial.Falling != "":
+		v.Reason = fmt.Sprintf("after %s there was still work left (%s), and it was being done: %s; "+
+			"a longer drain would tell", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
+			q.trial.Pending, q.trial.Falling)
 	case q.trial.Pending != "":
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"after %s there was still work left: %s",

@@ -17,6 +17,7 @@ import (
 // of its roles. Of a foreign server nothing can be asked.
 func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) error {
 	metered := crew.Metered()
+	whole := s.cluster != nil
 	var problems []error
 	add := func(source telemetry.Source, err error) {
 		if err != nil {
@@ -38,9 +39,10 @@ func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) err
 		case sut.Kafka:
 			add(telemetry.Kafka(p.direct.KafkaBrokers, topics.Prefix(p.config.Prefix)))
 		}
-		metered = append(metered, meteredOf(component)...)
+		members := meteredOf(component)
+		metered, whole = append(metered, members...), whole && len(members) > 0
 	}
-	p.meter = telemetry.CPU(metered)
+	p.meter = telemetry.CPU(metered, whole)
 	add(p.meter, nil)
 	if len(problems) > 0 {
 		p.closeTelemetry()
@@ -77,8 +79,9 @@ func (r *runner) keepTelemetry(slot rundir.Slot, t *Trial, p *place) error {
 		return nil
 	}
 	said := p.hush()
-	if parts := p.meter.Spent(r.hard); len(parts) > 0 {
-		t.Processor = &rundir.Processor{Operations: t.Load.Started, Parts: parts}
+	if spent := p.meter.Spent(r.hard); len(spent.Parts) > 0 {
+		spent.Operations = t.Load.Started
+		t.Processor = &spent
 	}
 	if err := r.dir.WriteJSON(rundir.TelemetryName(slot.Variant, slot.Repeat), said); err != nil {
 		return fmt.Errorf("keeping the telemetry: %w", err)

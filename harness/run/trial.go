@@ -68,6 +68,8 @@ type Trial struct {
 	// why that is not known.
 	Pending string `json:"pending,omitempty"`
 	Unasked string `json:"unasked,omitempty"`
+	// Falling says how what was pending was still getting less then, if it was.
+	Falling string `json:"falling,omitempty"`
 	// StoresAsked says that the stores were asked who they are, before and
 	// after the load; StoreTrouble is what happened to them that no fault did.
 	StoresAsked  bool   `json:"stores_asked,omitempty"`
@@ -410,8 +412,12 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 	ctx, cancel := context.WithTimeout(r.hard, limit)
 	defer cancel()
 	began := time.Now()
-	t.Pending, t.Unasked = settle(ctx, q)
+	var left ebb
+	t.Pending, t.Unasked = settle(ctx, q, &left)
 	t.DrainNS = time.Since(began).Nanoseconds()
+	if t.Pending != "" {
+		t.Falling = left.falling(time.Since(began))
+	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("draining %s: %w", t.Variant, ctx.Err())
 	}
@@ -420,7 +426,7 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 
 // settle polls until nothing is pending or ctx ends; it returns what is
 // pending then, or why that is not known.
-func settle(ctx context.Context, q sut.Quiescer) (pending, unasked string) {
+func settle(ctx context.Context, q sut.Quiescer, left *ebb) (pending, unasked string) {
 	tick := time.NewTicker(quiescePoll)
 	defer tick.Stop()
 	unasked = "it did not answer in time"
@@ -431,6 +437,7 @@ func settle(ctx context.Context, q sut.Quiescer) (pending, unasked string) {
 			return "", ""
 		case err == nil:
 			pending, unasked = now, ""
+			left.look(ctx, q)
 		case ctx.Err() == nil:
 			pending, unasked = "", err.Error()
 		}
@@ -440,6 +447,42 @@ func settle(ctx context.Context, q sut.Quiescer) (pending, unasked string) {
 		case <-tick.C:
 		}
 	}
+}
+
+// ebb follows how much is left to do.
+type ebb struct {
+	began, lowAt time.Time
+	// first and least are how much there was in the beginning and at the least.
+	first, least int64
+}
+
+// look counts once, if q can. What cannot be counted now is later.
+func (e *ebb) look(ctx context.Context, q sut.Quiescer) {
+	counts, can := q.(sut.Backlogger)
+	if !can {
+		return
+	}
+	if n, err := counts.Backlog(ctx); err == nil {
+		e.note(time.Now(), n)
+	}
+}
+
+func (e *ebb) note(now time.Time, left int64) {
+	if e.began.IsZero() {
+		e.began, e.lowAt, e.first, e.least = now, now, left, left
+	}
+	if left < e.least {
+		e.lowAt, e.least = now, left
+	}
+}
+
+// falling says how the backlog was still getting less in the last quarter of a drain that
+// took so long; "" if it was not. What goes up and down has reached its lowest before.
+func (e *ebb) falling(drain time.Duration) string {
+	if e.least == e.first || e.lowAt.Sub(e.began) < drain-drain/4 {
+		return ""
+	}
+	return fmt.Sprintf("it fell from %d to %d", e.first, e.least)
 }
 
 // audit keeps the final truth of the services.

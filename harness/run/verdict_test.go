@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
@@ -206,6 +207,7 @@ func TestVerdictOnQuiescence(t *testing.T) {
 	}{
 		"at rest":               {Trial{}, check.Held},
 		"work left":             {Trial{Pending: "2 carts"}, check.Broken},
+		"work being done":       {Trial{Pending: "2 carts", Falling: "from 3 to 2"}, check.Undecided},
 		"deaf operations":       {Trial{Abandoned: 8, Inside: true}, check.Broken},
 		"deaf requests of ours": {Trial{Abandoned: 8}, check.Undecided},
 		"no answer":             {Trial{Unasked: "connection refused"}, check.Undecided},
@@ -215,6 +217,75 @@ func TestVerdictOnQuiescence(t *testing.T) {
 		v := quiescence{c.trial}.Check(t.Context(), nil, nil)
 		if v.Status != c.want || v.Status == check.Undecided && v.Reason == "" {
 			t.Errorf("%s: %s %q, want %s", name, v.Status, v.Reason, c.want)
+		}
+	}
+}
+
+// TestVerdictInTime: what was only late on a machine that was busy with something else, and
+// what was only not finished when the run ended, proves nothing; anything else does.
+func TestVerdictInTime(t *testing.T) {
+	others := func(ns int64) Trial {
+		m := &rundir.Machine{SpanNS: 10e9, Cores: 2, OthersNS: ns}
+		return Trial{Processor: &rundir.Processor{Machine: m}}
+	}
+	crowd, quiet := others(6e9), others(4e9)
+	stolen := Trial{Generator: rundir.Generator{StealShare: 0.1}}
+	falls := Trial{Pending: "2", Falling: "from 3 to 2"}
+	both := crowd
+	both.Falling = falls.Falling
+	broken := func(count, late, unfinished int) check.Verdict {
+		return check.Verdict{Invariant: "any", Status: check.Broken, Count: count, Late: late,
+			Unfinished: unfinished, Violations: []check.Violation{{Text: "the first"}}}
+	}
+	for name, c := range map[string]struct {
+		trial   Trial
+		verdict check.Verdict
+		want    check.Status
+		says    string
+	}{
+		"late":                    {Trial{}, broken(3, 3, 0), check.Broken, ""},
+		"late, little was taken":  {quiet, broken(3, 3, 0), check.Broken, ""},
+		"late in a crowd":         {crowd, broken(3, 3, 0), check.Undecided, "2 cores, 30 %"},
+		"late on a crowded host":  {stolen, broken(1, 1, 0), check.Undecided, "hypervisor"},
+		"wrong in a crowd":        {crowd, broken(3, 2, 0), check.Broken, ""},
+		"unfinished in a crowd":   {crowd, broken(3, 0, 3), check.Broken, ""},
+		"unfinished":              {Trial{Pending: "2"}, broken(3, 0, 3), check.Broken, ""},
+		"unfinished, but falling": {falls, broken(3, 0, 3), check.Undecided, "from 3 to 2"},
+		"wrong while falling":     {falls, broken(3, 0, 2), check.Broken, ""},
+		"late while falling":      {falls, broken(3, 1, 2), check.Broken, ""},
+		"both":                    {both, broken(3, 1, 2), check.Undecided, "the first"},
+		"held":                    {crowd, check.Verdict{Status: check.Held}, check.Held, ""},
+	} {
+		v := c.trial.inTime(c.verdict)
+		if v.Status != c.want || c.want == check.Undecided && (!strings.Contains(v.Reason, c.says) ||
+			v.Count > 0) {
+			t.Errorf("%s: %s %q, want %s that says %q", name, v.Status, v.Reason, c.want, c.says)
+		}
+	}
+}
+
+// TestEbb: a backlog falls if it was never as small as in the last quarter of the drain.
+func TestEbb(t *testing.T) {
+	for name, c := range map[string]struct {
+		left []int64 // once a second, from the beginning
+		want string
+	}{
+		"never counted":         {nil, ""},
+		"stands still":          {[]int64{9, 9, 9, 9, 9, 9, 9, 9}, ""},
+		"falls":                 {[]int64{9, 8, 7, 6, 5, 4, 3, 2}, "it fell from 9 to 2"},
+		"fell, and stuck":       {[]int64{9, 8, 7, 2, 2, 2, 2, 2}, ""},
+		"goes up and down":      {[]int64{9, 2, 9, 2, 9, 2, 9, 2}, ""},
+		"grows":                 {[]int64{2, 3, 4, 5, 6, 7, 8, 9}, ""},
+		"falls after it stood":  {[]int64{9, 9, 9, 9, 9, 9, 9, 8}, "it fell from 9 to 8"},
+		"fell at the beginning": {[]int64{9, 8, 8, 8, 8, 8, 8, 8}, ""},
+	} {
+		var e ebb
+		began := time.Unix(0, 0)
+		for i, n := range c.left {
+			e.note(began.Add(time.Duration(i)*time.Second), n)
+		}
+		if got := e.falling(8 * time.Second); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

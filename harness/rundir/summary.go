@@ -222,6 +222,25 @@ type Processor struct {
 	// included.
 	Operations int64           `json:"operations"`
 	Parts      []ProcessorPart `json:"parts"`
+	// Machine is absent if it did not say, or if not all of the system is known.
+	Machine *Machine `json:"machine,omitempty"`
+}
+
+// Machine is what everybody else used of a machine while a repeat ran there: neither the
+// generator nor the system under test, nor a container engine.
+type Machine struct {
+	// SpanNS is for how long, Cores how many there are, OthersNS how much others used.
+	SpanNS   int64 `json:"span_ns"`
+	Cores    int   `json:"cores"`
+	OthersNS int64 `json:"others_ns"`
+}
+
+// OthersShare is the share of all the machine's cores that others used.
+func (m *Machine) OthersShare() float64 {
+	if m == nil || m.SpanNS <= 0 || m.Cores <= 0 {
+		return 0
+	}
+	return float64(m.OthersNS) / float64(m.SpanNS) / float64(m.Cores)
 }
 
 // ProcessorPart is the processor time of one process, or of several that are one

@@ -260,6 +260,15 @@ type Quiescer interface {
 	Quiesced(context.Context) (pending string, err error)
 }
 
+// Backlogger is a Quiescer that can also count what is left to do. Backlog returns 0
+// when nothing is left; less is nearer to that. A backlog that is still being worked
+// off when the drain ends proves nothing against a design, one that stands still does;
+// of an instance that does not count, all that is left is taken to stand still.
+type Backlogger interface {
+	Quiescer
+	Backlog(context.Context) (left int64, err error)
+}
+
 // Emptier is implemented by instances that can say whether anything has been
 // done to them. Empty returns "" if the state is that of a fresh Prepare, else
 // what is there already, for example "3 orders". It is asked once, after

@@ -11,16 +11,30 @@ import (
 	"stampede/harness/rundir"
 )
 
-// CPU is the processor time of components, by their names, and of this process.
-func CPU(components []env.Metered) *Processor {
-	return &Processor{components: components, spent: make([]spending, len(components)+1)}
+// CPU is the processor time of components, by their names, and of this process. Whole
+// says that they are all that works for the system under test on this machine, so that
+// what else is used there is used by others.
+func CPU(components []env.Metered, whole bool) *Processor {
+	p := &Processor{components: components, spent: make([]spending, len(components)+1)}
+	if whole {
+		p.began = time.Now()
+		// Where a machine does not say, nobody knows what others use.
+		p.machine, _ = readMachine(procFS)
+	}
+	return p
 }
+
+// procFS is where Linux says what its processors do.
+const procFS = "/proc"
 
 // Processor is a Source that also adds up what has been spent since it was asked first.
 type Processor struct {
 	components []env.Metered
 	// spent has this process first, then the components.
 	spent []spending
+	// machine is what was used when it began, if others are of interest.
+	began   time.Time
+	machine machine
 }
 
 // spending is what somebody has spent between the first answer and the last one. Who is
@@ -73,8 +87,9 @@ func (p *Processor) Read(ctx context.Context) ([]Value, error) {
 }
 
 // Spent asks once more and returns what was spent since it was asked first, of those
-// that ever answered. It must not be called while it may be read.
-func (p *Processor) Spent(ctx context.Context) (parts []rundir.ProcessorPart) {
+// that ever answered, and what others on the machine spent since it was made. It must not
+// be called while it may be read.
+func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	// Who does not answer now has spent what it had when it last did.
 	_, _ = read(ctx, p)
 	for i, s := range p.spent {
@@ -85,9 +100,22 @@ func (p *Processor) Spent(ctx context.Context) (parts []rundir.ProcessorPart) {
 		if i > 0 {
 			name = string(p.components[i-1].Service())
 		}
-		parts = append(parts, rundir.ProcessorPart{Name: name, NS: s.total.Nanoseconds()})
+		out.Parts = append(out.Parts, rundir.ProcessorPart{Name: name, NS: s.total.Nanoseconds()})
 	}
-	return parts
+	if now, err := readMachine(procFS); err == nil && p.machine.cores > 0 {
+		out.Machine = p.others(now, time.Since(p.began), out.Parts)
+	}
+	return out
+}
+
+// others is what was used between two looks at the machine by nobody that is known.
+func (p *Processor) others(now machine, span time.Duration, parts []rundir.ProcessorPart,
+) *rundir.Machine {
+	used := (now.busy - p.machine.busy) - (now.engines - p.machine.engines)
+	for _, part := range parts {
+		used -= time.Duration(part.NS)
+	}
+	return &rundir.Machine{SpanNS: int64(span), Cores: now.cores, OthersNS: int64(max(0, used))}
 }
 
 // cores is processor time that has been used, which grows by one second a second

@@ -212,7 +212,7 @@ func TestCPUOfStores(t *testing.T) {
 	}
 	client := redis.NewClient(opts)
 	defer client.Close()
-	source := telemetry.CPU([]env.Metered{component})
+	source := telemetry.CPU([]env.Metered{component}, true)
 	before, err := component.CPU(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -233,5 +233,9 @@ func TestCPUOfStores(t *testing.T) {
 		return strings.HasPrefix(v.Part, string(sut.Redis))
 	}) {
 		t.Errorf("of a dead store it says %+v, %v", values, err)
+	}
+	spent := source.Spent(t.Context())
+	if m := spent.Machine; m == nil || m.SpanNS <= 0 || m.Cores < 1 {
+		t.Errorf("of the machine it says %+v", m)
 	}
 }

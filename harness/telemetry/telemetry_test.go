@@ -126,7 +126,7 @@ func (u used) CPU(context.Context) (time.Duration, error) { return u.time, u.err
 
 func TestCPU(t *testing.T) {
 	source := CPU([]env.Metered{used{name: "redis", time: 1500 * time.Millisecond},
-		used{name: "worker", err: errors.New("down")}})
+		used{name: "worker", err: errors.New("down")}}, false)
 	defer source.Close()
 	values, err := source.Read(t.Context())
 	if err != nil || len(values) != 2 ||
@@ -162,13 +162,18 @@ func TestSpent(t *testing.T) {
 		&spender{name: "redis", says: []time.Duration{5 * time.Second, 7 * time.Second, -1,
 			time.Second, 4 * time.Second}},
 		&spender{name: "worker"},
-		&spender{name: "late", says: []time.Duration{-1, -1, 3 * time.Second, 3 * time.Second, -1}}})
+		&spender{name: "late", says: []time.Duration{-1, -1, 3 * time.Second, 3 * time.Second, -1}},
+	}, false)
 	for range 4 {
 		if _, err := source.Read(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := source.Spent(t.Context())
+	spent := source.Spent(t.Context())
+	got := spent.Parts
+	if spent.Machine != nil {
+		t.Errorf("of others nobody asked, and they took %+v", spent.Machine)
+	}
 	if len(got) != 3 || got[0].Name != rundir.GeneratorPart || got[0].NS < 0 ||
 		got[1] != (rundir.ProcessorPart{Name: "redis", NS: 6e9}) ||
 		got[2] != (rundir.ProcessorPart{Name: "late", NS: 0}) {

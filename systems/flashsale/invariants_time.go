@@ -81,10 +81,10 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 		switch {
 		case age <= allowed:
 		case o.State == OrderHeld:
-			j.Violate([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
+			j.Late([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
 				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
 		default:
-			j.Violate([]uint64{o.OpID}, "order %s of %s was returned after %v; "+
+			j.Late([]uint64{o.OpID}, "order %s of %s was returned after %v; "+
 				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
 		}
 	}

@@ -55,8 +55,36 @@ func TestSlack(t *testing.T) {
 		t.Errorf("a start within its slack is %s: %s", v.Status, v.Reason)
 	}
 	e.audit.StartSlackUS = 100_000
-	if v := e.verdict(t, scheduler.StartsInTime); v.Status != check.Broken {
-		t.Errorf("a start after its slack is %s: %s", v.Status, v.Reason)
+	if v := e.verdict(t, scheduler.StartsInTime); v.Status != check.Broken || v.Late != v.Count {
+		t.Errorf("a start after its slack is %s, %d of %d late: %s", v.Status, v.Late, v.Count, v.Reason)
+	}
+}
+
+// TestUnfinishedRuns: a task that still waits is not finished, one that is done without a
+// run, or is not there, is lost.
+func TestUnfinishedRuns(t *testing.T) {
+	for state, unfinished := range map[scheduler.State]bool{
+		scheduler.Waiting: true, scheduler.Running: true, scheduler.Picked: true,
+		scheduler.Done: false, "": false,
+	} {
+		e := goodRun(t)
+		row := &e.audit.Tasks[slices.IndexFunc(e.audit.Tasks, func(t scheduler.TaskAudit) bool {
+			return t.State == scheduler.Done && t.Cron == ""
+		})]
+		task := row.Task
+		row.State = state
+		e.audit.Runs = slices.DeleteFunc(e.audit.Runs, func(r scheduler.RunAudit) bool {
+			return r.Task == task
+		})
+		e.audit.Tasks = slices.DeleteFunc(e.audit.Tasks, func(t scheduler.TaskAudit) bool {
+			return t.State == ""
+		})
+		e.audit.Now += time.Hour.Microseconds()
+		v := e.verdict(t, scheduler.AllRun)
+		if v.Status != check.Broken || unfinished != (v.Unfinished == v.Count) {
+			t.Errorf("%q is %s, %d of %d not finished: %s", state, v.Status, v.Unfinished, v.Count,
+				v.Reason)
+		}
 	}
 }
 

@@ -229,19 +229,29 @@ func (i *instance) Await(ctx context.Context, id uint64) (time.Duration, error) 
 // Quiesced says which tasks have still to run: all but those that are paused, and
 // but recurring ones whose next occurrence is not due yet.
 func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
-	var waiting, running int64
+	waiting, running, err := i.left(ctx)
+	if err == nil && waiting+running > 0 {
+		pending = fmt.Sprintf("%d tasks wait and %d run", waiting, running)
+	}
+	return pending, err
+}
+
+// Backlog counts the tasks that have still to run.
+func (i *instance) Backlog(ctx context.Context) (int64, error) {
+	waiting, running, err := i.left(ctx)
+	return waiting + running, err
+}
+
+func (i *instance) left(ctx context.Context) (waiting, running int64, err error) {
 	err = i.db.Row(ctx, `SELECT
 		count(*) FILTER (WHERE state IN ('waiting', 'picked') AND NOT paused
 			AND (schedule = '' OR times > 0 OR scheduled_at <= clock_timestamp())),
 		count(*) FILTER (WHERE state = 'running')
 		FROM tasks WHERE ended_at IS NULL`, nil, &waiting, &running)
 	if err != nil {
-		return "", stores.Failed("counting what is left", err)
+		err = stores.Failed("counting what is left", err)
 	}
-	if waiting+running > 0 {
-		return fmt.Sprintf("%d tasks wait and %d run", waiting, running), nil
-	}
-	return "", nil
+	return waiting, running, err
 }
 
 // Empty says what was scheduled before the load.

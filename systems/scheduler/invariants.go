@@ -244,6 +244,9 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 				moment(due))
 		case j.given(o, due) || due > now-j.patience() && j.open(o):
 			excused++
+		case j.unfinished(o):
+			j.Unfinished([]uint64{id}, "%v, due at %v, has no complete run: %s", o, moment(due),
+				j.state(o))
 		default:
 			j.Violate([]uint64{id}, "%v, due at %v, has no complete run: %s", o, moment(due), j.state(o))
 		}
@@ -319,6 +322,14 @@ func (j *judging) open(o occurrence) bool {
 	row := j.row(o)
 	return row == nil || o.k < row.Occurrence ||
 		row.State != Failed && row.State != Cancelled && !row.Stops && !row.Paused
+}
+
+// unfinished says whether an occurrence has its turn yet to come, or to end: its task was
+// not passed over and stands where it is worked on.
+func (j *judging) unfinished(o occurrence) bool {
+	row := j.row(o)
+	return row != nil && row.Occurrence <= o.k && !row.Paused &&
+		(row.State == Waiting || row.State == Picked || row.State == Running)
 }
 
 // given says whether an occurrence was given up for a reason: somebody cancelled

@@ -227,7 +227,7 @@ func judgeInTime(j *judging) {
 		judged++
 		j.Checked(1)
 		if late := r.StartedUS - ready; late > promised {
-			j.Violate([]uint64{o.task}, "%v could start at %v and did %v later, which is more than %v", o,
+			j.Late([]uint64{o.task}, "%v could start at %v and did %v later, which is more than %v", o,
 				moment(ready), micros(late), micros(promised))
 		}
 	}
@@ -351,7 +351,7 @@ func judgeFinal(j *judging) {
 		j.Checked(1)
 		if overdue := now - row.LeaseUS - j.rescue(); row.State == Running && row.LeaseUS > 0 &&
 			overdue > 0 && !j.excused(row.LeaseUS, now) {
-			j.Violate([]uint64{row.Task}, "task %d is running at the end, %v after its lease has ended",
+			j.Late([]uint64{row.Task}, "task %d is running at the end, %v after its lease has ended",
 				row.Task, micros(now-row.LeaseUS))
 		}
 		j.settled(row)
@@ -367,7 +367,7 @@ func (j *judging) rescue() int64 { return j.p.RescueWithin.D().Microseconds() + 
 func (j *judging) final(o occurrence, r *RunAudit, later []*RunAudit) {
 	if over := r.EndedUS - r.LeaseUS; r.Outcome == Lost && r.LeaseUS > 0 && over > j.rescue() &&
 		!j.excusedButExecutors(r.LeaseUS, r.EndedUS) {
-		j.Violate([]uint64{o.task}, "%v was taken back %v after its lease had ended", o, micros(over))
+		j.Late([]uint64{o.task}, "%v was taken back %v after its lease had ended", o, micros(over))
 	}
 	if r.Outcome != Done && r.Outcome != Failed && r.Outcome != Cancelled {
 		return
@@ -431,7 +431,7 @@ func (j *judging) leases() {
 	for _, l := range j.looks() {
 		j.Checked(1)
 		if l.LeaseUS > j.rescue() && !j.excusedButExecutors(l.NowUS-l.LeaseUS, l.NowUS) {
-			j.ViolateAt(l.at.To, nil, "at %v a lease had ended %v before, and its task was not taken back",
+			j.LateAt(l.at.To, nil, "at %v a lease had ended %v before, and its task was not taken back",
 				l.at.To, micros(l.LeaseUS))
 		}
 	}
@@ -556,14 +556,14 @@ func judgeStarvation(j *judging) {
 		j.Checked(1)
 		wait := r.StartedUS - ready
 		if most[r.Queue] = max(most[r.Queue], wait); wait > bound {
-			j.Violate([]uint64{o.task}, "%v waited %v in %s, which is more than %v", o, micros(wait),
+			j.Late([]uint64{o.task}, "%v waited %v in %s, which is more than %v", o, micros(wait),
 				r.Queue, micros(bound))
 		}
 	}
 	for _, l := range j.looks() {
 		j.Checked(1)
 		if l.DueUS > bound && !j.excused(l.NowUS-l.DueUS, l.NowUS) {
-			j.ViolateAt(l.at.To, nil, "at %v a task was due since %v and had not started", l.at.To,
+			j.LateAt(l.at.To, nil, "at %v a task was due since %v and had not started", l.at.To,
 				micros(l.DueUS))
 		}
 	}
@@ -591,7 +591,7 @@ func (j *judging) left(bound int64) {
 		open := row.State == Waiting || row.State == Picked
 		if open && !row.Paused && len(j.t.runs[occurrence{row.Task, row.Occurrence}]) == 0 &&
 			now-since > bound && !j.excused(since, now) {
-			j.Violate([]uint64{row.Task}, "task %d is %s at the end, %v after it was due", row.Task,
+			j.Late([]uint64{row.Task}, "task %d is %s at the end, %v after it was due", row.Task,
 				row.State, micros(now-since))
 		}
 	}

@@ -253,11 +253,7 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 		return "", err
 	}
 	for _, q := range list {
-		waits := q.Delayed + q.Picked
-		if i.params.worked(q.Queue) {
-			waits += q.Ready
-		}
-		if waits > 0 {
+		if i.waits(q) > 0 {
 			return fmt.Sprintf("%s has %d messages ready, %d delayed and %d with consumers",
 				q.Queue, q.Ready, q.Delayed, q.Picked), nil
 		}
@@ -274,6 +270,24 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 		return "", stores.Failed("looking for messages that are too old", err)
 	}
 	return pending, nil
+}
+
+// Backlog counts the messages that consumers have not worked off or that are not yet due.
+func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
+	list, err := i.List(ctx)
+	for _, q := range list {
+		left += i.waits(q)
+	}
+	return left, err
+}
+
+// waits counts the messages of a queue that are to be waited for.
+func (i *instance) waits(q QueueInfo) int64 {
+	n := q.Delayed + q.Picked
+	if i.params.worked(q.Queue) {
+		n += q.Ready
+	}
+	return n
 }
 
 // Audit reads an Audit in one snapshot.

@@ -302,6 +302,9 @@ func TestClauses(t *testing.T) {
 			if v.Status != c.want || !strings.Contains(text, c.says) {
 				t.Errorf("%s: %s\nwant %s: %s", v.Status, text, c.want, c.says)
 			}
+			if undone := c.invariant == sqlbroker.WorkedOff; undone && v.Unfinished != v.Count {
+				t.Errorf("of %d violations %d are of what was not done yet", v.Count, v.Unfinished)
+			}
 		})
 		if judged[c.invariant] == nil {
 			judged[c.invariant] = map[check.Status]bool{}

@@ -139,7 +139,7 @@ func judgeWork(j *judging) {
 		j.Checked(1)
 		if m.State != StateAcked {
 			id := messageID{m.OpID, m.Index}
-			j.Violate(proof(id), "%v waits in %s (%s) although consumers have nothing else to do", id,
+			j.Unfinished(proof(id), "%v waits in %s (%s) although consumers have nothing else to do", id,
 				m.Queue, m.State)
 		}
 	}
@@ -363,7 +363,7 @@ func judgeDead(j *judging) {
 				messageID{m.OpID, m.Index}, m.Receives, m.Queue)
 		}
 		if late := overdue(m, q); late > j.p.SweepEvery.D()+ageSlack {
-			j.Violate([]uint64{m.OpID}, "%v has waited in %s for %v although it is older than %v, and is "+
+			j.Late([]uint64{m.OpID}, "%v has waited in %s for %v although it is older than %v, and is "+
 				"no dead letter", messageID{m.OpID, m.Index}, m.Queue, late, time.Duration(q.RetentionNS))
 		}
 	}

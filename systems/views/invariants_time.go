@@ -193,7 +193,7 @@ func judgeFresh(j *judging) {
 		should := until(acked, s.From-promised)
 		due = max(due, should)
 		if l.Shown < should {
-			j.ViolateAt(s.To, nil, "at %v readers saw %d views, and %d had been acknowledged more than "+
+			j.LateAt(s.To, nil, "at %v readers saw %d views, and %d had been acknowledged more than "+
 				"%v before", s.To, l.Shown, should, promised)
 		}
 	})

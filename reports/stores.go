@@ -113,7 +113,7 @@ func storeSourceOf(id, name string, lanes []storeLane, end float64) (storeSource
 // sourceTitle is what people call a source.
 func sourceTitle(name string) string {
 	if title, ok := map[string]string{"postgres": "Postgres", "redis": "Redis", "kafka": "Kafka",
-		"cpu": "Processor"}[name]; ok {
+		"cpu": "Processor", "go": "Generator"}[name]; ok {
 		return title
 	}
 	return name

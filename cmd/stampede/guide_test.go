@@ -25,6 +25,7 @@ var pieces = regexp.MustCompile("(?sm)(?:^`([^`\n]+)`\n\n)?^```(\\w+)\n(.*?)^```
 // it writes each file when it is shown, types each command, and compares what is
 // printed. `make setup` is left out, which installs things.
 func TestGuide(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs real stores; -short was given")
 	}

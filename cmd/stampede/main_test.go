@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script: the command as a user meets it. Scripts
 // need no store unless their name begins with "store-".
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

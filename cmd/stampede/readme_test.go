@@ -116,6 +116,7 @@ var codeBlock = regexp.MustCompile("(?s)```(sh|yaml)\n(.*?)```")
 // make, which CI runs. What is measured meanwhile is of no matter, so that an
 // INVALID run (exit code 4) is as good as a valid one.
 func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs real stores; -short was given")
 	}

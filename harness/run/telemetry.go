@@ -44,6 +44,7 @@ func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) err
 	}
 	p.meter = telemetry.CPU(metered, whole)
 	add(p.meter, nil)
+	add(telemetry.Collector(), nil)
 	if len(problems) > 0 {
 		p.closeTelemetry()
 		return fmt.Errorf("opening the telemetry of %s: %w", v.Name, errors.Join(problems...))

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,8 @@ type kafka struct {
 func (kafka) Name() string { return string(sut.Kafka) }
 
 // Read implements Source: what was written to each topic, what each group has not
-// committed of each partition, and which partitions are not where they should be.
+// committed of each partition, how many groups share partitions out anew, and how many
+// partitions are not where they should be.
 func (k kafka) Read(ctx context.Context) ([]Value, error) {
 	topics, err := k.topics(ctx)
 	if err != nil || len(topics) == 0 {
@@ -117,7 +119,11 @@ func (k kafka) lags(ctx context.Context) ([]Value, error) {
 		return nil, fmt.Errorf("reading the lag of Kafka's groups: %w", err)
 	}
 	var values []Value
+	moving := Value{Quantity: "groups in a rebalance", Unit: "groups"}
 	for _, group := range found.Sorted() {
+		if slices.Contains(rebalancing, group.State) {
+			moving.Amount++
+		}
 		quantity := k.own(group.Group) + " lag"
 		for _, l := range group.Lag.Sorted() {
 			part := strconv.Itoa(int(l.Partition))
@@ -128,8 +134,12 @@ func (k kafka) lags(ctx context.Context) ([]Value, error) {
 				Amount: float64(max(l.Lag, 0))})
 		}
 	}
-	return values, nil
+	return append(values, moving), nil
 }
+
+// rebalancing are the states of a group whose partitions are being shared out, by the
+// classic protocol and by that of KIP-848.
+var rebalancing = []string{"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
 
 // own is a name without the prefix that all have.
 func (k kafka) own(name string) string { return strings.TrimPrefix(name, k.prefix) }

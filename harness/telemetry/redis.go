@@ -35,7 +35,25 @@ func (r redisServer) Read(ctx context.Context) ([]Value, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking Redis for its statistics: %w", err)
 	}
-	return parseInfo(info)
+	values, err := parseInfo(info)
+	if err != nil {
+		return nil, err
+	}
+	// A user of a shared server may not be allowed to see it.
+	if slow, err := r.client.SlowLogGet(ctx, 1).Result(); err == nil {
+		values = append(values, slowest(slow))
+	}
+	return values, nil
+}
+
+// slowest counts what has gone to the slow log, by the number of its newest entry: the
+// first is 0, and none is used twice.
+func slowest(newest []redis.SlowLog) Value {
+	v := Value{Quantity: "slow commands", Unit: "/s", Counts: true}
+	if len(newest) > 0 {
+		v.Amount = float64(newest[0].ID + 1)
+	}
+	return v
 }
 
 // parseInfo takes from the answer to INFO what is drawn.

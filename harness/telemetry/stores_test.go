@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
@@ -145,6 +146,12 @@ func TestRedis(t *testing.T) {
 	value(t, source, "lookups", "missing", atLeast(30))
 	value(t, source, "commands", "", atLeast(30))
 	value(t, source, "memory", "", atLeast(1))
+	value(t, source, "slow commands", "", atLeast(0))
+	err = client.Eval(t.Context(), `for i = 1, 20000000 do end return 1`, nil).Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value(t, source, "slow commands", "", atLeast(1))
 	if _, err := telemetry.Redis("no url", nil); err == nil {
 		t.Error("no URL was taken")
 	}
@@ -193,6 +200,43 @@ func TestKafka(t *testing.T) {
 	}
 	value(t, source, "counter lag", "0", is(5))
 	value(t, source, "counter lag", "1", is(0))
+	value(t, source, "groups in a rebalance", "", is(0))
+	leave := join(t, client, topics.Name(cfg, "counter"))
+	value(t, source, "groups in a rebalance", "", is(1))
+	leave()
+	value(t, source, "groups in a rebalance", "", is(0))
+}
+
+// join enters a group as its only member and never says who gets what, which the group
+// waits for.
+func join(t *testing.T, client *kgo.Client, group string) (leave func()) {
+	t.Helper()
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name = "range"
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Group, req.ProtocolType = group, "consumer"
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 30_000, 30_000
+	req.Protocols = append(req.Protocols, protocol)
+	for range 2 { // the first answer says by which name it is known
+		resp, err := req.RequestWith(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if req.MemberID = resp.MemberID; resp.ErrorCode == 0 {
+			return func() {
+				member := kmsg.NewLeaveGroupRequestMember()
+				member.MemberID = req.MemberID
+				gone := kmsg.NewPtrLeaveGroupRequest()
+				gone.Group, gone.MemberID = group, req.MemberID
+				gone.Members = append(gone.Members, member)
+				if _, err := gone.RequestWith(t.Context(), client); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	t.Fatalf("nobody can join %s", group)
+	return nil
 }
 
 // TestCPUOfStores: their work can be seen, and that they are down.

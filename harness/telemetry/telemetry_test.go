@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -200,6 +201,21 @@ func TestParseInfo(t *testing.T) {
 		if values, err := parseInfo(bad); err == nil {
 			t.Errorf("%q gave %v", bad, values)
 		}
+	}
+}
+
+// TestCollector: a collection is counted.
+func TestCollector(t *testing.T) {
+	source := Collector()
+	defer source.Close()
+	before, err := source.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	after, err := source.Read(t.Context())
+	if err != nil || len(after) != 2 || after[0].Amount <= before[0].Amount || after[1].Amount <= 0 {
+		t.Errorf("%+v, then %+v, %v", before, after, err)
 	}
 }
 

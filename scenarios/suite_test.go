@@ -242,7 +242,8 @@ func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Su
 
 // punctuality are the checks of the measurement that a busy machine misses and
 // that correctness does not rest on.
-var punctuality = []string{"pacer-lag", "core-wait", "gc-pause", "steal", "generator-cpu"}
+var punctuality = []string{"pacer-lag", "core-wait", "gc-pause", "steal", "generator-cpu",
+	"other-programs"}
 
 // timed are the invariants that promise something within a time. Where the
 // machine was too busy for the load to be on time, it may be for them as well.

@@ -92,7 +92,8 @@ type Verdict struct {
 	// first MaxViolations.
 	Count int `json:"violations,omitempty"`
 	// Late is how many of them are of what came later than promised, or had not come yet
-	// when its time was over; Unfinished how many are of what was not done at the end.
+	// when its time was over; Unfinished how many are of what was not done at the end. An
+	// Undecided verdict that has some would be Broken but for what excuses them.
 	Late       int         `json:"late,omitempty"`
 	Unfinished int         `json:"unfinished,omitempty"`
 	Violations []Violation `json:"examples,omitempty"`

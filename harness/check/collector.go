@@ -40,8 +40,10 @@ type Collector struct {
 	unmet  []string
 	// note is what a verdict that is Held says of itself.
 	note string
-	// proof has, for each spelled-out violation, the operations behind it.
-	proof [][]uint64
+	// proof has, for each spelled-out violation, the operations behind it, and excusable
+	// whether it is Late or Unfinished.
+	proof     [][]uint64
+	excusable []bool
 }
 
 // Collect starts the verdict of the invariant of a name on a history.
@@ -106,18 +108,34 @@ func (c *Collector) Violate(ops []uint64, format string, args ...any) {
 // ViolateAt is Violate for what is known to have become true by a moment, even
 // if no operation is.
 func (c *Collector) ViolateAt(at time.Duration, ops []uint64, format string, args ...any) {
+	c.violate(nil, at, ops, format, args)
+}
+
+// violate notes a violation. Kind counts those that may be excused, nil is for others, which
+// take the place of the last one of the former where there is no room.
+func (c *Collector) violate(kind *int, at time.Duration, ops []uint64, format string, args []any) {
 	if c.failed != "" {
 		return
 	}
 	c.out.Count++
-	if len(c.out.Violations) == MaxViolations {
-		return
+	if kind != nil {
+		*kind++
+	}
+	if n := len(c.out.Violations); n == MaxViolations {
+		for n--; n >= 0 && !c.excusable[n]; n-- {
+		}
+		if kind != nil || n < 0 {
+			return
+		}
+		c.out.Violations = slices.Delete(c.out.Violations, n, n+1)
+		c.proof, c.excusable = slices.Delete(c.proof, n, n+1), slices.Delete(c.excusable, n, n+1)
 	}
 	c.out.Violations = append(c.out.Violations,
 		Violation{Text: fmt.Sprintf(format, args...), AtNS: int64(at)})
 	c.proof = append(c.proof, slices.DeleteFunc(slices.Clone(ops), func(op uint64) bool {
 		return op == 0
 	}))
+	c.excusable = append(c.excusable, kind != nil)
 }
 
 // Late is Violate for what came later than promised, or had not come when its time was
@@ -128,17 +146,13 @@ func (c *Collector) Late(ops []uint64, format string, args ...any) {
 
 // LateAt is Late for what is known to have been late by a moment.
 func (c *Collector) LateAt(at time.Duration, ops []uint64, format string, args ...any) {
-	before := c.out.Count
-	c.ViolateAt(at, ops, format, args...)
-	c.out.Late += c.out.Count - before
+	c.violate(&c.out.Late, at, ops, format, args)
 }
 
 // Unfinished is Violate for what should have been done when everything was at rest, and
 // was not. If the run ended while it was still being done, that proves nothing.
 func (c *Collector) Unfinished(ops []uint64, format string, args ...any) {
-	before := c.out.Count
-	c.Violate(ops, format, args...)
-	c.out.Unfinished += c.out.Count - before
+	c.violate(&c.out.Unfinished, 0, ops, format, args)
 }
 
 // Need requires that the run exercised what the invariant is about; otherwise
@@ -166,7 +180,7 @@ func (c *Collector) Verdict() Verdict {
 	v := c.out
 	switch {
 	case v.Count > 0:
-		v.Status, v.Reason = Broken, v.Violations[0].Text
+		v.Status, v.Reason = Broken, v.Violations[max(0, slices.Index(c.excusable, false))].Text
 	case c.failed != "":
 		v.Reason = c.failed
 	case len(c.unmet) > 0:

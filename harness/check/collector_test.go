@@ -206,10 +206,12 @@ func TestCollectorTellsKindsApart(t *testing.T) {
 		c.Unfinished(nil, "not done")
 	}
 	c.Violate(nil, "wrong")
+	c.Late(nil, "late again")
 	v := c.Verdict()
-	if v.Status != check.Broken || v.Late != check.MaxViolations+1 ||
-		v.Unfinished != check.MaxViolations || v.Count != 2*check.MaxViolations+2 ||
-		v.Violations[1].AtNS != time.Second.Nanoseconds() {
+	if v.Status != check.Broken || v.Late != check.MaxViolations+2 ||
+		v.Unfinished != check.MaxViolations || v.Count != 2*check.MaxViolations+3 ||
+		v.Violations[1].AtNS != time.Second.Nanoseconds() || v.Reason != "wrong" ||
+		len(v.Violations) != check.MaxViolations || v.Violations[check.MaxViolations-1].Text != "wrong" {
 		t.Errorf("%+v", v)
 	}
 	c = check.Collect(t.Context(), "x", torn{history.Slice(nil)})

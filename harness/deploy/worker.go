@@ -295,7 +295,7 @@ func (w *worker) CPU(context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("asking for the processor time of %s: %w", w.name, err)
 	}
-	return stat.CPU, nil
+	return stat.CPU + stat.Children, nil
 }
 
 // Kill implements env.Breakable.

@@ -164,8 +164,8 @@ func (f Facts) steal() rundir.Validity {
 	}
 }
 
-// others: the machine was there for this run. What other programs take is missing where
-// the system needs it, in a burst at the latest, and its promises are late for their sake.
+// others: the machine was there for this run. What other programs take on average may be
+// missing where the system needs it, and its promises late for their sake.
 func (f Facts) others() rundir.Validity {
 	share := f.Machine.OthersShare()
 	return rundir.Validity{

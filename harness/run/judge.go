@@ -380,7 +380,10 @@ func (t Trial) inTime(v check.Verdict) check.Verdict {
 	if rest > 0 {
 		return v
 	}
-	return unproven([]check.Verdict{v}, strings.Join(excuses, "; "))[0]
+	open := unproven([]check.Verdict{v}, strings.Join(excuses, "; "))[0]
+	open.Watched, open.Accepted = v.Watched, v.Accepted
+	open.Late, open.Unfinished = v.Late, v.Unfinished
+	return open
 }
 
 // machine is what others used of the machine, nil if nobody knows.
@@ -429,20 +432,20 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 		v.Reason = "the load was interrupted"
 	case q.trial.Error != "":
 		v.Reason = "the repeat was not finished: " + q.trial.Error
-	case q.trial.Pending != "" && q.trial.Falling != "":
-		v.Reason = fmt.Sprintf("after %s there was still work left (%s), and it was being done: %s; "+
-			"a longer drain would tell", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
-			q.trial.Pending, q.trial.Falling)
-	case q.trial.Pending != "":
+	case q.trial.Pending != "" && q.trial.Falling == "":
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"after %s there was still work left: %s",
 			time.Duration(q.trial.DrainNS).Round(time.Millisecond), q.trial.Pending)})
-	case q.trial.Abandoned > 0 && !q.trial.Inside:
-		v.Reason = fmt.Sprintf("%d requests did not return after their time limit, which is the "+
-			"generator's failure", q.trial.Abandoned)
-	case q.trial.Abandoned > 0:
+	case q.trial.Abandoned > 0 && q.trial.Inside:
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"%d operations did not return even when they were cancelled", q.trial.Abandoned)})
+	case q.trial.Pending != "":
+		v.Reason = fmt.Sprintf("after %s there was still work left (%s), and it was being done: %s; "+
+			"a longer drain would tell", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
+			q.trial.Pending, q.trial.Falling)
+	case q.trial.Abandoned > 0:
+		v.Reason = fmt.Sprintf("%d requests did not return after their time limit, which is the "+
+			"generator's failure", q.trial.Abandoned)
 	case q.trial.Unasked != "":
 		v.Reason = "whether work was left is not known: " + q.trial.Unasked
 	default:

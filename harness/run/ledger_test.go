@@ -38,6 +38,8 @@ type design struct {
 	audit   func() (json.RawMessage, error)
 	// gauge, if set, makes the design's gauge.
 	gauge func() (sut.Gauge, error)
+	// as is what the instance is opened as, if not as it is.
+	as func(sut.Instance) sut.Instance
 }
 
 // ledger is the system with some designs, and counts their instances.
@@ -94,6 +96,9 @@ func (l *ledger) open(d design, cfg sut.Config) (sut.Instance, error) {
 	inst := &instance{design: d, ledger: l, set: cfg.Prefix}
 	if d.bare {
 		return struct{ sut.Instance }{inst}, nil
+	}
+	if d.as != nil {
+		return d.as(inst), nil
 	}
 	return inst, nil
 }

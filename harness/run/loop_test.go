@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -361,6 +362,93 @@ func TestQuiescence(t *testing.T) {
 	// Nobody knows whether work is left where nobody could be asked.
 	e.is(t, "silent", rundir.Inconclusive, "quiescence is undecided", "it is broken")
 	e.is(t, "mute", rundir.Inconclusive, "quiescence is undecided", "see sut.Quiescer")
+}
+
+// falling is an instance whose work gets less each time that somebody counts it, but for
+// what is stuck.
+type falling struct {
+	sut.Instance
+
+	left atomic.Int64
+}
+
+func (*falling) Quiesced(context.Context) (string, error) { return "some jobs", nil }
+
+func (f *falling) Backlog(context.Context) (int64, error) { return f.left.Add(-1), nil }
+
+// TestABacklogThatFalls: what is still being done when the drain ends is undecided, and
+// with it what was not finished; what stands still is broken.
+func TestABacklogThatFalls(t *testing.T) {
+	jobs := func(left int64) func(sut.Instance) sut.Instance {
+		return func(inst sut.Instance) sut.Instance {
+			f := &falling{Instance: inst}
+			f.left.Store(left)
+			return f
+		}
+	}
+	b := newBench(t, []string{"load.drain=800ms"},
+		design{name: "slow", as: jobs(40)}, design{name: "stuck", as: jobs(40_000)})
+	inner := b.opts.System.Invariants
+	b.opts.System.Invariants = func(params any) []check.Invariant {
+		return append(inner(params), never{})
+	}
+	e := b.finish(t)
+	e.is(t, "slow", rundir.Inconclusive, "quiescence is undecided", "it fell from 39 to",
+		"never is undecided")
+	e.is(t, "stuck", rundir.Fail, "there was still work left", "broke never: not done")
+}
+
+// TestLateInACrowd: what was late on a machine that others used is undecided, whatever else
+// is judged; what a design is known to be late in was not caught then.
+func TestLateInACrowd(t *testing.T) {
+	b := newBench(t, []string{"provokes=[load]"}, design{name: "good"},
+		design{name: "wrong", breaks: []sut.Break{{Invariant: "slow", Under: sut.Load}}})
+	inner := b.opts.System.Invariants
+	b.opts.System.Invariants = func(params any) []check.Invariant {
+		return append(inner(params), tardy{})
+	}
+	e := b.finish(t)
+	e.is(t, "good", rundir.Fail, "broke slow: late")
+	e.is(t, "wrong", rundir.Pass, "violated as expected: slow")
+	e.tamper(t, b.opts.System, func(trial *Trial) {
+		m := &rundir.Machine{SpanNS: 1e9, Cores: 1, OthersNS: 5e8}
+		trial.Processor = &rundir.Processor{Machine: m}
+	})
+	e.is(t, "good", rundir.Invalid, "slow is undecided: other programs took 0.50")
+	e.is(t, "wrong", rundir.Invalid, "known to break slow but was not caught")
+	for _, name := range []string{"good", "wrong"} {
+		if v := e.variant(t, name); v.Correctness != rundir.Inconclusive {
+			t.Errorf("the correctness of %s is %s", name, v.Correctness)
+		}
+	}
+}
+
+// tardy finds that an operation was late.
+type tardy struct{}
+
+func (tardy) Name() string      { return "slow" }
+func (tardy) Statement() string { return "nothing is late" }
+
+func (tardy) Check(ctx context.Context, h history.History, _ json.RawMessage) check.Verdict {
+	c := check.Collect(ctx, "slow", h)
+	for rec := range c.Records() {
+		c.Checked(1)
+		c.Late([]uint64{rec.Op.ID}, "late")
+	}
+	return c.Verdict()
+}
+
+// never finds that something is not done.
+type never struct{}
+
+func (never) Name() string      { return "never" }
+func (never) Statement() string { return "everything is done" }
+
+func (never) Check(ctx context.Context, h history.History, _ json.RawMessage) check.Verdict {
+	c := check.Collect(ctx, "never", h)
+	c.Checked(1)
+	c.Unfinished(nil, "not done")
+	return c.Verdict()
 }
 
 func TestAnOperationThatNeverReturns(t *testing.T) {

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
@@ -17,7 +18,6 @@ import (
 // of its roles. Of a foreign server nothing can be asked.
 func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) error {
 	metered := crew.Metered()
-	whole := s.cluster != nil
 	var problems []error
 	add := func(source telemetry.Source, err error) {
 		if err != nil {
@@ -39,10 +39,12 @@ func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) err
 		case sut.Kafka:
 			add(telemetry.Kafka(p.direct.KafkaBrokers, topics.Prefix(p.config.Prefix)))
 		}
-		members := meteredOf(component)
-		metered, whole = append(metered, members...), whole && len(members) > 0
+		metered = append(metered, meteredOf(component)...)
 	}
-	p.meter = telemetry.CPU(metered, whole)
+	p.meter = telemetry.CPU(metered)
+	if beside, whole := s.beside(v); whole {
+		p.meter.Whole(beside)
+	}
 	add(p.meter, nil)
 	add(telemetry.Collector(), nil)
 	if len(problems) > 0 {
@@ -50,6 +52,28 @@ func (p *place) openTelemetry(s *services, v sut.Variant, crew *deploy.Crew) err
 		return fmt.Errorf("opening the telemetry of %s: %w", v.Name, errors.Join(problems...))
 	}
 	return nil
+}
+
+// beside are the stores that run for other variants. It is not whole if there is a store
+// of which nobody knows what it uses, or a foreign server.
+func (s *services) beside(v sut.Variant) (list []env.Metered, whole bool) {
+	if s.cluster == nil {
+		return nil, false
+	}
+	for _, service := range []sut.Service{sut.Postgres, sut.Redis, sut.Kafka} {
+		component := s.cluster.Component(service)
+		if component == nil {
+			continue
+		}
+		members := meteredOf(component)
+		if len(members) == 0 {
+			return nil, false
+		}
+		if !slices.Contains(v.Needs, service) {
+			list = append(list, members...)
+		}
+	}
+	return list, true
 }
 
 // meteredOf is a store, or its members, as far as its processor time is known.

@@ -416,7 +416,7 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 	t.Pending, t.Unasked = settle(ctx, q, &left)
 	t.DrainNS = time.Since(began).Nanoseconds()
 	if t.Pending != "" {
-		t.Falling = left.falling(time.Since(began))
+		t.Falling = left.falling(time.Now())
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("draining %s: %w", t.Variant, ctx.Err())
@@ -451,9 +451,15 @@ func settle(ctx context.Context, q sut.Quiescer, left *ebb) (pending, unasked st
 
 // ebb follows how much is left to do.
 type ebb struct {
-	began, lowAt time.Time
-	// first and least are how much there was in the beginning and at the least.
-	first, least int64
+	began time.Time
+	first int64
+	// lows are the moments at which there was less than ever before.
+	lows []low
+}
+
+type low struct {
+	at   time.Time
+	left int64
 }
 
 // look counts once, if q can. What cannot be counted now is later.
@@ -467,22 +473,37 @@ func (e *ebb) look(ctx context.Context, q sut.Quiescer) {
 	}
 }
 
+// note takes a count. Something is pending, so that nothing is no count.
 func (e *ebb) note(now time.Time, left int64) {
-	if e.began.IsZero() {
-		e.began, e.lowAt, e.first, e.least = now, now, left, left
+	if left <= 0 {
+		return
 	}
-	if left < e.least {
-		e.lowAt, e.least = now, left
+	if e.began.IsZero() {
+		e.began, e.first = now, left
+	}
+	if len(e.lows) == 0 || left < e.lows[len(e.lows)-1].left {
+		e.lows = append(e.lows, low{now, left})
 	}
 }
 
-// falling says how the backlog was still getting less in the last quarter of a drain that
-// took so long; "" if it was not. What goes up and down has reached its lowest before.
-func (e *ebb) falling(drain time.Duration) string {
-	if e.least == e.first || e.lowAt.Sub(e.began) < drain-drain/4 {
+// ebbSteps is how often a backlog reaches a new low in the last quarter of the time at
+// least, if it falls; ebbPatience in how many such quarters, at that pace, it would be gone.
+const ebbSteps, ebbPatience = 2, 12
+
+// falling says how the backlog was still getting less in the last quarter of the time in
+// which it was counted, and soon enough; "" if it was not. What goes up and down has been
+// as low before, and what stands still is not gone soon, whatever is done beside it.
+func (e *ebb) falling(now time.Time) string {
+	since := now.Add(-now.Sub(e.began) / 4)
+	i := slices.IndexFunc(e.lows, func(l low) bool { return l.at.After(since) })
+	if i < 1 || len(e.lows)-i < ebbSteps {
 		return ""
 	}
-	return fmt.Sprintf("it fell from %d to %d", e.first, e.least)
+	least := e.lows[len(e.lows)-1].left
+	if least > ebbPatience*(e.lows[i-1].left-least) {
+		return ""
+	}
+	return fmt.Sprintf("it fell from %d to %d", e.first, least)
 }
 
 // audit keeps the final truth of the services.

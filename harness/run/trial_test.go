@@ -118,10 +118,25 @@ func (e ended) agrees(t *testing.T) {
 	}
 }
 
-// rejudge judges the stored run as if the generator had been on time and used
-// nothing: how busy the machine is must not decide a test. Nothing else may
+// rejudge judges the stored run as if the generator had been on time and used nothing,
+// and nobody else the machine: how busy it is must not decide a test. Nothing else may
 // change by it.
 func (e *ended) rejudge(t *testing.T, system sut.System) {
+	t.Helper()
+	before := e.summary.Verdict
+	e.tamper(t, system, func(trial *Trial) {
+		trial.Generator = rundir.Generator{}
+		if trial.Processor != nil {
+			trial.Processor.Machine = nil
+		}
+	})
+	if now := e.summary.Verdict; before.Correctness != now.Correctness || before.SLA != now.SLA {
+		t.Errorf("judged %+v, then %+v", before, now)
+	}
+}
+
+// tamper judges the stored run again, after a change to each of its trials.
+func (e *ended) tamper(t *testing.T, system sut.System, change func(*Trial)) {
 	t.Helper()
 	dir, err := rundir.Lock(e.path)
 	if err != nil {
@@ -133,10 +148,10 @@ func (e *ended) rejudge(t *testing.T, system sut.System) {
 		if err := readJSON(e.stored, trialName(slot), &trial); err != nil {
 			t.Fatal(err)
 		}
-		trial.Generator = rundir.Generator{}
 		if trial.Variant == "" {
 			continue
 		}
+		change(&trial)
 		data, err := json.Marshal(trial)
 		if err == nil {
 			err = os.WriteFile(dir.File(trialName(slot)), data, 0o600)
@@ -145,15 +160,11 @@ func (e *ended) rejudge(t *testing.T, system sut.System) {
 			t.Fatal(err)
 		}
 	}
-	before := e.summary
+	run := e.summary.Run
 	e.summary, err = Judge(t.Context(), dir, system, Judging{
-		Finished: before.Run.Finished, Interrupted: before.Run.Interrupted})
+		Finished: run.Finished, Interrupted: run.Interrupted})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if before.Verdict.Correctness != e.summary.Verdict.Correctness ||
-		before.Verdict.SLA != e.summary.Verdict.SLA {
-		t.Errorf("judged %+v, then %+v", before.Verdict, e.summary.Verdict)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -57,20 +58,62 @@ func TestReadMachine(t *testing.T) {
 	}
 }
 
-// TestOthers: what is neither ours nor an engine's is others', and never less than nothing.
-func TestOthers(t *testing.T) {
-	p := &Processor{machine: machine{busy: 100 * time.Second, engines: 10 * time.Second, cores: 2}}
-	now := machine{busy: 120 * time.Second, engines: 13 * time.Second, cores: 2}
-	ours := []rundir.ProcessorPart{{Name: "generator", NS: 4e9}, {Name: "redis", NS: 5e9}}
-	got := p.others(now, 10*time.Second, ours)
-	if *got != (rundir.Machine{SpanNS: 10e9, Cores: 2, OthersNS: 8e9}) || got.OthersShare() != 0.4 {
+// TestStrangers: what is neither ours nor an engine's is strangers', and never less than
+// nothing. Nobody is suspected for the time of one who was not counted.
+func TestStrangers(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	ours := func(ns ...int64) []spending {
+		list := make([]spending, len(ns))
+		for i := range list {
+			list[i] = spending{seen: true, answered: true, total: time.Duration(ns[i])}
+		}
+		return list
+	}
+	p := &Processor{machine: machine{busy: 100 * time.Second, engines: 10 * time.Second, cores: cores},
+		spent: ours(4e9, 5e9)}
+	now := machine{busy: 120 * time.Second, engines: 13 * time.Second, cores: cores}
+	got := p.strangers(now, 10*time.Second)
+	if *got != (rundir.Machine{SpanNS: 10e9, Cores: cores, OthersNS: 8e9}) ||
+		got.OthersShare() != 0.8/float64(cores) {
 		t.Errorf("got %+v, a share of %v", got, got.OthersShare())
 	}
-	if got := p.others(now, time.Second, append(ours, ours...)); got.OthersNS != 0 {
-		t.Errorf("others gave us %+v", got)
+	p.spent[1].unseen = 2 * time.Second
+	if got := p.strangers(now, time.Second); got.OthersNS != max(0, 8e9-2e9*int64(cores)) {
+		t.Errorf("for two seconds nobody knows: %+v", got)
+	}
+	p.spent = ours(4e9, 5e9, 9e9)
+	if got := p.strangers(now, time.Second); got.OthersNS != 0 {
+		t.Errorf("strangers gave us %+v", got)
+	}
+	p.spent[1].answered = false
+	if got := p.strangers(now, time.Second); got != nil {
+		t.Errorf("somebody did not answer: %+v", got)
+	}
+	p.spent = ours(4e9)
+	now.cores++
+	if got := p.strangers(now, time.Second); got != nil {
+		t.Errorf("of a machine that is not all ours: %+v", got)
 	}
 	if share := (*rundir.Machine)(nil).OthersShare(); share != 0 {
 		t.Errorf("of an unknown machine others took %v", share)
+	}
+}
+
+// TestUnseen: who is seen late, or starts anew, may have worked uncounted.
+func TestUnseen(t *testing.T) {
+	began := time.Unix(100, 0)
+	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	var s spending
+	s.note(began, at(3), 5*time.Second)
+	s.note(began, at(4), 6*time.Second)
+	s.note(began, at(7), 2*time.Second) // it began at nothing
+	if s.unseen != 6*time.Second || s.total != 3*time.Second {
+		t.Errorf("%v were not seen, and %v used", s.unseen, s.total)
+	}
+	s = spending{}
+	s.note(time.Time{}, at(0), 5*time.Second) // the first question
+	if s.note(began, at(1), 5*time.Second); s.unseen != 0 {
+		t.Errorf("%v were not seen", s.unseen)
 	}
 }
 

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -11,28 +12,22 @@ import (
 	"stampede/harness/rundir"
 )
 
-// CPU is the processor time of components, by their names, and of this process. Whole
-// says that they are all that works for the system under test on this machine, so that
-// what else is used there is used by others.
-func CPU(components []env.Metered, whole bool) *Processor {
-	p := &Processor{components: components, spent: make([]spending, len(components)+1)}
-	if whole {
-		p.began = time.Now()
-		// Where a machine does not say, nobody knows what others use.
-		p.machine, _ = readMachine(procFS)
-	}
-	return p
+// CPU is the processor time of components, by their names, and of this process.
+func CPU(components []env.Metered) *Processor {
+	return &Processor{asked: components, shown: len(components),
+		spent: make([]spending, len(components)+1)}
 }
-
-// procFS is where Linux says what its processors do.
-const procFS = "/proc"
 
 // Processor is a Source that also adds up what has been spent since it was asked first.
 type Processor struct {
-	components []env.Metered
+	// asked are the components, of which the first ones are shown.
+	asked []env.Metered
+	shown int
 	// spent has this process first, then the components.
 	spent []spending
-	// machine is what was used when it began, if others are of interest.
+	// whole says that what others spent is of interest; machine is what was spent when
+	// everybody had been asked first.
+	whole   bool
 	began   time.Time
 	machine machine
 }
@@ -41,19 +36,35 @@ type Processor struct {
 // started again begins at nothing: what was spent between the last answer and the end
 // before that is not known.
 type spending struct {
-	seen        bool
-	last, total time.Duration
+	seen, answered bool
+	last, total    time.Duration
+	at             time.Time
+	// unseen is for how long it may have worked without being counted.
+	unseen time.Duration
 }
 
-func (s *spending) note(used time.Duration) {
+// note takes an answer; began is when everybody had been asked first.
+func (s *spending) note(began, now time.Time, used time.Duration) {
 	switch {
+	case !s.seen && !began.IsZero():
+		s.unseen += now.Sub(began)
 	case !s.seen:
 	case used >= s.last:
 		s.total += used - s.last
 	default:
 		s.total += used
+		s.unseen += now.Sub(s.at)
 	}
-	s.seen, s.last = true, used
+	s.seen, s.answered, s.last, s.at = true, true, used, now
+}
+
+// Whole says that the components, and others of this run that are beside them and not
+// shown, are all that works for it on this machine: what else is spent there is spent by
+// strangers. It must be called before the first question.
+func (p *Processor) Whole(beside []env.Metered) {
+	p.whole = true
+	p.asked = append(p.asked[:p.shown:p.shown], beside...)
+	p.spent = make([]spending, len(p.asked)+1)
 }
 
 // Name implements Source.
@@ -61,10 +72,13 @@ func (*Processor) Name() string { return "cpu" }
 
 // Read implements Source. A component that is down has no point; the others have.
 func (p *Processor) Read(ctx context.Context) ([]Value, error) {
-	used := make([]time.Duration, len(p.components))
-	up := make([]bool, len(p.components))
+	for i := range p.spent {
+		p.spent[i].answered = false
+	}
+	used := make([]time.Duration, len(p.asked))
+	up := make([]bool, len(p.asked))
 	var asked sync.WaitGroup
-	for i, component := range p.components {
+	for i, component := range p.asked {
 		asked.Go(func() {
 			d, err := component.CPU(ctx)
 			used[i], up[i] = d, err == nil
@@ -75,45 +89,66 @@ func (p *Processor) Read(ctx context.Context) ([]Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.spent[0].note(own)
+	now := time.Now()
+	p.spent[0].note(p.began, now, own)
 	values := []Value{cores(rundir.GeneratorPart, own)}
-	for i, component := range p.components {
-		if up[i] {
-			p.spent[i+1].note(used[i])
+	for i, component := range p.asked {
+		if !up[i] {
+			continue
+		}
+		p.spent[i+1].note(p.began, now, used[i])
+		if i < p.shown {
 			values = append(values, cores(string(component.Service()), used[i]))
 		}
+	}
+	if p.whole && p.began.IsZero() {
+		p.began = time.Now()
+		// Where a machine does not say, nobody knows what others spend.
+		p.machine, _ = readMachine(procFS)
 	}
 	return values, nil
 }
 
+// procFS is where Linux says what its processors do.
+const procFS = "/proc"
+
 // Spent asks once more and returns what was spent since it was asked first, of those
-// that ever answered, and what others on the machine spent since it was made. It must not
-// be called while it may be read.
+// that ever answered, and what strangers spent. It must not be called while it may be read.
 func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
+	now, err := readMachine(procFS) // before the rest, whose work until then is theirs
+	span := time.Since(p.began)
 	// Who does not answer now has spent what it had when it last did.
 	_, _ = read(ctx, p)
-	for i, s := range p.spent {
+	for i, s := range p.spent[:p.shown+1] {
 		if !s.seen {
 			continue
 		}
 		name := rundir.GeneratorPart
 		if i > 0 {
-			name = string(p.components[i-1].Service())
+			name = string(p.asked[i-1].Service())
 		}
 		out.Parts = append(out.Parts, rundir.ProcessorPart{Name: name, NS: s.total.Nanoseconds()})
 	}
-	if now, err := readMachine(procFS); err == nil && p.machine.cores > 0 {
-		out.Machine = p.others(now, time.Since(p.began), out.Parts)
+	if err == nil {
+		out.Machine = p.strangers(now, span)
 	}
 	return out
 }
 
-// others is what was used between two looks at the machine by nobody that is known.
-func (p *Processor) others(now machine, span time.Duration, parts []rundir.ProcessorPart,
-) *rundir.Machine {
-	used := (now.busy - p.machine.busy) - (now.engines - p.machine.engines)
-	for _, part := range parts {
-		used -= time.Duration(part.NS)
+// strangers is what was spent between two looks at the machine by nobody that is known. It
+// is nil if that cannot be told: if somebody known does not answer, or not all of the
+// machine is there for this process, so that what happens on the rest is of no matter.
+// While somebody may have worked uncounted, strangers are not suspected.
+func (p *Processor) strangers(now machine, span time.Duration) *rundir.Machine {
+	if p.machine.cores == 0 || runtime.GOMAXPROCS(0) != now.cores {
+		return nil
+	}
+	used := (now.busy - p.machine.busy) - max(0, now.engines-p.machine.engines)
+	for _, s := range p.spent {
+		if !s.answered {
+			return nil
+		}
+		used -= s.total + s.unseen*time.Duration(now.cores)
 	}
 	return &rundir.Machine{SpanNS: int64(span), Cores: now.cores, OthersNS: int64(max(0, used))}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -256,7 +257,11 @@ func TestCPUOfStores(t *testing.T) {
 	}
 	client := redis.NewClient(opts)
 	defer client.Close()
-	source := telemetry.CPU([]env.Metered{component}, true)
+	source := telemetry.CPU([]env.Metered{component})
+	source.Whole(nil)
+	if _, err := source.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	before, err := component.CPU(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -268,6 +273,12 @@ func TestCPUOfStores(t *testing.T) {
 	value(t, source, "processor", string(sut.Redis), func(v float64) bool {
 		return v > before.Seconds()+0.02
 	})
+	spent := source.Spent(t.Context())
+	m, all := spent.Machine, runtime.GOMAXPROCS(0) == runtime.NumCPU()
+	if (m == nil) == all || m != nil && m.SpanNS <= 0 || len(spent.Parts) != 2 ||
+		spent.Parts[1].NS < (20*time.Millisecond).Nanoseconds() {
+		t.Errorf("it spent %+v, strangers %+v", spent.Parts, m)
+	}
 	breakable := component.(env.Breakable)
 	if _, err := breakable.Kill(t.Context()); err != nil {
 		t.Fatal(err)
@@ -278,8 +289,7 @@ func TestCPUOfStores(t *testing.T) {
 	}) {
 		t.Errorf("of a dead store it says %+v, %v", values, err)
 	}
-	spent := source.Spent(t.Context())
-	if m := spent.Machine; m == nil || m.SpanNS <= 0 || m.Cores < 1 {
-		t.Errorf("of the machine it says %+v", m)
+	if m := source.Spent(t.Context()).Machine; m != nil {
+		t.Errorf("one does not answer, and strangers took %+v", m)
 	}
 }

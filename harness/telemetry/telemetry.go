@@ -1,6 +1,7 @@
 // Package telemetry asks stores and processes, while a variant is under load, what
 // they do: transactions, locks, memory, lag, processor time. It explains what was
-// measured; no verdict rests on it.
+// measured; no verdict rests on it, but that what was late proves nothing on a machine
+// which others used.
 package telemetry
 
 import (

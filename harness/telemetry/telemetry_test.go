@@ -127,7 +127,7 @@ func (u used) CPU(context.Context) (time.Duration, error) { return u.time, u.err
 
 func TestCPU(t *testing.T) {
 	source := CPU([]env.Metered{used{name: "redis", time: 1500 * time.Millisecond},
-		used{name: "worker", err: errors.New("down")}}, false)
+		used{name: "worker", err: errors.New("down")}})
 	defer source.Close()
 	values, err := source.Read(t.Context())
 	if err != nil || len(values) != 2 ||
@@ -164,7 +164,7 @@ func TestSpent(t *testing.T) {
 			time.Second, 4 * time.Second}},
 		&spender{name: "worker"},
 		&spender{name: "late", says: []time.Duration{-1, -1, 3 * time.Second, 3 * time.Second, -1}},
-	}, false)
+	})
 	for range 4 {
 		if _, err := source.Read(t.Context()); err != nil {
 			t.Fatal(err)

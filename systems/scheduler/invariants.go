@@ -244,6 +244,9 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 				moment(due))
 		case j.given(o, due) || due > now-j.patience() && j.open(o):
 			excused++
+		case j.stopped(o):
+			j.Late([]uint64{id}, "%v, due at %v, has no complete run, and should have had one before its "+
+				"task was cancelled or paused", o, moment(due))
 		case j.unfinished(o):
 			j.Unfinished([]uint64{id}, "%v, due at %v, has no complete run: %s", o, moment(due),
 				j.state(o))
@@ -325,18 +328,34 @@ func (j *judging) open(o occurrence) bool {
 }
 
 // unfinished says whether an occurrence has its turn yet to come, or to end: its task was
-// not passed over and stands where it is worked on.
+// not passed over and stands where it is worked on, by one whose lease has not long ended.
 func (j *judging) unfinished(o occurrence) bool {
 	row := j.row(o)
-	return row != nil && row.Occurrence <= o.k && !row.Paused &&
-		(row.State == Waiting || row.State == Picked || row.State == Running)
+	if row == nil || row.Occurrence > o.k || row.Paused {
+		return false
+	}
+	held := row.LeaseUS == 0 || j.now()-row.LeaseUS <= j.rescue()
+	return row.State == Waiting || row.State == Picked || row.State == Running && held
 }
 
-// given says whether an occurrence was given up for a reason: somebody cancelled
-// the task or has paused it before it was overdue, or it failed, as its request wants,
-// as it may after so many attempts, and nobody ran it again. What is cancelled or paused
-// by nobody is no reason.
+// given says whether an occurrence was given up for a reason, before it was overdue.
 func (j *judging) given(o occurrence, due int64) bool {
+	row := j.row(o)
+	switch {
+	case !j.stopped(o):
+		return false
+	case row == nil || row.State == Failed:
+		return true
+	case row.State == Cancelled || row.Stops:
+		return !j.overdue(o, row, due, j.t.changed(o.task, KindCancel, "")[0])
+	}
+	return !j.overdue(o, row, due, j.now())
+}
+
+// stopped says whether an occurrence was given up for a reason: somebody cancelled the
+// task or has paused it, or it failed, as its request wants, as it may after so many
+// attempts, and nobody ran it again. What is cancelled or paused by nobody is no reason.
+func (j *judging) stopped(o occurrence) bool {
 	rows := j.t.rows[o.task]
 	row := j.row(o)
 	cancels := j.t.changed(o.task, KindCancel, "")
@@ -351,14 +370,10 @@ func (j *judging) given(o occurrence, due int64) bool {
 	case row.State == Failed && !row.Stops:
 		failed := occurrence{o.task, row.Occurrence}
 		return row.Fails || len(j.t.runs[failed]) >= j.p.MaxAttempts
-	case row.State == Failed:
+	case row.State == Failed || row.State == Cancelled || row.Stops:
 		return len(cancels) > 0
-	case row.State == Cancelled || row.Stops:
-		return len(cancels) > 0 && !j.overdue(o, row, due, cancels[0])
-	case row.Paused:
-		return paused && !j.overdue(o, row, due, j.now())
 	}
-	return false
+	return row.Paused && paused
 }
 
 // overdue says whether an occurrence that has never started should have, long before

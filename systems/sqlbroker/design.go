@@ -242,7 +242,7 @@ WHERE m.state IN ('ready', 'delayed')
     AND m.created_at < statement_timestamp() - (SELECT min(retention) FROM queues) * interval '1 us'
     AND statement_timestamp() - $1::bigint * interval '1 us' > greatest(
         m.created_at + q.retention * interval '1 us', ` + waitsSince + `, q.retention_at)
-GROUP BY m.queue ORDER BY m.queue LIMIT 1`
+GROUP BY m.queue ORDER BY m.queue`
 
 // Quiesced says what the roles have still to do: messages that consumers have not
 // worked off, those that are not yet due, and those that the sweeper has left waiting
@@ -258,27 +258,39 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 				q.Queue, q.Ready, q.Delayed, q.Picked), nil
 		}
 	}
-	err = i.db.Rows(ctx, overdueSQL, []any{(i.params.SweepEvery.D() + agePending).Microseconds()},
+	err = i.tooOld(ctx, func(queue string, n int64) {
+		pending = fmt.Sprintf("%s has %d messages that are too old", queue, n)
+	})
+	return pending, err
+}
+
+// Backlog counts the messages that Quiesced is about; some may be counted twice.
+func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
+	list, err := i.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, q := range list {
+		left += i.waits(q)
+	}
+	err = i.tooOld(ctx, func(_ string, n int64) { left += n })
+	return left, err
+}
+
+// tooOld tells how many messages of each queue should have died of age, if any.
+func (i *instance) tooOld(ctx context.Context, tell func(queue string, n int64)) error {
+	err := i.db.Rows(ctx, overdueSQL, []any{(i.params.SweepEvery.D() + agePending).Microseconds()},
 		func(row pgx.CollectableRow) error {
 			var queue string
 			var n int64
 			err := row.Scan(&queue, &n)
-			pending = fmt.Sprintf("%s has %d messages that are too old", queue, n)
+			tell(queue, n)
 			return err
 		})
 	if err != nil {
-		return "", stores.Failed("looking for messages that are too old", err)
+		return stores.Failed("looking for messages that are too old", err)
 	}
-	return pending, nil
-}
-
-// Backlog counts the messages that consumers have not worked off or that are not yet due.
-func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
-	list, err := i.List(ctx)
-	for _, q := range list {
-		left += i.waits(q)
-	}
-	return left, err
+	return nil
 }
 
 // waits counts the messages of a queue that are to be waited for.

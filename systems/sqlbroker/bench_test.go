@@ -43,7 +43,10 @@ func openStation(b *testing.B, name string, conns int) (*station, sut.Config) {
 	b.Helper()
 	p := sqlbroker.DefaultParams()
 	p.Queues, p.Worked = 1, 1
-	p.Visibility, p.Keep, p.RotateEvery = sut.Duration(time.Hour), 0, sut.Duration(time.Second)
+	p.Visibility, p.Keep = sut.Duration(time.Hour), 0
+	// Where nobody is behind, a short turn leaves claims little that is dead to step over. By
+	// default it is longer, so that the ring has room for who is.
+	p.RotateEvery = sut.Duration(400 * time.Millisecond)
 	space := stores.Namespace(b)
 	cfg := sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: p,
 		MaxConns: conns, Timeout: time.Minute}

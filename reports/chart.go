@@ -208,11 +208,13 @@ type faultBands struct {
 	windows  []history.Window
 	at       func(time.Duration) float64
 	labelled bool
+	// edges has lines where faults begin and end, for bands would hide what is drawn.
+	edges bool
 }
 
 // bandsOf marks faults on an axis of seconds.
 func bandsOf(windows []history.Window, labelled bool) faultBands {
-	return faultBands{windows, time.Duration.Seconds, labelled}
+	return faultBands{windows: windows, at: time.Duration.Seconds, labelled: labelled}
 }
 
 // Plot implements plot.Plotter.
@@ -236,7 +238,7 @@ func (f faultBands) Plot(c draw.Canvas, p *plot.Plot) {
 		if to <= c.Min.X || from >= c.Max.X {
 			continue
 		}
-		band{f.at(w.Start), f.at(w.End), roleFault}.Plot(c, p)
+		f.mark(f.at(w.Start), f.at(w.End)).Plot(c, p)
 		if last >= first && from+2 < place+style.Width(text())+2 {
 			last = i
 			continue
@@ -247,11 +249,26 @@ func (f faultBands) Plot(c draw.Canvas, p *plot.Plot) {
 	write()
 }
 
-// edge is a dashed line at an x, labelled at its top.
-type edge struct {
-	at    float64
-	label string
+// mark is what shows for how long a fault was in force.
+func (f faultBands) mark(from, to float64) plot.Plotter {
+	if f.edges {
+		return plotters{edge{from}, edge{to}}
+	}
+	return band{from, to, roleFault}
 }
+
+// plotters are several as one.
+type plotters []plot.Plotter
+
+// Plot implements plot.Plotter.
+func (list plotters) Plot(c draw.Canvas, p *plot.Plot) {
+	for _, one := range list {
+		one.Plot(c, p)
+	}
+}
+
+// edge is a dashed line at an x.
+type edge struct{ at float64 }
 
 // Plot implements plot.Plotter.
 func (e edge) Plot(c draw.Canvas, p *plot.Plot) {
@@ -261,7 +278,6 @@ func (e edge) Plot(c draw.Canvas, p *plot.Plot) {
 		return
 	}
 	c.StrokeLine2(line(roleLimit, 1, []vg.Length{3, 2}, noVariant), x, c.Min.Y, x, c.Max.Y)
-	c.FillText(label(p, roleText, noVariant), vg.Point{X: x + 2, Y: c.Max.Y - 1}, e.label)
 }
 
 // gridLines draws a line at every labelled tick of y.

@@ -241,7 +241,7 @@ func (d *density) overTime(l lane, axes timeAxes) *plot.Plot {
 				return at(math.Inf(1)) / half, at(math.Inf(1)) * half
 			}})
 	}
-	p.Add(bandEdges(l, false)...)
+	p.Add(bandEdges(l, false))
 	p.Add(violationMarks(l, false)...)
 	return p
 }
@@ -258,7 +258,7 @@ func (d *density) errorsOverTime(l lane) (p *plot.Plot, height vg.Length) {
 	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
 	p.Add(backgrounds(l, false)...)
 	p.Add(heat{rows: rows, width: d.width(l), shade: d.mistakes, edges: even})
-	p.Add(bandEdges(l, false)...)
+	p.Add(bandEdges(l, false))
 	p.Add(violationMarks(l, false)...)
 	return p, vg.Length(8 + 11*len(rows))
 }

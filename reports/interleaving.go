@@ -76,7 +76,7 @@ func interleaving(id string, shown proof) (figure, error) {
 		p.Y.Max++ // their labels stand above the bars
 	}
 	var ticks plot.ConstantTicks
-	p.Add(faultBands{shown.faults, scale, true})
+	p.Add(faultBands{windows: shown.faults, at: scale, labelled: true})
 	for i, rec := range records {
 		row := float64(len(records) - 1 - i)
 		p.Add(operationBar{from: scale(rec.Start), to: scale(min(rec.End, to)), due: scale(rec.Intended),

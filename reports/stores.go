@@ -247,7 +247,7 @@ func (p storePlot) draw(
 		drawn.Y.Tick.Marker = partTicks(p.Parts)
 		drawn.Add(heat{rows: p.rows(all, axes), width: axes.width, shade: shade{most: p.most},
 			edges: even})
-		drawn.Add(bandEdges(l.lane, labelled)...)
+		drawn.Add(bandEdges(l.lane, labelled))
 		return drawn, vg.Length(80 + min(len(p.Parts), 100))
 	}
 	drawn.Y.Min, drawn.Y.Max = 0, p.most*1.08
@@ -323,15 +323,10 @@ func (p storePlot) rows(all []rundir.Series, axes storeAxes) [][]float64 {
 }
 
 // bandEdges marks faults where bands would hide what is drawn.
-func bandEdges(l lane, labelled bool) (marks []plot.Plotter) {
-	for i, w := range faultWindows(l.repeat) {
-		from := edge{at: w.Start.Seconds()}
-		if labelled {
-			from.label = fmt.Sprintf("F%d", i+1)
-		}
-		marks = append(marks, from, edge{at: w.End.Seconds()})
-	}
-	return marks
+func bandEdges(l lane, labelled bool) faultBands {
+	faults := bandsOf(faultWindows(l.repeat), labelled)
+	faults.edges = true
+	return faults
 }
 
 // partTicks labels the first, the middle and the last of many parts.

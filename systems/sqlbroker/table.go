@@ -1,6 +1,7 @@
 package sqlbroker
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -174,10 +176,24 @@ type table struct {
 var unpartitioned = strings.NewReplacer("{slots}", "", "{group slots}", "", "{slot}", "0",
 	"{taken slots}", "", "{asked slots}", "")
 
+// oneSlot are statements as they are where there is one slot, by how they are written: they
+// are few, and sent often.
+var oneSlot sync.Map
+
+func inOneSlot(sql string) string {
+	known, _ := oneSlot.Load(sql)
+	if done, is := known.(string); is {
+		return done
+	}
+	done := unpartitioned.Replace(sql)
+	oneSlot.Store(sql, done)
+	return done
+}
+
 // narrowed fills in which partitions a statement is about.
 func (t *table) narrowed(ctx context.Context, sql string) (string, error) {
 	if t.slots == nil {
-		return unpartitioned.Replace(sql), nil
+		return inOneSlot(sql), nil
 	}
 	return t.slots.narrow(ctx, sql)
 }
@@ -319,38 +335,43 @@ func (t *table) claim(ctx context.Context, queue string, n int) ([]Delivery, err
 func (t *table) claimOnce(
 	ctx context.Context, sql, queue string, n int,
 ) (got []Delivery, err error) {
+	var list []claimed
 	err = t.db.Rows(ctx, sql, []any{queue, n}, func(row pgx.CollectableRow) error {
-		d, err := scanDelivery(row)
-		got = append(got, d)
+		c, err := scanClaimed(row)
+		list = append(list, c)
 		return err
 	})
 	if err != nil {
 		return nil, stores.Failed("claiming messages", err)
 	}
 	// An UPDATE returns its rows in no order.
-	slices.SortStableFunc(got, inOrder)
+	slices.SortFunc(list, inOrder)
+	for _, c := range list {
+		got = append(got, c.Delivery)
+	}
 	return got, nil
 }
 
-// inOrder is the order of delivery.
-func inOrder(a, b Delivery) int {
-	if a.Priority != b.Priority {
-		return b.Priority - a.Priority
-	}
-	_, first, _ := cutReceipt(a.Receipt)
-	_, second, _ := cutReceipt(b.Receipt)
-	return int(first - second)
+// claimed is a delivery with the number of its message.
+type claimed struct {
+	Delivery
+
+	id int64
 }
 
-func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
-	var d Delivery
+// inOrder is the order of delivery.
+func inOrder(a, b claimed) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.id, b.id))
+}
+
+func scanClaimed(row pgx.CollectableRow) (c claimed, err error) {
 	var slot int32
-	var id, op, group int64
+	var op, group int64
 	var receipt pgtype.UUID
-	err := row.Scan(&slot, &id, &receipt, &op, &d.Index, &d.Body, &group, &d.Priority, &d.Receives,
-		&d.ReceivedNS, &d.VisibleNS)
-	d.OpID, d.Group, d.Receipt = uint64(op), uint64(group), receiptOf(slot, id, receipt)
-	return d, err
+	err = row.Scan(&slot, &c.id, &receipt, &op, &c.Index, &c.Body, &group, &c.Priority, &c.Receives,
+		&c.ReceivedNS, &c.VisibleNS)
+	c.OpID, c.Group, c.Receipt = uint64(op), uint64(group), receiptOf(slot, c.id, receipt)
+	return c, err
 }
 
 // receiptOf writes a receipt: where the message is, and which delivery it is.
@@ -424,7 +445,7 @@ type settled struct {
 // the planner cannot leave out, and would wait for whoever has one of them for itself.
 func (t *table) among(sql string, r receipts) string {
 	if t.slots == nil {
-		return unpartitioned.Replace(sql)
+		return inOneSlot(sql)
 	}
 	list := []string{"NULL"}
 	for slot := range int32(ring) {

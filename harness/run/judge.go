@@ -374,7 +374,7 @@ func (t Trial) inTime(v check.Verdict) check.Verdict {
 		rest, excuses = rest-v.Late, append(excuses, crowded)
 	}
 	if v.Unfinished > 0 && t.Falling != "" {
-		rest = rest - v.Unfinished
+		rest -= v.Unfinished
 		excuses = append(excuses, "the run ended while work was still being done: "+t.Falling)
 	}
 	if rest > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -117,8 +118,11 @@ const procFS = "/proc"
 func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	now, err := readMachine(procFS) // before the rest, whose work until then is theirs
 	span := time.Since(p.began)
-	// Who does not answer now has spent what it had when it last did.
-	_, _ = read(ctx, p)
+	// A container engine that is busy may be late. Who does not answer at all has spent what
+	// it had when it last did.
+	for tries := spentTries; tries > 0 && (tries == spentTries || !p.answered()); tries-- {
+		_, _ = read(ctx, p)
+	}
 	for i, s := range p.spent[:p.shown+1] {
 		if !s.seen {
 			continue
@@ -135,19 +139,24 @@ func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	return out
 }
 
+// spentTries is how often everybody is asked in the end until they have answered.
+const spentTries = 3
+
+// answered says whether everybody did when they were asked last.
+func (p *Processor) answered() bool {
+	return !slices.ContainsFunc(p.spent, func(s spending) bool { return !s.answered })
+}
+
 // strangers is what was spent between two looks at the machine by nobody that is known. It
 // is nil if that cannot be told: if somebody known does not answer, or not all of the
 // machine is there for this process, so that what happens on the rest is of no matter.
 // While somebody may have worked uncounted, strangers are not suspected.
 func (p *Processor) strangers(now machine, span time.Duration) *rundir.Machine {
-	if p.machine.cores == 0 || runtime.GOMAXPROCS(0) != now.cores {
+	if p.machine.cores == 0 || runtime.GOMAXPROCS(0) != now.cores || !p.answered() {
 		return nil
 	}
 	used := (now.busy - p.machine.busy) - max(0, now.engines-p.machine.engines)
 	for _, s := range p.spent {
-		if !s.answered {
-			return nil
-		}
 		used -= s.total + s.unseen*time.Duration(now.cores)
 	}
 	return &rundir.Machine{SpanNS: int64(span), Cores: now.cores, OthersNS: int64(max(0, used))}

@@ -170,30 +170,30 @@ type table struct {
 	one bool
 	// tally counts claims.
 	tally *tally
+	// filled are statements with one slot filled in, by how they are written: they are few,
+	// and sent often.
+	filled sync.Map
 }
 
 // unpartitioned fills in that there is one slot.
 var unpartitioned = strings.NewReplacer("{slots}", "", "{group slots}", "", "{slot}", "0",
 	"{taken slots}", "", "{asked slots}", "")
 
-// oneSlot are statements as they are where there is one slot, by how they are written: they
-// are few, and sent often.
-var oneSlot sync.Map
-
-func inOneSlot(sql string) string {
-	known, _ := oneSlot.Load(sql)
+// inOneSlot is a statement as it is where there is one slot.
+func (t *table) inOneSlot(sql string) string {
+	known, _ := t.filled.Load(sql)
 	if done, is := known.(string); is {
 		return done
 	}
 	done := unpartitioned.Replace(sql)
-	oneSlot.Store(sql, done)
+	t.filled.Store(sql, done)
 	return done
 }
 
 // narrowed fills in which partitions a statement is about.
 func (t *table) narrowed(ctx context.Context, sql string) (string, error) {
 	if t.slots == nil {
-		return inOneSlot(sql), nil
+		return t.inOneSlot(sql), nil
 	}
 	return t.slots.narrow(ctx, sql)
 }
@@ -445,7 +445,7 @@ type settled struct {
 // the planner cannot leave out, and would wait for whoever has one of them for itself.
 func (t *table) among(sql string, r receipts) string {
 	if t.slots == nil {
-		return inOneSlot(sql)
+		return t.inOneSlot(sql)
 	}
 	list := []string{"NULL"}
 	for slot := range int32(ring) {

@@ -38,6 +38,7 @@ type Processor struct {
 // before that is not known.
 type spending struct {
 	seen, answered bool
+	answers        int
 	last, total    time.Duration
 	at             time.Time
 	// unseen is for how long it may have worked without being counted.
@@ -57,6 +58,7 @@ func (s *spending) note(began, now time.Time, used time.Duration) {
 		s.unseen += now.Sub(s.at)
 	}
 	s.seen, s.answered, s.last, s.at = true, true, used, now
+	s.answers++
 }
 
 // Whole says that the components, and others of this run that are beside them and not
@@ -114,7 +116,8 @@ func (p *Processor) Read(ctx context.Context) ([]Value, error) {
 const procFS = "/proc"
 
 // Spent asks once more and returns what was spent since it was asked first, of those
-// that ever answered, and what strangers spent. It must not be called while it may be read.
+// that ever answered, and what strangers spent. It is nothing if somebody answers for the
+// first time, of whom it cannot be told. It must not be called while it may be read.
 func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	now, err := readMachine(procFS) // before the rest, whose work until then is theirs
 	span := time.Since(p.began)
@@ -126,6 +129,9 @@ func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	for i, s := range p.spent[:p.shown+1] {
 		if !s.seen {
 			continue
+		}
+		if s.answers == 1 {
+			return rundir.Processor{}
 		}
 		name := rundir.GeneratorPart
 		if i > 0 {

@@ -204,6 +204,21 @@ func TestParseInfo(t *testing.T) {
 	}
 }
 
+// TestSpentOfALateOne: who answers for the first time in the end has spent nobody knows
+// what, and not nothing.
+func TestSpentOfALateOne(t *testing.T) {
+	late := &spender{name: "late", says: []time.Duration{-1, -1, 3 * time.Second}}
+	source := CPU([]env.Metered{late})
+	for range 2 {
+		if _, err := source.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if spent := source.Spent(t.Context()); len(spent.Parts) > 0 || spent.Machine != nil {
+		t.Errorf("got %+v", spent)
+	}
+}
+
 // TestCollector: a collection is counted.
 func TestCollector(t *testing.T) {
 	source := Collector()

@@ -380,7 +380,7 @@ func (t Trial) inTime(v check.Verdict) check.Verdict {
 	if rest > 0 {
 		return v
 	}
-	open := unproven([]check.Verdict{v}, strings.Join(excuses, "; "))[0]
+	open := leftOpen(v, strings.Join(excuses, "; "))
 	open.Watched, open.Accepted = v.Watched, v.Accepted
 	open.Late, open.Unfinished = v.Late, v.Unfinished
 	return open
@@ -407,11 +407,16 @@ func (t Trial) doubt() string {
 func unproven(verdicts []check.Verdict, doubt string) []check.Verdict {
 	for i, v := range verdicts {
 		if doubt != "" && v.Status == check.Broken {
-			verdicts[i] = check.Verdict{Invariant: v.Invariant, Checked: v.Checked, Unknown: v.Unknown,
-				Reason: doubt + "; what was seen may come of that: " + firstViolation(v)}
+			verdicts[i] = leftOpen(v, doubt)
 		}
 	}
 	return verdicts
+}
+
+// leftOpen is a broken verdict as one that proves nothing.
+func leftOpen(v check.Verdict, doubt string) check.Verdict {
+	return check.Verdict{Invariant: v.Invariant, Checked: v.Checked, Unknown: v.Unknown,
+		Reason: doubt + "; what was seen may come of that: " + firstViolation(v)}
 }
 
 // quiescence is the invariant of every system that its background work comes

@@ -20,10 +20,6 @@ type machine struct {
 	cores         int
 }
 
-// userTick is the unit of /proc/stat (proc_stat(5)): USER_HZ, which is 100 a second on
-// every architecture that Go runs on.
-const userTick = 10 * time.Millisecond
-
 // ticksBits is how long a count of ticks may be: 300 years of a thousand cores, and three
 // of them are no more than a time.Duration holds.
 const ticksBits = 39
@@ -72,7 +68,7 @@ func parseMachine(stat []byte) (m machine, err error) {
 		if err != nil {
 			return machine{}, fmt.Errorf("unreadable processor times %.40q: %w", first, err)
 		}
-		m.busy += time.Duration(n) * userTick
+		m.busy += time.Duration(n) * owner.Tick
 	}
 	m.cores = bytes.Count(stat, []byte("\ncpu"))
 	return m, nil

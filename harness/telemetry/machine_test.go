@@ -65,7 +65,7 @@ func TestStrangers(t *testing.T) {
 	ours := func(ns ...int64) []spending {
 		list := make([]spending, len(ns))
 		for i := range list {
-			list[i] = spending{seen: true, answered: true, total: time.Duration(ns[i])}
+			list[i] = spending{answers: 2, answered: true, total: time.Duration(ns[i])}
 		}
 		return list
 	}

@@ -37,10 +37,11 @@ type Processor struct {
 // started again begins at nothing: what was spent between the last answer and the end
 // before that is not known.
 type spending struct {
-	seen, answered bool
-	answers        int
-	last, total    time.Duration
-	at             time.Time
+	// answers is how often it did, answered whether it did when it was asked last, at when.
+	answers     int
+	answered    bool
+	last, total time.Duration
+	at          time.Time
 	// unseen is for how long it may have worked without being counted.
 	unseen time.Duration
 }
@@ -48,16 +49,16 @@ type spending struct {
 // note takes an answer; began is when everybody had been asked first.
 func (s *spending) note(began, now time.Time, used time.Duration) {
 	switch {
-	case !s.seen && !began.IsZero():
+	case s.answers == 0 && !began.IsZero():
 		s.unseen += now.Sub(began)
-	case !s.seen:
+	case s.answers == 0:
 	case used >= s.last:
 		s.total += used - s.last
 	default:
 		s.total += used
 		s.unseen += now.Sub(s.at)
 	}
-	s.seen, s.answered, s.last, s.at = true, true, used, now
+	s.answered, s.last, s.at = true, used, now
 	s.answers++
 }
 
@@ -123,14 +124,16 @@ func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	span := time.Since(p.began)
 	// A container engine that is busy may be late. Who does not answer at all has spent what
 	// it had when it last did.
-	for tries := spentTries; tries > 0 && (tries == spentTries || !p.answered()); tries-- {
-		_, _ = read(ctx, p)
+	for range spentTries {
+		if _, _ = read(ctx, p); p.answered() {
+			break
+		}
 	}
 	for i, s := range p.spent[:p.shown+1] {
-		if !s.seen {
+		switch s.answers {
+		case 0:
 			continue
-		}
-		if s.answers == 1 {
+		case 1:
 			return rundir.Processor{}
 		}
 		name := rundir.GeneratorPart

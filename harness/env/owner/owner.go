@@ -56,9 +56,9 @@ type Stat struct {
 	CPU, Children time.Duration
 }
 
-// tick is the unit of processor times in proc(5): USER_HZ, which is 100 a second on
+// Tick is the unit of processor times in proc(5): USER_HZ, which is 100 a second on
 // every architecture that Go runs on.
-const tick = 10 * time.Millisecond
+const Tick = 10 * time.Millisecond
 
 // Over says whether the process has ended and only its entry is left.
 func (s Stat) Over() bool { return s.State == 'Z' || s.State == 'X' }
@@ -90,6 +90,6 @@ func ParseStat(data []byte) (Stat, error) {
 		ticks[i] = n
 	}
 	return Stat{State: fields[state][0], Started: ticks[4],
-		CPU:      time.Duration(ticks[0]+ticks[1]) * tick,
-		Children: time.Duration(ticks[2]+ticks[3]) * tick}, nil
+		CPU:      time.Duration(ticks[0]+ticks[1]) * Tick,
+		Children: time.Duration(ticks[2]+ticks[3]) * Tick}, nil
 }

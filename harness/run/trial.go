@@ -412,7 +412,7 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 	ctx, cancel := context.WithTimeout(r.hard, limit)
 	defer cancel()
 	began := time.Now()
-	var left ebb
+	left := ebb{every: limit / ebbLooks}
 	t.Pending, t.Unasked = settle(ctx, q, &left)
 	t.DrainNS = time.Since(began).Nanoseconds()
 	if t.Pending != "" {
@@ -451,6 +451,11 @@ func settle(ctx context.Context, q sut.Quiescer, left *ebb) (pending, unasked st
 
 // ebb follows how much is left to do.
 type ebb struct {
+	// every is how often to count at most, next when to do so again: it is work for the
+	// stores, which have enough of it.
+	every time.Duration
+	next  time.Time
+
 	began time.Time
 	first int64
 	// lows are the moments at which there was less than ever before.
@@ -465,9 +470,11 @@ type low struct {
 // look counts once, if q can. What cannot be counted now is later.
 func (e *ebb) look(ctx context.Context, q sut.Quiescer) {
 	counts, can := q.(sut.Backlogger)
-	if !can {
+	now := time.Now()
+	if !can || now.Before(e.next) {
 		return
 	}
+	e.next = now.Add(e.every)
 	if n, err := counts.Backlog(ctx); err == nil {
 		e.note(time.Now(), n)
 	}
@@ -485,6 +492,9 @@ func (e *ebb) note(now time.Time, left int64) {
 		e.lows = append(e.lows, low{now, left})
 	}
 }
+
+// ebbLooks is how often a backlog is counted in a drain at most.
+const ebbLooks = 100
 
 // ebbSteps is how often a backlog reaches a new low in the last quarter of the time at
 // least, if it falls; ebbPatience in how many such quarters, at that pace, it would be gone.

@@ -132,23 +132,40 @@ func executeSeeds(t *testing.T, s underSeeds) {
 }
 
 // gotAway are the seeds with which known-wrong variants did not show what they are known
-// for, on a machine that was too busy to send the load in time.
+// for, or a fault found nothing to break, on a machine that was too busy to send the load in
+// time.
 type gotAway struct {
 	mu    sync.Mutex
 	seeds map[string][]uint64
 }
 
-// without notes who got away, and leaves them out.
+// without notes who got away and what found nothing, and leaves them out.
 func (g *gotAway) without(s rundir.Summary) rundir.Summary {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	note := func(what string) { g.seeds[what] = append(g.seeds[what], s.Run.Seed) }
 	s.Variants = slices.DeleteFunc(slices.Clone(s.Variants), func(v rundir.Variant) bool {
 		if !unprovoked(v) {
 			return false
 		}
-		g.seeds[v.Name] = append(g.seeds[v.Name], s.Run.Seed)
+		note(v.Name)
 		return true
 	})
+	for _, v := range s.Variants {
+		if !late(v) {
+			continue
+		}
+		for i := range v.Repeats {
+			r := &v.Repeats[i]
+			r.Validity = slices.DeleteFunc(r.Validity, func(a rundir.Validity) bool {
+				found := a.OK || slices.Contains(punctuality, a.Name)
+				if !found {
+					note(v.Name + ": " + a.Name)
+				}
+				return !found
+			})
+		}
+	}
 	return s
 }
 

@@ -44,6 +44,8 @@ type Collector struct {
 	// whether it is Late or Unfinished.
 	proof     [][]uint64
 	excusable []bool
+	// resting: what is violated from now on is said of a system at rest.
+	resting bool
 }
 
 // Collect starts the verdict of the invariant of a name on a history.
@@ -102,8 +104,16 @@ func (c *Collector) AllowedUnknown(n int) { c.out.Unknown += n }
 // After Fail nothing is noted any more: what follows from a part of the inputs
 // is no proof.
 func (c *Collector) Violate(ops []uint64, format string, args ...any) {
+	if c.resting {
+		c.Unfinished(ops, format, args...)
+		return
+	}
 	c.ViolateAt(0, ops, format, args...)
 }
+
+// AtRest says that what is looked at from now on must be so when everything is at rest, and
+// may be otherwise before: Violate is Unfinished then.
+func (c *Collector) AtRest() { c.resting = true }
 
 // ViolateAt is Violate for what is known to have become true by a moment, even
 // if no operation is.

@@ -214,6 +214,13 @@ func TestCollectorTellsKindsApart(t *testing.T) {
 		len(v.Violations) != check.MaxViolations || v.Violations[check.MaxViolations-1].Text != "wrong" {
 		t.Errorf("%+v", v)
 	}
+	c = check.Collect(t.Context(), "x", history.Slice(nil))
+	c.AtRest()
+	c.Violate(nil, "not there")
+	c.ViolateAt(time.Second, nil, "wrong by then")
+	if v := c.Verdict(); v.Status != check.Broken || v.Count != 2 || v.Unfinished != 1 {
+		t.Errorf("at rest: %+v", v)
+	}
 	c = check.Collect(t.Context(), "x", torn{history.Slice(nil)})
 	for range c.Records() {
 		t.Fatal("there is a record")

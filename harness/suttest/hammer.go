@@ -175,7 +175,8 @@ func (r *recorder) len() int {
 	return len(r.records)
 }
 
-// settle waits until the instance says that nothing is left to do.
+// settle waits until the instance says that nothing is left to do. One that counts what
+// is left counts something as long as there is, because nothing is added meanwhile.
 func (s Suite) settle(t testing.TB, inst sut.Instance) {
 	t.Helper()
 	q, ok := inst.(sut.Quiescer)
@@ -186,9 +187,21 @@ func (s Suite) settle(t testing.TB, inst sut.Instance) {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	counts, _ := inst.(sut.Backlogger)
+	left, known := int64(0), false
 	for {
 		pending, err := q.Quiesced(ctx)
+		if known && err == nil && pending != "" && left <= 0 {
+			t.Errorf("Backlog: %d, and then there is still %s", left, pending)
+		}
+		if counts != nil {
+			n, failed := counts.Backlog(ctx)
+			left, known = n, failed == nil
+		}
 		if err == nil && pending == "" {
+			if left > 0 || counts != nil && !known {
+				t.Errorf("Backlog: %d at rest, known: %v", left, known)
+			}
 			return
 		}
 		select {

@@ -44,6 +44,7 @@ type flaws struct {
 	deafToCancel, acceptsAnything                                                   bool
 
 	roleGivesUp, roleStays, roleIsMute, neverSettles bool
+	countsNothing, alwaysCounts                      bool
 
 	roleName  string // "" is idler
 	apiPlaces []string
@@ -230,6 +231,14 @@ func (i *instance) Quiesced(context.Context) (string, error) {
 	return "", nil
 }
 
+// Backlog counts what Quiesced tells of, or claims to.
+func (i *instance) Backlog(context.Context) (int64, error) {
+	if i.neverSettles && !i.countsNothing || i.alwaysCounts {
+		return 1, nil
+	}
+	return 0, nil
+}
+
 // Empty says whether anything was sold.
 func (i *instance) Empty(context.Context) (string, error) {
 	sold := len(i.place.sold)
@@ -355,15 +364,18 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		"role stays":          {flaws{roleStays: true}, "roles", "stopping the roles"},
 		"role is mute":        {flaws{roleIsMute: true}, "roles", "says twice that it worked"},
 		"never settles":       {flaws{neverSettles: true}, "roles", "still something to do"},
-		"oversells":           {flaws{oversells: true}, "hammer", "broken"},
-		"undecided":           {flaws{undecided: true}, "hammer", "undecided"},
-		"claims to oversell":  {flaws{breaksNothing: true}, "hammer", "expected to be broken"},
-		"never empty":         {flaws{neverEmpty: true}, "hammer", "just prepared, and there is 0 sold"},
-		"always empty":        {flaws{alwaysEmpty: true}, "hammer", "after all operations"},
-		"gauge fails":         {flaws{gaugeFails: true}, "hammer", "the gauge at"},
-		"gauge's no JSON":     {flaws{gaugeTalks: true}, "hammer", "the gauge at"},
-		"gauge stays":         {flaws{gaugeStays: true}, "hammer", "close the gauge"},
-		"one sells less":      {flaws{secondSellsLess: true}, "alike", "[second] end with"},
+		"counts nothing": {flaws{neverSettles: true, countsNothing: true}, "roles",
+			"Backlog: 0, and then there is still something"},
+		"always counts":      {flaws{alwaysCounts: true}, "roles", "Backlog: 1 at rest"},
+		"oversells":          {flaws{oversells: true}, "hammer", "broken"},
+		"undecided":          {flaws{undecided: true}, "hammer", "undecided"},
+		"claims to oversell": {flaws{breaksNothing: true}, "hammer", "expected to be broken"},
+		"never empty":        {flaws{neverEmpty: true}, "hammer", "just prepared, and there is 0 sold"},
+		"always empty":       {flaws{alwaysEmpty: true}, "hammer", "after all operations"},
+		"gauge fails":        {flaws{gaugeFails: true}, "hammer", "the gauge at"},
+		"gauge's no JSON":    {flaws{gaugeTalks: true}, "hammer", "the gauge at"},
+		"gauge stays":        {flaws{gaugeStays: true}, "hammer", "close the gauge"},
+		"one sells less":     {flaws{secondSellsLess: true}, "alike", "[second] end with"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

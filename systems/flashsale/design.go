@@ -215,6 +215,28 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 	return i.unreconciled(ctx)
 }
 
+// Backlog counts purchases in the line, held carts, and how far Redis is from the orders.
+func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
+	if line, ok := i.Shop.(*lineShop); ok {
+		if left, err = line.undecided(ctx); err != nil {
+			return 0, err
+		}
+	}
+	held, err := i.books.held(ctx)
+	if err != nil {
+		return 0, err
+	}
+	left += held
+	if i.redis == nil || !i.redis.kind.reconciled {
+		return left, nil
+	}
+	balances, err := i.balances(ctx)
+	for _, l := range balances {
+		left += l.left()
+	}
+	return left, err
+}
+
 // Empty says which orders, payments or changes there are before the sale, and
 // which counters in Redis are not full.
 func (i *instance) Empty(ctx context.Context) (string, error) {

@@ -38,16 +38,16 @@ func driftAtEnd(j *judging) {
 		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
 		switch {
 		case !listed || !r.Present:
-			j.Violate(ops(), "%s: Redis has no counter at the end", it.Item)
+			j.Unfinished(ops(), "%s: Redis has no counter at the end", it.Item)
 		case r.Stock < 0 || r.Holds < 0:
 			j.Violate(ops(), "%s: Redis has %d in stock and %d reserved at the end",
 				it.Item, r.Stock, r.Holds)
 		case drift > 0:
-			j.Violate(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Unfinished(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d leaked and can never be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
 		case drift < 0:
-			j.Violate(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
+			j.Unfinished(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
 				"of %d: %d more than there are could be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
 		}

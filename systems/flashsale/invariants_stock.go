@@ -290,7 +290,7 @@ func judgeSellThrough(j *judging) {
 			forSale = min(forSale, n)
 		}
 		if it.Sold < it.Units && forSale <= 0 {
-			j.Violate(nil, "%s: %d buyers came, %d of %d units are sold, %d are in carts "+
+			j.Unfinished(nil, "%s: %d buyers came, %d of %d units are sold, %d are in carts "+
 				"and none is for sale: %d are stuck", it.Item, d.wanted, it.Sold, it.Units,
 				it.Held, it.Units-it.Sold)
 		}

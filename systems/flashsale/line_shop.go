@@ -295,20 +295,25 @@ func (l *waitingLine) decidedTo(offset int64) {
 
 // pending says how many tickets are not decided, or "".
 func (s *lineShop) pending(ctx context.Context) (string, error) {
+	n, err := s.undecided(ctx)
+	if err != nil || n == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%d purchases stand in the line", n), nil
+}
+
+// undecided counts the purchases that are not decided.
+func (s *lineShop) undecided(ctx context.Context) (n int64, err error) {
 	written, err := ends(ctx, s.client, s.cfg, ticketsTopic)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	next, err := s.books.decided(ctx)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	var n int64
 	for line, end := range written {
 		n += max(0, end-next[line])
 	}
-	if n > 0 {
-		return fmt.Sprintf("%d purchases stand in the line", n), nil
-	}
-	return "", nil
+	return n, nil
 }

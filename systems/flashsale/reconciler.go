@@ -71,6 +71,14 @@ type balance struct {
 	uncommitted   int64
 }
 
+// left is what there is to reconcile of an item.
+func (l balance) left() int64 {
+	if !l.present {
+		return 1
+	}
+	return max(l.drift, -l.drift) + l.uncommitted
+}
+
 // balances reads the ledger first and Redis second, so that a purchase between
 // the two readings makes the drift look too positive, never too negative.
 func (b *backend) balances(ctx context.Context) ([]balance, error) {

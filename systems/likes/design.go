@@ -249,48 +249,77 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 	if n := len(i.log.slots); n > 0 {
 		return fmt.Sprintf("%d interactions wait to be logged", n), nil
 	}
-	ends, err := i.log.ends(ctx)
-	if err != nil {
-		return "", err
-	}
-	lag, err := i.lag(ctx, ends)
-	if err != nil || lag > 0 {
-		return fmt.Sprintf("%d records of the log are not in the ledger", lag), err
+	behind, err := i.behind(ctx)
+	if err != nil || behind > 0 {
+		return fmt.Sprintf("%d records of the log are not in the ledger", behind), err
 	}
 	if i.design.unrepaired {
 		return "", nil
 	}
 	for video := uint64(1); video <= i.store.videos; video++ {
-		if pending, err := i.unsettled(ctx, video); err != nil || pending != "" {
+		if pending, _, err := i.unsettled(ctx, video); err != nil || pending != "" {
 			return pending, err
 		}
 	}
 	return "", nil
 }
 
-// unsettled says what is left to do about a video.
-func (i *instance) unsettled(ctx context.Context, video uint64) (string, error) {
+// behind is how many records of the log are not in the ledger.
+func (i *instance) behind(ctx context.Context) (int64, error) {
+	ends, err := i.log.ends(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return i.lag(ctx, ends)
+}
+
+// Backlog counts what is not logged, what is not in the ledger, and the users about whom
+// Redis and the ledger differ.
+func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
+	if i.store == nil {
+		return 0, nil
+	}
+	if left, err = i.behind(ctx); err != nil {
+		return 0, err
+	}
+	left += int64(len(i.log.slots))
+	for video := uint64(1); video <= i.store.videos && !i.design.unrepaired; video++ {
+		pending, users, err := i.unsettled(ctx, video)
+		if err != nil {
+			return 0, err
+		}
+		if pending != "" {
+			left += max(1, users)
+		}
+	}
+	return left, nil
+}
+
+// unsettled says what is left to do about a video, and of how many users, if that is known.
+func (i *instance) unsettled(
+	ctx context.Context, video uint64,
+) (what string, users int64, err error) {
 	ready, err := i.store.ready(ctx, video)
 	if err != nil {
-		return "", stores.Failed("looking for the counters", err)
+		return "", 0, stores.Failed("looking for the counters", err)
 	}
 	if !ready {
-		return fmt.Sprintf("video %d has no counters in Redis", video), nil
+		return fmt.Sprintf("video %d has no counters in Redis", video), 0, nil
 	}
 	if i.store.layout.regions > 1 {
 		if differ, err := i.store.differ(ctx, video); err != nil || differ {
-			return fmt.Sprintf("the regions differ about video %d", video), err
+			return fmt.Sprintf("the regions differ about video %d", video), 0, err
 		}
 	}
 	ahead, behind, err := i.unequal(ctx, video)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	if len(ahead)+len(behind) > 0 {
-		return fmt.Sprintf("video %d: Redis is ahead of the ledger with %d users and behind with %d",
-			video, len(ahead), len(behind)), nil
+	if users = int64(len(ahead) + len(behind)); users > 0 {
+		what = fmt.Sprintf("video %d: Redis is ahead of the ledger with %d users and behind with %d",
+			video, len(ahead), len(behind))
 	}
-	return "", nil
+	return what, users, nil
 }
 
 // differ says whether regions have different counters of a video.

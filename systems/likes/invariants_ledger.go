@@ -30,14 +30,15 @@ func judgeLog(j *judging) {
 		}
 	}
 	j.Need(len(inLog) > 0, "the log is empty")
-	for _, op := range missing(inLog, logged) {
-		j.Violate([]uint64{op}, "operation %d is in the log and not in the ledger", op)
-	}
 	for _, op := range missing(logged, inLog) {
 		j.Violate([]uint64{op}, "operation %d is in the ledger and not in the log", op)
 	}
 	if j.a.Contract.Ack == AckLog {
 		ackedInLog(j, inLog)
+	}
+	j.AtRest()
+	for _, op := range missing(inLog, logged) {
+		j.Violate([]uint64{op}, "operation %d is in the log and not in the ledger", op)
 	}
 	oracle(j, newest)
 }
@@ -190,6 +191,7 @@ const (
 // video, from where it is logged. What had gone before in the same buffer had its
 // effect; it is missing from the list of interactions.
 func judgeDurable(j *judging) {
+	j.AtRest()
 	followed := j.followed()
 	e := effects(j, followed...)
 	if len(followed) > 0 {

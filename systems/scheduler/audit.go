@@ -124,7 +124,7 @@ func (t *tasks) slack() (start, rescue int64) {
 	if !t.design.river {
 		return 0, 0
 	}
-	late := riverSchedules + riverElects
+	late := riverSchedules + riverElects + riverRetry
 	return late.Microseconds(), (riverRescues + late).Microseconds()
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -30,6 +31,8 @@ import (
 // Gives up: punctuality of what is asked for at short notice. Every 5 s River looks for
 // the jobs of the next 5 s, so that one asked for less than that before it is due may wait
 // for the next look; for those whose worker is gone it looks every 30 s. Neither can be set.
+// What failed or was lost is tried again after a second (riverRetry); River's own policy
+// waits for 81 s after the third time, which is past the time of any task here.
 func riverPeer() design {
 	return design{
 		name: "river",
@@ -45,8 +48,9 @@ func riverPeer() design {
 const (
 	// riverSchedules is how often River's leader looks for the jobs that are due until its
 	// next look, which is how late one asked for in between may be; riverRescues for those whose
-	// workers are gone. Retries wait besides for a backoff of a second or a few.
+	// workers are gone. Retries wait riverRetry besides.
 	riverSchedules = 5 * time.Second
+	riverRetry     = time.Second
 	riverRescues   = 30 * time.Second
 	// riverElects is how long there may be no leader at the start or after one died.
 	riverElects = 10 * time.Second
@@ -151,6 +155,7 @@ func startRiver(ctx context.Context, b *backend) (*river.Client[pgx.Tx], error) 
 		Workers: workers, Logger: quiet(), FetchCooldown: riverCooldown,
 		FetchPollInterval: max(riverCooldown, b.params.PollEvery.D()),
 		JobTimeout:        b.params.Lease.D(), RescueStuckJobsAfter: b.params.Lease.D(),
+		RetryPolicy: riverRetries{},
 	})
 	if err == nil {
 		err = client.Start(context.WithoutCancel(ctx))
@@ -160,6 +165,12 @@ func startRiver(ctx context.Context, b *backend) (*river.Client[pgx.Tx], error) 
 	}
 	return client, nil
 }
+
+// riverRetries is River's retry policy here: each time the same.
+type riverRetries struct{}
+
+// NextRetry is riverRetry from now.
+func (riverRetries) NextRetry(*rivertype.JobRow) time.Time { return time.Now().Add(riverRetry) }
 
 // taskWorker works on jobs.
 type taskWorker struct {

@@ -256,13 +256,53 @@ func (i *instance) Reprocess(ctx context.Context) (int64, error) {
 
 // Quiesced says what the roles have still to read or to merge.
 func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
-	ends, err := ends(ctx, i.client, i.cfg)
+	lags, err := i.lags(ctx)
 	if err != nil {
 		return "", err
 	}
+	for _, l := range lags {
+		if l.behind != 0 {
+			return fmt.Sprintf("the %s (generation %d) is %d records behind in partition %d of %s",
+				l.Stage, l.Generation, l.behind, l.Partition, l.topic), nil
+		}
+	}
+	pending, _, err = i.db.unmerged(ctx, i.composite)
+	return pending, err
+}
+
+// Backlog counts the records that a stage has not come to, and the videos whose counts
+// are not merged.
+func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
+	lags, err := i.lags(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range lags {
+		left += max(0, l.behind)
+	}
+	pending, videos, err := i.db.unmerged(ctx, i.composite)
+	if pending != "" {
+		left += max(1, videos)
+	}
+	return left, err
+}
+
+// lag is how many records a stage is behind in a partition of its topic.
+type lag struct {
+	ProgressAudit
+	topic  string
+	behind int64
+}
+
+// lags are those of all stages in all partitions.
+func (i *instance) lags(ctx context.Context) (list []lag, err error) {
+	ends, err := ends(ctx, i.client, i.cfg)
+	if err != nil {
+		return nil, err
+	}
 	stands, err := i.db.stands(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, s := range stands {
 		topic := topicValid
@@ -270,15 +310,12 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 			topic = topicWatch
 		}
 		if int(s.Partition) >= len(ends[topic]) {
-			return "", fmt.Errorf("the table progress has a partition %d, %s has not",
+			return nil, fmt.Errorf("the table progress has a partition %d, %s has not",
 				s.Partition, topic)
 		}
-		if behind := ends[topic][s.Partition] - s.Next; behind != 0 {
-			return fmt.Sprintf("the %s (generation %d) is %d records behind in partition %d of %s",
-				s.Stage, s.Generation, behind, s.Partition, topic), nil
-		}
+		list = append(list, lag{s, topic, ends[topic][s.Partition] - s.Next})
 	}
-	return i.db.unmerged(ctx, i.composite)
+	return list, nil
 }
 
 // Empty says what there is in the log before the load.

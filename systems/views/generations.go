@@ -112,30 +112,32 @@ func (db database) cutOver(ctx context.Context, generation int64) error {
 	return nil
 }
 
-// unmerged says what is not in what readers see, "" if nothing.
-func (db database) unmerged(ctx context.Context, merged bool) (string, error) {
+// unmerged says what is not in what readers see, "" if nothing, and of how many videos if
+// that is known.
+func (db database) unmerged(
+	ctx context.Context, merged bool,
+) (what string, videos int64, err error) {
 	generation, live, err := db.newest(ctx)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if !live {
-		return fmt.Sprintf("generation %d is not live yet", generation), nil
+		return fmt.Sprintf("generation %d is not live yet", generation), 0, nil
 	}
 	if !merged {
-		return "", nil
+		return "", 0, nil
 	}
-	var videos int64
 	err = db.Row(ctx, `SELECT count(*) FROM (
 			SELECT generation, video, sum(views) AS views FROM shard_views GROUP BY 1, 2) s
 		LEFT JOIN merged_views m USING (generation, video)
 		WHERE m.views IS DISTINCT FROM s.views`, nil, &videos)
 	if err != nil {
-		return "", fmt.Errorf("looking for counts to merge: %w", err)
+		return "", 0, fmt.Errorf("looking for counts to merge: %w", err)
 	}
 	if videos > 0 {
-		return fmt.Sprintf("the counts of %d videos are not merged", videos), nil
+		what = fmt.Sprintf("the counts of %d videos are not merged", videos)
 	}
-	return "", nil
+	return what, videos, nil
 }
 
 // merge brings the sums over all shards up to date. It writes sums, not

@@ -189,6 +189,7 @@ func judgeTotals(j *judging) {
 		generation int64
 		video      string
 	}
+	j.AtRest()
 	sums := make(map[key]int64)
 	for _, c := range j.t.Counts {
 		sums[key{c.Generation, c.Video}] += c.Views
@@ -271,7 +272,7 @@ func judgeReply(j *judging, rec *history.Record) {
 		j.Violate([]uint64{rec.Op.ID, e.ID}, "heartbeat %d was acknowledged at %v, where there is "+
 			"another one: %+v, sent was %+v", rec.Op.ID, at, e.Heartbeat, sent)
 	case e.Offset >= j.t.next(stageFilter, 0, int(at.Partition)):
-		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d is in the log at %v, and the filter has come to "+
+		j.Unfinished([]uint64{rec.Op.ID}, "heartbeat %d is in the log at %v, and the filter has come to "+
 			"offset %d only: the consumer skipped it or never came to it", rec.Op.ID, at,
 			j.t.next(stageFilter, 0, int(at.Partition)))
 	}
@@ -294,9 +295,9 @@ func judgeOnce(j *judging) {
 		j.Checked(len(list))
 		gapless(j, topicWatch, p, list)
 		gapless(j, topicValid, p, j.t.valid[p])
-		cameToEnd(j, stageFilter, 0, p, list)
+		amiss := wrong(j, cameToEnd(j, stageFilter, 0, p, list))
 		if n := int64(len(list)); n != views[part]+dropped[part] {
-			j.Violate(firstOps(list), "partition %d: of %d events %d were views and %d were turned "+
+			amiss(firstOps(list), "partition %d: of %d events %d were views and %d were turned "+
 				"away: %+d are unaccounted for", p, n, views[part], dropped[part],
 				n-views[part]-dropped[part])
 		}
@@ -327,8 +328,9 @@ func reasonsText(byReason map[string]int64) string {
 
 // judgeGeneration: every view counts once in a generation.
 func judgeGeneration(j *judging, generation int64) {
+	finished := true
 	for p := range j.t.valid {
-		cameToEnd(j, stageCounter, generation, p, j.t.valid[p])
+		finished = cameToEnd(j, stageCounter, generation, p, j.t.valid[p]) && finished
 	}
 	counted := int64(0)
 	for _, c := range j.t.Counts {
@@ -349,9 +351,9 @@ func judgeGeneration(j *judging, generation int64) {
 	if counted < forwarded {
 		what = "not at all"
 	}
-	j.Violate(ops[:min(len(ops), check.MaxProof)], "generation %d: %d views were forwarded and %d "+
-		"are counted: %d %s", generation, forwarded, counted, max(counted-forwarded, forwarded-counted),
-		what)
+	wrong(j, finished || counted > forwarded)(ops[:min(len(ops), check.MaxProof)], "generation "+
+		"%d: %d views were forwarded and %d are counted: %d %s", generation, forwarded, counted,
+		max(counted-forwarded, forwarded-counted), what)
 }
 
 // judgeRetired: a generation ends before the log does only if a later one has
@@ -378,20 +380,31 @@ func gapless(j *judging, topic string, p int, list []Logged) {
 	}
 }
 
-// cameToEnd: a stage has read a partition to its end, and no further.
-func cameToEnd(j *judging, stage string, generation int64, p int, list []Logged) {
+// wrong notes a violation, of what should have been done where it was not finished.
+func wrong(j *judging, finished bool) func(ops []uint64, format string, args ...any) {
+	if finished {
+		return j.Violate
+	}
+	return j.Unfinished
+}
+
+// cameToEnd: a stage has read a partition to its end, and no further. It reports false if
+// there is more to read.
+func cameToEnd(j *judging, stage string, generation int64, p int, list []Logged) bool {
 	end := int64(0)
 	if len(list) > 0 {
 		end = list[len(list)-1].Offset + 1
 	}
-	if next := j.t.next(stage, generation, p); next != end {
+	next := j.t.next(stage, generation, p)
+	if next != end {
 		from := len(list)
 		for from > 0 && list[from-1].Offset >= next {
 			from--
 		}
-		j.Violate(firstOps(list[from:]), "the %s (generation %d) is at offset %d of partition %d, "+
-			"which ends at %d", stage, generation, next, p, end)
+		wrong(j, next > end)(firstOps(list[from:]), "the %s (generation %d) is at offset %d of "+
+			"partition %d, which ends at %d", stage, generation, next, p, end)
 	}
+	return next >= end
 }
 
 func firstOps(list []Logged) (ops []uint64) {

@@ -363,3 +363,40 @@ func stockBody(available, held, sold int) []byte {
 		available, held, sold)
 	return b.Bytes()
 }
+
+// TestUnfinished: what the reconciler has still to do, or the reclaimer, is told from what
+// they cannot mend.
+func TestUnfinished(t *testing.T) {
+	redis := func(e *evidence) *flashsale.RedisAudit { return &e.audit.Redis[0] }
+	for name, c := range map[string]struct {
+		invariant  string
+		edit       func(*evidence)
+		unfinished bool
+	}{
+		"Redis has one less": {flashsale.RedisDrift, func(e *evidence) {
+			redis(e).Stock = 0
+		}, true},
+		"Redis has one more": {flashsale.RedisDrift, func(e *evidence) {
+			redis(e).Stock = 2
+		}, true},
+		"no counter": {flashsale.RedisDrift, func(e *evidence) {
+			redis(e).Present = false
+		}, true},
+		"less than nothing": {flashsale.RedisDrift, func(e *evidence) {
+			redis(e).Stock, redis(e).Holds = -1, 2
+		}, false},
+		"a unit in a cart": {flashsale.SellThrough, func(e *evidence) {
+			e.audit.Items[0].Available, e.audit.Items[0].Held = 0, 1
+		}, true},
+		"a unit of nobody": {flashsale.Conservation, func(e *evidence) {
+			e.audit.Units[0].OrderID = "o9"
+		}, false},
+	} {
+		e := goodSale(t)
+		c.edit(e)
+		v := e.judge(t)[c.invariant]
+		if v.Status != fail || c.unfinished != (v.Unfinished == v.Count) {
+			t.Errorf("%s: %s, %d of %d not finished: %s", name, v.Status, v.Unfinished, v.Count, v.Reason)
+		}
+	}
+}

@@ -234,3 +234,39 @@ func TestLagIsWatched(t *testing.T) {
 		t.Errorf("watched %+v, want lags of 4 to 6 and of 2 to 4", w)
 	}
 }
+
+// TestUnfinished: what is not there yet is told from what can never be right.
+func TestUnfinished(t *testing.T) {
+	late := func(e *evidence) { e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025} }
+	count := func(n int64) func(*evidence) {
+		return func(e *evidence) { e.video(1).Counts[0] = n }
+	}
+	members := func(e *evidence) { e.video(1).Members = userIDs(3) }
+	for name, c := range map[string]struct {
+		invariant  string
+		change     func(*evidence)
+		unfinished bool
+	}{
+		"not in the ledger yet":       {likes.LedgerIsLog, late, true},
+		"acknowledged, not yet there": {likes.AckedDurable, late, true},
+		"a region is behind":          {likes.StoresAgree, count(1), true},
+		"counted, not yet corrected":  {likes.OneLike, count(3), true},
+		"taken back, not yet here":    {likes.OneLike, members, true},
+		"no order explains it": {likes.OneLike, func(e *evidence) {
+			e.op(512).Reply.Value = 0
+		}, false},
+		"in the ledger without a log": {likes.LedgerIsLog, func(e *evidence) {
+			e.audit.Log[1].Records = e.audit.Log[1].Records[:1]
+		}, false},
+		"committed and not applied": {likes.AppliedFirst, func(e *evidence) {
+			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1280}
+		}, false},
+	} {
+		e := goodLikes()
+		c.change(e)
+		v := e.judge(t)[c.invariant]
+		if v.Status != fail || c.unfinished != (v.Unfinished == v.Count) {
+			t.Errorf("%s: %s, %d of %d not finished: %s", name, v.Status, v.Unfinished, v.Count, v.Reason)
+		}
+	}
+}

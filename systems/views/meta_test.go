@@ -868,3 +868,51 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestUnfinished: what a stage has not come to is not finished; what is missing although it
+// came to it is lost.
+func TestUnfinished(t *testing.T) {
+	filter := func(e *evidence) *views.ProgressAudit {
+		return &e.audit.Progress[slices.IndexFunc(e.audit.Progress, func(s views.ProgressAudit) bool {
+			return s.Stage == "filter" && s.Next > 0
+		})]
+	}
+	// more has an event at the end of a partition.
+	more := func(e *evidence) {
+		p := filter(e).Partition
+		last := e.watch[p][len(e.watch[p])-1]
+		last.Offset++
+		e.watch[p] = append(e.watch[p], last)
+	}
+	for name, c := range map[string]struct {
+		invariant  string
+		change     func(*evidence)
+		unfinished bool
+	}{
+		"the filter is behind": {views.OnceInEffect, more, true},
+		"it came to it and did nothing": {views.OnceInEffect, func(e *evidence) {
+			more(e)
+			filter(e).Next++
+		}, false},
+		"it is further than the log": {views.OnceInEffect, func(e *evidence) { filter(e).Next++ }, false},
+		"an acknowledged one is not reached": {views.AckedInLog, func(e *evidence) {
+			filter(e).Next = 0
+		}, true},
+		"one is turned away too few": {views.OnceInEffect, func(e *evidence) {
+			e.audit.Drops[0].Events--
+		}, false},
+		"readers see less than the shards": {views.ExactCounts, func(e *evidence) {
+			e.audit.Totals[0].Shown--
+		}, true},
+		"a window has one too few": {views.ExactCounts, func(e *evidence) {
+			e.audit.Counts[0].Views--
+		}, false},
+	} {
+		e := goodRun(t)
+		c.change(e)
+		v := e.judge(t)[c.invariant]
+		if v.Status != check.Broken || c.unfinished != (v.Unfinished == v.Count) {
+			t.Errorf("%s: %s, %d of %d not finished: %s", name, v.Status, v.Unfinished, v.Count, v.Reason)
+		}
+	}
+}

@@ -301,6 +301,9 @@ func judgeInvariant(
 		// it may show where nobody provokes it
 	case len(v.ExpectedBroken) > 0: // what it breaks besides depends on timing
 	case slices.Contains(timed, inv.Invariant) && late(v):
+		if inv.Status == check.Broken {
+			t.Logf("seed %d, on a busy machine: %s: %s: %s", seed, v.Name, inv.Invariant, tell(inv))
+		}
 	case !fine(inv.Status):
 		t.Errorf("seed %d: %s: %s is %s: %s", seed, v.Name, inv.Invariant, inv.Status, tell(inv))
 	}

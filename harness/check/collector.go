@@ -112,7 +112,7 @@ func (c *Collector) Violate(ops []uint64, format string, args ...any) {
 }
 
 // AtRest says that what is looked at from now on must be so when everything is at rest, and
-// may be otherwise before: Violate is Unfinished then.
+// may be otherwise before: Violate is Unfinished then. ViolateAt is of a moment, and stays.
 func (c *Collector) AtRest() { c.resting = true }
 
 // ViolateAt is Violate for what is known to have become true by a moment, even

@@ -470,13 +470,15 @@ type low struct {
 // look counts once, if q can. What cannot be counted now is later.
 func (e *ebb) look(ctx context.Context, q sut.Quiescer) {
 	counts, can := q.(sut.Backlogger)
-	now := time.Now()
-	if !can || now.Before(e.next) {
+	began := time.Now()
+	if !can || began.Before(e.next) {
 		return
 	}
-	e.next = now.Add(e.every)
-	if n, err := counts.Backlog(ctx); err == nil {
-		e.note(time.Now(), n)
+	n, err := counts.Backlog(ctx)
+	now := time.Now()
+	e.next = now.Add(max(e.every, ebbShare*now.Sub(began)))
+	if err == nil {
+		e.note(now, n)
 	}
 }
 
@@ -493,8 +495,12 @@ func (e *ebb) note(now time.Time, left int64) {
 	}
 }
 
-// ebbLooks is how often a backlog is counted in a drain at most.
-const ebbLooks = 100
+// ebbLooks is how often a backlog is counted in a drain at most, and ebbShare how many times
+// as long as a count took is waited at least before the next.
+const (
+	ebbLooks = 100
+	ebbShare = 10
+)
 
 // ebbSteps is how often a backlog reaches a new low in the last quarter of the time at
 // least, if it falls; ebbPatience in how many such quarters, at that pace, it would be gone.

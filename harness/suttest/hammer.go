@@ -175,8 +175,9 @@ func (r *recorder) len() int {
 	return len(r.records)
 }
 
-// settle waits until the instance says that nothing is left to do. One that counts what
-// is left counts something as long as there is, because nothing is added meanwhile.
+// settle waits until the instance says that nothing is left to do. One that counts what is
+// left counts something as long as there is, and nothing then. Between the two questions
+// something may end, or be repaired, so that one contradiction is none.
 func (s Suite) settle(t testing.TB, inst sut.Instance) {
 	t.Helper()
 	q, ok := inst.(sut.Quiescer)
@@ -188,29 +189,32 @@ func (s Suite) settle(t testing.TB, inst sut.Instance) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	counts, _ := inst.(sut.Backlogger)
-	left, known := int64(0), false
-	for {
+	for nothing := 0; ; {
 		pending, err := q.Quiesced(ctx)
-		if known && err == nil && pending != "" && left <= 0 {
-			t.Errorf("Backlog: %d, and then there is still %s", left, pending)
+		left := int64(0)
+		if err == nil && counts != nil {
+			left, err = counts.Backlog(ctx)
 		}
-		if counts != nil {
-			n, failed := counts.Backlog(ctx)
-			left, known = n, failed == nil
+		if nothing++; err != nil || pending == "" || left != 0 || counts == nil {
+			nothing = 0
 		}
-		if err == nil && pending == "" {
-			if left > 0 || counts != nil && !known {
-				t.Errorf("Backlog: %d at rest, known: %v", left, known)
-			}
+		if err == nil && pending == "" && left == 0 {
 			return
+		}
+		if nothing == contradictions {
+			t.Errorf("Backlog: nothing, %d times, and still there is %s", nothing, pending)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("after %v there is still something to do: %s (%v)", s.Patience, pending, err)
+			t.Fatalf("after %v there is still something to do: %q, Backlog: %d (%v)", s.Patience,
+				pending, left, err)
 		}
 	}
 }
+
+// contradictions in a row are needed to say that an instance does not count what is left.
+const contradictions = 5
 
 func (s Suite) judge(
 	t testing.TB, v sut.Variant, h history.History, audit json.RawMessage,

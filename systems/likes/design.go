@@ -257,7 +257,7 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 		return "", nil
 	}
 	for video := uint64(1); video <= i.store.videos; video++ {
-		if pending, _, err := i.unsettled(ctx, video); err != nil || pending != "" {
+		if pending, err := i.unsettled(ctx, video); err != nil || pending != "" {
 			return pending, err
 		}
 	}
@@ -273,55 +273,64 @@ func (i *instance) behind(ctx context.Context) (int64, error) {
 	return i.lag(ctx, ends)
 }
 
-// Backlog counts what is not logged or not in the ledger, and when all is, the users about
-// whom Redis and the ledger differ.
+// Backlog counts what is not logged, what is not in the ledger, and the users about whom
+// Redis and the ledger differ, which is all that is left where Redis has lost its data.
 func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
 	if i.store == nil {
 		return 0, nil
 	}
-	if left, err = i.behind(ctx); err != nil {
+	left = int64(len(i.log.slots)) // before the log, which they go to
+	behind, err := i.behind(ctx)
+	if err != nil {
 		return 0, err
 	}
-	if left += int64(len(i.log.slots)); left > 0 {
-		return left, nil // who differ is too much to ask all the time, and follows from this
-	}
+	left += behind
 	for video := uint64(1); video <= i.store.videos && !i.design.unrepaired; video++ {
-		pending, users, err := i.unsettled(ctx, video)
+		ahead, behind, err := i.unequal(ctx, video)
 		if err != nil {
 			return 0, err
 		}
-		if pending != "" {
-			left += max(1, users)
+		missing, err := i.uncounted(ctx, video)
+		if err != nil {
+			return 0, err
 		}
+		users := int64(len(ahead) + len(behind))
+		if missing != "" {
+			users = max(1, users)
+		}
+		left += users
 	}
 	return left, nil
 }
 
-// unsettled says what is left to do about a video, and of how many users, if that is known.
-func (i *instance) unsettled(
-	ctx context.Context, video uint64,
-) (what string, users int64, err error) {
+// unsettled says what is left to do about a video.
+func (i *instance) unsettled(ctx context.Context, video uint64) (string, error) {
+	if missing, err := i.uncounted(ctx, video); err != nil || missing != "" {
+		return missing, err
+	}
+	ahead, behind, err := i.unequal(ctx, video)
+	if err != nil || len(ahead)+len(behind) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("video %d: Redis is ahead of the ledger with %d users and behind with %d",
+		video, len(ahead), len(behind)), nil
+}
+
+// uncounted says what is wrong with the counters of a video.
+func (i *instance) uncounted(ctx context.Context, video uint64) (string, error) {
 	ready, err := i.store.ready(ctx, video)
 	if err != nil {
-		return "", 0, stores.Failed("looking for the counters", err)
+		return "", stores.Failed("looking for the counters", err)
 	}
 	if !ready {
-		return fmt.Sprintf("video %d has no counters in Redis", video), 0, nil
+		return fmt.Sprintf("video %d has no counters in Redis", video), nil
 	}
 	if i.store.layout.regions > 1 {
 		if differ, err := i.store.differ(ctx, video); err != nil || differ {
-			return fmt.Sprintf("the regions differ about video %d", video), 0, err
+			return fmt.Sprintf("the regions differ about video %d", video), err
 		}
 	}
-	ahead, behind, err := i.unequal(ctx, video)
-	if err != nil {
-		return "", 0, err
-	}
-	if users = int64(len(ahead) + len(behind)); users > 0 {
-		what = fmt.Sprintf("video %d: Redis is ahead of the ledger with %d users and behind with %d",
-			video, len(ahead), len(behind))
-	}
-	return what, users, nil
+	return "", nil
 }
 
 // differ says whether regions have different counters of a video.

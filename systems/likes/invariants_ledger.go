@@ -13,7 +13,7 @@ import (
 )
 
 // judgeLog compares the ledger with an oracle: the log, read from its beginning,
-// of each user and video the event with the highest version.
+// of each user and video the event with the highest version that the ledger has.
 func judgeLog(j *judging) {
 	logged := map[uint64]bool{}
 	for _, op := range j.a.Logged {
@@ -24,7 +24,8 @@ func judgeLog(j *judging) {
 		for _, e := range part.Records {
 			j.Checked(1)
 			inLog[e.OpID] = true
-			if who := (pairID{e.Video, e.User}); e.Version > newest[who].Version {
+			// What the ledger does not have yet is told by itself.
+			if who := (pairID{e.Video, e.User}); logged[e.OpID] && e.Version > newest[who].Version {
 				newest[who] = e
 			}
 		}
@@ -36,9 +37,8 @@ func judgeLog(j *judging) {
 	if j.a.Contract.Ack == AckLog {
 		ackedInLog(j, inLog)
 	}
-	j.AtRest()
 	for _, op := range missing(inLog, logged) {
-		j.Violate([]uint64{op}, "operation %d is in the log and not in the ledger", op)
+		j.Unfinished([]uint64{op}, "operation %d is in the log and not in the ledger", op)
 	}
 	oracle(j, newest)
 }

@@ -124,8 +124,8 @@ func (t *tasks) slack() (start, rescue int64) {
 	if !t.design.river {
 		return 0, 0
 	}
-	late := riverSchedules + riverElects + riverRetry
-	return late.Microseconds(), (riverRescues + late).Microseconds()
+	late := riverSchedules + riverElects
+	return late.Microseconds(), (riverRescues + riverRetry + late).Microseconds()
 }
 
 func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,7 +52,10 @@ const (
 	// workers are gone. Retries wait riverRetry besides.
 	riverSchedules = 5 * time.Second
 	riverRetry     = time.Second
-	riverRescues   = 30 * time.Second
+	// riverAttempts is after how many attempts River discards a job: never. Those that are
+	// allowed are counted by the task's row, which knows which of them started anything.
+	riverAttempts = math.MaxInt16
+	riverRescues  = 30 * time.Second
 	// riverElects is how long there may be no leader at the start or after one died.
 	riverElects = 10 * time.Second
 	// riverPing is how often a role asks whether Postgres answers.
@@ -70,17 +74,14 @@ type taskJob struct {
 func (taskJob) Kind() string { return "stampede_task" }
 
 // riverQueue puts jobs into River's tables.
-type riverQueue struct {
-	client *river.Client[pgx.Tx]
-	tries  int
-}
+type riverQueue struct{ client *river.Client[pgx.Tx] }
 
 func newRiverQueue(b *backend) (*riverQueue, error) {
 	client, err := river.NewClient(riverpgxv5.New(b.db.Pool), &river.Config{Logger: quiet()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client of River: %w", err)
 	}
-	return &riverQueue{client, b.params.MaxAttempts}, nil
+	return &riverQueue{client}, nil
 }
 
 // quiet keeps River's log to itself: a role says itself what goes wrong.
@@ -111,7 +112,7 @@ func (q *riverQueue) add(ctx context.Context, tx pgx.Tx, rows ...dueRow) error {
 		err := tx.QueryRow(ctx, `SELECT occurrence FROM tasks WHERE id = $1`, r.id).Scan(&job.Occurrence)
 		if err == nil {
 			_, err = q.client.InsertTx(ctx, tx, job, &river.InsertOpts{ScheduledAt: r.due,
-				MaxAttempts: q.tries})
+				MaxAttempts: riverAttempts})
 		}
 		if err != nil {
 			return fmt.Errorf("inserting a job of River's: %w", err)
@@ -216,9 +217,24 @@ func (w *taskWorker) Work(ctx context.Context, job *river.Job[taskJob]) error {
 	return w.end(ctx, job, c, outcome)
 }
 
+// riverGiveUpSQL gives up occurrence $3 of row $1, which runs no more, after $2 starts.
+const riverGiveUpSQL = `UPDATE tasks t SET ` + takenBackSQL + `
+WHERE t.id = $1 AND t.occurrence = $3 AND t.state = 'running' AND t.attempts >= $2
+RETURNING t.series, t.fence`
+
 func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error) {
 	lease := w.b.params.Lease.D().Microseconds()
 	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var series, fence int64
+		err := tx.QueryRow(ctx, riverGiveUpSQL, job.Row, w.b.params.MaxAttempts,
+			job.Occurrence).Scan(&series, &fence)
+		if err == nil {
+			_, err = tx.Exec(ctx, riverLostSQL, series, job.Occurrence, fence+1, lease)
+			return err
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
 		rows, err := tx.Query(ctx, riverClaimSQL, job.Row, lease, w.name, job.Occurrence)
 		if err != nil {
 			return err
@@ -229,6 +245,9 @@ func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error
 		_, err = tx.Exec(ctx, riverLostSQL, c.series, c.occurrence, c.fence, lease)
 		return err
 	})
+	if err == nil && c.run == 0 {
+		err = pgx.ErrNoRows // it was given up
+	}
 	if err == nil {
 		w.b.started(c)
 	}

@@ -271,14 +271,24 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 }
 
 // Backlog counts the records that a stage has not come to, and the videos whose counts
-// are not merged.
+// are not merged. What the filter is behind with becomes one for each generation's counter.
 func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
 	lags, err := i.lags(ctx)
 	if err != nil {
 		return 0, err
 	}
+	generations := map[int64]bool{}
 	for _, l := range lags {
-		left += max(0, l.behind)
+		if l.Stage != stageFilter {
+			generations[l.Generation] = true
+		}
+	}
+	for _, l := range lags {
+		behind := max(l.behind, -l.behind)
+		if l.Stage == stageFilter {
+			behind *= int64(1 + len(generations))
+		}
+		left += behind
 	}
 	pending, videos, err := i.db.unmerged(ctx, i.composite)
 	if pending != "" {
@@ -294,13 +304,14 @@ type lag struct {
 	behind int64
 }
 
-// lags are those of all stages in all partitions.
+// lags are those of all stages in all partitions. How far they are is read before the ends:
+// who had come by then to where the log ends now is at rest, and so is who reads from it.
 func (i *instance) lags(ctx context.Context) (list []lag, err error) {
-	ends, err := ends(ctx, i.client, i.cfg)
+	stands, err := i.db.stands(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stands, err := i.db.stands(ctx)
+	ends, err := ends(ctx, i.client, i.cfg)
 	if err != nil {
 		return nil, err
 	}

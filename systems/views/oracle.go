@@ -329,7 +329,7 @@ func (o *oracle) judgeRejected(j *judging) (least, most map[string]int64) {
 		case o.forOthers(c):
 			o.under++
 		default:
-			j.Violate(append([]uint64{c.event.ID}, c.rate.events...), "event %d (session %s, %s, watched "+
+			wrong(j, j.filtered())(append([]uint64{c.event.ID}, c.rate.events...), "event %d (session %s, %s, watched "+
 				"%d ms) is a view by the rules and does not count: %d of %d views of %s count, and none "+
 				"before it of %s", c.event.ID, c.event.Session, c.event.Video, c.event.WatchedMS,
 				len(c.rate.accepted), c.limit, c.rate.name, c.repeat.name)
@@ -348,6 +348,7 @@ func (o *oracle) forOthers(c *candidacy) bool {
 // judgeReasons: what the filter says that it turned away, by video and reason,
 // is what it had to.
 func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
+	amiss := wrong(j, j.filtered())
 	said := make(map[videoReason]int64)
 	for _, d := range o.Drops {
 		said[videoReason{d.Video, d.Reason}] += d.Events
@@ -368,7 +369,7 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 		if o.losses == 0 {
 			exact = append(exact, Duplicate, Continued)
 			if repeats < least[video] || repeats > most[video] || full != rejected[video] {
-				j.Violate(ops, "%s: the filter turned %d events away as %s and %d as %s, by the rules it "+
+				amiss(ops, "%s: the filter turned %d events away as %s and %d as %s, by the rules it "+
 					"is %d to %d and %d together", video, repeats, Repeat, rates, IPRate, least[video],
 					most[video], rejected[video])
 			}
@@ -378,7 +379,7 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 				o.expected[videoReason{video, Continued}] - again[video]
 			judged := of(Duplicate) + of(Continued) + full
 			if judged != later+rejected[video] || full < rejected[video] {
-				j.Violate(ops, "%s: the filter turned %d judged events away, %d of them because a window "+
+				amiss(ops, "%s: the filter turned %d judged events away, %d of them because a window "+
 					"was full; by the rules it is %d, and at least %d", video, judged, full,
 					later+rejected[video], rejected[video])
 			}
@@ -386,7 +387,7 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 		for _, reason := range exact {
 			k := videoReason{video, reason}
 			if said[k] != o.expected[k] {
-				j.Violate(ops, "%s: the filter turned %d events away as %s, by the rules it is %d",
+				amiss(ops, "%s: the filter turned %d events away as %s, by the rules it is %d",
 					video, said[k], reason, o.expected[k])
 			}
 		}

@@ -237,7 +237,10 @@ func TestLagIsWatched(t *testing.T) {
 
 // TestUnfinished: what is not there yet is told from what can never be right.
 func TestUnfinished(t *testing.T) {
-	late := func(e *evidence) { e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025} }
+	late := func(e *evidence) {
+		e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025}
+		e.video(2).Ledger = likes.Packed{}
+	}
 	count := func(n int64) func(*evidence) {
 		return func(e *evidence) { e.video(1).Counts[0] = n }
 	}

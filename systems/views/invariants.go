@@ -199,8 +199,8 @@ func judgeTotals(j *judging) {
 		if total.Views != sums[k] || total.Shown != sums[k] {
 			// Shards are merged some time later.
 			merged := total.Views != sums[k] || total.Shown > sums[k]
-			wrong(j, merged)(j.t.someOf(total.Video), "%s, generation %d: its windows add up to %d, its shards "+
-				"to %d, and readers see %d", total.Video, total.Generation, sums[k], total.Views,
+			wrong(j, merged)(j.t.someOf(total.Video), "%s, generation %d: its windows add up to %d, "+
+				"its shards to %d, and readers see %d", total.Video, total.Generation, sums[k], total.Views,
 				total.Shown)
 		}
 		delete(sums, k)
@@ -303,8 +303,8 @@ func judgeOnce(j *judging) {
 		n, decided := int64(len(list)), views[part]+dropped[part]
 		if n != decided {
 			// What was read is decided, and what was not read may be.
-			wrong(j, decided < read || decided > n)(firstOps(list), "partition %d: of %d events %d were views and %d were turned "+
-				"away: %+d are unaccounted for", p, n, views[part], dropped[part],
+			wrong(j, decided < read || decided > n)(firstOps(list), "partition %d: of %d events %d "+
+				"were views and %d were turned away: %+d are unaccounted for", p, n, views[part], dropped[part],
 				n-views[part]-dropped[part])
 		}
 	}

@@ -331,8 +331,8 @@ func (o *oracle) judgeRejected(j *judging) (least, most map[string]int64) {
 		default:
 			wrong(j, j.filtered())(append([]uint64{c.event.ID}, c.rate.events...), "event %d (session "+
 				"%s, %s, watched %d ms) is a view by the rules and does not count: %d of %d views of "+
-				"%s count, and none before it of %s", c.event.ID, c.event.Session, c.event.Video, c.event.WatchedMS,
-				len(c.rate.accepted), c.limit, c.rate.name, c.repeat.name)
+				"%s count, and none before it of %s", c.event.ID, c.event.Session, c.event.Video,
+				c.event.WatchedMS, len(c.rate.accepted), c.limit, c.rate.name, c.repeat.name)
 		}
 	}
 	return least, most

@@ -182,7 +182,7 @@ func (g *gotAway) without(s rundir.Summary) rundir.Summary {
 
 // idled says that a fault or the load did not come to what it was for.
 func idled(a rundir.Validity) bool {
-	return !a.OK && (a.Name == "exercised" || strings.HasPrefix(a.Name, "fault "))
+	return !a.OK && a.Name == "exercised" || unseen(a)
 }
 
 // with is the plan of a seed: that of the small profile, with one of the others.

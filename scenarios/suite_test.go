@@ -119,11 +119,12 @@ func why(s rundir.Summary, open func(rundir.Variant) bool) string {
 // missed says that a fault on a variant has no evidence.
 func missed(v rundir.Variant) bool {
 	return slices.ContainsFunc(v.Repeats, func(r rundir.Repeat) bool {
-		return slices.ContainsFunc(r.Validity, func(a rundir.Validity) bool {
-			return !a.OK && strings.HasPrefix(a.Name, "fault ")
-		})
+		return slices.ContainsFunc(r.Validity, unseen)
 	})
 }
+
+// unseen says that a check found no evidence of a fault.
+func unseen(a rundir.Validity) bool { return !a.OK && strings.HasPrefix(a.Name, "fault ") }
 
 // settled leaves out the variants on which a fault did nothing.
 func settled(s rundir.Summary) rundir.Summary {

@@ -199,6 +199,12 @@ const snooze = time.Second
 
 // Work is one attempt at a job.
 func (w *taskWorker) Work(ctx context.Context, job *river.Job[taskJob]) error {
+	// A row has no more starts than its job had attempts before this one.
+	if job.Attempt > w.b.params.MaxAttempts {
+		if over, err := w.giveUp(ctx, job.Args); over || err != nil {
+			return err
+		}
+	}
 	c, err := w.claim(ctx, job.Args)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return w.passedOver(ctx, job.Args)
@@ -222,19 +228,27 @@ const riverGiveUpSQL = `UPDATE tasks t SET ` + takenBackSQL + `
 WHERE t.id = $1 AND t.occurrence = $3 AND t.state = 'running' AND t.attempts >= $2
 RETURNING t.series, t.fence`
 
-func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error) {
-	lease := w.b.params.Lease.D().Microseconds()
+// giveUp ends a task that has started as often as it may, and says whether it did.
+func (w *taskWorker) giveUp(ctx context.Context, job taskJob) (over bool, err error) {
 	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var series, fence int64
 		err := tx.QueryRow(ctx, riverGiveUpSQL, job.Row, w.b.params.MaxAttempts,
 			job.Occurrence).Scan(&series, &fence)
 		if err == nil {
-			_, err = tx.Exec(ctx, riverLostSQL, series, job.Occurrence, fence+1, lease)
-			return err
+			_, err = tx.Exec(ctx, riverLostSQL, series, job.Occurrence, fence+1,
+				w.b.params.Lease.D().Microseconds())
 		}
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error) {
+	lease := w.b.params.Lease.D().Microseconds()
+	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, riverClaimSQL, job.Row, lease, w.name, job.Occurrence)
 		if err != nil {
 			return err
@@ -245,9 +259,6 @@ func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error
 		_, err = tx.Exec(ctx, riverLostSQL, c.series, c.occurrence, c.fence, lease)
 		return err
 	})
-	if err == nil && c.run == 0 {
-		err = pgx.ErrNoRows // it was given up
-	}
 	if err == nil {
 		w.b.started(c)
 	}

@@ -175,4 +175,23 @@ func TestDriftNamesSuspects(t *testing.T) {
 	if !slices.Contains(met, first.Seq) {
 		t.Errorf("records %v are named, not %d, which met the fault", met, first.Seq)
 	}
+
+	// What was seen during the sale names those that had begun by then.
+	meanwhile := func(spoil func(*evidence)) []uint64 {
+		return judge(func(e *evidence) {
+			e.audit.Redis[0].Stock = 1
+			e.look(t, sampleQuiet, stocked(2))
+			spoil(e)
+		})
+	}
+	met = meanwhile(func(e *evidence) { e.fault(first.Start, first.End) })
+	if !slices.Contains(met, first.Seq) {
+		t.Errorf("of a look, records %v are named, not %d, which met the fault", met, first.Seq)
+	}
+	for _, seq := range meanwhile(func(e *evidence) { e.fault(1600*ms, 9*time.Second) }) {
+		i := slices.IndexFunc(records, func(r history.Record) bool { return r.Seq == seq })
+		if r := records[i]; r.Start > 1501*ms {
+			t.Errorf("of a look at 1.5 s, %+v is named", r)
+		}
+	}
 }

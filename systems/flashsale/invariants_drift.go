@@ -21,20 +21,20 @@ func judgeRedisDrift(j *judging) {
 		return
 	}
 	j.Need(len(j.a.Orders) > 0, "there is no order, so that Redis was never drawn on")
-	driftAtEnd(j)
-	driftMeanwhile(j)
+	named := sync.OnceValue(j.doubts) // most sales have nothing to explain
+	driftAtEnd(j, named)
+	driftMeanwhile(j, named)
 }
 
-func driftAtEnd(j *judging) {
+func driftAtEnd(j *judging, named func() doubts) {
 	redis := make(map[string]RedisAudit)
 	for _, r := range j.a.Redis {
 		redis[r.Item] = r
 	}
-	named := sync.OnceValue(j.suspects) // most sales have nothing to explain
 	for _, it := range j.a.Items {
 		j.Checked(1)
 		r, listed := redis[it.Item]
-		ops := func() []uint64 { return named()[it.Item] }
+		ops := func() []uint64 { return named().until(it.Item, history.Never) }
 		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
 		switch {
 		case !listed || !r.Present:
@@ -54,20 +54,39 @@ func driftAtEnd(j *judging) {
 	}
 }
 
-// suspects are, for each item, the first purchases after which Redis and the
+// doubts are, for each item, the first purchases after which Redis and the
 // ledger may disagree: their outcome is unknown, or they met a fault, whatever
 // a client that repeats itself made of it.
-func (j *judging) suspects() map[string][]uint64 {
+type doubts map[string][]doubt
+
+type doubt struct {
+	op    uint64
+	start time.Duration
+}
+
+func (j *judging) doubts() doubts {
 	const most = 5
-	suspects, faults := make(map[string][]uint64), disturbed(j.Faults(), 0)
+	all, faults := make(doubts), disturbed(j.Faults(), 0)
 	j.read(only(KindBuy, func(rec *history.Record) {
-		item := rec.Op.Key
+		item := all[rec.Op.Key]
 		met := rec.Outcome == history.Unknown || faults.overlaps(rec.Start, rec.End)
-		if met && len(suspects[item]) < most && !slices.Contains(suspects[item], rec.Op.ID) {
-			suspects[item] = append(suspects[item], rec.Op.ID)
+		known := slices.ContainsFunc(item, func(d doubt) bool { return d.op == rec.Op.ID })
+		if met && len(item) < most && !known {
+			all[rec.Op.Key] = append(item, doubt{rec.Op.ID, rec.Start})
 		}
 	}))
-	return suspects
+	return all
+}
+
+// until are the purchases in doubt of an item that had begun by then.
+func (d doubts) until(item string, at time.Duration) []uint64 {
+	var ops []uint64
+	for _, one := range d[item] {
+		if one.start <= at {
+			ops = append(ops, one.op)
+		}
+	}
+	return ops
 }
 
 // driftMeanwhile looks at what the gauge saw during the sale. Only what is
@@ -81,7 +100,7 @@ func (j *judging) suspects() map[string][]uint64 {
 //
 // The excuses are counted and shown. A run that was never judged outside of
 // them leaves the verdict open.
-func driftMeanwhile(j *judging) {
+func driftMeanwhile(j *judging, named func() doubts) {
 	samples := j.Samples()
 	j.Need(len(samples) > 0, "nobody looked at both stores while the sale went on")
 	slack, promised := j.promise()
@@ -92,7 +111,7 @@ func driftMeanwhile(j *judging) {
 	j.read(slow.see(disturbed(j.Faults(), 0)))
 	slack += time.Duration(slow)
 	w := driftWatch{judging: j, slack: slack, noise: disturbed(j.Faults(), slack),
-		repairs: make(map[string]repair)}
+		named: named, repairs: make(map[string]repair)}
 	for _, s := range samples {
 		w.sample(s)
 	}
@@ -104,6 +123,7 @@ type driftWatch struct {
 	*judging
 	slack   time.Duration
 	noise   disturbances
+	named   func() doubts
 	repairs map[string]repair
 	seen    check.Watched
 	drawn   bool // a judged look saw an item of which something had been taken
@@ -145,11 +165,14 @@ func (w *driftWatch) item(s history.Sample, l *LookItem) {
 	}
 	w.Checked(1)
 	w.drawn = w.drawn || l.Before.Made > 0
+	violate := func(format string, args ...any) {
+		w.ViolateAt(s.To, w.named().until(l.Item, s.To), format, args...)
+	}
 	switch {
 	case l.Stock < 0:
-		w.ViolateAt(s.To, nil, "%s: at %v Redis had %d in stock", l.Item, s.To, l.Stock)
+		violate("%s: at %v Redis had %d in stock", l.Item, s.To, l.Stock)
 	case high < 0:
-		w.ViolateAt(s.To, nil, "%s: between %v and %v Redis had %d in stock and %d reserved, and "+
+		violate("%s: between %v and %v Redis had %d in stock and %d reserved, and "+
 			"%d or more of %d units were in orders: %d more than there are could be sold",
 			l.Item, s.From, s.To, l.Stock, l.Unclaimed, l.Before.Made-l.After.Closed, w.p.Units, -high)
 	}

@@ -295,8 +295,9 @@ func TestComparePageGolden(t *testing.T) {
 }
 
 func TestCompareFormatsGolden(t *testing.T) {
+	scenes := comparisonScenes(t)
 	for _, name := range []string{"regression", "unlike", "several", "hostile"} {
-		all := comparisonScenes(t)[name]
+		all := scenes[name]
 		t.Run(name, func(t *testing.T) {
 			var md, text bytes.Buffer
 			if err := reports.CompareMarkdown(&md, false, all...); err != nil {
@@ -310,7 +311,7 @@ func TestCompareFormatsGolden(t *testing.T) {
 		})
 	}
 	var out bytes.Buffer
-	if err := reports.CompareJSON(&out, false, comparisonScenes(t)["several"]...); err != nil {
+	if err := reports.CompareJSON(&out, false, scenes["several"]...); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "compare_several.json", out.String())

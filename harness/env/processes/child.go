@@ -20,12 +20,12 @@ type child struct {
 }
 
 // spawn starts a command in a process group of its own, so that Ctrl-C in a
-// terminal does not reach it, and asks the kernel to kill it when stampede
-// dies in whatever way.
-func spawn(cmd *exec.Cmd, who *syscall.Credential) (*child, error) {
+// terminal does not reach it, and asks the kernel to send it a last signal when
+// stampede dies in whatever way.
+func spawn(cmd *exec.Cmd, who *syscall.Credential, last syscall.Signal) (*child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid:    true,
-		Pdeathsig:  syscall.SIGKILL,
+		Pdeathsig:  last,
 		Credential: who,
 	}
 	c := &child{done: make(chan struct{})}

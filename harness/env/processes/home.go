@@ -164,22 +164,27 @@ func (h *home) close() error {
 // watchdog is a shell that waits for the end of its standard input, which is
 // when we are gone, even by SIGKILL. Then it ends every process in the home,
 // frozen ones included, and removes the home. The kernel's parent-death
-// signal reaches our children only, not the backends of a frozen Postgres.
+// signal reaches our children only, and a frozen Postgres does nothing about it;
+// so they are woken first, and two seconds later killed.
 type watchdog struct {
 	shell *child
 	pipe  io.Closer
 }
 
 const watchdogScript = `cat >/dev/null
-for round in 1 2 3 4 5 6 7 8 9 10; do
+round=0
+while [ $round -lt 30 ]; do
   left=
+  signal=CONT
+  [ $round -lt 20 ] || signal=KILL
   for p in /proc/[0-9]*; do
     case "$(readlink "$p/cwd" 2>/dev/null)" in
-      "$1"/*) kill -KILL "${p#/proc/}" 2>/dev/null; left=yes ;;
+      "$1"/*) kill -$signal "${p#/proc/}" 2>/dev/null; left=yes ;;
     esac
   done
   [ -z "$left" ] && break
   sleep 0.1
+  round=$((round + 1))
 done
 rm -rf "$1"`
 

@@ -85,7 +85,8 @@ func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error
 		service = sut.KafkaBroker(b.node)
 	}
 	return recipe{
-		service: service, program: program, who: who, orderly: syscall.SIGTERM, kafka: b,
+		service: service, program: program, who: who, orderly: syscall.SIGTERM,
+		last: syscall.SIGKILL, kafka: b,
 		ports:    b.ports,
 		settings: slices.Sorted(maps.Keys(b.settings.Settings)),
 		prepare:  func(ctx context.Context, dir string) error { return b.format(ctx, program, who, dir) },

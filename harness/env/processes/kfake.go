@@ -64,7 +64,8 @@ func kfakeRecipe(program Program, spec env.Spec) (recipe, error) {
 		b.told = spec.KafkaFronts[0]
 	}
 	return recipe{
-		service: sut.Kafka, program: program, orderly: syscall.SIGTERM, kafka: b,
+		service: sut.Kafka, program: program, orderly: syscall.SIGTERM,
+		last: syscall.SIGKILL, kafka: b,
 		prepare: func(context.Context, string) error { return nil },
 		command: func(dir string, port int) (*exec.Cmd, error) {
 			// It has one address, and names the proxy to everybody.

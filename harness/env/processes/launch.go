@@ -74,7 +74,7 @@ func spawnPiped(cmd *exec.Cmd) (_ *launched, err error) {
 	}
 	defer printed.Close()
 	cmd.Stdin, cmd.Stdout = theirs, printed
-	c, err := spawn(cmd, nil)
+	c, err := spawn(cmd, nil, syscall.SIGKILL)
 	if err != nil {
 		return nil, errors.Join(err, input.Close(), output.Close())
 	}

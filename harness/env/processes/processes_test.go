@@ -192,11 +192,62 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
-	cluster := start(t, env.Spec{})
-	dirs := dataDirs(t, cluster)
-	closeCluster(t, cluster)
-	closeCluster(t, cluster) // idempotent
-	awaitGone(t, dirs)
+	for _, mode := range []string{"running", "paused"} {
+		t.Run(mode, func(t *testing.T) {
+			cluster := start(t, env.Spec{})
+			dirs := dataDirs(t, cluster)
+			memory := sharedMemory(t, dirs[0])
+			if mode == "paused" {
+				pause(t, cluster)
+			}
+			closeCluster(t, cluster)
+			closeCluster(t, cluster) // idempotent
+			awaitGone(t, dirs, memory)
+		})
+	}
+}
+
+func pause(t *testing.T, cluster env.Cluster) {
+	t.Helper()
+	for _, service := range both {
+		if _, err := cluster.Component(service).(env.Breakable).Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sharedMemory is the segment that the kernel keeps for the Postgres of a data folder,
+// as "shared memory 17": the last word of the seventh line of its lock file.
+func sharedMemory(t *testing.T, dir string) string {
+	t.Helper()
+	lock, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(lock), "\n")
+	if len(lines) < 7 || len(strings.Fields(lines[6])) != 2 {
+		t.Fatalf("no segment is named in %q", lock)
+	}
+	segment := "shared memory " + strings.Fields(lines[6])[1]
+	if !slices.Contains(segments(t), segment) {
+		t.Fatalf("there is no %s", segment)
+	}
+	return segment
+}
+
+// segments are all that the kernel keeps.
+func segments(t *testing.T) (list []string) {
+	t.Helper()
+	table, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if words := strings.Fields(line); len(words) > 1 {
+			list = append(list, "shared memory "+words[1])
+		}
+	}
+	return list
 }
 
 // dataDirs asks the stores where their data is.
@@ -228,12 +279,16 @@ func dataDirs(t *testing.T, cluster env.Cluster) []string {
 	return slices.Concat([]string{dir}, slices.Collect(maps.Values(values)))
 }
 
-// awaitGone waits until nothing of the folders and no process in them is left.
-func awaitGone(t *testing.T, dirs []string) {
+// awaitGone waits until nothing of the folders, no process in them and no segment of
+// memory is left.
+func awaitGone(t *testing.T, dirs []string, memory string) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		left := leftIn(t, dirs)
+		if slices.Contains(segments(t), memory) {
+			left = append(left, memory)
+		}
 		if len(left) == 0 {
 			return
 		}
@@ -279,11 +334,12 @@ func TestNothingSurvivesKill9(t *testing.T) {
 			if len(leftIn(t, dirs)) < 4 {
 				t.Fatalf("the parent started too little: %v", leftIn(t, dirs))
 			}
+			memory := sharedMemory(t, filepath.Join(dirs[0], string(sut.Postgres)))
 			if err := parent.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			_ = parent.Wait() // it was killed: always an error
-			awaitGone(t, dirs)
+			awaitGone(t, dirs, memory)
 		})
 	}
 }

@@ -58,6 +58,9 @@ func postgresRecipe(program Program, settings map[string]string) (recipe, error)
 	}
 	return recipe{
 		service: sut.Postgres, program: program, who: who, orderly: syscall.SIGINT,
+		// Of a Postgres that is killed, shared memory stays with the kernel, and of its
+		// segments there are 4,096 by default.
+		last:     syscall.SIGQUIT,
 		settings: slices.Sorted(maps.Keys(settings)),
 		prepare: func(ctx context.Context, dir string) error {
 			if err := initdb(ctx, program, who, dir); err != nil {
@@ -100,6 +103,7 @@ func redisRecipe(program Program, settings map[string]string) (recipe, error) {
 	}
 	return recipe{
 		service: sut.Redis, program: program, who: who, orderly: syscall.SIGTERM,
+		last:     syscall.SIGKILL,
 		settings: slices.Sorted(maps.Keys(settings)),
 		prepare: func(_ context.Context, dir string) error {
 			return writeConf(filepath.Join(dir, "redis.conf"), conf, who)

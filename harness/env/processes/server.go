@@ -27,8 +27,10 @@ const (
 	// Java's start is mostly computing, which other work may hold up.
 	brokerStartBound = 4 * time.Minute
 	stopBound        = time.Minute
-	readyEvery       = 10 * time.Millisecond
-	portTries        = 5
+	// Postgres kills what has not ended five seconds after its last signal.
+	lastBound  = 10 * time.Second
+	readyEvery = 10 * time.Millisecond
+	portTries  = 5
 )
 
 // recipe is what is particular about one kind of store.
@@ -44,6 +46,9 @@ type recipe struct {
 	store func(addr func() string) admin.Store
 	// orderly is the signal that ends the store with nothing left to recover.
 	orderly syscall.Signal
+	// last is the signal that ends the store at once, when its data is about to go,
+	// and leaves nothing of it in the kernel.
+	last syscall.Signal
 	// settings are what the scenario changed.
 	settings []string
 	// kafka is what only a broker has, else nil.
@@ -159,7 +164,7 @@ func (s *server) startOnce(ctx context.Context) error {
 	}
 	cmd.Dir, cmd.Env = s.dir, environment()
 	cmd.Stdout, cmd.Stderr = log, log
-	if s.child, err = spawn(cmd, s.who); err != nil {
+	if s.child, err = spawn(cmd, s.who, s.last); err != nil {
 		return err
 	}
 	return s.awaitReady(ctx)
@@ -353,10 +358,22 @@ func (s *server) stop(ctx context.Context) error {
 	}
 }
 
-// close ends the store without ceremony: its data is about to be removed.
+// close ends the store without ceremony: its data is about to be removed. Whatever
+// its last signal leaves, frozen processes of it too, is killed.
 func (s *server) close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if child, err := s.running(); err == nil {
+		err := errors.Join(signalAll([]int{child.pid}, s.last), continueAll(s.dir))
+		if err != nil {
+			return err
+		}
+		select {
+		case <-child.done:
+		case <-ctx.Done():
+		case <-time.After(lastBound):
+		}
+	}
 	_, err := s.kill(ctx)
 	return err
 }

@@ -68,7 +68,7 @@ func TestComposeIsWhatRunsStart(t *testing.T) {
 	}
 	for service, conf := range confs {
 		got := services[service]
-		recipes, err := recipesOf(service, env.Spec{})
+		recipes, err := recipesOf(service, env.Spec{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,10 @@ import (
 
 // Provider is the containers backend.
 type Provider struct {
+	// BrokerFlags are added to the flags of the Java that each Kafka broker runs
+	// on.
+	BrokerFlags []string
+
 	settling sync.Mutex
 	settled  bool
 }
@@ -79,7 +83,7 @@ func (e *engine) chooseAll(ctx context.Context, spec env.Spec) ([]choice, error)
 func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	recipes := map[sut.Service][]recipe{}
 	for _, service := range spec.Services {
-		made, err := recipesOf(service, spec)
+		made, err := recipesOf(service, spec, p.BrokerFlags)
 		if err != nil {
 			return nil, fmt.Errorf("containers: %w", err)
 		}

@@ -57,7 +57,7 @@ func TestExercise(t *testing.T) {
 
 func TestExerciseKafka(t *testing.T) {
 	needEngine(t)
-	envtest.ExerciseKafka(t, containers.New())
+	envtest.ExerciseKafka(t, &containers.Provider{BrokerFlags: envtest.Hasty()})
 }
 
 // left counts the containers and volumes of a run.

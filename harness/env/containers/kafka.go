@@ -26,7 +26,7 @@ const (
 )
 
 // brokerScript formats an empty volume and becomes the broker. The flags are
-// those of local processes; an archive of classes that an image does not have,
+// those of local processes and the script's arguments; an archive of classes that an image does not have,
 // or that does not fit, is passed over in silence.
 const brokerScript = `set -e
 flags="-XX:-UsePerfData -XX:SharedArchiveFile=/opt/kafka/kafka.jsa -Xshare:auto -Xlog:cds*=off
@@ -35,7 +35,7 @@ if [ ! -f ` + kafkaData + `/log/meta.properties ]; then
   java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $flags -cp '` + kafkaLibs + `/*' \
     kafka.tools.StorageTool format --cluster-id ` + admin.KafkaClusterID + ` --config ` + confPath + `
 fi
-exec java ` + admin.KafkaHeapFlags + ` $flags -cp '` + kafkaLibs + `/*' kafka.Kafka ` + confPath
+exec java ` + admin.KafkaHeapFlags + ` $flags "$@" -cp '` + kafkaLibs + `/*' kafka.Kafka ` + confPath
 
 // broker is what a Kafka broker has beside what every store has. It shares
 // the network of this machine: its clients must reach it by the very address
@@ -45,7 +45,7 @@ type broker struct {
 }
 
 // kafkaRecipes says how to run the brokers of a cluster.
-func kafkaRecipes(spec env.Spec) ([]recipe, error) {
+func kafkaRecipes(spec env.Spec, flags []string) ([]recipe, error) {
 	brokers := max(spec.Kafka.Brokers, 1)
 	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
 		return nil, fmt.Errorf("%d proxies stand before %d brokers", len(spec.KafkaFronts), brokers)
@@ -64,7 +64,7 @@ func kafkaRecipes(spec env.Spec) ([]recipe, error) {
 		if len(spec.KafkaFronts) > 0 {
 			b.Told = spec.KafkaFronts[i]
 		}
-		r, err := b.recipe(spec, ports)
+		r, err := b.recipe(spec, ports, flags)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func kafkaRecipes(spec env.Spec) ([]recipe, error) {
 }
 
 // recipe says how to run one broker.
-func (b *broker) recipe(spec env.Spec, ports *admin.Ports) (r recipe, err error) {
+func (b *broker) recipe(spec env.Spec, ports *admin.Ports, flags []string) (r recipe, err error) {
 	if b.Direct, err = ports.FreeAddr(); err != nil {
 		return recipe{}, err
 	}
@@ -89,7 +89,7 @@ func (b *broker) recipe(spec env.Spec, ports *admin.Ports) (r recipe, err error)
 	}
 	r = recipe{
 		service: sut.Kafka, kafka: b, data: kafkaData, conf: conf,
-		entry: []string{"/bin/sh", "-c", brokerScript},
+		entry: append([]string{"/bin/sh", "-c", brokerScript, "broker"}, flags...),
 		store: func(addr func() string) admin.Store {
 			return admin.KafkaAt(addr, b.Node, len(b.Voters))
 		},

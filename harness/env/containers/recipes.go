@@ -38,7 +38,7 @@ const confPath = "/etc/stampede/run.conf"
 const sharedMemory = 256 << 20
 
 // recipesOf says how to run a service: in one container, or in one a broker.
-func recipesOf(service sut.Service, spec env.Spec) ([]recipe, error) {
+func recipesOf(service sut.Service, spec env.Spec, brokerFlags []string) ([]recipe, error) {
 	var r recipe
 	var err error
 	switch service {
@@ -47,7 +47,7 @@ func recipesOf(service sut.Service, spec env.Spec) ([]recipe, error) {
 	case sut.Redis:
 		r, err = redisRecipe(spec.Redis)
 	case sut.Kafka:
-		return kafkaRecipes(spec)
+		return kafkaRecipes(spec, brokerFlags)
 	default:
 		err = fmt.Errorf("containers cannot provide %s", service)
 	}

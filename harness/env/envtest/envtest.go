@@ -74,15 +74,14 @@ func start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	return provider.Start(ctx, spec)
 }
 
-// hasty is the backend of processes with brokers whose Java compiles once, in
-// haste: where cores are few its second compiler takes a third of what a broker
-// of half a minute's life uses.
-func hasty() processes.Provider {
-	return processes.Provider{BrokerFlags: []string{"-XX:TieredStopAtLevel=1"}}
-}
+// Hasty are flags with which Java compiles once, in haste: where cores are few its
+// second compiler takes a third of what a broker of half a minute's life uses.
+func Hasty() []string { return []string{"-XX:TieredStopAtLevel=1"} }
 
 func choose(ctx context.Context, spec env.Spec) (env.Provider, error) {
-	provider, _, err := env.Choose(ctx, Backend(), spec, containers.New(), hasty())
+	engine, local := containers.New(), processes.New()
+	engine.BrokerFlags, local.BrokerFlags = Hasty(), Hasty()
+	provider, _, err := env.Choose(ctx, Backend(), spec, engine, local)
 	return provider, err
 }
 

@@ -70,7 +70,9 @@ func closeCluster(t *testing.T, cluster env.Cluster) {
 
 func TestExercise(t *testing.T) { envtest.Exercise(t, processes.New()) }
 
-func TestExerciseKafka(t *testing.T) { envtest.ExerciseKafka(t, processes.New()) }
+func TestExerciseKafka(t *testing.T) {
+	envtest.ExerciseKafka(t, processes.Provider{BrokerFlags: envtest.Hasty()})
+}
 
 // TestSignalsReachEveryProcess looks at the processes themselves: after a
 // kill none lives, and during a pause each is stopped, the backends of

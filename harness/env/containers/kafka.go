@@ -26,8 +26,8 @@ const (
 )
 
 // brokerScript formats an empty volume and becomes the broker. The flags are
-// those of local processes and the script's arguments; an archive of classes that an image does not have,
-// or that does not fit, is passed over in silence.
+// those of local processes and the script's arguments; an archive of classes that
+// an image does not have, or that does not fit, is passed over in silence.
 const brokerScript = `set -e
 flags="-XX:-UsePerfData -XX:SharedArchiveFile=/opt/kafka/kafka.jsa -Xshare:auto -Xlog:cds*=off
   -Dlog4j2.configurationFile=file:` + loggingPath + `"

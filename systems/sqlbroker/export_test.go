@@ -364,16 +364,41 @@ func Receipt(text string) string {
 	return receiptOf(r.slots[0], r.ids[0], r.uuids[0])
 }
 
-// Await waits for messages as a server does whose queue rings: claim is given the bell.
+// Await waits for messages as a server does whose queue rings: claim is given the bell,
+// which rings for all queues if none is named.
 func Await(
 	ctx context.Context, d Demand, pollEvery time.Duration,
 	claim func(ring func(queue string)) []Delivery,
 ) ([]Delivery, error) {
 	b := newBell()
 	return await(ctx, b, "queue-1", pollEvery, d, func() ([]Delivery, error) {
-		return claim(b.ring), nil
+		return claim(func(queue string) {
+			if queue == "" {
+				b.ringAll()
+			}
+			b.ring(queue, 1)
+		}), nil
 	})
 }
+
+// Bell is a server's, at which consumers wait for one queue.
+type Bell struct{ bell *bell }
+
+// NewBell returns one at which nobody waits.
+func NewBell() Bell { return Bell{newBell()} }
+
+// Ring tells of n messages.
+func (b Bell) Ring(n int) { b.bell.ring("queue-1", n) }
+
+// Await waits for messages as a server does.
+func (b Bell) Await(
+	ctx context.Context, d Demand, pollEvery time.Duration, claim func() ([]Delivery, error),
+) ([]Delivery, error) {
+	return await(ctx, b.bell, "queue-1", pollEvery, d, claim)
+}
+
+// Waiting is how many do.
+func (b Bell) Waiting() int { return len(b.bell.waiting["queue-1"]) }
 
 // PublishSlowly publishes in a transaction that ends later than its statement.
 func (l *Lab) PublishSlowly(ctx context.Context, queue string, op, group uint64) error {

@@ -2,6 +2,9 @@ package sqlbroker
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,9 +15,10 @@ import (
 
 // listenNotify: whoever waits for a message is told when there may be one.
 //
-// Idea: a publication notifies all servers by NOTIFY, in its own transaction, and each
-// server has one connection that LISTENs and wakes those of its consumers that wait
-// for that queue. Behind it they poll, rarely.
+// Idea: a publication notifies all servers by NOTIFY, in its own transaction, of how many
+// messages which queue has got. Each server has one connection that LISTENs and wakes as
+// many of its consumers that wait for that queue as can receive so many. Behind it they
+// poll, rarely.
 //
 // Guarantee: that of batched. A notification is no message: who misses one, because
 // the connection was being made again, polls.
@@ -26,7 +30,7 @@ func listenNotify() design {
 	sql.publish = storeSQL + `
 SELECT known, stored FROM (
     SELECT EXISTS (SELECT FROM known) AS known, (SELECT count(*) FROM stored) AS stored,
-        pg_notify('` + channel + `', $1)) AS told`
+        pg_notify('` + channel + `', (SELECT count(*) FROM stored) || ' ' || $1)) AS told`
 	return design{
 		name:       "listen_notify",
 		idea:       "batched, and consumers that wait are woken by NOTIFY rather than by polling",
@@ -38,7 +42,7 @@ SELECT known, stored FROM (
 	}
 }
 
-// channel is where publications notify.
+// channel is where publications notify, as "2 orders".
 const channel = "stampede_messages"
 
 // hear rings the bell for what is published, on a connection of its own, until the
@@ -79,12 +83,17 @@ func (b *backend) hearOnce(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
-	b.table.bell.ring("") // of what was published meanwhile nobody was told
+	b.table.bell.ringAll() // of what was published meanwhile nobody was told
 	for {
 		told, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		b.table.bell.ring(told.Payload)
+		count, queue, _ := strings.Cut(told.Payload, " ")
+		messages, err := strconv.Atoi(count)
+		if err != nil {
+			return fmt.Errorf("a notification says %q: %w", told.Payload, err)
+		}
+		b.table.bell.ring(queue, messages)
 	}
 }

@@ -293,16 +293,20 @@ func await(
 		wait = min(wait, left-min(left/5, answerIn))
 	}
 	until := time.Now().Add(wait)
+	told := false // by the bell, of what the next look should find
 	for {
-		heard := b.listen(queue)
+		ear := b.listen(queue, d.Most)
 		got, err := claim()
 		left := time.Until(until)
 		if err != nil || len(got) > 0 || left <= 0 {
+			ear.pass(told && err != nil)
 			return got, err
 		}
-		if err := heard.wait(ctx, min(left, pollEvery)); err != nil {
+		if err := ear.wait(ctx, min(left, pollEvery)); err != nil {
+			ear.pass(false)
 			return nil, fmt.Errorf("waiting for messages: %w: %w", sut.ErrRefused, err)
 		}
+		told = ear.lower()
 	}
 }
 

@@ -47,7 +47,7 @@ test: test-setup ## Run every test, the store-backed ones included
 		-e /reports$$ -e /harness/lint$$ | sort -r) && \
 		$(RACED_ENV) $(GO) test -race -p 4 -timeout 30m -skip '$(UNRACED)' $$packages
 	$(GO) test -timeout 10m $(UNRACED_PACKAGES)
-	$(GO) test -run '$(UNRACED)' -timeout 10m ./systems/...
+	$(GO) test -run '$(UNRACED)' -timeout 10m ./systems/... ./harness/interleave
 	$(GO) test -p 1 -timeout 30m -parallel 4 -skip '^TestScenarios$$/^(flash-sale-100k|$(RACED_SCENARIOS))$$' \
 		./cmd/... ./scenarios
 	$(GO) test -race -timeout 25m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios

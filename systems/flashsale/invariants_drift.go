@@ -1,6 +1,7 @@
 package flashsale
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,13 +69,23 @@ func (j *judging) doubts() doubts {
 	const most = 5
 	all, faults := make(doubts), disturbed(j.Faults(), 0)
 	j.read(only(KindBuy, func(rec *history.Record) {
-		item := all[rec.Op.Key]
-		met := rec.Outcome == history.Unknown || faults.overlaps(rec.Start, rec.End)
-		known := slices.ContainsFunc(item, func(d doubt) bool { return d.op == rec.Op.ID })
-		if met && len(item) < most && !known {
-			all[rec.Op.Key] = append(item, doubt{rec.Op.ID, rec.Start})
+		if rec.Outcome == history.Unknown || faults.overlaps(rec.Start, rec.End) {
+			all[rec.Op.Key] = append(all[rec.Op.Key], doubt{rec.Op.ID, rec.Start})
 		}
 	}))
+	for item, list := range all { // a history is in no order across clients
+		slices.SortFunc(list, func(a, b doubt) int { return cmp.Compare(a.start, b.start) })
+		var first []doubt
+		for _, d := range list {
+			if len(first) == most {
+				break
+			}
+			if !slices.ContainsFunc(first, func(f doubt) bool { return f.op == d.op }) {
+				first = append(first, d)
+			}
+		}
+		all[item] = first
+	}
 	return all
 }
 

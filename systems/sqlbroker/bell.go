@@ -100,9 +100,17 @@ func (e *ear) lower() (rung bool) {
 }
 
 // pass ends the listening of who will not look again. If it rang meanwhile, or had rung
-// for a look in vain, another is told: what was published may be there still.
+// for a look in vain, others are told, who would receive as much: what was published may
+// be there still.
 func (e *ear) pass(inVain bool) {
-	if e.lower() || inVain {
-		e.bell.ring(e.queue, 1)
+	owed := 0
+	if e.lower() {
+		owed += e.most
+	}
+	if inVain {
+		owed += e.most
+	}
+	if owed > 0 {
+		e.bell.ring(e.queue, owed)
 	}
 }

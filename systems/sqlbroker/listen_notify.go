@@ -21,7 +21,8 @@ import (
 // poll, rarely.
 //
 // Guarantee: that of batched. A notification is no message: who misses one, because
-// the connection was being made again, polls.
+// the connection was being made again, polls. So does whoever would have had a message
+// where one that was told took another, which nobody tells of, being given back.
 //
 // Gives up: the lock by which Postgres puts the commits of all transactions that
 // notify into one order.

@@ -165,18 +165,18 @@ func (h *home) close() error {
 // when we are gone, even by SIGKILL. Then it ends every process in the home,
 // frozen ones included, and removes the home. The kernel's parent-death
 // signal reaches our children only, and a frozen Postgres does nothing about it;
-// so they are woken first, and two seconds later killed.
+// so they are woken first, and killed two seconds later or sooner.
 type watchdog struct {
 	shell *child
 	pipe  io.Closer
 }
 
 const watchdogScript = `cat >/dev/null
-round=0
-while [ $round -lt 30 ]; do
+began=$(date +%s)
+while [ $(($(date +%s) - began)) -lt 8 ]; do
   left=
   signal=CONT
-  [ $round -lt 20 ] || signal=KILL
+  [ $(($(date +%s) - began)) -lt 2 ] || signal=KILL
   for p in /proc/[0-9]*; do
     case "$(readlink "$p/cwd" 2>/dev/null)" in
       "$1"/*) kill -$signal "${p#/proc/}" 2>/dev/null; left=yes ;;
@@ -184,7 +184,6 @@ while [ $round -lt 30 ]; do
   done
   [ -z "$left" ] && break
   sleep 0.1
-  round=$((round + 1))
 done
 rm -rf "$1"`
 

@@ -363,11 +363,9 @@ func (s *server) stop(ctx context.Context) error {
 func (s *server) close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var failed error
 	if child, err := s.running(); err == nil {
-		err := errors.Join(signalAll([]int{child.pid}, s.last), continueAll(s.dir))
-		if err != nil {
-			return err
-		}
+		failed = errors.Join(signalAll([]int{child.pid}, s.last), continueAll(s.dir))
 		select {
 		case <-child.done:
 		case <-ctx.Done():
@@ -375,5 +373,5 @@ func (s *server) close(ctx context.Context) error {
 		}
 	}
 	_, err := s.kill(ctx)
-	return err
+	return errors.Join(failed, err)
 }

@@ -43,11 +43,11 @@ RACED_ENV ?=
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput
 test: test-setup ## Run every test, the store-backed ones included
 	$(GO) vet ./...
-	set -o pipefail; packages=$$($(GO) list ./... | grep -v -e /scenarios$$ -e /cmd/ \
-		-e /reports$$ -e /harness/lint$$ | sort -r) && \
+	set -o pipefail; packages=$$($(GO) list ./... | \
+		grep -vxFf <($(GO) list ./cmd/... ./scenarios $(UNRACED_PACKAGES)) | sort -r) && \
 		$(RACED_ENV) $(GO) test -race -p 4 -timeout 30m -skip '$(UNRACED)' $$packages
 	$(GO) test -timeout 10m $(UNRACED_PACKAGES)
-	$(GO) test -run '$(UNRACED)' -timeout 10m ./systems/... ./harness/interleave
+	$(GO) test -run '$(UNRACED)' -timeout 10m ./systems/...
 	$(GO) test -p 1 -timeout 30m -parallel 4 -skip '^TestScenarios$$/^(flash-sale-100k|$(RACED_SCENARIOS))$$' \
 		./cmd/... ./scenarios
 	$(GO) test -race -timeout 25m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios

@@ -21,8 +21,9 @@ func TestAxe(t *testing.T) {
 	for _, name := range []string{"mixed", "many", "hostile", "nothing"} {
 		pages["knee "+name] = kneePage(t, kneeScenes(t)[name])
 	}
+	comparisons := comparisonScenes(t)
 	for _, name := range []string{"regression", "unlike", "several", "hostile", "nothing"} {
-		pages["compare "+name] = comparePage(t, false, comparisonScenes(t)[name])
+		pages["compare "+name] = comparePage(t, false, comparisons[name])
 	}
 	inBoth := []string{"faults", "index", "knee mixed", "compare regression", "compare unlike"}
 	for name, page := range pages {

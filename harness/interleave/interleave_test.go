@@ -132,8 +132,8 @@ func twenty(first, _ int, errs []error) error {
 	return errors.Join(errs...)
 }
 
-// TestEveryOrder: two sessions of two statements each have six orders.
-func TestEveryOrder(t *testing.T) {
+// TestSixOrders: two sessions of two statements each have six orders.
+func TestSixOrders(t *testing.T) {
 	b := newBank(t)
 	two := func(name string, id int) interleave.Session {
 		return interleave.Session{Name: name, Do: func(ctx context.Context) error {

@@ -364,23 +364,6 @@ func Receipt(text string) string {
 	return receiptOf(r.slots[0], r.ids[0], r.uuids[0])
 }
 
-// Await waits for messages as a server does whose queue rings: claim is given the bell,
-// which rings for all queues if none is named.
-func Await(
-	ctx context.Context, d Demand, pollEvery time.Duration,
-	claim func(ring func(queue string)) []Delivery,
-) ([]Delivery, error) {
-	b := newBell()
-	return await(ctx, b, "queue-1", pollEvery, d, func() ([]Delivery, error) {
-		return claim(func(queue string) {
-			if queue == "" {
-				b.ringAll()
-			}
-			b.ring(queue, 1)
-		}), nil
-	})
-}
-
 // Bell is a server's, at which consumers wait for one queue.
 type Bell struct{ bell *bell }
 
@@ -389,6 +372,9 @@ func NewBell() Bell { return Bell{newBell()} }
 
 // Ring tells of n messages.
 func (b Bell) Ring(n int) { b.bell.ring("queue-1", n) }
+
+// RingAll tells all who wait, for any queue.
+func (b Bell) RingAll() { b.bell.ringAll() }
 
 // Await waits for messages as a server does.
 func (b Bell) Await(

@@ -659,18 +659,20 @@ func (l *lab) ackOne(ctx context.Context) error {
 func TestNobodyMissesTheBell(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	for _, rings := range []string{labQueue, ""} {
+	bell := sqlbroker.NewBell()
+	for rings, ring := range map[string]func(){
+		"its queue": func() { bell.Ring(1) }, "any queue": bell.RingAll,
+	} {
 		looks := 0
-		got, err := sqlbroker.Await(ctx, sqlbroker.Demand{Most: 1, WaitMS: time.Hour.Milliseconds()},
-			time.Hour, func(ring func(string)) []sqlbroker.Delivery {
-				if looks++; looks == 1 {
-					ring(rings)
-					return nil
-				}
-				return make([]sqlbroker.Delivery, 1)
-			})
+		got, err := bell.Await(ctx, patient(1), time.Hour, func() ([]sqlbroker.Delivery, error) {
+			if looks++; looks == 1 {
+				ring()
+				return nil, nil
+			}
+			return make([]sqlbroker.Delivery, 1), nil
+		})
 		if err != nil || len(got) != 1 || looks != 2 {
-			t.Errorf("a bell for %q: %d messages after %d looks, %v", rings, len(got), looks, err)
+			t.Errorf("a bell for %s: %d messages after %d looks, %v", rings, len(got), looks, err)
 		}
 	}
 }
@@ -682,8 +684,9 @@ func TestWaitsEndBeforeDeadlines(t *testing.T) {
 		for _, limit := range []time.Duration{50 * ms, 5 * time.Second} {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()
-			got, err := sqlbroker.Await(ctx, sqlbroker.Demand{Most: 1, WaitMS: 20_000}, 20*ms,
-				func(func(string)) []sqlbroker.Delivery { return nil })
+			demand := sqlbroker.Demand{Most: 1, WaitMS: 20_000}
+			got, err := sqlbroker.NewBell().Await(ctx, demand, 20*ms,
+				func() ([]sqlbroker.Delivery, error) { return nil, nil })
 			took := time.Since(began)
 			cancel()
 			if err != nil || len(got) > 0 || took >= limit || took < limit*3/4 {

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -88,9 +87,9 @@ func annotations(s rundir.Summary) (all []annotation) {
 			}
 		}
 	}
-	if m := s.Verdict.Measurement; m != rundir.Pass {
-		all = append(all, annotation{"warning", s.Run.Scenario + ": the measurement is " +
-			strings.ToLower(cmp.Or(m, rundir.Inconclusive)), trustSentence(s, standings)})
+	if s.Verdict.Correctness == rundir.Inconclusive || s.Verdict.Correctness == rundir.Invalid {
+		all = append(all, annotation{"warning", s.Run.Scenario + ": there is no answer about " +
+			"correctness", strings.Join(correctLines(s, standings), "; ")})
 	}
 	return all
 }

@@ -83,8 +83,8 @@ type Mismatch struct {
 
 // String says what differs, in one line.
 func (m Mismatch) String() string {
-	if m.What == measurementFails {
-		return fmt.Sprintf("the measurement is %s and %s", orNone(oneLine(m.Base)),
+	if m.What == withoutTimes {
+		return fmt.Sprintf("the times are %s and %s", orNone(oneLine(m.Base)),
 			orNone(oneLine(m.Candidate)))
 	}
 	return fmt.Sprintf("%s differs: %s and %s", oneLine(m.What), orNone(oneLine(m.Base)),
@@ -396,9 +396,9 @@ func mismatches(base, candidate Labelled) (list []Mismatch) {
 		strconv.FormatUint(b.Seed, 10))...)
 	list = append(list, differing("arrival digest", short(a.ArrivalDigest, 13),
 		short(b.ArrivalDigest, 13))...)
-	x, y := base.Data.Summary.Verdict.Measurement, candidate.Data.Summary.Verdict.Measurement
-	if x != rundir.Pass || y != rundir.Pass {
-		list = append(list, Mismatch{What: measurementFails, Base: x, Candidate: y})
+	x, y := base.Data.Summary.Verdict.Timing, candidate.Data.Summary.Verdict.Timing
+	if x == rundir.NoTimes || y == rundir.NoTimes {
+		list = append(list, Mismatch{What: withoutTimes, Base: x, Candidate: y})
 	}
 	return list
 }
@@ -424,8 +424,8 @@ func linesOnlyIn(text, other string) string {
 // scenarioDiffers makes all other mismatches not worth telling.
 const scenarioDiffers = "scenario"
 
-// measurementFails is what keeps times from being compared even where it is equal.
-const measurementFails = "the measurement"
+// withoutTimes is what keeps times from being compared even where it is equal.
+const withoutTimes = "the times"
 
 func changes(a, b rundir.Variant) (list []VerdictChange) {
 	for _, x := range a.Invariants {

@@ -79,7 +79,7 @@ func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 func (c RunComparison) whyUnlike(unlike []Mismatch) string {
 	var what, why []string
 	for _, m := range unlike {
-		if m.What != measurementFails {
+		if m.What != withoutTimes {
 			what = append(what, m.What)
 			continue
 		}

@@ -89,27 +89,25 @@ type standing struct {
 	// others, and Elsewhere what one broke that was expected to break nothing here and is
 	// known to break it under another trigger. Neither is held against it.
 	Broken, Caught, Missed, Besides, Elsewhere []string
-	Held, Applicable                           int
+	// Late are promises of time that were missed, which are judged as objectives are.
+	Late             []string
+	Held, Applicable int
 	// Main is the main operation kind, nil if none was measured.
 	Main *rundir.Operation
 }
 
 // ranked returns the variants as reports show them: those that hold before
 // the undecided and the wrong ones, within a group by the main operation's
-// p99. A run whose measurement does not pass is not ranked by speed.
+// p99, those without usable times last.
 func ranked(s rundir.Summary) []standing {
 	all := make([]standing, len(s.Variants))
 	for i, v := range s.Variants {
 		all[i] = stand(v, s.Run.Baseline)
 		all[i].Index = i
 	}
-	bySpeed := s.Verdict.Measurement == rundir.Pass
 	slices.SortStableFunc(all, func(a, b standing) int {
-		order := cmp.Compare(a.Group, b.Group)
-		if bySpeed {
-			order = cmp.Or(order, cmp.Compare(a.p99(), b.p99()))
-		}
-		return cmp.Or(order, cmp.Compare(a.Index, b.Index))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.p99(), b.p99()),
+			cmp.Compare(a.Index, b.Index))
 	})
 	for i := range all {
 		all[i].Letter = letter(i)
@@ -123,20 +121,19 @@ func stand(v rundir.Variant, baseline string) standing {
 		st.Main = &v.Operations[0]
 	}
 	broken := map[string]bool{}
-	open := len(v.Invariants) == 0
 	for _, inv := range v.Invariants {
 		if _, skip := v.NotApplicable[inv.Invariant]; skip {
 			continue
 		}
 		st.Applicable++
-		switch inv.Status {
-		case check.Held:
+		switch {
+		case inv.Status == check.Held:
 			st.Held++
-		case check.Broken:
+		case inv.OnlyLate() && !slices.Contains(v.ExpectedBroken, inv.Invariant):
+			st.Late = append(st.Late, inv.Invariant)
+		case inv.Status == check.Broken:
 			broken[inv.Invariant] = true
 			st.sortBroken(inv.Invariant)
-		default:
-			open = true
 		}
 	}
 	for _, name := range v.ExpectedBroken {
@@ -144,13 +141,14 @@ func stand(v rundir.Variant, baseline string) standing {
 			st.Missed = append(st.Missed, name)
 		}
 	}
-	switch {
-	case len(broken) > 0 || len(st.Missed) > 0:
+	switch v.Correctness {
+	case rundir.Violated, rundir.Caught, rundir.NotCaught:
 		st.Group = wrong
-	case open:
-		st.Group = undecided
-	case len(v.KnownWrong) > 0 && len(v.ExpectedBroken) == 0:
+	case rundir.NotProvoked:
 		st.Group = latent
+	case rundir.Holds:
+	default:
+		st.Group = undecided
 	}
 	return st
 }
@@ -182,9 +180,10 @@ func (st *standing) sortBroken(invariant string) {
 	*list = append(*list, invariant)
 }
 
-// p99 is the main operation's response p99; a variant without one ranks last.
+// p99 is the main operation's response p99; a variant without one, or whose times cannot be
+// used, ranks last.
 func (st standing) p99() int64 {
-	if st.Main == nil || st.Main.Latency.Response.Count == 0 {
+	if st.Main == nil || st.Timing == rundir.NoTimes || st.Main.Latency.Response.Count == 0 {
 		return rundir.Infinite
 	}
 	return st.Main.Latency.Response.P99
@@ -209,26 +208,31 @@ const (
 	wordViolated  = "VIOLATED"
 	wordMissed    = "expected violation not caught"
 	wordUndecided = "undecided"
-	wordLatent    = "holds here, known wrong"
+	wordUntried   = "NOT EXERCISED"
+	wordCaught    = "caught"
+	wordLatent    = "not provoked"
 )
 
 // word is what became of the variant's correctness, in one or a few words.
 func (st standing) word() string {
-	switch {
-	case len(st.Broken) > 0:
+	switch st.Correctness {
+	case rundir.Holds:
+		return wordHolds
+	case rundir.Violated:
 		return wordViolated
-	case len(st.Missed) > 0:
+	case rundir.NotCaught:
 		return wordMissed
-	case len(st.Caught) > 0:
-		return wordExpected
-	case len(st.Elsewhere) > 0:
-		return wordElsewhere
-	case st.Group == undecided:
-		return wordUndecided
-	case st.Group == latent:
+	case rundir.Caught:
+		return wordCaught
+	case rundir.NotExercised:
+		return wordUntried
+	case rundir.NotProvoked:
+		if len(st.Elsewhere) > 0 {
+			return wordElsewhere
+		}
 		return wordLatent
 	}
-	return wordHolds
+	return wordUndecided
 }
 
 // knownWrong says what the variant is known to break, and when: "no-oversell
@@ -292,8 +296,9 @@ type tally struct {
 	// are not held against the design.
 	Violations, Caught, Besides, Elsewhere int
 	// SLOsHeld of SLOs objectives were kept, those of known-wrong variants
-	// left out.
-	SLOsHeld, SLOs int
+	// left out, and NotJudged were left open by noise alone. Promises of time that were
+	// missed, or not judged, count with them.
+	SLOsHeld, SLOs, NotJudged int
 }
 
 func count(standings []standing) tally {
@@ -318,6 +323,17 @@ func count(standings []standing) tally {
 			t.SLOs++
 			if slo.Status == check.Held {
 				t.SLOsHeld++
+			}
+			if slo.NotJudged {
+				t.NotJudged++
+			}
+		}
+		for _, inv := range st.Invariants {
+			if inv.OnlyLate() || inv.NotJudged() {
+				t.SLOs++
+			}
+			if inv.NotJudged() {
+				t.NotJudged++
 			}
 		}
 	}

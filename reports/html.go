@@ -392,16 +392,14 @@ func verdictParts(s rundir.Summary, standings []standing) []verdictPart {
 	if t.SLOs > 0 {
 		objectives = fmt.Sprintf("%d of %d met", t.SLOsHeld, t.SLOs)
 	}
-	measurement := "schedule kept, faults fired, enough operations"
-	if names := failedChecks(s); len(names) > 0 {
-		measurement = "failed: " + list(names, 3)
-	} else if s.Verdict.Measurement != rundir.Pass {
-		measurement = "see Measurement"
+	timing := "nothing interfered"
+	if names := failedChecks(s, rundir.Times); len(names) > 0 {
+		timing = "failed: " + list(names, 3)
 	}
 	return []verdictPart{
 		{"Correctness", verdictMark(s.Verdict.Correctness), correctness},
-		{"Objectives", objectivesMark(s.Verdict.SLA, t), objectives},
-		{"Measurement", verdictMark(s.Verdict.Measurement), measurement},
+		{"Objectives", objectivesMark(s.Verdict.Objectives, t), objectives},
+		{"Timing", timingMark(s.Verdict.Timing), timing},
 	}
 }
 

@@ -118,7 +118,7 @@ func indexRunOf(path string, s rundir.Summary) indexRun {
 	r := indexRun{href: (&url.URL{Path: path}).String(), system: s.Run.System,
 		scenario: s.Run.Scenario, date: instant(s.Run.Started), profile: s.Run.Profile,
 		backend: s.Environment.Backend, seed: s.Run.Seed, verdict: s.Verdict, word: VerdictWord(s),
-		objectives: objectivesMark(s.Verdict.SLA, count(ranked(s))),
+		objectives: objectivesMark(s.Verdict.Objectives, count(ranked(s))),
 		version:    cmp.Or(s.Tool.Commit, s.Tool.Version), like: s.Environment.Fingerprint + "\n" +
 			s.Run.Profile + "\n" + s.Run.ScenarioDigest}
 	for _, st := range ranked(s) {
@@ -126,7 +126,7 @@ func indexRunOf(path string, s rundir.Summary) indexRun {
 		if st.Main != nil {
 			v.kind, v.p99 = st.Main.Kind, st.Main.Latency.Response.P99
 		}
-		v.measured = v.p99 > 0 && slices.ContainsFunc(st.Repeats, rundir.Repeat.Measured)
+		v.measured = v.p99 > 0 && st.Timing == rundir.Clean
 		r.variants = append(r.variants, v)
 	}
 	slices.SortFunc(r.variants, func(a, b indexVariant) int { return cmp.Compare(a.name, b.name) })
@@ -285,7 +285,7 @@ func trendOf(id string, all []indexRun) (trend, error) {
 		t.Runs = append(t.Runs, trendRun{Href: r.href, Date: r.date, Profile: r.profile,
 			Backend: r.backend, Version: r.version, Seed: r.seed,
 			Marks: []mark{verdictMark(r.word), verdictMark(r.verdict.Correctness),
-				r.objectives, verdictMark(r.verdict.Measurement)}})
+				r.objectives, timingMark(r.verdict.Timing)}})
 	}
 	var err error
 	t.Chart, err = trendFigure(id, all)

@@ -97,7 +97,8 @@ func junitSuiteOf(s rundir.Summary, st standing, proofs *junitProofs) junitSuite
 	suite := junitSuite{Name: clean(s.Run.Scenario + "/" + st.Name), Properties: []junitProperty{
 		{"seed", fmt.Sprint(s.Run.Seed)}, {"reproduce", clean(ReproduceVariant(s, st.Name))},
 		{"commit", clean(s.Tool.Commit)}, {"backend", clean(s.Environment.Backend)},
-		{"verdict", clean(st.Verdict)},
+		{"verdict", clean(st.Verdict)}, {"correctness", clean(st.Correctness)},
+		{"timing", clean(st.Timing)},
 	}}
 	if !s.Run.Started.IsZero() {
 		suite.Timestamp = s.Run.Started.UTC().Format("2006-01-02T15:04:05")
@@ -112,7 +113,7 @@ func junitSuiteOf(s rundir.Summary, st standing, proofs *junitProofs) junitSuite
 	for _, slo := range st.SLOs {
 		suite.add(junitObjective(st, slo))
 	}
-	suite.add(junitMeasurement(st))
+	suite.add(junitEvidence(st))
 	return suite
 }
 
@@ -225,23 +226,26 @@ func junitObjective(st standing, slo check.SLOVerdict) junitCase {
 		c.Out = text
 	case check.Broken:
 		c.Failure = &junitDetail{Type: "missed", Message: text}
-	default:
+	case check.Undecided:
 		c.Error = &junitDetail{Type: "undecided", Message: clean(cmp.Or(slo.Reason, "undecided"))}
+		if slo.NotJudged {
+			c.Error, c.Skipped = nil, &junitDetail{Message: clean(slo.Reason)}
+		}
 	}
 	return c
 }
 
-// junitMeasurement is an error when an assumption failed or a repeat was not
-// finished.
-func junitMeasurement(st standing) junitCase {
-	c := junitCase{Name: "measurement"}
+// junitEvidence is an error when an assumption about evidence failed or a repeat was not
+// finished. What is known of the times is a property.
+func junitEvidence(st standing) junitCase {
+	c := junitCase{Name: "evidence"}
 	var problems []string
 	for _, r := range st.Repeats {
 		if r.Error != "" {
 			problems = append(problems, fmt.Sprintf("repeat %d: %s", r.Index+1, r.Error))
 		}
 		for _, v := range r.Validity {
-			if !v.OK {
+			if !v.OK && v.Class == rundir.Evidence {
 				problems = append(problems, fmt.Sprintf("repeat %d: %s: %s", r.Index+1, v.Name, v.Detail))
 			}
 		}

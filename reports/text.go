@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
@@ -19,79 +21,198 @@ type TextOptions struct {
 	// return; both stand in the last line.
 	Report string
 	Exit   int
+	// Width is that of the table in columns; 0 means 80.
+	Width int
 }
 
-// Text writes the verdict of every variant as a table, what broke, the
-// sentences of the page, and as its last line
+// Text writes the verdict of every design as a table, what was violated, the three answers
+// of the run, and as its last line
 //
-//	RESULT <scenario> <VERDICT> violations=N sla=A/B report=PATH exit=N
+//	RESULT <scenario> <VERDICT> correct=A/B caught=C/D timing=STATE objectives=E/F report=PATH exit=N
 //
-// where violations counts the unexpected ones, and sla the objectives kept,
-// those of known-wrong variants left out.
+// where A of B designs hold every invariant, C of D controls were caught, and E of F
+// objectives were met, those of controls left out. What does not occur is left out.
 func Text(w io.Writer, d Data, o TextOptions) error {
 	s := d.Summary
 	standings := ranked(s)
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%s · %s\n\n", oneLine(s.Run.Scenario), oneLine(s.Run.Question))
-	textTable(&out, s, standings, o.Colour)
+	textTable(&out, s, standings, o)
 	for _, st := range standings {
 		textProblems(&out, st)
 	}
 	out.WriteByte('\n')
-	for _, sentence := range sentences(s, standings) {
-		fmt.Fprintln(&out, oneLine(sentence))
-	}
+	textFindings(&out, findings(s, standings), o)
 	for _, gap := range d.Gaps {
 		fmt.Fprintln(&out, "missing: "+oneLine(gap))
 	}
-	textResult(&out, s, count(standings), o)
+	textResult(&out, s, standings, o)
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
 }
 
-func textResult(out *bytes.Buffer, s rundir.Summary, t tally, o TextOptions) {
-	open := ""
-	if t.Open > 0 {
-		open = fmt.Sprintf(", %d open", t.Open)
+// textFindings writes each answer behind its heading, wrapped to the width.
+func textFindings(out *bytes.Buffer, list []finding, o TextOptions) {
+	const indent = 12
+	for _, f := range list {
+		heading := f.Heading + strings.Repeat(" ", max(1, indent-utf8.RuneCountInString(f.Heading)))
+		prefix := paint(heading, f.Mark.Class, o.Colour)
+		for _, line := range f.Lines {
+			for _, part := range wrapped(oneLine(line), o.width()-indent) {
+				fmt.Fprintln(out, prefix+part)
+				prefix = strings.Repeat(" ", indent)
+			}
+		}
 	}
-	fmt.Fprintf(out, "%d passed, %d failed%s\n", t.Passed, t.Failed, open)
+}
+
+// wrapped cuts text at its spaces into lines of at most so many characters, if it can.
+func wrapped(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+func (o TextOptions) width() int {
+	if o.Width <= 0 {
+		return 80
+	}
+	return o.Width
+}
+
+func textResult(out *bytes.Buffer, s rundir.Summary, standings []standing, o TextOptions) {
 	report := o.Report
 	if report == "" {
 		report = "none"
 	}
 	word := VerdictWord(s)
-	fmt.Fprintf(out, "RESULT %s %s violations=%d sla=%d/%d report=%s exit=%d\n",
-		oneLine(s.Run.Scenario), paint(word, verdictMark(word).Class, o.Colour),
-		t.Violations, t.SLOsHeld, t.SLOs, oneLine(report), o.Exit)
+	fmt.Fprintf(out, "RESULT %s %s%s report=%s exit=%d\n", oneLine(s.Run.Scenario),
+		paint(word, verdictMark(word).Class, o.Colour), resultFields(s, standings), oneLine(report),
+		o.Exit)
+}
+
+// resultFields are the counts of the last line.
+func resultFields(s rundir.Summary, standings []standing) string {
+	c, t := correctOf(standings), count(standings)
+	text := ""
+	if c.Sound > 0 {
+		text += fmt.Sprintf(" correct=%d/%d", c.Holding, c.Sound)
+	}
+	if c.Controls > 0 {
+		text += fmt.Sprintf(" caught=%d/%d", c.Caught, c.Controls)
+	}
+	text += " timing=" + s.Verdict.Timing
+	if t.SLOs > 0 {
+		text += fmt.Sprintf(" objectives=%d/%d", t.SLOsHeld, t.SLOs)
+	}
+	if t.NotJudged > 0 {
+		text += fmt.Sprintf("(%d not judged)", t.NotJudged)
+	}
+	return text
 }
 
 // textTable aligns by runes, colours added afterwards so that their
-// escapes take no room.
-func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, colour bool) {
-	var table bytes.Buffer
-	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join([]string{"VARIANT", "VERDICT", "CORRECTNESS", "INVARIANTS", "SLO",
-		"SENT", "OK/s", "p50", "p99", "max", "p99/BASE"}, "\t"))
-	for _, st := range standings {
-		row := variantRowOf(s, st)
-		ratio := row.Ratio.Ratio
-		if row.Baseline {
-			ratio = "baseline"
-		}
-		fmt.Fprintln(tw, strings.Join([]string{oneLine(row.Name), verdictMark(st.Verdict).Word,
-			row.Mark.Icon + " " + row.Mark.Word, row.Invariants, row.SLOs, row.Sent, row.Throughput,
-			row.P50, row.P99, row.Max, orNone(ratio)}, "\t"))
+// escapes take no room. Where the width does not do, columns from the right are left out.
+func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, o TextOptions) {
+	if len(standings) == 0 {
+		return
 	}
-	_ = tw.Flush() // to a buffer: it cannot fail
-	for i, line := range strings.Split(strings.TrimRight(table.String(), "\n"), "\n") {
-		line = strings.TrimRight(line, " ")
+	rows := [][]string{{"DESIGN", "CORRECT", "p50", "p99", "vs BASE", "RACED"}}
+	for _, st := range standings {
+		rows = append(rows, textRow(s, st))
+	}
+	columns := len(rows[0])
+	var lines []string
+	for ; columns > 2; columns-- {
+		lines = aligned(rows, columns)
+		if slices.IndexFunc(lines, func(line string) bool {
+			return utf8.RuneCountInString(line) > o.width()
+		}) < 0 {
+			break
+		}
+	}
+	for i, line := range lines {
 		if i > 0 {
-			line = paintWord(line, verdictMark(standings[i-1].Verdict), colour)
+			m := standings[i-1].mark()
+			line = strings.Replace(line, m.Icon+" "+m.Word, paint(m.Icon+" "+m.Word, m.Class, o.Colour), 1)
 		}
 		out.WriteString(line + "\n")
 	}
+}
+
+// aligned are the first columns of rows, in line.
+func aligned(rows [][]string, columns int) []string {
+	var table bytes.Buffer
+	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tw, strings.Join(row[:min(columns, len(row))], "\t"))
+	}
+	_ = tw.Flush() // to a buffer: it cannot fail
+	lines := strings.Split(strings.TrimRight(table.String(), "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return lines
+}
+
+// textRow is a design's row of the table.
+func textRow(s rundir.Summary, st standing) []string {
+	row := variantRowOf(s, st)
+	if st.Timing == rundir.NoTimes {
+		row.P50, row.P99 = none, none
+	}
+	answer := row.Mark.Icon + " " + row.Mark.Word
+	if st.Correctness == rundir.Holds {
+		answer += " " + row.Invariants
+	}
+	ratio := againstBaseline(s, st.Name)
+	if st.Baseline {
+		ratio = "baseline"
+	}
+	raced := none
+	if r := st.Races; r != nil {
+		raced = grouped(r.Raced)
+	}
+	return []string{oneLine(row.Name), answer, approximately(st) + row.P50,
+		approximately(st) + row.P99, orNone(ratio), raced}
+}
+
+// againstBaseline is how much faster or slower at p99 a design is than the baseline, "" if
+// there is no ratio.
+func againstBaseline(s rundir.Summary, variant string) string {
+	for _, c := range s.Comparisons {
+		if c.Candidate != variant || c.Metric != "p99" || c.Ratio <= 0 {
+			continue
+		}
+		text := times(max(c.Ratio, 1/c.Ratio)) + " slower"
+		if c.Ratio < 1 {
+			text = times(1/c.Ratio) + " faster"
+		}
+		if c.Approximate {
+			text = "≈ " + text
+		}
+		return text
+	}
+	return ""
+}
+
+// approximately marks noisy times.
+func approximately(st standing) string {
+	if st.Timing == rundir.Noisy && st.Main != nil {
+		return "≈ "
+	}
+	return ""
 }
 
 func orNone(text string) string {
@@ -101,14 +222,9 @@ func orNone(text string) string {
 	return text
 }
 
-// paintWord colours the verdict in a line of the table.
-func paintWord(line string, m mark, colour bool) string {
-	return strings.Replace(line, "  "+m.Word+" ", "  "+paint(m.Word, m.Class, colour)+" ", 1)
-}
-
 func paint(text, class string, colour bool) string {
-	codes := map[string]string{"good": "32", "bad": "31", "warn": "33"}
-	if !colour {
+	codes := map[string]string{"good": "32", "bad": "31", "warn": "33", "wrong": "35", "na": "33"}
+	if !colour || codes[class] == "" {
 		return text
 	}
 	return "\x1b[1;" + codes[class] + "m" + text + "\x1b[0m"

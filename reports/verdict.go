@@ -24,12 +24,25 @@ func verdictMark(word string) mark {
 		return mark{"✓", word, "good"}
 	case rundir.Fail:
 		return mark{"✗", word, "bad"}
+	case rundir.NotJudged:
+		return mark{"≈", word, "na"}
 	case rundir.Invalid:
 		return mark{"!", word, "warn"}
 	case Interrupted:
 		return mark{"■", word, "warn"}
 	}
 	return mark{"?", cmp.Or(word, rundir.Inconclusive), "warn"}
+}
+
+// timingMark returns the mark of the state of times.
+func timingMark(state string) mark {
+	switch state {
+	case rundir.Clean:
+		return mark{"✓", state, "good"}
+	case rundir.Noisy:
+		return mark{"≈", state, "na"}
+	}
+	return mark{"–", rundir.NoTimes, "warn"}
 }
 
 // objectivesMark returns the mark of the verdict about objectives. That none was missed
@@ -66,7 +79,7 @@ func (st standing) mark() mark {
 		return mark{"✓", word, "good"}
 	case wordViolated, wordMissed:
 		return mark{"✗", word, "bad"}
-	case wordExpected, wordElsewhere, wordLatent:
+	case wordCaught, wordElsewhere, wordLatent:
 		return mark{"⚑", word, "wrong"}
 	default:
 		return mark{"?", word, "warn"}
@@ -175,7 +188,7 @@ func brokeWhat(st standing) string {
 // costSentence compares the fastest sound variant with the baseline, if the
 // measurement can be trusted.
 func costSentence(s rundir.Summary, standings []standing) string {
-	if s.Verdict.Measurement != rundir.Pass || len(standings) == 0 {
+	if len(standings) == 0 {
 		return ""
 	}
 	first := standings[0] // ranked: the fastest of those that hold
@@ -282,12 +295,8 @@ func trustSentence(s rundir.Summary, standings []standing) string {
 	if s.Run.Interrupted {
 		parts = append(parts, "the run was interrupted, so the numbers cover a part of it")
 	}
-	if m := s.Verdict.Measurement; m != rundir.Pass {
-		reason := "the measurement is " + strings.ToLower(cmp.Or(m, rundir.Inconclusive))
-		if why := failedChecks(s); len(why) > 0 {
-			reason += " (" + list(why, 2) + ")"
-		}
-		parts = append(parts, reason+": violations stand, but times and what held prove nothing")
+	if state := s.Verdict.Timing; state != rundir.Clean {
+		parts = append(parts, "the times are "+state)
 	}
 	if t.SLOs > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %s met", t.SLOsHeld, plural(t.SLOs, "objective")))
@@ -298,12 +307,12 @@ func trustSentence(s rundir.Summary, standings []standing) string {
 	return capitalise(strings.Join(parts, "; ")) + "."
 }
 
-// failedChecks lists the names of the measurement's assumptions that failed.
-func failedChecks(s rundir.Summary) (names []string) {
+// failedChecks lists the names of the assumptions of a class that failed.
+func failedChecks(s rundir.Summary, class string) (names []string) {
 	for _, v := range s.Variants {
 		for _, r := range v.Repeats {
 			for _, check := range r.Validity {
-				if !check.OK && !slices.Contains(names, check.Name) {
+				if !check.OK && check.Class == class && !slices.Contains(names, check.Name) {
 					names = append(names, check.Name)
 				}
 			}

@@ -83,22 +83,20 @@ func (a *app) check(which string, f runFlags) error {
 // judgingOf keeps what an earlier summary knew of the run's end. A run
 // without one was killed.
 func judgingOf(stored *rundir.Run) (run.Judging, error) {
-	earlier, err := stored.Summary()
+	finished, interrupted, err := stored.Ended()
 	if errors.Is(err, rundir.ErrUnfinished) {
 		return run.Judging{Finished: stored.Manifest.Run.Started, Interrupted: true}, nil
 	}
-	if err != nil {
-		return run.Judging{}, err
-	}
-	return run.Judging{Finished: earlier.Run.Finished, Interrupted: earlier.Run.Interrupted}, nil
+	return run.Judging{Finished: finished, Interrupted: interrupted}, err
 }
 
 // defineOutput defines the flags that say where the results go.
 func (f *runFlags) defineOutput(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "runs", "the folder of the runs")
-	fl.StringSliceVar(&f.failOn, "fail-on", []string{"invariant", "sla", "inconclusive"},
-		"what makes the exit code non-zero: invariant, sla, inconclusive, regression or none")
+	fl.StringSliceVar(&f.failOn, "fail-on", []string{"invariant", "objective", "inconclusive"},
+		"what makes the exit code non-zero: invariant, objective, inconclusive, timing, regression or "+
+			"none")
 	fl.StringVar(&f.against, "against", "", "compare with this stored run; with --fail-on "+
 		"regression, becoming worse is exit code 6")
 	fl.BoolVar(&f.acrossMachines, "across-machines", false, "let --against judge runs of "+
@@ -121,7 +119,8 @@ func (f *runFlags) checkOutput() error {
 	}
 	for _, reason := range f.failOn {
 		problems = append(problems,
-			oneOf("fail-on", reason, "invariant", "sla", "inconclusive", regression, "none"))
+			oneOf("fail-on", reason, "invariant", "objective", "inconclusive", "timing", regression,
+				"none"))
 	}
 	if slices.Contains(f.failOn, regression) && f.against == "" {
 		problems = append(problems, errors.New("--fail-on regression needs a stored run to "+

@@ -11,34 +11,39 @@ import (
 )
 
 // The exit codes. When several apply, the worst is returned in the order
-// 1, 70, 5, 4, 3, 6.
+// 1, 70, 5, 4, 3, 6, 7.
 const (
 	exitOK          = 0
 	exitInvariant   = 1
 	exitUsage       = 2
-	exitSLA         = 3
+	exitObjective   = 3
 	exitUndecided   = 4
 	exitEnvironment = 5
 	exitRegression  = 6
+	exitTiming      = 7
 	exitInternal    = 70
 	exitInterrupted = 130
 	exitTerminated  = 143
 )
 
 const exitCodesHelp = `Exit codes:
-    0  everything held
-    1  an invariant was violated that was not expected to be, or a
-       known-wrong variant was not caught
+    0  correctness was decided and is as it should be; objectives were met,
+       or could not be judged because of noise
+    1  an invariant was violated, or a known-wrong design was provoked and
+       not caught
     2  the command line or a scenario is wrong
-    3  an objective (SLO) was missed
-    4  the run is INCONCLUSIVE or INVALID: it does not say
+    3  an objective, or a promise of time, was missed on clean times
+    4  no answer about correctness: not exercised, a fault without proof,
+       the history is broken, interrupted
     5  the environment is not ready: no engine, a store did not start,
        the disk is full
-    6  worse than the run it was compared with: a verdict, or a time
+    6  worse than the run it was compared with: a verdict, or a clean time
        significantly and by 5 % or more (only with --fail-on regression)
+    7  the times are noisy, and clean ones were asked for (only with
+       --fail-on timing)
    70  a defect of stampede itself
   130  interrupted by Ctrl-C or --timeout (143 by SIGTERM)
-The worst wins, in the order 1, 70, 5, 4, 3, 6.
+The worst wins, in the order 1, 70, 5, 4, 3, 6, 7.
 `
 
 // exitError carries the exit code of an error. An empty message prints
@@ -91,7 +96,7 @@ func newExitCodes() *cobra.Command {
 // order counts where no other does.
 func worstExit(codes []int) int {
 	for _, code := range []int{exitInvariant, exitInternal, exitEnvironment, exitUndecided,
-		exitSLA, exitRegression} {
+		exitObjective, exitRegression, exitTiming} {
 		if slices.Contains(codes, code) {
 			return code
 		}
@@ -116,17 +121,19 @@ func exitOf(s rundir.Summary, failOn []string) int {
 	if on("invariant") && s.Verdict.Correctness == rundir.Fail {
 		codes = append(codes, exitInvariant)
 	}
-	if on("sla") && s.Verdict.SLA == rundir.Fail {
-		codes = append(codes, exitSLA)
+	if on("objective") && s.Verdict.Objectives == rundir.Fail {
+		codes = append(codes, exitObjective)
 	}
 	// What was not decided was not shown to hold: whoever asks for invariants
 	// alone still asks that they were judged, of a run that came to its end.
 	if on("invariant") && (undecided(s.Verdict.Correctness) || s.Run.Interrupted) {
 		codes = append(codes, exitUndecided)
 	}
-	if on("inconclusive") && (undecided(s.Verdict.Correctness) ||
-		undecided(s.Verdict.SLA) || undecided(s.Verdict.Measurement)) {
+	if on("inconclusive") && (undecided(s.Verdict.Correctness) || undecided(s.Verdict.Objectives)) {
 		codes = append(codes, exitUndecided)
+	}
+	if on("timing") && s.Verdict.Timing != rundir.Clean {
+		codes = append(codes, exitTiming)
 	}
 	return worstExit(codes)
 }

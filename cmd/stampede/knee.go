@@ -321,7 +321,7 @@ func kneeExit(s knee.Summary) int {
 		case v.Result.Outcome == knee.NotDecided, v.Result.Outcome == knee.Stopped:
 			codes = append(codes, exitUndecided)
 		case v.Result.Outcome == knee.Nowhere && !brokeAsKnown:
-			codes = append(codes, exitSLA)
+			codes = append(codes, exitObjective)
 		}
 	}
 	return worstExit(codes)

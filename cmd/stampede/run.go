@@ -184,7 +184,8 @@ func (a *app) perform(
 		Argv:      append([]string{"stampede"}, redacted(a.argv, plan.System)...),
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
 		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
-		OneByOne: !f.interleave}
+		OneByOne: !f.interleave, Again: f.again, Control: f.control(plan.Scenario.Profile),
+		ProvokedBy: provokedBy(plan)}
 	if f.keep {
 		opts.Kept = func(places []run.Place) { p.kept = places }
 	}

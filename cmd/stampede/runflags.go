@@ -28,7 +28,8 @@ type runFlags struct {
 	kafkaBrokers                          []string
 	against                               string
 	variants, set, failOn, without        []string
-	repeat                                int
+	repeat, again                         int
+	noiseFloor                            bool
 	rate                                  float64
 	duration, timeout                     time.Duration
 	allowNonEmpty, acrossMachines         bool
@@ -57,6 +58,11 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.IntVar(&f.repeat, "repeat", 0, "how often each variant runs")
 	fl.BoolVar(&f.interleave, "interleave", true, "let the variants take turns; =false runs all "+
 		"repeats of one, then the next")
+	fl.IntVar(&f.again, "again", 1, "how often a repeat runs again, at the end, whose times the "+
+		"machine interfered with; within a quarter of the run's time")
+	fl.BoolVar(&f.noiseFloor, "noise-floor", false, "run the baseline once more at the end: "+
+		"differences smaller than between its two runs mean nothing; by default in every profile but "+
+		"smoke")
 	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
 	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
 	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
@@ -85,6 +91,14 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 		"target's certificate, in place of the system's")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
+}
+
+// control says whether the baseline runs a second time.
+func (f *runFlags) control(profile string) bool {
+	if f.changed("noise-floor") {
+		return f.noiseFloor
+	}
+	return profile != "smoke"
 }
 
 // check refuses flags that make no sense.

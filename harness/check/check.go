@@ -84,6 +84,8 @@ type Verdict struct {
 	Status    Status `json:"status"`
 	// Reason is why the verdict is Undecided, or a one-line summary.
 	Reason string `json:"reason,omitempty"`
+	// NotExercised says that the run did not try what an Undecided invariant is about.
+	NotExercised bool `json:"not_exercised,omitempty"`
 	// Checked is how many operations or rows the check looked at.
 	Checked int `json:"checked"`
 	// Unknown is how many operations of unknown outcome were allowed for.
@@ -104,6 +106,18 @@ type Verdict struct {
 	Accepted []AcceptedLoss `json:"accepted_losses,omitempty"`
 	// Watched is the quantity that the check followed through the run, if any.
 	Watched *Watched `json:"watched,omitempty"`
+}
+
+// OnlyLate says that all that is wrong came too late: a promise of time was missed, which
+// is judged as an objective is.
+func (v Verdict) OnlyLate() bool {
+	return v.Status == Broken && v.Count > 0 && v.Late == v.Count
+}
+
+// NotJudged says that a promise of time was missed and noise excuses it: apart from that
+// nothing is wrong.
+func (v Verdict) NotJudged() bool {
+	return v.Status == Undecided && v.Late > 0 && v.Unfinished == 0
 }
 
 // Invariant is a statement about a history and the stores' final state.

@@ -194,9 +194,9 @@ func (c *Collector) Verdict() Verdict {
 	case c.failed != "":
 		v.Reason = c.failed
 	case len(c.unmet) > 0:
-		v.Reason = strings.Join(c.unmet, "; ")
+		v.Reason, v.NotExercised = strings.Join(c.unmet, "; "), true
 	case v.Checked == 0:
-		v.Reason = "the run had nothing to check"
+		v.Reason, v.NotExercised = "the run had nothing to check", true
 	default:
 		v.Status, v.Reason = Held, c.note
 	}

@@ -15,6 +15,8 @@ type SLOVerdict struct {
 	// Samples is how many operations the number rests on.
 	Samples int64  `json:"samples"`
 	Reason  string `json:"reason,omitempty"`
+	// NotJudged says that the machine's noise, and nothing else, leaves it Undecided.
+	NotJudged bool `json:"not_judged,omitempty"`
 }
 
 // Scope is a named part of a run, selected by intended time: From inclusive,

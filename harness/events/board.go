@@ -44,6 +44,8 @@ type VariantLine struct {
 	// those of that repeat.
 	Verdict string
 	Reasons []string
+	// Correctness and Timing are those of the same repeat.
+	Correctness, Timing string
 	// Running says that a repeat is under way, since Since: number Repeat, from 0,
 	// in Phase since PhaseSince.
 	Running           bool
@@ -155,6 +157,7 @@ func (b *Board) addToLine(e Event) {
 	switch {
 	case e.RepeatStarted != nil:
 		if l := b.line(e.RepeatStarted.Variant); l != nil {
+			b.extend(l, *e.RepeatStarted)
 			l.Running, l.Repeat, l.Since = true, e.RepeatStarted.Repeat, e.At
 			l.Phase, l.PhaseSince, l.Tick, l.Faults = "", e.At, Tick{}, nil
 			l.Trace, l.every = nil, tickEvery
@@ -180,6 +183,18 @@ func (b *Board) addToLine(e Event) {
 			b.finish(l, *e.RepeatDone, e.At)
 		}
 	}
+}
+
+// extend takes in a repeat that the plan did not have: one that is run again.
+func (b *Board) extend(l *VariantLine, r Repeat) {
+	slot := Slot{Variant: r.Variant, Repeat: r.Repeat}
+	if slices.Contains(b.Plan.Slots, slot) {
+		return
+	}
+	plan := *b.Plan
+	plan.Slots = append(slices.Clone(plan.Slots), slot)
+	b.Plan = &plan
+	l.Of++
 }
 
 // trace adds a point, at most one a second, and at half the points twice as rarely.
@@ -213,6 +228,7 @@ func (b *Board) finish(l *VariantLine, o Outcome, at time.Time) {
 	l.Tick.InFlight, l.Tick.Waiting = 0, 0
 	if l.Verdict == "" || worse(o.Verdict, l.Verdict) {
 		l.Verdict, l.Reasons = o.Verdict, o.Reasons
+		l.Correctness, l.Timing = o.Correctness, o.Timing
 	}
 	spent := at.Sub(l.Since) - time.Duration(b.Plan.LoadNS)
 	if l.Since.IsZero() || spent < 0 {

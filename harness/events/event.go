@@ -14,7 +14,7 @@ import (
 
 // SchemaVersion is the version of the events. A reader accepts the same major
 // version; a newer minor one may have types and fields that it does not know.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "2.0.0"
 
 // Type says what an event tells. The event's field of that name has the rest.
 type Type string
@@ -178,10 +178,12 @@ type FaultChange struct {
 // Outcome is what a repeat came to.
 type Outcome struct {
 	Repeat
-	// Verdict is PASS, FAIL, INCONCLUSIVE or INVALID, of this repeat alone.
-	Verdict string      `json:"verdict"`
-	Reasons []string    `json:"reasons"`
-	Load    rundir.Load `json:"load"`
+	// Verdict, Correctness and Timing are those of rundir.Variant, of this repeat alone.
+	Verdict     string      `json:"verdict"`
+	Correctness string      `json:"correctness"`
+	Timing      string      `json:"timing"`
+	Reasons     []string    `json:"reasons"`
+	Load        rundir.Load `json:"load"`
 	// P99NS is the 99th percentile of the response times, absent where it falls
 	// among dropped or unfinished operations, or there were none.
 	P99NS int64 `json:"p99_ns,omitempty"`

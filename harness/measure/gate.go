@@ -26,8 +26,12 @@ type Facts struct {
 	// Inside says that the system's own code (at least its drivers) ran in
 	// this process, so that its processor time is part of the generator's.
 	Inside bool
-	// Machine is what others used of this machine, nil if nobody knows.
+	// Machine is what others used of this machine, nil if it is unknown.
 	Machine *rundir.Machine
+	// Sampled says that the machine was sampled each second, Quiet what the operations
+	// outside of the seconds with interference came to, nil if there was none.
+	Sampled bool
+	Quiet   *rundir.QuietTimes
 }
 
 // The limits of the gate.
@@ -38,26 +42,53 @@ const (
 	offerShare  = 0.99
 	cpuShare    = 0.80
 	gcPauseMax  = int64(time.Millisecond)
-	stealMax    = 0.05
-	othersMax   = 0.25
 	nanoPerMSec = 1e6
+
+	// StealMost and OthersMost are the shares of the CPU that the hypervisor and other
+	// programs may take before they count as interference, in a second as on average.
+	StealMost  = 0.05
+	OthersMost = 0.25
+
+	// quietShare is how far a p99 may lie from the p99 without interference, as a share
+	// of it, and quietLeast how many operations, and which share of all, the latter needs.
+	quietShare      = 0.05
+	quietLeast      = 200
+	quietLeastShare = 0.2
 )
 
-// Gate judges whether a run measured its system rather than its generator. A
-// run with a check that is not OK is invalid. Operations that the system was
-// too slow for, which were dropped because every worker was busy, are the
-// system's; they do not make a run invalid.
+// Gate judges the assumptions under which the numbers of a repeat mean anything.
+// Accounting and schedule are evidence: without them there is no answer. The others are
+// about the times alone. Operations that the system was too slow for, which were dropped
+// because every worker was busy, are the system's; they fail no assumption.
 func Gate(f Facts) []rundir.Validity {
-	checks := []rundir.Validity{
-		f.accounting(), f.schedule(), f.pacerLag(), f.coreWait(), f.gcPause(), f.steal(),
+	evidence := []rundir.Validity{f.accounting(), f.schedule()}
+	for i := range evidence {
+		evidence[i].Class = rundir.Evidence
 	}
-	if f.Machine != nil {
-		checks = append(checks, f.others())
-	}
+	times := []rundir.Validity{f.pacerLag(), f.coreWait(), f.gcPause(), f.interference()}
 	if !f.Inside {
-		checks = append(checks, f.processor())
+		times = append(times, f.processor())
 	}
-	return checks
+	for i := range times {
+		times[i].Class = rundir.Times
+	}
+	return append(evidence, times...)
+}
+
+// Timing is the state of the times: none if the generator was late at the median or
+// offered less than the plan, so that the load was another one; noisy if an assumption
+// about the times fails otherwise; else clean.
+func (f Facts) Timing() string {
+	if f.Counted.Scheduled == 0 || !f.schedule().OK ||
+		f.Generator.LagP50NS > relative(lagFloor, lagShare, f.reported().P50) {
+		return rundir.NoTimes
+	}
+	for _, v := range Gate(f) {
+		if v.Class == rundir.Times && !v.OK {
+			return rundir.Noisy
+		}
+	}
+	return rundir.Clean
 }
 
 // accounting: no operation got lost between the generator and the history.
@@ -156,36 +187,56 @@ func (f Facts) gcPause() rundir.Validity {
 	}
 }
 
-func (f Facts) steal() rundir.Validity {
-	return rundir.Validity{
-		Name: "steal", OK: f.Generator.StealShare <= stealMax,
-		Detail: fmt.Sprintf("the hypervisor took %.2f %% of the processor time (at most %.0f %%)",
-			100*f.Generator.StealShare, 100*stealMax),
-	}
-}
-
-// others: the machine was there for this run. What other programs take on average may be
-// missing where the system needs it, and its promises late for their sake.
-func (f Facts) others() rundir.Validity {
-	share := f.Machine.OthersShare()
-	return rundir.Validity{
-		Name: "other-programs", OK: share <= othersMax,
-		Detail: fmt.Sprintf("other programs took %.2f of this machine's %d cores, %.0f %% (at most "+
-			"%.0f %%)", share*float64(f.Machine.Cores), f.Machine.Cores, 100*share, 100*othersMax),
-	}
-}
-
-// Crowded says whether too little of the machine was there for the run, so that what came
-// late need not be the system's doing: by others' programs, or by other guests of its host.
-func (f Facts) Crowded() (why string) {
-	checks := []rundir.Validity{f.steal()}
+// interference: the machine was there for this run. Where it was sampled, only what the
+// interference did to the times counts, by the operations that it could have delayed.
+func (f Facts) interference() rundir.Validity {
+	v := rundir.Validity{Name: InterferenceName, Detail: fmt.Sprintf(
+		"the hypervisor took %.1f %% of the CPU (at most %.0f %%)", 100*f.Generator.StealShare,
+		100*StealMost)}
 	if f.Machine != nil {
-		checks = append(checks, f.others())
+		v.Detail += fmt.Sprintf(", other programs %.1f %% (at most %.0f %%)",
+			100*f.Machine.OthersShare(), 100*OthersMost)
 	}
-	for _, v := range checks {
-		if !v.OK {
-			return v.Detail
+	switch q := f.Quiet; {
+	case !f.Sampled:
+		v.OK = f.Crowded() == ""
+	case q == nil:
+		v.OK = true
+		v.Detail += "; in no second it was more"
+	default:
+		with, without := f.reported(), q.Response
+		enough := without.Count >= quietLeast &&
+			float64(without.Count) >= quietLeastShare*float64(with.Count)
+		v.OK = enough && near(with.P99, without.P99)
+		v.Detail += fmt.Sprintf("; it was more in %.0f %% of the time", 100*float64(q.TakenNS)/
+			math.Max(1, float64(q.SpanNS)))
+		if enough {
+			v.Detail += fmt.Sprintf(": p99 is %s, and %s without the operations that were due then",
+				ms(with.P99), ms(without.P99))
 		}
+	}
+	return v
+}
+
+// near says that two times differ by less than quietShare of the second one.
+func near(a, b int64) bool {
+	return a == b || a != rundir.Infinite && b != rundir.Infinite &&
+		math.Abs(float64(a)-float64(b)) < quietShare*float64(b)
+}
+
+// InterferenceName is the name of the assumption that the machine was there for the run.
+const InterferenceName = "interference"
+
+// Crowded returns how much of the machine was not there for the run, on average, so that
+// lateness need not be the design's doing; "" if it was there.
+func (f Facts) Crowded() (why string) {
+	if share := f.Generator.StealShare; share > StealMost {
+		return fmt.Sprintf("the hypervisor took %.1f %% of the CPU (at most %.0f %%)", 100*share,
+			100*StealMost)
+	}
+	if share := f.Machine.OthersShare(); share > OthersMost {
+		return fmt.Sprintf("other programs took %.2f of this machine's %d cores, %.0f %% (at most "+
+			"%.0f %%)", share*float64(f.Machine.Cores), f.Machine.Cores, 100*share, 100*OthersMost)
 	}
 	return ""
 }
@@ -199,4 +250,9 @@ func relative(floor int64, share float64, of int64) int64 {
 	return max(floor, int64(share*float64(of)))
 }
 
-func ms(ns int64) string { return fmt.Sprintf("%.3f ms", float64(ns)/nanoPerMSec) }
+func ms(ns int64) string {
+	if ns == rundir.Infinite {
+		return "∞"
+	}
+	return fmt.Sprintf("%.3f ms", float64(ns)/nanoPerMSec)
+}

@@ -41,6 +41,8 @@ type Options struct {
 	Windows []history.Window
 	// Scopes are the parts that objectives need; see check.Scopes.
 	Scopes []check.Scope
+	// Taken are the spans in which the machine interfered with the run.
+	Taken []Span
 	// MaxBuckets bounds the timeline's length; zero means 300.
 	MaxBuckets int
 }
@@ -64,6 +66,8 @@ type Result struct {
 	Operations []rundir.Operation
 	// Recorded counts every record, the warm-up included.
 	Recorded rundir.Load
+	// Quiet is nil if nothing was due while the machine interfered.
+	Quiet *rundir.QuietTimes
 	// Clamped counts latencies that were out of a histogram's range and went
 	// into its last bucket; their exact maximum is kept.
 	Clamped int64
@@ -85,11 +89,14 @@ var _ check.Numbers = (*Result)(nil)
 // numbers, and keeps histograms only: memory grows with kinds, phases and
 // scopes, not with operations. A history that cannot be read is an error.
 func Summarise(h history.History, opts Options) (*Result, error) {
-	extent, err := survey(h)
+	interference := &taken{spans: slices.Clone(opts.Taken)}
+	extent, err := survey(h, interference)
 	if err != nil {
 		return nil, err
 	}
+	interference.extend()
 	s := newSummary(extent, opts)
+	s.taken, s.quiet = interference, NewHistogram()
 	for rec, err := range h.All() {
 		if err != nil {
 			return nil, fmt.Errorf("measuring: %w", err)
@@ -105,7 +112,7 @@ type extent struct {
 	first, last time.Duration
 }
 
-func survey(h history.History) (extent, error) {
+func survey(h history.History, t *taken) (extent, error) {
 	e := extent{first: history.Never}
 	seen := map[string]bool{}
 	for rec, err := range h.All() {
@@ -116,6 +123,7 @@ func survey(h history.History) (extent, error) {
 			seen[rec.Op.Kind] = true
 			e.kinds = append(e.kinds, rec.Op.Kind)
 		}
+		t.add(&rec)
 		e.first = min(e.first, rec.Intended)
 		for _, t := range []time.Duration{rec.Intended, rec.Start, rec.End} {
 			if t != history.Never {
@@ -172,6 +180,11 @@ type summary struct {
 	timeline *timeline
 	windows  *windows
 	classes  classifier
+	taken    *taken
+	// quiet are the response times of the run without what was due in taken spans, due is
+	// the last time at which an operation of the run was due.
+	quiet *Histogram
+	due   time.Duration
 }
 
 func newSummary(e extent, opts Options) *summary {
@@ -251,9 +264,24 @@ func (s *summary) add(rec *history.Record) {
 			continue
 		}
 		p.kinds[kind].add(rec)
+		if i == 0 {
+			s.addQuiet(rec)
+		}
 		if i == 0 && rec.Err != "" {
 			s.errors[kind].add(rec, class)
 		}
+	}
+}
+
+// addQuiet takes an operation of the run in, unless the machine interfered with it.
+func (s *summary) addQuiet(rec *history.Record) {
+	s.due = max(s.due, rec.Intended)
+	switch {
+	case s.taken.has(rec.Intended):
+	case rec.Outcome == history.Dropped || rec.End == history.Never:
+		s.quiet.RecordInfinite()
+	default:
+		s.quiet.Record(rec.End - rec.Intended)
 	}
 }
 
@@ -266,6 +294,7 @@ func (s *summary) result() (*Result, error) {
 		First: s.extent.first, Last: s.extent.last,
 		Timeline: s.timeline.result(s.extent.kinds), Windows: s.windows.result(s.extent.kinds),
 		kinds: s.extent.kinds, parts: map[string]*part{}, over: s.timeline,
+		Quiet: s.taken.quiet(s.quiet, max(run.From, s.extent.first), s.due),
 	}
 	for _, p := range s.parts {
 		r.parts[p.Name] = p

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"stampede/harness/scenario"
 	"stampede/harness/stats"
 	"stampede/harness/sut"
+	"stampede/harness/telemetry"
 )
 
 // exemptionsFile holds the invariants that a target is not held to.
@@ -129,7 +131,12 @@ func (j *judge) judge(
 		}
 		s.Variants = append(s.Variants, v)
 	}
-	s.Comparisons = stats.Comparisons(s.Variants, s.Run.Baseline, s.Run.Seed)
+	for _, v := range s.Variants {
+		if v.Name == s.Run.Baseline {
+			s.NoiseFloor = noiseFloor(v)
+		}
+	}
+	s.Comparisons = stats.Comparisons(s.Variants, s.Run.Baseline, s.Run.Seed, s.NoiseFloor)
 	s.Verdict = j.overall(s)
 	return s, dir.WriteSummary(s)
 }
@@ -219,11 +226,12 @@ func (j *judge) repeat(
 	if err != nil {
 		return rundir.Repeat{}, err
 	}
-	out := rundir.Repeat{Index: slot.Repeat, Order: slot.Order, Generator: trial.Generator,
+	out := rundir.Repeat{Index: slot.Repeat, Order: slot.Order, Control: slot.Control,
+		Again: slot.Again, Used: true, Timing: rundir.NoTimes, Generator: trial.Generator,
 		DrainNS: trial.DrainNS, Processor: trial.Processor, History: slot.History, Audit: slot.Audit,
 		Timeline: slot.Timeline, Error: trial.Error,
 		Invariants: []check.Verdict{}, SLOs: []check.SLOVerdict{},
-		Operations: []rundir.Operation{}, Validity: []rundir.Validity{finished(trial)}}
+		Operations: []rundir.Operation{}, Validity: []rundir.Validity{evidence(finished(trial))}}
 	if name := rundir.TelemetryName(slot.Variant, slot.Repeat); j.has(name) {
 		out.Telemetry = name
 	}
@@ -242,13 +250,16 @@ func (j *judge) repeat(
 		if err != nil {
 			return out, err
 		}
+		if err := j.race(h, &out); err != nil {
+			return out, err
+		}
 		if err := j.writeLogs(dir, slot, res); err != nil {
 			return out, err
 		}
 		if out.Windows, err = dir.WriteWindows(trial.Variant, trial.Repeat, res.Windows); err != nil {
 			return out, err
 		}
-		if out.Invariants, err = j.check(ctx, h, slot, trial); err != nil {
+		if out.Invariants, err = j.check(ctx, h, slot, trial, &out); err != nil {
 			return out, err
 		}
 		res.Timeline.Watched = rundir.WatchedLines(out.Invariants)
@@ -256,7 +267,7 @@ func (j *judge) repeat(
 			return out, err
 		}
 	}
-	out.Verdict, _ = j.verdict(slot.Variant, []rundir.Repeat{out})
+	out.Verdict = j.parts(slot.Variant, []rundir.Repeat{out}).overall()
 	j.known[slot.Order] = out
 	return out, nil
 }
@@ -299,22 +310,99 @@ func (j *judge) measure(
 	if err != nil {
 		return nil, err
 	}
+	spans, sampled, err := j.taken(trial, out.Telemetry)
+	if err != nil {
+		return nil, err
+	}
 	res, err := measure.Summarise(h, measure.Options{Kinds: j.kinds(), Windows: windows,
-		Scopes: check.Scopes(objectives, windows)})
+		Scopes: check.Scopes(objectives, windows), Taken: spans})
 	if err != nil {
 		return nil, fmt.Errorf("measuring %s: %w", out.History, err)
 	}
 	out.Load, out.Latency, out.ThroughputPerS = res.Load, res.Latency, res.ThroughputPerS
 	out.Operations, out.Faults = res.Operations, h.Faults()
-	for i, slo := range j.scenario.SLOs {
-		out.SLOs = append(out.SLOs, objectives[i].JudgeRun(slo.Name, res, windows))
-	}
-	out.Validity = append(out.Validity, j.assumptions(h, trial, res)...)
-	out.Validity = append(out.Validity, measure.Gate(measure.Facts{
+	facts := measure.Facts{
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
 		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
-		Cores: trial.Cores, Inside: trial.Inside, Machine: trial.machine()})...)
+		Cores: trial.Cores, Inside: trial.Inside, Machine: trial.machine(),
+		Sampled: sampled, Quiet: res.Quiet}
+	out.Validity = append(j.assumptions(h, trial, res), measure.Gate(facts)...)
+	out.Timing, out.Quiet = facts.Timing(), res.Quiet
+	for i, slo := range j.scenario.SLOs {
+		out.SLOs = append(out.SLOs, oneSided(objectives[i].JudgeRun(slo.Name, res, windows), out.Timing))
+	}
 	return res, nil
+}
+
+// oneSided judges an objective by the state of the times. Interference only delays, so that
+// what is met in spite of it is met, and what is missed may not be the design's doing. A
+// late generator sends a gentler load, by which nothing is met.
+func oneSided(v check.SLOVerdict, timing string) check.SLOVerdict {
+	switch {
+	case v.Status == check.Broken && timing == rundir.Noisy:
+		v.Reason = "it was missed (" + v.Actual + ", limit " + v.Limit + "), and the machine interfered"
+	case v.Status != check.Undecided && timing == rundir.NoTimes:
+		v.Reason = "the generator was too late for its times to mean anything"
+	default:
+		return v
+	}
+	v.Status, v.NotJudged = check.Undecided, true
+	return v
+}
+
+// race counts the operations that raced, where the system names them.
+func (j *judge) race(h *history.File, out *rundir.Repeat) error {
+	races := j.system.Races
+	if races == nil {
+		return nil
+	}
+	o, err := check.Overlap(h, races.Kinds)
+	if err != nil {
+		return err
+	}
+	out.Races = &rundir.Races{Kinds: races.Kinds, Successful: o.Successful, Raced: o.Raced,
+		Peak: o.Peak, Least: int64(races.Least)}
+	out.Validity = append(out.Validity, evidence(raced(*out.Races)))
+	return nil
+}
+
+// taken are the spans of a repeat in which the hypervisor or other programs took the CPU, by
+// the samples of the machine; sampled is false if there are none.
+func (j *judge) taken(t Trial, telemetry string) (spans []measure.Span, sampled bool, err error) {
+	if telemetry == "" {
+		return nil, false, nil
+	}
+	said, err := j.run.Telemetry(telemetry)
+	if err != nil {
+		return nil, false, err
+	}
+	spans, sampled = takenIn(said, t.Cores)
+	return spans, sampled, nil
+}
+
+// takenIn finds the seconds in telemetry in which more than the allowed share of the cores
+// was taken. A point of a series is about the time since the one before.
+func takenIn(said rundir.Telemetry, cores int) (spans []measure.Span, sampled bool) {
+	most := map[string]float64{telemetry.Hypervisor: measure.StealMost,
+		telemetry.OtherPrograms: measure.OthersMost}
+	for _, source := range said.Sources {
+		for _, s := range source.Series {
+			share, ok := most[s.Part]
+			if s.Quantity != telemetry.Taken || !ok {
+				continue
+			}
+			sampled = true
+			from := time.Duration(0)
+			for i, at := range s.AtNS {
+				to := time.Duration(at)
+				if s.Values[i] > share*float64(cores) {
+					spans = append(spans, measure.Span{From: from, To: to})
+				}
+				from = to
+			}
+		}
+	}
+	return spans, sampled
 }
 
 // objectives parses the scenario's SLOs, which decoding has checked.
@@ -341,7 +429,7 @@ func (j *judge) kinds() []string {
 
 // check judges the invariants that say something about the variant.
 func (j *judge) check(
-	ctx context.Context, h *history.File, slot rundir.Slot, trial Trial,
+	ctx context.Context, h *history.File, slot rundir.Slot, trial Trial, out *rundir.Repeat,
 ) ([]check.Verdict, error) {
 	audit, err := j.run.Audit(slot.Audit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -355,23 +443,54 @@ func (j *judge) check(
 		}
 	}
 	verdicts := unproven(check.All(ctx, invariants, h, audit), trial.doubt())
+	expected, noise := expectedBroken(v, j.scenario.Provokes), j.noise(trial, out)
 	for i, v := range verdicts {
-		verdicts[i] = trial.inTime(v)
+		if slices.Contains(expected, v.Invariant) {
+			verdicts[i] = trial.inTime(v, "") // that a control is late is what was expected of it
+			continue
+		}
+		verdicts[i] = j.exercisedBy(trial.inTime(v, noise), out.Races)
 	}
 	return verdicts, nil
 }
 
-// inTime leaves open what was only late, if the machine had too little time for the
-// system, and what was only not finished, if it was still being done at the end. One
-// violation of another kind is enough to prove the design wrong.
-func (t Trial) inTime(v check.Verdict) check.Verdict {
+// noise says why lateness in a repeat proves nothing against a design, "" if it does.
+func (j *judge) noise(t Trial, out *rundir.Repeat) string {
+	if crowded := (measure.Facts{Generator: t.Generator, Machine: t.machine()}).Crowded(); crowded != "" {
+		return crowded
+	}
+	for _, v := range out.Validity {
+		if v.Class == rundir.Times && !v.OK {
+			return v.Name + ": " + v.Detail
+		}
+	}
+	if f := j.run.Manifest.Run.Fitted; f != nil && f.Capped {
+		return "the load is heavier than this machine sends cleanly"
+	}
+	return ""
+}
+
+// exercisedBy leaves open what was not violated where too few operations raced to say so.
+func (j *judge) exercisedBy(v check.Verdict, races *rundir.Races) check.Verdict {
+	if races == nil || v.Status != check.Held || races.Raced >= races.Least ||
+		!slices.Contains(j.system.Races.Invariants, v.Invariant) {
+		return v
+	}
+	v.Status, v.NotExercised = check.Undecided, true
+	v.Reason = raced(*races).Detail
+	return v
+}
+
+// inTime leaves open what was only late, if noise excuses it, and what was only not
+// finished, if it was still being done at the end. One violation of another kind is enough
+// to prove the design wrong.
+func (t Trial) inTime(v check.Verdict, noise string) check.Verdict {
 	if v.Status != check.Broken {
 		return v
 	}
 	rest, excuses := v.Count, []string{}
-	crowded := measure.Facts{Generator: t.Generator, Machine: t.machine()}.Crowded()
-	if v.Late > 0 && crowded != "" {
-		rest, excuses = rest-v.Late, append(excuses, crowded)
+	if v.Late > 0 && noise != "" {
+		rest, excuses = rest-v.Late, append(excuses, noise)
 	}
 	if v.Unfinished > 0 && t.Falling != "" {
 		rest -= v.Unfinished
@@ -426,7 +545,7 @@ type quiescence struct{ trial Trial }
 func (quiescence) Name() string { return "quiescence" }
 
 func (quiescence) Statement() string {
-	return "When the load and the faults are over, all background work settles within the " +
+	return "When the load and the faults are over, all background work settles, within the " +
 		"drain's deadline, and every operation returns."
 }
 
@@ -453,6 +572,10 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 			"generator's failure", q.trial.Abandoned)
 	case q.trial.Unasked != "":
 		v.Reason = "whether work was left is not known: " + q.trial.Unasked
+	case q.trial.Overdue != "":
+		v.Late, v.Violations = 1, []check.Violation{{Text: fmt.Sprintf("%s, and it was done %s "+
+			"after the load", q.trial.Overdue,
+			time.Duration(q.trial.DrainNS).Round(time.Millisecond))}}
 	default:
 		v.Status = check.Held
 	}

@@ -10,12 +10,12 @@ import (
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
+	"stampede/harness/stats"
 	"stampede/harness/sut"
 )
 
-// The assumptions about what happened, beside the faults'. Without them a
-// known-wrong variant had no occasion to show its error. The others, which
-// measure.Gate judges, are about the numbers.
+// The assumptions about what happened, beside the faults' and those of measure.Gate. All of
+// them are evidence.
 const (
 	finishedName   = "finished"
 	historyName    = "history"
@@ -23,16 +23,36 @@ const (
 	operationsName = "operations"
 	emptyName      = "empty"
 	storesName     = "stores"
+	racesName      = "races"
 	faultPrefix    = "fault "
 )
 
-// whole says that a repeat was what the scenario asks for: a variant that is
-// not caught in it can be blamed for that.
-func whole(r rundir.Repeat) bool {
-	return r.Error == "" && !slices.ContainsFunc(r.Validity, func(v rundir.Validity) bool {
-		return !v.OK && (strings.HasPrefix(v.Name, faultPrefix) || slices.Contains([]string{
-			finishedName, historyName, exercisedName, operationsName, emptyName, storesName}, v.Name))
-	})
+// exercises are the assumptions that say how hard a design was tried.
+var exercises = []string{exercisedName, operationsName, racesName}
+
+// ownFailures are the assumptions that fail by stampede's own doing.
+var ownFailures = []string{"accounting", historyName, "schedule"}
+
+// missing are the assumptions about evidence that do not hold.
+func missing(r rundir.Repeat) (list []rundir.Validity) {
+	for _, v := range r.Validity {
+		if !v.OK && v.Class == rundir.Evidence {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// failedItself says that stampede failed in a repeat that came to its end.
+func failedItself(missing []rundir.Validity) bool {
+	own := false
+	for _, v := range missing {
+		if v.Name == finishedName {
+			return false
+		}
+		own = own || slices.Contains(ownFailures, v.Name)
+	}
+	return own
 }
 
 // finished is the assumption that a repeat came to its end.
@@ -50,7 +70,7 @@ func finished(t Trial) rundir.Validity {
 // assumptions are what must be so for the numbers and verdicts of a repeat to
 // mean anything, beside what measure.Gate judges.
 func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []rundir.Validity {
-	out := []rundir.Validity{wholeHistory(h, t), j.exercised(res), j.enough(res.Load)}
+	out := []rundir.Validity{finished(t), wholeHistory(h, t), j.exercised(res), j.enough(res.Load)}
 	if v, asked := startedEmpty(t); asked {
 		out = append(out, v)
 	}
@@ -60,7 +80,24 @@ func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []run
 	for _, f := range j.scenario.Faults {
 		out = append(out, fired(f, felt(f, j.variant(t.Variant)), h.Faults()))
 	}
+	for i := range out {
+		out[i] = evidence(out[i])
+	}
 	return out
+}
+
+// raced: operations competed for the same objects, so that what concurrency could break
+// had occasion to.
+func raced(r rundir.Races) rundir.Validity {
+	return rundir.Validity{Name: racesName, OK: r.Raced >= r.Least, Detail: fmt.Sprintf(
+		"%d of %d successful operations (%s) overlapped another one on the same key (at least %d), "+
+			"up to %d at once", r.Raced, r.Successful, strings.Join(r.Kinds, ", "), r.Least, r.Peak)}
+}
+
+// evidence marks an assumption as one about evidence.
+func evidence(v rundir.Validity) rundir.Validity {
+	v.Class = rundir.Evidence
+	return v
 }
 
 func wholeHistory(h *history.File, t Trial) rundir.Validity {
@@ -166,55 +203,63 @@ func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity 
 	return v
 }
 
-// verdict is a variant's verdict over some of its repeats, with the reasons.
-func (j *judge) verdict(name string, repeats []rundir.Repeat) (string, []string) {
-	p := j.parts(name, repeats)
-	return overall(p.correctness, p.sla, p.measurement), p.reasons
-}
-
-// parts are the three verdicts of a variant.
+// parts are the verdicts of a variant.
 type parts struct {
-	correctness, sla, measurement string
-	reasons                       []string
+	// answer is what is known of its correctness, correctness that as a verdict.
+	answer, correctness, objectives string
+	reasons                         []string
 }
 
-// parts judges a variant: the invariants by the worst repeat, but what a
-// known-wrong variant is expected to break must be caught in each repeat.
+func (p parts) overall() string { return overall(p.correctness, p.objectives) }
+
+// parts judges a variant: the invariants by the worst of all repeats, what a
+// control is expected to break in each of them, and the objectives by the repeats whose
+// times are used.
 func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 	v := j.variant(name)
 	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
-	p := parts{correctness: rundir.Pass, sla: rundir.Pass, measurement: rundir.Pass}
+	p := parts{answer: rundir.Holds, objectives: rundir.Pass}
+	failed := false
 	if len(repeats) == 0 {
-		p.correctness, p.measurement = rundir.Inconclusive, rundir.Invalid
-		if len(expected) == 0 {
-			p.sla, _ = j.sla(nil)
-		}
-		p.reasons = []string{"it did not run"}
-	}
-	for _, r := range repeats {
-		verdict, reasons := correctness(r.Invariants, expected, known, whole(r))
-		p.add(&p.correctness, verdict, reasons)
-		verdict, reasons = measurement(r.Validity)
-		p.add(&p.measurement, verdict, reasons)
-		if len(expected) == 0 {
-			verdict, reasons = j.sla(r.SLOs)
-			p.add(&p.sla, verdict, reasons)
+		p.answer, p.reasons = rundir.Undecided, []string{"it did not run"}
+		if len(j.scenario.SLOs) > 0 && len(expected) == 0 {
+			p.objectives = rundir.Inconclusive
 		}
 	}
+	for i, r := range repeats {
+		lacks := missing(r)
+		failed = failed || failedItself(lacks)
+		out, reasons := answer(r.Invariants, expected, known, lacks)
+		if i == 0 {
+			p.answer = out
+		}
+		p.answer = worseAnswer(p.answer, out)
+		p.add(reasons)
+		if out != rundir.Caught {
+			for _, v := range lacks {
+				p.add([]string{v.Name + ": " + v.Detail})
+			}
+		}
+		if len(expected) == 0 && r.Used {
+			verdict, reasons := j.objectivesOf(r)
+			p.objectives = worst(p.objectives, verdict)
+			p.add(reasons)
+		}
+	}
+	p.correctness = decided(p.answer, failed)
 	return p
 }
 
-// sla judges a repeat's objectives. Where nothing was measured, all are open.
-func (j *judge) sla(slos []check.SLOVerdict) (string, []string) {
-	if len(slos) < len(j.scenario.SLOs) {
+// objectivesOf judges a repeat's objectives. Where nothing was measured, all are open.
+func (j *judge) objectivesOf(r rundir.Repeat) (string, []string) {
+	if len(r.SLOs) < len(j.scenario.SLOs) {
 		return rundir.Inconclusive, []string{"no objective was judged"}
 	}
-	return sla(slos)
+	return objectives(r.SLOs, r.Invariants)
 }
 
-// add makes a verdict worse and keeps the reasons, each once.
-func (p *parts) add(verdict *string, by string, reasons []string) {
-	*verdict = worst(*verdict, by)
+// add keeps reasons, each once.
+func (p *parts) add(reasons []string) {
 	for _, r := range reasons {
 		if len(p.reasons) < maxReasons && !slices.Contains(p.reasons, r) {
 			p.reasons = append(p.reasons, r)
@@ -225,9 +270,49 @@ func (p *parts) add(verdict *string, by string, reasons []string) {
 // maxReasons bounds the reasons that are told for one variant.
 const maxReasons = 20
 
+// timings orders the states of times, the best first.
+var timings = []string{rundir.Clean, rundir.Noisy, rundir.NoTimes}
+
+// use marks the repeats whose times are the variant's and returns their state: of each
+// repeat the run of it with the best times, and of those the ones in the best state that
+// there is. The second run of the baseline is a control and never used.
+func use(repeats []rundir.Repeat) (state string, used []rundir.Repeat) {
+	rank := func(i int) int { return slices.Index(timings, repeats[i].Timing) }
+	best := map[int]int{} // the place of the best run, by the index of the repeat
+	least := len(timings)
+	for i, r := range repeats {
+		repeats[i].Used = false
+		if r.Control {
+			continue
+		}
+		of := r.Index
+		if r.Again != nil {
+			of = *r.Again
+		}
+		if other, ok := best[of]; !ok || rank(i) < rank(other) {
+			best[of] = i
+		}
+		least = min(least, rank(i))
+	}
+	if least == len(timings) {
+		return rundir.NoTimes, nil
+	}
+	for _, i := range best {
+		repeats[i].Used = rank(i) == least
+	}
+	for _, r := range repeats {
+		if r.Used {
+			used = append(used, r)
+		}
+	}
+	return timings[least], used
+}
+
 // mergeRepeats adds a variant's repeats up.
 func (j *judge) mergeRepeats(v *rundir.Variant) error {
-	m, err := measure.Merge(v.Repeats)
+	var used []rundir.Repeat
+	v.Timing, used = use(v.Repeats)
+	m, err := measure.Merge(used)
 	if err != nil {
 		return err
 	}
@@ -239,12 +324,29 @@ func (j *judge) mergeRepeats(v *rundir.Variant) error {
 	v.Invariants, v.SLOs = []check.Verdict{}, []check.SLOVerdict{}
 	if len(v.Repeats) > 0 {
 		v.Invariants = worstInvariants(v.Repeats)
-		v.SLOs = worstSLOs(v.Repeats)
+		v.SLOs = worstSLOs(used)
+		v.Races = allRaces(v.Repeats)
 	}
 	p := j.parts(v.Name, v.Repeats)
-	v.Correctness, v.SLA, v.Measurement = p.correctness, p.sla, p.measurement
-	v.Verdict, v.Reasons = overall(p.correctness, p.sla, p.measurement), p.reasons
+	v.Correctness, v.Objectives = p.answer, p.objectives
+	v.Verdict, v.Reasons = p.overall(), p.reasons
 	return nil
+}
+
+// allRaces adds the races of repeats up; nil if none were counted.
+func allRaces(repeats []rundir.Repeat) (sum *rundir.Races) {
+	for _, r := range repeats {
+		if r.Races == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Races{Kinds: r.Races.Kinds, Least: r.Races.Least}
+		}
+		sum.Successful += r.Races.Successful
+		sum.Raced += r.Races.Raced
+		sum.Peak = max(sum.Peak, r.Races.Peak)
+	}
+	return sum
 }
 
 // worstInvariants merges the verdicts of each invariant over the repeats.
@@ -285,17 +387,70 @@ func worstSLOs(repeats []rundir.Repeat) []check.SLOVerdict {
 
 // overall is the verdict of the whole run.
 func (j *judge) overall(s rundir.Summary) rundir.Verdict {
-	v := rundir.Verdict{Correctness: rundir.Pass, SLA: rundir.Pass, Measurement: rundir.Pass,
+	v := rundir.Verdict{Correctness: rundir.Pass, Objectives: rundir.Pass, Timing: rundir.Clean,
 		Reasons: []string{}}
+	clean, without := 0, 0
 	for _, variant := range s.Variants {
-		v.Correctness = worst(v.Correctness, variant.Correctness)
-		v.SLA = worst(v.SLA, variant.SLA)
-		v.Measurement = worst(v.Measurement, variant.Measurement)
+		failed := slices.ContainsFunc(variant.Repeats, func(r rundir.Repeat) bool {
+			return failedItself(missing(r))
+		})
+		v.Correctness = worst(v.Correctness, decided(variant.Correctness, failed))
+		v.Objectives = worst(v.Objectives, variant.Objectives)
+		switch variant.Timing {
+		case rundir.Clean:
+			clean++
+		case rundir.NoTimes:
+			without++
+		}
 		v.Reasons = append(v.Reasons, prefixed(variant.Name, variant.Reasons)...)
 	}
-	if len(s.Variants) == 0 || s.Run.Interrupted {
-		v.Measurement = worst(v.Measurement, rundir.Inconclusive)
+	switch {
+	case without == len(s.Variants):
+		v.Timing = rundir.NoTimes
+	case clean < len(s.Variants):
+		v.Timing = rundir.Noisy
 	}
-	v.Overall = overall(v.Correctness, v.SLA, v.Measurement)
+	if len(s.Variants) == 0 || s.Run.Interrupted {
+		v.Correctness = worst(v.Correctness, rundir.Inconclusive)
+	}
+	v.Overall = overall(v.Correctness, v.Objectives)
 	return v
+}
+
+// noiseFloor is how far the baseline's second run, the control, differs from its first one;
+// nil if it did not run twice or has no times.
+func noiseFloor(v rundir.Variant) *rundir.NoiseFloor {
+	if len(v.Operations) == 0 {
+		return nil
+	}
+	var first, control *rundir.Percentiles
+	for _, r := range v.Repeats {
+		p, ok := stats.MainResponse(r, v.Operations[0].Kind)
+		switch {
+		case !ok || r.Timing == rundir.NoTimes:
+		case r.Control && (control == nil || r.Timing == rundir.Clean):
+			control = &p
+		case !r.Control && r.Used && first == nil:
+			first = &p
+		}
+	}
+	if first == nil || control == nil {
+		return nil
+	}
+	p50, ok50 := factor(first.P50, control.P50)
+	p99, ok99 := factor(first.P99, control.P99)
+	if !ok50 || !ok99 {
+		return nil
+	}
+	return &rundir.NoiseFloor{Variant: v.Name, P50: p50, P99: p99}
+}
+
+// factor is how many times as long the longer of two times is, 1 or more; false if that is
+// no finite number.
+func factor(a, b int64) (float64, bool) {
+	if a == b {
+		return 1, true
+	}
+	low, high := min(a, b), max(a, b)
+	return float64(high) / float64(low), low > 0 && high != rundir.Infinite
 }

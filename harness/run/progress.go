@@ -192,11 +192,12 @@ func (t *teller) faults(inForce []string) {
 }
 
 // done tells of a trial's verdict.
-func (t *teller) done(repeat rundir.Repeat, verdict string, reasons []string) {
+func (t *teller) done(repeat rundir.Repeat, p parts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: verdict, Load: repeat.Load,
-		Reasons: append([]string{}, reasons...), P99NS: repeat.Latency.Response.P99}
+	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: p.overall(), Correctness: p.answer,
+		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, p.reasons...),
+		P99NS: repeat.Latency.Response.P99}
 	if o.P99NS == rundir.Infinite {
 		o.P99NS = 0
 	}

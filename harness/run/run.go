@@ -49,6 +49,15 @@ type Options struct {
 	TargetCAs *x509.CertPool
 	// Without maps invariants that a target is not held to, to the reason.
 	Without map[string]string
+	// Control runs the baseline once more at the end, if there is another variant to
+	// compare with: how far it differs from itself is the noise floor.
+	Control bool
+	// Again is how often a repeat is run again, at the end, whose times the machine
+	// interfered with.
+	Again int
+	// Fitted and ProvokedBy are recorded; see rundir.RunInfo.
+	Fitted     *rundir.Fitted
+	ProvokedBy map[string][]string
 	// OneByOne runs all repeats of a variant before the next one, instead of
 	// every variant in turn.
 	OneByOne bool
@@ -140,6 +149,9 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 		order = rundir.OneByOne
 	}
 	slots := order(r.variantNames(), r.Scenario.Repeats)
+	if r.Control && len(r.variantNames()) > 1 {
+		slots = rundir.WithControl(slots, r.baseline())
+	}
 	r.started(slots)
 	r.services, err = startServices(r.soft, r)
 	if err != nil {
@@ -149,6 +161,7 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 	if err := r.begin(slots); err != nil {
 		return rundir.Summary{}, err
 	}
+	began := time.Now()
 	for _, slot := range slots {
 		if r.soft.Err() != nil {
 			break
@@ -156,6 +169,9 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 		if err := r.trial(slot); err != nil {
 			return rundir.Summary{}, err
 		}
+	}
+	if err := r.again(slots, time.Since(began)); err != nil {
+		return rundir.Summary{}, err
 	}
 	return r.finish()
 }
@@ -201,6 +217,7 @@ func (r *runner) begin(slots []rundir.Slot) error {
 		Repeats: r.Scenario.Repeats, Baseline: r.baseline(),
 		ArrivalDigest: r.plan.Digest, ScenarioDigest: digest(text),
 		Started: r.Now().UTC(), Argv: r.Argv, Reproduce: r.Reproduce, Target: admin.Redact(r.Target),
+		Fitted: r.Fitted, ProvokedBy: r.ProvokedBy,
 	}
 	err = errors.Join(
 		r.dir.WriteScenario(text),

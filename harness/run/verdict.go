@@ -57,58 +57,80 @@ func merge(verdicts []check.Verdict) check.Verdict {
 // outranks says that a is worse than b.
 func outranks(a, b check.Status) bool { return a != b && check.Worse(a, b) == a }
 
-// correctness judges one set of invariants against what was expected to
-// break. A known-wrong variant passes only if all that it was expected to
-// break is Broken; what it breaks besides is told but not held against it.
-// Any other variant passes only if every invariant is Held, but for those that it
-// is known to break under something that the scenario does not provoke: a slow
-// machine may. A repeat that was not run as a whole cannot be blamed for what it
-// did not catch.
-func correctness(
-	verdicts []check.Verdict, expected []string, known map[string]string, whole bool,
+// answer judges one set of invariants against what was expected to break. A control is
+// caught only if all that it was expected to break is Broken; what it breaks besides is
+// told but not held against it. Any other design holds only if every invariant does,
+// apart from promises of time, which are judged with the objectives, and from those that it
+// is known to break under something that the scenario does not provoke: a slow machine may.
+// Missing are the assumptions about evidence that failed: without it nothing holds, and
+// no design can be blamed for what it did not catch.
+func answer(
+	verdicts []check.Verdict, expected []string, known map[string]string,
+	missing []rundir.Validity,
 ) (string, []string) {
 	if len(verdicts) == 0 {
-		return rundir.Inconclusive, []string{"no invariant was judged"}
+		return rundir.Undecided, []string{"no invariant was judged"}
 	}
 	if len(expected) > 0 {
-		return knownWrong(verdicts, expected, whole)
+		return control(verdicts, expected, missing)
 	}
-	verdict, reasons := rundir.Pass, []string(nil)
+	out, reasons := rundir.Holds, []string(nil)
+	if len(known) > 0 {
+		out = rundir.NotProvoked
+	}
+	if len(missing) > 0 {
+		out = lacking(missing)
+	}
 	for _, v := range verdicts {
-		switch v.Status {
-		case check.Held:
-		case check.Broken:
+		switch {
+		case v.Status == check.Held || v.OnlyLate() || v.NotJudged():
+		case v.Status == check.Broken:
 			if under := known[v.Invariant]; under != "" && proven(v) {
 				reasons = append(reasons, fmt.Sprintf("violated, as it is known to be under %s: %s: %s",
 					under, v.Invariant, firstViolation(v)))
 				continue
 			}
-			verdict = rundir.Fail
-			reasons = append(reasons, "broke "+v.Invariant+": "+firstViolation(v))
+			out = rundir.Violated
+			reasons = append(reasons, "violated "+v.Invariant+": "+firstViolation(v))
 		default:
-			if verdict == rundir.Pass {
-				verdict = rundir.Inconclusive
+			open := rundir.Undecided
+			if v.NotExercised {
+				open = rundir.NotExercised
 			}
-			reasons = append(reasons, v.Invariant+" is undecided: "+v.Reason)
+			out = worseAnswer(out, open)
+			reasons = append(reasons, v.Invariant+" is "+strings.ToLower(open)+": "+v.Reason)
 		}
 	}
-	return verdict, reasons
+	return out, reasons
 }
 
-func knownWrong(
-	verdicts []check.Verdict, expected []string, whole bool,
+// lacking is the answer without some of the evidence.
+func lacking(missing []rundir.Validity) string {
+	for _, v := range missing {
+		if !slices.Contains(exercises, v.Name) {
+			return rundir.Undecided
+		}
+	}
+	return rundir.NotExercised
+}
+
+// control judges a design that is known to be wrong under what the scenario provokes.
+func control(
+	verdicts []check.Verdict, expected []string, missing []rundir.Validity,
 ) (string, []string) {
-	verdict, reasons := rundir.Pass, []string(nil)
+	out, reasons := rundir.Caught, []string(nil)
 	for _, name := range expected {
 		i := slices.IndexFunc(verdicts, func(v check.Verdict) bool { return v.Invariant == name })
-		if i >= 0 && proven(verdicts[i]) {
+		switch {
+		case i >= 0 && proven(verdicts[i]):
 			reasons = append(reasons, "violated as expected: "+name+": "+firstViolation(verdicts[i]))
 			continue
-		}
-		if open := !whole || i >= 0 && excused(verdicts[i]); !open {
-			verdict = rundir.Fail
-		} else if verdict == rundir.Pass {
-			verdict = rundir.Inconclusive
+		case len(missing) > 0:
+			out = worseAnswer(out, lacking(missing))
+		case i >= 0 && excused(verdicts[i]):
+			out = worseAnswer(out, rundir.Undecided)
+		default:
+			out = worseAnswer(out, rundir.NotCaught)
 		}
 		reasons = append(reasons, "known to break "+name+" but was not caught: "+
 			notCaught(verdicts, i))
@@ -118,10 +140,34 @@ func knownWrong(
 			reasons = append(reasons, "also broke "+v.Invariant+": "+firstViolation(v))
 		}
 	}
-	return verdict, reasons
+	return out, reasons
 }
 
-// excused says that there were violations which the machine or the end of the run excuses.
+// answers orders what is known of correctness, the best first.
+var answers = []string{rundir.Holds, rundir.NotProvoked, rundir.Caught, rundir.NotExercised,
+	rundir.Undecided, rundir.NotCaught, rundir.Violated}
+
+// worseAnswer returns the worse of two answers.
+func worseAnswer(a, b string) string {
+	return answers[max(slices.Index(answers, a), slices.Index(answers, b))]
+}
+
+// decided turns an answer into a verdict: INVALID, where there is none, if stampede itself
+// failed.
+func decided(answer string, failed bool) string {
+	switch answer {
+	case rundir.Holds, rundir.NotProvoked, rundir.Caught:
+		return rundir.Pass
+	case rundir.Violated, rundir.NotCaught:
+		return rundir.Fail
+	}
+	if failed {
+		return rundir.Invalid
+	}
+	return rundir.Inconclusive
+}
+
+// excused says that there were violations which the end of the run excuses.
 func excused(v check.Verdict) bool {
 	return v.Status == check.Undecided && v.Late+v.Unfinished > 0
 }
@@ -156,43 +202,39 @@ func firstViolation(v check.Verdict) string {
 	return text
 }
 
-// sla judges objectives: one that is Broken fails, one that is Undecided
-// leaves the verdict open.
-func sla(slos []check.SLOVerdict) (string, []string) {
+// objectives judges what depends on times: the objectives, and the promises of time among
+// the invariants. One that is Broken fails. One that only noise leaves open is not judged.
+func objectives(slos []check.SLOVerdict, invariants []check.Verdict) (string, []string) {
 	verdict, reasons := rundir.Pass, []string(nil)
+	add := func(as, reason string) {
+		verdict = worst(verdict, as)
+		reasons = append(reasons, reason)
+	}
 	for _, s := range slos {
-		switch s.Status {
-		case check.Held:
-		case check.Broken:
-			verdict = rundir.Fail
-			reasons = append(reasons, "missed "+s.Name+": "+s.Actual+", limit "+s.Limit)
+		switch {
+		case s.Status == check.Held:
+		case s.Status == check.Broken:
+			add(rundir.Fail, "missed "+s.Name+": "+s.Actual+", limit "+s.Limit)
+		case s.NotJudged:
+			add(rundir.NotJudged, s.Name+" is not judged: "+s.Reason)
 		default:
-			if verdict == rundir.Pass {
-				verdict = rundir.Inconclusive
-			}
-			reasons = append(reasons, s.Name+" is undecided: "+s.Reason)
+			add(rundir.Inconclusive, s.Name+" is undecided: "+s.Reason)
+		}
+	}
+	for _, v := range invariants {
+		switch {
+		case v.OnlyLate():
+			add(rundir.Fail, "missed the promise "+v.Invariant+": "+firstViolation(v))
+		case v.NotJudged():
+			add(rundir.NotJudged, v.Invariant+" is not judged: "+v.Reason)
 		}
 	}
 	return verdict, reasons
 }
 
-// measurement judges the assumptions under which a repeat's numbers mean
-// anything: one that does not hold makes them INVALID.
-func measurement(validity []rundir.Validity) (string, []string) {
-	reasons := []string(nil)
-	for _, v := range validity {
-		if !v.OK {
-			reasons = append(reasons, v.Name+": "+v.Detail)
-		}
-	}
-	if len(reasons) > 0 {
-		return rundir.Invalid, reasons
-	}
-	return rundir.Pass, nil
-}
-
 // severity orders verdicts of one kind, over repeats and variants.
-var severity = []string{rundir.Pass, rundir.Inconclusive, rundir.Invalid, rundir.Fail}
+var severity = []string{rundir.Pass, rundir.NotJudged, rundir.Inconclusive, rundir.Invalid,
+	rundir.Fail}
 
 // worst returns the most severe of the verdicts; PASS if there are none.
 func worst(verdicts ...string) string {
@@ -203,17 +245,16 @@ func worst(verdicts ...string) string {
 	return severity[highest]
 }
 
-// overall puts the three verdicts together. A proven violation stands whatever
-// the measurement was worth, because the operations that prove it happened all
-// the same; a missed objective does not: a late generator missed it as well.
-func overall(correctness, sla, measurement string) string {
-	if correctness == rundir.Fail {
-		return rundir.Fail
+// overall puts correctness and objectives together; the state of the times is no part of
+// it. What is not judged because of noise fails nothing.
+func overall(correctness, objectives string) string {
+	if correctness != rundir.Pass {
+		return correctness
 	}
-	if measurement == rundir.Invalid {
-		return rundir.Invalid
+	if objectives == rundir.NotJudged {
+		return rundir.Pass
 	}
-	return worst(correctness, sla, measurement)
+	return objectives
 }
 
 // prefixed puts a variant's name before each of its reasons.

@@ -15,7 +15,7 @@ func Escape(name string) string { return escape(name) }
 
 // DecodeSummary is what Run.Summary does with a file.
 func DecodeSummary(data []byte) (s Summary, err error) {
-	if err = decodeVersioned(SummaryFile, data, &s); err == nil {
+	if err = decodeVersioned(SummaryFile, data, &s, ourMajor); err == nil {
 		err = s.Validate()
 	}
 	return s, err

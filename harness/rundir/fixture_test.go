@@ -76,7 +76,10 @@ func summary(id string) rundir.Summary {
 	}
 	objective := check.SLOVerdict{Name: "fast", Objective: "p99(response) <= 1s", Limit: "1s"}
 	repeat := rundir.Repeat{
-		Verdict: rundir.Pass, Validity: []rundir.Validity{{Name: "lag", OK: true, Detail: "1 ms"}},
+		Verdict: rundir.Pass, Timing: rundir.Clean, Used: true,
+		Validity:   []rundir.Validity{{Name: "lag", Class: rundir.Times, OK: true, Detail: "1 ms"}},
+		Races:      &rundir.Races{Kinds: []string{"buy"}, Successful: 5, Raced: 4, Peak: 3, Least: 1},
+		Quiet:      &rundir.QuietTimes{TakenNS: 1, SpanNS: 9, Response: times},
 		Invariants: []check.Verdict{broken}, Load: load, Latency: latency,
 		Faults: []history.Window{{
 			Kind: history.FaultWindow, Name: "stall", Start: 1, End: 2,
@@ -98,14 +101,16 @@ func summary(id string) rundir.Summary {
 		},
 		Verdict: rundir.Verdict{
 			Overall: rundir.Pass, Correctness: rundir.Pass,
-			SLA: rundir.Inconclusive, Measurement: rundir.Pass,
+			Objectives: rundir.Inconclusive, Timing: rundir.Clean,
 		},
 		Variants: []rundir.Variant{{
-			Name: "naive", Verdict: rundir.Pass, ExpectedBroken: []string{"no-oversell"},
+			Name: "naive", Verdict: rundir.Pass, Correctness: rundir.Caught,
+			Objectives: rundir.Pass, Timing: rundir.Clean, ExpectedBroken: []string{"no-oversell"},
 			Invariants: []check.Verdict{broken}, SLOs: []check.SLOVerdict{objective},
 			Repeats: []rundir.Repeat{repeat}, Load: load, Latency: latency,
 			Operations: []rundir.Operation{operation},
-		}, {Name: "locked", Verdict: rundir.Invalid}},
+		}, {Name: "locked", Verdict: rundir.Invalid, Correctness: rundir.Undecided,
+			Objectives: rundir.NotJudged, Timing: rundir.NoTimes}},
 		Statements: map[string]string{"no-oversell": "no more units are sold than there are"},
 		Comparisons: []rundir.Comparison{{
 			Metric: "p99", CI95: &[2]float64{0.9, 1.1}, PExact: &exact, PHolm: &exact, N: 6,

@@ -19,6 +19,9 @@ type Slot struct {
 	// Repeat counts from 0; so does Order, over the whole run.
 	Repeat int `json:"repeat"`
 	Order  int `json:"order"`
+	// Control and Again are those of Repeat.
+	Control bool `json:"control,omitempty"`
+	Again   *int `json:"again,omitempty"`
 	// History, Audit and Timeline are paths in the run directory.
 	History  string `json:"history"`
 	Audit    string `json:"audit"`
@@ -50,6 +53,32 @@ func OneByOne(variants []string, repeats int) []Slot {
 	return slots
 }
 
+// WithControl appends a second run of the baseline, which shows how far it differs from
+// itself between the first and the last repeat.
+func WithControl(slots []Slot, baseline string) []Slot {
+	slot := nextSlot(slots, baseline)
+	slot.Control = true
+	return append(slots, slot)
+}
+
+// WithAgain appends another run of a repeat whose times the machine interfered with.
+func WithAgain(slots []Slot, of Slot) []Slot {
+	slot := nextSlot(slots, of.Variant)
+	slot.Control, slot.Again = of.Control, &of.Repeat
+	return append(slots, slot)
+}
+
+// nextSlot is one more repeat of a variant, after all others.
+func nextSlot(slots []Slot, variant string) Slot {
+	repeat := 0
+	for _, s := range slots {
+		if s.Variant == variant {
+			repeat = max(repeat, s.Repeat+1)
+		}
+	}
+	return slotOf(variant, repeat, len(slots))
+}
+
 func slotOf(variant string, repeat, order int) Slot {
 	return Slot{
 		Variant: variant, Repeat: repeat, Order: order,
@@ -59,8 +88,11 @@ func slotOf(variant string, repeat, order int) Slot {
 	}
 }
 
-// Interleaved says whether the slots are in the order of Interleave: no
+// Interleaved says whether the slots that were planned are in the order of Interleave: no
 // variant is repeated before each has had its turn.
 func Interleaved(slots []Slot) bool {
-	return slices.IsSortedFunc(slots, func(a, b Slot) int { return a.Repeat - b.Repeat })
+	planned := slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool {
+		return s.Control || s.Again != nil
+	})
+	return slices.IsSortedFunc(planned, func(a, b Slot) int { return a.Repeat - b.Repeat })
 }

@@ -21,6 +21,9 @@ import (
 // still running, or it was killed. Its histories can be judged all the same.
 var ErrUnfinished = errors.New("the run did not finish")
 
+// ErrOlder is returned for a file of an older major version.
+var ErrOlder = errors.New("an older stampede wrote it")
+
 // maxJSON bounds the JSON files of a run, so that a wrong file is refused
 // rather than read into memory for ever.
 const maxJSON = 1 << 30
@@ -56,7 +59,7 @@ func Open(root, which string) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{Path: path}
-	if err := r.readJSON(ManifestFile, &r.Manifest); err != nil {
+	if err := r.readManifest(); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s is not a run directory: %s is missing", path, ManifestFile)
 		}
@@ -66,6 +69,15 @@ func Open(root, which string) (*Run, error) {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(path, ManifestFile), err)
 	}
 	return r, nil
+}
+
+// readManifest reads run.json. That of schema version 1 has the same fields, fewer of them.
+func (r *Run) readManifest() error {
+	data, err := r.read(ManifestFile)
+	if err != nil {
+		return err
+	}
+	return decodeVersioned(filepath.Join(r.Path, ManifestFile), data, &r.Manifest, 1)
 }
 
 func (m Manifest) validate() error {
@@ -154,14 +166,19 @@ func StateOf(path string) State {
 	return Finished
 }
 
-// Summary reads the summary strictly. A run without one gives ErrUnfinished;
-// one of a newer major version, a truncated or a self-contradicting one is an
-// error that says so.
+// Summary reads the summary strictly. A run without one gives ErrUnfinished, one of an
+// older major version ErrOlder; one of a newer major version, a truncated or a
+// self-contradicting one is an error that says so.
 func (r *Run) Summary() (Summary, error) {
 	var s Summary
-	err := r.readJSON(SummaryFile, &s)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, fmt.Errorf("%s has no %s: %w", r.Path, SummaryFile, ErrUnfinished)
+	data, err := r.summary()
+	if err != nil {
+		return s, err
+	}
+	err = decodeVersioned(filepath.Join(r.Path, SummaryFile), data, &s, ourMajor)
+	if errors.Is(err, ErrOlder) {
+		return s, fmt.Errorf("%w: stampede check %s judges the run again and writes it anew", err,
+			r.Path)
 	}
 	if err != nil {
 		return s, err
@@ -170,6 +187,31 @@ func (r *Run) Summary() (Summary, error) {
 		return s, fmt.Errorf("%s: %w", filepath.Join(r.Path, SummaryFile), err)
 	}
 	return s, nil
+}
+
+func (r *Run) summary() ([]byte, error) {
+	data, err := r.read(SummaryFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no %s: %w", r.Path, SummaryFile, ErrUnfinished)
+	}
+	return data, err
+}
+
+// Ended reads from the summary when the run ended and whether it was interrupted, which
+// nothing else in the directory says. Every version of the summary has them. A run without
+// one gives ErrUnfinished.
+func (r *Run) Ended() (finished time.Time, interrupted bool, err error) {
+	var s struct {
+		Run struct {
+			Finished    time.Time `json:"finished"`
+			Interrupted bool      `json:"interrupted"`
+		} `json:"run"`
+	}
+	data, err := r.summary()
+	if err == nil {
+		err = decode(filepath.Join(r.Path, SummaryFile), data, &s, false)
+	}
+	return s.Run.Finished, s.Run.Interrupted, err
 }
 
 // Environment reads what the run stood on.
@@ -225,30 +267,29 @@ func (r *Run) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// readJSON reads a versioned file.
-func (r *Run) readJSON(name string, into any) error {
-	data, err := r.read(name)
-	if err != nil {
-		return err
-	}
-	return decodeVersioned(filepath.Join(r.Path, name), data, into)
-}
-
 // decodeVersioned refuses unknown fields unless a newer minor version wrote
-// them. path is for the error.
-func decodeVersioned(path string, data []byte, into any) error {
+// them, and major versions before oldest. path is for the error.
+func decodeVersioned(path string, data []byte, into any, oldest int) error {
 	var version struct {
 		SchemaVersion string `json:"schema_version"`
 	}
 	if err := decode(path, data, &version, false); err != nil {
 		return err
 	}
-	strict, err := AcceptVersion(version.SchemaVersion, SchemaVersion)
+	ours := SchemaVersion
+	if major, _, err := parseVersion(version.SchemaVersion); err == nil && oldest <= major &&
+		major < ourMajor {
+		ours = version.SchemaVersion
+	}
+	strict, err := AcceptVersion(version.SchemaVersion, ours)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return decode(path, data, into, strict)
 }
+
+// ourMajor is the major number of SchemaVersion.
+const ourMajor = 2
 
 // decodeFile decodes a JSON file that has no version.
 func (r *Run) decodeFile(name string, into any) error {
@@ -307,8 +348,7 @@ func AcceptVersion(version, ours string) (strict bool, err error) {
 			"read it with a newer stampede", version, ours)
 	}
 	if major < ourMajor {
-		return false, fmt.Errorf("schema version %s is older than %s: "+
-			"read it with the stampede that wrote it", version, ours)
+		return false, fmt.Errorf("schema version %s is older than %s: %w", version, ours, ErrOlder)
 	}
 	return minor <= ourMinor, nil
 }

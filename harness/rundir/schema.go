@@ -11,7 +11,7 @@ import (
 //go:generate go run ./gen
 
 // SchemaID is the identifier of the schema of summary.json.
-const SchemaID = "https://stampede.invalid/schema/summary-1.json"
+const SchemaID = "https://stampede.invalid/schema/summary-2.json"
 
 //go:embed summary.schema.json
 var summarySchema []byte
@@ -27,13 +27,23 @@ func MakeSchema(docs schema.Docs) ([]byte, error) {
 		return nil, err
 	}
 	root.Property("schema_version")["pattern"] = schema.Semver
-	verdict := schema.Schema{"enum": verdicts()}
-	for _, name := range []string{"overall", "correctness", "sla", "measurement"} {
-		root.Property("verdict", name).With(verdict)
+	enum := func(of schema.Schema, name string, values []string) {
+		of.Property(name).With(schema.Schema{"enum": values})
 	}
-	variant := root.Property("variants")["items"].(schema.Schema)
-	variant.Property("verdict").With(verdict)
-	variant.Property("repeats")["items"].(schema.Schema).Property("verdict").With(verdict)
+	verdict, variant := root.Property("verdict"), root.Property("variants")["items"].(schema.Schema)
+	repeat := variant.Property("repeats")["items"].(schema.Schema)
+	enum(verdict, "overall", verdicts())
+	enum(verdict, "correctness", verdicts())
+	enum(variant, "correctness", answers())
+	for _, of := range []schema.Schema{variant, repeat} {
+		enum(of, "verdict", verdicts())
+	}
+	for _, of := range []schema.Schema{verdict, variant, repeat} {
+		enum(of, "timing", timings())
+	}
+	for _, of := range []schema.Schema{verdict, variant} {
+		enum(of, "objectives", objectives())
+	}
 	return root.Encode(SchemaID, "stampede summary")
 }
 

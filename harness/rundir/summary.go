@@ -3,7 +3,6 @@
 package rundir
 
 import (
-	"slices"
 	"time"
 
 	"stampede/harness/check"
@@ -12,14 +11,53 @@ import (
 
 // SchemaVersion is the version of summary.json. A reader accepts the same
 // major version.
-const SchemaVersion = "1.2.0"
+const SchemaVersion = "2.0.0"
 
-// Overall verdicts of a run.
+// Verdicts of a run, of a design and of a repeat.
 const (
-	Pass         = "PASS"
-	Fail         = "FAIL"
+	// Pass: correctness was decided and is as it should be, and no objective was missed
+	// on clean times.
+	Pass = "PASS"
+	// Fail: an invariant was violated, a control was not caught, or an objective was
+	// missed on clean times.
+	Fail = "FAIL"
+	// Inconclusive: there is no answer about correctness, or an objective has no samples.
 	Inconclusive = "INCONCLUSIVE"
-	Invalid      = "INVALID"
+	// Invalid: stampede itself failed: the accounting differs, the history is broken, or
+	// the generator did not offer the load.
+	Invalid = "INVALID"
+	// NotJudged is a verdict about objectives alone: none was missed on clean times, and
+	// some could not be judged because of noise.
+	NotJudged = "NOT JUDGED"
+)
+
+// Answers about the correctness of one design.
+const (
+	// Holds: every invariant holds.
+	Holds = "HOLDS"
+	// Violated: an invariant is violated.
+	Violated = "VIOLATED"
+	// Caught: a control broke what it was expected to break.
+	Caught = "CAUGHT"
+	// NotCaught: a control was provoked and did not break what it should have.
+	NotCaught = "NOT CAUGHT"
+	// NotProvoked: the design is known to be wrong under something that the scenario
+	// does not provoke, and broke nothing else.
+	NotProvoked = "NOT PROVOKED"
+	// NotExercised: the run did not try the design hard enough to say that it holds.
+	NotExercised = "NOT EXERCISED"
+	// Undecided: there is no answer for another reason, such as a fault without proof.
+	Undecided = "UNDECIDED"
+)
+
+// States of the times of a repeat, of a design and of a run.
+const (
+	// Clean: nothing interfered with the times.
+	Clean = "clean"
+	// Noisy: the machine interfered; interference only delays.
+	Noisy = "noisy"
+	// NoTimes: the generator was too late, so that its times mean nothing.
+	NoTimes = "none"
 )
 
 // Summary is summary.json: everything a report needs but the timelines.
@@ -35,7 +73,26 @@ type Summary struct {
 	Statements map[string]string `json:"statements,omitempty"`
 	// Comparisons has every displayed comparison with the baseline.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
-	Warnings    []string     `json:"warnings,omitempty"`
+	// NoiseFloor is how far the baseline differed from itself, absent where it did not run
+	// a second time, or without times.
+	NoiseFloor *NoiseFloor `json:"noise_floor,omitempty"`
+	Warnings   []string    `json:"warnings,omitempty"`
+}
+
+// NoiseFloor is the A/A control: the baseline ran first and last, and differed from
+// itself by these factors, each 1 or more, in the response time of its main operation.
+type NoiseFloor struct {
+	Variant string  `json:"variant"`
+	P50     float64 `json:"p50"`
+	P99     float64 `json:"p99"`
+}
+
+// Factor is the larger of the two; 1 if there is no noise floor.
+func (n *NoiseFloor) Factor() float64 {
+	if n == nil {
+		return 1
+	}
+	return max(n.P50, n.P99)
 }
 
 // Tool is the program that made the run.
@@ -69,6 +126,23 @@ type RunInfo struct {
 	Reproduce string `json:"reproduce"`
 	// Target is the URL of a foreign server, if one was judged.
 	Target string `json:"target,omitempty"`
+	// Fitted says how the load was fitted to the machine, absent if it was not.
+	Fitted *Fitted `json:"fitted,omitempty"`
+	// ProvokedBy maps designs that are known to be wrong to the scenarios that provoke
+	// their errors. Runs from before it was recorded have none.
+	ProvokedBy map[string][]string `json:"provoked_by,omitempty"`
+}
+
+// Fitted is a load that was fitted to the machine: the operations keep their number and
+// are spread over a time, between LeastNS and MostNS, at which the highest rate is at most
+// half of what the generator sends cleanly here.
+type Fitted struct {
+	CleanPerS float64 `json:"clean_per_s"`
+	OverNS    int64   `json:"over_ns"`
+	LeastNS   int64   `json:"least_ns"`
+	MostNS    int64   `json:"most_ns"`
+	// Capped says that MostNS was too short for that.
+	Capped bool `json:"capped"`
 }
 
 // Environment is what a run stood on.
@@ -110,16 +184,19 @@ type Component struct {
 	FlushNS int64 `json:"flush_ns,omitempty"`
 }
 
-// Verdict is the run's verdict and its three parts.
+// Verdict is the run's verdict and its three parts, which are never mixed: whether the
+// designs are correct, whether their times can be used, and whether objectives were met.
 type Verdict struct {
 	// Overall is PASS, FAIL, INCONCLUSIVE or INVALID.
 	Overall string `json:"overall"`
-	// Correctness, SLA and Measurement are each PASS, FAIL, INCONCLUSIVE or
-	// INVALID.
-	Correctness string   `json:"correctness"`
-	SLA         string   `json:"sla"`
-	Measurement string   `json:"measurement"`
-	Reasons     []string `json:"reasons"`
+	// Correctness is PASS, FAIL, INCONCLUSIVE or INVALID.
+	Correctness string `json:"correctness"`
+	// Objectives is PASS, FAIL, NOT JUDGED or INCONCLUSIVE.
+	Objectives string `json:"objectives"`
+	// Timing is clean, noisy or none: clean if the times of all designs are, none if
+	// those of no design can be used.
+	Timing  string   `json:"timing"`
+	Reasons []string `json:"reasons"`
 }
 
 // Variant is what one variant did over all repeats.
@@ -134,15 +211,20 @@ type Variant struct {
 	Needs   []string `json:"needs,omitempty"`
 	Servers int      `json:"servers,omitempty"`
 	Roles   []Role   `json:"roles,omitempty"`
-	// Verdict is PASS, FAIL, INCONCLUSIVE or INVALID; a variant that broke
-	// just what it was expected to break passes.
+	// Verdict is PASS, FAIL, INCONCLUSIVE or INVALID; a control that was caught passes.
 	Verdict string `json:"verdict"`
-	// Correctness, SLA and Measurement are its parts. A variant of an invalid
-	// measurement may have proved itself correct, or wrong, all the same.
-	Correctness string   `json:"correctness"`
-	SLA         string   `json:"sla"`
-	Measurement string   `json:"measurement"`
-	Reasons     []string `json:"reasons,omitempty"`
+	// Correctness is HOLDS, VIOLATED, CAUGHT, NOT CAUGHT, NOT PROVOKED, NOT EXERCISED or
+	// UNDECIDED; it is decided by all repeats, whatever their times are worth.
+	Correctness string `json:"correctness"`
+	// Objectives is PASS, FAIL, NOT JUDGED or INCONCLUSIVE; PASS for a control.
+	Objectives string `json:"objectives"`
+	// Timing is the state of the times below: clean, noisy or none. They are of the
+	// repeats in the best state that there is.
+	Timing string `json:"timing"`
+	// Races is the sum over the repeats, absent if the system names no operations that
+	// race, or nothing was recorded.
+	Races   *Races   `json:"races,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
 	// ExpectedBroken are the invariants that this scenario must catch it
 	// breaking.
 	ExpectedBroken []string `json:"expected_broken"`
@@ -174,8 +256,23 @@ type Role struct {
 type Repeat struct {
 	Index int `json:"index"`
 	// Order is its place in the interleaved order of the whole run, from 0.
-	Order          int                `json:"order"`
-	Verdict        string             `json:"verdict"`
+	Order int `json:"order"`
+	// Control marks the second run of the baseline, which only shows how far it differs
+	// from itself.
+	Control bool `json:"control,omitempty"`
+	// Again is the index of the repeat that this one repeats, because the machine
+	// interfered with that one's times; absent otherwise. Both are judged.
+	Again *int `json:"again,omitempty"`
+	// Used says that the design's times are of this repeat, among others.
+	Used    bool   `json:"used"`
+	Verdict string `json:"verdict"`
+	// Timing is clean, noisy or none; QuietNS are the percentiles of the response times
+	// without the operations that were due while other programs or the hypervisor took
+	// the CPU, present where any were.
+	Timing string      `json:"timing"`
+	Quiet  *QuietTimes `json:"quiet,omitempty"`
+	// Races are the operations that raced, absent if the system names none.
+	Races          *Races             `json:"races,omitempty"`
 	Validity       []Validity         `json:"validity"`
 	Invariants     []check.Verdict    `json:"invariants"`
 	SLOs           []check.SLOVerdict `json:"slos"`
@@ -201,16 +298,43 @@ type Repeat struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Measured says that all assumptions about the measurement were true, so that
-// its times may be compared.
-func (r Repeat) Measured() bool {
-	return !slices.ContainsFunc(r.Validity, func(v Validity) bool { return !v.OK })
+// Races counts the successful operations on one key that overlapped another one on it.
+type Races struct {
+	// Kinds are the operations that race.
+	Kinds []string `json:"kinds"`
+	// Successful operations of these kinds there were, of which Raced overlapped another
+	// operation of these kinds on the same key, successful or not; Peak is the highest
+	// number of operations in execution on one key at once.
+	Successful int64 `json:"successful"`
+	Raced      int64 `json:"raced"`
+	Peak       int64 `json:"peak"`
+	// Least is how many must have raced for the invariants to be exercised.
+	Least int64 `json:"least"`
 }
+
+// QuietTimes are the response times without the operations that were due in seconds in
+// which the hypervisor or other programs took the CPU, and until their backlog was gone.
+type QuietTimes struct {
+	// TakenNS is how much of the load's time that was, of SpanNS.
+	TakenNS  int64       `json:"taken_ns"`
+	SpanNS   int64       `json:"span_ns"`
+	Response Percentiles `json:"response"`
+}
+
+// Classes of assumptions.
+const (
+	// Evidence decides whether there is an answer about correctness.
+	Evidence = "evidence"
+	// Times decide whether the times can be used, and nothing else.
+	Times = "timing"
+)
 
 // Validity is one assumption about the measurement.
 type Validity struct {
 	Name string `json:"name"`
-	OK   bool   `json:"ok"`
+	// Class is evidence or timing.
+	Class string `json:"class"`
+	OK    bool   `json:"ok"`
 	// Detail has the number and its limit.
 	Detail string `json:"detail"`
 }
@@ -361,7 +485,10 @@ type Comparison struct {
 	N           int      `json:"n"`
 	Significant bool     `json:"significant"`
 	Large       bool     `json:"large"`
-	Note        string   `json:"note,omitempty"`
+	// Approximate says that the times of a side are noisy: there is no p, and no ratio
+	// that is not larger than the noise floor.
+	Approximate bool   `json:"approximate,omitempty"`
+	Note        string `json:"note,omitempty"`
 }
 
 // Timeline is one repeat's numbers over time, kept in its own file.

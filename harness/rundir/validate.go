@@ -20,35 +20,49 @@ func (s Summary) Validate() error {
 	if s.Run.ID == "" || s.Run.Scenario == "" || s.Run.System == "" {
 		report("run: id, scenario or system is missing")
 	}
-	for _, verdict := range []string{
-		s.Verdict.Overall, s.Verdict.Correctness, s.Verdict.SLA, s.Verdict.Measurement,
-	} {
-		if !isVerdict(verdict) {
-			report("verdict %q is not one of %v", verdict, verdicts())
+	oneOf := func(where, value string, allowed []string) {
+		if !slices.Contains(allowed, value) {
+			report("%s: %q is not one of %v", where, value, allowed)
 		}
 	}
+	oneOf("verdict.overall", s.Verdict.Overall, verdicts())
+	oneOf("verdict.correctness", s.Verdict.Correctness, verdicts())
+	oneOf("verdict.objectives", s.Verdict.Objectives, objectives())
+	oneOf("verdict.timing", s.Verdict.Timing, timings())
 	seen := make(map[string]bool)
 	for _, v := range s.Variants {
 		if seen[v.Name] {
 			report("variant %s appears twice", plain.Line(v.Name))
 		}
 		seen[v.Name] = true
-		v.validate(report)
+		where := "variant " + plain.Line(v.Name)
+		oneOf(where+": verdict", v.Verdict, verdicts())
+		oneOf(where+": correctness", v.Correctness, answers())
+		oneOf(where+": objectives", v.Objectives, objectives())
+		oneOf(where+": timing", v.Timing, timings())
+		for _, r := range v.Repeats {
+			at := fmt.Sprintf("%s, repeat %d", where, r.Index)
+			oneOf(at+": verdict", r.Verdict, verdicts())
+			oneOf(at+": timing", r.Timing, timings())
+		}
+		v.validate(where, report)
 	}
 	return errors.Join(wrong...)
 }
 
 func verdicts() []string { return []string{Pass, Fail, Inconclusive, Invalid} }
 
-func isVerdict(s string) bool { return slices.Contains(verdicts(), s) }
+func objectives() []string { return []string{Pass, Fail, NotJudged, Inconclusive} }
 
-func (v Variant) validate(report func(string, ...any)) {
+func timings() []string { return []string{Clean, Noisy, NoTimes} }
+
+func answers() []string {
+	return []string{Holds, Violated, Caught, NotCaught, NotProvoked, NotExercised, Undecided}
+}
+
+func (v Variant) validate(where string, report func(string, ...any)) {
 	if v.Name == "" {
 		report("a variant has no name")
-	}
-	where := "variant " + plain.Line(v.Name)
-	if !isVerdict(v.Verdict) {
-		report("%s: verdict %q is not one of %v", where, v.Verdict, verdicts())
 	}
 	v.Load.validate(where, report)
 	v.Latency.validate(where, report)
@@ -61,9 +75,6 @@ func (v Variant) validate(report func(string, ...any)) {
 }
 
 func (r Repeat) validate(where string, report func(string, ...any)) {
-	if !isVerdict(r.Verdict) {
-		report("%s: verdict %q is not one of %v", where, r.Verdict, verdicts())
-	}
 	for _, path := range []string{r.History, r.Audit, r.Timeline, r.Telemetry, r.Windows} {
 		if path != "" && !filepath.IsLocal(filepath.FromSlash(path)) {
 			report("%s: %q is not a path in the run directory", where, path)

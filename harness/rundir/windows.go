@@ -83,7 +83,11 @@ func (d *Dir) WriteWindows(variant string, repeat int, w Windows) (name string, 
 // Windows reads a repeat's windows by their name.
 func (r *Run) Windows(name string) (Windows, error) {
 	var w Windows
-	if err := r.readJSON(name, &w); err != nil {
+	data, err := r.read(name)
+	if err != nil {
+		return w, err
+	}
+	if err := decodeVersioned(filepath.Join(r.Path, name), data, &w, ourMajor); err != nil {
 		return w, err
 	}
 	if err := w.validate(); err != nil {

@@ -30,23 +30,26 @@ type Sample struct {
 	// Op is an operation kind, empty for all together.
 	Op     string
 	Values []float64
+	// Approximate says that the values are noisy.
+	Approximate bool
 }
 
 // Samples returns the compared metrics of a variant: response p50 and p99 of
-// the main operation kind, and the throughput. Repeats that could not be
-// finished, whose measurement is invalid, or that are without an operation are
+// the main operation kind, and the throughput, of the repeats whose times are used.
+// Repeats that could not be finished, or that are without an operation, are
 // left out; dropped and unfinished operations make a percentile +Inf.
 func Samples(v rundir.Variant) []Sample {
 	op := ""
 	if len(v.Operations) > 0 {
 		op = v.Operations[0].Kind
 	}
-	p50 := Sample{Metric: "p50", Op: op}
-	p99 := Sample{Metric: "p99", Op: op}
-	throughput := Sample{Metric: "throughput"}
+	noisy := v.Timing != rundir.Clean
+	p50 := Sample{Metric: "p50", Op: op, Approximate: noisy}
+	p99 := Sample{Metric: "p99", Op: op, Approximate: noisy}
+	throughput := Sample{Metric: "throughput", Approximate: noisy}
 	for _, r := range v.Repeats {
-		response, ok := mainResponse(r, op)
-		if !ok {
+		response, ok := MainResponse(r, op)
+		if !ok || !r.Used || r.Timing == rundir.NoTimes {
 			continue
 		}
 		p50.Values = append(p50.Values, nanoseconds(response.P50))
@@ -56,8 +59,10 @@ func Samples(v rundir.Variant) []Sample {
 	return []Sample{p50, p99, throughput}
 }
 
-func mainResponse(r rundir.Repeat, kind string) (rundir.Percentiles, bool) {
-	if r.Error != "" || !r.Measured() {
+// MainResponse returns the response times of an operation kind in a repeat that was
+// finished; false if there are none.
+func MainResponse(r rundir.Repeat, kind string) (rundir.Percentiles, bool) {
+	if r.Error != "" {
 		return rundir.Percentiles{}, false
 	}
 	for _, op := range r.Operations {
@@ -79,8 +84,11 @@ func nanoseconds(ns int64) float64 {
 // Samples. Holm's correction is over the metrics shown for one variant: each
 // variant against the baseline is a question of its own. It returns nil if
 // the baseline is not among the variants. The seed decides the bootstrap's
-// draws; a comparison's interval does not depend on which others are made.
-func Comparisons(variants []rundir.Variant, baseline string, seed uint64) []rundir.Comparison {
+// draws; a comparison's interval does not depend on which others are made. Noisy times
+// are compared only as far as they differ by more than the noise floor.
+func Comparisons(
+	variants []rundir.Variant, baseline string, seed uint64, floor *rundir.NoiseFloor,
+) []rundir.Comparison {
 	var base []Sample
 	found := false
 	for _, v := range variants {
@@ -97,7 +105,27 @@ func Comparisons(variants []rundir.Variant, baseline string, seed uint64) []rund
 			all = append(all, Family(baseline, v.Name, base, Samples(v), seed)...)
 		}
 	}
+	for i := range all {
+		all[i] = aboveFloor(all[i], floor)
+	}
 	return all
+}
+
+// aboveFloor drops a ratio of noisy times that is not larger than the noise floor. Without
+// one, no ratio of noisy times is known to mean anything.
+func aboveFloor(c rundir.Comparison, floor *rundir.NoiseFloor) rundir.Comparison {
+	if !c.Approximate || c.Ratio <= 0 {
+		return c
+	}
+	switch far := max(c.Ratio, 1/c.Ratio); {
+	case floor == nil:
+		c.Ratio, c.Large, c.Note = 0, false, "no ratio: the times are noisy, and no design ran twice"
+	case far <= floor.Factor():
+		c.Ratio, c.Large = 0, false
+		c.Note = fmt.Sprintf("no difference: %.3g times, and the baseline differed from itself by "+
+			"%.3g times", far, floor.Factor())
+	}
+	return c
 }
 
 // Family compares the samples of two sides that have the same metric and
@@ -131,10 +159,14 @@ func compare(base, candidate Sample, rng *rand.Rand) rundir.Comparison {
 		N: min(len(base.Values), len(candidate.Values)),
 	}
 	if c.N == 0 {
-		c.Note = "no valid repeat to compare"
+		c.Note = "a side has no times"
 		return c
 	}
 	c.Ratio, c.Large, c.Note = ratio(Median(base.Values), Median(candidate.Values))
+	if c.Approximate = base.Approximate || candidate.Approximate; c.Approximate {
+		c.Note = note(c.Note, "noisy times: no p-value")
+		return c
+	}
 	if c.N < MinForP {
 		c.Note = note(c.Note, fmt.Sprintf("%s a side: a p-value needs %d, an interval %d",
 			count(c.N, "repeat"), MinForP, MinForInterval))

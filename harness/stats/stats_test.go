@@ -226,7 +226,7 @@ func TestComparisons(t *testing.T) {
 		variant("base", 100, 101, 102, 103, 104, 105),
 		variant("slow", 200, 202, 204, 206, 208, 210),
 		variant("same", 100, 101, 102, 103, 104, 105),
-	}, "base", 1)
+	}, "base", 1, nil)
 	if len(all) != 6 {
 		t.Fatalf("%d comparisons, want 2 variants × 3 metrics", len(all))
 	}
@@ -259,7 +259,7 @@ func TestComparisonsSayWhatIsMissing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			values := []int64{10, 11, 12, 13, 14, 15}[:tt.repeats]
 			all := stats.Comparisons([]rundir.Variant{
-				variant("base", values...), variant("other", values...)}, "base", 1)
+				variant("base", values...), variant("other", values...)}, "base", 1, nil)
 			c := find(t, all, "other", "p99")
 			if (c.PExact != nil) != tt.p || (c.CI95 != nil) != tt.ci || c.Note != tt.wantNote {
 				t.Errorf("%+v", c)
@@ -273,7 +273,7 @@ func TestComparisonsOfInfinitePercentiles(t *testing.T) {
 	all := stats.Comparisons([]rundir.Variant{
 		variant("base", 100, 101, 102, 103, 104, 105),
 		variant("dropping", inf, inf, inf, inf, inf, inf),
-	}, "base", 1)
+	}, "base", 1, nil)
 	c := find(t, all, "dropping", "p99")
 	if c.Ratio != 0 || !c.Large || !c.Significant || c.CI95 != nil || c.Note == "" {
 		t.Errorf("%+v", c)
@@ -285,7 +285,7 @@ func TestComparisonsLeaveOutUnfinishedRepeats(t *testing.T) {
 	broken.Repeats[1].Error = "store died"
 	empty := variant("empty", 100)
 	empty.Repeats[0].Operations[0].Latency.Response.Count = 0
-	all := stats.Comparisons([]rundir.Variant{variant("base", 100, 100), broken, empty}, "base", 1)
+	all := stats.Comparisons([]rundir.Variant{variant("base", 100, 100), broken, empty}, "base", 1, nil)
 	if c := find(t, all, "broken", "p99"); c.N != 1 || c.Ratio != 1 {
 		t.Errorf("a failed repeat was counted: %+v", c)
 	}

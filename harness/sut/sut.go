@@ -47,6 +47,9 @@ type System struct {
 	// Invariants are judged for every variant that does not list them as
 	// NotApplicable. The params are those of the scenario.
 	Invariants func(params any) []check.Invariant
+	// Races, if set, names the operations that compete for an object. A run in which too
+	// few of them overlapped has not exercised what concurrency could break.
+	Races *Races
 	// Target makes an instance that speaks the system's HTTP API at baseURL,
 	// for servers that somebody else wrote.
 	Target func(baseURL string, cfg Config) (Instance, error)
@@ -57,6 +60,17 @@ type System struct {
 	Handler func(inst Instance, cfg Config) (http.Handler, error)
 	// OpenAPI is the API's description in YAML.
 	OpenAPI []byte
+}
+
+// Races are the operations of a system that compete for the objects they name as Op.Key.
+type Races struct {
+	// Kinds are the operation kinds.
+	Kinds []string
+	// Least is how many successful ones must overlap another one on the same key, at
+	// least, for Invariants to be exercised; fewer make them Undecided unless they are
+	// Broken.
+	Least      int
+	Invariants []string
 }
 
 // Trigger names a condition under which a known-wrong variant shows its

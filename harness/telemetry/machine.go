@@ -17,7 +17,9 @@ import (
 // container engines, which move the bytes of stores in containers and are no part of them.
 type machine struct {
 	busy, engines time.Duration
-	cores         int
+	// stolen is what the hypervisor gave to others.
+	stolen time.Duration
+	cores  int
 }
 
 // ticksBits is how long a count of ticks may be: 300 years of a thousand cores, and three
@@ -38,6 +40,12 @@ func readMachine(proc string) (machine, error) {
 	if err != nil {
 		return machine{}, err
 	}
+	m.engines, err = readEngines(proc)
+	return m, err
+}
+
+// readEngines reads what container engines have used.
+func readEngines(proc string) (used time.Duration, err error) {
 	entries, err := os.ReadDir(proc)
 	for _, e := range entries {
 		if _, number := strconv.Atoi(e.Name()); number != nil {
@@ -48,27 +56,52 @@ func readMachine(proc string) (machine, error) {
 			continue
 		}
 		if stat, err := owner.ParseStat(line); err == nil {
-			m.engines += stat.CPU + stat.Children
+			used += stat.CPU + stat.Children
 		}
 	}
-	return m, err
+	return used, err
+}
+
+// Machine is what the whole machine has used since it was started.
+type Machine struct {
+	// Busy is the CPU time of all programs, Stolen what the hypervisor gave to others.
+	Busy, Stolen time.Duration
+	Cores        int
+}
+
+// ReadMachine reads it; an error means that the operating system does not say.
+func ReadMachine() (Machine, error) {
+	stat, err := os.ReadFile(filepath.Join(procFS, "stat"))
+	if err != nil {
+		return Machine{}, err
+	}
+	m, err := parseMachine(stat)
+	return Machine{Busy: m.busy, Stolen: m.stolen, Cores: m.cores}, err
 }
 
 // parseMachine reads the first line of /proc/stat, of which user, nice and system are
-// work, and counts the lines of single processors. Interrupts are nobody's.
+// work and the eighth number is stolen, and counts the lines of single CPUs. Interrupts
+// are nobody's. An old kernel says nothing of what is stolen.
 func parseMachine(stat []byte) (m machine, err error) {
 	first, _, _ := bytes.Cut(stat, []byte("\n"))
 	words := strings.Fields(string(first))
-	const works = 3
+	const works, steal = 3, 8
 	if len(words) <= works || words[0] != "cpu" {
 		return machine{}, fmt.Errorf("unreadable processor times %.40q", first)
 	}
-	for _, word := range words[1 : works+1] {
+	for i, word := range words[1:] {
+		if i >= works && i != steal-1 {
+			continue
+		}
 		n, err := strconv.ParseUint(word, 10, ticksBits)
 		if err != nil {
 			return machine{}, fmt.Errorf("unreadable processor times %.40q: %w", first, err)
 		}
-		m.busy += time.Duration(n) * owner.Tick
+		if i < works {
+			m.busy += time.Duration(n) * owner.Tick
+		} else {
+			m.stolen = time.Duration(n) * owner.Tick
+		}
 	}
 	m.cores = bytes.Count(stat, []byte("\ncpu"))
 	return m, nil

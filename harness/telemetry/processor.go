@@ -31,7 +31,23 @@ type Processor struct {
 	whole   bool
 	began   time.Time
 	machine machine
+	// seen is the machine at the last reading at which everybody answered.
+	seen *reading
 }
+
+// reading is what the machine and the known components had used at a moment.
+type reading struct {
+	machine
+	at    time.Time
+	known time.Duration
+}
+
+// The series of what was taken from this run: Taken is their quantity, in cores.
+const (
+	Taken         = "taken"
+	Hypervisor    = "hypervisor"
+	OtherPrograms = "other programs"
+)
 
 // spending is what somebody has spent between the first answer and the last one. Who is
 // started again begins at nothing: what was spent between the last answer and the end
@@ -105,12 +121,40 @@ func (p *Processor) Read(ctx context.Context) ([]Value, error) {
 			values = append(values, cores(string(component.Service()), used[i]))
 		}
 	}
-	if p.whole && p.began.IsZero() {
-		p.began = time.Now()
-		// Where a machine does not say, nobody knows what others spend.
-		p.machine, _ = readMachine(procFS)
+	m, err := readMachine(procFS)
+	if err != nil {
+		m = machine{} // a machine that does not say
 	}
-	return values, nil
+	if p.whole && p.began.IsZero() {
+		p.began, p.machine = time.Now(), m
+	}
+	return append(values, p.taken(m, now)...), nil
+}
+
+// taken is what the hypervisor and other programs took since the last reading. What other
+// programs took is known only if all of the machine is there for this process and all that
+// works for the run answered, now and then.
+func (p *Processor) taken(m machine, now time.Time) (values []Value) {
+	if m.cores == 0 {
+		return nil
+	}
+	values = append(values, Value{Quantity: Taken, Part: Hypervisor, Unit: "cores",
+		Amount: m.stolen.Seconds(), Counts: true})
+	before := p.seen
+	p.seen = nil
+	if !p.whole || runtime.GOMAXPROCS(0) != m.cores || !p.answered() {
+		return values
+	}
+	p.seen = &reading{machine: m, at: now}
+	for _, s := range p.spent {
+		p.seen.known += s.total + s.unseen*time.Duration(m.cores)
+	}
+	if before == nil || !now.After(before.at) {
+		return values
+	}
+	used := (m.busy - before.busy) - max(0, m.engines-before.engines) - (p.seen.known - before.known)
+	return append(values, Value{Quantity: Taken, Part: OtherPrograms, Unit: "cores",
+		Amount: max(0, used).Seconds() / now.Sub(before.at).Seconds()})
 }
 
 // procFS is where Linux says what its processors do.

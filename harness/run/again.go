@@ -1,0 +1,110 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/rundir"
+	"stampede/harness/sut"
+	"stampede/harness/telemetry"
+)
+
+const (
+	// againShare bounds the time for running repeats again, as a share of what the run has
+	// taken so far.
+	againShare = 0.25
+	// quietWait is how long a quiet machine is waited for, quietFor how long it must be
+	// quiet, in steps of quietStep.
+	quietWait = 30 * time.Second
+	quietFor  = 2
+	quietStep = time.Second
+	// quietSteal and quietBusy are the shares of the CPU that a quiet machine may lose to
+	// the hypervisor and use, with the stores idle.
+	quietSteal = 0.02
+	quietBusy  = 0.25
+)
+
+// again runs the repeats again whose times the machine interfered with, in their order, up
+// to Again times each. Only what is known of the machine decides, never a result. It ends
+// when the machine does not become quiet, when its time is used up, or when a repeat came
+// out no better.
+func (r *runner) again(slots []rundir.Slot, took time.Duration) error {
+	if r.Again < 1 || len(slots) == 0 {
+		return nil
+	}
+	each := took / time.Duration(len(slots))
+	left := time.Duration(againShare * float64(took))
+	for _, slot := range slots {
+		timing := r.timing(slot)
+		for try := 0; try < r.Again && timing != rundir.Clean; try++ {
+			if r.soft.Err() != nil {
+				return nil
+			}
+			waited, quiet := r.quiet(min(quietWait, left-each))
+			left -= waited + each
+			if !quiet || left < 0 {
+				return nil
+			}
+			var err error
+			if timing, err = r.onceMore(slot); err != nil {
+				return err
+			}
+		}
+		if timing != rundir.Clean {
+			return nil
+		}
+	}
+	return nil
+}
+
+// timing is the state of a repeat's times; clean if running it again would not help,
+// because it did not come to its end.
+func (r *runner) timing(slot rundir.Slot) string {
+	repeat, ok := r.judge.known[slot.Order]
+	if !ok || repeat.Error != "" {
+		return rundir.Clean
+	}
+	return repeat.Timing
+}
+
+// onceMore runs a repeat again and returns the state of its times.
+func (r *runner) onceMore(slot rundir.Slot) (timing string, err error) {
+	manifest := &r.judge.run.Manifest
+	manifest.Slots = rundir.WithAgain(manifest.Slots, slot)
+	if err := r.dir.WriteManifest(*manifest); err != nil {
+		return "", err
+	}
+	next := manifest.Slots[len(manifest.Slots)-1]
+	r.Observer.Logf("the machine interfered with repeat %d of %s: it runs again", slot.Repeat+1,
+		slot.Variant)
+	if err := r.trial(next); err != nil {
+		return "", fmt.Errorf("running %s again: %w", slot.Variant, err)
+	}
+	return r.timing(next), nil
+}
+
+// quiet waits until the machine is quiet, at most for a time. One that does not say is.
+func (r *runner) quiet(most time.Duration) (waited time.Duration, quiet bool) {
+	began := time.Now()
+	before, err := telemetry.ReadMachine()
+	if err != nil {
+		return 0, most > 0
+	}
+	for calm := 0; calm < quietFor; {
+		if time.Since(began) > most || !sut.Pause(r.soft, quietStep) {
+			return time.Since(began), false
+		}
+		now, err := telemetry.ReadMachine()
+		if err != nil {
+			return time.Since(began), true
+		}
+		span := float64(quietStep) * float64(max(1, now.Cores))
+		calm++
+		if float64(now.Stolen-before.Stolen) > quietSteal*span ||
+			float64(now.Busy-before.Busy) > quietBusy*span {
+			calm = 0
+		}
+		before = now
+	}
+	return time.Since(began), true
+}

@@ -1,0 +1,317 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"stampede/harness/check"
+	"stampede/harness/measure"
+	"stampede/harness/rundir"
+)
+
+// finding is one of the three answers of a run: a heading and its sentences.
+type finding struct {
+	Heading string
+	Mark    mark
+	Lines   []string
+}
+
+// findings are the answers, in the order in which they matter: whether the designs are
+// correct, whether the times can be used, whether the objectives were met.
+func findings(s rundir.Summary, standings []standing) []finding {
+	word := VerdictWord(s)
+	if s.Verdict.Correctness == rundir.Pass && !s.Run.Interrupted {
+		word = rundir.Pass // an objective that was missed makes no design wrong
+	}
+	list := []finding{{Heading: "CORRECT", Mark: verdictMark(word), Lines: correctLines(s, standings)}}
+	if len(standings) == 0 {
+		return list
+	}
+	list = append(list, finding{Heading: timingHeading(s.Verdict.Timing),
+		Mark: timingMark(s.Verdict.Timing), Lines: timingLines(s, standings)})
+	if t := count(standings); t.SLOs > 0 {
+		list = append(list, finding{Heading: "OBJECTIVES",
+			Mark: objectivesMark(s.Verdict.Objectives, t), Lines: objectiveLines(standings, t)})
+	}
+	return list
+}
+
+func timingHeading(state string) string {
+	if state == rundir.Noisy {
+		return "TIMING ≈"
+	}
+	return "TIMING"
+}
+
+// correct counts the designs by what is known of their correctness.
+type correct struct {
+	// Sound designs are those that are not known to be wrong, and those that are and broke
+	// something else; Holding are those of them that hold every invariant.
+	Sound, Holding int
+	// Controls are provoked, Caught of them were.
+	Controls, Caught int
+	// Dormant are known to be wrong under what the scenario does not provoke.
+	Dormant []standing
+}
+
+func correctOf(standings []standing) (c correct) {
+	for _, st := range standings {
+		switch {
+		case len(st.ExpectedBroken) > 0:
+			c.Controls++
+			if st.Correctness == rundir.Caught {
+				c.Caught++
+			}
+		case st.Correctness == rundir.NotProvoked:
+			c.Dormant = append(c.Dormant, st)
+		default:
+			c.Sound++
+			if st.Correctness == rundir.Holds {
+				c.Holding++
+			}
+		}
+	}
+	return c
+}
+
+// correctLines say what is known of correctness, and by which evidence.
+func correctLines(s rundir.Summary, standings []standing) (lines []string) {
+	if len(standings) == 0 {
+		return []string{"no design was run"}
+	}
+	c := correctOf(standings)
+	first := []string{}
+	if c.Sound > 0 {
+		first = append(first, fmt.Sprintf("%d of %s hold every invariant", c.Holding,
+			plural(c.Sound, "design")))
+		if c.Sound == 1 {
+			first[0] = strings.Replace(first[0], "hold", "holds", 1)
+		}
+	}
+	if c.Controls > 0 {
+		first = append(first, fmt.Sprintf("%d of %s caught", c.Caught,
+			plural(c.Controls, "wrong design")))
+		first[len(first)-1] = strings.Replace(first[len(first)-1], " caught",
+			choose(c.Controls, " was caught", " were caught"), 1)
+	}
+	if len(first) > 0 {
+		lines = append(lines, strings.Join(first, "; "))
+	}
+	for _, st := range standings {
+		if line := wrongLine(st); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if line := raceLine(standings); line != "" {
+		lines = append(lines, line)
+	}
+	if line := dormantLine(s, c.Dormant); line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// wrongLine says what is wrong with a design, or why there is no answer; "" where all is
+// as it should be.
+func wrongLine(st standing) string {
+	switch st.Correctness {
+	case rundir.Violated:
+		return brokeWhat(st)
+	case rundir.NotCaught:
+		return fmt.Sprintf("%s is known to break %s and was not caught", st.Name, list(st.Missed, 2))
+	case rundir.NotExercised, rundir.Undecided:
+		why := "no reason is recorded"
+		if len(st.Reasons) > 0 {
+			why = st.Reasons[0]
+		}
+		return fmt.Sprintf("no answer about %s: %s", st.Name, why)
+	}
+	return ""
+}
+
+// raceLine says how hard the designs that hold were tried; "" if nothing counts it.
+func raceLine(standings []standing) string {
+	var successful, peak int64
+	least, most := 1.0, 0.0
+	kinds := ""
+	for _, st := range standings {
+		if st.Correctness != rundir.Holds || st.Races == nil || st.Races.Successful == 0 {
+			continue
+		}
+		part := float64(st.Races.Raced) / float64(st.Races.Successful)
+		least, most = min(least, part), max(most, part)
+		successful += st.Races.Successful
+		peak = max(peak, st.Races.Peak)
+		kinds = strings.Join(st.Races.Kinds, " or ")
+	}
+	if successful == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s successful %s operations, %s of which raced another on the same key, up "+
+		"to %d at once", grouped(successful), kinds, percents(least, most), peak)
+}
+
+// percents writes a range of shares: "91 to 97 %".
+func percents(least, most float64) string {
+	a, b := fmt.Sprintf("%.0f", 100*least), fmt.Sprintf("%.0f", 100*most)
+	if a == b {
+		return a + " %"
+	}
+	return a + " to " + b + " %"
+}
+
+// dormantLine names the scenarios that provoke the errors which this one does not.
+func dormantLine(s rundir.Summary, dormant []standing) string {
+	if len(dormant) == 0 {
+		return ""
+	}
+	var scenarios []string
+	for _, st := range dormant {
+		for _, name := range s.Run.ProvokedBy[st.Name] {
+			if !slices.Contains(scenarios, name) {
+				scenarios = append(scenarios, name)
+			}
+			break // one is enough to try it
+		}
+	}
+	line := fmt.Sprintf("%s to fail under what this scenario does not provoke", plural(len(dormant),
+		"more design"))
+	line = strings.Replace(line, " to fail", choose(len(dormant), " is known to fail",
+		" are known to fail"), 1)
+	if len(scenarios) > 0 {
+		line += ": " + list(scenarios, 3)
+	}
+	return line
+}
+
+// timingLines say whether the times can be used.
+func timingLines(s rundir.Summary, standings []standing) (lines []string) {
+	noisy, without, all, again := 0, 0, 0, 0
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			all++
+			switch r.Timing {
+			case rundir.Noisy:
+				noisy++
+			case rundir.NoTimes:
+				without++
+			}
+			if r.Again != nil {
+				again++
+			}
+		}
+	}
+	if noisy+without == 0 {
+		lines = append(lines, "nothing interfered with the times of "+plural(all, "repeat"))
+	} else {
+		text := fmt.Sprintf("%s in %d of %s", interference(standings), noisy+without,
+			plural(all, "repeat"))
+		if without > 0 {
+			text += fmt.Sprintf("; the generator was too late in %d of them, whose times mean nothing",
+				without)
+		}
+		lines = append(lines, text)
+	}
+	if again > 0 {
+		lines = append(lines, fmt.Sprintf("%s run again after noise", plural(again, "repeat")))
+		lines[len(lines)-1] = strings.Replace(lines[len(lines)-1], " run",
+			choose(again, " was run", " were run"), 1)
+	}
+	if f := s.NoiseFloor; f != nil {
+		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s: smaller "+
+			"differences mean nothing here", times(f.Factor())))
+	}
+	return lines
+}
+
+// interference says what disturbed the times.
+func interference(standings []standing) string {
+	steal, others := shares{}, shares{}
+	var names []string
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			if r.Timing == rundir.Clean {
+				continue
+			}
+			steal.add(r.Generator.StealShare, measure.StealMost)
+			if r.Processor != nil {
+				others.add(r.Processor.Machine.OthersShare(), measure.OthersMost)
+			}
+			for _, v := range r.Validity {
+				if !v.OK && v.Class == rundir.Times && v.Name != measure.InterferenceName &&
+					!slices.Contains(names, v.Name) {
+					names = append(names, v.Name)
+				}
+			}
+		}
+	}
+	var parts []string
+	if steal.n > 0 {
+		parts = append(parts, "the host took "+percents(steal.least, steal.most)+" of the CPU")
+	}
+	if others.n > 0 {
+		parts = append(parts, "other programs took "+percents(others.least, others.most)+" of the CPU")
+	}
+	if len(parts) == 0 && len(names) > 0 {
+		parts = append(parts, "the machine was slow for the generator ("+list(names, 3)+")")
+	}
+	if len(parts) == 0 {
+		return "the machine interfered"
+	}
+	return list(parts, 2)
+}
+
+// shares is the range of the shares that are above a limit.
+type shares struct {
+	n           int
+	least, most float64
+}
+
+func (s *shares) add(share, limit float64) {
+	if share <= limit {
+		return
+	}
+	if s.n == 0 {
+		s.least = share
+	}
+	s.n++
+	s.least, s.most = min(s.least, share), max(s.most, share)
+}
+
+// objectiveLines say which objectives were met.
+func objectiveLines(standings []standing, t tally) (lines []string) {
+	text := fmt.Sprintf("%d met", t.SLOsHeld)
+	if missed := t.SLOs - t.SLOsHeld - t.NotJudged; missed > 0 {
+		text += fmt.Sprintf(", %d missed", missed)
+	}
+	if t.NotJudged > 0 {
+		text += fmt.Sprintf(", %d not judged", t.NotJudged)
+	}
+	lines = append(lines, text)
+	const most = 3
+	for _, st := range standings {
+		if len(st.ExpectedBroken) > 0 {
+			continue
+		}
+		for _, slo := range st.SLOs {
+			if slo.Status == check.Held || len(lines) > most {
+				continue
+			}
+			how := "missed"
+			if slo.Status != check.Broken {
+				how = "is not judged on"
+			}
+			lines = append(lines, fmt.Sprintf("%s %s %s: %s", st.Name, how, slo.Name,
+				cmp.Or(slo.Reason, slo.Actual+", limit "+slo.Limit)))
+		}
+		for _, inv := range st.Invariants {
+			if inv.OnlyLate() && len(lines) <= most {
+				lines = append(lines, fmt.Sprintf("%s missed the promise %s %s", st.Name, inv.Invariant,
+					choose(inv.Count, "once", fmt.Sprintf("%s times", grouped(inv.Count)))))
+			}
+		}
+	}
+	return lines
+}

@@ -206,7 +206,7 @@ const (
 	wordBesides   = "also broken"
 	wordElsewhere = "violated as known elsewhere"
 	wordViolated  = "VIOLATED"
-	wordMissed    = "expected violation not caught"
+	wordMissed    = "NOT CAUGHT"
 	wordUndecided = "undecided"
 	wordUntried   = "NOT EXERCISED"
 	wordCaught    = "caught"

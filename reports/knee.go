@@ -127,6 +127,9 @@ func kneeRowOf(v knee.Variant, index int) kneeVariant {
 	}
 	if r.AbovePerS > 0 {
 		row.Above, row.Why = rate(r.AbovePerS), fewest(r.Above)
+		if r.Approximate {
+			row.Above = "≈ " + row.Above
+		}
 	}
 	for _, w := range r.Windows {
 		row.Rows = append(row.Rows, kneeRow{Rate: rate(w.RatePerS), Step: string(w.Step),
@@ -173,6 +176,8 @@ func outcomeMark(v knee.Variant) mark {
 		return mark{"✗", "broke an invariant", "bad"}
 	case v.Result.Outcome == knee.Found:
 		return mark{"✓", "found", "good"}
+	case v.Result.Outcome == knee.Between:
+		return mark{"✓", "found an interval", "good"}
 	case v.Result.Outcome == knee.Beyond:
 		return mark{"✓", "held at the highest rate tried", "good"}
 	case v.Result.Outcome == knee.Nowhere:
@@ -210,11 +215,12 @@ func kneeMark(s knee.Summary) mark {
 	return m
 }
 
-// answered counts the designs whose knee was found, or that held at the highest
-// rate.
+// answered counts the designs whose knee was found, as a number or an interval, or that
+// held at the highest rate.
 func answered(s knee.Summary) (n int) {
 	for _, v := range s.Variants {
-		if v.Result.Outcome == knee.Found || v.Result.Outcome == knee.Beyond {
+		switch v.Result.Outcome {
+		case knee.Found, knee.Between, knee.Beyond:
 			n++
 		}
 	}
@@ -233,15 +239,16 @@ func KneeSentence(v knee.Variant) string {
 	var text string
 	switch {
 	case r.Outcome == knee.Found:
-		text = fmt.Sprintf("holds up to %s; %s fails%s", at, rate(r.AbovePerS), above)
+		text = fmt.Sprintf("holds up to %s; %s fails%s%s", at, rate(r.AbovePerS), noisily(r), above)
+	case r.Outcome == knee.Between:
+		text = fmt.Sprintf("holds up to %s at least; %s fails%s%s", at, rate(r.AbovePerS), noisily(r),
+			above)
 	case r.Outcome == knee.Beyond:
 		text = fmt.Sprintf("holds at %s, the highest rate allowed", at)
 	case r.Outcome == knee.Nowhere:
 		text = fmt.Sprintf("holds at no rate: %s, the lowest one, fails%s", rate(r.AbovePerS), above)
 	case r.Outcome == knee.Stopped:
 		text = "the search was stopped"
-	case r.RatePerS > 0 && r.AbovePerS > 0:
-		text = fmt.Sprintf("holds at %s; from %s on it is not decided%s", at, rate(r.AbovePerS), above)
 	case r.RatePerS > 0:
 		text = fmt.Sprintf("holds at %s; whether it does above is not decided", at)
 	case r.AbovePerS > 0:
@@ -254,6 +261,14 @@ func KneeSentence(v knee.Variant) string {
 		text += fmt.Sprintf(" (%s held, without confirmation)", rate(r.HeldOncePerS))
 	}
 	return plain.Text(text)
+}
+
+// noisily says that a rate may have failed by the machine's doing.
+func noisily(r knee.Result) string {
+	if r.Approximate {
+		return " (≈: only while the machine interfered)"
+	}
+	return ""
 }
 
 // KneeWindowLine is one line of progress: a window of a variant, with its

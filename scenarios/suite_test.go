@@ -59,22 +59,10 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// open says that something is not decided that should be: a verdict, or whether a
-// fault did anything. That a busy machine came too late to decide is none of it.
+// open says that something is not decided that should be: correctness, or whether a
+// fault did anything.
 func open(v rundir.Variant) bool {
-	if missed(v) || v.Correctness != rundir.Inconclusive || !late(v) {
-		return missed(v) || v.Correctness == rundir.Inconclusive
-	}
-	undecided := 0
-	for _, inv := range v.Invariants {
-		if inv.Status == check.Undecided {
-			undecided++
-			if !slices.Contains(timed, inv.Invariant) {
-				return true
-			}
-		}
-	}
-	return undecided == 0 || len(v.ExpectedBroken) > 0
+	return missed(v) || v.Correctness == rundir.Undecided || v.Correctness == rundir.NotExercised
 }
 
 // unprovoked says that what is known of a variant did not happen on a machine that was
@@ -241,21 +229,10 @@ func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Su
 	return summary
 }
 
-// punctuality are the checks of the measurement that a busy machine misses and
-// that correctness does not rest on.
-var punctuality = []string{"pacer-lag", "core-wait", "gc-pause", "steal", "generator-cpu",
-	"other-programs"}
-
-// timed are the invariants that promise something within a time. Where the
-// machine was too busy for the load to be on time, it may be for them as well.
-var timed = []string{"fresh-counts", "starts-in-time", "no-starvation"}
-
-// late says that a repeat of the variant ran on a machine that was too busy.
+// late says that the machine interfered with a repeat of the variant.
 func late(v rundir.Variant) bool {
 	return slices.ContainsFunc(v.Repeats, func(r rundir.Repeat) bool {
-		return slices.ContainsFunc(r.Validity, func(a rundir.Validity) bool {
-			return !a.OK && slices.Contains(punctuality, a.Name)
-		})
+		return r.Timing != rundir.Clean
 	})
 }
 
@@ -276,7 +253,7 @@ func judgeSummary(t *testing.T, s rundir.Summary, fine func(check.Status) bool) 
 				t.Errorf("seed %d, %s: %s", s.Run.Seed, v.Name, r.Error)
 			}
 			for _, a := range r.Validity {
-				if !a.OK && !slices.Contains(punctuality, a.Name) {
+				if !a.OK && a.Class == rundir.Evidence {
 					t.Errorf("seed %d, %s: %s: %s", s.Run.Seed, v.Name, a.Name, a.Detail)
 				}
 			}
@@ -301,10 +278,8 @@ func judgeInvariant(
 	case inv.Status == check.Broken && v.KnownWrong[inv.Invariant] != "":
 		// it may show where nobody provokes it
 	case len(v.ExpectedBroken) > 0: // what it breaks besides depends on timing
-	case slices.Contains(timed, inv.Invariant) && late(v):
-		if inv.Status == check.Broken {
-			t.Logf("seed %d, on a busy machine: %s: %s: %s", seed, v.Name, inv.Invariant, tell(inv))
-		}
+	case inv.OnlyLate(), inv.NotJudged(): // a promise of time is judged as an objective is
+		t.Logf("seed %d: %s: %s: %s", seed, v.Name, inv.Invariant, tell(inv))
 	case !fine(inv.Status):
 		t.Errorf("seed %d: %s: %s is %s: %s", seed, v.Name, inv.Invariant, inv.Status, tell(inv))
 	}

@@ -23,13 +23,15 @@ func judgedRun(t *testing.T, root string, minute int, of check.Status) string {
 		t.Fatal(err)
 	}
 	verdicts := []check.Verdict{{Invariant: "no-oversell", Status: of, Checked: 9}}
-	repeat := rundir.Repeat{Verdict: rundir.Pass, Invariants: verdicts}
+	repeat := rundir.Repeat{Verdict: rundir.Pass, Timing: rundir.Clean, Used: true,
+		Invariants: verdicts}
 	s := rundir.Summary{Run: rundir.RunInfo{ID: dir.ID(), Scenario: "sale", System: "flashsale",
 		Profile: "smoke", Seed: 7, Repeats: 1, Started: at, Finished: at.Add(time.Second)},
-		Verdict: rundir.Verdict{Overall: rundir.Pass, Correctness: rundir.Pass, SLA: rundir.Pass,
-			Measurement: rundir.Pass},
-		Variants: []rundir.Variant{{Name: "redis_lua", Verdict: rundir.Pass, Invariants: verdicts,
-			Repeats: []rundir.Repeat{repeat}}}}
+		Verdict: rundir.Verdict{Overall: rundir.Pass, Correctness: rundir.Pass,
+			Objectives: rundir.Pass, Timing: rundir.Clean},
+		Variants: []rundir.Variant{{Name: "redis_lua", Verdict: rundir.Pass,
+			Correctness: rundir.Holds, Objectives: rundir.Pass, Timing: rundir.Clean,
+			Invariants: verdicts, Repeats: []rundir.Repeat{repeat}}}}
 	err = errors.Join(dir.WriteManifest(rundir.Manifest{Run: s.Run,
 		Slots: rundir.Interleave([]string{"redis_lua"}, 1)}), dir.WriteSummary(s), dir.Close())
 	if err != nil {

@@ -6,34 +6,40 @@ import (
 	"stampede/harness/rundir"
 )
 
-// TestExitOf: what was not decided is no success, whatever counts besides.
+// TestExitOf: what was not decided is no success, and noise is no failure unless clean
+// times are asked for.
 func TestExitOf(t *testing.T) {
-	verdict := func(correctness, sla, measurement string) rundir.Summary {
+	verdict := func(correctness, objectives, timing string) rundir.Summary {
 		return rundir.Summary{Verdict: rundir.Verdict{
-			Correctness: correctness, SLA: sla, Measurement: measurement}}
+			Correctness: correctness, Objectives: objectives, Timing: timing}}
 	}
-	interrupted := verdict(rundir.Pass, rundir.Pass, rundir.Pass)
+	interrupted := verdict(rundir.Pass, rundir.Pass, rundir.Clean)
 	interrupted.Run.Interrupted = true
-	all := []string{"invariant", "sla", "inconclusive"}
+	all := []string{"invariant", "objective", "inconclusive"}
 	only := func(reason string) []string { return []string{reason} }
 	for name, c := range map[string]struct {
 		summary rundir.Summary
 		failOn  []string
 		want    int
 	}{
-		"all passed":               {verdict("PASS", "PASS", "PASS"), all, exitOK},
-		"broken":                   {verdict("FAIL", "PASS", "PASS"), all, exitInvariant},
-		"broken, and a missed SLO": {verdict("FAIL", "FAIL", "INVALID"), all, exitInvariant},
-		"broken, not asked":        {verdict("FAIL", "PASS", "PASS"), only("sla"), exitOK},
-		"undecided":                {verdict("INCONCLUSIVE", "PASS", "PASS"), all, exitUndecided},
-		"undecided, invariants only": {verdict("INCONCLUSIVE", "PASS", "PASS"), only("invariant"),
+		"all passed":               {verdict("PASS", "PASS", "clean"), all, exitOK},
+		"noisy times":              {verdict("PASS", "PASS", "noisy"), all, exitOK},
+		"no times":                 {verdict("PASS", "NOT JUDGED", "none"), all, exitOK},
+		"noisy times, asked":       {verdict("PASS", "NOT JUDGED", "noisy"), append(all, "timing"), exitTiming},
+		"clean times, asked":       {verdict("PASS", "PASS", "clean"), append(all, "timing"), exitOK},
+		"noisy and missed":         {verdict("PASS", "FAIL", "noisy"), append(all, "timing"), exitObjective},
+		"violated":                 {verdict("FAIL", "PASS", "clean"), all, exitInvariant},
+		"violated, and one missed": {verdict("FAIL", "FAIL", "none"), all, exitInvariant},
+		"violated, not asked":      {verdict("FAIL", "PASS", "clean"), only("objective"), exitOK},
+		"undecided":                {verdict("INCONCLUSIVE", "PASS", "clean"), all, exitUndecided},
+		"undecided, invariants only": {verdict("INCONCLUSIVE", "PASS", "clean"), only("invariant"),
 			exitUndecided},
 		"interrupted, invariants only": {interrupted, only("invariant"), exitUndecided},
-		"missed SLO":                   {verdict("PASS", "FAIL", "PASS"), all, exitSLA},
-		"missed SLO, not asked":        {verdict("PASS", "FAIL", "PASS"), only("invariant"), exitOK},
-		"invalid":                      {verdict("PASS", "PASS", "INVALID"), all, exitUndecided},
-		"invalid, invariants only":     {verdict("PASS", "PASS", "INVALID"), only("invariant"), exitOK},
-		"nothing asked":                {verdict("FAIL", "FAIL", "INVALID"), only("none"), exitOK},
+		"missed":                       {verdict("PASS", "FAIL", "clean"), all, exitObjective},
+		"missed, not asked":            {verdict("PASS", "FAIL", "clean"), only("invariant"), exitOK},
+		"no samples for an objective":  {verdict("PASS", "INCONCLUSIVE", "clean"), all, exitUndecided},
+		"invalid":                      {verdict("INVALID", "PASS", "none"), all, exitUndecided},
+		"nothing asked":                {verdict("FAIL", "FAIL", "none"), only("none"), exitOK},
 	} {
 		if got := exitOf(c.summary, c.failOn); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", name, got, c.want)
@@ -49,9 +55,10 @@ func TestWorstExit(t *testing.T) {
 	}{
 		{nil, exitOK},
 		{[]int{exitOK, exitOK}, exitOK},
-		{[]int{exitOK, exitRegression}, exitRegression},
-		{[]int{exitRegression, exitSLA}, exitSLA},
-		{[]int{exitSLA, exitUndecided}, exitUndecided},
+		{[]int{exitOK, exitTiming}, exitTiming},
+		{[]int{exitTiming, exitRegression}, exitRegression},
+		{[]int{exitRegression, exitObjective}, exitObjective},
+		{[]int{exitObjective, exitUndecided}, exitUndecided},
 		{[]int{exitUndecided, exitEnvironment}, exitEnvironment},
 		{[]int{exitEnvironment, exitInternal}, exitInternal},
 		{[]int{exitInternal, exitInvariant}, exitInvariant},

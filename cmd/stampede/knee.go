@@ -41,11 +41,13 @@ what it found with repeats, all of which must hold.
 
 The scenario's arrival is replaced by a constant one, and its faults are left out, as
 are the variants that it must catch breaking something, unless --variant names
-them. A window whose measurement is not valid is tried once more (--again); if it
-still is not, the search says that nothing is decided from that rate on.
+them. A window without an answer is tried once more (--again). A rate at which
+everything due was done and every objective was met holds, also on a noisy machine; a
+miss on one is tried again, and bounds the knee from above with ≈ if it stays.
 
 Exit codes:
-    0  for every variant the knee was found, or --max held
+    0  for every variant the knee was found, as a number or an interval, or
+       --max held
     1  an invariant was violated that was not expected to be
     2  the command line or the scenario is wrong
     3  a variant misses an objective at the lowest rate that was tried
@@ -79,8 +81,7 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl.Float64Var(&f.precision, "precision", 0.1, "how much higher, as a share, a rate that fails "+
 		"may be")
 	fl.IntVar(&f.repeats, "repeats", 3, "how many windows confirm the knee")
-	fl.IntVar(&f.again, "again", 1, "how many more tries a window gets whose measurement is not "+
-		"valid; more on a busy machine")
+	fl.IntVar(&f.again, "again", 1, "how many more tries a window without an answer gets")
 	fl.IntVar(&f.mostWindows, "max-windows", 40, "the largest number of windows for a variant")
 	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
 	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")

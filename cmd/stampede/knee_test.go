@@ -177,7 +177,7 @@ func TestKneeExitCodes(t *testing.T) {
 		"held at --max":   {append(one, "--max", "500"), func(*fakeLab) {}, exitOK, 1},
 		"broke something": {one, func(l *fakeLab) { l.verdict = knee.Broke }, exitInvariant, 1},
 		"not decided":     {one, func(l *fakeLab) { l.verdict = knee.Undecided }, exitUndecided, 1},
-		"holds nowhere":   {one, func(l *fakeLab) { l.upTo = nil }, exitSLA, 1},
+		"holds nowhere":   {one, func(l *fakeLab) { l.upTo = nil }, exitObjective, 1},
 		"no stores": {one, func(l *fakeLab) { l.fails = errors.New("no engine") },
 			exitEnvironment, -1},
 		"full disk at once": {one, func(l *fakeLab) { l.failsAt = 100 }, exitEnvironment, -1},

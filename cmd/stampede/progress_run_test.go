@@ -135,7 +135,7 @@ func nothing(string) string { return "" }
 
 func small(args ...string) []string {
 	return append([]string{"run", "small.yaml", "--backend", "processes", "--seed", "7", "--fail-on",
-		"invariant"}, args...)
+		"invariant", "--noise-floor=false", "--again", "0"}, args...)
 }
 
 // TestRunOnATerminal: a block while it runs, nothing of it afterwards.

@@ -95,7 +95,7 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 
 // control says whether the baseline runs a second time.
 func (f *runFlags) control(profile string) bool {
-	if f.changed("noise-floor") {
+	if f.replayed != nil || f.changed("noise-floor") {
 		return f.noiseFloor
 	}
 	return profile != "smoke"

@@ -41,7 +41,7 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 	for name, change := range map[string][2]string{
 		"": {"", ""}, "unknown field": {`"order"`, `"odrer"`}, "unknown type": {`"type":"phase"`,
 			`"type":"face"`}, "another type": {`"type":"phase"`, `"type":"load"`},
-		"both": {`"phase":{`, `"log":{"text":""},"phase":{`}, "version": {`"1.0.0"`, `"1"`},
+		"both": {`"phase":{`, `"log":{"text":""},"phase":{`}, "version": {`"` + events.SchemaVersion + `"`, `"1"`},
 		"number": {`"order":1`, `"order":"1"`},
 	} {
 		text := bytes.Replace(line, []byte(change[0]), []byte(change[1]), 1)
@@ -56,11 +56,11 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 // TestDecodeNewer: what a newer minor version adds is passed over, a newer major one
 // refused.
 func TestDecodeNewer(t *testing.T) {
-	e, err := events.Decode([]byte(`{"schema_version":"1.7.0","type":"mood","mood":{},"at":"2026-11-22T12:00:00Z"}`))
+	e, err := events.Decode([]byte(`{"schema_version":"2.7.0","type":"mood","mood":{},"at":"2026-11-22T12:00:00Z"}`))
 	if err != nil || e.Type != "mood" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	for _, line := range []string{`{"schema_version":"2.0.0","type":"log","log":{"text":""}}`,
+	for _, line := range []string{`{"schema_version":"3.0.0","type":"log","log":{"text":""}}`,
 		`{"schema_version":"0.9.0"}`, `{`, `[]`, ``} {
 		if _, err := events.Decode([]byte(line)); err == nil {
 			t.Errorf("%s was read", line)

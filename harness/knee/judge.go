@@ -13,8 +13,10 @@ import (
 // to; t is the repeat's timeline. Rate, step, seed and run are the caller's to fill
 // in.
 //
-// A violation stands whatever the measurement was worth; an objective that was
-// missed, or work that piled up, does not: a late generator misses it as well.
+// A window in which everything due was done and every objective was met held, however
+// noisy the machine: interference only delays. A miss on noisy times is marked: it may not
+// be the design's. Whether the load was fierce enough to exercise every invariant is no
+// matter here; what a rate violated is.
 func Judge(v rundir.Variant, t rundir.Timeline) Window {
 	w := Window{Verdict: Undecided, Reasons: []string{"it did not run"}}
 	if len(v.Repeats) == 0 {
@@ -22,16 +24,17 @@ func Judge(v rundir.Variant, t rundir.Timeline) Window {
 	}
 	r := v.Repeats[0]
 	unsteady, open := pace(r, t, &w)
-	broken, openInvariants := invariants(r)
+	broken, late, openInvariants := invariants(r)
 	missed, openSLOs := objectives(r)
-	missed = append(missed, unsteady...)
+	missed = slices.Concat(missed, late, unsteady)
 	open = slices.Concat(openInvariants, openSLOs, open)
-	invalid := invalidities(r)
+	unproven := withoutEvidence(r)
+	w.Noisy = r.Timing != rundir.Clean
 	switch {
 	case len(broken) > 0:
 		w.Verdict, w.Reasons = Broke, broken
-	case len(invalid) > 0:
-		w.Verdict, w.Reasons = Undecided, invalid
+	case len(unproven) > 0:
+		w.Verdict, w.Reasons = Undecided, unproven
 	case len(missed) > 0:
 		w.Verdict, w.Reasons = Missed, missed
 	case len(open) > 0:
@@ -67,27 +70,38 @@ func pace(r rundir.Repeat, t rundir.Timeline, w *Window) (unsteady, open []strin
 	return unsteady, nil
 }
 
-func invariants(r rundir.Repeat) (broken, open []string) {
+// invariants sorts what does not hold: what is violated, what came too late, and what is
+// open.
+func invariants(r rundir.Repeat) (broken, late, open []string) {
 	if len(r.Invariants) == 0 {
-		return nil, []string{"no invariant was judged"}
+		return nil, nil, []string{"no invariant was judged"}
 	}
 	for _, v := range r.Invariants {
-		switch v.Status {
-		case check.Held:
-		case check.Broken:
-			text := "broke " + v.Invariant + ": " + v.Reason
-			if len(v.Violations) > 0 {
-				text = "broke " + v.Invariant + ": " + v.Violations[0].Text
-			}
-			if v.Count > 1 {
-				text += fmt.Sprintf(" (and %d more)", v.Count-1)
-			}
-			broken = append(broken, text)
+		switch {
+		case v.Status == check.Held || v.NotExercised:
+		case v.OnlyLate():
+			late = append(late, "missed the promise "+v.Invariant+": "+first(v))
+		case v.NotJudged():
+			late = append(late, "missed the promise "+v.Invariant+" on noisy times: "+v.Reason)
+		case v.Status == check.Broken:
+			broken = append(broken, "violated "+v.Invariant+": "+first(v))
 		default:
 			open = append(open, v.Invariant+" is undecided: "+v.Reason)
 		}
 	}
-	return broken, open
+	return broken, late, open
+}
+
+// first is the first violation, and how many more there are.
+func first(v check.Verdict) string {
+	text := v.Reason
+	if len(v.Violations) > 0 {
+		text = v.Violations[0].Text
+	}
+	if v.Count > 1 {
+		text += fmt.Sprintf(" (and %d more)", v.Count-1)
+	}
+	return text
 }
 
 func objectives(r rundir.Repeat) (missed, open []string) {
@@ -95,9 +109,9 @@ func objectives(r rundir.Repeat) (missed, open []string) {
 		return nil, []string{"no objective was judged"}
 	}
 	for _, v := range r.SLOs {
-		switch v.Status {
-		case check.Held:
-		case check.Broken:
+		switch {
+		case v.Status == check.Held:
+		case v.Status == check.Broken, v.NotJudged && r.Timing == rundir.Noisy:
 			missed = append(missed, "missed "+v.Name+": "+v.Actual+", limit "+v.Limit)
 		default:
 			open = append(open, v.Name+" is undecided: "+v.Reason)
@@ -106,15 +120,17 @@ func objectives(r rundir.Repeat) (missed, open []string) {
 	return missed, open
 }
 
-// invalidities are the assumptions about the measurement that do not hold.
-func invalidities(r rundir.Repeat) (list []string) {
+// withoutEvidence are the assumptions about evidence that do not hold, apart from those
+// that say how much was done.
+func withoutEvidence(r rundir.Repeat) (list []string) {
+	amounts := []string{"exercised", "operations", "races"}
 	for _, v := range r.Validity {
-		if !v.OK {
-			list = append(list, "the measurement is not valid: "+v.Name+": "+v.Detail)
+		if !v.OK && v.Class == rundir.Evidence && !slices.Contains(amounts, v.Name) {
+			list = append(list, v.Name+": "+v.Detail)
 		}
 	}
 	if len(r.Validity) == 0 {
-		list = append(list, "whether the measurement is valid was not judged")
+		list = append(list, "whether there is evidence was not judged")
 	}
 	return list
 }

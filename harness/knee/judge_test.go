@@ -13,7 +13,8 @@ import (
 // good is a variant whose window holds.
 func good() rundir.Variant {
 	return rundir.Variant{Name: "v", Repeats: []rundir.Repeat{{
-		Validity:   []rundir.Validity{{Name: "pacer-lag", OK: true}},
+		Timing:     rundir.Clean,
+		Validity:   []rundir.Validity{{Name: "pacer-lag", Class: rundir.Times, OK: true}},
 		Invariants: []check.Verdict{{Invariant: "no-oversell", Status: check.Held}},
 		SLOs:       []check.SLOVerdict{{Name: "quick", Status: check.Held}},
 		Operations: []rundir.Operation{{Kind: "buy",
@@ -30,7 +31,24 @@ func TestJudge(t *testing.T) {
 			Count: 3, Violations: []check.Violation{{Text: "op 7 twice"}}})
 	}
 	invalid := func(r *rundir.Repeat) {
-		r.Validity = append(r.Validity, rundir.Validity{Name: "steal", Detail: "9 %"})
+		r.Validity = append(r.Validity, rundir.Validity{Name: "accounting", Class: rundir.Evidence,
+			Detail: "9 are missing"})
+	}
+	noisy := func(r *rundir.Repeat) {
+		r.Timing = rundir.Noisy
+		r.Validity = append(r.Validity, rundir.Validity{Name: "interference", Class: rundir.Times})
+	}
+	idle := func(r *rundir.Repeat) {
+		r.Validity = append(r.Validity, rundir.Validity{Name: "races", Class: rundir.Evidence})
+		r.Invariants = append(r.Invariants, check.Verdict{Invariant: "race", NotExercised: true})
+	}
+	notJudged := func(r *rundir.Repeat) {
+		r.SLOs = append(r.SLOs, check.SLOVerdict{Name: "p99", Actual: "9 s", Limit: "1 s",
+			NotJudged: true})
+	}
+	late := func(r *rundir.Repeat) {
+		r.Invariants = append(r.Invariants, check.Verdict{Invariant: "soon", Status: check.Broken,
+			Count: 2, Late: 2, Reason: "1 s late"})
 	}
 	missed := func(r *rundir.Repeat) {
 		r.SLOs = append(r.SLOs, check.SLOVerdict{Name: "p99", Status: check.Broken, Actual: "9 s",
@@ -47,15 +65,21 @@ func TestJudge(t *testing.T) {
 	}{
 		"holds": {nil, steady, knee.Held, ""},
 		"broken": {[]func(*rundir.Repeat){violated}, steady, knee.Broke,
-			"broke once: op 7 twice (and 2 more)"},
+			"violated once: op 7 twice (and 2 more)"},
 		"piles up": {nil, piling, knee.Missed, "work piled up"},
 		"objective": {[]func(*rundir.Repeat){missed}, steady, knee.Missed,
 			"missed p99: 9 s, limit 1 s"},
-		"not measured": {[]func(*rundir.Repeat){invalid}, steady, knee.Undecided, "steal: 9 %"},
-		"a violation stands in an invalid run": {[]func(*rundir.Repeat){violated, invalid}, steady,
-			knee.Broke, "broke once"},
+		"no evidence": {[]func(*rundir.Repeat){invalid}, steady, knee.Undecided,
+			"accounting: 9 are missing"},
+		"holds on a noisy machine":          {[]func(*rundir.Repeat){noisy}, steady, knee.Held, ""},
+		"holds at a rate too low for races": {[]func(*rundir.Repeat){idle}, steady, knee.Held, ""},
+		"missed on a noisy machine": {[]func(*rundir.Repeat){noisy, notJudged}, steady, knee.Missed,
+			"missed p99: 9 s, limit 1 s"},
+		"late": {[]func(*rundir.Repeat){late}, steady, knee.Missed, "missed the promise soon: 1 s late"},
+		"a violation stands without evidence": {[]func(*rundir.Repeat){violated, invalid}, steady,
+			knee.Broke, "violated once"},
 		"a missed objective does not": {[]func(*rundir.Repeat){missed, invalid}, piling,
-			knee.Undecided, "steal"},
+			knee.Undecided, "accounting"},
 		"few samples": {[]func(*rundir.Repeat){openSLO}, steady, knee.Undecided, "few samples"},
 		"few samples, and piles up": {[]func(*rundir.Repeat){openSLO}, piling, knee.Missed,
 			"work piled"},

@@ -25,7 +25,7 @@ const (
 	// Broke: an invariant was violated. That is proved, not measured, so one
 	// window is enough.
 	Broke Verdict = "broke"
-	// Undecided: the measurement was not valid, or something was not judged.
+	// Undecided: evidence is missing, or something was not judged.
 	Undecided Verdict = "undecided"
 )
 
@@ -49,6 +49,9 @@ type Window struct {
 	Step     Step    `json:"step"`
 	// Verdict is held, missed, broke or undecided.
 	Verdict Verdict `json:"verdict"`
+	// Noisy says that the machine interfered, so that what was missed may not be the
+	// design's doing.
+	Noisy bool `json:"noisy"`
 	// Reasons say why it did not hold, or was not decided.
 	Reasons []string `json:"reasons"`
 	// OfferedPerS and AchievedPerS are the operations that were due and that ended, per
@@ -75,12 +78,14 @@ const (
 	// Found: the rate was confirmed, and one that is higher by no more than the
 	// precision failed.
 	Found Outcome = "found"
+	// Between: a rate was confirmed, and one that is higher by more than the precision
+	// failed or was not decided.
+	Between Outcome = "between"
 	// Beyond: the highest rate that was allowed was confirmed.
 	Beyond Outcome = "beyond"
 	// Nowhere: even the lowest rate that was allowed failed.
 	Nowhere Outcome = "nowhere"
-	// NotDecided: the rate, if there is one, was confirmed; whether a higher one
-	// holds could not be told.
+	// NotDecided: no rate was confirmed, or whether a higher one holds was not tried.
 	NotDecided Outcome = "not decided"
 	// Stopped: the search was stopped before its end.
 	Stopped Outcome = "stopped"
@@ -88,7 +93,7 @@ const (
 
 // Result is what a search found out about one design.
 type Result struct {
-	// Outcome is found, beyond, nowhere, not decided or stopped.
+	// Outcome is found, between, beyond, nowhere, not decided or stopped.
 	Outcome Outcome `json:"outcome"`
 	// RatePerS is the highest rate that was confirmed, 0 if none was.
 	RatePerS float64 `json:"rate_per_s"`
@@ -99,6 +104,9 @@ type Result struct {
 	// there is none, and Above why.
 	AbovePerS float64  `json:"above_per_s"`
 	Above     []string `json:"above"`
+	// Approximate says that the rate above failed only while the machine interfered: on a
+	// quiet one it might hold.
+	Approximate bool `json:"approximate"`
 	// HeldOncePerS is the highest rate that held in some window and failed in none, 0
 	// if there is none. Without confirmation it is a hint and no answer.
 	HeldOncePerS float64 `json:"held_once_per_s"`
@@ -286,10 +294,14 @@ func (s *search) probe(ctx context.Context, rate float64, step Step) error {
 	return nil
 }
 
-// confirm repeats a rate that held; one failure is enough to refuse it.
+// confirm repeats a rate that held; one failure is enough to refuse it, unless the machine
+// interfered: then it takes two.
 func (s *search) confirm(ctx context.Context, rate float64) error {
 	for range s.Repeats {
 		verdict, err := s.decide(ctx, rate, Confirm)
+		if err == nil && verdict == Missed && s.windows[len(s.windows)-1].Noisy {
+			verdict, err = s.decide(ctx, rate, Confirm)
+		}
 		switch {
 		case err != nil:
 			return err
@@ -332,9 +344,16 @@ func (s *search) window(ctx context.Context, rate float64, step Step) (Verdict, 
 	return w.Verdict, nil
 }
 
+// onlyNoisy says that a rate failed in no window without interference.
+func (s *search) onlyNoisy(rate float64) bool {
+	return !slices.ContainsFunc(s.windows, func(w Window) bool {
+		return w.RatePerS == rate && w.Verdict != Held && !w.Noisy
+	})
+}
+
 // result puts together what is known.
-func (s *search) result() Result {
-	r := Result{RatePerS: s.confirmed, Windows: append([]Window{}, s.windows...),
+func (s *search) result() (r Result) {
+	r = Result{RatePerS: s.confirmed, Windows: append([]Window{}, s.windows...),
 		Notes: s.notes()}
 	for _, w := range s.windows {
 		if w.Step == Confirm && w.RatePerS == s.confirmed {
@@ -343,6 +362,7 @@ func (s *search) result() Result {
 	}
 	lo, hi := s.bounds()
 	r.HeldOncePerS, r.AbovePerS, r.Above = lo, hi, s.why(hi)
+	defer func() { r.Approximate = r.AbovePerS > 0 && s.onlyNoisy(r.AbovePerS) }()
 	failed := lowest(s.failed)
 	switch {
 	case !s.over:
@@ -352,6 +372,8 @@ func (s *search) result() Result {
 		r.AbovePerS, r.Above = failed, s.why(failed)
 	case s.confirmed == s.MostPerS:
 		r.Outcome = Beyond
+	case s.confirmed > 0 && hi > 0:
+		r.Outcome = Between
 	case s.confirmed == 0 && failed == s.LeastPerS:
 		r.Outcome = Nowhere
 	default:

@@ -66,6 +66,9 @@ func run(ctx context.Context, plan Plan, do Do, shard func() Recorder, live *Liv
 	}
 	r.pool = &pool{room: plan.MaxInFlight + plan.Queue, emptied: r.emptied}
 	r.waiter = newWaiter(r.now)
+	if ctx.Err() != nil {
+		stop(errStopped) // at once, where AfterFunc takes its time
+	}
 	defer context.AfterFunc(ctx, func() { stop(errStopped) })()
 	defer context.AfterFunc(running, r.waiter.wake)()
 	return r.whole(cancelOps)

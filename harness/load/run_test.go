@@ -390,6 +390,22 @@ func TestFollowUpsAfterTheDrainAreCut(t *testing.T) {
 	})
 }
 
+// TestStoppedBeforeItBegins: not one operation is sent, however much is due.
+func TestStoppedBeforeItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		result, m, err := virtual(t, ctx, Plan{Arrivals: every(t, 0, 30), MaxInFlight: 10,
+			Workload: once(time.Hour)}, takes(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Load.Scheduled != 0 || result.Cut != 30 || !result.Stopped || len(m.records) != 0 {
+			t.Errorf("load %+v, cut %d, stopped %v", result.Load, result.Cut, result.Stopped)
+		}
+	})
+}
+
 func TestStopCutsTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

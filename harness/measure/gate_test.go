@@ -22,6 +22,40 @@ func sound() measure.Facts {
 	}
 }
 
+// quiet is what was due without interference in half of a run's time.
+func quiet(count, p99 int64) *rundir.QuietTimes {
+	return &rundir.QuietTimes{TakenNS: 5e9, SpanNS: 10e9,
+		Response: rundir.Percentiles{Count: count, P50: 1, P90: 2, P99: p99}}
+}
+
+// TestTiming: late at the median is no time at all, late at p99 is noise, and so is
+// whatever else fails but the evidence.
+func TestTiming(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(*measure.Facts)
+		want  string
+	}{
+		"sound":       {func(*measure.Facts) {}, rundir.Clean},
+		"late at p99": {func(f *measure.Facts) { f.Generator.LagP99NS = 2e6 }, rundir.Noisy},
+		"late at p90": {func(f *measure.Facts) { f.Generator.LagP90NS = 2e6 }, rundir.Noisy},
+		"late at p50": {func(f *measure.Facts) { f.Generator.LagP50NS = 2e6 }, rundir.NoTimes},
+		"late, but slower": {func(f *measure.Facts) {
+			f.Generator.LagP50NS, f.Response.P50 = 2e6, 4e7
+		}, rundir.Clean},
+		"stolen":        {func(f *measure.Facts) { f.Generator.StealShare = 0.5 }, rundir.Noisy},
+		"a collector":   {func(f *measure.Facts) { f.Generator.GCPauseP99NS = 1e6 }, rundir.Noisy},
+		"cut":           {func(f *measure.Facts) { f.Cut = 11 }, rundir.NoTimes},
+		"nothing":       {func(f *measure.Facts) { f.Counted = rundir.Load{} }, rundir.NoTimes},
+		"a lost record": {func(f *measure.Facts) { f.Recorded.Scheduled++ }, rundir.Clean},
+	} {
+		facts := sound()
+		test.spoil(&facts)
+		if got := facts.Timing(); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestGate(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -87,10 +121,25 @@ func TestGate(t *testing.T) {
 		}, "gc-pause", "1.000 ms"},
 		{"a greedy neighbour", func(f *measure.Facts) {
 			f.Generator.StealShare = 0.06
-		}, "steal", "6.00 %"},
+		}, "interference", "6.0 %"},
 		{"other programs", func(f *measure.Facts) {
 			f.Machine = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 11e9}
-		}, "other-programs", "1.10 of this machine's 4 cores, 28 %"},
+		}, "interference", "other programs 27.5 %"},
+		{"a neighbour who is greedy for a moment", func(f *measure.Facts) {
+			f.Sampled, f.Quiet = true, quiet(900, 8_900_000)
+		}, "", ""},
+		{"a neighbour who makes operations late", func(f *measure.Facts) {
+			f.Sampled, f.Quiet = true, quiet(900, 8_000_000)
+		}, "interference", "p99 is 9.000 ms, and 8.000 ms without"},
+		{"a neighbour who is always there", func(f *measure.Facts) {
+			f.Sampled, f.Quiet = true, quiet(199, 9_000_000)
+		}, "interference", "in 50 % of the time"},
+		{"a greedy neighbour on average, and in no second", func(f *measure.Facts) {
+			f.Generator.StealShare, f.Sampled = 0.06, true
+		}, "", ""},
+		{"operations that were dropped in every second", func(f *measure.Facts) {
+			f.Sampled, f.Quiet, f.Response.P99 = true, quiet(900, rundir.Infinite), rundir.Infinite
+		}, "", ""},
 		{"few other programs", func(f *measure.Facts) {
 			f.Machine = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 9e9}
 		}, "", ""},

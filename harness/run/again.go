@@ -24,20 +24,31 @@ const (
 	quietBusy  = 0.25
 )
 
-// again runs the repeats again whose times the machine interfered with, in their order, up
-// to Again times each. Only what is known of the machine decides, never a result. It ends
-// when the machine does not become quiet, when its time is used up, or when a repeat came
-// out no better.
-func (r *runner) again(slots []rundir.Slot, took time.Duration) error {
-	if r.Again < 1 || len(slots) == 0 {
+// retries is what decides which repeats run again.
+type retries struct {
+	// most is how often one does, took how long the run has taken so far.
+	most int
+	took time.Duration
+	// timing is the state of a repeat's times, quiet waits for a quiet machine for a time at
+	// most, and once runs a repeat again and returns the state of its times.
+	timing func(rundir.Slot) string
+	quiet  func(most time.Duration) (waited time.Duration, quiet bool)
+	once   func(rundir.Slot) (timing string, err error)
+}
+
+// run runs the repeats again whose times the machine interfered with, in their order. Only
+// what is known of the machine decides, never a result. It ends when the machine does not
+// become quiet, when its time is used up, or when a repeat came out no better.
+func (r retries) run(slots []rundir.Slot) error {
+	if r.most < 1 || len(slots) == 0 {
 		return nil
 	}
-	each := took / time.Duration(len(slots))
-	left := time.Duration(againShare * float64(took))
+	each := r.took / time.Duration(len(slots))
+	left := time.Duration(againShare * float64(r.took))
 	for _, slot := range slots {
 		timing := r.timing(slot)
-		for try := 0; try < r.Again && timing != rundir.Clean; try++ {
-			if r.soft.Err() != nil {
+		for try := 0; try < r.most && timing != rundir.Clean; try++ {
+			if left < each {
 				return nil
 			}
 			waited, quiet := r.quiet(min(quietWait, left-each))
@@ -46,7 +57,7 @@ func (r *runner) again(slots []rundir.Slot, took time.Duration) error {
 				return nil
 			}
 			var err error
-			if timing, err = r.onceMore(slot); err != nil {
+			if timing, err = r.once(slot); err != nil {
 				return err
 			}
 		}

@@ -51,11 +51,11 @@ func TestAFaultWithoutEvidence(t *testing.T) {
 	b.provider.store.deaf = true
 	b.opts.Scenario.Faults = []scenario.Fault{at("bounce", "restart", 20*time.Millisecond, 0)}
 	e := b.finish(t)
-	e.overall(t, rundir.Invalid)
-	e.is(t, "good", rundir.Invalid, "fault bounce: there is no evidence that it happened")
+	e.overall(t, rundir.Inconclusive)
+	e.is(t, "good", rundir.Inconclusive, "fault bounce: there is no evidence that it happened")
 	// A variant is not to blame for what nothing provoked.
-	e.is(t, "wrong", rundir.Invalid, "fault bounce", "not caught")
-	if v := e.variant(t, "wrong"); v.Correctness != rundir.Inconclusive {
+	e.is(t, "wrong", rundir.Inconclusive, "fault bounce", "not caught")
+	if v := e.variant(t, "wrong"); v.Correctness != rundir.Undecided {
 		t.Errorf("the correctness of wrong is %s", v.Correctness)
 	}
 }
@@ -66,8 +66,8 @@ func TestAFaultThatCannotBeHealed(t *testing.T) {
 	b.opts.Scenario.Faults = []scenario.Fault{
 		at("crash", "kill", 20*time.Millisecond, 10*time.Millisecond)}
 	e := b.finish(t)
-	e.is(t, "good", rundir.Invalid, `fault "crash": heal kill redis: it is broken`)
-	if v := e.variant(t, "good"); v.Correctness != rundir.Inconclusive {
+	e.is(t, "good", rundir.Inconclusive, `fault "crash": heal kill redis: it is broken`)
+	if v := e.variant(t, "good"); v.Correctness != rundir.Undecided {
 		t.Errorf("its correctness is %s: %q", v.Correctness, v.Reasons)
 	}
 }
@@ -116,8 +116,8 @@ func TestAStoreThatNoFaultTouched(t *testing.T) {
 			b = newBench(t, append(slow(), "load.drain=50ms"), test.design)
 			b.opts.Scenario.Faults = test.faults
 			e := b.finish(t)
-			e.overall(t, rundir.Invalid)
-			e.is(t, "good", rundir.Invalid, "stores: "+test.mentions)
+			e.overall(t, rundir.Inconclusive)
+			e.is(t, "good", rundir.Inconclusive, "stores: "+test.mentions)
 			for _, v := range e.variant(t, "good").Invariants {
 				if v.Status == check.Broken {
 					t.Errorf("%+v", v)

@@ -82,11 +82,11 @@ func TestCleanUp(t *testing.T) {
 
 	b = newBench(t, nil, design{name: "good"}, design{name: "next"})
 	b.provider.releaseErr = errBroken
-	b.finish(t).is(t, "good", rundir.Invalid, "removing the variant's database: it is broken")
+	b.finish(t).is(t, "good", rundir.Inconclusive, "removing the variant's database: it is broken")
 
 	b = newBench(t, nil, design{name: "good"})
 	b.provider.placeErr = errBroken
-	b.finish(t).is(t, "good", rundir.Invalid, "making a place for good: it is broken")
+	b.finish(t).is(t, "good", rundir.Inconclusive, "making a place for good: it is broken")
 }
 
 func TestStoresThatAreKept(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAForeignServer(t *testing.T) {
 			}
 			// What was recorded of the first repeat is not thrown away.
 			e := b.finish(t)
-			e.is(t, targetName, rundir.Invalid, "preparing target: it is broken")
+			e.is(t, targetName, rundir.Inconclusive, "preparing target: it is broken")
 			if n := len(e.records(t, targetName, 0)); n != 30 {
 				t.Errorf("%d operations are recorded", n)
 			}

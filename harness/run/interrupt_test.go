@@ -40,8 +40,8 @@ func TestInterruptedInTheLoad(t *testing.T) {
 		}}, design{name: "later"})
 	e := b.finish(t)
 	e.interrupted(t)
-	e.is(t, "good", rundir.Invalid, "the load was stopped before its end")
-	e.is(t, "later", rundir.Invalid, "it did not run")
+	e.is(t, "good", rundir.Inconclusive, "the load was stopped before its end")
+	e.is(t, "later", rundir.Inconclusive, "it did not run")
 	if n := len(e.variant(t, "good").Repeats); n != 1 {
 		t.Errorf("%d repeats were run", n)
 	}
@@ -70,13 +70,13 @@ func TestInterruptedBeforeTheLoad(t *testing.T) {
 	}}, design{name: "later"})
 	e := b.finish(t)
 	e.interrupted(t)
-	e.is(t, "opening", rundir.Invalid, "opening opening: context canceled")
-	e.is(t, "later", rundir.Invalid, "it did not run")
+	e.is(t, "opening", rundir.Inconclusive, "opening opening: context canceled")
+	e.is(t, "later", rundir.Inconclusive, "it did not run")
 
 	b = newBench(t, nil, design{name: "prepared", prepare: func() error { b.interrupt(); return nil }})
 	e = b.finish(t)
 	e.interrupted(t)
-	e.is(t, "prepared", rundir.Invalid)
+	e.is(t, "prepared", rundir.Inconclusive)
 	if n := len(e.records(t, "prepared", 0)); n != 0 {
 		t.Errorf("%d operations were sent", n)
 	}
@@ -115,7 +115,7 @@ func TestGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.interrupted(t)
-	e.is(t, "good", rundir.Invalid, "draining good: context canceled")
+	e.is(t, "good", rundir.Inconclusive, "draining good: context canceled")
 }
 
 func TestStoppedBeforeAnythingWasStarted(t *testing.T) {

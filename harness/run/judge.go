@@ -456,7 +456,8 @@ func (j *judge) check(
 
 // noise says why lateness in a repeat proves nothing against a design, "" if it does.
 func (j *judge) noise(t Trial, out *rundir.Repeat) string {
-	if crowded := (measure.Facts{Generator: t.Generator, Machine: t.machine()}).Crowded(); crowded != "" {
+	facts := measure.Facts{Generator: t.Generator, Machine: t.machine()}
+	if crowded := facts.Crowded(); crowded != "" {
 		return crowded
 	}
 	for _, v := range out.Validity {

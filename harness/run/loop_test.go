@@ -192,7 +192,7 @@ func failing() map[string]failure {
 	}
 }
 
-func TestWhatFailsIsInvalidAndTheOthersGoOn(t *testing.T) {
+func TestWhatFailsIsUndecidedAndTheOthersGoOn(t *testing.T) {
 	rows := failing()
 	designs := []design{{name: "first"}}
 	for name, row := range rows {
@@ -201,14 +201,14 @@ func TestWhatFailsIsInvalidAndTheOthersGoOn(t *testing.T) {
 	}
 	designs = append(designs, design{name: "last"})
 	e := newBench(t, nil, designs...).finish(t)
-	e.overall(t, rundir.Invalid)
+	e.overall(t, rundir.Inconclusive)
 	e.is(t, "first", rundir.Pass)
 	e.is(t, "last", rundir.Pass)
 	for name, row := range rows {
-		e.is(t, name, rundir.Invalid, row.mentions)
+		e.is(t, name, rundir.Inconclusive, row.mentions)
 		v := e.variant(t, name)
-		if v.Correctness == rundir.Fail || v.Measurement != rundir.Invalid {
-			t.Errorf("%s: correctness %s, measurement %s", name, v.Correctness, v.Measurement)
+		if v.Correctness != rundir.Undecided {
+			t.Errorf("%s: correctness %s", name, v.Correctness)
 		}
 		if n := strings.Count(v.Repeats[0].Error, row.mentions); n > 1 {
 			t.Errorf("%s: told %d times: %s", name, n, v.Repeats[0].Error)
@@ -262,9 +262,9 @@ func TestWhatAGaugeSaysIsJudged(t *testing.T) {
 	b.opts.System.Invariants = func(any) []check.Invariant { return []check.Invariant{level{}} }
 	e := b.finish(t)
 	e.is(t, "calm", rundir.Pass)
-	e.is(t, "flood", rundir.Fail, "broke level: the level is 7")
-	e.is(t, "blind", rundir.Inconclusive, "level is undecided")
-	e.is(t, "none", rundir.Inconclusive, "level is undecided")
+	e.is(t, "flood", rundir.Fail, "violated level: the level is 7")
+	e.is(t, "blind", rundir.Inconclusive, "level is not exercised")
+	e.is(t, "none", rundir.Inconclusive, "level is not exercised")
 	for name, want := range map[string]int64{"calm": 1, "flood": 7} {
 		v := e.variant(t, name)
 		w := status(t, v.Invariants, "level").Watched
@@ -316,7 +316,7 @@ func TestWhatOperationsMayReturn(t *testing.T) {
 	if rec.Outcome != history.Unknown || rec.Err != errBroken.Error() {
 		t.Errorf("the third is %s: %q", rec.Outcome, rec.Err)
 	}
-	e.is(t, "lossy", rundir.Fail, "broke kept: 4 was acknowledged and is gone")
+	e.is(t, "lossy", rundir.Fail, "violated kept: 4 was acknowledged and is gone")
 	v := status(t, e.variant(t, "lossy").Invariants, "kept")
 	if v.Count != 1 || !slices.Equal(v.Violations[0].Ops, []uint64{3}) {
 		t.Errorf("the witness is %v", v.Violations)
@@ -337,10 +337,10 @@ func TestLeftoversProveNothing(t *testing.T) {
 		design{name: "wrong", breaks: []sut.Break{{Invariant: "asked", Under: sut.Load}},
 			empty: func() (string, error) { return "a number", nil }})
 	e := b.finish(t)
-	e.is(t, "dirty", rundir.Invalid, "there were already 1 numbers", "999 came by itself")
-	e.is(t, "wrong", rundir.Invalid, "known to break asked but was not caught")
+	e.is(t, "dirty", rundir.Inconclusive, "there were already 1 numbers", "999 came by itself")
+	e.is(t, "wrong", rundir.Inconclusive, "known to break asked but was not caught")
 	for _, name := range []string{"dirty", "wrong"} {
-		if v := e.variant(t, name); v.Correctness != rundir.Inconclusive {
+		if v := e.variant(t, name); v.Correctness != rundir.Undecided {
 			t.Errorf("the correctness of %s is %s", name, v.Correctness)
 		}
 	}
@@ -395,11 +395,11 @@ func TestABacklogThatFalls(t *testing.T) {
 	e := b.finish(t)
 	e.is(t, "slow", rundir.Inconclusive, "quiescence is undecided", "it fell from 39 to",
 		"never is undecided")
-	e.is(t, "stuck", rundir.Fail, "there was still work left", "broke never: not done")
+	e.is(t, "stuck", rundir.Fail, "there was still work left", "violated never: not done")
 }
 
-// TestLateInACrowd: what was late on a machine that others used is undecided, whatever else
-// is judged; what a design is known to be late in was not caught then.
+// TestLateInACrowd: lateness is a missed promise on a quiet machine and not judged on one
+// that others used; it makes no design wrong. A control that is late was caught.
 func TestLateInACrowd(t *testing.T) {
 	b := newBench(t, []string{"provokes=[load]"}, design{name: "good"},
 		design{name: "wrong", breaks: []sut.Break{{Invariant: "slow", Under: sut.Load}}})
@@ -408,18 +408,19 @@ func TestLateInACrowd(t *testing.T) {
 		return append(inner(params), tardy{})
 	}
 	e := b.finish(t)
-	e.is(t, "good", rundir.Fail, "broke slow: late")
+	e.is(t, "good", rundir.Fail, "missed the promise slow: late")
 	e.is(t, "wrong", rundir.Pass, "violated as expected: slow")
+	if v := e.summary.Verdict; v.Correctness != rundir.Pass || v.Objectives != rundir.Fail {
+		t.Errorf("on a quiet machine: %+v", v)
+	}
 	e.tamper(t, b.opts.System, func(trial *Trial) {
 		m := &rundir.Machine{SpanNS: 1e9, Cores: 1, OthersNS: 5e8}
 		trial.Processor = &rundir.Processor{Machine: m}
 	})
-	e.is(t, "good", rundir.Invalid, "slow is undecided: other programs took 0.50")
-	e.is(t, "wrong", rundir.Invalid, "known to break slow but was not caught")
-	for _, name := range []string{"good", "wrong"} {
-		if v := e.variant(t, name); v.Correctness != rundir.Inconclusive {
-			t.Errorf("the correctness of %s is %s", name, v.Correctness)
-		}
+	e.is(t, "good", rundir.Pass, "slow is not judged: other programs took 0.50")
+	e.is(t, "wrong", rundir.Pass, "violated as expected: slow")
+	if v := e.variant(t, "good"); v.Correctness != rundir.Holds || v.Objectives != rundir.NotJudged {
+		t.Errorf("in a crowd: correctness %s, objectives %s", v.Correctness, v.Objectives)
 	}
 }
 
@@ -472,8 +473,8 @@ func TestObjectivesOfWhatDidNotRun(t *testing.T) {
 	b.opts.Scenario.SLOs = []scenario.SLO{{Name: "fast", Objective: "p50(response, add) <= 1h"}}
 	e := b.finish(t)
 	e.is(t, "good", rundir.Pass)
-	if v := e.variant(t, "open"); v.SLA != rundir.Inconclusive {
-		t.Errorf("the SLA of what did not run is %s: %q", v.SLA, v.Reasons)
+	if v := e.variant(t, "open"); v.Objectives != rundir.Inconclusive {
+		t.Errorf("the objectives of what did not run are %s: %q", v.Objectives, v.Reasons)
 	}
 }
 

@@ -327,14 +327,14 @@ func TestAPlaceThatIsNotReached(t *testing.T) {
 	e := movers(t, everyFault, "variants=[keep]", "load.arrival.over=1s", "provokes=[]",
 		"faults=[{name: between, kind: crash, target: mover, place: put, passage: 1000000, "+
 			"at: 100ms, for: 200ms}]")
-	e.is(t, "keep", rundir.Invalid, "fault between: there is no evidence that it happened")
+	e.is(t, "keep", rundir.Inconclusive, "fault between: there is no evidence that it happened")
 }
 
 // TestAProcessThatDiesByItself is the repeat's error.
 func TestAProcessThatDiesByItself(t *testing.T) {
 	e := movers(t, everyFault, "variants=[keep]", "load.arrival.over=500ms", "provokes=[]",
 		"faults=[]", "replicas.mover=1", "params.keys=13", "load.drain=100ms")
-	e.is(t, "keep", rundir.Invalid, "role mover: its process", "exit status 3")
+	e.is(t, "keep", rundir.Inconclusive, "role mover: its process", "exit status 3")
 }
 
 // TestRolesInProcess: what needs no process of its own works without one.

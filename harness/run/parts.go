@@ -235,10 +235,8 @@ func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 		}
 		p.answer = worseAnswer(p.answer, out)
 		p.add(reasons)
-		if out != rundir.Caught {
-			for _, v := range lacks {
-				p.add([]string{v.Name + ": " + v.Detail})
-			}
+		for _, v := range lacks {
+			p.add([]string{v.Name + ": " + v.Detail})
 		}
 		if len(expected) == 0 && r.Used {
 			verdict, reasons := j.objectivesOf(r)

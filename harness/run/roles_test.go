@@ -101,7 +101,7 @@ func TestRolesEndWithATrialThatFails(t *testing.T) {
 	b.provider.store.stuck = errBroken
 	b.opts.Scenario.Faults = []scenario.Fault{
 		at("crash", "kill", 20*time.Millisecond, 10*time.Millisecond)}
-	b.finish(t).is(t, "good", rundir.Invalid, "it is broken")
+	b.finish(t).is(t, "good", rundir.Inconclusive, "it is broken")
 	select {
 	case <-s.gone:
 	default:

@@ -170,7 +170,9 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 			return rundir.Summary{}, err
 		}
 	}
-	if err := r.again(slots, time.Since(began)); err != nil {
+	again := retries{most: r.Again, took: time.Since(began), timing: r.timing, quiet: r.quiet,
+		once: r.onceMore}
+	if err := again.run(slots); err != nil {
 		return rundir.Summary{}, err
 	}
 	return r.finish()

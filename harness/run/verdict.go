@@ -152,19 +152,18 @@ func worseAnswer(a, b string) string {
 	return answers[max(slices.Index(answers, a), slices.Index(answers, b))]
 }
 
-// decided turns an answer into a verdict: INVALID, where there is none, if stampede itself
-// failed.
+// decided turns an answer into a verdict: INVALID, where nothing was violated, if stampede
+// itself failed.
 func decided(answer string, failed bool) string {
-	switch answer {
-	case rundir.Holds, rundir.NotProvoked, rundir.Caught:
-		return rundir.Pass
-	case rundir.Violated, rundir.NotCaught:
+	switch {
+	case answer == rundir.Violated, answer == rundir.NotCaught:
 		return rundir.Fail
-	}
-	if failed {
+	case failed:
 		return rundir.Invalid
+	case answer == rundir.NotExercised, answer == rundir.Undecided:
+		return rundir.Inconclusive
 	}
-	return rundir.Inconclusive
+	return rundir.Pass
 }
 
 // excused says that there were violations which the end of the run excuses.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/measure"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
 )
@@ -26,71 +27,97 @@ func undecided(name string) check.Verdict {
 	return check.Verdict{Invariant: name, Reason: "never exercised"}
 }
 
-func TestCorrectness(t *testing.T) {
-	tests := []struct {
+func TestAnswer(t *testing.T) {
+	untried := undecided("b")
+	untried.NotExercised = true
+	late := broken("b", 2)
+	late.Late = 2
+	excused := undecided("b")
+	excused.Late = 2
+	unfinished := undecided("a")
+	unfinished.Unfinished = 1
+	short := []rundir.Validity{{Name: operationsName, Class: rundir.Evidence, Detail: "3 of 9"}}
+	unproven := []rundir.Validity{{Name: "fault x", Class: rundir.Evidence, Detail: "no proof"}}
+	known := map[string]string{"a": "role-crash"}
+	for _, test := range []struct {
 		name     string
 		verdicts []check.Verdict
 		expected []string
+		known    map[string]string
+		missing  []rundir.Validity
 		want     string
 		reason   string
 	}{
-		{"all held", []check.Verdict{held("a"), held("b")}, nil, rundir.Pass, ""},
-		{"nothing judged", nil, nil, rundir.Inconclusive, "no invariant"},
-		{"undecided is not success", []check.Verdict{held("a"), undecided("b")}, nil,
-			rundir.Inconclusive, "b is undecided: never exercised"},
-		{"broken outranks undecided", []check.Verdict{undecided("a"), broken("b", 2)}, nil,
-			rundir.Fail, "broke b: proof of b (and 1 more)"},
-		{"broken then undecided", []check.Verdict{broken("b", 1), undecided("a")}, nil,
-			rundir.Fail, "broke b"},
-		{"known wrong is caught", []check.Verdict{broken("a", 1), held("b")}, []string{"a"},
-			rundir.Pass, "violated as expected: a"},
-		{"known wrong without witness", []check.Verdict{broken("a", 0)}, []string{"a"},
-			rundir.Fail, "not caught"},
-		{"known wrong without a named operation", []check.Verdict{
-			{Invariant: "a", Status: check.Broken, Count: 1}}, []string{"a"},
-			rundir.Fail, "no operation is named as a witness"},
-		{"known wrong is not caught", []check.Verdict{held("a")}, []string{"a"},
-			rundir.Fail, "known to break a but was not caught: it is held"},
-		{"known wrong is undecided", []check.Verdict{undecided("a")}, []string{"a"},
-			rundir.Fail, "it is undecided: never exercised"},
-		{"known wrong is not judged", []check.Verdict{held("b")}, []string{"a"},
-			rundir.Fail, "it was not judged"},
-		{"one of two is caught", []check.Verdict{broken("a", 1), held("b")},
-			[]string{"a", "b"}, rundir.Fail, "known to break b"},
-		{"collateral is told", []check.Verdict{broken("a", 1), broken("b", 1)}, []string{"a"},
-			rundir.Pass, "also broke b"},
-	}
-	for _, test := range tests {
+		{"all held", []check.Verdict{held("a"), held("b")}, nil, nil, nil, rundir.Holds, ""},
+		{"nothing judged", nil, nil, nil, nil, rundir.Undecided, "no invariant"},
+		{"undecided is not success", []check.Verdict{held("a"), undecided("b")}, nil, nil, nil,
+			rundir.Undecided, "b is undecided: never exercised"},
+		{"not exercised is not success", []check.Verdict{held("a"), untried}, nil, nil, nil,
+			rundir.NotExercised, "b is not exercised"},
+		{"undecided outranks not exercised", []check.Verdict{undecided("a"), untried}, nil, nil, nil,
+			rundir.Undecided, "a is undecided"},
+		{"broken outranks undecided", []check.Verdict{undecided("a"), broken("b", 2)}, nil, nil, nil,
+			rundir.Violated, "violated b: proof of b (and 1 more)"},
+		{"broken then undecided", []check.Verdict{broken("b", 1), undecided("a")}, nil, nil, nil,
+			rundir.Violated, "violated b"},
+		{"a promise of time is no matter of correctness", []check.Verdict{held("a"), late}, nil, nil,
+			nil, rundir.Holds, ""},
+		{"nor is one that noise excuses", []check.Verdict{held("a"), excused}, nil, nil, nil,
+			rundir.Holds, ""},
+		{"what is not finished is open", []check.Verdict{unfinished}, nil, nil, nil,
+			rundir.Undecided, "a is undecided"},
+		{"too few operations", []check.Verdict{held("a")}, nil, nil, short, rundir.NotExercised, ""},
+		{"a fault without proof", []check.Verdict{held("a")}, nil, nil,
+			append(short, unproven...), rundir.Undecided, ""},
+		{"a violation stands without evidence", []check.Verdict{broken("a", 1)}, nil, nil, short,
+			rundir.Violated, "violated a"},
+
+		{"a control is caught", []check.Verdict{broken("a", 1), held("b")}, []string{"a"}, nil, nil,
+			rundir.Caught, "violated as expected: a"},
+		{"caught without a fault's proof", []check.Verdict{broken("a", 1)}, []string{"a"}, nil,
+			unproven, rundir.Caught, "violated as expected: a"},
+		{"without witness", []check.Verdict{broken("a", 0)}, []string{"a"}, nil, nil,
+			rundir.NotCaught, "not caught"},
+		{"without a named operation", []check.Verdict{
+			{Invariant: "a", Status: check.Broken, Count: 1}}, []string{"a"}, nil, nil,
+			rundir.NotCaught, "no operation is named as a witness"},
+		{"not caught", []check.Verdict{held("a")}, []string{"a"}, nil, nil, rundir.NotCaught,
+			"known to break a but was not caught: it is held"},
+		{"undecided is not caught", []check.Verdict{undecided("a")}, []string{"a"}, nil, nil,
+			rundir.NotCaught, "it is undecided: never exercised"},
+		{"not judged", []check.Verdict{held("b")}, []string{"a"}, nil, nil, rundir.NotCaught,
+			"it was not judged"},
+		{"one of two is caught", []check.Verdict{broken("a", 1), held("b")}, []string{"a", "b"}, nil,
+			nil, rundir.NotCaught, "known to break b"},
+		{"collateral is told", []check.Verdict{broken("a", 1), broken("b", 1)}, []string{"a"}, nil,
+			nil, rundir.Caught, "also broke b"},
+		{"not provoked by a fault without proof", []check.Verdict{held("a")}, []string{"a"}, nil,
+			unproven, rundir.Undecided, "not caught"},
+		{"not provoked by a load without races", []check.Verdict{held("a")}, []string{"a"}, nil,
+			short, rundir.NotExercised, "not caught"},
+		{"not finished", []check.Verdict{unfinished}, []string{"a"}, nil, nil, rundir.Undecided,
+			"not caught"},
+
+		{"wrong elsewhere", []check.Verdict{held("a"), held("b")}, nil, known, nil,
+			rundir.NotProvoked, ""},
+		{"wrong elsewhere, and here", []check.Verdict{broken("a", 1), held("b")}, nil, known, nil,
+			rundir.NotProvoked, "known to be under role-crash: a"},
+		{"wrong here without witness", []check.Verdict{broken("a", 0)}, nil, known, nil,
+			rundir.Violated, "violated a"},
+		{"wrong in another way", []check.Verdict{broken("a", 1), broken("b", 1)}, nil, known, nil,
+			rundir.Violated, "violated b"},
+		{"wrong elsewhere, undecided here", []check.Verdict{undecided("a"), held("b")}, nil, known,
+			nil, rundir.Undecided, "a is undecided"},
+	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, reasons := correctness(test.verdicts, test.expected, nil, true)
+			got, reasons := answer(test.verdicts, test.expected, test.known, test.missing)
 			if got != test.want {
-				t.Errorf("verdict %s, want %s (%q)", got, test.want, reasons)
+				t.Errorf("%s, want %s (%q)", got, test.want, reasons)
 			}
 			if !strings.Contains(strings.Join(reasons, "\n"), test.reason) {
 				t.Errorf("reasons %q do not mention %q", reasons, test.reason)
 			}
 		})
-	}
-}
-
-// TestKnownWrongWhereNothingProvokesIt: what a variant is known to break elsewhere
-// is told and not held against it; what else it breaks is.
-func TestKnownWrongWhereNothingProvokesIt(t *testing.T) {
-	known := map[string]string{"a": "role-crash"}
-	for _, test := range []struct {
-		verdicts     []check.Verdict
-		want, reason string
-	}{
-		{[]check.Verdict{held("a"), held("b")}, rundir.Pass, ""},
-		{[]check.Verdict{broken("a", 1), held("b")}, rundir.Pass, "known to be under role-crash: a"},
-		{[]check.Verdict{broken("a", 0), held("b")}, rundir.Fail, "broke a"},
-		{[]check.Verdict{broken("a", 1), broken("b", 1)}, rundir.Fail, "broke b"},
-		{[]check.Verdict{undecided("a"), held("b")}, rundir.Inconclusive, "a is undecided"},
-	} {
-		got, reasons := correctness(test.verdicts, nil, known, true)
-		if got != test.want || !strings.Contains(strings.Join(reasons, "\n"), test.reason) {
-			t.Errorf("%v: %s %q, want %s with %q", test.verdicts, got, reasons, test.want, test.reason)
-		}
 	}
 }
 
@@ -130,27 +157,52 @@ func TestExpectedBrokenFollowsTheTriggers(t *testing.T) {
 	}
 }
 
-func TestSLAAndMeasurement(t *testing.T) {
+func TestObjectives(t *testing.T) {
 	slo := func(s check.Status) check.SLOVerdict { return check.SLOVerdict{Name: "n", Status: s} }
+	noise := slo(check.Undecided)
+	noise.NotJudged = true
+	late := broken("b", 2)
+	late.Late = 2
+	excused := undecided("b")
+	excused.Late = 2
 	for _, test := range []struct {
-		slos []check.SLOVerdict
-		want string
+		slos       []check.SLOVerdict
+		invariants []check.Verdict
+		want       string
 	}{
-		{nil, rundir.Pass},
-		{[]check.SLOVerdict{slo(check.Held)}, rundir.Pass},
-		{[]check.SLOVerdict{slo(check.Undecided), slo(check.Held)}, rundir.Inconclusive},
-		{[]check.SLOVerdict{slo(check.Broken), slo(check.Undecided)}, rundir.Fail},
+		{nil, nil, rundir.Pass},
+		{[]check.SLOVerdict{slo(check.Held)}, []check.Verdict{held("a"), broken("b", 1)}, rundir.Pass},
+		{[]check.SLOVerdict{slo(check.Held), noise}, nil, rundir.NotJudged},
+		{[]check.SLOVerdict{slo(check.Undecided), noise}, nil, rundir.Inconclusive},
+		{[]check.SLOVerdict{slo(check.Broken), slo(check.Undecided)}, nil, rundir.Fail},
+		{nil, []check.Verdict{excused}, rundir.NotJudged},
+		{nil, []check.Verdict{excused, late}, rundir.Fail},
 	} {
-		if got, _ := sla(test.slos); got != test.want {
-			t.Errorf("%v: %s, want %s", test.slos, got, test.want)
+		if got, _ := objectives(test.slos, test.invariants); got != test.want {
+			t.Errorf("%v, %v: %s, want %s", test.slos, test.invariants, got, test.want)
 		}
 	}
-	if got, why := measurement([]rundir.Validity{{OK: true}, {Name: "lag", Detail: "9 ms"}}); got !=
-		rundir.Invalid || why[0] != "lag: 9 ms" {
-		t.Errorf("%s %q", got, why)
-	}
-	if got, _ := measurement([]rundir.Validity{{OK: true}}); got != rundir.Pass {
-		t.Error(got)
+}
+
+// TestOneSided: interference only delays, and a late generator sends a gentler load.
+func TestOneSided(t *testing.T) {
+	for _, test := range []struct {
+		timing    string
+		was, want check.Status
+		notJudged bool
+	}{
+		{rundir.Clean, check.Held, check.Held, false},
+		{rundir.Clean, check.Broken, check.Broken, false},
+		{rundir.Noisy, check.Held, check.Held, false},
+		{rundir.Noisy, check.Broken, check.Undecided, true},
+		{rundir.NoTimes, check.Held, check.Undecided, true},
+		{rundir.NoTimes, check.Broken, check.Undecided, true},
+		{rundir.Noisy, check.Undecided, check.Undecided, false},
+	} {
+		got := oneSided(check.SLOVerdict{Status: test.was}, test.timing)
+		if got.Status != test.want || got.NotJudged != test.notJudged {
+			t.Errorf("%s on %s times: %s, not judged %v", test.was, test.timing, got.Status, got.NotJudged)
+		}
 	}
 }
 
@@ -170,30 +222,100 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRepeatCatchesNothing(t *testing.T) {
-	verdict, reasons := correctness([]check.Verdict{undecided("a")}, []string{"a"}, nil, false)
-	if verdict != rundir.Inconclusive || len(reasons) != 1 {
-		t.Errorf("%s %q", verdict, reasons)
+func TestOverall(t *testing.T) {
+	const pass, fail, open, invalid = rundir.Pass, rundir.Fail, rundir.Inconclusive, rundir.Invalid
+	for _, test := range []struct{ correctness, objectives, want string }{
+		{pass, pass, pass},
+		{fail, pass, fail},
+		{pass, fail, fail},
+		{open, fail, open},
+		{invalid, pass, invalid},
+		{pass, open, open},
+		{pass, rundir.NotJudged, pass},
+	} {
+		if got := overall(test.correctness, test.objectives); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
 	}
-	if verdict, _ := correctness([]check.Verdict{broken("b", 1)}, nil, nil, false); verdict !=
-		rundir.Fail {
-		t.Errorf("a proven violation is %s", verdict)
+	for _, test := range []struct {
+		answer string
+		failed bool
+		want   string
+	}{
+		{rundir.Holds, false, pass}, {rundir.NotProvoked, false, pass}, {rundir.Caught, false, pass},
+		{rundir.Caught, true, invalid}, {rundir.Violated, true, fail}, {rundir.NotCaught, false, fail},
+		{rundir.NotExercised, false, open}, {rundir.Undecided, true, invalid},
+	} {
+		if got := decided(test.answer, test.failed); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
 	}
 }
 
-func TestOverall(t *testing.T) {
-	const pass, fail, open, invalid = rundir.Pass, rundir.Fail, rundir.Inconclusive, rundir.Invalid
-	for _, test := range []struct{ correctness, sla, measurement, want string }{
-		{pass, pass, pass, pass},
-		{fail, pass, invalid, fail},
-		{pass, fail, invalid, invalid},
-		{open, pass, invalid, invalid},
-		{pass, fail, pass, fail},
-		{open, pass, pass, open},
-		{pass, pass, open, open},
+// TestUse: the times are of the best runs of each repeat, in the best state that there is,
+// and never of the control.
+func TestUse(t *testing.T) {
+	first := 0
+	of := func(timings ...string) (list []rundir.Repeat) {
+		for i, timing := range timings {
+			list = append(list, rundir.Repeat{Index: i, Timing: timing})
+		}
+		return list
+	}
+	again := of(rundir.Noisy, rundir.Clean, rundir.Clean)
+	again[2].Again = &first
+	worse := of(rundir.Noisy, rundir.NoTimes)
+	worse[1].Again = &first
+	control := of(rundir.Noisy, rundir.Clean)
+	control[1].Control = true
+	for name, test := range map[string]struct {
+		repeats []rundir.Repeat
+		state   string
+		used    []int
+	}{
+		"none":                   {nil, rundir.NoTimes, nil},
+		"clean":                  {of(rundir.Clean, rundir.Clean), rundir.Clean, []int{0, 1}},
+		"noisy":                  {of(rundir.Noisy, rundir.Noisy), rundir.Noisy, []int{0, 1}},
+		"one is noisy":           {of(rundir.Clean, rundir.Noisy), rundir.Clean, []int{0}},
+		"one has no times":       {of(rundir.NoTimes, rundir.Noisy), rundir.Noisy, []int{1}},
+		"clean when run again":   {again, rundir.Clean, []int{1, 2}},
+		"no better when run so":  {worse, rundir.Noisy, []int{0}},
+		"a control is not times": {control, rundir.Noisy, []int{0}},
 	} {
-		if got := overall(test.correctness, test.sla, test.measurement); got != test.want {
-			t.Errorf("%+v: %s", test, got)
+		state, used := use(test.repeats)
+		var indexes []int
+		for _, r := range used {
+			indexes = append(indexes, r.Index)
+		}
+		if state != test.state || !slices.Equal(indexes, test.used) {
+			t.Errorf("%s: %s, used %v; want %s, %v", name, state, indexes, test.state, test.used)
+		}
+	}
+}
+
+func TestNoiseFloor(t *testing.T) {
+	repeat := func(control bool, timing string, p50, p99 int64) rundir.Repeat {
+		return rundir.Repeat{Control: control, Used: !control, Timing: timing,
+			Operations: []rundir.Operation{{Kind: "buy", Latency: rundir.Latencies{
+				Response: rundir.Percentiles{Count: 9, P50: p50, P99: p99}}}}}
+	}
+	v := func(repeats ...rundir.Repeat) rundir.Variant {
+		return rundir.Variant{Name: "base", Repeats: repeats,
+			Operations: []rundir.Operation{{Kind: "buy"}}}
+	}
+	one := repeat(false, rundir.Noisy, 100, 1000)
+	if f := noiseFloor(v(one, repeat(true, rundir.Clean, 80, 1600))); f == nil || f.P50 != 1.25 ||
+		f.P99 != 1.6 || f.Factor() != 1.6 {
+		t.Errorf("%+v", f)
+	}
+	for name, w := range map[string]rundir.Variant{
+		"no control":                  v(one),
+		"a control without times":     v(one, repeat(true, rundir.NoTimes, 80, 1600)),
+		"operations that never ended": v(one, repeat(true, rundir.Clean, 80, rundir.Infinite)),
+		"nothing":                     {},
+	} {
+		if f := noiseFloor(w); f != nil {
+			t.Errorf("%s: %+v", name, f)
 		}
 	}
 }
@@ -213,8 +335,10 @@ func TestVerdictOnQuiescence(t *testing.T) {
 		"deaf operations":       {Trial{Abandoned: 8, Inside: true}, check.Broken},
 		"deaf requests of ours": {Trial{Abandoned: 8}, check.Undecided},
 		"no answer":             {Trial{Unasked: "connection refused"}, check.Undecided},
-		"interrupted":           {Trial{Interrupted: true, Pending: "2 carts"}, check.Undecided},
-		"not finished":          {Trial{Error: "panic", Pending: "2 carts"}, check.Undecided},
+		"done after its deadline": {Trial{Overdue: "30s after the load there was work left"},
+			check.Broken},
+		"interrupted":  {Trial{Interrupted: true, Pending: "2 carts"}, check.Undecided},
+		"not finished": {Trial{Error: "panic", Pending: "2 carts"}, check.Undecided},
 	} {
 		v := quiescence{c.trial}.Check(t.Context(), nil, nil)
 		if v.Status != c.want || v.Status == check.Undecided && v.Reason == "" {
@@ -258,7 +382,8 @@ func TestVerdictInTime(t *testing.T) {
 		"both":                    {both, broken(3, 1, 2), check.Undecided, "the first"},
 		"held":                    {crowd, check.Verdict{Status: check.Held}, check.Held, ""},
 	} {
-		v := c.trial.inTime(c.verdict)
+		v := c.trial.inTime(c.verdict,
+			measure.Facts{Generator: c.trial.Generator, Machine: c.trial.machine()}.Crowded())
 		if v.Status != c.want || v.Late != c.verdict.Late || v.Unfinished != c.verdict.Unfinished ||
 			c.want == check.Undecided && (!strings.Contains(v.Reason, c.says) || v.Count > 0) {
 			t.Errorf("%s: %s %q, want %s that says %q", name, v.Status, v.Reason, c.want, c.says)

@@ -213,15 +213,18 @@ func TestUnreadable(t *testing.T) {
 		{"unknown field", "summary.json", `unknown field "seeed"`, replace(`"seed"`, `"seeed"`)},
 		{"wrong type", "summary.json", "summary.json, line 16: json: cannot unmarshal string",
 			replace(`"seed": 7`, `"seed": "seven"`)},
-		{"newer major", "summary.json", "schema version 2.0.0 is newer than " + rundir.SchemaVersion +
-			": read it with a newer stampede", replace(rundir.SchemaVersion, "2.0.0")},
-		{"older major", "summary.json", "schema version 0.9.0 is older",
+		{"newer major", "summary.json", "schema version 3.0.0 is newer than " + rundir.SchemaVersion +
+			": read it with a newer stampede", replace(rundir.SchemaVersion, "3.0.0")},
+		{"older major", "summary.json", "schema version 1.2.0 is older than " +
+			rundir.SchemaVersion + ": an older stampede wrote it: stampede check ",
+			replace(rundir.SchemaVersion, "1.2.0")},
+		{"manifest much older", "run.json", "schema version 0.9.0 is older",
 			replace(rundir.SchemaVersion, "0.9.0")},
 		{"version not one", "summary.json", `schema version "one" is not like 1.0.0`,
 			replace(rundir.SchemaVersion, "one")},
 		{"two values", "summary.json", "something after its end",
 			func(s string) string { return s + "{}" }},
-		{"unknown verdict", "summary.json", `verdict "FINE" is not one of`,
+		{"unknown verdict", "summary.json", `verdict.overall: "FINE" is not one of`,
 			replace(`"overall": "PASS"`, `"overall": "FINE"`)},
 		{"counts", "summary.json", "scheduled 11 is not started 9 + dropped 1",
 			replace(`"scheduled": 10`, `"scheduled": 11`)},
@@ -250,7 +253,7 @@ func TestNewerMinorVersionIsReadable(t *testing.T) {
 	root := t.TempDir()
 	path := finished(t, root)
 	spoil(t, path, rundir.SummaryFile, func(s string) string {
-		return strings.Replace(s, rundir.SchemaVersion+`",`, `1.99.0", "news": 1,`, 1)
+		return strings.Replace(s, rundir.SchemaVersion+`",`, `2.99.0", "news": 1,`, 1)
 	})
 	r, err := rundir.Open(root, path)
 	if err != nil {

@@ -82,6 +82,9 @@ func (r Repeat) validate(where string, report func(string, ...any)) {
 	}
 	r.Load.validate(where, report)
 	r.Latency.validate(where, report)
+	if r.Quiet != nil {
+		r.Quiet.Response.validate(where+", quiet", report)
+	}
 	for _, op := range r.Operations {
 		op.validate(where, report)
 	}

@@ -198,11 +198,11 @@ func TestRatioIntervalCoverage(t *testing.T) {
 
 // variant makes a variant of one kind with one repeat per value.
 func variant(name string, p99 ...int64) rundir.Variant {
-	v := rundir.Variant{Name: name, Operations: []rundir.Operation{{Kind: "buy"}}}
+	v := rundir.Variant{Name: name, Timing: rundir.Clean, Operations: []rundir.Operation{{Kind: "buy"}}}
 	for i, ns := range p99 {
 		response := rundir.Percentiles{Count: 1000, P50: 1000 + int64(i), P99: ns, Max: ns}
 		v.Repeats = append(v.Repeats, rundir.Repeat{
-			Index: i, ThroughputPerS: 500 + float64(i),
+			Index: i, Used: true, Timing: rundir.Clean, ThroughputPerS: 500 + float64(i),
 			Operations: []rundir.Operation{{Kind: "buy",
 				Latency: rundir.Latencies{Response: response}}},
 		})
@@ -292,7 +292,7 @@ func TestComparisonsLeaveOutUnfinishedRepeats(t *testing.T) {
 	if c := find(t, all, "empty", "p99"); c.N != 0 || c.Note == "" {
 		t.Errorf("no operations: %+v", c)
 	}
-	if got := stats.Comparisons([]rundir.Variant{broken}, "absent", 1); got != nil {
+	if got := stats.Comparisons([]rundir.Variant{broken}, "absent", 1, nil); got != nil {
 		t.Errorf("comparisons without a baseline: %+v", got)
 	}
 }
@@ -301,8 +301,8 @@ func TestIntervalIndependentOfOtherVariants(t *testing.T) {
 	base := variant("base", 100, 111, 102, 133, 104, 125)
 	a := variant("a", 150, 141, 162, 153, 174, 165)
 	b := variant("b", 250, 241, 262, 253, 274, 265)
-	alone := stats.Comparisons([]rundir.Variant{base, b}, "base", 9)
-	both := stats.Comparisons([]rundir.Variant{a, base, b}, "base", 9)
+	alone := stats.Comparisons([]rundir.Variant{base, b}, "base", 9, nil)
+	both := stats.Comparisons([]rundir.Variant{a, base, b}, "base", 9, nil)
 	if x, y := *find(t, alone, "b", "p99").CI95, *find(t, both, "b", "p99").CI95; x != y {
 		t.Errorf("interval %v alone, %v beside another variant", x, y)
 	}

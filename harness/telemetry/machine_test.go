@@ -43,7 +43,8 @@ func TestReadMachine(t *testing.T) {
 	const two = "cpu  500 100 400 9000 50 60 70 80 9 9\ncpu0 1 1\ncpu1 1 1\nintr 5\n"
 	got, err := readMachine(proc(t, two, stat("dockerd", 20), stat("postgres", 40),
 		stat("docker-proxy", 6), stat("a) (dockerd", 10), "unreadable"))
-	want := machine{busy: 10 * time.Second, engines: 260 * time.Millisecond, cores: 2}
+	want := machine{busy: 10 * time.Second, engines: 260 * time.Millisecond,
+		stolen: 800 * time.Millisecond, cores: 2}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

@@ -1,0 +1,45 @@
+package check_test
+
+import (
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+func TestOverlap(t *testing.T) {
+	const buy = "buy"
+	rec := func(kind, key string, start, end time.Duration, outcome history.Outcome) history.Record {
+		return history.Record{Op: history.Op{Kind: kind, Key: key}, Outcome: outcome,
+			Intended: start, Start: start, End: end}
+	}
+	for name, test := range map[string]struct {
+		records []history.Record
+		want    check.Overlaps
+	}{
+		"nothing": {nil, check.Overlaps{}},
+		"one after the other": {[]history.Record{rec(buy, "a", 0, 5, history.OK),
+			rec(buy, "a", 5, 9, history.OK)}, check.Overlaps{Successful: 2, Peak: 1}},
+		"two at once": {[]history.Record{rec(buy, "a", 4, 9, history.OK),
+			rec(buy, "a", 0, 5, history.OK)}, check.Overlaps{Successful: 2, Raced: 2, Peak: 2}},
+		"on other keys": {[]history.Record{rec(buy, "a", 0, 5, history.OK),
+			rec(buy, "b", 0, 5, history.OK)}, check.Overlaps{Successful: 2, Peak: 1}},
+		"with another kind": {[]history.Record{rec(buy, "a", 0, 5, history.OK),
+			rec("look", "a", 0, 5, history.OK)}, check.Overlaps{Successful: 1, Peak: 1}},
+		"with one that was refused": {[]history.Record{rec(buy, "a", 0, 5, history.OK),
+			rec(buy, "a", 1, 2, history.Refused)}, check.Overlaps{Successful: 1, Raced: 1, Peak: 2}},
+		"within a long one, after a short one": {[]history.Record{rec(buy, "a", 0, 9, history.OK),
+			rec(buy, "a", 1, 2, history.OK), rec(buy, "a", 5, 6, history.OK)},
+			check.Overlaps{Successful: 3, Raced: 3, Peak: 2}},
+		"one that never ended": {[]history.Record{rec(buy, "a", 0, history.Never, history.Unknown),
+			rec(buy, "a", 5, 6, history.OK)}, check.Overlaps{Successful: 1, Peak: 1}},
+		"dropped": {[]history.Record{rec(buy, "a", history.Never, history.Never, history.Dropped),
+			rec(buy, "a", 5, 6, history.OK)}, check.Overlaps{Successful: 1, Peak: 1}},
+	} {
+		got, err := check.Overlap(history.Slice(test.records), []string{buy})
+		if err != nil || got != test.want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, test.want)
+		}
+	}
+}

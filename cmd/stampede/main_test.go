@@ -42,6 +42,11 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			old, err := filepath.Abs("testdata/run-of-version-1")
+			e.Setenv("VERSION1", old)
+			if err != nil {
+				return err
+			}
 			e.Setenv("PATH", e.Getenv("PATH")+":"+os.Getenv("PATH"))
 			return nil
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/run"
+	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
@@ -19,6 +20,8 @@ import (
 type resolved struct {
 	Scenario scenario.Scenario
 	scenario.Resolved
+	// fitted is how the length of the load was chosen, nil where it was given.
+	fitted *rundir.Fitted
 }
 
 // resolve finds and decodes a scenario; every problem is a usage error.
@@ -53,7 +56,7 @@ func newDescribe(a *app) *cobra.Command {
 			return describe(a.stdout, plan)
 		},
 	}
-	cmd.Flags().StringVar(&opts.Profile, "profile", "", "smoke, default or full")
+	cmd.Flags().StringVar(&opts.Profile, "profile", "", scenario.ProfilesText)
 	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
 	cmd.Flags().StringVar(&variant, "variant", "", "describe one variant instead")
 	return cmd

@@ -49,10 +49,10 @@ func TestCleanRate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := fit.CleanRate(t.Context(), c.machine.probe)
-			if err != nil || got < c.least || got > c.machine.clean ||
-				len(c.machine.tried) > c.probes {
+			tried := c.machine.tried
+			if err != nil || got < c.least || got > c.machine.clean || len(tried) > c.probes {
 				t.Errorf("%v a second after %d probes (%.0f), %v; want %v or more after %d at most",
-					got, len(c.machine.tried), c.machine.tried, err, c.least, c.probes)
+					got, len(tried), tried, err, c.least, c.probes)
 			}
 		})
 	}
@@ -78,7 +78,8 @@ func TestNeverClean(t *testing.T) {
 // punctual it is; nor is one clean that leaves a queue.
 func TestNotClean(t *testing.T) {
 	for name, s := range map[string]fit.Sample{
-		"CPU": {CPUShare: 0.6}, "lag": {LagP99: time.Millisecond}, "queue": {Behind: 20 * time.Millisecond},
+		"CPU": {CPUShare: 0.6}, "lag": {LagP99: time.Millisecond},
+		"queue": {Behind: 20 * time.Millisecond},
 	} {
 		got, err := fit.CleanRate(t.Context(),
 			func(_ context.Context, perS float64) (fit.Sample, error) {

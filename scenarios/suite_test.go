@@ -334,6 +334,32 @@ func (l logger) Observe(e events.Event) {
 	}
 }
 
+// TestDefaultsTakeFourMinutes: by the estimate a scenario's designs take four minutes at
+// most, with the baseline once more as a control, and the quick ones of the README's first
+// command are under load for 75 seconds.
+func TestDefaultsTakeFourMinutes(t *testing.T) {
+	for _, name := range scenarios.All() {
+		for _, profile := range []string{"quick", "default"} {
+			src, file, _ := scenarios.Source(name)
+			sc, res, err := scenario.Decode(src, file, options(profile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			repeats := len(sc.Variants)*sc.Repeats + 1
+			_, most, err := run.Estimate(sc, res.System, res.Params, repeats)
+			if err != nil || most > 4*time.Minute {
+				t.Errorf("%s, %s: %d repeats take %s (%v), which is more than 4m", name, profile,
+					repeats, most, err)
+			}
+			load := time.Duration(repeats) * sc.Load.Arrival.OverMost.D()
+			if name == "flash-sale-100k" && profile == "quick" && load > 75*time.Second {
+				t.Errorf("%s, %s: %d repeats are under load for %s, which is more than 75s", name,
+					profile, repeats, load)
+			}
+		}
+	}
+}
+
 // TestObjectivesCanBeDecided: what an objective of a whole profile is about comes often
 // enough for its percentile, if it is scheduled or follows from a success. Parts before,
 // during and after a fault depend on the run.

@@ -1,7 +1,7 @@
 # `make help` lists the targets.
 SHELL := /bin/bash
 S ?= flash-sale-100k
-PROFILE ?= default
+PROFILE ?= quick
 RUNFLAGS ?=
 SEEDS ?= 50
 FUZZTIME ?= 10s
@@ -23,7 +23,7 @@ build: ## Build bin/stampede
 setup: build ## Say what is missing here and install it (stampede doctor --fix)
 	@$(BIN) doctor --fix
 
-scenario: setup ## Run a scenario: make scenario S=flash-sale-100k PROFILE=default
+scenario: setup ## Run a scenario: make scenario S=flash-sale-100k PROFILE=quick
 	@$(BIN) run $(S) --profile $(PROFILE) $(RUNFLAGS)
 
 test-setup: build

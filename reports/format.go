@@ -70,6 +70,9 @@ func significant(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
+// Grouped formats n with commas between groups of three digits.
+func Grouped(n int) string { return grouped(n) }
+
 // grouped formats n with commas between groups of three digits.
 func grouped[T ~int | ~int64 | ~uint64](n T) string {
 	digits := strconv.FormatInt(int64(n), 10)

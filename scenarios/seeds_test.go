@@ -202,7 +202,7 @@ func (s underSeeds) with(t *testing.T, seed uint64) plan {
 // leaves out.
 func others(t *testing.T, name string, small plan) []string {
 	t.Helper()
-	return slices.DeleteFunc(correct(decodeProfile(t, name, "default")), func(v string) bool {
+	return slices.DeleteFunc(correct(decodeProfile(t, name, "full")), func(v string) bool {
 		return slices.Contains(small.scenario.Variants, v)
 	})
 }
@@ -230,7 +230,7 @@ func TestSeedsCoverCorrectVariants(t *testing.T) {
 				ran[v] = true
 			}
 		}
-		whole := decodeProfile(t, s.scenario, "default")
+		whole := decodeProfile(t, s.scenario, "full")
 		for _, v := range correct(whole) {
 			if !ran[v] {
 				t.Errorf("%s: %s has none of %d seeds", s.scenario, v, s.seeds)
@@ -240,7 +240,7 @@ func TestSeedsCoverCorrectVariants(t *testing.T) {
 	}
 	small := map[string]bool{}
 	for _, name := range scenarios.All() {
-		whole := decodeProfile(t, name, "default")
+		whole := decodeProfile(t, name, "full")
 		system := whole.resolved.System.Name
 		for _, v := range correct(whole) {
 			if len(whole.scenario.Faults) > 0 && !seen[system+" "+v] {

@@ -210,6 +210,10 @@ func decodeProfile(t *testing.T, name, profile string, set ...string) plan {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if a := sc.Load.Arrival; a.Over == scenario.Fit {
+		// A test sends the same on every machine.
+		sc.Load.Arrival = a.Lasting(a.OverLeast.D())
+	}
 	return plan{sc, res}
 }
 
@@ -302,6 +306,32 @@ func (l logger) Observe(e events.Event) {
 	if d := e.RepeatDone; d != nil && testing.Verbose() {
 		l.t.Logf("%-24s %s ok %d refused %d unknown %d", d.Variant, d.Verdict, d.Load.OK,
 			d.Load.Refused, d.Load.Unknown)
+	}
+}
+
+// TestDefaultsTakeFourMinutes: by the estimate a scenario's designs take four minutes at
+// most, with the baseline once more as a control, and the quick ones of the README's first
+// command are under load for 75 seconds.
+func TestDefaultsTakeFourMinutes(t *testing.T) {
+	for _, name := range scenarios.All() {
+		for _, profile := range []string{"quick", "default"} {
+			src, file, _ := scenarios.Source(name)
+			sc, res, err := scenario.Decode(src, file, options(profile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			repeats := len(sc.Variants)*sc.Repeats + 1
+			_, most, err := run.Estimate(sc, res.System, res.Params, repeats)
+			if err != nil || most > 4*time.Minute {
+				t.Errorf("%s, %s: %d repeats take %s (%v), which is more than 4m", name, profile,
+					repeats, most, err)
+			}
+			load := time.Duration(repeats) * sc.Load.Arrival.OverMost.D()
+			if name == "flash-sale-100k" && profile == "quick" && load > 75*time.Second {
+				t.Errorf("%s, %s: %d repeats are under load for %s, which is more than 75s", name,
+					profile, repeats, load)
+			}
+		}
 	}
 }
 

@@ -197,6 +197,7 @@ func (f *runFlags) checkAgainst(plans []resolved, seed *uint64) error {
 	if f.seed == "" {
 		*seed = base.Run.Seed
 	}
+	plans[0].fitAs(base.Run)
 	if !slices.Contains(f.failOn, regression) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/run"
+	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
@@ -19,6 +20,8 @@ import (
 type resolved struct {
 	Scenario scenario.Scenario
 	scenario.Resolved
+	// fitted is how the length of the load was chosen, nil where it was given.
+	fitted *rundir.Fitted
 }
 
 // resolve finds and decodes a scenario; every problem is a usage error.
@@ -53,7 +56,7 @@ func newDescribe(a *app) *cobra.Command {
 			return describe(a.stdout, plan)
 		},
 	}
-	cmd.Flags().StringVar(&opts.Profile, "profile", "", "smoke, default or full")
+	cmd.Flags().StringVar(&opts.Profile, "profile", "", scenario.ProfilesText)
 	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
 	cmd.Flags().StringVar(&variant, "variant", "", "describe one variant instead")
 	return cmd
@@ -67,8 +70,13 @@ func describe(w io.Writer, plan resolved) error {
 	}
 	fmt.Fprintf(w, "%s (profile %s)\n%s\n\n", sc.Name, sc.Profile, sc.Question)
 	fmt.Fprintf(w, "Load       %s\n", load.Text)
-	fmt.Fprintf(w, "Trials     %d variants x %d repeats, about %s of load\n",
-		len(sc.Variants), sc.Repeats, load.Over*time.Duration(len(sc.Variants)*sc.Repeats))
+	trials := len(sc.Variants) * sc.Repeats
+	least, most, err := run.Estimate(sc, plan.System, plan.Params, trials)
+	if err != nil {
+		return usage(err)
+	}
+	fmt.Fprintf(w, "Trials     %d variants x %d repeats, about %s\n", len(sc.Variants), sc.Repeats,
+		between(least, most))
 	fmt.Fprintf(w, "Needs      %s\n", strings.Join(needs(plan), ", "))
 	fmt.Fprintf(w, "Deployed   %s\n\n", deployment(sc))
 	rows := [][]string{}
@@ -86,6 +94,15 @@ func describe(w io.Writer, plan resolved) error {
 	fmt.Fprintln(w, "\nValues, and where each comes from")
 	table(w, rows)
 	return nil
+}
+
+// between writes how long something takes: 3m5s, or 2m10s to 4m.
+func between(least, most time.Duration) string {
+	least, most = least.Round(5*time.Second), most.Round(5*time.Second)
+	if least == most {
+		return least.String()
+	}
+	return least.String() + " to " + most.String()
 }
 
 // deployment says how the variants are put to work: "processes, 2 of api".

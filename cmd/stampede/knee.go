@@ -13,6 +13,7 @@ import (
 
 	"stampede/harness/knee"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 	"stampede/reports"
 )
 
@@ -69,7 +70,7 @@ The worst wins, in the order 1, 70, 5, 4, 3.
 func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	f.changed = fl.Changed
-	fl.StringVar(&f.profile, "profile", "", "smoke, default or full")
+	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
 	fl.StringSliceVar(&f.variants, "variant", nil, "only these variants (comma-separated)")
 	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
 	fl.StringArrayVar(&f.objectives, "objective", nil, "an objective beside the scenario's, such as "+

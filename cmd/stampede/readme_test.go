@@ -74,7 +74,7 @@ func verdictTable(t *testing.T, b *strings.Builder, s sut.System) {
 	t.Helper()
 	plans, head := []scenario.Scenario{}, "| variant | idea |"
 	for _, name := range scenarios.All() {
-		plan, err := resolve(name, scenario.Options{})
+		plan, err := resolve(name, scenario.Options{Profile: scenario.FullProfile})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,6 +42,9 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	for _, s := range f.settings() {
 		words = append(words, "--set", plain.Word(scenario.HideSetting(s, scenario.Secrets(plan.System))))
 	}
+	if plan.fitted != nil {
+		words = append(words, "--set", "load.arrival.over="+plan.Scenario.Load.Arrival.Over.String())
+	}
 	if f.some() && f.baseline == "" {
 		words = append(words, "--set", plain.Word("baseline="+plan.Scenario.Baseline))
 	}

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/fit"
 	"stampede/harness/rundir"
 	"stampede/reports"
 )
@@ -70,6 +74,57 @@ func TestReproduceAVariant(t *testing.T) {
 }
 
 // plannedRun is a run of flash-sale-100k with some flags.
+// TestReproduceAFittedLoad: whoever runs the line again has the length that this machine
+// found, and does not measure again.
+func TestReproduceAFittedLoad(t *testing.T) {
+	clean := func(context.Context, float64) (fit.Sample, error) { return fit.Sample{}, nil }
+	late := func(context.Context, float64) (fit.Sample, error) {
+		return fit.Sample{LagP50: time.Second, LagP99: time.Second}, nil
+	}
+	for name, c := range map[string]struct {
+		probe  fit.Probe
+		over   string
+		capped bool
+		told   string
+	}{
+		"fast": {clean, "6s", false,
+			"105,500 operations over 6s; this machine sends 2,048,000 a second cleanly"},
+		"slow": {late, "9.5s", true,
+			"105,500 operations over 9.5s; this machine sends 1,000 a second cleanly. The load is " +
+				"heavier than this machine sends cleanly"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, plan := plannedRun(t, nil)
+			told := ""
+			plan, err := fitLoad(t.Context(), plan, c.probe, func(format string, args ...any) {
+				told += fmt.Sprintf(format, args...)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := "the load was fitted: " + c.told; told != want {
+				t.Errorf("said %q, want %q", told, want)
+			}
+			if plan.fitted.Capped != c.capped {
+				t.Errorf("capped is %v, want %v", plan.fitted.Capped, c.capped)
+			}
+			line := reproduce("flash-sale-100k", plan, 7, f)
+			if want := "--set load.arrival.over=" + c.over; !strings.Contains(line, want) {
+				t.Errorf("%s\nhas no %s", line, want)
+			}
+			_, again := plannedRun(t, strings.Fields(strings.TrimPrefix(line,
+				"stampede run flash-sale-100k ")))
+			if !reflect.DeepEqual(again.Scenario, plan.Scenario) {
+				t.Errorf("%s\nruns  %+v\nwant %+v", line, again.Scenario, plan.Scenario)
+			}
+			again, err = fitLoad(t.Context(), again, nil, nil)
+			if err != nil || again.fitted != nil {
+				t.Errorf("%s\nmeasures again: %+v, %v", line, again.fitted, err)
+			}
+		})
+	}
+}
+
 func plannedRun(t *testing.T, args []string) (runFlags, resolved) {
 	t.Helper()
 	f, cmd := runFlags{}, &cobra.Command{}

@@ -21,6 +21,7 @@ import (
 	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/events"
+	"stampede/harness/fit"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
@@ -179,10 +180,19 @@ func (a *app) noteReport(path, id string) events.Event {
 func (a *app) perform(
 	soft context.Context, name string, plan resolved, seed uint64, f runFlags, p *printer,
 ) (_ string, _ rundir.Summary, err error) {
+	p.Logf("%s (%s), seed %d: %s", plan.Scenario.Name, plan.Scenario.Profile, seed,
+		plan.Scenario.Question)
+	if f.replayed != nil {
+		plan.fitted = f.replayed.run.Fitted
+	}
+	if plan, err = fitLoad(soft, plan, fit.Send, p.Logf); err != nil {
+		return "", rundir.Summary{}, a.failed(exitInternal, err)
+	}
 	opts := run.Options{Scenario: plan.Scenario, System: plan.System, Params: plan.Params,
 		Seed: seed, Root: f.out, Tool: tool(),
 		Argv:      append([]string{"stampede"}, redacted(a.argv, plan.System)...),
 		Reproduce: reproduce(name, plan, seed, f), Observer: p, Now: time.Now,
+		Fitted: plan.fitted,
 		Target: f.target, TargetCAs: f.given.authorities, Without: exemptions(plan.System, f),
 		OneByOne: !f.interleave, Again: f.again, Control: f.control(plan.Scenario.Profile),
 		ProvokedBy: provokedBy(plan)}
@@ -193,8 +203,6 @@ func (a *app) perform(
 		return a.guard(opts.Provider.Name() == env.Containers ||
 			plan.Scenario.Deploy == deploy.Containers, runID)
 	}
-	p.Logf("%s (%s), seed %d: %s", plan.Scenario.Name, plan.Scenario.Profile, seed,
-		plan.Scenario.Question)
 	if f.target == "" {
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
 			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))

@@ -51,7 +51,7 @@ type givenFiles struct {
 
 func (f *runFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.profile, "profile", "", "smoke, default or full")
+	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
 	fl.StringSliceVar(&f.variants, "variant", nil, "only these variants (comma-separated, or all)")
 	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
 	fl.StringVar(&f.baseline, "baseline", "", "the variant that ratios refer to")

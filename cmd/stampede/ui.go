@@ -79,7 +79,7 @@ func startable() (choices []ui.Scenario, err error) {
 		}
 		c := ui.Scenario{Name: name, Question: plan.Scenario.Question, System: plan.System.Name,
 			Variants: plan.Scenario.Variants, Known: map[string]bool{}}
-		for _, profile := range []string{"smoke", "default", "full"} {
+		for _, profile := range scenario.Profiles() {
 			if _, err := resolve(name, scenario.Options{Profile: profile}); err == nil {
 				c.Profiles = append(c.Profiles, profile)
 			}

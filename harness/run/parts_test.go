@@ -11,7 +11,7 @@ import (
 
 func TestEnoughOperations(t *testing.T) {
 	constant := scenario.Load{Arrival: scenario.Arrival{
-		Process: "constant", Rate: 100, Over: scenario.Duration(10 * time.Second),
+		Process: "constant", Rate: 100, Over: scenario.Over(10 * time.Second),
 	}}
 	declared := constant
 	declared.MinOperations = 900

@@ -26,8 +26,8 @@ type Plan struct {
 	Text   string
 }
 
-// PlanOf makes the plan of a scenario for a seed. An impossible arrival
-// process is an error.
+// PlanOf makes the plan of a scenario for a seed, with the shortest load if that is to be
+// fitted. An impossible arrival process is an error.
 func PlanOf(sc scenario.Scenario, seed uint64) (Plan, error) {
 	streams := rand.New(rand.NewPCG(seed, 0x7374616d70656465))
 	p := Plan{ArrivalSeed: streams.Uint64(), WorkloadSeed: streams.Uint64()}
@@ -43,6 +43,9 @@ func PlanOf(sc scenario.Scenario, seed uint64) (Plan, error) {
 		return Plan{}, fmt.Errorf("load.arrival: %w", err)
 	}
 	p.Process, p.Over, p.Text = process, process.Over(), process.String()
+	if a := sc.Load.Arrival; a.Over == scenario.Fit {
+		p.Text = fmt.Sprintf("burst of %d, fit: %s to %s", a.Ops, a.OverLeast, a.OverMost)
+	}
 	p.Digest = process.Digest(p.ArrivalSeed)
 	return p, nil
 }

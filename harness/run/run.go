@@ -90,6 +90,10 @@ func Run(soft, hard context.Context, opts Options) (string, rundir.Summary, erro
 	if err := hard.Err(); err != nil {
 		return "", rundir.Summary{}, err
 	}
+	if opts.Scenario.Load.Arrival.Over == scenario.Fit {
+		return "", rundir.Summary{}, errors.New("load.arrival.over is fit, which is to be replaced " +
+			"by a time before a run")
+	}
 	plan, err := PlanOf(opts.Scenario, opts.Seed)
 	if err != nil {
 		return "", rundir.Summary{}, err

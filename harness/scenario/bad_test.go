@@ -326,6 +326,34 @@ func badScenarios() map[string]bad {
 			"process: constant\n    rate: 100.5", "process: burst\n    ops: 5\n    peak: 2.5",
 			`peak is 2.5; expected 1 to 2 times the mean rate`, false,
 		},
+		"fit of a rate": {
+			"    over: 10s", "    over: fit",
+			`12:11: over is fit, and process constant has no number of operations to keep`, false,
+		},
+		"fit without bounds": {
+			"process: constant\n    rate: 100.5\n    over: 10s",
+			"process: burst\n    ops: 5\n    over: fit",
+			`over_least is missing; expected it where over is fit`, false,
+		},
+		"fit from nothing": {
+			"process: constant\n    rate: 100.5\n    over: 10s",
+			"process: burst\n    ops: 5\n    over: fit\n    over_least: 0s\n    over_most: 9s",
+			`over_least is 0s; expected more than zero`, true,
+		},
+		"fit from more to less": {
+			"process: constant\n    rate: 100.5\n    over: 10s",
+			"process: burst\n    ops: 5\n    over: fit\n    over_least: 10s\n    over_most: 9s",
+			`over_least 10s is more than over_most 9s`, true,
+		},
+		"fit in full": {
+			"process: constant\n    rate: 100.5\n    over: 10s",
+			"process: burst\n    ops: 5\n    over: fit\n    over_least: 8s\n    over_most: 9s",
+			`over is fit in the profile full, which sends the same on every machine`, true,
+		},
+		"bounds of a rate": {
+			"    over: 10s", "    over: 10s\n    over_most: 10s",
+			`over_most does not belong to process constant`, false,
+		},
 		"huge rate": {"rate: 100.5", "rate: 1e9", `rate 1e+09 is out of range`, false},
 		"no rate": {
 			"    rate: 100.5\n", "",

@@ -30,7 +30,9 @@ func (d *decoder) into(n *node, v reflect.Value) {
 	switch {
 	case n.kind == null:
 		d.wrong(n, "a value is missing", expected(v.Type()))
-	case v.Type() == reflect.TypeFor[Duration]():
+	case v.Type() == reflect.TypeFor[Over]() && n.kind == text && n.text == fitText:
+		v.SetInt(int64(Fit))
+	case v.Type() == reflect.TypeFor[Duration](), v.Type() == reflect.TypeFor[Over]():
 		d.duration(n, v)
 	case v.Type() == reflect.TypeFor[json.RawMessage]():
 		// The system's own part, decoded by Decode into the system's type.
@@ -265,7 +267,7 @@ func (n *node) plain() any {
 
 // expected describes the values of a type.
 func expected(t reflect.Type) string {
-	if t == reflect.TypeFor[sut.Duration]() {
+	if t == reflect.TypeFor[sut.Duration]() || t == reflect.TypeFor[Over]() {
 		return durationForm
 	}
 	switch t.Kind() {

@@ -25,9 +25,19 @@ func defaults() Scenario {
 	}
 }
 
-// Profiles returns the names of the profiles, smallest first. The default
-// profile exists even where a file does not mention it.
-func Profiles() []string { return []string{"smoke", DefaultProfile, "full"} }
+// Profiles returns the names of the profiles, smallest first. The default profile and the
+// quick one exist even where a file does not mention them.
+func Profiles() []string { return []string{"smoke", QuickProfile, DefaultProfile, FullProfile} }
 
-// DefaultProfile is applied when no other is asked for.
-const DefaultProfile = "default"
+const (
+	// QuickProfile is the smallest set of variants that answers a scenario's question. It is
+	// the default profile where a file has none.
+	QuickProfile = "quick"
+	// DefaultProfile is applied when no other is asked for.
+	DefaultProfile = "default"
+	// FullProfile sends the same on every machine.
+	FullProfile = "full"
+)
+
+// ProfilesText lists the profiles for the help of a flag.
+const ProfilesText = "smoke, quick, default or full"

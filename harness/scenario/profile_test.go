@@ -1,9 +1,11 @@
 package scenario_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -58,11 +60,55 @@ func TestProfileReplacesListsAndRemovesFields(t *testing.T) {
 	}
 }
 
+// fitted is a scenario whose load is fitted, but for the profile full.
+var fitted = strings.NewReplacer(
+	"process: constant\n    rate: 100.5\n    over: 10s",
+	"process: burst\n    ops: 500\n    over: fit\n    over_least: 8s\n    over_most: 20s",
+	"smoke:\n    params: {items: 2}\n    load: {arrival: {over: 8s}}",
+	"smoke:\n    load: {arrival: {over_most: 9s}}",
+	"full: {repeats: 6}", "full: {load: {arrival: {over: 12s}}}").Replace(base)
+
+func TestFit(t *testing.T) {
+	for profile, want := range map[string]string{
+		"": "fit 8s 20s", "smoke": "fit 8s 9s", "full": "12s 8s 20s",
+	} {
+		sc, _ := decode(t, fitted, profile)
+		a := sc.Load.Arrival
+		if got := fmt.Sprint(a.Over, " ", a.OverLeast, " ", a.OverMost); got != want {
+			t.Errorf("profile %q: %s, want %s", profile, got, want)
+		}
+	}
+	// A length that is given needs no measurement, and what was measured is given.
+	sc, _ := decode(t, fitted, "", "load.arrival.over=14.5s")
+	if over := sc.Load.Arrival.Over; over == scenario.Fit || over.D() != 14500*time.Millisecond {
+		t.Errorf("--set load.arrival.over=14.5s gives %s", over)
+	}
+	// Faults and warm-up must have room in the shortest load.
+	sc, _ = decode(t, fitted, "")
+	if got := sc.Load.Length(); got != 8*time.Second {
+		t.Errorf("the load lasts %s at least, want 8s", got)
+	}
+}
+
+// TestQuick: the quick profile is the default one where a file has none.
+func TestQuick(t *testing.T) {
+	src := mustReplace(t, base, "  default:\n", "  default: {repeats: 3}\n")
+	if sc, _ := decode(t, src, "quick"); sc.Repeats != 3 || sc.Profile != "quick" {
+		t.Errorf("without a profile quick: profile %s with %d repeats, want quick with those of "+
+			"default, 3", sc.Profile, sc.Repeats)
+	}
+	src = mustReplace(t, src, "profiles:\n", "profiles:\n  quick: {variants: [locked, cached]}\n")
+	if sc, _ := decode(t, src, "quick"); sc.Repeats != 2 || len(sc.Variants) != 2 {
+		t.Errorf("profile quick has %d repeats of %v, want its own variants and the file's 2 repeats",
+			sc.Repeats, sc.Variants)
+	}
+}
+
 func TestUnknownProfileIsRefused(t *testing.T) {
 	opts := options()
 	opts.Profile = "smoke"
 	_, _, err := scenario.Decode([]byte(minimal), "x.yaml", opts)
-	want := `--profile smoke: x.yaml has no profile "smoke"; expected default`
+	want := `--profile smoke: x.yaml has no profile "smoke"; expected one of quick, default`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Options are what Decode needs besides the file.
 type Options struct {
-	// Profile is smoke, default or full; empty means default, or the profile
+	// Profile is smoke, quick, default or full; empty means default, or the profile
 	// of a file that is resolved already.
 	Profile string
 	// Set are the command line's settings, path=value, applied in order
@@ -80,7 +80,11 @@ func Decode(src []byte, filename string, opts Options) (Scenario, Resolved, erro
 	overlays := p.profiles(root)
 	wanted := p.wantedProfile(root, overlays, filename, opts.Profile)
 	r := resolution{opts: opts, filename: filename}
-	asked := overlay(root, overlays[wanted])
+	patch := overlays[wanted]
+	if patch == nil && wanted == QuickProfile {
+		patch = overlays[DefaultProfile]
+	}
+	asked := overlay(root, patch)
 	p.faults(asked, opts)
 	sc, res := r.resolve(&p.problems, asked, wanted, opts.Set)
 	for _, name := range append(Profiles(), noProfile) {
@@ -199,7 +203,7 @@ func (p *parsing) wantedProfile(
 	if asked == "" {
 		asked = DefaultProfile
 	}
-	if asked != DefaultProfile && overlays[asked] == nil && applied == nil {
+	if !alwaysThere(asked) && overlays[asked] == nil && applied == nil {
 		p.add(Problem{
 			Where: Where{Flag: "--profile " + asked}, Expected: oneOf(profilesOf(overlays)),
 			What:       fmt.Sprintf("%s has no profile %q", filename, asked),
@@ -211,8 +215,13 @@ func (p *parsing) wantedProfile(
 
 func profilesOf(overlays map[string]*node) []string {
 	return slices.DeleteFunc(Profiles(), func(name string) bool {
-		return name != DefaultProfile && overlays[name] == nil
+		return !alwaysThere(name) && overlays[name] == nil
 	})
+}
+
+// alwaysThere says that a file need not mention a profile to have it.
+func alwaysThere(profile string) bool {
+	return profile == DefaultProfile || profile == QuickProfile
 }
 
 // otherProfile adds the problems that only show in a profile which was not

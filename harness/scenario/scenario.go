@@ -4,12 +4,36 @@ package scenario
 
 import (
 	"encoding/json"
+	"time"
 
 	"stampede/harness/sut"
 )
 
 // Duration is a time.Duration written as "1m30s".
 type Duration = sut.Duration
+
+// Over is how long an arrival process lasts: a Duration, or Fit.
+type Over Duration
+
+// Fit, written "fit", stands for the shortest time in which the machine that runs the
+// scenario sends the load on time. Package fit finds it.
+const Fit Over = -1
+
+// D returns o as a time.Duration. Fit is none.
+func (o Over) D() time.Duration { return time.Duration(o) }
+
+// String formats o as it is written.
+func (o Over) String() string {
+	if o == Fit {
+		return fitText
+	}
+	return Duration(o).String()
+}
+
+// MarshalJSON writes o as it is written in a scenario.
+func (o Over) MarshalJSON() ([]byte, error) { return json.Marshal(o.String()) }
+
+const fitText = "fit"
 
 // Scenario is one resolved question: the file with its profile and the
 // command line's settings applied.
@@ -82,8 +106,14 @@ type Arrival struct {
 	// To is the final rate of a ramp, the rate of a spike, or the peak of a
 	// sine.
 	To float64 `json:"to,omitempty"`
-	// Over is how long the process lasts.
-	Over Duration `json:"over,omitempty"`
+	// Over is how long the process lasts. For a burst it may be fit: the shortest time from
+	// over_least to over_most in which this machine sends the operations on time. That is
+	// measured before the run, and recorded. The profile full cannot be fitted.
+	Over Over `json:"over,omitempty"`
+	// OverLeast and OverMost bound what fit may choose. They have no effect on a time that is
+	// given.
+	OverLeast Duration `json:"over_least,omitempty"`
+	OverMost  Duration `json:"over_most,omitempty"`
 	// Ops is how many operations a burst has.
 	Ops int `json:"ops,omitempty"`
 	// Peak is how many times its mean a burst's rate begins with, 1 to 2. It

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 
 	"stampede/harness/schema"
 	"stampede/harness/sut"
@@ -15,6 +16,9 @@ const SchemaID = "https://stampede.invalid/schema/scenario.json"
 // durationPattern matches what time.ParseDuration takes, with a unit and
 // without a sign.
 const durationPattern = `^\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
+
+// overPattern matches what Over takes besides.
+const overPattern = durationPattern + "|^" + fitText + "$"
 
 // Schema makes the JSON Schema of scenario files for these systems. It says
 // of the shape of a file what Decode says, field by field; what depends on
@@ -60,6 +64,9 @@ func special() map[reflect.Type]schema.Schema {
 	return map[reflect.Type]schema.Schema{
 		reflect.TypeFor[sut.Duration](): {
 			"type": "string", "pattern": durationPattern, "examples": []string{"500ms", "2s"},
+		},
+		reflect.TypeFor[Over](): {
+			"type": "string", "pattern": overPattern, "examples": []string{fitText, "2s"},
 		},
 		// A setting of a store may be written as any scalar.
 		reflect.TypeFor[map[string]string](): {
@@ -140,9 +147,15 @@ func refineLoad(load schema.Schema) {
 	for _, process := range processes() {
 		needs, may := arrivalFields(process)
 		known := append([]string{"process"}, append(needs, may...)...)
-		conditions = append(conditions, when("process", process, schema.Schema{
-			"required": needs, "propertyNames": enum(known),
-		}))
+		then := schema.Schema{"required": needs, "propertyNames": enum(known)}
+		if slices.Contains(may, "over_least") {
+			then.With(when("over", fitText, schema.Schema{
+				"required": []string{"over_least", "over_most"},
+			}))
+		} else {
+			then["properties"] = schema.Schema{"over": schema.Schema{"pattern": durationPattern}}
+		}
+		conditions = append(conditions, when("process", process, then))
 	}
 	arrival["allOf"] = conditions
 }

@@ -30,6 +30,7 @@ func TestSchemaAcceptsWhatDecodes(t *testing.T) {
 		strings.Replace(base, "default:", "default: {baseline: null, repeats: null}", 1),
 		strings.Replace(base, "full: {repeats: 6}",
 			"full: {load: {arrival: {process: burst, rate: null, ops: 5}}}", 1),
+		fitted,
 		strings.Replace(minimal, "arrival: {process: constant, rate: 100, over: 10s}",
 			"users: 5\n  think: 5ms\n  duration: 1m30s", 1),
 	} {

@@ -86,7 +86,7 @@ func arrivalFields(process string) (needs, may []string) {
 	case "sine":
 		return []string{"rate", "to", "period", "over"}, []string{"poisson"}
 	case "burst":
-		return []string{"ops", "over"}, []string{"peak", "poisson"}
+		return []string{"ops", "over"}, []string{"over_least", "over_most", "peak", "poisson"}
 	case "trace":
 		return []string{"trace"}, nil
 	}
@@ -121,11 +121,43 @@ func (v *validation) arrival() {
 		v.between(a.Ops, 1, maxOps, "load", "arrival", "ops")
 		v.peak(a.Peak)
 	}
+	if a.Over == Fit {
+		v.fit(a)
+	}
 	for i, step := range a.Steps {
 		v.rate(step.Rate, "load", "arrival", "steps", strconv.Itoa(i), "rate")
 	}
 	if len(v.list) == before {
 		v.schedule(a)
+		if a.Over == Fit {
+			v.schedule(a.Lasting(a.OverMost.D()))
+		}
+	}
+}
+
+// fit checks a load whose length the machine decides.
+func (v *validation) fit(a Arrival) {
+	path := []string{"load", "arrival", "over"}
+	least, most := []string{"load", "arrival", "over_least"}, "load.arrival.over_most"
+	switch {
+	case a.Process != "burst":
+		v.reject("over is fit, and process "+a.Process+" has no number of operations to keep",
+			durationForm, path...)
+		return
+	case v.sc.Profile == FullProfile:
+		v.reject("over is fit in the profile full, which sends the same on every machine",
+			durationForm, path...)
+		return
+	}
+	for _, name := range []string{"over_least", "over_most"} {
+		v.missing(name+" is missing", "it where over is fit", "load", "arrival", name)
+	}
+	if _, found := v.at(least...); found {
+		v.positive(a.OverLeast, least...)
+	}
+	if a.OverMost > 0 && a.OverLeast > a.OverMost {
+		v.rejectTogether(fmt.Sprintf("over_least %s is more than over_most %s", a.OverLeast,
+			a.OverMost), "", least, most)
 	}
 }
 
@@ -162,8 +194,8 @@ func (v *validation) peak(peak float64) {
 	}
 }
 
-// Length is the time from the base to the end of the load. It is zero for a
-// load that Decode would refuse.
+// Length is the time from the base to the end of the load, the shortest one for a load
+// that is to be fitted. It is zero for a load that Decode would refuse.
 func (l Load) Length() time.Duration {
 	if l.Users > 0 {
 		return l.Duration.D()
@@ -175,7 +207,19 @@ func (l Load) Length() time.Duration {
 	return process.Over()
 }
 
-// Schedule makes the arrival process. An error says what is wrong with it.
+// Lasting returns the arrival process with another length.
+func (a Arrival) Lasting(over time.Duration) Arrival {
+	a.Over = Over(over)
+	return a
+}
+
+// PeakPerS is the highest rate of a burst that lasts so long.
+func (a Arrival) PeakPerS(over time.Duration) float64 {
+	return cmp.Or(a.Peak, arrival.SteepestPeak) * float64(a.Ops) / over.Seconds()
+}
+
+// Schedule makes the arrival process, that of the shortest length if the length is to be
+// fitted. An error says what is wrong with it.
 func (a Arrival) Schedule() (arrival.Process, error) {
 	process, err := a.regular()
 	if err == nil && (a.Poisson || a.Process == "poisson") {
@@ -187,6 +231,9 @@ func (a Arrival) Schedule() (arrival.Process, error) {
 // regular makes the process without the exponential gaps.
 func (a Arrival) regular() (arrival.Process, error) {
 	over := a.Over.D()
+	if a.Over == Fit {
+		over = a.OverLeast.D()
+	}
 	switch a.Process {
 	case "constant", "poisson":
 		return arrival.Constant(a.Rate, over)

@@ -108,18 +108,22 @@ func duration() *rapid.Generator[scenario.Duration] {
 func anyArrival() *rapid.Generator[scenario.Arrival] {
 	return rapid.Custom(func(t *rapid.T) scenario.Arrival {
 		rate := rapid.Float64Range(1, 1000).Draw(t, "rate")
-		over := duration().Draw(t, "over")
+		bound := duration().Draw(t, "over")
+		over := scenario.Over(bound)
 		poisson := rapid.Bool().Draw(t, "poisson")
-		switch rapid.IntRange(0, 4).Draw(t, "process") {
+		switch rapid.IntRange(0, 5).Draw(t, "process") {
 		case 0:
 			return scenario.Arrival{Process: "poisson", Rate: rate, Over: over}
 		case 1:
 			return scenario.Arrival{Process: "ramp", Rate: rate, To: 2 * rate, Over: over, Poisson: poisson}
 		case 2:
-			steps := []scenario.Step{{Rate: rate, For: over}, {Rate: 0, For: over}}
+			steps := []scenario.Step{{Rate: rate, For: bound}, {Rate: 0, For: bound}}
 			return scenario.Arrival{Process: "step", Steps: steps, Poisson: poisson}
 		case 3:
-			return scenario.Arrival{Process: "trace", Trace: []scenario.Duration{0, over, over + 1}}
+			return scenario.Arrival{Process: "trace", Trace: []scenario.Duration{0, bound, bound + 1}}
+		case 4:
+			return scenario.Arrival{Process: "burst", Ops: int(rate), Over: scenario.Fit,
+				OverLeast: bound, OverMost: bound + 1, Poisson: poisson}
 		}
 		return scenario.Arrival{Process: "burst", Ops: int(rate), Over: over, Poisson: poisson,
 			Peak: rapid.SampledFrom([]float64{0, 1, 1.25, 2}).Draw(t, "peak")}

@@ -43,6 +43,9 @@ type System struct {
 	// Workload makes the workload from the parameters (the value of Params,
 	// after decoding). A bad parameter is an error that names it.
 	Workload func(seed uint64, params any) (Workload, error)
+	// GoesOn is about how long after the last operation of the schedule a variant that keeps
+	// up is at work, because of what operations left to be done later. Nil means not for long.
+	GoesOn   func(params any) time.Duration
 	Variants []Variant
 	// Invariants are judged for every variant that does not list them as
 	// NotApplicable. The params are those of the scenario.

@@ -1,6 +1,10 @@
 package scheduler
 
-import "stampede/harness/sut"
+import (
+	"time"
+
+	"stampede/harness/sut"
+)
 
 // System returns the scheduler with all its variants.
 func System() sut.System {
@@ -10,12 +14,34 @@ func System() sut.System {
 			"time and never early?",
 		Params:     func() any { p := DefaultParams(); return &p },
 		Workload:   newWorkload,
+		GoesOn:     goesOn,
 		Variants:   variants(),
 		Invariants: Invariants,
 		Target:     NewTarget,
 		Handler:    NewHandler,
 		OpenAPI:    openAPI,
 	}
+}
+
+// goesOn is until the last task is due: one of the schedule, or the last occurrence of a
+// recurring one.
+func goesOn(params any) time.Duration {
+	p := params.(*Params)
+	last := p.Ahead.D()
+	for _, expression := range p.Crons {
+		cron, err := parseCron(expression, "UTC")
+		if err != nil || p.Recurring == 0 {
+			continue
+		}
+		at := p.day()
+		for range p.Times {
+			if at, err = cron.next(at); err != nil {
+				break // it has no more
+			}
+		}
+		last = max(last, at.Sub(p.day()))
+	}
+	return p.clock(sut.Duration(last))
 }
 
 func newWorkload(seed uint64, params any) (sut.Workload, error) {

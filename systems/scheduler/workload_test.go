@@ -180,3 +180,25 @@ func TestFaultsExcuse(t *testing.T) {
 		t.Errorf("without looks it is %s", v.Status)
 	}
 }
+
+// TestGoesOn: the last task is due when the last occurrence is, or as far ahead as a task of
+// the schedule may be.
+func TestGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		crons     []string
+		recurring float64
+		want      time.Duration
+	}{
+		"ahead":          {[]string{"*/2 * * * *"}, 0, 9 * time.Second},
+		"every minute":   {[]string{"* * * * *"}, 0.1, 9 * time.Second},
+		"every third":    {[]string{"* * * * *", "*/3 * * * *"}, 0.1, 16500 * time.Millisecond},
+		"never any more": {[]string{"0 0 30 2 *"}, 0.1, 9 * time.Second},
+	} {
+		p := scheduler.DefaultParams()
+		p.Day, p.TimeScale, p.Times = "2026-01-05T08:57:30Z", 20, 2
+		p.Ahead, p.Crons, p.Recurring = sut.Duration(3*time.Minute), c.crons, c.recurring
+		if got := scheduler.System().GoesOn(&p); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -398,6 +398,36 @@ func TestABacklogThatFalls(t *testing.T) {
 	e.is(t, "stuck", rundir.Fail, "there was still work left", "violated never: not done")
 }
 
+// finishing is an instance whose work is done at last.
+type finishing struct{ falling }
+
+func (f *finishing) Quiesced(context.Context) (string, error) {
+	if f.left.Load() <= 0 {
+		return "", nil
+	}
+	return "some jobs", nil
+}
+
+// TestADrainThatTakesLonger: work that is still being done at the drain's deadline is waited
+// for. What it leaves is judged, and the deadline is a promise of time that was missed.
+func TestADrainThatTakesLonger(t *testing.T) {
+	e := newBench(t, []string{"load.drain=800ms"}, design{name: "slow",
+		as: func(inst sut.Instance) sut.Instance {
+			f := &finishing{falling{Instance: inst}}
+			f.left.Store(24) // counted, and one less, every 50 ms
+			return f
+		}}).finish(t)
+	v := e.variant(t, "slow")
+	inv := status(t, v.Invariants, "quiescence")
+	if v.Correctness != rundir.Holds || !inv.OnlyLate() && !inv.NotJudged() {
+		t.Errorf("correctness %s, quiescence %+v", v.Correctness, inv)
+	}
+	if len(inv.Violations) > 0 &&
+		!strings.Contains(inv.Violations[0].Text, "after the load there was still work left") {
+		t.Errorf("%+v", inv.Violations)
+	}
+}
+
 // TestLateInACrowd: lateness is a missed promise on a quiet machine and not judged on one
 // that others used; it makes no design wrong. A control that is late was caught.
 func TestLateInACrowd(t *testing.T) {

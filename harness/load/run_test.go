@@ -234,37 +234,44 @@ func TestFewWorkersAreUsedWhenFewAreNeeded(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	soldOut := fmt.Errorf("sold out: %w", sut.ErrRefused)
+	soldOut := sut.Refusal("sold_out", "sold out")
 	tests := []struct {
 		name string
 		do   Do
 		want history.Outcome
 		text string
+		code string
 	}{
 		{"ok", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{Key: "a"}, nil
-		}, history.OK, ""},
+		}, history.OK, "", ""},
 		{"refused", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{Key: "a"}, soldOut
-		}, history.Refused, "sold out: refused"},
+		}, history.Refused, "sold out: refused", "sold_out"},
+		{"refused in other words", func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, fmt.Errorf("no more of those: %w", soldOut)
+		}, history.Refused, "no more of those: sold out: refused", "sold_out"},
+		{"refused without a code", func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, fmt.Errorf("sold_out: %w", sut.ErrRefused)
+		}, history.Refused, "sold_out: refused", "refused"},
 		{"unknown", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, errors.New("connection reset")
-		}, history.Unknown, "connection reset"},
+		}, history.Unknown, "connection reset", ""},
 		{"panic", func(context.Context, history.Op) (history.Reply, error) {
 			panic("index out of range")
-		}, history.Unknown, "panic: index out of range"},
+		}, history.Unknown, "panic: index out of range", ""},
 		{"timeout", takes(time.Hour), history.Unknown,
-			"timeout: waiting: context deadline exceeded"},
+			"timeout: waiting: context deadline exceeded", ""},
 		{"ok in spite of the timeout", func(ctx context.Context, _ history.Op) (history.Reply, error) {
 			<-ctx.Done()
 			return history.Reply{Key: "a"}, nil
-		}, history.OK, ""},
+		}, history.OK, "", ""},
 		{"long text", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, errors.New(strings.Repeat("x", 10*maxErr))
-		}, history.Unknown, strings.Repeat("x", maxErr)},
+		}, history.Unknown, strings.Repeat("x", maxErr), ""},
 		{"long text in letters of two bytes", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, errors.New("x" + strings.Repeat("ä", maxErr))
-		}, history.Unknown, "x" + strings.Repeat("ä", maxErr/2-1)},
+		}, history.Unknown, "x" + strings.Repeat("ä", maxErr/2-1), ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -276,8 +283,9 @@ func TestOutcomes(t *testing.T) {
 					t.Fatal(err)
 				}
 				r := m.sorted(t)[0]
-				if r.Outcome != test.want || r.Err != test.text {
-					t.Errorf("got %s, %q; want %s, %q", r.Outcome, r.Err, test.want, test.text)
+				if r.Outcome != test.want || r.Err != test.text || r.Code != test.code {
+					t.Errorf("got %s, %q, code %q; want %s, %q, code %q", r.Outcome, r.Err, r.Code,
+						test.want, test.text, test.code)
 				}
 				if (r.Reply.Key != "") != (test.want == history.OK) {
 					t.Errorf("reply %+v of %s", r.Reply, r.Outcome)

@@ -82,7 +82,7 @@ func (w *worker) execute(j *job) bool {
 	}
 	w.record(history.Record{
 		Seq: j.seq, Op: j.op, Reply: reply, Outcome: outcome, Err: errorText(err, ctx),
-		Intended: j.due, Start: start, End: end,
+		Code: sut.Code(err), Intended: j.due, Start: start, End: end,
 	})
 	r.live.finished(outcome, end-j.due)
 	r.follow(r.plan.Workload.Follow(j.op, outcome, reply), end)

@@ -34,11 +34,11 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnknownVideo: there is no such video.
-	ErrUnknownVideo = fmt.Errorf("unknown video: %w", sut.ErrRefused)
+	ErrUnknownVideo = sut.Refusal("unknown_video", "unknown video")
 	// ErrNotReady: the counters of the video are being rebuilt.
-	ErrNotReady = fmt.Errorf("counters not ready: %w", sut.ErrRefused)
+	ErrNotReady = sut.Refusal("not_ready", "counters not ready")
 	// ErrOverloaded: what waits to be logged has filled the buffer.
-	ErrOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
+	ErrOverloaded = sut.Refusal("overloaded", "overloaded")
 )
 
 // Likes is the domain interface: what every variant, the HTTP client and the

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // messageID is a message's identity: its publication and its place in it.
@@ -177,7 +177,7 @@ func (f *facts) seeSettle(j *judging, rec *history.Record) {
 	s := &settle{op: rec.Op.ID, kind: rec.Op.Kind, start: rec.Start, end: rec.End,
 		outcome: rec.Outcome, by: time.Duration(asked.ByMS) * time.Millisecond,
 		receipts: asked.Receipts}
-	s.stale = rec.Outcome == history.Refused && strings.Contains(rec.Err, ErrStaleReceipt.Error())
+	s.stale = sut.RefusedFor(rec, ErrStaleReceipt)
 	if rec.Outcome == history.OK {
 		var done Settled
 		if err := json.Unmarshal(rec.Reply.Body, &done); err != nil {

@@ -15,7 +15,6 @@ package views
 
 import (
 	"context"
-	"fmt"
 
 	"stampede/harness/sut"
 )
@@ -40,9 +39,9 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnknownVideo: there is no such video.
-	ErrUnknownVideo = fmt.Errorf("unknown video: %w", sut.ErrRefused)
+	ErrUnknownVideo = sut.Refusal("unknown_video", "unknown video")
 	// ErrOverloaded: the API has no room for another heartbeat.
-	ErrOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
+	ErrOverloaded = sut.Refusal("overloaded", "overloaded")
 )
 
 // Pipeline is the domain interface: what every variant, the HTTP client and

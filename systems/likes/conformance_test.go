@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api/apitest"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -82,4 +83,9 @@ func TestGapIsRefused(t *testing.T) {
 			t.Errorf("at offset %d: gap %v, %v; want %v", step.offset, gap, err, step.gap)
 		}
 	}
+}
+
+// TestOtherWords: a server is judged by its codes, whatever its texts are.
+func TestOtherWords(t *testing.T) {
+	suttest.Understood(t, suite(), "locked_row", apitest.Reworded)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api/apitest"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -88,4 +89,10 @@ func summary(raw json.RawMessage) (string, error) {
 	}
 	fmt.Fprintf(&b, "%d dead letters, %d effects\n", len(audit.Dead), len(audit.Effects))
 	return b.String(), nil
+}
+
+// TestOtherWords: a server is judged by its codes, whatever its texts are.
+func TestOtherWords(t *testing.T) {
+	all := func(sut.Variant) bool { return true }
+	suttest.Understood(t, suite(rush(), all), "batched", apitest.Reworded)
 }

@@ -745,3 +745,60 @@ func TestRealStop(t *testing.T) {
 		t.Errorf("%d ok, %d cut", result.Load.OK, result.Cut)
 	}
 }
+
+// again is once, and sends every operation a second time.
+type again struct {
+	script
+	when  sut.Resending
+	pause time.Duration
+}
+
+func (a again) Resend(history.Op) (sut.Resending, time.Duration) { return a.when, a.pause }
+
+// An operation that is sent twice is sent unchanged, while the first is under way or after
+// it was acknowledged, and what follows from it follows once.
+func TestOperationsAreSentTwice(t *testing.T) {
+	for _, test := range []struct {
+		when sut.Resending
+		do   Do
+		want time.Duration // from the first sending to the second; 0 is none
+	}{
+		{sut.Never, takes(10 * time.Millisecond), 0},
+		{sut.Together, takes(10 * time.Millisecond), 3 * time.Millisecond},
+		{sut.Later, takes(10 * time.Millisecond), 13 * time.Millisecond},
+		{sut.Later, func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, sut.ErrRefused
+		}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			result, m, err := virtual(t, t.Context(), Plan{
+				Arrivals: every(t, time.Second, 1), MaxInFlight: 8, Drain: time.Minute,
+				Workload: again{once(10 * time.Millisecond), test.when, 3 * time.Millisecond},
+			}, test.do)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sent []history.Record
+			late := 0
+			for _, r := range m.sorted(t) {
+				if r.Op.Kind == "op" {
+					sent = append(sent, r)
+				} else {
+					late++
+				}
+			}
+			copies := 1
+			if test.want > 0 {
+				copies = 2
+			}
+			if len(sent) != copies || late != copies || result.FollowUps != int64(2*copies-1) {
+				t.Fatalf("%v: %d sendings, %d of what follows, %d follow-ups", test.when, len(sent), late,
+					result.FollowUps)
+			}
+			if copies == 2 && (sent[1].Start-sent[0].Start != test.want ||
+				sent[1].Op.ID != sent[0].Op.ID) {
+				t.Errorf("%v: sent %+v after %v", test.when, sent[1].Op, sent[1].Start-sent[0].Start)
+			}
+		})
+	}
+}

@@ -53,3 +53,13 @@ func TestFalseSoldOutIsCaught(t *testing.T) {
 		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
 	}
 }
+
+// TestForgottenKeysAreCaught: to a server to which keys mean nothing, a repeated request is
+// that of a buyer who has a unit already.
+func TestForgottenKeysAreCaught(t *testing.T) {
+	verdicts := suttest.Foreign(t, foreignSuite(), "units_skip_locked",
+		func(next http.Handler) http.Handler { return apitest.Forgetful(next, nil, "op_id") })
+	if v := verdicts[flashsale.IdempotentBuy]; v.Status != check.Broken || len(v.Witness) == 0 {
+		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
+	}
+}

@@ -145,6 +145,7 @@ type Params struct {
 	Think       sut.Duration `json:"think" doc:"longest time between a user's interactions"`
 	Reads       float64      `json:"reads" doc:"reads of the count for each scheduled like"`
 	Views       float64      `json:"views" doc:"views for each scheduled like"`
+	Resend      float64      `json:"resend" doc:"share of interactions that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost int          `json:"retry_on_lost" doc:"how often an interaction of unknown outcome is repeated, with the same identity"`
 
 	Shards       int          `json:"shards" doc:"counters of a video where their number is fixed"`

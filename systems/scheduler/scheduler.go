@@ -187,6 +187,7 @@ type Params struct {
 	Awaits       float64      `json:"awaits" doc:"share of tasks whose start somebody waits for"`
 	AwaitFor     sut.Duration `json:"await_for" doc:"how long, on the clock, at most"`
 	Reads        float64      `json:"reads" doc:"share of tasks that are read, and of which a list is asked for"`
+	Resend       float64      `json:"resend" doc:"share of tasks and changes that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost  int          `json:"retry_on_lost" doc:"how often a request of unknown outcome is sent again"`
 	Granularity  sut.Duration `json:"granularity" doc:"business time to whose multiples due times are cut down"`
 	SLA          sut.Duration `json:"sla" doc:"business time within which a task starts after it was due"`

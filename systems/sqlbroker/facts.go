@@ -25,6 +25,8 @@ func (m messageID) String() string { return fmt.Sprintf("message %d.%d", m.op, m
 type facts struct {
 	// published are the publications by identity.
 	published map[uint64]*publication
+	// repeats are the answers to publications that were sent more than once.
+	repeats check.Repeats
 	// deliveries are those of operations, by message in the order of the store's clock;
 	// receipts are the same by receipt.
 	deliveries map[messageID][]*delivery
@@ -97,6 +99,7 @@ func gather(j *judging) *facts {
 		}
 		switch rec.Op.Kind {
 		case KindPublish:
+			f.repeats.See(rec, sut.RefusedFor(rec, ErrTaken) || sut.RefusedFor(rec, ErrUnknownQueue))
 			f.seePublish(rec)
 		case KindReceive:
 			f.seeReceive(j, rec)

@@ -55,7 +55,7 @@ func crowd() *views.Params {
 	p := views.DefaultParams()
 	p.Videos, p.Users, p.VideoSkew = 20, 5000, views.SkewHot
 	p.TimeScale, p.EventRate = 500, 10
-	p.ViewReads, p.Heartbeats = 0.5, 3
+	p.ViewReads, p.Heartbeats, p.Resend = 0.5, 3, 0.2
 	p.VisibleWithin = sut.Duration(30 * time.Second)
 	return &p
 }

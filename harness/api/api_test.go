@@ -23,7 +23,7 @@ import (
 )
 
 // errFull is the only problem that the tests' API has of its own.
-var errFull = errors.Join(errors.New("full"), sut.ErrRefused)
+var errFull = sut.Refusal("full", "full")
 
 type beginning struct {
 	Seats int `json:"seats"`
@@ -35,7 +35,7 @@ type seat struct {
 }
 
 func problems() api.Problems {
-	return api.Documented(api.Problem{Code: "full", Status: http.StatusConflict, Is: errFull})
+	return api.Documented(api.Problem{Status: http.StatusConflict, Is: errFull})
 }
 
 // handler serves an instance whose only operation takes a seat.

@@ -285,7 +285,7 @@ func (c *Client) answerError(status int, body []byte) error {
 	var f failure
 	if err := json.Unmarshal(body, &f); err == nil {
 		for _, p := range c.problems {
-			if p.Code == f.Code && p.Status == status {
+			if p.code() == f.Code && p.Status == status {
 				return remoteError{p.Is, plain.Line(f.Error)}
 			}
 		}

@@ -46,7 +46,7 @@ func newMetrics(spec Spec) *metrics {
 	m := &metrics{system: spec.System, names: spec.Kinds, results: []string{resultOK},
 		more: spec.Metrics, kinds: make(map[string]*kindMetrics)}
 	for _, p := range spec.Problems {
-		m.results = append(m.results, p.Code)
+		m.results = append(m.results, p.code())
 	}
 	for _, kind := range m.names {
 		k := &kindMetrics{

@@ -5,7 +5,6 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -17,29 +16,31 @@ import (
 // nothing happened.
 var (
 	// ErrBadRequest: the request cannot be read, or asks for what there is not.
-	ErrBadRequest = fmt.Errorf("bad request: %w", sut.ErrRefused)
+	ErrBadRequest = sut.Refusal("bad_request", "bad request")
 	// ErrTooLarge: the request is larger than the server reads.
-	ErrTooLarge = fmt.Errorf("request too large: %w", sut.ErrRefused)
+	ErrTooLarge = sut.Refusal("too_large", "request too large")
 	// ErrInUse: the server cannot be reset to what the request asks for.
-	ErrInUse = fmt.Errorf("the server cannot begin anew: %w", sut.ErrRefused)
+	ErrInUse = sut.Refusal("in_use", "the server cannot begin anew")
 	// ErrUnauthorized: the request does not have the token that the server asks for.
-	ErrUnauthorized = fmt.Errorf("unauthorized: %w", sut.ErrRefused)
+	ErrUnauthorized = sut.Refusal("unauthorized", "unauthorized")
 	// ErrNoRoute: the server has no such route.
-	ErrNoRoute = errors.New("no such route")
+	ErrNoRoute = sut.Failure("no_route", "no such route")
 	// ErrUnknownEffect: nobody knows what became of the operation.
-	ErrUnknownEffect = errors.New("the effect is unknown")
+	ErrUnknownEffect = sut.Failure("unknown_effect", "the effect is unknown")
 )
 
 // Problem is a documented answer to a request that failed.
 type Problem struct {
-	// Code is the answer's code, in the failure that is its body.
-	Code string
 	// Status is the HTTP status that the code comes with.
 	Status int
 	// Is is the error on both sides of the wire: the server finds the problem by
-	// it, the client returns it.
+	// it, the client returns it. Its code, by sut.Code, is the answer's code, in the
+	// failure that is its body.
 	Is error
 }
+
+// code is the answer's code.
+func (p Problem) code() string { return sut.Code(p.Is) }
 
 // Problems are the documented problems of an API; the first that matches counts,
 // so the general ones come last.
@@ -49,13 +50,13 @@ type Problems []Problem
 // has.
 func Documented(own ...Problem) Problems {
 	return append(slices.Clip(Problems(own)),
-		Problem{"in_use", http.StatusConflict, ErrInUse},
-		Problem{"unauthorized", http.StatusUnauthorized, ErrUnauthorized},
-		Problem{"bad_request", http.StatusBadRequest, ErrBadRequest},
-		Problem{"too_large", http.StatusRequestEntityTooLarge, ErrTooLarge},
-		Problem{"no_route", http.StatusNotFound, ErrNoRoute},
-		Problem{"refused", http.StatusServiceUnavailable, sut.ErrRefused},
-		Problem{"unknown_effect", http.StatusInternalServerError, ErrUnknownEffect})
+		Problem{http.StatusConflict, ErrInUse},
+		Problem{http.StatusUnauthorized, ErrUnauthorized},
+		Problem{http.StatusBadRequest, ErrBadRequest},
+		Problem{http.StatusRequestEntityTooLarge, ErrTooLarge},
+		Problem{http.StatusNotFound, ErrNoRoute},
+		Problem{http.StatusServiceUnavailable, sut.ErrRefused},
+		Problem{http.StatusInternalServerError, ErrUnknownEffect})
 }
 
 // of returns the problem that an error is; anything unforeseen has an unknown

@@ -178,7 +178,7 @@ func (s *Server) Operation(
 		reply, err = s.perform(r.Context(), op)
 	}
 	if err != nil {
-		s.metrics.end(kind, s.spec.Problems.of(err).Code, began)
+		s.metrics.end(kind, s.spec.Problems.of(err).code(), began)
 		s.fail(w, err)
 		return
 	}
@@ -276,7 +276,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 		seconds := int64(math.Ceil(later.RetryAfter().Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatInt(max(1, seconds), 10))
 	}
-	write(w, p.Status, failure{p.Code, err.Error()})
+	write(w, p.Status, failure{p.code(), err.Error()})
 }
 
 // write answers with JSON. A client that is gone is not an error of ours.

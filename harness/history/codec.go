@@ -12,21 +12,22 @@ const (
 	flagNoStart = 1 << 2
 	flagNoEnd   = 1 << 3
 	flagReply   = 1 << 4
+	flagCode    = 1 << 5
 )
 
 const (
-	// maxWords bounds a chunk's dictionary. It holds kinds and errors, which
-	// are few; a flood of distinct errors is written out in full.
+	// maxWords bounds a chunk's dictionary. It holds kinds, errors and their codes,
+	// which are few; a flood of distinct errors is written out in full.
 	maxWords = 16
 	// recordOverhead is more than a record takes beside its strings: a flag,
-	// ten integers of at most ten bytes and six lengths of at most five.
-	recordOverhead = 1 + 10*binary.MaxVarintLen64 + 6*binary.MaxVarintLen32
+	// eleven integers of at most ten bytes and seven lengths of at most five.
+	recordOverhead = 1 + 11*binary.MaxVarintLen64 + 7*binary.MaxVarintLen32
 )
 
 // encodedBound is the most bytes that r takes once encoded.
 func encodedBound(r *Record) int {
 	return recordOverhead + len(r.Op.Kind) + len(r.Op.Key) + len(r.Op.Client) + len(r.Op.Body) +
-		len(r.Reply.Key) + len(r.Reply.Body) + len(r.Err)
+		len(r.Reply.Key) + len(r.Reply.Body) + len(r.Err) + len(r.Code)
 }
 
 // encoder appends the records of one chunk to buf.
@@ -44,8 +45,9 @@ func (e *encoder) reset(buf []byte) {
 }
 
 // record appends r. Its layout is: flags; Seq; ID, kind, Key, Client, Arg and
-// Body of the operation; error; Intended; Start - Intended and End - Start if
-// there are any; and the reply if it is not empty.
+// Body of the operation; error, and its code if there is one; Intended;
+// Start - Intended and End - Start if there are any; and the reply if it is not
+// empty.
 func (e *encoder) record(r *Record) {
 	e.buf = append(e.buf, flags(r))
 	e.uint(r.Seq)
@@ -56,6 +58,9 @@ func (e *encoder) record(r *Record) {
 	e.int(r.Op.Arg)
 	e.bytes(r.Op.Body)
 	e.word(r.Err)
+	if r.Code != "" {
+		e.word(r.Code)
+	}
 	e.int(int64(r.Intended))
 	if r.Start != Never {
 		e.int(int64(r.Start - r.Intended))
@@ -84,6 +89,9 @@ func flags(r *Record) byte {
 	}
 	if hasReply(r) {
 		f |= flagReply
+	}
+	if r.Code != "" {
+		f |= flagCode
 	}
 	return f
 }
@@ -150,6 +158,9 @@ func (d *decoder) record() (Record, error) {
 	r.Op.Arg = d.int()
 	r.Op.Body = d.bytes()
 	r.Err = d.word()
+	if f&flagCode != 0 {
+		r.Code = d.word()
+	}
 	d.times(&r, f)
 	if f&flagReply != 0 {
 		r.Reply = Reply{Key: d.string(), Value: d.int(), Body: d.bytes()}

@@ -144,14 +144,14 @@ func TestDamagedHistory(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	data := stored(t, variety(10))
 	newer := bytes.Clone(data)
-	newer[8] = 3
+	newer[8] = 4
 	tests := []struct {
 		name, want string
 		data       []byte
 	}{
 		{"empty", "is not a history", nil},
 		{"something else", `is not a history: it does not start with "STAMPEDE"`, []byte("{\"a\":1} and so on")},
-		{"newer", "has format version 3, but this program reads versions 1 to 2", newer},
+		{"newer", "has format version 4, but this program reads versions 1 to 3", newer},
 		{"cut in the header", "the header is cut off", data[:40]},
 		{"more after the end", "data after the end marker", append(bytes.Clone(data), 0)},
 		{"end marker lies", "it has 0 records, but the end marker says 10", without(data, 2)},
@@ -277,6 +277,7 @@ func drawRecord(t *rapid.T) history.Record {
 		},
 		Outcome:  history.Outcome(rapid.IntRange(0, 3).Draw(t, "outcome")),
 		Err:      text.Draw(t, "err"),
+		Code:     text.Draw(t, "code"),
 		Intended: time.Duration(times.Draw(t, "intended")), Start: history.Never, End: history.Never,
 	}
 	if r.Outcome == history.Dropped {

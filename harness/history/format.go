@@ -29,8 +29,8 @@ const (
 	magic = "STAMPEDE"
 	// version is raised when an older reader could not read a new file. Files
 	// from oldest on are read; what is newer in them is just not there.
-	version = 2
-	oldest  = 1 // had no samples
+	version = 3
+	oldest  = 1 // 1 had no samples, 2 no codes
 
 	preludeSize = len(magic) + 4
 	frameHead   = 4 + 1 + 4 + 4

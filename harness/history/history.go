@@ -79,8 +79,11 @@ type Record struct {
 	// Reply is meaningful only when Outcome is OK.
 	Reply   Reply
 	Outcome Outcome
-	// Err is the class and text of the error of a Refused or Unknown attempt.
+	// Err is the class and text of the error of a Refused or Unknown attempt: for people.
 	Err string
+	// Code is the error's documented code, which judges go by; "refused" of a refusal
+	// without a code of its own. Histories before version 3 have none.
+	Code string
 	// Intended is when the operation was due, Start when it was sent, End
 	// when it returned. Never as End means that it did not; a Dropped record
 	// has Start and End equal to Never.

@@ -92,6 +92,7 @@ type line struct {
 	Outcome  Outcome    `json:"outcome"`
 	Reply    *replyLine `json:"reply,omitempty"`
 	Err      string     `json:"err,omitempty"`
+	Code     string     `json:"code,omitempty"`
 	Intended *offset    `json:"intended_ns,omitempty"`
 	Start    *offset    `json:"start_ns,omitempty"`
 	End      *offset    `json:"end_ns,omitempty"`
@@ -153,7 +154,7 @@ func known(d time.Duration) *offset {
 func toLine(r *Record) line {
 	l := line{
 		Seq: &r.Seq, ID: r.Op.ID, Kind: r.Op.Kind, Key: r.Op.Key, Client: r.Op.Client, Arg: r.Op.Arg,
-		content: newContent(r.Op.Body), Outcome: r.Outcome, Err: r.Err,
+		content: newContent(r.Op.Body), Outcome: r.Outcome, Err: r.Err, Code: r.Code,
 		Intended: known(r.Intended), Start: known(r.Start), End: known(r.End),
 	}
 	if hasReply(r) {
@@ -199,7 +200,7 @@ func (l *line) record() (Record, error) {
 	r := Record{
 		Seq:     *l.Seq,
 		Op:      Op{ID: l.ID, Kind: l.Kind, Key: l.Key, Client: l.Client, Arg: l.Arg, Body: body},
-		Outcome: l.Outcome, Err: l.Err, Start: or(l.Start, Never), End: or(l.End, Never),
+		Outcome: l.Outcome, Err: l.Err, Code: l.Code, Start: or(l.Start, Never), End: or(l.End, Never),
 	}
 	r.Intended = or(l.Intended, 0)
 	if l.Intended == nil && r.Start != Never {

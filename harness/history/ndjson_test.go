@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"reflect"
@@ -19,7 +20,7 @@ func TestReadNDJSONByHand(t *testing.T) {
 # a buy that is acknowledged, one that is lost and one that was never sent
 {"id":1,"kind":"buy","key":"i","client":"ann","outcome":"ok","start_ns":"1.5ms","end_ns":2000000,"reply":{"key":"o1","value":3,"body":"{}"}}
 
-{"id":2,"kind":"buy","start_ns":7,"intended_ns":5,"err":"timeout","body":"text"}
+{"id":2,"kind":"buy","start_ns":7,"intended_ns":5,"err":"timeout","code":"slow","body":"text"}
   {"seq":9,"id":3,"kind":"buy","outcome":"dropped","intended_ns":"1s","body_base64":"/w=="}
 {"window":{"kind":"fault","name":"kill","start_ns":5,"end_ns":6}}
 `))
@@ -31,7 +32,7 @@ func TestReadNDJSONByHand(t *testing.T) {
 		{Seq: 0, Op: history.Op{ID: 1, Kind: "buy", Key: "i", Client: "ann"}, Outcome: history.OK,
 			Reply:    history.Reply{Key: "o1", Value: 3, Body: []byte("{}")},
 			Intended: 1500 * time.Microsecond, Start: 1500 * time.Microsecond, End: 2 * time.Millisecond},
-		{Seq: 1, Op: history.Op{ID: 2, Kind: "buy", Body: []byte("text")}, Err: "timeout",
+		{Seq: 1, Op: history.Op{ID: 2, Kind: "buy", Body: []byte("text")}, Err: "timeout", Code: "slow",
 			Intended: 5, Start: 7, End: never},
 		{Seq: 9, Op: history.Op{ID: 3, Kind: "buy", Body: []byte{0xff}}, Outcome: history.Dropped,
 			Intended: time.Second, Start: never, End: never},
@@ -149,19 +150,23 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestOlderHistory: files of the version before are read.
-func TestOlderHistory(t *testing.T) {
-	data, err := os.ReadFile("testdata/version1.history")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := history.ReadBytes(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, f); !f.Complete() || !equal(got, variety(10)) || len(f.Samples()) > 0 {
-		t.Errorf("read %d records and %d samples, complete: %v",
-			len(got), len(f.Samples()), f.Complete())
+// TestOlderHistories: files of the versions before are read; 1 has no samples and 2
+// no codes.
+func TestOlderHistories(t *testing.T) {
+	for version := 1; version <= 2; version++ {
+		data, err := os.ReadFile(fmt.Sprintf("testdata/version%d.history", version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := history.ReadBytes(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, f); !f.Complete() || !equal(got, variety(10)) ||
+			len(f.Samples()) != version-1 {
+			t.Errorf("version %d: read %d records and %d samples, complete: %v", version,
+				len(got), len(f.Samples()), f.Complete())
+		}
 	}
 }
 

@@ -285,7 +285,8 @@ func constantLike(v *ast.ValueSpec, i int, name *ast.Ident) bool {
 // immutable lists the constructors whose results cannot change.
 func immutable(call *ast.CallExpr) bool {
 	switch selector(call.Fun) {
-	case "errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "template.Must":
+	case "errors.New", "fmt.Errorf", "sut.Refusal", "sut.Failure",
+		"regexp.MustCompile", "strings.NewReplacer", "template.Must":
 		return true
 	}
 	return false

@@ -13,6 +13,8 @@ type job struct {
 	due    time.Duration // on the run's clock
 	op     history.Op
 	follow bool
+	// again marks a second sending, from which nothing follows.
+	again bool
 }
 
 // pool hands jobs to a fixed set of workers and keeps those that must wait.

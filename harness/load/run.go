@@ -21,6 +21,8 @@ type runner struct {
 	live  *Live
 	pool  *pool
 	later *followUps
+	// resender is the workload if it sends operations twice, or nil.
+	resender sut.Resender
 	// ops is cancelled to end all operations, running to end the load.
 	ops     context.Context
 	running context.Context
@@ -64,6 +66,7 @@ func run(ctx context.Context, plan Plan, do Do, shard func() Recorder, live *Liv
 		plan: plan, do: do, live: live, later: newFollowUps(), shards: shard,
 		ops: ops, running: running, stop: stop,
 	}
+	r.resender, _ = plan.Workload.(sut.Resender)
 	r.pool = &pool{room: plan.MaxInFlight + plan.Queue, emptied: r.emptied}
 	r.waiter = newWaiter(r.now)
 	if ctx.Err() != nil {
@@ -142,11 +145,24 @@ func (r *runner) guard(doing string) {
 // comes before the look at sleepsUntil; see pacer.sleep.
 func (r *runner) follow(ups []sut.FollowUp, end time.Duration) {
 	for _, up := range ups {
-		due := end + max(0, up.After)
-		r.later.push(&job{due: due, op: up.Op, follow: true})
-		if int64(due) < r.sleepsUntil.Load() {
-			r.waiter.wake()
-		}
+		r.push(&job{due: end + max(0, up.After), op: up.Op, follow: true})
+	}
+}
+
+func (r *runner) push(j *job) {
+	r.later.push(j)
+	if int64(j.due) < r.sleepsUntil.Load() {
+		r.waiter.wake()
+	}
+}
+
+// resend schedules the second sending of an operation, if it has one at that time.
+func (r *runner) resend(j *job, when sut.Resending, at time.Duration) {
+	if r.resender == nil || j.again {
+		return
+	}
+	if wanted, pause := r.resender.Resend(j.op); wanted == when {
+		r.push(&job{due: at + max(0, pause), op: j.op, follow: true, again: true})
 	}
 }
 

@@ -234,37 +234,44 @@ func TestFewWorkersAreUsedWhenFewAreNeeded(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	soldOut := fmt.Errorf("sold out: %w", sut.ErrRefused)
+	soldOut := sut.Refusal("sold_out", "sold out")
 	tests := []struct {
 		name string
 		do   Do
 		want history.Outcome
 		text string
+		code string
 	}{
 		{"ok", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{Key: "a"}, nil
-		}, history.OK, ""},
+		}, history.OK, "", ""},
 		{"refused", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{Key: "a"}, soldOut
-		}, history.Refused, "sold out: refused"},
+		}, history.Refused, "sold out: refused", "sold_out"},
+		{"refused in other words", func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, fmt.Errorf("no more of those: %w", soldOut)
+		}, history.Refused, "no more of those: sold out: refused", "sold_out"},
+		{"refused without a code", func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, fmt.Errorf("sold_out: %w", sut.ErrRefused)
+		}, history.Refused, "sold_out: refused", "refused"},
 		{"unknown", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, errors.New("connection reset")
-		}, history.Unknown, "connection reset"},
+		}, history.Unknown, "connection reset", ""},
 		{"panic", func(context.Context, history.Op) (history.Reply, error) {
 			panic("index out of range")
-		}, history.Unknown, "panic: index out of range"},
+		}, history.Unknown, "panic: index out of range", ""},
 		{"timeout", takes(time.Hour), history.Unknown,
-			"timeout: waiting: context deadline exceeded"},
+			"timeout: waiting: context deadline exceeded", ""},
 		{"ok in spite of the timeout", func(ctx context.Context, _ history.Op) (history.Reply, error) {
 			<-ctx.Done()
 			return history.Reply{Key: "a"}, nil
-		}, history.OK, ""},
+		}, history.OK, "", ""},
 		{"long text", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, errors.New(strings.Repeat("x", 10*maxErr))
-		}, history.Unknown, strings.Repeat("x", maxErr)},
+		}, history.Unknown, strings.Repeat("x", maxErr), ""},
 		{"long text in letters of two bytes", func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, errors.New("x" + strings.Repeat("ä", maxErr))
-		}, history.Unknown, "x" + strings.Repeat("ä", maxErr/2-1)},
+		}, history.Unknown, "x" + strings.Repeat("ä", maxErr/2-1), ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -276,8 +283,9 @@ func TestOutcomes(t *testing.T) {
 					t.Fatal(err)
 				}
 				r := m.sorted(t)[0]
-				if r.Outcome != test.want || r.Err != test.text {
-					t.Errorf("got %s, %q; want %s, %q", r.Outcome, r.Err, test.want, test.text)
+				if r.Outcome != test.want || r.Err != test.text || r.Code != test.code {
+					t.Errorf("got %s, %q, code %q; want %s, %q, code %q", r.Outcome, r.Err, r.Code,
+						test.want, test.text, test.code)
 				}
 				if (r.Reply.Key != "") != (test.want == history.OK) {
 					t.Errorf("reply %+v of %s", r.Reply, r.Outcome)
@@ -735,5 +743,62 @@ func TestRealStop(t *testing.T) {
 	}
 	if result.Load.OK != 1 || result.Cut != 3599 || !result.Stopped {
 		t.Errorf("%d ok, %d cut", result.Load.OK, result.Cut)
+	}
+}
+
+// again is once, and sends every operation a second time.
+type again struct {
+	script
+	when  sut.Resending
+	pause time.Duration
+}
+
+func (a again) Resend(history.Op) (sut.Resending, time.Duration) { return a.when, a.pause }
+
+// An operation that is sent twice is sent unchanged, while the first is under way or after
+// it was acknowledged, and what follows from it follows once.
+func TestOperationsAreSentTwice(t *testing.T) {
+	for _, test := range []struct {
+		when sut.Resending
+		do   Do
+		want time.Duration // from the first sending to the second; 0 is none
+	}{
+		{sut.Never, takes(10 * time.Millisecond), 0},
+		{sut.Together, takes(10 * time.Millisecond), 3 * time.Millisecond},
+		{sut.Later, takes(10 * time.Millisecond), 13 * time.Millisecond},
+		{sut.Later, func(context.Context, history.Op) (history.Reply, error) {
+			return history.Reply{}, sut.ErrRefused
+		}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			result, m, err := virtual(t, t.Context(), Plan{
+				Arrivals: every(t, time.Second, 1), MaxInFlight: 8, Drain: time.Minute,
+				Workload: again{once(10 * time.Millisecond), test.when, 3 * time.Millisecond},
+			}, test.do)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sent []history.Record
+			late := 0
+			for _, r := range m.sorted(t) {
+				if r.Op.Kind == "op" {
+					sent = append(sent, r)
+				} else {
+					late++
+				}
+			}
+			copies := 1
+			if test.want > 0 {
+				copies = 2
+			}
+			if len(sent) != copies || late != copies || result.FollowUps != int64(2*copies-1) {
+				t.Fatalf("%v: %d sendings, %d of what follows, %d follow-ups", test.when, len(sent), late,
+					result.FollowUps)
+			}
+			if copies == 2 && (sent[1].Start-sent[0].Start != test.want ||
+				sent[1].Op.ID != sent[0].Op.ID) {
+				t.Errorf("%v: sent %+v after %v", test.when, sent[1].Op, sent[1].Start-sent[0].Start)
+			}
+		})
 	}
 }

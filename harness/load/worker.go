@@ -71,6 +71,7 @@ func (w *worker) execute(j *job) bool {
 	start := r.now()
 	r.live.started.Add(1)
 	ctx := w.watch.begin(j, start)
+	r.resend(j, sut.Together, start)
 	reply, err := w.call(ctx, j.op)
 	end := r.now()
 	if !w.watch.end() {
@@ -82,10 +83,15 @@ func (w *worker) execute(j *job) bool {
 	}
 	w.record(history.Record{
 		Seq: j.seq, Op: j.op, Reply: reply, Outcome: outcome, Err: errorText(err, ctx),
-		Intended: j.due, Start: start, End: end,
+		Code: sut.Code(err), Intended: j.due, Start: start, End: end,
 	})
 	r.live.finished(outcome, end-j.due)
-	r.follow(r.plan.Workload.Follow(j.op, outcome, reply), end)
+	if !j.again {
+		r.follow(r.plan.Workload.Follow(j.op, outcome, reply), end)
+	}
+	if outcome == history.OK {
+		r.resend(j, sut.Later, end)
+	}
 	return true
 }
 

@@ -10,9 +10,6 @@ package flashsale
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
 	"stampede/harness/sut"
 )
 
@@ -35,21 +32,21 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrSoldOut: no unit is available now.
-	ErrSoldOut = fmt.Errorf("sold out: %w", sut.ErrRefused)
+	ErrSoldOut = sut.Refusal("sold_out", "sold out")
 	// ErrAlreadyBought: the buyer holds or has bought a unit of this item.
-	ErrAlreadyBought = fmt.Errorf("already bought: %w", sut.ErrRefused)
+	ErrAlreadyBought = sut.Refusal("already_bought", "already bought")
 	// ErrConflict: the design gave up after its bounded retries, without effect.
-	ErrConflict = fmt.Errorf("conflict: %w", sut.ErrRefused)
+	ErrConflict = sut.Refusal("conflict", "conflict")
 	// ErrUnknownItem: there is no such item.
-	ErrUnknownItem = fmt.Errorf("unknown item: %w", sut.ErrRefused)
+	ErrUnknownItem = sut.Refusal("unknown_item", "unknown item")
 	// ErrUnknownOrder: there is no such order.
-	ErrUnknownOrder = fmt.Errorf("unknown order: %w", sut.ErrRefused)
+	ErrUnknownOrder = sut.Refusal("unknown_order", "unknown order")
 	// ErrNotReady: the sale is paused, for example while a counter is rebuilt.
-	ErrNotReady = fmt.Errorf("sale not ready: %w", sut.ErrRefused)
+	ErrNotReady = sut.Refusal("not_ready", "sale not ready")
 )
 
 // ErrNoStock is returned by Shops that cannot give a snapshot of the stock.
-var ErrNoStock = errors.New("no stock snapshot")
+var ErrNoStock = sut.Failure("no_snapshot", "no stock snapshot")
 
 // Shop is the domain interface: what every variant, the HTTP client and the
 // HTTP handler have in common.

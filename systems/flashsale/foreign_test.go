@@ -88,7 +88,7 @@ func (r *foreignRun) one(ctx context.Context, op history.Op) {
 	case err == nil:
 		rec.Outcome = history.OK
 	case errors.Is(err, sut.ErrRefused):
-		rec.Outcome, rec.Err = history.Refused, err.Error()
+		rec.Outcome, rec.Err, rec.Code = history.Refused, err.Error(), sut.Code(err)
 	default:
 		rec.Outcome, rec.Err = history.Unknown, err.Error()
 	}

@@ -28,19 +28,19 @@ const (
 )
 
 // errOverloaded is what only other servers answer: they shed load.
-var errOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
+var errOverloaded = sut.Refusal("overloaded", "overloaded")
 
 // problems lists the documented problems.
 func problems() api.Problems {
 	return api.Documented(
-		api.Problem{Code: "sold_out", Status: http.StatusConflict, Is: ErrSoldOut},
-		api.Problem{Code: "already_bought", Status: http.StatusConflict, Is: ErrAlreadyBought},
-		api.Problem{Code: "conflict", Status: http.StatusConflict, Is: ErrConflict},
-		api.Problem{Code: "unknown_item", Status: http.StatusNotFound, Is: ErrUnknownItem},
-		api.Problem{Code: "unknown_order", Status: http.StatusNotFound, Is: ErrUnknownOrder},
-		api.Problem{Code: "not_ready", Status: http.StatusServiceUnavailable, Is: ErrNotReady},
-		api.Problem{Code: "overloaded", Status: http.StatusTooManyRequests, Is: errOverloaded},
-		api.Problem{Code: "no_snapshot", Status: http.StatusNotImplemented, Is: ErrNoStock})
+		api.Problem{Status: http.StatusConflict, Is: ErrSoldOut},
+		api.Problem{Status: http.StatusConflict, Is: ErrAlreadyBought},
+		api.Problem{Status: http.StatusConflict, Is: ErrConflict},
+		api.Problem{Status: http.StatusNotFound, Is: ErrUnknownItem},
+		api.Problem{Status: http.StatusNotFound, Is: ErrUnknownOrder},
+		api.Problem{Status: http.StatusServiceUnavailable, Is: ErrNotReady},
+		api.Problem{Status: http.StatusTooManyRequests, Is: errOverloaded},
+		api.Problem{Status: http.StatusNotImplemented, Is: ErrNoStock})
 }
 
 // paymentReply is the body of the answer to a payment.

@@ -60,7 +60,8 @@ func Invariants(params any) []check.Invariant {
 			judgeExpiry),
 		state(UnitPath, "every unit and order follows available, held, sold or available again, "+
 			"without gaps, and sold is final", judgeUnitPath),
-		state(IdempotentBuy, "buys with the same key give the same order", judgeIdempotentBuy),
+		state(IdempotentBuy, "buys with the same key give the same order, and while it stands "+
+			"none of them is refused", judgeIdempotentBuy),
 	}
 }
 

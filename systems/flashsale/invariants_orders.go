@@ -5,6 +5,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // judgeAckedDurable judges acknowledgements only: what is unknown may be
@@ -80,25 +81,31 @@ func phantomPayments(j *judging, d delivered) {
 	}
 }
 
-// judgeIdempotentBuy compares what attempts with one key were told, and the
-// orders that have it.
+// judgeIdempotentBuy compares what attempts with one key were told, and the orders that
+// have it. Who asks again for an order that stands is not refused; one that has gone back
+// may be sold to somebody else, and one that is lost is acked-durable's matter.
 func judgeIdempotentBuy(j *judging) {
 	told := check.AtMostOne[uint64]{What: "the idempotency key"}
-	acked := make(map[uint64]bool)
-	repeats := 0
+	var repeats check.Repeats
 	j.read(j.unknown(KindBuy), only(KindBuy, func(rec *history.Record) {
-		if rec.Outcome != history.OK {
-			return
+		repeats.See(rec, denied(rec))
+		if rec.Outcome == history.OK {
+			order := fmt.Sprintf("order %s with unit %d", rec.Reply.Key, rec.Reply.Value)
+			told.Add(j.Collector, rec.Op.ID, order, rec.Op.ID)
 		}
-		if acked[rec.Op.ID] {
-			repeats++
-		}
-		acked[rec.Op.ID] = true
-		order := fmt.Sprintf("order %s with unit %d", rec.Reply.Key, rec.Reply.Value)
-		told.Add(j.Collector, rec.Op.ID, order, rec.Op.ID)
 	}))
-	j.Need(repeats > 0, "no key was acknowledged twice")
 	if j.has("orders") {
 		j.a.effects().AtMostOnce(j.Collector)
 	}
+	n := repeats.Judge(j.Collector, func(op uint64) bool {
+		o := j.a.byOp[op]
+		return o == nil || o.State != OrderPaid && o.State != OrderHeld
+	})
+	j.Need(n > 0, "no key that was acknowledged had another answer")
+}
+
+// denied says whether a buy was told that it cannot be granted.
+func denied(rec *history.Record) bool {
+	return sut.RefusedFor(rec, ErrSoldOut) || sut.RefusedFor(rec, ErrAlreadyBought) ||
+		sut.RefusedFor(rec, ErrUnknownItem)
 }

@@ -3,11 +3,11 @@ package flashsale
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // maxSuspects bounds the refusals that are looked at closely.
@@ -40,7 +40,7 @@ func judgeNoFalseSoldOut(j *judging) {
 	claims, strict, overlooked := 0, 0, 0
 	var suspects []suspect
 	j.read(only(KindBuy, func(rec *history.Record) {
-		if !soldOut(rec) || noise.overlaps(rec.Start, rec.End) {
+		if !sut.RefusedFor(rec, ErrSoldOut) || noise.overlaps(rec.Start, rec.End) {
 			return
 		}
 		claims++
@@ -92,14 +92,6 @@ func (t *takings) add(h check.Hold) {
 func (t *takings) strict(from, to time.Duration) bool {
 	return t == nil || to < t.returned || from > t.offered
 }
-
-// soldOut says whether a buy was refused for want of units.
-func soldOut(rec *history.Record) bool {
-	return rec.Outcome == history.Refused && strings.Contains(rec.Err, soldOutText)
-}
-
-// soldOutText is how ErrSoldOut begins; a record's error ends with the chain.
-const soldOutText = "sold out"
 
 // takenBy bounds, for each item, how many units may be taken at any moment by
 // buys that were not refused. It also returns the slack with the slowest

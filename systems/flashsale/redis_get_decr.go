@@ -32,6 +32,7 @@ func redisGetDecr() design {
 			RedisDrift:   "what is oversold makes the counter negative, and no-oversell reports it",
 			NoFalseSoldOut: "a rebuild between an order and its decrement leaves the counter " +
 				"too low until the next one",
+			IdempotentBuy: "its counter knows no keys: where it is empty, a repeated click is refused",
 		},
 		stock:   ordersOnly(),
 		counter: &counterKind{counts: true, reconciled: true},

@@ -34,6 +34,7 @@ func redisLuaSilentRetry() design {
 		notApplicable: map[string]string{
 			SellThrough:    "the units that the retries leak cannot be sold, and redis-drift reports them",
 			NoFalseSoldOut: "the units that the retries leak are free, and redis-drift reports them",
+			IdempotentBuy:  "its counter knows no keys: where it is empty, a repeated click is refused",
 		},
 		stock:   unitRows(),
 		counter: &counterKind{counts: true, silentRetries: true},

@@ -34,6 +34,7 @@ func redisOnly() design {
 			SellThrough:  "units that leak from its counter are lost for good: nothing finds them",
 			NoFalseSoldOut: "a unit whose return Redis misses is lost for good, " +
 				"and a repeated click takes one until it is noticed",
+			IdempotentBuy: "its counter knows no keys: where it is empty, a repeated click is refused",
 		},
 		stock:   ordersOnly(),
 		counter: &counterKind{counts: true},

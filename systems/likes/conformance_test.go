@@ -1,13 +1,21 @@
 package likes_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"stampede/harness/api/apitest"
+	"stampede/harness/check"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -49,6 +57,7 @@ func crowd() *likes.Params {
 	p := likes.DefaultParams()
 	p.Videos, p.VideoSkew = 2, likes.SkewHot
 	p.ClickTwice, p.Unlike, p.Relike = 0.3, 0.2, 0.5
+	p.Resend = 0.2
 	p.Think = sut.Duration(60 * time.Millisecond)
 	p.HeatPerShard, p.Buffer = 20, 10_000
 	p.RepairEvery = sut.Duration(50 * time.Millisecond)
@@ -82,4 +91,59 @@ func TestGapIsRefused(t *testing.T) {
 			t.Errorf("at offset %d: gap %v, %v; want %v", step.offset, gap, err, step.gap)
 		}
 	}
+}
+
+// TestOtherWords: a server is judged by its codes, whatever its texts are.
+func TestOtherWords(t *testing.T) {
+	suttest.Understood(t, suite(), "locked_row", apitest.Reworded)
+}
+
+// TestForgottenKeysAreCaught: a server to which keys mean nothing has a repeated
+// interaction in its ledger twice.
+func TestForgottenKeysAreCaught(t *testing.T) {
+	audit := func(body []byte) ([]byte, error) {
+		var a likes.Audit
+		if err := json.Unmarshal(body, &a); err != nil {
+			return nil, err
+		}
+		for i, op := range a.Logged {
+			a.Logged[i] = apitest.Key(op)
+		}
+		slices.Sort(a.Logged)
+		return json.Marshal(a)
+	}
+	verdicts := suttest.Foreign(t, suite(), "locked_row",
+		func(next http.Handler) http.Handler { return apitest.Forgetful(next, audit, "op_id") })
+	if v := verdicts[likes.OneLike]; v.Status != check.Broken || len(v.Witness) == 0 {
+		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
+	}
+}
+
+// TestRememberedAnswers: a server may answer a repeated request as it did the first time.
+func TestRememberedAnswers(t *testing.T) {
+	var mu sync.Mutex
+	told := map[string][]byte{}
+	suttest.Understood(t, suite(), "locked_row", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/likes" {
+				next.ServeHTTP(w, r)
+				return
+			}
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			key := r.Method + string(body)
+			if told[key] == nil {
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				answer := httptest.NewRecorder()
+				next.ServeHTTP(answer, r)
+				told[key] = answer.Body.Bytes()
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(told[key])
+		})
+	})
 }

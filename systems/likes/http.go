@@ -30,9 +30,9 @@ const (
 // problems lists the documented problems.
 func problems() api.Problems {
 	return api.Documented(
-		api.Problem{Code: "unknown_video", Status: http.StatusNotFound, Is: ErrUnknownVideo},
-		api.Problem{Code: "not_ready", Status: http.StatusServiceUnavailable, Is: ErrNotReady},
-		api.Problem{Code: "overloaded", Status: http.StatusTooManyRequests, Is: ErrOverloaded})
+		api.Problem{Status: http.StatusNotFound, Is: ErrUnknownVideo},
+		api.Problem{Status: http.StatusServiceUnavailable, Is: ErrNotReady},
+		api.Problem{Status: http.StatusTooManyRequests, Is: ErrOverloaded})
 }
 
 // ResetRequest asks for a new beginning: so many videos, numbered from 1, that

@@ -36,8 +36,9 @@ func Invariants(params any) []check.Invariant {
 	return []check.Invariant{
 		state(CountInBounds, "every count that is read was true at a moment of the read, as far as "+
 			"unknown outcomes and the staleness that is declared allow", judgeCounts),
-		state(OneLike, "a user's repeated like adds nothing, and whether a user likes a video at the "+
-			"end follows from some order of what they did", judgeOneLike),
+		state(OneLike, "a user's repeated like adds nothing, the ledger has no request twice, and "+
+			"whether a user likes a video at the end follows from some order of what they did",
+			judgeOneLike),
 		state(StoresAgree, "at rest, the sum of the counters, the members and the ledger say the same "+
 			"of each video, and as much as users did", judgeStores),
 		state(LedgerIsLog, "the ledger has the interactions that the log has, and says what they say",

@@ -25,8 +25,10 @@ func judgeCounts(j *judging) {
 		}
 		return videos[video]
 	}
+	first := j.firstAnswers()
 	j.changes(func(rec *history.Record, who pairID) {
-		of(who.video).change(rec, home(who.user, j.a.Contract.Regions))
+		certain := rec.Outcome == history.OK && first[rec.Op.ID] == rec.Seq
+		of(who.video).change(rec, certain, home(who.user, j.a.Contract.Regions))
 	})
 	reads := 0
 	for _, v := range videos {
@@ -68,7 +70,7 @@ type changeTimes struct {
 	lowest, highest []int64
 }
 
-func (a *activity) change(rec *history.Record, region int) {
+func (a *activity) change(rec *history.Record, certain bool, region int) {
 	c := a.regions[region]
 	up := rec.Op.Kind == KindLike
 	switch {
@@ -80,7 +82,7 @@ func (a *activity) change(rec *history.Record, region int) {
 		c.maybeDown = append(c.maybeDown, rec.Start)
 	}
 	switch {
-	case rec.Outcome != history.OK:
+	case !certain:
 	case up:
 		c.certainUp = append(c.certainUp, rec.End)
 	default:

@@ -15,26 +15,50 @@ import (
 type act struct {
 	op         uint64
 	like       bool
-	acked      bool // else unknown
+	acked      bool // else it may have had no effect
 	changed    bool // the reply said so
 	start, end time.Duration
 }
 
 // pairs gathers, for each user and video, what was done and may have had an
-// effect.
+// effect. Of an interaction that was acknowledged more than once, the first answer
+// counts: a server that knows the identity again answers the others alike and does
+// nothing, one that goes by who likes what does it again.
 func (j *judging) pairs() map[pairID][]act {
-	acts := map[pairID][]act{}
+	acts, first := map[pairID][]act{}, j.firstAnswers()
 	j.changes(func(rec *history.Record, who pairID) {
 		if rec.Outcome == history.Refused {
 			return
 		}
+		acked := rec.Outcome == history.OK && first[rec.Op.ID] == rec.Seq
 		acts[who] = append(acts[who], act{
-			op: rec.Op.ID, like: rec.Op.Kind == KindLike, acked: rec.Outcome == history.OK,
-			changed: rec.Outcome == history.OK && rec.Reply.Value != 0,
+			op: rec.Op.ID, like: rec.Op.Kind == KindLike, acked: acked,
+			changed: acked && rec.Reply.Value != 0,
 			start:   rec.Start, end: rec.End,
 		})
 	})
 	return acts
+}
+
+// firstAnswers are, by operation, the attempts at likes and unlikes that were
+// acknowledged first.
+func (j *judging) firstAnswers() map[uint64]uint64 {
+	type answer struct {
+		seq uint64
+		end time.Duration
+	}
+	known := map[uint64]answer{}
+	j.interactions(func(rec *history.Record, _ pairID) {
+		if before, answered := known[rec.Op.ID]; rec.Outcome == history.OK &&
+			(!answered || rec.End < before.end) {
+			known[rec.Op.ID] = answer{rec.Seq, rec.End}
+		}
+	}, KindLike, KindUnlike)
+	first := make(map[uint64]uint64, len(known))
+	for op, a := range known {
+		first[op] = a.seq
+	}
+	return first
 }
 
 // maxActs is how many acts of a pair are put in order. Trying all orders takes
@@ -107,6 +131,11 @@ func judgeOneLike(j *judging) {
 				j.Unfinished(j.proof(acts, v.Video), "%s: %d likes are counted at the end, of %d users: some "+
 					"count more than once", VideoKey(v.Video), count, len(v.Members))
 			}
+		}
+	}
+	for i, op := range j.a.Logged {
+		if i > 0 && op == j.a.Logged[i-1] {
+			j.Violate([]uint64{op}, "operation %d is in the ledger twice", op)
 		}
 	}
 	repeated, skipped := 0, 0

@@ -34,11 +34,11 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnknownVideo: there is no such video.
-	ErrUnknownVideo = fmt.Errorf("unknown video: %w", sut.ErrRefused)
+	ErrUnknownVideo = sut.Refusal("unknown_video", "unknown video")
 	// ErrNotReady: the counters of the video are being rebuilt.
-	ErrNotReady = fmt.Errorf("counters not ready: %w", sut.ErrRefused)
+	ErrNotReady = sut.Refusal("not_ready", "counters not ready")
 	// ErrOverloaded: what waits to be logged has filled the buffer.
-	ErrOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
+	ErrOverloaded = sut.Refusal("overloaded", "overloaded")
 )
 
 // Likes is the domain interface: what every variant, the HTTP client and the
@@ -145,6 +145,7 @@ type Params struct {
 	Think       sut.Duration `json:"think" doc:"longest time between a user's interactions"`
 	Reads       float64      `json:"reads" doc:"reads of the count for each scheduled like"`
 	Views       float64      `json:"views" doc:"views for each scheduled like"`
+	Resend      float64      `json:"resend" doc:"share of interactions that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost int          `json:"retry_on_lost" doc:"how often an interaction of unknown outcome is repeated, with the same identity"`
 
 	Shards       int          `json:"shards" doc:"counters of a video where their number is fixed"`

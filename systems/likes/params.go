@@ -36,7 +36,7 @@ func DefaultParams() Params {
 		Videos: 1, VideoSkew: SkewUniform,
 		ClickTwice: 0.1, Unlike: 0.1, Relike: 0.3,
 		Think: sut.Duration(500 * time.Millisecond),
-		Reads: 0.1, Views: 0.2, RetryOnLost: 3,
+		Reads: 0.1, Views: 0.2, Resend: 0.02, RetryOnLost: 3,
 		Shards: 100, FirstShards: 10, MaxShards: maxShards, HeatPerShard: 100,
 		ReadTTL: 0, EarlyBeta: 1, Buffer: 1000,
 		RepairEvery: sut.Duration(200 * time.Millisecond),
@@ -67,6 +67,7 @@ func (p Params) validateJourney(v *validation) {
 	v.duration("think", p.Think, 0)
 	v.share("reads", p.Reads, maxReads)
 	v.share("views", p.Views, 1)
+	v.share("resend", p.Resend, 1)
 	v.count("retry_on_lost", int64(p.RetryOnLost), 0, maxRetries)
 }
 

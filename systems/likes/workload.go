@@ -43,6 +43,7 @@ const (
 //   - some who liked take it back within Think, and some of them like again;
 //   - an interaction of unknown outcome is sent again with the same identity,
 //     up to RetryOnLost times; Op.Arg counts the attempts;
+//   - some interactions are sent twice with the same identity (Resend);
 //   - reads of the count, by the same user, and views fall within Think after
 //     the first reply to a like.
 //
@@ -59,6 +60,8 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if p.Users > 0 {
 		w.users = s.source(keys.Uniform(s.next(), uint64(p.Users)))
 	}
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at,
+		Kinds: []string{KindLike, KindUnlike, KindView}}
 	for n := range p.Videos {
 		w.names = append(w.names, VideoKey(uint64(n+1)))
 	}
@@ -78,6 +81,7 @@ func newWorkload(seed uint64, params any) (sut.Workload, error) {
 
 // workload decides every question by its own stream of random numbers.
 type workload struct {
+	sut.Resends
 	p      Params
 	users  keys.Source // nil: user i for operation i
 	videos keys.Source

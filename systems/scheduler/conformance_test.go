@@ -3,11 +3,14 @@ package scheduler_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"stampede/harness/api/apitest"
+	"stampede/harness/check"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -55,6 +58,7 @@ func morning() *scheduler.Params {
 	p.TimeScale, p.Rate = 240, 800
 	p.NineAfter, p.Ahead = sut.Duration(time.Minute), sut.Duration(time.Minute)
 	p.Recurring, p.Awaits, p.Cancel, p.Poison = 0.05, 0.01, 0.15, 0.05
+	p.Resend = 0.2
 	p.SLA = sut.Duration(80 * time.Minute)
 	p.AwaitFor = sut.Duration(200 * time.Millisecond)
 	p.PollEvery = sut.Duration(10 * time.Millisecond)
@@ -77,4 +81,21 @@ func summary(raw json.RawMessage) (string, error) {
 		}
 	}
 	return strings.Join(lines, "\n"), nil
+}
+
+// TestOtherWords: a server is judged by its codes, whatever its texts are.
+func TestOtherWords(t *testing.T) {
+	suttest.Understood(t, suite(), "skip_locked", apitest.Reworded)
+}
+
+// TestForgottenKeysAreCaught: a server to which keys mean nothing makes another task of a
+// repeated request, and denies a repeated change.
+func TestForgottenKeysAreCaught(t *testing.T) {
+	for _, field := range []string{"id", "op_id"} {
+		verdicts := suttest.Foreign(t, suite(), "skip_locked",
+			func(next http.Handler) http.Handler { return apitest.Forgetful(next, nil, field) })
+		if v := verdicts[scheduler.NoPhantomRuns]; v.Status != check.Broken || len(v.Witness) == 0 {
+			t.Errorf("%s: %s is %s with witnesses %v: %s", field, v.Invariant, v.Status, v.Witness, v.Reason)
+		}
+	}
 }

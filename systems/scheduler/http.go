@@ -33,11 +33,11 @@ const (
 // problems lists the documented problems.
 func problems() api.Problems {
 	return api.Documented(
-		api.Problem{Code: "unknown_task", Status: http.StatusNotFound, Is: ErrUnknownTask},
-		api.Problem{Code: "name_taken", Status: http.StatusConflict, Is: ErrConflict},
-		api.Problem{Code: "wrong_state", Status: http.StatusConflict, Is: ErrState},
-		api.Problem{Code: "op_taken", Status: http.StatusConflict, Is: ErrOpTaken},
-		api.Problem{Code: "not_started", Status: http.StatusGatewayTimeout, Is: ErrNotStarted})
+		api.Problem{Status: http.StatusNotFound, Is: ErrUnknownTask},
+		api.Problem{Status: http.StatusConflict, Is: ErrConflict},
+		api.Problem{Status: http.StatusConflict, Is: ErrState},
+		api.Problem{Status: http.StatusConflict, Is: ErrOpTaken},
+		api.Problem{Status: http.StatusGatewayTimeout, Is: ErrNotStarted})
 }
 
 // taskRequest is a task as users ask for it.

@@ -12,6 +12,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // Names of the invariants, as variants list them in Breaks and NotApplicable.
@@ -55,7 +56,8 @@ func Invariants(params any) []check.Invariant {
 		state(CancelledRests, "nothing starts after it was cancelled, or while it is paused, and what "+
 			"was acknowledged as cancelled is", judgeCancelled),
 		state(NoPhantomRuns, "every task, run and change was asked for, as it is and for when it is, "+
-			"and none by a request that was refused", judgePhantoms),
+			"and none by a request that was refused; a repeated request makes nothing more and is not "+
+			"denied", judgePhantoms),
 		state(NoStarvation, "outside faults, no task of any queue waits longer than the bound, whatever "+
 			"fails before it", judgeStarvation),
 	}
@@ -549,8 +551,42 @@ func judgePhantoms(j *judging) {
 			j.Violate([]uint64{r.Task}, "%v ran for %v, when it is not due", o, moment(r.DueUS))
 		}
 	}
+	j.twice()
 	j.phantomChanges()
+	j.repeats()
 	j.Need(len(j.t.Runs) > 0, "nothing ran")
+}
+
+// twice looks for tasks and changes that were asked for once, however often, and are
+// there twice.
+func (j *judging) twice() {
+	tasks := map[uint64]bool{}
+	for i := range j.t.Tasks {
+		row := &j.t.Tasks[i]
+		if row.Origin && tasks[row.Task] {
+			j.Violate([]uint64{row.Task}, "task %d is there twice", row.Task)
+		}
+		tasks[row.Task] = tasks[row.Task] || row.Origin
+	}
+	changes := map[uint64]bool{}
+	for i := range j.t.Changes {
+		c := &j.t.Changes[i]
+		if changes[c.Op] {
+			j.Violate([]uint64{c.Op}, "the %s of task %d was made twice", c.What, c.Task)
+		}
+		changes[c.Op] = true
+	}
+}
+
+// repeats looks for requests that were acknowledged, and denied when they were sent again.
+func (j *judging) repeats() {
+	var repeats check.Repeats
+	for rec := range j.Records(KindSchedule, KindCancel, KindPause, KindResume, KindRerun) {
+		repeats.See(rec, slices.ContainsFunc([]error{ErrUnknownTask, ErrConflict, ErrState, ErrOpTaken},
+			func(reason error) bool { return sut.RefusedFor(rec, reason) }))
+	}
+	j.Note("%d requests were acknowledged, and answered again when they were sent again",
+		repeats.Judge(j.Collector, nil))
 }
 
 func (j *judging) phantomChanges() {

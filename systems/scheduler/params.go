@@ -39,7 +39,7 @@ func DefaultParams() Params {
 		Work: sut.Duration(2 * time.Millisecond), Long: 0.01,
 		LongWork: sut.Duration(100 * time.Millisecond),
 		Cancel:   0.05, Pause: 0.02, Poison: 0.02, Awaits: 0.05,
-		AwaitFor: sut.Duration(30 * time.Second), Reads: 0.05, RetryOnLost: 3,
+		AwaitFor: sut.Duration(30 * time.Second), Reads: 0.05, Resend: 0.02, RetryOnLost: 3,
 		Granularity: sut.Duration(time.Minute), SLA: sut.Duration(30 * time.Second),
 		LookAhead: sut.Duration(2 * time.Minute), Recurrence: Reset,
 		PollEvery: sut.Duration(50 * time.Millisecond), PickBatch: 50, Executors: 20,
@@ -94,6 +94,7 @@ func (p Params) validateTasks(v *validation) {
 	}{
 		{"aligned", p.Aligned}, {"recurring", p.Recurring}, {"long", p.Long}, {"awaits", p.Awaits},
 		{"reads", p.Reads}, {"cancel", p.Cancel}, {"pause", p.Pause}, {"poison", p.Poison},
+		{"resend", p.Resend},
 	} {
 		v.number(share.field, share.got, 0, 1)
 	}

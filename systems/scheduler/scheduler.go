@@ -14,7 +14,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"stampede/harness/sut"
@@ -47,16 +46,15 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnknownTask: there is no such task.
-	ErrUnknownTask = fmt.Errorf("unknown task: %w", sut.ErrRefused)
+	ErrUnknownTask = sut.Refusal("unknown_task", "unknown task")
 	// ErrConflict: the name belongs to another task.
-	ErrConflict = fmt.Errorf("another task has the name: %w", sut.ErrRefused)
+	ErrConflict = sut.Refusal("name_taken", "another task has the name")
 	// ErrState: the task is in no state for that.
-	ErrState = fmt.Errorf("not in this state: %w", sut.ErrRefused)
+	ErrState = sut.Refusal("wrong_state", "not in this state")
 	// ErrOpTaken: the operation's number was used for another change.
-	ErrOpTaken = fmt.Errorf("the operation's number was used for another change: %w",
-		sut.ErrRefused)
+	ErrOpTaken = sut.Refusal("op_taken", "the operation's number was used for another change")
 	// ErrNotStarted: the task did not start while it was waited for.
-	ErrNotStarted = fmt.Errorf("not started: %w", sut.ErrRefused)
+	ErrNotStarted = sut.Refusal("not_started", "not started")
 )
 
 // Scheduler is the domain interface: what every variant, the HTTP client and the
@@ -189,6 +187,7 @@ type Params struct {
 	Awaits       float64      `json:"awaits" doc:"share of tasks whose start somebody waits for"`
 	AwaitFor     sut.Duration `json:"await_for" doc:"how long, on the clock, at most"`
 	Reads        float64      `json:"reads" doc:"share of tasks that are read, and of which a list is asked for"`
+	Resend       float64      `json:"resend" doc:"share of tasks and changes that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost  int          `json:"retry_on_lost" doc:"how often a request of unknown outcome is sent again"`
 	Granularity  sut.Duration `json:"granularity" doc:"business time to whose multiples due times are cut down"`
 	SLA          sut.Duration `json:"sla" doc:"business time within which a task starts after it was due"`

@@ -51,7 +51,8 @@ func kinds() []string {
 // some are paused and resumed, some fail and are run again, some are read.
 //
 // A request of unknown outcome is sent again with the same identity, up to
-// RetryOnLost times. It returns every bad parameter at once.
+// RetryOnLost times; some are sent twice in any case (Resend). It returns every bad
+// parameter at once.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("scheduler parameters: %w", err)
@@ -59,6 +60,8 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	s := &streams{seed: seed}
 	w := &workload{p: p, day: p.day(), kind: s.coin(), when: s.coin(), queue: s.coin(), long: s.coin(),
 		fate: s.coin(), moment: s.coin(), awaits: s.coin(), reads: s.coin()}
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at,
+		Kinds: []string{KindSchedule, KindCancel, KindPause, KindResume, KindRerun}}
 	if s.err != nil {
 		return nil, fmt.Errorf("scheduler workload: %w", s.err)
 	}
@@ -67,6 +70,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 
 // workload decides every question by its own stream of random numbers.
 type workload struct {
+	sut.Resends
 	p   Params
 	day time.Time
 

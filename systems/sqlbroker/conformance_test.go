@@ -3,12 +3,15 @@ package sqlbroker_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"stampede/harness/api/apitest"
+	"stampede/harness/check"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
@@ -61,7 +64,7 @@ func rush() *sqlbroker.Params {
 	p.Queues, p.Worked, p.Batch, p.ReceiveBatch = 2, 1, 3, 4
 	p.Grouped, p.Groups, p.Poison = 0.3, 5, 0.05
 	p.Receives, p.Wait, p.Think = 1, ms(20), ms(50)
-	p.Late, p.Extend, p.Release = 0.15, 0.1, 0.1
+	p.Late, p.Extend, p.Release, p.Resend = 0.15, 0.1, 0.1, 0.2
 	p.Visibility, p.MaxReceives = ms(400), 3
 	p.DelayMost, p.SweepEvery, p.PollEvery = ms(50), ms(10), ms(5)
 	p.Keep, p.CollectEvery, p.RotateEvery = ms(500), ms(50), ms(300)
@@ -88,4 +91,21 @@ func summary(raw json.RawMessage) (string, error) {
 	}
 	fmt.Fprintf(&b, "%d dead letters, %d effects\n", len(audit.Dead), len(audit.Effects))
 	return b.String(), nil
+}
+
+// TestOtherWords: a server is judged by its codes, whatever its texts are.
+func TestOtherWords(t *testing.T) {
+	all := func(sut.Variant) bool { return true }
+	suttest.Understood(t, suite(rush(), all), "batched", apitest.Reworded)
+}
+
+// TestForgottenKeysAreCaught: a server to which keys mean nothing stores what is published
+// again once more.
+func TestForgottenKeysAreCaught(t *testing.T) {
+	all := func(sut.Variant) bool { return true }
+	verdicts := suttest.Foreign(t, suite(rush(), all), "batched",
+		func(next http.Handler) http.Handler { return apitest.Forgetful(next, nil, "op_id") })
+	if v := verdicts[sqlbroker.OncePlaced]; v.Status != check.Broken || len(v.Witness) == 0 {
+		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
+	}
 }

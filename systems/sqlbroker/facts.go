@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // messageID is a message's identity: its publication and its place in it.
@@ -25,6 +25,8 @@ func (m messageID) String() string { return fmt.Sprintf("message %d.%d", m.op, m
 type facts struct {
 	// published are the publications by identity.
 	published map[uint64]*publication
+	// repeats are the answers to publications that were sent more than once.
+	repeats check.Repeats
 	// deliveries are those of operations, by message in the order of the store's clock;
 	// receipts are the same by receipt.
 	deliveries map[messageID][]*delivery
@@ -97,6 +99,7 @@ func gather(j *judging) *facts {
 		}
 		switch rec.Op.Kind {
 		case KindPublish:
+			f.repeats.See(rec, sut.RefusedFor(rec, ErrTaken) || sut.RefusedFor(rec, ErrUnknownQueue))
 			f.seePublish(rec)
 		case KindReceive:
 			f.seeReceive(j, rec)
@@ -177,7 +180,7 @@ func (f *facts) seeSettle(j *judging, rec *history.Record) {
 	s := &settle{op: rec.Op.ID, kind: rec.Op.Kind, start: rec.Start, end: rec.End,
 		outcome: rec.Outcome, by: time.Duration(asked.ByMS) * time.Millisecond,
 		receipts: asked.Receipts}
-	s.stale = rec.Outcome == history.Refused && strings.Contains(rec.Err, ErrStaleReceipt.Error())
+	s.stale = sut.RefusedFor(rec, ErrStaleReceipt)
 	if rec.Outcome == history.OK {
 		var done Settled
 		if err := json.Unmarshal(rec.Reply.Body, &done); err != nil {

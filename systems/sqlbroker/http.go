@@ -45,11 +45,11 @@ const (
 // problems lists the documented problems.
 func problems() api.Problems {
 	return api.Documented(
-		api.Problem{Code: "unknown_queue", Status: http.StatusNotFound, Is: ErrUnknownQueue},
-		api.Problem{Code: "op_id_taken", Status: http.StatusConflict, Is: ErrTaken},
-		api.Problem{Code: "stale_receipt", Status: http.StatusConflict, Is: ErrStaleReceipt},
-		api.Problem{Code: "forbidden", Status: http.StatusForbidden, Is: ErrForbidden},
-		api.Problem{Code: "rate_limited", Status: http.StatusTooManyRequests, Is: ErrRateLimited})
+		api.Problem{Status: http.StatusNotFound, Is: ErrUnknownQueue},
+		api.Problem{Status: http.StatusConflict, Is: ErrTaken},
+		api.Problem{Status: http.StatusConflict, Is: ErrStaleReceipt},
+		api.Problem{Status: http.StatusForbidden, Is: ErrForbidden},
+		api.Problem{Status: http.StatusTooManyRequests, Is: ErrRateLimited})
 }
 
 // ResetRequest asks for a new beginning: so many empty queues, called queue-1 and so

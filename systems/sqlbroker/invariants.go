@@ -42,7 +42,8 @@ func Invariants(params any) []check.Invariant {
 		state(NoPhantom, "every message, delivery and effect is of a message that somebody published, "+
 			"with its body and in its queue", judgePhantoms),
 		state(OncePlaced, "every message is in one place only: in its queue once, or among the dead "+
-			"letters once, or worked off", judgePlaces),
+			"letters once, or worked off, however often it was published; a repeated publication is not "+
+			"denied", judgePlaces),
 		state(WorkedOff, "at rest, nothing waits in a queue that consumers work off", judgeWork),
 		state(EffectsOnce, "every message that consumers have acknowledged has one effect, and no other "+
 			"message has any", judgeEffects),

@@ -116,6 +116,11 @@ func judgePlaces(j *judging) {
 			j.Violate(proof(id), "%v was worked off and is among the dead letters", id)
 		}
 	}
+	n := j.repeats.Judge(j.Collector, func(op uint64) bool {
+		p := j.published[op]
+		return p == nil || j.purged[p.queue]
+	})
+	j.Note("%d publications were acknowledged, and answered again when they were sent again", n)
 	j.watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows })
 	j.Need(len(at.dead) > 0, "there is no dead letter")
 	j.needSnapshot()

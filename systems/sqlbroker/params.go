@@ -31,6 +31,7 @@ type Params struct {
 	Extend       float64      `json:"extend" doc:"share of deliveries that are extended once and then acknowledged"`
 	Release      float64      `json:"release" doc:"share of deliveries that are given back"`
 	Abandon      float64      `json:"abandon" doc:"share of deliveries that are forgotten"`
+	Resend       float64      `json:"resend" doc:"share of publications and acknowledgements that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost  int          `json:"retry_on_lost" doc:"how often a request of unknown outcome is repeated, with the same identity"`
 
 	Visibility  sut.Duration `json:"visibility" doc:"for how long a delivered message is its consumer's (10m in production)"`
@@ -73,7 +74,7 @@ func DefaultParams() Params {
 		Queues: 3, Worked: 2, Batch: 5, BodyBytes: 100,
 		Grouped: 0.2, Groups: 20, Priorities: 2, Delayed: 0.1, DelayMost: ms(300), Poison: 0.02,
 		Receives: 1, ReceiveBatch: 10, Wait: ms(100), Think: ms(200),
-		Late: 0.05, Extend: 0.1, Release: 0.05, RetryOnLost: 3,
+		Late: 0.05, Extend: 0.1, Release: 0.05, Resend: 0.02, RetryOnLost: 3,
 		Visibility: ms(1000), MaxReceives: 5, Retention: sut.Duration(time.Hour),
 		Workers: 4, PollEvery: ms(20), SweepEvery: ms(50), Keep: ms(1000), CollectEvery: ms(200),
 		CollectBatch: 10_000, RotateEvery: ms(1000),
@@ -133,6 +134,7 @@ func (p Params) validateConsumers(v *validation) {
 	if all := p.Late + p.Extend + p.Release + p.Abandon; all > 1 {
 		v.add("abandon", "late, extend, release and abandon are shares of one, and add up to %g", all)
 	}
+	v.share("resend", p.Resend, 1)
 	v.count("retry_on_lost", p.RetryOnLost, 0, maxRetries)
 }
 

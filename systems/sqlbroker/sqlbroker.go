@@ -46,15 +46,15 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnknownQueue: there is no such queue.
-	ErrUnknownQueue = fmt.Errorf("unknown queue: %w", sut.ErrRefused)
+	ErrUnknownQueue = sut.Refusal("unknown_queue", "unknown queue")
 	// ErrTaken: other messages, or messages of another queue, were published with that OpID.
-	ErrTaken = fmt.Errorf("op_id taken: %w", sut.ErrRefused)
+	ErrTaken = sut.Refusal("op_id_taken", "op_id taken")
 	// ErrStaleReceipt: none of the receipts is good any more.
-	ErrStaleReceipt = fmt.Errorf("stale receipt: %w", sut.ErrRefused)
+	ErrStaleReceipt = sut.Refusal("stale_receipt", "stale receipt")
 	// ErrForbidden: the token that was shown is not one for that.
-	ErrForbidden = fmt.Errorf("forbidden: %w", sut.ErrRefused)
+	ErrForbidden = sut.Refusal("forbidden", "forbidden")
 	// ErrRateLimited: the queue's rate is used up; see RateError.
-	ErrRateLimited = fmt.Errorf("rate limited: %w", sut.ErrRefused)
+	ErrRateLimited = sut.Refusal("rate_limited", "rate limited")
 )
 
 // RateError is an ErrRateLimited that knows when it ends.

@@ -47,6 +47,7 @@ const (
 //   - what a demand got is acknowledged within Think; or after its visibility timeout
 //     (Late), or after being extended by one (Extend); or given back (Release), or
 //     forgotten (Abandon);
+//   - some publications and acknowledgements are sent twice (Resend);
 //   - a publication or a settlement of unknown outcome is sent again with the same
 //     identity, up to RetryOnLost times; Op.Arg counts the attempts. A demand is not:
 //     what it may have got comes back by itself.
@@ -62,6 +63,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	w.poisoned = s.pick(p.Batch)
 	w.grouped, w.delayed, w.delay, w.poison = s.coin(), s.coin(), s.coin(), s.coin()
 	w.demands, w.when, w.fate = s.coin(), s.coin(), s.coin()
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at, Kinds: []string{KindPublish, KindAck}}
 	if s.err != nil {
 		return nil, fmt.Errorf("sqlbroker workload: %w", s.err)
 	}
@@ -78,6 +80,7 @@ func newWorkload(seed uint64, params any) (sut.Workload, error) {
 
 // workload decides every question by its own stream of random numbers.
 type workload struct {
+	sut.Resends
 	p                                Params
 	queue, group, priority, poisoned keys.Source
 

@@ -31,8 +31,8 @@ const (
 // problems lists the documented problems.
 func problems() api.Problems {
 	return api.Documented(
-		api.Problem{Code: "unknown_video", Status: http.StatusNotFound, Is: ErrUnknownVideo},
-		api.Problem{Code: "overloaded", Status: http.StatusTooManyRequests, Is: ErrOverloaded})
+		api.Problem{Status: http.StatusNotFound, Is: ErrUnknownVideo},
+		api.Problem{Status: http.StatusTooManyRequests, Is: ErrOverloaded})
 }
 
 // heartbeatRequest is a heartbeat as players send it.

@@ -42,7 +42,7 @@ func DefaultParams() Params {
 		EventRate: 30, TimeScale: 50,
 		Heartbeats: 5, HeartbeatEvery: sut.Duration(10 * time.Second),
 		Brief: 0.15, Return: 0.1, Creators: 0.02, Bots: 0.05, Farm: 0.05, FarmAddresses: 4,
-		ViewReads: 0.1, RetryOnLost: 3,
+		ViewReads: 0.1, Resend: 0.02, RetryOnLost: 3,
 		MinWatch:     sut.Duration(10 * time.Second),
 		RepeatWindow: sut.Duration(5 * time.Minute),
 		IPViews:      10, IPWindow: sut.Duration(time.Minute),
@@ -102,6 +102,7 @@ func (p Params) validateSessions(v *validation) {
 	}
 	v.count("farm_addresses", p.FarmAddresses, 1, 1000)
 	v.number("view_reads", p.ViewReads, 0, maxReads)
+	v.number("resend", p.Resend, 0, 1)
 	v.count("retry_on_lost", p.RetryOnLost, 0, maxRetries)
 	v.count("rules_after", p.RulesAfter, 0, math.MaxInt)
 	v.count("reprocess_after", p.ReprocessAfter, 0, math.MaxInt)

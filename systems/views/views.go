@@ -15,7 +15,6 @@ package views
 
 import (
 	"context"
-	"fmt"
 
 	"stampede/harness/sut"
 )
@@ -40,9 +39,9 @@ const (
 // The reasons of a refusal; each wraps sut.ErrRefused.
 var (
 	// ErrUnknownVideo: there is no such video.
-	ErrUnknownVideo = fmt.Errorf("unknown video: %w", sut.ErrRefused)
+	ErrUnknownVideo = sut.Refusal("unknown_video", "unknown video")
 	// ErrOverloaded: the API has no room for another heartbeat.
-	ErrOverloaded = fmt.Errorf("overloaded: %w", sut.ErrRefused)
+	ErrOverloaded = sut.Refusal("overloaded", "overloaded")
 )
 
 // Pipeline is the domain interface: what every variant, the HTTP client and
@@ -112,6 +111,7 @@ type Params struct {
 	Farm           float64      `json:"farm" doc:"share of sessions from the few addresses of a click farm"`
 	FarmAddresses  int          `json:"farm_addresses" doc:"addresses of the click farm"`
 	ViewReads      float64      `json:"view_reads" doc:"reads of a count for each session"`
+	Resend         float64      `json:"resend" doc:"share of heartbeats that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost    int          `json:"retry_on_lost" doc:"how often a heartbeat of unknown outcome is sent again"`
 	RulesAfter     int          `json:"rules_after" doc:"after so many sessions the farm's addresses are blocked; 0 means never"`
 	ReprocessAfter int          `json:"reprocess_after" doc:"after so many sessions all is counted again; 0 means never"`

@@ -61,9 +61,10 @@ func farmAddress(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250
 // heartbeats that may count, one in ten comes at exactly 10 s.
 //
 // A heartbeat of unknown outcome is sent again with the same identity, up to
-// RetryOnLost times. Reads of counts follow from first heartbeats. At
-// RulesAfter the operation is a change of the rules, at ReprocessAfter the
-// demand to count again. It returns every bad parameter at once.
+// RetryOnLost times; some are sent twice in any case (Resend). Reads of counts
+// follow from first heartbeats. At RulesAfter the operation is a change of the
+// rules, at ReprocessAfter the demand to count again. It returns every bad
+// parameter at once.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("views parameters: %w", err)
@@ -73,6 +74,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 		address: s.coin(), reads: s.coin(), readAt: s.coin(),
 		users: s.source(keys.Uniform(s.next(), uint64(p.Users)))}
 	w.videos = s.videos(p)
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at, Kinds: []string{KindHeartbeat}}
 	if s.err != nil {
 		return nil, fmt.Errorf("views workload: %w", s.err)
 	}
@@ -81,6 +83,7 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 
 // workload decides every question by its own stream of random numbers.
 type workload struct {
+	sut.Resends
 	p             Params
 	users, videos keys.Source
 

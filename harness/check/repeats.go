@@ -1,0 +1,65 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// Repeats holds the answers to requests that were sent more than once with one identity
+// against each other: what was acknowledged is not denied when it is asked for again.
+type Repeats struct{ asked map[uint64]*repeat }
+
+// repeat is what one identity was told.
+type repeat struct {
+	answers int
+	acked   time.Duration // first, or Never
+	// denied is when the last attempt began that was denied, and why it was.
+	denied time.Duration
+	why    string
+}
+
+// See adds a record. It is denied if its refusal says that the request cannot be
+// granted, and not only that it was not: a server that is overloaded, or that tried in
+// vain, says nothing of the request.
+func (r *Repeats) See(rec *history.Record, denied bool) {
+	if rec.Outcome != history.OK && !denied {
+		return
+	}
+	if r.asked == nil {
+		r.asked = make(map[uint64]*repeat)
+	}
+	one := r.asked[rec.Op.ID]
+	if one == nil {
+		one = &repeat{acked: history.Never, denied: -1}
+		r.asked[rec.Op.ID] = one
+	}
+	one.answers++
+	switch {
+	case !denied:
+		one.acked = min(one.acked, rec.End)
+	case rec.Start > one.denied:
+		one.denied, one.why = rec.Start, rec.Err
+	}
+}
+
+// Judge requires that no request that was acknowledged was denied when it was sent again
+// after that. It leaves out operations that are excused, if that is not nil, and returns
+// how many requests had more than one answer.
+func (r *Repeats) Judge(c *Collector, excused func(op uint64) bool) (repeated int) {
+	for _, op := range slices.Sorted(maps.Keys(r.asked)) {
+		one := r.asked[op]
+		if one.answers < 2 || one.acked == history.Never {
+			continue
+		}
+		repeated++
+		c.Checked(1)
+		if one.denied > one.acked && (excused == nil || !excused(op)) {
+			c.Violate([]uint64{op}, "operation %d was acknowledged at %v, and denied when it was sent "+
+				"again at %v with the same identity: %q", op, one.acked, one.denied, one.why)
+		}
+	}
+	return repeated
+}

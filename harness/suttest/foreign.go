@@ -1,0 +1,92 @@
+package suttest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// Foreign hammers a server that somebody else might have written, by its URL, and
+// returns the verdicts by the names of the invariants: the variant with its roles
+// behind the system's API, changed by wrap. Nobody looks inside it.
+func Foreign(
+	t *testing.T, s Suite, variant string, wrap func(http.Handler) http.Handler,
+) map[string]check.Verdict {
+	t.Helper()
+	if s.Patience == 0 {
+		s.Patience = defaultPatience
+	}
+	v := s.variant(t, variant)
+	cfg := s.config(t)
+	inst := open(t, v, cfg)
+	stop := s.start(t, v, cfg)
+	handler, err := s.System.Handler(inst, cfg)
+	if err != nil {
+		t.Fatalf("handler: %v", err)
+	}
+	server := httptest.NewServer(wrap(handler))
+	t.Cleanup(server.Close)
+	cfg.MaxConns = inFlight
+	target, err := s.System.Target(server.URL, cfg)
+	if err != nil {
+		t.Fatalf("target: %v", err)
+	}
+	t.Cleanup(func() { _ = target.Close() })
+	rec := &recorder{}
+	s.attack(t, target, time.Now(), rec)
+	s.settle(t, target)
+	stop()
+	audit, err := target.Audit(t.Context())
+	if err != nil {
+		t.Fatalf("audit: %v", err)
+	}
+	verdicts := map[string]check.Verdict{}
+	h := history.Slice(rec.records)
+	for _, verdict := range check.All(t.Context(), s.System.Invariants(s.Params), h, audit) {
+		verdicts[verdict.Invariant] = verdict
+	}
+	return verdicts
+}
+
+// Understood fails the test unless a foreign server is judged like the variant behind
+// it: what applies holds, but for what the suite need not decide.
+func Understood(
+	t *testing.T, s Suite, variant string, wrap func(http.Handler) http.Handler,
+) {
+	t.Helper()
+	v := s.variant(t, variant)
+	undecided := map[string]string{}
+	for range blows {
+		clear(undecided)
+		for name, verdict := range Foreign(t, s, variant, wrap) {
+			switch {
+			case v.NotApplicable[name] != "" || s.System.TargetNotApplicable[name] != "":
+			case verdict.Status == check.Broken:
+				t.Errorf("%s: broken %d times: %+v", name, verdict.Count, verdict.Violations)
+			case verdict.Status == check.Undecided && s.Undecided[name] == "":
+				undecided[name] = verdict.Reason
+			}
+		}
+		if len(undecided) == 0 || t.Failed() {
+			return
+		}
+		s.Seed++
+	}
+	t.Errorf("undecided: %v", undecided)
+}
+
+func (s Suite) variant(t testing.TB, name string) sut.Variant {
+	t.Helper()
+	for _, v := range s.System.Variants {
+		if v.Name == name {
+			return v
+		}
+	}
+	t.Fatalf("there is no variant %q", name)
+	return sut.Variant{}
+}

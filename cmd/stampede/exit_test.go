@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"stampede/harness/rundir"
@@ -16,6 +17,7 @@ func TestExitOf(t *testing.T) {
 	interrupted := verdict(rundir.Pass, rundir.Pass, rundir.Clean)
 	interrupted.Run.Interrupted = true
 	all := []string{"invariant", "objective", "inconclusive"}
+	clean := append(slices.Clone(all), "timing")
 	only := func(reason string) []string { return []string{reason} }
 	for name, c := range map[string]struct {
 		summary rundir.Summary
@@ -25,9 +27,9 @@ func TestExitOf(t *testing.T) {
 		"all passed":               {verdict("PASS", "PASS", "clean"), all, exitOK},
 		"noisy times":              {verdict("PASS", "PASS", "noisy"), all, exitOK},
 		"no times":                 {verdict("PASS", "NOT JUDGED", "none"), all, exitOK},
-		"noisy times, asked":       {verdict("PASS", "NOT JUDGED", "noisy"), append(all, "timing"), exitTiming},
-		"clean times, asked":       {verdict("PASS", "PASS", "clean"), append(all, "timing"), exitOK},
-		"noisy and missed":         {verdict("PASS", "FAIL", "noisy"), append(all, "timing"), exitObjective},
+		"noisy times, asked":       {verdict("PASS", "NOT JUDGED", "noisy"), clean, exitTiming},
+		"clean times, asked":       {verdict("PASS", "PASS", "clean"), clean, exitOK},
+		"noisy and missed":         {verdict("PASS", "FAIL", "noisy"), clean, exitObjective},
 		"violated":                 {verdict("FAIL", "PASS", "clean"), all, exitInvariant},
 		"violated, and one missed": {verdict("FAIL", "FAIL", "none"), all, exitInvariant},
 		"violated, not asked":      {verdict("FAIL", "PASS", "clean"), only("objective"), exitOK},

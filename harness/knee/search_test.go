@@ -86,12 +86,14 @@ func TestANoisyMiss(t *testing.T) {
 	} {
 		inner := scripted(map[float64][]knee.Verdict{50: {knee.Held},
 			100: {knee.Held, knee.Missed, knee.Held}, 200: {knee.Missed}})
-		r, err := knee.Search(t.Context(), p, func(ctx context.Context, rate float64) (knee.Window, error) {
+		try := func(ctx context.Context, rate float64) (knee.Window, error) {
 			w, err := inner(ctx, rate)
 			w.Noisy = c.noisy
 			return w, err
-		})
-		if err != nil || r.Outcome != knee.Found || r.RatePerS != c.rate || r.Approximate != c.approximate {
+		}
+		r, err := knee.Search(t.Context(), p, try)
+		if err != nil || r.Outcome != knee.Found || r.RatePerS != c.rate ||
+			r.Approximate != c.approximate {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}

@@ -11,6 +11,13 @@ import (
 // is quiet, the time lasts and it helps.
 func TestRetries(t *testing.T) {
 	const noisy, clean, none = rundir.Noisy, rundir.Clean, rundir.NoTimes
+	// eight repeats of which the first ones are as said.
+	eight := func(first ...string) []string {
+		for len(first) < 8 {
+			first = append(first, clean)
+		}
+		return first
+	}
 	for name, test := range map[string]struct {
 		most   int
 		before []string
@@ -19,16 +26,21 @@ func TestRetries(t *testing.T) {
 		busy   bool
 		want   []int
 	}{
-		"nothing to do":          {1, []string{clean, clean}, nil, 0, false, nil},
-		"not asked":              {0, []string{noisy, clean}, nil, 0, false, nil},
-		"one":                    {1, []string{clean, noisy, clean, clean, clean}, []string{clean}, 0, false, []int{1}},
-		"without times":          {1, []string{none, clean, clean, clean, clean}, []string{clean}, 0, false, []int{0}},
-		"a quarter of the time":  {1, []string{noisy, noisy, noisy, clean, clean, clean, clean, clean}, []string{clean, clean, clean}, 0, false, []int{0, 1}},
-		"no better":              {1, []string{noisy, noisy, clean, clean, clean, clean, clean, clean}, []string{noisy}, 0, false, []int{0}},
-		"better the second time": {2, []string{noisy, clean, clean, clean, clean, clean, clean, clean}, []string{noisy, clean}, 0, false, []int{0, 0}},
-		"never quiet":            {1, []string{noisy, clean, clean, clean, clean}, nil, 0, true, nil},
-		"quiet too late":         {1, []string{noisy, clean, clean, clean, clean}, nil, 5 * time.Second, false, nil},
-		"too few repeats":        {1, []string{noisy, clean}, nil, 0, false, nil},
+		"nothing to do": {most: 1, before: eight()},
+		"not asked":     {most: 0, before: eight(noisy)},
+		"one": {most: 1, before: eight(clean, noisy), after: []string{clean},
+			want: []int{1}},
+		"without times": {most: 1, before: eight(none), after: []string{clean},
+			want: []int{0}},
+		"no better": {most: 1, before: eight(noisy, noisy), after: []string{noisy},
+			want: []int{0}},
+		"never quiet":     {most: 1, before: eight(noisy), busy: true},
+		"quiet too late":  {most: 1, before: eight(noisy), waits: 15 * time.Second},
+		"too few repeats": {most: 1, before: []string{noisy, clean}},
+		"a quarter of the time": {most: 1, before: eight(noisy, noisy, noisy),
+			after: []string{clean, clean, clean}, want: []int{0, 1}},
+		"better the second time": {most: 2, before: eight(noisy), after: []string{noisy, clean},
+			want: []int{0, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var slots []rundir.Slot

@@ -198,7 +198,8 @@ func TestRatioIntervalCoverage(t *testing.T) {
 
 // variant makes a variant of one kind with one repeat per value.
 func variant(name string, p99 ...int64) rundir.Variant {
-	v := rundir.Variant{Name: name, Timing: rundir.Clean, Operations: []rundir.Operation{{Kind: "buy"}}}
+	v := rundir.Variant{Name: name, Timing: rundir.Clean,
+		Operations: []rundir.Operation{{Kind: "buy"}}}
 	for i, ns := range p99 {
 		response := rundir.Percentiles{Count: 1000, P50: 1000 + int64(i), P99: ns, Max: ns}
 		v.Repeats = append(v.Repeats, rundir.Repeat{
@@ -285,7 +286,8 @@ func TestComparisonsLeaveOutUnfinishedRepeats(t *testing.T) {
 	broken.Repeats[1].Error = "store died"
 	empty := variant("empty", 100)
 	empty.Repeats[0].Operations[0].Latency.Response.Count = 0
-	all := stats.Comparisons([]rundir.Variant{variant("base", 100, 100), broken, empty}, "base", 1, nil)
+	variants := []rundir.Variant{variant("base", 100, 100), broken, empty}
+	all := stats.Comparisons(variants, "base", 1, nil)
 	if c := find(t, all, "broken", "p99"); c.N != 1 || c.Ratio != 1 {
 		t.Errorf("a failed repeat was counted: %+v", c)
 	}

@@ -174,10 +174,12 @@ func TestKneeExitCodes(t *testing.T) {
 		want   int
 		found  int // variants in knee.json, -1 for no directory
 	}{
-		"held at --max":   {append(one, "--max", "500"), func(*fakeLab) {}, exitOK, 1},
-		"broke something": {one, func(l *fakeLab) { l.verdict = knee.Broke }, exitInvariant, 1},
-		"not decided":     {one, func(l *fakeLab) { l.verdict = knee.Undecided }, exitUndecided, 1},
-		"holds nowhere":   {one, func(l *fakeLab) { l.upTo = nil }, exitObjective, 1},
+		"held at --max":     {append(one, "--max", "500"), func(*fakeLab) {}, exitOK, 1},
+		"broke something":   {one, func(l *fakeLab) { l.verdict = knee.Broke }, exitInvariant, 1},
+		"not decided above": {one, func(l *fakeLab) { l.verdict = knee.Undecided }, exitOK, 1},
+		"not decided": {one, func(l *fakeLab) { l.upTo, l.verdict = nil, knee.Undecided },
+			exitUndecided, 1},
+		"holds nowhere": {one, func(l *fakeLab) { l.upTo = nil }, exitObjective, 1},
 		"no stores": {one, func(l *fakeLab) { l.fails = errors.New("no engine") },
 			exitEnvironment, -1},
 		"full disk at once": {one, func(l *fakeLab) { l.failsAt = 100 }, exitEnvironment, -1},
@@ -284,7 +286,7 @@ func TestKneeStartsFromTheScenario(t *testing.T) {
 	if p.bounds.FromPerS != 789 || p.bounds.LeastPerS != 789 {
 		t.Errorf("%+v", p.bounds)
 	}
-	if p = planOf(t, "flash-sale-100k"); p.bounds.FromPerS != 2290 || p.bounds.LeastPerS != 1000 {
+	if p = planOf(t, "flash-sale-100k"); p.bounds.FromPerS != 4400 || p.bounds.LeastPerS != 1000 {
 		t.Errorf("%+v", p.bounds)
 	}
 	if p = planOf(t, "flash-sale-100k", "--max", "1000"); p.bounds.FromPerS != 1000 {

@@ -240,7 +240,7 @@ func orderCases() []verdictCase {
 		}, "operation 256 has 2 effects: o1"},
 		{same, "a repetition that was refused - undecided", maybe, func(e *evidence) {
 			e.attempt(256, 1).Outcome = history.Refused
-		}, "no key was acknowledged twice"},
+		}, "no key that was acknowledged had another answer"},
 	}
 }
 

@@ -155,7 +155,8 @@ func TestValidateNamesEveryField(t *testing.T) {
 		t.Fatalf("the defaults: %v", err)
 	}
 	bad := Params{Users: -1, VideoSkew: "odd", ClickTwice: 2, Unlike: -1, Relike: math.NaN(),
-		Think: -1, Reads: 17, Views: 2, RetryOnLost: 16, Shards: 0, FirstShards: 2, MaxShards: 1,
+		Think: -1, Reads: 17, Views: 2, Resend: 2, RetryOnLost: 16, Shards: 0, FirstShards: 2,
+		MaxShards:    1,
 		HeatPerShard: 0, ReadTTL: -1, EarlyBeta: -1, Buffer: 0}
 	err := bad.Validate()
 	if err == nil {

@@ -73,6 +73,7 @@ func TestBrokenElsewhere(t *testing.T) {
 	wrong.expect = nil
 	d := fixture{designs: []design{designs[0], wrong}, repeats: 1, ops: 1000}.build(t)
 	d.Summary.Variants[1].KnownWrong = map[string]string{"no-oversell": "redis-loss"}
+	d.Summary.Variants[1].Correctness = rundir.NotProvoked
 	d.Summary.Variants[1].Verdict = rundir.Pass
 	d.Summary.Verdict.Overall, d.Summary.Verdict.Correctness = rundir.Pass, rundir.Pass
 
@@ -118,7 +119,10 @@ func TestNoWinnerWithoutADifference(t *testing.T) {
 		return d
 	}
 	invalid := fixed(40*time.Millisecond, 30*time.Millisecond, 20*time.Millisecond, time.Millisecond)
-	invalid.Summary.Verdict.Measurement = rundir.Invalid
+	invalid.Summary.Verdict.Timing = rundir.NoTimes
+	for i := range invalid.Summary.Variants {
+		invalid.Summary.Variants[i].Timing = rundir.NoTimes
+	}
 	for name, c := range map[string]struct {
 		d         reports.Data
 		want, not string
@@ -132,7 +136,7 @@ func TestNoWinnerWithoutADifference(t *testing.T) {
 			"Of those that hold, counter_in_place answers buy fastest: p99 500 ms", "do not differ"},
 		"wrong": {fixed(time.Second, time.Second, time.Second, 400*time.Millisecond),
 			"fast but wrong", "answers buy fastest"},
-		"invalid": {invalid, "prove nothing", "fast but wrong"},
+		"invalid": {invalid, "The times are none", "fast but wrong"},
 	} {
 		page := outline(render(t, c.d))
 		if !strings.Contains(page, c.want) || strings.Contains(page, c.not) {

@@ -54,12 +54,12 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 	base, other := one(t), one(t)
 	other.Summary.Environment.Fingerprint = "another machine"
 	other.Summary.Run.Profile = "smoke"
-	other.Summary.Verdict.Measurement = rundir.Invalid
+	other.Summary.Verdict.Timing = rundir.NoTimes
 	c := reports.Compare(reports.Labelled{Label: "a", Data: base},
 		reports.Labelled{Label: "b", Data: other})
 	text := fmt.Sprint(c.Mismatches)
 	for _, want := range []string{"environment fingerprint differs", "profile differs",
-		"the measurement is PASS and INVALID"} {
+		"clean and none"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)
 		}
@@ -441,10 +441,10 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 	of := func(scenario string) reports.Data {
 		d := fixture{designs: flashSale()[:6], repeats: 2, ops: 1000}.build(t)
 		d.Summary.Run.Scenario = scenario
-		d.Summary.Verdict.Measurement = rundir.Invalid
+		d.Summary.Verdict.Timing = rundir.NoTimes
 		for i := range d.Summary.Variants {
 			for k := range d.Summary.Variants[i].Repeats {
-				d.Summary.Variants[i].Repeats[k].Validity[1].OK = false
+				d.Summary.Variants[i].Repeats[k].Timing = rundir.NoTimes
 			}
 		}
 		return d
@@ -458,7 +458,7 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 	}
 	page := outline(comparePage(t, false, []reports.RunComparison{c}))
 	for _, want := range []string{"Why times cannot be compared", "cannot be compared: the " +
-		"measurement of a is INVALID and the measurement of b is INVALID. They are shown"} {
+		"measurement of a is none and the measurement of b is none. They are shown"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}

@@ -398,8 +398,8 @@ func verdictParts(s rundir.Summary, standings []standing) []verdictPart {
 	}
 	return []verdictPart{
 		{"Correctness", verdictMark(s.Verdict.Correctness), correctness},
-		{"Objectives", objectivesMark(s.Verdict.Objectives, t), objectives},
 		{"Timing", timingMark(s.Verdict.Timing), timing},
+		{"Objectives", objectivesMark(s.Verdict.Objectives, t), objectives},
 	}
 }
 

@@ -29,11 +29,11 @@ func render(t testing.TB, d reports.Data) string {
 
 func TestHTMLTitleSaysTheVerdict(t *testing.T) {
 	for name, want := range map[string]string{
-		"three":       "PASS · ✓ correctness, ✓ objectives, ✓ measurement · # · 3 variants",
-		"all_failed":  "FAIL · ✗ correctness, ✓ objectives, ✓ measurement · # · 2 variants",
-		"interrupted": "INTERRUPTED · ✓ correctness, ✓ objectives, ? measurement · # · 2 variants",
-		"invalid":     "INVALID · ✓ correctness, ✓ objectives, ! measurement · # · 1 variant",
-		"undecided":   "INCONCLUSIVE · ? correctness, ✓ objectives, ✓ measurement · # · 1 variant",
+		"three":       "PASS · ✓ correctness, ✓ timing, ✓ objectives · # · 3 variants",
+		"all_failed":  "FAIL · ✗ correctness, ✓ timing, ✗ objectives · # · 2 variants",
+		"interrupted": "INTERRUPTED · ? correctness, ✓ timing, ✓ objectives · # · 2 variants",
+		"invalid":     "INVALID · ! correctness, – timing, ✓ objectives · # · 1 variant",
+		"undecided":   "INCONCLUSIVE · ? correctness, ✓ timing, ? objectives · # · 1 variant",
 	} {
 		want = strings.Replace(want, "#", "flash-sale-100k", 1) + " · 2026-11-21"
 		if !strings.Contains(sceneOf(t, name).page(t), "<title>"+want+"</title>") {
@@ -426,8 +426,8 @@ func TestHTMLSaysWhereLinesEnd(t *testing.T) {
 // The icon in the browser's tab has the three verdicts, each with a shape of its own.
 func TestHTMLIcon(t *testing.T) {
 	for name, want := range map[string]string{
-		"one": "disc disc disc", "all_failed": "square disc disc", "invalid": "disc disc triangle",
-		"undecided": "triangle disc disc",
+		"one": "disc disc disc", "all_failed": "square disc square",
+		"invalid": "triangle triangle disc", "undecided": "triangle disc triangle",
 	} {
 		link := html.UnescapeString(between(t, sceneOf(t, name).page(t), `<link rel="icon" href="`, `"`))
 		svg, err := url.PathUnescape(strings.TrimPrefix(link, "data:image/svg+xml,"))

@@ -81,6 +81,8 @@ type standing struct {
 	Index  int
 	Letter string
 	Group  group
+	// Slot is its colour in every chart of the page in which designs are told apart.
+	Slot int
 	// Baseline is set for the variant that ratios refer to.
 	Baseline bool
 	// Broken are the broken invariants that the variant should have held, Caught
@@ -112,7 +114,23 @@ func ranked(s rundir.Summary) []standing {
 	for i := range all {
 		all[i].Letter = letter(i)
 	}
+	colour(all)
 	return all
+}
+
+// colour gives every design one colour for all charts. The first colour is the baseline's
+// alone, and designs that follow each other have different ones.
+func colour(all []standing) {
+	others, apart := 0, slots
+	if slices.ContainsFunc(all, func(st standing) bool { return st.Baseline }) {
+		apart--
+	}
+	for i := range all {
+		if !all[i].Baseline {
+			all[i].Slot = slots - apart + others%apart
+			others++
+		}
+	}
 }
 
 func stand(v rundir.Variant, baseline string) standing {

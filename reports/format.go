@@ -51,14 +51,6 @@ func seconds(s float64) string {
 	return grouped(int64(math.Round(s))) + " s"
 }
 
-// offset formats a time on the run's clock.
-func offset(ns int64) string {
-	if ns == rundir.Infinite {
-		return "never"
-	}
-	return strconv.FormatFloat(float64(ns)/1e9, 'f', 6, 64) + " s"
-}
-
 // significant formats x, |x| < 1000, with three significant digits.
 func significant(x float64) string {
 	switch abs := math.Abs(x); {

@@ -66,7 +66,8 @@ func TestTextLastLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	want := "RESULT flash-sale-100k FAIL correct=0/2 timing=clean objectives=2/4 report=runs/a/report.html exit=1"
+	want := "RESULT flash-sale-100k FAIL correct=0/2 timing=clean objectives=2/4 " +
+		"report=runs/a/report.html exit=1"
 	if got := lines[len(lines)-1]; got != want {
 		t.Errorf("last line %q, want %q", got, want)
 	}

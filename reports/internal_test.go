@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -332,6 +333,8 @@ func TestChartGroupsAreEven(t *testing.T) {
 			}
 			all = append(all, st)
 		}
+		slices.SortStableFunc(all, func(a, b standing) int { return cmp.Compare(a.Group, b.Group) })
+		colour(all)
 		seen := map[int]int{}
 		for _, members := range chartGroups(all) {
 			if len(members) > slots {
@@ -340,16 +343,18 @@ func TestChartGroupsAreEven(t *testing.T) {
 			if n > 0 && baseline && !members[0].Baseline {
 				t.Fatal("a chart without the baseline first")
 			}
-			for i, m := range members {
-				if m.Slot != i {
-					t.Fatalf("slot %d at place %d", m.Slot, i)
+			taken := map[int]bool{}
+			for _, m := range members {
+				if taken[m.Slot] {
+					t.Fatalf("colour %d is taken twice", m.Slot)
 				}
+				taken[m.Slot] = true
 				seen[m.Index]++
 			}
 		}
-		for i := range n {
-			if seen[i] == 0 || (seen[i] > 1 && !all[i].Baseline) {
-				t.Fatalf("variant %d is drawn %d times", i, seen[i])
+		for _, st := range all {
+			if n := seen[st.Index]; n == 0 || (n > 1 && !st.Baseline) {
+				t.Fatalf("design %d is drawn %d times", st.Index, n)
 			}
 		}
 	})

@@ -184,7 +184,7 @@ func (p *junitProofs) of(st standing, inv check.Verdict) string {
 		for _, v := range e.Violations {
 			fmt.Fprintf(&b, "%s. %s %s\n", v.Number, short(v.Text, longestText), v.When)
 			for _, op := range v.Ops {
-				fmt.Fprintf(&b, "   #%s %s %s by %s, due %s, answered %s: %s %s\n", op.Seq, op.Kind,
+				fmt.Fprintf(&b, "   %s %s %s by %s, due %s, answered %s: %s %s\n", op.ID, op.Kind,
 					op.Key, op.Client, op.Intended, op.End, op.Outcome, op.Reply)
 			}
 			if v.Missing != "" {

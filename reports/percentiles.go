@@ -37,10 +37,7 @@ type percentilePanel struct {
 }
 
 // member is a variant in a chart.
-type member struct {
-	standing
-	Slot int
-}
+type member struct{ standing }
 
 // chartGroups deals the variants into charts of at most slots series: those
 // that hold or are undecided first, then the wrong ones. The baseline is in
@@ -84,7 +81,7 @@ func evenly(n, room int) int {
 func seat(sides ...[]standing) []member {
 	var members []member
 	for _, st := range slices.Concat(sides...) {
-		members = append(members, member{standing: st, Slot: len(members)})
+		members = append(members, member{st})
 	}
 	return members
 }

@@ -171,8 +171,9 @@ func TestCountedEvidence(t *testing.T) {
 		{Op: 900_010, StartNS: 2011 * ms, AtNS: 2014 * ms}})
 	page := render(t, d)
 	for _, want := range []string{"3 units of item-1 certainly sold, of at most 2. Operation 900010 " +
-		"was the one above the limit, at 2,014.00 ms. Operation 900010 was sent while operation " +
-		"900001 was still in execution: they overlapped for 2.00 ms", "How the count rose above its limit",
+		"was the one above the limit, at 2,014.00 ms. Operation 900010 was sent while " +
+		"operation 900001 was still in execution: they overlapped for 2.00 ms",
+		"How the count rose above its limit",
 		">limit 2<", ">3 by operation 900010<", ">900001<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)

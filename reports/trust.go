@@ -26,9 +26,10 @@ type validityDetail struct {
 	Letters []string
 	// Count is in how many of the repeats it held.
 	Count, Detail string
-	// first is the name of the first of the designs, designs how many there are.
-	first   string
-	designs int
+	// first is the name of the first of the designs, designs how many there are. The
+	// assumption held in ok of all repeats.
+	first            string
+	designs, ok, all int
 }
 
 // validityOf has the assumptions about the evidence, which decide whether there is an answer
@@ -70,21 +71,24 @@ func validityDetails(standings []standing, class string) (details []validityDeta
 	for _, name := range validityNames(standings, class) {
 		from, judged := len(details), 0
 		for _, st := range standings {
-			one, known := validityOfDesign(st.Repeats, name)
+			one, known := validityOfDesign(st.Repeats, class, name)
 			if !known {
 				continue
 			}
 			judged++
 			same := slices.IndexFunc(details[from:], func(d validityDetail) bool {
-				return d.Mark == one.Mark && d.Detail == one.Detail && d.Count == one.Count
+				return d.Mark == one.Mark && d.Detail == one.Detail
 			})
 			if same < 0 {
 				same = len(details) - from
 				one.first = st.Letter + " " + st.Name
-				details = append(details, one)
+				details = append(details, validityDetail{Name: one.Name, Mark: one.Mark,
+					Detail: one.Detail, first: one.first})
 			}
 			d := &details[from+same]
 			d.Letters, d.designs = append(d.Letters, st.Letter), d.designs+1
+			d.ok, d.all = d.ok+one.ok, d.all+one.all
+			d.Count = fmt.Sprintf("%d/%d", d.ok, d.all)
 		}
 		if last := len(details) - 1; last == from && judged == len(standings) {
 			details[last].Letters = nil
@@ -109,42 +113,46 @@ func validityNames(standings []standing, class string) (names []string) {
 
 // validityOfDesign counts the repeats in which an assumption held and quotes the first one
 // in which it did not; false if it was not judged in any.
-func validityOfDesign(repeats []rundir.Repeat, name string) (d validityDetail, known bool) {
-	ok, all := 0, 0
+func validityOfDesign(
+	repeats []rundir.Repeat, class, name string,
+) (d validityDetail, known bool) {
 	first, failed := "", ""
+	d = validityDetail{Name: name, Mark: mark{"✓", "holds", "good"}}
 	for _, r := range repeats {
 		for _, v := range r.Validity {
 			if v.Name != name {
 				continue
 			}
-			all++
+			d.all++
 			first = cmp.Or(first, v.Detail)
 			if v.OK {
-				ok++
+				d.ok++
 			} else {
 				failed = cmp.Or(failed, v.Detail)
 			}
 		}
 	}
-	d = validityDetail{Name: name, Count: fmt.Sprintf("%d/%d", ok, all),
-		Mark: mark{"✓", "holds", "good"}, Detail: cmp.Or(failed, first)}
-	if ok < all {
+	d.Detail = cmp.Or(failed, first)
+	if d.ok < d.all {
 		d.Mark = mark{"✗", "fails", "bad"}
+		if class == rundir.Times {
+			d.Mark = mark{"≈", "interfered", "na"} // it makes no design wrong
+		}
 	}
-	return d, all > 0
+	return d, d.all > 0
 }
 
 // failedLines has one line for each assumption that failed.
 func failedLines(details []validityDetail, all int) (lines []string) {
 	for i, d := range details {
-		if d.Mark.Class != "bad" || slices.ContainsFunc(details[:i], func(e validityDetail) bool {
-			return e.Name == d.Name && e.Mark.Class == "bad"
+		if d.ok == d.all || slices.ContainsFunc(details[:i], func(e validityDetail) bool {
+			return e.Name == d.Name && e.ok < e.all
 		}) {
 			continue
 		}
 		designs := 0
 		for _, e := range details[i:] {
-			if e.Name == d.Name && e.Mark.Class == "bad" {
+			if e.Name == d.Name && e.ok < e.all {
 				designs += e.designs
 			}
 		}

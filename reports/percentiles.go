@@ -362,8 +362,9 @@ func lineEnds(spreads []spread) string {
 	return strings.Join(parts, " ")
 }
 
-// percentileFinding says the chart's main point: who is fastest and slowest
-// at the highest usual percentile that all of them support, if any differ there.
+// percentileFinding says the chart's main point: which designs left operations without an
+// answer, and which of the others is the fastest and the slowest at the highest usual
+// percentile that all of them support.
 func percentileFinding(kind string, spreads []spread) string {
 	common := math.Inf(1)
 	for _, s := range spreads {
@@ -373,25 +374,51 @@ func percentileFinding(kind string, spreads []spread) string {
 	if at < 1 {
 		return "Too few operations of " + kind + " for a percentile that all of them support."
 	}
-	fastest := slices.MinFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
-	slowest := slices.MaxFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
-	if low, high := fastest.all.at(at), slowest.all.at(at); len(spreads) > 1 &&
-		!clearlyFaster(int64(low*1e9), int64(high*1e9)) {
-		within := seconds(low)
-		if slowest := seconds(high); slowest != within {
-			within += " to " + slowest
+	var answered []spread
+	var without []string
+	for _, s := range spreads {
+		if math.IsInf(s.all.at(at), 1) {
+			without = append(without, s.Name+" "+share(s.all.unanswered(), s.all.total))
+			continue
 		}
-		return fmt.Sprintf("%s of %s operations were answered within %s by all: no difference "+
-			"of 5 %%.", quantileName(at), kind, within)
+		answered = append(answered, s)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s operations were answered within %s by %s",
-		quantileName(at), kind, seconds(fastest.all.at(at)), fastest.Name)
-	if fastest.Name != slowest.Name {
-		fmt.Fprintf(&b, ", the fastest here, and within %s by %s, the slowest",
-			seconds(slowest.all.at(at)), slowest.Name)
+	text := answeredFinding(kind, answered, at, len(without) == 0)
+	if len(without) > 0 {
+		text = joinNonEmpty(" ", fmt.Sprintf("Dropped or never answered %s operations: %s.", kind,
+			list(without, 3)), text)
 	}
-	return b.String() + "."
+	return text
+}
+
+// answeredFinding compares designs whose percentile is finite; all says that there are no
+// others.
+func answeredFinding(kind string, spreads []spread, at float64, all bool) string {
+	if len(spreads) == 0 {
+		return ""
+	}
+	low := slices.MinFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
+	high := slices.MaxFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
+	from, to := seconds(low.all.at(at)), seconds(high.all.at(at))
+	whom := "all"
+	if !all {
+		whom = "the others"
+	}
+	what := fmt.Sprintf("%s of %s operations were answered within", quantileName(at), kind)
+	switch {
+	case len(spreads) == 1:
+		return fmt.Sprintf("%s %s by %s.", what, from, low.Name)
+	case !clearlyFaster(low.all.at(at), high.all.at(at)):
+		if from != to {
+			from += " to " + to
+		}
+		return fmt.Sprintf("%s %s by %s: no difference of 5 %%.", what, from, whom)
+	case !all:
+		return fmt.Sprintf("Of the others, %s %s by %s, the fastest here, and within %s by %s, the "+
+			"slowest.", what, from, low.Name, to, high.Name)
+	}
+	return fmt.Sprintf("%s %s by %s, the fastest here, and within %s by %s, the slowest.", what,
+		from, low.Name, to, high.Name)
 }
 
 func byValue(a, b spread, nines float64) int {

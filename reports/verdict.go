@@ -194,7 +194,9 @@ func fastestOf(timed []standing, floor *rundir.NoiseFloor) (best []standing) {
 }
 
 // clearlyFaster says whether a time is lower than another one by a large share.
-func clearlyFaster(a, b int64) bool { return float64(a) <= float64(b)*(1-stats.LargeShare) }
+func clearlyFaster[T int64 | float64](a, b T) bool {
+	return float64(a) <= float64(b)*(1-stats.LargeShare)
+}
 
 func namesOf(standings []standing) (names []string) {
 	for _, st := range standings {

@@ -171,7 +171,7 @@ func markdownObjectives(out *bytes.Buffer, standings []standing) {
 				out.WriteString(" – |")
 				continue
 			}
-			fmt.Fprintf(out, " %s %s %s |", c.Mark.Icon, escapeMD(c.Actual), c.Margin)
+			fmt.Fprintf(out, " %s |", joinNonEmpty(" ", c.Mark.Icon, escapeMD(c.Actual), c.Margin))
 		}
 		out.WriteByte('\n')
 	}

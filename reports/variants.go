@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
@@ -217,84 +216,6 @@ func comparisonRows(all []rundir.Comparison) []comparisonRow {
 			PExact: pValue(c.PExact), PHolm: pValue(c.PHolm), ratioCell: ratioText(c)})
 	}
 	return rows
-}
-
-// sloMatrix has an objective per column and a variant per row.
-type sloMatrix struct {
-	Columns []sloColumn
-	Rows    []sloRow
-}
-
-type sloColumn struct{ Name, Objective, Limit string }
-
-type sloRow struct {
-	Letter, Name string
-	Wrong        bool
-	Cells        []sloCell
-}
-
-type sloCell struct {
-	Mark                            mark
-	Actual, Margin, Samples, Reason string
-	Absent                          bool
-}
-
-func slos(standings []standing) (m sloMatrix) {
-	seen := map[string]bool{}
-	for _, st := range standings {
-		for _, slo := range st.SLOs {
-			if !seen[slo.Name] {
-				seen[slo.Name] = true
-				m.Columns = append(m.Columns, sloColumn{slo.Name, slo.Objective, slo.Limit})
-			}
-		}
-	}
-	for _, st := range standings {
-		row := sloRow{Letter: st.Letter, Name: st.Name, Wrong: st.Group == wrong}
-		for _, column := range m.Columns {
-			cell := sloCellOf(st.SLOs, column.Name)
-			if len(st.ExpectedBroken) > 0 && !cell.Absent {
-				cell.Mark, cell.Margin = mark{Icon: none, Class: "na"}, "not asked of a known-wrong design"
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		m.Rows = append(m.Rows, row)
-	}
-	return m
-}
-
-func sloCellOf(verdicts []check.SLOVerdict, name string) sloCell {
-	for _, v := range verdicts {
-		if v.Name != name {
-			continue
-		}
-		cell := sloCell{Mark: sloMark(v.Status), Actual: atAGlance(v.Actual), Reason: v.Reason}
-		if v.Status != check.Undecided {
-			cell.Margin = percent(v.Margin)
-		}
-		if v.Samples > 0 {
-			cell.Samples = "n = " + grouped(v.Samples)
-		}
-		return cell
-	}
-	return sloCell{Absent: true}
-}
-
-// atAGlance shows an actual value with as many digits as all times have; what is no time
-// stays as it is.
-func atAGlance(actual string) string {
-	d, err := time.ParseDuration(actual)
-	if err != nil {
-		return actual
-	}
-	return seconds(d.Seconds())
-}
-
-// sloMark is statusMark in the words of an objective.
-func sloMark(s check.Status) mark {
-	m := statusMark(s)
-	m.Word = strings.NewReplacer("held", "met", "broken", "missed").Replace(m.Word)
-	return m
 }
 
 // errorRow is one class of errors of one variant.

@@ -28,9 +28,12 @@ type Processor struct {
 	spent []spending
 	// whole says that what others spent is of interest; machine is what was spent when
 	// everybody had been asked first.
-	whole   bool
-	began   time.Time
-	machine machine
+	whole bool
+	// processors is how many this process had when it was asked to watch the machine: it
+	// has one more while it offers load.
+	processors int
+	began      time.Time
+	machine    machine
 	// seen is the machine at the last reading at which everybody answered.
 	seen *reading
 }
@@ -82,7 +85,7 @@ func (s *spending) note(began, now time.Time, used time.Duration) {
 // shown, are all that works for it on this machine: what else is spent there is spent by
 // strangers. It must be called before the first question.
 func (p *Processor) Whole(beside []env.Metered) {
-	p.whole = true
+	p.whole, p.processors = true, runtime.GOMAXPROCS(0)
 	p.asked = append(p.asked[:p.shown:p.shown], beside...)
 	p.spent = make([]spending, len(p.asked)+1)
 }
@@ -142,7 +145,7 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 		Amount: m.stolen.Seconds(), Counts: true})
 	before := p.seen
 	p.seen = nil
-	if !p.whole || runtime.GOMAXPROCS(0) != m.cores || !p.answered() {
+	if !p.whole || p.processors != m.cores || !p.answered() {
 		return values
 	}
 	p.seen = &reading{machine: m, at: now}
@@ -205,7 +208,7 @@ func (p *Processor) answered() bool {
 // machine is there for this process, so that what happens on the rest is of no matter.
 // While somebody may have worked uncounted, strangers are not suspected.
 func (p *Processor) strangers(now machine, span time.Duration) *rundir.Machine {
-	if p.machine.cores == 0 || runtime.GOMAXPROCS(0) != now.cores || !p.answered() {
+	if p.machine.cores == 0 || p.processors != now.cores || !p.answered() {
 		return nil
 	}
 	used := (now.busy - p.machine.busy) - max(0, now.engines-p.machine.engines)

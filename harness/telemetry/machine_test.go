@@ -121,12 +121,12 @@ func TestTakenUnderLoad(t *testing.T) {
 		}
 		parts = nil
 		for _, v := range values {
-			if v.Quantity == Taken {
+			if v.Quantity == rundir.Taken {
 				parts = append(parts, v.Part)
 			}
 		}
 	}
-	if !slices.Equal(parts, []string{Hypervisor, OtherPrograms}) {
+	if !slices.Equal(parts, []string{rundir.Hypervisor, rundir.OtherPrograms}) {
 		t.Errorf("under load it tells what %q took", parts)
 	}
 }

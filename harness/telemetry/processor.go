@@ -45,13 +45,6 @@ type reading struct {
 	known time.Duration
 }
 
-// The series of what was taken from this run: Taken is their quantity, in cores.
-const (
-	Taken         = "taken"
-	Hypervisor    = "hypervisor"
-	OtherPrograms = "other programs"
-)
-
 // spending is what somebody has spent between the first answer and the last one. Who is
 // started again begins at nothing: what was spent between the last answer and the end
 // before that is not known.
@@ -141,7 +134,7 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 	if m.cores == 0 {
 		return nil
 	}
-	values = append(values, Value{Quantity: Taken, Part: Hypervisor, Unit: "cores",
+	values = append(values, Value{Quantity: rundir.Taken, Part: rundir.Hypervisor, Unit: "cores",
 		Amount: m.stolen.Seconds(), Counts: true})
 	before := p.seen
 	p.seen = nil
@@ -156,7 +149,7 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 		return values
 	}
 	used := (m.busy - before.busy) - max(0, m.engines-before.engines) - (p.seen.known - before.known)
-	return append(values, Value{Quantity: Taken, Part: OtherPrograms, Unit: "cores",
+	return append(values, Value{Quantity: rundir.Taken, Part: rundir.OtherPrograms, Unit: "cores",
 		Amount: max(0, used).Seconds() / now.Sub(before.at).Seconds()})
 }
 

@@ -118,17 +118,13 @@ func ranked(s rundir.Summary) []standing {
 	return all
 }
 
-// colour gives every design one colour for all charts. The first colour is the baseline's
-// alone, and designs that follow each other have different ones.
+// colour gives every design its slot, by its place in the one chart that it is in beside the
+// baseline.
 func colour(all []standing) {
-	others, apart := 0, slots
-	if slices.ContainsFunc(all, func(st standing) bool { return st.Baseline }) {
-		apart--
-	}
-	for i := range all {
-		if !all[i].Baseline {
-			all[i].Slot = slots - apart + others%apart
-			others++
+	for _, members := range chartGroups(all) {
+		for slot, m := range members {
+			i := slices.IndexFunc(all, func(st standing) bool { return st.Index == m.Index })
+			all[i].Slot = slot
 		}
 	}
 }

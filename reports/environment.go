@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +37,7 @@ func environmentSections(s rundir.Summary) []section {
 		fact{Term: "Limit of memory", Value: sizeOf(e.MemoryLimitBytes)},
 		fact{Term: "Operating system", Value: e.OS},
 		fact{Term: "Kernel", Value: e.Kernel},
-		fact{Term: "Backend", Value: joinNonEmpty(": ", e.Backend, e.BackendReason)},
+		fact{Term: "Backend", Value: backendText(e)},
 		fact{Term: "Roles and API", Value: e.Deploy},
 		fact{Term: "TCP proxy before the stores", Value: yesNo(e.Proxied)},
 		fact{Term: "Fingerprint", Value: e.Fingerprint, Code: true},
@@ -84,9 +86,29 @@ func componentSection(name string, c rundir.Component) section {
 			Value: latency(c.FlushNS)})
 	}
 	for _, key := range sortedKeys(c.Settings) {
-		facts = append(facts, fact{Term: key, Value: c.Settings[key], Code: true})
+		value, word := settingText(c.Settings[key])
+		facts = append(facts, fact{Term: key, Value: value, Code: !word})
 	}
 	return section{title, facts}
+}
+
+// settingText is a setting's value; what means "off" or "never" is said in this word.
+func settingText(value string) (text string, word bool) {
+	switch value {
+	case "":
+		return "off", true
+	case strconv.FormatInt(math.MaxInt64, 10):
+		return "never", true
+	}
+	return value, false
+}
+
+// backendText is the backend and why it was chosen, once.
+func backendText(e rundir.Environment) string {
+	if strings.HasPrefix(e.BackendReason, e.Backend) {
+		return e.BackendReason
+	}
+	return joinNonEmpty(": ", e.Backend, e.BackendReason)
 }
 
 // glance is the run in one line: what it was measured on.

@@ -59,7 +59,7 @@ type page struct {
 	Faults      []faultRow
 	RepeatChart figure
 	Repeats     []repeatRow
-	Errors      []errorRow
+	Errors      []errorTable
 	Validity    []validityPart
 	Floor       string
 	Environment []section
@@ -173,7 +173,7 @@ func newPage(d Data) (page, error) {
 		Losses: lossRows(standings), SLOs: slos(standings),
 		Operations: operationRows(standings), Phases: phaseRows(standings),
 		Faults: faultRows(standings), Repeats: repeatRows(standings),
-		Errors: errorRows(standings), Environment: environmentSections(s),
+		Errors: errorTables(standings), Environment: environmentSections(s),
 		Warnings: s.Warnings, Again: again(d), Downloads: downloads(d.Files),
 	}
 	for _, c := range cards {

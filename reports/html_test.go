@@ -404,19 +404,8 @@ func TestHTMLProcessorTime(t *testing.T) {
 // Every class of errors says when it came up first, and what was going on.
 func TestHTMLErrorsSayWhen(t *testing.T) {
 	text := outline(sceneOf(t, "faults").page(t))
-	for _, want := range []string{"sold out | 990 | 99.0 % | 1.50 s, steady | sold out: refused",
+	for _, want := range []string{"sold out | 990 | 99.0 % | 1.50 s, steady\n",
 		"| 4.10 s, steady, during F1 stall | context deadline exceeded after 2s"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q", want)
-		}
-	}
-}
-
-// Lines end where operations do, and the chart says for want of how many.
-func TestHTMLSaysWhereLinesEnd(t *testing.T) {
-	text := outline(sceneOf(t, "one").page(t))
-	for _, want := range []string{"p99.99 takes 10,000 operations; A had 1,000.",
-		"p99 takes 100 operations; A had 50."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}

@@ -2,10 +2,8 @@ package reports
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -24,48 +22,97 @@ const (
 	maxNines  = 6.0
 )
 
-// percentileChart is a figure of percentiles. Ends says where its lines end, and why.
-type percentileChart struct {
-	figure
-	Ends string
-}
-
 // percentilePanel has the charts of one operation kind.
 type percentilePanel struct {
 	Kind    string
-	Figures []percentileChart
+	Figures []figure
 }
 
 // member is a variant in a chart.
 type member struct{ standing }
 
-// chartGroups deals the variants into charts of at most slots series: those
-// that hold or are undecided first, then the wrong ones. The baseline is in
-// every chart, in the first slot, unless all fit into one.
+// chartGroups deals the variants into charts of at most slots series: first those that stand
+// for all (see prominent), then the others, those that hold before the wrong ones. The
+// baseline is in every chart, in the first slot; any other variant is in one chart, so that
+// its slot is its colour on the whole page.
 func chartGroups(standings []standing) [][]member {
-	var base []standing
-	var sound, unsound []standing
+	if len(standings) <= slots {
+		return [][]member{seat(baselineFirst(standings))}
+	}
+	first := baselineFirst(prominent(standings))
+	groups := [][]member{seat(first)}
+	var base, sound, unsound []standing
 	for _, st := range standings {
 		switch {
 		case st.Baseline:
 			base = append(base, st)
+		case slices.ContainsFunc(first, func(f standing) bool { return f.Index == st.Index }):
 		case st.Group == wrong:
 			unsound = append(unsound, st)
 		default:
 			sound = append(sound, st)
 		}
 	}
-	room := slots - len(base)
-	if len(sound)+len(unsound) <= room {
-		return [][]member{seat(base, sound, unsound)}
-	}
-	var groups [][]member
 	for _, side := range [][]standing{sound, unsound} {
-		for part := range slices.Chunk(side, evenly(len(side), room)) {
+		for part := range slices.Chunk(side, evenly(len(side), slots-len(base))) {
 			groups = append(groups, seat(base, part))
 		}
 	}
 	return groups
+}
+
+// wrongOnes is how many of the wrong designs stand for all.
+const wrongOnes = 2
+
+// prominent are the designs that stand for all where a chart has no room for all: the
+// baseline, the fastest and the slowest of those that hold, the first of those that broke
+// something, and then the fastest of the others.
+func prominent(standings []standing) (chosen []standing) {
+	slowest := -1
+	for i, st := range standings {
+		if st.Group == holds {
+			slowest = i
+		}
+	}
+	taken := map[int]bool{}
+	take := func(i int) {
+		if len(taken) < slots {
+			taken[i] = true
+		}
+	}
+	broken := 0
+	for i, st := range standings {
+		if st.Group == wrong {
+			broken++
+		}
+		if i == 0 || st.Baseline || i == slowest || st.Group == wrong && broken <= wrongOnes {
+			take(i)
+		}
+	}
+	for i := range standings {
+		take(i)
+	}
+	for i, st := range standings {
+		if taken[i] {
+			chosen = append(chosen, st)
+		}
+	}
+	return chosen
+}
+
+// baselineFirst keeps the order but for the baseline.
+func baselineFirst(standings []standing) []standing {
+	list := slices.Clone(standings)
+	slices.SortStableFunc(list, func(a, b standing) int {
+		switch {
+		case a.Baseline == b.Baseline:
+			return 0
+		case a.Baseline:
+			return -1
+		}
+		return 1
+	})
+	return list
 }
 
 // evenly returns the chunk size that deals n into as few chunks of at most
@@ -140,7 +187,7 @@ func percentilePanels(standings []standing) (panels []percentilePanel, gaps []st
 			if err != nil {
 				return nil, nil, err
 			}
-			panel.Figures = append(panel.Figures, percentileChart{f, lineEnds(spreads)})
+			panel.Figures = append(panel.Figures, f)
 		}
 		if len(panel.Figures) > 0 {
 			panels = append(panels, panel)
@@ -280,6 +327,7 @@ func percentileFigure(
 	end = max(end, 1)
 	p.X.Min, p.X.Max = 0, end
 	p.X.Tick.Marker = ninesTicks{}
+	p.Y.Label.Text = "response time of " + short(kind, 16)
 	p.X.Label.Text = "share of operations answered within (each step right: ten times rarer)"
 	p.Add(gridLines{vertical: true})
 	for _, s := range spreads {
@@ -342,24 +390,6 @@ func (f *figure) table(spreads []spread, end float64) {
 		}
 		f.Rows = append(f.Rows, row)
 	}
-}
-
-// lineEnds says which percentile the lines do not reach, and for want of how many
-// operations: "p99.99 takes 10,000 operations; A had 6,200."
-func lineEnds(spreads []spread) string {
-	had := map[int][]string{}
-	for _, s := range spreads {
-		if next := int(s.all.nines()+1e-9) + 1; next <= maxNines {
-			had[next] = append(had[next], fmt.Sprintf("%s had %s", s.Letter, grouped(s.all.total)))
-		}
-	}
-	var parts []string
-	for _, nines := range slices.Sorted(maps.Keys(had)) {
-		parts = append(parts, fmt.Sprintf("p%s takes %s operations; %s.",
-			strings.TrimSuffix(quantileName(float64(nines)), " %"),
-			grouped(int64(math.Round(math.Pow(10, float64(nines))))), strings.Join(had[nines], ", ")))
-	}
-	return strings.Join(parts, " ")
 }
 
 // percentileFinding says the chart's main point: which designs left operations without an

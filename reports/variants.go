@@ -218,42 +218,6 @@ func comparisonRows(all []rundir.Comparison) []comparisonRow {
 	return rows
 }
 
-// errorRow is one class of errors of one variant.
-type errorRow struct {
-	Letter, Variant, Op, Outcome, Class, Count, Share, Sample, First string
-}
-
-func errorRows(standings []standing) (rows []errorRow) {
-	for _, st := range standings {
-		for _, op := range st.Operations {
-			for _, e := range op.Errors {
-				rows = append(rows, errorRow{Letter: st.Letter, Variant: st.Name, Op: op.Kind,
-					Outcome: e.Outcome, Class: e.Class, Count: grouped(e.Count),
-					Share: share(e.Count, op.Load.Started), Sample: short(e.Sample, 240),
-					First: firstError(st.Repeats, op.Kind, e)})
-			}
-		}
-	}
-	return rows
-}
-
-// firstError says when, and in which phase and fault, a class of errors first came up.
-func firstError(repeats []rundir.Repeat, kind string, class rundir.ErrorClass) string {
-	for _, r := range repeats {
-		op := operation(r.Operations, kind)
-		if op == nil {
-			continue
-		}
-		for _, e := range op.Errors {
-			if e.Class == class.Class && e.Outcome == class.Outcome && e.FirstNS > 0 {
-				return joinNonEmpty(", ", seconds(float64(e.FirstNS)/1e9), phaseAt(op.Phases, e.FirstNS),
-					faultAt(r, e.FirstNS))
-			}
-		}
-	}
-	return none
-}
-
 // phaseAt is the phase in which a time lies.
 func phaseAt(phases []rundir.Phase, ns int64) string {
 	for _, p := range properPhases(phases) {

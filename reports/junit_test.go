@@ -12,9 +12,9 @@ import (
 	"stampede/reports"
 )
 
-// noisy is a run whose correctness is decided and whose times are noisy: an objective and a
+// passesNoisily is a run whose correctness is decided and whose times are noisy: an objective and a
 // promise of time are not judged, and a control is caught without all of the evidence.
-func noisy(t *testing.T) reports.Data {
+func passesNoisily(t *testing.T) reports.Data {
 	designs := flashSale()
 	d := fixture{designs: []design{designs[0], designs[7]}, repeats: 2, ops: 1000}.build(t)
 	s := &d.Summary
@@ -46,7 +46,7 @@ func noisy(t *testing.T) reports.Data {
 // TestANoisyRunIsNotRed: where the verdict is PASS a CI system shows nothing red. That the
 // times are noisy is a property, and what noise leaves open is skipped.
 func TestANoisyRunIsNotRed(t *testing.T) {
-	suites := junitOf(t, noisy(t))
+	suites := junitOf(t, passesNoisily(t))
 	if n := totals(suites); n[junit.StatusFailed]+n[junit.StatusError] > 0 {
 		t.Errorf("there are failures or errors: %v", n)
 	}

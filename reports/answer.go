@@ -99,16 +99,22 @@ func correctLines(s rundir.Summary, standings []standing) (lines []string) {
 	if len(first) > 0 {
 		lines = append(lines, strings.Join(first, "; "))
 	}
-	for _, st := range standings {
-		if line := wrongLine(st); line != "" {
-			lines = append(lines, line)
-		}
-	}
+	lines = append(lines, problemLines(standings)...)
 	if line := raceLine(standings); line != "" {
 		lines = append(lines, line)
 	}
 	if line := dormantLine(s, c.Dormant); line != "" {
 		lines = append(lines, line)
+	}
+	return lines
+}
+
+// problemLines say what is wrong with which design, and where there is no answer.
+func problemLines(standings []standing) (lines []string) {
+	for _, st := range standings {
+		if line := wrongLine(st); line != "" {
+			lines = append(lines, line)
+		}
 	}
 	return lines
 }

@@ -203,7 +203,7 @@ func (b band) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // faultBands marks the faults of a repeat by bands and, if they are labelled, by their
-// numbers at the top. Those that begin too close for a label each have one together.
+// numbers and names at the top. Those that begin too close for a label each have one together.
 type faultBands struct {
 	windows  []history.Window
 	at       func(time.Duration) float64
@@ -224,7 +224,7 @@ func (f faultBands) Plot(c draw.Canvas, p *plot.Plot) {
 	first, last, place := 0, -1, vg.Length(0)
 	text := func() string {
 		if first == last {
-			return fmt.Sprintf("F%d", first+1)
+			return joinNonEmpty(" ", fmt.Sprintf("F%d", first+1), short(f.windows[first].Name, 24))
 		}
 		return fmt.Sprintf("F%d–F%d", first+1, last+1)
 	}

@@ -163,10 +163,10 @@ func (b clientBars) Plot(c draw.Canvas, p *plot.Plot) {
 // clientTable is what is drawn, an operation a row.
 func clientTable(acts []history.Record) *dataTable {
 	t := dataTable{What: "this chart",
-		Columns: []string{"due", "client", "#", "kind", "key", "answered", "outcome"}}
+		Columns: []string{"due", "client", "operation", "kind", "key", "answered", "outcome"}}
 	for _, r := range acts {
 		row := opRowOf(r)
-		t.Rows = append(t.Rows, []string{row.Intended, row.Client, row.Seq, row.Kind, row.Key,
+		t.Rows = append(t.Rows, []string{row.Intended, row.Client, row.ID, row.Kind, row.Key,
 			row.End, row.Outcome})
 	}
 	return &t

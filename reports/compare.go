@@ -29,8 +29,11 @@ type RunComparison struct {
 	Base      string  `json:"base"`
 	Candidate string  `json:"candidate"`
 	Sides     [2]Side `json:"sides"`
+	// SameRun says that both are copies of one run: then nothing else is said.
+	SameRun bool `json:"same_run,omitempty"`
 	// Mismatches say why the runs' times must not be compared: another
-	// machine, other stores, another scenario. Empty means that they may.
+	// machine, other stores, another scenario. Empty means that they may. What the times of
+	// one design are worth is not among them: it takes nothing from the others.
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
 	// Changes are the verdicts that differ, worse or better.
 	Changes []VerdictChange `json:"changes,omitempty"`
@@ -43,8 +46,14 @@ type RunComparison struct {
 	// Regressions are the metrics that got worse, significantly and by a large
 	// share. Those of variants that are known to be wrong do not count.
 	Regressions []Regression `json:"regressions,omitempty"`
-	// Few says which variants had too few valid repeats to ever show a regression.
+	// Few says which variants had too few repeats to ever show a regression.
 	Few []string `json:"too_few,omitempty"`
+	// Noisy are the variants whose times are noisy on a side, WithoutTimes those that have
+	// none on a side: neither shows a regression. Judged is how many others there are that
+	// are not known to be wrong.
+	Noisy        []string `json:"noisy,omitempty"`
+	WithoutTimes []string `json:"without_times,omitempty"`
+	Judged       int      `json:"judged"`
 }
 
 // Side is one of the runs that are compared.
@@ -71,8 +80,7 @@ func sideOf(s rundir.Summary) Side {
 		Tool: joinNonEmpty(" ", s.Tool.Version, commit), Verdict: VerdictWord(s)}
 }
 
-// Mismatch is something that differs between two runs whose times are compared, or that
-// makes the times of one worthless.
+// Mismatch is something that differs between two runs whose times are compared.
 type Mismatch struct {
 	What      string `json:"what"`
 	Base      string `json:"base"`
@@ -83,10 +91,6 @@ type Mismatch struct {
 
 // String says what differs, in one line.
 func (m Mismatch) String() string {
-	if m.What == withoutTimes {
-		return fmt.Sprintf("the times are %s and %s", orNone(oneLine(m.Base)),
-			orNone(oneLine(m.Candidate)))
-	}
 	return fmt.Sprintf("%s differs: %s and %s", oneLine(m.What), orNone(oneLine(m.Base)),
 		orNone(oneLine(m.Candidate)))
 }
@@ -155,8 +159,11 @@ func (c RunComparison) Undecided(acrossMachines bool) []string {
 	for _, m := range unlike {
 		why = append(why, m.String()+andMore(more))
 	}
-	if len(c.Metrics) == 0 {
-		why = append(why, "the runs have no variant in common")
+	switch {
+	case c.SameRun:
+		return []string{sameRun}
+	case len(c.Metrics) == 0:
+		why = append(why, "the runs have no design in common")
 	}
 	if len(why) == 0 && len(c.Regressions) > 0 {
 		return nil
@@ -166,6 +173,36 @@ func (c RunComparison) Undecided(acrossMachines bool) []string {
 	}
 	return append(why, c.Few...)
 }
+
+// Untimed says that nothing but the noise of the machine keeps the comparison from telling
+// whether anything regressed: no design has clean times on both sides.
+func (c RunComparison) Untimed() bool {
+	return !c.SameRun && c.Judged == 0 && len(c.Noisy)+len(c.WithoutTimes) > 0
+}
+
+// noise says of which designs times show no regression, a line each kind.
+func (c RunComparison) noise() (lines []string) {
+	if len(c.Noisy) > 0 {
+		lines = append(lines, fmt.Sprintf("noisy times, which show no regression: %s",
+			list(lined(c.Noisy), 4)))
+	}
+	if len(c.WithoutTimes) > 0 {
+		lines = append(lines, fmt.Sprintf("without times on both sides: %s",
+			list(lined(c.WithoutTimes), 4)))
+	}
+	return lines
+}
+
+// lined makes names fit for a line each.
+func lined(names []string) (list []string) {
+	for _, name := range names {
+		list = append(list, oneLine(name))
+	}
+	return list
+}
+
+// sameRun is what there is to say of two copies of one run.
+const sameRun = "both are the same run"
 
 // unlike is what keeps times from being compared. With acrossMachines, what the runs
 // stood on may differ.
@@ -252,13 +289,19 @@ func medianOf(s stats.Sample) Median {
 
 // Compare compares a candidate run with a base run, variant by variant, with
 // the repeats of each as samples. Runs whose environments differ in
-// fingerprint are compared all the same, and flagged.
+// fingerprint are compared all the same, and flagged. A variant whose times are noisy on a
+// side is compared as far as it differs by more than both runs' noise floors.
 func Compare(base, candidate Labelled) RunComparison {
 	a, b := base.Data.Summary, candidate.Data.Summary
 	c := RunComparison{Base: base.Label, Candidate: candidate.Label,
 		Sides:      [2]Side{sideOf(a), sideOf(b)},
 		Mismatches: append(onMachine(a.Environment, b.Environment), mismatches(base, candidate)...),
 		Metrics:    []VariantComparison{}}
+	if c.SameRun = a.Run.ID != "" && a.Run.ID == b.Run.ID; c.SameRun {
+		c.Mismatches = nil
+		return c
+	}
+	floor := widerFloor(a.NoiseFloor, b.NoiseFloor)
 	few := map[string][]string{} // the variants of which the same is said
 	var reasons []string
 	for _, va := range a.Variants {
@@ -272,13 +315,21 @@ func Compare(base, candidate Labelled) RunComparison {
 		sa, sb := stats.Samples(va), stats.Samples(vb)
 		metrics := VariantComparison{Variant: va.Name, KnownWrong: len(vb.ExpectedBroken) > 0}
 		for _, row := range stats.Family(base.Label, candidate.Label, sa, sb, a.Run.Seed) {
-			metrics.Comparisons = append(metrics.Comparisons, MetricComparison{row,
-				medianOf(sampleOf(sa, row)), medianOf(sampleOf(sb, row))})
+			metrics.Comparisons = append(metrics.Comparisons, MetricComparison{
+				stats.AboveFloor(row, floor), medianOf(sampleOf(sa, row)), medianOf(sampleOf(sb, row))})
 		}
 		c.Metrics = append(c.Metrics, metrics)
-		if metrics.KnownWrong {
+		switch {
+		case !metrics.timed():
+			c.WithoutTimes = append(c.WithoutTimes, va.Name)
+			continue
+		case metrics.noisy():
+			c.Noisy = append(c.Noisy, va.Name)
+			continue
+		case metrics.KnownWrong:
 			continue
 		}
+		c.Judged++
 		if why := c.judge(metrics, sa, sb); why != "" {
 			if few[why] == nil {
 				reasons = append(reasons, why)
@@ -297,12 +348,29 @@ func Compare(base, candidate Labelled) RunComparison {
 	return c
 }
 
+// timed says that both sides have times; noisy that those of a side are noisy.
+func (v VariantComparison) timed() bool {
+	return slices.ContainsFunc(v.Comparisons, func(m MetricComparison) bool { return m.N > 0 })
+}
+
+func (v VariantComparison) noisy() bool {
+	return slices.ContainsFunc(v.Comparisons, func(m MetricComparison) bool { return m.Approximate })
+}
+
+// widerFloor is the higher of two noise floors, nil if there is none.
+func widerFloor(a, b *rundir.NoiseFloor) *rundir.NoiseFloor {
+	if b == nil || a != nil && a.Factor() > b.Factor() {
+		return a
+	}
+	return b
+}
+
 // judge finds what got worse in a variant, or says why it never could.
 func (c *RunComparison) judge(v VariantComparison, base, candidate []stats.Sample) string {
 	for _, row := range v.Comparisons {
 		a, b := sampleOf(base, row.Comparison), sampleOf(candidate, row.Comparison)
 		if n, m := len(a.Values), len(b.Values); !stats.CanShow(n, m, len(v.Comparisons)) {
-			return fmt.Sprintf("%d and %d valid repeats can never show a regression in %d metrics, "+
+			return fmt.Sprintf("%d and %d repeats can never show a regression in %d metrics, "+
 				"%d a side can", n, m, len(v.Comparisons), stats.LeastRepeats(len(v.Comparisons)))
 		}
 		if row.Significant && row.Large && stats.Worse(a, b) {
@@ -396,10 +464,6 @@ func mismatches(base, candidate Labelled) (list []Mismatch) {
 		strconv.FormatUint(b.Seed, 10))...)
 	list = append(list, differing("arrival digest", short(a.ArrivalDigest, 13),
 		short(b.ArrivalDigest, 13))...)
-	x, y := base.Data.Summary.Verdict.Timing, candidate.Data.Summary.Verdict.Timing
-	if x == rundir.NoTimes || y == rundir.NoTimes {
-		list = append(list, Mismatch{What: withoutTimes, Base: x, Candidate: y})
-	}
 	return list
 }
 
@@ -424,23 +488,22 @@ func linesOnlyIn(text, other string) string {
 // scenarioDiffers makes all other mismatches not worth telling.
 const scenarioDiffers = "scenario"
 
-// withoutTimes is what keeps times from being compared even where it is equal.
-const withoutTimes = "the times"
-
 func changes(a, b rundir.Variant) (list []VerdictChange) {
 	for _, x := range a.Invariants {
 		for _, y := range b.Invariants {
-			if x.Invariant == y.Invariant && x.Status != y.Status {
+			if x.Invariant == y.Invariant && x.Status != y.Status && !x.NotJudged() && !y.NotJudged() {
 				expected := slices.Contains(a.ExpectedBroken, x.Invariant) &&
 					slices.Contains(b.ExpectedBroken, x.Invariant)
-				list = append(list, VerdictChange{a.Name, x.Invariant, false, x.Status, y.Status, expected})
+				promise := x.OnlyLate() || y.OnlyLate()
+				list = append(list, VerdictChange{a.Name, x.Invariant, promise, x.Status, y.Status,
+					expected})
 			}
 		}
 	}
 	expected := len(a.ExpectedBroken) > 0 && len(b.ExpectedBroken) > 0
 	for _, x := range a.SLOs {
 		for _, y := range b.SLOs {
-			if x.Name == y.Name && x.Status != y.Status {
+			if x.Name == y.Name && x.Status != y.Status && !x.NotJudged && !y.NotJudged {
 				list = append(list, VerdictChange{a.Name, x.Name, true, x.Status, y.Status, expected})
 			}
 		}
@@ -467,6 +530,10 @@ func CompareText(w io.Writer, acrossMachines bool, comparisons ...RunComparison)
 
 func compareText(out *bytes.Buffer, c RunComparison, acrossMachines bool) {
 	fmt.Fprintf(out, "%s against %s\n", oneLine(c.Candidate), oneLine(c.Base))
+	if c.SameRun {
+		out.WriteString("= " + sameRun + "\n")
+		return
+	}
 	listed, more := told(c.Mismatches)
 	for _, m := range listed {
 		fmt.Fprintf(out, "! %s: %s%s\n", m.effect(acrossMachines), m, andMore(more))
@@ -488,23 +555,29 @@ func compareText(out *bytes.Buffer, c RunComparison, acrossMachines bool) {
 
 func compareTable(out *bytes.Buffer, c RunComparison, unlike bool) {
 	if len(c.Metrics) == 0 {
-		out.WriteString("no variant in common\n")
+		out.WriteString("no design in common\n")
+		return
+	}
+	for _, line := range c.noise() {
+		fmt.Fprintf(out, "≈ %s\n", line)
+	}
+	if !slices.ContainsFunc(c.Metrics, VariantComparison.timed) {
 		return
 	}
 	out.WriteByte('\n')
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join([]string{"VARIANT", "METRIC", "BASE", "CANDIDATE", "RATIO",
+	fmt.Fprintln(tw, strings.Join([]string{"DESIGN", "METRIC", "BASE", "CANDIDATE", "RATIO",
 		"95 % CI", "EXACT p", "HOLM p", "n", "MARKS", "NOTE"}, "\t"))
 	for _, v := range c.Metrics {
 		for _, row := range metricRows(v) {
 			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), oneLine(row.Metric), row.Base,
 				row.Candidate, row.Ratio, orNone(row.Interval), row.PExact, row.PHolm, fmt.Sprint(row.N),
-				marks(row.ratioCell, unlike), oneLine(row.Note)}, "\t"))
+				marks(row, unlike), oneLine(row.Note)}, "\t"))
 		}
 	}
 	_ = tw.Flush() // to a buffer: it cannot fail
 	out.WriteString("\nsignificant: exact Mann-Whitney, p < 0.05 after Holm's correction over the " +
-		"metrics of a variant; large: 5 % or more\n")
+		"metrics of a design; large: 5 % or more\n")
 	if unlike {
 		return
 	}
@@ -517,12 +590,20 @@ func compareTable(out *bytes.Buffer, c RunComparison, unlike bool) {
 type metricRow struct {
 	comparisonRow
 	Base, Candidate string
+	of              MetricComparison
 }
 
+// Approximate says that the times of a side are noisy.
+func (r metricRow) Approximate() bool { return r.of.Approximate }
+
+// metricRows leaves out what has no numbers on a side.
 func metricRows(v VariantComparison) (rows []metricRow) {
 	for _, m := range v.Comparisons {
+		if m.N == 0 {
+			continue
+		}
 		rows = append(rows, metricRow{comparisonRows([]rundir.Comparison{m.Comparison})[0],
-			m.BaseMedian.text(m.Metric), m.CandidateMedian.text(m.Metric)})
+			m.BaseMedian.text(m.Metric), m.CandidateMedian.text(m.Metric), m})
 	}
 	return rows
 }
@@ -535,12 +616,15 @@ func (m Median) text(metric string) string {
 	return seconds(float64(m) / 1e9)
 }
 
-// marks are the two separate marks of a ratio, and that it means nothing if the runs are
-// unlike.
-func marks(c ratioCell, unlike bool) string {
+// marks are the two separate marks of a ratio, that a side is noisy, and that it means
+// nothing if the runs are unlike.
+func marks(c metricRow, unlike bool) string {
 	var list []string
 	if unlike {
 		list = append(list, "unlike runs")
+	}
+	if c.Approximate() {
+		list = append(list, "≈ noisy")
 	}
 	if c.Significant {
 		list = append(list, "significant")

@@ -17,7 +17,7 @@ import (
 // ComparisonVersion is the version of what CompareJSON writes, ComparisonSchemaID the
 // identifier of its schema.
 const (
-	ComparisonVersion  = "1.0.0"
+	ComparisonVersion  = "1.1.0"
 	ComparisonSchemaID = "https://stampede.invalid/schema/compare-1.json"
 )
 
@@ -33,7 +33,7 @@ func MakeComparisonSchema(docs schema.Docs) ([]byte, error) {
 	special[reflect.TypeFor[Median]()] = schema.Schema{"type": []string{"number", "null"}}
 	special[reflect.TypeFor[verdictSlug]()] = schema.Schema{"enum": []verdictSlug{
 		slugOf(wordWorse), slugOf(wordUnlike), slugOf(wordRegression), slugOf(wordTooFew),
-		slugOf(wordNoWorse)}}
+		slugOf(wordNoWorse), slugOf(wordSame)}}
 	b := &schema.Builder{Docs: docs, Required: true, Special: special}
 	root, err := b.Of(reflect.ValueOf(compareDocument{}))
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/plain"
-	"stampede/harness/rundir"
 )
 
 // The words that a comparison is known by.
@@ -20,18 +19,21 @@ const (
 	wordWorse      = "WORSE VERDICT"
 	wordTooFew     = "UNDECIDED"
 	wordNoWorse    = "NO REGRESSION"
+	wordSame       = "SAME RUN"
 )
 
 // mark is what a comparison has shown, the worst first.
 func (c RunComparison) mark(acrossMachines bool) mark {
 	switch {
+	case c.SameRun:
+		return mark{"=", wordSame, "na"}
 	case len(c.Worsened(acrossMachines)) > 0:
 		return mark{"✗", wordWorse, "bad"}
 	case len(c.unlike(acrossMachines)) > 0 || len(c.Metrics) == 0:
 		return mark{"!", wordUnlike, "warn"}
 	case len(c.Regressions) > 0:
 		return mark{"✗", wordRegression, "bad"}
-	case len(c.Few)+len(c.open(acrossMachines)) > 0:
+	case len(c.Few)+len(c.open(acrossMachines)) > 0 || c.Untimed():
 		return mark{"?", wordTooFew, "warn"}
 	}
 	return mark{"✓", wordNoWorse, "good"}
@@ -40,6 +42,10 @@ func (c RunComparison) mark(acrossMachines bool) mark {
 // sentences says what a comparison has shown, in at most three sentences.
 func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if c.SameRun {
+		add("%s and %s: %s.", c.Base, c.Candidate, sameRun)
+		return all
+	}
 	var changed []string
 	for _, v := range append(c.Worsened(acrossMachines), c.open(acrossMachines)...) {
 		changed = append(changed, fmt.Sprintf("%s of %s was %s and is %s", v.Name, v.Variant, v.From,
@@ -55,7 +61,7 @@ func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 	}
 	switch {
 	case len(c.Metrics) == 0:
-		add("%s and %s have no variant in common.", c.Candidate, c.Base)
+		add("%s and %s have no design in common.", c.Candidate, c.Base)
 	case len(c.Regressions) > 0:
 		r := c.Regressions[0]
 		text := fmt.Sprintf("%s became worse in %s: %s of the base (%s)", r.Variant, metricName(r),
@@ -69,32 +75,21 @@ func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 		add("%s.", text)
 	case len(c.Few) > 0:
 		add("Too few repeats to tell: %s.", c.Few[0])
+	case c.Untimed():
+		add("No design has clean times in both runs, so that no regression can be seen.")
 	default:
 		add("No metric of %s got worse by 5 %% or more and significantly.", c.Candidate)
 	}
 	return all
 }
 
-// whyUnlike says in what the runs differ, and of which the measurement fails.
+// whyUnlike says in what the runs differ.
 func (c RunComparison) whyUnlike(unlike []Mismatch) string {
-	var what, why []string
+	var what []string
 	for _, m := range unlike {
-		if m.What != withoutTimes {
-			what = append(what, m.What)
-			continue
-		}
-		for i, word := range []string{m.Base, m.Candidate} {
-			if word != rundir.Pass {
-				why = append(why, fmt.Sprintf("the measurement of %s is %s",
-					[]string{c.Base, c.Candidate}[i], orNone(word)))
-			}
-		}
+		what = append(what, m.What)
 	}
-	differ := ""
-	if len(what) > 0 {
-		differ = "they differ in " + list(what, 3)
-	}
-	return joinNonEmpty("; ", differ, list(why, 2))
+	return "they differ in " + list(what, 3)
 }
 
 func metricName(r Regression) string { return joinNonEmpty(" of ", r.Metric, r.Op) }
@@ -124,6 +119,7 @@ type comparePart struct {
 	Runs      []sideRow
 	Changes   []changeRow
 	Rows      []compareRow
+	Noise     []string
 }
 
 // sideRow is a fact about both runs.
@@ -154,8 +150,6 @@ type compareRow struct {
 	Variant    string
 	KnownWrong bool
 	Worse      bool
-	First      bool
-	Metrics    int
 }
 
 // CompareHTML writes comparisons of candidates with one base as a page: one file, as HTML
@@ -167,7 +161,7 @@ func CompareHTML(w io.Writer, acrossMachines bool, comparisons ...RunComparison)
 	for i, c := range comparisons {
 		part := comparePartOf(fmt.Sprintf("c%d", i), c, acrossMachines)
 		p.Parts = append(p.Parts, part)
-		p.Nav = append(p.Nav, navItem{part.ID, c.Candidate})
+		p.Nav = append(p.Nav, navItem{part.ID, c.Candidate + " against " + c.Base})
 		p.Base = c.Base
 		if i == 0 || severity(part.Mark) > severity(p.Mark) {
 			p.Mark = part.Mark
@@ -206,11 +200,11 @@ func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart 
 	for _, v := range c.Changes {
 		p.Changes = append(p.Changes, changeRow{VerdictChange: v, Mark: v.mark()})
 	}
+	p.Noise = c.noise()
 	for _, v := range c.Metrics {
-		for i, row := range metricRows(v) {
+		for _, row := range metricRows(v) {
 			p.Rows = append(p.Rows, compareRow{metricRow: row, Variant: v.Variant,
-				KnownWrong: v.KnownWrong, First: i == 0, Metrics: len(v.Comparisons),
-				Worse: !p.Unlike && c.regressed(v.Variant, v.Comparisons[i])})
+				KnownWrong: v.KnownWrong, Worse: !p.Unlike && c.regressed(v.Variant, row.of)})
 		}
 	}
 	return p
@@ -248,6 +242,9 @@ func compareMarkdown(out *bytes.Buffer, p comparePart) {
 	for _, m := range p.Listed {
 		fmt.Fprintf(out, "- %s: %s\n", m.effect(p.Across), escapeMD(m.String()+andMore(p.More)))
 	}
+	for _, line := range p.noise() {
+		fmt.Fprintf(out, "- ≈ %s\n", escapeMD(line))
+	}
 	for _, few := range p.Few {
 		fmt.Fprintf(out, "- %s\n", escapeMD(few))
 	}
@@ -271,7 +268,7 @@ func compareMarkdown(out *bytes.Buffer, p comparePart) {
 	for _, r := range p.Rows {
 		cells := []string{escapeMD(r.Variant), escapeMD(r.Metric), r.Base, r.Candidate, r.Ratio,
 			orNone(r.Interval), escapeMD(r.PExact), escapeMD(r.PHolm), fmt.Sprint(r.N),
-			marks(r.ratioCell, p.Unlike), escapeMD(r.Note)}
+			marks(r.metricRow, p.Unlike), escapeMD(r.Note)}
 		if r.Worse {
 			cells[4] = "**" + cells[4] + "**"
 		}

@@ -16,13 +16,19 @@ import (
 	"stampede/reports"
 )
 
+// compareRuns compares two runs that are not copies of one, though made from one fixture.
+func compareRuns(base, candidate reports.Labelled) reports.RunComparison {
+	candidate.Data.Summary.Run.ID += "-2"
+	return reports.Compare(base, candidate)
+}
+
 func TestCompareRuns(t *testing.T) {
 	base := fixture{designs: flashSale()[:3], repeats: 6, ops: 2000}.build(t)
 	slower := flashSale()[:3]
 	slower[0].p50 *= 2
 	candidate := fixture{designs: slower[:2], repeats: 6, ops: 2000}.build(t)
 	candidate.Summary.Variants[0].Invariants[3].Status = check.Broken
-	c := reports.Compare(reports.Labelled{Label: "main", Data: base},
+	c := compareRuns(reports.Labelled{Label: "main", Data: base},
 		reports.Labelled{Label: "branch", Data: candidate})
 	if len(c.Mismatches) != 0 {
 		t.Errorf("mismatches %q", c.Mismatches)
@@ -40,7 +46,7 @@ func TestCompareRuns(t *testing.T) {
 	if len(c.Regressions) != 2 || c.Regressions[1].Metric != "p99" || len(c.Undecided(false)) != 0 {
 		t.Errorf("regressions %v, undecided %q", c.Regressions, c.Undecided(false))
 	}
-	back := reports.Compare(reports.Labelled{Label: "branch", Data: candidate},
+	back := compareRuns(reports.Labelled{Label: "branch", Data: candidate},
 		reports.Labelled{Label: "main", Data: base})
 	if len(back.Regressions) != 0 {
 		t.Errorf("what got better is a regression: %v", back.Regressions)
@@ -54,12 +60,10 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 	base, other := one(t), one(t)
 	other.Summary.Environment.Fingerprint = "another machine"
 	other.Summary.Run.Profile = "smoke"
-	other.Summary.Verdict.Measurement = rundir.Invalid
-	c := reports.Compare(reports.Labelled{Label: "a", Data: base},
+	c := compareRuns(reports.Labelled{Label: "a", Data: base},
 		reports.Labelled{Label: "b", Data: other})
 	text := fmt.Sprint(c.Mismatches)
-	for _, want := range []string{"environment fingerprint differs", "profile differs",
-		"the measurement is PASS and INVALID"} {
+	for _, want := range []string{"environment fingerprint differs", "profile differs"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)
 		}
@@ -74,26 +78,26 @@ func TestUndecided(t *testing.T) {
 	slower[0].p50 *= 3
 	worse := fixture{designs: slower, repeats: 4, ops: 2000}.build(t)
 	a, b := reports.Labelled{Label: "a", Data: few}, reports.Labelled{Label: "b", Data: worse}
-	c := reports.Compare(a, b)
+	c := compareRuns(a, b)
 	if why := c.Undecided(false); len(c.Regressions) != 0 || len(why) != 1 ||
-		!strings.Contains(why[0], "4 and 4 valid repeats can never show a regression") ||
+		!strings.Contains(why[0], "4 and 4 repeats can never show a regression") ||
 		!strings.Contains(why[0], "5 a side can") {
 		t.Errorf("four repeats: %v, %q", c.Regressions, why)
 	}
 	enough := fixture{designs: flashSale()[:1], repeats: 5, ops: 2000}.build(t)
 	a.Data, b.Data = enough, fixture{designs: slower, repeats: 5, ops: 2000}.build(t)
 	b.Data.Summary.Environment.Fingerprint = "other"
-	c = reports.Compare(a, b)
+	c = compareRuns(a, b)
 	if len(c.Undecided(false)) != 1 || len(c.Undecided(true)) != 0 || len(c.Regressions) == 0 {
 		t.Errorf("another machine: %q, allowed: %q, %v", c.Undecided(false), c.Undecided(true),
 			c.Regressions)
 	}
 	b.Data.Summary.Run.ScenarioDigest = "other"
-	if why := reports.Compare(a, b).Undecided(true); len(why) != 1 {
+	if why := compareRuns(a, b).Undecided(true); len(why) != 1 {
 		t.Errorf("another scenario: %q", why)
 	}
 	b.Data.Summary.Variants = nil
-	if why := reports.Compare(a, b).Undecided(true); len(why) != 2 {
+	if why := compareRuns(a, b).Undecided(true); len(why) != 2 {
 		t.Errorf("nothing in common: %q", why)
 	}
 }
@@ -106,7 +110,7 @@ func TestARegressionIsAnAnswer(t *testing.T) {
 	slower[0].p50 *= 3
 	worse := fixture{designs: slower, repeats: 5, ops: 2000}.build(t)
 	worse.Summary.Variants[1].Repeats = worse.Summary.Variants[1].Repeats[:1]
-	c := reports.Compare(reports.Labelled{Label: "a", Data: base},
+	c := compareRuns(reports.Labelled{Label: "a", Data: base},
 		reports.Labelled{Label: "b", Data: worse})
 	if len(c.Few) != 1 || len(c.Regressions) == 0 || len(c.Undecided(false)) != 0 {
 		t.Errorf("few %q, regressions %v, undecided %q", c.Few, c.Regressions, c.Undecided(false))
@@ -134,7 +138,7 @@ func TestWhatIsExpectedIsNoChange(t *testing.T) {
 		b.Summary.Variants[0].Invariants[3].Status = check.Broken
 		a.Summary.Variants[0].ExpectedBroken = test.before
 		b.Summary.Variants[0].ExpectedBroken = test.after
-		page := comparePage(t, false, []reports.RunComparison{reports.Compare(
+		page := comparePage(t, false, []reports.RunComparison{compareRuns(
 			reports.Labelled{Label: "a", Data: a}, reports.Labelled{Label: "b", Data: b})})
 		if !strings.Contains(page, "<title>"+test.word) {
 			t.Errorf("%s: not %s", name, test.word)
@@ -165,7 +169,7 @@ func TestWhatObjectivesProve(t *testing.T) {
 		test.change(&after.Summary.Variants[0])
 		compare := func(want string) {
 			t.Helper()
-			c := reports.Compare(reports.Labelled{Label: "a", Data: base},
+			c := compareRuns(reports.Labelled{Label: "a", Data: base},
 				reports.Labelled{Label: "b", Data: after})
 			page := comparePage(t, false, []reports.RunComparison{c})
 			if !strings.Contains(page, "<title>"+want) || (len(c.Worsened(false)) > 0) !=
@@ -201,7 +205,7 @@ func TestAChangeHasOneMark(t *testing.T) {
 				v.ExpectedBroken = []string{v.Invariants[0].Invariant}
 			}
 		}
-		all := []reports.RunComparison{reports.Compare(sides[0], sides[1])}
+		all := []reports.RunComparison{compareRuns(sides[0], sides[1])}
 		var text, md bytes.Buffer
 		if err := errors.Join(reports.CompareText(&text, false, all...),
 			reports.CompareMarkdown(&md, false, all...)); err != nil {
@@ -225,7 +229,7 @@ func TestCompareText(t *testing.T) {
 	first.Invariants[0].Status = check.Undecided
 	alone := reports.Labelled{Label: "c", Data: one(t)}
 	var out bytes.Buffer
-	err := reports.CompareText(&out, false, reports.Compare(a, b), reports.Compare(a, alone))
+	err := reports.CompareText(&out, false, compareRuns(a, b), compareRuns(a, alone))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,14 +263,14 @@ func comparisonScenes(t testing.TB) map[string][]reports.RunComparison {
 	}
 	bad := hostiles(t)
 	return map[string][]reports.RunComparison{
-		"regression": {reports.Compare(side("main", base), side("branch", worse))},
-		"same":       {reports.Compare(side("main", base), side("branch", same))},
-		"unlike":     {reports.Compare(side("main", base), side("elsewhere", moved))},
-		"several": {reports.Compare(side("main", base), side("same", same)),
-			reports.Compare(side("main", base), side("broken", broken)),
-			reports.Compare(side("main", base), side("dropped", dropped))},
-		"hostile": {reports.Compare(side(hostile, bad), side("::error::"+hostile, base)),
-			reports.Compare(side("x", bad), side("y", bad))},
+		"regression": {compareRuns(side("main", base), side("branch", worse))},
+		"same":       {compareRuns(side("main", base), side("branch", same))},
+		"unlike":     {compareRuns(side("main", base), side("elsewhere", moved))},
+		"several": {compareRuns(side("main", base), side("same", same)),
+			compareRuns(side("main", base), side("broken", broken)),
+			compareRuns(side("main", base), side("dropped", dropped))},
+		"hostile": {compareRuns(side(hostile, bad), side("::error::"+hostile, base)),
+			compareRuns(side("x", bad), side("y", bad))},
 		"nothing": {},
 	}
 }
@@ -380,7 +384,7 @@ func TestComparisonSchemaTakesWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{{`"regression"`, `"worse-ish"`}, {`"base_median"`, `"base_mean"`},
-		{`"1.0.0"`, `"1"`}, {`"seed": `, `"sead": `}} {
+		{`"1.1.0"`, `"1"`}, {`"seed": `, `"sead": `}} {
 		wrong := strings.Replace(out.String(), change[0], change[1], 1)
 		if wrong == out.String() || s.JSON([]byte(wrong)) == nil {
 			t.Errorf("%s for %s is taken", change[1], change[0])
@@ -435,43 +439,43 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 	}
 }
 
-// TestWhatComparisonsSayOnce: of two runs that are not valid no word says that they differ
-// or were not finished, and what is the same of several variants is said once.
+// TestWhatComparisonsSayOnce: designs without times are named in one line, and where the
+// scenario differs nothing else is listed.
 func TestWhatComparisonsSayOnce(t *testing.T) {
 	of := func(scenario string) reports.Data {
 		d := fixture{designs: flashSale()[:6], repeats: 2, ops: 1000}.build(t)
 		d.Summary.Run.Scenario = scenario
-		d.Summary.Verdict.Measurement = rundir.Invalid
+		d.Summary.Verdict.Timing = rundir.NoTimes
 		for i := range d.Summary.Variants {
 			for k := range d.Summary.Variants[i].Repeats {
-				d.Summary.Variants[i].Repeats[k].Validity[1].OK = false
+				d.Summary.Variants[i].Repeats[k].Timing = rundir.NoTimes
 			}
 		}
 		return d
 	}
 	a := reports.Labelled{Label: "a", Data: of("same")}
 	b := reports.Labelled{Label: "b", Data: of("same")}
-	c := reports.Compare(a, b)
-	if len(c.Few) != 1 || !strings.HasPrefix(c.Few[0], "conditional_update, counter_in_place, "+
-		"for_update and 2 more: 0 and 0 valid repeats can never show") {
-		t.Errorf("few: %q", c.Few)
+	c := compareRuns(a, b)
+	if len(c.Few) != 0 || len(c.WithoutTimes) != 6 || !c.Untimed() || len(c.Undecided(false)) != 0 {
+		t.Errorf("few %q, without times %q, undecided %q", c.Few, c.WithoutTimes, c.Undecided(false))
 	}
 	page := outline(comparePage(t, false, []reports.RunComparison{c}))
-	for _, want := range []string{"Why times cannot be compared", "cannot be compared: the " +
-		"measurement of a is INVALID and the measurement of b is INVALID. They are shown"} {
+	for _, want := range []string{"No design has clean times in both runs", "without times on both " +
+		"sides: conditional_update, naive_select, counter_in_place, for_update and 2 more",
+		"No design has times in both runs."} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
 	b.Data = of("another")
 	b.Data.Summary.Run.Seed, b.Data.Summary.Run.Profile = 7, "smoke"
-	c = reports.Compare(a, b)
-	if why := c.Undecided(false); len(why) != 2 ||
-		why[0] != "scenario differs: same and another, and 3 more" {
+	c = compareRuns(a, b)
+	if why := c.Undecided(false); len(why) != 1 ||
+		why[0] != "scenario differs: same and another, and 2 more" {
 		t.Errorf("undecided: %q", why)
 	}
 	page = outline(comparePage(t, false, []reports.RunComparison{c}))
-	if !strings.Contains(page, "And 3 more") || strings.Contains(page, "| seed |") {
+	if !strings.Contains(page, "And 2 more") || strings.Contains(page, "| seed |") {
 		t.Error("the page lists what does not matter")
 	}
 	for name, write := range map[string]func(io.Writer, bool, ...reports.RunComparison) error{
@@ -479,8 +483,111 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 		var out bytes.Buffer
 		if err := write(&out, false, c); err != nil ||
 			strings.Count(out.String(), "not comparable: ") != 1 ||
-			!strings.Contains(out.String(), "another, and 3 more\n") {
+			!strings.Contains(out.String(), "another, and 2 more\n") {
 			t.Errorf("%s: %v\n%s", name, err, out.String())
 		}
+	}
+}
+
+// TestCopiesOfOneRun: that is all that is said of them, in every format.
+func TestCopiesOfOneRun(t *testing.T) {
+	c := reports.Compare(reports.Labelled{Label: "old", Data: three(t)},
+		reports.Labelled{Label: "new", Data: three(t)})
+	if !c.SameRun || len(c.Regressions)+len(c.Metrics)+len(c.Mismatches) > 0 || c.Untimed() ||
+		!slices.Equal(c.Undecided(true), []string{"both are the same run"}) {
+		t.Errorf("%+v, undecided %q", c, c.Undecided(true))
+	}
+	var text, md, doc bytes.Buffer
+	if err := errors.Join(reports.CompareText(&text, false, c), reports.CompareMarkdown(&md, false, c),
+		reports.CompareJSON(&doc, false, c)); err != nil {
+		t.Fatal(err)
+	}
+	if text.String() != "new against old\n= both are the same run\n" {
+		t.Errorf("the text is %q", text.String())
+	}
+	if md.String() != "## = SAME RUN · new against old\n\n- old and new: both are the same run.\n" {
+		t.Errorf("the Markdown is %q", md.String())
+	}
+	if !strings.Contains(doc.String(), `"verdict": "same-run"`) {
+		t.Errorf("the document is %s", doc.String())
+	}
+	page := comparePage(t, false, []reports.RunComparison{c})
+	if !strings.Contains(page, "SAME RUN") || strings.Contains(page, "Times and throughput") {
+		t.Error("the page says more of one run")
+	}
+}
+
+// noisyIn makes the times of a design noisy.
+func noisyIn(d reports.Data, design int) {
+	v := &d.Summary.Variants[design]
+	v.Timing = rundir.Noisy
+	for i := range v.Repeats {
+		v.Repeats[i].Timing = rundir.Noisy
+	}
+	d.Summary.Verdict.Timing = rundir.Noisy
+}
+
+// TestANoisyDesignTakesNothingFromOthers: it is marked, shows no regression, and has a ratio
+// only beyond both runs' noise floors; the others are compared as ever.
+func TestANoisyDesignTakesNothingFromOthers(t *testing.T) {
+	slower := flashSale()[2:4]
+	slower[0].p50, slower[1].p50 = 3*slower[0].p50, 3*slower[1].p50
+	base := fixture{designs: flashSale()[2:4], repeats: 6, ops: 2000}.build(t)
+	worse := fixture{designs: slower, repeats: 6, ops: 2000}.build(t)
+	noisyIn(worse, 0)
+	compare := func() reports.RunComparison {
+		return compareRuns(reports.Labelled{Label: "a", Data: base},
+			reports.Labelled{Label: "b", Data: worse})
+	}
+	c := compare()
+	if !slices.Equal(c.Noisy, []string{"counter_in_place"}) || c.Judged != 1 || c.Untimed() ||
+		len(c.Regressions) == 0 || len(c.Mismatches) > 0 {
+		t.Errorf("noisy %q, judged %d, regressions %v", c.Noisy, c.Judged, c.Regressions)
+	}
+	for _, r := range c.Regressions {
+		if r.Variant != "for_update" {
+			t.Errorf("a regression of %s", r.Variant)
+		}
+	}
+	p99 := c.Metrics[0].Comparisons[1]
+	if p99.Ratio != 0 || p99.PExact != nil || !p99.Approximate {
+		t.Errorf("without a noise floor noisy times have %+v", p99)
+	}
+	base.Summary.NoiseFloor = &rundir.NoiseFloor{P50: 1.1, P99: 1.2}
+	worse.Summary.NoiseFloor = &rundir.NoiseFloor{P50: 1.1, P99: 1.6}
+	if p99 = compare().Metrics[0].Comparisons[1]; p99.Ratio < 2 {
+		t.Errorf("beyond the noise floor: %+v", p99)
+	}
+	base.Summary.NoiseFloor.P99 = 9
+	if p99 = compare().Metrics[0].Comparisons[1]; p99.Ratio != 0 {
+		t.Errorf("within the wider noise floor: %+v", p99)
+	}
+	noisyIn(worse, 1)
+	if c = compare(); !c.Untimed() || len(c.Regressions)+len(c.Undecided(false)) > 0 {
+		t.Errorf("all are noisy: %v, %q", c.Regressions, c.Undecided(false))
+	}
+	var text bytes.Buffer
+	if err := reports.CompareText(&text, false, c); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "≈ noisy times, which show no regression: counter_in_place "+
+		"and for_update\n") || strings.Count(text.String(), "≈ noisy") < 7 {
+		t.Errorf("the text is\n%s", text.String())
+	}
+}
+
+// TestNoiseChangesNoVerdict: what noise leaves unjudged is neither worse nor an open question,
+// and a promise of time counts as an objective.
+func TestNoiseChangesNoVerdict(t *testing.T) {
+	a, b := reports.Labelled{Label: "a", Data: one(t)}, reports.Labelled{Label: "b", Data: one(t)}
+	v := &b.Data.Summary.Variants[0]
+	v.SLOs[0].Status, v.SLOs[0].NotJudged = check.Undecided, true
+	v.Invariants[4].Status, v.Invariants[4].Late = check.Undecided, 3
+	if c := compareRuns(a, b); len(c.Changes) > 0 {
+		t.Errorf("noise changed %v", c.Changes)
+	}
+	v.Invariants[4].Status, v.Invariants[4].Count = check.Broken, 3
+	if c := compareRuns(a, b); len(c.Changes) != 1 || !c.Changes[0].Objective {
+		t.Errorf("a promise that is missed: %+v", c.Changes)
 	}
 }

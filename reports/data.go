@@ -81,6 +81,8 @@ type standing struct {
 	Index  int
 	Letter string
 	Group  group
+	// Slot is its colour in every chart of the page in which designs are told apart.
+	Slot int
 	// Baseline is set for the variant that ratios refer to.
 	Baseline bool
 	// Broken are the broken invariants that the variant should have held, Caught
@@ -112,7 +114,19 @@ func ranked(s rundir.Summary) []standing {
 	for i := range all {
 		all[i].Letter = letter(i)
 	}
+	colour(all)
 	return all
+}
+
+// colour gives every design its slot, by its place in the one chart that it is in beside the
+// baseline.
+func colour(all []standing) {
+	for _, members := range chartGroups(all) {
+		for slot, m := range members {
+			i := slices.IndexFunc(all, func(st standing) bool { return st.Index == m.Index })
+			all[i].Slot = slot
+		}
+	}
 }
 
 func stand(v rundir.Variant, baseline string) standing {

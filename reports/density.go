@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 
 	"stampede/harness/rundir"
 )
@@ -246,25 +247,44 @@ func (d *density) overTime(l lane, axes timeAxes) *plot.Plot {
 	return p
 }
 
-// errorsOverTime draws a row for each class of errors.
+// errorsOverTime draws a row for each class of errors, below its name.
 func (d *density) errorsOverTime(l lane) (p *plot.Plot, height vg.Length) {
 	p = newPlot()
 	rows := d.failures(l)
 	p.Y.Min, p.Y.Max = 0, float64(len(rows))
-	var ticks plot.ConstantTicks
-	for i := range rows {
-		ticks = append(ticks, plot.Tick{Value: float64(len(rows)-i) - 0.5, Label: errorMark(i)})
-	}
-	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
+	p.Y.Tick.Marker, p.Y.Tick.Length = plot.ConstantTicks(nil), 0
+	p.Y.Label.Text = "errors"
 	p.Add(backgrounds(l, false)...)
-	p.Add(heat{rows: rows, width: d.width(l), shade: d.mistakes, edges: even})
+	p.Add(heat{rows: rows, width: d.width(l), shade: d.mistakes,
+		edges: func(row int) (low, high float64) { return float64(row), float64(row) + 0.45 }})
+	for i := range rows {
+		p.Add(caption{at: float64(len(rows) - i), text: d.errorName(i)})
+	}
 	p.Add(bandEdges(l, false))
 	p.Add(violationMarks(l, false)...)
-	return p, vg.Length(8 + 11*len(rows))
+	return p, vg.Length(8 + 23*len(rows))
 }
 
-// errorMark is what a class of errors is called in a chart.
-func errorMark(i int) string { return fmt.Sprintf("E%d", i+1) }
+// errorName is a class of errors in full.
+func (d *density) errorName(i int) string {
+	if i == len(d.errors) {
+		return "all others"
+	}
+	return d.errors[i].name()
+}
+
+// caption is a line of text at the left end of a plot, below a y.
+type caption struct {
+	at   float64
+	text string
+}
+
+// Plot implements plot.Plotter.
+func (t caption) Plot(c draw.Canvas, p *plot.Plot) {
+	_, ty := p.Transforms(&c)
+	style := label(p, roleText, noVariant)
+	c.FillText(style, vg.Point{X: c.Min.X + 3, Y: ty(t.at) - 1}, short(t.text, 60))
+}
 
 // finding says where nine of ten of a lane's operations lie.
 func (d *density) finding(l lane) string {
@@ -345,7 +365,7 @@ func (d *density) table(title string, l lane) dataTable {
 	}
 	failed := d.failed(l)
 	for i := range failed {
-		t.Columns = append(t.Columns, errorMark(i))
+		t.Columns = append(t.Columns, d.errorName(i))
 	}
 	n := (len(windows) + d.spans - 1) / d.spans
 	for from := 0; from < len(windows); from += n {
@@ -383,8 +403,7 @@ type densityView struct {
 	// stand for; Shades are their opacities.
 	Cell, Least, Most string
 	Shades            []heatStep
-	Errors            []errorLegend
-	// Mistakes is Most of the rows of errors.
+	// Mistakes is Most of the rows of errors, "" if there are none.
 	Mistakes string
 }
 
@@ -393,8 +412,6 @@ type heatStep struct {
 	Opacity string
 }
 
-type errorLegend struct{ Mark, Name string }
-
 func (d *density) view(lanes []lane) *densityView {
 	width := 0.0
 	for _, l := range lanes {
@@ -402,16 +419,13 @@ func (d *density) view(lanes []lane) *densityView {
 	}
 	v := &densityView{Kind: d.kind, Least: perSecond(d.cells.least), Most: perSecond(d.cells.most),
 		Mistakes: perSecond(d.mistakes.most),
-		Cell: fmt.Sprintf("%s wide, and %.2f times as high at its top as at its bottom",
-			seconds(width), math.Pow(10, float64(d.step)/rundir.LatencyRows))}
+		Cell: fmt.Sprintf("%s wide; its upper edge is %.2f times its lower one", seconds(width),
+			math.Pow(10, float64(d.step)/rundir.LatencyRows))}
 	for i := range heatLevels {
 		v.Shades = append(v.Shades, heatStep{12 * i, fmt.Sprintf("%.2g", (roleHeat + role(i)).opacity())})
 	}
-	for i, key := range d.errors {
-		v.Errors = append(v.Errors, errorLegend{errorMark(i), key.name()})
-	}
-	if d.more {
-		v.Errors = append(v.Errors, errorLegend{errorMark(len(d.errors)), "all others"})
+	if len(d.errors) == 0 {
+		v.Mistakes = ""
 	}
 	return v
 }

@@ -130,8 +130,10 @@ func TestErrorsOverTime(t *testing.T) {
 		!slices.Equal(failed[6], []int64{0, 0, 3}) {
 		t.Errorf("failed %v", failed)
 	}
-	if v := d.view([]lane{l}); len(v.Errors) != 7 || v.Errors[6].Name != "all others" ||
-		v.Mistakes != "80/s" || v.Least != "10/s" {
+	if d.errorName(0) != "buy: unknown: h" || d.errorName(6) != "all others" {
+		t.Errorf("errors are called %q and %q", d.errorName(0), d.errorName(6))
+	}
+	if v := d.view([]lane{l}); v.Mistakes != "80/s" || v.Least != "10/s" {
 		t.Errorf("view %+v", v)
 	}
 	if rows := d.grid(old); len(rows) > 0 && len(rows[0]) > 0 {

@@ -37,6 +37,9 @@ func decodeHistogram(encoded string, total int64) (distribution, error) {
 // empty reports whether there is no operation at all.
 func (d distribution) empty() bool { return d.finite == nil || d.total == 0 }
 
+// unanswered counts the operations that were dropped or never ended.
+func (d distribution) unanswered() int64 { return d.total - d.finite.TotalCount() }
+
 // nines is how far a curve may be drawn, in nines (2 is 99 %): up to the
 // quantile 1 - 1/total, beyond which there is nothing but the maximum.
 func (d distribution) nines() float64 {

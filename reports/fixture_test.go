@@ -93,8 +93,11 @@ func (f fixture) build(t testing.TB) reports.Data {
 	if len(f.designs) > 0 {
 		s.Run.Baseline = f.designs[0].name
 	}
-	s.Comparisons = stats.Comparisons(s.Variants, s.Run.Baseline, s.Run.Seed)
+	s.Comparisons = stats.Comparisons(s.Variants, s.Run.Baseline, s.Run.Seed, s.NoiseFloor)
 	for _, v := range s.Variants {
+		if v.Objectives == rundir.Fail && len(v.ExpectedBroken) == 0 {
+			s.Verdict.Overall, s.Verdict.Objectives = rundir.Fail, rundir.Fail
+		}
 		if v.Verdict == rundir.Fail {
 			s.Verdict.Overall, s.Verdict.Correctness = rundir.Fail, rundir.Fail
 			s.Verdict.Reasons = append(s.Verdict.Reasons, v.Name+" failed")
@@ -128,8 +131,8 @@ func emptySummary() rundir.Summary {
 			},
 			OS: "Debian GNU/Linux 12", Kernel: "6.18.5", CPU: "Xeon @ 2.50GHz", Cores: 2,
 			MemoryBytes: 8 << 30, Fingerprint: "b2a1c0ffee", Proxied: true},
-		Verdict: rundir.Verdict{Overall: rundir.Pass, Correctness: rundir.Pass, SLA: rundir.Pass,
-			Measurement: rundir.Pass},
+		Verdict: rundir.Verdict{Overall: rundir.Pass, Correctness: rundir.Pass,
+			Objectives: rundir.Pass, Timing: rundir.Clean},
 		Statements: map[string]string{
 			"no-oversell":          "No item ever has more units held or sold than it has.",
 			"one-per-buyer":        "No buyer has more than one unit of an item.",
@@ -153,10 +156,12 @@ func (f fixture) variant(
 	whole := map[string]*hdrhistogram.Histogram{}
 	for r := range f.repeats {
 		repeat := rundir.Repeat{Index: r, Order: r*len(f.designs) + place, Verdict: rundir.Pass,
+			Timing: rundir.Clean, Used: true, Races: races(f.ops),
 			Validity: []rundir.Validity{
-				{Name: "started empty", OK: true, Detail: "no rows, no keys"},
-				{Name: "schedule kept", OK: true, Detail: "99.98 % started, limit 99 %"},
-				{Name: "start lag", OK: true, Detail: "p99 61 µs, limit 1 ms"},
+				{Name: "started empty", Class: rundir.Evidence, OK: true, Detail: "no rows, no keys"},
+				{Name: "schedule kept", Class: rundir.Evidence, OK: true,
+					Detail: "99.98 % started, limit 99 %"},
+				{Name: "start lag", Class: rundir.Times, OK: true, Detail: "p99 61 µs, limit 1 ms"},
 			},
 			Generator: rundir.Generator{CPUCores: .62, LagP99NS: 61_000, OpenFiles: 80},
 			DrainNS:   int64(120 * time.Millisecond),
@@ -189,9 +194,17 @@ func (f fixture) variant(
 		v.Repeats = append(v.Repeats, repeat)
 	}
 	f.sum(t, &v, whole)
-	for _, name := range g.breaks {
-		if !contains(g.expect, name) {
-			v.Verdict = rundir.Fail
+	v.Timing, v.Correctness, v.Objectives = rundir.Clean, rundir.Holds, rundir.Pass
+	v.Races = races(f.ops * f.repeats)
+	if len(g.expect) > 0 {
+		v.Correctness = rundir.Caught
+	}
+	if len(g.breaks) > 0 && len(g.expect) == 0 {
+		v.Verdict, v.Correctness = rundir.Fail, rundir.Violated
+	}
+	for _, name := range g.expect {
+		if !contains(g.breaks, name) {
+			v.Verdict, v.Correctness = rundir.Fail, rundir.NotCaught
 		}
 	}
 	v.NotApplicable = map[string]string{"stock-never-negative": "gives no snapshot of the stock"}
@@ -201,13 +214,20 @@ func (f fixture) variant(
 		Status: check.Held, Limit: "500ms", Actual: actual.Round(10 * time.Microsecond).String(),
 		Margin: 1 - float64(actual)/float64(limit), Samples: v.Load.Started}
 	if actual > limit {
+		v.Objectives = rundir.Fail
 		slo.Status = check.Broken
-		slo.Actual = "∞ (dropped)"
+		slo.Actual = "never"
 		slo.Margin = -1
 	}
 	v.SLOs = []check.SLOVerdict{slo, {Name: "errors", Objective: "unknown(buy) <= 1%",
 		Status: check.Held, Limit: "1%", Actual: "0.02%", Margin: .98, Samples: v.Load.Started}}
 	return v
+}
+
+// races are those of operations of which one in a hundred succeeded.
+func races(ops int) *rundir.Races {
+	return &rundir.Races{Kinds: []string{"buy"}, Successful: int64(ops) / 100,
+		Raced: int64(ops) * 94 / 10_000, Peak: 41, Least: 1}
 }
 
 // sum fills the variant's own numbers from its repeats.

@@ -84,7 +84,7 @@ func one(t testing.TB) reports.Data {
 func nothing(testing.TB) reports.Data {
 	s := emptySummary()
 	s.Verdict = rundir.Verdict{Overall: rundir.Invalid, Correctness: rundir.Inconclusive,
-		SLA: rundir.Pass, Measurement: rundir.Invalid}
+		Objectives: rundir.Pass, Timing: rundir.NoTimes}
 	s.Run.Reproduce = ""
 	return reports.Data{Summary: s}
 }
@@ -106,9 +106,10 @@ func interrupted(t testing.TB) reports.Data {
 	s := &d.Summary
 	s.Run.Interrupted = true
 	s.Run.Finished = time.Time{}
-	s.Verdict.Overall, s.Verdict.Measurement = rundir.Inconclusive, rundir.Inconclusive
+	s.Verdict.Overall, s.Verdict.Correctness = rundir.Inconclusive, rundir.Inconclusive
 	last := &s.Variants[1].Repeats[1]
-	*last = rundir.Repeat{Index: 1, Order: 3, Verdict: rundir.Inconclusive,
+	s.Variants[1].Correctness, s.Variants[1].Verdict = rundir.Undecided, rundir.Inconclusive
+	*last = rundir.Repeat{Index: 1, Order: 3, Verdict: rundir.Inconclusive, Timing: rundir.NoTimes,
 		Error: "the run was interrupted"}
 	delete(d.Timelines, reports.RepeatRef{Variant: s.Variants[1].Name, Repeat: 1})
 	// The other variant is of a version that kept no windows.
@@ -119,10 +120,16 @@ func interrupted(t testing.TB) reports.Data {
 func invalid(t testing.TB) reports.Data {
 	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
 	s := &d.Summary
-	s.Verdict.Overall, s.Verdict.Measurement = rundir.Invalid, rundir.Invalid
-	s.Variants[0].Verdict = rundir.Invalid
-	s.Variants[0].Repeats[0].Validity[2] = rundir.Validity{Name: "start lag",
-		Detail: "p99 81 ms, limit 1 ms"}
+	s.Verdict.Overall, s.Verdict.Correctness = rundir.Invalid, rundir.Invalid
+	s.Verdict.Timing = rundir.NoTimes
+	v := &s.Variants[0]
+	v.Verdict, v.Correctness, v.Timing = rundir.Invalid, rundir.Undecided, rundir.NoTimes
+	v.Repeats[0].Timing = rundir.NoTimes
+	v.Reasons = []string{"schedule kept: 71.2 % started, limit 99 %"}
+	v.Repeats[0].Validity[1] = rundir.Validity{Name: "schedule kept", Class: rundir.Evidence,
+		Detail: "71.2 % started, limit 99 %"}
+	v.Repeats[0].Validity[2] = rundir.Validity{Name: "start lag", Class: rundir.Times,
+		Detail: "p50 81 ms, limit 1 ms"}
 	s.Warnings = []string{"the machine was busy: load average 7.1"}
 	return d
 }
@@ -131,11 +138,14 @@ func undecided(t testing.TB) reports.Data {
 	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
 	s := &d.Summary
 	s.Verdict.Overall, s.Verdict.Correctness = rundir.Inconclusive, rundir.Inconclusive
-	s.Variants[0].Verdict = rundir.Inconclusive
+	v := &s.Variants[0]
+	v.Verdict, v.Correctness = rundir.Inconclusive, rundir.NotExercised
+	v.Reasons = []string{"refund-when-late is not exercised: no payment came late"}
+	v.Objectives, s.Verdict.Objectives = rundir.Inconclusive, rundir.Inconclusive
 	open := check.Verdict{Invariant: "refund-when-late", Status: check.Undecided,
-		Reason: "no payment came late"}
-	s.Variants[0].Invariants[4] = open
-	s.Variants[0].SLOs[0] = check.SLOVerdict{Name: "buy-p99", Objective: "p99(response, buy) <= 500ms",
+		Reason: "no payment came late", NotExercised: true}
+	v.Invariants[4] = open
+	v.SLOs[0] = check.SLOVerdict{Name: "buy-p99", Objective: "p99(response, buy) <= 500ms",
 		Status: check.Undecided, Limit: "500ms", Reason: "no buy in steady"}
 	return d
 }
@@ -256,7 +266,9 @@ func latent(t testing.TB) reports.Data {
 	lucky := designs[12]
 	lucky.breaks, lucky.expect = nil, nil
 	d := fixture{designs: []design{designs[0], lucky}, repeats: 1, ops: 1000}.build(t)
-	d.Summary.Variants[1].KnownWrong = map[string]string{"no-oversell": "redis-loss"}
+	v := &d.Summary.Variants[1]
+	v.KnownWrong, v.Correctness = map[string]string{"no-oversell": "redis-loss"}, rundir.NotProvoked
+	d.Summary.Run.ProvokedBy = map[string][]string{v.Name: {"flash-sale-redis-power-loss"}}
 	return d
 }
 

@@ -1,10 +1,8 @@
 package reports
 
 import (
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
@@ -49,14 +47,6 @@ func seconds(s float64) string {
 		return significant(s) + " s"
 	}
 	return grouped(int64(math.Round(s))) + " s"
-}
-
-// offset formats a time on the run's clock.
-func offset(ns int64) string {
-	if ns == rundir.Infinite {
-		return "never"
-	}
-	return strconv.FormatFloat(float64(ns)/1e9, 'f', 6, 64) + " s"
 }
 
 // significant formats x, |x| < 1000, with three significant digits.
@@ -111,25 +101,24 @@ func share(part, whole int64) string {
 	if whole == 0 {
 		return none
 	}
-	x := float64(part) / float64(whole) * 100
+	return percentage(float64(part) / float64(whole) * 100)
+}
+
+// percentage formats a number of percent.
+func percentage(x float64) string {
 	switch {
-	case part == 0:
-		return "0 %"
-	case part == whole:
-		return "100 %"
-	case x < 0.01:
+	case x == 0 || x == 100:
+		return strconv.Itoa(int(x)) + " %"
+	case x > 0 && x < 0.01:
 		return "< 0.01 %"
-	case x > 99.99:
+	case x > 99.99 && x < 100:
 		return "> 99.99 %"
 	case x > 99 && x < 100:
 		return strconv.FormatFloat(x, 'f', 2, 64) + " %"
+	case math.Abs(x) >= 999.5:
+		return grouped(int64(math.Round(x))) + " %"
 	}
 	return significant(x) + " %"
-}
-
-// percent formats a share of 1 with its sign.
-func percent(x float64) string {
-	return strings.Replace(fmt.Sprintf("%+.1f %%", x*100), "-", "−", 1)
 }
 
 // times formats a ratio.

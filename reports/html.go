@@ -28,16 +28,18 @@ type page struct {
 	Script    template.HTML
 	Mark      mark
 	Icons     []mark
-	Parts     []verdictPart
+	Cards     []card
+	Strip     strip
+	Controls  []controlRow
 	Run       rundir.RunInfo
 	Date      string
 	Took      string
 	Glance    string
 	Sentences []string
-	Reasons   []string
 	Gaps      []string
 
 	Variants    []variantGroup
+	Columns     variantColumns
 	Baseline    string
 	Comparisons []comparisonRow
 	Processor   processorTable
@@ -57,28 +59,15 @@ type page struct {
 	Faults      []faultRow
 	RepeatChart figure
 	Repeats     []repeatRow
-	Errors      []errorRow
-	Validity    validityView
+	Errors      []errorTable
+	Validity    []validityPart
+	Floor       string
 	Environment []section
 	Scenario    string
 	Warnings    []string
 	Again       []command
 	Downloads   []download
 	Nav         []navItem
-}
-
-type verdictPart struct {
-	Name string
-	Mark mark
-	Note string
-}
-
-type validityView struct {
-	Columns []string
-	Rows    []validityRow
-	Details []validityDetail
-	// Failed says which assumptions failed, of how many designs, and why of the first.
-	Failed []string
 }
 
 type navItem struct{ ID, Name string }
@@ -171,29 +160,30 @@ var optionalEnds = strings.NewReplacer("</td>", "", "</th>", "", "</tr>", "", "<
 func newPage(d Data) (page, error) {
 	s := d.Summary
 	standings := ranked(s)
-	parts := verdictParts(s, standings)
+	names := newAnchors()
+	cards := answerCards(s, standings)
 	p := page{
-		Title: title(s, parts), Mark: verdictMark(VerdictWord(s)), Run: s.Run,
+		Title: title(s, cards), Mark: verdictMark(VerdictWord(s)), Run: s.Run,
 		Date: instant(s.Run.Started), Took: took(s.Run), Glance: glance(s),
-		Sentences: sentences(s, standings),
-		Parts:     parts, Gaps: d.Gaps,
+		Sentences: answerSentences(s, standings), Cards: cards, Strip: stripOf(standings),
+		Controls: controlRows(s, standings, names), Gaps: d.Gaps,
 		Variants: variantGroups(s, standings), Baseline: s.Run.Baseline,
 		Comparisons: comparisonRows(s.Comparisons),
 		Processor:   processorTableOf(standings), Scenario: scenarioText(d.Scenario),
 		Losses: lossRows(standings), SLOs: slos(standings),
 		Operations: operationRows(standings), Phases: phaseRows(standings),
 		Faults: faultRows(standings), Repeats: repeatRows(standings),
-		Errors: errorRows(standings), Environment: environmentSections(s),
+		Errors: errorTables(standings), Environment: environmentSections(s),
 		Warnings: s.Warnings, Again: again(d), Downloads: downloads(d.Files),
 	}
-	for _, part := range parts {
-		p.Icons = append(p.Icons, part.Mark)
+	for _, c := range cards {
+		p.Icons = append(p.Icons, c.Mark)
 	}
-	names := newAnchors()
+	p.Columns = columnsOf(p.Variants, s)
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
 	p.Validity = validityOf(standings)
-	p.Reasons = append(otherReasons(s.Verdict.Reasons, s.Variants...), p.Validity.Failed...)
+	p.Floor = floorText(s.NoiseFloor)
 	if err := p.draw(d, standings); err != nil {
 		return page{}, err
 	}
@@ -219,6 +209,13 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 	}
 	p.Struck = slices.ContainsFunc(p.Anatomies, func(a anatomy) bool { return a.Struck })
 	for i, e := range p.Exhibits {
+		counted := e.proof.counted
+		if p.Exhibits[i].Counted, err = countedFigure(e.ID+"-n", counted, e.proof.faults); err != nil {
+			return err
+		}
+		if p.Exhibits[i].Counted.SVG != "" {
+			continue // it shows the operations that raced
+		}
 		if p.Exhibits[i].Interleaving, err = interleaving(e.ID+"-i", e.proof); err != nil {
 			return err
 		}
@@ -262,16 +259,16 @@ func Look() (css, js string) { return asset("page.css") + themeRules(), asset("p
 // sections lists the page's sections that have something to show.
 func (p *page) sections() []navItem {
 	return shown([]navSection{
-		{navItem{"verdict", "Verdict"}, true},
-		{navItem{"variants", "Variants"}, true},
-		{navItem{"invariants", "Invariants"}, true},
+		{navItem{"verdict", "Answer"}, true},
+		{navItem{"invariants", "Is it correct?"}, true},
+		{navItem{"variants", "How fast?"}, true},
 		{navItem{"slos", "Objectives"}, len(p.SLOs.Columns) > 0},
 		{navItem{"latency", "Latency"}, len(p.Percentiles) > 0},
 		{navItem{"time", "Over time"}, len(p.Time.Figures) > 0},
 		{navItem{"stores", "Stores"}, len(p.Stores.Sources) > 0},
-		{navItem{"repeats", "Repeats"}, len(p.Repeats) > 0},
 		{navItem{"errors", "Errors"}, len(p.Errors) > 0},
-		{navItem{"measurement", "Measurement"}, true},
+		{navItem{"measurement", "Can I trust it?"}, true},
+		{navItem{"repeats", "Repeats"}, len(p.Repeats) > 0},
 		{navItem{"environment", "Environment"}, true},
 		{navItem{"reproduce", "Reproduce"}, true},
 		{navItem{"method", "Method"}, true},
@@ -342,15 +339,15 @@ func toggleRules(variants []int) string {
 	return b.String()
 }
 
-// title is what a browser's tab says: the verdict, then its three parts, as
-// "✗ correctness, ✓ objectives, ✓ measurement".
-func title(s rundir.Summary, verdicts []verdictPart) string {
+// title is what a browser's tab says: the verdict, then the three answers, as
+// "✗ correct, ≈ timing, ✓ objectives".
+func title(s rundir.Summary, cards []card) string {
 	var each []string
-	for _, v := range verdicts {
-		each = append(each, v.Mark.Icon+" "+strings.ToLower(v.Name))
+	for _, c := range cards {
+		each = append(each, c.Mark.Icon+" "+strings.ToLower(c.Name))
 	}
 	parts := []string{VerdictWord(s), strings.Join(each, ", "), s.Run.Scenario,
-		plural(len(s.Variants), "variant")}
+		plural(len(s.Variants), "design")}
 	if !s.Run.Started.IsZero() {
 		parts = append(parts, s.Run.Started.UTC().Format(time.DateOnly))
 	}
@@ -375,32 +372,6 @@ func took(r rundir.RunInfo) string {
 		return ""
 	}
 	return r.Finished.Sub(r.Started).Round(time.Second).String()
-}
-
-func verdictParts(s rundir.Summary, standings []standing) []verdictPart {
-	t := count(standings)
-	correctness := plural(t.Violations, "unexpected violation")
-	for _, part := range []struct {
-		n   int
-		how string
-	}{{t.Caught, "as expected"}, {t.Besides, "besides"}, {t.Elsewhere, "as known elsewhere"}} {
-		if part.n > 0 {
-			correctness += fmt.Sprintf(", %s %s", grouped(part.n), part.how)
-		}
-	}
-	objectives := "no objective"
-	if t.SLOs > 0 {
-		objectives = fmt.Sprintf("%d of %d met", t.SLOsHeld, t.SLOs)
-	}
-	timing := "nothing interfered"
-	if names := failedChecks(s, rundir.Times); len(names) > 0 {
-		timing = "failed: " + list(names, 3)
-	}
-	return []verdictPart{
-		{"Correctness", verdictMark(s.Verdict.Correctness), correctness},
-		{"Objectives", objectivesMark(s.Verdict.Objectives, t), objectives},
-		{"Timing", timingMark(s.Verdict.Timing), timing},
-	}
 }
 
 // download is a file of the run directory.

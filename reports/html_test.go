@@ -29,11 +29,11 @@ func render(t testing.TB, d reports.Data) string {
 
 func TestHTMLTitleSaysTheVerdict(t *testing.T) {
 	for name, want := range map[string]string{
-		"three":       "PASS · ✓ correctness, ✓ objectives, ✓ measurement · # · 3 variants",
-		"all_failed":  "FAIL · ✗ correctness, ✓ objectives, ✓ measurement · # · 2 variants",
-		"interrupted": "INTERRUPTED · ✓ correctness, ✓ objectives, ? measurement · # · 2 variants",
-		"invalid":     "INVALID · ✓ correctness, ✓ objectives, ! measurement · # · 1 variant",
-		"undecided":   "INCONCLUSIVE · ? correctness, ✓ objectives, ✓ measurement · # · 1 variant",
+		"three":       "PASS · ✓ correct, ✓ timing, ✓ objectives · # · 3 designs",
+		"all_failed":  "FAIL · ✗ correct, ✓ timing, ✗ objectives · # · 2 designs",
+		"interrupted": "INTERRUPTED · ■ correct, ✓ timing, ✓ objectives · # · 2 designs",
+		"invalid":     "INVALID · ! correct, – timing, ✓ objectives · # · 1 design",
+		"undecided":   "INCONCLUSIVE · ? correct, ✓ timing, ? objectives · # · 1 design",
 	} {
 		want = strings.Replace(want, "#", "flash-sale-100k", 1) + " · 2026-11-21"
 		if !strings.Contains(sceneOf(t, name).page(t), "<title>"+want+"</title>") {
@@ -212,7 +212,7 @@ func TestHTMLAccessibleTables(t *testing.T) {
 
 func keepsTables(t *testing.T, page string) {
 	t.Helper()
-	tables, captions := strings.Count(page, "<table"), strings.Count(page, "<caption>")
+	tables, captions := strings.Count(page, "<table"), strings.Count(page, "<caption")
 	if tables == 0 || tables != captions {
 		t.Errorf("%d tables have %d captions", tables, captions)
 	}
@@ -337,8 +337,8 @@ func TestHTMLRanksWrongVariantsLast(t *testing.T) {
 // What is known to be wrong is not praised for a run that did not provoke it.
 func TestHTMLDoesNotPraiseLatentErrors(t *testing.T) {
 	text := outline(sceneOf(t, "latent").page(t))
-	if !strings.Contains(text, "Known to be wrong, but not provoked here") ||
-		!strings.Contains(text, "no-oversell under redis-loss") ||
+	if !strings.Contains(text, "○ redis_no_gate B | not provoked | breaks no-oversell under "+
+		"redis-loss; provoked by flash-sale-redis-power-loss") ||
 		strings.Contains(text, "redis_no_gate answers buy fastest") {
 		t.Error("a latent error is not told, or its design praised")
 	}
@@ -362,7 +362,7 @@ func TestHTMLEvidence(t *testing.T) {
 		"Showing the first 20 of 37 violations",
 		"--seed 42 --backend processes --set 'variants=[conditional_update]' " +
 			"--set baseline=conditional_update",
-		"| 0 | 900000 | buy | item-1 | buyer-0 | 2.000000 s | 2.000008 s | 2.003000 s | ok | " +
+		"| 900000 | buy | item-1 | buyer-0 | 2,000.00 ms | 2,000.00 ms | 2,003.00 ms | ok | " +
 			"order-0 value=1",
 	} {
 		if !strings.Contains(text, want) {
@@ -395,8 +395,8 @@ func TestHTMLProcessorTime(t *testing.T) {
 		d.Summary.Variants[i].Repeats[0].Processor = nil
 	}
 	page := render(t, d)
-	if strings.Contains(page, "Processor time per operation") ||
-		!strings.Contains(page, "data-l=\"CPU/op\">–\n") {
+	if strings.Contains(page, "CPU time per operation") ||
+		strings.Contains(page, "CPU/op") {
 		t.Error("what was not measured is told")
 	}
 }
@@ -404,19 +404,8 @@ func TestHTMLProcessorTime(t *testing.T) {
 // Every class of errors says when it came up first, and what was going on.
 func TestHTMLErrorsSayWhen(t *testing.T) {
 	text := outline(sceneOf(t, "faults").page(t))
-	for _, want := range []string{"sold out | 990 | 99.0 % | 1.50 s, steady | sold out: refused",
+	for _, want := range []string{"sold out | 990 | 99.0 % | 1.50 s, steady\n",
 		"| 4.10 s, steady, during F1 stall | context deadline exceeded after 2s"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q", want)
-		}
-	}
-}
-
-// Lines end where operations do, and the chart says for want of how many.
-func TestHTMLSaysWhereLinesEnd(t *testing.T) {
-	text := outline(sceneOf(t, "one").page(t))
-	for _, want := range []string{"p99.99 takes 10,000 operations; A had 1,000.",
-		"p99 takes 100 operations; A had 50."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}
@@ -426,8 +415,8 @@ func TestHTMLSaysWhereLinesEnd(t *testing.T) {
 // The icon in the browser's tab has the three verdicts, each with a shape of its own.
 func TestHTMLIcon(t *testing.T) {
 	for name, want := range map[string]string{
-		"one": "disc disc disc", "all_failed": "square disc disc", "invalid": "disc disc triangle",
-		"undecided": "triangle disc disc",
+		"one": "disc disc disc", "all_failed": "square disc square",
+		"invalid": "triangle triangle disc", "undecided": "triangle disc triangle",
 	} {
 		link := html.UnescapeString(between(t, sceneOf(t, name).page(t), `<link rel="icon" href="`, `"`))
 		svg, err := url.PathUnescape(strings.TrimPrefix(link, "data:image/svg+xml,"))

@@ -122,7 +122,7 @@ func indexRunOf(path string, s rundir.Summary) indexRun {
 		version:    cmp.Or(s.Tool.Commit, s.Tool.Version), like: s.Environment.Fingerprint + "\n" +
 			s.Run.Profile + "\n" + s.Run.ScenarioDigest}
 	for _, st := range ranked(s) {
-		v := indexVariant{name: st.Name, mark: indexMark(st)}
+		v := indexVariant{name: st.Name, mark: st.mark()}
 		if st.Main != nil {
 			v.kind, v.p99 = st.Main.Kind, st.Main.Latency.Response.P99
 		}
@@ -131,20 +131,6 @@ func indexRunOf(path string, s rundir.Summary) indexRun {
 	}
 	slices.SortFunc(r.variants, func(a, b indexVariant) int { return cmp.Compare(a.name, b.name) })
 	return r
-}
-
-// indexMark is what became of a variant, as a mark.
-func indexMark(st standing) mark {
-	word := st.word()
-	switch word {
-	case wordHolds, wordLatent:
-		return mark{"✓", word, "good"}
-	case wordExpected, wordElsewhere:
-		return mark{"⚑", word, "wrong"}
-	case wordUndecided:
-		return mark{"?", word, "warn"}
-	}
-	return mark{"✗", word, "bad"}
 }
 
 // indexPage is what the template shows.

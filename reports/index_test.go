@@ -100,7 +100,7 @@ func TestIndex(t *testing.T) {
 		"4 finished runs · 4 PASS · newest 2026-11-21 12:00:00 UTC",
 		"<h2 id=\"system-0-h\">flashsale</h2>", "<h2 id=\"system-1-h\">views</h2>",
 		"<b>flash-sale-100k</b>: 3 runs", "<b>views-skew</b>: 1 run",
-		`<td class="wrong"><span aria-hidden="true">⚑</span><span class="sr">violated as expected`,
+		`<td class="wrong"><span aria-hidden="true">⚑</span><span class="sr">caught`,
 		"What could not be read", "00000000", `</a> <span class="note">2026-11-21`,
 		"the p99 of conditional_update changed most: 2.00 s, it was",
 	} {

@@ -26,6 +26,8 @@ type proof struct {
 	faults []history.Window
 	// deeds is what the clients of the repeat's violations did.
 	deeds []history.Record
+	// counted is how the count rose, where the violation is of a count.
+	counted *check.Counted
 	// neighbours are of the same subject as the one operation that proves it alone.
 	neighbours []history.Record
 }
@@ -39,7 +41,7 @@ func proofOf(d Data, st standing, repeat rundir.Repeat, shown check.Verdict) pro
 		return proof{}
 	}
 	p := proof{records: known, at: time.Duration(v.AtNS), faults: faultWindows(repeat),
-		deeds: d.Deeds[ref]}
+		deeds: d.Deeds[ref], counted: v.Counted}
 	if len(known) == 1 {
 		p.neighbours = d.Neighbours[ref][known[0].Seq]
 	}
@@ -70,7 +72,7 @@ func interleaving(id string, shown proof) (figure, error) {
 	p := newPlot()
 	p.X.Min, p.X.Max = 0, max(scale(to), 1e-9)
 	p.X.Tick.Marker = secondTicks{most: 8}
-	p.X.Label.Text = fmt.Sprintf("%s after %s", name, offset(int64(from)))
+	p.X.Label.Text = fmt.Sprintf("%s after %s", name, clock(int64(from)))
 	p.Y.Min, p.Y.Max = 0, float64(len(records))
 	if len(shown.faults) > 0 {
 		p.Y.Max++ // their labels stand above the bars
@@ -81,7 +83,7 @@ func interleaving(id string, shown proof) (figure, error) {
 		row := float64(len(records) - 1 - i)
 		p.Add(operationBar{from: scale(rec.Start), to: scale(min(rec.End, to)), due: scale(rec.Intended),
 			row: row, outcome: rec.Outcome})
-		label := fmt.Sprintf("#%d", rec.Seq)
+		label := fmt.Sprint(rec.Op.ID)
 		if alone && rec.Seq == shown.records[0].Seq {
 			label = "→ " + label
 		}
@@ -118,6 +120,15 @@ func extentOf(records []history.Record) (from, to time.Duration) {
 	return from, to + max((to-from)/50, 1)
 }
 
+// clock formats a time on the run's clock in milliseconds.
+func clock(ns int64) string {
+	if ns == rundir.Infinite {
+		return "never"
+	}
+	whole, part := ns/int64(time.Millisecond), ns%int64(time.Millisecond)/int64(10*time.Microsecond)
+	return fmt.Sprintf("%s.%02d ms", grouped(whole), part)
+}
+
 // unitOf is the unit in which a span has few digits before the point.
 func unitOf(span time.Duration) (time.Duration, string) {
 	switch {
@@ -151,7 +162,7 @@ func interleavingFinding(records []history.Record, hidden int, span time.Duratio
 
 // neighboursFinding says what stands beside an operation that proves something alone.
 func neighboursFinding(shown proof, finding string) string {
-	text := fmt.Sprintf("#%d proves it alone", shown.records[0].Seq)
+	text := fmt.Sprintf("Operation %d proves it alone", shown.records[0].Op.ID)
 	if n := len(shown.neighbours); n > 0 {
 		return text + fmt.Sprintf("; beside it the %s of the same key or client that %s sent nearest "+
 			"to it. %s", plural(n, "operation"), choose(n, "was", "were"), finding)

@@ -11,12 +11,16 @@ import (
 // acts are two operations that overlap, one that nobody answered, and one long after.
 func acts() []history.Record {
 	ms := time.Millisecond
-	return []history.Record{
+	all := []history.Record{
 		{Seq: 9, Intended: 90 * ms, Start: 90 * ms, End: 91 * ms, Outcome: history.Refused},
 		{Seq: 3, Intended: 8 * ms, Start: 10 * ms, End: 20 * ms, Outcome: history.OK},
 		{Seq: 4, Intended: 15 * ms, Start: 15 * ms, End: 25 * ms, Outcome: history.OK},
 		{Seq: 5, Intended: 18 * ms, Start: 18 * ms, End: history.Never, Outcome: history.Unknown},
 	}
+	for i := range all {
+		all[i].Op.ID = 100 + all[i].Seq
+	}
+	return all
 }
 
 func TestInterleaving(t *testing.T) {
@@ -29,14 +33,14 @@ func TestInterleaving(t *testing.T) {
 	if f.Finding != "4 operations within 82.6 ms, at most 3 at once." {
 		t.Errorf("it says %q", f.Finding)
 	}
-	for _, want := range []string{">milliseconds after 0.010000 s<", `class="f-fault"`, ">F1<",
+	for _, want := range []string{">milliseconds after 10.00 ms<", `class="f-fault"`, ">F1<",
 		`class="f0"`, `class="f4"`, `stroke-dasharray="2,2"`, `class="k-limit"`} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("it does not have %s", want)
 		}
 	}
 	last := -1
-	for _, seq := range []string{">#3<", ">#4<", ">#5<", ">#9<"} {
+	for _, seq := range []string{">103<", ">104<", ">105<", ">109<"} {
 		at := strings.Index(svg, seq)
 		if at < 0 {
 			t.Errorf("%s is missing", seq)
@@ -52,14 +56,15 @@ func TestInterleavingOfMany(t *testing.T) {
 	var many []history.Record
 	for i := range 20 {
 		at := time.Duration(i) * time.Second
-		many = append(many, history.Record{Seq: uint64(i), Start: at, End: at + time.Second/2})
+		many = append(many, history.Record{Seq: uint64(i), Op: history.Op{ID: 1000 + uint64(i)},
+			Start: at, End: at + time.Second/2})
 	}
 	f, err := interleaving("x", proof{records: many})
 	want := "12 operations within 11.7 s, at most 1 at once; 8 more are not drawn."
 	if err != nil || f.Finding != want {
 		t.Errorf("it says %q, %v", f.Finding, err)
 	}
-	if n := strings.Count(string(f.SVG), ">#"); n != maxBars {
+	if n := strings.Count(string(f.SVG), ">10") - 1; n != maxBars {
 		t.Errorf("%d are drawn", n)
 	}
 }
@@ -72,18 +77,18 @@ func TestInterleavingOfOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Finding != "#3 proves it alone; beside it the 2 operations of the same key or client that "+
-		"were sent nearest to it. 3 operations within 15.3 ms, at most 3 at once." {
+	if f.Finding != "Operation 103 proves it alone; beside it the 2 operations of the same "+
+		"key or client that were sent nearest to it. 3 operations within 15.3 ms, at most 3 at once." {
 		t.Errorf("it says %q", f.Finding)
 	}
-	for _, want := range []string{">→ #3<", ">#4<", ">#5<"} {
+	for _, want := range []string{">→ 103<", ">104<", ">105<"} {
 		if !strings.Contains(string(f.SVG), want) {
 			t.Errorf("it does not have %s", want)
 		}
 	}
 	f, err = interleaving("x", proof{records: all[:1]})
-	if err != nil || !strings.Contains(string(f.SVG), ">→ #9<") ||
-		f.Finding != "#9 proves it alone; no other operation has its key or its client." {
+	if err != nil || !strings.Contains(string(f.SVG), ">→ 109<") ||
+		f.Finding != "Operation 109 proves it alone; no other operation has its key or its client." {
 		t.Errorf("it says %q, %v", f.Finding, err)
 	}
 	all[0].Start, all[0].End = history.Never, history.Never

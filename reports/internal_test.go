@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -332,7 +333,10 @@ func TestChartGroupsAreEven(t *testing.T) {
 			}
 			all = append(all, st)
 		}
+		slices.SortStableFunc(all, func(a, b standing) int { return cmp.Compare(a.Group, b.Group) })
+		colour(all)
 		seen := map[int]int{}
+		var groups [][]member
 		for _, members := range chartGroups(all) {
 			if len(members) > slots {
 				t.Fatalf("%d series in a chart", len(members))
@@ -340,19 +344,50 @@ func TestChartGroupsAreEven(t *testing.T) {
 			if n > 0 && baseline && !members[0].Baseline {
 				t.Fatal("a chart without the baseline first")
 			}
-			for i, m := range members {
-				if m.Slot != i {
-					t.Fatalf("slot %d at place %d", m.Slot, i)
+			if len(groups) == 0 {
+				checkProminent(t, all, members)
+			}
+			groups = append(groups, members)
+			taken := map[int]bool{}
+			for _, m := range members {
+				if taken[m.Slot] {
+					t.Fatalf("colour %d is taken twice", m.Slot)
 				}
+				taken[m.Slot] = true
 				seen[m.Index]++
 			}
 		}
-		for i := range n {
-			if seen[i] == 0 || (seen[i] > 1 && !all[i].Baseline) {
-				t.Fatalf("variant %d is drawn %d times", i, seen[i])
+		for _, st := range all {
+			if n := seen[st.Index]; n == 0 || (n > 1 && !st.Baseline) {
+				t.Fatalf("design %d is drawn %d times", st.Index, n)
 			}
 		}
 	})
+}
+
+// checkProminent: the first chart has the fastest and the slowest design that holds and the
+// first two wrong ones, as far as there are any.
+func checkProminent(t *rapid.T, all []standing, members []member) {
+	var sound, unsound []int
+	for _, st := range all {
+		if st.Group == wrong {
+			unsound = append(unsound, st.Index)
+		} else {
+			sound = append(sound, st.Index)
+		}
+	}
+	want := unsound[:min(len(unsound), wrongOnes)]
+	if n := len(sound); n > 0 {
+		want = append(want, sound[n-1])
+		if all[0].Index == sound[0] {
+			want = append(want, sound[0])
+		}
+	}
+	for _, index := range want {
+		if !slices.ContainsFunc(members, func(m member) bool { return m.Index == index }) {
+			t.Fatalf("design %d of %d is not in the first chart", index, len(all))
+		}
+	}
 }
 
 // A curve ends where the operations end, and is infinite where they were
@@ -391,8 +426,8 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// Counts are summed over merged buckets, percentiles and operations in flight
-// are the worst of them.
+// Counts are summed over merged buckets, operations in flight are the most of them, and so
+// are percentiles where there is nothing else to tell them from.
 func TestMergeBuckets(t *testing.T) {
 	bucket := func(scheduled, p99, inFlight int64) rundir.Bucket {
 		return rundir.Bucket{Load: rundir.Load{Scheduled: scheduled, Dropped: 1}, Ended: scheduled,

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,71 +18,89 @@ import (
 // invariant of one variant; the others are in the run's history.
 const maxOps = 2 * check.MaxViolations
 
-// matrix has an invariant per column and a variant per row.
+// matrix has an invariant per row and a variant per column.
 type matrix struct {
 	Columns []matrixColumn
-	Rows    []matrixRow
+	// Rows are the invariants that not every design holds, Folded the others.
+	Rows, Folded []matrixRow
 }
 
-type matrixColumn struct{ Name, Statement string }
+type matrixColumn struct{ Letter, Name string }
 
 type matrixRow struct {
-	Letter, Name string
-	Wrong        bool
-	Cells        []matrixCell
+	Name, Statement string
+	// Checked is on how many operations or rows the verdicts rest, the fewest and the most.
+	Checked string
+	Cells   []matrixCell
 }
 
 type matrixCell struct {
-	Mark          mark
-	Note, Link    string
-	NotApplicable bool
-	// Expected is set for what the run had to catch.
-	Expected bool
-	// Checked and Unknown are how much the verdict rests on.
-	Checked, Unknown, Reason string
+	Mark mark
+	Link string
+	// Note is all that is known, for those who point at the mark, and for screen readers.
+	Note string
 }
 
+// Count is how many invariants were judged.
+func (m matrix) Count() int { return len(m.Rows) + len(m.Folded) }
+
 func invariantMatrix(s rundir.Summary, standings []standing, anchors *anchors) (m matrix) {
-	names := invariantNames(s)
-	for _, name := range names {
-		m.Columns = append(m.Columns, matrixColumn{name, s.Statements[name]})
-	}
 	for _, st := range standings {
-		row := matrixRow{Letter: st.Letter, Name: st.Name, Wrong: st.Group == wrong}
-		for _, name := range names {
-			row.Cells = append(row.Cells, matrixCellOf(st, name, anchors))
+		m.Columns = append(m.Columns, matrixColumn{st.Letter, st.Name})
+	}
+	for _, name := range invariantNames(s) {
+		row := matrixRow{Name: name, Statement: s.Statements[name]}
+		least, most, green := math.MaxInt, 0, true
+		for _, st := range standings {
+			cell, checked := matrixCellOf(st, name, anchors)
+			row.Cells = append(row.Cells, cell)
+			green = green && (cell.Mark.Class == "good" || cell.Mark.Class == "na")
+			if cell.Mark.Class != "na" {
+				least, most = min(least, checked), max(most, checked)
+			}
 		}
-		m.Rows = append(m.Rows, row)
+		if least <= most {
+			row.Checked = grouped(least)
+			if most > least {
+				row.Checked += " to " + grouped(most)
+			}
+		}
+		if green {
+			m.Folded = append(m.Folded, row)
+		} else {
+			m.Rows = append(m.Rows, row)
+		}
 	}
 	return m
 }
 
-func matrixCellOf(st standing, name string, anchors *anchors) matrixCell {
-	if _, skip := st.NotApplicable[name]; skip {
-		return matrixCell{NotApplicable: true}
+// matrixCellOf is what became of an invariant in a design, and how much was checked.
+func matrixCellOf(st standing, name string, anchors *anchors) (cell matrixCell, checked int) {
+	notApplicable := matrixCell{Mark: mark{"·", "does not apply", "na"}}
+	if why, skip := st.NotApplicable[name]; skip {
+		notApplicable.Note = st.Name + ": does not apply: " + why
+		return notApplicable, 0
 	}
-	for _, inv := range st.Invariants {
-		if inv.Invariant != name {
-			continue
-		}
-		cell := matrixCell{Mark: statusMark(inv.Status), Checked: grouped(inv.Checked),
-			Reason: inv.Reason}
-		if inv.Unknown > 0 {
-			cell.Unknown = grouped(inv.Unknown)
-		}
-		if inv.Status == check.Broken {
-			cell.Link = anchors.of(name, st.Name)
-			cell.Note = grouped(max(inv.Count, 1)) + "×"
-			m := st.breakMark(name)
-			cell.Expected = m.Word == wordExpected
-			cell.Mark.Icon, cell.Mark.Class = m.Icon, m.Class
-			if m.Word == wordBesides || m.Word == wordElsewhere {
-				cell.Mark.Word = m.Word
-			}
-		}
-		return cell
+	at := slices.IndexFunc(st.Invariants, func(v check.Verdict) bool { return v.Invariant == name })
+	if at < 0 {
+		notApplicable.Note = st.Name + ": not judged"
+		return notApplicable, 0
 	}
-	return matrixCell{NotApplicable: true}
+	inv := st.Invariants[at]
+	cell.Mark = statusMark(inv.Status)
+	what := cell.Mark.Word
+	if inv.Status == check.Broken {
+		cell.Link, cell.Mark = anchors.of(name, st.Name), st.breakMark(name)
+		what = fmt.Sprintf("%s, %s", cell.Mark.Word, plural(max(inv.Count, 1), "violation"))
+	}
+	cell.Note = fmt.Sprintf("%s: %s; %s checked", st.Name, what, grouped(inv.Checked))
+	if inv.Unknown > 0 {
+		cell.Note += fmt.Sprintf(", %s of unknown outcome", grouped(inv.Unknown))
+	}
+	if inv.Status == check.Undecided && inv.Reason != "" {
+		cell.Note += "; " + inv.Reason
+	}
+	return cell, inv.Checked
 }
 
 // anchors gives every invariant of every variant an anchor of its own,
@@ -130,6 +149,8 @@ type exhibit struct {
 	Known                 bool
 	Count, Repeats, First string
 	Violations            []violation
+	// Counted shows how a count rose above its limit, and the operations that raced.
+	Counted figure
 	// Interleaving shows the operations of the first violation that has several, or the
 	// one of the first that has any; the page draws it from proof.
 	Interleaving figure
@@ -154,7 +175,7 @@ type violation struct {
 
 // opRow is one attempt at an operation.
 type opRow struct {
-	Seq, ID, Kind, Key, Client   string
+	ID, Kind, Key, Client        string
 	Intended, Start, End         string
 	Outcome, OutcomeClass, Reply string
 }
@@ -267,7 +288,7 @@ func when(atNS int64, r rundir.Repeat) string {
 	if atNS <= 0 {
 		return ""
 	}
-	return joinNonEmpty(", ", "at "+offset(atNS), inPhase(r, atNS), faultAt(r, atNS))
+	return joinNonEmpty(", ", "at "+clock(atNS), inPhase(r, atNS), faultAt(r, atNS))
 }
 
 // inPhase says in which of a repeat's phases a time lies, "" if there is but one.
@@ -285,14 +306,14 @@ func inPhase(r rundir.Repeat, ns int64) string {
 
 func opRowOf(r history.Record) opRow {
 	row := opRow{
-		Seq: fmt.Sprint(r.Seq), ID: fmt.Sprint(r.Op.ID), Kind: r.Op.Kind,
+		ID: fmt.Sprint(r.Op.ID), Kind: r.Op.Kind,
 		Key: short(r.Op.Key, 60), Client: short(r.Op.Client, 60),
-		Intended: offset(int64(r.Intended)), Start: offset(int64(r.Start)),
-		End: offset(int64(r.End)), Outcome: r.Outcome.String(),
+		Intended: clock(int64(r.Intended)), Start: clock(int64(r.Start)),
+		End: clock(int64(r.End)), Outcome: r.Outcome.String(),
 		OutcomeClass: "o-" + r.Outcome.String(),
 	}
 	if r.Op.Arg != 0 {
-		row.Key = strings.TrimSpace(fmt.Sprintf("%s arg=%d", row.Key, r.Op.Arg))
+		row.Key = strings.TrimSpace(fmt.Sprintf("%s (%d)", row.Key, r.Op.Arg))
 	}
 	row.Reply = replyText(r)
 	return row

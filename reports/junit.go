@@ -61,12 +61,13 @@ type (
 // refuses a report of more than 30 MB.
 const junitLimit = 20_000_000
 
-// JUnit writes the run as JUnit XML: a suite for each variant, a test case
-// for each invariant and objective and for the measurement. What is broken is
-// a failure with the operations that prove it, what is undecided an error,
-// what is broken as expected, or besides by a design that is known to be wrong, passes
-// with the proof as output, what does not apply is skipped. Evidence beyond 20 MB is left
-// out, and the case says so.
+// JUnit writes the run as JUnit XML: a suite for each design, a test case for each invariant
+// and objective and for the evidence. A violation is a failure with the operations that
+// prove it, a missed objective or promise of time a failure of type "missed", an open
+// question an error. Skipped are what does not apply, what noise leaves unjudged, and open
+// questions about a design that passes all the same. A violation that does not count against
+// a design passes, with the proof as output. The state of the times is a property. Evidence
+// beyond 20 MB is left out, and the case says so.
 func JUnit(w io.Writer, d Data) error {
 	s := d.Summary
 	all := junitSuites{Name: clean("stampede " + s.Run.Scenario), Time: "0"}
@@ -107,8 +108,11 @@ func junitSuiteOf(s rundir.Summary, st standing, proofs *junitProofs) junitSuite
 		suite.add(junitInvariant(st, inv, proofs))
 	}
 	for _, name := range st.Missed {
+		if st.Correctness != rundir.NotCaught {
+			break // without evidence a design is not blamed for what it did not break
+		}
 		suite.add(junitCase{Name: "expected to break: " + name, Failure: &junitDetail{
-			Message: "the run did not catch the error this variant is known for", Type: "missed"}})
+			Message: "the run did not catch the error that this design is known for", Type: "missed"}})
 	}
 	for _, slo := range st.SLOs {
 		suite.add(junitObjective(st, slo))
@@ -156,16 +160,42 @@ func junitInvariant(st standing, inv check.Verdict, proofs *junitProofs) junitCa
 	case inv.Status == check.Held:
 		c.Out = fmt.Sprintf("held; checked %s, allowed for %s of unknown outcome",
 			grouped(inv.Checked), grouped(inv.Unknown))
+	case slices.Contains(st.Late, inv.Invariant):
+		junitLate(&c, st, inv, proofs)
+	case inv.NotJudged():
+		c.Skipped = &junitDetail{Message: clean("not judged: " + inv.Reason)}
 	case inv.Status == check.Broken && !slices.Contains(st.Broken, inv.Invariant):
 		c.Out = st.breakMark(inv.Invariant).Word + "\n" + proofs.of(st, inv)
 	case inv.Status == check.Broken:
 		c.Failure = &junitDetail{Type: "violated", Message: clean(fmt.Sprintf("%s: %s",
 			plural(max(inv.Count, 1), "violation"), inv.Reason)), Text: proofs.of(st, inv)}
 	default:
-		c.Error = &junitDetail{Type: "undecided",
-			Message: clean(cmp.Or(inv.Reason, "undecided"))}
+		c.open(st, "undecided", cmp.Or(inv.Reason, "undecided"))
 	}
 	return c
+}
+
+// junitLate is a promise of time that was missed on clean times. It is not asked of a
+// design that is known to be wrong.
+func junitLate(c *junitCase, st standing, inv check.Verdict, proofs *junitProofs) {
+	if len(st.ExpectedBroken) > 0 {
+		c.Out = "missed\n" + proofs.of(st, inv)
+		return
+	}
+	c.Failure = &junitDetail{Type: "missed", Text: proofs.of(st, inv),
+		Message: clean(fmt.Sprintf("%s late: %s", choose(max(inv.Count, 1), "once",
+			grouped(inv.Count)+" times"), inv.Reason))}
+}
+
+// open marks a case that has no answer: an error, unless the design passes all the same.
+func (c *junitCase) open(st standing, kind, message string) {
+	detail := &junitDetail{Message: clean(message)}
+	if st.Verdict == rundir.Pass {
+		c.Skipped = detail
+		return
+	}
+	detail.Type = kind
+	c.Error = detail
 }
 
 // junitProofs are the proofs of a file, and how many bytes of them it has room for.
@@ -184,7 +214,7 @@ func (p *junitProofs) of(st standing, inv check.Verdict) string {
 		for _, v := range e.Violations {
 			fmt.Fprintf(&b, "%s. %s %s\n", v.Number, short(v.Text, longestText), v.When)
 			for _, op := range v.Ops {
-				fmt.Fprintf(&b, "   #%s %s %s by %s, due %s, answered %s: %s %s\n", op.Seq, op.Kind,
+				fmt.Fprintf(&b, "   %s %s %s by %s, due %s, answered %s: %s %s\n", op.ID, op.Kind,
 					op.Key, op.Client, op.Intended, op.End, op.Outcome, op.Reply)
 			}
 			if v.Missing != "" {
@@ -216,27 +246,26 @@ func (p *junitProofs) cut(text string) string {
 func junitObjective(st standing, slo check.SLOVerdict) junitCase {
 	c := junitCase{Name: fmt.Sprintf("objective: %s: %s", slo.Name, slo.Objective)}
 	if len(st.ExpectedBroken) > 0 {
-		c.Skipped = &junitDetail{Message: "not asked of a variant that is known to be wrong"}
+		c.Skipped = &junitDetail{Message: "not asked of a design that is known to be wrong"}
 		return c
 	}
-	text := clean(fmt.Sprintf("actual %s, limit %s, margin %s, n = %d", slo.Actual, slo.Limit,
-		percent(slo.Margin), slo.Samples))
-	switch slo.Status {
-	case check.Held:
+	text := clean(joinNonEmpty(", ", "actual "+atAGlance(slo.Actual), "limit "+slo.Limit,
+		marginText(slo), fmt.Sprintf("n = %d", slo.Samples)))
+	switch {
+	case slo.Status == check.Held:
 		c.Out = text
-	case check.Broken:
+	case slo.Status == check.Broken:
 		c.Failure = &junitDetail{Type: "missed", Message: text}
-	case check.Undecided:
-		c.Error = &junitDetail{Type: "undecided", Message: clean(cmp.Or(slo.Reason, "undecided"))}
-		if slo.NotJudged {
-			c.Error, c.Skipped = nil, &junitDetail{Message: clean(slo.Reason)}
-		}
+	case slo.NotJudged:
+		c.Skipped = &junitDetail{Message: clean("not judged: " + slo.Reason)}
+	default:
+		c.open(st, "undecided", cmp.Or(slo.Reason, "undecided"))
 	}
 	return c
 }
 
-// junitEvidence is an error when an assumption about evidence failed or a repeat was not
-// finished. What is known of the times is a property.
+// junitEvidence is without an answer when an assumption about evidence failed or a repeat
+// was not finished.
 func junitEvidence(st standing) junitCase {
 	c := junitCase{Name: "evidence"}
 	var problems []string
@@ -250,12 +279,17 @@ func junitEvidence(st standing) junitCase {
 			}
 		}
 	}
-	switch {
-	case len(problems) > 0:
-		c.Error = &junitDetail{Type: "invalid", Message: clean(problems[0]),
-			Text: cleanLines(strings.Join(problems, "\n"))}
-	case len(st.Repeats) == 0:
-		c.Error = &junitDetail{Type: "invalid", Message: "no repeat was run"}
+	if len(st.Repeats) == 0 {
+		problems = append(problems, "no repeat was run")
+	}
+	if len(problems) == 0 {
+		return c
+	}
+	c.open(st, "invalid", problems[0])
+	for _, detail := range []*junitDetail{c.Error, c.Skipped} {
+		if detail != nil && len(problems) > 1 {
+			detail.Text = cleanLines(strings.Join(problems, "\n"))
+		}
 	}
 	return c
 }

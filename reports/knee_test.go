@@ -175,10 +175,10 @@ func TestKneeSaysTheWorst(t *testing.T) {
 		word    string
 	}{
 		"all found": {[]rates{{name: "a", upTo: 300}, {name: "b", upTo: 9000}}, "FOUND"},
-		"one undecided": {[]rates{{name: "a", upTo: 300}, {name: "b", upTo: 900, invalid: 200}},
+		"one between": {[]rates{{name: "a", upTo: 300}, {name: "b", upTo: 900, invalid: 200}},
+			"FOUND"},
+		"nowhere, between": {[]rates{{name: "a", upTo: 9}, {name: "b", upTo: 900, invalid: 200}},
 			"1 OF 2 FOUND"},
-		"nowhere, undecided": {[]rates{{name: "a", upTo: 9}, {name: "b", upTo: 900, invalid: 200}},
-			"NOT FOUND"},
 		"one broke": {[]rates{{name: "a", upTo: 9}, {name: "b", upTo: 900, breaks: 700}},
 			"BROKEN"},
 		"a known-wrong one broke": {[]rates{{name: "b", upTo: 900, breaks: 700, knownWrong: true}},

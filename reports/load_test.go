@@ -87,7 +87,7 @@ func TestLoadResolvesViolations(t *testing.T) {
 		t.Error("no timeline, no windows or no scenario")
 	}
 	text := outline(render(t, d))
-	for _, want := range []string{"unit 5 was sold twice", "| 7 | 900007 | buy | item-1 | buyer-7",
+	for _, want := range []string{"unit 5 was sold twice", "| 900007 | buy | item-1 | buyer-7",
 		"1 operation not found in the stored history"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
@@ -127,7 +127,7 @@ func TestLoadFindsNeighbours(t *testing.T) {
 	}
 	page := outline(render(t, d))
 	for _, want := range []string{
-		"#500 proves it alone; beside it the 11 operations of the same key or",
+		"Operation 900500 proves it alone; beside it the 11 operations of the same key or",
 		"The operation that proves it, among its neighbours"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)

@@ -48,12 +48,13 @@ func markdownHead(out *bytes.Buffer, d Data, standings []standing) {
 	if s.Run.Question != "" {
 		fmt.Fprintf(out, "%s\n\n", escapeMD(s.Run.Question))
 	}
-	for _, sentence := range sentences(s, standings) {
-		fmt.Fprintf(out, "- %s\n", escapeMD(sentence))
+	for _, sentence := range answerSentences(s, standings) {
+		fmt.Fprintf(out, "%s\n", escapeMD(sentence))
 	}
-	for _, part := range verdictParts(s, standings) {
-		fmt.Fprintf(out, "- %s: %s **%s** (%s)\n", part.Name, part.Mark.Icon, part.Mark.Word,
-			escapeMD(part.Note))
+	out.WriteByte('\n')
+	for _, c := range answerCards(s, standings) {
+		fmt.Fprintf(out, "- %s: %s **%s**: %s\n", c.Name, c.Mark.Icon, c.Mark.Word,
+			escapeMD(strings.Join(c.Lines, "; ")))
 	}
 	for _, gap := range d.Gaps {
 		fmt.Fprintf(out, "- missing: %s\n", escapeMD(gap))
@@ -87,7 +88,7 @@ func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
 		for _, v := range e.Violations {
 			fmt.Fprintf(out, "1. %s %s\n", escapeMD(short(v.Text, longestText)), escapeMD(v.When))
 			for _, op := range v.Ops {
-				fmt.Fprintf(out, "   - #%s %s %s by %s, due %s, answered %s, %s %s\n", op.Seq,
+				fmt.Fprintf(out, "   - %s %s %s by %s, due %s, answered %s, %s %s\n", op.ID,
 					escapeMD(op.Kind), escapeMD(op.Key), escapeMD(op.Client), op.Intended, op.End,
 					op.Outcome, escapeMD(op.Reply))
 			}
@@ -170,7 +171,7 @@ func markdownObjectives(out *bytes.Buffer, standings []standing) {
 				out.WriteString(" – |")
 				continue
 			}
-			fmt.Fprintf(out, " %s %s %s |", c.Mark.Icon, escapeMD(c.Actual), c.Margin)
+			fmt.Fprintf(out, " %s |", joinNonEmpty(" ", c.Mark.Icon, escapeMD(c.Actual), c.Margin))
 		}
 		out.WriteByte('\n')
 	}

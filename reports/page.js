@@ -38,6 +38,9 @@ all('[data-copy]').forEach(function (b) {
   });
 });
 
+// On a phone what is for reference is folded.
+if (matchMedia('(max-width: 640px)').matches) all('details.desk').forEach(function (d) { d.open = false; });
+
 // A link into a closed part opens it. #v=A,C shows only these variants in the charts.
 var boxes = all('.toggles input');
 function follow() {
@@ -123,7 +126,4 @@ all('.plot[data-dx]').forEach(function (plot) {
     e.preventDefault();
   });
 });
-
-// On paper the evidence is open, and what cannot be looked up there.
-addEventListener('beforeprint', function () { all('.exhibit, .paper').forEach(function (d) { d.open = true; }); });
 })();

@@ -2,10 +2,8 @@ package reports
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -24,51 +22,97 @@ const (
 	maxNines  = 6.0
 )
 
-// percentileChart is a figure of percentiles. Ends says where its lines end, and why.
-type percentileChart struct {
-	figure
-	Ends string
-}
-
 // percentilePanel has the charts of one operation kind.
 type percentilePanel struct {
 	Kind    string
-	Figures []percentileChart
+	Figures []figure
 }
 
 // member is a variant in a chart.
-type member struct {
-	standing
-	Slot int
-}
+type member struct{ standing }
 
-// chartGroups deals the variants into charts of at most slots series: those
-// that hold or are undecided first, then the wrong ones. The baseline is in
-// every chart, in the first slot, unless all fit into one.
+// chartGroups deals the variants into charts of at most slots series: first those that stand
+// for all (see prominent), then the others, those that hold before the wrong ones. The
+// baseline is in every chart, in the first slot; any other variant is in one chart, so that
+// its slot is its colour on the whole page.
 func chartGroups(standings []standing) [][]member {
-	var base []standing
-	var sound, unsound []standing
+	if len(standings) <= slots {
+		return [][]member{seat(baselineFirst(standings))}
+	}
+	first := baselineFirst(prominent(standings))
+	groups := [][]member{seat(first)}
+	var base, sound, unsound []standing
 	for _, st := range standings {
 		switch {
 		case st.Baseline:
 			base = append(base, st)
+		case slices.ContainsFunc(first, func(f standing) bool { return f.Index == st.Index }):
 		case st.Group == wrong:
 			unsound = append(unsound, st)
 		default:
 			sound = append(sound, st)
 		}
 	}
-	room := slots - len(base)
-	if len(sound)+len(unsound) <= room {
-		return [][]member{seat(base, sound, unsound)}
-	}
-	var groups [][]member
 	for _, side := range [][]standing{sound, unsound} {
-		for part := range slices.Chunk(side, evenly(len(side), room)) {
+		for part := range slices.Chunk(side, evenly(len(side), slots-len(base))) {
 			groups = append(groups, seat(base, part))
 		}
 	}
 	return groups
+}
+
+// wrongOnes is how many of the wrong designs stand for all.
+const wrongOnes = 2
+
+// prominent are the designs that stand for all where a chart has no room for all: the
+// baseline, the fastest and the slowest of those that hold, the first of those that broke
+// something, and then the fastest of the others.
+func prominent(standings []standing) (chosen []standing) {
+	slowest := -1
+	for i, st := range standings {
+		if st.Group == holds {
+			slowest = i
+		}
+	}
+	taken := map[int]bool{}
+	take := func(i int) {
+		if len(taken) < slots {
+			taken[i] = true
+		}
+	}
+	broken := 0
+	for i, st := range standings {
+		if st.Group == wrong {
+			broken++
+		}
+		if i == 0 || st.Baseline || i == slowest || st.Group == wrong && broken <= wrongOnes {
+			take(i)
+		}
+	}
+	for i := range standings {
+		take(i)
+	}
+	for i, st := range standings {
+		if taken[i] {
+			chosen = append(chosen, st)
+		}
+	}
+	return chosen
+}
+
+// baselineFirst keeps the order but for the baseline.
+func baselineFirst(standings []standing) []standing {
+	list := slices.Clone(standings)
+	slices.SortStableFunc(list, func(a, b standing) int {
+		switch {
+		case a.Baseline == b.Baseline:
+			return 0
+		case a.Baseline:
+			return -1
+		}
+		return 1
+	})
+	return list
 }
 
 // evenly returns the chunk size that deals n into as few chunks of at most
@@ -84,7 +128,7 @@ func evenly(n, room int) int {
 func seat(sides ...[]standing) []member {
 	var members []member
 	for _, st := range slices.Concat(sides...) {
-		members = append(members, member{standing: st, Slot: len(members)})
+		members = append(members, member{st})
 	}
 	return members
 }
@@ -143,7 +187,7 @@ func percentilePanels(standings []standing) (panels []percentilePanel, gaps []st
 			if err != nil {
 				return nil, nil, err
 			}
-			panel.Figures = append(panel.Figures, percentileChart{f, lineEnds(spreads)})
+			panel.Figures = append(panel.Figures, f)
 		}
 		if len(panel.Figures) > 0 {
 			panels = append(panels, panel)
@@ -283,6 +327,7 @@ func percentileFigure(
 	end = max(end, 1)
 	p.X.Min, p.X.Max = 0, end
 	p.X.Tick.Marker = ninesTicks{}
+	p.Y.Label.Text = "response time of " + short(kind, 16)
 	p.X.Label.Text = "share of operations answered within (each step right: ten times rarer)"
 	p.Add(gridLines{vertical: true})
 	for _, s := range spreads {
@@ -347,26 +392,9 @@ func (f *figure) table(spreads []spread, end float64) {
 	}
 }
 
-// lineEnds says which percentile the lines do not reach, and for want of how many
-// operations: "p99.99 takes 10,000 operations; A had 6,200."
-func lineEnds(spreads []spread) string {
-	had := map[int][]string{}
-	for _, s := range spreads {
-		if next := int(s.all.nines()+1e-9) + 1; next <= maxNines {
-			had[next] = append(had[next], fmt.Sprintf("%s had %s", s.Letter, grouped(s.all.total)))
-		}
-	}
-	var parts []string
-	for _, nines := range slices.Sorted(maps.Keys(had)) {
-		parts = append(parts, fmt.Sprintf("p%s takes %s operations; %s.",
-			strings.TrimSuffix(quantileName(float64(nines)), " %"),
-			grouped(int64(math.Round(math.Pow(10, float64(nines))))), strings.Join(had[nines], ", ")))
-	}
-	return strings.Join(parts, " ")
-}
-
-// percentileFinding says the chart's main point: who is fastest and slowest
-// at the highest usual percentile that all of them support, if any differ there.
+// percentileFinding says the chart's main point: which designs left operations without an
+// answer, and which of the others is the fastest and the slowest at the highest usual
+// percentile that all of them support.
 func percentileFinding(kind string, spreads []spread) string {
 	common := math.Inf(1)
 	for _, s := range spreads {
@@ -376,25 +404,51 @@ func percentileFinding(kind string, spreads []spread) string {
 	if at < 1 {
 		return "Too few operations of " + kind + " for a percentile that all of them support."
 	}
-	fastest := slices.MinFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
-	slowest := slices.MaxFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
-	if low, high := fastest.all.at(at), slowest.all.at(at); len(spreads) > 1 &&
-		!clearlyFaster(int64(low*1e9), int64(high*1e9)) {
-		within := seconds(low)
-		if slowest := seconds(high); slowest != within {
-			within += " to " + slowest
+	var answered []spread
+	var without []string
+	for _, s := range spreads {
+		if math.IsInf(s.all.at(at), 1) {
+			without = append(without, s.Name+" "+share(s.all.unanswered(), s.all.total))
+			continue
 		}
-		return fmt.Sprintf("%s of %s operations were answered within %s by all: no difference "+
-			"of 5 %%.", quantileName(at), kind, within)
+		answered = append(answered, s)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s operations were answered within %s by %s",
-		quantileName(at), kind, seconds(fastest.all.at(at)), fastest.Name)
-	if fastest.Name != slowest.Name {
-		fmt.Fprintf(&b, ", the fastest here, and within %s by %s, the slowest",
-			seconds(slowest.all.at(at)), slowest.Name)
+	text := answeredFinding(kind, answered, at, len(without) == 0)
+	if len(without) > 0 {
+		text = joinNonEmpty(" ", fmt.Sprintf("Dropped or never answered %s operations: %s.", kind,
+			list(without, 3)), text)
 	}
-	return b.String() + "."
+	return text
+}
+
+// answeredFinding compares designs whose percentile is finite; all says that there are no
+// others.
+func answeredFinding(kind string, spreads []spread, at float64, all bool) string {
+	if len(spreads) == 0 {
+		return ""
+	}
+	low := slices.MinFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
+	high := slices.MaxFunc(spreads, func(a, b spread) int { return byValue(a, b, at) })
+	from, to := seconds(low.all.at(at)), seconds(high.all.at(at))
+	whom := "all"
+	if !all {
+		whom = "the others"
+	}
+	what := fmt.Sprintf("%s of %s operations were answered within", quantileName(at), kind)
+	switch {
+	case len(spreads) == 1:
+		return fmt.Sprintf("%s %s by %s.", what, from, low.Name)
+	case !clearlyFaster(low.all.at(at), high.all.at(at)):
+		if from != to {
+			from += " to " + to
+		}
+		return fmt.Sprintf("%s %s by %s: no difference of 5 %%.", what, from, whom)
+	case !all:
+		return fmt.Sprintf("Of the others, %s %s by %s, the fastest here, and within %s by %s, the "+
+			"slowest.", what, from, low.Name, to, high.Name)
+	}
+	return fmt.Sprintf("%s %s by %s, the fastest here, and within %s by %s, the slowest.", what,
+		from, low.Name, to, high.Name)
 }
 
 func byValue(a, b spread, nines float64) int {

@@ -29,8 +29,8 @@ const pictures = "../docs/images"
 const pictureLimit = 150_000
 
 // TestScreenshot takes the README's pictures, of the run that STAMPEDE_SCREENSHOT
-// names: the page from its verdict to the operations that prove the first violation,
-// light and dark. See `make screenshot`.
+// names: the page from its verdict to the chart of the first violation, light and dark, and
+// what they show in words, for the README. See `make screenshot`.
 func TestScreenshot(t *testing.T) {
 	run := os.Getenv("STAMPEDE_SCREENSHOT")
 	if run == "" {
@@ -42,7 +42,10 @@ func TestScreenshot(t *testing.T) {
 	}
 	text := write(t, reports.HTML, d)
 	for _, theme := range []string{"light", "dark"} {
-		shot := capture(t, text, theme)
+		shot, alt := capture(t, text, theme)
+		if err := os.WriteFile(filepath.Join(pictures, "alt.txt"), []byte(alt+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		path := filepath.Join(pictures, "failing-"+theme+".png")
 		if err := os.WriteFile(path, shot, 0o644); err != nil {
 			t.Fatal(err)
@@ -54,8 +57,9 @@ func TestScreenshot(t *testing.T) {
 	}
 }
 
-// capture opens a page and pictures it from the verdict to the end of the first violation.
-func capture(t *testing.T, text, theme string) []byte {
+// capture opens a page and pictures it from the verdict to the first chart of evidence, and
+// says in words what is to be seen.
+func capture(t *testing.T, text, theme string) (picture []byte, alt string) {
 	t.Helper()
 	tb := open(t, text, scheme(theme))
 	if err := chromedp.Do(tb.Context, chromedp.EmulateViewport(1200, 1000)); err != nil {
@@ -65,14 +69,16 @@ func capture(t *testing.T, text, theme string) []byte {
 		return eval[float64](t, tb, "document.querySelector('"+selector+
 			"').getBoundingClientRect()."+side)
 	}
-	top, bottom := edge("#verdict", "top"), edge(".exhibit tbody", "bottom")
+	top, bottom := edge("#verdict", "top"), edge(".exhibit figure", "bottom")
 	clip, beyond := page.Viewport{Y: top - 8, Width: 1200, Height: bottom - top + 8, Scale: 1}, true
 	shot, err := chromedp.Call(tb.Context, page.CaptureScreenshot,
 		page.CaptureScreenshotParams{CaptureBeyondViewport: &beyond, Clip: &clip})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fewColours(t, shot.Data)
+	alt = eval[string](t, tb, `['h1', '.answer', '.exhibit summary', '.exhibit figcaption'].map(s =>
+		document.querySelector(s).textContent.trim().replace(/\s+/g, ' ').replace(/([^.])$/, '$1.')).join(' ')`)
+	return fewColours(t, shot.Data), alt
 }
 
 // fewColours writes a picture anew with 256 colours at most.

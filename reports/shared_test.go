@@ -96,7 +96,7 @@ func TestShareMarks(t *testing.T) {
 // those.
 func TestValidityDetails(t *testing.T) {
 	said := func(name, text string, ok bool) rundir.Validity {
-		return rundir.Validity{Name: name, OK: ok, Detail: text}
+		return rundir.Validity{Name: name, Class: rundir.Evidence, OK: ok, Detail: text}
 	}
 	var standings []standing
 	for i, all := range [][]rundir.Validity{
@@ -109,7 +109,11 @@ func TestValidityDetails(t *testing.T) {
 		standings = append(standings, st)
 	}
 	got := map[string]string{}
-	for _, d := range validityOf(standings).Details {
+	parts := validityOf(standings)
+	if len(parts) != 1 || parts[0].Title != "Evidence" {
+		t.Fatalf("parts %+v", parts)
+	}
+	for _, d := range parts[0].Details {
 		got[d.Mark.Icon+d.Name+": "+d.Detail] = strings.Join(d.Letters, " ")
 	}
 	want := map[string]string{"✓empty: nothing": "", "✓lag: 1 ms": "A C", "✗lag: 9 ms": "B",

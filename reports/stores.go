@@ -16,14 +16,19 @@ import (
 type storesView struct {
 	Sources []storeSource
 	Period  string
+	// Headlines say what differs most between the designs.
+	Headlines []headline
 }
 
 // storeSource is one that was asked, with a figure for each design. A figure has a
 // plot for each quantity, on axes that all designs share.
 type storeSource struct {
-	Name    string
-	Plots   []storePlot
-	Figures []timeFigure
+	Name  string
+	Plots []storePlot
+	// Figures are those of the designs that stand for all, More the others.
+	Figures, More []timeFigure
+	// Open is set if a headline is about it.
+	Open bool
 	// Glance names the quantities, Zero those of which there was none.
 	Glance, Zero string
 	// Gaps say which designs' questions were not answered, and why.
@@ -64,14 +69,17 @@ func storesOf(d Data, standings []standing) (storesView, error) {
 				storeLane{l, source, float64(said.PeriodNS) / 1e9})
 		}
 		if said.PeriodNS > 0 {
-			view.Period = seconds(float64(said.PeriodNS) / 1e9)
+			view.Period = plainNumber(float64(said.PeriodNS)/1e9) + " s"
 		}
 	}
+	view.Headlines = headlines(bySource)
 	for _, name := range order {
-		s, err := storeSourceOf(fmt.Sprintf("s%d", len(view.Sources)), name, bySource[name], end)
+		s, err := storeSourceOf(fmt.Sprintf("s%d", len(view.Sources)), name, bySource[name],
+			standings, end)
 		if err != nil {
 			return view, err
 		}
+		s.lead(view.Headlines, name)
 		if len(s.Plots)+len(s.Gaps) > 0 {
 			view.Sources = append(view.Sources, s)
 		}
@@ -79,19 +87,44 @@ func storesOf(d Data, standings []standing) (storesView, error) {
 	return view, nil
 }
 
-func storeSourceOf(id, name string, lanes []storeLane, end float64) (storeSource, error) {
+// lead opens a source that headlines are about, and has the designs that they name, and the
+// baseline, before all others.
+func (s *storeSource) lead(headlines []headline, source string) {
+	leads := func(f timeFigure) bool {
+		return slices.ContainsFunc(headlines, func(h headline) bool {
+			return h.source == source && h.design == f.Name
+		})
+	}
+	all := slices.Concat(s.Figures, s.More)
+	if !slices.ContainsFunc(all, leads) {
+		return
+	}
+	s.Open, s.Figures, s.More = true, nil, nil
+	for _, f := range all {
+		if leads(f) || f.Baseline {
+			s.Figures = append(s.Figures, f)
+		} else {
+			s.More = append(s.More, f)
+		}
+	}
+}
+
+func storeSourceOf(
+	id, name string, lanes []storeLane, standings []standing, end float64,
+) (storeSource, error) {
 	s := storeSource{Name: sourceTitle(name)}
 	var drawn, zero []string
 	for _, quantity := range quantitiesOf(lanes) {
 		p := storePlotOf(lanes, quantity, end)
 		if p.most <= 0 {
-			zero = append(zero, quantity)
+			zero = append(zero, p.name())
 			continue
 		}
-		s.Plots, drawn = append(s.Plots, p), append(drawn, quantity)
+		s.Plots, drawn = append(s.Plots, p), append(drawn, p.name())
 	}
 	s.Glance, s.Zero = list(drawn, 8), strings.Join(zero, ", ")
 	axes := storeAxesOf(lanes, end)
+	var figures []timeFigure
 	for i, l := range lanes {
 		if l.source.Missed > 0 {
 			s.Gaps = append(s.Gaps, fmt.Sprintf("%s: %d of %s not answered; the first said: %s",
@@ -104,16 +137,17 @@ func storeSourceOf(id, name string, lanes []storeLane, end float64) (storeSource
 		if err != nil {
 			return s, err
 		}
-		s.Figures = append(s.Figures, f)
+		figures = append(figures, f)
 	}
-	shareMarks(figuresOf(s.Figures))
+	shareMarks(figuresOf(figures))
+	s.Figures, s.More = firstOf(figures, standings)
 	return s, nil
 }
 
 // sourceTitle is what people call a source.
 func sourceTitle(name string) string {
 	if title, ok := map[string]string{"postgres": "Postgres", "redis": "Redis", "kafka": "Kafka",
-		"cpu": "Processor", "go": "Generator"}[name]; ok {
+		"cpu": "CPU", "go": "Load generator"}[name]; ok {
 		return title
 	}
 	return name
@@ -196,9 +230,20 @@ func (l storeLane) of(quantity string) (found []rundir.Series) {
 // Title names a quantity with its unit, unless that is its name.
 func (p storePlot) Title() string {
 	if p.Unit == p.Quantity {
-		return p.Quantity
+		return p.name()
 	}
-	return p.Quantity + ", " + unitText(p.Unit)
+	return p.name() + ", " + unitText(p.Unit)
+}
+
+// name is what a quantity is called on the page.
+func (p storePlot) name() string {
+	switch p.Quantity {
+	case rundir.Taken:
+		return "CPU taken by others"
+	case "processor":
+		return "CPU used"
+	}
+	return p.Quantity
 }
 
 // unitText spells a unit out.
@@ -241,7 +286,7 @@ func (p storePlot) draw(
 	drawn := newPlot()
 	drawn.X.Min, drawn.X.Max = 0, max(axes.end, 1e-3)
 	drawn.X.Tick.Marker = secondTicks{most: 6}
-	drawn.Y.Label.Text = short(p.Quantity, 13)
+	drawn.Y.Label.Text = short(strings.TrimSuffix(p.name(), " by others"), 13)
 	if p.heat() {
 		drawn.Y.Min, drawn.Y.Max = 0, float64(len(p.Parts))
 		drawn.Y.Tick.Marker = partTicks(p.Parts)
@@ -400,11 +445,11 @@ func (p storePlot) finding(all []rundir.Series, axes storeAxes) string {
 	}
 	switch {
 	case most < 0:
-		return "of " + p.Quantity + " nothing was seen"
+		return "no sample of " + p.name()
 	case most == 0:
-		return "no " + p.Quantity
+		return "no " + p.name()
 	}
-	text := p.Quantity + " at most " + amount(most, p.Unit)
+	text := p.name() + " at most " + amount(most, p.Unit)
 	if part != "" && len(p.Parts) > 1 {
 		text += " (" + part + ")"
 	}
@@ -418,11 +463,11 @@ func (f *timeFigure) addColumns(p storePlot, all []rundir.Series, axes storeAxes
 	for _, s := range all {
 		columns = append(columns, spans(s, axes.row, axes.end))
 		if !p.heat() {
-			f.Columns = append(f.Columns, strings.TrimSpace(p.Quantity+" "+s.Part))
+			f.Columns = append(f.Columns, strings.TrimSpace(p.name()+" "+s.Part))
 		}
 	}
 	if p.heat() {
-		f.Columns = append(f.Columns, p.Quantity+": least", "median", "most")
+		f.Columns = append(f.Columns, p.name()+": least", "median", "most")
 	}
 	for i := range f.Rows {
 		var seen []float64

@@ -27,9 +27,9 @@ func TestStoresSection(t *testing.T) {
 	text := section(t, sceneOf(t, "three").page(t), "stores")
 	for _, want := range []string{
 		"<b>Postgres</b>: transactions and WAL", "transactions, per second",
-		"WAL, bytes per second", "None at any time: deadlocks.",
+		"WAL, bytes per second", "Always zero: deadlocks.",
 		"<b>Redis</b>", "4 of 13 questions not answered; the first said: i/o timeout",
-		"<b>Processor</b>", "processor, cores", "asked about every 1.00 s",
+		"<b>CPU</b>", "CPU used, cores", "sampled about every 1 s",
 		"transactions at most 2990/s (committed), at 8 s; WAL at most",
 	} {
 		if !strings.Contains(text, want) {

@@ -36,7 +36,8 @@ func Text(w io.Writer, d Data, o TextOptions) error {
 	s := d.Summary
 	standings := ranked(s)
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s · %s\n\n", oneLine(s.Run.Scenario), oneLine(s.Run.Question))
+	title := oneLine(s.Run.Scenario) + " · " + oneLine(s.Run.Question)
+	fmt.Fprintf(&out, "%s\n\n", strings.Join(wrapped(title, o.width()), "\n"))
 	textTable(&out, s, standings, o)
 	for _, st := range standings {
 		textProblems(&out, st)
@@ -169,9 +170,6 @@ func aligned(rows [][]string, columns int) []string {
 // textRow is a design's row of the table.
 func textRow(s rundir.Summary, st standing) []string {
 	row := variantRowOf(s, st)
-	if st.Timing == rundir.NoTimes {
-		row.P50, row.P99 = none, none
-	}
 	answer := row.Mark.Icon + " " + row.Mark.Word
 	if st.Correctness == rundir.Holds {
 		answer += " " + row.Invariants
@@ -180,12 +178,8 @@ func textRow(s rundir.Summary, st standing) []string {
 	if st.Baseline {
 		ratio = "baseline"
 	}
-	raced := none
-	if r := st.Races; r != nil {
-		raced = grouped(r.Raced)
-	}
-	return []string{oneLine(row.Name), answer, approximately(st) + row.P50,
-		approximately(st) + row.P99, orNone(ratio), raced}
+	return []string{oneLine(row.Name), answer, row.Approximate + row.P50,
+		row.Approximate + row.P99, orNone(ratio), row.Raced}
 }
 
 // againstBaseline is how much faster or slower at p99 a design is than the baseline, "" if

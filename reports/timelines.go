@@ -14,14 +14,18 @@ import (
 	"stampede/harness/rundir"
 )
 
-// timePanel has one figure a variant, all on the same axes.
+// timePanel is the designs over time: those that stand for all in one figure, and a figure
+// for each of all, on the same axes but for the time.
 type timePanel struct {
-	Kind    string
+	Kind string
+	// Overlay has the designs that stand for all.
+	Overlay figure
 	Figures []timeFigure
-	// Merged is how many buckets of the run make one point, at least; Bucket
-	// is the width of a point.
-	Merged int
+	// Bucket says how much time a point covers.
 	Bucket string
+	// Merged says that a point covers several recorded intervals, Worst that the worst of
+	// them stands for its percentiles, because nothing else was recorded.
+	Merged, Worst bool
 	// Density says what the heat maps show, nil if there are none.
 	Density *densityView
 	// Rare says that there are enough operations for a p99.9.
@@ -35,6 +39,7 @@ type timeFigure struct {
 	figure
 	Letter, Name string
 	Wrong        bool
+	Baseline     bool
 	// Later says which repeat it is, "" for the first.
 	Later string
 	// More is data that the figure's own table does not have, nil if there is none.
@@ -63,8 +68,10 @@ type lane struct {
 	timeline rundir.Timeline
 	windows  rundir.Windows
 	moments  []moment
-	// spans are moments merged to as many rows as a table may have.
-	spans []moment
+	// width is how much time a moment covers, in nanoseconds; merged says that it is more
+	// than one bucket.
+	width  int64
+	merged bool
 }
 
 // pointsFor is how many points a lane may have: fewer when there are many.
@@ -73,20 +80,9 @@ func pointsFor(lanes int) int {
 	case lanes <= 3:
 		return 300
 	case lanes <= 8:
-		return 160
+		return 100
 	}
-	return 75
-}
-
-// rowsFor is how many rows a lane's table may have.
-func rowsFor(lanes int) int {
-	switch {
-	case lanes <= 3:
-		return 150
-	case lanes <= 8:
-		return 60
-	}
-	return 30
+	return 40
 }
 
 // timePanels draws a repeat of every variant that has a timeline.
@@ -96,20 +92,21 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 	if len(lanes) == 0 {
 		return panel, nil
 	}
-	width, merged := pointWidth(lanes)
-	panel.Merged = merged
-	panel.Bucket = seconds(float64(width) / 1e9)
-	buckets := func(l lane) int {
-		return int((width + l.timeline.BucketNS - 1) / l.timeline.BucketNS)
-	}
-	// A row covers as many points in all lanes, so that rows can be compared.
-	perRow, rows := 1, rowsFor(len(lanes))
+	var widths []float64
 	for i, l := range lanes {
-		lanes[i].moments = merge(l.timeline, panel.Kind, buckets(l))
-		perRow = max(perRow, (len(lanes[i].moments)+rows-1)/rows)
+		l = l.mergeTo(panel.Kind, widthFor(lanes[i:i+1], panel.Kind, pointsFor(len(lanes))))
+		lanes[i] = l
+		widths = append(widths, float64(l.width)/1e9)
+		panel.Merged = panel.Merged || l.merged
+		panel.Worst = panel.Worst || l.merged && len(l.windowsOf(panel.Kind)) == 0
 	}
-	for i, l := range lanes {
-		lanes[i].spans = merge(l.timeline, panel.Kind, buckets(l)*perRow)
+	panel.Bucket = seconds(slices.Min(widths))
+	if most := seconds(slices.Max(widths)); most != panel.Bucket {
+		panel.Bucket += " to " + most
+	}
+	var err error
+	if panel.Overlay, err = overlay(panel.Kind, lanes, chartGroups(standings)[0]); err != nil {
+		return panel, err
 	}
 	dense := densityOf(panel.Kind, lanes)
 	if dense != nil {
@@ -164,12 +161,26 @@ func (st standing) breaks(r rundir.Repeat) bool {
 
 // figure is an empty one of the lane's repeat.
 func (l lane) figure(id, title string) timeFigure {
-	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong}
+	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong,
+		Baseline: l.Baseline}
 	f.ID, f.Title = id, title
 	if l.repeat.Index > 0 {
 		f.Later = fmt.Sprintf("repeat %d", l.repeat.Index+1)
 	}
 	return f
+}
+
+// firstOf has the figures of the designs that stand for all, and the others.
+func firstOf(figures []timeFigure, standings []standing) (first, more []timeFigure) {
+	chosen := chartGroups(standings)[0]
+	for _, f := range figures {
+		if slices.ContainsFunc(chosen, func(m member) bool { return m.Letter == f.Letter }) {
+			first = append(first, f)
+		} else {
+			more = append(more, f)
+		}
+	}
+	return first, more
 }
 
 // later names the designs that are drawn in another repeat than the first.
@@ -183,18 +194,60 @@ func later(figures []timeFigure) string {
 	return strings.Join(names, ", ")
 }
 
-// pointWidth returns how many nanoseconds a point covers, at least one bucket
-// of every lane, such that the longest lane has pointsFor points; and how many
-// of the widest buckets that is.
-func pointWidth(lanes []lane) (width int64, merged int) {
-	bucket, longest := int64(0), int64(0)
+// step is the least width of a point that covers whole buckets, and, of several buckets,
+// whole windows, from which its percentiles are.
+func (l lane) step(kind string) int64 {
+	if len(l.windowsOf(kind)) == 0 {
+		return l.timeline.BucketNS
+	}
+	return commonMultiple(l.timeline.BucketNS, l.windows.WidthNS)
+}
+
+// widthFor is the width of a point such that each lane has at most so many: that of a bucket, or
+// a multiple of all their steps.
+func widthFor(lanes []lane, kind string, points int) int64 {
+	bucket, alike := lanes[0].timeline.BucketNS, true
+	step, longest := int64(1), int64(0)
 	for _, l := range lanes {
-		bucket = max(bucket, l.timeline.BucketNS)
+		step, alike = commonMultiple(step, l.step(kind)), alike && l.timeline.BucketNS == bucket
 		longest = max(longest, int64(length(l.timeline))*l.timeline.BucketNS)
 	}
-	points := int64(pointsFor(len(lanes)))
-	n := max(1, (longest+points*bucket-1)/(points*bucket))
-	return n * bucket, int(n)
+	if alike && longest <= int64(points)*bucket {
+		return bucket
+	}
+	most := int64(points) * step
+	return max(1, (longest+most-1)/most) * step
+}
+
+// mergeTo returns a lane with moments of a width that is a bucket's or a multiple of the
+// lane's step.
+func (l lane) mergeTo(kind string, width int64) lane {
+	l.width, l.merged = width, width > l.timeline.BucketNS
+	l.moments = merge(l.timeline, kind, int(width/l.timeline.BucketNS))
+	windows := l.windowsOf(kind)
+	if !l.merged || len(windows) == 0 {
+		return l
+	}
+	each := int(width / l.windows.WidthNS)
+	for i := range l.moments {
+		from := min(i*each, len(windows))
+		h := together(windows[from:min(from+each, len(windows))])
+		m := &l.moments[i]
+		m.p50, m.p99, m.p999 = h.quantile(0.5), h.quantile(0.99), math.NaN()
+		if h.total() >= forP999 {
+			m.p999 = h.quantile(0.999)
+		}
+	}
+	return l
+}
+
+// commonMultiple is the least one of two widths.
+func commonMultiple(a, b int64) int64 {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
 }
 
 func mainKind(standings []standing) string {
@@ -216,8 +269,8 @@ func length(t rundir.Timeline) int {
 }
 
 // merge sums the counts of all kinds over every n buckets. Percentiles are of
-// the main kind and cannot be averaged: the worst bucket stands for the n, as
-// does the highest number in flight.
+// the main kind. Of several buckets they cannot be told from those of each: the worst
+// stands for them, as does the highest number in flight.
 func merge(t rundir.Timeline, main string, n int) []moment {
 	moments := make([]moment, (length(t)+n-1)/n)
 	width := float64(t.BucketNS) / 1e9
@@ -275,7 +328,6 @@ func secondsOf(ns int64) float64 {
 
 // timeAxes are what all lanes of a panel share.
 type timeAxes struct {
-	end            float64
 	latencies      []float64
 	rate, inFlight float64
 	// rare says that there is a p99.9.
@@ -288,7 +340,6 @@ func sharedAxes(lanes []lane, dense *density) timeAxes {
 		axes.latencies = dense.values()
 	}
 	for _, l := range lanes {
-		axes.end = max(axes.end, l.end())
 		for _, m := range l.moments {
 			axes.rare = axes.rare || !math.IsNaN(m.p999)
 			axes.rate = max(axes.rate, m.offered, m.achieved, m.dropped)
@@ -304,9 +355,9 @@ const (
 	slotP50 = iota
 	slotP99
 	slotAchieved
-	slotDropped = slotP99
-	slotFlight  = 3
-	slotP999    = 4
+	slotFlight
+	slotP999
+	slotDropped
 )
 
 // timeFigureOf draws, from the top: the heat map, percentiles, load, operations in
@@ -327,7 +378,7 @@ func timeFigureOf(
 		plots, heights = append(plots, p), append(heights, height)
 	}
 	for _, p := range plots {
-		p.X.Min, p.X.Max = 0, max(axes.end, 1e-3)
+		p.X.Min, p.X.Max = 0, max(l.end(), 1e-3)
 		p.X.Tick.Marker = secondTicks{most: 6}
 	}
 	last := plots[len(plots)-1]
@@ -336,18 +387,14 @@ func timeFigureOf(
 
 	f := l.figure(id, l.Name+" over time")
 	f.Finding = timeFinding(kind, l, dense)
-	f.timeTable(l.spans, axes.rare)
+	f.timeTable(l, axes.rare)
 	if dense != nil {
 		more := dense.table(l.Name+": "+kind+" by response time, and errors", l)
 		f.More = &more
 	}
 	hideLabels(plots[:len(plots)-1]...)
 	d := stack(width, 6, plots, heights)
-	end := 0.0
-	if n := len(l.spans); n > 0 {
-		end = l.spans[n-1].start
-	}
-	f.place(d, last, 0, end, len(l.spans))
+	f.place(d, last, 0, float64(l.width)/1e9*float64(len(l.moments)-1), len(l.moments))
 	svg, err := inline(d.canvas, id, f.Title, f.Finding)
 	f.SVG = svg
 	return f, err
@@ -375,8 +422,7 @@ func (u unlabelled) Ticks(from, to float64) []plot.Tick {
 func latencyOverTime(l lane, axes timeAxes) *plot.Plot {
 	p := newPlot()
 	at := timeAxis(p, axes.latencies, 4)
-	// A short one: gonum keeps room at the top for a label of a logarithmic axis.
-	p.Y.Label.Text = "time"
+	p.Y.Label.Text = "p50, p99"
 	p.Add(bands(l, true)...)
 	p.Add(gridLines{})
 	p.Add(series(l, roleFirst+slotP50, nil, func(m moment) float64 { return at(m.p50) }))
@@ -389,11 +435,12 @@ func latencyOverTime(l lane, axes timeAxes) *plot.Plot {
 }
 
 func loadOverTime(l lane, axes timeAxes) *plot.Plot {
-	p := countPlot("per second", axes.rate)
+	p := countPlot("operations/s", axes.rate)
 	p.Add(bands(l, false)...)
 	p.Add(gridLines{})
 	p.Add(series(l, roleFirst+slotAchieved, nil, func(m moment) float64 { return m.achieved }))
-	p.Add(series(l, roleFirst+slotDropped, dash(1), func(m moment) float64 { return m.dropped }))
+	p.Add(series(l, roleFirst+slotDropped, dash(slotDropped),
+		func(m moment) float64 { return m.dropped }))
 	p.Add(series(l, roleInk, []vg.Length{2, 2}, func(m moment) float64 { return m.offered }))
 	return p
 }
@@ -491,7 +538,7 @@ func timeFinding(kind string, l lane, dense *density) string {
 		}
 	}
 	text := fmt.Sprintf("Repeat %d: the p99 of %s peaked at %s, %s s after the start",
-		l.repeat.Index+1, kind, seconds(worst), plainNumber(when))
+		l.repeat.Index+1, kind, l.shown(worst), plainNumber(when))
 	if math.IsInf(worst, 1) {
 		text = fmt.Sprintf("Repeat %d: from %s s after the start, 1 %% or more of %s got no answer",
 			l.repeat.Index+1, plainNumber(when), kind)
@@ -509,21 +556,30 @@ func timeFinding(kind string, l lane, dense *density) string {
 	return text + "."
 }
 
-// timeTable fills the figure's rows.
-func (f *timeFigure) timeTable(moments []moment, rare bool) {
+// timeTable fills the figure's rows: the points that are drawn. Percentiles of merged
+// intervals are from a histogram of rows, and have as many digits as it tells.
+func (f *timeFigure) timeTable(l lane, rare bool) {
 	f.Columns = []string{"from", "offered/s", "achieved/s", "dropped/s", "in flight", "p50", "p99"}
 	if rare {
 		f.Columns = append(f.Columns, "p99.9")
 	}
-	for _, m := range moments {
+	for _, m := range l.moments {
 		row := []string{
 			plainNumber(m.start) + " s", plainNumber(math.Round(m.offered)),
 			plainNumber(math.Round(m.achieved)), plainNumber(math.Round(m.dropped)),
-			plainNumber(m.inFlight), seconds(m.p50), seconds(m.p99),
+			plainNumber(m.inFlight), l.shown(m.p50), l.shown(m.p99),
 		}
 		if rare {
-			row = append(row, seconds(m.p999))
+			row = append(row, l.shown(m.p999))
 		}
 		f.Rows = append(f.Rows, row)
 	}
+}
+
+// shown is a percentile of a lane's point with as many digits as it is known to.
+func (l lane) shown(s float64) string {
+	if l.merged && !math.IsNaN(s) && !math.IsInf(s, 1) && s > 0 {
+		return rounded2(s)
+	}
+	return seconds(s)
 }

@@ -1,10 +1,10 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
@@ -13,8 +13,37 @@ import (
 // variantGroup is a part of the variant table.
 type variantGroup struct {
 	Name, Note string
-	Wrong      bool
 	Rows       []variantRow
+}
+
+// variantColumns says which columns of the variant table have something to show.
+type variantColumns struct {
+	SLOs, Ratio, Raced, CPU bool
+	// Compared says once why there is no ratio, or what is true of all of them.
+	Compared string
+}
+
+func columnsOf(groups []variantGroup, s rundir.Summary) (c variantColumns) {
+	tested := false
+	for _, g := range groups {
+		for _, row := range g.Rows {
+			c.SLOs = c.SLOs || row.SLOs != none
+			c.Raced = c.Raced || row.Raced != none
+			c.CPU = c.CPU || row.CPU != none
+			c.Ratio = c.Ratio || row.Ratio.Ratio != none && row.Ratio.Ratio != ""
+			tested = tested || row.Ratio.P != ""
+		}
+	}
+	switch {
+	case len(s.Comparisons) == 0:
+	case !c.Ratio:
+		c.Compared = "No ratio to the baseline " + s.Run.Baseline + ": " +
+			cmp.Or(s.Comparisons[0].Note, "the times do not allow one") + "."
+	case !tested:
+		c.Compared = fmt.Sprintf("n = %d: too few repeats for a test of the ratios.",
+			s.Comparisons[0].N)
+	}
+	return c
 }
 
 // variantRow is one line of the variant table, formatted.
@@ -23,10 +52,15 @@ type variantRow struct {
 	Baseline         bool
 	Mark             mark
 	// Tags say more than the mark: "fast but wrong", "baseline".
-	Tags                         []string
-	Invariants, SLOs             string
-	SLOMissed                    bool
-	Sent, Throughput, Errors     string
+	Tags                     []string
+	Invariants, SLOs         string
+	SLOMissed                bool
+	Sent, Throughput, Errors string
+	// Raced is how many successful operations raced another on the same key.
+	Raced string
+	// Timing is the state of the times, in Approximate as a sign before each.
+	Timing                       mark
+	Approximate                  string
 	P50, P90, P99, P999, Max     string
 	CPU                          string
 	Ratio                        ratioCell
@@ -40,29 +74,30 @@ type variantRow struct {
 type ratioCell struct {
 	Ratio, Interval, P string
 	Significant, Large bool
-	// Note is why something is missing; Short says it for the main table.
-	Note, Short string
+	// Note is why something is missing.
+	Note string
 }
 
 // variantGroups makes the variant table: what holds first, wrong ones last.
 func variantGroups(s rundir.Summary, standings []standing) []variantGroup {
+	const violated, controls = 2, 3
 	groups := []variantGroup{
 		{Name: "Hold every invariant", Note: "ranked by p99"},
 		{Name: "Not decided", Note: "no violation found, but not everything was judged"},
-		{Name: "Known to be wrong, but not provoked here",
-			Note: "what breaks them did not happen in this scenario"},
-		{Name: "Broke an invariant", Note: "never ranked above a design that holds", Wrong: true},
+		{Name: "Broke an invariant", Note: "not ranked"},
+		{Name: "Controls", Note: "known to be wrong, not ranked"},
 	}
 	best := bestSound(standings)
 	for _, st := range standings {
-		if len(st.Missed) > 0 {
-			groups[wrong].Name = "Broke an invariant, or is known to and was not caught"
-		}
 		row := variantRowOf(s, st)
 		if st.Group == wrong && st.Timing == rundir.Clean && clearlyFaster(st.p99(), best) {
 			row.Tags = append(row.Tags, "fast but wrong")
 		}
-		groups[st.Group].Rows = append(groups[st.Group].Rows, row)
+		group := min(int(st.Group), violated)
+		if st.control() {
+			group = controls
+		}
+		groups[group].Rows = append(groups[group].Rows, row)
 	}
 	kept := groups[:0]
 	for _, g := range groups {
@@ -89,14 +124,14 @@ func bestSound(standings []standing) int64 {
 
 func variantRowOf(s rundir.Summary, st standing) variantRow {
 	row := variantRow{
-		Letter: st.Letter, Name: st.Name, ID: fmt.Sprintf("variant-%d", st.Index),
+		Letter: st.Letter, Name: st.Name, ID: anchorOf(st),
 		Baseline: st.Baseline, Mark: st.mark(),
 		Invariants: fmt.Sprintf("%d/%d", st.Held, st.Applicable),
 		Sent:       share(st.Load.Started, st.Load.Scheduled),
 		Throughput: strings.TrimSuffix(rate(st.ThroughputPerS), "/s"),
 		Errors:     share(st.Load.Unknown, st.Load.Started),
 		Idea:       st.Idea, Guarantees: st.Guarantees, GivesUp: st.GivesUp,
-		Reasons: otherReasons(st.Reasons, st.Variant), ExpectedBreak: st.ExpectedBroken,
+		Reasons: otherReasons(st.Variant), ExpectedBreak: st.ExpectedBroken,
 	}
 	if st.Baseline {
 		row.Tags = append(row.Tags, "baseline")
@@ -120,6 +155,14 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 	row.P50, row.P90 = percentile(response, response.P50), percentile(response, response.P90)
 	row.P99, row.P999 = percentile(response, response.P99), percentile(response, response.P999)
 	row.Max = percentile(response, response.Max)
+	row.Raced = none
+	if st.Races != nil {
+		row.Raced = grouped(st.Races.Raced)
+	}
+	row.Timing, row.Approximate = timingMark(st.Timing), approximately(st)
+	if st.Timing == rundir.NoTimes {
+		row.P50, row.P90, row.P99, row.P999, row.Max = none, none, none, none, none
+	}
 	row.CPU = st.processor().perOperation(storesAndRoles)
 	row.Ratio = ratioOf(s, st.Name, "p99")
 	for _, name := range sortedKeys(st.NotApplicable) {
@@ -141,14 +184,15 @@ func ratioText(c rundir.Comparison) ratioCell {
 	cell := ratioCell{Ratio: none, Significant: c.Significant, Large: c.Large, Note: c.Note}
 	if c.Ratio > 0 {
 		cell.Ratio = times(c.Ratio)
+		if c.Approximate {
+			cell.Ratio = "≈ " + cell.Ratio
+		}
 	}
 	if c.CI95 != nil {
 		cell.Interval = strings.TrimSuffix(times(c.CI95[0]), "×") + "–" + times(c.CI95[1])
 	}
 	if c.PHolm != nil {
 		cell.P = equals(c.PHolm)
-	} else {
-		cell.Short = fmt.Sprintf("n = %d, no test", c.N)
 	}
 	return cell
 }
@@ -172,120 +216,6 @@ func comparisonRows(all []rundir.Comparison) []comparisonRow {
 			PExact: pValue(c.PExact), PHolm: pValue(c.PHolm), ratioCell: ratioText(c)})
 	}
 	return rows
-}
-
-// sloMatrix has an objective per column and a variant per row.
-type sloMatrix struct {
-	Columns []sloColumn
-	Rows    []sloRow
-}
-
-type sloColumn struct{ Name, Objective, Limit string }
-
-type sloRow struct {
-	Letter, Name string
-	Wrong        bool
-	Cells        []sloCell
-}
-
-type sloCell struct {
-	Mark                            mark
-	Actual, Margin, Samples, Reason string
-	Absent                          bool
-}
-
-func slos(standings []standing) (m sloMatrix) {
-	seen := map[string]bool{}
-	for _, st := range standings {
-		for _, slo := range st.SLOs {
-			if !seen[slo.Name] {
-				seen[slo.Name] = true
-				m.Columns = append(m.Columns, sloColumn{slo.Name, slo.Objective, slo.Limit})
-			}
-		}
-	}
-	for _, st := range standings {
-		row := sloRow{Letter: st.Letter, Name: st.Name, Wrong: st.Group == wrong}
-		for _, column := range m.Columns {
-			cell := sloCellOf(st.SLOs, column.Name)
-			if len(st.ExpectedBroken) > 0 && !cell.Absent {
-				cell.Mark, cell.Margin = mark{Icon: none, Class: "na"}, "not asked of a known-wrong design"
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		m.Rows = append(m.Rows, row)
-	}
-	return m
-}
-
-func sloCellOf(verdicts []check.SLOVerdict, name string) sloCell {
-	for _, v := range verdicts {
-		if v.Name != name {
-			continue
-		}
-		cell := sloCell{Mark: sloMark(v.Status), Actual: atAGlance(v.Actual), Reason: v.Reason}
-		if v.Status != check.Undecided {
-			cell.Margin = percent(v.Margin)
-		}
-		if v.Samples > 0 {
-			cell.Samples = "n = " + grouped(v.Samples)
-		}
-		return cell
-	}
-	return sloCell{Absent: true}
-}
-
-// atAGlance shows an actual value with as many digits as all times have; what is no time
-// stays as it is.
-func atAGlance(actual string) string {
-	d, err := time.ParseDuration(actual)
-	if err != nil {
-		return actual
-	}
-	return seconds(d.Seconds())
-}
-
-// sloMark is statusMark in the words of an objective.
-func sloMark(s check.Status) mark {
-	m := statusMark(s)
-	m.Word = strings.NewReplacer("held", "met", "broken", "missed").Replace(m.Word)
-	return m
-}
-
-// errorRow is one class of errors of one variant.
-type errorRow struct {
-	Letter, Variant, Op, Outcome, Class, Count, Share, Sample, First string
-}
-
-func errorRows(standings []standing) (rows []errorRow) {
-	for _, st := range standings {
-		for _, op := range st.Operations {
-			for _, e := range op.Errors {
-				rows = append(rows, errorRow{Letter: st.Letter, Variant: st.Name, Op: op.Kind,
-					Outcome: e.Outcome, Class: e.Class, Count: grouped(e.Count),
-					Share: share(e.Count, op.Load.Started), Sample: short(e.Sample, 240),
-					First: firstError(st.Repeats, op.Kind, e)})
-			}
-		}
-	}
-	return rows
-}
-
-// firstError says when, and in which phase and fault, a class of errors first came up.
-func firstError(repeats []rundir.Repeat, kind string, class rundir.ErrorClass) string {
-	for _, r := range repeats {
-		op := operation(r.Operations, kind)
-		if op == nil {
-			continue
-		}
-		for _, e := range op.Errors {
-			if e.Class == class.Class && e.Outcome == class.Outcome && e.FirstNS > 0 {
-				return joinNonEmpty(", ", seconds(float64(e.FirstNS)/1e9), phaseAt(op.Phases, e.FirstNS),
-					faultAt(r, e.FirstNS))
-			}
-		}
-	}
-	return none
 }
 
 // phaseAt is the phase in which a time lies.

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,32 +16,45 @@ type mark struct {
 	Icon, Word, Class string
 }
 
+// markTable has the marks of all words, on pages and in the terminal.
+var markTable = map[string]mark{
+	rundir.Pass:         {"✓", rundir.Pass, "good"},
+	rundir.Fail:         {"✗", rundir.Fail, "bad"},
+	rundir.NotJudged:    {"≈", rundir.NotJudged, "na"},
+	rundir.Inconclusive: {"?", rundir.Inconclusive, "warn"},
+	rundir.Invalid:      {"!", rundir.Invalid, "warn"},
+	Interrupted:         {"■", Interrupted, "warn"},
+
+	rundir.Clean:   {"✓", rundir.Clean, "good"},
+	rundir.Noisy:   {"≈", rundir.Noisy, "na"},
+	rundir.NoTimes: {none, rundir.NoTimes, "warn"},
+
+	wordHolds:     {"✓", wordHolds, "good"},
+	wordViolated:  {"✗", wordViolated, "bad"},
+	wordMissed:    {"✗", wordMissed, "bad"},
+	wordUntried:   {"?", wordUntried, "warn"},
+	wordUndecided: {"?", wordUndecided, "warn"},
+	wordCaught:    {"⚑", wordCaught, "wrong"},
+	wordExpected:  {"⚑", wordExpected, "wrong"},
+	wordBesides:   {"⚐", wordBesides, "wrong"},
+	wordElsewhere: {"⚐", wordElsewhere, "wrong"},
+	wordLatent:    {"○", wordLatent, "na"},
+}
+
 // verdictMark returns the mark of a verdict word.
 func verdictMark(word string) mark {
-	switch word {
-	case rundir.Pass:
-		return mark{"✓", word, "good"}
-	case rundir.Fail:
-		return mark{"✗", word, "bad"}
-	case rundir.NotJudged:
-		return mark{"≈", word, "na"}
-	case rundir.Invalid:
-		return mark{"!", word, "warn"}
-	case Interrupted:
-		return mark{"■", word, "warn"}
+	if m, known := markTable[word]; known {
+		return m
 	}
-	return mark{"?", cmp.Or(word, rundir.Inconclusive), "warn"}
+	return markTable[rundir.Inconclusive]
 }
 
 // timingMark returns the mark of the state of times.
 func timingMark(state string) mark {
-	switch state {
-	case rundir.Clean:
-		return mark{"✓", state, "good"}
-	case rundir.Noisy:
-		return mark{"≈", state, "na"}
+	if m, known := markTable[state]; known {
+		return m
 	}
-	return mark{"–", rundir.NoTimes, "warn"}
+	return markTable[rundir.NoTimes]
 }
 
 // objectivesMark returns the mark of the verdict about objectives. That none was missed
@@ -73,110 +85,32 @@ func statusMark(s check.Status) mark {
 }
 
 // mark returns the mark of a variant's word.
-func (st standing) mark() mark {
-	switch word := st.word(); word {
-	case wordHolds:
-		return mark{"✓", word, "good"}
-	case wordViolated, wordMissed:
-		return mark{"✗", word, "bad"}
-	case wordCaught, wordElsewhere, wordLatent:
-		return mark{"⚑", word, "wrong"}
-	default:
-		return mark{"?", word, "warn"}
-	}
-}
+func (st standing) mark() mark { return markTable[st.word()] }
 
 // breakMark returns the mark of an invariant that the variant broke.
 func (st standing) breakMark(invariant string) mark {
 	switch {
 	case slices.Contains(st.Caught, invariant):
-		return mark{"⚑", wordExpected, "wrong"}
+		return markTable[wordExpected]
 	case slices.Contains(st.Besides, invariant):
-		return mark{"⚐", wordBesides, "wrong"}
+		return markTable[wordBesides]
 	case slices.Contains(st.Elsewhere, invariant):
-		return mark{"⚐", wordElsewhere, "wrong"}
+		return markTable[wordElsewhere]
 	}
-	return mark{"✗", wordViolated, "bad"}
+	return markTable[wordViolated]
 }
 
-// sentences says what the run has shown, in at most three sentences: what
-// was right or wrong, what the right ones cost, and how far the objectives
-// and the measurement can be trusted.
-func sentences(s rundir.Summary, standings []standing) []string {
-	var all []string
-	for _, sentence := range []string{
-		correctnessSentence(standings),
-		costSentence(s, standings),
-		trustSentence(s, standings),
-	} {
-		if sentence != "" {
-			all = append(all, sentence)
-		}
+// answerSentences answer the scenario's question: which designs are correct, and what the
+// correct ones cost.
+func answerSentences(s rundir.Summary, standings []standing) []string {
+	if len(standings) == 0 {
+		return []string{"No design was run."}
+	}
+	all := []string{correctLines(s, standings)[0] + "."}
+	if cost := costSentence(s, standings); cost != "" {
+		all = append(all, cost)
 	}
 	return all
-}
-
-func correctnessSentence(standings []standing) string {
-	if len(standings) == 0 {
-		return "No variant was run."
-	}
-	var sound, open, dormant int
-	var unexpected, missed, caught, elsewhere []string
-	for _, st := range standings {
-		switch {
-		case len(st.Broken) > 0:
-			unexpected = append(unexpected, brokeWhat(st))
-		case len(st.Missed) > 0:
-			missed = append(missed, st.Name)
-		case len(st.Caught) > 0:
-			caught = append(caught, st.Name)
-		case len(st.Elsewhere) > 0:
-			elsewhere = append(elsewhere, fmt.Sprintf("%s broke %s", st.Name, list(st.Elsewhere, 2)))
-		case st.Group == undecided:
-			open++
-		case st.Group == latent:
-			dormant++
-		default:
-			sound++
-		}
-	}
-	var parts []string
-	if len(unexpected) > 0 {
-		parts = append(parts, "unexpectedly, "+list(unexpected, 2))
-	}
-	if len(missed) > 0 {
-		parts = append(parts, "the known error of "+list(missed, 3)+" was not caught")
-	}
-	parts = append(parts, soundPart(sound, len(standings)))
-	if len(caught) > 0 {
-		parts = append(parts, fmt.Sprintf("the %s caught: %s",
-			choose(len(caught), "known-wrong one was", fmt.Sprintf("%d known-wrong were", len(caught))),
-			list(caught, 4)))
-	}
-	if len(elsewhere) > 0 {
-		parts = append(parts, "as known of it under what this scenario does not provoke, "+
-			list(elsewhere, 2))
-	}
-	if dormant > 0 {
-		parts = append(parts, fmt.Sprintf("%d known-wrong held, because this scenario does not "+
-			"provoke their error", dormant))
-	}
-	if open > 0 {
-		parts = append(parts, fmt.Sprintf("%d could not be judged in full", open))
-	}
-	return capitalise(strings.Join(parts, "; ")) + "."
-}
-
-func soundPart(sound, all int) string {
-	switch {
-	case sound == 0 && all == 1:
-		return "the one design did not hold all its invariants"
-	case sound == 0:
-		return "none of " + plural(all, "design") + " held all its invariants"
-	case all == 1:
-		return "the design held all its invariants"
-	}
-	return fmt.Sprintf("%d of %s held all their invariants", sound, plural(all, "design"))
 }
 
 // brokeWhat says which invariants a variant broke, and how often.
@@ -185,61 +119,84 @@ func brokeWhat(st standing) string {
 		plural(st.violations(st.Broken), "violation"))
 }
 
-// costSentence compares the fastest sound variant with the baseline, if the
-// measurement can be trusted.
+// costSentence says which of the designs that hold answer fastest, as far as the times of
+// this machine can tell.
 func costSentence(s rundir.Summary, standings []standing) string {
-	if len(standings) == 0 {
+	timed := timedOf(standings)
+	if len(timed) == 0 {
 		return ""
 	}
-	first := standings[0] // ranked: the fastest of those that hold
-	if first.Group != holds || first.Main == nil || first.p99() == rundir.Infinite {
-		return ""
+	best := fastestOf(timed, s.NoiseFloor)
+	first, last := timed[0], timed[len(timed)-1]
+	kind, p99 := first.Main.Kind, approximately(first)+latency(first.p99())
+	if slowest := best[len(best)-1]; len(best) > 1 && latency(slowest.p99()) != latency(first.p99()) {
+		p99 += " to " + approximately(slowest) + latency(slowest.p99())
 	}
-	sound, best := bestOf(standings)
 	var text string
-	kind, p99 := first.Main.Kind, latency(first.p99())
-	if slowest := latency(best[len(best)-1].p99()); slowest != p99 {
-		p99 += " to " + slowest
-	}
 	switch {
-	case len(standings) == 1:
-		text = fmt.Sprintf("Its p99 of %s is %s", kind, p99)
-	case sound == 1:
-		text = fmt.Sprintf("The one that holds, %s, answers %s with a p99 of %s", first.Name, kind, p99)
+	case len(timed) == 1:
+		text = fmt.Sprintf("%s answers %s with a p99 of %s", first.Name, kind, p99)
 	case len(best) == 1:
-		text = fmt.Sprintf("Of those that hold, %s answers %s fastest: p99 %s", first.Name, kind, p99)
-	case len(best) == sound:
-		return fmt.Sprintf("Those that hold do not differ by 5 %% in the p99 of %s: %s.", kind, p99)
+		text = fmt.Sprintf("%s answers %s fastest: p99 %s", first.Name, kind, p99)
+	case len(best) == len(timed):
+		return fmt.Sprintf("Their p99 of %s cannot be told apart: %s.", kind, p99)
 	default:
-		text = fmt.Sprintf("Of those that hold, %s answer %s fastest, without a difference of 5 %% "+
-			"between them: p99 %s", list(namesOf(best), 3), kind, p99)
+		text = fmt.Sprintf("%s answer %s fastest and cannot be told apart: p99 %s",
+			list(namesOf(best), 2), kind, p99)
 	}
 	amongBest := slices.ContainsFunc(best, func(st standing) bool { return st.Baseline })
 	for _, c := range s.Comparisons {
 		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 && !amongBest {
-			text += fmt.Sprintf(", %s the baseline %s (%s)", howFar(c.Ratio), c.Base, certainty(c))
+			text += fmt.Sprintf(", %s the baseline %s", howFar(c.Ratio), c.Base)
+			if c.PExact != nil {
+				text += " (" + certainty(c) + ")"
+			}
+		}
+	}
+	if len(best) < len(timed) && !last.Baseline {
+		text += "; " + last.Name + " is slowest: "
+		if last.p99() == rundir.Infinite {
+			text += "more than 1 % got no answer"
+		} else {
+			text += approximately(last) + latency(last.p99())
 		}
 	}
 	return text + "."
 }
 
-// bestOf counts the variants that hold, and returns those of them that are not clearly
-// slower at p99 than the fastest one. They come ranked.
-func bestOf(standings []standing) (sound int, best []standing) {
+// timedOf are the designs that hold and have usable times, if the first has a p99. They come
+// ranked.
+func timedOf(standings []standing) (timed []standing) {
 	for _, st := range standings {
-		if st.Group != holds {
-			break
+		if _, ok := st.times(); ok && st.Group == holds {
+			timed = append(timed, st)
 		}
-		sound++
-		if !clearlyFaster(standings[0].p99(), st.p99()) {
+	}
+	if len(timed) > 0 && timed[0].p99() == rundir.Infinite {
+		return nil
+	}
+	return timed
+}
+
+// fastestOf are the designs that cannot be told from the fastest one at p99: two designs must
+// differ by a large share, and where times are noisy by more than the noise floor.
+func fastestOf(timed []standing, floor *rundir.NoiseFloor) (best []standing) {
+	factor := 1 / (1 - stats.LargeShare)
+	if slices.ContainsFunc(timed, func(st standing) bool { return st.Timing == rundir.Noisy }) {
+		factor = max(factor, floor.Factor())
+	}
+	for _, st := range timed {
+		if float64(st.p99()) < float64(timed[0].p99())*factor {
 			best = append(best, st)
 		}
 	}
-	return sound, best
+	return best
 }
 
 // clearlyFaster says whether a time is lower than another one by a large share.
-func clearlyFaster(a, b int64) bool { return float64(a) <= float64(b)*(1-stats.LargeShare) }
+func clearlyFaster[T int64 | float64](a, b T) bool {
+	return float64(a) <= float64(b)*(1-stats.LargeShare)
+}
 
 func namesOf(standings []standing) (names []string) {
 	for _, st := range standings {
@@ -287,40 +244,6 @@ func equals(p *float64) string {
 	return "= " + text
 }
 
-// trustSentence says what limits the verdict: an interruption, an invalid
-// measurement, missed objectives.
-func trustSentence(s rundir.Summary, standings []standing) string {
-	t := count(standings)
-	var parts []string
-	if s.Run.Interrupted {
-		parts = append(parts, "the run was interrupted, so the numbers cover a part of it")
-	}
-	if state := s.Verdict.Timing; state != rundir.Clean {
-		parts = append(parts, "the times are "+state)
-	}
-	if t.SLOs > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s met", t.SLOsHeld, plural(t.SLOs, "objective")))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return capitalise(strings.Join(parts, "; ")) + "."
-}
-
-// failedChecks lists the names of the assumptions of a class that failed.
-func failedChecks(s rundir.Summary, class string) (names []string) {
-	for _, v := range s.Variants {
-		for _, r := range v.Repeats {
-			for _, check := range r.Validity {
-				if !check.OK && check.Class == class && !slices.Contains(names, check.Name) {
-					names = append(names, check.Name)
-				}
-			}
-		}
-	}
-	return names
-}
-
 // list joins names, at most n of them: "a, b and 3 more".
 func list(names []string, n int) string {
 	if len(names) > n {
@@ -339,6 +262,3 @@ func choose(n int, one, many string) string {
 	}
 	return many
 }
-
-// capitalise raises the first letter of text, which starts with one of ours.
-func capitalise(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -21,8 +21,9 @@ type watchedPanel struct {
 	// Heading is the quantity with its unit.
 	Heading string
 	// Exact is set if the quantity was known exactly whenever it was looked at.
-	Exact   bool
-	Figures []timeFigure
+	Exact bool
+	// First are the figures of the designs that stand for all, More the others.
+	First, More []timeFigure
 }
 
 // watchedLane is the quantity of one variant.
@@ -51,15 +52,17 @@ func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 		p := &panels[i]
 		all := lanes[watchedKey{p.Invariant, p.Quantity, p.Unit}]
 		axes := watchedAxesOf(all)
+		var figures []timeFigure
 		for k, l := range all {
 			f, err := watchedFigureOf(fmt.Sprintf("w%d-%d", i, k), l, axes)
 			if err != nil {
 				return nil, err
 			}
-			p.Figures = append(p.Figures, f)
+			figures = append(figures, f)
 			p.Exact = p.Exact && exactly(l.line)
 		}
-		shareMarks(figuresOf(p.Figures))
+		shareMarks(figuresOf(figures))
+		p.First, p.More = firstOf(figures, standings)
 	}
 	return panels, nil
 }
@@ -215,15 +218,21 @@ func watchedFinding(l watchedLane) string {
 		var what string
 		switch {
 		case !exactly(l.line) || w.Lowest > w.Highest:
-			what = fmt.Sprintf("the %s was at some time certainly %s %s or less, and at some time "+
-				"certainly %s or more", w.Quantity, grouped(w.Lowest), w.Unit, grouped(w.Highest))
+			what = fmt.Sprintf("%s from %s or less to %s %s or more", w.Quantity, grouped(w.Lowest),
+				grouped(w.Highest), w.Unit)
 		case w.Lowest == w.Highest:
 			what = fmt.Sprintf("%s %s throughout", grouped(w.Lowest), w.Unit)
 		default:
 			what = fmt.Sprintf("between %s and %s %s", grouped(w.Lowest), grouped(w.Highest), w.Unit)
 		}
-		return fmt.Sprintf("%s: %s; %s judged, %s excused, nothing seen in %s.", text, what,
-			plural(w.Judged, "look"), grouped(w.Excused), plural(w.Gaps, "sample"))
+		text += fmt.Sprintf(": %s (%s", what, plural(w.Judged, "sample"))
+		if w.Excused > 0 {
+			text += fmt.Sprintf(", %s excused", grouped(w.Excused))
+		}
+		if w.Gaps > 0 {
+			text += fmt.Sprintf(", %s failed", grouped(w.Gaps))
+		}
+		return text + ")."
 	}
 	return text + "."
 }

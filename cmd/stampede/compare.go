@@ -23,20 +23,22 @@ func newCompare(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "compare <base> <candidate>...",
-		Short: "Compare stored runs, variant by variant",
+		Short: "Compare stored runs, design by design",
 		Long: `Compares stored runs with the first one. Each is a directory, a scenario's name for
 its latest run, or label=directory.
 
-Runs on different machines or stores, of different scenarios, seeds or profiles, or
-without a valid measurement are shown all the same, marked, with what differs.
+Runs on different machines or stores, or of different scenarios, seeds or profiles, are
+shown all the same, marked, with what differs. A design whose times are noisy in a run is
+marked with ≈ and takes nothing from the others.
 
-With --fail-on regression the exit code is 6 if a variant became worse. That is an
+With --fail-on regression the exit code is 6 if a design became worse. That is an
 invariant that is broken now, in runs of one scenario and profile, unless both
-runs expect it; an objective that is missed now; and p50, p99 or throughput by 5 %
-or more, significantly by an exact test over the repeats after Holm's correction;
-that takes five repeats a side, and one repeat can never show it. Runs whose times
-must not be compared are exit code 4, as is what held and is not decided now;
---across-machines allows those that differ in machine or stores only.`,
+runs expect it; an objective that is missed now; and, with clean times in both runs, p50,
+p99 or throughput by 5 % or more, significantly by an exact test over the repeats after
+Holm's correction; that takes five repeats a side, and one repeat can never show it. Runs
+whose times must not be compared are exit code 4, as are two copies of one run, and what
+held and is not decided now; --across-machines allows those that differ in machine or
+stores only. The exit code is 7 if no design has clean times in both runs.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, reason := range f.failOn {
@@ -156,6 +158,11 @@ func (a *app) regressionExit(c *reports.RunComparison, f runFlags) int {
 	}
 	if len(worse) > 0 {
 		return exitRegression
+	}
+	if c.Untimed() && len(c.Undecided(f.acrossMachines)) == 0 {
+		a.logf("stampede: no answer whether %s is worse than %s: no design has clean times in both",
+			c.Candidate, c.Base)
+		return exitTiming
 	}
 	if why := c.Undecided(f.acrossMachines); len(why) > 0 {
 		for _, reason := range why {

@@ -23,15 +23,19 @@ func judgedRun(t *testing.T, root string, minute int, of check.Status) string {
 		t.Fatal(err)
 	}
 	verdicts := []check.Verdict{{Invariant: "no-oversell", Status: of, Checked: 9}}
+	op := rundir.Operation{Kind: "buy", Latency: rundir.Latencies{
+		Response: rundir.Percentiles{Count: 9, P50: 1e6, P90: 1e6, P99: 2e6,
+			P999: 2e6, Max: 2e6}}}
 	repeat := rundir.Repeat{Verdict: rundir.Pass, Timing: rundir.Clean, Used: true,
-		Invariants: verdicts}
+		Operations: []rundir.Operation{op}, Invariants: verdicts}
 	s := rundir.Summary{Run: rundir.RunInfo{ID: dir.ID(), Scenario: "sale", System: "flashsale",
 		Profile: "smoke", Seed: 7, Repeats: 1, Started: at, Finished: at.Add(time.Second)},
 		Verdict: rundir.Verdict{Overall: rundir.Pass, Correctness: rundir.Pass,
 			Objectives: rundir.Pass, Timing: rundir.Clean},
 		Variants: []rundir.Variant{{Name: "redis_lua", Verdict: rundir.Pass,
 			Correctness: rundir.Holds, Objectives: rundir.Pass, Timing: rundir.Clean,
-			Invariants: verdicts, Repeats: []rundir.Repeat{repeat}}}}
+			Invariants: verdicts, Operations: []rundir.Operation{op},
+			Repeats: []rundir.Repeat{repeat}}}}
 	err = errors.Join(dir.WriteManifest(rundir.Manifest{Run: s.Run,
 		Slots: rundir.Interleave([]string{"redis_lua"}, 1)}), dir.WriteSummary(s), dir.Close())
 	if err != nil {
@@ -63,12 +67,27 @@ func said(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return texts[0], texts[1], code
 }
 
+// makeNoisy has the times of a stored run be noisy.
+func makeNoisy(t *testing.T, run string) {
+	t.Helper()
+	name := filepath.Join(run, rundir.SummaryFile)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte(`"timing": "clean"`), []byte(`"timing": "noisy"`))
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestAWorseVerdictIsARegression: what the page calls WORSE VERDICT the gate does not let
 // pass, and it says why; a better one, and one that nobody asked about, pass.
 func TestAWorseVerdictIsARegression(t *testing.T) {
 	root := t.TempDir()
 	held := judgedRun(t, root, 1, check.Held)
-	broken := judgedRun(t, root, 2, check.Broken)
+	broken, noisy := judgedRun(t, root, 2, check.Broken), judgedRun(t, root, 3, check.Held)
+	makeNoisy(t, noisy)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -79,6 +98,8 @@ func TestAWorseVerdictIsARegression(t *testing.T) {
 		{[]string{held, broken}, exitOK, ""},
 		// One repeat a side shows nothing of times.
 		{[]string{broken, held, "--fail-on", "regression"}, exitUndecided, "no answer whether"},
+		{[]string{held, held, "--fail-on", "regression"}, exitUndecided, "both are the same run"},
+		{[]string{held, noisy, "--fail-on", "regression"}, exitTiming, "clean times in both"},
 	} {
 		page := filepath.Join(t.TempDir(), "c.html")
 		_, stderr, code := said(t, append([]string{"compare", "--html", page}, c.args...)...)
@@ -89,7 +110,7 @@ func TestAWorseVerdictIsARegression(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := bytes.Contains(text, []byte("<title>WORSE VERDICT")); got != (c.args[0] == held) {
+		if got := bytes.Contains(text, []byte("<title>WORSE VERDICT")); got != (c.args[1] == broken) {
 			t.Errorf("%q: the page has another word", c.args)
 		}
 	}

@@ -181,8 +181,8 @@ func edit(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(path, []byte(changed), 0o644))
 }
 
-// pretend is the command "pretend RUN COPY FACTOR": a copy of a run of which
-// the measurement was valid and all times were so many times as long.
+// pretend is the command "pretend RUN COPY FACTOR": another run like the stored one, with
+// clean times that were all so many times as long.
 func pretend(ts *testscript.TestScript, _ bool, args []string) {
 	stored := storedRun(ts, args[0])
 	ts.Check(os.CopyFS(ts.MkAbs(args[1]), os.DirFS(stored.Path)))
@@ -190,6 +190,7 @@ func pretend(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	s, err := stored.Summary()
 	ts.Check(err)
+	s.Run.ID += "-" + args[1]
 	s.Verdict.Timing = rundir.Clean
 	for i := range s.Variants {
 		v := &s.Variants[i]

@@ -66,6 +66,8 @@ type Violation struct {
 	// AtNS is when it became true, as an offset from the run's base in
 	// nanoseconds; zero if unknown.
 	AtNS int64 `json:"at_ns,omitempty"`
+	// Counted is how the count rose, of the first violation of an invariant that counts.
+	Counted *Counted `json:"counted,omitempty"`
 }
 
 // AcceptedLoss is a loss that the design declares and a checker subtracted.

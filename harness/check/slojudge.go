@@ -7,9 +7,9 @@ import (
 	"stampede/harness/history"
 )
 
-// maxMargin bounds a margin, which would be infinite for an operation that
+// MaxMargin bounds a margin, which would be infinite for an operation that
 // never ended.
-const maxMargin = 1000
+const MaxMargin = 1000
 
 // beyond is how many samples must lie beyond a quantile for it to be judged:
 // with fewer, one slow operation decides.
@@ -86,7 +86,7 @@ func (o Objective) margin(v float64) float64 {
 	if o.Limit != 0 {
 		m /= o.Limit
 	}
-	return math.Max(-maxMargin, math.Min(m, maxMargin))
+	return math.Max(-MaxMargin, math.Min(m, MaxMargin))
 }
 
 func (o Objective) judgeLatency(name string, n Numbers) SLOVerdict {

@@ -19,7 +19,6 @@ import (
 	"stampede/harness/scenario"
 	"stampede/harness/stats"
 	"stampede/harness/sut"
-	"stampede/harness/telemetry"
 )
 
 // exemptionsFile holds the invariants that a target is not held to.
@@ -383,12 +382,12 @@ func (j *judge) taken(t Trial, telemetry string) (spans []measure.Span, sampled 
 // takenIn finds the seconds in telemetry in which more than the allowed share of the cores
 // was taken. A point of a series is about the time since the one before.
 func takenIn(said rundir.Telemetry, cores int) (spans []measure.Span, sampled bool) {
-	most := map[string]float64{telemetry.Hypervisor: measure.StealMost,
-		telemetry.OtherPrograms: measure.OthersMost}
+	most := map[string]float64{rundir.Hypervisor: measure.StealMost,
+		rundir.OtherPrograms: measure.OthersMost}
 	for _, source := range said.Sources {
 		for _, s := range source.Series {
 			share, ok := most[s.Part]
-			if s.Quantity != telemetry.Taken || !ok {
+			if s.Quantity != rundir.Taken || !ok {
 				continue
 			}
 			sampled = true

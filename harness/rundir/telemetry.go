@@ -57,3 +57,11 @@ func (r *Run) Telemetry(name string) (Telemetry, error) {
 	}
 	return t, nil
 }
+
+// The series of the CPU that was taken from a run: Taken is their quantity, in cores, and
+// the others are their parts.
+const (
+	Taken         = "taken"
+	Hypervisor    = "hypervisor"
+	OtherPrograms = "other programs"
+)

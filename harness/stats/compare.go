@@ -106,14 +106,14 @@ func Comparisons(
 		}
 	}
 	for i := range all {
-		all[i] = aboveFloor(all[i], floor)
+		all[i] = AboveFloor(all[i], floor)
 	}
 	return all
 }
 
-// aboveFloor drops a ratio of noisy times that is not larger than the noise floor. Without
+// AboveFloor drops a ratio of noisy times that is not larger than the noise floor. Without
 // one, no ratio of noisy times is known to mean anything.
-func aboveFloor(c rundir.Comparison, floor *rundir.NoiseFloor) rundir.Comparison {
+func AboveFloor(c rundir.Comparison, floor *rundir.NoiseFloor) rundir.Comparison {
 	if !c.Approximate || c.Ratio <= 0 {
 		return c
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func TestStrangers(t *testing.T) {
 		return list
 	}
 	p := &Processor{machine: machine{busy: 100 * time.Second, engines: 10 * time.Second, cores: cores},
-		spent: ours(4e9, 5e9)}
+		processors: cores, spent: ours(4e9, 5e9)}
 	now := machine{busy: 120 * time.Second, engines: 13 * time.Second, cores: cores}
 	got := p.strangers(now, 10*time.Second)
 	if *got != (rundir.Machine{SpanNS: 10e9, Cores: cores, OthersNS: 8e9}) ||
@@ -97,6 +98,36 @@ func TestStrangers(t *testing.T) {
 	}
 	if share := (*rundir.Machine)(nil).OthersShare(); share != 0 {
 		t.Errorf("of an unknown machine others took %v", share)
+	}
+}
+
+// TestTakenUnderLoad: what other programs take is told while load is offered, for which this
+// process has one processor more than there are.
+func TestTakenUnderLoad(t *testing.T) {
+	m, err := readMachine(procFS)
+	if err != nil {
+		t.Skipf("this machine does not say: %v", err)
+	}
+	before := runtime.GOMAXPROCS(m.cores)
+	defer runtime.GOMAXPROCS(before)
+	p := CPU(nil)
+	p.Whole(nil)
+	runtime.GOMAXPROCS(m.cores + 1)
+	var parts []string
+	for range 2 {
+		values, err := p.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = nil
+		for _, v := range values {
+			if v.Quantity == rundir.Taken {
+				parts = append(parts, v.Part)
+			}
+		}
+	}
+	if !slices.Equal(parts, []string{rundir.Hypervisor, rundir.OtherPrograms}) {
+		t.Errorf("under load it tells what %q took", parts)
 	}
 }
 

@@ -28,9 +28,12 @@ type Processor struct {
 	spent []spending
 	// whole says that what others spent is of interest; machine is what was spent when
 	// everybody had been asked first.
-	whole   bool
-	began   time.Time
-	machine machine
+	whole bool
+	// processors is how many this process had when it was asked to watch the machine: it
+	// has one more while it offers load.
+	processors int
+	began      time.Time
+	machine    machine
 	// seen is the machine at the last reading at which everybody answered.
 	seen *reading
 }
@@ -41,13 +44,6 @@ type reading struct {
 	at    time.Time
 	known time.Duration
 }
-
-// The series of what was taken from this run: Taken is their quantity, in cores.
-const (
-	Taken         = "taken"
-	Hypervisor    = "hypervisor"
-	OtherPrograms = "other programs"
-)
 
 // spending is what somebody has spent between the first answer and the last one. Who is
 // started again begins at nothing: what was spent between the last answer and the end
@@ -82,7 +78,7 @@ func (s *spending) note(began, now time.Time, used time.Duration) {
 // shown, are all that works for it on this machine: what else is spent there is spent by
 // strangers. It must be called before the first question.
 func (p *Processor) Whole(beside []env.Metered) {
-	p.whole = true
+	p.whole, p.processors = true, runtime.GOMAXPROCS(0)
 	p.asked = append(p.asked[:p.shown:p.shown], beside...)
 	p.spent = make([]spending, len(p.asked)+1)
 }
@@ -138,11 +134,11 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 	if m.cores == 0 {
 		return nil
 	}
-	values = append(values, Value{Quantity: Taken, Part: Hypervisor, Unit: "cores",
+	values = append(values, Value{Quantity: rundir.Taken, Part: rundir.Hypervisor, Unit: "cores",
 		Amount: m.stolen.Seconds(), Counts: true})
 	before := p.seen
 	p.seen = nil
-	if !p.whole || runtime.GOMAXPROCS(0) != m.cores || !p.answered() {
+	if !p.whole || p.processors != m.cores || !p.answered() {
 		return values
 	}
 	p.seen = &reading{machine: m, at: now}
@@ -153,7 +149,7 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 		return values
 	}
 	used := (m.busy - before.busy) - max(0, m.engines-before.engines) - (p.seen.known - before.known)
-	return append(values, Value{Quantity: Taken, Part: OtherPrograms, Unit: "cores",
+	return append(values, Value{Quantity: rundir.Taken, Part: rundir.OtherPrograms, Unit: "cores",
 		Amount: max(0, used).Seconds() / now.Sub(before.at).Seconds()})
 }
 
@@ -205,7 +201,7 @@ func (p *Processor) answered() bool {
 // machine is there for this process, so that what happens on the rest is of no matter.
 // While somebody may have worked uncounted, strangers are not suspected.
 func (p *Processor) strangers(now machine, span time.Duration) *rundir.Machine {
-	if p.machine.cores == 0 || runtime.GOMAXPROCS(0) != now.cores || !p.answered() {
+	if p.machine.cores == 0 || p.processors != now.cores || !p.answered() {
 		return nil
 	}
 	used := (now.busy - p.machine.busy) - max(0, now.engines-p.machine.engines)

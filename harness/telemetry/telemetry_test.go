@@ -130,7 +130,7 @@ func TestCPU(t *testing.T) {
 		used{name: "worker", err: errors.New("down")}})
 	defer source.Close()
 	values, err := source.Read(t.Context())
-	values = slices.DeleteFunc(values, func(v Value) bool { return v.Quantity == Taken })
+	values = slices.DeleteFunc(values, func(v Value) bool { return v.Quantity == rundir.Taken })
 	if err != nil || len(values) != 2 ||
 		values[0].Part != rundir.GeneratorPart || values[0].Amount <= 0 ||
 		values[1].Part != "redis" || math.Abs(values[1].Amount-1.5) > 1e-9 || !values[1].Counts {

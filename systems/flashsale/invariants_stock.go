@@ -114,12 +114,15 @@ func oversoldByReplies(j *judging, r replies, units int) {
 			continue
 		}
 		var proof []uint64
+		var sales []check.CountedStep
 		for _, order := range list {
 			proof = append(proof, r.sold[order])
+			sales = append(sales, r.buys[order].step())
 		}
 		slices.Sort(proof)
-		j.Violate(proof[:min(len(proof), check.MaxProof)], "%s: %d orders were answered \"sold\" "+
-			"and there are %d units", item, len(list), units)
+		counted := check.CountUp("units of "+item+" certainly sold", units, sales)
+		j.ViolateCount(counted, proof, "%s: %d orders were answered \"sold\" and there are %d units",
+			item, len(list), units)
 	}
 }
 
@@ -128,6 +131,12 @@ type bought struct {
 	op          uint64
 	item, buyer string
 	unit        int64
+	start, end  time.Duration
+}
+
+// step is the sale of an order that was paid: it had its unit from the acknowledgement on.
+func (b bought) step() check.CountedStep {
+	return check.CountedStep{Op: b.op, StartNS: int64(b.start), AtNS: int64(b.end)}
 }
 
 // replies are the orders that a payment's reply called sold, with the
@@ -149,7 +158,7 @@ func (r replies) see() visitor {
 			r.sold[rec.Op.Key] = rec.Op.ID
 		case rec.Op.Kind == KindBuy:
 			r.buys[rec.Reply.Key] = bought{
-				rec.Op.ID, rec.Op.Key, rec.Op.Client, rec.Reply.Value}
+				rec.Op.ID, rec.Op.Key, rec.Op.Client, rec.Reply.Value, rec.Start, rec.End}
 		}
 	}
 }

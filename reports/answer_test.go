@@ -1,0 +1,186 @@
+package reports_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+	"stampede/reports"
+)
+
+// noisy is a run on a machine that interfered: one repeat of a design has noisy times and
+// was run again, an objective is not judged, a control was caught, another not provoked.
+func noisy(t testing.TB) reports.Data {
+	designs := flashSale()
+	lucky := designs[12]
+	lucky.breaks, lucky.expect = nil, nil
+	d := fixture{designs: []design{designs[0], designs[8], designs[7], lucky}, repeats: 1,
+		ops: 1000}.build(t)
+	s := &d.Summary
+	s.Run.ProvokedBy = map[string][]string{lucky.name: {"flash-sale-redis-power-loss", "another"}}
+	s.NoiseFloor = &rundir.NoiseFloor{Variant: designs[0].name, P50: 1.2, P99: 1.6}
+	s.Verdict.Timing, s.Verdict.Objectives = rundir.Noisy, rundir.NotJudged
+	dormant := &s.Variants[3]
+	dormant.Correctness = rundir.NotProvoked
+	dormant.KnownWrong = map[string]string{"no-oversell": "power-loss"}
+	v := &s.Variants[0]
+	v.Timing, v.Objectives = rundir.Noisy, rundir.NotJudged
+	v.SLOs[0].Status, v.SLOs[0].NotJudged = check.Undecided, true
+	v.SLOs[0].Reason = "8 % were dropped while the host took 14 % of the CPU"
+	first, again := &v.Repeats[0], v.Repeats[0]
+	first.Timing, first.Used, first.Generator.StealShare = rundir.Noisy, false, .33
+	again.Index, again.Order, again.Again, again.Timing = 1, 4, new(int), rundir.Noisy
+	again.Generator.StealShare = .07
+	v.Repeats = append(v.Repeats, again)
+	return d
+}
+
+func textOf(t *testing.T, d reports.Data, o reports.TextOptions) []string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := reports.Text(&out, d, o); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+}
+
+// TestTextFindings: the terminal says the three answers, each apart from the others, within
+// 80 columns but for the last line.
+func TestTextFindings(t *testing.T) {
+	lines := textOf(t, noisy(t), reports.TextOptions{Report: "runs/a/report.html"})
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "CORRECT") })
+	want := []string{
+		"CORRECT     2 of 2 designs hold every invariant; 1 of 1 wrong design was caught",
+		"            20 successful buy operations, 90 % of which raced another on the",
+		"            same key, up to 41 at once",
+		"            1 more design is known to fail under what this scenario does not",
+		"            provoke: flash-sale-redis-power-loss",
+		"TIMING ≈    the host took 7 to 33 % of the CPU in 2 of 5 repeats",
+		"            1 repeat was run again after noise",
+		"            the same design differed from itself by 1.60×: smaller differences",
+		"            mean nothing here",
+		"OBJECTIVES  5 met, 1 not judged",
+		"            conditional_update is not judged on buy-p99: 8 % were dropped while",
+		"            the host took 14 % of the CPU",
+		"RESULT flash-sale-100k PASS correct=2/2 caught=1/1 timing=noisy " +
+			"objectives=5/6(1 not judged) report=runs/a/report.html exit=0",
+	}
+	if at < 0 || !slices.Equal(lines[at:], want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	for _, line := range lines[:len(lines)-1] {
+		if n := utf8.RuneCountInString(line); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestTextFindingsOfFailures: what is wrong is named, and without an objective there is no
+// answer about them.
+func TestTextFindingsOfFailures(t *testing.T) {
+	text := strings.Join(textOf(t, sceneOf(t, "all_failed").data(t), reports.TextOptions{}), "\n")
+	for _, want := range []string{"CORRECT     0 of 2 designs hold every invariant\n",
+		"conditional_update broke no-oversell (37 violations)", "OBJECTIVES  2 met, 2 missed\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	d.Summary.Variants[0].SLOs, d.Summary.Variants[0].Repeats[0].SLOs = nil, nil
+	if text = strings.Join(textOf(t, d, reports.TextOptions{}), "\n"); strings.Contains(text,
+		"OBJECTIVES") || strings.Contains(text, "objectives=") {
+		t.Errorf("no objective was asked\n%s", text)
+	}
+}
+
+// TestFirstScreen: the page begins with the answer, the three answers, a row for each
+// design that is not known to be wrong with its times, and the controls apart.
+func TestFirstScreen(t *testing.T) {
+	page := strings.ReplaceAll(outline(render(t, noisy(t))), "\u00a0", " ")
+	before, _, _ := strings.Cut(page, "Is it correct?\nEach invariant")
+	for _, want := range []string{
+		"\n2 of 2 designs hold every invariant; 1 of 1 wrong design was caught. redis_lua answers buy " +
+			"fastest: p99 9.83 ms, 8.96× lower than the baseline conditional_update.\n",
+		"\n✓ Correct PASS\n", "\n≈ Timing noisy\n", "\n≈ Objectives NOT JUDGED\n",
+		"\n| ✓holds redis_lua A  |  | 2.", "\n| ✓holds conditional_update B  |  | ≈ 1",
+		"Controls: designs that are known to be wrong.",
+		"\n| ⚑ redis_get_decr D | caught | no-oversell: item-1 has 101 of 100 units sold\n",
+		"\n| ○ redis_no_gate C | not provoked | breaks no-oversell under power-loss; provoked by " +
+			"flash-sale-redis-power-loss, another\n",
+	} {
+		if !strings.Contains(before, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	for _, want := range []string{"ran first and last, and differed from itself by 1.20× at p50 " +
+		"and by 1.60× at p99", "| times not used", "| times used; repeats 1"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(before)
+	}
+}
+
+// TestNoiseHidesDifferences: what differs by less than the baseline from itself has no winner
+// where times are noisy.
+func TestNoiseHidesDifferences(t *testing.T) {
+	d := noisy(t)
+	d.Summary.NoiseFloor.P99 = 20
+	want := "Their p99 of buy cannot be told apart"
+	if page := outline(render(t, d)); !strings.Contains(page, want) {
+		t.Errorf("%.3000s", page)
+	}
+}
+
+// TestColumnsWithoutNumbers: a column that would have nothing but dashes is left out, and why
+// is said once.
+func TestColumnsWithoutNumbers(t *testing.T) {
+	d := noisy(t)
+	for i := range d.Summary.Comparisons {
+		c := &d.Summary.Comparisons[i]
+		c.Ratio, c.Note = 0, "every difference is within the noise"
+	}
+	for i := range d.Summary.Variants {
+		d.Summary.Variants[i].Races = nil
+	}
+	page := outline(render(t, d))
+	if strings.Contains(page, "| p99 to baseline") || strings.Contains(page, "| Raced") {
+		t.Error("a column has nothing but dashes")
+	}
+	want := "No ratio to the baseline conditional_update: every difference is within the noise."
+	if strings.Count(page, want) != 1 {
+		t.Errorf("no %q", want)
+	}
+}
+
+// TestCountedEvidence: of a count that rose above its limit the page shows how, which
+// operation crossed it and which two raced, and no other picture.
+func TestCountedEvidence(t *testing.T) {
+	d := sceneOf(t, "three").make(t)
+	const ms = 1_000_000
+	v := &d.Summary.Variants[2].Repeats[0].Invariants[0]
+	v.Violations[0].Counted = check.CountUp("units of item-1 certainly sold", 2, []check.CountedStep{
+		{Op: 900_000, StartNS: 2000 * ms, AtNS: 2003 * ms},
+		{Op: 900_001, StartNS: 2010 * ms, AtNS: 2013 * ms},
+		{Op: 900_010, StartNS: 2011 * ms, AtNS: 2014 * ms}})
+	page := render(t, d)
+	for _, want := range []string{"3 units of item-1 certainly sold, of at most 2. Operation 900010 " +
+		"was the one above the limit, at 2,014.00 ms. Operation 900010 was sent while " +
+		"operation 900001 was still in execution: they overlapped for 2.00 ms",
+		"How the count rose above its limit",
+		">limit 2<", ">3 by operation 900010<", ">900001<"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	exhibit := between(t, page, `id="v-no-oversell-redis_get_decr"`, "<table")
+	if strings.Contains(exhibit, "Interleaving of the operations") {
+		t.Error("the operations that raced are drawn twice")
+	}
+}

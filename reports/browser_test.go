@@ -283,6 +283,7 @@ func TestBrowserCursorsMoveTogether(t *testing.T) {
 	change(1, func(l *rundir.Timeline) { l.BucketNS = l.BucketNS * 4 / 5 })
 	change(2, func(l *rundir.Timeline) { l.Kinds[0].Buckets = l.Kinds[0].Buckets[:60] })
 	tb := open(t, render(t, d))
+	eval[any](t, tb, `document.querySelectorAll('#time details').forEach(d => { d.open = true })`)
 	type cursor struct {
 		Shown    bool
 		At, Step float64
@@ -290,13 +291,13 @@ func TestBrowserCursorsMoveTogether(t *testing.T) {
 	}
 	for key, gone := range map[string]int{kb.Home: 0, kb.End: 2} {
 		// The one that lasts longest leads.
-		eval[any](t, tb, `[...document.querySelectorAll('#time .plot')].sort((a, b) => {
+		eval[any](t, tb, `[...document.querySelectorAll('#time .grid .plot')].sort((a, b) => {
 			const end = p => p.dataset.step * p.parentElement.querySelectorAll('tbody tr').length;
 			return end(b) - end(a) })[0].focus()`)
 		if err := chromedp.Do(tb, chromedp.KeyEvent(key)); err != nil {
 			t.Fatal(err)
 		}
-		cursors := eval[[]cursor](t, tb, `[...document.querySelectorAll('#time .plot')].map(p => {
+		cursors := eval[[]cursor](t, tb, `[...document.querySelectorAll('#time .grid .plot')].map(p => {
 			const line = p.querySelector('.cursor'), of = p.dataset;
 			const row = (line.getAttribute('x1') - of.x0) / of.dx;
 			return {Shown: line.getAttribute('visibility') === 'visible', At: +of.from + row * of.step,

@@ -15,8 +15,9 @@ import (
 func newCheck(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "check <run>",
-		Short: "Judge a stored run again, from its histories and audits",
+		Use:     "check <run>",
+		Aliases: []string{"judge"},
+		Short:   "Judge a stored run again, from its histories and audits",
 		Long: `Judges a run directory with the checkers of this build and writes its summary and
 reports anew. It needs no store. A run that was killed is judged up to its last
 flushed second.

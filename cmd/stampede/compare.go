@@ -23,14 +23,14 @@ func newCompare(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "compare <base> <candidate>...",
-		Short: "Compare stored runs, variant by variant",
+		Short: "Compare stored runs, design by design",
 		Long: `Compares stored runs with the first one. Each is a directory, a scenario's name for
 its latest run, or label=directory.
 
 Runs on different machines or stores, of different scenarios, seeds or profiles, or
 without a valid measurement are shown all the same, marked, with what differs.
 
-With --fail-on regression the exit code is 6 if a variant became worse. That is an
+With --fail-on regression the exit code is 6 if a design became worse. That is an
 invariant that is broken now, in runs of one scenario and profile, unless both
 runs expect it; an objective that is missed now; and p50, p99 or throughput by 5 %
 or more, significantly by an exact test over the repeats after Holm's correction;
@@ -212,7 +212,7 @@ func canCompare(base rundir.RunInfo, plan resolved, seed uint64) error {
 	least := stats.LeastRepeats(comparedMetrics())
 	if !stats.CanShow(base.Repeats, plan.Scenario.Repeats, comparedMetrics()) {
 		return fmt.Errorf("--fail-on regression: %d repeats there and %d here can never show one; "+
-			"it takes %d a side (--repeat %d)", base.Repeats, plan.Scenario.Repeats, least, least)
+			"it takes %d a side (--repeats %d)", base.Repeats, plan.Scenario.Repeats, least, least)
 	}
 	digest, err := run.ScenarioDigest(plan.Scenario, plan.System)
 	if err != nil {
@@ -220,7 +220,7 @@ func canCompare(base rundir.RunInfo, plan resolved, seed uint64) error {
 	}
 	if digest != base.ScenarioDigest {
 		return fmt.Errorf("--fail-on regression: the resolved scenario is not that of %s; "+
-			"give the same profile, variants, --repeat and --set", base.ID)
+			"give the same profile, designs, --repeats and --set", base.ID)
 	}
 	load, err := run.PlanOf(plan.Scenario, seed)
 	if err != nil {

@@ -55,7 +55,7 @@ func newDescribe(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&opts.Profile, "profile", "", "smoke, default or full")
 	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
-	cmd.Flags().StringVar(&variant, "variant", "", "describe one variant instead")
+	cmd.Flags().StringVar(&variant, "design", "", "describe one `design` instead")
 	return cmd
 }
 
@@ -171,7 +171,7 @@ func describeVariant(w io.Writer, plan resolved, name string) error {
 		return nil
 	}
 	known := variantNames(plan.System)
-	return usage(fmt.Errorf("%s has no variant %q; it has %s%s", plan.System.Name, name,
+	return usage(fmt.Errorf("%s has no design %q; it has %s%s", plan.System.Name, name,
 		strings.Join(known, ", "), didYouMean(name, known)))
 }
 

@@ -30,6 +30,7 @@ func newList(a *app) *cobra.Command {
 	var out string
 	kinds := []string{"scenarios", "variants", "invariants", "faults", "runs"}
 	cmd := &cobra.Command{
+		Aliases:   []string{"ls"},
 		Use:       "list [scenarios|variants|invariants|faults|runs]",
 		Short:     "List what there is to run, to judge and to read",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),

@@ -30,7 +30,9 @@ func didYouMean(name string, known []string) string {
 func flagMistake(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		known := []string{}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			known = append(append(known, f.Name), formerNames(f.Name)...)
+		})
 		if hint := didYouMean(missing.GetSpecifiedName(), known); hint != "" {
 			return fmt.Errorf("%w%s", err, hint)
 		}
@@ -41,6 +43,21 @@ func flagMistake(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("--%s is %q; expected %s", f.Name, invalid.GetValue(), example(f.Value.Type()))
 	}
 	return err
+}
+
+// knownCommand refuses the name of a command that there is not.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	known := []string{}
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() {
+			known = append(append(known, cmd.Name()), cmd.Aliases...)
+		}
+	}
+	return usage(fmt.Errorf("there is no command %q%s; `stampede --help` lists them", args[0],
+		didYouMean(args[0], known)))
 }
 
 // example is what a value of a type looks like.
@@ -64,7 +81,7 @@ func explainArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		explainArguments(sub)
 	}
-	if cmd.Args == nil {
+	if cmd.Args == nil || !cmd.HasParent() {
 		return
 	}
 	plain := cmd.Args
@@ -154,8 +171,8 @@ func (f *runFlags) asTyped(err error) error {
 	typed := map[string]string{
 		"--set load.arrival.rate=": "--rate",
 		"--set load.arrival.over=": "--duration",
-		"--set repeats=":           "--repeat",
-		"--set variants=[":         "--variant",
+		"--set repeats=":           "--repeats",
+		"--set variants=[":         "--design",
 		"--set baseline=":          "--baseline",
 	}
 	for i, p := range problems {

@@ -33,8 +33,12 @@ func newRun(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run <scenario>... | all",
 		Short: "Run a scenario, judge it and write its report",
-		Long: `Runs each scenario: starts the stores, loads the variants in turn, breaks what
-the scenario says, judges the histories and writes report.html.
+		Example: `  stampede run flash-sale-100k
+  stampede run flash-sale-100k --profile smoke --design redis_lua,for_update
+  stampede run likes-spike --repeats 5 --against latest --fail-on regression
+  stampede run flash-sale-100k --target http://127.0.0.1:8080`,
+		Long: `Runs each scenario: starts the stores, loads the designs in turn, injects the
+scenario's faults, judges the histories and writes report.html.
 
 A scenario is a built-in name (stampede list scenarios) or a path to a file.
 

@@ -50,12 +50,13 @@ type givenFiles struct {
 
 func (f *runFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
+	fl.SetNormalizeFunc(presentName)
 	fl.StringVar(&f.profile, "profile", "", "smoke, default or full")
-	fl.StringSliceVar(&f.variants, "variant", nil, "only these variants (comma-separated, or all)")
+	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all)")
 	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
-	fl.StringVar(&f.baseline, "baseline", "", "the variant that ratios refer to")
-	fl.IntVar(&f.repeat, "repeat", 0, "how often each variant runs")
-	fl.BoolVar(&f.interleave, "interleave", true, "let the variants take turns; =false runs all "+
+	fl.StringVar(&f.baseline, "baseline", "", "the `design` that ratios refer to")
+	fl.IntVar(&f.repeat, "repeats", 0, "how often each design runs")
+	fl.BoolVar(&f.interleave, "interleave", true, "let the designs take turns; =false runs all "+
 		"repeats of one, then the next")
 	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
 	fl.DurationVar(&f.duration, "duration", 0, "how long the load lasts (load.arrival.over)")
@@ -65,11 +66,20 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
 	fl.BoolVar(&f.keep, "keep", false, "leave the stores running after the run (containers); "+
 		"stampede clean removes them")
-	fl.StringVar(&f.target, "target", "", "judge the server at this URL instead of the variants")
+	fl.StringVar(&f.target, "target", "", "judge the server at this `URL` instead of the designs")
 	fl.StringSliceVar(&f.without, "without", nil, "invariants that the target is not held to")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the resolved plan and run nothing")
 	f.defineRunning(cmd)
 	f.defineOutput(cmd)
+	flagGroups(cmd,
+		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set",
+			"interleave", "timeout"},
+		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
+		[]string{"Verdict", "fail-on", "against", "across-machines"},
+		[]string{"Output", "dry-run", "open", "out", "format", "color", "html", "md", "junit",
+			"json", "metrics"},
+		[]string{"Stores", "backend", "keep", "postgres-url", "redis-url", "kafka-brokers",
+			"allow-nonempty"})
 }
 
 // defineRunning defines the flags that a run and a replay have in common.
@@ -96,7 +106,7 @@ func (f *runFlags) check() error {
 		f.checkExternal(),
 		f.checkKeep(),
 	}
-	for name, positive := range map[string]bool{"rate": f.rate > 0, "repeat": f.repeat > 0,
+	for name, positive := range map[string]bool{"rate": f.rate > 0, "repeats": f.repeat > 0,
 		"duration": f.duration > 0, "timeout": f.timeout > 0} {
 		if f.changed(name) && !positive { // NaN is neither
 			problems = append(problems, fmt.Errorf("--%s must be more than zero", name))
@@ -123,7 +133,7 @@ func (f *runFlags) checkTargetFlags() error {
 	case f.targetCA != "" && u.Scheme != "https":
 		return errors.New("--target-ca is for an https target")
 	case f.baseline != "":
-		return errors.New("--baseline names a variant, and --target is judged alone")
+		return errors.New("--baseline names a design, and --target is judged alone")
 	}
 	return nil
 }

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/plain"
 	"stampede/harness/run"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -67,15 +68,24 @@ func describe(w io.Writer, plan resolved) error {
 	}
 	fmt.Fprintf(w, "%s (profile %s)\n%s\n\n", sc.Name, sc.Profile, sc.Question)
 	fmt.Fprintf(w, "Load       %s\n", load.Text)
-	fmt.Fprintf(w, "Trials     %d variants x %d repeats, about %s of load\n",
-		len(sc.Variants), sc.Repeats, load.Over*time.Duration(len(sc.Variants)*sc.Repeats))
+	if sends, err := sent(plan, load); err != nil {
+		return usage(err)
+	} else if sends != "" {
+		fmt.Fprintf(w, "Sends      %s\n", sends)
+	}
+	e, err := estimate(sc)
+	if err != nil {
+		return usage(err)
+	}
+	fmt.Fprintf(w, "Repeats    %d for each of %d designs\n", sc.Repeats, len(sc.Variants))
+	fmt.Fprintf(w, "Time       %s\n", e)
 	fmt.Fprintf(w, "Needs      %s\n", strings.Join(needs(plan), ", "))
 	fmt.Fprintf(w, "Deployed   %s\n\n", deployment(sc))
 	rows := [][]string{}
 	for _, v := range chosen(plan) {
 		rows = append(rows, []string{"  " + v.Name, strings.Join(breaks(v), ", ")})
 	}
-	fmt.Fprintln(w, "Variants, and what each is known to break")
+	fmt.Fprintln(w, "Designs, and what each is known to break")
 	table(w, rows)
 	fmt.Fprintln(w, "\nInvariants, and what must be true")
 	table(w, invariantRows(plan))
@@ -86,6 +96,44 @@ func describe(w io.Writer, plan resolved) error {
 	fmt.Fprintln(w, "\nValues, and where each comes from")
 	table(w, rows)
 	return nil
+}
+
+// mostCounted is how many scheduled operations are made to be counted.
+const mostCounted = 2_000_000
+
+// sent counts the scheduled operations of each kind, and how many clients send those of the
+// first: "104,460 buy by 100,021 clients, 1,040 stock". It is empty where their number is a
+// result, or too large.
+func sent(plan resolved, load run.Plan) (string, error) {
+	total := math.Ceil(load.Process.Mean())
+	if plan.Scenario.Load.Users > 0 || total < 1 || total > mostCounted {
+		return "", nil
+	}
+	workload, err := plan.System.Workload(load.WorkloadSeed, plan.Params)
+	if err != nil {
+		return "", err
+	}
+	kinds := workload.Kinds()
+	counts, clients := map[string]int{}, map[string]bool{}
+	for i := range uint64(total) {
+		op := workload.Op(i)
+		counts[op.Kind]++
+		if op.Kind == kinds[0] && op.Client != "" {
+			clients[op.Client] = true
+		}
+	}
+	parts := []string{}
+	for i, kind := range kinds {
+		if counts[kind] == 0 {
+			continue
+		}
+		part := plain.Count(int64(counts[kind])) + " " + kind
+		if i == 0 && len(clients) > 0 {
+			part += " by " + plain.Count(int64(len(clients))) + " clients"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", "), nil
 }
 
 // deployment says how the variants are put to work: "processes, 2 of api".

@@ -208,6 +208,7 @@ func (k *kneeSearch) begin(seed uint64) {
 	b := k.plan.bounds
 	k.printer.Logf("knee of %s (%s), seed %d: windows of %s, from %v/s, %v/s to %v/s",
 		sc.Name, sc.Profile, seed, k.flags.window, b.FromPerS, b.LeastPerS, b.MostPerS)
+	k.printer.Logf("this takes %s", estimateSearch(k.plan))
 	for _, o := range k.plan.objectives {
 		k.printer.Logf("objective %s: %s", o.Name, o.Objective)
 	}

@@ -198,6 +198,9 @@ func (a *app) perform(
 	}
 	p.Logf("%s (%s), seed %d: %s", plan.Scenario.Name, plan.Scenario.Profile, seed,
 		plan.Scenario.Question)
+	if e, err := estimate(plan.Scenario); err == nil { // run.Run says what is wrong
+		p.Logf("this takes %s", e)
+	}
 	if f.target == "" {
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
 			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/run"
+	"stampede/harness/scenario"
+)
+
+// What takes time beside the load, in round figures of two shared CPUs: starting the stores
+// once, and for each repeat its preparation, drain, audit and judgement; of a window of knee
+// less, because its designs keep up.
+const (
+	startTakes   = 5 * time.Second
+	besideTakes  = 7 * time.Second
+	besideWindow = 3 * time.Second
+)
+
+// usualWindows is how many windows a search takes for a design, besides those that confirm
+// what it found: some to double the rate, some to bisect.
+const usualWindows = 7
+
+// estimated is about how long a run takes.
+type estimated struct {
+	load    time.Duration // of one repeat
+	repeats int           // of all designs
+	drain   time.Duration // the most that one repeat's drain may take
+}
+
+// estimate says about how long a scenario takes.
+func estimate(sc scenario.Scenario) (estimated, error) {
+	plan, err := run.PlanOf(sc, 1)
+	if err != nil {
+		return estimated{}, err
+	}
+	return estimated{load: plan.Over, repeats: len(sc.Variants) * sc.Repeats,
+		drain: sc.Load.Drain.D()}, nil
+}
+
+func (e estimated) total() time.Duration {
+	return startTakes + time.Duration(e.repeats)*(e.load+besideTakes)
+}
+
+// String is a sentence: "about 5 min: 16 repeats with 11.5s of load each, and ...".
+func (e estimated) String() string {
+	return fmt.Sprintf("about %s: %d repeats, each with %s of load and about %s beside it, in "+
+		"which a drain may take up to %s more", estimateText(e.total()), e.repeats,
+		durationText(e.load), durationText(besideTakes), durationText(e.drain))
+}
+
+// estimateSearch says about how long a search of knee takes.
+func estimateSearch(p kneePlan) string {
+	windows := min(usualWindows+p.bounds.Repeats, p.bounds.Windows)
+	total := startTakes + time.Duration(len(p.variants)*windows)*(p.flags.window+besideWindow)
+	return fmt.Sprintf("about %s: %d designs, each with about %d windows of %s",
+		estimateText(total), len(p.variants), windows, durationText(p.flags.window))
+}
+
+// estimateText is a duration no finer than an estimate is: "40 s", "5 min", "2 h".
+func estimateText(d time.Duration) string {
+	switch {
+	case d < 100*time.Second:
+		return fmt.Sprintf("%d s", (d+10*time.Second-1)/(10*time.Second)*10)
+	case d < 100*time.Minute:
+		return fmt.Sprintf("%d min", (d+time.Minute/2)/time.Minute)
+	}
+	return fmt.Sprintf("%d h", (d+time.Hour/2)/time.Hour)
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/env"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 )
@@ -129,6 +130,18 @@ func (f *runFlags) checkOutput() error {
 			"compare with: --against RUN"))
 	}
 	return errors.Join(problems...)
+}
+
+// checkBackend refuses a backend that there is not, and says which one was meant.
+func checkBackend(name string) error {
+	err := oneOf("backend", name, "auto", env.Containers, env.Processes, env.External)
+	meant := map[string]string{"docker": env.Containers, "podman": env.Containers,
+		"compose": env.Containers, "local": env.Processes, "native": env.Processes,
+		"host": env.Processes, "remote": env.External}[strings.ToLower(name)]
+	if err != nil && meant != "" {
+		return fmt.Errorf("%w; did you mean %q?", err, meant)
+	}
+	return err
 }
 
 // oneOf refuses a flag's value that is not allowed.

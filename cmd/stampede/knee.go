@@ -114,7 +114,7 @@ func (f *kneeFlags) check() error {
 	problems := []error{
 		oneOf("format", f.format, "", "pretty", "plain", "json", "quiet"),
 		oneOf("color", f.colour, "auto", "always", "never"),
-		oneOf("backend", f.backend, "auto", "containers", "processes", "external"),
+		checkBackend(f.backend),
 	}
 	for _, flag := range []struct {
 		name     string

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -129,18 +130,18 @@ func noScenario(name string, err error, known []string) error {
 		return usage(fmt.Errorf("reading the scenario: %w", err))
 	}
 	if _, ok := findSystem(name); ok {
-		return usage(fmt.Errorf("%q is a system, not a scenario; `stampede list scenarios` shows "+
-			"what can be asked of it", name))
+		return usage(fmt.Errorf("%q is a system, not a scenario; `stampede list %s` shows "+
+			"what can be asked of it", name, name))
 	}
 	return usage(fmt.Errorf("there is no scenario %q%s; `stampede list` shows "+
 		"them, and a path to a file of your own works too", name, meantScenario(name, known)))
 }
 
-// mostBegun is how many scenarios that begin with a name are listed.
-const mostBegun = 5
+// mostAlike is how many scenarios with a similar name are listed.
+const mostAlike = 5
 
-// meantScenario is didYouMean, or lists the first of several scenarios that begin with
-// the name.
+// meantScenario is didYouMean, or lists some of the scenarios that begin with the name, or
+// else the three that have most of its words in theirs.
 func meantScenario(name string, known []string) string {
 	if hint := didYouMean(name, known); hint != "" || name == "" {
 		return hint
@@ -151,14 +152,39 @@ func meantScenario(name string, known []string) string {
 			begin = append(begin, k)
 		}
 	}
-	if len(begin) == 0 {
-		return ""
+	if n := len(begin) - mostAlike; n > 0 {
+		return "; these begin so: " + strings.Join(begin[:mostAlike], ", ") +
+			fmt.Sprintf(" and %d more", n)
 	}
-	more := ""
-	if n := len(begin) - mostBegun; n > 0 {
-		begin, more = begin[:mostBegun], fmt.Sprintf(" and %d more", n)
+	if len(begin) > 0 {
+		return "; these begin so: " + strings.Join(begin, ", ")
 	}
-	return "; these begin so: " + strings.Join(begin, ", ") + more
+	if alike := withWordsOf(name, known); len(alike) > 0 {
+		return "; did you mean one of " + strings.Join(alike, ", ") + "?"
+	}
+	return ""
+}
+
+// withWordsOf are at most three of the known names: those that share most words of four
+// letters or more with a name.
+func withWordsOf(name string, known []string) []string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	shared := map[string]int{}
+	var alike []string
+	for _, k := range known {
+		for _, word := range words {
+			if len(word) >= 4 && strings.Contains(k, word) {
+				shared[k]++
+			}
+		}
+		if shared[k] > 0 {
+			alike = append(alike, k)
+		}
+	}
+	slices.SortStableFunc(alike, func(a, b string) int { return shared[b] - shared[a] })
+	return alike[:min(len(alike), 3)]
 }
 
 // asTyped names the flags that a user typed where a problem names what they were

@@ -101,7 +101,7 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 func (f *runFlags) check() error {
 	problems := []error{
 		f.checkOutput(),
-		oneOf("backend", f.backend, "auto", "containers", "processes", "external"),
+		checkBackend(f.backend),
 		f.checkTargetFlags(),
 		f.checkExternal(),
 		f.checkKeep(),

@@ -109,7 +109,7 @@ func (f *serveFlags) resolve(system string) (sut.System, sut.Variant, any, error
 		return s, sut.Variant{}, nil, fmt.Errorf("%s has no HTTP API to serve; its System has no Handler",
 			system)
 	}
-	if err := oneOf("backend", f.backend, "auto", "containers", "processes", "external"); err != nil {
+	if err := checkBackend(f.backend); err != nil {
 		return s, sut.Variant{}, nil, err
 	}
 	i := slices.IndexFunc(s.Variants, func(v sut.Variant) bool { return v.Name == f.variant })

@@ -124,7 +124,7 @@ func (v *validation) arrival() {
 	for i, step := range a.Steps {
 		v.rate(step.Rate, "load", "arrival", "steps", strconv.Itoa(i), "rate")
 	}
-	if len(v.list) == before {
+	if len(v.list) == before && !v.troubled(given) {
 		v.schedule(a)
 	}
 }

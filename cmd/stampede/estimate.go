@@ -44,17 +44,25 @@ func (e estimated) total() time.Duration {
 
 // String is a sentence: "about 5 min: 16 repeats with 11.5s of load each, and ...".
 func (e estimated) String() string {
-	return fmt.Sprintf("about %s: %d repeats, each with %s of load and about %s beside it, in "+
-		"which a drain may take up to %s more", estimateText(e.total()), e.repeats,
-		durationText(e.load), durationText(besideTakes), durationText(e.drain))
+	each := "1 repeat"
+	if e.repeats != 1 {
+		each = fmt.Sprintf("%d repeats, each", e.repeats)
+	}
+	return fmt.Sprintf("about %s: %s with %s of load and about %s beside it; a drain may take up "+
+		"to %s more", estimateText(e.total()), each, durationText(e.load),
+		durationText(besideTakes), durationText(e.drain))
 }
 
 // estimateSearch says about how long a search of knee takes.
 func estimateSearch(p kneePlan) string {
 	windows := min(usualWindows+p.bounds.Repeats, p.bounds.Windows)
 	total := startTakes + time.Duration(len(p.variants)*windows)*(p.flags.window+besideWindow)
-	return fmt.Sprintf("about %s: %d designs, each with about %d windows of %s",
-		estimateText(total), len(p.variants), windows, durationText(p.flags.window))
+	each := "1 design"
+	if len(p.variants) != 1 {
+		each = fmt.Sprintf("%d designs, each", len(p.variants))
+	}
+	return fmt.Sprintf("about %s: %s with about %d windows of %s", estimateText(total), each,
+		windows, durationText(p.flags.window))
 }
 
 // estimateText is a duration no finer than an estimate is: "40 s", "5 min", "2 h".

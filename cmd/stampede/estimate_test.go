@@ -23,8 +23,8 @@ func TestEstimateTakesTheDrainIn(t *testing.T) {
 	if want := startTakes + 4*(10*time.Second+besideTakes); e.total() != want {
 		t.Errorf("%s, want %s", e.total(), want)
 	}
-	want := "about 80 s: 4 repeats, each with 10s of load and about 7s beside it, in which a " +
-		"drain may take up to 30s more"
+	want := "about 80 s: 4 repeats, each with 10s of load and about 7s beside it; a drain " +
+		"may take up to 30s more"
 	if e.String() != want {
 		t.Errorf("%s", e)
 	}

@@ -99,12 +99,13 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl.StringVar(&f.format, "format", "", "pretty, plain, quiet or json: one document at the end, "+
 		"that of knee.json, where run streams events; by default pretty on a terminal, else plain")
 	fl.StringVar(&f.colour, "color", "auto", "auto, always or never")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show where the stores come from")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the search")
 	flagGroups(cmd,
 		[]string{"Load", "profile", "from", "max", "window", "seed", "set", "timeout"},
 		[]string{"Designs", "design"},
 		[]string{"Verdict", "objective", "precision", "repeats", "again", "max-windows"},
-		[]string{"Output", "out", "format", "color", "open"},
+		[]string{"Output", "out", "format", "color", "verbose", "open"},
 		[]string{"Stores", "backend", "postgres-url", "redis-url", "kafka-brokers",
 			"allow-nonempty"})
 }
@@ -178,7 +179,7 @@ func (a *app) knee(name string, f kneeFlags, open openLab) error {
 	}
 	defer dir.Close()
 	k := &kneeSearch{app: a, flags: f, plan: plan, dir: dir,
-		printer: a.newPrinter(f.format, f.colour)}
+		printer: a.newPrinter(f.format, f.colour, f.verbose)}
 	defer func() { _ = k.printer.close() }() // a terminal, if anything
 	k.begin(seed)
 	failed := k.run(open)

@@ -162,8 +162,11 @@ func (a *app) runOne(
 		s.tell(events.Event{RunID: written.RunID, Result: &events.Document{Directory: path,
 			Exit: t.code, Summary: t.data.Summary}})
 	}
-	if f.open {
+	switch {
+	case f.open:
 		a.tryToOpen(path)
+	case !streams && f.format != "quiet":
+		a.tellOpen(f.out, plan.Scenario.Name)
 	}
 	return t.code, nil
 }
@@ -205,7 +208,7 @@ func (a *app) perform(
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
 			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))
 		}
-		p.Logf("backend: %s", opts.BackendReason)
+		p.detailf("backend: %s", opts.BackendReason)
 	}
 	if opts.Launcher, err = launcher(plan.Scenario.Deploy); err != nil {
 		return "", rundir.Summary{}, a.failed(exitEnvironment, err)

@@ -33,6 +33,7 @@ type runFlags struct {
 	duration, timeout                     time.Duration
 	allowNonEmpty, acrossMachines         bool
 	interleave, keep, dryRun, open        bool
+	verbose                               bool
 	junit, json, md, html, metrics        string
 	given                                 givenFiles
 	// changed says whether a flag was given, on the command line or by its
@@ -76,7 +77,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 			"interleave", "timeout"},
 		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
-		[]string{"Output", "dry-run", "open", "out", "format", "color", "html", "md", "junit",
+		[]string{"Output", "dry-run", "open", "out", "format", "color", "verbose", "html", "md", "junit",
 			"json", "metrics"},
 		[]string{"Stores", "backend", "keep", "postgres-url", "redis-url", "kafka-brokers",
 			"allow-nonempty"})
@@ -95,6 +96,8 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 		"target's certificate, in place of the system's")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show phases and faults in a log, and where the "+
+		"stores come from")
 }
 
 // check refuses flags that make no sense.

@@ -65,15 +65,7 @@ func Grouped(n int) string { return grouped(n) }
 
 // grouped formats n with commas between groups of three digits.
 func grouped[T ~int | ~int64 | ~uint64](n T) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "−", digits[1:]
-	}
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return sign + digits
+	return plain.Count(int64(n))
 }
 
 // plural formats a count with its noun.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"stampede/harness/events"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
+	"stampede/reports"
 )
 
 // text is a line in colours.
@@ -182,13 +184,7 @@ func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time
 	case l.Waiting():
 		return text{{"· " + name + "  waiting", dimCode}}
 	}
-	mark := "✗"
-	switch l.Verdict {
-	case rundir.Pass:
-		mark = "✓"
-	case rundir.Invalid, rundir.Inconclusive:
-		mark = "?"
-	}
+	mark, _ := reports.VerdictMark(l.Verdict) // the same as on the page
 	line := text{{mark, verdictCode(l.Verdict)}, {" " + name + "  ", ""},
 		{fmt.Sprintf("%-4s", l.Verdict), verdictCode(l.Verdict)}}
 	if l.Of > 1 {
@@ -223,14 +219,15 @@ func runningText(l *events.VariantLine, name string, p *events.Plan, now time.Ti
 		clock = fmt.Sprintf(" %s, %d left", durationText(now.Sub(l.PhaseSince)),
 			l.Tick.InFlight+l.Tick.Waiting)
 	}
-	line = append(line, span{clock + "  " + rateText(l.Tick), ""})
+	line = append(line, span{clock, ""})
+	// What is cut on a narrow terminal should be the rates.
 	for _, part := range troubles(*l) {
 		line = append(line, span{"  " + part, warnCode})
 	}
 	if len(l.Faults) > 0 {
 		line = append(line, span{"  FAULT " + strings.Join(l.Faults, ", "), "31"})
 	}
-	return line
+	return append(line, span{"  " + rateText(l.Tick), ""})
 }
 
 // elapsedText is how much of the load has passed.
@@ -239,11 +236,13 @@ func elapsedText(t events.Tick, p *events.Plan) string {
 		durationText(time.Duration(p.LoadNS))
 }
 
-// rateText is what is asked for, what is done, and how fast.
+// rateText is what is due, what is done, and how fast, all in the last one to two seconds. The
+// p99 of a finished repeat is that of the whole, so this one must not be taken for it.
 func rateText(t events.Tick) string {
-	s := fmt.Sprintf("offered %.0f/s → %.0f/s", t.OfferedPerS, t.AchievedPerS)
-	if t.P99NS > 0 {
-		s += ", p99 " + events.LatencyText(time.Duration(t.P99NS))
+	s := fmt.Sprintf("%s/s due, %s/s done", plain.Count(int64(math.Round(t.OfferedPerS))),
+		plain.Count(int64(math.Round(t.AchievedPerS))))
+	if t.P99RecentNS > 0 {
+		s += ", p99 " + events.LatencyText(time.Duration(t.P99RecentNS)) + " in the last second"
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/env"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 )
@@ -15,8 +16,9 @@ import (
 func newCheck(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "check <run>",
-		Short: "Judge a stored run again, from its histories and audits",
+		Use:     "check <run>",
+		Aliases: []string{"judge"},
+		Short:   "Judge a stored run again, from its histories and audits",
 		Long: `Judges a run directory with the checkers of this build and writes its summary and
 reports anew. It needs no store. A run that was killed is judged up to its last
 flushed second.
@@ -127,6 +129,18 @@ func (f *runFlags) checkOutput() error {
 			"compare with: --against RUN"))
 	}
 	return errors.Join(problems...)
+}
+
+// checkBackend refuses a backend that there is not, and says which one was meant.
+func checkBackend(name string) error {
+	err := oneOf("backend", name, "auto", env.Containers, env.Processes, env.External)
+	meant := map[string]string{"docker": env.Containers, "podman": env.Containers,
+		"compose": env.Containers, "local": env.Processes, "native": env.Processes,
+		"host": env.Processes, "remote": env.External}[strings.ToLower(name)]
+	if err != nil && meant != "" {
+		return fmt.Errorf("%w; did you mean %q?", err, meant)
+	}
+	return err
 }
 
 // oneOf refuses a flag's value that is not allowed.

@@ -220,7 +220,7 @@ func canCompare(base rundir.RunInfo, plan resolved, seed uint64) error {
 	least := stats.LeastRepeats(comparedMetrics())
 	if !stats.CanShow(base.Repeats, plan.Scenario.Repeats, comparedMetrics()) {
 		return fmt.Errorf("--fail-on regression: %d repeats there and %d here can never show one; "+
-			"it takes %d a side (--repeat %d)", base.Repeats, plan.Scenario.Repeats, least, least)
+			"it takes %d a side (--repeats %d)", base.Repeats, plan.Scenario.Repeats, least, least)
 	}
 	digest, err := run.ScenarioDigest(plan.Scenario, plan.System)
 	if err != nil {
@@ -228,7 +228,7 @@ func canCompare(base rundir.RunInfo, plan resolved, seed uint64) error {
 	}
 	if digest != base.ScenarioDigest {
 		return fmt.Errorf("--fail-on regression: the resolved scenario is not that of %s; "+
-			"give the same profile, variants, --repeat and --set", base.ID)
+			"give the same profile, designs, --repeats and --set", base.ID)
 	}
 	load, err := run.PlanOf(plan.Scenario, seed)
 	if err != nil {

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/plain"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -58,7 +59,7 @@ func newDescribe(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&opts.Profile, "profile", "", scenario.ProfilesText)
 	cmd.Flags().StringArrayVar(&opts.Set, "set", nil, "override a value: path=value")
-	cmd.Flags().StringVar(&variant, "variant", "", "describe one variant instead")
+	cmd.Flags().StringVar(&variant, "design", "", "describe one `design` instead")
 	return cmd
 }
 
@@ -70,20 +71,24 @@ func describe(w io.Writer, plan resolved) error {
 	}
 	fmt.Fprintf(w, "%s (profile %s)\n%s\n\n", sc.Name, sc.Profile, sc.Question)
 	fmt.Fprintf(w, "Load       %s\n", load.Text)
-	trials := len(sc.Variants) * sc.Repeats
-	least, most, err := run.Estimate(sc, plan.System, plan.Params, trials)
+	if sends, err := sent(plan, load); err != nil {
+		return usage(err)
+	} else if sends != "" {
+		fmt.Fprintf(w, "Sends      %s\n", sends)
+	}
+	e, err := estimate(plan, len(sc.Variants)*sc.Repeats)
 	if err != nil {
 		return usage(err)
 	}
-	fmt.Fprintf(w, "Trials     %d variants x %d repeats, about %s\n", len(sc.Variants), sc.Repeats,
-		between(least, most))
+	fmt.Fprintf(w, "Repeats    %d for each of %d designs\n", sc.Repeats, len(sc.Variants))
+	fmt.Fprintf(w, "Time       %s\n", e)
 	fmt.Fprintf(w, "Needs      %s\n", strings.Join(needs(plan), ", "))
 	fmt.Fprintf(w, "Deployed   %s\n\n", deployment(sc))
 	rows := [][]string{}
 	for _, v := range chosen(plan) {
 		rows = append(rows, []string{"  " + v.Name, strings.Join(breaks(v), ", ")})
 	}
-	fmt.Fprintln(w, "Variants, and what each is known to break")
+	fmt.Fprintln(w, "Designs, and what each is known to break")
 	table(w, rows)
 	fmt.Fprintln(w, "\nInvariants, and what must be true")
 	table(w, invariantRows(plan))
@@ -96,13 +101,42 @@ func describe(w io.Writer, plan resolved) error {
 	return nil
 }
 
-// between writes how long something takes: 3m5s, or 2m10s to 4m.
-func between(least, most time.Duration) string {
-	least, most = least.Round(5*time.Second), most.Round(5*time.Second)
-	if least == most {
-		return least.String()
+// mostCounted is how many scheduled operations are made to be counted.
+const mostCounted = 2_000_000
+
+// sent counts the scheduled operations of each kind, and how many clients send those of the
+// first: "104,460 buy by 100,021 clients, 1,040 stock". It is empty where their number is a
+// result, or too large.
+func sent(plan resolved, load run.Plan) (string, error) {
+	total := math.Ceil(load.Process.Mean())
+	if plan.Scenario.Load.Users > 0 || total < 1 || total > mostCounted {
+		return "", nil
 	}
-	return least.String() + " to " + most.String()
+	workload, err := plan.System.Workload(load.WorkloadSeed, plan.Params)
+	if err != nil {
+		return "", err
+	}
+	kinds := workload.Kinds()
+	counts, clients := map[string]int{}, map[string]bool{}
+	for i := range uint64(total) {
+		op := workload.Op(i)
+		counts[op.Kind]++
+		if op.Kind == kinds[0] && op.Client != "" {
+			clients[op.Client] = true
+		}
+	}
+	parts := []string{}
+	for i, kind := range kinds {
+		if counts[kind] == 0 {
+			continue
+		}
+		part := plain.Count(int64(counts[kind])) + " " + kind
+		if i == 0 && len(clients) > 0 {
+			part += " by " + plain.Count(int64(len(clients))) + " clients"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", "), nil
 }
 
 // deployment says how the variants are put to work: "processes, 2 of api".
@@ -188,7 +222,7 @@ func describeVariant(w io.Writer, plan resolved, name string) error {
 		return nil
 	}
 	known := variantNames(plan.System)
-	return usage(fmt.Errorf("%s has no variant %q; it has %s%s", plan.System.Name, name,
+	return usage(fmt.Errorf("%s has no design %q; it has %s%s", plan.System.Name, name,
 		strings.Join(known, ", "), didYouMean(name, known)))
 }
 

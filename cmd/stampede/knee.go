@@ -32,27 +32,31 @@ type kneeFlags struct {
 func newKnee(a *app) *cobra.Command {
 	var f kneeFlags
 	cmd := &cobra.Command{
-		Use:   "knee <scenario>",
-		Short: "Search for the highest steady rate that keeps objectives and invariants",
-		Long: `Searches, for each variant in turn, for the highest constant rate at which every
+		Use:     "knee <scenario>",
+		Aliases: []string{"find-rate"},
+		Short:   "Search for the highest steady rate that keeps objectives and invariants",
+		Example: `  stampede knee likes-spike
+  stampede knee flash-sale-100k --design redis_lua --objective 'p99(response) <= 5ms'
+  stampede knee flash-sale-100k --window 5s --repeats 1 --max 5000`,
+		Long: `Searches, for each design in turn, for the highest constant rate at which every
 objective of the scenario and every invariant holds and no work piles up. It keeps
 one set of stores and offers a rate for one window after another: it doubles or
 halves the rate until one holds and a higher one does not, bisects, and confirms
 what it found with repeats, all of which must hold.
 
 The scenario's arrival is replaced by a constant one, and its faults are left out, as
-are the variants that it must catch breaking something, unless --variant names
+are the designs that it must catch breaking something, unless --design names
 them. A window without an answer is tried once more (--again). A rate at which
 everything due was done and every objective was met holds, also on a noisy machine; a
 miss on one is tried again, and bounds the knee from above with ≈ if it stays.
 
 Exit codes:
-    0  for every variant the knee was found, as a number or an interval, or
+    0  for every design the knee was found, as a number or an interval, or
        --max held
     1  an invariant was violated that was not expected to be
     2  the command line or the scenario is wrong
-    3  a variant misses an objective at the lowest rate that was tried
-    4  for some variant it is not decided
+    3  a design misses an objective at the lowest rate that was tried
+    4  for some design it is not decided
     5  the environment is not ready
    70  a defect of stampede itself
   130  interrupted by Ctrl-C or --timeout (143 by SIGTERM)
@@ -69,11 +73,12 @@ The worst wins, in the order 1, 70, 5, 4, 3.
 
 func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
+	fl.SetNormalizeFunc(presentName)
 	f.changed = fl.Changed
 	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
-	fl.StringSliceVar(&f.variants, "variant", nil, "only these variants (comma-separated)")
+	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated)")
 	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
-	fl.StringArrayVar(&f.objectives, "objective", nil, "an objective beside the scenario's, such as "+
+	fl.StringArrayVar(&f.objectives, "objective", nil, "a further objective, such as "+
 		"'p99(response) <= 100ms'")
 	fl.DurationVar(&f.window, "window", 10*time.Second, "how long each rate is offered")
 	fl.Float64Var(&f.from, "from", 0, "the first rate per second; by default a quarter of the "+
@@ -83,7 +88,7 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 		"may be")
 	fl.IntVar(&f.repeats, "repeats", 3, "how many windows confirm the knee")
 	fl.IntVar(&f.again, "again", 1, "how many more tries a window without an answer gets")
-	fl.IntVar(&f.mostWindows, "max-windows", 40, "the largest number of windows for a variant")
+	fl.IntVar(&f.mostWindows, "max-windows", 40, "the largest number of windows for a design")
 	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
 	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
 	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
@@ -96,7 +101,15 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl.StringVar(&f.format, "format", "", "pretty, plain, quiet or json: one document at the end, "+
 		"that of knee.json, where run streams events; by default pretty on a terminal, else plain")
 	fl.StringVar(&f.colour, "color", "auto", "auto, always or never")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show where the stores come from")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the search")
+	flagGroups(cmd,
+		[]string{"Load", "profile", "from", "max", "window", "seed", "set", "timeout"},
+		[]string{"Designs", "design"},
+		[]string{"Verdict", "objective", "precision", "repeats", "again", "max-windows"},
+		[]string{"Output", "out", "format", "color", "verbose", "open"},
+		[]string{"Stores", "backend", "postgres-url", "redis-url", "kafka-brokers",
+			"allow-nonempty"})
 }
 
 // check refuses flags that make no sense.
@@ -104,7 +117,7 @@ func (f *kneeFlags) check() error {
 	problems := []error{
 		oneOf("format", f.format, "", "pretty", "plain", "json", "quiet"),
 		oneOf("color", f.colour, "auto", "always", "never"),
-		oneOf("backend", f.backend, "auto", "containers", "processes", "external"),
+		checkBackend(f.backend),
 	}
 	for _, flag := range []struct {
 		name     string
@@ -168,7 +181,7 @@ func (a *app) knee(name string, f kneeFlags, open openLab) error {
 	}
 	defer dir.Close()
 	k := &kneeSearch{app: a, flags: f, plan: plan, dir: dir,
-		printer: a.newPrinter(f.format, f.colour)}
+		printer: a.newPrinter(f.format, f.colour, f.verbose)}
 	defer func() { _ = k.printer.close() }() // a terminal, if anything
 	k.begin(seed)
 	failed := k.run(open)
@@ -198,6 +211,7 @@ func (k *kneeSearch) begin(seed uint64) {
 	b := k.plan.bounds
 	k.printer.Logf("knee of %s (%s), seed %d: windows of %s, from %v/s, %v/s to %v/s",
 		sc.Name, sc.Profile, seed, k.flags.window, b.FromPerS, b.LeastPerS, b.MostPerS)
+	k.printer.Logf("this takes %s", estimateSearch(k.plan))
 	for _, o := range k.plan.objectives {
 		k.printer.Logf("objective %s: %s", o.Name, o.Objective)
 	}

@@ -122,7 +122,7 @@ func (s *searching) latest(t *testing.T) (dir string, found knee.Summary) {
 }
 
 func TestKneeFindsAndTells(t *testing.T) {
-	s := newSearching(t, "--variant", "redis_lua,for_update", "--from", "100")
+	s := newSearching(t, "--design", "redis_lua,for_update", "--from", "100")
 	code, out, errs := s.run(t)
 	dir, found := s.latest(t)
 	if code != exitOK || s.lab.closed != 1 || len(found.Variants) != 2 {
@@ -155,7 +155,7 @@ func TestKneeFindsAndTells(t *testing.T) {
 			t.Errorf("%v/s has seed %d", w.RatePerS, w.Seed)
 		}
 	}
-	want := "stampede knee flash-sale-100k --profile default --variant redis_lua,for_update " +
+	want := "stampede knee flash-sale-100k --profile default --design redis_lua,for_update " +
 		"--window 2s --from 100 --max 50000 --precision 0.1 --repeats 3 --again 1 --max-windows 40 " +
 		"--seed 7 --backend processes"
 	if found.Search.Reproduce != want {
@@ -167,7 +167,7 @@ func TestKneeFindsAndTells(t *testing.T) {
 }
 
 func TestKneeExitCodes(t *testing.T) {
-	one := []string{"--variant", "redis_lua", "--from", "100"}
+	one := []string{"--design", "redis_lua", "--from", "100"}
 	for name, c := range map[string]struct {
 		args   []string
 		change func(*fakeLab)
@@ -186,7 +186,7 @@ func TestKneeExitCodes(t *testing.T) {
 		"full disk later":   {one, func(l *fakeLab) { l.failsAt = 400 }, exitEnvironment, 1},
 		"stopped at once":   {one, func(l *fakeLab) { l.stopAt = 100 }, exitInterrupted, -1},
 		"stopped later":     {one, func(l *fakeLab) { l.stopAt = 400 }, exitInterrupted, 1},
-		"a known-wrong one breaks": {[]string{"--variant", "naive_read_write"},
+		"a known-wrong one breaks": {[]string{"--design", "naive_read_write"},
 			func(l *fakeLab) { l.verdict = knee.Broke }, exitOK, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestKneeExitCodes(t *testing.T) {
 
 // TestKneeStopsBetweenVariants: what was found before is kept.
 func TestKneeStopsBetweenVariants(t *testing.T) {
-	s := newSearching(t, "--variant", "for_update,redis_lua", "--from", "100", "--max", "3000")
+	s := newSearching(t, "--design", "for_update,redis_lua", "--from", "100", "--max", "3000")
 	s.lab.stopAt = 800 // which for_update never reaches
 	code, out, _ := s.run(t)
 	_, found := s.latest(t)
@@ -230,7 +230,7 @@ func TestKneeStopsBetweenVariants(t *testing.T) {
 }
 
 func TestKneeAsJSON(t *testing.T) {
-	s := newSearching(t, "--variant", "redis_lua", "--from", "100", "--format", "json")
+	s := newSearching(t, "--design", "redis_lua", "--from", "100", "--format", "json")
 	code, out, errs := s.run(t)
 	var found knee.Summary
 	if err := json.Unmarshal([]byte(out), &found); err != nil || code != exitOK || errs != "" {
@@ -300,7 +300,7 @@ func TestKneeStartsFromTheScenario(t *testing.T) {
 // A Poisson process stays one, at a steady rate; objectives of flags are added.
 func TestKneeKeepsGapsAndAddsObjectives(t *testing.T) {
 	p := planOf(t, "flash-sale-100k", "--objective", "p99(response, buy) <= 100ms",
-		"--set", "load.arrival={process: poisson, rate: 400, over: 1s}", "--variant", "redis_lua")
+		"--set", "load.arrival={process: poisson, rate: 400, over: 1s}", "--design", "redis_lua")
 	w, err := p.at("redis_lua", 1.5)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func (a *app) openLab(k *kneeSearch) (tryRate, func() error, error) {
 	if err := a.chooseBackend(soft, &lab.opts, k.flags.runFlags); err != nil {
 		return nil, nil, a.failed(exitEnvironment, env.Stopped(soft, err))
 	}
-	k.printer.Logf("backend: %s", lab.opts.BackendReason)
+	k.printer.detailf("backend: %s", lab.opts.BackendReason)
 	if err := lab.start(soft); err != nil {
 		return nil, nil, a.failed(exitEnvironment, errors.Join(env.Stopped(soft, err), lab.close()))
 	}

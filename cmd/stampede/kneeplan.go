@@ -87,11 +87,11 @@ func (p *kneePlan) chooseVariants() error {
 	}
 	if len(left) > 0 {
 		p.warnings = append(p.warnings, "known to be wrong under this load and left out: "+
-			strings.Join(left, ", ")+" (--variant names them)")
+			strings.Join(left, ", ")+" (--design names them)")
 	}
 	if len(p.variants) == 0 {
-		return fmt.Errorf("every variant of %s is known to be wrong under its load; name some "+
-			"with --variant: %s", p.whole.Scenario.Name, strings.Join(left, ", "))
+		return fmt.Errorf("every design of %s is known to be wrong under its load; name some "+
+			"with --design: %s", p.whole.Scenario.Name, strings.Join(left, ", "))
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (p *kneePlan) at(variant string, rate float64) (resolved, error) {
 func (p *kneePlan) reproduce(f kneeFlags, seed uint64) string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	words := []string{"stampede", "knee", plain.Word(p.name), "--profile", p.whole.Scenario.Profile,
-		"--variant", strings.Join(p.variants, ","), "--window", f.window.String(),
+		"--design", strings.Join(p.variants, ","), "--window", f.window.String(),
 		"--from", number(p.bounds.FromPerS), "--max", number(f.most),
 		"--precision", number(f.precision), "--repeats", strconv.Itoa(f.repeats),
 		"--again", strconv.Itoa(f.again),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,44 +18,81 @@ import (
 	"stampede/systems"
 )
 
-// listing is one kind of thing that list shows: a heading, a value for JSON
-// and rows for people.
+// listing is one kind of thing that list shows: a heading and rows for people, and for JSON a
+// name and a value.
 type listing struct {
 	heading string
+	name    string
 	value   any
 	rows    [][]string
 }
 
+// The kinds of things that list shows.
+const (
+	scenarioKind  = "scenarios"
+	designKind    = "designs"
+	invariantKind = "invariants"
+	faultKind     = "faults"
+	runKind       = "runs"
+)
+
+// listKinds are the kinds in the order of list --all.
+func listKinds() []string {
+	return []string{scenarioKind, designKind, invariantKind, faultKind, runKind}
+}
+
+// listOptions say what list shows.
+type listOptions struct {
+	what        string // a kind, a system's name for its scenarios, or ""
+	all, asJSON bool
+	out         string
+}
+
 func newList(a *app) *cobra.Command {
-	var asJSON bool
-	var out string
-	kinds := []string{"scenarios", "variants", "invariants", "faults", "runs"}
+	var o listOptions
 	cmd := &cobra.Command{
-		Use:       "list [scenarios|variants|invariants|faults|runs]",
-		Short:     "List what there is to run, to judge and to read",
-		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: kinds,
+		Use:     "list [scenarios|designs|invariants|faults|runs|<system>]",
+		Aliases: []string{"ls"},
+		Short:   "List scenarios by system, or designs, invariants, faults, runs",
+		Long: `Lists the built-in scenarios by system, each with about how long it takes at the
+default profile. A system's name shows the questions of its scenarios; a kind of thing
+shows all of that kind; --all shows everything.`,
+		Example: `  stampede list
+  stampede list flashsale
+  stampede list runs`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				kinds = args
+				o.what = args[0]
 			}
-			return list(a.stdout, kinds, asJSON, out)
+			return list(a.stdout, o)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
+	cmd.Flags().BoolVar(&o.all, "all", false, "list everything")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON document")
+	cmd.Flags().StringVar(&o.out, "out", "runs", "the folder of the runs")
 	return cmd
 }
 
-func list(w io.Writer, kinds []string, asJSON bool, out string) error {
+func list(w io.Writer, o listOptions) error {
+	kinds, system, err := o.kinds()
+	if err != nil {
+		return usage(err)
+	}
+	if len(kinds) == 0 && !o.asJSON {
+		return listBriefly(w)
+	}
+	if len(kinds) == 0 {
+		kinds = []string{scenarioKind}
+	}
 	document := map[string]any{}
 	for i, kind := range kinds {
-		l, err := listingOf(kind, out)
+		l, err := listingOf(kind, system, o.out)
 		if err != nil {
 			return err
 		}
-		document[kind] = l.value
-		if asJSON {
+		document[l.name] = l.value
+		if o.asJSON {
 			continue
 		}
 		if i > 0 {
@@ -63,10 +101,72 @@ func list(w io.Writer, kinds []string, asJSON bool, out string) error {
 		fmt.Fprintln(w, l.heading)
 		table(w, l.rows)
 	}
-	if asJSON {
+	if o.asJSON {
 		return writeJSON(w, document)
 	}
 	return nil
+}
+
+// kinds are those to be listed, none for the overview of scenarios. A system limits the
+// scenarios to its own.
+func (o *listOptions) kinds() (kinds []string, system string, err error) {
+	what := o.what
+	if what == "variants" { // what designs were called
+		what = designKind
+	}
+	switch {
+	case o.all && what != "":
+		return nil, "", errors.New("--all lists everything; leave out " + o.what)
+	case o.all:
+		return listKinds(), "", nil
+	case what == "":
+		return nil, "", nil
+	case slices.Contains(listKinds(), what):
+		return []string{what}, "", nil
+	case slices.Contains(systemNames(), what):
+		return []string{scenarioKind}, what, nil
+	}
+	known := append(listKinds(), systemNames()...)
+	return nil, "", fmt.Errorf("there is no %q to list; expected one of %s%s", o.what,
+		strings.Join(known, ", "), didYouMean(what, known))
+}
+
+// briefColumn is how wide a scenario's name and estimate are in the overview, of which there
+// are two in a line.
+const briefColumn = 35
+
+// listBriefly prints the scenarios of each system with their estimates, in 80 columns.
+func listBriefly(w io.Writer) error {
+	items, err := scenarioItems("")
+	if err != nil {
+		return err
+	}
+	for _, system := range systemNames() {
+		cells := []string{}
+		for _, item := range items {
+			if item.System == system {
+				cells = append(cells, fmt.Sprintf("%-27s %s", item.Name, item.Estimate))
+			}
+		}
+		for i, cell := range cells {
+			switch {
+			case i == 0:
+				fmt.Fprintf(w, "%-10s", system)
+			case i%2 == 0:
+				fmt.Fprintf(w, "%-10s", "")
+			}
+			if i%2 == 0 && i+1 < len(cells) {
+				cell = fmt.Sprintf("%-*s", briefColumn, cell)
+			}
+			fmt.Fprint(w, cell)
+			if i%2 == 1 || i+1 == len(cells) {
+				fmt.Fprintln(w)
+			}
+		}
+	}
+	_, err = fmt.Fprintln(w, "Questions: stampede list <system>. Details: stampede describe "+
+		"<scenario>.\nEverything: stampede list --all. Times are estimates for all designs.")
+	return err
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -76,15 +176,15 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-func listingOf(kind, out string) (listing, error) {
+func listingOf(kind, system, out string) (listing, error) {
 	switch kind {
-	case "scenarios":
-		return listScenarios()
-	case "variants":
-		return listVariants(), nil
-	case "invariants":
+	case scenarioKind:
+		return listScenarios(system)
+	case designKind:
+		return listDesigns(), nil
+	case invariantKind:
 		return listInvariants(), nil
-	case "faults":
+	case faultKind:
 		return listFaults(), nil
 	default:
 		return listRuns(out)
@@ -96,22 +196,41 @@ type scenarioItem struct {
 	System   string   `json:"system"`
 	Question string   `json:"question"`
 	Variants []string `json:"variants"`
+	// Estimate is about how long it takes, for people.
+	Estimate string `json:"-"`
+	// EstimateNS is the same as a number.
+	EstimateNS int64 `json:"estimate_ns"`
 }
 
-func listScenarios() (listing, error) {
-	l := listing{heading: "Scenarios"}
+// scenarioItems are the built-in scenarios, those of one system if it is named.
+func scenarioItems(system string) ([]scenarioItem, error) {
 	items := []scenarioItem{}
 	for _, name := range scenarios.All() {
 		plan, err := resolve(name, scenario.Options{})
 		if err != nil {
-			return l, err
+			return nil, err
+		}
+		if system != "" && plan.System.Name != system {
+			continue
+		}
+		e, err := estimate(plan, len(plan.Scenario.Variants)*plan.Scenario.Repeats)
+		if err != nil {
+			return nil, err
 		}
 		items = append(items, scenarioItem{Name: name, System: plan.System.Name,
-			Question: plan.Scenario.Question, Variants: plan.Scenario.Variants})
-		l.rows = append(l.rows, []string{"  " + name, plan.Scenario.Question})
+			Question: plan.Scenario.Question, Variants: plan.Scenario.Variants,
+			Estimate: estimateText(e.most), EstimateNS: e.total().Nanoseconds()})
 	}
-	l.value = items
-	return l, nil
+	return items, nil
+}
+
+func listScenarios(system string) (listing, error) {
+	items, err := scenarioItems(system)
+	l := listing{heading: "Scenarios", name: "scenarios", value: items}
+	for _, item := range items {
+		l.rows = append(l.rows, []string{"  " + item.Name, item.Estimate, item.Question})
+	}
+	return l, err
 }
 
 type variantItem struct {
@@ -123,8 +242,8 @@ type variantItem struct {
 	Breaks     []string `json:"breaks"`
 }
 
-func listVariants() listing {
-	l := listing{heading: "Variants"}
+func listDesigns() listing {
+	l := listing{heading: "Designs", name: "variants"}
 	items := []variantItem{}
 	for _, s := range systems.All() {
 		for _, v := range s.Variants {
@@ -153,7 +272,7 @@ type invariantItem struct {
 }
 
 func listInvariants() listing {
-	l := listing{heading: "Invariants"}
+	l := listing{heading: "Invariants", name: "invariants"}
 	items := []invariantItem{}
 	for _, s := range systems.All() {
 		for _, inv := range s.Invariants(s.Params()) {
@@ -174,7 +293,7 @@ type faultItem struct {
 }
 
 func listFaults() listing {
-	l := listing{heading: "Faults"}
+	l := listing{heading: "Faults", name: "faults"}
 	all := stores()
 	items := []faultItem{}
 	for _, kind := range fault.Kinds() {
@@ -208,7 +327,7 @@ func stores() []string {
 }
 
 func listRuns(out string) (listing, error) {
-	l := listing{heading: "Runs"}
+	l := listing{heading: "Runs", name: "runs"}
 	entries, err := rundir.List(out)
 	if err != nil {
 		return l, withCode(exitEnvironment, err)

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"stampede/harness/env/admin"
 	"stampede/harness/plain"
 )
 
 func main() {
+	cobra.EnableCommandSorting = false // the help shows commands by how much they are needed
 	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,7 +31,9 @@ func didYouMean(name string, known []string) string {
 func flagMistake(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		known := []string{}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			known = append(append(known, f.Name), formerNames(f.Name)...)
+		})
 		if hint := didYouMean(missing.GetSpecifiedName(), known); hint != "" {
 			return fmt.Errorf("%w%s", err, hint)
 		}
@@ -41,6 +44,21 @@ func flagMistake(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("--%s is %q; expected %s", f.Name, invalid.GetValue(), example(f.Value.Type()))
 	}
 	return err
+}
+
+// knownCommand refuses the name of a command that there is not.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	known := []string{}
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() {
+			known = append(append(known, cmd.Name()), cmd.Aliases...)
+		}
+	}
+	return usage(fmt.Errorf("there is no command %q%s; `stampede --help` lists them", args[0],
+		didYouMean(args[0], known)))
 }
 
 // example is what a value of a type looks like.
@@ -64,7 +82,7 @@ func explainArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		explainArguments(sub)
 	}
-	if cmd.Args == nil {
+	if cmd.Args == nil || !cmd.HasParent() {
 		return
 	}
 	plain := cmd.Args
@@ -112,18 +130,18 @@ func noScenario(name string, err error, known []string) error {
 		return usage(fmt.Errorf("reading the scenario: %w", err))
 	}
 	if _, ok := findSystem(name); ok {
-		return usage(fmt.Errorf("%q is a system, not a scenario; `stampede list scenarios` shows "+
-			"what can be asked of it", name))
+		return usage(fmt.Errorf("%q is a system, not a scenario; `stampede list %s` shows "+
+			"what can be asked of it", name, name))
 	}
 	return usage(fmt.Errorf("there is no scenario %q%s; `stampede list` shows "+
 		"them, and a path to a file of your own works too", name, meantScenario(name, known)))
 }
 
-// mostBegun is how many scenarios that begin with a name are listed.
-const mostBegun = 5
+// mostAlike is how many scenarios with a similar name are listed.
+const mostAlike = 5
 
-// meantScenario is didYouMean, or lists the first of several scenarios that begin with
-// the name.
+// meantScenario is didYouMean, or lists some of the scenarios that begin with the name, or
+// else the three that have most of its words in theirs.
 func meantScenario(name string, known []string) string {
 	if hint := didYouMean(name, known); hint != "" || name == "" {
 		return hint
@@ -134,14 +152,39 @@ func meantScenario(name string, known []string) string {
 			begin = append(begin, k)
 		}
 	}
-	if len(begin) == 0 {
-		return ""
+	if n := len(begin) - mostAlike; n > 0 {
+		return "; these begin so: " + strings.Join(begin[:mostAlike], ", ") +
+			fmt.Sprintf(" and %d more", n)
 	}
-	more := ""
-	if n := len(begin) - mostBegun; n > 0 {
-		begin, more = begin[:mostBegun], fmt.Sprintf(" and %d more", n)
+	if len(begin) > 0 {
+		return "; these begin so: " + strings.Join(begin, ", ")
 	}
-	return "; these begin so: " + strings.Join(begin, ", ") + more
+	if alike := withWordsOf(name, known); len(alike) > 0 {
+		return "; did you mean one of " + strings.Join(alike, ", ") + "?"
+	}
+	return ""
+}
+
+// withWordsOf are at most three of the known names: those that share most words of four
+// letters or more with a name.
+func withWordsOf(name string, known []string) []string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	shared := map[string]int{}
+	var alike []string
+	for _, k := range known {
+		for _, word := range words {
+			if len(word) >= 4 && strings.Contains(k, word) {
+				shared[k]++
+			}
+		}
+		if shared[k] > 0 {
+			alike = append(alike, k)
+		}
+	}
+	slices.SortStableFunc(alike, func(a, b string) int { return shared[b] - shared[a] })
+	return alike[:min(len(alike), 3)]
 }
 
 // asTyped names the flags that a user typed where a problem names what they were
@@ -154,8 +197,8 @@ func (f *runFlags) asTyped(err error) error {
 	typed := map[string]string{
 		"--set load.arrival.rate=": "--rate",
 		"--set load.arrival.over=": "--duration",
-		"--set repeats=":           "--repeat",
-		"--set variants=[":         "--variant",
+		"--set repeats=":           "--repeats",
+		"--set variants=[":         "--design",
 		"--set baseline=":          "--baseline",
 	}
 	for i, p := range problems {

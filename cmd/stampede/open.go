@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
 
@@ -39,6 +40,23 @@ nothing is opened.`,
 	}
 	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")
 	return cmd
+}
+
+// tellOpen says how a run's report is opened, where somebody may want to.
+func (a *app) tellOpen(out, scenario string) {
+	if !isTerminal(a.stdout) || os.Getenv("CI") != "" {
+		return
+	}
+	a.logf("%s", openHint(out, scenario))
+}
+
+// openHint is the command line that opens the latest report of a scenario.
+func openHint(out, scenario string) string {
+	hint := "Open the report: stampede open " + plain.Word(scenario)
+	if out != "runs" {
+		hint += " --out " + plain.Word(out)
+	}
+	return hint
 }
 
 // tryToOpen opens a run's report if it can, which changes no exit code.

@@ -25,6 +25,8 @@ type printer struct {
 	palette
 	// live says that it is a block on a terminal, which is drawn again and again.
 	live bool
+	// verbose says that details are to be shown.
+	verbose bool
 	// kept are the stores that were left running.
 	kept []run.Place
 }
@@ -32,8 +34,8 @@ type printer struct {
 // newPrinter shows progress on standard error. format is pretty, plain, json or
 // quiet; the empty one means pretty on a terminal and plain elsewhere. What is
 // pretty on no terminal is plain, and what prints its result as JSON is quiet.
-func (a *app) newPrinter(format, colour string) *printer {
-	p := &printer{palette: palette(wantColour(colour, a.stderr))}
+func (a *app) newPrinter(format, colour string, verbose bool) *printer {
+	p := &printer{palette: palette(wantColour(colour, a.stderr)), verbose: verbose}
 	switch {
 	case format == "quiet" || format == "json":
 		p.view = silence{}
@@ -41,7 +43,7 @@ func (a *app) newPrinter(format, colour string) *printer {
 		p.live = true
 		p.view = a.startLive(p.palette)
 	default:
-		p.view = newPlainView(a.stderr, p.palette)
+		p.view = newPlainView(a.stderr, p.palette, verbose)
 	}
 	return p
 }
@@ -50,9 +52,16 @@ func (a *app) newPrinter(format, colour string) *printer {
 // output.
 func (a *app) runPrinter(f runFlags) *printer {
 	if f.format == "json" {
-		return &printer{view: newStream(a.stdout, a.interrupts.readerGone)}
+		return &printer{view: newStream(a.stdout, a.interrupts.readerGone), verbose: true}
 	}
-	return a.newPrinter(f.format, f.colour)
+	return a.newPrinter(f.format, f.colour, f.verbose)
+}
+
+// detailf prints a line that only --verbose shows.
+func (p *printer) detailf(format string, args ...any) {
+	if p.verbose {
+		p.Logf(format, args...)
+	}
 }
 
 // silence shows nothing.

@@ -12,15 +12,18 @@ import (
 	"stampede/harness/plain"
 )
 
-// quietEvery is how often a log without a terminal gets a line during the
-// load.
-const quietEvery = 15 * time.Second
+// A log without a terminal gets a line during the load every quietEvery, so that a long one is
+// not taken for a hanging one, and with --verbose every verboseEvery.
+const (
+	quietEvery   = time.Minute
+	verboseEvery = 15 * time.Second
+)
 
-// plainView prints a line for each phase, one every quietEvery during the load, and
-// one for each repeat that is over.
+// plainView prints a line for each repeat that is over, now and then one during a long load,
+// and with --verbose one for each phase and fault.
 type plainView struct {
 	palette
-	github bool
+	github, verbose bool
 
 	mu    sync.Mutex
 	out   *outbox
@@ -29,8 +32,9 @@ type plainView struct {
 	open  bool // a group of GitHub's
 }
 
-func newPlainView(out io.Writer, p palette) *plainView {
-	return &plainView{out: newOutbox(out), palette: p, github: os.Getenv("GITHUB_ACTIONS") == "true"}
+func newPlainView(out io.Writer, p palette, verbose bool) *plainView {
+	return &plainView{out: newOutbox(out), palette: p, verbose: verbose,
+		github: os.Getenv("GITHUB_ACTIONS") == "true"}
 }
 
 // Logf prints a line.
@@ -49,26 +53,38 @@ func (v *plainView) Observe(e events.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.board.Add(e)
+	every := quietEvery
+	if v.verbose {
+		every = verboseEvery
+		v.detail(e)
+	}
 	switch {
 	case e.RepeatStarted != nil:
-		if v.github {
+		v.last = e.At
+		if v.github && v.verbose {
 			v.open = true
 			fmt.Fprintf(v.out, "::group::%s\n", v.position(*e.RepeatStarted))
 		}
-	case e.Phase != nil:
-		v.last = e.At
-		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Phase.Repeat), e.Phase.Phase)
-	case e.Load != nil && e.At.Sub(v.last) >= quietEvery:
+	case e.Load != nil && e.At.Sub(v.last) >= every:
 		v.last = e.At
 		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Load.Repeat), v.loadText(e.Load.Variant))
-	case e.Fault != nil:
-		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Fault.Repeat),
-			plain.Line(faultText(*e.Fault)))
 	case e.RepeatDone != nil:
 		v.endGroup()
 		fmt.Fprintln(v.out, v.doneText(*e.RepeatDone))
 	case e.RunFailed != nil:
 		v.endGroup()
+	}
+}
+
+// detail prints the events that only --verbose shows.
+func (v *plainView) detail(e events.Event) {
+	switch {
+	case e.Phase != nil:
+		v.last = e.At
+		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Phase.Repeat), e.Phase.Phase)
+	case e.Fault != nil:
+		fmt.Fprintf(v.out, "%s: %s\n", v.position(e.Fault.Repeat),
+			plain.Line(faultText(*e.Fault)))
 	}
 }
 

@@ -146,7 +146,7 @@ func TestRunOnATerminal(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{regexp.QuoteMeta(hideCursor), "▶", " units_skip_locked   ",
-		"steady", "/2\\.5s", "offered ", "\x1b\\[2m· conditional_update  waiting", "at least", "about ",
+		"steady", "/2\\.5s", "/s due, ", "\x1b\\[2m· conditional_update  waiting", "at least", "about ",
 		"\x1b\\[3[123]m(PASS|FAIL|INVALID|INCONCLUSIVE)\x1b"} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in\n%q", want, out)
@@ -154,7 +154,9 @@ func TestRunOnATerminal(t *testing.T) {
 	}
 	shown, hidden := screenOf(t, out)
 	if hidden || strings.Contains(shown, "▶") || strings.Contains(shown, "waiting") ||
-		!strings.Contains(shown, "\nbackend: processes") ||
+		strings.Contains(shown, "backend: processes") ||
+		!strings.Contains(shown, "\nthis takes about ") ||
+		!strings.Contains(shown, "\nOpen the report: stampede open flash-sale-small") ||
 		!strings.Contains(shown, "\nRESULT flash-sale-small") {
 		t.Errorf("hidden %v; the terminal shows\n%s", hidden, shown)
 	}
@@ -218,7 +220,8 @@ func TestNoEscapes(t *testing.T) {
 	for _, variables := range [][]string{{"TERM=dumb"}, {"TERM="}, {"CI=true", "NO_COLOR=1"}} {
 		out, code := onTerminal(t, command(t, variables, small("--variant", "units_skip_locked")...),
 			nothing)
-		if strings.Contains(out, "\x1b") || !strings.Contains(out, "[1/1] units_skip_locked: steady") {
+		if strings.Contains(out, "\x1b") || !strings.Contains(out, "[1/1] units_skip_locked  ") ||
+			strings.Contains(out, ": steady") {
 			t.Errorf("%q: exit code %d\n%q", variables, code, out)
 		}
 	}

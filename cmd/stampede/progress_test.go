@@ -52,8 +52,9 @@ func (s *script) phase(d time.Duration, r events.Repeat, name events.PhaseName) 
 
 // tick has the numbers of a load at a moment of it.
 func (s *script) tick(d time.Duration, r events.Repeat, elapsed time.Duration) {
-	t := &events.Tick{Repeat: r, ElapsedNS: elapsed.Nanoseconds(), OfferedPerS: 812,
-		AchievedPerS: 800, P99NS: 12_340_000, Load: rundir.Load{OK: 90, Refused: 5, Unknown: 2}}
+	t := &events.Tick{Repeat: r, ElapsedNS: elapsed.Nanoseconds(), OfferedPerS: 1812,
+		AchievedPerS: 800, P99NS: 55_000_000, P99RecentNS: 12_340_000,
+		Load: rundir.Load{OK: 90, Refused: 5, Unknown: 2}}
 	s.after(d, events.Event{Load: t})
 }
 
@@ -110,7 +111,7 @@ backend: processes
 a note
 sale · smoke · seed 7 · repeat 2 of 3 · about 24s left
 ✗ naive              FAIL  ok 100  refused 20  p99 23.6 ms  dropped 3  oversold 3 units�[2Jof 50
-▶ units_skip_locked  steady 3s/10s  offered 812/s → 800/s, p99 12.3 ms  unknown 2  FAULT stall
+▶ units_skip_locked  steady 3s/10s  unknown 2  FAULT stall  1,812/s due, 800/s done, p99 12.3 ms i…
 · redis_lua          waiting`)
 	s.after(0, events.Event{Fault: &events.FaultChange{Repeat: second, Fault: "stall"}})
 	s.phase(8*time.Second, second, events.Settle)
@@ -187,7 +188,7 @@ func TestLiveFitsTheScreen(t *testing.T) {
 	v.shows(`
 sale · smoke · seed 7 · repeat 4 of 18 · about 3m30s left
 ✓ variant_0  PASS after 1/2  ok 100  refused 20  p99 23.6 ms  dropped 3  because
-? variant_1  INVALID after 1/2  ok 100  refused 20  p99 23.6 ms  dropped 3  because
+! variant_1  INVALID after 1/2  ok 100  refused 20  p99 23.6 ms  dropped 3  because
 ✓ variant_2  PASS after 1/2  ok 100  refused 20  p99 23.6 ms  dropped 3  because
 ▶ variant_3  #1/2 prepare 0s
 · 5 more waiting`)
@@ -287,7 +288,7 @@ func TestPlainGroupsEnd(t *testing.T) {
 		},
 	} {
 		out := &strings.Builder{}
-		v := newPlainView(out, false)
+		v := newPlainView(out, false, true)
 		s := newScript(v.Observe)
 		s.start(1, "a")
 		s.after(0, events.Event{RepeatStarted: &events.Repeat{Variant: "a"}})
@@ -318,7 +319,7 @@ func TestProgressIsNobodysOrder(t *testing.T) {
 		}
 	}
 	out := &strings.Builder{}
-	show(newPlainView(out, false))
+	show(newPlainView(out, false, true))
 	for line := range strings.Lines(out.String()) {
 		own := strings.HasPrefix(line, "::group::[1/1] a ::error::x") || line == "::endgroup::\n"
 		if strings.HasPrefix(strings.TrimSpace(line), "::") && !own || strings.Contains(line, "##[") ||
@@ -364,11 +365,11 @@ func TestNoteReportFailsNothing(t *testing.T) {
 	}
 }
 
-// TestPlain: a line for each phase, and one now and then.
-func TestPlain(t *testing.T) {
+// TestPlainVerbose: a line for each phase, and one now and then.
+func TestPlainVerbose(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	out := &strings.Builder{}
-	v := newPlainView(out, false)
+	v := newPlainView(out, false, true)
 	s := newScript(v.Observe)
 	s.start(2, "a", "b")
 	s.stores()
@@ -394,9 +395,9 @@ func TestPlain(t *testing.T) {
 [1/4] a #1                         PASS  ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
 ::group::[2/4] b #1
 [2/4] b #1: steady
-[2/4] b #1: steady 10s/10s, offered 812/s → 800/s, p99 12.3 ms, ok 90, refused 5, unknown 2, ` +
+[2/4] b #1: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, refused 5, unknown 2, ` +
 		`about 28s left
-[2/4] b #1: steady 10s/10s, offered 812/s → 800/s, p99 12.3 ms, ok 90, refused 5, unknown 2, ` +
+[2/4] b #1: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, refused 5, unknown 2, ` +
 		`about 28s left
 [2/4] b #1: fault stall begins
 ::endgroup::
@@ -409,10 +410,40 @@ the end
 	}
 }
 
+// TestPlain: a line for each repeat, and in a long one now and then another.
+func TestPlain(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	out := &strings.Builder{}
+	v := newPlainView(out, false, false)
+	s := newScript(v.Observe)
+	s.start(1, "a", "b")
+	s.stores()
+	s.repeat(events.Repeat{Variant: "a"}, rundir.Pass)
+	r := events.Repeat{Variant: "b", Order: 1}
+	s.after(0, events.Event{RepeatStarted: &r})
+	s.phase(0, r, events.Steady)
+	s.after(0, events.Event{Fault: &events.FaultChange{Repeat: r, Fault: "stall", On: true}})
+	for i := range 70 {
+		s.tick(time.Second, r, time.Duration(i)*time.Second)
+	}
+	s.after(0, events.Event{RepeatDone: &events.Outcome{Repeat: r, Verdict: rundir.Pass}})
+	if err := v.close(); err != nil {
+		t.Fatal(err)
+	}
+	want := `[1/2] a                            PASS  ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
+[2/2] b: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, ` +
+		`refused 5, unknown 2, about 0s left
+[2/2] b                            PASS  ok 0, refused 0, unknown 0, dropped 0
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
 // TestPlainWaitsForNobody: who reads nothing holds up no run, and misses nothing.
 func TestPlainWaitsForNobody(t *testing.T) {
 	reader, writer := io.Pipe()
-	v := newPlainView(writer, false)
+	v := newPlainView(writer, false, true)
 	want := ""
 	for i := range 100 {
 		v.Logf("line %d", i)

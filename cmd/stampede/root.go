@@ -31,26 +31,34 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stampede",
 		Short: "Load-test several designs of one system and judge whether they stay right",
-		Long: `stampede puts a system's variants on real stores under the same load, breaks
-the stores on purpose, judges the recorded history against invariants and
-objectives, and writes one offline HTML page.`,
+		Long: `stampede runs several designs of one system on real stores under the same load and
+the same faults, judges the recorded history against invariants and objectives, and
+writes one offline HTML page.`,
+		Example: `  stampede list                       the scenarios, and how long each takes
+  stampede run flash-sale-100k        run a scenario and judge its designs
+  stampede open                       open the page of the latest run
+  stampede knee likes-spike           search for the highest rate that works`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return flagsFromEnvironment(cmd)
 		},
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(flagMistake(cmd, err))
 	})
-	root.AddCommand(
-		newList(a), newDescribe(a), newRun(a), newCheck(a), newReport(a), newCompare(a),
-		newReplay(a), newKnee(a), newOpen(a), newUI(a),
-		newServe(a), newDoctor(a), newClean(a), newSchema(a), newVersion(a), newExitCodes(),
-		newReap(),
-		newKfake(a),
-	)
+	addGrouped(root, runGroup, "Run", newRun(a), newKnee(a), newReplay(a), newServe(a))
+	addGrouped(root, lookGroup, "Look", newList(a), newDescribe(a), newOpen(a), newUI(a),
+		newReport(a))
+	addGrouped(root, judgeGroup, "Judge", newCheck(a), newCompare(a))
+	addGrouped(root, maintainGroup, "Maintain", newDoctor(a), newClean(a), newSchema(a),
+		newVersion(a))
+	root.SetHelpCommandGroupID(maintainGroup)
+	root.SetCompletionCommandGroupID(maintainGroup)
+	root.AddCommand(newExitCodes(), newReap(), newKfake(a))
+	root.SetGlobalNormalizationFunc(presentName)
 	explainArguments(root)
 	return root
 }

@@ -34,8 +34,12 @@ func newRun(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run <scenario>... | all",
 		Short: "Run a scenario, judge it and write its report",
-		Long: `Runs each scenario: starts the stores, loads the variants in turn, breaks what
-the scenario says, judges the histories and writes report.html.
+		Example: `  stampede run flash-sale-100k
+  stampede run flash-sale-100k --profile smoke --design redis_lua,for_update
+  stampede run likes-spike --repeats 5 --against latest --fail-on regression
+  stampede run flash-sale-100k --target http://127.0.0.1:8080`,
+		Long: `Runs each scenario: starts the stores, loads the designs in turn, injects the
+scenario's faults, judges the histories and writes report.html.
 
 A scenario is a built-in name (stampede list scenarios) or a path to a file.
 
@@ -159,8 +163,11 @@ func (a *app) runOne(
 		s.tell(events.Event{RunID: written.RunID, Result: &events.Document{Directory: path,
 			Exit: t.code, Summary: t.data.Summary}})
 	}
-	if f.open {
+	switch {
+	case f.open:
 		a.tryToOpen(path)
+	case !streams && f.format != "quiet":
+		a.tellOpen(f.out, plan.Scenario.Name)
 	}
 	return t.code, nil
 }
@@ -203,11 +210,18 @@ func (a *app) perform(
 		return a.guard(opts.Provider.Name() == env.Containers ||
 			plan.Scenario.Deploy == deploy.Containers, runID)
 	}
+	repeats := len(plan.Scenario.Variants) * plan.Scenario.Repeats
+	if opts.Control {
+		repeats++
+	}
+	if e, err := estimate(plan, repeats); err == nil { // run.Run says what is wrong
+		p.Logf("this takes %s", e)
+	}
 	if f.target == "" {
 		if err := a.chooseBackend(soft, &opts, f); err != nil {
 			return "", rundir.Summary{}, a.failed(exitEnvironment, env.Stopped(soft, err))
 		}
-		p.Logf("backend: %s", opts.BackendReason)
+		p.detailf("backend: %s", opts.BackendReason)
 	}
 	if opts.Launcher, err = launcher(plan.Scenario.Deploy); err != nil {
 		return "", rundir.Summary{}, a.failed(exitEnvironment, err)

@@ -34,6 +34,7 @@ type runFlags struct {
 	duration, timeout                     time.Duration
 	allowNonEmpty, acrossMachines         bool
 	interleave, keep, dryRun, open        bool
+	verbose                               bool
 	junit, json, md, html, metrics        string
 	given                                 givenFiles
 	// changed says whether a flag was given, on the command line or by its
@@ -51,12 +52,13 @@ type givenFiles struct {
 
 func (f *runFlags) define(cmd *cobra.Command) {
 	fl := cmd.Flags()
+	fl.SetNormalizeFunc(presentName)
 	fl.StringVar(&f.profile, "profile", "", scenario.ProfilesText)
-	fl.StringSliceVar(&f.variants, "variant", nil, "only these variants (comma-separated, or all)")
+	fl.StringSliceVar(&f.variants, "design", nil, "only these, by `name` (comma-separated, or all)")
 	fl.StringArrayVar(&f.set, "set", nil, "override a value of the scenario: path=value")
-	fl.StringVar(&f.baseline, "baseline", "", "the variant that ratios refer to")
-	fl.IntVar(&f.repeat, "repeat", 0, "how often each variant runs")
-	fl.BoolVar(&f.interleave, "interleave", true, "let the variants take turns; =false runs all "+
+	fl.StringVar(&f.baseline, "baseline", "", "the `design` that ratios refer to")
+	fl.IntVar(&f.repeat, "repeats", 0, "how often each design runs")
+	fl.BoolVar(&f.interleave, "interleave", true, "let the designs take turns; =false runs all "+
 		"repeats of one, then the next")
 	fl.IntVar(&f.again, "again", 1, "how often a repeat runs again, at the end, whose times the "+
 		"machine interfered with; within a quarter of the run's time")
@@ -71,11 +73,20 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
 	fl.BoolVar(&f.keep, "keep", false, "leave the stores running after the run (containers); "+
 		"stampede clean removes them")
-	fl.StringVar(&f.target, "target", "", "judge the server at this URL instead of the variants")
+	fl.StringVar(&f.target, "target", "", "judge the server at this `URL` instead of the designs")
 	fl.StringSliceVar(&f.without, "without", nil, "invariants that the target is not held to")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the resolved plan and run nothing")
 	f.defineRunning(cmd)
 	f.defineOutput(cmd)
+	flagGroups(cmd,
+		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set",
+			"interleave", "timeout"},
+		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
+		[]string{"Verdict", "fail-on", "against", "across-machines"},
+		[]string{"Output", "dry-run", "open", "out", "format", "color", "verbose", "html", "md", "junit",
+			"json", "metrics"},
+		[]string{"Stores", "backend", "keep", "postgres-url", "redis-url", "kafka-brokers",
+			"allow-nonempty"})
 }
 
 // defineRunning defines the flags that a run and a replay have in common.
@@ -91,6 +102,8 @@ func (f *runFlags) defineRunning(cmd *cobra.Command) {
 		"target's certificate, in place of the system's")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
 	fl.BoolVar(&f.open, "open", false, "open the report in the browser after the run")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show phases and faults in a log, and where the "+
+		"stores come from")
 }
 
 // control says whether the baseline runs a second time.
@@ -105,12 +118,12 @@ func (f *runFlags) control(profile string) bool {
 func (f *runFlags) check() error {
 	problems := []error{
 		f.checkOutput(),
-		oneOf("backend", f.backend, "auto", "containers", "processes", "external"),
+		checkBackend(f.backend),
 		f.checkTargetFlags(),
 		f.checkExternal(),
 		f.checkKeep(),
 	}
-	for name, positive := range map[string]bool{"rate": f.rate > 0, "repeat": f.repeat > 0,
+	for name, positive := range map[string]bool{"rate": f.rate > 0, "repeats": f.repeat > 0,
 		"duration": f.duration > 0, "timeout": f.timeout > 0} {
 		if f.changed(name) && !positive { // NaN is neither
 			problems = append(problems, fmt.Errorf("--%s must be more than zero", name))
@@ -137,7 +150,7 @@ func (f *runFlags) checkTargetFlags() error {
 	case f.targetCA != "" && u.Scheme != "https":
 		return errors.New("--target-ca is for an https target")
 	case f.baseline != "":
-		return errors.New("--baseline names a variant, and --target is judged alone")
+		return errors.New("--baseline names a design, and --target is judged alone")
 	}
 	return nil
 }

@@ -12,9 +12,10 @@ import (
 
 func newSchema(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "schema [scenario|summary|events|knee|compare]",
-		Short: "Print the JSON Schema of scenario files, of summary.json, of the events of " +
-			"a run, of knee.json or of compare --format json",
+		Use:   "schema [scenario|summary|events|knee|compare]",
+		Short: "Print a JSON Schema",
+		Long: `Prints the JSON Schema of scenario files, of summary.json, of the events of a run,
+of knee.json or of what compare --format json prints.`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"scenario", "summary", "events", "knee", "compare"},
 		RunE: func(_ *cobra.Command, args []string) error {

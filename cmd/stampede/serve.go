@@ -34,9 +34,9 @@ type serveFlags struct {
 func newServe(a *app) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:   "serve <system> --variant <variant>",
-		Short: "Serve one variant over HTTP, for curl or any other client",
-		Long: `Starts the stores that the variant needs, prepares them, runs the variant's
+		Use:   "serve <system> --design <design>",
+		Short: "Serve one design over HTTP, for curl or any other client",
+		Long: `Starts the stores that the design needs, prepares them, runs the design's
 background roles and serves the system's HTTP API until it is interrupted.
 
 With --role it runs that one role and serves nothing; the stores are then
@@ -48,7 +48,7 @@ other half: it serves the API, prepares nothing and runs no role.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.variant, "variant", "", "the variant to serve")
+	fl.StringVar(&f.variant, "design", "", "the design to serve, by `name`")
 	fl.StringVar(&f.role, "role", "", "run this background role instead")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
 	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
@@ -109,18 +109,18 @@ func (f *serveFlags) resolve(system string) (sut.System, sut.Variant, any, error
 		return s, sut.Variant{}, nil, fmt.Errorf("%s has no HTTP API to serve; its System has no Handler",
 			system)
 	}
-	if err := oneOf("backend", f.backend, "auto", "containers", "processes", "external"); err != nil {
+	if err := checkBackend(f.backend); err != nil {
 		return s, sut.Variant{}, nil, err
 	}
 	i := slices.IndexFunc(s.Variants, func(v sut.Variant) bool { return v.Name == f.variant })
 	if i < 0 {
 		known := variantNames(s)
 		if f.variant == "" {
-			return s, sut.Variant{}, nil, fmt.Errorf("choose a variant with --variant: %s",
+			return s, sut.Variant{}, nil, fmt.Errorf("choose a design with --design: %s",
 				strings.Join(known, ", "))
 		}
-		return s, sut.Variant{}, nil, fmt.Errorf("%s has no variant %q; choose one with "+
-			"--variant: %s%s", system, f.variant, strings.Join(known, ", "), didYouMean(f.variant, known))
+		return s, sut.Variant{}, nil, fmt.Errorf("%s has no design %q; choose one with "+
+			"--design: %s%s", system, f.variant, strings.Join(known, ", "), didYouMean(f.variant, known))
 	}
 	f.noPrepare = f.noPrepare || f.role == deploy.API
 	if f.noPrepare && f.backend != env.External && !f.supervised {

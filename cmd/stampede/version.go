@@ -1,31 +1,44 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"stampede/harness/rundir"
 )
 
-// version is set by the linker.
-var version = "dev"
+// The linker sets version and commit (make build).
+var (
+	version = "dev"
+	commit  = ""
+)
 
-// tool says which build this is.
+// tool describes this build.
 func tool() rundir.Tool {
-	t := rundir.Tool{Name: "stampede", Version: version, Go: runtime.Version()}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	info, _ := debug.ReadBuildInfo()
+	return toolOf(version, commit, info)
+}
+
+// toolOf describes a build. What the linker set takes precedence over the version control
+// data in the build information, which -buildvcs=false and builds outside of a repository
+// leave out.
+func toolOf(version, commit string, info *debug.BuildInfo) rundir.Tool {
+	t := rundir.Tool{Name: "stampede", Version: version, Commit: commit, Go: runtime.Version(),
+		Dirty: strings.HasSuffix(version, "-dirty")}
+	if info == nil {
 		return t
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			t.Commit = s.Value
+			t.Commit = cmp.Or(t.Commit, s.Value)
 		case "vcs.modified":
-			t.Dirty = s.Value == "true"
+			t.Dirty = t.Dirty || s.Value == "true"
 		}
 	}
 	return t

@@ -62,10 +62,15 @@ func (p *parser) unexpected(t token, expected string, known ...string) error {
 
 // mark consumes a mark.
 func (p *parser) mark(mark string) error {
-	if t := p.next(); !t.is(mark) {
+	t := p.next()
+	switch {
+	case t.is(mark):
+		return nil
+	case mark == "(":
+		return p.unexpected(t, `"(", as in p99(response) <= 5ms`)
+	default:
 		return p.unexpected(t, strconv.Quote(mark))
 	}
-	return nil
 }
 
 // oneOf consumes one of the known words.

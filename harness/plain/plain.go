@@ -4,6 +4,7 @@
 package plain
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -71,4 +72,17 @@ func Word(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Count formats a number with commas between groups of three digits: "105,500", "−1,000".
+func Count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "−", digits[1:]
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
 }

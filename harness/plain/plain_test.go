@@ -85,3 +85,12 @@ func TestWord(t *testing.T) {
 		}
 	}
 }
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 105500: "105,500",
+		-1234567: "−1,234,567"} {
+		if got := plain.Count(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

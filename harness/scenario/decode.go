@@ -198,7 +198,7 @@ func (d *decoder) duration(n *node, v reflect.Value) {
 	if numeric(n) || (n.kind == text && floatForm.MatchString(n.text)) {
 		d.add(Problem{
 			Where: n.where, What: fmt.Sprintf("the unit of %s is missing", n.text),
-			Expected: durationForm, Suggestion: strings.TrimPrefix(n.text, "+") + "ms",
+			Expected: durationForm, Suggestion: withUnit(n.text),
 		})
 		return
 	}
@@ -216,6 +216,18 @@ func (d *decoder) duration(n *node, v reflect.Value) {
 		v.SetInt(int64(parsed))
 	}
 }
+
+// withUnit guesses the unit of a number without one: most durations below mostSeconds are
+// meant in seconds, larger ones in milliseconds.
+func withUnit(number string) string {
+	number = strings.TrimPrefix(number, "+")
+	if x, err := strconv.ParseFloat(number, 64); err == nil && x < mostSeconds {
+		return number + "s"
+	}
+	return number + "ms"
+}
+
+const mostSeconds = 100
 
 func unmarshals(t reflect.Type) bool {
 	p := reflect.PointerTo(t)

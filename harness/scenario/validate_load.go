@@ -127,7 +127,7 @@ func (v *validation) arrival() {
 	for i, step := range a.Steps {
 		v.rate(step.Rate, "load", "arrival", "steps", strconv.Itoa(i), "rate")
 	}
-	if len(v.list) == before {
+	if len(v.list) == before && !v.troubled(given) {
 		v.schedule(a)
 		if a.Over == Fit {
 			v.schedule(a.Lasting(a.OverMost.D()))

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// The groups of commands in the root's help.
+const (
+	runGroup      = "run"
+	lookGroup     = "look"
+	judgeGroup    = "judge"
+	maintainGroup = "maintain"
+)
+
+// addGrouped adds the commands of one group of the root's help, in this order.
+func addGrouped(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title + ":"})
+	for _, cmd := range commands {
+		cmd.GroupID = id
+		root.AddCommand(cmd)
+	}
+}
+
+// flagGroup is the annotation of a flag that names its heading in the help.
+const flagGroup = "stampede_group"
+
+// flagGroups puts flags under headings in a command's help: each group is a heading and
+// names after it. The groups and their flags are shown in this order, flags without a group
+// after them.
+func flagGroups(cmd *cobra.Command, groups ...[]string) {
+	order := []string{}
+	for _, group := range groups {
+		order = append(order, group[0])
+		for _, name := range group[1:] {
+			if err := cmd.Flags().SetAnnotation(name, flagGroup, group[:1]); err != nil {
+				panic(fmt.Sprintf("%s: %v", cmd.Name(), err)) // a name above is misspelt
+			}
+		}
+	}
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		return printUsage(cmd, order, groups)
+	})
+}
+
+// helpColumns is how wide the help of flags is.
+const helpColumns = 80
+
+// printUsage prints the usage of a command whose flags are in groups.
+func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	for i, heading := range order {
+		set := pflag.NewFlagSet(heading, pflag.ContinueOnError)
+		set.SortFlags = false
+		for _, name := range groups[i][1:] {
+			set.AddFlag(cmd.Flags().Lookup(name))
+		}
+		fmt.Fprintf(&b, "\n%s:\n%s", heading, set.FlagUsagesWrapped(helpColumns))
+	}
+	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[flagGroup] == nil {
+			rest.AddFlag(f)
+		}
+	})
+	fmt.Fprintf(&b, "\nOther:\n%s", rest.FlagUsagesWrapped(helpColumns))
+	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
+	return err
+}
+
+// renamed maps former names of flags to their present ones. They are still understood on the
+// command line, and as variables.
+var renamed = map[string]string{"repeat": "repeats", "variant": "design"}
+
+// presentName makes a flag's former name its present one.
+func presentName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if present, ok := renamed[name]; ok {
+		name = present
+	}
+	return pflag.NormalizedName(name)
+}
+
+// formerNames lists what a flag was called before.
+func formerNames(flag string) []string {
+	names := []string{}
+	for former, present := range renamed {
+		if present == flag {
+			names = append(names, former)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -127,8 +127,8 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// TestNoiseHidesDifferences: what differs by less than the baseline from itself has no winner
-// where times are noisy.
+// TestNoiseHidesDifferences: what differs by less than the baseline from itself has no winner,
+// clean or not.
 func TestNoiseHidesDifferences(t *testing.T) {
 	d := noisy(t)
 	d.Summary.NoiseFloor.P99 = 20

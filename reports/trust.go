@@ -199,7 +199,7 @@ func floorText(f *rundir.NoiseFloor) string {
 		return ""
 	}
 	return fmt.Sprintf("%s ran first and last, and differed from itself by %s at p50 and by %s at "+
-		"p99. Where times are noisy, designs that differ by less are not told apart.", f.Variant,
+		"p99. Designs that differ by less are not told apart.", f.Variant,
 		times(f.P50), times(f.P99))
 }
 

@@ -179,12 +179,9 @@ func timedOf(standings []standing) (timed []standing) {
 }
 
 // fastestOf are the designs that cannot be told from the fastest one at p99: two designs must
-// differ by a large share, and where times are noisy by more than the noise floor.
+// differ by a large share, and by more than the noise floor.
 func fastestOf(timed []standing, floor *rundir.NoiseFloor) (best []standing) {
-	factor := 1 / (1 - stats.LargeShare)
-	if slices.ContainsFunc(timed, func(st standing) bool { return st.Timing == rundir.Noisy }) {
-		factor = max(factor, floor.Factor())
-	}
+	factor := max(1/(1-stats.LargeShare), floor.Factor())
 	for _, st := range timed {
 		if float64(st.p99()) < float64(timed[0].p99())*factor {
 			best = append(best, st)

@@ -13,7 +13,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages screenshot test-setup test test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ test-setup: build
 # it whole runs, by the command and by its scenarios, and what does one thing after the
 # other and is long. More is under way at once than there are processors, because most of
 # it waits. No scenario runs twice: the small flash sale is the README's first command,
-# which is tested as it stands. The longest packages, those of the systems, come first.
+# which is tested as it is. The longest packages, those of the systems, come first.
 # RACED_ENV may say where the stores of the raced packages have their data.
 UNRACED := ^(TestCorruptionsAreCaught|TestEveryOrder)$$
 UNRACED_PACKAGES := ./reports ./harness/lint
@@ -57,7 +57,7 @@ test: test-setup ## Run every test, the store-backed ones included
 # of the time, have fifty each, in which all correct designs take their turns; with fewer
 # than ten they have none. By what ten seeds of two of them took, 3.5 minutes on two cores,
 # all take about two hours there; more where CPUs are shared.
-test-seeds: test-setup ## Small scenarios with many seeds (SEEDS=50, two hours): a correct variant is never judged wrong
+test-seeds: test-setup ## Small scenarios with many seeds (SEEDS=50, two hours): a sound design is never judged wrong
 	STAMPEDE_SEEDS=$(SEEDS) $(GO) test -run TestSeeds -count=1 -timeout 6h ./scenarios
 
 # What takes its stores from STAMPEDE_TEST_BACKEND, which is processes in make
@@ -116,7 +116,7 @@ throughput: build ## Compare brokers with 1, 10, 100 a batch and 1, 8, 64 publis
 	@set -e; runs=; for n in $(WORKERS); do for batch in $(BATCHES); do \
 		to=$(THROUGHPUT)/$$n-with-$$batch; \
 		$(BIN) run broker-throughput --seed 1 --out $$to --fail-on invariant \
-			$(addprefix --variant ,row_at_a_time batched partitioned listen_notify river) \
+			$(addprefix --design ,row_at_a_time batched partitioned listen_notify river) \
 			--set load.arrival=null --set load.users=$$n --set load.duration=$(LENGTH) \
 			--set params.workers=$$n --set params.batch=$$batch --set params.receive_batch=$$batch \
 			--set params.poison=0 --set params.release=0.2 --set params.max_receives=2 \
@@ -152,8 +152,13 @@ pages: setup ## Run every scenario small and look at each page in all themes and
 	done
 	STAMPEDE_PAGES=$(PAGES) $(GO) test -tags browser -count=1 -timeout 30m -run '^TestPages$$' ./reports
 
+sample: setup ## Run the README's first command and write what it prints into the README
+	@$(BIN) run flash-sale-100k --profile quick --seed 1
+	UPDATE_README=1 STAMPEDE_SAMPLE=$(CURDIR)/runs/flash-sale-100k/latest $(GO) test -count=1 \
+		-run '^TestReadmeSample$$' ./cmd/stampede
+
 SHOT := $(CURDIR)/gallery/screenshot
-screenshot: setup ## Take the README's pictures anew, in docs/images (needs Chromium)
+screenshot: setup ## Take the README's pictures anew, in docs/images, and their alt text (needs Chromium)
 	@docs/samples/failing-server.sh $(SHOT)
 	STAMPEDE_SCREENSHOT=$(SHOT)/flash-sale-100k/latest $(GO) test -tags browser -count=1 \
 		-run '^TestScreenshot$$' ./reports

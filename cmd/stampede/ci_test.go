@@ -140,7 +140,7 @@ func TestGitLabPipelineCommands(t *testing.T) {
 func tryScript(t *testing.T, script string, row map[string]string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
-		line = strings.NewReplacer("$SCENARIO", row["scenario"], "$VARIANTS", row["variants"],
+		line = strings.NewReplacer("$SCENARIO", row["scenario"], "$DESIGNS", row["designs"],
 			"$runs", "gallery/runs", "$out", "gallery", "$target", "http://127.0.0.1:80",
 			`"$@"`, "").Replace(line)
 		words := shellWord.FindAllString(shellMark.ReplaceAllString(line, ""), -1)
@@ -183,7 +183,7 @@ func TestSampleCommands(t *testing.T) {
 func TestGalleryShowsBothOfEachSystem(t *testing.T) {
 	script := strings.ReplaceAll(string(read(t, "../../docs/samples/gallery.sh")), "\\\n", " ")
 	both := map[string]bool{}
-	for _, m := range regexp.MustCompile(`stampede run (\S+) .*--variant (\S+)`).
+	for _, m := range regexp.MustCompile(`stampede run (\S+) .*--design (\S+)`).
 		FindAllStringSubmatch(script, -1) {
 		plan, err := resolve(m[1], scenario.Options{Profile: "smoke"})
 		if err != nil {
@@ -213,7 +213,7 @@ func tryCommand(t *testing.T, args []string) {
 	root := newRoot(&app{stdout: devNull(t), stderr: devNull(t), interrupts: &interrupts{}})
 	if i := slices.Index(args, "--against"); i >= 0 {
 		cmd := parse(t, root, args)
-		repeats, err := cmd.Flags().GetInt("repeat")
+		repeats, err := cmd.Flags().GetInt("repeats")
 		if err != nil || !stats.CanShow(repeats, repeats, comparedMetrics()) {
 			t.Errorf("%q: %d repeats can never show a regression (%v)", args, repeats, err)
 		}
@@ -237,6 +237,7 @@ func tryCommand(t *testing.T, args []string) {
 // parse finds a command and reads its flags, as running it would.
 func parse(t *testing.T, root *cobra.Command, args []string) *cobra.Command {
 	t.Helper()
+	root.InitDefaultHelpCmd()
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)

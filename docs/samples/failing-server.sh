@@ -1,15 +1,15 @@
 #!/bin/sh
-# Judges a server that nobody knows to be wrong: it reads the stock and writes it then,
-# and sells more than there is. The run fails, which is what it is for.
+# Judges a server whose error is not declared: it reads the stock, then writes it, and sells
+# more than there is. The run must fail.
 #   docs/samples/failing-server.sh FOLDER [FLAGS of run]
 set -eu
 cd "$(dirname "$0")/../.."
 out=$1
 shift
 said=$(mktemp)
-# The items of the scenario's smoke profile: a server is opened for one sale. Its port
-# is a free one.
-bin/stampede serve flashsale --variant naive_read_write --listen 127.0.0.1:0 \
+# The items of the scenario's smoke profile: a server serves one sale. Its port is any
+# free one.
+bin/stampede serve flashsale --design naive_read_write --listen 127.0.0.1:0 \
 	--backend processes --set items=2 --set units=25 --set cart_ttl=1s \
 	--set reclaim_every=200ms >"$said" &
 server=$!

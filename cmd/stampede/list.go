@@ -219,7 +219,7 @@ func scenarioItems(system string) ([]scenarioItem, error) {
 		}
 		items = append(items, scenarioItem{Name: name, System: plan.System.Name,
 			Question: plan.Scenario.Question, Variants: plan.Scenario.Variants,
-			Estimate: estimateText(e.most), EstimateNS: e.total().Nanoseconds()})
+			Estimate: estimateText(e.most), EstimateNS: e.most.Nanoseconds()})
 	}
 	return items, nil
 }

@@ -51,14 +51,13 @@ writes one offline HTML page.`,
 	})
 	addGrouped(root, runGroup, "Run", newRun(a), newKnee(a), newReplay(a), newServe(a))
 	addGrouped(root, lookGroup, "Look", newList(a), newDescribe(a), newOpen(a), newUI(a),
-		newReport(a))
+		newReport(a), newExport(a))
 	addGrouped(root, judgeGroup, "Judge", newCheck(a), newCompare(a))
 	addGrouped(root, maintainGroup, "Maintain", newDoctor(a), newClean(a), newSchema(a),
 		newVersion(a))
 	root.SetHelpCommandGroupID(maintainGroup)
 	root.SetCompletionCommandGroupID(maintainGroup)
 	root.AddCommand(newExitCodes(), newReap(), newKfake(a))
-	root.SetGlobalNormalizationFunc(presentName)
 	explainArguments(root)
 	return root
 }

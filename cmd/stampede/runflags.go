@@ -80,7 +80,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	f.defineOutput(cmd)
 	flagGroups(cmd,
 		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set",
-			"interleave", "timeout"},
+			"interleave", "again", "noise-floor", "timeout"},
 		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
 		[]string{"Output", "dry-run", "open", "out", "format", "color", "verbose", "html", "md", "junit",

@@ -25,7 +25,8 @@ setup: build ## Say what is missing here and install it (stampede doctor --fix)
 	@$(BIN) doctor --fix
 
 scenario: setup ## Run a scenario: make scenario S=flash-sale-100k PROFILE=quick
-	@$(BIN) run $(S) --profile $(PROFILE) $(RUNFLAGS)
+	@$(BIN) run $(S) --profile $(PROFILE) $(RUNFLAGS) || { code=$$?; \
+		echo "exit code $$code: '$(BIN) exit-codes' says what it means" >&2; exit $$code; }
 
 test-setup: build
 	@$(BIN) doctor --fix --tests

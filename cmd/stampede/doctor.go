@@ -1,12 +1,21 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"stampede/harness/env/doctor"
+	"stampede/harness/env/processes"
+	"stampede/harness/events"
+	"stampede/harness/fit"
+	"stampede/harness/measure"
+	"stampede/harness/plain"
+	"stampede/harness/telemetry"
 )
 
 func newDoctor(a *app) *cobra.Command {
@@ -15,8 +24,9 @@ func newDoctor(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what would be used here and what is missing; --fix installs it",
-		Long: `Looks for what stampede stands on and says what each backend lacks. With --fix it
-says what it is going to do and does it (Debian or Ubuntu, as root).`,
+		Long: `Looks for what stampede needs and says what each backend lacks, then measures for some
+seconds what this machine gives to a run now. With --fix it says what it is going to do and
+does it (Debian or Ubuntu, as root).`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.doctor(opts, fix, asJSON)
@@ -40,8 +50,32 @@ func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 	if asJSON {
 		return writeJSON(a.stdout, checks)
 	}
-	rows, missing := [][]string{}, []string{}
+	rows, missing := doctorRows(checks)
+	table(a.stdout, rows)
+	if len(missing) > 0 {
+		return withCode(exitEnvironment, fmt.Errorf("missing: %s; `stampede doctor --fix` "+
+			"installs it on Debian and Ubuntu", strings.Join(missing, ", ")))
+	}
+	if !fix {
+		table(a.stdout, probeRows(a.interrupts.soft))
+	}
+	fmt.Fprintln(a.stdout, "ready: "+ready(checks))
+	return nil
+}
+
+// withEngine are the checks of containers, which all fail where no engine answers.
+var withEngine = []string{"images", "kafka image", "roles image"}
+
+// doctorRows is a line for each check, and the names of those that must be mended. What
+// only follows from another check is left out.
+func doctorRows(checks []doctor.Check) (rows [][]string, missing []string) {
+	engine := slices.ContainsFunc(checks, func(c doctor.Check) bool {
+		return c.Name == "engine" && c.OK
+	})
 	for _, c := range checks {
+		if !engine && slices.Contains(withEngine, c.Name) || c.OK && c.Name == "backend" {
+			continue
+		}
 		mark := "ok"
 		if !c.OK {
 			mark = "missing"
@@ -52,15 +86,55 @@ func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 			}
 		}
 		detail := c.Detail
-		if !c.OK && c.Fix != "" {
+		switch {
+		case c.OK:
+		case c.Name == "engine" && c.Optional:
+			detail = "no containers: no engine answers (" + c.Fix + ")"
+		case c.Fix != "":
 			detail += " (" + c.Fix + ")"
 		}
 		rows = append(rows, []string{mark, c.Name, detail})
 	}
-	table(a.stdout, rows)
-	if len(missing) > 0 {
-		return withCode(exitEnvironment, fmt.Errorf("missing: %s; `stampede doctor --fix` "+
-			"installs it on Debian and Ubuntu", strings.Join(missing, ", ")))
+	return rows, missing
+}
+
+// ready names the backend that a run takes here, without its reason.
+func ready(checks []doctor.Check) string {
+	for _, c := range checks {
+		if c.Name == "backend" {
+			name, _, _ := strings.Cut(c.Detail, ":")
+			return name
+		}
 	}
-	return nil
+	return "nothing"
+}
+
+// probeRows measure, for some seconds, what this machine gives to a run now: how many
+// operations a second it sends cleanly, what others take of its CPU meanwhile, and how long
+// a flush takes where local stores keep their data. What cannot be measured is left out.
+func probeRows(ctx context.Context) (rows [][]string) {
+	before, unknown := telemetry.ReadMachine()
+	began := time.Now()
+	clean, err := fit.CleanRate(ctx, fit.Send)
+	if err == nil {
+		rows = append(rows, []string{"now", "clean rate", fmt.Sprintf("%s operations a second are sent "+
+			"on time", plain.Count(int64(clean)))})
+	}
+	if now, err := telemetry.ReadMachine(); err == nil && unknown == nil {
+		span := time.Since(began).Seconds() * float64(max(1, now.Cores))
+		steal := (now.Stolen - before.Stolen).Seconds() / span
+		note := ""
+		if steal > measure.StealMost {
+			note = ": correctness is not affected, times will be marked ≈"
+		}
+		rows = append(rows, []string{"now", "steal", fmt.Sprintf("the hypervisor took %.1f %% of the "+
+			"CPU%s", 100*steal, note)})
+	}
+	if dir, _, err := processes.DataFolder(); err == nil {
+		if took, err := processes.FlushTime(dir); err == nil {
+			rows = append(rows, []string{"now", "flush", fmt.Sprintf("%s for 8 KiB, the median",
+				events.LatencyText(took))})
+		}
+	}
+	return rows
 }

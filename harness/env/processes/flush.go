@@ -18,9 +18,9 @@ const (
 	flushBudget = 2 * time.Second
 )
 
-// flushTime is the median time of one write and fdatasync in dir, measured as
+// FlushTime is the median time of one write and fdatasync in dir, measured as
 // pg_test_fsync does: the same page of one file is written again and again.
-func flushTime(dir string) (median time.Duration, err error) {
+func FlushTime(dir string) (median time.Duration, err error) {
 	file, err := os.CreateTemp(dir, "flush-*")
 	if err != nil {
 		return 0, fmt.Errorf("measure a flush: %w", err)

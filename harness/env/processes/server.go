@@ -89,7 +89,7 @@ func newServer(ctx context.Context, r recipe, home, log string) (*server, error)
 		s.ports = admin.NewPorts()
 	}
 	s.Store = r.store(s.Addr)
-	s.flush = sync.OnceValues(func() (time.Duration, error) { return flushTime(s.dir) })
+	s.flush = sync.OnceValues(func() (time.Duration, error) { return FlushTime(s.dir) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fresh(ctx); err != nil {

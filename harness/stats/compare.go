@@ -84,8 +84,8 @@ func nanoseconds(ns int64) float64 {
 // Samples. Holm's correction is over the metrics shown for one variant: each
 // variant against the baseline is a question of its own. It returns nil if
 // the baseline is not among the variants. The seed decides the bootstrap's
-// draws; a comparison's interval does not depend on which others are made. Noisy times
-// are compared only as far as they differ by more than the noise floor.
+// draws; a comparison's interval does not depend on which others are made. Where no test
+// says how sure a ratio is, it must be larger than the noise floor.
 func Comparisons(
 	variants []rundir.Variant, baseline string, seed uint64, floor *rundir.NoiseFloor,
 ) []rundir.Comparison {
@@ -111,10 +111,10 @@ func Comparisons(
 	return all
 }
 
-// AboveFloor drops a ratio of noisy times that is not larger than the noise floor. Without
-// one, no ratio of noisy times is known to mean anything.
+// AboveFloor drops a ratio that is not larger than the noise floor, unless enough repeats
+// tested it. Without a floor, no ratio of noisy times is known to mean anything.
 func AboveFloor(c rundir.Comparison, floor *rundir.NoiseFloor) rundir.Comparison {
-	if !c.Approximate || c.Ratio <= 0 {
+	if c.PExact != nil || c.Ratio <= 0 || !c.Approximate && floor == nil {
 		return c
 	}
 	switch far := max(c.Ratio, 1/c.Ratio); {

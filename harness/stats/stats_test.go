@@ -244,6 +244,40 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
+// TestNoiseFloor: a ratio without a test counts only beyond the noise floor, and one of
+// noisy times only if there is one.
+func TestNoiseFloor(t *testing.T) {
+	noisy := func(v rundir.Variant) rundir.Variant {
+		v.Timing = rundir.Noisy
+		return v
+	}
+	floor := &rundir.NoiseFloor{P50: 1.2, P99: 1.6}
+	base, tested := variant("base", 100), variant("base", 100, 101, 102, 103, 104, 105)
+	for name, test := range map[string]struct {
+		base, other rundir.Variant
+		floor       *rundir.NoiseFloor
+		ratio       float64
+		approximate bool
+	}{
+		"clean, without a floor":   {base, variant("x", 150), nil, 1.5, false},
+		"clean, beyond the floor":  {base, variant("x", 170), floor, 1.7, false},
+		"clean, within the floor":  {base, variant("x", 150), floor, 0, false},
+		"faster than the floor":    {base, variant("x", 50), floor, 0.5, false},
+		"noisy, beyond the floor":  {base, noisy(variant("x", 170)), floor, 1.7, true},
+		"noisy, within the floor":  {noisy(base), variant("x", 150), floor, 0, true},
+		"noisy, without a floor":   {noisy(base), variant("x", 900), nil, 0, true},
+		"tested, within the floor": {tested, tested, floor, 1, false},
+	} {
+		test.other.Name = "x"
+		c := find(t, stats.Comparisons([]rundir.Variant{test.base, test.other}, "base", 1, test.floor),
+			"x", "p99")
+		if math.Abs(c.Ratio-test.ratio) > 1e-9 || c.Approximate != test.approximate ||
+			test.approximate && c.PExact != nil {
+			t.Errorf("%s: %+v, want %v", name, c, test.ratio)
+		}
+	}
+}
+
 func TestComparisonsSayWhatIsMissing(t *testing.T) {
 	tests := []struct {
 		name     string

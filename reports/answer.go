@@ -175,11 +175,9 @@ func dormantLine(s rundir.Summary, dormant []standing) string {
 	}
 	var scenarios []string
 	for _, st := range dormant {
-		for _, name := range s.Run.ProvokedBy[st.Name] {
-			if !slices.Contains(scenarios, name) {
-				scenarios = append(scenarios, name)
-			}
-			break // one is enough to try it
+		// One scenario a design is enough to try it.
+		if names := s.Run.ProvokedBy[st.Name]; len(names) > 0 && !slices.Contains(scenarios, names[0]) {
+			scenarios = append(scenarios, names[0])
 		}
 	}
 	line := fmt.Sprintf("%s to fail under what this scenario does not provoke", plural(len(dormant),

@@ -47,11 +47,11 @@ func (s Sample) most() bool {
 func (s Sample) clean() bool { return s.most() && s.LagP99 < lagLimit }
 
 // The first rate and the number of probes, of which each takes a fifth of a second. The
-// search ends earlier where two rates are closer than close times each other.
+// search ends earlier where two rates are closer than near times each other.
 const (
 	lowestPerS = 1000
 	probes     = 12
-	close      = 1.1
+	near       = 1.1
 )
 
 // CleanRate is the highest rate per second, of those that were tried, that was sent
@@ -122,7 +122,7 @@ func (s *search) rise() error {
 
 // bisect looks for a clean rate between the highest that is known and what is too much.
 func (s *search) bisect() error {
-	for s.left > 0 && s.tooMuch > close*s.clean {
+	for s.left > 0 && s.tooMuch > near*s.clean {
 		middle := math.Sqrt(s.clean * s.tooMuch)
 		ok, err := s.try(middle, Sample.clean)
 		if err != nil {

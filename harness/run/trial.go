@@ -414,7 +414,7 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 	}
 	began := time.Now()
 	left := ebb{every: limit / ebbLooks}
-	for extra := 0; ; extra++ {
+	for extra := range 1 + moreDrains {
 		if err := r.settled(t, q, limit, &left); err != nil {
 			return err
 		}
@@ -423,15 +423,19 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 		if t.Pending != "" {
 			t.Falling = left.falling(time.Now())
 		}
-		if t.Falling == "" || extra == moreDrains || r.soft.Err() != nil {
-			return nil
+		if t.Falling == "" || r.stopped() {
+			break
 		}
 		if extra == 0 {
 			t.Overdue = fmt.Sprintf("%s after the load there was still work left (%s)",
 				time.Duration(t.DrainNS).Round(time.Millisecond), t.Pending)
 		}
 	}
+	return nil
 }
+
+// stopped says that the run is to end.
+func (r *runner) stopped() bool { return r.soft.Err() != nil }
 
 // moreDrains is how many times the drain's deadline is waited once more for work that is
 // still being done: what is left undone then is evidence of nothing.

@@ -15,7 +15,7 @@ type Duration = sut.Duration
 // Over is how long an arrival process lasts: a Duration, or Fit.
 type Over Duration
 
-// Fit, written "fit", stands for the shortest time in which the machine that runs the
+// Fit is written "fit" and stands for the shortest time in which the machine that runs the
 // scenario sends the load on time. Package fit finds it.
 const Fit Over = -1
 

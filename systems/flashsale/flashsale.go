@@ -10,6 +10,7 @@ package flashsale
 
 import (
 	"context"
+
 	"stampede/harness/sut"
 )
 

@@ -185,7 +185,7 @@ func dormantLine(s rundir.Summary, dormant []standing) string {
 	line = strings.Replace(line, " to fail", choose(len(dormant), " is known to fail",
 		" are known to fail"), 1)
 	if len(scenarios) > 0 {
-		line += ": " + list(scenarios, 3)
+		line += "; try " + list(scenarios, 3)
 	}
 	return line
 }

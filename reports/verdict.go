@@ -147,7 +147,7 @@ func costSentence(s rundir.Summary, standings []standing) string {
 	amongBest := slices.ContainsFunc(best, func(st standing) bool { return st.Baseline })
 	for _, c := range s.Comparisons {
 		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 && !amongBest {
-			text += fmt.Sprintf(", %s the baseline %s", howFar(c.Ratio), c.Base)
+			text += fmt.Sprintf(", %s%s the baseline %s", about(c), howFar(c.Ratio), c.Base)
 			if c.PExact != nil {
 				text += " (" + certainty(c) + ")"
 			}
@@ -200,6 +200,14 @@ func namesOf(standings []standing) (names []string) {
 		names = append(names, st.Name)
 	}
 	return names
+}
+
+// about marks a ratio of noisy times.
+func about(c rundir.Comparison) string {
+	if c.Approximate {
+		return "≈ "
+	}
+	return ""
 }
 
 // howFar says a ratio of times in words; a difference that its digits do not show is

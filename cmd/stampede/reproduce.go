@@ -39,6 +39,9 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	for _, inv := range f.without {
 		words = append(words, "--without", plain.Word(inv))
 	}
+	if f.changed != nil && f.changed("noise-floor") {
+		words = append(words, "--noise-floor="+strconv.FormatBool(f.noiseFloor))
+	}
 	for _, s := range f.settings() {
 		words = append(words, "--set", plain.Word(scenario.HideSetting(s, scenario.Secrets(plan.System))))
 	}

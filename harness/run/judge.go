@@ -375,13 +375,16 @@ func (j *judge) taken(t Trial, telemetry string) (spans []measure.Span, sampled 
 	if err != nil {
 		return nil, false, err
 	}
-	spans, sampled = takenIn(said, t.Cores)
+	spans, sampled = takenIn(said, t.Cores, t.machine() != nil)
 	return spans, sampled, nil
 }
 
 // takenIn finds the seconds in telemetry in which more than the allowed share of the cores
-// was taken. A point of a series is about the time since the one before.
-func takenIn(said rundir.Telemetry, cores int) (spans []measure.Span, sampled bool) {
+// was taken. A point of a series is about the time since the one before. The machine is
+// sampled only if what other programs took is, wherever that is known at all.
+func takenIn(
+	said rundir.Telemetry, cores int, othersKnown bool,
+) (spans []measure.Span, sampled bool) {
 	most := map[string]float64{rundir.Hypervisor: measure.StealMost,
 		rundir.OtherPrograms: measure.OthersMost}
 	for _, source := range said.Sources {
@@ -390,7 +393,7 @@ func takenIn(said rundir.Telemetry, cores int) (spans []measure.Span, sampled bo
 			if s.Quantity != rundir.Taken || !ok {
 				continue
 			}
-			sampled = true
+			sampled = sampled || s.Part == rundir.OtherPrograms || !othersKnown
 			from := time.Duration(0)
 			for i, at := range s.AtNS {
 				to := time.Duration(at)

@@ -331,10 +331,11 @@ func (j *judge) mergeRepeats(v *rundir.Variant) error {
 	return nil
 }
 
-// allRaces adds the races of repeats up; nil if none were counted.
+// allRaces adds the races of repeats up, the control left out so that designs compare; nil
+// if none were counted.
 func allRaces(repeats []rundir.Repeat) (sum *rundir.Races) {
 	for _, r := range repeats {
-		if r.Races == nil {
+		if r.Races == nil || r.Control {
 			continue
 		}
 		if sum == nil {

@@ -221,7 +221,7 @@ type Variant struct {
 	// Timing is the state of the times below: clean, noisy or none. They are of the
 	// repeats in the best state that there is.
 	Timing string `json:"timing"`
-	// Races is the sum over the repeats, absent if the system names no operations that
+	// Races is the sum over the repeats but the control, absent if the system names no operations that
 	// race, or nothing was recorded.
 	Races   *Races   `json:"races,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`

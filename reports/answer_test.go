@@ -58,7 +58,7 @@ func TestTextFindings(t *testing.T) {
 		"            20 successful buy operations, 90 % of which raced another on the",
 		"            same key, up to 41 at once",
 		"            1 more design is known to fail under what this scenario does not",
-		"            provoke: flash-sale-redis-power-loss",
+		"            provoke; try flash-sale-redis-power-loss",
 		"TIMING ≈    the host took 7 to 33 % of the CPU in 2 of 5 repeats",
 		"            1 repeat was run again after noise",
 		"            the same design differed from itself by 1.60×: smaller differences",

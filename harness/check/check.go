@@ -88,6 +88,9 @@ type Verdict struct {
 	Reason string `json:"reason,omitempty"`
 	// NotExercised says that the run did not try what an Undecided invariant is about.
 	NotExercised bool `json:"not_exercised,omitempty"`
+	// Open is why the rest of an invariant is not decided where all that was found is
+	// lateness: the run did not try it (NotExercised), or an input could not be read.
+	Open string `json:"open,omitempty"`
 	// Checked is how many operations or rows the check looked at.
 	Checked int `json:"checked"`
 	// Unknown is how many operations of unknown outcome were allowed for.

@@ -191,6 +191,12 @@ func (c *Collector) Verdict() Verdict {
 	switch {
 	case v.Count > 0:
 		v.Status, v.Reason = Broken, v.Violations[max(0, slices.Index(c.excusable, false))].Text
+		if v.Count == v.Late {
+			v.Open, v.NotExercised = c.failed, c.failed == "" && len(c.unmet) > 0
+			if v.NotExercised {
+				v.Open = strings.Join(c.unmet, "; ")
+			}
+		}
 	case c.failed != "":
 		v.Reason = c.failed
 	case len(c.unmet) > 0:

@@ -20,8 +20,8 @@ type Overlaps struct {
 
 // Overlap measures how much the operations of some kinds overlapped, each from its start to
 // its end. One that never returned counts with the others up to its start: whether it was
-// still being executed is not known. It keeps 24 bytes an operation. A history that cannot
-// be read is an error.
+// still being executed is not known. An operation does not race with itself, however often
+// it is sent. It keeps 32 bytes an operation. A history that cannot be read is an error.
 func Overlap(h history.History, kinds []string) (o Overlaps, err error) {
 	byKey := map[string][]execution{}
 	for rec, err := range h.All() {
@@ -31,7 +31,7 @@ func Overlap(h history.History, kinds []string) (o Overlaps, err error) {
 		if rec.Start == history.Never || !slices.Contains(kinds, rec.Op.Kind) {
 			continue
 		}
-		e := execution{rec.Start, rec.End, rec.Outcome == history.OK}
+		e := execution{rec.Op.ID, rec.Start, rec.End, rec.Outcome == history.OK}
 		if e.end == history.Never {
 			e.end = e.start
 		}
@@ -45,6 +45,7 @@ func Overlap(h history.History, kinds []string) (o Overlaps, err error) {
 
 // execution is one operation from its start to its end.
 type execution struct {
+	id         uint64
 	start, end time.Duration
 	ok         bool
 }
@@ -53,17 +54,16 @@ type execution struct {
 func (o *Overlaps) add(list []execution) {
 	slices.SortFunc(list, func(a, b execution) int { return cmp.Compare(a.start, b.start) })
 	ends := make([]time.Duration, 0, len(list))
-	latest := time.Duration(-1) // end of those before
+	var before latest
 	for i, e := range list {
 		ends = append(ends, e.end)
-		next := i+1 < len(list) && list[i+1].start < e.end
 		if e.ok {
 			o.Successful++
-			if next || latest > e.start {
+			if before.without(e.id) > e.start || nextBegins(list[i+1:], e) {
 				o.Raced++
 			}
 		}
-		latest = max(latest, e.end)
+		before.note(e)
 	}
 	slices.Sort(ends)
 	ended := 0
@@ -73,4 +73,42 @@ func (o *Overlaps) add(list []execution) {
 		}
 		o.Peak = max(o.Peak, int64(i+1-ended))
 	}
+}
+
+// nextBegins says whether another operation begins before one ends; they are in order of
+// their start.
+func nextBegins(later []execution, e execution) bool {
+	for _, other := range later {
+		if other.start >= e.end {
+			return false
+		}
+		if other.id != e.id {
+			return true
+		}
+	}
+	return false
+}
+
+// latest are the operation that ends last of some, and the one of another identity that
+// does.
+type latest struct{ first, second execution }
+
+func (l *latest) note(e execution) {
+	switch {
+	case e.end > l.first.end:
+		if e.id != l.first.id {
+			l.second = l.first
+		}
+		l.first = e
+	case e.id != l.first.id && e.end > l.second.end:
+		l.second = e
+	}
+}
+
+// without is when the last of them ends that is not of an identity, 0 if there is none.
+func (l *latest) without(id uint64) time.Duration {
+	if l.first.id == id {
+		return l.second.end
+	}
+	return l.first.end
 }

@@ -14,6 +14,10 @@ func TestOverlap(t *testing.T) {
 		return history.Record{Op: history.Op{Kind: kind, Key: key}, Outcome: outcome,
 			Intended: start, Start: start, End: end}
 	}
+	again := func(r history.Record) history.Record {
+		r.Op.ID = 99
+		return r
+	}
 	for name, test := range map[string]struct {
 		records []history.Record
 		want    check.Overlaps
@@ -34,9 +38,20 @@ func TestOverlap(t *testing.T) {
 			check.Overlaps{Successful: 3, Raced: 3, Peak: 2}},
 		"one that never ended": {[]history.Record{rec(buy, "a", 0, history.Never, history.Unknown),
 			rec(buy, "a", 5, 6, history.OK)}, check.Overlaps{Successful: 1, Peak: 1}},
+		"with itself, sent again": {[]history.Record{again(rec(buy, "a", 0, 9, history.OK)),
+			again(rec(buy, "a", 1, 5, history.OK))}, check.Overlaps{Successful: 2, Peak: 2}},
+		"with itself and another": {[]history.Record{again(rec(buy, "a", 0, 9, history.OK)),
+			again(rec(buy, "a", 1, 12, history.OK)), rec(buy, "a", 10, 11, history.OK),
+			again(rec(buy, "a", 20, 21, history.OK))},
+			check.Overlaps{Successful: 4, Raced: 2, Peak: 2}},
 		"dropped": {[]history.Record{rec(buy, "a", history.Never, history.Never, history.Dropped),
 			rec(buy, "a", 5, 6, history.OK)}, check.Overlaps{Successful: 1, Peak: 1}},
 	} {
+		for i := range test.records {
+			if test.records[i].Op.ID == 0 {
+				test.records[i].Op.ID = uint64(i + 1)
+			}
+		}
 		got, err := check.Overlap(history.Slice(test.records), []string{buy})
 		if err != nil || got != test.want {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, test.want)

@@ -347,7 +347,7 @@ func (s *search) window(ctx context.Context, rate float64, step Step) (Verdict, 
 // onlyNoisy says that a rate failed in no window without interference.
 func (s *search) onlyNoisy(rate float64) bool {
 	return !slices.ContainsFunc(s.windows, func(w Window) bool {
-		return w.RatePerS == rate && w.Verdict != Held && !w.Noisy
+		return w.RatePerS == rate && (w.Verdict == Broke || w.Verdict != Held && !w.Noisy)
 	})
 }
 

@@ -38,14 +38,19 @@ type retries struct {
 
 // run runs the repeats again whose times the machine interfered with, in their order. Only
 // what is known of the machine decides, never a result. It ends when the machine does not
-// become quiet, when its time is used up, or when a repeat came out no better.
+// become quiet or its time is used up. A variant of which a repeat came out no better may
+// disturb its times itself, and does not run again.
 func (r retries) run(slots []rundir.Slot) error {
 	if r.most < 1 || len(slots) == 0 {
 		return nil
 	}
 	each := r.took / time.Duration(len(slots))
 	left := time.Duration(againShare * float64(r.took))
+	hopeless := map[string]bool{}
 	for _, slot := range slots {
+		if hopeless[slot.Variant] {
+			continue
+		}
 		timing := r.timing(slot)
 		for try := 0; try < r.most && timing != rundir.Clean; try++ {
 			if left < each {
@@ -61,9 +66,7 @@ func (r retries) run(slots []rundir.Slot) error {
 				return err
 			}
 		}
-		if timing != rundir.Clean {
-			return nil
-		}
+		hopeless[slot.Variant] = hopeless[slot.Variant] || timing != rundir.Clean
 	}
 	return nil
 }
@@ -99,7 +102,7 @@ func (r *runner) quiet(most time.Duration) (waited time.Duration, quiet bool) {
 	began := time.Now()
 	before, err := telemetry.ReadMachine()
 	if err != nil {
-		return 0, most > 0
+		return 0, most > 0 && !r.stopped()
 	}
 	for calm := 0; calm < quietFor; {
 		if time.Since(began) > most || !sut.Pause(r.soft, quietStep) {

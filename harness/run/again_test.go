@@ -39,13 +39,15 @@ func TestRetries(t *testing.T) {
 		"too few repeats": {most: 1, before: []string{noisy, clean}},
 		"a quarter of the time": {most: 1, before: eight(noisy, noisy, noisy),
 			after: []string{clean, clean, clean}, want: []int{0, 1}},
+		"another design after one that is no better": {most: 1,
+			before: eight(noisy, clean, noisy), after: []string{noisy, clean}, want: []int{0, 2}},
 		"better the second time": {most: 2, before: eight(noisy), after: []string{noisy, clean},
 			want: []int{0, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var slots []rundir.Slot
 			for i := range test.before {
-				slots = append(slots, rundir.Slot{Order: i})
+				slots = append(slots, rundir.Slot{Order: i, Variant: string(rune('a' + i/2))})
 			}
 			var got []int
 			r := retries{most: test.most, took: time.Duration(len(slots)) * 10 * time.Second,

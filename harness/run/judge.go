@@ -505,6 +505,7 @@ func (t Trial) inTime(v check.Verdict, noise string) check.Verdict {
 	open := leftOpen(v, strings.Join(excuses, "; "))
 	open.Watched, open.Accepted = v.Watched, v.Accepted
 	open.Late, open.Unfinished = v.Late, v.Unfinished
+	open.Open, open.NotExercised = v.Open, v.NotExercised
 	return open
 }
 

@@ -213,8 +213,8 @@ type parts struct {
 func (p parts) overall() string { return overall(p.correctness, p.objectives) }
 
 // parts judges a variant: the invariants by the worst of all repeats, what a
-// control is expected to break in each of them, and the objectives by the repeats whose
-// times are used.
+// control is expected to break in each of those that were planned, and the objectives by the
+// repeats whose times are used. Of a repeat that ran again only violations count.
 func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 	v := j.variant(name)
 	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
@@ -228,10 +228,13 @@ func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 	}
 	for i, r := range repeats {
 		lacks := missing(r)
-		failed = failed || failedItself(lacks)
+		failed = failed || r.Again == nil && failedItself(lacks)
 		out, reasons := answer(r.Invariants, expected, known, lacks)
 		if i == 0 {
 			p.answer = out
+		}
+		if r.Again != nil && out != rundir.Violated {
+			out, reasons, lacks = p.answer, nil, nil // one more attempt takes nothing away
 		}
 		p.answer = worseAnswer(p.answer, out)
 		p.add(reasons)
@@ -353,15 +356,20 @@ func worstInvariants(repeats []rundir.Repeat) []check.Verdict {
 	order, by := []string{}, map[string][]check.Verdict{}
 	for _, r := range repeats {
 		for _, v := range r.Invariants {
-			if by[v.Invariant] == nil {
+			if !slices.Contains(order, v.Invariant) {
 				order = append(order, v.Invariant)
+			}
+			if !r.Used && (v.OnlyLate() || v.NotJudged()) && len(repeats) > 1 {
+				continue // promises of time are judged by the times that are used
 			}
 			by[v.Invariant] = append(by[v.Invariant], v)
 		}
 	}
-	out := make([]check.Verdict, len(order))
-	for i, name := range order {
-		out[i] = merge(by[name])
+	out := []check.Verdict{}
+	for _, name := range order {
+		if len(by[name]) > 0 {
+			out = append(out, merge(by[name]))
+		}
 	}
 	return out
 }
@@ -391,7 +399,7 @@ func (j *judge) overall(s rundir.Summary) rundir.Verdict {
 	clean, without := 0, 0
 	for _, variant := range s.Variants {
 		failed := slices.ContainsFunc(variant.Repeats, func(r rundir.Repeat) bool {
-			return failedItself(missing(r))
+			return r.Again == nil && failedItself(missing(r))
 		})
 		v.Correctness = worst(v.Correctness, decided(variant.Correctness, failed))
 		v.Objectives = worst(v.Objectives, variant.Objectives)

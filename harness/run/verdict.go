@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,15 +38,23 @@ func triggers(v sut.Variant) map[string]string {
 
 // merge returns the worst verdict of one invariant over the repeats: the
 // first one that is Broken, else the first Undecided, else the first. Checked,
-// Unknown, Watched and Accepted are of all repeats, Count is the largest.
+// Unknown, Watched and Accepted are of all repeats, Count is the largest. What is only late
+// is less than any other violation, and what is not judged less than what is open.
 func merge(verdicts []check.Verdict) check.Verdict {
 	worst := verdicts[0]
 	checked, unknown := 0, 0
 	for _, v := range verdicts {
 		checked += v.Checked
 		unknown += v.Unknown
-		if outranks(v.Status, worst.Status) ||
-			v.Status == check.Broken && worst.Status == check.Broken && v.Count > worst.Count {
+		switch {
+		case outranks(v.Status, worst.Status):
+			worst = v
+		case outranks(worst.Status, v.Status):
+		case v.OnlyLate() != worst.OnlyLate(), v.NotJudged() != worst.NotJudged():
+			if worst.OnlyLate() || worst.NotJudged() {
+				worst = v
+			}
+		case v.Status == check.Broken && v.Count > worst.Count:
 			worst = v
 		}
 	}
@@ -83,8 +92,8 @@ func answer(
 	}
 	for _, v := range verdicts {
 		switch {
-		case v.Status == check.Held || v.OnlyLate() || v.NotJudged():
-		case v.Status == check.Broken:
+		case v.Status == check.Held, v.Open == "" && (v.OnlyLate() || v.NotJudged()):
+		case v.Status == check.Broken && !v.OnlyLate():
 			if under := known[v.Invariant]; under != "" && proven(v) {
 				reasons = append(reasons, fmt.Sprintf("violated, as it is known to be under %s: %s: %s",
 					under, v.Invariant, firstViolation(v)))
@@ -98,7 +107,8 @@ func answer(
 				open = rundir.NotExercised
 			}
 			out = worseAnswer(out, open)
-			reasons = append(reasons, v.Invariant+" is "+strings.ToLower(open)+": "+v.Reason)
+			reasons = append(reasons, v.Invariant+" is "+strings.ToLower(open)+": "+
+				cmp.Or(v.Open, v.Reason))
 		}
 	}
 	return out, reasons

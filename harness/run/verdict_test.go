@@ -34,6 +34,9 @@ func TestAnswer(t *testing.T) {
 	late.Late = 2
 	excused := undecided("b")
 	excused.Late = 2
+	untriedLate, untriedExcused := late, excused
+	untriedLate.Open, untriedLate.NotExercised = "nothing expired", true
+	untriedExcused.Open, untriedExcused.NotExercised = "nothing expired", true
 	unfinished := undecided("a")
 	unfinished.Unfinished = 1
 	short := []rundir.Validity{{Name: operationsName, Class: rundir.Evidence, Detail: "3 of 9"}}
@@ -64,6 +67,10 @@ func TestAnswer(t *testing.T) {
 			nil, rundir.Holds, ""},
 		{"nor is one that noise excuses", []check.Verdict{held("a"), excused}, nil, nil, nil,
 			rundir.Holds, ""},
+		{"late, and the rest was not tried", []check.Verdict{untriedLate}, nil, nil, nil,
+			rundir.NotExercised, "b is not exercised: nothing expired"},
+		{"late and excused, and the rest was not tried", []check.Verdict{untriedExcused}, nil, nil,
+			nil, rundir.NotExercised, "b is not exercised: nothing expired"},
 		{"what is not finished is open", []check.Verdict{unfinished}, nil, nil, nil,
 			rundir.Undecided, "a is undecided"},
 		{"too few operations", []check.Verdict{held("a")}, nil, nil, short, rundir.NotExercised, ""},
@@ -133,6 +140,13 @@ func TestMergeTakesTheWorstRepeat(t *testing.T) {
 	}
 	if got := merge([]check.Verdict{c, broken("x", 5), a}); got.Count != 5 {
 		t.Errorf("the largest count is kept: %+v", got)
+	}
+	late := broken("x", 500)
+	late.Late = 500
+	for _, order := range [][]check.Verdict{{late, c}, {c, late}} {
+		if got := merge(order); got.OnlyLate() || got.Count != 1 {
+			t.Errorf("lateness hides a violation: %+v", got)
+		}
 	}
 	a.Accepted = []check.AcceptedLoss{{What: "likes", Count: 2, Bound: 9}}
 	if got := merge([]check.Verdict{c, a}); len(got.Accepted) != 1 || got.Accepted[0].Count != 2 {

@@ -134,8 +134,10 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 	if m.cores == 0 {
 		return nil
 	}
+	// Of the whole machine, as far as its cores are there for this process.
+	ours := float64(min(runtime.NumCPU(), m.cores)) / float64(m.cores)
 	values = append(values, Value{Quantity: rundir.Taken, Part: rundir.Hypervisor, Unit: "cores",
-		Amount: m.stolen.Seconds(), Counts: true})
+		Amount: m.stolen.Seconds() * ours, Counts: true})
 	before := p.seen
 	p.seen = nil
 	if !p.whole || p.processors != m.cores || !p.answered() {

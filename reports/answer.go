@@ -224,8 +224,8 @@ func timingLines(s rundir.Summary, standings []standing) (lines []string) {
 			choose(again, " was run", " were run"), 1)
 	}
 	if f := s.NoiseFloor; f != nil {
-		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s: smaller "+
-			"differences mean nothing here", times(f.Factor())))
+		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s at p99: "+
+			"smaller differences mean nothing here", times(f.P99)))
 	}
 	return lines
 }

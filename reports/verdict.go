@@ -181,7 +181,7 @@ func timedOf(standings []standing) (timed []standing) {
 // fastestOf are the designs that cannot be told from the fastest one at p99: two designs must
 // differ by a large share, and by more than the noise floor.
 func fastestOf(timed []standing, floor *rundir.NoiseFloor) (best []standing) {
-	factor := max(1/(1-stats.LargeShare), floor.Factor())
+	factor := max(1/(1-stats.LargeShare), floor.Of("p99"))
 	for _, st := range timed {
 		if float64(st.p99()) < float64(timed[0].p99())*factor {
 			best = append(best, st)

@@ -87,6 +87,17 @@ type NoiseFloor struct {
 	P99     float64 `json:"p99"`
 }
 
+// Of is the factor of a metric, p50 or p99; for others it is the larger one.
+func (n *NoiseFloor) Of(metric string) float64 {
+	switch {
+	case n != nil && metric == "p50":
+		return n.P50
+	case n != nil && metric == "p99":
+		return n.P99
+	}
+	return n.Factor()
+}
+
 // Factor is the larger of the two; 1 if there is no noise floor.
 func (n *NoiseFloor) Factor() float64 {
 	if n == nil {

@@ -120,10 +120,10 @@ func AboveFloor(c rundir.Comparison, floor *rundir.NoiseFloor) rundir.Comparison
 	switch far := max(c.Ratio, 1/c.Ratio); {
 	case floor == nil:
 		c.Ratio, c.Large, c.Note = 0, false, "no ratio: the times are noisy, and no design ran twice"
-	case far <= floor.Factor():
+	case far <= floor.Of(c.Metric):
 		c.Ratio, c.Large = 0, false
 		c.Note = fmt.Sprintf("no difference: %.3g times, and the baseline differed from itself by "+
-			"%.3g times", far, floor.Factor())
+			"%.3g times", far, floor.Of(c.Metric))
 	}
 	return c
 }

@@ -259,13 +259,15 @@ func TestNoiseFloor(t *testing.T) {
 		ratio       float64
 		approximate bool
 	}{
-		"clean, without a floor":   {base, variant("x", 150), nil, 1.5, false},
-		"clean, beyond the floor":  {base, variant("x", 170), floor, 1.7, false},
-		"clean, within the floor":  {base, variant("x", 150), floor, 0, false},
-		"faster than the floor":    {base, variant("x", 50), floor, 0.5, false},
-		"noisy, beyond the floor":  {base, noisy(variant("x", 170)), floor, 1.7, true},
-		"noisy, within the floor":  {noisy(base), variant("x", 150), floor, 0, true},
-		"noisy, without a floor":   {noisy(base), variant("x", 900), nil, 0, true},
+		"clean, without a floor":  {base, variant("x", 150), nil, 1.5, false},
+		"clean, beyond the floor": {base, variant("x", 170), floor, 1.7, false},
+		"clean, within the floor": {base, variant("x", 150), floor, 0, false},
+		"faster than the floor":   {base, variant("x", 50), floor, 0.5, false},
+		"noisy, beyond the floor": {base, noisy(variant("x", 170)), floor, 1.7, true},
+		"noisy, within the floor": {noisy(base), variant("x", 150), floor, 0, true},
+		"noisy, without a floor":  {noisy(base), variant("x", 900), nil, 0, true},
+		"beyond the floor of p99": {base, variant("x", 170), &rundir.NoiseFloor{P50: 9, P99: 1.6},
+			1.7, false},
 		"tested, within the floor": {tested, tested, floor, 1, false},
 	} {
 		test.other.Name = "x"

@@ -113,6 +113,18 @@ type Verdict struct {
 	Watched *Watched `json:"watched,omitempty"`
 }
 
+// First is the first violation, or the reason, and how many more there are.
+func (v Verdict) First() string {
+	text := v.Reason
+	if len(v.Violations) > 0 {
+		text = v.Violations[0].Text
+	}
+	if v.Count > 1 {
+		text += fmt.Sprintf(" (and %d more)", v.Count-1)
+	}
+	return text
+}
+
 // OnlyLate says that all that is wrong came too late: a promise of time was missed, which
 // is judged as an objective is.
 func (v Verdict) OnlyLate() bool {

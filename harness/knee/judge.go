@@ -1,7 +1,6 @@
 package knee
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -80,28 +79,16 @@ func invariants(r rundir.Repeat) (broken, late, open []string) {
 		switch {
 		case v.Status == check.Held || v.NotExercised:
 		case v.OnlyLate():
-			late = append(late, "missed the promise "+v.Invariant+": "+first(v))
+			late = append(late, "missed the promise "+v.Invariant+": "+v.First())
 		case v.NotJudged():
 			late = append(late, "missed the promise "+v.Invariant+" on noisy times: "+v.Reason)
 		case v.Status == check.Broken:
-			broken = append(broken, "violated "+v.Invariant+": "+first(v))
+			broken = append(broken, "violated "+v.Invariant+": "+v.First())
 		default:
 			open = append(open, v.Invariant+" is undecided: "+v.Reason)
 		}
 	}
 	return broken, late, open
-}
-
-// first is the first violation, and how many more there are.
-func first(v check.Verdict) string {
-	text := v.Reason
-	if len(v.Violations) > 0 {
-		text = v.Violations[0].Text
-	}
-	if v.Count > 1 {
-		text += fmt.Sprintf(" (and %d more)", v.Count-1)
-	}
-	return text
 }
 
 func objectives(r rundir.Repeat) (missed, open []string) {
@@ -123,9 +110,8 @@ func objectives(r rundir.Repeat) (missed, open []string) {
 // withoutEvidence are the assumptions about evidence that do not hold, apart from those
 // that say how much was done.
 func withoutEvidence(r rundir.Repeat) (list []string) {
-	amounts := []string{"exercised", "operations", "races"}
 	for _, v := range r.Validity {
-		if !v.OK && v.Class == rundir.Evidence && !slices.Contains(amounts, v.Name) {
+		if !v.OK && v.Class == rundir.Evidence && !rundir.Exercise(v.Name) {
 			list = append(list, v.Name+": "+v.Detail)
 		}
 	}

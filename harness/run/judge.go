@@ -539,7 +539,7 @@ func unproven(verdicts []check.Verdict, doubt string) []check.Verdict {
 // leftOpen is a broken verdict as one that proves nothing.
 func leftOpen(v check.Verdict, doubt string) check.Verdict {
 	return check.Verdict{Invariant: v.Invariant, Checked: v.Checked, Unknown: v.Unknown,
-		Reason: doubt + "; what was seen may come of that: " + firstViolation(v)}
+		Reason: doubt + "; what was seen may come of that: " + v.First()}
 }
 
 // quiescence is the invariant of every system that its background work comes

@@ -17,18 +17,12 @@ import (
 // The assumptions about what happened, beside the faults' and those of measure.Gate. All of
 // them are evidence.
 const (
-	finishedName   = "finished"
-	historyName    = "history"
-	exercisedName  = "exercised"
-	operationsName = "operations"
-	emptyName      = "empty"
-	storesName     = "stores"
-	racesName      = "races"
-	faultPrefix    = "fault "
+	finishedName = "finished"
+	historyName  = "history"
+	emptyName    = "empty"
+	storesName   = "stores"
+	faultPrefix  = "fault "
 )
-
-// exercises are the assumptions that say how hard a design was tried.
-var exercises = []string{exercisedName, operationsName, racesName}
 
 // ownFailures are the assumptions that fail by stampede's own doing.
 var ownFailures = []string{"accounting", historyName, "schedule"}
@@ -89,7 +83,7 @@ func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []run
 // raced: operations competed for the same objects, so that what concurrency could break
 // had occasion to.
 func raced(r rundir.Races) rundir.Validity {
-	return rundir.Validity{Name: racesName, OK: r.Raced >= r.Least, Detail: fmt.Sprintf(
+	return rundir.Validity{Name: rundir.Raced, OK: r.Raced >= r.Least, Detail: fmt.Sprintf(
 		"%d of %d successful operations (%s) overlapped another one on the same key (at least %d), "+
 			"up to %d at once", r.Raced, r.Successful, strings.Join(r.Kinds, ", "), r.Least, r.Peak)}
 }
@@ -119,7 +113,7 @@ func wholeHistory(h *history.File, t Trial) rundir.Validity {
 // measured but refusals.
 func (j *judge) exercised(res *measure.Result) rundir.Validity {
 	kinds := j.kinds()
-	v := rundir.Validity{Name: exercisedName, Detail: "no operation succeeded"}
+	v := rundir.Validity{Name: rundir.Exercised, Detail: "no operation succeeded"}
 	if len(kinds) == 0 {
 		return v
 	}
@@ -139,7 +133,7 @@ const minShare = 0.1
 func (j *judge) enough(l rundir.Load) rundir.Validity {
 	least := j.leastOperations()
 	answered := l.OK + l.Refused
-	return rundir.Validity{Name: operationsName, OK: answered >= least,
+	return rundir.Validity{Name: rundir.Operations, OK: answered >= least,
 		Detail: fmt.Sprintf("%d operations were answered (at least %d)", answered, least)}
 }
 

@@ -96,11 +96,11 @@ func answer(
 		case v.Status == check.Broken && !v.OnlyLate():
 			if under := known[v.Invariant]; under != "" && proven(v) {
 				reasons = append(reasons, fmt.Sprintf("violated, as it is known to be under %s: %s: %s",
-					under, v.Invariant, firstViolation(v)))
+					under, v.Invariant, v.First()))
 				continue
 			}
 			out = rundir.Violated
-			reasons = append(reasons, "violated "+v.Invariant+": "+firstViolation(v))
+			reasons = append(reasons, "violated "+v.Invariant+": "+v.First())
 		default:
 			open := rundir.Undecided
 			if v.NotExercised {
@@ -117,7 +117,7 @@ func answer(
 // lacking is the answer without some of the evidence.
 func lacking(missing []rundir.Validity) string {
 	for _, v := range missing {
-		if !slices.Contains(exercises, v.Name) {
+		if !rundir.Exercise(v.Name) {
 			return rundir.Undecided
 		}
 	}
@@ -133,7 +133,7 @@ func control(
 		i := slices.IndexFunc(verdicts, func(v check.Verdict) bool { return v.Invariant == name })
 		switch {
 		case i >= 0 && proven(verdicts[i]):
-			reasons = append(reasons, "violated as expected: "+name+": "+firstViolation(verdicts[i]))
+			reasons = append(reasons, "violated as expected: "+name+": "+verdicts[i].First())
 			continue
 		case len(missing) > 0:
 			out = worseAnswer(out, lacking(missing))
@@ -147,7 +147,7 @@ func control(
 	}
 	for _, v := range verdicts {
 		if v.Status == check.Broken && !slices.Contains(expected, v.Invariant) {
-			reasons = append(reasons, "also broke "+v.Invariant+": "+firstViolation(v))
+			reasons = append(reasons, "also broke "+v.Invariant+": "+v.First())
 		}
 	}
 	return out, reasons
@@ -200,17 +200,6 @@ func notCaught(verdicts []check.Verdict, i int) string {
 	return text
 }
 
-func firstViolation(v check.Verdict) string {
-	text := v.Reason
-	if len(v.Violations) > 0 {
-		text = v.Violations[0].Text
-	}
-	if v.Count > 1 {
-		text += fmt.Sprintf(" (and %d more)", v.Count-1)
-	}
-	return text
-}
-
 // objectives judges what depends on times: the objectives, and the promises of time among
 // the invariants. One that is Broken fails. One that only noise leaves open is not judged.
 func objectives(slos []check.SLOVerdict, invariants []check.Verdict) (string, []string) {
@@ -233,7 +222,7 @@ func objectives(slos []check.SLOVerdict, invariants []check.Verdict) (string, []
 	for _, v := range invariants {
 		switch {
 		case v.OnlyLate():
-			add(rundir.Fail, "missed the promise "+v.Invariant+": "+firstViolation(v))
+			add(rundir.Fail, "missed the promise "+v.Invariant+": "+v.First())
 		case v.NotJudged():
 			add(rundir.NotJudged, v.Invariant+" is not judged: "+v.Reason)
 		}

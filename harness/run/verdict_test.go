@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 	untriedExcused.Open, untriedExcused.NotExercised = "nothing expired", true
 	unfinished := undecided("a")
 	unfinished.Unfinished = 1
-	short := []rundir.Validity{{Name: operationsName, Class: rundir.Evidence, Detail: "3 of 9"}}
+	short := []rundir.Validity{{Name: rundir.Operations, Class: rundir.Evidence, Detail: "3 of 9"}}
 	unproven := []rundir.Validity{{Name: "fault x", Class: rundir.Evidence, Detail: "no proof"}}
 	known := map[string]string{"a": "role-crash"}
 	for _, test := range []struct {

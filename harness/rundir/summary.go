@@ -340,6 +340,16 @@ const (
 	Times = "timing"
 )
 
+// Assumptions that say how hard a design was tried.
+const (
+	Exercised  = "exercised"
+	Operations = "operations"
+	Raced      = "races"
+)
+
+// Exercise says that an assumption is one of those.
+func Exercise(name string) bool { return name == Exercised || name == Operations || name == Raced }
+
 // Validity is one assumption about the measurement.
 type Validity struct {
 	Name string `json:"name"`

@@ -189,8 +189,9 @@ func TestBrowserWithoutScript(t *testing.T) {
 
 func TestBrowserKeyboard(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t))
+	unfold(t, tb, "#time")
 	reached := map[string]bool{}
-	for range 200 {
+	for range 400 {
 		if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Tab)); err != nil {
 			t.Fatal(err)
 		}
@@ -209,6 +210,13 @@ func TestBrowserKeyboard(t *testing.T) {
 			t.Errorf("tabbing did not reach %s: %v", want, reached)
 		}
 	}
+}
+
+// unfold opens all that is folded in a section of the page.
+func unfold(t *testing.T, tb *tab, section string) {
+	t.Helper()
+	eval[any](t, tb, fmt.Sprintf(
+		"document.querySelectorAll('%s details').forEach(d => { d.open = true })", section))
 }
 
 func TestBrowserReadsAChartByKeys(t *testing.T) {
@@ -243,11 +251,13 @@ func TestBrowserReadsAChartByKeys(t *testing.T) {
 // stores two quantities may begin with the same word.
 func TestBrowserReadsNames(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t))
-	eval[any](t, tb, `document.querySelectorAll("#stores details").forEach(d => d.open = true)`)
+	unfold(t, tb, "#stores")
+	unfold(t, tb, "#time")
 	for section, want := range map[string][]string{
-		"#stores": {"0 s:  transactions committed ", "  transactions rolled back ", "  WAL "},
-		"#time": {"0 s:  offered/s ", "  achieved/s ", "  dropped/s ", "  in flight ", "  p50 ",
-			"  p99 "},
+		"#stores":             {"0 s:  transactions committed ", "  transactions rolled back ", "  WAL "},
+		"#time figure.single": {"0 s:  p99 B ", "  p99 A ", "  done/s B ", "  done/s C "},
+		"#time .grid": {"0 s:  offered/s ", "  achieved/s ", "  dropped/s ", "  in flight ",
+			"  p50 ", "  p99 "},
 		"#latency": {"0 %:  B ", "  A ", "  C "},
 	} {
 		eval[any](t, tb, fmt.Sprintf("document.querySelector('%s .plot').focus()", section))
@@ -283,7 +293,7 @@ func TestBrowserCursorsMoveTogether(t *testing.T) {
 	change(1, func(l *rundir.Timeline) { l.BucketNS = l.BucketNS * 4 / 5 })
 	change(2, func(l *rundir.Timeline) { l.Kinds[0].Buckets = l.Kinds[0].Buckets[:60] })
 	tb := open(t, render(t, d))
-	eval[any](t, tb, `document.querySelectorAll('#time details').forEach(d => { d.open = true })`)
+	unfold(t, tb, "#time")
 	type cursor struct {
 		Shown    bool
 		At, Step float64
@@ -419,7 +429,7 @@ func TestBrowserPrints(t *testing.T) {
 	}
 	for selector, always := range map[string]bool{".strip td": true, ".controls td": true,
 		".exhibit figure svg": true, ".exhibit .ops td": true, ".variants td": true,
-		"#designs td": false, "#stores figure svg": false, "#time .paper td": false} {
+		"#designs td": false, "#stores figure svg": false, "#time .grid figure svg": false} {
 		eval[any](t, tb, "location.hash = ''")
 		if onPaper(selector) != always {
 			t.Errorf("%s is on paper: %v", selector, !always)
@@ -574,8 +584,9 @@ func TestBrowserForcedColours(t *testing.T) {
 func TestBrowserDrawsSharedAxes(t *testing.T) {
 	for _, theme := range []string{"light", "dark"} {
 		tb := open(t, sceneOf(t, "three").page(t), scheme(theme))
+		unfold(t, tb, "#time")
 		const drawn = `(function () {
-			var of = function (n) { return document.querySelectorAll('#time figure')[n]; };
+			var of = function (n) { return document.querySelectorAll('#time .grid figure')[n]; };
 			var use = of(1).querySelector('use').getBBox(), own = of(0).querySelector('g[id]').getBBox();
 			return [use.width, use.height, own.width, own.height].join(' '); })()`
 		var width, height, ownWidth, ownHeight float64

@@ -388,6 +388,9 @@ func TestUnfinished(t *testing.T) {
 		"a unit in a cart": {flashsale.SellThrough, func(e *evidence) {
 			e.audit.Items[0].Available, e.audit.Items[0].Held = 0, 1
 		}, true},
+		"a cart that nobody returns": {flashsale.ExpiryOnTime, func(e *evidence) {
+			e.buy(4096, "gil", "o4", 1, 200*ms)
+		}, true},
 		"a unit of nobody": {flashsale.Conservation, func(e *evidence) {
 			e.audit.Units[0].OrderID = "o9"
 		}, false},

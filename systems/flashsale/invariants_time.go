@@ -52,7 +52,8 @@ func judgeExpiry(j *judging) {
 
 // judgeLate excuses a late return by the slowest operation of the run, and by
 // the faults that were in force while the order was held: the reclaimer had to
-// wait for each to heal, and then has its slack once more.
+// wait for each to heal, and then has its slack once more. An order that is still
+// held at rest is no matter of time: nobody will return it.
 func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 	if len(late) == 0 {
 		return
@@ -81,7 +82,7 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 		switch {
 		case age <= allowed:
 		case o.State == OrderHeld:
-			j.Late([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
+			j.Unfinished([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
 				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
 		default:
 			j.Late([]uint64{o.OpID}, "order %s of %s was returned after %v; "+

@@ -60,6 +60,24 @@ func TestSlack(t *testing.T) {
 	}
 }
 
+// TestRunsOneAfterTheOther: executors that take turns say nothing about what they do when
+// two want the same task.
+func TestRunsOneAfterTheOther(t *testing.T) {
+	for _, inv := range []string{scheduler.OneEffect, scheduler.FencedRuns} {
+		e := goodRun(t)
+		if v := e.verdict(t, inv); v.Status != check.Held {
+			t.Errorf("%s of runs side by side is %s: %s", inv, v.Status, v.Reason)
+		}
+		for i := range e.audit.Runs {
+			e.audit.Runs[i].EndedUS = e.audit.Runs[i].StartedUS
+		}
+		v := e.verdict(t, inv)
+		if !v.NotExercised || !strings.HasPrefix(v.Reason, "0 runs were under way beside") {
+			t.Errorf("%s of runs one after the other is %s: %s", inv, v.Status, v.Reason)
+		}
+	}
+}
+
 // TestUnfinishedRuns: a task that still waits is not finished, one that is done without a
 // run, or is not there, is lost.
 func TestUnfinishedRuns(t *testing.T) {

@@ -440,7 +440,38 @@ func judgeEffects(j *judging) {
 		}
 	}
 	j.Need(done > 0, "no occurrence was completed")
-	j.Note("%d complete occurrences had their effect once; there were %d runs", done, len(j.t.Runs))
+	together := j.needCompetition()
+	j.Note("%d complete occurrences had their effect once; of %d runs, %d were under way beside "+
+		"another one of their queue", done, len(j.t.Runs), together)
+}
+
+// leastTogether is how many runs must have been under way beside another one of their queue,
+// at least: executors that take turns cannot take a task from each other.
+const leastTogether = 10
+
+// needCompetition counts the runs that were under way while another one of their queue was,
+// from their start to their end, and needs some. A run without an end was under way at its
+// start.
+func (j *judging) needCompetition() (together int) {
+	queues := map[string][]*RunAudit{}
+	for i := range j.t.Runs {
+		r := &j.t.Runs[i]
+		queues[r.Queue] = append(queues[r.Queue], r)
+	}
+	for _, runs := range queues {
+		slices.SortFunc(runs, func(a, b *RunAudit) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
+		until := int64(0) // when the last of those before ends
+		for i, r := range runs {
+			if until > r.StartedUS || i+1 < len(runs) && runs[i+1].StartedUS < r.EndedUS {
+				together++
+			}
+			until = max(until, r.EndedUS)
+		}
+	}
+	j.Need(together >= leastTogether, "%d runs were under way beside another one of their queue; "+
+		"at least %d are needed to say whether executors take tasks from each other", together,
+		leastTogether)
+	return together
 }
 
 // judgeFences compares tokens.
@@ -480,6 +511,7 @@ func judgeFences(j *judging) {
 	j.Need(len(j.t.Runs) > 0, "nothing ran")
 	j.Need(lost > 0 || !j.executorsBroke(), "no run was taken back, though executors were broken")
 	j.needStale(turned, letGo)
+	j.needCompetition()
 	j.Note("%d runs; %d were taken back, %d of which came to their end after that and were turned "+
 		"away, and %d were let go before", len(j.t.Runs), lost, turned, letGo)
 }

@@ -149,12 +149,21 @@ func (c *Client) List(ctx context.Context) ([]QueueInfo, error) {
 	return api.Decode[[]QueueInfo](text)
 }
 
-// Quiesced asks the server what is left to do. A server that does not say has no
-// background work.
+// Quiesced asks the server what is left to do. One that does not say is at rest when its
+// queues have nothing that consumers work off. This is no operation: it does not wait for
+// connections that operations without an answer hold.
 func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
 	pending, err = c.Client.Quiesced(ctx)
-	if errors.Is(err, api.ErrNoRoute) {
-		return "", nil
+	if !errors.Is(err, api.ErrNoRoute) {
+		return pending, err
 	}
-	return pending, err
+	text, err := c.Ask(ctx, routeQueues)
+	if err != nil {
+		return "", fmt.Errorf("listing the queues at %s: %w", c.Base(), err)
+	}
+	list, err := api.Decode[[]QueueInfo](text)
+	if err != nil {
+		return "", err
+	}
+	return c.params.waiting(list), nil
 }

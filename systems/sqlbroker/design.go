@@ -252,11 +252,8 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for _, q := range list {
-		if i.waits(q) > 0 {
-			return fmt.Sprintf("%s has %d messages ready, %d delayed and %d with consumers",
-				q.Queue, q.Ready, q.Delayed, q.Picked), nil
-		}
+	if pending = i.params.waiting(list); pending != "" {
+		return pending, nil
 	}
 	err = i.tooOld(ctx, func(queue string, n int64) {
 		pending = fmt.Sprintf("%s has %d messages that are too old", queue, n)
@@ -271,7 +268,7 @@ func (i *instance) Backlog(ctx context.Context) (left int64, err error) {
 		return 0, err
 	}
 	for _, q := range list {
-		left += i.waits(q)
+		left += i.params.waits(q)
 	}
 	err = i.tooOld(ctx, func(_ string, n int64) { left += n })
 	return left, err
@@ -293,10 +290,21 @@ func (i *instance) tooOld(ctx context.Context, tell func(queue string, n int64))
 	return nil
 }
 
+// waiting says which queue has messages that are to be waited for, "" if none has.
+func (p Params) waiting(list []QueueInfo) string {
+	for _, q := range list {
+		if p.waits(q) > 0 {
+			return fmt.Sprintf("%s has %d messages ready, %d delayed and %d with consumers",
+				q.Queue, q.Ready, q.Delayed, q.Picked)
+		}
+	}
+	return ""
+}
+
 // waits counts the messages of a queue that are to be waited for.
-func (i *instance) waits(q QueueInfo) int64 {
+func (p Params) waits(q QueueInfo) int64 {
 	n := q.Delayed + q.Picked
-	if i.params.worked(q.Queue) {
+	if p.worked(q.Queue) {
 		n += q.Ready
 	}
 	return n

@@ -2,6 +2,7 @@ package sqlbroker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -39,6 +40,36 @@ func client(t *testing.T, url string, p sqlbroker.Params) sut.Instance {
 		}
 	})
 	return c
+}
+
+// TestQuiescedByTheList: a server that does not say what is left to do is asked what its
+// queues have; what waits where no consumer is does not count.
+func TestQuiescedByTheList(t *testing.T) {
+	list := []sqlbroker.QueueInfo{
+		{Queue: sqlbroker.QueueName(1), Ready: 2, Dead: 9},
+		{Queue: sqlbroker.QueueName(2), Ready: 5},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/queues" {
+			http.NotFound(w, r)
+			return
+		}
+		if err := json.NewEncoder(w).Encode(list); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	p := sqlbroker.DefaultParams()
+	p.Worked = 1
+	asked := client(t, server.URL, p).(sut.Quiescer)
+	for _, want := range []string{
+		"queue-1 has 2 messages ready, 0 delayed and 0 with consumers", "",
+	} {
+		if got, err := asked.Quiesced(t.Context()); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+		list[0].Ready = 0
+	}
 }
 
 // everyOperation has one of each kind.

@@ -368,8 +368,9 @@ func judgeDead(j *judging) {
 				messageID{m.OpID, m.Index}, m.Receives, m.Queue)
 		}
 		if late := overdue(m, q); late > j.p.SweepEvery.D()+ageSlack {
-			j.Late([]uint64{m.OpID}, "%v has waited in %s for %v although it is older than %v, and is "+
-				"no dead letter", messageID{m.OpID, m.Index}, m.Queue, late, time.Duration(q.RetentionNS))
+			j.Unfinished([]uint64{m.OpID}, "%v has waited in %s for %v although it is older than %v, "+
+				"and is no dead letter", messageID{m.OpID, m.Index}, m.Queue, late,
+				time.Duration(q.RetentionNS))
 		}
 	}
 	for id, list := range j.deliveries {

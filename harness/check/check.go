@@ -88,6 +88,9 @@ type Verdict struct {
 	Reason string `json:"reason,omitempty"`
 	// NotExercised says that the run did not try what an Undecided invariant is about.
 	NotExercised bool `json:"not_exercised,omitempty"`
+	// Unjudged says that the run gave no occasion to judge a promise of time, and that what
+	// else the invariant says holds.
+	Unjudged bool `json:"unjudged,omitempty"`
 	// Open is why the rest of an invariant is not decided where all that was found is
 	// lateness: the run did not try it (NotExercised), or an input could not be read.
 	Open string `json:"open,omitempty"`
@@ -131,10 +134,10 @@ func (v Verdict) OnlyLate() bool {
 	return v.Status == Broken && v.Count > 0 && v.Late == v.Count
 }
 
-// NotJudged says that a promise of time was missed and noise excuses it: apart from that
-// nothing is wrong.
+// NotJudged says that a promise of time was missed and noise excuses it, or that the run
+// gave no occasion to judge it: apart from that nothing is wrong.
 func (v Verdict) NotJudged() bool {
-	return v.Status == Undecided && v.Late > 0 && v.Unfinished == 0
+	return v.Status == Undecided && (v.Unjudged || v.Late > 0 && v.Unfinished == 0)
 }
 
 // Invariant is a statement about a history and the stores' final state.

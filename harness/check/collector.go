@@ -35,9 +35,9 @@ type Collector struct {
 	h   history.History
 	out Verdict
 	// failed is why an input could not be read, unmet what the run did not
-	// exercise.
-	failed string
-	unmet  []string
+	// exercise, untimely why a promise of time cannot be judged.
+	failed          string
+	unmet, untimely []string
 	// note is what a verdict that is Held says of itself.
 	note string
 	// proof has, for each spelled-out violation, the operations behind it, and excusable
@@ -173,6 +173,14 @@ func (c *Collector) Need(exercised bool, format string, args ...any) {
 	}
 }
 
+// NeedTimely requires that the run gave an occasion to judge a promise of time; otherwise the
+// promise is not judged, which leaves nothing else open. See Need.
+func (c *Collector) NeedTimely(occasion bool, format string, args ...any) {
+	if !occasion {
+		c.untimely = append(c.untimely, fmt.Sprintf(format, args...))
+	}
+}
+
 // Note says in one line how closely the check looked, which becomes the Reason
 // of a verdict that is Held. The last note stays.
 func (c *Collector) Note(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
@@ -201,6 +209,8 @@ func (c *Collector) Verdict() Verdict {
 		v.Reason = c.failed
 	case len(c.unmet) > 0:
 		v.Reason, v.NotExercised = strings.Join(c.unmet, "; "), true
+	case len(c.untimely) > 0:
+		v.Reason, v.Unjudged = strings.Join(c.untimely, "; "), true
 	case v.Checked == 0:
 		v.Reason, v.NotExercised = "the run had nothing to check", true
 	default:

@@ -90,6 +90,19 @@ func TestCollector(t *testing.T) {
 			c.Need(false, "no %s", "refusal")
 			c.Need(false, "no fault")
 		}, "no refusal; no fault", nil},
+		{"no occasion for a promise of time - undecided", twoBuys, func(c *check.Collector) {
+			c.Checked(1)
+			c.NeedTimely(true, "nothing")
+			c.NeedTimely(false, "all of it was near a %s", "fault")
+		}, "all of it was near a fault", nil},
+		{"a need outweighs the occasion - undecided", twoBuys, func(c *check.Collector) {
+			c.NeedTimely(false, "near a fault")
+			c.Need(false, "no refusal")
+		}, "no refusal", nil},
+		{"violation outweighs the occasion - fail", twoBuys, func(c *check.Collector) {
+			c.NeedTimely(false, "near a fault")
+			c.Violate([]uint64{8}, "proof")
+		}, "proof", []uint64{1}},
 		{"violation outweighs a need - fail", twoBuys, func(c *check.Collector) {
 			c.Need(false, "no refusal")
 			c.Violate([]uint64{7, 0, 8}, "two %s", "owners")
@@ -105,6 +118,22 @@ func TestCollector(t *testing.T) {
 			c.Violate([]uint64{8}, "no proof")
 		}, "gone", nil},
 	})
+}
+
+// TestCollectorTellsPromises: a promise of time that could not be judged leaves nothing else
+// open, and a need that is not met does.
+func TestCollectorTellsPromises(t *testing.T) {
+	for _, test := range []struct {
+		occasion, exercised, notJudged bool
+	}{{true, true, false}, {false, true, true}, {true, false, false}, {false, false, false}} {
+		c := check.Collect(t.Context(), "x", parse(t, twoBuys))
+		c.Checked(1)
+		c.NeedTimely(test.occasion, "near a fault")
+		c.Need(test.exercised, "no refusal")
+		if v := c.Verdict(); v.NotJudged() != test.notJudged || v.NotExercised == test.exercised {
+			t.Errorf("%+v: %+v", test, v)
+		}
+	}
 }
 
 func TestCollectorSpellsOutTheFirstViolations(t *testing.T) {

@@ -77,7 +77,7 @@ func invariants(r rundir.Repeat) (broken, late, open []string) {
 	}
 	for _, v := range r.Invariants {
 		switch {
-		case v.Status == check.Held || v.NotExercised:
+		case v.Status == check.Held || v.NotExercised || v.Unjudged:
 		case v.OnlyLate():
 			late = append(late, "missed the promise "+v.Invariant+": "+v.First())
 		case v.NotJudged():

@@ -176,9 +176,10 @@ func decided(answer string, failed bool) string {
 	return rundir.Pass
 }
 
-// excused says that there were violations which the end of the run excuses.
+// excused says that there were violations which noise or the end of the run excuses, or that
+// what is known to be late could not be seen.
 func excused(v check.Verdict) bool {
-	return v.Status == check.Undecided && v.Late+v.Unfinished > 0
+	return v.NotJudged() || v.Status == check.Undecided && v.Unfinished > 0
 }
 
 // proven says that a violation was found and names operations behind it.

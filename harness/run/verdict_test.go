@@ -34,6 +34,8 @@ func TestAnswer(t *testing.T) {
 	late.Late = 2
 	excused := undecided("b")
 	excused.Late = 2
+	unjudged := undecided("b")
+	unjudged.Unjudged = true
 	untriedLate, untriedExcused := late, excused
 	untriedLate.Open, untriedLate.NotExercised = "nothing expired", true
 	untriedExcused.Open, untriedExcused.NotExercised = "nothing expired", true
@@ -67,6 +69,10 @@ func TestAnswer(t *testing.T) {
 			nil, rundir.Holds, ""},
 		{"nor is one that noise excuses", []check.Verdict{held("a"), excused}, nil, nil, nil,
 			rundir.Holds, ""},
+		{"nor is one that there was no occasion for", []check.Verdict{held("a"), unjudged}, nil, nil,
+			nil, rundir.Holds, ""},
+		{"a control of lateness without an occasion", []check.Verdict{unjudged}, []string{"b"}, nil,
+			nil, rundir.Undecided, "not caught"},
 		{"late, and the rest was not tried", []check.Verdict{untriedLate}, nil, nil, nil,
 			rundir.NotExercised, "b is not exercised: nothing expired"},
 		{"late and excused, and the rest was not tried", []check.Verdict{untriedExcused}, nil, nil,
@@ -177,8 +183,8 @@ func TestObjectives(t *testing.T) {
 	noise.NotJudged = true
 	late := broken("b", 2)
 	late.Late = 2
-	excused := undecided("b")
-	excused.Late = 2
+	excused, unjudged := undecided("b"), undecided("c")
+	excused.Late, unjudged.Unjudged = 2, true
 	for _, test := range []struct {
 		slos       []check.SLOVerdict
 		invariants []check.Verdict
@@ -190,6 +196,7 @@ func TestObjectives(t *testing.T) {
 		{[]check.SLOVerdict{slo(check.Undecided), noise}, nil, rundir.Inconclusive},
 		{[]check.SLOVerdict{slo(check.Broken), slo(check.Undecided)}, nil, rundir.Fail},
 		{nil, []check.Verdict{excused}, rundir.NotJudged},
+		{nil, []check.Verdict{unjudged}, rundir.NotJudged},
 		{nil, []check.Verdict{excused, late}, rundir.Fail},
 	} {
 		if got, _ := objectives(test.slos, test.invariants); got != test.want {

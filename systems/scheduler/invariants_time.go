@@ -234,7 +234,7 @@ func judgeInTime(j *judging) {
 	j.follow("age of the oldest due task that has not started", "ms", func(l look) int64 {
 		return l.DueUS / 1000
 	})
-	j.Need(judged > 0, "nothing started outside faults")
+	j.NeedTimely(judged > 0, "nothing started outside faults")
 	j.needScaled()
 	j.Note("%d starts in time, %d near faults%s%s%s", judged, waived, j.punctuality(), j.executors(),
 		granted)
@@ -569,7 +569,7 @@ func judgeStarvation(j *judging) {
 	}
 	j.left(bound)
 	j.follow("depth of the queue", "tasks", func(l look) int64 { return l.Due })
-	j.Need(len(most) > 0, "nothing started outside faults")
+	j.NeedTimely(len(most) > 0, "nothing started outside faults")
 	j.Need(poisoned > 0 || j.p.Poison == 0, "no task failed")
 	j.Note("the longest wait in any of %d queues was %v; %d occurrences failed%s", len(most),
 		micros(slices.Max(append(values(most), 0))).Round(time.Millisecond), poisoned, granted)

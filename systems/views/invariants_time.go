@@ -199,7 +199,7 @@ func judgeFresh(j *judging) {
 	})
 	j.Watched(&lag)
 	j.Need(len(j.Samples()) > 0, "nobody looked at the counts during the load")
-	j.Need(due > 0, "no view was acknowledged more than %v before a look outside faults", promised)
+	j.NeedTimely(due > 0, "no view was acknowledged more than %v before a look outside faults", promised)
 	j.Note("%d looks saw every view that had been acknowledged %v before, %d within %v of a fault "+
 		"were excused; the most belated partition was %d records behind", lag.Judged,
 		promised, lag.Excused,

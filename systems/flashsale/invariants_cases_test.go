@@ -327,7 +327,7 @@ func soldOutCases() []verdictCase {
 			known(e)
 			refuseOnly(e)
 			refusal(e, 1100*ms)
-		}, "all 1 refusals fell into the 403ms after the first return of a unit"},
+		}, "all 1 sold-out refusals came within 403ms of the first return of a unit"},
 		{name, "a refusal before any return - pass", pass, func(e *evidence) {
 			known(e)
 			refuseOnly(e)
@@ -353,7 +353,7 @@ func soldOutCases() []verdictCase {
 			e.forget(func(r history.Record) bool {
 				return r.Outcome == history.Refused
 			})
-		}, "nobody was told sold out"},
+		}, "no buy was refused as sold out"},
 	}
 }
 
@@ -438,7 +438,7 @@ func timeCases() []verdictCase {
 	return []verdictCase{
 		{name, "returned too early - fail", fail, func(e *evidence) {
 			e.close("o2", flashsale.OrderExpired, 992*ms)
-		}, "order o2 of bob was returned after 990ms, before its 1s were up"},
+		}, "order o2 of bob was returned after 990ms, before the cart time of 1s was over"},
 		{name, "returned on the dot - pass", pass, func(e *evidence) {
 			e.close("o2", flashsale.OrderExpired, 1002*ms)
 		}, ""},
@@ -447,7 +447,7 @@ func timeCases() []verdictCase {
 		}, ""},
 		{name, "returned too late - fail", fail, func(e *evidence) {
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
-		}, "was returned after 1.498s; it was to be returned within 1.403s"},
+		}, "was returned after 1.498s; the limit is 1.403s"},
 		{name, "returned as late as buyers were kept waiting - pass", pass, func(e *evidence) {
 			e.attempt(1024, 0).End = 200 * ms
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
@@ -459,7 +459,7 @@ func timeCases() []verdictCase {
 		{name, "returned later than the fault excuses - fail", fail, func(e *evidence) {
 			e.fault(900*ms, 1100*ms)
 			e.close("o2", flashsale.OrderExpired, 2100*ms)
-		}, "it was to be returned within 2.003s"},
+		}, "the limit is 2.003s"},
 		{name, "a fault after the return excuses nothing - fail", fail, func(e *evidence) {
 			e.fault(1600*ms, 1700*ms)
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
@@ -479,7 +479,7 @@ func timeCases() []verdictCase {
 		{name, "too early for any promise - fail", fail, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Minute)
 			e.close("o2", flashsale.OrderExpired, 992*ms)
-		}, "before its 1s were up"},
+		}, "before the cart time of 1s was over"},
 		{name, "nothing expired - undecided", maybe, func(e *evidence) {
 			e.close("o2", flashsale.OrderFailed, 1050*ms)
 		}, "no cart expired"},

@@ -161,7 +161,7 @@ func judgeEarly(j *judging) {
 			}
 		}
 	}
-	j.Need(len(j.t.Runs) > 0, "nothing ran")
+	j.Need(len(j.t.Runs) > 0, "no task ran")
 	if seen := j.seenEarly(); seen > 0 {
 		j.Note("%d users saw their tasks start, none of them early", seen)
 	}
@@ -356,7 +356,7 @@ func judgeFinal(j *judging) {
 		}
 		j.settled(row)
 	}
-	j.Need(len(j.t.Runs) > 0, "nothing ran")
+	j.Need(len(j.t.Runs) > 0, "no task ran")
 	j.Note("leases that end are seen within %v%s", micros(j.rescue()), granted)
 }
 

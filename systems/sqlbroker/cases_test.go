@@ -13,7 +13,7 @@ func lossCases() []verdictCase {
 	const inv = sqlbroker.NoLoss
 	return []verdictCase{
 		{inv, "gone and never delivered - fail", fail, func(e *evidence) { e.collect(1280, 0) },
-			"message 1280.0 of queue-2 was published, and is gone although nobody has acknowledged it"},
+			"message 1280.0 of queue-2 was published and is gone, but no consumer acknowledged it"},
 		{inv, "gone, of unknown outcome - pass", pass, func(e *evidence) {
 			e.collect(1280, 0)
 			e.unknown(1280)
@@ -28,12 +28,12 @@ func lossCases() []verdictCase {
 			e.refuse(288)
 		}, "message 256.0"},
 		{inv, "acknowledged by nobody - fail", fail, func(e *evidence) { e.refuse(288) },
-			"message 256.0 of queue-2 is acknowledged at the end, and nobody has done that"},
+			"message 256.0 of queue-2 is acknowledged at the end, but no acknowledgement"},
 		{inv, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
 		{inv, "gone from consumers without an effect - fail", fail, func(e *evidence) {
 			e.collect(768, 1)
 			e.audit.Effects = e.audit.Effects[:1]
-		}, "message 768.1 of queue-1 was published, and is gone without an effect"},
+		}, "message 768.1 of queue-1 was published and is gone without an effect"},
 		{inv, "with a consumer - pass", pass, func(e *evidence) {
 			e.row(1280, 0).State = sqlbroker.StatePicked
 		}, ""},
@@ -59,10 +59,10 @@ func phantomCases() []verdictCase {
 	const inv = sqlbroker.NoPhantom
 	return []verdictCase{
 		{inv, "a message that nobody published - fail", fail, func(e *evidence) { e.forget(1280) },
-			"a message of message 1280.0, which nobody has published"},
+			"a message of message 1280.0, which was never published"},
 		{inv, "one too many of a publication - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Index = 1
-		}, "message 1280.1, which nobody has published"},
+		}, "message 1280.1, which was never published"},
 		{inv, "of a publication of unknown outcome - pass", pass, func(e *evidence) {
 			e.unknown(1280)
 		}, ""},
@@ -117,11 +117,11 @@ func placeCases() []verdictCase {
 			e.collect(768, 1)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 768, Index: 1,
 				Queue: "queue-1", Reason: sqlbroker.DeadReceives, Receives: 3})
-		}, "message 768.1 was worked off and is among the dead letters"},
+		}, "message 768.1 was processed and is among the dead letters"},
 		{places, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
 		{places, "nothing died - undecided", maybe, func(e *evidence) {
 			e.audit.Dead = []sqlbroker.DeadAudit{}
-		}, "there is no dead letter"},
+		}, "no message became a dead letter"},
 
 		{worked, "a message waits for consumers - fail", fail, func(e *evidence) {
 			*e.row(768, 1) = sqlbroker.MessageAudit{OpID: 768, Index: 1, Queue: "queue-1",
@@ -133,7 +133,7 @@ func placeCases() []verdictCase {
 		{worked, "a message waits for operations - pass", pass, func(*evidence) {}, ""},
 		{worked, "consumers did nothing - undecided", maybe, func(e *evidence) {
 			e.audit.Effects = []sqlbroker.EffectAudit{}
-		}, "consumers have worked nothing off"},
+		}, "consumers processed no message"},
 	}
 }
 
@@ -145,7 +145,7 @@ func effectCases() []verdictCase {
 		}, "message 768.0 has 2 effects: one of delivery 1 and one of delivery 2"},
 		{inv, "acknowledged without an effect - fail", fail, func(e *evidence) {
 			e.audit.Effects = e.audit.Effects[:1]
-		}, "message 768.1 of queue-1 was published and acknowledged by consumers, and has no effect"},
+		}, "message 768.1 of queue-1 was published and acknowledged by consumers, but has no effect"},
 		{inv, "gone without an effect - fail", fail, func(e *evidence) {
 			e.audit.Effects = e.audit.Effects[:1]
 			e.collect(768, 1)
@@ -161,7 +161,7 @@ func effectCases() []verdictCase {
 		}, ""},
 		{inv, "waiting with an effect - fail", fail, func(e *evidence) {
 			e.row(768, 1).State = sqlbroker.StateReady
-		}, "message 768.1 has an effect and is not acknowledged (ready)"},
+		}, "message 768.1 has an effect but is not acknowledged (ready)"},
 		{inv, "dead without an effect - pass", pass, func(e *evidence) {
 			e.audit.Effects = e.audit.Effects[:1]
 			e.collect(768, 1)
@@ -171,7 +171,7 @@ func effectCases() []verdictCase {
 		{inv, "no effects - undecided", maybe, func(e *evidence) {
 			e.audit.Effects = []sqlbroker.EffectAudit{}
 			e.forget(768)
-		}, "consumers have stored no effect"},
+		}, "consumers stored no effect"},
 	}
 }
 
@@ -267,7 +267,7 @@ func ackCases() []verdictCase {
 	return []verdictCase{
 		{inv, "delivered after it was acknowledged - fail", fail, func(e *evidence) {
 			e.receive(9000, 450*ms, 256, 0, 2)
-		}, "message 256.0 was acknowledged at 410ms, and delivered by a demand that began at 450ms"},
+		}, "message 256.0 was acknowledged at 410ms, but delivered by a receive that began at 450ms"},
 		{inv, "delivered by a demand that had begun before - pass", pass, func(e *evidence) {
 			e.receive(9000, 405*ms, 256, 0, 2)
 		}, ""},
@@ -281,15 +281,15 @@ func ackCases() []verdictCase {
 		}, ""},
 		{inv, "waits although it was acknowledged - fail", fail, func(e *evidence) {
 			e.row(256, 0).State = sqlbroker.StateReady
-		}, "message 256.0 was acknowledged at 410ms, and is ready at the end"},
+		}, "message 256.0 was acknowledged at 410ms, but is ready at the end"},
 		{inv, "with a consumer although it was acknowledged - fail", fail, func(e *evidence) {
 			e.row(256, 0).State = sqlbroker.StatePicked
-		}, "message 256.0 was acknowledged at 410ms, and is picked at the end"},
+		}, "message 256.0 was acknowledged at 410ms, but is picked at the end"},
 		{inv, "dead although it was acknowledged - fail", fail, func(e *evidence) {
 			e.collect(256, 0)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Queue: "queue-2",
 				Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, "message 256.0 was acknowledged at 410ms, and is a dead letter at the end"},
+		}, "message 256.0 was acknowledged at 410ms, but is a dead letter at the end"},
 		{inv, "waits, and its acknowledgement is of unknown outcome - pass", pass, func(e *evidence) {
 			e.row(256, 0).State = sqlbroker.StateReady
 			e.unknown(288)
@@ -297,7 +297,7 @@ func ackCases() []verdictCase {
 		{inv, "acknowledged and collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
 		{inv, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
 			e.forget(288, 544, 561)
-		}, "no operation has acknowledged a message"},
+		}, "no operation acknowledged a message"},
 	}
 }
 
@@ -399,10 +399,10 @@ func countCases() []verdictCase {
 	return []verdictCase{
 		{inv, "fewer than were delivered - fail", fail, func(e *evidence) {
 			e.row(256, 1).Receives = 1
-		}, "message 256.1 says that it was delivered 1 times; 2 to 2 times are possible"},
+		}, "message 256.1 has a delivery count of 1; possible are 2 to 2"},
 		{inv, "more than were delivered - fail", fail, func(e *evidence) {
 			e.row(256, 1).Receives = 3
-		}, "message 256.1 says that it was delivered 3 times; 2 to 2 times are possible"},
+		}, "message 256.1 has a delivery count of 3; possible are 2 to 2"},
 		{inv, "one more, and an answer was lost - pass", pass, func(e *evidence) {
 			e.row(256, 1).Receives = 3
 			e.do(9000, sqlbroker.KindReceive, "queue-2", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
@@ -415,21 +415,21 @@ func countCases() []verdictCase {
 		}, "message 256.1"},
 		{inv, "two with one number - fail", fail, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
-		}, "message 256.1 was delivered twice as delivery 1"},
+		}, "message 256.1 was delivered twice with delivery number 1"},
 		{inv, "two with one number, back from the dead - pass", pass, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
 			e.row(256, 1).Receives, e.row(256, 1).Redrives = 1, 1
 		}, ""},
 		{inv, "dead with fewer - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 2 },
-			"message 1024.0 says that it was delivered 2 times"},
+			"message 1024.0 has a delivery count of 2"},
 		{inv, "never delivered, and says that it was - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Receives = 1
-		}, "message 1280.0 says that it was delivered 1 times; 0 to 0 times are possible"},
+		}, "message 1280.0 has a delivery count of 1; possible are 0 to 0"},
 		{inv, "never delivered, and dead of deliveries - fail", fail, func(e *evidence) {
 			e.collect(1280, 0)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
 				Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, "message 1280.0 says that it was delivered 3 times; 0 to 0 times are possible"},
+		}, "message 1280.0 has a delivery count of 3; possible are 0 to 0"},
 		{inv, "never delivered but in answers that were lost - pass", pass, func(e *evidence) {
 			e.row(1280, 0).Receives = 2
 			for id := range uint64(2) {
@@ -448,7 +448,7 @@ func countCases() []verdictCase {
 			e.forget(528, 1041, 1042)
 			e.row(256, 1).Receives = 1
 			e.audit.Dead[0].Receives = 1
-		}, "no message was delivered to operations twice"},
+		}, "no message was delivered to operations more than once"},
 	}
 }
 
@@ -492,7 +492,7 @@ func deadCases() []verdictCase {
 		}, ""},
 		{inv, "dead of age too soon - fail", fail, func(e *evidence) {
 			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, "message 1024.0 is a dead letter of queue-2 for its age of 2.2s, less than 1h0m0s"},
+		}, "message 1024.0 is a dead letter of queue-2 at the age of 2.2s, less than 1h0m0s"},
 		{inv, "dead before its queue delivered more often - pass", pass, func(e *evidence) {
 			e.change(5, time.Hour)
 			e.audit.Queues[1].MaxReceives = 5
@@ -523,7 +523,7 @@ func deadCases() []verdictCase {
 		{inv, "dead of less age than its queue ever had - fail", fail, func(e *evidence) {
 			e.change(3, 3*time.Second)
 			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, "message 1024.0 is a dead letter of queue-2 for its age of 2.2s, less than 3s"},
+		}, "message 1024.0 is a dead letter of queue-2 at the age of 2.2s, less than 3s"},
 		{inv, "alive after more deliveries than its queue allows by now - pass", pass,
 			func(e *evidence) {
 				e.change(2, time.Hour)
@@ -531,11 +531,11 @@ func deadCases() []verdictCase {
 			}, ""},
 		{inv, "alive after all deliveries - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Receives = 3
-		}, "message 1280.0 was delivered 3 times, waits in queue-2, and is no dead letter"},
+		}, "message 1280.0 was delivered 3 times and waits in queue-2; it should be a dead letter"},
 		{inv, "alive and too old - fail", fail, func(e *evidence) {
 			e.wait(time.Hour+5051*ms, time.Hour+5051*ms, 2*time.Hour)
-		}, "message 1280.0 has waited in queue-2 for 5.051s although it is older than 1h0m0s, and is " +
-			"no dead letter"},
+		}, "message 1280.0 has waited in queue-2 for 5.051s although it is older than 1h0m0s; it " +
+			"should be a dead letter"},
 		{inv, "alive, and too old only just now - pass", pass, func(e *evidence) {
 			e.wait(time.Hour+5050*ms, time.Hour+5050*ms, 2*time.Hour)
 		}, ""},
@@ -568,8 +568,8 @@ func deadCases() []verdictCase {
 		}, ""},
 		{inv, "dead of consumers that gave it back - fail", fail, func(e *evidence) {
 			e.dies(768, 1, 2699*ms)
-		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, and is its " +
-			"consumer's for 1s each time: it was given back"},
+		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, but a " +
+			"delivery lasts 1s: it was given back"},
 		{inv, "dead of consumers that slept over it - pass", pass, func(e *evidence) {
 			e.dies(768, 1, 2700*ms) // as far as clocks may be set
 		}, ""},
@@ -602,7 +602,7 @@ func deadCases() []verdictCase {
 		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 50ms"},
 		{inv, "delivered once more than it may be - fail", fail, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 4 })
-		}, "message 256.1 was delivered for the 4. time, and dies after 3"},
+		}, "message 256.1 has delivery number 4, but the most are 3"},
 		{inv, "dead in a queue that does not exist - fail", fail, func(e *evidence) {
 			e.audit.Dead[0].Queue = "queue-9"
 		}, "is a dead letter of queue-9, which does not exist"},

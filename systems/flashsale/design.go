@@ -77,7 +77,7 @@ func (d design) variant() sut.Variant {
 func (d design) reasons() map[string]string {
 	why := map[string]string{}
 	if !d.stock.keepsUnits {
-		why[UnitExclusive] = "keeps a count and no rows for units"
+		why[UnitExclusive] = "keeps a count, not a row for each unit"
 	}
 	if d.counter == nil || !d.counter.counts {
 		why[RedisDrift] = "keeps no stock in Redis"

@@ -161,7 +161,7 @@ func ownerCases() []verdictCase {
 		}, "units in acknowledged orders of bob: at 501ms 2 were certainly held"},
 		{buyer, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Hour)
-		}, "the audit declares reclaim_slack_ns of 1h0m0s; at most 7s are granted"},
+		}, "the audit declares reclaim_slack_ns of 1h0m0s; the most allowed is 7s"},
 		{buyer, "two orders of one buyer answered sold - fail", fail, func(e *evidence) {
 			e.attempt(1280, 0).Op.Client = "bob"
 			e.attempt(576, 0).Reply.Key = "sold"
@@ -240,7 +240,7 @@ func orderCases() []verdictCase {
 		}, "operation 256 has 2 effects: o1"},
 		{same, "a repetition that was refused - undecided", maybe, func(e *evidence) {
 			e.attempt(256, 1).Outcome = history.Refused
-		}, "no key that was acknowledged had another answer"},
+		}, "no acknowledged key was sent again and answered"},
 	}
 }
 
@@ -319,7 +319,7 @@ func soldOutCases() []verdictCase {
 		}, ""},
 		{name, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Minute)
-		}, "the audit declares reclaim_slack_ns of 1m0s; at most 7s are granted"},
+		}, "the audit declares reclaim_slack_ns of 1m0s; the most allowed is 7s"},
 		{name, "a promise as slow as may be - pass", pass, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(7 * time.Second)
 		}, ""},
@@ -348,7 +348,7 @@ func soldOutCases() []verdictCase {
 				known(e)
 				e.audit.ReclaimSlackNS = int64(7*time.Second) + 1
 				refusal(e, 1500*ms)
-			}, "at most 7s are granted"},
+			}, "the most allowed is 7s"},
 		{name, "nobody was told so - undecided", maybe, func(e *evidence) {
 			e.forget(func(r history.Record) bool {
 				return r.Outcome == history.Refused
@@ -392,7 +392,7 @@ func paymentCases() []verdictCase {
 		}, `was answered "sold" and "refunded"`},
 		{name, "an answered payment that is gone - fail", fail, func(e *evidence) {
 			e.audit.Payments = e.audit.Payments[:2]
-		}, `payment pay-500 of order o3 was answered "released" and is gone`},
+		}, `payment pay-500 of order o3 was answered "released" but does not exist`},
 		{name, "an unknown payment that is not there - pass", pass, func(e *evidence) {
 			e.attempt(1344, 0).Outcome = history.Unknown
 			e.audit.Payments = e.audit.Payments[:2]
@@ -425,7 +425,7 @@ func paymentCases() []verdictCase {
 		}, ""},
 		{name, "nothing came late - undecided", maybe, func(e *evidence) {
 			e.attempt(576, 0).Start = 400 * ms
-		}, "about when its cart expired"},
+		}, "at about the time its cart expired"},
 		{name, "nothing was to come late - pass", pass, func(e *evidence) {
 			e.params.PayLate = 0
 			e.attempt(576, 0).Start = 400 * ms
@@ -472,7 +472,7 @@ func timeCases() []verdictCase {
 		}, ""},
 		{name, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Minute)
-		}, "the audit declares reclaim_slack_ns of 1m0s; at most 7s are granted"},
+		}, "the audit declares reclaim_slack_ns of 1m0s; the most allowed is 7s"},
 		{name, "a promise as slow as may be - pass", pass, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(7 * time.Second)
 		}, ""},

@@ -13,7 +13,7 @@ func countCases() []verdictCase {
 	return []verdictCase{
 		{inv, "more than ever liked - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 4
-		}, "video-1: read 4 between 250ms and 260ms, possible are 3 to 3"},
+		}, "video-1: read 4 between 250ms and 260ms; 3 to 3 are possible"},
 		{inv, "fewer than acknowledged - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 		}, "possible are 3 to 3"},
@@ -70,7 +70,7 @@ func countCases() []verdictCase {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.buffered("pause api", "kill redis wipe")
-		}, "6 acknowledged interactions count as of unknown outcome"},
+		}, "6 acknowledged interactions count as unknown"},
 		{inv, "fewer, and the server was well - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
@@ -120,7 +120,7 @@ func pairCases() []verdictCase {
 	return []verdictCase{
 		{inv, "both clicks changed something - fail", fail, func(e *evidence) {
 			e.op(768).Reply.Value = 1
-		}, "no order of what they did explains the replies: like at 100ms (changed)"},
+		}, "no order of the user's interactions explains the replies: like at 100ms (changed)"},
 		{inv, "the other click was first - pass", pass, func(e *evidence) {
 			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0
 		}, ""},
@@ -133,10 +133,10 @@ func pairCases() []verdictCase {
 		}, "no order"},
 		{inv, "likes it although taken back - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{1, 2, 3}
-		}, "user-3 and video-1: at the end they like it"},
+		}, "user-3 and video-1: at the end the user likes it"},
 		{inv, "does not like it although acknowledged - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{2}
-		}, "user-1 and video-1: at the end they do not like it"},
+		}, "user-1 and video-1: at the end the user does not like it"},
 		{inv, "lost with a server's buffer and Redis - pass", pass, func(e *evidence) {
 			e.video(1).Members, e.video(1).Counts[0] = likes.Packed{2}, 1
 			e.audit.Contract.Ack = likes.AckBuffer
@@ -159,7 +159,7 @@ func pairCases() []verdictCase {
 		}, "no order"},
 		{inv, "more likes than members - fail", fail, func(e *evidence) {
 			e.video(1).Counts[0] = 3
-		}, "3 likes are counted at the end, of 2 users"},
+		}, "3 likes are counted at the end, but 2 users"},
 		{inv, "fewer likes than members - pass", pass, func(e *evidence) {
 			e.video(1).Counts[0] = 1 // which stores-agree judges
 		}, ""},
@@ -167,7 +167,7 @@ func pairCases() []verdictCase {
 			e.forget(768)
 			e.forget(1025)
 			e.video(1).Members = likes.Packed{1, 2, 3}
-		}, "nobody did anything twice"},
+		}, "no user had more than one interaction"},
 	}
 }
 
@@ -176,7 +176,7 @@ func storeCases() []verdictCase {
 	return []verdictCase{
 		{inv, "the counter is too high - fail", fail, func(e *evidence) {
 			e.video(1).Counts[0] = 3
-		}, "told 3 at the end, and 2 users like it in the ledger"},
+		}, "reads 3 at the end, but 2 users like it in the ledger"},
 		{inv, "the counter is too low - fail", fail, func(e *evidence) {
 			e.video(1).Counts[0] = 1
 		}, "told 1"},
@@ -187,14 +187,14 @@ func storeCases() []verdictCase {
 		{inv, "both regions agree - pass", pass, func(e *evidence) { e.regions() }, ""},
 		{inv, "a member is missing - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{1}
-		}, "user-2 is only in one of them"},
+		}, "user-2 is in only one of them"},
 		{inv, "another member - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{1, 4}
-		}, "user-2 is only in one of them"},
+		}, "user-2 is in only one of them"},
 		{inv, "all stores lost a like - fail", fail, func(e *evidence) {
 			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{1}, Members: likes.Packed{1},
 				Ledger: likes.Packed{1}}
-		}, "1 members at the end; by what users were told there are 2 to 2"},
+		}, "1 members at the end; by the replies, 2 to 2 are possible"},
 		{inv, "all stores lost one of unknown outcome - pass", pass, func(e *evidence) {
 			e.unknown(256)
 			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{1}, Members: likes.Packed{2},
@@ -203,7 +203,7 @@ func storeCases() []verdictCase {
 		{inv, "all stores invented a like - fail", fail, func(e *evidence) {
 			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{3}, Members: userIDs(3),
 				Ledger: userIDs(3)}
-		}, "3 members at the end; by what users were told there are 2 to 2"},
+		}, "3 members at the end; by the replies, 2 to 2 are possible"},
 		{inv, "a video is gone - fail", fail, func(e *evidence) {
 			e.audit.Videos = e.audit.Videos[:1]
 		}, "there are 1 videos at the end, not 2"},
@@ -215,13 +215,13 @@ func logCases() []verdictCase {
 	return []verdictCase{
 		{isLog, "the ledger lacks one - fail", fail, func(e *evidence) {
 			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025}
-		}, "operation 1280 is in the log and not in the ledger"},
+		}, "operation 1280 is in the log but not in the ledger"},
 		{isLog, "the log lacks one - fail", fail, func(e *evidence) {
 			e.audit.Log[1].Records = e.audit.Log[1].Records[:1]
-		}, "operation 1025 is in the ledger and not in the log"},
+		}, "operation 1025 is in the ledger but not in the log"},
 		{isLog, "an acknowledged one is in neither - fail", fail, func(e *evidence) {
 			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
-		}, "operation 1536 of user-5 and video-1 was acknowledged at 610ms and is not in the log"},
+		}, "operation 1536 of user-5 and video-1 was acknowledged at 610ms but is not in the log"},
 		{isLog, "one of unknown outcome is in neither - pass", pass, func(e *evidence) {
 			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
 			e.unknown(1536)
@@ -235,14 +235,14 @@ func logCases() []verdictCase {
 		}, ""},
 		{isLog, "the ledger took the older event - fail", fail, func(e *evidence) {
 			e.video(1).Ledger = userIDs(3)
-		}, "by the log 2 users like it, in the ledger 3 do; user-3"},
+		}, "2 users like it by the log, 3 by the ledger; user-3"},
 		{isLog, "the newer event is first in the log - pass", pass, func(e *evidence) {
 			slices.Reverse(e.audit.Log[1].Records)
 		}, ""},
 		{isLog, "events of a video that does not exist - fail", fail, func(e *evidence) {
 			e.audit.Log[0].Records[3].Video = 9
 			e.video(2).Ledger = likes.Packed{}
-		}, "video-9: it has likes in the log and does not exist"},
+		}, "video-9: it has likes in the log but does not exist"},
 		{isLog, "no log - undecided", maybe, func(e *evidence) {
 			e.audit.Log, e.audit.Logged = nil, likes.Packed{}
 			e.audit.Contract.Ack = likes.AckBuffer
@@ -253,7 +253,7 @@ func logCases() []verdictCase {
 
 		{first, "committed and not applied - fail", fail, func(e *evidence) {
 			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1280}
-		}, "partition 1: offset 12 is committed, and operation 1025 at offset 11 is not in the ledger"},
+		}, "partition 1: offset 12 is committed, but operation 1025 at offset 11 is not in the ledger"},
 		{first, "applied and not committed - pass", pass, func(e *evidence) {
 			e.audit.Log[1].Committed = 11
 		}, ""},
@@ -263,11 +263,11 @@ func logCases() []verdictCase {
 		}, ""},
 		{first, "committed beyond the end - fail", fail, func(e *evidence) {
 			e.audit.Log[0].Committed = 5
-		}, "offset 5 is committed and the log ends at 4"},
+		}, "offset 5 is committed, but the log ends at 4"},
 		{first, "seen ahead once - fail", fail, func(e *evidence) {
 			e.look(0, 12, 11)
 			e.look(250*ms, 12, 12)
-		}, "partition 1: offset 12 is committed at 0s and the ledger stands at 11"},
+		}, "partition 1: offset 12 was committed at 0s, but the ledger was at 11"},
 		{first, "seen up to the ledger - pass", pass, func(e *evidence) {
 			e.look(0, 11, 11)
 			e.look(250*ms, 12, 12)
@@ -429,6 +429,6 @@ func viewerCases() []verdictCase {
 			e.forget(259)
 			e.forget(515)
 			e.video(1).Viewers = 0
-		}, "nobody has seen a video"},
+		}, "no video was viewed"},
 	}
 }

@@ -182,7 +182,7 @@ func visibilityCases() []verdictCase {
 	}
 	return []verdictCase{
 		{inv, "a moment before its time was over - fail", fail, early,
-			"message 256.1 was delivered again 1ms before its time was over"},
+			"message 256.1 was delivered again 1ms before its visibility timeout was over"},
 		{inv, "just when its time was over - pass", pass, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1505 * ms) })
 		}, ""},
@@ -200,7 +200,7 @@ func visibilityCases() []verdictCase {
 			e.settle(9000, sqlbroker.KindExtend, 700*ms, "256.1#1")
 			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"},
 				VisibleNS: clock(1900 * ms)})
-		}, "message 256.1 was delivered again 95ms before its time was over"},
+		}, "message 256.1 was delivered again 95ms before its visibility timeout was over"},
 		{inv, "before an extension that was refused was over - pass", pass, func(e *evidence) {
 			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
 			e.refuse(9000)
@@ -208,10 +208,10 @@ func visibilityCases() []verdictCase {
 		{inv, "too soon after an extension, whatever the clock says - fail", fail, func(e *evidence) {
 			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
 			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"}})
-		}, "message 256.1 was extended by 1s at 1s or later, and delivered again by 1.81s"},
+		}, "message 256.1 was extended by 1s at 1s or later, but delivered again by 1.81s"},
 		{inv, "too soon, whatever the clock says - fail", fail, func(e *evidence) {
 			e.move(528, 1480*ms)
-		}, "message 256.1 was delivered twice within 990ms, and is its consumer's for 1s"},
+		}, "message 256.1 was delivered twice within 990ms; the visibility timeout is 1s"},
 		{inv, "soon, in a queue that was briefer once - pass", pass, func(e *evidence) {
 			e.move(528, 1480*ms)
 			e.settings(500)
@@ -220,7 +220,8 @@ func visibilityCases() []verdictCase {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receipt = "256.1#1" })
 		}, "message 256.1 was delivered twice with one receipt"},
 		{inv, "before its delay was over - fail", fail, func(e *evidence) { e.delay(256, 211*ms) },
-			"message 256.0 was delivered by 310ms, and its publication began at 100ms, for 211ms later"},
+			"message 256.0 was delivered by 310ms, but its publication began at 100ms with a delay of " +
+				"211ms"},
 		{inv, "when its delay may just be over - pass", pass, func(e *evidence) {
 			e.delay(256, 210*ms)
 		}, ""},
@@ -252,13 +253,14 @@ func visibilityCases() []verdictCase {
 			}, "message 256.0 was delivered by 310ms"},
 		{inv, "to two consumers at once - fail", fail, func(e *evidence) {
 			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1149*ms, 1200*ms))
-		}, "message 768.0 was delivered to two consumers, the second time 1ms before its time was over"},
+		}, "message 768.0 was delivered to two consumers, the second time 1ms before its visibility " +
+			"timeout was over"},
 		{inv, "to two consumers one after the other - pass", pass, func(e *evidence) {
 			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1150*ms, 1200*ms))
 		}, ""},
 		{inv, "nothing was delivered twice - undecided", maybe, func(e *evidence) {
 			e.forget(528, 1041, 1042)
-		}, "no message was delivered twice"},
+		}, "no message was delivered more than once"},
 	}
 }
 
@@ -311,13 +313,13 @@ func receiptCases() []verdictCase {
 	return []verdictCase{
 		{inv, "accepted after another delivery - fail", fail, func(e *evidence) {
 			accept(e, 289, "256.1#1")
-		}, "an ack of message 256.1 that began at 2s was accepted, and its receipt had been replaced " +
-			"by that of another delivery by 1.81s"},
+		}, "an ack of message 256.1 that began at 2s was accepted, but its receipt had been replaced " +
+			"by another delivery's by 1.81s"},
 		{inv, "accepted after another delivery that overlaps - fail", fail, func(e *evidence) {
 			accept(e, 289, "256.1#1")
 			e.op(273).End = 1850 * ms
-		}, "an ack of message 256.1 that began at 2s was accepted, and its receipt had been replaced " +
-			"by that of another delivery by 1.81s"},
+		}, "an ack of message 256.1 that began at 2s was accepted, but its receipt had been replaced " +
+			"by another delivery's by 1.81s"},
 		{inv, "accepted after a delivery whose clock was read late - pass", pass, func(e *evidence) {
 			accept(e, 289, "256.1#1") // it is the second
 			e.op(273).End = 1850 * ms
@@ -340,7 +342,7 @@ func receiptCases() []verdictCase {
 			e.refuse(9000)
 		}, ""},
 		{inv, "accepted after its time - fail", fail, func(e *evidence) { e.move(288, 1500*ms) },
-			"an ack of message 256.0 that began at 1.5s was accepted, and its receipt had expired by"},
+			"an ack of message 256.0 that began at 1.5s was accepted, but its receipt had expired by"},
 		{inv, "accepted after its time, in a queue that was slower once - pass", pass,
 			func(e *evidence) {
 				e.move(288, 1500*ms)
@@ -362,9 +364,9 @@ func receiptCases() []verdictCase {
 		}, ""},
 		{inv, "accepted after it was given back - fail", fail, func(e *evidence) {
 			e.settle(9000, sqlbroker.KindAck, 2600*ms, "1024.0#3")
-		}, "its receipt had been given back by 2.46s"},
+		}, "its receipt had been released by 2.46s"},
 		{inv, "a good receipt called stale - fail", fail, func(e *evidence) { e.refuse(288) },
-			"the receipt of message 256.0 was called stale by 410ms, and is good for 1s from 300ms on"},
+			"the receipt of message 256.0 was called stale by 410ms, but is valid for at least 1s from 300ms"},
 		{inv, "called stale in a queue that was briefer once - pass", pass, func(e *evidence) {
 			e.refuse(288)
 			e.settings(150)
@@ -387,7 +389,7 @@ func receiptCases() []verdictCase {
 			e.op(288).Err = sqlbroker.ErrRateLimited.Error()
 		}, ""},
 		{inv, "nobody was late - undecided", maybe, func(e *evidence) { e.forget(289) },
-			"nobody came with a stale receipt"},
+			"no stale receipt was presented"},
 		{inv, "nobody was in time - undecided", maybe, func(e *evidence) {
 			e.forget(288, 544, 545, 561, 1056, 1057, 1058)
 		}, "no receipt was accepted"},
@@ -568,8 +570,8 @@ func deadCases() []verdictCase {
 		}, ""},
 		{inv, "dead of consumers that gave it back - fail", fail, func(e *evidence) {
 			e.dies(768, 1, 2699*ms)
-		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, but a " +
-			"delivery lasts 1s: it was given back"},
+		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, but a delivery " +
+			"lasts 1s: it was released"},
 		{inv, "dead of consumers that slept over it - pass", pass, func(e *evidence) {
 			e.dies(768, 1, 2700*ms) // as far as clocks may be set
 		}, ""},
@@ -623,8 +625,8 @@ func groupCases() []verdictCase {
 	}
 	return []verdictCase{
 		{inv, "before the earlier one is acknowledged - fail", fail, swap,
-			"group 7 of queue-2: message 512.0 was delivered, and message 256.1, published before it, was " +
-				"not acknowledged until 1ms later"},
+			"group 7 of queue-2: message 512.0 was delivered, but message 256.1, published before it, was " +
+				"acknowledged only 1ms later"},
 		{inv, "just after the earlier one is acknowledged - pass", pass, func(e *evidence) {
 			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1905 * ms) })
 		}, ""},
@@ -640,8 +642,8 @@ func groupCases() []verdictCase {
 		{inv, "two at a time, and both were published at once - fail", fail, func(e *evidence) {
 			swap(e)
 			e.op(256).End = 205 * ms
-		}, "group 7 of queue-2: message 512.0 was delivered while message 256.1 was with a consumer, " +
-			"for 1ms more"},
+		}, "group 7 of queue-2: message 512.0 was delivered while message 256.1 was with a consumer " +
+			"for another 1ms"},
 		{inv, "two in one answer - fail", fail, func(e *evidence) {
 			e.op(256).End = 205 * ms
 			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1805 * ms) })
@@ -663,12 +665,12 @@ func groupCases() []verdictCase {
 		}, "group 3 of queue-1: message 768.1 was delivered while message 768.0 was with a consumer"},
 		{inv, "within a publication - fail", fail, func(e *evidence) {
 			e.delivery(273, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(404 * ms) })
-		}, "message 256.1 was delivered, and message 256.0, published before it, was not acknowledged " +
-			"until 1ms later"},
+		}, "message 256.1 was delivered, and message 256.0, published before it, was acknowledged only " +
+			"1ms later"},
 		{inv, "while the earlier one waits at the end - fail", fail, func(e *evidence) {
 			*e.row(256, 1) = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7,
 				State: sqlbroker.StateReady, Receives: 2}
-		}, "message 256.1, published before it, was not acknowledged even at the end"},
+		}, "message 256.1, published before it, was never acknowledged"},
 		{inv, "while the earlier one is dead - pass", pass, func(e *evidence) {
 			e.collect(256, 1)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Index: 1,
@@ -701,6 +703,6 @@ func groupCases() []verdictCase {
 				p.Make.Group = 0
 				r.Op.Body = text(p)
 			}
-		}, "no two messages of a group came one after the other"},
+		}, "no two messages of a group were delivered in sequence"},
 	}
 }

@@ -259,7 +259,7 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 		}
 	}
 	err = i.tooOld(ctx, func(queue string, n int64) {
-		pending = fmt.Sprintf("%s has %d messages that are too old", queue, n)
+		pending = fmt.Sprintf("%s has %d messages older than its retention", queue, n)
 	})
 	return pending, err
 }

@@ -353,7 +353,7 @@ func judgeDead(j *judging) {
 				d.Queue, time.Duration(d.AgeNS), t.shortest)
 		case d.Reason == DeadReceives && j.deadYoung(d, t):
 			j.Violate(proof(id), "%v is a dead letter of %s after %d deliveries within %v, but a delivery "+
-				"lasts %v: it was given back, although it can be processed", id, d.Queue,
+				"lasts %v: it was released, although it can be processed", id, d.Queue,
 				d.Receives, time.Duration(d.AgeNS), t.briefest)
 		}
 	}

@@ -16,7 +16,7 @@ func countCases() []verdictCase {
 		}, "video-1: read 4 between 250ms and 260ms; 3 to 3 are possible"},
 		{inv, "fewer than acknowledged - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "an unlike under way - pass", pass, func(e *evidence) {
 			e.op(1025).Start = 255 * ms
 			e.op(272).Reply.Value = 2
@@ -24,7 +24,7 @@ func countCases() []verdictCase {
 		{inv, "an unlike that begins after the read - fail", fail, func(e *evidence) {
 			e.op(1025).Start = 261 * ms
 			e.op(272).Reply.Value = 2
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "a like of unknown outcome counts - pass", pass, func(e *evidence) {
 			e.unknown(1024)
 		}, ""},
@@ -34,10 +34,10 @@ func countCases() []verdictCase {
 		}, ""},
 		{inv, "a refused like counts - fail", fail, func(e *evidence) {
 			e.op(1024).Outcome = history.Refused
-		}, "possible are 2 to 2"},
+		}, "2 to 2 are possible"},
 		{inv, "a repeated like counts - fail", fail, func(e *evidence) {
 			e.forget(1024)
-		}, "possible are 2 to 2"},
+		}, "2 to 2 are possible"},
 		{inv, "a like acknowledged as the read begins - pass", pass, func(e *evidence) {
 			e.op(1024).End = 250 * ms
 			e.op(272).Reply.Value = 2
@@ -49,7 +49,7 @@ func countCases() []verdictCase {
 		{inv, "staler than declared - fail", fail, func(e *evidence) {
 			e.audit.Contract.StalenessNS = int64(30 * ms)
 			e.op(272).Reply.Value = 2
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "the other region is behind - pass", pass, func(e *evidence) {
 			e.regions()
 			e.op(272).Reply.Value = 2 // without user 2
@@ -57,11 +57,11 @@ func countCases() []verdictCase {
 		{inv, "the own region is behind - fail", fail, func(e *evidence) {
 			e.regions()
 			e.op(272).Reply.Value = 1
-		}, "possible are 2 to 3"},
+		}, "2 to 3 are possible"},
 		{inv, "the other region is ahead - fail", fail, func(e *evidence) {
 			e.regions()
 			e.op(272).Reply.Value = 4
-		}, "possible are 2 to 3"},
+		}, "2 to 3 are possible"},
 		{inv, "the other region before it took back - pass", pass, func(e *evidence) {
 			e.regions()
 			e.do(513, likes.KindUnlike, 1, 2, 120*ms, 1)
@@ -75,22 +75,22 @@ func countCases() []verdictCase {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.buffered("pause kafka", "kill redis wipe")
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "fewer, and Redis kept its data - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.buffered("pause api", "kill redis")
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "fewer than were acknowledged long before - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.fault("pause api", 10*time.Second, 11*time.Second)
 			e.fault("kill redis wipe", 10*time.Second, 11*time.Second)
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "fewer than the log acknowledged - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.buffered("pause api", "kill redis wipe")
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "reads that failed - undecided", maybe, func(e *evidence) {
 			e.unknown(272)
 			e.unknown(273)
@@ -179,11 +179,11 @@ func storeCases() []verdictCase {
 		}, "reads 3 at the end, but 2 users like it in the ledger"},
 		{inv, "the counter is too low - fail", fail, func(e *evidence) {
 			e.video(1).Counts[0] = 1
-		}, "told 1"},
+		}, "reads 1"},
 		{inv, "a region is behind - fail", fail, func(e *evidence) {
 			e.regions()
 			e.video(1).Counts[1] = 1
-		}, "readers of region 1 are told 1"},
+		}, "region 1 reads 1"},
 		{inv, "both regions agree - pass", pass, func(e *evidence) { e.regions() }, ""},
 		{inv, "a member is missing - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{1}
@@ -398,7 +398,7 @@ func viewerCases() []verdictCase {
 		{inv, "six per cent too many - fail", fail, func(e *evidence) {
 			many(e, 998)
 			e.video(1).Viewers = 1060
-		}, "1060 viewers are estimated; 1000 to 1000 have seen it"},
+		}, "1060 viewers are estimated; the true number is 1000 to 1000"},
 		{inv, "six per cent too few - fail", fail, func(e *evidence) {
 			many(e, 998)
 			e.video(1).Viewers = 940

@@ -126,10 +126,10 @@ func placeCases() []verdictCase {
 		{worked, "a message waits for consumers - fail", fail, func(e *evidence) {
 			*e.row(768, 1) = sqlbroker.MessageAudit{OpID: 768, Index: 1, Queue: "queue-1",
 				State: sqlbroker.StateReady}
-		}, "message 768.1 waits in queue-1 (ready)"},
+		}, "message 768.1 still waits in queue-1 (ready)"},
 		{worked, "one is still with a consumer - fail", fail, func(e *evidence) {
 			e.row(768, 1).State = sqlbroker.StatePicked
-		}, "message 768.1 waits in queue-1 (picked)"},
+		}, "message 768.1 still waits in queue-1 (picked)"},
 		{worked, "a message waits for operations - pass", pass, func(*evidence) {}, ""},
 		{worked, "consumers did nothing - undecided", maybe, func(e *evidence) {
 			e.audit.Effects = []sqlbroker.EffectAudit{}
@@ -665,7 +665,7 @@ func groupCases() []verdictCase {
 		}, "group 3 of queue-1: message 768.1 was delivered while message 768.0 was with a consumer"},
 		{inv, "within a publication - fail", fail, func(e *evidence) {
 			e.delivery(273, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(404 * ms) })
-		}, "message 256.1 was delivered, and message 256.0, published before it, was acknowledged only " +
+		}, "message 256.1 was delivered, but message 256.0, published before it, was acknowledged only " +
 			"1ms later"},
 		{inv, "while the earlier one waits at the end - fail", fail, func(e *evidence) {
 			*e.row(256, 1) = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7,
@@ -684,7 +684,7 @@ func groupCases() []verdictCase {
 			func(e *evidence) {
 				e.collect(256, 1)
 				e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1804 * ms) })
-			}, "message 512.0 was delivered, and message 256.1"},
+			}, "message 512.0 was delivered, but message 256.1"},
 		{inv, "after the earlier one, collected by now, was received - pass", pass,
 			func(e *evidence) {
 				e.collect(256, 1)
@@ -692,7 +692,7 @@ func groupCases() []verdictCase {
 			}, ""},
 		{inv, "consumers out of order - fail", fail, func(e *evidence) {
 			e.audit.Effects[1].ReceivedNS = clock(154 * ms)
-		}, "group 3 of queue-1: message 768.1 was delivered, and message 768.0"},
+		}, "group 3 of queue-1: message 768.1 was delivered, but message 768.0"},
 		{inv, "no group - undecided", maybe, func(e *evidence) {
 			for _, op := range []uint64{256, 512, 768} {
 				r := e.op(op)

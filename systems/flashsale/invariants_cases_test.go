@@ -30,7 +30,7 @@ func stockCases() []verdictCase {
 			e.buy(4352, "hal", "o5", 0, 510*ms)
 			e.close("o4", flashsale.OrderExpired, 1600*ms)
 			e.close("o5", flashsale.OrderExpired, 1600*ms)
-		}, "units in acknowledged orders: at 511ms 4 were certainly held at once and there are 2"},
+		}, "units in acknowledged orders: at 511ms 4 were certainly held at once, but only 2 exist"},
 		{oversell, "a third cart as soon as one may be free - pass", pass, func(e *evidence) {
 			// Bob's unit was free 1048ms after he sent, at the earliest.
 			e.buy(4096, "gil", "o4", 2, 1047*ms)
@@ -183,14 +183,14 @@ func orderCases() []verdictCase {
 	return []verdictCase{
 		{durable, "an acknowledged order is gone - fail", fail, func(e *evidence) {
 			e.audit.Orders = e.audit.Orders[1:]
-		}, `operation 256 (key "item-1", client "ann") was acknowledged at 2ms ("o1") and has no effect`},
+		}, `operation 256 (key "item-1", client "ann") was acknowledged at 2ms ("o1") but has no effect`},
 		{durable, "an unknown order is not there - pass", pass, func(e *evidence) {
 			e.attempt(1280, 0).Outcome = history.Unknown
 			e.audit.Orders = e.audit.Orders[:2]
 		}, ""},
 		{durable, "it is somebody else's - fail", fail, func(e *evidence) {
 			e.order("o1").Buyer = "bob"
-		}, `o1 of operation 256 (key "item-1", client "bob") was asked for with key "item-1" by client "ann"`},
+		}, `o1 of operation 256 (key "item-1", client "bob") was requested with key "item-1" by client "ann"`},
 		{durable, "it is of another unit - fail", fail, func(e *evidence) {
 			e.order("o1").Unit = 2
 		}, "order o1 was acknowledged to ann as item-1 unit 1 at 2ms; at the end it is item-1 unit 2"},
@@ -205,20 +205,20 @@ func orderCases() []verdictCase {
 
 		{phantom, "an order that nobody asked for - fail", fail, func(e *evidence) {
 			e.order("o3").OpID = 99999
-		}, "o3 of operation 99999 (key \"item-1\", client \"eve\") was never asked for"},
+		}, "o3 of operation 99999 (key \"item-1\", client \"eve\") was never requested"},
 		{phantom, "an order of a refused request - fail", fail, func(e *evidence) {
 			e.order("o3").OpID, e.order("o3").Buyer = 768, "cid"
 		}, "o3 of operation 768 (key \"item-1\", client \"cid\") exists, but the operation was refused"},
 		{phantom, "an order of a dropped request - fail", fail, func(e *evidence) {
 			e.order("o3").OpID, e.order("o3").Buyer = 1536, "fay"
-		}, "o3 of operation 1536 (key \"item-1\", client \"fay\") was never asked for"},
+		}, "o3 of operation 1536 (key \"item-1\", client \"fay\") was never requested"},
 		{phantom, "an order of a lost request whose repetition was refused - pass", pass,
 			func(e *evidence) {
 				e.order("o3").OpID, e.order("o3").Buyer = 1024, "dan"
 			}, ""},
 		{phantom, "an order of another buyer than asked - fail", fail, func(e *evidence) {
 			e.order("o3").Buyer = "cid"
-		}, "client \"cid\") was asked for with key \"item-1\" by client \"eve\""},
+		}, "client \"cid\") was requested with key \"item-1\" by client \"eve\""},
 		{phantom, "a payment that nobody sent - fail", fail, func(e *evidence) {
 			e.payment("pay-200").ID = "pay-666"
 		}, "payment pay-666 of order o2 exists"},

@@ -360,7 +360,7 @@ func effectCases() []verdictCase {
 		{durable, "a bound that nothing breaks - undecided", maybe, func(e *evidence) {
 			e.buffered("kill api", "kill redis wipe")
 			e.audit.Contract.LossBound = 100
-		}, "nothing could break it"},
+		}, "no loss could exceed it"},
 
 		{phantom, "never asked for - fail", fail, func(e *evidence) {
 			e.audit.Logged = append(e.audit.Logged, 4096)

@@ -366,7 +366,8 @@ func receiptCases() []verdictCase {
 			e.settle(9000, sqlbroker.KindAck, 2600*ms, "1024.0#3")
 		}, "its receipt had been released by 2.46s"},
 		{inv, "a good receipt called stale - fail", fail, func(e *evidence) { e.refuse(288) },
-			"the receipt of message 256.0 was called stale by 410ms, but is valid for at least 1s from 300ms"},
+			"the receipt of message 256.0 was called stale by 410ms, but is valid for at least 1s from " +
+				"300ms"},
 		{inv, "called stale in a queue that was briefer once - pass", pass, func(e *evidence) {
 			e.refuse(288)
 			e.settings(150)
@@ -401,10 +402,10 @@ func countCases() []verdictCase {
 	return []verdictCase{
 		{inv, "fewer than were delivered - fail", fail, func(e *evidence) {
 			e.row(256, 1).Receives = 1
-		}, "message 256.1 has a delivery count of 1; possible are 2 to 2"},
+		}, "message 256.1 has a delivery count of 1; 2 to 2 are possible"},
 		{inv, "more than were delivered - fail", fail, func(e *evidence) {
 			e.row(256, 1).Receives = 3
-		}, "message 256.1 has a delivery count of 3; possible are 2 to 2"},
+		}, "message 256.1 has a delivery count of 3; 2 to 2 are possible"},
 		{inv, "one more, and an answer was lost - pass", pass, func(e *evidence) {
 			e.row(256, 1).Receives = 3
 			e.do(9000, sqlbroker.KindReceive, "queue-2", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
@@ -426,12 +427,12 @@ func countCases() []verdictCase {
 			"message 1024.0 has a delivery count of 2"},
 		{inv, "never delivered, and says that it was - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Receives = 1
-		}, "message 1280.0 has a delivery count of 1; possible are 0 to 0"},
+		}, "message 1280.0 has a delivery count of 1; 0 to 0 are possible"},
 		{inv, "never delivered, and dead of deliveries - fail", fail, func(e *evidence) {
 			e.collect(1280, 0)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
 				Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, "message 1280.0 has a delivery count of 3; possible are 0 to 0"},
+		}, "message 1280.0 has a delivery count of 3; 0 to 0 are possible"},
 		{inv, "never delivered but in answers that were lost - pass", pass, func(e *evidence) {
 			e.row(1280, 0).Receives = 2
 			for id := range uint64(2) {

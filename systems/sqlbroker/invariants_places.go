@@ -253,8 +253,8 @@ func judgeReceives(j *judging) {
 		j.Checked(1)
 		low, high := counts[s.id], counts[s.id]+j.lost[s.queue]
 		if j.asked(s.queue) && (s.times < low || s.times > high) {
-			j.Violate(proof(s.id, j.deliveries[s.id]...), "%v has a delivery count of %d; possible are %d "+
-				"to %d", s.id, s.times, low, high)
+			j.Violate(proof(s.id, j.deliveries[s.id]...), "%v has a delivery count of %d; %d to %d are "+
+				"possible", s.id, s.times, low, high)
 		}
 	}
 	for _, n := range j.lost {

@@ -136,7 +136,7 @@ func (k Kind) Proof() string {
 	case Partition, LostAck, LostRequest:
 		return "bytes of the clients' own traffic were lost, or connections not answered"
 	case PowerLoss:
-		return "bytes were removed from the file, and it has another identity afterwards"
+		return "bytes were removed from the file, and the store has another identity afterwards"
 	case Crash:
 		return "the process reported the place, died by SIGKILL, and was replaced"
 	case Churn:

@@ -337,7 +337,8 @@ func TestLeftoversProveNothing(t *testing.T) {
 		design{name: "wrong", breaks: []sut.Break{{Invariant: "asked", Under: sut.Load}},
 			empty: func() (string, error) { return "a number", nil }})
 	e := b.finish(t)
-	e.is(t, "dirty", rundir.Inconclusive, "the stores were not empty before the load: 1 numbers", "999 came by itself")
+	e.is(t, "dirty", rundir.Inconclusive, "stores were not empty before the load: 1 numbers",
+		"999 came by itself")
 	e.is(t, "wrong", rundir.Inconclusive, "known to break asked but was not caught")
 	for _, name := range []string{"dirty", "wrong"} {
 		if v := e.variant(t, name); v.Correctness != rundir.Undecided {

@@ -23,8 +23,9 @@ import (
 // other, and a connection for each listener.
 func listenNotify() design {
 	return design{
-		name:       "listen_notify",
-		idea:       "skip_locked that waits for NOTIFY or the next due time, with a slow poll as a fallback",
+		name: "listen_notify",
+		idea: "skip_locked that waits for NOTIFY or the next due time, with a slow poll as a " +
+			"fallback",
 		guarantees: "as skip_locked; a lost notification costs one slow poll",
 		givesUp:    "commits that notify wait for each other, and each listener needs a connection",
 		lock:       skipLocked, notify: true,

@@ -22,8 +22,9 @@ import (
 // (riverqueue/river#1302).
 func unfencedReclaim() design {
 	return design{
-		name:       "unfenced_reclaim",
-		idea:       "skip_locked whose rescuer and executors reclaim and end tasks by id, without a token",
+		name: "unfenced_reclaim",
+		idea: "skip_locked whose rescuer and executors reclaim and end tasks by id, without a " +
+			"token",
 		guarantees: "no task is lost with its executor",
 		givesUp:    "fencing: an executor frozen beyond its lease can still end the task",
 		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},

@@ -38,8 +38,9 @@ import (
 // the writes to indexes over everything that a job says, which River has two of.
 func riverPeer() design {
 	return design{
-		name:       "river",
-		idea:       "messages are River (v0.51.0) jobs; River's statements insert, fetch, end and rescue them",
+		name: "river",
+		idea: "messages are River (v0.51.0) jobs; River's statements insert, fetch, end and " +
+			"rescue them",
 		guarantees: "what batched guarantees, except the order within groups",
 		givesUp:    "groups, all but four priorities, and the extra writes of River's indexes",
 		notApplicable: map[string]string{

@@ -313,7 +313,7 @@ func watch(d reports.Data, variant int) {
 		w.Look(at, high-int64(i%2), high, i >= 16 && i < 36)
 	}
 	broken := check.Verdict{Invariant: "redis-drift", Status: check.Broken, Checked: 24, Count: 1,
-		Violations: []check.Violation{{Text: "2 more than there are could be sold", AtNS: int64(1e10)}},
+		Violations: []check.Violation{{Text: "2 more than exist could be sold", AtNS: int64(1e10)}},
 		Watched:    &w}
 	v.Repeats[0].Invariants = append(v.Repeats[0].Invariants, broken)
 	ref := reports.RepeatRef{Variant: v.Name}

@@ -20,7 +20,7 @@ var (
 	// ErrTooLarge: the request is larger than the server reads.
 	ErrTooLarge = sut.Refusal("too_large", "request too large")
 	// ErrInUse: the server cannot be reset to what the request asks for.
-	ErrInUse = sut.Refusal("in_use", "the server cannot begin anew")
+	ErrInUse = sut.Refusal("in_use", "the server cannot start over")
 	// ErrUnauthorized: the request does not have the token that the server asks for.
 	ErrUnauthorized = sut.Refusal("unauthorized", "unauthorized")
 	// ErrNoRoute: the server has no such route.

@@ -47,12 +47,12 @@ func TestEffects(t *testing.T) {
 		{"acked and unknown are there - pass", twoBuys,
 			durable(o1, order(8, "o2", "item", "bob")), "", nil},
 		{"acked is missing - fail", twoBuys, durable(order(8, "o2", "", "")),
-			`operation 7 (key "item", client "ann") was acknowledged at 20ns ("o1") and has no effect`,
+			`operation 7 (key "item", client "ann") was acknowledged at 20ns ("o1") but has no effect`,
 			[]uint64{0, 2}},
 		{"acked is another operation's - fail", twoBuys, durable(order(8, "o1", "item", "bob")),
 			`acknowledged at 20ns ("o1"); at the end there is o1 of operation 8`, []uint64{0, 1, 2}},
 		{"acked is for another client - fail", twoBuys, durable(order(7, "o1", "item", "bob")),
-			`client "bob") was asked for with key "item" by client "ann"`, []uint64{0, 2}},
+			`client "bob") was requested with key "item" by client "ann"`, []uint64{0, 2}},
 		{"unknown is for another client - pass", twoBuys,
 			durable(o1, order(8, "o2", "item", "eve")), "", nil},
 		{"acked under another name - fail", twoBuys, durable(order(7, "o9", "item", "ann")),
@@ -155,7 +155,7 @@ func TestAcceptedLoss(t *testing.T) {
 			losing(2, e(1), e(4), check.Effect{Op: 9, Name: "o2"}, check.Effect{Op: 5, Name: "o3"}),
 			`("o3"); at the end there is o3 of operation 5`, []uint64{2}},
 		{"bound that nothing can exceed - undecided", lossy, losing(4, e(1), e(4)),
-			"nothing could break it", nil},
+			"no loss could exceed it", nil},
 	})
 	c := check.Collect(t.Context(), "x", parse(t, lossy))
 	losing(3, e(1), e(2), e(4))(c)
@@ -401,7 +401,7 @@ func TestOccupancyPeak(t *testing.T) {
 	c = check.Collect(t.Context(), "x", h)
 	o.AtMost(c, "item", 1)
 	v := c.Verdict()
-	if v.Reason != "item: at 4ns 2 were certainly held at once and there are 1" ||
+	if v.Reason != "item: at 4ns 2 were certainly held at once, but only 1 exist" ||
 		!slices.Equal(v.Witness, []uint64{0, 1}) {
 		t.Errorf("%s, witness %v", v.Reason, v.Witness)
 	}
@@ -433,31 +433,31 @@ func TestCounter(t *testing.T) {
 	judgeClauses(t, []clause{
 		{"before - pass", likes("ok", "ok", read("100", "1", "9")), counter, "", nil},
 		{"before, too high - fail", likes("ok", "ok", read("101", "1", "9")), counter,
-			"likes: read 101 between 1ns and 9ns, possible are 100 to 100", []uint64{2}},
+			"likes: read 101 between 1ns and 9ns, 100 to 100 are possible", []uint64{2}},
 		{"during the add, without - pass", likes("ok", "ok", read("100", "20", "25")), counter, "", nil},
 		{"during the add, with - pass", likes("ok", "ok", read("101", "1", "10")), counter, "", nil},
 		{"after the add - pass", likes("ok", "ok", read("101", "21", "29")), counter, "", nil},
 		{"after the add, too low - fail", likes("ok", "ok", read("100", "21", "29")), counter,
-			"possible are 101 to 101", []uint64{2}},
+			"101 to 101 are possible", []uint64{2}},
 		{"during the subtraction, with - pass",
 			likes("ok", "ok", read("100", "21", "30")), counter, "", nil},
 		{"during the subtraction, without - pass",
 			likes("ok", "ok", read("101", "40", "45")), counter, "", nil},
 		{"after both - pass", likes("ok", "ok", read("100", "41", "45")), counter, "", nil},
 		{"after both, too high - fail", likes("ok", "ok", read("101", "41", "45")), counter,
-			"possible are 100 to 100", []uint64{2}},
+			"100 to 100 are possible", []uint64{2}},
 		{"after both, too low - fail", likes("ok", "ok", read("99", "41", "45")), counter,
-			"possible are 100 to 100", []uint64{2}},
+			"100 to 100 are possible", []uint64{2}},
 		{"add unknown, with - pass", likes("unknown", "ok", read("100", "41", "45")), counter, "", nil},
 		{"add unknown, without - pass", likes("unknown", "ok", read("99", "41", "45")), counter, "", nil},
 		{"add unknown, too high - fail", likes("unknown", "ok", read("101", "41", "45")), counter,
-			"possible are 99 to 100", []uint64{2}},
+			"99 to 100 are possible", []uint64{2}},
 		{"subtraction unknown, without - pass",
 			likes("ok", "unknown", read("101", "41", "45")), counter, "", nil},
 		{"subtraction unknown, too low - fail", likes("ok", "unknown", read("99", "41", "45")), counter,
-			"possible are 100 to 101", []uint64{2}},
+			"100 to 101 are possible", []uint64{2}},
 		{"add refused, with - fail", likes("refused", "refused", read("101", "41", "45")), counter,
-			"possible are 100 to 100", []uint64{2}},
+			"100 to 100 are possible", []uint64{2}},
 		{"read unknown - undecided",
 			strings.Replace(likes("ok", "ok", read("7", "41", "45")), `"read","outcome":"ok"`,
 				`"read","outcome":"unknown"`, 1), counter, "nothing to check", nil},

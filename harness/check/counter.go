@@ -71,7 +71,7 @@ func (n *Counter) Check(c *Collector, object string) {
 		low := n.Initial + certainUp.sum(before) + maybeDown.sum(r.end)
 		high := n.Initial + maybeUp.sum(r.end) + certainDown.sum(before)
 		if r.value < low || r.value > high {
-			c.Violate([]uint64{r.op}, "%s: read %d between %v and %v, possible are %d to %d",
+			c.Violate([]uint64{r.op}, "%s: read %d between %v and %v, %d to %d are possible",
 				object, r.value, r.start, r.end, low, high)
 		}
 	}

@@ -133,7 +133,7 @@ func (e *Effects) compare(t *traced, r *history.Record) {
 		if differ(f.Key, r.Op.Key) || differ(f.Client, r.Op.Client) {
 			e.strayed = append(e.strayed, stray{op: r.Op.ID, unasked: true,
 				acked: r.Outcome == history.OK, text: fmt.Sprintf(
-					"%v was asked for with key %q by client %q", f, r.Op.Key, r.Op.Client)})
+					"%v was requested with key %q by client %q", f, r.Op.Key, r.Op.Client)})
 			return
 		}
 		named = named || !differ(f.Name, r.Reply.Key)
@@ -163,7 +163,7 @@ func (e *Effects) Durable(c *Collector, losses ...Loss) {
 		missing = c.accept(l, missing, e.acked)
 	}
 	for _, m := range missing {
-		c.Violate([]uint64{m.op}, "%v and has no effect at the end", m)
+		c.Violate([]uint64{m.op}, "%v but has no effect at the end", m)
 	}
 }
 
@@ -204,7 +204,7 @@ func (e *Effects) NoPhantom(c *Collector) {
 		c.Checked(len(t.effects))
 		switch {
 		case !t.seen:
-			c.Violate([]uint64{op}, "%v was never asked for", t.effects[0])
+			c.Violate([]uint64{op}, "%v was never requested", t.effects[0])
 		case !t.op.May():
 			c.Violate([]uint64{op}, "%v exists, but the operation was refused", t.effects[0])
 		case t.op.Outcome == history.Unknown:

@@ -34,7 +34,7 @@ func ExampleEffects() {
 	fmt.Println(v.Reason)
 	// Output:
 	// broken with witness [2]
-	// operation 73 (key "", client "eve") was acknowledged at 60ns ("o3") and has no effect at the end
+	// operation 73 (key "", client "eve") was acknowledged at 60ns ("o3") but has no effect at the end
 }
 
 // An objective says where it is wrong and prints as it is written.

@@ -115,8 +115,8 @@ func (o *Occupancy) Full(c *Collector, object string, limit int, r *history.Reco
 	}
 	c.Checked(1)
 	if most := o.MaxPossible(r.Start, r.End); most < limit {
-		c.Violate([]uint64{r.Op.ID}, "%s: told that all %d are held between %v and %v, "+
-			"when at most %d can have been", object, limit, r.Start, r.End, most)
+		c.Violate([]uint64{r.Op.ID}, "%s: told that all %d are held between %v and %v, but at most %d "+
+			"can have been", object, limit, r.Start, r.End, most)
 	}
 }
 
@@ -133,7 +133,7 @@ func (o *Occupancy) AtMost(c *Collector, object string, limit int) {
 			ops = append(ops, h.Op)
 		}
 	}
-	c.ViolateAt(at, ops, "%s: at %v %d were certainly held at once and there are %d",
+	c.ViolateAt(at, ops, "%s: at %v %d were certainly held at once, but only %d exist",
 		object, at, most, limit)
 }
 

@@ -44,7 +44,7 @@ func Judge(
 ) Verdict {
 	if whole, ok := h.(interface{ Complete() bool }); ok && !whole.Complete() {
 		return Verdict{Invariant: inv.Name(),
-			Reason: "the history is cut short: what is absent from it may have happened"}
+			Reason: "the history is truncated: operations missing from it may have happened"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -136,7 +136,7 @@ func consistent(name string, v Verdict) Verdict {
 	case v.Status == Held && v.Count > 0:
 		contradiction = fmt.Sprintf("the check returned held with %d violations", v.Count)
 	case v.Status == Held && v.Checked == 0:
-		contradiction = "the check looked at nothing"
+		contradiction = "the check examined nothing"
 	case v.Status == Broken && (v.Count == 0 || len(v.Violations) == 0):
 		contradiction = "the check returned broken without a violation"
 	case v.Status == Undecided && v.Reason == "":

@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 			check.Broken, ""},
 		{"undecided", returns(check.Verdict{Reason: "why"}), check.Undecided, "why"},
 		{"held of nothing", returns(check.Verdict{Status: check.Held}), check.Undecided,
-			"the check looked at nothing"},
+			"the check examined nothing"},
 		{"held with violations", returns(check.Verdict{Status: check.Held, Checked: 1, Count: 2}),
 			check.Undecided, "held with 2 violations"},
 		{"broken without proof", returns(check.Verdict{Status: check.Broken, Count: 1}),
@@ -154,7 +154,7 @@ func (partial) Complete() bool { return false }
 func TestPartialHistoryIsUndecided(t *testing.T) {
 	inv := returns(check.Verdict{Status: check.Broken, Count: 1, Violations: []check.Violation{{}}})
 	v := check.Judge(t.Context(), inv, partial{history.Slice(nil)}, nil, time.Second)
-	if v.Status != check.Undecided || !strings.Contains(v.Reason, "cut short") {
+	if v.Status != check.Undecided || !strings.Contains(v.Reason, "truncated") {
 		t.Errorf("%+v", v)
 	}
 }

@@ -82,8 +82,8 @@ func LossesOver(verdicts []Verdict) (most []AcceptedLoss) {
 // the verdict and returns those that remain: all beyond the bound, too. A
 // bound that every acknowledgement fits into can never be broken.
 func (c *Collector) accept(l Loss, missing []missingAck, acked int64) []missingAck {
-	c.Need(l.bound < acked, "the accepted loss %q allows %d of %d acknowledged: "+
-		"nothing could break it", l.what, l.bound, acked)
+	c.Need(l.bound < acked, "the accepted loss %q allows %d of %d acknowledged operations: no loss "+
+		"could exceed it", l.what, l.bound, acked)
 	var rest []missingAck
 	count := int64(0)
 	for _, m := range missing {

@@ -57,7 +57,7 @@ func (r *Repeats) Judge(c *Collector, excused func(op uint64) bool) (repeated in
 		repeated++
 		c.Checked(1)
 		if one.denied > one.acked && (excused == nil || !excused(op)) {
-			c.Violate([]uint64{op}, "operation %d was acknowledged at %v, and denied when it was sent "+
+			c.Violate([]uint64{op}, "operation %d was acknowledged at %v, but denied when it was sent "+
 				"again at %v with the same identity: %q", op, one.acked, one.denied, one.why)
 		}
 	}

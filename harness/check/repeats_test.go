@@ -48,7 +48,7 @@ func TestRepeats(t *testing.T) {
 		if n != c.repeats || (v.Status == check.Broken) != c.broken {
 			t.Errorf("%s: %d repeats, %s %+v", c.name, n, v.Status, v.Violations)
 		}
-		if c.broken && !strings.Contains(v.Violations[0].Text, "acknowledged at 2ms, and denied") {
+		if c.broken && !strings.Contains(v.Violations[0].Text, "acknowledged at 2ms, but denied") {
 			t.Errorf("%s: %+v", c.name, v.Violations)
 		}
 	}

@@ -103,7 +103,7 @@ func (o Objective) judgeLatency(name string, n Numbers) SLOVerdict {
 	}
 	v := o.verdict(name, float64(ns), samples)
 	if ns == int64(history.Never) {
-		v.Reason = "it falls among operations that were dropped or never ended"
+		v.Reason = "it lies among operations that were dropped or never ended"
 	}
 	return v
 }

@@ -168,7 +168,7 @@ func (l *life) take(said line) error {
 	case failed:
 		l.failure = said.Error
 	default:
-		return fmt.Errorf("it said %q, which is no word", said.Word)
+		return fmt.Errorf("it sent %q, which is not understood", said.Word)
 	}
 	close(l.answered)
 	l.answered = make(chan struct{})

@@ -139,7 +139,7 @@ func TestAvailable(t *testing.T) {
 		want   string
 	}{
 		"can":          {kill, fault.Target{Component: breakable}, ""},
-		"not ours":     {kill, fault.Target{Component: unbreakable}, "not ours to break"},
+		"not ours":     {kill, fault.Target{Component: unbreakable}, "does not allow faults"},
 		"no such":      {kill, fault.Target{}, "the run has no redis"},
 		"wrong target": {kill, fault.Target{Component: &dud{service: sut.Postgres}}, "is postgres"},
 		"no proxy": {fault.Fault{Kind: fault.Partition, Target: sut.Redis},

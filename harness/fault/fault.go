@@ -33,7 +33,7 @@ const (
 	Pause Kind = "pause"
 	// Restart stops the store in an orderly way and starts it again.
 	Restart Kind = "restart"
-	// Latency makes each round trip longer, half of it each way.
+	// Latency adds latency to each round trip, half of it each way.
 	Latency Kind = "latency"
 	// Partition lets nothing through either way. New connections are neither
 	// refused nor answered.
@@ -97,28 +97,28 @@ func (k Kind) onlyRoles() bool { return k == Crash || k == Churn }
 func (k Kind) Does() string {
 	switch k {
 	case Kill:
-		return "ends all its processes with SIGKILL; it starts again on what it had written, flushed " +
-			"or not, with wipe without its data"
+		return "kills all its processes with SIGKILL; it restarts with all that it had written, " +
+			"flushed or not, or with wipe without its data"
 	case Pause:
-		return "freezes all its processes; requests wait and run when it thaws"
+		return "freezes all its processes; requests wait and run when it resumes"
 	case Restart:
-		return "stops it in an orderly way and starts it again"
+		return "shuts it down cleanly and starts it again"
 	case Latency:
-		return "makes each round trip longer"
+		return "adds latency to each round trip"
 	case Partition:
-		return "lets nothing through either way; connecting is neither refused nor answered"
+		return "drops all traffic both ways; connections are neither refused nor answered"
 	case LostAck:
 		return "executes requests and loses their replies"
 	case LostRequest:
 		return "loses requests before the store sees them"
 	case PowerLoss:
-		return "ends all its processes with SIGKILL and cuts its append-only file back to what it was " +
-			"a while before (loses, 1s): what was written and perhaps not flushed"
+		return "kills all its processes with SIGKILL and truncates its append-only file to its state a " +
+			"while before (loses, 1s): what was written but perhaps not flushed is lost"
 	case Crash:
-		return "ends a process of a role at the n-th passage of a place; it starts again when healed"
+		return "kills a process of a role the n-th time it reaches a place; it restarts when the fault " +
+			"ends"
 	case Churn:
-		return "takes replicas away, in an orderly way or by SIGKILL, and brings them back, " +
-			"again and again"
+		return "stops or kills replicas and brings them back, repeatedly"
 	default:
 		return ""
 	}
@@ -128,19 +128,19 @@ func (k Kind) Does() string {
 func (k Kind) Proof() string {
 	switch k {
 	case Kill, Restart:
-		return "another store answers afterwards than before"
+		return "it has another identity afterwards"
 	case Pause:
-		return "the store is silent, and does not refuse"
+		return "it neither answers nor refuses"
 	case Latency:
-		return "answers take so much longer, or do not come"
+		return "answers take that much longer or do not come"
 	case Partition, LostAck, LostRequest:
 		return "bytes of the clients' own traffic were lost, or connections not answered"
 	case PowerLoss:
-		return "bytes were cut off the file, and another store answers afterwards than before"
+		return "bytes were removed from the file, and the store has another identity afterwards"
 	case Crash:
-		return "the process said it was there, died by SIGKILL, and another one came"
+		return "the process reported the place, died by SIGKILL, and was replaced"
 	case Churn:
-		return "other processes came back than those taken away"
+		return "the processes that came back are new ones"
 	default:
 		return ""
 	}
@@ -390,10 +390,10 @@ func (f Fault) Available(t Target) error {
 		return fmt.Errorf("%s: the target is %s", f, got)
 	}
 	if !f.Kind.canTouch(t.Component) {
-		return fmt.Errorf("%s: this backend's servers are not ours to break", f)
+		return fmt.Errorf("%s: this backend does not allow faults on its servers", f)
 	}
 	if _, ok := t.Component.(env.Journaled); !ok && f.Kind == PowerLoss {
-		return fmt.Errorf("%s: the store has no journal that could be cut back", f)
+		return fmt.Errorf("%s: the store has no journal to truncate", f)
 	}
 	if len(t.Proxies) == 0 && !f.Kind.onProcess() {
 		return fmt.Errorf("%s: no proxy stands before the store", f)

@@ -173,7 +173,7 @@ func (in *Injection) restart(ctx context.Context) (err error) {
 	// A restart that failed in the middle has stopped the store.
 	in.undo = func(ctx context.Context) error { return startAgain(ctx, store.(starter), false) }
 	in.observe = func(ctx context.Context) error {
-		return in.compareIdentity(ctx, "restarted in an orderly way")
+		return in.compareIdentity(ctx, "shut down cleanly and restarted")
 	}
 	if breakable, ok := store.(env.Breakable); ok {
 		return breakable.Restart(ctx)

@@ -75,7 +75,7 @@ func (w *journalWatch) before(at time.Time) (journalSizes, error) {
 	for _, s := range slices.Backward(w.seen) {
 		if !s.at.After(at) {
 			if late := at.Sub(s.at); late > watchSlack {
-				return s, fmt.Errorf("nobody looked at the journal for %v", late)
+				return s, fmt.Errorf("the journal was not sampled for %v", late)
 			}
 			return s, nil
 		}
@@ -131,8 +131,8 @@ func (in *Injection) lostPower(
 	}
 	in.effects.CutBackNS = ago.Nanoseconds()
 	in.observe = func(ctx context.Context) error {
-		err := in.compareIdentity(ctx, "%d bytes with %d commands, written in the last %v, were taken "+
-			"from the append-only file, and %d bytes kept; killed processes %v", in.effects.CutBytes,
+		err := in.compareIdentity(ctx, "%d bytes with %d commands, written in the last %v, were "+
+			"removed from the append-only file, and %d bytes kept; killed processes %v", in.effects.CutBytes,
 			in.effects.LostCommands, ago.Round(time.Millisecond), in.effects.KeptBytes, in.effects.PIDs)
 		if in.effects.LostCommands == 0 {
 			in.evidence = nil

@@ -150,7 +150,7 @@ func wantLoss(t *testing.T, w history.Window, acked, got int64) {
 		effects.IdentityBefore == effects.IdentityAfter {
 		t.Errorf("effects %+v", effects)
 	}
-	if len(w.Evidence) != 2 || !strings.Contains(w.Evidence[0], "were taken from the append-only") {
+	if len(w.Evidence) != 2 || !strings.Contains(w.Evidence[0], "were removed from the append-only") {
 		t.Errorf("evidence %q", w.Evidence)
 	}
 }
@@ -178,7 +178,7 @@ func TestPowerLossOfAnIdleRedis(t *testing.T) {
 func TestPowerLossNeedsAnUnflushedJournal(t *testing.T) {
 	for setting, c := range map[string]struct{ value, want string }{
 		"appendonly":  {"no", "keeps no append-only file"},
-		"appendfsync": {"always", "would take nothing that it acknowledged"},
+		"appendfsync": {"always", "would lose nothing that it acknowledged"},
 	} {
 		cluster := envtest.StartSpec(t, env.Spec{Services: []sut.Service{sut.Redis},
 			Redis: map[string]string{setting: c.value}})

@@ -52,7 +52,7 @@ func (in *Injection) crash(ctx context.Context) (err error) {
 		in.effects.IdentityAfter = after
 		for _, c := range in.effects.Crashes {
 			if after != in.effects.IdentityBefore {
-				in.found("%s, process %d, reached %q for the %s time and was ended there by SIGKILL",
+				in.found("%s, process %d, reached %q for the %s time and was killed there with SIGKILL",
 					c.Name, c.PID, c.Place, ordinal(c.Passage))
 			}
 		}
@@ -109,7 +109,7 @@ func (in *Injection) churn(ctx context.Context, seed uint64) {
 	in.observe = func(context.Context) error {
 		in.effects.Stops, in.effects.Kills = c.stops, c.kills
 		if c.stops+c.kills > 0 {
-			in.found("replicas of %s were stopped %d times and killed %d times, and others came back",
+			in.found("replicas of %s were stopped %d times and killed %d times, and new ones came back",
 				in.fault.Target, c.stops, c.kills)
 		}
 		return nil

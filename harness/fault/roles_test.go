@@ -90,7 +90,7 @@ func storm(t *testing.T, seed uint64, how string) (effects fault.Effects, starts
 		if err := json.Unmarshal(windows[0].Effects, &effects); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(strings.Join(windows[0].Evidence, ""), "and others came back") {
+		if !strings.Contains(strings.Join(windows[0].Evidence, ""), "and new ones came back") {
 			t.Errorf("the evidence is %q", windows[0].Evidence)
 		}
 		for _, d := range c.all {
@@ -136,7 +136,7 @@ func TestCrashIsToldWithItsPlace(t *testing.T) {
 	if err := in.Heal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := `counter-2, process 7, reached "applied" for the 3rd time and was ended there by SIGKILL`
+	want := `counter-2, process 7, reached "applied" for the 3rd time and was killed there with SIGKILL`
 	if got := in.Evidence(); len(got) != 1 || got[0] != want {
 		t.Errorf("the evidence is %q", got)
 	}

@@ -116,7 +116,7 @@ func withoutEvidence(r rundir.Repeat) (list []string) {
 		}
 	}
 	if len(r.Validity) == 0 {
-		list = append(list, "whether there is evidence was not judged")
+		list = append(list, "it was not judged whether there is evidence")
 	}
 	return list
 }

@@ -50,8 +50,8 @@ func inversion(rates []float64, by map[float64]tally) []string {
 	}
 	for _, rate := range slices.Backward(rates) {
 		if lowest > 0 && rate > lowest && by[rate].held > 0 {
-			return []string{fmt.Sprintf("%v/s held in some window although %v/s failed: no single "+
-				"rate divides what holds from what fails, and the answer is below both", rate, lowest)}
+			return []string{fmt.Sprintf("%v/s held in a window although %v/s failed: no single rate "+
+				"separates the two, and the answer is below both", rate, lowest)}
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func (p Pace) Unsteady() string {
 	if grown <= noise || p.GrowthPerS <= shortfallMost*p.OfferedPerS {
 		return ""
 	}
-	return fmt.Sprintf("work piled up: of %.0f operations a second that were due, %.0f more were "+
-		"left undone every second (at most %.0f %%)", p.OfferedPerS, p.GrowthPerS,
+	return fmt.Sprintf("work piled up: of %.0f operations due per second, %.0f more stayed undone "+
+		"each second (at most %.0f %%)", p.OfferedPerS, p.GrowthPerS,
 		100*shortfallMost)
 }

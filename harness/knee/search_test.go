@@ -170,8 +170,8 @@ func TestSearchTellsWhatIsNotMonotone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	note := "200/s held in some window although 141/s failed: no single rate divides what holds " +
-		"from what fails, and the answer is below both"
+	note := "200/s held in a window although 141/s failed: no single rate separates the two, and " +
+		"the answer is below both"
 	if r.Outcome != knee.Found || r.RatePerS != 130 || r.AbovePerS != 141 ||
 		!slices.Contains(r.Notes, note) {
 		t.Errorf("%s at %v/s, notes %q, after\n%s", r.Outcome, r.RatePerS, r.Notes,

@@ -157,7 +157,7 @@ func (f Facts) coreWait() rundir.Validity {
 	for _, percentile := range []int64{of.P50, of.P90, of.P99} {
 		limit = relative(limit, schedShare, percentile)
 	}
-	detail := fmt.Sprintf("99 %% of the goroutines that were ready got a core within %s (at most "+
+	detail := fmt.Sprintf("99 %% of the ready goroutines got a CPU within %s (at most "+
 		"%s: 10 %% of the response time's p99, or 1 ms)", ms(f.Generator.SchedP99NS), ms(limit))
 	if f.Inside {
 		detail += fmt.Sprintf(". The variant's code ran in the generator's process, so the %.2f of "+
@@ -202,13 +202,13 @@ func (f Facts) interference() rundir.Validity {
 		v.OK = f.Crowded() == ""
 	case q == nil:
 		v.OK = true
-		v.Detail += "; in no second it was more"
+		v.Detail += "; in no second was it more"
 	default:
 		with, without := f.reported(), q.Response
 		enough := without.Count >= quietLeast &&
 			float64(without.Count) >= quietLeastShare*float64(with.Count)
 		v.OK = enough && near(with.P99, without.P99)
-		v.Detail += fmt.Sprintf("; it was more in %.0f %% of the time", 100*float64(q.TakenNS)/
+		v.Detail += fmt.Sprintf("; it was more for %.0f %% of the time", 100*float64(q.TakenNS)/
 			math.Max(1, float64(q.SpanNS)))
 		if enough {
 			v.Detail += fmt.Sprintf(": p99 is %s, and %s without the operations that were due then",

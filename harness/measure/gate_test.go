@@ -133,7 +133,7 @@ func TestGate(t *testing.T) {
 		}, "interference", "p99 is 9.000 ms, and 8.000 ms without"},
 		{"a neighbour who is always there", func(f *measure.Facts) {
 			f.Sampled, f.Quiet = true, quiet(199, 9_000_000)
-		}, "interference", "in 50 % of the time"},
+		}, "interference", "for 50 % of the time"},
 		{"a greedy neighbour on average, and in no second", func(f *measure.Facts) {
 			f.Generator.StealShare, f.Sampled = 0.06, true
 		}, "", ""},

@@ -12,7 +12,7 @@ import (
 	"stampede/harness/sut"
 )
 
-// at makes one fault of the store; a restart has no length.
+// at makes one fault of the store; a restart has no duration.
 func at(name, kind string, at, length time.Duration) scenario.Fault {
 	return scenario.Fault{Name: name, Kind: kind, Target: string(sut.Redis),
 		At: scenario.Duration(at), For: scenario.Duration(length)}
@@ -76,7 +76,7 @@ func TestAFaultThatTheBackendCannotInject(t *testing.T) {
 	b := newBench(t, nil, design{name: "good"})
 	b.opts.Provider = unbreakable{b.provider}
 	b.opts.Scenario.Faults = []scenario.Fault{at("bounce", "restart", 0, 0)}
-	b.failsAtOnce(t, "this backend's servers are not ours to break")
+	b.failsAtOnce(t, "this backend does not allow faults on its servers")
 }
 
 // What happens to a store by itself is no ground to judge a design on: it is
@@ -106,10 +106,10 @@ func TestAStoreThatNoFaultTouched(t *testing.T) {
 	}{
 		{"dies", "redis did not answer after the load: connection refused",
 			design{do: on(10, func() { b.provider.store.die() })}, nil},
-		{"is another one", "redis was started anew, and by no fault", design{do: on(10, anew)}, nil},
-		{"is another one before a fault", "redis was started anew, and by no fault",
+		{"is another one", "redis restarted without a fault", design{do: on(10, anew)}, nil},
+		{"is another one before a fault", "redis restarted without a fault",
 			design{do: on(2, anew)}, []scenario.Fault{at("bounce", "restart", 80*time.Millisecond, 0)}},
-		{"loses all", "redis was started anew, and by no fault", design{do: on(10, emptied)}, nil},
+		{"loses all", "redis restarted without a fault", design{do: on(10, emptied)}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.design.name = "good"

@@ -38,7 +38,7 @@ func (s *services) identify(ctx context.Context, v sut.Variant) (*identities, er
 	for _, service := range v.Needs {
 		identity, err := s.cluster.Component(service).Identity(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("asking %s who it is: %w", service, err)
+			return nil, fmt.Errorf("asking %s for its identity: %w", service, err)
 		}
 		i.before[service] = identity
 	}
@@ -57,7 +57,7 @@ func (i *identities) tell(ctx context.Context, t *Trial) {
 		case err != nil:
 			trouble = append(trouble, fmt.Sprintf("%s did not answer after the load: %v", service, err))
 		case !ok || now != expected:
-			trouble = append(trouble, fmt.Sprintf("%s was started anew, and by no fault", service))
+			trouble = append(trouble, fmt.Sprintf("%s restarted without a fault", service))
 		}
 	}
 	t.StoreTrouble = strings.Join(trouble, "; ")

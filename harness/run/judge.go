@@ -341,7 +341,7 @@ func oneSided(v check.SLOVerdict, timing string) check.SLOVerdict {
 	case v.Status == check.Broken && timing == rundir.Noisy:
 		v.Reason = "it was missed (" + v.Actual + ", limit " + v.Limit + "), and the machine interfered"
 	case v.Status != check.Undecided && timing == rundir.NoTimes:
-		v.Reason = "the generator was too late for its times to mean anything"
+		v.Reason = "the generator sent too late: these times cannot be used"
 	default:
 		return v
 	}
@@ -497,7 +497,7 @@ func (t Trial) inTime(v check.Verdict, noise string) check.Verdict {
 	}
 	if v.Unfinished > 0 && t.Falling != "" {
 		rest -= v.Unfinished
-		excuses = append(excuses, "the run ended while work was still being done: "+t.Falling)
+		excuses = append(excuses, "the run ended before background work was finished: "+t.Falling)
 	}
 	if rest > 0 {
 		return v
@@ -521,7 +521,7 @@ func (t Trial) machine() *rundir.Machine {
 // who did what is there cannot be told. It is "" if nothing is in doubt.
 func (t Trial) doubt() string {
 	if t.Empty == NotEmpty {
-		return "before the load there were already " + t.Found
+		return "the stores were not empty before the load: " + t.Found
 	}
 	return t.StoreTrouble
 }
@@ -539,7 +539,7 @@ func unproven(verdicts []check.Verdict, doubt string) []check.Verdict {
 // leftOpen is a broken verdict as one that proves nothing.
 func leftOpen(v check.Verdict, doubt string) check.Verdict {
 	return check.Verdict{Invariant: v.Invariant, Checked: v.Checked, Unknown: v.Unknown,
-		Reason: doubt + "; what was seen may come of that: " + v.First()}
+		Reason: doubt + "; that may be the cause of: " + v.First()}
 }
 
 // quiescence is the invariant of every system that its background work comes
@@ -549,8 +549,8 @@ type quiescence struct{ trial Trial }
 func (quiescence) Name() string { return "quiescence" }
 
 func (quiescence) Statement() string {
-	return "When the load and the faults are over, all background work settles, within the " +
-		"drain's deadline, and every operation returns."
+	return "After the load and the faults, all background work finishes within the drain's " +
+		"deadline, and every operation returns."
 }
 
 func (q quiescence) Check(context.Context, history.History, json.RawMessage) check.Verdict {
@@ -562,23 +562,23 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 		v.Reason = "the repeat was not finished: " + q.trial.Error
 	case q.trial.Pending != "" && q.trial.Falling == "":
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
-			"after %s there was still work left: %s",
+			"after %s work was still pending: %s",
 			time.Duration(q.trial.DrainNS).Round(time.Millisecond), q.trial.Pending)})
 	case q.trial.Abandoned > 0 && q.trial.Inside:
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"%d operations did not return even when they were cancelled", q.trial.Abandoned)})
 	case q.trial.Pending != "":
-		v.Reason = fmt.Sprintf("after %s there was still work left (%s), and it was being done: %s; "+
-			"a longer drain would tell", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
+		v.Reason = fmt.Sprintf("after %s work was still pending (%s), but it was decreasing: %s; a "+
+			"longer drain would tell", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
 			q.trial.Pending, q.trial.Falling)
 	case q.trial.Abandoned > 0:
-		v.Reason = fmt.Sprintf("%d requests did not return after their time limit, which is the "+
-			"generator's failure", q.trial.Abandoned)
+		v.Reason = fmt.Sprintf("%d requests did not return after their time limit: a failure of the "+
+			"generator", q.trial.Abandoned)
 	case q.trial.Unasked != "":
-		v.Reason = "whether work was left is not known: " + q.trial.Unasked
+		v.Reason = "it is not known whether work was pending: " + q.trial.Unasked
 	case q.trial.Overdue != "":
-		v.Late, v.Violations = 1, []check.Violation{{Text: fmt.Sprintf("%s, and it was done %s "+
-			"after the load", q.trial.Overdue,
+		v.Late, v.Violations = 1, []check.Violation{{Text: fmt.Sprintf("%s; it was finished %s after "+
+			"the load", q.trial.Overdue,
 			time.Duration(q.trial.DrainNS).Round(time.Millisecond))}}
 	default:
 		v.Status = check.Held

@@ -148,7 +148,7 @@ func failing() map[string]failure {
 			"asking empty whether it is empty: it is broken"},
 		"empty_panics": {design{empty: func() (string, error) { panic("boom") }}, "panic: boom"},
 		"not_empty": {design{empty: func() (string, error) { return "3 numbers", nil }},
-			"before the load there were already 3 numbers"},
+			"the stores were not empty before the load: 3 numbers"},
 		"unknown": {design{do: func(context.Context, uint64) error { return errBroken }},
 			"0 add operations succeeded"},
 		"refused": {design{do: func(context.Context, uint64) error { return sut.ErrRefused }},
@@ -158,7 +158,7 @@ func failing() map[string]failure {
 				panic("boom")
 			}
 			return nil
-		}, close: fails}, "panic in the variant: boom on operation 3"},
+		}, close: fails}, "panic in the design: boom on operation 3"},
 		"quiesced_panics": {design{quiesced: func() (string, error) { panic("boom") }}, "panic: boom"},
 		"audit": {design{audit: func() (json.RawMessage, error) { return nil, errBroken }},
 			"auditing audit: it is broken"},
@@ -337,7 +337,8 @@ func TestLeftoversProveNothing(t *testing.T) {
 		design{name: "wrong", breaks: []sut.Break{{Invariant: "asked", Under: sut.Load}},
 			empty: func() (string, error) { return "a number", nil }})
 	e := b.finish(t)
-	e.is(t, "dirty", rundir.Inconclusive, "there were already 1 numbers", "999 came by itself")
+	e.is(t, "dirty", rundir.Inconclusive, "stores were not empty before the load: 1 numbers",
+		"999 came by itself")
 	e.is(t, "wrong", rundir.Inconclusive, "known to break asked but was not caught")
 	for _, name := range []string{"dirty", "wrong"} {
 		if v := e.variant(t, name); v.Correctness != rundir.Undecided {
@@ -355,7 +356,7 @@ func TestQuiescence(t *testing.T) {
 			return nil
 		})},
 	).finish(t)
-	e.is(t, "pending", rundir.Fail, "there was still work left: 3 jobs")
+	e.is(t, "pending", rundir.Fail, "work was still pending: 3 jobs")
 	if v := status(t, e.variant(t, "pending").Invariants, "quiescence"); v.Status != check.Broken {
 		t.Errorf("quiescence of pending is %s", v.Status)
 	}
@@ -395,7 +396,7 @@ func TestABacklogThatFalls(t *testing.T) {
 	e := b.finish(t)
 	e.is(t, "slow", rundir.Inconclusive, "quiescence is undecided", "it fell from 39 to",
 		"never is undecided")
-	e.is(t, "stuck", rundir.Fail, "there was still work left", "violated never: not done")
+	e.is(t, "stuck", rundir.Fail, "work was still pending", "violated never: not done")
 }
 
 // finishing is an instance whose work is done at last.
@@ -423,7 +424,7 @@ func TestADrainThatTakesLonger(t *testing.T) {
 		t.Errorf("correctness %s, quiescence %+v", v.Correctness, inv)
 	}
 	if len(inv.Violations) > 0 &&
-		!strings.Contains(inv.Violations[0].Text, "after the load there was still work left") {
+		!strings.Contains(inv.Violations[0].Text, "after the load work was still pending") {
 		t.Errorf("%+v", inv.Violations)
 	}
 }

@@ -51,7 +51,7 @@ func failedItself(missing []rundir.Validity) bool {
 
 // finished is the assumption that a repeat came to its end.
 func finished(t Trial) rundir.Validity {
-	v := rundir.Validity{Name: finishedName, OK: true, Detail: "the repeat came to its end"}
+	v := rundir.Validity{Name: finishedName, OK: true, Detail: "the repeat finished"}
 	switch {
 	case t.Error != "":
 		v.OK, v.Detail = false, t.Error
@@ -156,9 +156,9 @@ func (j *judge) leastOperations() int64 {
 // startedEmpty: nothing had been done to the instance before the load. What
 // cannot be asked is not judged.
 func startedEmpty(t Trial) (v rundir.Validity, asked bool) {
-	v = rundir.Validity{Name: emptyName, OK: true, Detail: "nothing was there before the load"}
+	v = rundir.Validity{Name: emptyName, OK: true, Detail: "the stores were empty before the load"}
 	if t.Empty == NotEmpty {
-		v.OK, v.Detail = false, "before the load there were already "+t.Found
+		v.OK, v.Detail = false, "the stores were not empty before the load: "+t.Found
 	}
 	return v, t.Empty == Empty || t.Empty == NotEmpty
 }
@@ -168,7 +168,7 @@ func startedEmpty(t Trial) (v rundir.Validity, asked bool) {
 func steadyStores(t Trial) rundir.Validity {
 	v := rundir.Validity{Name: storesName, OK: t.StoreTrouble == "", Detail: t.StoreTrouble}
 	if v.OK {
-		v.Detail = "no store was started anew but by a fault, and each answered after the load"
+		v.Detail = "no store restarted without a fault, and each answered after the load"
 	}
 	return v
 }
@@ -180,9 +180,9 @@ func steadyStores(t Trial) rundir.Validity {
 func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity {
 	v := rundir.Validity{Name: faultPrefix + f.Name, OK: !hit, Detail: "it did not happen"}
 	if !hit {
-		v.Detail = "the variant does not use " + f.Target
+		v.Detail = "the design does not use " + f.Target
 		if !sut.Service(f.Target).Store() {
-			v.Detail = "the variant has no such " + f.Target
+			v.Detail = "the design has no such " + f.Target
 		}
 	}
 	for _, w := range faults {

@@ -48,8 +48,8 @@ func TestStartedEmpty(t *testing.T) {
 		ok, asked bool
 		says      string
 	}{
-		{Trial{Empty: Empty}, true, true, "nothing was there"},
-		{Trial{Empty: NotEmpty, Found: "3 orders"}, false, true, "already 3 orders"},
+		{Trial{Empty: Empty}, true, true, "stores were empty"},
+		{Trial{Empty: NotEmpty, Found: "3 orders"}, false, true, "not empty before the load: 3 orders"},
 		{Trial{Empty: NotAsked}, true, false, ""},
 		{Trial{}, true, false, ""},
 	}

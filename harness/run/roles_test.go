@@ -154,7 +154,7 @@ func TestReplicasAndRestartsInProcess(t *testing.T) {
 	}
 	validity := e.variant(t, "none").Repeats[0].Validity
 	if !slices.ContainsFunc(validity, func(v rundir.Validity) bool {
-		return v.OK && v.Detail == "the variant has no such sweeper-2"
+		return v.OK && v.Detail == "the design has no such sweeper-2"
 	}) {
 		t.Errorf("the assumptions are %+v", validity)
 	}

@@ -57,7 +57,7 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	s.environment.BackendReason = r.BackendReason
 	if r.Target != "" {
 		s.environment.Backend = targetName
-		s.environment.BackendReason = "a server of the user's at " + admin.Redact(r.Target)
+		s.environment.BackendReason = "the user's server at " + admin.Redact(r.Target)
 		s.environment.Fingerprint = fingerprint(s.environment)
 		awaitTarget(ctx, r.Target)
 		return s, nil

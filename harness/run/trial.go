@@ -375,7 +375,7 @@ func (t *Trial) fill(res load.Result) {
 	t.StartNS, t.LastDueNS = res.Start.Nanoseconds(), res.LastDue.Nanoseconds()
 	t.EndNS, t.Interrupted = res.End.Nanoseconds(), res.Stopped
 	if res.FirstPanic != "" {
-		t.fail("panic in the variant: " + res.FirstPanic)
+		t.fail("panic in the design: " + res.FirstPanic)
 	}
 }
 
@@ -427,7 +427,7 @@ func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
 			break
 		}
 		if extra == 0 {
-			t.Overdue = fmt.Sprintf("%s after the load there was still work left (%s)",
+			t.Overdue = fmt.Sprintf("%s after the load work was still pending (%s)",
 				time.Duration(t.DrainNS).Round(time.Millisecond), t.Pending)
 		}
 	}

@@ -356,7 +356,7 @@ func TestVerdictOnQuiescence(t *testing.T) {
 		"deaf operations":       {Trial{Abandoned: 8, Inside: true}, check.Broken},
 		"deaf requests of ours": {Trial{Abandoned: 8}, check.Undecided},
 		"no answer":             {Trial{Unasked: "connection refused"}, check.Undecided},
-		"done after its deadline": {Trial{Overdue: "30s after the load there was work left"},
+		"done after its deadline": {Trial{Overdue: "30s after the load work was pending"},
 			check.Broken},
 		"interrupted":  {Trial{Interrupted: true, Pending: "2 carts"}, check.Undecided},
 		"not finished": {Trial{Error: "panic", Pending: "2 carts"}, check.Undecided},

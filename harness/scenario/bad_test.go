@@ -75,7 +75,7 @@ func badScenarios() map[string]bad {
 		},
 		"replicas of what is single": {
 			"provokes:", "replicas: {keeper: 2}\nprovokes:",
-			`30:20: two at once of keeper would spoil each other's work; expected 1`, true,
+			`30:20: two of keeper at once would interfere with each other; expected 1`, true,
 		},
 		"crash at no place": {
 			"kind: restart, target: postgres, at: 5s}", "kind: crash, target: sweeper, for: 1s, at: 5s, " +
@@ -135,10 +135,10 @@ func badScenarios() map[string]bad {
 			"redis-loss]", "role-pause]", `no fault pauses a role, so role-pause is not provoked`, true,
 		},
 		"rebalance": {
-			"redis-loss]", "rebalance]", `no role comes and goes, so rebalance is not provoked`, true,
+			"redis-loss]", "rebalance]", `no role leaves and returns, so rebalance is not provoked`, true,
 		},
 		"broker-pause": {
-			"redis-loss]", "broker-pause]", `kafka never falls silent, so broker-pause is not`, true,
+			"redis-loss]", "broker-pause]", `kafka never stops answering, so broker-pause is not`, true,
 		},
 		"kill of a goroutine": {
 			"kind: restart, target: postgres", "kind: kill, target: sweeper, for: 1s",
@@ -168,13 +168,13 @@ func badScenarios() map[string]bad {
 		"a role of no chosen variant": {
 			"variants: [naive, locked, cached]\nbaseline: locked", "variants: [naive]\nfaults: [{name: " +
 				"a, kind: restart, target: sweeper, at: 1s}]", `5:43: no chosen variant has the target ` +
-				`"sweeper", so the fault strikes nobody; expected one of locked, cached among variants`,
+				`"sweeper", so the fault has no target; expected one of locked, cached among variants`,
 			true,
 		},
 		"a place of no chosen variant": {
 			"variants: [naive, locked, cached]", "variants: [naive, locked]\ndeploy: processes\n" +
 				"faults: [{name: a, kind: crash, target: sweeper, place: swept, at: 1s, for: 1s}]",
-			`no chosen variant has the place "swept", so the fault strikes nobody; expected cached ` +
+			`no chosen variant has the place "swept", so the fault has no target; expected cached ` +
 				`among variants, or no such fault`, true,
 		},
 		"empty": {base, "", `1:1: the file is empty`, false},
@@ -447,7 +447,7 @@ func badScenarios() map[string]bad {
 		"fault without end":  {"    for: 500ms\n", "", `for is missing`, false},
 		"restart with end": {
 			"target: postgres, at: 5s", "target: postgres, at: 5s, for: 1s",
-			`a restart has no length`, false,
+			`a restart has no duration`, false,
 		},
 		"endless pause": {
 			"kind: kill\n    target: redis\n    at: 2s\n    for: 500ms\n    wipe: true",
@@ -484,7 +484,7 @@ func badScenarios() map[string]bad {
 				"    wipe: true",
 			"redis: {appendonly: no}\nfaults:\n" +
 				"  - name: power-loss\n    kind: power-loss\n    target: redis\n    at: 2s\n    for: 500ms",
-			`with appendonly no there is nothing that a loss of power could cut back`, true,
+			`with appendonly no a loss of power has nothing to remove`, true,
 		},
 		"wipe without kill": {"kind: kill", "kind: pause", `only a kill can wipe`, false},
 		"no latency":        {", latency: 20ms", "", `latency is missing`, false},

@@ -375,10 +375,10 @@ func (v *validation) provokes() {
 			v.rejectTogether("no fault pauses a role, so role-pause is not provoked",
 				"a fault of kind pause on a role", path, "faults")
 		case trigger == string(sut.Rebalance) && !v.breaksRole("churn", "restart", "kill"):
-			v.rejectTogether("no role comes and goes, so rebalance is not provoked",
+			v.rejectTogether("no role leaves and returns, so rebalance is not provoked",
 				"a fault of kind churn, restart or kill on a role", path, "faults")
 		case trigger == string(sut.BrokerPause) && !v.silencesKafka():
-			v.rejectTogether("kafka never falls silent, so broker-pause is not provoked",
+			v.rejectTogether("kafka never stops answering, so broker-pause is not provoked",
 				"a fault of kind pause or partition on kafka", path, "faults")
 		}
 	}

@@ -20,7 +20,7 @@ const maxReplicas = 100
 func (v *validation) deployment() {
 	v.word(v.sc.Deploy, deploy.Ways(), []string{"deploy"})
 	if v.known && v.deployed() && (v.sys.Handler == nil || v.sys.Target == nil) {
-		v.reject(fmt.Sprintf("%s has no HTTP API, and so runs in process only", v.sys.Name),
+		v.reject(fmt.Sprintf("%s has no HTTP API, so it runs in process only", v.sys.Name),
 			deploy.InProcess, "deploy")
 	}
 	known := allRoles(v.sys)
@@ -33,7 +33,7 @@ func (v *validation) deployment() {
 			continue
 		}
 		if single(v.sys, name) && v.sc.Replicas[name] > 1 {
-			v.reject(fmt.Sprintf("two at once of %s would spoil each other's work", name), "1", path...)
+			v.reject(fmt.Sprintf("two of %s at once would interfere with each other", name), "1", path...)
 			continue
 		}
 		v.between(v.sc.Replicas[name], 1, maxReplicas, path...)
@@ -205,7 +205,7 @@ func (v *validation) unmet(
 		v.unknownName(what, name, known, path...)
 		return
 	}
-	v.rejectTogether(fmt.Sprintf("no chosen variant has the %s %q, so the fault strikes nobody", what,
+	v.rejectTogether(fmt.Sprintf("no chosen variant has the %s %q, so the fault has no target", what,
 		name), oneOf(holders)+" among variants, or no such fault", path, "variants")
 }
 

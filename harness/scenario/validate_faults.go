@@ -134,7 +134,7 @@ func (v *validation) faultFields(f Fault, in func(string) []string) {
 	_, hasFor := v.at(in("for")...)
 	switch {
 	case f.Kind == "restart" && hasFor:
-		v.reject("a restart has no length", "no for for kind restart", in("for")...)
+		v.reject("a restart has no duration", "no for for kind restart", in("for")...)
 	case f.Kind != "restart" && !hasFor:
 		v.missing("for is missing", durationForm, in("for")...)
 	case f.Kind != "restart" && f.Kind != "kill" && f.Kind != "power-loss":
@@ -172,7 +172,7 @@ func (v *validation) powerLoss(f Fault, in func(string) []string) {
 	}
 	for setting, forbidden := range map[string]string{"appendonly": "no", "appendfsync": "always"} {
 		if v.sc.Stores.Redis[setting] == forbidden {
-			v.rejectTogether(fmt.Sprintf("with %s %s there is nothing that a loss of power could cut back",
+			v.rejectTogether(fmt.Sprintf("with %s %s a loss of power has nothing to remove",
 				setting, forbidden), "another fault or setting", in("kind"), "stores.redis."+setting)
 		}
 	}

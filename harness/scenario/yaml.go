@@ -41,7 +41,7 @@ func treeOf(s Scenario) (*node, error) {
 	}
 	for i, f := range s.Faults {
 		if f.Kind == "restart" {
-			tree.get("faults").items[i].remove("for") // a restart has no length
+			tree.get("faults").items[i].remove("for") // a restart has no duration
 		}
 	}
 	return tree, nil

@@ -124,7 +124,7 @@ func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record
 		if ctx.Err() != nil {
 			return false
 		}
-		warn(c.cfg, fmt.Sprintf("flashsale cashier of line %d tries again", line), err)
+		warn(c.cfg, fmt.Sprintf("flashsale cashier of partition %d tries again", line), err)
 		if !sut.Pause(ctx, rolePause) {
 			return false
 		}
@@ -317,7 +317,7 @@ func (b *books) decided(ctx context.Context) (map[int32]int64, error) {
 			return err
 		})
 	if err != nil {
-		return nil, stores.Failed("asking how far the lines are decided", err)
+		return nil, stores.Failed("asking how far the partitions are decided", err)
 	}
 	return next, nil
 }
@@ -331,7 +331,7 @@ func (b *books) skipTo(ctx context.Context, next map[int32]int64) error {
 			return err
 		})
 		if err != nil {
-			return stores.Failed("passing over the line", err)
+			return stores.Failed("passing over the partition", err)
 		}
 	}
 	return nil

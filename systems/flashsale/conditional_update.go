@@ -17,8 +17,8 @@ func conditionalUpdate() design {
 	return design{
 		name:       "conditional_update",
 		idea:       "one counter per item, decremented by UPDATE … WHERE available > 0",
-		guarantees: "never more orders than units: the condition is looked at again under the row lock",
-		givesUp:    "all who may still buy queue for one row and its commits; no unit has a name",
+		guarantees: "never more orders than units: the condition is checked again under the row lock",
+		givesUp:    "while units are left, buyers queue for one row and its commits; orders name no unit",
 		stock:      counterRow(),
 		open: func(_ context.Context, b *backend) (Shop, error) {
 			return newWaitingShop(b.books, `

@@ -74,8 +74,8 @@ func TestDriftMeanwhileIsCaught(t *testing.T) {
 
 // shortSale are the verdicts for which a sale of a second is too short.
 func shortSale() map[string]string {
-	return map[string]string{flashsale.NoFalseSoldOut: "every refusal may follow a return so " +
-		"closely that the unit need not be for sale again"}
+	return map[string]string{flashsale.NoFalseSoldOut: "every refusal may come so soon " +
+		"after a return that the unit need not be for sale yet"}
 }
 
 // crowd is a sale of 20 units to many, on a clock on which a cart lives for

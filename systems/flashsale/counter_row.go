@@ -20,10 +20,11 @@ import (
 func counterRowInPlace() design {
 	return design{
 		name:       "counter_row",
-		idea:       "one counter per item, decremented in place in a transaction; negative rolls back",
-		guarantees: "never more orders than units: the row lock puts the decrements in an order",
-		givesUp:    "all buyers of an item queue for one row, the late ones too; no unit has a name",
-		stock:      counterRow(),
+		idea:       "one counter per item, decremented in a transaction that rolls back below 0",
+		guarantees: "never more orders than units: the row lock serializes the decrements",
+		givesUp: "all buyers of an item queue for one row, even once it is sold out; orders name no " +
+			"unit",
+		stock: counterRow(),
 		open: func(_ context.Context, b *backend) (Shop, error) {
 			return &counterRowShop{ledgerShop{b.books}, b.books.buyStatement(
 				`SELECT 0::bigint, 0::bigint FROM allowed`, `true`)}, nil

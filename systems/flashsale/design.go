@@ -77,7 +77,7 @@ func (d design) variant() sut.Variant {
 func (d design) reasons() map[string]string {
 	why := map[string]string{}
 	if !d.stock.keepsUnits {
-		why[UnitExclusive] = "keeps a count and no rows for units"
+		why[UnitExclusive] = "keeps a count, not a row for each unit"
 	}
 	if d.counter == nil || !d.counter.counts {
 		why[RedisDrift] = "keeps no stock in Redis"
@@ -206,7 +206,7 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 		return "", err
 	}
 	if held > 0 {
-		return fmt.Sprintf("%d carts are neither paid nor reclaimed (they live %s)",
+		return fmt.Sprintf("%d carts are neither paid nor reclaimed (cart_ttl is %s)",
 			held, i.params.CartTTL), nil
 	}
 	if i.redis == nil || !i.redis.kind.reconciled {
@@ -245,7 +245,7 @@ func (i *instance) Empty(ctx context.Context) (string, error) {
 		(SELECT count(*) FROM payments), (SELECT count(*) FROM order_log)`, nil,
 		&orders, &payments, &changes)
 	if err != nil {
-		return "", stores.Failed("looking whether the ledger is empty", err)
+		return "", stores.Failed("checking that the ledger is empty", err)
 	}
 	if orders+payments+changes > 0 {
 		return fmt.Sprintf("%d orders, %d payments and %d changes", orders, payments, changes), nil

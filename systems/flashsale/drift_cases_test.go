@@ -21,11 +21,11 @@ const (
 // 400 ms to bring a unit back, and the slowest operation took 3 ms.
 func driftCases(t tb) []verdictCase {
 	const drift = flashsale.RedisDrift
-	const over = "1 more than there are could be sold"
+	const over = "1 more than exist could be sold"
 	return slices.Concat(driftExcuses(t), []verdictCase{
 		{drift, "one unit too many in Redis at the end - fail", fail, func(e *evidence) {
 			e.audit.Redis[0].Stock = 2
-		}, "1 more than there are could be sold"},
+		}, "1 more than exist could be sold"},
 		{drift, "one unit too few in Redis at the end - fail", fail, func(e *evidence) {
 			e.audit.Redis[0].Stock = 0
 		}, "1 leaked"},
@@ -45,7 +45,7 @@ func driftCases(t tb) []verdictCase {
 			"units were in orders: " + over},
 		{drift, "one unit too few for a while - pass", pass, func(e *evidence) {
 			e.look(t, sampleQuiet, stocked(0))
-		}, "found no negative drift"},
+		}, "had no negative drift"},
 		{drift, "a unit came back while the gauge looked - pass", pass, func(e *evidence) {
 			e.look(t, sampleReturn, stocked(1))
 		}, ""},
@@ -70,7 +70,7 @@ func driftCases(t tb) []verdictCase {
 
 		{drift, "nobody looked - undecided", maybe, func(e *evidence) {
 			e.samples = nil
-		}, "nobody looked at both stores while the sale went on"},
+		}, "no sample of both stores was taken during the sale"},
 		{drift, "no look saw anything - undecided", maybe, func(e *evidence) {
 			for i := range e.samples {
 				e.samples[i] = e.samples[sampleGap]
@@ -79,13 +79,13 @@ func driftCases(t tb) []verdictCase {
 		{drift, "all looks before the first order - undecided", maybe, func(e *evidence) {
 			e.samples = e.samples[:1]
 			e.look(t, 0, func(l *flashsale.LookItem) { l.Before, l.Stock = flashsale.OrderCounts{}, 2 })
-		}, "none of 1 looks at an item during the sale was after its first order"},
+		}, "none of 1 samples of an item during the sale came after its first order"},
 		{drift, "a sample that cannot be read - undecided", maybe, func(e *evidence) {
 			e.samples[sampleQuiet].Body = []byte(`{"items": 3}`)
 		}, "the sample taken at 1.5s cannot be read"},
 		{drift, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Hour)
-		}, "at most 7s are granted"},
+		}, "the most allowed is 7s"},
 	})
 }
 
@@ -97,7 +97,7 @@ func stocked(n int64) func(*flashsale.LookItem) {
 // driftExcuses are faults and repairs around a look with a negative drift.
 func driftExcuses(t tb) []verdictCase {
 	const drift = flashsale.RedisDrift
-	const over = "1 more than there are could be sold"
+	const over = "1 more than exist could be sold"
 	repaired := func(e *evidence, n int) {
 		for ; n < len(e.samples); n++ {
 			if n != sampleGap {

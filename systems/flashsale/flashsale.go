@@ -220,7 +220,7 @@ type Params struct {
 	ItemSkew   string `json:"item_skew" doc:"which item a buyer wants: uniform, zipf, hot or moving"`
 
 	CartTTL      sut.Duration `json:"cart_ttl" doc:"a cart not paid for this long is returned (12m in production)"`
-	ReclaimEvery sut.Duration `json:"reclaim_every" doc:"how often the reclaimer looks for expired carts"`
+	ReclaimEvery sut.Duration `json:"reclaim_every" doc:"how often the reclaimer checks for expired carts"`
 
 	PaySuccess  float64      `json:"pay_success" doc:"share of carts whose payment succeeds"`
 	PayFailure  float64      `json:"pay_failure" doc:"share of carts whose payment fails; the rest are abandoned"`

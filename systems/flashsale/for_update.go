@@ -16,7 +16,7 @@ import "context"
 func forUpdate() design {
 	return design{
 		name:       "for_update",
-		idea:       "a row per unit; each buyer locks the first one, waiting for whoever has it",
+		idea:       "a row per unit; each buyer locks the first free one and waits if it is locked",
 		guarantees: "every unit has at most one owner, and sold out means that all have one",
 		givesUp:    "parallelism: all buyers wait for the same row, then all for the next",
 		stock:      unitRows(),

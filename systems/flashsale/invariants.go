@@ -42,26 +42,26 @@ func Invariants(params any) []check.Invariant {
 			"at the end and at every moment before", judgeNoOversell),
 		state(UnitExclusive, "no unit is held by or sold to two orders at once", judgeUnitExclusive),
 		state(OnePerBuyer, "no buyer holds or owns two units of one item at once", judgeOnePerBuyer),
-		state(AckedDurable, "every acknowledged order is there at the end, "+
-			"with the same buyer, item and unit", judgeAckedDurable),
-		state(NoPhantom, "every order and payment at the end was asked for, "+
-			"and none by a request that was refused", judgeNoPhantom),
+		state(AckedDurable, "every acknowledged order exists at the end, with the same buyer, item and "+
+			"unit", judgeAckedDurable),
+		state(NoPhantom, "every order and payment at the end comes from a request, and from none that "+
+			"was refused", judgeNoPhantom),
 		state(Conservation, "available + held + sold = units in every snapshot, "+
 			"and counts, unit rows and orders agree at the end", judgeConservation),
-		state(RedisDrift, "Redis and the ledger never give away more than the units, "+
-			"and once settled they add up to them", judgeRedisDrift),
-		state(NoFalseSoldOut, "nobody is told sold out while a unit is certainly free",
+		state(RedisDrift, "Redis and the ledger together never offer more units than exist, and "+
+			"account for all of them at rest", judgeRedisDrift),
+		state(NoFalseSoldOut, "no buy is refused as sold out while a unit is certainly free",
 			judgeNoFalseSoldOut),
 		state(SellThrough, "if enough buyers came, every unit is sold or still for sale",
 			judgeSellThrough),
 		state(PaymentExactlyOnce, "every captured payment ends in exactly one of "+
 			"a sold order and a refund, however often it is delivered", judgePayments),
-		state(ExpiryOnTime, "a cart is returned neither before its time is up nor later than promised",
+		state(ExpiryOnTime, "a cart is returned neither before its time is over nor later than promised",
 			judgeExpiry),
-		state(UnitPath, "every unit and order follows available, held, sold or available again, "+
-			"without gaps, and sold is final", judgeUnitPath),
-		state(IdempotentBuy, "buys with the same key give the same order, and while it stands "+
-			"none of them is refused", judgeIdempotentBuy),
+		state(UnitPath, "every unit and order goes from available to held to sold or back to "+
+			"available, without gaps, and sold is final", judgeUnitPath),
+		state(IdempotentBuy, "buys with the same key give the same order, and none is refused while "+
+			"the order is held or paid", judgeIdempotentBuy),
 	}
 }
 

@@ -30,7 +30,7 @@ func stockCases() []verdictCase {
 			e.buy(4352, "hal", "o5", 0, 510*ms)
 			e.close("o4", flashsale.OrderExpired, 1600*ms)
 			e.close("o5", flashsale.OrderExpired, 1600*ms)
-		}, "units in acknowledged orders: at 511ms 4 were certainly held at once and there are 2"},
+		}, "units in acknowledged orders: at 511ms 4 were certainly held at once, but only 2 exist"},
 		{oversell, "a third cart as soon as one may be free - pass", pass, func(e *evidence) {
 			// Bob's unit was free 1048ms after he sent, at the earliest.
 			e.buy(4096, "gil", "o4", 2, 1047*ms)
@@ -161,7 +161,7 @@ func ownerCases() []verdictCase {
 		}, "units in acknowledged orders of bob: at 501ms 2 were certainly held"},
 		{buyer, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Hour)
-		}, "the audit declares reclaim_slack_ns of 1h0m0s; at most 7s are granted"},
+		}, "the audit declares reclaim_slack_ns of 1h0m0s; the most allowed is 7s"},
 		{buyer, "two orders of one buyer answered sold - fail", fail, func(e *evidence) {
 			e.attempt(1280, 0).Op.Client = "bob"
 			e.attempt(576, 0).Reply.Key = "sold"
@@ -183,14 +183,14 @@ func orderCases() []verdictCase {
 	return []verdictCase{
 		{durable, "an acknowledged order is gone - fail", fail, func(e *evidence) {
 			e.audit.Orders = e.audit.Orders[1:]
-		}, `operation 256 (key "item-1", client "ann") was acknowledged at 2ms ("o1") and has no effect`},
+		}, `operation 256 (key "item-1", client "ann") was acknowledged at 2ms ("o1") but has no effect`},
 		{durable, "an unknown order is not there - pass", pass, func(e *evidence) {
 			e.attempt(1280, 0).Outcome = history.Unknown
 			e.audit.Orders = e.audit.Orders[:2]
 		}, ""},
 		{durable, "it is somebody else's - fail", fail, func(e *evidence) {
 			e.order("o1").Buyer = "bob"
-		}, `o1 of operation 256 (key "item-1", client "bob") was asked for with key "item-1" by client "ann"`},
+		}, `o1 of operation 256 (key "item-1", client "bob") was requested with key "item-1" by client "ann"`},
 		{durable, "it is of another unit - fail", fail, func(e *evidence) {
 			e.order("o1").Unit = 2
 		}, "order o1 was acknowledged to ann as item-1 unit 1 at 2ms; at the end it is item-1 unit 2"},
@@ -205,20 +205,20 @@ func orderCases() []verdictCase {
 
 		{phantom, "an order that nobody asked for - fail", fail, func(e *evidence) {
 			e.order("o3").OpID = 99999
-		}, "o3 of operation 99999 (key \"item-1\", client \"eve\") was never asked for"},
+		}, "o3 of operation 99999 (key \"item-1\", client \"eve\") was never requested"},
 		{phantom, "an order of a refused request - fail", fail, func(e *evidence) {
 			e.order("o3").OpID, e.order("o3").Buyer = 768, "cid"
 		}, "o3 of operation 768 (key \"item-1\", client \"cid\") exists, but the operation was refused"},
 		{phantom, "an order of a dropped request - fail", fail, func(e *evidence) {
 			e.order("o3").OpID, e.order("o3").Buyer = 1536, "fay"
-		}, "o3 of operation 1536 (key \"item-1\", client \"fay\") was never asked for"},
+		}, "o3 of operation 1536 (key \"item-1\", client \"fay\") was never requested"},
 		{phantom, "an order of a lost request whose repetition was refused - pass", pass,
 			func(e *evidence) {
 				e.order("o3").OpID, e.order("o3").Buyer = 1024, "dan"
 			}, ""},
 		{phantom, "an order of another buyer than asked - fail", fail, func(e *evidence) {
 			e.order("o3").Buyer = "cid"
-		}, "client \"cid\") was asked for with key \"item-1\" by client \"eve\""},
+		}, "client \"cid\") was requested with key \"item-1\" by client \"eve\""},
 		{phantom, "a payment that nobody sent - fail", fail, func(e *evidence) {
 			e.payment("pay-200").ID = "pay-666"
 		}, "payment pay-666 of order o2 exists"},
@@ -240,7 +240,7 @@ func orderCases() []verdictCase {
 		}, "operation 256 has 2 effects: o1"},
 		{same, "a repetition that was refused - undecided", maybe, func(e *evidence) {
 			e.attempt(256, 1).Outcome = history.Refused
-		}, "no key that was acknowledged had another answer"},
+		}, "no acknowledged key was sent again and answered"},
 	}
 }
 
@@ -319,7 +319,7 @@ func soldOutCases() []verdictCase {
 		}, ""},
 		{name, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Minute)
-		}, "the audit declares reclaim_slack_ns of 1m0s; at most 7s are granted"},
+		}, "the audit declares reclaim_slack_ns of 1m0s; the most allowed is 7s"},
 		{name, "a promise as slow as may be - pass", pass, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(7 * time.Second)
 		}, ""},
@@ -327,7 +327,7 @@ func soldOutCases() []verdictCase {
 			known(e)
 			refuseOnly(e)
 			refusal(e, 1100*ms)
-		}, "all 1 refusals fell into the 403ms after the first return of a unit"},
+		}, "all 1 sold-out refusals came within 403ms of the first return of a unit"},
 		{name, "a refusal before any return - pass", pass, func(e *evidence) {
 			known(e)
 			refuseOnly(e)
@@ -348,12 +348,12 @@ func soldOutCases() []verdictCase {
 				known(e)
 				e.audit.ReclaimSlackNS = int64(7*time.Second) + 1
 				refusal(e, 1500*ms)
-			}, "at most 7s are granted"},
+			}, "the most allowed is 7s"},
 		{name, "nobody was told so - undecided", maybe, func(e *evidence) {
 			e.forget(func(r history.Record) bool {
 				return r.Outcome == history.Refused
 			})
-		}, "nobody was told sold out"},
+		}, "no buy was refused as sold out"},
 	}
 }
 
@@ -392,7 +392,7 @@ func paymentCases() []verdictCase {
 		}, `was answered "sold" and "refunded"`},
 		{name, "an answered payment that is gone - fail", fail, func(e *evidence) {
 			e.audit.Payments = e.audit.Payments[:2]
-		}, `payment pay-500 of order o3 was answered "released" and is gone`},
+		}, `payment pay-500 of order o3 was answered "released" but does not exist`},
 		{name, "an unknown payment that is not there - pass", pass, func(e *evidence) {
 			e.attempt(1344, 0).Outcome = history.Unknown
 			e.audit.Payments = e.audit.Payments[:2]
@@ -425,7 +425,7 @@ func paymentCases() []verdictCase {
 		}, ""},
 		{name, "nothing came late - undecided", maybe, func(e *evidence) {
 			e.attempt(576, 0).Start = 400 * ms
-		}, "about when its cart expired"},
+		}, "at about the time its cart expired"},
 		{name, "nothing was to come late - pass", pass, func(e *evidence) {
 			e.params.PayLate = 0
 			e.attempt(576, 0).Start = 400 * ms
@@ -438,7 +438,7 @@ func timeCases() []verdictCase {
 	return []verdictCase{
 		{name, "returned too early - fail", fail, func(e *evidence) {
 			e.close("o2", flashsale.OrderExpired, 992*ms)
-		}, "order o2 of bob was returned after 990ms, before its 1s were up"},
+		}, "order o2 of bob was returned after 990ms, before the cart time of 1s was over"},
 		{name, "returned on the dot - pass", pass, func(e *evidence) {
 			e.close("o2", flashsale.OrderExpired, 1002*ms)
 		}, ""},
@@ -447,7 +447,7 @@ func timeCases() []verdictCase {
 		}, ""},
 		{name, "returned too late - fail", fail, func(e *evidence) {
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
-		}, "was returned after 1.498s; it was to be returned within 1.403s"},
+		}, "was returned after 1.498s; the limit is 1.403s"},
 		{name, "returned as late as buyers were kept waiting - pass", pass, func(e *evidence) {
 			e.attempt(1024, 0).End = 200 * ms
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
@@ -459,7 +459,7 @@ func timeCases() []verdictCase {
 		{name, "returned later than the fault excuses - fail", fail, func(e *evidence) {
 			e.fault(900*ms, 1100*ms)
 			e.close("o2", flashsale.OrderExpired, 2100*ms)
-		}, "it was to be returned within 2.003s"},
+		}, "the limit is 2.003s"},
 		{name, "a fault after the return excuses nothing - fail", fail, func(e *evidence) {
 			e.fault(1600*ms, 1700*ms)
 			e.close("o2", flashsale.OrderExpired, 1500*ms)
@@ -472,14 +472,14 @@ func timeCases() []verdictCase {
 		}, ""},
 		{name, "a promise that excuses everything - undecided", maybe, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Minute)
-		}, "the audit declares reclaim_slack_ns of 1m0s; at most 7s are granted"},
+		}, "the audit declares reclaim_slack_ns of 1m0s; the most allowed is 7s"},
 		{name, "a promise as slow as may be - pass", pass, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(7 * time.Second)
 		}, ""},
 		{name, "too early for any promise - fail", fail, func(e *evidence) {
 			e.audit.ReclaimSlackNS = int64(time.Minute)
 			e.close("o2", flashsale.OrderExpired, 992*ms)
-		}, "before its 1s were up"},
+		}, "before the cart time of 1s was over"},
 		{name, "nothing expired - undecided", maybe, func(e *evidence) {
 			e.close("o2", flashsale.OrderFailed, 1050*ms)
 		}, "no cart expired"},

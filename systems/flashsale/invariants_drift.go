@@ -21,7 +21,7 @@ func judgeRedisDrift(j *judging) {
 	if !j.has("items", "redis", "orders") {
 		return
 	}
-	j.Need(len(j.a.Orders) > 0, "there is no order, so that Redis was never drawn on")
+	j.Need(len(j.a.Orders) > 0, "there is no order, so Redis was never used")
 	named := sync.OnceValue(j.doubts) // most sales have nothing to explain
 	driftAtEnd(j, named)
 	driftMeanwhile(j, named)
@@ -49,7 +49,7 @@ func driftAtEnd(j *judging, named func() doubts) {
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
 		case drift < 0:
 			j.Unfinished(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
-				"of %d: %d more than there are could be sold",
+				"of %d: %d more than exist could be sold",
 				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
 		}
 	}
@@ -113,7 +113,7 @@ func (d doubts) until(item string, at time.Duration) []uint64 {
 // them leaves the verdict open.
 func driftMeanwhile(j *judging, named func() doubts) {
 	samples := j.Samples()
-	j.Need(len(samples) > 0, "nobody looked at both stores while the sale went on")
+	j.Need(len(samples) > 0, "no sample of both stores was taken during the sale")
 	slack, promised := j.promise()
 	if len(samples) == 0 || !promised {
 		return
@@ -184,7 +184,7 @@ func (w *driftWatch) item(s history.Sample, l *LookItem) {
 		violate("%s: at %v Redis had %d in stock", l.Item, s.To, l.Stock)
 	case high < 0:
 		violate("%s: between %v and %v Redis had %d in stock and %d reserved, and "+
-			"%d or more of %d units were in orders: %d more than there are could be sold",
+			"%d or more of %d units were in orders: %d more than exist could be sold",
 			l.Item, s.From, s.To, l.Stock, l.Unclaimed, l.Before.Made-l.After.Closed, w.p.Units, -high)
 	}
 }
@@ -197,8 +197,8 @@ func (w *driftWatch) conclude() {
 	excused := fmt.Sprintf("%d more within %v of a fault or a repair were excused",
 		s.Excused, w.slack.Round(time.Millisecond))
 	w.Need(s.Judged+s.Excused > 0, "none of %d samples saw both stores", s.Gaps)
-	w.Need(s.Judged+s.Excused == 0 || w.drawn, "none of %d looks at an item during the sale was "+
+	w.Need(s.Judged+s.Excused == 0 || w.drawn, "none of %d samples of an item during the sale came "+
 		"after its first order; %s", s.Judged, excused)
-	w.Note("%d looks at an item during the sale found no negative drift; %s; it was as high as %d, "+
-		"and %d samples saw nothing", s.Judged, excused, s.Highest, s.Gaps)
+	w.Note("%d samples of an item during the sale had no negative drift; %s; the highest drift was "+
+		"%d, and %d samples failed", s.Judged, excused, s.Highest, s.Gaps)
 }

@@ -75,8 +75,8 @@ func phantomPayments(j *judging, d delivered) {
 	for _, p := range j.a.Payments {
 		j.Checked(1)
 		if !d[p.ID] {
-			j.Violate(j.opsOf(p.OrderID), "payment %s of order %s exists, but no delivery of it "+
-				"was sent and not refused", p.ID, p.OrderID)
+			j.Violate(j.opsOf(p.OrderID), "payment %s of order %s exists, but every delivery of it was "+
+				"refused or never sent", p.ID, p.OrderID)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func judgeIdempotentBuy(j *judging) {
 		o := j.a.byOp[op]
 		return o == nil || o.State != OrderPaid && o.State != OrderHeld
 	})
-	j.Need(n > 0, "no key that was acknowledged had another answer")
+	j.Need(n > 0, "no acknowledged key was sent again and answered")
 }
 
 // denied says whether a buy was told that it cannot be granted.

@@ -136,7 +136,7 @@ func (d *deliveries) need(j *judging) {
 	}
 	j.Need(sold > 0, "no payment was answered \"sold\"")
 	j.Need(twice > 0 || j.p.PayTwice == 0, "no payment was delivered and answered twice")
-	j.Need(d.late > 0 || j.p.PayLate == 0, "no payment came about when its cart expired")
+	j.Need(d.late > 0 || j.p.PayLate == 0, "no payment arrived at about the time its cart expired")
 }
 
 // compare holds the answers against the rows.
@@ -151,7 +151,8 @@ func (d *deliveries) compare(j *judging, rows map[string]PaymentAudit) {
 		o := j.a.byOrder[a.order]
 		switch {
 		case !listed:
-			j.Violate(proof, "payment %s of order %s was answered %q and is gone", id, a.order, a.state)
+			j.Violate(proof, "payment %s of order %s was answered %q but does not "+
+				"exist", id, a.order, a.state)
 		case a.state == PaymentSold && (!p.Captured || p.Refunded || o == nil || o.State != OrderPaid):
 			j.Violate(proof, "payment %s of order %s was answered \"sold\"; at the end it is %s "+
 				"and the order is %s", id, a.order, money(p), stateOf(o))

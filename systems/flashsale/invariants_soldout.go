@@ -62,12 +62,12 @@ func judgeNoFalseSoldOut(j *judging) {
 		}
 	}))
 	j.Checked(claims)
-	j.Need(claims > 0, "nobody was told sold out outside faults")
-	j.Need(claims == 0 || strict > 0, "all %d refusals fell into the %v after the first return "+
-		"of a unit, in which it need not be for sale", claims, slack)
+	j.Need(claims > 0, "outside faults no buy was refused as sold out")
+	j.Need(claims == 0 || strict > 0, "all %d sold-out refusals came within %v of the first return "+
+		"of a unit, before it must be for sale", claims, slack)
 	j.Note("%d of %d refusals came before the first return of a unit or more than %v after it",
 		strict, claims, slack.Round(time.Millisecond))
-	j.Need(overlooked == 0, "%d suspicious refusals were not looked at", overlooked)
+	j.Need(overlooked == 0, "%d suspicious refusals were not checked", overlooked)
 	j.judgeSuspects(suspects)
 }
 
@@ -160,7 +160,7 @@ func (j *judging) judgeSuspects(suspects []suspect) {
 	for _, s := range suspects {
 		if others := s.passing - 1; s.taken+others < j.p.Units {
 			j.Violate([]uint64{s.op}, "%s: at %v a buyer was told sold out while at most %d of %d "+
-				"units were taken, %d of them by requests under way", s.item, s.to,
+				"units were taken, %d of them by requests in flight", s.item, s.to,
 				s.taken+others, j.p.Units, others)
 		}
 	}

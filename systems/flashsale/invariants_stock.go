@@ -17,8 +17,8 @@ func judgeNoOversell(j *judging) {
 	units := j.p.Units
 	demands, replies, buys := make(demands), newReplies(), make(check.Operations)
 	j.read(j.unknown(KindBuy), demands.see(), replies.see(), buysOf(buys, j.a.ordered))
-	j.Need(demands.high(units), "no item was in demand: a run must offer as many first buys "+
-		"as there are units (%d), acknowledge half as many and refuse one", units)
+	j.Need(demands.high(units), "no item was in demand: a run must offer as many first buys as "+
+		"units (%d), acknowledge half as many and refuse one", units)
 	oversoldByReplies(j, replies, units)
 	if !j.has("orders") {
 		return
@@ -53,7 +53,8 @@ func oversoldAtEnd(j *judging, units int) {
 			j.Violate(ops(paid[item]), "%s: %d orders paid for %d units at the end; e.g. %s",
 				item, n, units, names(paid[item]))
 		} else if n := len(taken[item]); n > units {
-			j.Violate(ops(taken[item]), "%s: %d orders have a unit at the end and there are %d; e.g. %s",
+			j.Violate(ops(taken[item]), "%s: %d orders have a unit at the end, but only %d units exist; "+
+				"e.g. %s",
 				item, n, units, names(taken[item]))
 		}
 	}
@@ -121,7 +122,7 @@ func oversoldByReplies(j *judging, r replies, units int) {
 		}
 		slices.Sort(proof)
 		counted := check.CountUp("units of "+item+" certainly sold", units, sales)
-		j.ViolateCount(counted, proof, "%s: %d orders were answered \"sold\" and there are %d units",
+		j.ViolateCount(counted, proof, "%s: %d orders were answered \"sold\", but only %d units exist",
 			item, len(list), units)
 	}
 }

@@ -29,7 +29,8 @@ func judgeExpiry(j *judging) {
 			age = lasted(o)
 			slowestReturn = max(slowestReturn, age-ttl)
 			if age+clockGrain < ttl {
-				j.Violate([]uint64{o.OpID}, "order %s of %s was returned after %v, before its %v were up",
+				j.Violate([]uint64{o.OpID}, "order %s of %s was returned after %v, before the cart time of "+
+					"%v was over",
 					o.ID, o.Buyer, age, ttl)
 			}
 		case OrderHeld:
@@ -45,7 +46,7 @@ func judgeExpiry(j *judging) {
 		}
 	}
 	j.Need(expired > 0, "no cart expired")
-	j.Note("%d carts expired, the slowest %v after its time was up; %v are promised",
+	j.Note("%d carts expired, the slowest %v after its time was over; the promise is %v",
 		expired, slowestReturn.Round(time.Millisecond), slack)
 	judgeLate(j, late, ttl+slack)
 }
@@ -83,10 +84,10 @@ func judgeLate(j *judging, late []*OrderAudit, limit time.Duration) {
 		case age <= allowed:
 		case o.State == OrderHeld:
 			j.Unfinished([]uint64{o.OpID}, "order %s of %s is still held %v after it was made; "+
-				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
+				"the limit is %v", o.ID, o.Buyer, age, allowed)
 		default:
 			j.Late([]uint64{o.OpID}, "order %s of %s was returned after %v; "+
-				"it was to be returned within %v", o.ID, o.Buyer, age, allowed)
+				"the limit is %v", o.ID, o.Buyer, age, allowed)
 		}
 	}
 }

@@ -40,15 +40,15 @@ func (j *judging) has(lists ...string) bool {
 // open.
 func (j *judging) promise() (slack time.Duration, ok bool) {
 	slack = time.Duration(j.a.ReclaimSlackNS)
-	j.Need(slack > 0, "the audit has no reclaim_slack_ns, so that nothing is too late")
+	j.Need(slack > 0, "the audit has no reclaim_slack_ns, so nothing can be late")
 	return slack, j.grants(slack) && slack > 0
 }
 
 // grants says whether a declared slack is short enough to judge by.
 func (j *judging) grants(slack time.Duration) bool {
 	most := 2*j.p.CartTTL.D() + maxSlack
-	j.Need(slack <= most, "the audit declares reclaim_slack_ns of %v; at most %v are granted "+
-		"(twice cart_ttl and %v)", slack, most, maxSlack)
+	j.Need(slack <= most, "the audit declares reclaim_slack_ns of %v; the most allowed is %v (twice "+
+		"cart_ttl and %v)", slack, most, maxSlack)
 	return slack <= most
 }
 

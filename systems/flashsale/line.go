@@ -90,7 +90,7 @@ func (a receipt) result() (Order, error) {
 	if err := refusals[a.Status]; err != nil {
 		return Order{}, err
 	}
-	return Order{}, fmt.Errorf("the answer got lost (%s): ask again", a.Status)
+	return Order{}, fmt.Errorf("the answer was lost (%s): ask again", a.Status)
 }
 
 // to answers a ticket.

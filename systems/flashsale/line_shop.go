@@ -20,7 +20,7 @@ import (
 const maxWaiting = 10_000
 
 // ErrLineFull says that as many purchases of the item wait as may.
-var ErrLineFull = fmt.Errorf("the line is full: %w", sut.ErrRefused)
+var ErrLineFull = fmt.Errorf("the queue is full: %w", sut.ErrRefused)
 
 // lineShop puts buyers in the line and waits for their answers.
 type lineShop struct {
@@ -195,9 +195,9 @@ func (s *lineShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	case a := <-answered:
 		return a.result()
 	case err := <-lost:
-		return Order{}, fmt.Errorf("standing in the line: %w", err)
+		return Order{}, fmt.Errorf("queueing the purchase: %w", err)
 	case <-ctx.Done():
-		return Order{}, fmt.Errorf("left the line before there was an answer: %w", ctx.Err())
+		return Order{}, fmt.Errorf("gave up before there was an answer: %w", ctx.Err())
 	}
 }
 
@@ -205,10 +205,10 @@ func (s *lineShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 // error is a refusal: nothing has been written.
 func (s *lineShop) enter(ctx context.Context, line int32) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("before standing in the line: %w: %w", sut.ErrRefused, err)
+		return fmt.Errorf("before queueing the purchase: %w: %w", sut.ErrRefused, err)
 	}
 	if err := s.listen(ctx); err != nil {
-		return fmt.Errorf("before standing in the line: %w: %w", sut.ErrRefused, err)
+		return fmt.Errorf("before queueing the purchase: %w: %w", sut.ErrRefused, err)
 	}
 	l := s.lines[line]
 	if l.enter() {
@@ -299,7 +299,7 @@ func (s *lineShop) pending(ctx context.Context) (string, error) {
 	if err != nil || n == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("%d purchases stand in the line", n), nil
+	return fmt.Sprintf("%d purchases are queued", n), nil
 }
 
 // undecided counts the purchases that are not decided.

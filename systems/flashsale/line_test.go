@@ -78,7 +78,7 @@ func TestLineDecidesForThoseWhoLeft(t *testing.T) {
 	for op := range uint64(3) {
 		s.leave(t, op+1)
 	}
-	s.wantQueued(t, "3 purchases stand in the line")
+	s.wantQueued(t, "3 purchases are queued")
 	s.cashier(t, nil)
 	eventually(t, func() (string, error) { _, err := s.again(1); return "", err })
 	for op, want := range map[uint64]int64{1: 1, 2: 2} {
@@ -103,7 +103,7 @@ func TestLineIsBounded(t *testing.T) {
 		wantErr(t, "a third in a line of two", err, flashsale.ErrLineFull)
 		wantErr(t, "a third in a line of two", err, sut.ErrRefused)
 	}
-	s.wantQueued(t, "2 purchases stand in the line")
+	s.wantQueued(t, "2 purchases are queued")
 	s.cashier(t, nil)
 	eventually(t, func() (string, error) { _, err := s.again(6); return "", err })
 	s.wantStock(t, 6, 3, 0)
@@ -198,7 +198,7 @@ func settledLine(t testing.TB, s *shop) {
 	t.Helper()
 	eventually(t, func() (string, error) {
 		pending, err := s.inst.(sut.Quiescer).Quiesced(t.Context())
-		if bytes.Contains([]byte(pending), []byte("line")) {
+		if bytes.Contains([]byte(pending), []byte("queued")) {
 			return pending, err
 		}
 		return "", err
@@ -236,7 +236,7 @@ func TestBrokerPause(t *testing.T) {
 func TestResetForgetsTheLine(t *testing.T) {
 	s := openQueue(t, smallSale(2))
 	s.leave(t, 1)
-	s.wantQueued(t, "1 purchases stand in the line")
+	s.wantQueued(t, "1 purchases are queued")
 	if err := s.inst.(interface{ Reset(context.Context) error }).Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -25,10 +25,10 @@ func naiveReadWrite() design {
 		name:       "naive_read_write",
 		idea:       "read the counter; if it is positive, decrement it in a second statement",
 		guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
-		givesUp:    "the stock: everybody who reads before the first one writes gets the last unit",
+		givesUp:    "correct stock: every buyer who reads before the first one writes gets the last unit",
 		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
 		notApplicable: map[string]string{
-			Conservation: "what is oversold makes the counter negative, and no-oversell reports it",
+			Conservation: "overselling makes the counter negative, which no-oversell reports",
 		},
 		stock: counterRow(),
 		open: func(_ context.Context, b *backend) (Shop, error) {

@@ -22,7 +22,7 @@ func optimisticVersion() design {
 		name:       "optimistic_version",
 		idea:       "read the counter and its version; decrement it only where the version is unchanged",
 		guarantees: "never more orders than units: a stale decrement finds no row",
-		givesUp:    "progress under contention: most tries are wasted, and the unlucky are turned away",
+		givesUp:    "progress under contention: most attempts are wasted, and unlucky buyers are refused",
 		stock:      counterRow(),
 		open: func(_ context.Context, b *backend) (Shop, error) {
 			return &optimisticShop{ledgerShop{b.books}, b.books.buyStatement(`

@@ -28,12 +28,14 @@ import "context"
 // full and refuses.
 func queueSerialized() design {
 	return design{
-		name:       "queue_serialized",
-		idea:       "a line in Kafka per product; one consumer serves it, offsets beside the orders",
+		name: "queue_serialized",
+		idea: "a Kafka queue per product; one consumer processes it and stores offsets with the " +
+			"orders",
 		guarantees: "every unit has one owner; a purchase is decided once, in the order of arrival",
-		givesUp:    "latency, by two logs and a consumer; while that is away nobody is served",
-		stock:      unitRows(),
-		queued:     true,
+		givesUp: "latency of two topics and a consumer; while the consumer is down, no buyer gets " +
+			"an answer",
+		stock:  unitRows(),
+		queued: true,
 		open: func(ctx context.Context, b *backend) (Shop, error) {
 			return openLine(ctx, b)
 		},

@@ -25,14 +25,15 @@ func redisGetDecr() design {
 		name:       "redis_get_decr",
 		idea:       "GET the counter in Redis; if it is positive, insert the order, then DECR it",
 		guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
-		givesUp:    "the stock: everybody who reads before the last one decrements gets a unit",
+		givesUp:    "correct stock: every buyer who reads before the last decrement gets a unit",
 		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
 		notApplicable: map[string]string{
-			Conservation: "what is oversold makes the stock negative, and no-oversell reports it",
-			RedisDrift:   "what is oversold makes the counter negative, and no-oversell reports it",
+			Conservation: "overselling makes the stock negative, which no-oversell reports",
+			RedisDrift:   "overselling makes the counter negative, which no-oversell reports",
 			NoFalseSoldOut: "a rebuild between an order and its decrement leaves the counter " +
 				"too low until the next one",
-			IdempotentBuy: "its counter knows no keys: where it is empty, a repeated click is refused",
+			IdempotentBuy: "its counter keeps no idempotency keys: once it is empty, a repeated request " +
+				"is refused",
 		},
 		stock:   ordersOnly(),
 		counter: &counterKind{counts: true, reconciled: true},

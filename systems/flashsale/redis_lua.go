@@ -18,8 +18,9 @@ import "context"
 // for sale until the reconciler has found them.
 func redisLua() design {
 	return design{
-		name:       "redis_lua",
-		idea:       "a floor-checked decrement by Lua admits; claiming a unit row in Postgres decides",
+		name: "redis_lua",
+		idea: "a Lua decrement that stops at 0 admits buyers; claiming a unit row in Postgres " +
+			"decides",
 		guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
 		givesUp:    "a second store; units that leak from its counter wait for the reconciler",
 		places:     []string{placeAdmitted},

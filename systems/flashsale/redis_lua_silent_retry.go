@@ -20,10 +20,11 @@ import (
 // Nobody sees an error, and there is no token from which to tell.
 func redisLuaSilentRetry() design {
 	return design{
-		name:       "redis_lua_silent_retry",
-		idea:       "a bare Lua decrement with the driver's own retries; unit rows in Postgres decide",
+		name: "redis_lua_silent_retry",
+		idea: "a Lua decrement without idempotency, retried by the driver; unit rows in Postgres " +
+			"decide",
 		guarantees: "every unit has at most one owner",
-		givesUp:    "units, whenever a reply is lost: the driver silently decrements once more",
+		givesUp:    "a unit whenever a reply is lost: the driver decrements again",
 		places:     []string{placeAdmitted},
 		breaks: []sut.Break{
 			{Invariant: RedisDrift, Under: sut.LostAck},
@@ -34,7 +35,8 @@ func redisLuaSilentRetry() design {
 		notApplicable: map[string]string{
 			SellThrough:    "the units that the retries leak cannot be sold, and redis-drift reports them",
 			NoFalseSoldOut: "the units that the retries leak are free, and redis-drift reports them",
-			IdempotentBuy:  "its counter knows no keys: where it is empty, a repeated click is refused",
+			IdempotentBuy: "its counter keeps no idempotency keys: once it is empty, a repeated request " +
+				"is refused",
 		},
 		stock:   unitRows(),
 		counter: &counterKind{counts: true, silentRetries: true},

@@ -20,21 +20,22 @@ import (
 func redisOnly() design {
 	return design{
 		name:       "redis_only",
-		idea:       "a floor-checked decrement by Lua is all; a missing counter is set to all units",
+		idea:       "only a Lua decrement that stops at 0; a missing counter is reset to all units",
 		guarantees: "never more orders than units while Redis keeps its data",
-		givesUp:    "the stock when Redis loses its data or its last second: the counter is too full",
+		givesUp:    "correct stock when Redis loses its data or its last second: the counter is too high",
 		places:     []string{placeAdmitted},
 		breaks: []sut.Break{
 			{Invariant: NoOversell, Under: sut.RedisLoss},
 			{Invariant: NoOversell, Under: sut.PowerLoss}, // it takes back the last second's sales
 		},
 		notApplicable: map[string]string{
-			Conservation: "what is oversold makes the stock negative, and no-oversell reports it",
-			RedisDrift:   "its counter is the only truth about the stock: nothing brings it in line",
+			Conservation: "overselling makes the stock negative, which no-oversell reports",
+			RedisDrift:   "its counter is the only record of the stock: nothing corrects it",
 			SellThrough:  "units that leak from its counter are lost for good: nothing finds them",
-			NoFalseSoldOut: "a unit whose return Redis misses is lost for good, " +
-				"and a repeated click takes one until it is noticed",
-			IdempotentBuy: "its counter knows no keys: where it is empty, a repeated click is refused",
+			NoFalseSoldOut: "a unit whose return does not reach Redis is lost for good, and a repeated " +
+				"request takes one until it is noticed",
+			IdempotentBuy: "its counter keeps no idempotency keys: once it is empty, a repeated request " +
+				"is refused",
 		},
 		stock:   ordersOnly(),
 		counter: &counterKind{counts: true},

@@ -31,8 +31,8 @@ func redlock() design {
 	return design{
 		name:       "redlock",
 		idea:       "read the counter, then write it, holding a distributed lock per item (redsync)",
-		guarantees: "never more orders than units while no lock outlives its holder's attention",
-		givesUp:    "fencing, since Postgres knows nothing of the lock; one purchase at a time",
+		guarantees: "never more orders than units, as long as no holder pauses until its lock expires",
+		givesUp:    "fencing, since Postgres does not check the lock; one purchase at a time",
 		stock:      counterRow(),
 		counter:    &counterKind{},
 		open: func(_ context.Context, b *backend) (Shop, error) {

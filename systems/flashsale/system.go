@@ -19,7 +19,7 @@ func System() sut.System {
 		Handler: NewHandler,
 		OpenAPI: openAPI,
 		TargetNotApplicable: map[string]string{
-			RedisDrift: "what a server keeps besides its ledger is its own affair",
+			RedisDrift: "only the server's ledger is visible",
 		},
 	}
 }

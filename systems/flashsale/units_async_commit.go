@@ -23,8 +23,8 @@ func unitsAsyncCommit() design {
 	return design{
 		name:        "units_async_commit",
 		idea:        "units_skip_locked with synchronous_commit off: a commit does not wait for the disk",
-		guarantees:  "every unit has at most one owner, and a crash leaves a state that once was",
-		givesUp:     "the orders acknowledged in the last half second or so, when Postgres dies",
+		guarantees:  "every unit has at most one owner, and a crash leaves an earlier, consistent state",
+		givesUp:     "the orders acknowledged in the last half second or so when Postgres crashes",
 		breaks:      []sut.Break{{Invariant: AckedDurable, Under: sut.PostgresCrash}},
 		stock:       unitRows(),
 		asyncCommit: true,

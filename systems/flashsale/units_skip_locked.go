@@ -19,7 +19,7 @@ import (
 func unitsSkipLocked() design {
 	return design{
 		name:       "units_skip_locked",
-		idea:       "a row per unit; each buyer locks the first one that is free, skipping locked ones",
+		idea:       "a row per unit; each buyer locks the first free one, skipping locked rows",
 		guarantees: "every unit has at most one owner, and sold out means that all have one",
 		givesUp:    "one commit per unit, and a row for every unit that is ever sold",
 		stock:      unitRows(),

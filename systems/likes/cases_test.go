@@ -13,10 +13,10 @@ func countCases() []verdictCase {
 	return []verdictCase{
 		{inv, "more than ever liked - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 4
-		}, "video-1: read 4 between 250ms and 260ms, possible are 3 to 3"},
+		}, "video-1: read 4 between 250ms and 260ms; 3 to 3 are possible"},
 		{inv, "fewer than acknowledged - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "an unlike under way - pass", pass, func(e *evidence) {
 			e.op(1025).Start = 255 * ms
 			e.op(272).Reply.Value = 2
@@ -24,7 +24,7 @@ func countCases() []verdictCase {
 		{inv, "an unlike that begins after the read - fail", fail, func(e *evidence) {
 			e.op(1025).Start = 261 * ms
 			e.op(272).Reply.Value = 2
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "a like of unknown outcome counts - pass", pass, func(e *evidence) {
 			e.unknown(1024)
 		}, ""},
@@ -34,10 +34,10 @@ func countCases() []verdictCase {
 		}, ""},
 		{inv, "a refused like counts - fail", fail, func(e *evidence) {
 			e.op(1024).Outcome = history.Refused
-		}, "possible are 2 to 2"},
+		}, "2 to 2 are possible"},
 		{inv, "a repeated like counts - fail", fail, func(e *evidence) {
 			e.forget(1024)
-		}, "possible are 2 to 2"},
+		}, "2 to 2 are possible"},
 		{inv, "a like acknowledged as the read begins - pass", pass, func(e *evidence) {
 			e.op(1024).End = 250 * ms
 			e.op(272).Reply.Value = 2
@@ -49,7 +49,7 @@ func countCases() []verdictCase {
 		{inv, "staler than declared - fail", fail, func(e *evidence) {
 			e.audit.Contract.StalenessNS = int64(30 * ms)
 			e.op(272).Reply.Value = 2
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "the other region is behind - pass", pass, func(e *evidence) {
 			e.regions()
 			e.op(272).Reply.Value = 2 // without user 2
@@ -57,11 +57,11 @@ func countCases() []verdictCase {
 		{inv, "the own region is behind - fail", fail, func(e *evidence) {
 			e.regions()
 			e.op(272).Reply.Value = 1
-		}, "possible are 2 to 3"},
+		}, "2 to 3 are possible"},
 		{inv, "the other region is ahead - fail", fail, func(e *evidence) {
 			e.regions()
 			e.op(272).Reply.Value = 4
-		}, "possible are 2 to 3"},
+		}, "2 to 3 are possible"},
 		{inv, "the other region before it took back - pass", pass, func(e *evidence) {
 			e.regions()
 			e.do(513, likes.KindUnlike, 1, 2, 120*ms, 1)
@@ -70,27 +70,27 @@ func countCases() []verdictCase {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.buffered("pause api", "kill redis wipe")
-		}, "6 acknowledged interactions count as of unknown outcome"},
+		}, "6 acknowledged interactions count as unknown"},
 		{inv, "fewer, and the server was well - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.buffered("pause kafka", "kill redis wipe")
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "fewer, and Redis kept its data - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.buffered("pause api", "kill redis")
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "fewer than were acknowledged long before - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.fault("pause api", 10*time.Second, 11*time.Second)
 			e.fault("kill redis wipe", 10*time.Second, 11*time.Second)
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "fewer than the log acknowledged - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.buffered("pause api", "kill redis wipe")
-		}, "possible are 3 to 3"},
+		}, "3 to 3 are possible"},
 		{inv, "reads that failed - undecided", maybe, func(e *evidence) {
 			e.unknown(272)
 			e.unknown(273)
@@ -120,7 +120,7 @@ func pairCases() []verdictCase {
 	return []verdictCase{
 		{inv, "both clicks changed something - fail", fail, func(e *evidence) {
 			e.op(768).Reply.Value = 1
-		}, "no order of what they did explains the replies: like at 100ms (changed)"},
+		}, "no order of the user's interactions explains the replies: like at 100ms (changed)"},
 		{inv, "the other click was first - pass", pass, func(e *evidence) {
 			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0
 		}, ""},
@@ -133,10 +133,10 @@ func pairCases() []verdictCase {
 		}, "no order"},
 		{inv, "likes it although taken back - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{1, 2, 3}
-		}, "user-3 and video-1: at the end they like it"},
+		}, "user-3 and video-1: at the end the user likes it"},
 		{inv, "does not like it although acknowledged - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{2}
-		}, "user-1 and video-1: at the end they do not like it"},
+		}, "user-1 and video-1: at the end the user does not like it"},
 		{inv, "lost with a server's buffer and Redis - pass", pass, func(e *evidence) {
 			e.video(1).Members, e.video(1).Counts[0] = likes.Packed{2}, 1
 			e.audit.Contract.Ack = likes.AckBuffer
@@ -159,7 +159,7 @@ func pairCases() []verdictCase {
 		}, "no order"},
 		{inv, "more likes than members - fail", fail, func(e *evidence) {
 			e.video(1).Counts[0] = 3
-		}, "3 likes are counted at the end, of 2 users"},
+		}, "3 likes are counted at the end, but 2 users"},
 		{inv, "fewer likes than members - pass", pass, func(e *evidence) {
 			e.video(1).Counts[0] = 1 // which stores-agree judges
 		}, ""},
@@ -167,7 +167,7 @@ func pairCases() []verdictCase {
 			e.forget(768)
 			e.forget(1025)
 			e.video(1).Members = likes.Packed{1, 2, 3}
-		}, "nobody did anything twice"},
+		}, "no user had more than one interaction"},
 	}
 }
 
@@ -176,25 +176,25 @@ func storeCases() []verdictCase {
 	return []verdictCase{
 		{inv, "the counter is too high - fail", fail, func(e *evidence) {
 			e.video(1).Counts[0] = 3
-		}, "told 3 at the end, and 2 users like it in the ledger"},
+		}, "reads 3 at the end, but 2 users like it in the ledger"},
 		{inv, "the counter is too low - fail", fail, func(e *evidence) {
 			e.video(1).Counts[0] = 1
-		}, "told 1"},
+		}, "reads 1"},
 		{inv, "a region is behind - fail", fail, func(e *evidence) {
 			e.regions()
 			e.video(1).Counts[1] = 1
-		}, "readers of region 1 are told 1"},
+		}, "region 1 reads 1"},
 		{inv, "both regions agree - pass", pass, func(e *evidence) { e.regions() }, ""},
 		{inv, "a member is missing - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{1}
-		}, "user-2 is only in one of them"},
+		}, "user-2 is in only one of them"},
 		{inv, "another member - fail", fail, func(e *evidence) {
 			e.video(1).Members = likes.Packed{1, 4}
-		}, "user-2 is only in one of them"},
+		}, "user-2 is in only one of them"},
 		{inv, "all stores lost a like - fail", fail, func(e *evidence) {
 			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{1}, Members: likes.Packed{1},
 				Ledger: likes.Packed{1}}
-		}, "1 members at the end; by what users were told there are 2 to 2"},
+		}, "1 members at the end; by the replies, 2 to 2 are possible"},
 		{inv, "all stores lost one of unknown outcome - pass", pass, func(e *evidence) {
 			e.unknown(256)
 			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{1}, Members: likes.Packed{2},
@@ -203,7 +203,7 @@ func storeCases() []verdictCase {
 		{inv, "all stores invented a like - fail", fail, func(e *evidence) {
 			*e.video(1) = likes.VideoAudit{Video: 1, Counts: []int64{3}, Members: userIDs(3),
 				Ledger: userIDs(3)}
-		}, "3 members at the end; by what users were told there are 2 to 2"},
+		}, "3 members at the end; by the replies, 2 to 2 are possible"},
 		{inv, "a video is gone - fail", fail, func(e *evidence) {
 			e.audit.Videos = e.audit.Videos[:1]
 		}, "there are 1 videos at the end, not 2"},
@@ -215,13 +215,13 @@ func logCases() []verdictCase {
 	return []verdictCase{
 		{isLog, "the ledger lacks one - fail", fail, func(e *evidence) {
 			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025}
-		}, "operation 1280 is in the log and not in the ledger"},
+		}, "operation 1280 is in the log but not in the ledger"},
 		{isLog, "the log lacks one - fail", fail, func(e *evidence) {
 			e.audit.Log[1].Records = e.audit.Log[1].Records[:1]
-		}, "operation 1025 is in the ledger and not in the log"},
+		}, "operation 1025 is in the ledger but not in the log"},
 		{isLog, "an acknowledged one is in neither - fail", fail, func(e *evidence) {
 			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
-		}, "operation 1536 of user-5 and video-1 was acknowledged at 610ms and is not in the log"},
+		}, "operation 1536 of user-5 and video-1 was acknowledged at 610ms but is not in the log"},
 		{isLog, "one of unknown outcome is in neither - pass", pass, func(e *evidence) {
 			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
 			e.unknown(1536)
@@ -235,14 +235,14 @@ func logCases() []verdictCase {
 		}, ""},
 		{isLog, "the ledger took the older event - fail", fail, func(e *evidence) {
 			e.video(1).Ledger = userIDs(3)
-		}, "by the log 2 users like it, in the ledger 3 do; user-3"},
+		}, "2 users like it by the log, 3 by the ledger; user-3"},
 		{isLog, "the newer event is first in the log - pass", pass, func(e *evidence) {
 			slices.Reverse(e.audit.Log[1].Records)
 		}, ""},
 		{isLog, "events of a video that does not exist - fail", fail, func(e *evidence) {
 			e.audit.Log[0].Records[3].Video = 9
 			e.video(2).Ledger = likes.Packed{}
-		}, "video-9: it has likes in the log and does not exist"},
+		}, "video-9: it has likes in the log but does not exist"},
 		{isLog, "no log - undecided", maybe, func(e *evidence) {
 			e.audit.Log, e.audit.Logged = nil, likes.Packed{}
 			e.audit.Contract.Ack = likes.AckBuffer
@@ -253,7 +253,7 @@ func logCases() []verdictCase {
 
 		{first, "committed and not applied - fail", fail, func(e *evidence) {
 			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1280}
-		}, "partition 1: offset 12 is committed, and operation 1025 at offset 11 is not in the ledger"},
+		}, "partition 1: offset 12 is committed, but operation 1025 at offset 11 is not in the ledger"},
 		{first, "applied and not committed - pass", pass, func(e *evidence) {
 			e.audit.Log[1].Committed = 11
 		}, ""},
@@ -263,11 +263,11 @@ func logCases() []verdictCase {
 		}, ""},
 		{first, "committed beyond the end - fail", fail, func(e *evidence) {
 			e.audit.Log[0].Committed = 5
-		}, "offset 5 is committed and the log ends at 4"},
+		}, "offset 5 is committed, but the log ends at 4"},
 		{first, "seen ahead once - fail", fail, func(e *evidence) {
 			e.look(0, 12, 11)
 			e.look(250*ms, 12, 12)
-		}, "partition 1: offset 12 is committed at 0s and the ledger stands at 11"},
+		}, "partition 1: offset 12 was committed at 0s, but the ledger was at 11"},
 		{first, "seen up to the ledger - pass", pass, func(e *evidence) {
 			e.look(0, 11, 11)
 			e.look(250*ms, 12, 12)
@@ -360,7 +360,7 @@ func effectCases() []verdictCase {
 		{durable, "a bound that nothing breaks - undecided", maybe, func(e *evidence) {
 			e.buffered("kill api", "kill redis wipe")
 			e.audit.Contract.LossBound = 100
-		}, "nothing could break it"},
+		}, "no loss could exceed it"},
 
 		{phantom, "never asked for - fail", fail, func(e *evidence) {
 			e.audit.Logged = append(e.audit.Logged, 4096)
@@ -398,7 +398,7 @@ func viewerCases() []verdictCase {
 		{inv, "six per cent too many - fail", fail, func(e *evidence) {
 			many(e, 998)
 			e.video(1).Viewers = 1060
-		}, "1060 viewers are estimated; 1000 to 1000 have seen it"},
+		}, "1060 viewers are estimated; the true number is 1000 to 1000"},
 		{inv, "six per cent too few - fail", fail, func(e *evidence) {
 			many(e, 998)
 			e.video(1).Viewers = 940
@@ -429,6 +429,6 @@ func viewerCases() []verdictCase {
 			e.forget(259)
 			e.forget(515)
 			e.video(1).Viewers = 0
-		}, "nobody has seen a video"},
+		}, "no video was viewed"},
 	}
 }

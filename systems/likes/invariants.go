@@ -34,22 +34,22 @@ func Invariants(params any) []check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, subject: s}
 	}
 	return []check.Invariant{
-		state(CountInBounds, "every count that is read was true at a moment of the read, as far as "+
-			"unknown outcomes and the staleness that is declared allow", judgeCounts),
+		state(CountInBounds, "every count that is read was correct at some moment of the read, within "+
+			"unknown outcomes and the declared staleness", judgeCounts),
 		state(OneLike, "a user's repeated like adds nothing, the ledger has no request twice, and "+
-			"whether a user likes a video at the end follows from some order of what they did",
+			"whether a user likes a video at the end follows from some order of the user's interactions",
 			judgeOneLike),
-		state(StoresAgree, "at rest, the sum of the counters, the members and the ledger say the same "+
-			"of each video, and as much as users did", judgeStores),
-		state(LedgerIsLog, "the ledger has the interactions that the log has, and says what they say",
+		state(StoresAgree, "at rest, the counters, the members and the ledger agree on each video, and "+
+			"with the users' interactions", judgeStores),
+		state(LedgerIsLog, "the ledger has exactly the interactions of the log, with the same likes",
 			judgeLog),
-		state(AppliedFirst, "no offset is committed before what lies before it is in the ledger",
+		state(AppliedFirst, "no offset is committed before the records below it are in the ledger",
 			judgeCommits),
-		state(AckedDurable, "every acknowledged like and unlike is in the ledger at the end, but for "+
-			"a loss that the design declares", judgeDurable),
-		state(NoPhantom, "every interaction at the end was asked for, and none by a request that was "+
+		state(AckedDurable, "every acknowledged like and unlike is in the ledger at the end, except "+
+			"for a loss that the design declares", judgeDurable),
+		state(NoPhantom, "every interaction at the end comes from a request, and from none that was "+
 			"refused", judgePhantoms),
-		state(ViewersEstimated, "the estimate of a video's viewers is as close as a HyperLogLog is",
+		state(ViewersEstimated, "the estimate of a video's viewers is within the error of a HyperLogLog",
 			judgeViewers),
 	}
 }
@@ -144,8 +144,8 @@ func (j *judging) changes(see func(*history.Record, pairID)) {
 		see(rec, who)
 	}, KindLike, KindUnlike)
 	if doubtful > 0 {
-		j.Note("%d acknowledged interactions count as of unknown outcome: they may have been in the "+
-			"buffer of a server that was broken together with Redis", doubtful)
+		j.Note("%d acknowledged interactions count as unknown: they may have been in the buffer of a "+
+			"server that failed together with Redis", doubtful)
 	}
 }
 

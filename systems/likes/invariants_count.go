@@ -43,7 +43,7 @@ func judgeCounts(j *judging) {
 		j.Checked(1)
 		low, high := of(who.video).bounds(home(who.user, j.a.Contract.Regions), rec.Start-stale, rec.End)
 		if rec.Reply.Value < low || rec.Reply.Value > high {
-			j.Violate([]uint64{rec.Op.ID}, "%s: read %d between %v and %v, possible are %d to %d",
+			j.Violate([]uint64{rec.Op.ID}, "%s: read %d between %v and %v; %d to %d are possible",
 				rec.Op.Key, rec.Reply.Value, rec.Start, rec.End, low, high)
 		}
 	}, KindCount)

@@ -32,13 +32,13 @@ func judgeLog(j *judging) {
 	}
 	j.Need(len(inLog) > 0, "the log is empty")
 	for _, op := range missing(logged, inLog) {
-		j.Violate([]uint64{op}, "operation %d is in the ledger and not in the log", op)
+		j.Violate([]uint64{op}, "operation %d is in the ledger but not in the log", op)
 	}
 	if j.a.Contract.Ack == AckLog {
 		ackedInLog(j, inLog)
 	}
 	for _, op := range missing(inLog, logged) {
-		j.Unfinished([]uint64{op}, "operation %d is in the log and not in the ledger", op)
+		j.Unfinished([]uint64{op}, "operation %d is in the log but not in the ledger", op)
 	}
 	oracle(j, newest)
 }
@@ -59,7 +59,7 @@ func missing(from, other map[uint64]bool) []uint64 {
 func ackedInLog(j *judging, inLog map[uint64]bool) {
 	j.changes(func(rec *history.Record, who pairID) {
 		if rec.Outcome == history.OK && !inLog[rec.Op.ID] {
-			j.Violate([]uint64{rec.Op.ID}, "operation %d of %v was acknowledged at %v and is not in the log",
+			j.Violate([]uint64{rec.Op.ID}, "operation %d of %v was acknowledged at %v but is not in the log",
 				rec.Op.ID, who, rec.End)
 		}
 	})
@@ -80,14 +80,14 @@ func oracle(j *judging, newest map[pairID]Event) {
 	for _, v := range j.a.Videos {
 		onlyLog, onlyLedger := firstDifference(want[v.Video], v.Ledger)
 		if user := max(onlyLog, onlyLedger); user > 0 {
-			j.Violate([]uint64{newest[pairID{v.Video, user}].OpID}, "%s: by the log %d users like it, "+
-				"in the ledger %d do; %s is only in one of them", VideoKey(v.Video), len(want[v.Video]),
+			j.Violate([]uint64{newest[pairID{v.Video, user}].OpID}, "%s: %d users like it by the log, %d "+
+				"by the ledger; %s is in only one of them", VideoKey(v.Video), len(want[v.Video]),
 				len(v.Ledger), UserName(user))
 		}
 		delete(want, v.Video)
 	}
 	for _, video := range slices.Sorted(maps.Keys(want)) {
-		j.Violate(nil, "%s: it has likes in the log and does not exist", VideoKey(video))
+		j.Violate(nil, "%s: it has likes in the log but does not exist", VideoKey(video))
 	}
 }
 
@@ -103,13 +103,13 @@ func judgeCommits(j *judging) {
 		n := part.Committed - part.First
 		commits = commits || n > 0
 		if n > int64(len(part.Records)) {
-			j.Violate(nil, "partition %d: offset %d is committed and the log ends at %d", part.Partition,
+			j.Violate(nil, "partition %d: offset %d is committed, but the log ends at %d", part.Partition,
 				part.Committed, part.First+int64(len(part.Records)))
 		}
 		for i, e := range part.Records[:max(0, min(n, int64(len(part.Records))))] {
 			j.Checked(1)
 			if !logged[e.OpID] {
-				j.Violate([]uint64{e.OpID}, "partition %d: offset %d is committed, and operation %d at "+
+				j.Violate([]uint64{e.OpID}, "partition %d: offset %d is committed, but operation %d at "+
 					"offset %d is not in the ledger", part.Partition, part.Committed, e.OpID, part.First+int64(i))
 			}
 		}
@@ -138,8 +138,8 @@ func watchCommits(j *judging) {
 		for p, committed := range look.Committed {
 			if applied := look.Applied[p]; committed > applied && !told[p] {
 				told[p] = true
-				j.ViolateAt(s.From, j.at(p, applied), "partition %d: offset %d is committed at %v and the "+
-					"ledger stands at %d", p, committed, s.From, applied)
+				j.ViolateAt(s.From, j.at(p, applied), "partition %d: offset %d was committed at %v, but the "+
+					"ledger was at %d", p, committed, s.From, applied)
 			}
 		}
 	}
@@ -195,15 +195,15 @@ func judgeDurable(j *judging) {
 	followed := j.followed()
 	e := effects(j, followed...)
 	if len(followed) > 0 {
-		j.Note("%d acknowledged interactions are not in the ledger, each of the buffer of a server that "+
-			"died and followed by another one of the same user that is", len(followed))
+		j.Note("%d acknowledged interactions are not in the ledger: each was in the buffer of a server "+
+			"that died, and a later one of the same user is there", len(followed))
 	}
 	deaths := bufferLosses(j.Faults())
 	if j.a.Contract.LossBound == 0 || len(deaths) == 0 {
 		e.Durable(j.Collector)
 		return
 	}
-	loss, err := check.NewLoss("likes in the buffer of a server that died, of a Redis that was lost",
+	loss, err := check.NewLoss("likes in the buffer of a server that died together with Redis",
 		"they are acknowledged before they are logged", j.a.Contract.LossBound*int64(len(deaths)),
 		check.Around(deaths, lossBefore))
 	if err != nil {
@@ -363,12 +363,12 @@ func judgeViewers(j *judging) {
 		}
 		margin := func(of float64) float64 { return math.Ceil(sketchErrors*sketchError*of) + sketchFloor }
 		if n < low-margin(low) || n > high+margin(high) {
-			j.Violate(j.viewsOf(v.Video), "%s: %d viewers are estimated; %.0f to %.0f have seen it",
+			j.Violate(j.viewsOf(v.Video), "%s: %d viewers are estimated; the true number is %.0f to %.0f",
 				VideoKey(v.Video), v.Viewers, low, high)
 		}
 	}
-	j.Need(len(acked) > 0 || j.p.Views == 0, "nobody has seen a video")
-	j.Note("the estimate furthest from the truth is off by %.2f %% of the viewers", 100*worst)
+	j.Need(len(acked) > 0 || j.p.Views == 0, "no video was viewed")
+	j.Note("the worst estimate is off by %.2f %% of the viewers", 100*worst)
 }
 
 // viewsOf names a few views of a video.

@@ -128,8 +128,8 @@ func judgeOneLike(j *judging) {
 	for _, v := range j.a.Videos {
 		for _, count := range v.Counts {
 			if count > int64(len(v.Members)) {
-				j.Unfinished(j.proof(acts, v.Video), "%s: %d likes are counted at the end, of %d users: some "+
-					"count more than once", VideoKey(v.Video), count, len(v.Members))
+				j.Unfinished(j.proof(acts, v.Video), "%s: %d likes are counted at the end, but %d users like "+
+					"it: some count more than once", VideoKey(v.Video), count, len(v.Members))
 			}
 		}
 	}
@@ -152,15 +152,17 @@ func judgeOneLike(j *judging) {
 		likes, not := ends(list)
 		switch liked := members[who]; {
 		case !likes && !not:
-			j.Violate(opsOf(list), "%v: no order of what they did explains the replies: %s", who, tell(list))
+			j.Violate(opsOf(list), "%v: no order of the user's interactions explains the replies: "+
+				"%s", who, tell(list))
 		case liked && !likes, !liked && !not:
-			j.Unfinished(opsOf(list), "%v: at the end they %s, which no order of what they did explains: %s",
-				who, map[bool]string{true: "like it", false: "do not like it"}[liked], tell(list))
+			j.Unfinished(opsOf(list), "%v: at the end the user %s, which no order of the interactions "+
+				"explains: %s",
+				who, map[bool]string{true: "likes it", false: "does not like it"}[liked], tell(list))
 		}
 	}
-	j.Need(repeated > 0, "nobody did anything twice to a video")
+	j.Need(repeated > 0, "no user had more than one interaction with a video")
 	if skipped > 0 {
-		j.Note("%d users who did more than %d things to a video were left out", skipped, maxActs)
+		j.Note("%d users with more than %d interactions with a video were not judged", skipped, maxActs)
 	}
 }
 
@@ -218,7 +220,7 @@ func judgeStores(j *judging) {
 			must[who.video]++
 		}
 	}
-	j.Need(len(acts) > 0, "nobody liked anything")
+	j.Need(len(acts) > 0, "no like was sent")
 	if len(j.a.Videos) != j.p.Videos {
 		j.Violate(nil, "there are %d videos at the end, not %d", len(j.a.Videos), j.p.Videos)
 	}
@@ -227,17 +229,17 @@ func judgeStores(j *judging) {
 		key := VideoKey(v.Video)
 		for region, count := range v.Counts {
 			if count != int64(len(v.Ledger)) {
-				j.Violate(j.proof(acts, v.Video), "%s: readers of region %d are told %d at the end, and %d "+
-					"users like it in the ledger", key, region, count, len(v.Ledger))
+				j.Violate(j.proof(acts, v.Video), "%s: region %d reads %d at the end, but %d users like it "+
+					"in the ledger", key, region, count, len(v.Ledger))
 			}
 		}
 		if here, there := firstDifference(v.Members, v.Ledger); here+there > 0 {
 			user := max(here, there)
-			j.Violate(opsOf(acts[pairID{v.Video, user}]), "%s: %d members and %d users in the ledger; "+
-				"%s is only in one of them", key, len(v.Members), len(v.Ledger), UserName(user))
+			j.Violate(opsOf(acts[pairID{v.Video, user}]), "%s: %d members and %d users in the ledger; %s "+
+				"is in only one of them", key, len(v.Members), len(v.Ledger), UserName(user))
 		}
 		if n := len(v.Members); n < must[v.Video] || n > may[v.Video] {
-			j.Violate(nil, "%s: %d members at the end; by what users were told there are %d to %d",
+			j.Violate(nil, "%s: %d members at the end; by the replies, %d to %d are possible",
 				key, n, must[v.Video], may[v.Video])
 		}
 	}

@@ -135,7 +135,7 @@ type PartitionAudit struct {
 
 // Params are the workload's parameters.
 type Params struct {
-	Videos    int    `json:"videos" doc:"how many videos there are"`
+	Videos    int    `json:"videos" doc:"number of videos"`
 	Users     int    `json:"users" doc:"distinct users; 0 means one for each scheduled like"`
 	VideoSkew string `json:"video_skew" doc:"which video is liked: uniform, zipf, hot or moving"`
 
@@ -148,10 +148,10 @@ type Params struct {
 	Resend      float64      `json:"resend" doc:"share of interactions that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost int          `json:"retry_on_lost" doc:"how often an interaction of unknown outcome is repeated, with the same identity"`
 
-	Shards       int          `json:"shards" doc:"counters of a video where their number is fixed"`
-	FirstShards  int          `json:"first_shards" doc:"counters of a video at first where their number adapts"`
-	MaxShards    int          `json:"max_shards" doc:"most counters of a video where their number adapts"`
-	HeatPerShard int          `json:"heat_per_shard" doc:"writes a second above which a video gets more counters, for each that it has"`
+	Shards       int          `json:"shards" doc:"counters of a video, in designs with a fixed number"`
+	FirstShards  int          `json:"first_shards" doc:"initial counters of a video, in designs that adapt it"`
+	MaxShards    int          `json:"max_shards" doc:"most counters of a video, in designs that adapt it"`
+	HeatPerShard int          `json:"heat_per_shard" doc:"writes per second and counter above which a video gets more counters"`
 	ReadTTL      sut.Duration `json:"read_ttl" doc:"how long a server keeps a count that it has read; 0 reads each time"`
 	EarlyBeta    float64      `json:"early_beta" doc:"eagerness of early recomputation, 1 as in the literature; 0 waits for the expiry"`
 	Buffer       int          `json:"buffer" doc:"interactions that a server may acknowledge before they are logged"`

@@ -24,7 +24,7 @@ func lockedRowDesign() design {
 		name:       "locked_row",
 		idea:       "one transaction adds the like and increments the number in the video's row",
 		guarantees: "the count is exact and durable at every moment",
-		givesUp:    "all who like a video queue for its row",
+		givesUp:    "all likes of a video queue for its row",
 		likes:      func(b *backend) (Likes, error) { return &lockedRow{b.ledger.(*postgres).db}, nil },
 	}
 }

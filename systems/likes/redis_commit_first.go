@@ -17,8 +17,8 @@ func redisCommitFirst() design {
 	d := redisKey()
 	d.name = "redis_commit_first"
 	d.idea = "redis_key with a worker that commits offsets before it writes to the ledger"
-	d.guarantees = "each interaction is written once, as long as the worker lives"
-	d.givesUp = "what the worker has committed and not yet written, when it dies"
+	d.guarantees = "each interaction is written once, until a worker crashes"
+	d.givesUp = "interactions that a worker had committed but not yet written when it crashed"
 	d.commitFirst, d.unrepaired = true, true
 	d.breaks = []sut.Break{
 		{Invariant: LedgerIsLog, Under: sut.RoleCrash},

@@ -15,9 +15,9 @@ package likes
 func redisKey() design {
 	return design{
 		name: "redis_key",
-		idea: "a Lua script dedupes and increments one key; Kafka carries each like to the ledger " +
-			"before it is acknowledged",
-		guarantees: "an acknowledged like reaches the ledger, once, whatever dies",
+		idea: "a Lua script dedupes and increments one key; a like is acknowledged once it is in " +
+			"Kafka, on its way to the ledger",
+		guarantees: "an acknowledged like reaches the ledger exactly once, whatever crashes",
 		givesUp:    "one key takes all writes of a video; the ledger lags behind",
 		layout:     func(Params) layout { return layout{shards: 1, most: 1} },
 	}

@@ -15,10 +15,11 @@ package likes
 // because two regions that are apart cannot tell that a like is repeated.
 func regionsCRDT() design {
 	return design{
-		name:       "regions_crdt",
-		idea:       "two regions count their own users in PN-counters, which a role merges",
-		guarantees: "regions take writes while parted, and agree on the exact count after merging",
-		givesUp:    "a region sees the likes of the other late; a user has one home region",
-		layout:     func(Params) layout { return layout{shards: 1, most: 1, regions: 2} },
+		name: "regions_crdt",
+		idea: "two regions count their own users in PN-counters, which a role merges",
+		guarantees: "regions accept writes while disconnected, and agree on the exact count after " +
+			"merging",
+		givesUp: "a region sees the other's likes late; a user has one home region",
+		layout:  func(Params) layout { return layout{shards: 1, most: 1, regions: 2} },
 	}
 }

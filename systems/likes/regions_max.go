@@ -16,7 +16,7 @@ func regionsMax() design {
 	d.name = "regions_max"
 	d.idea = "two regions keep one number each and exchange the larger one"
 	d.guarantees = "the regions agree after an exchange"
-	d.givesUp = "the count: what both have counted at the same time is not added up"
+	d.givesUp = "a correct count: likes that both regions count at the same time are not added up"
 	d.layout = func(Params) layout { return layout{shards: 1, most: 1, regions: 2, shared: true} }
 	d.breaks = []sut.Break{{Invariant: StoresAgree, Under: sut.Load}}
 	return d

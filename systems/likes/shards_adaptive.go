@@ -19,11 +19,11 @@ package likes
 func shardsAdaptive() design {
 	return design{
 		name: "shards_adaptive",
-		idea: "counters are added to a video as it gets hot, without moving data; likes are " +
-			"acknowledged by Redis and logged behind",
-		guarantees: "what Redis or the log has of a like reaches the ledger, once",
-		givesUp: "a bounded number of acknowledged likes, if a server and Redis are lost together; the " +
-			"record of those that a user has repeated or taken back since, if a server is lost alone",
+		idea: "counters are added to a video as it gets hot, without moving data; Redis acknowledges " +
+			"likes, which are logged later",
+		guarantees: "a like that is in Redis or in the log reaches the ledger exactly once",
+		givesUp: "a bounded number of acknowledged likes if a server and Redis are lost together; if " +
+			"only a server is lost, the record of likes that were repeated or taken back since",
 		layout: func(p Params) layout {
 			return layout{shards: p.FirstShards, most: p.MaxShards}
 		},

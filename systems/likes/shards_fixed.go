@@ -13,8 +13,8 @@ func shardsFixed() design {
 	return design{
 		name:       "shards_fixed",
 		idea:       "each write increments one of N counters of the video; a read sums them up",
-		guarantees: "an acknowledged like reaches the ledger, once, whatever dies",
-		givesUp:    "every read of every video pays for N counters",
+		guarantees: "an acknowledged like reaches the ledger exactly once, whatever crashes",
+		givesUp:    "every read of every video reads N counters",
 		layout:     func(p Params) layout { return layout{shards: p.Shards, most: p.Shards} },
 	}
 }

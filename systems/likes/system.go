@@ -7,8 +7,9 @@ import (
 // System returns likes with all its variants.
 func System() sut.System {
 	return sut.System{
-		Name:       "likes",
-		Summary:    "everybody likes one video: how does it take the write load, and is the count right?",
+		Name: "likes",
+		Summary: "everybody likes one video: which design takes the write load, and is its count " +
+			"right?",
 		Params:     func() any { p := DefaultParams(); return &p },
 		Workload:   newWorkload,
 		Variants:   variants(),
@@ -19,8 +20,8 @@ func System() sut.System {
 		Handler: NewHandler,
 		OpenAPI: openAPI,
 		TargetNotApplicable: map[string]string{
-			LedgerIsLog:  "how a server carries interactions to its ledger is its own affair",
-			AppliedFirst: "how a server carries interactions to its ledger is its own affair",
+			LedgerIsLog:  "how a server carries interactions to its ledger is not visible",
+			AppliedFirst: "how a server carries interactions to its ledger is not visible",
 		},
 	}
 }

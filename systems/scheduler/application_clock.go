@@ -16,7 +16,7 @@ func applicationClock() design {
 		name:       "application_clock",
 		idea:       "skip_locked that compares due times with its own machine's clock",
 		guarantees: "as skip_locked while all clocks agree",
-		givesUp:    "the one clock that all share: one that is ahead starts tasks early",
+		givesUp:    "the shared clock: a machine whose clock is ahead starts tasks early",
 		breaks:     []sut.Break{{Invariant: NeverEarly, Under: sut.ClockSkew}},
 		lock:       skipLocked, appClock: true,
 	}

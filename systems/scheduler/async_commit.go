@@ -17,8 +17,8 @@ func asyncCommit() design {
 	d := skipLockedPickers()
 	d.name, d.async = "async_commit", true
 	d.idea = "skip_locked with synchronous_commit off: a commit does not wait for the disk"
-	d.guarantees = "as skip_locked while Postgres lives; what a crash takes is a whole end of it"
-	d.givesUp = "what was acknowledged just before a crash, up to three times wal_writer_delay"
+	d.guarantees = "as skip_locked while Postgres runs; a crash loses only the latest commits"
+	d.givesUp = "what was acknowledged up to three times wal_writer_delay before a crash"
 	d.breaks = []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash}}
 	return d
 }

@@ -24,7 +24,7 @@ func batched() design {
 		idea: "no pickers: executors start due tasks in batches, and end them in " +
 			"batches with their effects",
 		guarantees: "as skip_locked, and effect and end of a task are one transaction",
-		givesUp:    "an end waits a little for company, and nobody looks ahead",
+		givesUp:    "ends wait a little to be batched, and tasks are not picked ahead",
 		lock:       skipLocked, direct: true,
 	}
 }

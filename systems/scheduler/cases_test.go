@@ -32,12 +32,13 @@ func TestSlack(t *testing.T) {
 	} {
 		for _, inv := range c.judged {
 			e := goodRun(t)
-			if v := e.verdict(t, inv); v.Status != check.Held || strings.Contains(v.Reason, "granted") {
+			if v := e.verdict(t, inv); v.Status != check.Held ||
+				strings.Contains(v.Reason, "more are allowed") {
 				t.Errorf("%s without slack is %s: %s", inv, v.Status, v.Reason)
 			}
 			c.declares(&e.audit, c.most)
 			if v := e.verdict(t, inv); v.Status != check.Held ||
-				!strings.Contains(v.Reason, c.most.String()+" of it are granted") {
+				!strings.Contains(v.Reason, c.most.String()+" more are allowed") {
 				t.Errorf("%s with %v is %s: %s", inv, c.most, v.Status, v.Reason)
 			}
 			c.declares(&e.audit, c.most+time.Microsecond)
@@ -49,7 +50,7 @@ func TestSlack(t *testing.T) {
 	e := goodRun(t)
 	e.audit.StartSlackUS = time.Second.Microseconds()
 	if !onRun(firstRun, delay(1_500_000))(e, func(int) int { return 0 }) {
-		t.Fatal("nothing ran")
+		t.Fatal("no task ran")
 	}
 	if v := e.verdict(t, scheduler.StartsInTime); v.Status != check.Held {
 		t.Errorf("a start within its slack is %s: %s", v.Status, v.Reason)

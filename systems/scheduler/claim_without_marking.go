@@ -16,7 +16,7 @@ func claimWithoutMarking() design {
 		name:       "claim_without_marking",
 		idea:       "executors select due tasks with SKIP LOCKED and mark them when they are done",
 		guarantees: "none: the locks end with the statement",
-		givesUp:    "that a task is started once",
+		givesUp:    "starting a task once",
 		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.Load}},
 		lock:       skipLocked, unmarked: true,
 	}

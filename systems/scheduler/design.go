@@ -249,7 +249,7 @@ func (i *instance) left(ctx context.Context) (waiting, running int64, err error)
 		count(*) FILTER (WHERE state = 'running')
 		FROM tasks WHERE ended_at IS NULL`, nil, &waiting, &running)
 	if err != nil {
-		err = stores.Failed("counting what is left", err)
+		err = stores.Failed("counting unfinished tasks", err)
 	}
 	return waiting, running, err
 }
@@ -260,7 +260,7 @@ func (i *instance) Empty(ctx context.Context) (string, error) {
 	err := i.db.Row(ctx, `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM runs),
 		(SELECT count(*) FROM effects)`, nil, &tasks, &runs, &effects)
 	if err != nil {
-		return "", stores.Failed("looking whether there is anything", err)
+		return "", stores.Failed("checking that the tables are empty", err)
 	}
 	if tasks+runs+effects > 0 {
 		return fmt.Sprintf("%d tasks, %d runs and %d effects", tasks, runs, effects), nil

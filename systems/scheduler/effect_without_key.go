@@ -15,9 +15,9 @@ import "stampede/harness/sut"
 func effectWithoutKey() design {
 	return design{
 		name:       "effect_without_key",
-		idea:       "skip_locked whose effects have no key by which a repetition would be known",
+		idea:       "skip_locked whose effects have no idempotency key",
 		guarantees: "as skip_locked while no executor dies between effect and end",
-		givesUp:    "one effect: whoever dies between effect and end leaves it to be had again",
+		givesUp:    "exactly one effect: after a crash between effect and end, the effect is repeated",
 		breaks:     []sut.Break{{Invariant: OneEffect, Under: sut.RoleCrash}},
 		lock:       skipLocked, keyless: true,
 	}

@@ -42,24 +42,24 @@ func Invariants(params any) []check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, run: r}
 	}
 	return []check.Invariant{
-		state(AllRun, "every task that was acknowledged is there, and each of its occurrences that was "+
-			"due has a complete run, unless it was cancelled, is paused or has failed", judgeAllRun),
-		state(OneEffect, "an occurrence that is complete has had its effect once, and no other "+
-			"occurrence has had it twice", judgeEffects),
-		state(NeverEarly, "by the database's clock nothing starts before it is due", judgeEarly),
-		state(StartsInTime, "outside faults, every occurrence starts within the time that is promised "+
-			"after it was due", judgeInTime),
-		state(FencedRuns, "no two runs of an occurrence have the same token, and once a higher one was "+
-			"given a lower one ends nothing and has no effect", judgeFences),
-		state(FinalStates, "what is complete stays so, tokens rise, and a run whose lease has ended is "+
-			"taken back in time", judgeFinal),
-		state(CancelledRests, "nothing starts after it was cancelled, or while it is paused, and what "+
-			"was acknowledged as cancelled is", judgeCancelled),
-		state(NoPhantomRuns, "every task, run and change was asked for, as it is and for when it is, "+
-			"and none by a request that was refused; a repeated request makes nothing more and is not "+
+		state(AllRun, "every acknowledged task exists, and each of its due occurrences has a complete "+
+			"run, unless it was cancelled, is paused or failed", judgeAllRun),
+		state(OneEffect, "a complete occurrence had exactly one effect, any other occurrence at most "+
+			"one", judgeEffects),
+		state(NeverEarly, "no task starts before it is due, by the database's clock", judgeEarly),
+		state(StartsInTime, "outside faults, every occurrence starts within the promised time after it "+
+			"was due", judgeInTime),
+		state(FencedRuns, "no two runs of an occurrence have the same token, and once a higher token "+
+			"was issued, a lower one can neither end the run nor have an effect", judgeFences),
+		state(FinalStates, "a complete occurrence stays complete, tokens increase, and a run whose "+
+			"lease expired is reclaimed in time", judgeFinal),
+		state(CancelledRests, "no task starts after it was cancelled or while it is paused, and a task "+
+			"whose cancellation was acknowledged is cancelled", judgeCancelled),
+		state(NoPhantomRuns, "every task, run and change was requested, with its values and its time, "+
+			"by a request that was not refused; a repeated request adds nothing and is not "+
 			"denied", judgePhantoms),
-		state(NoStarvation, "outside faults, no task of any queue waits longer than the bound, whatever "+
-			"fails before it", judgeStarvation),
+		state(NoStarvation, "outside faults, no task of any queue waits longer than the limit, "+
+			"whatever fails ahead of it", judgeStarvation),
 	}
 }
 
@@ -87,7 +87,7 @@ func (v invariant) Check(
 		return j.Verdict()
 	}
 	if took, kept := micros(j.now()-j.t.Begins), j.p.Retention.D(); j.t.Begins > 0 && took > kept {
-		j.Fail("finished tasks are kept for %v, and the run took %v: what was deleted cannot be judged",
+		j.Fail("finished tasks are kept for %v, but the run took %v: deleted tasks cannot be judged",
 			kept, took)
 		return j.Verdict()
 	}
@@ -207,7 +207,7 @@ func judgeAllRun(j *judging) {
 		origin := j.t.origins[id]
 		if origin == nil {
 			if a.Outcome == history.OK {
-				j.Violate([]uint64{id}, "task %d was acknowledged and is not there", id)
+				j.Violate([]uint64{id}, "task %d was acknowledged but does not exist", id)
 			} else {
 				j.AllowedUnknown(1)
 			}
@@ -234,7 +234,7 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 		j.Checked(1)
 		for _, r := range j.t.runs[o] {
 			if !sameDue(r.DueUS, due) {
-				j.Violate([]uint64{id}, "%v was due at %v and ran as if at %v", o, moment(due),
+				j.Violate([]uint64{id}, "%v was due at %v, but its run says %v", o, moment(due),
 					moment(r.DueUS))
 			}
 		}
@@ -242,12 +242,12 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 		case run != nil:
 			complete++
 		case finished:
-			j.Violate([]uint64{id}, "%v, due at %v, has no complete run, and its task is done", o,
+			j.Violate([]uint64{id}, "%v, due at %v, has no complete run, but its task is done", o,
 				moment(due))
 		case j.given(o, due) || due > now-j.patience() && j.open(o):
 			excused++
 		case j.stopped(o):
-			j.Late([]uint64{id}, "%v, due at %v, has no complete run, and should have had one before its "+
+			j.Late([]uint64{id}, "%v, due at %v, has no complete run; it should have had one before its "+
 				"task was cancelled or paused", o, moment(due))
 		case j.unfinished(o):
 			j.Unfinished([]uint64{id}, "%v, due at %v, has no complete run: %s", o, moment(due),
@@ -277,12 +277,12 @@ func (j *judging) grantsRescue() string {
 }
 
 func (j *judging) grants(field string, declared, most time.Duration) string {
-	j.Need(declared <= most, "the audit declares %s of %v; at most %v are granted", field, declared,
+	j.Need(declared <= most, "the audit declares %s of %v; the most allowed is %v", field, declared,
 		most)
 	if declared == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %v of it are granted, because the audit declares %s", declared, field)
+	return fmt.Sprintf("; %v more are allowed, because the audit declares %s", declared, field)
 }
 
 // patience is how long before the end of the run something may have been due and
@@ -404,7 +404,7 @@ func (j *judging) state(o occurrence) string {
 	if row := j.row(o); row != nil {
 		return fmt.Sprintf("at the end its task is %s", row.State)
 	}
-	return "there is nothing that would bring it about"
+	return "no task exists that would run it"
 }
 
 // judgeEffects counts effects.
@@ -423,10 +423,10 @@ func judgeEffects(j *judging) {
 		done += min(ends, 1)
 		switch {
 		case n > 1:
-			j.Violate([]uint64{o.task}, "%v has had its effect %d times, by %d runs", o, n,
+			j.Violate([]uint64{o.task}, "%v had its effect %d times, in %d runs", o, n,
 				len(j.t.runs[o]))
 		case ends > 0 && n == 0:
-			j.Violate([]uint64{o.task}, "%v is complete and has had no effect", o)
+			j.Violate([]uint64{o.task}, "%v is complete but had no effect", o)
 		case ends > 1:
 			j.Violate([]uint64{o.task}, "%v is complete %d times", o, ends)
 		}
@@ -436,7 +436,7 @@ func judgeEffects(j *judging) {
 		o := occurrence{e.Task, e.Occurrence}
 		ran := slices.ContainsFunc(j.t.runs[o], func(r *RunAudit) bool { return r.Fence == e.Fence })
 		if !seen[o] || !ran {
-			j.Violate([]uint64{o.task}, "%v has had an effect by token %d, which no run had", o, e.Fence)
+			j.Violate([]uint64{o.task}, "%v had an effect with token %d, which no run had", o, e.Fence)
 		}
 	}
 	j.Need(done > 0, "no occurrence was completed")
@@ -496,24 +496,24 @@ func judgeFences(j *judging) {
 			}
 			ended := r.Outcome == Done || r.Outcome == Failed || r.Outcome == Cancelled
 			if higher := above(runs, r.Fence, r.EndedUS); ended && higher != nil {
-				j.Violate([]uint64{o.task}, "%v was ended as %s by token %d at %v, after token %d was "+
-					"given at %v", o, r.Outcome, r.Fence, moment(r.EndedUS), higher.Fence,
+				j.Violate([]uint64{o.task}, "%v was ended as %s with token %d at %v, after token %d was "+
+					"issued at %v", o, r.Outcome, r.Fence, moment(r.EndedUS), higher.Fence,
 					moment(higher.StartedUS))
 			}
 		}
 		for _, e := range j.t.effects[o] {
 			if higher := above(runs, e.Fence, e.AtUS); higher != nil {
-				j.Violate([]uint64{o.task}, "%v had its effect by token %d at %v, after token %d was "+
-					"given at %v", o, e.Fence, moment(e.AtUS), higher.Fence, moment(higher.StartedUS))
+				j.Violate([]uint64{o.task}, "%v had its effect with token %d at %v, after token %d was "+
+					"issued at %v", o, e.Fence, moment(e.AtUS), higher.Fence, moment(higher.StartedUS))
 			}
 		}
 	}
-	j.Need(len(j.t.Runs) > 0, "nothing ran")
-	j.Need(lost > 0 || !j.executorsBroke(), "no run was taken back, though executors were broken")
+	j.Need(len(j.t.Runs) > 0, "no task ran")
+	j.Need(lost > 0 || !j.executorsBroke(), "no run was reclaimed, although a fault hit the executors")
 	j.needStale(turned, letGo)
 	j.needCompetition()
-	j.Note("%d runs; %d were taken back, %d of which came to their end after that and were turned "+
-		"away, and %d were let go before", len(j.t.Runs), lost, turned, letGo)
+	j.Note("%d runs; %d were reclaimed, of which %d tried to end later and were rejected, and %d "+
+		"were abandoned before that", len(j.t.Runs), lost, turned, letGo)
 }
 
 // needStale wants executors that slept through their leases to have tried to write after
@@ -522,11 +522,11 @@ func judgeFences(j *judging) {
 func (j *judging) needStale(turned, letGo int) {
 	slept := j.executorsSlept()
 	j.Need(turned > 0 || slept <= j.longestWork(),
-		"no run came to its end after it was taken back, though executors slept through their "+
-			"leases, for longer than anything works")
+		"no run tried to end after it was reclaimed, although executors were frozen beyond their "+
+			"leases and beyond the longest work")
 	j.Need(turned+letGo > 0 || slept == 0,
-		"no run came to its end or was let go after it was taken back, though executors slept "+
-			"through their leases")
+		"no run tried to end or was abandoned after it was reclaimed, although executors were frozen "+
+			"beyond their leases")
 }
 
 // above is a run with a higher token that was given before a moment.
@@ -549,15 +549,15 @@ func judgePhantoms(j *judging) {
 		a := requests[row.Task]
 		switch {
 		case a == nil:
-			j.Violate(nil, "task %d was never asked for", row.Task)
+			j.Violate(nil, "task %d was never requested", row.Task)
 			continue
 		case !a.May():
-			j.Violate([]uint64{row.Task}, "task %d is there, but its request was refused", row.Task)
+			j.Violate([]uint64{row.Task}, "task %d exists, but its request was refused", row.Task)
 		case !a.same(row):
-			j.Violate([]uint64{row.Task}, "task %d is %+v, and was asked for as %+v", row.Task, *row,
+			j.Violate([]uint64{row.Task}, "task %d is %+v, but was requested as %+v", row.Task, *row,
 				a.request)
 		case !row.Origin && row.Cron == "":
-			j.Violate([]uint64{row.Task}, "task %d runs once and was inserted again", row.Task)
+			j.Violate([]uint64{row.Task}, "task %d runs once, but was inserted again", row.Task)
 		}
 		if a.Outcome == history.Unknown {
 			j.AllowedUnknown(1)
@@ -568,7 +568,7 @@ func judgePhantoms(j *judging) {
 			return
 		}
 		if dues[row.Task] = list; len(list) == 0 || !sameDue(list[0], row.FirstUS) {
-			j.Violate([]uint64{row.Task}, "task %d is first due at %v, and was asked for %v", row.Task,
+			j.Violate([]uint64{row.Task}, "task %d is first due at %v, but was requested for %v", row.Task,
 				moment(row.FirstUS), a.request.At)
 		}
 	}
@@ -578,15 +578,15 @@ func judgePhantoms(j *judging) {
 		o, list := occurrence{r.Task, r.Occurrence}, dues[r.Task]
 		switch {
 		case list == nil:
-			j.Violate(nil, "%v ran, and there is no such task", o)
+			j.Violate(nil, "%v ran, but its task does not exist", o)
 		case o.k > int64(len(list)) || !sameDue(list[o.k-1], r.DueUS):
-			j.Violate([]uint64{r.Task}, "%v ran for %v, when it is not due", o, moment(r.DueUS))
+			j.Violate([]uint64{r.Task}, "%v ran for %v, but is not due then", o, moment(r.DueUS))
 		}
 	}
 	j.twice()
 	j.phantomChanges()
 	j.repeats()
-	j.Need(len(j.t.Runs) > 0, "nothing ran")
+	j.Need(len(j.t.Runs) > 0, "no task ran")
 }
 
 // twice looks for tasks and changes that were asked for once, however often, and are
@@ -596,7 +596,7 @@ func (j *judging) twice() {
 	for i := range j.t.Tasks {
 		row := &j.t.Tasks[i]
 		if row.Origin && tasks[row.Task] {
-			j.Violate([]uint64{row.Task}, "task %d is there twice", row.Task)
+			j.Violate([]uint64{row.Task}, "task %d exists twice", row.Task)
 		}
 		tasks[row.Task] = tasks[row.Task] || row.Origin
 	}
@@ -617,7 +617,7 @@ func (j *judging) repeats() {
 		repeats.See(rec, slices.ContainsFunc([]error{ErrUnknownTask, ErrConflict, ErrState, ErrOpTaken},
 			func(reason error) bool { return sut.RefusedFor(rec, reason) }))
 	}
-	j.Note("%d requests were acknowledged, and answered again when they were sent again",
+	j.Note("%d acknowledged requests were sent again and answered again",
 		repeats.Judge(j.Collector, nil))
 }
 
@@ -636,12 +636,12 @@ func (j *judging) phantomChanges() {
 		op, known := ops[c.Op]
 		switch {
 		case !known:
-			j.Violate(nil, "the %s %d of task %d was never asked for", c.What, c.Op, c.Task)
+			j.Violate(nil, "the %s %d of task %d was never requested", c.What, c.Op, c.Task)
 		case !op.May():
 			j.Violate([]uint64{c.Op}, "the %s of task %d was made, but the request was refused", c.What,
 				c.Task)
 		case kind[c.Op] != c.What || of[c.Op] != taskName(c.Task):
-			j.Violate([]uint64{c.Op}, "the %s of task %d was asked for as the %s of task %s", c.What,
+			j.Violate([]uint64{c.Op}, "the %s of task %d was requested as the %s of task %s", c.What,
 				c.Task, kind[c.Op], of[c.Op])
 		}
 	}

@@ -161,7 +161,7 @@ func judgeEarly(j *judging) {
 			}
 		}
 	}
-	j.Need(len(j.t.Runs) > 0, "nothing ran")
+	j.Need(len(j.t.Runs) > 0, "no task ran")
 	if seen := j.seenEarly(); seen > 0 {
 		j.Note("%d users saw their tasks start, none of them early", seen)
 	}
@@ -202,8 +202,8 @@ func (j *judging) seenEarly() (seen int) {
 		seen++
 		at := rec.End.Microseconds() + tie.high
 		if early := dues[0] - at; early > 0 && !sameDue(dues[0], at) {
-			j.ViolateAt(rec.End, []uint64{rec.Op.ID, id}, "task %d was first due at %v, and its start "+
-				"was told of at least %v before that", id, moment(dues[0]), micros(early))
+			j.ViolateAt(rec.End, []uint64{rec.Op.ID, id}, "task %d was first due at %v, and its start was "+
+				"reported at least %v before that", id, moment(dues[0]), micros(early))
 		}
 	}
 	return seen
@@ -227,16 +227,17 @@ func judgeInTime(j *judging) {
 		judged++
 		j.Checked(1)
 		if late := r.StartedUS - ready; late > promised {
-			j.Late([]uint64{o.task}, "%v could start at %v and did %v later, which is more than %v", o,
+			j.Late([]uint64{o.task}, "%v could start at %v and started %v later; the limit is %v", o,
 				moment(ready), micros(late), micros(promised))
 		}
 	}
-	j.follow("age of the oldest due task that has not started", "ms", func(l look) int64 {
+	j.follow("age of the oldest due task not yet started", "ms", func(l look) int64 {
 		return l.DueUS / 1000
 	})
-	j.NeedTimely(judged > 0, "nothing started outside faults")
+	j.NeedTimely(judged > 0, "no task started outside faults")
 	j.needScaled()
-	j.Note("%d starts in time, %d near faults%s%s%s", judged, waived, j.punctuality(), j.executors(),
+	j.Note("%d starts in time, %d near faults not "+
+		"judged%s%s%s", judged, waived, j.punctuality(), j.executors(),
 		granted)
 }
 
@@ -273,7 +274,7 @@ func (j *judging) punctuality() string {
 	at := func(list []int64, q float64) time.Duration {
 		return micros(list[int(q*float64(len(list)-1))]).Round(time.Millisecond)
 	}
-	return fmt.Sprintf("; due to start p50 %v, p99 %v, at most %v; %d misfires; pick to start p50 %v",
+	return fmt.Sprintf("; due to start p50 %v, p99 %v, max %v; %d misfires; pick to start p50 %v",
 		at(late, 0.5), at(late, 0.99), at(late, 1), misfires, at(since, 0.5))
 }
 
@@ -293,8 +294,8 @@ func (j *judging) needScaled() {
 	grew := slices.ContainsFunc(j.t.Fleet, func(f FleetAudit) bool {
 		return f.Executors > int64(j.p.Executors)
 	})
-	j.Need(grew || !wanted, "no more than the %d executors of the beginning were asked for, though "+
-		"the %d tasks of a minute needed %d", j.p.Executors, rush, need)
+	j.Need(grew || !wanted, "no more than the initial %d executors were requested, although %d "+
+		"tasks in one minute needed %d", j.p.Executors, rush, need)
 }
 
 // fleetShown is how many changes of the number of executors are listed at most.
@@ -335,7 +336,7 @@ func judgeFinal(j *judging) {
 		j.Checked(len(runs))
 		reruns := int64(len(j.t.changed(o.task, KindRerun, "")))
 		if most := int64(j.p.MaxAttempts) * (1 + reruns); int64(len(runs)) > most {
-			j.Violate([]uint64{o.task}, "%v was started %d times, at most %d are allowed", o, len(runs),
+			j.Violate([]uint64{o.task}, "%v was started %d times; the limit is %d", o, len(runs),
 				most)
 		}
 		for i, r := range runs {
@@ -351,13 +352,13 @@ func judgeFinal(j *judging) {
 		j.Checked(1)
 		if overdue := now - row.LeaseUS - j.rescue(); row.State == Running && row.LeaseUS > 0 &&
 			overdue > 0 && !j.excused(row.LeaseUS, now) {
-			j.Late([]uint64{row.Task}, "task %d is running at the end, %v after its lease has ended",
+			j.Late([]uint64{row.Task}, "task %d is still running at the end, %v after its lease expired",
 				row.Task, micros(now-row.LeaseUS))
 		}
 		j.settled(row)
 	}
-	j.Need(len(j.t.Runs) > 0, "nothing ran")
-	j.Note("leases that end are seen within %v%s", micros(j.rescue()), granted)
+	j.Need(len(j.t.Runs) > 0, "no task ran")
+	j.Note("expired leases are noticed within %v%s", micros(j.rescue()), granted)
 }
 
 // rescue is how long a lease that has ended may go unnoticed, in microseconds.
@@ -367,7 +368,7 @@ func (j *judging) rescue() int64 { return j.p.RescueWithin.D().Microseconds() + 
 func (j *judging) final(o occurrence, r *RunAudit, later []*RunAudit) {
 	if over := r.EndedUS - r.LeaseUS; r.Outcome == Lost && r.LeaseUS > 0 && over > j.rescue() &&
 		!j.excusedButExecutors(r.LeaseUS, r.EndedUS) {
-		j.Late([]uint64{o.task}, "%v was taken back %v after its lease had ended", o, micros(over))
+		j.Late([]uint64{o.task}, "%v was reclaimed %v after its lease expired", o, micros(over))
 	}
 	if r.Outcome != Done && r.Outcome != Failed && r.Outcome != Cancelled {
 		return
@@ -397,7 +398,7 @@ func (j *judging) settled(row *TaskAudit) {
 		return at <= run.EndedUS
 	})
 	if row.State != Cancelled || row.Cron == "" || !stopped {
-		j.Violate([]uint64{row.Task}, "%v was done at %v, and its task is %s at the end", o,
+		j.Violate([]uint64{row.Task}, "%v was done at %v, but its task is %s at the end", o,
 			moment(run.EndedUS), row.State)
 	}
 }
@@ -431,11 +432,11 @@ func (j *judging) leases() {
 	for _, l := range j.looks() {
 		j.Checked(1)
 		if l.LeaseUS > j.rescue() && !j.excusedButExecutors(l.NowUS-l.LeaseUS, l.NowUS) {
-			j.LateAt(l.at.To, nil, "at %v a lease had ended %v before, and its task was not taken back",
+			j.LateAt(l.at.To, nil, "at %v a lease had expired %v before, but its task was not reclaimed",
 				l.at.To, micros(l.LeaseUS))
 		}
 	}
-	j.follow("age of the oldest lease that has ended", "ms", func(l look) int64 {
+	j.follow("age of the oldest expired lease", "ms", func(l look) int64 {
 		return l.LeaseUS / 1000
 	})
 }
@@ -461,7 +462,7 @@ func judgeCancelled(j *judging) {
 				}
 			}
 			if from, paused := j.pausedAt(o.task, r.StartedUS); paused {
-				j.Violate([]uint64{o.task}, "%v started at %v and was paused since %v", o,
+				j.Violate([]uint64{o.task}, "%v started at %v, although paused since %v", o,
 					moment(r.StartedUS), moment(from))
 			}
 		}
@@ -475,8 +476,8 @@ func judgeCancelled(j *judging) {
 		}
 	}
 	j.ackedChanges()
-	j.Need(before > 0, "nothing was cancelled before it started")
-	j.Note("%d tasks were cancelled before they started, and did not", before)
+	j.Need(before > 0, "no task was cancelled before it started")
+	j.Note("%d tasks were cancelled before they started, and none started", before)
 }
 
 // takenBack says whether an occurrence was under way at a moment by a run that did not
@@ -512,7 +513,7 @@ func (j *judging) cancelledAtEnd(task uint64) {
 	for _, row := range j.t.rows[task] {
 		j.Checked(1)
 		if row.State == Waiting || row.State == Picked {
-			j.Violate([]uint64{task}, "task %d was cancelled, and is %s at the end", task, row.State)
+			j.Violate([]uint64{task}, "task %d was cancelled, but is %s at the end", task, row.State)
 		}
 	}
 }
@@ -532,7 +533,7 @@ func (j *judging) ackedChanges() {
 		}
 		j.Checked(1)
 		if state, there := made[rec.Op.ID]; !there || string(state) != rec.Reply.Key {
-			j.Violate([]uint64{rec.Op.ID}, "the %s of task %s was acknowledged (%s), and is not there (%q)",
+			j.Violate([]uint64{rec.Op.ID}, "the %s of task %s was acknowledged (%s), but the audit has %q",
 				rec.Op.Kind, rec.Op.Key, rec.Reply.Key, state)
 		}
 	}
@@ -556,20 +557,20 @@ func judgeStarvation(j *judging) {
 		j.Checked(1)
 		wait := r.StartedUS - ready
 		if most[r.Queue] = max(most[r.Queue], wait); wait > bound {
-			j.Late([]uint64{o.task}, "%v waited %v in %s, which is more than %v", o, micros(wait),
+			j.Late([]uint64{o.task}, "%v waited %v in %s; the limit is %v", o, micros(wait),
 				r.Queue, micros(bound))
 		}
 	}
 	for _, l := range j.looks() {
 		j.Checked(1)
 		if l.DueUS > bound && !j.excused(l.NowUS-l.DueUS, l.NowUS) {
-			j.LateAt(l.at.To, nil, "at %v a task was due since %v and had not started", l.at.To,
+			j.LateAt(l.at.To, nil, "at %v a task had been due for %v and had not started", l.at.To,
 				micros(l.DueUS))
 		}
 	}
 	j.left(bound)
 	j.follow("depth of the queue", "tasks", func(l look) int64 { return l.Due })
-	j.NeedTimely(len(most) > 0, "nothing started outside faults")
+	j.NeedTimely(len(most) > 0, "no task started outside faults")
 	j.Need(poisoned > 0 || j.p.Poison == 0, "no task failed")
 	j.Note("the longest wait in any of %d queues was %v; %d occurrences failed%s", len(most),
 		micros(slices.Max(append(values(most), 0))).Round(time.Millisecond), poisoned, granted)

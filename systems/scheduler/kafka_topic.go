@@ -29,11 +29,11 @@ import (
 func kafkaTopic() design {
 	d := skipLockedPickers()
 	d.name = "kafka_topic"
-	d.idea = "skip_locked whose pickers hand over what is due through a topic in Kafka, to a " +
-		"group of executors"
-	d.guarantees = "as skip_locked; a record that comes twice or late starts nothing, one that " +
-		"nobody starts is sent again"
-	d.givesUp = "that any free slot will do: a record waits for the executor that has its partition"
+	d.idea = "skip_locked whose pickers pass due tasks through a Kafka topic to a consumer group of " +
+		"executors"
+	d.guarantees = "as skip_locked; a repeated or late record starts nothing, an unstarted task is " +
+		"sent again"
+	d.givesUp = "use of any free executor: a record waits for the one that owns its partition"
 	d.carried = &carried{needs: sut.Kafka, open: openTopic}
 	return d
 }

@@ -24,10 +24,10 @@ import (
 func listenNotify() design {
 	return design{
 		name: "listen_notify",
-		idea: "skip_locked that sleeps until LISTEN/NOTIFY rings or the next task is due, " +
-			"with a slow poll behind it",
+		idea: "skip_locked that waits for NOTIFY or the next due time, with a slow poll as a " +
+			"fallback",
 		guarantees: "as skip_locked; a lost notification costs one slow poll",
-		givesUp:    "notifying commits wait for each other, and each listener has a connection",
+		givesUp:    "commits that notify wait for each other, and each listener needs a connection",
 		lock:       skipLocked, notify: true,
 	}
 }

@@ -34,7 +34,7 @@ const (
 func (d design) orchestratorRole() sut.Role {
 	return sut.Role{
 		Name: "orchestrator", Single: true,
-		Summary: "scales executors by what is due, and if it predicts, by what will be",
+		Summary: "scales executors by the due tasks and, if it predicts, by those due soon",
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			cfg.MaxConns = pickerConns
 			o := orchestrator{}

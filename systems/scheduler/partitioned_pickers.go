@@ -25,10 +25,10 @@ CREATE INDEX tasks_part ON tasks (part, scheduled_at) WHERE state = 'waiting' AN
 func partitionedPickers() design {
 	return design{
 		name: "partitioned_pickers",
-		idea: "tasks fall into 16 parts; a picker takes a part's advisory lock, picks " +
-			"there and goes on",
-		guarantees: "as skip_locked, and no two pickers look at the same rows",
-		givesUp:    "order between the parts, and 16 looks where one would do",
+		idea: "tasks are split into 16 parts; a picker takes a part's advisory lock, picks there and " +
+			"moves on",
+		guarantees: "as skip_locked, and no two pickers scan the same rows",
+		givesUp:    "order between the parts, and 16 queries instead of one",
 		lock:       skipLocked, partitions: true,
 	}
 }

@@ -12,11 +12,10 @@ package scheduler
 // and who waited comes back with little or nothing.
 func pollForUpdate() design {
 	return design{
-		name: "poll_for_update",
-		idea: "pickers and executors lock the first tasks that are due, waiting for " +
-			"whoever has them",
+		name:       "poll_for_update",
+		idea:       "pickers and executors lock the first due tasks, waiting for locks that others hold",
 		guarantees: "a task starts once, and not before it is due",
-		givesUp:    "company: another picker or executor waits, and then finds that all is taken",
+		givesUp:    "parallelism: a second picker or executor waits, then finds all tasks taken",
 		lock:       forUpdate,
 	}
 }

@@ -29,11 +29,10 @@ import (
 func redisStreams() design {
 	d := skipLockedPickers()
 	d.name = "redis_streams"
-	d.idea = "skip_locked whose pickers hand over what is due through a stream in Redis, to a " +
-		"group of executors"
-	d.guarantees = "as skip_locked; an entry that comes twice or late starts nothing, one that is " +
-		"lost is sent again"
-	d.givesUp = "a step and a store more on the way; a long backlog is in the stream twice"
+	d.idea = "skip_locked whose pickers pass due tasks through a Redis stream to a consumer group " +
+		"of executors"
+	d.guarantees = "as skip_locked; a repeated or late entry starts nothing, a lost one is sent again"
+	d.givesUp = "one more step and store; entries of a long backlog are in the stream twice"
 	d.carried = &carried{needs: sut.Redis, open: openStream}
 	return d
 }

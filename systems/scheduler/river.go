@@ -36,12 +36,11 @@ import (
 // waits for 81 s after the third time, which is past the time of any task here.
 func riverPeer() design {
 	return design{
-		name: "river",
-		idea: "each task is a job of River's (v0.51.0), completed in the transaction " +
-			"that has its effect",
-		guarantees: "as skip_locked, with a fencing token beside River's attempts",
-		givesUp: "punctuality at short notice: River looks for the jobs of the next 5 s every 5 s, " +
-			"for lost ones every 30 s",
+		name:       "river",
+		idea:       "each task is a River (v0.51.0) job, completed in the transaction of its effect",
+		guarantees: "as skip_locked, with a fencing token in addition to River's attempts",
+		givesUp: "punctuality at short notice: River schedules the jobs of the next 5 s every 5 s and " +
+			"rescues lost ones every 30 s",
 		river: true,
 	}
 }

@@ -105,7 +105,7 @@ func (d design) pickerRole() sut.Role {
 	}
 	return sut.Role{
 		Name:    "picker",
-		Summary: "looks a while ahead and marks what is due next, in batches",
+		Summary: "marks the tasks due next, in batches, some time ahead",
 		Places:  places,
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			cfg.MaxConns = pickerConns
@@ -171,8 +171,8 @@ func (b *backend) rest(
 func (d design) rescuerRole() sut.Role {
 	return sut.Role{
 		Name: "rescuer",
-		Summary: "takes back started tasks whose executors give no sign of life, " +
-			"and deletes what is older than the retention",
+		Summary: "reclaims started tasks whose leases expired, and deletes tasks older than the " +
+			"retention",
 		Places: []string{placeFound},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			cfg.MaxConns = pickerConns
@@ -204,7 +204,7 @@ const takers = 2
 func (d design) executorRole() sut.Role {
 	role := sut.Role{
 		Name:    "executor",
-		Summary: "starts tasks that are due, a limited number at a time, under leases",
+		Summary: "starts due tasks under leases, a limited number at a time",
 		Places:  []string{placeClaimed, placeEffected},
 	}
 	if d.direct {

@@ -14,8 +14,8 @@ package scheduler
 func scalePredictive() design {
 	d := skipLockedPickers()
 	d.name, d.scaling = "scale_predictive", predictive
-	d.idea = "skip_locked whose executors are scaled by what is due in the next ten minutes"
-	d.guarantees = "as skip_locked, with executors up before a burst that was scheduled is due"
-	d.givesUp = "the minutes for which executors wait for the burst"
+	d.idea = "skip_locked whose executors are scaled by the tasks due in the next ten minutes"
+	d.guarantees = "as skip_locked, with executors ready before a scheduled burst"
+	d.givesUp = "executor-minutes spent waiting for the burst"
 	return d
 }

@@ -11,8 +11,8 @@ package scheduler
 func scaleReactive() design {
 	d := skipLockedPickers()
 	d.name, d.scaling = "scale_reactive", reactive
-	d.idea = "skip_locked whose executors are scaled by the tasks that are due and have not started"
+	d.idea = "skip_locked whose executors are scaled by the due tasks not yet started"
 	d.guarantees = "as skip_locked, with as many executors as the queue needs"
-	d.givesUp = "the time in which they come up: the queue is there first"
+	d.givesUp = "start-up time: the queue grows before the executors are ready"
 	return d
 }

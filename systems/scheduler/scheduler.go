@@ -51,8 +51,8 @@ var (
 	ErrConflict = sut.Refusal("name_taken", "another task has the name")
 	// ErrState: the task is in no state for that.
 	ErrState = sut.Refusal("wrong_state", "not in this state")
-	// ErrOpTaken: the operation's number was used for another change.
-	ErrOpTaken = sut.Refusal("op_taken", "the operation's number was used for another change")
+	// ErrOpTaken: op_id was used for another change.
+	ErrOpTaken = sut.Refusal("op_taken", "op_id was used for another change")
 	// ErrNotStarted: the task did not start while it was waited for.
 	ErrNotStarted = sut.Refusal("not_started", "not started")
 )
@@ -166,49 +166,49 @@ type Run struct {
 // Params are the workload's and the scheduler's parameters. Those that are said
 // to be business time are divided by TimeScale on the clock.
 type Params struct {
-	Day       string  `json:"day" doc:"business time at which the first request comes, RFC 3339"`
-	TimeScale float64 `json:"time_scale" doc:"seconds of business time in a second of the clock"`
-	Rate      float64 `json:"rate" doc:"scheduled operations in a second of the clock, as the load has them"`
+	Day       string  `json:"day" doc:"business time of the first request, RFC 3339"`
+	TimeScale float64 `json:"time_scale" doc:"seconds of business time per second of real time"`
+	Rate      float64 `json:"rate" doc:"scheduled operations per second of real time, as in the load"`
 
-	Queues       int          `json:"queues" doc:"how many queues there are"`
-	NineAfter    sut.Duration `json:"nine_after" doc:"business time from the beginning to the moment at which tasks are aligned"`
-	Aligned      float64      `json:"aligned" doc:"share of tasks that are due at that moment, of those scheduled before"`
-	Ahead        sut.Duration `json:"ahead" doc:"business time between a request and when its task is due, at most"`
+	Queues       int          `json:"queues" doc:"number of queues"`
+	NineAfter    sut.Duration `json:"nine_after" doc:"business time from the start to the moment at which tasks are aligned"`
+	Aligned      float64      `json:"aligned" doc:"share of the tasks scheduled before that moment that are due at it"`
+	Ahead        sut.Duration `json:"ahead" doc:"longest business time from a request to its task's due time"`
 	Recurring    float64      `json:"recurring" doc:"share of tasks that recur"`
-	Crons        []string     `json:"crons" doc:"cron expressions of recurring tasks, which they have in turn"`
-	Zones        []string     `json:"zones" doc:"time zones of recurring tasks, which they have in turn"`
+	Crons        []string     `json:"crons" doc:"cron expressions of recurring tasks, used in turn"`
+	Zones        []string     `json:"zones" doc:"time zones of recurring tasks, used in turn"`
 	Times        int          `json:"times" doc:"occurrences of a recurring task"`
-	Work         sut.Duration `json:"work" doc:"how long a task works, on the clock"`
-	Long         float64      `json:"long" doc:"share of tasks that work for long_work"`
-	LongWork     sut.Duration `json:"long_work" doc:"how long those work, on the clock"`
+	Work         sut.Duration `json:"work" doc:"how long a task runs, in real time"`
+	Long         float64      `json:"long" doc:"share of tasks that run for long_work"`
+	LongWork     sut.Duration `json:"long_work" doc:"how long those run, in real time"`
 	Cancel       float64      `json:"cancel" doc:"share of tasks that are cancelled"`
 	Pause        float64      `json:"pause" doc:"share of tasks that are paused and resumed"`
 	Poison       float64      `json:"poison" doc:"share of tasks that fail until they are run again"`
-	Awaits       float64      `json:"awaits" doc:"share of tasks whose start somebody waits for"`
-	AwaitFor     sut.Duration `json:"await_for" doc:"how long, on the clock, at most"`
-	Reads        float64      `json:"reads" doc:"share of tasks that are read, and of which a list is asked for"`
+	Awaits       float64      `json:"awaits" doc:"share of tasks whose start a client waits for"`
+	AwaitFor     sut.Duration `json:"await_for" doc:"longest such wait, in real time"`
+	Reads        float64      `json:"reads" doc:"share of tasks that are read and listed"`
 	Resend       float64      `json:"resend" doc:"share of tasks and changes that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost  int          `json:"retry_on_lost" doc:"how often a request of unknown outcome is sent again"`
-	Granularity  sut.Duration `json:"granularity" doc:"business time to whose multiples due times are cut down"`
+	Granularity  sut.Duration `json:"granularity" doc:"due times are rounded down to multiples of this business time"`
 	SLA          sut.Duration `json:"sla" doc:"business time within which a task starts after it was due"`
-	LateAllowed  sut.Duration `json:"late_allowed" doc:"business time by which more a start may be late where only designs are compared"`
+	LateAllowed  sut.Duration `json:"late_allowed" doc:"extra business time that a start may be late where only designs are compared"`
 	LookAhead    sut.Duration `json:"look_ahead" doc:"business time by which pickers look ahead"`
-	Recurrence   string       `json:"recurrence" doc:"reset (the end makes the next of a row) or insert (the pick inserts it)"`
+	Recurrence   string       `json:"recurrence" doc:"how the next occurrence is made: reset (the end updates the row) or insert (the pick inserts a row)"`
 	PollEvery    sut.Duration `json:"poll_every" doc:"pause of a picker or executor that found nothing"`
-	PickBatch    int          `json:"pick_batch" doc:"tasks that one pick takes, at most"`
+	PickBatch    int          `json:"pick_batch" doc:"most tasks of one pick"`
 	Executors    int          `json:"executors" doc:"tasks that an executor process runs at a time"`
-	HandAgain    sut.Duration `json:"hand_again" doc:"time after which a task that was handed over through Redis or Kafka, and has not started, is handed over again"`
-	Lease        sut.Duration `json:"lease" doc:"how long a started task is its executor's without a sign of life"`
-	RescueEvery  sut.Duration `json:"rescue_every" doc:"pause between two looks for leases that have ended"`
-	RescueWithin sut.Duration `json:"rescue_within" doc:"time within which a task is taken back after its lease has ended"`
-	MaxAttempts  int          `json:"max_attempts" doc:"starts of an occurrence whose executors die, after which it has failed"`
-	StarveWithin sut.Duration `json:"starve_within" doc:"the longest that a task of any queue waits to start, on the clock"`
+	HandAgain    sut.Duration `json:"hand_again" doc:"time after which a task passed on through Redis or Kafka but not started is sent again"`
+	Lease        sut.Duration `json:"lease" doc:"how long an executor keeps a started task without renewing its lease"`
+	RescueEvery  sut.Duration `json:"rescue_every" doc:"pause between two checks for expired leases"`
+	RescueWithin sut.Duration `json:"rescue_within" doc:"time within which a task is reclaimed after its lease expired"`
+	MaxAttempts  int          `json:"max_attempts" doc:"starts after which an occurrence fails if its executors keep dying"`
+	StarveWithin sut.Duration `json:"starve_within" doc:"longest allowed wait of a task in any queue to start, in real time"`
 	ClockSkew    sut.Duration `json:"clock_skew" doc:"by how much the clocks of roles are ahead of the database's"`
-	Retention    sut.Duration `json:"retention" doc:"how long finished tasks are kept, on the clock"`
+	Retention    sut.Duration `json:"retention" doc:"how long finished tasks are kept, in real time"`
 
-	Token     string       `json:"token" doc:"what requests to the API must show; empty for nothing" secret:"true"`
+	Token     string       `json:"token" doc:"token that API requests must carry; empty for none" secret:"true"`
 	Predict   sut.Duration `json:"predict" doc:"business time by which the orchestrator looks ahead"`
-	Provision sut.Duration `json:"provision" doc:"business time that another executor takes to come up"`
-	FleetStep int          `json:"fleet_step" doc:"executors that are added at once, where they are scaled"`
-	MaxFleet  int          `json:"max_fleet" doc:"executors at most, where they are scaled; executors is the least"`
+	Provision sut.Duration `json:"provision" doc:"business time to start another executor"`
+	FleetStep int          `json:"fleet_step" doc:"executors added in one step, where they are scaled"`
+	MaxFleet  int          `json:"max_fleet" doc:"most executors, where they are scaled; executors is the minimum"`
 }

@@ -13,8 +13,7 @@ package scheduler
 func skipLockedPickers() design {
 	return design{
 		name: "skip_locked",
-		idea: "pickers and executors lock the first tasks that are due, skipping " +
-			"locked ones",
+		idea: "pickers and executors lock the first due tasks, skipping locked rows",
 		guarantees: "a task starts once, and not before it is due, however many pickers and " +
 			"executors there are",
 		givesUp: "strict order, and three updates for each task: picked, started, ended",

@@ -23,10 +23,10 @@ import (
 func unfencedReclaim() design {
 	return design{
 		name: "unfenced_reclaim",
-		idea: "skip_locked whose rescuer and executors take back and end tasks by " +
-			"their numbers alone",
+		idea: "skip_locked whose rescuer and executors reclaim and end tasks by id, without a " +
+			"token",
 		guarantees: "no task is lost with its executor",
-		givesUp:    "that who slept beyond its lease has nothing to say any more",
+		givesUp:    "fencing: an executor frozen beyond its lease can still end the task",
 		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},
 		lock:       skipLocked, rescuesByID: true, endsByID: true,
 	}

@@ -13,15 +13,15 @@ import (
 //
 // Idea: acknowledge first, so that nobody else gets the message, then work.
 //
-// Guarantee: no message is worked off twice.
+// Guarantee: no message is processed twice.
 //
 // Gives up: the effects of whatever a consumer had acknowledged when it died.
 func ackBeforeEffect() design {
 	d := batched()
 	d.name = "ack_before_effect"
-	d.idea = "batched with consumers that acknowledge first and store their effects then"
-	d.guarantees = "no message is worked off twice"
-	d.givesUp = "the effects of what a consumer has acknowledged when it dies"
+	d.idea = "batched with consumers that acknowledge before they store their effects"
+	d.guarantees = "no message is processed twice"
+	d.givesUp = "the effects of messages that a consumer had acknowledged when it crashed"
 	d.breaks = breaksUnder(crash, EffectsOnce)
 	d.work = func(ctx context.Context, b *backend, queue string, batch []Delivery) error {
 		if slices.ContainsFunc(batch, indigestible) {

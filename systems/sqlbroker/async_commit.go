@@ -19,10 +19,10 @@ func asyncCommit() design {
 	d := batched()
 	d.name = "async_commit"
 	d.idea = "batched with synchronous_commit off: a commit does not wait for the disk"
-	d.guarantees = "what batched guarantees while Postgres lives, and a state that once was when it " +
-		"has died"
-	d.givesUp = "publications, claims and acknowledgements of the last half second or so, when " +
-		"Postgres dies"
+	d.guarantees = "what batched guarantees while Postgres runs; after a crash, an earlier, " +
+		"consistent state"
+	d.givesUp = "publications, claims and acknowledgements of the last half second or so when " +
+		"Postgres crashes"
 	d.breaks = breaksUnder(sut.PostgresCrash, NoLoss)
 	d.async = true
 	return d

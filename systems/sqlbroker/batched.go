@@ -17,7 +17,7 @@ func batched() design {
 		name:       "batched",
 		idea:       "one statement publishes, claims or acknowledges a batch; claims skip locked rows",
 		guarantees: "a message has one consumer at a time and is gone once acknowledged; none is lost",
-		givesUp:    "three versions of a row for each message, which a vacuum must take away",
+		givesUp:    "three versions of a row for each message, which vacuum must remove",
 		sql:        plainStatements(),
 		work:       effectAndAck,
 	}

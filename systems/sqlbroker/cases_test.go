@@ -13,7 +13,7 @@ func lossCases() []verdictCase {
 	const inv = sqlbroker.NoLoss
 	return []verdictCase{
 		{inv, "gone and never delivered - fail", fail, func(e *evidence) { e.collect(1280, 0) },
-			"message 1280.0 of queue-2 was published, and is gone although nobody has acknowledged it"},
+			"message 1280.0 of queue-2 was published and is gone, but no consumer acknowledged it"},
 		{inv, "gone, of unknown outcome - pass", pass, func(e *evidence) {
 			e.collect(1280, 0)
 			e.unknown(1280)
@@ -28,12 +28,12 @@ func lossCases() []verdictCase {
 			e.refuse(288)
 		}, "message 256.0"},
 		{inv, "acknowledged by nobody - fail", fail, func(e *evidence) { e.refuse(288) },
-			"message 256.0 of queue-2 is acknowledged at the end, and nobody has done that"},
+			"message 256.0 of queue-2 is acknowledged at the end, but no acknowledgement"},
 		{inv, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
 		{inv, "gone from consumers without an effect - fail", fail, func(e *evidence) {
 			e.collect(768, 1)
 			e.audit.Effects = e.audit.Effects[:1]
-		}, "message 768.1 of queue-1 was published, and is gone without an effect"},
+		}, "message 768.1 of queue-1 was published and is gone without an effect"},
 		{inv, "with a consumer - pass", pass, func(e *evidence) {
 			e.row(1280, 0).State = sqlbroker.StatePicked
 		}, ""},
@@ -59,10 +59,10 @@ func phantomCases() []verdictCase {
 	const inv = sqlbroker.NoPhantom
 	return []verdictCase{
 		{inv, "a message that nobody published - fail", fail, func(e *evidence) { e.forget(1280) },
-			"a message of message 1280.0, which nobody has published"},
+			"a message of message 1280.0, which was never published"},
 		{inv, "one too many of a publication - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Index = 1
-		}, "message 1280.1, which nobody has published"},
+		}, "message 1280.1, which was never published"},
 		{inv, "of a publication of unknown outcome - pass", pass, func(e *evidence) {
 			e.unknown(1280)
 		}, ""},
@@ -117,23 +117,23 @@ func placeCases() []verdictCase {
 			e.collect(768, 1)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 768, Index: 1,
 				Queue: "queue-1", Reason: sqlbroker.DeadReceives, Receives: 3})
-		}, "message 768.1 was worked off and is among the dead letters"},
+		}, "message 768.1 was processed and is among the dead letters"},
 		{places, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
 		{places, "nothing died - undecided", maybe, func(e *evidence) {
 			e.audit.Dead = []sqlbroker.DeadAudit{}
-		}, "there is no dead letter"},
+		}, "no message became a dead letter"},
 
 		{worked, "a message waits for consumers - fail", fail, func(e *evidence) {
 			*e.row(768, 1) = sqlbroker.MessageAudit{OpID: 768, Index: 1, Queue: "queue-1",
 				State: sqlbroker.StateReady}
-		}, "message 768.1 waits in queue-1 (ready)"},
+		}, "message 768.1 still waits in queue-1 (ready)"},
 		{worked, "one is still with a consumer - fail", fail, func(e *evidence) {
 			e.row(768, 1).State = sqlbroker.StatePicked
-		}, "message 768.1 waits in queue-1 (picked)"},
+		}, "message 768.1 still waits in queue-1 (picked)"},
 		{worked, "a message waits for operations - pass", pass, func(*evidence) {}, ""},
 		{worked, "consumers did nothing - undecided", maybe, func(e *evidence) {
 			e.audit.Effects = []sqlbroker.EffectAudit{}
-		}, "consumers have worked nothing off"},
+		}, "consumers processed no message"},
 	}
 }
 
@@ -145,7 +145,7 @@ func effectCases() []verdictCase {
 		}, "message 768.0 has 2 effects: one of delivery 1 and one of delivery 2"},
 		{inv, "acknowledged without an effect - fail", fail, func(e *evidence) {
 			e.audit.Effects = e.audit.Effects[:1]
-		}, "message 768.1 of queue-1 was published and acknowledged by consumers, and has no effect"},
+		}, "message 768.1 of queue-1 was published and acknowledged by consumers, but has no effect"},
 		{inv, "gone without an effect - fail", fail, func(e *evidence) {
 			e.audit.Effects = e.audit.Effects[:1]
 			e.collect(768, 1)
@@ -161,7 +161,7 @@ func effectCases() []verdictCase {
 		}, ""},
 		{inv, "waiting with an effect - fail", fail, func(e *evidence) {
 			e.row(768, 1).State = sqlbroker.StateReady
-		}, "message 768.1 has an effect and is not acknowledged (ready)"},
+		}, "message 768.1 has an effect but is not acknowledged (ready)"},
 		{inv, "dead without an effect - pass", pass, func(e *evidence) {
 			e.audit.Effects = e.audit.Effects[:1]
 			e.collect(768, 1)
@@ -171,7 +171,7 @@ func effectCases() []verdictCase {
 		{inv, "no effects - undecided", maybe, func(e *evidence) {
 			e.audit.Effects = []sqlbroker.EffectAudit{}
 			e.forget(768)
-		}, "consumers have stored no effect"},
+		}, "consumers stored no effect"},
 	}
 }
 
@@ -182,7 +182,7 @@ func visibilityCases() []verdictCase {
 	}
 	return []verdictCase{
 		{inv, "a moment before its time was over - fail", fail, early,
-			"message 256.1 was delivered again 1ms before its time was over"},
+			"message 256.1 was delivered again 1ms before its visibility timeout was over"},
 		{inv, "just when its time was over - pass", pass, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1505 * ms) })
 		}, ""},
@@ -200,7 +200,7 @@ func visibilityCases() []verdictCase {
 			e.settle(9000, sqlbroker.KindExtend, 700*ms, "256.1#1")
 			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"},
 				VisibleNS: clock(1900 * ms)})
-		}, "message 256.1 was delivered again 95ms before its time was over"},
+		}, "message 256.1 was delivered again 95ms before its visibility timeout was over"},
 		{inv, "before an extension that was refused was over - pass", pass, func(e *evidence) {
 			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
 			e.refuse(9000)
@@ -208,10 +208,10 @@ func visibilityCases() []verdictCase {
 		{inv, "too soon after an extension, whatever the clock says - fail", fail, func(e *evidence) {
 			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
 			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"}})
-		}, "message 256.1 was extended by 1s at 1s or later, and delivered again by 1.81s"},
+		}, "message 256.1 was extended by 1s at 1s or later, but delivered again by 1.81s"},
 		{inv, "too soon, whatever the clock says - fail", fail, func(e *evidence) {
 			e.move(528, 1480*ms)
-		}, "message 256.1 was delivered twice within 990ms, and is its consumer's for 1s"},
+		}, "message 256.1 was delivered twice within 990ms; the visibility timeout is 1s"},
 		{inv, "soon, in a queue that was briefer once - pass", pass, func(e *evidence) {
 			e.move(528, 1480*ms)
 			e.settings(500)
@@ -220,7 +220,8 @@ func visibilityCases() []verdictCase {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receipt = "256.1#1" })
 		}, "message 256.1 was delivered twice with one receipt"},
 		{inv, "before its delay was over - fail", fail, func(e *evidence) { e.delay(256, 211*ms) },
-			"message 256.0 was delivered by 310ms, and its publication began at 100ms, for 211ms later"},
+			"message 256.0 was delivered by 310ms, but its publication began at 100ms with a delay of " +
+				"211ms"},
 		{inv, "when its delay may just be over - pass", pass, func(e *evidence) {
 			e.delay(256, 210*ms)
 		}, ""},
@@ -252,13 +253,14 @@ func visibilityCases() []verdictCase {
 			}, "message 256.0 was delivered by 310ms"},
 		{inv, "to two consumers at once - fail", fail, func(e *evidence) {
 			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1149*ms, 1200*ms))
-		}, "message 768.0 was delivered to two consumers, the second time 1ms before its time was over"},
+		}, "message 768.0 was delivered to two consumers, the second time 1ms before its visibility " +
+			"timeout was over"},
 		{inv, "to two consumers one after the other - pass", pass, func(e *evidence) {
 			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1150*ms, 1200*ms))
 		}, ""},
 		{inv, "nothing was delivered twice - undecided", maybe, func(e *evidence) {
 			e.forget(528, 1041, 1042)
-		}, "no message was delivered twice"},
+		}, "no message was delivered more than once"},
 	}
 }
 
@@ -267,7 +269,7 @@ func ackCases() []verdictCase {
 	return []verdictCase{
 		{inv, "delivered after it was acknowledged - fail", fail, func(e *evidence) {
 			e.receive(9000, 450*ms, 256, 0, 2)
-		}, "message 256.0 was acknowledged at 410ms, and delivered by a demand that began at 450ms"},
+		}, "message 256.0 was acknowledged at 410ms, but delivered by a receive that began at 450ms"},
 		{inv, "delivered by a demand that had begun before - pass", pass, func(e *evidence) {
 			e.receive(9000, 405*ms, 256, 0, 2)
 		}, ""},
@@ -281,15 +283,15 @@ func ackCases() []verdictCase {
 		}, ""},
 		{inv, "waits although it was acknowledged - fail", fail, func(e *evidence) {
 			e.row(256, 0).State = sqlbroker.StateReady
-		}, "message 256.0 was acknowledged at 410ms, and is ready at the end"},
+		}, "message 256.0 was acknowledged at 410ms, but is ready at the end"},
 		{inv, "with a consumer although it was acknowledged - fail", fail, func(e *evidence) {
 			e.row(256, 0).State = sqlbroker.StatePicked
-		}, "message 256.0 was acknowledged at 410ms, and is picked at the end"},
+		}, "message 256.0 was acknowledged at 410ms, but is picked at the end"},
 		{inv, "dead although it was acknowledged - fail", fail, func(e *evidence) {
 			e.collect(256, 0)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Queue: "queue-2",
 				Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, "message 256.0 was acknowledged at 410ms, and is a dead letter at the end"},
+		}, "message 256.0 was acknowledged at 410ms, but is a dead letter at the end"},
 		{inv, "waits, and its acknowledgement is of unknown outcome - pass", pass, func(e *evidence) {
 			e.row(256, 0).State = sqlbroker.StateReady
 			e.unknown(288)
@@ -297,7 +299,7 @@ func ackCases() []verdictCase {
 		{inv, "acknowledged and collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
 		{inv, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
 			e.forget(288, 544, 561)
-		}, "no operation has acknowledged a message"},
+		}, "no operation acknowledged a message"},
 	}
 }
 
@@ -311,13 +313,13 @@ func receiptCases() []verdictCase {
 	return []verdictCase{
 		{inv, "accepted after another delivery - fail", fail, func(e *evidence) {
 			accept(e, 289, "256.1#1")
-		}, "an ack of message 256.1 that began at 2s was accepted, and its receipt had been replaced " +
-			"by that of another delivery by 1.81s"},
+		}, "an ack of message 256.1 that began at 2s was accepted, but its receipt had been replaced " +
+			"by another delivery's by 1.81s"},
 		{inv, "accepted after another delivery that overlaps - fail", fail, func(e *evidence) {
 			accept(e, 289, "256.1#1")
 			e.op(273).End = 1850 * ms
-		}, "an ack of message 256.1 that began at 2s was accepted, and its receipt had been replaced " +
-			"by that of another delivery by 1.81s"},
+		}, "an ack of message 256.1 that began at 2s was accepted, but its receipt had been replaced " +
+			"by another delivery's by 1.81s"},
 		{inv, "accepted after a delivery whose clock was read late - pass", pass, func(e *evidence) {
 			accept(e, 289, "256.1#1") // it is the second
 			e.op(273).End = 1850 * ms
@@ -340,7 +342,7 @@ func receiptCases() []verdictCase {
 			e.refuse(9000)
 		}, ""},
 		{inv, "accepted after its time - fail", fail, func(e *evidence) { e.move(288, 1500*ms) },
-			"an ack of message 256.0 that began at 1.5s was accepted, and its receipt had expired by"},
+			"an ack of message 256.0 that began at 1.5s was accepted, but its receipt had expired by"},
 		{inv, "accepted after its time, in a queue that was slower once - pass", pass,
 			func(e *evidence) {
 				e.move(288, 1500*ms)
@@ -362,9 +364,10 @@ func receiptCases() []verdictCase {
 		}, ""},
 		{inv, "accepted after it was given back - fail", fail, func(e *evidence) {
 			e.settle(9000, sqlbroker.KindAck, 2600*ms, "1024.0#3")
-		}, "its receipt had been given back by 2.46s"},
+		}, "its receipt had been released by 2.46s"},
 		{inv, "a good receipt called stale - fail", fail, func(e *evidence) { e.refuse(288) },
-			"the receipt of message 256.0 was called stale by 410ms, and is good for 1s from 300ms on"},
+			"the receipt of message 256.0 was called stale by 410ms, but is valid for at least 1s from " +
+				"300ms"},
 		{inv, "called stale in a queue that was briefer once - pass", pass, func(e *evidence) {
 			e.refuse(288)
 			e.settings(150)
@@ -387,7 +390,7 @@ func receiptCases() []verdictCase {
 			e.op(288).Err = sqlbroker.ErrRateLimited.Error()
 		}, ""},
 		{inv, "nobody was late - undecided", maybe, func(e *evidence) { e.forget(289) },
-			"nobody came with a stale receipt"},
+			"no stale receipt was presented"},
 		{inv, "nobody was in time - undecided", maybe, func(e *evidence) {
 			e.forget(288, 544, 545, 561, 1056, 1057, 1058)
 		}, "no receipt was accepted"},
@@ -399,10 +402,10 @@ func countCases() []verdictCase {
 	return []verdictCase{
 		{inv, "fewer than were delivered - fail", fail, func(e *evidence) {
 			e.row(256, 1).Receives = 1
-		}, "message 256.1 says that it was delivered 1 times; 2 to 2 times are possible"},
+		}, "message 256.1 has a delivery count of 1; 2 to 2 are possible"},
 		{inv, "more than were delivered - fail", fail, func(e *evidence) {
 			e.row(256, 1).Receives = 3
-		}, "message 256.1 says that it was delivered 3 times; 2 to 2 times are possible"},
+		}, "message 256.1 has a delivery count of 3; 2 to 2 are possible"},
 		{inv, "one more, and an answer was lost - pass", pass, func(e *evidence) {
 			e.row(256, 1).Receives = 3
 			e.do(9000, sqlbroker.KindReceive, "queue-2", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
@@ -415,21 +418,21 @@ func countCases() []verdictCase {
 		}, "message 256.1"},
 		{inv, "two with one number - fail", fail, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
-		}, "message 256.1 was delivered twice as delivery 1"},
+		}, "message 256.1 was delivered twice with delivery number 1"},
 		{inv, "two with one number, back from the dead - pass", pass, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
 			e.row(256, 1).Receives, e.row(256, 1).Redrives = 1, 1
 		}, ""},
 		{inv, "dead with fewer - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 2 },
-			"message 1024.0 says that it was delivered 2 times"},
+			"message 1024.0 has a delivery count of 2"},
 		{inv, "never delivered, and says that it was - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Receives = 1
-		}, "message 1280.0 says that it was delivered 1 times; 0 to 0 times are possible"},
+		}, "message 1280.0 has a delivery count of 1; 0 to 0 are possible"},
 		{inv, "never delivered, and dead of deliveries - fail", fail, func(e *evidence) {
 			e.collect(1280, 0)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
 				Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, "message 1280.0 says that it was delivered 3 times; 0 to 0 times are possible"},
+		}, "message 1280.0 has a delivery count of 3; 0 to 0 are possible"},
 		{inv, "never delivered but in answers that were lost - pass", pass, func(e *evidence) {
 			e.row(1280, 0).Receives = 2
 			for id := range uint64(2) {
@@ -448,7 +451,7 @@ func countCases() []verdictCase {
 			e.forget(528, 1041, 1042)
 			e.row(256, 1).Receives = 1
 			e.audit.Dead[0].Receives = 1
-		}, "no message was delivered to operations twice"},
+		}, "no message was delivered to operations more than once"},
 	}
 }
 
@@ -492,7 +495,7 @@ func deadCases() []verdictCase {
 		}, ""},
 		{inv, "dead of age too soon - fail", fail, func(e *evidence) {
 			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, "message 1024.0 is a dead letter of queue-2 for its age of 2.2s, less than 1h0m0s"},
+		}, "message 1024.0 is a dead letter of queue-2 at the age of 2.2s, less than 1h0m0s"},
 		{inv, "dead before its queue delivered more often - pass", pass, func(e *evidence) {
 			e.change(5, time.Hour)
 			e.audit.Queues[1].MaxReceives = 5
@@ -523,7 +526,7 @@ func deadCases() []verdictCase {
 		{inv, "dead of less age than its queue ever had - fail", fail, func(e *evidence) {
 			e.change(3, 3*time.Second)
 			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, "message 1024.0 is a dead letter of queue-2 for its age of 2.2s, less than 3s"},
+		}, "message 1024.0 is a dead letter of queue-2 at the age of 2.2s, less than 3s"},
 		{inv, "alive after more deliveries than its queue allows by now - pass", pass,
 			func(e *evidence) {
 				e.change(2, time.Hour)
@@ -531,11 +534,11 @@ func deadCases() []verdictCase {
 			}, ""},
 		{inv, "alive after all deliveries - fail", fail, func(e *evidence) {
 			e.row(1280, 0).Receives = 3
-		}, "message 1280.0 was delivered 3 times, waits in queue-2, and is no dead letter"},
+		}, "message 1280.0 was delivered 3 times and waits in queue-2; it should be a dead letter"},
 		{inv, "alive and too old - fail", fail, func(e *evidence) {
 			e.wait(time.Hour+5051*ms, time.Hour+5051*ms, 2*time.Hour)
-		}, "message 1280.0 has waited in queue-2 for 5.051s although it is older than 1h0m0s, and is " +
-			"no dead letter"},
+		}, "message 1280.0 has waited in queue-2 for 5.051s although it is older than 1h0m0s; it " +
+			"should be a dead letter"},
 		{inv, "alive, and too old only just now - pass", pass, func(e *evidence) {
 			e.wait(time.Hour+5050*ms, time.Hour+5050*ms, 2*time.Hour)
 		}, ""},
@@ -568,8 +571,8 @@ func deadCases() []verdictCase {
 		}, ""},
 		{inv, "dead of consumers that gave it back - fail", fail, func(e *evidence) {
 			e.dies(768, 1, 2699*ms)
-		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, and is its " +
-			"consumer's for 1s each time: it was given back"},
+		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, but a delivery " +
+			"lasts 1s: it was released"},
 		{inv, "dead of consumers that slept over it - pass", pass, func(e *evidence) {
 			e.dies(768, 1, 2700*ms) // as far as clocks may be set
 		}, ""},
@@ -602,7 +605,7 @@ func deadCases() []verdictCase {
 		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 50ms"},
 		{inv, "delivered once more than it may be - fail", fail, func(e *evidence) {
 			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 4 })
-		}, "message 256.1 was delivered for the 4. time, and dies after 3"},
+		}, "message 256.1 has delivery number 4, but the most are 3"},
 		{inv, "dead in a queue that does not exist - fail", fail, func(e *evidence) {
 			e.audit.Dead[0].Queue = "queue-9"
 		}, "is a dead letter of queue-9, which does not exist"},
@@ -623,8 +626,8 @@ func groupCases() []verdictCase {
 	}
 	return []verdictCase{
 		{inv, "before the earlier one is acknowledged - fail", fail, swap,
-			"group 7 of queue-2: message 512.0 was delivered, and message 256.1, published before it, was " +
-				"not acknowledged until 1ms later"},
+			"group 7 of queue-2: message 512.0 was delivered, but message 256.1, published before it, was " +
+				"acknowledged only 1ms later"},
 		{inv, "just after the earlier one is acknowledged - pass", pass, func(e *evidence) {
 			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1905 * ms) })
 		}, ""},
@@ -640,8 +643,8 @@ func groupCases() []verdictCase {
 		{inv, "two at a time, and both were published at once - fail", fail, func(e *evidence) {
 			swap(e)
 			e.op(256).End = 205 * ms
-		}, "group 7 of queue-2: message 512.0 was delivered while message 256.1 was with a consumer, " +
-			"for 1ms more"},
+		}, "group 7 of queue-2: message 512.0 was delivered while message 256.1 was with a consumer " +
+			"for another 1ms"},
 		{inv, "two in one answer - fail", fail, func(e *evidence) {
 			e.op(256).End = 205 * ms
 			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1805 * ms) })
@@ -663,12 +666,12 @@ func groupCases() []verdictCase {
 		}, "group 3 of queue-1: message 768.1 was delivered while message 768.0 was with a consumer"},
 		{inv, "within a publication - fail", fail, func(e *evidence) {
 			e.delivery(273, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(404 * ms) })
-		}, "message 256.1 was delivered, and message 256.0, published before it, was not acknowledged " +
-			"until 1ms later"},
+		}, "message 256.1 was delivered, but message 256.0, published before it, was acknowledged only " +
+			"1ms later"},
 		{inv, "while the earlier one waits at the end - fail", fail, func(e *evidence) {
 			*e.row(256, 1) = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7,
 				State: sqlbroker.StateReady, Receives: 2}
-		}, "message 256.1, published before it, was not acknowledged even at the end"},
+		}, "message 256.1, published before it, was never acknowledged"},
 		{inv, "while the earlier one is dead - pass", pass, func(e *evidence) {
 			e.collect(256, 1)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Index: 1,
@@ -682,7 +685,7 @@ func groupCases() []verdictCase {
 			func(e *evidence) {
 				e.collect(256, 1)
 				e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1804 * ms) })
-			}, "message 512.0 was delivered, and message 256.1"},
+			}, "message 512.0 was delivered, but message 256.1"},
 		{inv, "after the earlier one, collected by now, was received - pass", pass,
 			func(e *evidence) {
 				e.collect(256, 1)
@@ -690,7 +693,7 @@ func groupCases() []verdictCase {
 			}, ""},
 		{inv, "consumers out of order - fail", fail, func(e *evidence) {
 			e.audit.Effects[1].ReceivedNS = clock(154 * ms)
-		}, "group 3 of queue-1: message 768.1 was delivered, and message 768.0"},
+		}, "group 3 of queue-1: message 768.1 was delivered, but message 768.0"},
 		{inv, "no group - undecided", maybe, func(e *evidence) {
 			for _, op := range []uint64{256, 512, 768} {
 				r := e.op(op)
@@ -701,6 +704,6 @@ func groupCases() []verdictCase {
 				p.Make.Group = 0
 				r.Op.Body = text(p)
 			}
-		}, "no two messages of a group came one after the other"},
+		}, "no two messages of a group were delivered in sequence"},
 	}
 }

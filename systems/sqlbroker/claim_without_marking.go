@@ -14,7 +14,7 @@ func claimWithoutMarking() design {
 	d.name = "claim_without_marking"
 	d.idea = "a claim selects with SKIP LOCKED and marks nothing: the locks end with the statement"
 	d.guarantees = "two claims at the very same moment get different messages"
-	d.givesUp = "whatever comes after that moment: the next claim gets the messages again"
+	d.givesUp = "exclusive delivery: the next claim gets the same messages again"
 	d.breaks = breaksUnder(load, VisibilityKept, EffectsOnce)
 	d.sql = unfencedStatements() // there is no receipt to go by
 	d.sql.claim = `

@@ -11,14 +11,14 @@ import (
 // again when its publisher asks again.
 const remember = 10 * time.Minute
 
-// collector is the role that deletes what was acknowledged and kept long enough, a
+// collector is the role that deletes acknowledged messages that were kept long enough, a
 // bounded number of rows in a transaction: none holds up the others, and none leaves
 // so much for a vacuum that it lags behind. Where there are partitions, it empties
 // them as a whole; see slots.
 func (d design) collector() sut.Role {
 	return sut.Role{
 		Name:    RoleCollector,
-		Summary: "deletes what was acknowledged and kept long enough",
+		Summary: "deletes acknowledged messages that were kept long enough",
 		// Two would rotate partitions twice as fast.
 		Single: d.partitioned,
 		Run: func(ctx context.Context, cfg sut.Config) error {

@@ -256,7 +256,7 @@ func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 		return pending, nil
 	}
 	err = i.tooOld(ctx, func(queue string, n int64) {
-		pending = fmt.Sprintf("%s has %d messages that are too old", queue, n)
+		pending = fmt.Sprintf("%s has %d messages older than its retention", queue, n)
 	})
 	return pending, err
 }

@@ -36,30 +36,30 @@ func Invariants(params any) []check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, subject: s}
 	}
 	return []check.Invariant{
-		state(NoLoss, "every message that was published and acknowledged as such is in its queue at "+
-			"the end, with a consumer, among the dead letters, or was acknowledged by one who had "+
+		state(NoLoss, "every message whose publication was acknowledged is, at the end, in its queue, "+
+			"with a consumer or among the dead letters, or was acknowledged by a consumer that had "+
 			"received it", judgeLoss),
-		state(NoPhantom, "every message, delivery and effect is of a message that somebody published, "+
-			"with its body and in its queue", judgePhantoms),
-		state(OncePlaced, "every message is in one place only: in its queue once, or among the dead "+
-			"letters once, or worked off, however often it was published; a repeated publication is not "+
+		state(NoPhantom, "every message, delivery and effect belongs to a published message, with its "+
+			"body and in its queue", judgePhantoms),
+		state(OncePlaced, "every message is in one place only, however often it was published: once in "+
+			"its queue, once among the dead letters, or processed; a repeated publication is not "+
 			"denied", judgePlaces),
-		state(WorkedOff, "at rest, nothing waits in a queue that consumers work off", judgeWork),
-		state(EffectsOnce, "every message that consumers have acknowledged has one effect, and no other "+
-			"message has any", judgeEffects),
+		state(WorkedOff, "at rest, no message waits in a queue that consumers process", judgeWork),
+		state(EffectsOnce, "every message that consumers acknowledged has exactly one effect, and no "+
+			"other message has one", judgeEffects),
 		state(VisibilityKept, "a message is not delivered before its delay is over, nor again before "+
-			"the time of a delivery is over, unless it was given back", judgeVisibility),
-		state(AckFinal, "a message that was acknowledged with a good receipt is never delivered again, "+
-			"and neither waits nor is dead at the end", judgeFinal),
-		state(ReceiptFenced, "a receipt is good until its time is over or it is used up, and refused "+
-			"from then on", judgeReceipts),
-		state(ReceiveCount, "a message says how often it was delivered, give or take what was delivered "+
-			"in a lost answer", judgeReceives),
-		state(DeadLetters, "a message is a dead letter if and only if it was delivered as often as it "+
-			"may be, or is older than its queue keeps messages; consumers give back only what cannot be "+
-			"worked off, which dies alone", judgeDead),
-		state(GroupOrder, "of a group, one message at a time is with a consumer, and none is "+
-			"delivered while an earlier one is not acknowledged", judgeGroups),
+			"its visibility timeout is over, unless it was released", judgeVisibility),
+		state(AckFinal, "a message acknowledged with a valid receipt is never delivered again, and at "+
+			"the end is neither waiting nor a dead letter", judgeFinal),
+		state(ReceiptFenced, "a receipt is accepted until it expires or is used, and refused from then "+
+			"on", judgeReceipts),
+		state(ReceiveCount, "the delivery count of a message is right, except for deliveries in lost "+
+			"answers", judgeReceives),
+		state(DeadLetters, "a message is a dead letter if and only if it reached its maximum of "+
+			"deliveries or is older than its queue's retention; consumers release only messages that they "+
+			"cannot process, and no others of the batch become dead letters", judgeDead),
+		state(GroupOrder, "only one message of a group is with a consumer at a time, and none is "+
+			"delivered before the earlier ones are acknowledged", judgeGroups),
 	}
 }
 

@@ -64,7 +64,7 @@ func judgeGroups(j *judging) {
 		}
 		pairs += j.judgeWithin(key, list)
 	}
-	j.Need(pairs > 0, "no two messages of a group came one after the other")
+	j.Need(pairs > 0, "no two messages of a group were delivered in sequence")
 }
 
 // judgeWithin compares the messages of each publication.
@@ -92,12 +92,12 @@ func (j *judging) judgeBefore(key groupKey, first, second member) {
 	if second.first >= first.open {
 		return
 	}
-	until := "was not acknowledged even at the end"
+	until := "was never acknowledged"
 	if first.open != math.MaxInt64 {
-		until = "was not acknowledged until " + time.Duration(first.open-second.first).String() + " later"
+		until = "was acknowledged only " + time.Duration(first.open-second.first).String() + " later"
 	}
 	j.Violate([]uint64{first.id.op, second.id.op, second.by}, "group %d of %s: %v was delivered, "+
-		"and %v, published before it, %s", key.group, key.queue, second.id, first.id, until)
+		"but %v, published before it, %s", key.group, key.queue, second.id, first.id, until)
 }
 
 // groups gathers the members of groups whose publications were acknowledged, in the
@@ -234,7 +234,7 @@ func (j *judging) judgeTogether(key groupKey, list []hold) {
 		j.Checked(1)
 		if h.from < other.until {
 			j.Violate([]uint64{other.id.op, h.id.op, other.by, h.by}, "group %d of %s: %v was delivered "+
-				"while %v was with a consumer, for %v more", key.group, key.queue, h.id, other.id,
+				"while %v was with a consumer for another %v", key.group, key.queue, h.id, other.id,
 				time.Duration(other.until-h.from))
 		}
 		switch {

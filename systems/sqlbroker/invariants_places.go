@@ -22,13 +22,13 @@ func judgeLoss(j *judging) {
 		rows := at.rows[id]
 		switch {
 		case j.asked(queue) && len(rows) == 0 && !j.mayBeAcked(id):
-			j.Violate(proof(id, j.deliveries[id]...), "%v of %s was published, and is gone although nobody "+
-				"has acknowledged it", id, queue)
+			j.Violate(proof(id, j.deliveries[id]...), "%v of %s was published and is gone, but no "+
+				"consumer acknowledged it", id, queue)
 		case j.asked(queue) && !j.mayBeAcked(id):
-			j.Violate(proof(id, j.deliveries[id]...), "%v of %s is acknowledged at the end, and nobody has "+
-				"done that with one of its receipts", id, queue)
+			j.Violate(proof(id, j.deliveries[id]...), "%v of %s is acknowledged at the end, but no "+
+				"acknowledgement had one of its receipts", id, queue)
 		case !j.asked(queue) && len(rows) == 0 && len(at.effects[id]) == 0:
-			j.Violate(proof(id), "%v of %s was published, and is gone without an effect", id, queue)
+			j.Violate(proof(id), "%v of %s was published and is gone without an effect", id, queue)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func judgePhantoms(j *judging) {
 		p := j.published[id.op]
 		switch {
 		case p == nil || id.index < 0 || id.index >= len(p.messages):
-			j.Violate(append(ops, id.op), "%s of %v, which nobody has published", what, id)
+			j.Violate(append(ops, id.op), "%s of %v, which was never published", what, id)
 			return nil
 		case !p.May():
 			j.Violate(append(ops, id.op), "%s of %v, whose publication was refused", what, id)
@@ -72,7 +72,7 @@ func judgePhantoms(j *judging) {
 			if sent := p.messages[id.index]; sent.Body != d.Body || sent.Group != d.Group ||
 				sent.Priority != d.Priority {
 				j.Violate([]uint64{id.op, d.op}, "%v was delivered with body %.60q, group %d and priority "+
-					"%d, and published with %.60q, %d and %d", id, d.Body, d.Group, d.Priority, sent.Body,
+					"%d, but published with %.60q, %d and %d", id, d.Body, d.Group, d.Priority, sent.Body,
 					sent.Group, sent.Priority)
 			}
 		}
@@ -113,16 +113,16 @@ func judgePlaces(j *judging) {
 			j.Violate(proof(id), "%v is among the dead letters %d times", id, len(dead))
 		}
 		if len(at.effects[id]) > 0 {
-			j.Violate(proof(id), "%v was worked off and is among the dead letters", id)
+			j.Violate(proof(id), "%v was processed and is among the dead letters", id)
 		}
 	}
 	n := j.repeats.Judge(j.Collector, func(op uint64) bool {
 		p := j.published[op]
 		return p == nil || j.purged[p.queue]
 	})
-	j.Note("%d publications were acknowledged, and answered again when they were sent again", n)
+	j.Note("%d acknowledged publications were sent again and answered again", n)
 	j.watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows })
-	j.Need(len(at.dead) > 0, "there is no dead letter")
+	j.Need(len(at.dead) > 0, "no message became a dead letter")
 	j.needSnapshot()
 }
 
@@ -135,7 +135,7 @@ func judgeWork(j *judging) {
 		}
 	}
 	j.watch("messages pending", "messages", func(l Look) int64 { return l.Pending })
-	j.Need(effects > 0, "consumers have worked nothing off")
+	j.Need(effects > 0, "consumers processed no message")
 	j.Checked(effects)
 	for _, m := range j.a.Messages {
 		if j.asked(m.Queue) {
@@ -144,7 +144,7 @@ func judgeWork(j *judging) {
 		j.Checked(1)
 		if m.State != StateAcked {
 			id := messageID{m.OpID, m.Index}
-			j.Unfinished(proof(id), "%v waits in %s (%s) although consumers have nothing else to do", id,
+			j.Unfinished(proof(id), "%v still waits in %s (%s) although the consumers are idle", id,
 				m.Queue, m.State)
 		}
 	}
@@ -161,7 +161,7 @@ func judgeEffects(j *judging) {
 		}
 		for _, m := range at.rows[id] {
 			if m.State != StateAcked {
-				j.Violate(proof(id), "%v has an effect and is not acknowledged (%s)", id, m.State)
+				j.Violate(proof(id), "%v has an effect but is not acknowledged (%s)", id, m.State)
 			}
 		}
 	}
@@ -174,12 +174,12 @@ func judgeEffects(j *judging) {
 		if len(rows) == 0 || slices.ContainsFunc(rows, func(m MessageAudit) bool {
 			return m.State == StateAcked
 		}) {
-			j.Violate(proof(id), "%v of %s was published and acknowledged by consumers, and has no effect",
+			j.Violate(proof(id), "%v of %s was published and acknowledged by consumers, but has no effect",
 				id, p.queue)
 		}
 	}
 	j.watchConsumption()
-	j.Need(len(at.effects) > 0, "consumers have stored no effect")
+	j.Need(len(at.effects) > 0, "consumers stored no effect")
 }
 
 // judgeFinal compares acknowledgements with later deliveries, and with where the messages are
@@ -195,13 +195,13 @@ func judgeFinal(j *judging) {
 				acks++
 				j.Checked(1)
 				if where := at.open(id); where != "" {
-					j.Violate([]uint64{id.op, s.op}, "%v was acknowledged at %v, and is %s at the end", id,
+					j.Violate([]uint64{id.op, s.op}, "%v was acknowledged at %v, but is %s at the end", id,
 						s.end, where)
 				}
 				for _, later := range list {
 					if later.start > s.end {
-						j.Violate([]uint64{id.op, s.op, later.op}, "%v was acknowledged at %v, and delivered "+
-							"by a demand that began at %v", id, s.end, later.start)
+						j.Violate([]uint64{id.op, s.op, later.op}, "%v was acknowledged at %v, but delivered by a "+
+							"receive that began at %v", id, s.end, later.start)
 						break
 					}
 				}
@@ -211,7 +211,7 @@ func judgeFinal(j *judging) {
 	j.watch("mean time from publication to acknowledgement", "ms", func(l Look) int64 {
 		return time.Duration(l.DeletionNS).Milliseconds()
 	})
-	j.Need(acks > 0, "no operation has acknowledged a message")
+	j.Need(acks > 0, "no operation acknowledged a message")
 }
 
 // open says where a message is that somebody may still get, "" if nobody may.
@@ -240,7 +240,7 @@ func judgeReceives(j *judging) {
 			known[d.Receipt] = true
 			if other := numbers[d.Receives]; other != nil && other.Receipt != d.Receipt &&
 				!j.redriven(at, id) {
-				j.Violate(proof(id, other, d), "%v was delivered twice as delivery %d", id, d.Receives)
+				j.Violate(proof(id, other, d), "%v was delivered twice with delivery number %d", id, d.Receives)
 			}
 			numbers[d.Receives] = d
 		}
@@ -253,15 +253,15 @@ func judgeReceives(j *judging) {
 		j.Checked(1)
 		low, high := counts[s.id], counts[s.id]+j.lost[s.queue]
 		if j.asked(s.queue) && (s.times < low || s.times > high) {
-			j.Violate(proof(s.id, j.deliveries[s.id]...), "%v says that it was delivered %d times; %d to "+
-				"%d times are possible", s.id, s.times, low, high)
+			j.Violate(proof(s.id, j.deliveries[s.id]...), "%v has a delivery count of %d; %d to %d are "+
+				"possible", s.id, s.times, low, high)
 		}
 	}
 	for _, n := range j.lost {
 		j.AllowedUnknown(n)
 	}
 	j.watchClaims()
-	j.Need(again > 0, "no message was delivered to operations twice")
+	j.Need(again > 0, "no message was delivered to operations more than once")
 }
 
 // redriven says that a message has come back from the dead letters, and counts anew.
@@ -349,11 +349,11 @@ func judgeDead(j *judging) {
 			j.Violate(proof(id), "%v is a dead letter of %s after %d deliveries, not %v", id, d.Queue,
 				d.Receives, t)
 		case d.Reason == DeadRetention && time.Duration(d.AgeNS) < t.shortest:
-			j.Violate(proof(id), "%v is a dead letter of %s for its age of %v, less than %v", id,
+			j.Violate(proof(id), "%v is a dead letter of %s at the age of %v, less than %v", id,
 				d.Queue, time.Duration(d.AgeNS), t.shortest)
 		case d.Reason == DeadReceives && j.deadYoung(d, t):
-			j.Violate(proof(id), "%v is a dead letter of %s after %d deliveries within %v, and is its "+
-				"consumer's for %v each time: it was given back, although it can be worked off", id, d.Queue,
+			j.Violate(proof(id), "%v is a dead letter of %s after %d deliveries within %v, but a delivery "+
+				"lasts %v: it was released, although it can be processed", id, d.Queue,
 				d.Receives, time.Duration(d.AgeNS), t.briefest)
 		}
 	}
@@ -364,12 +364,13 @@ func judgeDead(j *judging) {
 		}
 		j.Checked(1)
 		if m.Receives >= j.terms(q).most {
-			j.Violate([]uint64{m.OpID}, "%v was delivered %d times, waits in %s, and is no dead letter",
+			j.Violate([]uint64{m.OpID}, "%v was delivered %d times and waits in %s; it should be a dead "+
+				"letter",
 				messageID{m.OpID, m.Index}, m.Receives, m.Queue)
 		}
 		if late := overdue(m, q); late > j.p.SweepEvery.D()+ageSlack {
-			j.Unfinished([]uint64{m.OpID}, "%v has waited in %s for %v although it is older than %v, "+
-				"and is no dead letter", messageID{m.OpID, m.Index}, m.Queue, late,
+			j.Unfinished([]uint64{m.OpID}, "%v has waited in %s for %v although it is older than %v; "+
+				"it should be a dead letter", messageID{m.OpID, m.Index}, m.Queue, late,
 				time.Duration(q.RetentionNS))
 		}
 	}
@@ -377,7 +378,7 @@ func judgeDead(j *judging) {
 		for _, d := range list {
 			q, known := j.queue(d.queue)
 			if t := j.terms(q); known && d.Receives > t.most {
-				j.Violate(proof(id, d), "%v was delivered for the %d. time, and dies after %v", id, d.Receives,
+				j.Violate(proof(id, d), "%v has delivery number %d, but the most are %v", id, d.Receives,
 					t)
 			}
 		}

@@ -34,9 +34,9 @@ func judgeVisibility(j *judging) {
 		}
 	}
 	again += j.judgeEffectPairs()
-	j.watch("messages with consumers for more than half their time", "messages",
+	j.watch("messages with consumers for more than half of the visibility timeout", "messages",
 		func(l Look) int64 { return l.Stuck })
-	j.Need(again > 0, "no message was delivered twice")
+	j.Need(again > 0, "no message was delivered more than once")
 }
 
 // judgeDelay looks for deliveries of a message before its delay was over. That began when
@@ -56,7 +56,8 @@ func (j *judging) judgeDelay(id messageID, list []*delivery) {
 	for _, d := range list {
 		j.Checked(1)
 		if d.end < p.Start+delay {
-			j.Violate(proof(id, d), "%v was delivered by %v, and its publication began at %v, for %v later",
+			j.Violate(proof(id, d), "%v was delivered by %v, but its publication began at %v with a delay "+
+				"of %v",
 				id, d.end, p.Start, delay)
 		}
 	}
@@ -78,7 +79,7 @@ func (j *judging) judgePair(id messageID, a, b *delivery) {
 		}
 		deadline = max(deadline, s.visibleNS)
 		if b.end < s.start+s.by {
-			j.Violate(append(proof(id, a, b), s.op), "%v was extended by %v at %v or later, and delivered "+
+			j.Violate(append(proof(id, a, b), s.op), "%v was extended by %v at %v or later, but delivered "+
 				"again by %v", id, s.by, s.start, b.end)
 			return
 		}
@@ -87,10 +88,10 @@ func (j *judging) judgePair(id messageID, a, b *delivery) {
 	span := max(a.end, b.end) - min(a.start, b.start)
 	switch {
 	case b.ReceivedNS < deadline:
-		j.Violate(proof(id, a, b), "%v was delivered again %v before its time was over, by the store's "+
-			"clock", id, time.Duration(deadline-b.ReceivedNS))
+		j.Violate(proof(id, a, b), "%v was delivered again %v before its visibility timeout was over, "+
+			"by the store's clock", id, time.Duration(deadline-b.ReceivedNS))
 	case span < least:
-		j.Violate(proof(id, a, b), "%v was delivered twice within %v, and is its consumer's for %v", id,
+		j.Violate(proof(id, a, b), "%v was delivered twice within %v; the visibility timeout is %v", id,
 			span, least)
 	}
 }
@@ -107,8 +108,8 @@ func (j *judging) judgeEffectPairs() (pairs int) {
 			pairs++
 			j.Checked(1)
 			if b.ReceivedNS < a.VisibleNS {
-				j.Violate(proof(id), "%v was delivered to two consumers, the second time %v before its time "+
-					"was over", id, time.Duration(a.VisibleNS-b.ReceivedNS))
+				j.Violate(proof(id), "%v was delivered to two consumers, the second time %v before its "+
+					"visibility timeout was over", id, time.Duration(a.VisibleNS-b.ReceivedNS))
 			}
 		}
 	}
@@ -134,17 +135,17 @@ func judgeReceipts(j *judging) {
 			case s.did(receipt):
 				accepted++
 				if why != "" {
-					j.Violate(append(proof(d.id(), d), s.op), "an %s of %v that began at %v was accepted, and "+
+					j.Violate(append(proof(d.id(), d), s.op), "an %s of %v that began at %v was accepted, but "+
 						"its receipt %s", s.kind, d.id(), s.start, why)
 				}
 			case s.called(receipt) && j.goodAt(s, d):
-				j.Violate(append(proof(d.id(), d), s.op), "the receipt of %v was called stale by %v, and is "+
-					"good for %v from %v on at least", d.id(), s.end, j.termsOf(d).briefest, d.start)
+				j.Violate(append(proof(d.id(), d), s.op), "the receipt of %v was called stale by %v, but is "+
+					"valid for at least %v from %v", d.id(), s.end, j.termsOf(d).briefest, d.start)
 			}
 		}
 	}
 	j.Need(accepted > 0, "no receipt was accepted")
-	j.Need(stale > 0, "nobody came with a stale receipt")
+	j.Need(stale > 0, "no stale receipt was presented")
 }
 
 // termsOf are the terms of a delivery's queue.
@@ -159,7 +160,7 @@ func (j *judging) staleAt(s *settle, d *delivery) string {
 	list := j.deliveries[d.id()]
 	for _, later := range list[slices.Index(list, d)+1:] {
 		if later.end < s.start && later.Receipt != d.Receipt && later.follows(d) {
-			return "had been replaced by that of another delivery by " + later.end.String()
+			return "had been replaced by another delivery's by " + later.end.String()
 		}
 	}
 	latest, repeated := d.end+j.termsOf(d).longest, false
@@ -169,7 +170,7 @@ func (j *judging) staleAt(s *settle, d *delivery) string {
 		}
 		switch {
 		case other.kind == KindRelease && other.did(d.Receipt) && other.end < s.start:
-			return "had been given back by " + other.end.String()
+			return "had been released by " + other.end.String()
 		case other.kind == KindExtend && other.outcome == history.Unknown:
 			return "" // nobody knows until when
 		case other.kind == KindExtend:

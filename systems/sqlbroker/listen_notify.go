@@ -34,9 +34,9 @@ SELECT known, stored FROM (
         pg_notify('` + channel + `', (SELECT count(*) FROM stored) || ' ' || $1)) AS told`
 	return design{
 		name:       "listen_notify",
-		idea:       "batched, and consumers that wait are woken by NOTIFY rather than by polling",
+		idea:       "batched, but waiting consumers are woken by NOTIFY instead of polling",
 		guarantees: "what batched guarantees; a lost notification costs a poll",
-		givesUp:    "parallel commits of publishers, which NOTIFY puts into one order",
+		givesUp:    "parallel commits of publishers: NOTIFY serializes them",
 		sql:        sql,
 		notifies:   true,
 		work:       effectAndAck,

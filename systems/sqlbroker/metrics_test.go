@@ -155,15 +155,16 @@ func TestWatched(t *testing.T) {
 		points          int
 		lowest, highest int64
 	}{
-		sqlbroker.NoPhantom:      {"age of the oldest snapshot", 9, 7, 7},
-		sqlbroker.NoLoss:         {"messages published in the last minute", 9, 1, 9},
-		sqlbroker.WorkedOff:      {"messages pending", 9, 2, 2},
-		sqlbroker.VisibilityKept: {"messages with consumers for more than half their time", 9, 3, 3},
-		sqlbroker.DeadLetters:    {"dead letters", 9, 4, 4},
-		sqlbroker.AckFinal:       {"mean time from publication to acknowledgement", 9, 5, 5},
-		sqlbroker.OncePlaced:     {"dead versions of rows", 9, 0, 48},
-		sqlbroker.EffectsOnce:    {"messages worked off by consumers", 2, 100, 100},
-		sqlbroker.ReceiveCount:   {"mean time of a consumer's claim", 2, 500, 500},
+		sqlbroker.NoPhantom: {"age of the oldest snapshot", 9, 7, 7},
+		sqlbroker.NoLoss:    {"messages published in the last minute", 9, 1, 9},
+		sqlbroker.WorkedOff: {"messages pending", 9, 2, 2},
+		sqlbroker.VisibilityKept: {"messages with consumers for more than half of the visibility " +
+			"timeout", 9, 3, 3},
+		sqlbroker.DeadLetters:  {"dead letters", 9, 4, 4},
+		sqlbroker.AckFinal:     {"mean time from publication to acknowledgement", 9, 5, 5},
+		sqlbroker.OncePlaced:   {"dead versions of rows", 9, 0, 48},
+		sqlbroker.EffectsOnce:  {"messages processed by consumers", 2, 100, 100},
+		sqlbroker.ReceiveCount: {"mean time of a consumer's claim", 2, 500, 500},
 	} {
 		w := verdicts[name].Watched
 		if w == nil || w.Quantity != want.quantity || len(w.Points) != want.points ||
@@ -176,7 +177,7 @@ func TestWatched(t *testing.T) {
 	}
 	e.params.ReportFor += 2
 	v := e.judge(t)[sqlbroker.OncePlaced]
-	if want := "nobody held an old snapshot"; v.Status != maybe || !strings.Contains(v.Reason, want) {
+	if want := "no old snapshot was held"; v.Status != maybe || !strings.Contains(v.Reason, want) {
 		t.Errorf("without one it is %s: %s, want %s: %s", v.Status, v.Reason, maybe, want)
 	}
 }

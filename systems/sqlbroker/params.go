@@ -11,45 +11,45 @@ import (
 
 // Params are the workload's parameters.
 type Params struct {
-	Queues    int `json:"queues" doc:"how many queues there are"`
-	Worked    int `json:"worked" doc:"how many of them the role consumer works off; the others are consumed by operations"`
+	Queues    int `json:"queues" doc:"number of queues"`
+	Worked    int `json:"worked" doc:"queues that the consumer role processes; operations consume the others"`
 	Batch     int `json:"batch" doc:"messages that are published together"`
 	BodyBytes int `json:"body_bytes" doc:"size of a message"`
 
 	Grouped    float64      `json:"grouped" doc:"share of publications that belong to a group"`
-	Groups     int          `json:"groups" doc:"how many groups there are"`
-	Priorities int          `json:"priorities" doc:"how many priorities there are; 1 means that all messages are alike"`
-	Delayed    float64      `json:"delayed" doc:"share of publications that cannot be received at once"`
+	Groups     int          `json:"groups" doc:"number of groups"`
+	Priorities int          `json:"priorities" doc:"number of priorities; with 1 all messages are equal"`
+	Delayed    float64      `json:"delayed" doc:"share of publications with a delay"`
 	DelayMost  sut.Duration `json:"delay_most" doc:"longest delay"`
-	Poison     float64      `json:"poison" doc:"share of publications that have a message which no consumer can work off"`
+	Poison     float64      `json:"poison" doc:"share of publications with a message that no consumer can process"`
 
-	Receives     float64      `json:"receives" doc:"demands for each publication to a queue that operations consume"`
+	Receives     float64      `json:"receives" doc:"receives for each publication to a queue that operations consume"`
 	ReceiveBatch int          `json:"receive_batch" doc:"most messages that are received together, by operations and by consumers"`
-	Wait         sut.Duration `json:"wait" doc:"how long a demand waits for a first message"`
-	Think        sut.Duration `json:"think" doc:"longest time between what one consumer does"`
+	Wait         sut.Duration `json:"wait" doc:"how long a receive waits for a first message"`
+	Think        sut.Duration `json:"think" doc:"longest time between two operations of a consumer"`
 	Late         float64      `json:"late" doc:"share of deliveries that are acknowledged after their visibility timeout"`
 	Extend       float64      `json:"extend" doc:"share of deliveries that are extended once and then acknowledged"`
-	Release      float64      `json:"release" doc:"share of deliveries that are given back"`
-	Abandon      float64      `json:"abandon" doc:"share of deliveries that are forgotten"`
+	Release      float64      `json:"release" doc:"share of deliveries that are released"`
+	Abandon      float64      `json:"abandon" doc:"share of deliveries that are never settled"`
 	Resend       float64      `json:"resend" doc:"share of publications and acknowledgements that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost  int          `json:"retry_on_lost" doc:"how often a request of unknown outcome is repeated, with the same identity"`
 
-	Visibility  sut.Duration `json:"visibility" doc:"for how long a delivered message is its consumer's (10m in production)"`
-	MaxReceives int          `json:"max_receives" doc:"how often a message is delivered before it is a dead letter"`
-	Retention   sut.Duration `json:"retention" doc:"how old a message becomes before it is a dead letter"`
-	RatePerS    int          `json:"rate_per_s" doc:"messages and demands a second that a server lets through for each queue; 0 is no limit"`
-	Token       string       `json:"token" doc:"what a request over HTTP must show; empty for none" secret:"true"`
+	Visibility  sut.Duration `json:"visibility" doc:"visibility timeout of a delivered message (10m in production)"`
+	MaxReceives int          `json:"max_receives" doc:"deliveries after which a message becomes a dead letter"`
+	Retention   sut.Duration `json:"retention" doc:"age at which a message becomes a dead letter"`
+	RatePerS    int          `json:"rate_per_s" doc:"messages and receives per second that a server allows for each queue; 0 is no limit"`
+	Token       string       `json:"token" doc:"token that HTTP requests must carry; empty for none" secret:"true"`
 
 	Workers      int          `json:"workers" doc:"how many batches a consumer works on at a time"`
 	Handle       sut.Duration `json:"handle" doc:"how long a consumer works on a batch"`
-	PollEvery    sut.Duration `json:"poll_every" doc:"how often a waiting demand looks for messages"`
-	SweepEvery   sut.Duration `json:"sweep_every" doc:"how often the sweeper looks for what is due"`
+	PollEvery    sut.Duration `json:"poll_every" doc:"how often a waiting receive polls for messages"`
+	SweepEvery   sut.Duration `json:"sweep_every" doc:"how often the sweeper checks for due messages"`
 	Keep         sut.Duration `json:"keep" doc:"how long an acknowledged message is kept (7 days in production)"`
-	CollectEvery sut.Duration `json:"collect_every" doc:"how often the collector deletes what was kept long enough"`
+	CollectEvery sut.Duration `json:"collect_every" doc:"how often the collector deletes messages"`
 	CollectBatch int          `json:"collect_batch" doc:"most messages that one statement deletes"`
-	RotateEvery  sut.Duration `json:"rotate_every" doc:"how long messages go to one partition, where there are partitions"`
+	RotateEvery  sut.Duration `json:"rotate_every" doc:"how long messages go to one partition, in designs with partitions"`
 	ReportAfter  sut.Duration `json:"report_after" doc:"when a reporter begins a long transaction"`
-	ReportFor    sut.Duration `json:"report_for" doc:"how long that lasts; 0 means that there is none"`
+	ReportFor    sut.Duration `json:"report_for" doc:"how long that transaction lasts; 0 means none"`
 	ReportReads  bool         `json:"report_reads" doc:"whether it also reads the messages, which keeps partitions from being truncated"`
 }
 

@@ -35,10 +35,10 @@ import (
 func partitioned() design {
 	return design{
 		name:       "partitioned",
-		idea:       "batched on a ring of partitions by time, which are truncated; no row is deleted",
-		guarantees: "what batched guarantees, at a cost that an old snapshot elsewhere does not raise",
-		givesUp: "history beyond one turn of the ring, which whoever has read the messages in an " +
-			"open transaction stops",
+		idea:       "batched on a ring of time partitions that are truncated; no row is deleted",
+		guarantees: "what batched guarantees, at a cost that old snapshots do not increase",
+		givesUp: "history beyond one turn of the ring; an open transaction that has read the messages " +
+			"stops the ring",
 		sql: plainStatements(),
 
 		partitioned: true,

@@ -39,10 +39,10 @@ import (
 func riverPeer() design {
 	return design{
 		name: "river",
-		idea: "messages are jobs of River's (v0.51.0), whose statements insert, fetch, end and rescue " +
-			"them",
-		guarantees: "what batched guarantees, but for the order within groups",
-		givesUp:    "groups, all but four priorities, and the writes of River's indexes over whole jobs",
+		idea: "messages are River (v0.51.0) jobs; River's statements insert, fetch, end and " +
+			"rescue them",
+		guarantees: "what batched guarantees, except the order within groups",
+		givesUp:    "groups, all but four priorities, and the extra writes of River's indexes",
 		notApplicable: map[string]string{
 			GroupOrder: "River has no order among its jobs (its paid edition has)",
 		},

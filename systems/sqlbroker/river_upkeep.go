@@ -109,7 +109,7 @@ func (r *riverQueue) expire(ctx context.Context, tx pgx.Tx) (int, error) {
 	return int(tag.RowsAffected()), err
 }
 
-// collect deletes what was acknowledged and kept long enough, as River's cleaner does.
+// collect deletes acknowledged messages that were kept long enough, as River's cleaner does.
 func (r *riverQueue) collect(ctx context.Context, keep time.Duration, most int) error {
 	return r.repeat(ctx, most, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		var horizon time.Time

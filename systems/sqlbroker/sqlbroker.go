@@ -172,7 +172,7 @@ type Settled struct {
 type QueueSettings struct {
 	// VisibilityMS is for how long a delivered message is its consumer's.
 	VisibilityMS int64 `json:"visibility_ms"`
-	// MaxReceives is how often a message is delivered before it is a dead letter.
+	// MaxReceives is deliveries after which a message becomes a dead letter.
 	MaxReceives int `json:"max_receives"`
 	// RetentionMS is after how long a message becomes a dead letter although nobody
 	// has received it that often.

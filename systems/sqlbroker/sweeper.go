@@ -20,7 +20,7 @@ const (
 func (d design) sweeper() sut.Role {
 	return sut.Role{
 		Name:    RoleSweeper,
-		Summary: "makes messages visible again, or dead letters of them",
+		Summary: "makes messages visible again or turns them into dead letters",
 		Places:  []string{PlaceSwept},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.run(ctx, cfg, RoleSweeper, roleConns, func(ctx context.Context, b *backend) error {

@@ -8,7 +8,7 @@ import (
 func System() sut.System {
 	return sut.System{
 		Name:       "sqlbroker",
-		Summary:    "a table as a message broker: how far does it go, and what do its consumers see?",
+		Summary:    "how far does a table go as a message broker, and what do its consumers see?",
 		Params:     func() any { p := DefaultParams(); return &p },
 		Workload:   newWorkload,
 		Variants:   variants(),
@@ -19,8 +19,8 @@ func System() sut.System {
 		Handler: NewHandler,
 		OpenAPI: openAPI,
 		TargetNotApplicable: map[string]string{
-			EffectsOnce: "what a server's own consumers store is its own affair",
-			WorkedOff:   "what a server's own consumers store is its own affair",
+			EffectsOnce: "what a server's own consumers store is not visible",
+			WorkedOff:   "what a server's own consumers store is not visible",
 		},
 	}
 }

@@ -18,9 +18,10 @@ import (
 func unfencedDelete() design {
 	d := batched()
 	d.name = "unfenced_delete"
-	d.idea = "batched with settlements that go by the identity of the message, without a receipt"
-	d.guarantees = "a message has one consumer at a time, as long as consumers are in time"
-	d.givesUp = "the difference between the consumer that has a message and one that had it"
+	d.idea = "batched, but settlements name the message instead of a receipt"
+	d.guarantees = "a message has one consumer at a time, as long as consumers keep to the " +
+		"visibility timeout"
+	d.givesUp = "fencing: a consumer whose timeout has passed can still settle the message"
 	d.breaks = append(breaksUnder(load, ReceiptFenced), breaksUnder(pause, EffectsOnce)...)
 	d.sql = unfencedStatements()
 	d.work = effectsUnfenced

@@ -46,12 +46,12 @@ func (j *judging) needSnapshot() {
 		}
 	})
 	j.Need(!looked || time.Duration(oldest) >= j.p.ReportFor.D()/2,
-		"nobody held an old snapshot for as long as was asked")
+		"no old snapshot was held for the requested time")
 }
 
 // watchConsumption follows how many messages consumers work off.
 func (j *judging) watchConsumption() {
-	j.watchChange("messages worked off by consumers", "messages/s",
+	j.watchChange("messages processed by consumers", "messages/s",
 		func(before, now Look, span time.Duration) (int64, bool) {
 			return int64(float64(now.Consumed-before.Consumed) / span.Seconds()), true
 		})

@@ -14,10 +14,10 @@ package views
 func compositeKey() design {
 	return design{
 		name: "composite_key",
-		idea: "events go to the partition of video and session, each partition counts in rows of " +
-			"its own, and a merge stage adds them up",
+		idea: "events are partitioned by video and session, each partition counts in its own rows, and " +
+			"a merge stage adds them up",
 		guarantees: "as video_key, with a hot video spread over all consumers",
-		givesUp:    "counts are seen one merge later, and there is a row for each partition",
+		givesUp:    "counts are visible one merge later, and a video has a row for each partition",
 		composite:  true,
 	}
 }

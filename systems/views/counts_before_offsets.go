@@ -14,7 +14,7 @@ import "stampede/harness/sut"
 func countsBeforeOffsets() design {
 	return design{
 		name:       "counts_before_offsets",
-		idea:       "sums go to Postgres, then offsets to Kafka, and nothing connects the two",
+		idea:       "sums go to Postgres, then offsets to Kafka, without a common transaction",
 		guarantees: "no view is lost",
 		givesUp:    "a crash between the two counts views twice",
 		breaks: []sut.Break{

@@ -195,7 +195,7 @@ func (m *merging) step(ctx context.Context) error {
 func (d design) reprocessor() sut.Role {
 	return sut.Role{
 		Name:    "reprocessor",
-		Summary: "counts the log again into a new generation when it is asked to",
+		Summary: "recounts the log into a new generation on request",
 		Places:  []string{placeCounting, placeCounted},
 		Single:  true,
 		Run: func(ctx context.Context, cfg sut.Config) error {

@@ -36,15 +36,15 @@ func Invariants(params any) []check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, run: r}
 	}
 	return []check.Invariant{
-		state(ExactCounts, "the counts of every video and window, and what was turned away by "+
-			"reason, are what an independent recount of the log's contents gives", judgeExact),
-		state(AckedInLog, "every acknowledged heartbeat is in the log where the reply said, as it "+
-			"was sent, and nothing is there that was not sent or was refused", judgeAcked),
-		state(OnceInEffect, "every event of the log, from the first to the last of each partition, "+
-			"has either counted or been turned away, once", judgeOnce),
-		state(MonotoneCounts, "the count of a video never decreases but from one generation of "+
-			"counts to the next", judgeMonotone),
-		state(Fresh, "outside faults, a view is in the count within the promised time after it was "+
+		state(ExactCounts, "the counts of every video and window, and the rejected events by reason, "+
+			"equal an independent recount of the log", judgeExact),
+		state(AckedInLog, "every acknowledged heartbeat is in the log as sent, at the position in the "+
+			"reply; the log has no event that was refused or never sent", judgeAcked),
+		state(OnceInEffect, "every event of every partition of the log was either counted or rejected, "+
+			"exactly once", judgeOnce),
+		state(MonotoneCounts, "the count of a video never decreases within a generation of counts, and "+
+			"readers never return to an older one", judgeMonotone),
+		state(Fresh, "outside faults, a view is counted within the promised time after it was "+
 			"acknowledged", judgeFresh),
 	}
 }
@@ -172,11 +172,11 @@ func judgeExact(j *judging) {
 	}
 	judgeTotals(j)
 	j.Need(len(j.t.accepted) > 0, "no event was a view")
-	j.Need(len(o.candidates) > len(j.t.accepted), "no window of a rule was ever full")
+	j.Need(len(o.candidates) > len(j.t.accepted), "no window of a rule was full")
 	note := ""
 	if o.losses > 0 {
-		note = fmt.Sprintf("; Redis lost its memory %d times, which the design declares: %d views "+
-			"count beyond the rules, and %d were turned away for others that do not", o.losses, o.over,
+		note = fmt.Sprintf("; Redis lost its data %d times, which the design declares: %d views count "+
+			"beyond the rules, and %d were rejected because of views that do not count", o.losses, o.over,
 			o.under)
 	}
 	j.Note("%d events: %d of %d candidates are views, in %d windows of %d generations%s",
@@ -206,7 +206,7 @@ func judgeTotals(j *judging) {
 		delete(sums, k)
 	}
 	for k, views := range sums {
-		j.Violate(j.t.someOf(k.video), "%s, generation %d: its windows add up to %d, and there is no "+
+		j.Violate(j.t.someOf(k.video), "%s, generation %d: its windows add up to %d, but there is no "+
 			"total", k.video, k.generation, views)
 	}
 }
@@ -235,10 +235,10 @@ func judgeAcked(j *judging) {
 			o, known := asked[list[i].ID]
 			switch {
 			case !known:
-				j.Violate([]uint64{list[i].ID}, "event %d of %s is in the log, and nobody sent it",
+				j.Violate([]uint64{list[i].ID}, "event %d of %s is in the log, but was never sent",
 					list[i].ID, list[i].Video)
 			case !o.May():
-				j.Violate([]uint64{o.ID}, "event %d of %s is in the log, and it was refused", o.ID,
+				j.Violate([]uint64{o.ID}, "event %d of %s is in the log, but was refused", o.ID,
 					list[i].Video)
 			case o.Outcome == history.Unknown:
 				resolved++
@@ -247,7 +247,7 @@ func judgeAcked(j *judging) {
 	}
 	j.AllowedUnknown(unknown)
 	j.Need(acked > 0, "no heartbeat was acknowledged")
-	j.Note("%d acknowledged heartbeats are in the log; of %d sendings of unknown outcome it shows %d",
+	j.Note("%d acknowledged heartbeats are in the log; of %d attempts of unknown outcome %d are",
 		acked, unknown, resolved)
 }
 
@@ -268,14 +268,14 @@ func judgeReply(j *judging, rec *history.Record) {
 	e := j.t.logged(place{at.Partition, at.in()})
 	switch {
 	case e == nil:
-		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d was acknowledged at %v, and is lost in the log: "+
-			"there is nothing at %v", rec.Op.ID, rec.End, at)
+		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d was acknowledged at %v, but the log has nothing "+
+			"at %v", rec.Op.ID, rec.End, at)
 	case e.Heartbeat != sent:
-		j.Violate([]uint64{rec.Op.ID, e.ID}, "heartbeat %d was acknowledged at %v, where there is "+
-			"another one: %+v, sent was %+v", rec.Op.ID, at, e.Heartbeat, sent)
+		j.Violate([]uint64{rec.Op.ID, e.ID}, "heartbeat %d was acknowledged at %v, but the log has "+
+			"another one there: %+v, sent was %+v", rec.Op.ID, at, e.Heartbeat, sent)
 	case e.Offset >= j.t.next(stageFilter, 0, int(at.Partition)):
-		j.Unfinished([]uint64{rec.Op.ID}, "heartbeat %d is in the log at %v, and the filter has come to "+
-			"offset %d only: the consumer skipped it or never came to it", rec.Op.ID, at,
+		j.Unfinished([]uint64{rec.Op.ID}, "heartbeat %d is in the log at %v, but the filter only "+
+			"reached offset %d: it skipped or never read the heartbeat", rec.Op.ID, at,
 			j.t.next(stageFilter, 0, int(at.Partition)))
 	}
 }
@@ -303,8 +303,8 @@ func judgeOnce(j *judging) {
 		n, decided := int64(len(list)), views[part]+dropped[part]
 		if n != decided {
 			// What was read is decided, and what was not read may be.
-			wrong(j, decided < read || decided > n)(firstOps(list), "partition %d: of %d events %d "+
-				"were views and %d were turned away: %+d are unaccounted for", p, n, views[part], dropped[part],
+			wrong(j, decided < read || decided > n)(firstOps(list), "partition %d: of %d events %d were "+
+				"views and %d were rejected: %+d are unaccounted for", p, n, views[part], dropped[part],
 				n-views[part]-dropped[part])
 		}
 	}
@@ -316,7 +316,7 @@ func judgeOnce(j *judging) {
 		}
 	}
 	j.Need(j.t.Watch.Events > 0, "the log is empty")
-	j.Need(len(j.t.Drops) > 0, "nothing was turned away")
+	j.Need(len(j.t.Drops) > 0, "no event was rejected")
 	j.Note("%d events = %d views + %s; %d views were forwarded more than once and counted once",
 		j.t.Watch.Events, len(j.t.accepted), reasonsText(byReason), j.t.again)
 	dropsOverTime(j)
@@ -370,7 +370,7 @@ func judgeRetired(j *judging, g GenerationAudit, later []GenerationAudit) {
 	if !slices.ContainsFunc(later, func(l GenerationAudit) bool {
 		return !l.Retired && (l.Live || !g.Live)
 	}) {
-		j.Violate(nil, "generation %d was retired, and no later one took its place", g.Generation)
+		j.Violate(nil, "generation %d was retired, but no later one took its place", g.Generation)
 	}
 }
 

@@ -29,7 +29,7 @@ func judgeMonotone(j *judging) {
 		case history.OK:
 			generation, err := strconv.ParseInt(rec.Reply.Key, 10, 64)
 			if err != nil {
-				j.Fail("a read of %s says that it is of generation %q", rec.Op.Key, rec.Reply.Key)
+				j.Fail("a read of %s names the generation %q, which is no number", rec.Op.Key, rec.Reply.Key)
 				return
 			}
 			byVideo[rec.Op.Key] = append(byVideo[rec.Op.Key], countRead{rec.Start, rec.End,
@@ -56,15 +56,16 @@ func judgeMonotone(j *judging) {
 					r.generation)
 			}
 			if last := shown[video][r.generation]; r.views > last {
-				j.Violate([]uint64{r.op}, "%s: generation %d was read as %d and ends as %d", video,
+				j.Violate([]uint64{r.op}, "%s: a read of generation %d gave %d, more than its final count of "+
+					"%d", video,
 					r.generation, r.views, last)
 			}
 		}
 		compared += monotone(j, video, reads)
 	}
-	j.Need(highest > 0, "no read saw a view")
-	j.Need(compared > 0, "no read came after another of the same video")
-	j.Note("%d reads came after another one of the same video, and none was lower", compared)
+	j.Need(highest > 0, "no read returned a view")
+	j.Need(compared > 0, "no read followed another of the same video")
+	j.Note("%d reads followed another of the same video, and none was lower", compared)
 }
 
 // monotone compares the reads of one video; it returns how many it could.
@@ -91,8 +92,8 @@ func monotone(j *judging, video string, reads []countRead) (compared int) {
 			j.Violate([]uint64{before.op, r.op}, "%s: a reader went back from generation %d to %d", video,
 				before.generation, r.generation)
 		case r.generation == before.generation && r.views < before.views:
-			j.Violate([]uint64{before.op, r.op}, "%s was read as %d at %v and as %d at %v, without a "+
-				"correction", video, before.views, before.end, r.views, r.start)
+			j.Violate([]uint64{before.op, r.op}, "%s was read as %d at %v and as %d at %v, in the same "+
+				"generation", video, before.views, before.end, r.views, r.start)
 		}
 	}
 	return compared
@@ -179,7 +180,7 @@ func (j *judging) excused(s history.Sample) bool {
 func judgeFresh(j *judging) {
 	_, acked := j.sightings()
 	promised := j.p.VisibleWithin.D()
-	lag := check.Watched{Quantity: "lag of the least and the most belated partition",
+	lag := check.Watched{Quantity: "lag of the partitions, lowest and highest",
 		Unit: "records"}
 	due := int64(0)
 	lag.Gaps = j.looks(func(s history.Sample, l *Look) {
@@ -193,15 +194,16 @@ func judgeFresh(j *judging) {
 		should := until(acked, s.From-promised)
 		due = max(due, should)
 		if l.Shown < should {
-			j.LateAt(s.To, nil, "at %v readers saw %d views, and %d had been acknowledged more than "+
-				"%v before", s.To, l.Shown, should, promised)
+			j.LateAt(s.To, nil, "at %v readers saw %d views, but %d had been acknowledged more than %v "+
+				"before", s.To, l.Shown, should, promised)
 		}
 	})
 	j.Watched(&lag)
-	j.Need(len(j.Samples()) > 0, "nobody looked at the counts during the load")
-	j.NeedTimely(due > 0, "no view was acknowledged more than %v before a look outside faults", promised)
-	j.Note("%d looks saw every view that had been acknowledged %v before, %d within %v of a fault "+
-		"were excused; the most belated partition was %d records behind", lag.Judged,
+	j.Need(len(j.Samples()) > 0, "the counts were not sampled during the load")
+	j.NeedTimely(due > 0, "outside faults, no view was acknowledged more than %v before a sample",
+		promised)
+	j.Note("%d samples had every view that was acknowledged %v before, %d within %v of a fault were "+
+		"excused; the slowest partition was %d records behind", lag.Judged,
 		promised, lag.Excused,
 		j.p.SessionTimeout.D()+2*j.p.VisibleWithin.D(), lag.Highest)
 }
@@ -226,7 +228,7 @@ func lagOf(l *Look) (low, high int64) {
 // log at that time.
 func accuracy(j *judging) {
 	sent, acked := j.sightings()
-	seen := check.Watched{Quantity: "streamed counts against the batch recount", Unit: "%"}
+	seen := check.Watched{Quantity: "streamed counts as a share of the batch recount", Unit: "%"}
 	seen.Gaps = j.looks(func(s history.Sample, l *Look) {
 		least, most := until(acked, s.From), until(sent, s.To)
 		if most == 0 {
@@ -245,7 +247,7 @@ func accuracy(j *judging) {
 
 // dropsOverTime draws how many events were turned away.
 func dropsOverTime(j *judging) {
-	seen := check.Watched{Quantity: "turned away by the rules", Unit: "events"}
+	seen := check.Watched{Quantity: "rejected by the rules", Unit: "events"}
 	seen.Gaps = j.looks(func(s history.Sample, l *Look) {
 		n := int64(0)
 		for _, events := range l.Dropped {

@@ -15,8 +15,8 @@ import "stampede/harness/sut"
 func noRevoke() design {
 	return design{
 		name: "no_revoke",
-		idea: "partitions that a rebalance takes away leave their views in the counter's buffer, " +
-			"which is stored when its window is over",
+		idea: "after a rebalance, the counter still stores the buffered views of the partitions that " +
+			"it lost",
 		guarantees: "no view is lost",
 		givesUp:    "a rebalance counts views twice: by the old owner and by the new one",
 		breaks:     []sut.Break{{Invariant: ExactCounts, Under: sut.Rebalance}},

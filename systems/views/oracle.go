@@ -248,8 +248,8 @@ func (o *oracle) judgeAccepted(j *judging) {
 }
 
 func violateNoView(j *judging, e, v *Logged) {
-	j.Violate([]uint64{v.ID}, "event %d (session %s, %s, watched %d ms) counts as a view, and by "+
-		"the rules it does not", e.ID, e.Session, e.Video, e.WatchedMS)
+	j.Violate([]uint64{v.ID}, "event %d (session %s, %s, watched %d ms) counts as a view, but does "+
+		"not by the rules", e.ID, e.Session, e.Video, e.WatchedMS)
 }
 
 // judgeWindows: no window has more views than may pass.
@@ -263,7 +263,7 @@ func (o *oracle) judgeWindows(j *judging) {
 				o.over += n - a.limit
 				o.overfull(a)
 			default:
-				j.Violate(a.events, "%s: %d views count, at most %d may", a.name, n,
+				j.Violate(a.events, "%s: %d views count; the limit is %d", a.name, n,
 					a.limit*int64(1+o.losses))
 			}
 		}
@@ -306,8 +306,8 @@ func (o *oracle) judgeAnew(j *judging) {
 		}
 		ends := i == len(o.anew)-1 || o.anew[i+1].partition != s.partition
 		if ends && len(ops) > o.losses {
-			j.Violate(ops, "partition %d: what was decided was forgotten %d times, and Redis lost its "+
-				"memory %d times", s.partition, len(ops), o.losses)
+			j.Violate(ops, "partition %d: decisions were forgotten %d times, but Redis lost its data %d "+
+				"times", s.partition, len(ops), o.losses)
 		}
 	}
 }
@@ -330,8 +330,8 @@ func (o *oracle) judgeRejected(j *judging) (least, most map[string]int64) {
 			o.under++
 		default:
 			wrong(j, j.filtered())(append([]uint64{c.event.ID}, c.rate.events...), "event %d (session "+
-				"%s, %s, watched %d ms) is a view by the rules and does not count: %d of %d views of "+
-				"%s count, and none before it of %s", c.event.ID, c.event.Session, c.event.Video,
+				"%s, %s, watched %d ms) is a view by the rules but does not count: %d of %d views of %s "+
+				"count, and none before it of %s", c.event.ID, c.event.Session, c.event.Video,
 				c.event.WatchedMS, len(c.rate.accepted), c.limit, c.rate.name, c.repeat.name)
 		}
 	}
@@ -369,8 +369,8 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 		if o.losses == 0 {
 			exact = append(exact, Duplicate, Continued)
 			if repeats < least[video] || repeats > most[video] || full != rejected[video] {
-				amiss(ops, "%s: the filter turned %d events away as %s and %d as %s, by the rules it "+
-					"is %d to %d and %d together", video, repeats, Repeat, rates, IPRate, least[video],
+				amiss(ops, "%s: the filter rejected %d events as %s and %d as %s; by the rules it is %d to "+
+					"%d and %d together", video, repeats, Repeat, rates, IPRate, least[video],
 					most[video], rejected[video])
 			}
 		} else {
@@ -379,15 +379,15 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 				o.expected[videoReason{video, Continued}] - again[video]
 			judged := of(Duplicate) + of(Continued) + full
 			if judged != later+rejected[video] || full < rejected[video] {
-				amiss(ops, "%s: the filter turned %d judged events away, %d of them because a window "+
-					"was full; by the rules it is %d, and at least %d", video, judged, full,
+				amiss(ops, "%s: the filter rejected %d judged events, %d of them because a window was full; "+
+					"by the rules it is %d, and at least %d", video, judged, full,
 					later+rejected[video], rejected[video])
 			}
 		}
 		for _, reason := range exact {
 			k := videoReason{video, reason}
 			if said[k] != o.expected[k] {
-				amiss(ops, "%s: the filter turned %d events away as %s, by the rules it is %d",
+				amiss(ops, "%s: the filter rejected %d events as %s; by the rules it is %d",
 					video, said[k], reason, o.expected[k])
 			}
 		}

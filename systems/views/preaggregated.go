@@ -22,8 +22,8 @@ func preaggregated() design {
 		name: "preaggregated",
 		idea: "the API gathers a video's heartbeats for 10 ms and writes them as one record, to " +
 			"the partition of the video",
-		guarantees: "as video_key, with few records where a video is hot",
-		givesUp:    "10 ms for each heartbeat; a record without an answer leaves many in doubt",
+		guarantees: "as video_key, with few records for a hot video",
+		givesUp:    "10 ms for each heartbeat; one lost answer leaves many heartbeats unknown",
 		gather:     gatherFor,
 	}
 }

@@ -17,7 +17,7 @@ func System() sut.System {
 		Handler: NewHandler,
 		OpenAPI: openAPI,
 		TargetNotApplicable: map[string]string{
-			Fresh: "nobody looks at a server's counts between the operations",
+			Fresh: "a server's counts are not sampled between operations",
 		},
 	}
 }

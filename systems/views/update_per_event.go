@@ -12,13 +12,12 @@ package views
 // hot video it falls behind for as long as the video is hot.
 func updatePerEvent() design {
 	return design{
-		name: "update_per_event",
-		idea: "every view is a transaction of its own that adds 1 and moves the offset on",
-		guarantees: "counts equal those of the log, and no view waits for a window while the " +
-			"counter keeps up",
-		givesUp: "a transaction for every view: a hot video leaves it behind",
+		name:       "update_per_event",
+		idea:       "every view is its own transaction, which adds 1 and advances the offset",
+		guarantees: "counts equal the log, and no view waits for a window while the counter keeps up",
+		givesUp:    "a transaction for every view: it falls behind on a hot video",
 		notApplicable: map[string]string{
-			Fresh: "it promises no time: how far it falls behind is what it is here to show",
+			Fresh: "it promises no time: it shows how far such a design falls behind",
 		},
 		counting: counting{perEvent: true},
 	}

@@ -14,9 +14,9 @@ package views
 func videoKey() design {
 	return design{
 		name: "video_key",
-		idea: "events go to the partition of their video; one counter adds a video up and stores " +
-			"a sum for each window, with the offsets, in one transaction",
-		guarantees: "counts equal those of the log, whatever dies, and one writer for each row",
-		givesUp:    "a hot video is as fast as one consumer: its partition falls behind",
+		idea: "events are partitioned by video; one counter stores the sum of each window, with the " +
+			"offsets, in one transaction",
+		guarantees: "counts equal the log whatever crashes, and each row has one writer",
+		givesUp:    "a hot video is limited to one consumer: its partition falls behind",
 	}
 }

@@ -94,15 +94,15 @@ type Views struct {
 // Params are the workload's and the pipeline's parameters. Durations of events
 // are in event time, which runs TimeScale times as fast as the clock.
 type Params struct {
-	Videos    int     `json:"videos" doc:"how many videos there are"`
-	Users     int     `json:"users" doc:"how many people watch; three share an address"`
+	Videos    int     `json:"videos" doc:"number of videos"`
+	Users     int     `json:"users" doc:"number of users; three share an address"`
 	VideoSkew string  `json:"video_skew" doc:"which video is watched: uniform, zipf or hot"`
 	HotShare  float64 `json:"hot_share" doc:"share of the sessions that watch the first video, if video_skew is hot"`
 
-	EventRate float64 `json:"event_rate" doc:"sessions that begin in a second of event time"`
-	TimeScale float64 `json:"time_scale" doc:"seconds of event time in a second of the clock"`
+	EventRate float64 `json:"event_rate" doc:"sessions that begin per second of event time"`
+	TimeScale float64 `json:"time_scale" doc:"seconds of event time per second of real time"`
 
-	Heartbeats     int          `json:"heartbeats" doc:"heartbeats of a session, at most"`
+	Heartbeats     int          `json:"heartbeats" doc:"most heartbeats of a session"`
 	HeartbeatEvery sut.Duration `json:"heartbeat_every" doc:"event time between the heartbeats of a session"`
 	Brief          float64      `json:"brief" doc:"share of sessions that end before they count"`
 	Return         float64      `json:"return" doc:"share of sessions that watch again what the same user watched just before"`
@@ -113,19 +113,19 @@ type Params struct {
 	ViewReads      float64      `json:"view_reads" doc:"reads of a count for each session"`
 	Resend         float64      `json:"resend" doc:"share of heartbeats that are sent twice with the same identity, at once or after the answer"`
 	RetryOnLost    int          `json:"retry_on_lost" doc:"how often a heartbeat of unknown outcome is sent again"`
-	RulesAfter     int          `json:"rules_after" doc:"after so many sessions the farm's addresses are blocked; 0 means never"`
-	ReprocessAfter int          `json:"reprocess_after" doc:"after so many sessions all is counted again; 0 means never"`
+	RulesAfter     int          `json:"rules_after" doc:"number of sessions after which the farm's addresses are blocked; 0 means never"`
+	ReprocessAfter int          `json:"reprocess_after" doc:"number of sessions after which everything is recounted; 0 means never"`
 
-	MinWatch     sut.Duration `json:"min_watch" doc:"a session counts once it has been watched so long"`
-	RepeatWindow sut.Duration `json:"repeat_window" doc:"one view for each user and video in a window of event time so long"`
-	IPViews      int          `json:"ip_views" doc:"views for each address in ip_window of event time"`
-	IPWindow     sut.Duration `json:"ip_window" doc:"the window of ip_views"`
+	MinWatch     sut.Duration `json:"min_watch" doc:"watch time from which a session counts"`
+	RepeatWindow sut.Duration `json:"repeat_window" doc:"window of event time in which a user has one view of a video"`
+	IPViews      int          `json:"ip_views" doc:"most views of an address in ip_window"`
+	IPWindow     sut.Duration `json:"ip_window" doc:"the window of ip_views, in event time"`
 	RulesReload  sut.Duration `json:"rules_reload" doc:"how often the rules are loaded, in event time (60s in production)"`
 
-	CountWindow    sut.Duration `json:"count_window" doc:"views are added up by windows of event time so long"`
-	FlushAt        int          `json:"flush_at" doc:"so many views of one video are stored before their window is over"`
-	SessionTimeout sut.Duration `json:"session_timeout" doc:"a consumer that is silent for so long, by the clock, loses its partitions"`
+	CountWindow    sut.Duration `json:"count_window" doc:"length of the counting windows, in event time"`
+	FlushAt        int          `json:"flush_at" doc:"number of views of a video that are stored before their window is over"`
+	SessionTimeout sut.Duration `json:"session_timeout" doc:"silence after which a consumer loses its partitions, in real time"`
 	Balancing      string       `json:"balancing" doc:"how consumers share partitions: cooperative or eager"`
-	VisibleWithin  sut.Duration `json:"visible_within" doc:"a view must be in the count so soon, by the clock, after it was acknowledged"`
-	Retention      sut.Duration `json:"retention" doc:"how long the topics keep events and the filter its windows, by the clock"`
+	VisibleWithin  sut.Duration `json:"visible_within" doc:"time from a view's acknowledgement until it must be counted, in real time"`
+	Retention      sut.Duration `json:"retention" doc:"how long the topics keep events and the filter its windows, in real time"`
 }

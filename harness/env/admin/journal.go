@@ -16,7 +16,7 @@ import (
 func JournalOf(ctx context.Context, store Store) (folder string, err error) {
 	r, ok := store.(Redis)
 	if !ok {
-		return "", errors.New("only redis has an append-only file that can be cut back")
+		return "", errors.New("only redis has an append-only file to truncate")
 	}
 	settings := map[string]string{}
 	err = r.with(ctx, func(ctx context.Context, client *redis.Client) error {
@@ -39,10 +39,10 @@ func journalIn(settings map[string]string) (folder string, err error) {
 	switch {
 	case settings["appendonly"] != "yes":
 		return "", errors.New("redis keeps no append-only file (appendonly is " +
-			settings["appendonly"] + "): a loss of power would take everything, as kill with wipe does")
+			settings["appendonly"] + "): a loss of power would lose everything, as kill with wipe does")
 	case settings["appendfsync"] == "always":
 		return "", errors.New("redis flushes its append-only file before it answers (appendfsync is " +
-			"always): a loss of power would take nothing that it acknowledged")
+			"always): a loss of power would lose nothing that it acknowledged")
 	case settings["appenddirname"] == "":
 		return "", errors.New("redis keeps its append-only file in one piece: it must be version 7 or " +
 			"newer")

@@ -13,7 +13,7 @@ func TestJournalIn(t *testing.T) {
 	}
 	for setting, c := range map[string]struct{ value, want string }{
 		"appendonly":    {"no", "keeps no append-only file"},
-		"appendfsync":   {"always", "would take nothing that it acknowledged"},
+		"appendfsync":   {"always", "would lose nothing that it acknowledged"},
 		"appenddirname": {"", "version 7 or newer"},
 	} {
 		old := good[setting]

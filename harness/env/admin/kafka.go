@@ -230,7 +230,7 @@ func (k Kafka) echo(ctx context.Context, brokers []string) error {
 			return nil
 		}
 	}
-	return errors.New("read a record again: it is another one")
+	return errors.New("read a record again: it is a different one")
 }
 
 // Identity implements Store by the id of the cluster, which is all that the

@@ -57,7 +57,7 @@ func (s *store) WatchJournal(ctx context.Context, seen func(map[string]int64)) e
 		}
 		err := readSizes(out, told)
 		select {
-		case first <- errors.Join(errors.New("its container tells no sizes of the append-only file"),
+		case first <- errors.Join(errors.New("its container reports no sizes of the append-only file"),
 			err):
 		default:
 		}
@@ -66,7 +66,7 @@ func (s *store) WatchJournal(ctx context.Context, seen func(map[string]int64)) e
 	case err := <-first:
 		return err
 	case <-time.After(commandBound):
-		return fmt.Errorf("the container of %s told no sizes of the append-only file within %v",
+		return fmt.Errorf("the container of %s reported no sizes of the append-only file within %v",
 			s.service, commandBound)
 	}
 }

@@ -274,7 +274,7 @@ func (b *boxed) Kill(ctx context.Context) error {
 	case <-b.done:
 		return nil
 	case <-time.After(commandBound):
-		return fmt.Errorf("container %.12s is not over %v after SIGKILL", b.id, commandBound)
+		return fmt.Errorf("container %.12s has not ended %v after SIGKILL", b.id, commandBound)
 	}
 }
 

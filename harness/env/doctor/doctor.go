@@ -192,7 +192,7 @@ func coresCheck() Check {
 	n := runtime.NumCPU()
 	return Check{Name: "cores", OK: n >= wantCores, Optional: true,
 		Detail: fmt.Sprintf("%d, %d wanted", n, wantCores),
-		Fix:    "on one core the generator and the stores take turns; read latencies with care"}
+		Fix:    "on one CPU the generator and the stores take turns; read latencies with care"}
 }
 
 func memoryCheck() Check {

@@ -76,7 +76,7 @@ func drop(held *os.File) error { return errors.Join(os.Remove(held.Name()), held
 func dropLeftPolicy(path string, out io.Writer) error {
 	held, err := holdPolicy(path)
 	if err == nil && held != nil {
-		fmt.Fprintf(out, "stampede doctor removes %s, which one before it left when it was killed\n",
+		fmt.Fprintf(out, "stampede doctor removes %s, which an earlier one left when it was killed\n",
 			path)
 		err = drop(held)
 	}

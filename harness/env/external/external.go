@@ -101,8 +101,8 @@ func componentOf(service sut.Service, spec env.Spec) (*component, error) {
 		return nil, fmt.Errorf("%s has no URL: give %s", service, flag)
 	}
 	if len(settingsOf(service, spec)) > 0 {
-		return nil, fmt.Errorf("the scenario changes settings of %s, which on your own server "+
-			"is yours to do: set them there and remove stores.%s", service, service)
+		return nil, fmt.Errorf("the scenario changes settings of %s, which stampede does not change on "+
+			"your own server: set them there and remove stores.%s", service, service)
 	}
 	u, err := url.Parse(c.url)
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Host, ",") {
@@ -166,8 +166,8 @@ func (c *component) checkEmpty(ctx context.Context, log func(format string, args
 	}
 	made, err := c.made(ctx)
 	if err == nil && len(made) > 0 && log != nil {
-		log("%s also holds what other runs made: %s; `stampede clean` with its URL removes what "+
-			"dead ones left", admin.Redact(c.url), names(made))
+		log("%s also holds data of other runs: %s; `stampede clean` with its URL removes what dead "+
+			"runs left", admin.Redact(c.url), names(made))
 	}
 	return err
 }

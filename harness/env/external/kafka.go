@@ -27,8 +27,8 @@ func kafkaOf(spec env.Spec) (*component, error) {
 		}
 	}
 	if len(spec.Kafka.Settings) > 0 {
-		return nil, errors.New("the scenario changes settings of kafka, which on your own brokers " +
-			"is yours to do: set them there and remove stores.kafka.settings")
+		return nil, errors.New("the scenario changes settings of kafka, which stampede does not change " +
+			"on your own brokers: set them there and remove stores.kafka.settings")
 	}
 	return &component{service: sut.Kafka, addr: seeds[0], url: "kafka://" + strings.Join(seeds, ","),
 		Store: admin.Kafka{Brokers: func() []string { return seeds }}}, nil
@@ -71,7 +71,8 @@ func taken(prefix string, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("kafka has topics or groups that begin with %s, which are not of this run: %s",
+	return fmt.Errorf("kafka has topics or groups that begin with %s but do not belong to this run: "+
+		"%s",
 		topics.Prefix(prefix), strings.Join(names, ", "))
 }
 

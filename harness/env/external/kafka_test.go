@@ -112,7 +112,7 @@ func TestKafkaErrorsAreClear(t *testing.T) {
 	for want, s := range map[string]env.Spec{
 		"give --kafka-brokers": {},
 		"expected host:port":   {KafkaBrokers: []string{"somewhere"}},
-		"yours to do":          {KafkaBrokers: []string{"h:1"}, Kafka: settings},
+		"does not change":      {KafkaBrokers: []string{"h:1"}, Kafka: settings},
 		"ask kafka":            {KafkaBrokers: []string{"127.0.0.1:9"}},
 	} {
 		s.Services = []sut.Service{sut.Kafka}

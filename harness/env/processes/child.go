@@ -82,8 +82,8 @@ func servant(names ...string) (*syscall.Credential, error) {
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 	}
-	return nil, fmt.Errorf("stores do not run as root, and there is no user %v or nobody; "+
-		"make one, or be another user", names)
+	return nil, fmt.Errorf("stores do not run as root, and there is no user %v or nobody; create "+
+		"one, or run stampede as another user", names)
 }
 
 // own gives a folder or file to the user that a store runs as.

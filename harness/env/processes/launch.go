@@ -115,7 +115,7 @@ func (l *launched) Kill(context.Context) error {
 	case <-l.done:
 		return nil
 	case <-time.After(stateBound):
-		return fmt.Errorf("process %d is not over %v after SIGKILL", l.pid, stateBound)
+		return fmt.Errorf("process %d has not ended %v after SIGKILL", l.pid, stateBound)
 	}
 }
 

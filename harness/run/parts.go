@@ -393,10 +393,8 @@ func (j *judge) overall(s rundir.Summary) rundir.Verdict {
 		Reasons: []string{}}
 	clean, without := 0, 0
 	for _, variant := range s.Variants {
-		failed := slices.ContainsFunc(variant.Repeats, func(r rundir.Repeat) bool {
-			return r.Again == nil && failedItself(missing(r))
-		})
-		v.Correctness = worst(v.Correctness, decided(variant.Correctness, failed))
+		invalid := variant.Verdict == rundir.Invalid
+		v.Correctness = worst(v.Correctness, decided(variant.Correctness, invalid))
 		v.Objectives = worst(v.Objectives, variant.Objectives)
 		switch variant.Timing {
 		case rundir.Clean:

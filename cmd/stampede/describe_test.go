@@ -53,19 +53,3 @@ func TestDescribeFits(t *testing.T) {
 		t.Errorf("described designs of %v, want those of %v", described, systemNames())
 	}
 }
-
-func TestWrapped(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                        "",
-		"one":                     "one",
-		"one two three":           "one two|three",
-		" more   than enough":     "more|than|enough",
-		"abcdefghijklmnop qr stu": "abcdefgh|ijklmnop|qr stu",
-		"at:abcdefgh":             "at:abcde|fgh",
-		"naïve façade":            "naïve|façade",
-	} {
-		if got := strings.Join(wrapped(text, 8), "|"); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
-	}
-}

@@ -33,7 +33,7 @@ func textTable(w io.Writer, rows [][]string, wrap int) {
 	}
 	lines := [][]string{}
 	for _, row := range rows {
-		for i, part := range wrapped(row[wrap], max(room, 1)) {
+		for i, part := range plain.Wrap(row[wrap], max(room, 1)) {
 			line := make([]string, len(row))
 			if i == 0 {
 				copy(line, row)
@@ -58,23 +58,4 @@ func widthsOf(rows [][]string) []int {
 		}
 	}
 	return widths
-}
-
-// wrapped breaks a text at its words into lines of at most so many characters. A longer
-// word is broken too. A text without words is one empty line.
-func wrapped(text string, columns int) []string {
-	lines, line := []string{}, []rune{}
-	for _, field := range strings.Fields(text) {
-		word := []rune(field)
-		if len(line) > 0 && len(line)+1+len(word) > columns {
-			lines, line = append(lines, string(line)), nil
-		}
-		if len(line) > 0 {
-			line = append(line, ' ')
-		}
-		for line = append(line, word...); len(line) > columns; line = line[columns:] {
-			lines = append(lines, string(line[:columns]))
-		}
-	}
-	return append(lines, string(line))
 }

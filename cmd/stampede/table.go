@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"stampede/harness/plain"
@@ -10,6 +11,18 @@ import (
 
 // textColumns is how wide prose and help are, at most.
 const textColumns = 80
+
+// widestResult is how wide a result is at most: longer lines are hard to read.
+const widestResult = 110
+
+// resultColumns is how wide a result may be: as the terminal, textColumns elsewhere.
+func resultColumns(out *os.File) int {
+	if !isTerminal(out) {
+		return textColumns
+	}
+	columns, _ := terminalSize(out)
+	return min(columns, widestResult)
+}
 
 // table prints rows with aligned columns. A cell may be the name of somebody's file.
 func table(w io.Writer, rows [][]string) {

@@ -44,8 +44,9 @@ func TestReproduceNamesDesigns(t *testing.T) {
 		" --design redis_lua,for_update --baseline redis_lua": {"--design", "redis_lua,for_update"},
 		" --design redis_lua,for_update --baseline for_update": {"--set",
 			"variants=[redis_lua, for_update]", "--baseline", "for_update"},
-		" --duration 2s --repeats 3 --fault none --baseline redis_lua --set params.units=7": {"--set", "params.units=7", "--set",
-			"baseline=redis_lua", "--fault", "none", "--duration", "2s", "--repeats", "3"},
+		" --duration 2s --repeats 3 --fault none --baseline redis_lua --set params.units=7": {
+			"--set", "params.units=7", "--set", "baseline=redis_lua", "--fault", "none", "--duration", "2s",
+			"--repeats", "3"},
 		" --design redis_lua --baseline redis_lua --set params.units=7": {"--design", "for_update",
 			"--set", "variants=[redis_lua]", "--set", "baseline=redis_lua", "--set", "params.units=7"},
 	} {

@@ -229,7 +229,15 @@ const (
 
 // word is what became of the variant's correctness, in one or a few words.
 func (st standing) word() string {
-	switch st.Correctness {
+	if st.Correctness == rundir.NotProvoked && len(st.Elsewhere) > 0 {
+		return wordElsewhere
+	}
+	return wordOf(st.Correctness)
+}
+
+// wordOf is an answer about correctness in one or a few words.
+func wordOf(correctness string) string {
+	switch correctness {
 	case rundir.Holds:
 		return wordHolds
 	case rundir.Violated:
@@ -241,9 +249,6 @@ func (st standing) word() string {
 	case rundir.NotExercised:
 		return wordUntried
 	case rundir.NotProvoked:
-		if len(st.Elsewhere) > 0 {
-			return wordElsewhere
-		}
 		return wordLatent
 	}
 	return wordUndecided

@@ -56,10 +56,12 @@ func errorRows(standings []standing) (rows []errorRow) {
 	return rows
 }
 
-// sampleOfClass is an error in full, "" if that says no more than its class.
+// sampleOfClass is an error in full, "" if that says no more than its class: the code
+// sold_out of "sold out: refused".
 func sampleOfClass(e rundir.ErrorClass) string {
 	end := ": " + e.Outcome
-	if strings.TrimSuffix(e.Sample, end) == strings.TrimSuffix(e.Class, end) {
+	sample, class := strings.TrimSuffix(e.Sample, end), strings.TrimSuffix(e.Class, end)
+	if sample == class || sample == strings.ReplaceAll(class, "_", " ") {
 		return ""
 	}
 	return short(e.Sample, 240)

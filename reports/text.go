@@ -37,7 +37,7 @@ func Text(w io.Writer, d Data, o TextOptions) error {
 	standings := ranked(s)
 	var out bytes.Buffer
 	title := oneLine(s.Run.Scenario) + " · " + oneLine(s.Run.Question)
-	fmt.Fprintf(&out, "%s\n\n", strings.Join(wrapped(title, o.width()), "\n"))
+	fmt.Fprintf(&out, "%s\n\n", strings.Join(plain.Wrap(title, o.width()), "\n"))
 	textTable(&out, s, standings, o)
 	for _, st := range standings {
 		textProblems(&out, st)
@@ -61,28 +61,12 @@ func textFindings(out *bytes.Buffer, list []finding, o TextOptions) {
 		heading := f.Heading + strings.Repeat(" ", max(1, indent-utf8.RuneCountInString(f.Heading)))
 		prefix := paint(heading, f.Mark.Class, o.Colour)
 		for _, line := range f.Lines {
-			for _, part := range wrapped(oneLine(line), o.width()-indent) {
+			for _, part := range plain.Wrap(oneLine(line), o.width()-indent) {
 				fmt.Fprintln(out, prefix+part)
 				prefix = strings.Repeat(" ", indent)
 			}
 		}
 	}
-}
-
-// wrapped cuts text at its spaces into lines of at most so many characters, if it can.
-func wrapped(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }
 
 func (o TextOptions) width() int {
@@ -133,6 +117,7 @@ func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, o Text
 	for _, st := range standings {
 		rows = append(rows, textRow(s, st))
 	}
+	rows = telling(rows)
 	columns := len(rows[0])
 	var lines []string
 	for ; columns > 2; columns-- {
@@ -151,6 +136,28 @@ func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, o Text
 		out.WriteString(line + "\n")
 	}
 }
+
+// telling are the rows without the last columns, the ratios to the baseline and the races,
+// where these say nothing of any design.
+func telling(rows [][]string) [][]string {
+	for column := len(rows[0]) - 1; column > timesColumn; column-- {
+		silent := !slices.ContainsFunc(rows[1:], func(row []string) bool {
+			return row[column] != none && row[column] != baselineCell
+		})
+		if silent {
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], column, column+1)
+			}
+		}
+	}
+	return rows
+}
+
+// timesColumn is the last one that is always there.
+const timesColumn = 3
+
+// baselineCell stands for the ratio of the baseline to itself.
+const baselineCell = "baseline"
 
 // aligned are the first columns of rows, in line.
 func aligned(rows [][]string, columns int) []string {
@@ -176,7 +183,7 @@ func textRow(s rundir.Summary, st standing) []string {
 	}
 	ratio := againstBaseline(s, st.Name)
 	if st.Baseline {
-		ratio = "baseline"
+		ratio = baselineCell
 	}
 	return []string{oneLine(row.Name), answer, row.Approximate + row.P50,
 		row.Approximate + row.P99, orNone(ratio), row.Raced}

@@ -84,6 +84,24 @@ func statusMark(s check.Status) mark {
 	return mark{"?", "undecided", "warn"}
 }
 
+// OutcomeMark is what became of a repeat, in a word with its sign and its class: the answer
+// about correctness, or the verdict where that has another reason, such as a missed
+// objective.
+func OutcomeMark(verdict, correctness string) (icon, word, class string) {
+	m := verdictMark(verdict)
+	switch correctness {
+	case rundir.Holds, rundir.Caught, rundir.NotProvoked:
+		if verdict == rundir.Pass {
+			m = markTable[wordOf(correctness)]
+		}
+	case rundir.Violated, rundir.NotCaught, rundir.NotExercised, rundir.Undecided:
+		if verdict != rundir.Invalid {
+			m = markTable[wordOf(correctness)]
+		}
+	}
+	return m.Icon, m.Word, m.Class
+}
+
 // mark returns the mark of a variant's word.
 func (st standing) mark() mark { return markTable[st.word()] }
 

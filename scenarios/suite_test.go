@@ -12,7 +12,6 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/env"
-	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/events"
 	"stampede/harness/history"
@@ -29,7 +28,6 @@ const firstSeed = 1
 
 func TestMain(m *testing.M) {
 	envtest.Child(systems.All()...)
-	admin.Quiet()
 	os.Exit(m.Run())
 }
 

@@ -184,24 +184,43 @@ func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time
 	case l.Waiting():
 		return text{{"· " + name + "  waiting", dimCode}}
 	}
-	mark, _ := reports.VerdictMark(l.Verdict) // the same as on the page
-	line := text{{mark, verdictCode(l.Verdict)}, {" " + name + "  ", ""},
-		{fmt.Sprintf("%-4s", l.Verdict), verdictCode(l.Verdict)}}
+	mark, word, class := reports.OutcomeMark(l.Verdict, l.Correctness)
+	line := text{{mark, classCode(class)}, {" " + name + "  ", ""}, {word, classCode(class)}}
 	if l.Of > 1 {
 		line = append(line, span{fmt.Sprintf(" after %d/%d", l.Done, l.Of), ""})
 	}
-	numbers := fmt.Sprintf("  ok %d  refused %d", l.Tick.OK, l.Tick.Refused)
-	if l.Tick.P99NS > 0 {
-		numbers += "  p99 " + events.LatencyText(time.Duration(l.Tick.P99NS))
+	reason := ""
+	if len(l.Reasons) > 0 {
+		reason = l.Reasons[0]
 	}
-	line = append(line, span{numbers, ""})
+	if l.Correctness == rundir.Caught && reason != "" { // what it was caught at comes first
+		reason = strings.TrimPrefix(reason, "violated as expected: ")
+		line, reason = append(line, span{": " + reason, dimCode}), ""
+	}
+	if p99 := p99Text(l.Timing, l.Tick.P99NS); p99 != "" {
+		line = append(line, span{"  " + p99, ""})
+	}
+	line = append(line, span{fmt.Sprintf("  ok %s  refused %s", plain.Count(l.Tick.OK),
+		plain.Count(l.Tick.Refused)), ""})
 	for _, part := range troubles(*l) {
 		line = append(line, span{"  " + part, warnCode})
 	}
-	if len(l.Reasons) > 0 {
-		line = append(line, span{"  " + l.Reasons[0], dimCode})
+	if reason != "" {
+		line = append(line, span{"  " + reason, dimCode})
 	}
 	return line
+}
+
+// p99Text is the p99 of a repeat, marked where the machine interfered; "" if there is none.
+func p99Text(timing string, ns int64) string {
+	if ns <= 0 || timing == rundir.NoTimes {
+		return ""
+	}
+	approximately := ""
+	if timing == rundir.Noisy {
+		approximately = "≈ "
+	}
+	return "p99 " + approximately + events.LatencyText(time.Duration(ns))
 }
 
 // runningText is the line of the variant that is at work.
@@ -250,10 +269,10 @@ func rateText(t events.Tick) string {
 // troubles are the counts that should be zero and are not.
 func troubles(l events.VariantLine) (parts []string) {
 	if n := l.Tick.Unknown; n > 0 {
-		parts = append(parts, fmt.Sprintf("unknown %d", n))
+		parts = append(parts, "unknown "+plain.Count(n))
 	}
 	if n := l.Tick.Dropped; n > 0 {
-		parts = append(parts, fmt.Sprintf("dropped %d", n))
+		parts = append(parts, "dropped "+plain.Count(n))
 	}
 	return parts
 }
@@ -287,10 +306,15 @@ func roughText(d time.Duration) string {
 	return durationText((d + step - 1).Truncate(step))
 }
 
-// durationText is a duration in tenths of seconds, from a minute on in seconds.
+// durationText is a duration in tenths of seconds, from a minute on in seconds: "1.5s",
+// "1m", "1m30s".
 func durationText(d time.Duration) string {
 	if d = max(0, d); d < time.Minute {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
 	}
-	return d.Round(time.Second).String()
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
 }

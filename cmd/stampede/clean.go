@@ -15,6 +15,7 @@ import (
 
 func newClean(a *app) *cobra.Command {
 	var servers env.Spec
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what dead runs left: containers, processes, data folders",
@@ -22,30 +23,37 @@ func newClean(a *app) *cobra.Command {
 and, from the servers at --postgres-url, --redis-url and --kafka-brokers, their
 databases, schemas, keys, topics and consumer groups. What belongs to a run that is
 still going on is left alone, and so are the run directories under runs/. In your own
-servers what another host's run made is left alone too, and named.`,
+servers what another host's run made is left alone too, and named.
+
+With --dry-run it names all of this and removes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.clean(servers)
+			return a.clean(servers, dry)
 		},
 	}
 	cmd.Flags().StringVar(&servers.PostgresURL, "postgres-url", "", "clean this Postgres too")
 	cmd.Flags().StringVar(&servers.RedisURL, "redis-url", "", "clean this Redis too")
 	cmd.Flags().StringSliceVar(&servers.KafkaBrokers, "kafka-brokers", nil,
 		"clean this Kafka too: some of its brokers, host:port,host:port")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and remove nothing")
 	return cmd
 }
 
-func (a *app) clean(servers env.Spec) error {
+func (a *app) clean(servers env.Spec, dry bool) error {
 	ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
 	defer cancel()
-	removed, err := sweep.All(ctx)
-	gone, left, errExternal := external.Sweep(ctx, servers)
+	removed, err := sweep.All(ctx, dry)
+	gone, left, errExternal := external.Sweep(ctx, servers, dry)
 	removed = append(removed, gone...)
+	gives, stays := "removed", "left"
+	if dry {
+		gives, stays = "would remove", "would leave"
+	}
 	for _, what := range removed {
-		fmt.Fprintln(a.stdout, "removed", what)
+		fmt.Fprintln(a.stdout, gives, what)
 	}
 	for _, what := range left {
-		fmt.Fprintln(a.stdout, "left", what)
+		fmt.Fprintln(a.stdout, stays, what)
 	}
 	if len(removed) == 0 {
 		fmt.Fprintln(a.stdout, "nothing to remove")

@@ -70,35 +70,40 @@ func describe(w io.Writer, plan resolved) error {
 	if err != nil {
 		return usage(err)
 	}
-	fmt.Fprintf(w, "%s (profile %s)\n%s\n\n", sc.Name, sc.Profile, sc.Question)
-	fmt.Fprintf(w, "Load       %s\n", load.Text)
-	if sends, err := sent(plan, load); err != nil {
+	sends, err := sent(plan, load)
+	if err != nil {
 		return usage(err)
-	} else if sends != "" {
-		fmt.Fprintf(w, "Sends      %s\n", sends)
 	}
 	e, err := estimate(plan, len(sc.Variants)*sc.Repeats)
 	if err != nil {
 		return usage(err)
 	}
-	fmt.Fprintf(w, "Repeats    %d for each of %d designs\n", sc.Repeats, len(sc.Variants))
-	fmt.Fprintf(w, "Time       %s\n", e)
-	fmt.Fprintf(w, "Needs      %s\n", strings.Join(needs(plan), ", "))
-	fmt.Fprintf(w, "Deployed   %s\n\n", deployment(sc))
-	rows := [][]string{}
+	textTable(w, [][]string{{fmt.Sprintf("%s (profile %s)", sc.Name, sc.Profile)}, {sc.Question}}, 0)
+	fmt.Fprintln(w)
+	rows := [][]string{{"Load", load.Text}}
+	if sends != "" {
+		rows = append(rows, []string{"Sends", sends})
+	}
+	textTable(w, append(rows, [][]string{
+		{"Repeats", fmt.Sprintf("%d for each of %d designs", sc.Repeats, len(sc.Variants))},
+		{"Time", e.String()},
+		{"Needs", strings.Join(needs(plan), ", ")},
+		{"Deployed", deployment(sc)},
+	}...), 1)
+	rows = nil
 	for _, v := range chosen(plan) {
 		rows = append(rows, []string{"  " + v.Name, strings.Join(breaks(v), ", ")})
 	}
-	fmt.Fprintln(w, "Designs, and what each is known to break")
-	table(w, rows)
+	fmt.Fprintln(w, "\nDesigns, and what each is known to break")
+	textTable(w, rows, 1)
 	fmt.Fprintln(w, "\nInvariants, and what must be true")
-	table(w, invariantRows(plan))
+	textTable(w, invariantRows(plan), 1)
 	rows = nil
 	for _, o := range plan.Origins {
 		rows = append(rows, []string{"  " + o.Path, o.Value, o.From})
 	}
 	fmt.Fprintln(w, "\nValues, and where each comes from")
-	table(w, rows)
+	textTable(w, rows, 1)
 	return nil
 }
 
@@ -214,12 +219,11 @@ func describeVariant(w io.Writer, plan resolved, name string) error {
 		if len(v.Places) > 0 {
 			rows = append(rows, []string{"Role", "api: performs operations" + crashesAt(v.Places)})
 		}
-		for inv, why := range v.NotApplicable {
-			rows = append(rows, []string{"Not judged", inv + ": " + why})
+		for _, inv := range slices.Sorted(maps.Keys(v.NotApplicable)) {
+			rows = append(rows, []string{"Not judged", inv + ": " + v.NotApplicable[inv]})
 		}
 		fmt.Fprintf(w, "%s %s\n", plan.System.Name, v.Name)
-		slices.SortStableFunc(rows[3:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-		table(w, rows)
+		textTable(w, rows, 1)
 		return nil
 	}
 	known := variantNames(plan.System)

@@ -47,9 +47,6 @@ func flagGroups(cmd *cobra.Command, groups ...[]string) {
 	})
 }
 
-// helpColumns is how wide the help of flags is.
-const helpColumns = 80
-
 // printUsage prints the usage of a command whose flags are in groups.
 func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
 	var b strings.Builder
@@ -63,7 +60,7 @@ func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
 		for _, name := range groups[i][1:] {
 			set.AddFlag(cmd.Flags().Lookup(name))
 		}
-		fmt.Fprintf(&b, "\n%s:\n%s", heading, set.FlagUsagesWrapped(helpColumns))
+		fmt.Fprintf(&b, "\n%s:\n%s", heading, set.FlagUsagesWrapped(textColumns))
 	}
 	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -71,7 +68,7 @@ func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
 			rest.AddFlag(f)
 		}
 	})
-	fmt.Fprintf(&b, "\nOther:\n%s", rest.FlagUsagesWrapped(helpColumns))
+	fmt.Fprintf(&b, "\nOther:\n%s", rest.FlagUsagesWrapped(textColumns))
 	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 	return err
 }

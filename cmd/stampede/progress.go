@@ -124,6 +124,14 @@ func verdictCode(verdict string) string {
 	return warnCode
 }
 
+// classCode is the colour of a class of marks; see reports.OutcomeMark.
+func classCode(class string) string {
+	if code := map[string]string{"good": "32", "bad": "31", "wrong": "35"}[class]; code != "" {
+		return code
+	}
+	return warnCode
+}
+
 // paintAs colours a word as that of a verdict.
 func (p palette) paintAs(verdict, word string) string { return p.paint(verdictCode(verdict), word) }
 

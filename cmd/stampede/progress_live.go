@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -135,9 +136,21 @@ func (v *liveView) Observe(e events.Event) {
 	v.changed = true
 }
 
-// Logf prints a line above the block.
+// Logf prints lines above the block. Those that are wider than the terminal are broken at
+// their words.
 func (v *liveView) Logf(format string, args ...any) {
-	v.print(plain.Lines(fmt.Sprintf(format, args...)))
+	columns, _ := v.size()
+	for line := range strings.Lines(plain.Lines(fmt.Sprintf(format, args...)) + "\n") {
+		line = strings.TrimSuffix(line, "\n")
+		if utf8.RuneCountInString(line) <= columns {
+			v.print(line)
+			continue
+		}
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		for _, part := range plain.Wrap(line, max(1, columns-len(indent))) {
+			v.print(indent + part)
+		}
+	}
 }
 
 func (v *liveView) print(line string) {

@@ -10,6 +10,7 @@ import (
 
 	"stampede/harness/events"
 	"stampede/harness/plain"
+	"stampede/reports"
 )
 
 // A log without a terminal gets a line during the load every quietEvery, so that a long one is
@@ -117,8 +118,9 @@ func (v *plainView) position(r events.Repeat) string {
 func (v *plainView) loadText(variant string) string {
 	for _, l := range v.board.Lines {
 		if l.Variant == variant {
-			text := fmt.Sprintf("%s %s, %s, ok %d, refused %d", l.Phase,
-				elapsedText(l.Tick, v.board.Plan), rateText(l.Tick), l.Tick.OK, l.Tick.Refused)
+			text := fmt.Sprintf("%s %s, %s, ok %s, refused %s", l.Phase,
+				elapsedText(l.Tick, v.board.Plan), rateText(l.Tick), plain.Count(l.Tick.OK),
+				plain.Count(l.Tick.Refused))
 			for _, part := range troubles(l) {
 				text += ", " + part
 			}
@@ -130,10 +132,12 @@ func (v *plainView) loadText(variant string) string {
 
 // doneText is what a repeat came to, with the reasons on lines of their own.
 func (v *plainView) doneText(o events.Outcome) string {
-	text := fmt.Sprintf("%-34s %s  ok %d, refused %d, unknown %d, dropped %d", v.position(o.Repeat),
-		v.paintAs(o.Verdict, o.Verdict), o.Load.OK, o.Load.Refused, o.Load.Unknown, o.Load.Dropped)
-	if o.P99NS > 0 {
-		text += ", p99 " + events.LatencyText(time.Duration(o.P99NS))
+	_, word, class := reports.OutcomeMark(o.Verdict, o.Correctness)
+	text := fmt.Sprintf("%-34s %s  ok %s, refused %s, unknown %s, dropped %s", v.position(o.Repeat),
+		v.paint(classCode(class), fmt.Sprintf("%-6s", word)), plain.Count(o.Load.OK),
+		plain.Count(o.Load.Refused), plain.Count(o.Load.Unknown), plain.Count(o.Load.Dropped))
+	if p99 := p99Text(o.Timing, o.P99NS); p99 != "" {
+		text += ", " + p99
 	}
 	for _, reason := range o.Reasons {
 		text += "\n      " + strings.ReplaceAll(plain.Lines(reason), "\n", "\n      ")

@@ -147,7 +147,7 @@ func TestRunOnATerminal(t *testing.T) {
 	}
 	for _, want := range []string{regexp.QuoteMeta(hideCursor), "▶", " units_skip_locked   ",
 		"steady", "/2\\.5s", "/s due, ", "\x1b\\[2m· conditional_update  waiting", "at least", "about ",
-		"\x1b\\[3[123]m(PASS|FAIL|INVALID|INCONCLUSIVE)\x1b"} {
+		"\x1b\\[3[123]m(holds|VIOLATED|NOT EXERCISED|undecided|FAIL|INVALID)\x1b"} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in\n%q", want, out)
 		}

@@ -110,7 +110,7 @@ sale · smoke · seed 7 · starting the stores, 1.5s
 backend: processes
 a note
 sale · smoke · seed 7 · repeat 2 of 3 · about 24s left
-✗ naive              FAIL  ok 100  refused 20  p99 23.6 ms  dropped 3  oversold 3 units�[2Jof 50
+✗ naive              FAIL  p99 23.6 ms  ok 100  refused 20  dropped 3  oversold 3 units�[2Jof 50
 ▶ units_skip_locked  steady 3s/10s  unknown 2  FAULT stall  1,812/s due, 800/s done, p99 12.3 ms i…
 · redis_lua          waiting`)
 	s.after(0, events.Event{Fault: &events.FaultChange{Repeat: second, Fault: "stall"}})
@@ -151,7 +151,7 @@ func TestLiveKeepsWhatAnUnfinishedRunFound(t *testing.T) {
 		defer func() { _ = l.close() }() // as main's are
 		panic("a defect")
 	}()
-	if got := v.all(); v.hidden || !strings.Contains(got, "✓ a  PASS  ok 100") {
+	if got := v.all(); v.hidden || !strings.Contains(got, "✓ a  PASS  p99 23.6 ms  ok 100") {
 		t.Errorf("hidden %v; the terminal shows\n%s", v.hidden, got)
 	}
 
@@ -187,9 +187,9 @@ func TestLiveFitsTheScreen(t *testing.T) {
 	l.draw(false)
 	v.shows(`
 sale · smoke · seed 7 · repeat 4 of 18 · about 3m30s left
-✓ variant_0  PASS after 1/2  ok 100  refused 20  p99 23.6 ms  dropped 3  because
-! variant_1  INVALID after 1/2  ok 100  refused 20  p99 23.6 ms  dropped 3  because
-✓ variant_2  PASS after 1/2  ok 100  refused 20  p99 23.6 ms  dropped 3  because
+✓ variant_0  PASS after 1/2  p99 23.6 ms  ok 100  refused 20  dropped 3  because
+! variant_1  INVALID after 1/2  p99 23.6 ms  ok 100  refused 20  dropped 3  because
+✓ variant_2  PASS after 1/2  p99 23.6 ms  ok 100  refused 20  dropped 3  because
 ▶ variant_3  #1/2 prepare 0s
 · 5 more waiting`)
 	v.rows = 30
@@ -197,7 +197,7 @@ sale · smoke · seed 7 · repeat 4 of 18 · about 3m30s left
 	l.Logf("a line that is much longer than the terminal is wide")
 	l.draw(false)
 	if got := v.all(); strings.Count(got, "sale · smoke") != 1 ||
-		!strings.HasPrefix(got, "a line that is much longer than the term\ninal is wide\nsale") {
+		!strings.HasPrefix(got, "a line that is much longer than the\nterminal is wide\nsale") {
 		t.Errorf("the terminal shows\n%s", got)
 	}
 	v.rows = 2
@@ -213,6 +213,30 @@ sale · smoke · seed 7 · repeat 4 of 18 · about 3m30s left
 	defer v.mu.Unlock()
 	if v.row-v.top > 1 {
 		t.Errorf("the block scrolls: row %d of the screen", v.row-v.top)
+	}
+}
+
+// TestLiveOutcome: a finished line begins with the answer about correctness; a control with
+// what it was caught at.
+func TestLiveOutcome(t *testing.T) {
+	tick := events.Tick{Load: rundir.Load{OK: 1650, Refused: 20}, P99NS: 23_600_000}
+	for want, l := range map[string]events.VariantLine{
+		"✓ a  holds  p99 23.6 ms  ok 1,650  refused 20": {Verdict: rundir.Pass,
+			Correctness: rundir.Holds, Timing: rundir.Clean},
+		"✓ a  holds  p99 ≈ 23.6 ms  ok 1,650  refused 20": {Verdict: rundir.Pass,
+			Correctness: rundir.Holds, Timing: rundir.Noisy},
+		"✓ a  holds  ok 1,650  refused 20": {Verdict: rundir.Pass, Correctness: rundir.Holds,
+			Timing: rundir.NoTimes},
+		"⚑ a  caught: sold 26 of 25  p99 23.6 ms  ok 1,650  refused 20": {Verdict: rundir.Pass,
+			Correctness: rundir.Caught, Timing: rundir.Clean,
+			Reasons: []string{"violated as expected: sold 26 of 25"}},
+		"✗ a  VIOLATED  p99 23.6 ms  ok 1,650  refused 20  sold 26 of 25": {Verdict: rundir.Fail,
+			Correctness: rundir.Violated, Timing: rundir.Clean, Reasons: []string{"sold 26 of 25"}},
+	} {
+		l.Variant, l.Done, l.Of, l.Tick = "a", 1, 1, tick
+		if got := variantText(&l, 1, nil, time.Time{}).paint(false); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 
@@ -392,7 +416,7 @@ func TestPlainVerbose(t *testing.T) {
 [1/4] a #1: steady
 [1/4] a #1: drain
 ::endgroup::
-[1/4] a #1                         PASS  ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
+[1/4] a #1                         PASS    ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
 ::group::[2/4] b #1
 [2/4] b #1: steady
 [2/4] b #1: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, refused 5, unknown 2, ` +
@@ -401,7 +425,7 @@ func TestPlainVerbose(t *testing.T) {
 		`about 28s left
 [2/4] b #1: fault stall begins
 ::endgroup::
-[2/4] b #1                         FAIL  ok 0, refused 0, unknown 0, dropped 0
+[2/4] b #1                         FAIL    ok 0, refused 0, unknown 0, dropped 0
       oversold
 the end
 `
@@ -430,10 +454,10 @@ func TestPlain(t *testing.T) {
 	if err := v.close(); err != nil {
 		t.Fatal(err)
 	}
-	want := `[1/2] a                            PASS  ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
+	want := `[1/2] a                            PASS    ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
 [2/2] b: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, ` +
 		`refused 5, unknown 2, about 0s left
-[2/2] b                            PASS  ok 0, refused 0, unknown 0, dropped 0
+[2/2] b                            PASS    ok 0, refused 0, unknown 0, dropped 0
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)

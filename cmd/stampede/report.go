@@ -253,7 +253,7 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err
 	}
 	return t, reports.Text(a.stdout, t.data, reports.TextOptions{
 		Report: filepath.Join(path, rundir.ReportFile), Exit: t.code,
-		Colour: wantColour(f.colour, a.stdout)})
+		Colour: wantColour(f.colour, a.stdout), Width: resultColumns(a.stdout)})
 }
 
 // copied is a file of a run directory, and where the user wants a copy of it.

@@ -33,7 +33,8 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if !f.interleave {
 		words = append(words, "--interleave=false")
 	}
-	if f.given.faults != nil {
+	words = append(words, f.loadWords()...)
+	if f.fault != "" {
 		words = append(words, "--fault", plain.Word(f.fault))
 	}
 	for _, inv := range f.without {
@@ -42,16 +43,56 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.changed != nil && f.changed("noise-floor") {
 		words = append(words, "--noise-floor="+strconv.FormatBool(f.noiseFloor))
 	}
-	for _, s := range f.settings() {
+	designs, set := f.designWords(plan.Scenario)
+	words = append(words, designs...)
+	for _, s := range set {
 		words = append(words, "--set", plain.Word(scenario.HideSetting(s, scenario.Secrets(plan.System))))
 	}
 	if plan.fitted != nil {
 		words = append(words, "--set", "load.arrival.over="+plan.Scenario.Load.Arrival.Over.String())
 	}
-	if f.some() && f.baseline == "" {
-		words = append(words, "--set", plain.Word("baseline="+plan.Scenario.Baseline))
-	}
 	return strings.Join(words, " ") + note
+}
+
+// loadWords are the flags that change how much load there is.
+func (f *runFlags) loadWords() (words []string) {
+	if f.rate > 0 {
+		words = append(words, "--rate", strconv.FormatFloat(f.rate, 'g', -1, 64))
+	}
+	if f.duration > 0 {
+		words = append(words, "--duration", f.duration.String())
+	}
+	if f.repeat > 0 {
+		words = append(words, "--repeats", strconv.Itoa(f.repeat))
+	}
+	return words
+}
+
+// designWords are the flags that choose the designs and the baseline of a planned scenario,
+// none where its own were not changed, and the settings of --set that change other values.
+func (f *runFlags) designWords(sc scenario.Scenario) (words, set []string) {
+	some, based := f.some(), f.baseline != ""
+	for _, s := range f.set {
+		switch path, _, _ := strings.Cut(s, "="); path {
+		case "variants":
+			some = true
+		case "baseline":
+			based = true
+		default:
+			set = append(set, s)
+		}
+	}
+	if some {
+		words = append(words, "--design", plain.Word(strings.Join(sc.Variants, ",")))
+	}
+	switch {
+	case !some && !based:
+	case f.target != "": // --baseline is refused
+		set = append(set, "baseline="+sc.Baseline)
+	default:
+		words = append(words, "--baseline", plain.Word(sc.Baseline))
+	}
+	return words, set
 }
 
 // servers are the flags of the external backend. A URL with a password is left

@@ -36,6 +36,33 @@ func TestReproduceNamesTheServers(t *testing.T) {
 	}
 }
 
+// TestReproduceNamesDesigns: the line has the flags that a user would type, however the run
+// was asked for, and makes the same scenario.
+func TestReproduceNamesDesigns(t *testing.T) {
+	for want, args := range map[string][]string{
+		"": nil,
+		" --design redis_lua,for_update --baseline redis_lua": {"--design", "redis_lua,for_update"},
+		" --design redis_lua,for_update --baseline for_update": {"--set",
+			"variants=[redis_lua, for_update]", "--baseline", "for_update"},
+		" --duration 2s --repeats 3 --fault none --baseline redis_lua --set params.units=7": {
+			"--set", "params.units=7", "--set", "baseline=redis_lua", "--fault", "none", "--duration", "2s",
+			"--repeats", "3"},
+		" --design redis_lua --baseline redis_lua --set params.units=7": {"--design", "for_update",
+			"--set", "variants=[redis_lua]", "--set", "baseline=redis_lua", "--set", "params.units=7"},
+	} {
+		f, plan := plannedRun(t, args)
+		line := reproduce("flash-sale-100k", plan, 7, f)
+		rest, found := strings.CutPrefix(line, "stampede run flash-sale-100k --profile default --seed 7")
+		if !found || rest != want {
+			t.Errorf("%q\ngot  %s\nwant …%s", args, line, want)
+		}
+		_, again := plannedRun(t, strings.Fields(rest))
+		if !reflect.DeepEqual(again.Scenario, plan.Scenario) {
+			t.Errorf("%s\nruns  %+v\nwant %+v", line, again.Scenario, plan.Scenario)
+		}
+	}
+}
+
 // TestReproduceAVariant: what stands beside a violation runs that one variant of the
 // run, as it was run there, however the run was asked for.
 func TestReproduceAVariant(t *testing.T) {
@@ -73,7 +100,6 @@ func TestReproduceAVariant(t *testing.T) {
 	}
 }
 
-// plannedRun is a run of flash-sale-100k with some flags.
 // TestReproduceAFittedLoad: whoever runs the line again has the length that this machine
 // found, and does not measure again.
 func TestReproduceAFittedLoad(t *testing.T) {
@@ -125,6 +151,7 @@ func TestReproduceAFittedLoad(t *testing.T) {
 	}
 }
 
+// plannedRun is a run of flash-sale-100k with some flags.
 func plannedRun(t *testing.T, args []string) (runFlags, resolved) {
 	t.Helper()
 	f, cmd := runFlags{}, &cobra.Command{}

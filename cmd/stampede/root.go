@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -97,27 +96,4 @@ func findScenario(name string) (source, error) {
 		return source{}, noScenario(name, err, scenarios.All())
 	}
 	return source{file: name, text: text}, nil
-}
-
-// table prints rows with aligned columns. A cell may be the name of somebody's file.
-func table(w io.Writer, rows [][]string) {
-	widths := []int{}
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			row[i] = plain.Line(cell)
-			widths[i] = max(widths[i], len([]rune(row[i])))
-		}
-	}
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(row)-1 {
-				fmt.Fprintln(w, cell)
-				break
-			}
-			fmt.Fprintf(w, "%-*s  ", widths[i], cell)
-		}
-	}
 }

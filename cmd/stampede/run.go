@@ -43,6 +43,14 @@ scenario's faults, judges the histories and writes report.html.
 
 A scenario is a built-in name (stampede list scenarios) or a path to a file.
 
+Profiles, with how long most scenarios take:
+  smoke    a small load, for every change in CI: 30 s to 2 min
+  quick    the fewest designs that answer the question: 1 to 3 min; the same as
+           default where a scenario has no quick
+  default  all designs that the question is about: 1 to 4 min
+  full     the same load on every machine and more repeats, for comparisons:
+           2 min to 1 h, 3 h at most
+
 ` + exitCodesHelp,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -73,6 +73,7 @@ func names(spec Spec) string {
 type Sweeper interface {
 	Provider
 	// Sweep removes leftovers whose owner is dead and names each of them. It
-	// never touches what a living run uses.
-	Sweep(ctx context.Context) (removed []string, err error)
+	// never touches what a living run uses. A dry one names what it would remove,
+	// and removes nothing.
+	Sweep(ctx context.Context, dry bool) (removed []string, err error)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/interleave"
 	"stampede/harness/sut"
@@ -20,10 +19,7 @@ import (
 
 var stores = envtest.NewShared(sut.Postgres)
 
-func TestMain(m *testing.M) {
-	admin.Quiet()
-	os.Exit(stores.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 
 // bank is two accounts of 100 each, which sessions change over traced connections.
 type bank struct {

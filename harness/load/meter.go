@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/harness/rundir"
+	"stampede/harness/telemetry"
 )
 
 // The runtime's histograms that say how much the generator held itself up.
@@ -25,24 +26,29 @@ type meter struct {
 type usage struct {
 	// cpu is the time this process has been executing on all cores.
 	cpu time.Duration
-	// ticks and stolen are the host's processor time and how much of it the
-	// hypervisor gave to others, in units of the host's own.
-	ticks, stolen uint64
+	// machine is what the whole machine has used.
+	machine telemetry.Machine
 }
 
 func startMeter() *meter {
-	return &meter{began: time.Now(), usage: readUsage(), runs: readRuntime()}
+	return &meter{began: time.Now(), usage: usageNow(), runs: readRuntime()}
+}
+
+// usageNow reads what the operating system says.
+func usageNow() usage {
+	machine, _ := telemetry.ReadMachine() // where there is none the report shows zero
+	return usage{cpu: cpuTime(), machine: machine}
 }
 
 // stop returns what was used since the start, but for the pacer's lag.
 func (m *meter) stop() rundir.Generator {
-	span, used, runs := time.Since(m.began), readUsage(), readRuntime()
+	span, used, runs := time.Since(m.began), usageNow(), readRuntime()
 	g := rundir.Generator{OpenFiles: openFiles()}
 	if span > 0 {
 		g.CPUCores = float64(used.cpu-m.usage.cpu) / float64(span)
 	}
-	if ticks := used.ticks - m.usage.ticks; ticks > 0 {
-		g.StealShare = float64(used.stolen-m.usage.stolen) / float64(ticks)
+	if whole := span * time.Duration(used.machine.Cores); whole > 0 {
+		g.StealShare = float64(used.machine.Stolen-m.usage.machine.Stolen) / float64(whole)
 	}
 	g.GCPauseP99NS = histogramP99(m.runs[0], runs[0])
 	g.SchedP99NS = histogramP99(m.runs[1], runs[1])

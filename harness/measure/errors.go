@@ -16,7 +16,7 @@ const (
 	otherClass = "other"
 )
 
-// classes groups errors that read alike.
+// classes groups errors that have the same code or read alike.
 type classes struct {
 	byKey map[classKey]*rundir.ErrorClass
 }
@@ -27,8 +27,15 @@ type classifier map[string]string
 // maxRemembered bounds it.
 const maxRemembered = 1000
 
-// of is an error's class.
-func (c classifier) of(text string) string {
+// of is the class of a record's error: its documented code, or what its text has in
+// common with others.
+func (c classifier) of(rec *history.Record) string {
+	switch rec.Code {
+	case "", "refused", "unknown_effect": // which say no more than the outcome
+	default:
+		return rec.Code
+	}
+	text := rec.Err
 	class, known := c[text]
 	if !known {
 		class = errorClass(text)

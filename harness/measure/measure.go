@@ -256,7 +256,7 @@ func (s *summary) add(rec *history.Record) {
 	s.timeline.add(kind, rec)
 	class := ""
 	if rec.Err != "" {
-		class = s.classes.of(rec.Err)
+		class = s.classes.of(rec)
 	}
 	s.windows.add(kind, rec, class)
 	for i, p := range s.parts {

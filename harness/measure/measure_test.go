@@ -2,6 +2,7 @@ package measure_test
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -399,6 +400,42 @@ func TestErrorsAreGrouped(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestErrorsAreGroupedByCode: a documented code is one class however it is worded; a code
+// that says no more than the outcome leaves it to the text.
+func TestErrorsAreGroupedByCode(t *testing.T) {
+	var h records
+	for i, e := range []struct {
+		outcome    history.Outcome
+		code, text string
+	}{
+		{history.Refused, "sold_out", "sold out: refused"},
+		{history.Refused, "sold_out", "nothing is left of red shoes: refused"},
+		{history.Refused, "refused", "too many connections: refused"},
+		{history.Refused, "refused", "the sale is closed: refused"},
+		{history.Unknown, "unknown_effect", "the effect is unknown: broken pipe"},
+		{history.Unknown, "no_snapshot", "no stock snapshot"},
+		{history.Refused, "sold_out", "sold out: refused"},
+	} {
+		rec := op("buy", e.outcome, time.Duration(i)*ms, time.Duration(i)*ms, time.Duration(i+1)*ms)
+		rec.Code, rec.Err = e.code, e.text
+		h = append(h, rec)
+	}
+	var got []string
+	for _, c := range summarise(t, h, measure.Options{}).Operations[0].Errors {
+		got = append(got, fmt.Sprintf("%d %s %s: %s", c.Count, c.Outcome, c.Class, c.Sample))
+	}
+	want := []string{
+		"3 refused sold_out: sold out: refused",
+		"1 refused the sale is closed: refused: the sale is closed: refused",
+		"1 refused too many connections: refused: too many connections: refused",
+		"1 unknown no_snapshot: no stock snapshot",
+		"1 unknown the effect is unknown: broken pipe: the effect is unknown: broken pipe",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -86,3 +86,22 @@ func Count(n int64) string {
 	}
 	return sign + digits
 }
+
+// Wrap breaks a text at its words into lines of at most so many characters. A longer word
+// is broken too. A text without words is one empty line.
+func Wrap(text string, columns int) []string {
+	lines, line := []string{}, []rune{}
+	for _, field := range strings.Fields(text) {
+		word := []rune(field)
+		if len(line) > 0 && len(line)+1+len(word) > columns {
+			lines, line = append(lines, string(line)), nil
+		}
+		if len(line) > 0 {
+			line = append(line, ' ')
+		}
+		for line = append(line, word...); len(line) > columns; line = line[columns:] {
+			lines = append(lines, string(line[:columns]))
+		}
+	}
+	return append(lines, string(line))
+}

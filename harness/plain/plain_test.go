@@ -94,3 +94,19 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestWrap(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "",
+		"one":                     "one",
+		"one two three":           "one two|three",
+		" more   than enough":     "more|than|enough",
+		"abcdefghijklmnop qr stu": "abcdefgh|ijklmnop|qr stu",
+		"at:abcdefgh":             "at:abcde|fgh",
+		"naïve façade":            "naïve|façade",
+	} {
+		if got := strings.Join(plain.Wrap(text, 8), "|"); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/env/containers"
 	"stampede/harness/env/envtest"
 	"stampede/harness/env/processes"
@@ -30,6 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	admin.Quiet() // stores start without envtest
 	envtest.Child(moverSystem())
 	goleak.VerifyTestMain(m)
 }

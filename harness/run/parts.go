@@ -64,7 +64,8 @@ func finished(t Trial) rundir.Validity {
 // assumptions are what must be so for the numbers and verdicts of a repeat to
 // mean anything, beside what measure.Gate judges.
 func (j *judge) assumptions(h *history.File, t Trial, res *measure.Result) []rundir.Validity {
-	out := []rundir.Validity{finished(t), wholeHistory(h, t), j.exercised(res), j.enough(res.Load)}
+	out := []rundir.Validity{finished(t), wholeHistory(h, t), exercised(j.kinds(), res),
+		j.enough(res.Recorded)}
 	if v, asked := startedEmpty(t); asked {
 		out = append(out, v)
 	}
@@ -109,17 +110,17 @@ func wholeHistory(h *history.File, t Trial) rundir.Validity {
 	return v
 }
 
-// exercised: the main operation succeeded at least once, or nothing was
-// measured but refusals.
-func (j *judge) exercised(res *measure.Result) rundir.Validity {
-	kinds := j.kinds()
+// exercised: the main operation, the first of the kinds, succeeded at least once. The
+// warm-up counts: what happened in it is judged too, and only its times are left out.
+func exercised(kinds []string, res *measure.Result) rundir.Validity {
 	v := rundir.Validity{Name: rundir.Exercised, Detail: "no operation succeeded"}
 	if len(kinds) == 0 {
 		return v
 	}
-	tally, _ := res.Tally(kinds[0], "run")
-	v.OK = tally.OK > 0
-	v.Detail = fmt.Sprintf("%d %s operations succeeded (at least 1)", tally.OK, kinds[0])
+	warm, _ := res.Tally(kinds[0], warmUpName)
+	steady, _ := res.Tally(kinds[0], "run")
+	v.OK = warm.OK+steady.OK > 0
+	v.Detail = fmt.Sprintf("%d %s operations succeeded (at least 1)", warm.OK+steady.OK, kinds[0])
 	return v
 }
 
@@ -127,9 +128,9 @@ func (j *judge) exercised(res *measure.Result) rundir.Validity {
 // scenario does not say how many.
 const minShare = 0.1
 
-// enough: so many operations were answered that the numbers and what was not
-// violated mean something. Dropped ones and those without an answer exercised
-// nothing for certain.
+// enough: so many operations were answered, those of the warm-up included, that what was
+// not violated means something. Dropped ones and those without an answer exercised nothing
+// for certain.
 func (j *judge) enough(l rundir.Load) rundir.Validity {
 	least := j.leastOperations()
 	answered := l.OK + l.Refused
@@ -392,10 +393,8 @@ func (j *judge) overall(s rundir.Summary) rundir.Verdict {
 		Reasons: []string{}}
 	clean, without := 0, 0
 	for _, variant := range s.Variants {
-		failed := slices.ContainsFunc(variant.Repeats, func(r rundir.Repeat) bool {
-			return r.Again == nil && failedItself(missing(r))
-		})
-		v.Correctness = worst(v.Correctness, decided(variant.Correctness, failed))
+		invalid := variant.Verdict == rundir.Invalid
+		v.Correctness = worst(v.Correctness, decided(variant.Correctness, invalid))
 		v.Objectives = worst(v.Objectives, variant.Objectives)
 		switch variant.Timing {
 		case rundir.Clean:

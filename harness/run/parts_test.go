@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/history"
+	"stampede/harness/measure"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 )
@@ -37,6 +39,43 @@ func TestEnoughOperations(t *testing.T) {
 			v := j.enough(test.got)
 			if v.OK != test.ok || !strings.Contains(v.Detail, test.says) {
 				t.Errorf("ok is %v: %q; want %v and %q", v.OK, v.Detail, test.ok, test.says)
+			}
+		})
+	}
+}
+
+// TestWarmUpIsEvidence: an operation of the warm-up is in no time and no rate, and still
+// exercises a design.
+func TestWarmUpIsEvidence(t *testing.T) {
+	at := func(kind string, due time.Duration, outcome history.Outcome) history.Record {
+		return history.Record{Op: history.Op{Kind: kind}, Intended: due, Start: due,
+			End: due + time.Millisecond, Outcome: outcome}
+	}
+	phases := []history.Window{
+		{Kind: history.PhaseWindow, Name: warmUpName, End: time.Second},
+		{Kind: history.PhaseWindow, Name: "steady", Start: time.Second, End: 3 * time.Second},
+	}
+	for name, c := range map[string]struct {
+		records []history.Record
+		ok      bool
+		says    string
+	}{
+		"in the warm-up": {[]history.Record{at("buy", 0, history.OK),
+			at("buy", 2*time.Second, history.Refused)}, true, "1 buy operations succeeded"},
+		"in both": {[]history.Record{at("buy", 0, history.OK), at("buy", 2*time.Second, history.OK)},
+			true, "2 buy operations succeeded"},
+		"another kind": {[]history.Record{at("stock", 0, history.OK), at("buy", 0, history.Refused)},
+			false, "0 buy operations succeeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, err := measure.Summarise(history.Slice(c.records, phases...),
+				measure.Options{Windows: phases})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := exercised([]string{"buy"}, res)
+			if v.OK != c.ok || !strings.Contains(v.Detail, c.says) {
+				t.Errorf("ok is %v: %q; want %v and %q", v.OK, v.Detail, c.ok, c.says)
 			}
 		})
 	}

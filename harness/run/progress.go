@@ -196,8 +196,10 @@ func (t *teller) done(repeat rundir.Repeat, p parts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: p.overall(), Correctness: p.answer,
-		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, p.reasons...),
-		P99NS: repeat.Latency.Response.P99}
+		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, p.reasons...)}
+	if len(repeat.Operations) > 0 {
+		o.P99NS = repeat.Operations[0].Latency.Response.P99
+	}
 	if o.P99NS == rundir.Infinite {
 		o.P99NS = 0
 	}

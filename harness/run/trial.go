@@ -379,13 +379,16 @@ func (t *Trial) fill(res load.Result) {
 	}
 }
 
+// warmUpName is the phase that is judged and not measured.
+const warmUpName = "warm-up"
+
 // phases returns the windows of the load's phases.
 func (r *runner) phases(res load.Result) []history.Window {
 	warm := min(res.Start+r.Scenario.Load.WarmUp.D(), res.End)
 	last := max(warm, min(res.Start+r.plan.Over, res.End))
 	windows := []history.Window{}
 	for _, w := range []history.Window{
-		{Name: "warm-up", Start: res.Start, End: warm},
+		{Name: warmUpName, Start: res.Start, End: warm},
 		{Name: "steady", Start: warm, End: last},
 		{Name: "drain", Start: last, End: res.End},
 	} {

@@ -452,11 +452,12 @@ type Operation struct {
 	Phases []Phase `json:"phases,omitempty"`
 }
 
-// ErrorClass counts errors that read alike.
+// ErrorClass counts errors that have the same code or, without one, read alike.
 type ErrorClass struct {
 	Outcome string `json:"outcome"`
-	Class   string `json:"class"`
-	Count   int64  `json:"count"`
+	// Class is the documented code, or the text with what differs replaced by "#".
+	Class string `json:"class"`
+	Count int64  `json:"count"`
 	// Sample is the error of the first of them, FirstNS when that was due; it is 0 in
 	// runs from before it was kept, and in what several repeats add up to.
 	Sample  string `json:"sample"`

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -22,10 +21,7 @@ import (
 
 var places = envtest.NewShared(sut.Postgres)
 
-func TestMain(m *testing.M) {
-	admin.Quiet()
-	os.Exit(places.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(places.Run(m)) }
 
 // TestSlowToOpen: connections are made though one of them is not answered in time; where
 // nobody listens that is told at once.

@@ -17,7 +17,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"stampede/harness/env"
-	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/telemetry"
@@ -26,10 +25,7 @@ import (
 
 var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
-func TestMain(m *testing.M) {
-	admin.Quiet()
-	os.Exit(stores.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 
 // value reads a source until it says of a quantity what is wanted; a store may count
 // a second late.

@@ -149,7 +149,7 @@ func TestFollow(t *testing.T) {
 	r, name := s.write(t, time.Now())
 	page := s.until(t, "/run/"+name, "fault: stall")
 	for _, want := range []string{`data-run="/run/` + name + `/live"`, "Who &lt;b&gt;wins&lt;/b&gt;?",
-		"Repeat 1 of 2: first, steady", "812 → 803/s", "12 ms", "1\u202f200",
+		"Repeat 1 of 2: first, steady", "812 → 803/s", "12.0 ms", "1\u202f200",
 		"rate over time: 803/s now, at most 803/s", "waiting", "at least"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)

@@ -16,7 +16,6 @@ import (
 
 	"stampede/harness/api/apitest"
 	"stampede/harness/check"
-	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -26,10 +25,7 @@ import (
 // stores are shared by all store-backed tests of this package.
 var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
-func TestMain(m *testing.M) {
-	admin.Quiet()
-	os.Exit(stores.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {

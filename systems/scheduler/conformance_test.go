@@ -11,7 +11,6 @@ import (
 
 	"stampede/harness/api/apitest"
 	"stampede/harness/check"
-	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -21,10 +20,7 @@ import (
 // places are shared by all store-backed tests of this package.
 var places = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
-func TestMain(m *testing.M) {
-	admin.Quiet()
-	os.Exit(places.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(places.Run(m)) }
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {

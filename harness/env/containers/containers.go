@@ -121,15 +121,22 @@ func (p *Provider) settle(ctx context.Context, e *engine, keep bool) error {
 
 // Sweep implements env.Sweeper: containers and volumes whose owner was a
 // process of this machine and is dead.
-func (*Provider) Sweep(ctx context.Context) ([]string, error) {
+func (*Provider) Sweep(ctx context.Context, dry bool) ([]string, error) {
 	e, err := connect(ctx)
 	if err != nil {
 		return nil, nil // nothing can be left in an engine that is not there
 	}
 	defer e.Close()
-	return e.removeLabelled(ctx, runLabel, func(labels map[string]string) bool {
-		return ownerOf(labels).Dead()
-	})
+	dead := func(labels map[string]string) bool { return ownerOf(labels).Dead() }
+	if dry {
+		found, err := e.labelled(ctx, runLabel, dead)
+		names := []string{}
+		for _, one := range found {
+			names = append(names, one.name)
+		}
+		return names, err
+	}
+	return e.removeLabelled(ctx, runLabel, dead)
 }
 
 // cluster is a set of started containers.

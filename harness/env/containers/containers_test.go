@@ -137,7 +137,7 @@ func TestNoEngineIsOneClearError(t *testing.T) {
 		strings.Contains(reason, "hunter2") || strings.Contains(reason, "\n") {
 		t.Errorf("got %v, %s", ok, reason)
 	}
-	removed, err := containers.New().Sweep(t.Context())
+	removed, err := containers.New().Sweep(t.Context(), false)
 	if err != nil || removed != nil {
 		t.Errorf("a sweep without an engine: %v, %v", removed, err)
 	}
@@ -155,7 +155,7 @@ func TestSweepAndGuardAfterKill9(t *testing.T) {
 	}
 	defer cluster.Close(context.Background())
 	for name, clean := range map[string]func(runID string) error{
-		"sweep": func(string) error { _, err := containers.New().Sweep(t.Context()); return err },
+		"sweep": func(string) error { _, err := containers.New().Sweep(t.Context(), false); return err },
 		"guard": func(id string) error { return containers.RemoveRun(t.Context(), id) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,31 +63,47 @@ func RemoveRun(ctx context.Context, runID string) error {
 // that choose picks, and names them.
 func (e *engine) removeLabelled(ctx context.Context, label string,
 	choose func(labels map[string]string) bool) (removed []string, err error) {
+	found, err := e.labelled(ctx, label, choose)
+	errs := []error{err}
+	for _, one := range found {
+		if err := one.remove(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, one.name)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// labelled is a container or a volume.
+type labelled struct {
+	name   string
+	remove func(ctx context.Context) error
+}
+
+// labelled lists the containers, then the volumes, that have a label and that choose picks.
+func (e *engine) labelled(ctx context.Context, label string,
+	choose func(labels map[string]string) bool) (found []labelled, err error) {
 	filter := make(client.Filters).Add("label", label)
 	list, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	var errs []error
-	note := func(what string, err error) {
-		if err == nil {
-			removed = append(removed, what)
-		}
-		errs = append(errs, err)
-	}
 	for _, c := range list.Items {
 		if choose(c.Labels) {
-			note(fmt.Sprintf("container %.12s of %s", c.ID, c.Image), e.removeContainer(ctx, c.ID))
+			found = append(found, labelled{fmt.Sprintf("container %.12s of %s", c.ID, c.Image),
+				func(ctx context.Context) error { return e.removeContainer(ctx, c.ID) }})
 		}
 	}
 	volumes, err := e.VolumeList(ctx, client.VolumeListOptions{Filters: filter})
 	if err != nil {
-		return removed, errors.Join(append(errs, fmt.Errorf("list volumes: %w", err))...)
+		return found, fmt.Errorf("list volumes: %w", err)
 	}
 	for _, v := range volumes.Items {
 		if choose(v.Labels) {
-			note(fmt.Sprintf("volume %.12s", v.Name), e.removeVolume(ctx, v.Name))
+			found = append(found, labelled{fmt.Sprintf("volume %.12s", v.Name),
+				func(ctx context.Context) error { return e.removeVolume(ctx, v.Name) }})
 		}
 	}
-	return removed, errors.Join(errs...)
+	return found, nil
 }

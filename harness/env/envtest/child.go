@@ -10,6 +10,7 @@ import (
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/env/processes"
 	"stampede/harness/sut"
 )
@@ -30,6 +31,7 @@ func Child(systems ...sut.System) {
 	if os.Getenv(asChild) == "" {
 		return
 	}
+	admin.Quiet()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	err := play(ctx, systems, os.Args[1:])
 	stop()

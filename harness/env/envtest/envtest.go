@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/env/containers"
 	"stampede/harness/env/processes"
 	"stampede/harness/sut"
@@ -79,6 +80,7 @@ func start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 func Hasty() []string { return []string{"-XX:TieredStopAtLevel=1"} }
 
 func choose(ctx context.Context, spec env.Spec) (env.Provider, error) {
+	admin.Quiet()
 	engine, local := containers.New(), processes.New()
 	engine.BrokerFlags, local.BrokerFlags = Hasty(), Hasty()
 	provider, _, err := env.Choose(ctx, Backend(), spec, engine, local)

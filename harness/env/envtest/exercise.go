@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/env"
+	"stampede/harness/env/admin"
 	"stampede/harness/sut"
 )
 
@@ -39,6 +40,7 @@ type suite struct{ provider env.Provider }
 
 func (s suite) start(t *testing.T, spec env.Spec) env.Cluster {
 	t.Helper()
+	admin.Quiet()
 	spec.Services, spec.RunID, spec.Dir, spec.Log = both, runID(), t.TempDir(), t.Logf
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()

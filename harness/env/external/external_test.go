@@ -227,6 +227,10 @@ func TestSweepDropsWhatTheDeadLeft(t *testing.T) {
 			sign("")
 			expectSweep(t, s, nil, []string{place, keys}, "does not say")
 			sign(signature(t, dead))
+			would, _, err := external.Sweep(t.Context(), s, true)
+			if want := []string{place, keys}; err != nil || !slices.Equal(would, want) {
+				t.Errorf("a dry sweep would remove %q, %v, want %q", would, err, want)
+			}
 			expectSweep(t, s, []string{place, keys}, nil, "")
 			expectSweep(t, s, nil, nil, "")
 			if keys := client.Keys(t.Context(), "*").Val(); len(keys) != 0 {
@@ -249,7 +253,7 @@ func signature(t *testing.T, o owner.Owner) string {
 // the latter for a reason.
 func expectSweep(t *testing.T, s env.Spec, removed, left []string, reason string) {
 	t.Helper()
-	gone, stay, err := external.Sweep(t.Context(), s)
+	gone, stay, err := external.Sweep(t.Context(), s, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,8 +215,8 @@ func (m made) kept() string {
 // that spec has a URL or brokers of. It names what it dropped, and what carries our prefix and was
 // left alone, with the reason: its owner lives, ran on another host, of which
 // nothing is known here, or is not recorded. One failure does not keep it from
-// the rest.
-func Sweep(ctx context.Context, spec env.Spec) (removed, left []string, err error) {
+// the rest. A dry sweep names the same and drops nothing.
+func Sweep(ctx context.Context, spec env.Spec, dry bool) (removed, left []string, err error) {
 	given := map[sut.Service]bool{sut.Postgres: spec.PostgresURL != "",
 		sut.Redis: spec.RedisURL != "", sut.Kafka: len(spec.KafkaBrokers) > 0}
 	var errs []error
@@ -224,7 +224,7 @@ func Sweep(ctx context.Context, spec env.Spec) (removed, left []string, err erro
 		if !given[service] {
 			continue
 		}
-		gone, stays, err := sweep(ctx, service, spec)
+		gone, stays, err := sweep(ctx, service, spec, dry)
 		removed, left = append(removed, gone...), append(left, stays...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweep %s: %w", service, err))
@@ -233,7 +233,7 @@ func Sweep(ctx context.Context, spec env.Spec) (removed, left []string, err erro
 	return removed, left, errors.Join(errs...)
 }
 
-func sweep(ctx context.Context, service sut.Service, spec env.Spec) (
+func sweep(ctx context.Context, service sut.Service, spec env.Spec, dry bool) (
 	removed, left []string, err error) {
 	c, err := componentOf(service, spec)
 	if err != nil {
@@ -246,9 +246,11 @@ func sweep(ctx context.Context, service sut.Service, spec env.Spec) (
 			left = append(left, fmt.Sprintf("%s (%s)", m.name, why))
 			continue
 		}
-		if err := m.drop(ctx); err != nil {
-			errs = append(errs, err)
-			continue
+		if !dry {
+			if err := m.drop(ctx); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
 		removed = append(removed, m.name)
 	}

@@ -432,7 +432,7 @@ func TestSweepTakesOnlyWhatIsAbandoned(t *testing.T) {
 		plant("stampede-unreadable-1", "{"),
 		plant("other-1", `{"pid":1,"started_ticks":1}`),
 	}
-	removed, err := processes.New().Sweep(t.Context())
+	removed, err := processes.New().Sweep(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func TestSweepTakesOnlyWhatIsAbandoned(t *testing.T) {
 func TestSweepLeavesALivingRun(t *testing.T) {
 	t.Setenv("STAMPEDE_DATA_DIR", openDir(t))
 	cluster := start(t, env.Spec{Services: []sut.Service{sut.Redis}})
-	removed, err := processes.New().Sweep(t.Context())
+	removed, err := processes.New().Sweep(t.Context(), false)
 	if err != nil || len(removed) > 0 {
 		t.Errorf("removed %v, %v", removed, err)
 	}

@@ -21,7 +21,7 @@ const signatureGrace = time.Minute
 
 // Sweep implements env.Sweeper: processes still running from, and folders
 // left behind by, a stampede that is dead.
-func (Provider) Sweep(ctx context.Context) ([]string, error) {
+func (Provider) Sweep(ctx context.Context, dry bool) ([]string, error) {
 	var removed []string
 	var errs []error
 	for _, root := range roots() {
@@ -33,7 +33,7 @@ func (Provider) Sweep(ctx context.Context) ([]string, error) {
 			if !abandoned(dir) {
 				continue
 			}
-			what, err := sweepHome(ctx, dir)
+			what, err := sweepHome(ctx, dir, dry)
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -66,14 +66,22 @@ func isEmpty(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// sweepHome ends what runs in a home and removes it.
-func sweepHome(ctx context.Context, dir string) (string, error) {
-	pids, err := killAll(ctx, 0, dir)
+// sweepHome ends what runs in a home and removes it; a dry one only names both.
+func sweepHome(ctx context.Context, dir string, dry bool) (string, error) {
+	var pids []int
+	var err error
+	if dry {
+		pids, err = workingIn(dir)
+	} else {
+		pids, err = killAll(ctx, 0, dir)
+	}
 	if err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("remove an abandoned data folder: %w", err)
+	if !dry {
+		if err := os.RemoveAll(dir); err != nil {
+			return "", fmt.Errorf("remove an abandoned data folder: %w", err)
+		}
 	}
 	if len(pids) > 0 {
 		return fmt.Sprintf("%s with processes %v", dir, pids), nil

@@ -25,10 +25,13 @@ func TestAllRemovesWhatIsAbandoned(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dead, "owner.json"), []byte(owner), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range [][]string{{dead}, nil} {
-		removed, err := sweep.All(t.Context())
-		if err != nil || !slices.Equal(removed, want) {
-			t.Errorf("removed %v, %v, want %v", removed, err, want)
+	for _, c := range []struct {
+		dry  bool
+		want []string
+	}{{true, []string{dead}}, {false, []string{dead}}, {false, nil}} {
+		removed, err := sweep.All(t.Context(), c.dry)
+		if err != nil || !slices.Equal(removed, c.want) {
+			t.Errorf("dry is %v: removed %v, %v, want %v", c.dry, removed, err, c.want)
 		}
 	}
 }

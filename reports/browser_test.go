@@ -475,7 +475,7 @@ func tellsVerdict(t *testing.T, path string, pdf []byte) {
 		t.Fatal(err)
 	}
 	// Among the evidence that is folded on the screen is that of what broke as expected.
-	for _, want := range []string{"PASS", "2 of 2 designs hold every invariant", "redis_lua",
+	for _, want := range []string{"PASS", "2 of 2 hold every invariant", "redis_lua",
 		"item-1 has 101 of 100 units sold", "Reproduce"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the PDF does not say %q", want)

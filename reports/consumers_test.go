@@ -374,7 +374,7 @@ func TestMarkdownIsWhatItLooksLike(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			d := s.data(t)
 			r := renderMarkdown(t, write(t, reports.Markdown, d))
-			if len(r.headings) < 3 || !slices.Contains(r.headings, "Variants") ||
+			if len(r.headings) < 3 || !slices.Contains(r.headings, "Designs") ||
 				!slices.Contains(r.headings, "Reproduce") {
 				t.Errorf("the headings are %q", r.headings)
 			}

@@ -42,14 +42,17 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if f.changed != nil && f.changed("noise-floor") {
 		words = append(words, "--noise-floor="+strconv.FormatBool(f.noiseFloor))
 	}
-	for _, s := range f.settings() {
+	if f.some() {
+		words = append(words, "--design", plain.Word(strings.Join(f.variants, ",")))
+	}
+	if f.some() || f.baseline != "" {
+		words = append(words, "--baseline", plain.Word(plan.Scenario.Baseline))
+	}
+	for _, s := range f.loadSettings() {
 		words = append(words, "--set", plain.Word(scenario.HideSetting(s, scenario.Secrets(plan.System))))
 	}
 	if plan.fitted != nil {
 		words = append(words, "--set", "load.arrival.over="+plan.Scenario.Load.Arrival.Over.String())
-	}
-	if f.some() && f.baseline == "" {
-		words = append(words, "--set", plain.Word("baseline="+plan.Scenario.Baseline))
 	}
 	return strings.Join(words, " ") + note
 }

@@ -215,6 +215,18 @@ const noFaults = "none"
 // settings are the scenario's overrides, those of flags first.
 func (f *runFlags) settings() []string {
 	set := []string{}
+	if f.some() {
+		set = append(set, "variants=["+strings.Join(f.variants, ", ")+"]")
+	}
+	if f.baseline != "" {
+		set = append(set, "baseline="+f.baseline)
+	}
+	return append(set, f.loadSettings()...)
+}
+
+// loadSettings are the overrides but for the flags that choose designs.
+func (f *runFlags) loadSettings() []string {
+	set := []string{}
 	if f.rate > 0 {
 		set = append(set, "load.arrival.rate="+strconv.FormatFloat(f.rate, 'g', -1, 64))
 	}
@@ -226,12 +238,6 @@ func (f *runFlags) settings() []string {
 	}
 	if f.fault == noFaults {
 		set = append(set, "faults=[]")
-	}
-	if f.some() {
-		set = append(set, "variants=["+strings.Join(f.variants, ", ")+"]")
-	}
-	if f.baseline != "" {
-		set = append(set, "baseline="+f.baseline)
 	}
 	return append(set, f.set...)
 }

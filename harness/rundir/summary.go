@@ -240,7 +240,8 @@ type Variant struct {
 	// breaking.
 	ExpectedBroken []string `json:"expected_broken"`
 	// KnownWrong maps the invariants that the variant is known to break to the
-	// trigger under which it does, whether this scenario provokes it or not.
+	// triggers under which it does, separated by commas, whether this scenario provokes
+	// them or not. Runs from before all were recorded name one.
 	KnownWrong map[string]string `json:"known_wrong,omitempty"`
 	// NotApplicable maps invariants that say nothing about it to the reason.
 	NotApplicable map[string]string `json:"not_applicable,omitempty"`

@@ -279,7 +279,15 @@ const (
 
 // word is what became of the variant's correctness, in one or a few words.
 func (st standing) word() string {
-	switch st.Correctness {
+	if st.Correctness == rundir.NotProvoked && len(st.Elsewhere) > 0 {
+		return wordElsewhere
+	}
+	return answerWord(st.Correctness)
+}
+
+// answerWord is the word of an answer about correctness.
+func answerWord(answer string) string {
+	switch answer {
 	case rundir.Holds:
 		return wordHolds
 	case rundir.Violated:
@@ -291,9 +299,6 @@ func (st standing) word() string {
 	case rundir.NotExercised:
 		return wordUntried
 	case rundir.NotProvoked:
-		if len(st.Elsewhere) > 0 {
-			return wordElsewhere
-		}
 		return wordLatent
 	}
 	return wordUndecided

@@ -73,6 +73,16 @@ func VerdictMark(word string) (icon, class string) {
 	return m.Icon, m.Class
 }
 
+// AnswerMark is the sign, the word and the class of what became of a design's correctness,
+// such as rundir.Caught; of the verdict where a run is from before there was an answer.
+func AnswerMark(answer, verdict string) (icon, word, class string) {
+	m := verdictMark(verdict)
+	if answer != "" {
+		m = markTable[answerWord(answer)]
+	}
+	return m.Icon, m.Word, m.Class
+}
+
 // statusMark returns the mark of a check's status.
 func statusMark(s check.Status) mark {
 	switch s {

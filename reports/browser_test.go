@@ -610,10 +610,17 @@ func TestIndexInTheBrowser(t *testing.T) {
 	if n := eval[int](t, tb, `document.querySelectorAll('table').length`); n < 4 {
 		t.Errorf("%d tables", n)
 	}
-	if !eval[bool](t, tb, `document.querySelector('details svg[role=img]') !== null`) {
+	if !eval[bool](t, tb, `document.querySelector('.trend svg') !== null`) {
 		t.Error("there is no trend")
 	}
 	quiet(t, tb)
+	if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
+		t.Fatal(err)
+	}
+	if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
+		t.Errorf("%d pixels wide at 320", width)
+	}
+	keep(t, tb, "index")
 }
 
 // The page of a search obeys its own policy and fits a narrow screen.

@@ -545,7 +545,7 @@ func TestAMissedViolationIsToldEverywhere(t *testing.T) {
 		return reports.Text(w, d, reports.TextOptions{Exit: 1})
 	}, s.data(t))
 	for where, told := range map[string][2]string{
-		"page": {s.page(t), `<td class="bad"><span aria-hidden="true">✗</span> NOT CAUGHT` + "\n"},
+		"page": {s.page(t), `<td class="bad"><span aria-hidden="true">✗</span>&nbsp;NOT CAUGHT` + "\n"},
 		"rank": {strings.ReplaceAll(text, " ", ""), "✓holds6/618.6ms83.4msbaseline18\n" +
 			"redis_no_gate✗NOTCAUGHT"},
 		"headline": {s.page(t), "redis_no_gate is known to break no-oversell and was not caught</dd>"},

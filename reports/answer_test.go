@@ -84,7 +84,8 @@ func TestTextFindings(t *testing.T) {
 func TestTextFindingsOfFailures(t *testing.T) {
 	text := strings.Join(textOf(t, sceneOf(t, "all_failed").data(t), reports.TextOptions{}), "\n")
 	for _, want := range []string{"CORRECT     0 of 2 designs hold every invariant\n",
-		"conditional_update broke no-oversell (37 violations)", "OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed\n"} {
+		"conditional_update broke no-oversell (37 violations)",
+		"OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -104,7 +105,8 @@ func TestFirstScreen(t *testing.T) {
 	before, _, _ := strings.Cut(page, "Is it correct?\nEach invariant")
 	for _, want := range []string{
 		"\n4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was caught, 1 known-wrong " +
-			"one is not provoked here. redis_lua answers buy fastest: p99 9.83 ms, 8.96× lower than the baseline conditional_update.\n",
+			"one is not provoked here. redis_lua answers buy fastest: p99 9.83 ms, " +
+			"8.96× lower than the baseline conditional_update.\n",
 		"\n✓ Correct PASS\n", "\n≈ Timing noisy\n", "\n≈ Objectives NOT JUDGED\n",
 		"\n| ✓holds redis_lua A  |  | 2.", "\n| ✓holds conditional_update B  |  | ≈ 1",
 		"Controls: designs that are known to be wrong.",
@@ -155,8 +157,8 @@ func TestSuccessfulTimes(t *testing.T) {
 		}
 	}
 	text := strings.Join(textOf(t, d, reports.TextOptions{}), "\n")
-	if want := "\np50 and p99 are of successful buy operations, vs BASE is of all\n"; !strings.Contains(text,
-		want) {
+	want := "\np50 and p99 are of successful buy operations, vs BASE is of all\n"
+	if !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 }

@@ -81,32 +81,37 @@ func correctLines(s rundir.Summary, standings []standing) (lines []string) {
 	if len(standings) == 0 {
 		return []string{"no design was run"}
 	}
-	c := correctOf(standings)
-	first := []string{}
-	if c.Sound > 0 {
-		first = append(first, fmt.Sprintf("%d of %s hold every invariant", c.Holding,
-			plural(c.Sound, "design")))
-		if c.Sound == 1 {
-			first[0] = strings.Replace(first[0], "hold", "holds", 1)
-		}
-	}
-	if c.Controls > 0 {
-		first = append(first, fmt.Sprintf("%d of %s caught", c.Caught,
-			plural(c.Controls, "wrong design")))
-		first[len(first)-1] = strings.Replace(first[len(first)-1], " caught",
-			choose(c.Controls, " was caught", " were caught"), 1)
-	}
-	if len(first) > 0 {
-		lines = append(lines, strings.Join(first, "; "))
-	}
+	lines = append(lines, countLine(correctOf(standings)))
 	lines = append(lines, problemLines(standings)...)
 	if line := raceLine(standings); line != "" {
 		lines = append(lines, line)
 	}
-	if line := dormantLine(s, c.Dormant); line != "" {
+	if line := dormantLine(s, correctOf(standings).Dormant); line != "" {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// countLine says what became of how many designs; the numbers add up to that of all.
+func countLine(c correct) string {
+	var parts []string
+	if c.Sound > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d %s every invariant", c.Holding, c.Sound,
+			choose(c.Sound, "holds", "hold")))
+	}
+	if c.Controls > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d known-wrong %s caught", c.Caught, c.Controls,
+			choose(c.Controls, "one was", "ones were")))
+	}
+	if n := len(c.Dormant); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d known-wrong %s not provoked here", n,
+			choose(n, "one is", "ones are")))
+	}
+	all := plural(c.Sound+c.Controls+len(c.Dormant), "design")
+	if len(parts) == 1 && c.Sound > 0 {
+		return strings.Replace(parts[0], fmt.Sprintf("of %d", c.Sound), "of "+all, 1)
+	}
+	return all + ": " + strings.Join(parts, ", ")
 }
 
 // problemLines say what is wrong with which design, and where there is no answer.
@@ -180,54 +185,70 @@ func dormantLine(s rundir.Summary, dormant []standing) string {
 			scenarios = append(scenarios, names[0])
 		}
 	}
-	line := fmt.Sprintf("%s to fail under what this scenario does not provoke", plural(len(dormant),
-		"more design"))
-	line = strings.Replace(line, " to fail", choose(len(dormant), " is known to fail",
-		" are known to fail"), 1)
-	if len(scenarios) > 0 {
-		line += "; try " + list(scenarios, 3)
+	if len(scenarios) == 0 {
+		return ""
 	}
-	return line
+	return "what is not provoked here is provoked by " + list(scenarios, 3)
 }
 
 // timingLines say whether the times can be used.
 func timingLines(s rundir.Summary, standings []standing) (lines []string) {
-	noisy, without, all, again := 0, 0, 0, 0
+	noisy, without := 0, 0
 	for _, st := range standings {
 		for _, r := range st.Repeats {
-			all++
 			switch r.Timing {
 			case rundir.Noisy:
 				noisy++
 			case rundir.NoTimes:
 				without++
 			}
-			if r.Again != nil {
-				again++
-			}
 		}
 	}
 	if noisy+without == 0 {
-		lines = append(lines, "nothing interfered with the times of "+plural(all, "repeat"))
+		lines = append(lines, "nothing interfered with the times of "+repeatsText(standings))
 	} else {
 		text := fmt.Sprintf("%s in %d of %s", interference(standings), noisy+without,
-			plural(all, "repeat"))
+			repeatsText(standings))
 		if without > 0 {
 			text += fmt.Sprintf("; the generator was too late in %d of them, whose times mean nothing",
 				without)
 		}
 		lines = append(lines, text)
 	}
-	if again > 0 {
-		lines = append(lines, fmt.Sprintf("%s run again after noise", plural(again, "repeat")))
-		lines[len(lines)-1] = strings.Replace(lines[len(lines)-1], " run",
-			choose(again, " was run", " were run"), 1)
-	}
 	if f := s.NoiseFloor; f != nil {
 		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s at p99: "+
 			"smaller differences mean nothing here", times(f.P99)))
 	}
 	return lines
+}
+
+// repeatsText counts all repeats, and says which of them are more than each design's own.
+func repeatsText(standings []standing) string {
+	all, control, again := 0, 0, 0
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			all++
+			if r.Control {
+				control++
+			}
+			if r.Again != nil {
+				again++
+			}
+		}
+	}
+	var extra []string
+	if control > 0 {
+		extra = append(extra, fmt.Sprintf("%d is the baseline's second run", control))
+	}
+	if again > 0 {
+		extra = append(extra, fmt.Sprintf("%d %s run again after noise", again,
+			choose(again, "was", "were")))
+	}
+	text := plural(all, "repeat")
+	if len(extra) > 0 {
+		text += " (" + strings.Join(extra, ", ") + ")"
+	}
+	return text
 }
 
 // interference says what disturbed the times.
@@ -284,9 +305,32 @@ func (s *shares) add(share, limit float64) {
 	s.least, s.most = min(s.least, share), max(s.most, share)
 }
 
+// objectivesMet says how many objectives were met by how many designs: each is judged once
+// for each of them.
+func objectivesMet(standings []standing, t tally) string {
+	names, designs := map[string]bool{}, 0
+	for _, st := range standings {
+		if len(st.ExpectedBroken) > 0 || len(st.SLOs) == 0 {
+			continue
+		}
+		designs++
+		for _, slo := range st.SLOs {
+			names[slo.Name] = true
+		}
+	}
+	switch {
+	case designs < 2 || len(names)*designs != t.SLOs:
+		return fmt.Sprintf("%d met", t.SLOsHeld)
+	case t.SLOsHeld == t.SLOs:
+		return fmt.Sprintf("%s met by each of %d designs", plural(len(names), "objective"), designs)
+	}
+	return fmt.Sprintf("%s for each of %d designs: %d met", plural(len(names), "objective"), designs,
+		t.SLOsHeld)
+}
+
 // objectiveLines say which objectives were met.
 func objectiveLines(standings []standing, t tally) (lines []string) {
-	text := fmt.Sprintf("%d met", t.SLOsHeld)
+	text := objectivesMet(standings, t)
 	if missed := t.SLOs - t.SLOsHeld - t.NotJudged; missed > 0 {
 		text += fmt.Sprintf(", %d missed", missed)
 	}

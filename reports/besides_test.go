@@ -22,7 +22,7 @@ func TestBesides(t *testing.T) {
 
 	for name, text := range map[string]string{"page": outline(render(t, d)),
 		"Markdown": write(t, reports.Markdown, d)} {
-		if !strings.Contains(text, "1 of 1 wrong design was caught") {
+		if !strings.Contains(text, "1 of 1 known-wrong one was caught") {
 			t.Errorf("the %s does not say that the control was caught", name)
 		}
 	}

@@ -164,8 +164,13 @@ func (b clientBars) Plot(c draw.Canvas, p *plot.Plot) {
 func clientTable(acts []history.Record) *dataTable {
 	t := dataTable{What: "this chart",
 		Columns: []string{"due", "client", "operation", "kind", "key", "answered", "outcome"}}
+	sent := map[uint64]bool{}
 	for _, r := range acts {
 		row := opRowOf(r)
+		if sent[r.Op.ID] {
+			row.ID += " (sent again)"
+		}
+		sent[r.Op.ID] = true
 		t.Rows = append(t.Rows, []string{row.Intended, row.Client, row.ID, row.Kind, row.Key,
 			row.End, row.Outcome})
 	}

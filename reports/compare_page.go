@@ -119,7 +119,9 @@ type comparePart struct {
 	Runs      []sideRow
 	Changes   []changeRow
 	Rows      []compareRow
-	Noise     []string
+	// Tested says that a row has an interval or a p.
+	Tested bool
+	Noise  []string
 }
 
 // sideRow is a fact about both runs.
@@ -150,6 +152,8 @@ type compareRow struct {
 	Variant    string
 	KnownWrong bool
 	Worse      bool
+	// First is the first row of its design.
+	First bool
 }
 
 // CompareHTML writes comparisons of candidates with one base as a page: one file, as HTML
@@ -161,7 +165,7 @@ func CompareHTML(w io.Writer, acrossMachines bool, comparisons ...RunComparison)
 	for i, c := range comparisons {
 		part := comparePartOf(fmt.Sprintf("c%d", i), c, acrossMachines)
 		p.Parts = append(p.Parts, part)
-		p.Nav = append(p.Nav, navItem{part.ID, c.Candidate + " against " + c.Base})
+		p.Nav = append(p.Nav, navItem{part.ID, c.Candidate})
 		p.Base = c.Base
 		if i == 0 || severity(part.Mark) > severity(p.Mark) {
 			p.Mark = part.Mark
@@ -202,11 +206,21 @@ func comparePartOf(id string, c RunComparison, acrossMachines bool) comparePart 
 	}
 	p.Noise = c.noise()
 	for _, v := range c.Metrics {
-		for _, row := range metricRows(v) {
+		for i, row := range metricRows(v) {
+			p.Tested = p.Tested || row.of.PExact != nil || row.of.CI95 != nil
 			p.Rows = append(p.Rows, compareRow{metricRow: row, Variant: v.Variant,
-				KnownWrong: v.KnownWrong, Worse: !p.Unlike && c.regressed(v.Variant, row.of)})
+				KnownWrong: v.KnownWrong, Worse: !p.Unlike && c.regressed(v.Variant, row.of), First: i == 0})
 		}
 	}
+	slices.SortStableFunc(p.Rows, func(a, b compareRow) int {
+		switch {
+		case a.KnownWrong == b.KnownWrong:
+			return 0
+		case a.KnownWrong:
+			return 1 // controls come last
+		}
+		return -1
+	})
 	return p
 }
 

@@ -374,7 +374,7 @@ func TestMarkdownIsWhatItLooksLike(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			d := s.data(t)
 			r := renderMarkdown(t, write(t, reports.Markdown, d))
-			if len(r.headings) < 3 || !slices.Contains(r.headings, "Variants") ||
+			if len(r.headings) < 3 || !slices.Contains(r.headings, "Designs") ||
 				!slices.Contains(r.headings, "Reproduce") {
 				t.Errorf("the headings are %q", r.headings)
 			}
@@ -545,7 +545,7 @@ func TestAMissedViolationIsToldEverywhere(t *testing.T) {
 		return reports.Text(w, d, reports.TextOptions{Exit: 1})
 	}, s.data(t))
 	for where, told := range map[string][2]string{
-		"page": {s.page(t), `<td class="bad"><span aria-hidden="true">✗</span> NOT CAUGHT` + "\n"},
+		"page": {s.page(t), `<td class="bad"><span aria-hidden="true">✗</span>&nbsp;NOT CAUGHT` + "\n"},
 		"rank": {strings.ReplaceAll(text, " ", ""), "✓holds6/618.6ms83.4msbaseline18\n" +
 			"redis_no_gate✗NOTCAUGHT"},
 		"headline": {s.page(t), "redis_no_gate is known to break no-oversell and was not caught</dd>"},

@@ -32,6 +32,9 @@ func countedFigure(id string, c *check.Counted, faults []history.Window) (figure
 	return f, err
 }
 
+// mostLabel is how long a name may be beside the axis of a count.
+const mostLabel = 32
+
 // risePlot is the count over time.
 func risePlot(c *check.Counted, faults []history.Window) *plot.Plot {
 	last := time.Duration(c.Steps[len(c.Steps)-1].AtNS)
@@ -52,6 +55,9 @@ func risePlot(c *check.Counted, faults []history.Window) *plot.Plot {
 	p.Y.Min, p.Y.Max = low, high+max(2, (high-low)/10)
 	p.Y.Tick.Marker = secondTicks{most: 5}
 	p.Y.Label.Text = "count"
+	if len(c.What) <= mostLabel {
+		p.Y.Label.Text = c.What
+	}
 	p.Add(faultBands{windows: faults, at: at, labelled: true}, gridLines{},
 		curve{points: []point{{p.X.Min, float64(c.Limit)}, {p.X.Max, float64(c.Limit)}},
 			style: line(roleLimit, 1.25, []vg.Length{5, 3}, noVariant)})

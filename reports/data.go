@@ -96,6 +96,9 @@ type standing struct {
 	Held, Applicable int
 	// Main is the main operation kind, nil if none was measured.
 	Main *rundir.Operation
+	// Successes says that Response is of Main's successful operations alone, for all designs
+	// of the run.
+	Successes bool
 }
 
 // ranked returns the variants as reports show them: those that hold before
@@ -107,6 +110,10 @@ func ranked(s rundir.Summary) []standing {
 		all[i] = stand(v, s.Run.Baseline)
 		all[i].Index = i
 	}
+	successes := successesKnown(all)
+	for i := range all {
+		all[i].Successes = successes
+	}
 	slices.SortStableFunc(all, func(a, b standing) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.p99(), b.p99()),
 			cmp.Compare(a.Index, b.Index))
@@ -116,6 +123,22 @@ func ranked(s rundir.Summary) []standing {
 	}
 	colour(all)
 	return all
+}
+
+// successesKnown says that a design refused operations, and that the times of the successful
+// ones are known of every design: a refusal takes less time than what it refuses.
+func successesKnown(all []standing) bool {
+	refused := false
+	for _, st := range all {
+		if st.Main == nil {
+			continue
+		}
+		if _, known := st.Main.SuccessfulResponse(); !known {
+			return false
+		}
+		refused = refused || st.Main.Load.Refused > 0
+	}
+	return refused
 }
 
 // colour gives every design its slot, by its place in the one chart that it is in beside the
@@ -194,13 +217,40 @@ func (st *standing) sortBroken(invariant string) {
 	*list = append(*list, invariant)
 }
 
-// p99 is the main operation's response p99; a variant without one, or whose times cannot be
-// used, ranks last.
+// response are the response times of the main operation by which designs are ranked and
+// shown; of nothing if none was measured.
+func (st standing) response() (p rundir.Percentiles) {
+	if st.Main == nil {
+		return p
+	}
+	return st.responseOf(*st.Main)
+}
+
+// responseOf are those of one repeat's main operation, or of all together.
+func (st standing) responseOf(op rundir.Operation) rundir.Percentiles {
+	if !st.Successes {
+		return op.Latency.Response
+	}
+	p, _ := op.SuccessfulResponse()
+	return p
+}
+
+// measured says whose times they are: "buy", or "successful buy operations".
+func (st standing) measured() string {
+	if st.Successes {
+		return "successful " + st.Main.Kind + " operations"
+	}
+	return st.Main.Kind
+}
+
+// p99 is the p99 of response; a variant without one, or whose times cannot be used, ranks
+// last.
 func (st standing) p99() int64 {
-	if st.Main == nil || st.Timing == rundir.NoTimes || st.Main.Latency.Response.Count == 0 {
+	p := st.response()
+	if st.Timing == rundir.NoTimes || p.Count == 0 {
 		return rundir.Infinite
 	}
-	return st.Main.Latency.Response.P99
+	return p.P99
 }
 
 // letter returns A, B, … Z, AA, AB, … for 0, 1, …

@@ -55,8 +55,9 @@ func judgedLine(s rundir.Summary, standings []standing) string {
 // wrong, best first, with a bar from p50 to p99 on a scale that all rows share.
 type strip struct {
 	Rows []stripRow
-	// Kind is the operation whose times these are.
-	Kind string
+	// Kind is the operation whose times these are, Measured says of which of them, Head with
+	// few words.
+	Kind, Measured, Head string
 	// Ticks label the grid lines, which are at these X.
 	Ticks []string
 	Grid  []int
@@ -78,14 +79,24 @@ const stripWidth = 1000
 // stripOf makes the picture of the designs that are no controls.
 func stripOf(standings []standing) (s strip) {
 	low, high := math.Inf(1), math.Inf(-1)
+	refused := false
 	for _, st := range standings {
 		if p, ok := st.times(); ok && !st.control() {
 			s.Kind = cmp.Or(s.Kind, st.Main.Kind)
+			refused = refused || st.Main.Load.Refused > 0
+			s.Measured, s.Head = st.measured(), s.Kind
+			if st.Successes {
+				s.Head = "successful " + s.Kind
+			}
 			low, high = min(low, exponent(p.P50)), max(high, exponent(p.P50))
 			if p.P99 != rundir.Infinite {
 				high = max(high, exponent(p.P99))
 			}
 		}
+	}
+	if refused && s.Measured == s.Kind {
+		s.Measured += ", refusals included"
+		s.Head = s.Measured
 	}
 	low, high = math.Floor(low), math.Ceil(high+1e-9)
 	if high <= low {
@@ -113,11 +124,8 @@ func exponent(ns int64) float64 { return math.Log10(math.Max(float64(ns)/1e9, 1e
 
 // times are the response times of the main operation, if they can be used.
 func (st standing) times() (p rundir.Percentiles, ok bool) {
-	if st.Main == nil || st.Timing == rundir.NoTimes || st.Main.Latency.Response.Count == 0 ||
-		st.Main.Latency.Response.P50 == rundir.Infinite {
-		return p, false
-	}
-	return st.Main.Latency.Response, true
+	p = st.response()
+	return p, st.Timing != rundir.NoTimes && p.Count > 0 && p.P50 != rundir.Infinite
 }
 
 func stripRowOf(st standing, at func(int64) int) stripRow {
@@ -131,6 +139,8 @@ func stripRowOf(st standing, at func(int64) int) stripRow {
 		row.Times = "no operation was measured"
 	case st.Timing == rundir.NoTimes:
 		row.Times = "no usable times"
+	case st.Successes && p.Count == 0:
+		row.Times = "no operation succeeded"
 	case !ok:
 		row.Times = "half of the operations got no answer"
 	default:
@@ -138,10 +148,13 @@ func stripRowOf(st standing, at func(int64) int) stripRow {
 		row.Width = max(at(p.P99)-row.X, 6)
 		row.Times = approximately(st) + latency(p.P50) + " – "
 		if p.P99 == rundir.Infinite {
-			unanswered := st.Main.Load.Dropped + st.Main.Load.Unknown
-			row.Times += "∞, " + share(unanswered, st.Main.Load.Scheduled) + " unanswered"
+			row.Times += "∞"
 		} else {
 			row.Times += latency(p.P99)
+		}
+		if st.Main.Latency.Response.P99 == rundir.Infinite {
+			unanswered := st.Main.Load.Dropped + st.Main.Load.Unknown
+			row.Times += ", " + share(unanswered, st.Main.Load.Scheduled) + " unanswered"
 		}
 	}
 	return row

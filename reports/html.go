@@ -179,7 +179,7 @@ func newPage(d Data) (page, error) {
 	for _, c := range cards {
 		p.Icons = append(p.Icons, c.Mark)
 	}
-	p.Columns = columnsOf(p.Variants, s)
+	p.Columns = columnsOf(p.Variants, s, standings)
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
 	p.Validity = validityOf(standings)
@@ -188,6 +188,9 @@ func newPage(d Data) (page, error) {
 		return page{}, err
 	}
 	p.dress(standings)
+	for i, text := range p.Sentences {
+		p.Sentences[i] = strings.ReplaceAll(text, "≈ ", "≈\u00a0")
+	}
 	return p, nil
 }
 
@@ -261,13 +264,13 @@ func (p *page) sections() []navItem {
 	return shown([]navSection{
 		{navItem{"verdict", "Answer"}, true},
 		{navItem{"invariants", "Is it correct?"}, true},
-		{navItem{"variants", "How fast?"}, true},
+		{navItem{"variants", "How fast is it?"}, true},
 		{navItem{"slos", "Objectives"}, len(p.SLOs.Columns) > 0},
 		{navItem{"latency", "Latency"}, len(p.Percentiles) > 0},
 		{navItem{"time", "Over time"}, len(p.Time.Figures) > 0},
 		{navItem{"stores", "Stores"}, len(p.Stores.Sources) > 0},
 		{navItem{"errors", "Errors"}, len(p.Errors) > 0},
-		{navItem{"measurement", "Can I trust it?"}, true},
+		{navItem{"measurement", "Can I trust the numbers?"}, true},
 		{navItem{"repeats", "Repeats"}, len(p.Repeats) > 0},
 		{navItem{"environment", "Environment"}, true},
 		{navItem{"reproduce", "Reproduce"}, true},

@@ -360,8 +360,7 @@ func TestHTMLEvidence(t *testing.T) {
 	text := outline(page)
 	for _, want := range []string{"37 violations in 1 of 1 repeat", "item-1 has 101 of 100 units sold",
 		"Showing the first 20 of 37 violations",
-		"--seed 42 --backend processes --set 'variants=[conditional_update]' " +
-			"--set baseline=conditional_update",
+		"--seed 42 --backend processes --design conditional_update",
 		"| 900000 | buy | item-1 | buyer-0 | 2,000.00 ms | 2,000.00 ms | 2,003.00 ms | ok | " +
 			"order-0 value=1",
 	} {

@@ -12,15 +12,14 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-
 	"stampede/harness/rundir"
 )
 
 const (
-	// maxTrend is how many runs of a scenario an index lists, and draws.
+	// maxTrend is how many runs of a scenario an index lists, and draws; maxMarks is of how
+	// many a design's row has the marks.
 	maxTrend = 30
+	maxMarks = 8
 	// maxGaps is how many unreadable runs it names.
 	maxGaps = 20
 )
@@ -51,11 +50,9 @@ type indexRun struct {
 }
 
 type indexVariant struct {
-	name     string
-	mark     mark
-	kind     string
-	p99      int64 // 0 if it was not measured
-	measured bool
+	name, anchor, sign string
+	mark               mark
+	p99                int64 // 0 if there are no usable times
 }
 
 // LoadIndex reads the summaries of all finished runs under root, newest first, and lists
@@ -121,15 +118,17 @@ func indexRunOf(path string, s rundir.Summary) indexRun {
 		objectives: objectivesMark(s.Verdict.Objectives, count(ranked(s))),
 		version:    cmp.Or(s.Tool.Commit, s.Tool.Version), like: s.Environment.Fingerprint + "\n" +
 			s.Run.Profile + "\n" + s.Run.ScenarioDigest}
-	for _, st := range ranked(s) {
-		v := indexVariant{name: st.Name, mark: st.mark()}
-		if st.Main != nil {
-			v.kind, v.p99 = st.Main.Kind, st.Main.Latency.Response.P99
+	standings := ranked(s)
+	if len(standings) > 0 && standings[0].Successes {
+		r.like += "\nsuccessful" // times of all operations are others
+	}
+	for _, st := range standings {
+		v := indexVariant{name: st.Name, anchor: anchorOf(st), sign: approximately(st), mark: st.mark()}
+		if p, ok := st.times(); ok {
+			v.p99 = p.P99
 		}
-		v.measured = v.p99 > 0 && st.Timing == rundir.Clean
 		r.variants = append(r.variants, v)
 	}
-	slices.SortFunc(r.variants, func(a, b indexVariant) int { return cmp.Compare(a.name, b.name) })
 	return r
 }
 
@@ -146,24 +145,61 @@ type indexPage struct {
 }
 
 type indexSystem struct {
-	ID, Name string
-	Columns  []string
-	Rows     []indexRow
-	Trends   []trend
+	ID, Name  string
+	Scenarios []indexScenario
 }
 
+// indexScenario is all runs of a scenario: the newest with its designs, and the list.
+type indexScenario struct {
+	ID, Name, Href, Date, Profile string
+	Parts                         []indexPart
+	Rows                          []indexRow
+	// Trends says that a row has one.
+	Trends      bool
+	Count, More string
+	Runs        []trendRun
+}
+
+// indexPart is the verdict or one of its three parts.
+type indexPart struct {
+	Name string
+	Mark mark
+}
+
+// indexRow is a design, as it was in the newest run and in those before it.
 type indexRow struct {
-	Scenario, Href, Date, Profile string
-	Mark                          mark
-	Cells                         []mark
+	Name, Href, P99 string
+	Mark            mark
+	// Marks are what became of it in the runs, oldest first.
+	Marks []indexMark
+	Trend trend
 }
 
-// trend is all runs of a scenario.
-type trend struct {
-	Scenario, Count, More string
-	Chart                 figure
-	Runs                  []trendRun
+type indexMark struct {
+	Href, Date string
+	Mark       mark
 }
+
+// trend is the p99 of a design over the runs that are like the newest one: the same machine
+// and stores, the same profile, the same scenario. Without two of them it is empty.
+type trend struct {
+	// Path joins the points, Dots are their places, of trendWidth and trendHeight.
+	Path string
+	Dots []trendDot
+	// Text says the same.
+	Text string
+}
+
+type trendDot struct {
+	X, Y  int
+	Noisy bool
+}
+
+// The size of a trend.
+const (
+	trendWidth  = 160
+	trendHeight = 24
+)
 
 type trendRun struct {
 	Href, Date, Profile, Backend, Version string
@@ -172,9 +208,9 @@ type trendRun struct {
 	Marks []mark
 }
 
-// WriteIndex writes one page over many runs: for each system a matrix of the newest
-// run of each scenario, and for each scenario its runs, with the p99 of those that can
-// be compared. Links are relative to the page's folder, which is the runs' own.
+// WriteIndex writes one page over many runs: for each scenario the designs of its newest run,
+// each with what became of it in the runs before, and the list of its runs. Links are
+// relative to the page's folder, which is the runs' own.
 func WriteIndex(w io.Writer, x Index) error {
 	p := indexPage{Title: "Runs of stampede", Glance: indexGlance(x), Searches: x.searches}
 	if x.older > 0 {
@@ -185,11 +221,7 @@ func WriteIndex(w io.Writer, x Index) error {
 		p.Gaps = append(slices.Clone(p.Gaps), fmt.Sprintf("and %d more", more))
 	}
 	for i, name := range systemsOf(x.runs) {
-		s, err := indexSystemOf(fmt.Sprintf("system-%d", i), name, x.runs)
-		if err != nil {
-			return err
-		}
-		p.Systems = append(p.Systems, s)
+		p.Systems = append(p.Systems, indexSystemOf(fmt.Sprintf("system-%d", i), name, x.runs))
 	}
 	p.Style, p.Script, p.CSP = dressing("")
 	return fill(w, "index.gohtml", p)
@@ -224,7 +256,7 @@ func systemsOf(runs []indexRun) (names []string) {
 	return names
 }
 
-func indexSystemOf(id, name string, runs []indexRun) (indexSystem, error) {
+func indexSystemOf(id, name string, runs []indexRun) indexSystem {
 	s := indexSystem{ID: id, Name: name}
 	byScenario := map[string][]indexRun{}
 	for _, r := range runs {
@@ -232,142 +264,90 @@ func indexSystemOf(id, name string, runs []indexRun) (indexSystem, error) {
 			byScenario[r.scenario] = append(byScenario[r.scenario], r)
 		}
 	}
-	for _, scenario := range sortedKeys(byScenario) {
-		for _, v := range byScenario[scenario][0].variants {
-			if !slices.Contains(s.Columns, v.name) {
-				s.Columns = append(s.Columns, v.name)
-			}
-		}
-	}
-	slices.Sort(s.Columns)
 	for i, scenario := range sortedKeys(byScenario) {
-		all := byScenario[scenario]
-		s.Rows = append(s.Rows, indexRowOf(all[0], s.Columns))
-		t, err := trendOf(fmt.Sprintf("%s-%d", id, i), all)
-		if err != nil {
-			return s, err
-		}
-		s.Trends = append(s.Trends, t)
+		s.Scenarios = append(s.Scenarios,
+			indexScenarioOf(fmt.Sprintf("%s-%d", id, i), byScenario[scenario]))
 	}
-	return s, nil
+	return s
 }
 
-func indexRowOf(r indexRun, columns []string) indexRow {
-	row := indexRow{Scenario: r.scenario, Href: r.href, Date: r.date, Profile: r.profile,
-		Mark: verdictMark(r.word), Cells: make([]mark, len(columns))}
-	for _, v := range r.variants {
-		row.Cells[slices.Index(columns, v.name)] = v.mark
+// indexScenarioOf is a scenario by its runs, newest first.
+func indexScenarioOf(id string, all []indexRun) indexScenario {
+	newest := all[0]
+	sc := indexScenario{ID: id, Name: newest.scenario, Href: newest.href, Date: newest.date,
+		Profile: newest.profile, Count: plural(len(all), "run")}
+	for i, name := range []string{"", "Correct", "Timing", "Objectives"} {
+		sc.Parts = append(sc.Parts, indexPart{name, newest.marks()[i]})
 	}
+	if more := len(all) - maxTrend; more > 0 {
+		sc.More = fmt.Sprintf("%d older ones are not listed", more)
+		all = all[:maxTrend]
+	}
+	for _, v := range newest.variants {
+		row := indexRowOf(v, all)
+		sc.Rows, sc.Trends = append(sc.Rows, row), sc.Trends || row.Trend.Path != ""
+	}
+	for _, r := range all {
+		sc.Runs = append(sc.Runs, trendRun{Href: r.href, Date: r.date, Profile: r.profile,
+			Backend: r.backend, Version: r.version, Seed: r.seed, Marks: r.marks()})
+	}
+	return sc
+}
+
+// marks are the verdict and its three parts, in the order of the report.
+func (r indexRun) marks() []mark {
+	return []mark{verdictMark(r.word), verdictMark(r.verdict.Correctness),
+		timingMark(r.verdict.Timing), r.objectives}
+}
+
+// indexRowOf is a design of the newest run of some, with what became of it in all.
+func indexRowOf(newest indexVariant, all []indexRun) indexRow {
+	row := indexRow{Name: newest.name, Href: all[0].href + "#" + newest.anchor, Mark: newest.mark,
+		P99: none}
+	if newest.p99 > 0 {
+		row.P99 = newest.sign + seconds(secondsOf(newest.p99))
+	}
+	var like []indexVariant
+	for _, r := range slices.Backward(all) {
+		i := slices.IndexFunc(r.variants, func(v indexVariant) bool { return v.name == newest.name })
+		if i < 0 {
+			continue
+		}
+		row.Marks = append(row.Marks, indexMark{r.href, r.date, r.variants[i].mark})
+		if r.like == all[0].like && r.variants[i].p99 > 0 {
+			like = append(like, r.variants[i])
+		}
+	}
+	row.Marks = row.Marks[max(0, len(row.Marks)-maxMarks):]
+	row.Trend = trendOf(like)
 	return row
 }
 
-func trendOf(id string, all []indexRun) (trend, error) {
-	t := trend{Scenario: all[0].scenario, Count: plural(len(all), "run")}
-	if more := len(all) - maxTrend; more > 0 {
-		t.More = fmt.Sprintf("%d older ones are not listed", more)
-		all = all[:maxTrend]
+// trendOf draws times on a logarithmic scale, from the least to the most of them; one that is
+// infinite is at the top.
+func trendOf(runs []indexVariant) (t trend) {
+	if len(runs) < 2 {
+		return t
 	}
-	for _, r := range all {
-		t.Runs = append(t.Runs, trendRun{Href: r.href, Date: r.date, Profile: r.profile,
-			Backend: r.backend, Version: r.version, Seed: r.seed,
-			Marks: []mark{verdictMark(r.word), verdictMark(r.verdict.Correctness),
-				r.objectives, timingMark(r.verdict.Timing)}})
-	}
-	var err error
-	t.Chart, err = trendFigure(id, all)
-	return t, err
-}
-
-// trendFigure draws the p99 of the variants over the runs that are like the newest one:
-// same machine and stores, same profile, same scenario. Fewer than two are no trend.
-func trendFigure(id string, all []indexRun) (figure, error) {
-	f := figure{ID: id, Title: "p99 of " + all[0].scenario + " over its runs"}
-	var like []indexRun
-	for _, r := range slices.Backward(all) {
-		if r.like == all[0].like {
-			like = append(like, r)
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range runs {
+		if v.p99 != rundir.Infinite {
+			low, high = min(low, exponent(v.p99)), max(high, exponent(v.p99))
 		}
 	}
-	names, values := trendSeries(like)
-	if len(like) < 2 || len(names) == 0 {
-		return f, nil
-	}
-	p := newPlot()
-	var every []float64
-	for _, series := range values {
-		every = append(every, series...)
-	}
-	at := timeAxis(p, every, 4)
-	p.X.Min, p.X.Max = 0.5, float64(len(like))+0.5
-	p.X.Tick.Marker = secondTicks{most: 8}
-	p.X.Label.Text, p.Y.Label.Text = "runs that can be compared, oldest first", "p99"
-	p.Add(gridLines{})
-	f.Columns = append([]string{"run"}, names...)
-	for i, series := range values {
-		var points []point
-		for k, v := range series {
-			points = append(points, point{float64(k + 1), at(v)})
+	// Below a tenth of a decade a difference would look like a large one.
+	high = max(high, low+0.1)
+	for i, v := range runs {
+		share := 1.0
+		if v.p99 != rundir.Infinite {
+			share = (exponent(v.p99) - low) / (high - low)
 		}
-		p.Add(curve{points: points, style: line(roleFirst+role(i), 1.5, dash(i), noVariant)},
-			dots{points: seenPoints(points), slot: i, variant: noVariant})
-		f.Legend = append(f.Legend, legendItem{Slot: i, Variant: noVariant, Name: names[i]})
+		dot := trendDot{X: 4 + i*(trendWidth-8)/(len(runs)-1), Noisy: v.sign != "",
+			Y: trendHeight - 4 - int(math.Round(share*(trendHeight-8)))}
+		t.Dots = append(t.Dots, dot)
+		t.Path += fmt.Sprintf("%s%d %d", string("ML"[min(i, 1)]), dot.X, dot.Y)
 	}
-	for k, r := range like {
-		row := []string{r.date}
-		for i := range names {
-			row = append(row, seconds(values[i][k]))
-		}
-		f.Rows = append(f.Rows, row)
-	}
-	f.Finding = trendFinding(names, values)
-	d := stack(vg.Length(560), 10, []*plot.Plot{p}, []vg.Length{190})
-	f.place(d, p, 1, float64(len(like)), len(like))
-	svg, err := inline(d.canvas, id, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
-}
-
-func seenPoints(points []point) []point {
-	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return math.IsNaN(p.Y) })
-}
-
-// trendSeries are the p99 in seconds, for each run, of the variants that were measured
-// in the newest run, the first few by name; NaN where one was not.
-func trendSeries(runs []indexRun) (names []string, values [][]float64) {
-	if len(runs) == 0 {
-		return nil, nil
-	}
-	for _, v := range runs[len(runs)-1].variants {
-		if v.measured && v.mark.Class == "good" && len(names) < slots {
-			names = append(names, v.name)
-		}
-	}
-	for _, name := range names {
-		series := make([]float64, len(runs))
-		for i, r := range runs {
-			series[i] = math.NaN()
-			for _, v := range r.variants {
-				if v.name == name && v.measured {
-					series[i] = secondsOf(v.p99)
-				}
-			}
-		}
-		values = append(values, series)
-	}
-	return names, values
-}
-
-// trendFinding says which variant's newest p99 differs most from the run before it.
-func trendFinding(names []string, values [][]float64) string {
-	most, text := 1.0, "No p99 differs from the run before."
-	for i, series := range values {
-		now, before := series[len(series)-1], series[len(series)-2]
-		ratio := now / before
-		if far := max(ratio, 1/ratio); far > most { // NaN is not: one run did not measure it
-			most = far
-			text = fmt.Sprintf("Against the run before, the p99 of %s changed most: %s, it was %s. "+
-				"One run each proves no difference.", names[i], seconds(now), seconds(before))
-		}
-	}
-	return text
+	before := runs[len(runs)-2]
+	t.Text = "before " + before.sign + seconds(secondsOf(before.p99))
+	return t
 }

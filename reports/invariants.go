@@ -178,6 +178,8 @@ type opRow struct {
 	ID, Kind, Key, Client        string
 	Intended, Start, End         string
 	Outcome, OutcomeClass, Reply string
+	// Again says that the operation had been sent before.
+	Again bool
 }
 
 // exhibits lists the proofs, the unexpected violations first.
@@ -258,7 +260,9 @@ func (e *exhibit) fill(d Data, st standing, repeat rundir.Repeat, shown check.Ve
 				hidden++
 			default:
 				left--
-				line.Ops = append(line.Ops, opRowOf(record))
+				row := opRowOf(record)
+				row.Again = sentBefore(records, record)
+				line.Ops = append(line.Ops, row)
 			}
 		}
 		line.Missing = notShown(hidden, lost)
@@ -317,6 +321,16 @@ func opRowOf(r history.Record) opRow {
 	}
 	row.Reply = replyText(r)
 	return row
+}
+
+// sentBefore says whether one of the records is an earlier attempt at the same operation.
+func sentBefore(records map[uint64]history.Record, r history.Record) bool {
+	for _, other := range records {
+		if other.Op.ID == r.Op.ID && other.Seq < r.Seq {
+			return true
+		}
+	}
+	return false
 }
 
 func replyText(r history.Record) string {

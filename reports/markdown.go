@@ -88,7 +88,11 @@ func markdownEvidence(out *bytes.Buffer, d Data, standings []standing) {
 		for _, v := range e.Violations {
 			fmt.Fprintf(out, "1. %s %s\n", escapeMD(short(v.Text, longestText)), escapeMD(v.When))
 			for _, op := range v.Ops {
-				fmt.Fprintf(out, "   - %s %s %s by %s, due %s, answered %s, %s %s\n", op.ID,
+				id := op.ID
+				if op.Again {
+					id += " (sent again)"
+				}
+				fmt.Fprintf(out, "   - %s %s %s by %s, due %s, answered %s, %s %s\n", id,
 					escapeMD(op.Kind), escapeMD(op.Key), escapeMD(op.Client), op.Intended, op.End,
 					op.Outcome, escapeMD(op.Reply))
 			}
@@ -120,7 +124,7 @@ func markdownLosses(out *bytes.Buffer, standings []standing) {
 }
 
 func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing) {
-	out.WriteString("\n### Variants\n\n" +
+	out.WriteString("\n### Designs\n\n" + markdownTimes(standings) +
 		"| design | correctness | invariants | objectives | sent | OK/s | errors " +
 		"| p50 | p99 | p99.9 | max | CPU/op | p99 to baseline |\n" +
 		"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
@@ -131,10 +135,24 @@ func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing)
 				name += " *(" + tag + ")*"
 			}
 			cells := []string{name, r.Mark.Icon + " " + r.Mark.Word, r.Invariants, r.SLOs, r.Sent,
-				r.Throughput, r.Errors, r.P50, r.P99, r.P999, r.Max, r.CPU, markdownRatio(r)}
+				r.Throughput, r.Errors, r.Approximate + r.P50, r.Approximate + r.P99, r.P999,
+				r.Max, r.CPU, markdownRatio(r)}
 			fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 		}
 	}
+}
+
+// markdownTimes says whose times the table has.
+func markdownTimes(standings []standing) string {
+	measured := stripOf(standings).Measured
+	if measured == "" {
+		return ""
+	}
+	text := "Times are of " + escapeMD(measured)
+	if standings[0].Successes {
+		text += ", ratios are of all"
+	}
+	return text + ". ≈: the machine interfered, which only makes times longer.\n\n"
 }
 
 func markdownRatio(r variantRow) string {

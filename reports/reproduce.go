@@ -20,9 +20,16 @@ func ReproduceVariant(s rundir.Summary, variant string) string {
 	if at := strings.LastIndex(whole, secrets); at >= 0 {
 		command, note = whole[:at], whole[at:]
 	}
-	// The last setting of a value is the one that counts.
-	return command + " --set 'variants=[" + variant + "]' --set baseline=" + variant + note
+	command = narrowed.ReplaceAllString(command, "")
+	if strings.Contains(command, "variants=") || strings.Contains(command, "baseline=") {
+		// The last setting of a value is the one that counts, whatever the flags are.
+		return command + " --set 'variants=[" + variant + "]' --set baseline=" + variant + note
+	}
+	return command + " --design " + variant + note
 }
+
+// narrowed are the flags that choose designs.
+var narrowed = regexp.MustCompile(` --(design|baseline) \S+`)
 
 // command is a command line and what it does.
 type command struct{ ID, Line, What string }

@@ -92,10 +92,11 @@ func mainResponse(r rundir.Repeat, st standing) (rundir.Percentiles, bool) {
 		return rundir.Percentiles{}, false
 	}
 	op := operation(r.Operations, st.Main.Kind)
-	if op == nil || op.Latency.Response.Count == 0 {
+	if op == nil {
 		return rundir.Percentiles{}, false
 	}
-	return op.Latency.Response, true
+	p := st.responseOf(*op)
+	return p, p.Count > 0
 }
 
 // repeatFinding names the variant whose p99 differs most between repeats.

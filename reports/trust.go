@@ -230,13 +230,30 @@ type repeatRow struct {
 	Scheduled, Dropped, Drain, Error string
 }
 
+// repeatMark is the mark of a repeat: that a control passes says what it broke, or that
+// nothing provoked it.
+func (st standing) repeatMark(r rundir.Repeat) mark {
+	switch {
+	case r.Verdict != rundir.Pass || !st.control():
+		return verdictMark(r.Verdict)
+	case len(st.ExpectedBroken) == 0:
+		return st.mark()
+	}
+	for _, name := range st.ExpectedBroken {
+		if !inEveryRepeat([]rundir.Repeat{r}, name) {
+			return markTable[wordMissed]
+		}
+	}
+	return markTable[wordCaught]
+}
+
 func repeatRows(standings []standing) (rows []repeatRow) {
 	for _, st := range standings {
 		for _, r := range st.Repeats {
 			response, _ := mainResponse(r, st)
 			row := repeatRow{
 				Letter: st.Letter, Variant: st.Name, Repeat: r.Index + 1, Order: r.Order + 1,
-				Mark: verdictMark(r.Verdict), Timing: timingMark(r.Timing), Attempt: attemptOf(r),
+				Mark: st.repeatMark(r), Timing: timingMark(r.Timing), Attempt: attemptOf(r),
 				P50: percentile(response, response.P50), P99: percentile(response, response.P99),
 				Throughput: none, CPU: none, Lag: none, Scheduled: none, Dropped: none, Drain: none,
 				Error: r.Error,

@@ -19,12 +19,17 @@ type variantGroup struct {
 // variantColumns says which columns of the variant table have something to show.
 type variantColumns struct {
 	SLOs, Ratio, Raced, CPU bool
+	// Successes says that times are of successful operations alone.
+	Successes bool
 	// Compared says once why there is no ratio, or what is true of all of them.
 	Compared string
 }
 
-func columnsOf(groups []variantGroup, s rundir.Summary) (c variantColumns) {
+func columnsOf(groups []variantGroup, s rundir.Summary, standings []standing) (c variantColumns) {
 	tested := false
+	for _, st := range standings {
+		c.Successes = c.Successes || st.Successes
+	}
 	for _, g := range groups {
 		for _, row := range g.Rows {
 			c.SLOs = c.SLOs || row.SLOs != none
@@ -59,9 +64,11 @@ type variantRow struct {
 	// Raced is how many successful operations raced another on the same key.
 	Raced string
 	// Timing is the state of the times, in Approximate as a sign before each.
-	Timing                       mark
-	Approximate                  string
-	P50, P90, P99, P999, Max     string
+	Timing                   mark
+	Approximate              string
+	P50, P90, P99, P999, Max string
+	// WholeP99 is the p99 with refusals, where the others are without.
+	WholeP99                     string
 	CPU                          string
 	Ratio                        ratioCell
 	Idea, Guarantees, GivesUp    string
@@ -148,9 +155,10 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 		row.SLOs = fmt.Sprintf("%d/%d", held, len(st.SLOs))
 		row.SLOMissed = held < len(st.SLOs)
 	}
-	var response rundir.Percentiles
+	response := st.response()
 	if st.Main != nil {
-		response = st.Main.Latency.Response
+		whole := st.Main.Latency.Response
+		row.WholeP99 = percentile(whole, whole.P99)
 	}
 	row.P50, row.P90 = percentile(response, response.P50), percentile(response, response.P90)
 	row.P99, row.P999 = percentile(response, response.P99), percentile(response, response.P999)
@@ -162,6 +170,7 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 	row.Timing, row.Approximate = timingMark(st.Timing), approximately(st)
 	if st.Timing == rundir.NoTimes {
 		row.P50, row.P90, row.P99, row.P999, row.Max = none, none, none, none, none
+		row.WholeP99 = none
 	}
 	row.CPU = st.processor().perOperation(storesAndRoles)
 	row.Ratio = ratioOf(s, st.Name, "p99")

@@ -144,9 +144,9 @@ func costSentence(s rundir.Summary, standings []standing) string {
 	if len(timed) == 0 {
 		return ""
 	}
-	best := fastestOf(timed, s.NoiseFloor)
+	best := fastestOf(timed, floorOf(s, timed))
 	first, last := timed[0], timed[len(timed)-1]
-	kind, p99 := first.Main.Kind, approximately(first)+latency(first.p99())
+	kind, p99 := first.measured(), approximately(first)+latency(first.p99())
 	if slowest := best[len(best)-1]; len(best) > 1 && latency(slowest.p99()) != latency(first.p99()) {
 		p99 += " to " + approximately(slowest) + latency(slowest.p99())
 	}
@@ -163,7 +163,15 @@ func costSentence(s rundir.Summary, standings []standing) string {
 			list(namesOf(best), 2), kind, p99)
 	}
 	amongBest := slices.ContainsFunc(best, func(st standing) bool { return st.Baseline })
+	for _, st := range timed {
+		if first.Successes && st.Baseline && !amongBest {
+			text += "; the baseline " + st.Name + ": " + approximately(st) + latency(st.p99())
+		}
+	}
 	for _, c := range s.Comparisons {
+		if first.Successes {
+			break // comparisons are of all operations
+		}
 		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 && !amongBest {
 			text += fmt.Sprintf(", %s%s the baseline %s", about(c), howFar(c.Ratio), c.Base)
 			if c.PExact != nil {
@@ -198,14 +206,41 @@ func timedOf(standings []standing) (timed []standing) {
 
 // fastestOf are the designs that cannot be told from the fastest one at p99: two designs must
 // differ by a large share, and by more than the noise floor.
-func fastestOf(timed []standing, floor *rundir.NoiseFloor) (best []standing) {
-	factor := max(1/(1-stats.LargeShare), floor.Of("p99"))
+func fastestOf(timed []standing, floor float64) (best []standing) {
+	factor := max(1/(1-stats.LargeShare), floor)
 	for _, st := range timed {
 		if float64(st.p99()) < float64(timed[0].p99())*factor {
 			best = append(best, st)
 		}
 	}
 	return best
+}
+
+// floorOf is how far the baseline's second run differed from its first at p99: of all
+// operations, and of the successful ones where these are shown.
+func floorOf(s rundir.Summary, standings []standing) float64 {
+	floor := s.NoiseFloor.Of("p99")
+	for _, st := range standings {
+		if !st.Successes || !st.Baseline {
+			continue
+		}
+		var first, control int64
+		for _, r := range st.Repeats {
+			p, ok := mainResponse(r, st)
+			switch {
+			case !ok || r.Timing == rundir.NoTimes:
+			case r.Control:
+				control = p.P99
+			case r.Used && first == 0:
+				first = p.P99
+			}
+		}
+		if first > 0 && control > 0 {
+			ratio := float64(first) / float64(control)
+			floor = max(floor, ratio, 1/ratio)
+		}
+	}
+	return floor
 }
 
 // clearlyFaster says whether a time is lower than another one by a large share.

@@ -78,8 +78,12 @@ func startable() (choices []ui.Scenario, err error) {
 			return nil, err
 		}
 		c := ui.Scenario{Name: name, Question: plan.Scenario.Question, System: plan.System.Name,
-			Variants: plan.Scenario.Variants, Known: map[string]bool{}}
+			Variants: plan.Scenario.Variants, Known: map[string]bool{},
+			Profiles: []string{plan.Scenario.Profile}} // the default comes first
 		for _, profile := range scenario.Profiles() {
+			if profile == plan.Scenario.Profile {
+				continue
+			}
 			if _, err := resolve(name, scenario.Options{Profile: profile}); err == nil {
 				c.Profiles = append(c.Profiles, profile)
 			}

@@ -316,15 +316,9 @@ func (s *summary) operation(i int, kind string) (rundir.Operation, error) {
 		Kind: kind, Load: t.load, Latency: t.latencies(), ThroughputPerS: t.throughput(),
 		Errors: s.errors[i].list(),
 	}
-	for _, h := range []struct {
-		from *Histogram
-		to   *string
-	}{{t.response, &op.HDR}, {t.service, &op.ServiceHDR}, {t.lag, &op.LagHDR}} {
-		text, err := h.from.Encode()
-		if err != nil {
-			return op, fmt.Errorf("measuring %s: %w", kind, err)
-		}
-		*h.to = text
+	h := histograms{t.response, t.service, t.lag, t.successful}
+	if err := h.encode(&op); err != nil {
+		return op, fmt.Errorf("measuring %s: %w", kind, err)
 	}
 	for _, p := range s.parts {
 		if p.phase {
@@ -375,12 +369,14 @@ func (t *times) merge(from *times) {
 type tally struct {
 	times
 	load rundir.Load
+	// successful are the response times of the OK ones.
+	successful *Histogram
 	// first is the earliest intended time, lastOK the latest end of an OK one.
 	first, lastOK time.Duration
 }
 
 func newTally() *tally {
-	return &tally{times: newTimes(NewHistogram), first: history.Never}
+	return &tally{times: newTimes(NewHistogram), successful: NewHistogram(), first: history.Never}
 }
 
 func (t *tally) add(rec *history.Record) {
@@ -388,6 +384,7 @@ func (t *tally) add(rec *history.Record) {
 	t.first = min(t.first, rec.Intended)
 	t.times.add(rec)
 	if rec.Outcome == history.OK {
+		t.successful.Record(rec.End - rec.Intended)
 		t.lastOK = max(t.lastOK, rec.End)
 	}
 }
@@ -419,6 +416,7 @@ func (t *tally) merge(from *tally) {
 	a.Refused += b.Refused
 	a.Unknown += b.Unknown
 	t.times.merge(&from.times)
+	t.successful.Merge(from.successful)
 	t.first, t.lastOK = min(t.first, from.first), max(t.lastOK, from.lastOK)
 }
 

@@ -44,7 +44,7 @@ func Merge(repeats []rundir.Repeat) (Merged, error) {
 		return m, nil
 	}
 	m.ThroughputPerS = stats.Median(throughputs)
-	all := newTriple()
+	all := newHistograms()
 	for _, kind := range kinds {
 		op, t, err := mergeKind(kind, repeats)
 		if err != nil {
@@ -57,24 +57,32 @@ func Merge(repeats []rundir.Repeat) (Merged, error) {
 	return m, nil
 }
 
-// triple is the three histograms of a kind.
-type triple struct{ response, service, lag *Histogram }
+// histograms are those of a kind. The one of the successful operations is nil if it is not
+// known.
+type histograms struct{ response, service, lag, successful *Histogram }
 
-func newTriple() triple { return triple{NewHistogram(), NewHistogram(), NewHistogram()} }
+func newHistograms() histograms {
+	return histograms{NewHistogram(), NewHistogram(), NewHistogram(), NewHistogram()}
+}
 
-func (t triple) merge(from triple) {
+func (t *histograms) merge(from histograms) {
 	t.response.Merge(from.response)
 	t.service.Merge(from.service)
 	t.lag.Merge(from.lag)
+	if t.successful == nil || from.successful == nil {
+		t.successful = nil
+		return
+	}
+	t.successful.Merge(from.successful)
 }
 
-func (t triple) latencies() rundir.Latencies {
+func (t histograms) latencies() rundir.Latencies {
 	return rundir.Latencies{Response: t.response.Percentiles(),
 		Service: t.service.Percentiles(), Lag: t.lag.Percentiles()}
 }
 
-func mergeKind(kind string, repeats []rundir.Repeat) (rundir.Operation, triple, error) {
-	out, all := rundir.Operation{Kind: kind}, newTriple()
+func mergeKind(kind string, repeats []rundir.Repeat) (rundir.Operation, histograms, error) {
+	out, all := rundir.Operation{Kind: kind}, newHistograms()
 	throughputs := []float64{}
 	for _, r := range repeats {
 		i := slices.IndexFunc(r.Operations,
@@ -83,7 +91,7 @@ func mergeKind(kind string, repeats []rundir.Repeat) (rundir.Operation, triple, 
 			continue
 		}
 		op := r.Operations[i]
-		t, err := decodeTriple(op)
+		t, err := decodeHistograms(op)
 		if err != nil {
 			return out, all, err
 		}
@@ -97,25 +105,42 @@ func mergeKind(kind string, repeats []rundir.Repeat) (rundir.Operation, triple, 
 	return out, all, err
 }
 
-func (t triple) encode(op *rundir.Operation) (err error) {
+// encode puts them into an operation, whose load says whether all were successful.
+func (t histograms) encode(op *rundir.Operation) (err error) {
 	if op.HDR, err = t.response.Encode(); err != nil {
 		return err
 	}
 	if op.ServiceHDR, err = t.service.Encode(); err != nil {
 		return err
 	}
-	op.LagHDR, err = t.lag.Encode()
+	if op.LagHDR, err = t.lag.Encode(); err != nil {
+		return err
+	}
+	if t.successful == nil || op.Load.OK == op.Load.Scheduled {
+		return nil
+	}
+	p := t.successful.Percentiles()
+	op.Successful = &p
+	op.SuccessfulHDR, err = t.successful.Encode()
 	return err
 }
 
-func decodeTriple(op rundir.Operation) (t triple, err error) {
+func decodeHistograms(op rundir.Operation) (t histograms, err error) {
 	if t.response, err = Decode(op.HDR, op.Latency.Response); err != nil {
 		return t, err
 	}
 	if t.service, err = Decode(op.ServiceHDR, op.Latency.Service); err != nil {
 		return t, err
 	}
-	t.lag, err = Decode(op.LagHDR, op.Latency.Lag)
+	if t.lag, err = Decode(op.LagHDR, op.Latency.Lag); err != nil {
+		return t, err
+	}
+	switch {
+	case op.Successful != nil:
+		t.successful, err = Decode(op.SuccessfulHDR, *op.Successful)
+	case op.Load.OK == op.Load.Scheduled:
+		t.successful = t.response
+	}
 	return t, err
 }
 

@@ -24,14 +24,17 @@ func expectedBroken(v sut.Variant, provokes []string) []string {
 	return names
 }
 
-// triggers maps what a variant is known to break to the trigger.
+// triggers maps what a variant is known to break to the triggers, "power-loss, redis-loss".
 func triggers(v sut.Variant) map[string]string {
 	if len(v.Breaks) == 0 {
 		return nil
 	}
 	out := map[string]string{}
 	for _, b := range v.Breaks {
-		out[b.Invariant] = string(b.Under)
+		if out[b.Invariant] != "" {
+			out[b.Invariant] += ", "
+		}
+		out[b.Invariant] += string(b.Under)
 	}
 	return out
 }

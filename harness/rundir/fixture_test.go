@@ -68,6 +68,9 @@ func summary(id string) rundir.Summary {
 		Kind: "buy", Load: load, Latency: latency, ThroughputPerS: 5, HDR: "SElTVA==",
 		Errors: []rundir.ErrorClass{{Outcome: "refused", Class: "sold out", Count: 3, Sample: "x"}},
 		Phases: []rundir.Phase{{Name: "steady", EndNS: 9, Load: load, Response: times}},
+		Successful: &rundir.Percentiles{
+			Count: 5, P50: 2000, P90: 2000, P99: 2000, P999: 2000, Max: 2000},
+		SuccessfulHDR: "SElTVA==",
 	}
 	broken := check.Verdict{
 		Invariant: "no-oversell", Status: check.Broken, Checked: 9, Count: 1, Witness: []uint64{3, 4},

@@ -240,7 +240,8 @@ type Variant struct {
 	// breaking.
 	ExpectedBroken []string `json:"expected_broken"`
 	// KnownWrong maps the invariants that the variant is known to break to the
-	// trigger under which it does, whether this scenario provokes it or not.
+	// triggers under which it does, separated by commas, whether this scenario provokes
+	// them or not. Runs from before all were recorded name one.
 	KnownWrong map[string]string `json:"known_wrong,omitempty"`
 	// NotApplicable maps invariants that say nothing about it to the reason.
 	NotApplicable map[string]string `json:"not_applicable,omitempty"`
@@ -445,11 +446,28 @@ type Operation struct {
 	HDR        string `json:"hdr_v2_base64"`
 	ServiceHDR string `json:"service_hdr_v2_base64"`
 	LagHDR     string `json:"lag_hdr_v2_base64"`
+	// Successful are the response times of the successful operations alone, SuccessfulHDR
+	// their histogram. Both are absent in runs from before they were kept, and where every
+	// operation was successful; see SuccessfulResponse.
+	Successful    *Percentiles `json:"successful_ns,omitempty"`
+	SuccessfulHDR string       `json:"successful_hdr_v2_base64,omitempty"`
 	// Errors counts refused and unknown operations by class.
 	Errors []ErrorClass `json:"errors,omitempty"`
 	// Phases are response percentiles cut by intended time: warm-up, steady
 	// and before, during and after each fault.
 	Phases []Phase `json:"phases,omitempty"`
+}
+
+// SuccessfulResponse are the response times of the successful operations; false if they were
+// not kept.
+func (o Operation) SuccessfulResponse() (p Percentiles, known bool) {
+	switch {
+	case o.Successful != nil:
+		return *o.Successful, true
+	case o.Load.OK == o.Load.Scheduled:
+		return o.Latency.Response, true
+	}
+	return p, false
 }
 
 // ErrorClass counts errors that have the same code or, without one, read alike.

@@ -94,6 +94,9 @@ func (o Operation) validate(where string, report func(string, ...any)) {
 	where += ", " + plain.Line(o.Kind)
 	o.Load.validate(where, report)
 	o.Latency.validate(where, report)
+	if o.Successful != nil {
+		o.Successful.validate(where+", successful", report)
+	}
 	for _, phase := range o.Phases {
 		of := where + ", phase " + plain.Line(phase.Name)
 		phase.Load.validate(of, report)

@@ -122,8 +122,8 @@ func AboveFloor(c rundir.Comparison, floor *rundir.NoiseFloor) rundir.Comparison
 		c.Ratio, c.Large, c.Note = 0, false, "no ratio: the times are noisy, and no design ran twice"
 	case far <= floor.Of(c.Metric):
 		c.Ratio, c.Large = 0, false
-		c.Note = fmt.Sprintf("no difference: %.3g times, and the baseline differed from itself by "+
-			"%.3g times", far, floor.Of(c.Metric))
+		c.Note = fmt.Sprintf("within the noise: %.3g×, the baseline against itself %.3g×", far,
+			floor.Of(c.Metric))
 	}
 	return c
 }

@@ -111,7 +111,9 @@ func (p *runPage) stateOf(b *events.Board, now time.Time) {
 			verdict = reports.Interrupted
 		}
 		p.Icon, p.Class = reports.VerdictMark(verdict)
-		p.State, p.Reasons = verdict, b.Judged.Verdict.Reasons
+		v := b.Judged.Verdict
+		p.State, p.Reasons = fmt.Sprintf("%s · correct: %s · timing: %s · objectives: %s", verdict,
+			v.Correctness, v.Timing, v.Objectives), v.Reasons
 	case !p.Live:
 		p.Icon, p.Class = "?", "warn"
 		p.State = "This run has no events: it is from before there were any."
@@ -174,8 +176,7 @@ func laneOf(i int, l *events.VariantLine, p *events.Plan, over bool) lane {
 				p.LoadNS))), durationText(time.Duration(p.LoadNS)))
 		}
 	case l.Done > 0:
-		out.Icon, out.Class = reports.VerdictMark(l.Verdict)
-		out.State = l.Verdict
+		out.Icon, out.State, out.Class = reports.OutcomeMark(l.Verdict, l.Correctness)
 		if len(l.Reasons) > 0 {
 			out.Reason = l.Reasons[0]
 		}
@@ -205,6 +206,9 @@ func numbersOf(l *events.VariantLine, running bool) []number {
 	if t.P99NS > 0 {
 		p99 = events.LatencyText(time.Duration(t.P99NS))
 	}
+	if !running && l.Timing == rundir.Noisy {
+		p99 = "≈ " + p99
+	}
 	return append(numbers, number{Name: "p99", Value: p99},
 		number{Name: "ok", Value: count(t.OK)}, number{Name: "refused", Value: count(t.Refused)},
 		number{Name: "unknown", Value: count(t.Unknown), Bad: t.Unknown > 0},
@@ -215,7 +219,7 @@ func numbersOf(l *events.VariantLine, running bool) []number {
 func count(n int64) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "\u202f" + text[i:]
+		text = text[:i] + "," + text[i:]
 	}
 	return text
 }

@@ -74,15 +74,15 @@ func (s *Server) arguments(sc Scenario, g given) ([]string, error) {
 	args = append(args, "--profile="+g.Profile, "--backend="+g.Backend)
 	for _, v := range g.Variants {
 		if !slices.Contains(sc.Variants, v) {
-			problems = append(problems, fmt.Errorf("%s has no variant %q", sc.Name, v))
+			problems = append(problems, fmt.Errorf("%s has no design %q", sc.Name, v))
 		}
 	}
 	switch len(g.Variants) {
 	case 0:
-		problems = append(problems, errors.New("choose at least one variant"))
+		problems = append(problems, errors.New("choose at least one design"))
 	case len(sc.Variants):
 	default:
-		args = append(args, "--variant="+strings.Join(g.Variants, ","))
+		args = append(args, "--design="+strings.Join(g.Variants, ","))
 	}
 	if g.Seed != "" {
 		seed, err := strconv.ParseUint(g.Seed, 10, 64)

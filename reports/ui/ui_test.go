@@ -149,7 +149,7 @@ func TestFollow(t *testing.T) {
 	r, name := s.write(t, time.Now())
 	page := s.until(t, "/run/"+name, "fault: stall")
 	for _, want := range []string{`data-run="/run/` + name + `/live"`, "Who &lt;b&gt;wins&lt;/b&gt;?",
-		"Repeat 1 of 2: first, steady", "812 → 803/s", "12.0 ms", "1\u202f200",
+		"Repeat 1 of 2: first, steady", "812 → 803/s", "12.0 ms", "1,200",
 		"rate over time: 803/s now, at most 803/s", "waiting", "at least"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
@@ -315,7 +315,7 @@ func TestStart(t *testing.T) {
 	started := strings.Join(s.lines, "\n")
 	s.mu.Unlock()
 	if want := "started: stampede run sale --format=json --color=never --out=" + s.root +
-		" --profile=smoke --backend=auto --variant=first --seed=42 --repeat=2"; started != want {
+		" --profile=smoke --backend=auto --design=first --seed=42 --repeat=2"; started != want {
 		t.Errorf("%s\nwant %s", started, want)
 	}
 	if code, text := s.post(t, "/start", form); code != http.StatusConflict ||
@@ -371,9 +371,9 @@ func TestStartRefuses(t *testing.T) {
 	s.enter(t)
 	for _, c := range []struct{ field, value, want string }{
 		{"profile", "--help", "there is no profile"}, {"backend", "external", "there is no backend"},
-		{"variant", "first,second", "has no variant"}, {"seed", "-1", "the seed is"},
+		{"variant", "first,second", "has no design"}, {"seed", "-1", "the seed is"},
 		{"seed", "1e3", "the seed is"}, {"repeats", "0", "repeats are"},
-		{"repeats", "101", "repeats are"}, {"variant", "", "at least one variant"},
+		{"repeats", "101", "repeats are"}, {"variant", "", "at least one design"},
 	} {
 		form := s.form(t)
 		form.Set(c.field, c.value)

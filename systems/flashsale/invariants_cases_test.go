@@ -30,7 +30,8 @@ func stockCases() []verdictCase {
 			e.buy(4352, "hal", "o5", 0, 510*ms)
 			e.close("o4", flashsale.OrderExpired, 1600*ms)
 			e.close("o5", flashsale.OrderExpired, 1600*ms)
-		}, "units in acknowledged orders: at 511ms 4 were certainly held at once, but only 2 exist"},
+		}, "units held or sold by acknowledged orders: at 511ms 4 were certainly held at once, but " +
+			"only 2 exist"},
 		{oversell, "a third cart as soon as one may be free - pass", pass, func(e *evidence) {
 			// Bob's unit was free 1048ms after he sent, at the earliest.
 			e.buy(4096, "gil", "o4", 2, 1047*ms)

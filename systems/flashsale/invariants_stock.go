@@ -25,7 +25,7 @@ func judgeNoOversell(j *judging) {
 	}
 	oversoldAtEnd(j, units)
 	crowding(j, buys, units, func(o *OrderAudit) (item, text string) {
-		return o.Item, o.Item + ": units in acknowledged orders"
+		return o.Item, o.Item + ": units held or sold by acknowledged orders"
 	})
 }
 

@@ -226,7 +226,7 @@ func TestPowerLossAvailable(t *testing.T) {
 	}
 	external := struct{ env.Component }{&dud{service: sut.Redis}}
 	if err := f.Available(fault.Target{Component: external}); err == nil ||
-		!strings.Contains(err.Error(), "not ours") {
+		!strings.Contains(err.Error(), "does not allow faults") {
 		t.Errorf("got %v", err)
 	}
 	if err := f.Available(fault.Target{Component: &dud{service: sut.Redis}}); err != nil {

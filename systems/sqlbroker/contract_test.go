@@ -827,7 +827,7 @@ func TestTooOld(t *testing.T) {
 		_, err = l.Broker().Settle(ctx, labQueue, sqlbroker.KindRelease,
 			sqlbroker.Settlement{OpID: 2, Receipts: []string{got[0].Receipt}})
 		l.must(err)
-		if pending := l.left(); !strings.Contains(pending, "too old") {
+		if pending := l.left(); !strings.Contains(pending, "older than its retention") {
 			l.t.Errorf("left to do: %q", pending)
 		}
 		for _, m := range l.audit().Messages {

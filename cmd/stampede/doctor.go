@@ -90,7 +90,7 @@ func doctorRows(checks []doctor.Check) (rows [][]string, missing []string) {
 		case c.OK:
 		case c.Name == "engine" && c.Optional:
 			detail = "no containers: no engine answers (" + c.Fix + ")"
-		case c.Fix != "":
+		case c.Fix != "" && !strings.Contains(detail, c.Fix):
 			detail += " (" + c.Fix + ")"
 		}
 		rows = append(rows, []string{mark, c.Name, detail})

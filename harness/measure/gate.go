@@ -193,22 +193,25 @@ func (f Facts) interference() rundir.Validity {
 	v := rundir.Validity{Name: InterferenceName, Detail: fmt.Sprintf(
 		"the hypervisor took %.1f %% of the CPU (at most %.0f %%)", 100*f.Generator.StealShare,
 		100*StealMost)}
+	above := "it was above that"
 	if f.Machine != nil {
-		v.Detail += fmt.Sprintf(", other programs %.1f %% (at most %.0f %%)",
-			100*f.Machine.OthersShare(), 100*OthersMost)
+		v.Detail += fmt.Sprintf(", other programs %s (at most %.0f %%)", f.others(), 100*OthersMost)
+		above = "one of them was above that"
+	} else {
+		v.Detail += "; what other programs took is not known here"
 	}
 	switch q := f.Quiet; {
-	case !f.Sampled:
-		v.OK = f.Crowded() == ""
-	case q == nil:
-		v.OK = true
-		v.Detail += "; in no second was it more"
+	case !f.Sampled || q == nil:
+		v.OK = f.Crowded() == "" && f.Machine.OthersMost() <= OthersMost
+		if v.OK && f.Sampled {
+			v.Detail += "; in no second was it more"
+		}
 	default:
 		with, without := f.reported(), q.Response
 		enough := without.Count >= quietLeast &&
 			float64(without.Count) >= quietLeastShare*float64(with.Count)
 		v.OK = enough && near(with.P99, without.P99)
-		v.Detail += fmt.Sprintf("; it was more for %.0f %% of the time", 100*float64(q.TakenNS)/
+		v.Detail += fmt.Sprintf("; %s for %.0f %% of the time", above, 100*float64(q.TakenNS)/
 			math.Max(1, float64(q.SpanNS)))
 		if enough {
 			v.Detail += fmt.Sprintf(": p99 is %s, and %s without the operations that were due then",
@@ -216,6 +219,16 @@ func (f Facts) interference() rundir.Validity {
 		}
 	}
 	return v
+}
+
+// others is the share of the CPU that other programs took, as far as it is known.
+func (f Facts) others() string {
+	least, most := 100*f.Machine.OthersShare(), 100*f.Machine.OthersMost()
+	if most-least < 1 {
+		return fmt.Sprintf("%.1f %%", least)
+	}
+	return fmt.Sprintf("between %.1f %% and %.1f %%, since a store did not always say what it used",
+		least, most)
 }
 
 // near says that two times differ by less than quietShare of the second one.

@@ -133,9 +133,23 @@ func TestGate(t *testing.T) {
 		}, "interference", "p99 is 9.000 ms, and 8.000 ms without"},
 		{"a neighbour who is always there", func(f *measure.Facts) {
 			f.Sampled, f.Quiet = true, quiet(199, 9_000_000)
-		}, "interference", "for 50 % of the time"},
+		}, "interference", "it was above that for 50 % of the time"},
+		{"other programs that are always there", func(f *measure.Facts) {
+			f.Machine = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 11e9}
+			f.Sampled, f.Quiet = true, quiet(199, 9_000_000)
+		}, "interference", "one of them was above that for 50 %"},
 		{"a greedy neighbour on average, and in no second", func(f *measure.Facts) {
 			f.Generator.StealShare, f.Sampled = 0.06, true
+		}, "interference", "6.0 %"},
+		{"others on average, and in no second", func(f *measure.Facts) {
+			f.Machine, f.Sampled = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 11e9}, true
+		}, "interference", "other programs 27.5 %"},
+		{"a store that did not say what it used", func(f *measure.Facts) {
+			f.Machine = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 1e9, UnknownNS: 10e9}
+			f.Sampled = true
+		}, "interference", "between 2.5 % and 27.5 %"},
+		{"a store that was not asked for a moment", func(f *measure.Facts) {
+			f.Machine = &rundir.Machine{SpanNS: 10e9, Cores: 4, OthersNS: 1e9, UnknownNS: 8e9}
 		}, "", ""},
 		{"operations that were dropped in every second", func(f *measure.Facts) {
 			f.Sampled, f.Quiet, f.Response.P99 = true, quiet(900, rundir.Infinite), rundir.Infinite

@@ -375,25 +375,28 @@ func (j *judge) taken(t Trial, telemetry string) (spans []measure.Span, sampled 
 	if err != nil {
 		return nil, false, err
 	}
-	spans, sampled = takenIn(said, t.Cores, t.machine() != nil)
+	spans, sampled = takenIn(said, t.Cores, time.Duration(t.EndNS-t.StartNS), t.machine() != nil)
 	return spans, sampled, nil
 }
 
 // takenIn finds the seconds in telemetry in which more than the allowed share of the cores
 // was taken. A point of a series is about the time since the one before. The machine is
-// sampled only if what other programs took is, wherever that is known at all.
+// sampled only if what other programs took is, wherever that is known at all, and for at
+// least every other period of span, the repeat's.
 func takenIn(
-	said rundir.Telemetry, cores int, othersKnown bool,
+	said rundir.Telemetry, cores int, span time.Duration, othersKnown bool,
 ) (spans []measure.Span, sampled bool) {
 	most := map[string]float64{rundir.Hypervisor: measure.StealMost,
 		rundir.OtherPrograms: measure.OthersMost}
+	needed := int64(span) / max(1, 2*said.PeriodNS)
 	for _, source := range said.Sources {
 		for _, s := range source.Series {
 			share, ok := most[s.Part]
 			if s.Quantity != rundir.Taken || !ok {
 				continue
 			}
-			sampled = sampled || s.Part == rundir.OtherPrograms || !othersKnown
+			sampled = sampled || int64(len(s.AtNS)) >= max(1, needed) &&
+				(s.Part == rundir.OtherPrograms || !othersKnown)
 			from := time.Duration(0)
 			for i, at := range s.AtNS {
 				to := time.Duration(at)

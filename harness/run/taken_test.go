@@ -10,7 +10,8 @@ import (
 )
 
 // TestTakenIn: a second counts from one sample to the next, each series by its own limit, and
-// a machine of which only one of two known quantities was sampled was not.
+// a machine of which only one of two known quantities was sampled was not, nor one that was
+// asked too rarely.
 func TestTakenIn(t *testing.T) {
 	const sec = int64(time.Second)
 	series := func(part string, values ...float64) rundir.Series {
@@ -36,10 +37,13 @@ func TestTakenIn(t *testing.T) {
 		"others not known": {[]rundir.Series{stolen}, false,
 			[]measure.Span{{From: time.Second, To: 2 * time.Second}}, true},
 	} {
-		said := rundir.Telemetry{Sources: []rundir.TelemetrySource{{Name: "cpu", Series: test.series}}}
-		spans, sampled := takenIn(said, 2, test.known)
+		said := rundir.Telemetry{PeriodNS: sec, Sources: []rundir.TelemetrySource{{Name: "cpu", Series: test.series}}}
+		spans, sampled := takenIn(said, 2, 3*time.Second, test.known)
 		if !slices.Equal(spans, test.spans) || sampled != test.sampled {
 			t.Errorf("%s: %v, sampled %v", name, spans, sampled)
+		}
+		if _, sampled := takenIn(said, 2, 8*time.Second, test.known); sampled {
+			t.Errorf("%s: three samples in eight seconds are enough", name)
 		}
 	}
 }

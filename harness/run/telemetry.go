@@ -104,7 +104,7 @@ func (r *runner) keepTelemetry(slot rundir.Slot, t *Trial, p *place) error {
 		return nil
 	}
 	said := p.hush()
-	if spent := p.meter.Spent(r.hard); len(spent.Parts) > 0 {
+	if spent := p.meter.Spent(r.hard); len(spent.Parts) > 0 || spent.Machine != nil {
 		spent.Operations = t.Load.Started
 		t.Processor = &spent
 	}

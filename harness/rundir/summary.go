@@ -379,14 +379,32 @@ type Machine struct {
 	SpanNS   int64 `json:"span_ns"`
 	Cores    int   `json:"cores"`
 	OthersNS int64 `json:"others_ns"`
+	// UnknownNS was used by others or by the run: part of the run did not say for a while
+	// what it used.
+	UnknownNS int64 `json:"unknown_ns,omitempty"`
 }
 
-// OthersShare is the share of all the machine's cores that others used.
+// OthersShare is the share of all the machine's cores that others used at least.
 func (m *Machine) OthersShare() float64 {
-	if m == nil || m.SpanNS <= 0 || m.Cores <= 0 {
+	if m == nil {
 		return 0
 	}
-	return float64(m.OthersNS) / float64(m.SpanNS) / float64(m.Cores)
+	return m.share(m.OthersNS)
+}
+
+// OthersMost is the share that they used at most.
+func (m *Machine) OthersMost() float64 {
+	if m == nil {
+		return 0
+	}
+	return m.share(m.OthersNS + m.UnknownNS)
+}
+
+func (m *Machine) share(ns int64) float64 {
+	if m.SpanNS <= 0 || m.Cores <= 0 {
+		return 0
+	}
+	return float64(ns) / float64(m.SpanNS) / float64(m.Cores)
 }
 
 // ProcessorPart is the processor time of one process, or of several that are one

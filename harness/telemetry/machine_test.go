@@ -61,7 +61,7 @@ func TestReadMachine(t *testing.T) {
 }
 
 // TestStrangers: what is neither ours nor an engine's is strangers', and never less than
-// nothing. Nobody is suspected for the time of one who was not counted.
+// nothing. What was used while somebody was not counted is nobody's in particular.
 func TestStrangers(t *testing.T) {
 	cores := runtime.GOMAXPROCS(0)
 	ours := func(ns ...int64) []spending {
@@ -79,25 +79,34 @@ func TestStrangers(t *testing.T) {
 		got.OthersShare() != 0.8/float64(cores) {
 		t.Errorf("got %+v, a share of %v", got, got.OthersShare())
 	}
-	p.spent[1].unseen = 2 * time.Second
-	if got := p.strangers(now, time.Second); got.OthersNS != max(0, 8e9-2e9*int64(cores)) {
-		t.Errorf("for two seconds nobody knows: %+v", got)
+	p.spent[1].unseen = time.Second
+	unknown := min(8e9, 1e9*int64(cores))
+	if got := p.strangers(now, time.Second); got.OthersNS != 8e9-unknown || got.UnknownNS != unknown {
+		t.Errorf("for a second nobody knows: %+v", got)
 	}
 	p.spent = ours(4e9, 5e9, 9e9)
 	if got := p.strangers(now, time.Second); got.OthersNS != 0 {
 		t.Errorf("strangers gave us %+v", got)
 	}
+	p.spent = ours(4e9, 5e9)
 	p.spent[1].answered = false
-	if got := p.strangers(now, time.Second); got != nil {
-		t.Errorf("somebody did not answer: %+v", got)
+	p.began, p.spent[1].at = time.Unix(100, 0), time.Unix(109, 0)
+	got = p.strangers(now, 10*time.Second)
+	if got.UnknownNS != unknown || got.OthersMost() != 0.8/float64(cores) {
+		t.Errorf("somebody did not answer in the last second: %+v", got)
+	}
+	p.spent[1] = spending{}
+	if got := p.strangers(now, 10*time.Second); got.OthersNS != max(0, 13e9-10e9*int64(cores)) {
+		t.Errorf("somebody never answered: %+v", got)
 	}
 	p.spent = ours(4e9)
 	now.cores++
 	if got := p.strangers(now, time.Second); got != nil {
 		t.Errorf("of a machine that is not all ours: %+v", got)
 	}
-	if share := (*rundir.Machine)(nil).OthersShare(); share != 0 {
-		t.Errorf("of an unknown machine others took %v", share)
+	nobody := (*rundir.Machine)(nil)
+	if nobody.OthersShare() != 0 || nobody.OthersMost() != 0 {
+		t.Error("of an unknown machine others took something")
 	}
 }
 

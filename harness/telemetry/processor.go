@@ -159,7 +159,7 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 const procFS = "/proc"
 
 // Spent asks once more and returns what was spent since it was asked first, of those
-// that ever answered, and what strangers spent. It is nothing if somebody answers for the
+// that ever answered, and what strangers spent. It has no parts if somebody answers for the
 // first time, of whom it cannot be told. It must not be called while it may be read.
 func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	now, err := readMachine(procFS) // before the rest, whose work until then is theirs
@@ -171,21 +171,22 @@ func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 			break
 		}
 	}
+	if err == nil {
+		out.Machine = p.strangers(now, span)
+	}
 	for i, s := range p.spent[:p.shown+1] {
 		switch s.answers {
 		case 0:
 			continue
 		case 1:
-			return rundir.Processor{}
+			out.Parts = nil
+			return out
 		}
 		name := rundir.GeneratorPart
 		if i > 0 {
 			name = string(p.asked[i-1].Service())
 		}
 		out.Parts = append(out.Parts, rundir.ProcessorPart{Name: name, NS: s.total.Nanoseconds()})
-	}
-	if err == nil {
-		out.Machine = p.strangers(now, span)
 	}
 	return out
 }
@@ -199,18 +200,29 @@ func (p *Processor) answered() bool {
 }
 
 // strangers is what was spent between two looks at the machine by nobody that is known. It
-// is nil if that cannot be told: if somebody known does not answer, or not all of the
-// machine is there for this process, so that what happens on the rest is of no matter.
-// While somebody may have worked uncounted, strangers are not suspected.
+// is nil if that cannot be told because not all of the machine is there for this process, so
+// that what happens on the rest is of no matter. While somebody known may have worked
+// uncounted, what was spent is nobody's in particular.
 func (p *Processor) strangers(now machine, span time.Duration) *rundir.Machine {
-	if p.machine.cores == 0 || p.processors != now.cores || !p.answered() {
+	if p.machine.cores == 0 || p.processors != now.cores {
 		return nil
 	}
 	used := (now.busy - p.machine.busy) - max(0, now.engines-p.machine.engines)
+	unseen := time.Duration(0)
 	for _, s := range p.spent {
-		used -= s.total + s.unseen*time.Duration(now.cores)
+		used -= s.total
+		unseen += s.unseen
+		switch {
+		case s.answers == 0:
+			unseen += span
+		case !s.answered:
+			unseen += p.began.Add(span).Sub(s.at)
+		}
 	}
-	return &rundir.Machine{SpanNS: int64(span), Cores: now.cores, OthersNS: int64(max(0, used))}
+	used = max(0, used)
+	unknown := min(used, unseen*time.Duration(now.cores))
+	return &rundir.Machine{SpanNS: int64(span), Cores: now.cores, OthersNS: int64(used - unknown),
+		UnknownNS: int64(unknown)}
 }
 
 // cores is processor time that has been used, which grows by one second a second

@@ -2,13 +2,11 @@ package containers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"stampede/harness/env"
@@ -178,21 +176,4 @@ func (s *store) Restart(ctx context.Context) error {
 		return fmt.Errorf("restart %s: %w", s.service, err)
 	}
 	return s.awaitReady(ctx)
-}
-
-// CPU implements env.Metered: what the engine says of the container.
-func (s *store) CPU(ctx context.Context) (time.Duration, error) {
-	found, err := s.engine.ContainerStats(ctx, s.container(), client.ContainerStatsOptions{})
-	if err != nil {
-		return 0, fmt.Errorf("ask for the processor time of %s: %w", s.service, err)
-	}
-	defer found.Body.Close() // it was read
-	var stats container.StatsResponse
-	if err := json.NewDecoder(found.Body).Decode(&stats); err != nil {
-		return 0, fmt.Errorf("ask for the processor time of %s: %w", s.service, err)
-	}
-	if stats.CPUStats.CPUUsage.TotalUsage == 0 {
-		return 0, fmt.Errorf("%s is not running", s.service)
-	}
-	return time.Duration(stats.CPUStats.CPUUsage.TotalUsage), nil
 }

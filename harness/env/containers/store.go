@@ -62,6 +62,8 @@ type store struct {
 	direct bool
 	// journal is the folder of the append-only file once it is watched.
 	journal string
+	// usage is a usageFile, once it was found.
+	usage atomic.Value
 }
 
 var (

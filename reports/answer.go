@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stampede/harness/check"
+	"stampede/harness/fit"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
 )
@@ -214,6 +215,10 @@ func timingLines(s rundir.Summary, standings []standing) (lines []string) {
 				without)
 		}
 		lines = append(lines, text)
+	}
+	if f := s.Run.Fitted; f != nil && f.Capped {
+		lines = append(lines, fmt.Sprintf("the load is more than half of the %s operations a second "+
+			"that this machine sends cleanly: %s", Grouped(int(f.CleanPerS)), fit.Consequence))
 	}
 	if f := s.NoiseFloor; f != nil {
 		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s at p99: "+

@@ -302,6 +302,7 @@ func Compare(base, candidate Labelled) RunComparison {
 		return c
 	}
 	floor := widerFloor(a.NoiseFloor, b.NoiseFloor)
+	successes := stats.OfSuccesses(a.Variants) && stats.OfSuccesses(b.Variants)
 	few := map[string][]string{} // the variants of which the same is said
 	var reasons []string
 	for _, va := range a.Variants {
@@ -312,7 +313,7 @@ func Compare(base, candidate Labelled) RunComparison {
 		}
 		vb := b.Variants[i]
 		c.Changes = append(c.Changes, changes(va, vb)...)
-		sa, sb := stats.Samples(va), stats.Samples(vb)
+		sa, sb := stats.Samples(va, successes), stats.Samples(vb, successes)
 		metrics := VariantComparison{Variant: va.Name, KnownWrong: len(vb.ExpectedBroken) > 0}
 		for _, row := range stats.Family(base.Label, candidate.Label, sa, sb, a.Run.Seed) {
 			metrics.Comparisons = append(metrics.Comparisons, MetricComparison{

@@ -11,6 +11,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
+	"stampede/harness/stats"
 )
 
 // Data is everything that reports are made of.
@@ -110,7 +111,7 @@ func ranked(s rundir.Summary) []standing {
 		all[i] = stand(v, s.Run.Baseline)
 		all[i].Index = i
 	}
-	successes := successesKnown(all)
+	successes := stats.OfSuccesses(s.Variants)
 	for i := range all {
 		all[i].Successes = successes
 	}
@@ -123,22 +124,6 @@ func ranked(s rundir.Summary) []standing {
 	}
 	colour(all)
 	return all
-}
-
-// successesKnown says that a design refused operations, and that the times of the successful
-// ones are known of every design: a refusal takes less time than what it refuses.
-func successesKnown(all []standing) bool {
-	refused := false
-	for _, st := range all {
-		if st.Main == nil {
-			continue
-		}
-		if _, known := st.Main.SuccessfulResponse(); !known {
-			return false
-		}
-		refused = refused || st.Main.Load.Refused > 0
-	}
-	return refused
 }
 
 // colour gives every design its slot, by its place in the one chart that it is in beside the

@@ -148,11 +148,7 @@ func markdownTimes(standings []standing) string {
 	if measured == "" {
 		return ""
 	}
-	text := "Times are of " + escapeMD(measured)
-	if standings[0].Successes {
-		text += ", ratios are of all"
-	}
-	return text + ". ≈: the machine interfered, which only makes times longer.\n\n"
+	return "Times are of " + escapeMD(measured) + ". ≈: the machine interfered, which only makes times longer.\n\n"
 }
 
 func markdownRatio(r variantRow) string {

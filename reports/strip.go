@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"stampede/harness/rundir"
+	"stampede/harness/stats"
 )
 
 // repeatFigure draws the p50 and p99 of every repeat of every variant, so
@@ -87,16 +88,13 @@ func repeatValues(standings []standing) (values []float64, most int) {
 	return values, most
 }
 
-func mainResponse(r rundir.Repeat, st standing) (rundir.Percentiles, bool) {
+// mainResponse are the response times of the main operation in a repeat, as the design's are
+// shown; false if there are none.
+func mainResponse(r rundir.Repeat, st standing) (p rundir.Percentiles, ok bool) {
 	if st.Main == nil {
-		return rundir.Percentiles{}, false
+		return p, false
 	}
-	op := operation(r.Operations, st.Main.Kind)
-	if op == nil {
-		return rundir.Percentiles{}, false
-	}
-	p := st.responseOf(*op)
-	return p, p.Count > 0
+	return stats.MainResponse(r, st.Main.Kind, st.Successes)
 }
 
 // repeatFinding names the variant whose p99 differs most between repeats.

@@ -40,11 +40,7 @@ func Text(w io.Writer, d Data, o TextOptions) error {
 	fmt.Fprintf(&out, "%s\n\n", strings.Join(plain.Wrap(title, o.width()), "\n"))
 	textTable(&out, s, standings, o)
 	if len(standings) > 0 && standings[0].Successes && standings[0].Main != nil {
-		fmt.Fprintf(&out, "p50 and p99 are of %s", oneLine(standings[0].measured()))
-		if len(s.Comparisons) > 0 {
-			out.WriteString(", vs BASE is of all")
-		}
-		out.WriteString("\n")
+		fmt.Fprintf(&out, "times are of %s\n", oneLine(standings[0].measured()))
 	}
 	for _, st := range standings {
 		textProblems(&out, st)

@@ -144,7 +144,7 @@ func costSentence(s rundir.Summary, standings []standing) string {
 	if len(timed) == 0 {
 		return ""
 	}
-	best := fastestOf(timed, floorOf(s, timed))
+	best := fastestOf(timed, s.NoiseFloor.Of("p99"))
 	first, last := timed[0], timed[len(timed)-1]
 	kind, p99 := first.measured(), approximately(first)+latency(first.p99())
 	if slowest := best[len(best)-1]; len(best) > 1 && latency(slowest.p99()) != latency(first.p99()) {
@@ -214,33 +214,6 @@ func fastestOf(timed []standing, floor float64) (best []standing) {
 		}
 	}
 	return best
-}
-
-// floorOf is how far the baseline's second run differed from its first at p99: of all
-// operations, and of the successful ones where these are shown.
-func floorOf(s rundir.Summary, standings []standing) float64 {
-	floor := s.NoiseFloor.Of("p99")
-	for _, st := range standings {
-		if !st.Successes || !st.Baseline {
-			continue
-		}
-		var first, control int64
-		for _, r := range st.Repeats {
-			p, ok := mainResponse(r, st)
-			switch {
-			case !ok || r.Timing == rundir.NoTimes:
-			case r.Control:
-				control = p.P99
-			case r.Used && first == 0:
-				first = p.P99
-			}
-		}
-		if first > 0 && control > 0 {
-			ratio := float64(first) / float64(control)
-			floor = max(floor, ratio, 1/ratio)
-		}
-	}
-	return floor
 }
 
 // clearlyFaster says whether a time is lower than another one by a large share.

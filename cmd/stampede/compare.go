@@ -212,7 +212,7 @@ func (f *runFlags) checkAgainst(plans []resolved, seed *uint64) error {
 }
 
 // comparedMetrics is how many metrics of a variant are compared.
-func comparedMetrics() int { return len(stats.Samples(rundir.Variant{})) }
+func comparedMetrics() int { return len(stats.Samples(rundir.Variant{}, false)) }
 
 // canCompare says why a run that is planned could not be compared with one
 // that was, as far as that is known before.

@@ -38,11 +38,11 @@ func fitLoad(
 	plan.fitted = &rundir.Fitted{CleanPerS: clean, OverNS: over.Nanoseconds(),
 		LeastNS: arrival.OverLeast.D().Nanoseconds(), MostNS: arrival.OverMost.D().Nanoseconds(),
 		Capped: capped}
-	heavy := ""
+	text := fmt.Sprintf("the load was fitted: %s operations over %s; this machine sends %s a "+
+		"second cleanly", reports.Grouped(arrival.Ops), over, reports.Grouped(int(clean)))
 	if capped {
-		heavy = ". The load is heavier than this machine sends cleanly"
+		text += ", and the load is more than half of that: " + fit.Consequence
 	}
-	logf("the load was fitted: %s operations over %s; this machine sends %s a second cleanly%s",
-		reports.Grouped(arrival.Ops), over, reports.Grouped(int(clean)), heavy)
+	logf("%s", text)
 	return plan, nil
 }

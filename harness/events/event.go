@@ -184,8 +184,9 @@ type Outcome struct {
 	Timing      string      `json:"timing"`
 	Reasons     []string    `json:"reasons"`
 	Load        rundir.Load `json:"load"`
-	// P99NS is the 99th percentile of the main operation's response times, absent where
-	// it falls among dropped or unfinished operations, or there were none.
+	// P99NS is the 99th percentile of the main operation's response times, of the successful
+	// ones alone if some were refused. It is absent where it falls among dropped or
+	// unfinished operations, or there were none.
 	P99NS int64 `json:"p99_ns,omitempty"`
 }
 

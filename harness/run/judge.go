@@ -132,7 +132,7 @@ func (j *judge) judge(
 	}
 	for _, v := range s.Variants {
 		if v.Name == s.Run.Baseline {
-			s.NoiseFloor = noiseFloor(v)
+			s.NoiseFloor = noiseFloor(v, stats.OfSuccesses(s.Variants))
 		}
 	}
 	s.Comparisons = stats.Comparisons(s.Variants, s.Run.Baseline, s.Run.Seed, s.NoiseFloor)
@@ -471,7 +471,7 @@ func (j *judge) noise(t Trial, out *rundir.Repeat) string {
 		}
 	}
 	if f := j.run.Manifest.Run.Fitted; f != nil && f.Capped {
-		return "the load is heavier than this machine sends cleanly"
+		return "the load is more than half of what this machine sends cleanly"
 	}
 	return ""
 }

@@ -418,14 +418,14 @@ func (j *judge) overall(s rundir.Summary) rundir.Verdict {
 }
 
 // noiseFloor is how far the baseline's second run, the control, differs from its first one;
-// nil if it did not run twice or has no times.
-func noiseFloor(v rundir.Variant) *rundir.NoiseFloor {
+// nil if it did not run twice or has no times. With successes it is of successful operations.
+func noiseFloor(v rundir.Variant, successes bool) *rundir.NoiseFloor {
 	if len(v.Operations) == 0 {
 		return nil
 	}
 	var first, control *rundir.Percentiles
 	for _, r := range v.Repeats {
-		p, ok := stats.MainResponse(r, v.Operations[0].Kind)
+		p, ok := stats.MainResponse(r, v.Operations[0].Kind, successes)
 		switch {
 		case !ok || r.Timing == rundir.NoTimes:
 		case r.Control && (control == nil || r.Timing == rundir.Clean):

@@ -11,6 +11,7 @@ import (
 	"stampede/harness/load"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
+	"stampede/harness/stats"
 )
 
 // Observer is told of a run's progress. Observe is called with every event as it
@@ -198,7 +199,9 @@ func (t *teller) done(repeat rundir.Repeat, p parts) {
 	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: p.overall(), Correctness: p.answer,
 		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, p.reasons...)}
 	if len(repeat.Operations) > 0 {
-		o.P99NS = repeat.Operations[0].Latency.Response.P99
+		successes := stats.OfSuccesses([]rundir.Variant{{Operations: repeat.Operations}})
+		p, _ := stats.MainResponse(repeat, repeat.Operations[0].Kind, successes)
+		o.P99NS = p.P99
 	}
 	if o.P99NS == rundir.Infinite {
 		o.P99NS = 0

@@ -325,9 +325,14 @@ func TestNoiseFloor(t *testing.T) {
 			Operations: []rundir.Operation{{Kind: "buy"}}}
 	}
 	one := repeat(false, rundir.Noisy, 100, 1000)
-	if f := noiseFloor(v(one, repeat(true, rundir.Clean, 80, 1600))); f == nil || f.P50 != 1.25 ||
+	if f := noiseFloor(v(one, repeat(true, rundir.Clean, 80, 1600)), false); f == nil || f.P50 != 1.25 ||
 		f.P99 != 1.6 || f.Factor() != 1.6 {
 		t.Errorf("%+v", f)
+	}
+	bought := repeat(true, rundir.Clean, 80, 1600)
+	bought.Operations[0].Successful = &rundir.Percentiles{Count: 3, P50: 300, P99: 5000}
+	if f := noiseFloor(v(one, bought), true); f == nil || f.P50 != 3 || f.P99 != 5 {
+		t.Errorf("of successful operations: %+v", f)
 	}
 	for name, w := range map[string]rundir.Variant{
 		"no control":                  v(one),
@@ -335,7 +340,7 @@ func TestNoiseFloor(t *testing.T) {
 		"operations that never ended": v(one, repeat(true, rundir.Clean, 80, rundir.Infinite)),
 		"nothing":                     {},
 	} {
-		if f := noiseFloor(w); f != nil {
+		if f := noiseFloor(w, false); f != nil {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

@@ -37,8 +37,9 @@ type Sample struct {
 // Samples returns the compared metrics of a variant: response p50 and p99 of
 // the main operation kind, and the throughput, of the repeats whose times are used.
 // Repeats that could not be finished, or that are without an operation, are
-// left out; dropped and unfinished operations make a percentile +Inf.
-func Samples(v rundir.Variant) []Sample {
+// left out; dropped and unfinished operations make a percentile +Inf. With successes the
+// response times are those of the successful operations alone; see OfSuccesses.
+func Samples(v rundir.Variant, successes bool) []Sample {
 	op := ""
 	if len(v.Operations) > 0 {
 		op = v.Operations[0].Kind
@@ -48,7 +49,7 @@ func Samples(v rundir.Variant) []Sample {
 	p99 := Sample{Metric: "p99", Op: op, Approximate: noisy}
 	throughput := Sample{Metric: "throughput", Approximate: noisy}
 	for _, r := range v.Repeats {
-		response, ok := MainResponse(r, op)
+		response, ok := MainResponse(r, op, successes)
 		if !ok || !r.Used || r.Timing == rundir.NoTimes {
 			continue
 		}
@@ -59,18 +60,39 @@ func Samples(v rundir.Variant) []Sample {
 	return []Sample{p50, p99, throughput}
 }
 
+// OfSuccesses says that designs are compared by the response times of their successful
+// operations alone: one of them refused operations, which takes less time than what it
+// refuses, and the times of the successful ones are known of every design.
+func OfSuccesses(variants []rundir.Variant) bool {
+	refused := false
+	for _, v := range variants {
+		if len(v.Operations) == 0 {
+			continue
+		}
+		if _, known := v.Operations[0].SuccessfulResponse(); !known {
+			return false
+		}
+		refused = refused || v.Operations[0].Load.Refused > 0
+	}
+	return refused
+}
+
 // MainResponse returns the response times of an operation kind in a repeat that was
-// finished; false if there are none.
-func MainResponse(r rundir.Repeat, kind string) (rundir.Percentiles, bool) {
+// finished, or of its successful operations alone; false if there are none.
+func MainResponse(r rundir.Repeat, kind string, successes bool) (p rundir.Percentiles, ok bool) {
 	if r.Error != "" {
-		return rundir.Percentiles{}, false
+		return p, false
 	}
 	for _, op := range r.Operations {
-		if op.Kind == kind {
-			return op.Latency.Response, op.Latency.Response.Count > 0
+		if op.Kind != kind {
+			continue
 		}
+		if p = op.Latency.Response; successes {
+			p, _ = op.SuccessfulResponse()
+		}
+		return p, p.Count > 0
 	}
-	return rundir.Percentiles{}, false
+	return p, false
 }
 
 func nanoseconds(ns int64) float64 {
@@ -90,10 +112,10 @@ func Comparisons(
 	variants []rundir.Variant, baseline string, seed uint64, floor *rundir.NoiseFloor,
 ) []rundir.Comparison {
 	var base []Sample
-	found := false
+	found, successes := false, OfSuccesses(variants)
 	for _, v := range variants {
 		if v.Name == baseline {
-			base, found = Samples(v), true
+			base, found = Samples(v, successes), true
 		}
 	}
 	if !found {
@@ -102,7 +124,7 @@ func Comparisons(
 	var all []rundir.Comparison
 	for _, v := range variants {
 		if v.Name != baseline {
-			all = append(all, Family(baseline, v.Name, base, Samples(v), seed)...)
+			all = append(all, Family(baseline, v.Name, base, Samples(v, successes), seed)...)
 		}
 	}
 	for i := range all {

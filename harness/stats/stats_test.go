@@ -335,6 +335,33 @@ func TestComparisonsLeaveOutUnfinishedRepeats(t *testing.T) {
 	}
 }
 
+// TestComparisonsOfSuccesses: where a design refused operations, which is quick, designs are
+// compared by what they did, if that is known of each.
+func TestComparisonsOfSuccesses(t *testing.T) {
+	refusing := func(name string, successful int64) rundir.Variant {
+		v := variant(name, 100)
+		v.Operations[0].Load = rundir.Load{Scheduled: 10, OK: 4, Refused: 6}
+		p := rundir.Percentiles{Count: 4, P50: successful, P99: successful}
+		v.Operations[0].Successful, v.Repeats[0].Operations[0].Successful = &p, &p
+		return v
+	}
+	base := refusing("base", 1000)
+	ratio := func(list ...rundir.Variant) float64 {
+		return find(t, stats.Comparisons(list, "base", 1, nil), list[len(list)-1].Name, "p99").Ratio
+	}
+	if got := ratio(base, refusing("quick", 500)); got != 0.5 {
+		t.Errorf("of successful operations the ratio is %v", got)
+	}
+	unknown := refusing("unknown", 500)
+	unknown.Operations[0].Successful = nil
+	if got := ratio(base, unknown); got != 1 {
+		t.Errorf("one does not say, and of all operations the ratio is %v", got)
+	}
+	if stats.OfSuccesses([]rundir.Variant{variant("none refused", 100)}) {
+		t.Error("nobody refused anything")
+	}
+}
+
 func TestIntervalIndependentOfOtherVariants(t *testing.T) {
 	base := variant("base", 100, 111, 102, 133, 104, 125)
 	a := variant("a", 150, 141, 162, 153, 174, 165)

@@ -163,15 +163,7 @@ func costSentence(s rundir.Summary, standings []standing) string {
 			list(namesOf(best), 2), kind, p99)
 	}
 	amongBest := slices.ContainsFunc(best, func(st standing) bool { return st.Baseline })
-	for _, st := range timed {
-		if first.Successes && st.Baseline && !amongBest {
-			text += "; the baseline " + st.Name + ": " + approximately(st) + latency(st.p99())
-		}
-	}
 	for _, c := range s.Comparisons {
-		if first.Successes {
-			break // comparisons are of all operations
-		}
 		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 && !amongBest {
 			text += fmt.Sprintf(", %s%s the baseline %s", about(c), howFar(c.Ratio), c.Base)
 			if c.PExact != nil {

@@ -54,7 +54,7 @@ func newDescribe(a *app) *cobra.Command {
 			if variant != "" {
 				return describeVariant(a.stdout, plan, variant)
 			}
-			return describe(a.stdout, plan)
+			return describe(a.stdout, plan, controlled(plan.Scenario.Profile))
 		},
 	}
 	cmd.Flags().SetNormalizeFunc(designName)
@@ -64,7 +64,8 @@ func newDescribe(a *app) *cobra.Command {
 	return cmd
 }
 
-func describe(w io.Writer, plan resolved) error {
+// describe shows a plan. With control, the baseline runs once more at the end.
+func describe(w io.Writer, plan resolved, control bool) error {
 	sc := plan.Scenario
 	load, err := run.PlanOf(sc, 1)
 	if err != nil {
@@ -74,7 +75,7 @@ func describe(w io.Writer, plan resolved) error {
 	if err != nil {
 		return usage(err)
 	}
-	e, err := estimate(plan, len(sc.Variants)*sc.Repeats)
+	e, err := estimate(plan, len(sc.Variants), control)
 	if err != nil {
 		return usage(err)
 	}

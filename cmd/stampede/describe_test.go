@@ -32,7 +32,7 @@ func TestDescribeFits(t *testing.T) {
 	for _, name := range scenarios.All() {
 		plan, err := resolve(name, scenario.Options{})
 		if err == nil {
-			err = describe(&out, plan)
+			err = describe(&out, plan, true)
 		}
 		if err != nil {
 			t.Fatal(err)

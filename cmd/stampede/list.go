@@ -213,7 +213,7 @@ func scenarioItems(system string) ([]scenarioItem, error) {
 		if system != "" && plan.System.Name != system {
 			continue
 		}
-		e, err := estimate(plan, len(plan.Scenario.Variants)*plan.Scenario.Repeats)
+		e, err := estimate(plan, len(plan.Scenario.Variants), controlled(plan.Scenario.Profile))
 		if err != nil {
 			return nil, err
 		}

@@ -227,6 +227,13 @@ func near(a, b int64) bool {
 // InterferenceName is the name of the assumption that the machine was there for the run.
 const InterferenceName = "interference"
 
+// AccountingName and ScheduleName are the names of the assumptions that every operation is
+// accounted for, and that the schedule was offered.
+const (
+	AccountingName = "accounting"
+	ScheduleName   = "schedule"
+)
+
 // Crowded returns how much of the machine was not there for the run, on average, so that
 // lateness need not be the design's doing; "" if it was there.
 func (f Facts) Crowded() (why string) {

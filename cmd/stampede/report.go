@@ -55,7 +55,7 @@ func newReport(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&formats, "format", []string{"html", "md", "junit", "metrics"},
-		"html, md, junit, json or metrics; json alone is printed, for it is stored")
+		"html, md, junit, json or metrics; json is printed unless --output names a file")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write here instead (one run, one format; "+
 		"- is standard output)")
 	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")

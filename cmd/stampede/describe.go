@@ -44,7 +44,7 @@ func newDescribe(a *app) *cobra.Command {
 	var variant string
 	cmd := &cobra.Command{
 		Use:   "describe <scenario>",
-		Short: "Show the resolved plan of a scenario and where each value comes from",
+		Short: "Show a scenario's resolved plan and where each value comes from",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			plan, err := resolve(args[0], opts)

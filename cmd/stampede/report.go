@@ -21,7 +21,7 @@ func newReport(a *app) *cobra.Command {
 	var index, open bool
 	cmd := &cobra.Command{
 		Use:   "report <run>... | --index",
-		Short: "Render the reports of stored runs again, or a page over all of them",
+		Short: "Render the reports of stored runs again, or a page over all runs",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if index {
 				if err := a.index(out, output, args); err != nil || !open {

@@ -262,7 +262,7 @@ func (a *app) tellKept(places []run.Place) {
 		a.logf("kept: %s #%d: %s", p.Variant, p.Repeat+1, strings.Join(where, ", "))
 	}
 	if len(places) > 0 {
-		fmt.Fprintln(a.stderr, "kept: `stampede clean` removes these stores")
+		fmt.Fprintln(a.stderr, asCalled("kept: `stampede clean` removes these stores", program()))
 	}
 }
 

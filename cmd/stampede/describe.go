@@ -44,7 +44,7 @@ func newDescribe(a *app) *cobra.Command {
 	var variant string
 	cmd := &cobra.Command{
 		Use:   "describe <scenario>",
-		Short: "Show the resolved plan of a scenario and where each value comes from",
+		Short: "Show a scenario's resolved plan and where each value comes from",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			plan, err := resolve(args[0], opts)
@@ -54,7 +54,7 @@ func newDescribe(a *app) *cobra.Command {
 			if variant != "" {
 				return describeVariant(a.stdout, plan, variant)
 			}
-			return describe(a.stdout, plan)
+			return describe(a.stdout, plan, controlled(plan.Scenario.Profile))
 		},
 	}
 	cmd.Flags().SetNormalizeFunc(designName)
@@ -64,7 +64,8 @@ func newDescribe(a *app) *cobra.Command {
 	return cmd
 }
 
-func describe(w io.Writer, plan resolved) error {
+// describe shows a plan. With control, the baseline runs once more at the end.
+func describe(w io.Writer, plan resolved, control bool) error {
 	sc := plan.Scenario
 	load, err := run.PlanOf(sc, 1)
 	if err != nil {
@@ -74,7 +75,7 @@ func describe(w io.Writer, plan resolved) error {
 	if err != nil {
 		return usage(err)
 	}
-	e, err := estimate(plan, len(sc.Variants)*sc.Repeats)
+	e, err := estimate(plan, len(sc.Variants), control)
 	if err != nil {
 		return usage(err)
 	}

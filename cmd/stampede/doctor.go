@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +29,7 @@ func newDoctor(a *app) *cobra.Command {
 		Short: "Say what would be used here and what is missing; --fix installs it",
 		Long: `Looks for what stampede needs and says what each backend lacks, then measures for some
 seconds what this machine gives to a run now. With --fix it says what it is going to do and
-does it (Debian or Ubuntu, as root).`,
+does it (Debian or Ubuntu, as root). On a terminal it asks first.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.doctor(opts, fix, asJSON)
@@ -42,7 +45,12 @@ does it (Debian or Ubuntu, as root).`,
 
 func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 	if fix {
-		if err := doctor.Fix(a.interrupts.soft, opts, a.stderr, a.interrupts.beforeExit); err != nil {
+		var agree func() bool // nobody to ask means yes: in CI, or in a pipe
+		if isTerminal(os.Stdin) && canRedraw(a.stderr) {
+			agree = func() bool { return agreed(a.interrupts.soft, os.Stdin, a.stderr) }
+		}
+		err := doctor.Fix(a.interrupts.soft, opts, a.stderr, agree, a.interrupts.beforeExit)
+		if err != nil {
 			return a.failed(exitEnvironment, err)
 		}
 	}
@@ -61,6 +69,26 @@ func (a *app) doctor(opts doctor.Options, fix, asJSON bool) error {
 	}
 	fmt.Fprintln(a.stdout, "ready: "+ready(checks))
 	return nil
+}
+
+// agreed asks whether to install what was listed. An empty line means yes, the end of the
+// input or of ctx means no.
+func agreed(ctx context.Context, in io.Reader, out io.Writer) bool {
+	fmt.Fprint(out, "Install this? [Y/n] ")
+	answer := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			line = "no"
+		}
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case line := <-answer:
+		return line == "" || line == "y" || line == "yes"
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // withEngine are the checks of containers, which all fail where no engine answers.

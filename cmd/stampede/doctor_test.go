@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"stampede/harness/env/doctor"
@@ -31,5 +34,24 @@ func TestDoctorRows(t *testing.T) {
 	checks[1].OK, checks[2].OK = true, false
 	if rows, _ := doctorRows(checks); len(rows) != 4 {
 		t.Errorf("with an engine: %q", rows)
+	}
+}
+
+// TestAgreed: an empty line installs what was listed, and so does y; anything else does not.
+func TestAgreed(t *testing.T) {
+	for typed, want := range map[string]bool{"\n": true, "y\n": true, "Yes\n": true, "n\n": false,
+		"no\n": false, "what\n": false, "": false, "y": false} {
+		var out strings.Builder
+		if got := agreed(t.Context(), strings.NewReader(typed), &out); got != want ||
+			out.String() != "Install this? [Y/n] " {
+			t.Errorf("%q: %v after %q", typed, got, out.String())
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	silent, typing := io.Pipe()
+	defer typing.Close()
+	if agreed(ctx, silent, io.Discard) {
+		t.Error("an interrupt is taken for a yes")
 	}
 }

@@ -26,12 +26,17 @@ type estimated struct {
 	drain       time.Duration // the most that one repeat's drain may take
 }
 
-// estimate says about how long so many repeats of a plan take.
-func estimate(plan resolved, repeats int) (estimated, error) {
+// estimate says about how long so many designs of a plan take. With control the baseline of
+// several runs once more at the end.
+func estimate(plan resolved, designs int, control bool) (estimated, error) {
 	sc := plan.Scenario
 	load, err := run.PlanOf(sc, 1)
 	if err != nil {
 		return estimated{}, err
+	}
+	repeats := designs * sc.Repeats
+	if control && designs > 1 {
+		repeats++
 	}
 	least, most, err := run.Estimate(sc, plan.System, plan.Params, repeats)
 	return estimated{least, most, load.Over, repeats, sc.Load.Drain.D()}, err

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"stampede/harness/scenario"
 )
 
 func TestEstimateText(t *testing.T) {
@@ -13,6 +18,32 @@ func TestEstimateText(t *testing.T) {
 	} {
 		if got := estimateText(d); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestEstimateHasTheControl: a plan, a list and a run count the baseline's second run.
+func TestEstimateHasTheControl(t *testing.T) {
+	t.Parallel()
+	for profile, control := range map[string]int{"default": 1, "quick": 1, "smoke": 0} {
+		plan, err := resolve("flash-sale-100k", scenario.Options{Profile: profile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		designs := len(plan.Scenario.Variants)
+		e, err := estimate(plan, designs, controlled(profile))
+		if want := designs*plan.Scenario.Repeats + control; err != nil || e.repeats != want {
+			t.Errorf("%s: %d repeats, %v; want %d", profile, e.repeats, err, want)
+		}
+		alone, err := estimate(plan, 1, controlled(profile))
+		if err != nil || alone.repeats != plan.Scenario.Repeats {
+			t.Errorf("%s: %d repeats of one design, %v", profile, alone.repeats, err)
+		}
+		var out bytes.Buffer
+		err = describe(&out, plan, controlled(profile))
+		if told := fmt.Sprintf(": %d repeats, each with", e.repeats); err != nil ||
+			!strings.Contains(out.String(), told) {
+			t.Errorf("%s: the plan does not say %q: %v\n%s", profile, told, err, out.String())
 		}
 	}
 }

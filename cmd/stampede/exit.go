@@ -34,7 +34,7 @@ const exitCodesHelp = `Exit codes:
     2  the command line or a scenario is wrong
     3  an objective, or a promise of time, was missed on clean times
     4  no answer about correctness: not exercised, a fault without proof,
-       the history is broken, interrupted
+       the history is broken, interrupted; INVALID, whatever --fail-on names
     5  the environment is not ready: no engine, a store did not start,
        the disk is full
     6  worse than the run it was compared with: a verdict, or a clean time
@@ -123,6 +123,10 @@ func exitOf(s rundir.Summary, failOn []string) int {
 	}
 	if on("objective") && s.Verdict.Objectives == rundir.Fail {
 		codes = append(codes, exitObjective)
+	}
+	// In a run that failed itself nothing was measured: it answers no question that was asked.
+	if s.Verdict.Correctness == rundir.Invalid && !on("none") {
+		codes = append(codes, exitUndecided)
 	}
 	// What was not decided was not shown to hold: whoever asks for invariants
 	// alone still asks that they were judged, of a run that came to its end.

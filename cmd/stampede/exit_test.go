@@ -41,7 +41,13 @@ func TestExitOf(t *testing.T) {
 		"missed, not asked":            {verdict("PASS", "FAIL", "clean"), only("invariant"), exitOK},
 		"no samples for an objective":  {verdict("PASS", "INCONCLUSIVE", "clean"), all, exitUndecided},
 		"invalid":                      {verdict("INVALID", "PASS", "none"), all, exitUndecided},
-		"nothing asked":                {verdict("FAIL", "FAIL", "none"), only("none"), exitOK},
+		"invalid, objectives only": {verdict("INVALID", "PASS", "clean"), only("objective"),
+			exitUndecided},
+		"invalid, timing only": {verdict("INVALID", "PASS", "none"), only("timing"), exitUndecided},
+		"invalid, regression only": {verdict("INVALID", "FAIL", "clean"), only("regression"),
+			exitUndecided},
+		"invalid, nothing asked": {verdict("INVALID", "FAIL", "none"), only("none"), exitOK},
+		"nothing asked":          {verdict("FAIL", "FAIL", "none"), only("none"), exitOK},
 	} {
 		if got := exitOf(c.summary, c.failOn); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", name, got, c.want)

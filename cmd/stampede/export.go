@@ -35,7 +35,7 @@ its phases, faults and samples first.
 
 <run> is a directory, a scenario's name for its latest run, or latest.`,
 		Example: `  stampede export latest -o operations.parquet
-  stampede export flash-sale-100k --design redis_lua --format csv -o operations.csv
+  stampede export flash-sale-100k --design redis_lua --format csv -o buys.csv
   stampede export latest --design redis_lua --repeat 1 | head`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

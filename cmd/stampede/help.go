@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"stampede/harness/plain"
 )
 
 // The groups of commands in the root's help.
@@ -47,10 +49,33 @@ func flagGroups(cmd *cobra.Command, groups ...[]string) {
 	})
 }
 
+// fitHelp makes the help of a command fit textColumns: its flags, if they are in no groups,
+// and its paragraphs of prose.
+func fitHelp(cmd *cobra.Command) {
+	grouped := false
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		grouped = grouped || f.Annotations[flagGroup] != nil
+	})
+	if !grouped && !cmd.HasSubCommands() {
+		flagGroups(cmd)
+	}
+	paragraphs := strings.Split(cmd.Long, "\n\n")
+	for i, p := range paragraphs {
+		if !strings.Contains(p, "\n ") { // no list
+			p = strings.Join(plain.Wrap(strings.Join(strings.Fields(p), " "), textColumns), "\n")
+			paragraphs[i] = p
+		}
+	}
+	cmd.Long = strings.Join(paragraphs, "\n\n")
+}
+
 // printUsage prints the usage of a command whose flags are in groups.
 func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(&b, "\nAliases:\n  %s\n", cmd.NameAndAliases())
+	}
 	if cmd.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
@@ -68,7 +93,11 @@ func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
 			rest.AddFlag(f)
 		}
 	})
-	fmt.Fprintf(&b, "\nOther:\n%s", rest.FlagUsagesWrapped(textColumns))
+	heading := "Other"
+	if len(order) == 0 {
+		heading = "Flags"
+	}
+	fmt.Fprintf(&b, "\n%s:\n%s", heading, rest.FlagUsagesWrapped(textColumns))
 	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 	return err
 }

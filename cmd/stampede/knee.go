@@ -34,9 +34,9 @@ func newKnee(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "knee <scenario>",
 		Aliases: []string{"find-rate"},
-		Short:   "Search for the highest steady rate that keeps objectives and invariants",
+		Short:   "Search for the highest rate that meets every objective",
 		Example: `  stampede knee likes-spike
-  stampede knee flash-sale-100k --design redis_lua --objective 'p99(response) <= 5ms'
+  stampede knee flash-sale-100k --objective 'p99(response) <= 5ms'
   stampede knee flash-sale-100k --window 5s --repeats 1 --max 5000`,
 		Long: `Searches, for each design in turn, for the highest constant rate at which every
 objective of the scenario and every invariant holds and no work piles up. It keeps

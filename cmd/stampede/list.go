@@ -99,7 +99,11 @@ func list(w io.Writer, o listOptions) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintln(w, l.heading)
-		table(w, l.rows)
+		if kind == runKind { // paths are copied, so they stay whole
+			table(w, l.rows)
+		} else if len(l.rows) > 0 {
+			textTable(w, l.rows, len(l.rows[0])-1)
+		}
 	}
 	if o.asJSON {
 		return writeJSON(w, document)
@@ -213,7 +217,7 @@ func scenarioItems(system string) ([]scenarioItem, error) {
 		if system != "" && plan.System.Name != system {
 			continue
 		}
-		e, err := estimate(plan, len(plan.Scenario.Variants)*plan.Scenario.Repeats)
+		e, err := estimate(plan, len(plan.Scenario.Variants), controlled(plan.Scenario.Profile))
 		if err != nil {
 			return nil, err
 		}
@@ -303,9 +307,10 @@ func listFaults() listing {
 		}
 		items = append(items, faultItem{string(kind), targets, kind.Backends(), kind.Does(),
 			kind.Proof()})
-		l.rows = append(l.rows, []string{"  " + string(kind), strings.Join(targets, ", "),
-			"on " + strings.Join(kind.Backends(), ", "),
-			kind.Does() + " (proof: " + kind.Proof() + ")"})
+		l.rows = append(l.rows,
+			[]string{"  " + string(kind), strings.Join(targets, ", ") + ", on " +
+				strings.Join(kind.Backends(), ", ")},
+			[]string{"", kind.Does() + " (proof: " + kind.Proof() + ")"})
 	}
 	l.value = items
 	return l

@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +35,33 @@ func Main(args []string, stdout, stderr *os.File) int {
 	}
 	code := exitCode(err)
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(stderr, plain.Lines("stampede: "+text))
+		fmt.Fprintln(stderr, plain.Lines("stampede: "+asCalled(text, program())))
 	}
 	return code
+}
+
+// program is what to type to call this program again.
+func program() string { return programOf(os.Args[0], exec.LookPath) }
+
+// programOf is what was typed to call a program, unless look finds the same one as stampede.
+func programOf(called string, look func(name string) (string, error)) string {
+	found, err := look("stampede")
+	if !strings.Contains(called, "/") || err == nil && sameFile(found, called) {
+		return "stampede"
+	}
+	return plain.Word(called)
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// asCalled names a program in the commands that a text quotes, `stampede list`.
+func asCalled(text, program string) string {
+	return strings.ReplaceAll(text, "`stampede ", "`"+program+" ")
 }

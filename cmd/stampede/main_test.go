@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +15,42 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	testscript.Main(m, map[string]func(){"stampede": main})
+}
+
+// TestAsCalled: a command to be typed names the program as it was called, so that a shell
+// finds it.
+func TestAsCalled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	built, installed := filepath.Join(dir, "built"), filepath.Join(dir, "installed")
+	put(t, built, "a program")
+	put(t, installed, "another program")
+	nowhere := func(string) (string, error) { return "", errors.New("not on the PATH") }
+	on := func(path string) func(string) (string, error) {
+		return func(string) (string, error) { return path, nil }
+	}
+	for _, c := range []struct {
+		called string
+		look   func(string) (string, error)
+		want   string
+	}{
+		{"stampede", nowhere, "stampede"},
+		{"bin/stampede", nowhere, "bin/stampede"},
+		{"/a b/stampede", nowhere, "'/a b/stampede'"},
+		{built, on(built), "stampede"},
+		{built, on(installed), built},
+	} {
+		if got := programOf(c.called, c.look); got != c.want {
+			t.Errorf("called as %s: %s, want %s", c.called, got, c.want)
+		}
+	}
+	got := asCalled("stampede: `stampede list` or `stampede run x`", "bin/stampede")
+	if want := "stampede: `bin/stampede list` or `bin/stampede run x`"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := openHint("bin/stampede", "runs", "x"); got != "Open the report: bin/stampede open x" {
+		t.Errorf("%s", got)
+	}
 }
 
 // TestScripts runs testdata/script: the command as a user meets it. Scripts

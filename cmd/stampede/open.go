@@ -32,7 +32,7 @@ nothing is opened.`,
 			}
 			path := filepath.Join(stored.Path, rundir.ReportFile)
 			if _, err := os.Stat(path); err != nil {
-				return usage(fmt.Errorf("%s has no report; stampede report makes one: %w",
+				return usage(fmt.Errorf("%s has no report; `stampede report` makes one: %w",
 					stored.Path, err))
 			}
 			return withCode(exitEnvironment, a.openPage(path))
@@ -47,12 +47,12 @@ func (a *app) tellOpen(out, scenario string) {
 	if !isTerminal(a.stdout) || os.Getenv("CI") != "" {
 		return
 	}
-	a.logf("%s", openHint(out, scenario))
+	a.logf("%s", openHint(program(), out, scenario))
 }
 
 // openHint is the command line that opens the latest report of a scenario.
-func openHint(out, scenario string) string {
-	hint := "Open the report: stampede open " + plain.Word(scenario)
+func openHint(program, out, scenario string) string {
+	hint := "Open the report: " + program + " open " + plain.Word(scenario)
 	if out != "runs" {
 		hint += " --out " + plain.Word(out)
 	}

@@ -25,10 +25,10 @@ func newReplay(a *app) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "replay <run>",
-		Short: "Run a stored run again: same scenario, seed, backend, designs and order",
+		Short: "Run a stored run again: same scenario, seed, designs and order",
 		Long: `Runs what a stored run ran, from its resolved scenario. The load is the same; how
-operations interleave is not. What is not as it was, such as the version of a
-store or of stampede, is said on a line each.
+operations interleave is not. A line names each difference, such as another
+version of a store or of stampede.
 
 <run> is a directory, a scenario's name for its latest run, or latest.`,
 		Args: cobra.ExactArgs(1),

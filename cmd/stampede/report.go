@@ -21,7 +21,7 @@ func newReport(a *app) *cobra.Command {
 	var index, open bool
 	cmd := &cobra.Command{
 		Use:   "report <run>... | --index",
-		Short: "Render the reports of stored runs again, or a page over all of them",
+		Short: "Render the reports of stored runs again, or a page over all runs",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if index {
 				if err := a.index(out, output, args); err != nil || !open {
@@ -55,7 +55,7 @@ func newReport(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&formats, "format", []string{"html", "md", "junit", "metrics"},
-		"html, md, junit, json or metrics; json alone is printed, for it is stored")
+		"html, md, junit, json or metrics; json is printed unless --output names a file")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write here instead (one run, one format; "+
 		"- is standard output)")
 	cmd.Flags().StringVar(&out, "out", "runs", "the folder of the runs")

@@ -58,6 +58,9 @@ writes one offline HTML page.`,
 	root.SetCompletionCommandGroupID(maintainGroup)
 	root.AddCommand(newExitCodes(), newReap(), newKfake(a))
 	explainArguments(root)
+	for _, cmd := range append(root.Commands(), root) {
+		fitHelp(cmd)
+	}
 	return root
 }
 

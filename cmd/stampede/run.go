@@ -45,8 +45,8 @@ A scenario is a built-in name (stampede list scenarios) or a path to a file.
 
 Profiles, with how long most scenarios take:
   smoke    a small load, for every change in CI: 30 s to 2 min
-  quick    the fewest designs that answer the question: 1 to 3 min; the same as
-           default where a scenario has no quick
+  quick    the fewest designs that answer the question: 2 to 3 min on two CPUs;
+           the same as default where a scenario has no quick
   default  all designs that the question is about: 1 to 4 min
   full     the same load on every machine and more repeats, for comparisons:
            2 min to 1 h, 3 h at most
@@ -89,7 +89,7 @@ func (a *app) runAll(names []string, f runFlags) error {
 	}
 	if f.dryRun {
 		for _, plan := range plans {
-			if err := describe(a.stdout, plan); err != nil {
+			if err := describe(a.stdout, plan, f.control(plan.Scenario.Profile)); err != nil {
 				return err
 			}
 		}
@@ -218,11 +218,12 @@ func (a *app) perform(
 		return a.guard(opts.Provider.Name() == env.Containers ||
 			plan.Scenario.Deploy == deploy.Containers, runID)
 	}
-	repeats := len(plan.Scenario.Variants) * plan.Scenario.Repeats
-	if opts.Control {
-		repeats++
+	designs := len(plan.Scenario.Variants)
+	if f.target != "" {
+		designs = 1
 	}
-	if e, err := estimate(plan, repeats); err == nil { // run.Run says what is wrong
+	// run.Run says what is wrong.
+	if e, err := estimate(plan, designs, opts.Control); err == nil {
 		p.Logf("this takes %s", e)
 	}
 	if f.target == "" {
@@ -261,7 +262,7 @@ func (a *app) tellKept(places []run.Place) {
 		a.logf("kept: %s #%d: %s", p.Variant, p.Repeat+1, strings.Join(where, ", "))
 	}
 	if len(places) > 0 {
-		fmt.Fprintln(a.stderr, "kept: `stampede clean` removes these stores")
+		fmt.Fprintln(a.stderr, asCalled("kept: `stampede clean` removes these stores", program()))
 	}
 }
 

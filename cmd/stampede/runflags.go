@@ -61,7 +61,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.BoolVar(&f.interleave, "interleave", true, "let the designs take turns; =false runs all "+
 		"repeats of one, then the next")
 	fl.IntVar(&f.again, "again", 1, "how often a repeat runs again, at the end, whose times the "+
-		"machine interfered with; within a quarter of the run's time")
+		"machine interfered with; within a quarter of the run's time, and within four minutes for a "+
+		"run planned for less")
 	fl.BoolVar(&f.noiseFloor, "noise-floor", false, "run the baseline once more at the end: "+
 		"differences smaller than between its two runs mean nothing; by default in every profile but "+
 		"smoke")
@@ -111,8 +112,11 @@ func (f *runFlags) control(profile string) bool {
 	if f.replayed != nil || f.changed("noise-floor") {
 		return f.noiseFloor
 	}
-	return profile != "smoke"
+	return controlled(profile)
 }
+
+// controlled says whether the baseline runs a second time in a profile by default.
+func controlled(profile string) bool { return profile != "smoke" }
 
 // check refuses flags that make no sense.
 func (f *runFlags) check() error {

@@ -55,9 +55,7 @@ func condition(name string) (bool, error) {
 }
 
 // exits is the command "exits CODE[,CODE...] ARGS...": stampede with these
-// arguments must end with one of these exit codes. Scripts about something else
-// accept 4 beside 0: a small sale on a busy machine may leave an invariant
-// undecided.
+// arguments must end with one of these exit codes.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE[,CODE...] ARGS...")

@@ -156,18 +156,3 @@ func Worse(a, b Status) Status {
 	}
 	return a
 }
-
-// Worst returns the first of the worst verdicts. Of no verdict at all, the
-// worst is Undecided: nothing was judged.
-func Worst(verdicts ...Verdict) Verdict {
-	if len(verdicts) == 0 {
-		return Verdict{Reason: "nothing was judged"}
-	}
-	worst := verdicts[0]
-	for _, v := range verdicts[1:] {
-		if v.Status != worst.Status && Worse(worst.Status, v.Status) == v.Status {
-			worst = v
-		}
-	}
-	return worst
-}

@@ -158,25 +158,3 @@ func TestPartialHistoryIsUndecided(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
-
-func TestWorst(t *testing.T) {
-	held, broken := check.Verdict{Status: check.Held}, check.Verdict{Status: check.Broken, Count: 1}
-	undecided := check.Verdict{Reason: "first"}
-	tests := []struct {
-		name     string
-		verdicts []check.Verdict
-		want     check.Status
-		reason   string
-	}{
-		{"nothing", nil, check.Undecided, "nothing was judged"},
-		{"held", []check.Verdict{held, held}, check.Held, ""},
-		{"undecided", []check.Verdict{held, undecided, {Reason: "second"}}, check.Undecided, "first"},
-		{"broken", []check.Verdict{undecided, broken, held}, check.Broken, ""},
-		{"broken first", []check.Verdict{broken, undecided}, check.Broken, ""},
-	}
-	for _, tt := range tests {
-		if got := check.Worst(tt.verdicts...); got.Status != tt.want || got.Reason != tt.reason {
-			t.Errorf("%s: %+v, want %v %q", tt.name, got, tt.want, tt.reason)
-		}
-	}
-}

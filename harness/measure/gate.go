@@ -101,7 +101,7 @@ func (f Facts) accounting() rundir.Validity {
 	if n != f.Counted {
 		detail = fmt.Sprintf("the generator counted %+v, the history holds %+v", f.Counted, n)
 	}
-	return rundir.Validity{Name: "accounting", OK: sums && n == f.Counted, Detail: detail}
+	return rundir.Validity{Name: AccountingName, OK: sums && n == f.Counted, Detail: detail}
 }
 
 // schedule: nearly all of what was planned was offered.
@@ -109,7 +109,7 @@ func (f Facts) schedule() rundir.Validity {
 	planned := f.Counted.Scheduled + f.Cut
 	share := float64(f.Counted.Scheduled) / math.Max(1, float64(planned))
 	return rundir.Validity{
-		Name: "schedule", OK: planned > 0 && share >= offerShare,
+		Name: ScheduleName, OK: planned > 0 && share >= offerShare,
 		Detail: fmt.Sprintf("%d of %d planned operations were offered, %.2f %% (at least %.0f %%)",
 			f.Counted.Scheduled, planned, 100*share, 100*offerShare),
 	}
@@ -239,6 +239,13 @@ func near(a, b int64) bool {
 
 // InterferenceName is the name of the assumption that the machine was there for the run.
 const InterferenceName = "interference"
+
+// AccountingName and ScheduleName are the names of the assumptions that every operation is
+// accounted for, and that the schedule was offered.
+const (
+	AccountingName = "accounting"
+	ScheduleName   = "schedule"
+)
 
 // Crowded returns how much of the machine was not there for the run, on average, so that
 // lateness need not be the design's doing; "" if it was there.

@@ -13,6 +13,8 @@ const (
 	// againShare bounds the time for running repeats again, as a share of what the run has
 	// taken so far.
 	againShare = 0.25
+	// keptTime is the time within which a run stays that is planned for no more.
+	keptTime = 4 * time.Minute
 	// quietWait is how long a quiet machine is waited for, quietFor how long it must be
 	// quiet, in steps of quietStep.
 	quietWait = 30 * time.Second
@@ -26,9 +28,10 @@ const (
 
 // retries is what decides which repeats run again.
 type retries struct {
-	// most is how often one does, took how long the run has taken so far.
-	most int
-	took time.Duration
+	// most is how often one does, took how long the run has taken so far, and left for how
+	// long repeats may run again.
+	most       int
+	took, left time.Duration
 	// timing is the state of a repeat's times, quiet waits for a quiet machine for a time at
 	// most, and once runs a repeat again and returns the state of its times.
 	timing func(rundir.Slot) string
@@ -45,7 +48,7 @@ func (r retries) run(slots []rundir.Slot) error {
 		return nil
 	}
 	each := r.took / time.Duration(len(slots))
-	left := time.Duration(againShare * float64(r.took))
+	left := r.left
 	hopeless := map[string]bool{}
 	for _, slot := range slots {
 		if hopeless[slot.Variant] {
@@ -69,6 +72,25 @@ func (r retries) run(slots []rundir.Slot) error {
 		hopeless[slot.Variant] = hopeless[slot.Variant] || timing != rundir.Clean
 	}
 	return nil
+}
+
+// againFor is for how long repeats may run again where all of them took a time. The run was
+// planned for a time and began some time ago, with the start of its stores.
+func againFor(took, planned, ago time.Duration) time.Duration {
+	left := time.Duration(againShare * float64(took))
+	if planned <= keptTime {
+		left = min(left, keptTime-ago)
+	}
+	return left
+}
+
+// planned is about how long a run of so many repeats takes, without those that run again.
+func (r *runner) planned(repeats int) time.Duration {
+	least, _, err := Estimate(r.Scenario, r.System, r.Params, repeats)
+	if err != nil {
+		return 0 // the run itself would have failed
+	}
+	return least
 }
 
 // timing is the state of a repeat's times; clean if running it again would not help,

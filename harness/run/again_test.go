@@ -50,7 +50,8 @@ func TestRetries(t *testing.T) {
 				slots = append(slots, rundir.Slot{Order: i, Variant: string(rune('a' + i/2))})
 			}
 			var got []int
-			r := retries{most: test.most, took: time.Duration(len(slots)) * 10 * time.Second,
+			took := time.Duration(len(slots)) * 10 * time.Second
+			r := retries{most: test.most, took: took, left: againFor(took, took, took),
 				timing: func(s rundir.Slot) string { return test.before[s.Order] },
 				quiet: func(most time.Duration) (time.Duration, bool) {
 					return test.waits, !test.busy && test.waits <= most
@@ -71,6 +72,23 @@ func TestRetries(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAgainFor: repeats run again for a quarter of the time, and a run that is planned for
+// four minutes at most stays within them.
+func TestAgainFor(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct{ took, planned, ago, want time.Duration }{
+		{100 * s, 110 * s, 105 * s, 25 * s},
+		{200 * s, 235 * s, 205 * s, 35 * s},
+		{230 * s, 235 * s, 235 * s, 5 * s},
+		{250 * s, 235 * s, 255 * s, -15 * s},
+		{400 * s, 380 * s, 405 * s, 100 * s},
+	} {
+		if got := againFor(c.took, c.planned, c.ago); got != c.want {
+			t.Errorf("a run that took %s, planned for %s: %s, want %s", c.took, c.planned, got, c.want)
+		}
 	}
 }
 

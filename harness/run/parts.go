@@ -25,7 +25,7 @@ const (
 )
 
 // ownFailures are the assumptions that fail by stampede's own doing.
-var ownFailures = []string{"accounting", historyName, "schedule"}
+var ownFailures = []string{measure.AccountingName, historyName, measure.ScheduleName}
 
 // missing are the assumptions about evidence that do not hold.
 func missing(r rundir.Repeat) (list []rundir.Validity) {

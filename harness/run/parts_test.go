@@ -99,3 +99,22 @@ func TestStartedEmpty(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnFailures: what is stampede's own failure is an assumption that is judged, and one
+// about evidence.
+func TestOwnFailures(t *testing.T) {
+	judged := map[string]rundir.Validity{
+		historyName: evidence(wholeHistory(&history.File{}, Trial{})),
+	}
+	for _, v := range measure.Gate(measure.Facts{}) {
+		judged[v.Name] = v
+	}
+	for _, name := range ownFailures {
+		if v, ok := judged[name]; !ok || v.Class != rundir.Evidence {
+			t.Errorf("%s is no assumption about evidence: %+v", name, v)
+		}
+		if !failedItself([]rundir.Validity{{Name: name}}) {
+			t.Errorf("%s is not stampede's own failure", name)
+		}
+	}
+}

@@ -157,6 +157,7 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 		slots = rundir.WithControl(slots, r.baseline())
 	}
 	r.started(slots)
+	began := time.Now()
 	r.services, err = startServices(r.soft, r)
 	if err != nil {
 		return rundir.Summary{}, &EnvironmentError{err}
@@ -165,7 +166,7 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 	if err := r.begin(slots); err != nil {
 		return rundir.Summary{}, err
 	}
-	began := time.Now()
+	loaded := time.Now()
 	for _, slot := range slots {
 		if r.soft.Err() != nil {
 			break
@@ -174,8 +175,10 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 			return rundir.Summary{}, err
 		}
 	}
-	again := retries{most: r.Again, took: time.Since(began), timing: r.timing, quiet: r.quiet,
-		once: r.onceMore}
+	took := time.Since(loaded)
+	again := retries{most: r.Again, took: took,
+		left:   againFor(took, r.planned(len(slots)), time.Since(began)),
+		timing: r.timing, quiet: r.quiet, once: r.onceMore}
 	if err := again.run(slots); err != nil {
 		return rundir.Summary{}, err
 	}

@@ -105,16 +105,20 @@ func answer(
 			out = rundir.Violated
 			reasons = append(reasons, "violated "+v.Invariant+": "+v.First())
 		default:
-			open := rundir.Undecided
-			if v.NotExercised {
-				open = rundir.NotExercised
-			}
-			out = worseAnswer(out, open)
-			reasons = append(reasons, v.Invariant+" is "+strings.ToLower(open)+": "+
+			out = worseAnswer(out, open(v))
+			reasons = append(reasons, v.Invariant+" is "+strings.ToLower(open(v))+": "+
 				cmp.Or(v.Open, v.Reason))
 		}
 	}
 	return out, reasons
+}
+
+// open is the answer where an invariant was not decided.
+func open(v check.Verdict) string {
+	if v.NotExercised {
+		return rundir.NotExercised
+	}
+	return rundir.Undecided
 }
 
 // lacking is the answer without some of the evidence.
@@ -127,7 +131,8 @@ func lacking(missing []rundir.Validity) string {
 	return rundir.NotExercised
 }
 
-// control judges a design that is known to be wrong under what the scenario provokes.
+// control judges a design that is known to be wrong under what the scenario provokes. The
+// design is to blame only where the invariant held: then the error was provoked and not seen.
 func control(
 	verdicts []check.Verdict, expected []string, missing []rundir.Validity,
 ) (string, []string) {
@@ -138,12 +143,15 @@ func control(
 		case i >= 0 && proven(verdicts[i]):
 			reasons = append(reasons, "violated as expected: "+name+": "+verdicts[i].First())
 			continue
-		case len(missing) > 0:
-			out = worseAnswer(out, lacking(missing))
-		case i >= 0 && excused(verdicts[i]):
+		case i < 0:
 			out = worseAnswer(out, rundir.Undecided)
-		default:
+		case verdicts[i].Status != check.Held:
+			out = worseAnswer(out, open(verdicts[i]))
+		case len(missing) == 0:
 			out = worseAnswer(out, rundir.NotCaught)
+		}
+		if len(missing) > 0 {
+			out = worseAnswer(out, lacking(missing))
 		}
 		reasons = append(reasons, "known to break "+name+" but was not caught: "+
 			notCaught(verdicts, i))
@@ -179,12 +187,6 @@ func decided(answer string, failed bool) string {
 	return rundir.Pass
 }
 
-// excused says that there were violations which noise or the end of the run excuses, or that
-// what is known to be late could not be seen.
-func excused(v check.Verdict) bool {
-	return v.NotJudged() || v.Status == check.Undecided && v.Unfinished > 0
-}
-
 // proven says that a violation was found and names operations behind it.
 func proven(v check.Verdict) bool {
 	return v.Status == check.Broken && v.Count > 0 && len(v.Witness) > 0
@@ -195,7 +197,10 @@ func notCaught(verdicts []check.Verdict, i int) string {
 		return "it was not judged"
 	}
 	text := "it is " + verdicts[i].Status.String()
-	if verdicts[i].Status == check.Broken {
+	switch verdicts[i].Status {
+	case check.Undecided:
+		text = "it is " + strings.ToLower(open(verdicts[i]))
+	case check.Broken:
 		text += ", and no operation is named as a witness"
 	}
 	if verdicts[i].Reason != "" {

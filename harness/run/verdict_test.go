@@ -30,6 +30,7 @@ func undecided(name string) check.Verdict {
 func TestAnswer(t *testing.T) {
 	untried := undecided("b")
 	untried.NotExercised = true
+	untriedA := check.Verdict{Invariant: "a", NotExercised: true, Reason: "nothing expired"}
 	late := broken("b", 2)
 	late.Late = 2
 	excused := undecided("b")
@@ -90,15 +91,23 @@ func TestAnswer(t *testing.T) {
 		{"caught without a fault's proof", []check.Verdict{broken("a", 1)}, []string{"a"}, nil,
 			unproven, rundir.Caught, "violated as expected: a"},
 		{"without witness", []check.Verdict{broken("a", 0)}, []string{"a"}, nil, nil,
-			rundir.NotCaught, "not caught"},
+			rundir.Undecided, "not caught"},
 		{"without a named operation", []check.Verdict{
 			{Invariant: "a", Status: check.Broken, Count: 1}}, []string{"a"}, nil, nil,
-			rundir.NotCaught, "no operation is named as a witness"},
+			rundir.Undecided, "no operation is named as a witness"},
 		{"not caught", []check.Verdict{held("a")}, []string{"a"}, nil, nil, rundir.NotCaught,
 			"known to break a but was not caught: it is held"},
-		{"undecided is not caught", []check.Verdict{undecided("a")}, []string{"a"}, nil, nil,
-			rundir.NotCaught, "it is undecided: never exercised"},
-		{"not judged", []check.Verdict{held("b")}, []string{"a"}, nil, nil, rundir.NotCaught,
+		{"a check that does not finish blames no control", []check.Verdict{undecided("a")},
+			[]string{"a"}, nil, nil, rundir.Undecided, "it is undecided: never exercised"},
+		{"a control that was not exercised", []check.Verdict{untriedA}, []string{"a"}, nil, nil,
+			rundir.NotExercised, "it is not exercised: nothing expired"},
+		{"not exercised, and no proof of a fault", []check.Verdict{untriedA}, []string{"a"}, nil,
+			unproven, rundir.Undecided, "not caught"},
+		{"undecided, and too few operations", []check.Verdict{undecided("a")}, []string{"a"}, nil,
+			short, rundir.Undecided, "not caught"},
+		{"one not caught, one not exercised", []check.Verdict{held("a"), untried},
+			[]string{"a", "b"}, nil, nil, rundir.NotCaught, "known to break b"},
+		{"not judged", []check.Verdict{held("b")}, []string{"a"}, nil, nil, rundir.Undecided,
 			"it was not judged"},
 		{"one of two is caught", []check.Verdict{broken("a", 1), held("b")}, []string{"a", "b"}, nil,
 			nil, rundir.NotCaught, "known to break b"},

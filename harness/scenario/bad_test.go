@@ -66,7 +66,7 @@ func badScenarios() map[string]bad {
 		},
 		"replicas of nobody": {
 			"provokes:", "replicas: {swepper: 2}\nprovokes:",
-			`30:12: no variant has a role "swepper"; expected one of api, sweeper, keeper; did you mean "sweeper"?`,
+			`30:12: no design has a role "swepper"; expected one of api, sweeper, keeper; did you mean "sweeper"?`,
 			false,
 		},
 		"no replica": {
@@ -165,16 +165,16 @@ func badScenarios() map[string]bad {
 			"kind: restart, target: postgres, at: 5s}", "kind: restart, target: sweeper-3, at: 5s}\n" +
 				"replicas: {sweeper: 2}", `there is no sweeper-3: sweeper has 2 replicas`, true,
 		},
-		"a role of no chosen variant": {
+		"a role of no chosen design": {
 			"variants: [naive, locked, cached]\nbaseline: locked", "variants: [naive]\nfaults: [{name: " +
-				"a, kind: restart, target: sweeper, at: 1s}]", `5:43: no chosen variant has the target ` +
+				"a, kind: restart, target: sweeper, at: 1s}]", `5:43: no chosen design has the target ` +
 				`"sweeper", so the fault has no target; expected one of locked, cached among variants`,
 			true,
 		},
-		"a place of no chosen variant": {
+		"a place of no chosen design": {
 			"variants: [naive, locked, cached]", "variants: [naive, locked]\ndeploy: processes\n" +
 				"faults: [{name: a, kind: crash, target: sweeper, place: swept, at: 1s, for: 1s}]",
-			`no chosen variant has the place "swept", so the fault has no target; expected cached ` +
+			`no chosen design has the place "swept", so the fault has no target; expected cached ` +
 				`among variants, or no such fault`, true,
 		},
 		"empty": {base, "", `1:1: the file is empty`, false},
@@ -287,10 +287,10 @@ func badScenarios() map[string]bad {
 			"system: shop", "system: shup",
 			`3:9: unknown system "shup"`, false,
 		},
-		"unknown variant": {"[naive,", "[naiv,", `4:12: unknown variant "naiv"`, false},
-		"variant twice": {
+		"unknown design": {"[naive,", "[naiv,", `4:12: unknown design "naiv"`, false},
+		"design twice": {
 			"[naive,", "[locked,",
-			`4:20: variant "locked" appears twice`, false,
+			`4:20: design "locked" appears twice`, false,
 		},
 		"unknown baseline": {
 			"baseline: locked", "baseline: locker",
@@ -427,7 +427,7 @@ func badScenarios() map[string]bad {
 		},
 		"fault not needed": {
 			"[naive, locked, cached]", "[naive, locked]",
-			`no variant needs redis`, true,
+			`no design needs redis`, true,
 		},
 		"fault unnamed": {
 			"  - name: power-loss\n    kind", "  - kind",

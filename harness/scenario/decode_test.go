@@ -133,8 +133,8 @@ profiles:
 	_, _, err := scenario.Decode([]byte(src), "x.yaml", options())
 	want := []string{
 		`x.yaml:2:1: unknown field "quesion"`, `did you mean "question"?`,
-		`x.yaml:4:19: unknown variant "locket"`, `did you mean "locked"?`,
-		`x.yaml:5:11: baseline "cached" is not among the variants`,
+		`x.yaml:4:19: unknown design "locket"`, `did you mean "locked"?`,
+		`x.yaml:5:11: baseline "cached" is not among the designs`,
 		`x.yaml:6:10: unexpected "many"; expected a whole number`,
 		`x.yaml:7:1: "repeats" appears twice, first on line 6`,
 		`x.yaml:9:3: unknown field "itms"`, `did you mean "items"?`,
@@ -143,7 +143,7 @@ profiles:
 		`x.yaml:14:10: queue is -1; expected 0 to 10000000`,
 		`x.yaml:15:12: timeout is 0s`,
 		`x.yaml:17:21: unknown fault kind "pauze"`, `did you mean "pause"?`,
-		`x.yaml:17:36: no variant needs redis; expected postgres`,
+		`x.yaml:17:36: no design needs redis; expected postgres`,
 		`x.yaml:18:12: fault name "a" appears twice`,
 		`x.yaml:18:36: unknown target "redys"`, `did you mean "redis"?`,
 		`x.yaml:18:66: only a kill can wipe`,

@@ -127,7 +127,7 @@ func TestBadKafkaSettings(t *testing.T) {
 	}
 	three := []byte(minimal + "stores: {kafka: {brokers: 3}}\n")
 	_, _, err := scenario.Decode(three, "x.yaml", options())
-	if err == nil || !strings.Contains(err.Error(), "no variant of shop needs kafka") {
+	if err == nil || !strings.Contains(err.Error(), "no design of shop needs kafka") {
 		t.Errorf("without need: %v", err)
 	}
 }

@@ -174,12 +174,12 @@ func TestBadSets(t *testing.T) {
 		"params.fail=0.9":        `--set params.fail=0.9: pay + fail is 1.4`,
 		"system=queue":           `--set system=queue: unknown system "queue"`,
 		"slos.0.objective=p99(x": `--set slos.0.objective=p99(x: unexpected "x" in the objective`,
-		"variants=[naive]":       `--set variants=[naive]: baseline "locked" is not among the variants`,
+		"variants=[naive]":       `--set variants=[naive]: baseline "locked" is not among the designs`,
 		"load.arrival.over=1s":   `--set load.arrival.over=1s: the fault begins at 2s, after the end`,
 		"load.warm_up=11s":       `--set load.warm_up=11s: warm_up 11s leaves nothing`,
 		"load.arrival.rate=0":    `--set load.arrival.rate=0: constant 0/s over 10s never has`,
 		"faults.0.wipe=false":    `--set faults.0.wipe=false: no fault wipes redis`,
-		"variants=[locked]":      `--set variants=[locked]: no variant needs redis`,
+		"variants=[locked]":      `--set variants=[locked]: no design needs redis`,
 	} {
 		_, _, err := scenario.Decode([]byte(base), "x.yaml", options(set))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -186,9 +186,9 @@ func (v *validation) variants() {
 	for i, name := range v.sc.Variants {
 		path := []string{"variants", strconv.Itoa(i)}
 		if !slices.Contains(names, name) {
-			v.unknownName("variant", name, names, path...)
+			v.unknownName("design", name, names, path...)
 		} else if slices.Contains(v.sc.Variants[:i], name) {
-			v.reject(fmt.Sprintf("variant %q appears twice", name), "each variant once", path...)
+			v.reject(fmt.Sprintf("design %q appears twice", name), "each design once", path...)
 		}
 	}
 	if len(v.sc.Variants) == 0 {
@@ -204,7 +204,7 @@ func (v *validation) variants() {
 }
 
 func (v *validation) baseline() {
-	what := fmt.Sprintf("baseline %q is not among the variants", v.sc.Baseline)
+	what := fmt.Sprintf("baseline %q is not among the designs", v.sc.Baseline)
 	before := len(v.list)
 	v.rejectTogether(what, oneOf(v.sc.Variants), []string{"baseline"}, "variants")
 	if len(v.list) > before {

@@ -28,7 +28,7 @@ func (v *validation) deployment() {
 		path := []string{"replicas", name}
 		if v.known && !slices.Contains(known, name) {
 			n, _ := v.at(path...)
-			v.add(Problem{Where: n.key, What: fmt.Sprintf("no variant has a role %q", name),
+			v.add(Problem{Where: n.key, What: fmt.Sprintf("no design has a role %q", name),
 				Expected: oneOf(known), Suggestion: check.Nearest(name, known)})
 			continue
 		}
@@ -205,7 +205,7 @@ func (v *validation) unmet(
 		v.unknownName(what, name, known, path...)
 		return
 	}
-	v.rejectTogether(fmt.Sprintf("no chosen variant has the %s %q, so the fault has no target", what,
+	v.rejectTogether(fmt.Sprintf("no chosen design has the %s %q, so the fault has no target", what,
 		name), oneOf(holders)+" among variants, or no such fault", path, "variants")
 }
 

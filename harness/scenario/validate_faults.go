@@ -75,7 +75,7 @@ func (v *validation) faultTarget(f Fault, path []string) {
 		return
 	}
 	if needed := v.needed(); v.known && !slices.Contains(needed, whole) {
-		v.rejectTogether(fmt.Sprintf("no variant needs %s", f.Target), oneOf(needed), path,
+		v.rejectTogether(fmt.Sprintf("no design needs %s", f.Target), oneOf(needed), path,
 			"variants")
 	}
 }

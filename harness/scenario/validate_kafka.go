@@ -34,7 +34,7 @@ func (v *validation) kafka() {
 	path := func(name string) []string { return []string{"stores", "kafka", name} }
 	if v.known && !v.systemNeeds(sut.Kafka) {
 		if _, found := v.at("stores", "kafka"); found {
-			v.reject(fmt.Sprintf("no variant of %s needs kafka", v.sys.Name), "no stores.kafka",
+			v.reject(fmt.Sprintf("no design of %s needs kafka", v.sys.Name), "no stores.kafka",
 				"stores", "kafka")
 		}
 		*k = sut.KafkaSettings{}

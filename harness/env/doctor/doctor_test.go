@@ -111,7 +111,7 @@ func TestNothingIsMissedOnAnEmptyPath(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	err := doctor.Fix(t.Context(), doctor.Options{}, &out, nil)
+	err := doctor.Fix(t.Context(), doctor.Options{}, &out, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "missing: ") || out.Len() > 0 {
 		t.Errorf("without a package manager: %v, %q", err, out.String())
 	}
@@ -129,7 +129,7 @@ func TestFixDoesNothingWhereNothingIsMissing(t *testing.T) {
 		t.Skipf("%s is missing: %s", c.Name, c.Detail)
 	}
 	var out bytes.Buffer
-	if err := doctor.Fix(t.Context(), doctor.Options{}, &out, nil); err != nil || out.Len() > 0 {
+	if err := doctor.Fix(t.Context(), doctor.Options{}, &out, nil, nil); err != nil || out.Len() > 0 {
 		t.Errorf("got %v, %q", err, out.String())
 	}
 }

@@ -41,12 +41,16 @@ type step struct {
 
 // Fix installs what is missing, after saying what it is going to do. It knows
 // Debian and Ubuntu, as root; elsewhere its error says what to do. Nothing
-// missing means nothing done, but for what a Fix that was killed has left.
+// missing means nothing done, but for what a Fix that was killed has left. If
+// agree is not nil, it is asked after the list was shown, and nothing is installed
+// if it says no.
 //
 // When ctx is over, the package manager finishes the package that it is at.
 // atExit is given what undoes a change of the machine that is meant for the
 // time of an installation: to be called if this process is to end at once.
-func Fix(ctx context.Context, opts Options, out io.Writer, atExit func(undo func())) error {
+func Fix(
+	ctx context.Context, opts Options, out io.Writer, agree func() bool, atExit func(undo func()),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, installBound)
 	defer cancel()
 	checks := Examine(ctx, opts)
@@ -61,12 +65,23 @@ func Fix(ctx context.Context, opts Options, out io.Writer, atExit func(undo func
 	if err != nil {
 		return err
 	}
+	return m.install(ctx, steps, out, agree)
+}
+
+// install says what the steps are and takes them.
+func (m machine) install(
+	ctx context.Context, steps []step, out io.Writer, agree func() bool,
+) error {
 	if len(steps) == 0 {
 		return nil
 	}
 	fmt.Fprintln(out, "stampede doctor is going to:")
 	for i, s := range steps {
 		fmt.Fprintf(out, "  %d. %s\n", i+1, s.say)
+	}
+	if agree != nil && !agree() {
+		fmt.Fprintln(out, "nothing was installed")
+		return nil
 	}
 	for _, s := range steps {
 		if err := s.run(ctx, m, out); err != nil {
@@ -165,11 +180,12 @@ func (w wants) steps() []step {
 	}
 	if len(w.packages) > 0 {
 		steps = append(steps, step{command: slices.Concat(aptInstall, w.packages),
-			say: "install " + strings.Join(w.packages, " ") + ", without starting their services"})
+			say: "install with apt, for the whole machine: " + strings.Join(w.packages, " ") +
+				", without starting their services"})
 	}
 	if w.kafka {
 		steps = append(steps, step{act: resolveKafka,
-			say: "let Maven fetch the jars of Kafka (docker/kafka/pom.xml)"})
+			say: "let Maven fetch the jars of Kafka into its own folder (docker/kafka/pom.xml)"})
 	}
 	if w.client {
 		steps = append(steps, step{act: installClient,

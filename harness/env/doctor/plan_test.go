@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,5 +95,34 @@ func TestAvailableMemory(t *testing.T) {
 		if _, err := availableMemory(path); err == nil {
 			t.Errorf("%q was read", bad)
 		}
+	}
+}
+
+// TestInstallAsks: where somebody can be asked, nothing is installed without a yes.
+func TestInstallAsks(t *testing.T) {
+	yes, no := func() bool { return true }, func() bool { return false }
+	for name, c := range map[string]struct {
+		agree func() bool
+		done  int
+		told  string
+	}{
+		"nobody to ask": {nil, 1, "1. mend it\n"},
+		"yes":           {yes, 1, "1. mend it\n"},
+		"no":            {no, 0, "1. mend it\nnothing was installed\n"},
+	} {
+		done := 0
+		steps := []step{{say: "mend it", act: func(context.Context, machine, io.Writer) error {
+			done++
+			return nil
+		}}}
+		var out strings.Builder
+		err := machine{}.install(t.Context(), steps, &out, c.agree)
+		if err != nil || done != c.done || !strings.HasSuffix(out.String(), c.told) {
+			t.Errorf("%s: done %d times, %v, told %q", name, done, err, out.String())
+		}
+	}
+	never := func() bool { t.Error("asked, with nothing to install"); return true }
+	if err := (machine{}).install(t.Context(), nil, io.Discard, never); err != nil {
+		t.Error(err)
 	}
 }

@@ -83,6 +83,9 @@ func correctLines(s rundir.Summary, standings []standing) (lines []string) {
 	}
 	lines = append(lines, countLine(correctOf(standings)))
 	lines = append(lines, problemLines(standings)...)
+	if line := summaryLine(s, standings); line != "" {
+		lines = append(lines, line)
+	}
 	if line := raceLine(standings); line != "" {
 		lines = append(lines, line)
 	}

@@ -183,7 +183,7 @@ func newPage(d Data) (page, error) {
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
 	p.Validity = validityOf(standings)
-	p.Floor = floorText(s.NoiseFloor)
+	p.Floor = floorText(s.NoiseFloor, standings)
 	if err := p.draw(d, standings); err != nil {
 		return page{}, err
 	}

@@ -105,7 +105,7 @@ func overlayFinding(kind string, lanes []lane) string {
 			"answer.", plainNumber(when), kind, whose)
 	}
 	return fmt.Sprintf("The highest p99 of %s is %s, of %s, %s s after the start.", kind,
-		rounded2(worst), whose, plainNumber(when))
+		estimated(worst), whose, plainNumber(when))
 }
 
 // overlayTable fills the figure's rows: the points that are drawn.

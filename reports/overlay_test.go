@@ -77,10 +77,40 @@ func TestTheReadoutIsTheLine(t *testing.T) {
 	}
 	for i, row := range f.Rows {
 		want := []string{fmt.Sprintf("%d s", 10*i), "100", "90", "10", "0",
-			rounded2(l.moments[i].p50), "∞", "∞"}
+			estimated(l.moments[i].p50), "∞", "∞"}
 		if !slices.Equal(row, want) {
 			t.Errorf("row %d is %q, want %q", i, row, want)
 		}
+	}
+}
+
+// TestNoPointIsAboveTheSlowest: a row of the histogram ends above the slowest operation,
+// and neither what is drawn nor what is said of it does.
+func TestNoPointIsAboveTheSlowest(t *testing.T) {
+	const slowest = 8_620_000_000
+	l := lane{standing: standing{Letter: "A"}}
+	l.Name = "counter_row"
+	l.timeline.BucketNS, l.windows.WidthNS = int64(time.Second), int64(time.Second)
+	line, windows := rundir.KindTimeline{Kind: "buy"}, rundir.KindWindows{Kind: "buy"}
+	for i := range 40 {
+		p99 := int64(slowest - 10_000_000*i)
+		line.Buckets = append(line.Buckets, rundir.Bucket{Load: rundir.Load{Scheduled: 2000},
+			Response: rundir.Percentiles{Count: 2000, P50: p99, P99: p99, P999: p99, Max: slowest}})
+		windows.Windows = append(windows.Windows, rundir.Window{
+			FirstRow: rundir.LatencyRow(slowest), Counts: []int64{2000}})
+	}
+	l.timeline.Kinds, l.windows.Kinds = []rundir.KindTimeline{line}, []rundir.KindWindows{windows}
+	l = l.mergeTo("buy", widthFor([]lane{l}, "buy", 4))
+	for i, m := range l.moments {
+		high := 8.62 - 0.1*float64(i)
+		for _, v := range []float64{m.p50, m.p99, m.p999} {
+			if v > high+1e-9 || v < high-0.1 {
+				t.Errorf("point %d is at %v s, and its intervals at %v s at most", i, v, high)
+			}
+		}
+	}
+	if text := timeFinding("buy", l, nil); !strings.Contains(text, "peaked at 8.6 s,") {
+		t.Errorf("the finding is %q", text)
 	}
 }
 

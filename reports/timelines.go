@@ -229,16 +229,49 @@ func (l lane) mergeTo(kind string, width int64) lane {
 		return l
 	}
 	each := int(width / l.windows.WidthNS)
+	recorded := l.bucketsOf(kind)
+	of := int(width / l.timeline.BucketNS)
 	for i := range l.moments {
 		from := min(i*each, len(windows))
 		h := together(windows[from:min(from+each, len(windows))])
+		at := min(i*of, len(recorded))
+		buckets := recorded[at:min(at+of, len(recorded))]
 		m := &l.moments[i]
-		m.p50, m.p99, m.p999 = h.quantile(0.5), h.quantile(0.99), math.NaN()
+		m.p50 = within(h.quantile(0.5), buckets, func(p rundir.Percentiles) int64 { return p.P50 })
+		m.p99 = within(h.quantile(0.99), buckets, func(p rundir.Percentiles) int64 { return p.P99 })
+		m.p999 = math.NaN()
 		if h.total() >= forP999 {
-			m.p999 = h.quantile(0.999)
+			m.p999 = within(h.quantile(0.999), buckets,
+				func(p rundir.Percentiles) int64 { return p.P999 })
 		}
 	}
 	return l
+}
+
+// within keeps a percentile of several intervals together, which is estimated from rows,
+// between the lowest and the highest of those that were recorded of each: so it is never
+// above the slowest operation.
+func within(s float64, buckets []rundir.Bucket, of func(rundir.Percentiles) int64) float64 {
+	low, high := math.Inf(1), 0.0
+	for _, b := range buckets {
+		if b.Response.Count > 0 {
+			low, high = min(low, secondsOf(of(b.Response))), max(high, secondsOf(of(b.Response)))
+		}
+	}
+	if low > high || math.IsNaN(s) || math.IsInf(s, 1) {
+		return s
+	}
+	return min(max(s, low), high)
+}
+
+// bucketsOf is one kind's recorded intervals.
+func (l lane) bucketsOf(kind string) []rundir.Bucket {
+	for _, k := range l.timeline.Kinds {
+		if k.Kind == kind {
+			return k.Buckets
+		}
+	}
+	return nil
 }
 
 // commonMultiple is the least one of two widths.
@@ -579,7 +612,7 @@ func (f *timeFigure) timeTable(l lane, rare bool) {
 // shown is a percentile of a lane's point with as many digits as it is known to.
 func (l lane) shown(s float64) string {
 	if l.merged && !math.IsNaN(s) && !math.IsInf(s, 1) && s > 0 {
-		return rounded2(s)
+		return estimated(s)
 	}
 	return seconds(s)
 }

@@ -132,18 +132,23 @@ func TestOverlay(t *testing.T) {
 	a, b := dropping(40), dropping(300)
 	b.Letter, b.Name, b.Index, b.Group = "B", "naive", 1, wrong
 	b.Correctness = rundir.Caught
-	a.Baseline = true
+	a.Baseline, a.Letter, b.Letter = true, "B", "A"
+	a.Main = &rundir.Operation{Kind: "buy", Phases: []rundir.Phase{{Name: "drain", StartNS: 30e9,
+		EndNS: 40e9}}}
 	all := []standing{a.standing, b.standing, {Index: 2}}
 	colour(all)
 	members := seat(all)
-	f, err := overlay("buy", []lane{a, b}, members)
+	f, grey, err := overlay("buy", []lane{a, b}, members)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Legend) != 2 || f.Legend[0].Note != "baseline" || f.Legend[1].Note != "caught" {
-		t.Errorf("the legend is %+v", f.Legend)
+	if len(f.Legend) != 2 || f.Legend[1].Note != "baseline" || f.Legend[0].Note != "caught" {
+		t.Errorf("the legend is %+v, not in the order of the letters", f.Legend)
 	}
-	want := []string{"from", "p99 A", "p99 B", "done/s A", "done/s B"}
+	if grey != "counter_row" {
+		t.Errorf("grey is the drain of %q", grey)
+	}
+	want := []string{"from", "p99 B", "p99 A", "done/s B", "done/s A"}
 	if !slices.Equal(f.Columns, want) || len(f.Rows) != 100 || f.Step != 3 {
 		t.Errorf("columns %q, %d rows by %v", f.Columns, len(f.Rows), f.Step)
 	}
@@ -153,7 +158,7 @@ func TestOverlay(t *testing.T) {
 	if !strings.Contains(string(f.SVG), " v1") || !strings.Contains(f.Finding, "got no answer") {
 		t.Errorf("it says %q", f.Finding)
 	}
-	if f, err := overlay("buy", nil, members); err != nil || f.SVG != "" {
+	if f, _, err := overlay("buy", nil, members); err != nil || f.SVG != "" {
 		t.Errorf("of nothing it draws %q, %v", f.SVG, err)
 	}
 }

@@ -286,7 +286,10 @@ func (p storePlot) draw(
 	drawn := newPlot()
 	drawn.X.Min, drawn.X.Max = 0, max(axes.end, 1e-3)
 	drawn.X.Tick.Marker = secondTicks{most: 6}
-	drawn.Y.Label.Text = short(strings.TrimSuffix(p.name(), " by others"), 13)
+	drawn.Y.Label.Text = short(strings.TrimSuffix(p.name(), " by others"), 17)
+	if len(drawn.Y.Label.Text) > 13 {
+		drawn.Y.Label.TextStyle.Font.Size = 9 // as high as the plot
+	}
 	if p.heat() {
 		drawn.Y.Min, drawn.Y.Max = 0, float64(len(p.Parts))
 		drawn.Y.Tick.Marker = partTicks(p.Parts)

@@ -20,6 +20,8 @@ type timePanel struct {
 	Kind string
 	// Overlay has the designs that stand for all.
 	Overlay figure
+	// Grey is the design whose warm-up and drain the overlay marks, "" if it marks none.
+	Grey    string
 	Figures []timeFigure
 	// Bucket says how much time a point covers.
 	Bucket string
@@ -105,7 +107,8 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 		panel.Bucket += " to " + most
 	}
 	var err error
-	if panel.Overlay, err = overlay(panel.Kind, lanes, chartGroups(standings)[0]); err != nil {
+	if panel.Overlay, panel.Grey, err = overlay(panel.Kind, lanes,
+		chartGroups(standings)[0]); err != nil {
 		return panel, err
 	}
 	dense := densityOf(panel.Kind, lanes)

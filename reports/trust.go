@@ -315,6 +315,11 @@ func repeatRows(standings []standing) (rows []repeatRow) {
 			if r.Generator.LagP99NS > 0 {
 				row.Lag = latency(r.Generator.LagP99NS)
 			}
+			for _, cell := range []*string{&row.P50, &row.P99, &row.Throughput} {
+				if r.Timing == rundir.Noisy && *cell != none {
+					*cell = "≈ " + *cell
+				}
+			}
 			if r.DrainNS > 0 {
 				row.Drain = latency(r.DrainNS)
 			}

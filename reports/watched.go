@@ -25,6 +25,8 @@ type watchedPanel struct {
 	Heading string
 	// Exact is set if the quantity was known exactly whenever it was looked at.
 	Exact bool
+	// Excused is set if some of what was seen is.
+	Excused bool
 	// First are the figures of the designs that stand for all, More the others.
 	First, More []timeFigure
 }
@@ -64,6 +66,8 @@ func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 			}
 			figures = append(figures, f)
 			p.Exact = p.Exact && exactly(l.line)
+			p.Excused = p.Excused || slices.ContainsFunc(l.line.Points,
+				func(p check.WatchedPoint) bool { return p.Excused })
 		}
 		shareMarks(figuresOf(figures))
 		p.First, p.More = firstOf(figures, standings)

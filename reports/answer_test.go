@@ -64,7 +64,8 @@ func TestTextFindings(t *testing.T) {
 		"            again after noise)",
 		"            the same design differed from itself by 1.60× at p99: smaller",
 		"            differences mean nothing here",
-		"OBJECTIVES  2 objectives for each of 3 designs: 5 met, 1 not judged",
+		"OBJECTIVES  2 objectives for each of 3 designs: 5 met, 1 not judged (buy-p99 and",
+		"            errors)",
 		"            conditional_update is not judged on buy-p99: 8 % were dropped while",
 		"            the host took 14 % of the CPU",
 		"RESULT flash-sale-100k PASS correct=2/2 caught=1/1 timing=noisy " +
@@ -86,7 +87,7 @@ func TestTextFindingsOfFailures(t *testing.T) {
 	text := strings.Join(textOf(t, sceneOf(t, "all_failed").data(t), reports.TextOptions{}), "\n")
 	for _, want := range []string{"CORRECT     0 of 2 designs hold every invariant\n",
 		"conditional_update broke no-oversell (37 violations)",
-		"OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed\n"} {
+		"OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed (buy-p99 and\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -118,6 +119,11 @@ func TestFirstScreen(t *testing.T) {
 		if !strings.Contains(before, want) {
 			t.Errorf("no %q", want)
 		}
+	}
+	row := page[strings.Index(page, "\n| B conditional_update"):]
+	row, _, _ = strings.Cut(row[1:], "\n")
+	if n := strings.Count(row, "≈ "); n < 6 {
+		t.Errorf("%d noisy numbers are marked in %q", n, row)
 	}
 	for _, want := range []string{"conditional_update differed from itself by 1.20× at p50 " +
 		"and by 1.60× at p99", "| times not used", "| times used; repeats 1"} {

@@ -27,7 +27,7 @@ func TestBesides(t *testing.T) {
 		}
 	}
 	page := outline(render(t, d))
-	for _, want := range []string{"⚑ violated as expected · no-oversell by",
+	for _, want := range []string{"⚑ caught · no-oversell by",
 		"⚐ also broken · paid-has-unit by", "units sold; also broke paid-has-unit\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)

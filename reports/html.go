@@ -62,12 +62,15 @@ type page struct {
 	Errors      []errorTable
 	Validity    []validityPart
 	Floor       string
-	Environment []section
-	Scenario    string
-	Warnings    []string
-	Again       []command
-	Downloads   []download
-	Nav         []navItem
+	// Limits are those of the load under which the times are, Reconciled says how the counts
+	// of one load belong together.
+	Limits, Reconciled string
+	Environment        []section
+	Scenario           string
+	Warnings           []string
+	Again              []command
+	Downloads          []download
+	Nav                []navItem
 }
 
 type navItem struct{ ID, Name string }
@@ -183,6 +186,8 @@ func newPage(d Data) (page, error) {
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
 	p.Validity = validityOf(standings)
+	limits := limitsOf(d.Scenario)
+	p.Limits, p.Reconciled = limits.String(), reconciled(standings, limits)
 	p.Floor = floorText(s.NoiseFloor, standings)
 	if err := p.draw(d, standings); err != nil {
 		return page{}, err

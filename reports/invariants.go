@@ -238,7 +238,7 @@ func exhibits(d Data, standings []standing, anchors *anchors) []exhibit {
 				switch {
 				case !e.Known:
 					unexpected = append(unexpected, e)
-				case e.Mark.Word == wordExpected:
+				case e.Mark.Word == wordCaught:
 					caught = append(caught, e)
 				default:
 					besides = append(besides, e)
@@ -253,6 +253,9 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 	e := exhibit{ID: anchors.of(inv.Invariant, st.Name), Letter: st.Letter, Variant: st.Name,
 		Invariant: inv.Invariant, Statement: d.Summary.Statements[inv.Invariant],
 		Mark: st.breakMark(inv.Invariant), Reproduce: ReproduceVariant(d.Summary, st.Name)}
+	if len(d.Summary.Variants) == 1 {
+		e.Letter = ""
+	}
 	e.Known = e.Mark.Word != wordViolated
 	repeat, shown, broken := st.evidence(inv.Invariant)
 	if broken == 0 {

@@ -186,7 +186,7 @@ func TestHeadlines(t *testing.T) {
 	for _, h := range got {
 		texts = append(texts, h.String())
 	}
-	want := []string{"b: 15 of 16 sessions waited for a lock.",
+	want := []string{"b: at 0 s 15 of 16 sessions waited for a lock.",
 		"The hypervisor took up to 0.62 cores while counter_row ran."}
 	if !slices.Equal(texts, want) {
 		t.Errorf("headlines %q, want %q", texts, want)

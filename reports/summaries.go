@@ -48,7 +48,7 @@ func heldReasons(st standing, invariant string) (texts []string) {
 	add := func(verdicts []check.Verdict) {
 		for _, v := range verdicts {
 			if v.Invariant == invariant && v.Status == check.Held && v.Reason != "" {
-				texts = append(texts, v.Reason)
+				texts = append(texts, short(v.Reason, 300))
 			}
 		}
 	}

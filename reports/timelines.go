@@ -41,7 +41,9 @@ type timeFigure struct {
 	figure
 	Letter, Name string
 	Wrong        bool
-	Baseline     bool
+	// Chip is what became of a wrong design, in a word.
+	Chip     string
+	Baseline bool
 	// Later says which repeat it is, "" for the first.
 	Later string
 	// More is data that the figure's own table does not have, nil if there is none.
@@ -166,6 +168,9 @@ func (st standing) breaks(r rundir.Repeat) bool {
 func (l lane) figure(id, title string) timeFigure {
 	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong,
 		Baseline: l.Baseline}
+	if f.Wrong {
+		f.Chip = l.word()
+	}
 	f.ID, f.Title = id, title
 	if l.repeat.Index > 0 {
 		f.Later = fmt.Sprintf("repeat %d", l.repeat.Index+1)

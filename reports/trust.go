@@ -81,7 +81,9 @@ func validityDetails(standings []standing, class string) (details []validityDeta
 			})
 			if same < 0 {
 				same = len(details) - from
-				one.first = st.Letter + " " + st.Name
+				if one.first = st.Letter + " " + st.Name; len(standings) == 1 {
+					one.first = st.Name
+				}
 				details = append(details, validityDetail{Name: one.Name, Mark: one.Mark,
 					Detail: one.Detail, first: one.first})
 			}
@@ -187,7 +189,7 @@ func ofAssumption(v rundir.Variant, reason string) bool {
 func otherReasons(v rundir.Variant) (list []string) {
 	for _, reason := range v.Reasons {
 		if !ofAssumption(v, reason) {
-			list = append(list, reason)
+			list = append(list, strings.Replace(reason, "violated as expected: ", wordCaught+": ", 1))
 		}
 	}
 	return list

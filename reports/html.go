@@ -15,6 +15,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 )
 
 //go:embed page.gohtml parts.gohtml compare.gohtml index.gohtml knee.gohtml page.css page.js
@@ -186,8 +187,9 @@ func newPage(d Data) (page, error) {
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
 	p.Validity = validityOf(standings)
-	limits := limitsOf(d.Scenario)
-	p.Limits, p.Reconciled = limits.String(), reconciled(standings, limits)
+	recorded := scenario.Recorded([]byte(d.Scenario))
+	p.Limits = limitsText(recorded)
+	p.Reconciled = reconciled(standings, recorded.Load.Arrival.Ops)
 	p.Floor = floorText(s.NoiseFloor, standings)
 	if err := p.draw(d, standings); err != nil {
 		return page{}, err

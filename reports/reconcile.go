@@ -4,39 +4,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 )
 
-// limits are what a scenario says of its load; zero is not said.
-type limits struct {
-	Load struct {
-		MaxInFlight int `yaml:"max_in_flight"`
-		Arrival     struct {
-			Ops int64 `yaml:"ops"`
-		} `yaml:"arrival"`
-	} `yaml:"load"`
-	Stores struct {
-		MaxConns int `yaml:"max_conns"`
-	} `yaml:"stores"`
-}
-
-// limitsOf reads a scenario as it was run; one that cannot be read says nothing.
-func limitsOf(scenario string) (l limits) {
-	if err := yaml.Unmarshal([]byte(scenario), &l); err != nil {
-		return limits{}
-	}
-	return l
-}
-
-// String says under which limits the times are, "" under none.
-func (l limits) String() string {
+// limitsText says under which limits of a scenario the times are, "" under none.
+func limitsText(sc scenario.Scenario) string {
 	var parts []string
-	if n := l.Load.MaxInFlight; n > 0 {
+	if n := sc.Load.MaxInFlight; n > 0 {
 		parts = append(parts, plural(n, "operation")+" at once")
 	}
-	if n := l.Stores.MaxConns; n > 0 {
+	if n := sc.Stores.MaxConns; n > 0 {
 		parts = append(parts, plural(n, "connection")+" to each store")
 	}
 	if len(parts) == 0 {
@@ -49,13 +27,13 @@ func (l limits) String() string {
 // reconciled says how the counts of one load belong together, by the numbers of one design:
 // arrivals, operations of each kind, and those of the warm-up, which tables leave out. It is
 // "" where not all of them are known.
-func reconciled(standings []standing, l limits) string {
+func reconciled(standings []standing, arrivals int) string {
 	for _, st := range standings {
 		for _, r := range st.Repeats {
 			if !r.Used || r.Error != "" {
 				continue
 			}
-			if text := reconciledIn(r, l); text != "" {
+			if text := reconciledIn(r, arrivals); text != "" {
 				where := st.Name
 				if len(st.Repeats) > 1 {
 					where += fmt.Sprintf(", repeat %d", r.Index+1)
@@ -67,7 +45,7 @@ func reconciled(standings []standing, l limits) string {
 	return ""
 }
 
-func reconciledIn(r rundir.Repeat, l limits) string {
+func reconciledIn(r rundir.Repeat, arrivals int) string {
 	var kinds []string
 	all, warmUp := int64(0), int64(0)
 	for _, op := range r.Operations {
@@ -84,7 +62,7 @@ func reconciledIn(r rundir.Repeat, l limits) string {
 		return "" // the phases are not all, or not known
 	}
 	text := fmt.Sprintf("%s were offered (%s)", plural(all, "operation"), list(kinds, 8))
-	if n := l.Load.Arrival.Ops; n > 0 && all > n {
+	if n := int64(arrivals); n > 0 && all > n {
 		text = fmt.Sprintf("%s brought %s (%s), because a client may act again and what it did "+
 			"leads to more", plural(n, "arrival"), plural(all, "operation"), list(kinds, 8))
 	}

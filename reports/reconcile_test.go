@@ -6,6 +6,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 )
 
 // TestReconciled: the arrivals, the operations that they bring and those that tables leave
@@ -19,31 +20,30 @@ func TestReconciled(t *testing.T) {
 	r := rundir.Repeat{Used: true, Load: rundir.Load{Scheduled: 1070}, Operations: []rundir.Operation{
 		{Kind: "buy", Phases: phases(50, 1000)}, {Kind: "payment", Phases: phases(2, 70)}}}
 	all := []standing{{Variant: rundir.Variant{Name: "counter_row", Repeats: []rundir.Repeat{r}}}}
-	l := limitsOf("load:\n  max_in_flight: 256\n  arrival:\n    ops: 1000\nstores:\n  max_conns: 16\n")
 	want := "One load has several counts. Of counter_row: 1,000 arrivals brought 1,122 operations " +
 		"(1,050 buy and 72 payment), because a client may act again and what it did leads to more; " +
 		"52 of them were due in the warm-up, which the tables of times and counts leave out, so that " +
 		"these have 1,070."
-	if got := reconciled(all, l); got != want {
+	if got := reconciled(all, 1000); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	all[0].Repeats[0].Load.Scheduled++
-	if got := reconciled(all, l); got != "" {
+	if got := reconciled(all, 1000); got != "" {
 		t.Errorf("of numbers that do not add up it says %q", got)
 	}
 }
 
 // TestLimits: the sentence names the limits that are in force.
 func TestLimits(t *testing.T) {
-	for scenario, want := range map[string]string{
+	for text, want := range map[string]string{
 		"load: {max_in_flight: 256}\nstores: {max_conns: 16}": "At most 256 operations at once, 16 " +
 			"connections to each store; the rest of a response time is waiting for a slot.",
 		"stores: {max_conns: 1}": "At most 1 connection to each store; the rest of a response " +
 			"time is waiting for a slot.",
-		"load: {users: 4}": "", "\t": "",
+		"params: {units: 3}\nnewer: 4\nload: {users: 4}": "", "\t": "", "- 1": "",
 	} {
-		if got := limitsOf(scenario).String(); got != want {
-			t.Errorf("of %q it says %q, want %q", scenario, got, want)
+		if got := limitsText(scenario.Recorded([]byte(text))); got != want {
+			t.Errorf("of %q it says %q, want %q", text, got, want)
 		}
 	}
 }

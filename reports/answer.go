@@ -3,6 +3,7 @@ package reports
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -84,6 +85,9 @@ func correctLines(s rundir.Summary, standings []standing) (lines []string) {
 	}
 	lines = append(lines, countLine(correctOf(standings)))
 	lines = append(lines, problemLines(standings)...)
+	if line := summaryLine(s, standings); line != "" {
+		lines = append(lines, line)
+	}
 	if line := raceLine(standings); line != "" {
 		lines = append(lines, line)
 	}
@@ -167,11 +171,19 @@ func raceLine(standings []standing) string {
 
 // percents writes a range of shares: "91 to 97 %".
 func percents(least, most float64) string {
-	a, b := fmt.Sprintf("%.0f", 100*least), fmt.Sprintf("%.0f", 100*most)
+	a, b := percent(least), percent(most)
 	if a == b {
 		return a + " %"
 	}
 	return a + " to " + b + " %"
+}
+
+// percent writes a share without its sign, and says 100 of nothing less than all.
+func percent(share float64) string {
+	if share > 0.99 && share < 1 {
+		return fmt.Sprintf("%.1f", math.Floor(1000*share)/10)
+	}
+	return fmt.Sprintf("%.0f", 100*share)
 }
 
 // dormantLine names the scenarios that provoke the errors which this one does not.
@@ -333,6 +345,27 @@ func objectivesMet(standings []standing, t tally) string {
 		t.SLOsHeld)
 }
 
+// objectiveNames are what was promised, in few words; "" if only invariants promise a time.
+func objectiveNames(standings []standing) string {
+	var names []string
+	timed := 0
+	for _, column := range slos(standings).Columns {
+		names = append(names, column.Name)
+		o, err := check.ParseObjective(column.Objective)
+		if err != nil || o.Func == check.Quantile || o.Func == check.Max {
+			timed++
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := list(names, 3)
+	if timed == 0 {
+		text += "; " + choose(len(names), "it is not", "none is") + " about time"
+	}
+	return text
+}
+
 // objectiveLines say which objectives were met.
 func objectiveLines(standings []standing, t tally) (lines []string) {
 	text := objectivesMet(standings, t)
@@ -341,6 +374,9 @@ func objectiveLines(standings []standing, t tally) (lines []string) {
 	}
 	if t.NotJudged > 0 {
 		text += fmt.Sprintf(", %d not judged", t.NotJudged)
+	}
+	if names := objectiveNames(standings); names != "" {
+		text += " (" + names + ")"
 	}
 	lines = append(lines, text)
 	const most = 3

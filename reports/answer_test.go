@@ -2,6 +2,7 @@ package reports_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -63,7 +64,8 @@ func TestTextFindings(t *testing.T) {
 		"            again after noise)",
 		"            the same design differed from itself by 1.60× at p99: smaller",
 		"            differences mean nothing here",
-		"OBJECTIVES  2 objectives for each of 3 designs: 5 met, 1 not judged",
+		"OBJECTIVES  2 objectives for each of 3 designs: 5 met, 1 not judged (buy-p99 and",
+		"            errors)",
 		"            conditional_update is not judged on buy-p99: 8 % were dropped while",
 		"            the host took 14 % of the CPU",
 		"RESULT flash-sale-100k PASS correct=2/2 caught=1/1 timing=noisy " +
@@ -85,7 +87,7 @@ func TestTextFindingsOfFailures(t *testing.T) {
 	text := strings.Join(textOf(t, sceneOf(t, "all_failed").data(t), reports.TextOptions{}), "\n")
 	for _, want := range []string{"CORRECT     0 of 2 designs hold every invariant\n",
 		"conditional_update broke no-oversell (37 violations)",
-		"OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed\n"} {
+		"OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed (buy-p99 and\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -118,7 +120,12 @@ func TestFirstScreen(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
-	for _, want := range []string{"ran first and last, and differed from itself by 1.20× at p50 " +
+	row := page[strings.Index(page, "\n| B conditional_update"):]
+	row, _, _ = strings.Cut(row[1:], "\n")
+	if n := strings.Count(row, "≈ "); n < 6 {
+		t.Errorf("%d noisy numbers are marked in %q", n, row)
+	}
+	for _, want := range []string{"conditional_update differed from itself by 1.20× at p50 " +
 		"and by 1.60× at p99", "| times not used", "| times used; repeats 1"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
@@ -126,6 +133,77 @@ func TestFirstScreen(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(before)
+	}
+}
+
+// TestSummariesOfWhatHeld: what an invariant says of itself stands in its row and, of the
+// first that says something, on the first screen, with ranges over designs and repeats.
+func TestSummariesOfWhatHeld(t *testing.T) {
+	d := fixture{designs: flashSale()[:4], repeats: 2, ops: 1000}.build(t)
+	for i := range d.Summary.Variants {
+		for k := range d.Summary.Variants[i].Repeats {
+			v := &d.Summary.Variants[i].Repeats[k].Invariants[0]
+			if v.Reason = fmt.Sprintf("%d of 1000 units were sold; %d bought", 997+i+k, 1200+i); i == 2 {
+				v.Reason = fmt.Sprintf("%d of 1000 units were sold", 997)
+			}
+		}
+	}
+	clause := "no-oversell: 997 to 1,001 of 1,000 units were sold"
+	page := outline(render(t, d))
+	for _, want := range []string{"| " + clause + " |",
+		"\n| no-oversell 997 to 1,001 of 1,000 units were sold; 1,200 to 1,203 bought |",
+		"| Checked operations or rows of a repeat\n", "| 1,000\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if text := write(t, reports.Markdown, d); !strings.Contains(text, clause) {
+		t.Errorf("the summary does not say %q", clause)
+	}
+	d.Summary.Variants[3].Repeats[0].Invariants[0].Reason = "not counted"
+	if page = outline(render(t, d)); strings.Contains(page, "units were sold") {
+		t.Error("one design says something else, and the page speaks for all")
+	}
+}
+
+// TestViolationsAreInTime: whatever order the checker found them in, with one time each.
+func TestViolationsAreInTime(t *testing.T) {
+	d := sceneOf(t, "three").make(t)
+	v := &d.Summary.Variants[2].Repeats[0].Invariants[0]
+	v.Violations = []check.Violation{{Text: "paid twice"},
+		{Text: "late: at 2.847622807s 230 were held, the first at 1.25s", AtNS: 2_847_622_807},
+		{Text: "early: between 1.123456789s and 1.3s", AtNS: 1_300_000_000}}
+	v.Count = 3
+	page := outline(render(t, d))
+	for _, want := range []string{"first at 1,300.00 ms", "1 early: between 1,123.45 ms and 1.3s " +
+		"at 1,300.00 ms", "2 late: 230 were held, the first at 1.25s at 2,847.62 ms", "3 paid twice"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// TestTheFloorSaysWhereItRan: as which of all repeats the baseline ran, and ran again.
+func TestTheFloorSaysWhereItRan(t *testing.T) {
+	d := fixture{designs: flashSale()[:3], repeats: 1, ops: 1000}.build(t)
+	again := d.Summary.Variants[0].Repeats[0]
+	again.Index, again.Order, again.Control, again.Used = 1, 3, true, false
+	d.Summary.Variants[0].Repeats[0].Order = 2
+	d.Summary.Variants[2].Repeats[0].Order = 0
+	d.Summary.Variants[0].Repeats = append(d.Summary.Variants[0].Repeats, again)
+	d.Summary.NoiseFloor = &rundir.NoiseFloor{Variant: "conditional_update", P50: 1.2, P99: 1.6}
+	page := outline(render(t, d))
+	for _, want := range []string{"\nconditional_update ran 3rd and, for comparison with itself, " +
+		"4th of 4 repeats, and differed from itself by 1.20× at p50 and by 1.60× at p99.",
+		"\nOne repeat each: a slow minute of the machine hits one design alone.",
+		"| baseline again |"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	d.Summary.Run.Repeats = 2
+	if page = outline(render(t, d)); !strings.Contains(page, "\nDesigns take turns, so that a ") {
+		t.Error("with two repeats designs do not take turns")
 	}
 }
 
@@ -227,6 +305,18 @@ func TestCountedEvidence(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
+	}
+	table := between(t, page, `aria-label="Violations of no-oversell by redis_get_decr"`, "</table")
+	for _, one := range []struct {
+		op    string
+		shown bool
+	}{{"<td>900001<", true}, {"<td>900010<", true}, {"<td>900000<", false}} {
+		if strings.Contains(table, one.op) != one.shown {
+			t.Errorf("the table of the operations that decide has %s: %v", one.op, !one.shown)
+		}
+	}
+	if n := strings.Count(table, " in the file."); n != 1 {
+		t.Errorf("the table says %d times how many are in the file", n)
 	}
 	exhibit := between(t, page, `id="v-no-oversell-redis_get_decr"`, "<table")
 	if strings.Contains(exhibit, "Interleaving of the operations") {

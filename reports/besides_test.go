@@ -27,7 +27,7 @@ func TestBesides(t *testing.T) {
 		}
 	}
 	page := outline(render(t, d))
-	for _, want := range []string{"⚑ violated as expected · no-oversell by",
+	for _, want := range []string{"⚑ caught · no-oversell by",
 		"⚐ also broken · paid-has-unit by", "units sold; also broke paid-has-unit\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
@@ -151,9 +151,11 @@ func TestNoWinnerWithoutADifference(t *testing.T) {
 func TestWatchedWords(t *testing.T) {
 	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
 	watch(d, 0)
+	d.Summary.Statements["redis-drift"] = "Redis never offers more than exist."
 	page := outline(render(t, d))
-	for _, want := range []string{"\nDrift, in units\nSampled to check ",
-		"From outside it is known only within bounds", "Repeat 1: drift from −2 or less to "} {
+	for _, want := range []string{"\nDrift, in units\nSampled to check redis-drift: Redis never " +
+		"offers more than exist. From outside",
+		"From outside it is known only within bounds", "Repeat 1: drift between −2 and 42 units ("} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -163,7 +165,7 @@ func TestWatchedWords(t *testing.T) {
 		line.Points[i].High = line.Points[i].Low
 	}
 	page = outline(render(t, d))
-	for _, want := range []string{". Hatched: ", "Repeat 1: between −2 and 42 units ("} {
+	for _, want := range []string{". Hatched: ", "Repeat 1: drift between −2 and 42 units ("} {
 		if !strings.Contains(page, want) {
 			t.Errorf("of what is known exactly the page does not say %q", want)
 		}

@@ -378,6 +378,40 @@ func TestBrowserNarrow(t *testing.T) {
 	}
 }
 
+// TestBrowserFits: on a desk the table of designs has no column beside it, on a phone no box
+// of the legend is cut off and no command is broken, and on both the text of the charts is of
+// one size.
+func TestBrowserFits(t *testing.T) {
+	d := noisy(t)
+	d.Summary.Environment.Deploy = "in-process"
+	watch(d, 0)
+	tb := open(t, render(t, d))
+	size := func(chart string) float64 {
+		return eval[float64](t, tb, `(svg => svg.getBoundingClientRect().width /
+			svg.viewBox.baseVal.width)(document.querySelector('`+chart+`'))`)
+	}
+	for _, width := range []int64{1280, 390} {
+		if err := chromedp.Do(tb, chromedp.EmulateViewport(width, 900)); err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range []string{"#variants .scroll", ".toggles"} {
+			if !eval[bool](t, tb, `(e => e.scrollWidth <= e.clientWidth &&
+				e.scrollHeight <= e.clientHeight)(document.querySelector('`+place+`'))`) {
+				t.Errorf("%s is cut off at %d", place, width)
+			}
+		}
+		if got := eval[string](t, tb, `getComputedStyle(
+			document.querySelector('#reproduce pre')).whiteSpace`); got != "pre" {
+			t.Errorf("a command is broken at %d: white-space %s", width, got)
+		}
+		for _, chart := range []string{"#latency .plot.wide svg", "#time .grid.three .plot svg"} {
+			if scale := size(chart); scale < 0.8 || scale > 1.3 {
+				t.Errorf("%s is drawn %.2f times as large at %d", chart, scale, width)
+			}
+		}
+	}
+}
+
 // TestBrowserSizes: of sixteen designs the page is not too long for a phone, its first screen
 // has the answer and all designs, and by default it is printed on few sheets.
 func TestBrowserSizes(t *testing.T) {

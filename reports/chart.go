@@ -48,6 +48,15 @@ type legendItem struct {
 	Variant      int
 	Letter, Name string
 	Note         string
+	// Diamond is "hollow" or "filled" for a series of diamonds, "" for a line.
+	Diamond string
+}
+
+// byLetter has a legend in the order of the designs' letters.
+func byLetter(legend []legendItem) {
+	slices.SortStableFunc(legend, func(a, b legendItem) int {
+		return cmp.Or(cmp.Compare(len(a.Letter), len(b.Letter)), cmp.Compare(a.Letter, b.Letter))
+	})
 }
 
 // dash returns the dash pattern that tells a slot's line apart without

@@ -21,22 +21,17 @@ const (
 	maxClientOps = 40 // of all clients of one violation
 )
 
-// firstKnown is the first violation that several known operations prove, with those, or
-// if there is none, the first that one proves.
+// firstKnown is the violation whose count is kept, with the operations that decide it; or the
+// first that several known operations prove, with those; or the first that one proves.
 func firstKnown(
 	v check.Verdict, records map[uint64]history.Record,
 ) (first check.Violation, alone []history.Record) {
-	for _, violation := range v.Violations {
-		var known []history.Record
-		for _, seq := range violation.Ops {
-			if record, ok := records[seq]; ok {
-				known = append(known, record)
-			}
+	for _, violation := range inTime(v.Violations) {
+		known := knownOf(violation, records)
+		if violation.Counted != nil && len(known) > 0 {
+			return violation, decisiveOf(violation.Counted, known)
 		}
-		if len(known) > 1 {
-			return violation, known
-		}
-		if len(known) > len(alone) {
+		if len(known) > len(alone) && len(alone) < 2 {
 			first, alone = violation, known
 		}
 	}

@@ -251,7 +251,6 @@ func letter(i int) string {
 // status words of a variant, as every report prints them.
 const (
 	wordHolds     = "holds"
-	wordExpected  = "violated as expected"
 	wordBesides   = "also broken"
 	wordElsewhere = "violated as known elsewhere"
 	wordViolated  = "VIOLATED"

@@ -317,8 +317,11 @@ func (d *density) finding(l lane) string {
 		return fmt.Sprintf("it took %s or longer, and %s of them got no answer",
 			rounded2(rundir.RowStart(int(low))), share(infinite, total+infinite))
 	}
-	from := rounded2(rundir.RowStart(int(low)))
-	to := rounded2(d.within(l, int(high)))
+	from, end := rounded2(rundir.RowStart(int(low))), d.within(l, int(high))
+	to := rounded2(end)
+	if end < rundir.RowStart(int(high)+1) {
+		to = estimated(end) // the longest that there was
+	}
 	if from == to {
 		return "nine of ten took about " + to
 	}
@@ -339,9 +342,16 @@ func (d *density) within(l lane, row int) float64 {
 }
 
 // rounded2 is a time with two digits, as good as a row tells it.
-func rounded2(s float64) string {
+func rounded2(s float64) string { return digits2(s, math.Round) }
+
+// estimated is rounded2 for what may be the longest that there was: it is rounded down.
+func estimated(s float64) string {
+	return digits2(s, func(x float64) float64 { return math.Floor(x + 1e-6) })
+}
+
+func digits2(s float64, round func(float64) float64) string {
 	scale := math.Pow(10, 1-math.Floor(math.Log10(s)))
-	text := seconds(math.Round(s*scale) / scale)
+	text := seconds(round(s*scale) / scale)
 	number, unit, _ := strings.Cut(text, " ")
 	if strings.Contains(number, ".") {
 		number = strings.TrimSuffix(strings.TrimRight(number, "0"), ".")

@@ -133,7 +133,20 @@ func glance(s rundir.Summary) string {
 	if s.Environment.Backend != "" {
 		backend = "backend " + s.Environment.Backend
 	}
-	return joinNonEmpty(" · ", stores, backend, machine)
+	return joinNonEmpty(" · ", stores, backend, deployed(s.Environment.Deploy), machine)
+}
+
+// deployed says where the designs ran.
+func deployed(how string) string {
+	switch how {
+	case "":
+		return ""
+	case "in-process":
+		return "designs in the load generator's process"
+	case "processes":
+		return "designs in processes of their own"
+	}
+	return "designs in " + how
 }
 
 // faultRow is one fault in one repeat.

@@ -25,6 +25,9 @@ func answerCards(s rundir.Summary, standings []standing) (cards []card) {
 		c := card{Name: name[:1] + strings.ToLower(name[1:]), Mark: f.Mark, Lines: f.Lines}
 		if len(cards) == 0 && len(standings) > 0 {
 			c.Lines = problemLines(standings)
+			if line := summaryLine(s, standings); line != "" {
+				c.Lines = append(c.Lines, line)
+			}
 			if line := raceLine(standings); line != "" {
 				c.Lines = append(c.Lines, line)
 			}

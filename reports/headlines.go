@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"math"
 
 	"stampede/harness/rundir"
 )
@@ -25,18 +26,18 @@ const (
 func headlines(bySource map[string][]storeLane) (list []headline) {
 	for _, what := range []struct{ part, text string }{
 		{"waiting for a lock", "waited for a lock"},
-		{"waiting for an internal lock", "waited for an internal lock"},
+		{"waiting for an internal lock", "waited for a lightweight lock (LWLock)"},
 		{"waiting for the disk", "waited for the disk"},
 	} {
-		most, of, whose := 0.0, 0.0, ""
+		most, of, when, whose := 0.0, 0.0, 0.0, ""
 		for _, l := range bySource["postgres"] {
-			if waiting, all := peak(l.of("sessions"), what.part); waiting > most {
-				most, of, whose = waiting, all, l.Name
+			if waiting, all, at := peak(l.of("sessions"), what.part); waiting > most {
+				most, of, when, whose = waiting, all, at, l.Name
 			}
 		}
 		if most >= leastWaiting && 2*most >= of {
-			list = append(list, headline{"postgres", whose, fmt.Sprintf("%s: %.0f of %.0f sessions %s.",
-				whose, most, of, what.text)})
+			list = append(list, headline{"postgres", whose, fmt.Sprintf("%s: at %s s %.0f of %.0f "+
+				"sessions %s.", whose, plainNumber(math.Round(when*10)/10), most, of, what.text)})
 		}
 	}
 	for _, part := range []struct{ name, text string }{
@@ -44,7 +45,7 @@ func headlines(bySource map[string][]storeLane) (list []headline) {
 	} {
 		most, whose := 0.0, ""
 		for _, l := range bySource["cpu"] {
-			if taken, _ := peak(l.of(rundir.Taken), part.name); taken > most {
+			if taken, _, _ := peak(l.of(rundir.Taken), part.name); taken > most {
 				most, whose = taken, l.Name
 			}
 		}
@@ -56,8 +57,9 @@ func headlines(bySource map[string][]storeLane) (list []headline) {
 	return list
 }
 
-// peak is the highest value of a part, and the sum of all parts in that sample.
-func peak(parts []rundir.Series, name string) (most, all float64) {
+// peak is the highest value of a part, the sum of all parts in that sample, and when that was
+// taken, in seconds.
+func peak(parts []rundir.Series, name string) (most, all, when float64) {
 	at := int64(-1)
 	for _, s := range parts {
 		for i, v := range s.Values {
@@ -73,5 +75,5 @@ func peak(parts []rundir.Series, name string) (most, all float64) {
 			}
 		}
 	}
-	return most, all
+	return most, all, float64(at) / 1e9
 }

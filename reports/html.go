@@ -15,6 +15,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 )
 
 //go:embed page.gohtml parts.gohtml compare.gohtml index.gohtml knee.gohtml page.css page.js
@@ -62,12 +63,15 @@ type page struct {
 	Errors      []errorTable
 	Validity    []validityPart
 	Floor       string
-	Environment []section
-	Scenario    string
-	Warnings    []string
-	Again       []command
-	Downloads   []download
-	Nav         []navItem
+	// Limits are those of the load under which the times are, Reconciled says how the counts
+	// of one load belong together.
+	Limits, Reconciled string
+	Environment        []section
+	Scenario           string
+	Warnings           []string
+	Again              []command
+	Downloads          []download
+	Nav                []navItem
 }
 
 type navItem struct{ ID, Name string }
@@ -183,7 +187,10 @@ func newPage(d Data) (page, error) {
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
 	p.Validity = validityOf(standings)
-	p.Floor = floorText(s.NoiseFloor)
+	recorded := scenario.Recorded([]byte(d.Scenario))
+	p.Limits = limitsText(recorded)
+	p.Reconciled = reconciled(standings, recorded.Load.Arrival.Ops)
+	p.Floor = floorText(s.NoiseFloor, standings)
 	if err := p.draw(d, standings); err != nil {
 		return page{}, err
 	}

@@ -297,6 +297,8 @@ func TestFormats(t *testing.T) {
 		{latency(4_000_000_000_000), "4,000 s"}, {latency(math.MaxInt64), "∞ (dropped)"},
 		{grouped(0), "0"}, {grouped(999), "999"}, {grouped(1000), "1,000"},
 		{grouped(-1234567), "−1,234,567"},
+		{percents(0.998, 1), "99.8 to 100 %"}, {percents(0.9996, 0.9999), "99.9 %"},
+		{percents(0.91, 0.97), "91 to 97 %"}, {percents(1, 1), "100 %"},
 		{share(0, 0), "–"}, {share(0, 10), "0 %"}, {share(10, 10), "100 %"},
 		{share(1, 1_000_000), "< 0.01 %"},
 		{share(999_999, 1_000_000), "> 99.99 %"}, {share(9_980, 10_000), "99.80 %"},

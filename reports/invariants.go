@@ -1,11 +1,15 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"stampede/harness/check"
@@ -29,7 +33,10 @@ type matrixColumn struct{ Letter, Name string }
 
 type matrixRow struct {
 	Name, Statement string
-	// Checked is on how many operations or rows the verdicts rest, the fewest and the most.
+	// Summary is what it says of itself where it held.
+	Summary string
+	// Checked is on how many operations or rows the verdicts of a repeat rest, the fewest and
+	// the most.
 	Checked string
 	Cells   []matrixCell
 }
@@ -49,21 +56,19 @@ func invariantMatrix(s rundir.Summary, standings []standing, anchors *anchors) (
 		m.Columns = append(m.Columns, matrixColumn{st.Letter, st.Name})
 	}
 	for _, name := range invariantNames(s) {
-		row := matrixRow{Name: name, Statement: s.Statements[name]}
+		row := matrixRow{Name: name, Statement: s.Statements[name],
+			Summary: summaryOf(standings, name)}
 		least, most, green := math.MaxInt, 0, true
 		for _, st := range standings {
 			cell, checked := matrixCellOf(st, name, anchors)
 			row.Cells = append(row.Cells, cell)
 			green = green && (cell.Mark.Class == "good" || cell.Mark.Class == "na")
 			if cell.Mark.Class != "na" {
-				least, most = min(least, checked), max(most, checked)
+				least, most = min(least, checked.least), max(most, checked.most)
 			}
 		}
 		if least <= most {
-			row.Checked = grouped(least)
-			if most > least {
-				row.Checked += " to " + grouped(most)
-			}
+			row.Checked = spanned(least, most)
 		}
 		if green {
 			m.Folded = append(m.Folded, row)
@@ -74,17 +79,47 @@ func invariantMatrix(s rundir.Summary, standings []standing, anchors *anchors) (
 	return m
 }
 
+// checkedCounts are how many operations or rows were checked in a repeat.
+type checkedCounts struct{ least, most int }
+
+// spanned writes "2,898 to 3,232".
+func spanned(least, most int) string {
+	if most > least {
+		return grouped(least) + " to " + grouped(most)
+	}
+	return grouped(least)
+}
+
+// checkedOf is how much was checked in each repeat of a design, or in all where the repeats
+// were not kept.
+func checkedOf(st standing, inv check.Verdict) checkedCounts {
+	c := checkedCounts{least: math.MaxInt}
+	for _, r := range st.Repeats {
+		for _, v := range r.Invariants {
+			if v.Invariant == inv.Invariant {
+				c.least, c.most = min(c.least, v.Checked), max(c.most, v.Checked)
+			}
+		}
+	}
+	if c.least > c.most {
+		return checkedCounts{inv.Checked, inv.Checked}
+	}
+	return c
+}
+
 // matrixCellOf is what became of an invariant in a design, and how much was checked.
-func matrixCellOf(st standing, name string, anchors *anchors) (cell matrixCell, checked int) {
+func matrixCellOf(
+	st standing, name string, anchors *anchors,
+) (cell matrixCell, checked checkedCounts) {
 	notApplicable := matrixCell{Mark: mark{"·", "does not apply", "na"}}
 	if why, skip := st.NotApplicable[name]; skip {
 		notApplicable.Note = st.Name + ": does not apply: " + why
-		return notApplicable, 0
+		return notApplicable, checked
 	}
 	at := slices.IndexFunc(st.Invariants, func(v check.Verdict) bool { return v.Invariant == name })
 	if at < 0 {
 		notApplicable.Note = st.Name + ": not judged"
-		return notApplicable, 0
+		return notApplicable, checked
 	}
 	inv := st.Invariants[at]
 	cell.Mark = statusMark(inv.Status)
@@ -93,14 +128,19 @@ func matrixCellOf(st standing, name string, anchors *anchors) (cell matrixCell, 
 		cell.Link, cell.Mark = anchors.of(name, st.Name), st.breakMark(name)
 		what = fmt.Sprintf("%s, %s", cell.Mark.Word, plural(max(inv.Count, 1), "violation"))
 	}
-	cell.Note = fmt.Sprintf("%s: %s; %s checked", st.Name, what, grouped(inv.Checked))
+	checked = checkedOf(st, inv)
+	cell.Note = fmt.Sprintf("%s: %s; %s operations or rows checked", st.Name, what,
+		spanned(checked.least, checked.most))
+	if len(st.Repeats) > 1 {
+		cell.Note += " in a repeat"
+	}
 	if inv.Unknown > 0 {
 		cell.Note += fmt.Sprintf(", %s of unknown outcome", grouped(inv.Unknown))
 	}
-	if inv.Status == check.Undecided && inv.Reason != "" {
+	if inv.Status != check.Broken && inv.Reason != "" {
 		cell.Note += "; " + inv.Reason
 	}
-	return cell, inv.Checked
+	return cell, checked
 }
 
 // anchors gives every invariant of every variant an anchor of its own,
@@ -198,7 +238,7 @@ func exhibits(d Data, standings []standing, anchors *anchors) []exhibit {
 				switch {
 				case !e.Known:
 					unexpected = append(unexpected, e)
-				case e.Mark.Word == wordExpected:
+				case e.Mark.Word == wordCaught:
 					caught = append(caught, e)
 				default:
 					besides = append(besides, e)
@@ -213,6 +253,9 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 	e := exhibit{ID: anchors.of(inv.Invariant, st.Name), Letter: st.Letter, Variant: st.Name,
 		Invariant: inv.Invariant, Statement: d.Summary.Statements[inv.Invariant],
 		Mark: st.breakMark(inv.Invariant), Reproduce: ReproduceVariant(d.Summary, st.Name)}
+	if len(d.Summary.Variants) == 1 {
+		e.Letter = ""
+	}
 	e.Known = e.Mark.Word != wordViolated
 	repeat, shown, broken := st.evidence(inv.Invariant)
 	if broken == 0 {
@@ -240,51 +283,109 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 // fill spells out the violations and their first maxOps operations.
 func (e *exhibit) fill(d Data, st standing, repeat rundir.Repeat, shown check.Verdict) {
 	records := d.Records[RepeatRef{st.Name, repeat.Index}]
-	left, first := maxOps, int64(0)
-	for i, v := range shown.Violations {
+	left, hidden := maxOps, 0
+	for i, v := range inTime(shown.Violations) {
 		if i == check.MaxViolations {
 			break
 		}
 		line := violation{ID: fmt.Sprintf("%s-%d", e.ID, i+1), Number: fmt.Sprint(i + 1),
-			Text: plain.Text(v.Text), When: when(v.AtNS, repeat)}
-		if v.AtNS > 0 && (first == 0 || v.AtNS < first) {
-			first, e.First = v.AtNS, line.When
+			Text: plain.Text(undated(v)), When: when(v.AtNS, repeat)}
+		e.First = cmp.Or(e.First, line.When)
+		known := knownOf(v, records)
+		decisive := decisiveOf(v.Counted, known)
+		shown := decisive[:min(left, len(decisive))]
+		left, hidden = left-len(shown), hidden+len(known)-len(shown)
+		for _, record := range shown {
+			row := opRowOf(record)
+			row.Again = sentBefore(records, record)
+			line.Ops = append(line.Ops, row)
 		}
-		hidden, lost := 0, 0
-		for _, seq := range v.Ops {
-			record, ok := records[seq]
-			switch {
-			case !ok:
-				lost++
-			case left == 0:
-				hidden++
-			default:
-				left--
-				row := opRowOf(record)
-				row.Again = sentBefore(records, record)
-				line.Ops = append(line.Ops, row)
-			}
+		if lost := len(v.Ops) - len(known); lost > 0 {
+			line.Missing = plural(lost, "operation") + " not found in the stored history"
 		}
-		line.Missing = notShown(hidden, lost)
 		e.Violations = append(e.Violations, line)
 	}
 	if rest := shown.Count - len(e.Violations); rest > 0 {
 		e.More = fmt.Sprintf("Showing the first %d of %s; a run keeps no more of a repeat.",
 			len(e.Violations), e.Count)
 	}
+	if hidden > 0 {
+		e.More = joinNonEmpty(" ", e.More, fmt.Sprintf("%s %s in the file.",
+			strings.Replace(plural(hidden, "operation"), " ", " more ", 1), choose(hidden, "is", "are")))
+	}
 }
 
-func notShown(hidden, lost int) string {
-	var parts []string
-	if hidden > 0 {
-		parts = append(parts, fmt.Sprintf("%s more, not shown", plural(hidden, "operation")))
-	}
-	if lost > 0 {
-		parts = append(parts, fmt.Sprintf("%s not found in the stored history",
-			plural(lost, "operation")))
-	}
-	return strings.Join(parts, "; ")
+// inTime has violations in the order in which they became true, those of unknown time last.
+func inTime(violations []check.Violation) []check.Violation {
+	return slices.SortedStableFunc(slices.Values(violations), func(a, b check.Violation) int {
+		unknown := func(v check.Violation) int {
+			if v.AtNS > 0 {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(unknown(a), unknown(b)), cmp.Compare(a.AtNS, b.AtNS))
+	})
 }
+
+// knownOf are the operations behind a violation that were found, in the order in which they
+// were sent.
+func knownOf(v check.Violation, records map[uint64]history.Record) (known []history.Record) {
+	for _, seq := range v.Ops {
+		if record, ok := records[seq]; ok {
+			known = append(known, record)
+		}
+	}
+	slices.SortStableFunc(known, func(a, b history.Record) int {
+		return cmp.Compare(a.Start, b.Start)
+	})
+	return known
+}
+
+// decisiveOf leaves of the operations behind a count those that decide: the one that went
+// above the limit, those that raced, and what refers to them by the key that they were
+// assigned. All others only add to the count. Without a count all decide.
+func decisiveOf(c *check.Counted, known []history.Record) []history.Record {
+	if c == nil || c.Limit < c.Before || c.Limit-c.Before >= len(c.Steps) {
+		return known
+	}
+	ids := map[uint64]bool{c.Crossing().Op: true}
+	if first, second, raced := c.Race(); raced {
+		ids[first.Op], ids[second.Op] = true, true
+	}
+	keys := map[string]bool{}
+	for _, r := range known {
+		if ids[r.Op.ID] && r.Reply.Key != "" {
+			keys[r.Reply.Key] = true
+		}
+	}
+	decisive := slices.DeleteFunc(slices.Clone(known), func(r history.Record) bool {
+		return !ids[r.Op.ID] && !keys[r.Op.Key]
+	})
+	if len(decisive) == 0 {
+		return known
+	}
+	return decisive
+}
+
+// undated is the text of a violation without its own time, which stands beside it, and with
+// all others as the page has them.
+func undated(v check.Violation) string {
+	text := v.Text
+	if v.AtNS > 0 {
+		text = strings.ReplaceAll(text, "at "+time.Duration(v.AtNS).String()+" ", "")
+	}
+	return longDuration.ReplaceAllStringFunc(text, func(found string) string {
+		d, err := time.ParseDuration(found)
+		if err != nil {
+			return found
+		}
+		return clock(int64(d))
+	})
+}
+
+// longDuration is a time with more digits than the page has of any.
+var longDuration = regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+\.\d{4,}(?:s|ms|µs)\b`)
 
 // when says at which time of the run something became true, in which phase if there
 // are several, and which fault was in force.
@@ -317,7 +418,7 @@ func opRowOf(r history.Record) opRow {
 		OutcomeClass: "o-" + r.Outcome.String(),
 	}
 	if r.Op.Arg != 0 {
-		row.Key = strings.TrimSpace(fmt.Sprintf("%s (%d)", row.Key, r.Op.Arg))
+		row.Key = joinNonEmpty(", ", row.Key, fmt.Sprintf("argument %d", r.Op.Arg))
 	}
 	row.Reply = replyText(r)
 	return row
@@ -338,16 +439,18 @@ func replyText(r history.Record) string {
 		return short(r.Err, 160)
 	}
 	var parts []string
-	if r.Reply.Key != "" {
+	if _, err := strconv.ParseInt(r.Reply.Key, 10, 64); err == nil {
+		parts = append(parts, "key "+short(r.Reply.Key, 60))
+	} else if r.Reply.Key != "" {
 		parts = append(parts, short(r.Reply.Key, 60))
 	}
 	if r.Reply.Value != 0 {
-		parts = append(parts, fmt.Sprintf("value=%d", r.Reply.Value))
+		parts = append(parts, fmt.Sprintf("value %d", r.Reply.Value))
 	}
 	if len(r.Reply.Body) > 0 {
 		parts = append(parts, short(string(r.Reply.Body), 160))
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(parts, ", ")
 }
 
 // lossRow is a loss that a design declares.

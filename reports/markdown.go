@@ -135,7 +135,7 @@ func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing)
 				name += " *(" + tag + ")*"
 			}
 			cells := []string{name, r.Mark.Icon + " " + r.Mark.Word, r.Invariants, r.SLOs, r.Sent,
-				r.Throughput, r.Errors, r.Approximate + r.P50, r.Approximate + r.P99, r.P999,
+				r.Throughput, r.Errors, r.P50, r.P99, r.P999,
 				r.Max, r.CPU, markdownRatio(r)}
 			fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 		}

@@ -13,9 +13,10 @@ import (
 const overlaid = 100
 
 // overlay draws some designs in one figure, on one axis of time: the p99 of the main kind,
-// and what they achieved. It has no SVG if none of them has a timeline.
-func overlay(kind string, all []lane, members []member) (figure, error) {
-	f := figure{ID: "over", Title: "p99 of " + kind + " and throughput over time"}
+// and what they achieved. It has no SVG if none of them has a timeline. Grey is the design
+// whose warm-up and drain are marked, "" if none is.
+func overlay(kind string, all []lane, members []member) (f figure, grey string, err error) {
+	f = figure{ID: "over", Title: "p99 of " + kind + " and throughput over time"}
 	var lanes []lane
 	for _, m := range members {
 		i := slices.IndexFunc(all, func(l lane) bool { return l.Index == m.Index })
@@ -27,7 +28,10 @@ func overlay(kind string, all []lane, members []member) (figure, error) {
 			Name: m.Name, Note: m.note()})
 	}
 	if len(lanes) == 0 {
-		return f, nil
+		return f, "", nil
+	}
+	if len(backgrounds(lanes[0], false)) > 1 { // the last are the faults
+		grey = lanes[0].Name
 	}
 	width, end := widthFor(lanes, kind, overlaid), 1e-3
 	for i, l := range lanes {
@@ -38,9 +42,9 @@ func overlay(kind string, all []lane, members []member) (figure, error) {
 	f.Finding = overlayFinding(kind, lanes)
 	f.overlayTable(lanes)
 	f.place(d, bottom, 0, float64(width)/1e9*float64(len(f.Rows)-1), len(f.Rows))
-	svg, err := inline(d.canvas, f.ID, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
+	byLetter(f.Legend)
+	f.SVG, err = inline(d.canvas, f.ID, f.Title, f.Finding)
+	return f, grey, err
 }
 
 // note says why a design stands for others.
@@ -105,7 +109,7 @@ func overlayFinding(kind string, lanes []lane) string {
 			"answer.", plainNumber(when), kind, whose)
 	}
 	return fmt.Sprintf("The highest p99 of %s is %s, of %s, %s s after the start.", kind,
-		rounded2(worst), whose, plainNumber(when))
+		estimated(worst), whose, plainNumber(when))
 }
 
 // overlayTable fills the figure's rows: the points that are drawn.

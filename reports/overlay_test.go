@@ -77,10 +77,40 @@ func TestTheReadoutIsTheLine(t *testing.T) {
 	}
 	for i, row := range f.Rows {
 		want := []string{fmt.Sprintf("%d s", 10*i), "100", "90", "10", "0",
-			rounded2(l.moments[i].p50), "∞", "∞"}
+			estimated(l.moments[i].p50), "∞", "∞"}
 		if !slices.Equal(row, want) {
 			t.Errorf("row %d is %q, want %q", i, row, want)
 		}
+	}
+}
+
+// TestNoPointIsAboveTheSlowest: a row of the histogram ends above the slowest operation,
+// and neither what is drawn nor what is said of it does.
+func TestNoPointIsAboveTheSlowest(t *testing.T) {
+	const slowest = 8_620_000_000
+	l := lane{standing: standing{Letter: "A"}}
+	l.Name = "counter_row"
+	l.timeline.BucketNS, l.windows.WidthNS = int64(time.Second), int64(time.Second)
+	line, windows := rundir.KindTimeline{Kind: "buy"}, rundir.KindWindows{Kind: "buy"}
+	for i := range 40 {
+		p99 := int64(slowest - 10_000_000*i)
+		line.Buckets = append(line.Buckets, rundir.Bucket{Load: rundir.Load{Scheduled: 2000},
+			Response: rundir.Percentiles{Count: 2000, P50: p99, P99: p99, P999: p99, Max: slowest}})
+		windows.Windows = append(windows.Windows, rundir.Window{
+			FirstRow: rundir.LatencyRow(slowest), Counts: []int64{2000}})
+	}
+	l.timeline.Kinds, l.windows.Kinds = []rundir.KindTimeline{line}, []rundir.KindWindows{windows}
+	l = l.mergeTo("buy", widthFor([]lane{l}, "buy", 4))
+	for i, m := range l.moments {
+		high := 8.62 - 0.1*float64(i)
+		for _, v := range []float64{m.p50, m.p99, m.p999} {
+			if v > high+1e-9 || v < high-0.1 {
+				t.Errorf("point %d is at %v s, and its intervals at %v s at most", i, v, high)
+			}
+		}
+	}
+	if text := timeFinding("buy", l, nil); !strings.Contains(text, "peaked at 8.6 s,") {
+		t.Errorf("the finding is %q", text)
 	}
 }
 
@@ -102,18 +132,23 @@ func TestOverlay(t *testing.T) {
 	a, b := dropping(40), dropping(300)
 	b.Letter, b.Name, b.Index, b.Group = "B", "naive", 1, wrong
 	b.Correctness = rundir.Caught
-	a.Baseline = true
+	a.Baseline, a.Letter, b.Letter = true, "B", "A"
+	a.Main = &rundir.Operation{Kind: "buy", Phases: []rundir.Phase{{Name: "drain", StartNS: 30e9,
+		EndNS: 40e9}}}
 	all := []standing{a.standing, b.standing, {Index: 2}}
 	colour(all)
 	members := seat(all)
-	f, err := overlay("buy", []lane{a, b}, members)
+	f, grey, err := overlay("buy", []lane{a, b}, members)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Legend) != 2 || f.Legend[0].Note != "baseline" || f.Legend[1].Note != "caught" {
-		t.Errorf("the legend is %+v", f.Legend)
+	if len(f.Legend) != 2 || f.Legend[1].Note != "baseline" || f.Legend[0].Note != "caught" {
+		t.Errorf("the legend is %+v, not in the order of the letters", f.Legend)
 	}
-	want := []string{"from", "p99 A", "p99 B", "done/s A", "done/s B"}
+	if grey != "counter_row" {
+		t.Errorf("grey is the drain of %q", grey)
+	}
+	want := []string{"from", "p99 B", "p99 A", "done/s B", "done/s A"}
 	if !slices.Equal(f.Columns, want) || len(f.Rows) != 100 || f.Step != 3 {
 		t.Errorf("columns %q, %d rows by %v", f.Columns, len(f.Rows), f.Step)
 	}
@@ -123,7 +158,7 @@ func TestOverlay(t *testing.T) {
 	if !strings.Contains(string(f.SVG), " v1") || !strings.Contains(f.Finding, "got no answer") {
 		t.Errorf("it says %q", f.Finding)
 	}
-	if f, err := overlay("buy", nil, members); err != nil || f.SVG != "" {
+	if f, _, err := overlay("buy", nil, members); err != nil || f.SVG != "" {
 		t.Errorf("of nothing it draws %q, %v", f.SVG, err)
 	}
 }
@@ -151,7 +186,7 @@ func TestHeadlines(t *testing.T) {
 	for _, h := range got {
 		texts = append(texts, h.String())
 	}
-	want := []string{"b: 15 of 16 sessions waited for a lock.",
+	want := []string{"b: at 0 s 15 of 16 sessions waited for a lock.",
 		"The hypervisor took up to 0.62 cores while counter_row ran."}
 	if !slices.Equal(texts, want) {
 		t.Errorf("headlines %q, want %q", texts, want)

@@ -13,8 +13,8 @@ const slots = 6
 // 3:1 against the background (WCAG 1.4.11), else darkened or lightened.
 // A Go test measures the ratios.
 var (
-	lightSlots = [slots]string{"#0072B2", "#D55E00", "#009E73", "#C6619F", "#B07800", "#2C8CC4"}
-	darkSlots  = [slots]string{"#56B4E9", "#FF8A4C", "#2FC79A", "#E9A3CB", "#F0C24B", "#9BD3F5"}
+	lightSlots = [slots]string{"#0072B2", "#D55E00", "#009E73", "#C6619F", "#B07800", "#6A3D9A"}
+	darkSlots  = [slots]string{"#56B4E9", "#FF8A4C", "#2FC79A", "#E9A3CB", "#F0C24B", "#B79CFF"}
 )
 
 // role is what a mark in a chart is for. A chart is drawn in colours that

@@ -348,6 +348,7 @@ func percentileFigure(
 	f := figure{ID: id, Title: "Response time of " + kind + " by percentile",
 		Finding: percentileFinding(kind, spreads)}
 	f.table(spreads, end)
+	byLetter(f.Legend)
 	if !drawn {
 		return f, nil
 	}

@@ -46,7 +46,7 @@ func again(d Data) (all []command) {
 		strings.Contains(r.Reproduce, " --target-ca ")
 	if !given {
 		all = append(all, command{"replay-cmd", "stampede replay " + place,
-			"The same from what this run has recorded; it says what is not as it was, such as the " +
+			"The same from what this run has recorded; it reports what has changed, such as the " +
 				"version of a store:"})
 	}
 	return append(all, command{"check-cmd", "stampede check " + place,

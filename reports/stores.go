@@ -208,7 +208,7 @@ func storePlotOf(lanes []storeLane, quantity string, end float64) storePlot {
 		p.Scale = amount(p.most, p.Unit)
 	case len(p.Parts) > 1:
 		for i, part := range p.Parts {
-			p.Legend = append(p.Legend, legendItem{Slot: i, Variant: noVariant, Name: part})
+			p.Legend = append(p.Legend, legendItem{Slot: i, Variant: noVariant, Name: partName(part)})
 		}
 	}
 	return p
@@ -229,10 +229,20 @@ func (l storeLane) of(quantity string) (found []rundir.Series) {
 
 // Title names a quantity with its unit, unless that is its name.
 func (p storePlot) Title() string {
-	if p.Unit == p.Quantity {
+	if p.named() {
 		return p.name()
 	}
 	return p.name() + ", " + unitText(p.Unit)
+}
+
+// named says that the quantity's name has the unit in it: "dead rows", "locks granted".
+func (p storePlot) named() bool {
+	return p.Unit != "" && slices.Contains(strings.Fields(p.name()), p.Unit)
+}
+
+// partName is what a part is called on the page.
+func partName(part string) string {
+	return strings.Replace(part, "an internal lock", "a lightweight lock (LWLock)", 1)
 }
 
 // name is what a quantity is called on the page.
@@ -286,7 +296,10 @@ func (p storePlot) draw(
 	drawn := newPlot()
 	drawn.X.Min, drawn.X.Max = 0, max(axes.end, 1e-3)
 	drawn.X.Tick.Marker = secondTicks{most: 6}
-	drawn.Y.Label.Text = short(strings.TrimSuffix(p.name(), " by others"), 13)
+	drawn.Y.Label.Text = short(strings.TrimSuffix(p.name(), " by others"), 17)
+	if len(drawn.Y.Label.Text) > 13 {
+		drawn.Y.Label.TextStyle.Font.Size = 9 // as high as the plot
+	}
 	if p.heat() {
 		drawn.Y.Min, drawn.Y.Max = 0, float64(len(p.Parts))
 		drawn.Y.Tick.Marker = partTicks(p.Parts)
@@ -450,8 +463,11 @@ func (p storePlot) finding(all []rundir.Series, axes storeAxes) string {
 		return "no " + p.name()
 	}
 	text := p.name() + " at most " + amount(most, p.Unit)
+	if p.named() {
+		text = p.name() + " at most " + amount(most, "")
+	}
 	if part != "" && len(p.Parts) > 1 {
-		text += " (" + part + ")"
+		text += " (" + partName(part) + ")"
 	}
 	return fmt.Sprintf("%s, at %s s", text, plainNumber(math.Round(at*10)/10))
 }
@@ -463,7 +479,7 @@ func (f *timeFigure) addColumns(p storePlot, all []rundir.Series, axes storeAxes
 	for _, s := range all {
 		columns = append(columns, spans(s, axes.row, axes.end))
 		if !p.heat() {
-			f.Columns = append(f.Columns, strings.TrimSpace(p.name()+" "+s.Part))
+			f.Columns = append(f.Columns, strings.TrimSpace(p.name()+" "+partName(s.Part)))
 		}
 	}
 	if p.heat() {

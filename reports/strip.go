@@ -41,8 +41,8 @@ func repeatFigure(standings []standing) (figure, error) {
 	p.X.Label.Text = "response time"
 	f.Finding = repeatFinding(standings)
 	f.Legend = []legendItem{
-		{Slot: slotP50, Variant: noVariant, Name: "p50 of a repeat", Note: "hollow"},
-		{Slot: slotP99, Variant: noVariant, Name: "p99 of a repeat", Note: "filled"}}
+		{Slot: slotP50, Variant: noVariant, Name: "p50 of a repeat", Diamond: "hollow"},
+		{Slot: slotP99, Variant: noVariant, Name: "p99 of a repeat", Diamond: "filled"}}
 	height := vg.Length(44 + max(17, 10+4*most)*len(standings))
 	d := stack(560, 10, []*plot.Plot{p}, []vg.Length{height})
 	svg, err := inline(d.canvas, f.ID, f.Title, f.Finding)

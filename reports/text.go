@@ -188,8 +188,8 @@ func textRow(s rundir.Summary, st standing) []string {
 	if st.Baseline {
 		ratio = baselineCell
 	}
-	return []string{oneLine(row.Name), answer, row.Approximate + row.P50,
-		row.Approximate + row.P99, orNone(ratio), row.Raced}
+	return []string{oneLine(row.Name), answer, row.P50,
+		row.P99, orNone(ratio), row.Raced}
 }
 
 // againstBaseline is how much faster or slower at p99 a design is than the baseline, "" if

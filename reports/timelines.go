@@ -20,6 +20,8 @@ type timePanel struct {
 	Kind string
 	// Overlay has the designs that stand for all.
 	Overlay figure
+	// Grey is the design whose warm-up and drain the overlay marks, "" if it marks none.
+	Grey    string
 	Figures []timeFigure
 	// Bucket says how much time a point covers.
 	Bucket string
@@ -39,7 +41,9 @@ type timeFigure struct {
 	figure
 	Letter, Name string
 	Wrong        bool
-	Baseline     bool
+	// Chip is what became of a wrong design, in a word.
+	Chip     string
+	Baseline bool
 	// Later says which repeat it is, "" for the first.
 	Later string
 	// More is data that the figure's own table does not have, nil if there is none.
@@ -105,7 +109,8 @@ func timePanels(d Data, standings []standing) (timePanel, error) {
 		panel.Bucket += " to " + most
 	}
 	var err error
-	if panel.Overlay, err = overlay(panel.Kind, lanes, chartGroups(standings)[0]); err != nil {
+	if panel.Overlay, panel.Grey, err = overlay(panel.Kind, lanes,
+		chartGroups(standings)[0]); err != nil {
 		return panel, err
 	}
 	dense := densityOf(panel.Kind, lanes)
@@ -163,6 +168,9 @@ func (st standing) breaks(r rundir.Repeat) bool {
 func (l lane) figure(id, title string) timeFigure {
 	f := timeFigure{Letter: l.Letter, Name: l.Name, Wrong: l.Group == wrong,
 		Baseline: l.Baseline}
+	if f.Wrong {
+		f.Chip = l.word()
+	}
 	f.ID, f.Title = id, title
 	if l.repeat.Index > 0 {
 		f.Later = fmt.Sprintf("repeat %d", l.repeat.Index+1)
@@ -229,16 +237,49 @@ func (l lane) mergeTo(kind string, width int64) lane {
 		return l
 	}
 	each := int(width / l.windows.WidthNS)
+	recorded := l.bucketsOf(kind)
+	of := int(width / l.timeline.BucketNS)
 	for i := range l.moments {
 		from := min(i*each, len(windows))
 		h := together(windows[from:min(from+each, len(windows))])
+		at := min(i*of, len(recorded))
+		buckets := recorded[at:min(at+of, len(recorded))]
 		m := &l.moments[i]
-		m.p50, m.p99, m.p999 = h.quantile(0.5), h.quantile(0.99), math.NaN()
+		m.p50 = within(h.quantile(0.5), buckets, func(p rundir.Percentiles) int64 { return p.P50 })
+		m.p99 = within(h.quantile(0.99), buckets, func(p rundir.Percentiles) int64 { return p.P99 })
+		m.p999 = math.NaN()
 		if h.total() >= forP999 {
-			m.p999 = h.quantile(0.999)
+			m.p999 = within(h.quantile(0.999), buckets,
+				func(p rundir.Percentiles) int64 { return p.P999 })
 		}
 	}
 	return l
+}
+
+// within keeps a percentile of several intervals together, which is estimated from rows,
+// between the lowest and the highest of those that were recorded of each: so it is never
+// above the slowest operation.
+func within(s float64, buckets []rundir.Bucket, of func(rundir.Percentiles) int64) float64 {
+	low, high := math.Inf(1), 0.0
+	for _, b := range buckets {
+		if b.Response.Count > 0 {
+			low, high = min(low, secondsOf(of(b.Response))), max(high, secondsOf(of(b.Response)))
+		}
+	}
+	if low > high || math.IsNaN(s) || math.IsInf(s, 1) {
+		return s
+	}
+	return min(max(s, low), high)
+}
+
+// bucketsOf is one kind's recorded intervals.
+func (l lane) bucketsOf(kind string) []rundir.Bucket {
+	for _, k := range l.timeline.Kinds {
+		if k.Kind == kind {
+			return k.Buckets
+		}
+	}
+	return nil
 }
 
 // commonMultiple is the least one of two widths.
@@ -579,7 +620,7 @@ func (f *timeFigure) timeTable(l lane, rare bool) {
 // shown is a percentile of a lane's point with as many digits as it is known to.
 func (l lane) shown(s float64) string {
 	if l.merged && !math.IsNaN(s) && !math.IsInf(s, 1) && s > 0 {
-		return rounded2(s)
+		return estimated(s)
 	}
 	return seconds(s)
 }

@@ -81,7 +81,9 @@ func validityDetails(standings []standing, class string) (details []validityDeta
 			})
 			if same < 0 {
 				same = len(details) - from
-				one.first = st.Letter + " " + st.Name
+				if one.first = st.Letter + " " + st.Name; len(standings) == 1 {
+					one.first = st.Name
+				}
 				details = append(details, validityDetail{Name: one.Name, Mark: one.Mark,
 					Detail: one.Detail, first: one.first})
 			}
@@ -187,20 +189,66 @@ func ofAssumption(v rundir.Variant, reason string) bool {
 func otherReasons(v rundir.Variant) (list []string) {
 	for _, reason := range v.Reasons {
 		if !ofAssumption(v, reason) {
-			list = append(list, reason)
+			list = append(list, strings.Replace(reason, "violated as expected: ", wordCaught+": ", 1))
 		}
 	}
 	return list
 }
 
-// floorText says how far the baseline differed from itself, "" if it ran but once.
-func floorText(f *rundir.NoiseFloor) string {
+// floorText says how far the baseline differed from itself, and where in the run it ran; ""
+// if it ran but once.
+func floorText(f *rundir.NoiseFloor, standings []standing) string {
 	if f == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s ran first and last, and differed from itself by %s at p50 and by %s at "+
-		"p99. Designs that differ by less are not told apart.", f.Variant,
-		times(f.P50), times(f.P99))
+	return fmt.Sprintf("%s%s differed from itself by %s at p50 and by %s at p99. Designs that "+
+		"differ by less are not told apart.", f.Variant, placesOf(f.Variant, standings), times(f.P50),
+		times(f.P99))
+}
+
+// placesOf says as which of all repeats a design ran, with a space before: " ran 4th and, for
+// comparison with itself, 7th of 7 repeats, and".
+func placesOf(design string, standings []standing) string {
+	var own, control []int
+	all := 0
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			all++
+			switch {
+			case st.Name != design:
+			case r.Control:
+				control = append(control, r.Order+1)
+			default:
+				own = append(own, r.Order+1)
+			}
+		}
+	}
+	if len(own) == 0 || len(control) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" ran %s and, for comparison with itself, %s of %s, and", ordinals(own),
+		ordinals(control), plural(all, "repeat"))
+}
+
+// ordinals are places in order: "1st, 5th and 9th".
+func ordinals(places []int) string {
+	slices.Sort(places)
+	var texts []string
+	for _, n := range places {
+		suffix := "th"
+		if tens := n / 10 % 10; tens != 1 {
+			switch n % 10 {
+			case 1:
+				suffix = "st"
+			case 2:
+				suffix = "nd"
+			case 3:
+				suffix = "rd"
+			}
+		}
+		texts = append(texts, fmt.Sprint(n, suffix))
+	}
+	return list(texts, 6)
 }
 
 // attemptOf says what a repeat is for.
@@ -208,7 +256,7 @@ func attemptOf(r rundir.Repeat) string {
 	text := "times not used"
 	switch {
 	case r.Control:
-		text = "control: the baseline again"
+		text = "baseline again"
 	case r.Used:
 		text = "times used"
 	}
@@ -268,6 +316,11 @@ func repeatRows(standings []standing) (rows []repeatRow) {
 			}
 			if r.Generator.LagP99NS > 0 {
 				row.Lag = latency(r.Generator.LagP99NS)
+			}
+			for _, cell := range []*string{&row.P50, &row.P99, &row.Throughput} {
+				if r.Timing == rundir.Noisy && *cell != none {
+					*cell = "≈ " + *cell
+				}
 			}
 			if r.DrainNS > 0 {
 				row.Drain = latency(r.DrainNS)

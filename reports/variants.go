@@ -19,6 +19,9 @@ type variantGroup struct {
 // variantColumns says which columns of the variant table have something to show.
 type variantColumns struct {
 	SLOs, Ratio, Raced, CPU bool
+	// P999 says that a design has enough operations for one, Dropped that not everything was
+	// sent, Unknown that not every outcome is known.
+	P999, Dropped, Unknown bool
 	// Successes says that times are of successful operations alone.
 	Successes bool
 	// Compared says once why there is no ratio, or what is true of all of them.
@@ -35,6 +38,9 @@ func columnsOf(groups []variantGroup, s rundir.Summary, standings []standing) (c
 			c.SLOs = c.SLOs || row.SLOs != none
 			c.Raced = c.Raced || row.Raced != none
 			c.CPU = c.CPU || row.CPU != none
+			c.P999 = c.P999 || row.P999 != none
+			c.Dropped = c.Dropped || row.Sent != whole && row.Sent != none
+			c.Unknown = c.Unknown || row.Errors != nothing && row.Errors != none
 			c.Ratio = c.Ratio || row.Ratio.Ratio != none && row.Ratio.Ratio != ""
 			tested = tested || row.Ratio.P != ""
 		}
@@ -51,6 +57,9 @@ func columnsOf(groups []variantGroup, s rundir.Summary, standings []standing) (c
 	return c
 }
 
+// whole and nothing are shares.
+const whole, nothing = "100 %", "0 %"
+
 // variantRow is one line of the variant table, formatted.
 type variantRow struct {
 	Letter, Name, ID string
@@ -63,9 +72,8 @@ type variantRow struct {
 	Sent, Throughput, Errors string
 	// Raced is how many successful operations raced another on the same key.
 	Raced string
-	// Timing is the state of the times, in Approximate as a sign before each.
+	// Timing is the state of the times, which a sign before each says too.
 	Timing                   mark
-	Approximate              string
 	P50, P90, P99, P999, Max string
 	// WholeP99 is the p99 with refusals, where the others are without.
 	WholeP99                     string
@@ -163,14 +171,22 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 	row.P50, row.P90 = percentile(response, response.P50), percentile(response, response.P90)
 	row.P99, row.P999 = percentile(response, response.P99), percentile(response, response.P999)
 	row.Max = percentile(response, response.Max)
+	if response.Count < forP999 {
+		row.P999 = none
+	}
 	row.Raced = none
 	if st.Races != nil {
 		row.Raced = grouped(st.Races.Raced)
 	}
-	row.Timing, row.Approximate = timingMark(st.Timing), approximately(st)
-	if st.Timing == rundir.NoTimes {
-		row.P50, row.P90, row.P99, row.P999, row.Max = none, none, none, none, none
-		row.WholeP99 = none
+	row.Timing = timingMark(st.Timing)
+	for _, cell := range []*string{&row.P50, &row.P90, &row.P99, &row.P999, &row.Max, &row.WholeP99,
+		&row.Throughput} {
+		switch {
+		case st.Timing == rundir.NoTimes && cell != &row.Throughput:
+			*cell = none
+		case *cell != none && *cell != "":
+			*cell = approximately(st) + *cell
+		}
 	}
 	row.CPU = st.processor().perOperation(storesAndRoles)
 	row.Ratio = ratioOf(s, st.Name, "p99")

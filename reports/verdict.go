@@ -35,7 +35,6 @@ var markTable = map[string]mark{
 	wordUntried:   {"?", wordUntried, "warn"},
 	wordUndecided: {"?", wordUndecided, "warn"},
 	wordCaught:    {"⚑", wordCaught, "wrong"},
-	wordExpected:  {"⚑", wordExpected, "wrong"},
 	wordBesides:   {"⚐", wordBesides, "wrong"},
 	wordElsewhere: {"⚐", wordElsewhere, "wrong"},
 	wordLatent:    {"○", wordLatent, "na"},
@@ -109,7 +108,7 @@ func (st standing) mark() mark { return markTable[st.word()] }
 func (st standing) breakMark(invariant string) mark {
 	switch {
 	case slices.Contains(st.Caught, invariant):
-		return markTable[wordExpected]
+		return markTable[wordCaught]
 	case slices.Contains(st.Besides, invariant):
 		return markTable[wordBesides]
 	case slices.Contains(st.Elsewhere, invariant):

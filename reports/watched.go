@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -18,10 +19,14 @@ import (
 // followed, all on the same axes.
 type watchedPanel struct {
 	Invariant, Quantity, Unit string
+	// Statement is what the invariant demands, which says what must not be.
+	Statement string
 	// Heading is the quantity with its unit.
 	Heading string
 	// Exact is set if the quantity was known exactly whenever it was looked at.
 	Exact bool
+	// Excused is set if some of what was seen is.
+	Excused bool
 	// First are the figures of the designs that stand for all, More the others.
 	First, More []timeFigure
 }
@@ -43,7 +48,8 @@ func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 			if lanes[key] == nil {
 				panels = append(panels, watchedPanel{Invariant: w.Invariant,
 					Quantity: w.Quantity, Unit: w.Unit, Exact: true,
-					Heading: raised(w.Quantity) + ", in " + w.Unit})
+					Statement: strings.TrimSuffix(d.Summary.Statements[w.Invariant], "."),
+					Heading:   raised(w.Quantity) + ", in " + w.Unit})
 			}
 			lanes[key] = append(lanes[key], watchedLane{l, w})
 		}
@@ -60,6 +66,8 @@ func watchedPanels(d Data, standings []standing) ([]watchedPanel, error) {
 			}
 			figures = append(figures, f)
 			p.Exact = p.Exact && exactly(l.line)
+			p.Excused = p.Excused || slices.ContainsFunc(l.line.Points,
+				func(p check.WatchedPoint) bool { return p.Excused })
 		}
 		shareMarks(figuresOf(figures))
 		p.First, p.More = firstOf(figures, standings)
@@ -215,15 +223,10 @@ func watchedFinding(l watchedLane) string {
 		if v.Invariant != l.line.Invariant || w == nil {
 			continue
 		}
-		var what string
-		switch {
-		case !exactly(l.line) || w.Lowest > w.Highest:
-			what = fmt.Sprintf("%s from %s or less to %s %s or more", w.Quantity, grouped(w.Lowest),
-				grouped(w.Highest), w.Unit)
-		case w.Lowest == w.Highest:
-			what = fmt.Sprintf("%s %s throughout", grouped(w.Lowest), w.Unit)
-		default:
-			what = fmt.Sprintf("between %s and %s %s", grouped(w.Lowest), grouped(w.Highest), w.Unit)
+		low, high := boundsOf(l.line.Points, w)
+		what := fmt.Sprintf("%s between %s and %s %s", w.Quantity, grouped(low), grouped(high), w.Unit)
+		if low == high {
+			what = fmt.Sprintf("%s %s %s throughout", w.Quantity, grouped(low), w.Unit)
 		}
 		text += fmt.Sprintf(": %s (%s", what, plural(w.Judged, "sample"))
 		if w.Excused > 0 {
@@ -235,6 +238,16 @@ func watchedFinding(l watchedLane) string {
 		return text + ")."
 	}
 	return text + "."
+}
+
+// boundsOf is the lowest and the highest that a quantity may have been: of the points, or
+// of what the verdict kept where there are none.
+func boundsOf(points []check.WatchedPoint, w *check.Watched) (low, high int64) {
+	low, high = min(w.Lowest, w.Highest), max(w.Lowest, w.Highest)
+	for _, p := range points {
+		low, high = min(low, p.Low), max(high, p.High)
+	}
+	return low, high
 }
 
 // watchedTable fills the figure's rows.

@@ -45,6 +45,24 @@ func TestResolvedRoundTrip(t *testing.T) {
 	mustRoundTrip(t, closed)
 }
 
+// TestRecorded: what was written is read back without the system's part, and what cannot be
+// read is nothing.
+func TestRecorded(t *testing.T) {
+	sc, _ := decode(t, base, "smoke")
+	text, err := sc.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := scenario.Recorded(text); !reflect.DeepEqual(got.Load, sc.Load) || got.Params != nil {
+		t.Errorf("read back %+v, want %+v", got.Load, sc.Load)
+	}
+	for _, text := range []string{"", "- 1", "load: [", "load: 3"} {
+		if got := scenario.Recorded([]byte(text)); !reflect.DeepEqual(got, scenario.Scenario{}) {
+			t.Errorf("of %q it reads %+v", text, got.Load)
+		}
+	}
+}
+
 func TestResolvedKeepsItsProfile(t *testing.T) {
 	sc, _ := decode(t, base, "smoke")
 	text, err := sc.YAML()

@@ -1,6 +1,7 @@
 package flashsale
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,9 +25,40 @@ func judgeNoOversell(j *judging) {
 		return
 	}
 	oversoldAtEnd(j, units)
+	j.noteSold(demands, len(replies.buys))
 	crowding(j, buys, units, func(o *OrderAudit) (item, text string) {
 		return o.Item, o.Item + ": units held or sold by acknowledged orders"
 	})
+}
+
+// noteSold says how many units were sold, which is what the sale is for, and why more buys
+// than that may have succeeded. A sold unit never comes back, so that paid orders count each
+// once.
+func (j *judging) noteSold(d demands, orders int) {
+	sold, bought := 0, 0
+	for i := range j.a.Orders {
+		if j.a.Orders[i].State == OrderPaid {
+			sold++
+		}
+	}
+	for _, item := range d {
+		bought += item.acked
+	}
+	text := fmt.Sprintf("%d of %d units were sold when the run ended: %s", sold,
+		j.p.Items*j.p.Units, j.shop())
+	if bought > sold {
+		text += fmt.Sprintf("; %d buys succeeded, with %d orders: a second click is answered with the "+
+			"same order, and a unit whose cart was not paid in time is for sale again", bought, orders)
+	}
+	j.Note("%s", text)
+}
+
+// shop is what was for sale: "5 items of 200".
+func (j *judging) shop() string {
+	if j.p.Items == 1 {
+		return fmt.Sprintf("1 item of %d", j.p.Units)
+	}
+	return fmt.Sprintf("%d items of %d", j.p.Items, j.p.Units)
 }
 
 // oversoldAtEnd counts the orders that are paid, and those that have a unit.
@@ -109,22 +141,48 @@ func oversoldByReplies(j *judging, r replies, units int) {
 			orders[buy.item] = append(orders[buy.item], order)
 		}
 	}
+	var found []oversold
 	for _, item := range slices.Sorted(maps.Keys(orders)) {
-		list := orders[item]
-		if len(list) <= units {
-			continue
+		if list := orders[item]; len(list) > units {
+			found = append(found, r.oversold(item, list, units))
 		}
-		var proof []uint64
-		var sales []check.CountedStep
-		for _, order := range list {
-			proof = append(proof, r.sold[order])
-			sales = append(sales, r.buys[order].step())
-		}
-		slices.Sort(proof)
-		counted := check.CountUp("units of "+item+" certainly sold", units, sales)
-		j.ViolateCount(counted, proof, "%s: %d orders were answered \"sold\", but only %d units exist",
-			item, len(list), units)
 	}
+	slices.SortStableFunc(found, func(a, b oversold) int {
+		return cmp.Compare(a.counted.Crossing().AtNS, b.counted.Crossing().AtNS)
+	})
+	for _, o := range found {
+		j.ViolateCount(o.counted, o.paid, "%s: %d orders were answered \"sold\", but only %d units "+
+			"exist", o.item, o.orders, units)
+	}
+}
+
+// oversold is an item of which too many orders were answered "sold". Of their payments paid
+// are those of the buys that decide: the one above the limit and those that raced.
+type oversold struct {
+	item    string
+	orders  int
+	counted *check.Counted
+	paid    []uint64
+}
+
+func (r replies) oversold(item string, orders []string, units int) oversold {
+	var sales []check.CountedStep
+	for _, order := range orders {
+		sales = append(sales, r.buys[order].step())
+	}
+	o := oversold{item: item, orders: len(orders),
+		counted: check.CountUp("units of "+item+" certainly sold", units, sales)}
+	decide := []uint64{o.counted.Crossing().Op}
+	if first, second, raced := o.counted.Race(); raced {
+		decide = append(decide, first.Op, second.Op)
+	}
+	for _, order := range orders {
+		if slices.Contains(decide, r.buys[order].op) {
+			o.paid = append(o.paid, r.sold[order])
+		}
+	}
+	slices.Sort(o.paid)
+	return o
 }
 
 // bought is what the acknowledgement of a buy said.

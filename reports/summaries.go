@@ -1,0 +1,121 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stampede/harness/check"
+	"stampede/harness/rundir"
+)
+
+// summaryOf is what an invariant that held says of itself, over all repeats of some designs:
+// numbers that differ are ranges. A clause that does not say the same of all is left out; ""
+// if the first one does not.
+func summaryOf(standings []standing, invariant string) string {
+	var texts []string
+	for _, st := range standings {
+		if _, skip := st.NotApplicable[invariant]; !skip {
+			texts = append(texts, heldReasons(st, invariant)...)
+		}
+	}
+	var clauses []string
+	for i := 0; ; i++ {
+		var same []string
+		for _, text := range texts {
+			if parts := strings.Split(text, "; "); i < len(parts) {
+				same = append(same, parts[i])
+			}
+		}
+		if len(same) == 0 {
+			return strings.Join(clauses, "; ")
+		}
+		clause, ok := ranged(same)
+		switch {
+		case ok:
+			clauses = append(clauses, clause)
+		case i == 0:
+			return ""
+		}
+	}
+}
+
+// heldReasons are what an invariant says of the repeats of a design in which it held.
+func heldReasons(st standing, invariant string) (texts []string) {
+	add := func(verdicts []check.Verdict) {
+		for _, v := range verdicts {
+			if v.Invariant == invariant && v.Status == check.Held && v.Reason != "" {
+				texts = append(texts, short(v.Reason, 300))
+			}
+		}
+	}
+	for _, r := range st.Repeats {
+		add(r.Invariants)
+	}
+	if len(texts) == 0 {
+		add(st.Invariants) // the repeats were not kept
+	}
+	return texts
+}
+
+// numeral is a number that begins a word, which a unit may end.
+var numeral = regexp.MustCompile(`(^|[\s(])(\d+(?:\.\d+)?)`)
+
+// ranged is one text for several that differ in their numbers alone.
+func ranged(texts []string) (string, bool) {
+	var columns [][]string
+	for i, text := range texts {
+		if numeral.ReplaceAllString(text, "$1#") != numeral.ReplaceAllString(texts[0], "$1#") {
+			return "", false
+		}
+		for k, found := range numeral.FindAllStringSubmatch(text, -1) {
+			if i == 0 {
+				columns = append(columns, nil)
+			}
+			columns[k] = append(columns[k], found[2])
+		}
+	}
+	next := -1
+	return numeral.ReplaceAllStringFunc(texts[0], func(found string) string {
+		next++
+		before := numeral.FindStringSubmatch(found)[1]
+		slices.SortFunc(columns[next], func(a, b string) int {
+			return cmp.Compare(number(a), number(b))
+		})
+		least, most := columns[next][0], columns[next][len(texts)-1]
+		if least == most {
+			return before + groupedText(least)
+		}
+		return before + groupedText(least) + " to " + groupedText(most)
+	}), true
+}
+
+func number(text string) float64 {
+	x, _ := strconv.ParseFloat(text, 64) // digits alone: it cannot fail
+	return x
+}
+
+// groupedText has commas in a whole number.
+func groupedText(text string) string {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return grouped(n)
+	}
+	return text
+}
+
+// summaryLine is the summary of the first invariant that has one, of the designs that hold:
+// its first clause; "" if none has.
+func summaryLine(s rundir.Summary, standings []standing) string {
+	holding := slices.DeleteFunc(slices.Clone(standings), func(st standing) bool {
+		return st.Correctness != rundir.Holds
+	})
+	for _, name := range invariantNames(s) {
+		if clause, _, _ := strings.Cut(summaryOf(holding, name), "; "); clause != "" {
+			return fmt.Sprintf("%s: %s", name, clause)
+		}
+	}
+	return ""
+}

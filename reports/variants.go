@@ -73,10 +73,8 @@ type variantRow struct {
 	// Raced is how many successful operations raced another on the same key.
 	Raced string
 	// Timing is the state of the times, which a sign before each says too.
-	Timing                   mark
-	P50, P90, P99, P999, Max string
-	// WholeP99 is the p99 with refusals, where the others are without.
-	WholeP99                     string
+	Timing                       mark
+	P50, P90, P99, P999, Max     string
 	CPU                          string
 	Ratio                        ratioCell
 	Idea, Guarantees, GivesUp    string
@@ -164,10 +162,6 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 		row.SLOMissed = held < len(st.SLOs)
 	}
 	response := st.response()
-	if st.Main != nil {
-		whole := st.Main.Latency.Response
-		row.WholeP99 = percentile(whole, whole.P99)
-	}
 	row.P50, row.P90 = percentile(response, response.P50), percentile(response, response.P90)
 	row.P99, row.P999 = percentile(response, response.P99), percentile(response, response.P999)
 	row.Max = percentile(response, response.Max)
@@ -179,7 +173,7 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 		row.Raced = grouped(st.Races.Raced)
 	}
 	row.Timing = timingMark(st.Timing)
-	for _, cell := range []*string{&row.P50, &row.P90, &row.P99, &row.P999, &row.Max, &row.WholeP99,
+	for _, cell := range []*string{&row.P50, &row.P90, &row.P99, &row.P999, &row.Max,
 		&row.Throughput} {
 		switch {
 		case st.Timing == rundir.NoTimes && cell != &row.Throughput:

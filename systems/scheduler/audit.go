@@ -99,6 +99,23 @@ type FleetAudit struct {
 	AtUS      int64  `json:"at_us"`
 }
 
+// left counts the tasks that have still to run, as instance.left does: all that wait but
+// those that are paused, and but those without an end whose next occurrence was not due when
+// something last ran.
+func (a *Audit) left() (waiting, running int64) {
+	for i := range a.Tasks {
+		switch t := &a.Tasks[i]; t.State {
+		case Running:
+			running++
+		case Waiting, Picked:
+			if !t.Paused && (t.Cron == "" || t.Times > 0 || t.DueUS <= a.Now) {
+				waiting++
+			}
+		}
+	}
+	return waiting, running
+}
+
 // us reads a column of times as Unix microseconds, 0 for none.
 func us(column string) string {
 	return `coalesce((extract(epoch FROM ` + column + `) * 1000000)::bigint, 0)`

@@ -232,29 +232,68 @@ func TestGivenUp(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct {
-		set  func(*scheduler.TaskAudit)
-		want check.Status
+		set        func(*scheduler.TaskAudit)
+		want       check.Status
+		unfinished bool
 	}{
-		"waiting":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Waiting }, check.Held},
-		"running":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Running }, check.Held},
-		"failed":    {func(r *scheduler.TaskAudit) { r.State = scheduler.Failed }, check.Broken},
-		"cancelled": {func(r *scheduler.TaskAudit) { r.State = scheduler.Cancelled }, check.Broken},
-		"paused":    {func(r *scheduler.TaskAudit) { r.Paused = true }, check.Broken},
-		"stopping":  {func(r *scheduler.TaskAudit) { r.Stops = true }, check.Broken},
+		"waiting":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Waiting }, check.Broken, true},
+		"running":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Running }, check.Broken, true},
+		"failed":    {func(r *scheduler.TaskAudit) { r.State = scheduler.Failed }, check.Broken, false},
+		"cancelled": {func(r *scheduler.TaskAudit) { r.State = scheduler.Cancelled }, check.Broken, false},
+		"paused":    {func(r *scheduler.TaskAudit) { r.Paused = true }, check.Broken, false},
+		"stopping":  {func(r *scheduler.TaskAudit) { r.Stops = true }, check.Broken, true},
 		"failed, to be stopped": {func(r *scheduler.TaskAudit) {
 			r.State, r.Stops = scheduler.Failed, true
-		}, check.Broken},
+		}, check.Broken, false},
 		"failed, as it was asked to": {func(r *scheduler.TaskAudit) {
 			r.State, r.Fails = scheduler.Failed, true
-		}, check.Held},
+		}, check.Held, false},
 	} {
 		t.Run("a moment ago, by nobody, "+name, func(t *testing.T) {
 			p := smallParams()
 			p.StarveWithin = sut.Duration(2 * time.Hour)
 			e := morningOf(t, 1, p, trouble{}, 200)
 			c.set(e.neverRan(t, scheduler.Waiting, nil))
-			if v := e.verdict(t, scheduler.AllRun); v.Status != c.want {
-				t.Errorf("%s: %+v", v.Status, v.Violations)
+			v := e.verdict(t, scheduler.AllRun)
+			if v.Status != c.want || c.unfinished != (v.Unfinished > 0) || v.Late > 0 {
+				t.Errorf("%s, %d not finished, %d late: %+v", v.Status, v.Unfinished, v.Late, v.Violations)
+			}
+		})
+	}
+}
+
+// TestLostAtTheEnd: a task that waits at the end was lost if it was due by then, by the
+// server's clock or by what the server said when it took the task. A server that has stopped
+// tells of no later moment itself.
+func TestLostAtTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		stopped bool
+		due     time.Duration // what the answer said, in addition
+		outcome history.Outcome
+		want    check.Status
+	}{
+		{"the others went on", false, time.Hour, history.OK, check.Broken},
+		{"nothing ran after that", true, 0, history.OK, check.Broken},
+		{"nothing ran after that, and it is due later", true, time.Hour, history.OK, check.Held},
+		{"nothing ran after that, and no answer came", true, 0, history.Unknown, check.Held},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := goodRun(t)
+			now := e.audit.Now
+			e.samples = nil
+			row := e.neverRan(t, scheduler.Waiting, nil)
+			if e.audit.Now = now; c.stopped {
+				e.audit.Now = row.DueUS - 1
+			}
+			for i := range e.records {
+				if rec := &e.records[i]; rec.Op.ID == row.Task && rec.Outcome == history.OK {
+					rec.Outcome, rec.Reply.Value = c.outcome, rec.Reply.Value+int64(c.due)
+				}
+			}
+			v := e.verdict(t, scheduler.AllRun)
+			if v.Status != c.want || v.Unfinished != v.Count {
+				t.Errorf("%s, %d of %d not finished: %+v", v.Status, v.Unfinished, v.Count, v.Violations)
 			}
 		})
 	}

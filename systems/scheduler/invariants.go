@@ -124,20 +124,28 @@ type judging struct {
 
 	clocks  *clocks
 	watched []look
+	// until is when the last answer came, on the run's clock, once requests has read it.
+	until time.Duration
 }
 
 // asked is a task as it was asked for, and what the driver knows of that.
 type asked struct {
 	check.Operation
 	request Request
+	// due is when the first occurrence was due at the latest, on the run's clock, by what an
+	// answer said; history.Never if there was none.
+	due time.Duration
 }
 
 // requests reads which tasks were asked for.
 func (j *judging) requests() map[uint64]*asked {
 	ops := make(check.Operations)
 	list := make(map[uint64]*asked)
-	for rec := range j.Records(KindSchedule) {
-		if rec.Outcome == history.Dropped {
+	for rec := range j.Records() {
+		if rec.End != history.Never {
+			j.until = max(j.until, rec.End)
+		}
+		if rec.Op.Kind != KindSchedule || rec.Outcome == history.Dropped {
 			continue
 		}
 		req, _, err := requestOf(rec.Op)
@@ -146,7 +154,14 @@ func (j *judging) requests() map[uint64]*asked {
 			return nil
 		}
 		ops.Add(rec)
-		list[rec.Op.ID] = &asked{request: req}
+		a := list[rec.Op.ID]
+		if a == nil {
+			a = &asked{request: req, due: history.Never}
+			list[rec.Op.ID] = a
+		}
+		if rec.Outcome == history.OK {
+			a.due = min(a.due, rec.End+time.Duration(max(0, rec.Reply.Value)))
+		}
 	}
 	for id, a := range list {
 		a.Operation = ops[id]
@@ -218,7 +233,7 @@ func judgeAllRun(j *judging) {
 			j.Fail("%v", err)
 			return
 		}
-		n, m := j.matches(id, dues, now)
+		n, m := j.matches(id, dues, j.ripe(a, dues, now))
 		complete, excused = complete+n, excused+m
 	}
 	j.Need(complete > 0, "no occurrence was completed")
@@ -226,8 +241,21 @@ func judgeAllRun(j *judging) {
 		excused, j.punctuality(), granted)
 }
 
-// matches looks for a complete run of each occurrence of a task.
-func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused int) {
+// ripe counts the occurrences that were due before the end of the run: by the server's clock,
+// or by the run's and what the answer to the request said. The last moment that an audit
+// tells of is when something last ran: of a server that has stopped that says nothing.
+func (j *judging) ripe(a *asked, dues []int64, now int64) (n int) {
+	for n < len(dues) && (dues[n] <= now || a.due != history.Never &&
+		a.due+micros(dues[n]-dues[0]) <= j.until) {
+		n++
+	}
+	return n
+}
+
+// matches looks for a complete run of each occurrence of a task, of which the first ones are
+// ripe. The drain waits for what is not complete: a ripe one that is still open at the end
+// was lost, unless the work was still going on when the drain gave up.
+func (j *judging) matches(id uint64, dues []int64, ripe int) (complete, excused int) {
 	finished := j.finished(id)
 	for i, due := range dues {
 		o := occurrence{id, int64(i + 1)}
@@ -244,7 +272,7 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 		case finished:
 			j.Violate([]uint64{id}, "%v, due at %v, has no complete run, but its task is done", o,
 				moment(due))
-		case j.given(o, due) || due > now-j.patience() && j.open(o):
+		case j.given(o, due) || i >= ripe && j.open(o):
 			excused++
 		case j.stopped(o):
 			j.Late([]uint64{id}, "%v, due at %v, has no complete run; it should have had one before its "+
@@ -285,9 +313,8 @@ func (j *judging) grants(field string, declared, most time.Duration) string {
 	return fmt.Sprintf("; %v more are allowed, because the audit declares %s", declared, field)
 }
 
-// patience is how long before the end of the run something may have been due and
-// not have run: the time in which it was to start, and that in which it works, in
-// microseconds.
+// patience is how long something may be due and not have run before somebody cancels or
+// pauses it: the time in which it was to start, and that in which it works, in microseconds.
 func (j *judging) patience() int64 {
 	return (j.p.clock(j.p.SLA) + j.longestWork() + j.p.StarveWithin.D()).Microseconds() +
 		j.t.StartSlackUS
@@ -331,12 +358,18 @@ func (j *judging) open(o occurrence) bool {
 
 // unfinished says whether an occurrence has its turn yet to come, or to end: its task was
 // not passed over and stands where it is worked on, by one whose lease has not long ended.
+// One that has no row yet comes after one that is so.
 func (j *judging) unfinished(o occurrence) bool {
 	row := j.row(o)
-	if row == nil || row.Occurrence > o.k || row.Paused {
+	if row == nil {
+		return slices.ContainsFunc(j.t.rows[o.task], func(r *TaskAudit) bool {
+			return r.Occurrence < o.k && j.unfinished(occurrence{o.task, r.Occurrence})
+		})
+	}
+	if row.Occurrence > o.k || row.Paused {
 		return false
 	}
-	held := row.LeaseUS == 0 || j.now()-row.LeaseUS <= j.rescue()
+	held := row.LeaseUS == 0 || j.now()-row.LeaseUS <= j.rescue()+j.patience()
 	return row.State == Waiting || row.State == Picked || row.State == Running && held
 }
 

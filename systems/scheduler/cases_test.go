@@ -61,22 +61,64 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// TestRunsOneAfterTheOther: executors that take turns say nothing about what they do when
-// two want the same task.
-func TestRunsOneAfterTheOther(t *testing.T) {
-	for _, inv := range []string{scheduler.OneEffect, scheduler.FencedRuns} {
-		e := goodRun(t)
-		if v := e.verdict(t, inv); v.Status != check.Held {
-			t.Errorf("%s of runs side by side is %s: %s", inv, v.Status, v.Reason)
-		}
-		for i := range e.audit.Runs {
-			e.audit.Runs[i].EndedUS = e.audit.Runs[i].StartedUS
-		}
-		v := e.verdict(t, inv)
-		if !v.NotExercised || !strings.HasPrefix(v.Reason, "0 runs were under way beside") {
-			t.Errorf("%s of runs one after the other is %s: %s", inv, v.Status, v.Reason)
+// TestExecutorsSideBySide: executors that take turns say nothing about what they do when
+// two want the same task, nor does one that runs its batch all at once, nor do runs that do
+// not name who claimed them.
+func TestExecutorsSideBySide(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		change    func(i int, r *scheduler.RunAudit)
+		exercised bool
+		says      string
+	}{
+		{"side by side", func(int, *scheduler.RunAudit) {}, true, ""},
+		{"one after the other", func(_ int, r *scheduler.RunAudit) { r.EndedUS = r.StartedUS }, false,
+			"0 runs were under way beside"},
+		{"of one executor", func(_ int, r *scheduler.RunAudit) { r.Executor = "executor-1" }, false,
+			"0 runs were under way beside"},
+		{"of nobody", func(_ int, r *scheduler.RunAudit) { r.Executor = "" }, false,
+			"runs do not name their executor"},
+		{"of one executor and of nobody", func(i int, r *scheduler.RunAudit) {
+			r.Executor = []string{"", "executor-1"}[i%2]
+		}, false, "0 runs were under way beside"},
+	} {
+		for _, inv := range []string{scheduler.OneEffect, scheduler.FencedRuns} {
+			e := goodRun(t)
+			for i := range e.audit.Runs {
+				c.change(i, &e.audit.Runs[i])
+			}
+			v := e.verdict(t, inv)
+			if v.NotExercised == c.exercised || (v.Status == check.Held) != c.exercised ||
+				!strings.Contains(v.Reason, c.says) {
+				t.Errorf("%s of runs %s is %s: %s", inv, c.name, v.Status, v.Reason)
+			}
 		}
 	}
+}
+
+// TestBesideOthers counts the runs that were under way beside another executor's.
+func TestBesideOthers(t *testing.T) {
+	type runs = []scheduler.RunAudit
+	for name, c := range map[string]struct {
+		runs runs
+		want int
+	}{
+		"one over many": {runs{turn("a", 1, 9), turn("b", 2, 3), turn("b", 4, 5), turn("a", 6, 7)}, 3},
+		"two batches":   {runs{turn("a", 1, 4), turn("a", 1, 4), turn("b", 3, 9)}, 3},
+		"the longer":    {runs{turn("a", 1, 3), turn("a", 1, 6), turn("b", 5, 9)}, 2},
+		"in turns":      {runs{turn("a", 1, 3), turn("b", 3, 4)}, 0},
+		"without end":   {runs{turn("a", 1, 5), turn("b", 3, 0), turn("a", 6, 7)}, 2},
+		"hidden by its own": {runs{turn("a", 1, 20), turn("b", 2, 8), turn("a", 9, 30),
+			turn("b", 25, 26)}, 4},
+	} {
+		if got := scheduler.BesideOthers(c.runs); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func turn(executor string, start, end int64) scheduler.RunAudit {
+	return scheduler.RunAudit{Executor: executor, StartedUS: start, EndedUS: end}
 }
 
 // TestUnfinishedRuns: a task that still waits is not finished, one that is done without a
@@ -236,12 +278,13 @@ func TestGivenUp(t *testing.T) {
 		want       check.Status
 		unfinished bool
 	}{
-		"waiting":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Waiting }, check.Broken, true},
-		"running":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Running }, check.Broken, true},
-		"failed":    {func(r *scheduler.TaskAudit) { r.State = scheduler.Failed }, check.Broken, false},
-		"cancelled": {func(r *scheduler.TaskAudit) { r.State = scheduler.Cancelled }, check.Broken, false},
-		"paused":    {func(r *scheduler.TaskAudit) { r.Paused = true }, check.Broken, false},
-		"stopping":  {func(r *scheduler.TaskAudit) { r.Stops = true }, check.Broken, true},
+		"waiting": {func(r *scheduler.TaskAudit) { r.State = scheduler.Waiting }, check.Broken, true},
+		"running": {func(r *scheduler.TaskAudit) { r.State = scheduler.Running }, check.Broken, true},
+		"failed":  {func(r *scheduler.TaskAudit) { r.State = scheduler.Failed }, check.Broken, false},
+		"cancelled": {func(r *scheduler.TaskAudit) { r.State = scheduler.Cancelled }, check.Broken,
+			false},
+		"paused":   {func(r *scheduler.TaskAudit) { r.Paused = true }, check.Broken, false},
+		"stopping": {func(r *scheduler.TaskAudit) { r.Stops = true }, check.Broken, true},
 		"failed, to be stopped": {func(r *scheduler.TaskAudit) {
 			r.State, r.Stops = scheduler.Failed, true
 		}, check.Broken, false},

@@ -473,38 +473,69 @@ func judgeEffects(j *judging) {
 		}
 	}
 	j.Need(done > 0, "no occurrence was completed")
-	together := j.needCompetition()
+	beside := j.needCompetition()
 	j.Note("%d complete occurrences had their effect once; of %d runs, %d were under way beside "+
-		"another one of their queue", done, len(j.t.Runs), together)
+		"another executor's in their queue", done, len(j.t.Runs), beside)
 }
 
-// leastTogether is how many runs must have been under way beside another one of their queue,
-// at least: executors that take turns cannot take a task from each other.
-const leastTogether = 10
+// leastBeside is how many runs must have been under way beside another executor's in their
+// queue, at least: executors that take turns cannot take a task from each other, and one that
+// takes a batch has nobody to take it from.
+const leastBeside = 10
 
-// needCompetition counts the runs that were under way while another one of their queue was,
-// from their start to their end, and needs some. A run without an end was under way at its
-// start.
-func (j *judging) needCompetition() (together int) {
-	queues := map[string][]*RunAudit{}
+// needCompetition counts the runs that were under way while another executor's was in their
+// queue, and needs some. A run that does not name its executor counts for nothing: it may be
+// of the same one as all others.
+func (j *judging) needCompetition() (beside int) {
+	queues, nameless := map[string][]*RunAudit{}, 0
 	for i := range j.t.Runs {
 		r := &j.t.Runs[i]
+		if r.Executor == "" {
+			nameless++
+			continue
+		}
 		queues[r.Queue] = append(queues[r.Queue], r)
 	}
 	for _, runs := range queues {
-		slices.SortFunc(runs, func(a, b *RunAudit) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
-		until := int64(0) // when the last of those before ends
-		for i, r := range runs {
-			if until > r.StartedUS || i+1 < len(runs) && runs[i+1].StartedUS < r.EndedUS {
-				together++
-			}
-			until = max(until, r.EndedUS)
+		beside += besideOthers(runs)
+	}
+	unknown := ""
+	if nameless > 0 {
+		unknown = fmt.Sprintf("; %d runs do not name their executor", nameless)
+	}
+	j.Need(beside >= leastBeside, "%d runs were under way beside another executor's in their queue; "+
+		"at least %d are needed to say whether executors take tasks from each other%s", beside,
+		leastBeside, unknown)
+	return beside
+}
+
+// besideOthers counts the runs of a queue that were under way, from their start to their end,
+// while one of another executor was. A run without an end was under way at its start.
+func besideOthers(runs []*RunAudit) (n int) {
+	slices.SortFunc(runs, func(a, b *RunAudit) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
+	next := make([]int64, len(runs)) // when the next one of another executor starts
+	for i := len(runs) - 1; i >= 0; i-- {
+		switch {
+		case i == len(runs)-1:
+			next[i] = math.MaxInt64
+		case runs[i+1].Executor != runs[i].Executor:
+			next[i] = runs[i+1].StartedUS
+		default:
+			next[i] = next[i+1]
 		}
 	}
-	j.Need(together >= leastTogether, "%d runs were under way beside another one of their queue; "+
-		"at least %d are needed to say whether executors take tasks from each other", together,
-		leastTogether)
-	return together
+	until := map[string]int64{} // when the last of those before ends, by executor
+	for i, r := range runs {
+		raced := next[i] < r.EndedUS
+		for executor, end := range until {
+			raced = raced || executor != r.Executor && end > r.StartedUS
+		}
+		if raced {
+			n++
+		}
+		until[r.Executor] = max(until[r.Executor], r.EndedUS)
+	}
+	return n
 }
 
 // judgeFences compares tokens.

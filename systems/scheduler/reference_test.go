@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -326,7 +327,8 @@ func (s *refScheduler) start(row *refRow) {
 	p := s.w.params
 	row.Fence++
 	run := &scheduler.RunAudit{Task: row.Task, Occurrence: row.Occurrence, Fence: row.Fence,
-		Queue: row.Queue, DueUS: row.DueUS, PickedUS: s.clock(), StartedUS: s.clock()}
+		Queue: row.Queue, DueUS: row.DueUS, PickedUS: s.clock(), StartedUS: s.clock(),
+		Executor: fmt.Sprintf("executor-%d", len(s.runs)%2)}
 	row.State, row.run, row.LeaseUS = scheduler.Running, run, run.StartedUS+p.Lease.D().Microseconds()
 	s.runs = append(s.runs, run)
 	if p.Recurrence == scheduler.Insert {

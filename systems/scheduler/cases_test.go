@@ -342,6 +342,52 @@ func TestLostAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestRepeatsAreNeeded: that a repeated request is not denied is open where none was answered
+// again: whoever turns all of them away has denied nothing. A rerun that came too early, and
+// was sent until its task had failed, is none.
+func TestRepeatsAreNeeded(t *testing.T) {
+	reruns := func(r *history.Record) bool { return r.Op.Kind == scheduler.KindRerun }
+	for _, c := range []struct {
+		name   string
+		resend float64
+		again  history.Outcome // what became of all but the first acknowledged sending
+		want   check.Status
+	}{
+		{"answered again", 0.2, history.OK, check.Held},
+		{"turned away", 0.2, history.Refused, check.Undecided},
+		{"without an answer", 0.2, history.Unknown, check.Undecided},
+		{"none", 0, history.Refused, check.Held},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := smallParams()
+			p.Resend = c.resend
+			e := morningOf(t, 1, p, trouble{}, 200)
+			if c.resend > 0 {
+				first := someOf(e.records, func(int) int { return 0 }, reruns)
+				if first == nil {
+					t.Fatal("no task was to run again")
+				}
+				early := *first
+				early.Outcome, early.Err = history.Refused, scheduler.ErrState.Error()
+				early.Start, early.End = first.Start-2*ms, first.Start-ms
+				e.records = append(e.records, early)
+			}
+			acked := map[uint64]bool{}
+			for i := range e.records {
+				rec := &e.records[i]
+				if acked[rec.Op.ID] {
+					rec.Outcome = c.again
+				}
+				acked[rec.Op.ID] = acked[rec.Op.ID] || rec.Outcome == history.OK
+			}
+			v := e.verdict(t, scheduler.NoPhantomRuns)
+			if v.Status != c.want || v.NotExercised != (c.want == check.Undecided) {
+				t.Errorf("%s: %s %+v", v.Status, v.Reason, v.Violations)
+			}
+		})
+	}
+}
+
 // TestWhatWasDeletedIsNotJudged: where finished tasks were deleted during the run, nothing
 // is held against the scheduler, and nothing is proven.
 func TestWhatWasDeletedIsNotJudged(t *testing.T) {

@@ -1,12 +1,17 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"stampede/harness/api/apitest"
 	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -131,5 +136,48 @@ func loseSome(a *scheduler.Audit) {
 	a.Runs = slices.DeleteFunc(a.Runs, func(r scheduler.RunAudit) bool { return lost[r.Task] })
 	a.Effects = slices.DeleteFunc(a.Effects, func(e scheduler.EffectAudit) bool {
 		return lost[e.Task]
+	})
+}
+
+// TestRepeatsTurnedAway: a server that turns away every request that it has seen has not shown
+// what its keys mean.
+func TestRepeatsTurnedAway(t *testing.T) {
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		verdicts := suttest.Foreign(t, suite(), "skip_locked", func(next http.Handler) http.Handler {
+			return onceOnly(next, status)
+		})
+		v := verdicts[scheduler.NoPhantomRuns]
+		if !v.NotExercised || !strings.HasPrefix(v.Reason, "no acknowledged request was acknowledged") {
+			t.Errorf("%d: %s is %s: %s %+v", status, v.Invariant, v.Status, v.Reason, v.Violations)
+		}
+	}
+}
+
+// onceOnly serves what next does, but turns away what was posted before.
+func onceOnly(next http.Handler, status int) http.Handler {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		sent := r.URL.Path + string(body)
+		again := seen[sent]
+		seen[sent] = true
+		mu.Unlock()
+		if again {
+			w.WriteHeader(status)
+			_, _ = w.Write(apitest.Problem("refused", "seen before"))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
 	})
 }

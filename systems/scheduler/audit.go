@@ -73,6 +73,9 @@ type RunAudit struct {
 	// could not be renewed any more.
 	LetGoUS int64 `json:"let_go_us,omitempty"`
 	Outcome State `json:"outcome,omitempty"`
+	// Executor names what claimed the task: all that one claim takes have the same, and
+	// two that claim on their own have different ones. It is empty if the server does not say.
+	Executor string `json:"executor,omitempty"`
 }
 
 // EffectAudit is one row of the table effects.
@@ -97,6 +100,23 @@ type FleetAudit struct {
 	Executors int64  `json:"executors"`
 	Reason    string `json:"reason"`
 	AtUS      int64  `json:"at_us"`
+}
+
+// left counts the tasks that have still to run, as instance.left does: all that wait but
+// those that are paused, and but those without an end whose next occurrence was not due when
+// something last ran.
+func (a *Audit) left() (waiting, running int64) {
+	for i := range a.Tasks {
+		switch t := &a.Tasks[i]; t.State {
+		case Running:
+			running++
+		case Waiting, Picked:
+			if !t.Paused && (t.Cron == "" || t.Times > 0 || t.DueUS <= a.Now) {
+				waiting++
+			}
+		}
+	}
+	return waiting, running
 }
 
 // us reads a column of times as Unix microseconds, 0 for none.
@@ -151,12 +171,12 @@ func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
 	}
 	a.Runs, err = collect(ctx, tx, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
 		us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
-		us("turned_at")+`, `+us("let_go_at")+`, outcome
+		us("turned_at")+`, `+us("let_go_at")+`, outcome, executor
 		FROM runs ORDER BY id`,
 		func(row pgx.CollectableRow) (r RunAudit, err error) {
 			var id int64
 			err = row.Scan(&id, &r.Occurrence, &r.Fence, &r.Queue, &r.DueUS, &r.PickedUS, &r.StartedUS,
-				&r.EndedUS, &r.LeaseUS, &r.TurnedUS, &r.LetGoUS, &r.Outcome)
+				&r.EndedUS, &r.LeaseUS, &r.TurnedUS, &r.LetGoUS, &r.Outcome, &r.Executor)
 			r.Task = uint64(id)
 			return r, err
 		})

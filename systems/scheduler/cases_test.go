@@ -61,22 +61,64 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// TestRunsOneAfterTheOther: executors that take turns say nothing about what they do when
-// two want the same task.
-func TestRunsOneAfterTheOther(t *testing.T) {
-	for _, inv := range []string{scheduler.OneEffect, scheduler.FencedRuns} {
-		e := goodRun(t)
-		if v := e.verdict(t, inv); v.Status != check.Held {
-			t.Errorf("%s of runs side by side is %s: %s", inv, v.Status, v.Reason)
-		}
-		for i := range e.audit.Runs {
-			e.audit.Runs[i].EndedUS = e.audit.Runs[i].StartedUS
-		}
-		v := e.verdict(t, inv)
-		if !v.NotExercised || !strings.HasPrefix(v.Reason, "0 runs were under way beside") {
-			t.Errorf("%s of runs one after the other is %s: %s", inv, v.Status, v.Reason)
+// TestExecutorsSideBySide: executors that take turns say nothing about what they do when
+// two want the same task, nor does one that runs its batch all at once, nor do runs that do
+// not name who claimed them.
+func TestExecutorsSideBySide(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		change    func(i int, r *scheduler.RunAudit)
+		exercised bool
+		says      string
+	}{
+		{"side by side", func(int, *scheduler.RunAudit) {}, true, ""},
+		{"one after the other", func(_ int, r *scheduler.RunAudit) { r.EndedUS = r.StartedUS }, false,
+			"0 runs were under way beside"},
+		{"of one executor", func(_ int, r *scheduler.RunAudit) { r.Executor = "executor-1" }, false,
+			"0 runs were under way beside"},
+		{"of nobody", func(_ int, r *scheduler.RunAudit) { r.Executor = "" }, false,
+			"runs do not name their executor"},
+		{"of one executor and of nobody", func(i int, r *scheduler.RunAudit) {
+			r.Executor = []string{"", "executor-1"}[i%2]
+		}, false, "0 runs were under way beside"},
+	} {
+		for _, inv := range []string{scheduler.OneEffect, scheduler.FencedRuns} {
+			e := goodRun(t)
+			for i := range e.audit.Runs {
+				c.change(i, &e.audit.Runs[i])
+			}
+			v := e.verdict(t, inv)
+			if v.NotExercised == c.exercised || (v.Status == check.Held) != c.exercised ||
+				!strings.Contains(v.Reason, c.says) {
+				t.Errorf("%s of runs %s is %s: %s", inv, c.name, v.Status, v.Reason)
+			}
 		}
 	}
+}
+
+// TestBesideOthers counts the runs that were under way beside another executor's.
+func TestBesideOthers(t *testing.T) {
+	type runs = []scheduler.RunAudit
+	for name, c := range map[string]struct {
+		runs runs
+		want int
+	}{
+		"one over many": {runs{turn("a", 1, 9), turn("b", 2, 3), turn("b", 4, 5), turn("a", 6, 7)}, 3},
+		"two batches":   {runs{turn("a", 1, 4), turn("a", 1, 4), turn("b", 3, 9)}, 3},
+		"the longer":    {runs{turn("a", 1, 3), turn("a", 1, 6), turn("b", 5, 9)}, 2},
+		"in turns":      {runs{turn("a", 1, 3), turn("b", 3, 4)}, 0},
+		"without end":   {runs{turn("a", 1, 5), turn("b", 3, 0), turn("a", 6, 7)}, 2},
+		"hidden by its own": {runs{turn("a", 1, 20), turn("b", 2, 8), turn("a", 9, 30),
+			turn("b", 25, 26)}, 4},
+	} {
+		if got := scheduler.BesideOthers(c.runs); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func turn(executor string, start, end int64) scheduler.RunAudit {
+	return scheduler.RunAudit{Executor: executor, StartedUS: start, EndedUS: end}
 }
 
 // TestUnfinishedRuns: a task that still waits is not finished, one that is done without a
@@ -232,29 +274,115 @@ func TestGivenUp(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct {
-		set  func(*scheduler.TaskAudit)
-		want check.Status
+		set        func(*scheduler.TaskAudit)
+		want       check.Status
+		unfinished bool
 	}{
-		"waiting":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Waiting }, check.Held},
-		"running":   {func(r *scheduler.TaskAudit) { r.State = scheduler.Running }, check.Held},
-		"failed":    {func(r *scheduler.TaskAudit) { r.State = scheduler.Failed }, check.Broken},
-		"cancelled": {func(r *scheduler.TaskAudit) { r.State = scheduler.Cancelled }, check.Broken},
-		"paused":    {func(r *scheduler.TaskAudit) { r.Paused = true }, check.Broken},
-		"stopping":  {func(r *scheduler.TaskAudit) { r.Stops = true }, check.Broken},
+		"waiting": {func(r *scheduler.TaskAudit) { r.State = scheduler.Waiting }, check.Broken, true},
+		"running": {func(r *scheduler.TaskAudit) { r.State = scheduler.Running }, check.Broken, true},
+		"failed":  {func(r *scheduler.TaskAudit) { r.State = scheduler.Failed }, check.Broken, false},
+		"cancelled": {func(r *scheduler.TaskAudit) { r.State = scheduler.Cancelled }, check.Broken,
+			false},
+		"paused":   {func(r *scheduler.TaskAudit) { r.Paused = true }, check.Broken, false},
+		"stopping": {func(r *scheduler.TaskAudit) { r.Stops = true }, check.Broken, true},
 		"failed, to be stopped": {func(r *scheduler.TaskAudit) {
 			r.State, r.Stops = scheduler.Failed, true
-		}, check.Broken},
+		}, check.Broken, false},
 		"failed, as it was asked to": {func(r *scheduler.TaskAudit) {
 			r.State, r.Fails = scheduler.Failed, true
-		}, check.Held},
+		}, check.Held, false},
 	} {
 		t.Run("a moment ago, by nobody, "+name, func(t *testing.T) {
 			p := smallParams()
 			p.StarveWithin = sut.Duration(2 * time.Hour)
 			e := morningOf(t, 1, p, trouble{}, 200)
 			c.set(e.neverRan(t, scheduler.Waiting, nil))
-			if v := e.verdict(t, scheduler.AllRun); v.Status != c.want {
-				t.Errorf("%s: %+v", v.Status, v.Violations)
+			v := e.verdict(t, scheduler.AllRun)
+			if v.Status != c.want || c.unfinished != (v.Unfinished > 0) || v.Late > 0 {
+				t.Errorf("%s, %d not finished, %d late: %+v", v.Status, v.Unfinished, v.Late, v.Violations)
+			}
+		})
+	}
+}
+
+// TestLostAtTheEnd: a task that waits at the end was lost if it was due by then, by the
+// server's clock or by what the server said when it took the task. A server that has stopped
+// tells of no later moment itself.
+func TestLostAtTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		stopped bool
+		due     time.Duration // what the answer said, in addition
+		outcome history.Outcome
+		want    check.Status
+	}{
+		{"the others went on", false, time.Hour, history.OK, check.Broken},
+		{"nothing ran after that", true, 0, history.OK, check.Broken},
+		{"nothing ran after that, and it is due later", true, time.Hour, history.OK, check.Held},
+		{"nothing ran after that, and no answer came", true, 0, history.Unknown, check.Held},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := goodRun(t)
+			now := e.audit.Now
+			e.samples = nil
+			row := e.neverRan(t, scheduler.Waiting, nil)
+			if e.audit.Now = now; c.stopped {
+				e.audit.Now = row.DueUS - 1
+			}
+			for i := range e.records {
+				if rec := &e.records[i]; rec.Op.ID == row.Task && rec.Outcome == history.OK {
+					rec.Outcome, rec.Reply.Value = c.outcome, rec.Reply.Value+int64(c.due)
+				}
+			}
+			v := e.verdict(t, scheduler.AllRun)
+			if v.Status != c.want || v.Unfinished != v.Count {
+				t.Errorf("%s, %d of %d not finished: %+v", v.Status, v.Unfinished, v.Count, v.Violations)
+			}
+		})
+	}
+}
+
+// TestRepeatsAreNeeded: that a repeated request is not denied is open where none was answered
+// again: whoever turns all of them away has denied nothing. A rerun that came too early, and
+// was sent until its task had failed, is none.
+func TestRepeatsAreNeeded(t *testing.T) {
+	reruns := func(r *history.Record) bool { return r.Op.Kind == scheduler.KindRerun }
+	for _, c := range []struct {
+		name   string
+		resend float64
+		again  history.Outcome // what became of all but the first acknowledged sending
+		want   check.Status
+	}{
+		{"answered again", 0.2, history.OK, check.Held},
+		{"turned away", 0.2, history.Refused, check.Undecided},
+		{"without an answer", 0.2, history.Unknown, check.Undecided},
+		{"none", 0, history.Refused, check.Held},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := smallParams()
+			p.Resend = c.resend
+			e := morningOf(t, 1, p, trouble{}, 200)
+			if c.resend > 0 {
+				first := someOf(e.records, func(int) int { return 0 }, reruns)
+				if first == nil {
+					t.Fatal("no task was to run again")
+				}
+				early := *first
+				early.Outcome, early.Err = history.Refused, scheduler.ErrState.Error()
+				early.Start, early.End = first.Start-2*ms, first.Start-ms
+				e.records = append(e.records, early)
+			}
+			acked := map[uint64]bool{}
+			for i := range e.records {
+				rec := &e.records[i]
+				if acked[rec.Op.ID] {
+					rec.Outcome = c.again
+				}
+				acked[rec.Op.ID] = acked[rec.Op.ID] || rec.Outcome == history.OK
+			}
+			v := e.verdict(t, scheduler.NoPhantomRuns)
+			if v.Status != c.want || v.NotExercised != (c.want == check.Undecided) {
+				t.Errorf("%s: %s %+v", v.Status, v.Reason, v.Violations)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"stampede/harness/api"
@@ -33,16 +34,24 @@ func NewTarget(baseURL string, cfg sut.Config) (sut.Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler target: %w", err)
 	}
-	return &Client{server.WithToken(p.Token), p}, nil
+	return &Client{Client: server.WithToken(p.Token), params: p}, nil
 }
 
 // Client is a Scheduler, and an instance, somewhere else.
 type Client struct {
 	*api.Client
 	params Params
+
+	// What was left by the latest audit, and until when that is good enough.
+	mu               sync.Mutex
+	waiting, running int64
+	next             time.Time
 }
 
-var _ Scheduler = (*Client)(nil)
+var (
+	_ Scheduler      = (*Client)(nil)
+	_ sut.Backlogger = (*Client)(nil)
+)
 
 // Prepare asks the server to begin without tasks.
 func (c *Client) Prepare(ctx context.Context) error {
@@ -104,12 +113,53 @@ func ask[R any](
 	return api.Decode[R](answer)
 }
 
-// Quiesced asks the server what is left to do. A server that does not say has
-// no background work.
+// Quiesced asks the server what is left to do. One that does not say is at rest when its
+// audit has no task that is to run.
 func (c *Client) Quiesced(ctx context.Context) (pending string, err error) {
 	pending, err = c.Client.Quiesced(ctx)
-	if errors.Is(err, api.ErrNoRoute) {
-		return "", nil
+	if !errors.Is(err, api.ErrNoRoute) {
+		return pending, err
 	}
-	return pending, err
+	waiting, running, err := c.left(ctx)
+	return stillToRun(waiting, running), err
+}
+
+// Backlog asks the server how much is left to do, or counts it in the audit.
+func (c *Client) Backlog(ctx context.Context) (int64, error) {
+	left, err := c.Client.Backlog(ctx)
+	if !errors.Is(err, api.ErrNoRoute) {
+		return left, err
+	}
+	waiting, running, err := c.left(ctx)
+	return waiting + running, err
+}
+
+// auditRest is the least time between two audits of a server that has work left, auditShare
+// how many times as long as an audit took: an audit is work for it as well.
+const (
+	auditRest  = 500 * time.Millisecond
+	auditShare = 4
+)
+
+// left counts the tasks that are to run in the server's audit, or repeats the latest count.
+func (c *Client) left(ctx context.Context) (waiting, running int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := time.Now()
+	if began.Before(c.next) {
+		return c.waiting, c.running, nil
+	}
+	raw, err := c.Audit(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	a, err := DecodeAudit(raw)
+	if err != nil {
+		return 0, 0, fmt.Errorf("what is pending at %s: %w", c.Base(), err)
+	}
+	c.waiting, c.running = a.left()
+	if now := time.Now(); c.waiting+c.running > 0 {
+		c.next = now.Add(max(auditRest, auditShare*now.Sub(began)))
+	}
+	return c.waiting, c.running, nil
 }

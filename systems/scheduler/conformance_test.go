@@ -1,10 +1,13 @@
 package scheduler_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +38,7 @@ func TestFullDisk(t *testing.T) {
 
 func suite() suttest.Suite {
 	return suttest.Suite{
-		System:  scheduler.System(),
+		System:  competing(scheduler.System()),
 		Params:  morning(),
 		Space:   places.Namespace,
 		Seed:    1,
@@ -45,6 +48,28 @@ func suite() suttest.Suite {
 			scheduler.CancelledRests: "a design that starts tasks late may cancel none of them before",
 		},
 	}
+}
+
+// competing has two clients of River: its executor has one, where that of the others claims
+// twice, and one has nobody to take a task from.
+func competing(system sut.System) sut.System {
+	river := &system.Variants[slices.IndexFunc(system.Variants, func(v sut.Variant) bool {
+		return v.Name == "river"
+	})]
+	executor := &river.Roles[slices.IndexFunc(river.Roles, func(r sut.Role) bool {
+		return r.Name == "executor"
+	})]
+	run := executor.Run
+	executor.Run = func(ctx context.Context, cfg sut.Config) error {
+		other := make(chan error, 1)
+		go func(cfg sut.Config) {
+			cfg.Replica = 2
+			other <- run(ctx, cfg)
+		}(cfg)
+		cfg.Replica = 1
+		return errors.Join(run(ctx, cfg), <-other)
+	}
+	return system
 }
 
 // morning is a few hundred tasks that are due within half a second, their second

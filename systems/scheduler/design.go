@@ -230,10 +230,15 @@ func (i *instance) Await(ctx context.Context, id uint64) (time.Duration, error) 
 // but recurring ones whose next occurrence is not due yet.
 func (i *instance) Quiesced(ctx context.Context) (pending string, err error) {
 	waiting, running, err := i.left(ctx)
-	if err == nil && waiting+running > 0 {
-		pending = fmt.Sprintf("%d tasks wait and %d run", waiting, running)
+	return stillToRun(waiting, running), err
+}
+
+// stillToRun says what is left to do, "" if nothing is.
+func stillToRun(waiting, running int64) string {
+	if waiting+running == 0 {
+		return ""
 	}
-	return pending, err
+	return fmt.Sprintf("%d tasks wait and %d run", waiting, running)
 }
 
 // Backlog counts the tasks that have still to run.

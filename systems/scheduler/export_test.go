@@ -48,6 +48,15 @@ func ClockOf(p Params, beginsUS int64, business time.Time) int64 {
 	return c.clock(business).UnixMicro()
 }
 
+// BesideOthers counts the runs of a queue that were under way beside another executor's.
+func BesideOthers(runs []RunAudit) int {
+	list := make([]*RunAudit, len(runs))
+	for i := range runs {
+		list[i] = &runs[i]
+	}
+	return besideOthers(list)
+}
+
 // DayMS is the business time at which the day begins.
 func DayMS(p Params) int64 { return p.day().UnixMilli() }
 

@@ -124,20 +124,28 @@ type judging struct {
 
 	clocks  *clocks
 	watched []look
+	// until is when the last answer came, on the run's clock, once requests has read it.
+	until time.Duration
 }
 
 // asked is a task as it was asked for, and what the driver knows of that.
 type asked struct {
 	check.Operation
 	request Request
+	// due is when the first occurrence was due at the latest, on the run's clock, by what an
+	// answer said; history.Never if there was none.
+	due time.Duration
 }
 
 // requests reads which tasks were asked for.
 func (j *judging) requests() map[uint64]*asked {
 	ops := make(check.Operations)
 	list := make(map[uint64]*asked)
-	for rec := range j.Records(KindSchedule) {
-		if rec.Outcome == history.Dropped {
+	for rec := range j.Records() {
+		if rec.End != history.Never {
+			j.until = max(j.until, rec.End)
+		}
+		if rec.Op.Kind != KindSchedule || rec.Outcome == history.Dropped {
 			continue
 		}
 		req, _, err := requestOf(rec.Op)
@@ -146,7 +154,14 @@ func (j *judging) requests() map[uint64]*asked {
 			return nil
 		}
 		ops.Add(rec)
-		list[rec.Op.ID] = &asked{request: req}
+		a := list[rec.Op.ID]
+		if a == nil {
+			a = &asked{request: req, due: history.Never}
+			list[rec.Op.ID] = a
+		}
+		if rec.Outcome == history.OK {
+			a.due = min(a.due, rec.End+time.Duration(max(0, rec.Reply.Value)))
+		}
 	}
 	for id, a := range list {
 		a.Operation = ops[id]
@@ -218,7 +233,7 @@ func judgeAllRun(j *judging) {
 			j.Fail("%v", err)
 			return
 		}
-		n, m := j.matches(id, dues, now)
+		n, m := j.matches(id, dues, j.ripe(a, dues, now))
 		complete, excused = complete+n, excused+m
 	}
 	j.Need(complete > 0, "no occurrence was completed")
@@ -226,8 +241,21 @@ func judgeAllRun(j *judging) {
 		excused, j.punctuality(), granted)
 }
 
-// matches looks for a complete run of each occurrence of a task.
-func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused int) {
+// ripe counts the occurrences that were due before the end of the run: by the server's clock,
+// or by the run's and what the answer to the request said. The last moment that an audit
+// tells of is when something last ran: of a server that has stopped that says nothing.
+func (j *judging) ripe(a *asked, dues []int64, now int64) (n int) {
+	for n < len(dues) && (dues[n] <= now || a.due != history.Never &&
+		a.due+micros(dues[n]-dues[0]) <= j.until) {
+		n++
+	}
+	return n
+}
+
+// matches looks for a complete run of each occurrence of a task, of which the first ones are
+// ripe. The drain waits for what is not complete: a ripe one that is still open at the end
+// was lost, unless the work was still going on when the drain gave up.
+func (j *judging) matches(id uint64, dues []int64, ripe int) (complete, excused int) {
 	finished := j.finished(id)
 	for i, due := range dues {
 		o := occurrence{id, int64(i + 1)}
@@ -244,7 +272,7 @@ func (j *judging) matches(id uint64, dues []int64, now int64) (complete, excused
 		case finished:
 			j.Violate([]uint64{id}, "%v, due at %v, has no complete run, but its task is done", o,
 				moment(due))
-		case j.given(o, due) || due > now-j.patience() && j.open(o):
+		case j.given(o, due) || i >= ripe && j.open(o):
 			excused++
 		case j.stopped(o):
 			j.Late([]uint64{id}, "%v, due at %v, has no complete run; it should have had one before its "+
@@ -285,9 +313,8 @@ func (j *judging) grants(field string, declared, most time.Duration) string {
 	return fmt.Sprintf("; %v more are allowed, because the audit declares %s", declared, field)
 }
 
-// patience is how long before the end of the run something may have been due and
-// not have run: the time in which it was to start, and that in which it works, in
-// microseconds.
+// patience is how long something may be due and not have run before somebody cancels or
+// pauses it: the time in which it was to start, and that in which it works, in microseconds.
 func (j *judging) patience() int64 {
 	return (j.p.clock(j.p.SLA) + j.longestWork() + j.p.StarveWithin.D()).Microseconds() +
 		j.t.StartSlackUS
@@ -331,12 +358,18 @@ func (j *judging) open(o occurrence) bool {
 
 // unfinished says whether an occurrence has its turn yet to come, or to end: its task was
 // not passed over and stands where it is worked on, by one whose lease has not long ended.
+// One that has no row yet comes after one that is so.
 func (j *judging) unfinished(o occurrence) bool {
 	row := j.row(o)
-	if row == nil || row.Occurrence > o.k || row.Paused {
+	if row == nil {
+		return slices.ContainsFunc(j.t.rows[o.task], func(r *TaskAudit) bool {
+			return r.Occurrence < o.k && j.unfinished(occurrence{o.task, r.Occurrence})
+		})
+	}
+	if row.Occurrence > o.k || row.Paused {
 		return false
 	}
-	held := row.LeaseUS == 0 || j.now()-row.LeaseUS <= j.rescue()
+	held := row.LeaseUS == 0 || j.now()-row.LeaseUS <= j.rescue()+j.patience()
 	return row.State == Waiting || row.State == Picked || row.State == Running && held
 }
 
@@ -440,38 +473,69 @@ func judgeEffects(j *judging) {
 		}
 	}
 	j.Need(done > 0, "no occurrence was completed")
-	together := j.needCompetition()
+	beside := j.needCompetition()
 	j.Note("%d complete occurrences had their effect once; of %d runs, %d were under way beside "+
-		"another one of their queue", done, len(j.t.Runs), together)
+		"another executor's in their queue", done, len(j.t.Runs), beside)
 }
 
-// leastTogether is how many runs must have been under way beside another one of their queue,
-// at least: executors that take turns cannot take a task from each other.
-const leastTogether = 10
+// leastBeside is how many runs must have been under way beside another executor's in their
+// queue, at least: executors that take turns cannot take a task from each other, and one that
+// takes a batch has nobody to take it from.
+const leastBeside = 10
 
-// needCompetition counts the runs that were under way while another one of their queue was,
-// from their start to their end, and needs some. A run without an end was under way at its
-// start.
-func (j *judging) needCompetition() (together int) {
-	queues := map[string][]*RunAudit{}
+// needCompetition counts the runs that were under way while another executor's was in their
+// queue, and needs some. A run that does not name its executor counts for nothing: it may be
+// of the same one as all others.
+func (j *judging) needCompetition() (beside int) {
+	queues, nameless := map[string][]*RunAudit{}, 0
 	for i := range j.t.Runs {
 		r := &j.t.Runs[i]
+		if r.Executor == "" {
+			nameless++
+			continue
+		}
 		queues[r.Queue] = append(queues[r.Queue], r)
 	}
 	for _, runs := range queues {
-		slices.SortFunc(runs, func(a, b *RunAudit) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
-		until := int64(0) // when the last of those before ends
-		for i, r := range runs {
-			if until > r.StartedUS || i+1 < len(runs) && runs[i+1].StartedUS < r.EndedUS {
-				together++
-			}
-			until = max(until, r.EndedUS)
+		beside += besideOthers(runs)
+	}
+	unknown := ""
+	if nameless > 0 {
+		unknown = fmt.Sprintf("; %d runs do not name their executor", nameless)
+	}
+	j.Need(beside >= leastBeside, "%d runs were under way beside another executor's in their queue; "+
+		"at least %d are needed to say whether executors take tasks from each other%s", beside,
+		leastBeside, unknown)
+	return beside
+}
+
+// besideOthers counts the runs of a queue that were under way, from their start to their end,
+// while one of another executor was. A run without an end was under way at its start.
+func besideOthers(runs []*RunAudit) (n int) {
+	slices.SortFunc(runs, func(a, b *RunAudit) int { return cmp.Compare(a.StartedUS, b.StartedUS) })
+	next := make([]int64, len(runs)) // when the next one of another executor starts
+	for i := len(runs) - 1; i >= 0; i-- {
+		switch {
+		case i == len(runs)-1:
+			next[i] = math.MaxInt64
+		case runs[i+1].Executor != runs[i].Executor:
+			next[i] = runs[i+1].StartedUS
+		default:
+			next[i] = next[i+1]
 		}
 	}
-	j.Need(together >= leastTogether, "%d runs were under way beside another one of their queue; "+
-		"at least %d are needed to say whether executors take tasks from each other", together,
-		leastTogether)
-	return together
+	until := map[string]int64{} // when the last of those before ends, by executor
+	for i, r := range runs {
+		raced := next[i] < r.EndedUS
+		for executor, end := range until {
+			raced = raced || executor != r.Executor && end > r.StartedUS
+		}
+		if raced {
+			n++
+		}
+		until[r.Executor] = max(until[r.Executor], r.EndedUS)
+	}
+	return n
 }
 
 // judgeFences compares tokens.
@@ -610,15 +674,25 @@ func (j *judging) twice() {
 	}
 }
 
-// repeats looks for requests that were acknowledged, and denied when they were sent again.
+// repeats looks for requests that were acknowledged, and denied when they were sent again. It
+// needs one that was acknowledged again: a server that turns away whatever it has seen denies
+// nothing. That a task has not failed yet is no answer to count, for a rerun waits for that.
 func (j *judging) repeats() {
 	var repeats check.Repeats
+	acked, again := map[uint64]int{}, 0
 	for rec := range j.Records(KindSchedule, KindCancel, KindPause, KindResume, KindRerun) {
 		repeats.See(rec, slices.ContainsFunc([]error{ErrUnknownTask, ErrConflict, ErrState, ErrOpTaken},
 			func(reason error) bool { return sut.RefusedFor(rec, reason) }))
+		if rec.Outcome == history.OK {
+			if acked[rec.Op.ID]++; acked[rec.Op.ID] == 2 {
+				again++
+			}
+		}
 	}
-	j.Note("%d acknowledged requests were sent again and answered again",
-		repeats.Judge(j.Collector, nil))
+	repeats.Judge(j.Collector, nil)
+	j.Need(again > 0 || j.p.Resend == 0, "no acknowledged request was acknowledged again when it was "+
+		"sent again")
+	j.Note("%d acknowledged requests were sent again and acknowledged again", again)
 }
 
 func (j *judging) phantomChanges() {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -85,6 +86,7 @@ type world struct {
 	events  events
 	records []history.Record
 	samples []history.Sample
+	second  map[int]bool // the records of second sendings
 }
 
 // event is something that happens at a moment.
@@ -139,11 +141,12 @@ func morningOf(t tb, seed uint64, p scheduler.Params, tr trouble, ops int) *evid
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr}
+	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr,
+		second: map[int]bool{}}
 	w.ref = newRefScheduler(w)
 	for i := range ops {
 		op := load.Op(uint64(i))
-		w.at(time.Duration(float64(i)/p.Rate*float64(time.Second)), func() { w.send(op) })
+		w.at(time.Duration(float64(i)/p.Rate*float64(time.Second)), func() { w.send(op, false) })
 	}
 	w.at(0, w.look)
 	for w.events.Len() > 0 {
@@ -166,9 +169,13 @@ func (w *world) look() {
 	w.at(max(w.now+lookEvery, w.events.list[0].at), w.look)
 }
 
-// send starts one attempt and decides what the network does to it.
-func (w *world) send(op history.Op) {
+// send starts one attempt and decides what the network does to it. Some are sent twice: again
+// is the second time.
+func (w *world) send(op history.Op, again bool) {
 	i := len(w.records)
+	if w.second[i] = again; !again {
+		w.resend(op, sut.Together)
+	}
 	w.records = append(w.records, history.Record{
 		Seq: uint64(i), Op: op, Intended: w.now, Start: w.now, End: history.Never})
 	u := w.rng.Float64()
@@ -210,10 +217,24 @@ func (w *world) end(i int, after time.Duration, outcome history.Outcome, reply h
 	w.after(after, func() {
 		rec := &w.records[i]
 		rec.Outcome, rec.Reply, rec.End = outcome, reply, w.now
+		if w.second[i] {
+			return // nothing follows from it
+		}
 		for _, next := range w.load.Follow(rec.Op, outcome, reply) {
-			w.after(next.After, func() { w.send(next.Op) })
+			w.after(next.After, func() { w.send(next.Op, false) })
+		}
+		if outcome == history.OK {
+			w.resend(rec.Op, sut.Later)
 		}
 	})
+}
+
+// resend plans the second sending of an operation that has one at that time.
+func (w *world) resend(op history.Op, when sut.Resending) {
+	wanted, pause := w.load.(sut.Resender).Resend(op)
+	if wanted == when {
+		w.after(pause, func() { w.send(op, true) })
+	}
 }
 
 // refScheduler is a correct scheduler: what is due starts a moment later, executors
@@ -326,7 +347,8 @@ func (s *refScheduler) start(row *refRow) {
 	p := s.w.params
 	row.Fence++
 	run := &scheduler.RunAudit{Task: row.Task, Occurrence: row.Occurrence, Fence: row.Fence,
-		Queue: row.Queue, DueUS: row.DueUS, PickedUS: s.clock(), StartedUS: s.clock()}
+		Queue: row.Queue, DueUS: row.DueUS, PickedUS: s.clock(), StartedUS: s.clock(),
+		Executor: fmt.Sprintf("executor-%d", len(s.runs)%2)}
 	row.State, row.run, row.LeaseUS = scheduler.Running, run, run.StartedUS+p.Lease.D().Microseconds()
 	s.runs = append(s.runs, run)
 	if p.Recurrence == scheduler.Insert {

@@ -69,6 +69,9 @@ type System struct {
 type Races struct {
 	// Kinds are the operation kinds.
 	Kinds []string
+	// Idle, if set, says of the reply to a successful operation that it took nothing, such as
+	// a poll of an empty queue: it does not compete.
+	Idle func(history.Reply) bool
 	// Least is how many successful ones must overlap another one on the same key, at
 	// least, for Invariants to be exercised; fewer make them Undecided unless they are
 	// Broken.

@@ -1,6 +1,7 @@
 package sqlbroker
 
 import (
+	"stampede/harness/history"
 	"stampede/harness/sut"
 )
 
@@ -13,7 +14,7 @@ func System() sut.System {
 		Workload:   newWorkload,
 		Variants:   variants(),
 		Invariants: Invariants,
-		Races: &sut.Races{Kinds: []string{KindReceive}, Least: 10,
+		Races: &sut.Races{Kinds: []string{KindReceive}, Idle: receivedNothing, Least: 10,
 			Invariants: []string{VisibilityKept, EffectsOnce}},
 		Target:  NewTarget,
 		Handler: NewHandler,
@@ -24,6 +25,9 @@ func System() sut.System {
 		},
 	}
 }
+
+// receivedNothing says that a receive waited in vain.
+func receivedNothing(reply history.Reply) bool { return reply.Value == 0 }
 
 func designs() []design {
 	return []design{

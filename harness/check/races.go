@@ -49,6 +49,26 @@ func Overlap(
 	return o, nil
 }
 
+// Span is the time for which Who had something in hand, by any one clock.
+type Span struct {
+	Who      string
+	From, To time.Duration
+}
+
+// Together counts the spans, in Raced those that overlap a span of somebody else, for work
+// that no operation of a client shows.
+func Together(spans []Span) (o Overlaps) {
+	ids, list := map[string]uint64{}, make([]execution, len(spans))
+	for i, s := range spans {
+		if ids[s.Who] == 0 {
+			ids[s.Who] = uint64(len(ids) + 1)
+		}
+		list[i] = execution{ids[s.Who], s.From, s.To, true}
+	}
+	o.add(list)
+	return o
+}
+
 // execution is one operation from its start to its end.
 type execution struct {
 	id         uint64

@@ -69,3 +69,22 @@ func TestOverlap(t *testing.T) {
 		}
 	}
 }
+
+// TestTogether: who works on several things at once does not compete with themselves.
+func TestTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		spans []check.Span
+		want  check.Overlaps
+	}{
+		"nobody":    {nil, check.Overlaps{}},
+		"one alone": {[]check.Span{{"a", 1, 9}, {"a", 2, 8}}, check.Overlaps{Successful: 2, Peak: 2}},
+		"two in turn": {[]check.Span{{"a", 1, 3}, {"b", 3, 5}, {"a", 5, 7}},
+			check.Overlaps{Successful: 3, Peak: 1}},
+		"two at once": {[]check.Span{{"a", 1, 3}, {"b", 2, 5}, {"b", 3, 5}},
+			check.Overlaps{Successful: 3, Raced: 2, Peak: 2}},
+	} {
+		if got := check.Together(test.spans); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}

@@ -43,6 +43,8 @@ const (
 	opTimeout = 100 * ms
 	// pace is how often the roles of the reference do something.
 	pace = 10 * ms
+	// consumers take turns at receiving, and work on what they got side by side.
+	consumers = 3
 )
 
 // runOf is a run of so many scheduled operations within a second.
@@ -186,6 +188,7 @@ type refBroker struct {
 	receipts  map[string]*refMessage
 	dead      []sqlbroker.DeadAudit
 	effects   []sqlbroker.EffectAudit
+	turns     int // of consumers
 }
 
 type refMessage struct {
@@ -313,7 +316,7 @@ func (b *refBroker) sweep() {
 	}
 }
 
-// work lets a consumer receive from each queue that is its own, again and again until
+// work lets the next consumer receive from each queue that is theirs, again and again until
 // nobody has anything to do.
 func (b *refBroker) work() {
 	b.sweep()
@@ -322,12 +325,14 @@ func (b *refBroker) work() {
 		got, _ := b.Receive(context.Background(), queue,
 			sqlbroker.Demand{Most: b.w.params.ReceiveBatch})
 		u := b.w.rng.Float64()
-		takes := b.w.some(pace)
+		takes := b.w.some(consumers * pace)
 		if u < b.w.sleeps {
 			takes += b.w.params.Visibility.D()
 		}
+		b.turns++
+		who := "consumer-" + strconv.Itoa(b.turns%consumers)
 		if len(got) > 0 && u < 1-b.w.dies {
-			b.w.at(takes, func() { b.digest(queue, got) })
+			b.w.at(takes, func() { b.digest(queue, who, got) })
 		}
 	}
 	if b.w.busy > 0 || slices.ContainsFunc(b.live, b.pending) {
@@ -344,7 +349,7 @@ func (b *refBroker) pending(m *refMessage) bool {
 }
 
 // digest stores the effects of what it can acknowledge.
-func (b *refBroker) digest(queue string, batch []sqlbroker.Delivery) {
+func (b *refBroker) digest(queue, who string, batch []sqlbroker.Delivery) {
 	for _, d := range batch {
 		how := sqlbroker.KindAck
 		if strings.HasPrefix(d.Body, "poison") {
@@ -354,8 +359,8 @@ func (b *refBroker) digest(queue string, batch []sqlbroker.Delivery) {
 			sqlbroker.Settlement{Receipts: []string{d.Receipt}})
 		if err == nil && how == sqlbroker.KindAck {
 			b.effects = append(b.effects, sqlbroker.EffectAudit{OpID: d.OpID, Index: d.Index,
-				Queue: queue, Group: d.Group, Receives: d.Receives, ReceivedNS: d.ReceivedNS,
-				VisibleNS: d.VisibleNS, StoredNS: clock(b.w.now)})
+				Queue: queue, Group: d.Group, Receives: d.Receives, Consumer: who,
+				ReceivedNS: d.ReceivedNS, VisibleNS: d.VisibleNS, StoredNS: clock(b.w.now)})
 		}
 	}
 }

@@ -102,6 +102,10 @@ func phantomCases() []verdictCase {
 
 func placeCases() []verdictCase {
 	const places, worked = sqlbroker.OncePlaced, sqlbroker.WorkedOff
+	putOff := func(e *evidence) {
+		r := e.last(1536)
+		r.Outcome, r.Err = history.Refused, sqlbroker.ErrRateLimited.Error()
+	}
 	return []verdictCase{
 		{places, "stored twice - fail", fail, func(e *evidence) {
 			e.audit.Messages = append(e.audit.Messages, *e.row(1280, 0))
@@ -119,6 +123,16 @@ func placeCases() []verdictCase {
 				Queue: "queue-1", Reason: sqlbroker.DeadReceives, Receives: 3})
 		}, "message 768.1 was processed and is among the dead letters"},
 		{places, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
+		{places, "published again and denied - fail", fail, func(e *evidence) {
+			r := e.last(1536)
+			r.Outcome, r.Err = history.Refused, sqlbroker.ErrTaken.Error()
+		}, "operation 1536 was acknowledged at 270ms, but denied when it was sent again at 280ms"},
+		{places, "every repeated publication is put off - undecided", maybe, putOff,
+			"no acknowledged publication was sent again and answered"},
+		{places, "no repeated publication is asked for - pass", pass, func(e *evidence) {
+			putOff(e)
+			e.params.Resend = 0
+		}, ""},
 		{places, "nothing died - undecided", maybe, func(e *evidence) {
 			e.audit.Dead = []sqlbroker.DeadAudit{}
 		}, "no message became a dead letter"},

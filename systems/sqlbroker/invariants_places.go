@@ -124,6 +124,7 @@ func judgePlaces(j *judging) {
 	})
 	j.Note("%d acknowledged publications were sent again and answered again", n)
 	j.watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows })
+	j.Need(n > 0 || j.p.Resend == 0, "no acknowledged publication was sent again and answered")
 	j.Need(len(at.dead) > 0, "no message became a dead letter")
 	j.needSnapshot()
 }

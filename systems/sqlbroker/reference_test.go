@@ -28,8 +28,10 @@ type world struct {
 	now     time.Duration
 	events  events
 	records []history.Record
-	busy    int // attempts under way, and operations that are still to come
-	broker  *refBroker
+	// followed says of each record whether others may follow: not from a second sending.
+	followed []bool
+	busy     int // attempts under way, and operations that are still to come
+	broker   *refBroker
 }
 
 // trouble is how often an attempt meets each mishap, and a batch a consumer that dies
@@ -113,9 +115,18 @@ func (w *world) some(d time.Duration) time.Duration {
 	return time.Duration(w.rng.Int64N(int64(d) + 1))
 }
 
-// send starts one attempt and decides what the network does to it.
+// send starts one attempt, and a second one beside it if there is one.
 func (w *world) send(op history.Op) {
+	if when, _ := w.load.(sut.Resender).Resend(op); when == sut.Together {
+		w.after(0, func() { w.attempt(op, false) })
+	}
+	w.attempt(op, true)
+}
+
+// attempt decides what the network does to an attempt, from which others may follow.
+func (w *world) attempt(op history.Op, followed bool) {
 	i := len(w.records)
+	w.followed = append(w.followed, followed)
 	w.records = append(w.records, history.Record{
 		Seq: uint64(i), Op: op, Intended: w.now, Start: w.now, End: history.Never})
 	u := w.rng.Float64()
@@ -172,6 +183,13 @@ func (w *world) end(
 		r.Outcome, r.Reply, r.End = outcome, reply, w.now
 		if err != nil {
 			r.Err = err.Error()
+		}
+		if !w.followed[i] {
+			return
+		}
+		when, pause := w.load.(sut.Resender).Resend(r.Op)
+		if op := r.Op; when == sut.Later && outcome == history.OK {
+			w.after(pause, func() { w.attempt(op, false) })
 		}
 		for _, next := range w.load.Follow(r.Op, outcome, reply) {
 			w.after(next.After, func() { w.send(next.Op) })

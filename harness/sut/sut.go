@@ -53,6 +53,9 @@ type System struct {
 	// Races, if set, names the operations that compete for an object. A run in which too
 	// few of them overlapped has not exercised what concurrency could break.
 	Races *Races
+	// NoRaces says why there are none, and what needs overlap instead. A system has one or the
+	// other: see suttest.Exercise.
+	NoRaces string
 	// Target makes an instance that speaks the system's HTTP API at baseURL,
 	// for servers that somebody else wrote.
 	Target func(baseURL string, cfg Config) (Instance, error)

@@ -161,6 +161,10 @@ func TestSuccessfulTimes(t *testing.T) {
 	if !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
+	text = strings.Join(textOf(t, d, reports.TextOptions{Width: 50}), "\n")
+	if strings.Contains(text, "vs BASE") {
+		t.Errorf("of a column that has no room:\n%s", text)
+	}
 }
 
 // TestControlsDoNotPass: a repeat of a control says that it was caught, or not provoked, and

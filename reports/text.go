@@ -38,10 +38,10 @@ func Text(w io.Writer, d Data, o TextOptions) error {
 	var out bytes.Buffer
 	title := oneLine(s.Run.Scenario) + " · " + oneLine(s.Run.Question)
 	fmt.Fprintf(&out, "%s\n\n", strings.Join(plain.Wrap(title, o.width()), "\n"))
-	textTable(&out, s, standings, o)
+	columns := textTable(&out, s, standings, o)
 	if len(standings) > 0 && standings[0].Successes && standings[0].Main != nil {
 		fmt.Fprintf(&out, "p50 and p99 are of %s", oneLine(standings[0].measured()))
-		if len(s.Comparisons) > 0 {
+		if slices.Contains(columns, ratioColumn) {
 			out.WriteString(", vs BASE is of all")
 		}
 		out.WriteString("\n")
@@ -115,12 +115,15 @@ func resultFields(s rundir.Summary, standings []standing) string {
 }
 
 // textTable aligns by runes, colours added afterwards so that their
-// escapes take no room. Where the width does not do, columns from the right are left out.
-func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, o TextOptions) {
+// escapes take no room. Where the width does not do, columns from the right are left out; it
+// returns the headings of the others.
+func textTable(
+	out *bytes.Buffer, s rundir.Summary, standings []standing, o TextOptions,
+) (headings []string) {
 	if len(standings) == 0 {
-		return
+		return nil
 	}
-	rows := [][]string{{"DESIGN", "CORRECT", "p50", "p99", "vs BASE", "RACED"}}
+	rows := [][]string{{"DESIGN", "CORRECT", "p50", "p99", ratioColumn, "RACED"}}
 	for _, st := range standings {
 		rows = append(rows, textRow(s, st))
 	}
@@ -142,7 +145,11 @@ func textTable(out *bytes.Buffer, s rundir.Summary, standings []standing, o Text
 		}
 		out.WriteString(line + "\n")
 	}
+	return rows[0][:columns]
 }
+
+// ratioColumn has the ratios to the baseline.
+const ratioColumn = "vs BASE"
 
 // telling are the rows without the last columns, the ratios to the baseline and the races,
 // where these say nothing of any design.

@@ -11,8 +11,8 @@ import (
 
 // Overlaps is how much the operations on the same keys overlapped.
 type Overlaps struct {
-	// Successful counts the operations with the outcome OK, Raced those of them that
-	// overlapped another operation on their key, whatever that one's outcome.
+	// Successful counts the operations with the outcome OK that took part, Raced those of them
+	// that overlapped another operation on their key, whatever that one's outcome.
 	Successful, Raced int64
 	// Peak is the highest number of operations in execution on one key at once.
 	Peak int64
@@ -21,17 +21,23 @@ type Overlaps struct {
 // Overlap measures how much the operations of some kinds overlapped, each from its start to
 // its end. One that never returned counts with the others up to its start: whether it was
 // still being executed is not known. An operation does not race with itself, however often
-// it is sent. It keeps 32 bytes an operation. A history that cannot be read is an error.
-func Overlap(h history.History, kinds []string) (o Overlaps, err error) {
+// it is sent. A successful one whose reply is idle, if that is set, took nothing: it neither
+// counts nor is raced with. It keeps 32 bytes an operation. A history that cannot be read is
+// an error.
+func Overlap(
+	h history.History, kinds []string, idle func(history.Reply) bool,
+) (o Overlaps, err error) {
 	byKey := map[string][]execution{}
 	for rec, err := range h.All() {
 		if err != nil {
 			return o, fmt.Errorf("counting races: %w", err)
 		}
-		if rec.Start == history.Never || !slices.Contains(kinds, rec.Op.Kind) {
+		ok := rec.Outcome == history.OK
+		if rec.Start == history.Never || !slices.Contains(kinds, rec.Op.Kind) ||
+			ok && idle != nil && idle(rec.Reply) {
 			continue
 		}
-		e := execution{rec.Op.ID, rec.Start, rec.End, rec.Outcome == history.OK}
+		e := execution{rec.Op.ID, rec.Start, rec.End, ok}
 		if e.end == history.Never {
 			e.end = e.start
 		}
@@ -41,6 +47,26 @@ func Overlap(h history.History, kinds []string) (o Overlaps, err error) {
 		o.add(list)
 	}
 	return o, nil
+}
+
+// Span is the time for which Who had something in hand, by any one clock.
+type Span struct {
+	Who      string
+	From, To time.Duration
+}
+
+// Together counts the spans, in Raced those that overlap a span of somebody else, for work
+// that no operation of a client shows.
+func Together(spans []Span) (o Overlaps) {
+	ids, list := map[string]uint64{}, make([]execution, len(spans))
+	for i, s := range spans {
+		if ids[s.Who] == 0 {
+			ids[s.Who] = uint64(len(ids) + 1)
+		}
+		list[i] = execution{ids[s.Who], s.From, s.To, true}
+	}
+	o.add(list)
+	return o
 }
 
 // execution is one operation from its start to its end.

@@ -14,10 +14,16 @@ func TestOverlap(t *testing.T) {
 		return history.Record{Op: history.Op{Kind: kind, Key: key}, Outcome: outcome,
 			Intended: start, Start: start, End: end}
 	}
+	got := func(n int64, start, end time.Duration) history.Record {
+		r := rec(buy, "a", start, end, history.OK)
+		r.Reply.Value = n
+		return r
+	}
 	again := func(r history.Record) history.Record {
 		r.Op.ID = 99
 		return r
 	}
+	nothing := func(r history.Reply) bool { return r.Value < 0 }
 	for name, test := range map[string]struct {
 		records []history.Record
 		want    check.Overlaps
@@ -46,15 +52,39 @@ func TestOverlap(t *testing.T) {
 			check.Overlaps{Successful: 4, Raced: 2, Peak: 2}},
 		"dropped": {[]history.Record{rec(buy, "a", history.Never, history.Never, history.Dropped),
 			rec(buy, "a", 5, 6, history.OK)}, check.Overlaps{Successful: 1, Peak: 1}},
+		"idle ones": {[]history.Record{got(-1, 0, 9), got(-1, 0, 9), got(-1, 1, 9)}, check.Overlaps{}},
+		"with idle ones only": {[]history.Record{got(-1, 0, 9), got(1, 1, 5), got(1, 5, 7)},
+			check.Overlaps{Successful: 2, Peak: 1}},
+		"beside an idle one": {[]history.Record{got(-1, 0, 9), got(1, 1, 5), got(2, 2, 5)},
+			check.Overlaps{Successful: 2, Raced: 2, Peak: 2}},
 	} {
 		for i := range test.records {
 			if test.records[i].Op.ID == 0 {
 				test.records[i].Op.ID = uint64(i + 1)
 			}
 		}
-		got, err := check.Overlap(history.Slice(test.records), []string{buy})
+		got, err := check.Overlap(history.Slice(test.records), []string{buy}, nothing)
 		if err != nil || got != test.want {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, test.want)
+		}
+	}
+}
+
+// TestTogether: who works on several things at once does not compete with themselves.
+func TestTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		spans []check.Span
+		want  check.Overlaps
+	}{
+		"nobody":    {nil, check.Overlaps{}},
+		"one alone": {[]check.Span{{"a", 1, 9}, {"a", 2, 8}}, check.Overlaps{Successful: 2, Peak: 2}},
+		"two in turn": {[]check.Span{{"a", 1, 3}, {"b", 3, 5}, {"a", 5, 7}},
+			check.Overlaps{Successful: 3, Peak: 1}},
+		"two at once": {[]check.Span{{"a", 1, 3}, {"b", 2, 5}, {"b", 3, 5}},
+			check.Overlaps{Successful: 3, Raced: 2, Peak: 2}},
+	} {
+		if got := check.Together(test.spans); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}
 }

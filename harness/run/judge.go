@@ -355,7 +355,7 @@ func (j *judge) race(h *history.File, out *rundir.Repeat) error {
 	if races == nil {
 		return nil
 	}
-	o, err := check.Overlap(h, races.Kinds)
+	o, err := check.Overlap(h, races.Kinds, races.Idle)
 	if err != nil {
 		return err
 	}

@@ -314,9 +314,9 @@ type Repeat struct {
 type Races struct {
 	// Kinds are the operations that race.
 	Kinds []string `json:"kinds"`
-	// Successful operations of these kinds there were, of which Raced overlapped another
-	// operation of these kinds on the same key, successful or not; Peak is the highest
-	// number of operations in execution on one key at once.
+	// Successful operations of these kinds there were, apart from those that took nothing, of
+	// which Raced overlapped another operation of these kinds on the same key, successful or
+	// not; Peak is the highest number of operations in execution on one key at once.
 	Successful int64 `json:"successful"`
 	Raced      int64 `json:"raced"`
 	Peak       int64 `json:"peak"`

@@ -53,6 +53,9 @@ type System struct {
 	// Races, if set, names the operations that compete for an object. A run in which too
 	// few of them overlapped has not exercised what concurrency could break.
 	Races *Races
+	// NoRaces says why there are none, and what needs overlap instead. A system has one or the
+	// other: see suttest.Exercise.
+	NoRaces string
 	// Target makes an instance that speaks the system's HTTP API at baseURL,
 	// for servers that somebody else wrote.
 	Target func(baseURL string, cfg Config) (Instance, error)
@@ -69,6 +72,9 @@ type System struct {
 type Races struct {
 	// Kinds are the operation kinds.
 	Kinds []string
+	// Idle, if set, says of the reply to a successful operation that it took nothing, such as
+	// a poll of an empty queue: it does not compete.
+	Idle func(history.Reply) bool
 	// Least is how many successful ones must overlap another one on the same key, at
 	// least, for Invariants to be exercised; fewer make them Undecided unless they are
 	// Broken.

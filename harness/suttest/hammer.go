@@ -220,6 +220,16 @@ func (s Suite) judge(
 	t testing.TB, v sut.Variant, h history.History, audit json.RawMessage,
 ) (undecided []string) {
 	t.Helper()
+	if races := s.System.Races; races != nil {
+		o, err := check.Overlap(h, races.Kinds, races.Idle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Raced < int64(races.Least) {
+			undecided = append(undecided, fmt.Sprintf("%d of %d successful operations raced, at least %d "+
+				"are needed", o.Raced, o.Successful, races.Least))
+		}
+	}
 	for _, verdict := range check.All(t.Context(), s.System.Invariants(s.Params), h, audit) {
 		inv := verdict.Invariant
 		if v.NotApplicable[inv] != "" {

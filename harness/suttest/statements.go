@@ -25,6 +25,7 @@ func (s Suite) statements(t testing.TB) {
 		}
 		invariants[inv.Name()] = true
 	}
+	s.races(t, invariants)
 	seen := map[string]bool{}
 	for _, v := range sys.Variants {
 		variantStates(t, v, invariants)
@@ -32,6 +33,34 @@ func (s Suite) statements(t testing.TB) {
 			t.Errorf("variant %q appears twice", v.Name)
 		}
 		seen[v.Name] = true
+	}
+}
+
+// races checks that a run without overlap cannot pass, unless the system says why it may.
+func (s Suite) races(t testing.TB, invariants map[string]bool) {
+	races := s.System.Races
+	if (races == nil) == (s.System.NoRaces == "") {
+		t.Errorf("system %s needs either Races or a reason for NoRaces", s.System.Name)
+	}
+	if races == nil {
+		return
+	}
+	if len(races.Kinds) == 0 || races.Least < 1 || len(races.Invariants) == 0 {
+		t.Errorf("Races %+v: expected kinds, invariants and at least one operation", *races)
+	}
+	for _, inv := range races.Invariants {
+		if !invariants[inv] {
+			t.Errorf("Races exercise %q, which is no invariant", inv)
+		}
+	}
+	workload, err := s.System.Workload(s.Seed, s.Params)
+	if err != nil {
+		t.Fatalf("workload: %v", err)
+	}
+	for _, kind := range races.Kinds {
+		if !slices.Contains(workload.Kinds(), kind) {
+			t.Errorf("%q race, but are no kind of operation of the workload's", kind)
+		}
 	}
 }
 

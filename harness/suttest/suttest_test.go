@@ -40,6 +40,9 @@ type place struct {
 type flaws struct {
 	noIdea, twins, unknownBreak, breaksNotApplicable bool
 
+	races   func(*sut.Races) // changes what races
+	noRaces string           // "" is that there are
+
 	openWithoutStores, prepareTwice, restlessAudit, leak, closeTwice, useAfterClose bool
 	deafToCancel, acceptsAnything                                                   bool
 
@@ -103,8 +106,15 @@ func (y *toy) system() sut.System {
 	if y.breaksNothing {
 		v.Breaks = []sut.Break{{Invariant: "no-oversell", Under: sut.Load}}
 	}
+	races := &sut.Races{Kinds: []string{"take"}, Least: 1, Invariants: []string{"no-oversell"}}
+	switch {
+	case y.noRaces != "":
+		races = nil
+	case y.races != nil:
+		y.races(races)
+	}
 	return sut.System{
-		Name: "toy", Summary: "a toy",
+		Name: "toy", Summary: "a toy", Races: races, NoRaces: strings.TrimSpace(y.noRaces),
 		Workload: func(uint64, any) (sut.Workload, error) { return takes{}, nil },
 		Variants: []sut.Variant{v, second},
 		Invariants: func(any) []check.Invariant {
@@ -187,6 +197,7 @@ func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error)
 	case op.Kind != "take" && !i.acceptsAnything:
 		return history.Reply{}, fmt.Errorf("unknown kind: %w", sut.ErrRefused)
 	}
+	runtime.Gosched() // so that others begin meanwhile, also on one core
 	return history.Reply{}, i.take(op)
 }
 
@@ -344,10 +355,23 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		flaws       flaws
 		check, says string
 	}{
-		"no idea":             {flaws{noIdea: true}, "statements", "Idea is empty"},
-		"two of one name":     {flaws{twins: true}, "statements", "appears twice"},
-		"unknown break":       {flaws{unknownBreak: true}, "statements", "no invariant"},
-		"contradiction":       {flaws{breaksNotApplicable: true}, "statements", "not applicable"},
+		"no idea":         {flaws{noIdea: true}, "statements", "Idea is empty"},
+		"two of one name": {flaws{twins: true}, "statements", "appears twice"},
+		"unknown break":   {flaws{unknownBreak: true}, "statements", "no invariant"},
+		"contradiction":   {flaws{breaksNotApplicable: true}, "statements", "not applicable"},
+		"no races":        {flaws{noRaces: " "}, "statements", "either Races or a reason"},
+		"a race of none": {flaws{races: func(r *sut.Races) { r.Least = 0 }}, "statements",
+			"at least one operation"},
+		"a race of no kind": {flaws{races: func(r *sut.Races) { r.Kinds = nil }}, "statements",
+			"expected kinds"},
+		"a race for nothing": {flaws{races: func(r *sut.Races) { r.Invariants = nil }}, "statements",
+			"expected kinds, invariants"},
+		"an unknown race": {flaws{races: func(r *sut.Races) { r.Kinds[0] = "tke" }}, "statements",
+			"\"tke\" race"},
+		"an unknown prize": {flaws{races: func(r *sut.Races) { r.Invariants[0] = "oversell" }},
+			"statements", "no invariant"},
+		"nobody races": {flaws{races: func(r *sut.Races) { r.Least = 1000 }}, "hammer",
+			"at least 1000 are needed"},
 		"role like a replica": {flaws{roleName: "idler-2"}, "statements", "name of a replica"},
 		"role like the API":   {flaws{roleName: "api"}, "statements", "or of the API"},
 		"two places":          {flaws{apiPlaces: []string{"a", "a"}}, "statements", "name of its own"},

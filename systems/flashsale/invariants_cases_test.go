@@ -54,6 +54,13 @@ func stockCases() []verdictCase {
 				return r.Outcome == history.Refused
 			})
 		}, "no item was in demand"},
+		{oversell, "refused for other reasons - undecided", maybe, func(e *evidence) {
+			for i := range e.records {
+				if r := &e.records[i]; r.Outcome == history.Refused {
+					r.Err, r.Code = "", "rate_limited"
+				}
+			}
+		}, "no item was in demand"},
 
 		{conservation, "a snapshot that loses a unit - fail", fail, func(e *evidence) {
 			e.attempt(272, 0).Reply.Body = stockBody(0, 1, 0)

@@ -10,6 +10,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // judgeNoOversell: an acknowledgement or a row is proof, an unknown outcome
@@ -19,7 +20,7 @@ func judgeNoOversell(j *judging) {
 	demands, replies, buys := make(demands), newReplies(), make(check.Operations)
 	j.read(j.unknown(KindBuy), demands.see(), replies.see(), buysOf(buys, j.a.ordered))
 	j.Need(demands.high(units), "no item was in demand: a run must offer as many first buys as "+
-		"units (%d), acknowledge half as many and refuse one", units)
+		"units (%d), acknowledge half as many and refuse one as sold out", units)
 	oversoldByReplies(j, replies, units)
 	if !j.has("orders") {
 		return
@@ -94,7 +95,7 @@ func oversoldAtEnd(j *judging, units int) {
 
 // demand is what buyers wanted of one item, by first requests: repeats and
 // second purchases are not counted.
-type demand struct{ wanted, acked, refused int }
+type demand struct{ wanted, acked, soldOut int }
 
 // demands are the demands by item.
 type demands map[string]*demand
@@ -114,18 +115,19 @@ func (d *demand) add(rec *history.Record) {
 	if rec.Op.Arg == 0 && rec.Op.ID&idMask == slotBuy {
 		d.wanted++
 	}
-	switch rec.Outcome {
-	case history.OK:
+	switch {
+	case rec.Outcome == history.OK:
 		d.acked++
-	case history.Refused:
-		d.refused++
+	case sut.RefusedFor(rec, ErrSoldOut):
+		d.soldOut++
 	}
 }
 
-// high says whether any item was wanted by more than could have it.
+// high says whether any item was wanted by more than could have it, and ran out: a buyer who
+// is refused for another reason, such as a limit on their rate, has not met the limit of units.
 func (d demands) high(units int) bool {
 	for _, item := range d {
-		if item.wanted >= units && 2*item.acked >= units && item.refused > 0 {
+		if item.wanted >= units && 2*item.acked >= units && item.soldOut > 0 {
 			return true
 		}
 	}

@@ -17,6 +17,7 @@ func System() sut.System {
 		GoesOn:     goesOn,
 		Variants:   variants(),
 		Invariants: Invariants,
+		NoRaces:    "clients do not compete, executors do: see needCompetition",
 		Target:     NewTarget,
 		Handler:    NewHandler,
 		OpenAPI:    openAPI,

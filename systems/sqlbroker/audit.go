@@ -89,12 +89,12 @@ func (a *Audit) readDead(ctx context.Context, tx pgx.Tx) error {
 func (a *Audit) readEffects(ctx context.Context, tx pgx.Tx) error {
 	return stores.Each(ctx, tx, `SELECT op_id, idx, queue, grp, receives,
 		(`+nanoseconds+`received_at))::bigint, (`+nanoseconds+`visible_at))::bigint,
-		(`+nanoseconds+`stored_at))::bigint FROM effects ORDER BY seq`, nil,
+		(`+nanoseconds+`stored_at))::bigint, consumer FROM effects ORDER BY seq`, nil,
 		func(row pgx.CollectableRow) error {
 			var e EffectAudit
 			var op, group int64
 			err := row.Scan(&op, &e.Index, &e.Queue, &group, &e.Receives, &e.ReceivedNS, &e.VisibleNS,
-				&e.StoredNS)
+				&e.StoredNS, &e.Consumer)
 			e.OpID, e.Group = uint64(op), uint64(group)
 			a.Effects = append(a.Effects, e)
 			return err

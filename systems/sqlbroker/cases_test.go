@@ -32,7 +32,7 @@ func lossCases() []verdictCase {
 		{inv, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
 		{inv, "gone from consumers without an effect - fail", fail, func(e *evidence) {
 			e.collect(768, 1)
-			e.audit.Effects = e.audit.Effects[:1]
+			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
 		}, "message 768.1 of queue-1 was published and is gone without an effect"},
 		{inv, "with a consumer - pass", pass, func(e *evidence) {
 			e.row(1280, 0).State = sqlbroker.StatePicked
@@ -102,6 +102,10 @@ func phantomCases() []verdictCase {
 
 func placeCases() []verdictCase {
 	const places, worked = sqlbroker.OncePlaced, sqlbroker.WorkedOff
+	putOff := func(e *evidence) {
+		r := e.last(1536)
+		r.Outcome, r.Err = history.Refused, sqlbroker.ErrRateLimited.Error()
+	}
 	return []verdictCase{
 		{places, "stored twice - fail", fail, func(e *evidence) {
 			e.audit.Messages = append(e.audit.Messages, *e.row(1280, 0))
@@ -119,6 +123,16 @@ func placeCases() []verdictCase {
 				Queue: "queue-1", Reason: sqlbroker.DeadReceives, Receives: 3})
 		}, "message 768.1 was processed and is among the dead letters"},
 		{places, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
+		{places, "published again and denied - fail", fail, func(e *evidence) {
+			r := e.last(1536)
+			r.Outcome, r.Err = history.Refused, sqlbroker.ErrTaken.Error()
+		}, "operation 1536 was acknowledged at 270ms, but denied when it was sent again at 280ms"},
+		{places, "every repeated publication is put off - undecided", maybe, putOff,
+			"no acknowledged publication was sent again and answered"},
+		{places, "no repeated publication is asked for - pass", pass, func(e *evidence) {
+			putOff(e)
+			e.params.Resend = 0
+		}, ""},
 		{places, "nothing died - undecided", maybe, func(e *evidence) {
 			e.audit.Dead = []sqlbroker.DeadAudit{}
 		}, "no message became a dead letter"},
@@ -144,34 +158,56 @@ func effectCases() []verdictCase {
 			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1500*ms, 1505*ms))
 		}, "message 768.0 has 2 effects: one of delivery 1 and one of delivery 2"},
 		{inv, "acknowledged without an effect - fail", fail, func(e *evidence) {
-			e.audit.Effects = e.audit.Effects[:1]
+			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
 		}, "message 768.1 of queue-1 was published and acknowledged by consumers, but has no effect"},
 		{inv, "gone without an effect - fail", fail, func(e *evidence) {
-			e.audit.Effects = e.audit.Effects[:1]
+			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
 			e.collect(768, 1)
 		}, "message 768.1"},
 		{inv, "gone without an effect, of unknown outcome - pass", pass, func(e *evidence) {
-			e.audit.Effects = e.audit.Effects[:1]
+			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
 			e.collect(768, 1)
 			e.unknown(768)
 		}, ""},
 		{inv, "waiting without an effect - pass", pass, func(e *evidence) {
-			e.audit.Effects = e.audit.Effects[:1]
+			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
 			e.row(768, 1).State = sqlbroker.StateReady
 		}, ""},
 		{inv, "waiting with an effect - fail", fail, func(e *evidence) {
 			e.row(768, 1).State = sqlbroker.StateReady
 		}, "message 768.1 has an effect but is not acknowledged (ready)"},
 		{inv, "dead without an effect - pass", pass, func(e *evidence) {
-			e.audit.Effects = e.audit.Effects[:1]
+			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
 			e.collect(768, 1)
 			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 768, Index: 1,
 				Queue: "queue-1", Receives: 3, Reason: sqlbroker.DeadReceives})
 		}, ""},
 		{inv, "no effects - undecided", maybe, func(e *evidence) {
 			e.audit.Effects = []sqlbroker.EffectAudit{}
-			e.forget(768)
+			e.forget(768, 1536)
 		}, "consumers stored no effect"},
+		{inv, "by one consumer - undecided", maybe, func(e *evidence) {
+			for i := range e.audit.Effects {
+				e.audit.Effects[i].Consumer = "consumer-1"
+			}
+		}, "0 of 12 effects were in work beside a message of another consumer's"},
+		{inv, "by consumers that nobody names - undecided", maybe, func(e *evidence) {
+			for i := range e.audit.Effects {
+				e.audit.Effects[i].Consumer = ""
+			}
+		}, "0 of 12 effects"},
+		{inv, "by two consumers in turn - undecided", maybe, func(e *evidence) {
+			for i := range e.audit.Effects[2:] {
+				at := time.Duration(i+1) * time.Second
+				x := &e.audit.Effects[i+2]
+				x.ReceivedNS, x.VisibleNS, x.StoredNS = clock(at), clock(at+time.Second), clock(at+5*ms)
+			}
+		}, "0 of 12 effects"},
+		{inv, "by two consumers of other queues - undecided", maybe, func(e *evidence) {
+			for i := range e.audit.Effects[2:] {
+				e.audit.Effects[i+2].Queue = sqlbroker.QueueName(i%2 + 1)
+			}
+		}, "0 of 12 effects"},
 	}
 }
 

@@ -3,6 +3,7 @@ package sqlbroker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,7 @@ func (d design) consume(ctx context.Context, b *backend, worker int) error {
 	if b.params.Worked == 0 {
 		return b.every(ctx, restEvery, func() error { return nil })
 	}
+	name := fmt.Sprintf("%s-%d.%d", RoleConsumer, b.cfg.Replica, worker)
 	for turn := worker; ; turn++ {
 		queue := QueueName(turn%b.params.Worked + 1)
 		batch, err := b.broker.Receive(ctx, queue, Demand{Most: b.params.ReceiveBatch,
@@ -75,6 +77,9 @@ func (d design) consume(ctx context.Context, b *backend, worker int) error {
 		}
 		if err != nil {
 			return err
+		}
+		for i := range batch {
+			batch[i].consumer = name
 		}
 		if len(batch) > 0 {
 			b.cfg.Passed(PlaceReceived)
@@ -190,20 +195,22 @@ func storeEffects(ctx context.Context, on executor, queue string, batch []Delive
 	n := len(batch)
 	ops, groups := make([]int64, n), make([]int64, n)
 	indexes, receives := make([]int32, n), make([]int32, n)
-	received, visible, bodies := make([]time.Time, n), make([]time.Time, n), make([]string, n)
+	received, visible := make([]time.Time, n), make([]time.Time, n)
+	bodies, consumers := make([]string, n), make([]string, n)
 	for i, d := range batch {
 		ops[i], groups[i], indexes[i] = int64(d.OpID), int64(d.Group), int32(d.Index)
-		receives[i], bodies[i] = int32(d.Receives), d.Body
+		receives[i], bodies[i], consumers[i] = int32(d.Receives), d.Body, d.consumer
 		received[i], visible[i] = time.Unix(0, d.ReceivedNS), time.Unix(0, d.VisibleNS)
 	}
-	_, err := on.Exec(ctx, effectSQL, queue, ops, indexes, groups, receives, received, visible, bodies)
+	_, err := on.Exec(ctx, effectSQL, queue, ops, indexes, groups, receives, received, visible,
+		bodies, consumers)
 	return err
 }
 
 const effectSQL = `
-INSERT INTO effects (queue, op_id, idx, grp, receives, received_at, visible_at, body)
+INSERT INTO effects (queue, op_id, idx, grp, receives, received_at, visible_at, body, consumer)
 SELECT $1, e.* FROM unnest($2::bigint[], $3::int[], $4::bigint[], $5::int[], $6::timestamptz[],
-    $7::timestamptz[], $8::text[]) AS e`
+    $7::timestamptz[], $8::text[], $9::text[]) AS e`
 
 // workError tells a batch that cannot be worked off from other failures.
 func workError(err error) error {

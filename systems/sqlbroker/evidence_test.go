@@ -51,7 +51,8 @@ func clock(at time.Duration) int64 { return epoch + at.Nanoseconds() }
 //   - 512.0, of group 7 too, is received at 2.1s, extended and acknowledged;
 //   - 1024.0 is given back three times and dies;
 //   - 1280.0 waits at the end;
-//   - 768.0 and 768.1, of group 3, are worked off by consumers.
+//   - 768.0 and 768.1, of group 3, are worked off by consumers;
+//   - 1536.0 to 1536.9, published twice, too, by two of them at the same time.
 func goodBroker() *evidence {
 	e := &evidence{params: sqlbroker.DefaultParams()}
 	e.params.Queues, e.params.Worked, e.params.MaxReceives = 2, 1, 3
@@ -60,6 +61,8 @@ func goodBroker() *evidence {
 	e.publish(512, 2, 1, 7, 200*ms)
 	e.publish(1024, 2, 1, 0, 220*ms)
 	e.publish(1280, 2, 1, 0, 240*ms)
+	e.publish(1536, 1, 10, 0, 260*ms)
+	e.publish(1536, 1, 10, 0, 280*ms)
 	e.receive(272, 300*ms, 256, 0, 1)
 	e.settle(288, sqlbroker.KindAck, 400*ms, "256.0#1")
 	e.receive(273, 500*ms, 256, 1, 1)
@@ -90,6 +93,12 @@ func goodBroker() *evidence {
 		Effects: []sqlbroker.EffectAudit{
 			effect(768, 0, 1, 150*ms, 155*ms), effect(768, 1, 1, 200*ms, 205*ms),
 		},
+	}
+	for n := range 10 {
+		done := effect(1536, n, 1, 300*ms, 305*ms)
+		done.Group, done.Consumer = 0, "consumer-"+string(rune('1'+n%2))
+		e.audit.Effects = append(e.audit.Effects, done)
+		e.audit.Messages = append(e.audit.Messages, row(1536, n, 1, 0, 1, 305*ms))
 	}
 	return e
 }
@@ -180,6 +189,16 @@ func (e *evidence) settings(visibility int64) {
 func (e *evidence) op(id uint64) *history.Record {
 	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
 	return &e.records[i]
+}
+
+// last returns the last attempt of an operation.
+func (e *evidence) last(id uint64) (r *history.Record) {
+	for i := range e.records {
+		if e.records[i].Op.ID == id {
+			r = &e.records[i]
+		}
+	}
+	return r
 }
 
 // refuse makes an operation one whose receipts were called stale.

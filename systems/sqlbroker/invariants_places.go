@@ -3,6 +3,8 @@ package sqlbroker
 import (
 	"slices"
 	"time"
+
+	"stampede/harness/check"
 )
 
 // judgeLoss looks for each acknowledged message at the end. One that is not there any
@@ -122,6 +124,7 @@ func judgePlaces(j *judging) {
 	})
 	j.Note("%d acknowledged publications were sent again and answered again", n)
 	j.watch("dead versions of rows", "rows", func(l Look) int64 { return l.DeadRows })
+	j.Need(n > 0 || j.p.Resend == 0, "no acknowledged publication was sent again and answered")
 	j.Need(len(at.dead) > 0, "no message became a dead letter")
 	j.needSnapshot()
 }
@@ -180,6 +183,30 @@ func judgeEffects(j *judging) {
 	}
 	j.watchConsumption()
 	j.Need(len(at.effects) > 0, "consumers stored no effect")
+	j.needCompetition()
+}
+
+// leastTogether is how many effects must have been in work beside a message of another
+// consumer's, at least: consumers that take turns cannot take a message from each other.
+const leastTogether = 10
+
+// needCompetition counts the effects whose messages were in a consumer's hands, from their
+// delivery until the effect was stored, while another consumer had messages of the same
+// queue, and needs some. The messages of a batch are in the same hands.
+func (j *judging) needCompetition() {
+	queues, together := map[string][]check.Span{}, int64(0)
+	for _, e := range j.a.Effects {
+		queues[e.Queue] = append(queues[e.Queue], check.Span{Who: e.Consumer,
+			From: time.Duration(e.ReceivedNS), To: time.Duration(e.StoredNS)})
+	}
+	for _, spans := range queues {
+		together += check.Together(spans).Raced
+	}
+	j.Need(together >= leastTogether, "%d of %d effects were in work beside a message of another "+
+		"consumer's in their queue; at least %d are needed to say whether consumers take messages from "+
+		"each other", together, len(j.a.Effects), leastTogether)
+	j.Note("%d of %d effects were in work beside a message of another consumer's in their queue",
+		together, len(j.a.Effects))
 }
 
 // judgeFinal compares acknowledgements with later deliveries, and with where the messages are

@@ -74,7 +74,7 @@ func DefaultParams() Params {
 		Queues: 3, Worked: 2, Batch: 5, BodyBytes: 100,
 		Grouped: 0.2, Groups: 20, Priorities: 2, Delayed: 0.1, DelayMost: ms(300), Poison: 0.02,
 		Receives: 1, ReceiveBatch: 10, Wait: ms(100), Think: ms(200),
-		Late: 0.05, Extend: 0.1, Release: 0.05, Resend: 0.02, RetryOnLost: 3,
+		Late: 0.05, Extend: 0.1, Release: 0.05, Resend: 0.05, RetryOnLost: 3,
 		Visibility: ms(1000), MaxReceives: 5, Retention: sut.Duration(time.Hour),
 		Workers: 4, PollEvery: ms(20), SweepEvery: ms(50), Keep: ms(1000), CollectEvery: ms(200),
 		CollectBatch: 10_000, RotateEvery: ms(1000),

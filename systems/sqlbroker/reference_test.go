@@ -28,8 +28,10 @@ type world struct {
 	now     time.Duration
 	events  events
 	records []history.Record
-	busy    int // attempts under way, and operations that are still to come
-	broker  *refBroker
+	// followed says of each record whether others may follow: not from a second sending.
+	followed []bool
+	busy     int // attempts under way, and operations that are still to come
+	broker   *refBroker
 }
 
 // trouble is how often an attempt meets each mishap, and a batch a consumer that dies
@@ -43,6 +45,8 @@ const (
 	opTimeout = 100 * ms
 	// pace is how often the roles of the reference do something.
 	pace = 10 * ms
+	// consumers take turns at receiving, and work on what they got side by side.
+	consumers = 3
 )
 
 // runOf is a run of so many scheduled operations within a second.
@@ -111,9 +115,18 @@ func (w *world) some(d time.Duration) time.Duration {
 	return time.Duration(w.rng.Int64N(int64(d) + 1))
 }
 
-// send starts one attempt and decides what the network does to it.
+// send starts one attempt, and a second one beside it if there is one.
 func (w *world) send(op history.Op) {
+	if when, _ := w.load.(sut.Resender).Resend(op); when == sut.Together {
+		w.after(0, func() { w.attempt(op, false) })
+	}
+	w.attempt(op, true)
+}
+
+// attempt decides what the network does to an attempt, from which others may follow.
+func (w *world) attempt(op history.Op, followed bool) {
 	i := len(w.records)
+	w.followed = append(w.followed, followed)
 	w.records = append(w.records, history.Record{
 		Seq: uint64(i), Op: op, Intended: w.now, Start: w.now, End: history.Never})
 	u := w.rng.Float64()
@@ -171,6 +184,13 @@ func (w *world) end(
 		if err != nil {
 			r.Err = err.Error()
 		}
+		if !w.followed[i] {
+			return
+		}
+		when, pause := w.load.(sut.Resender).Resend(r.Op)
+		if op := r.Op; when == sut.Later && outcome == history.OK {
+			w.after(pause, func() { w.attempt(op, false) })
+		}
 		for _, next := range w.load.Follow(r.Op, outcome, reply) {
 			w.after(next.After, func() { w.send(next.Op) })
 		}
@@ -186,6 +206,7 @@ type refBroker struct {
 	receipts  map[string]*refMessage
 	dead      []sqlbroker.DeadAudit
 	effects   []sqlbroker.EffectAudit
+	turns     int // of consumers
 }
 
 type refMessage struct {
@@ -313,7 +334,7 @@ func (b *refBroker) sweep() {
 	}
 }
 
-// work lets a consumer receive from each queue that is its own, again and again until
+// work lets the next consumer receive from each queue that is theirs, again and again until
 // nobody has anything to do.
 func (b *refBroker) work() {
 	b.sweep()
@@ -322,12 +343,14 @@ func (b *refBroker) work() {
 		got, _ := b.Receive(context.Background(), queue,
 			sqlbroker.Demand{Most: b.w.params.ReceiveBatch})
 		u := b.w.rng.Float64()
-		takes := b.w.some(pace)
+		takes := b.w.some(consumers * pace)
 		if u < b.w.sleeps {
 			takes += b.w.params.Visibility.D()
 		}
+		b.turns++
+		who := "consumer-" + strconv.Itoa(b.turns%consumers)
 		if len(got) > 0 && u < 1-b.w.dies {
-			b.w.at(takes, func() { b.digest(queue, got) })
+			b.w.at(takes, func() { b.digest(queue, who, got) })
 		}
 	}
 	if b.w.busy > 0 || slices.ContainsFunc(b.live, b.pending) {
@@ -344,7 +367,7 @@ func (b *refBroker) pending(m *refMessage) bool {
 }
 
 // digest stores the effects of what it can acknowledge.
-func (b *refBroker) digest(queue string, batch []sqlbroker.Delivery) {
+func (b *refBroker) digest(queue, who string, batch []sqlbroker.Delivery) {
 	for _, d := range batch {
 		how := sqlbroker.KindAck
 		if strings.HasPrefix(d.Body, "poison") {
@@ -354,8 +377,8 @@ func (b *refBroker) digest(queue string, batch []sqlbroker.Delivery) {
 			sqlbroker.Settlement{Receipts: []string{d.Receipt}})
 		if err == nil && how == sqlbroker.KindAck {
 			b.effects = append(b.effects, sqlbroker.EffectAudit{OpID: d.OpID, Index: d.Index,
-				Queue: queue, Group: d.Group, Receives: d.Receives, ReceivedNS: d.ReceivedNS,
-				VisibleNS: d.VisibleNS, StoredNS: clock(b.w.now)})
+				Queue: queue, Group: d.Group, Receives: d.Receives, Consumer: who,
+				ReceivedNS: d.ReceivedNS, VisibleNS: d.VisibleNS, StoredNS: clock(b.w.now)})
 		}
 	}
 }

@@ -47,6 +47,7 @@ CREATE TABLE effects (
     visible_at  timestamptz NOT NULL,
     stored_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     body        text        NOT NULL,
+    consumer    text        NOT NULL,
     -- What no consumer can work off.
     CONSTRAINT digestible CHECK (body NOT LIKE 'poison%')
 );

@@ -145,6 +145,9 @@ type Delivery struct {
 	// delivered again, in Unix nanoseconds of the store's clock.
 	ReceivedNS int64 `json:"received_at_ns"`
 	VisibleNS  int64 `json:"visible_at_ns"`
+
+	// consumer names the worker of the role who has it.
+	consumer string
 }
 
 // Settlement is receipts and what is to be done with them.
@@ -272,6 +275,8 @@ type EffectAudit struct {
 	Queue    string `json:"queue"`
 	Group    uint64 `json:"group,omitempty"`
 	Receives int    `json:"receives"`
+	// Consumer is who processed it, one batch at a time.
+	Consumer string `json:"consumer,omitempty"`
 	// ReceivedNS and VisibleNS are those of the delivery, StoredNS is when the effect
 	// was.
 	ReceivedNS int64 `json:"received_at_ns"`

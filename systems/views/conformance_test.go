@@ -3,6 +3,7 @@ package views_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"stampede/harness/api/apitest"
+	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -80,4 +82,35 @@ func summary(raw json.RawMessage) (string, error) {
 // TestOtherWords: a server is judged by its codes, whatever its texts are.
 func TestOtherWords(t *testing.T) {
 	suttest.Understood(t, suite(), "video_key", apitest.Reworded)
+}
+
+// TestForgottenKeysAreCaught: to a server to which keys mean nothing, the repetition of a
+// heartbeat that made its session a watch is not that heartbeat once more.
+func TestForgottenKeysAreCaught(t *testing.T) {
+	audit := func(body []byte) ([]byte, error) {
+		var a views.Audit
+		if err := json.Unmarshal(body, &a); err != nil {
+			return nil, err
+		}
+		for _, log := range []*views.Log{&a.Watch, &a.Valid} {
+			partitions, err := log.Decode()
+			if err != nil {
+				return nil, err
+			}
+			for _, list := range partitions {
+				for i := range list {
+					list[i].ID = apitest.Key(list[i].ID)
+				}
+			}
+			if *log, err = views.EncodeLog(partitions); err != nil {
+				return nil, err
+			}
+		}
+		return json.Marshal(a)
+	}
+	verdicts := suttest.Foreign(t, suite(), "video_key",
+		func(next http.Handler) http.Handler { return apitest.Forgetful(next, audit, "event_id") })
+	if v := verdicts[views.ExactCounts]; v.Status != check.Broken || len(v.Witness) == 0 {
+		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"stampede/harness/check"
-	"stampede/harness/fit"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
 )
@@ -230,7 +229,7 @@ func timingLines(s rundir.Summary, standings []standing) (lines []string) {
 	}
 	if f := s.Run.Fitted; f != nil && f.Capped {
 		lines = append(lines, fmt.Sprintf("the load is more than half of the %s operations a second "+
-			"that this machine sends cleanly: %s", Grouped(int(f.CleanPerS)), fit.Consequence))
+			"that this machine sends cleanly: %s", Grouped(int(f.CleanPerS)), rundir.OfCapped))
 	}
 	if f := s.NoiseFloor; f != nil {
 		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s at p99: "+

@@ -148,7 +148,8 @@ func markdownTimes(standings []standing) string {
 	if measured == "" {
 		return ""
 	}
-	return "Times are of " + escapeMD(measured) + ". ≈: the machine interfered, which only makes times longer.\n\n"
+	return "Times are of " + escapeMD(measured) +
+		". ≈: the machine interfered, which only makes times longer.\n\n"
 }
 
 func markdownRatio(r variantRow) string {

@@ -41,7 +41,7 @@ func fitLoad(
 	text := fmt.Sprintf("the load was fitted: %s operations over %s; this machine sends %s a "+
 		"second cleanly", reports.Grouped(arrival.Ops), over, reports.Grouped(int(clean)))
 	if capped {
-		text += ", and the load is more than half of that: " + fit.Consequence
+		text += ", and the load is more than half of that: " + rundir.OfCapped
 	}
 	logf("%s", text)
 	return plan, nil

@@ -139,9 +139,6 @@ func (s *search) bisect() error {
 // the stores, which run on the same machine.
 const share = 0.5
 
-// Consequence is what follows where a load is capped.
-const Consequence = "promises of time are not judged"
-
 // step is what the length of a load is a multiple of; rounding keeps an error in the last
 // digit from adding one.
 const (

@@ -37,7 +37,8 @@ func TestTakenIn(t *testing.T) {
 		"others not known": {[]rundir.Series{stolen}, false,
 			[]measure.Span{{From: time.Second, To: 2 * time.Second}}, true},
 	} {
-		said := rundir.Telemetry{PeriodNS: sec, Sources: []rundir.TelemetrySource{{Name: "cpu", Series: test.series}}}
+		said := rundir.Telemetry{PeriodNS: sec,
+			Sources: []rundir.TelemetrySource{{Name: "cpu", Series: test.series}}}
 		spans, sampled := takenIn(said, 2, 3*time.Second, test.known)
 		if !slices.Equal(spans, test.spans) || sampled != test.sampled {
 			t.Errorf("%s: %v, sampled %v", name, spans, sampled)

@@ -156,6 +156,9 @@ type Fitted struct {
 	Capped bool `json:"capped"`
 }
 
+// OfCapped is what follows from Capped.
+const OfCapped = "promises of time are not judged"
+
 // Environment is what a run stood on.
 type Environment struct {
 	// Backend is containers, processes, external or target.

@@ -332,7 +332,7 @@ func KneeText(w io.Writer, s knee.Summary, o TextOptions) error {
 	fmt.Fprintf(&out, "%s · highest steady rate, in windows of %s\n\n", oneLine(s.Search.Scenario),
 		seconds(float64(s.WindowNS)/1e9))
 	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "VARIANT\tKNEE\tp50\tp99\tFIRST ABOVE\tWINDOWS\tOUTCOME")
+	fmt.Fprintln(tw, "DESIGN\tKNEE\tp50\tp99\tFIRST ABOVE\tWINDOWS\tOUTCOME")
 	for i, v := range s.Variants {
 		row := kneeRowOf(v, i)
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%d\t%s %s\n", oneLine(v.Name), row.Rate, row.P50, row.P99,

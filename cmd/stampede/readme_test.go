@@ -447,9 +447,9 @@ func typeIn(t *testing.T, dir, script string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	// On a machine that does other work a small run may not exercise everything, or be
-	// slower than the one before; neither is a failure of the command.
+	// slower than the one before, or give no clean times; none is a failure of the command.
 	script = regexp.MustCompile(`(?m)^(bin/stampede (?:run|check) (?:.*\\\n)*.*)$`).
-		ReplaceAllString(script, "$1 || [[ $$? == [346] ]]")
+		ReplaceAllString(script, "$1 || [[ $$? == [3467] ]]")
 	cmd := exec.CommandContext(ctx, "bash", "-c",
 		"set -em\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+script)
 	cmd.Dir = dir

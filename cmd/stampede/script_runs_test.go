@@ -203,6 +203,9 @@ func pretend(ts *testscript.TestScript, _ bool, args []string) {
 			}
 			for i := range r.Operations {
 				slow(&r.Operations[i].Latency.Response, factor)
+				if p := r.Operations[i].Successful; p != nil {
+					slow(p, factor)
+				}
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func judgeNoFalseSoldOut(j *judging) {
 	j.Checked(claims)
 	j.Need(claims > 0, "outside faults no buy was refused as sold out")
 	j.Need(claims == 0 || strict > 0, "all %d sold-out refusals came within %v of the first return "+
-		"of a unit, before it must be for sale", claims, slack)
+		"of a unit, before it must be for sale", claims, slack.Round(time.Millisecond))
 	j.Note("%d of %d refusals came before the first return of a unit or more than %v after it",
 		strict, claims, slack.Round(time.Millisecond))
 	j.Need(overlooked == 0, "%d suspicious refusals were not checked", overlooked)

@@ -113,7 +113,9 @@ func stripOf(standings []standing) (s strip) {
 			s.Rows = append(s.Rows, stripRowOf(st, at))
 		}
 	}
-	if s.Kind != "" {
+	if !slices.ContainsFunc(s.Rows, func(r stripRow) bool { return r.Width > 0 }) {
+		s.Kind = "" // there is nothing to draw
+	} else {
 		for e := low; e < high; e++ {
 			s.Ticks = append(s.Ticks, decade(int(e)))
 			s.Grid = append(s.Grid, int(math.Round(stripWidth*(e-low)/(high-low))))

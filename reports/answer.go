@@ -232,10 +232,18 @@ func timingLines(s rundir.Summary, standings []standing) (lines []string) {
 			"that this machine sends cleanly: %s", Grouped(int(f.CleanPerS)), rundir.OfCapped))
 	}
 	if f := s.NoiseFloor; f != nil {
-		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s at p99: "+
-			"smaller differences mean nothing here", times(f.P99)))
+		lines = append(lines, fmt.Sprintf("the same design differed from itself by %s at p99: %s "+
+			"mean nothing here", times(f.P99), smallerThan(f)))
 	}
 	return lines
+}
+
+// smallerThan names the differences in p99 that mean nothing.
+func smallerThan(f *rundir.NoiseFloor) string {
+	if least := f.Of("p99"); least > f.P99 {
+		return "differences below " + times(least)
+	}
+	return "smaller differences"
 }
 
 // repeatsText counts all repeats, and says which of them are more than each design's own.

@@ -265,6 +265,18 @@ func TestNoiseHidesDifferences(t *testing.T) {
 	}
 }
 
+// TestTwoRunsAgreeByLuck: two runs of one design that hardly differ do not make small
+// differences mean something.
+func TestTwoRunsAgreeByLuck(t *testing.T) {
+	d := noisy(t)
+	d.Summary.NoiseFloor.P99 = 1.02
+	want := "the same design differed from itself by 1.02× at p99: differences below 1.05× mean " +
+		"nothing here"
+	if page := outline(render(t, d)); !strings.Contains(page, want) {
+		t.Errorf("%.3000s", page)
+	}
+}
+
 // TestColumnsWithoutNumbers: a column that would have nothing but dashes is left out, and why
 // is said once.
 func TestColumnsWithoutNumbers(t *testing.T) {

@@ -360,7 +360,7 @@ func (v VariantComparison) noisy() bool {
 
 // widerFloor is the higher of two noise floors, nil if there is none.
 func widerFloor(a, b *rundir.NoiseFloor) *rundir.NoiseFloor {
-	if b == nil || a != nil && a.Factor() > b.Factor() {
+	if b == nil || a != nil && a.Of("") > b.Of("") {
 		return a
 	}
 	return b

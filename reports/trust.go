@@ -202,8 +202,8 @@ func floorText(f *rundir.NoiseFloor, standings []standing) string {
 		return ""
 	}
 	return fmt.Sprintf("%s%s differed from itself by %s at p50 and by %s at p99. Designs that "+
-		"differ by less are not told apart.", f.Variant, placesOf(f.Variant, standings), times(f.P50),
-		times(f.P99))
+		"differ by less, or by less than %s, are not told apart.", f.Variant,
+		placesOf(f.Variant, standings), times(f.P50), times(f.P99), times(1+rundir.QuietShare))
 }
 
 // placesOf says as which of all repeats a design ran, with a space before: " ran 4th and, for

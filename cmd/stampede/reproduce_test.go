@@ -115,8 +115,8 @@ func TestReproduceAFittedLoad(t *testing.T) {
 	}{
 		"fast": {clean, "6s", false,
 			"105,500 operations over 6s; this machine sends 2,048,000 a second cleanly"},
-		"slow": {late, "9.5s", true,
-			"105,500 operations over 9.5s; this machine sends 1,000 a second cleanly, and the load is " +
+		"slow": {late, "8.5s", true,
+			"105,500 operations over 8.5s; this machine sends 1,000 a second cleanly, and the load is " +
 				"more than half of that: promises of time are not judged"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,9 +49,8 @@ const (
 	StealMost  = 0.05
 	OthersMost = 0.25
 
-	// quietShare is how far a p99 may lie from the p99 without interference, as a share
-	// of it, and quietLeast how many operations, and which share of all, the latter needs.
-	quietShare      = 0.05
+	// A p99 may lie rundir.QuietShare from the p99 without interference. quietLeast is how many
+	// operations, and quietLeastShare which share of all, the latter needs.
 	quietLeast      = 200
 	quietLeastShare = 0.2
 )
@@ -231,10 +230,10 @@ func (f Facts) others() string {
 		least, most)
 }
 
-// near says that two times differ by less than quietShare of the second one.
+// near says that two times differ by less than rundir.QuietShare of the second one.
 func near(a, b int64) bool {
 	return a == b || a != rundir.Infinite && b != rundir.Infinite &&
-		math.Abs(float64(a)-float64(b)) < quietShare*float64(b)
+		math.Abs(float64(a)-float64(b)) < rundir.QuietShare*float64(b)
 }
 
 // InterferenceName is the name of the assumption that the machine was there for the run.

@@ -108,7 +108,7 @@ func TestARepeatThatRunsAgain(t *testing.T) {
 		v.Load != v.Repeats[0].Load {
 		t.Errorf("the repeats of the baseline: %+v", v.Repeats)
 	}
-	if e.summary.NoiseFloor == nil || e.summary.NoiseFloor.Factor() < 1 {
+	if e.summary.NoiseFloor == nil || e.summary.NoiseFloor.P99 < 1 {
 		t.Errorf("the noise floor is %+v", e.summary.NoiseFloor)
 	}
 	again := rundir.WithAgain(slots, slots[1])

@@ -335,7 +335,7 @@ func TestNoiseFloor(t *testing.T) {
 	}
 	one := repeat(false, rundir.Noisy, 100, 1000)
 	if f := noiseFloor(v(one, repeat(true, rundir.Clean, 80, 1600)), false); f == nil ||
-		f.P50 != 1.25 || f.P99 != 1.6 || f.Factor() != 1.6 {
+		f.P50 != 1.25 || f.P99 != 1.6 || f.Of("throughput") != 1.6 {
 		t.Errorf("%+v", f)
 	}
 	bought := repeat(true, rundir.Clean, 80, 1600)

@@ -87,23 +87,25 @@ type NoiseFloor struct {
 	P99     float64 `json:"p99"`
 }
 
-// Of is the factor of a metric, p50 or p99; for others it is the larger one.
-func (n *NoiseFloor) Of(metric string) float64 {
-	switch {
-	case n != nil && metric == "p50":
-		return n.P50
-	case n != nil && metric == "p99":
-		return n.P99
-	}
-	return n.Factor()
-}
+// QuietShare is how far interference may move the p99 of times that are called clean, as a
+// share of it. Smaller differences mean nothing even where two runs happen to agree.
+const QuietShare = 0.05
 
-// Factor is the larger of the two; 1 if there is no noise floor.
-func (n *NoiseFloor) Factor() float64 {
-	if n == nil {
-		return 1
+// Of is the factor up to which differences in a metric mean nothing: the measured one of p50
+// or p99, for others the larger of the two, but at least 1 + QuietShare, which is all that is
+// known where the baseline did not run twice.
+func (n *NoiseFloor) Of(metric string) float64 {
+	measured := 1.0
+	switch {
+	case n == nil:
+	case metric == "p50":
+		measured = n.P50
+	case metric == "p99":
+		measured = n.P99
+	default:
+		measured = max(n.P50, n.P99)
 	}
-	return max(n.P50, n.P99)
+	return max(measured, 1+QuietShare)
 }
 
 // Tool is the program that made the run.

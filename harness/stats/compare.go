@@ -107,7 +107,7 @@ func nanoseconds(ns int64) float64 {
 // variant against the baseline is a question of its own. It returns nil if
 // the baseline is not among the variants. The seed decides the bootstrap's
 // draws; a comparison's interval does not depend on which others are made. Where no test
-// says how sure a ratio is, it must be larger than the noise floor.
+// says how sure a ratio is, it must be larger than the noise floor; see rundir.NoiseFloor.Of.
 func Comparisons(
 	variants []rundir.Variant, baseline string, seed uint64, floor *rundir.NoiseFloor,
 ) []rundir.Comparison {
@@ -139,13 +139,13 @@ func AboveFloor(c rundir.Comparison, floor *rundir.NoiseFloor) rundir.Comparison
 	if c.PExact != nil || c.Ratio <= 0 || !c.Approximate && floor == nil {
 		return c
 	}
-	switch far := max(c.Ratio, 1/c.Ratio); {
+	switch far, least := max(c.Ratio, 1/c.Ratio), floor.Of(c.Metric); {
 	case floor == nil:
 		c.Ratio, c.Large, c.Note = 0, false, "no ratio: the times are noisy, and no design ran twice"
-	case far <= floor.Of(c.Metric):
+	case far <= least:
 		c.Ratio, c.Large = 0, false
-		c.Note = fmt.Sprintf("within the noise: %.3g×, the baseline against itself %.3g×", far,
-			floor.Of(c.Metric))
+		c.Note = fmt.Sprintf("within the noise: %.3g×; up to %.3g× means nothing here", far,
+			least)
 	}
 	return c
 }

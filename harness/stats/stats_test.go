@@ -268,6 +268,10 @@ func TestNoiseFloor(t *testing.T) {
 		"noisy, without a floor":  {noisy(base), variant("x", 900), nil, 0, true},
 		"beyond the floor of p99": {base, variant("x", 170), &rundir.NoiseFloor{P50: 9, P99: 1.6},
 			1.7, false},
+		"within what luck hides": {base, variant("x", 104), &rundir.NoiseFloor{P50: 1, P99: 1}, 0,
+			false},
+		"beyond what luck hides": {base, variant("x", 106), &rundir.NoiseFloor{P50: 1, P99: 1}, 1.06,
+			false},
 		"tested, within the floor": {tested, tested, floor, 1, false},
 	} {
 		test.other.Name = "x"

@@ -120,7 +120,7 @@ type Arrival struct {
 	// falls to as much below the mean as it began above; 2, which is to zero,
 	// if it is not given.
 	Peak float64 `json:"peak,omitempty"`
-	// At and For place a spike; Period is a sine's.
+	// At, from the first due time, and For place a spike; Period is a sine's.
 	At     Duration `json:"at,omitempty"`
 	For    Duration `json:"for,omitempty"`
 	Period Duration `json:"period,omitempty"`

@@ -82,7 +82,7 @@ func arrivalFields(process string) (needs, may []string) {
 	case "step":
 		return []string{"steps"}, []string{"poisson"}
 	case "spike":
-		return []string{"rate", "to", "at", "for", "over"}, []string{"poisson"}
+		return []string{"rate", "to", "for", "over"}, []string{"at", "poisson"}
 	case "sine":
 		return []string{"rate", "to", "period", "over"}, []string{"poisson"}
 	case "burst":

@@ -129,7 +129,7 @@ func anyArrival() *rapid.Generator[scenario.Arrival] {
 		bound := duration().Draw(t, "over")
 		over := scenario.Over(bound)
 		poisson := rapid.Bool().Draw(t, "poisson")
-		switch rapid.IntRange(0, 5).Draw(t, "process") {
+		switch rapid.IntRange(0, 6).Draw(t, "process") {
 		case 0:
 			return scenario.Arrival{Process: "poisson", Rate: rate, Over: over}
 		case 1:
@@ -142,6 +142,10 @@ func anyArrival() *rapid.Generator[scenario.Arrival] {
 		case 4:
 			return scenario.Arrival{Process: "burst", Ops: int(rate), Over: scenario.Fit,
 				OverLeast: bound, OverMost: bound + 1, Poisson: poisson}
+		case 5:
+			at := rapid.SampledFrom([]scenario.Duration{0, bound / 4}).Draw(t, "at")
+			return scenario.Arrival{Process: "spike", Rate: rate, To: 2 * rate, At: at, For: bound / 2,
+				Over: over, Poisson: poisson}
 		}
 		return scenario.Arrival{Process: "burst", Ops: int(rate), Over: over, Poisson: poisson,
 			Peak: rapid.SampledFrom([]float64{0, 1, 1.25, 2}).Draw(t, "peak")}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,5 +288,39 @@ func TestCPUOfStores(t *testing.T) {
 	}
 	if m := source.Spent(t.Context()).Machine; (m == nil) == all {
 		t.Errorf("one does not answer, and of strangers it says %+v", m)
+	}
+}
+
+// TestCPUOfEndedProcesses: what a backend used stays in the sum while it ends, and is not
+// counted again.
+func TestCPUOfEndedProcesses(t *testing.T) {
+	url := stores.Namespace(t).PostgresURL
+	component, ok := stores.Cluster(t).Component(sut.Postgres).(env.Metered)
+	if !ok {
+		t.Fatal("nobody can tell what Postgres uses")
+	}
+	ended, end := context.WithCancel(t.Context())
+	var sessions sync.WaitGroup
+	sessions.Go(func() {
+		defer end()
+		for range 60 {
+			conn, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Errorf("connecting: %v", err)
+				return
+			}
+			_, err = conn.Exec(t.Context(), `SELECT count(*) FROM generate_series(1, 200000)`)
+			if err := errors.Join(err, conn.Close(t.Context())); err != nil {
+				t.Errorf("a session: %v", err)
+			}
+		}
+	})
+	defer sessions.Wait()
+	for last := time.Duration(0); ended.Err() == nil; {
+		used, err := component.CPU(t.Context())
+		if err != nil || used < last {
+			t.Fatalf("it had used %v, now %v, %v", last, used, err)
+		}
+		last = used
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // child is a started process.
@@ -17,6 +18,8 @@ type child struct {
 	done chan struct{}
 	// err is how it ended; read it only after done.
 	err error
+	// used is the most CPU time that its processes were seen to have used.
+	used time.Duration
 }
 
 // spawn starts a command in a process group of its own, so that Ctrl-C in a

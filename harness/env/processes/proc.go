@@ -151,13 +151,16 @@ func poll(ctx context.Context, bound time.Duration, ask func() (bool, error)) er
 }
 
 // CPU implements env.Metered: the time of every process that works in the data
-// folder, and of those that have ended and were waited for.
+// folder, and of those that have ended and were waited for. A process that has just ended
+// is in neither sum until its parent has waited for it, so what was seen before counts
+// until then: a smaller sum would look like a restart.
 func (s *server) CPU(context.Context) (time.Duration, error) {
 	if !s.mu.TryLock() { // it is being started or stopped
 		return 0, fmt.Errorf("%s is being changed", s.service)
 	}
 	defer s.mu.Unlock()
-	if _, err := s.running(); err != nil {
+	child, err := s.running()
+	if err != nil {
 		return 0, err
 	}
 	pids, err := workingIn(s.dir)
@@ -170,5 +173,6 @@ func (s *server) CPU(context.Context) (time.Duration, error) {
 			used += stat.CPU + stat.Children
 		}
 	}
-	return used, nil
+	child.used = max(child.used, used)
+	return child.used, nil
 }

@@ -227,7 +227,11 @@ func timingLines(s rundir.Summary, standings []standing) (lines []string) {
 		}
 		lines = append(lines, text)
 	}
-	if f := s.Run.Fitted; f != nil && f.Capped {
+	switch f := s.Run.Fitted; {
+	case f == nil || !f.Capped:
+	case f.CleanPerS == 0:
+		lines = append(lines, rundir.Uncarried(f.PeakPerS))
+	default:
 		lines = append(lines, fmt.Sprintf("the load is more than half of the %s operations a second "+
 			"that this machine sends cleanly: %s", Grouped(int(f.CleanPerS)), rundir.OfCapped))
 	}

@@ -99,7 +99,7 @@ func junitSuiteOf(s rundir.Summary, st standing, proofs *junitProofs) junitSuite
 		{"seed", fmt.Sprint(s.Run.Seed)}, {"reproduce", clean(ReproduceVariant(s, st.Name))},
 		{"commit", clean(s.Tool.Commit)}, {"backend", clean(s.Environment.Backend)},
 		{"verdict", clean(st.Verdict)}, {"correctness", clean(st.Correctness)},
-		{"timing", clean(st.Timing)},
+		{"timing", clean(st.Timing)}, {"objectives", clean(st.Objectives)},
 	}}
 	if !s.Run.Started.IsZero() {
 		suite.Timestamp = s.Run.Started.UTC().Format("2006-01-02T15:04:05")

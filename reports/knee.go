@@ -246,7 +246,8 @@ func KneeSentence(v knee.Variant) string {
 	case r.Outcome == knee.Beyond:
 		text = fmt.Sprintf("holds at %s, the highest rate allowed", at)
 	case r.Outcome == knee.Nowhere:
-		text = fmt.Sprintf("holds at no rate: %s, the lowest one, fails%s", rate(r.AbovePerS), above)
+		text = fmt.Sprintf("holds at no rate: %s, the lowest one, fails%s%s", rate(r.AbovePerS),
+			noisily(r), above)
 	case r.Outcome == knee.Stopped:
 		text = "the search was stopped"
 	case r.RatePerS > 0:

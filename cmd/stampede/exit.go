@@ -124,8 +124,8 @@ func exitOf(s rundir.Summary, failOn []string) int {
 	if on("objective") && s.Verdict.Objectives == rundir.Fail {
 		codes = append(codes, exitObjective)
 	}
-	// In a run that failed itself nothing was measured: it answers no question that was asked.
-	if s.Verdict.Correctness == rundir.Invalid && !on("none") {
+	// In a run that failed itself nothing was measured: it answers no question.
+	if s.Verdict.Correctness == rundir.Invalid {
 		codes = append(codes, exitUndecided)
 	}
 	// What was not decided was not shown to hold: whoever asks for invariants

@@ -46,7 +46,7 @@ func TestExitOf(t *testing.T) {
 		"invalid, timing only": {verdict("INVALID", "PASS", "none"), only("timing"), exitUndecided},
 		"invalid, regression only": {verdict("INVALID", "FAIL", "clean"), only("regression"),
 			exitUndecided},
-		"invalid, nothing asked": {verdict("INVALID", "FAIL", "none"), only("none"), exitOK},
+		"invalid, nothing asked": {verdict("INVALID", "FAIL", "none"), only("none"), exitUndecided},
 		"nothing asked":          {verdict("FAIL", "FAIL", "none"), only("none"), exitOK},
 	} {
 		if got := exitOf(c.summary, c.failOn); got != c.want {

@@ -16,18 +16,20 @@ import (
 func (r *resolved) fitAs(base rundir.RunInfo) {
 	if a := r.Scenario.Load.Arrival; a.Over == scenario.Fit && base.Fitted != nil {
 		r.Scenario.Load.Arrival = a.Lasting(time.Duration(base.Fitted.OverNS))
-		r.fitted = base.Fitted
 	}
 }
 
-// fitLoad gives the load of a plan a length if the scenario leaves that to the machine,
-// and says which.
+// fitLoad gives the load of a plan a length if the scenario leaves that to the machine, or
+// else finds whether the machine carries it. It says what follows.
 func fitLoad(
 	ctx context.Context, plan resolved, probe fit.Probe, logf func(string, ...any),
 ) (resolved, error) {
 	arrival := plan.Scenario.Load.Arrival
-	if arrival.Over != scenario.Fit {
+	switch {
+	case arrival.Process == "": // a closed loop
 		return plan, nil
+	case arrival.Over != scenario.Fit:
+		return carry(ctx, plan, probe, logf)
 	}
 	clean, err := fit.CleanRate(ctx, probe)
 	if err != nil {
@@ -44,5 +46,23 @@ func fitLoad(
 		text += ", and the load is more than half of that: " + rundir.OfCapped
 	}
 	logf("%s", text)
+	return plan, nil
+}
+
+// carry finds whether the machine carries a load whose length is given.
+func carry(
+	ctx context.Context, plan resolved, probe fit.Probe, logf func(string, ...any),
+) (resolved, error) {
+	arrival := plan.Scenario.Load.Arrival
+	peak := arrival.PeakPerS(arrival.Over.D())
+	carried, err := fit.Carries(ctx, probe, peak)
+	if err != nil {
+		return plan, fmt.Errorf("finding whether this machine carries the load: %w", err)
+	}
+	plan.fitted = &rundir.Fitted{PeakPerS: peak, OverNS: arrival.Over.D().Nanoseconds(),
+		Capped: !carried}
+	if !carried {
+		logf("%s", rundir.Uncarried(peak))
+	}
 	return plan, nil
 }

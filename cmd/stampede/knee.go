@@ -334,7 +334,8 @@ func kneeExit(s knee.Summary) int {
 		switch {
 		case v.Broken():
 			codes = append(codes, exitInvariant)
-		case v.Result.Outcome == knee.NotDecided, v.Result.Outcome == knee.Stopped:
+		case v.Result.Outcome == knee.NotDecided, v.Result.Outcome == knee.Stopped,
+			v.Result.Outcome == knee.Nowhere && v.Result.Approximate:
 			codes = append(codes, exitUndecided)
 		case v.Result.Outcome == knee.Nowhere && !brokeAsKnown:
 			codes = append(codes, exitObjective)

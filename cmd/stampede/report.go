@@ -234,6 +234,9 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err
 	if err := a.annotate(a.stderr, t.data); err != nil {
 		return t, err
 	}
+	if n := notJudged(summary); n > 0 {
+		a.logf("note: %d objectives or promises of time are not judged because of noise", n)
+	}
 	comparison, err := f.compare(path, t.data)
 	if err != nil {
 		return t, err
@@ -254,6 +257,23 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err
 	return t, reports.Text(a.stdout, t.data, reports.TextOptions{
 		Report: filepath.Join(path, rundir.ReportFile), Exit: t.code,
 		Colour: wantColour(f.colour, a.stdout), Width: resultColumns(a.stdout)})
+}
+
+// notJudged counts what depends on times and was missed only under noise, of all designs.
+func notJudged(s rundir.Summary) (n int) {
+	for _, v := range s.Variants {
+		for _, slo := range v.SLOs {
+			if slo.NotJudged {
+				n++
+			}
+		}
+		for _, inv := range v.Invariants {
+			if inv.NotJudged() && !inv.Unjudged {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // copied is a file of a run directory, and where the user wants a copy of it.

@@ -48,7 +48,7 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	for _, s := range set {
 		words = append(words, "--set", plain.Word(scenario.HideSetting(s, scenario.Secrets(plan.System))))
 	}
-	if plan.fitted != nil {
+	if plan.fitted != nil && plan.fitted.CleanPerS > 0 {
 		words = append(words, "--set", "load.arrival.over="+plan.Scenario.Load.Arrival.Over.String())
 	}
 	return strings.Join(words, " ") + note

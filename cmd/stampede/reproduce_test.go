@@ -100,8 +100,8 @@ func TestReproduceAVariant(t *testing.T) {
 	}
 }
 
-// TestReproduceAFittedLoad: whoever runs the line again has the length that this machine
-// found, and does not measure again.
+// TestReproduceAFittedLoad: the line runs a load of the length that this machine found, and
+// is judged as the run was on a machine that sends as much.
 func TestReproduceAFittedLoad(t *testing.T) {
 	clean := func(context.Context, float64) (fit.Sample, error) { return fit.Sample{}, nil }
 	late := func(context.Context, float64) (fit.Sample, error) {
@@ -143,9 +143,10 @@ func TestReproduceAFittedLoad(t *testing.T) {
 			if !reflect.DeepEqual(again.Scenario, plan.Scenario) {
 				t.Errorf("%s\nruns  %+v\nwant %+v", line, again.Scenario, plan.Scenario)
 			}
-			again, err = fitLoad(t.Context(), again, nil, nil)
-			if err != nil || again.fitted != nil {
-				t.Errorf("%s\nmeasures again: %+v, %v", line, again.fitted, err)
+			over := again.Scenario.Load.Arrival.Over
+			again, err = fitLoad(t.Context(), again, c.probe, func(string, ...any) {})
+			if err != nil || again.fitted.Capped != c.capped || again.Scenario.Load.Arrival.Over != over {
+				t.Errorf("%s\nis judged as %+v, %v", line, again.fitted, err)
 			}
 		})
 	}

@@ -197,9 +197,6 @@ func (a *app) perform(
 ) (_ string, _ rundir.Summary, err error) {
 	p.Logf("%s (%s), seed %d: %s", plan.Scenario.Name, plan.Scenario.Profile, seed,
 		plan.Scenario.Question)
-	if f.replayed != nil {
-		plan.fitted = f.replayed.run.Fitted
-	}
 	if plan, err = fitLoad(soft, plan, fit.Send, p.Logf); err != nil {
 		return "", rundir.Summary{}, a.failed(exitInternal, err)
 	}

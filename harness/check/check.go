@@ -135,9 +135,9 @@ func (v Verdict) OnlyLate() bool {
 }
 
 // NotJudged says that a promise of time was missed and noise excuses it, or that the run
-// gave no occasion to judge it: apart from that nothing is wrong.
+// gave no occasion to judge it: apart from that nothing is wrong or open.
 func (v Verdict) NotJudged() bool {
-	return v.Status == Undecided && (v.Unjudged || v.Late > 0 && v.Unfinished == 0)
+	return v.Status == Undecided && v.Open == "" && (v.Unjudged || v.Late > 0 && v.Unfinished == 0)
 }
 
 // Invariant is a statement about a history and the stores' final state.

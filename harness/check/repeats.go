@@ -14,8 +14,8 @@ type Repeats struct{ asked map[uint64]*repeat }
 
 // repeat is what one identity was told.
 type repeat struct {
-	answers int
-	acked   time.Duration // first, or Never
+	answers, acks int
+	acked         time.Duration // first, or Never
 	// denied is when the last attempt began that was denied, and why it was.
 	denied time.Duration
 	why    string
@@ -39,6 +39,7 @@ func (r *Repeats) See(rec *history.Record, denied bool) {
 	one.answers++
 	switch {
 	case !denied:
+		one.acks++
 		one.acked = min(one.acked, rec.End)
 	case rec.Start > one.denied:
 		one.denied, one.why = rec.Start, rec.Err
@@ -62,4 +63,15 @@ func (r *Repeats) Judge(c *Collector, excused func(op uint64) bool) (repeated in
 		}
 	}
 	return repeated
+}
+
+// Again is how many requests were acknowledged more than once. A server that turns away
+// what it has seen denies nothing, and shows nothing.
+func (r *Repeats) Again() (requests int) {
+	for _, one := range r.asked {
+		if one.acks > 1 {
+			requests++
+		}
+	}
+	return requests
 }

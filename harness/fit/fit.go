@@ -71,6 +71,19 @@ func CleanRate(ctx context.Context, probe Probe) (perS float64, err error) {
 	return s.clean, err
 }
 
+// Carries says whether a load of this highest rate needs at most half of what is sent
+// cleanly: whether twice the rate is, at the best of three tries.
+func Carries(ctx context.Context, probe Probe, peakPerS float64) (yes bool, err error) {
+	s := search{ctx: ctx, probe: probe, left: tries}
+	for s.left > 0 && s.clean == 0 && err == nil {
+		_, err = s.try(peakPerS/share, Sample.clean)
+	}
+	return s.clean > 0, err
+}
+
+// tries is how often a rate is tried before it is not clean.
+const tries = 3
+
 // search is a search under way.
 type search struct {
 	ctx   context.Context

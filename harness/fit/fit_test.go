@@ -94,6 +94,28 @@ func TestNotClean(t *testing.T) {
 	}
 }
 
+// TestCarries: a load that needs at most half of what is sent cleanly is carried, also where
+// a tail disturbs a try.
+func TestCarries(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine machine
+		peak    float64
+		yes     bool
+		probes  int
+	}{
+		"easily":       {machine{clean: 1e9, most: 1e9}, 400, true, 1},
+		"just":         {machine{clean: 5000, most: 5000}, 2500, true, 1},
+		"behind tails": {machine{clean: 5000, most: 5000, disturbed: []int{1, 2}}, 400, true, 3},
+		"too much":     {machine{clean: 5000, most: 5500}, 4000, false, 3},
+		"frozen":       {machine{}, 400, false, 3},
+	} {
+		yes, err := fit.Carries(t.Context(), c.machine.probe, c.peak)
+		if tried := c.machine.tried; err != nil || yes != c.yes || len(tried) != c.probes {
+			t.Errorf("%s: %v after %d probes (%.0f), %v", name, yes, len(tried), tried, err)
+		}
+	}
+}
+
 func TestProbeFails(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := fit.CleanRate(t.Context(), func(context.Context, float64) (fit.Sample, error) {

@@ -44,7 +44,16 @@ func TestJudge(t *testing.T) {
 	}
 	notJudged := func(r *rundir.Repeat) {
 		r.SLOs = append(r.SLOs, check.SLOVerdict{Name: "p99", Actual: "9 s", Limit: "1 s",
-			NotJudged: true})
+			Margin: -8, NotJudged: true})
+	}
+	metLate := func(r *rundir.Repeat) {
+		r.Timing = rundir.NoTimes
+		r.SLOs = append(r.SLOs, check.SLOVerdict{Name: "p99", Actual: "0.5 s", Limit: "1 s",
+			Margin: 0.5, NotJudged: true})
+	}
+	missedLate := func(r *rundir.Repeat) {
+		r.Timing = rundir.NoTimes
+		notJudged(r)
 	}
 	late := func(r *rundir.Repeat) {
 		r.Invariants = append(r.Invariants, check.Verdict{Invariant: "soon", Status: check.Broken,
@@ -63,7 +72,9 @@ func TestJudge(t *testing.T) {
 		want     knee.Verdict
 		reason   string
 	}{
-		"holds": {nil, steady, knee.Held, ""},
+		"holds":                      {nil, steady, knee.Held, ""},
+		"met by a late generator":    {[]func(*rundir.Repeat){metLate}, steady, knee.Held, ""},
+		"missed by a late generator": {[]func(*rundir.Repeat){missedLate}, steady, knee.Missed, "missed p99"},
 		"broken": {[]func(*rundir.Repeat){violated}, steady, knee.Broke,
 			"violated once: op 7 twice (and 2 more)"},
 		"piles up": {nil, piling, knee.Missed, "work piled up"},

@@ -230,10 +230,11 @@ func (f Facts) others() string {
 		least, most)
 }
 
-// near says that two times differ by less than rundir.QuietShare of the second one.
+// near says that two times differ by less than rundir.QuietShare of the second one. Two
+// infinite ones need not be alike: more operations may have had no answer in one case.
 func near(a, b int64) bool {
-	return a == b || a != rundir.Infinite && b != rundir.Infinite &&
-		math.Abs(float64(a)-float64(b)) < rundir.QuietShare*float64(b)
+	return a != rundir.Infinite && b != rundir.Infinite &&
+		(a == b || math.Abs(float64(a)-float64(b)) < rundir.QuietShare*float64(b))
 }
 
 // InterferenceName is the name of the assumption that the machine was there for the run.

@@ -471,7 +471,7 @@ func (j *judge) noise(t Trial, out *rundir.Repeat) string {
 		}
 	}
 	if f := j.run.Manifest.Run.Fitted; f != nil && f.Capped {
-		return "the load is more than half of what this machine sends cleanly"
+		return "the load needs more than half of what this machine sends cleanly"
 	}
 	return ""
 }

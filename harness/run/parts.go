@@ -208,8 +208,9 @@ type parts struct {
 func (p parts) overall() string { return overall(p.correctness, p.objectives) }
 
 // parts judges a variant: the invariants by the worst of all repeats, what a
-// control is expected to break in each of those that were planned, and the objectives by the
-// repeats whose times are used. Of a repeat that ran again only violations count.
+// control is expected to break in each of them, and the objectives by the repeats whose times
+// are used. A repeat that ran again cannot take back what another one decided: what it leaves
+// open does not count.
 func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 	v := j.variant(name)
 	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
@@ -228,8 +229,8 @@ func (j *judge) parts(name string, repeats []rundir.Repeat) parts {
 		if i == 0 {
 			p.answer = out
 		}
-		if r.Again != nil && out != rundir.Violated {
-			out, reasons, lacks = p.answer, nil, nil // one more attempt takes nothing away
+		if r.Again != nil && out != rundir.Violated && out != rundir.NotCaught {
+			out, reasons, lacks = p.answer, nil, nil
 		}
 		p.answer = worseAnswer(p.answer, out)
 		p.add(reasons)
@@ -271,14 +272,15 @@ var timings = []string{rundir.Clean, rundir.Noisy, rundir.NoTimes}
 
 // use marks the repeats whose times are the variant's and returns their state: of each
 // repeat the run of it with the best times, and of those the ones in the best state that
-// there is. The second run of the baseline is a control and never used.
+// there is. The second run of the baseline is a control and never used, nor is another run of
+// a repeat without all evidence.
 func use(repeats []rundir.Repeat) (state string, used []rundir.Repeat) {
 	rank := func(i int) int { return slices.Index(timings, repeats[i].Timing) }
 	best := map[int]int{} // the place of the best run, by the index of the repeat
 	least := len(timings)
 	for i, r := range repeats {
 		repeats[i].Used = false
-		if r.Control {
+		if r.Control || r.Again != nil && len(missing(r)) > 0 {
 			continue
 		}
 		of := r.Index
@@ -354,7 +356,7 @@ func worstInvariants(repeats []rundir.Repeat) []check.Verdict {
 			if !slices.Contains(order, v.Invariant) {
 				order = append(order, v.Invariant)
 			}
-			if !r.Used && (v.OnlyLate() || v.NotJudged()) && len(repeats) > 1 {
+			if !r.Used && (v.OnlyLate() && v.Open == "" || v.NotJudged()) && len(repeats) > 1 {
 				continue // promises of time are judged by the times that are used
 			}
 			by[v.Invariant] = append(by[v.Invariant], v)

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -152,8 +153,13 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 	if r.OneByOne {
 		order = rundir.OneByOne
 	}
-	slots := order(r.variantNames(), r.Scenario.Repeats)
-	if r.Control && len(r.variantNames()) > 1 {
+	names := r.variantNames()
+	control := r.Control && len(names) > 1
+	if control { // what changes during the run lies between the baseline's two runs
+		names = first(names, r.baseline())
+	}
+	slots := order(names, r.Scenario.Repeats)
+	if control {
 		slots = rundir.WithControl(slots, r.baseline())
 	}
 	r.started(slots)
@@ -183,6 +189,12 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 		return rundir.Summary{}, err
 	}
 	return r.finish()
+}
+
+// first puts a name before all others.
+func first(names []string, name string) []string {
+	rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+	return append([]string{name}, rest...)
 }
 
 // leave stops the stores, or keeps them. An error of the disk, which a log

@@ -95,7 +95,7 @@ func answer(
 	}
 	for _, v := range verdicts {
 		switch {
-		case v.Status == check.Held, v.Open == "" && (v.OnlyLate() || v.NotJudged()):
+		case v.Status == check.Held, v.OnlyLate() && v.Open == "", v.NotJudged():
 		case v.Status == check.Broken && !v.OnlyLate():
 			if under := known[v.Invariant]; under != "" && proven(v) {
 				reasons = append(reasons, fmt.Sprintf("violated, as it is known to be under %s: %s: %s",
@@ -187,9 +187,10 @@ func decided(answer string, failed bool) string {
 	return rundir.Pass
 }
 
-// proven says that a violation was found and names operations behind it.
+// proven says that a violation was found, not of lateness alone, which a slow machine causes
+// as well, and names operations behind it.
 func proven(v check.Verdict) bool {
-	return v.Status == check.Broken && v.Count > 0 && len(v.Witness) > 0
+	return v.Status == check.Broken && v.Count > v.Late && len(v.Witness) > 0
 }
 
 func notCaught(verdicts []check.Verdict, i int) string {
@@ -202,6 +203,9 @@ func notCaught(verdicts []check.Verdict, i int) string {
 		text = "it is " + strings.ToLower(open(verdicts[i]))
 	case check.Broken:
 		text += ", and no operation is named as a witness"
+		if verdicts[i].OnlyLate() {
+			text = "it was only late"
+		}
 	}
 	if verdicts[i].Reason != "" {
 		text += ": " + verdicts[i].Reason

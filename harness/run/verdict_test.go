@@ -9,6 +9,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
+	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
 
@@ -56,6 +57,8 @@ func TestAnswer(t *testing.T) {
 	}{
 		{"all held", []check.Verdict{held("a"), held("b")}, nil, nil, nil, rundir.Holds, ""},
 		{"nothing judged", nil, nil, nil, nil, rundir.Undecided, "no invariant"},
+		{"a control that was only late", []check.Verdict{held("a"), late}, []string{"b"}, nil, nil,
+			rundir.Undecided, "known to break b but was not caught: it was only late"},
 		{"undecided is not success", []check.Verdict{held("a"), undecided("b")}, nil, nil, nil,
 			rundir.Undecided, "b is undecided: never exercised"},
 		{"not exercised is not success", []check.Verdict{held("a"), untried}, nil, nil, nil,
@@ -296,6 +299,9 @@ func TestUse(t *testing.T) {
 	again[2].Again = &first
 	worse := of(rundir.Noisy, rundir.NoTimes)
 	worse[1].Again = &first
+	unproven := of(rundir.Noisy, rundir.Clean)
+	unproven[1].Again = &first
+	unproven[1].Validity = []rundir.Validity{{Name: "accounting", Class: rundir.Evidence}}
 	control := of(rundir.Noisy, rundir.Clean)
 	control[1].Control = true
 	for name, test := range map[string]struct {
@@ -310,6 +316,7 @@ func TestUse(t *testing.T) {
 		"one has no times":       {of(rundir.NoTimes, rundir.Noisy), rundir.Noisy, []int{1}},
 		"clean when run again":   {again, rundir.Clean, []int{1, 2}},
 		"no better when run so":  {worse, rundir.Noisy, []int{0}},
+		"without evidence again": {unproven, rundir.Noisy, []int{0}},
 		"a control is not times": {control, rundir.Noisy, []int{0}},
 	} {
 		state, used := use(test.repeats)
@@ -319,6 +326,41 @@ func TestUse(t *testing.T) {
 		}
 		if state != test.state || !slices.Equal(indexes, test.used) {
 			t.Errorf("%s: %s, used %v; want %s, %v", name, state, indexes, test.state, test.used)
+		}
+	}
+}
+
+// TestPartsOfARepeatThatRanAgain: whatever another attempt finds counts, and what it leaves open
+// takes nothing away.
+func TestPartsOfARepeatThatRanAgain(t *testing.T) {
+	index := 0
+	sound := sut.Variant{Name: "sound"}
+	wrong := sut.Variant{Name: "wrong", Breaks: []sut.Break{{Invariant: "a", Under: sut.Load}}}
+	j := &judge{run: &rundir.Run{}, system: sut.System{Variants: []sut.Variant{sound, wrong}},
+		scenario: scenario.Scenario{Provokes: []string{string(sut.Load)}}}
+	late := broken("a", 2)
+	late.Late = 2
+	for name, c := range map[string]struct {
+		variant      string
+		first, again check.Verdict
+		want, part   string
+	}{
+		"still holds":         {"sound", held("a"), held("a"), rundir.Holds, rundir.Pass},
+		"violated at last":    {"sound", held("a"), broken("a", 1), rundir.Violated, rundir.Fail},
+		"violated at first":   {"sound", broken("a", 1), held("a"), rundir.Violated, rundir.Fail},
+		"open at last":        {"sound", held("a"), undecided("a"), rundir.Holds, rundir.Pass},
+		"open at first":       {"sound", undecided("a"), held("a"), rundir.Undecided, rundir.Inconclusive},
+		"caught both times":   {"wrong", broken("a", 1), broken("a", 1), rundir.Caught, rundir.Pass},
+		"not caught at last":  {"wrong", broken("a", 1), held("a"), rundir.NotCaught, rundir.Fail},
+		"only late at last":   {"wrong", broken("a", 1), late, rundir.Caught, rundir.Pass},
+		"not caught at first": {"wrong", held("a"), broken("a", 1), rundir.NotCaught, rundir.Fail},
+	} {
+		repeats := []rundir.Repeat{{Invariants: []check.Verdict{c.first}},
+			{Index: 1, Again: &index, Invariants: []check.Verdict{c.again}}}
+		p := j.parts(c.variant, repeats)
+		if p.answer != c.want || p.correctness != c.part {
+			t.Errorf("%s: %s, %s; want %s, %s (%v)", name, p.answer, p.correctness, c.want, c.part,
+				p.reasons)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package rundir
 
 import (
+	"fmt"
 	"time"
 
 	"stampede/harness/check"
@@ -146,16 +147,24 @@ type RunInfo struct {
 	ProvokedBy map[string][]string `json:"provoked_by,omitempty"`
 }
 
-// Fitted is a load that was fitted to the machine: the operations keep their number and
-// are spread over a time, between LeastNS and MostNS, at which the highest rate is at most
-// half of what the generator sends cleanly here.
+// Fitted is how a load was fitted to the machine: the operations keep their number and are
+// spread over a time, between LeastNS and MostNS, at which the highest rate is at most half
+// of what the generator sends cleanly here, CleanPerS. A load whose length is given has its
+// highest rate in PeakPerS and no CleanPerS: only twice that rate was tried.
 type Fitted struct {
 	CleanPerS float64 `json:"clean_per_s"`
 	OverNS    int64   `json:"over_ns"`
 	LeastNS   int64   `json:"least_ns"`
 	MostNS    int64   `json:"most_ns"`
-	// Capped says that MostNS was too short for that.
+	PeakPerS  float64 `json:"peak_per_s,omitempty"`
+	// Capped says that the highest rate is more than half of what is sent cleanly.
 	Capped bool `json:"capped"`
+}
+
+// Uncarried says what follows from a highest rate that the machine does not carry.
+func Uncarried(peakPerS float64) string {
+	return fmt.Sprintf("this machine does not send %.0f operations a second cleanly, twice what "+
+		"the load needs: %s", 2*peakPerS, OfCapped)
 }
 
 // OfCapped is what follows from Capped.

@@ -213,9 +213,29 @@ func (a Arrival) Lasting(over time.Duration) Arrival {
 	return a
 }
 
-// PeakPerS is the highest rate of a burst that lasts so long.
+// PeakPerS is the highest rate of the process, if it is a burst of one that lasts so long. A
+// trace has that of its busiest second.
 func (a Arrival) PeakPerS(over time.Duration) float64 {
-	return cmp.Or(a.Peak, arrival.SteepestPeak) * float64(a.Ops) / over.Seconds()
+	switch a.Process {
+	case "burst":
+		return cmp.Or(a.Peak, arrival.SteepestPeak) * float64(a.Ops) / over.Seconds()
+	case "step":
+		highest := 0.0
+		for _, s := range a.Steps {
+			highest = max(highest, s.Rate)
+		}
+		return highest
+	case "trace":
+		most, first := 0, 0
+		for last, due := range a.Trace {
+			for due-a.Trace[first] >= Duration(time.Second) {
+				first++
+			}
+			most = max(most, last-first+1)
+		}
+		return float64(most)
+	}
+	return max(a.Rate, a.To)
 }
 
 // Schedule makes the arrival process, that of the shortest length if the length is to be

@@ -70,7 +70,7 @@ func countCases() []verdictCase {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
 			e.buffered("pause api", "kill redis wipe")
-		}, "6 acknowledged interactions count as unknown"},
+		}, "7 acknowledged interactions count as unknown"},
 		{inv, "fewer, and the server was well - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 			e.audit.Contract.Ack = likes.AckBuffer
@@ -124,6 +124,16 @@ func pairCases() []verdictCase {
 		{inv, "the other click was first - pass", pass, func(e *evidence) {
 			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0
 		}, ""},
+		{inv, "nothing was acknowledged again - undecided", maybe, func(e *evidence) {
+			e.again().Outcome, e.again().Code = history.Refused, "overloaded"
+		}, "no acknowledged interaction was acknowledged again when it was sent again"},
+		{inv, "nothing is sent again - pass", pass, func(e *evidence) {
+			e.again().Outcome, e.again().Code = history.Refused, "overloaded"
+			e.params.Resend = 0
+		}, ""},
+		{inv, "denied when it was sent again - fail", fail, func(e *evidence) {
+			e.again().Outcome, e.again().Code = history.Refused, "unknown_video"
+		}, "operation 768 was acknowledged at 115ms, but denied when it was sent again at 120ms"},
 		{inv, "the later click was first - fail", fail, func(e *evidence) {
 			e.op(768).Start, e.op(768).End = 111*ms, 120*ms
 			e.op(768).Reply.Value, e.op(512).Reply.Value = 1, 0

@@ -47,6 +47,7 @@ func goodLikes() *evidence {
 	e.do(256, likes.KindLike, 1, 1, 100*ms, 1)
 	e.do(512, likes.KindLike, 1, 2, 100*ms, 1)
 	e.do(768, likes.KindLike, 1, 2, 105*ms, 0)
+	e.do(768, likes.KindLike, 1, 2, 120*ms, 0) // sent again
 	e.do(1024, likes.KindLike, 1, 3, 200*ms, 1)
 	e.do(1025, likes.KindUnlike, 1, 3, 300*ms, 1)
 	e.do(1280, likes.KindLike, 2, 1, 400*ms, 1)
@@ -96,6 +97,14 @@ func (e *evidence) do(
 // op returns the first attempt of an operation.
 func (e *evidence) op(id uint64) *history.Record {
 	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
+	return &e.records[i]
+}
+
+// again returns the second attempt of the click that was sent again.
+func (e *evidence) again() *history.Record {
+	i := slices.IndexFunc(e.records, func(r history.Record) bool {
+		return r.Op.ID == 768 && r.Start == 120*ms
+	})
 	return &e.records[i]
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // act is one attempt of a user to like a video or not to.
@@ -161,9 +162,23 @@ func judgeOneLike(j *judging) {
 		}
 	}
 	j.Need(repeated > 0, "no user had more than one interaction with a video")
+	j.repeats()
 	if skipped > 0 {
 		j.Note("%d users with more than %d interactions with a video were not judged", skipped, maxActs)
 	}
+}
+
+// repeats needs an interaction that was sent again with the same identity and acknowledged
+// again: otherwise nothing shows that the identity means anything. None that was
+// acknowledged may be denied later.
+func (j *judging) repeats() {
+	var repeats check.Repeats
+	for rec := range j.Records(KindLike, KindUnlike) {
+		repeats.See(rec, sut.RefusedFor(rec, ErrUnknownVideo))
+	}
+	repeats.Judge(j.Collector, nil)
+	j.Need(repeats.Again() > 0 || j.p.Resend == 0, "no acknowledged interaction was acknowledged "+
+		"again when it was sent again")
 }
 
 // inOrder lists the pairs by video and user.

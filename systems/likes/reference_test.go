@@ -24,6 +24,7 @@ type world struct {
 	now     time.Duration
 	events  events
 	records []history.Record
+	second  map[int]bool // the attempts that repeat another one
 	service *refLikes
 }
 
@@ -35,11 +36,11 @@ func likesOf(t tb, seed uint64, p likes.Params, tr trouble, regions, ops int) *e
 		t.Fatal(err)
 	}
 	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr,
-		regions: regions}
+		regions: regions, second: map[int]bool{}}
 	w.service = newRefLikes(w)
 	for i := range ops {
 		op := load.Op(uint64(i))
-		w.at(time.Duration(i)*time.Second/time.Duration(ops), func() { w.send(op) })
+		w.at(time.Duration(i)*time.Second/time.Duration(ops), func() { w.send(op, false) })
 	}
 	w.at(0, w.service.exchange)
 	for w.events.Len() > 0 {
@@ -97,9 +98,13 @@ const (
 	opTimeout = 100 * ms
 )
 
-// send starts one attempt and decides what the network does to it.
-func (w *world) send(op history.Op) {
+// send starts one attempt and decides what the network does to it. Some are sent twice: again
+// is the second time.
+func (w *world) send(op history.Op, again bool) {
 	i := len(w.records)
+	if w.second[i] = again; !again {
+		w.resend(op, sut.Together)
+	}
 	w.records = append(w.records, history.Record{
 		Seq: uint64(i), Op: op, Intended: w.now, Start: w.now, End: history.Never})
 	u := w.rng.Float64()
@@ -153,10 +158,23 @@ func (w *world) end(i int, after time.Duration, outcome history.Outcome, value i
 		if outcome == history.OK {
 			rec.Reply.Value = value
 		}
+		if w.second[i] {
+			return // nothing follows from it
+		}
 		for _, next := range w.load.Follow(rec.Op, outcome, rec.Reply) {
-			w.at(w.now+next.After, func() { w.send(next.Op) })
+			w.at(w.now+next.After, func() { w.send(next.Op, false) })
+		}
+		if outcome == history.OK {
+			w.resend(rec.Op, sut.Later)
 		}
 	})
+}
+
+// resend plans the second sending of an operation that has one at that time.
+func (w *world) resend(op history.Op, when sut.Resending) {
+	if wanted, pause := w.load.(sut.Resender).Resend(op); wanted == when {
+		w.at(w.now+pause, func() { w.send(op, true) })
+	}
 }
 
 // refLikes is a correct service: one thing at a time. Regions see each other's

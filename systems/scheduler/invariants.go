@@ -679,17 +679,12 @@ func (j *judging) twice() {
 // nothing. That a task has not failed yet is no answer to count, for a rerun waits for that.
 func (j *judging) repeats() {
 	var repeats check.Repeats
-	acked, again := map[uint64]int{}, 0
 	for rec := range j.Records(KindSchedule, KindCancel, KindPause, KindResume, KindRerun) {
 		repeats.See(rec, slices.ContainsFunc([]error{ErrUnknownTask, ErrConflict, ErrState, ErrOpTaken},
 			func(reason error) bool { return sut.RefusedFor(rec, reason) }))
-		if rec.Outcome == history.OK {
-			if acked[rec.Op.ID]++; acked[rec.Op.ID] == 2 {
-				again++
-			}
-		}
 	}
 	repeats.Judge(j.Collector, nil)
+	again := repeats.Again()
 	j.Need(again > 0 || j.p.Resend == 0, "no acknowledged request was acknowledged again when it was "+
 		"sent again")
 	j.Note("%d acknowledged requests were sent again and acknowledged again", again)

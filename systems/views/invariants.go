@@ -214,11 +214,13 @@ func judgeTotals(j *judging) {
 // judgeAcked compares the history with the log.
 func judgeAcked(j *judging) {
 	asked := make(check.Operations)
+	var repeats check.Repeats
 	acked, unknown := 0, 0
 	for rec := range j.Records(KindHeartbeat) {
 		if rec.Outcome == history.Dropped {
 			continue
 		}
+		repeats.See(rec, sut.RefusedFor(rec, ErrUnknownVideo))
 		asked.Add(rec)
 		switch rec.Outcome {
 		case history.OK:
@@ -247,6 +249,9 @@ func judgeAcked(j *judging) {
 	}
 	j.AllowedUnknown(unknown)
 	j.Need(acked > 0, "no heartbeat was acknowledged")
+	repeats.Judge(j.Collector, nil)
+	j.Need(repeats.Again() > 0 || j.p.Resend == 0, "no acknowledged heartbeat was acknowledged again "+
+		"when it was sent again")
 	j.Note("%d acknowledged heartbeats are in the log; of %d attempts of unknown outcome %d are",
 		acked, unknown, resolved)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -913,6 +914,51 @@ func TestUnfinished(t *testing.T) {
 		v := e.judge(t)[c.invariant]
 		if v.Status != check.Broken || c.unfinished != (v.Unfinished == v.Count) {
 			t.Errorf("%s: %s, %d of %d not finished: %s", name, v.Status, v.Unfinished, v.Count, v.Reason)
+		}
+	}
+}
+
+// TestRepeatedHeartbeats: one that was acknowledged must have been sent again and acknowledged
+// again, if the run sends any twice, and none may be denied then.
+func TestRepeatedHeartbeats(t *testing.T) {
+	// second changes every attempt at a heartbeat that was acknowledged before.
+	second := func(code string) func(*evidence) {
+		return func(e *evidence) {
+			acked := map[uint64]bool{}
+			for i := range e.records {
+				rec := &e.records[i]
+				if rec.Op.Kind != views.KindHeartbeat || rec.Outcome != history.OK {
+					continue
+				}
+				if acked[rec.Op.ID] {
+					rec.Outcome, rec.Code, rec.Reply = history.Refused, code, history.Reply{}
+				}
+				acked[rec.Op.ID] = true
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*evidence)
+		want   check.Status
+		says   string
+	}{
+		"acknowledged again": {func(*evidence) {}, check.Held, ""},
+		"turned away":        {second("overloaded"), check.Undecided, "was acknowledged again"},
+		"never sent again": {func(e *evidence) {
+			second("overloaded")(e)
+			e.params.Resend = 0
+		}, check.Held, ""},
+		"denied": {second("unknown_video"), check.Broken, "but denied when it was sent again"},
+	} {
+		e := goodRun(t)
+		c.change(e)
+		v := e.judge(t)[views.AckedInLog]
+		text := v.Reason
+		if len(v.Violations) > 0 {
+			text = v.Violations[0].Text
+		}
+		if v.Status != c.want || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %s: %s; want %s, %s", name, v.Status, text, c.want, c.says)
 		}
 	}
 }

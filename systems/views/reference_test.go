@@ -161,7 +161,7 @@ func (w *world) some(d time.Duration) time.Duration {
 func (w *world) run(sessions int) {
 	for i := range sessions {
 		op := w.load.Op(uint64(i))
-		w.at(time.Duration(i)*2*time.Second/time.Duration(sessions), func() { w.send(op) })
+		w.at(time.Duration(i)*2*time.Second/time.Duration(sessions), func() { w.send(op, false) })
 	}
 	for at := time.Duration(0); at < 3*time.Second; at += 100 * ms {
 		w.at(at, w.look)
@@ -173,8 +173,12 @@ func (w *world) run(sessions int) {
 	}
 }
 
-// send is one attempt at an operation, with whatever happens to it.
-func (w *world) send(op history.Op) {
+// send is one attempt at an operation, with whatever happens to it. Some are sent twice: again
+// is the second time.
+func (w *world) send(op history.Op, again bool) {
+	if !again {
+		w.resend(op, sut.Together)
+	}
 	rec := history.Record{Seq: uint64(len(w.records)), Op: op, Intended: w.now, Start: w.now}
 	w.records = append(w.records, rec)
 	at := len(w.records) - 1
@@ -182,8 +186,14 @@ func (w *world) send(op history.Op) {
 		w.at(w.now+took, func() {
 			r := &w.records[at]
 			r.Outcome, r.Reply, r.End = outcome, reply, w.now
+			if again {
+				return // nothing follows from it
+			}
 			for _, f := range w.load.Follow(op, outcome, reply) {
-				w.at(w.now+f.After, func() { w.send(f.Op) })
+				w.at(w.now+f.After, func() { w.send(f.Op, false) })
+			}
+			if outcome == history.OK {
+				w.resend(op, sut.Later)
 			}
 		})
 	}
@@ -208,6 +218,13 @@ func (w *world) send(op history.Op) {
 		end(history.Unknown, history.Reply{}, 50*ms)
 	default:
 		w.at(w.now+w.some(3*ms), func() { end(history.OK, w.do(op), w.some(3*ms)) })
+	}
+}
+
+// resend plans the second sending of an operation that has one at that time.
+func (w *world) resend(op history.Op, when sut.Resending) {
+	if wanted, pause := w.load.(sut.Resender).Resend(op); wanted == when {
+		w.at(w.now+pause, func() { w.send(op, true) })
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 func System() sut.System {
 	return sut.System{
 		Name:       "flashsale",
-		Summary:    "far more buyers than units: which design sells exactly N, and at what cost?",
+		Summary:    "far more buyers than units: which designs never sell more than N, and at what cost?",
 		Params:     func() any { p := DefaultParams(); return &p },
 		Workload:   newWorkload,
 		Variants:   variants(),

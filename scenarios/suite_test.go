@@ -255,7 +255,8 @@ func judgeSummary(t *testing.T, s rundir.Summary, fine func(check.Status) bool) 
 				t.Errorf("seed %d, %s: %s", s.Run.Seed, v.Name, r.Error)
 			}
 			for _, a := range r.Validity {
-				if !a.OK && a.Class == rundir.Evidence {
+				idle := rundir.Exercise(a.Name) && fine(check.Undecided) // too little was done
+				if !a.OK && a.Class == rundir.Evidence && !idle {
 					t.Errorf("seed %d, %s: %s: %s", s.Run.Seed, v.Name, a.Name, a.Detail)
 				}
 			}

@@ -72,9 +72,10 @@ func TestJudge(t *testing.T) {
 		want     knee.Verdict
 		reason   string
 	}{
-		"holds":                      {nil, steady, knee.Held, ""},
-		"met by a late generator":    {[]func(*rundir.Repeat){metLate}, steady, knee.Held, ""},
-		"missed by a late generator": {[]func(*rundir.Repeat){missedLate}, steady, knee.Missed, "missed p99"},
+		"holds":                   {nil, steady, knee.Held, ""},
+		"met by a late generator": {[]func(*rundir.Repeat){metLate}, steady, knee.Held, ""},
+		"missed by a late generator": {[]func(*rundir.Repeat){missedLate}, steady, knee.Missed,
+			"missed p99"},
 		"broken": {[]func(*rundir.Repeat){violated}, steady, knee.Broke,
 			"violated once: op 7 twice (and 2 more)"},
 		"piles up": {nil, piling, knee.Missed, "work piled up"},

@@ -345,11 +345,12 @@ func TestPartsOfARepeatThatRanAgain(t *testing.T) {
 		first, again check.Verdict
 		want, part   string
 	}{
-		"still holds":         {"sound", held("a"), held("a"), rundir.Holds, rundir.Pass},
-		"violated at last":    {"sound", held("a"), broken("a", 1), rundir.Violated, rundir.Fail},
-		"violated at first":   {"sound", broken("a", 1), held("a"), rundir.Violated, rundir.Fail},
-		"open at last":        {"sound", held("a"), undecided("a"), rundir.Holds, rundir.Pass},
-		"open at first":       {"sound", undecided("a"), held("a"), rundir.Undecided, rundir.Inconclusive},
+		"still holds":       {"sound", held("a"), held("a"), rundir.Holds, rundir.Pass},
+		"violated at last":  {"sound", held("a"), broken("a", 1), rundir.Violated, rundir.Fail},
+		"violated at first": {"sound", broken("a", 1), held("a"), rundir.Violated, rundir.Fail},
+		"open at last":      {"sound", held("a"), undecided("a"), rundir.Holds, rundir.Pass},
+		"open at first": {"sound", undecided("a"), held("a"), rundir.Undecided,
+			rundir.Inconclusive},
 		"caught both times":   {"wrong", broken("a", 1), broken("a", 1), rundir.Caught, rundir.Pass},
 		"not caught at last":  {"wrong", broken("a", 1), held("a"), rundir.NotCaught, rundir.Fail},
 		"only late at last":   {"wrong", broken("a", 1), late, rundir.Caught, rundir.Pass},

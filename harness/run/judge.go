@@ -116,7 +116,8 @@ func (j *judge) variant(name string) sut.Variant {
 func (j *judge) judge(
 	ctx context.Context, dir *rundir.Dir, how Judging,
 ) (rundir.Summary, error) {
-	s := rundir.Summary{Tool: j.run.Manifest.Tool, Run: j.run.Manifest.Run}
+	s := rundir.Summary{Tool: j.run.Manifest.Tool, Run: j.run.Manifest.Run,
+		Warnings: j.run.Manifest.Warnings}
 	environment, err := j.run.Environment()
 	if err != nil {
 		return s, err

@@ -175,11 +175,7 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 			return rundir.Summary{}, err
 		}
 	}
-	took := time.Since(loaded)
-	again := retries{most: r.Again, took: took,
-		left:   againFor(took, r.planned(len(slots)), time.Since(began)),
-		timing: r.timing, quiet: r.quiet, once: r.onceMore}
-	if err := again.run(slots); err != nil {
+	if err := r.runAgain(slots, began, loaded); err != nil {
 		return rundir.Summary{}, err
 	}
 	return r.finish()

@@ -93,7 +93,8 @@ func TestDifferencesOfStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{"! not comparable: kafka: only in new\n", "appendfsync everysec and never",
+	for _, want := range []string{"! not comparable: kafka: only in new\n",
+		"appendfsync everysec and never",
 		"! not comparable: postgres differs: postgres 15.14 and postgres 17.2; fsync on and off",
 		"very very…\n"} {
 		if !strings.Contains(text, want) {

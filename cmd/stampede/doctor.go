@@ -26,7 +26,7 @@ func newDoctor(a *app) *cobra.Command {
 	var fix, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what would be used here and what is missing; --fix installs it",
+		Short: "Check what this machine has and lacks; --fix installs the rest",
 		Long: `Looks for what stampede needs and says what each backend lacks, then measures for some
 seconds what this machine gives to a run now. With --fix it says what it is going to do and
 does it (Debian or Ubuntu, as root). On a terminal it asks first.`,
@@ -36,9 +36,9 @@ does it (Debian or Ubuntu, as root). On a terminal it asks first.`,
 		},
 	}
 	cmd.Flags().BoolVar(&fix, "fix", false, "install what is missing")
-	cmd.Flags().BoolVar(&opts.Tests, "tests", false, "what the tests need is wanted too")
+	cmd.Flags().BoolVar(&opts.Tests, "tests", false, "require the tools of the tests too")
 	cmd.Flags().BoolVar(&opts.Engine, "engine", false,
-		"a docker engine, a browser and what the tests need are wanted too")
+		"require a docker engine, a browser and the tools of the tests too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return cmd
 }

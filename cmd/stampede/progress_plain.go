@@ -198,7 +198,7 @@ func (o *outbox) pass() {
 		text := o.pending
 		o.pending = nil
 		if o.left > 0 {
-			text = fmt.Appendf(text, "(%d lines were left out: nobody read them)\n", o.left)
+			text = fmt.Appendf(text, "(%d lines were left out: the reader did not keep up)\n", o.left)
 			o.left = 0
 		}
 		o.mu.Unlock()

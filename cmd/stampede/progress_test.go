@@ -504,7 +504,7 @@ func TestPlainWaitsForNobody(t *testing.T) {
 	}
 	writer.Close()
 	text := <-got
-	left := regexp.MustCompile(`\n\([1-9][0-9]* lines were left out: nobody read them\)\n$`)
+	left := regexp.MustCompile(`\n\([1-9][0-9]* lines were left out: the reader did not keep up\)\n$`)
 	if !strings.HasPrefix(text, want) || !left.MatchString(text) || len(text) > 2*mostPending+100 {
 		t.Errorf("%d bytes, from %q", len(text), text[:min(len(text), 200)])
 	}

@@ -290,7 +290,7 @@ const targetName = "target"
 func target(s sut.System, url string, without map[string]string) sut.Variant {
 	return sut.Variant{
 		Name: targetName, Idea: "a server of your own", NotApplicable: without,
-		Guarantees: "what it promises is judged from its API", GivesUp: "not known",
+		Guarantees: "judged from its API alone", GivesUp: "not known",
 		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 			return s.Target(url, cfg)
 		},

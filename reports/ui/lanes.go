@@ -144,7 +144,7 @@ func (p *runPage) whatToDo() []string {
 	if !p.Dead || err != nil || len(histories) == 0 {
 		return nil
 	}
-	return []string{"stampede check " + p.Folder + " judges what was recorded."}
+	return []string{"stampede check " + p.Folder + " judges the recorded operations."}
 }
 
 func phaseText(l *events.VariantLine) string {

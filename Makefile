@@ -18,8 +18,11 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# What go prints, a line for each module that it downloads, is shown if it fails.
 build: ## Build bin/stampede
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/stampede
+	@[ -x $(BIN) ] || echo 'downloading modules and building $(BIN), once'
+	@said=$$($(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/stampede 2>&1) || \
+		{ code=$$?; printf '%s\n' "$$said" >&2; exit $$code; }
 
 setup: build ## Say what is missing here and install it (stampede doctor --fix)
 	@$(BIN) doctor --fix

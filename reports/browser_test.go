@@ -640,12 +640,20 @@ func TestBrowserDrawsSharedAxes(t *testing.T) {
 // TestIndexInTheBrowser: the page over many runs says nothing, asks for nothing, and
 // follows the theme.
 func TestIndexInTheBrowser(t *testing.T) {
-	tb := open(t, index(t, runs(t)))
+	tb := open(t, index(t, mixedRuns(t)))
 	if n := eval[int](t, tb, `document.querySelectorAll('table').length`); n < 4 {
 		t.Errorf("%d tables", n)
 	}
 	if !eval[bool](t, tb, `document.querySelector('.trend svg') !== null`) {
 		t.Error("there is no trend")
+	}
+	const shown = `[...document.querySelectorAll('[data-verdict]')].filter(x => x.checkVisibility())`
+	for verdict, want := range map[string]int{"FAIL": 1, "PASS": 2, "": 3} {
+		n := eval[int](t, tb, fmt.Sprintf(`(() => { const only = document.getElementById('only');
+			only.value = %q; only.dispatchEvent(new Event('change')); return %s.length })()`, verdict, shown))
+		if n != want {
+			t.Errorf("%d scenarios shown of the verdict %q, want %d", n, verdict, want)
+		}
 	}
 	quiet(t, tb)
 	if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
@@ -653,6 +661,11 @@ func TestIndexInTheBrowser(t *testing.T) {
 	}
 	if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
 		t.Errorf("%d pixels wide at 320", width)
+	}
+	widest := eval[int](t, tb, `(document.querySelectorAll("details").forEach(d => d.open = true),
+		Math.max(...[...document.querySelectorAll('details table')].map(x => x.scrollWidth)))`)
+	if widest > 320 {
+		t.Errorf("the runs of a scenario are %d pixels wide at 320", widest)
 	}
 	keep(t, tb, "index")
 }

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"stampede/harness/check"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 	"stampede/harness/stats"
 )
@@ -89,10 +90,43 @@ type Mismatch struct {
 	Machine bool `json:"machine"`
 }
 
-// String says what differs, in one line.
-func (m Mismatch) String() string {
-	return fmt.Sprintf("%s differs: %s and %s", oneLine(m.What), orNone(oneLine(m.Base)),
-		orNone(oneLine(m.Candidate)))
+// maxValue is how much of a value is shown where what differs is one line of text; pages and
+// JSON have all of it.
+const maxValue = 40
+
+// values are both sides of a mismatch, cut.
+func (m Mismatch) values() string {
+	return orNone(short(m.Base, maxValue)) + " and " + orNone(short(m.Candidate, maxValue))
+}
+
+// difference is a line about what differs: one thing, or all of a store.
+type difference struct {
+	Mismatch
+	text string
+}
+
+// differences are the lines about mismatches, one for each store.
+func (c RunComparison) differences(all []Mismatch) (lines []difference) {
+	at := map[string]int{}
+	for _, m := range all {
+		store, setting, _ := strings.Cut(m.What, settingOf)
+		text := fmt.Sprintf("%s differs: %s", oneLine(store), m.values())
+		switch {
+		case setting != "":
+			text = fmt.Sprintf("%s differs: %s %s", oneLine(store), oneLine(setting), m.values())
+		case m.Base == "":
+			text = fmt.Sprintf("%s: only in %s", oneLine(m.What), oneLine(c.Candidate))
+		case m.Candidate == "":
+			text = fmt.Sprintf("%s: only in %s", oneLine(m.What), oneLine(c.Base))
+		}
+		if i, known := at[store]; known && m.Machine {
+			lines[i].text += fmt.Sprintf("; %s %s", oneLine(setting), m.values())
+			continue
+		}
+		at[store] = len(lines)
+		lines = append(lines, difference{m, text})
+	}
+	return lines
 }
 
 // notComparable is the effect of a mismatch that nobody has allowed.
@@ -156,8 +190,8 @@ func (c RunComparison) open(acrossMachines bool) (list []VerdictChange) {
 func (c RunComparison) Undecided(acrossMachines bool) []string {
 	var why []string
 	unlike, more := told(c.unlike(acrossMachines))
-	for _, m := range unlike {
-		why = append(why, m.String()+andMore(more))
+	for _, d := range c.differences(unlike) {
+		why = append(why, d.text+andMore(more))
 	}
 	switch {
 	case c.SameRun:
@@ -397,8 +431,9 @@ func differing(what, x, y string) []Mismatch {
 	return []Mismatch{{What: what, Base: x, Candidate: y}}
 }
 
-// onMachine lists what the runs stood on and what differs in it. A fingerprint that
-// differs in nothing that is named is named itself.
+// onMachine lists what the runs stood on and what differs in it, without the settings of a
+// store that one run alone had. A fingerprint that differs in nothing that is named is named
+// itself.
 func onMachine(a, b rundir.Environment) (list []Mismatch) {
 	if a.Fingerprint == b.Fingerprint {
 		return nil
@@ -410,6 +445,13 @@ func onMachine(a, b rundir.Environment) (list []Mismatch) {
 		}
 	}
 	for _, f := range x {
+		if store, _, setting := strings.Cut(f.Term, settingOf); setting {
+			_, before := a.Components[store]
+			_, after := b.Components[store]
+			if before != after {
+				continue
+			}
+		}
 		other := slices.IndexFunc(y, func(g fact) bool { return g.Term == f.Term })
 		value := ""
 		if other >= 0 {
@@ -425,6 +467,9 @@ func onMachine(a, b rundir.Environment) (list []Mismatch) {
 	}
 	return list
 }
+
+// settingOf is between the name of a store and that of its setting.
+const settingOf = ": "
 
 // standsOn is all that a fingerprint is made of.
 func standsOn(e rundir.Environment) []fact {
@@ -445,7 +490,8 @@ func standsOn(e rundir.Environment) []fact {
 		c := e.Components[name]
 		facts = append(facts, fact{Term: name, Value: joinNonEmpty(" ", c.Kind, c.Version)})
 		for _, key := range sortedKeys(c.Settings) {
-			facts = append(facts, fact{Term: name + ": " + key, Value: c.Settings[key]})
+			value, _ := settingText(c.Settings[key])
+			facts = append(facts, fact{Term: name + settingOf + key, Value: value})
 		}
 	}
 	return facts
@@ -536,22 +582,36 @@ func compareText(out *bytes.Buffer, c RunComparison, acrossMachines bool) {
 		return
 	}
 	listed, more := told(c.Mismatches)
-	for _, m := range listed {
-		fmt.Fprintf(out, "! %s: %s%s\n", m.effect(acrossMachines), m, andMore(more))
+	for _, d := range c.differences(listed) {
+		sayLine(out, fmt.Sprintf("! %s: %s%s", d.effect(acrossMachines), d.text, andMore(more)))
 	}
 	for _, change := range c.Changes {
-		fmt.Fprintf(out, "%s %s\n", change.mark().Icon, change)
+		sayLine(out, fmt.Sprintf("%s %s", change.mark().Icon, change))
 	}
 	for _, only := range []struct {
 		names []string
 		label string
 	}{{c.OnlyBase, c.Base}, {c.OnlyCandidate, c.Candidate}} {
 		if len(only.names) > 0 {
-			fmt.Fprintf(out, "only in %s: %s\n", oneLine(only.label),
-				oneLine(strings.Join(only.names, ", ")))
+			sayLine(out, fmt.Sprintf("only in %s: %s", oneLine(only.label),
+				oneLine(strings.Join(only.names, ", "))))
 		}
 	}
 	compareTable(out, c, len(c.unlike(acrossMachines)) > 0)
+}
+
+// compareColumns is how wide a comparison is as text.
+const compareColumns = 100
+
+// sayLine writes a line, broken at its words where it is too long. A part of it that a log
+// would obey at the beginning of a line is no order.
+func sayLine(out *bytes.Buffer, text string) {
+	for i, part := range plain.Wrap(text, compareColumns-2) {
+		if i > 0 {
+			out.WriteString("  ")
+		}
+		out.WriteString(plain.Line(part) + "\n")
+	}
 }
 
 func compareTable(out *bytes.Buffer, c RunComparison, unlike bool) {
@@ -560,36 +620,88 @@ func compareTable(out *bytes.Buffer, c RunComparison, unlike bool) {
 		return
 	}
 	for _, line := range c.noise() {
-		fmt.Fprintf(out, "≈ %s\n", line)
+		sayLine(out, "≈ "+line)
 	}
-	if !slices.ContainsFunc(c.Metrics, VariantComparison.timed) {
+	var metrics []metricRow
+	for _, v := range c.Metrics {
+		metrics = append(metrics, metricRows(v)...)
+	}
+	if len(metrics) == 0 {
 		return
 	}
-	out.WriteByte('\n')
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join([]string{"DESIGN", "METRIC", "BASE", "CANDIDATE", "RATIO",
-		"95 % CI", "EXACT p", "HOLM p", "n", "MARKS", "NOTE"}, "\t"))
-	for _, v := range c.Metrics {
-		for _, row := range metricRows(v) {
-			fmt.Fprintln(tw, strings.Join([]string{oneLine(v.Variant), oneLine(row.Metric), row.Base,
-				row.Candidate, row.Ratio, orNone(row.Interval), row.PExact, row.PHolm, fmt.Sprint(row.N),
-				marks(row, unlike), oneLine(row.Note)}, "\t"))
-		}
+	all := commonMarks(metrics)
+	rows := [][]string{{"DESIGN", "METRIC", "BASE", "CANDIDATE", "RATIO", "95 % CI", "EXACT p",
+		"HOLM p", "n", "MARKS"}}
+	for _, m := range metrics {
+		own := slices.DeleteFunc(marks(m), func(mark string) bool { return slices.Contains(all, mark) })
+		rows = append(rows, []string{oneLine(m.variant), oneLine(m.Metric), m.Base, m.Candidate,
+			m.Ratio, orNone(m.Interval), m.PExact, m.PHolm, fmt.Sprint(m.N),
+			orNone(strings.Join(own, ", "))})
 	}
-	_ = tw.Flush() // to a buffer: it cannot fail
-	out.WriteString("\nsignificant: exact Mann-Whitney, p < 0.05 after Holm's correction over the " +
-		"metrics of a design; large: 5 % or more\n")
+	out.WriteString("\n" + strings.Join(fittingLines(telling(rows)), "\n") + "\n\n")
+	if len(all) > 0 {
+		sayLine(out, "all rows: "+strings.Join(all, ", "))
+	}
+	tellNotes(out, metrics)
+	if slices.ContainsFunc(metrics, func(m metricRow) bool { return m.of.PHolm != nil }) {
+		sayLine(out, "significant: exact Mann-Whitney, p < 0.05 after Holm's correction over the "+
+			"metrics of a design; large: 5 % or more")
+	} else {
+		sayLine(out, "large: 5 % or more")
+	}
 	if unlike {
 		return
 	}
 	for _, r := range c.Regressions {
-		fmt.Fprintf(out, "regression: %s\n", r)
+		sayLine(out, "regression: "+r.String())
+	}
+}
+
+// fittingLines are rows in line, without the columns that matter least where all are too wide.
+func fittingLines(rows [][]string) []string {
+	lines := aligned(rows, len(rows[0]))
+	for _, name := range []string{"EXACT p", "95 % CI", "n"} {
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			return utf8.RuneCountInString(line) > compareColumns
+		}) {
+			break
+		}
+		if column := slices.Index(rows[0], name); column >= 0 {
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], column, column+1)
+			}
+			lines = aligned(rows, len(rows[0]))
+		}
+	}
+	return lines
+}
+
+// tellNotes writes each note once, with the rows that it is about unless it is about all.
+func tellNotes(out *bytes.Buffer, metrics []metricRow) {
+	about := map[string][]string{}
+	var notes []string
+	for _, m := range metrics {
+		if m.Note == "" {
+			continue
+		}
+		if about[m.Note] == nil {
+			notes = append(notes, m.Note)
+		}
+		about[m.Note] = append(about[m.Note], oneLine(m.variant)+" "+oneLine(m.Metric))
+	}
+	for _, note := range notes {
+		which := list(about[note], 3)
+		if len(about[note]) == len(metrics) {
+			which = "all rows"
+		}
+		sayLine(out, which+": "+oneLine(note))
 	}
 }
 
 // metricRow is one line of a comparison, formatted.
 type metricRow struct {
 	comparisonRow
+	variant         string
 	Base, Candidate string
 	of              MetricComparison
 }
@@ -603,7 +715,7 @@ func metricRows(v VariantComparison) (rows []metricRow) {
 		if m.N == 0 {
 			continue
 		}
-		rows = append(rows, metricRow{comparisonRows([]rundir.Comparison{m.Comparison})[0],
+		rows = append(rows, metricRow{comparisonRows([]rundir.Comparison{m.Comparison})[0], v.Variant,
 			m.BaseMedian.text(m.Metric), m.CandidateMedian.text(m.Metric), m})
 	}
 	return rows
@@ -617,13 +729,8 @@ func (m Median) text(metric string) string {
 	return seconds(float64(m) / 1e9)
 }
 
-// marks are the two separate marks of a ratio, that a side is noisy, and that it means
-// nothing if the runs are unlike.
-func marks(c metricRow, unlike bool) string {
-	var list []string
-	if unlike {
-		list = append(list, "unlike runs")
-	}
+// marks are the two separate marks of a ratio, and that a side is noisy.
+func marks(c metricRow) (list []string) {
 	if c.Approximate() {
 		list = append(list, "≈ noisy")
 	}
@@ -633,5 +740,17 @@ func marks(c metricRow, unlike bool) string {
 	if c.Large {
 		list = append(list, "large")
 	}
-	return orNone(strings.Join(list, ", "))
+	return list
+}
+
+// commonMarks are the marks that all rows have, none of a single row.
+func commonMarks(rows []metricRow) []string {
+	if len(rows) < 2 {
+		return nil
+	}
+	return slices.DeleteFunc(marks(rows[0]), func(mark string) bool {
+		return slices.ContainsFunc(rows, func(r metricRow) bool {
+			return !slices.Contains(marks(r), mark)
+		})
+	})
 }

@@ -253,8 +253,8 @@ func compareMarkdown(out *bytes.Buffer, p comparePart) {
 	for _, s := range p.Sentences {
 		fmt.Fprintf(out, "- %s\n", escapeMD(s))
 	}
-	for _, m := range p.Listed {
-		fmt.Fprintf(out, "- %s: %s\n", m.effect(p.Across), escapeMD(m.String()+andMore(p.More)))
+	for _, d := range p.differences(p.Listed) {
+		fmt.Fprintf(out, "- %s: %s\n", d.effect(p.Across), escapeMD(d.text+andMore(p.More)))
 	}
 	for _, line := range p.noise() {
 		fmt.Fprintf(out, "- ≈ %s\n", escapeMD(line))
@@ -282,7 +282,7 @@ func compareMarkdown(out *bytes.Buffer, p comparePart) {
 	for _, r := range p.Rows {
 		cells := []string{escapeMD(r.Variant), escapeMD(r.Metric), r.Base, r.Candidate, r.Ratio,
 			orNone(r.Interval), escapeMD(r.PExact), escapeMD(r.PHolm), fmt.Sprint(r.N),
-			marks(r.metricRow, p.Unlike), escapeMD(r.Note)}
+			orNone(strings.Join(marks(r.metricRow), ", ")), escapeMD(r.Note)}
 		if r.Worse {
 			cells[4] = "**" + cells[4] + "**"
 		}

@@ -140,8 +140,10 @@ type indexPage struct {
 	Style, Script template.HTML
 	Gaps          []string
 	Systems       []indexSystem
-	Searches      []indexSearch
-	Older         string
+	// Verdicts are those of the newest runs, to choose from; empty if there is one alone.
+	Verdicts []string
+	Searches []indexSearch
+	Older    string
 }
 
 type indexSystem struct {
@@ -159,6 +161,9 @@ type indexScenario struct {
 	Count, More string
 	Runs        []trendRun
 }
+
+// Verdict is that of the newest run.
+func (s indexScenario) Verdict() indexPart { return s.Parts[0] }
 
 // indexPart is the verdict or one of its three parts.
 type indexPart struct {
@@ -204,8 +209,8 @@ const (
 type trendRun struct {
 	Href, Date, Profile, Backend, Version string
 	Seed                                  uint64
-	// Marks are the verdict and its three parts.
-	Marks []mark
+	// Parts are the verdict and its three parts.
+	Parts []indexPart
 }
 
 // WriteIndex writes one page over many runs: for each scenario the designs of its newest run,
@@ -221,7 +226,15 @@ func WriteIndex(w io.Writer, x Index) error {
 		p.Gaps = append(slices.Clone(p.Gaps), fmt.Sprintf("and %d more", more))
 	}
 	for i, name := range systemsOf(x.runs) {
-		p.Systems = append(p.Systems, indexSystemOf(fmt.Sprintf("system-%d", i), name, x.runs))
+		system := indexSystemOf(fmt.Sprintf("system-%d", i), name, x.runs)
+		p.Systems = append(p.Systems, system)
+		for _, sc := range system.Scenarios {
+			p.Verdicts = append(p.Verdicts, sc.Verdict().Mark.Word)
+		}
+	}
+	slices.Sort(p.Verdicts)
+	if p.Verdicts = slices.Compact(p.Verdicts); len(p.Verdicts) < 2 {
+		p.Verdicts = nil
 	}
 	p.Style, p.Script, p.CSP = dressing("")
 	return fill(w, "index.gohtml", p)
@@ -275,10 +288,7 @@ func indexSystemOf(id, name string, runs []indexRun) indexSystem {
 func indexScenarioOf(id string, all []indexRun) indexScenario {
 	newest := all[0]
 	sc := indexScenario{ID: id, Name: newest.scenario, Href: newest.href, Date: newest.date,
-		Profile: newest.profile, Count: plural(len(all), "run")}
-	for i, name := range []string{"", "Correct", "Timing", "Objectives"} {
-		sc.Parts = append(sc.Parts, indexPart{name, newest.marks()[i]})
-	}
+		Profile: newest.profile, Count: plural(len(all), "run"), Parts: newest.parts()}
 	if more := len(all) - maxTrend; more > 0 {
 		sc.More = fmt.Sprintf("%d older ones are not listed", more)
 		all = all[:maxTrend]
@@ -289,15 +299,15 @@ func indexScenarioOf(id string, all []indexRun) indexScenario {
 	}
 	for _, r := range all {
 		sc.Runs = append(sc.Runs, trendRun{Href: r.href, Date: r.date, Profile: r.profile,
-			Backend: r.backend, Version: r.version, Seed: r.seed, Marks: r.marks()})
+			Backend: r.backend, Version: r.version, Seed: r.seed, Parts: r.parts()})
 	}
 	return sc
 }
 
-// marks are the verdict and its three parts, in the order of the report.
-func (r indexRun) marks() []mark {
-	return []mark{verdictMark(r.word), verdictMark(r.verdict.Correctness),
-		timingMark(r.verdict.Timing), r.objectives}
+// parts are the verdict and its three parts, in the order of the report.
+func (r indexRun) parts() []indexPart {
+	return []indexPart{{"", verdictMark(r.word)}, {"Correct", verdictMark(r.verdict.Correctness)},
+		{"Timing", timingMark(r.verdict.Timing)}, {"Objectives", r.objectives}}
 }
 
 // indexRowOf is a design of the newest run of some, with what became of it in all.

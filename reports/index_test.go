@@ -121,6 +121,31 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+// mixedRuns are runs, and one of another scenario that failed.
+func mixedRuns(t *testing.T) (root string) {
+	t.Helper()
+	root = runs(t)
+	s := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t).Summary
+	s.Run.Scenario, s.Verdict.Overall, s.Verdict.Objectives = "flash-sale-other", rundir.Fail,
+		rundir.Fail
+	storeRun(t, root, s)
+	return root
+}
+
+// TestIndexByVerdict: scenarios can be chosen by their verdict where there is more than one.
+func TestIndexByVerdict(t *testing.T) {
+	if page := index(t, runs(t)); strings.Contains(page, `id="only"`) {
+		t.Error("there is a choice between one verdict")
+	}
+	page := index(t, mixedRuns(t))
+	for _, want := range []string{"<option>FAIL</option><option>PASS</option></select>",
+		`<div data-verdict="FAIL">`, `<div data-verdict="PASS">`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
 // TestTrendToInfinity: a design that stopped answering has a trend, and so has one that
 // answers again.
 func TestTrendToInfinity(t *testing.T) {

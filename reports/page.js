@@ -24,6 +24,17 @@ button.addEventListener('click', function () {
   try { localStorage.setItem(key, t); } catch (e) { /* as above */ }
 });
 
+// On a page over many runs: the scenarios whose newest run has one verdict.
+var only = doc.getElementById('only');
+if (only) {
+  only.closest('.choice').hidden = false;
+  only.addEventListener('change', function () {
+    all('[data-verdict]').forEach(function (x) {
+      x.hidden = only.value !== '' && x.getAttribute('data-verdict') !== only.value;
+    });
+  });
+}
+
 // Copy buttons.
 all('[data-copy]').forEach(function (b) {
   b.hidden = false;

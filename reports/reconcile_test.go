@@ -21,7 +21,8 @@ func TestReconciled(t *testing.T) {
 		{Kind: "buy", Phases: phases(50, 1000)}, {Kind: "payment", Phases: phases(2, 70)}}}
 	all := []standing{{Variant: rundir.Variant{Name: "counter_row", Repeats: []rundir.Repeat{r}}}}
 	want := "One load has several counts. Of counter_row: 1,000 arrivals brought 1,122 operations " +
-		"(1,050 buy and 72 payment), because a client may act again and what it did leads to more; " +
+		"(1,050 buy and 72 payment), because a client may retry, and its operations lead to further " +
+		"ones; " +
 		"52 of them were due in the warm-up, which the tables of times and counts leave out, so that " +
 		"these have 1,070."
 	if got := reconciled(all, 1000); got != want {
@@ -37,9 +38,9 @@ func TestReconciled(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for text, want := range map[string]string{
 		"load: {max_in_flight: 256}\nstores: {max_conns: 16}": "At most 256 operations at once, 16 " +
-			"connections to each store; the rest of a response time is waiting for a slot.",
-		"stores: {max_conns: 1}": "At most 1 connection to each store; the rest of a response " +
-			"time is waiting for a slot.",
+			"connections to each store; more have to wait, which response times include.",
+		"stores: {max_conns: 1}": "At most 1 connection to each store; more have to wait, " +
+			"which response times include.",
 		"params: {units: 3}\nnewer: 4\nload: {users: 4}": "", "\t": "", "- 1": "",
 	} {
 		if got := limitsText(scenario.Recorded([]byte(text))); got != want {

@@ -72,6 +72,21 @@ func VerdictMark(word string) (icon, class string) {
 	return m.Icon, m.Class
 }
 
+// TimingMark is the sign of what times are worth, with its word and its class.
+func TimingMark(state string) (icon, word, class string) {
+	m := timingMark(state)
+	return m.Icon, m.Word, m.Class
+}
+
+// Fastest names the fastest design of a run that holds, with its p99; "" if none has times.
+func Fastest(s rundir.Summary) string {
+	timed := timedOf(ranked(s))
+	if len(timed) == 0 {
+		return ""
+	}
+	return timed[0].Name + " " + approximately(timed[0]) + latency(timed[0].p99())
+}
+
 // statusMark returns the mark of a check's status.
 func statusMark(s check.Status) mark {
 	switch s {

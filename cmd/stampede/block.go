@@ -200,8 +200,7 @@ func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time
 	if p99 := p99Text(l.Timing, l.Tick.P99NS); p99 != "" {
 		line = append(line, span{"  " + p99, ""})
 	}
-	line = append(line, span{fmt.Sprintf("  ok %s  refused %s", plain.Count(l.Tick.OK),
-		plain.Count(l.Tick.Refused)), ""})
+	line = append(line, span{"  " + answersText(l.Kind, l.Main, l.Tick.Load, "  "), ""})
 	for _, part := range troubles(*l) {
 		line = append(line, span{"  " + part, warnCode})
 	}
@@ -209,6 +208,18 @@ func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time
 		line = append(line, span{"  " + reason, dimCode})
 	}
 	return line
+}
+
+// answersText counts the successful and the refused main operations of a finished repeat,
+// those of all where it has none: "buy ok 1,672, refused 2,473".
+func answersText(kind string, main, all rundir.Load, separator string) string {
+	if kind == "" {
+		main = all
+	} else {
+		kind = plain.Line(kind) + " "
+	}
+	return fmt.Sprintf("%sok %s%srefused %s", kind, plain.Count(main.OK), separator,
+		plain.Count(main.Refused))
 }
 
 // p99Text is the p99 of a repeat, marked where the machine interfered; "" if there is none.

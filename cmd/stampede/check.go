@@ -97,8 +97,8 @@ func (f *runFlags) defineOutput(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "runs", "the folder of the runs")
 	fl.StringSliceVar(&f.failOn, "fail-on", []string{"invariant", "objective", "inconclusive"},
-		"what makes the exit code non-zero: invariant, objective, inconclusive, timing, regression or "+
-			"none; INVALID always does")
+		"reasons for a non-zero exit code: invariant, objective, inconclusive, timing, regression or "+
+			"none; INVALID always is one")
 	fl.StringVar(&f.against, "against", "", "compare with this stored run; with --fail-on "+
 		"regression, becoming worse is exit code 6")
 	fl.BoolVar(&f.acrossMachines, "across-machines", false, "let --against judge runs of "+

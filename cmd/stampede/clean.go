@@ -21,9 +21,9 @@ func newClean(a *app) *cobra.Command {
 		Short: "Remove what dead runs left: containers, processes, data folders",
 		Long: `Removes the containers, processes and data folders of runs whose process is gone,
 and, from the servers at --postgres-url, --redis-url and --kafka-brokers, their
-databases, schemas, keys, topics and consumer groups. What belongs to a run that is
-still going on is left alone, and so are the run directories under runs/. In your own
-servers what another host's run made is left alone too, and named.
+databases, schemas, keys, topics and consumer groups. Stores and data of
+runs that are still going on are kept, and so are the run directories under runs/. In your
+own servers the data of another host's run is kept too, and named.
 
 With --dry-run it names all of this and removes nothing.`,
 		Args: cobra.NoArgs,

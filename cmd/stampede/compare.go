@@ -28,8 +28,8 @@ func newCompare(a *app) *cobra.Command {
 its latest run, or label=directory.
 
 Runs on different machines or stores, or of different scenarios, seeds or profiles, are
-shown all the same, marked, with what differs. A design whose times are noisy in a run is
-marked with ≈ and takes nothing from the others.
+still shown, marked, with their differences. A design whose times are noisy in a run is
+marked with ≈ and does not affect the others.
 
 With --fail-on regression the exit code is 6 if a design became worse. That is an
 invariant that is broken now, in runs of one scenario and profile, unless both
@@ -55,7 +55,7 @@ stores only. The exit code is 7 if no design has clean times in both runs.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "runs", "the folder of the runs")
 	fl.StringSliceVar(&f.failOn, "fail-on", []string{"none"},
-		"what makes the exit code non-zero: regression or none")
+		"reasons for a non-zero exit code: regression or none")
 	fl.BoolVar(&f.acrossMachines, "across-machines", false,
 		"let --fail-on judge runs of different machines or stores")
 	fl.StringVar(&f.format, "format", "text", "text, md or json")

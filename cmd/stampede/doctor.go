@@ -26,7 +26,7 @@ func newDoctor(a *app) *cobra.Command {
 	var fix, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what would be used here and what is missing; --fix installs it",
+		Short: "Check what this machine has and lacks; --fix installs the rest",
 		Long: `Looks for what stampede needs and says what each backend lacks, then measures for some
 seconds what this machine gives to a run now. With --fix it says what it is going to do and
 does it (Debian or Ubuntu, as root). On a terminal it asks first.`,
@@ -36,9 +36,9 @@ does it (Debian or Ubuntu, as root). On a terminal it asks first.`,
 		},
 	}
 	cmd.Flags().BoolVar(&fix, "fix", false, "install what is missing")
-	cmd.Flags().BoolVar(&opts.Tests, "tests", false, "what the tests need is wanted too")
+	cmd.Flags().BoolVar(&opts.Tests, "tests", false, "require the tools of the tests too")
 	cmd.Flags().BoolVar(&opts.Engine, "engine", false,
-		"a docker engine, a browser and what the tests need are wanted too")
+		"require a docker engine, a browser and the tools of the tests too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return cmd
 }
@@ -91,17 +91,28 @@ func agreed(ctx context.Context, in io.Reader, out io.Writer) bool {
 	}
 }
 
-// withEngine are the checks of containers, which all fail where no engine answers.
+// withEngine are the checks of containers, which all fail where no engine answers; the
+// others fail too where the images of the stores are missing.
 var withEngine = []string{"images", "kafka image", "roles image"}
+
+// containersOff says what follows from a check of containers that failed. The engine's own
+// words, which name every image, are in the JSON document.
+var containersOff = map[string]string{
+	"engine":      "no containers: no engine answers",
+	"images":      "no containers: images are missing",
+	"kafka image": "no brokers in containers: their image is missing",
+}
 
 // doctorRows is a line for each check, and the names of those that must be mended. What
 // only follows from another check is left out.
 func doctorRows(checks []doctor.Check) (rows [][]string, missing []string) {
-	engine := slices.ContainsFunc(checks, func(c doctor.Check) bool {
-		return c.Name == "engine" && c.OK
-	})
+	passed := func(name string) bool {
+		return slices.ContainsFunc(checks, func(c doctor.Check) bool { return c.Name == name && c.OK })
+	}
 	for _, c := range checks {
-		if !engine && slices.Contains(withEngine, c.Name) || c.OK && c.Name == "backend" {
+		follows := slices.Contains(withEngine, c.Name) && !c.OK &&
+			(!passed("engine") || c.Name != "images" && !passed("images"))
+		if follows || c.OK && c.Name == "backend" {
 			continue
 		}
 		mark := "ok"
@@ -114,11 +125,10 @@ func doctorRows(checks []doctor.Check) (rows [][]string, missing []string) {
 			}
 		}
 		detail := c.Detail
-		switch {
-		case c.OK:
-		case c.Name == "engine" && c.Optional:
-			detail = "no containers: no engine answers (" + c.Fix + ")"
-		case c.Fix != "" && !strings.Contains(detail, c.Fix):
+		if off := containersOff[c.Name]; off != "" && !c.OK && c.Optional {
+			detail = off
+		}
+		if !c.OK && c.Fix != "" && !strings.Contains(detail, c.Fix) {
 			detail += " (" + c.Fix + ")"
 		}
 		rows = append(rows, []string{mark, c.Name, detail})

@@ -31,9 +31,18 @@ func TestDoctorRows(t *testing.T) {
 	if got := ready(checks); got != "processes" {
 		t.Errorf("ready: %s", got)
 	}
-	checks[1].OK, checks[2].OK = true, false
-	if rows, _ := doctorRows(checks); len(rows) != 4 {
-		t.Errorf("with an engine: %q", rows)
+	checks[1].OK = true
+	checks = append(checks, doctor.Check{Name: "kafka image", Optional: true, Detail: "no engine"},
+		doctor.Check{Name: "roles image", Optional: true, Detail: "no engine"})
+	rows, _ = doctorRows(checks)
+	images := []string{"optional", "images", "no containers: images are missing (make images)"}
+	if len(rows) != 4 || !slices.Equal(rows[2], images) {
+		t.Errorf("with an engine, without images: %q", rows)
+	}
+	checks[2].OK = true
+	if rows, _ = doctorRows(checks); len(rows) != 6 ||
+		rows[4][2] != "no brokers in containers: their image is missing" {
+		t.Errorf("without the image of the brokers: %q", rows)
 	}
 }
 

@@ -89,7 +89,7 @@ func exitCode(err error) int {
 }
 
 func newExitCodes() *cobra.Command {
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp}
+	return &cobra.Command{Use: "exit-codes", Short: "Explain the exit codes", Long: exitCodesHelp}
 }
 
 // worstExit picks the exit code of several runs. One that has no place in the

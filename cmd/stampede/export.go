@@ -46,8 +46,8 @@ its phases, faults and samples first.
 	fl.SetNormalizeFunc(designName)
 	fl.StringVar(&f.design, "design", "", "only this design, by `name`")
 	fl.IntVar(&f.repeat, "repeat", 0, "only this repeat, from 1")
-	fl.StringVar(&f.format, "format", "", "ndjson, csv or parquet; by default what the ending of "+
-		"--output says, else ndjson")
+	fl.StringVar(&f.format, "format", "", "ndjson, csv or parquet; the default follows the "+
+		"extension of --output, else ndjson")
 	fl.StringVarP(&f.output, "output", "o", "-", "write this `file`; - is standard output")
 	fl.StringVar(&f.out, "out", "runs", "the folder of the runs")
 	return cmd

@@ -53,8 +53,8 @@ func planKnee(name string, f kneeFlags, seed uint64) (kneePlan, error) {
 		return p, err
 	}
 	if users := p.whole.Scenario.Load.Users; users > 0 {
-		return p, usage(fmt.Errorf("%s has %d closed-loop users, who send when they are answered: "+
-			"their rate is a result and cannot be searched; a knee needs load.arrival",
+		return p, usage(fmt.Errorf("%s has %d closed-loop users: each sends its next operation after a "+
+			"reply, so their rate is a result and cannot be searched; a knee needs load.arrival",
 			p.whole.Scenario.Name, users))
 	}
 	if err := errors.Join(p.chooseVariants(), p.chooseObjectives()); err != nil {
@@ -142,9 +142,8 @@ func (p *kneePlan) bound(seed uint64) error {
 	b.LeastPerS = min(b.LeastPerS, b.FromPerS)
 	p.bounds = b
 	if err := b.Validate(); err != nil {
-		return fmt.Errorf("what --from, --max, --precision, --repeats, --again and --max-windows ask "+
-			"for "+
-			"cannot be searched: %w", err)
+		return fmt.Errorf("--from, --max, --precision, --repeats, --again and --max-windows do "+
+			"not go together: %w", err)
 	}
 	return nil
 }

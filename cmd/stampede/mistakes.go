@@ -131,7 +131,7 @@ func noScenario(name string, err error, known []string) error {
 	}
 	if _, ok := findSystem(name); ok {
 		return usage(fmt.Errorf("%q is a system, not a scenario; `stampede list %s` shows "+
-			"what can be asked of it", name, name))
+			"its scenarios", name, name))
 	}
 	return usage(fmt.Errorf("there is no scenario %q%s; `stampede list` shows "+
 		"them, and a path to a file of your own works too", name, meantScenario(name, known)))

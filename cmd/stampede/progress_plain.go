@@ -108,7 +108,11 @@ func (v *plainView) close() error {
 // position says which repeat it is, of how many.
 func (v *plainView) position(r events.Repeat) string {
 	text := fmt.Sprintf("[%d/%d] %s", r.Order+1, v.board.Total(), plain.Line(r.Variant))
-	if v.board.Plan != nil && v.board.Plan.Repeats > 1 {
+	switch p := v.board.Plan; {
+	case p == nil:
+	case r.Order < len(p.Slots) && p.Slots[r.Order].Control:
+		text += " (again, for the noise floor)"
+	case p.Repeats > 1:
 		text += fmt.Sprintf(" #%d", r.Repeat+1)
 	}
 	return text
@@ -133,9 +137,10 @@ func (v *plainView) loadText(variant string) string {
 // doneText is what a repeat came to, with the reasons on lines of their own.
 func (v *plainView) doneText(o events.Outcome) string {
 	_, word, class := reports.OutcomeMark(o.Verdict, o.Correctness)
-	text := fmt.Sprintf("%-34s %s  ok %s, refused %s, unknown %s, dropped %s", v.position(o.Repeat),
-		v.paint(classCode(class), fmt.Sprintf("%-6s", word)), plain.Count(o.Load.OK),
-		plain.Count(o.Load.Refused), plain.Count(o.Load.Unknown), plain.Count(o.Load.Dropped))
+	text := fmt.Sprintf("%-34s %s  %s; unknown %s, dropped %s", v.position(o.Repeat),
+		v.paint(classCode(class), fmt.Sprintf("%-6s", word)),
+		answersText(o.Kind, o.Main, o.Load, ", "), plain.Count(o.Load.Unknown),
+		plain.Count(o.Load.Dropped))
 	if p99 := p99Text(o.Timing, o.P99NS); p99 != "" {
 		text += ", " + p99
 	}
@@ -193,7 +198,7 @@ func (o *outbox) pass() {
 		text := o.pending
 		o.pending = nil
 		if o.left > 0 {
-			text = fmt.Appendf(text, "(%d lines were left out: nobody read them)\n", o.left)
+			text = fmt.Appendf(text, "(%d lines were left out: the reader did not keep up)\n", o.left)
 			o.left = 0
 		}
 		o.mu.Unlock()

@@ -312,7 +312,7 @@ func TestStreamWithoutAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, err := exitStatus(cmd.Wait())
-	if err != nil || code != exitInterrupted || !strings.Contains(errs.String(), "has gone") {
+	if err != nil || code != exitInterrupted || !strings.Contains(errs.String(), "closed its pipe") {
 		t.Errorf("exit code %d, %v\n%s", code, err, errs)
 	}
 	if _, err := os.Stat(filepath.Join(cmd.Dir, "runs", "flash-sale-small", rundir.Latest,

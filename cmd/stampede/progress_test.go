@@ -65,7 +65,8 @@ func (s *script) repeat(r events.Repeat, verdict string, reasons ...string) {
 	s.phase(time.Second, r, events.Steady)
 	s.phase(10*time.Second, r, events.Drain)
 	s.after(3*time.Second, events.Event{RepeatDone: &events.Outcome{Repeat: r, Verdict: verdict,
-		Reasons: reasons, Load: rundir.Load{OK: 100, Refused: 20, Dropped: 3}, P99NS: 23_600_000}})
+		Reasons: reasons, Load: rundir.Load{OK: 100, Refused: 20, Dropped: 3}, Kind: "buy",
+		Main: rundir.Load{OK: 90, Refused: 10}, P99NS: 23_600_000}})
 }
 
 // liveOn is a live view on a terminal of the test, which draws when it is told to.
@@ -110,7 +111,7 @@ sale · smoke · seed 7 · starting the stores, 1.5s
 backend: processes
 a note
 sale · smoke · seed 7 · repeat 2 of 3 · about 24s left
-✗ naive              FAIL  p99 23.6 ms  ok 100  refused 20  dropped 3  oversold 3 units�[2Jof 50
+✗ naive              FAIL  p99 23.6 ms  buy ok 90  refused 10  dropped 3  oversold 3 units�[2Jof 50
 ▶ units_skip_locked  steady 3s/10s  unknown 2  FAULT stall  1,812/s due, 800/s done, p99 12.3 ms i…
 · redis_lua          waiting`)
 	s.after(0, events.Event{Fault: &events.FaultChange{Repeat: second, Fault: "stall"}})
@@ -151,7 +152,7 @@ func TestLiveKeepsWhatAnUnfinishedRunFound(t *testing.T) {
 		defer func() { _ = l.close() }() // as main's are
 		panic("a defect")
 	}()
-	if got := v.all(); v.hidden || !strings.Contains(got, "✓ a  PASS  p99 23.6 ms  ok 100") {
+	if got := v.all(); v.hidden || !strings.Contains(got, "✓ a  PASS  p99 23.6 ms  buy ok 90") {
 		t.Errorf("hidden %v; the terminal shows\n%s", v.hidden, got)
 	}
 
@@ -187,9 +188,9 @@ func TestLiveFitsTheScreen(t *testing.T) {
 	l.draw(false)
 	v.shows(`
 sale · smoke · seed 7 · repeat 4 of 18 · about 3m30s left
-✓ variant_0  PASS after 1/2  p99 23.6 ms  ok 100  refused 20  dropped 3  because
-! variant_1  INVALID after 1/2  p99 23.6 ms  ok 100  refused 20  dropped 3  because
-✓ variant_2  PASS after 1/2  p99 23.6 ms  ok 100  refused 20  dropped 3  because
+✓ variant_0  PASS after 1/2  p99 23.6 ms  buy ok 90  refused 10  dropped 3  because
+! variant_1  INVALID after 1/2  p99 23.6 ms  buy ok 90  refused 10  dropped 3  because
+✓ variant_2  PASS after 1/2  p99 23.6 ms  buy ok 90  refused 10  dropped 3  because
 ▶ variant_3  #1/2 prepare 0s
 · 5 more waiting`)
 	v.rows = 30
@@ -416,7 +417,7 @@ func TestPlainVerbose(t *testing.T) {
 [1/4] a #1: steady
 [1/4] a #1: drain
 ::endgroup::
-[1/4] a #1                         PASS    ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
+[1/4] a #1                         PASS    buy ok 90, refused 10; unknown 0, dropped 3, p99 23.6 ms
 ::group::[2/4] b #1
 [2/4] b #1: steady
 [2/4] b #1: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, refused 5, unknown 2, ` +
@@ -425,12 +426,29 @@ func TestPlainVerbose(t *testing.T) {
 		`about 28s left
 [2/4] b #1: fault stall begins
 ::endgroup::
-[2/4] b #1                         FAIL    ok 0, refused 0, unknown 0, dropped 0
+[2/4] b #1                         FAIL    ok 0, refused 0; unknown 0, dropped 0
       oversold
 the end
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+// TestPlainControl: the baseline's second run says what it is for.
+func TestPlainControl(t *testing.T) {
+	v := newPlainView(io.Discard, false, false)
+	s := newScript(v.Observe)
+	s.after(0, events.Event{RunStarted: &events.Plan{Repeats: 1, Slots: []events.Slot{
+		{Variant: "a"}, {Variant: "b"}, {Variant: "a", Repeat: 1, Control: true}}}})
+	for want, r := range map[string]events.Repeat{
+		"[1/3] a":                              {Variant: "a"},
+		"[3/3] a (again, for the noise floor)": {Variant: "a", Repeat: 1, Order: 2},
+	} {
+		s.after(0, events.Event{RepeatStarted: &r})
+		if got := v.position(r); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
@@ -454,10 +472,10 @@ func TestPlain(t *testing.T) {
 	if err := v.close(); err != nil {
 		t.Fatal(err)
 	}
-	want := `[1/2] a                            PASS    ok 100, refused 20, unknown 0, dropped 3, p99 23.6 ms
+	want := `[1/2] a                            PASS    buy ok 90, refused 10; unknown 0, dropped 3, p99 23.6 ms
 [2/2] b: steady 10s/10s, 1,812/s due, 800/s done, p99 12.3 ms in the last second, ok 90, ` +
 		`refused 5, unknown 2, about 0s left
-[2/2] b                            PASS    ok 0, refused 0, unknown 0, dropped 0
+[2/2] b                            PASS    ok 0, refused 0; unknown 0, dropped 0
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
@@ -486,7 +504,7 @@ func TestPlainWaitsForNobody(t *testing.T) {
 	}
 	writer.Close()
 	text := <-got
-	left := regexp.MustCompile(`\n\([1-9][0-9]* lines were left out: nobody read them\)\n$`)
+	left := regexp.MustCompile(`\n\([1-9][0-9]* lines were left out: the reader did not keep up\)\n$`)
 	if !strings.HasPrefix(text, want) || !left.MatchString(text) || len(text) > 2*mostPending+100 {
 		t.Errorf("%d bytes, from %q", len(text), text[:min(len(text), 200)])
 	}

@@ -60,9 +60,9 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.IntVar(&f.repeat, "repeats", 0, "how often each design runs")
 	fl.BoolVar(&f.interleave, "interleave", true, "let the designs take turns; =false runs all "+
 		"repeats of one, then the next")
-	fl.IntVar(&f.again, "again", 1, "how often a repeat runs again, at the end, whose times the "+
-		"machine interfered with; within a quarter of the run's time, and within four minutes for a "+
-		"run planned for less")
+	fl.IntVar(&f.again, "again", 1, "how often to run a repeat again, at the end, if the machine "+
+		"interfered with its times; within a quarter of the run's time, and within four minutes for "+
+		"a run planned for less")
 	fl.BoolVar(&f.noiseFloor, "noise-floor", false, "run the baseline once more at the end: "+
 		"differences smaller than between its two runs mean nothing; by default in every profile but "+
 		"smoke")
@@ -189,8 +189,8 @@ func (f *runFlags) checkKeep() error {
 	return nil
 }
 
-var errKeepProcesses = errors.New("--keep: local processes end with stampede, in whatever way " +
-	"it ends; only containers can be kept (--backend containers)")
+var errKeepProcesses = errors.New("--keep: local processes always end with stampede; " +
+	"only containers can be kept (--backend containers)")
 
 // read reads the files that flags name.
 func (f *runFlags) read() (err error) {

@@ -63,7 +63,7 @@ other half: it serves the API, prepares nothing and runs no role.`,
 	fl.IntVar(&f.maxConns, "max-conns", 32, "connections to each store")
 	fl.BoolVar(&f.noPrepare, "no-prepare", false, "use the external stores as they are")
 	fl.BoolVar(&f.supervised, "supervised", false, "take the configuration and orders from "+
-		"standard input, as a run does with what it deploys as processes")
+		"standard input, as the processes that a run deploys do")
 	cmd.Flags().Lookup("supervised").Hidden = true
 	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
 	return cmd

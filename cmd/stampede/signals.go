@@ -14,7 +14,7 @@ import (
 
 var (
 	errInterrupted = errors.New("interrupted")
-	errReaderGone  = errors.New("interrupted: whoever read the events has gone")
+	errReaderGone  = errors.New("interrupted: the event reader closed its pipe")
 )
 
 // interrupts turns signals into two contexts. The first signal, or the end of

@@ -21,8 +21,8 @@ func newUI(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Serve a page that lists runs, follows them and starts new ones",
-		Long: `Serves a page to this machine alone. It lists the runs in the folder, follows the
-ones that are going on, whoever started them, and starts a scenario, one at a time.
+		Long: `Serves a page to this machine alone. It lists the runs in the folder, follows
+running ones, including those started elsewhere, and starts a scenario, one at a time.
 
 It prints the page's address with a token that lets your browser in. Ctrl-C ends it;
 a run that it has started is interrupted then, judged and reported.`,

@@ -115,7 +115,7 @@ func (c *Client) Backlog(ctx context.Context) (left int64, err error) {
 	case err != nil || reply.Pending == "":
 		return 0, err
 	case reply.Left == nil:
-		return 0, fmt.Errorf("%w: %s does not count what is pending", ErrNoRoute, c.base)
+		return 0, fmt.Errorf("%w: %s does not count its pending work", ErrNoRoute, c.base)
 	}
 	return *reply.Left, nil
 }
@@ -123,7 +123,7 @@ func (c *Client) Backlog(ctx context.Context) (left int64, err error) {
 func (c *Client) pending(ctx context.Context) (pendingReply, error) {
 	body, err := c.Ask(ctx, routePending)
 	if err != nil {
-		return pendingReply{}, fmt.Errorf("asking %s what is pending: %w", c.base, err)
+		return pendingReply{}, fmt.Errorf("asking %s for its pending work: %w", c.base, err)
 	}
 	return Decode[pendingReply](body)
 }

@@ -243,7 +243,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 func (s *Server) pending(w http.ResponseWriter, r *http.Request) {
 	q, knows := s.inst.(sut.Quiescer)
 	if !knows {
-		s.fail(w, fmt.Errorf("%w: this server does not know what is pending", ErrNoRoute))
+		s.fail(w, fmt.Errorf("%w: this server does not know its pending work", ErrNoRoute))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.spec.Timeout)

@@ -16,6 +16,8 @@ import (
 	"iter"
 	"math"
 	"time"
+
+	"stampede/harness/plain"
 )
 
 // MaxRate is the highest rate of a process, in operations per second: more
@@ -135,7 +137,7 @@ func Burst(ops int, over time.Duration, peak float64) (Process, error) {
 	if over == 0 {
 		return Process{
 			shape: &trace{times: nil}, exact: ops,
-			text: fmt.Sprintf("burst of %d at once", ops),
+			text: fmt.Sprintf("burst of %s at once", plain.Count(int64(ops))),
 		}, nil
 	}
 	if err := checkOver(over); err != nil {
@@ -147,7 +149,7 @@ func Burst(ops int, over time.Duration, peak float64) (Process, error) {
 	}
 	mean := float64(ops) / over.Seconds()
 	line, err := newLines(segment{peak * mean, (SteepestPeak - peak) * mean, over})
-	p, err := named(line, err, "burst of %d over %s", ops, over)
+	p, err := named(line, err, "burst of %s over %s", plain.Count(int64(ops)), over)
 	p.exact = ops
 	if err == nil && peak != SteepestPeak {
 		p.text += fmt.Sprintf(", from %s times the mean", number(peak))
@@ -173,7 +175,7 @@ func Trace(times []time.Duration) (Process, error) {
 	}
 	return Process{
 		shape: &trace{times: times}, exact: len(times),
-		text: fmt.Sprintf("trace of %d over %s", len(times), last),
+		text: fmt.Sprintf("trace of %s over %s", plain.Count(int64(len(times))), last),
 	}, nil
 }
 
@@ -252,7 +254,7 @@ func named(s shape, err error, format string, args ...any) (Process, error) {
 // number prints a rate without needless digits or exponents.
 func number(rate float64) string {
 	if rate == math.Trunc(rate) && math.Abs(rate) < 1e15 {
-		return fmt.Sprintf("%.0f", rate)
+		return plain.Count(int64(rate))
 	}
 	return fmt.Sprintf("%g", rate)
 }

@@ -63,6 +63,10 @@ func TestDueTimes(t *testing.T) {
 			return arrival.Burst(4, time.Second, arrival.SteepestPeak)
 		}, "burst of 4 over 1s",
 			ms(0, 1000*(1-math.Sqrt(0.75)), 1000*(1-math.Sqrt(0.5)), 500)},
+		{"thousands", func() (arrival.Process, error) {
+			return arrival.Constant(2000, 2*time.Millisecond)
+		}, "constant 2,000/s over 2ms", []time.Duration{0, 500 * time.Microsecond,
+			time.Millisecond, 1500 * time.Microsecond}},
 		{"gentle burst", func() (arrival.Process, error) {
 			return arrival.Burst(4, time.Second, 1.5) // integral 6x-2x²
 		}, "burst of 4 over 1s, from 1.5 times the mean",

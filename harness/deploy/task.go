@@ -123,7 +123,7 @@ func (t *task) Stop(context.Context) error {
 	select {
 	case <-t.done:
 	case <-time.After(stopBound):
-		return fmt.Errorf("role %s: it did not end within %s of being told to", t.name, stopBound)
+		return fmt.Errorf("role %s: it did not end within %s of the request to stop", t.name, stopBound)
 	}
 	t.told = true
 	return t.err

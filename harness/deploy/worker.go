@@ -123,7 +123,7 @@ func (l *life) begin(ctx context.Context, cfg sut.Config, via map[string]string)
 		return err
 	}
 	if err := l.orders.say(setup); err != nil {
-		return fmt.Errorf("telling it what to do: %w", err)
+		return fmt.Errorf("sending its configuration: %w", err)
 	}
 	return l.await(ctx, func() bool { return l.ready })
 }
@@ -367,7 +367,7 @@ func (w *worker) Stop(ctx context.Context) error {
 	}
 	bound, cancelKill := context.WithTimeout(context.WithoutCancel(ctx), killBound)
 	defer cancelKill()
-	return errors.Join(fmt.Errorf("role %s: it did not end within %s of being told to",
+	return errors.Join(fmt.Errorf("role %s: it did not end within %s of the request to stop",
 		w.name, stopBound), l.Kill(bound))
 }
 

@@ -56,6 +56,9 @@ type VariantLine struct {
 	// none, the last one's. Faults are in force.
 	Tick   Tick
 	Faults []string
+	// Kind and Main are those of the last repeat's outcome.
+	Kind string
+	Main rundir.Load
 	// Trace are the rate and the times of that repeat so far.
 	Trace []TracePoint
 
@@ -187,12 +190,13 @@ func (b *Board) addToLine(e Event) {
 
 // extend takes in a repeat that the plan did not have: one that is run again.
 func (b *Board) extend(l *VariantLine, r Repeat) {
-	slot := Slot{Variant: r.Variant, Repeat: r.Repeat}
-	if slices.Contains(b.Plan.Slots, slot) {
+	if slices.ContainsFunc(b.Plan.Slots, func(s Slot) bool {
+		return s.Variant == r.Variant && s.Repeat == r.Repeat
+	}) {
 		return
 	}
 	plan := *b.Plan
-	plan.Slots = append(slices.Clone(plan.Slots), slot)
+	plan.Slots = append(slices.Clone(plan.Slots), Slot{Variant: r.Variant, Repeat: r.Repeat})
 	b.Plan = &plan
 	l.Of++
 }
@@ -226,6 +230,7 @@ func (b *Board) finish(l *VariantLine, o Outcome, at time.Time) {
 	b.done++
 	l.Tick.Load, l.Tick.P99NS, l.Tick.Repeat = o.Load, o.P99NS, o.Repeat
 	l.Tick.InFlight, l.Tick.Waiting = 0, 0
+	l.Kind, l.Main = o.Kind, o.Main
 	if l.Verdict == "" || worse(o.Verdict, l.Verdict) {
 		l.Verdict, l.Reasons = o.Verdict, o.Reasons
 		l.Correctness, l.Timing = o.Correctness, o.Timing

@@ -107,6 +107,8 @@ type Slot struct {
 	Variant string `json:"variant"`
 	// Repeat counts from 0.
 	Repeat int `json:"repeat"`
+	// Control marks the second run of the baseline, for the noise floor.
+	Control bool `json:"control,omitempty"`
 }
 
 // Repeat says which repeat an event is about.
@@ -184,6 +186,9 @@ type Outcome struct {
 	Timing      string      `json:"timing"`
 	Reasons     []string    `json:"reasons"`
 	Load        rundir.Load `json:"load"`
+	// Kind is the main operation, and Main what became of those; empty if there were none.
+	Kind string      `json:"kind,omitempty"`
+	Main rundir.Load `json:"main"`
 	// P99NS is the 99th percentile of the main operation's response times, of the successful
 	// ones alone if some were refused. It is absent where it falls among dropped or
 	// unfinished operations, or there were none.

@@ -396,7 +396,7 @@ func (f Fault) Available(t Target) error {
 		return fmt.Errorf("%s: the store has no journal to truncate", f)
 	}
 	if len(t.Proxies) == 0 && !f.Kind.onProcess() {
-		return fmt.Errorf("%s: no proxy stands before the store", f)
+		return fmt.Errorf("%s: the store has no proxy", f)
 	}
 	return nil
 }

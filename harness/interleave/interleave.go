@@ -115,5 +115,5 @@ func next(made []choice) []choice {
 }
 
 // errDiverged is why a search cannot go on.
-var errDiverged = errors.New("the sessions did not do again what they had done: they must " +
-	"depend on nothing but what they read")
+var errDiverged = errors.New("the sessions took other steps when they were repeated: they may " +
+	"depend only on the values that they read")

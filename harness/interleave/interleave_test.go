@@ -279,7 +279,7 @@ func TestSearchesThatCannotEnd(t *testing.T) {
 	fickle := statements(func() int { calls++; return 2 - calls%2 })
 	steady := statements(func() int { return 2 })
 	_, err := interleave.Explore(t.Context(), b.watch, fresh(fickle, steady))
-	if err == nil || !strings.Contains(err.Error(), "did not do again") {
+	if err == nil || !strings.Contains(err.Error(), "took other steps") {
 		t.Errorf("a session that does not repeat itself: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())

@@ -227,7 +227,7 @@ func (r *round) waits(ctx context.Context, l *line) (waits bool, err error) {
 	err = r.watch.QueryRow(ctx, `SELECT pg_blocking_pids($1) && $2`, int32(l.pid), r.pids).
 		Scan(&waits)
 	if err != nil {
-		return false, fmt.Errorf("asking who waits: %w", err)
+		return false, fmt.Errorf("finding the sessions that wait: %w", err)
 	}
 	return waits, nil
 }

@@ -197,7 +197,7 @@ func (f Facts) interference() rundir.Validity {
 		v.Detail += fmt.Sprintf(", other programs %s (at most %.0f %%)", f.others(), 100*OthersMost)
 		above = "one of them was above that"
 	} else {
-		v.Detail += "; what other programs took is not known here"
+		v.Detail += "; the CPU use of other programs is not known here"
 	}
 	switch q := f.Quiet; {
 	case !f.Sampled || q == nil:
@@ -226,7 +226,7 @@ func (f Facts) others() string {
 	if most-least < 1 {
 		return fmt.Sprintf("%.1f %%", least)
 	}
-	return fmt.Sprintf("between %.1f %% and %.1f %%, since a store did not always say what it used",
+	return fmt.Sprintf("between %.1f %% and %.1f %%: some samples lack a store's CPU use",
 		least, most)
 }
 

@@ -28,10 +28,11 @@ const (
 
 // retries is what decides which repeats run again.
 type retries struct {
-	// most is how often one does, took how long the run has taken so far, and left for how
-	// long repeats may run again.
+	// most is how often one does, took how long the run has taken so far, left for how
+	// long repeats may run again, and bound names the time that left is a part of.
 	most       int
 	took, left time.Duration
+	bound      string
 	// timing is the state of a repeat's times, quiet waits for a quiet machine for a time at
 	// most, and once runs a repeat again and returns the state of its times.
 	timing func(rundir.Slot) string
@@ -41,47 +42,87 @@ type retries struct {
 
 // run runs the repeats again whose times the machine interfered with, in their order. Only
 // what is known of the machine decides, never a result. It ends when the machine does not
-// become quiet or its time is used up. A variant of which a repeat came out no better may
-// disturb its times itself, and does not run again.
-func (r retries) run(slots []rundir.Slot) error {
+// become quiet or its time is used up, and then returns which repeats it leaves and why. A
+// variant of which a repeat came out no better may disturb its times itself, and does not
+// run again.
+func (r retries) run(slots []rundir.Slot) (gaveUp string, err error) {
 	if r.most < 1 || len(slots) == 0 {
-		return nil
+		return "", nil
 	}
 	each := r.took / time.Duration(len(slots))
 	left := r.left
 	hopeless := map[string]bool{}
-	for _, slot := range slots {
+	for i, slot := range slots {
 		if hopeless[slot.Variant] {
 			continue
 		}
 		timing := r.timing(slot)
 		for try := 0; try < r.most && timing != rundir.Clean; try++ {
+			rest := slots[i+min(try, 1):]
+			noTime := "no time left within " + r.bound
 			if left < each {
-				return nil
+				return r.leave(rest, hopeless, noTime), nil
 			}
-			waited, quiet := r.quiet(min(quietWait, left-each))
+			most := min(quietWait, left-each)
+			waited, quiet := r.quiet(most)
 			left -= waited + each
-			if !quiet || left < 0 {
-				return nil
+			if !quiet && most > quietFor*quietStep {
+				return r.leave(rest, hopeless, fmt.Sprintf("no quiet machine within %.0f s",
+					most.Seconds())), nil
 			}
-			var err error
+			if !quiet || left < 0 {
+				return r.leave(rest, hopeless, noTime), nil
+			}
 			if timing, err = r.once(slot); err != nil {
-				return err
+				return "", err
 			}
 		}
 		hopeless[slot.Variant] = hopeless[slot.Variant] || timing != rundir.Clean
 	}
-	return nil
+	return "", nil
 }
 
-// againFor is for how long repeats may run again where all of them took a time. The run was
-// planned for a time and began some time ago, with the start of its stores.
-func againFor(took, planned, ago time.Duration) time.Duration {
-	left := time.Duration(againShare * float64(took))
-	if planned <= keptTime {
-		left = min(left, keptTime-ago)
+// leave says how many of the rest would have run again and why they do not; "" if none would.
+func (r retries) leave(rest []rundir.Slot, hopeless map[string]bool, why string) string {
+	n := 0
+	for _, slot := range rest {
+		if !hopeless[slot.Variant] && r.timing(slot) != rundir.Clean {
+			n++
+		}
 	}
-	return left
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 repeat without clean times was not run again: " + why
+	}
+	return fmt.Sprintf("%d repeats without clean times were not run again: %s", n, why)
+}
+
+// againFor is for how long repeats may run again where all of them took a time, and the
+// time that it is a part of. The run was planned for a time and began some time ago, with
+// the start of its stores.
+func againFor(took, planned, ago time.Duration) (left time.Duration, bound string) {
+	left, bound = time.Duration(againShare*float64(took)), "a quarter of the run's time"
+	if kept := keptTime - ago; planned <= keptTime && kept < left {
+		left, bound = kept, "four minutes"
+	}
+	return left, bound
+}
+
+// runAgain runs repeats again, and records and reports it if some should have and did not.
+func (r *runner) runAgain(slots []rundir.Slot, began, loaded time.Time) error {
+	took := time.Since(loaded)
+	again := retries{most: r.Again, took: took, timing: r.timing, quiet: r.quiet, once: r.onceMore}
+	again.left, again.bound = againFor(took, r.planned(len(slots)), time.Since(began))
+	gaveUp, err := again.run(slots)
+	if err != nil || gaveUp == "" || r.soft.Err() != nil {
+		return err
+	}
+	r.Observer.Logf("%s", gaveUp)
+	manifest := &r.judge.run.Manifest
+	manifest.Warnings = append(manifest.Warnings, gaveUp)
+	return r.dir.WriteManifest(*manifest)
 }
 
 // planned is about how long a run of so many repeats takes, without those that run again.

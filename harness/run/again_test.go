@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func TestRetries(t *testing.T) {
 		waits  time.Duration
 		busy   bool
 		want   []int
+		gaveUp string
 	}{
 		"nothing to do": {most: 1, before: eight()},
 		"not asked":     {most: 0, before: eight(noisy)},
@@ -34,11 +36,19 @@ func TestRetries(t *testing.T) {
 			want: []int{0}},
 		"no better": {most: 1, before: eight(noisy, noisy), after: []string{noisy},
 			want: []int{0}},
-		"never quiet":     {most: 1, before: eight(noisy), busy: true},
-		"quiet too late":  {most: 1, before: eight(noisy), waits: 15 * time.Second},
-		"too few repeats": {most: 1, before: []string{noisy, clean}},
+		"never quiet": {most: 1, before: eight(noisy, clean, none), busy: true,
+			gaveUp: "2 repeats without clean times were not run again: " +
+				"no quiet machine within 10 s"},
+		"quiet too late": {most: 1, before: eight(noisy), waits: 15 * time.Second,
+			gaveUp: "1 repeat without clean times was not run again: " +
+				"no quiet machine within 10 s"},
+		"too few repeats": {most: 1, before: []string{noisy, clean},
+			gaveUp: "1 repeat without clean times was not run again: " +
+				"no time left within a quarter of the run's time"},
 		"a quarter of the time": {most: 1, before: eight(noisy, noisy, noisy),
-			after: []string{clean, clean, clean}, want: []int{0, 1}},
+			after: []string{clean, clean, clean}, want: []int{0, 1},
+			gaveUp: "1 repeat without clean times was not run again: " +
+				"no time left within a quarter of the run's time"},
 		"another design after one that is no better": {most: 1,
 			before: eight(noisy, clean, noisy), after: []string{noisy, clean}, want: []int{0, 2}},
 		"better the second time": {most: 2, before: eight(noisy), after: []string{noisy, clean},
@@ -51,7 +61,7 @@ func TestRetries(t *testing.T) {
 			}
 			var got []int
 			took := time.Duration(len(slots)) * 10 * time.Second
-			r := retries{most: test.most, took: took, left: againFor(took, took, took),
+			r := retries{most: test.most, took: took,
 				timing: func(s rundir.Slot) string { return test.before[s.Order] },
 				quiet: func(most time.Duration) (time.Duration, bool) {
 					return test.waits, !test.busy && test.waits <= most
@@ -60,8 +70,10 @@ func TestRetries(t *testing.T) {
 					got = append(got, s.Order)
 					return test.after[len(got)-1], nil
 				}}
-			if err := r.run(slots); err != nil {
-				t.Fatal(err)
+			r.left, r.bound = againFor(took, took, took)
+			gaveUp, err := r.run(slots)
+			if err != nil || gaveUp != test.gaveUp {
+				t.Fatalf("gave up: %q, %v, want %q", gaveUp, err, test.gaveUp)
 			}
 			if len(got) != len(test.want) {
 				t.Fatalf("%v ran again, want %v", got, test.want)
@@ -79,15 +91,21 @@ func TestRetries(t *testing.T) {
 // four minutes at most stays within them.
 func TestAgainFor(t *testing.T) {
 	const s = time.Second
-	for _, c := range []struct{ took, planned, ago, want time.Duration }{
-		{100 * s, 110 * s, 105 * s, 25 * s},
-		{200 * s, 235 * s, 205 * s, 35 * s},
-		{230 * s, 235 * s, 235 * s, 5 * s},
-		{250 * s, 235 * s, 255 * s, -15 * s},
-		{400 * s, 380 * s, 405 * s, 100 * s},
+	const quarter, four = "a quarter of the run's time", "four minutes"
+	for _, c := range []struct {
+		took, planned, ago, want time.Duration
+		bound                    string
+	}{
+		{100 * s, 110 * s, 105 * s, 25 * s, quarter},
+		{200 * s, 235 * s, 205 * s, 35 * s, four},
+		{230 * s, 235 * s, 235 * s, 5 * s, four},
+		{250 * s, 235 * s, 255 * s, -15 * s, four},
+		{400 * s, 380 * s, 405 * s, 100 * s, quarter},
 	} {
-		if got := againFor(c.took, c.planned, c.ago); got != c.want {
-			t.Errorf("a run that took %s, planned for %s: %s, want %s", c.took, c.planned, got, c.want)
+		got, bound := againFor(c.took, c.planned, c.ago)
+		if got != c.want || bound != c.bound {
+			t.Errorf("a run that took %s, planned for %s: %s of %s, want %s of %s", c.took, c.planned,
+				got, bound, c.want, c.bound)
 		}
 	}
 }
@@ -117,5 +135,37 @@ func TestARepeatThatRunsAgain(t *testing.T) {
 	}
 	if !rundir.Interleaved(again) {
 		t.Error("what was added at the end is not out of order")
+	}
+}
+
+// TestGivingUpIsSaid: that a repeat without clean times was not run again, and why, is
+// reported once, recorded, and in every summary.
+func TestGivingUpIsSaid(t *testing.T) {
+	b := newBench(t, nil, design{name: "good"}, design{name: "other"})
+	e := b.finish(t)
+	dir, err := rundir.Lock(e.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	j, err := newJudge(e.path, b.opts.System)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.known[1] = rundir.Repeat{Timing: rundir.Noisy}
+	r := &runner{Options: b.opts, dir: dir, soft: b.soft, judge: j}
+	r.Again = 1
+	began := time.Now().Add(-time.Second)
+	if err := r.runAgain(e.stored.Manifest.Slots, began, began); err != nil {
+		t.Fatal(err)
+	}
+	const want = "1 repeat without clean times was not run again: " +
+		"no time left within a quarter of the run's time"
+	if lines := b.watcher.lines; len(lines) == 0 || lines[len(lines)-1] != want {
+		t.Errorf("reported %q, want %q", lines, want)
+	}
+	summary, err := Judge(t.Context(), dir, b.opts.System, Judging{})
+	if err != nil || !slices.Equal(summary.Warnings, []string{want}) {
+		t.Errorf("the summary warns of %q, %v", summary.Warnings, err)
 	}
 }

@@ -58,8 +58,10 @@ func TestEventsAreKept(t *testing.T) {
 	}
 	for i, v := range e.summary.Variants {
 		l := board.Lines[i]
-		if l.Variant != v.Name || l.Tick.Load != v.Repeats[1].Load || !l.Finished() {
-			t.Errorf("%s: %+v, want %+v", v.Name, l, v.Repeats[1].Load)
+		r := v.Repeats[1]
+		if l.Variant != v.Name || l.Tick.Load != r.Load || !l.Finished() || l.Kind != "add" ||
+			l.Main != r.Operations[0].Load {
+			t.Errorf("%s: %+v, want %+v", v.Name, l, r)
 		}
 	}
 	thinned := func(all []events.Event) []events.Type {

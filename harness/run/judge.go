@@ -116,7 +116,8 @@ func (j *judge) variant(name string) sut.Variant {
 func (j *judge) judge(
 	ctx context.Context, dir *rundir.Dir, how Judging,
 ) (rundir.Summary, error) {
-	s := rundir.Summary{Tool: j.run.Manifest.Tool, Run: j.run.Manifest.Run}
+	s := rundir.Summary{Tool: j.run.Manifest.Tool, Run: j.run.Manifest.Run,
+		Warnings: j.run.Manifest.Warnings}
 	environment, err := j.run.Environment()
 	if err != nil {
 		return s, err
@@ -471,7 +472,7 @@ func (j *judge) noise(t Trial, out *rundir.Repeat) string {
 		}
 	}
 	if f := j.run.Manifest.Run.Fitted; f != nil && f.Capped {
-		return "the load needs more than half of what this machine sends cleanly"
+		return "the load needs more than half of the rate that this machine sends cleanly"
 	}
 	return ""
 }
@@ -572,7 +573,7 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 			"%d operations did not return even when they were cancelled", q.trial.Abandoned)})
 	case q.trial.Pending != "":
 		v.Reason = fmt.Sprintf("after %s work was still pending (%s), but it was decreasing: %s; a "+
-			"longer drain would tell", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
+			"longer drain would decide it", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
 			q.trial.Pending, q.trial.Falling)
 	case q.trial.Abandoned > 0:
 		v.Reason = fmt.Sprintf("%d requests did not return after their time limit: a failure of the "+

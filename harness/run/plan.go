@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/harness/arrival"
+	"stampede/harness/plain"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
@@ -44,8 +45,8 @@ func PlanOf(sc scenario.Scenario, seed uint64) (Plan, error) {
 	}
 	p.Process, p.Over, p.Text = process, process.Over(), process.String()
 	if a := sc.Load.Arrival; a.Over == scenario.Fit {
-		p.Text = fmt.Sprintf("burst of %d over %s to %s, as this machine allows", a.Ops,
-			a.OverLeast, a.OverMost)
+		p.Text = fmt.Sprintf("burst of %s over %s to %s, as this machine allows",
+			plain.Count(int64(a.Ops)), a.OverLeast, a.OverMost)
 	}
 	p.Digest = process.Digest(p.ArrivalSeed)
 	return p, nil

@@ -92,7 +92,8 @@ func (r *runner) started(slots []rundir.Slot) {
 		WarmUpNS: r.Scenario.Load.WarmUp.D().Nanoseconds(), Reproduce: r.Reproduce,
 		Slots: []events.Slot{}, Faults: faultNames(r.Scenario.Faults)}
 	for _, s := range slots {
-		p.Slots = append(p.Slots, events.Slot{Variant: s.Variant, Repeat: s.Repeat})
+		p.Slots = append(p.Slots, events.Slot{Variant: s.Variant, Repeat: s.Repeat,
+			Control: s.Control})
 	}
 	r.teller.tell(events.Event{RunStarted: p})
 }
@@ -199,6 +200,7 @@ func (t *teller) done(repeat rundir.Repeat, p parts) {
 	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: p.overall(), Correctness: p.answer,
 		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, p.reasons...)}
 	if len(repeat.Operations) > 0 {
+		o.Kind, o.Main = repeat.Operations[0].Kind, repeat.Operations[0].Load
 		successes := stats.OfSuccesses([]rundir.Variant{{Operations: repeat.Operations}})
 		p, _ := stats.MainResponse(repeat, repeat.Operations[0].Kind, successes)
 		o.P99NS = p.P99

@@ -181,11 +181,7 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 			return rundir.Summary{}, err
 		}
 	}
-	took := time.Since(loaded)
-	again := retries{most: r.Again, took: took,
-		left:   againFor(took, r.planned(len(slots)), time.Since(began)),
-		timing: r.timing, quiet: r.quiet, once: r.onceMore}
-	if err := again.run(slots); err != nil {
+	if err := r.runAgain(slots, began, loaded); err != nil {
 		return rundir.Summary{}, err
 	}
 	return r.finish()
@@ -306,7 +302,7 @@ const targetName = "target"
 func target(s sut.System, url string, without map[string]string) sut.Variant {
 	return sut.Variant{
 		Name: targetName, Idea: "a server of your own", NotApplicable: without,
-		Guarantees: "what it promises is judged from its API", GivesUp: "not known",
+		Guarantees: "judged from its API alone", GivesUp: "not known",
 		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
 			return s.Target(url, cfg)
 		},

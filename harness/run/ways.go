@@ -85,7 +85,7 @@ func (w *ways) cut(
 	var err error
 	switch first := w.by[name][store]; {
 	case len(first) == 0:
-		return nil, fmt.Errorf("cutting %s off from %s: no proxy stands before it", name, store)
+		return nil, fmt.Errorf("cutting %s off from %s: the store has no proxy", name, store)
 	case store == sut.Postgres:
 		reach.PostgresURL, err = fault.Rewrite(cfg.PostgresURL, first[0].Addr())
 	case store == sut.Redis:

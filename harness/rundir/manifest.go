@@ -11,6 +11,8 @@ type Manifest struct {
 	Run RunInfo `json:"run"`
 	// Slots are the repeats in the order in which they run.
 	Slots []Slot `json:"slots"`
+	// Warnings are those of the summary.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Slot is one repeat of one variant: when it runs and where its files go.

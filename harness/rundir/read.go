@@ -378,8 +378,10 @@ type Entry struct {
 	Seed     uint64    `json:"seed"`
 	Profile  string    `json:"profile"`
 	State    State     `json:"state"`
-	// Verdict is the overall verdict of a finished run.
-	Verdict string `json:"verdict,omitempty"`
+	// Verdict is the overall verdict of a finished run, Correctness and Timing are its parts.
+	Verdict     string `json:"verdict,omitempty"`
+	Correctness string `json:"correctness,omitempty"`
+	Timing      string `json:"timing,omitempty"`
 	// Problem says why the directory cannot be read.
 	Problem string `json:"problem,omitempty"`
 }
@@ -390,7 +392,7 @@ type Entry struct {
 func List(root string) ([]Entry, error) {
 	entries, err := Names(root)
 	for i, e := range entries {
-		entries[i] = Describe(e)
+		entries[i], _ = Describe(e)
 	}
 	return entries, err
 }
@@ -431,23 +433,25 @@ func Names(root string) ([]Entry, error) {
 	return entries, nil
 }
 
-// Describe adds to an entry of Names what the directory's files say.
-func Describe(e Entry) Entry {
+// Describe adds to an entry of Names what the directory's files say. Of a finished run the
+// summary comes along.
+func Describe(e Entry) (Entry, Summary) {
 	e.State = StateOf(e.Path)
 	r, err := Open("", e.Path)
 	if err != nil {
 		e.Problem = err.Error()
-		return e
+		return e, Summary{}
 	}
 	e.Profile = r.Manifest.Run.Profile
-	if e.State == Finished {
-		s, err := r.Summary()
-		if err != nil {
-			e.Problem = err.Error()
-		}
-		e.Verdict = s.Verdict.Overall
+	if e.State != Finished {
+		return e, Summary{}
 	}
-	return e
+	s, err := r.Summary()
+	if err != nil {
+		e.Problem = err.Error()
+	}
+	e.Verdict, e.Correctness, e.Timing = s.Verdict.Overall, s.Verdict.Correctness, s.Verdict.Timing
+	return e, s
 }
 
 // parseName takes a directory's name apart; a foreign one gives zeros.

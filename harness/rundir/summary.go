@@ -77,7 +77,8 @@ type Summary struct {
 	// NoiseFloor is how far the baseline differed from itself, absent where it did not run
 	// a second time, or without times.
 	NoiseFloor *NoiseFloor `json:"noise_floor,omitempty"`
-	Warnings   []string    `json:"warnings,omitempty"`
+	// Warnings say what the run left undone, such as repeats that were not run again.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // NoiseFloor is the A/A control: the baseline ran first and last, and differed from

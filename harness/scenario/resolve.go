@@ -161,7 +161,7 @@ func (p *parsing) profiles(root *node) map[string]*node {
 			overlays[f.name] = &node{kind: mapping, where: f.value.where, key: f.value.key}
 		case f.value.kind != mapping:
 			p.add(Problem{Where: f.value.where, What: "unexpected " + f.value.show(),
-				Expected: "a mapping of what the profile changes"})
+				Expected: "a mapping of the values that the profile changes"})
 		default:
 			overlays[f.name] = p.labelled(f.value, f.name)
 		}

@@ -331,9 +331,9 @@ func (v *validation) identity() {
 		v.reject(fmt.Sprintf("name %q cannot name a folder", v.sc.Name),
 			"lower-case letters, digits and hyphens", "name")
 	}
-	v.missing("question is missing", "what the scenario asks, in one sentence", "question")
+	v.missing("question is missing", "the scenario's question, in one sentence", "question")
 	if _, found := v.at("question"); found && strings.TrimSpace(v.sc.Question) == "" {
-		v.reject("question is empty", "what the scenario asks, in one sentence", "question")
+		v.reject("question is empty", "the scenario's question, in one sentence", "question")
 	}
 }
 

@@ -188,7 +188,7 @@ func dialer(addr func() string) func(context.Context, string, string) (net.Conn,
 var errDown = errors.New("it is down")
 
 // errNothing says that a source had nothing to say.
-var errNothing = errors.New("it had nothing to say")
+var errNothing = errors.New("it returned no samples")
 
 // sorted returns values in the order of their parts, for sources that have them in
 // none.

@@ -144,7 +144,7 @@ func (p *runPage) whatToDo() []string {
 	if !p.Dead || err != nil || len(histories) == 0 {
 		return nil
 	}
-	return []string{"stampede check " + p.Folder + " judges what was recorded."}
+	return []string{"stampede check " + p.Folder + " judges the recorded operations."}
 }
 
 func phaseText(l *events.VariantLine) string {
@@ -209,8 +209,13 @@ func numbersOf(l *events.VariantLine, running bool) []number {
 	if !running && l.Timing == rundir.Noisy {
 		p99 = "≈ " + p99
 	}
+	of, kind := t.Load, ""
+	if !running && l.Kind != "" {
+		of, kind = l.Main, l.Kind+" "
+	}
 	return append(numbers, number{Name: "p99", Value: p99},
-		number{Name: "ok", Value: count(t.OK)}, number{Name: "refused", Value: count(t.Refused)},
+		number{Name: kind + "ok", Value: count(of.OK)},
+		number{Name: kind + "refused", Value: count(of.Refused)},
 		number{Name: "unknown", Value: count(t.Unknown), Bad: t.Unknown > 0},
 		number{Name: "dropped", Value: count(t.Dropped), Bad: t.Dropped > 0})
 }

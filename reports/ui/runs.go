@@ -32,10 +32,17 @@ type runRow struct {
 	Scenario, Name, Date, Profile string
 	Seed                          uint64
 	Verdict, Icon, Class          string
+	// Parts are what a finished run says of correctness and of times, Fastest the fastest
+	// design that holds.
+	Parts   []part
+	Fastest string
 	// Report is where its page is, Follow where it is followed.
 	Report, Follow string
 	Live           bool
 }
+
+// part is a part of a verdict.
+type part struct{ Name, Icon, Word, Class string }
 
 // homePage is the list of runs and scenarios.
 type homePage struct {
@@ -84,32 +91,40 @@ type seen struct {
 }
 
 type remembered struct {
-	entry rundir.Entry
-	at    time.Time // of the summary
+	described
+	at time.Time // of the summary
+}
+
+// described is a run, and its fastest design that holds.
+type described struct {
+	rundir.Entry
+	fastest string
 }
 
 // describe is rundir.Describe with a memory.
-func (m *seen) describe(e rundir.Entry) rundir.Entry {
+func (m *seen) describe(e rundir.Entry) described {
 	info, err := os.Stat(filepath.Join(e.Path, rundir.SummaryFile))
 	if err != nil {
-		return rundir.Describe(e)
+		e, _ = rundir.Describe(e)
+		return described{Entry: e}
 	}
 	m.mu.Lock()
 	known, ok := m.runs[e.Path]
 	m.mu.Unlock()
 	if ok && known.at.Equal(info.ModTime()) && rundir.StateOf(e.Path) == rundir.Finished {
-		return known.entry
+		return known.described
 	}
-	e = rundir.Describe(e)
+	e, summary := rundir.Describe(e)
+	d := described{e, reports.Fastest(summary)}
 	if e.State == rundir.Finished {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.runs == nil {
 			m.runs = map[string]remembered{}
 		}
-		m.runs[e.Path] = remembered{e, info.ModTime()}
+		m.runs[e.Path] = remembered{d, info.ModTime()}
 	}
-	return e
+	return d
 }
 
 // home lists the runs and what can be started.
@@ -156,7 +171,7 @@ func (s *Server) name(run string) string {
 	return path.Join(filepath.Base(filepath.Dir(run)), filepath.Base(run))
 }
 
-func (s *Server) row(e rundir.Entry) runRow {
+func (s *Server) row(e described) runRow {
 	row := runRow{Scenario: e.Scenario, Name: s.name(e.Path), Profile: e.Profile, Seed: e.Seed,
 		Date: dateOf(e.Started), Follow: "/run/" + s.name(e.Path), Verdict: e.Verdict}
 	switch {
@@ -171,7 +186,11 @@ func (s *Server) row(e rundir.Entry) runRow {
 		return row
 	}
 	row.Icon, row.Class = reports.VerdictMark(e.Verdict)
-	row.Report = s.report(row.Name)
+	row.Report, row.Fastest = s.report(row.Name), e.fastest
+	correct, timing := part{Name: "correct", Word: e.Correctness}, part{Name: "timing"}
+	correct.Icon, correct.Class = reports.VerdictMark(e.Correctness)
+	timing.Icon, timing.Word, timing.Class = reports.TimingMark(e.Timing)
+	row.Parts = []part{correct, timing}
 	return row
 }
 

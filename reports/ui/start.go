@@ -96,7 +96,7 @@ func (s *Server) arguments(sc Scenario, g given) ([]string, error) {
 		n, err := strconv.Atoi(g.Repeats)
 		if err != nil || n < 1 || n > mostRepeats {
 			problems = append(problems, fmt.Errorf("repeats are %q; expected 1 to %d, or nothing for "+
-				"what the scenario has", g.Repeats, mostRepeats))
+				"the scenario's own", g.Repeats, mostRepeats))
 		}
 		args = append(args, "--repeat="+strconv.Itoa(n))
 	}
@@ -213,7 +213,7 @@ func (s *Server) interrupt(w http.ResponseWriter, r *http.Request) {
 	}
 	before, err := strconv.Atoi(r.PostForm.Get("interrupts"))
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "The form does not say which interrupt it is.")
+		refuse(w, http.StatusBadRequest, "The form lacks the number of the interrupt.")
 		return
 	}
 	j := s.current()

@@ -37,7 +37,7 @@ func TestHome(t *testing.T) {
 	_, live := s.write(t, noon.Add(2*time.Minute))
 	_, text := s.get(t, "/")
 	for _, want := range []string{"follow sale</a>", `href="/run/` + live + `"`, "▶</span> running",
-		"✓</span> PASS", name + `/report.html"`, "■</span> ended without a report",
+		"✓</span> PASS", `data-l="timing"><span aria-hidden="true">✓</span> clean`, name + `/report.html"`, "■</span> ended without a report",
 		"2026-11-22 12:01:00 UTC · smoke · seed 7", "index.html"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -62,7 +62,7 @@ func TestHomePages(t *testing.T) {
 	path, seen := "/", map[string]bool{}
 	for i, want := range []int{50, 50, 20} {
 		_, text := s.get(t, path)
-		if n := strings.Count(text, "✓</span> PASS"); n != want {
+		if n := strings.Count(text, ">rates and messages<"); n != want {
 			t.Errorf("page %d has %d runs", i, n)
 		}
 		for part := range strings.SplitSeq(text, `href="/run/`) {

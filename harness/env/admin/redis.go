@@ -159,7 +159,7 @@ func (r Redis) Info(ctx context.Context, also []string) (env.Info, error) {
 		for _, name := range slices.Concat(redisSettings, also) {
 			values, err := client.ConfigGet(ctx, name).Result()
 			if refused(err) {
-				info.Settings[name] = "unknown: the server does not tell"
+				info.Settings[name] = "unknown: the server does not report it"
 				continue
 			}
 			if err != nil {

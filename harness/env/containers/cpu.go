@@ -111,5 +111,5 @@ func (f usageFile) read() (time.Duration, error) {
 		}
 		return time.Duration(n) * f.unit, nil
 	}
-	return 0, errors.New("read " + f.path + ": it does not say")
+	return 0, errors.New("read " + f.path + ": it has no CPU time")
 }

@@ -48,7 +48,7 @@ type broker struct {
 func kafkaRecipes(spec env.Spec, flags []string) ([]recipe, error) {
 	brokers := max(spec.Kafka.Brokers, 1)
 	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
-		return nil, fmt.Errorf("%d proxies stand before %d brokers", len(spec.KafkaFronts), brokers)
+		return nil, fmt.Errorf("there are %d proxies for %d brokers", len(spec.KafkaFronts), brokers)
 	}
 	ports, voters := admin.NewPorts(), make([]string, brokers)
 	for i := range voters {

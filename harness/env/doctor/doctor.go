@@ -281,7 +281,7 @@ type tool struct {
 var tools = []tool{
 	{"python", testsFlag, "runs the foreign shop in tests", []string{"python3"}},
 	{"curl", testsFlag, "types the README's requests in tests", []string{"curl"}},
-	{"docker", engineFlag, "builds the images", []string{"docker"}},
+	{"docker client", engineFlag, "builds the images", []string{"docker"}},
 	{"browser", engineFlag, "opens reports in tests",
 		[]string{"chromium", "chromium-browser", "google-chrome"}},
 	{"debootstrap", engineFlag, "makes a base image where no registry answers",

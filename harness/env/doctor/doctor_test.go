@@ -27,7 +27,7 @@ func TestExamineIsComplete(t *testing.T) {
 	checks := doctor.Examine(t.Context(), doctor.Options{})
 	for _, name := range []string{"postgres", "redis", "engine", "images", "backend", "data",
 		"open files", "cores", "memory", "clock", "compiler",
-		"python", "curl", "docker", "browser", "debootstrap"} {
+		"python", "curl", "docker client", "browser", "debootstrap"} {
 		c := find(t, checks, name)
 		t.Logf("%+v", c)
 		if c.Detail == "" || strings.Contains(c.Detail, "\n") {
@@ -56,7 +56,7 @@ func TestOneLocalBackendIsEnough(t *testing.T) {
 func TestEachLevelWantsMore(t *testing.T) {
 	stores := []string{"postgres", "redis"}
 	tests := []string{"compiler", "python", "curl"}
-	engine := []string{"engine", "docker", "browser", "debootstrap"}
+	engine := []string{"engine", "docker client", "browser", "debootstrap"}
 	for opts, wanted := range map[doctor.Options][]string{
 		{}:             nil,
 		{Tests: true}:  slices.Concat(stores, tests),
@@ -105,7 +105,7 @@ func TestNothingIsMissedOnAnEmptyPath(t *testing.T) {
 	t.Setenv("CC", "")
 	t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
 	checks := doctor.Examine(t.Context(), doctor.Options{})
-	for _, name := range []string{"redis", "browser", "engine", "docker", "compiler", "curl"} {
+	for _, name := range []string{"redis", "browser", "engine", "docker client", "compiler", "curl"} {
 		if c := find(t, checks, name); c.OK {
 			t.Errorf("%s was found on an empty path: %+v", name, c)
 		}

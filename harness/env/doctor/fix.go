@@ -142,7 +142,7 @@ func wantsOf(m machine) wants {
 		w.packages = append(w.packages, packages[name]...)
 	}
 	w.engine = slices.Contains(m.missing, "engine")
-	w.client = slices.Contains(m.missing, "docker")
+	w.client = slices.Contains(m.missing, "docker client")
 	w.kafka = slices.Contains(m.missing, "kafka")
 	if w.kafka && !m.maven {
 		w.packages = append(w.packages, "maven")

@@ -166,8 +166,8 @@ func (c *component) checkEmpty(ctx context.Context, log func(format string, args
 	}
 	made, err := c.made(ctx)
 	if err == nil && len(made) > 0 && log != nil {
-		log("%s also holds data of other runs: %s; `stampede clean` with its URL removes what dead "+
-			"runs left", admin.Redact(c.url), names(made))
+		log("%s also holds data of other runs: %s; `stampede clean` with its URL removes that of "+
+			"dead runs", admin.Redact(c.url), names(made))
 	}
 	return err
 }

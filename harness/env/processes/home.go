@@ -128,7 +128,7 @@ func passable(dir string) error {
 			return err
 		}
 		if info.Mode().Perm()&0o001 == 0 {
-			return fmt.Errorf("%s: other users than root, as whom stores run, cannot enter %s",
+			return fmt.Errorf("%s: stores do not run as root, and other users cannot enter %s",
 				dir, resolved)
 		}
 		if resolved == filepath.Dir(resolved) {

@@ -207,7 +207,7 @@ func fetchJars(ctx context.Context, out io.Writer) (err error) {
 		return fmt.Errorf("write the pom of kafka: %w", err)
 	}
 	argv := []string{"-B", "-q", "-f", pom, "-Djars=" + jars, "package"}
-	fmt.Fprintf(out, "+ mvn %v\n", argv)
+	fmt.Fprintf(out, "+ mvn %s\n", strings.Join(argv, " "))
 	if said, err := exec.CommandContext(ctx, mvn, argv...).CombinedOutput(); err != nil {
 		return fmt.Errorf("resolve the jars of kafka: %w\n%s", err, said)
 	}

@@ -46,7 +46,7 @@ type broker struct {
 func kafkaRecipes(program Program, spec env.Spec, more []string) ([]recipe, error) {
 	brokers := max(spec.Kafka.Brokers, 1)
 	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
-		return nil, fmt.Errorf("%d proxies stand before %d brokers", len(spec.KafkaFronts), brokers)
+		return nil, fmt.Errorf("there are %d proxies for %d brokers", len(spec.KafkaFronts), brokers)
 	}
 	who, err := servant("kafka")
 	if err != nil {

@@ -143,6 +143,7 @@ lint: ## Static checks (golangci-lint, pinned)
 gen: ## Write the generated files again
 	$(GO) run ./systems/gen
 	$(GO) generate ./...
+	UPDATE_OPENAPI=1 $(GO) test -run '^TestAPI$$' -count=1 ./systems/...
 	UPDATE_README=1 $(GO) test -run TestReadmeTables -count=1 ./cmd/stampede
 
 gallery: setup ## Sample reports of every kind in gallery/, with a page over them (some minutes)

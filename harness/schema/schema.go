@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"stampede/harness/bounds"
 )
 
 // Draft is the dialect of every schema that is made here.
@@ -28,6 +30,11 @@ type Builder struct {
 	Docs Docs
 	// Special replaces what would be made of a type.
 	Special map[reflect.Type]Schema
+	// Named, if set, takes the schemas of structures that have a name, to which references of
+	// the form "#/components/schemas/Name" are made, as in OpenAPI.
+	Named map[string]Schema
+	// Open lets objects have properties that are not described.
+	Open bool
 	// Required makes every field required that is not marked omitempty or
 	// omitzero, as is right for what a program writes.
 	Required bool
@@ -62,6 +69,9 @@ func (b *Builder) of(v reflect.Value, depth int) (Schema, error) {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
+		if b.Named != nil && t.Name() != "" {
+			return b.reference(v, depth)
+		}
 		return b.object(v, depth)
 	case reflect.Pointer:
 		return b.of(reflect.Zero(t.Elem()), depth+1)
@@ -71,6 +81,51 @@ func (b *Builder) of(v reflect.Value, depth int) (Schema, error) {
 		return b.dictionary(t, depth)
 	}
 	return scalar(t)
+}
+
+// reference describes a structure by its name.
+func (b *Builder) reference(v reflect.Value, depth int) (Schema, error) {
+	name := v.Type().Name()
+	if _, has := b.Named[name]; !has {
+		b.Named[name] = nil // of a recursive type the reference is enough
+		s, err := b.object(v, depth)
+		if err != nil {
+			return nil, err
+		}
+		b.Named[name] = s
+	}
+	return Schema{"$ref": "#/components/schemas/" + name}, nil
+}
+
+// Scalar makes the schema of a number, a text or a truth value within bounds.
+func Scalar(t reflect.Type, limits bounds.Field) (Schema, error) {
+	s, err := scalar(t)
+	if err == nil {
+		s.bound(limits)
+	}
+	return s, err
+}
+
+// bound adds the limits of a field.
+func (s Schema) bound(limits bounds.Field) {
+	low, high := "", ""
+	switch s["type"] {
+	case "integer", "number":
+		low, high = "minimum", "maximum"
+	case "string":
+		low, high = "minLength", "maxLength"
+	case "array":
+		low, high = "minItems", "maxItems"
+	}
+	if least, has := limits.Least(); has && low != "" {
+		s[low] = least
+	}
+	if most, has := limits.Most(); has && high != "" {
+		s[high] = most
+	}
+	if limits.Enum != nil {
+		s["enum"] = limits.Enum
+	}
 }
 
 func scalar(t reflect.Type) (Schema, error) {
@@ -118,7 +173,10 @@ func (b *Builder) object(v reflect.Value, depth int) (Schema, error) {
 	if err := b.fields(v, depth, properties, &required); err != nil {
 		return nil, err
 	}
-	s := Schema{"type": "object", "properties": properties, "additionalProperties": false}
+	s := Schema{"type": "object", "properties": properties}
+	if !b.Open {
+		s["additionalProperties"] = false
+	}
 	if b.Required && len(required) > 0 {
 		s["required"] = required
 	}
@@ -152,6 +210,7 @@ func (b *Builder) fields(
 		if text := b.describe(t, f); text != "" {
 			property["description"] = text
 		}
+		property.bound(bounds.Of(f))
 		if b.Defaults && !isNil(v.Field(i)) && property["type"] != "object" {
 			property["default"] = json.RawMessage(mustJSON(v.Field(i)))
 		}

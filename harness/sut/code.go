@@ -59,3 +59,6 @@ func RefusedFor(rec *history.Record, reason error) bool {
 	}
 	return strings.Contains(rec.Err, strings.TrimSuffix(reason.Error(), refusedSuffix))
 }
+
+// Reason is the text of a documented error, without the word that says it is a refusal.
+func Reason(err error) string { return strings.TrimSuffix(err.Error(), refusedSuffix) }

@@ -8,7 +8,7 @@ import (
 // auditVideo fills in what the counting store says of a video.
 func (i *instance) auditVideo(ctx context.Context, v *VideoAudit) error {
 	if i.store == nil {
-		count, err := i.Count(ctx, Request{Video: v.Video, User: 1})
+		count, err := i.Count(ctx, CountRequest{Video: v.Video, User: 1})
 		v.Shards, v.Members = 1, v.Ledger
 		v.Counts, v.Viewers = []int64{count.Count}, count.Viewers
 		return err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -142,7 +143,7 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening likes %s: %w", d.name, err)
 	}
-	i := &instance{backend: b, design: d, end: func() {}}
+	i := &instance{backend: b, design: d, api: API(), end: func() {}}
 	if d.likes != nil {
 		i.Likes, err = d.likes(b)
 	} else {
@@ -184,6 +185,7 @@ type instance struct {
 	Likes
 	*backend
 	design design
+	api    *api.Table[Likes]
 	cache  *readCache // nil where nothing is cached
 	// telling tells the repairer what is in the buffer, until end is called.
 	telling sync.WaitGroup
@@ -209,7 +211,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 
 // Do performs one operation.
 func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return perform(ctx, i.Likes, op)
+	return i.api.Do(ctx, i.Likes, op)
 }
 
 // Empty says what there is before the first like.
@@ -471,7 +473,7 @@ func eventOf(req Request, likes bool, done applied) Event {
 }
 
 // Count reads the likes as the reader's region has them.
-func (c *counting) Count(ctx context.Context, req Request) (Count, error) {
+func (c *counting) Count(ctx context.Context, req CountRequest) (Count, error) {
 	key := cacheKey{home(req.User, c.store.regions()), req.Video}
 	return c.cache.get(ctx, key, func(ctx context.Context) (Count, error) {
 		return c.store.read(ctx, key.region, key.video)
@@ -479,4 +481,6 @@ func (c *counting) Count(ctx context.Context, req Request) (Count, error) {
 }
 
 // View adds a viewer.
-func (c *counting) View(ctx context.Context, req Request) error { return c.store.view(ctx, req) }
+func (c *counting) View(ctx context.Context, req Request) (api.Nothing, error) {
+	return api.Nothing{}, c.store.view(ctx, req)
+}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
 )
@@ -29,7 +30,7 @@ const (
 // here and of a server that somebody else wrote.
 func Invariants(params any) []check.Invariant {
 	p, err := paramsOf(params)
-	s := &subject{params: p, err: err}
+	s := &subject{api: API(), params: p, err: err}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, subject: s}
 	}
@@ -68,7 +69,8 @@ func (v invariant) Statement() string { return v.statement }
 func (v invariant) Check(
 	ctx context.Context, h history.History, audit json.RawMessage,
 ) check.Verdict {
-	j := &judging{Collector: check.Collect(ctx, v.name, h), p: v.subject.params}
+	j := &judging{Collector: check.Collect(ctx, v.name, h), api: v.subject.api,
+		p: v.subject.params}
 	if v.subject.err != nil {
 		j.Fail("%v", v.subject.err)
 		return j.Verdict()
@@ -85,6 +87,7 @@ func (v invariant) Check(
 // subject is what the invariants of one run share: the parameters and the audit
 // that was decoded last, because all of them are asked about the same one.
 type subject struct {
+	api    *api.Table[Likes]
 	params Params
 	err    error
 
@@ -108,8 +111,9 @@ func (s *subject) decode(raw json.RawMessage) (Audit, error) {
 // judging is one invariant being judged.
 type judging struct {
 	*check.Collector
-	p Params
-	a Audit
+	api *api.Table[Likes]
+	p   Params
+	a   Audit
 }
 
 // interactions reads the records of some kinds that were not dropped, with who
@@ -120,8 +124,8 @@ func (j *judging) interactions(see func(*history.Record, pairID), kinds ...strin
 		if rec.Outcome == history.Dropped {
 			continue
 		}
-		if req, err := requestOf(rec.Op); err == nil {
-			see(rec, pairID{req.Video, req.User})
+		if asked, err := j.api.Asked(rec.Op); err == nil {
+			see(rec, pairOf(asked))
 		}
 	}
 }
@@ -151,6 +155,17 @@ func (j *judging) changes(see func(*history.Record, pairID)) {
 
 // pairID is a user and a video.
 type pairID struct{ video, user uint64 }
+
+// pairOf is whom and what a request is about.
+func pairOf(request any) pairID {
+	switch req := request.(type) {
+	case *Request:
+		return pairID{req.Video, req.User}
+	case *CountRequest:
+		return pairID{req.Video, req.User}
+	}
+	panic(fmt.Sprintf("likes: a request of type %T", request))
+}
 
 func (p pairID) String() string { return UserName(p.user) + " and " + VideoKey(p.video) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"stampede/harness/api"
 	"stampede/harness/stores"
 
 	"github.com/jackc/pgx/v5"
@@ -80,7 +81,7 @@ func (l *lockedRow) change(ctx context.Context, req Request, likes bool) (Change
 }
 
 // Count reads the number.
-func (l *lockedRow) Count(ctx context.Context, req Request) (Count, error) {
+func (l *lockedRow) Count(ctx context.Context, req CountRequest) (Count, error) {
 	c := Count{Video: req.Video}
 	err := l.db.Row(ctx, `SELECT likes, (SELECT count(*) FROM viewers WHERE video_id = $1)
 		FROM videos WHERE video_id = $1`, []any{int64(req.Video)}, &c.Count, &c.Viewers)
@@ -94,16 +95,16 @@ func (l *lockedRow) Count(ctx context.Context, req Request) (Count, error) {
 }
 
 // View adds a viewer.
-func (l *lockedRow) View(ctx context.Context, req Request) error {
+func (l *lockedRow) View(ctx context.Context, req Request) (api.Nothing, error) {
 	var known bool
 	err := l.db.Row(ctx, `WITH video AS (SELECT video_id FROM videos WHERE video_id = $1),
 		seen AS (INSERT INTO viewers SELECT video_id, $2::bigint FROM video ON CONFLICT DO NOTHING)
 		SELECT EXISTS (SELECT FROM video)`, []any{int64(req.Video), int64(req.User)}, &known)
 	if err != nil {
-		return stores.Failed("adding a viewer", err)
+		return api.Nothing{}, stores.Failed("adding a viewer", err)
 	}
 	if !known {
-		return ErrUnknownVideo
+		return api.Nothing{}, ErrUnknownVideo
 	}
-	return nil
+	return api.Nothing{}, nil
 }

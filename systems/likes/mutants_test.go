@@ -200,7 +200,7 @@ func (m blind) Like(ctx context.Context, req Request) (Change, error) {
 // shortSum sums up as many counters as there were at first.
 type shortSum struct{ *counting }
 
-func (m shortSum) Count(ctx context.Context, req Request) (Count, error) {
+func (m shortSum) Count(ctx context.Context, req CountRequest) (Count, error) {
 	count, _, err := m.store.sum(ctx, req.Video, int64(m.store.layout.shards))
 	return count, err
 }

@@ -7,7 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 )
+
+// packedSchemas describe the types that encode themselves.
+func packedSchemas() map[reflect.Type]map[string]any {
+	return map[reflect.Type]map[string]any{
+		reflect.TypeFor[Packed](): {"type": "string", "contentEncoding": "base64",
+			"description": "Numbers in ascending order: the base64 of the differences from one to the " +
+				"next, each an unsigned LEB128 varint."},
+		reflect.TypeFor[PackedEvents](): {"type": "string", "contentEncoding": "base64",
+			"description": "The records: the base64 of five unsigned LEB128 varints each, op_id, video, " +
+				"user, 1 for a like and 0 for an unlike, version."},
+	}
+}
 
 // Packed is a list of numbers in ascending order. In JSON it is the base64 of
 // the differences from one to the next, each an unsigned varint as of package

@@ -6,6 +6,7 @@ import (
 
 // System returns likes with all its variants.
 func System() sut.System {
+	table := API()
 	return sut.System{
 		Name: "likes",
 		Summary: "everybody likes one video: which design takes the write load, and is its count " +
@@ -16,9 +17,9 @@ func System() sut.System {
 		Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindLike, KindUnlike}, Least: 10,
 			Invariants: []string{CountInBounds, StoresAgree}},
-		Target:  NewTarget,
-		Handler: NewHandler,
-		OpenAPI: openAPI,
+		Target:  table.Target,
+		Handler: table.Handler,
+		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			LedgerIsLog:  "how a server carries interactions to its ledger is not visible",
 			AppliedFirst: "how a server carries interactions to its ledger is not visible",

@@ -25,12 +25,20 @@ type apiDoc struct {
 	Paths   map[string]map[string]apiCall `json:"paths"`
 
 	Components struct {
-		Responses map[string]apiAnswer `json:"responses"`
+		Responses map[string]apiAnswer    `json:"responses"`
+		Schemas   map[string]objectSchema `json:"schemas"`
 	} `json:"components"`
 }
 
 type apiCall struct {
 	OperationID string `json:"operationId"`
+	Parameters  []struct {
+		Name, In string
+		Schema   struct {
+			Type      string
+			MaxLength int
+		}
+	} `json:"parameters"`
 	RequestBody struct {
 		Content map[string]apiContent `json:"content"`
 	} `json:"requestBody"`
@@ -153,8 +161,13 @@ func (a *API) CoversRoutes(t *testing.T, handler http.Handler, requests Requests
 
 // Serve has a handler answer one request.
 func Serve(h http.Handler, method, path, body string) *httptest.ResponseRecorder {
+	return ServeRequest(h, httptest.NewRequest(strings.ToUpper(method), path, strings.NewReader(body)))
+}
+
+// ServeRequest is Serve for a request that was made elsewhere.
+func ServeRequest(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(strings.ToUpper(method), path, strings.NewReader(body)))
+	h.ServeHTTP(w, r)
 	return w
 }
 

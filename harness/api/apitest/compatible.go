@@ -1,0 +1,124 @@
+package apitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Compatible fails the test unless a description promises what another, older one did: the
+// same routes with the same parameters, statuses and codes, and bodies with the same members
+// within the same bounds. Texts, names of schemas and examples may differ, and what a success
+// returns may have more than before.
+func Compatible(t *testing.T, older, newer []byte) {
+	t.Helper()
+	was, is := promises(t, older), promises(t, newer)
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		if got, has := is[key]; !has || got != was[key] {
+			t.Errorf("%s: %s\nwas %s", key, got, was[key])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(is)) {
+		if _, has := was[key]; !has && !strings.Contains(key, ".responses.2") {
+			t.Errorf("%s is new: %s", key, is[key])
+		}
+	}
+}
+
+// Written fails the test unless a file has this description. With UPDATE_OPENAPI=1 it writes it.
+func Written(t *testing.T, file string, description []byte) {
+	t.Helper()
+	if os.Getenv("UPDATE_OPENAPI") != "" {
+		if err := os.WriteFile(file, description, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, description) {
+		t.Errorf("%s is stale: run `make gen`", file)
+	}
+}
+
+// promises flattens a description: what is promised, by where.
+func promises(t *testing.T, text []byte) map[string]string {
+	t.Helper()
+	asJSON, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := flattening{out: map[string]string{}}
+	if err := json.Unmarshal(asJSON, &f.doc); err != nil {
+		t.Fatal(err)
+	}
+	f.add("paths", f.doc["paths"])
+	return f.out
+}
+
+type flattening struct {
+	doc map[string]any
+	out map[string]string
+}
+
+// add follows references and leaves out what is for people.
+func (f flattening) add(at string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if ref, is := v["$ref"].(string); is {
+			f.add(at, f.resolve(ref))
+			return
+		}
+		for key, value := range v {
+			switch key {
+			case "summary", "description", "examples", "contentEncoding":
+			case "additionalProperties":
+				if strings.Contains(at, "requestBody") {
+					f.add(at+"."+key, value)
+				}
+			default:
+				f.add(at+"."+key, value)
+			}
+		}
+		if len(v) == 0 {
+			f.out[at] = "anything"
+		}
+	case []any:
+		f.list(at, v)
+	default:
+		f.out[at] = fmt.Sprint(v)
+	}
+}
+
+// list adds parameters by their names; of other lists, which are sets, all at once.
+func (f flattening) list(at string, list []any) {
+	var texts []string
+	for _, v := range list {
+		if p, is := v.(map[string]any); is {
+			f.add(fmt.Sprintf("%s.%v", at, p["name"]), p)
+			continue
+		}
+		texts = append(texts, fmt.Sprint(v))
+	}
+	if len(texts) > 0 {
+		slices.Sort(texts)
+		f.out[at] = strings.Join(texts, ", ")
+	}
+}
+
+func (f flattening) resolve(ref string) any {
+	var v any = f.doc
+	for _, name := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+		v = v.(map[string]any)[name]
+	}
+	return v
+}

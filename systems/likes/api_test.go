@@ -1,0 +1,30 @@
+package likes_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"stampede/harness/api/apitest"
+	"stampede/systems/likes"
+)
+
+// TestAPI: the API is what its table says, at both ends of the wire.
+func TestAPI(t *testing.T) {
+	audit, err := json.Marshal(goodLikes().audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apitest.Conform(t, likes.API(), likes.DefaultParams(), audit)
+	apitest.Written(t, "openapi.yaml", likes.API().OpenAPI())
+}
+
+// TestAPIIsCompatible: a server that was written to the description of version 1 is still
+// understood.
+func TestAPIIsCompatible(t *testing.T) {
+	golden, err := os.ReadFile("testdata/openapi-1.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apitest.Compatible(t, golden, likes.API().OpenAPI())
+}

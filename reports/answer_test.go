@@ -60,8 +60,8 @@ func TestTextFindings(t *testing.T) {
 		"            20 successful buy operations, 90 % of which raced another on the",
 		"            same key, up to 41 at once",
 		"            what is not provoked here is provoked by flash-sale-redis-power-loss",
-		"TIMING ≈    the host took 7 to 33 % of the CPU in 2 of 5 repeats (1 was run",
-		"            again after noise)",
+		"TIMING ≈    5 repeats, 1 run again after noise; 2 are noisy: the host took 7 to",
+		"            33 % of the CPU in 2",
 		"            the same design differed from itself by 1.60× at p99: smaller",
 		"            differences mean nothing here",
 		"OBJECTIVES  2 objectives for each of 3 designs: 5 met, 1 not judged (buy-p99 and",
@@ -77,6 +77,46 @@ func TestTextFindings(t *testing.T) {
 	for _, line := range lines[:len(lines)-1] {
 		if n := utf8.RuneCountInString(line); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestTimingNamesEachCause: each cause has the number of repeats in which it failed, and no
+// share of the CPU stands beside the repeats that were noisy for another reason.
+func TestTimingNamesEachCause(t *testing.T) {
+	failed := func(r *rundir.Repeat, timing string, names ...string) {
+		r.Timing = timing
+		for _, name := range names {
+			r.Validity = append(r.Validity, rundir.Validity{Name: name, Class: rundir.Times})
+		}
+	}
+	timing := func(others ...float64) string {
+		d := fixture{designs: flashSale()[:3], repeats: 2, ops: 1000}.build(t)
+		again := d.Summary.Variants[0].Repeats[1]
+		again.Index, again.Control = 2, true
+		d.Summary.Variants[0].Repeats = append(d.Summary.Variants[0].Repeats, again)
+		a, b := d.Summary.Variants[0].Repeats, d.Summary.Variants[1].Repeats
+		failed(&a[0], rundir.Noisy, "pacer-lag")
+		failed(&b[0], rundir.Noisy, "pacer-lag", "interference")
+		failed(&b[1], rundir.NoTimes, "pacer-lag", "core-wait")
+		for i, share := range others {
+			b[i].Processor = &rundir.Processor{Machine: &rundir.Machine{SpanNS: 100, Cores: 1,
+				OthersNS: int64(100 * share)}}
+		}
+		_, text, _ := strings.Cut(strings.Join(textOf(t, d, reports.TextOptions{Width: 1000}), "\n"),
+			"\nTIMING      ")
+		text, _, _ = strings.Cut(text, "\n")
+		return text
+	}
+	const begin = "7 repeats, 3 of them the baseline's; 2 are noisy, 1 has no usable times: "
+	for want, got := range map[string]string{
+		begin + "the CPU was taken part of the time (interference) in 1, dispatch was late " +
+			"(pacer-lag) in 3, a core came late (core-wait) in 1": timing(),
+		begin + "other programs took 47 % of the CPU in 1, dispatch was late (pacer-lag) in 3, " +
+			"a core came late (core-wait) in 1": timing(.47, .1),
+	} {
+		if got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
 }

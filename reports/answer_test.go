@@ -358,17 +358,18 @@ func TestCountedEvidence(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
-	table := between(t, page, `aria-label="Violations of no-oversell by redis_get_decr"`, "</table")
+	table := between(t, page, `aria-label="First violation of no-oversell by redis_get_decr"`,
+		"This design again")
 	for _, one := range []struct {
 		op    string
 		shown bool
 	}{{"<td>900001<", true}, {"<td>900010<", true}, {"<td>900000<", false}} {
 		if strings.Contains(table, one.op) != one.shown {
-			t.Errorf("the table of the operations that decide has %s: %v", one.op, !one.shown)
+			t.Errorf("the tables of the operations that decide have %s: %v", one.op, !one.shown)
 		}
 	}
 	if n := strings.Count(table, " in the file."); n != 1 {
-		t.Errorf("the table says %d times how many are in the file", n)
+		t.Errorf("the tables say %d times how many are in the file", n)
 	}
 	exhibit := between(t, page, `id="v-no-oversell-redis_get_decr"`, "<table")
 	if strings.Contains(exhibit, "Interleaving of the operations") {

@@ -3,6 +3,7 @@
 package reports_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -444,6 +445,46 @@ func TestBrowserSizes(t *testing.T) {
 	if sheets := len(sheet.FindAll(pdf, -1)); sheets < 2 || sheets > 4 {
 		t.Errorf("%d sheets of paper", sheets)
 	}
+}
+
+// TestBrowserSizesOfAStoredRun: the page of a run in which a store was killed, with hundreds of
+// errors, is not too long for a phone, and on a desk its evidence does not push the times far
+// down.
+func TestBrowserSizesOfAStoredRun(t *testing.T) {
+	tb := open(t, render(t, keptRun(t, "store-faults")))
+	if err := chromedp.Do(tb, chromedp.EmulateViewport(1280, 800), chromedp.Reload()); err != nil {
+		t.Fatal(err)
+	}
+	const top = "document.getElementById('variants').getBoundingClientRect().top + scrollY"
+	if at := eval[float64](t, tb, top); at > 2400 {
+		t.Errorf("the times begin at %v", at)
+	}
+	if err := chromedp.Do(tb, chromedp.EmulateViewport(390, 844), chromedp.Reload()); err != nil {
+		t.Fatal(err)
+	}
+	if height := eval[int](t, tb, "document.documentElement.scrollHeight"); height > 12_000 {
+		t.Errorf("%d pixels long at 390", height)
+	}
+	keep(t, tb, "phone-stored")
+}
+
+// keptRun is a run of testdata, which is kept without its history.
+func keptRun(t *testing.T, name string) reports.Data {
+	t.Helper()
+	kept, err := zip.OpenReader(filepath.Join("testdata", name+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, kept); err != nil {
+		t.Fatal(err)
+	}
+	d, err := reports.Load(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // sheet is a page of a PDF.

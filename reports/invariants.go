@@ -222,6 +222,27 @@ type opRow struct {
 	Again bool
 }
 
+// violationTable is a table of some violations of one invariant by one design.
+type violationTable struct {
+	Title, Of  string
+	Violations []violation
+}
+
+// Proven is the table of the first violation.
+func (e exhibit) Proven() violationTable {
+	return violationTable{"First violation", e.Invariant + " by " + e.Variant, e.Violations[:1]}
+}
+
+// Further is the table of all others, nil if there are none.
+func (e exhibit) Further() *violationTable {
+	rest := e.Violations[1:]
+	if len(rest) == 0 {
+		return nil
+	}
+	return &violationTable{strings.Replace(plural(len(rest), "violation"), " ", " more ", 1),
+		e.Invariant + " by " + e.Variant, rest}
+}
+
 // exhibits lists the proofs, the unexpected violations first.
 func exhibits(d Data, standings []standing, anchors *anchors) []exhibit {
 	var unexpected, caught, besides []exhibit

@@ -220,7 +220,8 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 	p.Struck = slices.ContainsFunc(p.Anatomies, func(a anatomy) bool { return a.Struck })
 	for i, e := range p.Exhibits {
 		counted := e.proof.counted
-		if p.Exhibits[i].Counted, err = countedFigure(e.ID+"-n", counted, e.proof.faults); err != nil {
+		if p.Exhibits[i].Counted, err = countedFigure(e.ID+"-n", counted, e.proof.faults,
+			e.earlier()); err != nil {
 			return err
 		}
 		if p.Exhibits[i].Counted.SVG != "" {

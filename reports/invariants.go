@@ -189,6 +189,8 @@ type exhibit struct {
 	Known                 bool
 	Count, Repeats, First string
 	Violations            []violation
+	// Decisive is the violation that is drawn, of Violations.
+	Decisive int
 	// Counted shows how a count rose above its limit, and the operations that raced.
 	Counted figure
 	// Interleaving shows the operations of the first violation that has several, or the
@@ -228,14 +230,25 @@ type violationTable struct {
 	Violations []violation
 }
 
-// Proven is the table of the first violation.
+// Proven is the table of the violation that is drawn, or of the first.
 func (e exhibit) Proven() violationTable {
-	return violationTable{"First violation", e.Invariant + " by " + e.Variant, e.Violations[:1]}
+	return violationTable{"Violation", e.Invariant + " by " + e.Variant,
+		e.Violations[e.Decisive : e.Decisive+1]}
+}
+
+// earlier says what the first violation was, where the one that is drawn came later.
+func (e exhibit) earlier() string {
+	if e.Decisive == 0 || e.Violations[0].When == "" {
+		return ""
+	}
+	first := e.Violations[0]
+	return fmt.Sprintf(" The first violation is another one, %s: %s.", first.When,
+		strings.TrimSuffix(short(first.Text, 160), "."))
 }
 
 // Further is the table of all others, nil if there are none.
 func (e exhibit) Further() *violationTable {
-	rest := e.Violations[1:]
+	rest := slices.Delete(slices.Clone(e.Violations), e.Decisive, e.Decisive+1)
 	if len(rest) == 0 {
 		return nil
 	}
@@ -292,8 +305,8 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 	if kept := rundir.ViolationsName(st.Name, inv.Invariant); slices.Contains(d.Files, kept) {
 		e.Kept, e.Href = kept, "./"+(&url.URL{Path: kept}).EscapedPath()
 	}
-	e.fill(d, st, repeat, shown)
 	e.proof = proofOf(d, st, repeat, shown)
+	e.fill(d, st, repeat, shown)
 	if beside := e.proof.neighbours; len(beside) > 0 {
 		e.Beside = clientTable(beside)
 		e.Beside.Title = "What was sent beside the operation that proves it"
@@ -315,7 +328,11 @@ func (e *exhibit) fill(d Data, st standing, repeat rundir.Repeat, shown check.Ve
 		known := knownOf(v, records)
 		decisive := decisiveOf(v.Counted, known)
 		shown := decisive[:min(left, len(decisive))]
-		left, hidden = left-len(shown), hidden+len(known)-len(shown)
+		if len(e.proof.records) > 0 && v.Text == e.proof.violation.Text &&
+			v.AtNS == e.proof.violation.AtNS {
+			e.Decisive, shown = i, decisive
+		}
+		left, hidden = max(0, left-len(shown)), hidden+len(known)-len(shown)
 		for _, record := range shown {
 			row := opRowOf(record)
 			row.Again = sentBefore(records, record)

@@ -173,7 +173,8 @@ func (r replies) oversold(item string, orders []string, units int) oversold {
 		sales = append(sales, r.buys[order].step())
 	}
 	o := oversold{item: item, orders: len(orders),
-		counted: check.CountUp("units of "+item+" certainly sold", units, sales)}
+		counted: check.CountUp("units of "+item+" held and later paid, each from the answer to its buy on",
+			units, sales)}
 	decide := []uint64{o.counted.Crossing().Op}
 	if first, second, raced := o.counted.Race(); raced {
 		decide = append(decide, first.Op, second.Op)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stampede/harness/check"
+	"stampede/harness/history"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
 )
@@ -51,6 +52,8 @@ type correct struct {
 	// Sound designs are those that are not known to be wrong, and those that are and broke
 	// something else; Holding are those of them that hold every invariant.
 	Sound, Holding int
+	// Open are those of the sound ones of which there is no answer.
+	Open int
 	// Controls are provoked, Caught of them were.
 	Controls, Caught int
 	// Dormant are known to be wrong under what the scenario does not provoke.
@@ -69,8 +72,11 @@ func correctOf(standings []standing) (c correct) {
 			c.Dormant = append(c.Dormant, st)
 		default:
 			c.Sound++
-			if st.Correctness == rundir.Holds {
+			switch st.Group {
+			case holds:
 				c.Holding++
+			case undecided:
+				c.Open++
 			}
 		}
 	}
@@ -90,6 +96,9 @@ func correctLines(s rundir.Summary, standings []standing) (lines []string) {
 	if line := raceLine(standings); line != "" {
 		lines = append(lines, line)
 	}
+	if line := faultsLine(standings); line != "" {
+		lines = append(lines, line)
+	}
 	if line := dormantLine(s, correctOf(standings).Dormant); line != "" {
 		lines = append(lines, line)
 	}
@@ -103,6 +112,9 @@ func countLine(c correct) string {
 		parts = append(parts, fmt.Sprintf("%d of %d %s every invariant", c.Holding, c.Sound,
 			choose(c.Sound, "holds", "hold")))
 	}
+	if c.Open > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s undecided", c.Open, choose(c.Open, "is", "are")))
+	}
 	if c.Controls > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d known-wrong %s caught", c.Caught, c.Controls,
 			choose(c.Controls, "one was", "ones were")))
@@ -112,8 +124,9 @@ func countLine(c correct) string {
 			choose(n, "one is", "ones are")))
 	}
 	all := plural(c.Sound+c.Controls+len(c.Dormant), "design")
-	if len(parts) == 1 && c.Sound > 0 {
-		return strings.Replace(parts[0], fmt.Sprintf("of %d", c.Sound), "of "+all, 1)
+	if c.Controls+len(c.Dormant) == 0 && c.Sound > 0 {
+		parts[0] = strings.Replace(parts[0], fmt.Sprintf("of %d", c.Sound), "of "+all, 1)
+		return strings.Join(parts, ", ")
 	}
 	return all + ": " + strings.Join(parts, ", ")
 }
@@ -166,6 +179,54 @@ func raceLine(standings []standing) string {
 	}
 	return fmt.Sprintf("%s successful %s operations, %s of which raced another on the same key, up "+
 		"to %d at once", grouped(successful), kinds, percents(least, most), peak)
+}
+
+// faultsLine says which faults were injected, and that the run has the proof of each, or of
+// which it has none; "" without faults. One that strikes what a design does not have does not
+// count for it.
+func faultsLine(standings []standing) string {
+	var names, texts, missing []string
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			for _, w := range faultWindows(r) {
+				proved, idle := provedFault(r, w)
+				if idle != "" {
+					continue
+				}
+				if !slices.Contains(names, w.Name) {
+					names = append(names, w.Name)
+					what, _, _ := strings.Cut(w.Fault, " at ")
+					texts = append(texts, fmt.Sprintf("%s (%s)", w.Name, joinNonEmpty(" at ", what,
+						seconds(w.Start.Seconds()))))
+				}
+				if !proved && !slices.Contains(missing, w.Name) {
+					missing = append(missing, w.Name)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := "faults: " + grouped(len(names)) + " injected, "
+	if n := len(missing); n > 0 {
+		return text + fmt.Sprintf("%d not proved: %s", n, list(missing, 3))
+	}
+	return text + choose(len(names), "", "all ") + "proved: " + list(texts, 3)
+}
+
+// provedFault says whether there is a proof of a fault, or why it strikes nothing of the design
+// and needs none.
+func provedFault(r rundir.Repeat, w history.Window) (proved bool, idle string) {
+	if len(w.Evidence) > 0 {
+		return true, ""
+	}
+	for _, v := range r.Validity {
+		if v.Name == rundir.FaultAssumption+w.Name && v.OK {
+			return false, v.Detail
+		}
+	}
+	return false, ""
 }
 
 // percents writes a range of shares: "91 to 97 %".

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"stampede/harness/check"
+	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/reports"
 )
@@ -57,6 +59,7 @@ func TestTextFindings(t *testing.T) {
 	want := []string{
 		"CORRECT     4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was",
 		"            caught, 1 known-wrong one is not provoked here",
+		"            no-oversell: No item ever has more units held or sold than it has",
 		"            20 successful buy operations, 90 % of which raced another on the",
 		"            same key, up to 41 at once",
 		"            what is not provoked here is provoked by flash-sale-redis-power-loss",
@@ -119,6 +122,43 @@ func TestTimingNamesEachCause(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
+}
+
+// TestFaultsAreOnTheFirstScreen: with their proof, or without; what a design does not have is
+// not struck.
+func TestFaultsAreOnTheFirstScreen(t *testing.T) {
+	d := fixture{designs: flashSale()[:3], repeats: 1, ops: 1000}.build(t)
+	window := func(name, fault string, start time.Duration, evidence ...string) history.Window {
+		return history.Window{Kind: history.FaultWindow, Name: name, Fault: fault, Start: start,
+			End: start + time.Second, Evidence: evidence}
+	}
+	for i := range d.Summary.Variants {
+		r := &d.Summary.Variants[i].Repeats[0]
+		r.Faults = []history.Window{
+			window("dies", "crash api-1 at admitted passage 5", 1020*time.Millisecond, "killed"),
+			window("silence", "lost-ack redis", 3*time.Second)}
+		r.Validity = append(r.Validity, rundir.Validity{Name: "fault silence",
+			Class: rundir.Evidence, OK: true, Detail: "the design does not use redis"})
+	}
+	says := func(want string) {
+		t.Helper()
+		lines := strings.Join(textOf(t, d, reports.TextOptions{Width: 200}), "\n")
+		page, summary := outline(render(t, d)), write(t, reports.Markdown, d)
+		if !strings.Contains(lines, "\n            "+want+"\n") ||
+			!strings.Contains(page, "| "+want) || !strings.Contains(summary, want) {
+			t.Errorf("no %q in\n%s", want, lines)
+		}
+	}
+	says("faults: 1 injected, proved: dies (crash api-1 at 1.02 s)")
+	if page := outline(render(t, d)); !strings.Contains(page, "| the design does not use redis") {
+		t.Error("the table of faults does not say why one is idle")
+	}
+	r := &d.Summary.Variants[0].Repeats[0]
+	r.Validity = r.Validity[:len(r.Validity)-1]
+	says("faults: 2 injected, 1 not proved: silence")
+	r.Faults[1].Evidence = []string{"3 bytes of replies were lost"}
+	says("faults: 2 injected, all proved: dies (crash api-1 at 1.02 s) and silence (lost-ack redis " +
+		"at 3.00 s)")
 }
 
 // TestTextFindingsOfFailures: what is wrong is named, and without an objective there is no
@@ -199,6 +239,15 @@ func TestSummariesOfWhatHeld(t *testing.T) {
 	}
 	if text := write(t, reports.Markdown, d); !strings.Contains(text, clause) {
 		t.Errorf("the summary does not say %q", clause)
+	}
+	// The scenario is about what its controls break.
+	about := d
+	about.Summary.Statements = map[string]string{"stock-conserved": "No unit is lost."}
+	about.Summary.Variants = slices.Clone(d.Summary.Variants)
+	about.Summary.Variants[1].ExpectedBroken = []string{"stock-conserved"}
+	if page := outline(render(t, about)); !strings.Contains(page,
+		"| stock-conserved: No unit is lost |") || strings.Contains(page, "| "+clause+" |") {
+		t.Error("the first screen is about what no control breaks")
 	}
 	d.Summary.Variants[3].Repeats[0].Invariants[0].Reason = "not counted"
 	if page = outline(render(t, d)); strings.Contains(page, "units were sold") {

@@ -155,6 +155,8 @@ type faultRow struct {
 	Repeat                             int
 	From, To, Recovered, Evidence      string
 	Fired                              bool
+	// Idle says why it strikes nothing of the design.
+	Idle string
 }
 
 func faultRows(standings []standing) (rows []faultRow) {
@@ -166,6 +168,7 @@ func faultRows(standings []standing) (rows []faultRow) {
 					From: seconds(w.Start.Seconds()), To: phaseEnd(int64(w.End)),
 					Recovered: none, Evidence: short(strings.Join(w.Evidence, "; "), 300),
 					Fired: len(w.Evidence) > 0}
+				_, row.Idle = provedFault(r, w)
 				if w.Recovered > 0 {
 					row.Recovered = seconds((w.Recovered - w.Start).Seconds()) + " after it began"
 				}

@@ -45,21 +45,14 @@ func (j *judging) noteSold(d demands, orders int) {
 	for _, item := range d {
 		bought += item.acked
 	}
-	text := fmt.Sprintf("%d of %d units were sold when the run ended: %s", sold,
-		j.p.Items*j.p.Units, j.shop())
+	all := j.p.Items * j.p.Units
+	text := fmt.Sprintf("no item was sold more often than its %d units: %d of %d were sold when the "+
+		"run ended, %d were left in carts or for sale", j.p.Units, sold, all, max(0, all-sold))
 	if bought > sold {
 		text += fmt.Sprintf("; %d buys succeeded, with %d orders: a second click is answered with the "+
 			"same order, and a unit whose cart was not paid in time is for sale again", bought, orders)
 	}
 	j.Note("%s", text)
-}
-
-// shop is what was for sale: "5 items of 200".
-func (j *judging) shop() string {
-	if j.p.Items == 1 {
-		return fmt.Sprintf("1 item of %d", j.p.Units)
-	}
-	return fmt.Sprintf("%d items of %d", j.p.Items, j.p.Units)
 }
 
 // oversoldAtEnd counts the orders that are paid, and those that have a unit.

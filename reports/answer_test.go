@@ -188,7 +188,7 @@ func TestFirstScreen(t *testing.T) {
 	for _, want := range []string{
 		"\n4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was caught, 1 known-wrong " +
 			"one is not provoked here. redis_lua answers buy fastest: p99 9.83 ms, " +
-			"8.96× lower than the baseline conditional_update.\n",
+			"9.0× lower than the baseline conditional_update.\n",
 		"\n✓ Correct PASS\n", "\n≈ Timing noisy\n", "\n≈ Objectives NOT JUDGED\n",
 		"\n| ✓holds redis_lua A  |  | 2.", "\n| ✓holds conditional_update B  |  | ≈ 1",
 		"Controls: designs that are known to be wrong.",
@@ -384,6 +384,43 @@ func TestColumnsWithoutNumbers(t *testing.T) {
 	want := "No ratio to the baseline conditional_update: every difference is within the noise."
 	if strings.Count(page, want) != 1 {
 		t.Errorf("no %q", want)
+	}
+}
+
+// TestRatiosUnderOverload: where most of a p99 is the wait for a free place, the headline and
+// the tables say that a ratio to it depends on how long the load lasted.
+func TestRatiosUnderOverload(t *testing.T) {
+	d := fixture{designs: flashSale()[:4], repeats: 1, ops: 1000}.build(t)
+	base := &d.Summary.Variants[0].Operations[0].Latency
+	base.Service.P99 = base.Response.P99 / 4
+	jitter := &d.Summary.Variants[2].Operations[0].Latency
+	jitter.Service.P99 = jitter.Response.P99 / 4 // by less than a tenth of a second
+	base.Response.P99 += 1e9
+	const note = "conditional_update could not keep up: most of its p99 is waiting for a free place, " +
+		"so the ratio depends on how long the load lasted."
+	page := outline(render(t, d))
+	if n := strings.Count(page, note); n != 2 {
+		t.Errorf("the page says it %d times", n)
+	}
+	if !strings.Contains(page, " the baseline conditional_update. "+note) {
+		t.Error("the headline does not say it")
+	}
+	text := strings.Join(textOf(t, d, reports.TextOptions{Width: 300}), "\n")
+	if !strings.Contains(text, "\n"+note+"\n") {
+		t.Errorf("no %q in\n%s", note, text)
+	}
+	if text = write(t, reports.Markdown, d); !strings.Contains(strings.ReplaceAll(text, `\`, ""),
+		"Times are of buy, refusals included. "+note) {
+		t.Errorf("no %q in\n%s", note, text)
+	}
+}
+
+// TestTheVersionIsSaidOnce: without a tag it is the beginning of the commit.
+func TestTheVersionIsSaidOnce(t *testing.T) {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	d.Summary.Tool = rundir.Tool{Name: "stampede", Version: "57cce02", Commit: "57cce023649541930ae1"}
+	if page := outline(render(t, d)); !strings.Contains(page, "| stampede 57cce023649541930ae1\n") {
+		t.Error("the commit is said twice")
 	}
 }
 

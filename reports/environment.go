@@ -51,7 +51,10 @@ func environmentSections(s rundir.Summary) []section {
 
 func runSection(s rundir.Summary) section {
 	r := s.Run
-	commit := s.Tool.Commit
+	commit, version := s.Tool.Commit, s.Tool.Version
+	if strings.HasPrefix(commit, strings.TrimSuffix(version, "-dirty")) {
+		version = "" // without a tag it is the beginning of the commit
+	}
 	if s.Tool.Dirty {
 		commit += " (with uncommitted changes)"
 	}
@@ -66,7 +69,7 @@ func runSection(s rundir.Summary) section {
 		fact{Term: "Finished", Value: instant(r.Finished)},
 		fact{Term: "Scenario digest", Value: r.ScenarioDigest, Code: true},
 		fact{Term: "Arrival digest", Value: r.ArrivalDigest, Code: true},
-		fact{Term: "Tool", Value: joinNonEmpty(" ", s.Tool.Name, s.Tool.Version, commit)},
+		fact{Term: "Tool", Value: joinNonEmpty(" ", s.Tool.Name, version, commit)},
 		fact{Term: "Go", Value: s.Tool.Go},
 		fact{Term: "Schema", Value: s.SchemaVersion},
 	)}

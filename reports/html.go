@@ -183,6 +183,9 @@ func newPage(d Data) (page, error) {
 	for _, c := range cards {
 		p.Icons = append(p.Icons, c.Mark)
 	}
+	if !slices.ContainsFunc(s.Comparisons, func(c rundir.Comparison) bool { return c.Ratio > 0 }) {
+		p.Comparisons = nil // a table of dashes; that of the designs says why
+	}
 	p.Columns = columnsOf(p.Variants, s, standings)
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)

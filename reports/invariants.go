@@ -55,9 +55,12 @@ func invariantMatrix(s rundir.Summary, standings []standing, anchors *anchors) (
 	for _, st := range standings {
 		m.Columns = append(m.Columns, matrixColumn{st.Letter, st.Name})
 	}
+	told := holdingOf(standings)
+	if len(told) == 0 {
+		told = standings
+	}
 	for _, name := range invariantNames(s) {
-		row := matrixRow{Name: name, Statement: s.Statements[name],
-			Summary: summaryOf(standings, name)}
+		row := matrixRow{Name: name, Statement: s.Statements[name], Summary: summaryOf(told, name)}
 		least, most, green := math.MaxInt, 0, true
 		for _, st := range standings {
 			cell, checked := matrixCellOf(st, name, anchors)

@@ -111,9 +111,7 @@ func groupedText(text string) string {
 // invariant demands. Without a control it is of the first invariant that has a summary; "" if
 // none has.
 func summaryLine(s rundir.Summary, standings []standing) string {
-	holding := slices.DeleteFunc(slices.Clone(standings), func(st standing) bool {
-		return st.Correctness != rundir.Holds
-	})
+	holding := holdingOf(standings)
 	first := func(name string) string {
 		clause, _, _ := strings.Cut(summaryOf(holding, name), "; ")
 		return clause
@@ -133,6 +131,13 @@ func summaryLine(s rundir.Summary, standings []standing) string {
 		}
 	}
 	return ""
+}
+
+// holdingOf are the designs that hold: what an invariant says of itself is of these alone.
+func holdingOf(standings []standing) []standing {
+	return slices.DeleteFunc(slices.Clone(standings), func(st standing) bool {
+		return st.Correctness != rundir.Holds
+	})
 }
 
 // tried says that a control was caught breaking an invariant which others hold.

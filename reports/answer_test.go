@@ -396,8 +396,8 @@ func TestRatiosUnderOverload(t *testing.T) {
 	jitter := &d.Summary.Variants[2].Operations[0].Latency
 	jitter.Service.P99 = jitter.Response.P99 / 4 // by less than a tenth of a second
 	base.Response.P99 += 1e9
-	const note = "conditional_update could not keep up: most of its p99 is waiting for a free place, " +
-		"so the ratio depends on how long the load lasted."
+	const note = "conditional_update could not keep up: most of its p99 is waiting for a free " +
+		"place, so the ratio depends on how long the load lasted."
 	page := outline(render(t, d))
 	if n := strings.Count(page, note); n != 2 {
 		t.Errorf("the page says it %d times", n)

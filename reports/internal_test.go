@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/harness/check"
+	"stampede/harness/history"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
@@ -514,6 +515,24 @@ func TestRatioOf(t *testing.T) {
 	}
 	if got := ratioOf(8.96, 2); got != "8.96×" {
 		t.Errorf("of two repeats it is %q", got)
+	}
+}
+
+// TestReplies: what a reply says beside its outcome, once.
+func TestReplies(t *testing.T) {
+	for want, r := range map[string]history.Record{
+		"assigned 992":             {Outcome: history.OK, Reply: history.Reply{Key: "992"}},
+		"sold":                     {Outcome: history.OK, Reply: history.Reply{Key: "sold"}},
+		"sold out":                 {Outcome: history.Refused, Err: "sold out: refused"},
+		"":                         {Outcome: history.Refused, Err: "refused"},
+		"timeout: context expired": {Outcome: history.Unknown, Err: "timeout: context expired"},
+	} {
+		if row := opRowOf(r); row.Reply != want {
+			t.Errorf("%+v is %q, want %q", r, row.Reply, want)
+		}
+	}
+	if row := opRowOf(history.Record{Op: history.Op{Key: "item-2", Arg: 256}}); row.Key != "item-2" {
+		t.Errorf("the key is %q", row.Key)
 	}
 }
 

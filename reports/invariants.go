@@ -413,8 +413,10 @@ func decisiveOf(c *check.Counted, known []history.Record) []history.Record {
 // all others as the page has them.
 func undated(v check.Violation) string {
 	text := v.Text
-	if v.AtNS > 0 {
-		text = strings.ReplaceAll(text, "at "+time.Duration(v.AtNS).String()+" ", "")
+	if at := time.Duration(v.AtNS); at > 0 {
+		for _, said := range []string{check.TimeText(at), at.String()} { // old runs have all digits
+			text = strings.ReplaceAll(text, "at "+said+" ", "")
+		}
 	}
 	return longDuration.ReplaceAllStringFunc(text, func(found string) string {
 		d, err := time.ParseDuration(found)
@@ -458,9 +460,6 @@ func opRowOf(r history.Record) opRow {
 		End: clock(int64(r.End)), Outcome: r.Outcome.String(),
 		OutcomeClass: "o-" + r.Outcome.String(),
 	}
-	if r.Op.Arg != 0 {
-		row.Key = joinNonEmpty(", ", row.Key, fmt.Sprintf("argument %d", r.Op.Arg))
-	}
 	row.Reply = replyText(r)
 	return row
 }
@@ -476,12 +475,13 @@ func sentBefore(records map[uint64]history.Record, r history.Record) bool {
 }
 
 func replyText(r history.Record) string {
-	if r.Outcome != history.OK {
-		return short(r.Err, 160)
+	if r.Outcome != history.OK { // which has a column of its own
+		outcome := r.Outcome.String()
+		return short(strings.TrimSuffix(strings.TrimSuffix(r.Err, outcome), ": "), 160)
 	}
 	var parts []string
 	if _, err := strconv.ParseInt(r.Reply.Key, 10, 64); err == nil {
-		parts = append(parts, "key "+short(r.Reply.Key, 60))
+		parts = append(parts, "assigned "+short(r.Reply.Key, 60))
 	} else if r.Reply.Key != "" {
 		parts = append(parts, short(r.Reply.Key, 60))
 	}

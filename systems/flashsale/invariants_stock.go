@@ -165,9 +165,8 @@ func (r replies) oversold(item string, orders []string, units int) oversold {
 	for _, order := range orders {
 		sales = append(sales, r.buys[order].step())
 	}
-	o := oversold{item: item, orders: len(orders),
-		counted: check.CountUp("units of "+item+" held and later paid, each from the answer to its buy on",
-			units, sales)}
+	what := "units of " + item + " held and later paid, each from the answer to its buy on"
+	o := oversold{item: item, orders: len(orders), counted: check.CountUp(what, units, sales)}
 	decide := []uint64{o.counted.Crossing().Op}
 	if first, second, raced := o.counted.Race(); raced {
 		decide = append(decide, first.Op, second.Op)
@@ -269,7 +268,8 @@ func (j *judging) snapshot(rec *history.Record) {
 		j.Violate([]uint64{rec.Op.ID}, "%s: a stock snapshot cannot be read: %v", rec.Op.Key, err)
 		return
 	}
-	j.conserve(s, fmt.Sprintf("%s in a snapshot at %v", rec.Op.Key, rec.End), []uint64{rec.Op.ID})
+	j.conserve(s, fmt.Sprintf("%s in a snapshot at %s", rec.Op.Key, check.TimeText(rec.End)),
+		[]uint64{rec.Op.ID})
 }
 
 // conserve requires that a stock is that of the sale and adds up.

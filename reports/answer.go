@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stampede/harness/check"
+	"stampede/harness/history"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
 )
@@ -51,6 +52,8 @@ type correct struct {
 	// Sound designs are those that are not known to be wrong, and those that are and broke
 	// something else; Holding are those of them that hold every invariant.
 	Sound, Holding int
+	// Open are those of the sound ones of which there is no answer.
+	Open int
 	// Controls are provoked, Caught of them were.
 	Controls, Caught int
 	// Dormant are known to be wrong under what the scenario does not provoke.
@@ -69,8 +72,11 @@ func correctOf(standings []standing) (c correct) {
 			c.Dormant = append(c.Dormant, st)
 		default:
 			c.Sound++
-			if st.Correctness == rundir.Holds {
+			switch st.Group {
+			case holds:
 				c.Holding++
+			case undecided:
+				c.Open++
 			}
 		}
 	}
@@ -90,6 +96,9 @@ func correctLines(s rundir.Summary, standings []standing) (lines []string) {
 	if line := raceLine(standings); line != "" {
 		lines = append(lines, line)
 	}
+	if line := faultsLine(standings); line != "" {
+		lines = append(lines, line)
+	}
 	if line := dormantLine(s, correctOf(standings).Dormant); line != "" {
 		lines = append(lines, line)
 	}
@@ -103,6 +112,9 @@ func countLine(c correct) string {
 		parts = append(parts, fmt.Sprintf("%d of %d %s every invariant", c.Holding, c.Sound,
 			choose(c.Sound, "holds", "hold")))
 	}
+	if c.Open > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s undecided", c.Open, choose(c.Open, "is", "are")))
+	}
 	if c.Controls > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d known-wrong %s caught", c.Caught, c.Controls,
 			choose(c.Controls, "one was", "ones were")))
@@ -112,8 +124,9 @@ func countLine(c correct) string {
 			choose(n, "one is", "ones are")))
 	}
 	all := plural(c.Sound+c.Controls+len(c.Dormant), "design")
-	if len(parts) == 1 && c.Sound > 0 {
-		return strings.Replace(parts[0], fmt.Sprintf("of %d", c.Sound), "of "+all, 1)
+	if c.Controls+len(c.Dormant) == 0 && c.Sound > 0 {
+		parts[0] = strings.Replace(parts[0], fmt.Sprintf("of %d", c.Sound), "of "+all, 1)
+		return strings.Join(parts, ", ")
 	}
 	return all + ": " + strings.Join(parts, ", ")
 }
@@ -168,6 +181,54 @@ func raceLine(standings []standing) string {
 		"to %d at once", grouped(successful), kinds, percents(least, most), peak)
 }
 
+// faultsLine says which faults were injected, and that the run has the proof of each, or of
+// which it has none; "" without faults. One that strikes what a design does not have does not
+// count for it.
+func faultsLine(standings []standing) string {
+	var names, texts, missing []string
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			for _, w := range faultWindows(r) {
+				proved, idle := provedFault(r, w)
+				if idle != "" {
+					continue
+				}
+				if !slices.Contains(names, w.Name) {
+					names = append(names, w.Name)
+					what, _, _ := strings.Cut(w.Fault, " at ")
+					texts = append(texts, fmt.Sprintf("%s (%s)", w.Name, joinNonEmpty(" at ", what,
+						seconds(w.Start.Seconds()))))
+				}
+				if !proved && !slices.Contains(missing, w.Name) {
+					missing = append(missing, w.Name)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := "faults: " + grouped(len(names)) + " injected, "
+	if n := len(missing); n > 0 {
+		return text + fmt.Sprintf("%d not proved: %s", n, list(missing, 3))
+	}
+	return text + choose(len(names), "", "all ") + "proved: " + list(texts, 3)
+}
+
+// provedFault says whether there is a proof of a fault, or why it strikes nothing of the design
+// and needs none.
+func provedFault(r rundir.Repeat, w history.Window) (proved bool, idle string) {
+	if len(w.Evidence) > 0 {
+		return true, ""
+	}
+	for _, v := range r.Validity {
+		if v.Name == rundir.FaultAssumption+w.Name && v.OK {
+			return false, v.Detail
+		}
+	}
+	return false, ""
+}
+
 // percents writes a range of shares: "91 to 97 %".
 func percents(least, most float64) string {
 	a, b := percent(least), percent(most)
@@ -205,28 +266,7 @@ func dormantLine(s rundir.Summary, dormant []standing) string {
 
 // timingLines say whether the times can be used.
 func timingLines(s rundir.Summary, standings []standing) (lines []string) {
-	noisy, without := 0, 0
-	for _, st := range standings {
-		for _, r := range st.Repeats {
-			switch r.Timing {
-			case rundir.Noisy:
-				noisy++
-			case rundir.NoTimes:
-				without++
-			}
-		}
-	}
-	if noisy+without == 0 {
-		lines = append(lines, "nothing interfered with the times of "+repeatsText(standings))
-	} else {
-		text := fmt.Sprintf("%s in %d of %s", interference(standings), noisy+without,
-			repeatsText(standings))
-		if without > 0 {
-			text += fmt.Sprintf("; the generator was too late in %d of them, whose times mean nothing",
-				without)
-		}
-		lines = append(lines, text)
-	}
+	lines = append(lines, interferenceLine(standings))
 	switch f := s.Run.Fitted; {
 	case f == nil || !f.Capped:
 	case f.CleanPerS == 0:
@@ -250,12 +290,47 @@ func smallerThan(f *rundir.NoiseFloor) string {
 	return "smaller differences"
 }
 
+// interferenceLine says in how many of all repeats the times were disturbed, and how often by
+// what.
+func interferenceLine(standings []standing) string {
+	noisy, without := 0, 0
+	for _, st := range standings {
+		for _, r := range st.Repeats {
+			switch r.Timing {
+			case rundir.Noisy:
+				noisy++
+			case rundir.NoTimes:
+				without++
+			}
+		}
+	}
+	if noisy+without == 0 {
+		return "nothing interfered with the times of " + repeatsText(standings)
+	}
+	var states []string
+	if noisy > 0 {
+		states = append(states, fmt.Sprintf("%d %s noisy", noisy, choose(noisy, "is", "are")))
+	}
+	if without > 0 {
+		states = append(states, fmt.Sprintf("%d %s no usable times", without,
+			choose(without, "has", "have")))
+	}
+	text := repeatsText(standings) + "; " + strings.Join(states, ", ")
+	if found := causes(standings); len(found) > 0 {
+		text += ": " + strings.Join(found, ", ")
+	}
+	return text
+}
+
 // repeatsText counts all repeats, and says which of them are more than each design's own.
 func repeatsText(standings []standing) string {
-	all, control, again := 0, 0, 0
+	all, baseline, control, again := 0, 0, 0, 0
 	for _, st := range standings {
 		for _, r := range st.Repeats {
 			all++
+			if st.Baseline {
+				baseline++
+			}
 			if r.Control {
 				control++
 			}
@@ -264,56 +339,61 @@ func repeatsText(standings []standing) string {
 			}
 		}
 	}
-	var extra []string
+	text := plural(all, "repeat")
 	if control > 0 {
-		extra = append(extra, fmt.Sprintf("%d is the baseline's second run", control))
+		text += fmt.Sprintf(", %d of them the baseline's", baseline)
 	}
 	if again > 0 {
-		extra = append(extra, fmt.Sprintf("%d %s run again after noise", again,
-			choose(again, "was", "were")))
-	}
-	text := plural(all, "repeat")
-	if len(extra) > 0 {
-		text += " (" + strings.Join(extra, ", ") + ")"
+		text += fmt.Sprintf(", %d run again after noise", again)
 	}
 	return text
 }
 
-// interference says what disturbed the times.
-func interference(standings []standing) string {
-	steal, others := shares{}, shares{}
-	var names []string
+// lateness says in words what it means that an assumption about times failed; that of the
+// interference has a text of its own.
+var lateness = []struct{ assumption, text string }{
+	{measure.PacerLagName, "dispatch was late"},
+	{measure.CoreWaitName, "a core came late"},
+	{measure.GCPauseName, "the garbage collector paused the generator"},
+	{measure.GeneratorCPUName, "the generator was short of CPU"},
+}
+
+// causes say what disturbed the times of the repeats that are not clean, each with the number
+// of repeats in which it did: "other programs took 28 to 39 % of the CPU in 3".
+func causes(standings []standing) (parts []string) {
+	steal, others, parted, failed := shares{}, shares{}, 0, map[string]int{}
 	for _, st := range standings {
 		for _, r := range st.Repeats {
 			if r.Timing == rundir.Clean {
 				continue
 			}
-			steal.add(r.Generator.StealShare, measure.StealMost)
+			taken := steal.add(r.Generator.StealShare, measure.StealMost)
 			if r.Processor != nil {
-				others.add(r.Processor.Machine.OthersShare(), measure.OthersMost)
+				taken = others.add(r.Processor.Machine.OthersShare(), measure.OthersMost) || taken
 			}
 			for _, v := range r.Validity {
-				if !v.OK && v.Class == rundir.Times && v.Name != measure.InterferenceName &&
-					!slices.Contains(names, v.Name) {
-					names = append(names, v.Name)
+				switch {
+				case v.OK || v.Class != rundir.Times:
+				case v.Name != measure.InterferenceName:
+					failed[v.Name]++
+				case !taken:
+					parted++ // on average it was below the limits
 				}
 			}
 		}
 	}
-	var parts []string
-	if steal.n > 0 {
-		parts = append(parts, "the host took "+percents(steal.least, steal.most)+" of the CPU")
+	add := func(n int, text string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s in %d", text, n))
+		}
 	}
-	if others.n > 0 {
-		parts = append(parts, "other programs took "+percents(others.least, others.most)+" of the CPU")
+	add(steal.n, "the host took "+percents(steal.least, steal.most)+" of the CPU")
+	add(others.n, "other programs took "+percents(others.least, others.most)+" of the CPU")
+	add(parted, "the CPU was taken part of the time (interference)")
+	for _, late := range lateness {
+		add(failed[late.assumption], late.text+" ("+late.assumption+")")
 	}
-	if len(parts) == 0 && len(names) > 0 {
-		parts = append(parts, "the machine was slow for the generator ("+list(names, 3)+")")
-	}
-	if len(parts) == 0 {
-		return "the machine interfered"
-	}
-	return list(parts, 2)
+	return parts
 }
 
 // shares is the range of the shares that are above a limit.
@@ -322,15 +402,17 @@ type shares struct {
 	least, most float64
 }
 
-func (s *shares) add(share, limit float64) {
+// add takes a share into the range if it is above the limit, and says whether it is.
+func (s *shares) add(share, limit float64) bool {
 	if share <= limit {
-		return
+		return false
 	}
 	if s.n == 0 {
 		s.least = share
 	}
 	s.n++
 	s.least, s.most = min(s.least, share), max(s.most, share)
+	return true
 }
 
 // objectivesMet says how many objectives were met by how many designs: each is judged once

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"stampede/harness/check"
+	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/reports"
 )
@@ -57,11 +59,12 @@ func TestTextFindings(t *testing.T) {
 	want := []string{
 		"CORRECT     4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was",
 		"            caught, 1 known-wrong one is not provoked here",
+		"            no-oversell: No item ever has more units held or sold than it has",
 		"            20 successful buy operations, 90 % of which raced another on the",
 		"            same key, up to 41 at once",
 		"            what is not provoked here is provoked by flash-sale-redis-power-loss",
-		"TIMING ≈    the host took 7 to 33 % of the CPU in 2 of 5 repeats (1 was run",
-		"            again after noise)",
+		"TIMING ≈    5 repeats, 1 run again after noise; 2 are noisy: the host took 7 to",
+		"            33 % of the CPU in 2",
 		"            the same design differed from itself by 1.60× at p99: smaller",
 		"            differences mean nothing here",
 		"OBJECTIVES  2 objectives for each of 3 designs: 5 met, 1 not judged (buy-p99 and",
@@ -79,6 +82,83 @@ func TestTextFindings(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
+}
+
+// TestTimingNamesEachCause: each cause has the number of repeats in which it failed, and no
+// share of the CPU stands beside the repeats that were noisy for another reason.
+func TestTimingNamesEachCause(t *testing.T) {
+	failed := func(r *rundir.Repeat, timing string, names ...string) {
+		r.Timing = timing
+		for _, name := range names {
+			r.Validity = append(r.Validity, rundir.Validity{Name: name, Class: rundir.Times})
+		}
+	}
+	timing := func(others ...float64) string {
+		d := fixture{designs: flashSale()[:3], repeats: 2, ops: 1000}.build(t)
+		again := d.Summary.Variants[0].Repeats[1]
+		again.Index, again.Control = 2, true
+		d.Summary.Variants[0].Repeats = append(d.Summary.Variants[0].Repeats, again)
+		a, b := d.Summary.Variants[0].Repeats, d.Summary.Variants[1].Repeats
+		failed(&a[0], rundir.Noisy, "pacer-lag")
+		failed(&b[0], rundir.Noisy, "pacer-lag", "interference")
+		failed(&b[1], rundir.NoTimes, "pacer-lag", "core-wait")
+		for i, share := range others {
+			b[i].Processor = &rundir.Processor{Machine: &rundir.Machine{SpanNS: 100, Cores: 1,
+				OthersNS: int64(100 * share)}}
+		}
+		_, text, _ := strings.Cut(strings.Join(textOf(t, d, reports.TextOptions{Width: 1000}), "\n"),
+			"\nTIMING      ")
+		text, _, _ = strings.Cut(text, "\n")
+		return text
+	}
+	const begin = "7 repeats, 3 of them the baseline's; 2 are noisy, 1 has no usable times: "
+	for want, got := range map[string]string{
+		begin + "the CPU was taken part of the time (interference) in 1, dispatch was late " +
+			"(pacer-lag) in 3, a core came late (core-wait) in 1": timing(),
+		begin + "other programs took 47 % of the CPU in 1, dispatch was late (pacer-lag) in 3, " +
+			"a core came late (core-wait) in 1": timing(.47, .1),
+	} {
+		if got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+// TestFaultsAreOnTheFirstScreen: with their proof, or without; what a design does not have is
+// not struck.
+func TestFaultsAreOnTheFirstScreen(t *testing.T) {
+	d := fixture{designs: flashSale()[:3], repeats: 1, ops: 1000}.build(t)
+	window := func(name, fault string, start time.Duration, evidence ...string) history.Window {
+		return history.Window{Kind: history.FaultWindow, Name: name, Fault: fault, Start: start,
+			End: start + time.Second, Evidence: evidence}
+	}
+	for i := range d.Summary.Variants {
+		r := &d.Summary.Variants[i].Repeats[0]
+		r.Faults = []history.Window{
+			window("dies", "crash api-1 at admitted passage 5", 1020*time.Millisecond, "killed"),
+			window("silence", "lost-ack redis", 3*time.Second)}
+		r.Validity = append(r.Validity, rundir.Validity{Name: "fault silence",
+			Class: rundir.Evidence, OK: true, Detail: "the design does not use redis"})
+	}
+	says := func(want string) {
+		t.Helper()
+		lines := strings.Join(textOf(t, d, reports.TextOptions{Width: 200}), "\n")
+		page, summary := outline(render(t, d)), write(t, reports.Markdown, d)
+		if !strings.Contains(lines, "\n            "+want+"\n") ||
+			!strings.Contains(page, "| "+want) || !strings.Contains(summary, want) {
+			t.Errorf("no %q in\n%s", want, lines)
+		}
+	}
+	says("faults: 1 injected, proved: dies (crash api-1 at 1.02 s)")
+	if page := outline(render(t, d)); !strings.Contains(page, "| the design does not use redis") {
+		t.Error("the table of faults does not say why one is idle")
+	}
+	r := &d.Summary.Variants[0].Repeats[0]
+	r.Validity = r.Validity[:len(r.Validity)-1]
+	says("faults: 2 injected, 1 not proved: silence")
+	r.Faults[1].Evidence = []string{"3 bytes of replies were lost"}
+	says("faults: 2 injected, all proved: dies (crash api-1 at 1.02 s) and silence (lost-ack redis " +
+		"at 3.00 s)")
 }
 
 // TestTextFindingsOfFailures: what is wrong is named, and without an objective there is no
@@ -108,7 +188,7 @@ func TestFirstScreen(t *testing.T) {
 	for _, want := range []string{
 		"\n4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was caught, 1 known-wrong " +
 			"one is not provoked here. redis_lua answers buy fastest: p99 9.83 ms, " +
-			"8.96× lower than the baseline conditional_update.\n",
+			"9.0× lower than the baseline conditional_update.\n",
 		"\n✓ Correct PASS\n", "\n≈ Timing noisy\n", "\n≈ Objectives NOT JUDGED\n",
 		"\n| ✓holds redis_lua A  |  | 2.", "\n| ✓holds conditional_update B  |  | ≈ 1",
 		"Controls: designs that are known to be wrong.",
@@ -159,6 +239,15 @@ func TestSummariesOfWhatHeld(t *testing.T) {
 	}
 	if text := write(t, reports.Markdown, d); !strings.Contains(text, clause) {
 		t.Errorf("the summary does not say %q", clause)
+	}
+	// The scenario is about what its controls break.
+	about := d
+	about.Summary.Statements = map[string]string{"stock-conserved": "No unit is lost."}
+	about.Summary.Variants = slices.Clone(d.Summary.Variants)
+	about.Summary.Variants[1].ExpectedBroken = []string{"stock-conserved"}
+	if page := outline(render(t, about)); !strings.Contains(page,
+		"| stock-conserved: No unit is lost |") || strings.Contains(page, "| "+clause+" |") {
+		t.Error("the first screen is about what no control breaks")
 	}
 	d.Summary.Variants[3].Repeats[0].Invariants[0].Reason = "not counted"
 	if page = outline(render(t, d)); strings.Contains(page, "units were sold") {
@@ -298,6 +387,43 @@ func TestColumnsWithoutNumbers(t *testing.T) {
 	}
 }
 
+// TestRatiosUnderOverload: where most of a p99 is the wait for a free place, the headline and
+// the tables say that a ratio to it depends on how long the load lasted.
+func TestRatiosUnderOverload(t *testing.T) {
+	d := fixture{designs: flashSale()[:4], repeats: 1, ops: 1000}.build(t)
+	base := &d.Summary.Variants[0].Operations[0].Latency
+	base.Service.P99 = base.Response.P99 / 4
+	jitter := &d.Summary.Variants[2].Operations[0].Latency
+	jitter.Service.P99 = jitter.Response.P99 / 4 // by less than a tenth of a second
+	base.Response.P99 += 1e9
+	const note = "conditional_update could not keep up: most of its p99 is waiting for a free " +
+		"place, so the ratio depends on how long the load lasted."
+	page := outline(render(t, d))
+	if n := strings.Count(page, note); n != 2 {
+		t.Errorf("the page says it %d times", n)
+	}
+	if !strings.Contains(page, " the baseline conditional_update. "+note) {
+		t.Error("the headline does not say it")
+	}
+	text := strings.Join(textOf(t, d, reports.TextOptions{Width: 300}), "\n")
+	if !strings.Contains(text, "\n"+note+"\n") {
+		t.Errorf("no %q in\n%s", note, text)
+	}
+	if text = write(t, reports.Markdown, d); !strings.Contains(strings.ReplaceAll(text, `\`, ""),
+		"Times are of buy, refusals included. "+note) {
+		t.Errorf("no %q in\n%s", note, text)
+	}
+}
+
+// TestTheVersionIsSaidOnce: without a tag it is the beginning of the commit.
+func TestTheVersionIsSaidOnce(t *testing.T) {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	d.Summary.Tool = rundir.Tool{Name: "stampede", Version: "57cce02", Commit: "57cce023649541930ae1"}
+	if page := outline(render(t, d)); !strings.Contains(page, "| stampede 57cce023649541930ae1\n") {
+		t.Error("the commit is said twice")
+	}
+}
+
 // TestCountedEvidence: of a count that rose above its limit the page shows how, which
 // operation crossed it and which two raced, and no other picture.
 func TestCountedEvidence(t *testing.T) {
@@ -309,26 +435,27 @@ func TestCountedEvidence(t *testing.T) {
 		{Op: 900_001, StartNS: 2010 * ms, AtNS: 2013 * ms},
 		{Op: 900_010, StartNS: 2011 * ms, AtNS: 2014 * ms}})
 	page := render(t, d)
-	for _, want := range []string{"3 units of item-1 certainly sold, of at most 2. Operation 900010 " +
-		"was the one above the limit, at 2,014.00 ms. Operation 900010 was sent while " +
-		"operation 900001 was still in execution: they overlapped for 2.00 ms",
-		"How the count rose above its limit",
+	for _, want := range []string{"<h4>Units of item-1 certainly sold</h4>",
+		"3, of at most 2. Operation 900010 " +
+			"was the one above the limit, at 2,014.00 ms. Operation 900010 was sent while " +
+			"operation 900001 was still in execution: they overlapped for 2.00 ms",
 		">limit 2<", ">3 by operation 900010<", ">900001<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
 	}
-	table := between(t, page, `aria-label="Violations of no-oversell by redis_get_decr"`, "</table")
+	table := between(t, page, `aria-label="Violation of no-oversell by redis_get_decr"`,
+		"This design again")
 	for _, one := range []struct {
 		op    string
 		shown bool
 	}{{"<td>900001<", true}, {"<td>900010<", true}, {"<td>900000<", false}} {
 		if strings.Contains(table, one.op) != one.shown {
-			t.Errorf("the table of the operations that decide has %s: %v", one.op, !one.shown)
+			t.Errorf("the tables of the operations that decide have %s: %v", one.op, !one.shown)
 		}
 	}
 	if n := strings.Count(table, " in the file."); n != 1 {
-		t.Errorf("the table says %d times how many are in the file", n)
+		t.Errorf("the tables say %d times how many are in the file", n)
 	}
 	exhibit := between(t, page, `id="v-no-oversell-redis_get_decr"`, "<table")
 	if strings.Contains(exhibit, "Interleaving of the operations") {

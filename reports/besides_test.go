@@ -153,8 +153,8 @@ func TestWatchedWords(t *testing.T) {
 	watch(d, 0)
 	d.Summary.Statements["redis-drift"] = "Redis never offers more than exist."
 	page := outline(render(t, d))
-	for _, want := range []string{"\nDrift, in units\nSampled to check redis-drift: Redis never " +
-		"offers more than exist. From outside",
+	for _, want := range []string{"\nDrift, in units\nSampled during the load for redis-drift: " +
+		"Redis never offers more than exist. From outside",
 		"From outside it is known only within bounds", "Repeat 1: drift between −2 and 42 units ("} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)

@@ -3,6 +3,7 @@
 package reports_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -25,6 +26,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"stampede/harness/check"
 	"stampede/harness/rundir"
 	"stampede/reports"
 	"stampede/reports/browsertest"
@@ -444,6 +446,83 @@ func TestBrowserSizes(t *testing.T) {
 	if sheets := len(sheet.FindAll(pdf, -1)); sheets < 2 || sheets > 4 {
 		t.Errorf("%d sheets of paper", sheets)
 	}
+}
+
+// TestBrowserSizesOfAStoredRun: the page of a run in which a store was killed, with hundreds of
+// errors, is not too long for a phone, and on a desk its evidence does not push the times far
+// down.
+func TestBrowserSizesOfAStoredRun(t *testing.T) {
+	tb := open(t, render(t, keptRun(t, "store-faults")))
+	if err := chromedp.Do(tb, chromedp.EmulateViewport(1280, 800), chromedp.Reload()); err != nil {
+		t.Fatal(err)
+	}
+	const top = "document.getElementById('variants').getBoundingClientRect().top + scrollY"
+	if at := eval[float64](t, tb, top); at > 2400 {
+		t.Errorf("the times begin at %v", at)
+	}
+	if err := chromedp.Do(tb, chromedp.EmulateViewport(390, 844), chromedp.Reload()); err != nil {
+		t.Fatal(err)
+	}
+	if height := eval[int](t, tb, "document.documentElement.scrollHeight"); height > 12_000 {
+		t.Errorf("%d pixels long at 390", height)
+	}
+	keep(t, tb, "phone-stored")
+}
+
+// TestBrowserChartsKeepTheirTexts: no label of a chart runs past its chart, wherever a fault
+// begins, however long its name, and whatever the number of the operation that crossed a limit.
+func TestBrowserChartsKeepTheirTexts(t *testing.T) {
+	counted := sceneOf(t, "three").make(t)
+	const ms = 1_000_000
+	var steps []check.CountedStep
+	for i := range int64(230) {
+		steps = append(steps, check.CountedStep{Op: uint64(9_638_400 + i), StartNS: (10*i + 1) * ms,
+			AtNS: (10*i + 30) * ms})
+	}
+	v := &counted.Summary.Variants[2].Repeats[0].Invariants[0]
+	v.Violations[0].Counted = check.CountUp("units of item-1 held and later paid", 200, steps)
+	for name, d := range map[string]reports.Data{"counted": counted,
+		"stored": keptRun(t, "store-faults")} {
+		tb := open(t, render(t, d))
+		for _, width := range []int64{1280, 390} {
+			if err := chromedp.Do(tb, chromedp.EmulateViewport(width, 900)); err != nil {
+				t.Fatal(err)
+			}
+			eval[any](t, tb, "document.querySelectorAll('details').forEach(d => { d.open = true })")
+			for _, text := range eval[[]string](t, tb, `[...document.querySelectorAll('.plot svg text')]
+				.filter(e => {
+					const box = e.getBoundingClientRect();
+					const chart = e.ownerSVGElement.getBoundingClientRect();
+					if (e.hasAttribute('transform')) // beside an axis, from the bottom to the top
+						return box.bottom > chart.bottom + 1 || box.top < chart.top - 1;
+					return box.right > chart.right + 1 || box.left < chart.left - 1 }).map(e => e.textContent)`) {
+				t.Errorf("%s: %q runs past its chart at %d", name, text, width)
+			}
+			if name == "counted" && !eval[bool](t, tb, `(e => e.scrollWidth <= e.clientWidth)(
+				document.querySelector('figure.count .plot'))`) {
+				t.Errorf("the count is cut off at %d", width)
+			}
+		}
+	}
+}
+
+// keptRun is a run of testdata, which is kept without its history.
+func keptRun(t *testing.T, name string) reports.Data {
+	t.Helper()
+	kept, err := zip.OpenReader(filepath.Join("testdata", name+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, kept); err != nil {
+		t.Fatal(err)
+	}
+	d, err := reports.Load(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // sheet is a page of a PDF.

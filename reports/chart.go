@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -230,7 +231,7 @@ func bandsOf(windows []history.Window, labelled bool) faultBands {
 func (f faultBands) Plot(c draw.Canvas, p *plot.Plot) {
 	tx, _ := p.Transforms(&c)
 	style := label(p, roleText, noVariant)
-	first, last, place := 0, -1, vg.Length(0)
+	first, last, place, free := 0, -1, vg.Length(0), c.Min.X
 	text := func() string {
 		if first == last {
 			return joinNonEmpty(" ", fmt.Sprintf("F%d", first+1), short(f.windows[first].Name, 24))
@@ -238,9 +239,17 @@ func (f faultBands) Plot(c draw.Canvas, p *plot.Plot) {
 		return fmt.Sprintf("F%d–F%d", first+1, last+1)
 	}
 	write := func() {
-		if f.labelled && last >= first {
-			c.FillText(style, vg.Point{X: place, Y: c.Max.Y - 1}, text())
+		if !f.labelled || last < first {
+			return
 		}
+		name := text()
+		x := min(place, c.Max.X-shownWidth(style, name))
+		if x < free { // it would lie over the one before
+			name, _, _ = strings.Cut(name, " ")
+			x = max(free, min(place, c.Max.X-shownWidth(style, name)))
+		}
+		c.FillText(style, vg.Point{X: x, Y: c.Max.Y - 1}, name)
+		free = x + shownWidth(style, name)
 	}
 	for i, w := range f.windows {
 		from, to := max(tx(f.at(w.Start)), c.Min.X), tx(f.at(w.End))
@@ -257,6 +266,10 @@ func (f faultBands) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	write()
 }
+
+// shownWidth is how wide a text may be in a browser, whose fonts are wider than the one that
+// measures here.
+func shownWidth(style text.Style, txt string) vg.Length { return 1.2 * style.Width(txt) }
 
 // mark is what shows for how long a fault was in force.
 func (f faultBands) mark(from, to float64) plot.Plotter {

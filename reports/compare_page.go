@@ -65,7 +65,7 @@ func (c RunComparison) sentences(acrossMachines bool) (all []string) {
 	case len(c.Regressions) > 0:
 		r := c.Regressions[0]
 		text := fmt.Sprintf("%s became worse in %s: %s of the base (%s)", r.Variant, metricName(r),
-			times(r.Ratio), certainty(r.Comparison))
+			ratioOf(r.Ratio, r.N), certainty(r.Comparison))
 		if r.Ratio == 0 {
 			text = fmt.Sprintf("%s became worse in %s: %s", r.Variant, metricName(r), r.Note)
 		}

@@ -516,7 +516,7 @@ func TestAnnotations(t *testing.T) {
 	for name, want := range map[string][]command{
 		"three": nil, "latent": nil,
 		"invalid": {{"warning", "flash-sale-100k: there is no answer about correctness",
-			"0 of 1 design holds every invariant; no answer about conditional_update: " +
+			"0 of 1 design holds every invariant, 1 is undecided; no answer about conditional_update: " +
 				"schedule kept: 71.2 % started, limit 99 %"}},
 	} {
 		if got := annotationsOf(t, sceneOf(t, name).data(t), 10); !slices.Equal(got, want) {

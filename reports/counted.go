@@ -14,9 +14,14 @@ import (
 
 // countedFigure draws how a count rose above its limit, with a mark where it crossed it, and
 // below it the two operations that raced, with an arrow from the one that was sent first
-// to the other. Without a count it is empty.
-func countedFigure(id string, c *check.Counted, faults []history.Window) (figure, error) {
+// to the other; more stands behind what it shows. Without a count it is empty.
+func countedFigure(
+	id string, c *check.Counted, faults []history.Window, more string,
+) (figure, error) {
 	f := figure{ID: id, Title: "How the count rose above its limit"}
+	if c != nil {
+		f.Title = raised(c.What)
+	}
 	if c == nil || c.Limit < c.Before || c.Limit-c.Before >= len(c.Steps) {
 		return f, nil
 	}
@@ -25,15 +30,16 @@ func countedFigure(id string, c *check.Counted, faults []history.Window) (figure
 	if raced {
 		plots, heights = append(plots, racePlot(first, second)), append(heights, 96)
 	}
-	f.Finding = countedFinding(c)
-	d := stack(vg.Length(560), 8, plots, heights)
+	f.Finding = countedFinding(c) + more
+	d := stack(countedWidth, 8, plots, heights)
 	svg, err := inline(d.canvas, id, f.Title, f.Finding)
 	f.SVG = svg
 	return f, err
 }
 
-// mostLabel is how long a name may be beside the axis of a count.
-const mostLabel = 32
+// countedWidth is that of a chart which a phone shows whole, with text of a size that can be
+// read.
+const countedWidth = vg.Length(330)
 
 // risePlot is the count over time.
 func risePlot(c *check.Counted, faults []history.Window) *plot.Plot {
@@ -49,15 +55,12 @@ func risePlot(c *check.Counted, faults []history.Window) *plot.Plot {
 
 	p := newPlot()
 	p.X.Min, p.X.Max = at(from), at(last+room)
-	p.X.Tick.Marker = secondTicks{most: 7}
+	p.X.Tick.Marker = secondTicks{most: 5}
 	p.X.Label.Text = name + " since the start"
 	low, high := float64(c.Before), float64(c.Before+len(c.Steps))
 	p.Y.Min, p.Y.Max = low, high+max(2, (high-low)/10)
 	p.Y.Tick.Marker = secondTicks{most: 5}
 	p.Y.Label.Text = "count"
-	if len(c.What) <= mostLabel {
-		p.Y.Label.Text = c.What
-	}
 	p.Add(faultBands{windows: faults, at: at, labelled: true}, gridLines{},
 		curve{points: []point{{p.X.Min, float64(c.Limit)}, {p.X.Max, float64(c.Limit)}},
 			style: line(roleLimit, 1.25, []vg.Length{5, 3}, noVariant)})
@@ -82,7 +85,7 @@ func racePlot(first, second check.CountedStep) *plot.Plot {
 	at := func(ns int64) float64 { return float64(time.Duration(ns)-from) / float64(unit) }
 	p := newPlot()
 	p.X.Min, p.X.Max = 0, max(at(int64(to))*1.02, 1e-9)
-	p.X.Tick.Marker = secondTicks{most: 7}
+	p.X.Tick.Marker = secondTicks{most: 5}
 	p.X.Label.Text = fmt.Sprintf("%s after %s", name, clock(int64(from)))
 	p.Y.Min, p.Y.Max = 0, 2
 	p.Y.Tick.Length, p.Y.Padding = 0, 4
@@ -99,8 +102,8 @@ func racePlot(first, second check.CountedStep) *plot.Plot {
 // countedFinding says in words what the chart shows.
 func countedFinding(c *check.Counted) string {
 	crossed := c.Crossing()
-	text := fmt.Sprintf("%d %s, of at most %d. Operation %d was the one above the limit, at %s.",
-		c.Before+len(c.Steps), c.What, c.Limit, crossed.Op, clock(crossed.AtNS))
+	text := fmt.Sprintf("%d, of at most %d. Operation %d was the one above the limit, at %s.",
+		c.Before+len(c.Steps), c.Limit, crossed.Op, clock(crossed.AtNS))
 	first, second, raced := c.Race()
 	if !raced {
 		return text + " No two of the operations overlapped."
@@ -139,11 +142,12 @@ func (m crossing) Plot(c draw.Canvas, p *plot.Plot) {
 	c.FillPolygon(ink(roleLimit, noVariant), []vg.Point{{X: x - r, Y: y}, {X: x, Y: y + r},
 		{X: x + r, Y: y}, {X: x, Y: y - r}})
 	style := label(p, roleLimit, noVariant)
+	// A count that only rises leaves room below it on the right and above it on the left.
 	style.XAlign, style.YAlign = draw.XLeft, draw.YTop
 	at := vg.Point{X: x + 6, Y: y - 4}
-	if x > (c.Min.X+c.Max.X)/2 {
-		style.XAlign, at.X = draw.XRight, x-6
-		style.YAlign, at.Y = draw.YBottom, y+4
+	if at.X+shownWidth(style, m.text) > c.Max.X {
+		style.YAlign = draw.YBottom
+		at = vg.Point{X: x - 6 - shownWidth(style, m.text), Y: y + 4}
 	}
 	c.FillText(style, at, m.text)
 }

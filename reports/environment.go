@@ -51,7 +51,10 @@ func environmentSections(s rundir.Summary) []section {
 
 func runSection(s rundir.Summary) section {
 	r := s.Run
-	commit := s.Tool.Commit
+	commit, version := s.Tool.Commit, s.Tool.Version
+	if strings.HasPrefix(commit, strings.TrimSuffix(version, "-dirty")) {
+		version = "" // without a tag it is the beginning of the commit
+	}
 	if s.Tool.Dirty {
 		commit += " (with uncommitted changes)"
 	}
@@ -66,7 +69,7 @@ func runSection(s rundir.Summary) section {
 		fact{Term: "Finished", Value: instant(r.Finished)},
 		fact{Term: "Scenario digest", Value: r.ScenarioDigest, Code: true},
 		fact{Term: "Arrival digest", Value: r.ArrivalDigest, Code: true},
-		fact{Term: "Tool", Value: joinNonEmpty(" ", s.Tool.Name, s.Tool.Version, commit)},
+		fact{Term: "Tool", Value: joinNonEmpty(" ", s.Tool.Name, version, commit)},
 		fact{Term: "Go", Value: s.Tool.Go},
 		fact{Term: "Schema", Value: s.SchemaVersion},
 	)}
@@ -155,6 +158,8 @@ type faultRow struct {
 	Repeat                             int
 	From, To, Recovered, Evidence      string
 	Fired                              bool
+	// Idle says why it strikes nothing of the design.
+	Idle string
 }
 
 func faultRows(standings []standing) (rows []faultRow) {
@@ -166,6 +171,7 @@ func faultRows(standings []standing) (rows []faultRow) {
 					From: seconds(w.Start.Seconds()), To: phaseEnd(int64(w.End)),
 					Recovered: none, Evidence: short(strings.Join(w.Evidence, "; "), 300),
 					Fired: len(w.Evidence) > 0}
+				_, row.Idle = provedFault(r, w)
 				if w.Recovered > 0 {
 					row.Recovered = seconds((w.Recovered - w.Start).Seconds()) + " after it began"
 				}

@@ -31,6 +31,9 @@ func answerCards(s rundir.Summary, standings []standing) (cards []card) {
 			if line := raceLine(standings); line != "" {
 				c.Lines = append(c.Lines, line)
 			}
+			if line := faultsLine(standings); line != "" {
+				c.Lines = append(c.Lines, line)
+			}
 			if len(c.Lines) == 0 {
 				c.Lines = []string{judgedLine(s, standings)}
 			}

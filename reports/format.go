@@ -126,6 +126,19 @@ func times(ratio float64) string {
 	return significant(ratio) + "×"
 }
 
+// ratioOf formats a ratio to a baseline: of one repeat a side only two digits mean anything.
+func ratioOf(ratio float64, repeats int) string {
+	if repeats > 1 || ratio <= 0 {
+		return times(ratio)
+	}
+	text := strconv.FormatFloat(ratio, 'e', 1, 64) // "1.1e+02"
+	rounded, _ := strconv.ParseFloat(text, 64)     // it is a number
+	if rounded >= 10 {
+		return grouped(int64(math.Round(rounded))) + "×"
+	}
+	return strconv.FormatFloat(rounded, 'f', max(0, 1-int(math.Floor(math.Log10(rounded)))), 64) + "×"
+}
+
 // pValue formats a probability as statisticians do.
 func pValue(p *float64) string {
 	switch {

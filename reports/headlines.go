@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"stampede/harness/rundir"
 )
@@ -30,7 +31,7 @@ func headlines(bySource map[string][]storeLane) (list []headline) {
 		{"waiting for the disk", "waited for the disk"},
 	} {
 		most, of, when, whose := 0.0, 0.0, 0.0, ""
-		for _, l := range bySource["postgres"] {
+		for _, l := range sound(bySource["postgres"]) {
 			if waiting, all, at := peak(l.of("sessions"), what.part); waiting > most {
 				most, of, when, whose = waiting, all, at, l.Name
 			}
@@ -44,7 +45,7 @@ func headlines(bySource map[string][]storeLane) (list []headline) {
 		{rundir.Hypervisor, "The hypervisor"}, {rundir.OtherPrograms, "Other programs"},
 	} {
 		most, whose := 0.0, ""
-		for _, l := range bySource["cpu"] {
+		for _, l := range sound(bySource["cpu"]) {
 			if taken, _, _ := peak(l.of(rundir.Taken), part.name); taken > most {
 				most, whose = taken, l.Name
 			}
@@ -55,6 +56,12 @@ func headlines(bySource map[string][]storeLane) (list []headline) {
 		}
 	}
 	return list
+}
+
+// sound are the lanes of designs that are no controls: what a known-wrong design waits for
+// explains nothing that is asked.
+func sound(lanes []storeLane) []storeLane {
+	return slices.DeleteFunc(slices.Clone(lanes), func(l storeLane) bool { return l.control() })
 }
 
 // peak is the highest value of a part, the sum of all parts in that sample, and when that was

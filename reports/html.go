@@ -183,6 +183,9 @@ func newPage(d Data) (page, error) {
 	for _, c := range cards {
 		p.Icons = append(p.Icons, c.Mark)
 	}
+	if !slices.ContainsFunc(s.Comparisons, func(c rundir.Comparison) bool { return c.Ratio > 0 }) {
+		p.Comparisons = nil // a table of dashes; that of the designs says why
+	}
 	p.Columns = columnsOf(p.Variants, s, standings)
 	p.Matrix = invariantMatrix(s, standings, names)
 	p.Exhibits = exhibits(d, standings, names)
@@ -220,7 +223,8 @@ func (p *page) draw(d Data, standings []standing) (err error) {
 	p.Struck = slices.ContainsFunc(p.Anatomies, func(a anatomy) bool { return a.Struck })
 	for i, e := range p.Exhibits {
 		counted := e.proof.counted
-		if p.Exhibits[i].Counted, err = countedFigure(e.ID+"-n", counted, e.proof.faults); err != nil {
+		if p.Exhibits[i].Counted, err = countedFigure(e.ID+"-n", counted, e.proof.faults,
+			e.earlier()); err != nil {
 			return err
 		}
 		if p.Exhibits[i].Counted.SVG != "" {

@@ -403,8 +403,8 @@ func TestHTMLProcessorTime(t *testing.T) {
 // Every class of errors says when it came up first, and what was going on.
 func TestHTMLErrorsSayWhen(t *testing.T) {
 	text := outline(sceneOf(t, "faults").page(t))
-	for _, want := range []string{"sold out | 990 | 99.0 % | 1.50 s, steady\n",
-		"| 4.10 s, steady, during F1 stall | context deadline exceeded after 2s"} {
+	for _, want := range []string{"| sold out | buy | 990 | 99.0 % | 1.50 s, steady\n",
+		"first: context deadline exceeded after 2s | buy | 0 | 0 % | 4.10 s, steady, during F1 stall"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}

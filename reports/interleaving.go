@@ -28,6 +28,8 @@ type proof struct {
 	deeds []history.Record
 	// counted is how the count rose, where the violation is of a count.
 	counted *check.Counted
+	// violation is the one that they prove.
+	violation check.Violation
 	// neighbours are of the same subject as the one operation that proves it alone.
 	neighbours []history.Record
 }
@@ -41,7 +43,7 @@ func proofOf(d Data, st standing, repeat rundir.Repeat, shown check.Verdict) pro
 		return proof{}
 	}
 	p := proof{records: known, at: time.Duration(v.AtNS), faults: faultWindows(repeat),
-		deeds: d.Deeds[ref], counted: v.Counted}
+		deeds: d.Deeds[ref], counted: v.Counted, violation: v}
 	if len(known) == 1 {
 		p.neighbours = d.Neighbours[ref][known[0].Seq]
 	}
@@ -95,8 +97,11 @@ func interleaving(id string, shown proof) (figure, error) {
 	}
 	p.Y.Tick.Marker = ticks
 	p.Y.Tick.Length, p.Y.Padding = 0, 4
-	f := figure{ID: id, Title: "Interleaving of the operations that prove it",
-		Finding: interleavingFinding(records, hidden, to-from)}
+	finding, most := interleavingFinding(records, hidden, to-from)
+	if most < 2 && !alone {
+		return figure{}, nil // nothing interleaves
+	}
+	f := figure{ID: id, Title: "Interleaving of the operations that prove it", Finding: finding}
 	if alone {
 		f.Title = "The operation that proves it, among its neighbours"
 		f.Finding = neighboursFinding(shown, f.Finding)
@@ -140,9 +145,10 @@ func unitOf(span time.Duration) (time.Duration, string) {
 	return time.Microsecond, "microseconds"
 }
 
-// interleavingFinding says how many there were, and how many at once.
-func interleavingFinding(records []history.Record, hidden int, span time.Duration) string {
-	most := 0
+// interleavingFinding says how many there were, and how many at once at most.
+func interleavingFinding(
+	records []history.Record, hidden int, span time.Duration,
+) (text string, most int) {
 	for _, r := range records {
 		n := 0
 		for _, other := range records {
@@ -152,12 +158,12 @@ func interleavingFinding(records []history.Record, hidden int, span time.Duratio
 		}
 		most = max(most, n)
 	}
-	text := fmt.Sprintf("%s within %s, at most %d at once", plural(len(records), "operation"),
+	text = fmt.Sprintf("%s within %s, at most %d at once", plural(len(records), "operation"),
 		seconds(span.Seconds()), most)
 	if hidden > 0 {
 		text += fmt.Sprintf("; %d more are not drawn", hidden)
 	}
-	return text + "."
+	return text + ".", most
 }
 
 // neighboursFinding says what stands beside an operation that proves something alone.

@@ -57,15 +57,21 @@ func TestInterleavingOfMany(t *testing.T) {
 	for i := range 20 {
 		at := time.Duration(i) * time.Second
 		many = append(many, history.Record{Seq: uint64(i), Op: history.Op{ID: 1000 + uint64(i)},
-			Start: at, End: at + time.Second/2})
+			Start: at, End: at + 3*time.Second/2})
 	}
 	f, err := interleaving("x", proof{records: many})
-	want := "12 operations within 11.7 s, at most 1 at once; 8 more are not drawn."
+	want := "12 operations within 12.8 s, at most 2 at once; 8 more are not drawn."
 	if err != nil || f.Finding != want {
 		t.Errorf("it says %q, %v", f.Finding, err)
 	}
 	if n := strings.Count(string(f.SVG), ">10") - 1; n != maxBars {
 		t.Errorf("%d are drawn", n)
+	}
+	for i := range many {
+		many[i].End = many[i].Start + time.Second/2
+	}
+	if f, err = interleaving("x", proof{records: many}); err != nil || f.SVG != "" {
+		t.Errorf("operations one after the other are drawn as interleaved: %v", err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/harness/check"
+	"stampede/harness/history"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
 )
@@ -498,9 +499,40 @@ func TestOneOperationIsNoLine(t *testing.T) {
 func TestHowFar(t *testing.T) {
 	for ratio, want := range map[float64]string{0.5: "2.00× lower than", 3: "3.00× higher than",
 		1: "about that of", 0.9991: "about that of", 1.004: "about that of"} {
-		if got := howFar(ratio); got != want {
+		if got := howFar(ratio, 2); got != want {
 			t.Errorf("%v is %q, want %q", ratio, got, want)
 		}
+	}
+}
+
+// TestRatioOf: one repeat a side allows two digits.
+func TestRatioOf(t *testing.T) {
+	for ratio, want := range map[float64]string{111: "110×", 8.96: "9.0×", 14.2: "14×", 1.047: "1.0×",
+		0.283: "0.28×", 0.0749: "0.075×", 9.97: "10×", 1234: "1,200×", 0: "0.000×"} {
+		if got := ratioOf(ratio, 1); got != want {
+			t.Errorf("%v of one repeat is %q, want %q", ratio, got, want)
+		}
+	}
+	if got := ratioOf(8.96, 2); got != "8.96×" {
+		t.Errorf("of two repeats it is %q", got)
+	}
+}
+
+// TestReplies: what a reply says beside its outcome, once.
+func TestReplies(t *testing.T) {
+	for want, r := range map[string]history.Record{
+		"assigned 992":             {Outcome: history.OK, Reply: history.Reply{Key: "992"}},
+		"sold":                     {Outcome: history.OK, Reply: history.Reply{Key: "sold"}},
+		"sold out":                 {Outcome: history.Refused, Err: "sold out: refused"},
+		"":                         {Outcome: history.Refused, Err: "refused"},
+		"timeout: context expired": {Outcome: history.Unknown, Err: "timeout: context expired"},
+	} {
+		if row := opRowOf(r); row.Reply != want {
+			t.Errorf("%+v is %q, want %q", r, row.Reply, want)
+		}
+	}
+	if row := opRowOf(history.Record{Op: history.Op{Key: "item-2", Arg: 256}}); row.Key != "item-2" {
+		t.Errorf("the key is %q", row.Key)
 	}
 }
 

@@ -55,9 +55,12 @@ func invariantMatrix(s rundir.Summary, standings []standing, anchors *anchors) (
 	for _, st := range standings {
 		m.Columns = append(m.Columns, matrixColumn{st.Letter, st.Name})
 	}
+	told := holdingOf(standings)
+	if len(told) == 0 {
+		told = standings
+	}
 	for _, name := range invariantNames(s) {
-		row := matrixRow{Name: name, Statement: s.Statements[name],
-			Summary: summaryOf(standings, name)}
+		row := matrixRow{Name: name, Statement: s.Statements[name], Summary: summaryOf(told, name)}
 		least, most, green := math.MaxInt, 0, true
 		for _, st := range standings {
 			cell, checked := matrixCellOf(st, name, anchors)
@@ -189,6 +192,8 @@ type exhibit struct {
 	Known                 bool
 	Count, Repeats, First string
 	Violations            []violation
+	// Decisive is the violation that is drawn, of Violations.
+	Decisive int
 	// Counted shows how a count rose above its limit, and the operations that raced.
 	Counted figure
 	// Interleaving shows the operations of the first violation that has several, or the
@@ -220,6 +225,38 @@ type opRow struct {
 	Outcome, OutcomeClass, Reply string
 	// Again says that the operation had been sent before.
 	Again bool
+}
+
+// violationTable is a table of some violations of one invariant by one design.
+type violationTable struct {
+	Title, Of  string
+	Violations []violation
+}
+
+// Proven is the table of the violation that is drawn, or of the first.
+func (e exhibit) Proven() violationTable {
+	return violationTable{"Violation", e.Invariant + " by " + e.Variant,
+		e.Violations[e.Decisive : e.Decisive+1]}
+}
+
+// earlier says what the first violation was, where the one that is drawn came later.
+func (e exhibit) earlier() string {
+	if e.Decisive == 0 || e.Violations[0].When == "" {
+		return ""
+	}
+	first := e.Violations[0]
+	return fmt.Sprintf(" The first violation is another one, %s: %s.", first.When,
+		strings.TrimSuffix(short(first.Text, 160), "."))
+}
+
+// Further is the table of all others, nil if there are none.
+func (e exhibit) Further() *violationTable {
+	rest := slices.Delete(slices.Clone(e.Violations), e.Decisive, e.Decisive+1)
+	if len(rest) == 0 {
+		return nil
+	}
+	return &violationTable{strings.Replace(plural(len(rest), "violation"), " ", " more ", 1),
+		e.Invariant + " by " + e.Variant, rest}
 }
 
 // exhibits lists the proofs, the unexpected violations first.
@@ -271,8 +308,8 @@ func exhibitOf(d Data, st standing, inv check.Verdict, anchors *anchors) exhibit
 	if kept := rundir.ViolationsName(st.Name, inv.Invariant); slices.Contains(d.Files, kept) {
 		e.Kept, e.Href = kept, "./"+(&url.URL{Path: kept}).EscapedPath()
 	}
-	e.fill(d, st, repeat, shown)
 	e.proof = proofOf(d, st, repeat, shown)
+	e.fill(d, st, repeat, shown)
 	if beside := e.proof.neighbours; len(beside) > 0 {
 		e.Beside = clientTable(beside)
 		e.Beside.Title = "What was sent beside the operation that proves it"
@@ -294,7 +331,11 @@ func (e *exhibit) fill(d Data, st standing, repeat rundir.Repeat, shown check.Ve
 		known := knownOf(v, records)
 		decisive := decisiveOf(v.Counted, known)
 		shown := decisive[:min(left, len(decisive))]
-		left, hidden = left-len(shown), hidden+len(known)-len(shown)
+		if len(e.proof.records) > 0 && v.Text == e.proof.violation.Text &&
+			v.AtNS == e.proof.violation.AtNS {
+			e.Decisive, shown = i, decisive
+		}
+		left, hidden = max(0, left-len(shown)), hidden+len(known)-len(shown)
 		for _, record := range shown {
 			row := opRowOf(record)
 			row.Again = sentBefore(records, record)
@@ -372,8 +413,10 @@ func decisiveOf(c *check.Counted, known []history.Record) []history.Record {
 // all others as the page has them.
 func undated(v check.Violation) string {
 	text := v.Text
-	if v.AtNS > 0 {
-		text = strings.ReplaceAll(text, "at "+time.Duration(v.AtNS).String()+" ", "")
+	if at := time.Duration(v.AtNS); at > 0 {
+		for _, said := range []string{check.TimeText(at), at.String()} { // old runs have all digits
+			text = strings.ReplaceAll(text, "at "+said+" ", "")
+		}
 	}
 	return longDuration.ReplaceAllStringFunc(text, func(found string) string {
 		d, err := time.ParseDuration(found)
@@ -417,9 +460,6 @@ func opRowOf(r history.Record) opRow {
 		End: clock(int64(r.End)), Outcome: r.Outcome.String(),
 		OutcomeClass: "o-" + r.Outcome.String(),
 	}
-	if r.Op.Arg != 0 {
-		row.Key = joinNonEmpty(", ", row.Key, fmt.Sprintf("argument %d", r.Op.Arg))
-	}
 	row.Reply = replyText(r)
 	return row
 }
@@ -435,12 +475,13 @@ func sentBefore(records map[uint64]history.Record, r history.Record) bool {
 }
 
 func replyText(r history.Record) string {
-	if r.Outcome != history.OK {
-		return short(r.Err, 160)
+	if r.Outcome != history.OK { // which has a column of its own
+		outcome := r.Outcome.String()
+		return short(strings.TrimSuffix(strings.TrimSuffix(r.Err, outcome), ": "), 160)
 	}
 	var parts []string
 	if _, err := strconv.ParseInt(r.Reply.Key, 10, 64); err == nil {
-		parts = append(parts, "key "+short(r.Reply.Key, 60))
+		parts = append(parts, "assigned "+short(r.Reply.Key, 60))
 	} else if r.Reply.Key != "" {
 		parts = append(parts, short(r.Reply.Key, 60))
 	}

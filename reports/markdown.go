@@ -124,7 +124,7 @@ func markdownLosses(out *bytes.Buffer, standings []standing) {
 }
 
 func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing) {
-	out.WriteString("\n### Designs\n\n" + markdownTimes(standings) +
+	out.WriteString("\n### Designs\n\n" + markdownTimes(standings, queuedNote(s, standings)) +
 		"| design | correctness | invariants | objectives | sent | OK/s | errors " +
 		"| p50 | p99 | p99.9 | max | CPU/op | p99 to baseline |\n" +
 		"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
@@ -143,13 +143,13 @@ func markdownVariants(out *bytes.Buffer, s rundir.Summary, standings []standing)
 }
 
 // markdownTimes says whose times the table has.
-func markdownTimes(standings []standing) string {
+func markdownTimes(standings []standing, queued string) string {
 	measured := stripOf(standings).Measured
 	if measured == "" {
 		return ""
 	}
-	return "Times are of " + escapeMD(measured) +
-		". ≈: the machine interfered, which only makes times longer.\n\n"
+	return "Times are of " + escapeMD(joinNonEmpty(" ", measured+".", queued)) +
+		" ≈: the machine interfered, which only makes times longer.\n\n"
 }
 
 func markdownRatio(r variantRow) string {

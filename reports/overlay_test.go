@@ -179,8 +179,10 @@ func TestHeadlines(t *testing.T) {
 	taken.source.Series = []rundir.Series{
 		{Quantity: "taken", Part: "hypervisor", AtNS: []int64{1}, Values: []float64{0.62}},
 		{Quantity: "taken", Part: "other programs", AtNS: []int64{1}, Values: []float64{0.01}}}
+	wrong := sessions("wrong", 0, 99)
+	wrong.ExpectedBroken = []string{"no-oversell"} // a control, which is no answer
 	got := headlines(map[string][]storeLane{
-		"postgres": {sessions("a", 9, 1), sessions("b", 1, 15), sessions("c", 30, 10)},
+		"postgres": {sessions("a", 9, 1), sessions("b", 1, 15), sessions("c", 30, 10), wrong},
 		"cpu":      {taken}})
 	var texts []string
 	for _, h := range got {

@@ -63,8 +63,8 @@ func reconciledIn(r rundir.Repeat, arrivals int) string {
 	}
 	text := fmt.Sprintf("%s were offered (%s)", plural(all, "operation"), list(kinds, 8))
 	if n := int64(arrivals); n > 0 && all > n {
-		text = fmt.Sprintf("%s brought %s (%s), because a client may retry, and its operations "+
-			"lead to further ones", plural(n, "arrival"), plural(all, "operation"), list(kinds, 8))
+		text = fmt.Sprintf("%s brought %s (%s), because clients retry, and one operation "+
+			"leads to others", plural(n, "arrival"), plural(all, "operation"), list(kinds, 8))
 	}
 	if warmUp > 0 {
 		text += fmt.Sprintf("; %s of them were due in the warm-up, which the tables of times and "+

@@ -21,8 +21,7 @@ func TestReconciled(t *testing.T) {
 		{Kind: "buy", Phases: phases(50, 1000)}, {Kind: "payment", Phases: phases(2, 70)}}}
 	all := []standing{{Variant: rundir.Variant{Name: "counter_row", Repeats: []rundir.Repeat{r}}}}
 	want := "One load has several counts. Of counter_row: 1,000 arrivals brought 1,122 operations " +
-		"(1,050 buy and 72 payment), because a client may retry, and its operations lead to further " +
-		"ones; " +
+		"(1,050 buy and 72 payment), because clients retry, and one operation leads to others; " +
 		"52 of them were due in the warm-up, which the tables of times and counts leave out, so that " +
 		"these have 1,070."
 	if got := reconciled(all, 1000); got != want {

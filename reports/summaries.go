@@ -106,16 +106,46 @@ func groupedText(text string) string {
 	return text
 }
 
-// summaryLine is the summary of the first invariant that has one, of the designs that hold:
-// its first clause; "" if none has.
+// summaryLine says what the designs that hold have done about what the scenario tries: the
+// first clause of the summary of an invariant that a control breaks here, or what that
+// invariant demands. Without a control it is of the first invariant that has a summary; "" if
+// none has.
 func summaryLine(s rundir.Summary, standings []standing) string {
-	holding := slices.DeleteFunc(slices.Clone(standings), func(st standing) bool {
-		return st.Correctness != rundir.Holds
-	})
-	for _, name := range invariantNames(s) {
-		if clause, _, _ := strings.Cut(summaryOf(holding, name), "; "); clause != "" {
+	holding := holdingOf(standings)
+	first := func(name string) string {
+		clause, _, _ := strings.Cut(summaryOf(holding, name), "; ")
+		return clause
+	}
+	names := invariantNames(s)
+	for _, name := range names {
+		if !tried(standings, holding, name) {
+			continue
+		}
+		if text := cmp.Or(first(name), strings.TrimSuffix(s.Statements[name], ".")); text != "" {
+			return fmt.Sprintf("%s: %s", name, text)
+		}
+	}
+	for _, name := range names {
+		if clause := first(name); clause != "" {
 			return fmt.Sprintf("%s: %s", name, clause)
 		}
 	}
 	return ""
+}
+
+// holdingOf are the designs that hold: what an invariant says of itself is of these alone.
+func holdingOf(standings []standing) []standing {
+	return slices.DeleteFunc(slices.Clone(standings), func(st standing) bool {
+		return st.Correctness != rundir.Holds
+	})
+}
+
+// tried says that a control was caught breaking an invariant which others hold.
+func tried(standings, holding []standing, invariant string) bool {
+	return slices.ContainsFunc(standings, func(st standing) bool {
+		return slices.Contains(st.Caught, invariant)
+	}) && slices.ContainsFunc(holding, func(st standing) bool {
+		_, skip := st.NotApplicable[invariant]
+		return !skip
+	})
 }

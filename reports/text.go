@@ -42,6 +42,9 @@ func Text(w io.Writer, d Data, o TextOptions) error {
 	if len(standings) > 0 && standings[0].Successes && standings[0].Main != nil {
 		fmt.Fprintf(&out, "times are of %s\n", oneLine(standings[0].measured()))
 	}
+	if note := queuedNote(s, standings); note != "" {
+		fmt.Fprintln(&out, strings.Join(plain.Wrap(oneLine(note), o.width()), "\n"))
+	}
 	for _, st := range standings {
 		textProblems(&out, st)
 	}
@@ -199,9 +202,9 @@ func againstBaseline(s rundir.Summary, variant string) string {
 		if c.Candidate != variant || c.Metric != "p99" || c.Ratio <= 0 {
 			continue
 		}
-		text := times(max(c.Ratio, 1/c.Ratio)) + " slower"
+		text := ratioOf(max(c.Ratio, 1/c.Ratio), c.N) + " slower"
 		if c.Ratio < 1 {
-			text = times(1/c.Ratio) + " faster"
+			text = ratioOf(1/c.Ratio, c.N) + " faster"
 		}
 		if c.Approximate {
 			text = "≈ " + text

@@ -36,7 +36,7 @@ type validityDetail struct {
 // about correctness, and those about the times, which decide whether they can be used.
 func validityOf(standings []standing) (parts []validityPart) {
 	for _, part := range []struct{ class, title, good, bad string }{
-		{rundir.Evidence, "Evidence", "Nothing is missing that the answer about correctness rests on.",
+		{rundir.Evidence, "Evidence", "All evidence for the correctness verdict is present.",
 			"Where one of these fails there is no answer about correctness."},
 		{rundir.Times, "Times", "Nothing interfered with the times.", "Where one of these fails, the " +
 			"machine interfered: times are marked ≈, and correctness is judged all the same."},

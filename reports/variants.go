@@ -24,12 +24,14 @@ type variantColumns struct {
 	P999, Dropped, Unknown bool
 	// Successes says that times are of successful operations alone.
 	Successes bool
-	// Compared says once why there is no ratio, or what is true of all of them.
-	Compared string
+	// Compared says once why there is no ratio, or what is true of all of them, Queued whose
+	// p99 is mostly waiting.
+	Compared, Queued string
 }
 
 func columnsOf(groups []variantGroup, s rundir.Summary, standings []standing) (c variantColumns) {
 	tested := false
+	c.Queued = queuedNote(s, standings)
 	for _, st := range standings {
 		c.Successes = c.Successes || st.Successes
 	}
@@ -49,7 +51,8 @@ func columnsOf(groups []variantGroup, s rundir.Summary, standings []standing) (c
 	case len(s.Comparisons) == 0:
 	case !c.Ratio:
 		c.Compared = "No ratio to the baseline " + s.Run.Baseline + ": " +
-			cmp.Or(s.Comparisons[0].Note, "the times do not allow one") + "."
+			cmp.Or(strings.TrimPrefix(s.Comparisons[0].Note, "no ratio: "),
+				"the times do not allow one") + "."
 	case !tested:
 		c.Compared = fmt.Sprintf("n = %d: too few repeats for a test of the ratios.",
 			s.Comparisons[0].N)
@@ -183,14 +186,14 @@ func variantRowOf(s rundir.Summary, st standing) variantRow {
 		}
 	}
 	row.CPU = st.processor().perOperation(storesAndRoles)
-	row.Ratio = ratioOf(s, st.Name, "p99")
+	row.Ratio = ratioCellOf(s, st.Name, "p99")
 	for _, name := range sortedKeys(st.NotApplicable) {
 		row.NotApplicable = append(row.NotApplicable, name+": "+st.NotApplicable[name])
 	}
 	return row
 }
 
-func ratioOf(s rundir.Summary, variant, metric string) ratioCell {
+func ratioCellOf(s rundir.Summary, variant, metric string) ratioCell {
 	for _, c := range s.Comparisons {
 		if c.Candidate == variant && c.Metric == metric {
 			return ratioText(c)
@@ -202,7 +205,7 @@ func ratioOf(s rundir.Summary, variant, metric string) ratioCell {
 func ratioText(c rundir.Comparison) ratioCell {
 	cell := ratioCell{Ratio: none, Significant: c.Significant, Large: c.Large, Note: c.Note}
 	if c.Ratio > 0 {
-		cell.Ratio = times(c.Ratio)
+		cell.Ratio = ratioOf(c.Ratio, c.N)
 		if c.Approximate {
 			cell.Ratio = "≈ " + cell.Ratio
 		}

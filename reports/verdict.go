@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
@@ -176,10 +177,14 @@ func costSentence(s rundir.Summary, standings []standing) string {
 		text = fmt.Sprintf("%s answer %s fastest and cannot be told apart: p99 %s",
 			list(namesOf(best), 2), kind, p99)
 	}
+	after := ""
 	amongBest := slices.ContainsFunc(best, func(st standing) bool { return st.Baseline })
 	for _, c := range s.Comparisons {
 		if c.Candidate == first.Name && c.Metric == "p99" && c.Ratio > 0 && !amongBest {
-			text += fmt.Sprintf(", %s%s the baseline %s", about(c), howFar(c.Ratio), c.Base)
+			text += fmt.Sprintf(", %s%s the baseline %s", about(c), howFar(c.Ratio, c.N), c.Base)
+			if note := queuedNote(s, []standing{first, baselineOf(standings)}); note != "" {
+				after = " " + note
+			}
 			if c.PExact != nil {
 				text += " (" + certainty(c) + ")"
 			}
@@ -193,7 +198,51 @@ func costSentence(s rundir.Summary, standings []standing) string {
 			text += approximately(last) + latency(last.p99())
 		}
 	}
-	return text + "."
+	return text + "." + after
+}
+
+// The p99 of the response is mostly waiting where it is so many times that of the execution,
+// and by so much longer that it is no mere jitter.
+const (
+	queuedShare = 3
+	queuedLeast = int64(100 * time.Millisecond)
+)
+
+// queued says that most of the p99 of a design's main operation is the wait for a free place:
+// the design could not keep up with the load.
+func (st standing) queued() bool {
+	if st.Main == nil || st.Timing == rundir.NoTimes {
+		return false
+	}
+	response, service := st.Main.Latency.Response, st.Main.Latency.Service
+	return service.Count > 0 && response.P99 != rundir.Infinite &&
+		response.P99 >= max(queuedShare*service.P99, service.P99+queuedLeast)
+}
+
+// queuedNote says of which designs a ratio of the p99 depends on how long the load lasted; ""
+// if there is no ratio, or none of them had to wait.
+func queuedNote(s rundir.Summary, standings []standing) string {
+	late := slices.DeleteFunc(slices.Clone(standings), func(st standing) bool {
+		return !st.queued() || !slices.ContainsFunc(s.Comparisons, func(c rundir.Comparison) bool {
+			return c.Metric == "p99" && c.Ratio > 0 && (c.Candidate == st.Name || c.Base == st.Name)
+		})
+	})
+	if len(late) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s could not keep up: most of %s p99 is waiting for a free place, so the "+
+		"%s on how long the load lasted.", list(namesOf(late), 3), choose(len(late), "its", "their"),
+		choose(len(late), "ratio depends", "ratios depend"))
+}
+
+// baselineOf is the design that ratios refer to.
+func baselineOf(standings []standing) (base standing) {
+	for _, st := range standings {
+		if st.Baseline {
+			return st
+		}
+	}
+	return base
 }
 
 // timedOf are the designs that hold and have usable times, if the first has a p99. They come
@@ -244,9 +293,9 @@ func about(c rundir.Comparison) string {
 
 // howFar says a ratio of times in words; a difference that its digits do not show is
 // none.
-func howFar(ratio float64) string {
-	switch far := times(max(ratio, 1/ratio)); {
-	case far == times(1):
+func howFar(ratio float64, repeats int) string {
+	switch far := ratioOf(max(ratio, 1/ratio), repeats); {
+	case far == ratioOf(1, repeats):
 		return "about that of"
 	case ratio < 1:
 		return far + " lower than"

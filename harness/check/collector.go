@@ -141,7 +141,7 @@ func (c *Collector) violate(kind *int, at time.Duration, ops []uint64, format st
 		c.proof, c.excusable = slices.Delete(c.proof, n, n+1), slices.Delete(c.excusable, n, n+1)
 	}
 	c.out.Violations = append(c.out.Violations,
-		Violation{Text: fmt.Sprintf(format, args...), AtNS: int64(at)})
+		Violation{Text: said(format, args), AtNS: int64(at)})
 	c.proof = append(c.proof, slices.DeleteFunc(slices.Clone(ops), func(op uint64) bool {
 		return op == 0
 	}))
@@ -169,7 +169,7 @@ func (c *Collector) Unfinished(ops []uint64, format string, args ...any) {
 // the verdict is Undecided, and the text says what was missing.
 func (c *Collector) Need(exercised bool, format string, args ...any) {
 	if !exercised {
-		c.unmet = append(c.unmet, fmt.Sprintf(format, args...))
+		c.unmet = append(c.unmet, said(format, args))
 	}
 }
 
@@ -177,18 +177,18 @@ func (c *Collector) Need(exercised bool, format string, args ...any) {
 // promise is not judged, which leaves nothing else open. See Need.
 func (c *Collector) NeedTimely(occasion bool, format string, args ...any) {
 	if !occasion {
-		c.untimely = append(c.untimely, fmt.Sprintf(format, args...))
+		c.untimely = append(c.untimely, said(format, args))
 	}
 }
 
 // Note says in one line how closely the check looked, which becomes the Reason
 // of a verdict that is Held. The last note stays.
-func (c *Collector) Note(format string, args ...any) { c.note = fmt.Sprintf(format, args...) }
+func (c *Collector) Note(format string, args ...any) { c.note = said(format, args) }
 
 // Fail says that an input could not be read. The first reason stays.
 func (c *Collector) Fail(format string, args ...any) {
 	if c.failed == "" {
-		c.failed = fmt.Sprintf(format, args...)
+		c.failed = said(format, args)
 	}
 }
 
@@ -323,4 +323,25 @@ func (m Operations) Add(r *history.Record) {
 		o = known.merge(o)
 	}
 	m[r.Op.ID] = o
+}
+
+// TimeText is a time as the texts of a verdict have it: in three digits, and from a second on
+// to the millisecond: "908ms", "2.524s". Those of a Collector write every time.Duration so.
+func TimeText(d time.Duration) string {
+	unit := time.Millisecond
+	for d.Abs() < 100*unit && unit > 1 {
+		unit /= 10
+	}
+	return d.Round(unit).String()
+}
+
+// said is fmt.Sprintf with times as users read them.
+func said(format string, args []any) string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if d, ok := arg.(time.Duration); ok {
+			args[i] = TimeText(d)
+		}
+	}
+	return fmt.Sprintf(format, args...)
 }

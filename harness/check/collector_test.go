@@ -343,3 +343,34 @@ func TestOperationsMergeAttempts(t *testing.T) {
 		}
 	}
 }
+
+func TestTimeText(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		908_478_567:            "908ms",
+		90_847_856:             "90.8ms",
+		9_999_999:              "10ms",
+		41_234:                 "41.2µs",
+		412:                    "412ns",
+		7:                      "7ns",
+		0:                      "0s",
+		2_524_050_111:          "2.524s",
+		-2_524_050_111:         "-2.524s",
+		90 * time.Second:       "1m30s",
+		300 * time.Millisecond: "300ms",
+	} {
+		if got := check.TimeText(d); got != want {
+			t.Errorf("%d is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestTextsHaveShortTimes: whatever a judge hands over.
+func TestTextsHaveShortTimes(t *testing.T) {
+	c := check.Collect(t.Context(), "x", parse(t, ""))
+	c.Violate(nil, "acknowledged at %v, gone at %s", 908_478_567*time.Nanosecond,
+		2_524_050_111*time.Nanosecond)
+	v := c.Verdict()
+	if got := v.Violations[0].Text; got != "acknowledged at 908ms, gone at 2.524s" {
+		t.Errorf("it says %q", got)
+	}
+}

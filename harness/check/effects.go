@@ -60,7 +60,7 @@ type missingAck struct {
 // String says what was acknowledged, and to whom.
 func (m missingAck) String() string {
 	return fmt.Sprintf("operation %d (key %q, client %q) was acknowledged at %v (%q)",
-		m.op, m.key, m.client, m.at, m.name)
+		m.op, m.key, m.client, TimeText(m.at), m.name)
 }
 
 // stray is an effect that is not what its operation asked for, which breaks

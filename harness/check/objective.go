@@ -124,6 +124,14 @@ func (o Objective) format(v float64) string {
 	return time.Duration(v).String()
 }
 
+// measured is format for what was measured, of which a time has few digits.
+func (o Objective) measured(v float64) string {
+	if d, err := time.ParseDuration(o.format(v)); err == nil {
+		return TimeText(d)
+	}
+	return o.format(v)
+}
+
 // latency reports whether the objective is about a latency.
 func (o Objective) latency() bool { return o.Func == Quantile || o.Func == Max }
 

@@ -55,7 +55,7 @@ func (o Objective) Undecided(name, reason string) SLOVerdict {
 // verdict judges a value.
 func (o Objective) verdict(name string, actual float64, samples int64) SLOVerdict {
 	v := o.Undecided(name, "")
-	v.Actual, v.Samples = o.format(math.Round(actual*1e4)/1e4), samples
+	v.Actual, v.Samples = o.measured(math.Round(actual*1e4)/1e4), samples
 	v.Status, v.Margin = Broken, o.margin(actual)
 	if o.meets(actual) {
 		v.Status = Held

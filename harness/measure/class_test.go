@@ -25,8 +25,8 @@ func TestErrorClass(t *testing.T) {
 		"Grüße an 3 Käufer":                            "Grüße an # Käufer",
 	}
 	for text, want := range tests {
-		if got := errorClass(text); got != want {
-			t.Errorf("errorClass(%q) = %q, want %q", text, got, want)
+		if got := ErrorClass(text); got != want {
+			t.Errorf("ErrorClass(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -35,14 +35,14 @@ func FuzzErrorClass(f *testing.F) {
 	f.Add("dial tcp 127.0.0.1:5432: connect: connection refused")
 	f.Add("SQLSTATE 40001")
 	f.Fuzz(func(t *testing.T, text string) {
-		class := errorClass(text)
+		class := ErrorClass(text)
 		if len(class) > len(text) {
 			t.Errorf("%q grew to %q", text, class)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(class) {
 			t.Errorf("%q became %q", text, class)
 		}
-		if again := errorClass(class); again != class {
+		if again := ErrorClass(class); again != class {
 			t.Errorf("%q has class %q, and that has class %q", text, class, again)
 		}
 		if !strings.ContainsAny(text, "0123456789#") && class != text {

@@ -38,7 +38,7 @@ func (c classifier) of(rec *history.Record) string {
 	text := rec.Err
 	class, known := c[text]
 	if !known {
-		class = errorClass(text)
+		class = ErrorClass(text)
 		if len(c) < maxRemembered {
 			c[text] = class
 		}
@@ -82,11 +82,11 @@ func (c *classes) list() []rundir.ErrorClass {
 	return list
 }
 
-// errorClass replaces what differs between errors of one kind (numbers,
+// ErrorClass replaces what differs between errors of one kind (numbers,
 // identifiers, addresses) by "#". Numbers that are themselves a class stay:
 // those after the words SQLSTATE, status and code, and the version in a path
 // such as /v1/buy.
-func errorClass(text string) string {
+func ErrorClass(text string) string {
 	var out strings.Builder
 	keep, before := false, byte(0)
 	for len(text) > 0 {

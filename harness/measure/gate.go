@@ -129,7 +129,7 @@ func (f Facts) reported() rundir.Percentiles {
 // for seconds.
 func (f Facts) pacerLag() rundir.Validity {
 	g, of := f.Generator, f.reported()
-	verdict := rundir.Validity{Name: "pacer-lag", OK: true}
+	verdict := rundir.Validity{Name: PacerLagName, OK: true}
 	var late, limits []string
 	limit := lagFloor
 	for _, at := range []struct{ lag, of int64 }{
@@ -159,10 +159,10 @@ func (f Facts) coreWait() rundir.Validity {
 	detail := fmt.Sprintf("99 %% of the ready goroutines got a CPU within %s (at most "+
 		"%s: 10 %% of the response time's p99, or 1 ms)", ms(f.Generator.SchedP99NS), ms(limit))
 	if f.Inside {
-		detail += fmt.Sprintf(". The variant's code ran in the generator's process, so the %.2f of "+
+		detail += fmt.Sprintf(". The design's code ran in the generator's process, so the %.2f of "+
 			"%d cores used are of both", f.Generator.CPUCores, f.Cores)
 	}
-	return rundir.Validity{Name: "core-wait", OK: f.Generator.SchedP99NS <= limit, Detail: detail}
+	return rundir.Validity{Name: CoreWaitName, OK: f.Generator.SchedP99NS <= limit, Detail: detail}
 }
 
 // processor: the generator was not short of processor time. Where the system's
@@ -172,7 +172,7 @@ func (f Facts) coreWait() rundir.Validity {
 func (f Facts) processor() rundir.Validity {
 	used := f.Generator.CPUCores / math.Max(1, float64(f.Cores))
 	return rundir.Validity{
-		Name: "generator-cpu", OK: used < cpuShare,
+		Name: GeneratorCPUName, OK: used < cpuShare,
 		Detail: fmt.Sprintf("%.2f of %d cores, %.0f %% (below %.0f %%)",
 			f.Generator.CPUCores, f.Cores, 100*used, 100*cpuShare),
 	}
@@ -180,7 +180,7 @@ func (f Facts) processor() rundir.Validity {
 
 func (f Facts) gcPause() rundir.Validity {
 	return rundir.Validity{
-		Name: "gc-pause", OK: f.Generator.GCPauseP99NS < gcPauseMax,
+		Name: GCPauseName, OK: f.Generator.GCPauseP99NS < gcPauseMax,
 		Detail: fmt.Sprintf("99 %% of the garbage collector's pauses took at most %s (below %s)",
 			ms(f.Generator.GCPauseP99NS), ms(gcPauseMax)),
 	}
@@ -226,7 +226,7 @@ func (f Facts) others() string {
 	if most-least < 1 {
 		return fmt.Sprintf("%.1f %%", least)
 	}
-	return fmt.Sprintf("between %.1f %% and %.1f %%: some samples lack a store's CPU use",
+	return fmt.Sprintf("between %.1f %% and %.1f %%, because some store CPU samples are missing",
 		least, most)
 }
 
@@ -237,8 +237,16 @@ func near(a, b int64) bool {
 		(a == b || math.Abs(float64(a)-float64(b)) < rundir.QuietShare*float64(b))
 }
 
-// InterferenceName is the name of the assumption that the machine was there for the run.
-const InterferenceName = "interference"
+// The names of the assumptions about times: that operations were dispatched when they were
+// due, that a goroutine which is ready soon gets a CPU, that the generator was not short of
+// CPU, that its garbage collector did not pause it, and that the machine was there for the run.
+const (
+	PacerLagName     = "pacer-lag"
+	CoreWaitName     = "core-wait"
+	GeneratorCPUName = "generator-cpu"
+	GCPauseName      = "gc-pause"
+	InterferenceName = "interference"
+)
 
 // AccountingName and ScheduleName are the names of the assumptions that every operation is
 // accounted for, and that the schedule was offered.

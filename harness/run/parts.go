@@ -21,7 +21,6 @@ const (
 	historyName  = "history"
 	emptyName    = "empty"
 	storesName   = "stores"
-	faultPrefix  = "fault "
 )
 
 // ownFailures are the assumptions that fail by stampede's own doing.
@@ -179,7 +178,7 @@ func steadyStores(t Trial) rundir.Validity {
 // the same windows, but need not show; nor need one of a role that it does not
 // have.
 func fired(f scenario.Fault, hit bool, faults []history.Window) rundir.Validity {
-	v := rundir.Validity{Name: faultPrefix + f.Name, OK: !hit, Detail: "it did not happen"}
+	v := rundir.Validity{Name: rundir.FaultAssumption + f.Name, OK: !hit, Detail: "it did not happen"}
 	if !hit {
 		v.Detail = "the design does not use " + f.Target
 		if !sut.Service(f.Target).Store() {

@@ -363,6 +363,10 @@ const (
 	Raced      = "races"
 )
 
+// FaultAssumption begins the name of the assumption that a fault happened, which its name
+// follows. It holds also where a design has nothing that the fault strikes.
+const FaultAssumption = "fault "
+
 // Exercise says that an assumption is one of those.
 func Exercise(name string) bool { return name == Exercised || name == Operations || name == Raced }
 

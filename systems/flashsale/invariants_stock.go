@@ -45,21 +45,14 @@ func (j *judging) noteSold(d demands, orders int) {
 	for _, item := range d {
 		bought += item.acked
 	}
-	text := fmt.Sprintf("%d of %d units were sold when the run ended: %s", sold,
-		j.p.Items*j.p.Units, j.shop())
+	all := j.p.Items * j.p.Units
+	text := fmt.Sprintf("no item was sold more often than its %d units: %d of %d were sold when the "+
+		"run ended, %d were left in carts or for sale", j.p.Units, sold, all, max(0, all-sold))
 	if bought > sold {
 		text += fmt.Sprintf("; %d buys succeeded, with %d orders: a second click is answered with the "+
 			"same order, and a unit whose cart was not paid in time is for sale again", bought, orders)
 	}
 	j.Note("%s", text)
-}
-
-// shop is what was for sale: "5 items of 200".
-func (j *judging) shop() string {
-	if j.p.Items == 1 {
-		return fmt.Sprintf("1 item of %d", j.p.Units)
-	}
-	return fmt.Sprintf("%d items of %d", j.p.Items, j.p.Units)
 }
 
 // oversoldAtEnd counts the orders that are paid, and those that have a unit.
@@ -172,8 +165,8 @@ func (r replies) oversold(item string, orders []string, units int) oversold {
 	for _, order := range orders {
 		sales = append(sales, r.buys[order].step())
 	}
-	o := oversold{item: item, orders: len(orders),
-		counted: check.CountUp("units of "+item+" certainly sold", units, sales)}
+	what := "units of " + item + " held and later paid, each from the answer to its buy on"
+	o := oversold{item: item, orders: len(orders), counted: check.CountUp(what, units, sales)}
 	decide := []uint64{o.counted.Crossing().Op}
 	if first, second, raced := o.counted.Race(); raced {
 		decide = append(decide, first.Op, second.Op)
@@ -275,7 +268,8 @@ func (j *judging) snapshot(rec *history.Record) {
 		j.Violate([]uint64{rec.Op.ID}, "%s: a stock snapshot cannot be read: %v", rec.Op.Key, err)
 		return
 	}
-	j.conserve(s, fmt.Sprintf("%s in a snapshot at %v", rec.Op.Key, rec.End), []uint64{rec.Op.ID})
+	j.conserve(s, fmt.Sprintf("%s in a snapshot at %s", rec.Op.Key, check.TimeText(rec.End)),
+		[]uint64{rec.Op.ID})
 }
 
 // conserve requires that a stock is that of the sale and adds up.

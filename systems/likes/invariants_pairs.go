@@ -213,7 +213,7 @@ func tell(acts []act) string {
 		if a.acked {
 			reply = map[bool]string{true: "changed", false: "no change"}[a.changed]
 		}
-		texts = append(texts, fmt.Sprintf("%s at %v (%s)", kind, a.start.Round(time.Microsecond), reply))
+		texts = append(texts, fmt.Sprintf("%s at %s (%s)", kind, check.TimeText(a.start), reply))
 	}
 	return strings.Join(texts, ", ")
 }

@@ -179,8 +179,12 @@ func judgeExact(j *judging) {
 			"beyond the rules, and %d were rejected because of views that do not count", o.losses, o.over,
 			o.under)
 	}
-	j.Note("%d events: %d of %d candidates are views, in %d windows of %d generations%s",
-		j.t.Watch.Events, len(j.t.accepted), len(o.candidates), windows, len(j.t.Generations), note)
+	generations := ""
+	if n := len(j.t.Generations); n > 1 {
+		generations = fmt.Sprintf(" of %d generations", n)
+	}
+	j.Note("%d events: %d of %d candidates are views, in %d windows%s%s", j.t.Watch.Events,
+		len(j.t.accepted), len(o.candidates), windows, generations, note)
 	accuracy(j)
 }
 

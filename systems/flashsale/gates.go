@@ -19,6 +19,7 @@ const (
 	admitted admission = 1  // a unit was taken from the counter
 	repeated admission = 2  // this operation took one before
 	occupied admission = 3  // the buyer has taken one by another operation
+	unsure   admission = 4  // nothing is left, but tokens of orders may be missing
 )
 
 // gate decides in Redis who may go on to the ledger. An error of admit that
@@ -60,17 +61,19 @@ func (s *gatedShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	if err != nil {
 		return Order{}, err
 	}
-	if a == occupied {
+	switch a {
+	case occupied:
 		return s.second(ctx, req)
-	}
-	if a == admitted {
+	case unsure:
+		return s.books.soldOut(ctx, req)
+	case admitted:
 		s.passed(placeAdmitted)
 	}
 	return s.claim(ctx, req, a)
 }
 
-// pass asks the gate. Without an error the answer is admitted, repeated or
-// occupied.
+// pass asks the gate. Without an error the answer is admitted, repeated,
+// occupied or unsure.
 func (s *gatedShop) pass(ctx context.Context, req BuyRequest) (admission, error) {
 	if !s.redis.items[req.Item] {
 		return 0, ErrUnknownItem
@@ -171,7 +174,8 @@ type tokenGate struct{ redis *counters }
 // is positive, the token lapses that many milliseconds from now, by Redis'
 // clock, unless it is committed. A request that finds the token of its own
 // operation shares it from then on with the request that took it: either may
-// make the order, so neither may give the unit back for the other.
+// make the order, so neither may give the unit back for the other. KEYS[4] says
+// that tokens may be missing: see doubtfulKey.
 const takeToken = `
 local stock = tonumber(redis.call('GET', KEYS[1]))
 if not stock then return -2 end
@@ -181,7 +185,7 @@ if token == ARGV[2] or token == ARGV[2] .. '+' then
     return 2
 end
 if token then return 3 end
-if stock <= 0 then return -1 end
+if stock <= 0 then return redis.call('EXISTS', KEYS[4]) == 1 and 4 or -1 end
 redis.call('DECR', KEYS[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 if tonumber(ARGV[3]) > 0 then
@@ -191,7 +195,7 @@ end
 return 1`
 
 func (g tokenGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
-	n, err := g.redis.run(ctx, g.redis.script.takeToken, g.redis.keys(req.Item),
+	n, err := g.redis.run(ctx, g.redis.script.takeToken, g.redis.takeKeys(req.Item),
 		req.Buyer, tokenOf(req.OpID), g.redis.ttl.Milliseconds())
 	return admission(n), err
 }

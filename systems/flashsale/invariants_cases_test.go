@@ -2,6 +2,7 @@ package flashsale_test
 
 import (
 	"slices"
+	"testing"
 	"time"
 
 	"stampede/harness/history"
@@ -254,6 +255,23 @@ func orderCases() []verdictCase {
 		{same, "a repetition that was refused - undecided", maybe, func(e *evidence) {
 			e.attempt(256, 1).Outcome = history.Refused
 		}, "no acknowledged key was sent again and answered"},
+	}
+}
+
+// TestLateReturns: a refusal that a unit explains which came back, but long after the slack, is
+// late; one that nothing explains is not.
+func TestLateReturns(t *testing.T) {
+	for at, late := range map[time.Duration]bool{1500 * ms: true, 8 * time.Second: false} {
+		e := goodSale(t)
+		e.attempt(1024, 0).Outcome = history.Refused
+		e.add(history.Record{
+			Op:      history.Op{ID: 8192, Kind: flashsale.KindBuy, Key: "item-1", Client: "ida"},
+			Outcome: history.Refused, Code: "sold_out", Start: at, End: at + ms,
+		})
+		v := e.judge(t)[flashsale.NoFalseSoldOut]
+		if v.Status != fail || v.Count != 1 || late != (v.Late == 1) {
+			t.Errorf("at %v: %s, %d of %d late", at, v.Status, v.Late, v.Count)
+		}
 	}
 }
 

@@ -26,7 +26,9 @@ const maxSuspects = 100_000
 //
 // A refusal during a fault, or within the slack of its end, says nothing:
 // units may be tied up by requests that died. Being "not ready" is no claim.
-// Where all refusals fell into the slack, the verdict stays open.
+// Where all refusals fell into the slack, the verdict stays open. A refusal
+// that units explain which came back much later than promised is late, as a
+// promise of time is; one that nothing explains is a lie.
 func judgeNoFalseSoldOut(j *judging) {
 	if !j.has("orders") {
 		return
@@ -35,7 +37,9 @@ func judgeNoFalseSoldOut(j *judging) {
 	if !promised {
 		return
 	}
-	taken, slack := j.takenBy(slack)
+	buys := j.purchases()
+	slack += buys.slowest
+	taken := j.takenBy(buys, slack)
 	noise := disturbed(j.Faults(), slack)
 	claims, strict, overlooked := 0, 0, 0
 	var suspects []suspect
@@ -68,8 +72,12 @@ func judgeNoFalseSoldOut(j *judging) {
 	j.Note("%d of %d refusals came before the first return of a unit or more than %v after it",
 		strict, claims, slack.Round(time.Millisecond))
 	j.Need(overlooked == 0, "%d suspicious refusals were not checked", overlooked)
-	j.judgeSuspects(suspects)
+	j.judgeSuspects(suspects, buys, slack)
 }
+
+// muchLater is how many times the slack a unit may take to be for sale again before a
+// refusal is no longer called late.
+const muchLater = 4
 
 // takings are the units of an item that may be taken.
 type takings struct {
@@ -93,32 +101,41 @@ func (t *takings) strict(from, to time.Duration) bool {
 	return t == nil || to < t.returned || from > t.offered
 }
 
-// takenBy bounds, for each item, how many units may be taken at any moment by
-// buys that were not refused. It also returns the slack with the slowest
-// operation.
-func (j *judging) takenBy(
-	promised time.Duration,
-) (taken map[string]*takings, slack time.Duration) {
+// purchases are the buys that were not refused.
+type purchases struct {
+	ops   check.Operations
+	items map[uint64]string // by operation
+	// slowest is the longest that an operation took outside faults.
+	slowest time.Duration
+}
+
+// purchases reads the buys.
+func (j *judging) purchases() purchases {
 	var slow slowest
-	buys := make(check.Operations)
-	items := make(map[uint64]string)
+	b := purchases{ops: make(check.Operations), items: make(map[uint64]string)}
 	see := slow.see(disturbed(j.Faults(), 0))
 	j.read(j.unknown(KindBuy), see, only(KindBuy, func(rec *history.Record) {
 		if rec.Outcome != history.Refused {
-			buys.Add(rec)
-			items[rec.Op.ID] = rec.Op.Key
+			b.ops.Add(rec)
+			b.items[rec.Op.ID] = rec.Op.Key
 		}
 	}))
-	slack = promised + time.Duration(slow)
-	taken = make(map[string]*takings)
-	for op, buy := range buys {
-		item := items[op]
+	b.slowest = time.Duration(slow)
+	return b
+}
+
+// takenBy bounds, for each item, how many units may be taken at any moment, if one that came
+// back is for sale again after a slack.
+func (j *judging) takenBy(b purchases, slack time.Duration) map[string]*takings {
+	taken := make(map[string]*takings)
+	for op, buy := range b.ops {
+		item := b.items[op]
 		if taken[item] == nil {
 			taken[item] = &takings{returned: history.Never, offered: history.Never}
 		}
 		taken[item].add(holdOf(buy, j.a.byOp[op], slack))
 	}
-	return taken, slack
+	return taken
 }
 
 // suspect is a refusal that no buy which took effect can explain.
@@ -134,10 +151,12 @@ type suspect struct {
 // counts for each the refused attempts that overlap it: those that began
 // before its end less those that ended before its beginning. With the
 // suspects sorted, an attempt costs two binary searches.
-func (j *judging) judgeSuspects(suspects []suspect) {
+func (j *judging) judgeSuspects(suspects []suspect, buys purchases, slack time.Duration) {
 	if len(suspects) == 0 {
 		return
 	}
+	returning := j.takenBy(buys, muchLater*slack)
+	recovering := disturbed(j.Faults(), muchLater*slack)
 	items := make(map[string]*overlapCount)
 	for i := range suspects {
 		s := &suspects[i]
@@ -158,11 +177,18 @@ func (j *judging) judgeSuspects(suspects []suspect) {
 		c.finish()
 	}
 	for _, s := range suspects {
-		if others := s.passing - 1; s.taken+others < j.p.Units {
-			j.Violate([]uint64{s.op}, "%s: at %v a buyer was told sold out while at most %d of %d "+
-				"units were taken, %d of them by requests in flight", s.item, s.to,
-				s.taken+others, j.p.Units, others)
+		others := s.passing - 1
+		if s.taken+others >= j.p.Units {
+			continue
 		}
+		tell := j.Violate
+		if recovering.overlaps(s.from, s.to) ||
+			returning[s.item] != nil && returning[s.item].MaxPossible(s.from, s.to)+others >= j.p.Units {
+			tell = j.Late
+		}
+		tell([]uint64{s.op}, "%s: at %v a buyer was told sold out while at most %d of %d "+
+			"units were taken, %d of them by requests in flight", s.item, s.to,
+			s.taken+others, j.p.Units, others)
 	}
 }
 

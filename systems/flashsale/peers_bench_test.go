@@ -82,7 +82,7 @@ func BenchmarkRedisLua(b *testing.B) {
 	compare(b, "redis-benchmark", 1.2, sale.spread(b, benchConns*8, admit), func() float64 {
 		out := run(b, peer, "-h", host, "-p", port, "-n", "200000", "-c", strconv.Itoa(benchConns),
 			"-r", "1000000000", "--dbnum", strconv.Itoa(opts.DB), "--csv",
-			"EVALSHA", sha, "3", key("stock"), key("tokens"), key("deadlines"),
+			"EVALSHA", sha, "4", key("stock"), key("tokens"), key("deadlines"), key("doubtful"),
 			"buyer-__rand_int__", "1", "0")
 		return number(b, out, `(?m)^"EVALSHA[^"]*","([0-9.]+)"`)
 	})

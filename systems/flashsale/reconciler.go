@@ -39,7 +39,8 @@ const (
 // A purchase that took a unit of the old counter may reach the ledger after
 // the rebuild has read it, which makes the new counter too high. That cannot
 // oversell, because the ledger refuses what it does not have; the negative
-// drift is seen by the next look. So that whoever looks from outside can tell
+// drift is seen by the next look. Its token is missing until then, so for some
+// time after a repair buyers are told "sold out" by the ledger (doubtfulKey). So that whoever looks from outside can tell
 // this from a fault, each repair leaves a mark.
 func (d design) reconciler() sut.Role {
 	return sut.Role{
@@ -217,6 +218,7 @@ func (b *backend) rebuild(ctx context.Context, item string) error {
 	pipe.Del(ctx, c.keys(item)...)
 	pipe.Set(ctx, c.stockKey(item), c.units-int64(len(owners)/2), 0)
 	pipe.Set(ctx, c.repairKey(item), repairMark(), 0)
+	pipe.Set(ctx, c.doubtfulKey(item), 1, c.doubt)
 	if c.kind.tokens {
 		const chunk = 1000
 		for rest := owners; len(rest) > 0; rest = rest[min(chunk, len(rest)):] {

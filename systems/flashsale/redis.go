@@ -33,14 +33,17 @@ type counterKind struct {
 // stock:ITEM, a number; tokens:ITEM, a hash of buyer to operation, followed by
 // a + if several requests with the operation's key rely on the token;
 // deadlines:ITEM, a sorted set of the buyers of uncommitted tokens by the
-// time, in milliseconds of Redis' clock, at which they lapse; and repair:ITEM,
-// a mark that is another one after each repair by the reconciler.
+// time, in milliseconds of Redis' clock, at which they lapse; repair:ITEM, a
+// mark that is another one after each repair by the reconciler; and
+// doubtful:ITEM, which is there for some time after one.
 type counters struct {
 	rdb    *redis.Client
 	kind   counterKind
 	prefix string
 	limit  time.Duration
 	ttl    time.Duration
+	// doubt is how long after a repair an order may have no token.
+	doubt  time.Duration
 	units  int64
 	items  map[string]bool
 	script scripts
@@ -76,6 +79,7 @@ func openCounters(
 	c := &counters{
 		rdb: redis.NewClient(opts), kind: kind, prefix: cfg.Prefix,
 		limit: stores.Timeout(cfg), units: int64(p.Units), items: map[string]bool{},
+		doubt:  4 * (patience(cfg) + reconcileEvery),
 		script: newScripts(),
 	}
 	for _, item := range itemKeys(p) {
@@ -116,6 +120,17 @@ func (c *counters) repairKey(item string) string { return c.prefix + "repair:" +
 // keys are those that buyers use.
 func (c *counters) keys(item string) []string {
 	return []string{c.stockKey(item), c.tokensKey(item), c.deadlinesKey(item)}
+}
+
+// doubtfulKey is there while an order may have no token: its purchase was under way when the
+// counter was rebuilt or its token revoked, and the next rebuild has not found it yet. An
+// acknowledged request that comes again must not be told "sold out" meanwhile; the ledger
+// knows it.
+func (c *counters) doubtfulKey(item string) string { return c.prefix + "doubtful:" + item }
+
+// takeKeys are those of takeToken.
+func (c *counters) takeKeys(item string) []string {
+	return append(c.keys(item), c.doubtfulKey(item))
 }
 
 // allKeys are the keys and the mark of repair.
@@ -192,8 +207,11 @@ func (c *counters) putBack(ctx context.Context, cart cart, closed bool) error {
 
 // revoke returns a token of which nobody knows whether its purchase has died.
 func (c *counters) revoke(ctx context.Context, cart cart) error {
-	_, err := c.run(ctx, c.script.returnToken, c.allKeys(cart.Item),
-		cart.Buyer, tokenOf(cart.OpID), repairMark())
+	err := c.rdb.Set(ctx, c.doubtfulKey(cart.Item), 1, c.doubt).Err()
+	if err == nil {
+		_, err = c.run(ctx, c.script.returnToken, c.allKeys(cart.Item),
+			cart.Buyer, tokenOf(cart.OpID), repairMark())
+	}
 	if err != nil {
 		return stores.Failed("returning a lapsed token", err)
 	}

@@ -78,7 +78,7 @@ type pipelinedGate struct {
 func (g pipelinedGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.redis.limit)
 	defer cancel()
-	n, err := g.script.Exec(ctx, g.client, g.redis.keys(req.Item),
+	n, err := g.script.Exec(ctx, g.client, g.redis.takeKeys(req.Item),
 		[]string{req.Buyer, tokenOf(req.OpID), fmt.Sprint(g.redis.ttl.Milliseconds())}).AsInt64()
 	return admission(n), err
 }

@@ -28,11 +28,9 @@ button.addEventListener('click', function () {
 var only = doc.getElementById('only');
 if (only) {
   only.closest('.choice').hidden = false;
-  only.addEventListener('change', function () {
-    all('[data-verdict]').forEach(function (x) {
-      x.hidden = only.value !== '' && x.getAttribute('data-verdict') !== only.value;
-    });
-  });
+  only.onchange = function () {
+    all('[data-verdict]').forEach(function (x) { x.hidden = only.value && x.dataset.verdict !== only.value; });
+  };
 }
 
 // Copy buttons.

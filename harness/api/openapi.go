@@ -119,7 +119,7 @@ func (t *Table[S]) describe(k *Kind[S], d *description) object {
 	if k.about.Detail != "" {
 		out = append(out, member("description", k.about.Detail))
 	}
-	if list := parameters(k.request, d); len(list) > 0 {
+	if list := parameters(k.request); len(list) > 0 {
 		out = append(out, member("parameters", list))
 	}
 	problems := []error{}
@@ -146,7 +146,7 @@ func (t *Table[S]) describe(k *Kind[S], d *description) object {
 }
 
 // parameters are the fields of a request that are not in its body.
-func parameters(s *shape, d *description) (list []object) {
+func parameters(s *shape) (list []object) {
 	for _, f := range s.fields {
 		if f.in == inBody {
 			continue

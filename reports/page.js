@@ -18,18 +18,18 @@ var kept = null;
 try { kept = localStorage.getItem(key); } catch (e) { /* not allowed for files: start from the system's */ }
 setTheme(kept === 'dark' || kept === 'light' ? kept : null);
 button.hidden = false;
-button.addEventListener('click', function () {
+button.onclick = function () {
   var t = dark() ? 'light' : 'dark';
   setTheme(t);
   try { localStorage.setItem(key, t); } catch (e) { /* as above */ }
-});
+};
 
 // On a page over many runs: the scenarios whose newest run has one verdict.
-var only = doc.getElementById('only');
-if (only) {
-  only.closest('.choice').hidden = false;
-  only.onchange = function () {
-    all('[data-verdict]').forEach(function (x) { x.hidden = only.value && x.dataset.verdict !== only.value; });
+var v = doc.getElementById('only');
+if (v) {
+  v.closest('.choice').hidden = false;
+  v.onchange = function () {
+    all('[data-verdict]').forEach(function (x) { x.hidden = v.value && v.value !== x.dataset.verdict; });
   };
 }
 

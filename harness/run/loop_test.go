@@ -430,7 +430,7 @@ func TestADrainThatTakesLonger(t *testing.T) {
 }
 
 // TestLateInACrowd: lateness is a missed promise on a quiet machine and not judged on one
-// that others used; it makes no design wrong. A control that is late was caught.
+// that others used; it makes no design wrong. Nor does it catch a control, on either.
 func TestLateInACrowd(t *testing.T) {
 	b := newBench(t, []string{"provokes=[load]"}, design{name: "good"},
 		design{name: "wrong", breaks: []sut.Break{{Invariant: "slow", Under: sut.Load}}})
@@ -440,8 +440,9 @@ func TestLateInACrowd(t *testing.T) {
 	}
 	e := b.finish(t)
 	e.is(t, "good", rundir.Fail, "missed the promise slow: late")
-	e.is(t, "wrong", rundir.Pass, "violated as expected: slow")
-	if v := e.summary.Verdict; v.Correctness != rundir.Pass || v.Objectives != rundir.Fail {
+	const late = "known to break slow but was not caught: it was only late"
+	e.is(t, "wrong", rundir.Inconclusive, late)
+	if v := e.summary.Verdict; v.Correctness != rundir.Inconclusive || v.Objectives != rundir.Fail {
 		t.Errorf("on a quiet machine: %+v", v)
 	}
 	e.tamper(t, b.opts.System, func(trial *Trial) {
@@ -449,7 +450,7 @@ func TestLateInACrowd(t *testing.T) {
 		trial.Processor = &rundir.Processor{Machine: m}
 	})
 	e.is(t, "good", rundir.Pass, "slow is not judged: other programs took 0.50")
-	e.is(t, "wrong", rundir.Pass, "violated as expected: slow")
+	e.is(t, "wrong", rundir.Inconclusive, late)
 	if v := e.variant(t, "good"); v.Correctness != rundir.Holds || v.Objectives != rundir.NotJudged {
 		t.Errorf("in a crowd: correctness %s, objectives %s", v.Correctness, v.Objectives)
 	}

@@ -40,8 +40,8 @@ const (
 // the rebuild has read it, which makes the new counter too high. That cannot
 // oversell, because the ledger refuses what it does not have; the negative
 // drift is seen by the next look. Its token is missing until then, so for some
-// time after a repair buyers are told "sold out" by the ledger (doubtfulKey). So that whoever looks from outside can tell
-// this from a fault, each repair leaves a mark.
+// time after a repair buyers are told "sold out" by the ledger (doubtfulKey). So
+// that a gauge can tell this from a fault, each repair leaves a mark.
 func (d design) reconciler() sut.Role {
 	return sut.Role{
 		Name:    "reconciler",

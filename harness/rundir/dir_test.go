@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -155,11 +156,13 @@ func TestMain(m *testing.M) {
 	if path == "" {
 		os.Exit(m.Run())
 	}
-	if _, err := rundir.Lock(path); err != nil {
+	dir, err := rundir.Lock(path)
+	if err != nil {
 		os.Exit(1)
 	}
 	os.Stdout.WriteString("locked\n")
 	io.Copy(io.Discard, os.Stdin) // until the parent ends or kills us
+	runtime.KeepAlive(dir)        // a collected file is closed, which ends the lock
 }
 
 // TestLockOfADeadProcessIsFree kills a writer with SIGKILL, which can clean

@@ -315,13 +315,8 @@ func DecodeRequest[T any](body io.Reader) (T, error) {
 			err = errors.New("more than one JSON value")
 		}
 	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return v, fmt.Errorf("%w: the limit is %d bytes", ErrTooLarge, tooLarge.Limit)
-	case err != nil:
-		//nolint:errorlint // a bad request, whatever else ended the reading
-		return v, fmt.Errorf("%w: %v", ErrBadRequest, err)
+	if err != nil {
+		return v, badRequest(err)
 	}
 	return v, nil
 }

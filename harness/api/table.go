@@ -204,20 +204,17 @@ func badRequest(err error) error {
 // resetTo accepts a reset to just that beginning.
 func resetTo(begin any) func(io.Reader) error {
 	shape := newShape(reflect.TypeOf(begin))
-	return func(body io.Reader) error {
+	return ResetTo(begin, func(body io.Reader) (any, error) {
 		req := reflect.New(shape.typ)
 		err := shape.read(body, req.Elem(), true)
 		if err == nil {
 			err = shape.sound(req.Interface())
 		}
 		if err != nil {
-			return badRequest(err)
+			return nil, badRequest(err)
 		}
-		if asked := req.Elem().Interface(); !reflect.DeepEqual(asked, begin) {
-			return fmt.Errorf("%w: this server was opened for %+v, not for %+v", ErrInUse, begin, asked)
-		}
-		return nil
-	}
+		return req.Elem().Interface(), nil
+	})
 }
 
 // Target makes an instance that speaks the API at baseURL, such as "http://127.0.0.1:8080",

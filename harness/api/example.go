@@ -15,33 +15,47 @@ import (
 // Example is a request that a server accepts and an answer to it, as HTTP and as a history
 // have them.
 type Example struct {
-	Kind, Method, Target, Body string
-	Op                         history.Op
-	Status                     int
-	Reply                      history.Reply
+	// ID is the operation's identity in the description.
+	ID, Kind, Method, Target, Body string
+	// Other says that it is of another route to a kind, which has no operation and no answer
+	// here.
+	Other  bool
+	Op     history.Op
+	Status int
+	Reply  history.Reply
 	// Answer is the body of the answer, of which Repeats are the members that repeat the
 	// request.
 	Answer  string
 	Repeats []string
+	// Optional are the members of the answer that may be left out.
+	Optional []string
+	// Refuses are the system's own problems in which it may end.
+	Refuses []error
 }
 
-// Examples has one example of each kind, made of the tags of its fields.
+// Examples has one example of each kind, made of the tags of its fields, and one of each other
+// route.
 func (t *Table[S]) Examples() (list []Example) {
 	for i := range t.Kinds {
 		k := &t.Kinds[i]
 		req, reply := sample(k.request.typ), sample(k.reply.typ)
-		var repeats []string
+		e := Example{ID: k.about.ID, Kind: k.Name, Method: k.method,
+			Target: k.request.target(k.path, req), Status: k.about.Status, Refuses: t.refusals(k.about)}
 		for _, f := range k.reply.fields {
+			if f.optional {
+				e.Optional = append(e.Optional, f.name)
+			}
 			if f.echo != nil {
 				reply.FieldByIndex(f.index).Set(req.FieldByIndex(f.echo))
-				repeats = append(repeats, f.name)
+				e.Repeats = append(e.Repeats, f.name)
 			}
 		}
-		e := Example{Repeats: repeats, Kind: k.Name, Method: k.method,
-			Target: k.request.target(k.path, req), Status: k.about.Status, Op: history.Op{Kind: k.Name}}
-		err := k.request.record(req, &e.Op)
-		if err == nil {
+		var err error
+		if e.Op, err = k.opOf(req); err == nil {
 			e.Reply, err = k.reply.recordReply(reply)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("api: an example of %s: %v", k.Name, err))
 		}
 		if k.request.wire != nil {
 			e.Body = mustJSON(req)
@@ -49,10 +63,17 @@ func (t *Table[S]) Examples() (list []Example) {
 		if !k.reply.empty() {
 			e.Answer = mustJSON(reply)
 		}
-		if err != nil {
-			panic(fmt.Sprintf("api: an example of %s: %v", k.Name, err))
-		}
 		list = append(list, e)
+		for _, o := range k.others {
+			asked := sample(o.request.typ)
+			other := Example{ID: o.about.ID, Kind: k.Name, Other: true, Method: o.method,
+				Target: o.request.target(o.path, asked), Status: o.about.Status, Reply: e.Reply,
+				Refuses: t.refusals(o.about)}
+			if o.request.wire != nil {
+				other.Body = mustJSON(asked)
+			}
+			list = append(list, other)
+		}
 	}
 	return list
 }
@@ -82,7 +103,11 @@ func sample(t reflect.Type) reflect.Value {
 		v.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 	case t.Kind() == reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
-			if f.IsExported() && !f.Anonymous {
+			if text, has := f.Tag.Lookup("example"); has {
+				if text != "" {
+					v.FieldByIndex(f.Index).SetString(text)
+				}
+			} else if _, has := fieldOf(f); has && f.IsExported() && !f.Anonymous {
 				v.FieldByIndex(f.Index).Set(within(f.Type, bounds.Of(f)))
 			}
 		}

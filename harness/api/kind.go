@@ -15,12 +15,15 @@ type Kind[S any] struct {
 	about        About
 	request      *shape
 	reply        *shape
+	others       []other
 	// call takes a pointer to a request and returns one to a reply.
 	call func(ctx context.Context, s S, request any) (reply any, err error)
 }
 
 // About describes an operation to those who write a server or a client of their own.
 type About struct {
+	// ID is the operation's identity in the description; "" means the name of the kind.
+	ID string
 	// Summary is one line, Detail what else there is to know, Reply what a success says.
 	Summary, Detail, Reply string
 	// Status is that of a success; 0 means 200, or 204 if the reply is Nothing.
@@ -45,8 +48,11 @@ type Nothing struct{}
 //     instead of the body, where its json is "-". A default tag makes a parameter optional.
 //   - op says where a history keeps it: id, key, client or arg of an operation, key or value
 //     of a reply. A number in a key or client has a prefix there: op:"key,video-" makes
-//     "video-7" of 7. What has no op tag is kept as JSON in the body.
-//   - min, max and enum are its bounds; see package bounds. doc describes it.
+//     "video-7" of 7. The sign of a positive arg is a truth value: false is negative. The
+//     value of a list is its length. What has no op tag is kept as JSON in the body, or as a
+//     request keeps it that is an encoding.BinaryAppender and BinaryUnmarshaler.
+//   - min, max and enum are its bounds; see package bounds. doc describes it, and an
+//     example of a text is one that Check accepts; example:"" leaves a field out of examples.
 //   - echo on a field of a reply names the op tag of the field of the request that it repeats.
 //     A reply that does not is not believed.
 //
@@ -62,6 +68,9 @@ func Op[S, Req, Resp any](
 			reply, err := do(s, ctx, *request.(*Req))
 			return &reply, err
 		}}
+	if k.about.ID == "" {
+		k.about.ID = name
+	}
 	if k.about.Status == 0 {
 		k.about.Status = http.StatusOK
 		if k.reply.empty() {
@@ -69,5 +78,31 @@ func Op[S, Req, Resp any](
 		}
 	}
 	k.reply.echoes(k.request)
+	return k
+}
+
+// other is another route to the operations of a kind, for clients that are not ours.
+type other struct {
+	method, path string
+	about        About
+	request      *shape
+	// as makes a pointer to the kind's request of one to what was asked for.
+	as func(asked any) (request any)
+}
+
+// Also adds another route to a kind, which asks for the same in another way: as makes the
+// kind's request of what is asked for, Req. With the status 204 it answers nothing.
+func Also[S, Asked, Req any](
+	k Kind[S], route string, as func(Asked) Req, about About,
+) Kind[S] {
+	method, path, _ := strings.Cut(route, " ")
+	if about.Status == 0 {
+		about.Status = k.about.Status
+	}
+	k.others = append(k.others, other{method: method, path: path, about: about,
+		request: shapeOf[Asked](method, path), as: func(asked any) any {
+			req := as(*asked.(*Asked))
+			return &req
+		}})
 	return k
 }

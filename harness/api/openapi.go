@@ -43,7 +43,11 @@ func (t *Table[S]) OpenAPI() []byte {
 	}
 	paths := object{}
 	for i := range t.Kinds {
-		paths = addMethod(paths, t.Kinds[i].path, t.Kinds[i].method, t.describe(&t.Kinds[i], &d))
+		k := &t.Kinds[i]
+		paths = addMethod(paths, k.path, k.method, t.describe(k.about, k.request, k.reply, &d))
+		for _, o := range k.others {
+			paths = addMethod(paths, o.path, o.method, t.describe(o.about, o.request, k.reply, &d))
+		}
 	}
 	for _, c := range t.control(&d) {
 		paths = addMethod(paths, c.path, c.method, c.describe(&d))
@@ -55,16 +59,23 @@ func (t *Table[S]) OpenAPI() []byte {
 	for _, name := range slices.Sorted(maps.Keys(d.schemas)) {
 		schemas = append(schemas, member(name, plainMaps(d.schemas[name])))
 	}
-	text, err := yaml.MarshalWithOptions(object{
+	document := object{
 		member("openapi", "3.1.0"),
 		member("info", object{member("title", t.Title), member("version", "1"),
 			member("license", object{member("name", "Apache-2.0"),
 				member("identifier", "Apache-2.0")}),
 			member("description", t.About+"\n\n"+promise)}),
 		member("servers", []object{{member("url", "http://127.0.0.1:8080")}}),
-		member("paths", paths),
-		member("components", object{member("schemas", schemas)}),
-	}, yaml.UseLiteralStyleIfMultiline(true))
+	}
+	components := object{member("schemas", schemas)}
+	if t.Token != nil { // a server without a token requires none
+		document = append(document, member("security",
+			[]object{{member("token", []string{})}, {}}))
+		components = append(components, member("securitySchemes", object{
+			member("token", object{member("type", "http"), member("scheme", "bearer")})}))
+	}
+	document = append(document, member("paths", paths), member("components", components))
+	text, err := yaml.MarshalWithOptions(document, yaml.UseLiteralStyleIfMultiline(true))
 	if err != nil {
 		panic(fmt.Sprintf("api: describing %s: %v", t.System, err))
 	}
@@ -113,36 +124,51 @@ func addMethod(paths object, path, method string, operation object) object {
 	return append(paths, member(path, object{entry}))
 }
 
-// describe describes a kind.
-func (t *Table[S]) describe(k *Kind[S], d *description) object {
-	out := object{member("operationId", k.Name), member("summary", k.about.Summary)}
-	if k.about.Detail != "" {
-		out = append(out, member("description", k.about.Detail))
+// describe describes a route of a kind.
+func (t *Table[S]) describe(about About, request, reply *shape, d *description) object {
+	out := object{member("operationId", about.ID), member("summary", about.Summary)}
+	if about.Detail != "" {
+		out = append(out, member("description", about.Detail))
 	}
-	if list := parameters(k.request); len(list) > 0 {
+	if list := parameters(request); len(list) > 0 {
 		out = append(out, member("parameters", list))
 	}
 	problems := []error{}
-	if len(k.request.fields) > 0 {
+	if request.refuses() {
 		problems = append(problems, ErrBadRequest)
 	}
-	if k.request.wire != nil {
+	if request.wire != nil {
 		out = append(out, member("requestBody", object{member("required", true),
-			member("content", jsonContent(d.of(k.request.typ, false)))}))
+			member("content", jsonContent(d.of(request.typ, false)))}))
 		problems = append(problems, ErrTooLarge)
 	}
-	refuses := k.about.Refuses
-	if refuses == nil {
-		for _, p := range t.Problems {
-			refuses = append(refuses, p.Is)
-		}
+	problems = slices.Concat(problems, t.closed(), t.refusals(about), []error{sut.ErrRefused,
+		ErrUnknownEffect})
+	success := object{member("description", about.Reply)}
+	if !reply.empty() && about.Status != http.StatusNoContent {
+		success = append(success, member("content", jsonContent(d.of(reply.typ, true))))
 	}
-	problems = slices.Concat(problems, refuses, []error{sut.ErrRefused, ErrUnknownEffect})
-	success := object{member("description", k.about.Reply)}
-	if !k.reply.empty() {
-		success = append(success, member("content", jsonContent(d.of(k.reply.typ, true))))
+	return append(out, member("responses", t.answers(about.Status, success, problems)))
+}
+
+// closed is the problem of a request without the token, if there is one.
+func (t *Table[S]) closed() []error {
+	if t.Token == nil {
+		return nil
 	}
-	return append(out, member("responses", t.answers(k.about.Status, success, problems)))
+	return []error{ErrUnauthorized}
+}
+
+// refusals are the system's own problems in which an operation may end.
+func (t *Table[S]) refusals(about About) []error {
+	if about.Refuses != nil {
+		return about.Refuses
+	}
+	all := make([]error, len(t.Problems))
+	for i, p := range t.Problems {
+		all[i] = p.Is
+	}
+	return all
 }
 
 // parameters are the fields of a request that are not in its body.
@@ -162,6 +188,13 @@ func parameters(s *shape) (list []object) {
 		s, err := schema.Scalar(f.typ, f.bounds)
 		if err != nil {
 			panic(err)
+		}
+		if f.absent != "" {
+			value := reflect.New(f.typ).Elem()
+			if err := parse(value, f.absent); err != nil {
+				panic(err)
+			}
+			s["default"] = value.Interface()
 		}
 		list = append(list, append(p, member("schema", plainMaps(s))))
 	}
@@ -199,6 +232,7 @@ func (t *Table[S]) answers(status int, success object, problems []error) object 
 type control struct {
 	path, method, id, summary, detail string
 	request                           reflect.Type // nil if there is no body
+	open                              bool         // to everybody, where others want a token
 	answers                           object
 }
 
@@ -208,6 +242,9 @@ func (t *Table[S]) control(d *description) []control {
 		success := object{member("description", reply)}
 		if content != nil {
 			success = append(success, member("content", content))
+		}
+		if len(problems) > 0 {
+			problems = append(problems, t.closed()...)
 		}
 		return t.answers(status, success, problems)
 	}
@@ -228,14 +265,15 @@ func (t *Table[S]) control(d *description) []control {
 			summary: "Say what background work is left.", detail: t.PendingMeans,
 			answers: answers(http.StatusOK, "What is left, or an empty text.",
 				plainObject("pending", schema.Schema{"pending": schema.Schema{"type": "string"},
-					"left": schema.Schema{"type": "integer", "minimum": 0,
+					"left": schema.Schema{"type": "integer", "format": "int64", "minimum": 0,
 						"description": "How much that is, if the server counts it."}}),
 				sut.ErrRefused, ErrUnknownEffect, ErrNoRoute)},
 		{path: routeHealth, method: http.MethodGet, id: "health",
-			summary: "Say that the server answers.", answers: answers(http.StatusOK, "It does.",
+			open: t.Token != nil, summary: "Say that the server answers.",
+			answers: answers(http.StatusOK, "It does.",
 				plainObject("status", schema.Schema{"status": schema.Schema{"const": "ok"}}))},
 		{path: routeMetrics, method: http.MethodGet, id: "metrics",
-			summary: "Counters and latencies in the OpenMetrics text format.",
+			open: t.Token != nil, summary: "Counters and latencies in the OpenMetrics text format.",
 			answers: answers(http.StatusOK, "The metrics.",
 				object{member("application/openmetrics-text", object{})})},
 	}
@@ -245,6 +283,9 @@ func (c control) describe(d *description) object {
 	out := object{member("operationId", c.id), member("summary", c.summary)}
 	if c.detail != "" {
 		out = append(out, member("description", c.detail))
+	}
+	if c.open {
+		out = append(out, member("security", []object{}))
 	}
 	if c.request != nil {
 		out = append(out, member("requestBody", object{member("required", true),

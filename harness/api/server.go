@@ -51,12 +51,15 @@ type Spec struct {
 	// Bearer TOKEN". Health and metrics are open to everybody.
 	Token string
 	// Permit, if set, is asked about each request that does not show Token, also where there
-	// is none, with the token that it shows, "" for none. An error is the answer: one that
-	// wraps ErrUnauthorized, as a rule.
-	Permit func(r *http.Request, token string) error
+	// is none.
+	Permit Permit
 	// Metrics, if set, appends lines in the OpenMetrics text format.
 	Metrics func(io.Writer)
 }
+
+// Permit says whether a request that shows a token, "" for none, is served, and in which
+// context. An error is the answer: one that wraps ErrUnauthorized, as a rule.
+type Permit func(r *http.Request, token string) (context.Context, error)
 
 // Resetter is implemented by instances that can begin anew whatever happened
 // before. Other instances can be reset once, before the first operation.
@@ -93,12 +96,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		err := ErrUnauthorized
+		ctx, err := r.Context(), ErrUnauthorized
 		if s.spec.Permit != nil {
-			err = s.spec.Permit(r, ShownToken(r))
+			ctx, err = s.spec.Permit(r, shownToken(r))
 		}
 		if err == nil {
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
 		if errors.Is(err, ErrUnauthorized) {
@@ -111,8 +114,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 // bearer comes before a token.
 const bearer = "Bearer "
 
-// ShownToken is the token that a request shows, "" if it has no Authorization.
-func ShownToken(r *http.Request) string {
+// shownToken is the token that a request shows, "" if it has no Authorization.
+func shownToken(r *http.Request) string {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
 	return token
 }

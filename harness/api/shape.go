@@ -1,7 +1,7 @@
 package api
 
 import (
-	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +28,9 @@ type shape struct {
 	wire reflect.Type
 	// kept has the fields that a history keeps as JSON; nil if there are none.
 	kept reflect.Type
+	// signed says that a field is the sign of the argument, encodes that the type encodes what
+	// a history keeps itself.
+	signed, encodes bool
 }
 
 // field is one field of a shape.
@@ -95,9 +98,15 @@ func newShape(t reflect.Type) *shape {
 		}
 		if read, has := fieldOf(f); has {
 			s.fields = append(s.fields, read)
+			s.signed = s.signed || read.role == "sign"
 		}
 	}
 	s.wire = s.pointers(func(f field) bool { return f.in == inBody })
+	if p := reflect.PointerTo(t); p.Implements(reflect.TypeFor[encoding.BinaryAppender]()) &&
+		p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) {
+		s.encodes = true
+		return s
+	}
 	s.kept = s.pointers(func(f field) bool { return f.role == "" })
 	return s
 }
@@ -140,6 +149,15 @@ func (s *shape) pointers(of func(field) bool) reflect.Type {
 
 // empty says whether there is nothing to read or to write.
 func (s *shape) empty() bool { return s.typ.Kind() == reflect.Struct && len(s.fields) == 0 }
+
+// refuses says whether there is anything that a request may say wrongly.
+func (s *shape) refuses() bool {
+	_, checks := reflect.New(s.typ).Interface().(interface{ Check() error })
+	return checks || s.wire != nil || slices.ContainsFunc(s.fields, func(f field) bool {
+		return f.typ.Kind() != reflect.String || f.bounds.HasMin || f.bounds.HasMax ||
+			f.bounds.Enum != nil
+	})
+}
 
 // whole says whether a history keeps all of it as JSON: a list, or a structure of which not
 // everything has a place of its own.
@@ -292,6 +310,7 @@ func (s *shape) target(path string, v reflect.Value) string {
 
 // record writes a request into an operation.
 func (s *shape) record(v reflect.Value, op *history.Op) error {
+	negative := false
 	for i := range s.fields {
 		f := &s.fields[i]
 		value := f.of(v)
@@ -304,15 +323,23 @@ func (s *shape) record(v reflect.Value, op *history.Op) error {
 			op.Client = f.named(value)
 		case "arg":
 			op.Arg = small(value)
+		case "sign":
+			negative = !value.Bool()
 		}
+	}
+	if negative {
+		op.Arg = -op.Arg
 	}
 	var err error
 	op.Body, err = s.keep(v)
 	return err
 }
 
-// keep is the JSON of what has no place of its own in a history, nil if that is nothing.
+// keep encodes what has no place of its own in a history, nil if that is nothing.
 func (s *shape) keep(v reflect.Value) ([]byte, error) {
+	if s.encodes {
+		return v.Addr().Interface().(encoding.BinaryAppender).AppendBinary(nil)
+	}
 	if s.kept == nil {
 		return nil, nil
 	}
@@ -328,6 +355,7 @@ func (s *shape) keep(v reflect.Value) ([]byte, error) {
 
 // restore reads what record writes.
 func (s *shape) restore(op history.Op, v reflect.Value) (err error) {
+	negative := op.Arg < 0
 	for i := range s.fields {
 		f := &s.fields[i]
 		value := f.of(v)
@@ -339,16 +367,25 @@ func (s *shape) restore(op history.Op, v reflect.Value) (err error) {
 		case "client":
 			err = errors.Join(err, f.unname(value, op.Client))
 		case "arg":
+			if s.signed {
+				op.Arg = max(op.Arg, -op.Arg)
+			}
 			setSmall(value, op.Arg)
+		case "sign":
+			value.SetBool(!negative)
 		}
 	}
-	if s.kept == nil || err != nil {
+	if err != nil {
 		return err
 	}
+	if s.encodes {
+		return v.Addr().Interface().(encoding.BinaryUnmarshaler).UnmarshalBinary(op.Body)
+	}
+	if s.kept == nil {
+		return nil
+	}
 	kept := reflect.New(s.kept)
-	dec := json.NewDecoder(bytes.NewReader(op.Body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(kept.Interface()); err != nil {
+	if err := json.Unmarshal(op.Body, kept.Interface()); err != nil {
 		return fmt.Errorf("the body of a %s: %w", op.Kind, err)
 	}
 	return s.fill(v, kept.Elem(), func(f field) bool { return f.role == "" })
@@ -367,7 +404,8 @@ func (f *field) unname(v reflect.Value, name string) error {
 	return nil
 }
 
-// small is a value as a number: milliseconds of Unix time, or 1 for true.
+// small is a value as a number: milliseconds of Unix time, 1 for true, or how many elements
+// there are.
 func small(v reflect.Value) int64 {
 	switch {
 	case v.Kind() == reflect.Bool && v.Bool():
@@ -376,6 +414,8 @@ func small(v reflect.Value) int64 {
 		return v.Int()
 	case v.CanUint():
 		return int64(v.Uint())
+	case v.Kind() == reflect.Slice:
+		return int64(v.Len())
 	case v.Type() == reflect.TypeFor[time.Time]():
 		return v.Interface().(time.Time).UnixMilli()
 	}
@@ -396,8 +436,15 @@ func setSmall(v reflect.Value, n int64) {
 	}
 }
 
-// recordReply makes what a history keeps of a reply.
+// recordReply makes what a history keeps of a reply. The value of a list is how many elements
+// it has.
 func (s *shape) recordReply(v reflect.Value) (reply history.Reply, err error) {
+	if v.Kind() == reflect.Slice {
+		reply.Value = int64(v.Len())
+		if v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+	}
 	for i := range s.fields {
 		f := &s.fields[i]
 		switch value := f.of(v); f.role {

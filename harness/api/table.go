@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +35,15 @@ type Table[S any] struct {
 	// encode themselves.
 	Audit any
 	Types map[reflect.Type]map[string]any
-	// AtRest asks a server that does not say what is left to do in another way; nil takes it
-	// to have no background work.
-	AtRest func(ctx context.Context, c *Client) (pending string, err error)
+	// Left finds out in another way what a server has left to do that does not say it itself:
+	// how much, and what that is, "" for nothing. Nil takes the server to have no background
+	// work.
+	Left func(ctx context.Context, c *Client, params any) (left int64, what string, err error)
+	// Token, if set, is what requests have to show by the parameters; "" for nothing.
+	Token func(params any) string
+	// Permit, if set, makes the Permit of the server of an instance with a token; it may return
+	// nil. See Spec.
+	Permit func(inst sut.Instance, token string) Permit
 	// Metrics, if set, says what an instance adds to the metrics; it may return nil.
 	Metrics func(sut.Instance) func(io.Writer)
 }
@@ -106,6 +111,15 @@ func (t *Table[S]) Asked(op history.Op) (request any, err error) {
 	return req.Addr().Interface(), err
 }
 
+// RequestOf is the request of an operation, whose kind must be one of requests of the type Req.
+func RequestOf[Req, S any](t *Table[S], op history.Op) (req Req, err error) {
+	asked, err := t.Asked(op)
+	if err != nil {
+		return req, err
+	}
+	return *asked.(*Req), nil
+}
+
 // requestOf reads the request of an operation.
 func (k *Kind[S]) requestOf(op history.Op) (reflect.Value, error) {
 	req := reflect.New(k.request.typ).Elem()
@@ -135,50 +149,73 @@ func (t *Table[S]) Handler(inst sut.Instance, cfg sut.Config) (http.Handler, err
 		return nil, fmt.Errorf("%s handler: %w", t.System, err)
 	}
 	spec := Spec{System: t.System, Kinds: t.Names(), Problems: t.problems(), MaxBody: t.MaxBody,
-		Timeout: stores.Timeout(cfg), Reset: resetTo(begin)}
+		Timeout: stores.Timeout(cfg), Reset: resetTo(begin), Token: t.token(cfg)}
+	if t.Permit != nil {
+		spec.Permit = t.Permit(inst, spec.Token)
+	}
 	if t.Metrics != nil {
 		spec.Metrics = t.Metrics(inst)
 	}
 	server, routes := NewServer(inst, spec), map[string]Methods{}
+	add := func(method, path string, serve http.HandlerFunc) {
+		if routes[path] == nil {
+			routes[path] = Methods{}
+		}
+		routes[path][method] = serve
+	}
 	for i := range t.Kinds {
 		k := &t.Kinds[i]
-		if routes[k.path] == nil {
-			routes[k.path] = Methods{}
+		add(k.method, k.path, k.serve(server, k.about.Status, k.request,
+			func(asked any) any { return asked }))
+		for _, o := range k.others {
+			add(o.method, o.path, k.serve(server, o.about.Status, o.request, o.as))
 		}
-		routes[k.path][k.method] = k.serve(server)
 	}
 	return server.Handler(routes), nil
 }
 
-// serve answers requests of a kind.
-func (k *Kind[S]) serve(s *Server) http.HandlerFunc {
+// token is what requests have to show.
+func (t *Table[S]) token(cfg sut.Config) string {
+	if t.Token == nil {
+		return ""
+	}
+	return t.Token(cfg.Params)
+}
+
+// serve answers requests of a shape, each of which asks for an operation of the kind.
+func (k *Kind[S]) serve(
+	s *Server, status int, shape *shape, as func(asked any) (request any),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.Operation(w, r, k.Name, func(body io.Reader) (history.Op, error) {
-			return k.read(r, body)
+			asked, err := shape.ask(r, body)
+			if err != nil {
+				return history.Op{}, badRequest(err)
+			}
+			return k.opOf(reflect.ValueOf(as(asked)).Elem())
 		}, func(reply history.Reply) (int, any) {
-			return k.about.Status, k.reply.restoreReply(reply)
+			if status == http.StatusNoContent {
+				return status, nil
+			}
+			return status, k.reply.restoreReply(reply)
 		})
 	}
 }
 
-// read reads the operation that a request asks for, strictly.
-func (k *Kind[S]) read(r *http.Request, body io.Reader) (history.Op, error) {
-	req := reflect.New(k.request.typ)
+// ask reads what a request asks for, strictly, and returns a pointer to it.
+func (s *shape) ask(r *http.Request, body io.Reader) (any, error) {
+	req := reflect.New(s.typ)
 	var err error
-	if k.request.wire != nil {
-		err = k.request.read(body, req.Elem(), true)
+	if s.wire != nil {
+		err = s.read(body, req.Elem(), true)
 	}
 	if err == nil {
-		err = k.request.readParameters(req.Elem(), r.PathValue, r.URL.Query())
+		err = s.readParameters(req.Elem(), r.PathValue, r.URL.Query())
 	}
 	if err == nil {
-		err = k.request.sound(req.Interface())
+		err = s.sound(req.Interface())
 	}
-	if err != nil {
-		return history.Op{}, badRequest(err)
-	}
-	op, err := k.opOf(req.Elem())
-	return op, err
+	return req.Interface(), err
 }
 
 // sound checks a request, given by a pointer.
@@ -230,82 +267,9 @@ func (t *Table[S]) Target(baseURL string, cfg sut.Config) (sut.Instance, error) 
 		cfg.Timeout = stores.Timeout(cfg)
 		var client *Client
 		if client, err = NewClient(baseURL, cfg, t.problems()); err == nil {
-			return &remote[S]{Client: client, table: t, begin: begin}, nil
+			return &remote[S]{Client: client.WithToken(t.token(cfg)), table: t, params: cfg.Params,
+				begin: begin}, nil
 		}
 	}
 	return nil, fmt.Errorf("%s target: %w", t.System, err)
-}
-
-// remote is an instance somewhere else.
-type remote[S any] struct {
-	*Client
-	table *Table[S]
-	begin any
-}
-
-// Prepare asks the server to begin anew.
-func (r *remote[S]) Prepare(ctx context.Context) error { return r.Reset(ctx, r.begin) }
-
-// Do sends one operation.
-func (r *remote[S]) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	k, err := r.table.kind(op.Kind)
-	if err != nil {
-		return history.Reply{}, err
-	}
-	req, err := k.requestOf(op)
-	if err != nil {
-		return history.Reply{}, err
-	}
-	var body any
-	if k.request.wire != nil {
-		body = req.Addr().Interface()
-	}
-	text, err := r.Operate(ctx, k.method, k.request.target(k.path, req), body, k.about.Status)
-	if err != nil || k.reply.empty() {
-		return history.Reply{}, err
-	}
-	reply, err := k.believe(text, req)
-	if err != nil {
-		return history.Reply{}, fmt.Errorf("%w: the reply: %w", ErrUnknownEffect, err)
-	}
-	return k.reply.recordReply(reply)
-}
-
-// believe reads a reply, and returns an error unless it is one to the request.
-func (k *Kind[S]) believe(text []byte, req reflect.Value) (reply reflect.Value, err error) {
-	p := reflect.New(k.reply.typ)
-	reply = p.Elem()
-	if err := k.reply.read(bytes.NewReader(text), reply, false); err != nil {
-		return reply, err
-	}
-	if k.reply.bounds != nil {
-		if err := k.reply.bounds.Check(p.Interface()); err != nil {
-			return reply, err
-		}
-	}
-	for _, f := range k.reply.fields {
-		if f.echo == nil {
-			continue
-		}
-		asked, got := req.FieldByIndex(f.echo), reply.FieldByIndex(f.index)
-		if !asked.Equal(got) {
-			return reply, fmt.Errorf("asked for %s %v, it is about %v", f.name, asked, got)
-		}
-	}
-	if c, can := p.Interface().(interface{ Check(request any) error }); can {
-		return reply, c.Check(req.Addr().Interface())
-	}
-	return reply, nil
-}
-
-// Quiesced asks the server what is left to do.
-func (r *remote[S]) Quiesced(ctx context.Context) (pending string, err error) {
-	pending, err = r.Client.Quiesced(ctx)
-	switch {
-	case !errors.Is(err, ErrNoRoute):
-		return pending, err
-	case r.table.AtRest != nil:
-		return r.table.AtRest(ctx, r.Client)
-	}
-	return "", nil
 }

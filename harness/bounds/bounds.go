@@ -4,7 +4,8 @@
 // The tags are min and max, both inclusive, and enum, a list with commas. On numbers min and
 // max are numbers, on durations they are durations such as "1ms", on texts they are lengths
 // in bytes and on lists numbers of elements. The elements of lists, and structures in
-// structures, are checked too. A field is called by its name in JSON.
+// structures, are checked too. What JSON may leave out is left out if it is zero. A field is
+// called by its name in JSON.
 package bounds
 
 import (
@@ -120,7 +121,9 @@ type rule struct {
 	Field
 	name  string
 	index []int
-	inner *Checker // nil if there are none
+	// optional says that zero stands for what is left out.
+	optional bool
+	inner    *Checker // nil if there are none
 }
 
 // checkerOf makes a checker; known has those of the types around it.
@@ -131,14 +134,15 @@ func checkerOf(t reflect.Type, known map[reflect.Type]*Checker) *Checker {
 	c := &Checker{}
 	known[t] = c
 	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous || !f.IsExported() || name == "-" || !reachable(t, f.Index) {
 			continue
 		}
 		if name == "" {
 			name = f.Name
 		}
-		r := rule{Field: Of(f), name: name, index: f.Index}
+		r := rule{Field: Of(f), name: name, index: f.Index,
+			optional: strings.Contains(options, "omit")}
 		if inner := structIn(f.Type); inner != nil {
 			r.inner = checkerOf(inner, known)
 		}
@@ -173,6 +177,9 @@ func structIn(t reflect.Type) reflect.Type {
 }
 
 func (r *rule) check(errs []error, name string, v reflect.Value) []error {
+	if r.optional && v.IsZero() {
+		return errs
+	}
 	if want := r.Unmet(v); want != "" {
 		return append(errs, fmt.Errorf("%s: expected %s", name, want))
 	}

@@ -145,6 +145,9 @@ func scalar(t reflect.Type) (Schema, error) {
 }
 
 func (b *Builder) list(t reflect.Type, depth int) (Schema, error) {
+	if t == reflect.TypeFor[[]byte]() {
+		return Schema{"type": "string", "contentEncoding": "base64"}, nil
+	}
 	items, err := b.of(reflect.Zero(t.Elem()), depth+1)
 	if err != nil {
 		return nil, err

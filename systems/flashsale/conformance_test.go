@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
@@ -91,7 +92,7 @@ func crowd() *flashsale.Params {
 // summary lists, whatever a variant calls them, the items' counts, the orders
 // by operation and the payments.
 func summary(raw json.RawMessage) (string, error) {
-	audit, err := flashsale.DecodeAudit(raw)
+	audit, err := api.DecodeAudit[flashsale.Audit](raw)
 	if err != nil {
 		return "", err
 	}

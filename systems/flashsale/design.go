@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -136,13 +137,14 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening flashsale %s: %w", d.name, err), b.close())
 	}
-	return &instance{Shop: shop, backend: b, design: d}, nil
+	return &instance{Shop: shop, backend: b, api: API(), design: d}, nil
 }
 
 // instance is an opened design. It is a Shop too.
 type instance struct {
 	Shop
 	*backend
+	api    *api.Table[Shop]
 	design design
 	closed onceError
 }
@@ -169,7 +171,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 
 // Do performs one operation.
 func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return perform(ctx, i.Shop, op)
+	return i.api.Do(ctx, i.Shop, op)
 }
 
 // Audit reads an Audit from the ledger in one snapshot, then from Redis.

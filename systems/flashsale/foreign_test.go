@@ -148,7 +148,12 @@ func (r *foreignRun) run(t *testing.T, ops, workers int) {
 func foreignEvidence(t *testing.T, url string, seed uint64) (*evidence, []byte) {
 	t.Helper()
 	p := foreignParams()
-	target := newTarget(t, url, sut.Config{Params: &p, MaxConns: 64, Timeout: 10 * time.Second})
+	target, err := flashsale.API().Target(url,
+		sut.Config{Params: &p, MaxConns: 64, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = target.Close() })
 	r := &foreignRun{target: target, load: newLoad(t, seed, p), base: time.Now()}
 	r.run(t, 400, 32)
 	audit, err := target.Audit(t.Context())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
 )
@@ -135,7 +136,7 @@ type ledger struct {
 }
 
 func newLedger(raw json.RawMessage) *ledger {
-	a, err := DecodeAudit(raw)
+	a, err := api.DecodeAudit[Audit](raw)
 	l := &ledger{
 		Audit: a, err: err,
 		byOrder: make(map[string]*OrderAudit, len(a.Orders)),

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -60,7 +61,7 @@ func goodSale(t testing.TB) *evidence {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.audit, err = flashsale.DecodeAudit(raw); err != nil {
+	if e.audit, err = api.DecodeAudit[flashsale.Audit](raw); err != nil {
 		t.Fatal(err)
 	}
 	return e

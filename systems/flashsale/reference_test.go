@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
@@ -219,7 +220,7 @@ func (w *world) evidence(t tb) *evidence {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoded, err := flashsale.DecodeAudit(raw)
+	decoded, err := api.DecodeAudit[flashsale.Audit](raw)
 	if err != nil {
 		t.Fatalf("the reference shop's audit: %v", err)
 	}

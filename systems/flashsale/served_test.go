@@ -104,7 +104,7 @@ func serveVariant(t *testing.T, name string) string {
 		})
 	}
 	t.Cleanup(func() { cancel(); roles.Wait() })
-	handler, err := flashsale.NewHandler(inst, cfg)
+	handler, err := flashsale.API().Handler(inst, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
@@ -179,7 +180,7 @@ func auditOf(t testing.TB, inst sut.Instance) flashsale.Audit {
 	if err != nil {
 		t.Fatalf("audit: %v", err)
 	}
-	audit, err := flashsale.DecodeAudit(raw)
+	audit, err := api.DecodeAudit[flashsale.Audit](raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +416,7 @@ func TestOps(t *testing.T) {
 		}
 		return reply
 	}
-	bought := do(history.Op{ID: 1 << 63, Kind: flashsale.KindBuy, Key: item, Client: "b"})
+	bought := do(history.Op{ID: 1 << 52, Kind: flashsale.KindBuy, Key: item, Client: "b"})
 	if bought.Key == "" || bought.Value != 1 {
 		t.Errorf("buy: got %+v, want an order and unit 1", bought)
 	}
@@ -429,7 +430,7 @@ func TestOps(t *testing.T) {
 		t.Errorf("stock: got %s, %v", reply.Body, err)
 	}
 	audit := s.audit(t)
-	if audit.Orders[0].OpID != 1<<63 || audit.Payments[0].AmountCents != 5 {
+	if audit.Orders[0].OpID != 1<<52 || audit.Payments[0].AmountCents != 5 {
 		t.Errorf("the audit has %+v and %+v", audit.Orders[0], audit.Payments[0])
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 // System returns the flash sale with all its variants.
 func System() sut.System {
+	table := API()
 	return sut.System{
 		Name:       "flashsale",
 		Summary:    "far more buyers than units: which designs never sell more than N, and at what cost?",
@@ -15,9 +16,9 @@ func System() sut.System {
 		Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindBuy}, Least: 10,
 			Invariants: []string{NoOversell, UnitExclusive}},
-		Target:  NewTarget,
-		Handler: NewHandler,
-		OpenAPI: openAPI,
+		Target:  table.Target,
+		Handler: table.Handler,
+		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			RedisDrift: "only the server's ledger is visible",
 		},

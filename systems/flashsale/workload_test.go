@@ -43,14 +43,14 @@ func TestBadParams(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, field := range []string{
-		"items: expected 1 or more, got 0", "units: expected 1 or more, got -1",
-		"price_cents: expected 1 or more", "buyers: expected 0 or more",
+		"items: expected 1 to 10000, got 0", "units: expected 1 to 10000000, got -1",
+		"price_cents: expected 1 to 1000000000", "buyers: expected 0 or more",
 		`item_skew: expected uniform, zipf, hot or moving, got "hott"`,
 		"cart_ttl: expected a duration from 1ms", "reclaim_every:",
 		"pay_success: expected a number from 0 to 1, got 1.5", "pay_failure:", "pay_twice:",
 		"pay_late:", "late_spread: expected at most cart_ttl", "pay_delay:", "pay_spread:",
 		"buy_again: click_twice and buy_again add up to 1.4", "stock_reads:",
-		"retry_on_lost: expected at most 15, got 16",
+		"retry_on_lost: expected 0 to 15, got 16",
 	} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("the error does not say %q:\n%v", field, err)

@@ -12,27 +12,26 @@ import (
 type Audit struct {
 	// Tasks are all rows, Runs all starts, in the order in which they began.
 	Tasks   []TaskAudit   `json:"tasks"`
-	Runs    []RunAudit    `json:"runs"`
+	Runs    []RunAudit    `json:"runs" doc:"every start of an occurrence, in the order of the starts"`
 	Effects []EffectAudit `json:"effects"`
 	Changes []ChangeAudit `json:"changes"`
 	Fleet   []FleetAudit  `json:"fleet,omitempty"`
-	// Scales says that the design has an orchestrator, whose wishes are in Fleet.
-	Scales bool `json:"scales,omitempty"`
+	Scales  bool          `json:"scales,omitempty" doc:"whether an orchestrator scales the executors; fleet has the numbers that it wanted"`
 	// Now is the last moment at which anything started or ended, Begins when the day began, at
 	// DayMS of business time (Unix milliseconds); both are 0 before the first request.
-	Now    int64 `json:"now_us"`
-	Begins int64 `json:"begins_us"`
+	Now    int64 `json:"now_us" min:"0"`
+	Begins int64 `json:"begins_us" min:"0"`
 	DayMS  int64 `json:"day_ms"`
 	// StartSlackUS is how much later than the SLA the design promises to start a
 	// task, RescueSlackUS how much later than Params.RescueWithin it takes one back.
-	StartSlackUS  int64 `json:"start_slack_us"`
-	RescueSlackUS int64 `json:"rescue_slack_us"`
+	StartSlackUS  int64 `json:"start_slack_us" min:"0"`
+	RescueSlackUS int64 `json:"rescue_slack_us" min:"0"`
 }
 
 // TaskAudit is one row of the table tasks.
 type TaskAudit struct {
-	Task       uint64 `json:"task"`
-	Occurrence int64  `json:"occurrence"`
+	Task       uint64 `json:"task" min:"1"`
+	Occurrence int64  `json:"occurrence" min:"1"`
 	Origin     bool   `json:"origin"`
 	Queue      string `json:"queue"`
 	Client     string `json:"client"`
@@ -47,7 +46,7 @@ type TaskAudit struct {
 	CreatedUS  int64  `json:"created_us"`
 	DueUS      int64  `json:"due_us"`
 	ReadyUS    int64  `json:"ready_us"`
-	State      State  `json:"state"`
+	State      State  `json:"state" enum:"waiting,picked,running,done,failed,cancelled"`
 	Paused     bool   `json:"paused,omitempty"`
 	Stops      bool   `json:"stops,omitempty"`
 	Fence      int64  `json:"fence"`
@@ -57,13 +56,13 @@ type TaskAudit struct {
 
 // RunAudit is one row of the table runs.
 type RunAudit struct {
-	Task       uint64 `json:"task"`
-	Occurrence int64  `json:"occurrence"`
+	Task       uint64 `json:"task" min:"1"`
+	Occurrence int64  `json:"occurrence" min:"1"`
 	Fence      int64  `json:"fence"`
 	Queue      string `json:"queue"`
-	DueUS      int64  `json:"due_us"`
+	DueUS      int64  `json:"due_us" min:"1"`
 	PickedUS   int64  `json:"picked_us"`
-	StartedUS  int64  `json:"started_us"`
+	StartedUS  int64  `json:"started_us" min:"1"`
 	EndedUS    int64  `json:"ended_us,omitempty"`
 	LeaseUS    int64  `json:"lease_us,omitempty"`
 	// TurnedUS is when the run came to its end after its task had been taken back, and
@@ -71,11 +70,9 @@ type RunAudit struct {
 	TurnedUS int64 `json:"turned_us,omitempty"`
 	// LetGoUS is when its executor let go of the run, because it was told that the lease
 	// could not be renewed any more.
-	LetGoUS int64 `json:"let_go_us,omitempty"`
-	Outcome State `json:"outcome,omitempty"`
-	// Executor names what claimed the task: all that one claim takes have the same, and
-	// two that claim on their own have different ones. It is empty if the server does not say.
-	Executor string `json:"executor,omitempty"`
+	LetGoUS  int64  `json:"let_go_us,omitempty"`
+	Outcome  State  `json:"outcome,omitempty" enum:"done,failed,cancelled,lost,fenced"`
+	Executor string `json:"executor,omitempty" doc:"the name of the executor that claimed the task. All tasks of one claim have the same name, and executors that claim independently have different names. Without names nothing shows that executors competed, and one-effect and fenced-runs are not exercised"`
 }
 
 // EffectAudit is one row of the table effects.

@@ -87,7 +87,7 @@ func TestQuiescedByTheAudit(t *testing.T) {
 					}
 				})))
 			t.Cleanup(server.Close)
-			inst, err := scheduler.NewTarget(server.URL, sut.Config{Params: scheduler.DefaultParams()})
+			inst, err := scheduler.API().Target(server.URL, sut.Config{Params: scheduler.DefaultParams()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -158,6 +159,7 @@ func (b *backend) close() error {
 // instance is an opened design: its API. It is a Scheduler too.
 type instance struct {
 	*backend
+	api     *api.Table[Scheduler]
 	room    *waitingRoom
 	closing sync.Once
 }
@@ -169,7 +171,7 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening scheduler %s: %w", d.name, err)
 	}
-	return &instance{backend: b, room: newWaitingRoom(b.tasks)}, nil
+	return &instance{backend: b, api: API(), room: newWaitingRoom(b.tasks)}, nil
 }
 
 // Prepare makes the tables. Where one of them exists already it fails.
@@ -202,7 +204,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 
 // Do performs one operation.
 func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return perform(ctx, i, op)
+	return i.api.Do(ctx, i, op)
 }
 
 // Schedule stores a task.

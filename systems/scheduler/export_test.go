@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -34,7 +35,7 @@ func CronNext(expression, zone string, after time.Time) (time.Time, error) {
 
 // RequestOf is the request that an operation sends.
 func RequestOf(op history.Op) Request {
-	req, _, err := requestOf(op)
+	req, err := api.RequestOf[Request](API(), op)
 	if err != nil {
 		panic(err)
 	}
@@ -107,7 +108,7 @@ func Schema() string { return schema + partitionIndex + latestIndex + carriedSch
 
 // Do performs an operation of a user's.
 func (s Statements) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return perform(ctx, &instance{backend: &backend{tasks: s.t}}, op)
+	return API().Do(ctx, &instance{backend: &backend{tasks: s.t}}, op)
 }
 
 // Claim is a started run.
@@ -326,7 +327,7 @@ func (s Statements) Demand(ctx context.Context) (rush int64, err error) {
 }
 
 // OpOf is the operation that sends a request.
-func OpOf(req Request) history.Op { return opOf(req, 0) }
+func OpOf(req Request) history.Op { return API().Op(KindSchedule, req) }
 
 // OpenPostgres opens connections as those of every design but River.
 func OpenPostgres(ctx context.Context, cfg sut.Config) (*stores.Postgres, error) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -37,7 +38,7 @@ func Invariants(params any) []check.Invariant {
 	if err == nil {
 		err = p.Validate()
 	}
-	r := &schedulerRun{params: p, err: err}
+	r := &schedulerRun{params: p, api: API(), err: err}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, run: r}
 	}
@@ -77,7 +78,7 @@ func (v invariant) Statement() string { return v.statement }
 func (v invariant) Check(
 	ctx context.Context, h history.History, audit json.RawMessage,
 ) check.Verdict {
-	j := &judging{Collector: check.Collect(ctx, v.name, h), p: v.run.params}
+	j := &judging{Collector: check.Collect(ctx, v.name, h), p: v.run.params, api: v.run.api}
 	if v.run.err != nil {
 		j.Fail("%v", v.run.err)
 		return j.Verdict()
@@ -99,6 +100,7 @@ func (v invariant) Check(
 // audit that was decoded last, because all of them are asked about the same.
 type schedulerRun struct {
 	params Params
+	api    *api.Table[Scheduler]
 	err    error
 
 	mu   sync.Mutex
@@ -119,8 +121,9 @@ func (r *schedulerRun) decode(raw json.RawMessage) *truth {
 // judging is one invariant at work: its inputs, and the verdict in the making.
 type judging struct {
 	*check.Collector
-	p Params
-	t *truth
+	p   Params
+	api *api.Table[Scheduler]
+	t   *truth
 
 	clocks  *clocks
 	watched []look
@@ -148,7 +151,7 @@ func (j *judging) requests() map[uint64]*asked {
 		if rec.Op.Kind != KindSchedule || rec.Outcome == history.Dropped {
 			continue
 		}
-		req, _, err := requestOf(rec.Op)
+		req, err := api.RequestOf[Request](j.api, rec.Op)
 		if err != nil {
 			j.Fail("%v", err)
 			return nil

@@ -13,7 +13,11 @@
 package scheduler
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"stampede/harness/sut"
@@ -27,7 +31,7 @@ const (
 	KindAwait = "await"
 	// KindSchedule schedules a task in queue Op.Key for Op.Client at business
 	// time Op.Arg (Unix milliseconds), or by a cron expression from then on.
-	// Op.Body has the rest, as opOf writes it. Op.ID is the idempotency key and
+	// Op.Body has the rest; see Request. Op.ID is the idempotency key and
 	// names the task. Reply.Key is the task, Reply.Value how many nanoseconds
 	// there are until its first occurrence is due.
 	KindSchedule = "schedule"
@@ -72,29 +76,61 @@ type Scheduler interface {
 	Await(ctx context.Context, id uint64) (late time.Duration, err error)
 }
 
-// Request asks for a task.
+// Request asks for a task. A repeated request has the same ID.
 type Request struct {
-	// ID names the task; a repeated request has the same.
-	ID            uint64
-	Queue, Client string
+	ID     uint64 `json:"id" op:"id" min:"1" max:"18446744073709551615" doc:"the name of the task, which the client chooses"`
+	Queue  string `json:"queue" op:"key" min:"1" max:"256"`
+	Client string `json:"client" op:"client" min:"1" max:"256"`
 	Spec
-	// At is the business time at which it is due, or from which on the cron
-	// expression counts. It is cut down to the minute (Params.Granularity).
-	At time.Time
+	// At is business time. It is cut down to the minute (Params.Granularity).
+	At time.Time `json:"at" op:"arg" doc:"when the task is due, or from when the expression applies"`
+	// Tries is how often it has been sent before, which only the workload knows.
+	Tries int `json:"-"`
 }
 
 // Spec is what a task is.
 type Spec struct {
-	Task string `json:"task"`
-	// WorkMS is how long it works, in milliseconds of the clock. Fails says that
-	// it fails until somebody runs it again.
-	WorkMS int64 `json:"work_ms"`
-	Fails  bool  `json:"fails,omitempty"`
-	// Cron is five fields, empty if it runs once; Zone its time zone; Times how
-	// many occurrences there are, 0 for no end.
-	Cron  string `json:"cron,omitempty"`
-	Zone  string `json:"zone,omitempty"`
-	Times int64  `json:"times,omitempty"`
+	Task   string `json:"task" min:"1" max:"256"`
+	WorkMS int64  `json:"work_ms" min:"0" max:"1209600000" doc:"how long the task runs, in clock time"`
+	Fails  bool   `json:"fails,omitempty" doc:"the task fails until a user runs it again"`
+	Cron   string `json:"cron,omitempty" example:"0 9 * * 1-5" doc:"five fields of *, numbers, names such as MON, and ranges, lists and steps of them; left out if the task runs once. A range that runs backwards is refused. If both day of month and day of week are given (neither is *), either one is enough"`
+	Zone   string `json:"zone,omitempty" example:"Europe/Berlin" doc:"its time zone, such as Europe/Berlin; UTC if left out"`
+	Times  int64  `json:"times,omitempty" min:"0" doc:"number of occurrences; 0 means without end"`
+}
+
+// Check refuses times that can never be.
+func (r *Request) Check() error {
+	if r.At.IsZero() {
+		return errors.New("at: expected a time")
+	}
+	if r.Cron == "" {
+		return nil
+	}
+	if _, err := parseCron(r.Cron, r.Zone); err != nil {
+		return fmt.Errorf("cron: %w", err)
+	}
+	return nil
+}
+
+// AppendBinary appends what a history keeps of a request in the body: the number of tries and
+// the Spec as JSON.
+func (r *Request) AppendBinary(body []byte) ([]byte, error) {
+	spec, err := json.Marshal(r.Spec)
+	return append(append(body, byte(r.Tries)), spec...), err
+}
+
+// UnmarshalBinary reads what AppendBinary writes.
+func (r *Request) UnmarshalBinary(body []byte) error {
+	if len(body) == 0 {
+		return fmt.Errorf("operation %d has no body", r.ID)
+	}
+	r.Tries = int(body[0])
+	dec := json.NewDecoder(bytes.NewReader(body[1:]))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r.Spec); err != nil {
+		return fmt.Errorf("the body of operation %d is no task: %w", r.ID, err)
+	}
+	return nil
 }
 
 // Scheduled is the answer to a Request.
@@ -141,16 +177,15 @@ const (
 
 // Task is a task as it is now.
 type Task struct {
-	ID     uint64 `json:"id"`
+	ID     uint64 `json:"id" min:"1" max:"18446744073709551615"`
 	Queue  string `json:"queue"`
 	Client string `json:"client"`
 	Spec
-	Occurrence int64     `json:"occurrence"`
-	Due        time.Time `json:"due"` // business time
-	State      State     `json:"state"`
+	Occurrence int64     `json:"occurrence" min:"1"`
+	Due        time.Time `json:"due" doc:"business time"`
+	State      State     `json:"state" op:"key" enum:"waiting,picked,running,done,failed,cancelled,stopping,paused"`
 	Paused     bool      `json:"paused"`
-	// Runs are its starts, the first one first; absent in lists.
-	Runs []Run `json:"runs,omitempty"`
+	Runs       []Run     `json:"runs,omitempty" op:"value" doc:"its starts, the first one first; left out in lists"`
 }
 
 // Run is one start of an occurrence. Its times are of the database's clock.
@@ -167,48 +202,48 @@ type Run struct {
 // to be business time are divided by TimeScale on the clock.
 type Params struct {
 	Day       string  `json:"day" doc:"business time of the first request, RFC 3339"`
-	TimeScale float64 `json:"time_scale" doc:"seconds of business time per second of real time"`
-	Rate      float64 `json:"rate" doc:"scheduled operations per second of real time, as in the load"`
+	TimeScale float64 `json:"time_scale" min:"1" max:"1e5" doc:"seconds of business time per second of real time"`
+	Rate      float64 `json:"rate" min:"1e-3" max:"1e6" doc:"scheduled operations per second of real time, as in the load"`
 
-	Queues       int          `json:"queues" doc:"number of queues"`
-	NineAfter    sut.Duration `json:"nine_after" doc:"business time from the start to the moment at which tasks are aligned"`
-	Aligned      float64      `json:"aligned" doc:"share of the tasks scheduled before that moment that are due at it"`
-	Ahead        sut.Duration `json:"ahead" doc:"longest business time from a request to its task's due time"`
-	Recurring    float64      `json:"recurring" doc:"share of tasks that recur"`
+	Queues       int          `json:"queues" min:"1" max:"1000" doc:"number of queues"`
+	NineAfter    sut.Duration `json:"nine_after" min:"0s" max:"336h" doc:"business time from the start to the moment at which tasks are aligned"`
+	Aligned      float64      `json:"aligned" min:"0" max:"1" doc:"share of the tasks scheduled before that moment that are due at it"`
+	Ahead        sut.Duration `json:"ahead" min:"0s" max:"336h" doc:"longest business time from a request to its task's due time"`
+	Recurring    float64      `json:"recurring" min:"0" max:"1" doc:"share of tasks that recur"`
 	Crons        []string     `json:"crons" doc:"cron expressions of recurring tasks, used in turn"`
 	Zones        []string     `json:"zones" doc:"time zones of recurring tasks, used in turn"`
-	Times        int          `json:"times" doc:"occurrences of a recurring task"`
-	Work         sut.Duration `json:"work" doc:"how long a task runs, in real time"`
-	Long         float64      `json:"long" doc:"share of tasks that run for long_work"`
-	LongWork     sut.Duration `json:"long_work" doc:"how long those run, in real time"`
-	Cancel       float64      `json:"cancel" doc:"share of tasks that are cancelled"`
-	Pause        float64      `json:"pause" doc:"share of tasks that are paused and resumed"`
-	Poison       float64      `json:"poison" doc:"share of tasks that fail until they are run again"`
-	Awaits       float64      `json:"awaits" doc:"share of tasks whose start a client waits for"`
-	AwaitFor     sut.Duration `json:"await_for" doc:"longest such wait, in real time"`
-	Reads        float64      `json:"reads" doc:"share of tasks that are read and listed"`
-	Resend       float64      `json:"resend" doc:"share of tasks and changes that are sent twice with the same identity, at once or after the answer"`
-	RetryOnLost  int          `json:"retry_on_lost" doc:"how often a request of unknown outcome is sent again"`
-	Granularity  sut.Duration `json:"granularity" doc:"due times are rounded down to multiples of this business time"`
-	SLA          sut.Duration `json:"sla" doc:"business time within which a task starts after it was due"`
-	LateAllowed  sut.Duration `json:"late_allowed" doc:"extra business time that a start may be late where only designs are compared"`
-	LookAhead    sut.Duration `json:"look_ahead" doc:"business time by which pickers look ahead"`
-	Recurrence   string       `json:"recurrence" doc:"how the next occurrence is made: reset (the end updates the row) or insert (the pick inserts a row)"`
-	PollEvery    sut.Duration `json:"poll_every" doc:"pause of a picker or executor that found nothing"`
-	PickBatch    int          `json:"pick_batch" doc:"most tasks of one pick"`
-	Executors    int          `json:"executors" doc:"tasks that an executor process runs at a time"`
-	HandAgain    sut.Duration `json:"hand_again" doc:"time after which a task passed on through Redis or Kafka but not started is sent again"`
-	Lease        sut.Duration `json:"lease" doc:"how long an executor keeps a started task without renewing its lease"`
-	RescueEvery  sut.Duration `json:"rescue_every" doc:"pause between two checks for expired leases"`
-	RescueWithin sut.Duration `json:"rescue_within" doc:"time within which a task is reclaimed after its lease expired"`
-	MaxAttempts  int          `json:"max_attempts" doc:"starts after which an occurrence fails if its executors keep dying"`
-	StarveWithin sut.Duration `json:"starve_within" doc:"longest allowed wait of a task in any queue to start, in real time"`
-	ClockSkew    sut.Duration `json:"clock_skew" doc:"by how much the clocks of roles are ahead of the database's"`
-	Retention    sut.Duration `json:"retention" doc:"how long finished tasks are kept, in real time"`
+	Times        int          `json:"times" min:"1" max:"1000000" doc:"occurrences of a recurring task"`
+	Work         sut.Duration `json:"work" min:"0s" max:"336h" doc:"how long a task runs, in real time"`
+	Long         float64      `json:"long" min:"0" max:"1" doc:"share of tasks that run for long_work"`
+	LongWork     sut.Duration `json:"long_work" min:"0s" max:"336h" doc:"how long those run, in real time"`
+	Cancel       float64      `json:"cancel" min:"0" max:"1" doc:"share of tasks that are cancelled"`
+	Pause        float64      `json:"pause" min:"0" max:"1" doc:"share of tasks that are paused and resumed"`
+	Poison       float64      `json:"poison" min:"0" max:"1" doc:"share of tasks that fail until they are run again"`
+	Awaits       float64      `json:"awaits" min:"0" max:"1" doc:"share of tasks whose start a client waits for"`
+	AwaitFor     sut.Duration `json:"await_for" min:"1ms" max:"336h" doc:"longest such wait, in real time"`
+	Reads        float64      `json:"reads" min:"0" max:"1" doc:"share of tasks that are read and listed"`
+	Resend       float64      `json:"resend" min:"0" max:"1" doc:"share of tasks and changes that are sent twice with the same identity, at once or after the answer"`
+	RetryOnLost  int          `json:"retry_on_lost" min:"0" max:"15" doc:"how often a request of unknown outcome is sent again"`
+	Granularity  sut.Duration `json:"granularity" min:"1s" max:"336h" doc:"due times are rounded down to multiples of this business time"`
+	SLA          sut.Duration `json:"sla" min:"1ms" max:"336h" doc:"business time within which a task starts after it was due"`
+	LateAllowed  sut.Duration `json:"late_allowed" min:"0s" max:"336h" doc:"extra business time that a start may be late where only designs are compared"`
+	LookAhead    sut.Duration `json:"look_ahead" min:"0s" max:"336h" doc:"business time by which pickers look ahead"`
+	Recurrence   string       `json:"recurrence" enum:"reset,insert" doc:"how the next occurrence is made: reset (the end updates the row) or insert (the pick inserts a row)"`
+	PollEvery    sut.Duration `json:"poll_every" min:"1ms" max:"336h" doc:"pause of a picker or executor that found nothing"`
+	PickBatch    int          `json:"pick_batch" min:"1" max:"10000" doc:"most tasks of one pick"`
+	Executors    int          `json:"executors" min:"1" max:"1000" doc:"tasks that an executor process runs at a time"`
+	HandAgain    sut.Duration `json:"hand_again" min:"10ms" max:"336h" doc:"time after which a task passed on through Redis or Kafka but not started is sent again"`
+	Lease        sut.Duration `json:"lease" min:"10ms" max:"336h" doc:"how long an executor keeps a started task without renewing its lease"`
+	RescueEvery  sut.Duration `json:"rescue_every" min:"1ms" max:"336h" doc:"pause between two checks for expired leases"`
+	RescueWithin sut.Duration `json:"rescue_within" min:"1ms" max:"336h" doc:"time within which a task is reclaimed after its lease expired"`
+	MaxAttempts  int          `json:"max_attempts" min:"1" max:"2147483647" doc:"starts after which an occurrence fails if its executors keep dying"`
+	StarveWithin sut.Duration `json:"starve_within" min:"1ms" max:"336h" doc:"longest allowed wait of a task in any queue to start, in real time"`
+	ClockSkew    sut.Duration `json:"clock_skew" min:"0s" max:"336h" doc:"by how much the clocks of roles are ahead of the database's"`
+	Retention    sut.Duration `json:"retention" min:"1s" max:"336h" doc:"how long finished tasks are kept, in real time"`
 
 	Token     string       `json:"token" doc:"token that API requests must carry; empty for none" secret:"true"`
-	Predict   sut.Duration `json:"predict" doc:"business time by which the orchestrator looks ahead"`
-	Provision sut.Duration `json:"provision" doc:"business time to start another executor"`
-	FleetStep int          `json:"fleet_step" doc:"executors added in one step, where they are scaled"`
-	MaxFleet  int          `json:"max_fleet" doc:"most executors, where they are scaled; executors is the minimum"`
+	Predict   sut.Duration `json:"predict" min:"1s" max:"336h" doc:"business time by which the orchestrator looks ahead"`
+	Provision sut.Duration `json:"provision" min:"0s" max:"336h" doc:"business time to start another executor"`
+	FleetStep int          `json:"fleet_step" min:"1" max:"1000" doc:"executors added in one step, where they are scaled"`
+	MaxFleet  int          `json:"max_fleet" min:"1" max:"1000" doc:"most executors, where they are scaled; executors is the minimum"`
 }

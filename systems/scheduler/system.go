@@ -8,6 +8,7 @@ import (
 
 // System returns the scheduler with all its variants.
 func System() sut.System {
+	table := API()
 	return sut.System{
 		Name: "scheduler",
 		Summary: "10,000 tasks are due at nine: which design starts each of them once, in " +
@@ -18,9 +19,9 @@ func System() sut.System {
 		Variants:   variants(),
 		Invariants: Invariants,
 		NoRaces:    "clients do not compete, executors do: see needCompetition",
-		Target:     NewTarget,
-		Handler:    NewHandler,
-		OpenAPI:    openAPI,
+		Target:     table.Target,
+		Handler:    table.Handler,
+		OpenAPI:    table.OpenAPI(),
 	}
 }
 

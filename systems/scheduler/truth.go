@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"stampede/harness/api"
 )
 
 // occurrence names one occurrence of a task.
@@ -28,44 +30,15 @@ type truth struct {
 	changes map[uint64][]*ChangeAudit // by task, in order
 }
 
-// DecodeAudit reads an Audit from JSON. Each list but that of the fleet must be
-// there, and every state and outcome be one of those that there are.
-func DecodeAudit(raw json.RawMessage) (Audit, error) {
-	var a Audit
-	if len(raw) == 0 {
-		return a, errors.New("the audit is empty")
-	}
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return a, fmt.Errorf("decoding the audit: %w", err)
-	}
-	return a, a.check()
-}
-
-func (a *Audit) check() error {
+// Check makes sure that each list but that of the fleet is there, and that an outcome comes
+// with an end.
+func (a *Audit) Check() error {
 	if a.Tasks == nil || a.Runs == nil || a.Effects == nil || a.Changes == nil {
-		return errors.New("decoding the audit: tasks, runs, effects and changes must be there")
-	}
-	if a.StartSlackUS < 0 || a.RescueSlackUS < 0 {
-		return errors.New("decoding the audit: start_slack_us and rescue_slack_us: expected 0 or more")
-	}
-	for i, t := range a.Tasks {
-		if !slices.Contains([]State{Waiting, Picked, Running, Done, Failed, Cancelled}, t.State) {
-			return fmt.Errorf("decoding the audit: tasks[%d].state: %q is no state", i, t.State)
-		}
-		if t.Task == 0 || t.Occurrence < 1 {
-			return fmt.Errorf("decoding the audit: tasks[%d]: expected a task and an occurrence", i)
-		}
+		return errors.New("tasks, runs, effects and changes must be there")
 	}
 	for i, r := range a.Runs {
-		if !slices.Contains([]State{"", Done, Failed, Cancelled, Lost, Fenced}, r.Outcome) {
-			return fmt.Errorf("decoding the audit: runs[%d].outcome: %q is no outcome", i, r.Outcome)
-		}
-		if r.Task == 0 || r.Occurrence < 1 || r.StartedUS <= 0 || r.DueUS <= 0 {
-			return fmt.Errorf("decoding the audit: runs[%d]: expected a task, an occurrence, when it "+
-				"was due and when it started", i)
-		}
 		if (r.Outcome != "") != (r.EndedUS > 0) {
-			return fmt.Errorf("decoding the audit: runs[%d]: an outcome comes with an end", i)
+			return fmt.Errorf("runs[%d]: an outcome comes with an end", i)
 		}
 	}
 	return nil
@@ -75,7 +48,7 @@ func newTruth(raw json.RawMessage) *truth {
 	t := &truth{origins: map[uint64]*TaskAudit{}, rows: map[uint64][]*TaskAudit{},
 		runs: map[occurrence][]*RunAudit{}, effects: map[occurrence][]*EffectAudit{},
 		changes: map[uint64][]*ChangeAudit{}}
-	if t.Audit, t.err = DecodeAudit(raw); t.err != nil {
+	if t.Audit, t.err = api.DecodeAudit[Audit](raw); t.err != nil {
 		return t
 	}
 	for i := range t.Tasks {

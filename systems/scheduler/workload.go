@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -58,8 +59,9 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 		return nil, fmt.Errorf("scheduler parameters: %w", err)
 	}
 	s := &streams{seed: seed}
-	w := &workload{p: p, day: p.day(), kind: s.coin(), when: s.coin(), queue: s.coin(), long: s.coin(),
-		fate: s.coin(), moment: s.coin(), awaits: s.coin(), reads: s.coin()}
+	w := &workload{p: p, day: p.day(), api: API(), kind: s.coin(), when: s.coin(),
+		queue: s.coin(), long: s.coin(), fate: s.coin(), moment: s.coin(), awaits: s.coin(),
+		reads: s.coin()}
 	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at,
 		Kinds: []string{KindSchedule, KindCancel, KindPause, KindResume, KindRerun}}
 	if s.err != nil {
@@ -73,6 +75,7 @@ type workload struct {
 	sut.Resends
 	p   Params
 	day time.Time
+	api *api.Table[Scheduler]
 
 	kind, when, queue, long, fate, moment, awaits, reads coin
 }
@@ -81,7 +84,7 @@ type workload struct {
 func (w *workload) Kinds() []string { return kinds() }
 
 // Op returns scheduled operation i.
-func (w *workload) Op(i uint64) history.Op { return opOf(w.request(i), 0) }
+func (w *workload) Op(i uint64) history.Op { return w.api.Op(KindSchedule, w.request(i)) }
 
 // request is task i.
 func (w *workload) request(i uint64) Request {
@@ -156,11 +159,13 @@ func (w *workload) Follow(
 func (w *workload) again(op history.Op) []sut.FollowUp {
 	tries := int(op.Arg)
 	if op.Kind == KindSchedule {
-		req, before, err := requestOf(op)
+		req, err := api.RequestOf[Request](w.api, op)
 		if err != nil {
 			return nil
 		}
-		tries, op = before, opOf(req, before+1)
+		tries = req.Tries
+		req.Tries++
+		op = w.api.Op(KindSchedule, req)
 	} else {
 		op.Arg++
 	}

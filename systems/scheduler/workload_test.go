@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/systems/scheduler"
@@ -131,7 +132,7 @@ func TestBadAudits(t *testing.T) {
 	} {
 		e := goodRun(t)
 		change(&e.audit)
-		if _, err := scheduler.DecodeAudit(e.raw(t)); err == nil {
+		if _, err := api.DecodeAudit[scheduler.Audit](e.raw(t)); err == nil {
 			t.Errorf("%s: it was accepted", name)
 		}
 		for inv, v := range e.judge(t) {
@@ -140,7 +141,7 @@ func TestBadAudits(t *testing.T) {
 			}
 		}
 	}
-	if _, err := scheduler.DecodeAudit(json.RawMessage(``)); err == nil {
+	if _, err := api.DecodeAudit[scheduler.Audit](json.RawMessage(``)); err == nil {
 		t.Error("nothing was accepted")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/check"
 	"stampede/harness/env/envtest"
@@ -77,7 +78,7 @@ func configOf(t *testing.T, p sqlbroker.Params) sut.Config {
 
 // summary lists which messages there are and how many are acknowledged.
 func summary(raw json.RawMessage) (string, error) {
-	audit, err := sqlbroker.DecodeAudit(raw)
+	audit, err := api.DecodeAudit[sqlbroker.Audit](raw)
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/sut"
 	"stampede/systems/sqlbroker"
@@ -73,7 +74,7 @@ func openDesk(t *testing.T, v sut.Variant) *desk {
 	server := httptest.NewServer(newHandler(t, inst))
 	t.Cleanup(server.Close)
 	c := client(t, server.URL, *p)
-	return &desk{Broker: c.(sqlbroker.Broker), client: c, url: server.URL, next: new(atomic.Uint64)}
+	return &desk{Broker: remote{c}, client: c, url: server.URL, next: new(atomic.Uint64)}
 }
 
 // at is the desk with a queue of this name.
@@ -173,7 +174,7 @@ func (d *desk) audit(t *testing.T) (messages []sqlbroker.MessageAudit, dead []sq
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := sqlbroker.DecodeAudit(raw)
+	a, err := api.DecodeAudit[sqlbroker.Audit](raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -725,7 +726,7 @@ func TestCollectedInBatches(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a, err := sqlbroker.DecodeAudit(raw)
+				a, err := api.DecodeAudit[sqlbroker.Audit](raw)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -794,7 +795,7 @@ func (l oldest) audit() sqlbroker.Audit {
 	l.t.Helper()
 	raw, err := l.Audit(l.t.Context())
 	l.must(err)
-	a, err := sqlbroker.DecodeAudit(raw)
+	a, err := api.DecodeAudit[sqlbroker.Audit](raw)
 	l.must(err)
 	return a
 }

@@ -1,17 +1,13 @@
 package sqlbroker_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
 
-	"stampede/harness/api/apitest"
+	"stampede/harness/api"
 	"stampede/harness/history"
-	"stampede/harness/sut"
 	"stampede/systems/sqlbroker"
 )
 
@@ -28,7 +24,7 @@ func FuzzDecodeAudit(f *testing.F) {
 		`{"op_id":256,"reason":"retention","age_ns":-1}],"effects":[{"op_id":256,` +
 		`"received_at_ns":1,"visible_at_ns":9223372036854775807}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		a, err := sqlbroker.DecodeAudit(raw)
+		a, err := api.DecodeAudit[sqlbroker.Audit](raw)
 		if err != nil {
 			return
 		}
@@ -36,7 +32,7 @@ func FuzzDecodeAudit(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := sqlbroker.DecodeAudit(again); err != nil || !reflect.DeepEqual(a, b) {
+		if b, err := api.DecodeAudit[sqlbroker.Audit](again); err != nil || !reflect.DeepEqual(a, b) {
 			t.Fatalf("%+v became %+v: %v", a, b, err)
 		}
 		for _, v := range goodBroker().judgeRaw(raw) {
@@ -79,58 +75,4 @@ func FuzzReceipts(f *testing.F) {
 			t.Fatalf("%q is %q, and that is %q", text, written, sqlbroker.Receipt(written))
 		}
 	})
-}
-
-// FuzzRequests: no request makes the server fail, and only good ones reach the broker.
-func FuzzRequests(f *testing.F) {
-	routes := []struct{ method, path string }{
-		{"PUT", "/v1/message/q"}, {"PUT", "/v1/messages/q"}, {"POST", "/v1/messages/q/ack"},
-		{"POST", "/v1/messages/q/extend"}, {"POST", "/v1/messages/q/release"}, {"PUT", "/v1/queues/q"},
-		{"POST", "/v1/reset"},
-	}
-	for i, body := range []string{oneMessage, someMessages, someReceipts, extension, someReceipts,
-		settings, beginning} {
-		f.Add(uint(i), []byte(body))
-	}
-	var asked history.Op
-	handler, err := sqlbroker.NewHandler(&apitest.Scripted{
-		OnDo: func(_ context.Context, op history.Op) (history.Reply, error) {
-			asked = op
-			return answers(op), nil
-		}}, sut.Config{Params: sqlbroker.DefaultParams()})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, route uint, body []byte) {
-		r := routes[route%uint(len(routes))]
-		asked = history.Op{}
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(r.method, r.path, bytes.NewReader(body)))
-		switch w.Code {
-		case 200, 204:
-			if asked.Kind == "" && r.path != "/v1/reset" || asked.Kind != "" && !reads(asked) {
-				t.Errorf("%s %s %q became %+v", r.method, r.path, body, asked)
-			}
-		case 400, 409, 413:
-			if asked.Kind != "" {
-				t.Errorf("%s %s %q was refused and became %+v", r.method, r.path, body, asked)
-			}
-		default:
-			t.Errorf("%s %s %q: %d %s", r.method, r.path, body, w.Code, w.Body)
-		}
-	})
-}
-
-// reads says that a broker understands an operation.
-func reads(op history.Op) bool {
-	var p sqlbroker.Publication
-	var s sqlbroker.Settlement
-	var q sqlbroker.QueueSettings
-	switch op.Kind {
-	case sqlbroker.KindPublish:
-		return json.Unmarshal(op.Body, &p) == nil && op.ID > 0 && len(p.Messages) > 0
-	case sqlbroker.KindCreate:
-		return json.Unmarshal(op.Body, &q) == nil && q.VisibilityMS > 0
-	}
-	return json.Unmarshal(op.Body, &s) == nil && len(s.Receipts) > 0
 }

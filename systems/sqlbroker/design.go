@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -151,7 +152,7 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 
 // on is an instance of the design on a backend.
 func (d design) on(b *backend) *instance {
-	i := &instance{backend: b, design: d}
+	i := &instance{backend: b, api: API(), design: d}
 	i.rates = newRates(b.db)
 	i.Broker = &limited{Broker: b.broker, rates: i.rates}
 	return i
@@ -167,6 +168,7 @@ type broker struct {
 type instance struct {
 	Broker
 	*backend
+	api    *api.Table[Broker]
 	design design
 	rates  *rates
 	once   sync.Once
@@ -216,7 +218,7 @@ func (d design) schema() string {
 
 // Do performs one operation.
 func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return perform(ctx, i.Broker, op)
+	return i.api.Do(ctx, i.Broker, op)
 }
 
 // Empty says what there is before the first message.

@@ -24,7 +24,7 @@ func BodyOf(op uint64, index int) string { return Recipe{}.body(op, index) }
 
 // Perform is the one place that knows operations and calls.
 func Perform(ctx context.Context, b Broker, op history.Op) (history.Reply, error) {
-	return perform(ctx, b, op)
+	return API().Do(ctx, b, op)
 }
 
 // LabQueue is the queue of a Lab.

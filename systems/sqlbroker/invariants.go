@@ -3,9 +3,9 @@ package sqlbroker
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
 )
@@ -110,7 +110,7 @@ func (s *subject) decode(raw json.RawMessage) (Audit, error) {
 	defer s.mu.Unlock()
 	if s.raw != string(raw) || s.raw == "" {
 		s.raw = string(raw)
-		s.last, s.bad = DecodeAudit(raw)
+		s.last, s.bad = api.DecodeAudit[Audit](raw)
 	}
 	return s.last, s.bad
 }
@@ -121,53 +121,4 @@ type judging struct {
 	*facts
 	p Params
 	a Audit
-}
-
-// DecodeAudit reads an Audit from JSON and checks that it can be judged. Fields that it
-// does not know are skipped. The error names one bad field.
-func DecodeAudit(raw json.RawMessage) (Audit, error) {
-	var a Audit
-	if len(raw) == 0 || string(raw) == "null" {
-		return a, fmt.Errorf("there is none")
-	}
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return Audit{}, fmt.Errorf("decoding the audit: %w", err)
-	}
-	if err := a.check(); err != nil {
-		return Audit{}, fmt.Errorf("decoding the audit: %w", err)
-	}
-	return a, nil
-}
-
-func (a *Audit) check() error {
-	if a.Queues == nil || a.Messages == nil || a.Dead == nil || a.Effects == nil {
-		return fmt.Errorf("queues, messages, dead or effects is missing")
-	}
-	for i, q := range a.Queues {
-		if q.Queue == "" || q.VisibilityNS <= 0 || q.MaxReceives <= 0 || q.RetentionNS <= 0 {
-			return fmt.Errorf("queues[%d]: expected a name and settings above zero, got %+v", i, q)
-		}
-	}
-	for i, m := range a.Messages {
-		switch m.State {
-		case StateReady, StateDelayed, StatePicked, StateAcked:
-		default:
-			return fmt.Errorf("messages[%d].state: expected ready, delayed, picked or acked, got %q", i,
-				m.State)
-		}
-		if m.Receives < 0 || m.Index < 0 {
-			return fmt.Errorf("messages[%d]: expected an index and receives of 0 or more, got %+v", i, m)
-		}
-	}
-	for i, d := range a.Dead {
-		if d.Reason != DeadReceives && d.Reason != DeadRetention {
-			return fmt.Errorf("dead[%d].reason: expected receives or retention, got %q", i, d.Reason)
-		}
-	}
-	for i, e := range a.Effects {
-		if e.ReceivedNS <= 0 || e.VisibleNS < e.ReceivedNS {
-			return fmt.Errorf("effects[%d]: expected a delivery that ends after it begins, got %+v", i, e)
-		}
-	}
-	return nil
 }

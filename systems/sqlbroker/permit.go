@@ -1,6 +1,7 @@
 package sqlbroker
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -22,20 +23,21 @@ func tokenHash(token string) []byte {
 // Whoever shows a queue's token may publish to it and consume from it; and, where the
 // server has no token, also change, purge and redrive it. A queue without a token is as
 // open as the server.
-func permit(rates *rates, served bool) func(r *http.Request, shown string) error {
+// Where the server has no token, what is permitted by a token goes with the request.
+func permit(rates *rates, served bool) api.Permit {
 	otherwise := func() error {
 		if served {
 			return api.ErrUnauthorized
 		}
 		return nil
 	}
-	return func(r *http.Request, shown string) error {
+	check := func(r *http.Request, shown string) error {
 		queue := r.PathValue("queue")
 		if queue == "" {
 			return otherwise()
 		}
-		if err := checkQueue(r); err != nil {
-			return err
+		if err := checkText("queue", queue); err != nil {
+			return fmt.Errorf("%w: %w", api.ErrBadRequest, err)
 		}
 		want, err := rates.tokenOf(r.Context(), queue)
 		switch {
@@ -53,6 +55,13 @@ func permit(rates *rates, served bool) func(r *http.Request, shown string) error
 			return ErrForbidden
 		}
 		return nil
+	}
+	return func(r *http.Request, shown string) (context.Context, error) {
+		err := check(r, shown)
+		if served {
+			return r.Context(), err
+		}
+		return permittedBy(r.Context(), shown), err
 	}
 }
 

@@ -11,7 +11,9 @@ package sqlbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"stampede/harness/sut"
@@ -108,14 +110,10 @@ type Publication struct {
 
 // Message is one message.
 type Message struct {
-	Body string `json:"body"`
-	// Group is what the message must keep its place in: of a group, one message at a
-	// time is delivered, in the order of publication. 0 is none.
-	Group uint64 `json:"group,omitempty"`
-	// Priority puts messages before those with a lower one.
-	Priority int `json:"priority,omitempty"`
-	// DelayMS is how long it cannot be received, in milliseconds.
-	DelayMS int64 `json:"delay_ms,omitempty"`
+	Body     string `json:"body" max:"65536"`
+	Group    uint64 `json:"group,omitempty" min:"0" max:"9223372036854775807" doc:"of a group, one message at a time is delivered, in the order of publication; 0 is none"`
+	Priority int    `json:"priority,omitempty" min:"-2147483648" max:"2147483647" doc:"messages with a higher one come first"`
+	DelayMS  int64  `json:"delay_ms,omitempty" min:"0" max:"86400000" doc:"for how long the message cannot be received"`
 }
 
 // Demand is what a consumer asks for.
@@ -132,19 +130,17 @@ type Demand struct {
 
 // Delivery is a message in the hands of a consumer.
 type Delivery struct {
-	OpID     uint64 `json:"op_id"`
-	Index    int    `json:"index"`
+	OpID     uint64 `json:"op_id" min:"1" max:"9223372036854775807"`
+	Index    int    `json:"index" min:"0" doc:"the message's index in its publication"`
 	Body     string `json:"body"`
-	Group    uint64 `json:"group,omitempty"`
+	Group    uint64 `json:"group,omitempty" min:"0"`
 	Priority int    `json:"priority,omitempty"`
 	// Receipt is good until the message is settled or may be delivered again.
-	Receipt string `json:"receipt"`
-	// Receives is how often the message has been delivered, this time included.
-	Receives int `json:"receives"`
-	// ReceivedNS and VisibleNS are when it was delivered and until when it is not
-	// delivered again, in Unix nanoseconds of the store's clock.
-	ReceivedNS int64 `json:"received_at_ns"`
-	VisibleNS  int64 `json:"visible_at_ns"`
+	Receipt  string `json:"receipt" min:"1" max:"200" doc:"one delivery of one message"`
+	Receives int    `json:"receives" min:"1" doc:"how often it has been delivered, this time included"`
+	// These are in Unix nanoseconds of the store's clock.
+	ReceivedNS int64 `json:"received_at_ns" doc:"when it was delivered"`
+	VisibleNS  int64 `json:"visible_at_ns" doc:"until when the message is not delivered again"`
 
 	// consumer names the worker of the role who has it.
 	consumer string
@@ -161,31 +157,40 @@ type Settlement struct {
 
 // Settled says what became of receipts.
 type Settled struct {
-	// Done are the receipts that were good. An acknowledgement that is repeated is
-	// good again while the broker remembers it.
-	Done []string `json:"done"`
-	// Stale are the others: nothing was done for them.
-	Stale []string `json:"stale,omitempty"`
-	// VisibleNS is, after an extension, until when the earliest of the messages is
-	// not delivered again, in Unix nanoseconds of the store's clock.
-	VisibleNS int64 `json:"visible_at_ns,omitempty"`
+	// An acknowledgement that is repeated is good again while the broker remembers it.
+	Done  Receipts `json:"done" op:"value" doc:"the valid receipts"`
+	Stale Receipts `json:"stale,omitempty" example:"" doc:"the other receipts, for which nothing was done"`
+	// VisibleNS is in Unix nanoseconds of the store's clock.
+	VisibleNS int64 `json:"visible_at_ns,omitempty" doc:"after an extension, until when the earliest message is not delivered again"`
 }
 
 // QueueSettings are what each queue has of its own.
 type QueueSettings struct {
-	// VisibilityMS is for how long a delivered message is its consumer's.
-	VisibilityMS int64 `json:"visibility_ms"`
-	// MaxReceives is deliveries after which a message becomes a dead letter.
-	MaxReceives int `json:"max_receives"`
-	// RetentionMS is after how long a message becomes a dead letter although nobody
-	// has received it that often.
-	RetentionMS int64 `json:"retention_ms"`
-	// RatePerS is how many messages and demands a second each server lets through,
-	// 0 for no limit.
-	RatePerS int `json:"rate_per_s,omitempty"`
-	// Token is what requests about the queue must show over HTTP. It is never told; empty
-	// leaves the one that there is.
-	Token string `json:"token,omitempty"`
+	VisibilityMS int64 `json:"visibility_ms" min:"1" doc:"for how long a delivered message belongs to its consumer"`
+	MaxReceives  int   `json:"max_receives" min:"1" doc:"how often a message is delivered before it becomes a dead letter"`
+	RetentionMS  int64 `json:"retention_ms" min:"1" doc:"the age at which a message becomes a dead letter"`
+	RatePerS     int   `json:"rate_per_s,omitempty" min:"0" doc:"messages and receives a second that a server admits; 0 is no limit"`
+	// Token is never told.
+	Token string `json:"token,omitempty" min:"16" max:"200" doc:"the token that requests about the queue must carry from now on, at the latest after a second. Choose it long and random; only its hash is kept. If left out, the token is not changed"`
+}
+
+// check refuses what a column cannot hold.
+func (s QueueSettings) check() error {
+	var errs []error
+	for _, f := range []struct {
+		name      string
+		got, most int64
+	}{
+		{"visibility_ms", s.VisibilityMS, maxTime.Milliseconds()},
+		{"max_receives", int64(s.MaxReceives), maxReceives},
+		{"retention_ms", s.RetentionMS, math.MaxInt32 * 1000},
+		{"rate_per_s", int64(s.RatePerS), 1_000_000},
+	} {
+		if f.got > f.most {
+			errs = append(errs, fmt.Errorf("%s: expected at most %d, got %d", f.name, f.most, f.got))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // QueueInfo is a queue with what is in it.
@@ -194,10 +199,10 @@ type QueueInfo struct {
 	QueueSettings
 	// Ready can be received now; Delayed cannot yet; Picked are in the hands of
 	// consumers; Dead are the dead letters.
-	Ready   int64 `json:"ready"`
-	Delayed int64 `json:"delayed"`
-	Picked  int64 `json:"picked"`
-	Dead    int64 `json:"dead"`
+	Ready   int64 `json:"ready" min:"0"`
+	Delayed int64 `json:"delayed" min:"0"`
+	Picked  int64 `json:"picked" min:"0"`
+	Dead    int64 `json:"dead" min:"0"`
 }
 
 // The states of a message in an Audit.
@@ -217,69 +222,70 @@ const (
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint.
 // All times are Unix nanoseconds of the store's clock.
 type Audit struct {
-	Queues []QueueAudit `json:"queues"`
-	// Messages are those in the queues, and those acknowledged that are not yet
-	// collected.
-	Messages []MessageAudit `json:"messages"`
+	Queues   []QueueAudit   `json:"queues"`
+	Messages []MessageAudit `json:"messages" doc:"the messages in the queues, and the acknowledged ones that are still stored"`
 	Dead     []DeadAudit    `json:"dead"`
-	// Effects are what consumers have stored.
-	Effects []EffectAudit `json:"effects"`
+	Effects  []EffectAudit  `json:"effects" doc:"the effects that the server's own consumers have stored; empty if it has no consumers"`
+}
+
+// Check makes sure that everything is there, and that deliveries end after they begin.
+func (a *Audit) Check() error {
+	if a.Queues == nil || a.Messages == nil || a.Dead == nil || a.Effects == nil {
+		return errors.New("queues, messages, dead or effects is missing")
+	}
+	for i, e := range a.Effects {
+		if e.VisibleNS < e.ReceivedNS {
+			return fmt.Errorf("effects[%d]: expected a delivery that ends after it begins, got %+v", i, e)
+		}
+	}
+	return nil
 }
 
 // QueueAudit is one queue.
 type QueueAudit struct {
-	Queue        string `json:"queue"`
-	VisibilityNS int64  `json:"visibility_ns"`
-	MaxReceives  int    `json:"max_receives"`
-	RetentionNS  int64  `json:"retention_ns"`
-	// RetentionAgeNS is for how long RetentionNS has been what it is; 0 if that is not known,
-	// or nothing is in the queue.
-	RetentionAgeNS int64 `json:"retention_age_ns,omitempty"`
+	Queue          string `json:"queue" min:"1"`
+	VisibilityNS   int64  `json:"visibility_ns" min:"1"`
+	MaxReceives    int    `json:"max_receives" min:"1"`
+	RetentionNS    int64  `json:"retention_ns" min:"1"`
+	RetentionAgeNS int64  `json:"retention_age_ns,omitempty" doc:"for how long retention_ns has had its value; 0 if nothing is in the queue. Without it no message of the queue is judged to be too old"`
 }
 
 // MessageAudit is one message.
 type MessageAudit struct {
-	OpID     uint64 `json:"op_id"`
-	Index    int    `json:"index"`
+	OpID     uint64 `json:"op_id" min:"1" max:"9223372036854775807"`
+	Index    int    `json:"index" min:"0"`
 	Queue    string `json:"queue"`
-	Group    uint64 `json:"group,omitempty"`
-	State    string `json:"state"`
-	Receives int    `json:"receives"`
-	// Redrives is how often it has come back from the dead letters.
-	Redrives int `json:"redrives,omitempty"`
-	// AckedNS is when it was acknowledged, if it was.
-	AckedNS int64 `json:"acked_at_ns,omitempty"`
-	// AgeNS is how old it is.
-	AgeNS int64 `json:"age_ns,omitempty"`
-	// WaitsNS is for how long it has been ready or delayed: since its publication, or since it
-	// came back from a consumer; 0 if it is neither, or that is not known.
-	WaitsNS int64 `json:"waits_ns,omitempty"`
+	Group    uint64 `json:"group,omitempty" min:"0"`
+	State    string `json:"state" enum:"ready,delayed,picked,acked"`
+	Receives int    `json:"receives" min:"0" doc:"how often it has been delivered"`
+	Redrives int    `json:"redrives,omitempty" min:"0" doc:"how often it has come back from the dead letters"`
+	AckedNS  int64  `json:"acked_at_ns,omitempty"`
+	AgeNS    int64  `json:"age_ns,omitempty" doc:"how old it is"`
+	WaitsNS  int64  `json:"waits_ns,omitempty" doc:"for how long the message has been ready or delayed: since its publication, or since it came back from a consumer. Without it the message is not judged to be too old"`
 }
 
 // DeadAudit is one dead letter.
 type DeadAudit struct {
-	OpID     uint64 `json:"op_id"`
-	Index    int    `json:"index"`
+	OpID     uint64 `json:"op_id" min:"1" max:"9223372036854775807"`
+	Index    int    `json:"index" min:"0"`
 	Queue    string `json:"queue"`
-	Receives int    `json:"receives"`
-	Redrives int    `json:"redrives,omitempty"`
-	Reason   string `json:"reason"`
-	// AgeNS is how old the message was when it died.
-	AgeNS int64 `json:"age_ns"`
+	Receives int    `json:"receives" min:"0"`
+	Redrives int    `json:"redrives,omitempty" min:"0"`
+	Reason   string `json:"reason" enum:"receives,retention"`
+	AgeNS    int64  `json:"age_ns" doc:"the message's age when it became a dead letter"`
 }
 
 // EffectAudit is what a consumer has stored of a delivery.
 type EffectAudit struct {
-	OpID     uint64 `json:"op_id"`
-	Index    int    `json:"index"`
+	OpID     uint64 `json:"op_id" min:"1" max:"9223372036854775807"`
+	Index    int    `json:"index" min:"0"`
 	Queue    string `json:"queue"`
-	Group    uint64 `json:"group,omitempty"`
-	Receives int    `json:"receives"`
-	// Consumer is who processed it, one batch at a time.
-	Consumer string `json:"consumer,omitempty"`
+	Group    uint64 `json:"group,omitempty" min:"0"`
+	Receives int    `json:"receives" min:"1"`
+	Consumer string `json:"consumer,omitempty" doc:"the consumer that processed it, one batch at a time"`
 	// ReceivedNS and VisibleNS are those of the delivery, StoredNS is when the effect
 	// was.
-	ReceivedNS int64 `json:"received_at_ns"`
+	ReceivedNS int64 `json:"received_at_ns" min:"1"`
 	VisibleNS  int64 `json:"visible_at_ns"`
 	StoredNS   int64 `json:"stored_at_ns"`
 }

@@ -7,6 +7,7 @@ import (
 
 // System returns the SQL broker with all its variants.
 func System() sut.System {
+	table := API()
 	return sut.System{
 		Name:       "sqlbroker",
 		Summary:    "how far does a table go as a message broker, and what do its consumers see?",
@@ -18,9 +19,9 @@ func System() sut.System {
 		// about which effects-once is: see needCompetition.
 		Races: &sut.Races{Kinds: []string{KindReceive}, Idle: receivedNothing, Least: 10,
 			Invariants: []string{VisibilityKept}},
-		Target:  NewTarget,
-		Handler: NewHandler,
-		OpenAPI: openAPI,
+		Target:  table.Target,
+		Handler: table.Handler,
+		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			EffectsOnce: "what a server's own consumers store is not visible",
 			WorkedOff:   "what a server's own consumers store is not visible",

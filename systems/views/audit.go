@@ -30,7 +30,7 @@ type Audit struct {
 	// memory, which survives the end of its process; "" if it does not tell.
 	RedisLog string `json:"redis_appendonly,omitempty"`
 	// CountWindowMS is the length of a window of counts, in milliseconds.
-	CountWindowMS int64 `json:"count_window_ms"`
+	CountWindowMS int64 `json:"count_window_ms" min:"1"`
 }
 
 // DropAudit is one row of the table drops.

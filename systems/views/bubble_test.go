@@ -451,7 +451,7 @@ func (b *bubble) live(d design, sessions int, faults func(filters, counters []*r
 	if err := createTopics(b.ctx, cfg, b.params); err != nil {
 		b.t.Fatal(err)
 	}
-	b.api = &instance{design: d, cfg: cfg, params: b.params, client: client,
+	b.api = &instance{design: d, api: API(), cfg: cfg, params: b.params, client: client,
 		gate: newGateway(client, cfg, newRuleBook(r, b.params, cfg.Logger), d)}
 	filters := []*replica{b.start(d, "filter"), b.start(d, "filter")}
 	counters := []*replica{b.start(d, "counter"), b.start(d, "counter")}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 )
 
@@ -203,17 +204,15 @@ func FuzzHeartbeatOf(f *testing.F) {
 	})
 }
 
-// FuzzDecodeRules: rules that are accepted make sense.
-func FuzzDecodeRules(f *testing.F) {
-	text, err := json.Marshal(DefaultParams().rules())
-	if err != nil {
-		f.Fatal(err)
+// TestWatchOps: an operation that sends a heartbeat is what the table makes of one.
+func TestWatchOps(t *testing.T) {
+	h := someEvent().Heartbeat
+	made, wrote := API().Op(KindHeartbeat, watchOf(h)), opOf(h, 0)
+	if !reflect.DeepEqual(made, wrote) {
+		t.Errorf("%+v is not %+v", wrote, made)
 	}
-	f.Add(text)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		rules, err := decodeRules(text)
-		if err == nil && (rules.RepeatWindowMS < 1 || rules.IPWindowMS < 1 || rules.IPViews < 1) {
-			t.Fatalf("%s is accepted", text)
-		}
-	})
+	req, err := api.RequestOf[WatchRequest](API(), wrote)
+	if err != nil || req.heartbeat() != h {
+		t.Errorf("%+v is read as %+v, %v", h, req, err)
+	}
 }

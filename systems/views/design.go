@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -169,6 +170,7 @@ func (d design) work(
 // instance is an opened design: its API. It is a Pipeline too.
 type instance struct {
 	design
+	api     *api.Table[Pipeline]
 	cfg     sut.Config
 	params  Params
 	db      database
@@ -183,7 +185,7 @@ type instance struct {
 var _ Pipeline = (*instance)(nil)
 
 func (d design) instance(ctx context.Context, cfg sut.Config) (_ *instance, err error) {
-	i := &instance{design: d}
+	i := &instance{design: d, api: API()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("opening views %s: %w", d.name, err), i.Close())
@@ -222,7 +224,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 
 // Do performs one operation.
 func (i *instance) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return perform(ctx, i, op)
+	return i.api.Do(ctx, i, op)
 }
 
 // Watch writes a heartbeat into the log.
@@ -239,7 +241,7 @@ func (i *instance) Views(ctx context.Context, video string) (Views, error) {
 
 // SetRules adds a version.
 func (i *instance) SetRules(ctx context.Context, rules Rules) (int64, error) {
-	if err := rules.validate(); err != nil {
+	if err := rules.Check(); err != nil {
 		return 0, fmt.Errorf("%w: %w", sut.ErrRefused, err)
 	}
 	version, err := i.db.addRules(ctx, rules)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"stampede/harness/history"
 )
 
 // Position is where an event lies in watch_events: a record may hold several.
@@ -277,3 +279,14 @@ func (h *Heartbeat) check() string {
 
 // maxTimeMS is the end of the year 9999, in Unix milliseconds.
 const maxTimeMS = 253_402_300_799_999
+
+// heartbeatOf reads the heartbeat of an operation and the number of tries before it.
+func heartbeatOf(op history.Op) (h Heartbeat, tries int, err error) {
+	r := readingOf(op.Body)
+	tries = int(r.byte())
+	r.heartbeat(&h)
+	if err := r.end(); err != nil {
+		return h, 0, fmt.Errorf("the body of operation %d is no heartbeat: %w", op.ID, err)
+	}
+	return h, tries, nil
+}

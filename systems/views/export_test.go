@@ -2,7 +2,6 @@ package views
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 
@@ -12,15 +11,6 @@ import (
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
-
-// ResetBody is a reset for the default parameters.
-func ResetBody() string {
-	text, err := json.Marshal(resetOf(DefaultParams()))
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
 
 // RulesOf are the rules that are in force from the beginning.
 func RulesOf(p Params) Rules { return p.rules() }

@@ -16,17 +16,9 @@ import (
 // everything compressed. A million events take some 15 MB.
 type Log struct {
 	// Partitions is how many there are, Events how many events they hold.
-	Partitions int `json:"partitions"`
-	Events     int `json:"events"`
-	// Columns is a stream of deflate (RFC 1951), base64 in JSON, of unsigned
-	// varints; differences are zigzag-encoded. First come the texts: their
-	// number, and for each its length and bytes. Then for each partition: the
-	// number of its events; the columns offset, index, id, time, watched, rules,
-	// source as differences to the event before; and video, user, session, ip,
-	// device as numbers of texts. In watch_events source is always 0, in
-	// valid_events it is the position in watch_events, offset times 4096 plus
-	// index.
-	Columns []byte `json:"columns"`
+	Partitions int    `json:"partitions" min:"0"`
+	Events     int    `json:"events" min:"0"`
+	Columns    []byte `json:"columns" doc:"a deflate stream (RFC 1951) of unsigned LEB128 varints; differences are zigzag-encoded. First the texts: their number, and for each its length and bytes. Then for each partition: the number of its events; the columns offset, index, event_id, timestamp and watch_duration in milliseconds, version of the rules, and source, each as differences to the event before, the first to 0; and video, user, session, ip, device as numbers of texts. The source of an event in valid_events is its position in watch_events, offset times 4096 plus index; in watch_events it is 0"`
 }
 
 // Logged is an event as it lies in a topic.

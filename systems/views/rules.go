@@ -9,19 +9,13 @@ import (
 // Rules say which heartbeat is a view. A set of rules never changes; new ones
 // get the next version.
 type Rules struct {
-	// Version is given by the store; it counts up from 1.
-	Version int64 `json:"version"`
-	// MinWatchMS is how long a session must have been watched, in milliseconds.
-	MinWatchMS int64 `json:"min_watch_ms"`
-	// RepeatWindowMS is the window in which a user has one view of a video.
-	RepeatWindowMS int64 `json:"repeat_window_ms"`
-	// IPViews is how many views an address has in a window of IPWindowMS.
-	IPViews    int64 `json:"ip_views"`
-	IPWindowMS int64 `json:"ip_window_ms"`
-	// Blocked lists addresses whose heartbeats never count.
-	Blocked []string `json:"blocked"`
-	// Creators says that creators' views of their own videos do not count.
-	Creators bool `json:"creators"`
+	Version        int64    `json:"version,omitempty" min:"0" doc:"given by the store, from 1"`
+	MinWatchMS     int64    `json:"min_watch_ms" min:"0" doc:"how long a session must have been watched"`
+	RepeatWindowMS int64    `json:"repeat_window_ms" min:"1" doc:"the window in which a user has one view of a video"`
+	IPViews        int64    `json:"ip_views" min:"1" doc:"how many views an address has in ip_window_ms"`
+	IPWindowMS     int64    `json:"ip_window_ms" min:"1"`
+	Blocked        []string `json:"blocked,omitempty" doc:"addresses whose heartbeats never count"`
+	Creators       bool     `json:"creators" doc:"whether creators' own views are rejected"`
 }
 
 // Windows are aligned: window n covers event times from n times its length up
@@ -29,8 +23,8 @@ type Rules struct {
 // events, whatever the order in which partitions are read: of the candidates
 // in a window, so many count.
 
-// validate returns what is wrong with rules that somebody sent.
-func (r *Rules) validate() error {
+// Check returns what is wrong with rules that somebody sent.
+func (r *Rules) Check() error {
 	day := maxDuration.Milliseconds()
 	var errs []error
 	for _, f := range []struct {

@@ -4,6 +4,7 @@ import "stampede/harness/sut"
 
 // System returns the view pipeline with all its variants.
 func System() sut.System {
+	table := API()
 	return sut.System{
 		Name:       "views",
 		Summary:    "what does a hot video do to a partitioned pipeline, and does the count stay exact?",
@@ -18,9 +19,9 @@ func System() sut.System {
 		// partitions that different readers add up at the same time (composite_key).
 		Races: &sut.Races{Kinds: []string{KindHeartbeat}, Least: 10,
 			Invariants: []string{ExactCounts, AckedInLog, OnceInEffect}},
-		Target:  NewTarget,
-		Handler: NewHandler,
-		OpenAPI: openAPI,
+		Target:  table.Target,
+		Handler: table.Handler,
+		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			Fresh: "a server's counts are not sampled between operations",
 		},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 )
 
@@ -23,17 +24,9 @@ type truth struct {
 	progress map[ProgressAudit]int64 // Next is zero in the key
 }
 
-// errNoAudit: there is nothing to judge from.
-var errNoAudit = errors.New("there is no final audit")
-
 func newTruth(raw json.RawMessage) *truth {
 	t := &truth{accepted: make(map[place]*Logged), progress: make(map[ProgressAudit]int64)}
-	if len(raw) == 0 || string(raw) == "null" {
-		t.err = errNoAudit
-		return t
-	}
-	t.err = json.Unmarshal(raw, &t.Audit)
-	if t.err == nil {
+	if t.Audit, t.err = api.DecodeAudit[Audit](raw); t.err == nil {
 		t.watch, t.err = t.Watch.Decode()
 	}
 	if t.err == nil {
@@ -76,11 +69,9 @@ func (t *truth) complete() error {
 		return errors.New("it has no rules or no generations")
 	case t.Drops == nil || t.Counts == nil || t.Totals == nil:
 		return errors.New("it has no drops, no counts or no totals")
-	case t.CountWindowMS <= 0:
-		return fmt.Errorf("a window of counts is %d ms long", t.CountWindowMS)
 	}
 	for _, r := range t.Rules {
-		if r.validate() != nil || r.RepeatWindowMS <= 0 || r.IPWindowMS <= 0 {
+		if r.Check() != nil || r.RepeatWindowMS <= 0 || r.IPWindowMS <= 0 {
 			return fmt.Errorf("version %d of the rules makes no sense", r.Version)
 		}
 	}

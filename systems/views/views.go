@@ -22,8 +22,8 @@ import (
 // The operation kinds.
 const (
 	// KindHeartbeat tells that Op.Client has watched Op.Key until event time
-	// Op.Arg (Unix milliseconds); Op.Body has the rest, as encodeOp writes it.
-	// Reply.Key is the Position in the log, Reply.Value its offset.
+	// Op.Arg (Unix milliseconds); Op.Body has the rest, as opOf writes it.
+	// Reply.Key is the Position in the log.
 	KindHeartbeat = "heartbeat"
 	// KindViews reads the count of Op.Key. Reply.Value is the count, Reply.Key
 	// the generation of counts that it is from.
@@ -85,47 +85,46 @@ type Event struct {
 
 // Views is a video's count.
 type Views struct {
-	Video string `json:"video_id"`
-	Views int64  `json:"views"`
-	// Generation is which counting of the log the count is from.
-	Generation int64 `json:"generation"`
+	Video      string `json:"video_id" echo:"key" min:"1" max:"256"`
+	Views      int64  `json:"views" op:"value" min:"0"`
+	Generation int64  `json:"generation" op:"key" min:"1" doc:"which counting of the log the count is from"`
 }
 
 // Params are the workload's and the pipeline's parameters. Durations of events
 // are in event time, which runs TimeScale times as fast as the clock.
 type Params struct {
-	Videos    int     `json:"videos" doc:"number of videos"`
-	Users     int     `json:"users" doc:"number of users; three share an address"`
-	VideoSkew string  `json:"video_skew" doc:"which video is watched: uniform, zipf or hot"`
-	HotShare  float64 `json:"hot_share" doc:"share of the sessions that watch the first video, if video_skew is hot"`
+	Videos    int     `json:"videos" min:"1" max:"100000" doc:"number of videos"`
+	Users     int     `json:"users" min:"1" max:"100000000" doc:"number of users; three share an address"`
+	VideoSkew string  `json:"video_skew" enum:"uniform,zipf,hot" doc:"which video is watched"`
+	HotShare  float64 `json:"hot_share" min:"0" max:"1" doc:"share of the sessions that watch the first video, if video_skew is hot"`
 
-	EventRate float64 `json:"event_rate" doc:"sessions that begin per second of event time"`
-	TimeScale float64 `json:"time_scale" doc:"seconds of event time per second of real time"`
+	EventRate float64 `json:"event_rate" min:"1e-3" max:"1e6" doc:"sessions that begin per second of event time"`
+	TimeScale float64 `json:"time_scale" min:"1" max:"1e5" doc:"seconds of event time per second of real time"`
 
-	Heartbeats     int          `json:"heartbeats" doc:"most heartbeats of a session"`
-	HeartbeatEvery sut.Duration `json:"heartbeat_every" doc:"event time between the heartbeats of a session"`
-	Brief          float64      `json:"brief" doc:"share of sessions that end before they count"`
-	Return         float64      `json:"return" doc:"share of sessions that watch again what the same user watched just before"`
-	Creators       float64      `json:"creators" doc:"share of sessions in which creators watch their own video"`
-	Bots           float64      `json:"bots" doc:"share of sessions from addresses that are on the blocklist"`
-	Farm           float64      `json:"farm" doc:"share of sessions from the few addresses of a click farm"`
-	FarmAddresses  int          `json:"farm_addresses" doc:"addresses of the click farm"`
-	ViewReads      float64      `json:"view_reads" doc:"reads of a count for each session"`
-	Resend         float64      `json:"resend" doc:"share of heartbeats that are sent twice with the same identity, at once or after the answer"`
-	RetryOnLost    int          `json:"retry_on_lost" doc:"how often a heartbeat of unknown outcome is sent again"`
-	RulesAfter     int          `json:"rules_after" doc:"number of sessions after which the farm's addresses are blocked; 0 means never"`
-	ReprocessAfter int          `json:"reprocess_after" doc:"number of sessions after which everything is recounted; 0 means never"`
+	Heartbeats     int          `json:"heartbeats" min:"1" max:"16" doc:"most heartbeats of a session"`
+	HeartbeatEvery sut.Duration `json:"heartbeat_every" min:"1ms" max:"24h" doc:"event time between the heartbeats of a session"`
+	Brief          float64      `json:"brief" min:"0" max:"1" doc:"share of sessions that end before they count"`
+	Return         float64      `json:"return" min:"0" max:"1" doc:"share of sessions that watch again what the same user watched just before"`
+	Creators       float64      `json:"creators" min:"0" max:"1" doc:"share of sessions in which creators watch their own video"`
+	Bots           float64      `json:"bots" min:"0" max:"1" doc:"share of sessions from addresses that are on the blocklist"`
+	Farm           float64      `json:"farm" min:"0" max:"1" doc:"share of sessions from the few addresses of a click farm"`
+	FarmAddresses  int          `json:"farm_addresses" min:"1" max:"1000" doc:"addresses of the click farm"`
+	ViewReads      float64      `json:"view_reads" min:"0" max:"8" doc:"reads of a count for each session"`
+	Resend         float64      `json:"resend" min:"0" max:"1" doc:"share of heartbeats that are sent twice with the same identity, at once or after the answer"`
+	RetryOnLost    int          `json:"retry_on_lost" min:"0" max:"15" doc:"how often a heartbeat of unknown outcome is sent again"`
+	RulesAfter     int          `json:"rules_after" min:"0" doc:"number of sessions after which the farm's addresses are blocked; 0 means never"`
+	ReprocessAfter int          `json:"reprocess_after" min:"0" doc:"number of sessions after which everything is recounted; 0 means never"`
 
-	MinWatch     sut.Duration `json:"min_watch" doc:"watch time from which a session counts"`
-	RepeatWindow sut.Duration `json:"repeat_window" doc:"window of event time in which a user has one view of a video"`
-	IPViews      int          `json:"ip_views" doc:"most views of an address in ip_window"`
-	IPWindow     sut.Duration `json:"ip_window" doc:"the window of ip_views, in event time"`
-	RulesReload  sut.Duration `json:"rules_reload" doc:"how often the rules are loaded, in event time (60s in production)"`
+	MinWatch     sut.Duration `json:"min_watch" min:"0s" max:"24h" doc:"watch time from which a session counts"`
+	RepeatWindow sut.Duration `json:"repeat_window" min:"1s" max:"24h" doc:"window of event time in which a user has one view of a video"`
+	IPViews      int          `json:"ip_views" min:"1" max:"1000000" doc:"most views of an address in ip_window"`
+	IPWindow     sut.Duration `json:"ip_window" min:"1s" max:"24h" doc:"the window of ip_views, in event time"`
+	RulesReload  sut.Duration `json:"rules_reload" min:"1ms" max:"24h" doc:"how often the rules are loaded, in event time (60s in production)"`
 
-	CountWindow    sut.Duration `json:"count_window" doc:"length of the counting windows, in event time"`
-	FlushAt        int          `json:"flush_at" doc:"number of views of a video that are stored before their window is over"`
-	SessionTimeout sut.Duration `json:"session_timeout" doc:"silence after which a consumer loses its partitions, in real time"`
-	Balancing      string       `json:"balancing" doc:"how consumers share partitions: cooperative or eager"`
-	VisibleWithin  sut.Duration `json:"visible_within" doc:"time from a view's acknowledgement until it must be counted, in real time"`
-	Retention      sut.Duration `json:"retention" doc:"how long the topics keep events and the filter its windows, in real time"`
+	CountWindow    sut.Duration `json:"count_window" min:"1s" max:"24h" doc:"length of the counting windows, in event time"`
+	FlushAt        int          `json:"flush_at" min:"1" max:"10000000" doc:"number of views of a video that are stored before their window is over"`
+	SessionTimeout sut.Duration `json:"session_timeout" min:"1s" max:"24h" doc:"silence after which a consumer loses its partitions, in real time"`
+	Balancing      string       `json:"balancing" enum:"cooperative,eager" doc:"how consumers share partitions"`
+	VisibleWithin  sut.Duration `json:"visible_within" min:"1ms" max:"24h" doc:"time from a view's acknowledgement until it must be counted, in real time"`
+	Retention      sut.Duration `json:"retention" min:"1m" max:"24h" doc:"how long the topics keep events and the filter its windows, in real time"`
 }

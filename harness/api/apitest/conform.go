@@ -31,9 +31,13 @@ type Table interface {
 }
 
 // Conform holds the handler, the client and the description that a table makes against each
-// other. The audit is one that its description allows.
-func Conform(t *testing.T, table Table, params any, audit json.RawMessage) {
-	c := conformance{table: table, cfg: sut.Config{Params: params, Timeout: 5 * time.Second},
+// other. The audit is one that its description allows; more are requests, by route, that are
+// bad by what no description says.
+func Conform(
+	t *testing.T, table Table, params any, audit json.RawMessage, more map[string]Request,
+) {
+	c := conformance{table: table, more: more,
+		cfg:       sut.Config{Params: params, Timeout: 5 * time.Second},
 		described: Read(t, table.OpenAPI()), audit: audit}
 	t.Run("operations", c.operations)
 	t.Run("refusals", c.refusals)
@@ -47,6 +51,7 @@ type conformance struct {
 	cfg       sut.Config
 	described *API
 	audit     json.RawMessage
+	more      map[string]Request
 }
 
 func (c conformance) handler(t *testing.T, inst sut.Instance) http.Handler {
@@ -85,7 +90,7 @@ func (c conformance) operations(t *testing.T) {
 			got = op
 			return reply, nil
 		}}))
-	for _, e := range c.table.Examples() {
+	for _, e := range c.kinds() {
 		reply = e.Reply
 		answer, err := client.Do(t.Context(), e.Op)
 		if err != nil || !reflect.DeepEqual(got, e.Op) || !reflect.DeepEqual(answer, e.Reply) {
@@ -107,7 +112,7 @@ func (c conformance) refusals(t *testing.T) {
 		OnDo: func(context.Context, history.Op) (history.Reply, error) {
 			return history.Reply{}, fails
 		}}))
-	for _, e := range c.table.Examples() {
+	for _, e := range c.kinds() {
 		for _, p := range append(c.table.Own(), api.Problem{Is: sut.ErrRefused}) {
 			fails = fmt.Errorf("in other words: %w", p.Is)
 			_, err := client.Do(t.Context(), e.Op)
@@ -132,7 +137,7 @@ func (c conformance) beliefs(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body) // the client's end is what is tested
 	}))
-	for _, e := range c.table.Examples() {
+	for _, e := range c.kinds() {
 		ask := func(s int, b string) error {
 			status, body = s, b
 			_, err := client.Do(t.Context(), e.Op)
@@ -184,6 +189,9 @@ func spoilt(e api.Example) (list []string) {
 		list = append(list, string(text))
 	}
 	for name := range members {
+		if slices.Contains(e.Optional, name) {
+			continue
+		}
 		with(func(m map[string]any) { delete(m, name) })
 	}
 	for _, name := range e.Repeats {
@@ -241,6 +249,11 @@ func (c conformance) requests(t *testing.T) {
 	}
 }
 
+// kinds are the examples of the kinds' own routes.
+func (c conformance) kinds() []api.Example {
+	return slices.DeleteFunc(c.table.Examples(), func(e api.Example) bool { return e.Other })
+}
+
 func (c conformance) example(kind string) api.Example {
 	list := c.table.Examples()
 	return list[slices.IndexFunc(list, func(e api.Example) bool { return e.Kind == kind })]
@@ -264,7 +277,7 @@ func (a *API) forbidden(t *testing.T, e api.Example) map[string]string {
 		}
 		out[string(text)] = name
 	}
-	s := a.bodySchema(e.Kind)
+	s := a.bodySchema(e.ID)
 	for _, name := range s.Required {
 		with(name, func(m map[string]any) { delete(m, name) })
 		with(name, func(m map[string]any) { m[name] = nil })
@@ -282,6 +295,9 @@ func (a *API) forbidden(t *testing.T, e api.Example) map[string]string {
 		if p.MaxLength > 0 {
 			with(name, func(m map[string]any) { m[name] = strings.Repeat("a", p.MaxLength+1) })
 		}
+	}
+	if len(out) == 0 {
+		t.Errorf("%s: its description forbids nothing", e.Kind)
 	}
 	return out
 }
@@ -313,14 +329,16 @@ func (c conformance) description(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests, bad := Requests{"post /v1/reset": {"/v1/reset", begin}}, map[string][]Request{}
+	bad := map[string][]Request{}
+	for route, request := range c.more {
+		bad[route] = []Request{request}
+	}
+	requests := Requests{"post /v1/reset": {"/v1/reset", begin}}
 	fails := map[string][]error{}
 	for _, e := range c.table.Examples() {
-		route := strings.ToLower(e.Method) + " " + c.described.path(e.Kind)
+		route := strings.ToLower(e.Method) + " " + c.described.path(e.ID)
 		requests[route] = Request{e.Target, e.Body}
-		for _, p := range c.table.Own() {
-			fails[route] = append(fails[route], p.Is)
-		}
+		fails[route] = e.Refuses
 		for _, target := range c.described.badTargets(e) {
 			bad[route] = append(bad[route], Request{target, e.Body})
 		}
@@ -332,12 +350,13 @@ func (c conformance) description(t *testing.T) {
 		}})
 	c.described.CoversRoutes(t, handler, requests)
 	c.described.CoversProblems(t, Problems{Good: requests, Fails: fails, Bad: bad, MaxBody: 5 << 20,
-		Handler: func(inst sut.Instance) http.Handler { return c.handler(t, inst) }})
+		Elsewhere: []string{"401"},
+		Handler:   func(inst sut.Instance) http.Handler { return c.handler(t, inst) }})
 }
 
 // badTargets are targets of an example with one parameter that is no number or too long.
 func (a *API) badTargets(e api.Example) (list []string) {
-	template := a.path(e.Kind)
+	template := a.path(e.ID)
 	path, query, _ := strings.Cut(e.Target, "?")
 	for _, p := range a.Paths[template][strings.ToLower(e.Method)].Parameters {
 		value := "none"

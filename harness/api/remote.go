@@ -1,0 +1,131 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"stampede/harness/history"
+)
+
+// remote is an instance somewhere else.
+type remote[S any] struct {
+	*Client
+	table         *Table[S]
+	params, begin any
+
+	// What was left when the server was last asked another way, and until when that is good
+	// enough.
+	mu   sync.Mutex
+	left int64
+	what string
+	next time.Time
+}
+
+// Prepare asks the server to begin anew.
+func (r *remote[S]) Prepare(ctx context.Context) error { return r.Reset(ctx, r.begin) }
+
+// Do sends one operation.
+func (r *remote[S]) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	k, err := r.table.kind(op.Kind)
+	if err != nil {
+		return history.Reply{}, err
+	}
+	req, err := k.requestOf(op)
+	if err != nil {
+		return history.Reply{}, err
+	}
+	var body any
+	if k.request.wire != nil {
+		body = req.Addr().Interface()
+	}
+	text, err := r.Operate(ctx, k.method, k.request.target(k.path, req), body, k.about.Status)
+	if err != nil || k.reply.empty() {
+		return history.Reply{}, err
+	}
+	reply, err := k.believe(text, req)
+	if err != nil {
+		return history.Reply{}, fmt.Errorf("%w: the reply: %w", ErrUnknownEffect, err)
+	}
+	return k.reply.recordReply(reply)
+}
+
+// believe reads a reply, and returns an error unless it is one to the request.
+func (k *Kind[S]) believe(text []byte, req reflect.Value) (reply reflect.Value, err error) {
+	p := reflect.New(k.reply.typ)
+	reply = p.Elem()
+	if err := k.reply.read(bytes.NewReader(text), reply, false); err != nil {
+		return reply, err
+	}
+	if k.reply.bounds != nil {
+		if err := k.reply.bounds.Check(p.Interface()); err != nil {
+			return reply, err
+		}
+	}
+	for _, f := range k.reply.fields {
+		if f.echo == nil {
+			continue
+		}
+		asked, got := req.FieldByIndex(f.echo), reply.FieldByIndex(f.index)
+		if !asked.Equal(got) {
+			return reply, fmt.Errorf("asked for %s %v, it is about %v", f.name, asked, got)
+		}
+	}
+	if c, can := p.Interface().(interface{ Check(request any) error }); can {
+		return reply, c.Check(req.Addr().Interface())
+	}
+	return reply, nil
+}
+
+// Quiesced asks the server what is left to do, or finds out by the table's Left.
+func (r *remote[S]) Quiesced(ctx context.Context) (pending string, err error) {
+	pending, err = r.Client.Quiesced(ctx)
+	if !errors.Is(err, ErrNoRoute) {
+		return pending, err
+	}
+	_, pending, err = r.look(ctx)
+	return pending, err
+}
+
+// Backlog asks the server how much is left to do, or finds out by the table's Left. The error
+// wraps ErrNoRoute if neither says.
+func (r *remote[S]) Backlog(ctx context.Context) (int64, error) {
+	left, err := r.Client.Backlog(ctx)
+	if r.table.Left == nil || !errors.Is(err, ErrNoRoute) {
+		return left, err
+	}
+	left, _, err = r.look(ctx)
+	return left, err
+}
+
+// lookRest is the least time between two looks at a server that has work left, lookShare how
+// many times as long as a look took: an audit is work for it as well.
+const (
+	lookRest  = 500 * time.Millisecond
+	lookShare = 4
+)
+
+// look finds out what is left, or repeats what was found out last.
+func (r *remote[S]) look(ctx context.Context) (left int64, what string, err error) {
+	if r.table.Left == nil {
+		return 0, "", nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	began := time.Now()
+	if began.Before(r.next) {
+		return r.left, r.what, nil
+	}
+	r.left, r.what, err = r.table.Left(ctx, r.Client, r.params)
+	if err != nil {
+		return 0, "", err
+	}
+	if now := time.Now(); r.what != "" {
+		r.next = now.Add(max(lookRest, lookShare*now.Sub(began)))
+	}
+	return r.left, r.what, nil
+}

@@ -1,0 +1,162 @@
+package views
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"reflect"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/history"
+)
+
+// API is what each operation is as a call, in a history and over HTTP.
+func API() *api.Table[Pipeline] {
+	return &api.Table[Pipeline]{
+		System: "views", Title: "Video views",
+		About: "The API of a pipeline that counts views of videos from the heartbeats of those who " +
+			"watch\nthem. stampede serves its own designs over it, and judges any server that " +
+			"implements it.",
+		Kinds: []api.Kind[Pipeline]{
+			api.Op(KindHeartbeat, "POST /watchtime", watch, api.About{ID: "watch",
+				Summary: "Report how much of a video has been watched so far.",
+				Detail:  "The server answers when the heartbeat is in the log.",
+				Reply:   "The position of the heartbeat in the log.", Status: http.StatusAccepted}),
+			api.Op(KindViews, "GET /videos/{id}/views", readViews, api.About{
+				Summary: "Read how often a video was viewed.", Reply: "The count."}),
+			api.Op(KindRules, "PUT /v1/rules", setRules, api.About{ID: "setRules",
+				Summary: "Put rules into force.",
+				Detail: "They decide heartbeats that enter the log after a delay, which is at most the " +
+					"interval at\nwhich rules are loaded. The server assigns the version.",
+				Reply: "The version of the rules."}),
+			api.Op(KindReprocess, "POST /v1/reprocess", reprocess, api.About{
+				Summary: "Recount the whole log into a new generation of counts.",
+				Reply:   "The number of the generation. Readers see it once it has caught up.",
+				Status:  http.StatusAccepted}),
+		},
+		Problems: []api.Problem{{Status: http.StatusNotFound, Is: ErrUnknownVideo},
+			{Status: http.StatusTooManyRequests, Is: ErrOverloaded}},
+		MaxBody: 1 << 20,
+		Reset:   ResetRequest{}, ResetMeans: "Begin with an empty log.",
+		Begin: func(params any) (any, error) {
+			p, err := paramsOf(params)
+			return ResetRequest{Videos: p.Videos, CountWindowMS: p.CountWindow.D().Milliseconds(),
+				Rules: p.rules()}, err
+		},
+		PendingMeans: "Optional. A server without it counts as at rest.",
+		Audit:        Audit{},
+		Types: map[reflect.Type]map[string]any{reflect.TypeFor[PositionText](): {"type": "string",
+			"pattern":     "^[0-9]+/[0-9]+/[0-9]+$",
+			"description": "partition, offset and index in the record"}},
+	}
+}
+
+// The requests and replies that are not those of Pipeline.
+type (
+	// WatchRequest is a heartbeat as players send it.
+	WatchRequest struct {
+		ID        uint64    `json:"event_id" op:"id" min:"1" max:"18446744073709551615" doc:"the heartbeat's identity, the same in every attempt"`
+		Video     string    `json:"video_id" op:"key" min:"1" max:"256"`
+		User      string    `json:"user_id" op:"client" min:"1" max:"256"`
+		Session   string    `json:"session_id" min:"1" max:"256"`
+		Timestamp time.Time `json:"timestamp" op:"arg" doc:"the event time, to the millisecond"`
+		Watched   float64   `json:"watch_duration" min:"0" max:"86400" doc:"how much of the session has been watched so far, in seconds"`
+		Device    string    `json:"device,omitempty" max:"256"`
+		IP        string    `json:"ip" min:"1" max:"256"`
+	}
+	// WatchReply says where in the log a heartbeat is.
+	WatchReply struct {
+		Position PositionText `json:"position" op:"key" example:"3/120/0"`
+	}
+	// PositionText is a Position as a text.
+	PositionText string
+	// VideoRequest is about a video.
+	VideoRequest struct {
+		Video string `json:"-" path:"id" op:"key"`
+	}
+	// VersionReply has the version of rules, GenerationReply the number of a generation.
+	VersionReply struct {
+		Version int64 `json:"version" op:"value" min:"1"`
+	}
+	GenerationReply struct {
+		Generation int64 `json:"generation" op:"value" min:"1"`
+	}
+	// ResetRequest asks for an empty log, with videos made by creator-1, creator-2 and so on.
+	ResetRequest struct {
+		Videos        int   `json:"videos" min:"1" doc:"they are named video-1 and so on"`
+		CountWindowMS int64 `json:"count_window_ms" min:"1"`
+		Rules         Rules `json:"rules"`
+	}
+)
+
+// watchOf is the request that sends a heartbeat.
+func watchOf(h Heartbeat) WatchRequest {
+	return WatchRequest{ID: h.ID, Video: h.Video, User: h.User, Session: h.Session,
+		Timestamp: time.UnixMilli(h.TimeMS).UTC(), Watched: float64(h.WatchedMS) / 1000,
+		Device: h.Device, IP: h.IP}
+}
+
+func (r *WatchRequest) heartbeat() Heartbeat {
+	return Heartbeat{ID: r.ID, Video: r.Video, User: r.User, Session: r.Session, IP: r.IP,
+		Device: r.Device, TimeMS: r.Timestamp.UnixMilli(),
+		WatchedMS: int64(math.Round(r.Watched * 1000))}
+}
+
+// Check refuses what is no event time.
+func (r *WatchRequest) Check() error {
+	h := r.heartbeat()
+	if text := h.check(); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// AppendBinary appends what a history keeps of a request in the body, which is all of it.
+func (r *WatchRequest) AppendBinary(body []byte) ([]byte, error) {
+	h := r.heartbeat()
+	return appendHeartbeat(append(body, 0), &h), nil
+}
+
+// UnmarshalBinary reads what AppendBinary writes.
+func (r *WatchRequest) UnmarshalBinary(body []byte) error {
+	h, _, err := heartbeatOf(history.Op{ID: r.ID, Body: body})
+	*r = watchOf(h)
+	return err
+}
+
+// Check refuses what is no position.
+func (r *WatchReply) Check(any) error {
+	_, err := ParsePosition(string(r.Position))
+	return err
+}
+
+// Check refuses rules beyond their bounds.
+func (r *ResetRequest) Check() error { return r.Rules.Check() }
+
+func watch(p Pipeline, ctx context.Context, req WatchRequest) (WatchReply, error) {
+	at, err := p.Watch(ctx, req.heartbeat())
+	return WatchReply{PositionText(at.String())}, err
+}
+
+func readViews(p Pipeline, ctx context.Context, req VideoRequest) (Views, error) {
+	return p.Views(ctx, req.Video)
+}
+
+func setRules(p Pipeline, ctx context.Context, rules Rules) (VersionReply, error) {
+	version, err := p.SetRules(ctx, rules)
+	return VersionReply{version}, err
+}
+
+func reprocess(p Pipeline, ctx context.Context, _ struct{}) (GenerationReply, error) {
+	generation, err := p.Reprocess(ctx)
+	return GenerationReply{generation}, err
+}
+
+// opOf is the operation that sends a heartbeat, for the tries-th time again: that of the
+// table, faster. Its body is the number of tries and the heartbeat.
+func opOf(h Heartbeat, tries int) history.Op {
+	return history.Op{ID: h.ID, Kind: KindHeartbeat, Key: h.Video, Client: h.User, Arg: h.TimeMS,
+		Body: appendHeartbeat([]byte{byte(tries)}, &h)}
+}

@@ -13,8 +13,11 @@ const (
 	// againShare bounds the time for running repeats again, as a share of what the run has
 	// taken so far.
 	againShare = 0.25
-	// keptTime is the time within which a run stays that is planned for no more.
-	keptTime = 4 * time.Minute
+	// keptTime is the time within which a run stays that is planned for no more, closingTime
+	// how much of it is for what comes after the last repeat: the verdicts, the page and the
+	// end of the stores.
+	keptTime    = 4 * time.Minute
+	closingTime = 10 * time.Second
 	// quietWait is how long a quiet machine is waited for, quietFor how long it must be
 	// quiet, in steps of quietStep.
 	quietWait = 30 * time.Second
@@ -104,7 +107,7 @@ func (r retries) leave(rest []rundir.Slot, hopeless map[string]bool, why string)
 // the start of its stores.
 func againFor(took, planned, ago time.Duration) (left time.Duration, bound string) {
 	left, bound = time.Duration(againShare*float64(took)), "a quarter of the run's time"
-	if kept := keptTime - ago; planned <= keptTime && kept < left {
+	if kept := keptTime - closingTime - ago; planned <= keptTime && kept < left {
 		left, bound = kept, "four minutes"
 	}
 	return left, bound

@@ -97,9 +97,9 @@ func TestAgainFor(t *testing.T) {
 		bound                    string
 	}{
 		{100 * s, 110 * s, 105 * s, 25 * s, quarter},
-		{200 * s, 235 * s, 205 * s, 35 * s, four},
-		{230 * s, 235 * s, 235 * s, 5 * s, four},
-		{250 * s, 235 * s, 255 * s, -15 * s, four},
+		{200 * s, 235 * s, 205 * s, 25 * s, four},
+		{220 * s, 235 * s, 225 * s, 5 * s, four},
+		{250 * s, 235 * s, 255 * s, -25 * s, four},
 		{400 * s, 380 * s, 405 * s, 100 * s, quarter},
 	} {
 		got, bound := againFor(c.took, c.planned, c.ago)

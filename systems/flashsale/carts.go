@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"stampede/harness/api"
+	"stampede/harness/sut"
 )
 
 // unitsInCarts says what is left to do at a server that does not say it itself: it is at rest
@@ -15,7 +16,7 @@ import (
 func unitsInCarts(
 	ctx context.Context, c *api.Client, params any,
 ) (left int64, what string, err error) {
-	p, err := paramsOf(params)
+	p, err := sut.ParamsOf[Params](params)
 	if err != nil {
 		return 0, "", err
 	}

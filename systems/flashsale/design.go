@@ -94,7 +94,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	params, err := paramsOf(cfg.Params)
+	params, err := sut.ParamsOf[Params](cfg.Params)
 	if err != nil {
 		return nil, err
 	}

@@ -175,7 +175,7 @@ func API() *api.Table[Shop] {
 		MaxBody: 16 << 10,
 		Reset:   ResetRequest{}, ResetMeans: "Begin a new sale with nothing sold.",
 		Begin: func(params any) (any, error) {
-			p, err := paramsOf(params)
+			p, err := sut.ParamsOf[Params](params)
 			return resetOf(p), err
 		},
 		PendingMeans: "Optional. A server without it counts as at rest when no unit is in a cart.",

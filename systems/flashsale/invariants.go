@@ -3,12 +3,12 @@ package flashsale
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // Names of the invariants, as variants list them in Breaks and NotApplicable.
@@ -33,7 +33,7 @@ const (
 // Undecided). Each judges from the history and the Audit alone, so that it
 // says the same of a variant here and of a server that somebody else wrote.
 func Invariants(params any) []check.Invariant {
-	p, err := paramsOf(params)
+	p, err := sut.ParamsOf[Params](params)
 	s := &sale{params: p, err: err}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, sale: s}
@@ -64,18 +64,6 @@ func Invariants(params any) []check.Invariant {
 		state(IdempotentBuy, "buys with the same key give the same order, and none is refused while "+
 			"the order is held or paid", judgeIdempotentBuy),
 	}
-}
-
-func paramsOf(params any) (Params, error) {
-	switch p := params.(type) {
-	case Params:
-		return p, nil
-	case *Params:
-		if p != nil {
-			return *p, nil
-		}
-	}
-	return Params{}, fmt.Errorf("expected the parameters of a flash sale, got %T", params)
 }
 
 // invariant is one statement with the function that judges it.

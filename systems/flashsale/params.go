@@ -6,22 +6,15 @@ import (
 	"time"
 
 	"stampede/harness/bounds"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
-)
-
-// The values of Params.ItemSkew.
-const (
-	SkewUniform = "uniform" // every item is equally wanted
-	SkewZipf    = "zipf"    // item k is wanted in proportion to 1/k
-	SkewHot     = "hot"     // four of five buyers want the first item
-	SkewMoving  = "moving"  // four of five want one item, which changes every 1,000 buys
 )
 
 // DefaultParams is a sale of 1,000 units of one item, on a clock on which a
 // cart lives for 3 s instead of 12 minutes.
 func DefaultParams() Params {
 	return Params{
-		Items: 1, Units: 1000, PriceCents: 59_900, ItemSkew: SkewUniform,
+		Items: 1, Units: 1000, PriceCents: 59_900, ItemSkew: keys.SkewUniform,
 		CartTTL:      sut.Duration(3 * time.Second),
 		ReclaimEvery: sut.Duration(250 * time.Millisecond),
 		PaySuccess:   0.7, PayFailure: 0.1,

@@ -11,7 +11,7 @@ func System() sut.System {
 		Name:       "flashsale",
 		Summary:    "far more buyers than units: which designs never sell more than N, and at what cost?",
 		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   newWorkload,
+		Workload:   sut.WorkloadFrom(NewWorkload),
 		Variants:   variants(),
 		Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindBuy}, Least: 10,
@@ -23,14 +23,6 @@ func System() sut.System {
 			RedisDrift: "only the server's ledger is visible",
 		},
 	}
-}
-
-func newWorkload(seed uint64, params any) (sut.Workload, error) {
-	p, err := paramsOf(params)
-	if err != nil {
-		return nil, err
-	}
-	return NewWorkload(seed, p)
 }
 
 func variants() []sut.Variant {

@@ -46,12 +46,11 @@ const (
 // together with the first, so that they race; the others follow its reply.
 const atOnce = 0.25
 
-// zipfExponent shapes SkewZipf; hotShare is what wants the hot item of SkewHot
-// and SkewMoving, and hotTurn how many buys see the same one of SkewMoving.
+// hotShare is what wants the hot item, if there is one, and hotTurn how many buys see the
+// same one if it moves.
 const (
-	zipfExponent = 1.0
-	hotShare     = 0.8
-	hotTurn      = 1000
+	hotShare = 0.8
+	hotTurn  = 1000
 )
 
 // ItemKey names the n-th item, from 1: "item-1".
@@ -79,20 +78,20 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 		return nil, fmt.Errorf("flashsale parameters: %w", err)
 	}
 	w := &workload{p: p}
-	streams := &streams{seed: seed}
-	w.pair, w.later, w.laterAt = streams.coin(), streams.coin(), streams.coin()
-	w.pay, w.payAt, w.late = streams.coin(), streams.coin(), streams.coin()
-	w.twice, w.twiceAt = streams.coin(), streams.coin()
-	w.reads, w.readAt = streams.coin(), streams.coin()
-	w.items = streams.items(p)
+	streams := keys.NewStreams(seed)
+	w.pair, w.later, w.laterAt = streams.Coin(), streams.Coin(), streams.Coin()
+	w.pay, w.payAt, w.late = streams.Coin(), streams.Coin(), streams.Coin()
+	w.twice, w.twiceAt = streams.Coin(), streams.Coin()
+	w.reads, w.readAt = streams.Coin(), streams.Coin()
+	w.items = streams.Skewed(p.Items, p.ItemSkew, hotShare, hotTurn)
 	for n := range p.Items {
 		w.itemKeys = append(w.itemKeys, ItemKey(n+1))
 	}
 	if p.Buyers > 0 {
-		w.buyers = streams.source(keys.WithoutReplacement(streams.next(), uint64(p.Buyers)))
+		w.buyers = streams.Unrepeated(p.Buyers)
 	}
-	if streams.err != nil {
-		return nil, fmt.Errorf("flashsale workload: %w", streams.err)
+	if streams.Err() != nil {
+		return nil, fmt.Errorf("flashsale workload: %w", streams.Err())
 	}
 	return w, nil
 }
@@ -105,10 +104,10 @@ type workload struct {
 	// itemKeys are the names of the items, made once.
 	itemKeys []string
 
-	pair, later, laterAt coin
-	pay, payAt, late     coin
-	twice, twiceAt       coin
-	reads, readAt        coin
+	pair, later, laterAt keys.Coin
+	pay, payAt, late     keys.Coin
+	twice, twiceAt       keys.Coin
+	reads, readAt        keys.Coin
 }
 
 // Kinds lists the operation kinds, the main one first.
@@ -166,7 +165,7 @@ const (
 func (w *workload) partner(k uint64) habit {
 	click, again := atOnce*w.p.ClickTwice, atOnce*w.p.BuyAgain
 	scale := 2 / (1 + click + again)
-	return pick(w.pair.at(k), click*scale, again*scale)
+	return pick(w.pair.At(k), click*scale, again*scale)
 }
 
 // habitLater is what the buyer of a scheduled operation does after its first
@@ -178,7 +177,7 @@ func (w *workload) habitLater(id uint64) habit {
 	}
 	rest := 1 - atOnce*(w.p.ClickTwice+w.p.BuyAgain)
 	scale := (1 - atOnce) / rest
-	return pick(w.later.at(i), w.p.ClickTwice*scale, w.p.BuyAgain*scale)
+	return pick(w.later.At(i), w.p.ClickTwice*scale, w.p.BuyAgain*scale)
 }
 
 func pick(u, click, again float64) habit {
@@ -227,7 +226,7 @@ func (w *workload) afterBuy(
 		next = w.payments(next, op, reply.Key)
 		if scheduled && w.habitLater(op.ID) == secondUnit {
 			next = append(next, sut.FollowUp{
-				After: scale(w.laterAt.at(op.ID), w.p.PayDelay.D()), Op: again(op),
+				After: scale(w.laterAt.At(op.ID), w.p.PayDelay.D()), Op: again(op),
 			})
 		}
 	case history.Unknown:
@@ -240,7 +239,7 @@ func (w *workload) afterBuy(
 
 func (w *workload) clickAgain(op history.Op) sut.FollowUp {
 	op.Arg = secondClick
-	return sut.FollowUp{After: scale(w.laterAt.at(op.ID), clickGap), Op: op}
+	return sut.FollowUp{After: scale(w.laterAt.At(op.ID), clickGap), Op: op}
 }
 
 func (w *workload) retry(op history.Op) sut.FollowUp {
@@ -253,13 +252,13 @@ func (w *workload) retry(op history.Op) sut.FollowUp {
 // so that they see units held as well as sold.
 func (w *workload) stockReads(next []sut.FollowUp, op history.Op) []sut.FollowUp {
 	n := int(w.p.StockReads)
-	if w.reads.at(op.ID) < w.p.StockReads-float64(n) {
+	if w.reads.At(op.ID) < w.p.StockReads-float64(n) {
 		n++
 	}
 	for k := range uint64(n) {
 		id := op.ID | (slotStock + k)
 		next = append(next, sut.FollowUp{
-			After: scale(w.readAt.at(id), (w.p.PayDelay + w.p.PaySpread).D()),
+			After: scale(w.readAt.At(id), (w.p.PayDelay + w.p.PaySpread).D()),
 			Op:    history.Op{ID: id, Kind: KindStock, Key: op.Key, Client: op.Client},
 		})
 	}
@@ -268,7 +267,7 @@ func (w *workload) stockReads(next []sut.FollowUp, op history.Op) []sut.FollowUp
 
 // payments schedules the deliveries of the order's payment, if it has one.
 func (w *workload) payments(next []sut.FollowUp, op history.Op, order string) []sut.FollowUp {
-	outcome := w.pay.at(op.ID)
+	outcome := w.pay.At(op.ID)
 	if outcome >= w.p.PaySuccess+w.p.PayFailure {
 		return next // abandoned
 	}
@@ -278,15 +277,15 @@ func (w *workload) payments(next []sut.FollowUp, op history.Op, order string) []
 		Client: "pay-" + strconv.FormatUint(op.ID, 16),
 		Arg:    w.p.PriceCents,
 	}
-	after := w.p.PayDelay.D() + scale(w.payAt.at(op.ID), w.p.PaySpread.D())
+	after := w.p.PayDelay.D() + scale(w.payAt.At(op.ID), w.p.PaySpread.D())
 	switch {
 	case outcome >= w.p.PaySuccess:
 		delivery.Arg = -w.p.PriceCents
-	case w.late.at(op.ID) < w.p.PayLate:
+	case w.late.At(op.ID) < w.p.PayLate:
 		after = w.lateAfter(op.ID)
 	}
 	next = append(next, sut.FollowUp{After: after, Op: delivery})
-	if w.twice.at(op.ID) < w.p.PayTwice {
+	if w.twice.At(op.ID) < w.p.PayTwice {
 		delivery.ID |= slotTwin
 		next = append(next, sut.FollowUp{After: after + w.twinGap(op.ID), Op: delivery})
 	}
@@ -295,14 +294,14 @@ func (w *workload) payments(next []sut.FollowUp, op history.Op, order string) []
 
 // lateAfter is uniform in CartTTL ± LateSpread.
 func (w *workload) lateAfter(id uint64) time.Duration {
-	return w.p.CartTTL.D() - w.p.LateSpread.D() + scale(w.payAt.at(id), 2*w.p.LateSpread.D())
+	return w.p.CartTTL.D() - w.p.LateSpread.D() + scale(w.payAt.At(id), 2*w.p.LateSpread.D())
 }
 
 // twinGap is how long after the first delivery the duplicate is due: at once
 // for half of them, so that the two race, and up to a CartTTL for the others,
 // so that some arrive at a cart that is long closed.
 func (w *workload) twinGap(id uint64) time.Duration {
-	u := w.twiceAt.at(id)
+	u := w.twiceAt.At(id)
 	if u < 0.5 {
 		return 0
 	}
@@ -325,46 +324,3 @@ func paymentID(buy uint64) uint64 {
 }
 
 func scale(u float64, d time.Duration) time.Duration { return time.Duration(u * float64(d)) }
-
-// coin is a stream of numbers in [0, 1), one for each index.
-type coin struct{ source keys.Source }
-
-const coinSides = 1 << 53 // as many as a float64 tells apart
-
-func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
-
-// streams deals independent seeds and keeps the first error.
-type streams struct {
-	seed, dealt uint64
-	err         error
-}
-
-// next spreads the streams over the seeds by the golden ratio, so that runs
-// with neighbouring seeds share none.
-func (s *streams) next() uint64 {
-	s.dealt++
-	return s.seed + s.dealt*0x9e3779b97f4a7c15
-}
-
-func (s *streams) source(source keys.Source, err error) keys.Source {
-	if s.err == nil {
-		s.err = err
-	}
-	return source
-}
-
-func (s *streams) coin() coin { return coin{s.source(keys.Uniform(s.next(), coinSides))} }
-
-func (s *streams) items(p Params) keys.Source {
-	n := uint64(p.Items)
-	switch {
-	case p.ItemSkew == SkewZipf:
-		return s.source(keys.Zipf(s.next(), n, zipfExponent))
-	case p.ItemSkew == SkewHot && n > 1:
-		return s.source(keys.HotSpot(s.next(), n, 1, hotShare))
-	case p.ItemSkew == SkewMoving && n > 1:
-		return s.source(keys.MovingHot(s.next(), n, hotTurn, hotShare))
-	default:
-		return s.source(keys.Uniform(s.next(), n))
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/harness/history"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
 )
@@ -301,7 +302,7 @@ func TestItemSkew(t *testing.T) {
 func TestItemSkewMoves(t *testing.T) {
 	const turn = 1000
 	p := flashsale.DefaultParams()
-	p.Items, p.ItemSkew = 10, flashsale.SkewMoving
+	p.Items, p.ItemSkew = 10, keys.SkewMoving
 	load := newLoad(t, 11, p)
 	hot := map[string]bool{}
 	for first := uint64(0); first < 10*turn; first += turn {

@@ -25,6 +25,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 )
@@ -684,7 +685,7 @@ func (b *bubble) trouble() {
 // bubbleParams are many repeats on few videos.
 func bubbleParams() Params {
 	p := DefaultParams()
-	p.Videos, p.VideoSkew = 2, SkewHot
+	p.Videos, p.VideoSkew = 2, keys.SkewHot
 	p.ClickTwice, p.Unlike, p.Relike = 0.3, 0.3, 0.5
 	p.Reads, p.Views, p.Think = 0.5, 0.3, sut.Duration(time.Second)
 	p.HeatPerShard, p.Buffer = 1, 20

@@ -17,6 +17,7 @@ import (
 	"stampede/harness/api/apitest"
 	"stampede/harness/check"
 	"stampede/harness/env/envtest"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/likes"
@@ -51,7 +52,7 @@ func suite() suttest.Suite {
 // milliseconds.
 func crowd() *likes.Params {
 	p := likes.DefaultParams()
-	p.Videos, p.VideoSkew = 2, likes.SkewHot
+	p.Videos, p.VideoSkew = 2, keys.SkewHot
 	p.ClickTwice, p.Unlike, p.Relike = 0.3, 0.2, 0.5
 	p.Resend = 0.2
 	p.Think = sut.Duration(60 * time.Millisecond)

@@ -85,7 +85,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (_ *backend, err er
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.params, err = paramsOf(cfg.Params); err != nil {
+	if b.params, err = sut.ParamsOf[Params](cfg.Params); err != nil {
 		return nil, err
 	}
 	if err := b.params.Validate(); err != nil {

@@ -103,7 +103,7 @@ func API() *api.Table[Likes] {
 		MaxBody: 16 << 10,
 		Reset:   ResetRequest{}, ResetMeans: "Begin with videos that nobody likes.",
 		Begin: func(params any) (any, error) {
-			p, err := paramsOf(params)
+			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{Videos: p.Videos}, err
 		},
 		PendingMeans: "Optional. A server that does not have it is taken to be at rest.",

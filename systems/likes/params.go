@@ -6,21 +6,14 @@ import (
 	"time"
 
 	"stampede/harness/bounds"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
-)
-
-// The values of Params.VideoSkew.
-const (
-	SkewUniform = "uniform" // every video is equally liked
-	SkewZipf    = "zipf"    // video k is liked in proportion to 1/k
-	SkewHot     = "hot"     // four of five likes are for the first video
-	SkewMoving  = "moving"  // four of five are for one video, which changes every 2,000 likes
 )
 
 // DefaultParams is one video that takes everything.
 func DefaultParams() Params {
 	return Params{
-		Videos: 1, VideoSkew: SkewUniform,
+		Videos: 1, VideoSkew: keys.SkewUniform,
 		ClickTwice: 0.1, Unlike: 0.1, Relike: 0.3,
 		Think: sut.Duration(500 * time.Millisecond),
 		Reads: 0.1, Views: 0.2, Resend: 0.02, RetryOnLost: 3,
@@ -39,16 +32,4 @@ func (p Params) Validate() error {
 			p.MaxShards, p.FirstShards))
 	}
 	return err
-}
-
-func paramsOf(params any) (Params, error) {
-	switch p := params.(type) {
-	case Params:
-		return p, nil
-	case *Params:
-		if p != nil {
-			return *p, nil
-		}
-	}
-	return Params{}, fmt.Errorf("expected the parameters of likes, got %T", params)
 }

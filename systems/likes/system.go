@@ -12,7 +12,7 @@ func System() sut.System {
 		Summary: "everybody likes one video: which design takes the write load, and is its count " +
 			"right?",
 		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   newWorkload,
+		Workload:   sut.WorkloadFrom(NewWorkload),
 		Variants:   variants(),
 		Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindLike, KindUnlike}, Least: 10,

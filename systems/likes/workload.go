@@ -26,12 +26,11 @@ const (
 // retryPause is the pause before the first retry; it doubles each time.
 const retryPause = 50 * time.Millisecond
 
-// zipfExponent shapes SkewZipf; hotShare is what likes the hot video of SkewHot
-// and SkewMoving, and hotTurn how many likes see the same one of SkewMoving.
+// hotShare is what likes the hot video, if there is one, and hotTurn how many likes see the
+// same one if it moves.
 const (
-	zipfExponent = 1.0
-	hotShare     = 0.8
-	hotTurn      = 2000
+	hotShare = 0.8
+	hotTurn  = 2000
 )
 
 // NewWorkload makes the interactions as a pure function of the seed.
@@ -53,30 +52,22 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 		return nil, fmt.Errorf("likes parameters: %w", err)
 	}
 	w := &workload{p: p}
-	s := &streams{seed: seed}
-	w.twice, w.back, w.again = s.coin(), s.coin(), s.coin()
-	w.when, w.reads, w.views = s.coin(), s.coin(), s.coin()
-	w.videos = s.videos(p)
+	s := keys.NewStreams(seed)
+	w.twice, w.back, w.again = s.Coin(), s.Coin(), s.Coin()
+	w.when, w.reads, w.views = s.Coin(), s.Coin(), s.Coin()
+	w.videos = s.Skewed(p.Videos, p.VideoSkew, hotShare, hotTurn)
 	if p.Users > 0 {
-		w.users = s.source(keys.Uniform(s.next(), uint64(p.Users)))
+		w.users = s.Uniform(p.Users)
 	}
-	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at,
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At,
 		Kinds: []string{KindLike, KindUnlike, KindView}}
 	for n := range p.Videos {
 		w.names = append(w.names, VideoKey(uint64(n+1)))
 	}
-	if s.err != nil {
-		return nil, fmt.Errorf("likes workload: %w", s.err)
+	if s.Err() != nil {
+		return nil, fmt.Errorf("likes workload: %w", s.Err())
 	}
 	return w, nil
-}
-
-func newWorkload(seed uint64, params any) (sut.Workload, error) {
-	p, err := paramsOf(params)
-	if err != nil {
-		return nil, err
-	}
-	return NewWorkload(seed, p)
 }
 
 // workload decides every question by its own stream of random numbers.
@@ -87,7 +78,7 @@ type workload struct {
 	videos keys.Source
 	names  []string
 
-	twice, back, again, when, reads, views coin
+	twice, back, again, when, reads, views keys.Coin
 }
 
 // Kinds lists the operation kinds, the main one first.
@@ -101,7 +92,7 @@ func (w *workload) Op(i uint64) history.Op {
 	// With x pairs of a double click among 1 - x of others a pair has 2 - x
 	// users; x = 2s/(1+s) makes the share of users that click twice s.
 	s := w.p.ClickTwice
-	if i%2 == 1 && w.twice.at(i/2) < 2*s/(1+s) {
+	if i%2 == 1 && w.twice.At(i/2) < 2*s/(1+s) {
 		who = i - 1
 	}
 	user := who
@@ -133,9 +124,9 @@ func (w *workload) Follow(
 		return next
 	}
 	switch {
-	case slot == slotLike && w.back.at(op.ID) < w.p.Unlike:
+	case slot == slotLike && w.back.At(op.ID) < w.p.Unlike:
 		next = append(next, w.then(op, KindUnlike, slotUnlike))
-	case slot == slotUnlike && w.again.at(op.ID) < w.p.Relike:
+	case slot == slotUnlike && w.again.At(op.ID) < w.p.Relike:
 		next = append(next, w.then(op, KindLike, slotRelike))
 	}
 	return next
@@ -143,11 +134,11 @@ func (w *workload) Follow(
 
 // look adds the views and the reads of who liked.
 func (w *workload) look(next []sut.FollowUp, op history.Op) []sut.FollowUp {
-	if w.views.at(op.ID) < w.p.Views {
+	if w.views.At(op.ID) < w.p.Views {
 		next = append(next, w.then(op, KindView, slotView))
 	}
 	n := int(w.p.Reads)
-	if w.reads.at(op.ID) < w.p.Reads-float64(n) {
+	if w.reads.At(op.ID) < w.p.Reads-float64(n) {
 		n++
 	}
 	for k := range uint64(n) {
@@ -159,49 +150,6 @@ func (w *workload) look(next []sut.FollowUp, op history.Op) []sut.FollowUp {
 // then is another operation of the same journey, within Think.
 func (w *workload) then(op history.Op, kind string, slot uint64) sut.FollowUp {
 	op.ID, op.Kind, op.Arg = op.ID&^idMask|slot, kind, 0
-	after := time.Duration(w.when.at(op.ID) * float64(w.p.Think.D()))
+	after := time.Duration(w.when.At(op.ID) * float64(w.p.Think.D()))
 	return sut.FollowUp{After: after, Op: op}
-}
-
-// coin is a stream of numbers in [0, 1), one for each index.
-type coin struct{ source keys.Source }
-
-const coinSides = 1 << 53 // as many as a float64 tells apart
-
-func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
-
-// streams deals independent seeds and keeps the first error.
-type streams struct {
-	seed, dealt uint64
-	err         error
-}
-
-// next spreads the streams over the seeds by the golden ratio, so that runs
-// with neighbouring seeds share none.
-func (s *streams) next() uint64 {
-	s.dealt++
-	return s.seed + s.dealt*0x9e3779b97f4a7c15
-}
-
-func (s *streams) source(source keys.Source, err error) keys.Source {
-	if s.err == nil {
-		s.err = err
-	}
-	return source
-}
-
-func (s *streams) coin() coin { return coin{s.source(keys.Uniform(s.next(), coinSides))} }
-
-func (s *streams) videos(p Params) keys.Source {
-	n := uint64(p.Videos)
-	switch {
-	case p.VideoSkew == SkewZipf:
-		return s.source(keys.Zipf(s.next(), n, zipfExponent))
-	case p.VideoSkew == SkewHot && n > 1:
-		return s.source(keys.HotSpot(s.next(), n, 1, hotShare))
-	case p.VideoSkew == SkewMoving && n > 1:
-		return s.source(keys.MovingHot(s.next(), n, hotTurn, hotShare))
-	default:
-		return s.source(keys.Uniform(s.next(), n))
-	}
 }

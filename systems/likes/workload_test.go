@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stampede/harness/history"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/systems/likes"
 )
@@ -120,7 +121,7 @@ func TestRetries(t *testing.T) {
 
 // TestMovingHot: one of many videos takes most likes, and not always the same.
 func TestMovingHot(t *testing.T) {
-	w := workload(t, 6, func(p *likes.Params) { p.Videos, p.VideoSkew = 50, likes.SkewMoving })
+	w := workload(t, 6, func(p *likes.Params) { p.Videos, p.VideoSkew = 50, keys.SkewMoving })
 	hottest := map[string]bool{}
 	for turn := range uint64(5) {
 		counts := map[string]int{}

@@ -52,7 +52,7 @@ func API() *api.Table[Scheduler] {
 		MaxBody: 1 << 16,
 		Reset:   ResetRequest{}, ResetMeans: "Begin without tasks.",
 		Begin: func(params any) (any, error) {
-			p, err := paramsOf(params)
+			p, err := sut.ParamsOf[Params](params)
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +66,7 @@ func API() *api.Table[Scheduler] {
 		Types: map[reflect.Type]map[string]any{
 			reflect.TypeFor[Micros](): {"type": "integer", "minimum": 0}},
 		Token: func(params any) string {
-			p, _ := paramsOf(params) // Begin has read them
+			p, _ := sut.ParamsOf[Params](params) // Begin has read them
 			return p.Token
 		},
 		Metrics: func(inst sut.Instance) func(io.Writer) {

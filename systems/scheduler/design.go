@@ -120,7 +120,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	params, err := paramsOf(cfg.Params)
+	params, err := sut.ParamsOf[Params](cfg.Params)
 	if err == nil {
 		err = params.Validate()
 	}
@@ -299,16 +299,3 @@ func (i *instance) Close() (err error) {
 
 // errBadTask: what is asked for can never be.
 var errBadTask = fmt.Errorf("no such time: %w", sut.ErrRefused)
-
-// paramsOf reads the parameters of a configuration.
-func paramsOf(params any) (Params, error) {
-	switch p := params.(type) {
-	case Params:
-		return p, nil
-	case *Params:
-		if p != nil {
-			return *p, nil
-		}
-	}
-	return Params{}, fmt.Errorf("expected the parameters of the scheduler, got %T", params)
-}

@@ -38,7 +38,7 @@ func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
 	if err != nil {
 		return nil, err
 	}
-	params, err := paramsOf(cfg.Params)
+	params, err := sut.ParamsOf[Params](cfg.Params)
 	if err != nil {
 		db.Close()
 		return nil, err

@@ -34,7 +34,7 @@ const (
 // parameters (a Params or *Params; anything else leaves all Undecided). Each
 // judges from the history and the Audit alone.
 func Invariants(params any) []check.Invariant {
-	p, err := paramsOf(params)
+	p, err := sut.ParamsOf[Params](params)
 	if err == nil {
 		err = p.Validate()
 	}

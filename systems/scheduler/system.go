@@ -14,7 +14,7 @@ func System() sut.System {
 		Summary: "10,000 tasks are due at nine: which design starts each of them once, in " +
 			"time and never early?",
 		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   newWorkload,
+		Workload:   sut.WorkloadFrom(NewWorkload),
 		GoesOn:     goesOn,
 		Variants:   variants(),
 		Invariants: Invariants,
@@ -44,14 +44,6 @@ func goesOn(params any) time.Duration {
 		last = max(last, at.Sub(p.day()))
 	}
 	return p.clock(sut.Duration(last))
-}
-
-func newWorkload(seed uint64, params any) (sut.Workload, error) {
-	p, err := paramsOf(params)
-	if err != nil {
-		return nil, err
-	}
-	return NewWorkload(seed, p)
 }
 
 func designs() []design {

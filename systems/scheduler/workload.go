@@ -58,14 +58,14 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("scheduler parameters: %w", err)
 	}
-	s := &streams{seed: seed}
-	w := &workload{p: p, day: p.day(), api: API(), kind: s.coin(), when: s.coin(),
-		queue: s.coin(), long: s.coin(), fate: s.coin(), moment: s.coin(), awaits: s.coin(),
-		reads: s.coin()}
-	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at,
+	s := keys.NewStreams(seed)
+	w := &workload{p: p, day: p.day(), api: API(), kind: s.Coin(), when: s.Coin(),
+		queue: s.Coin(), long: s.Coin(), fate: s.Coin(), moment: s.Coin(), awaits: s.Coin(),
+		reads: s.Coin()}
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At,
 		Kinds: []string{KindSchedule, KindCancel, KindPause, KindResume, KindRerun}}
-	if s.err != nil {
-		return nil, fmt.Errorf("scheduler workload: %w", s.err)
+	if s.Err() != nil {
+		return nil, fmt.Errorf("scheduler workload: %w", s.Err())
 	}
 	return w, nil
 }
@@ -77,7 +77,7 @@ type workload struct {
 	day time.Time
 	api *api.Table[Scheduler]
 
-	kind, when, queue, long, fate, moment, awaits, reads coin
+	kind, when, queue, long, fate, moment, awaits, reads keys.Coin
 }
 
 // Kinds lists the operation kinds.
@@ -91,23 +91,23 @@ func (w *workload) request(i uint64) Request {
 	now := w.day.Add(time.Duration(float64(i) / w.p.Rate * w.p.TimeScale * float64(time.Second)))
 	req := Request{
 		ID: (i + 1) << idBits, Client: "client-" + strconv.FormatUint(i%97, 10),
-		Queue: QueueKey(int(w.queue.at(i)*float64(w.p.Queues)) + 1),
+		Queue: QueueKey(int(w.queue.At(i)*float64(w.p.Queues)) + 1),
 		Spec: Spec{Task: "report-" + strconv.FormatUint(i+1, 36), WorkMS: w.p.Work.D().Milliseconds(),
 			Fails: w.is(poisoned, i)},
 		At: now,
 	}
-	if w.long.at(i) < w.p.Long {
+	if w.long.At(i) < w.p.Long {
 		req.WorkMS = w.p.LongWork.D().Milliseconds()
 	}
 	nine := w.day.Add(w.p.NineAfter.D())
-	switch kind := w.kind.at(i); {
+	switch kind := w.kind.At(i); {
 	case kind < w.p.Recurring:
 		req.Cron, req.Zone = w.p.Crons[i%uint64(len(w.p.Crons))], w.p.Zones[i%uint64(len(w.p.Zones))]
 		req.Times, req.Fails = int64(w.p.Times), false
 	case now.Before(nine) && kind < w.p.Recurring+(1-w.p.Recurring)*w.p.Aligned:
 		req.At = nine
 	default:
-		req.At = now.Add(time.Duration(w.when.at(i) * float64(w.p.Ahead)))
+		req.At = now.Add(time.Duration(w.when.At(i) * float64(w.p.Ahead)))
 	}
 	req.At = req.At.Truncate(time.Millisecond)
 	return req
@@ -124,7 +124,7 @@ const (
 )
 
 func (w *workload) fateOf(i uint64) fate {
-	switch u := w.fate.at(i); {
+	switch u := w.fate.At(i); {
 	case u < w.p.Cancel:
 		return cancelled
 	case u < w.p.Cancel+w.p.Pause:
@@ -182,7 +182,7 @@ func (w *workload) life(i uint64, reply history.Reply) (next []sut.FollowUp) {
 		next = append(next, sut.FollowUp{After: after,
 			Op: history.Op{ID: (i+1)<<idBits | slot, Kind: kind, Key: reply.Key}})
 	}
-	u := w.moment.at(i)
+	u := w.moment.At(i)
 	fate := w.fateOf(i)
 	switch {
 	case fate == cancelled:
@@ -192,37 +192,13 @@ func (w *workload) life(i uint64, reply history.Reply) (next []sut.FollowUp) {
 		add(due+time.Duration(u*float64(w.p.clock(w.p.Granularity))), KindResume, slotResume)
 	case w.request(i).Fails:
 		add(due+rerunPause, KindRerun, slotRerun)
-	case w.awaits.at(i) < w.p.Awaits:
+	case w.awaits.At(i) < w.p.Awaits:
 		add(due, KindAwait, slotAwait)
 	}
-	if w.reads.at(i) < w.p.Reads {
+	if w.reads.At(i) < w.p.Reads {
 		add(time.Duration(u*float64(due)), KindTask, slotTask)
 		add(due, KindTasks, slotTasks)
 		next[len(next)-1].Op.Key = w.request(i).Queue
 	}
 	return next
-}
-
-// coin is a stream of numbers in [0, 1), one for each index.
-type coin struct{ source keys.Source }
-
-const coinSides = 1 << 53 // as many as a float64 tells apart
-
-func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
-
-// streams deals independent seeds and keeps the first error.
-type streams struct {
-	seed, dealt uint64
-	err         error
-}
-
-// coin spreads the streams over the seeds by the golden ratio, so that runs with
-// neighbouring seeds share none.
-func (s *streams) coin() coin {
-	s.dealt++
-	source, err := keys.Uniform(s.seed+s.dealt*0x9e3779b97f4a7c15, coinSides)
-	if s.err == nil {
-		s.err = err
-	}
-	return coin{source}
 }

@@ -36,7 +36,7 @@ func API() *api.Table[Broker] {
 		MaxBody: 4 << 20, // a batch of messages
 		Reset:   ResetRequest{}, ResetMeans: "Begin with empty queues.",
 		Begin: func(params any) (any, error) {
-			p, err := paramsOf(params)
+			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{p.Queues, p.settings()}, err
 		},
 		PendingMeans: "Optional. A server without it counts as at rest when no queue has messages that " +
@@ -45,7 +45,7 @@ func API() *api.Table[Broker] {
 		Types: map[reflect.Type]map[string]any{reflect.TypeFor[Receipts](): {"type": "array",
 			"items": map[string]any{"type": "string", "minLength": 1, "maxLength": maxReceiptBytes}}},
 		Token: func(params any) string {
-			p, _ := paramsOf(params) // Begin has read them
+			p, _ := sut.ParamsOf[Params](params) // Begin has read them
 			return p.Token
 		},
 		Permit: func(inst sut.Instance, token string) api.Permit {
@@ -348,7 +348,7 @@ func list(b Broker, ctx context.Context, _ struct{}) ([]QueueInfo, error) { retu
 func waitingIn(
 	ctx context.Context, c *api.Client, params any,
 ) (left int64, what string, err error) {
-	p, err := paramsOf(params)
+	p, err := sut.ParamsOf[Params](params)
 	if err != nil {
 		return 0, "", err
 	}

@@ -41,7 +41,7 @@ func (d design) consumer() sut.Role {
 		Summary: "receives messages, stores their effects and acknowledges them",
 		Places:  []string{PlaceReceived, PlaceBetween},
 		Run: func(ctx context.Context, cfg sut.Config) error {
-			params, err := paramsOf(cfg.Params)
+			params, err := sut.ParamsOf[Params](cfg.Params)
 			if err != nil {
 				return err
 			}

@@ -74,7 +74,7 @@ func (d design) variant() sut.Variant {
 
 // backend opens the design's connections. They are closed by close.
 func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
-	params, err := paramsOf(cfg.Params)
+	params, err := sut.ParamsOf[Params](cfg.Params)
 	if err != nil {
 		return nil, err
 	}

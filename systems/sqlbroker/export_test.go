@@ -94,7 +94,7 @@ func (d design) traced(
 	if tracer == nil {
 		return d.instance(ctx, cfg)
 	}
-	params, err := paramsOf(cfg.Params)
+	params, err := sut.ParamsOf[Params](cfg.Params)
 	if err != nil {
 		return nil, err
 	}

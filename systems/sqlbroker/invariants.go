@@ -8,6 +8,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // Names of the invariants, as variants list them in Breaks and NotApplicable.
@@ -30,7 +31,7 @@ const (
 // and the Audit alone, so that it says the same of a variant here and of a server that
 // somebody else wrote.
 func Invariants(params any) []check.Invariant {
-	p, err := paramsOf(params)
+	p, err := sut.ParamsOf[Params](params)
 	s := &subject{params: p, err: err}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, subject: s}

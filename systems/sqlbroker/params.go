@@ -108,15 +108,3 @@ func (p Params) Validate() error {
 	}
 	return err
 }
-
-func paramsOf(params any) (Params, error) {
-	switch p := params.(type) {
-	case Params:
-		return p, nil
-	case *Params:
-		if p != nil {
-			return *p, nil
-		}
-	}
-	return Params{}, fmt.Errorf("expected the parameters of sqlbroker, got %T", params)
-}

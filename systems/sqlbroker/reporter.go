@@ -21,7 +21,7 @@ func (d design) reporter() sut.Role {
 		Summary: "holds an old snapshot for a while, as a report or a backup does",
 		Single:  true,
 		Run: func(ctx context.Context, cfg sut.Config) error {
-			params, err := paramsOf(cfg.Params)
+			params, err := sut.ParamsOf[Params](cfg.Params)
 			if err != nil {
 				return err
 			}

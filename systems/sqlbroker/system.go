@@ -12,7 +12,7 @@ func System() sut.System {
 		Name:       "sqlbroker",
 		Summary:    "how far does a table go as a message broker, and what do its consumers see?",
 		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   newWorkload,
+		Workload:   sut.WorkloadFrom(NewWorkload),
 		Variants:   variants(),
 		Invariants: Invariants,
 		// Receives show how operations compete. The role's consumers have queues of their own,

@@ -58,24 +58,16 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 		return nil, fmt.Errorf("sqlbroker parameters: %w", err)
 	}
 	w := &workload{p: p}
-	s := &streams{seed: seed}
-	w.queue, w.group, w.priority = s.pick(p.Queues), s.pick(p.Groups), s.pick(p.Priorities)
-	w.poisoned = s.pick(p.Batch)
-	w.grouped, w.delayed, w.delay, w.poison = s.coin(), s.coin(), s.coin(), s.coin()
-	w.demands, w.when, w.fate = s.coin(), s.coin(), s.coin()
-	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at, Kinds: []string{KindPublish, KindAck}}
-	if s.err != nil {
-		return nil, fmt.Errorf("sqlbroker workload: %w", s.err)
+	s := keys.NewStreams(seed)
+	w.queue, w.group, w.priority = s.Uniform(p.Queues), s.Uniform(p.Groups), s.Uniform(p.Priorities)
+	w.poisoned = s.Uniform(p.Batch)
+	w.grouped, w.delayed, w.delay, w.poison = s.Coin(), s.Coin(), s.Coin(), s.Coin()
+	w.demands, w.when, w.fate = s.Coin(), s.Coin(), s.Coin()
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindPublish, KindAck}}
+	if s.Err() != nil {
+		return nil, fmt.Errorf("sqlbroker workload: %w", s.Err())
 	}
 	return w, nil
-}
-
-func newWorkload(seed uint64, params any) (sut.Workload, error) {
-	p, err := paramsOf(params)
-	if err != nil {
-		return nil, err
-	}
-	return NewWorkload(seed, p)
 }
 
 // workload decides every question by its own stream of random numbers.
@@ -84,7 +76,7 @@ type workload struct {
 	p                                Params
 	queue, group, priority, poisoned keys.Source
 
-	grouped, delayed, delay, poison, demands, when, fate coin
+	grouped, delayed, delay, poison, demands, when, fate keys.Coin
 }
 
 // Kinds lists the operation kinds, the main one first.
@@ -95,13 +87,13 @@ func (w *workload) Kinds() []string {
 // Op returns scheduled operation i, a publication.
 func (w *workload) Op(i uint64) history.Op {
 	r := Recipe{Messages: w.p.Batch, Bytes: w.p.BodyBytes, Priority: int(w.priority.At(i))}
-	if w.grouped.at(i) < w.p.Grouped {
+	if w.grouped.At(i) < w.p.Grouped {
 		r.Group = w.group.At(i) + 1
 	}
-	if w.delayed.at(i) < w.p.Delayed {
-		r.DelayMS = int64(w.delay.at(i) * float64(w.p.DelayMost.D().Milliseconds()))
+	if w.delayed.At(i) < w.p.Delayed {
+		r.DelayMS = int64(w.delay.At(i) * float64(w.p.DelayMost.D().Milliseconds()))
 	}
-	if w.poison.at(i) < w.p.Poison {
+	if w.poison.At(i) < w.p.Poison {
 		r.Poison = int(w.poisoned.At(i)) + 1
 	}
 	return history.Op{ID: (i + 1) << idBits, Kind: KindPublish,
@@ -147,7 +139,7 @@ func (w *workload) Follow(
 // demand adds the demands that follow a publication.
 func (w *workload) demand(op history.Op) (next []sut.FollowUp) {
 	n := int(w.p.Receives)
-	if w.demands.at(op.ID) < w.p.Receives-float64(n) {
+	if w.demands.At(op.ID) < w.p.Receives-float64(n) {
 		n++
 	}
 	for k := range n {
@@ -166,7 +158,7 @@ func (w *workload) settle(op history.Op, reply history.Reply) []sut.FollowUp {
 		return nil
 	}
 	s := Settlement{Receipts: receiptsOf(got)}
-	fate := w.fate.at(op.ID)
+	fate := w.fate.At(op.ID)
 	for _, f := range []struct {
 		share float64
 		kind  string
@@ -202,35 +194,5 @@ func (w *workload) then(
 }
 
 func (w *workload) thinks(id uint64) time.Duration {
-	return time.Duration(w.when.at(id) * float64(w.p.Think.D()))
+	return time.Duration(w.when.At(id) * float64(w.p.Think.D()))
 }
-
-// coin is a stream of numbers in [0, 1), one for each index.
-type coin struct{ source keys.Source }
-
-const coinSides = 1 << 53 // as many as a float64 tells apart
-
-func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
-
-// streams deals independent seeds and keeps the first error.
-type streams struct {
-	seed, dealt uint64
-	err         error
-}
-
-// next spreads the streams over the seeds by the golden ratio, so that runs with
-// neighbouring seeds share none.
-func (s *streams) next() uint64 {
-	s.dealt++
-	return s.seed + s.dealt*0x9e3779b97f4a7c15
-}
-
-func (s *streams) source(source keys.Source, err error) keys.Source {
-	if s.err == nil {
-		s.err = err
-	}
-	return source
-}
-
-func (s *streams) coin() coin             { return coin{s.pick(coinSides)} }
-func (s *streams) pick(n int) keys.Source { return s.source(keys.Uniform(s.next(), uint64(n))) }

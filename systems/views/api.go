@@ -10,6 +10,7 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // API is what each operation is as a call, in a history and over HTTP.
@@ -41,7 +42,7 @@ func API() *api.Table[Pipeline] {
 		MaxBody: 1 << 20,
 		Reset:   ResetRequest{}, ResetMeans: "Begin with an empty log.",
 		Begin: func(params any) (any, error) {
-			p, err := paramsOf(params)
+			p, err := sut.ParamsOf[Params](params)
 			return ResetRequest{Videos: p.Videos, CountWindowMS: p.CountWindow.D().Milliseconds(),
 				Rules: p.rules()}, err
 		},

@@ -22,6 +22,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 )
@@ -378,7 +379,7 @@ type bubble struct {
 // bubbleParams is half an hour of event time in three minutes of virtual time.
 func bubbleParams() Params {
 	p := DefaultParams()
-	p.Videos, p.Users, p.VideoSkew = 4, 40, SkewHot
+	p.Videos, p.Users, p.VideoSkew = 4, 40, keys.SkewHot
 	p.EventRate, p.TimeScale = 0.1, 10
 	p.Heartbeats, p.Farm, p.FarmAddresses, p.IPViews = 3, 0.3, 1, 3
 	p.ViewReads, p.RetryOnLost = 0.3, 2

@@ -13,6 +13,7 @@ import (
 	"stampede/harness/api/apitest"
 	"stampede/harness/check"
 	"stampede/harness/env/envtest"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/views"
@@ -51,7 +52,7 @@ func suite() suttest.Suite {
 // as fast as the clock.
 func crowd() *views.Params {
 	p := views.DefaultParams()
-	p.Videos, p.Users, p.VideoSkew = 20, 5000, views.SkewHot
+	p.Videos, p.Users, p.VideoSkew = 20, 5000, keys.SkewHot
 	p.TimeScale, p.EventRate = 500, 10
 	p.ViewReads, p.Heartbeats, p.Resend = 0.5, 3, 0.2
 	p.VisibleWithin = sut.Duration(30 * time.Second)

@@ -79,7 +79,7 @@ func settings(cfg sut.Config) (sut.Config, Params, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	params, err := paramsOf(cfg.Params)
+	params, err := sut.ParamsOf[Params](cfg.Params)
 	if err == nil {
 		err = params.Validate()
 	}

@@ -30,7 +30,7 @@ const (
 // parameters (a Params or *Params; anything else leaves all Undecided). Each
 // judges from the history and the Audit alone.
 func Invariants(params any) []check.Invariant {
-	p, err := paramsOf(params)
+	p, err := sut.ParamsOf[Params](params)
 	r := &pipelineRun{params: p, err: err}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, run: r}
@@ -47,18 +47,6 @@ func Invariants(params any) []check.Invariant {
 		state(Fresh, "outside faults, a view is counted within the promised time after it was "+
 			"acknowledged", judgeFresh),
 	}
-}
-
-func paramsOf(params any) (Params, error) {
-	switch p := params.(type) {
-	case Params:
-		return p, nil
-	case *Params:
-		if p != nil {
-			return *p, nil
-		}
-	}
-	return Params{}, fmt.Errorf("expected the parameters of views, got %T", params)
 }
 
 // invariant is one statement with the function that judges it.

@@ -13,6 +13,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/systems/views"
 )
@@ -23,7 +24,7 @@ var ctx = context.Background()
 // smallParams is a pipeline whose rules all bite.
 func smallParams() views.Params {
 	p := views.DefaultParams()
-	p.Videos, p.Users, p.VideoSkew = 5, 30, views.SkewHot
+	p.Videos, p.Users, p.VideoSkew = 5, 30, keys.SkewHot
 	p.EventRate, p.TimeScale = 5, 500
 	p.Creators, p.Bots, p.Farm, p.FarmAddresses = 0.05, 0.1, 0.2, 2
 	p.ViewReads, p.IPViews = 1, 4

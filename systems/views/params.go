@@ -6,14 +6,8 @@ import (
 	"time"
 
 	"stampede/harness/bounds"
+	"stampede/harness/keys"
 	"stampede/harness/sut"
-)
-
-// The values of Params.VideoSkew.
-const (
-	SkewUniform = "uniform" // every video is watched as much
-	SkewZipf    = "zipf"    // video k is watched in proportion to 1/k
-	SkewHot     = "hot"     // HotShare of the sessions watch the first video
 )
 
 // The values of Params.Balancing.
@@ -31,7 +25,7 @@ const maxDuration = 24 * time.Hour
 // clock: a window of 10 s is over in 200 ms.
 func DefaultParams() Params {
 	return Params{
-		Videos: 200, Users: 200_000, VideoSkew: SkewZipf, HotShare: 0.5,
+		Videos: 200, Users: 200_000, VideoSkew: keys.SkewZipf, HotShare: 0.5,
 		EventRate: 30, TimeScale: 50,
 		Heartbeats: 5, HeartbeatEvery: sut.Duration(10 * time.Second),
 		Brief: 0.15, Return: 0.1, Creators: 0.02, Bots: 0.05, Farm: 0.05, FarmAddresses: 4,
@@ -63,7 +57,7 @@ func (p Params) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(p.VideoSkew == SkewHot && p.Videos < 2,
+	refuse(p.VideoSkew == keys.SkewHot && p.Videos < 2,
 		"videos: expected 2 or more where video_skew is hot, got %d", p.Videos)
 	sum := p.Creators + p.Bots + p.Farm
 	refuse(sum > 1, "farm: creators, bots and farm add up to %g, more than 1", sum)

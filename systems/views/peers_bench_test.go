@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 	"stampede/systems/views"
@@ -29,7 +30,7 @@ const (
 // windows two hundred milliseconds of the clock.
 func benchParams() *views.Params {
 	p := views.DefaultParams()
-	p.VideoSkew, p.EventRate = views.SkewHot, 100
+	p.VideoSkew, p.EventRate = keys.SkewHot, 100
 	return &p
 }
 

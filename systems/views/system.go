@@ -9,7 +9,7 @@ func System() sut.System {
 		Name:       "views",
 		Summary:    "what does a hot video do to a partitioned pipeline, and does the count stay exact?",
 		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   newWorkload,
+		Workload:   sut.WorkloadFrom(NewWorkload),
 		Variants:   variants(),
 		Invariants: Invariants,
 		// Counts go wrong behind the log, but nothing competes there for what a heartbeat does
@@ -26,14 +26,6 @@ func System() sut.System {
 			Fresh: "a server's counts are not sampled between operations",
 		},
 	}
-}
-
-func newWorkload(seed uint64, params any) (sut.Workload, error) {
-	p, err := paramsOf(params)
-	if err != nil {
-		return nil, err
-	}
-	return NewWorkload(seed, p)
 }
 
 func variants() []sut.Variant {

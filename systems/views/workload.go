@@ -27,11 +27,10 @@ const retryPause = 50 * time.Millisecond
 // milliseconds: 5 January 2026, 10:00 UTC.
 const beginMS = 1_767_607_200_000
 
-// zipfExponent shapes SkewZipf; perAddress users share an address.
+// perAddress users share an address.
 const (
-	zipfExponent = 1.0
-	perAddress   = 3
-	blockedBots  = 8
+	perAddress  = 3
+	blockedBots = 8
 )
 
 // VideoKey names the n-th video, from 1: "video-1".
@@ -69,14 +68,14 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("views parameters: %w", err)
 	}
-	s := &streams{seed: seed}
-	w := &workload{p: p, pair: s.coin(), kind: s.coin(), length: s.coin(), watched: s.coin(),
-		address: s.coin(), reads: s.coin(), readAt: s.coin(),
-		users: s.source(keys.Uniform(s.next(), uint64(p.Users)))}
-	w.videos = s.videos(p)
-	w.Resends = sut.Resends{Share: p.Resend, Coin: s.coin().at, Kinds: []string{KindHeartbeat}}
-	if s.err != nil {
-		return nil, fmt.Errorf("views workload: %w", s.err)
+	s := keys.NewStreams(seed)
+	w := &workload{p: p, pair: s.Coin(), kind: s.Coin(), length: s.Coin(), watched: s.Coin(),
+		address: s.Coin(), reads: s.Coin(), readAt: s.Coin(),
+		users: s.Uniform(p.Users)}
+	w.videos = s.Skewed(p.Videos, p.VideoSkew, p.HotShare, 0)
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindHeartbeat}}
+	if s.Err() != nil {
+		return nil, fmt.Errorf("views workload: %w", s.Err())
 	}
 	return w, nil
 }
@@ -87,7 +86,7 @@ type workload struct {
 	p             Params
 	users, videos keys.Source
 
-	pair, kind, length, watched, address, reads, readAt coin
+	pair, kind, length, watched, address, reads, readAt keys.Coin
 }
 
 // Kinds lists the operation kinds, the main one first.
@@ -129,21 +128,21 @@ func (w *workload) first(i uint64) Heartbeat {
 	}
 	// Session 2k+1 sometimes watches again what session 2k watched.
 	who := i
-	if i%2 == 1 && w.pair.at(i) < 2*w.p.Return {
+	if i%2 == 1 && w.pair.At(i) < 2*w.p.Return {
 		who = i - 1
 	}
 	video, user := w.videos.At(who), w.users.At(who)
 	h.Video, h.User = VideoKey(int(video)+1), "u"+strconv.FormatUint(user+1, 36)
 	home := user / perAddress
 	h.IP = fmt.Sprintf("10.%d.%d.%d", home>>16&255, home>>8&255, home&255)
-	kind := w.kind.at(who)
+	kind := w.kind.At(who)
 	switch creators, bots := w.p.Creators, w.p.Bots; {
 	case kind < creators:
 		h.User = creatorOf(int(video) + 1)
 	case kind < creators+bots:
-		h.IP = botAddresses()[int(w.address.at(i)*blockedBots)]
+		h.IP = botAddresses()[int(w.address.At(i)*blockedBots)]
 	case kind < creators+bots+w.p.Farm:
-		h.IP = farmAddress(int(w.address.at(i) * float64(w.p.FarmAddresses)))
+		h.IP = farmAddress(int(w.address.At(i) * float64(w.p.FarmAddresses)))
 	}
 	h.WatchedMS = w.watchedFirst(i).Milliseconds()
 	return h
@@ -154,21 +153,21 @@ func (w *workload) first(i uint64) Heartbeat {
 // not brief.
 func (w *workload) watchedFirst(i uint64) time.Duration {
 	tenth := w.p.MinWatch.D() / 10
-	u := w.watched.at(i)
+	u := w.watched.At(i)
 	if w.brief(i) {
 		return tenth * time.Duration(1+int(u*9))
 	}
 	return tenth * time.Duration(1+int(u*10))
 }
 
-func (w *workload) brief(i uint64) bool { return w.length.at(i) < w.p.Brief }
+func (w *workload) brief(i uint64) bool { return w.length.At(i) < w.p.Brief }
 
 // heartbeats is how many heartbeats session i has.
 func (w *workload) heartbeats(i uint64) uint64 {
 	if w.brief(i) {
 		return 1
 	}
-	u := (w.length.at(i) - w.p.Brief) / (1 - w.p.Brief)
+	u := (w.length.At(i) - w.p.Brief) / (1 - w.p.Brief)
 	return 1 + uint64(u*float64(w.p.Heartbeats))
 }
 
@@ -206,57 +205,16 @@ func (w *workload) Follow(
 // readsOf spreads reads of the video's count over the time of a session.
 func (w *workload) readsOf(next []sut.FollowUp, h Heartbeat) []sut.FollowUp {
 	n := int(w.p.ViewReads)
-	if w.reads.at(h.ID) < w.p.ViewReads-float64(n) {
+	if w.reads.At(h.ID) < w.p.ViewReads-float64(n) {
 		n++
 	}
 	length := time.Duration(w.p.Heartbeats) * w.p.clock(w.p.HeartbeatEvery)
 	for k := range uint64(n) {
 		id := h.ID | (slotRead + k)
 		next = append(next, sut.FollowUp{
-			After: time.Duration(w.readAt.at(id) * float64(length)),
+			After: time.Duration(w.readAt.At(id) * float64(length)),
 			Op:    history.Op{ID: id, Kind: KindViews, Key: h.Video, Client: h.User},
 		})
 	}
 	return next
-}
-
-// coin is a stream of numbers in [0, 1), one for each index.
-type coin struct{ source keys.Source }
-
-const coinSides = 1 << 53 // as many as a float64 tells apart
-
-func (c coin) at(i uint64) float64 { return float64(c.source.At(i)) / coinSides }
-
-// streams deals independent seeds and keeps the first error.
-type streams struct {
-	seed, dealt uint64
-	err         error
-}
-
-// next spreads the streams over the seeds by the golden ratio, so that runs
-// with neighbouring seeds share none.
-func (s *streams) next() uint64 {
-	s.dealt++
-	return s.seed + s.dealt*0x9e3779b97f4a7c15
-}
-
-func (s *streams) source(source keys.Source, err error) keys.Source {
-	if s.err == nil {
-		s.err = err
-	}
-	return source
-}
-
-func (s *streams) coin() coin { return coin{s.source(keys.Uniform(s.next(), coinSides))} }
-
-func (s *streams) videos(p Params) keys.Source {
-	n := uint64(p.Videos)
-	switch p.VideoSkew {
-	case SkewZipf:
-		return s.source(keys.Zipf(s.next(), n, zipfExponent))
-	case SkewHot:
-		return s.source(keys.HotSpot(s.next(), n, 1, p.HotShare))
-	default:
-		return s.source(keys.Uniform(s.next(), n))
-	}
 }

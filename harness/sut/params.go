@@ -1,0 +1,30 @@
+package sut
+
+import "fmt"
+
+// ParamsOf reads the parameters of a Config, which are a P or a pointer to one.
+func ParamsOf[P any](params any) (P, error) {
+	switch p := params.(type) {
+	case P:
+		return p, nil
+	case *P:
+		if p != nil {
+			return *p, nil
+		}
+	}
+	var none P
+	return none, fmt.Errorf("expected parameters of the type %T, got %T", none, params)
+}
+
+// WorkloadFrom makes a System's Workload of a function that takes parameters of its own type.
+func WorkloadFrom[P any](
+	newWorkload func(seed uint64, p P) (Workload, error),
+) func(seed uint64, params any) (Workload, error) {
+	return func(seed uint64, params any) (Workload, error) {
+		p, err := ParamsOf[P](params)
+		if err != nil {
+			return nil, err
+		}
+		return newWorkload(seed, p)
+	}
+}

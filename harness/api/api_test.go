@@ -29,34 +29,45 @@ type beginning struct {
 	Seats int `json:"seats"`
 }
 
-// seat is a request and its answer.
-type seat struct {
-	Number int64 `json:"number"`
-}
+type (
+	// seat is a request, taken its answer.
+	seat struct {
+		Number int64 `json:"number" op:"arg"`
+	}
+	taken struct {
+		Number int64 `json:"number" op:"value"`
+	}
+	// seats is an API whose only operation takes a seat.
+	seats interface {
+		Take(context.Context, seat) (taken, error)
+	}
+)
 
 func problems() api.Problems {
 	return api.Documented(api.Problem{Status: http.StatusConflict, Is: errFull})
 }
 
-// handler serves an instance whose only operation takes a seat.
+// handler serves an instance.
 func handler(inst sut.Instance) http.Handler { return guarded(inst, "") }
 
 // guarded is handler for those who show a token.
 func guarded(inst sut.Instance, token string) http.Handler {
-	s := api.NewServer(inst, api.Spec{System: "seats", Kinds: []string{"take"},
-		Problems: problems(), MaxBody: 1000, Timeout: time.Minute, Token: token,
-		Reset: api.ResetTo(beginning{3}, api.DecodeRequest[beginning]),
-		Metrics: func(out io.Writer) {
-			_, _ = io.WriteString(out, "# TYPE seats_free gauge\nseats_free 3\n")
-		}})
-	return s.Handler(map[string]api.Methods{"/v1/seats": {http.MethodPost: func(
-		w http.ResponseWriter, r *http.Request,
-	) {
-		s.Operation(w, r, "take", func(body io.Reader) (history.Op, error) {
-			req, err := api.DecodeRequest[seat](body)
-			return history.Op{Kind: "take", Arg: req.Number}, err
-		}, func(reply history.Reply) (int, any) { return http.StatusCreated, seat{reply.Value} })
-	}}})
+	table := api.Table[seats]{System: "seats",
+		Kinds: []api.Kind[seats]{api.Op("take", "POST /v1/seats", seats.Take,
+			api.About{Status: http.StatusCreated})},
+		Problems: []api.Problem{{Status: http.StatusConflict, Is: errFull}}, MaxBody: 1000,
+		Begin: func(any) (any, error) { return beginning{3}, nil },
+		Token: func(any) string { return token },
+		Metrics: func(sut.Instance) func(io.Writer) {
+			return func(out io.Writer) {
+				_, _ = io.WriteString(out, "# TYPE seats_free gauge\nseats_free 3\n")
+			}
+		}}
+	h, err := table.Handler(inst, sut.Config{Timeout: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	return h
 }
 
 func newClient(t *testing.T, url string, cfg sut.Config) *api.Client {
@@ -84,7 +95,7 @@ func served(t *testing.T, inst sut.Instance) *api.Client {
 func take(ctx context.Context, c *api.Client) error {
 	body, err := c.Operate(ctx, http.MethodPost, "/v1/seats", seat{1}, http.StatusCreated)
 	if err == nil {
-		_, err = api.Decode[seat](body)
+		_, err = api.Decode[taken](body)
 	}
 	return err
 }

@@ -10,59 +10,80 @@ import (
 	"stampede/harness/bounds"
 )
 
-// DecodeAudit reads an audit, which is a structure, by the tags of its fields: json, min, max
-// and enum, as the API's description has them. A list of the audit itself that is left out
-// stays nil, so that judges can say what they miss; in a row everything has to be there but
-// what encoding may omit. Fields that it does not know are skipped. An audit whose pointer has
-// a method Check() error checks there what bounds cannot say. An error names a bad field by
-// its path: orders[3].state.
-func DecodeAudit[A any](raw json.RawMessage) (A, error) {
-	audit, err := decodeAudit[A](raw)
-	if err != nil {
+// DecodeAudit reads an audit, which is a structure, by the tags of its fields. What is left
+// out of the audit itself stays zero, so that judges can say what they miss; in a row of a list
+// everything has to be there but what encoding may omit. Texts that are not in an enum and
+// numbers below a min are refused; what is beyond a max is for the judges to see. Fields that
+// it does not know are skipped. An audit whose pointer has a method Check() error checks there
+// what tags cannot say. An error names a bad field by its path: orders[3].state.
+func DecodeAudit[A any](raw json.RawMessage) (audit A, err error) {
+	if err := readAudit(raw, reflect.ValueOf(&audit).Elem()); err != nil {
 		var none A
 		return none, fmt.Errorf("decoding the audit: %w", err)
 	}
 	return audit, nil
 }
 
-func decodeAudit[A any](raw json.RawMessage) (audit A, err error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return audit, errors.New("there is none")
-	}
-	if err := json.Unmarshal(raw, &audit); err != nil {
-		return audit, err
-	}
-	if err := rowsComplete(reflect.TypeFor[A](), raw); err != nil {
-		return audit, err
-	}
-	if err := bounds.Check(&audit); err != nil {
-		return audit, err
-	}
-	if c, can := any(&audit).(interface{ Check() error }); can {
-		return audit, c.Check()
-	}
-	return audit, nil
+// CheckAudit says what is wrong with an audit, as DecodeAudit does.
+func (t *Table[S]) CheckAudit(raw json.RawMessage) error {
+	return readAudit(raw, reflect.New(reflect.TypeOf(t.Audit)).Elem())
 }
 
-// rowsComplete says what is missing in the parts of a structure, if not of the structure
-// itself.
-func rowsComplete(t reflect.Type, raw json.RawMessage) error {
+func readAudit(raw json.RawMessage, audit reflect.Value) error {
+	if absent(raw) {
+		return errors.New("there is none")
+	}
+	p := audit.Addr().Interface()
+	if err := json.Unmarshal(raw, p); err != nil {
+		return err
+	}
+	if err := rowsComplete(audit.Type(), raw, ""); err != nil {
+		return err
+	}
+	if err := bounds.Lower(audit.Type()).Check(p); err != nil {
+		return err
+	}
+	if c, can := p.(interface{ Check() error }); can {
+		return c.Check()
+	}
+	return nil
+}
+
+// rowsComplete says what is missing in the rows of a structure's lists.
+func rowsComplete(t reflect.Type, raw json.RawMessage, at string) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {
 		return err
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if err := complete(f.Type, given[name], name); err != nil {
+		part := f.Type
+		if part.Kind() == reflect.Pointer {
+			part = part.Elem()
+		}
+		var err error
+		switch {
+		case absent(given[name]) || decodesItself(part):
+		case part.Kind() == reflect.Struct:
+			err = rowsComplete(part, given[name], at+name+".")
+		case part.Kind() == reflect.Slice:
+			err = complete(part, given[name], at+name)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// decodesItself says whether a type has its own idea of its JSON.
+func decodesItself(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
 // complete says what is missing in a value that lies at a path.
 func complete(t reflect.Type, raw json.RawMessage, at string) error {
-	if absent(raw) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+	if absent(raw) || decodesItself(t) {
 		return nil
 	}
 	switch t.Kind() {

@@ -20,7 +20,7 @@ type shelf struct {
 }
 
 type shelfRow struct {
-	Name  string  `json:"name" min:"1"`
+	Name  string  `json:"name" min:"1" max:"9"`
 	Count int64   `json:"count"`
 	State string  `json:"state" enum:"full,empty"`
 	Note  string  `json:"note,omitempty"`
@@ -31,7 +31,8 @@ type shelfRow struct {
 }
 
 type shelfOwner struct {
-	Name string `json:"name"`
+	Name  string `json:"name"`
+	Books []Book `json:"books,omitempty"`
 }
 
 // verbatim decodes itself.
@@ -70,9 +71,12 @@ func TestDecodeAudit(t *testing.T) {
 		{`"sizes": [],`, "", "rows[0].sizes: it is missing"},
 		{`{"x": 0}`, "{}", "rows[0].place.x: it is missing"},
 		{`"count": -1, `, "", "boxes[0][0].count: it is missing"},
-		{`"owner": {"name": ""}`, `"owner": {}`, "owner.name: it is missing"},
+		{`"owner": {"name": ""}`, `"owner": {}`, ""},
+		{`"owner": {"name": ""}`, `"owner": {"name": "", "books": [{}]}`,
+			"owner.books[0].title: it is missing"},
 		{`"name": "a"`, `"name": ""`, "rows[0].name: expected 1 or more bytes, got 0"},
 		{`"full"`, `"half"`, `rows[0].state: expected full or empty, got "half"`},
+		{`"name": "a"`, `"name": "` + strings.Repeat("a", 99) + `"`, ""},
 		{`"slack": 4`, `"slack": -4`, "slack: expected 0 or more, got -4"},
 		{`"slack": 4`, `"slack": 13`, "decoding the audit: slack: 13"},
 	} {

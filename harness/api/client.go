@@ -71,7 +71,7 @@ func NewClient(baseURL string, cfg sut.Config, problems Problems) (*Client, erro
 }
 
 // WithToken makes all requests show a token, unless it is empty, and returns the
-// client. See Spec.Token.
+// client.
 func (c *Client) WithToken(token string) *Client {
 	c.token = token
 	return c

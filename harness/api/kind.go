@@ -33,7 +33,7 @@ type About struct {
 	Refuses []error
 }
 
-// Nothing is the reply of an operation that has none to give.
+// Nothing is the reply of an operation that answers with its status alone.
 type Nothing struct{}
 
 // Op makes a kind of a method of the domain interface:
@@ -47,12 +47,15 @@ type Nothing struct{}
 //   - path and query name the wildcard of the route or the parameter that holds the field
 //     instead of the body, where its json is "-". A default tag makes a parameter optional.
 //   - op says where a history keeps it: id, key, client or arg of an operation, key or value
-//     of a reply. A number in a key or client has a prefix there: op:"key,video-" makes
-//     "video-7" of 7. The sign of a positive arg is a truth value: false is negative. The
+//     of a reply; sign, a truth value, is the sign of a positive arg: false is negative. A
+//     number in a key or client has a prefix there: op:"key,video-" makes "video-7" of 7. The
 //     value of a list is its length. What has no op tag is kept as JSON in the body, or as a
-//     request keeps it that is an encoding.BinaryAppender and BinaryUnmarshaler.
-//   - min, max and enum are its bounds; see package bounds. doc describes it, and an
-//     example of a text is one that Check accepts; example:"" leaves a field out of examples.
+//     request keeps it that is an encoding.BinaryAppender and BinaryUnmarshaler; what is there
+//     and not known is skipped when a stored run is read.
+//   - min, max and enum are its bounds; see package bounds. What a server is asked must be in
+//     them, and the texts of a reply; its numbers are for the judges to see. doc describes it,
+//     and an example of a text is one that Check accepts; example:"" leaves a field out of
+//     examples.
 //   - echo on a field of a reply names the op tag of the field of the request that it repeats.
 //     A reply that does not is not believed.
 //

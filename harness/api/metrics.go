@@ -19,7 +19,7 @@ const resultOK = "ok"
 // is allocated at the start, so that counting takes no lock.
 type metrics struct {
 	system   string
-	names    []string // of the kinds, in the order of the Spec
+	names    []string // of the kinds, in the order of the spec
 	results  []string
 	more     func(io.Writer)
 	kinds    map[string]*kindMetrics // never changed after newMetrics
@@ -42,7 +42,7 @@ func bucketBounds() []time.Duration {
 	}
 }
 
-func newMetrics(spec Spec) *metrics {
+func newMetrics(spec spec) *metrics {
 	m := &metrics{system: spec.System, names: spec.Kinds, results: []string{resultOK},
 		more: spec.Metrics, kinds: make(map[string]*kindMetrics)}
 	for _, p := range spec.Problems {

@@ -265,7 +265,7 @@ func (t *Table[S]) control(d *description) []control {
 			summary: "Say what background work is left.", detail: t.PendingMeans,
 			answers: answers(http.StatusOK, "What is left, or an empty text.",
 				plainObject("pending", schema.Schema{"pending": schema.Schema{"type": "string"},
-					"left": schema.Schema{"type": "integer", "format": "int64", "minimum": 0,
+					"left": schema.Schema{"type": "integer", "format": "int64",
 						"description": "How much that is, if the server counts it."}}),
 				sut.ErrRefused, ErrUnknownEffect, ErrNoRoute)},
 		{path: routeHealth, method: http.MethodGet, id: "health",

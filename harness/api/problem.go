@@ -1,6 +1,7 @@
 // Package api is what the HTTP APIs of all systems have in common: problems, that
 // is, documented answers to what failed, which are the same errors on both sides of
-// the wire; a Server of an instance; and a Client of such a server.
+// the wire; a Table, which describes a system's API
+// once and makes its server and its client; and what these rest on.
 package api
 
 import (

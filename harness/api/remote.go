@@ -49,29 +49,29 @@ func (r *remote[S]) Do(ctx context.Context, op history.Op) (history.Reply, error
 	}
 	reply, err := k.believe(text, req)
 	if err != nil {
-		return history.Reply{}, fmt.Errorf("%w: the reply: %w", ErrUnknownEffect, err)
+		return history.Reply{}, fmt.Errorf("%w: the reply: %v", ErrUnknownEffect, err)
 	}
 	return k.reply.recordReply(reply)
 }
 
-// believe reads a reply, and returns an error unless it is one to the request.
+// believe reads a reply, and returns an error unless it is one to the request. A number that
+// is out of its bounds is believed: what that means is for the judges to say.
 func (k *Kind[S]) believe(text []byte, req reflect.Value) (reply reflect.Value, err error) {
 	p := reflect.New(k.reply.typ)
 	reply = p.Elem()
 	if err := k.reply.read(bytes.NewReader(text), reply, false); err != nil {
 		return reply, err
 	}
-	if k.reply.bounds != nil {
-		if err := k.reply.bounds.Check(p.Interface()); err != nil {
-			return reply, err
-		}
-	}
 	for _, f := range k.reply.fields {
+		got := reply.FieldByIndex(f.index)
+		want := f.bounds.Unmet(got)
+		if want != "" && got.Kind() == reflect.String && !(f.optional && got.IsZero()) {
+			return reply, fmt.Errorf("%s: expected %s", f.name, want)
+		}
 		if f.echo == nil {
 			continue
 		}
-		asked, got := req.FieldByIndex(f.echo), reply.FieldByIndex(f.index)
-		if !asked.Equal(got) {
+		if asked := req.FieldByIndex(f.echo); !asked.Equal(got) {
 			return reply, fmt.Errorf("asked for %s %v, it is about %v", f.name, asked, got)
 		}
 	}
@@ -103,10 +103,12 @@ func (r *remote[S]) Backlog(ctx context.Context) (int64, error) {
 }
 
 // lookRest is the least time between two looks at a server that has work left, lookShare how
-// many times as long as a look took: an audit is work for it as well.
+// many times as long as a look took: an audit is work for it as well. lookMost is how old an
+// answer may become.
 const (
 	lookRest  = 500 * time.Millisecond
 	lookShare = 4
+	lookMost  = 2 * time.Second
 )
 
 // look finds out what is left, or repeats what was found out last.
@@ -125,7 +127,7 @@ func (r *remote[S]) look(ctx context.Context) (left int64, what string, err erro
 		return 0, "", err
 	}
 	if now := time.Now(); r.what != "" {
-		r.next = now.Add(max(lookRest, lookShare*now.Sub(began)))
+		r.next = now.Add(min(max(lookRest, lookShare*now.Sub(began)), lookMost))
 	}
 	return r.left, r.what, nil
 }

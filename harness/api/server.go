@@ -11,7 +11,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,9 +30,8 @@ const (
 	routeMetrics = "/metrics"
 )
 
-// Spec says what a system's API is. Reset, Token and Metrics may be left out; Problems
-// are made by Documented.
-type Spec struct {
+// spec says what a system's API is. Token, Permit and Metrics may be left out.
+type spec struct {
 	// System names the system in the names of metrics.
 	System string
 	// Kinds are the kinds of its operations.
@@ -44,8 +42,7 @@ type Spec struct {
 	MaxBody int64
 	// Timeout bounds an operation.
 	Timeout time.Duration
-	// Reset reads what a reset asks for; its errors are the answer. Nil accepts
-	// everything.
+	// Reset reads what a reset asks for; its errors are the answer.
 	Reset func(body io.Reader) error
 	// Token, if set, is what a request must show to be served, as "Authorization:
 	// Bearer TOKEN". Health and metrics are open to everybody.
@@ -67,25 +64,25 @@ type Resetter interface {
 	Reset(context.Context) error
 }
 
-// Server answers requests with an instance. Listening, limits on connections and
+// server answers requests with an instance. Listening, limits on connections and
 // shutting down belong to the caller.
-type Server struct {
+type server struct {
 	inst    sut.Instance
-	spec    Spec
+	spec    spec
 	metrics *metrics
 
 	// lives lets operations share the instance and a reset have it alone.
 	lives sync.RWMutex
 }
 
-// NewServer makes a server of an instance.
-func NewServer(inst sut.Instance, spec Spec) *Server {
-	return &Server{inst: inst, spec: spec, metrics: newMetrics(spec)}
+// newServer makes a server of an instance.
+func newServer(inst sut.Instance, spec spec) *server {
+	return &server{inst: inst, spec: spec, metrics: newMetrics(spec)}
 }
 
 // guard lets only those pass who show the token, if there is one, or are permitted.
 // Comparing takes as long whatever they show.
-func (s *Server) guard(next http.Handler) http.Handler {
+func (s *server) guard(next http.Handler) http.Handler {
 	if s.spec.Token == "" && s.spec.Permit == nil {
 		return next
 	}
@@ -120,24 +117,24 @@ func shownToken(r *http.Request) string {
 	return token
 }
 
-// Methods are the handlers of a path by method.
-type Methods map[string]http.HandlerFunc
+// methods are the handlers of a path by method.
+type methods map[string]http.HandlerFunc
 
-// Handler serves the paths of a system's operations, which may be patterns of
+// handler serves the paths of a system's operations, which may be patterns of
 // http.ServeMux without a method, and those that every API has.
-func (s *Server) Handler(operations map[string]Methods) http.Handler {
+func (s *server) handler(operations map[string]methods) http.Handler {
 	mux := http.NewServeMux()
 	guarded := maps.Clone(operations)
-	guarded[routeReset] = Methods{http.MethodPost: s.reset}
-	guarded[routeAudit] = Methods{http.MethodGet: s.audit}
-	guarded[routePending] = Methods{http.MethodGet: s.pending}
+	guarded[routeReset] = methods{http.MethodPost: s.reset}
+	guarded[routeAudit] = methods{http.MethodGet: s.audit}
+	guarded[routePending] = methods{http.MethodGet: s.pending}
 	for path, methods := range guarded {
 		mux.Handle(path, s.guard(route{path, methods}))
 	}
 	for path, serve := range map[string]http.HandlerFunc{
 		routeHealth: s.health, routeMetrics: s.metrics.ServeHTTP,
 	} {
-		mux.Handle(path, route{path, Methods{http.MethodGet: serve}})
+		mux.Handle(path, route{path, methods{http.MethodGet: serve}})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusNotFound, failure{"no_route", "there is no " + r.URL.Path})
@@ -148,7 +145,7 @@ func (s *Server) Handler(operations map[string]Methods) http.Handler {
 // route is one path with its methods.
 type route struct {
 	path    string
-	methods Methods
+	methods methods
 }
 
 // ServeHTTP answers the route's methods and refuses all others.
@@ -167,10 +164,10 @@ func (r route) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		fmt.Sprintf("%s wants %s, got %s", r.path, allowed, req.Method)})
 }
 
-// Operation does what all operations have in common: it reads one from the
-// request's body, performs it, answers and counts. The kind is one of the Spec's;
+// operation does what all operations have in common: it reads one from the
+// request's body, performs it, answers and counts. The kind is one of the spec's;
 // result makes a status and a body, which nil leaves out, of a reply.
-func (s *Server) Operation(
+func (s *server) operation(
 	w http.ResponseWriter, r *http.Request, kind string,
 	read func(body io.Reader) (history.Op, error), result func(history.Reply) (status int, body any),
 ) {
@@ -194,7 +191,7 @@ func (s *Server) Operation(
 	write(w, status, body)
 }
 
-func (s *Server) perform(ctx context.Context, op history.Op) (history.Reply, error) {
+func (s *server) perform(ctx context.Context, op history.Op) (history.Reply, error) {
 	s.lives.RLock()
 	defer s.lives.RUnlock()
 	ctx, cancel := context.WithTimeout(ctx, s.spec.Timeout)
@@ -202,12 +199,9 @@ func (s *Server) perform(ctx context.Context, op history.Op) (history.Reply, err
 	return s.inst.Do(ctx, op)
 }
 
-func (s *Server) reset(w http.ResponseWriter, r *http.Request) {
+func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, s.spec.MaxBody)
-	var err error
-	if s.spec.Reset != nil {
-		err = s.spec.Reset(body)
-	}
+	err := s.spec.Reset(body)
 	if err == nil {
 		err = s.restart(r.Context())
 	}
@@ -218,7 +212,7 @@ func (s *Server) reset(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (s *Server) restart(ctx context.Context) error {
+func (s *server) restart(ctx context.Context) error {
 	s.lives.Lock()
 	defer s.lives.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
@@ -229,7 +223,7 @@ func (s *Server) restart(ctx context.Context) error {
 	return s.inst.Prepare(ctx)
 }
 
-func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
+func (s *server) audit(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), controlTimeout)
 	defer cancel()
 	s.lives.RLock()
@@ -243,7 +237,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 }
 
 // pending says what background work is left, if the instance knows.
-func (s *Server) pending(w http.ResponseWriter, r *http.Request) {
+func (s *server) pending(w http.ResponseWriter, r *http.Request) {
 	q, knows := s.inst.(sut.Quiescer)
 	if !knows {
 		s.fail(w, fmt.Errorf("%w: this server does not know its pending work", ErrNoRoute))
@@ -268,12 +262,12 @@ func (s *Server) pending(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, reply)
 }
 
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+func (s *server) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // fail answers with the problem that an error is.
-func (s *Server) fail(w http.ResponseWriter, err error) {
+func (s *server) fail(w http.ResponseWriter, err error) {
 	p := s.spec.Problems.of(err)
 	if later, knows := errors.AsType[RetryLater](err); knows {
 		seconds := int64(math.Ceil(later.RetryAfter().Seconds()))
@@ -292,34 +286,4 @@ func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n'))
-}
-
-// ResetTo is a Spec's Reset for an instance that was opened for one beginning: the
-// request must ask for just that.
-func ResetTo[T any](begin T, decode func(io.Reader) (T, error)) func(io.Reader) error {
-	return func(body io.Reader) error {
-		req, err := decode(body)
-		if err == nil && !reflect.DeepEqual(req, begin) {
-			err = fmt.Errorf("%w: this server was opened for %+v, not for %+v", ErrInUse, begin, req)
-		}
-		return err
-	}
-}
-
-// DecodeRequest reads one JSON object without unknown fields and nothing after it.
-// Its errors wrap ErrTooLarge or ErrBadRequest.
-func DecodeRequest[T any](body io.Reader) (T, error) {
-	var v T
-	dec := json.NewDecoder(body)
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&v)
-	if err == nil {
-		if _, extra := dec.Token(); extra != io.EOF {
-			err = errors.New("more than one JSON value")
-		}
-	}
-	if err != nil {
-		return v, badRequest(err)
-	}
-	return v, nil
 }

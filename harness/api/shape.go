@@ -60,6 +60,10 @@ func (f *field) of(v reflect.Value) reflect.Value {
 	return v.FieldByIndex(f.index)
 }
 
+// isKept says whether a history keeps the field as JSON: it has no place of its own, and is no
+// repetition of what was asked.
+func (f field) isKept() bool { return f.role == "" && f.repeats == "" }
+
 // place is where in a request a field is.
 type place uint8
 
@@ -107,7 +111,7 @@ func newShape(t reflect.Type) *shape {
 		s.encodes = true
 		return s
 	}
-	s.kept = s.pointers(func(f field) bool { return f.role == "" })
+	s.kept = s.pointers(field.isKept)
 	return s
 }
 
@@ -116,6 +120,10 @@ func fieldOf(f reflect.StructField) (out field, has bool) {
 	out = field{index: f.Index, typ: f.Type, name: name, bounds: bounds.Of(f),
 		optional: strings.Contains(options, "omit"), doc: f.Tag.Get("doc")}
 	out.role, out.prefix, _ = strings.Cut(f.Tag.Get("op"), ",")
+	if out.role == "sign" && f.Type.Kind() != reflect.Bool ||
+		out.role == "id" && f.Type.Kind() != reflect.Uint64 {
+		panic(fmt.Sprintf("api: %s is a %s, which is no %s", f.Name, f.Type, out.role))
+	}
 	out.repeats = f.Tag.Get("echo")
 	if text, has := f.Tag.Lookup("default"); has {
 		out.optional, out.absent = true, text
@@ -215,7 +223,7 @@ func (s *shape) fill(v, from reflect.Value, of func(field) bool) error {
 		case !p.IsNil():
 			v.FieldByIndex(f.index).Set(p.Elem())
 		case !f.optional:
-			errs = append(errs, fmt.Errorf("%s is missing", f.name))
+			errs = append(errs, fmt.Errorf("%s: it is missing", f.name))
 		}
 	}
 	return errors.Join(errs...)
@@ -239,7 +247,7 @@ func (s *shape) readParameters(v reflect.Value, path func(string) string, query 
 		}
 		if text == "" && f.typ.Kind() != reflect.String {
 			if !f.optional {
-				errs = append(errs, fmt.Errorf("%s is missing", f.name))
+				errs = append(errs, fmt.Errorf("%s: it is missing", f.name))
 			}
 			continue
 		}
@@ -345,7 +353,7 @@ func (s *shape) keep(v reflect.Value) ([]byte, error) {
 	}
 	kept, next := reflect.New(s.kept).Elem(), 0
 	for _, f := range s.fields {
-		if f.role == "" {
+		if f.isKept() {
 			kept.Field(next).Set(v.FieldByIndex(f.index).Addr())
 			next++
 		}
@@ -388,7 +396,7 @@ func (s *shape) restore(op history.Op, v reflect.Value) (err error) {
 	if err := json.Unmarshal(op.Body, kept.Interface()); err != nil {
 		return fmt.Errorf("the body of a %s: %w", op.Kind, err)
 	}
-	return s.fill(v, kept.Elem(), func(f field) bool { return f.role == "" })
+	return s.fill(v, kept.Elem(), field.isKept)
 }
 
 // named is how a history calls a value: by its text, or by a prefix and its number.
@@ -396,6 +404,13 @@ func (f *field) named(v reflect.Value) string { return f.prefix + textOf(v) }
 
 // unname reads what named writes.
 func (f *field) unname(v reflect.Value, name string) error {
+	if f.typ.Kind() == reflect.String { // as it came; how long it may be is for who is asked
+		v.SetString(name)
+		if name == "" && f.bounds.HasMin {
+			return fmt.Errorf("%s: it is missing", f.name)
+		}
+		return nil
+	}
 	text, found := strings.CutPrefix(name, f.prefix)
 	err := parse(v, text)
 	if !found || err != nil || f.bounds.Unmet(v) != "" {
@@ -460,8 +475,9 @@ func (s *shape) recordReply(v reflect.Value) (reply history.Reply, err error) {
 	return reply, err
 }
 
-// restoreReply makes the body of an answer of what recordReply makes, nil if it has none.
-func (s *shape) restoreReply(reply history.Reply) any {
+// restoreReply makes the body of an answer to a request of what recordReply makes, nil if it has
+// none.
+func (s *shape) restoreReply(reply history.Reply, req reflect.Value) any {
 	switch {
 	case s.empty():
 		return nil
@@ -476,6 +492,9 @@ func (s *shape) restoreReply(reply history.Reply) any {
 			_ = f.unname(value, reply.Key) // the instance's own name for it
 		case "value":
 			setSmall(value, reply.Value)
+		}
+		if f.echo != nil {
+			f.of(v).Set(req.FieldByIndex(f.echo))
 		}
 	}
 	return v.Interface()

@@ -42,7 +42,7 @@ type Table[S any] struct {
 	// Token, if set, is what requests have to show by the parameters; "" for nothing.
 	Token func(params any) string
 	// Permit, if set, makes the Permit of the server of an instance with a token; it may return
-	// nil. See Spec.
+	// nil.
 	Permit func(inst sut.Instance, token string) Permit
 	// Metrics, if set, says what an instance adds to the metrics; it may return nil.
 	Metrics func(sut.Instance) func(io.Writer)
@@ -148,7 +148,7 @@ func (t *Table[S]) Handler(inst sut.Instance, cfg sut.Config) (http.Handler, err
 	if err != nil {
 		return nil, fmt.Errorf("%s handler: %w", t.System, err)
 	}
-	spec := Spec{System: t.System, Kinds: t.Names(), Problems: t.problems(), MaxBody: t.MaxBody,
+	spec := spec{System: t.System, Kinds: t.Names(), Problems: t.problems(), MaxBody: t.MaxBody,
 		Timeout: stores.Timeout(cfg), Reset: resetTo(begin), Token: t.token(cfg)}
 	if t.Permit != nil {
 		spec.Permit = t.Permit(inst, spec.Token)
@@ -156,10 +156,13 @@ func (t *Table[S]) Handler(inst sut.Instance, cfg sut.Config) (http.Handler, err
 	if t.Metrics != nil {
 		spec.Metrics = t.Metrics(inst)
 	}
-	server, routes := NewServer(inst, spec), map[string]Methods{}
+	server, routes := newServer(inst, spec), map[string]methods{}
 	add := func(method, path string, serve http.HandlerFunc) {
 		if routes[path] == nil {
-			routes[path] = Methods{}
+			routes[path] = methods{}
+		}
+		if routes[path][method] != nil {
+			panic(fmt.Sprintf("api: %s has two kinds at %s %s", t.System, method, path))
 		}
 		routes[path][method] = serve
 	}
@@ -171,7 +174,7 @@ func (t *Table[S]) Handler(inst sut.Instance, cfg sut.Config) (http.Handler, err
 			add(o.method, o.path, k.serve(server, o.about.Status, o.request, o.as))
 		}
 	}
-	return server.Handler(routes), nil
+	return server.handler(routes), nil
 }
 
 // token is what requests have to show.
@@ -184,20 +187,22 @@ func (t *Table[S]) token(cfg sut.Config) string {
 
 // serve answers requests of a shape, each of which asks for an operation of the kind.
 func (k *Kind[S]) serve(
-	s *Server, status int, shape *shape, as func(asked any) (request any),
+	s *server, status int, shape *shape, as func(asked any) (request any),
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s.Operation(w, r, k.Name, func(body io.Reader) (history.Op, error) {
+		var req reflect.Value
+		s.operation(w, r, k.Name, func(body io.Reader) (history.Op, error) {
 			asked, err := shape.ask(r, body)
 			if err != nil {
 				return history.Op{}, badRequest(err)
 			}
-			return k.opOf(reflect.ValueOf(as(asked)).Elem())
+			req = reflect.ValueOf(as(asked)).Elem()
+			return k.opOf(req)
 		}, func(reply history.Reply) (int, any) {
 			if status == http.StatusNoContent {
 				return status, nil
 			}
-			return status, k.reply.restoreReply(reply)
+			return status, k.reply.restoreReply(reply, req)
 		})
 	}
 }
@@ -241,17 +246,20 @@ func badRequest(err error) error {
 // resetTo accepts a reset to just that beginning.
 func resetTo(begin any) func(io.Reader) error {
 	shape := newShape(reflect.TypeOf(begin))
-	return ResetTo(begin, func(body io.Reader) (any, error) {
+	return func(body io.Reader) error {
 		req := reflect.New(shape.typ)
 		err := shape.read(body, req.Elem(), true)
 		if err == nil {
 			err = shape.sound(req.Interface())
 		}
 		if err != nil {
-			return nil, badRequest(err)
+			return badRequest(err)
 		}
-		return req.Elem().Interface(), nil
-	})
+		if asked := req.Elem().Interface(); !reflect.DeepEqual(asked, begin) {
+			return fmt.Errorf("%w: this server was opened for %+v, not for %+v", ErrInUse, begin, asked)
+		}
+		return nil
+	}
 }
 
 // Target makes an instance that speaks the API at baseURL, such as "http://127.0.0.1:8080",

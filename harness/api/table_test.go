@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -129,12 +130,39 @@ func TestRequestsAreChecked(t *testing.T) {
 		"as many as ever": {"GET", "/v1/shelves/a", "", 409, "lent"},
 		"an odd state":    {"PUT", "/v1/loans/a", `{"op_id":1,"state":"lost"}`, 400, "expected good or worn"},
 		"another reset":   {"POST", "/v1/reset", `{"shelves":2}`, 409, "in_use"},
-		"no reset":        {"POST", "/v1/reset", `{}`, 400, "shelves is missing"},
+		"no reset":        {"POST", "/v1/reset", `{}`, 400, "shelves: it is missing"},
 	} {
 		w := apitest.Serve(handler, c.method, c.path, c.body)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s: %d %s, want %d %s", name, w.Code, w.Body, c.status, c.says)
 		}
+	}
+}
+
+// TestNumbersAreForTheJudges: a reply whose text is none of those that there are is not
+// believed; one whose number cannot be is what the judges are to see.
+func TestNumbersAreForTheJudges(t *testing.T) {
+	var answer string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte(answer)) // the client's end is what is tested
+	}))
+	t.Cleanup(server.Close)
+	table := library()
+	target, err := table.Target(server.URL, sut.Config{Params: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = target.Close() })
+	op := table.Op("lend", Loan{ID: 7, Shelf: "a", Reader: 9, Due: time.UnixMilli(1700000000000),
+		Books: []Book{{"t", 3}}})
+	answer = `{"number":"L1","count":-3}`
+	if reply, err := target.Do(t.Context(), op); err != nil || reply.Value != -3 {
+		t.Errorf("%s became %+v, %v", answer, reply, err)
+	}
+	answer = `{"number":"","count":1}`
+	if reply, err := target.Do(t.Context(), op); !errors.Is(err, api.ErrUnknownEffect) {
+		t.Errorf("%s became %+v, %v", answer, reply, err)
 	}
 }
 

@@ -102,6 +102,28 @@ type Checker struct{ rules []rule }
 // For makes a checker of a structure's type.
 func For(t reflect.Type) *Checker { return checkerOf(t, map[reflect.Type]*Checker{}) }
 
+// Lower makes a checker that leaves upper limits out.
+func Lower(t reflect.Type) *Checker {
+	c := For(t)
+	c.unlimited(map[*Checker]bool{})
+	return c
+}
+
+// unlimited takes the upper limits away.
+func (c *Checker) unlimited(done map[*Checker]bool) {
+	if done[c] {
+		return
+	}
+	done[c] = true
+	for i := range c.rules {
+		r := &c.rules[i]
+		r.HasMax, r.high = false, math.MaxUint64
+		if r.inner != nil {
+			r.inner.unlimited(done)
+		}
+	}
+}
+
 // Check is as the function Check, for values of the checker's type.
 func (c *Checker) Check(v any) error {
 	return errors.Join(c.check(nil, "", reflect.Indirect(reflect.ValueOf(v)))...)

@@ -13,9 +13,8 @@ const (
 	// againShare bounds the time for running repeats again, as a share of what the run has
 	// taken so far.
 	againShare = 0.25
-	// keptTime is the time within which a run stays that is planned for no more, closingTime
-	// how much of it is for what comes after the last repeat: the verdicts, the page and the
-	// end of the stores.
+	// keptTime is the limit for runs that are planned within it. closingTime of it is for what
+	// comes after the last repeat: the verdicts, the page and the end of the stores.
 	keptTime    = 4 * time.Minute
 	closingTime = 10 * time.Second
 	// quietWait is how long a quiet machine is waited for, quietFor how long it must be

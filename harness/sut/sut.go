@@ -64,8 +64,6 @@ type System struct {
 	TargetNotApplicable map[string]string
 	// Handler serves an instance over the same HTTP API.
 	Handler func(inst Instance, cfg Config) (http.Handler, error)
-	// OpenAPI is the API's description in YAML.
-	OpenAPI []byte
 }
 
 // Races are the operations of a system that compete for the objects they name as Op.Key.

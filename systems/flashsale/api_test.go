@@ -3,6 +3,7 @@ package flashsale_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"reflect"
@@ -48,6 +49,36 @@ func TestFailedPayments(t *testing.T) {
 		if back, err := flashsale.API().Asked(op); err != nil || *back.(*flashsale.Payment) != p {
 			t.Errorf("%+v became %+v, %v", p, back, err)
 		}
+	}
+}
+
+// TestFailedPaymentsOverHTTP: it is so on the other side of the wire.
+func TestFailedPaymentsOverHTTP(t *testing.T) {
+	var got history.Op
+	cfg := sut.Config{Params: saleParams()}
+	handler, err := flashsale.API().Handler(&apitest.Scripted{
+		OnDo: func(_ context.Context, op history.Op) (history.Reply, error) {
+			got = op
+			return history.Reply{Key: string(flashsale.PaymentReleased)}, nil
+		}}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(handler)
+	t.Cleanup(srv.Close)
+	target, err := flashsale.API().Target(srv.URL, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = target.Close() })
+	op := history.Op{ID: 1, Kind: flashsale.KindPayment, Key: strings.Repeat("17", 200),
+		Client: "pay-1", Arg: -500}
+	if _, err := target.Do(t.Context(), op); !errors.Is(err, api.ErrBadRequest) {
+		t.Errorf("our own server takes names of 256 bytes, it said %v", err)
+	}
+	op.Key = "17"
+	if _, err := target.Do(t.Context(), op); err != nil || !reflect.DeepEqual(got, op) {
+		t.Errorf("%+v was asked as %+v, %v", op, got, err)
 	}
 }
 
@@ -160,3 +191,5 @@ func FuzzDecodeAudit(f *testing.F) {
 		}
 	})
 }
+
+func FuzzRequests(f *testing.F) { apitest.FuzzRequests(f, flashsale.API(), saleParams()) }

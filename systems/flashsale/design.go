@@ -31,8 +31,8 @@ type design struct {
 	counter *counterKind
 	// queued: purchases stand in a line in Kafka, which the role cashier serves.
 	queued bool
-	// asyncCommit: commits in Postgres do not wait for its log to be flushed.
-	asyncCommit bool
+	// settings are what its connections set in Postgres.
+	settings map[string]string
 	// open makes the shop. If it is an io.Closer, it is closed first.
 	open func(context.Context, *backend) (Shop, error)
 }
@@ -101,11 +101,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err := params.Validate(); err != nil {
 		return nil, fmt.Errorf("flashsale parameters: %w", err)
 	}
-	var settings map[string]string
-	if d.asyncCommit {
-		settings = map[string]string{"synchronous_commit": "off"}
-	}
-	db, err := stores.OpenPostgres(ctx, cfg, "flashsale", settings)
+	db, err := stores.OpenPostgres(ctx, cfg, "flashsale", d.settings)
 	if err != nil {
 		return nil, err
 	}

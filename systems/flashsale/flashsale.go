@@ -143,7 +143,9 @@ func API() *api.Table[Shop] {
 		System: "flashsale", Title: "Flash sale",
 		About: "The API of a shop in which far more buyers than units arrive at once. stampede serves\n" +
 			"its own designs over it, and judges any server that implements it: buying, payments, stock,\n" +
-			"reset and audit are all it needs.",
+			"reset and audit are all it needs.\n\n" +
+			"A part of the audit that is left out is not judged, and the verdicts say so. All its times\n" +
+			"are nanoseconds since 1970 on one clock, the store's.",
 		Kinds: []api.Kind[Shop]{
 			api.Op(KindBuy, "POST /v1/buy", Shop.Buy, api.About{
 				Summary: "Put one unit of an item into the buyer's cart.",
@@ -215,11 +217,10 @@ type Audit struct {
 	Orders   []OrderAudit   `json:"orders"`
 	Payments []PaymentAudit `json:"payments"`
 	// Seq orders the changes of one unit and of one order.
-	Log   []LogEntry   `json:"log" doc:"every change of an order's state, by ascending seq"`
-	Redis []RedisAudit `json:"redis,omitempty" doc:"left out if the design keeps nothing in Redis"`
-	// A promise of more than twice CartTTLNS plus 5 s is not judged.
-	CartTTLNS      int64 `json:"cart_ttl_ns" min:"0" doc:"the time after which a cart may be returned"`
-	ReclaimSlackNS int64 `json:"reclaim_slack_ns" min:"0" doc:"how much later than that the design promises to have returned its unit and to offer it again"`
+	Log            []LogEntry   `json:"log" doc:"every change of an order's state, by ascending seq"`
+	Redis          []RedisAudit `json:"redis,omitempty" doc:"left out if the design keeps nothing in Redis"`
+	CartTTLNS      int64        `json:"cart_ttl_ns" min:"0" doc:"the time after which a cart may be returned"`
+	ReclaimSlackNS int64        `json:"reclaim_slack_ns" min:"0" doc:"how much later than that the design promises to have returned its unit and to offer it again. A promise of more than twice the cart's time plus 5 s is not judged"`
 }
 
 // Check makes sure that what is closed has an end, and that the log is in the order of its

@@ -18,7 +18,6 @@ func System() sut.System {
 			Invariants: []string{NoOversell, UnitExclusive}},
 		Target:  table.Target,
 		Handler: table.Handler,
-		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			RedisDrift: "only the server's ledger is visible",
 		},

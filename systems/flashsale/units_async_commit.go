@@ -21,13 +21,13 @@ import (
 // receipt and no order. Fsync is on; this is not what it guards against.
 func unitsAsyncCommit() design {
 	return design{
-		name:        "units_async_commit",
-		idea:        "units_skip_locked with synchronous_commit off: a commit does not wait for the disk",
-		guarantees:  "every unit has at most one owner, and a crash leaves an earlier, consistent state",
-		givesUp:     "the orders acknowledged in the last half second or so when Postgres crashes",
-		breaks:      []sut.Break{{Invariant: AckedDurable, Under: sut.PostgresCrash}},
-		stock:       unitRows(),
-		asyncCommit: true,
+		name:       "units_async_commit",
+		idea:       "units_skip_locked with synchronous_commit off: a commit does not wait for the disk",
+		guarantees: "every unit has at most one owner, and a crash leaves an earlier, consistent state",
+		givesUp:    "the orders acknowledged in the last half second or so when Postgres crashes",
+		breaks:     []sut.Break{{Invariant: AckedDurable, Under: sut.PostgresCrash}},
+		stock:      unitRows(),
+		settings:   map[string]string{"synchronous_commit": "off"},
 		open: func(_ context.Context, b *backend) (Shop, error) {
 			return newUnitShop(b.books), nil
 		},

@@ -26,5 +26,8 @@ func TestAPIIsCompatible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apitest.Compatible(t, golden, likes.API().OpenAPI(), "user_id.schema.default")
+	apitest.Compatible(t, golden, likes.API().OpenAPI(), "user_id.schema.default",
+		"properties.videos.items.properties.viewers.minimum")
 }
+
+func FuzzRequests(f *testing.F) { apitest.FuzzRequests(f, likes.API(), likes.DefaultParams()) }

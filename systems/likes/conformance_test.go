@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/check"
 	"stampede/harness/env/envtest"
@@ -65,7 +66,7 @@ func crowd() *likes.Params {
 // summary lists who likes what. What readers are told, stores-agree judges: regions
 // do not know of each other without their role.
 func summary(raw json.RawMessage) (string, error) {
-	audit, err := likes.DecodeAudit(raw)
+	audit, err := api.DecodeAudit[likes.Audit](raw)
 	if err != nil {
 		return "", err
 	}

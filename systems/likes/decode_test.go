@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"stampede/harness/api"
 )
 
 // TestPackedRoundTrip: what is packed comes back.
@@ -83,10 +85,16 @@ func again[T any](t *testing.T, value T, into *T) {
 func FuzzAudit(f *testing.F) {
 	f.Add([]byte(`{"contract":{"ack":"log","regions":1},"videos":[],"logged":"AQ=="}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if a, err := DecodeAudit(text); err == nil {
-			if err := a.check(); err != nil {
-				t.Fatal(err)
-			}
+		a, err := api.DecodeAudit[Audit](text)
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := api.DecodeAudit[Audit](again); err != nil || len(b.Videos) != len(a.Videos) {
+			t.Fatalf("%+v became %+v, %v", a, b, err)
 		}
 	})
 }
@@ -123,7 +131,12 @@ func FuzzMember(f *testing.F) {
 
 // TestDecodeAuditRefuses names the field that is wrong.
 func TestDecodeAuditRefuses(t *testing.T) {
-	const contract = `"contract":{"ack":"log","regions":1}`
+	const (
+		contract = `"contract":{"ack":"log","regions":1}`
+		row      = `"shards":1,"counts":[0],"members":"","ledger":"","viewers":0}]}`
+		two      = `"shards":1,"counts":[0,0],"members":"","ledger":"","viewers":0}]}`
+		records  = `"committed":0,"first":0,"records":""}]}`
+	)
 	for text, want := range map[string]string{
 		``:                                       "there is none",
 		`null`:                                   "there is none",
@@ -133,16 +146,16 @@ func TestDecodeAuditRefuses(t *testing.T) {
 		`{"contract":{"ack":"log","regions":17}}`:                  "contract.regions",
 		`{"contract":{"ack":"log","regions":1,"staleness_ns":-1}}`: "contract.staleness_ns",
 		`{"contract":{"ack":"log","regions":1,"loss_bound":-1}}`:   "contract.loss_bound",
-		`{` + contract + `}`:                                                    "logged",
-		`{` + contract + `,"logged":"?"}`:                                       "unpacking numbers",
-		`{` + contract + `,"logged":"gA=="}`:                                    "cut short",
-		`{` + contract + `,"logged":"","videos":[{"video_id":2}]}`:              "videos[0].video_id",
-		`{` + contract + `,"logged":"","videos":[{"video_id":1}]}`:              "videos[0].counts",
-		`{` + contract + `,"logged":"","log":[{"partition":1}]}`:                "log[0]",
-		`{` + contract + `,"logged":"","log":[{"records":"AQEBAgE="}]}`:         "liked 2",
-		`{` + contract + `,"logged":"","videos":[{"video_id":1,"counts":[0]}]}`: "members or ledger",
+		`{` + contract + `}`:                                             "logged",
+		`{` + contract + `,"logged":"?"}`:                                "unpacking numbers",
+		`{` + contract + `,"logged":"gA=="}`:                             "cut short",
+		`{` + contract + `,"logged":"","log":[{"records":"AQEBAgE="}]}`:  "liked 2",
+		`{` + contract + `,"logged":"","videos":[{"video_id":1}]}`:       "videos[0].shards: it is missing",
+		`{` + contract + `,"logged":"","videos":[{"video_id":2,` + row:   "videos[0].video_id: expected 1",
+		`{` + contract + `,"logged":"","videos":[{"video_id":1,` + two:   "videos[0].counts: expected one",
+		`{` + contract + `,"logged":"","log":[{"partition":1,` + records: "log[0]: expected partition 0",
 	} {
-		if _, err := DecodeAudit(json.RawMessage(text)); err == nil ||
+		if _, err := api.DecodeAudit[Audit](json.RawMessage(text)); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}

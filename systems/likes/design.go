@@ -22,17 +22,15 @@ type design struct {
 	breaks []sut.Break
 	// layout is how it counts in Redis, nil if it counts in Postgres.
 	layout func(Params) layout
-	// pipelined sends the scripts of users over a pipeline that they share.
-	pipelined bool
-	// buffered acknowledges before the log has the interaction.
-	buffered bool
-	// commitFirst lets the ledger's worker commit offsets before it applies their
-	// events. Wrong.
-	commitFirst bool
+	// buffer is how many interactions wait for the log that were acknowledged before it has
+	// them; nil if none do.
+	buffer func(Params) int
+	// likes makes what users call; nil makes a counting.
+	likes func(*backend) (Likes, error)
+	// worker makes what brings the log to the ledger; nil makes a ledgerWorker.
+	worker func(*backend) worker
 	// unrepaired: nobody compares Redis with the ledger.
 	unrepaired bool
-	// likes makes what users call, where it is not a counting.
-	likes func(*backend) (Likes, error)
 	// openLedger makes the ledger, where it is not Postgres: tests in virtual time
 	// have one of their own.
 	openLedger func(context.Context, sut.Config) (ledger, error)
@@ -46,6 +44,8 @@ type backend struct {
 	// store and log are nil if the design needs none.
 	store *store
 	log   *eventLog
+	// cache is nil where no count is read from Redis.
+	cache *readCache
 }
 
 // variant is the design as the harness sees it.
@@ -97,9 +97,10 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (_ *backend, err er
 	if b.store, err = openStore(ctx, cfg, b.params, d.layout(b.params)); err != nil {
 		return nil, err
 	}
+	b.cache = newReadCache(b.params.ReadTTL.D(), b.params.EarlyBeta, uint64(b.cfg.Replica))
 	buffer := 0
-	if d.buffered {
-		buffer = b.params.Buffer
+	if d.buffer != nil {
+		buffer = d.buffer(b.params)
 	}
 	if b.log, err = openLog(cfg, buffer); err != nil {
 		return nil, err
@@ -144,19 +145,15 @@ func (d design) instance(ctx context.Context, cfg sut.Config) (*instance, error)
 		return nil, fmt.Errorf("opening likes %s: %w", d.name, err)
 	}
 	i := &instance{backend: b, design: d, api: API(), end: func() {}}
+	i.Likes = &counting{b}
 	if d.likes != nil {
 		i.Likes, err = d.likes(b)
-	} else {
-		i.cache = b.newCache()
-		i.Likes, err = d.counting(b, i.cache)
+	}
+	if err == nil && d.buffer != nil {
+		err = i.startTelling(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
-	}
-	if d.buffered {
-		if err := i.startTelling(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("opening likes %s: %w", d.name, err), b.close())
-		}
 	}
 	return i, nil
 }
@@ -175,18 +172,12 @@ func (i *instance) startTelling(ctx context.Context) error {
 	return nil
 }
 
-// newCache is a cache as the parameters say.
-func (b *backend) newCache() *readCache {
-	return newReadCache(b.params.ReadTTL.D(), b.params.EarlyBeta, uint64(b.cfg.Replica))
-}
-
 // instance is an opened design. It is a Likes too.
 type instance struct {
 	Likes
 	*backend
 	design design
 	api    *api.Table[Likes]
-	cache  *readCache // nil where nothing is cached
 	// telling tells the repairer what is in the buffer, until end is called.
 	telling sync.WaitGroup
 	end     context.CancelFunc
@@ -386,8 +377,8 @@ func (i *instance) contract() Contract {
 	}
 	c.Ack, c.Regions = AckLog, i.store.regions()
 	c.StalenessNS = i.params.ReadTTL.D().Nanoseconds()
-	if i.design.buffered {
-		c.Ack, c.LossBound = AckBuffer, int64(i.params.Buffer)
+	if n := cap(i.log.slots); n > 0 {
+		c.Ack, c.LossBound = AckBuffer, int64(n)
 	}
 	return c
 }
@@ -403,22 +394,7 @@ func (i *instance) Close() error {
 }
 
 // counting is the Likes of the designs that count in Redis.
-type counting struct {
-	*backend
-	buffered bool
-	cache    *readCache
-}
-
-func (d design) counting(b *backend, cache *readCache) (*counting, error) {
-	if d.pipelined {
-		pipeline, err := b.store.rdb.AutoPipeline()
-		if err != nil {
-			return nil, fmt.Errorf("making a pipeline: %w", err)
-		}
-		b.store.call = pipeline
-	}
-	return &counting{backend: b, buffered: d.buffered, cache: cache}, nil
-}
+type counting struct{ *backend }
 
 // Like counts a like.
 func (c *counting) Like(ctx context.Context, req Request) (Change, error) {
@@ -433,9 +409,6 @@ func (c *counting) Unlike(ctx context.Context, req Request) (Change, error) {
 // change counts, then logs. Whoever repeats an interaction that was counted and
 // not logged has it logged by that.
 func (c *counting) change(ctx context.Context, req Request, likes bool) (Change, error) {
-	if c.buffered {
-		return c.changeBuffered(ctx, req, likes)
-	}
 	began := time.Now()
 	done, err := c.store.change(ctx, req, likes)
 	if err != nil {
@@ -448,22 +421,6 @@ func (c *counting) change(ctx context.Context, req Request, likes bool) (Change,
 		return Change{}, fmt.Errorf("logging an interaction took %v: the counters may have been "+
 			"rebuilt without it", took)
 	}
-	return Change{done.changed}, nil
-}
-
-// changeBuffered takes a place in the buffer, counts, and leaves the rest for
-// later.
-func (c *counting) changeBuffered(ctx context.Context, req Request, likes bool) (Change, error) {
-	life := c.store.life.number()
-	if !c.log.reserve(life) {
-		return Change{}, ErrOverloaded
-	}
-	done, err := c.store.change(ctx, req, likes)
-	if err != nil {
-		c.log.release(life)
-		return Change{}, err
-	}
-	c.log.buffer(eventOf(req, likes, done), life)
 	return Change{done.changed}, nil
 }
 

@@ -135,7 +135,8 @@ type Contract struct {
 	// LossBound holds if Redis is lost together with a server. If it is not, only those of the
 	// interactions are lost that the same user has followed with another one, which are
 	// missing from Audit.Logged.
-	LossBound   int64 `json:"loss_bound" min:"0" doc:"acknowledged interactions that the death of a server may lose"`
+	LossBound int64 `json:"loss_bound" min:"0" doc:"acknowledged interactions that the death of a server may lose"`
+	// What allows more than ten seconds is not judged.
 	StalenessNS int64 `json:"staleness_ns" min:"0" max:"10000000000" doc:"how old a count may be, in nanoseconds"`
 	// Regions are counted from 0; in the others a user's likes may be seen at any later time.
 	Regions int `json:"regions" min:"1" max:"16" doc:"a user is at home in region user_id modulo regions"`
@@ -158,7 +159,7 @@ type VideoAudit struct {
 	Counts  []int64 `json:"counts" doc:"what readers are told, one for each region"`
 	Members Packed  `json:"members" doc:"the users who like the video according to the counting store"`
 	Ledger  Packed  `json:"ledger" doc:"the users who like the video according to the durable store"`
-	Viewers int64   `json:"viewers" min:"0" doc:"about how many users have seen it"`
+	Viewers int64   `json:"viewers" doc:"about how many users have seen it"`
 }
 
 // PartitionAudit is one partition of the log.

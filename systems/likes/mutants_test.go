@@ -30,14 +30,7 @@ const seedsToKill = 5
 // planted replaces what users call.
 func planted(replace func(*counting) Likes) func(design) design {
 	return func(d design) design {
-		original := d
-		d.likes = func(b *backend) (Likes, error) {
-			c, err := original.counting(b, b.newCache())
-			if err != nil {
-				return nil, err
-			}
-			return replace(c), nil
-		}
+		d.likes = func(b *backend) (Likes, error) { return replace(&counting{b}), nil }
 		return d
 	}
 }
@@ -72,13 +65,13 @@ func mutants() []mutant {
 		},
 		{
 			name: "M23 sum over the shards of a moment ago", control: shardsAdaptive(),
-			plant:  planted(func(c *counting) Likes { return shortSum{c} }),
+			plant:  planted(func(c *counting) Likes { return shortSum{buffering{c}} }),
 			params: func(p *Params) { p.FirstShards, p.Buffer = 2, 1000 },
 			faults: none, named: []string{CountInBounds},
 		},
 		{
 			name: "M24 a full buffer drops silently", control: shardsAdaptive(),
-			plant:  planted(func(c *counting) Likes { return dropping{c} }),
+			plant:  planted(func(c *counting) Likes { return dropping{buffering{c}} }),
 			params: func(p *Params) { p.Buffer = 5 },
 			// Redis, from where the repairer would log them, is lost too.
 			faults: func(b *bubble) {
@@ -198,7 +191,7 @@ func (m blind) Like(ctx context.Context, req Request) (Change, error) {
 }
 
 // shortSum sums up as many counters as there were at first.
-type shortSum struct{ *counting }
+type shortSum struct{ buffering }
 
 func (m shortSum) Count(ctx context.Context, req CountRequest) (Count, error) {
 	count, _, err := m.store.sum(ctx, req.Video, int64(m.store.layout.shards))
@@ -206,10 +199,10 @@ func (m shortSum) Count(ctx context.Context, req CountRequest) (Count, error) {
 }
 
 // dropping does not log what the buffer has no room for.
-type dropping struct{ *counting }
+type dropping struct{ buffering }
 
 func (m dropping) Like(ctx context.Context, req Request) (Change, error) {
-	change, err := m.counting.Like(ctx, req)
+	change, err := m.buffering.Like(ctx, req)
 	if !errors.Is(err, ErrOverloaded) {
 		return change, err
 	}

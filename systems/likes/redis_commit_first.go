@@ -1,6 +1,10 @@
 package likes
 
-import "stampede/harness/sut"
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/sut"
+)
 
 // redisCommitFirst: the ledger's worker commits its offsets first. Wrong.
 //
@@ -19,10 +23,29 @@ func redisCommitFirst() design {
 	d.idea = "redis_key with a worker that commits offsets before it writes to the ledger"
 	d.guarantees = "each interaction is written once, until a worker crashes"
 	d.givesUp = "interactions that a worker had committed but not yet written when it crashed"
-	d.commitFirst, d.unrepaired = true, true
+	d.unrepaired = true
+	d.worker = func(b *backend) worker { return eagerWorker{ledgerWorker{b}} }
 	d.breaks = []sut.Break{
 		{Invariant: LedgerIsLog, Under: sut.RoleCrash},
 		{Invariant: AppliedFirst, Under: sut.RoleCrash},
 	}
 	return d
 }
+
+// eagerWorker goes on where its group is, without a look at the ledger.
+type eagerWorker struct{ ledgerWorker }
+
+// start leaves it to the group.
+func (eagerWorker) start() []kgo.Opt { return nil }
+
+// bring commits, and then applies.
+func (w eagerWorker) bring(apply, commit func() error) error {
+	if err := commit(); err != nil {
+		return err
+	}
+	w.b.cfg.Passed(PlaceBetween)
+	return apply()
+}
+
+// first is no offset that the ledger would have to be at.
+func (eagerWorker) first(*kgo.Record) int64 { return 0 }

@@ -1,5 +1,7 @@
 package likes
 
+import "fmt"
+
 // redisPipelined: shards_fixed over one connection that everybody shares.
 //
 // Idea: go-redis' automatic pipeline writes the scripts of concurrent users to
@@ -15,6 +17,13 @@ func redisPipelined() design {
 	d.name = "redis_pipelined"
 	d.idea = "shards_fixed with concurrent calls pipelined automatically by go-redis"
 	d.givesUp = "isolation: calls that share a connection share its failure"
-	d.pipelined = true
+	d.likes = func(b *backend) (Likes, error) {
+		pipeline, err := b.store.rdb.AutoPipeline()
+		if err != nil {
+			return nil, fmt.Errorf("making a pipeline: %w", err)
+		}
+		b.store.call = pipeline
+		return &counting{b}, nil
+	}
 	return d
 }

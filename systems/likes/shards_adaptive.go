@@ -1,5 +1,7 @@
 package likes
 
+import "context"
+
 // shardsAdaptive: as many counters as a video is hot, and an answer before the
 // log has it.
 //
@@ -27,6 +29,35 @@ func shardsAdaptive() design {
 		layout: func(p Params) layout {
 			return layout{shards: p.FirstShards, most: p.MaxShards}
 		},
-		buffered: true,
+		buffer: func(p Params) int { return p.Buffer },
+		likes:  func(b *backend) (Likes, error) { return buffering{&counting{b}}, nil },
 	}
+}
+
+// buffering is a counting that acknowledges before the log has the interaction.
+type buffering struct{ *counting }
+
+// Like counts a like.
+func (c buffering) Like(ctx context.Context, req Request) (Change, error) {
+	return c.change(ctx, req, true)
+}
+
+// Unlike takes one back.
+func (c buffering) Unlike(ctx context.Context, req Request) (Change, error) {
+	return c.change(ctx, req, false)
+}
+
+// change takes a place in the buffer, counts, and leaves the rest for later.
+func (c buffering) change(ctx context.Context, req Request, likes bool) (Change, error) {
+	life := c.store.life.number()
+	if !c.log.reserve(life) {
+		return Change{}, ErrOverloaded
+	}
+	done, err := c.store.change(ctx, req, likes)
+	if err != nil {
+		c.log.release(life)
+		return Change{}, err
+	}
+	c.log.buffer(eventOf(req, likes, done), life)
+	return Change{done.changed}, nil
 }

@@ -19,7 +19,6 @@ func System() sut.System {
 			Invariants: []string{CountInBounds, StoresAgree}},
 		Target:  table.Target,
 		Handler: table.Handler,
-		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			LedgerIsLog:  "how a server carries interactions to its ledger is not visible",
 			AppliedFirst: "how a server carries interactions to its ledger is not visible",

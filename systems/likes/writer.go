@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,6 +34,33 @@ const (
 	heartbeat = session / 8
 )
 
+// worker is what makes a difference in how the log is brought to the ledger.
+type worker interface {
+	// start says where in the log to go on, if not where the group is.
+	start() []kgo.Opt
+	// bring applies what was read and commits its offsets.
+	bring(apply, commit func() error) error
+	// first is the offset at which the ledger must be for a record to be the next one.
+	first(*kgo.Record) int64
+}
+
+// ledgerWorker goes on where the ledger is, and commits what it has applied.
+type ledgerWorker struct{ b *backend }
+
+func (w ledgerWorker) start() []kgo.Opt {
+	return []kgo.Opt{kgo.AdjustFetchOffsetsFn(w.b.resume)}
+}
+
+func (w ledgerWorker) bring(apply, commit func() error) error {
+	if err := apply(); err != nil {
+		return err
+	}
+	w.b.cfg.Passed(PlaceBetween)
+	return commit()
+}
+
+func (ledgerWorker) first(r *kgo.Record) int64 { return r.Offset }
+
 // ledgerRole writes the log behind: it brings events from the log to the ledger.
 //
 // Where it goes on the ledger itself says, in the table applied, which the
@@ -58,10 +86,11 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 		return err
 	}
 	name := RoleLedger + "-" + strconv.Itoa(b.cfg.Replica)
-	if !d.commitFirst {
-		opts = append(opts, kgo.AdjustFetchOffsetsFn(b.resume))
+	w := worker(ledgerWorker{b})
+	if d.worker != nil {
+		w = d.worker(b)
 	}
-	client, err := kgo.NewClient(append(opts,
+	client, err := kgo.NewClient(append(append(opts, w.start()...),
 		kgo.ConsumerGroup(b.log.group), kgo.ConsumeTopics(b.log.topic), kgo.InstanceID(name),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -79,7 +108,7 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 		if err != nil {
 			return fmt.Errorf("reading the log: %w", err)
 		}
-		if err := d.write(ctx, b, client, fetches.Records()); err != nil {
+		if err := b.write(ctx, w, client, fetches.Records()); err != nil {
 			return err
 		}
 		if member.Joined(ctx) {
@@ -123,42 +152,32 @@ func leave(client *kgo.Client, b *backend, name string) {
 
 // write brings the records to the ledger, batch by batch, and commits their
 // offsets.
-func (d design) write(
-	ctx context.Context, b *backend, client *kgo.Client, records []*kgo.Record,
+func (b *backend) write(
+	ctx context.Context, w worker, client *kgo.Client, records []*kgo.Record,
 ) error {
 	if len(records) == 0 {
 		return nil
 	}
-	if d.commitFirst {
-		if err := commit(ctx, client, records); err != nil {
-			return err
+	return w.bring(func() error {
+		for batch := range slices.Chunk(records, batchSize) {
+			if err := b.apply(ctx, w, batch); err != nil {
+				return err
+			}
 		}
-		b.cfg.Passed(PlaceBetween)
-	}
-	for rest := records; len(rest) > 0; rest = rest[min(batchSize, len(rest)):] {
-		if err := d.apply(ctx, b, rest[:min(batchSize, len(rest))]); err != nil {
-			return err
-		}
-	}
-	if d.commitFirst {
 		return nil
-	}
-	b.cfg.Passed(PlaceBetween)
-	return commit(ctx, client, records)
-}
-
-func commit(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
-	if err := client.CommitRecords(ctx, records...); err != nil {
-		return fmt.Errorf("committing offsets: %w", err)
-	}
-	return nil
+	}, func() error {
+		if err := client.CommitRecords(ctx, records...); err != nil {
+			return fmt.Errorf("committing offsets: %w", err)
+		}
+		return nil
+	})
 }
 
 // apply applies one batch. A record that is not an event stops the worker for
 // good: skipping it would be a loss that nobody sees. A ledger that has fallen back
 // behind the worker, which goes on in memory, refuses the batch; the worker starts
 // anew, from where the ledger is.
-func (d design) apply(ctx context.Context, b *backend, records []*kgo.Record) error {
+func (b *backend) apply(ctx context.Context, w worker, records []*kgo.Record) error {
 	batch, spans := make([]Event, len(records)), map[int32]span{}
 	for i, r := range records {
 		var err error
@@ -166,8 +185,8 @@ func (d design) apply(ctx context.Context, b *backend, records []*kgo.Record) er
 			return fmt.Errorf("partition %d, offset %d: %w", r.Partition, r.Offset, err)
 		}
 		s, begun := spans[r.Partition]
-		if !begun && !d.commitFirst {
-			s.first = r.Offset
+		if !begun {
+			s.first = w.first(r)
 		}
 		s.next = r.Offset + 1
 		spans[r.Partition] = s

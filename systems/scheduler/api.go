@@ -26,7 +26,8 @@ func API() *api.Table[Scheduler] {
 			"reset's day with the first request, and runs\ntime_scale times as fast as the clock. Due " +
 			"times are rounded down to whole minutes\n(granularity_ms).\n\nA server with a token " +
 			"requires it in every request except those for health and metrics, as\n" +
-			"\"Authorization: Bearer <token>\".",
+			"\"Authorization: Bearer <token>\".\n\n" +
+			"Times of the audit (_us) are Unix microseconds of the server's clock.",
 		Kinds: []api.Kind[Scheduler]{
 			api.Op(KindAwait, "GET /v1/tasks/{id}/start", await, api.About{ID: "awaitStart",
 				Summary: "Wait until the first occurrence of a task has started.",

@@ -28,7 +28,8 @@ func TestAPIIsCompatible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apitest.Compatible(t, golden, scheduler.API().OpenAPI())
+	apitest.Compatible(t, golden, scheduler.API().OpenAPI(), "properties.now_us.minimum",
+		"properties.begins_us.minimum")
 }
 
 // TestOldHistories: the operations of runs that were stored earlier are read.
@@ -106,4 +107,8 @@ func TestToken(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+func FuzzRequests(f *testing.F) {
+	apitest.FuzzRequests(f, scheduler.API(), scheduler.DefaultParams())
 }

@@ -1,6 +1,10 @@
 package scheduler
 
-import "stampede/harness/sut"
+import (
+	"time"
+
+	"stampede/harness/sut"
+)
 
 // applicationClock asks the wrong clock.
 //
@@ -18,6 +22,7 @@ func applicationClock() design {
 		guarantees: "as skip_locked while all clocks agree",
 		givesUp:    "the shared clock: a machine whose clock is ahead starts tasks early",
 		breaks:     []sut.Break{{Invariant: NeverEarly, Under: sut.ClockSkew}},
-		lock:       skipLocked, appClock: true,
+		lock:       skipLocked,
+		own:        ways{clock: func(p Params) time.Time { return time.Now().Add(p.ClockSkew.D()) }},
 	}
 }

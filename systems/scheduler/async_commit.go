@@ -15,7 +15,7 @@ import "stampede/harness/sut"
 // the last moments, at most three times wal_writer_delay.
 func asyncCommit() design {
 	d := skipLockedPickers()
-	d.name, d.async = "async_commit", true
+	d.name, d.settings = "async_commit", map[string]string{"synchronous_commit": "off"}
 	d.idea = "skip_locked with synchronous_commit off: a commit does not wait for the disk"
 	d.guarantees = "as skip_locked while Postgres runs; a crash loses only the latest commits"
 	d.givesUp = "what was acknowledged up to three times wal_writer_delay before a crash"

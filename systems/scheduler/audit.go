@@ -19,8 +19,8 @@ type Audit struct {
 	Scales  bool          `json:"scales,omitempty" doc:"whether an orchestrator scales the executors; fleet has the numbers that it wanted"`
 	// Now is the last moment at which anything started or ended, Begins when the day began, at
 	// DayMS of business time (Unix milliseconds); both are 0 before the first request.
-	Now    int64 `json:"now_us" min:"0"`
-	Begins int64 `json:"begins_us" min:"0"`
+	Now    int64 `json:"now_us"`
+	Begins int64 `json:"begins_us"`
 	DayMS  int64 `json:"day_ms"`
 	// StartSlackUS is how much later than the SLA the design promises to start a
 	// task, RescueSlackUS how much later than Params.RescueWithin it takes one back.

@@ -1,6 +1,10 @@
 package scheduler
 
-import "stampede/harness/sut"
+import (
+	"context"
+
+	"stampede/harness/sut"
+)
 
 // claimWithoutMarking locks and forgets.
 //
@@ -18,7 +22,14 @@ func claimWithoutMarking() design {
 		guarantees: "none: the locks end with the statement",
 		givesUp:    "starting a task once",
 		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.Load}},
-		lock:       skipLocked, unmarked: true,
+		lock:       skipLocked,
+		own: ways{
+			claim: func(args []any, hands []int64) (string, []any) {
+				return unmarkedClaimSQL, append(args, hands)
+			},
+			mine:  `SELECT id FROM tasks WHERE id = $1 AND fence = $2 - 1 AND state = 'picked' FOR UPDATE`,
+			renew: func(*executor, context.Context, []claim) error { return nil }, // there are no leases
+		},
 	}
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,14 +74,10 @@ const insertNextSQL = `INSERT INTO tasks (series, occurrence, born, queue, clien
 // statement_timestamp is stable, so that the index serves the comparison, and
 // never later than clock_timestamp: no start is early.
 func (d design) claimSQL() string {
-	from := `SELECT id FROM tasks
+	return `WITH due AS MATERIALIZED (SELECT id FROM tasks
 		WHERE state = '` + string(d.claimable()) + `' AND NOT paused
 			AND scheduled_at <= coalesce($4::timestamptz, statement_timestamp())
-		ORDER BY scheduled_at LIMIT $1` + d.lock
-	if d.unmarked {
-		return unmarkedClaimSQL
-	}
-	return `WITH due AS MATERIALIZED (` + from + `)` + startSQL
+		ORDER BY scheduled_at LIMIT $1` + d.lock + `)` + startSQL
 }
 
 // claimable is the state of tasks that executors take.
@@ -149,13 +146,7 @@ SELECT count(*) FROM mine`
 }
 
 func (d design) mine() string {
-	switch {
-	case d.endsByID: // with $2 only named
-		return `SELECT id FROM tasks WHERE id = $1 AND $2::bigint IS NOT NULL FOR UPDATE`
-	case d.unmarked:
-		return `SELECT id FROM tasks WHERE id = $1 AND fence = $2 - 1 AND state = 'picked' FOR UPDATE`
-	}
-	return mineSQL
+	return cmp.Or(d.own.mine, mineSQL)
 }
 
 // endSQL ends run $3 of occurrence $7 of task $6 with outcome $4. If $5 is given, the
@@ -238,13 +229,13 @@ const releaseSQL = `WITH back AS (
 UPDATE runs SET outcome = 'lost', ended_at = clock_timestamp(), lease_until = clock_timestamp()
 WHERE series = $5 AND occurrence = $6 AND id = $4 AND outcome = ''`
 
-// now is what designs that trust the application's clock compare with, nil for
-// those that ask the database.
+// now is what designs compare with that have a clock of their own, nil for those that ask
+// the database.
 func (t *tasks) now() *time.Time {
-	if !t.design.appClock {
+	if t.design.own.clock == nil {
 		return nil
 	}
-	at := time.Now().Add(t.params.ClockSkew.D())
+	at := t.design.own.clock(t.params)
 	return &at
 }
 
@@ -367,8 +358,8 @@ func (t *tasks) nextDue(
 		return nil, err
 	}
 	from := c.business(due).Round(time.Minute) // due is a whole minute of business time
-	if t.design.drifts {
-		from = c.business(time.Now())
+	if t.design.own.after != nil {
+		from = t.design.own.after(c, due)
 	}
 	next, err := schedule.next(from)
 	if errors.Is(err, errNever) {
@@ -382,11 +373,11 @@ func (t *tasks) nextDue(
 func (t *tasks) claim(ctx context.Context, executor string, n int, hands []int64) (
 	list []claim, err error,
 ) {
-	args := []any{n, t.params.Lease.D().Microseconds(), executor, t.now()}
-	if t.design.unmarked {
-		args = append(args, hands)
+	sql, args := t.design.claimSQL(), []any{n, t.params.Lease.D().Microseconds(), executor, t.now()}
+	if t.design.own.claim != nil {
+		sql, args = t.design.own.claim(args, hands)
 	}
-	err = t.db.Rows(ctx, t.design.claimSQL(), args, func(row pgx.CollectableRow) error {
+	err = t.db.Rows(ctx, sql, args, func(row pgx.CollectableRow) error {
 		c, err := scanClaim(row)
 		list = append(list, c)
 		return err
@@ -455,8 +446,8 @@ func (t *tasks) letGo(ctx context.Context, list []claim) error {
 // salt makes an effect another one than that of any other run of the occurrence, in
 // designs whose effects have no key.
 func (t *tasks) salt(c claim) int64 {
-	if t.design.keyless {
-		return c.fence
+	if t.design.own.salt != nil {
+		return t.design.own.salt(c)
 	}
 	return 0
 }
@@ -519,8 +510,8 @@ const (
 
 // rescue takes back one batch of tasks whose executors are gone.
 func (t *tasks) rescue(ctx context.Context, found func()) (n int, err error) {
-	if t.design.rescuesByID {
-		return t.rescueByID(ctx, found)
+	if t.design.own.rescue != nil {
+		return t.design.own.rescue(t, ctx, found)
 	}
 	err = t.db.Rows(ctx, rescueSQL, []any{rescueBatch, t.params.MaxAttempts},
 		func(pgx.CollectableRow) error {

@@ -43,16 +43,31 @@ type design struct {
 	// scaling says by what the orchestrator scales executors; "" for not at all.
 	scaling string
 
-	// async: commits do not wait for the disk.
-	async bool
+	// settings are what its connections set in Postgres.
+	settings map[string]string
 
-	// The errors of the known-wrong designs: what is taken is not marked, another
-	// clock is trusted, tasks are taken back, or ended, by their numbers alone, and
-	// effects have no key.
-	unmarked, appClock, rescuesByID, endsByID, keyless bool
-	// The errors of mutants: occurrences reckoned from when the one before has ended,
-	// and what was handed over started by its number alone.
-	drifts, startsByID bool
+	own ways
+}
+
+// ways are what a design does in its own way; nil and "" are how all others do it.
+type ways struct {
+	// clock is what due times are compared with instead of the database's.
+	clock func(Params) time.Time
+	// claim makes a claim of the arguments of claimSQL and of the rows that the executor has
+	// in hand.
+	claim func(args []any, hands []int64) (sql string, _ []any)
+	// mine locks a run's task, as mineSQL.
+	mine string
+	// renew renews the leases of what an executor has in hand.
+	renew func(*executor, context.Context, []claim) error
+	// salt makes effects of an occurrence different.
+	salt func(claim) int64
+	// rescue takes back one batch of tasks whose executors are gone.
+	rescue func(t *tasks, ctx context.Context, found func()) (int, error)
+	// after is from when on the next occurrence is reckoned, in business time.
+	after func(c calendar, due time.Time) time.Time
+	// handed is the condition on which what was handed over, h, is started.
+	handed string
 }
 
 // The ways to lock.
@@ -105,17 +120,6 @@ type backend struct {
 	uneven *rand.Rand
 }
 
-// settings are those of its connections.
-func (d design) settings() map[string]string {
-	if d.river { // as it comes
-		return map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"}
-	}
-	if d.async {
-		return map[string]string{"synchronous_commit": "off"}
-	}
-	return nil
-}
-
 func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -127,7 +131,7 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler parameters: %w", err)
 	}
-	db, err := stores.OpenPostgres(ctx, cfg, "scheduler", d.settings())
+	db, err := stores.OpenPostgres(ctx, cfg, "scheduler", d.settings)
 	if err != nil {
 		return nil, err
 	}

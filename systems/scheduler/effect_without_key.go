@@ -19,6 +19,7 @@ func effectWithoutKey() design {
 		guarantees: "as skip_locked while no executor dies between effect and end",
 		givesUp:    "exactly one effect: after a crash between effect and end, the effect is repeated",
 		breaks:     []sut.Break{{Invariant: OneEffect, Under: sut.RoleCrash}},
-		lock:       skipLocked, keyless: true,
+		lock:       skipLocked,
+		own:        ways{salt: func(c claim) int64 { return c.fence }},
 	}
 }

@@ -211,19 +211,26 @@ func (e *executor) beat(ctx context.Context) {
 		list = append(list, h.claim)
 	}
 	e.mu.Unlock()
-	if len(list) == 0 || e.b.design.unmarked {
+	if len(list) == 0 {
 		return
 	}
-	lost, stopped, err := e.b.heartbeat(ctx, list)
-	if err == nil {
-		e.abandon(stopped, true)
-		if !e.b.design.endsByID {
-			err = e.b.letGo(ctx, e.abandon(lost, false))
-		}
+	renew := (*executor).renew
+	if own := e.b.design.own.renew; own != nil {
+		renew = own
 	}
-	if err != nil && ctx.Err() == nil {
+	if err := renew(e, ctx, list); err != nil && ctx.Err() == nil {
 		e.b.design.warn(e.b.cfg, "executor", err)
 	}
+}
+
+// renew renews leases, stops what was cancelled and lets go of what is lost.
+func (e *executor) renew(ctx context.Context, list []claim) error {
+	lost, stopped, err := e.b.heartbeat(ctx, list)
+	if err != nil {
+		return err
+	}
+	e.abandon(stopped, true)
+	return e.b.letGo(ctx, e.abandon(lost, false))
 }
 
 // abandon ends runs before they have worked, and returns those that it found.

@@ -87,13 +87,13 @@ func StatementsOf(db *stores.Postgres, p Params, variant, wrong string) Statemen
 	d := designOf(variant)
 	switch wrong {
 	case "drifts":
-		d.drifts = true
+		d.own.after = func(c calendar, _ time.Time) time.Time { return c.business(time.Now()) }
 	case "rescues by id":
-		d.rescuesByID = true
+		d.own.rescue = (*tasks).rescueByID
 	case "ends by id":
-		d.endsByID = true
+		d.own.mine = unfencedReclaim().own.mine
 	case "starts by id":
-		d.startsByID = true
+		d.own.handed = `h.fence IS NOT NULL`
 	}
 	return Statements{&tasks{db: db, params: p, design: d}}
 }
@@ -331,7 +331,7 @@ func OpOf(req Request) history.Op { return API().Op(KindSchedule, req) }
 
 // OpenPostgres opens connections as those of every design but River.
 func OpenPostgres(ctx context.Context, cfg sut.Config) (*stores.Postgres, error) {
-	return stores.OpenPostgres(ctx, cfg, "scheduler", designOf("skip_locked").settings())
+	return stores.OpenPostgres(ctx, cfg, "scheduler", designOf("skip_locked").settings)
 }
 
 // Prepared is a statement with arguments for EXECUTE.
@@ -340,7 +340,7 @@ type Prepared struct{ Name, SQL, Args string }
 // AllPrepared are the statements that are executed all the time.
 func AllPrepared() (list []Prepared) {
 	for _, d := range designs() {
-		if d.river || d.unmarked {
+		if d.river || d.own.claim != nil {
 			continue
 		}
 		list = append(list, Prepared{d.name + "'s claim", d.claimSQL(), `(50, 1000, 'e', NULL)`})

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -68,10 +69,8 @@ WHERE t.id = ANY (ARRAY(SELECT id FROM due)) RETURNING t.id, t.fence, t.attempts
 // waited for: who has it may leave the row as it was.
 func (d design) startHandedSQL() string {
 	// As runningFence: by its number, and not from the index of all that is picked.
-	still := `h.fence = CASE WHEN t.state = 'picked' AND NOT t.paused THEN t.fence END`
-	if d.startsByID {
-		still = `h.fence IS NOT NULL`
-	}
+	still := cmp.Or(d.own.handed,
+		`h.fence = CASE WHEN t.state = 'picked' AND NOT t.paused THEN t.fence END`)
 	return `WITH due AS MATERIALIZED (
     SELECT t.id FROM tasks t JOIN unnest($1::bigint[], $4::bigint[]) AS h (id, fence) ON t.id = h.id
     WHERE ` + still + ` AND t.scheduled_at <= statement_timestamp()

@@ -42,6 +42,8 @@ func riverPeer() design {
 		givesUp: "punctuality at short notice: River schedules the jobs of the next 5 s every 5 s and " +
 			"rescues lost ones every 30 s",
 		river: true,
+		// As River's own connections have it.
+		settings: map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"},
 	}
 }
 

@@ -21,7 +21,6 @@ func System() sut.System {
 		NoRaces:    "clients do not compete, executors do: see needCompetition",
 		Target:     table.Target,
 		Handler:    table.Handler,
-		OpenAPI:    table.OpenAPI(),
 	}
 }
 

@@ -28,8 +28,18 @@ func unfencedReclaim() design {
 		guarantees: "no task is lost with its executor",
 		givesUp:    "fencing: an executor frozen beyond its lease can still end the task",
 		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},
-		lock:       skipLocked, rescuesByID: true, endsByID: true,
+		lock:       skipLocked,
+		own: ways{rescue: (*tasks).rescueByID, renew: (*executor).renewOnly,
+			// $2 is only named.
+			mine: `SELECT id FROM tasks WHERE id = $1 AND $2::bigint IS NOT NULL FOR UPDATE`},
 	}
+}
+
+// renewOnly renews leases and lets go of nothing: by its number a task is always one's own.
+func (e *executor) renewOnly(ctx context.Context, list []claim) error {
+	_, stopped, err := e.b.heartbeat(ctx, list)
+	e.abandon(stopped, true)
+	return err
 }
 
 // rescueByID takes back what it found, whatever has become of it.

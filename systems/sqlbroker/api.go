@@ -21,13 +21,18 @@ func API() *api.Table[Broker] {
 	return &api.Table[Broker]{
 		System: "sqlbroker", Title: "SQL broker",
 		About: "The API of a message broker. stampede serves its own designs over it, and judges\n" +
-			"any server that implements it: publishing, receiving, acknowledging, reset and audit are\n" +
-			"all it needs.\n\n" +
+			"any server that implements it: publishing, receiving, acknowledging, extending, releasing,\n" +
+			"reset and audit are all it needs.\n\n" +
+			"A received message belongs to its consumer for visibility_ms, or until its extension ends.\n" +
+			"An expired receipt is refused, even if no other consumer has the message. A message that\n" +
+			"was delivered max_receives times, or is older than retention_ms, becomes a dead letter.\n\n" +
 			"Clients do not repeat a receive: messages that it may have got are delivered again.\n\n" +
 			"A server may require a token: \"Authorization: Bearer TOKEN\". A queue may have its own\n" +
 			"token, with which clients publish to it and consume from it. The server's token opens\n" +
 			"everything. If only the queue has a token, that one also changes, purges and redrives the\n" +
-			"queue.",
+			"queue. Where a queue's rate is used up, the header Retry-After says after how many seconds\n" +
+			"to try again.\n\n" +
+			"Times (_ns) are Unix nanoseconds of the store's clock, ages are nanoseconds.",
 		Kinds: append(messageKinds(), administrationKinds()...),
 		Problems: []api.Problem{{Status: http.StatusNotFound, Is: ErrUnknownQueue},
 			{Status: http.StatusConflict, Is: ErrTaken}, {Status: http.StatusConflict, Is: ErrStaleReceipt},
@@ -164,7 +169,7 @@ type (
 		OpID     uint64   `json:"op_id,omitempty" op:"id" min:"0"`
 		Queue    string   `json:"-" path:"queue" op:"key" min:"1"`
 		Receipts Receipts `json:"receipts" min:"1" max:"1000"`
-		ByMS     int64    `json:"by_ms,omitempty" min:"0" doc:"for how long from now; required in an extension"`
+		ByMS     int64    `json:"by_ms,omitempty" min:"0" max:"86400000" doc:"for how long from now; required in an extension"`
 	}
 	ExtendRequest struct{ SettleRequest }
 	// Receipts are receipts.
@@ -224,17 +229,15 @@ func (r *ReceiveRequest) Check() error { return checkText("queue", r.Queue) }
 // Check refuses what no queue can be called.
 func (r *QueueRequest) Check() error { return checkText("queue", r.Queue) }
 
-// Check refuses what no queue can be called, and times that are too long.
-func (r *CreateRequest) Check() error {
-	return errors.Join(checkText("queue", r.Queue), r.QueueSettings.check())
-}
+// Check refuses what no queue can be called.
+func (r *CreateRequest) Check() error { return checkText("queue", r.Queue) }
 
-// Check refuses a token, and times that are too long.
+// Check refuses a token.
 func (r *ResetRequest) Check() error {
 	if r.Token != "" {
 		return errors.New("token: expected none")
 	}
-	return r.QueueSettings.check()
+	return nil
 }
 
 // Check refuses what no queue can be called and what no receipt can be.
@@ -245,10 +248,6 @@ func (r *SettleRequest) Check() error {
 			errs = append(errs, fmt.Errorf("receipts: expected each to have 1 to %d bytes, got %d",
 				maxReceiptBytes, len(receipt)))
 		}
-	}
-	if r.ByMS > maxTime.Milliseconds() {
-		errs = append(errs, fmt.Errorf("by_ms: expected at most %d, got %d", maxTime.Milliseconds(),
-			r.ByMS))
 	}
 	return errors.Join(errs...)
 }

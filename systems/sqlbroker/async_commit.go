@@ -24,6 +24,6 @@ func asyncCommit() design {
 	d.givesUp = "publications, claims and acknowledgements of the last half second or so when " +
 		"Postgres crashes"
 	d.breaks = breaksUnder(sut.PostgresCrash, NoLoss)
-	d.async = true
+	d.own = map[string]string{"synchronous_commit": "off"}
 	return d
 }

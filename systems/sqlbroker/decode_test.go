@@ -20,9 +20,10 @@ func FuzzDecodeAudit(f *testing.F) {
 	}
 	f.Add(good)
 	f.Add([]byte(`{"queues":[],"messages":[],"dead":[],"effects":[]}`))
-	f.Add([]byte(`{"queues":[],"messages":[{"op_id":256,"index":9,"state":"acked"}],"dead":[` +
-		`{"op_id":256,"reason":"retention","age_ns":-1}],"effects":[{"op_id":256,` +
-		`"received_at_ns":1,"visible_at_ns":9223372036854775807}]}`))
+	f.Add([]byte(`{"queues":[],"messages":[{"op_id":0,"index":9,"queue":"q","state":"acked",` +
+		`"receives":1}],"dead":[{"op_id":256,"index":-1,"queue":"q","receives":-1,` +
+		`"reason":"retention","age_ns":-1}],"effects":[{"op_id":256,"index":0,"queue":"q",` +
+		`"receives":0,"received_at_ns":1,"visible_at_ns":9223372036854775807,"stored_at_ns":1}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		a, err := api.DecodeAudit[sqlbroker.Audit](raw)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -34,8 +35,8 @@ type design struct {
 	notifies bool
 	// river: River keeps the messages.
 	river bool
-	// async: commits do not wait for the disk.
-	async bool
+	// own are what its connections set in Postgres besides.
+	own map[string]string
 	// work is how its consumers store effects and acknowledge.
 	work work
 }
@@ -94,16 +95,11 @@ func (d design) backend(ctx context.Context, cfg sut.Config) (*backend, error) {
 
 // settings are those of its connections.
 func (d design) settings() map[string]string {
-	if d.river { // as it comes
-		return map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"}
-	}
 	// A plan that is made once does not know its LIMIT, and takes it for a tenth of the
 	// table; nor how many messages will be kept, when it is made while there is none. It
 	// would read all of them for each batch.
 	settings := map[string]string{"plan_cache_mode": "force_custom_plan"}
-	if d.async {
-		settings["synchronous_commit"] = "off"
-	}
+	maps.Copy(settings, d.own)
 	return settings
 }
 

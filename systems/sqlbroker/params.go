@@ -55,13 +55,6 @@ type Params struct {
 	ReportReads  bool         `json:"report_reads" doc:"whether it also reads the messages, which keeps partitions from being truncated"`
 }
 
-const (
-	// maxTime bounds a time in a request.
-	maxTime = 24 * time.Hour
-	// maxReceives is what the column holds, which is far more than makes sense.
-	maxReceives = 1000
-)
-
 // DefaultParams are three queues, of which one is consumed by operations.
 func DefaultParams() Params {
 	ms := func(n int) sut.Duration { return sut.Duration(n) * sut.Duration(time.Millisecond) }

@@ -23,7 +23,8 @@ func tokenHash(token string) []byte {
 // Whoever shows a queue's token may publish to it and consume from it; and, where the
 // server has no token, also change, purge and redrive it. A queue without a token is as
 // open as the server.
-// Where the server has no token, what is permitted by a token goes with the request.
+// Without a server's token the context carries the hash of the shown one, so that Create can
+// compare it again.
 func permit(rates *rates, served bool) api.Permit {
 	otherwise := func() error {
 		if served {

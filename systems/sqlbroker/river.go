@@ -47,7 +47,9 @@ func riverPeer() design {
 			GroupOrder: "River has no order among its jobs (its paid edition has)",
 		},
 		river: true,
-		work:  effectAndAck,
+		// As River's own connections have it.
+		own:  map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"},
+		work: effectAndAck,
 	}
 }
 

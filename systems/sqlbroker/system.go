@@ -21,7 +21,6 @@ func System() sut.System {
 			Invariants: []string{VisibilityKept}},
 		Target:  table.Target,
 		Handler: table.Handler,
-		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			EffectsOnce: "what a server's own consumers store is not visible",
 			WorkedOff:   "what a server's own consumers store is not visible",

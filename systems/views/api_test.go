@@ -26,3 +26,5 @@ func TestAPIIsCompatible(t *testing.T) {
 		"rules.put.requestBody.content.application/json.schema.properties.blocked.type",
 		"rules.put.requestBody.content.application/json.schema.required")
 }
+
+func FuzzRequests(f *testing.F) { apitest.FuzzRequests(f, views.API(), views.DefaultParams()) }

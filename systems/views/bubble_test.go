@@ -846,7 +846,9 @@ func comeAndGo(b *bubble, d design, _, counters []*replica) {
 func mutants() []mutant {
 	return []mutant{
 		{name: "M30 reads the windows first and writes them later",
-			plant: func(d *design) { d.careless = true },
+			plant: func(d *design) {
+				d.mend = func(f *filter) { f.windows.decide = f.windows.judgeCarelessly }
+			},
 			params: func(p *Params) {
 				p.Farm, p.EventRate = 0.8, 2
 				p.IPViews, p.IPWindow = 2, sut.Duration(20*time.Second)
@@ -869,7 +871,17 @@ func mutants() []mutant {
 			plant:  func(d *design) { d.counting.progress = unfenced },
 			faults: at(placeCounting, 1, 15*time.Second), named: ExactCounts},
 		{name: "M35 exactly ten seconds are not enough",
-			plant:  func(d *design) { d.offByOne = true },
+			plant: func(d *design) {
+				d.mend = func(f *filter) {
+					f.alone = func(rules *ruleSet, e *Event, creator string) string {
+						reason := rules.alone(e, creator)
+						if reason == "" && e.WatchedMS == rules.MinWatchMS {
+							return Short
+						}
+						return reason
+					}
+				}
+			},
 			faults: nothing, named: ExactCounts},
 		{name: "counts_before_offsets",
 			plant:  func(d *design) { d.counting.progress = afterCounts },

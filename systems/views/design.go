@@ -30,9 +30,8 @@ type design struct {
 	// gather is how long the API gathers heartbeats of one video.
 	gather   time.Duration
 	counting counting
-	// careless reads the windows first and writes them later; offByOne turns
-	// away what is exactly at the least watch time.
-	careless, offByOne bool
+	// mend changes a filter, in tests.
+	mend func(*filter)
 	// books opens other books than those in Postgres, in tests.
 	books func(context.Context, sut.Config) (books, error)
 }

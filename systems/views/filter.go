@@ -47,8 +47,8 @@ type filter struct {
 	rules   *ruleBook
 	windows *windows
 	valid   string
-	// offByOne turns away what was watched for exactly the least time.
-	offByOne bool
+	// alone is what an event is by itself; it is that of the rules but in tests.
+	alone func(rules *ruleSet, e *Event, creator string) (reason string)
 	// judged remembers sessions that are watches, by partition.
 	judged map[int32]map[string]judgement
 	// list has the events of a poll; its memory serves the next poll too.
@@ -83,14 +83,16 @@ func (d design) newFilter(ctx context.Context, g *gear) (worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.careless = d.careless
 	f := &filter{
 		member:  member{cfg: g.cfg, who: station{stageFilter, 0}, books: g.books},
 		rules:   newRuleBook(g.books, g.params, g.cfg.Logger),
-		windows: w, valid: topics.Name(g.cfg, topicValid), offByOne: d.offByOne,
+		windows: w, valid: topics.Name(g.cfg, topicValid), alone: (*ruleSet).alone,
 		judged: make(map[int32]map[string]judgement),
 	}
 	f.leaving = f.hand
+	if d.mend != nil {
+		d.mend(f)
+	}
 	err = f.join(ctx, g.params, topicWatch, "filter",
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -320,10 +322,7 @@ func (f *filter) judge(ctx context.Context, list []decision) error {
 			}
 		}
 		creator, _ := f.rules.creator(d.event.Video)
-		d.reason = rules.alone(&d.event, creator)
-		if f.offByOne && d.reason == "" && d.event.WatchedMS == rules.MinWatchMS {
-			d.reason = Short
-		}
+		d.reason = f.alone(rules, &d.event, creator)
 		if d.reason != "" {
 			continue
 		}

@@ -21,7 +21,6 @@ func System() sut.System {
 			Invariants: []string{ExactCounts, AckedInLog, OnceInEffect}},
 		Target:  table.Target,
 		Handler: table.Handler,
-		OpenAPI: table.OpenAPI(),
 		TargetNotApplicable: map[string]string{
 			Fresh: "a server's counts are not sampled between operations",
 		},

@@ -1,7 +1,6 @@
 package views
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -54,8 +53,8 @@ type windows struct {
 	script *redis.Script
 	// memory is the name of what is remembered, "" if it is not known.
 	memory string
-	// careless reads first and writes later.
-	careless bool
+	// decide decides candidates in order; it is judgeAll but in tests.
+	decide func(context.Context, []candidate) ([]string, error)
 }
 
 // judge decides candidates one after the other, all in one step. The session
@@ -161,6 +160,7 @@ func openWindows(ctx context.Context, cfg sut.Config, p Params) (*windows, error
 	}
 	w := &windows{rdb: redis.NewClient(opts), prefix: cfg.Prefix, limit: stores.Timeout(cfg),
 		keep: p.Retention.D(), script: redis.NewScript(judge)}
+	w.decide = w.judgeAll
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
 	if err := w.rdb.Ping(ctx).Err(); err != nil {
@@ -230,11 +230,7 @@ func parseJudgement(text string) (j judgement, err error) {
 func (w *windows) judge(ctx context.Context, list []candidate) ([]judgement, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
-	judge := w.judgeAll
-	if w.careless {
-		judge = w.judgeCarelessly
-	}
-	texts, err := judge(ctx, list)
+	texts, err := w.decide(ctx, list)
 	if err == nil && len(texts) != len(list) {
 		err = fmt.Errorf("%d of %d were judged", len(texts), len(list))
 	}
@@ -330,69 +326,6 @@ func (w *windows) call(list []candidate) (keys []string, args []any) {
 			number(address.span), address.name, c.rules.IPViews)
 	}
 	return keys, args
-}
-
-// judgeCarelessly reads all that is remembered, decides, and writes: between
-// the two, another replica may have decided as well.
-func (w *windows) judgeCarelessly(ctx context.Context, list []candidate) ([]string, error) {
-	mind, err := w.remembered(ctx, list)
-	if err != nil {
-		return nil, err
-	}
-	out, pipe := make([]string, len(list)), w.rdb.Pipeline()
-	put := func(f field, value string) {
-		mind[f] = value
-		pipe.HSet(ctx, w.key(f.span), f.name, value)
-		pipe.PExpire(ctx, w.key(f.span), w.keep)
-	}
-	for i := range list {
-		c := &list[i]
-		seen, address := c.fields()
-		session := field{name: c.event.Session, span: span{kind: 's'}}
-		if out[i] = mind[session]; out[i] != "" {
-			continue
-		}
-		used, err := strconv.ParseInt(cmp.Or(mind[address], "0"), 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		word := wordView
-		switch {
-		case mind[seen] != "":
-			word = Repeat
-		case used >= c.rules.IPViews:
-			word = IPRate
-		default:
-			put(seen, "1")
-			put(address, strconv.FormatInt(used+1, 10))
-		}
-		out[i] = c.mine() + ":" + word
-		put(session, out[i])
-	}
-	_, err = pipe.Exec(ctx)
-	return out, err
-}
-
-// remembered reads what a careless judge decides by.
-func (w *windows) remembered(
-	ctx context.Context, list []candidate,
-) (map[field]string, error) {
-	found, pipe := make(map[field]*redis.StringCmd), w.rdb.Pipeline()
-	for i := range list {
-		seen, address := list[i].fields()
-		session := field{name: list[i].event.Session, span: span{kind: 's'}}
-		for _, f := range []field{session, seen, address} {
-			found[f] = pipe.HGet(ctx, w.key(f.span), f.name)
-		}
-	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, err
-	}
-	mind := make(map[field]string, len(found))
-	for f, call := range found {
-		mind[f] = call.Val()
-	}
-	return mind, nil
 }
 
 // log is the setting appendonly, "" where it may not be asked for.

@@ -28,6 +28,7 @@ type Table interface {
 	Handler(inst sut.Instance, cfg sut.Config) (http.Handler, error)
 	Target(baseURL string, cfg sut.Config) (sut.Instance, error)
 	OpenAPI() []byte
+	CheckAudit(raw json.RawMessage) error
 }
 
 // Conform holds the handler, the client and the description that a table makes against each
@@ -44,6 +45,7 @@ func Conform(
 	t.Run("beliefs", c.beliefs)
 	t.Run("requests", c.requests)
 	t.Run("description", c.description)
+	t.Run("audit", c.audits)
 }
 
 type conformance struct {
@@ -98,6 +100,16 @@ func (c conformance) operations(t *testing.T) {
 				e.Reply)
 		}
 	}
+	const odd = "a/\u00e4?%2F+" // nine bytes
+	for _, e := range c.kinds() {
+		if !strings.Contains(c.described.path(e.ID), "{") || strings.Trim(e.Op.Key, "a") != "" {
+			continue // it is not in the path, or a number
+		}
+		reply, e.Op.Key = e.Reply, odd
+		if _, err := client.Do(t.Context(), e.Op); err != nil && len(e.Repeats) == 0 || got.Key != odd {
+			t.Errorf("%s of %s was asked of %s: %v", e.Kind, odd, got.Key, err)
+		}
+	}
 	_, err := client.Do(t.Context(), history.Op{ID: 1, Kind: "no such kind"})
 	if !errors.Is(err, sut.ErrRefused) {
 		t.Errorf("an unknown kind: %v", err)
@@ -129,7 +141,7 @@ func (c conformance) refusals(t *testing.T) {
 }
 
 // beliefs: only a documented code with its status is believed, and only a reply that is
-// whole, within its bounds and one to the request.
+// whole, has the texts that there are and is one to the request.
 func (c conformance) beliefs(t *testing.T) {
 	var status int
 	var body string
@@ -387,4 +399,71 @@ func (a *API) path(id string) string {
 		}
 	}
 	return ""
+}
+
+// audits: a row that lacks what its description requires is not read, nor is one whose text is
+// none of those that there are.
+func (c conformance) audits(t *testing.T) {
+	if err := c.table.CheckAudit(c.audit); err != nil {
+		t.Fatalf("the audit: %v", err)
+	}
+	var audit map[string]any
+	if err := json.Unmarshal(c.audit, &audit); err != nil {
+		t.Fatal(err)
+	}
+	for list, rows := range audit {
+		rows, isList := rows.([]any)
+		if !isList || len(rows) == 0 {
+			continue
+		}
+		row, isRow := rows[0].(map[string]any)
+		for field, value := range row {
+			if !isRow {
+				break
+			}
+			for _, change := range []func(){func() { delete(row, field) },
+				func() { row[field] = "no such text" }} {
+				change()
+				text, err := json.Marshal(audit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wrong := c.described.Validate("#/components/schemas/Audit", text)
+				if err := c.table.CheckAudit(text); wrong != nil && err == nil {
+					t.Errorf("%s with %s: %v was read: %s", list, field, row[field], wrong)
+				}
+				row[field] = value
+			}
+		}
+	}
+}
+
+// FuzzRequests fuzzes the requests of an API: no body makes its server fail, and only what is
+// read again as a request reaches the instance.
+func FuzzRequests[S any](f *testing.F, table *api.Table[S], params any) {
+	f.Helper()
+	examples := table.Examples()
+	for i, e := range examples {
+		f.Add(uint(i), []byte(e.Body))
+	}
+	handler, err := table.Handler(&Scripted{OnDo: func(_ context.Context, op history.Op) (
+		history.Reply, error,
+	) {
+		if _, err := table.Asked(op); err != nil {
+			panic(fmt.Sprintf("%+v was performed: %v", op, err))
+		}
+		return history.Reply{}, sut.ErrRefused
+	}}, sut.Config{Params: params, Timeout: time.Minute})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, which uint, body []byte) {
+		e := examples[which%uint(len(examples))]
+		w := Serve(handler, e.Method, e.Target, string(body))
+		switch w.Code {
+		case http.StatusServiceUnavailable, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		default:
+			t.Errorf("%s %s %q: %d %s", e.Method, e.Target, body, w.Code, w.Body)
+		}
+	})
 }

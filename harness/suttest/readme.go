@@ -42,7 +42,7 @@ func Readme(t *testing.T, system sut.System) {
 
 func variantTable(system sut.System) string {
 	var b strings.Builder
-	b.WriteString("| variant | idea | guarantees | gives up | breaks |\n|---|---|---|---|---|\n")
+	b.WriteString("| design | idea | guarantees | gives up | breaks |\n|---|---|---|---|---|\n")
 	for _, v := range system.Variants {
 		var breaks []string
 		for _, broken := range v.Breaks {

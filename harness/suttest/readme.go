@@ -33,7 +33,7 @@ func Readme(t *testing.T, system sut.System) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path := range apitest.Read(t, api).Paths {
+	for _, path := range apitest.Paths(t, api) {
 		if !strings.Contains(string(text), path+"`") {
 			t.Errorf("the API's table has no %s", path)
 		}

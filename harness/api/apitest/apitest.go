@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -25,8 +26,7 @@ type apiDoc struct {
 	Paths   map[string]map[string]apiCall `json:"paths"`
 
 	Components struct {
-		Responses map[string]apiAnswer    `json:"responses"`
-		Schemas   map[string]objectSchema `json:"schemas"`
+		Schemas map[string]objectSchema `json:"schemas"`
 	} `json:"components"`
 }
 
@@ -46,7 +46,6 @@ type apiCall struct {
 }
 
 type apiAnswer struct {
-	Ref         string                `json:"$ref"`
 	Description string                `json:"description"`
 	Content     map[string]apiContent `json:"content"`
 }
@@ -57,20 +56,26 @@ type apiContent struct {
 	} `json:"schema"`
 }
 
-// API is a description with its schemas compiled.
-type API struct {
+// described is a description with its schemas compiled.
+type described struct {
 	apiDoc
 	schemas *jsonschema.Compiler
 }
 
-// Read reads a description in OpenAPI 3.1, as YAML.
-func Read(t *testing.T, text []byte) *API {
+// Paths are the paths of a description in OpenAPI, as YAML.
+func Paths(t *testing.T, text []byte) []string {
+	t.Helper()
+	return slices.Sorted(maps.Keys(read(t, text).Paths))
+}
+
+// read reads a description in OpenAPI 3.1, as YAML.
+func read(t *testing.T, text []byte) *described {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &API{schemas: jsonschema.NewCompiler()}
+	a := &described{schemas: jsonschema.NewCompiler()}
 	if err := json.Unmarshal(asJSON, &a.apiDoc); err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +93,9 @@ func Read(t *testing.T, text []byte) *API {
 	return a
 }
 
-// Validate holds a body against the schema that a reference names, such as
+// validate holds a body against the schema that a reference names, such as
 // "#/components/schemas/Audit".
-func (a *API) Validate(ref string, body []byte) error {
+func (a *described) validate(ref string, body []byte) error {
 	schema, err := a.schemas.Compile("api.json" + ref)
 	if err != nil {
 		return fmt.Errorf("schema %s: %w", ref, err)
@@ -102,24 +107,16 @@ func (a *API) Validate(ref string, body []byte) error {
 	return schema.Validate(value)
 }
 
-// answer resolves a response's reference.
-func (a *API) answer(r apiAnswer) apiAnswer {
-	if name, isRef := strings.CutPrefix(r.Ref, "#/components/responses/"); isRef {
-		return a.Components.Responses[name]
-	}
-	return r
-}
-
 // Request is a path and a body.
 type Request struct{ Path, Body string }
 
-// Requests has a request that succeeds for each route of a system's own, such as
+// requests has a request that succeeds for each route of a system's own, such as
 // "get /v1/likes/{video}", and for "post /v1/reset".
-type Requests map[string]Request
+type requests map[string]Request
 
 // all adds the routes that every API has.
-func (r Requests) all() Requests {
-	all := Requests{"get /v1/audit": {"/v1/audit", ""}, "get /v1/pending": {"/v1/pending", ""},
+func (r requests) all() requests {
+	all := requests{"get /v1/audit": {"/v1/audit", ""}, "get /v1/pending": {"/v1/pending", ""},
 		"get /healthz": {"/healthz", ""}, "get /metrics": {"/metrics", ""}}
 	for route, request := range r {
 		all[route] = request
@@ -127,11 +124,11 @@ func (r Requests) all() Requests {
 	return all
 }
 
-// CoversRoutes fails the test unless the same routes are described and served, and
+// coversRoutes fails the test unless the same routes are described and served, and
 // each succeeds with a documented status, content type and body.
-func (a *API) CoversRoutes(t *testing.T, handler http.Handler, requests Requests) {
+func (a *described) coversRoutes(t *testing.T, handler http.Handler, own requests) {
 	t.Helper()
-	good := requests.all()
+	good := own.all()
 	for path, calls := range a.Paths {
 		for method, call := range calls {
 			route := method + " " + path
@@ -143,7 +140,7 @@ func (a *API) CoversRoutes(t *testing.T, handler http.Handler, requests Requests
 			delete(good, route)
 			if req.Body != "" {
 				ref := call.RequestBody.Content["application/json"].Schema.Ref
-				if err := a.Validate(ref, []byte(req.Body)); err != nil {
+				if err := a.validate(ref, []byte(req.Body)); err != nil {
 					t.Errorf("%s: the request: %v", route, err)
 				}
 			}
@@ -172,78 +169,78 @@ func ServeRequest(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 }
 
 // check holds an answer against its description.
-func (a *API) check(t *testing.T, route string, call apiCall, w *httptest.ResponseRecorder) {
+func (a *described) check(t *testing.T, route string, call apiCall, w *httptest.ResponseRecorder) {
 	t.Helper()
-	described, known := call.Responses[fmt.Sprint(w.Code)]
+	answer, known := call.Responses[fmt.Sprint(w.Code)]
 	if !known {
 		t.Errorf("%s answers with an undescribed %d: %s", route, w.Code, w.Body)
 		return
 	}
 	kind, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
-	content, known := a.answer(described).Content[kind]
+	content, known := answer.Content[kind]
 	if !known && w.Body.Len() > 0 {
 		t.Errorf("%s: %d has an undescribed content type %q", route, w.Code, kind)
 	}
 	if ref := content.Schema.Ref; ref != "" {
-		if err := a.Validate(ref, w.Body.Bytes()); err != nil {
+		if err := a.validate(ref, w.Body.Bytes()); err != nil {
 			t.Errorf("%s: the body of %d: %v\n%s", route, w.Code, err, w.Body)
 		}
 	}
 }
 
-// Problems says how the requests of an API can end badly.
-type Problems struct {
-	// Handler serves an instance.
-	Handler func(sut.Instance) http.Handler
-	Good    Requests
-	// Fails are the errors of an operation's instance, by route, besides those that
+// endings says how the requests of an API can end badly.
+type endings struct {
+	// handler serves an instance.
+	handler func(sut.Instance) http.Handler
+	good    requests
+	// fails are the errors of an operation's instance, by route, besides those that
 	// every instance may return.
-	Fails map[string][]error
-	// Bad are more requests that fail, by route.
-	Bad map[string][]Request
-	// Elsewhere are described statuses that only other servers answer with.
-	Elsewhere []string
-	// MaxBody is the size of a request that is too large, in bytes.
-	MaxBody int
+	fails map[string][]error
+	// bad are more requests that fail, by route.
+	bad map[string][]Request
 }
 
-// CoversProblems fails the test unless every way in which a request can end is
-// described for its route by status and code, and every described status occurs.
-func (a *API) CoversProblems(t *testing.T, p Problems) {
+// coversEndings fails the test unless every way in which a request can end is
+// described for its route by status and code, and every described status occurs, but for that
+// of requests without a token.
+func (a *described) coversEndings(t *testing.T, e endings) {
 	t.Helper()
-	c := cover{API: a, t: t, seen: map[string][]string{}}
+	c := cover{described: a, t: t, seen: map[string][]string{}}
 	inst := &Scripted{AuditBody: []byte("null")}
 	inst.OnDo = func(context.Context, history.Op) (history.Reply, error) {
 		return history.Reply{}, inst.fails
 	}
 	inst.OnPrepare = func() error { return inst.fails }
-	handler := p.Handler(inst)
+	handler := e.handler(inst)
 	always := []error{sut.ErrRefused, errors.New("gone")}
-	for route, req := range p.Good.all() {
+	for route, req := range e.good.all() {
 		switch route {
 		case "get /healthz", "get /metrics":
 		case "get /v1/pending":
-			c.try(p.Handler(struct{ sut.Instance }{inst}), route, req)
+			c.try(e.handler(struct{ sut.Instance }{inst}), route, req)
 			fallthrough
 		default:
-			for _, inst.fails = range append(slices.Clip(p.Fails[route]), always...) {
+			for _, inst.fails = range append(slices.Clip(e.fails[route]), always...) {
 				c.try(handler, route, req)
 			}
 		}
-		for _, bad := range p.Bad[route] {
+		for _, bad := range e.bad[route] {
 			c.try(handler, route, bad)
 		}
 		if req.Body != "" {
 			c.try(handler, route, Request{req.Path, "{}"})
-			c.try(handler, route, Request{req.Path, `"` + strings.Repeat("x", p.MaxBody) + `"`})
+			c.try(handler, route, Request{req.Path, `"` + strings.Repeat("x", tooLarge) + `"`})
 		}
 	}
-	c.complain(p.Elsewhere)
+	c.complain()
 }
+
+// tooLarge is more than any API reads of a request, in bytes.
+const tooLarge = 5 << 20
 
 // cover collects the statuses that were seen, by route.
 type cover struct {
-	*API
+	*described
 	t    *testing.T
 	seen map[string][]string
 }
@@ -259,7 +256,7 @@ func (c cover) try(handler http.Handler, route string, req Request) {
 	if err := json.Unmarshal(w.Body.Bytes(), &failure); err != nil {
 		c.t.Fatalf("%s: %v in %s", route, err, w.Body)
 	}
-	text := c.answer(call.Responses[fmt.Sprint(w.Code)]).Description
+	text := call.Responses[fmt.Sprint(w.Code)].Description
 	if failure.Code == "" || !strings.Contains(text, failure.Code) {
 		c.t.Errorf("%s: code %q is not described with status %d", route, failure.Code, w.Code)
 	}
@@ -267,14 +264,13 @@ func (c cover) try(handler http.Handler, route string, req Request) {
 }
 
 // complain names the failures that are described and were not seen.
-func (c cover) complain(elsewhere []string) {
+func (c cover) complain() {
 	c.t.Helper()
 	for template, calls := range c.Paths {
 		for method, call := range calls {
 			for status := range call.Responses {
 				route := method + " " + template
-				if status[0] != '2' && !slices.Contains(elsewhere, status) &&
-					!slices.Contains(c.seen[route], status) {
+				if status[0] != '2' && status != "401" && !slices.Contains(c.seen[route], status) {
 					c.t.Errorf("%s: status %s is described and never occurs", route, status)
 				}
 			}

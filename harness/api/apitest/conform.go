@@ -39,7 +39,7 @@ func Conform(
 ) {
 	c := conformance{table: table, more: more,
 		cfg:       sut.Config{Params: params, Timeout: 5 * time.Second},
-		described: Read(t, table.OpenAPI()), audit: audit}
+		described: read(t, table.OpenAPI()), audit: audit}
 	t.Run("operations", c.operations)
 	t.Run("refusals", c.refusals)
 	t.Run("beliefs", c.beliefs)
@@ -51,7 +51,7 @@ func Conform(
 type conformance struct {
 	table     Table
 	cfg       sut.Config
-	described *API
+	described *described
 	audit     json.RawMessage
 	more      map[string]Request
 }
@@ -245,8 +245,8 @@ func (c conformance) requests(t *testing.T) {
 		}
 		for body, names := range map[string]string{"": "bad_request", "{": "bad_request",
 			"[]": "bad_request", e.Body + "{}": "more than one",
-			`{"no_such_field":1,` + e.Body[1:]:     "no_such_field",
-			`"` + strings.Repeat("x", 5<<20) + `"`: "too_large"} {
+			`{"no_such_field":1,` + e.Body[1:]:        "no_such_field",
+			`"` + strings.Repeat("x", tooLarge) + `"`: "too_large"} {
 			refused(e, body, names)
 		}
 		for body, name := range c.described.forbidden(t, e) {
@@ -273,7 +273,7 @@ func (c conformance) example(kind string) api.Example {
 
 // forbidden are bodies of an example in which one member is missing or beyond the bounds that
 // the description has, with its name.
-func (a *API) forbidden(t *testing.T, e api.Example) map[string]string {
+func (a *described) forbidden(t *testing.T, e api.Example) map[string]string {
 	t.Helper()
 	var members map[string]any
 	if err := json.Unmarshal([]byte(e.Body), &members); err != nil {
@@ -315,7 +315,7 @@ func (a *API) forbidden(t *testing.T, e api.Example) map[string]string {
 }
 
 // bodySchema is the schema of a request's body.
-func (a *API) bodySchema(id string) objectSchema {
+func (a *described) bodySchema(id string) objectSchema {
 	for _, calls := range a.Paths {
 		for _, call := range calls {
 			if call.OperationID == id {
@@ -345,11 +345,11 @@ func (c conformance) description(t *testing.T) {
 	for route, request := range c.more {
 		bad[route] = []Request{request}
 	}
-	requests := Requests{"post /v1/reset": {"/v1/reset", begin}}
+	good := requests{"post /v1/reset": {"/v1/reset", begin}}
 	fails := map[string][]error{}
 	for _, e := range c.table.Examples() {
 		route := strings.ToLower(e.Method) + " " + c.described.path(e.ID)
-		requests[route] = Request{e.Target, e.Body}
+		good[route] = Request{e.Target, e.Body}
 		fails[route] = e.Refuses
 		for _, target := range c.described.badTargets(e) {
 			bad[route] = append(bad[route], Request{target, e.Body})
@@ -360,14 +360,13 @@ func (c conformance) description(t *testing.T) {
 		OnDo: func(_ context.Context, op history.Op) (history.Reply, error) {
 			return c.example(op.Kind).Reply, nil
 		}})
-	c.described.CoversRoutes(t, handler, requests)
-	c.described.CoversProblems(t, Problems{Good: requests, Fails: fails, Bad: bad, MaxBody: 5 << 20,
-		Elsewhere: []string{"401"},
-		Handler:   func(inst sut.Instance) http.Handler { return c.handler(t, inst) }})
+	c.described.coversRoutes(t, handler, good)
+	c.described.coversEndings(t, endings{good: good, fails: fails, bad: bad,
+		handler: func(inst sut.Instance) http.Handler { return c.handler(t, inst) }})
 }
 
 // badTargets are targets of an example with one parameter that is no number or too long.
-func (a *API) badTargets(e api.Example) (list []string) {
+func (a *described) badTargets(e api.Example) (list []string) {
 	template := a.path(e.ID)
 	path, query, _ := strings.Cut(e.Target, "?")
 	for _, p := range a.Paths[template][strings.ToLower(e.Method)].Parameters {
@@ -390,7 +389,7 @@ func (a *API) badTargets(e api.Example) (list []string) {
 }
 
 // path is the path of an operation.
-func (a *API) path(id string) string {
+func (a *described) path(id string) string {
 	for path, calls := range a.Paths {
 		for _, call := range calls {
 			if call.OperationID == id {
@@ -428,7 +427,7 @@ func (c conformance) audits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wrong := c.described.Validate("#/components/schemas/Audit", text)
+				wrong := c.described.validate("#/components/schemas/Audit", text)
 				if err := c.table.CheckAudit(text); wrong != nil && err == nil {
 					t.Errorf("%s with %s: %v was read: %s", list, field, row[field], wrong)
 				}

@@ -1,0 +1,55 @@
+package lint_test
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// budget is how many lines of Go a system may have, and how many of tests.
+type budget struct{ code, tests int }
+
+// budgets are those of the systems that are larger than the rest: the first five, from before
+// there was one, which may only shrink, and those whose stores and documents need more.
+func budgets() map[string]budget {
+	large := budget{3500, 1500}
+	return map[string]budget{
+		"flashsale": {7050, 5550}, "likes": {5000, 3800}, "scheduler": {6700, 4900},
+		"sqlbroker": {6200, 5750}, "views": {6000, 3350},
+		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
+	}
+}
+
+// TestSystemsStaySmall holds each system to its budget and prints what it has.
+func TestSystemsStaySmall(t *testing.T) {
+	sizes := map[string]budget{}
+	for _, s := range repository(t) {
+		name, in := strings.CutPrefix(s.folder(), "systems/")
+		name, _, _ = strings.Cut(name, "/")
+		if !in || name == "gen" || name == "internal" {
+			continue
+		}
+		size, lines := sizes[name], bytes.Count(s.text, []byte("\n"))
+		if s.test() {
+			size.tests += lines
+		} else {
+			size.code += lines
+		}
+		sizes[name] = size
+	}
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		may, known := budgets()[name]
+		if !known {
+			may = budget{2000, 1000}
+		}
+		has := sizes[name]
+		t.Logf("%-12s %5d of %5d lines, tests %5d of %5d", name, has.code, may.code, has.tests,
+			may.tests)
+		if has.code > may.code || has.tests > may.tests {
+			t.Errorf("systems/%s has %d lines and %d of tests; it may have %d and %d", name, has.code,
+				has.tests, may.code, may.tests)
+		}
+	}
+}

@@ -44,10 +44,10 @@ func (d design) cashier() sut.Role {
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			for {
 				err := d.serveLines(ctx, cfg)
-				if !sut.Pause(ctx, rolePause) {
+				if !sut.Pause(ctx, sut.AfterError) {
 					return nil
 				}
-				warn(cfg, "flashsale cashier starts anew after an error", err)
+				cfg.Warn("flashsale cashier starts anew after an error", err)
 			}
 		},
 	}
@@ -124,8 +124,8 @@ func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record
 		if ctx.Err() != nil {
 			return false
 		}
-		warn(c.cfg, fmt.Sprintf("flashsale cashier of partition %d tries again", line), err)
-		if !sut.Pause(ctx, rolePause) {
+		c.cfg.Warn(fmt.Sprintf("flashsale cashier of partition %d tries again", line), err)
+		if !sut.Pause(ctx, sut.AfterError) {
 			return false
 		}
 	}
@@ -143,12 +143,12 @@ func (c *cashiers) answer(ctx context.Context, replies []reply) {
 	for _, r := range replies {
 		rec, err := record(c.cfg, answersTopic, r.desk, r.receipt)
 		if err != nil {
-			warn(c.cfg, "flashsale cashier could not answer", err)
+			c.cfg.Warn("flashsale cashier could not answer", err)
 			continue
 		}
 		c.client.Produce(ctx, rec, func(_ *kgo.Record, err error) {
 			if err != nil && ctx.Err() == nil {
-				warn(c.cfg, "flashsale cashier could not answer", err)
+				c.cfg.Warn("flashsale cashier could not answer", err)
 			}
 		})
 	}
@@ -191,7 +191,7 @@ func (c *cashiers) decideIn(
 		t, err := decodeTicket(r.Value)
 		switch {
 		case err != nil:
-			warn(c.cfg, "flashsale cashier passes over a ticket", err)
+			c.cfg.Warn("flashsale cashier passes over a ticket", err)
 		case r.Offset < next:
 			replies = append(replies, reply{t.Desk, t.to(line, r.Offset, answerDecided, Order{})})
 		default:

@@ -50,7 +50,7 @@ const placeAdmitted = "admitted"
 func newGatedShop(b *backend, g gate, t till) *gatedShop {
 	return &gatedShop{
 		ledgerShop: ledgerShop{b.books}, gate: g, till: t, redis: b.redis,
-		warn:   func(message string, err error) { warn(b.cfg, message, err) },
+		warn:   b.cfg.Warn,
 		passed: b.cfg.Passed,
 	}
 }

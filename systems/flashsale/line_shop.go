@@ -127,12 +127,12 @@ func (s *lineShop) read(ctx context.Context) {
 			return
 		}
 		fetches.EachError(func(_ string, _ int32, err error) {
-			warn(s.cfg, "flashsale could not read answers", err)
+			s.cfg.Warn("flashsale could not read answers", err)
 		})
 		fetches.EachRecord(func(r *kgo.Record) {
 			a, err := decodeReceipt(r.Value)
 			if err != nil {
-				warn(s.cfg, "flashsale met an answer that cannot be read", err)
+				s.cfg.Warn("flashsale met an answer that cannot be read", err)
 				return
 			}
 			s.hand(a)

@@ -20,8 +20,6 @@ const (
 	// stalemate is the most that the reconciler waits for a purchase that has
 	// a unit of Redis and shows no sign of life, however long buyers may wait.
 	stalemate = time.Second
-	// rolePause is how long a role waits after an error.
-	rolePause = 100 * time.Millisecond
 )
 
 // reclaimSlack is how late a cart may be returned while the stores answer:
@@ -75,7 +73,7 @@ func (d design) run(
 	}()
 	for {
 		var err error
-		wait := rolePause
+		wait := sut.AfterError
 		if b == nil {
 			b, err = d.backend(ctx, cfg)
 		}
@@ -89,18 +87,12 @@ func (d design) run(
 		}
 		rest := cfg.Rest
 		if err != nil {
-			rest, wait = sut.Pause, rolePause
-			warn(cfg, fmt.Sprintf("flashsale %s %s goes on after an error", d.name, role), err)
+			rest, wait = sut.Pause, sut.AfterError
+			cfg.Warn(fmt.Sprintf("flashsale %s %s goes on after an error", d.name, role), err)
 		}
 		if !rest(ctx, wait) {
 			return nil
 		}
-	}
-}
-
-func warn(cfg sut.Config, message string, err error) {
-	if cfg.Logger != nil {
-		cfg.Logger.Warn(message, "error", err)
 	}
 }
 
@@ -135,7 +127,7 @@ func (b *backend) releaseAll(ctx context.Context, carts []cart) {
 	ctx = context.WithoutCancel(ctx)
 	for i, c := range carts {
 		if err := b.redis.release(ctx, c); err != nil {
-			warn(b.cfg, fmt.Sprintf("flashsale reclaimer left %d units to the reconciler",
+			b.cfg.Warn(fmt.Sprintf("flashsale reclaimer left %d units to the reconciler",
 				len(carts)-i), err)
 			return
 		}

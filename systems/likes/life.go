@@ -136,7 +136,7 @@ func (b *backend) tellBuffer(ctx context.Context, own *redis.Client) {
 			told = err != nil
 		}
 		if err != nil {
-			warn(b.cfg, "likes: a server could not tell what is in its buffer", err)
+			b.cfg.Warn("likes: a server could not tell what is in its buffer", err)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (l *eventLog) prepare(ctx context.Context) error {
 		return err
 	}
 	_, err := l.fetchCommitted(ctx)
-	for kerr.IsRetriable(err) && sut.Pause(ctx, rolePause) {
+	for kerr.IsRetriable(err) && sut.Pause(ctx, sut.AfterError) {
 		_, err = l.fetchCommitted(ctx)
 	}
 	if err != nil {
@@ -240,7 +240,7 @@ func (l *eventLog) tryAgain(e Event, life int64) {
 }
 
 func (l *eventLog) drop(e Event, life int64, err error) {
-	warn(l.cfg, fmt.Sprintf("likes: the server ends and operation %d is not logged", e.OpID), err)
+	l.cfg.Warn(fmt.Sprintf("likes: the server ends and operation %d is not logged", e.OpID), err)
 	l.release(life)
 	l.waiting.Done()
 }
@@ -273,7 +273,7 @@ func (l *eventLog) committed(ctx context.Context) (map[int32]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(l.cfg))
 	defer cancel()
 	fetched, err := l.fetchCommitted(ctx)
-	for kerr.IsRetriable(err) && sut.Pause(ctx, rolePause) { // a coordinator is being found
+	for kerr.IsRetriable(err) && sut.Pause(ctx, sut.AfterError) { // a coordinator is being found
 		fetched, err = l.fetchCommitted(ctx)
 	}
 	if err != nil {

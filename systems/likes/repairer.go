@@ -74,7 +74,7 @@ type wait struct {
 }
 
 func (r *repair) work(ctx context.Context) error {
-	return r.every(ctx, r.params.RepairEvery.D(), func() error {
+	return r.cfg.Every(ctx, r.params.RepairEvery.D(), func() error {
 		lost, err := r.store.lost(ctx)
 		if err != nil {
 			return err

@@ -23,7 +23,7 @@ func (d design) replicator() sut.Role {
 		Places:  []string{PlaceMerged},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.run(ctx, cfg, RoleReplicator, func(ctx context.Context, b *backend) error {
-				return b.every(ctx, b.params.MergeEvery.D(), func() error {
+				return b.cfg.Every(ctx, b.params.MergeEvery.D(), func() error {
 					for video := uint64(1); video <= b.store.videos; video++ {
 						if err := b.store.exchange(ctx, video); err != nil && !notReady(err) {
 							return err

@@ -146,7 +146,7 @@ func leave(client *kgo.Client, b *backend, name string) {
 	_, err := kadm.NewClient(client).LeaveGroup(ctx,
 		kadm.LeaveGroup(b.log.group).Reason("stopped").InstanceIDs(name))
 	if err != nil {
-		warn(b.cfg, "likes: the ledger's worker could not leave its group", err)
+		b.cfg.Warn("likes: the ledger's worker could not leave its group", err)
 	}
 }
 

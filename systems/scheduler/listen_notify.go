@@ -55,7 +55,7 @@ func (d design) bell(cfg sut.Config, channel string) *bell {
 				return
 			}
 			d.warn(cfg, "listener", err)
-			sut.Pause(ctx, rolePause)
+			sut.Pause(ctx, sut.AfterError)
 		}
 	})
 	return b

@@ -18,8 +18,6 @@ const (
 	pickerConns = 2
 	// roleTimeout bounds one operation of a role on Postgres.
 	roleTimeout = 2 * time.Second
-	// rolePause is how long a role waits after an error.
-	rolePause = 100 * time.Millisecond
 	// notifiedPolls is how many polls a picker or executor leaves out that is told
 	// when there is something.
 	notifiedPolls = 20
@@ -82,7 +80,7 @@ func (d design) run(
 		case ctx.Err() != nil:
 		case err != nil:
 			d.warn(cfg, role, err)
-			sut.Pause(ctx, rolePause)
+			sut.Pause(ctx, sut.AfterError)
 		default:
 			cfg.Rest(ctx, wait)
 		}
@@ -91,10 +89,7 @@ func (d design) run(
 }
 
 func (d design) warn(cfg sut.Config, role string, err error) {
-	if cfg.Logger != nil {
-		cfg.Logger.Warn(fmt.Sprintf("scheduler %s %s goes on after an error", d.name, role),
-			"replica", cfg.Replica, "error", err)
-	}
+	cfg.Warn("scheduler "+d.name+" "+role+" goes on after an error", err)
 }
 
 // pickerRole is the role that looks ahead.

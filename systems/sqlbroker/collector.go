@@ -23,7 +23,7 @@ func (d design) collector() sut.Role {
 		Single: d.partitioned,
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.run(ctx, cfg, RoleCollector, roleConns, func(ctx context.Context, b *backend) error {
-				return b.every(ctx, b.params.CollectEvery.D(), func() error { return b.collect(ctx) })
+				return b.cfg.Every(ctx, b.params.CollectEvery.D(), func() error { return b.collect(ctx) })
 			})
 		},
 	}

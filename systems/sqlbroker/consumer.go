@@ -65,7 +65,7 @@ const restEvery = time.Second
 // different queues.
 func (d design) consume(ctx context.Context, b *backend, worker int) error {
 	if b.params.Worked == 0 {
-		return b.every(ctx, restEvery, func() error { return nil })
+		return b.cfg.Every(ctx, restEvery, func() error { return nil })
 	}
 	name := fmt.Sprintf("%s-%d.%d", RoleConsumer, b.cfg.Replica, worker)
 	for turn := worker; ; turn++ {

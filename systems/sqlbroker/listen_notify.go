@@ -58,7 +58,7 @@ func (b *backend) hear(ctx context.Context) (end func()) {
 				return
 			}
 			b.cfg.Logger.Debug("listening for publications begins anew", "error", err)
-			if !sut.Pause(ctx, rolePause) {
+			if !sut.Pause(ctx, sut.AfterError) {
 				return
 			}
 		}

@@ -38,7 +38,7 @@ func (d design) reporter() sut.Role {
 					}
 					reported = true
 				}
-				return b.every(ctx, pingEvery, func() error { return b.ping(ctx) })
+				return b.cfg.Every(ctx, pingEvery, func() error { return b.ping(ctx) })
 			})
 		},
 	}

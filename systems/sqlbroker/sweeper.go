@@ -24,7 +24,7 @@ func (d design) sweeper() sut.Role {
 		Places:  []string{PlaceSwept},
 		Run: func(ctx context.Context, cfg sut.Config) error {
 			return d.run(ctx, cfg, RoleSweeper, roleConns, func(ctx context.Context, b *backend) error {
-				return b.every(ctx, b.params.SweepEvery.D(), func() error { return b.sweep(ctx) })
+				return b.cfg.Every(ctx, b.params.SweepEvery.D(), func() error { return b.sweep(ctx) })
 			})
 		},
 	}

@@ -60,8 +60,6 @@ const (
 	roleConns = 2
 	// roleTimeout bounds one operation of a role on a store.
 	roleTimeout = 5 * time.Second
-	// rolePause is how long a role waits after an error.
-	rolePause = 100 * time.Millisecond
 )
 
 // gear is what every role needs.
@@ -157,11 +155,8 @@ func (d design) work(
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		if cfg.Logger != nil {
-			cfg.Logger.Warn(fmt.Sprintf("views %s %s goes on after an error", d.name, role),
-				"replica", cfg.Replica, "error", err)
-		}
-		sut.Pause(ctx, rolePause)
+		cfg.Warn("views "+d.name+" "+role+" goes on after an error", err)
+		sut.Pause(ctx, sut.AfterError)
 	}
 	return nil
 }

@@ -1,0 +1,68 @@
+package sut
+
+import (
+	"context"
+	"time"
+)
+
+// AfterError is how long a role waits after an error.
+const AfterError = 100 * time.Millisecond
+
+// Work is what a role does with stores that it opens for itself.
+type Work[B any] struct {
+	// Name is the role in the log: "likes redis_key repairer".
+	Name  string
+	Open  func(ctx context.Context, cfg Config) (B, error)
+	Close func(B)
+	// Do works until ctx is cancelled or something fails.
+	Do func(ctx context.Context, stores B) error
+}
+
+// Run opens, works and closes until ctx is cancelled. After an error, which is logged, it opens
+// anew.
+func (w Work[B]) Run(ctx context.Context, cfg Config) error {
+	for {
+		err := w.once(ctx, cfg)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was told to stop
+		}
+		cfg.Warn(w.Name+" goes on after an error", err)
+		if !Pause(ctx, AfterError) {
+			return nil
+		}
+	}
+}
+
+func (w Work[B]) once(ctx context.Context, cfg Config) error {
+	stores, err := w.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer w.Close(stores)
+	return w.Do(ctx, stores)
+}
+
+// Every calls step, with a rest between two calls, until ctx is cancelled or step fails.
+func (c Config) Every(ctx context.Context, rest time.Duration, step func() error) error {
+	for {
+		if err := step(); err != nil {
+			return err
+		}
+		c.Worked()
+		if !c.Rest(ctx, rest) {
+			return nil
+		}
+	}
+}
+
+// Warn logs an error that is survived, with the replica of the role that has it.
+func (c Config) Warn(message string, err error) {
+	if c.Logger == nil {
+		return
+	}
+	if c.Replica > 0 {
+		c.Logger.Warn(message, "replica", c.Replica, "error", err)
+		return
+	}
+	c.Logger.Warn(message, "error", err)
+}

@@ -35,7 +35,9 @@ func newBank(t *testing.T) *bank {
 		t.Fatal(err)
 	}
 	conf.ConnConfig.Tracer = interleave.Tracer{}
-	conf.ConnConfig.RuntimeParams["deadlock_timeout"] = "50ms"
+	// The server ends who has waited for so long when there is a deadlock: of two always the
+	// first to wait, unless the second comes later than that.
+	conf.ConnConfig.RuntimeParams["deadlock_timeout"] = "1s"
 	pool, err := pgxpool.NewWithConfig(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)

@@ -218,7 +218,7 @@ func TestNothingIsUndecided(t *testing.T) {
 func TestWrongParameters(t *testing.T) {
 	for _, inv := range likes.Invariants("none") {
 		v := inv.Check(t.Context(), history.Slice(nil), nil)
-		if v.Status != maybe || !strings.Contains(v.Reason, "expected the parameters") {
+		if v.Status != maybe || !strings.Contains(v.Reason, "expected parameters of the type") {
 			t.Errorf("%s: %s %s", inv.Name(), v.Status, v.Reason)
 		}
 	}

@@ -49,7 +49,7 @@ func (r *remote[S]) Do(ctx context.Context, op history.Op) (history.Reply, error
 	}
 	reply, err := k.believe(text, req)
 	if err != nil {
-		return history.Reply{}, fmt.Errorf("%w: the reply: %v", ErrUnknownEffect, err)
+		return history.Reply{}, fmt.Errorf("%w: the reply: %w", ErrUnknownEffect, err)
 	}
 	return k.reply.recordReply(reply)
 }

@@ -103,6 +103,7 @@ func (m *Micros) UnmarshalJSON(text []byte) error {
 }
 
 // The requests and replies that are not those of Scheduler.
+
 type (
 	// ScheduledReply says until when a task's first occurrence waits.
 	ScheduledReply struct {

@@ -139,6 +139,7 @@ const (
 )
 
 // The requests and replies that are not those of Broker.
+
 type (
 	// PublishRequest publishes messages, or what Make says where they are not written down.
 	PublishRequest struct {

@@ -56,6 +56,7 @@ func API() *api.Table[Pipeline] {
 }
 
 // The requests and replies that are not those of Pipeline.
+
 type (
 	// WatchRequest is a heartbeat as players send it.
 	WatchRequest struct {

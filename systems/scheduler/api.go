@@ -119,10 +119,11 @@ type (
 	StateReply struct {
 		State State `json:"state" op:"key" enum:"waiting,picked,running,done,failed,cancelled,stopping,paused"`
 	}
-	// TaskRequest is about a task, QueueRequest about a queue.
+	// TaskRequest is about a task.
 	TaskRequest struct {
 		Task string `json:"-" path:"id" op:"key"`
 	}
+	// QueueRequest is about a queue.
 	QueueRequest struct {
 		Queue string `json:"-" query:"queue" op:"key"`
 	}

@@ -165,13 +165,14 @@ type (
 		Most     int    `json:"-" query:"n" default:"1" min:"1" max:"1000" doc:"the most messages to deliver"`
 		WaitMS   int64  `json:"-" query:"wait_ms" default:"0" min:"0" max:"20000" doc:"how long to wait for a first message. The wait also ends at the server's own limit"`
 	}
-	// SettleRequest is a Settlement at a queue; ExtendRequest one that needs its time.
+	// SettleRequest is a Settlement at a queue.
 	SettleRequest struct {
 		OpID     uint64   `json:"op_id,omitempty" op:"id" min:"0"`
 		Queue    string   `json:"-" path:"queue" op:"key" min:"1"`
 		Receipts Receipts `json:"receipts" min:"1" max:"1000"`
 		ByMS     int64    `json:"by_ms,omitempty" min:"0" max:"86400000" doc:"for how long from now; required in an extension"`
 	}
+	// ExtendRequest is a Settlement that needs its time.
 	ExtendRequest struct{ SettleRequest }
 	// Receipts are receipts.
 	Receipts []string

@@ -79,10 +79,11 @@ type (
 	VideoRequest struct {
 		Video string `json:"-" path:"id" op:"key"`
 	}
-	// VersionReply has the version of rules, GenerationReply the number of a generation.
+	// VersionReply has the version of rules.
 	VersionReply struct {
 		Version int64 `json:"version" op:"value" min:"1"`
 	}
+	// GenerationReply has the number of a generation.
 	GenerationReply struct {
 		Generation int64 `json:"generation" op:"value" min:"1"`
 	}

@@ -121,7 +121,7 @@ func forbiddenOurs(folder, target string) string {
 func forSystems() []string {
 	return []string{
 		"harness/sut", "harness/check", "harness/history", "harness/keys", "harness/topics",
-		"harness/api", "harness/bounds", "harness/stores",
+		"harness/api", "harness/bounds", "harness/stores", "harness/design",
 	}
 }
 
@@ -152,6 +152,9 @@ func layers(pkg string) (allowed []string, listed bool) {
 	case "harness/api":
 		return []string{"harness/sut", "harness/history", "harness/stores", "harness/schema",
 			"harness/bounds", "harness/plain"}, true
+	case "harness/design":
+		return []string{"harness/sut", "harness/history", "harness/check", "harness/stores",
+			"harness/api"}, true
 	}
 	return nil, false
 }
@@ -211,11 +214,11 @@ func places() []place {
 				"github.com/go-redsync/redsync/v4", "github.com/twmb/franz-go",
 			},
 			[]string{
-				"systems", "harness/env", "harness/topics", "harness/stores", "harness/interleave",
-				"harness/telemetry",
+				"systems", "harness/env", "harness/topics", "harness/stores", "harness/design",
+				"harness/interleave", "harness/telemetry",
 			},
 			"drivers belong to systems/*, harness/env, harness/topics, harness/stores, " +
-				"harness/interleave and harness/telemetry",
+				"harness/design, harness/interleave and harness/telemetry",
 		},
 		{
 			[]string{"github.com/riverqueue/river", "github.com/netresearch/go-cron"},

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -31,4 +32,26 @@ func RedisOptions(cfg sut.Config) (*redis.Options, error) {
 		opts.Dialer = cfg.Dial
 	}
 	return opts, nil
+}
+
+// OpenRedis makes a client of RedisOptions, which changes may change, and waits until Redis
+// answers it.
+func OpenRedis(
+	ctx context.Context, cfg sut.Config, changes ...func(*redis.Options),
+) (*redis.Client, error) {
+	opts, err := RedisOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, change := range changes {
+		change(opts)
+	}
+	client := redis.NewClient(opts)
+	ctx, cancel := context.WithTimeout(ctx, Timeout(cfg))
+	defer cancel()
+	if err := client.Ping(ctx).Err(); err != nil {
+		_ = client.Close() // the ping's error is being told
+		return nil, Failed("connecting to Redis", err)
+	}
+	return client, nil
 }

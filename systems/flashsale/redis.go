@@ -69,15 +69,16 @@ func newScripts() scripts {
 func openCounters(
 	ctx context.Context, cfg sut.Config, p Params, kind counterKind,
 ) (*counters, error) {
-	opts, err := stores.RedisOptions(cfg)
+	var changes []func(*redis.Options)
+	if kind.silentRetries {
+		changes = append(changes, silentRetries)
+	}
+	rdb, err := stores.OpenRedis(ctx, cfg, changes...)
 	if err != nil {
 		return nil, err
 	}
-	if kind.silentRetries {
-		silentRetries(opts)
-	}
 	c := &counters{
-		rdb: redis.NewClient(opts), kind: kind, prefix: cfg.Prefix,
+		rdb: rdb, kind: kind, prefix: cfg.Prefix,
 		limit: stores.Timeout(cfg), units: int64(p.Units), items: map[string]bool{},
 		doubt:  4 * (patience(cfg) + reconcileEvery),
 		script: newScripts(),
@@ -87,12 +88,6 @@ func openCounters(
 	}
 	if kind.tokenTTL != nil {
 		c.ttl = kind.tokenTTL(p, cfg)
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.limit)
-	defer cancel()
-	if err := c.rdb.Ping(ctx).Err(); err != nil {
-		_ = c.rdb.Close()
-		return nil, stores.Failed("connecting to Redis", err)
 	}
 	return c, nil
 }

@@ -81,26 +81,20 @@ func newScripts() scripts {
 }
 
 func openStore(ctx context.Context, cfg sut.Config, p Params, how layout) (*store, error) {
-	opts, err := stores.RedisOptions(cfg)
-	if err != nil {
-		return nil, err
-	}
 	s := &store{
 		prefix: cfg.Prefix, limit: stores.Timeout(cfg), layout: how,
 		videos: uint64(p.Videos), known: shardCounts{of: map[string]int64{}, reads: map[uint64][]any{}},
 		script: newScripts(),
 	}
-	opts.OnConnect = s.connected
-	s.rdb = redis.NewClient(opts)
+	var err error
+	if s.rdb, err = stores.OpenRedis(ctx, cfg, func(opts *redis.Options) {
+		opts.OnConnect = s.connected
+	}); err != nil {
+		return nil, err
+	}
 	s.call = s.rdb
 	if how.most > how.shards {
 		s.heat = newHeat(p.HeatPerShard)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
-	defer cancel()
-	if err := s.rdb.Ping(ctx).Err(); err != nil {
-		_ = s.rdb.Close()
-		return nil, stores.Failed("connecting to Redis", err)
 	}
 	return s, nil
 }

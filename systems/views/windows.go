@@ -154,19 +154,13 @@ const wordView = "view"
 const judgedAtOnce = 500
 
 func openWindows(ctx context.Context, cfg sut.Config, p Params) (*windows, error) {
-	opts, err := stores.RedisOptions(cfg)
+	rdb, err := stores.OpenRedis(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	w := &windows{rdb: redis.NewClient(opts), prefix: cfg.Prefix, limit: stores.Timeout(cfg),
+	w := &windows{rdb: rdb, prefix: cfg.Prefix, limit: stores.Timeout(cfg),
 		keep: p.Retention.D(), script: redis.NewScript(judge)}
 	w.decide = w.judgeAll
-	ctx, cancel := context.WithTimeout(ctx, w.limit)
-	defer cancel()
-	if err := w.rdb.Ping(ctx).Err(); err != nil {
-		_ = w.rdb.Close() // the ping's error is being told
-		return nil, fmt.Errorf("connecting to Redis: %w", err)
-	}
 	return w, nil
 }
 

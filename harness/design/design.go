@@ -1,0 +1,339 @@
+// Package design makes a sut.System of its parts: what users call, the stores that a design is
+// built on, opened, warmed and closed for it, and the background work, step by step. What is
+// the same in every system is here once.
+package design
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// System is a system with its designs. S is what users call, its domain interface, and P its
+// parameters, which say by a method Validate what is wrong with them.
+type System[S any, P Params] struct {
+	// Name is the folder's name; Question is one line.
+	Name, Question string
+	API            *api.Table[S]
+	// Defaults are the parameters of which a scenario says nothing.
+	Defaults func() P
+	Workload func(seed uint64, p P) (sut.Workload, error)
+	// GoesOn is that of sut.System.
+	GoesOn func(P) time.Duration
+	// State is what the system keeps, in all designs that do not say otherwise.
+	State State[P]
+	// Roles is the background work of every design, beside its own.
+	Roles   []Role[P]
+	Designs []Variant[S, P]
+
+	Invariants func(P) []check.Invariant
+	// Races and NoRaces are those of sut.System, and so are the reasons in Unseen, why an
+	// invariant cannot be judged of a foreign server.
+	Races   *sut.Races
+	NoRaces string
+	Unseen  map[string]string
+}
+
+// Params are parameters of a system.
+type Params interface {
+	// Validate returns every bad field at once, each named as in a scenario, or nil.
+	Validate() error
+}
+
+// State is how a system begins, comes to rest and is read at the end. A design's own wins,
+// part by part; Schema is added to the system's.
+type State[P any] struct {
+	// Schema makes the tables, in one transaction with Seed, which makes what is there before
+	// the first operation. They fail where there is something already.
+	Schema string
+	Seed   func(ctx context.Context, tx pgx.Tx, p P) error
+	// Ready makes what is not in Postgres, after Seed.
+	Ready func(context.Context, *Stores[P]) error
+	// Empty lists the tables that have no rows before the first operation.
+	Empty []string
+	// Pending counts what background work has still to do, and says what that is: "3 holds
+	// have run out and are not released". Nil: there is never any.
+	Pending func(context.Context, *Stores[P]) (left int64, what string, err error)
+	// Audit reads the final truth, a value of the type that the API has for it.
+	Audit func(context.Context, *Stores[P]) (any, error)
+	// Gauge looks at what no reply can show while there is load: see sut.Gauge. What it
+	// returns is kept as JSON.
+	Gauge func(context.Context, *Stores[P]) (any, error)
+}
+
+// Variant is one design. Its name says store and trick, the other texts are a sentence each.
+type Variant[S, P any] struct {
+	Name, Idea, Guarantees, GivesUp string
+	// Needs are the stores beside Postgres.
+	Needs []sut.Service
+	// Settings are what its connections set in Postgres.
+	Settings map[string]string
+	// Breaks, NotApplicable and Places are those of sut.Variant.
+	Breaks        []sut.Break
+	NotApplicable map[string]string
+	Places        []string
+	// Open makes what users call. If that is an io.Closer, it is closed before the stores.
+	Open  func(context.Context, *Stores[P]) (S, error)
+	Roles []Role[P]
+	State State[P]
+}
+
+// Sut is the system as the harness sees it.
+func (s System[S, P]) Sut() sut.System {
+	return sut.System{
+		Name: s.Name, Summary: s.Question,
+		Params:     func() any { p := s.Defaults(); return &p },
+		Workload:   sut.WorkloadFrom(s.Workload),
+		GoesOn:     s.goesOn(),
+		Variants:   s.variants(),
+		Invariants: s.invariants,
+		Races:      s.Races, NoRaces: s.NoRaces,
+		Target: s.API.Target, Handler: s.API.Handler,
+		TargetNotApplicable: s.Unseen,
+	}
+}
+
+func (s System[S, P]) goesOn() func(any) time.Duration {
+	if s.GoesOn == nil {
+		return nil
+	}
+	return func(params any) time.Duration {
+		p, err := sut.ParamsOf[P](params)
+		if err != nil {
+			return 0
+		}
+		return s.GoesOn(p)
+	}
+}
+
+func (s System[S, P]) invariants(params any) []check.Invariant {
+	p, err := sut.ParamsOf[P](params)
+	if err != nil {
+		p = s.Defaults()
+	}
+	return s.Invariants(p)
+}
+
+func (s System[S, P]) variants() []sut.Variant {
+	list := make([]sut.Variant, len(s.Designs))
+	for i, v := range s.Designs {
+		list[i] = s.variant(v)
+	}
+	return list
+}
+
+func (s System[S, P]) variant(v Variant[S, P]) sut.Variant {
+	o := &opener[S, P]{system: &s, variant: v, state: v.State.over(s.State)}
+	out := sut.Variant{
+		Name: v.Name, Idea: v.Idea, Guarantees: v.Guarantees, GivesUp: v.GivesUp,
+		Needs:  append([]sut.Service{sut.Postgres}, v.Needs...),
+		Breaks: v.Breaks, NotApplicable: v.NotApplicable, Places: v.Places,
+		Open: o.open,
+	}
+	if o.state.Gauge != nil {
+		out.Gauge = o.gauge
+	}
+	for _, r := range slices.Concat(s.Roles, v.Roles) {
+		out.Roles = append(out.Roles, o.role(r))
+	}
+	return out
+}
+
+// over is the state with what another one has where it has nothing.
+func (s State[P]) over(under State[P]) State[P] {
+	s.Schema = under.Schema + s.Schema
+	if s.Seed == nil {
+		s.Seed = under.Seed
+	}
+	if s.Ready == nil {
+		s.Ready = under.Ready
+	}
+	if s.Empty == nil {
+		s.Empty = under.Empty
+	}
+	if s.Pending == nil {
+		s.Pending = under.Pending
+	}
+	if s.Audit == nil {
+		s.Audit = under.Audit
+	}
+	if s.Gauge == nil {
+		s.Gauge = under.Gauge
+	}
+	return s
+}
+
+// opener opens a design.
+type opener[S any, P Params] struct {
+	system  *System[S, P]
+	variant Variant[S, P]
+	state   State[P]
+}
+
+// stores opens the stores of the design.
+func (o *opener[S, P]) stores(ctx context.Context, cfg sut.Config) (*Stores[P], error) {
+	return openStores[P](ctx, cfg, o.system.Name, o.variant.Needs, o.variant.Settings)
+}
+
+func (o *opener[S, P]) open(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
+	st, err := o.stores(ctx, cfg)
+	if err != nil {
+		return nil, o.opening("", err)
+	}
+	s, err := o.variant.Open(ctx, st)
+	if err != nil {
+		return nil, errors.Join(o.opening("", err), st.close())
+	}
+	return &instance[S, P]{opener: o, stores: st, domain: s}, nil
+}
+
+func (o *opener[S, P]) opening(what string, err error) error {
+	return fmt.Errorf("opening %s%s %s: %w", what, o.system.Name, o.variant.Name, err)
+}
+
+// instance is an opened design.
+type instance[S any, P Params] struct {
+	*opener[S, P]
+	stores *Stores[P]
+	domain S
+	once   sync.Once
+	closed error
+}
+
+// Prepare makes the schema and what is there before the first operation. Where any of it
+// exists already it fails.
+func (i *instance[S, P]) Prepare(ctx context.Context) error {
+	err := i.stores.DB.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, i.state.Schema); err != nil || i.state.Seed == nil {
+			return err
+		}
+		return i.state.Seed(ctx, tx, i.stores.Params)
+	})
+	if err == nil && i.state.Ready != nil {
+		err = i.state.Ready(ctx, i.stores)
+	}
+	if err != nil {
+		return fmt.Errorf("preparing %s: %w", i.system.Name, err)
+	}
+	return nil
+}
+
+// Do performs one operation.
+func (i *instance[S, P]) Do(ctx context.Context, op history.Op) (history.Reply, error) {
+	return i.system.API.Do(ctx, i.domain, op)
+}
+
+// Empty says what there is before the first operation.
+func (i *instance[S, P]) Empty(ctx context.Context) (string, error) {
+	var found []string
+	for _, table := range i.state.Empty {
+		var rows int64
+		err := i.stores.DB.Row(ctx, `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize(), nil, &rows)
+		if err != nil {
+			return "", stores.Failed("looking whether "+table+" is empty", err)
+		}
+		if rows > 0 {
+			found = append(found, fmt.Sprintf("%d %s", rows, table))
+		}
+	}
+	return strings.Join(found, " and "), nil
+}
+
+// Quiesced says what background work has still to do.
+func (i *instance[S, P]) Quiesced(ctx context.Context) (string, error) {
+	left, what, err := i.pending(ctx)
+	if err != nil || left == 0 {
+		return "", err
+	}
+	return what, nil
+}
+
+// Backlog counts it.
+func (i *instance[S, P]) Backlog(ctx context.Context) (int64, error) {
+	left, _, err := i.pending(ctx)
+	return left, err
+}
+
+func (i *instance[S, P]) pending(ctx context.Context) (int64, string, error) {
+	if i.state.Pending == nil {
+		return 0, "", nil
+	}
+	left, what, err := i.state.Pending(ctx, i.stores)
+	if err != nil {
+		return 0, "", fmt.Errorf("looking for what is left to do: %w", err)
+	}
+	return left, what, nil
+}
+
+// auditTimeout bounds the reading of an audit.
+const auditTimeout = 2 * time.Minute
+
+// Audit reads the final truth.
+func (i *instance[S, P]) Audit(ctx context.Context) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	audit, err := i.state.Audit(ctx, i.stores)
+	if err != nil {
+		return nil, fmt.Errorf("auditing: %w", err)
+	}
+	raw, err := json.Marshal(audit)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit: %w", err)
+	}
+	return raw, nil
+}
+
+// Close closes what the design has opened and the stores. Further calls return what the first
+// one did.
+func (i *instance[S, P]) Close() error {
+	i.once.Do(func() {
+		if c, is := any(i.domain).(io.Closer); is {
+			i.closed = c.Close()
+		}
+		i.closed = errors.Join(i.closed, i.stores.close())
+	})
+	return i.closed
+}
+
+// gaugeConns is how many connections a gauge has to each store.
+const gaugeConns = 1
+
+func (o *opener[S, P]) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
+	cfg.MaxConns = gaugeConns
+	st, err := o.stores(ctx, cfg)
+	if err != nil {
+		return nil, o.opening("the gauge of ", err)
+	}
+	return gauge[P]{st, o.state.Gauge}, nil
+}
+
+type gauge[P any] struct {
+	stores *Stores[P]
+	look   func(context.Context, *Stores[P]) (any, error)
+}
+
+// Sample looks once.
+func (g gauge[P]) Sample(ctx context.Context) (json.RawMessage, error) {
+	seen, err := g.look(ctx, g.stores)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(seen)
+}
+
+// Close closes the gauge's connections.
+func (g gauge[P]) Close() error { return g.stores.close() }

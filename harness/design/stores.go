@@ -1,0 +1,64 @@
+package design
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// Stores are the opened stores of an instance, a role or a gauge. What a design does not need
+// is nil.
+type Stores[P any] struct {
+	Config sut.Config
+	Params P
+	// DB is a pool of Config.MaxConns warm connections.
+	DB *stores.Postgres
+	// Redis has as many. It does not repeat what failed.
+	Redis *redis.Client
+}
+
+// Key is a key in Redis that is this run's alone.
+func (s *Stores[P]) Key(name string) string { return s.Config.Prefix + name }
+
+func openStores[P Params](
+	ctx context.Context, cfg sut.Config, name string, needs []sut.Service, settings map[string]string,
+) (*Stores[P], error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	st := &Stores[P]{Config: cfg}
+	var err error
+	if st.Params, err = sut.ParamsOf[P](cfg.Params); err != nil {
+		return nil, err
+	}
+	if err = st.Params.Validate(); err != nil {
+		return nil, fmt.Errorf("%s parameters: %w", name, err)
+	}
+	if st.DB, err = stores.OpenPostgres(ctx, cfg, name, settings); err != nil {
+		return nil, err
+	}
+	if slices.Contains(needs, sut.Redis) {
+		if st.Redis, err = stores.OpenRedis(ctx, cfg); err != nil {
+			return nil, errors.Join(err, st.close())
+		}
+	}
+	return st, nil
+}
+
+func (s *Stores[P]) close() error {
+	s.DB.Close()
+	if s.Redis == nil {
+		return nil
+	}
+	if err := s.Redis.Close(); err != nil {
+		return fmt.Errorf("closing the connections to Redis: %w", err)
+	}
+	return nil
+}

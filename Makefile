@@ -104,7 +104,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench RoundTrip ./harness/fault
 	$(GO) test -run '^$$' -bench HTML ./reports
 	$(GO) test -tags browser -run '^$$' -bench FirstPaint -benchtime 10x ./reports
-	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
+	$(GO) test -run '^$$' -bench 'Judge|Served|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
 	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
 	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/scheduler

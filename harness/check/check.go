@@ -4,6 +4,19 @@
 // that prove it, or Undecided with the reason. Checkers are sound under
 // unknown outcomes: they allow an interval of possible effects and never
 // ignore the operation.
+//
+// # Facts and families
+//
+// A system says what its audit has as tables of facts, and of each invariant which
+// clauses it has. Most clauses are of a family: a statement that holds of many
+// systems and is written, and tested, once. What is truly a system's own is a
+// clause of its own (On, OnAudit). See the example of Subject.
+//
+// The families are AckedDurable, NoPhantom and AtMostOnce of Effects; Capacity, which
+// with Most 1 says that something is exclusive; Conserved and ConservedRows; Path and
+// Fenced; InTime and Quiescent; Agree; SameReply. Their clauses are sound under
+// unknown outcomes, and faults and slowness excuse only what they can explain. What
+// the run must have tried is a clause too: NeedRecord, NeedFact.
 package check
 
 import (

@@ -12,8 +12,8 @@ import (
 )
 
 // effects compares the "buy" records of a history with effects.
-func effects(c *check.Collector, found ...check.Effect) *check.Effects {
-	e := check.NewEffects()
+func effects(c *check.Collector, found ...check.Effect) *check.Comparison {
+	e := check.NewComparison()
 	for _, f := range found {
 		e.Found(f)
 	}
@@ -82,7 +82,7 @@ func TestEffects(t *testing.T) {
 }
 
 func TestEffectsFoundAfterSeePanics(t *testing.T) {
-	e := check.NewEffects()
+	e := check.NewComparison()
 	e.See(&history.Record{})
 	defer func() {
 		if recover() == nil {
@@ -97,11 +97,11 @@ func TestEffectsCountUnknown(t *testing.T) {
 	h := parse(t, twoBuys)
 	for _, tt := range []struct {
 		name    string
-		judge   func(*check.Collector, *check.Effects)
+		judge   func(*check.Collector, *check.Comparison)
 		unknown int
 	}{
-		{"durable", func(c *check.Collector, e *check.Effects) { e.Durable(c) }, 1},
-		{"phantom", func(c *check.Collector, e *check.Effects) { e.NoPhantom(c) }, 1},
+		{"durable", func(c *check.Collector, e *check.Comparison) { e.Durable(c) }, 1},
+		{"phantom", func(c *check.Collector, e *check.Comparison) { e.NoPhantom(c) }, 1},
 	} {
 		c := check.Collect(t.Context(), "x", h)
 		tt.judge(c, effects(c, order(7, "o1", "", ""), order(8, "o2", "", "")))

@@ -26,20 +26,22 @@ func (e Effect) String() string {
 		e.Op, e.Key, e.Client)
 }
 
-// Effects compares the operations of a history with the effects found in the
+// Comparison compares the operations of a history with the effects found in the
 // final state. It is sound under unknown outcomes: an acknowledged operation
 // must have its effect, one of unknown outcome may, a refused one must not.
 //
 // First Found is called for every effect, then See for every record that may
 // bring one about, then the clauses. It keeps the effects and what is wrong,
 // not the history.
-type Effects struct {
+type Comparison struct {
 	found   map[uint64]*traced
 	missing map[uint64]missingAck
 	saw     bool
 	acked   int64
 	unknown int
 	strayed []stray
+	// excused says which operations need no effect at the end.
+	excused func(op uint64) bool
 }
 
 // traced is the effects of one operation and what the history says of it.
@@ -71,13 +73,13 @@ type stray struct {
 	acked, unasked bool
 }
 
-// NewEffects starts a comparison.
-func NewEffects() *Effects {
-	return &Effects{found: make(map[uint64]*traced), missing: make(map[uint64]missingAck)}
+// NewComparison starts a comparison.
+func NewComparison() *Comparison {
+	return &Comparison{found: make(map[uint64]*traced), missing: make(map[uint64]missingAck)}
 }
 
 // Found adds an effect. It panics after See, which needs all of them.
-func (e *Effects) Found(effect Effect) {
+func (e *Comparison) Found(effect Effect) {
 	if e.saw {
 		panic("check: Found after See")
 	}
@@ -90,7 +92,10 @@ func (e *Effects) Found(effect Effect) {
 }
 
 // See adds a record of an operation that may bring an effect about.
-func (e *Effects) See(r *history.Record) {
+func (e *Comparison) See(r *history.Record) { e.see(r, Said(r)) }
+
+// see adds a record and what it says.
+func (e *Comparison) see(r *history.Record, said Fact) {
 	e.saw = true
 	switch r.Outcome {
 	case history.OK:
@@ -101,20 +106,20 @@ func (e *Effects) See(r *history.Record) {
 	t := e.found[r.Op.ID]
 	if t == nil {
 		if r.Outcome == history.OK {
-			e.miss(r)
+			e.miss(r, said)
 		}
 		return
 	}
 	t.see(r)
-	e.compare(t, r)
+	e.compare(t, r, said)
 }
 
 // miss notes an acknowledgement without effect, the first one to arrive.
-func (e *Effects) miss(r *history.Record) {
+func (e *Comparison) miss(r *history.Record, said Fact) {
 	if m, known := e.missing[r.Op.ID]; known && m.at <= r.End {
 		return
 	}
-	e.missing[r.Op.ID] = missingAck{r.Op.ID, r.End, r.Reply.Key, r.Op.Key, r.Op.Client}
+	e.missing[r.Op.ID] = missingAck{r.Op.ID, r.End, said.Name, said.Key, said.Owner}
 }
 
 func (t *traced) see(r *history.Record) {
@@ -127,20 +132,20 @@ func (t *traced) see(r *history.Record) {
 
 // compare notes an effect that is another's than the one who asked, and an
 // acknowledgement that names none of the effects.
-func (e *Effects) compare(t *traced, r *history.Record) {
+func (e *Comparison) compare(t *traced, r *history.Record, said Fact) {
 	named := r.Outcome != history.OK
 	for _, f := range t.effects {
-		if differ(f.Key, r.Op.Key) || differ(f.Client, r.Op.Client) {
+		if differ(f.Key, said.Key) || differ(f.Client, said.Owner) {
 			e.strayed = append(e.strayed, stray{op: r.Op.ID, unasked: true,
 				acked: r.Outcome == history.OK, text: fmt.Sprintf(
-					"%v was requested with key %q by client %q", f, r.Op.Key, r.Op.Client)})
+					"%v was requested with key %q by client %q", f, said.Key, said.Owner)})
 			return
 		}
-		named = named || !differ(f.Name, r.Reply.Key)
+		named = named || !differ(f.Name, said.Name)
 	}
 	if !named {
 		e.strayed = append(e.strayed, stray{op: r.Op.ID, acked: true, text: fmt.Sprintf(
-			"operation %d was answered %q, but at the end there is %v", r.Op.ID, r.Reply.Key, t.effects[0])})
+			"operation %d was answered %q, but at the end there is %v", r.Op.ID, said.Name, t.effects[0])})
 	}
 }
 
@@ -149,7 +154,7 @@ func differ(found, asked string) bool { return found != "" && found != asked }
 // Durable requires that every acknowledged operation has its effect, with its
 // key, for its client and under the name that the reply gave, but for the
 // declared losses. At least one operation must have been acknowledged.
-func (e *Effects) Durable(c *Collector, losses ...Loss) {
+func (e *Comparison) Durable(c *Collector, losses ...Loss) {
 	c.Checked(int(e.acked))
 	c.AllowedUnknown(e.unknown)
 	c.Need(e.acked > 0, "no operation was acknowledged")
@@ -158,7 +163,9 @@ func (e *Effects) Durable(c *Collector, losses ...Loss) {
 			c.Violate([]uint64{s.op}, "%s", s.text)
 		}
 	}
-	missing := e.moved(c)
+	missing := slices.DeleteFunc(e.moved(c), func(m missingAck) bool {
+		return e.excused != nil && e.excused(m.op)
+	})
 	for _, l := range losses {
 		missing = c.accept(l, missing, e.acked)
 	}
@@ -170,7 +177,7 @@ func (e *Effects) Durable(c *Collector, losses ...Loss) {
 // moved reports what was acknowledged to one operation and is there at the end
 // as another's effect, which is no loss, and returns what else is missing by
 // the time of its acknowledgement.
-func (e *Effects) moved(c *Collector) (missing []missingAck) {
+func (e *Comparison) moved(c *Collector) (missing []missingAck) {
 	if len(e.missing) == 0 {
 		return nil
 	}
@@ -197,9 +204,9 @@ func (e *Effects) moved(c *Collector) (missing []missingAck) {
 // NoPhantom requires that every effect was asked for, with its key and by its
 // client, in an operation that was not refused. At least one effect must be
 // there.
-func (e *Effects) NoPhantom(c *Collector) {
+func (e *Comparison) NoPhantom(c *Collector) {
 	c.Need(len(e.found) > 0, "there is no effect at the end")
-	for _, op := range slices.Sorted(maps.Keys(e.found)) {
+	for _, op := range sortedOps(e.found) {
 		t := e.found[op]
 		c.Checked(len(t.effects))
 		switch {
@@ -220,9 +227,9 @@ func (e *Effects) NoPhantom(c *Collector) {
 
 // AtMostOnce requires that no operation has two effects, however often it was
 // attempted.
-func (e *Effects) AtMostOnce(c *Collector) {
+func (e *Comparison) AtMostOnce(c *Collector) {
 	c.Need(len(e.found) > 0, "there is no effect at the end")
-	for _, op := range slices.Sorted(maps.Keys(e.found)) {
+	for _, op := range sortedOps(e.found) {
 		effects := e.found[op].effects
 		c.Checked(len(effects))
 		if len(effects) > 1 {

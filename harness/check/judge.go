@@ -18,16 +18,36 @@ import (
 // Timeout bounds the check of one invariant in All.
 const Timeout = 2 * time.Minute
 
-// All judges every invariant, one after the other, each with Timeout. The
-// verdicts are in the order of the invariants; see Judge.
+// All judges every invariant, each with Timeout. The verdicts are in the order of the
+// invariants; see Judge. Those of one Subject that follow each other are judged in one
+// reading; if that fails, one by one.
 func All(
 	ctx context.Context, invariants []Invariant, h history.History, audit json.RawMessage,
 ) []Verdict {
 	verdicts := make([]Verdict, 0, len(invariants))
-	for _, inv := range invariants {
-		verdicts = append(verdicts, Judge(ctx, inv, h, audit, Timeout))
+	for len(verdicts) < len(invariants) {
+		group := together(invariants[len(verdicts):])
+		judged, whole := judge(ctx, group, h, audit, Timeout)
+		if !whole && len(group) > 1 {
+			for i, inv := range group {
+				judged[i] = Judge(ctx, inv, h, audit, Timeout)
+			}
+		}
+		verdicts = append(verdicts, judged...)
 	}
 	return verdicts
+}
+
+// together is the first invariant, and those after it that can be judged in one reading.
+func together(invariants []Invariant) []Invariant {
+	first, is := invariants[0].(stated)
+	n := 1
+	for ; is && n < len(invariants); n++ {
+		if next, same := invariants[n].(stated); !same || next.subject != first.subject {
+			break
+		}
+	}
+	return invariants[:n]
 }
 
 // Judge judges one invariant. Whatever goes wrong with the check is Undecided
@@ -42,38 +62,72 @@ func Judge(
 	ctx context.Context, inv Invariant, h history.History, audit json.RawMessage,
 	timeout time.Duration,
 ) Verdict {
+	verdicts, _ := judge(ctx, []Invariant{inv}, h, audit, timeout)
+	return verdicts[0]
+}
+
+// judge judges invariants in one reading, or a single one. If that fails whole is false, and
+// all are Undecided for the same reason.
+func judge(
+	ctx context.Context, group []Invariant, h history.History, audit json.RawMessage,
+	timeout time.Duration,
+) (verdicts []Verdict, whole bool) {
+	undecided := func(format string, args ...any) ([]Verdict, bool) {
+		verdicts := make([]Verdict, len(group))
+		for i, inv := range group {
+			verdicts[i] = Verdict{Invariant: inv.Name(), Reason: fmt.Sprintf(format, args...)}
+		}
+		return verdicts, false
+	}
 	if whole, ok := h.(interface{ Complete() bool }); ok && !whole.Complete() {
-		return Verdict{Invariant: inv.Name(),
-			Reason: "the history is truncated: operations missing from it may have happened"}
+		return undecided("the history is truncated: operations missing from it may have happened")
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	done := make(chan Verdict, 1)
+	type result struct {
+		verdicts []Verdict
+		panicked string
+	}
+	done := make(chan result, 1)
 	reading := &bound{History: h, ctx: ctx}
-	go func() { done <- guarded(ctx, inv, reading, audit) }()
+	go func() {
+		verdicts, panicked := guarded(ctx, group, reading, audit)
+		done <- result{verdicts, panicked}
+	}()
 	select {
-	case v := <-done:
-		if err := reading.failure.Load(); err != nil {
-			return Verdict{Invariant: inv.Name(),
-				Reason: fmt.Sprintf("the history was not read to its end: %v", *err)}
+	case got := <-done:
+		if got.panicked != "" {
+			return undecided("the check panicked: %s", got.panicked)
 		}
-		return consistent(inv.Name(), v)
+		if err := reading.failure.Load(); err != nil {
+			return undecided("the history was not read to its end: %v", *err)
+		}
+		for i, inv := range group {
+			got.verdicts[i] = consistent(inv.Name(), got.verdicts[i])
+		}
+		return got.verdicts, true
 	case <-ctx.Done():
-		return Verdict{Invariant: inv.Name(),
-			Reason: fmt.Sprintf("the check did not finish within %v: %v", timeout, ctx.Err())}
+		return undecided("the check did not finish within %v: %v", timeout, ctx.Err())
 	}
 }
 
-// guarded runs a check and turns a panic into a verdict.
+// guarded runs checks and says what panicked.
 func guarded(
-	ctx context.Context, inv Invariant, h history.History, audit json.RawMessage,
-) (v Verdict) {
+	ctx context.Context, group []Invariant, h history.History, audit json.RawMessage,
+) (verdicts []Verdict, panicked string) {
 	defer func() {
 		if p := recover(); p != nil {
-			v = Verdict{Reason: fmt.Sprintf("the check panicked: %v (%s)", p, panicOrigin())}
+			panicked = fmt.Sprintf("%v (%s)", p, panicOrigin())
 		}
 	}()
-	return inv.Check(ctx, h, audit)
+	if len(group) == 1 {
+		return []Verdict{group[0].Check(ctx, h, audit)}, ""
+	}
+	all := make([]stated, len(group))
+	for i, inv := range group {
+		all[i] = inv.(stated)
+	}
+	return readOnce(ctx, all, h, audit), ""
 }
 
 // panicOrigin names the function and line that panicked. It must be called by

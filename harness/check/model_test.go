@@ -232,8 +232,8 @@ var judges = map[string]func(*check.Collector, *sold){
 	},
 }
 
-func (s *sold) effects(c *check.Collector) *check.Effects {
-	e := check.NewEffects()
+func (s *sold) effects(c *check.Collector) *check.Comparison {
+	e := check.NewComparison()
 	for _, r := range s.orders {
 		e.Found(check.Effect{Op: r.op, Name: r.id, Key: r.item, Client: r.client})
 	}

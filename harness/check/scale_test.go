@@ -111,8 +111,8 @@ func bigInvariants() []check.Invariant {
 	}
 }
 
-func (a bigAudit) effects(c *check.Collector) *check.Effects {
-	e := check.NewEffects()
+func (a bigAudit) effects(c *check.Collector) *check.Comparison {
+	e := check.NewComparison()
 	for _, o := range a.Orders {
 		e.Found(o)
 	}

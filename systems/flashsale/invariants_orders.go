@@ -31,8 +31,8 @@ func judgeAckedDurable(j *judging) {
 }
 
 // effects are the orders at the end as what buys brought about.
-func (l *ledger) effects() *check.Effects {
-	effects := check.NewEffects()
+func (l *ledger) effects() *check.Comparison {
+	effects := check.NewComparison()
 	for i := range l.Orders {
 		o := &l.Orders[i]
 		effects.Found(check.Effect{Op: o.OpID, Name: o.ID, Key: o.Item, Client: o.Buyer})

@@ -162,8 +162,8 @@ func (j *judging) at(partition int, offset int64) []uint64 {
 
 // effects compares the interactions in the ledger, and some others, with those of
 // the history.
-func effects(j *judging, others ...uint64) *check.Effects {
-	e := check.NewEffects()
+func effects(j *judging, others ...uint64) *check.Comparison {
+	e := check.NewComparison()
 	for _, op := range slices.Concat(j.a.Logged, others) {
 		e.Found(check.Effect{Op: op})
 	}

@@ -99,12 +99,13 @@ CLAIMS := STAMPEDE_PENDING=$(PENDING) STAMPEDE_PLOTS=$(PLOTS)
 
 bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Dispatch|HTTP' -benchtime 1x -timeout 20m ./harness/load
+	$(GO) test -run '^$$' -bench Served -benchtime 1x ./harness/api
 	$(GO) test -run '^$$' -bench Append ./harness/history
 	$(GO) test -run '^$$' -bench 'Million|Summarise' -benchtime 1x ./harness/check ./harness/measure
 	$(GO) test -run '^$$' -bench RoundTrip ./harness/fault
 	$(GO) test -run '^$$' -bench HTML ./reports
 	$(GO) test -tags browser -run '^$$' -bench FirstPaint -benchtime 10x ./reports
-	$(GO) test -run '^$$' -bench 'Judge|Served|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
+	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
 	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
 	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/scheduler

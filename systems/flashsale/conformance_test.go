@@ -20,12 +20,7 @@ import (
 // stores are shared by all store-backed tests of this package.
 var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
-func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) != "" {
-		servePlainly()
-	}
-	os.Exit(stores.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {

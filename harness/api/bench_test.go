@@ -63,15 +63,13 @@ func shopTable() *api.Table[shop] {
 		Begin: func(any) (any, error) { return beginning{}, nil }}
 }
 
-// buyers are as many as there are operations.
-type buyers struct{}
-
-func (buyers) Kinds() []string { return []string{"buy"} }
-func (buyers) Op(i uint64) history.Op {
-	return history.Op{ID: (i + 1) << 8, Kind: "buy", Key: "item-1",
-		Client: "buyer-" + strconv.FormatUint(i+1, 10)}
+// purchases are as many as there are buyers.
+func purchases() sut.Workload {
+	return sut.OneKind("buy", func(i uint64) history.Op {
+		return history.Op{ID: (i + 1) << 8, Kind: "buy", Key: "item-1",
+			Client: "buyer-" + strconv.FormatUint(i+1, 10)}
+	})
 }
-func (buyers) Follow(history.Op, history.Outcome, history.Reply) []sut.FollowUp { return nil }
 
 // servePlainly is a shop as anybody writes it with net/http: every buy gets an order. It prints
 // its address, and ends with its standard input.
@@ -169,7 +167,7 @@ func byStampede(b *testing.B, address string, rate float64) answered {
 	if err != nil {
 		b.Fatal(err)
 	}
-	plan := load.Plan{Base: time.Now(), Workload: buyers{}, Timeout: 5 * time.Second,
+	plan := load.Plan{Base: time.Now(), Workload: purchases(), Timeout: 5 * time.Second,
 		MaxInFlight: servedUsers, Queue: 4096, Drain: 10 * time.Second}
 	if rate == 0 {
 		plan.Users, plan.Duration = servedUsers, servedOver

@@ -61,8 +61,12 @@ type missingAck struct {
 
 // String says what was acknowledged, and to whom.
 func (m missingAck) String() string {
-	return fmt.Sprintf("operation %d (key %q, client %q) was acknowledged at %v (%q)",
-		m.op, m.key, m.client, TimeText(m.at), m.name)
+	text := fmt.Sprintf("operation %d (key %q, client %q) was acknowledged at %v",
+		m.op, m.key, m.client, TimeText(m.at))
+	if m.name != "" {
+		text += fmt.Sprintf(" (%q)", m.name)
+	}
+	return text
 }
 
 // stray is an effect that is not what its operation asked for, which breaks

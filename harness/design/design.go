@@ -24,11 +24,14 @@ import (
 )
 
 // System is a system with its designs. S is what users call, its domain interface, and P its
-// parameters, which say by a method Validate what is wrong with them.
-type System[S any, P Params] struct {
+// parameters. What is wrong with these says their method Validate, every bad field at once; of
+// parameters without one, package bounds does.
+type System[S, P any] struct {
 	// Name is the folder's name; Question is one line.
 	Name, Question string
-	API            *api.Table[S]
+	// API is the table of what users can ask for. If it says nothing of a reset, that sends
+	// the parameters.
+	API *api.Table[S]
 	// Defaults are the parameters of which a scenario says nothing.
 	Defaults func() P
 	Workload func(seed uint64, p P) (sut.Workload, error)
@@ -46,12 +49,6 @@ type System[S any, P Params] struct {
 	Races   *sut.Races
 	NoRaces string
 	Unseen  map[string]string
-}
-
-// Params are parameters of a system.
-type Params interface {
-	// Validate returns every bad field at once, each named as in a scenario, or nil.
-	Validate() error
 }
 
 // State is how a system begins, comes to rest and is read at the end. A design's own wins,
@@ -94,6 +91,11 @@ type Variant[S, P any] struct {
 
 // Sut is the system as the harness sees it.
 func (s System[S, P]) Sut() sut.System {
+	if s.API.Begin == nil {
+		var params P
+		s.API.Reset = params
+		s.API.Begin = func(given any) (any, error) { return sut.ParamsOf[P](given) }
+	}
 	return sut.System{
 		Name: s.Name, Summary: s.Question,
 		Params:     func() any { p := s.Defaults(); return &p },
@@ -178,7 +180,7 @@ func (s State[P]) over(under State[P]) State[P] {
 }
 
 // opener opens a design.
-type opener[S any, P Params] struct {
+type opener[S, P any] struct {
 	system  *System[S, P]
 	variant Variant[S, P]
 	state   State[P]
@@ -206,7 +208,7 @@ func (o *opener[S, P]) opening(what string, err error) error {
 }
 
 // instance is an opened design.
-type instance[S any, P Params] struct {
+type instance[S, P any] struct {
 	*opener[S, P]
 	stores *Stores[P]
 	domain S

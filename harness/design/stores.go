@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/harness/bounds"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
@@ -27,7 +28,7 @@ type Stores[P any] struct {
 // Key is a key in Redis that is this run's alone.
 func (s *Stores[P]) Key(name string) string { return s.Config.Prefix + name }
 
-func openStores[P Params](
+func openStores[P any](
 	ctx context.Context, cfg sut.Config, name string, needs []sut.Service, settings map[string]string,
 ) (*Stores[P], error) {
 	if cfg.Logger == nil {
@@ -38,7 +39,7 @@ func openStores[P Params](
 	if st.Params, err = sut.ParamsOf[P](cfg.Params); err != nil {
 		return nil, err
 	}
-	if err = st.Params.Validate(); err != nil {
+	if err = validate(st.Params); err != nil {
 		return nil, fmt.Errorf("%s parameters: %w", name, err)
 	}
 	if st.DB, err = stores.OpenPostgres(ctx, cfg, name, settings); err != nil {
@@ -50,6 +51,14 @@ func openStores[P Params](
 		}
 	}
 	return st, nil
+}
+
+// validate says what is wrong with parameters.
+func validate(params any) error {
+	if own, has := params.(interface{ Validate() error }); has {
+		return own.Validate()
+	}
+	return bounds.Check(params)
 }
 
 func (s *Stores[P]) close() error {

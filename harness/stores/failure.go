@@ -16,8 +16,12 @@ import (
 // Failed wraps an error of a store with what was being done. It wraps
 // sut.ErrRefused too if, and only if, the error proves that the store did not
 // apply the operation and never will; in doubt the outcome stays unknown. It is
-// for the first step of an operation: what fails later has had an effect.
+// for the first step of an operation: what fails later has had an effect. Nil
+// stays nil.
 func Failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if notApplied(err) {
 		return fmt.Errorf("%s: %w: %w", doing, sut.ErrRefused, err)
 	}

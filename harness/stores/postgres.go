@@ -192,6 +192,18 @@ func (db *Postgres) Rows(
 	})
 }
 
+// Collect runs one prepared statement and returns its rows, whose columns go to the fields of a
+// structure in their order. Without rows the list is empty, and not nil.
+func Collect[T any](ctx context.Context, db *Postgres, sql string, args ...any) ([]T, error) {
+	list := []T{}
+	err := db.Rows(ctx, sql, args, func(row pgx.CollectableRow) error {
+		one, err := pgx.RowToStructByPos[T](row)
+		list = append(list, one)
+		return err
+	})
+	return list, err
+}
+
 // Querier is what a connection and a transaction have in common.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

@@ -312,6 +312,20 @@ type Workload interface {
 	Follow(op history.Op, outcome history.Outcome, reply history.Reply) []FollowUp
 }
 
+// OneKind makes a Workload of operations of one kind, of which the i-th is op(i), from 0.
+// Nothing follows from them.
+func OneKind(kind string, op func(i uint64) history.Op) Workload { return oneKind{kind, op} }
+
+type oneKind struct {
+	kind string
+	op   func(i uint64) history.Op
+}
+
+func (k oneKind) Kinds() []string        { return []string{k.kind} }
+func (k oneKind) Op(i uint64) history.Op { return k.op(i) }
+
+func (oneKind) Follow(history.Op, history.Outcome, history.Reply) []FollowUp { return nil }
+
 // FollowUp is an operation that is due some time after another has ended.
 type FollowUp struct {
 	After time.Duration

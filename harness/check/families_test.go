@@ -537,7 +537,7 @@ func TestOneReading(t *testing.T) {
 	if reads != 1 {
 		t.Errorf("the audit was read %d times", reads)
 	}
-	three := append(two, s.State("c", "", func(r *check.Run) func() {
+	three := append(slices.Clone(two), s.State("c", "", func(r *check.Run) func() {
 		return func() { panic("no such thing") }
 	}))
 	got := check.All(t.Context(), three, parse(t, twoBuys), nil)

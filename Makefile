@@ -98,8 +98,7 @@ PLOTS ?= $(CURDIR)/runs/plots
 CLAIMS := STAMPEDE_PENDING=$(PENDING) STAMPEDE_PLOTS=$(PLOTS)
 
 bench: setup ## Measure the workbench itself, as ratios to peers in the same run
-	$(GO) test -run '^$$' -bench 'Dispatch|HTTP' -benchtime 1x -timeout 20m ./harness/load
-	$(GO) test -run '^$$' -bench Served -benchtime 1x ./harness/api
+	$(GO) test -run '^$$' -bench 'Dispatch|HTTP|Served' -benchtime 1x -timeout 20m ./harness/load
 	$(GO) test -run '^$$' -bench Append ./harness/history
 	$(GO) test -run '^$$' -bench 'Million|Summarise' -benchtime 1x ./harness/check ./harness/measure
 	$(GO) test -run '^$$' -bench RoundTrip ./harness/fault

@@ -55,6 +55,31 @@ func TestGuide(t *testing.T) {
 	if outputs != 3 {
 		t.Errorf("%d outputs were compared", outputs)
 	}
+	missesAPI(t, dir)
+}
+
+// missesAPI takes the API away from the small system: that it is missing is said in words.
+func missesAPI(t *testing.T, dir string) {
+	t.Helper()
+	file := filepath.Join(dir, "systems/seats/seats.go")
+	put(t, file, strings.Replace(string(read(t, file)), "func System()", "func whole()", 1)+`
+// System is the system without its API.
+func System() sut.System {
+	s := whole()
+	s.Handler, s.Target = nil, nil
+	return s
+}
+`)
+	follow(t, dir, "make build")
+	for command, want := range map[string]string{
+		"serve seats --design conditional_update":         "seats has no HTTP API to serve",
+		"run seats-rush.yaml --target http://127.0.0.1:9": "so no server of it can be judged",
+	} {
+		said := follow(t, dir, "bin/stampede "+command+" 2>&1 || [ $? = 2 ]")
+		if !strings.Contains(said, want) {
+			t.Errorf("%s says %q, want %q", command, said, want)
+		}
+	}
 }
 
 // TestGuideIsReadable: code that is shown is formatted and fits a page, and the whole system

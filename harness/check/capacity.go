@@ -31,29 +31,13 @@ type Capacity struct {
 
 func (c Capacity) live(f *Fact) bool { return slices.Contains(c.Live, f.State) }
 
-// crowd is the rows of a group.
-type crowd struct {
-	Group
-	rows []*Fact
-}
-
 // crowds are, in the order of the table, the groups with more rows than there are units, of
 // the rows that count and are wanted.
-func (c Capacity) crowds(t *Table, wanted func(*Fact) bool) (list []*crowd) {
-	groups := make(map[Group]*crowd)
-	for i := range t.Rows {
-		f := &t.Rows[i]
-		if c.Counts != nil && !c.Counts(f) || !wanted(f) {
-			continue
-		}
-		g := c.By.Of(f)
-		if groups[g] == nil {
-			groups[g] = &crowd{Group: g}
-			list = append(list, groups[g])
-		}
-		groups[g].rows = append(groups[g].rows, f)
-	}
-	return slices.DeleteFunc(list, func(d *crowd) bool { return len(d.rows) <= c.Most })
+func (c Capacity) crowds(t *Table, wanted func(*Fact) bool) []*alike {
+	list := t.groups(c.By, func(f *Fact) bool {
+		return (c.Counts == nil || c.Counts(f)) && wanted(f)
+	})
+	return slices.DeleteFunc(list, func(d *alike) bool { return len(d.rows) <= c.Most })
 }
 
 // AtEnd is the clause that at the end no more rows have a unit than there are.
@@ -68,7 +52,7 @@ func (c Capacity) AtEnd() Clause {
 }
 
 // tooMany tells of a crowd: where there is one unit, of each row and the one before it.
-func (c Capacity) tooMany(r *Run, t *Table, d *crowd) {
+func (c Capacity) tooMany(r *Run, t *Table, d *alike) {
 	if c.Most == 1 {
 		for i, f := range d.rows[1:] {
 			r.Violate([]uint64{d.rows[i].Op, f.Op}, "%v: %s and %s both have it at the end", d.Group,

@@ -158,12 +158,18 @@ func (r *Run) See(visit func(*history.Record), kinds ...string) {
 
 // Table is a table of the facts. Without it the verdict is left open, and the table is nil.
 func (r *Run) Table(name string) *Table {
+	t := r.optional(name)
+	r.Need(t != nil, "the audit has no %s", plural(name))
+	return t
+}
+
+// optional is a table that a design may not have, nil if the audit has none.
+func (r *Run) optional(name string) *Table {
 	for _, t := range r.Facts.Tables {
 		if t.Name == name && t.given {
 			return t
 		}
 	}
-	r.Need(false, "the audit has no %s", plural(name))
 	return nil
 }
 
@@ -239,9 +245,14 @@ func (k Kind) said(r *history.Record) Fact {
 // Operations are the operations of a kind behind the rows of a table, merged over their
 // attempts. They are known after the reading.
 func (r *Run) Operations(k Kind, t *Table) Operations {
+	return r.operations(k, func(op uint64) bool { return t.byOp[op] != nil })
+}
+
+// operations are those of a kind that are wanted.
+func (r *Run) operations(k Kind, wanted func(op uint64) bool) Operations {
 	ops := Operations{}
 	r.See(func(rec *history.Record) {
-		if t.byOp[rec.Op.ID] != nil {
+		if wanted(rec.Op.ID) {
 			ops.Add(rec)
 		}
 	}, k.Names...)

@@ -28,17 +28,12 @@ func Conserved(k Kind, total int64, counts func(*history.Record) ([]Term, error)
 // none is negative. A row is a count: Thing of State.
 func ConservedRows(table string, by By, total int64) Clause {
 	return On(table, func(r *Run, t *Table) func() {
-		terms, order := make(map[Group][]Term), []Group(nil)
-		for i := range t.Rows {
-			f := &t.Rows[i]
-			g := by.Of(f)
-			if terms[g] == nil {
-				order = append(order, g)
+		for _, g := range t.groups(by, nil) {
+			terms := make([]Term, len(g.rows))
+			for i, f := range g.rows {
+				terms[i] = Term{Name: f.State, Count: f.Thing}
 			}
-			terms[g] = append(terms[g], Term{Name: f.State, Count: f.Thing})
-		}
-		for _, g := range order {
-			Conserve(r.Collector, g.String()+" at the end", total, nil, terms[g]...)
+			Conserve(r.Collector, g.String()+" at the end", total, nil, terms...)
 		}
 		return nil
 	})

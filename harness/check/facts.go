@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,14 +101,29 @@ func (t *Table) Named(name string) *Fact { return t.byName[name] }
 // Has reports whether rows have all of some columns.
 func (t *Table) Has(columns By) bool { return t.has&columns == columns }
 
-// OpsOf are the operations behind the rows of some names, each once, where they are known.
-func (t *Table) OpsOf(names ...string) (ops []uint64) {
-	for _, name := range names {
-		if f := t.byName[name]; f != nil && !slices.Contains(ops, f.Op) {
-			ops = append(ops, f.Op)
+// alike is the rows of a group.
+type alike struct {
+	Group
+	rows []*Fact
+}
+
+// groups are the rows that are wanted by some columns, in the order of the table; nil wants
+// all.
+func (t *Table) groups(by By, wanted func(*Fact) bool) (list []*alike) {
+	known := make(map[Group]*alike)
+	for i := range t.Rows {
+		f := &t.Rows[i]
+		if wanted != nil && !wanted(f) {
+			continue
 		}
+		g := by.Of(f)
+		if known[g] == nil {
+			known[g] = &alike{Group: g}
+			list = append(list, known[g])
+		}
+		known[g].rows = append(known[g].rows, f)
 	}
-	return ops
+	return list
 }
 
 // Label names a row in a violation: "order o7 of buyer-3 (held)".

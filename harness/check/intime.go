@@ -72,12 +72,8 @@ func (b Bound) age(r *Run, f *Fact) (age time.Duration, judged bool) {
 
 // judgeLate grants what excuses the rows of the operations that are late.
 func (b Bound) judgeLate(r *Run, t *Table, late map[uint64]bool, slack time.Duration) func() {
-	ops, slowest := make(Operations), r.Slowest()
-	r.See(func(rec *history.Record) {
-		if late[rec.Op.ID] {
-			ops.Add(rec)
-		}
-	}, b.Kind.Names...)
+	slowest := r.Slowest()
+	ops := r.operations(b.Kind, func(op uint64) bool { return late[op] })
 	return func() {
 		for i := range t.Rows {
 			f := &t.Rows[i]

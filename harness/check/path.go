@@ -124,7 +124,7 @@ func (p Path) Follow(by Track) Clause {
 			g := by.By.Of(e)
 			was, known := last[g]
 			last[g] = e
-			if by.Strict && rows != nil && !known && !rows.has1(by.By, g) {
+			if by.Strict && rows != nil && !known && !rows.hasGroup(by.By, g) {
 				r.Violate(p.proof(r, e), "%s is about %v, which does not exist", entry(log, e), g)
 			}
 			if why := p.wrong(by, was, e); why != "" {
@@ -198,18 +198,8 @@ func (p Path) end(r *Run, by Track, log, rows *Table, row *Fact, ends map[Group]
 	r.Violate(proof, "%s is %s at the end, but %s", rows.Label(row), row.State, text)
 }
 
-// optional is a table that a design may not have.
-func (r *Run) optional(name string) *Table {
-	for _, t := range r.Facts.Tables {
-		if t.Name == name && t.given {
-			return t
-		}
-	}
-	return nil
-}
-
-// has1 says whether a table has a row of a group; by name that takes no search.
-func (t *Table) has1(by By, g Group) bool {
+// hasGroup says whether a table has a row of a group; by name that takes no search.
+func (t *Table) hasGroup(by By, g Group) bool {
 	if by == ByName {
 		return t.byName[g.Name] != nil
 	}

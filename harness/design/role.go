@@ -50,16 +50,7 @@ func (o *opener[S, P]) run(ctx context.Context, cfg sut.Config, r Role[P]) error
 			}
 		},
 		Do: func(ctx context.Context, st *Stores[P]) error {
-			for {
-				again, err := r.Step(ctx, st)
-				if err != nil {
-					return err
-				}
-				cfg.Worked()
-				if !cfg.Rest(ctx, again) {
-					return nil
-				}
-			}
+			return cfg.Steps(ctx, func() (time.Duration, error) { return r.Step(ctx, st) })
 		},
 	}
 	return work.Run(ctx, cfg)

@@ -69,7 +69,7 @@ func BenchmarkDispatch(b *testing.B) {
 // BenchmarkHTTP offers requests to a trivial server in a process of its own,
 // on the same cores.
 func BenchmarkHTTP(b *testing.B) {
-	server := startServer(b)
+	server := startServer(b, serveTrivial)
 	quick := aim{drops: 0.1, respondP50: 500 * time.Microsecond}
 	for _, rate := range []float64{10_000, 25_000} {
 		b.Run(fmt.Sprintf("%.0f per s", rate), func(b *testing.B) {

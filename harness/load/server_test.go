@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,43 +18,52 @@ import (
 	"stampede/harness/load"
 )
 
-// serveEnv makes the test binary be the trivial server.
-const serveEnv = "STAMPEDE_LOAD_TEST_SERVE"
+// serveEnv makes the test binary be a server: a trivial one, which answers every request with
+// "ok", or a plainShop.
+const (
+	serveEnv     = "STAMPEDE_LOAD_TEST_SERVE"
+	serveTrivial = "trivial"
+	serveShop    = "shop"
+)
 
-// serve answers every request with "ok" until its standard input is closed,
-// which the death of the parent does too. It prints its address.
-func serve() {
+// serve serves until its standard input is closed, which the death of the parent does too. It
+// prints its address.
+func serve(what string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	server := &fasthttp.Server{
+	trivial := &fasthttp.Server{
 		Handler:           func(ctx *fasthttp.RequestCtx) { ctx.WriteString("ok") },
 		NoDefaultDate:     true,
 		ReadTimeout:       time.Minute,
 		ReduceMemoryUsage: false,
+	}
+	accept := trivial.Serve
+	if what == serveShop {
+		accept = (&http.Server{Handler: plainShop(), ReadHeaderTimeout: time.Minute}).Serve
 	}
 	fmt.Println(listener.Addr())
 	go func() {
 		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
 		os.Exit(0)
 	}()
-	if err := server.Serve(listener); err != nil {
+	if err := accept(listener); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// startServer starts the server as a child process and returns its address.
-func startServer(b *testing.B) string {
+// startServer starts a server as a child process and returns its address.
+func startServer(b *testing.B, what string) string {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
 	}
 	cmd := exec.CommandContext(b.Context(), self, "-test.run", "^$")
-	cmd.Env = append(os.Environ(), serveEnv+"=1")
+	cmd.Env = append(os.Environ(), serveEnv+"="+what)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -100,8 +110,8 @@ func httpDo(address string) load.Do {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) != "" {
-		serve()
+	if what := os.Getenv(serveEnv); what != "" {
+		serve(what)
 	}
 	os.Exit(m.Run())
 }

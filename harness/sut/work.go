@@ -44,8 +44,14 @@ func (w Work[B]) once(ctx context.Context, cfg Config) error {
 
 // Every calls step, with a rest between two calls, until ctx is cancelled or step fails.
 func (c Config) Every(ctx context.Context, rest time.Duration, step func() error) error {
+	return c.Steps(ctx, func() (time.Duration, error) { return rest, step() })
+}
+
+// Steps is Every for a step that says itself how long to rest after it.
+func (c Config) Steps(ctx context.Context, step func() (rest time.Duration, err error)) error {
 	for {
-		if err := step(); err != nil {
+		rest, err := step()
+		if err != nil {
 			return err
 		}
 		c.Worked()

@@ -1,20 +1,14 @@
-package api_test
+package load_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,16 +24,6 @@ import (
 	"stampede/harness/sut"
 )
 
-// serveEnv makes the test binary be a plain shop.
-const serveEnv = "STAMPEDE_API_TEST_SERVE"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) != "" {
-		servePlainly()
-	}
-	os.Exit(m.Run())
-}
-
 type (
 	// purchase is what a buyer asks of a shop, and order what one gets.
 	purchase struct {
@@ -51,16 +35,16 @@ type (
 		ID   string `json:"order" op:"key" min:"1"`
 		Unit int64  `json:"unit" op:"value" min:"0"`
 	}
-	shop interface {
+	seller interface {
 		Buy(context.Context, purchase) (order, error)
 	}
 )
 
-func shopTable() *api.Table[shop] {
-	return &api.Table[shop]{System: "shop", MaxBody: 1000, Audit: beginning{},
-		Kinds: []api.Kind[shop]{api.Op("buy", "POST /v1/buy", shop.Buy,
+func shopTable() *api.Table[seller] {
+	return &api.Table[seller]{System: "shop", MaxBody: 1000, Audit: struct{}{},
+		Kinds: []api.Kind[seller]{api.Op("buy", "POST /v1/buy", seller.Buy,
 			api.About{Status: http.StatusCreated})},
-		Begin: func(any) (any, error) { return beginning{}, nil }}
+		Begin: func(any) (any, error) { return struct{}{}, nil }}
 }
 
 // purchases are as many as there are buyers.
@@ -71,14 +55,8 @@ func purchases() sut.Workload {
 	})
 }
 
-// servePlainly is a shop as anybody writes it with net/http: every buy gets an order. It prints
-// its address, and ends with its standard input.
-func servePlainly() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+// plainShop is a shop as anybody writes it with net/http: every buy gets an order.
+func plainShop() http.Handler {
 	var orders atomic.Int64
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/buy", func(w http.ResponseWriter, r *http.Request) {
@@ -92,45 +70,7 @@ func servePlainly() {
 		n := orders.Add(1)
 		_ = json.NewEncoder(w).Encode(order{ID: fmt.Sprint("order-", n), Unit: n})
 	})
-	fmt.Println(listener.Addr())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	fmt.Fprintln(os.Stderr, server.Serve(listener))
-	os.Exit(1)
-}
-
-// startPlainShop starts it in a process of its own and returns its address.
-func startPlainShop(b *testing.B) string {
-	b.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.CommandContext(b.Context(), self, "-test.run", "^$")
-	cmd.Env, cmd.Stderr = append(os.Environ(), serveEnv+"=1"), os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
-	return strings.TrimSpace(address)
+	return mux
 }
 
 // answered is what became of a load: how many answers came in a second, and how long they took
@@ -283,7 +223,7 @@ func bareUser(
 // at 64 % of what the bare loop gets. The figures are medians. The aims are 80 % of its rate
 // and 1.5 times its p99.
 func BenchmarkServed(b *testing.B) {
-	address := startPlainShop(b)
+	address := startServer(b, serveShop)
 	const aimRate, aimTail, turns = 0.8, 1.5, 5
 	seen := map[string][]float64{}
 	note := func(name string, value float64) { seen[name] = append(seen[name], value) }

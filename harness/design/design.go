@@ -186,13 +186,15 @@ type opener[S, P any] struct {
 	state   State[P]
 }
 
-// stores opens the stores of the design.
-func (o *opener[S, P]) stores(ctx context.Context, cfg sut.Config) (*Stores[P], error) {
-	return openStores[P](ctx, cfg, o.system.Name, o.variant.Needs, o.variant.Settings)
+// stores opens Postgres and the stores that are needed.
+func (o *opener[S, P]) stores(
+	ctx context.Context, cfg sut.Config, needs []sut.Service,
+) (*Stores[P], error) {
+	return openStores[P](ctx, cfg, o.system.Name, needs, o.variant.Settings)
 }
 
 func (o *opener[S, P]) open(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
-	st, err := o.stores(ctx, cfg)
+	st, err := o.stores(ctx, cfg, o.variant.Needs)
 	if err != nil {
 		return nil, o.opening("", err)
 	}
@@ -316,7 +318,7 @@ const gaugeConns = 1
 
 func (o *opener[S, P]) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
 	cfg.MaxConns = gaugeConns
-	st, err := o.stores(ctx, cfg)
+	st, err := o.stores(ctx, cfg, o.variant.Needs)
 	if err != nil {
 		return nil, o.opening("the gauge of ", err)
 	}

@@ -283,3 +283,35 @@ func TestRole(t *testing.T) {
 		t.Errorf("the second design's role is %q", got)
 	}
 }
+
+// TestRoleLoop: a role without steps gets the stores that it needs, those of the design if it
+// does not say, and opened anew after an error.
+func TestRoleLoop(t *testing.T) {
+	cfg := config(t)
+	cfg.KafkaBrokers, cfg.Kafka = []string{"127.0.0.1:1"}, sut.DefaultKafka()
+	for want, needs := range map[string][]sut.Service{
+		"redis true, kafka false": nil,
+		"redis false, kafka true": {sut.Kafka},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var seen *design.Stores[params]
+		role := emptying{Name: "emptier", Needs: needs, Timeout: time.Second,
+			Do: func(ctx context.Context, st *design.Stores[params]) error {
+				if seen == nil {
+					seen = st
+					return errClosed
+				}
+				if st == seen || st.Config.Timeout != time.Second {
+					t.Errorf("after an error the stores are the same, or their timeout %v", st.Config.Timeout)
+				}
+				if got := fmt.Sprintf("redis %v, kafka %v", st.Redis != nil, st.Kafka != nil); got != want {
+					t.Errorf("got %s; want %s", got, want)
+				}
+				cancel()
+				return ctx.Err()
+			}}
+		if err := system(new(atomic.Int64), role).Variants[1].Roles[0].Run(ctx, cfg); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -8,10 +8,12 @@ import (
 	"slices"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/bounds"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/harness/topics"
 )
 
 // Stores are the opened stores of an instance, a role or a gauge. What a design does not need
@@ -23,6 +25,8 @@ type Stores[P any] struct {
 	DB *stores.Postgres
 	// Redis has as many. It does not repeat what failed.
 	Redis *redis.Client
+	// Kafka is a client of topics.Open. Consumers open others, with options of their own.
+	Kafka *kgo.Client
 }
 
 // Key is a key in Redis that is this run's alone.
@@ -50,6 +54,11 @@ func openStores[P any](
 			return nil, errors.Join(err, st.close())
 		}
 	}
+	if slices.Contains(needs, sut.Kafka) {
+		if st.Kafka, err = topics.Open(cfg); err != nil {
+			return nil, errors.Join(err, st.close())
+		}
+	}
 	return st, nil
 }
 
@@ -63,6 +72,9 @@ func validate(params any) error {
 
 func (s *Stores[P]) close() error {
 	s.DB.Close()
+	if s.Kafka != nil {
+		s.Kafka.Close()
+	}
 	if s.Redis == nil {
 		return nil
 	}

@@ -154,7 +154,7 @@ func layers(pkg string) (allowed []string, listed bool) {
 			"harness/bounds", "harness/plain"}, true
 	case "harness/design":
 		return []string{"harness/sut", "harness/history", "harness/check", "harness/stores",
-			"harness/api", "harness/bounds"}, true
+			"harness/topics", "harness/api", "harness/bounds"}, true
 	}
 	return nil, false
 }

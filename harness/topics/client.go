@@ -32,6 +32,20 @@ func Options(cfg sut.Config) ([]kgo.Opt, error) {
 	return opts, err
 }
 
+// Open makes a client of Options and more. It connects when it is used first, and asks again
+// until a broker answers.
+func Open(cfg sut.Config, more ...kgo.Opt) (*kgo.Client, error) {
+	opts, err := Options(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append(opts, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	return client, nil
+}
+
 // Transactional are the options of a producer whose records and offsets are
 // committed together or not at all. Of the processes that use one id, only the
 // latest can commit. It needs acks all and idempotence.

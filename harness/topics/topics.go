@@ -56,13 +56,9 @@ const pollEvery = 20 * time.Millisecond
 // starts empty. The client is one of its own, for the driver remembers for five
 // seconds that a topic was not to be found.
 func Create(ctx context.Context, cfg sut.Config, list ...Topic) error {
-	opts, err := Options(cfg)
+	client, err := Open(cfg, kgo.MetadataMinAge(pollEvery))
 	if err != nil {
 		return err
-	}
-	client, err := kgo.NewClient(append(opts, kgo.MetadataMinAge(pollEvery))...)
-	if err != nil {
-		return fmt.Errorf("making a Kafka client: %w", err)
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)

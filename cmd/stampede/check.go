@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/env"
+	"stampede/harness/judge"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 )
@@ -57,7 +58,7 @@ func (a *app) check(which string, f runFlags) error {
 		return withCode(exitEnvironment, err)
 	}
 	defer dir.Close()
-	summary, err := run.Judge(a.interrupts.hard, dir, system, how)
+	summary, err := judge.Directory(a.interrupts.hard, dir, system, how)
 	if err != nil {
 		err = fmt.Errorf("judging %s: %w", stored.Path, err)
 		if run.DiskFailed(err) {
@@ -84,12 +85,12 @@ func (a *app) check(which string, f runFlags) error {
 
 // judgingOf keeps what an earlier summary knew of the run's end. A run
 // without one was killed.
-func judgingOf(stored *rundir.Run) (run.Judging, error) {
+func judgingOf(stored *rundir.Run) (judge.End, error) {
 	finished, interrupted, err := stored.Ended()
 	if errors.Is(err, rundir.ErrUnfinished) {
-		return run.Judging{Finished: stored.Manifest.Run.Started, Interrupted: true}, nil
+		return judge.End{Finished: stored.Manifest.Run.Started, Interrupted: true}, nil
 	}
-	return run.Judging{Finished: finished, Interrupted: interrupted}, err
+	return judge.End{Finished: finished, Interrupted: interrupted}, err
 }
 
 // defineOutput defines the flags that say where the results go.

@@ -159,10 +159,8 @@ func deployment(sc scenario.Scenario) string {
 func chosen(plan resolved) []sut.Variant {
 	out := []sut.Variant{}
 	for _, name := range plan.Scenario.Variants {
-		for _, v := range plan.System.Variants {
-			if v.Name == name {
-				out = append(out, v)
-			}
+		if v, ok := plan.System.Variant(name); ok {
+			out = append(out, v)
 		}
 	}
 	return out

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stampede/harness/run"
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 )
 
@@ -50,7 +50,7 @@ func (a *app) replay(which string, f runFlags) error {
 	if err != nil {
 		return usage(err)
 	}
-	without, err := run.Exemptions(stored)
+	without, err := judge.Exemptions(stored)
 	if err != nil {
 		return usage(err)
 	}

@@ -147,6 +147,9 @@ func layers(pkg string) (allowed []string, listed bool) {
 		return []string{"harness/history"}, true
 	case "harness/sut":
 		return []string{"harness/check", "harness/history"}, true
+	case "harness/judge":
+		return []string{"harness/check", "harness/history", "harness/measure", "harness/rundir",
+			"harness/scenario", "harness/stats", "harness/sut"}, true
 	case "harness/topics", "harness/stores":
 		return []string{"harness/sut"}, true
 	case "harness/api":

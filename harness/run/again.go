@@ -122,7 +122,7 @@ func (r *runner) runAgain(slots []rundir.Slot, began, loaded time.Time) error {
 		return err
 	}
 	r.Observer.Logf("%s", gaveUp)
-	manifest := &r.judge.run.Manifest
+	manifest := r.judge.Manifest()
 	manifest.Warnings = append(manifest.Warnings, gaveUp)
 	return r.dir.WriteManifest(*manifest)
 }
@@ -139,7 +139,7 @@ func (r *runner) planned(repeats int) time.Duration {
 // timing is the state of a repeat's times; clean if running it again would not help,
 // because it did not come to its end.
 func (r *runner) timing(slot rundir.Slot) string {
-	repeat, ok := r.judge.known[slot.Order]
+	repeat, ok := r.judge.Judged(slot.Order)
 	if !ok || repeat.Error != "" {
 		return rundir.Clean
 	}
@@ -148,7 +148,7 @@ func (r *runner) timing(slot rundir.Slot) string {
 
 // onceMore runs a repeat again and returns the state of its times.
 func (r *runner) onceMore(slot rundir.Slot) (timing string, err error) {
-	manifest := &r.judge.run.Manifest
+	manifest := r.judge.Manifest()
 	manifest.Slots = rundir.WithAgain(manifest.Slots, slot)
 	if err := r.dir.WriteManifest(*manifest); err != nil {
 		return "", err

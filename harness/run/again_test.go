@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 )
 
@@ -143,16 +144,26 @@ func TestARepeatThatRunsAgain(t *testing.T) {
 func TestGivingUpIsSaid(t *testing.T) {
 	b := newBench(t, nil, design{name: "good"}, design{name: "other"})
 	e := b.finish(t)
+	e.tamper(t, b.opts.System, func(trial *judge.Trial) {
+		if trial.Variant == "other" {
+			m := &rundir.Machine{SpanNS: 1e9, Cores: 1, OthersNS: 5e8}
+			trial.Processor = &rundir.Processor{Machine: m}
+		}
+	})
 	dir, err := rundir.Lock(e.path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	j, err := newJudge(e.path, b.opts.System)
+	j, err := judge.Open(e.path, b.opts.System)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.known[1] = rundir.Repeat{Timing: rundir.Noisy}
+	for _, slot := range e.stored.Manifest.Slots {
+		if _, err := j.Repeat(t.Context(), dir, slot); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r := &runner{Options: b.opts, dir: dir, soft: b.soft, judge: j}
 	r.Again = 1
 	began := time.Now().Add(-time.Second)
@@ -164,7 +175,7 @@ func TestGivingUpIsSaid(t *testing.T) {
 	if lines := b.watcher.lines; len(lines) == 0 || lines[len(lines)-1] != want {
 		t.Errorf("reported %q, want %q", lines, want)
 	}
-	summary, err := Judge(t.Context(), dir, b.opts.System, Judging{})
+	summary, err := judge.Directory(t.Context(), dir, b.opts.System, judge.End{})
 	if err != nil || !slices.Equal(summary.Warnings, []string{want}) {
 		t.Errorf("the summary warns of %q, %v", summary.Warnings, err)
 	}

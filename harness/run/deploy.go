@@ -6,6 +6,7 @@ import (
 
 	"stampede/harness/deploy"
 	"stampede/harness/fault"
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -30,11 +31,11 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 		plan.Way, plan.Replicas = deploy.InProcess, nil // the server is there already
 	}
 	p.targets = maps.Clone(p.targets)
-	ways, err := r.services.ways(r, v, p)
+	proxies, err := r.services.proxiesFor(r, v, p)
 	if err != nil {
 		return nil, err
 	}
-	plan.Reach = ways.reach
+	plan.Reach = proxies.reach
 	// The roles outlive a first Ctrl-C: the drain still needs them.
 	crew, err := deploy.Start(r.soft, plan, inst)
 	if err != nil {
@@ -51,7 +52,7 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 func absent(faults []scenario.Fault, v sut.Variant) map[string]bool {
 	names := map[string]bool{}
 	for _, f := range faults {
-		if !sut.Service(f.Target).Store() && !felt(f, v) {
+		if !sut.Service(f.Target).Store() && !judge.Feels(v, f) {
 			names[f.Name] = true
 		}
 	}
@@ -63,19 +64,4 @@ func onStores(faults []scenario.Fault) []scenario.Fault {
 	return slices.DeleteFunc(slices.Clone(faults), func(f scenario.Fault) bool {
 		return !sut.Service(f.Target).Store()
 	})
-}
-
-// felt says whether a fault can be felt by a variant: it uses the store, or has
-// the role, which passes the place.
-func felt(f scenario.Fault, v sut.Variant) bool {
-	whole := sut.Service(f.Target).Whole()
-	if v.Name == targetName {
-		return true
-	}
-	if whole.Store() {
-		return slices.Contains(v.Needs, whole)
-	}
-	places, has := v.PlacesOf(string(whole))
-	return has && (f.Place == "" || slices.Contains(places, f.Place)) &&
-		(f.From == "" || slices.Contains(v.Needs, sut.Service(f.From)))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stampede/harness/env"
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
 )
@@ -158,8 +159,8 @@ func TestAForeignServer(t *testing.T) {
 			}
 			// What was recorded of the first repeat is not thrown away.
 			e := b.finish(t)
-			e.is(t, targetName, rundir.Inconclusive, "preparing target: it is broken")
-			if n := len(e.records(t, targetName, 0)); n != 30 {
+			e.is(t, judge.TargetName, rundir.Inconclusive, "preparing target: it is broken")
+			if n := len(e.records(t, judge.TargetName, 0)); n != 30 {
 				t.Errorf("%d operations are recorded", n)
 			}
 		})

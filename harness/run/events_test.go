@@ -80,13 +80,13 @@ func TestEventsAreKept(t *testing.T) {
 
 // TestEventsOfFaults: each begins and ends.
 func TestEventsOfFaults(t *testing.T) {
-	teller := &teller{Observer: &watcher{}, now: newBench(t, nil, design{name: "a"}).opts.Now}
-	teller.begin(rundir.Slot{Variant: "v", Repeat: 1, Order: 3}, 0)
+	progress := &progress{Observer: &watcher{}, now: newBench(t, nil, design{name: "a"}).opts.Now}
+	progress.begin(rundir.Slot{Variant: "v", Repeat: 1, Order: 3}, 0)
 	for _, inForce := range [][]string{{"a"}, {"a", "b"}, {"b"}, {}} {
-		teller.faults(inForce)
+		progress.faults(inForce)
 	}
 	got := []string{}
-	for _, e := range teller.Observer.(*watcher).events {
+	for _, e := range progress.Observer.(*watcher).events {
 		if f := e.Fault; f != nil {
 			got = append(got, map[bool]string{true: "+", false: "-"}[f.On]+f.Fault)
 			if f.Variant != "v" || f.Repeat.Repeat != 1 || f.Order != 3 {

@@ -46,7 +46,7 @@ func (s *services) identify(ctx context.Context, v sut.Variant) (*identities, er
 }
 
 // tell asks the stores again and notes what no fault did to them.
-func (i *identities) tell(ctx context.Context, t *Trial) {
+func (i *identities) tell(ctx context.Context, t *trial) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	trouble := []string{}

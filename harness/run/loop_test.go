@@ -17,6 +17,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/events"
 	"stampede/harness/history"
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -445,7 +446,7 @@ func TestLateInACrowd(t *testing.T) {
 	if v := e.summary.Verdict; v.Correctness != rundir.Inconclusive || v.Objectives != rundir.Fail {
 		t.Errorf("on a quiet machine: %+v", v)
 	}
-	e.tamper(t, b.opts.System, func(trial *Trial) {
+	e.tamper(t, b.opts.System, func(trial *judge.Trial) {
 		m := &rundir.Machine{SpanNS: 1e9, Cores: 1, OthersNS: 5e8}
 		trial.Processor = &rundir.Processor{Machine: m}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/harness/events"
+	"stampede/harness/judge"
 	"stampede/harness/load"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -22,8 +23,8 @@ type Observer interface {
 	Logf(format string, args ...any)
 }
 
-// teller tells an observer what happens, and the run directory's file of events.
-type teller struct {
+// progress tells an observer what happens, and the run directory's file of events.
+type progress struct {
 	Observer
 	id  string
 	now func() time.Time
@@ -42,13 +43,13 @@ type trialShown struct {
 }
 
 // tell stamps an event, hands it on and keeps it.
-func (t *teller) tell(e events.Event) {
+func (t *progress) tell(e events.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tellLocked(e)
 }
 
-func (t *teller) tellLocked(e events.Event) {
+func (t *progress) tellLocked(e events.Event) {
 	e.RunID = t.id
 	e = events.Stamped(e, t.now())
 	if t.record != nil {
@@ -58,7 +59,7 @@ func (t *teller) tellLocked(e events.Event) {
 }
 
 // Logf hands a line on and keeps it.
-func (t *teller) Logf(format string, args ...any) {
+func (t *progress) Logf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.record != nil {
@@ -70,7 +71,7 @@ func (t *teller) Logf(format string, args ...any) {
 
 // close ends the file of events. That it could not be written is told, and fails
 // nothing: what is judged is not in it.
-func (t *teller) close() {
+func (t *progress) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.record == nil {
@@ -95,7 +96,7 @@ func (r *runner) started(slots []rundir.Slot) {
 		p.Slots = append(p.Slots, events.Slot{Variant: s.Variant, Repeat: s.Repeat,
 			Control: s.Control})
 	}
-	r.teller.tell(events.Event{RunStarted: p})
+	r.progress.tell(events.Event{RunStarted: p})
 }
 
 func faultNames(faults []scenario.Fault) []string {
@@ -107,7 +108,7 @@ func faultNames(faults []scenario.Fault) []string {
 }
 
 // begin tells of a new trial.
-func (t *teller) begin(slot rundir.Slot, warmUp time.Duration) {
+func (t *progress) begin(slot rundir.Slot, warmUp time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.trial = trialShown{warmUp: warmUp,
@@ -117,13 +118,13 @@ func (t *teller) begin(slot rundir.Slot, warmUp time.Duration) {
 }
 
 // phase tells of a change of phase.
-func (t *teller) phase(name events.PhaseName) {
+func (t *progress) phase(name events.PhaseName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.enter(name)
 }
 
-func (t *teller) enter(name events.PhaseName) {
+func (t *progress) enter(name events.PhaseName) {
 	if t.trial.phase == name {
 		return
 	}
@@ -133,7 +134,7 @@ func (t *teller) enter(name events.PhaseName) {
 
 // follow tells of the load ten times a second until the returned function is
 // called.
-func (t *teller) follow(live *load.Live) (stop func()) {
+func (t *progress) follow(live *load.Live) (stop func()) {
 	t.snapshot(live.Snapshot())
 	done := make(chan struct{})
 	var ended sync.WaitGroup
@@ -157,7 +158,7 @@ func (t *teller) follow(live *load.Live) (stop func()) {
 }
 
 // snapshot tells of the load, and of the phase that it is in.
-func (t *teller) snapshot(s load.Snapshot) {
+func (t *progress) snapshot(s load.Snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -175,7 +176,7 @@ func (t *teller) snapshot(s load.Snapshot) {
 }
 
 // faults tells which faults have begun and which have ended.
-func (t *teller) faults(inForce []string) {
+func (t *progress) faults(inForce []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.trial.faults
@@ -194,11 +195,11 @@ func (t *teller) faults(inForce []string) {
 }
 
 // done tells of a trial's verdict.
-func (t *teller) done(repeat rundir.Repeat, p parts) {
+func (t *progress) done(repeat rundir.Repeat, v judge.Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: p.overall(), Correctness: p.answer,
-		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, p.reasons...)}
+	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: v.Overall(), Correctness: v.Answer,
+		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, v.Reasons...)}
 	if len(repeat.Operations) > 0 {
 		o.Kind, o.Main = repeat.Operations[0].Kind, repeat.Operations[0].Load
 		successes := stats.OfSuccesses([]rundir.Variant{{Operations: repeat.Operations}})

@@ -15,6 +15,7 @@ import (
 	"stampede/harness/env/admin"
 	"stampede/harness/events"
 	"stampede/harness/history"
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -105,10 +106,10 @@ func Run(soft, hard context.Context, opts Options) (string, rundir.Summary, erro
 	}
 	defer dir.Close()
 	r := &runner{Options: opts, plan: plan, dir: dir, soft: soft, hard: hard,
-		teller: &teller{Observer: opts.Observer, id: dir.ID(), now: opts.Now}}
-	r.Observer = r.teller
+		progress: &progress{Observer: opts.Observer, id: dir.ID(), now: opts.Now}}
+	r.Observer = r.progress
 	if r.Spec.Log != nil {
-		r.Spec.Log = r.teller.Logf
+		r.Spec.Log = r.progress.Logf
 	}
 	summary, err := r.recorded()
 	if _, ok := errors.AsType[*EnvironmentError](err); ok {
@@ -125,25 +126,25 @@ type runner struct {
 	dir        *rundir.Dir
 	soft, hard context.Context
 	services   *services
-	judge      *judge
-	teller     *teller
+	judge      *judge.Judge
+	progress   *progress
 }
 
 // recorded is the run with the file of its events.
 func (r *runner) recorded() (rundir.Summary, error) {
 	var err error
-	if r.teller.record, err = events.KeepIn(r.dir.File(events.FileName)); err != nil {
+	if r.progress.record, err = events.KeepIn(r.dir.File(events.FileName)); err != nil {
 		return rundir.Summary{}, &EnvironmentError{err}
 	}
-	defer r.teller.close()
+	defer r.progress.close()
 	summary, err := r.run()
 	if err != nil {
-		r.teller.tell(events.Event{RunFailed: &events.Failure{Error: err.Error()}})
+		r.progress.tell(events.Event{RunFailed: &events.Failure{Error: err.Error()}})
 		return summary, err
 	}
 	verdict := summary.Verdict
 	verdict.Reasons = append([]string{}, verdict.Reasons...)
-	r.teller.tell(events.Event{RunDone: &events.Judged{Verdict: verdict,
+	r.progress.tell(events.Event{RunDone: &events.Judged{Verdict: verdict,
 		Interrupted: summary.Run.Interrupted}})
 	return summary, nil
 }
@@ -242,20 +243,20 @@ func (r *runner) begin(slots []rundir.Slot) error {
 		r.dir.WriteManifest(rundir.Manifest{Tool: r.Tool, Run: info, Slots: slots}),
 	)
 	if err == nil && r.Target != "" {
-		err = r.dir.WriteJSON(exemptionsFile, r.Without)
+		err = r.dir.WriteJSON(judge.ExemptionsFile, r.Without)
 	}
 	if err != nil {
 		return err
 	}
 	environment := r.services.environment
-	r.teller.tell(events.Event{Environment: &environment})
-	r.judge, err = newJudge(r.dir.Path(), r.System)
+	r.progress.tell(events.Event{Environment: &environment})
+	r.judge, err = judge.Open(r.dir.Path(), r.System)
 	return err
 }
 
 // finish judges the run directory and writes the summary into it.
 func (r *runner) finish() (rundir.Summary, error) {
-	summary, err := r.judge.judge(r.hard, r.dir, Judging{
+	summary, err := r.judge.Summary(r.hard, r.dir, judge.End{
 		Finished: r.Now().UTC(), Interrupted: r.soft.Err() != nil})
 	if err != nil {
 		return summary, fmt.Errorf("judging the run: %w", err)
@@ -266,45 +267,22 @@ func (r *runner) finish() (rundir.Summary, error) {
 // variant returns one of the variants by its name.
 func (r *runner) variant(name string) (sut.Variant, bool) {
 	if r.Target != "" {
-		return target(r.System, r.Target, r.Without), name == targetName
+		return judge.Target(r.System, r.Target, r.Without), name == judge.TargetName
 	}
-	return variantOf(r.System, name)
+	return r.System.Variant(name)
 }
 
 // variantNames lists what is compared: the scenario's variants, or the target.
 func (r *runner) variantNames() []string {
 	if r.Target != "" {
-		return []string{targetName}
+		return []string{judge.TargetName}
 	}
 	return r.Scenario.Variants
 }
 
 func (r *runner) baseline() string {
 	if r.Target != "" {
-		return targetName
+		return judge.TargetName
 	}
 	return r.Scenario.Baseline
-}
-
-func variantOf(s sut.System, name string) (sut.Variant, bool) {
-	for _, v := range s.Variants {
-		if v.Name == name {
-			return v, true
-		}
-	}
-	return sut.Variant{}, false
-}
-
-// targetName is the name under which a foreign server is judged.
-const targetName = "target"
-
-// target makes a variant of a server that somebody else wrote.
-func target(s sut.System, url string, without map[string]string) sut.Variant {
-	return sut.Variant{
-		Name: targetName, Idea: "a server of your own", NotApplicable: without,
-		Guarantees: "judged from its API alone", GivesUp: "not known",
-		Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
-			return s.Target(url, cfg)
-		},
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"stampede/harness/env/admin"
 	"stampede/harness/fault"
 	"stampede/harness/history"
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -56,7 +57,7 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		stopGuard: func(bool) error { return nil }}
 	s.environment.BackendReason = r.BackendReason
 	if r.Target != "" {
-		s.environment.Backend = targetName
+		s.environment.Backend = judge.TargetName
 		s.environment.BackendReason = "the user's server at " + admin.Redact(r.Target)
 		s.environment.Fingerprint = fingerprint(s.environment)
 		awaitTarget(ctx, r.Target)
@@ -208,8 +209,8 @@ type place struct {
 	sources []telemetry.Source
 	meter   *telemetry.Processor
 	hush    func() rundir.Telemetry
-	// ways are the proxies of roles that have a way of their own to a store.
-	ways *ways
+	// proxies are those of roles that a fault cuts off from a store.
+	proxies *roleProxies
 	// log is what the instance and its roles had to say, nil for a target.
 	log *os.File
 }
@@ -288,7 +289,7 @@ func (p *place) close(ctx context.Context) error {
 	} else {
 		p.closeTelemetry()
 	}
-	problems = append(problems, p.ways.close())
+	problems = append(problems, p.proxies.close())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := p.release(ctx); err != nil {
@@ -319,7 +320,7 @@ func (r *runner) startFaults(
 		if len(p.targets) > 0 || len(p.absent) > 0 {
 			b.windows, b.err = fault.Schedule{Faults: r.Scenario.Faults, Targets: p.targets,
 				Absent: p.absent, Base: base, Start: start, Seed: r.Seed,
-				OnChange: r.teller.faults}.Run(ctx)
+				OnChange: r.progress.faults}.Run(ctx)
 		}
 	}()
 	return b

@@ -99,7 +99,7 @@ func (p *place) closeTelemetry() {
 }
 
 // keepTelemetry ends the asking and keeps what was said, and what it all took.
-func (r *runner) keepTelemetry(slot rundir.Slot, t *Trial, p *place) error {
+func (r *runner) keepTelemetry(slot rundir.Slot, t *trial, p *place) error {
 	if p.hush == nil {
 		return nil
 	}

@@ -8,11 +8,11 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"stampede/harness/events"
 	"stampede/harness/history"
+	"stampede/harness/judge"
 	"stampede/harness/load"
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
@@ -37,86 +37,19 @@ const (
 	targetGrace = 2 * time.Second
 )
 
-// Trial is what a repeat leaves beside its history and its audit.
-type Trial struct {
-	Variant string `json:"variant"`
-	Repeat  int    `json:"repeat"`
-	Order   int    `json:"order"`
-	// Load is what the generator counted itself; the history must agree.
-	Load      rundir.Load      `json:"load"`
-	Generator rundir.Generator `json:"generator"`
-	// Cut operations were never offered because the load was stopped,
-	// Abandoned ones did not return even when cancelled.
-	Cut       int64 `json:"cut"`
-	Abandoned int64 `json:"abandoned"`
-	// MaxPacerLagNS and MaxBurst are the generator's worst moments.
-	MaxPacerLagNS int64 `json:"max_pacer_lag_ns"`
-	MaxBurst      int64 `json:"max_burst"`
-	// StartNS to LastDueNS is when operations were scheduled, EndNS when the
-	// last one ended, on the run's clock; DrainNS is how long quiescence took.
-	StartNS   int64 `json:"start_ns"`
-	LastDueNS int64 `json:"last_due_ns"`
-	EndNS     int64 `json:"end_ns"`
-	DrainNS   int64 `json:"drain_ns"`
-	// Lost counts records that could not be written to the history.
-	Lost uint64 `json:"lost_records"`
-	// Empty is what is known of the state before the load, Found what was
-	// there if it was not empty.
-	Empty Emptiness `json:"empty,omitempty"`
-	Found string    `json:"found,omitempty"`
-	// Pending is what had not settled when the drain's deadline passed, Unasked
-	// why that is not known.
-	Pending string `json:"pending,omitempty"`
-	Unasked string `json:"unasked,omitempty"`
-	// Falling says how what was pending was still getting less then, if it was.
-	Falling string `json:"falling,omitempty"`
-	// Overdue says what was left when the drain's deadline passed, if it was being done and
-	// was waited for.
-	Overdue string `json:"overdue,omitempty"`
-	// StoresAsked says that the stores were asked who they are, before and
-	// after the load; StoreTrouble is what happened to them that no fault did.
-	StoresAsked  bool   `json:"stores_asked,omitempty"`
-	StoreTrouble string `json:"store_trouble,omitempty"`
-	// Interrupted is true when the load was stopped before its end.
-	Interrupted bool `json:"interrupted"`
-	// Cores is how many cores this process could use.
-	Cores int `json:"cores"`
-	// Inside is true when the system under test runs in this process.
-	Inside bool `json:"inside"`
-	// Processor is the processor time that it all took.
-	Processor *rundir.Processor `json:"processor,omitempty"`
-	// Error is why the repeat could not be finished.
-	Error string `json:"error,omitempty"`
-
-	// faults are the windows of the faults, which the history keeps.
+// trial is one repeat under way: what it leaves beside its history, and the windows of its
+// faults, which the history keeps.
+type trial struct {
+	judge.Trial
 	faults []history.Window
-}
-
-// Emptiness says what an instance answered when it was asked, after Prepare,
-// whether anything had been done to it. Runs from before it was asked have "".
-type Emptiness string
-
-// The answers.
-const (
-	// Empty: nothing was there.
-	Empty Emptiness = "empty"
-	// NotEmpty: something was there already.
-	NotEmpty Emptiness = "not empty"
-	// NotAsked: the instance cannot say; see sut.Emptier.
-	NotAsked Emptiness = "not asked"
-)
-
-// trialName is where a repeat's Trial goes in the run directory.
-func trialName(slot rundir.Slot) string {
-	return strings.TrimSuffix(slot.Audit, ".json") + ".trial.json"
 }
 
 // trial runs one variant once and records it. A variant that fails is
 // recorded as failed; an error means that the run cannot go on.
 func (r *runner) trial(slot rundir.Slot) error {
-	t := &Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
-		Inside: r.inside(), Cores: runtime.NumCPU()}
-	r.teller.begin(slot, r.Scenario.Load.WarmUp.D())
+	t := &trial{Trial: judge.Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
+		Inside: r.inside(), Cores: runtime.NumCPU()}}
+	r.progress.begin(slot, r.Scenario.Load.WarmUp.D())
 	// The garbage of one trial must not be collected in the next one's load.
 	runtime.GC()
 	if err := r.perform(slot, t); err != nil {
@@ -125,21 +58,21 @@ func (r *runner) trial(slot rundir.Slot) error {
 		}
 		t.fail(err.Error())
 		if DiskFailed(err) {
-			_ = r.dir.WriteJSON(trialName(slot), t) // the disk's error is being told
+			_ = r.dir.WriteJSON(judge.TrialName(slot), t.Trial) // the disk's error is being told
 			return fmt.Errorf("recording %s: %w", slot.Variant, err)
 		}
 		if r.soft.Err() == nil {
 			r.Observer.Logf("%s: %v", slot.Variant, err)
 		}
 	}
-	if err := r.dir.WriteJSON(trialName(slot), t); err != nil {
+	if err := r.dir.WriteJSON(judge.TrialName(slot), t.Trial); err != nil {
 		return fmt.Errorf("recording the trial: %w", err)
 	}
 	return r.judgeEarly(slot)
 }
 
 // fail adds a reason why the repeat could not be finished.
-func (t *Trial) fail(why string) {
+func (t *trial) fail(why string) {
 	if t.Error != "" {
 		why = t.Error + "\n" + why
 	}
@@ -148,13 +81,13 @@ func (t *Trial) fail(why string) {
 
 // perform is the life of a trial: prepare, load and break, drain, audit. A
 // panic of the variant is an error.
-func (r *runner) perform(slot rundir.Slot, t *Trial) (err error) {
+func (r *runner) perform(slot rundir.Slot, t *trial) (err error) {
 	defer recovered(&err)
 	v, ok := r.variant(slot.Variant)
 	if !ok {
 		return fmt.Errorf("there is no variant %s", slot.Variant)
 	}
-	r.teller.phase(events.Prepare)
+	r.progress.phase(events.Prepare)
 	place, err := r.services.place(r.soft, r, v, slot)
 	if err != nil {
 		return fmt.Errorf("making a place for %s: %w", v.Name, err)
@@ -172,7 +105,7 @@ func (r *runner) perform(slot rundir.Slot, t *Trial) (err error) {
 }
 
 // exercise is a trial from the initial state to the final truth.
-func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.Instance,
+func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.Instance,
 	place *place,
 ) (err error) {
 	stores, err := r.services.identify(r.soft, v)
@@ -203,7 +136,7 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *Trial, inst sut.In
 	if err := roles.Stop(); err != nil {
 		return err
 	}
-	r.teller.phase(events.Audit)
+	r.progress.phase(events.Audit)
 	return r.audit(slot, inst)
 }
 
@@ -226,7 +159,7 @@ func (r *runner) open(slot rundir.Slot, v sut.Variant, cfg sut.Config) (sut.Inst
 }
 
 // prepare makes the initial state and asks whether it is one.
-func (r *runner) prepare(slot rundir.Slot, t *Trial, inst sut.Instance) error {
+func (r *runner) prepare(slot rundir.Slot, t *trial, inst sut.Instance) error {
 	ctx, cancel := context.WithTimeout(r.soft, prepareTimeout)
 	defer cancel()
 	if err := inst.Prepare(ctx); err != nil {
@@ -237,19 +170,19 @@ func (r *runner) prepare(slot rundir.Slot, t *Trial, inst sut.Instance) error {
 
 // askEmpty asks an instance, before anything is done to it, whether anything
 // was.
-func askEmpty(ctx context.Context, t *Trial, inst sut.Instance) error {
+func askEmpty(ctx context.Context, t *trial, inst sut.Instance) error {
 	e, ok := inst.(sut.Emptier)
 	if !ok {
-		t.Empty = NotAsked
+		t.Empty = judge.NotAsked
 		return nil
 	}
 	found, err := e.Empty(ctx)
 	if err != nil {
 		return fmt.Errorf("asking %s whether it is empty: %w", t.Variant, err)
 	}
-	t.Empty, t.Found = Empty, found
+	t.Empty, t.Found = judge.Empty, found
 	if found != "" {
-		t.Empty = NotEmpty
+		t.Empty = judge.NotEmpty
 	}
 	return nil
 }
@@ -288,7 +221,7 @@ func closing(what string, end func() error) error {
 // record sends the load, breaks what the scenario says, watches, and keeps
 // the history.
 func (r *runner) record(
-	slot rundir.Slot, t *Trial, do load.Do, place *place,
+	slot rundir.Slot, t *trial, do load.Do, place *place,
 ) (err error) {
 	workload, err := r.System.Workload(r.plan.WorkloadSeed, r.Params)
 	if err != nil {
@@ -306,7 +239,7 @@ func (r *runner) record(
 		t.Lost = w.Lost()
 	}()
 	live := &load.Live{}
-	stop := r.teller.follow(live)
+	stop := r.progress.follow(live)
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, w)
 	defer cancel()
@@ -368,7 +301,7 @@ func (r *runner) loadPlan(base time.Time, workload sut.Workload) load.Plan {
 }
 
 // fill keeps what the generator counted.
-func (t *Trial) fill(res load.Result) {
+func (t *trial) fill(res load.Result) {
 	t.Load, t.Generator = res.Load, res.Generator
 	t.Cut, t.Abandoned = res.Cut+res.CutFollowUps, res.Abandoned
 	t.MaxPacerLagNS, t.MaxBurst = res.MaxPacerLag.Nanoseconds(), res.MaxBurst
@@ -379,16 +312,13 @@ func (t *Trial) fill(res load.Result) {
 	}
 }
 
-// warmUpName is the phase that is judged and not measured.
-const warmUpName = "warm-up"
-
 // phases returns the windows of the load's phases.
 func (r *runner) phases(res load.Result) []history.Window {
 	warm := min(res.Start+r.Scenario.Load.WarmUp.D(), res.End)
 	last := max(warm, min(res.Start+r.plan.Over, res.End))
 	windows := []history.Window{}
 	for _, w := range []history.Window{
-		{Name: warmUpName, Start: res.Start, End: warm},
+		{Name: judge.WarmUp, Start: res.Start, End: warm},
 		{Name: "steady", Start: warm, End: last},
 		{Name: "drain", Start: last, End: res.End},
 	} {
@@ -398,159 +328,6 @@ func (r *runner) phases(res load.Result) []history.Window {
 		}
 	}
 	return windows
-}
-
-// drain waits until the instance says that nothing is left to do. Missing the
-// deadline is recorded and fails the repeat. Who has no roles need not say.
-func (r *runner) drain(v sut.Variant, t *Trial, inst sut.Instance) error {
-	q, ok := inst.(sut.Quiescer)
-	if !ok {
-		if len(v.Roles) > 0 {
-			t.Unasked = "it has roles and cannot say whether they are done; see sut.Quiescer"
-		}
-		return nil
-	}
-	r.teller.phase(events.Settle)
-	limit := r.Scenario.Load.Drain.D()
-	if r.soft.Err() != nil {
-		limit = min(limit, interruptedDrain)
-	}
-	began := time.Now()
-	left := ebb{every: limit / ebbLooks}
-	for extra := range 1 + moreDrains {
-		if err := r.settled(t, q, limit, &left); err != nil {
-			return err
-		}
-		t.DrainNS = time.Since(began).Nanoseconds()
-		t.Falling = ""
-		if t.Pending != "" {
-			t.Falling = left.falling(time.Now())
-		}
-		if t.Falling == "" || r.stopped() {
-			break
-		}
-		if extra == 0 {
-			t.Overdue = fmt.Sprintf("%s after the load work was still pending (%s)",
-				time.Duration(t.DrainNS).Round(time.Millisecond), t.Pending)
-		}
-	}
-	return nil
-}
-
-// stopped says that the run is to end.
-func (r *runner) stopped() bool { return r.soft.Err() != nil }
-
-// moreDrains is how many times the drain's deadline is waited once more for work that is
-// still being done: what is left undone then is evidence of nothing.
-const moreDrains = 2
-
-// settled waits until nothing is pending, at most for limit.
-func (r *runner) settled(t *Trial, q sut.Quiescer, limit time.Duration, left *ebb) error {
-	ctx, cancel := context.WithTimeout(r.hard, limit)
-	defer cancel()
-	t.Pending, t.Unasked = settle(ctx, q, left)
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("draining %s: %w", t.Variant, ctx.Err())
-	}
-	return nil
-}
-
-// settle polls until nothing is pending or ctx ends; it returns what is
-// pending then, or why that is not known.
-func settle(ctx context.Context, q sut.Quiescer, left *ebb) (pending, unasked string) {
-	tick := time.NewTicker(quiescePoll)
-	defer tick.Stop()
-	unasked = "it did not answer in time"
-	for {
-		now, err := q.Quiesced(ctx)
-		switch {
-		case err == nil && now == "":
-			return "", ""
-		case err == nil:
-			pending, unasked = now, ""
-			left.look(ctx, q)
-		case ctx.Err() == nil:
-			pending, unasked = "", err.Error()
-		}
-		select {
-		case <-ctx.Done():
-			return pending, unasked
-		case <-tick.C:
-		}
-	}
-}
-
-// ebb follows how much is left to do.
-type ebb struct {
-	// every is how often to count at most, next when to do so again: it is work for the
-	// stores, which have enough of it.
-	every time.Duration
-	next  time.Time
-
-	began time.Time
-	first int64
-	// lows are the moments at which there was less than ever before.
-	lows []low
-}
-
-type low struct {
-	at   time.Time
-	left int64
-}
-
-// look counts once, if q can. What cannot be counted now is later.
-func (e *ebb) look(ctx context.Context, q sut.Quiescer) {
-	counts, can := q.(sut.Backlogger)
-	began := time.Now()
-	if !can || began.Before(e.next) {
-		return
-	}
-	n, err := counts.Backlog(ctx)
-	now := time.Now()
-	e.next = now.Add(max(e.every, ebbShare*now.Sub(began)))
-	if err == nil {
-		e.note(now, n)
-	}
-}
-
-// note takes a count. Something is pending, so that nothing is no count.
-func (e *ebb) note(now time.Time, left int64) {
-	if left <= 0 {
-		return
-	}
-	if e.began.IsZero() {
-		e.began, e.first = now, left
-	}
-	if len(e.lows) == 0 || left < e.lows[len(e.lows)-1].left {
-		e.lows = append(e.lows, low{now, left})
-	}
-}
-
-// ebbLooks is how often a backlog is counted in a drain at most, and ebbShare how many times
-// as long as a count took is waited at least before the next.
-const (
-	ebbLooks = 100
-	ebbShare = 10
-)
-
-// ebbSteps is how often a backlog reaches a new low in the last quarter of the time at
-// least, if it falls; ebbPatience in how many such quarters, at that pace, it would be gone.
-const ebbSteps, ebbPatience = 2, 12
-
-// falling says how the backlog was still getting less in the last quarter of the time in
-// which it was counted, and soon enough; "" if it was not. What goes up and down has been
-// as low before, and what stands still is not gone soon, whatever is done beside it.
-func (e *ebb) falling(now time.Time) string {
-	since := now.Add(-now.Sub(e.began) / 4)
-	i := slices.IndexFunc(e.lows, func(l low) bool { return l.at.After(since) })
-	if i < 1 || len(e.lows)-i < ebbSteps {
-		return ""
-	}
-	least := e.lows[len(e.lows)-1].left
-	if least > ebbPatience*(e.lows[i-1].left-least) {
-		return ""
-	}
-	return fmt.Sprintf("it fell from %d to %d", e.first, least)
 }
 
 // audit keeps the final truth of the services.
@@ -570,11 +347,11 @@ func (r *runner) audit(slot rundir.Slot, inst sut.Instance) error {
 
 // judgeEarly tells the observer the repeat's verdict as soon as it is over.
 func (r *runner) judgeEarly(slot rundir.Slot) error {
-	r.teller.phase(events.Judge)
-	repeat, err := r.judge.repeat(r.hard, r.dir, slot)
+	r.progress.phase(events.Judge)
+	repeat, err := r.judge.Repeat(r.hard, r.dir, slot)
 	if err != nil {
 		return fmt.Errorf("judging %s: %w", slot.Variant, err)
 	}
-	r.teller.done(repeat, r.judge.parts(slot.Variant, []rundir.Repeat{repeat}))
+	r.progress.done(repeat, r.judge.Verdict(slot.Variant, []rundir.Repeat{repeat}))
 	return nil
 }

@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/env"
 	"stampede/harness/history"
+	"stampede/harness/judge"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
@@ -125,7 +128,7 @@ func (e ended) agrees(t *testing.T) {
 func (e *ended) rejudge(t *testing.T, system sut.System) {
 	t.Helper()
 	before := e.summary.Verdict
-	e.tamper(t, system, func(trial *Trial) {
+	e.tamper(t, system, func(trial *judge.Trial) {
 		_ = os.Remove(filepath.Join(e.path, rundir.TelemetryName(trial.Variant, trial.Repeat)))
 		trial.Generator = rundir.Generator{}
 		if trial.Processor != nil {
@@ -138,7 +141,7 @@ func (e *ended) rejudge(t *testing.T, system sut.System) {
 }
 
 // tamper judges the stored run again, after a change to each of its trials.
-func (e *ended) tamper(t *testing.T, system sut.System, change func(*Trial)) {
+func (e *ended) tamper(t *testing.T, system sut.System, change func(*judge.Trial)) {
 	t.Helper()
 	dir, err := rundir.Lock(e.path)
 	if err != nil {
@@ -146,24 +149,27 @@ func (e *ended) tamper(t *testing.T, system sut.System, change func(*Trial)) {
 	}
 	defer dir.Close()
 	for _, slot := range e.stored.Manifest.Slots {
-		var trial Trial
-		if err := readJSON(e.stored, trialName(slot), &trial); err != nil {
-			t.Fatal(err)
-		}
-		if trial.Variant == "" {
+		var trial judge.Trial
+		data, err := os.ReadFile(dir.File(judge.TrialName(slot)))
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		change(&trial)
-		data, err := json.Marshal(trial)
 		if err == nil {
-			err = os.WriteFile(dir.File(trialName(slot)), data, 0o600)
+			err = json.Unmarshal(data, &trial)
+		}
+		if err == nil {
+			change(&trial)
+			data, err = json.Marshal(trial)
+		}
+		if err == nil {
+			err = os.WriteFile(dir.File(judge.TrialName(slot)), data, 0o600)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	run := e.summary.Run
-	e.summary, err = Judge(t.Context(), dir, system, Judging{
+	e.summary, err = judge.Directory(t.Context(), dir, system, judge.End{
 		Finished: run.Finished, Interrupted: run.Interrupted})
 	if err != nil {
 		t.Fatal(err)

@@ -151,6 +151,16 @@ type Variant struct {
 // APIRole is the name of the API where roles are named. No role may have it.
 const APIRole = "api"
 
+// Variant returns one of the variants by its name.
+func (s System) Variant(name string) (Variant, bool) {
+	for _, v := range s.Variants {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return Variant{}, false
+}
+
 // PlacesOf lists the fail points of a role, or of the API; false if the variant
 // has no such role.
 func (v Variant) PlacesOf(role string) (places []string, has bool) {

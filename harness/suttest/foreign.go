@@ -82,11 +82,9 @@ func Understood(
 
 func (s Suite) variant(t testing.TB, name string) sut.Variant {
 	t.Helper()
-	for _, v := range s.System.Variants {
-		if v.Name == name {
-			return v
-		}
+	v, ok := s.System.Variant(name)
+	if !ok {
+		t.Fatalf("there is no variant %q", name)
 	}
-	t.Fatalf("there is no variant %q", name)
-	return sut.Variant{}
+	return v
 }

@@ -1,4 +1,4 @@
-package run
+package judge
 
 import (
 	"strings"
@@ -35,7 +35,7 @@ func TestEnoughOperations(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			j := &judge{scenario: scenario.Scenario{Load: test.plan}}
+			j := &Judge{scenario: scenario.Scenario{Load: test.plan}}
 			v := j.enough(test.got)
 			if v.OK != test.ok || !strings.Contains(v.Detail, test.says) {
 				t.Errorf("ok is %v: %q; want %v and %q", v.OK, v.Detail, test.ok, test.says)
@@ -52,7 +52,7 @@ func TestWarmUpIsEvidence(t *testing.T) {
 			End: due + time.Millisecond, Outcome: outcome}
 	}
 	phases := []history.Window{
-		{Kind: history.PhaseWindow, Name: warmUpName, End: time.Second},
+		{Kind: history.PhaseWindow, Name: WarmUp, End: time.Second},
 		{Kind: history.PhaseWindow, Name: "steady", Start: time.Second, End: 3 * time.Second},
 	}
 	for name, c := range map[string]struct {

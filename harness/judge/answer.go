@@ -1,4 +1,4 @@
-package run
+package judge
 
 import (
 	"cmp"
@@ -10,6 +10,76 @@ import (
 	"stampede/harness/rundir"
 	"stampede/harness/sut"
 )
+
+// Verdict is the verdict of a variant.
+type Verdict struct {
+	// Answer is what is known of its correctness, Correctness that as a verdict.
+	Answer, Correctness, Objectives string
+	Reasons                         []string
+}
+
+// Overall is correctness and objectives together.
+func (p Verdict) Overall() string { return overall(p.Correctness, p.Objectives) }
+
+// Verdict judges a variant: the invariants by the worst of all repeats, what a
+// control is expected to break in each of them, and the objectives by the repeats whose times
+// are used. A repeat that ran again cannot take back what another one decided: what it leaves
+// open does not count.
+func (j *Judge) Verdict(name string, repeats []rundir.Repeat) Verdict {
+	v := j.variant(name)
+	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
+	p := Verdict{Answer: rundir.Holds, Objectives: rundir.Pass}
+	failed := false
+	if len(repeats) == 0 {
+		p.Answer, p.Reasons = rundir.Undecided, []string{"it did not run"}
+		if len(j.scenario.SLOs) > 0 && len(expected) == 0 {
+			p.Objectives = rundir.Inconclusive
+		}
+	}
+	for i, r := range repeats {
+		lacks := missing(r)
+		failed = failed || r.Again == nil && failedItself(lacks)
+		out, reasons := answer(r.Invariants, expected, known, lacks)
+		if i == 0 {
+			p.Answer = out
+		}
+		if r.Again != nil && out != rundir.Violated && out != rundir.NotCaught {
+			out, reasons, lacks = p.Answer, nil, nil
+		}
+		p.Answer = worseAnswer(p.Answer, out)
+		p.add(reasons)
+		for _, v := range lacks {
+			p.add([]string{v.Name + ": " + v.Detail})
+		}
+		if len(expected) == 0 && r.Used {
+			verdict, reasons := j.objectivesOf(r)
+			p.Objectives = worst(p.Objectives, verdict)
+			p.add(reasons)
+		}
+	}
+	p.Correctness = decided(p.Answer, failed)
+	return p
+}
+
+// objectivesOf judges a repeat's objectives. Where nothing was measured, all are open.
+func (j *Judge) objectivesOf(r rundir.Repeat) (string, []string) {
+	if len(r.SLOs) < len(j.scenario.SLOs) {
+		return rundir.Inconclusive, []string{"no objective was judged"}
+	}
+	return objectives(r.SLOs, r.Invariants)
+}
+
+// add keeps reasons, each once.
+func (p *Verdict) add(reasons []string) {
+	for _, r := range reasons {
+		if len(p.Reasons) < maxReasons && !slices.Contains(p.Reasons, r) {
+			p.Reasons = append(p.Reasons, r)
+		}
+	}
+}
+
+// maxReasons bounds the reasons that are told for one variant.
+const maxReasons = 20
 
 // expectedBroken returns the invariants that a variant must be caught
 // breaking under the triggers that a scenario provokes, in declared order.
@@ -38,36 +108,6 @@ func triggers(v sut.Variant) map[string]string {
 	}
 	return out
 }
-
-// merge returns the worst verdict of one invariant over the repeats: the
-// first one that is Broken, else the first Undecided, else the first. Checked,
-// Unknown, Watched and Accepted are of all repeats, Count is the largest. What is only late
-// is less than any other violation, and what is not judged less than what is open.
-func merge(verdicts []check.Verdict) check.Verdict {
-	worst := verdicts[0]
-	checked, unknown := 0, 0
-	for _, v := range verdicts {
-		checked += v.Checked
-		unknown += v.Unknown
-		switch {
-		case outranks(v.Status, worst.Status):
-			worst = v
-		case outranks(worst.Status, v.Status):
-		case v.OnlyLate() != worst.OnlyLate(), v.NotJudged() != worst.NotJudged():
-			if worst.OnlyLate() || worst.NotJudged() {
-				worst = v
-			}
-		case v.Status == check.Broken && v.Count > worst.Count:
-			worst = v
-		}
-	}
-	worst.Checked, worst.Unknown = checked, unknown
-	worst.Watched, worst.Accepted = check.WatchedOver(verdicts), check.LossesOver(verdicts)
-	return worst
-}
-
-// outranks says that a is worse than b.
-func outranks(a, b check.Status) bool { return a != b && check.Worse(a, b) == a }
 
 // answer judges one set of invariants against what was expected to break. A control is
 // caught only if all that it was expected to break is Broken; what it breaks besides is

@@ -1,4 +1,4 @@
-package run
+package judge
 
 import (
 	"slices"

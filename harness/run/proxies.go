@@ -8,27 +8,28 @@ import (
 
 	"stampede/harness/deploy"
 	"stampede/harness/fault"
+	"stampede/harness/judge"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
 
-// ways are the ways to the stores of roles that a fault cuts off from one of
-// them: a proxy of their own before the one that all go through.
-type ways struct {
+// roleProxies are the proxies of roles that a fault cuts off from a store: each role has
+// a proxy of its own before the one that all go through.
+type roleProxies struct {
 	// by has the proxies of a replica, by its name and the store.
 	by map[sut.Service]map[sut.Service]fault.Proxies
 	// reaches has where a replica finds its stores then.
 	reaches map[sut.Service]deploy.Reach
 }
 
-// ways makes the proxies that the scenario's faults need for a variant, and
+// proxiesFor makes the proxies that the scenario's faults need for a variant, and
 // lets faults aim at them.
-func (s *services) ways(r *runner, v sut.Variant, p *place) (*ways, error) {
-	w := &ways{by: map[sut.Service]map[sut.Service]fault.Proxies{},
+func (s *services) proxiesFor(r *runner, v sut.Variant, p *place) (*roleProxies, error) {
+	w := &roleProxies{by: map[sut.Service]map[sut.Service]fault.Proxies{},
 		reaches: map[sut.Service]deploy.Reach{}}
-	p.ways = w
+	p.proxies = w
 	for _, f := range r.Scenario.Faults {
-		if f.From == "" || !felt(f, v) {
+		if f.From == "" || !judge.Feels(v, f) {
 			continue
 		}
 		from, cut := sut.Service(f.From), fault.Proxies{}
@@ -60,7 +61,7 @@ func replicas(f scenario.Fault, counts map[string]int) []sut.Service {
 }
 
 // cut puts proxies between a replica and a store, once.
-func (w *ways) cut(
+func (w *roleProxies) cut(
 	s *services, cfg sut.Config, name, store sut.Service,
 ) (fault.Proxies, error) {
 	if made, ok := w.by[name][store]; ok {
@@ -96,7 +97,7 @@ func (w *ways) cut(
 }
 
 // reach is where a replica of a role, 0 if there is one, finds its stores.
-func (w *ways) reach(role string, replica int) (deploy.Reach, bool) {
+func (w *roleProxies) reach(role string, replica int) (deploy.Reach, bool) {
 	name := sut.Service(role)
 	if replica > 0 {
 		name = deploy.Replica(role, replica)
@@ -106,7 +107,7 @@ func (w *ways) reach(role string, replica int) (deploy.Reach, bool) {
 }
 
 // close ends the proxies. Where there were none it does nothing.
-func (w *ways) close() error {
+func (w *roleProxies) close() error {
 	if w == nil {
 		return nil
 	}

@@ -1,10 +1,9 @@
-package run
+package judge
 
 import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/measure"
@@ -336,7 +335,7 @@ func TestPartsOfARepeatThatRanAgain(t *testing.T) {
 	index := 0
 	sound := sut.Variant{Name: "sound"}
 	wrong := sut.Variant{Name: "wrong", Breaks: []sut.Break{{Invariant: "a", Under: sut.Load}}}
-	j := &judge{run: &rundir.Run{}, system: sut.System{Variants: []sut.Variant{sound, wrong}},
+	j := &Judge{run: &rundir.Run{}, system: sut.System{Variants: []sut.Variant{sound, wrong}},
 		scenario: scenario.Scenario{Provokes: []string{string(sut.Load)}}}
 	late := broken("a", 2)
 	late.Late = 2
@@ -358,10 +357,10 @@ func TestPartsOfARepeatThatRanAgain(t *testing.T) {
 	} {
 		repeats := []rundir.Repeat{{Invariants: []check.Verdict{c.first}},
 			{Index: 1, Again: &index, Invariants: []check.Verdict{c.again}}}
-		p := j.parts(c.variant, repeats)
-		if p.answer != c.want || p.correctness != c.part {
-			t.Errorf("%s: %s, %s; want %s, %s (%v)", name, p.answer, p.correctness, c.want, c.part,
-				p.reasons)
+		p := j.Verdict(c.variant, repeats)
+		if p.Answer != c.want || p.Correctness != c.part {
+			t.Errorf("%s: %s, %s; want %s, %s (%v)", name, p.Answer, p.Correctness, c.want, c.part,
+				p.Reasons)
 		}
 	}
 }
@@ -465,44 +464,6 @@ func TestVerdictInTime(t *testing.T) {
 		if v.Status != c.want || v.Late != c.verdict.Late || v.Unfinished != c.verdict.Unfinished ||
 			c.want == check.Undecided && (!strings.Contains(v.Reason, c.says) || v.Count > 0) {
 			t.Errorf("%s: %s %q, want %s that says %q", name, v.Status, v.Reason, c.want, c.says)
-		}
-	}
-}
-
-// TestEbb: a backlog falls if it reached new lows in the last quarter of the time, and
-// would be gone soon.
-func TestEbb(t *testing.T) {
-	steady := make([]int64, 40)
-	for i := range steady {
-		steady[i] = int64(1000 - 20*i)
-	}
-	for name, c := range map[string]struct {
-		left []int64 // once a second, from the beginning; 0 is not counted
-		want string
-	}{
-		"never counted":         {nil, ""},
-		"stands still":          {[]int64{9, 9, 9, 9, 9, 9, 9, 9}, ""},
-		"falls":                 {[]int64{9, 8, 7, 6, 5, 4, 3, 2}, "it fell from 9 to 2"},
-		"falls for long":        {steady, "it fell from 1000 to 220"},
-		"counted late":          {append(make([]int64, 30), steady...), "it fell from 1000 to 220"},
-		"fell, and stuck":       {[]int64{9, 8, 7, 2, 2, 2, 2, 2}, ""},
-		"fell, and not counted": {[]int64{9, 8, 7, 2, 0, 0, 0, 0}, ""},
-		"goes up and down":      {[]int64{9, 2, 9, 2, 9, 2, 9, 2}, ""},
-		"grows":                 {[]int64{2, 3, 4, 5, 6, 7, 8, 9}, ""},
-		"one of a few is done":  {[]int64{9, 9, 9, 9, 9, 9, 9, 8}, ""},
-		"two of many are done":  {[]int64{99, 99, 99, 99, 99, 99, 98, 97}, ""},
-		"two of a few are done": {[]int64{9, 9, 9, 9, 9, 9, 8, 7}, "it fell from 9 to 7"},
-		"fell at the beginning": {[]int64{9, 8, 8, 8, 8, 8, 8, 8}, ""},
-		"counted at the end":    {[]int64{0, 0, 0, 0, 0, 0, 0, 8}, ""},
-		"what is stuck is most": {[]int64{80, 79, 78, 77, 76, 75, 74, 73}, ""},
-	} {
-		var e ebb
-		began := time.Unix(0, 0)
-		for i, n := range c.left {
-			e.note(began.Add(time.Duration(i)*time.Second), n)
-		}
-		if got := e.falling(began.Add(time.Duration(len(c.left)-1) * time.Second)); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -228,6 +229,30 @@ func (e *evidence) neverRan(
 func (e *evidence) rowOf(task uint64) *scheduler.TaskAudit {
 	i := slices.IndexFunc(e.audit.Tasks, func(t scheduler.TaskAudit) bool { return t.Task == task })
 	return &e.audit.Tasks[i]
+}
+
+// TestStartBesidePause: a start and a pause at the same moment have an order by the database's
+// clock. A task may be paused after its start, and must not start after its pause.
+func TestStartBesidePause(t *testing.T) {
+	pause := history.Op{ID: 1, Kind: scheduler.KindPause, Key: "1"}
+	for _, moved := range []int64{0, 1, -1} {
+		w := &world{params: smallParams(), rng: rand.New(rand.NewPCG(1, 1))}
+		w.ref = newRefScheduler(w)
+		task := scheduler.TaskAudit{Task: 1, Occurrence: 1, DueUS: 1, State: scheduler.Waiting}
+		row := &refRow{TaskAudit: task}
+		w.ref.byTask[1] = []*refRow{row}
+		w.at(time.Second, func() { w.ref.start(row) })
+		w.at(time.Second, func() { _, _ = w.ref.do(pause) })
+		w.run()
+		e := &evidence{params: w.params, audit: w.ref.audit()}
+		if moved != 0 {
+			e.audit.Changes[0].AtUS = e.audit.Runs[0].StartedUS + moved
+		}
+		v := e.verdict(t, scheduler.CancelledRests)
+		if broken := v.Status == check.Broken; broken != (moved < 0) {
+			t.Errorf("moved by %d: %s %s%+v", moved, v.Status, v.Reason, v.Violations)
+		}
+	}
 }
 
 // TestGivenUp: a cancel or a pause is a reason for what would have started after it, and

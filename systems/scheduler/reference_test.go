@@ -149,12 +149,17 @@ func morningOf(t tb, seed uint64, p scheduler.Params, tr trouble, ops int) *evid
 		w.at(time.Duration(float64(i)/p.Rate*float64(time.Second)), func() { w.send(op, false) })
 	}
 	w.at(0, w.look)
+	w.run()
+	return &evidence{params: p, records: w.records, samples: w.samples, audit: w.ref.audit()}
+}
+
+// run lets everything happen in its order.
+func (w *world) run() {
 	for w.events.Len() > 0 {
 		e := heap.Pop(&w.events).(event)
-		w.now = e.at
+		w.now = max(w.now, e.at) // what came before may have looked at the clock, which moved it on
 		e.do()
 	}
-	return &evidence{params: p, records: w.records, samples: w.samples, audit: w.ref.audit()}
 }
 
 // look takes a sample while anything is left to happen: every so often, or when the

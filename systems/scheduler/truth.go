@@ -27,7 +27,7 @@ type truth struct {
 	// runs are by their tokens.
 	runs    map[occurrence][]*RunAudit
 	effects map[occurrence][]*EffectAudit
-	changes map[uint64][]*ChangeAudit // by task, in order
+	changes map[uint64][]*ChangeAudit // by task, in the order of their times
 }
 
 // Check makes sure that each list but that of the fleet is there, and that an outcome comes
@@ -76,6 +76,9 @@ func newTruth(raw json.RawMessage) *truth {
 	for i := range t.Changes {
 		c := &t.Changes[i]
 		t.changes[c.Task] = append(t.changes[c.Task], c)
+	}
+	for _, list := range t.changes { // a foreign server may list them in any order
+		slices.SortStableFunc(list, func(a, b *ChangeAudit) int { return cmp.Compare(a.AtUS, b.AtUS) })
 	}
 	return t
 }

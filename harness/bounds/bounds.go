@@ -1,9 +1,9 @@
 // Package bounds checks values by the limits that the tags of their fields state, so that a
 // decoder, a message and a schema cannot differ about them.
 //
-// The tags are min and max, both inclusive, and enum, a list with commas. On numbers min and
-// max are numbers, on durations they are durations such as "1ms", on texts they are lengths
-// in bytes and on lists numbers of elements. The elements of lists, and structures in
+// The tags are min and max, both inclusive, enum, a list with commas, and form, the name of a
+// form that a text has. On numbers min and max are numbers, on durations they are durations
+// such as "1ms", on texts they are lengths in bytes and on lists numbers of elements. The elements of lists, and structures in
 // structures, are checked too. What JSON may leave out is left out if it is zero. A field is
 // called by its name in JSON.
 package bounds
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,11 @@ type Field struct {
 	// its bytes, of a list its elements. HasMin and HasMax say which there are.
 	Min, Max       float64
 	HasMin, HasMax bool
-	// Enum lists all values of a text, if there is such a list.
+	// Enum lists all values of a text or a signed whole number, if there is such a list.
 	Enum []string
+	// Pattern is a regular expression that a text matches, and words describe it; "" if any
+	// text will do.
+	Pattern, words string
 
 	// low and high are Min and Max of whole numbers, which a float64 rounds.
 	low  int64
@@ -52,7 +56,21 @@ func Of(f reflect.StructField) Field {
 	if text, has := f.Tag.Lookup("enum"); has {
 		b.Enum = strings.Split(text, ",")
 	}
+	if form, has := f.Tag.Lookup("form"); has {
+		b.Pattern, b.words = pattern(f, form)
+	}
 	return b
+}
+
+// pattern is what a form is called for, and how messages describe it.
+func pattern(f reflect.StructField, form string) (pattern, words string) {
+	switch form {
+	case "name":
+		return `^[a-z0-9]+([-_][a-z0-9]+)*$`, "lower-case letters, digits and hyphens"
+	case "filled":
+		return `\S`, "text that is not blank"
+	}
+	panic(fmt.Sprintf("bounds: field %s: there is no form %q", f.Name, form))
 }
 
 // Least and Most are the limits as JSON has them: whole numbers of whole numbers, and none of
@@ -168,7 +186,7 @@ func checkerOf(t reflect.Type, known map[reflect.Type]*Checker) *Checker {
 		if inner := structIn(f.Type); inner != nil {
 			r.inner = checkerOf(inner, known)
 		}
-		if r.HasMin || r.HasMax || r.Enum != nil || r.inner != nil {
+		if r.HasMin || r.HasMax || r.Enum != nil || r.Pattern != "" || r.inner != nil {
 			c.rules = append(c.rules, r)
 		}
 	}
@@ -231,34 +249,44 @@ func (r *rule) inside(errs []error, name string, v reflect.Value) []error {
 // Unmet says what was expected of a value and what it is, "1 to 5, got 7"; "" if it is in
 // its bounds.
 func (b Field) Unmet(v reflect.Value) string {
+	want := b.Want(v)
+	if want == "" {
+		return ""
+	}
+	return want + ", got " + b.shown(v)
+}
+
+// Want says what was expected of a value; "" if it is in its bounds.
+func (b Field) Want(v reflect.Value) string {
 	switch {
 	case isDuration(v.Type()):
-		if d := time.Duration(v.Int()); b.outside(float64(d)) {
-			return fmt.Sprintf("a duration %s, got %s", b.span(func(x float64) string {
-				return time.Duration(x).String()
-			}), d)
+		if b.outside(float64(v.Int())) {
+			return "a duration " + b.span(func(x float64) string { return time.Duration(x).String() })
 		}
 	case v.CanInt():
 		n := v.Int()
+		if b.Enum != nil && !slices.Contains(b.Enum, strconv.FormatInt(n, 10)) {
+			return b.listed()
+		}
 		if n < b.low || n > 0 && uint64(n) > b.high {
-			return fmt.Sprintf("%s, got %d", b.whole(), n)
+			return b.whole()
 		}
 	case v.CanUint():
 		n := v.Uint()
 		if b.low > 0 && n < uint64(b.low) || n > b.high {
-			return fmt.Sprintf("%s, got %d", b.whole(), n)
+			return b.whole()
 		}
 	case v.CanFloat():
-		if x := v.Float(); b.outside(x) {
-			return fmt.Sprintf("a number %s, got %g", b.span(func(x float64) string {
+		if b.outside(v.Float()) {
+			return "a number " + b.span(func(x float64) string {
 				return strconv.FormatFloat(x, 'g', -1, 64)
-			}), x)
+			})
 		}
 	case v.Kind() == reflect.String:
 		return b.text(v.String())
 	case v.Kind() == reflect.Slice:
-		if n := v.Len(); b.outside(float64(n)) {
-			return fmt.Sprintf("%s, got %d", b.whole(), n)
+		if b.outside(float64(v.Len())) {
+			return b.whole()
 		}
 	}
 	return ""
@@ -267,12 +295,31 @@ func (b Field) Unmet(v reflect.Value) string {
 func (b Field) text(text string) string {
 	switch {
 	case b.Enum != nil && !slices.Contains(b.Enum, text):
-		last := len(b.Enum) - 1
-		return fmt.Sprintf("%s or %s, got %.40q", strings.Join(b.Enum[:last], ", "), b.Enum[last], text)
+		return b.listed()
+	case b.Pattern != "" && !regexp.MustCompile(b.Pattern).MatchString(text):
+		return b.words
 	case b.outside(float64(len(text))):
-		return fmt.Sprintf("%s bytes, got %d", b.whole(), len(text))
+		return b.whole() + " bytes"
 	}
 	return ""
+}
+
+func (b Field) listed() string {
+	last := len(b.Enum) - 1
+	return strings.Join(b.Enum[:last], ", ") + " or " + b.Enum[last]
+}
+
+// shown is a value as a message quotes it: of what has a limit on its length, the length.
+func (b Field) shown(v reflect.Value) string {
+	switch {
+	case isDuration(v.Type()):
+		return time.Duration(v.Int()).String()
+	case v.Kind() == reflect.String && b.Enum == nil && b.Pattern == "", v.Kind() == reflect.Slice:
+		return strconv.Itoa(v.Len())
+	case v.Kind() == reflect.String:
+		return fmt.Sprintf("%.40q", v.String())
+	}
+	return fmt.Sprint(v.Interface())
 }
 
 // outside is also true of NaN, which compares false with everything.
@@ -293,6 +340,8 @@ func (b Field) whole() string {
 
 func (b Field) span(write func(float64) string) string {
 	switch {
+	case b.duration && b.Min == 1 && b.HasMax: // a nanosecond stands for anything above zero
+		return "of more than zero and at most " + write(b.Max)
 	case !b.HasMax:
 		return "of " + write(b.Min) + " or more"
 	case !b.HasMin:

@@ -31,6 +31,9 @@ type tree struct {
 	One   *leaf         `json:"one"`
 	When  time.Time     `json:"when"`
 	Free  string        `json:"free"`
+	Label string        `json:"label" form:"name"`
+	Nodes int           `json:"nodes" enum:"1,3"`
+	Pause time.Duration `json:"pause" min:"1ns" max:"1s"`
 	Inner struct {
 		Depth int `json:"depth" max:"1"`
 	} `json:"inner"`
@@ -39,7 +42,8 @@ type tree struct {
 
 func good() tree {
 	return tree{embedded: embedded{Big: math.MaxInt64}, Count: -2, Share: 1, Rest: time.Millisecond,
-		Least: 2, Most: 7, How: "fast", Name: "abc", Leafs: []leaf{{Length: 1}}, One: &leaf{Length: 9}}
+		Least: 2, Most: 7, How: "fast", Name: "abc", Leafs: []leaf{{Length: 1}}, One: &leaf{Length: 9}, Label: "a-2_b",
+		Nodes: 3, Pause: 1}
 }
 
 // TestCheck: each bound accepts its limits, refuses what is beyond them and names the field,
@@ -66,6 +70,13 @@ func TestCheck(t *testing.T) {
 		"leafs[0].length: expected 1 to 9, got 10":             func(v *tree) { v.Leafs[0].Length = 10 },
 		"one.text: expected at most 4 bytes, got 5":            func(v *tree) { v.One.Text = "abcde" },
 		"inner.depth: expected at most 1, got 2":               func(v *tree) { v.Inner.Depth = 2 },
+		`label: expected lower-case letters, digits and hyphens, got "A b"`: func(v *tree) {
+			v.Label = "A b"
+		},
+		"nodes: expected 1 or 3, got 2": func(v *tree) { v.Nodes = 2 },
+		"pause: expected a duration of more than zero and at most 1s, got 0s": func(v *tree) {
+			v.Pause = 0
+		},
 	} {
 		v := good()
 		change(&v)
@@ -88,6 +99,9 @@ func TestBadTag(t *testing.T) {
 		}{},
 		"duration": struct {
 			A time.Duration `max:"5"`
+		}{},
+		"form": struct {
+			A string `form:"odd"`
 		}{},
 	} {
 		func() {

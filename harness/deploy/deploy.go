@@ -31,9 +31,6 @@ const (
 	Containers = "containers"
 )
 
-// Ways lists the ways of deployment, the default first.
-func Ways() []string { return []string{InProcess, Processes, Containers} }
-
 // API is the name that stands for the servers of a variant's API where roles
 // are named. No role may have it.
 const API = sut.APIRole

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/harness/bounds"
 	"stampede/harness/check"
 	"stampede/harness/sut"
 )
@@ -80,8 +81,49 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 			d.unknown(n, f, known)
 			continue
 		}
+		before := len(d.list)
 		d.into(f.value, v.Field(i))
+		if len(d.list) == before {
+			d.bounded(f, bounds.Of(v.Type().Field(i)), v.Field(i))
+		}
 	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if want, must := f.Tag.Lookup("required"); must {
+			d.missing(n, jsonName(f), want)
+		}
+	}
+}
+
+// bounded checks a value by the limits that the tags of its field state.
+func (d *decoder) bounded(f field, limits bounds.Field, v reflect.Value) {
+	want := limits.Want(reflect.Indirect(v))
+	switch {
+	case want == "":
+	case limits.Enum != nil && f.value.kind == text:
+		d.unknownName(f.value.where, f.name, f.value.text, limits.Enum)
+	case f.value.kind == list:
+		d.wrong(f.value, fmt.Sprintf("%s has %d elements", f.name, v.Len()), want)
+	case v.Kind() == reflect.String:
+		d.wrong(f.value, f.name+" is "+f.value.show(), want)
+	default:
+		d.wrong(f.value, f.name+" is "+f.value.text, want)
+	}
+}
+
+// missing reports that a mapping has no field of a name, unless it has one that is misspelt.
+func (d *decoder) missing(n *node, name, want string) {
+	if n.get(name) == nil && !slices.Contains(d.typos[n], name) {
+		d.add(Problem{Where: n.place(), What: name + " is missing", Expected: want})
+	}
+}
+
+// unknownName reports a name that is none of the known ones.
+func (d *decoder) unknownName(where Where, what, name string, known []string) {
+	d.add(Problem{
+		Where: where, What: fmt.Sprintf("unknown %s %q", what, name),
+		Expected: oneOf(known), Suggestion: check.Nearest(name, known),
+	})
 }
 
 // writable lists the fields that people write. Of a scenario that is profiles

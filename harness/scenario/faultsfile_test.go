@@ -42,7 +42,7 @@ func TestBadFaultsFiles(t *testing.T) {
 		"a mapping":      {"faults: []\n", "f.yaml:1:1: unexpected a mapping; expected a list of"},
 		"not YAML":       {"- {name: [\n", "f.yaml:1:"},
 		"unknown field":  {good + "- {nam: x}\n", `f.yaml:2:4: unknown field "nam"`},
-		"unknown kind":   {"- name: x\n  kind: paus\n", `f.yaml:2:9: unknown fault kind "paus"`},
+		"unknown kind":   {"- name: x\n  kind: paus\n", `f.yaml:2:9: unknown kind "paus"`},
 		"a unit missing": {strings.Replace(good, "2s", "2", 1), "f.yaml:1:58: "},
 		"after the load": {strings.Replace(good, "at: 1s", "at: 1h", 1), "f.yaml:1:49: the fault"},
 	} {

@@ -91,6 +91,14 @@ func (n *node) child(step string) *node {
 	return n.items[i]
 }
 
+// place is where something is shown that a node lacks: its key, or else its beginning.
+func (n *node) place() Where {
+	if n.key != (Where{}) {
+		return n.key
+	}
+	return n.where
+}
+
 // clone copies the tree.
 func (n *node) clone() *node {
 	if n == nil {

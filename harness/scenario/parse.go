@@ -48,6 +48,11 @@ func (p *parsing) document(src []byte) *node {
 		p.fault(line, column, "nested too deeply", fmt.Sprintf("at most %d levels", maxDepth))
 		return nil
 	}
+	return p.tree(src)
+}
+
+// tree parses a document whose size and depth are known to be bounded.
+func (p *parsing) tree(src []byte) *node {
 	file, err := parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		p.syntax(err)

@@ -162,7 +162,7 @@ func TestBadSets(t *testing.T) {
 			`or use --profile`,
 		"=5":                     `--set =5: this is not path=value`,
 		"load.arival.rate=5":     `--set load.arival.rate=5: unknown field "arival"`,
-		"load.arrival.rate=-5":   `--set load.arrival.rate=-5: rate -5 is out of range`,
+		"load.arrival.rate=-5":   `--set load.arrival.rate=-5: rate is -5; expected a number from 0`,
 		"load.timeout=500":       `--set load.timeout=500: the unit of 500 is missing`,
 		"repeats=many":           `--set repeats=many: unexpected "many"; expected a whole number`,
 		"repeats=":               `--set repeats=: unexpected ""; expected a whole number`,

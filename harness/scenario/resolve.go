@@ -266,13 +266,14 @@ func (r *resolution) resolve(
 	for _, problem := range setter.list {
 		ps.add(problem)
 	}
+	if tree.get("name") == nil {
+		name := strings.TrimSuffix(filepath.Base(r.filename), filepath.Ext(r.filename))
+		tree.set("name", &node{kind: text, text: name, where: tree.where, origin: fromDefaults})
+	}
 	sc := defaults()
 	d := &decoder{problems: ps}
 	d.into(tree, reflect.ValueOf(&sc).Elem())
 	sc.Profile = profile
-	if sc.Name == "" && tree.get("name") == nil {
-		sc.Name = strings.TrimSuffix(filepath.Base(r.filename), filepath.Ext(r.filename))
-	}
 	v := &validation{decoder: d, tree: tree, sc: &sc, opts: r.opts}
 	v.system()
 	v.scenario()

@@ -25,17 +25,15 @@ const overPattern = durationPattern + "|^" + fitText + "$"
 // several values at once, such as a fault after the end of load, only Decode
 // finds.
 func Schema(systems []sut.System, docs schema.Docs) ([]byte, error) {
-	b := &schema.Builder{Docs: docs, Special: special()}
-	root, err := b.Of(reflect.ValueOf(Scenario{}))
+	b := &schema.Builder{Docs: docs, Special: special(), Defaults: true}
+	root, err := b.Of(reflect.ValueOf(defaults()))
 	if err != nil {
 		return nil, err
 	}
-	addDefaults(root)
-	root["required"] = []string{"load", "question", "system"}
+	root["required"] = append(root["required"].([]string), "system")
 	refineTop(root, systems)
 	refineLoad(root.Property("load"))
 	refineFault(root.Property("faults")["items"].(schema.Schema))
-	refineSLO(root.Property("slos")["items"].(schema.Schema))
 	profile := profileSchema(root)
 	conditions := []schema.Schema{notBoth("profile", "profiles")}
 	definitions := schema.Schema{"profile": profile}
@@ -76,21 +74,6 @@ func special() map[reflect.Type]schema.Schema {
 	}
 }
 
-// addDefaults notes the defaults that Decode fills in.
-func addDefaults(root schema.Schema) {
-	d := defaults()
-	root.Property("repeats")["default"] = d.Repeats
-	root.Property("load", "max_in_flight")["default"] = d.Load.MaxInFlight
-	root.Property("load", "queue")["default"] = d.Load.Queue
-	root.Property("load", "timeout")["default"] = d.Load.Timeout
-	root.Property("load", "drain")["default"] = d.Load.Drain
-	root.Property("stores", "max_conns")["default"] = d.Stores.MaxConns
-}
-
-func bounds(low, high any) schema.Schema {
-	return schema.Schema{"minimum": low, "maximum": high}
-}
-
 func enum(names []string) schema.Schema { return schema.Schema{"enum": names} }
 
 // notBoth forbids two fields beside each other.
@@ -103,26 +86,19 @@ func refineTop(root schema.Schema, systems []sut.System) {
 	for i, system := range systems {
 		names[i] = system.Name
 	}
-	root.Property("name").With(schema.Schema{"pattern": nameForm.String()})
-	root.Property("question").With(schema.Schema{"pattern": `\S`})
 	root.Property("system").With(enum(names))
 	root.Property("profile").With(enum(Profiles()))
-	root.Property("repeats").With(bounds(1, maxRepeats))
 	root.Property("variants").With(schema.Schema{"uniqueItems": true})
 	root.Property("params").With(schema.Schema{"type": "object"})
-	root.Property("stores", "max_conns").With(bounds(1, maxConns))
-	refineDeploy(root)
-	refineKafka(root.Property("stores", "kafka"))
+	root.Property("replicas")["additionalProperties"] = schema.Schema{
+		"type": "integer", "minimum": minReplicas, "maximum": maxReplicas,
+	}
 	root.Property("provokes").With(schema.Schema{
 		"uniqueItems": true, "items": enum(triggers()).With(schema.Schema{"type": "string"}),
 	})
 }
 
 func refineLoad(load schema.Schema) {
-	load.Property("users").With(bounds(1, maxUsers))
-	load.Property("max_in_flight").With(bounds(1, maxInFlight))
-	load.Property("queue").With(bounds(0, maxQueue))
-	load.Property("min_operations").With(bounds(0, maxOps))
 	load["oneOf"] = []schema.Schema{
 		{
 			"title": "open loop", "required": []string{"arrival"},
@@ -133,31 +109,15 @@ func refineLoad(load schema.Schema) {
 			"properties": schema.Schema{"arrival": false},
 		},
 	}
-	arrival := load.Property("arrival")
-	arrival["required"] = []string{"process"}
-	arrival.Property("process").With(enum(processes()))
-	arrival.Property("rate").With(bounds(0, maxRate))
-	arrival.Property("to").With(bounds(0, maxRate))
-	arrival.Property("ops").With(bounds(1, maxOps))
-	arrival.Property("peak").With(bounds(1, 2))
-	step := arrival.Property("steps").With(schema.Schema{"minItems": 1})["items"].(schema.Schema)
-	step["required"] = []string{"for", "rate"}
-	step.Property("rate").With(bounds(0, maxRate))
-	var conditions []schema.Schema
-	for _, process := range processes() {
-		needs, may := arrivalFields(process)
-		known := append([]string{"process"}, append(needs, may...)...)
-		then := schema.Schema{"required": needs, "propertyNames": enum(known)}
-		if slices.Contains(may, "over_least") {
+	arrivalShapes().refine(load.Property("arrival"), func(process string, then schema.Schema) {
+		if process == "burst" {
 			then.With(when("over", fitText, schema.Schema{
 				"required": []string{"over_least", "over_most"},
 			}))
 		} else {
 			then["properties"] = schema.Schema{"over": schema.Schema{"pattern": durationPattern}}
 		}
-		conditions = append(conditions, when("process", process, then))
-	}
-	arrival["allOf"] = conditions
+	})
 }
 
 // when applies a schema where a field has a value.
@@ -172,47 +132,15 @@ func when(field, value string, then schema.Schema) schema.Schema {
 }
 
 func refineFault(fault schema.Schema) {
-	fault["required"] = []string{"at", "kind", "name", "target"}
-	fault.Property("name").With(schema.Schema{"pattern": nameForm.String()})
-	fault.Property("kind").With(enum(faultKinds()))
-	fault.Property("target").With(schema.Schema{"pattern": nameForm.String(),
-		"examples": services()})
-	refineRoleFields(fault)
-	var conditions []schema.Schema
-	for _, kind := range faultKinds() {
-		then := schema.Schema{}
-		forbidden := schema.Schema{}
-		needs := []string{"for"}
-		if kind != "kill" {
-			forbidden["wipe"] = false
+	fault.Property("target")["examples"] = services()
+	faultShapes().refine(fault, func(kind string, then schema.Schema) {
+		switch {
+		case kind == "power-loss":
+			then["properties"] = schema.Schema{"target": enum([]string{string(sut.Redis)})}
+		case slices.Contains(onlyRoleKinds(), kind):
+			then["properties"] = schema.Schema{"target": schema.Schema{"not": enum(services())}}
 		}
-		if kind == "power-loss" {
-			forbidden["target"] = enum([]string{string(sut.Redis)})
-		} else {
-			forbidden["loses"] = false
-		}
-		if kind == "restart" {
-			needs, forbidden["for"] = nil, false
-		}
-		needs = append(needs, refineRoleFault(kind, forbidden)...)
-		if kind == "latency" {
-			needs = append(needs, "latency")
-		} else {
-			forbidden["latency"], forbidden["jitter"] = false, false
-		}
-		then["properties"] = forbidden
-		if needs != nil {
-			then["required"] = needs
-		}
-		conditions = append(conditions, when("kind", kind, then))
-	}
-	fault["allOf"] = conditions
-}
-
-func refineSLO(slo schema.Schema) {
-	slo["required"] = []string{"name", "objective"}
-	slo.Property("name").With(schema.Schema{"pattern": nameForm.String()})
-	slo.Property("objective").With(schema.Schema{"pattern": `\S`})
+	})
 }
 
 // profileSchema is what any profile may change, before the systems' own part.
@@ -241,7 +169,7 @@ func orNull(s schema.Schema) schema.Schema {
 }
 
 func paramsSchema(system sut.System, docs schema.Docs) (schema.Schema, error) {
-	b := &schema.Builder{Docs: docs, Special: special(), Defaults: true}
+	b := &schema.Builder{Docs: docs, Special: special(), Defaults: true, Zeros: true}
 	params, err := b.Of(reflect.ValueOf(system.Params()).Elem())
 	if err != nil {
 		return nil, fmt.Errorf("parameters of %s: %w", system.Name, err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,20 +13,12 @@ import (
 	"stampede/harness/sut"
 )
 
-// Limits of a scenario. They are far above what a machine can do; beyond
-// them is a slip of the pen, and it is refused before anything starts.
+// What one scenario can ask for at most. It is far above what a machine can do; beyond it is
+// a slip of the pen. The limits of single values are tags of their fields.
 const (
-	maxRepeats  = 100
-	maxInFlight = 100_000
-	maxQueue    = 10_000_000
-	maxConns    = 1_000
-	maxUsers    = 100_000
-	maxOps      = 100_000_000
-	maxRate     = 10_000_000
-	maxLength   = 24 * time.Hour
+	maxOps    = 100_000_000
+	maxLength = 24 * time.Hour
 )
-
-var nameForm = regexp.MustCompile(`^[a-z0-9]+([-_][a-z0-9]+)*$`)
 
 // validation judges a decoded scenario as a whole.
 type validation struct {
@@ -60,10 +51,10 @@ func (v *validation) at(path ...string) (n *node, found bool) {
 // place is where a problem with the value at a path is shown.
 func (v *validation) place(path ...string) Where {
 	n, found := v.at(path...)
-	if !found && n.key != (Where{}) {
-		return n.key
+	if found {
+		return n.where
 	}
-	return n.where
+	return n.place()
 }
 
 // reject reports a problem with the value at a path, unless there is one
@@ -116,33 +107,21 @@ func (n *node) newest() *node {
 	return best
 }
 
-// missing reports that a required field is not there. Several fields may be
-// missing at one place, so it does not look at seen; but a field that was
-// misspelt is reported as that only.
-func (v *validation) missing(what, want string, path ...string) {
-	parent, found := v.at(path[:len(path)-1]...)
-	name := path[len(path)-1]
-	if !found || parent.kind != mapping || slices.Contains(v.typos[parent], name) {
-		return
-	}
-	if parent.get(name) == nil {
-		v.add(Problem{Where: v.place(path...), What: what, Expected: want})
+// unknown reports a name at a path that is none of the known ones.
+func (v *validation) unknown(what, name string, known []string, path ...string) {
+	if where := v.place(path...); !v.seen[where] {
+		v.unknownName(where, what, name, known)
 	}
 }
 
-// unknownName reports a name that is none of the known ones.
-func (v *validation) unknownName(what, name string, known []string, path ...string) {
-	where := v.place(path...)
-	if v.seen[where] {
-		return
+// once reports a name at a path that was there before.
+func (v *validation) once(what, name string, before []string, path ...string) {
+	if slices.Contains(before, name) {
+		v.reject(fmt.Sprintf("%s %q appears twice", what, name), "each once", path...)
 	}
-	v.add(Problem{
-		Where: where, What: fmt.Sprintf("unknown %s %q", what, name),
-		Expected: oneOf(known), Suggestion: check.Nearest(name, known),
-	})
 }
 
-// between checks a number's bounds.
+// between checks a number's bounds that depend on other values.
 func (v *validation) between(value, low, high int, path ...string) {
 	if value < low || value > high {
 		v.reject(fmt.Sprintf("%s is %d", path[len(path)-1], value),
@@ -150,23 +129,15 @@ func (v *validation) between(value, low, high int, path ...string) {
 	}
 }
 
-// positive checks that a duration is more than zero and not absurd.
-func (v *validation) positive(d Duration, path ...string) {
-	if d <= 0 || d.D() > maxLength {
-		v.reject(fmt.Sprintf("%s is %s", path[len(path)-1], d),
-			fmt.Sprintf("more than zero and at most %s", maxLength), path...)
-	}
-}
-
 // system resolves the system, its variants and its parameters.
 func (v *validation) system() {
-	v.missing("system is missing", oneOf(v.opts.SystemNames), "system")
+	v.missing(v.tree, "system", oneOf(v.opts.SystemNames))
 	if n, found := v.at("system"); !found || n.kind != text {
 		return
 	}
 	v.sys, v.known = v.opts.Systems(v.sc.System)
 	if !v.known {
-		v.unknownName("system", v.sc.System, v.opts.SystemNames, "system")
+		v.unknown("system", v.sc.System, v.opts.SystemNames, "system")
 		return
 	}
 	v.variants()
@@ -186,10 +157,9 @@ func (v *validation) variants() {
 	for i, name := range v.sc.Variants {
 		path := []string{"variants", strconv.Itoa(i)}
 		if !slices.Contains(names, name) {
-			v.unknownName("design", name, names, path...)
-		} else if slices.Contains(v.sc.Variants[:i], name) {
-			v.reject(fmt.Sprintf("design %q appears twice", name), "each design once", path...)
+			v.unknown("design", name, names, path...)
 		}
+		v.once("design", name, v.sc.Variants[:i], path...)
 	}
 	if len(v.sc.Variants) == 0 {
 		v.sc.Variants = names
@@ -315,26 +285,12 @@ func (n *node) precedence() int {
 // scenario checks everything that does not need the system, and faults and
 // objectives, which can be checked better with it.
 func (v *validation) scenario() {
-	v.identity()
-	v.between(v.sc.Repeats, 1, maxRepeats, "repeats")
-	v.between(v.sc.Stores.MaxConns, 1, maxConns, "stores", "max_conns")
 	v.kafka()
 	v.deployment()
 	v.load()
 	v.faults()
 	v.provokes()
 	v.objectives()
-}
-
-func (v *validation) identity() {
-	if !nameForm.MatchString(v.sc.Name) {
-		v.reject(fmt.Sprintf("name %q cannot name a folder", v.sc.Name),
-			"lower-case letters, digits and hyphens", "name")
-	}
-	v.missing("question is missing", "the scenario's question, in one sentence", "question")
-	if _, found := v.at("question"); found && strings.TrimSpace(v.sc.Question) == "" {
-		v.reject("question is empty", "the scenario's question, in one sentence", "question")
-	}
 }
 
 // triggers lists what a scenario can provoke.
@@ -351,53 +307,52 @@ func (v *validation) provokes() {
 	known := triggers()
 	for i, trigger := range v.sc.Provokes {
 		path := []string{"provokes", strconv.Itoa(i)}
-		switch {
-		case !slices.Contains(known, trigger):
-			v.unknownName("trigger", trigger, known, path...)
-		case slices.Contains(v.sc.Provokes[:i], trigger):
-			v.reject(fmt.Sprintf("trigger %q appears twice", trigger), "each once", path...)
-		case trigger == string(sut.LostAck) && !v.anyFault("lost-ack", "partition"):
-			v.rejectTogether("no fault loses replies, so lost-ack is not provoked",
-				"a fault of kind lost-ack", path, "faults")
-		case trigger == string(sut.RedisLoss) && !v.wipesRedis():
-			v.rejectTogether("no fault wipes redis, so redis-loss is not provoked",
-				"a fault of kind kill on redis with wipe", path, "faults")
-		case trigger == string(sut.PowerLoss) && !v.anyFault("power-loss"):
-			v.rejectTogether("redis loses no power, so power-loss is not provoked",
-				"a fault of kind power-loss", path, "faults")
-		case trigger == string(sut.PostgresCrash) && !v.killsPostgres():
-			v.rejectTogether("no fault kills postgres, so postgres-crash is not provoked",
-				"a fault of kind kill on postgres, without wipe", path, "faults")
-		case trigger == string(sut.RoleCrash) && !v.breaksRole("crash", "kill"):
-			v.rejectTogether("no fault kills a role, so role-crash is not provoked",
-				"a fault of kind crash or kill on a role", path, "faults")
-		case trigger == string(sut.RolePause) && !v.breaksRole("pause"):
-			v.rejectTogether("no fault pauses a role, so role-pause is not provoked",
-				"a fault of kind pause on a role", path, "faults")
-		case trigger == string(sut.Rebalance) && !v.breaksRole("churn", "restart", "kill"):
-			v.rejectTogether("no role leaves and returns, so rebalance is not provoked",
-				"a fault of kind churn, restart or kill on a role", path, "faults")
-		case trigger == string(sut.BrokerPause) && !v.silencesKafka():
-			v.rejectTogether("kafka never stops answering, so broker-pause is not provoked",
-				"a fault of kind pause or partition on kafka", path, "faults")
+		if !slices.Contains(known, trigger) {
+			v.unknown("trigger", trigger, known, path...)
+		}
+		v.once("trigger", trigger, v.sc.Provokes[:i], path...)
+		for _, p := range pulls() {
+			if string(p.trigger) == trigger && !slices.ContainsFunc(v.sc.Faults, p.pulled) {
+				v.rejectTogether(p.lacks+", so "+trigger+" is not provoked", "a fault of kind "+p.needs,
+					path, "faults")
+			}
 		}
 	}
 }
 
-func (v *validation) anyFault(kinds ...string) bool {
-	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
-		return slices.Contains(kinds, f.Kind)
-	})
+// pull says which faults pull a trigger.
+type pull struct {
+	trigger sut.Trigger
+	pulled  func(Fault) bool
+	// lacks is what is wrong if no fault does, needs the fault that would.
+	lacks, needs string
 }
 
-func (v *validation) killsPostgres() bool {
-	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
-		return f.Kind == "kill" && f.Target == string(sut.Postgres) && !f.Wipe
-	})
+func pulls() []pull {
+	return []pull{
+		{sut.LostAck, of("lost-ack", "partition"), "no fault loses replies", "lost-ack"},
+		{sut.RedisLoss, func(f Fault) bool {
+			return f.Kind == "kill" && f.Target == string(sut.Redis) && f.Wipe
+		}, "no fault wipes redis", "kill on redis with wipe"},
+		{sut.PowerLoss, of("power-loss"), "redis loses no power", "power-loss"},
+		{sut.PostgresCrash, func(f Fault) bool {
+			return f.Kind == "kill" && f.Target == string(sut.Postgres) && !f.Wipe
+		}, "no fault kills postgres", "kill on postgres, without wipe"},
+		{sut.RoleCrash, ofRole("crash", "kill"), "no fault kills a role", "crash or kill on a role"},
+		{sut.RolePause, ofRole("pause"), "no fault pauses a role", "pause on a role"},
+		{sut.Rebalance, ofRole("churn", "restart", "kill"), "no role leaves and returns",
+			"churn, restart or kill on a role"},
+		{sut.BrokerPause, func(f Fault) bool {
+			return of("pause", "partition")(f) && sut.Service(f.Target).Whole() == sut.Kafka
+		}, "kafka never stops answering", "pause or partition on kafka"},
+	}
 }
 
-func (v *validation) wipesRedis() bool {
-	return slices.ContainsFunc(v.sc.Faults, func(f Fault) bool {
-		return f.Kind == "kill" && f.Target == string(sut.Redis) && f.Wipe
-	})
+// of chooses faults of some kinds, ofRole those of them whose target is a role.
+func of(kinds ...string) func(Fault) bool {
+	return func(f Fault) bool { return slices.Contains(kinds, f.Kind) }
+}
+
+func ofRole(kinds ...string) func(Fault) bool {
+	return func(f Fault) bool { return of(kinds...)(f) && !sut.Service(f.Target).Store() }
 }

@@ -3,8 +3,6 @@ package scenario
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,16 +11,10 @@ import (
 
 // load checks how operations are scheduled and sent.
 func (v *validation) load() {
-	v.missing("load is missing", "a mapping with arrival or users", "load")
 	if _, found := v.at("load"); !found {
 		return
 	}
 	l := v.sc.Load
-	v.between(l.MaxInFlight, 1, maxInFlight, "load", "max_in_flight")
-	v.between(l.Queue, 0, maxQueue, "load", "queue")
-	v.between(l.MinOperations, 0, maxOps, "load", "min_operations")
-	v.positive(l.Timeout, "load", "timeout")
-	v.positive(l.Drain, "load", "drain")
 	_, closed := v.at("load", "users")
 	_, open := v.at("load", "arrival")
 	switch {
@@ -30,7 +22,8 @@ func (v *validation) load() {
 		v.reject("users and arrival exclude each other",
 			"users for a closed loop or arrival for an open one", "load", "users")
 	case closed:
-		v.closedLoop()
+		n, _ := v.at("load")
+		v.missing(n, "duration", durationForm)
 	default:
 		v.openLoop()
 	}
@@ -41,93 +34,26 @@ func (v *validation) load() {
 	}
 }
 
-func (v *validation) closedLoop() {
-	v.between(v.sc.Load.Users, 1, maxUsers, "load", "users")
-	v.missing("duration is missing", durationForm, "load", "duration")
-	if _, found := v.at("load", "duration"); found {
-		v.positive(v.sc.Load.Duration, "load", "duration")
-	}
-}
-
 func (v *validation) openLoop() {
 	for _, name := range []string{"think", "duration"} {
 		if _, found := v.at("load", name); found {
 			v.reject(name+" belongs to a closed loop", "it with users only", "load", name)
 		}
 	}
-	v.missing("arrival is missing", "a mapping with process, or users", "load", "arrival")
+	n, _ := v.at("load")
+	v.missing(n, "arrival", "a mapping with process, or users")
 	if n, found := v.at("load", "arrival"); !found || n.kind != mapping {
 		return
 	}
-	v.missing("process is missing", oneOf(processes()), "load", "arrival", "process")
-	if _, found := v.at("load", "arrival", "process"); found {
-		v.arrival()
-	}
-}
-
-// processes lists the arrival processes.
-func processes() []string {
-	return []string{"constant", "ramp", "step", "spike", "sine", "poisson", "burst", "trace"}
-}
-
-// arrivalFields says which fields a process needs and which it may have.
-func arrivalFields(process string) (needs, may []string) {
-	switch process {
-	case "constant":
-		return []string{"rate", "over"}, []string{"poisson"}
-	case "poisson":
-		return []string{"rate", "over"}, nil
-	case "ramp":
-		return []string{"rate", "to", "over"}, []string{"poisson"}
-	case "step":
-		return []string{"steps"}, []string{"poisson"}
-	case "spike":
-		return []string{"rate", "to", "for", "over"}, []string{"at", "poisson"}
-	case "sine":
-		return []string{"rate", "to", "period", "over"}, []string{"poisson"}
-	case "burst":
-		return []string{"ops", "over"}, []string{"over_least", "over_most", "peak", "poisson"}
-	case "trace":
-		return []string{"trace"}, nil
-	}
-	return nil, nil
-}
-
-func (v *validation) arrival() {
-	a := v.sc.Load.Arrival
-	if !slices.Contains(processes(), a.Process) {
-		v.unknownName("arrival process", a.Process, processes(), "load", "arrival", "process")
-		return
-	}
 	before := len(v.list)
-	needs, may := arrivalFields(a.Process)
-	given, _ := v.at("load", "arrival")
-	for _, name := range needs {
-		v.missing(name+" is missing", "it for process "+a.Process, "load", "arrival", name)
-	}
-	known := append([]string{"process"}, slices.Concat(needs, may)...)
-	for _, name := range given.names() {
-		if !slices.Contains(known, name) {
-			what := fmt.Sprintf("%s does not belong to process %s", name, a.Process)
-			if name == "rate" && slices.Contains(known, "ops") {
-				what += ", which has a number of operations (--set load.arrival.ops=...)"
-			}
-			v.reject(what, oneOf(known), "load", "arrival", name)
-		}
-	}
-	v.rate(a.Rate, "load", "arrival", "rate")
-	v.rate(a.To, "load", "arrival", "to")
-	if a.Process == "burst" {
-		v.between(a.Ops, 1, maxOps, "load", "arrival", "ops")
-		v.peak(a.Peak)
+	a := v.sc.Load.Arrival
+	if !v.shaped(arrivalShapes(), "load", "arrival") {
+		return
 	}
 	if a.Over == Fit {
 		v.fit(a)
 	}
-	for i, step := range a.Steps {
-		v.rate(step.Rate, "load", "arrival", "steps", strconv.Itoa(i), "rate")
-	}
-	if len(v.list) == before && !v.troubled(given) {
+	if n, _ := v.at("load", "arrival"); len(v.list) == before && !v.troubled(n) {
 		v.schedule(a)
 		if a.Over == Fit {
 			v.schedule(a.Lasting(a.OverMost.D()))
@@ -149,11 +75,9 @@ func (v *validation) fit(a Arrival) {
 			durationForm, path...)
 		return
 	}
+	n, _ := v.at("load", "arrival")
 	for _, name := range []string{"over_least", "over_most"} {
-		v.missing(name+" is missing", "it where over is fit", "load", "arrival", name)
-	}
-	if _, found := v.at(least...); found {
-		v.positive(a.OverLeast, least...)
+		v.missing(n, name, "it where over is fit")
 	}
 	if a.OverMost > 0 && a.OverLeast > a.OverMost {
 		v.rejectTogether(fmt.Sprintf("over_least %s is more than over_most %s", a.OverLeast,
@@ -174,23 +98,6 @@ func (v *validation) schedule(a Arrival) {
 	case process.Mean() > maxOps:
 		v.rejectTogether(fmt.Sprintf("the load has about %.3g operations", process.Mean()),
 			fmt.Sprintf("at most %d", maxOps), path)
-	}
-}
-
-func (v *validation) rate(rate float64, path ...string) {
-	if rate < 0 || rate > maxRate {
-		v.reject(fmt.Sprintf("rate %v is out of range", rate),
-			fmt.Sprintf("operations per second from 0 to %d", maxRate), path...)
-	}
-}
-
-// peak checks how steep a burst is. Zero stands for the default unless it was
-// given.
-func (v *validation) peak(peak float64) {
-	path := []string{"load", "arrival", "peak"}
-	if _, given := v.at(path...); given && !(peak >= 1 && peak <= arrival.SteepestPeak) {
-		v.reject(fmt.Sprintf("peak is %v", peak),
-			fmt.Sprintf("1 to %d times the mean rate", arrival.SteepestPeak), path...)
 	}
 }
 

@@ -2,8 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 
 	"stampede/harness/check"
@@ -11,23 +9,15 @@ import (
 
 // objectives checks the SLOs.
 func (v *validation) objectives() {
+	var names []string
 	for i, slo := range v.sc.SLOs {
-		item := []string{"slos", strconv.Itoa(i)}
-		if n, _ := v.at(item...); n.kind != mapping {
-			continue
+		name := []string{"slos", strconv.Itoa(i), "name"}
+		if slo.Name != "" {
+			v.once("objective name", slo.Name, names, name...)
 		}
-		in := func(name string) []string { return append(slices.Clone(item), name) }
-		v.missing("name is missing", "it for every objective", in("name")...)
-		v.missing("objective is missing", "it for every objective", in("objective")...)
-		if _, found := v.at(in("name")...); found && !nameForm.MatchString(slo.Name) {
-			v.reject(fmt.Sprintf("objective name %q is not a name", slo.Name),
-				"lower-case letters, digits and hyphens", in("name")...)
-		}
-		if slices.ContainsFunc(v.sc.SLOs[:i], func(o SLO) bool { return o.Name == slo.Name }) {
-			v.reject(fmt.Sprintf("objective name %q appears twice", slo.Name),
-				"a name of its own for each objective", in("name")...)
-		}
-		if n, found := v.at(in("objective")...); found && !v.seen[n.where] {
+		names = append(names, slo.Name)
+		n, found := v.at("slos", strconv.Itoa(i), "objective")
+		if found && slo.Objective != "" && !v.seen[n.where] {
 			v.objective(slo.Objective, n)
 		}
 	}

@@ -3,9 +3,7 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,16 +22,15 @@ func (s Scenario) YAML() ([]byte, error) {
 }
 
 // treeOf turns a scenario into nodes by way of its JSON, which has the fields
-// in their order.
+// in their order and is YAML too.
 func treeOf(s Scenario) (*node, error) {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode scenario: %w", err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	tree, err := readJSON(dec)
-	if err != nil {
+	p := &parsing{at: inFile("JSON")}
+	tree := p.tree(data)
+	if err := p.err(); err != nil {
 		return nil, fmt.Errorf("encode scenario: %w", err)
 	}
 	if s.Load.Arrival.Process == "" {
@@ -45,67 +42,6 @@ func treeOf(s Scenario) (*node, error) {
 		}
 	}
 	return tree, nil
-}
-
-// readJSON reads one JSON value with its fields in order.
-func readJSON(dec *json.Decoder) (*node, error) {
-	token, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := token.(type) {
-	case json.Delim:
-		if t == '[' {
-			return readJSONList(dec)
-		}
-		return readJSONObject(dec)
-	case string:
-		return &node{kind: text, text: t}, nil
-	case json.Number:
-		return &node{kind: plainKind(t.String()), text: t.String()}, nil
-	case bool:
-		return &node{kind: boolean, text: strconv.FormatBool(t)}, nil
-	}
-	return &node{kind: null}, nil
-}
-
-func readJSONList(dec *json.Decoder) (*node, error) {
-	out := &node{kind: list}
-	for dec.More() {
-		item, err := readJSON(dec)
-		if err != nil {
-			return nil, err
-		}
-		out.items = append(out.items, item)
-	}
-	return out, closeJSON(dec)
-}
-
-func readJSONObject(dec *json.Decoder) (*node, error) {
-	out := &node{kind: mapping}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, fmt.Errorf("a key is %v", key)
-		}
-		value, err := readJSON(dec)
-		if err != nil {
-			return nil, err
-		}
-		out.fields = append(out.fields, field{name, value})
-	}
-	return out, closeJSON(dec)
-}
-
-func closeJSON(dec *json.Decoder) error {
-	if _, err := dec.Token(); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
 }
 
 // emit writes a mapping or list in block style, and lists of scalars and

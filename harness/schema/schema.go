@@ -36,11 +36,11 @@ type Builder struct {
 	// Open lets objects have properties that are not described.
 	Open bool
 	// Required makes every field required that is not marked omitempty or
-	// omitzero, as is right for what a program writes.
+	// omitzero, as is right for what a program writes. A field with a tag required always is.
 	Required bool
-	// Defaults adds the values in the given Go value as defaults of their
-	// fields, zeros included.
-	Defaults bool
+	// Defaults adds the values in the given Go value as defaults of their fields; Zeros says
+	// that zeros are defaults too.
+	Defaults, Zeros bool
 }
 
 // Of makes the schema of a value's type, without any reference. The value's
@@ -123,8 +123,14 @@ func (s Schema) bound(limits bounds.Field) {
 	if most, has := limits.Most(); has && high != "" {
 		s[high] = most
 	}
-	if limits.Enum != nil {
+	switch {
+	case limits.Enum != nil && s["type"] == "integer":
+		s["enum"] = json.RawMessage("[" + strings.Join(limits.Enum, ",") + "]")
+	case limits.Enum != nil:
 		s["enum"] = limits.Enum
+	}
+	if limits.Pattern != "" {
+		s["pattern"] = limits.Pattern
 	}
 }
 
@@ -180,7 +186,7 @@ func (b *Builder) object(v reflect.Value, depth int) (Schema, error) {
 	if !b.Open {
 		s["additionalProperties"] = false
 	}
-	if b.Required && len(required) > 0 {
+	if len(required) > 0 {
 		s["required"] = required
 	}
 	if text := b.Docs.Of(t); text != "" {
@@ -214,24 +220,24 @@ func (b *Builder) fields(
 			property["description"] = text
 		}
 		property.bound(bounds.Of(f))
-		if b.Defaults && !isNil(v.Field(i)) && property["type"] != "object" {
+		if b.Defaults && b.isDefault(v.Field(i)) && property["type"] != "object" {
 			property["default"] = json.RawMessage(mustJSON(v.Field(i)))
 		}
 		properties[name] = property
-		if !optional {
+		if _, must := f.Tag.Lookup("required"); must || b.Required && !optional {
 			*required = append(*required, name)
 		}
 	}
 	return nil
 }
 
-// isNil says whether there is no default to show.
-func isNil(v reflect.Value) bool {
+// isDefault says whether a value is a default to show: nil never is.
+func (b *Builder) isDefault(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
-		return v.IsNil()
+		return !v.IsNil()
 	}
-	return false
+	return b.Zeros || !v.IsZero()
 }
 
 func (b *Builder) describe(t reflect.Type, f reflect.StructField) string {

@@ -106,7 +106,7 @@ func TestWhatDoesNotFitFails(t *testing.T) {
 }
 
 func TestDefaultsAndDescriptions(t *testing.T) {
-	s := of(t, schema.Builder{Defaults: true}, whole{Count: 7, Leaf: leaf{Rate: 2.5}})
+	s := of(t, schema.Builder{Defaults: true, Zeros: true}, whole{Count: 7, Leaf: leaf{Rate: 2.5}})
 	text, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)

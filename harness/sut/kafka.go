@@ -12,33 +12,33 @@ import (
 type KafkaSettings struct {
 	// Brokers is how many brokers the cluster has, 1 or 3. Of three, each can
 	// be broken alone, as kafka-1, kafka-2 and kafka-3.
-	Brokers int `json:"brokers,omitempty"`
+	Brokers int `json:"brokers,omitempty" enum:"1,3"`
 	// Partitions is how many partitions a topic has, 1 to 100, unless the
 	// system gives it a number of its own.
-	Partitions int `json:"partitions,omitempty"`
+	Partitions int `json:"partitions,omitempty" min:"1" max:"100"`
 	// Replication is how many brokers keep a partition; 0 means all of them.
-	Replication int `json:"replication,omitempty"`
+	Replication int `json:"replication,omitempty" min:"0" max:"3"`
 	// MinInSync is how many brokers must have a record that is acknowledged
 	// to acks all; 0 means one less than Replication, but one at least.
-	MinInSync int `json:"min_insync,omitempty"`
+	MinInSync int `json:"min_insync,omitempty" min:"0" max:"3"`
 	// Acks is who must have a record before it is acknowledged: all, leader or
 	// none.
-	Acks string `json:"acks,omitempty"`
+	Acks string `json:"acks,omitempty" enum:"all,leader,none"`
 	// Idempotence keeps a producer's retries from writing a record twice. It
 	// needs acks all.
 	Idempotence bool `json:"idempotence"`
 	// Compression of batches is none, gzip, snappy, lz4 or zstd.
-	Compression string `json:"compression,omitempty"`
+	Compression string `json:"compression,omitempty" enum:"none,gzip,snappy,lz4,zstd"`
 	// Linger is how long a producer waits for a batch to fill.
-	Linger Duration `json:"linger"`
+	Linger Duration `json:"linger" min:"0s" max:"1m"`
 	// FetchMinBytes is how much a broker gathers for a consumer before it
 	// answers, but no longer than FetchMaxWait.
-	FetchMinBytes int      `json:"fetch_min_bytes,omitempty"`
-	FetchMaxWait  Duration `json:"fetch_max_wait,omitempty"`
+	FetchMinBytes int      `json:"fetch_min_bytes,omitempty" min:"1" max:"1073741824"`
+	FetchMaxWait  Duration `json:"fetch_max_wait,omitempty" min:"10ms" max:"1m"`
 	// FetchMaxBytes bounds one answer to a consumer, FetchPartitionBytes what
 	// one partition adds to it.
-	FetchMaxBytes       int `json:"fetch_max_bytes,omitempty"`
-	FetchPartitionBytes int `json:"fetch_partition_bytes,omitempty"`
+	FetchMaxBytes       int `json:"fetch_max_bytes,omitempty" min:"1" max:"1073741824"`
+	FetchPartitionBytes int `json:"fetch_partition_bytes,omitempty" min:"1" max:"1073741824"`
 	// Settings override settings of the brokers' committed configuration.
 	Settings map[string]string `json:"settings,omitempty"`
 }

@@ -12,8 +12,6 @@ import (
 	"stampede/harness/schema"
 )
 
-//go:generate go run ./gen
-
 // ComparisonVersion is the version of what CompareJSON writes, ComparisonSchemaID the
 // identifier of its schema.
 const (

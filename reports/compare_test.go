@@ -398,7 +398,7 @@ func TestCompareJSON(t *testing.T) {
 	}
 }
 
-func TestComparisonSchemaIsCurrent(t *testing.T) {
+func TestSchemaIsCurrent(t *testing.T) {
 	schematest.Current(t, "reports/compare.schema.json", reports.ComparisonSchema(),
 		"..", reports.MakeComparisonSchema, "reports", "harness/rundir", "harness/check")
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 )
 
-//go:generate go run ./gen
-
 //go:embed *.yaml
 var files embed.FS
 

@@ -3,9 +3,9 @@
 //
 // The tags are min and max, both inclusive, enum, a list with commas, and form, the name of a
 // form that a text has. On numbers min and max are numbers, on durations they are durations
-// such as "1ms", on texts they are lengths in bytes and on lists numbers of elements. The elements of lists, and structures in
-// structures, are checked too. What JSON may leave out is left out if it is zero. A field is
-// called by its name in JSON.
+// such as "1ms", on texts they are lengths in bytes and on lists numbers of elements.
+// The elements of lists, and structures in structures, are checked too. What JSON may leave
+// out is left out if it is zero. A field is called by its name in JSON.
 package bounds
 
 import (

@@ -42,8 +42,8 @@ type tree struct {
 
 func good() tree {
 	return tree{embedded: embedded{Big: math.MaxInt64}, Count: -2, Share: 1, Rest: time.Millisecond,
-		Least: 2, Most: 7, How: "fast", Name: "abc", Leafs: []leaf{{Length: 1}}, One: &leaf{Length: 9}, Label: "a-2_b",
-		Nodes: 3, Pause: 1}
+		Least: 2, Most: 7, How: "fast", Name: "abc", Leafs: []leaf{{Length: 1}}, One: &leaf{Length: 9},
+		Label: "a-2_b", Nodes: 3, Pause: 1}
 }
 
 // TestCheck: each bound accepts its limits, refuses what is beyond them and names the field,

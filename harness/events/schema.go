@@ -8,8 +8,6 @@ import (
 	"stampede/harness/schema"
 )
 
-//go:generate go run ./gen
-
 // SchemaID is the identifier of the schema of an event.
 const SchemaID = "https://stampede.invalid/schema/events-1.json"
 

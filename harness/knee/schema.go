@@ -7,8 +7,6 @@ import (
 	"stampede/harness/schema"
 )
 
-//go:generate go run ./gen
-
 // SchemaID is the identifier of the schema of knee.json.
 const SchemaID = "https://stampede.invalid/schema/knee-1.json"
 

@@ -8,8 +8,6 @@ import (
 	"stampede/harness/schema"
 )
 
-//go:generate go run ./gen
-
 // SchemaID is the identifier of the schema of summary.json.
 const SchemaID = "https://stampede.invalid/schema/summary-2.json"
 

@@ -14,13 +14,10 @@ import (
 
 func compileSchema(t *testing.T) schematest.Schema {
 	t.Helper()
-	text, err := schema.Made("../..", func(docs schema.Docs) ([]byte, error) {
+	of := func(docs schema.Docs) ([]byte, error) {
 		return scenario.Schema([]sut.System{shop()}, docs)
-	}, "harness/scenario")
-	if err != nil {
-		t.Fatal(err)
 	}
-	return schematest.Compile(t, text)
+	return schematest.Compile(t, schematest.Made(t, "../..", of, "harness/scenario"))
 }
 
 func TestSchemaAcceptsWhatDecodes(t *testing.T) {

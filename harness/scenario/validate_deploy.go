@@ -55,7 +55,9 @@ func (v *validation) deployed() bool {
 
 // roleNames lists api and the roles of the chosen variants, which replicas and
 // faults can name.
-func (v *validation) roleNames() []string { return append([]string{deploy.API}, v.chosen(roles)...) }
+func (v *validation) roleNames() []string {
+	return append([]string{deploy.API}, v.chosen(roles)...)
+}
 
 // allRoles lists api and the roles of all variants.
 func allRoles(system sut.System) []string {

@@ -18,6 +18,9 @@ import (
 // Draft is the dialect of every schema that is made here.
 const Draft = "https://json-schema.org/draft/2020-12/schema"
 
+// Semver is the pattern of a version of three numbers, as documents carry theirs.
+const Semver = `^[0-9]+\.[0-9]+\.[0-9]+$`
+
 // Schema is a JSON Schema. Its JSON has its keys in alphabetical order, so
 // equal schemas are equal bytes.
 type Schema map[string]any

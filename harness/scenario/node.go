@@ -116,15 +116,6 @@ func (n *node) clone() *node {
 	return &c
 }
 
-// names returns a mapping's field names.
-func (n *node) names() []string {
-	names := make([]string, len(n.fields))
-	for i, f := range n.fields {
-		names[i] = f.name
-	}
-	return names
-}
-
 // show is the node as an error message would quote it.
 func (n *node) show() string {
 	switch n.kind {

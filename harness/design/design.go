@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/api"
 	"stampede/harness/check"
@@ -60,6 +61,10 @@ type State[P any] struct {
 	Seed   func(ctx context.Context, tx pgx.Tx, p P) error
 	// Ready makes what is not in Postgres, after Seed.
 	Ready func(context.Context, *Stores[P]) error
+	// Reset is Ready for an instance that begins anew, whatever has happened: it replaces what
+	// is not in Postgres, once all tables are emptied and Seed has run again. Without it an
+	// instance is prepared once.
+	Reset func(context.Context, *Stores[P]) error
 	// Empty lists the tables that have no rows before the first operation.
 	Empty []string
 	// Pending counts what background work has still to do, and says what that is: "3 holds
@@ -77,8 +82,10 @@ type Variant[S, P any] struct {
 	Name, Idea, Guarantees, GivesUp string
 	// Needs are the stores beside Postgres.
 	Needs []sut.Service
-	// Settings are what its connections set in Postgres.
+	// Settings are what its connections set in Postgres, Redis changes the options of those to
+	// Redis.
 	Settings map[string]string
+	Redis    func(*redis.Options)
 	// Breaks, NotApplicable and Places are those of sut.Variant.
 	Breaks        []sut.Break
 	NotApplicable map[string]string
@@ -164,6 +171,9 @@ func (s State[P]) over(under State[P]) State[P] {
 	if s.Ready == nil {
 		s.Ready = under.Ready
 	}
+	if s.Reset == nil {
+		s.Reset = under.Reset
+	}
 	if s.Empty == nil {
 		s.Empty = under.Empty
 	}
@@ -190,7 +200,7 @@ type opener[S, P any] struct {
 func (o *opener[S, P]) stores(
 	ctx context.Context, cfg sut.Config, needs []sut.Service,
 ) (*Stores[P], error) {
-	return openStores[P](ctx, cfg, o.system.Name, needs, o.variant.Settings)
+	return openStores[P](ctx, cfg, o.system.Name, needs, o.variant.Settings, o.variant.Redis)
 }
 
 func (o *opener[S, P]) open(ctx context.Context, cfg sut.Config) (sut.Instance, error) {
@@ -221,17 +231,39 @@ type instance[S, P any] struct {
 // Prepare makes the schema and what is there before the first operation. Where any of it
 // exists already it fails.
 func (i *instance[S, P]) Prepare(ctx context.Context) error {
+	return i.begin(ctx, "preparing", i.state.Schema, i.state.Ready)
+}
+
+// Reset begins anew, and is Prepare before that. Operations must not be under way. Roles may
+// be: what they do meanwhile they must mend.
+func (i *instance[S, P]) Reset(ctx context.Context) error {
+	var tables string
+	err := i.stores.DB.Row(ctx, `SELECT coalesce(string_agg(quote_ident(tablename), ', '), '')
+		FROM pg_tables WHERE schemaname = current_schema()`, nil, &tables)
+	switch {
+	case err != nil:
+		return stores.Failed("looking for the tables of "+i.system.Name, err)
+	case tables == "" || i.state.Reset == nil:
+		return i.Prepare(ctx)
+	}
+	return i.begin(ctx, "resetting", `TRUNCATE `+tables+` RESTART IDENTITY`, i.state.Reset)
+}
+
+// begin makes empty tables by some statements, what is in them at first, and the rest.
+func (i *instance[S, P]) begin(
+	ctx context.Context, doing, empty string, rest func(context.Context, *Stores[P]) error,
+) error {
 	err := i.stores.DB.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, i.state.Schema); err != nil || i.state.Seed == nil {
+		if _, err := tx.Exec(ctx, empty); err != nil || i.state.Seed == nil {
 			return err
 		}
 		return i.state.Seed(ctx, tx, i.stores.Params)
 	})
-	if err == nil && i.state.Ready != nil {
-		err = i.state.Ready(ctx, i.stores)
+	if err == nil && rest != nil {
+		err = rest(ctx, i.stores)
 	}
 	if err != nil {
-		return fmt.Errorf("preparing %s: %w", i.system.Name, err)
+		return fmt.Errorf("%s %s: %w", doing, i.system.Name, err)
 	}
 	return nil
 }

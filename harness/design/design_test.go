@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"stampede/harness/api"
@@ -114,6 +115,7 @@ func system(closed *atomic.Int64, roles ...emptying) sut.System {
 				}},
 			{Name: "both", Needs: []sut.Service{sut.Redis},
 				Settings: map[string]string{"application_name": "both"},
+				Redis:    func(o *redis.Options) { o.ClientName = "both" },
 				Open: func(_ context.Context, st *design.Stores[params]) (boxes, error) {
 					return inBoth{inPostgres{st}, closed}, nil
 				},
@@ -122,14 +124,21 @@ func system(closed *atomic.Int64, roles ...emptying) sut.System {
 					Ready: func(ctx context.Context, st *design.Stores[params]) error {
 						return st.Redis.Set(ctx, st.Key("ready"), "yes", 0).Err()
 					},
+					Reset: func(ctx context.Context, st *design.Stores[params]) error {
+						return st.Redis.Set(ctx, st.Key("ready"), "again", 0).Err()
+					},
 					Empty: []string{"things", "more"},
 					Gauge: func(ctx context.Context, st *design.Stores[params]) (any, error) {
 						var name string
 						if err := st.DB.Row(ctx, `SHOW application_name`, nil, &name); err != nil {
 							return nil, err
 						}
+						client, err := st.Redis.ClientGetName(ctx).Result()
+						if err != nil {
+							return nil, err
+						}
 						ready, err := st.Redis.Get(ctx, st.Key("ready")).Result()
-						return name + " " + ready, err
+						return name + " " + client + " " + ready, err
 					},
 				}},
 			{Name: "closed",
@@ -169,7 +178,8 @@ func TestLife(t *testing.T) {
 					t.Errorf("got %q, %v; want %q", got, err, want)
 				}
 			}
-			if err := inst.Prepare(t.Context()); err != nil {
+			// Before it was prepared, an instance is prepared by a reset too.
+			if err := inst.(api.Resetter).Reset(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if err := inst.Prepare(t.Context()); err == nil {
@@ -189,7 +199,12 @@ func TestLife(t *testing.T) {
 				t.Errorf("audit %s, %v", raw, err)
 			}
 			if v.Gauge != nil {
-				looked(t, v, cfg)
+				looked(t, v, cfg, "both both yes")
+				if err := inst.(api.Resetter).Reset(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				said("", inst.(sut.Emptier).Empty)
+				looked(t, v, cfg, "both both again")
 			}
 			for range 2 {
 				if err := inst.Close(); err != nil {
@@ -204,13 +219,13 @@ func TestLife(t *testing.T) {
 	}
 }
 
-func looked(t *testing.T, v sut.Variant, cfg sut.Config) {
+func looked(t *testing.T, v sut.Variant, cfg sut.Config, want string) {
 	t.Helper()
 	g, err := v.Gauge(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raw, err := g.Sample(t.Context()); err != nil || string(raw) != `"both yes"` {
+	if raw, err := g.Sample(t.Context()); err != nil || string(raw) != `"`+want+`"` {
 		t.Errorf("the gauge saw %s, %v", raw, err)
 	}
 	if err := g.Close(); err != nil {

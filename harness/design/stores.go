@@ -34,6 +34,7 @@ func (s *Stores[P]) Key(name string) string { return s.Config.Prefix + name }
 
 func openStores[P any](
 	ctx context.Context, cfg sut.Config, name string, needs []sut.Service, settings map[string]string,
+	redisOptions func(*redis.Options),
 ) (*Stores[P], error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -50,7 +51,10 @@ func openStores[P any](
 		return nil, err
 	}
 	if slices.Contains(needs, sut.Redis) {
-		if st.Redis, err = stores.OpenRedis(ctx, cfg); err != nil {
+		if redisOptions == nil {
+			redisOptions = func(*redis.Options) {}
+		}
+		if st.Redis, err = stores.OpenRedis(ctx, cfg, redisOptions); err != nil {
 			return nil, errors.Join(err, st.close())
 		}
 	}

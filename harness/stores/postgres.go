@@ -149,6 +149,21 @@ func (db *Postgres) Prepare(ctx context.Context, f func(context.Context, pgx.Tx)
 	})
 }
 
+// Snapshot reads in one REPEATABLE READ transaction, which takes as long as ctx lets it.
+func (db *Postgres) Snapshot(
+	ctx context.Context, read func(context.Context, pgx.Tx) error,
+) error {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return db.whenever(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+				return err
+			}
+			return read(ctx, tx)
+		})
+	})
+}
+
 // Preparer returns a pool of one connection, for a library that makes its own tables, on
 // the terms of Prepare. The caller closes it.
 func (db *Postgres) Preparer(ctx context.Context) (*pgxpool.Pool, error) {
@@ -194,9 +209,20 @@ func (db *Postgres) Rows(
 
 // Collect runs one prepared statement and returns its rows, whose columns go to the fields of a
 // structure in their order. Without rows the list is empty, and not nil.
-func Collect[T any](ctx context.Context, db *Postgres, sql string, args ...any) ([]T, error) {
+func Collect[T any](
+	ctx context.Context, db *Postgres, sql string, args ...any,
+) (list []T, err error) {
+	err = db.With(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		list, err = CollectOn[T](ctx, conn, sql, args...)
+		return err
+	})
+	return list, err
+}
+
+// CollectOn is Collect on a connection or in a transaction.
+func CollectOn[T any](ctx context.Context, on Querier, sql string, args ...any) ([]T, error) {
 	list := []T{}
-	err := db.Rows(ctx, sql, args, func(row pgx.CollectableRow) error {
+	err := Each(ctx, on, sql, args, func(row pgx.CollectableRow) error {
 		one, err := pgx.RowToStructByPos[T](row)
 		list = append(list, one)
 		return err

@@ -139,3 +139,39 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("a preparation that took longer than it may: %v", err)
 	}
 }
+
+// TestSnapshot: what is read in one is of one moment, and may take longer than an operation.
+func TestSnapshot(t *testing.T) {
+	db, err := stores.OpenPostgres(t.Context(), sut.Config{MaxConns: 2,
+		PostgresURL: places.Namespace(t).PostgresURL, Timeout: 200 * time.Millisecond}, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	if _, err := db.Exec(t.Context(), `CREATE TABLE rows AS SELECT 1 AS n, 'one' AS name`); err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		N    int
+		Name string
+	}
+	err = db.Snapshot(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		for range 2 {
+			list, err := stores.CollectOn[row](ctx, tx, `SELECT n, name FROM rows, pg_sleep(0.3)`)
+			if err != nil || len(list) != 1 || list[0] != (row{1, "one"}) {
+				t.Errorf("the snapshot has %v, %v", list, err)
+			}
+			if _, err := db.Exec(ctx, `INSERT INTO rows VALUES (2, 'two')`); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO rows VALUES (3, 'three')`)
+		return err
+	})
+	if err == nil {
+		t.Error("a snapshot was written to")
+	}
+	if list, err := stores.Collect[row](t.Context(), db, `SELECT * FROM rows`); len(list) != 3 {
+		t.Errorf("after the snapshot there are %v, %v", list, err)
+	}
+}

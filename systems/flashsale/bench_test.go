@@ -32,7 +32,7 @@ func BenchmarkJudge(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, v := range check.All(b.Context(), flashsale.Invariants(&p), h, audit) {
+		for _, v := range check.All(b.Context(), flashsale.Invariants(p), h, audit) {
 			want := check.Held
 			if v.Invariant == "redis-drift" {
 				want = check.Undecided

@@ -36,35 +36,21 @@ const (
 // first, finds the row moved, and passes over what is behind it. Offsets are
 // committed to Kafka too, but only so that a cashier need not read a line from
 // its beginning: they are never ahead of the ledger.
-func (d design) cashier() sut.Role {
-	return sut.Role{
+func cashier() role {
+	return role{
 		Name:    "cashier",
 		Summary: "decides the purchases of each product in the order of their arrival",
 		Places:  []string{placeOrdered},
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			for {
-				err := d.serveLines(ctx, cfg)
-				if !sut.Pause(ctx, sut.AfterError) {
-					return nil
-				}
-				cfg.Warn("flashsale cashier starts anew after an error", err)
-			}
-		},
+		Conns:   cashierConns, Timeout: roleTimeout,
+		Do: serveLines,
 	}
 }
 
-// serveLines opens connections and serves until ctx is over or Kafka reports an
-// error.
-func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
-	cfg.MaxConns, cfg.Timeout = cashierConns, min(stores.Timeout(cfg), roleTimeout)
-	b, err := d.backend(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	client, err := lineClient(cfg,
-		kgo.ConsumerGroup(topics.Name(cfg, cashierGroup)),
-		kgo.ConsumeTopics(topics.Name(cfg, ticketsTopic)),
+// serveLines serves until ctx is over or Kafka reports an error.
+func serveLines(ctx context.Context, st *opened) error {
+	client, err := lineClient(st.Config,
+		kgo.ConsumerGroup(topics.Name(st.Config, cashierGroup)),
+		kgo.ConsumeTopics(topics.Name(st.Config, ticketsTopic)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(cashierSession), kgo.HeartbeatInterval(cashierSession/8),
 		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(cashierSession/8))
@@ -72,10 +58,10 @@ func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
 		return err
 	}
 	defer client.Close()
-	c := &cashiers{backend: b, client: client}
-	member := topics.NewMember(client, topics.Name(cfg, cashierGroup))
+	c := &cashiers{st, newBooks(st.DB, unitRows()), client}
+	member := topics.NewMember(client, topics.Name(st.Config, cashierGroup))
 	for {
-		fetches, err := member.Poll(ctx, ticketsMax*lines(b.params))
+		fetches, err := member.Poll(ctx, ticketsMax*lines(st.Params))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -84,14 +70,15 @@ func (d design) serveLines(ctx context.Context, cfg sut.Config) (err error) {
 		}
 		c.serve(ctx, fetches)
 		if member.Joined(ctx) {
-			cfg.Worked()
+			st.Config.Worked()
 		}
 	}
 }
 
 // cashiers serve the lines of one consumer.
 type cashiers struct {
-	*backend
+	*opened
+	books  *books
 	client *kgo.Client
 }
 
@@ -116,7 +103,7 @@ func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record
 	for {
 		answers, err := c.decide(ctx, line, records)
 		if err == nil {
-			c.cfg.Passed(placeOrdered)
+			c.Config.Passed(placeOrdered)
 			c.answer(ctx, answers)
 			c.client.MarkCommitRecords(records[len(records)-1])
 			return true
@@ -124,7 +111,7 @@ func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record
 		if ctx.Err() != nil {
 			return false
 		}
-		c.cfg.Warn(fmt.Sprintf("flashsale cashier of partition %d tries again", line), err)
+		c.Config.Warn(fmt.Sprintf("flashsale cashier of partition %d tries again", line), err)
 		if !sut.Pause(ctx, sut.AfterError) {
 			return false
 		}
@@ -141,14 +128,14 @@ type reply struct {
 // any lost reply does.
 func (c *cashiers) answer(ctx context.Context, replies []reply) {
 	for _, r := range replies {
-		rec, err := record(c.cfg, answersTopic, r.desk, r.receipt)
+		rec, err := record(c.Config, answersTopic, r.desk, r.receipt)
 		if err != nil {
-			c.cfg.Warn("flashsale cashier could not answer", err)
+			c.Config.Warn("flashsale cashier could not answer", err)
 			continue
 		}
 		c.client.Produce(ctx, rec, func(_ *kgo.Record, err error) {
 			if err != nil && ctx.Err() == nil {
-				c.cfg.Warn("flashsale cashier could not answer", err)
+				c.Config.Warn("flashsale cashier could not answer", err)
 			}
 		})
 	}
@@ -160,11 +147,9 @@ func (c *cashiers) answer(ctx context.Context, replies []reply) {
 func (c *cashiers) decide(
 	ctx context.Context, line int32, records []*kgo.Record,
 ) (replies []reply, err error) {
-	err = c.books.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
-			replies, err = c.decideIn(ctx, tx, line, records)
-			return err
-		})
+	err = c.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		replies, err = c.decideIn(ctx, tx, line, records)
+		return err
 	})
 	if err != nil {
 		return nil, stores.Failed("deciding tickets", err)
@@ -191,7 +176,7 @@ func (c *cashiers) decideIn(
 		t, err := decodeTicket(r.Value)
 		switch {
 		case err != nil:
-			c.cfg.Warn("flashsale cashier passes over a ticket", err)
+			c.Config.Warn("flashsale cashier passes over a ticket", err)
 		case r.Offset < next:
 			replies = append(replies, reply{t.Desk, t.to(line, r.Offset, answerDecided, Order{})})
 		default:
@@ -302,37 +287,4 @@ func statusOf(err error) (string, error) {
 		}
 	}
 	return "", err
-}
-
-// decided is how far each line has been decided: the offset after the last
-// ticket that the ledger has dealt with.
-func (b *books) decided(ctx context.Context) (map[int32]int64, error) {
-	next := map[int32]int64{}
-	err := b.db.Rows(ctx, `SELECT line, next_offset FROM lines`, nil,
-		func(row pgx.CollectableRow) error {
-			var line int32
-			var offset int64
-			err := row.Scan(&line, &offset)
-			next[line] = offset
-			return err
-		})
-	if err != nil {
-		return nil, stores.Failed("asking how far the partitions are decided", err)
-	}
-	return next, nil
-}
-
-// skipTo calls all tickets before these offsets decided.
-func (b *books) skipTo(ctx context.Context, next map[int32]int64) error {
-	for line, offset := range next {
-		err := b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, `INSERT INTO lines (line, next_offset) VALUES ($1, $2)
-				ON CONFLICT (line) DO UPDATE SET next_offset = $2`, line, offset)
-			return err
-		})
-		if err != nil {
-			return stores.Failed("passing over the partition", err)
-		}
-	}
-	return nil
 }

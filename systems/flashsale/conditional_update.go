@@ -13,20 +13,19 @@ import "context"
 //
 // Gives up: parallelism. All who may still buy queue for one row, each until
 // the one before has flushed its commit; and no unit has a name.
-func conditionalUpdate() design {
-	return design{
-		name:       "conditional_update",
-		idea:       "one counter per item, decremented by UPDATE … WHERE available > 0",
-		guarantees: "never more orders than units: the condition is checked again under the row lock",
-		givesUp:    "while units are left, buyers queue for one row and its commits; orders name no unit",
-		stock:      counterRow(),
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newWaitingShop(b.books, `
+func conditionalUpdate() variant {
+	return counterRow().sells(variant{
+		Name:       "conditional_update",
+		Idea:       "one counter per item, decremented by UPDATE … WHERE available > 0",
+		Guarantees: "never more orders than units: the condition is checked again under the row lock",
+		GivesUp:    "while units are left, buyers queue for one row and its commits; orders name no unit",
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return newWaitingShop(newBooks(st.DB, counterRow()), `
     UPDATE items SET available = available - 1
     WHERE item = $1 AND available > 0 AND EXISTS (SELECT FROM allowed)
     RETURNING 0::bigint, 0::bigint`), nil
 		},
-	}
+	})
 }
 
 // waitingShop sells by one statement that waits for the row it wants.

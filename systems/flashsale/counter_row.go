@@ -17,19 +17,19 @@ import (
 //
 // Gives up: parallelism. All buyers of an item queue for one row, each until
 // the one before has flushed its commit, and so do those who come too late.
-func counterRowInPlace() design {
-	return design{
-		name:       "counter_row",
-		idea:       "one counter per item, decremented in a transaction that rolls back below 0",
-		guarantees: "never more orders than units: the row lock serializes the decrements",
-		givesUp: "all buyers of an item queue for one row, even once it is sold out; orders name no " +
+func counterRowInPlace() variant {
+	return counterRow().sells(variant{
+		Name:       "counter_row",
+		Idea:       "one counter per item, decremented in a transaction that rolls back below 0",
+		Guarantees: "never more orders than units: the row lock serializes the decrements",
+		GivesUp: "all buyers of an item queue for one row, even once it is sold out; orders name no " +
 			"unit",
-		stock: counterRow(),
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return &counterRowShop{ledgerShop{b.books}, b.books.buyStatement(
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			b := newBooks(st.DB, counterRow())
+			return &counterRowShop{ledgerShop{b}, b.buyStatement(
 				`SELECT 0::bigint, 0::bigint FROM allowed`, `true`)}, nil
 		},
-	}
+	})
 }
 
 // counterRowShop decrements before it knows whether it may.

@@ -12,34 +12,108 @@ import (
 	"stampede/harness/sut"
 )
 
-// ClaimSQL is the statement with which units_skip_locked sells.
-func ClaimSQL() string { return newUnitShop(newBooks(nil, unitRows())).skip }
+// ClaimSQL is the statement with which units_skip_locked sells, ReclaimSQL that of its
+// reclaimer.
+func ClaimSQL() string   { return newUnitShop(newBooks(nil, unitRows())).skip }
+func ReclaimSQL() string { return newBooks(nil, unitRows()).reclaimSQL }
 
 // TakeTokenLua is the script with which redis_lua admits.
 const TakeTokenLua = takeToken
 
-// Admit returns what passes the gate of an instance without claiming.
-func Admit(inst sut.Instance) func(ctx context.Context, op uint64) error {
-	shop := inst.(*instance).Shop.(*pipelinedShop)
-	return func(ctx context.Context, op uint64) error {
-		_, err := shop.pass(ctx, BuyRequest{
-			OpID: op, Item: ItemKey(1), Buyer: "b" + strconv.FormatUint(op, 10)})
-		return err
+// Inside is an opened design from inside.
+type Inside struct {
+	Name string
+	Shop
+	st *opened
+}
+
+// Open opens a design.
+func Open(ctx context.Context, name string, cfg sut.Config) (sut.Instance, *Inside, error) {
+	inside := &Inside{Name: name}
+	for _, v := range designs() {
+		if v.Name != name {
+			continue
+		}
+		open := v.Open
+		v.Open = func(ctx context.Context, st *opened) (shop Shop, err error) {
+			inside.Shop, err = open(ctx, st)
+			inside.st = st
+			return inside.Shop, err
+		}
+		inst, err := system(v).Variants[0].Open(ctx, cfg)
+		return inst, inside, err
 	}
+	return nil, nil, errors.New("there is no design " + name)
+}
+
+// Admit passes the gate without claiming.
+func (i *Inside) Admit(ctx context.Context, op uint64) error {
+	_, err := i.Shop.(*pipelinedShop).pass(ctx, BuyRequest{
+		OpID: op, Item: ItemKey(1), Buyer: "b" + strconv.FormatUint(op, 10)})
+	return err
+}
+
+// ClaimAdmitted is what becomes of a purchase after Redis has admitted it.
+func (i *Inside) ClaimAdmitted(ctx context.Context, req BuyRequest) (Order, error) {
+	if r, ok := i.Shop.(*reservationShop); ok {
+		return r.claim(ctx, req, admitted)
+	}
+	return i.Shop.(*gatedShop).claim(ctx, req, admitted)
+}
+
+// Unreconciled says how Redis and ledger differ, or "".
+func (i *Inside) Unreconciled(ctx context.Context) (string, error) {
+	_, what, err := newCounters(i.st).unreconciled(ctx)
+	return what, err
+}
+
+// SettleLapsed is the reconciler's work on the tokens that have lapsed.
+func (i *Inside) SettleLapsed(ctx context.Context) error {
+	return reservations(i.st).settleLapsed(ctx)
+}
+
+// Rebuild is the reconciler's repair of an item.
+func (i *Inside) Rebuild(ctx context.Context, item string) error {
+	t := reservations(i.st)
+	return (&reconciliation{counters: t.counters, shelf: t}).rebuild(ctx, item)
+}
+
+// ShortenLine lets few tickets wait in each line of an instance.
+func (i *Inside) ShortenLine(most int) {
+	for _, l := range i.Shop.(*lineShop).lines {
+		l.most = most
+	}
+}
+
+// Redeliver decides a purchase as a cashier does to whom Kafka delivers it at an
+// offset of the first line, and returns the status of the answer.
+func (i *Inside) Redeliver(
+	ctx context.Context, offset int64, req BuyRequest,
+) (status string, err error) {
+	rec, err := record(i.st.Config, ticketsTopic, 0, ticket{BuyRequest: req})
+	if err != nil {
+		return "", err
+	}
+	rec.Offset = offset
+	c := &cashiers{i.st, newBooks(i.st.DB, unitRows()), nil}
+	replies, err := c.decide(ctx, 0, []*kgo.Record{rec})
+	if err != nil {
+		return "", err
+	}
+	return replies[0].Status, nil
 }
 
 // LocklessRedlock is redlock with a lock that everybody gets: what remains is
 // known to oversell.
 func LocklessRedlock() sut.Variant {
-	d := redlock()
-	d.name, d.breaks = "redlock_lockless", naiveReadWrite().breaks
-	d.notApplicable = naiveReadWrite().notApplicable
-	d.open = func(_ context.Context, b *backend) (Shop, error) {
-		return newRedlockShop(b, func(context.Context, string, uint64) (lease, error) {
+	v, naive := redlock(), naiveReadWrite()
+	v.Name, v.Breaks, v.NotApplicable = "redlock_lockless", naive.Breaks, naive.NotApplicable
+	v.Open = func(_ context.Context, st *opened) (Shop, error) {
+		return newRedlockShop(st, func(context.Context, string, uint64) (lease, error) {
 			return nobody{}, nil
 		}), nil
 	}
-	return d.variant()
+	return system(v).Variants[0]
 }
 
 // nobody is the lease of a lock that keeps nobody out.
@@ -52,55 +126,33 @@ func (nobody) UnlockContext(context.Context) (bool, error) { return true, nil }
 // failed payment back twice. The ledger still decides, and the reconciler
 // repairs the counter before the end: only meanwhile it offers too much.
 func DoubleReturn() sut.Variant {
-	d := redisLua()
-	d.name = "redis_lua_double_return"
-	d.breaks = []sut.Break{{Invariant: RedisDrift, Under: sut.Load}}
-	d.open = func(_ context.Context, b *backend) (Shop, error) {
-		return doubleReturnShop{newGatedShop(b, tokenGate{b.redis}, newUnitShop(b.books))}, nil
+	v := redisLua()
+	v.Name = "redis_lua_double_return"
+	v.Breaks = []sut.Break{{Invariant: RedisDrift, Under: sut.Load}}
+	v.Open = func(_ context.Context, st *opened) (Shop, error) {
+		return unitsBehind(st, doubleReturn{newTokens(st, 0)}), nil
 	}
-	return d.variant()
+	return system(v).Variants[0]
 }
 
-type doubleReturnShop struct{ *gatedShop }
+type doubleReturn struct{ *tokens }
 
-func (s doubleReturnShop) PaymentResult(ctx context.Context, p Payment) (PaymentState, error) {
-	state, released, err := s.books.payment(ctx, p)
-	if err == nil && released != nil {
-		plain := s.redis.script.returnPlain
-		_, again := s.redis.run(ctx, plain, []string{s.redis.stockKey(released.Item)})
-		err = errors.Join(s.redis.release(ctx, *released), again)
+func (d doubleReturn) release(ctx context.Context, c cart) error {
+	return errors.Join(d.tokens.release(ctx, c), plain(d.opened).release(ctx, c))
+}
+
+// AppClockReclaimer is units_skip_locked whose reclaimer reads the clock of its
+// own machine, which is 300 ms ahead of the database's.
+func AppClockReclaimer() sut.Variant {
+	const ahead = 300 * time.Millisecond
+	v := unitsSkipLocked()
+	v.Name = "units_app_clock"
+	v.Breaks = []sut.Break{{Invariant: ExpiryOnTime, Under: sut.Load}}
+	v.Roles[0].Step = func(ctx context.Context, st *opened) (time.Duration, error) {
+		_, err := newBooks(st.DB, unitRows()).reclaim(ctx, st.Params.CartTTL.D()-ahead, reclaimBatch)
+		return st.Params.ReclaimEvery.D(), err
 	}
-	return state, err
-}
-
-// DesignName is the variant that an instance was opened from.
-func DesignName(inst sut.Instance) string { return inst.(*instance).design.name }
-
-// ReclaimSQL is the reclaimer's statement for unit rows.
-func ReclaimSQL() string { return newBooks(nil, unitRows()).reclaimSQL }
-
-// Unreconciled says how Redis and ledger differ, or "".
-func Unreconciled(ctx context.Context, inst sut.Instance) (string, error) {
-	return inst.(*instance).unreconciled(ctx)
-}
-
-// ClaimAdmitted is what becomes of a purchase after Redis has admitted it.
-func ClaimAdmitted(ctx context.Context, inst sut.Instance, req BuyRequest) (Order, error) {
-	shop := inst.(*instance).Shop
-	if r, ok := shop.(*reservationShop); ok {
-		return r.claim(ctx, req, admitted)
-	}
-	return shop.(*gatedShop).claim(ctx, req, admitted)
-}
-
-// SettleLapsed is the reconciler's work on the tokens that have lapsed.
-func SettleLapsed(ctx context.Context, inst sut.Instance) error {
-	return inst.(*instance).settleLapsed(ctx)
-}
-
-// Rebuild is the reconciler's repair of an item.
-func Rebuild(ctx context.Context, inst sut.Instance, item string) error {
-	return inst.(*instance).rebuild(ctx, item)
+	return system(v).Variants[0]
 }
 
 // NewReconcilerRule returns the reconciler's decision about one item.
@@ -158,46 +210,4 @@ func encoded(value any, err error) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(value)
-}
-
-// ShortenLine lets few tickets wait in each line of an instance.
-func ShortenLine(inst sut.Instance, most int) {
-	for _, l := range inst.(*instance).Shop.(*lineShop).lines {
-		l.most = most
-	}
-}
-
-// Redeliver decides a purchase as a cashier does to whom Kafka delivers it at an
-// offset of the first line, and returns the status of the answer.
-func Redeliver(
-	ctx context.Context, inst sut.Instance, offset int64, req BuyRequest,
-) (status string, err error) {
-	i := inst.(*instance)
-	rec, err := record(i.cfg, ticketsTopic, 0, ticket{BuyRequest: req})
-	if err != nil {
-		return "", err
-	}
-	rec.Offset = offset
-	replies, err := (&cashiers{backend: i.backend}).decide(ctx, 0, []*kgo.Record{rec})
-	if err != nil {
-		return "", err
-	}
-	return replies[0].Status, nil
-}
-
-// AppClockReclaimer is units_skip_locked whose reclaimer reads the clock of its
-// own machine, which is 300 ms ahead of the database's.
-func AppClockReclaimer() sut.Variant {
-	const ahead = 300 * time.Millisecond
-	d := unitsSkipLocked()
-	d.name = "units_app_clock"
-	d.breaks = []sut.Break{{Invariant: ExpiryOnTime, Under: sut.Load}}
-	v := d.variant()
-	v.Roles[0].Run = func(ctx context.Context, cfg sut.Config) error {
-		return d.run(ctx, cfg, "reclaimer", func(b *backend, ctx context.Context) (time.Duration, error) {
-			_, err := b.books.reclaim(ctx, b.params.CartTTL.D()-ahead, reclaimBatch)
-			return b.params.ReclaimEvery.D(), err
-		})
-	}
-	return v
 }

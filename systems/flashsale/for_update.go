@@ -13,15 +13,14 @@ import "context"
 //
 // Gives up: everything that a row per unit could give. Each commit wakes all
 // who wait, and all but one of them queue again.
-func forUpdate() design {
-	return design{
-		name:       "for_update",
-		idea:       "a row per unit; each buyer locks the first free one and waits if it is locked",
-		guarantees: "every unit has at most one owner, and sold out means that all have one",
-		givesUp:    "parallelism: all buyers wait for the same row, then all for the next",
-		stock:      unitRows(),
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newWaitingShop(b.books, takeUnit), nil
+func forUpdate() variant {
+	return unitRows().sells(variant{
+		Name:       "for_update",
+		Idea:       "a row per unit; each buyer locks the first free one and waits if it is locked",
+		Guarantees: "every unit has at most one owner, and sold out means that all have one",
+		GivesUp:    "parallelism: all buyers wait for the same row, then all for the next",
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return newWaitingShop(newBooks(st.DB, unitRows()), takeUnit), nil
 		},
-	}
+	})
 }

@@ -2,16 +2,12 @@ package flashsale
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
 
 // Look is what a gauge saw of the ledger and of Redis, and the body of its
@@ -64,49 +60,24 @@ func (l *LookItem) Drift(units int64) (low, high int64) {
 	return units - l.Stock - most, units - l.Stock - least
 }
 
-// gauge looks at both stores over connections of its own.
-type gauge struct{ *backend }
-
-// gauge opens the design's gauge.
-func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
-	cfg.MaxConns = 1
-	b, err := d.backend(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return gauge{b}, nil
-}
-
-// Close closes the connections.
-func (g gauge) Close() error { return g.close() }
-
-// Sample looks once.
-func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
-	look, err := g.lookAtBoth(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(look)
-}
-
 // lookAtBoth reads the ledger, Redis, and the ledger again.
-func (b *backend) lookAtBoth(ctx context.Context) (look Look, err error) {
-	before, err := b.books.orderCounts(ctx)
+func (c *counters) lookAtBoth(ctx context.Context) (look Look, err error) {
+	before, err := orderCounts(ctx, c.DB)
 	if err != nil {
 		return Look{}, err
 	}
-	seen, err := b.redis.look(ctx, itemKeys(b.params))
+	seen, err := c.look(ctx, itemKeys(c.Params))
 	if err != nil {
 		return Look{}, err
 	}
 	for _, s := range seen {
-		if s.Unclaimed, err = b.books.withoutOrder(ctx, s.ops); err != nil {
+		if s.Unclaimed, err = withoutOrder(ctx, c.DB, s.ops); err != nil {
 			return Look{}, err
 		}
 		s.Before = before[s.Item]
 		look.Items = append(look.Items, s.LookItem)
 	}
-	after, err := b.books.orderCounts(ctx)
+	after, err := orderCounts(ctx, c.DB)
 	if err != nil {
 		return Look{}, err
 	}
@@ -117,34 +88,31 @@ func (b *backend) lookAtBoth(ctx context.Context) (look Look, err error) {
 }
 
 // orderCounts counts the orders of each item that has any, in one snapshot.
-func (b *books) orderCounts(ctx context.Context) (map[string]OrderCounts, error) {
-	counts := map[string]OrderCounts{}
-	err := b.db.Rows(ctx, `SELECT item, count(*),
-		count(*) FILTER (WHERE state NOT IN ('held', 'paid')) FROM orders GROUP BY item`, nil,
-		func(row pgx.CollectableRow) error {
-			var item string
-			var n OrderCounts
-			err := row.Scan(&item, &n.Made, &n.Closed)
-			counts[item] = n
-			return err
-		})
+func orderCounts(ctx context.Context, db *stores.Postgres) (map[string]OrderCounts, error) {
+	type row struct {
+		Item string
+		OrderCounts
+	}
+	rows, err := stores.Collect[row](ctx, db, `SELECT item, count(*),
+		count(*) FILTER (WHERE state NOT IN ('held', 'paid')) FROM orders GROUP BY item`)
 	if err != nil {
 		return nil, stores.Failed("counting orders", err)
+	}
+	counts := make(map[string]OrderCounts, len(rows))
+	for _, r := range rows {
+		counts[r.Item] = r.OrderCounts
 	}
 	return counts, nil
 }
 
 // withoutOrder counts the operations that have not made an order.
-func (b *books) withoutOrder(ctx context.Context, ops []int64) (n int64, err error) {
+func withoutOrder(ctx context.Context, db *stores.Postgres, ops []int64) (n int64, err error) {
 	if len(ops) == 0 {
 		return 0, nil
 	}
-	err = b.db.Row(ctx, `SELECT count(*) FROM unnest($1::bigint[]) AS op
+	err = db.Row(ctx, `SELECT count(*) FROM unnest($1::bigint[]) AS op
 		WHERE NOT EXISTS (SELECT FROM orders WHERE op_id = op)`, []any{ops}, &n)
-	if err != nil {
-		return 0, stores.Failed("looking for the orders of tokens", err)
-	}
-	return n, nil
+	return n, stores.Failed("looking for the orders of tokens", err)
 }
 
 // redisLook is Redis' part in a LookItem, with the operations of the tokens
@@ -177,7 +145,7 @@ func (c *counters) look(ctx context.Context, items []string) ([]redisLook, error
 	for _, item := range items {
 		keys = append(keys, c.allKeys(item)...)
 	}
-	rows, err := c.script.lookAll.Run(ctx, c.rdb, keys).Slice()
+	rows, err := c.lookAtAll.Run(ctx, c.Redis, keys).Slice()
 	if err != nil {
 		return nil, stores.Failed("looking at the counters", err)
 	}

@@ -17,7 +17,7 @@ func watched(v sut.Variant) bool { return v.Gauge != nil }
 // lookAt asks a shop's gauge once about its one item.
 func (s *shop) lookAt(t testing.TB) flashsale.LookItem {
 	t.Helper()
-	gauge, err := variant(t, flashsale.DesignName(s.inst)).Gauge(t.Context(), s.cfg)
+	gauge, err := variant(t, s.Name).Gauge(t.Context(), s.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestGaugeSeesTokensAndRepairs(t *testing.T) {
 		}
 	}
 	see("lapsed", 1, 2, 1, 0, false)
-	if err := flashsale.SettleLapsed(t.Context(), s.inst); err != nil {
+	if err := s.SettleLapsed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	see("given back by the reconciler", 2, 0, 0, 0, true)
@@ -112,7 +112,7 @@ func TestGaugeSeesTokensAndRepairs(t *testing.T) {
 			t.Fatal(err)
 		}
 		see("one too many", 3, 0, 0, -1, false)
-		if err := flashsale.Rebuild(t.Context(), s.inst, item); err != nil {
+		if err := s.Rebuild(t.Context(), item); err != nil {
 			t.Fatal(err)
 		}
 		see("rebuilt", 2, 0, 0, 0, true)

@@ -255,7 +255,7 @@ func TestTokenOfTwoClicks(t *testing.T) {
 			}()
 			blocked(t, watch, 1)
 			go func() {
-				_, err := flashsale.ClaimAdmitted(t.Context(), s.inst, request(1, "buyer-1"))
+				_, err := s.ClaimAdmitted(t.Context(), request(1, "buyer-1"))
 				second <- err
 			}()
 			blocked(t, watch, 2)
@@ -349,5 +349,6 @@ func judgeAll(
 	t testing.TB, s *shop, records []history.Record, audit json.RawMessage,
 ) []check.Verdict {
 	t.Helper()
-	return check.All(t.Context(), flashsale.Invariants(s.cfg.Params), history.Slice(records), audit)
+	p := *s.cfg.Params.(*flashsale.Params)
+	return check.All(t.Context(), flashsale.Invariants(p), history.Slice(records), audit)
 }

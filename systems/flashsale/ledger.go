@@ -317,73 +317,25 @@ func (b *books) snapshot(ctx context.Context, item string) (Stock, error) {
 	return s, nil
 }
 
-// active counts the held and paid orders of each item that has any.
-func (b *books) active(ctx context.Context) (map[string]int64, error) {
-	counts := map[string]int64{}
-	err := b.db.Rows(ctx, `SELECT item, count(*) FROM orders
-		WHERE state IN ('held', 'paid') GROUP BY item`, nil,
-		func(row pgx.CollectableRow) error {
-			var item string
-			var n int64
-			err := row.Scan(&item, &n)
-			counts[item] = n
-			return err
-		})
-	if err != nil {
-		return nil, stores.Failed("counting active orders", err)
-	}
-	return counts, nil
-}
-
-// held counts the carts that are neither paid nor closed.
-func (b *books) held(ctx context.Context) (n int64, err error) {
-	err = b.db.Row(ctx, `SELECT count(*) FROM orders WHERE state = 'held'`, nil, &n)
-	if err != nil {
-		return 0, stores.Failed("counting held carts", err)
-	}
-	return n, nil
-}
-
-// prepare makes the schema, the items and their units in one transaction.
-// Tables that exist already are an error: a sale starts empty.
-func (b *books) prepare(ctx context.Context, p Params) error {
-	if err := b.stocked(ctx, p, schema); err != nil {
-		return fmt.Errorf("preparing the ledger in an empty database: %w", err)
-	}
-	return nil
-}
-
-// stocked makes empty tables by some statements and fills them.
-func (b *books) stocked(ctx context.Context, p Params, empty string) error {
-	return b.db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, empty); err != nil {
-			return err
-		}
-		if err := b.stockUp(ctx, tx, p); err != nil {
-			return err
-		}
-		// The planner must know how large they are.
-		_, err := tx.Exec(ctx, `ANALYZE items, units`)
-		return err
-	})
-}
-
-// stockUp fills empty tables with the items and their units.
-func (b *books) stockUp(ctx context.Context, tx pgx.Tx, p Params) error {
-	_, err := tx.Exec(ctx, `INSERT INTO items (item, units, price_cents, available)
-		SELECT item, $2, $3, $2 FROM unnest($1::text[]) AS item`, itemKeys(p), p.Units, p.PriceCents)
-	if err != nil || !b.stock.keepsUnits {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO units (item, unit_no)
-		SELECT item, n FROM items, generate_series(1, units) AS n ORDER BY item, n`)
-	return err
-}
-
 func itemKeys(p Params) []string {
 	keys := make([]string, p.Items)
 	for i := range keys {
 		keys[i] = ItemKey(i + 1)
 	}
 	return keys
+}
+
+// ledgerShop is a Shop but for its Buy: payments and snapshots work alike in
+// all designs that keep their stock in Postgres.
+type ledgerShop struct{ books *books }
+
+// PaymentResult applies a webhook's delivery in one transaction.
+func (s ledgerShop) PaymentResult(ctx context.Context, p Payment) (PaymentState, error) {
+	state, _, err := s.books.payment(ctx, p)
+	return state, err
+}
+
+// Stock reads a snapshot.
+func (s ledgerShop) Stock(ctx context.Context, item string) (Stock, error) {
+	return s.books.snapshot(ctx, item)
 }

@@ -128,31 +128,23 @@ func record(cfg sut.Config, topic string, partition int32, value any) (*kgo.Reco
 
 // lineClient makes a client that writes to the partition a record names.
 func lineClient(cfg sut.Config, more ...kgo.Opt) (*kgo.Client, error) {
-	opts, err := topics.Options(cfg)
-	if err != nil {
-		return nil, err
-	}
-	opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	client, err := kgo.NewClient(append(opts, more...)...)
-	if err != nil {
-		return nil, fmt.Errorf("making a Kafka client: %w", err)
-	}
-	return client, nil
+	return topics.Open(cfg, append(more, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 }
 
 // makeTopics makes both topics, and has the broker make what it keeps of groups,
 // which would else take the first second of the first sale.
-func makeTopics(ctx context.Context, client *kgo.Client, cfg sut.Config, p Params) error {
-	err := topics.Create(ctx, cfg,
-		topics.Topic{Name: ticketsTopic, Partitions: lines(p)},
+func makeTopics(ctx context.Context, st *opened) error {
+	err := topics.Create(ctx, st.Config,
+		topics.Topic{Name: ticketsTopic, Partitions: lines(st.Params)},
 		topics.Topic{Name: answersTopic, Partitions: desks})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
 	defer cancel()
+	group := topics.Name(st.Config, cashierGroup)
 	for {
-		found := kadm.NewClient(client).FindGroupCoordinators(ctx, topics.Name(cfg, cashierGroup))
+		found := kadm.NewClient(st.Kafka).FindGroupCoordinators(ctx, group)
 		if err := found.Error(); err == nil || !sut.Pause(ctx, coordinatorPause) {
 			return err
 		}

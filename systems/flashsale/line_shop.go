@@ -25,8 +25,7 @@ var ErrLineFull = fmt.Errorf("the queue is full: %w", sut.ErrRefused)
 // lineShop puts buyers in the line and waits for their answers.
 type lineShop struct {
 	ledgerShop
-	cfg    sut.Config
-	params Params
+	*opened
 	client *kgo.Client
 	limit  time.Duration
 	// id tells this instance's answers from those of others at its desk.
@@ -48,23 +47,23 @@ type lineShop struct {
 
 // openLine connects to Kafka. Answers are read from the first purchase on, or
 // from now on if the topics are there.
-func openLine(ctx context.Context, b *backend) (*lineShop, error) {
-	client, err := lineClient(b.cfg)
+func openLine(ctx context.Context, st *opened) (*lineShop, error) {
+	client, err := lineClient(st.Config)
 	if err != nil {
 		return nil, err
 	}
-	ping, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
+	ping, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
 	defer cancel()
 	if err := client.Ping(ping); err != nil {
 		client.Close()
 		return nil, fmt.Errorf("connecting to Kafka: %w", err)
 	}
 	s := &lineShop{
-		ledgerShop: ledgerShop{b.books}, cfg: b.cfg, params: b.params, client: client,
-		limit: stores.Timeout(b.cfg), id: rand.Text(), desk: int32(b.cfg.Replica) % desks,
-		items: lineOf(b.params), waiting: map[uint64]chan<- receipt{},
+		ledgerShop: ledgerShop{newBooks(st.DB, unitRows())}, opened: st, client: client,
+		limit: stores.Timeout(st.Config), id: rand.Text(), desk: int32(st.Config.Replica) % desks,
+		items: lineOf(st.Params), waiting: map[uint64]chan<- receipt{},
 	}
-	for range lines(b.params) {
+	for range lines(st.Params) {
 		s.lines = append(s.lines, &waitingLine{most: maxWaiting})
 	}
 	reading, stop := context.WithCancel(context.Background())
@@ -82,23 +81,6 @@ func (s *lineShop) Close() error {
 	return nil
 }
 
-// prepare makes the topics.
-func (s *lineShop) prepare(ctx context.Context) error {
-	if err := makeTopics(ctx, s.client, s.cfg, s.params); err != nil {
-		return err
-	}
-	return s.listen(ctx)
-}
-
-// reset forgets the tickets that stand in the line.
-func (s *lineShop) reset(ctx context.Context) error {
-	next, err := ends(ctx, s.client, s.cfg, ticketsTopic)
-	if err != nil {
-		return err
-	}
-	return s.books.skipTo(ctx, next)
-}
-
 // listen begins to read answers where their topic ends now, unless that has
 // been done. Nothing may be asked before, or its answer could be missed.
 func (s *lineShop) listen(ctx context.Context) error {
@@ -109,12 +91,12 @@ func (s *lineShop) listen(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	from, err := ends(ctx, s.client, s.cfg, answersTopic)
+	from, err := ends(ctx, s.client, s.Config, answersTopic)
 	if err != nil {
 		return err
 	}
 	s.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{
-		topics.Name(s.cfg, answersTopic): {s.desk: kgo.NewOffset().At(from[s.desk])}})
+		topics.Name(s.Config, answersTopic): {s.desk: kgo.NewOffset().At(from[s.desk])}})
 	s.listening = true
 	return nil
 }
@@ -127,12 +109,12 @@ func (s *lineShop) read(ctx context.Context) {
 			return
 		}
 		fetches.EachError(func(_ string, _ int32, err error) {
-			s.cfg.Warn("flashsale could not read answers", err)
+			s.Config.Warn("flashsale could not read answers", err)
 		})
 		fetches.EachRecord(func(r *kgo.Record) {
 			a, err := decodeReceipt(r.Value)
 			if err != nil {
-				s.cfg.Warn("flashsale met an answer that cannot be read", err)
+				s.Config.Warn("flashsale met an answer that cannot be read", err)
 				return
 			}
 			s.hand(a)
@@ -215,7 +197,7 @@ func (s *lineShop) enter(ctx context.Context, line int32) error {
 		return nil
 	}
 	// It may be as full as it looks only because answers were lost.
-	next, err := s.books.decided(ctx)
+	next, err := decided(ctx, s.DB)
 	if err != nil {
 		return fmt.Errorf("%w; asking how far it is decided: %w", ErrLineFull, err)
 	}
@@ -231,7 +213,7 @@ func (s *lineShop) enter(ctx context.Context, line int32) error {
 // the driver would fail with it what others have written beside it.
 func (s *lineShop) write(line int32, t ticket, lost chan<- error) error {
 	l := s.lines[line]
-	rec, err := record(s.cfg, ticketsTopic, line, t)
+	rec, err := record(s.Config, ticketsTopic, line, t)
 	if err != nil {
 		l.wrote(-1)
 		return fmt.Errorf("%w: %w", sut.ErrRefused, err)
@@ -291,29 +273,4 @@ func (l *waitingLine) decidedTo(offset int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.decided = max(l.decided, offset)
-}
-
-// pending says how many tickets are not decided, or "".
-func (s *lineShop) pending(ctx context.Context) (string, error) {
-	n, err := s.undecided(ctx)
-	if err != nil || n == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("%d purchases are queued", n), nil
-}
-
-// undecided counts the purchases that are not decided.
-func (s *lineShop) undecided(ctx context.Context) (n int64, err error) {
-	written, err := ends(ctx, s.client, s.cfg, ticketsTopic)
-	if err != nil {
-		return 0, err
-	}
-	next, err := s.books.decided(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for line, end := range written {
-		n += max(0, end-next[line])
-	}
-	return n, nil
 }

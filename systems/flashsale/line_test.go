@@ -25,8 +25,7 @@ func openQueue(t *testing.T, p *flashsale.Params) *shop {
 	cfg := sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: p,
 		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), MaxConns: 8,
 		Timeout: 10 * time.Second}
-	inst := openVariant(t, lineOnly, cfg)
-	return &shop{Shop: inst.(flashsale.Shop), inst: inst, cfg: cfg}
+	return openVariant(t, lineOnly, cfg)
 }
 
 // cashier is the role, with a fail point if passed is not nil.
@@ -95,7 +94,7 @@ func TestLineDecidesForThoseWhoLeft(t *testing.T) {
 // when it has been served, although those who stood in it have left.
 func TestLineIsBounded(t *testing.T) {
 	s := openQueue(t, smallSale(9))
-	flashsale.ShortenLine(s.inst, 2)
+	s.ShortenLine(2)
 	s.leave(t, 1)
 	s.leave(t, 2)
 	for op := range uint64(3) {
@@ -148,7 +147,7 @@ func TestRedeliveredRefusal(t *testing.T) {
 	s := openQueue(t, smallSale(1))
 	deliver := func(offset int64, op uint64, buyer, want string) {
 		t.Helper()
-		got, err := flashsale.Redeliver(t.Context(), s.inst, offset, request(op, buyer))
+		got, err := s.Redeliver(t.Context(), offset, request(op, buyer))
 		if err != nil || got != want {
 			t.Errorf("offset %d: got %q, %v, want %q", offset, got, err, want)
 		}

@@ -20,21 +20,20 @@ import (
 //
 // Gives up: the one promise of a sale. It is here because it passes every
 // test that has one buyer, and to show that the checks see what it does.
-func naiveReadWrite() design {
-	return design{
-		name:       "naive_read_write",
-		idea:       "read the counter; if it is positive, decrement it in a second statement",
-		guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
-		givesUp:    "correct stock: every buyer who reads before the first one writes gets the last unit",
-		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
-		notApplicable: map[string]string{
+func naiveReadWrite() variant {
+	return counterRow().sells(variant{
+		Name:       "naive_read_write",
+		Idea:       "read the counter; if it is positive, decrement it in a second statement",
+		Guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
+		GivesUp:    "correct stock: every buyer who reads before the first one writes gets the last unit",
+		Breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
+		NotApplicable: map[string]string{
 			Conservation: "overselling makes the counter negative, which no-oversell reports",
 		},
-		stock: counterRow(),
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newNaiveShop(b.books), nil
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return newNaiveShop(newBooks(st.DB, counterRow())), nil
 		},
-	}
+	})
 }
 
 // naiveShop checks first and acts later.

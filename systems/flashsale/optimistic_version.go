@@ -17,20 +17,20 @@ import (
 // Gives up: progress under contention. Of all who read one version a single
 // one succeeds; after optimisticTries a buyer is told to come back although
 // there is stock.
-func optimisticVersion() design {
-	return design{
-		name:       "optimistic_version",
-		idea:       "read the counter and its version; decrement it only where the version is unchanged",
-		guarantees: "never more orders than units: a stale decrement finds no row",
-		givesUp:    "progress under contention: most attempts are wasted, and unlucky buyers are refused",
-		stock:      counterRow(),
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return &optimisticShop{ledgerShop{b.books}, b.books.buyStatement(`
+func optimisticVersion() variant {
+	return counterRow().sells(variant{
+		Name:       "optimistic_version",
+		Idea:       "read the counter and its version; decrement it only where the version is unchanged",
+		Guarantees: "never more orders than units: a stale decrement finds no row",
+		GivesUp:    "progress under contention: most attempts are wasted, and unlucky buyers are refused",
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			b := newBooks(st.DB, counterRow())
+			return &optimisticShop{ledgerShop{b}, b.buyStatement(`
     UPDATE items SET available = available - 1, version = version + 1
     WHERE item = $1 AND version = $4 AND available > 0 AND EXISTS (SELECT FROM allowed)
     RETURNING 0::bigint, 0::bigint`, `true`)}, nil
 		},
-	}
+	})
 }
 
 // optimisticTries bounds the attempts at one purchase.

@@ -61,7 +61,6 @@ func BenchmarkUnitClaimGrouped(b *testing.B) {
 func BenchmarkRedisLua(b *testing.B) {
 	peer := tool(b, "redis-benchmark", "/usr/bin/redis-benchmark")
 	sale := openSale(b, "redis_lua_pipelined", benchConns)
-	admit := flashsale.Admit(sale.inst)
 	opts, err := redis.ParseURL(sale.cfg.RedisURL)
 	if err != nil {
 		b.Fatal(err)
@@ -79,7 +78,7 @@ func BenchmarkRedisLua(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	compare(b, "redis-benchmark", 1.2, sale.spread(b, benchConns*8, admit), func() float64 {
+	compare(b, "redis-benchmark", 1.2, sale.spread(b, benchConns*8, sale.in.Admit), func() float64 {
 		out := run(b, peer, "-h", host, "-p", port, "-n", "200000", "-c", strconv.Itoa(benchConns),
 			"-r", "1000000000", "--dbnum", strconv.Itoa(opts.DB), "--csv",
 			"EVALSHA", sha, "4", key("stock"), key("tokens"), key("deadlines"), key("doubtful"),
@@ -91,6 +90,7 @@ func BenchmarkRedisLua(b *testing.B) {
 // sale is an opened variant with more units than a benchmark can sell.
 type sale struct {
 	inst sut.Instance
+	in   *flashsale.Inside
 	cfg  sut.Config
 	next atomic.Uint64
 }
@@ -104,7 +104,8 @@ func openSale(b *testing.B, variant string, conns int) *sale {
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
 		Params: &p, MaxConns: conns, Timeout: 10 * time.Second,
 	}}
-	s.inst = openVariant(b, variant, s.cfg)
+	open := openVariant(b, variant, s.cfg)
+	s.inst, s.in = open.inst, open.Inside
 	return s
 }
 

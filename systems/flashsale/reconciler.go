@@ -2,12 +2,10 @@ package flashsale
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -16,8 +14,9 @@ import (
 const (
 	// reconcileEvery is how often the reconciler compares Redis and ledger.
 	reconcileEvery = 250 * time.Millisecond
-	// settleBatch bounds the lapsed tokens of one item settled in one look.
-	settleBatch = 500
+	// stalemate is the most that the reconciler waits for a purchase that has
+	// a unit of Redis and shows no sign of life, however long buyers may wait.
+	stalemate = time.Second
 )
 
 // reconciler is the role that keeps Redis in line with the ledger. For each
@@ -42,20 +41,68 @@ const (
 // drift is seen by the next look. Its token is missing until then, so for some
 // time after a repair buyers are told "sold out" by the ledger (doubtfulKey). So
 // that a gauge can tell this from a fault, each repair leaves a mark.
-func (d design) reconciler() sut.Role {
-	return sut.Role{
+func (o offered) reconciler(extra func(*reconciliation)) role {
+	return role{
 		Name:    "reconciler",
 		Summary: "rebuilds the counters in Redis from the ledger when they are lost or drift",
 		Places:  []string{placeCompared},
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			r := &reconciliation{mismatches: map[string]mismatch{}}
-			return d.run(ctx, cfg, "reconciler", r.look)
+		Timeout: roleTimeout,
+		Do: func(ctx context.Context, st *opened) error {
+			shelf := o.in(st)
+			r := &reconciliation{shelf: shelf, counters: shelf.counter(),
+				mismatches: map[string]mismatch{}}
+			extra(r)
+			return st.Config.Steps(ctx, func() (time.Duration, error) { return reconcileEvery, r.look(ctx) })
 		},
 	}
 }
 
+// reconciled completes a design whose counters a role keeps in line. A unit is for sale only
+// when Redis has it: a return that Redis missed is found once a wait is over, at the latest
+// when the token lapses that a refused request left with another one.
+func (o offered) reconciled(
+	v variant, wait func(*opened) time.Duration, extra func(*reconciliation),
+) variant {
+	v = o.sells(v)
+	v.State.Audit = o.auditAfter(func(st *opened) time.Duration {
+		return reclaimSlack(st) + wait(st) + 2*reconcileEvery
+	})
+	v.State.Pending = func(ctx context.Context, st *opened) (left int64, what string, err error) {
+		if left, what, err = o.held(ctx, st); err != nil {
+			return 0, "", err
+		}
+		more, differs, err := newCounters(st).unreconciled(ctx)
+		if left == 0 {
+			what = differs
+		}
+		return left + more, what, err
+	}
+	v.Roles = append(v.Roles, o.reconciler(extra))
+	return v
+}
+
+// byPatience completes a design whose reconciler waits for a purchase no longer than patience.
+func (o offered) byPatience(v variant) variant {
+	return o.reconciled(v, func(st *opened) time.Duration { return patience(st.Config) },
+		func(*reconciliation) {})
+}
+
+// patience is how long a unit may be missing from both stores, with nothing
+// moving, before it counts as lost. A purchase that takes longer than that
+// does no harm: it makes the counter too high, which oversells nothing because
+// the ledger decides, and which the reconciler's next look corrects.
+func patience(cfg sut.Config) time.Duration { return min(stores.Timeout(cfg), stalemate) }
+
 // reconciliation remembers what looked wrong at the last look.
-type reconciliation struct{ mismatches map[string]mismatch }
+type reconciliation struct {
+	*counters
+	shelf      shelf
+	mismatches map[string]mismatch
+	// settle, if there is one, comes before each look, and excess says of which items there are
+	// too many units for certain, whatever their drift is.
+	settle func(context.Context) error
+	excess func(context.Context) (map[string]bool, error)
+}
 
 // mismatch is an item whose counter and ledger disagreed.
 type mismatch struct {
@@ -82,97 +129,87 @@ func (l balance) left() int64 {
 
 // balances reads the ledger first and Redis second, so that a purchase between
 // the two readings makes the drift look too positive, never too negative.
-func (b *backend) balances(ctx context.Context) ([]balance, error) {
-	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
+func (c *counters) balances(ctx context.Context) ([]balance, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	active, err := b.books.active(ctx)
+	orders, err := orderCounts(ctx, c.DB)
 	if err != nil {
 		return nil, err
 	}
-	redis, err := b.redis.audit(ctx, itemKeys(b.params))
+	redis, err := c.audit(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]balance, len(redis))
 	for i, r := range redis {
-		n := active[r.Item]
+		n := orders[r.Item].Made - orders[r.Item].Closed
 		list[i] = balance{
 			item: r.Item, present: r.Present, stock: r.Stock, active: n,
-			drift: int64(b.params.Units) - r.Stock - n, uncommitted: r.Holds,
+			drift: int64(c.Params.Units) - r.Stock - n, uncommitted: r.Holds,
 		}
 	}
 	return list, nil
 }
 
-// unreconciled says what the reconciler has still to do, or "".
-func (b *backend) unreconciled(ctx context.Context) (string, error) {
-	balances, err := b.balances(ctx)
-	if err != nil {
-		return "", err
-	}
+// unreconciled counts what the reconciler has still to do, and says what the first of it is.
+func (c *counters) unreconciled(ctx context.Context) (left int64, what string, err error) {
+	balances, err := c.balances(ctx)
 	for _, l := range balances {
-		switch {
-		case !l.present:
-			return fmt.Sprintf("%s has no counter in Redis", l.item), nil
-		case l.drift != 0:
-			return fmt.Sprintf("%s has %d in Redis and %d active orders: drift %d",
-				l.item, l.stock, l.active, l.drift), nil
-		case l.uncommitted != 0:
-			return fmt.Sprintf("%s has %d tokens that are not settled", l.item, l.uncommitted), nil
+		left += l.left()
+		if what == "" {
+			what = l.text()
 		}
 	}
-	return "", nil
+	return left, what, err
+}
+
+// text says what there is to reconcile of an item, or "".
+func (l balance) text() string {
+	switch {
+	case !l.present:
+		return l.item + " has no counter in Redis"
+	case l.drift != 0:
+		return fmt.Sprintf("%s has %d in Redis and %d active orders: drift %d",
+			l.item, l.stock, l.active, l.drift)
+	case l.uncommitted != 0:
+		return fmt.Sprintf("%s has %d tokens that are not settled", l.item, l.uncommitted)
+	}
+	return ""
 }
 
 // placeCompared is where both sides have been read and nothing is repaired.
 const placeCompared = "compared"
 
 // look compares both sides once and repairs what is certainly wrong.
-func (r *reconciliation) look(b *backend, ctx context.Context) (time.Duration, error) {
-	if b.redis.ttl > 0 {
-		if err := b.settleLapsed(ctx); err != nil {
-			return 0, err
+func (r *reconciliation) look(ctx context.Context) error {
+	if r.settle != nil {
+		if err := r.settle(ctx); err != nil {
+			return err
 		}
 	}
-	balances, err := b.balances(ctx)
+	balances, err := r.balances(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	b.cfg.Passed(placeCompared)
-	excess, err := b.excess(ctx)
-	if err != nil {
-		return 0, err
+	r.Config.Passed(placeCompared)
+	excess := map[string]bool{}
+	if r.excess != nil {
+		if excess, err = r.excess(ctx); err != nil {
+			return err
+		}
 	}
 	for _, l := range balances {
-		if !r.wrong(l, time.Now(), patience(b.cfg)) && !excess[l.item] {
+		if !r.wrong(l, time.Now(), patience(r.Config)) && !excess[l.item] {
 			continue
 		}
-		if err := b.rebuild(ctx, l.item); err != nil {
-			return 0, err
+		if err := r.rebuild(ctx, l.item); err != nil {
+			return err
 		}
-		b.cfg.Logger.Info("flashsale reconciler rebuilt a counter", "item", l.item,
+		r.Config.Logger.Info("flashsale reconciler rebuilt a counter", "item", l.item,
 			"present", l.present, "stock", l.stock, "active", l.active, "drift", l.drift)
 		delete(r.mismatches, l.item)
 	}
-	return reconcileEvery, nil
-}
-
-// excess is the items of which more units are in Redis, reservations included,
-// and in the ledger than there are, for certain. Without tokens it is empty.
-func (b *backend) excess(ctx context.Context) (map[string]bool, error) {
-	if b.redis.ttl == 0 {
-		return nil, nil
-	}
-	look, err := b.lookAtBoth(ctx)
-	if err != nil {
-		return nil, err
-	}
-	items := make(map[string]bool)
-	for i := range look.Items {
-		_, high := look.Items[i].Drift(int64(b.params.Units))
-		items[look.Items[i].Item] = high < 0
-	}
-	return items, nil
+	return nil
 }
 
 // wrong decides whether an item's counter must be rebuilt. See reconciler.
@@ -197,11 +234,11 @@ func (r *reconciliation) wrong(l balance, now time.Time, patience time.Duration)
 
 // rebuild replaces all that Redis has of an item by what the ledger says, in
 // one transaction of Redis: nobody sees a counter without its tokens.
-func (b *backend) rebuild(ctx context.Context, item string) error {
-	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
+func (r *reconciliation) rebuild(ctx context.Context, item string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.limit)
 	defer cancel()
 	owners := []any{}
-	err := b.books.db.Rows(ctx, `SELECT buyer, op_id FROM orders
+	err := r.DB.Rows(ctx, `SELECT buyer, op_id FROM orders
 		WHERE item = $1 AND state IN ('held', 'paid')`, []any{item},
 		func(row pgx.CollectableRow) error {
 			var buyer string
@@ -213,102 +250,12 @@ func (b *backend) rebuild(ctx context.Context, item string) error {
 	if err != nil {
 		return stores.Failed("reading the owners of "+item, err)
 	}
-	c := b.redis
-	pipe := c.rdb.TxPipeline()
-	pipe.Del(ctx, c.keys(item)...)
-	pipe.Set(ctx, c.stockKey(item), c.units-int64(len(owners)/2), 0)
-	pipe.Set(ctx, c.repairKey(item), repairMark(), 0)
-	pipe.Set(ctx, c.doubtfulKey(item), 1, c.doubt)
-	if c.kind.tokens {
-		const chunk = 1000
-		for rest := owners; len(rest) > 0; rest = rest[min(chunk, len(rest)):] {
-			pipe.HSet(ctx, c.tokensKey(item), rest[:min(chunk, len(rest))]...)
-		}
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return stores.Failed("rebuilding the counter of "+item, err)
-	}
-	return nil
-}
-
-// settleLapsed decides every token whose time is up by what the ledger says
-// of its operation: an order that has a unit keeps it, anything else returns
-// it to the counter.
-func (b *backend) settleLapsed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(b.cfg))
-	defer cancel()
-	now, err := b.redis.rdb.Time(ctx).Result()
-	if err != nil {
-		return stores.Failed("reading the clock of Redis", err)
-	}
-	for _, item := range itemKeys(b.params) {
-		carts, err := b.redis.lapsed(ctx, item, now)
-		if err != nil {
-			return err
-		}
-		for _, c := range carts {
-			if err := b.settle(ctx, c); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (b *backend) settle(ctx context.Context, c cart) error {
-	var active bool
-	err := b.books.db.Row(ctx, `SELECT EXISTS (
-		SELECT FROM orders WHERE op_id = $1 AND state IN ('held', 'paid'))`,
-		[]any{int64(c.OpID)}, &active)
-	switch {
-	case err != nil:
-		return stores.Failed("looking for the order of a lapsed token", err)
-	case active:
-		return b.redis.commit(ctx, c)
-	default:
-		return b.redis.revoke(ctx, c)
-	}
-}
-
-// lapsed lists tokens of an item that were not committed in time. A deadline
-// without a token is removed.
-func (c *counters) lapsed(ctx context.Context, item string, now time.Time) ([]cart, error) {
-	buyers, err := c.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{
-		Key: c.deadlinesKey(item), ByScore: true, Start: "-inf", Stop: now.UnixMilli(),
-		Count: settleBatch,
-	}).Result()
-	if err != nil {
-		return nil, stores.Failed("listing lapsed tokens", err)
-	}
-	var list []cart
-	for _, buyer := range buyers {
-		token, err := c.rdb.HGet(ctx, c.tokensKey(item), buyer).Result()
-		next := cart{Item: item, Buyer: buyer}
-		if errors.Is(err, redis.Nil) {
-			err = c.rdb.ZRem(ctx, c.deadlinesKey(item), buyer).Err()
-		} else if err == nil {
-			next.OpID, err = opOf(token)
-			list = append(list, next)
-		}
-		if err != nil {
-			return nil, stores.Failed("reading a lapsed token", err)
-		}
-	}
-	return list, nil
-}
-
-// commitToken makes the token of operation ARGV[2] of buyer ARGV[1] last.
-const commitToken = `
-local token = redis.call('HGET', KEYS[2], ARGV[1])
-if token ~= ARGV[2] and token ~= ARGV[2] .. '+' then return 0 end
-return redis.call('ZREM', KEYS[3], ARGV[1])`
-
-// commit ends the time limit of a token: its unit is in the ledger.
-func (c *counters) commit(ctx context.Context, cart cart) error {
-	_, err := c.run(ctx, c.script.commitToken, c.keys(cart.Item),
-		cart.Buyer, tokenOf(cart.OpID))
-	if err != nil {
-		return stores.Failed("committing a token", err)
-	}
-	return nil
+	pipe := r.Redis.TxPipeline()
+	pipe.Del(ctx, r.keys(item)...)
+	pipe.Set(ctx, r.stockKey(item), r.Params.Units-len(owners)/2, 0)
+	pipe.Set(ctx, r.repairKey(item), repairMark(), 0)
+	pipe.Set(ctx, r.doubtfulKey(item), 1, r.doubt)
+	r.shelf.restore(ctx, pipe, item, owners)
+	_, err = pipe.Exec(ctx)
+	return stores.Failed("rebuilding the counter of "+item, err)
 }

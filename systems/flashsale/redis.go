@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -14,103 +15,55 @@ import (
 	"stampede/harness/sut"
 )
 
-// counterKind is what a design keeps in Redis.
-type counterKind struct {
-	// counts: the stock of each item.
-	counts bool
-	// tokens: beside the stock, who took a unit of it and by which operation,
-	// so that taking and giving back can be repeated without harm.
-	tokens bool
-	// tokenTTL, if not nil, is how long a token may stay uncommitted.
-	tokenTTL func(Params, sut.Config) time.Duration
-	// reconciled: a role rebuilds all of it from the ledger.
-	reconciled bool
-	// silentRetries leaves the driver's own retries on.
-	silentRetries bool
+// shelf is what a design keeps of its stock in Redis: a gate that decides who may go on to the
+// ledger, and what gives back.
+type shelf interface {
+	// admit answers a buyer. An error that is not sut.ErrRefused may have taken a unit.
+	admit(ctx context.Context, req BuyRequest) (admission, error)
+	// unused says whether the ledger has no use for what an admitted request has taken, of
+	// which it made a claim.
+	unused(c claim) bool
+	// putBack returns a unit that a request has taken and the ledger has refused to it. The
+	// unit of an order that is closed by now goes back whoever took it.
+	putBack(ctx context.Context, cart cart, closed bool) error
+	// release returns the unit of a cart that the ledger has closed.
+	release(ctx context.Context, cart cart) error
+	// restore adds to a pipe who has units of an item: pairs of buyer and token.
+	restore(ctx context.Context, pipe redis.Pipeliner, item string, owners []any)
+	counter() *counters
 }
 
-// counters is a design's part in Redis. Its keys are, after the prefix:
-// stock:ITEM, a number; tokens:ITEM, a hash of buyer to operation, followed by
-// a + if several requests with the operation's key rely on the token;
-// deadlines:ITEM, a sorted set of the buyers of uncommitted tokens by the
-// time, in milliseconds of Redis' clock, at which they lapse; repair:ITEM, a
+// counters is a number in Redis for each item. The keys of a design are, after the prefix:
+// stock:ITEM, the number; tokens:ITEM and deadlines:ITEM, see tokens; repair:ITEM, a
 // mark that is another one after each repair by the reconciler; and
 // doubtful:ITEM, which is there for some time after one.
 type counters struct {
-	rdb    *redis.Client
-	kind   counterKind
-	prefix string
-	limit  time.Duration
-	ttl    time.Duration
+	*opened
+	limit time.Duration
 	// doubt is how long after a repair an order may have no token.
-	doubt  time.Duration
-	units  int64
-	items  map[string]bool
-	script scripts
+	doubt                 time.Duration
+	take, back, lookAtAll *redis.Script
 }
 
-// scripts are hashed once, here, and sent by their hash.
-type scripts struct {
-	takePlain, takeToken, takeForgetful *redis.Script
-	returnPlain, returnToken, returnOwn *redis.Script
-	commitToken, lookAll                *redis.Script
-}
-
-func newScripts() scripts {
-	return scripts{
-		takePlain: redis.NewScript(takePlain), takeToken: redis.NewScript(takeToken),
-		takeForgetful: redis.NewScript(takeForgetful),
-		returnPlain:   redis.NewScript(returnPlain), returnToken: redis.NewScript(returnToken),
-		returnOwn:   redis.NewScript(returnOwn),
-		commitToken: redis.NewScript(commitToken), lookAll: redis.NewScript(lookAll),
+func newCounters(st *opened) *counters {
+	return &counters{
+		opened: st, limit: stores.Timeout(st.Config),
+		doubt: 4 * (patience(st.Config) + reconcileEvery),
+		// Scripts are hashed once, here, and sent by their hash.
+		take: redis.NewScript(takePlain), back: redis.NewScript(returnPlain),
+		lookAtAll: redis.NewScript(lookAll),
 	}
 }
 
-func openCounters(
-	ctx context.Context, cfg sut.Config, p Params, kind counterKind,
-) (*counters, error) {
-	var changes []func(*redis.Options)
-	if kind.silentRetries {
-		changes = append(changes, silentRetries)
-	}
-	rdb, err := stores.OpenRedis(ctx, cfg, changes...)
-	if err != nil {
-		return nil, err
-	}
-	c := &counters{
-		rdb: rdb, kind: kind, prefix: cfg.Prefix,
-		limit: stores.Timeout(cfg), units: int64(p.Units), items: map[string]bool{},
-		doubt:  4 * (patience(cfg) + reconcileEvery),
-		script: newScripts(),
-	}
-	for _, item := range itemKeys(p) {
-		c.items[item] = true
-	}
-	if kind.tokenTTL != nil {
-		c.ttl = kind.tokenTTL(p, cfg)
-	}
-	return c, nil
-}
+func plain(st *opened) shelf { return newCounters(st) }
 
-// silentRetries makes the driver what it is by default: it repeats what it has
-// no answer to, up to three times, and nobody is told.
-func silentRetries(opts *redis.Options) {
-	opts.MaxRetries = 0 // the driver's default
-	opts.ReadTimeout /= 4
-}
+func (c *counters) counter() *counters { return c }
 
-func (c *counters) close() error {
-	if err := c.rdb.Close(); err != nil {
-		return fmt.Errorf("closing the Redis client: %w", err)
-	}
-	return nil
-}
+func (c *counters) stockKey(item string) string     { return c.Key("stock:" + item) }
+func (c *counters) tokensKey(item string) string    { return c.Key("tokens:" + item) }
+func (c *counters) deadlinesKey(item string) string { return c.Key("deadlines:" + item) }
 
-func (c *counters) stockKey(item string) string     { return c.prefix + "stock:" + item }
-func (c *counters) tokensKey(item string) string    { return c.prefix + "tokens:" + item }
-func (c *counters) deadlinesKey(item string) string { return c.prefix + "deadlines:" + item }
-
-func (c *counters) repairKey(item string) string { return c.prefix + "repair:" + item }
+func (c *counters) repairKey(item string) string { return c.Key("repair:" + item) }
 
 // keys are those that buyers use.
 func (c *counters) keys(item string) []string {
@@ -121,12 +74,7 @@ func (c *counters) keys(item string) []string {
 // counter was rebuilt or its token revoked, and the next rebuild has not found it yet. An
 // acknowledged request that comes again must not be told "sold out" meanwhile; the ledger
 // knows it.
-func (c *counters) doubtfulKey(item string) string { return c.prefix + "doubtful:" + item }
-
-// takeKeys are those of takeToken.
-func (c *counters) takeKeys(item string) []string {
-	return append(c.keys(item), c.doubtfulKey(item))
-}
+func (c *counters) doubtfulKey(item string) string { return c.Key("doubtful:" + item) }
 
 // allKeys are the keys and the mark of repair.
 func (c *counters) allKeys(item string) []string {
@@ -139,14 +87,152 @@ func (c *counters) run(
 ) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	return script.Run(ctx, c.rdb, keys, args...).Int64()
+	return script.Run(ctx, c.Redis, keys, args...).Int64()
 }
+
+// takePlain decrements the counter if it is positive. It is not idempotent: run twice, it
+// takes twice.
+const takePlain = `
+local stock = tonumber(redis.call('GET', KEYS[1]))
+if not stock then return -2 end
+if stock <= 0 then return -1 end
+redis.call('DECR', KEYS[1])
+return 1`
+
+func (c *counters) admit(ctx context.Context, req BuyRequest) (admission, error) {
+	n, err := c.run(ctx, c.take, []string{c.stockKey(req.Item)})
+	return admission(n), err
+}
+
+// unused: every request takes, and only the one that made the order may keep it.
+func (c *counters) unused(made claim) bool { return !made.fresh }
 
 // returnPlain adds a unit to a counter that is there. A missing one stays
 // missing, so that nobody takes 1 for the stock.
 const returnPlain = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 return redis.call('INCR', KEYS[1])`
+
+// release must not be tried again if its outcome is unknown, but by the reconciler.
+func (c *counters) release(ctx context.Context, cart cart) error {
+	_, err := c.run(ctx, c.back, []string{c.stockKey(cart.Item)})
+	return stores.Failed("returning a unit to Redis", err)
+}
+
+func (c *counters) putBack(ctx context.Context, cart cart, _ bool) error {
+	return c.release(ctx, cart)
+}
+
+func (c *counters) restore(context.Context, redis.Pipeliner, string, []any) {}
+
+// leftovers makes sure that no item has a key yet.
+func (c *counters) leftovers(ctx context.Context) error {
+	var keys []string
+	for _, item := range itemKeys(c.Params) {
+		keys = append(keys, c.allKeys(item)...)
+	}
+	n, err := c.Redis.Exists(ctx, keys...).Result()
+	if err != nil {
+		return stores.Failed("looking for counters", err)
+	}
+	if n > 0 {
+		return fmt.Errorf("%d keys of the sale are in Redis already under prefix %q", n,
+			c.Config.Prefix)
+	}
+	return nil
+}
+
+// refill forgets who took what and sets every counter to the configured
+// number of units, in one transaction.
+func (c *counters) refill(ctx context.Context) error {
+	pipe := c.Redis.TxPipeline()
+	for _, item := range itemKeys(c.Params) {
+		pipe.Del(ctx, c.allKeys(item)...)
+		pipe.Set(ctx, c.stockKey(item), c.Params.Units, 0)
+	}
+	_, err := pipe.Exec(ctx)
+	return stores.Failed("setting the counters", err)
+}
+
+// audit reads all counters in one transaction.
+func (c *counters) audit(ctx context.Context) ([]RedisAudit, error) {
+	items, pipe := itemKeys(c.Params), c.Redis.TxPipeline()
+	stocks := make([]*redis.StringCmd, len(items))
+	holds := make([]*redis.IntCmd, len(items))
+	for i, item := range items {
+		stocks[i] = pipe.Get(ctx, c.stockKey(item))
+		holds[i] = pipe.ZCard(ctx, c.deadlinesKey(item))
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, stores.Failed("auditing Redis", err)
+	}
+	list := make([]RedisAudit, len(items))
+	for i, item := range items {
+		stock, err := stocks[i].Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("auditing Redis: the counter of %s: %w", item, err)
+		}
+		list[i] = RedisAudit{Item: item, Present: err == nil, Stock: stock, Holds: holds[i].Val()}
+	}
+	return list, nil
+}
+
+// tokens is counters with who took a unit and by which operation, so that taking and giving
+// back can be repeated without harm. tokens:ITEM is a hash of buyer to operation, followed by
+// a + if several requests with the operation's key rely on the token; deadlines:ITEM is a
+// sorted set of the buyers of uncommitted tokens by the time, in milliseconds of Redis' clock,
+// at which they lapse.
+type tokens struct {
+	*counters
+	// ttl is how long a token may stay uncommitted; 0 is for ever.
+	ttl            time.Duration
+	own, committed *redis.Script
+}
+
+func newTokens(st *opened, ttl time.Duration) *tokens {
+	c := newCounters(st)
+	c.take, c.back = redis.NewScript(takeToken), redis.NewScript(returnToken)
+	return &tokens{c, ttl, redis.NewScript(returnOwn), redis.NewScript(commitToken)}
+}
+
+func lasting(st *opened) shelf { return newTokens(st, 0) }
+
+// takeToken takes a unit for operation ARGV[2] of buyer ARGV[1]. If ARGV[3]
+// is positive, the token lapses that many milliseconds from now, by Redis'
+// clock, unless it is committed. A request that finds the token of its own
+// operation shares it from then on with the request that took it: either may
+// make the order, so neither may give the unit back for the other. KEYS[4] says
+// that tokens may be missing: see doubtfulKey.
+const takeToken = `
+local stock = tonumber(redis.call('GET', KEYS[1]))
+if not stock then return -2 end
+local token = redis.call('HGET', KEYS[2], ARGV[1])
+if token == ARGV[2] or token == ARGV[2] .. '+' then
+    redis.call('HSET', KEYS[2], ARGV[1], ARGV[2] .. '+')
+    return 2
+end
+if token then return 3 end
+if stock <= 0 then return redis.call('EXISTS', KEYS[4]) == 1 and 4 or -1 end
+redis.call('DECR', KEYS[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+if tonumber(ARGV[3]) > 0 then
+    local now = redis.call('TIME')
+    redis.call('ZADD', KEYS[3], now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[3], ARGV[1])
+end
+return 1`
+
+// takeKeys are those of takeToken.
+func (t *tokens) takeKeys(item string) []string { return append(t.keys(item), t.doubtfulKey(item)) }
+
+func (t *tokens) admit(ctx context.Context, req BuyRequest) (admission, error) {
+	n, err := t.run(ctx, t.take, t.takeKeys(req.Item), req.Buyer, tokenOf(req.OpID),
+		t.ttl.Milliseconds())
+	return admission(n), err
+}
+
+// unused: a token belongs to the order of its operation, whichever request took it and made
+// that, for as long as the order has its unit.
+func (t *tokens) unused(made claim) bool { return made.closed }
 
 // returnToken gives back what the operation ARGV[2] of buyer ARGV[1] took. It
 // does so once, however often it runs: the token is what it gives back. With
@@ -168,49 +254,24 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('INCR', KEYS[1])
 return 1`
 
-// release returns a unit to the counter. If the outcome is unknown it must
-// not be tried again (but by the reconciler), unless the design has tokens.
-func (c *counters) release(ctx context.Context, cart cart) error {
-	if !c.kind.counts {
-		return nil
-	}
-	var err error
-	if c.kind.tokens {
-		_, err = c.run(ctx, c.script.returnToken, c.keys(cart.Item),
-			cart.Buyer, tokenOf(cart.OpID))
-	} else {
-		_, err = c.run(ctx, c.script.returnPlain, []string{c.stockKey(cart.Item)})
-	}
-	if err != nil {
-		return stores.Failed("returning a unit to Redis", err)
-	}
-	return nil
+func (t *tokens) release(ctx context.Context, cart cart) error {
+	_, err := t.run(ctx, t.back, t.keys(cart.Item), cart.Buyer, tokenOf(cart.OpID))
+	return stores.Failed("returning a unit to Redis", err)
 }
 
-// putBack returns a unit that a request has taken and the ledger has refused
-// to it. The unit of an order that is closed by now goes back whoever took it.
-func (c *counters) putBack(ctx context.Context, cart cart, closed bool) error {
-	if !c.kind.tokens || closed {
-		return c.release(ctx, cart)
+func (t *tokens) putBack(ctx context.Context, cart cart, closed bool) error {
+	if closed {
+		return t.release(ctx, cart)
 	}
-	_, err := c.run(ctx, c.script.returnOwn, c.keys(cart.Item), cart.Buyer, tokenOf(cart.OpID))
-	if err != nil {
-		return stores.Failed("returning an unused unit to Redis", err)
-	}
-	return nil
+	_, err := t.run(ctx, t.own, t.keys(cart.Item), cart.Buyer, tokenOf(cart.OpID))
+	return stores.Failed("returning an unused unit to Redis", err)
 }
 
-// revoke returns a token of which nobody knows whether its purchase has died.
-func (c *counters) revoke(ctx context.Context, cart cart) error {
-	err := c.rdb.Set(ctx, c.doubtfulKey(cart.Item), 1, c.doubt).Err()
-	if err == nil {
-		_, err = c.run(ctx, c.script.returnToken, c.allKeys(cart.Item),
-			cart.Buyer, tokenOf(cart.OpID), repairMark())
+func (t *tokens) restore(ctx context.Context, pipe redis.Pipeliner, item string, owners []any) {
+	const chunk = 1000
+	for rest := owners; len(rest) > 0; rest = rest[min(chunk, len(rest)):] {
+		pipe.HSet(ctx, t.tokensKey(item), rest[:min(chunk, len(rest))]...)
 	}
-	if err != nil {
-		return stores.Failed("returning a lapsed token", err)
-	}
-	return nil
 }
 
 func tokenOf(op uint64) string { return strconv.FormatUint(op, 10) }
@@ -220,56 +281,52 @@ func opOf(token string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSuffix(token, "+"), 10, 64)
 }
 
-// empty makes sure that none of the items has a key yet.
-func (c *counters) empty(ctx context.Context, items []string) error {
-	var keys []string
-	for _, item := range items {
-		keys = append(keys, c.allKeys(item)...)
-	}
-	n, err := c.rdb.Exists(ctx, keys...).Result()
-	if err != nil {
-		return stores.Failed("looking for counters", err)
-	}
-	if n > 0 {
-		return fmt.Errorf("%d keys of the sale are in Redis already under prefix %q", n, c.prefix)
-	}
-	return nil
+// offered is how a design keeps stock: in Postgres, and what it offers of it in Redis.
+type offered struct {
+	stock
+	in func(*opened) shelf
 }
 
-// prepare sets every counter to the configured number of units.
-func (c *counters) prepare(ctx context.Context, items []string) error {
-	if !c.kind.counts {
-		return nil
-	}
-	pipe := c.rdb.TxPipeline()
-	for _, item := range items {
-		pipe.Set(ctx, c.stockKey(item), c.units, 0)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return stores.Failed("setting the counters", err)
-	}
-	return nil
-}
-
-// audit reads all counters in one transaction.
-func (c *counters) audit(ctx context.Context, items []string) ([]RedisAudit, error) {
-	pipe := c.rdb.TxPipeline()
-	stocks := make([]*redis.StringCmd, len(items))
-	holds := make([]*redis.IntCmd, len(items))
-	for i, item := range items {
-		stocks[i] = pipe.Get(ctx, c.stockKey(item))
-		holds[i] = pipe.ZCard(ctx, c.deadlinesKey(item))
-	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, stores.Failed("auditing Redis", err)
-	}
-	list := make([]RedisAudit, len(items))
-	for i, item := range items {
-		stock, err := stocks[i].Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("auditing Redis: the counter of %s: %w", item, err)
+// sells completes a design whose counters nothing corrects.
+func (o offered) sells(v variant) variant {
+	v = o.seeded(v, nil)
+	v.Needs = []sut.Service{sut.Redis}
+	v.State.Pending = o.held
+	v.State.Audit = o.auditAfter(reclaimSlack)
+	v.State.Ready = func(ctx context.Context, st *opened) error {
+		c := newCounters(st)
+		if err := c.leftovers(ctx); err != nil {
+			return err
 		}
-		list[i] = RedisAudit{Item: item, Present: err == nil, Stock: stock, Holds: holds[i].Val()}
+		return c.refill(ctx)
 	}
-	return list, nil
+	v.State.Reset = func(ctx context.Context, st *opened) error { return newCounters(st).refill(ctx) }
+	if _, exempt := v.NotApplicable[RedisDrift]; !exempt {
+		v.State.Gauge = func(ctx context.Context, st *opened) (any, error) {
+			return newCounters(st).lookAtBoth(ctx)
+		}
+	}
+	v.Roles = append(v.Roles, o.reclaimer(func(st *opened) release { return o.in(st).release }))
+	return v
+}
+
+// auditAfter reads the ledger, and then Redis.
+func (o offered) auditAfter(
+	slack func(*opened) time.Duration,
+) func(context.Context, *opened) (any, error) {
+	return func(ctx context.Context, st *opened) (any, error) {
+		a, err := o.audit(ctx, st, slack(st))
+		if err == nil {
+			a.Redis, err = newCounters(st).audit(ctx)
+		}
+		return a, err
+	}
+}
+
+// noKeys says of a plain counter what it cannot promise, beside other reasons.
+func noKeys(why map[string]string) map[string]string {
+	all := maps.Clone(why)
+	all[IdempotentBuy] = "its counter keeps no idempotency keys: once it is empty, a repeated " +
+		"request is refused"
+	return all
 }

@@ -20,28 +20,24 @@ import (
 // records orders without looking at any stock.
 //
 // Gives up: the one promise of a sale, for a mistake that is easily made.
-func redisGetDecr() design {
-	return design{
-		name:       "redis_get_decr",
-		idea:       "GET the counter in Redis; if it is positive, insert the order, then DECR it",
-		guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
-		givesUp:    "correct stock: every buyer who reads before the last decrement gets a unit",
-		breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
-		notApplicable: map[string]string{
+func redisGetDecr() variant {
+	return offered{ordersOnly(), plain}.byPatience(variant{
+		Name:       "redis_get_decr",
+		Idea:       "GET the counter in Redis; if it is positive, insert the order, then DECR it",
+		Guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",
+		GivesUp:    "correct stock: every buyer who reads before the last decrement gets a unit",
+		Breaks:     []sut.Break{{Invariant: NoOversell, Under: sut.Load}},
+		NotApplicable: noKeys(map[string]string{
 			Conservation: "overselling makes the stock negative, which no-oversell reports",
 			RedisDrift:   "overselling makes the counter negative, which no-oversell reports",
 			NoFalseSoldOut: "a rebuild between an order and its decrement leaves the counter " +
 				"too low until the next one",
-			IdempotentBuy: "its counter keeps no idempotency keys: once it is empty, a repeated request " +
-				"is refused",
+		}),
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			g := readGate{newCounters(st)}
+			return &getDecrShop{ungated(st, g), g}, nil
 		},
-		stock:   ordersOnly(),
-		counter: &counterKind{counts: true, reconciled: true},
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			g := readGate{b.redis}
-			return &getDecrShop{newGatedShop(b, g, newUngatedTill(b.books)), g}, nil
-		},
-	}
+	})
 }
 
 // getDecrShop takes from the counter what it has already sold.
@@ -58,19 +54,19 @@ func (s *getDecrShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	c, err := s.till.claim(ctx, req)
 	if err == nil && c.fresh {
 		if err := s.counter.decrement(context.WithoutCancel(ctx), req.Item); err != nil {
-			s.warn("flashsale could not decrement a counter", err)
+			s.st.Config.Warn("flashsale could not decrement a counter", err)
 		}
 	}
 	return c.Order, err
 }
 
 // readGate looks at the counter and takes nothing.
-type readGate struct{ redis *counters }
+type readGate struct{ *counters }
 
 func (g readGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.redis.limit)
+	ctx, cancel := context.WithTimeout(ctx, g.limit)
 	defer cancel()
-	stock, err := g.redis.rdb.Get(ctx, g.redis.stockKey(req.Item)).Int64()
+	stock, err := g.Redis.Get(ctx, g.stockKey(req.Item)).Int64()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return notReady, nil
@@ -83,9 +79,9 @@ func (g readGate) admit(ctx context.Context, req BuyRequest) (admission, error) 
 }
 
 func (g readGate) decrement(ctx context.Context, item string) error {
-	ctx, cancel := context.WithTimeout(ctx, g.redis.limit)
+	ctx, cancel := context.WithTimeout(ctx, g.limit)
 	defer cancel()
-	return g.redis.rdb.Decr(ctx, g.redis.stockKey(item)).Err()
+	return g.Redis.Decr(ctx, g.stockKey(item)).Err()
 }
 
 // ungatedTill records an order for everybody who comes. It keeps what has
@@ -95,10 +91,12 @@ type ungatedTill struct {
 	statement string
 }
 
-func newUngatedTill(b *books) *ungatedTill {
-	return &ungatedTill{b, b.buyStatement(
+// ungated is a gatedShop whose ledger records whatever passes the gate.
+func ungated(st *opened, s shelf) *gatedShop {
+	b := newBooks(st.DB, ordersOnly())
+	return newGatedShop(st, s, b, &ungatedTill{b, b.buyStatement(
 		`SELECT 0::bigint, 0::bigint FROM items WHERE item = $1 AND EXISTS (SELECT FROM allowed)`,
-		`false`)}
+		`false`)})
 }
 
 func (t *ungatedTill) claim(ctx context.Context, req BuyRequest) (claim, error) {

@@ -16,18 +16,16 @@ import "context"
 //
 // Gives up: a second store to run. Units that leak from the counter are not
 // for sale until the reconciler has found them.
-func redisLua() design {
-	return design{
-		name: "redis_lua",
-		idea: "a Lua decrement that stops at 0 admits buyers; claiming a unit row in Postgres " +
+func redisLua() variant {
+	return offered{unitRows(), lasting}.byPatience(variant{
+		Name: "redis_lua",
+		Idea: "a Lua decrement that stops at 0 admits buyers; claiming a unit row in Postgres " +
 			"decides",
-		guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
-		givesUp:    "a second store; units that leak from its counter wait for the reconciler",
-		places:     []string{placeAdmitted},
-		stock:      unitRows(),
-		counter:    &counterKind{counts: true, tokens: true, reconciled: true},
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newGatedShop(b, tokenGate{b.redis}, newUnitShop(b.books)), nil
+		Guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
+		GivesUp:    "a second store; units that leak from its counter wait for the reconciler",
+		Places:     []string{placeAdmitted},
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return unitsBehind(st, lasting(st)), nil
 		},
-	}
+	})
 }

@@ -22,24 +22,22 @@ import (
 //
 // Gives up: isolation between callers. They share a connection's fate: if it
 // breaks, the outcome of every call on it is unknown.
-func redisLuaPipelined() design {
-	return design{
-		name:       "redis_lua_pipelined",
-		idea:       "redis_lua with concurrent calls pipelined automatically over shared connections",
-		guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
-		givesUp:    "isolation: calls that share a connection share its failure",
-		places:     []string{placeAdmitted},
-		stock:      unitRows(),
-		counter:    &counterKind{counts: true, tokens: true, reconciled: true},
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			client, err := openPipelined(b.cfg)
+func redisLuaPipelined() variant {
+	return offered{unitRows(), lasting}.byPatience(variant{
+		Name:       "redis_lua_pipelined",
+		Idea:       "redis_lua with concurrent calls pipelined automatically over shared connections",
+		Guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",
+		GivesUp:    "isolation: calls that share a connection share its failure",
+		Places:     []string{placeAdmitted},
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			client, err := openPipelined(st.Config)
 			if err != nil {
 				return nil, err
 			}
-			g := pipelinedGate{b.redis, client, rueidis.NewLuaScript(takeToken)}
-			return &pipelinedShop{newGatedShop(b, g, newUnitShop(b.books)), client}, nil
+			g := pipelinedGate{newTokens(st, 0), client, rueidis.NewLuaScript(takeToken)}
+			return &pipelinedShop{unitsBehind(st, g), client}, nil
 		},
-	}
+	})
 }
 
 // openPipelined connects to the address of the go-redis options, so that both
@@ -70,16 +68,16 @@ func pipelinedOptions(opts *redis.Options) rueidis.ClientOption {
 
 // pipelinedGate runs takeToken through rueidis.
 type pipelinedGate struct {
-	redis  *counters
+	*tokens
 	client rueidis.Client
 	script *rueidis.Lua
 }
 
 func (g pipelinedGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.redis.limit)
+	ctx, cancel := context.WithTimeout(ctx, g.limit)
 	defer cancel()
-	n, err := g.script.Exec(ctx, g.client, g.redis.takeKeys(req.Item),
-		[]string{req.Buyer, tokenOf(req.OpID), fmt.Sprint(g.redis.ttl.Milliseconds())}).AsInt64()
+	n, err := g.script.Exec(ctx, g.client, g.takeKeys(req.Item),
+		[]string{req.Buyer, tokenOf(req.OpID), fmt.Sprint(g.ttl.Milliseconds())}).AsInt64()
 	return admission(n), err
 }
 

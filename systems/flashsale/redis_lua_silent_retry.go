@@ -3,6 +3,8 @@ package flashsale
 import (
 	"context"
 
+	"github.com/redis/go-redis/v9"
+
 	"stampede/harness/sut"
 )
 
@@ -18,30 +20,34 @@ import (
 // Gives up: the counter. If the reply of a script that ran is lost, the
 // driver runs it again without a word: one buyer, one order, two units gone.
 // Nobody sees an error, and there is no token from which to tell.
-func redisLuaSilentRetry() design {
-	return design{
-		name: "redis_lua_silent_retry",
-		idea: "a Lua decrement without idempotency, retried by the driver; unit rows in Postgres " +
+func redisLuaSilentRetry() variant {
+	return offered{unitRows(), plain}.sells(variant{
+		Name: "redis_lua_silent_retry",
+		Idea: "a Lua decrement without idempotency, retried by the driver; unit rows in Postgres " +
 			"decide",
-		guarantees: "every unit has at most one owner",
-		givesUp:    "a unit whenever a reply is lost: the driver decrements again",
-		places:     []string{placeAdmitted},
-		breaks: []sut.Break{
+		Guarantees: "every unit has at most one owner",
+		GivesUp:    "a unit whenever a reply is lost: the driver decrements again",
+		Places:     []string{placeAdmitted},
+		Breaks: []sut.Break{
 			{Invariant: RedisDrift, Under: sut.LostAck},
 			{Invariant: RedisDrift, Under: sut.RedisLoss}, // nothing rebuilds the counter
 			{Invariant: RedisDrift, Under: sut.PowerLoss}, // nor sets it right
 			{Invariant: RedisDrift, Under: sut.RoleCrash}, // nor returns what a dead process took
 		},
-		notApplicable: map[string]string{
+		NotApplicable: noKeys(map[string]string{
 			SellThrough:    "the units that the retries leak cannot be sold, and redis-drift reports them",
 			NoFalseSoldOut: "the units that the retries leak are free, and redis-drift reports them",
-			IdempotentBuy: "its counter keeps no idempotency keys: once it is empty, a repeated request " +
-				"is refused",
+		}),
+		Redis: silentRetries,
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return unitsBehind(st, plain(st)), nil
 		},
-		stock:   unitRows(),
-		counter: &counterKind{counts: true, silentRetries: true},
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newGatedShop(b, plainGate{b.redis}, newUnitShop(b.books)), nil
-		},
-	}
+	})
+}
+
+// silentRetries makes the driver what it is by default: it repeats what it has
+// no answer to, up to three times, and nobody is told.
+func silentRetries(opts *redis.Options) {
+	opts.MaxRetries = 0 // the driver's default
+	opts.ReadTimeout /= 4
 }

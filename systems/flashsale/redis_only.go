@@ -3,6 +3,8 @@ package flashsale
 import (
 	"context"
 
+	"github.com/redis/go-redis/v9"
+
 	"stampede/harness/sut"
 )
 
@@ -17,36 +19,35 @@ import (
 // Gives up: everything when it does not. A counter that is lost with half of
 // the units sold comes back full, and one that is a second old, after a loss of
 // power, sells that second's units again; nothing else knows better.
-func redisOnly() design {
-	return design{
-		name:       "redis_only",
-		idea:       "only a Lua decrement that stops at 0; a missing counter is reset to all units",
-		guarantees: "never more orders than units while Redis keeps its data",
-		givesUp:    "correct stock when Redis loses its data or its last second: the counter is too high",
-		places:     []string{placeAdmitted},
-		breaks: []sut.Break{
+func redisOnly() variant {
+	return offered{ordersOnly(), plain}.sells(variant{
+		Name:       "redis_only",
+		Idea:       "only a Lua decrement that stops at 0; a missing counter is reset to all units",
+		Guarantees: "never more orders than units while Redis keeps its data",
+		GivesUp:    "correct stock when Redis loses its data or its last second: the counter is too high",
+		Places:     []string{placeAdmitted},
+		Breaks: []sut.Break{
 			{Invariant: NoOversell, Under: sut.RedisLoss},
 			{Invariant: NoOversell, Under: sut.PowerLoss}, // it takes back the last second's sales
 		},
-		notApplicable: map[string]string{
+		NotApplicable: noKeys(map[string]string{
 			Conservation: "overselling makes the stock negative, which no-oversell reports",
 			RedisDrift:   "its counter is the only record of the stock: nothing corrects it",
 			SellThrough:  "units that leak from its counter are lost for good: nothing finds them",
 			NoFalseSoldOut: "a unit whose return does not reach Redis is lost for good, and a repeated " +
 				"request takes one until it is noticed",
-			IdempotentBuy: "its counter keeps no idempotency keys: once it is empty, a repeated request " +
-				"is refused",
+		}),
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return ungated(st, forgetfulGate{newCounters(st), redis.NewScript(takeForgetful)}), nil
 		},
-		stock:   ordersOnly(),
-		counter: &counterKind{counts: true},
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newGatedShop(b, forgetfulGate{b.redis}, newUngatedTill(b.books)), nil
-		},
-	}
+	})
 }
 
 // forgetfulGate takes a missing counter for the beginning of the sale.
-type forgetfulGate struct{ redis *counters }
+type forgetfulGate struct {
+	*counters
+	script *redis.Script
+}
 
 // takeForgetful decrements the counter if it is positive, and makes it out of
 // the configured units ARGV[1] if it is missing.
@@ -61,7 +62,6 @@ redis.call('DECR', KEYS[1])
 return 1`
 
 func (g forgetfulGate) admit(ctx context.Context, req BuyRequest) (admission, error) {
-	n, err := g.redis.run(ctx, g.redis.script.takeForgetful,
-		[]string{g.redis.stockKey(req.Item)}, g.redis.units)
+	n, err := g.run(ctx, g.script, []string{g.stockKey(req.Item)}, g.Params.Units)
 	return admission(n), err
 }

@@ -221,7 +221,7 @@ func (s *shop) abandon(t testing.TB, buyer string, op uint64) {
 func (s *shop) take(t testing.TB, buyer string, op uint64) int {
 	t.Helper()
 	ttl := 0
-	if flashsale.DesignName(s.inst) == "redis_reservation" {
+	if s.Name == "redis_reservation" {
 		ttl = 200
 	}
 	keys := []string{s.key("stock"), s.key("tokens"), s.key("deadlines")}
@@ -265,14 +265,12 @@ func (s *shop) behindProxy(t testing.TB, limit time.Duration) (*shop, *fault.Pro
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	behind := &shop{cfg: s.cfg}
-	behind.cfg.Timeout = limit
-	if behind.cfg.RedisURL, err = fault.Rewrite(s.cfg.RedisURL, proxy.Addr()); err != nil {
+	cfg := s.cfg
+	cfg.Timeout = limit
+	if cfg.RedisURL, err = fault.Rewrite(s.cfg.RedisURL, proxy.Addr()); err != nil {
 		t.Fatal(err)
 	}
-	behind.inst = reopenVariant(t, flashsale.DesignName(s.inst), behind.cfg)
-	behind.Shop = behind.inst.(flashsale.Shop)
-	return behind, proxy
+	return reopenVariant(t, s.Name, cfg), proxy
 }
 
 // TestLostAck: the reply of the script is lost after it ran. The driver that
@@ -394,7 +392,7 @@ func (s *shop) buyOut(t testing.TB, op uint64) {
 // reconciled waits until both stores agree; carts may still be held.
 func reconciled(t testing.TB, s *shop) {
 	t.Helper()
-	eventually(t, func() (string, error) { return flashsale.Unreconciled(t.Context(), s.inst) })
+	eventually(t, func() (string, error) { return s.Unreconciled(t.Context()) })
 }
 
 // TestReconcilerDecides: when a difference between the stores is a fault.
@@ -438,12 +436,11 @@ func TestPrepareRefusesLeftovers(t *testing.T) {
 	space := stores.Namespace(t)
 	cfg := sut.Config{PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
 		Prefix: space.Prefix, Params: smallSale(1), Timeout: 5 * time.Second}
-	inst := reopenVariant(t, "redis_lua", cfg)
-	s := &shop{inst: inst, cfg: cfg}
+	s := reopenVariant(t, "redis_lua", cfg)
 	if err := s.rdb(t).Set(t.Context(), s.key("tokens"), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := inst.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "prefix") {
+	if err := s.inst.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "prefix") {
 		t.Errorf("got %v, want an error that names the prefix", err)
 	}
 }

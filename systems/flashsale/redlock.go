@@ -27,18 +27,17 @@ import (
 // stopped for longer than the expiry, or a Redis that forgets the lock, lets
 // two buyers in. And throughput: two round trips to Redis and two to Postgres
 // for each unit, one after the other.
-func redlock() design {
-	return design{
-		name:       "redlock",
-		idea:       "read the counter, then write it, holding a distributed lock per item (redsync)",
-		guarantees: "never more orders than units, as long as no holder pauses until its lock expires",
-		givesUp:    "fencing, since Postgres does not check the lock; one purchase at a time",
-		stock:      counterRow(),
-		counter:    &counterKind{},
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newRedlockShop(b, redisLocks(b)), nil
+func redlock() variant {
+	return counterRow().sells(variant{
+		Name:       "redlock",
+		Idea:       "read the counter, then write it, holding a distributed lock per item (redsync)",
+		Guarantees: "never more orders than units, as long as no holder pauses until its lock expires",
+		GivesUp:    "fencing, since Postgres does not check the lock; one purchase at a time",
+		Needs:      []sut.Service{sut.Redis},
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return newRedlockShop(st, redisLocks(st)), nil
 		},
-	}
+	})
 }
 
 const (
@@ -59,9 +58,9 @@ type lease interface {
 type locks func(ctx context.Context, item string, op uint64) (lease, error)
 
 // redisLocks are Redlock's, on one node.
-func redisLocks(b *backend) locks {
-	redlocks, prefix := redsync.New(goredis.NewPool(b.redis.rdb)), b.cfg.Prefix+"lock:"
-	expiry := redsync.WithExpiry(2 * stores.Timeout(b.cfg))
+func redisLocks(st *opened) locks {
+	redlocks, prefix := redsync.New(goredis.NewPool(st.Redis)), st.Key("lock:")
+	expiry := redsync.WithExpiry(2 * stores.Timeout(st.Config))
 	return func(ctx context.Context, item string, op uint64) (lease, error) {
 		lock := redlocks.NewMutex(prefix+item, expiry,
 			redsync.WithTries(redlockTries), redsync.WithRetryDelayFunc(lockDelay(op)))
@@ -80,8 +79,8 @@ type redlockShop struct {
 	turns sync.Map
 }
 
-func newRedlockShop(b *backend, l locks) *redlockShop {
-	return &redlockShop{naiveShop: newNaiveShop(b.books), locks: l}
+func newRedlockShop(st *opened, l locks) *redlockShop {
+	return &redlockShop{naiveShop: newNaiveShop(newBooks(st.DB, counterRow())), locks: l}
 }
 
 // Buy looks before and after it waits, so that those who come too late do not

@@ -41,14 +41,14 @@ func TestResetBeginsAnew(t *testing.T) {
 // TestResetPrepares: a variant that was never prepared may be reset too.
 func TestResetPrepares(t *testing.T) {
 	space := stores.Namespace(t)
-	inst := reopenVariant(t, "redis_lua", sut.Config{
+	s := reopenVariant(t, "redis_lua", sut.Config{
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
 		Params: smallSale(3), MaxConns: 4, Timeout: 5 * time.Second,
 	})
-	if err := inst.(api.Resetter).Reset(t.Context()); err != nil {
+	if err := s.inst.(api.Resetter).Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := auditOf(t, inst); len(a.Units) != 3 || a.Redis[0].Stock != 3 {
+	if a := s.audit(t); len(a.Units) != 3 || a.Redis[0].Stock != 3 {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -93,7 +93,7 @@ func serveVariant(t *testing.T, name string) string {
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
 		Params: &p, MaxConns: 8, Timeout: 5 * time.Second,
 	}
-	inst := openVariant(t, name, cfg)
+	inst := openVariant(t, name, cfg).inst
 	ctx, cancel := context.WithCancel(context.Background())
 	var roles sync.WaitGroup
 	for _, role := range variant(t, name).Roles {

@@ -17,7 +17,7 @@ import (
 
 // shop is an opened variant on stores of its own.
 type shop struct {
-	flashsale.Shop
+	*flashsale.Inside
 	inst sut.Instance
 	cfg  sut.Config
 }
@@ -40,9 +40,9 @@ func openShop(t testing.TB, name string, p *flashsale.Params) *shop {
 		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(),
 		Params: p, MaxConns: 16, Timeout: 5 * time.Second,
 	}
-	inst := openVariant(t, name, cfg)
+	s := openVariant(t, name, cfg)
 	serveLines(t, name, cfg)
-	return &shop{Shop: inst.(flashsale.Shop), inst: inst, cfg: cfg}
+	return s
 }
 
 // serveLines runs the role without which nobody can buy of a variant, if it has
@@ -77,19 +77,19 @@ func runRole(t testing.TB, role sut.Role, cfg sut.Config) (stop func()) {
 }
 
 // openVariant opens and prepares a variant; it is closed with the test.
-func openVariant(t testing.TB, name string, cfg sut.Config) sut.Instance {
+func openVariant(t testing.TB, name string, cfg sut.Config) *shop {
 	t.Helper()
-	inst := reopenVariant(t, name, cfg)
-	if err := inst.Prepare(t.Context()); err != nil {
+	s := reopenVariant(t, name, cfg)
+	if err := s.inst.Prepare(t.Context()); err != nil {
 		t.Fatalf("prepare %s: %v", name, err)
 	}
-	return inst
+	return s
 }
 
 // reopenVariant opens a variant that was prepared before.
-func reopenVariant(t testing.TB, name string, cfg sut.Config) sut.Instance {
+func reopenVariant(t testing.TB, name string, cfg sut.Config) *shop {
 	t.Helper()
-	inst, err := variant(t, name).Open(t.Context(), cfg)
+	inst, inside, err := flashsale.Open(t.Context(), name, cfg)
 	if err != nil {
 		t.Fatalf("open %s: %v", name, err)
 	}
@@ -98,7 +98,7 @@ func reopenVariant(t testing.TB, name string, cfg sut.Config) sut.Instance {
 			t.Errorf("close %s: %v", name, err)
 		}
 	})
-	return inst
+	return &shop{inside, inst, cfg}
 }
 
 func variant(t testing.TB, name string) sut.Variant {
@@ -378,7 +378,7 @@ func runRoles(t testing.TB, s *shop) (stop func()) {
 
 func variantOf(t testing.TB, s *shop) sut.Variant {
 	t.Helper()
-	return variant(t, flashsale.DesignName(s.inst))
+	return variant(t, s.Name)
 }
 
 // settled waits until the roles have nothing left to do.

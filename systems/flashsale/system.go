@@ -1,39 +1,39 @@
 package flashsale
 
 import (
+	"stampede/harness/design"
 	"stampede/harness/sut"
 )
 
-// System returns the flash sale with all its variants.
-func System() sut.System {
-	table := API()
-	return sut.System{
-		Name:       "flashsale",
-		Summary:    "far more buyers than units: which designs never sell more than N, and at what cost?",
-		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   sut.WorkloadFrom(NewWorkload),
-		Variants:   variants(),
-		Invariants: Invariants,
+// The parts that designs declare, and the stores that are opened for them.
+type (
+	variant = design.Variant[Shop, Params]
+	state   = design.State[Params]
+	role    = design.Role[Params]
+	opened  = design.Stores[Params]
+)
+
+// System returns the flash sale with all its designs.
+func System() sut.System { return system(designs()...) }
+
+func system(designs ...variant) sut.System {
+	return design.System[Shop, Params]{
+		Name:     "flashsale",
+		Question: "far more buyers than units: which designs never sell more than N, and at what cost?",
+		API:      API(), Defaults: DefaultParams, Workload: NewWorkload,
+		State:   state{Schema: schema, Empty: []string{"orders", "payments", "order_log"}},
+		Designs: designs, Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindBuy}, Least: 10,
 			Invariants: []string{NoOversell, UnitExclusive}},
-		Target:  table.Target,
-		Handler: table.Handler,
-		TargetNotApplicable: map[string]string{
-			RedisDrift: "only the server's ledger is visible",
-		},
-	}
+		Unseen: map[string]string{RedisDrift: "only the server's ledger is visible"},
+	}.Sut()
 }
 
-func variants() []sut.Variant {
-	designs := []design{
+func designs() []variant {
+	return []variant{
 		naiveReadWrite(), counterRowInPlace(), conditionalUpdate(), forUpdate(),
 		optimisticVersion(), unitsSkipLocked(), unitsGrouped(), unitsAsyncCommit(),
 		redisGetDecr(), redisLua(), redisLuaPipelined(), redisReservation(),
 		redlock(), redisOnly(), redisLuaSilentRetry(), queueSerialized(),
 	}
-	list := make([]sut.Variant, len(designs))
-	for i, d := range designs {
-		list[i] = d.variant()
-	}
-	return list
 }

@@ -19,17 +19,16 @@ import (
 // Gives up: what it acknowledged in the last moments, up to three times
 // wal_writer_delay (200 ms), when Postgres or its machine dies: buyers with a
 // receipt and no order. Fsync is on; this is not what it guards against.
-func unitsAsyncCommit() design {
-	return design{
-		name:       "units_async_commit",
-		idea:       "units_skip_locked with synchronous_commit off: a commit does not wait for the disk",
-		guarantees: "every unit has at most one owner, and a crash leaves an earlier, consistent state",
-		givesUp:    "the orders acknowledged in the last half second or so when Postgres crashes",
-		breaks:     []sut.Break{{Invariant: AckedDurable, Under: sut.PostgresCrash}},
-		stock:      unitRows(),
-		settings:   map[string]string{"synchronous_commit": "off"},
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newUnitShop(b.books), nil
+func unitsAsyncCommit() variant {
+	return unitRows().sells(variant{
+		Name:       "units_async_commit",
+		Idea:       "units_skip_locked with synchronous_commit off: a commit does not wait for the disk",
+		Guarantees: "every unit has at most one owner, and a crash leaves an earlier, consistent state",
+		GivesUp:    "the orders acknowledged in the last half second or so when Postgres crashes",
+		Breaks:     []sut.Break{{Invariant: AckedDurable, Under: sut.PostgresCrash}},
+		Settings:   map[string]string{"synchronous_commit": "off"},
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return newUnitShop(newBooks(st.DB, unitRows())), nil
 		},
-	}
+	})
 }

@@ -22,19 +22,18 @@ import (
 //
 // Gives up: independence. A group that fails fails for all, and at low load a
 // buyer waits for the commit of strangers.
-func unitsGrouped() design {
-	return design{
-		name:       "units_grouped",
-		idea:       "one collector per item claims units for all waiting buyers in one transaction",
-		guarantees: "every unit has at most one owner, and sold out means that all have one",
-		givesUp:    "independence: a group shares its commit, its latency and its failure",
-		stock:      unitRows(),
-		open: func(_ context.Context, b *backend) (Shop, error) {
+func unitsGrouped() variant {
+	return unitRows().sells(variant{
+		Name:       "units_grouped",
+		Idea:       "one collector per item claims units for all waiting buyers in one transaction",
+		Guarantees: "every unit has at most one owner, and sold out means that all have one",
+		GivesUp:    "independence: a group shares its commit, its latency and its failure",
+		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return &groupedShop{
-				unitShop: newUnitShop(b.books), queues: map[string]*queue{},
+				unitShop: newUnitShop(newBooks(st.DB, unitRows())), queues: map[string]*queue{},
 			}, nil
 		},
-	}
+	})
 }
 
 // groupMax bounds the buyers of one group: enough to make the commit's share

@@ -16,17 +16,16 @@ import (
 // locked by others is looked at again, this time waiting for them.
 //
 // Gives up: a commit for every unit, and rows as many as units.
-func unitsSkipLocked() design {
-	return design{
-		name:       "units_skip_locked",
-		idea:       "a row per unit; each buyer locks the first free one, skipping locked rows",
-		guarantees: "every unit has at most one owner, and sold out means that all have one",
-		givesUp:    "one commit per unit, and a row for every unit that is ever sold",
-		stock:      unitRows(),
-		open: func(_ context.Context, b *backend) (Shop, error) {
-			return newUnitShop(b.books), nil
+func unitsSkipLocked() variant {
+	return unitRows().sells(variant{
+		Name:       "units_skip_locked",
+		Idea:       "a row per unit; each buyer locks the first free one, skipping locked rows",
+		Guarantees: "every unit has at most one owner, and sold out means that all have one",
+		GivesUp:    "one commit per unit, and a row for every unit that is ever sold",
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return newUnitShop(newBooks(st.DB, unitRows())), nil
 		},
-	}
+	})
 }
 
 // takeUnit takes the first unit on the shelf, waiting for its lock. It may

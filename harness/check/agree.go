@@ -32,12 +32,7 @@ func Agree(p Pair) Clause {
 
 // contained requires that one table has what the other does.
 func (p Pair) contained(r *Run, a, b *Table, ofA, ofB func(*Fact) bool) {
-	has := make(map[Group]bool, len(b.Rows))
-	for i := range b.Rows {
-		if f := &b.Rows[i]; ofB == nil || ofB(f) {
-			has[p.By.Of(f)] = true
-		}
-	}
+	there, told := b.first(p.By, ofB), make(map[Group]bool)
 	violate := r.Violate
 	if p.AtRest {
 		violate = r.Unfinished
@@ -48,8 +43,8 @@ func (p Pair) contained(r *Run, a, b *Table, ofA, ofB func(*Fact) bool) {
 			continue
 		}
 		r.Checked(1)
-		if g := p.By.Of(f); !has[g] {
-			has[g] = true // told once
+		if g := p.By.Of(f); there(f) == nil && !told[g] {
+			told[g] = true
 			violate([]uint64{f.Op}, "%v: there is %s, but no such %s", g, a.Label(f), b.Name)
 		}
 	}

@@ -301,5 +301,16 @@ func Disturbed(faults []history.Window, grace, from, to time.Duration) bool {
 	})
 }
 
+// Strikes reports whether a fault is one of some kinds on a target or on a replica of it: of
+// the text "kill api-2" the kind is kill, and the target api.
+func Strikes(w history.Window, target string, kinds ...string) bool {
+	words := strings.Fields(w.Fault)
+	if len(words) < 2 || !slices.Contains(kinds, words[0]) {
+		return false
+	}
+	_, replica := strings.CutPrefix(words[1], target+"-")
+	return replica || words[1] == target
+}
+
 // sortedOps are the keys of a map from operations, in order.
 func sortedOps[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }

@@ -416,17 +416,21 @@ func likes(up, down, read string) string {
 }
 
 func TestCounter(t *testing.T) {
-	counter := func(c *check.Collector) {
-		n := check.Counter{Initial: 100}
-		for r := range c.Records() {
-			if r.Op.Kind == "add" {
-				n.Add(r.Op.Arg, check.Attempt(r))
-			} else {
-				n.Read(r.Reply.Value, r)
+	counting := func(stale time.Duration, reader int) func(*check.Collector) {
+		return func(c *check.Collector) {
+			n := check.Counter{Initial: 100, Stale: stale}
+			for r := range c.Records() {
+				if r.Op.Kind == "add" {
+					n.Add(0, r.Op.Arg, check.Attempt(r))
+				} else {
+					n.Read(reader, r.Reply.Value, r)
+				}
 			}
+			n.Check(c, "likes")
 		}
-		n.Check(c, "likes")
 	}
+	counter, elsewhere := counting(0, 0), counting(0, 1)
+	stale := func(by time.Duration) func(*check.Collector) { return counting(by, 0) }
 	read := func(value, from, to string) string {
 		return `"start_ns":` + from + `,"end_ns":` + to + `,"reply":{"value":` + value + `}`
 	}
@@ -461,5 +465,16 @@ func TestCounter(t *testing.T) {
 		{"read unknown - undecided",
 			strings.Replace(likes("ok", "ok", read("7", "41", "45")), `"read","outcome":"ok"`,
 				`"read","outcome":"unknown"`, 1), counter, "nothing to check", nil},
+		{"as old as it may be - pass", likes("ok", "ok", read("100", "25", "26")), stale(5), "", nil},
+		{"older than it may be - fail", likes("ok", "ok", read("100", "26", "27")), stale(5),
+			"101 to 101 are possible", []uint64{2}},
+		{"the other region unheard of - pass", likes("ok", "ok", read("100", "21", "29")), elsewhere, "",
+			nil},
+		{"the other region before it took back - pass", likes("ok", "ok", read("101", "41", "45")),
+			elsewhere, "", nil},
+		{"more than the other region ever had - fail", likes("ok", "ok", read("102", "41", "45")),
+			elsewhere, "100 to 101 are possible", []uint64{2}},
+		{"less than the other region ever had - fail", likes("ok", "ok", read("99", "41", "45")),
+			elsewhere, "100 to 101 are possible", []uint64{2}},
 	})
 }

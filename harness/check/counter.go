@@ -19,57 +19,73 @@ import (
 // "possibly" was sent before the read returned and not refused. It is sound
 // but not complete: a wrong read within the bounds passes.
 //
-// It keeps up to 32 bytes for each change and each read.
+// A number may be counted in regions that learn of each other's changes later.
+// What a reader is told of another region than its own may have been true at
+// any earlier moment.
+//
+// It keeps up to 32 bytes for each change and 48 for each read.
 type Counter struct {
 	Initial int64
+	// Stale is how old a number may be that is read: the read counts as sent so much earlier.
+	Stale time.Duration
 
-	certainUp, certainDown, maybeUp, maybeDown changes
-
+	regions []*region
 	reads   []reading
-	unknown int
 }
 
 type reading struct {
 	value      int64
 	start, end time.Duration
 	op         uint64
+	region     int
 }
 
-// Add adds an operation that changes the number by delta. An operation of
+// region is the changes that were made in one region.
+type region struct {
+	certainUp, certainDown, maybeUp, maybeDown changes
+	// lowest and highest are the extremes of what the number may have been so far.
+	lowest, highest changes
+}
+
+// Add adds an operation that changes the number by delta in a region, from 0. An operation of
 // several attempts that takes effect once must be added once; see Operations.
-func (n *Counter) Add(delta int64, o Operation) {
+func (n *Counter) Add(region int, delta int64, o Operation) {
 	if !o.May() {
 		return
 	}
-	certain, maybe := &n.certainUp, &n.maybeUp
+	in := n.region(region)
+	certain, maybe := &in.certainUp, &in.maybeUp
 	if delta < 0 {
-		certain, maybe = &n.certainDown, &n.maybeDown
+		certain, maybe = &in.certainDown, &in.maybeDown
 	}
 	*maybe = append(*maybe, change{o.Start, delta})
 	if o.Outcome == history.OK {
 		*certain = append(*certain, change{o.End, delta})
-	} else {
-		n.unknown++
 	}
 }
 
-// Read adds a record that read value; one that is not OK read nothing.
-func (n *Counter) Read(value int64, r *history.Record) {
+func (n *Counter) region(i int) *region {
+	for len(n.regions) <= i {
+		n.regions = append(n.regions, &region{})
+	}
+	return n.regions[i]
+}
+
+// Read adds a record that read value in a region; one that is not OK read nothing.
+func (n *Counter) Read(region int, value int64, r *history.Record) {
 	if r.Outcome == history.OK {
-		n.reads = append(n.reads, reading{value, r.Start, r.End, r.Op.ID})
+		n.reads = append(n.reads, reading{value, r.Start, r.End, r.Op.ID, region})
 	}
 }
 
-// Check judges all reads.
+// Check judges all reads, once.
 func (n *Counter) Check(c *Collector, object string) {
 	c.Checked(len(n.reads))
-	c.AllowedUnknown(n.unknown)
-	certainUp, certainDown := n.certainUp.cumulate(), n.certainDown.cumulate()
-	maybeUp, maybeDown := n.maybeUp.cumulate(), n.maybeDown.cumulate()
+	for _, in := range n.regions {
+		in.sum()
+	}
 	for _, r := range n.reads {
-		before := r.start - 1 // equal times are concurrent
-		low := n.Initial + certainUp.sum(before) + maybeDown.sum(r.end)
-		high := n.Initial + maybeUp.sum(r.end) + certainDown.sum(before)
+		low, high := n.bounds(r)
 		if r.value < low || r.value > high {
 			c.Violate([]uint64{r.op}, "%s: read %d between %v and %v, %d to %d are possible",
 				object, r.value, r.start, r.end, low, high)
@@ -77,7 +93,43 @@ func (n *Counter) Check(c *Collector, object string) {
 	}
 }
 
-// change is one change of a sum.
+// bounds are the least and the most that a read may say.
+func (n *Counter) bounds(r reading) (low, high int64) {
+	low, high = n.Initial, n.Initial
+	sent := r.start - n.Stale - 1 // equal times are concurrent
+	for i, in := range n.regions {
+		if i == r.region {
+			low += in.certainUp.until(sent) + in.maybeDown.until(r.end)
+			high += in.maybeUp.until(r.end) + in.certainDown.until(sent)
+			continue
+		}
+		low += in.lowest.until(r.end)
+		high += in.highest.until(r.end)
+	}
+	return low, high
+}
+
+// sum sums the changes up.
+func (in *region) sum() {
+	for _, cs := range []changes{in.certainUp, in.certainDown, in.maybeUp, in.maybeDown} {
+		slices.SortFunc(cs, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+		for i := 1; i < len(cs); i++ {
+			cs[i].delta += cs[i-1].delta
+		}
+	}
+	in.lowest, in.highest = slices.Clone(in.maybeDown), slices.Clone(in.maybeUp)
+	least, most := int64(0), int64(0)
+	for i, c := range in.lowest {
+		least = min(least, in.certainUp.until(c.at-1)+c.delta)
+		in.lowest[i].delta = least
+	}
+	for i, c := range in.highest {
+		most = max(most, in.certainDown.until(c.at-1)+c.delta)
+		in.highest[i].delta = most
+	}
+}
+
+// change is one change of a sum, or the sum after it.
 type change struct {
 	at    time.Duration
 	delta int64
@@ -85,21 +137,9 @@ type change struct {
 
 type changes []change
 
-// cumulate sorts the changes by time and sums them up.
-func (cs changes) cumulate() ramp {
-	r := slices.SortedFunc(slices.Values(cs), func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	for i := 1; i < len(r); i++ {
-		r[i].delta += r[i-1].delta
-	}
-	return r
-}
-
-// ramp is a sum over time: each delta is the sum of all changes up to it.
-type ramp []change
-
-// sum is the sum of all changes up to a time, inclusive.
-func (r ramp) sum(until time.Duration) int64 {
-	i, _ := slices.BinarySearchFunc(r, until, func(c change, t time.Duration) int {
+// until is the sum up to a time, inclusive.
+func (cs changes) until(t time.Duration) int64 {
+	i, _ := slices.BinarySearchFunc(cs, t, func(c change, t time.Duration) int {
 		if c.at <= t {
 			return -1
 		}
@@ -108,5 +148,5 @@ func (r ramp) sum(until time.Duration) int64 {
 	if i == 0 {
 		return 0
 	}
-	return r[i-1].delta
+	return cs[i-1].delta
 }

@@ -88,19 +88,14 @@ func AtMostOnce(table string, by By) Clause {
 	return On(table, func(r *Run, t *Table) func() {
 		r.Need(len(t.Rows) > 0, "there is no %s at the end", t.Name)
 		r.Checked(len(t.Rows))
-		first := make(map[Group]*Fact, len(t.Rows))
+		first := t.first(by, nil)
 		for i := range t.Rows {
 			f := &t.Rows[i]
-			g := by.Of(f)
-			if g == (Group{}) {
-				continue // it has none of the columns
-			}
-			if other := first[g]; other != nil {
+			g, other := by.Of(f), first(f)
+			if other != f && g != (Group{}) { // it has one of the columns
 				r.Violate(distinct(other.Op, f.Op), "%v: there are %s and %s", g, t.Label(other),
 					t.Label(f))
-				continue
 			}
-			first[g] = f
 		}
 		return nil
 	})

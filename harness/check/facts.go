@@ -78,7 +78,7 @@ func Rows[T any](name string, rows []T) *Table {
 // zero in some row.
 func TableOf(name string, facts []Fact) *Table {
 	t := &Table{Name: name, Rows: facts, given: true,
-		byOp: make(map[uint64]*Fact, len(facts)), byName: make(map[string]*Fact, len(facts))}
+		byOp: make(map[uint64]*Fact, len(facts)), byName: make(map[string]*Fact)}
 	for i := range facts {
 		f := &facts[i]
 		if t.byOp[f.Op] == nil {
@@ -126,9 +126,25 @@ func (t *Table) groups(by By, wanted func(*Fact) bool) (list []*alike) {
 	return list
 }
 
+// first makes a function that finds the first row of a fact's group, nil if there is none.
+func (t *Table) first(by By, wanted func(*Fact) bool) func(*Fact) *Fact {
+	if by == ByOp && wanted == nil {
+		return func(f *Fact) *Fact { return t.byOp[f.Op] }
+	}
+	first := make(map[Group]*Fact, len(t.Rows))
+	for i := range t.Rows {
+		f := &t.Rows[i]
+		if g := by.Of(f); first[g] == nil && (wanted == nil || wanted(f)) {
+			first[g] = f
+		}
+	}
+	return func(f *Fact) *Fact { return first[by.Of(f)] }
+}
+
 // Label names a row in a violation: "order o7 of buyer-3 (held)".
 func (t *Table) Label(f *Fact) string {
-	text := t.Name + " " + cmp.Or(f.Name, Group{Key: f.Key, Thing: f.Thing}.String())
+	text := t.Name + " " + cmp.Or(f.Name, Group{Key: f.Key, Thing: f.Thing}.String(),
+		fmt.Sprintf("of operation %d", f.Op))
 	if f.Owner != "" {
 		text += " of " + f.Owner
 	}

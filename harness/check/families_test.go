@@ -569,3 +569,15 @@ func TestUnreadableFacts(t *testing.T) {
 			check.OnAudit(func(*check.Run, *int) func() { panic("there is none") }), "torn", nil},
 	})
 }
+
+// TestStrikes: a fault is of a kind, on a target or a replica of it.
+func TestStrikes(t *testing.T) {
+	for text, want := range map[string]bool{
+		"kill api": true, "crash api-2 at applied passage 3": true, "pause api": false,
+		"kill apiary": false, "kill redis": false, "kill": false, "": false,
+	} {
+		if got := check.Strikes(history.Window{Fault: text}, "api", "kill", "crash"); got != want {
+			t.Errorf("%q strikes: %v", text, got)
+		}
+	}
+}

@@ -212,11 +212,11 @@ var judges = map[string]func(*check.Collector, *sold){
 		for r := range c.Records() {
 			switch r.Op.Kind {
 			case "buy":
-				n.Add(1, check.Attempt(r))
+				n.Add(0, 1, check.Attempt(r))
 			case "return":
-				n.Add(-1, check.Attempt(r))
+				n.Add(0, -1, check.Attempt(r))
 			case "read":
-				n.Read(r.Reply.Value, r)
+				n.Read(0, r.Reply.Value, r)
 			}
 		}
 		n.Check(c, item)

@@ -126,9 +126,9 @@ func judgeStockReads(c *check.Collector, _ bigAudit) {
 	var n check.Counter
 	for r := range c.Records() {
 		if r.Op.Kind == "stock" {
-			n.Read(r.Reply.Value, r)
+			n.Read(0, r.Reply.Value, r)
 		} else {
-			n.Add(1, check.Attempt(r))
+			n.Add(0, 1, check.Attempt(r))
 		}
 	}
 	n.Check(c, "orders")

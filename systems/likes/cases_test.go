@@ -13,7 +13,7 @@ func countCases() []verdictCase {
 	return []verdictCase{
 		{inv, "more than ever liked - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 4
-		}, "video-1: read 4 between 250ms and 260ms; 3 to 3 are possible"},
+		}, "video-1: read 4 between 250ms and 260ms, 3 to 3 are possible"},
 		{inv, "fewer than acknowledged - fail", fail, func(e *evidence) {
 			e.op(272).Reply.Value = 2
 		}, "3 to 3 are possible"},
@@ -126,7 +126,7 @@ func pairCases() []verdictCase {
 		}, ""},
 		{inv, "nothing was acknowledged again - undecided", maybe, func(e *evidence) {
 			e.again().Outcome, e.again().Code = history.Refused, "overloaded"
-		}, "no acknowledged interaction was acknowledged again when it was sent again"},
+		}, "no interaction was acknowledged again when it was sent again"},
 		{inv, "nothing is sent again - pass", pass, func(e *evidence) {
 			e.again().Outcome, e.again().Code = history.Refused, "overloaded"
 			e.params.Resend = 0
@@ -225,13 +225,13 @@ func logCases() []verdictCase {
 	return []verdictCase{
 		{isLog, "the ledger lacks one - fail", fail, func(e *evidence) {
 			e.audit.Logged = likes.Packed{256, 512, 768, 1024, 1025}
-		}, "operation 1280 is in the log but not in the ledger"},
+		}, "there is event of operation 1280, but no such interaction"},
 		{isLog, "the log lacks one - fail", fail, func(e *evidence) {
 			e.audit.Log[1].Records = e.audit.Log[1].Records[:1]
-		}, "operation 1025 is in the ledger but not in the log"},
+		}, "there is interaction of operation 1025, but no such event"},
 		{isLog, "an acknowledged one is in neither - fail", fail, func(e *evidence) {
 			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
-		}, "operation 1536 of user-5 and video-1 was acknowledged at 610ms but is not in the log"},
+		}, "operation 1536 (key \"video-1\", client \"user-5\") was acknowledged at 610ms"},
 		{isLog, "one of unknown outcome is in neither - pass", pass, func(e *evidence) {
 			e.do(1536, likes.KindLike, 1, 5, 600*ms, 1)
 			e.unknown(1536)

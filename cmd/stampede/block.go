@@ -78,7 +78,7 @@ func (t text) paint(p palette) string {
 
 // blockOf is a run as it stands: a line on the whole and one for each variant, in
 // at most so many lines.
-func blockOf(b *events.Board, now time.Time, most int, stopping bool) []text {
+func blockOf(b *events.Progress, now time.Time, most int, stopping bool) []text {
 	lines := []text{headText(b, now, stopping)}
 	shown, judged, waiting := fitted(b.Lines, most-1)
 	if len(judged) > 0 {
@@ -156,7 +156,7 @@ func judgedText(lines []events.VariantLine) text {
 }
 
 // headText is about the run as a whole.
-func headText(b *events.Board, now time.Time, stopping bool) text {
+func headText(b *events.Progress, now time.Time, stopping bool) text {
 	p := b.Plan
 	line := text{{p.Scenario, boldCode},
 		{fmt.Sprintf(" · %s · seed %d · ", p.Profile, p.Seed), dimCode}}
@@ -297,7 +297,7 @@ func faultText(f events.FaultChange) string {
 }
 
 // remainingText is about how long the run will go on.
-func remainingText(b *events.Board, now time.Time) string {
+func remainingText(b *events.Progress, now time.Time) string {
 	left, atLeast, known := b.Remaining(now)
 	switch {
 	case !known:

@@ -41,10 +41,10 @@ type liveView struct {
 	now      func() time.Time
 	stopping func() bool // the user has interrupted the run
 
-	mu      sync.Mutex // guards what is to be shown
-	board   events.Board
-	lines   []string // to be printed above the block
-	changed bool
+	mu       sync.Mutex // guards what is to be shown
+	progress events.Progress
+	lines    []string // to be printed above the block
+	changed  bool
 
 	screen sync.Mutex // guards what is on the terminal
 	hidden bool       // the cursor
@@ -125,14 +125,14 @@ func (v *liveView) wanted() bool {
 	v.screen.Unlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.changed || v.board.Plan != nil && v.now().Sub(last) >= redrawEvery
+	return v.changed || v.progress.Plan != nil && v.now().Sub(last) >= redrawEvery
 }
 
 // Observe takes an event in.
 func (v *liveView) Observe(e events.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.board.Add(e)
+	v.progress.Add(e)
 	v.changed = true
 }
 
@@ -192,8 +192,8 @@ func (v *liveView) draw(last bool) {
 	v.last = v.now()
 	v.mu.Lock()
 	lines, block := v.lines, []text(nil)
-	if v.board.Plan != nil && !(last && v.board.Judged != nil) {
-		block = blockOf(&v.board, v.last, rows-1, v.stopping())
+	if v.progress.Plan != nil && !(last && v.progress.Judged != nil) {
+		block = blockOf(&v.progress, v.last, rows-1, v.stopping())
 	}
 	v.lines, v.changed = nil, false
 	v.mu.Unlock()

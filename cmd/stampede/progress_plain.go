@@ -26,11 +26,11 @@ type plainView struct {
 	palette
 	github, verbose bool
 
-	mu    sync.Mutex
-	out   *outbox
-	board events.Board
-	last  time.Time
-	open  bool // a group of GitHub's
+	mu       sync.Mutex
+	out      *outbox
+	progress events.Progress
+	last     time.Time
+	open     bool // a group of GitHub's
 }
 
 func newPlainView(out io.Writer, p palette, verbose bool) *plainView {
@@ -53,7 +53,7 @@ func (v *plainView) print(line string) {
 func (v *plainView) Observe(e events.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.board.Add(e)
+	v.progress.Add(e)
 	every := quietEvery
 	if v.verbose {
 		every = verboseEvery
@@ -107,8 +107,8 @@ func (v *plainView) close() error {
 
 // position says which repeat it is, of how many.
 func (v *plainView) position(r events.Repeat) string {
-	text := fmt.Sprintf("[%d/%d] %s", r.Order+1, v.board.Total(), plain.Line(r.Variant))
-	switch p := v.board.Plan; {
+	text := fmt.Sprintf("[%d/%d] %s", r.Order+1, v.progress.Total(), plain.Line(r.Variant))
+	switch p := v.progress.Plan; {
 	case p == nil:
 	case r.Order < len(p.Slots) && p.Slots[r.Order].Control:
 		text += " (again, for the noise floor)"
@@ -120,15 +120,15 @@ func (v *plainView) position(r events.Repeat) string {
 
 // loadText has the numbers of the load under way, and how long the run will go on.
 func (v *plainView) loadText(variant string) string {
-	for _, l := range v.board.Lines {
+	for _, l := range v.progress.Lines {
 		if l.Variant == variant {
 			text := fmt.Sprintf("%s %s, %s, ok %s, refused %s", l.Phase,
-				elapsedText(l.Tick, v.board.Plan), rateText(l.Tick), plain.Count(l.Tick.OK),
+				elapsedText(l.Tick, v.progress.Plan), rateText(l.Tick), plain.Count(l.Tick.OK),
 				plain.Count(l.Tick.Refused))
 			for _, part := range troubles(l) {
 				text += ", " + part
 			}
-			return text + ", " + remainingText(&v.board, v.last)
+			return text + ", " + remainingText(&v.progress, v.last)
 		}
 	}
 	return ""

@@ -254,25 +254,27 @@ func TestStreamOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var board events.Board
+	var progress events.Progress
 	for _, e := range decoded(t, kept) {
 		if e.RunID != last.RunID || e.Result != nil {
 			t.Errorf("kept: %+v", e)
 		}
-		board.Add(e)
+		progress.Add(e)
 	}
-	if len(board.Lines) != 2 || board.Done() != 2 || board.Judged == nil ||
-		board.Judged.Verdict.Overall != last.Result.Summary.Verdict.Overall ||
-		filepath.Base(board.Report) != rundir.ReportFile {
-		t.Errorf("the events add up to %+v", board)
+	if len(progress.Lines) != 2 || progress.Done() != 2 || progress.Judged == nil ||
+		progress.Judged.Verdict.Overall != last.Result.Summary.Verdict.Overall ||
+		filepath.Base(progress.Report) != rundir.ReportFile {
+		t.Errorf("the events add up to %+v", progress)
 	}
 	for _, v := range last.Result.Summary.Variants {
-		i := slices.IndexFunc(board.Lines, func(l events.VariantLine) bool { return l.Variant == v.Name })
-		if i < 0 || board.Lines[i].Tick.Load != v.Load || len(board.Lines[i].Trace) < 2 {
-			t.Errorf("%s: %+v of %+v", v.Name, v.Load, board.Lines)
+		i := slices.IndexFunc(progress.Lines, func(l events.VariantLine) bool {
+			return l.Variant == v.Name
+		})
+		if i < 0 || progress.Lines[i].Tick.Load != v.Load || len(progress.Lines[i].Trace) < 2 {
+			t.Errorf("%s: %+v of %+v", v.Name, v.Load, progress.Lines)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(cmd.Dir, board.Report)); err != nil ||
+	if text, err := os.ReadFile(filepath.Join(cmd.Dir, progress.Report)); err != nil ||
 		!bytes.Contains(text, []byte("<!doctype html>")) {
 		t.Errorf("the report: %v", err)
 	}

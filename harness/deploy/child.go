@@ -45,27 +45,27 @@ func (c Child) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out := &mouth{out: c.Out}
-	mine := &mine{out: out}
-	cfg.Logger, cfg.FailPoint = slog.New(slog.NewTextHandler(c.Log, nil)), mine.passed
-	var steps *beat // of a role
+	out := &writer{out: c.Out}
+	point := &failPoint{out: out}
+	cfg.Logger, cfg.FailPoint = slog.New(slog.NewTextHandler(c.Log, nil)), point.passed
+	var steps *heartbeat // of a role
 	if c.Role != API {
-		steps = newBeat()
+		steps = newHeartbeat()
 		cfg.OnWorked = steps.tick
 	}
 	go func() {
 		// Whoever cannot be understood is as good as gone.
-		_ = hear(in, func(order line) error { return obey(ctx, order, mine, steps, out) })
+		_ = readLines(in, func(order line) error { return obey(ctx, order, point, steps, out) })
 		cancel()
 	}()
 	if err = c.work(ctx, cfg, out); err != nil {
-		return errors.Join(err, out.say(line{Word: failed, Error: err.Error()}))
+		return errors.Join(err, out.write(line{Word: failed, Error: err.Error()}))
 	}
 	return nil
 }
 
 // obey does what the parent orders.
-func obey(ctx context.Context, order line, m *mine, steps *beat, out *mouth) error {
+func obey(ctx context.Context, order line, m *failPoint, steps *heartbeat, out *writer) error {
 	switch order.Word {
 	case labor:
 		if steps == nil {
@@ -76,7 +76,7 @@ func obey(ctx context.Context, order line, m *mine, steps *beat, out *mouth) err
 			select {
 			case <-worked:
 				// If nobody listens, nobody waits for it.
-				_ = out.say(line{Word: done, Number: order.Number})
+				_ = out.write(line{Word: done, Number: order.Number})
 			case <-ctx.Done():
 			}
 		}()
@@ -86,11 +86,11 @@ func obey(ctx context.Context, order line, m *mine, steps *beat, out *mouth) err
 	case disarm:
 		m.arm("", 0)
 	}
-	return out.say(line{Word: done, Number: order.Number})
+	return out.write(line{Word: done, Number: order.Number})
 }
 
 // work runs the role, or serves the API.
-func (c Child) work(ctx context.Context, cfg sut.Config, out *mouth) error {
+func (c Child) work(ctx context.Context, cfg sut.Config, out *writer) error {
 	if c.Role == API {
 		return c.serve(ctx, cfg, out)
 	}
@@ -98,7 +98,7 @@ func (c Child) work(ctx context.Context, cfg sut.Config, out *mouth) error {
 	if i < 0 {
 		return NoRole(c.Variant, c.Role)
 	}
-	if err := out.say(line{Word: ready}); err != nil {
+	if err := out.write(line{Word: ready}); err != nil {
 		return err
 	}
 	return RunRole(ctx, c.Variant.Roles[i], cfg)
@@ -118,7 +118,7 @@ func NoRole(v sut.Variant, name string) error {
 }
 
 // serve serves the API on a port that the kernel chooses.
-func (c Child) serve(ctx context.Context, cfg sut.Config, out *mouth) (err error) {
+func (c Child) serve(ctx context.Context, cfg sut.Config, out *writer) (err error) {
 	inst, err := c.Variant.Open(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", c.Variant.Name, err)
@@ -133,7 +133,7 @@ func (c Child) serve(ctx context.Context, cfg sut.Config, out *mouth) (err error
 		return fmt.Errorf("listening: %w", err)
 	}
 	defer listener.Close()
-	if err := out.say(line{Word: ready, Address: listener.Addr().String()}); err != nil {
+	if err := out.write(line{Word: ready, Address: listener.Addr().String()}); err != nil {
 		return err
 	}
 	return Serve(ctx, listener, handler)
@@ -160,9 +160,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	return nil
 }
 
-// mine ends the process at a place, once it is armed.
-type mine struct {
-	out *mouth
+// failPoint ends the process at a place, once it is armed.
+type failPoint struct {
+	out *writer
 
 	mu    sync.Mutex
 	place string // "" when it is not armed
@@ -171,7 +171,7 @@ type mine struct {
 }
 
 // arm makes the passage-th passage from now of a place the last; "" disarms.
-func (m *mine) arm(place string, passage int) {
+func (m *failPoint) arm(place string, passage int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.place, m.left, m.order = place, passage, passage
@@ -180,7 +180,7 @@ func (m *mine) arm(place string, passage int) {
 // passed counts a passage. At the last one it says so and ends the process, as
 // if the power had failed there: no other passage gets through meanwhile, and
 // nothing is flushed or closed.
-func (m *mine) passed(place string) {
+func (m *failPoint) passed(place string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.place == "" || m.place != place {
@@ -190,7 +190,7 @@ func (m *mine) passed(place string) {
 		return
 	}
 	// If nobody listens, nobody will be told that it fired.
-	_ = m.out.say(line{Word: reached, Place: place, Passage: m.order})
+	_ = m.out.write(line{Word: reached, Place: place, Passage: m.order})
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL) // it may always kill itself
 	select {}                                           // until the signal is delivered
 }

@@ -54,10 +54,10 @@ func watchTheEnd(ctx context.Context, role string, log *slog.Logger) (ended func
 // task is a replica of a role as a goroutine. It can be stopped and started
 // again; nothing can kill it.
 type task struct {
-	role sut.Role
-	name string
-	cfg  sut.Config
-	beat *beat
+	role      sut.Role
+	name      string
+	cfg       sut.Config
+	heartbeat *heartbeat
 
 	// mu is held while it is being started or stopped.
 	mu     sync.Mutex
@@ -75,8 +75,8 @@ var (
 )
 
 func newTask(role sut.Role, name string, cfg sut.Config) *task {
-	t := &task{role: role, name: name, cfg: cfg, beat: newBeat()}
-	t.cfg.OnWorked = t.beat.tick
+	t := &task{role: role, name: name, cfg: cfg, heartbeat: newHeartbeat()}
+	t.cfg.OnWorked = t.heartbeat.tick
 	return t
 }
 
@@ -155,7 +155,7 @@ func (t *task) Ready(context.Context) error {
 
 // AtWork implements env.Laborer.
 func (t *task) AtWork(ctx context.Context) error {
-	worked := t.beat.after()
+	worked := t.heartbeat.after()
 	t.mu.Lock()
 	done := t.done
 	t.mu.Unlock()

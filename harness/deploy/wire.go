@@ -85,13 +85,13 @@ type line struct {
 	Error string `json:"error,omitempty"`
 }
 
-// mouth writes lines, one at a time.
-type mouth struct {
+// writer writes lines, one at a time.
+type writer struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-func (m *mouth) say(what any) error {
+func (m *writer) write(what any) error {
 	text, err := json.Marshal(what)
 	if err != nil {
 		return err
@@ -105,8 +105,8 @@ func (m *mouth) say(what any) error {
 // maxLine bounds a message, in bytes.
 const maxLine = 1 << 20
 
-// hear reads lines until the input ends and hands each to take.
-func hear(in *bufio.Reader, take func(line) error) error {
+// readLines reads lines until the input ends and hands each to take.
+func readLines(in *bufio.Reader, take func(line) error) error {
 	for {
 		var l line
 		if err := readLine(in, &l); err != nil {

@@ -52,7 +52,7 @@ func newWorker(
 type life struct {
 	env.Process
 	number int
-	orders *mouth
+	orders *writer
 
 	// over is closed when the process has ended and all that it said was heard.
 	over chan struct{}
@@ -110,7 +110,7 @@ func (w *worker) bear(ctx context.Context) (*life, error) {
 		return nil, err
 	}
 	w.lives++
-	l := &life{Process: p, number: w.lives, orders: &mouth{out: p.Input()},
+	l := &life{Process: p, number: w.lives, orders: &writer{out: p.Input()},
 		over: make(chan struct{}), answered: make(chan struct{}), obeyed: map[int]bool{}}
 	go w.follow(l)
 	return l, nil
@@ -122,7 +122,7 @@ func (l *life) begin(ctx context.Context, cfg sut.Config, via map[string]string)
 	if err != nil {
 		return err
 	}
-	if err := l.orders.say(setup); err != nil {
+	if err := l.orders.write(setup); err != nil {
 		return fmt.Errorf("sending its configuration: %w", err)
 	}
 	return l.await(ctx, func() bool { return l.ready })
@@ -137,13 +137,13 @@ func Args(system, variant, role string) []string {
 // follow hears what a process says until it has ended, and notes how.
 func (w *worker) follow(l *life) {
 	defer close(l.over)
-	misheard := hear(bufio.NewReaderSize(l.Output(), maxLine), l.take)
-	if misheard != nil {
-		misheard = errors.Join(misheard, l.Kill(context.Background()))
+	unreadable := readLines(bufio.NewReaderSize(l.Output(), maxLine), l.take)
+	if unreadable != nil {
+		unreadable = errors.Join(unreadable, l.Kill(context.Background()))
 	}
 	<-l.Done()
 	closing := errors.Join(l.Output().Close(), l.Input().Close())
-	err := errors.Join(misheard, l.judge(), closing)
+	err := errors.Join(unreadable, l.judge(), closing)
 	if err == nil {
 		return
 	}
@@ -238,7 +238,7 @@ func (l *life) order(ctx context.Context, what line) error {
 	l.ordered++
 	what.Number = l.ordered
 	l.mu.Unlock()
-	if err := l.orders.say(what); err != nil {
+	if err := l.orders.write(what); err != nil {
 		return l.silence(ctx, err)
 	}
 	return l.await(ctx, func() bool { return l.obeyed[what.Number] })

@@ -215,15 +215,15 @@ func TestRecorderIsShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tellers sync.WaitGroup
+	var senders sync.WaitGroup
 	for range 4 {
-		tellers.Go(func() {
+		senders.Go(func() {
 			for range 100 {
 				r.Tell(line("from many"))
 			}
 		})
 	}
-	tellers.Wait()
+	senders.Wait()
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -276,21 +276,21 @@ func (g *growing) ReadAt(p []byte, at int64) (int, error) {
 	return bytes.NewReader(g.text).ReadAt(p, at)
 }
 
-// story tells a board what happens, at times of its own.
+// story adds events to a progress, at times of its own.
 type story struct {
-	board events.Board
-	now   time.Time
+	progress events.Progress
+	now      time.Time
 }
 
 func (s *story) after(d time.Duration, e events.Event) {
 	s.now = s.now.Add(d)
-	s.board.Add(events.Stamped(e, s.now))
+	s.progress.Add(events.Stamped(e, s.now))
 }
 
 // left fails the test unless that is how long the run will go on.
 func (s *story) left(t *testing.T, want time.Duration, wantAtLeast bool) {
 	t.Helper()
-	left, atLeast, known := s.board.Remaining(s.now)
+	left, atLeast, known := s.progress.Remaining(s.now)
 	if left != want || atLeast != wantAtLeast || !known {
 		t.Errorf("%s left (at least: %v, known: %v), want %s", left, atLeast, known, want)
 	}
@@ -309,8 +309,8 @@ func begun(variants ...string) *story {
 	return s
 }
 
-// TestBoardRemaining: the load of what is left, and what was taken beside it.
-func TestBoardRemaining(t *testing.T) {
+// TestProgressRemaining: the load of what is left, and what was taken beside it.
+func TestProgressRemaining(t *testing.T) {
 	s := begun("a", "b")
 	s.left(t, 40*time.Second, true)
 	s.after(0, events.Event{Environment: &rundir.Environment{}})
@@ -330,18 +330,18 @@ func TestBoardRemaining(t *testing.T) {
 		Verdict: rundir.Fail, Reasons: []string{"why"}}})
 	s.left(t, (20+15)*time.Second, false) // each as long as it took before
 	s.after(0, events.Event{RunDone: &events.Judged{}})
-	if _, _, known := s.board.Remaining(s.now); known || !s.board.Over() {
+	if _, _, known := s.progress.Remaining(s.now); known || !s.progress.Over() {
 		t.Error("it is over")
 	}
 }
 
-// TestBoardVerdicts: the worst one stands, with its reasons.
-func TestBoardVerdicts(t *testing.T) {
+// TestProgressVerdicts: the worst one stands, with its reasons.
+func TestProgressVerdicts(t *testing.T) {
 	s := begun("a")
 	for repeat, verdict := range []string{rundir.Invalid, rundir.Pass} {
 		r := events.Repeat{Variant: "a", Repeat: repeat, Order: repeat}
 		s.after(0, events.Event{RepeatStarted: &r})
-		l := s.board.Running()
+		l := s.progress.Running()
 		if l == nil || l.Variant != "a" || l.Repeat != repeat || l.Finished() || l.Waiting() {
 			t.Fatalf("%+v is running", l)
 		}
@@ -354,28 +354,28 @@ func TestBoardVerdicts(t *testing.T) {
 		s.after(11*time.Second, events.Event{RepeatDone: &events.Outcome{Repeat: r, Verdict: verdict,
 			Reasons: []string{verdict}, P99NS: 5, Load: rundir.Load{OK: 3}}})
 	}
-	l := s.board.Lines[0]
+	l := s.progress.Lines[0]
 	if l.Verdict != rundir.Invalid || l.Reasons[0] != rundir.Invalid || l.Done != 2 ||
 		!l.Finished() || l.Tick.OK != 3 || l.Tick.P99NS != 5 || len(l.Faults) > 0 ||
-		s.board.Done() != 2 || s.board.Total() != 2 || s.board.RunID != "0a" ||
-		s.board.Notes[0] != "before" {
-		t.Errorf("%+v", s.board)
+		s.progress.Done() != 2 || s.progress.Total() != 2 || s.progress.RunID != "0a" ||
+		s.progress.Notes[0] != "before" {
+		t.Errorf("%+v", s.progress)
 	}
 	s.after(0, events.Event{RunFailed: &events.Failure{Error: "the disk is full"}})
 	s.after(0, events.Event{ReportWritten: &events.Report{Path: "p"}})
-	if !s.board.Over() || s.board.Failed != "the disk is full" || s.board.Report != "p" {
-		t.Errorf("%+v", s.board)
+	if !s.progress.Over() || s.progress.Failed != "the disk is full" || s.progress.Report != "p" {
+		t.Errorf("%+v", s.progress)
 	}
 }
 
-// TestBoardTrace: a long load has a trace that is as long as a short one's.
-func TestBoardTrace(t *testing.T) {
+// TestProgressTrace: a long load has a trace that is as long as a short one's.
+func TestProgressTrace(t *testing.T) {
 	s := begun("")
 	s.after(0, events.Event{RepeatStarted: &events.Repeat{}})
 	for i := range 36_000 {
-		s.board.Add(tick(0, time.Duration(i)*time.Second/10))
+		s.progress.Add(tick(0, time.Duration(i)*time.Second/10))
 	}
-	trace := s.board.Lines[0].Trace
+	trace := s.progress.Lines[0].Trace
 	if len(trace) < 60 || len(trace) >= 120 {
 		t.Errorf("%d points", len(trace))
 	}
@@ -390,9 +390,9 @@ func TestBoardTrace(t *testing.T) {
 	}
 }
 
-// TestBoardBearsAnything: events of variants that no plan has, and none at all.
-func TestBoardBearsAnything(t *testing.T) {
-	var b events.Board
+// TestProgressBearsAnything: events of variants that no plan has, and none at all.
+func TestProgressBearsAnything(t *testing.T) {
+	var b events.Progress
 	r := events.Repeat{Variant: "stranger"}
 	for _, e := range []events.Event{{RepeatStarted: &r}, {Phase: &events.Phase{Repeat: r}},
 		{Load: &events.Tick{Repeat: r}}, {Fault: &events.FaultChange{Repeat: r}},

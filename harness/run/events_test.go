@@ -40,24 +40,24 @@ func TestEventsAreKept(t *testing.T) {
 			return nil
 		}})
 	e := b.finish(t)
-	var board events.Board
+	var progress events.Progress
 	kept := e.kept(t)
 	for _, event := range kept {
-		board.Add(event)
+		progress.Add(event)
 		if event.RunID != e.summary.Run.ID {
 			t.Errorf("an event of the run %q", event.RunID)
 		}
 	}
-	if p := board.Plan; p == nil || p.Scenario != "ledger-test" || p.PID != os.Getpid() ||
+	if p := progress.Plan; p == nil || p.Scenario != "ledger-test" || p.PID != os.Getpid() ||
 		p.Directory != e.path || len(p.Slots) != 4 || p.LoadNS != 10e6 || p.WarmUpNS != 1e6 {
-		t.Fatalf("the plan is %+v", board.Plan)
+		t.Fatalf("the plan is %+v", progress.Plan)
 	}
-	if board.Judged == nil || board.Judged.Verdict.Overall == "" ||
-		board.Environment == nil || board.Done() != 4 {
-		t.Errorf("%+v", board)
+	if progress.Judged == nil || progress.Judged.Verdict.Overall == "" ||
+		progress.Environment == nil || progress.Done() != 4 {
+		t.Errorf("%+v", progress)
 	}
 	for i, v := range e.summary.Variants {
-		l := board.Lines[i]
+		l := progress.Lines[i]
 		r := v.Repeats[1]
 		if l.Variant != v.Name || l.Tick.Load != r.Load || !l.Finished() || l.Kind != "add" ||
 			l.Main != r.Operations[0].Load {

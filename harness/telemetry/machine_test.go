@@ -60,9 +60,9 @@ func TestReadMachine(t *testing.T) {
 	}
 }
 
-// TestStrangers: what is neither ours nor an engine's is strangers', and never less than
+// TestForeignCPU: what is neither ours nor an engine's is foreign, and never less than
 // nothing. What was used while somebody was not counted is nobody's in particular.
-func TestStrangers(t *testing.T) {
+func TestForeignCPU(t *testing.T) {
 	cores := runtime.GOMAXPROCS(0)
 	ours := func(ns ...int64) []spending {
 		list := make([]spending, len(ns))
@@ -74,34 +74,34 @@ func TestStrangers(t *testing.T) {
 	p := &Processor{machine: machine{busy: 100 * time.Second, engines: 10 * time.Second, cores: cores},
 		processors: cores, spent: ours(4e9, 5e9)}
 	now := machine{busy: 120 * time.Second, engines: 13 * time.Second, cores: cores}
-	got := p.strangers(now, 10*time.Second)
+	got := p.foreignCPU(now, 10*time.Second)
 	if *got != (rundir.Machine{SpanNS: 10e9, Cores: cores, OthersNS: 8e9}) ||
 		got.OthersShare() != 0.8/float64(cores) {
 		t.Errorf("got %+v, a share of %v", got, got.OthersShare())
 	}
 	p.spent[1].unseen = time.Second
 	unknown := min(8e9, 1e9*int64(cores))
-	if got := p.strangers(now, time.Second); got.OthersNS != 8e9-unknown || got.UnknownNS != unknown {
+	if got := p.foreignCPU(now, time.Second); got.OthersNS != 8e9-unknown || got.UnknownNS != unknown {
 		t.Errorf("for a second nobody knows: %+v", got)
 	}
 	p.spent = ours(4e9, 5e9, 9e9)
-	if got := p.strangers(now, time.Second); got.OthersNS != 0 {
-		t.Errorf("strangers gave us %+v", got)
+	if got := p.foreignCPU(now, time.Second); got.OthersNS != 0 {
+		t.Errorf("foreign CPU time is %+v", got)
 	}
 	p.spent = ours(4e9, 5e9)
 	p.spent[1].answered = false
 	p.began, p.spent[1].at = time.Unix(100, 0), time.Unix(109, 0)
-	got = p.strangers(now, 10*time.Second)
+	got = p.foreignCPU(now, 10*time.Second)
 	if got.UnknownNS != unknown || got.OthersMost() != 0.8/float64(cores) {
 		t.Errorf("somebody did not answer in the last second: %+v", got)
 	}
 	p.spent[1] = spending{}
-	if got := p.strangers(now, 10*time.Second); got.OthersNS != max(0, 13e9-10e9*int64(cores)) {
+	if got := p.foreignCPU(now, 10*time.Second); got.OthersNS != max(0, 13e9-10e9*int64(cores)) {
 		t.Errorf("somebody never answered: %+v", got)
 	}
 	p.spent = ours(4e9)
 	now.cores++
-	if got := p.strangers(now, time.Second); got != nil {
+	if got := p.foreignCPU(now, time.Second); got != nil {
 		t.Errorf("of a machine that is not all ours: %+v", got)
 	}
 	nobody := (*rundir.Machine)(nil)

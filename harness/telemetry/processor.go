@@ -74,9 +74,9 @@ func (s *spending) note(began, now time.Time, used time.Duration) {
 	s.answers++
 }
 
-// Whole says that the components, and others of this run that are beside them and not
-// shown, are all that works for it on this machine: what else is spent there is spent by
-// strangers. It must be called before the first question.
+// Whole says that no other process of this machine works for the run than the components and
+// those beside them, which are not shown: any other CPU use there is foreign. It must be
+// called before the first sample.
 func (p *Processor) Whole(beside []env.Metered) {
 	p.whole, p.processors = true, runtime.GOMAXPROCS(0)
 	p.asked = append(p.asked[:p.shown:p.shown], beside...)
@@ -158,9 +158,9 @@ func (p *Processor) taken(m machine, now time.Time) (values []Value) {
 // procFS is where Linux says what its processors do.
 const procFS = "/proc"
 
-// Spent asks once more and returns what was spent since it was asked first, of those
-// that ever answered, and what strangers spent. It has no parts if somebody answers for the
-// first time, of whom it cannot be told. It must not be called while it may be read.
+// Spent takes the last sample and returns the CPU time since the first one: of each component
+// that was ever sampled, and of other programs. If a component was sampled only once, its use
+// is unknown and no component is reported. It must not be called while p may be read.
 func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 	now, err := readMachine(procFS) // before the rest, whose work until then is theirs
 	span := time.Since(p.began)
@@ -172,7 +172,7 @@ func (p *Processor) Spent(ctx context.Context) (out rundir.Processor) {
 		}
 	}
 	if err == nil {
-		out.Machine = p.strangers(now, span)
+		out.Machine = p.foreignCPU(now, span)
 	}
 	for i, s := range p.spent[:p.shown+1] {
 		switch s.answers {
@@ -199,11 +199,10 @@ func (p *Processor) answered() bool {
 	return !slices.ContainsFunc(p.spent, func(s spending) bool { return !s.answered })
 }
 
-// strangers is what was spent between two looks at the machine by nobody that is known. It
-// is nil if that cannot be told because not all of the machine is there for this process, so
-// that what happens on the rest is of no matter. While somebody known may have worked
-// uncounted, what was spent is nobody's in particular.
-func (p *Processor) strangers(now machine, span time.Duration) *rundir.Machine {
+// foreignCPU is the CPU time used between two samples by processes that we do not track. It
+// is nil if this process sees only some of the machine's cores. While a tracked process may
+// have used CPU that was not sampled, that much of the time is reported as unknown.
+func (p *Processor) foreignCPU(now machine, span time.Duration) *rundir.Machine {
 	if p.machine.cores == 0 || p.processors != now.cores {
 		return nil
 	}

@@ -274,7 +274,7 @@ func TestCPUOfStores(t *testing.T) {
 	m, all := spent.Machine, runtime.GOMAXPROCS(0) == runtime.NumCPU()
 	if (m == nil) == all || m != nil && m.SpanNS <= 0 || len(spent.Parts) != 2 ||
 		spent.Parts[1].NS < (20*time.Millisecond).Nanoseconds() {
-		t.Errorf("it spent %+v, strangers %+v", spent.Parts, m)
+		t.Errorf("it spent %+v, foreign %+v", spent.Parts, m)
 	}
 	breakable := component.(env.Breakable)
 	if _, err := breakable.Kill(t.Context()); err != nil {
@@ -287,7 +287,7 @@ func TestCPUOfStores(t *testing.T) {
 		t.Errorf("of a dead store it says %+v, %v", values, err)
 	}
 	if m := source.Spent(t.Context()).Machine; (m == nil) == all {
-		t.Errorf("one does not answer, and of strangers it says %+v", m)
+		t.Errorf("one does not answer, and its foreign CPU time is %+v", m)
 	}
 }
 

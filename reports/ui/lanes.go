@@ -60,7 +60,7 @@ type spark struct {
 
 // runPage says how a run stands.
 func (s *Server) runPage(f *found, now time.Time) runPage {
-	b := &f.board
+	b := &f.progress
 	p := runPage{Title: f.name, Name: f.name, Scenario: path.Dir(f.name), Form: s.keys.form,
 		Folder: f.path, Report: s.report(f.name), Follow: "/run/" + f.name + "/live"}
 	state := rundir.StateOf(f.path)
@@ -92,7 +92,7 @@ func (s *Server) runPage(f *found, now time.Time) runPage {
 }
 
 // stateOf says in a sentence how the run stands, and about how long it will go on.
-func (p *runPage) stateOf(b *events.Board, now time.Time) {
+func (p *runPage) stateOf(b *events.Progress, now time.Time) {
 	running := b.Running()
 	p.Icon, p.Class = "▶", "live"
 	switch {

@@ -232,7 +232,7 @@ func (s *Server) searches() (rows []searchRow) {
 type found struct {
 	name, path string
 	events     *os.File // nil if there are none
-	board      events.Board
+	progress   events.Progress
 	tail       events.Tail
 }
 
@@ -288,7 +288,7 @@ func (f *found) read() error {
 	}
 	added, err := f.tail.Next()
 	for _, e := range added {
-		f.board.Add(e)
+		f.progress.Add(e)
 	}
 	return err
 }

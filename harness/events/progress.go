@@ -8,8 +8,8 @@ import (
 	"stampede/harness/rundir"
 )
 
-// Board is a run as it stands: what its events add up to, for who shows it.
-type Board struct {
+// Progress is a run as it stands: what its events add up to, for a display.
+type Progress struct {
 	// Plan is nil before the run has started.
 	Plan  *Plan
 	RunID string
@@ -32,10 +32,10 @@ type Board struct {
 	measured int           // how many of them came to their end
 }
 
-// mostNotes is how many lines of text a board keeps.
+// mostNotes is how many lines of text are kept.
 const mostNotes = 8
 
-// VariantLine is one variant on a board.
+// VariantLine is one variant of a run.
 type VariantLine struct {
 	Variant string
 	// Done of Of repeats are over.
@@ -84,10 +84,10 @@ func (l *VariantLine) Waiting() bool { return !l.Running && l.Done == 0 }
 func (l *VariantLine) Finished() bool { return !l.Running && l.Done >= l.Of }
 
 // Done and Total count the run's repeats.
-func (b *Board) Done() int { return b.done }
+func (b *Progress) Done() int { return b.done }
 
 // Total is how many repeats there are in all; see Done.
-func (b *Board) Total() int {
+func (b *Progress) Total() int {
 	if b.Plan == nil {
 		return 0
 	}
@@ -95,10 +95,10 @@ func (b *Board) Total() int {
 }
 
 // Over says that nothing more will be run.
-func (b *Board) Over() bool { return b.Judged != nil || b.Failed != "" }
+func (b *Progress) Over() bool { return b.Judged != nil || b.Failed != "" }
 
 // Running is the variant that is at work, nil if none is.
-func (b *Board) Running() *VariantLine {
+func (b *Progress) Running() *VariantLine {
 	for i := range b.Lines {
 		if b.Lines[i].Running {
 			return &b.Lines[i]
@@ -108,7 +108,7 @@ func (b *Board) Running() *VariantLine {
 }
 
 // Add takes the next event in.
-func (b *Board) Add(e Event) {
+func (b *Progress) Add(e Event) {
 	b.Last = e.At
 	switch {
 	case e.Log != nil:
@@ -116,7 +116,7 @@ func (b *Board) Add(e Event) {
 		b.Notes = b.Notes[max(0, len(b.Notes)-mostNotes):]
 	case e.RunStarted != nil:
 		notes := b.Notes
-		*b = Board{Plan: e.RunStarted, RunID: e.RunID, Begun: e.At, Last: e.At, Notes: notes}
+		*b = Progress{Plan: e.RunStarted, RunID: e.RunID, Begun: e.At, Last: e.At, Notes: notes}
 		b.lay()
 	case e.Environment != nil:
 		b.Environment = e.Environment
@@ -137,7 +137,7 @@ func (b *Board) Add(e Event) {
 }
 
 // lay makes a line for each variant.
-func (b *Board) lay() {
+func (b *Progress) lay() {
 	for _, slot := range b.Plan.Slots {
 		if l := b.line(slot.Variant); l != nil {
 			l.Of++
@@ -147,7 +147,7 @@ func (b *Board) lay() {
 	}
 }
 
-func (b *Board) line(variant string) *VariantLine {
+func (b *Progress) line(variant string) *VariantLine {
 	i := slices.IndexFunc(b.Lines, func(l VariantLine) bool { return l.Variant == variant })
 	if i < 0 {
 		return nil
@@ -156,7 +156,7 @@ func (b *Board) line(variant string) *VariantLine {
 }
 
 // addToLine takes in what happened to one variant.
-func (b *Board) addToLine(e Event) {
+func (b *Progress) addToLine(e Event) {
 	switch {
 	case e.RepeatStarted != nil:
 		if l := b.line(e.RepeatStarted.Variant); l != nil {
@@ -189,7 +189,7 @@ func (b *Board) addToLine(e Event) {
 }
 
 // extend takes in a repeat that the plan did not have: one that is run again.
-func (b *Board) extend(l *VariantLine, r Repeat) {
+func (b *Progress) extend(l *VariantLine, r Repeat) {
 	if slices.ContainsFunc(b.Plan.Slots, func(s Slot) bool {
 		return s.Variant == r.Variant && s.Repeat == r.Repeat
 	}) {
@@ -224,7 +224,7 @@ func (l *VariantLine) trace(t Tick) {
 }
 
 // finish takes in the end of a repeat.
-func (b *Board) finish(l *VariantLine, o Outcome, at time.Time) {
+func (b *Progress) finish(l *VariantLine, o Outcome, at time.Time) {
 	l.Running, l.Faults = false, nil
 	l.Done++
 	b.done++
@@ -254,7 +254,7 @@ func worse(a, b string) bool {
 // what the repeats so far took beside their load. atLeast says that none has been
 // measured, so that it is the load alone. known is false before the run has started
 // and after it.
-func (b *Board) Remaining(now time.Time) (left time.Duration, atLeast, known bool) {
+func (b *Progress) Remaining(now time.Time) (left time.Duration, atLeast, known bool) {
 	if b.Plan == nil || b.Over() {
 		return 0, false, false
 	}
@@ -281,7 +281,7 @@ func (b *Board) Remaining(now time.Time) (left time.Duration, atLeast, known boo
 }
 
 // beside is what a repeat of a variant takes beside its load.
-func (b *Board) beside(l *VariantLine) time.Duration {
+func (b *Progress) beside(l *VariantLine) time.Duration {
 	switch {
 	case l.measured > 0:
 		return l.overhead / time.Duration(l.measured)

@@ -2,16 +2,16 @@ package deploy
 
 import "sync"
 
-// beat is told of each step of a role's work that succeeded.
-type beat struct {
+// heartbeat notes each step of a role's work that succeeded.
+type heartbeat struct {
 	mu   sync.Mutex
 	next chan struct{} // closed by the next step
 }
 
-func newBeat() *beat { return &beat{next: make(chan struct{})} }
+func newHeartbeat() *heartbeat { return &heartbeat{next: make(chan struct{})} }
 
 // tick says that a step has succeeded.
-func (b *beat) tick() {
+func (b *heartbeat) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.next)
@@ -19,7 +19,7 @@ func (b *beat) tick() {
 }
 
 // after returns what the next step closes.
-func (b *beat) after() <-chan struct{} {
+func (b *heartbeat) after() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.next

@@ -7,6 +7,7 @@ import (
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
 	"stampede/systems/likes"
+	"stampede/systems/reservation"
 	"stampede/systems/scheduler"
 	"stampede/systems/sqlbroker"
 	"stampede/systems/views"
@@ -17,6 +18,7 @@ func All() []sut.System {
 	return []sut.System{
 		flashsale.System(),
 		likes.System(),
+		reservation.System(),
 		scheduler.System(),
 		sqlbroker.System(),
 		views.System(),

@@ -65,8 +65,10 @@ type State[P any] struct {
 	// is not in Postgres, once all tables are emptied and Seed has run again. Without it an
 	// instance is prepared once.
 	Reset func(context.Context, *Stores[P]) error
-	// Empty lists the tables that have no rows before the first operation.
+	// Empty lists the tables that have no rows before the first operation. Found says what there
+	// is elsewhere, such as "3 holds", "" for nothing.
 	Empty []string
+	Found func(context.Context, *Stores[P]) (string, error)
 	// Pending counts what background work has still to do, and says what that is: "3 holds
 	// have run out and are not released". Nil: there is never any.
 	Pending func(context.Context, *Stores[P]) (left int64, what string, err error)
@@ -177,6 +179,9 @@ func (s State[P]) over(under State[P]) State[P] {
 	if s.Empty == nil {
 		s.Empty = under.Empty
 	}
+	if s.Found == nil {
+		s.Found = under.Found
+	}
 	if s.Pending == nil {
 		s.Pending = under.Pending
 	}
@@ -284,6 +289,15 @@ func (i *instance[S, P]) Empty(ctx context.Context) (string, error) {
 		}
 		if rows > 0 {
 			found = append(found, fmt.Sprintf("%d %s", rows, table))
+		}
+	}
+	if i.state.Found != nil {
+		elsewhere, err := i.state.Found(ctx, i.stores)
+		if err != nil {
+			return "", stores.Failed("looking whether there is anything", err)
+		}
+		if elsewhere != "" {
+			found = append(found, elsewhere)
 		}
 	}
 	return strings.Join(found, " and "), nil

@@ -13,6 +13,9 @@ import (
 // without roles and without waiting, and compares the final audits. Without
 // concurrency and faults all variants, the wrong ones too, are the same.
 func (s Suite) alike(t testing.TB) {
+	if s.AlikeParams != nil {
+		s.Params = s.AlikeParams
+	}
 	summaries := map[string][]string{}
 	for _, v := range s.System.Variants {
 		summary := s.perform(t, v)

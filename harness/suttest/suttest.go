@@ -39,6 +39,9 @@ type Suite struct {
 	// that have performed the same operations one after the other: no names
 	// that a variant is free to choose.
 	Summary func(audit json.RawMessage) (string, error)
+	// AlikeParams are the parameters of the comparison of variants, where those of the hammer let
+	// them differ: if designs may refuse for reasons of their own, or something is soon over.
+	AlikeParams any
 	// Servers names the roles without which no operation is answered, if any.
 	// They run in the comparison of variants too, where no other role does.
 	Servers []string

@@ -1,0 +1,136 @@
+package reservation
+
+import (
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// freeIsForSale is the clause that as many places as there are may have been taken for each stay
+// that was told sold out, at some moment of the answer. What may have a place:
+//
+//   - a hold that was acknowledged, until it ended and a slack later: the lag of the design's view
+//     and the slowest operation;
+//   - one of unknown outcome, for ever;
+//   - one that was refused, in a design with a view, while it was under way and a slack later.
+//
+// What was told during a fault, or within the slack after it, is not judged.
+func freeIsForSale(places int) check.Clause {
+	return check.On(holdFact, func(r *check.Run, t *check.Table) func() {
+		lag, granted := r.Promise(lagOfView)
+		s := sale{places: places, slowest: r.Slowest(), lag: lag, requests: map[uint64]HoldRequest{},
+			ops: check.Operations{}}
+		r.See(s.see, KindHold)
+		return func() {
+			if granted {
+				s.judge(r, t)
+			}
+		}
+	})
+}
+
+// sale is what is known of who was told what.
+type sale struct {
+	places   int
+	lag      time.Duration
+	slowest  *time.Duration
+	requests map[uint64]HoldRequest
+	ops      check.Operations
+	refused  []attempt
+}
+
+// attempt is one that was refused.
+type attempt struct {
+	seq, op    uint64
+	start, end time.Duration
+	soldOut    bool
+}
+
+// taking is a hold that may have had its place for some time of the driver's clock. An attempt
+// that was refused has a seq.
+type taking struct {
+	check.Hold
+	seq               uint64
+	first, last, unit int
+}
+
+func (s *sale) see(rec *history.Record) {
+	req, err := api.RequestOf[HoldRequest](API(), rec.Op)
+	if err != nil {
+		return
+	}
+	s.requests[rec.Op.ID] = req
+	s.ops.Add(rec)
+	if rec.Outcome == history.Refused {
+		s.refused = append(s.refused, attempt{rec.Seq, rec.Op.ID, rec.Start, rec.End,
+			sut.RefusedFor(rec, ErrSoldOut)})
+	}
+}
+
+// takings are the holds that may have had a place, by resource.
+func (s *sale) takings(t *check.Table) map[uint64][]taking {
+	taken, slack := map[uint64][]taking{}, s.lag+*s.slowest
+	add := func(op, seq uint64, h check.Hold, unit int) {
+		req := s.requests[op]
+		taken[req.Resource] = append(taken[req.Resource],
+			taking{h, seq, req.First, req.First + req.Nights - 1, unit})
+	}
+	for id, op := range s.ops {
+		if !op.May() {
+			continue
+		}
+		row, unit := t.Op(id), 0
+		if row != nil {
+			unit = int(row.Thing)
+		}
+		add(id, 0, check.HoldFor(op, row, row != nil && live(row.State), slack), unit)
+	}
+	for _, a := range s.refused {
+		if s.lag > 0 {
+			add(a.op, a.seq+1, check.Hold{Op: a.op, MayFrom: a.start, MayTo: a.end + slack}, 0)
+		}
+	}
+	return taken
+}
+
+func (s *sale) judge(r *check.Run, t *check.Table) {
+	taken, judged := s.takings(t), 0
+	for _, a := range s.refused {
+		if !a.soldOut || check.Disturbed(r.Faults(), s.lag+*s.slowest, a.start, a.end) {
+			continue
+		}
+		judged++
+		req := s.requests[a.op]
+		if most := possible(taken[req.Resource], req, a); most < s.places {
+			r.Violate([]uint64{a.op}, "%s: told sold out between %v and %v, when at most %d of %d places "+
+				"can have been taken", stayKey(req.Resource, req.First, req.Nights), a.start, a.end, most,
+				s.places)
+		}
+	}
+	r.Checked(judged)
+	r.Need(judged > 0, "outside faults nobody was told that all is sold out")
+}
+
+// possible is the most places that may have been taken for a stay: those with a number that may
+// have been taken on any of its nights, and of the others the most that may have been on one.
+func possible(all []taking, req HoldRequest, a attempt) (most int) {
+	units, others, last := map[int]bool{}, make([]int, req.Nights), req.First+req.Nights-1
+	for _, k := range all {
+		if k.seq == a.seq+1 || k.MayFrom > a.end || k.MayTo < a.start || k.last < req.First ||
+			k.first > last {
+			continue
+		}
+		if k.unit != 0 {
+			units[k.unit] = true
+			continue
+		}
+		for n := max(k.first, req.First); n <= min(k.last, last); n++ {
+			others[n-req.First]++
+			most = max(most, others[n-req.First])
+		}
+	}
+	return len(units) + most
+}

@@ -1,0 +1,186 @@
+package reservation
+
+import (
+	"context"
+	_ "embed" // the script
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/api"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// redisOnly keeps everything in Redis. It is wrong.
+//
+// The idea: one script for each operation, which nothing can interrupt, over hashes of holds and
+// of free places.
+//
+// The guarantee: no night has more guests than places, and a hold that expired is over, by one
+// clock.
+//
+// It gives up: durability. Redis writes its log to the disk once a second, and who was told of a
+// booking in that second loses it with the power.
+func redisOnly() variant {
+	return variant{
+		Name:       "redis_only",
+		Idea:       "holds, bookings and free places in Redis, one script for each operation",
+		Guarantees: "no night has more guests than places, as long as Redis forgets nothing",
+		GivesUp:    "durability: bookings of the last second are lost with the power",
+		Needs:      []sut.Service{sut.Redis},
+		Breaks:     []sut.Break{{Invariant: BookingsKept, Under: sut.PowerLoss}},
+		Open: func(_ context.Context, st *opened) (Desk, error) {
+			return admit(st.Params, &inRedis{st}), nil
+		},
+		Roles: []role{{Name: "expirer", Summary: expirerDoes,
+			Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+				_, err := (&inRedis{st}).run(ctx, "expire", expireBatch)
+				return st.Params.ExpireEvery.D(), err
+			}}},
+		State: state{
+			Ready: prepareRedis,
+			Found: func(ctx context.Context, st *opened) (string, error) {
+				n, err := st.Redis.HLen(ctx, st.Key("holds")).Result()
+				if n == 0 || err != nil {
+					return "", err
+				}
+				return fmt.Sprintf("%d holds", n), nil
+			},
+			Pending: func(ctx context.Context, st *opened) (int64, string, error) {
+				n, err := st.Redis.ZCard(ctx, st.Key("due")).Result()
+				return n, fmt.Sprintf("%d holds are open", n), err
+			},
+			Audit: auditRedis,
+		},
+	}
+}
+
+//go:embed redis_only.lua
+var lua string
+
+type inRedis struct{ *opened }
+
+// run runs the script. It reads the clock itself.
+func (r *inRedis) run(ctx context.Context, what string, args ...any) ([]any, error) {
+	script := redis.NewScript(lua)
+	keys := []string{r.Key("holds"), r.Key("due"), r.Key("changes"), r.Key("free")}
+	return script.Run(ctx, r.Redis, keys, append([]any{what}, args...)...).Slice()
+}
+
+// answers are the errors that the script names.
+func answers() map[string]error {
+	return map[string]error{"ok": nil, "sold_out": ErrSoldOut, "expired": ErrExpired,
+		"not_open": ErrNotOpen, "unknown_hold": ErrUnknownHold}
+}
+
+// errScript: the script answers something else.
+var errScript = errors.New("an unexpected answer of the script")
+
+func (r *inRedis) ask(ctx context.Context, doing, what string, args ...any) (int64, error) {
+	reply, err := r.run(ctx, what, args...)
+	if err != nil {
+		return 0, stores.Failed(doing, err)
+	}
+	if len(reply) == 2 {
+		word, _ := reply[0].(string)
+		version, _ := reply[1].(int64)
+		if err, known := answers()[word]; known {
+			return version, err
+		}
+	}
+	return 0, fmt.Errorf("%s: %w: %v", doing, errScript, reply)
+}
+
+// Hold takes a place of each night.
+func (r *inRedis) Hold(ctx context.Context, req HoldRequest) (Held, error) {
+	if !r.Params.has(req) {
+		return Held{}, ErrUnknownStay
+	}
+	version, err := r.ask(ctx, "holding a place", held, req.ID, req.Resource, req.First, req.Nights,
+		req.Guest, r.Params.HoldTTL.D().Microseconds())
+	return Held{Version: version}, err
+}
+
+// Confirm takes the payment and then changes the hold.
+func (r *inRedis) Confirm(ctx context.Context, req HeldRequest) (Booked, error) {
+	if pause := r.Params.Pay.D(); pause > 0 && !sut.Pause(ctx, pause) {
+		return Booked{}, fmt.Errorf("paying: %w: %w", sut.ErrRefused, ctx.Err())
+	}
+	version, err := r.change(ctx, req, held, confirmed)
+	return Booked{version}, err
+}
+
+// Release gives a hold back.
+func (r *inRedis) Release(ctx context.Context, req HeldRequest) (none api.Nothing, err error) {
+	_, err = r.change(ctx, req, held, released)
+	return none, err
+}
+
+// Cancel gives a booking back.
+func (r *inRedis) Cancel(ctx context.Context, req HeldRequest) (none api.Nothing, err error) {
+	_, err = r.change(ctx, req, confirmed, cancelled)
+	return none, err
+}
+
+func (r *inRedis) change(ctx context.Context, req HeldRequest, from, to string) (int64, error) {
+	return r.ask(ctx, "changing a hold to "+to, to, req.ID, req.Hold, req.Guest, req.Resource,
+		req.Version, from)
+}
+
+// errPrepared: there is something already.
+var errPrepared = errors.New("redis has places already")
+
+func prepareRedis(ctx context.Context, st *opened) error {
+	n, err := st.Redis.Exists(ctx, st.Key("free")).Result()
+	if err == nil && n > 0 {
+		err = errPrepared
+	}
+	for r := 1; r <= st.Params.Resources && err == nil; r++ {
+		nights := make([]any, 0, 2*st.Params.Nights)
+		for n := 1; n <= st.Params.Nights; n++ {
+			nights = append(nights, nightKey(r, n), st.Params.capacity())
+		}
+		err = st.Redis.HSet(ctx, st.Key("free"), nights...).Err()
+	}
+	return err
+}
+
+func nightKey(resource, night int) string {
+	return strconv.Itoa(resource) + ":" + strconv.Itoa(night)
+}
+
+func auditRedis(ctx context.Context, st *opened) (any, error) {
+	a := Audit{Contract: contract(st.Params, 0), Holds: []HoldRow{}, Nights: []NightRow{},
+		Changes: []Change{}}
+	pipe := st.Redis.TxPipeline()
+	holds, changes := pipe.HVals(ctx, st.Key("holds")), pipe.LRange(ctx, st.Key("changes"), 0, -1)
+	places := pipe.HGetAll(ctx, st.Key("free"))
+	if _, err := pipe.Exec(ctx); err != nil {
+		return a, fmt.Errorf("reading everything: %w", err)
+	}
+	err := errors.Join(decode(holds.Val(), &a.Holds), decode(changes.Val(), &a.Changes))
+	for r := 1; r <= st.Params.Resources; r++ {
+		for n := 1; n <= st.Params.Nights; n++ {
+			left, err2 := strconv.ParseInt(places.Val()[nightKey(r, n)], 10, 64)
+			err = errors.Join(err, err2)
+			a.Nights = append(a.Nights, NightRow{uint64(r), n, left, int64(st.Params.capacity()) - left})
+		}
+	}
+	return a, err
+}
+
+func decode[T any](texts []string, rows *[]T) error {
+	for _, text := range texts {
+		var row T
+		if err := json.Unmarshal([]byte(text), &row); err != nil {
+			return fmt.Errorf("reading a row: %w", err)
+		}
+		*rows = append(*rows, row)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package reservation_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/api/apitest"
+	"stampede/harness/env/envtest"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/reservation"
+)
+
+// stores are shared by all store-backed tests of this package.
+var stores = envtest.NewShared(sut.Postgres, sut.Redis)
+
+func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
+
+// TestConformance runs the suite over every variant on real stores.
+func TestConformance(t *testing.T) { suttest.Exercise(t, suite()) }
+
+func suite() suttest.Suite {
+	// Where stays are longer than a night, designs that number their places refuse more.
+	alike := crowd()
+	alike.Longest, alike.HoldTTL = 1, sut.Duration(time.Minute)
+	return suttest.Suite{System: reservation.System(), Params: crowd(), Space: stores.Namespace,
+		Seed: 1, Ops: 600, Summary: summary, AlikeParams: alike}
+}
+
+// crowd is many guests and few rooms, whose holds last for a moment.
+func crowd() *reservation.Params {
+	p := reservation.DefaultParams()
+	p.Resources, p.Units, p.Overbooking, p.Nights, p.Longest = 4, 4, 1.5, 12, 4
+	p.HoldTTL = sut.Duration(300 * time.Millisecond)
+	p.ExpireEvery, p.ViewEvery = sut.Duration(20*time.Millisecond), sut.Duration(20*time.Millisecond)
+	p.Think, p.Resend, p.ComeBack, p.LateShare = sut.Duration(100*time.Millisecond), 0.2, 3, 0
+	return &p
+}
+
+// summary lists the stays at the end, but for the numbers of places.
+func summary(raw json.RawMessage) (string, error) {
+	audit, err := api.DecodeAudit[reservation.Audit](raw)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, h := range audit.Holds {
+		lines = append(lines, fmt.Sprintf("%d: %s for %d nights from %d in %d", h.Hold, h.Guest, h.Nights,
+			h.First, h.Resource))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n"), nil
+}
+
+// TestAPI: the API is what its table says, at both ends of the wire.
+func TestAPI(t *testing.T) {
+	audit, err := json.Marshal(reservation.Audit{Contract: reservation.Contract{ExpiryLagNS: 1},
+		Holds: []reservation.HoldRow{{Hold: 1, Resource: 1, First: 1, Nights: 2, Guest: "guest-1",
+			State: "held", Version: 1}},
+		Nights:  []reservation.NightRow{{Resource: 1, Night: 1, Taken: 1}},
+		Changes: []reservation.Change{{Seq: 1, Hold: 1, State: "held", Version: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apitest.Conform(t, reservation.API(), reservation.DefaultParams(), audit, nil)
+	apitest.Written(t, "openapi.yaml", reservation.API().OpenAPI())
+}
+
+func FuzzRequests(f *testing.F) {
+	apitest.FuzzRequests(f, reservation.API(), reservation.DefaultParams())
+}
+
+// TestOtherWords: a server is judged by its codes, whatever its texts are.
+func TestOtherWords(t *testing.T) {
+	suttest.Understood(t, suite(), "counter_per_night", apitest.Reworded)
+}
+
+// TestReadme: the tables of the README say what the code says.
+func TestReadme(t *testing.T) { suttest.Readme(t, reservation.System()) }

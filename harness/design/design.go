@@ -233,6 +233,17 @@ type instance[S, P any] struct {
 	closed error
 }
 
+// Opened returns what users call of an instance that a System has opened, for what a table of
+// calls says of an instance, and for tests; false if it is another's, such as a foreign server.
+func Opened[S any](inst sut.Instance) (domain S, is bool) {
+	if own, ours := inst.(interface{ users() any }); ours {
+		domain, is = own.users().(S)
+	}
+	return domain, is
+}
+
+func (i *instance[S, P]) users() any { return i.domain }
+
 // Prepare makes the schema and what is there before the first operation. Where any of it
 // exists already it fails.
 func (i *instance[S, P]) Prepare(ctx context.Context) error {

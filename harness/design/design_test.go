@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -310,8 +311,21 @@ func TestRoleLoop(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var seen *design.Stores[params]
+		kept := 0
 		role := emptying{Name: "emptier", Needs: needs, Timeout: time.Second,
+			ConnsOf: func(p params, instance int) int { return len(p.First) + instance },
 			Do: func(ctx context.Context, st *design.Stores[params]) error {
+				if st.Config.MaxConns != len("first")+3 {
+					t.Errorf("%d connections", st.Config.MaxConns)
+				}
+				for range 2 {
+					if _, err := design.Keep(st, func() (io.Closer, error) {
+						kept++
+						return closing{&kept}, nil
+					}); err != nil {
+						t.Error(err)
+					}
+				}
 				if seen == nil {
 					seen = st
 					return errClosed
@@ -328,5 +342,17 @@ func TestRoleLoop(t *testing.T) {
 		if err := system(new(atomic.Int64), role).Variants[1].Roles[0].Run(ctx, cfg); err != nil {
 			t.Error(err)
 		}
+		if kept != 2*(1+10) { // each time it was opened once and closed once
+			t.Errorf("what is kept was opened and closed %d times", kept)
+		}
 	}
+}
+
+// closing is kept by stores, and counts in tens how often it is closed.
+type closing struct{ n *int }
+
+// Close counts.
+func (c closing) Close() error {
+	*c.n += 10
+	return nil
 }

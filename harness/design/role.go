@@ -19,8 +19,10 @@ type Role[P any] struct {
 	Needs []sut.Service
 	// Timeout bounds one operation of it on a store, 2 s where it does not say.
 	Timeout time.Duration
-	// Conns is how many connections it has to each store, 2 where it does not say.
-	Conns int
+	// Conns is how many connections it has to each store, 2 where it does not say. ConnsOf
+	// reckons them from the parameters and from how many an instance has.
+	Conns   int
+	ConnsOf func(p P, instance int) int
 	// Step does what there is to do, and says after how long it wants to be called again. It
 	// is called until the role is told to stop; an error is logged, and followed by a pause.
 	Step func(context.Context, *Stores[P]) (again time.Duration, err error)
@@ -46,7 +48,15 @@ func (o *opener[S, P]) role(r Role[P]) sut.Role {
 
 // run opens the stores, with patience, and calls the role's step until ctx is cancelled.
 func (o *opener[S, P]) run(ctx context.Context, cfg sut.Config, r Role[P]) error {
-	cfg.MaxConns = cmp.Or(r.Conns, roleConns)
+	conns := cmp.Or(r.Conns, roleConns)
+	if r.ConnsOf != nil {
+		params, err := sut.ParamsOf[P](cfg.Params)
+		if err != nil {
+			return err
+		}
+		conns = r.ConnsOf(params, stores.MaxConns(cfg))
+	}
+	cfg.MaxConns = conns
 	cfg.Timeout = min(stores.Timeout(cfg), cmp.Or(r.Timeout, roleTimeout))
 	needs := o.variant.Needs
 	if r.Needs != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,6 +29,25 @@ type Stores[P any] struct {
 	Redis *redis.Client
 	// Kafka is a client of topics.Open. Consumers open others, with options of their own.
 	Kafka *kgo.Client
+
+	keeping sync.Mutex
+	kept    any
+}
+
+// Keep returns what the first call with these stores has made of them: what a design builds on
+// its stores and needs as long as they are open, in users' calls, in each step of a role and in
+// each look of a gauge. If it is an io.Closer, it is closed before they are.
+func Keep[T, P any](st *Stores[P], build func() (T, error)) (T, error) {
+	st.keeping.Lock()
+	defer st.keeping.Unlock()
+	if kept, is := st.kept.(T); is {
+		return kept, nil
+	}
+	kept, err := build()
+	if err == nil {
+		st.kept = kept
+	}
+	return kept, err
 }
 
 // Key is a key in Redis that is this run's alone.
@@ -74,16 +95,18 @@ func validate(params any) error {
 	return bounds.Check(params)
 }
 
-func (s *Stores[P]) close() error {
+func (s *Stores[P]) close() (err error) {
+	if c, is := s.kept.(io.Closer); is {
+		err = c.Close()
+	}
 	s.DB.Close()
 	if s.Kafka != nil {
 		s.Kafka.Close()
 	}
-	if s.Redis == nil {
-		return nil
+	if s.Redis != nil {
+		if failed := s.Redis.Close(); failed != nil {
+			err = errors.Join(err, fmt.Errorf("closing the connections to Redis: %w", failed))
+		}
 	}
-	if err := s.Redis.Close(); err != nil {
-		return fmt.Errorf("closing the connections to Redis: %w", err)
-	}
-	return nil
+	return err
 }

@@ -3,14 +3,8 @@ package sqlbroker
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/harness/stores"
 )
-
-// operators is what operators do to the tables of a design. It is alike in all of
-// them.
-type operators struct{ t *table }
 
 // permitted is the hash that a queue's token must have, if it has one, for its settings to
 // be changed. It goes with the context of a request: between the permission and the change
@@ -35,9 +29,9 @@ const createSQL = `INSERT INTO queues
 
 // Create makes a queue or changes its settings. It is forbidden where the queue has a token
 // by now that the request, by its context, does not show.
-func (o operators) Create(ctx context.Context, queue string, s QueueSettings) error {
+func (t *table) Create(ctx context.Context, queue string, s QueueSettings) error {
 	by, bound := ctx.Value(permitted{}).([]byte)
-	n, err := o.t.db.Exec(ctx, createSQL, append(s.args(queue), bound, by)...)
+	n, err := t.DB.Exec(ctx, createSQL, append(s.args(queue), bound, by)...)
 	if err != nil {
 		return stores.Failed("making a queue", err)
 	}
@@ -58,8 +52,8 @@ func (s QueueSettings) args(queue string) []any {
 
 // Purge deletes all that is in the queue, also what consumers have in hand: their
 // receipts are good for nothing then.
-func (o operators) Purge(ctx context.Context, queue string) (int, error) {
-	return o.counted(ctx, "purging", `
+func (t *table) Purge(ctx context.Context, queue string) (int, error) {
+	return t.counted(ctx, "purging", `
 		WITH gone AS (DELETE FROM messages WHERE queue = $1 AND state <> 'acked' RETURNING 1)
 		SELECT (SELECT count(*) FROM gone), EXISTS (SELECT FROM queues WHERE queue = $1)`, queue)
 }
@@ -67,8 +61,8 @@ func (o operators) Purge(ctx context.Context, queue string) (int, error) {
 // Redrive puts dead letters back: at the end of the queue, because what came after
 // them in their groups has been delivered since. It waits for its turn as a publisher
 // does.
-func (o operators) Redrive(ctx context.Context, queue string) (int, error) {
-	return o.counted(ctx, "redriving", `
+func (t *table) Redrive(ctx context.Context, queue string) (int, error) {
+	return t.counted(ctx, "redriving", `
 		WITH turns AS MATERIALIZED (`+turnsOf+`dead_letters WHERE queue = $1 AND grp <> 0`+inTurn+`
 		), risen AS (
 			DELETE FROM dead_letters WHERE queue = $1 AND (SELECT count(*) FROM turns) >= 0
@@ -86,12 +80,12 @@ func (o operators) Redrive(ctx context.Context, queue string) (int, error) {
 
 // counted runs a statement that says how many messages it touched and whether there
 // is the queue.
-func (o operators) counted(ctx context.Context, doing, sql, queue string) (n int, err error) {
-	if sql, err = o.t.narrowed(ctx, sql); err != nil {
+func (t *table) counted(ctx context.Context, doing, sql, queue string) (n int, err error) {
+	if sql, err = t.narrow(ctx, sql); err != nil {
 		return 0, stores.Failed(doing, err)
 	}
 	var known bool
-	if err := o.t.db.Row(ctx, sql, []any{queue}, &n, &known); err != nil {
+	if err := t.DB.Row(ctx, sql, []any{queue}, &n, &known); err != nil {
 		return 0, stores.Failed(doing, err)
 	}
 	if !known {
@@ -101,8 +95,8 @@ func (o operators) counted(ctx context.Context, doing, sql, queue string) (n int
 }
 
 // List counts what is in the queues, by their indexes.
-func (o operators) List(ctx context.Context) ([]QueueInfo, error) {
-	return o.listed(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
+func (t *table) List(ctx context.Context) ([]QueueInfo, error) {
+	return t.listed(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s, '',
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'ready'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'delayed'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'picked'),
@@ -111,16 +105,7 @@ func (o operators) List(ctx context.Context) ([]QueueInfo, error) {
 }
 
 // listed reads queues with what is in them.
-func (o operators) listed(ctx context.Context, sql string) (list []QueueInfo, err error) {
-	err = o.t.db.Rows(ctx, sql, nil, func(row pgx.CollectableRow) error {
-		var q QueueInfo
-		err := row.Scan(&q.Queue, &q.VisibilityMS, &q.MaxReceives, &q.RetentionMS, &q.RatePerS,
-			&q.Ready, &q.Delayed, &q.Picked, &q.Dead)
-		list = append(list, q)
-		return err
-	})
-	if err != nil {
-		return nil, stores.Failed("listing queues", err)
-	}
-	return list, nil
+func (t *table) listed(ctx context.Context, sql string) ([]QueueInfo, error) {
+	list, err := stores.Collect[QueueInfo](ctx, t.DB, sql)
+	return list, stores.Failed("listing queues", err)
 }

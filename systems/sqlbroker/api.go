@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"stampede/harness/api"
+	"stampede/harness/design"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 )
@@ -54,18 +55,25 @@ func API() *api.Table[Broker] {
 			return p.Token
 		},
 		Permit: func(inst sut.Instance, token string) api.Permit {
-			if own, is := inst.(*instance); is {
+			if own := limitedOf(inst); own != nil {
 				return permit(own.rates, token != "")
 			}
 			return nil
 		},
 		Metrics: func(inst sut.Instance) func(io.Writer) {
-			if own, is := inst.(*instance); is {
+			if own := limitedOf(inst); own != nil {
 				return own.writeMetrics
 			}
 			return nil
 		},
 	}
+}
+
+// limitedOf is what users of one of our designs call; nil where it is another's.
+func limitedOf(inst sut.Instance) *limited {
+	b, _ := design.Opened[Broker](inst)
+	own, _ := b.(*limited)
+	return own
 }
 
 // maxReceiptBytes bounds a receipt.
@@ -358,8 +366,9 @@ func waitingIn(
 		return 0, "", fmt.Errorf("listing the queues at %s: %w", c.Base(), err)
 	}
 	list, err := api.Decode[[]QueueInfo](text)
-	for _, q := range list {
-		left += p.waits(q)
+	if err != nil {
+		return 0, "", err
 	}
-	return left, p.waiting(list), err
+	left, what = p.waiting(list)
+	return left, what, nil
 }

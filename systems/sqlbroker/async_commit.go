@@ -15,15 +15,15 @@ import "stampede/harness/sut"
 // ms), when Postgres or its machine dies. Messages that were published are gone, those that
 // were acknowledged are back, and so are those that were claimed, before their time is over and
 // out of the order of their groups: that is seen too seldom to be what it must be caught at.
-func asyncCommit() design {
-	d := batched()
-	d.name = "async_commit"
-	d.idea = "batched with synchronous_commit off: a commit does not wait for the disk"
-	d.guarantees = "what batched guarantees while Postgres runs; after a crash, an earlier, " +
-		"consistent state"
-	d.givesUp = "publications, claims and acknowledgements of the last half second or so when " +
-		"Postgres crashes"
-	d.breaks = breaksUnder(sut.PostgresCrash, NoLoss)
-	d.own = map[string]string{"synchronous_commit": "off"}
-	return d
+func asyncCommit() variant {
+	return inTable(variant{
+		Name: "async_commit",
+		Idea: "batched with synchronous_commit off: a commit does not wait for the disk",
+		Guarantees: "what batched guarantees while Postgres runs; after a crash, an earlier, " +
+			"consistent state",
+		GivesUp: "publications, claims and acknowledgements of the last half second or so when " +
+			"Postgres crashes",
+		Breaks:   breaksUnder(sut.PostgresCrash, NoLoss),
+		Settings: map[string]string{"synchronous_commit": "off"},
+	}, plain)
 }

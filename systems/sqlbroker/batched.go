@@ -12,13 +12,14 @@ package sqlbroker
 //
 // Gives up: latency of the single message, which waits for its batch, and a version
 // of the row for each step of its life, which a vacuum has to take away.
-func batched() design {
-	return design{
-		name:       "batched",
-		idea:       "one statement publishes, claims or acknowledges a batch; claims skip locked rows",
-		guarantees: "a message has one consumer at a time and is gone once acknowledged; none is lost",
-		givesUp:    "three versions of a row for each message, which vacuum must remove",
-		sql:        plainStatements(),
-		work:       effectAndAck,
-	}
+func batched() variant {
+	return inTable(variant{
+		Name:       "batched",
+		Idea:       "one statement publishes, claims or acknowledges a batch; claims skip locked rows",
+		Guarantees: "a message has one consumer at a time and is gone once acknowledged; none is lost",
+		GivesUp:    "three versions of a row for each message, which vacuum must remove",
+	}, plain)
 }
+
+// plain are the messages of a table that does everything as the table does.
+func plain(t *table) messages { return t }

@@ -15,33 +15,24 @@ const remember = 10 * time.Minute
 // bounded number of rows in a transaction: none holds up the others, and none leaves
 // so much for a vacuum that it lags behind. Where there are partitions, it empties
 // them as a whole; see slots.
-func (d design) collector() sut.Role {
-	return sut.Role{
+func collector(of opener) role {
+	return role{
 		Name:    RoleCollector,
 		Summary: "deletes acknowledged messages that were kept long enough",
-		// Two would rotate partitions twice as fast.
-		Single: d.partitioned,
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.run(ctx, cfg, RoleCollector, roleConns, func(ctx context.Context, b *backend) error {
-				return b.cfg.Every(ctx, b.params.CollectEvery.D(), func() error { return b.collect(ctx) })
-			})
-		},
+		Step:    stepped(of, func(p Params) sut.Duration { return p.CollectEvery }, messages.collect),
 	}
 }
 
-// collect deletes what is due now.
-func (b *backend) collect(ctx context.Context) error {
-	err := b.repeat(ctx, forgetSQL, b.params.CollectBatch, remember.Microseconds())
-	if err != nil {
+func (t *table) collect(ctx context.Context) error {
+	if err := t.forget(ctx); err != nil {
 		return err
 	}
-	if b.river != nil {
-		return b.river.collect(ctx, b.params.Keep.D(), b.params.CollectBatch)
-	}
-	if b.table.slots != nil {
-		return b.table.slots.turn(ctx, b.params)
-	}
-	return b.repeat(ctx, collectSQL, b.params.CollectBatch, b.params.Keep.D().Microseconds())
+	return t.batches(ctx, collectSQL, t.Params.CollectBatch, t.Params.Keep.D().Microseconds())
+}
+
+// forget deletes publications that were remembered long enough.
+func (t *table) forget(ctx context.Context) error {
+	return t.batches(ctx, forgetSQL, t.Params.CollectBatch, remember.Microseconds())
 }
 
 // collectSQL deletes by messages_acked.

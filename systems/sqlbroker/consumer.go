@@ -23,10 +23,6 @@ const (
 	PlaceBetween = "between"
 )
 
-// work stores the effects of a batch and acknowledges it. What it returns
-// errIndigestible for has had no effect.
-type work func(ctx context.Context, b *backend, queue string, batch []Delivery) error
-
 // consumer is the role that works queues off: it receives a batch, works on it,
 // stores what came of it and acknowledges it.
 //
@@ -35,25 +31,23 @@ type work func(ctx context.Context, b *backend, queue string, batch []Delivery) 
 // row's lock: the effect is there if and only if the message is acknowledged, by this
 // delivery and no other. Whoever wakes up too late finds the receipt gone and leaves
 // no effect.
-func (d design) consumer() sut.Role {
-	return sut.Role{
+func consumer(of opener) role {
+	return role{
 		Name:    RoleConsumer,
 		Summary: "receives messages, stores their effects and acknowledges them",
 		Places:  []string{PlaceReceived, PlaceBetween},
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			params, err := sut.ParamsOf[Params](cfg.Params)
+		ConnsOf: func(p Params, _ int) int { return p.Workers + 1 },
+		Do: func(ctx context.Context, st *opened) error {
+			m, err := of(st)
 			if err != nil {
 				return err
 			}
-			work := func(ctx context.Context, b *backend) error {
-				group, ctx := errgroup.WithContext(ctx)
-				for worker := range params.Workers {
-					group.Go(func() error { return d.consume(ctx, b, worker) })
-				}
-				group.Go(func() error { return b.tell(ctx) })
-				return group.Wait()
+			group, ctx := errgroup.WithContext(ctx)
+			for worker := range st.Params.Workers {
+				group.Go(func() error { return consume(ctx, m, worker) })
 			}
-			return d.run(ctx, cfg, RoleConsumer, params.Workers+1, work)
+			group.Go(func() error { return m.base().tell(ctx) })
+			return group.Wait()
 		},
 	}
 }
@@ -63,15 +57,16 @@ const restEvery = time.Second
 
 // consume works until ctx is cancelled or something fails. The workers begin with
 // different queues.
-func (d design) consume(ctx context.Context, b *backend, worker int) error {
-	if b.params.Worked == 0 {
-		return b.cfg.Every(ctx, restEvery, func() error { return nil })
+func consume(ctx context.Context, m messages, worker int) error {
+	b := m.base()
+	if b.Params.Worked == 0 {
+		return b.Config.Every(ctx, restEvery, func() error { return nil })
 	}
-	name := fmt.Sprintf("%s-%d.%d", RoleConsumer, b.cfg.Replica, worker)
+	name := fmt.Sprintf("%s-%d.%d", RoleConsumer, b.Config.Replica, worker)
 	for turn := worker; ; turn++ {
-		queue := QueueName(turn%b.params.Worked + 1)
-		batch, err := b.broker.Receive(ctx, queue, Demand{Most: b.params.ReceiveBatch,
-			WaitMS: b.wait().Milliseconds()})
+		queue := QueueName(turn%b.Params.Worked + 1)
+		batch, err := m.Receive(ctx, queue, Demand{Most: b.Params.ReceiveBatch,
+			WaitMS: b.Params.turn().Milliseconds()})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to stop
 		}
@@ -82,22 +77,22 @@ func (d design) consume(ctx context.Context, b *backend, worker int) error {
 			batch[i].consumer = name
 		}
 		if len(batch) > 0 {
-			b.cfg.Passed(PlaceReceived)
-			if !sut.Pause(ctx, b.params.Handle.D()) {
+			b.Config.Passed(PlaceReceived)
+			if !sut.Pause(ctx, b.Params.Handle.D()) {
 				return nil
 			}
-			if err := d.digest(ctx, b, queue, batch); err != nil {
+			if err := digest(ctx, m, queue, batch); err != nil {
 				return err
 			}
 		}
-		b.cfg.Worked()
+		b.Config.Worked()
 	}
 }
 
-// wait is how long a worker waits for one queue before it looks at the next.
-func (b *backend) wait() time.Duration {
-	if b.params.Worked > 1 {
-		return b.params.PollEvery.D()
+// turn is how long a worker waits for one queue before it looks at the next.
+func (p Params) turn() time.Duration {
+	if p.Worked > 1 {
+		return p.PollEvery.D()
 	}
 	return restEvery
 }
@@ -105,16 +100,16 @@ func (b *backend) wait() time.Duration {
 // digest works a batch off. If that fails because of one of its messages, it goes on
 // with each half: of n messages with one that cannot be worked off, the others are
 // done after about 2 log n attempts. That one is given back until it is a dead letter.
-func (d design) digest(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-	err := d.work(ctx, b, queue, batch)
+func digest(ctx context.Context, m messages, queue string, batch []Delivery) error {
+	err := m.work(ctx, queue, batch)
 	if !errors.Is(err, errIndigestible) {
 		return err
 	}
 	if len(batch) > 1 {
 		half := len(batch) / 2
-		return errors.Join(d.digest(ctx, b, queue, batch[:half]), d.digest(ctx, b, queue, batch[half:]))
+		return errors.Join(digest(ctx, m, queue, batch[:half]), digest(ctx, m, queue, batch[half:]))
 	}
-	_, err = b.broker.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch)})
+	_, err = m.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch)})
 	if errors.Is(err, ErrStaleReceipt) {
 		return nil // somebody else has it already
 	}
@@ -129,12 +124,20 @@ func receiptsOf(batch []Delivery) []string {
 	return list
 }
 
-// effectAndAck is the right way: the acknowledgement says which of the receipts are
-// good, and the effects of just these are stored with it.
-func effectAndAck(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+// work says by the acknowledgement which of the receipts are good, and stores the effects of
+// just these with it.
+func (t *table) work(ctx context.Context, queue string, batch []Delivery) error {
+	return t.effectAndAck(ctx, queue, batch, t.ack)
+}
+
+// effectAndAck is work with another acknowledgement.
+func (t *table) effectAndAck(
+	ctx context.Context, queue string, batch []Delivery,
+	ack func(context.Context, pgx.Tx, string, receipts) ([]settled, error),
+) error {
 	var good []Delivery
-	err := b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		done, err := b.ack(ctx, tx, queue, parseReceipts(receiptsOf(batch)))
+	err := t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		done, err := ack(ctx, tx, queue, parseReceipts(receiptsOf(batch)))
 		if err != nil {
 			return err
 		}
@@ -143,43 +146,20 @@ func effectAndAck(ctx context.Context, b *backend, queue string, batch []Deliver
 				good = append(good, batch[s.at])
 			}
 		}
-		b.cfg.Passed(PlaceBetween)
+		t.Config.Passed(PlaceBetween)
 		return storeEffects(ctx, tx, queue, good)
 	})
 	if err == nil {
-		b.tally.consume(len(good))
+		t.tally.consume(len(good))
 	}
 	return workError(err)
 }
 
 // ack acknowledges in a transaction.
-func (b *backend) ack(
+func (t *table) ack(
 	ctx context.Context, tx pgx.Tx, queue string, r receipts,
 ) ([]settled, error) {
-	if b.river != nil {
-		return b.river.settle(ctx, tx, queue, KindAck, r, 0)
-	}
-	return b.table.settle(ctx, tx, b.table.sql.ack, queue, r)
-}
-
-// oneByOne gives each message of a batch a transaction of its own.
-func oneByOne(each work) work {
-	return func(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-		if len(batch) == 1 {
-			return each(ctx, b, queue, batch)
-		}
-		for i := range batch {
-			err := each(ctx, b, queue, batch[i:i+1])
-			if errors.Is(err, errIndigestible) {
-				_, err = b.broker.Settle(ctx, queue, KindRelease,
-					Settlement{Receipts: receiptsOf(batch[i : i+1])})
-			}
-			if err != nil && !errors.Is(err, ErrStaleReceipt) {
-				return err
-			}
-		}
-		return nil
-	}
+	return t.settle(ctx, tx, t.sql.ack, queue, r)
 }
 
 // executor is what a connection and a transaction have in common.

@@ -274,7 +274,7 @@ func (e *evidence) judgeOne(t tb, name string) check.Verdict {
 
 // judgeAs returns the verdict of one invariant with another audit.
 func (e *evidence) judgeAs(name string, raw json.RawMessage) check.Verdict {
-	list := sqlbroker.Invariants(&e.params)
+	list := sqlbroker.Invariants(e.params)
 	i := slices.IndexFunc(list, func(inv check.Invariant) bool { return inv.Name() == name })
 	return list[i].Check(context.Background(), history.Slice(e.records), raw)
 }
@@ -282,7 +282,7 @@ func (e *evidence) judgeAs(name string, raw json.RawMessage) check.Verdict {
 func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
 	verdicts := make(map[string]check.Verdict)
 	h := history.Slice(e.records).WithSamples(e.samples)
-	for _, v := range check.All(context.Background(), sqlbroker.Invariants(&e.params), h, audit) {
+	for _, v := range check.All(context.Background(), sqlbroker.Invariants(e.params), h, audit) {
 		verdicts[v.Invariant] = v
 	}
 	return verdicts

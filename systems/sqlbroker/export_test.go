@@ -15,8 +15,8 @@ import (
 	"github.com/riverqueue/river"
 
 	"stampede/harness/history"
-	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 // BodyOf is the body of a message that a Recipe without options makes.
@@ -32,10 +32,12 @@ const LabQueue = "queue-1"
 
 // Lab is a design, or a mutant of one, whose steps a test takes one by one.
 type Lab struct {
-	*table
-	Params  Params
-	inst    *instance
-	receive func(ctx context.Context, queue string) ([]Delivery, error) // if it is a mutant's
+	messages
+	t      *table
+	Params Params
+	inst   sut.Instance
+	ring   *slots      // if it is divided
+	river  *riverQueue // if it is River's
 }
 
 // OpenLab opens and prepares a design, or a mutant, by its name. The tracer sees its
@@ -43,105 +45,125 @@ type Lab struct {
 func OpenLab(
 	ctx context.Context, name string, cfg sut.Config, tracer pgx.QueryTracer,
 ) (*Lab, error) {
-	d, err := designOrMutant(name)
+	sys := systemOf(append(designs(), mutants()...)...)
+	at := slices.IndexFunc(sys.Variants, func(v sut.Variant) bool { return v.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no design and no mutant %q", name)
+	}
+	inst, err := sys.Variants[at].Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	inst, err := d.traced(ctx, cfg, tracer)
-	if err != nil {
-		return nil, err
-	}
-	l := &Lab{table: inst.table, Params: inst.params, inst: inst}
-	if name == "M51 claim by a read and an update" {
-		l.receive = l.readThenUpdate
+	m := limitedOf(inst).messages
+	l := &Lab{messages: m, t: m.base(), inst: inst, Params: m.base().Params}
+	switch own := m.(type) {
+	case ringed:
+		l.ring = own.slots
+	case *riverQueue:
+		l.river = own
 	}
 	if err := inst.Prepare(ctx); err != nil {
 		return l, err
 	}
-	if err := inst.river.silence(ctx); err != nil || l.slots == nil {
+	if tracer != nil {
+		if err := l.trace(ctx, cfg, tracer); err != nil {
+			return l, err
+		}
+	}
+	if err := l.silence(ctx); err != nil || l.ring == nil {
 		return l, err
 	}
-	// Which slots are in use changes only with time, which does not pass here.
-	_, err = l.slots.inUse(ctx)
-	l.slots.asked = time.Now().Add(time.Hour)
-	return l, err
+	return l, l.RingSeen(ctx) // which slots are in use changes only with time, which does not pass
 }
 
-// silence makes River notify of no insert into the lab's queue. It does once in its cooldown,
-// so that whether an insert has one statement more would depend on how long ago the last was.
-func (r *riverQueue) silence(ctx context.Context) (err error) {
-	if r == nil {
-		return nil
-	}
-	r.client, err = river.NewClient(r.driver, &river.Config{Logger: riverLog(),
-		FetchCooldown: time.Hour, FetchPollInterval: time.Hour})
-	if err != nil {
-		return err
-	}
-	tx, err := r.t.db.Pool.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	p := Publication{OpID: 1, Messages: Recipe{Messages: 1}.messages(1)}
-	_, err = r.client.InsertManyFastTx(ctx, tx, riverJobs(LabQueue, p, 1, time.Now()))
-	return errors.Join(err, tx.Rollback(ctx))
-}
-
-// traced is an instance whose statements a tracer sees, if there is one.
-func (d design) traced(
-	ctx context.Context, cfg sut.Config, tracer pgx.QueryTracer,
-) (*instance, error) {
-	if tracer == nil {
-		return d.instance(ctx, cfg)
-	}
-	params, err := sut.ParamsOf[Params](cfg.Params)
-	if err != nil {
-		return nil, err
-	}
+// trace has a tracer see the statements from now on.
+func (l *Lab) trace(ctx context.Context, cfg sut.Config, tracer pgx.QueryTracer) error {
 	conf, err := pgxpool.ParseConfig(cfg.PostgresURL)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	conf.ConnConfig.Tracer = tracer
 	pool, err := pgxpool.NewWithConfig(ctx, conf)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	db := &stores.Postgres{Pool: pool, Timeout: stores.Timeout(cfg)}
-	b, err := d.over(ctx, cfg, params, db)
-	if err != nil {
-		return nil, err
+	l.t.DB.Close()
+	l.t.DB.Pool = pool
+	if l.river != nil {
+		l.river.River, err = queue.RiverOver(l.t.DB, &river.Config{})
 	}
-	return d.on(b), nil
+	return err
 }
 
-// designOrMutant finds what a name means.
-func designOrMutant(name string) (design, error) {
-	all := designs()
-	if i := slices.IndexFunc(all, func(d design) bool { return d.name == name }); i >= 0 {
-		return all[i], nil
+// silence makes River notify of no insert into the lab's queue. It does once in its cooldown,
+// so that whether an insert has one statement more would depend on how long ago the last was.
+func (l *Lab) silence(ctx context.Context) (err error) {
+	if l.river == nil {
+		return nil
 	}
-	d := batched()
-	switch name {
-	case "M51 claim by a read and an update":
-	case "M53 effect, then unfenced ack":
-		d.sql.ack = unfencedStatements().ack
-		d.work = effectThenAck
-	case "M54 a look for the effect, then insert":
-		d.sql.ack = unfencedStatements().ack
-		d.work = lookThenInsert
-	case "M56 extended from the claim":
-		d.sql.extend = changed(extendSQL, "clock_timestamp() + $5", "m.picked_at + $5")
-	case "M5C batches are given back as a whole":
-		d.work = releaseWhole
-	case "M58 ignores what is in flight":
-		d.sql.claim = changed(claimSQL, "e.state <> 'acked'", "e.state = 'ready'")
-	case "M5A publishers of a group do not wait":
-		d.sql.publish = changed(publishSQL, "grp WHERE grp <> 0", "grp WHERE false")
-	default:
-		return d, fmt.Errorf("there is no design and no mutant %q", name)
+	l.river.River, err = queue.RiverOver(l.t.DB, &river.Config{FetchCooldown: time.Hour,
+		FetchPollInterval: time.Hour})
+	if err != nil {
+		return err
 	}
-	return d, nil
+	tx, err := l.t.DB.Pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	p := Publication{OpID: 1, Messages: Recipe{Messages: 1}.messages(1)}
+	_, err = l.river.Client.InsertManyFastTx(ctx, tx, riverJobs(LabQueue, p, 1, time.Now()))
+	return errors.Join(err, tx.Rollback(ctx))
+}
+
+// mutant is batched with an error in one statement or in how it works.
+type mutant struct {
+	*table
+	working   func(t *table, ctx context.Context, queue string, batch []Delivery) error
+	receiving func(t *table, ctx context.Context, queue string) ([]Delivery, error)
+}
+
+func (m mutant) work(ctx context.Context, queue string, batch []Delivery) error {
+	if m.working == nil {
+		return m.table.work(ctx, queue, batch)
+	}
+	return m.working(m.table, ctx, queue, batch)
+}
+
+// Receive claims.
+func (m mutant) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
+	if m.receiving == nil {
+		return m.table.Receive(ctx, queue, d)
+	}
+	return m.receiving(m.table, ctx, queue)
+}
+
+func mutants() (list []variant) {
+	for name, plant := range map[string]func(*mutant){
+		"M51 claim by a read and an update": func(m *mutant) { m.receiving = readThenUpdate },
+		"M53 effect, then unfenced ack": func(m *mutant) {
+			m.sql.ack, m.working = unfencedStatements().ack, effectThenAck
+		},
+		"M54 a look for the effect, then insert": func(m *mutant) {
+			m.sql.ack, m.working = unfencedStatements().ack, lookThenInsert
+		},
+		"M56 extended from the claim": func(m *mutant) {
+			m.sql.extend = changed(extendSQL, "clock_timestamp() + $5", "m.picked_at + $5")
+		},
+		"M5C batches are given back as a whole": func(m *mutant) { m.working = releaseWhole },
+		"M58 ignores what is in flight": func(m *mutant) {
+			m.sql.claim = changed(claimSQL, "e.state <> 'acked'", "e.state = 'ready'")
+		},
+		"M5A publishers of a group do not wait": func(m *mutant) {
+			m.sql.publish = changed(publishSQL, "grp WHERE grp <> 0", "grp WHERE false")
+		},
+	} {
+		list = append(list, inTable(variant{Name: name}, func(t *table) messages {
+			m := mutant{table: t}
+			plant(&m)
+			return m
+		}))
+	}
+	return list
 }
 
 // changed is a statement with an error planted in it.
@@ -158,11 +180,11 @@ func (l *Lab) Close() { _ = l.inst.Close() } // nothing is left to lose
 // Begin puts so many messages of a group, 0 for none, into an empty queue.
 func (l *Lab) Begin(ctx context.Context, queue string, messages int, group uint64) error {
 	tables := []string{"messages", "dead_letters", "effects", "published"}
-	if l.inst.river != nil {
+	if l.river != nil {
 		tables = []string{"river_job", "effects", "published"}
 	}
 	for _, name := range tables {
-		if _, err := l.db.Exec(ctx, "DELETE FROM "+name); err != nil {
+		if _, err := l.t.DB.Exec(ctx, "DELETE FROM "+name); err != nil {
 			return err
 		}
 	}
@@ -171,48 +193,28 @@ func (l *Lab) Begin(ctx context.Context, queue string, messages int, group uint6
 	return err
 }
 
-// Receive claims one message.
-func (l *Lab) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
-	if l.receive != nil {
-		return l.receive(ctx, queue)
-	}
-	return l.inst.broker.Receive(ctx, queue, d)
-}
-
-// Publish publishes, without a look at rates.
-func (l *Lab) Publish(ctx context.Context, queue string, p Publication) (int, error) {
-	return l.inst.broker.Publish(ctx, queue, p)
-}
-
-// Settle settles.
-func (l *Lab) Settle(
-	ctx context.Context, queue, how string, s Settlement,
-) (Settled, error) {
-	return l.inst.broker.Settle(ctx, queue, how, s)
-}
-
 // Work works a batch off.
 func (l *Lab) Work(ctx context.Context, queue string, batch []Delivery) error {
-	return l.inst.design.work(ctx, l.inst.backend, queue, batch)
+	return l.messages.work(ctx, queue, batch)
 }
 
 // Digest works a batch off as the role consumer does.
 func (l *Lab) Digest(ctx context.Context, queue string, batch []Delivery) error {
-	return l.inst.design.digest(ctx, l.inst.backend, queue, batch)
+	return digest(ctx, l.messages, queue, batch)
 }
 
 // releaseWhole gives back all of a batch that cannot be worked off because of one message.
-func releaseWhole(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-	err := effectAndAck(ctx, b, queue, batch)
+func releaseWhole(b *table, ctx context.Context, queue string, batch []Delivery) error {
+	err := b.work(ctx, queue, batch)
 	if errors.Is(err, errIndigestible) {
-		_, err = b.broker.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch)})
+		_, err = b.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch)})
 	}
 	return err
 }
 
 // SweepApart does what is due, and belongs to no session.
 func (l *Lab) SweepApart(ctx context.Context) error {
-	return l.inst.sweep(context.WithoutCancel(apart{ctx}))
+	return l.messages.sweep(context.WithoutCancel(apart{ctx}))
 }
 
 // Age makes deliveries, acknowledgements and effects older, as if time had passed.
@@ -224,11 +226,11 @@ func (l *Lab) Age(ctx context.Context, d time.Duration) error {
 	sql := older + `UPDATE messages SET visible_at = visible_at - $1 * interval '1 us',
 		picked_at = picked_at - $1 * interval '1 us', acked_at = acked_at - $1 * interval '1 us'
 		WHERE state IN ('picked', 'acked')`
-	if l.inst.river != nil {
+	if l.river != nil {
 		sql = older + `UPDATE river_job SET attempted_at = attempted_at - $1 * interval '1 us',
 			finalized_at = finalized_at - $1 * interval '1 us' WHERE state IN ('running', 'completed')`
 	}
-	_, err := l.db.Exec(ctx, sql, d.Microseconds())
+	_, err := l.t.DB.Exec(ctx, sql, d.Microseconds())
 	return err
 }
 
@@ -238,37 +240,39 @@ func (l *Lab) Outlive(ctx context.Context, d time.Duration) error {
 	older := `WITH older AS (UPDATE queues SET retention_at = retention_at - $1 * interval '1 us') `
 	sql := older + `UPDATE messages SET created_at = created_at - $1 * interval '1 us',
 		visible_at = visible_at - CASE WHEN state = 'picked' THEN 0 ELSE $1 END * interval '1 us'`
-	if l.inst.river != nil {
+	if l.river != nil {
 		sql = older + `UPDATE river_job SET created_at = created_at - $1 * interval '1 us',
 			scheduled_at = scheduled_at - $1 * interval '1 us'`
 	}
-	_, err := l.db.Exec(ctx, sql, d.Microseconds())
+	_, err := l.t.DB.Exec(ctx, sql, d.Microseconds())
 	return err
 }
 
 // Broker is the design as publishers and consumers call it.
-func (l *Lab) Broker() Broker { return l.inst }
+func (l *Lab) Broker() Broker { return limitedOf(l.inst) }
 
 // Quiesced says what is left to do.
-func (l *Lab) Quiesced(ctx context.Context) (string, error) { return l.inst.Quiesced(ctx) }
+func (l *Lab) Quiesced(ctx context.Context) (string, error) {
+	return l.inst.(sut.Quiescer).Quiesced(ctx)
+}
 
 // Create makes a queue or changes its settings.
 func (l *Lab) Create(ctx context.Context, queue string, s QueueSettings) error {
-	return l.inst.Create(ctx, queue, s)
+	return limitedOf(l.inst).Create(ctx, queue, s)
 }
 
 // WriteMetrics tells the metrics at a time.
 func (l *Lab) WriteMetrics(w io.Writer, at time.Time) {
-	l.inst.scrapes.now = func() time.Time { return at }
-	l.inst.writeMetrics(w)
+	limitedOf(l.inst).scrapes.now = func() time.Time { return at }
+	limitedOf(l.inst).writeMetrics(w)
 }
 
 // StopClock has a server's idea of queues age by another clock.
-func StopClock(inst sut.Instance, now func() time.Time) { inst.(*instance).rates.now = now }
+func StopClock(inst sut.Instance, now func() time.Time) { limitedOf(inst).rates.now = now }
 
 // FailReads has a server fail to read queues, if err is not nil.
 func FailReads(inst sut.Instance, err *error) {
-	r := inst.(*instance).rates
+	r := limitedOf(inst).rates
 	read := r.read
 	r.read = func(ctx context.Context, queue string) (int, []byte, error) {
 		if *err != nil {
@@ -286,7 +290,7 @@ type apart struct{ context.Context }
 func (apart) Value(any) any { return nil }
 
 // Sweep does what is due.
-func (l *Lab) Sweep(ctx context.Context) error { return l.inst.sweep(ctx) }
+func (l *Lab) Sweep(ctx context.Context) error { return l.messages.sweep(ctx) }
 
 // Audit reads the tables.
 func (l *Lab) Audit(ctx context.Context) (json.RawMessage, error) { return l.inst.Audit(ctx) }
@@ -298,14 +302,14 @@ func (l *Lab) BuryHalf(ctx context.Context, half string) error {
 	if half == "delete" {
 		sql = `DELETE FROM messages`
 	}
-	_, err := l.db.Exec(ctx, sql)
+	_, err := l.t.DB.Exec(ctx, sql)
 	return err
 }
 
 // readThenUpdate claims in two statements: it reads which message is first, then it
 // marks that one.
-func (l *Lab) readThenUpdate(ctx context.Context, queue string) ([]Delivery, error) {
-	found, err := l.claimOnce(ctx, `SELECT m.slot, m.id, gen_random_uuid(), m.op_id, m.idx, m.body,
+func readThenUpdate(l *table, ctx context.Context, queue string) ([]Delivery, error) {
+	found, err := l.claimBy(ctx, `SELECT m.slot, m.id, gen_random_uuid(), m.op_id, m.idx, m.body,
 		m.grp, m.priority, m.receives + 1, (`+nanoseconds+`clock_timestamp()))::bigint,
 		(`+nanoseconds+`clock_timestamp() + interval '1 hour'))::bigint
 		FROM messages m WHERE queue = $1 AND state = 'ready' ORDER BY id LIMIT $2`, queue, 1)
@@ -313,7 +317,7 @@ func (l *Lab) readThenUpdate(ctx context.Context, queue string) ([]Delivery, err
 		return found, err
 	}
 	r := parseReceipts(receiptsOf(found))
-	_, err = l.db.Exec(ctx, `UPDATE messages SET state = 'picked', receipt = $2,
+	_, err = l.DB.Exec(ctx, `UPDATE messages SET state = 'picked', receipt = $2,
 		receives = receives + 1, picked_at = clock_timestamp(),
 		visible_at = clock_timestamp() + interval '1 hour' WHERE slot = 0 AND id = $1`,
 		r.ids[0], r.uuids[0])
@@ -321,37 +325,37 @@ func (l *Lab) readThenUpdate(ctx context.Context, queue string) ([]Delivery, err
 }
 
 // effectThenAck stores the effects, then acknowledges, and looks at no receipt.
-func effectThenAck(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-	err := b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+func effectThenAck(b *table, ctx context.Context, queue string, batch []Delivery) error {
+	err := b.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return storeEffects(ctx, conn, queue, batch)
 	})
 	if err != nil {
 		return workError(err)
 	}
-	b.cfg.Passed(PlaceBetween)
-	_, err = b.table.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
+	b.Config.Passed(PlaceBetween)
+	_, err = b.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
 	return err
 }
 
 // lookThenInsert looks whether there is an effect already, and stores it if not.
-func lookThenInsert(ctx context.Context, b *backend, queue string, batch []Delivery) error {
+func lookThenInsert(b *table, ctx context.Context, queue string, batch []Delivery) error {
 	var there bool
-	err := b.db.Row(ctx, `SELECT EXISTS (SELECT FROM effects WHERE op_id = $1 AND idx = $2)`,
+	err := b.DB.Row(ctx, `SELECT EXISTS (SELECT FROM effects WHERE op_id = $1 AND idx = $2)`,
 		[]any{int64(batch[0].OpID), batch[0].Index}, &there)
 	if err != nil {
 		return err
 	}
 	if !there {
-		return effectThenAck(ctx, b, queue, batch)
+		return effectThenAck(b, ctx, queue, batch)
 	}
-	_, err = b.table.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
+	_, err = b.Settle(ctx, queue, KindAck, Settlement{Receipts: receiptsOf(batch)})
 	return err
 }
 
 // Live lets the time pass that OpenLab has stopped.
 func (l *Lab) Live() {
-	if l.slots != nil {
-		l.slots.asked = time.Time{}
+	if l.ring != nil {
+		l.ring.asked = time.Time{}
 	}
 }
 
@@ -364,60 +368,46 @@ func Receipt(text string) string {
 	return receiptOf(r.slots[0], r.ids[0], r.uuids[0])
 }
 
-// Bell is a server's, at which consumers wait for one queue.
-type Bell struct{ bell *bell }
-
-// NewBell returns one at which nobody waits.
-func NewBell() Bell { return Bell{newBell()} }
-
-// Ring tells of n messages.
-func (b Bell) Ring(n int) { b.bell.ring("queue-1", n) }
-
-// RingAll tells all who wait, for any queue.
-func (b Bell) RingAll() { b.bell.ringAll() }
-
-// Await waits for messages as a server does.
-func (b Bell) Await(
-	ctx context.Context, d Demand, pollEvery time.Duration, claim func() ([]Delivery, error),
-) ([]Delivery, error) {
-	return await(ctx, b.bell, "queue-1", pollEvery, d, claim)
+// Await waits for messages where there are none.
+func Await(ctx context.Context, d Demand) ([]Delivery, error) {
+	t := &table{opened: &opened{}, pollEvery: 20 * time.Millisecond}
+	return t.await(ctx, LabQueue, d, func(context.Context, string, int) ([]Delivery, error) {
+		return nil, nil
+	})
 }
-
-// Waiting is how many do.
-func (b Bell) Waiting() int { return len(b.bell.waiting["queue-1"]) }
 
 // PublishSlowly publishes in a transaction that ends later than its statement.
 func (l *Lab) PublishSlowly(ctx context.Context, queue string, op, group uint64) error {
 	r := Recipe{Messages: 1, Group: group}
 	p := Publication{OpID: op, Messages: r.messages(op)}
-	if l.one || l.inst.river != nil { // which is slow enough
+	if _, perRow := l.messages.(oneByOne); perRow || l.river != nil { // which is slow enough
 		_, err := l.Publish(ctx, queue, p)
 		return err
 	}
-	sql, err := l.narrowed(ctx, l.sql.publish)
+	sql, err := l.t.narrow(ctx, l.t.sql.publish)
 	if err != nil {
 		return err
 	}
 	var known bool
 	var stored int
-	err = l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = l.t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, sql, queue, int64(op), []string{BodyOf(op, 0)},
 			[]int64{int64(group)}, []int32{0}, []int64{0}, p.digest()).Scan(&known, &stored)
 	})
 	if err == nil && stored == 0 {
-		err = l.repeated(ctx, queue, p)
+		err = l.t.repeated(ctx, queue, p)
 	}
 	return err
 }
 
 // AckSlowly acknowledges in a transaction that ends later than its statement.
 func (l *Lab) AckSlowly(ctx context.Context, queue string, s Settlement) (Settled, error) {
-	if l.inst.river != nil { // which is slow enough
+	if l.river != nil { // which is slow enough
 		return l.Settle(ctx, queue, KindAck, s)
 	}
 	var done []settled
-	err := l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		done, err = l.settle(ctx, tx, l.sql.ack, queue, parseReceipts(s.Receipts))
+	err := l.t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		done, err = l.t.settle(ctx, tx, l.t.sql.ack, queue, parseReceipts(s.Receipts))
 		return err
 	})
 	if err != nil {
@@ -428,7 +418,7 @@ func (l *Lab) AckSlowly(ctx context.Context, queue string, s Settlement) (Settle
 
 // AckOnce acknowledges by one statement, and believes what that says of stale receipts.
 func (l *Lab) AckOnce(ctx context.Context, queue string, s Settlement) (Settled, error) {
-	done, err := l.settleParts(ctx, l.sql.ack, queue, []receipts{parseReceipts(s.Receipts)}, nil)
+	done, err := l.t.settleParts(ctx, l.t.sql.ack, queue, []receipts{parseReceipts(s.Receipts)}, nil)
 	if err != nil {
 		return Settled{}, err
 	}
@@ -438,58 +428,58 @@ func (l *Lab) AckOnce(ctx context.Context, queue string, s Settlement) (Settled,
 // RingBegins makes slot 0 and the next ones what these states say, since long ago, and
 // all others empty.
 func (l *Lab) RingBegins(ctx context.Context, states ...string) error {
-	_, err := l.db.Exec(ctx, `UPDATE slots SET state = 'empty', turn = 0`)
+	_, err := l.t.DB.Exec(ctx, `UPDATE slots SET state = 'empty', turn = 0`)
 	for slot, state := range states {
 		if err == nil {
-			_, err = l.db.Exec(ctx, `UPDATE slots SET state = $2, turn = 1 + $1::int,
+			_, err = l.t.DB.Exec(ctx, `UPDATE slots SET state = $2, turn = 1 + $1::int,
 				since = clock_timestamp() - interval '1 hour' WHERE slot = $1`, slot, state)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	l.slots.patience = time.Minute
-	l.slots.storing = nil
+	l.ring.patience = time.Minute
+	l.ring.storing = nil
 	return l.RingSeen(ctx)
 }
 
 // RingSeen has the server look which slots are in use.
 func (l *Lab) RingSeen(ctx context.Context) error {
-	l.slots.asked = time.Time{}
-	_, err := l.slots.inUse(ctx)
-	l.slots.asked = time.Now().Add(time.Hour)
+	l.ring.asked = time.Time{}
+	_, err := l.ring.inUse(ctx)
+	l.ring.asked = time.Now().Add(time.Hour)
 	return err
 }
 
 // RingAdvances makes the next slot current.
-func (l *Lab) RingAdvances(ctx context.Context) error { return l.slots.advance(ctx, 0) }
+func (l *Lab) RingAdvances(ctx context.Context) error { return l.ring.advance(ctx, 0) }
 
 // RingCloses closes slot 0 if it may, by the second look; without care it does not ask who
 // stores there.
 func (l *Lab) RingCloses(ctx context.Context, care bool) error {
 	if care {
 		slot := ringSlot{0, 1}
-		return errors.Join(l.slots.close(ctx, slot, 0), l.slots.close(ctx, slot, 0))
+		return errors.Join(l.ring.close(ctx, slot, 0), l.ring.close(ctx, slot, 0))
 	}
-	_, err := l.db.Exec(ctx, `UPDATE slots SET state = 'closed' WHERE slot = 0 AND state = 'open'
+	_, err := l.t.DB.Exec(ctx, `UPDATE slots SET state = 'closed' WHERE slot = 0 AND state = 'open'
 		AND NOT EXISTS (SELECT FROM `+partition(0)+` WHERE state <> 'acked')`)
 	return err
 }
 
 // RingEmpties empties slot 0 if it is closed.
 func (l *Lab) RingEmpties(ctx context.Context) error {
-	closed, err := l.slots.list(ctx, `slot = 0 AND state = 'closed'`)
+	closed, err := l.ring.list(ctx, `slot = 0 AND state = 'closed'`)
 	if err != nil || len(closed) == 0 {
 		return err
 	}
-	return l.slots.empty(ctx, 0)
+	return l.ring.empty(ctx, 0)
 }
 
 // MessagesOf are the messages of a recipe.
 func MessagesOf(op uint64, r Recipe) []Message { return r.messages(op) }
 
 // Keep sets for how long what is acknowledged is kept.
-func (l *Lab) Keep(d time.Duration) { l.inst.params.Keep = sut.Duration(d) }
+func (l *Lab) Keep(d time.Duration) { l.t.opened.Params.Keep = sut.Duration(d) }
 
 // AckSome receives and acknowledges so many messages.
 func (l *Lab) AckSome(ctx context.Context, queue string, n int) error {
@@ -502,11 +492,11 @@ func (l *Lab) AckSome(ctx context.Context, queue string, n int) error {
 }
 
 // Collect does what the collector does.
-func (l *Lab) Collect(ctx context.Context) error { return l.inst.collect(ctx) }
+func (l *Lab) Collect(ctx context.Context) error { return l.messages.collect(ctx) }
 
 // KeepSome acknowledges so many messages behind the planner's back.
 func (l *Lab) KeepSome(ctx context.Context, n int) error {
-	_, err := l.db.Exec(ctx, `UPDATE messages SET state = 'acked', acked_at = clock_timestamp()
+	_, err := l.t.DB.Exec(ctx, `UPDATE messages SET state = 'acked', acked_at = clock_timestamp()
 		WHERE slot = 0 AND id < $1 + (SELECT min(id) FROM messages)`, n)
 	return err
 }
@@ -514,10 +504,10 @@ func (l *Lab) KeepSome(ctx context.Context, n int) error {
 // Truncate empties the tables at once.
 func (l *Lab) Truncate(ctx context.Context) error {
 	sql := `TRUNCATE messages, dead_letters, effects, published`
-	if l.inst.river != nil {
+	if l.river != nil {
 		sql = `TRUNCATE river_job, effects, published`
 	}
-	_, err := l.db.Exec(ctx, sql)
+	_, err := l.t.DB.Exec(ctx, sql)
 	return err
 }
 
@@ -528,7 +518,7 @@ const fillBatch = 500_000
 func (l *Lab) Fill(ctx context.Context, queue string, n int) error {
 	for n > 0 {
 		some := min(n, fillBatch)
-		_, err := l.db.Exec(ctx, `INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at,
+		_, err := l.t.DB.Exec(ctx, `INSERT INTO messages (queue, op_id, idx, grp, priority, state, created_at,
 				visible_at, body)
 			SELECT $1, n, 0, 0, 0, 'ready', clock_timestamp(), clock_timestamp(), repeat('x', 100)
 			FROM generate_series(1, $2::int) AS n`, queue, some)
@@ -538,7 +528,7 @@ func (l *Lab) Fill(ctx context.Context, queue string, n int) error {
 		n -= some
 	}
 	for _, sql := range []string{`ANALYZE messages`, `CHECKPOINT`} {
-		if _, err := l.db.Exec(ctx, sql); err != nil {
+		if _, err := l.t.DB.Exec(ctx, sql); err != nil {
 			return err
 		}
 	}
@@ -573,15 +563,15 @@ func PgbenchScript(batch int) string {
 func (l *Lab) Plans(ctx context.Context, queue string) (plans map[string]string, err error) {
 	plans = map[string]string{}
 	for name, p := range map[string]struct{ sql, args string }{
-		"claim": {l.sql.claim, `('` + queue + `', 10)`},
-		"ack": {l.sql.ack, `('{0}', '{1}', '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}', '` +
+		"claim": {l.t.sql.claim, `('` + queue + `', 10)`},
+		"ack": {l.t.sql.ack, `('{0}', '{1}', '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}', '` +
 			queue + `')`},
 	} {
-		sql, err := l.narrowed(ctx, p.sql)
+		sql, err := l.t.narrow(ctx, p.sql)
 		if err != nil {
 			return nil, err
 		}
-		plans[name], err = l.plan(ctx, l.among(sql, receipts{slots: []int32{0}}), p.args)
+		plans[name], err = l.plan(ctx, l.t.among(sql, receipts{slots: []int32{0}}), p.args)
 		if err != nil {
 			return nil, err
 		}
@@ -591,11 +581,8 @@ func (l *Lab) Plans(ctx context.Context, queue string) (plans map[string]string,
 
 // MetricsPlan is how Postgres goes about a scrape.
 func (l *Lab) MetricsPlan(ctx context.Context) (string, error) {
-	sql := metricsSQL
-	if l.inst.river != nil {
-		sql = riverMetricsSQL
-	}
-	sql, err := l.narrowed(ctx, sql)
+	_, sql := l.looks()
+	sql, err := l.t.narrow(ctx, sql)
 	if err != nil {
 		return "", err
 	}
@@ -603,7 +590,7 @@ func (l *Lab) MetricsPlan(ctx context.Context) (string, error) {
 }
 
 func (l *Lab) plan(ctx context.Context, sql, args string) (plan string, err error) {
-	err = l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = l.t.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, `PREPARE step AS `+sql); err != nil {
 			return err
 		}

@@ -2,10 +2,9 @@ package sqlbroker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"stampede/harness/sut"
+	"stampede/harness/stores"
 )
 
 // Look is what a gauge saw of the tables in one snapshot, and the body of its
@@ -40,25 +39,6 @@ type Look struct {
 // CountMost is where the counts of a Look stop.
 const CountMost = 10_000
 
-// gauge looks over a connection of its own.
-type gauge struct{ *backend }
-
-func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
-	cfg.MaxConns = 1
-	d.notifies = false
-	b, err := d.backend(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("opening the gauge of sqlbroker %s: %w", d.name, err)
-	}
-	return gauge{b}, nil
-}
-
-// Close closes the connection.
-func (g gauge) Close() error {
-	g.close()
-	return nil
-}
-
 // lookSQL reads by the partial indexes. Parameter: where to stop counting.
 const lookSQL = `
 SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM (SELECT messages FROM published
@@ -83,21 +63,23 @@ const snapshotSQL = `(SELECT coalesce(` + nanoseconds + `max(clock_timestamp() -
 const consumedSQL = `c.* FROM (SELECT coalesce(sum(consumed), 0)::bigint,
     coalesce(sum(claims), 0)::bigint, coalesce(sum(claiming), 0)::bigint FROM consumers) AS c`
 
-// Sample looks once.
-func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
-	sql := lookSQL
-	if g.river != nil {
-		sql = riverLookSQL
+// gauge reads a Look.
+func gauge(of opener) func(context.Context, *opened) (any, error) {
+	return func(ctx context.Context, st *opened) (any, error) {
+		m, err := of(st)
+		if err != nil {
+			return nil, err
+		}
+		sql, _ := m.looks()
+		if sql, err = m.base().narrow(ctx, sql); err != nil {
+			return nil, err
+		}
+		list, err := stores.Collect[Look](ctx, st.DB, sql, CountMost)
+		if err != nil || len(list) != 1 {
+			return nil, fmt.Errorf("looking at the tables: %d rows: %w", len(list), err)
+		}
+		return list[0], nil
 	}
-	sql, err := g.table.narrowed(ctx, sql)
-	if err != nil {
-		return nil, err
-	}
-	var l Look
-	err = g.db.Row(ctx, sql, []any{CountMost}, &l.Published, &l.Pending, &l.Picked, &l.Stuck, &l.Dead,
-		&l.DeletionNS, &l.DeadRows, &l.SnapshotNS, &l.Consumed, &l.Claims, &l.ClaimingUS)
-	if err != nil {
-		return nil, fmt.Errorf("looking at the tables: %w", err)
-	}
-	return json.Marshal(l)
 }
+
+func (t *table) looks() (gauge, metrics string) { return lookSQL, metricsSQL }

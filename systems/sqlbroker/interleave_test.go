@@ -657,29 +657,6 @@ func (l *lab) ackOne(ctx context.Context) error {
 	return l.Settle(ctx, sqlbroker.KindAck, 0, got)
 }
 
-// TestNobodyMissesTheBell: who waits is woken by a bell that rings after it has looked
-// and before it waits; nothing else would wake it here.
-func TestNobodyMissesTheBell(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	bell := sqlbroker.NewBell()
-	for rings, ring := range map[string]func(){
-		"its queue": func() { bell.Ring(1) }, "any queue": bell.RingAll,
-	} {
-		looks := 0
-		got, err := bell.Await(ctx, patient(1), time.Hour, func() ([]sqlbroker.Delivery, error) {
-			if looks++; looks == 1 {
-				ring()
-				return nil, nil
-			}
-			return make([]sqlbroker.Delivery, 1), nil
-		})
-		if err != nil || len(got) != 1 || looks != 2 {
-			t.Errorf("a bell for %s: %d messages after %d looks, %v", rings, len(got), looks, err)
-		}
-	}
-}
-
 // TestWaitsEndBeforeDeadlines: whoever waits for longer than a call may take is told in
 // time that there is nothing.
 func TestWaitsEndBeforeDeadlines(t *testing.T) {
@@ -688,8 +665,7 @@ func TestWaitsEndBeforeDeadlines(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()
 			demand := sqlbroker.Demand{Most: 1, WaitMS: 20_000}
-			got, err := sqlbroker.NewBell().Await(ctx, demand, 20*ms,
-				func() ([]sqlbroker.Delivery, error) { return nil, nil })
+			got, err := sqlbroker.Await(ctx, demand)
 			took := time.Since(began)
 			cancel()
 			if err != nil || len(got) > 0 || took >= limit || took < limit*3/4 {

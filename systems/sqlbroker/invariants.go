@@ -8,7 +8,6 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
-	"stampede/harness/sut"
 )
 
 // Names of the invariants, as variants list them in Breaks and NotApplicable.
@@ -26,13 +25,11 @@ const (
 	GroupOrder     = "group-order"
 )
 
-// Invariants returns the statements about a broker with the given parameters (a Params
-// or *Params; anything else leaves all of them Undecided). Each judges from the history
-// and the Audit alone, so that it says the same of a variant here and of a server that
-// somebody else wrote.
-func Invariants(params any) []check.Invariant {
-	p, err := sut.ParamsOf[Params](params)
-	s := &subject{params: p, err: err}
+// Invariants returns the statements about a broker with the given parameters. Each judges
+// from the history and the Audit alone, so that it says the same of a design here and of a
+// server that somebody else wrote.
+func Invariants(p Params) []check.Invariant {
+	s := &subject{params: p}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, subject: s}
 	}
@@ -79,10 +76,6 @@ func (v invariant) Check(
 	ctx context.Context, h history.History, audit json.RawMessage,
 ) check.Verdict {
 	j := &judging{Collector: check.Collect(ctx, v.name, h), p: v.subject.params}
-	if v.subject.err != nil {
-		j.Fail("%v", v.subject.err)
-		return j.Verdict()
-	}
 	var err error
 	if j.a, err = v.subject.decode(audit); err != nil {
 		j.Fail("the final audit cannot be read: %v", err)
@@ -97,7 +90,6 @@ func (v invariant) Check(
 // was decoded last, because all of them are asked about the same one.
 type subject struct {
 	params Params
-	err    error
 
 	mu   sync.Mutex
 	raw  string

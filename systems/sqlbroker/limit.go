@@ -13,8 +13,16 @@ import (
 
 // limited lets as many messages and demands through as each queue's rate allows.
 type limited struct {
-	Broker
+	messages
 	rates *rates
+	// scrapes remembers what was told of the queues last.
+	scrapes *scrapes
+}
+
+func newLimited(m messages) *limited {
+	l := &limited{messages: m, rates: newRates(m.base().DB)}
+	l.scrapes = &scrapes{read: l.scrape, now: time.Now}
+	return l
 }
 
 // Publish takes a token for each message.
@@ -22,7 +30,7 @@ func (l *limited) Publish(ctx context.Context, queue string, p Publication) (int
 	if err := l.rates.take(ctx, queue, len(p.Messages)); err != nil {
 		return 0, err
 	}
-	return l.Broker.Publish(ctx, queue, p)
+	return l.messages.Publish(ctx, queue, p)
 }
 
 // Receive takes a token.
@@ -30,12 +38,12 @@ func (l *limited) Receive(ctx context.Context, queue string, d Demand) ([]Delive
 	if err := l.rates.take(ctx, queue, 1); err != nil {
 		return nil, err
 	}
-	return l.Broker.Receive(ctx, queue, d)
+	return l.messages.Receive(ctx, queue, d)
 }
 
 // Create makes a queue, and forgets what was known of one with this name.
 func (l *limited) Create(ctx context.Context, queue string, s QueueSettings) error {
-	err := l.Broker.Create(ctx, queue, s)
+	err := l.messages.Create(ctx, queue, s)
 	l.rates.forget(queue)
 	return err
 }

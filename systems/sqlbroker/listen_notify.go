@@ -6,11 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 // listenNotify: whoever waits for a message is told when there may be one.
@@ -26,75 +23,60 @@ import (
 //
 // Gives up: the lock by which Postgres puts the commits of all transactions that
 // notify into one order.
-func listenNotify() design {
-	sql := plainStatements()
-	sql.publish = storeSQL + `
+func listenNotify() variant {
+	return inTable(variant{
+		Name:       "listen_notify",
+		Idea:       "batched, but waiting consumers are woken by NOTIFY instead of polling",
+		Guarantees: "what batched guarantees; a lost notification costs a poll",
+		GivesUp:    "parallel commits of publishers: NOTIFY serializes them",
+	}, func(t *table) messages {
+		t.sql.publish = notifySQL
+		t.waiters, t.pollEvery = queue.NewWaiters(), t.pollEvery*pollRarely
+		return &notified{table: t}
+	})
+}
+
+const (
+	// channel is where publications notify, as "2 orders".
+	channel = "stampede_messages"
+	// pollRarely is how many times less often those look who are told.
+	pollRarely = 10
+	// notifySQL is publishSQL that tells how many messages the queue has got.
+	notifySQL = storeSQL + `
 SELECT known, stored FROM (
     SELECT EXISTS (SELECT FROM known) AS known, (SELECT count(*) FROM stored) AS stored,
         pg_notify('` + channel + `', (SELECT count(*) FROM stored) || ' ' || $1)) AS told`
-	return design{
-		name:       "listen_notify",
-		idea:       "batched, but waiting consumers are woken by NOTIFY instead of polling",
-		guarantees: "what batched guarantees; a lost notification costs a poll",
-		givesUp:    "parallel commits of publishers: NOTIFY serializes them",
-		sql:        sql,
-		notifies:   true,
-		work:       effectAndAck,
-	}
+)
+
+// notified listens from the first demand on: who receives nothing needs no connection for it.
+type notified struct {
+	*table
+	once     sync.Once
+	listener *queue.Listener
 }
 
-// channel is where publications notify, as "2 orders".
-const channel = "stampede_messages"
-
-// hear rings the bell for what is published, on a connection of its own, until the
-// returned function is called.
-func (b *backend) hear(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var hearing sync.WaitGroup
-	hearing.Go(func() {
-		for {
-			err := b.hearOnce(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			b.cfg.Logger.Debug("listening for publications begins anew", "error", err)
-			if !sut.Pause(ctx, sut.AfterError) {
-				return
-			}
-		}
+// Receive claims messages and waits for a first one, or to be told of one, if there is none.
+func (n *notified) Receive(ctx context.Context, name string, d Demand) ([]Delivery, error) {
+	n.once.Do(func() {
+		// Of what was published before it listens nobody is told.
+		n.listener = queue.Listen(n.Config, n.DB, channel, n.waiters.WakeAll, n.heard)
 	})
-	return func() {
-		cancel()
-		hearing.Wait()
-	}
+	return n.table.Receive(ctx, name, d)
 }
 
-func (b *backend) hearOnce(ctx context.Context) error {
-	conf := b.db.Pool.Config().ConnConfig
-	conf.Tracer = nil // in tests, what is heard is no session's
-	conn, err := pgx.ConnectConfig(ctx, conf)
+func (n *notified) heard(payload string) error {
+	count, name, _ := strings.Cut(payload, " ")
+	published, err := strconv.Atoi(count)
 	if err != nil {
-		return err
+		return fmt.Errorf("a notification says %q: %w", payload, err)
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(closing) // nothing is left to lose
-	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
-		return err
-	}
-	b.table.bell.ringAll() // of what was published meanwhile nobody was told
-	for {
-		told, err := conn.WaitForNotification(ctx)
-		if err != nil {
-			return err
-		}
-		count, queue, _ := strings.Cut(told.Payload, " ")
-		messages, err := strconv.Atoi(count)
-		if err != nil {
-			return fmt.Errorf("a notification says %q: %w", told.Payload, err)
-		}
-		b.table.bell.ring(queue, messages)
-	}
+	n.waiters.Wake(name, published)
+	return nil
+}
+
+// Close ends the listening.
+func (n *notified) Close() error {
+	n.once.Do(func() {}) // nobody begins any more
+	n.listener.Close()
+	return nil
 }

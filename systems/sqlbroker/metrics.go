@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"stampede/harness/stores"
 )
 
 // metricsTimeout bounds what a scrape asks of Postgres.
@@ -147,7 +147,8 @@ func (s *scrapes) lately() scraped {
 // writeMetrics appends, in the OpenMetrics text format, what one would watch of each
 // queue, and what claims of this server take. If Postgres does not answer it says so, and
 // of the queues nothing.
-func (b *backend) writeMetrics(w io.Writer) {
+func (l *limited) writeMetrics(w io.Writer) {
+	b := l.base()
 	all := b.tally.read()
 	write := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(w, format, args...) // whoever goes away misses the rest
@@ -156,9 +157,9 @@ func (b *backend) writeMetrics(w io.Writer) {
 		"# HELP sqlbroker_claim_seconds Time of claims of this server that got messages.\n"+
 		"sqlbroker_claim_seconds_count %d\nsqlbroker_claim_seconds_sum %g\n",
 		all.claims, all.claiming.Seconds())
-	got, failed := b.scrapes.lately(), 0
+	got, failed := l.scrapes.lately(), 0
 	if got.err != nil {
-		b.cfg.Logger.Warn("the metrics of queues are left out", "error", got.err)
+		b.Config.Warn("the metrics of queues are left out", got.err)
 		failed = 1
 	}
 	write("# TYPE sqlbroker_scrape_failed gauge\n"+
@@ -191,30 +192,26 @@ func label(text string) string {
 }
 
 // scrape reads the metrics by name and queue. What a queue has none of is left out.
-func (b *backend) scrape(ctx context.Context) scraped {
-	sql := metricsSQL
-	if b.river != nil {
-		sql = riverMetricsSQL
-	}
+func (l *limited) scrape(ctx context.Context) scraped {
+	_, sql := l.looks()
 	got := scraped{values: map[string]map[string]float64{}}
-	if sql, got.err = b.table.narrowed(ctx, sql); got.err != nil {
+	if sql, got.err = l.base().narrow(ctx, sql); got.err != nil {
 		return got
 	}
-	got.err = b.db.Rows(ctx, sql, []any{CountMost, scrapedQueues}, func(row pgx.CollectableRow) error {
-		var name, queue string
-		var value float64
-		if err := row.Scan(&name, &queue, &value); err != nil {
-			return err
+	list, err := stores.Collect[struct {
+		Name, Queue string
+		Value       float64
+	}](ctx, l.base().DB, sql, CountMost, scrapedQueues)
+	got.err = err
+	for _, one := range list {
+		if got.values[one.Name] == nil {
+			got.values[one.Name] = map[string]float64{}
 		}
-		if got.values[name] == nil {
-			got.values[name] = map[string]float64{}
+		got.values[one.Name][one.Queue] = one.Value
+		if one.Name == "pending" {
+			got.queues = append(got.queues, one.Queue)
 		}
-		got.values[name][queue] = value
-		if name == "pending" {
-			got.queues = append(got.queues, queue)
-		}
-		return nil
-	})
+	}
 	slices.Sort(got.queues)
 	return got
 }

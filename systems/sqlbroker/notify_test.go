@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/design"
 	"stampede/harness/sut"
 	"stampede/systems/sqlbroker"
 )
@@ -19,10 +20,7 @@ func TestNotified(t *testing.T) {
 	p := rush()
 	p.PollEvery = sut.Duration(time.Hour) // and who is told polls more rarely still
 	cfg := configOf(t, *p)
-	here, there := serverOf(t, cfg), serverOf(t, cfg)
-	if err := here.(sut.Instance).Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	here, there := serverOf(t, cfg, true), serverOf(t, cfg, false)
 	if err := here.Create(t.Context(), labQueue, lasting()); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +65,7 @@ func TestNotified(t *testing.T) {
 }
 
 // serverOf is a server of listen_notify.
-func serverOf(t *testing.T, cfg sut.Config) sqlbroker.Broker {
+func serverOf(t *testing.T, cfg sut.Config, first bool) sqlbroker.Broker {
 	t.Helper()
 	all := sqlbroker.System().Variants
 	v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == "listen_notify" })]
@@ -80,5 +78,11 @@ func serverOf(t *testing.T, cfg sut.Config) sqlbroker.Broker {
 			t.Error(err)
 		}
 	})
-	return inst.(sqlbroker.Broker)
+	if first {
+		if err := inst.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, _ := design.Opened[sqlbroker.Broker](inst)
+	return b
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"stampede/harness/design"
 	"stampede/harness/stores"
 )
 
@@ -32,18 +34,51 @@ import (
 // Gives up: the history of acknowledged messages beyond one turn of the ring. A
 // transaction that has read the messages keeps its partitions from being emptied as long as it
 // lasts: when the ring is full, the current one grows, and claims step over what is dead in it.
-func partitioned() design {
-	return design{
-		name:       "partitioned",
-		idea:       "batched on a ring of time partitions that are truncated; no row is deleted",
-		guarantees: "what batched guarantees, at a cost that old snapshots do not increase",
-		givesUp: "history beyond one turn of the ring; an open transaction that has read the messages " +
+func partitioned() variant {
+	v := built(variant{
+		Name:       "partitioned",
+		Idea:       "batched on a ring of time partitions that are truncated; no row is deleted",
+		Guarantees: "what batched guarantees, at a cost that old snapshots do not increase",
+		GivesUp: "history beyond one turn of the ring; an open transaction that has read the messages " +
 			"stops the ring",
-		sql: plainStatements(),
-
-		partitioned: true,
-		work:        effectAndAck,
+		State: design.State[Params]{Schema: strings.Replace(messagesSchema, "/* partitions */",
+			` PARTITION BY LIST (slot)`, 1) + partitionsSQL()},
+	}, inRing)
+	for i := range v.Roles { // two would rotate partitions twice as fast
+		v.Roles[i].Single = v.Roles[i].Single || v.Roles[i].Name == RoleCollector
 	}
+	return v
+}
+
+func inRing(t *table) (messages, error) {
+	r := ringed{t, &slots{db: t.DB, patience: lockPatience}}
+	t.narrow, t.among = r.slots.narrow, among
+	return r, nil
+}
+
+// ringed are messages in a ring of partitions.
+type ringed struct {
+	*table
+	slots *slots
+}
+
+func (r ringed) collect(ctx context.Context) error {
+	if err := r.forget(ctx); err != nil {
+		return err
+	}
+	return r.slots.turn(ctx, r.Params)
+}
+
+// among fills in the slots of receipts, as constants: a statement locks all partitions that
+// the planner cannot leave out, and would wait for whoever has one of them for itself.
+func among(sql string, r receipts) string {
+	list := []string{"NULL"}
+	for slot := range int32(ring) {
+		if slices.Contains(r.slots, slot) {
+			list = append(list, strconv.Itoa(int(slot)))
+		}
+	}
+	return strings.ReplaceAll(sql, "{asked slots}", "AND m.slot IN ("+strings.Join(list, ",")+")")
 }
 
 // The states of a slot in the ring.
@@ -113,8 +148,8 @@ type slots struct {
 
 // ringSlot is a slot since it was current last.
 type ringSlot struct {
-	slot int
-	turn int64
+	Slot int
+	Turn int64
 }
 
 // narrow fills in the slots in use, as constants: the planner then leaves out the
@@ -182,7 +217,7 @@ func (s *slots) turn(ctx context.Context, p Params) error {
 		return err
 	}
 	for _, kept := range kept {
-		if err := s.empty(ctx, kept.slot); err != nil {
+		if err := s.empty(ctx, kept.Slot); err != nil {
 			return err
 		}
 	}
@@ -190,24 +225,16 @@ func (s *slots) turn(ctx context.Context, p Params) error {
 }
 
 // list lists slots, the oldest first.
-func (s *slots) list(
-	ctx context.Context, where string, args ...any,
-) (list []ringSlot, err error) {
-	err = s.db.Rows(ctx, `SELECT slot, turn FROM slots WHERE `+where+` ORDER BY turn`, args,
-		func(row pgx.CollectableRow) error {
-			var one ringSlot
-			err := row.Scan(&one.slot, &one.turn)
-			list = append(list, one)
-			return err
-		})
-	return list, err
+func (s *slots) list(ctx context.Context, where string, args ...any) ([]ringSlot, error) {
+	return stores.Collect[ringSlot](ctx, s.db, `SELECT slot, turn FROM slots WHERE `+where+
+		` ORDER BY turn`, args...)
 }
 
 // close closes a slot if nothing in it is unacknowledged and nobody can still be storing
 // there. In one that is old it moves what few messages are left, unless somebody has them, to
 // the current one, where they keep their places in the queue.
 func (s *slots) close(ctx context.Context, open ringSlot, old int64) error {
-	done := `NOT EXISTS (SELECT FROM ` + partition(open.slot) + `
+	done := `NOT EXISTS (SELECT FROM ` + partition(open.Slot) + `
 			WHERE state IN ('ready', 'delayed', 'picked'))`
 	var likely bool
 	if err := s.db.Row(ctx, `SELECT `+done, nil, &likely); err != nil {
@@ -215,8 +242,8 @@ func (s *slots) close(ctx context.Context, open ringSlot, old int64) error {
 	}
 	if !likely {
 		delete(s.storing, open)
-		_, err := s.db.Exec(ctx, strings.ReplaceAll(moveSQL, "{partition}", partition(open.slot)),
-			open.slot, fewLeft, old)
+		_, err := s.db.Exec(ctx, strings.ReplaceAll(moveSQL, "{partition}", partition(open.Slot)),
+			open.Slot, fewLeft, old)
 		return err
 	}
 	ended, err := s.storesEnded(ctx, open)
@@ -224,7 +251,7 @@ func (s *slots) close(ctx context.Context, open ringSlot, old int64) error {
 		return err
 	}
 	_, err = s.db.Exec(ctx, `UPDATE slots SET state = 'closed', since = clock_timestamp()
-		WHERE state = 'open' AND slot = $1 AND turn = $2 AND `+done, open.slot, open.turn)
+		WHERE state = 'open' AND slot = $1 AND turn = $2 AND `+done, open.Slot, open.Turn)
 	if err == nil {
 		delete(s.storing, open)
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"stampede/harness/sut"
 )
 
 // reporter is the role of somebody who has nothing to do with queues: a report, a
@@ -15,31 +13,31 @@ import (
 // while. As long as that lasts, no vacuum takes away a row that has died since, in any table
 // of the database. It reads nothing, or, if that is asked for, the messages: then it also
 // keeps a lock on them, for which only who wants a table for itself has to wait.
-func (d design) reporter() sut.Role {
-	return sut.Role{
+func reporter() role {
+	return role{
 		Name:    RoleReporter,
 		Summary: "holds an old snapshot for a while, as a report or a backup does",
-		Single:  true,
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			params, err := sut.ParamsOf[Params](cfg.Params)
-			if err != nil {
-				return err
-			}
-			d.notifies = false
-			reported := params.ReportFor == 0
-			return d.run(ctx, cfg, RoleReporter, 1, func(ctx context.Context, b *backend) error {
-				if !reported {
-					b.cfg.Worked()
-					if !b.cfg.Rest(ctx, params.ReportAfter.D()) {
-						return nil
-					}
-					if err := b.report(ctx); err != nil {
-						return err
-					}
-					reported = true
+		Single:  true, Conns: 1,
+		Do: func(ctx context.Context, st *opened) error {
+			if st.Params.ReportFor > 0 {
+				st.Config.Worked()
+				if !st.Config.Rest(ctx, st.Params.ReportAfter.D()) {
+					return nil
 				}
-				return b.cfg.Every(ctx, pingEvery, func() error { return b.ping(ctx) })
-			})
+				if err := report(ctx, st); err != nil {
+					return err
+				}
+			}
+			for { // an error does not end it: it would report again
+				if _, err := st.DB.Exec(ctx, `SELECT 1`); err == nil {
+					st.Config.Worked()
+				} else if ctx.Err() == nil {
+					st.Config.Warn("sqlbroker reporter goes on after an error", err)
+				}
+				if !st.Config.Rest(ctx, pingEvery) {
+					return nil
+				}
+			}
 		},
 	}
 }
@@ -48,21 +46,21 @@ func (d design) reporter() sut.Role {
 const pingEvery = 200 * time.Millisecond
 
 // report holds a snapshot.
-func (b *backend) report(ctx context.Context) error {
-	length := b.params.ReportFor.D()
+func report(ctx context.Context, st *opened) error {
+	length := st.Params.ReportFor.D()
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead}
-	err := b.db.Within(ctx, length+b.db.Timeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err := st.DB.Within(ctx, length+st.DB.Timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
 			// A transaction has no snapshot before its first statement.
 			first := `SELECT txid_current_snapshot()`
-			if b.params.ReportReads {
+			if st.Params.ReportReads {
 				first = `SELECT count(*) FROM messages`
 			}
 			if _, err := tx.Exec(ctx, first); err != nil {
 				return err
 			}
-			b.cfg.Worked()
-			b.cfg.Rest(ctx, length)
+			st.Config.Worked()
+			st.Config.Rest(ctx, length)
 			return nil
 		})
 	})
@@ -70,10 +68,4 @@ func (b *backend) report(ctx context.Context) error {
 		return fmt.Errorf("holding a snapshot: %w", err)
 	}
 	return nil
-}
-
-// ping says whether Postgres answers.
-func (b *backend) ping(ctx context.Context) error {
-	_, err := b.db.Exec(ctx, `SELECT 1`)
-	return err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -14,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivermigrate"
 	"github.com/riverqueue/river/rivertype"
 
+	"stampede/harness/design"
 	"stampede/harness/stores"
+	"stampede/systems/internal/queue"
 )
 
 // riverPeer keeps the messages in River (github.com/riverqueue/river), a Go product on
@@ -36,21 +35,24 @@ import (
 //
 // Gives up: the order within groups, which River has not; all but four priorities; and
 // the writes to indexes over everything that a job says, which River has two of.
-func riverPeer() design {
-	return design{
-		name: "river",
-		idea: "messages are River (v0.51.0) jobs; River's statements insert, fetch, end and " +
+func riverPeer() variant {
+	return built(variant{
+		Name: "river",
+		Idea: "messages are River (v0.51.0) jobs; River's statements insert, fetch, end and " +
 			"rescue them",
-		guarantees: "what batched guarantees, except the order within groups",
-		givesUp:    "groups, all but four priorities, and the extra writes of River's indexes",
-		notApplicable: map[string]string{
+		Guarantees: "what batched guarantees, except the order within groups",
+		GivesUp:    "groups, all but four priorities, and the extra writes of River's indexes",
+		NotApplicable: map[string]string{
 			GroupOrder: "River has no order among its jobs (its paid edition has)",
 		},
-		river: true,
-		// As River's own connections have it.
-		own:  map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"},
-		work: effectAndAck,
-	}
+		Settings: queue.RiverSettings(),
+		State: design.State[Params]{Ready: func(ctx context.Context, st *opened) error {
+			return queue.MigrateRiver(ctx, st.DB, riverViews)
+		}},
+	}, func(t *table) (messages, error) {
+		client, err := queue.RiverOver(t.DB, &river.Config{})
+		return &riverQueue{t, client}, err
+	})
 }
 
 // riverViews shows jobs as messages.
@@ -63,41 +65,8 @@ const riverAttempts = 100
 
 // riverQueue is River as a Broker.
 type riverQueue struct {
-	operators
-	driver *riverpgxv5.Driver
-	client *river.Client[pgx.Tx]
-}
-
-func newRiverQueue(t *table) (*riverQueue, error) {
-	driver := riverpgxv5.New(t.db.Pool)
-	client, err := river.NewClient(driver, &river.Config{Logger: riverLog()})
-	if err != nil {
-		return nil, fmt.Errorf("making a client of River: %w", err)
-	}
-	return &riverQueue{operators{t}, driver, client}, nil
-}
-
-// riverLog keeps River's log to itself: what goes wrong is returned.
-func riverLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// migrate makes River's tables, in several transactions, and shows them as ours.
-func (r *riverQueue) migrate(ctx context.Context) error {
-	pool, err := r.t.db.Preparer(ctx)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: riverLog()})
-	if err == nil {
-		_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	}
-	if err == nil {
-		_, err = pool.Exec(ctx, riverViews)
-	}
-	if err != nil {
-		return fmt.Errorf("making River's tables: %w", err)
-	}
-	return nil
+	*table
+	queue.River
 }
 
 // riverMessage is a message as the arguments of a job.
@@ -131,7 +100,7 @@ SELECT EXISTS (SELECT FROM known), EXISTS (SELECT FROM fresh),
 // Publish inserts jobs in the transaction that stores the publication.
 func (r *riverQueue) Publish(ctx context.Context, queue string, p Publication) (int, error) {
 	var known, fresh bool
-	err := r.t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := r.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var most int
 		var now time.Time
 		err := tx.QueryRow(ctx, riverPublishSQL, queue, int64(p.OpID), len(p.Messages), p.digest()).
@@ -139,7 +108,7 @@ func (r *riverQueue) Publish(ctx context.Context, queue string, p Publication) (
 		if err != nil || !fresh {
 			return err
 		}
-		_, err = r.client.InsertManyFastTx(ctx, tx, riverJobs(queue, p, most, now))
+		_, err = r.Client.InsertManyFastTx(ctx, tx, riverJobs(queue, p, most, now))
 		return err
 	})
 	switch {
@@ -148,7 +117,7 @@ func (r *riverQueue) Publish(ctx context.Context, queue string, p Publication) (
 	case !known:
 		return 0, ErrUnknownQueue
 	case !fresh:
-		return 0, r.t.repeated(ctx, queue, p)
+		return 0, r.repeated(ctx, queue, p)
 	}
 	return len(p.Messages), nil
 }
@@ -168,21 +137,16 @@ func riverJobs(queue string, p Publication, most int, now time.Time) []river.Ins
 
 // Receive fetches jobs and polls for a first one if there is none.
 func (r *riverQueue) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
-	return await(ctx, nil, queue, r.t.pollEvery, d, func() ([]Delivery, error) {
-		began := time.Now()
-		got, err := r.claim(ctx, queue, d.Most)
-		r.t.tally.claim(began, len(got))
-		return got, err
-	})
+	return r.await(ctx, queue, d, r.claim)
 }
 
 // claim has River fetch jobs, for a client that is called like the receipt.
 func (r *riverQueue) claim(ctx context.Context, queue string, n int) ([]Delivery, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.t.db.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.DB.Timeout)
 	defer cancel()
 	var receipt pgtype.UUID
 	var visibility int64
-	err := r.t.db.Row(ctx, `SELECT gen_random_uuid(), visibility FROM queues WHERE queue = $1`,
+	err := r.DB.Row(ctx, `SELECT gen_random_uuid(), visibility FROM queues WHERE queue = $1`,
 		[]any{queue}, &receipt, &visibility)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrUnknownQueue
@@ -190,7 +154,7 @@ func (r *riverQueue) claim(ctx context.Context, queue string, n int) ([]Delivery
 	if err != nil {
 		return nil, stores.Failed("claiming messages", err)
 	}
-	found, err := r.driver.GetExecutor().JobGetAvailable(ctx, &riverdriver.JobGetAvailableParams{
+	found, err := r.Driver.GetExecutor().JobGetAvailable(ctx, &riverdriver.JobGetAvailableParams{
 		ClientID: receipt.String(), MaxAttemptedBy: riverAttempts, MaxToLock: n, Queue: queue})
 	if err != nil {
 		return nil, stores.Failed("claiming messages", err)
@@ -257,7 +221,7 @@ func (r *riverQueue) Settle(
 	ctx context.Context, queue string, how string, s Settlement,
 ) (Settled, error) {
 	var done []settled
-	err := r.t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := r.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		done, err = r.settle(ctx, tx, queue, how, parseReceipts(s.Receipts), s.ByMS)
 		return err
 	})
@@ -265,6 +229,15 @@ func (r *riverQueue) Settle(
 		return Settled{}, stores.Failed("settling receipts", err)
 	}
 	return s.result(done)
+}
+
+// work acknowledges by River's statement.
+func (r *riverQueue) work(ctx context.Context, queue string, batch []Delivery) error {
+	return r.effectAndAck(ctx, queue, batch, func(
+		ctx context.Context, tx pgx.Tx, queue string, list receipts,
+	) ([]settled, error) {
+		return r.settle(ctx, tx, queue, KindAck, list, 0)
+	})
 }
 
 func (r *riverQueue) settle(
@@ -289,7 +262,7 @@ func (r *riverQueue) settle(
 		riverSet(p, one)
 		done = append(done, settled{at: g.at, fresh: true})
 	}
-	_, err = r.driver.UnwrapExecutor(tx).JobSetStateIfRunningMany(ctx, p)
+	_, err = r.Driver.UnwrapExecutor(tx).JobSetStateIfRunningMany(ctx, p)
 	return done, err
 }
 

@@ -11,42 +11,39 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"stampede/harness/stores"
+	"stampede/systems/internal/queue"
 )
 
 // sweep does what River's leader does, more often than it does: it looks for what is
 // scheduled every 5 s and for what is stuck every 30 s, and neither can be set.
-func (r *riverQueue) sweep(ctx context.Context, passed func(place string)) error {
+func (r *riverQueue) sweep(ctx context.Context) error {
 	for _, step := range []func(context.Context, pgx.Tx) (int, error){
 		r.schedule, r.rescue, r.expire,
 	} {
-		if err := r.repeat(ctx, sweepBatch, step); err != nil {
+		if err := r.batches(ctx, sweepBatch, step); err != nil {
 			return err
 		}
-		passed(PlaceSwept)
+		r.Config.Passed(PlaceSwept)
 	}
 	return nil
 }
 
-// repeat does a step, each time in a transaction, as long as it finds as much as it
-// may.
-func (r *riverQueue) repeat(
+// batches does a step, each time in a transaction, as long as it finds as much as it may.
+func (r *riverQueue) batches(
 	ctx context.Context, most int, step func(context.Context, pgx.Tx) (int, error),
 ) error {
-	for {
-		var n int
-		err := r.t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+	return queue.Batches(ctx, most, func(ctx context.Context) (n int, err error) {
+		err = r.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 			n, err = step(ctx, tx)
 			return err
 		})
-		if err != nil || n < most {
-			return err
-		}
-	}
+		return n, err
+	})
 }
 
 // schedule makes delayed messages ready.
 func (r *riverQueue) schedule(ctx context.Context, tx pgx.Tx) (int, error) {
-	due, err := r.driver.UnwrapExecutor(tx).JobSchedule(ctx,
+	due, err := r.Driver.UnwrapExecutor(tx).JobSchedule(ctx,
 		&riverdriver.JobScheduleParams{Max: sweepBatch})
 	return len(due), err
 }
@@ -88,7 +85,7 @@ func (r *riverQueue) rescue(ctx context.Context, tx pgx.Tx) (int, error) {
 	if err != nil || len(p.ID) == 0 {
 		return 0, err
 	}
-	_, err = r.driver.UnwrapExecutor(tx).JobRescueMany(ctx, p)
+	_, err = r.Driver.UnwrapExecutor(tx).JobRescueMany(ctx, p)
 	return len(p.ID), err
 }
 
@@ -110,15 +107,19 @@ func (r *riverQueue) expire(ctx context.Context, tx pgx.Tx) (int, error) {
 }
 
 // collect deletes acknowledged messages that were kept long enough, as River's cleaner does.
-func (r *riverQueue) collect(ctx context.Context, keep time.Duration, most int) error {
-	return r.repeat(ctx, most, func(ctx context.Context, tx pgx.Tx) (int, error) {
+func (r *riverQueue) collect(ctx context.Context) error {
+	if err := r.forget(ctx); err != nil {
+		return err
+	}
+	keep, most := r.Params.Keep.D(), r.Params.CollectBatch
+	return r.batches(ctx, most, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		var horizon time.Time
 		err := tx.QueryRow(ctx, `SELECT clock_timestamp() - $1::bigint * interval '1 us'`,
 			keep.Microseconds()).Scan(&horizon)
 		if err != nil {
 			return 0, err
 		}
-		return r.driver.UnwrapExecutor(tx).JobDeleteBefore(ctx, &riverdriver.JobDeleteBeforeParams{
+		return r.Driver.UnwrapExecutor(tx).JobDeleteBefore(ctx, &riverdriver.JobDeleteBeforeParams{
 			CompletedDoDelete: true, CompletedFinalizedAtHorizon: horizon, Max: most})
 	})
 }
@@ -154,7 +155,7 @@ func (r *riverQueue) Redrive(ctx context.Context, queue string) (int, error) {
 // List counts jobs by River's index of states and queues.
 func (r *riverQueue) List(ctx context.Context) ([]QueueInfo, error) {
 	return r.listed(ctx, `
-		SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s,
+		SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s, '',
 			coalesce(sum(n) FILTER (WHERE state = 'available'), 0)::bigint,
 			coalesce(sum(n) FILTER (WHERE state IN ('scheduled', 'retryable')), 0)::bigint,
 			coalesce(sum(n) FILTER (WHERE state = 'running'), 0)::bigint,
@@ -166,6 +167,8 @@ func (r *riverQueue) List(ctx context.Context) ([]QueueInfo, error) {
 		) AS jobs USING (queue)
 		GROUP BY queue ORDER BY queue`)
 }
+
+func (r *riverQueue) looks() (gauge, metrics string) { return riverLookSQL, riverMetricsSQL }
 
 // riverLookSQL is lookSQL for jobs.
 const riverLookSQL = `

@@ -2,10 +2,12 @@ package sqlbroker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/stores"
+	"stampede/harness/sut"
 )
 
 // rowAtATime: one statement for each message.
@@ -17,23 +19,77 @@ import (
 // the others.
 //
 // Gives up: a round trip and a commit for each step of each message.
-func rowAtATime() design {
-	return design{
-		name:       "row_at_a_time",
-		idea:       "one statement and one commit for each message that is claimed or acknowledged",
-		guarantees: "what batched guarantees, for each message by itself",
-		givesUp:    "a round trip and a commit for each step of each message",
-		sql:        plainStatements(),
-		one:        true,
-		work:       oneByOne(effectAndAck),
-	}
+func rowAtATime() variant {
+	return inTable(variant{
+		Name:       "row_at_a_time",
+		Idea:       "one statement and one commit for each message that is claimed or acknowledged",
+		Guarantees: "what batched guarantees, for each message by itself",
+		GivesUp:    "a round trip and a commit for each step of each message",
+	}, func(t *table) messages { return oneByOne{t} })
 }
 
-// publishEach stores messages one by one, in one transaction: a publication is stored
+type oneByOne struct{ *table }
+
+// Receive claims messages one by one and waits for a first one if there is none.
+func (t oneByOne) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
+	return t.await(ctx, queue, d, t.claim)
+}
+
+func (t oneByOne) claim(ctx context.Context, queue string, n int) (got []Delivery, err error) {
+	for range n {
+		next, err := t.table.claim(ctx, queue, 1)
+		if errors.Is(err, sut.ErrRefused) && len(got) > 0 {
+			break // what was claimed is delivered
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(next) == 0 {
+			break
+		}
+		got = append(got, next...)
+	}
+	return got, nil
+}
+
+// Settle settles each receipt by itself.
+func (t oneByOne) Settle(
+	ctx context.Context, queue string, how string, s Settlement,
+) (Settled, error) {
+	return t.settleBy(ctx, queue, how, s, receipts.each)
+}
+
+// each are the receipts one by one.
+func (r receipts) each() []receipts {
+	list := make([]receipts, len(r.at))
+	for i := range r.at {
+		list[i] = receipts{r.slots[i : i+1], r.ids[i : i+1], r.uuids[i : i+1], r.at[i : i+1]}
+	}
+	return list
+}
+
+// work gives each message of a batch a transaction of its own.
+func (t oneByOne) work(ctx context.Context, queue string, batch []Delivery) error {
+	if len(batch) == 1 {
+		return t.table.work(ctx, queue, batch)
+	}
+	for i := range batch {
+		err := t.table.work(ctx, queue, batch[i:i+1])
+		if errors.Is(err, errIndigestible) {
+			_, err = t.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch[i : i+1])})
+		}
+		if err != nil && !errors.Is(err, ErrStaleReceipt) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Publish stores messages one by one, in one transaction: a publication is stored
 // or it is not.
-func (t *table) publishEach(ctx context.Context, queue string, p Publication) (int, error) {
+func (t oneByOne) Publish(ctx context.Context, queue string, p Publication) (int, error) {
 	var known, fresh bool
-	err := t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		groups := make([]int64, len(p.Messages))
 		for i, m := range p.Messages {
 			groups[i] = int64(m.Group)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 const (
@@ -17,45 +18,35 @@ const (
 // whose consumers were silent for too long too, and what was delivered as often as it
 // may be, or is too old, becomes a dead letter. It looks at each row under its lock and
 // passes over locked ones, so that several sweepers do no harm.
-func (d design) sweeper() sut.Role {
-	return sut.Role{
+func sweeper(of opener) role {
+	return role{
 		Name:    RoleSweeper,
 		Summary: "makes messages visible again or turns them into dead letters",
 		Places:  []string{PlaceSwept},
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.run(ctx, cfg, RoleSweeper, roleConns, func(ctx context.Context, b *backend) error {
-				return b.cfg.Every(ctx, b.params.SweepEvery.D(), func() error { return b.sweep(ctx) })
-			})
-		},
+		Step:    stepped(of, func(p Params) sut.Duration { return p.SweepEvery }, messages.sweep),
 	}
 }
 
-// sweep does what is due now.
-func (b *backend) sweep(ctx context.Context) error {
-	if b.river != nil {
-		return b.river.sweep(ctx, b.cfg.Passed)
-	}
+func (t *table) sweep(ctx context.Context) error {
 	for _, sql := range []string{dueSQL, expiredSQL, wornSQL, agedSQL} {
-		if err := b.repeat(ctx, sql, sweepBatch); err != nil {
+		if err := t.batches(ctx, sql, sweepBatch); err != nil {
 			return err
 		}
-		b.cfg.Passed(PlaceSwept)
+		t.Config.Passed(PlaceSwept)
 	}
 	return nil
 }
 
-// repeat runs a statement with a number of rows, as long as it touches that many.
-func (b *backend) repeat(ctx context.Context, sql string, most int, args ...any) error {
-	for {
-		text, err := b.table.narrowed(ctx, sql)
+// batches runs a statement with a number of rows, as long as it touches that many.
+func (t *table) batches(ctx context.Context, sql string, most int, args ...any) error {
+	return queue.Batches(ctx, most, func(ctx context.Context) (int, error) {
+		text, err := t.narrow(ctx, sql)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		n, err := b.db.Exec(ctx, text, append([]any{most}, args...)...)
-		if err != nil || n < int64(most) {
-			return err
-		}
-	}
+		n, err := t.DB.Exec(ctx, text, append([]any{most}, args...)...)
+		return int(n), err
+	})
 }
 
 // dueSQL makes delayed messages ready, by messages_due.

@@ -19,6 +19,7 @@ import (
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 // statements are what a design sends. Those with the same name have the same
@@ -158,22 +159,31 @@ RETURNING a.n, true, 0::bigint`
 
 // table is a design's messages in Postgres.
 type table struct {
-	db  *stores.Postgres
+	*opened
 	sql statements
-	// pollEvery is how often a waiting demand looks.
+	// narrow fills in which partitions a statement is about, among those of receipts.
+	narrow func(ctx context.Context, sql string) (string, error)
+	among  func(sql string, r receipts) string
+	// waiters are woken when a queue may have got messages; nil: they look every pollEvery.
+	waiters   *queue.Waiters
 	pollEvery time.Duration
-	// slots narrows statements to partitions in use, nil where there are none.
-	slots *slots
-	// bell, if set, rings when a queue may have got messages.
-	bell *bell
-	// one is set where each message has a statement of its own.
-	one bool
-	// tally counts claims.
+	// tally counts what goes through the table.
 	tally *tally
 	// filled are statements with one slot filled in, by how they are written: they are few,
 	// and sent often.
 	filled sync.Map
 }
+
+// newTable is a table that is not divided, without partitions.
+func newTable(st *opened) *table {
+	t := &table{opened: st, sql: plainStatements(), pollEvery: st.Params.PollEvery.D(),
+		tally: &tally{}}
+	t.narrow = func(_ context.Context, sql string) (string, error) { return t.inOneSlot(sql), nil }
+	t.among = func(sql string, _ receipts) string { return t.inOneSlot(sql) }
+	return t
+}
+
+func (t *table) base() *table { return t }
 
 // unpartitioned fills in that there is one slot.
 var unpartitioned = strings.NewReplacer("{slots}", "", "{group slots}", "", "{slot}", "0",
@@ -190,22 +200,11 @@ func (t *table) inOneSlot(sql string) string {
 	return done
 }
 
-// narrowed fills in which partitions a statement is about.
-func (t *table) narrowed(ctx context.Context, sql string) (string, error) {
-	if t.slots == nil {
-		return t.inOneSlot(sql), nil
-	}
-	return t.slots.narrow(ctx, sql)
-}
-
 // Publish stores messages.
 func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, error) {
-	sql, err := t.narrowed(ctx, t.sql.publish)
+	sql, err := t.narrow(ctx, t.sql.publish)
 	if err != nil {
 		return 0, stores.Failed("publishing", err)
-	}
-	if t.one {
-		return t.publishEach(ctx, queue, p)
 	}
 	bodies, groups := make([]string, len(p.Messages)), make([]int64, len(p.Messages))
 	priorities, delays := make([]int32, len(p.Messages)), make([]int64, len(p.Messages))
@@ -215,7 +214,7 @@ func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, 
 	}
 	var known bool
 	var stored int
-	err = t.db.Row(ctx, sql,
+	err = t.DB.Row(ctx, sql,
 		[]any{queue, int64(p.OpID), bodies, groups, priorities, delays, p.digest()}, &known, &stored)
 	if err != nil {
 		return 0, stores.Failed("publishing", err)
@@ -234,7 +233,7 @@ func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, 
 // upon it; this one begins later.
 func (t *table) repeated(ctx context.Context, queue string, p Publication) error {
 	var same bool
-	err := t.db.Row(ctx, publishedSQL, []any{int64(p.OpID), queue, len(p.Messages), p.digest()}, &same)
+	err := t.DB.Row(ctx, publishedSQL, []any{int64(p.OpID), queue, len(p.Messages), p.digest()}, &same)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("publishing again what is being forgotten: %w", sut.ErrRefused)
@@ -268,12 +267,7 @@ func (p Publication) digest() int64 {
 
 // Receive claims messages and waits for a first one if there is none.
 func (t *table) Receive(ctx context.Context, queue string, d Demand) ([]Delivery, error) {
-	return await(ctx, t.bell, queue, t.pollEvery, d, func() ([]Delivery, error) {
-		began := time.Now()
-		got, err := t.claim(ctx, queue, d.Most)
-		t.tally.claim(began, len(got))
-		return got, err
-	})
+	return t.await(ctx, queue, d, t.claim)
 }
 
 // answerIn is how long before the deadline of a call a demand ends its wait, at most: that
@@ -281,66 +275,40 @@ func (t *table) Receive(ctx context.Context, queue string, d Demand) ([]Delivery
 const answerIn = time.Second
 
 // await claims until there are messages, or the demand will wait no longer, or its time is
-// nearly over. In between it waits for the bell of the queue, and for no longer than
-// pollEvery.
-func await(
-	ctx context.Context, b *bell, queue string, pollEvery time.Duration, d Demand,
-	claim func() ([]Delivery, error),
+// nearly over.
+func (t *table) await(
+	ctx context.Context, name string, d Demand,
+	claim func(ctx context.Context, queue string, n int) ([]Delivery, error),
 ) ([]Delivery, error) {
 	wait := time.Duration(d.WaitMS) * time.Millisecond
 	if deadline, is := ctx.Deadline(); is {
 		left := time.Until(deadline)
 		wait = min(wait, left-min(left/5, answerIn))
 	}
-	until := time.Now().Add(wait)
-	told := false // by the bell, of what the next look should find
-	for {
-		ear := b.listen(queue, d.Most)
-		got, err := claim()
-		left := time.Until(until)
-		if err != nil || len(got) > 0 || left <= 0 {
-			ear.pass(told && err != nil)
-			return got, err
-		}
-		if err := ear.wait(ctx, min(left, pollEvery)); err != nil {
-			ear.pass(false)
-			return nil, fmt.Errorf("waiting for messages: %w: %w", sut.ErrRefused, err)
-		}
-		told = ear.lower()
-	}
+	return queue.Await(ctx, t.waiters, name, d.Most, wait, t.pollEvery, func() ([]Delivery, error) {
+		began := time.Now()
+		got, err := claim(ctx, name, d.Most)
+		t.tally.claim(began, len(got))
+		return got, err
+	})
 }
 
 // claim claims up to n messages.
-func (t *table) claim(ctx context.Context, queue string, n int) ([]Delivery, error) {
-	sql, err := t.narrowed(ctx, t.sql.claim)
+func (t *table) claim(
+	ctx context.Context, queue string, n int,
+) (got []Delivery, err error) {
+	sql, err := t.narrow(ctx, t.sql.claim)
 	if err != nil {
 		return nil, stores.Failed("claiming messages", err)
 	}
-	if !t.one {
-		return t.claimOnce(ctx, sql, queue, n)
-	}
-	var got []Delivery
-	for range n {
-		next, err := t.claimOnce(ctx, sql, queue, 1)
-		if errors.Is(err, sut.ErrRefused) && len(got) > 0 {
-			break // what was claimed is delivered
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(next) == 0 {
-			break
-		}
-		got = append(got, next...)
-	}
-	return got, nil
+	return t.claimBy(ctx, sql, queue, n)
 }
 
-func (t *table) claimOnce(
+func (t *table) claimBy(
 	ctx context.Context, sql, queue string, n int,
 ) (got []Delivery, err error) {
 	var list []claimed
-	err = t.db.Rows(ctx, sql, []any{queue, n}, func(row pgx.CollectableRow) error {
+	err = t.DB.Rows(ctx, sql, []any{queue, n}, func(row pgx.CollectableRow) error {
 		c, err := scanClaimed(row)
 		list = append(list, c)
 		return err
@@ -417,15 +385,6 @@ func parseReceipts(list []string) receipts {
 	return r
 }
 
-// each are the receipts one by one.
-func (r receipts) each() []receipts {
-	list := make([]receipts, len(r.at))
-	for i := range r.at {
-		list[i] = receipts{r.slots[i : i+1], r.ids[i : i+1], r.uuids[i : i+1], r.at[i : i+1]}
-	}
-	return list
-}
-
 // without are the receipts but for those that something became of.
 func (r receipts) without(done []settled) (rest receipts) {
 	for i, at := range r.at {
@@ -443,21 +402,6 @@ type settled struct {
 	// fresh is false if the message had been acknowledged with the receipt before.
 	fresh     bool
 	visibleNS int64
-}
-
-// among fills in the slots of receipts, as constants: a statement locks all partitions that
-// the planner cannot leave out, and would wait for whoever has one of them for itself.
-func (t *table) among(sql string, r receipts) string {
-	if t.slots == nil {
-		return t.inOneSlot(sql)
-	}
-	list := []string{"NULL"}
-	for slot := range int32(ring) {
-		if slices.Contains(r.slots, slot) {
-			list = append(list, strconv.Itoa(int(slot)))
-		}
-	}
-	return strings.ReplaceAll(sql, "{asked slots}", "AND m.slot IN ("+strings.Join(list, ",")+")")
 }
 
 // settle runs a statement for receipts.
@@ -485,6 +429,13 @@ func (t *table) settle(
 func (t *table) Settle(
 	ctx context.Context, queue string, how string, s Settlement,
 ) (Settled, error) {
+	return t.settleBy(ctx, queue, how, s, func(r receipts) []receipts { return []receipts{r} })
+}
+
+// settleBy settles by a statement for each part of the receipts.
+func (t *table) settleBy(
+	ctx context.Context, queue string, how string, s Settlement, parts func(receipts) []receipts,
+) (Settled, error) {
 	var sql string
 	var by []any
 	switch how {
@@ -496,24 +447,16 @@ func (t *table) Settle(
 		sql, by = t.sql.extend, []any{s.ByMS}
 	}
 	all := parseReceipts(s.Receipts)
-	done, err := t.settleParts(ctx, sql, queue, t.parts(all), nil, by...)
+	done, err := t.settleParts(ctx, sql, queue, parts(all), nil, by...)
 	if err == nil && how == KindAck && len(done) < len(all.at) {
 		// The same may have been under way already. It is done by now, and the statement, which
 		// has waited for it, goes by what was there when it began.
-		done, err = t.settleParts(ctx, sql, queue, t.parts(all.without(done)), done)
+		done, err = t.settleParts(ctx, sql, queue, parts(all.without(done)), done)
 	}
 	if err != nil {
 		return Settled{}, err
 	}
 	return s.result(done)
-}
-
-// parts are the receipts as statements get them.
-func (t *table) parts(r receipts) []receipts {
-	if t.one {
-		return r.each()
-	}
-	return []receipts{r}
 }
 
 // settleParts runs a statement for each part and adds what became of the receipts to what is
@@ -523,7 +466,7 @@ func (t *table) settleParts(
 ) ([]settled, error) {
 	for _, part := range parts {
 		var some []settled
-		err := t.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		err := t.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 			some, err = t.settle(ctx, conn, sql, queue, part, by...)
 			return err
 		})

@@ -55,19 +55,19 @@ const tellEvery = 200 * time.Millisecond
 
 // tell writes the tally of a consumer into a row of its own, for gauges, until ctx is
 // cancelled or something fails.
-func (b *backend) tell(ctx context.Context) error {
+func (t *table) tell(ctx context.Context) error {
 	var row int64
-	err := b.db.Row(ctx, `INSERT INTO consumers DEFAULT VALUES RETURNING consumer`, nil, &row)
+	err := t.DB.Row(ctx, `INSERT INTO consumers DEFAULT VALUES RETURNING consumer`, nil, &row)
 	if err != nil {
 		return fmt.Errorf("beginning to tell what is consumed: %w", err)
 	}
 	var told totals
-	for b.cfg.Rest(ctx, tellEvery) {
-		now := b.tally.read()
+	for t.Config.Rest(ctx, tellEvery) {
+		now := t.tally.read()
 		if now == told {
 			continue
 		}
-		_, err := b.db.Exec(ctx, `UPDATE consumers SET consumed = $2, claims = $3, claiming = $4
+		_, err := t.DB.Exec(ctx, `UPDATE consumers SET consumed = $2, claims = $3, claiming = $4
 			WHERE consumer = $1`, row, now.consumed, now.claims, now.claiming.Microseconds())
 		if err != nil {
 			return fmt.Errorf("telling what is consumed: %w", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sut"
 )
 
 // unfencedDelete: messages are acknowledged by their identity, without a receipt, as
@@ -15,18 +17,22 @@ import (
 //
 // Gives up: what keeps a consumer from a message that is somebody else's by now. Who
 // wakes up late acknowledges it under the hands of the other, and both leave effects.
-func unfencedDelete() design {
-	d := batched()
-	d.name = "unfenced_delete"
-	d.idea = "batched, but settlements name the message instead of a receipt"
-	d.guarantees = "a message has one consumer at a time, as long as consumers keep to the " +
-		"visibility timeout"
-	d.givesUp = "fencing: a consumer whose timeout has passed can still settle the message"
-	d.breaks = append(breaksUnder(load, ReceiptFenced), breaksUnder(pause, EffectsOnce)...)
-	d.sql = unfencedStatements()
-	d.work = effectsUnfenced
-	return d
+func unfencedDelete() variant {
+	return inTable(variant{
+		Name: "unfenced_delete",
+		Idea: "batched, but settlements name the message instead of a receipt",
+		Guarantees: "a message has one consumer at a time, as long as consumers keep to the " +
+			"visibility timeout",
+		GivesUp: "fencing: a consumer whose timeout has passed can still settle the message",
+		Breaks: append(breaksUnder(sut.Load, ReceiptFenced),
+			breaksUnder(sut.RolePause, EffectsOnce)...),
+	}, func(t *table) messages {
+		t.sql = unfencedStatements()
+		return unfenced{t}
+	})
 }
+
+type unfenced struct{ *table }
 
 // unfencedStatements settle whatever has the identity and is not acknowledged.
 func unfencedStatements() statements {
@@ -57,19 +63,19 @@ RETURNING a.n, true, 0::bigint`
 // identified is current without the receipt and its time.
 const identified = `m.slot = a.slot AND m.id = a.id AND m.queue = $4 AND m.state <> 'acked' {asked slots}`
 
-// effectsUnfenced stores the effects of a whole batch and acknowledges it, in one
-// transaction, without a look at whose it is by then.
-func effectsUnfenced(ctx context.Context, b *backend, queue string, batch []Delivery) error {
-	err := b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+// work stores the effects of a whole batch and acknowledges it, in one transaction, without a
+// look at whose it is by then.
+func (t unfenced) work(ctx context.Context, queue string, batch []Delivery) error {
+	err := t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := storeEffects(ctx, tx, queue, batch); err != nil {
 			return err
 		}
-		b.cfg.Passed(PlaceBetween)
-		_, err := b.table.settle(ctx, tx, b.table.sql.ack, queue, parseReceipts(receiptsOf(batch)))
+		t.Config.Passed(PlaceBetween)
+		_, err := t.ack(ctx, tx, queue, parseReceipts(receiptsOf(batch)))
 		return err
 	})
 	if err == nil {
-		b.tally.consume(len(batch))
+		t.tally.consume(len(batch))
 	}
 	return workError(err)
 }

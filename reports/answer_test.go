@@ -12,12 +12,14 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/export"
+	"stampede/reports/words"
 )
 
 // noisy is a run on a machine that interfered: one repeat of a design has noisy times and
 // was run again, an objective is not judged, a control was caught, another not provoked.
-func noisy(t testing.TB) reports.Data {
+func noisy(t testing.TB) answer.Data {
 	designs := flashSale()
 	lucky := designs[12]
 	lucky.breaks, lucky.expect = nil, nil
@@ -42,10 +44,10 @@ func noisy(t testing.TB) reports.Data {
 	return d
 }
 
-func textOf(t *testing.T, d reports.Data, o reports.TextOptions) []string {
+func textOf(t *testing.T, d answer.Data, o words.TextOptions) []string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := reports.Text(&out, d, o); err != nil {
+	if err := export.Text(&out, d, o); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
@@ -54,7 +56,7 @@ func textOf(t *testing.T, d reports.Data, o reports.TextOptions) []string {
 // TestTextFindings: the terminal says the three answers, each apart from the others, within
 // 80 columns but for the last line.
 func TestTextFindings(t *testing.T) {
-	lines := textOf(t, noisy(t), reports.TextOptions{Report: "runs/a/report.html"})
+	lines := textOf(t, noisy(t), words.TextOptions{Report: "runs/a/report.html"})
 	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "CORRECT") })
 	want := []string{
 		"CORRECT     4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was",
@@ -106,7 +108,7 @@ func TestTimingNamesEachCause(t *testing.T) {
 			b[i].Processor = &rundir.Processor{Machine: &rundir.Machine{SpanNS: 100, Cores: 1,
 				OthersNS: int64(100 * share)}}
 		}
-		_, text, _ := strings.Cut(strings.Join(textOf(t, d, reports.TextOptions{Width: 1000}), "\n"),
+		_, text, _ := strings.Cut(strings.Join(textOf(t, d, words.TextOptions{Width: 1000}), "\n"),
 			"\nTIMING      ")
 		text, _, _ = strings.Cut(text, "\n")
 		return text
@@ -142,8 +144,8 @@ func TestFaultsAreOnTheFirstScreen(t *testing.T) {
 	}
 	says := func(want string) {
 		t.Helper()
-		lines := strings.Join(textOf(t, d, reports.TextOptions{Width: 200}), "\n")
-		page, summary := outline(render(t, d)), write(t, reports.Markdown, d)
+		lines := strings.Join(textOf(t, d, words.TextOptions{Width: 200}), "\n")
+		page, summary := outline(render(t, d)), write(t, export.Markdown, d)
 		if !strings.Contains(lines, "\n            "+want+"\n") ||
 			!strings.Contains(page, "| "+want) || !strings.Contains(summary, want) {
 			t.Errorf("no %q in\n%s", want, lines)
@@ -164,7 +166,7 @@ func TestFaultsAreOnTheFirstScreen(t *testing.T) {
 // TestTextFindingsOfFailures: what is wrong is named, and without an objective there is no
 // answer about them.
 func TestTextFindingsOfFailures(t *testing.T) {
-	text := strings.Join(textOf(t, sceneOf(t, "all_failed").data(t), reports.TextOptions{}), "\n")
+	text := strings.Join(textOf(t, sceneOf(t, "all_failed").data(t), words.TextOptions{}), "\n")
 	for _, want := range []string{"CORRECT     0 of 2 designs hold every invariant\n",
 		"conditional_update broke no-oversell (37 violations)",
 		"OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed (buy-p99 and\n"} {
@@ -174,7 +176,7 @@ func TestTextFindingsOfFailures(t *testing.T) {
 	}
 	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
 	d.Summary.Variants[0].SLOs, d.Summary.Variants[0].Repeats[0].SLOs = nil, nil
-	if text = strings.Join(textOf(t, d, reports.TextOptions{}), "\n"); strings.Contains(text,
+	if text = strings.Join(textOf(t, d, words.TextOptions{}), "\n"); strings.Contains(text,
 		"OBJECTIVES") || strings.Contains(text, "objectives=") {
 		t.Errorf("no objective was asked\n%s", text)
 	}
@@ -237,7 +239,7 @@ func TestSummariesOfWhatHeld(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if text := write(t, reports.Markdown, d); !strings.Contains(text, clause) {
+	if text := write(t, export.Markdown, d); !strings.Contains(text, clause) {
 		t.Errorf("the summary does not say %q", clause)
 	}
 	// The scenario is about what its controls break.
@@ -323,7 +325,7 @@ func TestSuccessfulTimes(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
 	}
-	text := strings.Join(textOf(t, d, reports.TextOptions{}), "\n")
+	text := strings.Join(textOf(t, d, words.TextOptions{}), "\n")
 	want := "\ntimes are of successful buy operations\n"
 	if !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
@@ -405,11 +407,11 @@ func TestRatiosUnderOverload(t *testing.T) {
 	if !strings.Contains(page, " the baseline conditional_update. "+note) {
 		t.Error("the headline does not say it")
 	}
-	text := strings.Join(textOf(t, d, reports.TextOptions{Width: 300}), "\n")
+	text := strings.Join(textOf(t, d, words.TextOptions{Width: 300}), "\n")
 	if !strings.Contains(text, "\n"+note+"\n") {
 		t.Errorf("no %q in\n%s", note, text)
 	}
-	if text = write(t, reports.Markdown, d); !strings.Contains(strings.ReplaceAll(text, `\`, ""),
+	if text = write(t, export.Markdown, d); !strings.Contains(strings.ReplaceAll(text, `\`, ""),
 		"Times are of buy, refusals included. "+note) {
 		t.Errorf("no %q in\n%s", note, text)
 	}

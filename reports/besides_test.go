@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/export"
 )
 
 // TestBesides: what a known-wrong design breaks beyond what was expected of it is not
@@ -21,7 +22,7 @@ func TestBesides(t *testing.T) {
 	d.Summary.Verdict.Overall, d.Summary.Verdict.Correctness = rundir.Pass, rundir.Pass
 
 	for name, text := range map[string]string{"page": outline(render(t, d)),
-		"Markdown": write(t, reports.Markdown, d)} {
+		"Markdown": write(t, export.Markdown, d)} {
 		if !strings.Contains(text, "1 of 1 known-wrong one was caught") {
 			t.Errorf("the %s does not say that the control was caught", name)
 		}
@@ -98,7 +99,7 @@ func TestNoObjective(t *testing.T) {
 	if got := outline(page); !strings.Contains(got, "– Objectives none asked") {
 		t.Errorf("the card does not say that none was asked:\n%.2000s", got)
 	}
-	if got := write(t, reports.Markdown, d); !strings.Contains(got, "- Objectives: – **none asked**") {
+	if got := write(t, export.Markdown, d); !strings.Contains(got, "- Objectives: – **none asked**") {
 		t.Errorf("Markdown does not say that none was asked:\n%s", got)
 	}
 	icon := html.UnescapeString(between(t, page, `<link rel="icon" href="`, `"`))
@@ -110,7 +111,7 @@ func TestNoObjective(t *testing.T) {
 // TestNoWinnerWithoutADifference: the fastest is named where it is faster by 5 %, and
 // where times count.
 func TestNoWinnerWithoutADifference(t *testing.T) {
-	fixed := func(p99s ...time.Duration) reports.Data {
+	fixed := func(p99s ...time.Duration) answer.Data {
 		designs := flashSale()
 		d := fixture{designs: []design{designs[0], designs[2], designs[5], designs[7]}, repeats: 1,
 			ops: 1000}.build(t)
@@ -125,7 +126,7 @@ func TestNoWinnerWithoutADifference(t *testing.T) {
 		invalid.Summary.Variants[i].Timing = rundir.NoTimes
 	}
 	for name, c := range map[string]struct {
-		d         reports.Data
+		d         answer.Data
 		want, not string
 	}{
 		"equal": {fixed(time.Second, time.Second, time.Second, time.Second),
@@ -160,7 +161,7 @@ func TestWatchedWords(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	line := &d.Timelines[reports.RepeatRef{Variant: d.Summary.Variants[0].Name}].Watched[0]
+	line := &d.Timelines[answer.RepeatRef{Variant: d.Summary.Variants[0].Name}].Watched[0]
 	for i := range line.Points {
 		line.Points[i].High = line.Points[i].Low
 	}

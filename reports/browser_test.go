@@ -28,7 +28,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 	"stampede/reports/browsertest"
 )
 
@@ -287,7 +287,7 @@ func TestBrowserReadsNames(t *testing.T) {
 func TestBrowserCursorsMoveTogether(t *testing.T) {
 	d := fixture{designs: flashSale()[:4], repeats: 1, ops: 1000}.build(t)
 	change := func(variant int, change func(*rundir.Timeline)) {
-		ref := reports.RepeatRef{Variant: d.Summary.Variants[variant].Name}
+		ref := answer.RepeatRef{Variant: d.Summary.Variants[variant].Name}
 		timeline := d.Timelines[ref]
 		change(&timeline)
 		d.Timelines[ref] = timeline
@@ -481,7 +481,7 @@ func TestBrowserChartsKeepTheirTexts(t *testing.T) {
 	}
 	v := &counted.Summary.Variants[2].Repeats[0].Invariants[0]
 	v.Violations[0].Counted = check.CountUp("units of item-1 held and later paid", 200, steps)
-	for name, d := range map[string]reports.Data{"counted": counted,
+	for name, d := range map[string]answer.Data{"counted": counted,
 		"stored": keptRun(t, "store-faults")} {
 		tb := open(t, render(t, d))
 		for _, width := range []int64{1280, 390} {
@@ -507,7 +507,7 @@ func TestBrowserChartsKeepTheirTexts(t *testing.T) {
 }
 
 // keptRun is a run of testdata, which is kept without its history.
-func keptRun(t *testing.T, name string) reports.Data {
+func keptRun(t *testing.T, name string) answer.Data {
 	t.Helper()
 	kept, err := zip.OpenReader(filepath.Join("testdata", name+".zip"))
 	if err != nil {
@@ -518,7 +518,7 @@ func keptRun(t *testing.T, name string) reports.Data {
 	if err := os.CopyFS(dir, kept); err != nil {
 		t.Fatal(err)
 	}
-	d, err := reports.Load(filepath.Join(dir, name))
+	d, err := answer.Load(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -729,7 +729,8 @@ func TestIndexInTheBrowser(t *testing.T) {
 	const shown = `[...document.querySelectorAll('[data-verdict]')].filter(x => x.checkVisibility())`
 	for verdict, want := range map[string]int{"FAIL": 1, "PASS": 2, "": 3} {
 		n := eval[int](t, tb, fmt.Sprintf(`(() => { const only = document.getElementById('only');
-			only.value = %q; only.dispatchEvent(new Event('change')); return %s.length })()`, verdict, shown))
+			only.value = %q; only.dispatchEvent(new Event('change')); return %s.length })()`, verdict,
+			shown))
 		if n != want {
 			t.Errorf("%d scenarios shown of the verdict %q, want %d", n, verdict, want)
 		}

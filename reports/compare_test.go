@@ -13,13 +13,14 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/rundir"
 	"stampede/harness/schema/schematest"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/compare"
 )
 
 // compareRuns compares two runs that are not copies of one, though made from one fixture.
-func compareRuns(base, candidate reports.Labelled) reports.RunComparison {
+func compareRuns(base, candidate compare.Labelled) compare.Comparison {
 	candidate.Data.Summary.Run.ID += "-2"
-	return reports.Compare(base, candidate)
+	return compare.Runs(base, candidate)
 }
 
 func TestCompareRuns(t *testing.T) {
@@ -28,8 +29,8 @@ func TestCompareRuns(t *testing.T) {
 	slower[0].p50 *= 2
 	candidate := fixture{designs: slower[:2], repeats: 6, ops: 2000}.build(t)
 	candidate.Summary.Variants[0].Invariants[3].Status = check.Broken
-	c := compareRuns(reports.Labelled{Label: "main", Data: base},
-		reports.Labelled{Label: "branch", Data: candidate})
+	c := compareRuns(compare.Labelled{Label: "main", Data: base},
+		compare.Labelled{Label: "branch", Data: candidate})
 	if len(c.Mismatches) != 0 {
 		t.Errorf("mismatches %v", c.Mismatches)
 	}
@@ -46,8 +47,8 @@ func TestCompareRuns(t *testing.T) {
 	if len(c.Regressions) != 2 || c.Regressions[1].Metric != "p99" || len(c.Undecided(false)) != 0 {
 		t.Errorf("regressions %v, undecided %q", c.Regressions, c.Undecided(false))
 	}
-	back := compareRuns(reports.Labelled{Label: "branch", Data: candidate},
-		reports.Labelled{Label: "main", Data: base})
+	back := compareRuns(compare.Labelled{Label: "branch", Data: candidate},
+		compare.Labelled{Label: "main", Data: base})
 	if len(back.Regressions) != 0 {
 		t.Errorf("what got better is a regression: %v", back.Regressions)
 	}
@@ -60,8 +61,8 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 	base, other := one(t), one(t)
 	other.Summary.Environment.Fingerprint = "another machine"
 	other.Summary.Run.Profile = "smoke"
-	c := compareRuns(reports.Labelled{Label: "a", Data: base},
-		reports.Labelled{Label: "b", Data: other})
+	c := compareRuns(compare.Labelled{Label: "a", Data: base},
+		compare.Labelled{Label: "b", Data: other})
 	var what []string
 	for _, m := range c.Mismatches {
 		what = append(what, m.What)
@@ -86,10 +87,10 @@ func TestDifferencesOfStores(t *testing.T) {
 		"redis": {Kind: "redis", Version: "7.0.15", Settings: map[string]string{
 			"appendfsync": "9223372036854775807"}},
 	}
-	c := compareRuns(reports.Labelled{Label: "old", Data: base},
-		reports.Labelled{Label: "new", Data: other})
+	c := compareRuns(compare.Labelled{Label: "old", Data: base},
+		compare.Labelled{Label: "new", Data: other})
 	var out bytes.Buffer
-	if err := reports.CompareText(&out, false, c); err != nil {
+	if err := compare.Text(&out, false, c); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -113,7 +114,7 @@ func TestUndecided(t *testing.T) {
 	slower := flashSale()[:1]
 	slower[0].p50 *= 3
 	worse := fixture{designs: slower, repeats: 4, ops: 2000}.build(t)
-	a, b := reports.Labelled{Label: "a", Data: few}, reports.Labelled{Label: "b", Data: worse}
+	a, b := compare.Labelled{Label: "a", Data: few}, compare.Labelled{Label: "b", Data: worse}
 	c := compareRuns(a, b)
 	if why := c.Undecided(false); len(c.Regressions) != 0 || len(why) != 1 ||
 		!strings.Contains(why[0], "4 and 4 repeats can never show a regression") ||
@@ -146,12 +147,12 @@ func TestARegressionIsAnAnswer(t *testing.T) {
 	slower[0].p50 *= 3
 	worse := fixture{designs: slower, repeats: 5, ops: 2000}.build(t)
 	worse.Summary.Variants[1].Repeats = worse.Summary.Variants[1].Repeats[:1]
-	c := compareRuns(reports.Labelled{Label: "a", Data: base},
-		reports.Labelled{Label: "b", Data: worse})
+	c := compareRuns(compare.Labelled{Label: "a", Data: base},
+		compare.Labelled{Label: "b", Data: worse})
 	if len(c.Few) != 1 || len(c.Regressions) == 0 || len(c.Undecided(false)) != 0 {
 		t.Errorf("few %q, regressions %v, undecided %q", c.Few, c.Regressions, c.Undecided(false))
 	}
-	if page := comparePage(t, false, []reports.RunComparison{c}); !strings.Contains(page,
+	if page := comparePage(t, false, []compare.Comparison{c}); !strings.Contains(page,
 		"<title>REGRESSION") {
 		t.Error("the page has another word")
 	}
@@ -174,8 +175,8 @@ func TestWhatIsExpectedIsNoChange(t *testing.T) {
 		b.Summary.Variants[0].Invariants[3].Status = check.Broken
 		a.Summary.Variants[0].ExpectedBroken = test.before
 		b.Summary.Variants[0].ExpectedBroken = test.after
-		page := comparePage(t, false, []reports.RunComparison{compareRuns(
-			reports.Labelled{Label: "a", Data: a}, reports.Labelled{Label: "b", Data: b})})
+		page := comparePage(t, false, []compare.Comparison{compareRuns(
+			compare.Labelled{Label: "a", Data: a}, compare.Labelled{Label: "b", Data: b})})
 		if !strings.Contains(page, "<title>"+test.word) {
 			t.Errorf("%s: not %s", name, test.word)
 		}
@@ -203,19 +204,19 @@ func TestWhatObjectivesProve(t *testing.T) {
 		base := fixture{designs: flashSale()[2:4], repeats: 6, ops: 2000}.build(t)
 		after := fixture{designs: flashSale()[2:4], repeats: 6, ops: 2000}.build(t)
 		test.change(&after.Summary.Variants[0])
-		compare := func(want string) {
+		compareAs := func(want string) {
 			t.Helper()
-			c := compareRuns(reports.Labelled{Label: "a", Data: base},
-				reports.Labelled{Label: "b", Data: after})
-			page := comparePage(t, false, []reports.RunComparison{c})
+			c := compareRuns(compare.Labelled{Label: "a", Data: base},
+				compare.Labelled{Label: "b", Data: after})
+			page := comparePage(t, false, []compare.Comparison{c})
 			if !strings.Contains(page, "<title>"+want) || (len(c.Worsened(false)) > 0) !=
 				(want == "WORSE VERDICT") || want == "UNDECIDED" && len(c.Undecided(false)) == 0 {
 				t.Errorf("%s: not %s; undecided %q", name, want, c.Undecided(false))
 			}
 		}
-		compare(test.like)
+		compareAs(test.like)
 		after.Summary.Environment.Cores, after.Summary.Environment.Fingerprint = 64, "another"
-		compare(test.unlike)
+		compareAs(test.unlike)
 	}
 }
 
@@ -232,7 +233,7 @@ func TestAChangeHasOneMark(t *testing.T) {
 		{check.Broken, check.Held, false, "✓"}, {check.Undecided, check.Held, false, "✓"},
 		{check.Held, check.Broken, true, "⚑"}, {check.Broken, check.Undecided, true, "⚑"},
 	} {
-		sides := [2]reports.Labelled{{Label: "a", Data: one(t)}, {Label: "b", Data: one(t)}}
+		sides := [2]compare.Labelled{{Label: "a", Data: one(t)}, {Label: "b", Data: one(t)}}
 		for i, status := range []check.Status{c.from, c.to} {
 			v := &sides[i].Data.Summary.Variants[0]
 			v.Invariants = slices.Clone(v.Invariants)
@@ -241,10 +242,10 @@ func TestAChangeHasOneMark(t *testing.T) {
 				v.ExpectedBroken = []string{v.Invariants[0].Invariant}
 			}
 		}
-		all := []reports.RunComparison{compareRuns(sides[0], sides[1])}
+		all := []compare.Comparison{compareRuns(sides[0], sides[1])}
 		var text, md bytes.Buffer
-		if err := errors.Join(reports.CompareText(&text, false, all...),
-			reports.CompareMarkdown(&md, false, all...)); err != nil {
+		if err := errors.Join(compare.Text(&text, false, all...),
+			compare.Markdown(&md, false, all...)); err != nil {
 			t.Fatal(err)
 		}
 		line := fmt.Sprintf(": no-oversell was %s, is %s\n", c.from, c.to)
@@ -258,14 +259,14 @@ func TestAChangeHasOneMark(t *testing.T) {
 }
 
 func TestCompareText(t *testing.T) {
-	a, b := reports.Labelled{Label: "a", Data: three(t)}, reports.Labelled{Label: "b", Data: three(t)}
+	a, b := compare.Labelled{Label: "a", Data: three(t)}, compare.Labelled{Label: "b", Data: three(t)}
 	b.Data.Summary.Environment.Fingerprint = "other"
 	first := &b.Data.Summary.Variants[0]
 	first.Invariants = slices.Clone(first.Invariants)
 	first.Invariants[0].Status = check.Undecided
-	alone := reports.Labelled{Label: "c", Data: one(t)}
+	alone := compare.Labelled{Label: "c", Data: one(t)}
 	var out bytes.Buffer
-	err := reports.CompareText(&out, false, compareRuns(a, b), compareRuns(a, alone))
+	err := compare.Text(&out, false, compareRuns(a, b), compareRuns(a, alone))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,9 +274,9 @@ func TestCompareText(t *testing.T) {
 }
 
 // comparisonScenes are comparisons that every format must be able to tell.
-func comparisonScenes(t testing.TB) map[string][]reports.RunComparison {
-	side := func(label string, d reports.Data) reports.Labelled {
-		return reports.Labelled{Label: label, Data: d}
+func comparisonScenes(t testing.TB) map[string][]compare.Comparison {
+	side := func(label string, d answer.Data) compare.Labelled {
+		return compare.Labelled{Label: label, Data: d}
 	}
 	slower := flashSale()[:3]
 	slower[0].p50 *= 2
@@ -298,7 +299,7 @@ func comparisonScenes(t testing.TB) map[string][]reports.RunComparison {
 		dropped.Summary.Variants[0].Repeats[i].Operations[0].Latency.Response.P99 = rundir.Infinite
 	}
 	bad := hostiles(t)
-	return map[string][]reports.RunComparison{
+	return map[string][]compare.Comparison{
 		"regression": {compareRuns(side("main", base), side("branch", worse))},
 		"same":       {compareRuns(side("main", base), side("branch", same))},
 		"unlike":     {compareRuns(side("main", base), side("elsewhere", moved))},
@@ -311,10 +312,10 @@ func comparisonScenes(t testing.TB) map[string][]reports.RunComparison {
 	}
 }
 
-func comparePage(t testing.TB, across bool, all []reports.RunComparison) string {
+func comparePage(t testing.TB, across bool, all []compare.Comparison) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := reports.CompareHTML(&out, across, all...); err != nil {
+	if err := compare.HTML(&out, across, all...); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -340,18 +341,18 @@ func TestCompareFormatsGolden(t *testing.T) {
 		all := scenes[name]
 		t.Run(name, func(t *testing.T) {
 			var md, text bytes.Buffer
-			if err := reports.CompareMarkdown(&md, false, all...); err != nil {
+			if err := compare.Markdown(&md, false, all...); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "compare_"+name+".md", md.String())
-			if err := reports.CompareText(&text, false, all...); err != nil {
+			if err := compare.Text(&text, false, all...); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "compare_"+name+".txt", text.String())
 		})
 	}
 	var out bytes.Buffer
-	if err := reports.CompareJSON(&out, false, scenes["several"]...); err != nil {
+	if err := compare.JSON(&out, false, scenes["several"]...); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "compare_several.json", out.String())
@@ -364,14 +365,14 @@ func TestCompareJSON(t *testing.T) {
 	for name, want := range map[string]string{"regression": "regression", "same": "no-regression",
 		"unlike": "not-comparable"} {
 		var out bytes.Buffer
-		if err := reports.CompareJSON(&out, false, scenes[name]...); err != nil {
+		if err := compare.JSON(&out, false, scenes[name]...); err != nil {
 			t.Fatal(err)
 		}
 		var doc struct {
 			SchemaVersion string `json:"schema_version"`
 			Comparisons   []struct {
 				Verdict    string             `json:"verdict"`
-				Mismatches []reports.Mismatch `json:"mismatches"`
+				Mismatches []compare.Mismatch `json:"mismatches"`
 				Variants   []struct {
 					Comparisons []struct {
 						Base *float64 `json:"base_median"`
@@ -383,14 +384,14 @@ func TestCompareJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := doc.Comparisons[0]
-		if doc.SchemaVersion != reports.ComparisonVersion || c.Verdict != want ||
+		if doc.SchemaVersion != compare.ComparisonVersion || c.Verdict != want ||
 			(len(c.Mismatches) > 0) != (name == "unlike") ||
 			*c.Variants[0].Comparisons[0].Base < 1e6 {
 			t.Errorf("%s: %s", name, out.String()[:600])
 		}
 	}
 	var out bytes.Buffer
-	if err := reports.CompareJSON(&out, false, scenes["several"][2]); err != nil {
+	if err := compare.JSON(&out, false, scenes["several"][2]); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"candidate_median": null`) {
@@ -399,16 +400,16 @@ func TestCompareJSON(t *testing.T) {
 }
 
 func TestSchemaIsCurrent(t *testing.T) {
-	schematest.Current(t, "reports/compare.schema.json", reports.ComparisonSchema(),
-		"..", reports.MakeComparisonSchema, "reports", "harness/rundir", "harness/check")
+	schematest.Current(t, "reports/compare/compare.schema.json", compare.Schema(),
+		"..", compare.MakeSchema, "reports/compare", "harness/rundir", "harness/check")
 }
 
 // TestComparisonSchemaTakesWhatIsWritten, and nothing else.
 func TestComparisonSchemaTakesWhatIsWritten(t *testing.T) {
-	s := schematest.Compile(t, reports.ComparisonSchema())
+	s := schematest.Compile(t, compare.Schema())
 	for name, scenes := range comparisonScenes(t) {
 		var out bytes.Buffer
-		if err := reports.CompareJSON(&out, false, scenes...); err != nil {
+		if err := compare.JSON(&out, false, scenes...); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.JSON(out.Bytes()); err != nil {
@@ -416,10 +417,11 @@ func TestComparisonSchemaTakesWhatIsWritten(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := reports.CompareJSON(&out, false, comparisonScenes(t)["regression"]...); err != nil {
+	if err := compare.JSON(&out, false, comparisonScenes(t)["regression"]...); err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range [][2]string{{`"regression"`, `"worse-ish"`}, {`"base_median"`, `"base_mean"`},
+	for _, change := range [][2]string{{`"regression"`, `"worse-ish"`}, {`"base_median"`,
+		`"base_mean"`},
 		{`"1.1.0"`, `"1"`}, {`"seed": `, `"sead": `}} {
 		wrong := strings.Replace(out.String(), change[0], change[1], 1)
 		if wrong == out.String() || s.JSON([]byte(wrong)) == nil {
@@ -450,9 +452,9 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 		t.Error("another seed was taken for another machine")
 	}
 	unlike[0].Mismatches = slices.DeleteFunc(unlike[0].Mismatches,
-		func(m reports.Mismatch) bool { return !m.Machine })
+		func(m compare.Mismatch) bool { return !m.Machine })
 	var text bytes.Buffer
-	if err := reports.CompareText(&text, true, unlike...); err != nil {
+	if err := compare.Text(&text, true, unlike...); err != nil {
 		t.Fatal(err)
 	}
 	if got := text.String(); !strings.Contains(got, "! compared all the same: ") ||
@@ -460,7 +462,7 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 		t.Errorf("allowed, the text says\n%s", got)
 	}
 	var md bytes.Buffer
-	if err := reports.CompareMarkdown(&md, true, unlike...); err != nil {
+	if err := compare.Markdown(&md, true, unlike...); err != nil {
 		t.Fatal(err)
 	}
 	if got := md.String(); !strings.Contains(got, "- compared all the same: CPU differs") ||
@@ -478,7 +480,7 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 // TestWhatComparisonsSayOnce: designs without times are named in one line, and where the
 // scenario differs nothing else is listed.
 func TestWhatComparisonsSayOnce(t *testing.T) {
-	of := func(scenario string) reports.Data {
+	of := func(scenario string) answer.Data {
 		d := fixture{designs: flashSale()[:6], repeats: 2, ops: 1000}.build(t)
 		d.Summary.Run.Scenario = scenario
 		d.Summary.Verdict.Timing = rundir.NoTimes
@@ -489,13 +491,13 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 		}
 		return d
 	}
-	a := reports.Labelled{Label: "a", Data: of("same")}
-	b := reports.Labelled{Label: "b", Data: of("same")}
+	a := compare.Labelled{Label: "a", Data: of("same")}
+	b := compare.Labelled{Label: "b", Data: of("same")}
 	c := compareRuns(a, b)
 	if len(c.Few) != 0 || len(c.WithoutTimes) != 6 || !c.Untimed() || len(c.Undecided(false)) != 0 {
 		t.Errorf("few %q, without times %q, undecided %q", c.Few, c.WithoutTimes, c.Undecided(false))
 	}
-	page := outline(comparePage(t, false, []reports.RunComparison{c}))
+	page := outline(comparePage(t, false, []compare.Comparison{c}))
 	for _, want := range []string{"No design has clean times in both runs", "without times on both " +
 		"sides: conditional_update, naive_select, counter_in_place, for_update and 2 more",
 		"No design has times in both runs."} {
@@ -510,12 +512,12 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 		why[0] != "scenario differs: same and another, and 2 more" {
 		t.Errorf("undecided: %q", why)
 	}
-	page = outline(comparePage(t, false, []reports.RunComparison{c}))
+	page = outline(comparePage(t, false, []compare.Comparison{c}))
 	if !strings.Contains(page, "And 2 more") || strings.Contains(page, "| seed |") {
 		t.Error("the page lists what does not matter")
 	}
-	for name, write := range map[string]func(io.Writer, bool, ...reports.RunComparison) error{
-		"text": reports.CompareText, "Markdown": reports.CompareMarkdown} {
+	for name, write := range map[string]func(io.Writer, bool, ...compare.Comparison) error{
+		"text": compare.Text, "Markdown": compare.Markdown} {
 		var out bytes.Buffer
 		if err := write(&out, false, c); err != nil ||
 			strings.Count(out.String(), "not comparable: ") != 1 ||
@@ -527,15 +529,15 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 
 // TestCopiesOfOneRun: that is all that is said of them, in every format.
 func TestCopiesOfOneRun(t *testing.T) {
-	c := reports.Compare(reports.Labelled{Label: "old", Data: three(t)},
-		reports.Labelled{Label: "new", Data: three(t)})
+	c := compare.Runs(compare.Labelled{Label: "old", Data: three(t)},
+		compare.Labelled{Label: "new", Data: three(t)})
 	if !c.SameRun || len(c.Regressions)+len(c.Metrics)+len(c.Mismatches) > 0 || c.Untimed() ||
 		!slices.Equal(c.Undecided(true), []string{"both are the same run"}) {
 		t.Errorf("%+v, undecided %q", c, c.Undecided(true))
 	}
 	var text, md, doc bytes.Buffer
-	if err := errors.Join(reports.CompareText(&text, false, c), reports.CompareMarkdown(&md, false, c),
-		reports.CompareJSON(&doc, false, c)); err != nil {
+	if err := errors.Join(compare.Text(&text, false, c), compare.Markdown(&md, false, c),
+		compare.JSON(&doc, false, c)); err != nil {
 		t.Fatal(err)
 	}
 	if text.String() != "new against old\n= both are the same run\n" {
@@ -547,14 +549,14 @@ func TestCopiesOfOneRun(t *testing.T) {
 	if !strings.Contains(doc.String(), `"verdict": "same-run"`) {
 		t.Errorf("the document is %s", doc.String())
 	}
-	page := comparePage(t, false, []reports.RunComparison{c})
+	page := comparePage(t, false, []compare.Comparison{c})
 	if !strings.Contains(page, "SAME RUN") || strings.Contains(page, "Times and throughput") {
 		t.Error("the page says more of one run")
 	}
 }
 
 // noisyIn makes the times of a design noisy.
-func noisyIn(d reports.Data, design int) {
+func noisyIn(d answer.Data, design int) {
 	v := &d.Summary.Variants[design]
 	v.Timing = rundir.Noisy
 	for i := range v.Repeats {
@@ -571,11 +573,11 @@ func TestANoisyDesignTakesNothingFromOthers(t *testing.T) {
 	base := fixture{designs: flashSale()[2:4], repeats: 6, ops: 2000}.build(t)
 	worse := fixture{designs: slower, repeats: 6, ops: 2000}.build(t)
 	noisyIn(worse, 0)
-	compare := func() reports.RunComparison {
-		return compareRuns(reports.Labelled{Label: "a", Data: base},
-			reports.Labelled{Label: "b", Data: worse})
+	judged := func() compare.Comparison {
+		return compareRuns(compare.Labelled{Label: "a", Data: base},
+			compare.Labelled{Label: "b", Data: worse})
 	}
-	c := compare()
+	c := judged()
 	if !slices.Equal(c.Noisy, []string{"counter_in_place"}) || c.Judged != 1 || c.Untimed() ||
 		len(c.Regressions) == 0 || len(c.Mismatches) > 0 {
 		t.Errorf("noisy %q, judged %d, regressions %v", c.Noisy, c.Judged, c.Regressions)
@@ -591,19 +593,19 @@ func TestANoisyDesignTakesNothingFromOthers(t *testing.T) {
 	}
 	base.Summary.NoiseFloor = &rundir.NoiseFloor{P50: 1.1, P99: 1.2}
 	worse.Summary.NoiseFloor = &rundir.NoiseFloor{P50: 1.1, P99: 1.6}
-	if p99 = compare().Metrics[0].Comparisons[1]; p99.Ratio < 2 {
+	if p99 = judged().Metrics[0].Comparisons[1]; p99.Ratio < 2 {
 		t.Errorf("beyond the noise floor: %+v", p99)
 	}
 	base.Summary.NoiseFloor.P99 = 9
-	if p99 = compare().Metrics[0].Comparisons[1]; p99.Ratio != 0 {
+	if p99 = judged().Metrics[0].Comparisons[1]; p99.Ratio != 0 {
 		t.Errorf("within the wider noise floor: %+v", p99)
 	}
 	noisyIn(worse, 1)
-	if c = compare(); !c.Untimed() || len(c.Regressions)+len(c.Undecided(false)) > 0 {
+	if c = judged(); !c.Untimed() || len(c.Regressions)+len(c.Undecided(false)) > 0 {
 		t.Errorf("all are noisy: %v, %q", c.Regressions, c.Undecided(false))
 	}
 	var text bytes.Buffer
-	if err := reports.CompareText(&text, false, c); err != nil {
+	if err := compare.Text(&text, false, c); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "≈ noisy times, which show no regression: counter_in_place "+
@@ -616,7 +618,7 @@ func TestANoisyDesignTakesNothingFromOthers(t *testing.T) {
 // TestNoiseChangesNoVerdict: what noise leaves unjudged is neither worse nor an open question,
 // and a promise of time counts as an objective.
 func TestNoiseChangesNoVerdict(t *testing.T) {
-	a, b := reports.Labelled{Label: "a", Data: one(t)}, reports.Labelled{Label: "b", Data: one(t)}
+	a, b := compare.Labelled{Label: "a", Data: one(t)}, compare.Labelled{Label: "b", Data: one(t)}
 	v := &b.Data.Summary.Variants[0]
 	v.SLOs[0].Status, v.SLOs[0].NotJudged = check.Undecided, true
 	v.Invariants[4].Status, v.Invariants[4].Late = check.Undecided, 3

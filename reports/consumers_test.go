@@ -21,7 +21,9 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/export"
+	"stampede/reports/words"
 )
 
 // These tests read what CI systems read with parsers that others wrote.
@@ -29,9 +31,9 @@ import (
 // gitLabLimit is the largest JUnit file that GitLab reads.
 const gitLabLimit = 30_000_000
 
-func junitOf(t testing.TB, d reports.Data) []junit.Suite {
+func junitOf(t testing.TB, d answer.Data) []junit.Suite {
 	t.Helper()
-	suites, err := junit.Ingest([]byte(write(t, reports.JUnit, d)))
+	suites, err := junit.Ingest([]byte(write(t, export.JUnit, d)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestJUnitCounts(t *testing.T) {
 			count[junit.StatusPassed]+count[junit.StatusFailed]+count[junit.StatusError]+
 				count[junit.StatusSkipped],
 			count[junit.StatusFailed], count[junit.StatusError], count[junit.StatusSkipped])
-		root, _, _ := strings.Cut(write(t, reports.JUnit, s.data(t)), "<testsuite ")
+		root, _, _ := strings.Cut(write(t, export.JUnit, s.data(t)), "<testsuite ")
 		if !strings.Contains(root, attributes) {
 			t.Errorf("%s: the root is %s, want %s", s.name, root, attributes)
 		}
@@ -151,7 +153,7 @@ func TestJUnitFailureHasItsProof(t *testing.T) {
 // TestJUnitStaysUnderTheLimit: evidence without end is cut, cases are not.
 func TestJUnitStaysUnderTheLimit(t *testing.T) {
 	d := manyBroken(t, 400)
-	text := write(t, reports.JUnit, d)
+	text := write(t, export.JUnit, d)
 	suites, err := junit.Ingest([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -159,17 +161,17 @@ func TestJUnitStaysUnderTheLimit(t *testing.T) {
 	if len(text) > gitLabLimit || len(suites) != 400 || !strings.Contains(text, "Cut: ") {
 		t.Errorf("%d bytes, %d suites", len(text), len(suites))
 	}
-	if strings.Contains(write(t, reports.JUnit, sceneOf(t, "all_failed").data(t)), "Cut: ") {
+	if strings.Contains(write(t, export.JUnit, sceneOf(t, "all_failed").data(t)), "Cut: ") {
 		t.Error("little evidence was cut")
 	}
 }
 
 // manyBroken has so many designs that break everything, and violations whose text
 // is far too long and grows when it is escaped.
-func manyBroken(t testing.TB, designs int) reports.Data {
+func manyBroken(t testing.TB, designs int) answer.Data {
 	d := allFailed(t)
 	v := d.Summary.Variants[0]
-	records := d.Records[reports.RepeatRef{Variant: v.Name}]
+	records := d.Records[answer.RepeatRef{Variant: v.Name}]
 	for _, inv := range v.Repeats[0].Invariants {
 		for i := range inv.Violations {
 			inv.Violations[i].Text = strings.Repeat(`<&">|`, 1000)
@@ -179,7 +181,7 @@ func manyBroken(t testing.TB, designs int) reports.Data {
 	for i := range designs {
 		v.Name = fmt.Sprintf("design-%d", i)
 		d.Summary.Variants = append(d.Summary.Variants, v)
-		d.Records[reports.RepeatRef{Variant: v.Name}] = records
+		d.Records[answer.RepeatRef{Variant: v.Name}] = records
 	}
 	return d
 }
@@ -235,7 +237,7 @@ func TestMetricsAreReadByPrometheus(t *testing.T) {
 	for _, s := range scenes() {
 		t.Run(s.name, func(t *testing.T) {
 			d := s.data(t)
-			families := scrape(t, write(t, reports.Metrics, d))
+			families := scrape(t, write(t, export.Metrics, d))
 			verdicts := 0.
 			for _, one := range families["stampede_verdict"] {
 				verdicts += one.value
@@ -267,7 +269,7 @@ func TestMetricsAreReadByPrometheus(t *testing.T) {
 // TestMetricsAreTheSummary: a value that Prometheus reads is the one of the summary.
 func TestMetricsAreTheSummary(t *testing.T) {
 	d := sceneOf(t, "three").data(t)
-	families := scrape(t, write(t, reports.Metrics, d))
+	families := scrape(t, write(t, export.Metrics, d))
 	value := func(family string, want map[string]string) float64 {
 		for _, one := range families[family] {
 			matches := true
@@ -373,7 +375,7 @@ func TestMarkdownIsWhatItLooksLike(t *testing.T) {
 	for _, s := range scenes() {
 		t.Run(s.name, func(t *testing.T) {
 			d := s.data(t)
-			r := renderMarkdown(t, write(t, reports.Markdown, d))
+			r := renderMarkdown(t, write(t, export.Markdown, d))
 			if len(r.headings) < 3 || !slices.Contains(r.headings, "Designs") ||
 				!slices.Contains(r.headings, "Reproduce") {
 				t.Errorf("the headings are %q", r.headings)
@@ -415,8 +417,8 @@ func TestMarkdownKeepsTextText(t *testing.T) {
 			variant.SLOs[0].Name = hostile
 		}
 		plain := sceneOf(t, "all_failed").make(t)
-		got, want := renderMarkdown(t, write(t, reports.Markdown, d)),
-			renderMarkdown(t, write(t, reports.Markdown, plain))
+		got, want := renderMarkdown(t, write(t, export.Markdown, d)),
+			renderMarkdown(t, write(t, export.Markdown, plain))
 		if got.tables != want.tables || len(got.headings) != len(want.headings) ||
 			!slices.Equal(got.code, want.code) {
 			t.Errorf("%q: %+v, want %+v", hostile, got, want)
@@ -426,7 +428,7 @@ func TestMarkdownKeepsTextText(t *testing.T) {
 
 func TestMarkdownStaysUnderTheLimit(t *testing.T) {
 	d := manyBroken(t, 60)
-	markdown := write(t, reports.Markdown, d)
+	markdown := write(t, export.Markdown, d)
 	if len(markdown) > gitHubLimit || strings.Count(markdown, "*Cut: ") != 1 ||
 		!strings.HasPrefix(markdown, "## ✗ FAIL") {
 		t.Errorf("%d bytes, starts %q", len(markdown), markdown[:40])
@@ -435,12 +437,12 @@ func TestMarkdownStaysUnderTheLimit(t *testing.T) {
 	if r := renderMarkdown(t, markdown); r.tables != 2 || len(r.code) != 1 {
 		t.Errorf("%d tables, %d blocks of code", r.tables, len(r.code))
 	}
-	if strings.Contains(write(t, reports.Markdown, sceneOf(t, "three").data(t)), "*Cut: ") {
+	if strings.Contains(write(t, export.Markdown, sceneOf(t, "three").data(t)), "*Cut: ") {
 		t.Error("a small summary was cut")
 	}
 	// Without any evidence it may still be too much.
 	d.Gaps = slices.Repeat([]string{"a file that could not be read"}, 50_000)
-	if many := write(t, reports.Markdown, d); len(many) > gitHubLimit {
+	if many := write(t, export.Markdown, d); len(many) > gitHubLimit {
 		t.Errorf("%d bytes", len(many))
 	}
 }
@@ -450,7 +452,7 @@ func TestMarkdownSharesAPage(t *testing.T) {
 	d := manyBroken(t, 20)
 	var page bytes.Buffer
 	for range 5 {
-		if err := reports.MarkdownWithin(&page, d, page.Len()); err != nil {
+		if err := export.MarkdownWithin(&page, d, page.Len()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -458,7 +460,7 @@ func TestMarkdownSharesAPage(t *testing.T) {
 		t.Errorf("%d bytes", page.Len())
 	}
 	full := page.Len()
-	if err := reports.MarkdownWithin(&page, d, gitHubLimit); err != nil || page.Len() != full {
+	if err := export.MarkdownWithin(&page, d, gitHubLimit); err != nil || page.Len() != full {
 		t.Errorf("a full page got %d bytes more: %v", page.Len()-full, err)
 	}
 }
@@ -492,10 +494,10 @@ func unescape(text string) string {
 		Replace(text)
 }
 
-func annotationsOf(t testing.TB, d reports.Data, most int) (all []command) {
+func annotationsOf(t testing.TB, d answer.Data, most int) (all []command) {
 	t.Helper()
 	var out bytes.Buffer
-	n, err := reports.Annotations(&out, d, most)
+	n, err := export.Annotations(&out, d, most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -541,19 +543,19 @@ func TestAnnotations(t *testing.T) {
 // caught is a failure in every format.
 func TestAMissedViolationIsToldEverywhere(t *testing.T) {
 	s := sceneOf(t, "missed")
-	text := write(t, func(w io.Writer, d reports.Data) error {
-		return reports.Text(w, d, reports.TextOptions{Exit: 1})
+	text := write(t, func(w io.Writer, d answer.Data) error {
+		return export.Text(w, d, words.TextOptions{Exit: 1})
 	}, s.data(t))
 	for where, told := range map[string][2]string{
 		"page": {s.page(t), `<td class="bad"><span aria-hidden="true">✗</span>&nbsp;NOT CAUGHT <`},
 		"rank": {strings.ReplaceAll(text, " ", ""), "✓holds6/618.6ms83.4msbaseline18\n" +
 			"redis_no_gate✗NOTCAUGHT"},
 		"headline": {s.page(t), "redis_no_gate is known to break no-oversell and was not caught</dd>"},
-		"Markdown": {write(t, reports.Markdown, s.data(t)), "| ✗ NOT CAUGHT |"},
+		"Markdown": {write(t, export.Markdown, s.data(t)), "| ✗ NOT CAUGHT |"},
 		"text":     {text, "✗ redis_no_gate was expected to break no-oversell and was not caught"},
-		"JUnit": {write(t, reports.JUnit, s.data(t)), `name="expected to break: no-oversell" time="0">` +
+		"JUnit": {write(t, export.JUnit, s.data(t)), `name="expected to break: no-oversell" time="0">` +
 			"\n      <failure message=\"the run did not catch the error"},
-		"metrics": {write(t, reports.Metrics, s.data(t)), `stampede_verdict="FAIL"} 1`},
+		"metrics": {write(t, export.Metrics, s.data(t)), `stampede_verdict="FAIL"} 1`},
 	} {
 		if !strings.Contains(told[0], told[1]) {
 			t.Errorf("%s: no %q", where, told[1])
@@ -570,8 +572,8 @@ func TestAMissedViolationIsToldEverywhere(t *testing.T) {
 }
 
 func TestAnnotationsAreFew(t *testing.T) {
-	all := annotationsOf(t, manyBroken(t, 30), reports.MostAnnotations)
-	if len(all) != reports.MostAnnotations || !strings.HasPrefix(all[9].data, "5") ||
+	all := annotationsOf(t, manyBroken(t, 30), export.MostAnnotations)
+	if len(all) != export.MostAnnotations || !strings.HasPrefix(all[9].data, "5") ||
 		!strings.Contains(all[9].data, "more problems") {
 		t.Errorf("%d, the last %+v", len(all), all[len(all)-1])
 	}
@@ -597,7 +599,7 @@ func TestAnnotationsKeepTextText(t *testing.T) {
 	if len(all) != 1 || all[0] != want {
 		t.Errorf("%q, want %q", all, want)
 	}
-	if _, err := reports.Annotations(fullDisk{}, d, 10); err == nil {
+	if _, err := export.Annotations(fullDisk{}, d, 10); err == nil {
 		t.Error("a full disk was not noticed")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/harness/stats"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // design is one variant of a fixture.
@@ -67,18 +67,18 @@ type fixture struct {
 	faults  bool
 }
 
-func (f fixture) build(t testing.TB) reports.Data {
+func (f fixture) build(t testing.TB) answer.Data {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	d := reports.Data{
+	d := answer.Data{
 		Summary:   emptySummary(),
-		Timelines: map[reports.RepeatRef]rundir.Timeline{},
-		Telemetry: map[reports.RepeatRef]rundir.Telemetry{},
-		Windows:   map[reports.RepeatRef]rundir.Windows{},
-		Deeds:     map[reports.RepeatRef][]history.Record{},
+		Timelines: map[answer.RepeatRef]rundir.Timeline{},
+		Telemetry: map[answer.RepeatRef]rundir.Telemetry{},
+		Windows:   map[answer.RepeatRef]rundir.Windows{},
+		Deeds:     map[answer.RepeatRef][]history.Record{},
 		Place:     "runs/flash-sale-100k/20261121T093000Z-42-7f3a19c0",
 		Scenario:  "name: flash-sale-100k\nload:\n  max_in_flight: 512 # of the generator\n",
-		Records:   map[reports.RepeatRef]map[uint64]history.Record{},
+		Records:   map[answer.RepeatRef]map[uint64]history.Record{},
 		Files: []string{"report.html", "summary.json", "junit.xml", "summary.md", "metrics.txt",
 			"scenario.resolved.yaml", "hdr/redis_lua.buy.hgrm", "hdr/redis_lua.payment.hgrm",
 			"history/redis_lua.0.history"},
@@ -147,7 +147,7 @@ func emptySummary() rundir.Summary {
 }
 
 func (f fixture) variant(
-	t testing.TB, d *reports.Data, rng *rand.Rand, g design, place int,
+	t testing.TB, d *answer.Data, rng *rand.Rand, g design, place int,
 ) rundir.Variant {
 	v := rundir.Variant{Name: g.name, Idea: g.idea, Guarantees: "Sells each unit once.",
 		GivesUp: "Throughput on one hot row.", Verdict: rundir.Pass, ExpectedBroken: g.expect,
@@ -167,7 +167,7 @@ func (f fixture) variant(
 			DrainNS:   int64(120 * time.Millisecond),
 			History:   fmt.Sprintf("history/%s.%d.history", g.name, r),
 			Processor: processor(g, f.ops)}
-		ref := reports.RepeatRef{Variant: g.name, Repeat: r}
+		ref := answer.RepeatRef{Variant: g.name, Repeat: r}
 		for _, kind := range []string{"buy", "payment", "stock"} {
 			n := f.ops
 			if kind == "payment" {
@@ -319,7 +319,7 @@ func encode(t testing.TB, h *hdrhistogram.Histogram) string {
 }
 
 // verdicts judges a fixture's invariants and stores the records behind them.
-func (f fixture) verdicts(d *reports.Data, ref reports.RepeatRef, g design) []check.Verdict {
+func (f fixture) verdicts(d *answer.Data, ref answer.RepeatRef, g design) []check.Verdict {
 	var all []check.Verdict
 	records := map[uint64]history.Record{}
 	for i, name := range invariants {

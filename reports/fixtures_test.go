@@ -8,7 +8,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // hostile is text that must never become markup, a header or an escape.
@@ -19,9 +19,9 @@ const hostile = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' " +
 // only read it share one, and one page made of it.
 type scene struct {
 	name string
-	make func(t testing.TB) reports.Data
+	make func(t testing.TB) answer.Data
 	once *sync.Once
-	d    *reports.Data
+	d    *answer.Data
 	html *string
 }
 
@@ -32,7 +32,7 @@ func (s scene) build(t testing.TB) {
 	})
 }
 
-func (s scene) data(t testing.TB) reports.Data {
+func (s scene) data(t testing.TB) answer.Data {
 	s.build(t)
 	return *s.d
 }
@@ -53,7 +53,7 @@ var scenes = sync.OnceValue(func() []scene {
 		{name: "faults", make: withFaults}, {name: "missed", make: missed},
 	}
 	for i := range all {
-		all[i].once, all[i].d, all[i].html = new(sync.Once), new(reports.Data), new(string)
+		all[i].once, all[i].d, all[i].html = new(sync.Once), new(answer.Data), new(string)
 	}
 	return all
 })
@@ -71,37 +71,37 @@ func sceneOf(t testing.TB, name string) scene {
 }
 
 // three is the usual case, small: a baseline, a faster design, a wrong one.
-func three(t testing.TB) reports.Data {
+func three(t testing.TB) answer.Data {
 	designs := flashSale()
 	chosen := []design{designs[0], designs[8], designs[7]}
 	return fixture{designs: chosen, repeats: 6, ops: 1000}.build(t)
 }
 
-func one(t testing.TB) reports.Data {
+func one(t testing.TB) answer.Data {
 	return fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
 }
 
-func nothing(testing.TB) reports.Data {
+func nothing(testing.TB) answer.Data {
 	s := emptySummary()
 	s.Verdict = rundir.Verdict{Overall: rundir.Invalid, Correctness: rundir.Inconclusive,
 		Objectives: rundir.Pass, Timing: rundir.NoTimes}
 	s.Run.Reproduce = ""
-	return reports.Data{Summary: s}
+	return answer.Data{Summary: s}
 }
 
-func noOperations(t testing.TB) reports.Data {
+func noOperations(t testing.TB) answer.Data {
 	return fixture{designs: flashSale()[:2], repeats: 2, ops: 0}.build(t)
 }
 
 // allFailed has nothing but violations and dropped operations.
-func allFailed(t testing.TB) reports.Data {
+func allFailed(t testing.TB) answer.Data {
 	designs := flashSale()[:2]
 	designs[0].breaks, designs[0].drops = []string{"no-oversell"}, 1
 	designs[1].expect, designs[1].drops = nil, 1
 	return fixture{designs: designs, repeats: 1, ops: 1000}.build(t)
 }
 
-func interrupted(t testing.TB) reports.Data {
+func interrupted(t testing.TB) answer.Data {
 	d := fixture{designs: flashSale()[:2], repeats: 2, ops: 1000}.build(t)
 	s := &d.Summary
 	s.Run.Interrupted = true
@@ -111,13 +111,13 @@ func interrupted(t testing.TB) reports.Data {
 	s.Variants[1].Correctness, s.Variants[1].Verdict = rundir.Undecided, rundir.Inconclusive
 	*last = rundir.Repeat{Index: 1, Order: 3, Verdict: rundir.Inconclusive, Timing: rundir.NoTimes,
 		Error: "the run was interrupted"}
-	delete(d.Timelines, reports.RepeatRef{Variant: s.Variants[1].Name, Repeat: 1})
+	delete(d.Timelines, answer.RepeatRef{Variant: s.Variants[1].Name, Repeat: 1})
 	// The other variant is of a version that kept no windows.
-	delete(d.Windows, reports.RepeatRef{Variant: s.Variants[0].Name})
+	delete(d.Windows, answer.RepeatRef{Variant: s.Variants[0].Name})
 	return d
 }
 
-func invalid(t testing.TB) reports.Data {
+func invalid(t testing.TB) answer.Data {
 	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
 	s := &d.Summary
 	s.Verdict.Overall, s.Verdict.Correctness = rundir.Invalid, rundir.Invalid
@@ -134,7 +134,7 @@ func invalid(t testing.TB) reports.Data {
 	return d
 }
 
-func undecided(t testing.TB) reports.Data {
+func undecided(t testing.TB) answer.Data {
 	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
 	s := &d.Summary
 	s.Verdict.Overall, s.Verdict.Correctness = rundir.Inconclusive, rundir.Inconclusive
@@ -151,7 +151,7 @@ func undecided(t testing.TB) reports.Data {
 }
 
 // brokenHistograms has one that cannot be decoded and one that is missing.
-func brokenHistograms(t testing.TB) reports.Data {
+func brokenHistograms(t testing.TB) answer.Data {
 	d := fixture{designs: flashSale()[:2], repeats: 2, ops: 1000}.build(t)
 	d.Summary.Variants[0].Operations[0].HDR = "HISTFAAAnonsense"
 	d.Summary.Variants[1].Operations[0].HDR = ""
@@ -161,7 +161,7 @@ func brokenHistograms(t testing.TB) reports.Data {
 }
 
 // hostiles has hostile text wherever a system or a user can put it.
-func hostiles(t testing.TB) reports.Data {
+func hostiles(t testing.TB) answer.Data {
 	designs := flashSale()[:2]
 	designs[0].name, designs[0].idea = hostile, hostile
 	designs[1].name = "größe_日本_" + hostile + "2"
@@ -190,7 +190,7 @@ func hostiles(t testing.TB) reports.Data {
 }
 
 // hostileVariant has hostile text in a variant's part of the summary.
-func hostileVariant(d reports.Data, v int) {
+func hostileVariant(d answer.Data, v int) {
 	variant := &d.Summary.Variants[v]
 	variant.Needs = []string{hostile}
 	variant.Roles = []rundir.Role{{Name: hostile, Summary: hostile, Replicas: 2}}
@@ -229,8 +229,8 @@ func hostileVariant(d reports.Data, v int) {
 }
 
 // hostileRecords has it in what was recorded of a variant's first repeat.
-func hostileRecords(d reports.Data, variant *rundir.Variant) {
-	ref, repeat := reports.RepeatRef{Variant: variant.Name}, &variant.Repeats[0]
+func hostileRecords(d answer.Data, variant *rundir.Variant) {
+	ref, repeat := answer.RepeatRef{Variant: variant.Name}, &variant.Repeats[0]
 	timeline := d.Timelines[ref]
 	timeline.Watched = rundir.WatchedLines(repeat.Invariants)
 	d.Timelines[ref] = timeline
@@ -262,7 +262,7 @@ func hostileRecords(d reports.Data, variant *rundir.Variant) {
 }
 
 // latent has a design that is wrong under what this scenario does not do.
-func latent(t testing.TB) reports.Data {
+func latent(t testing.TB) answer.Data {
 	designs := flashSale()
 	lucky := designs[12]
 	lucky.breaks, lucky.expect = nil, nil
@@ -274,7 +274,7 @@ func latent(t testing.TB) reports.Data {
 }
 
 // missed has a design that should have been caught and was not, beside one that was.
-func missed(t testing.TB) reports.Data {
+func missed(t testing.TB) answer.Data {
 	designs := flashSale()
 	lucky := designs[12]
 	lucky.breaks = nil
@@ -285,20 +285,20 @@ func missed(t testing.TB) reports.Data {
 	return d
 }
 
-func withFaults(t testing.TB) reports.Data {
+func withFaults(t testing.TB) answer.Data {
 	d := fixture{designs: flashSale()[:2], repeats: 1, ops: 1000, faults: true}.build(t)
 	d.Summary.Variants[0].Repeats[0].Faults = append(d.Summary.Variants[0].Repeats[0].Faults,
 		history.Window{Kind: history.FaultWindow, Name: "cut", Fault: "partition postgres",
 			Start: 8 * time.Second, End: history.Never})
 	watch(d, 0)
-	ref := reports.RepeatRef{Variant: d.Summary.Variants[0].Name}
+	ref := answer.RepeatRef{Variant: d.Summary.Variants[0].Name}
 	d.Telemetry[ref] = lagging(d.Telemetry[ref])
 	return d
 }
 
 // watch gives a variant a quantity that an invariant followed: up during the
 // fault, where nothing is seen for a while, and too low after it.
-func watch(d reports.Data, variant int) {
+func watch(d answer.Data, variant int) {
 	v := &d.Summary.Variants[variant]
 	w := check.Watched{Quantity: "drift", Unit: "units", Gaps: 4}
 	for i := range 48 {
@@ -317,7 +317,7 @@ func watch(d reports.Data, variant int) {
 		Violations: []check.Violation{{Text: "2 more than exist could be sold", AtNS: int64(1e10)}},
 		Watched:    &w}
 	v.Repeats[0].Invariants = append(v.Repeats[0].Invariants, broken)
-	ref := reports.RepeatRef{Variant: v.Name}
+	ref := answer.RepeatRef{Variant: v.Name}
 	timeline := d.Timelines[ref]
 	timeline.Watched = rundir.WatchedLines(v.Repeats[0].Invariants)
 	d.Timelines[ref] = timeline

@@ -18,10 +18,13 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/measure"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/export"
+	"stampede/reports/page"
+	"stampede/reports/words"
 )
 
-func write(t testing.TB, f func(io.Writer, reports.Data) error, d reports.Data) string {
+func write(t testing.TB, f func(io.Writer, answer.Data) error, d answer.Data) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := f(&out, d); err != nil {
@@ -34,8 +37,8 @@ func write(t testing.TB, f func(io.Writer, reports.Data) error, d reports.Data) 
 // nothing.
 func TestLossesAreAlwaysShown(t *testing.T) {
 	d := sceneOf(t, "one").data(t)
-	for name, f := range map[string]func(io.Writer, reports.Data) error{
-		"HTML": reports.HTML, "Markdown": reports.Markdown,
+	for name, f := range map[string]func(io.Writer, answer.Data) error{
+		"HTML": page.HTML, "Markdown": export.Markdown,
 	} {
 		if strings.Contains(write(t, f, d), "Accepted losses") {
 			t.Errorf("%s: no loss is declared, and it tells of some", name)
@@ -47,8 +50,8 @@ func TestLossesAreAlwaysShown(t *testing.T) {
 	v.Invariants = slices.Clone(v.Invariants)
 	v.Invariants[0].Accepted = []check.AcceptedLoss{
 		{What: "late likes", Why: "AOF is synced every second", Bound: 77}}
-	for name, f := range map[string]func(io.Writer, reports.Data) error{
-		"HTML": reports.HTML, "Markdown": reports.Markdown,
+	for name, f := range map[string]func(io.Writer, answer.Data) error{
+		"HTML": page.HTML, "Markdown": export.Markdown,
 	} {
 		text := write(t, f, d)
 		for _, want := range []string{"Accepted losses", "late likes", "AOF is synced", "77"} {
@@ -61,8 +64,8 @@ func TestLossesAreAlwaysShown(t *testing.T) {
 
 func TestTextLastLine(t *testing.T) {
 	var out bytes.Buffer
-	o := reports.TextOptions{Report: "runs/a/report.html", Exit: 1}
-	if err := reports.Text(&out, sceneOf(t, "all_failed").data(t), o); err != nil {
+	o := words.TextOptions{Report: "runs/a/report.html", Exit: 1}
+	if err := export.Text(&out, sceneOf(t, "all_failed").data(t), o); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
@@ -76,8 +79,8 @@ func TestTextLastLine(t *testing.T) {
 func TestTextColour(t *testing.T) {
 	render := func(colour bool) string {
 		var out bytes.Buffer
-		o := reports.TextOptions{Colour: colour}
-		if err := reports.Text(&out, sceneOf(t, "hostile").data(t), o); err != nil {
+		o := words.TextOptions{Colour: colour}
+		if err := export.Text(&out, sceneOf(t, "hostile").data(t), o); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
@@ -131,21 +134,21 @@ func TestHGRM(t *testing.T) {
 	d := fixture{designs: flashSale()[11:12], repeats: 1, ops: 5000}.build(t)
 	op := d.Summary.Variants[0].Operations[0]
 	var out bytes.Buffer
-	if err := reports.HGRM(&out, op); err != nil {
+	if err := answer.HGRM(&out, op); err != nil {
 		t.Fatal(err)
 	}
 	rows := readHGRM(t, out.String())
 	if len(rows) < 40 || !math.IsInf(rows[len(rows)-1].value, 1) {
 		t.Errorf("%d rows, the last %+v; a fifth was dropped", len(rows), rows[len(rows)-1])
 	}
-	if err := reports.HGRM(fullDisk{}, op); err == nil {
+	if err := answer.HGRM(fullDisk{}, op); err == nil {
 		t.Error("a full disk was not noticed")
 	}
 	op.HDR = "nonsense"
-	if err := reports.HGRM(io.Discard, op); err == nil {
+	if err := answer.HGRM(io.Discard, op); err == nil {
 		t.Error("a damaged histogram was accepted")
 	}
-	if err := reports.HGRM(io.Discard, rundir.Operation{Kind: "buy"}); err == nil {
+	if err := answer.HGRM(io.Discard, rundir.Operation{Kind: "buy"}); err == nil {
 		t.Error("no histogram was accepted")
 	}
 }
@@ -173,7 +176,7 @@ func TestHGRMCountsWhatNeverEnded(t *testing.T) {
 		op := rundir.Operation{Kind: "buy", HDR: encoded}
 		op.Latency.Response.Count = h.Count()
 		var out bytes.Buffer
-		if err := reports.HGRM(&out, op); err != nil {
+		if err := answer.HGRM(&out, op); err != nil {
 			t.Fatal(err)
 		}
 		rows := readHGRM(t, out.String())

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"unicode"
 
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/export"
+	"stampede/reports/words"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files under testdata")
@@ -69,14 +71,16 @@ func firstDifference(got, want string) string {
 }
 
 var (
-	hidden = regexp.MustCompile(`(?s)<(style|script)>.*?</(style|script)>|<svg class="(defs|key)".*?</svg>`)
+	hidden = regexp.MustCompile(
+		`(?s)<(style|script)>.*?</(style|script)>|<svg class="(defs|key)".*?</svg>`)
 	// The rows of a chart's table are the chart's points: the chart's golden
 	// file has them.
 	chartData = regexp.MustCompile(`(?s)<details class="data">.*?</details>`)
 	shape     = regexp.MustCompile(`(?s)<g transform.*?</svg>`)
-	block     = regexp.MustCompile(`</?(h1|h2|h3|p|li|tr|caption|summary|figcaption|dt|section|nav|button|header|title|desc)[ >]`)
-	tag       = regexp.MustCompile(`<[^>]*>`)
-	blank     = regexp.MustCompile(`[ \t]*\n\s*`)
+	block     = regexp.MustCompile(
+		`</?(h1|h2|h3|p|li|tr|caption|summary|figcaption|dt|section|nav|button|header|title|desc)[ >]`)
+	tag   = regexp.MustCompile(`<[^>]*>`)
+	blank = regexp.MustCompile(`[ \t]*\n\s*`)
 )
 
 // outline is what a page says, without how it looks: the text in reading
@@ -124,10 +128,10 @@ func TestChartGolden(t *testing.T) {
 }
 
 func TestOtherFormatsGolden(t *testing.T) {
-	formats := map[string]func(io.Writer, reports.Data) error{
-		"md": reports.Markdown, "junit.xml": reports.JUnit, "metrics.txt": reports.Metrics,
-		"txt": func(w io.Writer, d reports.Data) error {
-			return reports.Text(w, d, reports.TextOptions{Report: "runs/x/report.html", Exit: 1})
+	formats := map[string]func(io.Writer, answer.Data) error{
+		"md": export.Markdown, "junit.xml": export.JUnit, "metrics.txt": export.Metrics,
+		"txt": func(w io.Writer, d answer.Data) error {
+			return export.Text(w, d, words.TextOptions{Report: "runs/x/report.html", Exit: 1})
 		},
 	}
 	for _, s := range scenes() {

@@ -15,13 +15,14 @@ import (
 	"unicode"
 
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/page"
 )
 
-func render(t testing.TB, d reports.Data) string {
+func render(t testing.TB, d answer.Data) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := reports.HTML(&out, d); err != nil {
+	if err := page.HTML(&out, d); err != nil {
 		t.Fatalf("HTML: %v", err)
 	}
 	return out.String()
@@ -62,7 +63,7 @@ func TestTheScenarioComesBackAsItWas(t *testing.T) {
 func TestVerdictWordOfAnInterruptedFailure(t *testing.T) {
 	s := rundir.Summary{Verdict: rundir.Verdict{Overall: rundir.Fail}}
 	s.Run.Interrupted = true
-	if got := reports.VerdictWord(s); got != rundir.Fail {
+	if got := answer.VerdictWord(s); got != rundir.Fail {
 		t.Errorf("got %s", got)
 	}
 }
@@ -289,7 +290,7 @@ func TestHTMLSize(t *testing.T) {
 }
 
 // nineByFive is a run of nine designs and five repeats.
-func nineByFive(t testing.TB) reports.Data {
+func nineByFive(t testing.TB) answer.Data {
 	return fixture{designs: flashSale()[:9], repeats: 5, ops: 5000, faults: true}.build(t)
 }
 
@@ -371,10 +372,12 @@ func TestHTMLEvidence(t *testing.T) {
 	if !strings.Contains(page, `id="v-no-oversell-conditional_update-1"`) {
 		t.Error("a violation has no anchor")
 	}
-	if !strings.Contains(page, `<details class="exhibit bad" id="v-no-oversell-conditional_update" open>`) {
+	if !strings.Contains(page,
+		`<details class="exhibit bad" id="v-no-oversell-conditional_update" open>`) {
 		t.Error("unexpected evidence is closed")
 	}
-	if !strings.Contains(page, `data-copy="v-no-oversell-conditional_update-cmd" hidden>Copy</button>`) {
+	if !strings.Contains(page,
+		`data-copy="v-no-oversell-conditional_update-cmd" hidden>Copy</button>`) {
 		t.Error("the command that reproduces it cannot be copied")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/page"
 )
 
 // storeRun writes the summary of a run as a finished run under root.
@@ -83,12 +83,12 @@ func runs(t *testing.T) (root string) {
 
 func index(t *testing.T, root string) string {
 	t.Helper()
-	x, err := reports.LoadIndex(root)
+	x, err := page.LoadIndex(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := reports.WriteIndex(&out, x); err != nil {
+	if err := page.WriteIndex(&out, x); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -103,7 +103,8 @@ func TestIndex(t *testing.T) {
 		`<td class="wrong"><span aria-hidden="true">⚑</span> caught`,
 		"What could not be read", "00000000", `</a> <span class="note">2026-11-21`,
 		`/report.html#variant-0">conditional_<wbr>update</a>`, `data-l="p99">2.00` + "\u00a0s<",
-		`<span class="note">before 88.1 ms</span>`, `Correct <span class="good"><span aria-hidden="true">`,
+		`<span class="note">before 88.1 ms</span>`,
+		`Correct <span class="good"><span aria-hidden="true">`,
 		`title="2026-11-21 09:00:00 UTC: holds"`,
 	} {
 		if !strings.Contains(page, want) {
@@ -201,7 +202,8 @@ func TestIndexListsSearches(t *testing.T) {
 	page := index(t, root)
 	for _, want := range []string{
 		`<li><a href="#searches">Searches</a>`, "; 1 older one not listed.",
-		`<a href="knee/views-skew/` + filepath.Base(made.Path()) + `/report.html">2026-11-21 09:00:00 UTC`,
+		`<a href="knee/views-skew/` + filepath.Base(made.Path()) +
+			`/report.html">2026-11-21 09:00:00 UTC`,
 		`2026-11-21 10:00:00 UTC <span class="note">under way</span><td>flash-sale-100k<td class="n">8`,
 		`<span class="note">without a page</span><td>likes-spike`,
 	} {

@@ -9,12 +9,12 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // passesNoisily is a run whose correctness is decided and whose times are noisy: an objective and a
 // promise of time are not judged, and a control is caught without all of the evidence.
-func passesNoisily(t *testing.T) reports.Data {
+func passesNoisily(t *testing.T) answer.Data {
 	designs := flashSale()
 	d := fixture{designs: []design{designs[0], designs[7]}, repeats: 2, ops: 1000}.build(t)
 	s := &d.Summary

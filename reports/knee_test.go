@@ -11,7 +11,8 @@ import (
 
 	"stampede/harness/knee"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/page"
+	"stampede/reports/words"
 )
 
 // rates is a design that a search is made of: it serves up to a rate, breaks from
@@ -100,7 +101,7 @@ func mixed(t testing.TB) knee.Summary {
 func kneePage(t testing.TB, s knee.Summary) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := reports.Knee(&out, s); err != nil {
+	if err := page.Knee(&out, s); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -108,17 +109,17 @@ func kneePage(t testing.TB, s knee.Summary) string {
 
 func TestKneeGolden(t *testing.T) {
 	s := mixed(t)
-	page := kneePage(t, s)
-	golden(t, "knee.html.txt", outline(page))
-	svg := regexp.MustCompile(`(?s)<svg viewBox[^>]*"k1-0-t k1-0-d".*?</svg>`).FindString(page)
+	html := kneePage(t, s)
+	golden(t, "knee.html.txt", outline(html))
+	svg := regexp.MustCompile(`(?s)<svg viewBox[^>]*"k1-0-t k1-0-d".*?</svg>`).FindString(html)
 	golden(t, "knee.svg", strings.ReplaceAll(svg, "><", ">\n<")+"\n")
 	var text bytes.Buffer
-	options := reports.TextOptions{Report: "x/report.html", Exit: 4}
-	if err := reports.KneeText(&text, s, options); err != nil {
+	options := words.TextOptions{Report: "x/report.html", Exit: 4}
+	if err := page.KneeText(&text, s, options); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "knee.txt", text.String())
-	if again := kneePage(t, mixed(t)); again != page {
+	if again := kneePage(t, mixed(t)); again != html {
 		t.Error("the same search gave two pages")
 	}
 }
@@ -226,7 +227,7 @@ func TestKneeTextColours(t *testing.T) {
 	var plain, coloured bytes.Buffer
 	s := mixed(t)
 	for out, colour := range map[*bytes.Buffer]bool{&plain: false, &coloured: true} {
-		if err := reports.KneeText(out, s, reports.TextOptions{Colour: colour}); err != nil {
+		if err := page.KneeText(out, s, words.TextOptions{Colour: colour}); err != nil {
 			t.Fatal(err)
 		}
 	}

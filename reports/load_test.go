@@ -15,7 +15,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // stored writes a run of one repeat whose one violation names the records 3
@@ -39,13 +39,13 @@ func stored(t *testing.T) *rundir.Dir {
 			{Text: "unit 5 was sold twice", Ops: []uint64{3, 7, 5000}}}}
 	v.Invariants = r.Invariants
 	writeHistory(t, dir.File(r.History))
-	timeline := d.Timelines[reports.RepeatRef{Variant: v.Name}]
+	timeline := d.Timelines[answer.RepeatRef{Variant: v.Name}]
 	if _, err := dir.WriteTimeline(v.Name, 0, timeline); err != nil {
 		t.Fatal(err)
 	}
 	manifest := rundir.Manifest{Tool: s.Tool, Run: s.Run,
 		Slots: rundir.Interleave([]string{v.Name}, 1)}
-	windows, err := dir.WriteWindows(v.Name, 0, d.Windows[reports.RepeatRef{Variant: v.Name}])
+	windows, err := dir.WriteWindows(v.Name, 0, d.Windows[answer.RepeatRef{Variant: v.Name}])
 	r.Windows = windows
 	if err := errors.Join(err, dir.WriteManifest(manifest), dir.WriteSummary(*s),
 		dir.WriteScenario([]byte(d.Scenario))); err != nil {
@@ -71,11 +71,11 @@ func writeHistory(t *testing.T, path string) {
 }
 
 func TestLoadResolvesViolations(t *testing.T) {
-	d, err := reports.Load(stored(t).Path())
+	d, err := answer.Load(stored(t).Path())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := reports.RepeatRef{Variant: "naive_select"}
+	ref := answer.RepeatRef{Variant: "naive_select"}
 	got := d.Records[ref]
 	if len(got) != 2 || got[3].Op.Client != "buyer-3" || got[7].Op.Client != "buyer-7" {
 		t.Errorf("records %+v", got)
@@ -112,11 +112,11 @@ func TestLoadFindsNeighbours(t *testing.T) {
 	if err := dir.WriteSummary(s); err != nil {
 		t.Fatal(err)
 	}
-	d, err := reports.Load(dir.Path())
+	d, err := answer.Load(dir.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
-	near := d.Neighbours[reports.RepeatRef{Variant: "naive_select"}][500]
+	near := d.Neighbours[answer.RepeatRef{Variant: "naive_select"}][500]
 	var seqs []int
 	for _, r := range near {
 		seqs = append(seqs, int(r.Seq))
@@ -139,7 +139,7 @@ func TestLoadFindsNeighbours(t *testing.T) {
 // a run that was given servers cannot be run again without them.
 func TestCommandsOfAStoredRun(t *testing.T) {
 	dir := stored(t)
-	d, err := reports.Load(dir.Path())
+	d, err := answer.Load(dir.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,20 +150,20 @@ func TestCommandsOfAStoredRun(t *testing.T) {
 	}
 	place = filepath.ToSlash(place)
 	for name, c := range map[string]struct {
-		change func(*reports.Data)
+		change func(*answer.Data)
 		replay bool
 	}{
-		"its own stores": {func(*reports.Data) {}, true},
-		"a target": {func(d *reports.Data) {
+		"its own stores": {func(*answer.Data) {}, true},
+		"a target": {func(d *answer.Data) {
 			d.Summary.Run.Target = "http://localhost:8080"
 		}, true},
-		"a target with a password": {func(d *reports.Data) {
+		"a target with a password": {func(d *answer.Data) {
 			d.Summary.Run.Target = "http://me:xxxxx@localhost:8080"
 		}, false},
-		"a target with its own authority": {func(d *reports.Data) {
+		"a target with its own authority": {func(d *answer.Data) {
 			d.Summary.Run.Reproduce += " --target-ca ca.pem"
 		}, false},
-		"given stores": {func(d *reports.Data) { d.Summary.Environment.Backend = "external" }, false},
+		"given stores": {func(d *answer.Data) { d.Summary.Environment.Backend = "external" }, false},
 	} {
 		d := d
 		c.change(&d)
@@ -187,7 +187,7 @@ func TestLoadTellsWhatIsMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, err := reports.Load(dir.Path())
+	d, err := answer.Load(dir.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestLoadTellsWhatIsMissing(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	_, err := reports.Load(t.TempDir())
+	_, err := answer.Load(t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "not a run directory") {
 		t.Errorf("an empty directory: %v", err)
 	}
@@ -208,25 +208,25 @@ func TestLoadRefuses(t *testing.T) {
 	if err := os.Remove(dir.File(rundir.SummaryFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reports.Load(dir.Path()); !errors.Is(err, rundir.ErrUnfinished) {
+	if _, err := answer.Load(dir.Path()); !errors.Is(err, rundir.ErrUnfinished) {
 		t.Errorf("a run without summary: %v", err)
 	}
 	half := []byte(`{"schema_version": "1.0.0"`)
 	if err := os.WriteFile(dir.File(rundir.SummaryFile), half, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reports.Load(dir.Path()); err == nil || !strings.Contains(err.Error(), "truncated") {
+	if _, err := answer.Load(dir.Path()); err == nil || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("a truncated summary: %v", err)
 	}
 }
 
 func TestWriteArtifacts(t *testing.T) {
 	dir := stored(t)
-	d, err := reports.Load(dir.Path())
+	d, err := answer.Load(dir.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reports.WriteArtifacts(dir, d); err != nil {
+	if err := answer.WriteArtifacts(dir, d); err != nil {
 		t.Fatal(err)
 	}
 	hgrm, err := os.ReadFile(dir.File(rundir.HGRMName("naive_select", "buy")))
@@ -248,7 +248,7 @@ func TestWriteArtifacts(t *testing.T) {
 	if line.Text != "unit 5 was sold twice" || len(line.Seqs) != 3 || len(line.Ops) != 2 {
 		t.Errorf("%s", lines)
 	}
-	again, err := reports.Load(dir.Path())
+	again, err := answer.Load(dir.Path())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 	"stampede/reports/browsertest"
+	"stampede/reports/page"
 )
 
 // widths are those of a desk and of a phone, in CSS pixels.
@@ -44,11 +45,11 @@ func TestPages(t *testing.T) {
 
 // lookAt shows a run's page in all ways and keeps what it looks like.
 func lookAt(t *testing.T, run, shot string) {
-	d, err := reports.Load(run)
+	d, err := answer.Load(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := write(t, reports.HTML, d)
+	page := write(t, page.HTML, d)
 	if t.Logf("%d bytes", len(page)); len(page) > maxPage {
 		t.Errorf("%d bytes, limit %d", len(page), maxPage)
 	}

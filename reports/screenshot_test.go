@@ -16,10 +16,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/chromedp/cdproto/page"
+	cdp "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/page"
 )
 
 // pictures is where those of the README are.
@@ -36,11 +37,11 @@ func TestScreenshot(t *testing.T) {
 	if run == "" {
 		t.Skip("STAMPEDE_SCREENSHOT names no run")
 	}
-	d, err := reports.Load(run)
+	d, err := answer.Load(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := write(t, reports.HTML, d)
+	text := write(t, page.HTML, d)
 	for _, theme := range []string{"light", "dark"} {
 		shot, alt := capture(t, text, theme)
 		if err := os.WriteFile(filepath.Join(pictures, "alt.txt"), []byte(alt+"\n"), 0o644); err != nil {
@@ -70,9 +71,9 @@ func capture(t *testing.T, text, theme string) (picture []byte, alt string) {
 			"').getBoundingClientRect()."+side)
 	}
 	top, bottom := edge("#verdict", "top"), edge(".exhibit figure", "bottom")
-	clip, beyond := page.Viewport{Y: top - 8, Width: 1200, Height: bottom - top + 8, Scale: 1}, true
-	shot, err := chromedp.Call(tb.Context, page.CaptureScreenshot,
-		page.CaptureScreenshotParams{CaptureBeyondViewport: &beyond, Clip: &clip})
+	clip, beyond := cdp.Viewport{Y: top - 8, Width: 1200, Height: bottom - top + 8, Scale: 1}, true
+	shot, err := chromedp.Call(tb.Context, cdp.CaptureScreenshot,
+		cdp.CaptureScreenshotParams{CaptureBeyondViewport: &beyond, Clip: &clip})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // section cuts a page's section out.
@@ -50,7 +50,8 @@ func TestAGapIsNoLine(t *testing.T) {
 	_, redis, _ := strings.Cut(text, "<b>Redis</b>")
 	redis, _, _ = strings.Cut(redis, "</svg>")
 	_, redis, _ = strings.Cut(redis, "<desc")
-	lines := regexp.MustCompile(`d="([^"]*)" fill="none"[^>]*class="k0"`).FindAllStringSubmatch(redis, -1)
+	lines := regexp.MustCompile(`d="([^"]*)" fill="none"[^>]*class="k0"`).FindAllStringSubmatch(redis,
+		-1)
 	if len(lines) != 2 {
 		t.Fatalf("%d lines, want one of commands and one of memory", len(lines))
 	}
@@ -113,7 +114,7 @@ func TestTheRepeatThatBrokeIsDrawn(t *testing.T) {
 	if want := "of B (repeat 3) the first in which something broke"; !strings.Contains(over, want) {
 		t.Errorf("the section does not say %q", want)
 	}
-	delete(d.Timelines, reports.RepeatRef{Variant: v.Name, Repeat: 2})
+	delete(d.Timelines, answer.RepeatRef{Variant: v.Name, Repeat: 2})
 	if page = render(t, d); strings.Contains(page, `<span class="tag">repeat 3`) {
 		t.Error("what has no timeline is drawn")
 	}

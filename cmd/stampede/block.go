@@ -12,7 +12,7 @@ import (
 	"stampede/harness/events"
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // text is a line in colours.
@@ -184,8 +184,9 @@ func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time
 	case l.Waiting():
 		return text{{"· " + name + "  waiting", dimCode}}
 	}
-	mark, word, class := reports.OutcomeMark(l.Verdict, l.Correctness)
-	line := text{{mark, classCode(class)}, {" " + name + "  ", ""}, {word, classCode(class)}}
+	mark := answer.OutcomeMark(l.Verdict, l.Correctness)
+	code := classCode(mark.Class)
+	line := text{{mark.Icon, code}, {" " + name + "  ", ""}, {mark.Word, code}}
 	if l.Of > 1 {
 		line = append(line, span{fmt.Sprintf(" after %d/%d", l.Done, l.Of), ""})
 	}

@@ -13,7 +13,8 @@ import (
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/stats"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/compare"
 )
 
 // regression is the word of --fail-on for exit code 6.
@@ -64,7 +65,7 @@ stores only. The exit code is 7 if no design has clean times in both runs.`,
 }
 
 func (a *app) compare(args []string, f runFlags) error {
-	loaded := make([]reports.Labelled, len(args))
+	loaded := make([]compare.Labelled, len(args))
 	taken := map[string]int{}
 	for i, arg := range args {
 		var err error
@@ -77,9 +78,9 @@ func (a *app) compare(args []string, f runFlags) error {
 		}
 		taken[loaded[i].Label]++
 	}
-	comparisons := []reports.RunComparison{}
+	comparisons := []compare.Comparison{}
 	for _, candidate := range loaded[1:] {
-		comparisons = append(comparisons, reports.Compare(loaded[0], candidate))
+		comparisons = append(comparisons, compare.Runs(loaded[0], candidate))
 	}
 	if err := a.tellComparisons(comparisons, f); err != nil {
 		return err
@@ -95,13 +96,13 @@ func (a *app) compare(args []string, f runFlags) error {
 }
 
 // tellComparisons writes comparisons in the format that was asked for, and as a page.
-func (a *app) tellComparisons(comparisons []reports.RunComparison, f runFlags) error {
+func (a *app) tellComparisons(comparisons []compare.Comparison, f runFlags) error {
 	write := map[string]func() error{
-		"text": func() error { return reports.CompareText(a.stdout, f.acrossMachines, comparisons...) },
+		"text": func() error { return compare.Text(a.stdout, f.acrossMachines, comparisons...) },
 		"md": func() error {
-			return reports.CompareMarkdown(a.stdout, f.acrossMachines, comparisons...)
+			return compare.Markdown(a.stdout, f.acrossMachines, comparisons...)
 		},
-		"json": func() error { return reports.CompareJSON(a.stdout, f.acrossMachines, comparisons...) },
+		"json": func() error { return compare.JSON(a.stdout, f.acrossMachines, comparisons...) },
 	}[f.format]
 	if err := write(); err != nil {
 		return err
@@ -110,31 +111,31 @@ func (a *app) tellComparisons(comparisons []reports.RunComparison, f runFlags) e
 		return nil
 	}
 	page := func(w io.Writer) error {
-		return reports.CompareHTML(w, f.acrossMachines, comparisons...)
+		return compare.HTML(w, f.acrossMachines, comparisons...)
 	}
 	return withCode(exitEnvironment, writeFile(f.html, page))
 }
 
 // loadLabelled reads a stored run that is given as [label=]run. Without a label it is
 // called by its folder's name: what is the latest run today is another one tomorrow.
-func loadLabelled(out, arg string) (reports.Labelled, error) {
+func loadLabelled(out, arg string) (compare.Labelled, error) {
 	label, which, ok := strings.Cut(arg, "=")
 	if !ok {
 		which = arg
 	}
 	stored, err := openRun(out, which)
 	if err != nil {
-		return reports.Labelled{}, err
+		return compare.Labelled{}, err
 	}
 	if !ok {
 		label = filepath.Base(stored.Path)
 	}
-	data, err := reports.Load(stored.Path)
-	return reports.Labelled{Label: label, Data: data}, err
+	data, err := answer.Load(stored.Path)
+	return compare.Labelled{Label: label, Data: data}, err
 }
 
 // compare compares a judged run with that of --against; nil without one.
-func (f *runFlags) compare(path string, data reports.Data) (*reports.RunComparison, error) {
+func (f *runFlags) compare(path string, data answer.Data) (*compare.Comparison, error) {
 	if f.against == "" {
 		return nil, nil
 	}
@@ -142,13 +143,13 @@ func (f *runFlags) compare(path string, data reports.Data) (*reports.RunComparis
 	if err != nil {
 		return nil, usage(fmt.Errorf("--against: %w", err))
 	}
-	c := reports.Compare(base, reports.Labelled{Label: filepath.Base(path), Data: data})
+	c := compare.Runs(base, compare.Labelled{Label: filepath.Base(path), Data: data})
 	return &c, nil
 }
 
 // regressionExit is the exit code of a comparison if --fail-on asks for one,
 // and says why it is not 0.
-func (a *app) regressionExit(c *reports.RunComparison, f runFlags) int {
+func (a *app) regressionExit(c *compare.Comparison, f runFlags) int {
 	if c == nil || !slices.Contains(f.failOn, regression) {
 		return exitOK
 	}

@@ -8,7 +8,7 @@ import (
 	"stampede/harness/fit"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
-	"stampede/reports"
+	"stampede/reports/words"
 )
 
 // fitAs gives the load of a plan the length that it had in a run whose load was fitted, so
@@ -41,7 +41,7 @@ func fitLoad(
 		LeastNS: arrival.OverLeast.D().Nanoseconds(), MostNS: arrival.OverMost.D().Nanoseconds(),
 		Capped: capped}
 	text := fmt.Sprintf("the load was fitted: %s operations over %s; this machine sends %s a "+
-		"second cleanly", reports.Grouped(arrival.Ops), over, reports.Grouped(int(clean)))
+		"second cleanly", words.Grouped(arrival.Ops), over, words.Grouped(int(clean)))
 	if capped {
 		text += ", and the load is more than half of that: " + rundir.OfCapped
 	}

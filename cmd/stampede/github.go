@@ -6,7 +6,8 @@ import (
 	"io"
 	"os"
 
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/export"
 )
 
 // onGitHub says whether this is a step of a GitHub Actions job.
@@ -14,7 +15,7 @@ func onGitHub() bool { return os.Getenv("GITHUB_ACTIONS") == "true" }
 
 // appendStepSummary adds the Markdown summary to the page of a GitHub job. All
 // scenarios of a step share the file, and it has a limit.
-func appendStepSummary(data reports.Data) error {
+func appendStepSummary(data answer.Data) error {
 	path := os.Getenv("GITHUB_STEP_SUMMARY")
 	if path == "" {
 		return nil
@@ -27,17 +28,17 @@ func appendStepSummary(data reports.Data) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("the step summary %s: %w", path, err), file.Close())
 	}
-	return errors.Join(reports.MarkdownWithin(file, data, int(info.Size())), file.Close())
+	return errors.Join(export.MarkdownWithin(file, data, int(info.Size())), file.Close())
 }
 
 // annotate shows on GitHub what went wrong. All scenarios of a step share the
 // number of annotations that are shown. They go to w, where progress goes: the
 // runner reads both streams, and the results stay as they are.
-func (a *app) annotate(w io.Writer, data reports.Data) error {
+func (a *app) annotate(w io.Writer, data answer.Data) error {
 	if !onGitHub() {
 		return nil
 	}
-	wrote, err := reports.Annotations(w, data, reports.MostAnnotations-a.annotations)
+	wrote, err := export.Annotations(w, data, export.MostAnnotations-a.annotations)
 	a.annotations += wrote
 	return err
 }

@@ -14,7 +14,8 @@ import (
 	"stampede/harness/knee"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
-	"stampede/reports"
+	"stampede/reports/page"
+	"stampede/reports/words"
 )
 
 // kneeFlags are the flags of knee: those of run that make sense for it, and its
@@ -258,7 +259,7 @@ func (k *kneeSearch) searchVariant(name string, try tryRate) error {
 	out.Result = result
 	if len(result.Windows) > 0 {
 		k.summary.Variants = append(k.summary.Variants, out)
-		k.printer.Logf("%s: %s", name, reports.KneeSentence(out))
+		k.printer.Logf("%s: %s", name, page.KneeSentence(out))
 	}
 	return err
 }
@@ -267,7 +268,7 @@ func (k *kneeSearch) searchVariant(name string, try tryRate) error {
 func (k *kneeSearch) tellWindow(name string, rate float64, w knee.Window) {
 	as := map[knee.Verdict]string{knee.Held: rundir.Pass, knee.Missed: rundir.Fail,
 		knee.Broke: rundir.Fail}[w.Verdict]
-	k.printer.print(reports.KneeWindowLine(name, rate, k.printer.paintAs(as, string(w.Verdict)), w))
+	k.printer.print(page.KneeWindowLine(name, rate, k.printer.paintAs(as, string(w.Verdict)), w))
 }
 
 // finish writes what was found and returns the exit code as an error.
@@ -310,7 +311,7 @@ func (k *kneeSearch) write() error {
 		return err
 	}
 	return k.dir.WriteFile(rundir.ReportFile, func(w io.Writer) error {
-		return reports.Knee(w, k.summary)
+		return page.Knee(w, k.summary)
 	})
 }
 
@@ -321,7 +322,7 @@ func (k *kneeSearch) printResult(report string, code int) error {
 	case "quiet":
 		return nil
 	}
-	return reports.KneeText(k.stdout, k.summary, reports.TextOptions{Report: report, Exit: code,
+	return page.KneeText(k.stdout, k.summary, words.TextOptions{Report: report, Exit: code,
 		Colour: wantColour(k.flags.colour, k.stdout)})
 }
 

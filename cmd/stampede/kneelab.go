@@ -13,7 +13,7 @@ import (
 	"stampede/harness/knee"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // kneeLab offers rates to variants on stores that it keeps for the whole search.
@@ -142,7 +142,7 @@ func (l *kneeLab) judge(path string, summary rundir.Summary) (t tried, err error
 }
 
 func (l *kneeLab) keepPage(path string) error {
-	data, err := reports.Load(path)
+	data, err := answer.Load(path)
 	if err != nil {
 		return err
 	}

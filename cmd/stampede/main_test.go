@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "damage": damage, "interrupt": interrupt,
 			"busyport": busyPort, "serve": serve, "served": served, "post": post,
-			"answer": answer, "shop": shop,
+			"answer": answered, "shop": shop,
 			"smalldisk": smallDisk, "ends": ends, "whilerunning": whileRunning, "stopped": stopped,
 			"keptby": keptBy, "order": order, "edit": edit, "pretend": pretend,
 			"searched": searched,

@@ -124,7 +124,7 @@ func verdictCode(verdict string) string {
 	return warnCode
 }
 
-// classCode is the colour of a class of marks; see reports.OutcomeMark.
+// classCode is the colour of a class of marks; see answer.OutcomeMark.
 func classCode(class string) string {
 	if code := map[string]string{"good": "32", "bad": "31", "wrong": "35"}[class]; code != "" {
 		return code

@@ -10,7 +10,7 @@ import (
 
 	"stampede/harness/events"
 	"stampede/harness/plain"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // A log without a terminal gets a line during the load every quietEvery, so that a long one is
@@ -136,9 +136,9 @@ func (v *plainView) loadText(variant string) string {
 
 // doneText is what a repeat came to, with the reasons on lines of their own.
 func (v *plainView) doneText(o events.Outcome) string {
-	_, word, class := reports.OutcomeMark(o.Verdict, o.Correctness)
+	mark := answer.OutcomeMark(o.Verdict, o.Correctness)
 	text := fmt.Sprintf("%-34s %s  %s; unknown %s, dropped %s", v.position(o.Repeat),
-		v.paint(classCode(class), fmt.Sprintf("%-6s", word)),
+		v.paint(classCode(mark.Class), fmt.Sprintf("%-6s", mark.Word)),
 		answersText(o.Kind, o.Main, o.Load, ", "), plain.Count(o.Load.Unknown),
 		plain.Count(o.Load.Dropped))
 	if p99 := p99Text(o.Timing, o.P99NS); p99 != "" {

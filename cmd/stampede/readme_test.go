@@ -20,7 +20,9 @@ import (
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/export"
+	"stampede/reports/words"
 	"stampede/scenarios"
 	"stampede/systems"
 )
@@ -171,7 +173,7 @@ func TestReadmeIsShort(t *testing.T) {
 // see `make sample`.
 func TestReadmeSample(t *testing.T) {
 	if run := os.Getenv("STAMPEDE_SAMPLE"); run != "" && updating() {
-		d, err := reports.Load(run)
+		d, err := answer.Load(run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +185,7 @@ func TestReadmeSample(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join("runs", d.Summary.Run.Scenario, filepath.Base(folder), rundir.ReportFile)
-		if err := reports.Text(&out, d, reports.TextOptions{Report: path, Exit: code}); err != nil {
+		if err := export.Text(&out, d, words.TextOptions{Report: path, Exit: code}); err != nil {
 			t.Fatal(err)
 		}
 		holdPart(t, readme, sampleBegin, sampleEnd, "```text\n"+out.String()+"```\n")
@@ -379,7 +381,8 @@ func TestLinks(t *testing.T) {
 // headings are the anchors of a page, as GitHub makes them.
 func headings(t *testing.T, page string) (anchors []string) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(read(t, page)), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(read(t, page)),
+		-1) {
 		text := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		anchors = append(anchors, strings.ReplaceAll(text, " ", "-"))
 	}

@@ -12,7 +12,11 @@ import (
 
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/compare"
+	"stampede/reports/export"
+	"stampede/reports/page"
+	"stampede/reports/words"
 )
 
 func newReport(a *app) *cobra.Command {
@@ -77,12 +81,12 @@ func (a *app) index(out, output string, args []string) error {
 	if _, err := os.Stat(out); err != nil {
 		return usage(fmt.Errorf("there are no runs in %s: %w", out, err))
 	}
-	x, err := reports.LoadIndex(out)
+	x, err := page.LoadIndex(out)
 	if err != nil {
 		return usage(err)
 	}
 	path := filepath.Join(out, indexFile)
-	err = writeFile(path, func(w io.Writer) error { return reports.WriteIndex(w, x) })
+	err = writeFile(path, func(w io.Writer) error { return page.WriteIndex(w, x) })
 	if err != nil {
 		return withCode(exitEnvironment, err)
 	}
@@ -94,12 +98,12 @@ func (a *app) index(out, output string, args []string) error {
 // how it is written.
 var renderings = map[string]struct {
 	file  string
-	write func(io.Writer, reports.Data) error
+	write func(io.Writer, answer.Data) error
 }{
-	"html":    {rundir.ReportFile, reports.HTML},
-	"md":      {rundir.MarkdownFile, reports.Markdown},
-	"junit":   {rundir.JUnitFile, reports.JUnit},
-	"metrics": {rundir.MetricsFile, reports.Metrics},
+	"html":    {rundir.ReportFile, page.HTML},
+	"md":      {rundir.MarkdownFile, export.Markdown},
+	"junit":   {rundir.JUnitFile, export.JUnit},
+	"metrics": {rundir.MetricsFile, export.Metrics},
 }
 
 func checkFormats(formats []string, output string, runs int) error {
@@ -119,7 +123,7 @@ func (a *app) report(which, out, output string, formats []string) error {
 	if err != nil {
 		return usage(err)
 	}
-	data, err := reports.Load(stored.Path)
+	data, err := answer.Load(stored.Path)
 	if err != nil {
 		return usage(err)
 	}
@@ -142,7 +146,7 @@ func (a *app) report(which, out, output string, formats []string) error {
 	return nil
 }
 
-func (a *app) reportTo(output, format string, data reports.Data) error {
+func (a *app) reportTo(output, format string, data answer.Data) error {
 	render := func(w io.Writer) error {
 		if format == "json" {
 			return writeJSON(w, data.Summary)
@@ -157,7 +161,7 @@ func (a *app) reportTo(output, format string, data reports.Data) error {
 
 // writeReports renders the formats into a run directory, the page last: it
 // links to the files that are there by then.
-func writeReports(path string, data reports.Data, formats []string) error {
+func writeReports(path string, data answer.Data, formats []string) error {
 	dir, err := rundir.Lock(path)
 	if err != nil {
 		return err
@@ -174,16 +178,16 @@ func writeReports(path string, data reports.Data, formats []string) error {
 	if !slices.Contains(formats, "html") {
 		return nil
 	}
-	if err := reports.WriteArtifacts(dir, data); err != nil {
+	if err := answer.WriteArtifacts(dir, data); err != nil {
 		return err
 	}
-	if data, err = reports.Relist(path, data); err != nil {
+	if data, err = answer.Relist(path, data); err != nil {
 		return err
 	}
 	return render(dir, "html", data)
 }
 
-func render(dir *rundir.Dir, format string, data reports.Data) error {
+func render(dir *rundir.Dir, format string, data answer.Data) error {
 	rendering := renderings[format]
 	write := func(w io.Writer) error { return rendering.write(w, data) }
 	if err := dir.WriteFile(rendering.file, write); err != nil {
@@ -210,7 +214,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // told is what a judged run came to.
 type told struct {
-	data reports.Data
+	data answer.Data
 	code int // the exit code
 }
 
@@ -218,7 +222,7 @@ type told struct {
 // be JSON, which the caller knows the form of.
 func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err error) {
 	t.code = exitOf(summary, f.failOn)
-	if t.data, err = reports.Load(path); err != nil {
+	if t.data, err = answer.Load(path); err != nil {
 		return t, err
 	}
 	formats := []string{"html", "md", "junit", "metrics"}
@@ -249,12 +253,12 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err
 		return t, nil
 	}
 	if comparison != nil {
-		if err := reports.CompareText(a.stdout, f.acrossMachines, *comparison); err != nil {
+		if err := compare.Text(a.stdout, f.acrossMachines, *comparison); err != nil {
 			return t, err
 		}
 		fmt.Fprintln(a.stdout)
 	}
-	return t, reports.Text(a.stdout, t.data, reports.TextOptions{
+	return t, export.Text(a.stdout, t.data, words.TextOptions{
 		Report: filepath.Join(path, rundir.ReportFile), Exit: t.code,
 		Colour: wantColour(f.colour, a.stdout), Width: resultColumns(a.stdout)})
 }

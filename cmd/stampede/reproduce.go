@@ -118,7 +118,7 @@ func (f *runFlags) servers() (flags []string, note string) {
 		flags = append(flags, "--allow-nonempty")
 	}
 	if len(secret) > 0 {
-		// reports.ReproduceVariant knows how this begins.
+		// answer.ReproduceVariant knows how this begins.
 		note = " # with " + strings.Join(secret, " ") + ", the passwords put in"
 	}
 	return flags, note

@@ -14,7 +14,7 @@ import (
 
 	"stampede/harness/fit"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // TestReproduceNamesTheServers: the line of an external run can be run again,
@@ -80,7 +80,7 @@ func TestReproduceAVariant(t *testing.T) {
 			for _, v := range plan.Scenario.Variants {
 				s.Variants = append(s.Variants, rundir.Variant{Name: v})
 			}
-			line := reports.ReproduceVariant(s, "naive_read_write")
+			line := answer.ReproduceVariant(s, "naive_read_write")
 			words, err := exec.CommandContext(t.Context(), "sh", "-c",
 				"printf '%s\\n' "+strings.TrimPrefix(line, "stampede run flash-sale-100k ")).Output()
 			if err != nil {

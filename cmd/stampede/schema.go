@@ -6,7 +6,7 @@ import (
 	"stampede/harness/events"
 	"stampede/harness/knee"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/compare"
 	"stampede/scenarios"
 )
 
@@ -28,7 +28,7 @@ of knee.json or of what compare --format json prints.`,
 			case "knee":
 				text = knee.Schema()
 			case "compare":
-				text = reports.ComparisonSchema()
+				text = compare.Schema()
 			}
 			_, err := a.stdout.Write(text)
 			return err

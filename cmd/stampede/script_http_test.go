@@ -101,8 +101,8 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("ANSWER", strconv.Itoa(response.StatusCode)+" "+string(body))
 }
 
-// answer is the command "answer STATUS BODY": patterns of what post got.
-func answer(ts *testscript.TestScript, _ bool, args []string) {
+// answered is the command "answer STATUS BODY": patterns of what post got.
+func answered(ts *testscript.TestScript, _ bool, args []string) {
 	got := ts.Getenv("ANSWER")
 	if ok, err := regexp.MatchString("(?s)^"+args[0]+" .*"+args[1], got); err != nil || !ok {
 		ts.Fatalf("answer %q, want %s %s", got, args[0], args[1])

@@ -105,10 +105,7 @@ func forbiddenOurs(folder, target string) string {
 		}
 		return "the list of systems imports the systems and harness/sut"
 	case within(folder, "reports"):
-		if withinAny(target, append(forReports(), "reports")...) {
-			return ""
-		}
-		return "a report is made of " + strings.Join(forReports(), ", ")
+		return forbiddenInReports(folder, target)
 	case within(folder, "harness"):
 		return forbiddenInHarness(folder, target)
 	case within(folder, "scenarios"), within(folder, "docker"):
@@ -130,6 +127,22 @@ func forReports() []string {
 		"harness/stats", "harness/knee", "harness/events", "harness/schema",
 		"harness/plain",
 	}
+}
+
+// forbiddenInReports lets a layer of reports import only those below it.
+func forbiddenInReports(folder, target string) string {
+	layers := []string{"reports/words", "reports/chart", "reports/answer", "reports/export",
+		"reports/page", "reports/compare"}
+	at := slices.Index(layers, folder)
+	switch {
+	case withinAny(target, forReports()...):
+		return ""
+	case !within(target, "reports"):
+		return "a report is made of " + strings.Join(forReports(), ", ")
+	case at >= 0 && !slices.Contains(layers[:at], target):
+		return "it imports only the layers of reports below it"
+	}
+	return ""
 }
 
 // layers lists the packages of harness that may import only some others of
@@ -288,9 +301,10 @@ func TestImportRulesCatchViolations(t *testing.T) {
 		{"systems/likes/likes.go", "github.com/spf13/cobra", "flags belong to cmd"},
 		{"systems/likes/likes.go", "example.org/orm", "a system uses drivers"},
 		{"systems/all_gen.go", "stampede/harness/run", "the list of systems"},
-		{"reports/page.go", "stampede/harness/run", "a report is made of"},
-		{"reports/page.go", "stampede/systems/likes", "a report is made of"},
-		{"reports/page.go", "github.com/jackc/pgx/v5/pgxpool", "drivers belong to"},
+		{"reports/page/html.go", "stampede/harness/run", "a report is made of"},
+		{"reports/answer/data.go", "stampede/reports/page", "the layers of reports below it"},
+		{"reports/page/html.go", "stampede/systems/likes", "a report is made of"},
+		{"reports/page/html.go", "github.com/jackc/pgx/v5/pgxpool", "drivers belong to"},
 		{"harness/run/run.go", "stampede/systems", "harness knows no system"},
 		{"harness/run/run.go", "stampede/scenarios", "harness knows no system"},
 		{"harness/rundir/dir.go", "stampede/reports", "harness knows no system"},
@@ -337,8 +351,9 @@ func TestImportRulesAllow(t *testing.T) {
 		{"systems/likes/likes_test.go", "stampede/harness/suttest"},
 		{"systems/all_gen.go", "stampede/systems/likes"},
 		{"scenarios/scenarios_test.go", "stampede/systems"},
-		{"reports/page.go", "stampede/harness/rundir"},
-		{"cmd/stampede/main.go", "stampede/reports"},
+		{"reports/page/html.go", "stampede/harness/rundir"},
+		{"reports/page/html.go", "stampede/reports/answer"},
+		{"cmd/stampede/main.go", "stampede/reports/page"},
 		{"harness/env/containers/c.go", "github.com/moby/moby/client"},
 		{"harness/env/admin/a.go", "github.com/jackc/pgx/v5"},
 		{"harness/env/envtest/e.go", "testing"},

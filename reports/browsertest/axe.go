@@ -5,7 +5,7 @@ package browsertest
 import (
 	"bytes"
 	"compress/gzip"
-	_ "embed" // axe
+	_ "embed"
 	"io"
 	"slices"
 	"testing"

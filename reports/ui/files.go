@@ -11,7 +11,7 @@ import (
 	"path"
 	"strings"
 
-	"stampede/reports"
+	"stampede/reports/page"
 )
 
 // storedPolicy is what a stored page may do: run its own script, and nothing else. The
@@ -114,14 +114,14 @@ func contentType(name string) string {
 
 // index makes the page over all finished runs.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) {
-	x, err := reports.LoadIndex(s.Root)
-	var page bytes.Buffer
-	if err = errors.Join(err, reports.WriteIndex(&page, x)); err != nil {
+	x, err := page.LoadIndex(s.Root)
+	var out bytes.Buffer
+	if err = errors.Join(err, page.WriteIndex(&out, x)); err != nil {
 		refuse(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if r.Method != http.MethodHead {
-		_, _ = page.WriteTo(w) // a reader that has gone needs none
+		_, _ = out.WriteTo(w) // a reader that has gone needs none
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"stampede/harness/events"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
 )
 
 // runPage is a run as it stands.
@@ -108,9 +108,10 @@ func (p *runPage) stateOf(b *events.Progress, now time.Time) {
 	case b.Judged != nil:
 		verdict := b.Judged.Verdict.Overall
 		if b.Judged.Interrupted {
-			verdict = reports.Interrupted
+			verdict = answer.Interrupted
 		}
-		p.Icon, p.Class = reports.VerdictMark(verdict)
+		mark := answer.VerdictMark(verdict)
+		p.Icon, p.Class = mark.Icon, mark.Class
 		v := b.Judged.Verdict
 		p.State, p.Reasons = fmt.Sprintf("%s · correct: %s · timing: %s · objectives: %s", verdict,
 			v.Correctness, v.Timing, v.Objectives), v.Reasons
@@ -176,7 +177,8 @@ func laneOf(i int, l *events.VariantLine, p *events.Plan, over bool) lane {
 				p.LoadNS))), durationText(time.Duration(p.LoadNS)))
 		}
 	case l.Done > 0:
-		out.Icon, out.State, out.Class = reports.OutcomeMark(l.Verdict, l.Correctness)
+		mark := answer.OutcomeMark(l.Verdict, l.Correctness)
+		out.Icon, out.State, out.Class = mark.Icon, mark.Word, mark.Class
 		if len(l.Reasons) > 0 {
 			out.Reason = l.Reasons[0]
 		}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"stampede/reports"
+	"stampede/reports/page"
 )
 
 //go:embed pages.gohtml ui.css ui.js
@@ -29,7 +29,7 @@ type framed struct {
 }
 
 func newPages() pages {
-	css, js := reports.Look()
+	css, js := page.Look()
 	css += "\n" + asset("ui.css")
 	js += "\n" + asset("ui.js")
 	p := pages{
@@ -39,7 +39,7 @@ func newPages() pages {
 	}
 	p.policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; "+
 		"img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-		reports.Digest(css), reports.Digest(js))
+		page.Digest(css), page.Digest(js))
 	return p
 }
 

@@ -18,7 +18,8 @@ import (
 
 	"stampede/harness/events"
 	"stampede/harness/rundir"
-	"stampede/reports"
+	"stampede/reports/answer"
+	"stampede/reports/words"
 )
 
 // aPage is how many runs the list shows, mostSearches how many searches.
@@ -42,7 +43,10 @@ type runRow struct {
 }
 
 // part is a part of a verdict.
-type part struct{ Name, Icon, Word, Class string }
+type part struct {
+	Name string
+	words.Mark
+}
 
 // homePage is the list of runs and scenarios.
 type homePage struct {
@@ -115,7 +119,7 @@ func (m *seen) describe(e rundir.Entry) described {
 		return known.described
 	}
 	e, summary := rundir.Describe(e)
-	d := described{e, reports.Fastest(summary)}
+	d := described{e, answer.Fastest(summary)}
 	if e.State == rundir.Finished {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -185,12 +189,11 @@ func (s *Server) row(e described) runRow {
 		row.Verdict, row.Icon, row.Class = "cannot be read", "?", "warn"
 		return row
 	}
-	row.Icon, row.Class = reports.VerdictMark(e.Verdict)
+	verdict, correct := answer.VerdictMark(e.Verdict), answer.VerdictMark(e.Correctness)
+	correct.Word = e.Correctness
+	row.Icon, row.Class = verdict.Icon, verdict.Class
 	row.Report, row.Fastest = s.report(row.Name), e.fastest
-	correct, timing := part{Name: "correct", Word: e.Correctness}, part{Name: "timing"}
-	correct.Icon, correct.Class = reports.VerdictMark(e.Correctness)
-	timing.Icon, timing.Word, timing.Class = reports.TimingMark(e.Timing)
-	row.Parts = []part{correct, timing}
+	row.Parts = []part{{"correct", correct}, {"timing", answer.TimingMark(e.Timing)}}
 	return row
 }
 

@@ -37,7 +37,8 @@ func TestHome(t *testing.T) {
 	_, live := s.write(t, noon.Add(2*time.Minute))
 	_, text := s.get(t, "/")
 	for _, want := range []string{"follow sale</a>", `href="/run/` + live + `"`, "▶</span> running",
-		"✓</span> PASS", `data-l="timing"><span aria-hidden="true">✓</span> clean`, name + `/report.html"`, "■</span> ended without a report",
+		"✓</span> PASS", `data-l="timing"><span aria-hidden="true">✓</span> clean`, name +
+			`/report.html"`, "■</span> ended without a report",
 		"2026-11-22 12:01:00 UTC · smoke · seed 7", "index.html"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -1,0 +1,348 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"stampede/harness/rundir"
+	"stampede/reports/answer"
+	"stampede/reports/chart"
+	"stampede/reports/words"
+)
+
+// anatomy is what some variants consist of: who calls whom, and where faults struck.
+type anatomy struct {
+	chart.Figure
+	Variants []chart.LegendItem
+	// Struck is set if a fault hit something.
+	Struck bool
+	// Roles say what each role does.
+	Roles []rundir.Role
+}
+
+// anatomies draws the variants, those that are built alike once.
+func anatomies(standings []answer.Standing) ([]anatomy, error) {
+	var shapes []string
+	by := map[string][]answer.Standing{}
+	for _, st := range standings {
+		if len(st.Needs) == 0 {
+			continue // a foreign server, or a run from before it was recorded
+		}
+		shape := fmt.Sprint(st.Needs, st.Roles, st.Servers)
+		if by[shape] == nil {
+			shapes = append(shapes, shape)
+		}
+		by[shape] = append(by[shape], st)
+	}
+	var list []anatomy
+	for i, shape := range shapes {
+		a, err := anatomyOf(fmt.Sprintf("a%d", i), by[shape])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+func anatomyOf(id string, alike []answer.Standing) (anatomy, error) {
+	first := alike[0]
+	a := anatomy{Roles: first.Roles}
+	var names []string
+	for _, st := range alike {
+		a.Variants = append(a.Variants, chart.LegendItem{Letter: st.Letter, Name: st.Name})
+		names = append(names, st.Name)
+	}
+	d := newDiagram(alike)
+	a.ID, a.Title = id, "What "+words.List(names, 4)+" consist of"
+	if len(names) == 1 {
+		a.Title = "What " + names[0] + " consists of"
+	}
+	a.Finding = d.words(first)
+	a.Struck = d.struck()
+	canvas := d.draw()
+	svg, err := chart.Inline(canvas, id, a.Title, a.Finding)
+	a.SVG = svg
+	return a, err
+}
+
+// Sizes of a diagram, in points.
+const (
+	boxWidth, boxHeight = vg.Length(132), vg.Length(26)
+	boxGap, columnGap   = vg.Length(10), vg.Length(74)
+)
+
+// box is a part of a system, in a column: the load, the API and the roles, the stores.
+type box struct {
+	name, note string
+	column     int
+	x, y       vg.Length // its lower left corner
+	struck     string    // the marks of the faults that hit it
+}
+
+// link goes from one box to another.
+type link struct {
+	from, to int
+	struck   string
+}
+
+type diagram struct {
+	boxes []box
+	links []link
+	// idle are the marks of faults that never fired.
+	idle          []string
+	width, height vg.Length
+}
+
+// newDiagram lays variants out that are built alike: the load calls the API, the API and
+// every role may call every store that they need, for all of them are given its address.
+func newDiagram(alike []answer.Standing) diagram {
+	st, d := alike[0], diagram{boxes: []box{{name: "load"}}}
+	add := func(column int, name, note string) {
+		d.boxes = append(d.boxes, box{name: name, note: note, column: column})
+	}
+	add(1, "API", replicasText(st.Servers))
+	for _, r := range st.Roles {
+		add(1, r.Name, replicasText(r.Replicas))
+	}
+	for _, need := range st.Needs {
+		add(2, sourceTitle(need), "")
+	}
+	d.place()
+	for i, from := range d.boxes {
+		for k, to := range d.boxes {
+			if from.column == 0 && k == 1 || from.column == 1 && to.column == 2 {
+				d.links = append(d.links, link{from: i, to: k})
+			}
+		}
+	}
+	d.strikes(alike)
+	return d
+}
+
+// strikes marks what faults hit, if they fired in any repeat of any of the variants: one
+// without evidence has hit nothing.
+func (d *diagram) strikes(alike []answer.Standing) {
+	fired := map[int]bool{}
+	for _, st := range alike {
+		for _, r := range st.Repeats {
+			for i, w := range answer.FaultWindows(r) {
+				if fired[i] = fired[i] || len(w.Evidence) > 0; len(w.Evidence) > 0 {
+					d.strike(fmt.Sprintf("F%d", i+1), w.Fault)
+				}
+			}
+		}
+	}
+	for i := range len(fired) {
+		if !fired[i] {
+			d.idle = append(d.idle, fmt.Sprintf("F%d", i+1))
+		}
+	}
+}
+
+// struck reports whether a fault hit something.
+func (d *diagram) struck() bool {
+	return slices.ContainsFunc(d.boxes, func(b box) bool { return b.struck != "" }) ||
+		slices.ContainsFunc(d.links, func(l link) bool { return l.struck != "" })
+}
+
+// replicasText says how many replicas there are, if not one.
+func replicasText(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" ×%d", n)
+}
+
+// place gives each box its place, columns centred.
+func (d *diagram) place() {
+	counts := [3]int{}
+	for _, b := range d.boxes {
+		counts[b.column]++
+	}
+	high := func(n int) vg.Length { return vg.Length(n)*(boxHeight+boxGap) - boxGap }
+	d.width = 3*boxWidth + 2*columnGap + 4
+	d.height = high(slices.Max(counts[:])) + 8
+	seen := [3]int{}
+	for i := range d.boxes {
+		b := &d.boxes[i]
+		top := d.height - (d.height-high(counts[b.column]))/2
+		b.x = 2 + vg.Length(b.column)*(boxWidth+columnGap)
+		b.y = top - vg.Length(seen[b.column])*(boxHeight+boxGap) - boxHeight
+		seen[b.column]++
+	}
+}
+
+// strike marks what a fault hit, as package fault words it: "kill redis", or
+// "partition counter from postgres".
+func (d *diagram) strike(mark, fault string) {
+	words := strings.Fields(fault)
+	if len(words) < 2 {
+		return
+	}
+	target := d.find(words[1])
+	if from := slices.Index(words, "from"); from > 0 && from+1 < len(words) {
+		store := d.find(words[from+1])
+		for i, l := range d.links {
+			if l.from == target && l.to == store {
+				d.links[i].struck = struck(l.struck, mark)
+			}
+		}
+		return
+	}
+	if target >= 0 {
+		d.boxes[target].struck = struck(d.boxes[target].struck, mark)
+	}
+}
+
+// struck adds a mark to others, once.
+func struck(marks, mark string) string {
+	all := strings.Fields(marks)
+	if slices.Contains(all, mark) {
+		return marks
+	}
+	return strings.Join(append(all, mark), " ")
+}
+
+// folded has marks that follow each other as a range: "F1–F3 F5".
+func folded(marks string) string {
+	var numbers []int
+	for _, mark := range strings.Fields(marks) {
+		n, err := strconv.Atoi(strings.TrimPrefix(mark, "F"))
+		if err != nil {
+			return marks
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	var parts []string
+	for i := 0; i < len(numbers); i++ {
+		part := fmt.Sprintf("F%d", numbers[i])
+		first := i
+		for i+1 < len(numbers) && numbers[i+1] == numbers[i]+1 {
+			i++
+		}
+		if i > first {
+			part += fmt.Sprintf("–F%d", numbers[i])
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
+}
+
+// fitted is a text with marks behind it, folded; where they have no room, the first one
+// and how many more there are.
+func fitted(style text.Style, before, marks string, room vg.Length) string {
+	if whole := before + folded(marks); style.Width(whole) <= room {
+		return whole
+	}
+	all := strings.Fields(marks)
+	return fmt.Sprintf("%s%s +%d", before, all[0], len(all)-1)
+}
+
+// find returns the box of a role, of one of its replicas, or of a store or one of its
+// members, such as "counter-2"; -1 if there is none.
+func (d *diagram) find(name string) int {
+	whole := strings.TrimRight(name, "0123456789")
+	for i, b := range d.boxes {
+		if own := strings.ToLower(b.name); b.column > 0 && (own == name || own+"-" == whole) {
+			return i
+		}
+	}
+	return -1
+}
+
+// words is the diagram for those who cannot see it.
+func (d *diagram) words(st answer.Standing) string {
+	text := "The load calls the API" + replicasText(st.Servers)
+	var roles, stores []string
+	for _, r := range st.Roles {
+		roles = append(roles, r.Name+replicasText(r.Replicas))
+	}
+	for _, need := range st.Needs {
+		stores = append(stores, sourceTitle(need))
+	}
+	if len(roles) > 0 {
+		text += "; it and " + words.List(roles, 8)
+	} else {
+		text += ", which"
+	}
+	text += " reach " + words.List(stores, 8) + "."
+	var hits []string
+	for _, b := range d.boxes {
+		if b.struck != "" {
+			hits = append(hits, folded(b.struck)+" hit "+b.name)
+		}
+	}
+	for _, l := range d.links {
+		if l.struck != "" {
+			hits = append(hits, fmt.Sprintf("%s cut %s off %s", folded(l.struck), d.boxes[l.from].name,
+				d.boxes[l.to].name))
+		}
+	}
+	if len(hits) > 0 {
+		text += " " + strings.Join(hits, ", ") + "."
+	}
+	if len(d.idle) > 0 {
+		text += " " + words.List(d.idle, 8) + " did not fire."
+	}
+	return text
+}
+
+func (d *diagram) draw() *vgsvg.Canvas {
+	canvas := vgsvg.New(d.width, d.height)
+	c := draw.NewCanvas(canvas, d.width, d.height)
+	style := chart.Label(chart.NewPlot(), chart.RoleText, chart.NoVariant)
+	style.XAlign, style.YAlign = text.XCenter, text.YCenter
+	for _, l := range d.links {
+		d.drawLink(c, style, l)
+	}
+	for _, b := range d.boxes {
+		d.drawBox(c, style, b)
+	}
+	return canvas
+}
+
+func (d *diagram) drawLink(c draw.Canvas, style text.Style, l link) {
+	from, to := d.boxes[l.from], d.boxes[l.to]
+	start := vg.Point{X: from.x + boxWidth, Y: from.y + boxHeight/2}
+	end := vg.Point{X: to.x - 1, Y: to.y + boxHeight/2}
+	kind, dashes := chart.RoleAxis, []vg.Length(nil)
+	if l.struck != "" {
+		kind, dashes = chart.RoleLimit, chart.Dash(1)
+	}
+	c.StrokeLine2(chart.Line(kind, 0.9, dashes, chart.NoVariant), start.X, start.Y, end.X, end.Y)
+	c.FillPolygon(chart.Ink(chart.RoleText, chart.NoVariant), []vg.Point{end, {X: end.X - 6, Y: end.Y +
+		3},
+		{X: end.X - 6, Y: end.Y - 3}})
+	if l.struck != "" {
+		style.Color = chart.Ink(chart.RoleLimit, chart.NoVariant)
+		c.FillText(style, vg.Point{X: (start.X + end.X) / 2, Y: (start.Y+end.Y)/2 + 7},
+			fitted(style, "", l.struck, columnGap-8))
+	}
+}
+
+func (d *diagram) drawBox(c draw.Canvas, style text.Style, b box) {
+	kind, width := chart.RoleAxis, vg.Length(0.9)
+	if b.column == 2 {
+		kind, width = chart.RoleFirst, 1.6 // a store
+	}
+	if b.struck != "" {
+		kind, width = chart.RoleLimit, 1.8
+	}
+	outline := []vg.Point{{X: b.x, Y: b.y}, {X: b.x + boxWidth, Y: b.y},
+		{X: b.x + boxWidth, Y: b.y + boxHeight}, {X: b.x, Y: b.y + boxHeight}, {X: b.x, Y: b.y}}
+	c.StrokeLines(chart.Line(kind, width, nil, chart.NoVariant), outline)
+	name := words.Short(b.name, 20) + b.note
+	if b.struck != "" {
+		name = fitted(style, name+" · ", b.struck, boxWidth-8)
+	}
+	c.FillText(style, vg.Point{X: b.x + boxWidth/2, Y: b.y + boxHeight/2}, name)
+}

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"stampede/harness/env"
+	"stampede/harness/env/containers"
 	"stampede/harness/env/external"
-	"stampede/harness/env/sweep"
+	"stampede/harness/env/processes"
 )
 
 func newClean(a *app) *cobra.Command {
@@ -42,7 +43,7 @@ With --dry-run it names all of this and removes nothing.`,
 func (a *app) clean(servers env.Spec, dry bool) error {
 	ctx, cancel := context.WithTimeout(a.interrupts.soft, 2*time.Minute)
 	defer cancel()
-	removed, err := sweep.All(ctx, dry)
+	removed, err := sweep(ctx, dry)
 	gone, left, errExternal := external.Sweep(ctx, servers, dry)
 	removed = append(removed, gone...)
 	gives, stays := "removed", "left"
@@ -59,4 +60,19 @@ func (a *app) clean(servers env.Spec, dry bool) error {
 		fmt.Fprintln(a.stdout, "nothing to remove")
 	}
 	return withCode(exitEnvironment, errors.Join(err, errExternal))
+}
+
+// sweep removes the containers, volumes, processes and data folders of runs whose process is
+// dead, and names each of them. One backend's failure does not keep the others from it. A dry
+// sweep names them and removes nothing.
+func sweep(ctx context.Context, dry bool) (removed []string, err error) {
+	var errs []error
+	for _, s := range []env.Sweeper{processes.New(), containers.New()} {
+		gone, err := s.Sweep(ctx, dry)
+		removed = append(removed, gone...)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sweep %s: %w", s.Name(), err))
+		}
+	}
+	return removed, errors.Join(errs...)
 }

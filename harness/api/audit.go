@@ -37,7 +37,7 @@ func readAudit(raw json.RawMessage, audit reflect.Value) error {
 	if err := json.Unmarshal(raw, p); err != nil {
 		return err
 	}
-	if err := rowsComplete(audit.Type(), raw, ""); err != nil {
+	if err := complete(audit.Type(), raw, "", false); err != nil {
 		return err
 	}
 	if err := bounds.Lower(audit.Type()).Check(p); err != nil {
@@ -49,46 +49,20 @@ func readAudit(raw json.RawMessage, audit reflect.Value) error {
 	return nil
 }
 
-// rowsComplete says what is missing in the rows of a structure's lists.
-func rowsComplete(t reflect.Type, raw json.RawMessage, at string) error {
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &given); err != nil {
-		return err
-	}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		part := f.Type
-		if part.Kind() == reflect.Pointer {
-			part = part.Elem()
-		}
-		var err error
-		switch {
-		case absent(given[name]) || decodesItself(part):
-		case part.Kind() == reflect.Struct:
-			err = rowsComplete(part, given[name], at+name+".")
-		case part.Kind() == reflect.Slice:
-			err = complete(part, given[name], at+name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // decodesItself says whether a type has its own idea of its JSON.
 func decodesItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// complete says what is missing in a value that lies at a path.
-func complete(t reflect.Type, raw json.RawMessage, at string) error {
+// complete says what is missing in the rows of a value that lies at a path, which is in a row
+// itself or not.
+func complete(t reflect.Type, raw json.RawMessage, at string, inRow bool) error {
 	if absent(raw) || decodesItself(t) {
 		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return complete(t.Elem(), raw, at)
+		return complete(t.Elem(), raw, at, inRow)
 	case reflect.Slice:
 		if k := t.Elem().Kind(); k != reflect.Struct && k != reflect.Slice {
 			return nil
@@ -98,7 +72,7 @@ func complete(t reflect.Type, raw json.RawMessage, at string) error {
 			return err
 		}
 		for i, element := range list {
-			if err := complete(t.Elem(), element, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+			if err := complete(t.Elem(), element, fmt.Sprintf("%s[%d]", at, i), true); err != nil {
 				return err
 			}
 		}
@@ -112,10 +86,11 @@ func complete(t reflect.Type, raw json.RawMessage, at string) error {
 			if f.Anonymous || name == "" || name == "-" {
 				continue
 			}
-			if absent(given[name]) && !strings.Contains(options, "omit") {
-				return fmt.Errorf("%s.%s: it is missing", at, name)
+			path := strings.TrimPrefix(at+"."+name, ".")
+			if inRow && absent(given[name]) && !strings.Contains(options, "omit") {
+				return fmt.Errorf("%s: it is missing", path)
 			}
-			if err := complete(f.Type, given[name], at+"."+name); err != nil {
+			if err := complete(f.Type, given[name], path, inRow); err != nil {
 				return err
 			}
 		}

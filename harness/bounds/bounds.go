@@ -118,29 +118,10 @@ func Check(v any) error { return For(reflect.Indirect(reflect.ValueOf(v)).Type()
 type Checker struct{ rules []rule }
 
 // For makes a checker of a structure's type.
-func For(t reflect.Type) *Checker { return checkerOf(t, map[reflect.Type]*Checker{}) }
+func For(t reflect.Type) *Checker { return checkerOf(t, false, map[reflect.Type]*Checker{}) }
 
 // Lower makes a checker that leaves upper limits out.
-func Lower(t reflect.Type) *Checker {
-	c := For(t)
-	c.unlimited(map[*Checker]bool{})
-	return c
-}
-
-// unlimited takes the upper limits away.
-func (c *Checker) unlimited(done map[*Checker]bool) {
-	if done[c] {
-		return
-	}
-	done[c] = true
-	for i := range c.rules {
-		r := &c.rules[i]
-		r.HasMax, r.high = false, math.MaxUint64
-		if r.inner != nil {
-			r.inner.unlimited(done)
-		}
-	}
-}
+func Lower(t reflect.Type) *Checker { return checkerOf(t, true, map[reflect.Type]*Checker{}) }
 
 // Check is as the function Check, for values of the checker's type.
 func (c *Checker) Check(v any) error {
@@ -166,8 +147,9 @@ type rule struct {
 	inner    *Checker // nil if there are none
 }
 
-// checkerOf makes a checker; known has those of the types around it.
-func checkerOf(t reflect.Type, known map[reflect.Type]*Checker) *Checker {
+// checkerOf makes a checker, of lower limits alone or of all; known has those of the types
+// around it.
+func checkerOf(t reflect.Type, lower bool, known map[reflect.Type]*Checker) *Checker {
 	if c, has := known[t]; has {
 		return c
 	}
@@ -183,8 +165,11 @@ func checkerOf(t reflect.Type, known map[reflect.Type]*Checker) *Checker {
 		}
 		r := rule{Field: Of(f), name: name, index: f.Index,
 			optional: strings.Contains(options, "omit")}
+		if lower {
+			r.HasMax, r.high = false, math.MaxUint64
+		}
 		if inner := structIn(f.Type); inner != nil {
-			r.inner = checkerOf(inner, known)
+			r.inner = checkerOf(inner, lower, known)
 		}
 		if r.HasMin || r.HasMax || r.Enum != nil || r.Pattern != "" || r.inner != nil {
 			c.rules = append(c.rules, r)

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/harness/env"
-	"stampede/harness/env/owner"
 	"stampede/harness/env/processes"
 	"stampede/harness/history"
 	"stampede/harness/sut"
@@ -281,7 +280,7 @@ func TestBreakingAProcess(t *testing.T) {
 		if len(pids) != 1 || c.Ready(t.Context()) == nil {
 			t.Errorf("%s: killed %v, and it answers", name, pids)
 		}
-		if _, err := owner.StatOf(pids[0]); err == nil {
+		if _, err := env.StatOf(pids[0]); err == nil {
 			t.Errorf("%s: process %d is there", name, pids[0])
 		}
 		must(t, c.Start(t.Context(), false))
@@ -315,7 +314,7 @@ func frozen(t *testing.T, c env.Crashable) {
 	if err := c.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it is frozen and says %v", err)
 	}
-	if stat, err := owner.StatOf(pids[0]); err != nil || stat.State != 'T' {
+	if stat, err := env.StatOf(pids[0]); err != nil || stat.State != 'T' {
 		t.Errorf("its state is %c, %v", stat.State, err)
 	}
 	must(t, c.Resume(t.Context()))

@@ -12,7 +12,6 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
-	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 )
 
@@ -291,7 +290,7 @@ func (w *worker) CPU(context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	stat, err := owner.StatOf(l.PID())
+	stat, err := env.StatOf(l.PID())
 	if err != nil {
 		return 0, fmt.Errorf("asking for the processor time of %s: %w", w.name, err)
 	}

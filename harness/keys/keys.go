@@ -105,42 +105,6 @@ func (m movingHot) String() string {
 		m.share*100, m.n, m.every)
 }
 
-// Latest prefers young keys, as readers of news do. Operation i sees the keys
-// 0 … first+i/every-1, up to n in all, and picks the one that is Zipf(s)
-// ranks older than the youngest.
-func Latest(seed, n, first, every uint64, s float64) (Source, error) {
-	if err := checkN(n); err != nil {
-		return nil, err
-	}
-	if first == 0 || first > n || every == 0 {
-		return nil, fmt.Errorf("keys: latest needs 1 to %d first keys and a new one every 1 or "+
-			"more operations, got %d and %d", n, first, every)
-	}
-	if err := checkExponent(s); err != nil {
-		return nil, err
-	}
-	return latest{seed, n, first, every, s}, nil
-}
-
-type latest struct {
-	seed, n, first, every uint64
-	s                     float64
-}
-
-func (l latest) At(i uint64) uint64 {
-	seen := l.n
-	if born := i / l.every; born < l.n-l.first {
-		seen = l.first + born
-	}
-	d := drawAt(l.seed, i)
-	return seen - newZipf(seen, l.s).rank(&d)
-}
-func (l latest) N() uint64 { return l.n }
-func (l latest) String() string {
-	return fmt.Sprintf("latest of %d, zipf %g, from %d, a new one every %d operations",
-		l.n, l.s, l.first, l.every)
-}
-
 func checkN(n uint64) error {
 	if n == 0 || n > math.MaxInt64 {
 		return fmt.Errorf("keys: the number of keys must be 1 or more, got %d", n)

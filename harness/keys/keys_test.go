@@ -18,7 +18,7 @@ func anySource(t *rapid.T, seed uint64) keys.Source {
 	every := rapid.Uint64Range(1, 1000).Draw(t, "every")
 	var source keys.Source
 	var err error
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		source, err = keys.Uniform(seed, n)
 	case 1:
@@ -28,8 +28,6 @@ func anySource(t *rapid.T, seed uint64) keys.Source {
 	case 3:
 		source, err = keys.MovingHot(seed, n, every, share)
 	case 4:
-		source, err = keys.Latest(seed, n, rapid.Uint64Range(1, n).Draw(t, "first"), every, s)
-	case 5:
 		source, err = keys.WithoutReplacement(seed, n)
 	}
 	if err != nil {
@@ -199,43 +197,6 @@ func TestMovingHotMoves(t *testing.T) {
 	}
 }
 
-func TestLatestPrefersTheYoungest(t *testing.T) {
-	const n, first, every, s = 1000, 10, 100, 1.0
-	source, _ := keys.Latest(8, n, first, every, s)
-	ages := make([]int, first)
-	for i := range uint64(every) { // before the first birth
-		key := source.At(i)
-		if key >= first {
-			t.Fatalf("operation %d saw key %d of %d", i, key, first)
-		}
-	}
-	youngest, draws := 0, 0
-	for i := uint64(500 * every); i < 600*every; i++ {
-		seen := first + i/every
-		key := source.At(i)
-		if key >= seen {
-			t.Fatalf("operation %d saw key %d of %d", i, key, seen)
-		}
-		if age := seen - 1 - key; age < first {
-			ages[age]++
-		}
-		if key == seen-1 {
-			youngest++
-		}
-		draws++
-	}
-	norm := 0.0
-	for k := range 560 {
-		norm += 1 / float64(k+1)
-	}
-	if got, want := float64(youngest)/float64(draws), 1/norm; math.Abs(got-want) > 0.02 {
-		t.Errorf("the youngest key got a share of %.3f, want %.3f", got, want)
-	}
-	if ages[0] < ages[1] || ages[1] < ages[4] {
-		t.Errorf("shares by age are not falling: %v", ages)
-	}
-}
-
 func TestBadKeys(t *testing.T) {
 	tests := []struct {
 		name string
@@ -259,9 +220,6 @@ func TestBadKeys(t *testing.T) {
 		{"moves always", func() (keys.Source, error) {
 			return keys.MovingHot(1, 5, 0, 0.5)
 		}, "at least 1 operation"},
-		{"nothing to read", func() (keys.Source, error) {
-			return keys.Latest(1, 5, 0, 1, 1)
-		}, "1 to 5 first keys"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"stampede/harness/env/owner"
+	"stampede/harness/env"
 )
 
 // machine is what the programs of the whole machine have used: all of them, and those of
@@ -55,7 +55,7 @@ func readEngines(proc string) (used time.Duration, err error) {
 		if err != nil || !slices.Contains(engines, programOf(line)) {
 			continue
 		}
-		if stat, err := owner.ParseStat(line); err == nil {
+		if stat, err := env.ParseStat(line); err == nil {
 			used += stat.CPU + stat.Children
 		}
 	}
@@ -98,9 +98,9 @@ func parseMachine(stat []byte) (m machine, err error) {
 			return machine{}, fmt.Errorf("unreadable processor times %.40q: %w", first, err)
 		}
 		if i < works {
-			m.busy += time.Duration(n) * owner.Tick
+			m.busy += time.Duration(n) * env.ClockTick
 		} else {
-			m.stolen = time.Duration(n) * owner.Tick
+			m.stolen = time.Duration(n) * env.ClockTick
 		}
 	}
 	m.cores = bytes.Count(stat, []byte("\ncpu"))

@@ -46,19 +46,6 @@ func Open(cfg sut.Config, more ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// Transactional are the options of a producer whose records and offsets are
-// committed together or not at all. Of the processes that use one id, only the
-// latest can commit. It needs acks all and idempotence.
-func Transactional(cfg sut.Config, id string) ([]kgo.Opt, error) {
-	if !cfg.Kafka.Idempotence || cfg.Kafka.Acks != "all" {
-		return nil, fmt.Errorf("transactions need acks all and idempotence, there are acks %s and "+
-			"idempotence %v", cfg.Kafka.Acks, cfg.Kafka.Idempotence)
-	}
-	opts, err := options(cfg)
-	return append(opts, kgo.TransactionalID(Name(cfg, id)),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted())), err
-}
-
 func options(cfg sut.Config) ([]kgo.Opt, error) {
 	if len(cfg.KafkaBrokers) == 0 {
 		return nil, fmt.Errorf("there is no kafka: the variant must list it among its needs")

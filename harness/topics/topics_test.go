@@ -71,28 +71,6 @@ func TestEverySettingMakesAClient(t *testing.T) {
 	}
 }
 
-// TestTransactional has the driver check what it is told.
-func TestTransactional(t *testing.T) {
-	cfg := sut.Config{KafkaBrokers: []string{"127.0.0.1:9"}, Kafka: sut.DefaultKafka(),
-		Prefix: "stampede:r:1:", Timeout: time.Second}
-	opts, err := topics.Transactional(cfg, "filter-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if id := client.OptValue(kgo.TransactionalID); id != "stampede-r-1-filter-1" {
-		t.Errorf("the id is %v", id)
-	}
-	cfg.Kafka.Idempotence = false
-	if _, err := topics.Transactional(cfg, "filter-1"); err == nil {
-		t.Error("transactions without idempotence")
-	}
-}
-
 // TestDial: connections are made by the configured dialer.
 func TestDial(t *testing.T) {
 	var dialed atomic.Int64

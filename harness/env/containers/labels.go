@@ -9,7 +9,7 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 
-	"stampede/harness/env/owner"
+	"stampede/harness/env"
 )
 
 // The labels of everything that is started: whose it is.
@@ -24,7 +24,7 @@ const (
 // labelsOf are the labels of one cluster of a run. Testcontainers' own are
 // among them, so that its reaper, where there is one, takes volumes as well.
 func labelsOf(runID, cluster string) (map[string]string, error) {
-	self, err := owner.Self(runID)
+	self, err := env.OwnerOf(runID)
 	if err != nil {
 		return nil, err
 	}
@@ -38,13 +38,13 @@ func labelsOf(runID, cluster string) (map[string]string, error) {
 
 // ownerOf reads the owner from labels. What is not signed has no owner, which
 // is never dead.
-func ownerOf(labels map[string]string) owner.Owner {
+func ownerOf(labels map[string]string) env.Owner {
 	pid, err := strconv.Atoi(labels[pidLabel])
 	started, ticks := strconv.ParseUint(labels[startedLabel], 10, 64)
 	if err != nil || ticks != nil {
-		return owner.Owner{}
+		return env.Owner{}
 	}
-	return owner.Owner{PID: pid, Started: started, Host: labels[hostLabel], RunID: labels[runLabel]}
+	return env.Owner{PID: pid, Started: started, Host: labels[hostLabel], RunID: labels[runLabel]}
 }
 
 // RemoveRun removes every container and volume of a run, whoever started

@@ -17,7 +17,6 @@ import (
 	"stampede/harness/env/admin"
 	"stampede/harness/env/envtest"
 	"stampede/harness/env/external"
-	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 )
 
@@ -213,7 +212,7 @@ func TestSweepDropsWhatTheDeadLeft(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			dead, err := owner.Self(s.RunID)
+			dead, err := env.OwnerOf(s.RunID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +239,7 @@ func TestSweepDropsWhatTheDeadLeft(t *testing.T) {
 	}
 }
 
-func signature(t *testing.T, o owner.Owner) string {
+func signature(t *testing.T, o env.Owner) string {
 	t.Helper()
 	text, err := json.Marshal(o)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"stampede/harness/env"
 	"stampede/harness/env/envtest"
 	"stampede/harness/env/external"
-	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -78,7 +77,7 @@ func TestKafkaIsSwept(t *testing.T) {
 	}
 	sign("")
 	expectSweep(t, s, nil, left, "does not say")
-	dead, err := owner.Self(s.RunID)
+	dead, err := env.OwnerOf(s.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
-	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -30,7 +29,7 @@ func runKey(runID string) string { return keyPrefix + runID }
 
 // sign is this process's signature under what it makes for a run.
 func sign(runID string) (string, error) {
-	self, err := owner.Self(runID)
+	self, err := env.OwnerOf(runID)
 	if err != nil {
 		return "", err
 	}
@@ -196,7 +195,7 @@ func madeInKafka(ctx context.Context, store admin.Kafka) ([]made, error) {
 // kept says why something is not to be dropped; empty means that its owner is
 // dead.
 func (m made) kept() string {
-	var o owner.Owner
+	var o env.Owner
 	if json.Unmarshal([]byte(m.signature), &o) != nil || o.PID <= 0 {
 		return "it does not say which process made it"
 	}

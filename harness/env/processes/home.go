@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"stampede/harness/env/owner"
+	"stampede/harness/env"
 )
 
 // homePrefix starts the name of every folder that this package makes.
@@ -138,7 +138,7 @@ func passable(dir string) error {
 }
 
 func writeOwner(dir, runID string) error {
-	self, err := owner.Self(runID)
+	self, err := env.OwnerOf(runID)
 	if err != nil {
 		return err
 	}

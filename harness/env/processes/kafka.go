@@ -13,7 +13,6 @@ import (
 	"stampede/docker"
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
-	"stampede/harness/env/owner"
 	"stampede/harness/sut"
 )
 
@@ -198,7 +197,7 @@ func (s *server) Identity(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stat, err := owner.StatOf(child.pid)
+	stat, err := env.StatOf(child.pid)
 	if err != nil {
 		return "", fmt.Errorf("look at the process of %s: %w", s.service, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"stampede/harness/env/owner"
+	"stampede/harness/env"
 )
 
 // pollEvery is how often a condition of the operating system is looked at.
@@ -91,7 +91,7 @@ func killAll(ctx context.Context, first int, dir string) ([]int, error) {
 
 // lives is false for a process that has ended, waited for or not.
 func lives(pid int) bool {
-	stat, err := owner.StatOf(pid)
+	stat, err := env.StatOf(pid)
 	return err == nil && !stat.Over()
 }
 
@@ -118,7 +118,7 @@ func stopAll(ctx context.Context, first int, dir string) ([]int, error) {
 
 // stopped is true for a process in state T, and for one that has ended.
 func stopped(pid int) bool {
-	stat, err := owner.StatOf(pid)
+	stat, err := env.StatOf(pid)
 	return err != nil || stat.State == 'T' || stat.Over()
 }
 
@@ -169,7 +169,7 @@ func (s *server) CPU(context.Context) (time.Duration, error) {
 	}
 	used := time.Duration(0)
 	for _, pid := range pids {
-		if stat, err := owner.StatOf(pid); err == nil { // else it has ended meanwhile
+		if stat, err := env.StatOf(pid); err == nil { // else it has ended meanwhile
 			used += stat.CPU + stat.Children
 		}
 	}

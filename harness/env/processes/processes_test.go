@@ -20,7 +20,6 @@ import (
 
 	"stampede/harness/env"
 	"stampede/harness/env/envtest"
-	"stampede/harness/env/owner"
 	"stampede/harness/env/processes"
 	"stampede/harness/sut"
 )
@@ -113,7 +112,7 @@ func TestSignalsReachEveryProcess(t *testing.T) {
 
 // stateOf is the state of a process as proc(5) has it, empty if there is none.
 func stateOf(pid int) string {
-	stat, err := owner.StatOf(pid)
+	stat, err := env.StatOf(pid)
 	if err != nil {
 		return ""
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"stampede/harness/env"
-	"stampede/harness/env/owner"
 )
 
 var _ env.Sweeper = Provider{}
@@ -54,7 +53,7 @@ func abandoned(dir string) bool {
 	if errors.Is(err, os.ErrNotExist) {
 		return isEmpty(dir) && time.Since(info.ModTime()) > signatureGrace
 	}
-	var o owner.Owner
+	var o env.Owner
 	if err != nil || json.Unmarshal(data, &o) != nil {
 		return false // not ours to judge
 	}

@@ -1,4 +1,4 @@
-package owner_test
+package env_test
 
 import (
 	"os"
@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/env/owner"
+	"stampede/harness/env"
 )
 
 func TestSelfLives(t *testing.T) {
-	self, err := owner.Self("r")
+	self, err := env.OwnerOf("r")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestSelfLives(t *testing.T) {
 	if elsewhere.Dead() {
 		t.Error("a process of another host was declared dead")
 	}
-	if (owner.Owner{Host: self.Host}).Dead() {
+	if (env.Owner{Host: self.Host}).Dead() {
 		t.Error("an owner without a pid was declared dead")
 	}
 }
@@ -38,7 +38,7 @@ func TestAnEndedProcessIsDeadBeforeItIsWaitedFor(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stat, err := owner.StatOf(cmd.Process.Pid)
+	stat, err := env.StatOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAnEndedProcessIsDeadBeforeItIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := owner.Owner{PID: cmd.Process.Pid, Started: stat.Started, Host: host}
+	o := env.Owner{PID: cmd.Process.Pid, Started: stat.Started, Host: host}
 	if o.Dead() {
 		t.Error("a living process was declared dead")
 	}
@@ -63,14 +63,14 @@ func TestAnEndedProcessIsDeadBeforeItIsWaitedFor(t *testing.T) {
 
 func TestParseStat(t *testing.T) {
 	line := "17 (a) b ) c) T 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20"
-	got, err := owner.ParseStat([]byte(line))
-	if err != nil || got != (owner.Stat{State: 'T', Started: 4242,
+	got, err := env.ParseStat([]byte(line))
+	if err != nil || got != (env.Stat{State: 'T', Started: 4242,
 		CPU: 230 * time.Millisecond, Children: 270 * time.Millisecond}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", ")", "1 (x) S 1 2", strings.Replace(line, " T ", " TT ", 1),
 		"1 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x"} {
-		if _, err := owner.ParseStat([]byte(bad)); err == nil {
+		if _, err := env.ParseStat([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}
@@ -78,5 +78,5 @@ func TestParseStat(t *testing.T) {
 
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 (init) S 0 1 1 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 5 1 1"))
-	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = owner.ParseStat(data) })
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = env.ParseStat(data) })
 }

@@ -1,6 +1,4 @@
-// Package owner signs what a run leaves outside its own process, so that a
-// later stampede can tell whether the run is still alive.
-package owner
+package env
 
 import (
 	"bytes"
@@ -10,7 +8,8 @@ import (
 	"time"
 )
 
-// Owner names the process that made something. A pid alone would not do: the
+// Owner names the process that made something outside itself, so that a later stampede can
+// tell whether its run is still alive. A pid alone would not do: the
 // system gives it again.
 type Owner struct {
 	PID int `json:"pid"`
@@ -21,8 +20,8 @@ type Owner struct {
 	RunID string `json:"run_id"`
 }
 
-// Self is this process as the owner of a run.
-func Self(runID string) (Owner, error) {
+// OwnerOf is this process as the owner of a run.
+func OwnerOf(runID string) (Owner, error) {
 	stat, err := StatOf(os.Getpid())
 	if err != nil {
 		return Owner{}, fmt.Errorf("read our own start time: %w", err)
@@ -56,9 +55,9 @@ type Stat struct {
 	CPU, Children time.Duration
 }
 
-// Tick is the unit of processor times in proc(5): USER_HZ, which is 100 a second on
+// ClockTick is the unit of processor times in proc(5): USER_HZ, which is 100 a second on
 // every architecture that Go runs on.
-const Tick = 10 * time.Millisecond
+const ClockTick = 10 * time.Millisecond
 
 // Over says whether the process has ended and only its entry is left.
 func (s Stat) Over() bool { return s.State == 'Z' || s.State == 'X' }
@@ -90,6 +89,6 @@ func ParseStat(data []byte) (Stat, error) {
 		ticks[i] = n
 	}
 	return Stat{State: fields[state][0], Started: ticks[4],
-		CPU:      time.Duration(ticks[0]+ticks[1]) * Tick,
-		Children: time.Duration(ticks[2]+ticks[3]) * Tick}, nil
+		CPU:      time.Duration(ticks[0]+ticks[1]) * ClockTick,
+		Children: time.Duration(ticks[2]+ticks[3]) * ClockTick}, nil
 }

@@ -228,64 +228,6 @@ func TestAtMostOne(t *testing.T) {
 	})
 }
 
-func TestDisjoint(t *testing.T) {
-	disjoint := func(ivs ...check.Interval) func(*check.Collector) {
-		return func(c *check.Collector) { check.Disjoint(c, "unit 1", ivs) }
-	}
-	iv := func(from, to int64, op uint64) check.Interval {
-		return check.Interval{From: from, To: to, Label: string(rune('a' + op - 7)), Op: op}
-	}
-	judgeClauses(t, []clause{
-		{"apart - pass", twoBuys, disjoint(iv(5, 9, 8), iv(1, 4, 7)), "", nil},
-		{"touching - pass", twoBuys, disjoint(iv(1, 4, 7), iv(4, 9, 8)), "", nil},
-		{"negative times - pass", twoBuys, disjoint(iv(-9, -5, 7), iv(-5, -1, 8)), "", nil},
-		{"empty within another - pass", twoBuys, disjoint(iv(1, 9, 7), iv(4, 4, 8)), "", nil},
-		{"overlapping - fail", twoBuys, disjoint(iv(4, 9, 8), iv(1, 5, 7)),
-			"unit 1: a [1, 5) overlaps b [4, 9)", []uint64{0, 1, 2}},
-		{"the same - fail", twoBuys, disjoint(iv(1, 5, 7), iv(1, 5, 8)), "overlaps", []uint64{0, 1, 2}},
-		{"within one before the last - fail", twoBuys, disjoint(iv(1, 9, 7), iv(2, 2, 0), iv(8, 9, 8)),
-			"a [1, 9) overlaps b [8, 9)", []uint64{0, 1, 2}},
-		{"reversed - fail", twoBuys, disjoint(iv(5, 1, 8)),
-			"ends at 1, before it begins at 5", []uint64{1}},
-		{"none - undecided", twoBuys, disjoint(), "nothing to check", nil},
-	})
-}
-
-func TestPath(t *testing.T) {
-	m := check.Machine{Start: "avail", FirstVersion: 1, Next: map[string][]string{
-		"avail": {"held"}, "held": {"sold", "avail"}}}
-	path := func(now string, steps ...check.Step) func(*check.Collector) {
-		return func(c *check.Collector) { m.Path(c, "unit 1", steps, now) }
-	}
-	hold := check.Step{From: "avail", To: "held", Version: 1, Op: 7}
-	sell := check.Step{From: "held", To: "sold", Version: 2, Op: 8}
-	free := check.Step{From: "held", To: "avail", Version: 2, Op: 8}
-	step := func(s check.Step, change func(*check.Step)) check.Step { change(&s); return s }
-	judgeClauses(t, []clause{
-		{"to the end - pass", twoBuys, path("sold", hold, sell), "", nil},
-		{"back - pass", twoBuys, path("avail", hold, free), "", nil},
-		{"state now not known - pass", twoBuys, path("", hold), "", nil},
-		{"wrong start - fail", twoBuys, path("sold", step(sell, func(s *check.Step) { s.Version = 1 })),
-			"step 1 leads from held to sold, but it was avail", []uint64{1}},
-		{"gap - fail", twoBuys,
-			path("", hold, step(hold, func(s *check.Step) { s.Version, s.Op = 2, 8 })),
-			"step 2 leads from avail to held, but it was held", []uint64{0, 1, 2}},
-		{"not allowed - fail", twoBuys, path("", step(hold, func(s *check.Step) { s.To = "sold" })),
-			"step 1 leads from avail to sold, which may be followed by held", []uint64{0, 2}},
-		{"after the final state - fail", twoBuys, path("", hold, sell,
-			check.Step{From: "sold", To: "avail", Version: 3, Op: 7}),
-			"may be followed by nothing", []uint64{0, 1, 2}},
-		{"version rewound - fail", twoBuys,
-			path("", hold, step(free, func(s *check.Step) { s.Version = 1 })),
-			"step 2 has version 1, want 2", []uint64{0, 1, 2}},
-		{"first version missing - fail", twoBuys,
-			path("", step(hold, func(s *check.Step) { s.Version = 2 })),
-			"step 1 has version 2, want 1", []uint64{0, 2}},
-		{"elsewhere now - fail", twoBuys, path("avail", hold), "unit 1 is avail at the end", nil},
-		{"no steps - undecided", twoBuys, path("avail"), "nothing to check", nil},
-	})
-}
-
 func TestConserve(t *testing.T) {
 	conserve := func(total int64, counts ...int64) func(*check.Collector) {
 		return func(c *check.Collector) {
@@ -322,7 +264,7 @@ func TestOccupancyFull(t *testing.T) {
 		}
 		back := ops[2]
 		var o check.Occupancy
-		if h, ok := check.HoldOf(ops[1], &back); ok {
+		if h, ok := holdOf(ops[1], &back); ok {
 			o.Add(h)
 		}
 		for r := range c.Records("told") {
@@ -361,7 +303,7 @@ func TestOccupancyAtMost(t *testing.T) {
 			back := ops[3]
 			var o check.Occupancy
 			for id, back := range map[uint64]*check.Operation{1: &back, 2: nil} {
-				h, _ := check.HoldOf(ops[id], back)
+				h, _ := holdOf(ops[id], back)
 				o.Add(h)
 			}
 			o.AtMost(c, "item", limit)

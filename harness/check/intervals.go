@@ -9,48 +9,6 @@ import (
 	"stampede/harness/history"
 )
 
-// Interval is a span from From, inclusive, to To, exclusive, in which something
-// had an object, in any unit and on any clock, as long as it is one.
-type Interval struct {
-	From, To int64
-	// Label names the holder in violations; Op is the operation behind it, 0
-	// if it is not known.
-	Label string
-	Op    uint64
-}
-
-// Disjoint requires that the intervals of an object do not overlap; one that
-// ends where another begins does not, and an empty one overlaps nothing. An
-// interval that ends before it begins is a violation.
-//
-// It is sound if each interval is certain. On the driver's clock an object is
-// certainly held from the End of the operation that took it to the Start of
-// the one that gives it back. Disjoint sorts intervals.
-func Disjoint(c *Collector, object string, intervals []Interval) {
-	c.Checked(len(intervals))
-	slices.SortStableFunc(intervals, func(a, b Interval) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
-	})
-	var last *Interval // the one that ends last so far
-	for i := range intervals {
-		iv := &intervals[i]
-		switch {
-		case iv.To < iv.From:
-			c.Violate([]uint64{iv.Op}, "%s: %s ends at %d, before it begins at %d",
-				object, iv.Label, iv.To, iv.From)
-			continue
-		case iv.To == iv.From:
-			continue
-		case last != nil && iv.From < last.To:
-			c.Violate([]uint64{last.Op, iv.Op}, "%s: %s [%d, %d) overlaps %s [%d, %d)", object,
-				last.Label, last.From, last.To, iv.Label, iv.From, iv.To)
-		}
-		if last == nil || iv.To > last.To {
-			last = iv
-		}
-	}
-}
-
 // Hold is what is known of when one unit of something was held, on the
 // driver's clock: possibly from MayFrom to MayTo, both inclusive, and certainly
 // from MustFrom, inclusive, to MustTo, exclusive. An end that is not known is
@@ -61,30 +19,8 @@ type Hold struct {
 	MustFrom, MustTo time.Duration
 }
 
-// HoldOf is the hold from the operation that takes a unit to the one that
-// gives it back, if any: possible from the sending of the first to the
-// acknowledgement of the second, certain from the acknowledgement of the first
-// to the sending of the second. It reports false if the first was refused.
-//
-// A unit that may also be given back in other ways, by a timeout, is certainly
-// held for less: lower MustTo.
-func HoldOf(take Operation, back *Operation) (Hold, bool) {
-	if !take.May() {
-		return Hold{}, false
-	}
-	h := Hold{Op: take.ID, MayFrom: take.Start, MayTo: history.Never}
-	if take.Outcome == history.OK {
-		h.MustFrom, h.MustTo = take.End, history.Never
-	}
-	if back != nil && back.May() {
-		h.MayTo = back.End // Never if it is not certain
-		h.MustTo = max(h.MustFrom, min(h.MustTo, back.Start))
-	}
-	return h, true
-}
-
 // Occupancy bounds how many units of something were held at an instant, from
-// above and from below. See HoldOf.
+// above and from below. See Capacity.
 type Occupancy struct {
 	holds []Hold
 	may   *skyline // of the possible holds; nil after Add

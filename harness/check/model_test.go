@@ -21,25 +21,17 @@ import (
 type sold struct {
 	records []history.Record
 	orders  []row
-	log     []entry // by time
 	units   int
 	end     map[int]string // unit to its state at the end
 }
 
-// row is an order at the end; entry is a change of a unit.
+// row is an order at the end.
 type row struct {
 	op           uint64
 	id, item     string
 	client       string
 	unit         int
 	taken, freed time.Duration // the instants; freed is Never while held
-}
-
-type entry struct {
-	unit     int
-	from, to string
-	version  int64
-	op       uint64
 }
 
 // request is an operation with the instant at which it is executed, Never if
@@ -117,12 +109,6 @@ func (s *sold) execute(requests []*request) {
 		free = append(free, u+1)
 		s.end[u+1] = "avail"
 	}
-	versions := map[int]int64{}
-	change := func(unit int, from, to string, op uint64) {
-		versions[unit]++
-		s.log = append(s.log, entry{unit, from, to, versions[unit], op})
-		s.end[unit] = to
-	}
 	for _, q := range byTime {
 		switch {
 		case q.at == history.Never:
@@ -133,13 +119,13 @@ func (s *sold) execute(requests []*request) {
 				free[0], q.at, history.Never}
 			free = free[1:]
 			s.orders = append(s.orders, r)
-			change(r.unit, "avail", "held", r.op)
+			s.end[r.unit] = "held"
 			s.answer(q, r.id)
 		case q.rec.Op.Kind == "return" && s.held(uint64(q.rec.Op.Arg)) != nil:
 			r := s.held(uint64(q.rec.Op.Arg))
 			r.freed = q.at
 			free = append(free, r.unit)
-			change(r.unit, "held", "avail", q.rec.Op.ID)
+			s.end[r.unit] = "avail"
 			s.answer(q, r.id)
 		case q.rec.Outcome == history.OK:
 			q.rec.Outcome, q.rec.Err = history.Refused, "refused"
@@ -174,28 +160,6 @@ var judges = map[string]func(*check.Collector, *sold){
 			if r.freed == history.Never {
 				u.Add(c, r.unit, r.id, r.op)
 			}
-		}
-	},
-	"disjoint": func(c *check.Collector, s *sold) {
-		units := map[int][]check.Interval{}
-		for _, r := range s.orders {
-			units[r.unit] = append(units[r.unit],
-				check.Interval{From: int64(r.taken), To: int64(r.freed), Label: r.id, Op: r.op})
-		}
-		for u, held := range units {
-			check.Disjoint(c, fmt.Sprint("unit ", u), held)
-		}
-	},
-	"path": func(c *check.Collector, s *sold) {
-		m := check.Machine{Start: "avail", FirstVersion: 1,
-			Next: map[string][]string{"avail": {"held"}, "held": {"avail"}}}
-		steps := map[int][]check.Step{}
-		for _, e := range s.log {
-			steps[e.unit] = append(steps[e.unit],
-				check.Step{From: e.from, To: e.to, Version: e.version, Op: e.op})
-		}
-		for u, state := range s.end {
-			m.Path(c, fmt.Sprint("unit ", u), steps[u], state)
 		}
 	},
 	"at most": func(c *check.Collector, s *sold) { s.occupancy(c).AtMost(c, item, s.units) },
@@ -267,11 +231,25 @@ func (s *sold) occupancy(c *check.Collector) *check.Occupancy {
 			r.Outcome = history.OK // May: the End says whether it is certain
 			back = &r
 		}
-		if h, ok := check.HoldOf(buy, back); ok {
+		if h, ok := holdOf(buy, back); ok {
 			o.Add(h)
 		}
 	}
 	return o
+}
+
+// holdOf is the hold from the operation that takes a unit to the one that gives it back, if
+// any. It reports false if the first was refused.
+func holdOf(take check.Operation, back *check.Operation) (check.Hold, bool) {
+	h := check.Hold{Op: take.ID, MayFrom: take.Start, MayTo: history.Never}
+	if take.Outcome == history.OK {
+		h.MustFrom, h.MustTo = take.End, history.Never
+	}
+	if back != nil && back.May() {
+		h.MayTo = back.End // Never if it is not certain
+		h.MustTo = max(h.MustFrom, min(h.MustTo, back.Start))
+	}
+	return h, take.May()
 }
 
 // judge returns the verdict of a clause on a sale.
@@ -309,7 +287,7 @@ func (s *sold) String() string {
 		text += fmt.Sprintf("%d %s %s arg %d value %d: %v [%d, %d]\n", r.Op.ID, r.Op.Kind, r.Op.Client,
 			r.Op.Arg, r.Reply.Value, r.Outcome, r.Start, r.End)
 	}
-	return text + fmt.Sprintf("%+v\n%+v", s.orders, s.log)
+	return text + fmt.Sprintf("%+v", s.orders)
 }
 
 // corruption changes a sale so that a clause is violated. It reports false if
@@ -360,22 +338,6 @@ var corruptions = []corruption{
 			again.id = "order-x"
 			s.orders = append(s.orders, again)
 		})
-	}},
-	{"take a unit before it is free", "disjoint", func(t *rapid.T, s *sold) bool {
-		return s.change(t, s.inForce, func(i int) {
-			early := s.orders[i]
-			early.taken, early.freed = early.taken+1, early.taken+9
-			s.orders = append(s.orders, early)
-		})
-	}},
-	{"drop a step", "path", func(t *rapid.T, s *sold) bool {
-		return s.changeLog(t, func(i int) { s.log = slices.Delete(s.log, i, i+1) })
-	}},
-	{"repeat a step", "path", func(t *rapid.T, s *sold) bool {
-		return s.changeLog(t, func(i int) { s.log = slices.Insert(s.log, i, s.log[i]) })
-	}},
-	{"rewind a version", "path", func(t *rapid.T, s *sold) bool {
-		return s.changeLog(t, func(i int) { s.log[i].version-- })
 	}},
 	{"acknowledge more than there is", "at most", func(_ *rapid.T, s *sold) bool {
 		for range s.units + 1 {
@@ -448,13 +410,6 @@ func (s *sold) changeRecord(
 		apply(rapid.SampledFrom(places).Draw(t, "record"))
 	}
 	return len(places) > 0
-}
-
-func (s *sold) changeLog(t *rapid.T, apply func(i int)) bool {
-	if len(s.log) > 0 {
-		apply(rapid.IntRange(0, len(s.log)-1).Draw(t, "step"))
-	}
-	return len(s.log) > 0
 }
 
 // acknowledge adds an acknowledged buy at a time and returns its record.

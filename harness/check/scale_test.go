@@ -137,7 +137,7 @@ func judgeStockReads(c *check.Collector, _ bigAudit) {
 func judgeSoldOut(c *check.Collector, _ bigAudit) {
 	var o check.Occupancy
 	for r := range c.Records("buy") {
-		if h, ok := check.HoldOf(check.Attempt(r), nil); ok {
+		if h, ok := holdOf(check.Attempt(r), nil); ok {
 			o.Add(h)
 		}
 	}

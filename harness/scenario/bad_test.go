@@ -301,6 +301,10 @@ func badScenarios() map[string]bad {
 			`repeats is 0; expected 1 to 100`, false,
 		},
 		"impossible mix": {"fail: 0.25", "fail: 0.75", `7:25: pay + fail is 1.25`, true},
+		"parameter": {
+			"pay: 0.5", "pay: 1.5", `7:25: pay is 1.5; expected a number from 0 to 1`, false,
+		},
+		"no seats": {"seats: 4", "seats: 0", `seats is 0; expected 1 or more`, false},
 		"no load": {
 			from("load:"), "",
 			`load is missing`, false,

@@ -16,12 +16,12 @@ import (
 type shopParams struct {
 	Items   int               `json:"items" doc:"how many items"`
 	Skew    string            `json:"skew" doc:"uniform or zipf"`
-	Pay     float64           `json:"pay" doc:"share that pays"`
+	Pay     float64           `json:"pay" min:"0" max:"1" doc:"share that pays"`
 	Fail    float64           `json:"fail" doc:"share that fails"`
 	TTL     sut.Duration      `json:"ttl" doc:"how long a cart lives"`
 	Weights []float64         `json:"weights,omitempty" doc:"weights of the items"`
 	Labels  map[string]string `json:"labels,omitempty" doc:"free labels"`
-	Seats   *int              `json:"seats,omitempty" doc:"seats, if any"`
+	Seats   *int              `json:"seats,omitempty" min:"1" doc:"seats, if any"`
 	Big     uint64            `json:"big,omitempty" doc:"a large number"`
 	Closed  bool              `json:"closed,omitempty" doc:"whether the shop is closed"`
 }
@@ -173,7 +173,7 @@ slos:
 `
 	for params, want := range map[string][]string{
 		"{itemz: 3, items: 0, pay: 7, ttl: 500}": {`unknown field "itemz"`, "items: expected",
-			"pay + fail is 7", "the unit of 500 is missing"},
+			"pay is 7", "the unit of 500 is missing"},
 		"{items: 0}": {"items: expected"},
 		// What the system says of a default in the place of a slip is no problem.
 		"{pay: x, fail: 0.75}":  {`unexpected "x"`},

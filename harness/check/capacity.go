@@ -120,7 +120,7 @@ func HoldFor(op Operation, f *Fact, live bool, slack time.Duration) Hold {
 // Spans is the clause that never more than Most spans of the rows of a group overlap: nights
 // of a room, or times of the store's clock, of rows in any state (see Counts). Rows that nobody
 // was told of count too. An empty span overlaps nothing, and one that ends before it begins is
-// a violation.
+// a violation, unless it is of a clock, which may be set back.
 //
 // A store may read its clock before it waits for a lock, so that a correct span may begin a
 // little before the one in its way ends. Where Slack names a promise only an overlap beyond it
@@ -161,7 +161,7 @@ func (c Capacity) span(f *Fact, slack time.Duration) span {
 // units the one that ends first makes room for the next.
 func (c Capacity) overlaps(r *Run, t *Table, slack time.Duration) {
 	for _, d := range c.crowds(t, func(f *Fact) bool {
-		if s := c.span(f, 0); s.to < s.from {
+		if s := c.span(f, 0); c.Slack == "" && s.to < s.from {
 			r.Violate([]uint64{f.Op}, "%s ends at %d, before it begins at %d", t.Label(f), s.to, s.from)
 		}
 		s := c.span(f, slack)

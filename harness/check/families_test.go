@@ -195,6 +195,8 @@ func TestCapacityFamily(t *testing.T) {
 			state(bob, "back", 69, 200)), slow.Spans(), "overlap for 31ns", nil},
 		{"overlap for ever - fail", twoBuys, slowly(19, state(ann, "held", 5, 0),
 			state(bob, "sold", 69, 70)), slow.Spans(), "for ever", nil},
+		{"a clock that was set back - pass", twoBuys, slowly(19, state(ann, "back", 500, 100),
+			state(bob, "back", 200, 400)), slow.Spans(), "", nil},
 		{"a slack that excuses all - undecided", twoBuys, slowly(time.Minute, state(ann, "back", 5, 100),
 			state(bob, "back", 69, 200)), slow.Spans(), "the most allowed is 1s", nil},
 	})

@@ -16,7 +16,7 @@ type budget struct{ code, tests int }
 func budgets() map[string]budget {
 	large := budget{3500, 1500}
 	return map[string]budget{
-		"flashsale": {6500, 5550},
+		"flashsale": {5800, 5250},
 		"likes":     {4730, 3770},
 		"scheduler": {6700, 4900},
 		"sqlbroker": {5700, 5550}, "views": {6000, 3350},

@@ -2,17 +2,10 @@ package flashsale
 
 import "context"
 
-// conditionalUpdate: a counter that is decremented only where it is positive.
-//
-// Idea: UPDATE … SET available = available - 1 WHERE available > 0. Postgres
-// looks at the condition again once it has the row lock, so the update itself
-// is the check.
-//
-// Guarantee: never more orders than units. A buyer who comes too late sees
-// that without touching the lock.
-//
-// Gives up: parallelism. All who may still buy queue for one row, each until
-// the one before has flushed its commit; and no unit has a name.
+// conditionalUpdate decrements a counter only where it is positive. Postgres looks at the
+// condition again once it has the row lock, so the update itself is the check, and a buyer who
+// comes too late sees that without touching the lock. All who may still buy queue for one row,
+// each until the one before has flushed its commit.
 func conditionalUpdate() variant {
 	return counterRow().sells(variant{
 		Name:       "conditional_update",

@@ -7,16 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// counterRowInPlace: one number for each item, decremented in place.
-//
-// Idea: every buyer decrements the item's counter first, looks at the result,
-// and rolls the transaction back if it is negative.
-//
-// Guarantee: the count of orders never exceeds the units, because the row
-// lock puts the decrements in an order and each transaction sees its own.
-//
-// Gives up: parallelism. All buyers of an item queue for one row, each until
-// the one before has flushed its commit, and so do those who come too late.
+// counterRowInPlace decrements the item's counter first, looks at the result, and rolls the
+// transaction back if it is negative: the row lock puts the decrements in an order. All buyers
+// of an item queue for one row, and so do those who come too late.
 func counterRowInPlace() variant {
 	return counterRow().sells(variant{
 		Name:       "counter_row",

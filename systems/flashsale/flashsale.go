@@ -243,7 +243,7 @@ func (a *Audit) Check() error {
 // ItemAudit is one item with its counts as the system of record has them. These may be
 // negative, as Redis's may: a wrong design has such stocks, and it is for the judges to say so.
 type ItemAudit struct {
-	Item       string `json:"item" min:"1" max:"256"`
+	Item       string `json:"item" min:"1" max:"256" fact:"key"`
 	Units      int64  `json:"units"`
 	PriceCents int64  `json:"price_cents"`
 	Available  int64  `json:"available"`
@@ -262,20 +262,20 @@ type UnitAudit struct {
 
 // OrderAudit is one order row.
 type OrderAudit struct {
-	ID       string `json:"order" min:"1"`
-	OpID     uint64 `json:"op_id" min:"1" max:"9223372036854775807" doc:"the buy's"`
-	Item     string `json:"item" min:"1" max:"256"`
-	Buyer    string `json:"buyer" min:"1" max:"256"`
-	Unit     int64  `json:"unit,omitempty" min:"0" doc:"0 or left out if the design keeps no units"`
-	State    string `json:"state" enum:"held,paid,expired,failed"`
-	HeldAt   int64  `json:"held_at_ns" min:"1" doc:"nanoseconds since 1970 on the store's clock"`
-	ClosedAt int64  `json:"closed_at_ns,omitempty" doc:"when it was paid or returned; left out until then"`
+	ID       string `json:"order" min:"1" fact:"name"`
+	OpID     uint64 `json:"op_id" fact:"op" min:"1" max:"9223372036854775807" doc:"the buy's"`
+	Item     string `json:"item" min:"1" max:"256" fact:"key"`
+	Buyer    string `json:"buyer" fact:"owner" min:"1" max:"256"`
+	Unit     int64  `json:"unit,omitempty" fact:"thing" min:"0" doc:"0 or left out if the design keeps no units"`
+	State    string `json:"state" fact:"state" enum:"held,paid,expired,failed"`
+	HeldAt   int64  `json:"held_at_ns" fact:"from" min:"1" doc:"nanoseconds since 1970 on the store's clock"`
+	ClosedAt int64  `json:"closed_at_ns,omitempty" fact:"to" doc:"when it was paid or returned; left out until then"`
 }
 
 // PaymentAudit is one payment row.
 type PaymentAudit struct {
-	ID          string `json:"payment_id" min:"1" max:"256"`
-	OrderID     string `json:"order" min:"1"`
+	ID          string `json:"payment_id" min:"1" max:"256" fact:"name"`
+	OrderID     string `json:"order" min:"1" fact:"owner"`
 	AmountCents int64  `json:"amount_cents"`
 	Captured    bool   `json:"captured" doc:"the provider took the money"`
 	Refunded    bool   `json:"refunded" doc:"it was given back because the order was no longer held"`
@@ -286,14 +286,14 @@ type PaymentAudit struct {
 // LogEntry is one change of an order's state, written in the transaction that
 // made it. From and To are unit states.
 type LogEntry struct {
-	Seq     int64  `json:"seq" min:"1"`
-	OrderID string `json:"order" min:"1"`
-	Item    string `json:"item" min:"1" max:"256"`
-	Unit    int64  `json:"unit,omitempty" min:"0"`
-	Version int64  `json:"version,omitempty" doc:"the unit's, after the change"`
-	From    string `json:"from" enum:"available,held,sold"`
-	To      string `json:"to" enum:"available,held,sold"`
-	Cause   string `json:"cause" enum:"buy,paid,payment-failed,expired"`
+	Seq     int64  `json:"seq" fact:"seq" min:"1"`
+	OrderID string `json:"order" min:"1" fact:"name"`
+	Item    string `json:"item" min:"1" max:"256" fact:"key"`
+	Unit    int64  `json:"unit,omitempty" min:"0" fact:"thing"`
+	Version int64  `json:"version,omitempty" fact:"version" doc:"the unit's, after the change"`
+	From    string `json:"from" fact:"before" enum:"available,held,sold"`
+	To      string `json:"to" fact:"state" enum:"available,held,sold"`
+	Cause   string `json:"cause" fact:"cause" enum:"buy,paid,payment-failed,expired"`
 	At      int64  `json:"at_ns" min:"1" doc:"nanoseconds since 1970 on the store's clock"`
 }
 

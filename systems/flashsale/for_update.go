@@ -2,17 +2,9 @@ package flashsale
 
 import "context"
 
-// forUpdate: a row for each unit; all buyers queue for the first one.
-//
-// Idea: SELECT … FOR UPDATE of the first unit on the shelf. Whoever gets the
-// lock takes the unit; all others wait for the very same row, find it taken,
-// and go on to the next.
-//
-// Guarantee: a unit has one owner, and "sold out" is true, because nobody
-// passes over a unit whose buyer may yet fail.
-//
-// Gives up: everything that a row per unit could give. Each commit wakes all
-// who wait, and all but one of them queue again.
+// forUpdate keeps a row for each unit, and all buyers queue for the first one that is free.
+// Whoever gets the lock takes the unit; the others wait for the very same row, find it taken,
+// and go on to the next. Nobody passes over a unit whose buyer may yet fail.
 func forUpdate() variant {
 	return unitRows().sells(variant{
 		Name:       "for_update",

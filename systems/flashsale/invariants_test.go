@@ -335,19 +335,6 @@ func TestUnreadableHistory(t *testing.T) {
 	}
 }
 
-func TestNamesAndStatements(t *testing.T) {
-	seen := make(map[string]bool)
-	for _, inv := range flashsale.Invariants(flashsale.DefaultParams()) {
-		if seen[inv.Name()] || inv.Statement() == "" {
-			t.Errorf("%q is there twice or says nothing", inv.Name())
-		}
-		seen[inv.Name()] = true
-	}
-	if len(seen) != 13 {
-		t.Errorf("%d invariants, want 13", len(seen))
-	}
-}
-
 func stockBody(available, held, sold int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"item":"item-1","units":2,"available":%d,"held":%d,"sold":%d}`,

@@ -81,10 +81,10 @@ type corruption struct {
 	do func(t *rapid.T, e *evidence) bool
 }
 
-// TestCorruptionsAreCaught: the judges are not vacuous, also in the midst of
-// unknown outcomes.
+// TestCorruptionsAreCaught: what is this system's own is not judged in vain, also in the midst
+// of unknown outcomes. Those of families corrupt histories of their own.
 func TestCorruptionsAreCaught(t *testing.T) {
-	for _, c := range slices.Concat(stockCorruptions(), orderCorruptions(), timeCorruptions()) {
+	for _, c := range slices.Concat(stockCorruptions(), paymentCorruptions(), logCorruptions()) {
 		t.Run(c.name, func(t *testing.T) {
 			done := 0
 			rapid.Check(t, func(t *rapid.T) {
@@ -137,34 +137,6 @@ func pickRecord(t *rapid.T, e *evidence, fits func(history.Record) bool) *histor
 
 func stockCorruptions() []corruption {
 	return []corruption{
-		{"oversell", flashsale.NoOversell, func(t *rapid.T, e *evidence) bool {
-			for range e.params.Units + 1 - countState(e, flashsale.OrderPaid) {
-				o := pickOrder(t, e, flashsale.OrderExpired, flashsale.OrderFailed, flashsale.OrderHeld)
-				if o == nil {
-					return false
-				}
-				o.State = flashsale.OrderPaid
-			}
-			return true
-		}},
-		{"duplicate unit owner", flashsale.UnitExclusive, func(t *rapid.T, e *evidence) bool {
-			a := pickOrder(t, e, flashsale.OrderPaid)
-			b := pickOrder(t, e, flashsale.OrderPaid, flashsale.OrderHeld)
-			if a == nil || a == b {
-				return false
-			}
-			b.Unit = a.Unit
-			return true
-		}},
-		{"second order for a buyer", flashsale.OnePerBuyer, func(t *rapid.T, e *evidence) bool {
-			a := pickOrder(t, e, flashsale.OrderPaid)
-			b := pickOrder(t, e, flashsale.OrderPaid)
-			if a == nil || a == b {
-				return false
-			}
-			b.Buyer = a.Buyer
-			return true
-		}},
 		{"inflate redis stock", flashsale.RedisDrift, func(t *rapid.T, e *evidence) bool {
 			e.audit.Redis[0].Stock += rapid.Int64Range(1, 5).Draw(t, "more")
 			return true
@@ -236,63 +208,8 @@ func offerTooMany(t *rapid.T, e *evidence) bool {
 	return true
 }
 
-func countState(e *evidence, state string) int {
-	n := 0
-	for _, o := range e.audit.Orders {
-		if o.State == state {
-			n++
-		}
-	}
-	return n
-}
-
-func ackedBuy(r history.Record) bool {
-	return r.Op.Kind == flashsale.KindBuy && r.Outcome == history.OK
-}
-
-func orderCorruptions() []corruption {
+func paymentCorruptions() []corruption {
 	return []corruption{
-		{"drop an acknowledged order", flashsale.AckedDurable, func(t *rapid.T, e *evidence) bool {
-			rec := pickRecord(t, e, ackedBuy)
-			if rec == nil {
-				return false
-			}
-			e.audit.Orders = slices.DeleteFunc(e.audit.Orders,
-				func(o flashsale.OrderAudit) bool { return o.ID == rec.Reply.Key })
-			return true
-		}},
-		{"add a phantom", flashsale.NoPhantom, func(_ *rapid.T, e *evidence) bool {
-			e.buy(1<<40, "ghost", "o-ghost", 1, 0)
-			e.records = e.records[:len(e.records)-1]
-			return true
-		}},
-		{"an order for a refused request", flashsale.NoPhantom, func(t *rapid.T, e *evidence) bool {
-			may := make(map[uint64]bool)
-			for _, rec := range e.records {
-				may[rec.Op.ID] = may[rec.Op.ID] ||
-					rec.Outcome == history.OK || rec.Outcome == history.Unknown
-			}
-			rec := pickRecord(t, e, func(r history.Record) bool {
-				return r.Op.Kind == flashsale.KindBuy && r.Outcome == history.Refused && !may[r.Op.ID]
-			})
-			if rec == nil {
-				return false
-			}
-			e.buy(rec.Op.ID, rec.Op.Client, "o-ghost", 1, rec.Start)
-			e.records = e.records[:len(e.records)-1]
-			return true
-		}},
-		{"another order for the same key", flashsale.IdempotentBuy, func(t *rapid.T, e *evidence) bool {
-			rec := pickRecord(t, e, func(r history.Record) bool { return ackedBuy(r) && r.Op.Arg != 0 })
-			if rec == nil {
-				return false
-			}
-			first := pickRecord(t, e, func(r history.Record) bool {
-				return ackedBuy(r) && r.Op.ID == rec.Op.ID && r.Seq != rec.Seq
-			})
-			rec.Reply.Key += "x"
-			return first != nil
-		}},
 		{"lose a refund", flashsale.PaymentExactlyOnce, func(t *rapid.T, e *evidence) bool {
 			return changePayment(t, e, func(p *flashsale.PaymentAudit) bool { return p.Refunded },
 				func(p *flashsale.PaymentAudit) { p.Refunded = false })
@@ -326,53 +243,8 @@ func changePayment(
 	return true
 }
 
-func timeCorruptions() []corruption {
+func logCorruptions() []corruption {
 	return []corruption{
-		{"return a cart early", flashsale.ExpiryOnTime, func(t *rapid.T, e *evidence) bool {
-			o := pickOrder(t, e, flashsale.OrderExpired)
-			if o == nil {
-				return false
-			}
-			o.ClosedAt = o.HeldAt + int64(e.params.CartTTL)*9/10
-			return true
-		}},
-		{"return a cart late", flashsale.ExpiryOnTime, func(t *rapid.T, e *evidence) bool {
-			o := pickOrder(t, e, flashsale.OrderExpired)
-			if o == nil {
-				return false
-			}
-			limit := int64(e.params.CartTTL) + e.audit.ReclaimSlackNS + int64(opTimeout)
-			o.ClosedAt = o.HeldAt + limit + int64(ms)
-			return true
-		}},
-		{"drop a log entry", flashsale.UnitPath, func(t *rapid.T, e *evidence) bool {
-			if len(e.audit.Log) == 0 {
-				return false
-			}
-			i := rapid.IntRange(0, len(e.audit.Log)-1).Draw(t, "entry")
-			e.audit.Log = slices.Delete(e.audit.Log, i, i+1)
-			return true
-		}},
-		{"resurrect a paid unit", flashsale.UnitPath, func(t *rapid.T, e *evidence) bool {
-			o := pickOrder(t, e, flashsale.OrderPaid)
-			if o == nil {
-				return false
-			}
-			last := e.audit.Log[len(e.audit.Log)-1]
-			for i := range e.audit.Units {
-				u := &e.audit.Units[i]
-				if u.Item != o.Item || u.Unit != o.Unit {
-					continue
-				}
-				u.State, u.OrderID, u.Version = "available", "", u.Version+1
-				e.audit.Log = append(e.audit.Log, flashsale.LogEntry{
-					Seq: last.Seq + 1, OrderID: o.ID, Item: o.Item, Unit: o.Unit, Version: u.Version,
-					From: "held", To: "available", Cause: "expired", At: last.At,
-				})
-			}
-			o.State = flashsale.OrderExpired
-			return true
-		}},
 		{"take a unit that is taken", flashsale.UnitExclusive, func(t *rapid.T, e *evidence) bool {
 			o := pickOrder(t, e, flashsale.OrderPaid)
 			if o == nil {

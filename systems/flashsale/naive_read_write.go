@@ -10,16 +10,8 @@ import (
 	"stampede/harness/sut"
 )
 
-// naiveReadWrite: look at the stock, then decrement it. Wrong.
-//
-// Idea: SELECT available; if it is positive, UPDATE available - 1 and insert
-// the order.
-//
-// Guarantee: none under concurrency. All who look before the first one writes
-// see the same unit, and each of them gets it.
-//
-// Gives up: the one promise of a sale. It is here because it passes every
-// test that has one buyer, and to show that the checks see what it does.
+// naiveReadWrite looks at the stock, then decrements it. Wrong: all who look before the first one
+// writes see the same unit, and each of them gets it. It passes every test that has one buyer.
 func naiveReadWrite() variant {
 	return counterRow().sells(variant{
 		Name:       "naive_read_write",

@@ -6,17 +6,9 @@ import (
 	"fmt"
 )
 
-// optimisticVersion: a counter that is written only if nobody else has.
-//
-// Idea: read the counter with its version, decrement it WHERE the version is
-// still the same, and start again if it is not.
-//
-// Guarantee: never more orders than units, because a decrement that was
-// computed from an old number finds no row.
-//
-// Gives up: progress under contention. Of all who read one version a single
-// one succeeds; after optimisticTries a buyer is told to come back although
-// there is stock.
+// optimisticVersion reads the counter with its version, decrements it where the version is still
+// the same, and starts again if it is not. Of all who read one version a single one succeeds;
+// after optimisticTries a buyer is told to come back although there is stock.
 func optimisticVersion() variant {
 	return counterRow().sells(variant{
 		Name:       "optimistic_version",

@@ -9,17 +9,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// redisGetDecr: look at the counter in Redis, sell, then decrement it. Wrong.
-//
-// Idea: GET; if it is positive, insert the order, and DECR when that has
-// worked, so that a failed order costs no unit. Each command is atomic, and
-// Redis runs one at a time.
-//
-// Guarantee: none under concurrency. The two commands are not atomic
-// together: all who GET before the last DECR get a unit, and the ledger
+// redisGetDecr looks at the counter in Redis, sells, and then decrements it, so that a failed
+// order costs no unit. Wrong: each command is atomic, the two together are not, and the ledger
 // records orders without looking at any stock.
-//
-// Gives up: the one promise of a sale, for a mistake that is easily made.
 func redisGetDecr() variant {
 	return offered{ordersOnly(), plain}.byPatience(variant{
 		Name:       "redis_get_decr",

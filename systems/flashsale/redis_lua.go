@@ -2,20 +2,11 @@ package flashsale
 
 import "context"
 
-// redisLua: a counter in Redis admits, the ledger in Postgres decides.
-//
-// Idea: one script in Redis looks at the counter, decrements it and leaves a
-// token; nearly all who come too late are turned away there, in one round
-// trip and without Postgres. Who is admitted claims a unit row.
-//
-// Guarantee: every unit has one owner, whatever Redis says, because the claim
-// is the same as in units_skip_locked. A claim that is refused returns its
-// token, unless another click with its key relies on it; that, and a claim
-// whose outcome is unknown, is left to the reconciler, which also rebuilds the
-// counter when Redis has lost it. Until then the sale pauses.
-//
-// Gives up: a second store to run. Units that leak from the counter are not
-// for sale until the reconciler has found them.
+// redisLua admits by a counter in Redis; a unit row in Postgres decides. One script looks at the
+// counter, decrements it and leaves a token; nearly all who come too late are turned away
+// there, without Postgres. A claim that is refused returns its token, unless another click
+// with its key relies on it; that, and a claim whose outcome is unknown, is left to the
+// reconciler, which also rebuilds a counter that Redis has lost. Until then the sale pauses.
 func redisLua() variant {
 	return offered{unitRows(), lasting}.byPatience(variant{
 		Name: "redis_lua",

@@ -12,16 +12,10 @@ import (
 	"stampede/harness/sut"
 )
 
-// redisLuaPipelined: redis_lua over few connections that everybody shares.
-//
-// Idea: concurrent calls of the script are written to one connection
-// together and their replies read together, so that Redis and the client
-// spend one system call on many buyers instead of two on each.
-//
-// Guarantee: that of redis_lua; pipelined calls are still one at a time.
-//
-// Gives up: isolation between callers. They share a connection's fate: if it
-// breaks, the outcome of every call on it is unknown.
+// redisLuaPipelined is redis_lua over few connections that everybody shares: concurrent calls
+// of the script are written together and their replies read together, so that Redis and the
+// client spend one system call on many buyers. If a connection breaks, the outcome of every
+// call on it is unknown.
 func redisLuaPipelined() variant {
 	return offered{unitRows(), lasting}.byPatience(variant{
 		Name:       "redis_lua_pipelined",

@@ -8,18 +8,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// redisLuaSilentRetry: a Lua decrement behind a driver that retries. Wrong
-// when a reply is lost.
-//
-// Idea: the script of the textbooks, which decrements if there is stock, sent
-// by go-redis as it comes: with three retries on network errors.
-//
-// Guarantee: never more orders than units, because claiming a unit row in
-// Postgres decides.
-//
-// Gives up: the counter. If the reply of a script that ran is lost, the
-// driver runs it again without a word: one buyer, one order, two units gone.
-// Nobody sees an error, and there is no token from which to tell.
+// redisLuaSilentRetry sends a Lua decrement by go-redis as it comes: with three retries on
+// network errors. Wrong when a reply is lost: the driver runs the script again, so that one
+// order costs two units. Nobody sees an error, and there is no token from which to tell.
 func redisLuaSilentRetry() variant {
 	return offered{unitRows(), plain}.sells(variant{
 		Name: "redis_lua_silent_retry",

@@ -8,17 +8,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// redisOnly: Redis alone knows what is left. Wrong when Redis forgets.
-//
-// Idea: a floor-checked decrement by Lua is all there is; orders are rows in
-// Postgres without a gate. A missing counter is set to the configured units,
-// as at the beginning of a sale.
-//
-// Guarantee: never more orders than units, as long as Redis keeps its data.
-//
-// Gives up: everything when it does not. A counter that is lost with half of
-// the units sold comes back full, and one that is a second old, after a loss of
-// power, sells that second's units again; nothing else knows better.
+// redisOnly has a Lua decrement and no gate behind it. Wrong when Redis forgets: a counter that
+// is lost with half of the units sold comes back full, and one that is a second old, after a
+// loss of power, sells that second's units again.
 func redisOnly() variant {
 	return offered{ordersOnly(), plain}.sells(variant{
 		Name:       "redis_only",

@@ -11,17 +11,11 @@ import (
 	"stampede/harness/sut"
 )
 
-// redisReservation: reserve in Redis, claim in Postgres, commit in Redis.
-//
-// Idea: the script's token has a deadline until it is committed, so Redis
-// itself knows which units were taken by purchases that never finished.
-//
-// Guarantee: every unit has one owner, because the claim in Postgres decides.
-// A buyer who vanishes between the two stores blocks a unit for one token TTL
-// (90 s where carts live 12 minutes), not until somebody notices a drift: the
-// reconciler asks the ledger about each token that lapsed.
-//
-// Gives up: a third round trip for each unit sold.
+// redisReservation reserves in Redis, claims in Postgres and commits in Redis. A token has a
+// deadline until it is committed, so Redis itself knows which units were taken by purchases
+// that never finished: a buyer who vanishes between the two stores blocks a unit for one token
+// TTL (90 s where carts live 12 minutes), not until somebody notices a drift. The reconciler
+// asks the ledger about each token that lapsed.
 func redisReservation() variant {
 	lapsing := func(st *opened) shelf { return reservations(st) }
 	return offered{unitRows(), lapsing}.reconciled(variant{

@@ -14,19 +14,10 @@ import (
 	"stampede/harness/sut"
 )
 
-// redlock: the naive read-then-write inside a distributed lock.
-//
-// Idea: a lock for each item in Redis (redsync's Redlock, on one node) makes
-// read-then-write safe by letting one buyer at a time do it.
-//
-// Guarantee: never more orders than units, as long as whoever has the lock
-// notices when it is lost. A purchase whose outcome is unknown keeps the lock
-// until it expires, because its statement may still be running.
-//
-// Gives up: fencing. Postgres does not know of the lock: a holder that is
-// stopped for longer than the expiry, or a Redis that forgets the lock, lets
-// two buyers in. And throughput: two round trips to Redis and two to Postgres
-// for each unit, one after the other.
+// redlock is the naive read-then-write inside a lock for each item in Redis (redsync's Redlock,
+// on one node). A purchase whose outcome is unknown keeps the lock until it expires, because
+// its statement may still be running. Postgres does not know of the lock: a holder that is
+// stopped for longer than the expiry, or a Redis that forgets the lock, lets two buyers in.
 func redlock() variant {
 	return counterRow().sells(variant{
 		Name:       "redlock",

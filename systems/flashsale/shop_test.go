@@ -2,7 +2,6 @@ package flashsale_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"stampede/harness/api"
-	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
 )
@@ -402,35 +400,5 @@ func eventually(t testing.TB, pending func() (string, error)) {
 			t.Fatalf("still pending: %s (%v)", what, err)
 		}
 		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// TestOps: the adapter turns operations into calls and results into replies.
-func TestOps(t *testing.T) {
-	s := openShop(t, "units_skip_locked", smallSale(1))
-	do := func(op history.Op) history.Reply {
-		t.Helper()
-		reply, err := s.inst.Do(t.Context(), op)
-		if err != nil {
-			t.Fatalf("%s: %v", op.Kind, err)
-		}
-		return reply
-	}
-	bought := do(history.Op{ID: 1 << 52, Kind: flashsale.KindBuy, Key: item, Client: "b"})
-	if bought.Key == "" || bought.Value != 1 {
-		t.Errorf("buy: got %+v, want an order and unit 1", bought)
-	}
-	paid := do(history.Op{ID: 2, Kind: flashsale.KindPayment, Key: bought.Key, Client: "p", Arg: -5})
-	if paid.Key != string(flashsale.PaymentReleased) {
-		t.Errorf("payment: got %+v, want %s", paid, flashsale.PaymentReleased)
-	}
-	var stock flashsale.Stock
-	reply := do(history.Op{ID: 3, Kind: flashsale.KindStock, Key: item})
-	if err := json.Unmarshal(reply.Body, &stock); err != nil || stock.Available != 1 {
-		t.Errorf("stock: got %s, %v", reply.Body, err)
-	}
-	audit := s.audit(t)
-	if audit.Orders[0].OpID != 1<<52 || audit.Payments[0].AmountCents != 5 {
-		t.Errorf("the audit has %+v and %+v", audit.Orders[0], audit.Payments[0])
 	}
 }

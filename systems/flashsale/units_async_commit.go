@@ -6,19 +6,10 @@ import (
 	"stampede/harness/sut"
 )
 
-// unitsAsyncCommit: units_skip_locked without waiting for the disk. Wrong when
-// Postgres dies.
-//
-// Idea: with synchronous_commit off a commit is answered before its record is in
-// the log, which is written a moment later for many at once: the purchase costs
-// no flush.
-//
-// Guarantee: that of units_skip_locked while Postgres lives; and always a state
-// that once was, because what is lost is the end of the log.
-//
-// Gives up: what it acknowledged in the last moments, up to three times
-// wal_writer_delay (200 ms), when Postgres or its machine dies: buyers with a
-// receipt and no order. Fsync is on; this is not what it guards against.
+// unitsAsyncCommit is units_skip_locked whose commits are answered before they are in the log.
+// Wrong when Postgres dies: buyers have a receipt and no order, of the last moments, up to
+// three times wal_writer_delay (200 ms). What is lost is the end of the log, so that the state
+// is one that once was. Fsync is on; this is not what it guards against.
 func unitsAsyncCommit() variant {
 	return unitRows().sells(variant{
 		Name:       "units_async_commit",

@@ -10,18 +10,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// unitsGrouped: buyers who wait together are served together.
-//
-// Idea: one collector per item takes all buyers who came while the group
-// before was being committed, and claims as many units in one statement. The
-// more buyers come at once, the more share one commit.
-//
-// Guarantee: that of units_skip_locked, for the same rows under the same
-// locks. Each buyer gets an answer of their own; who leaves before the group
-// is sent has bought nothing.
-//
-// Gives up: independence. A group that fails fails for all, and at low load a
-// buyer waits for the commit of strangers.
+// unitsGrouped serves buyers together who wait together. One collector per item takes all
+// buyers who came while the group before was being committed, and claims as many units in one
+// statement. Who leaves before the group is sent has bought nothing.
 func unitsGrouped() variant {
 	return unitRows().sells(variant{
 		Name:       "units_grouped",

@@ -5,17 +5,9 @@ import (
 	"errors"
 )
 
-// unitsSkipLocked: a row for each unit; a buyer takes the first one that
-// nobody else is taking.
-//
-// Idea: SELECT … FOR UPDATE SKIP LOCKED lets every buyer lock a unit of its
-// own, so nobody waits for anybody; order, unit and log are one statement.
-//
-// Guarantee: a unit has one owner, because only the holder of its row lock
-// changes it; and "sold out" is true, because a shelf whose last units are
-// locked by others is looked at again, this time waiting for them.
-//
-// Gives up: a commit for every unit, and rows as many as units.
+// unitsSkipLocked lets every buyer lock a unit row of its own, so nobody waits for anybody;
+// order, unit and log are one statement. "Sold out" is true, because a shelf whose last units
+// are locked by others is looked at again, this time waiting for them.
 func unitsSkipLocked() variant {
 	return unitRows().sells(variant{
 		Name:       "units_skip_locked",

@@ -25,12 +25,6 @@ func newLoad(t tb, seed uint64, p flashsale.Params) sut.Workload {
 	return load
 }
 
-func TestDefaultParamsAreValid(t *testing.T) {
-	if err := flashsale.DefaultParams().Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestBadParams: every bad field is named, all at once.
 func TestBadParams(t *testing.T) {
 	p := flashsale.Params{

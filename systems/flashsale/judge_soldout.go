@@ -29,23 +29,36 @@ const maxSuspects = 100_000
 // Where all refusals fell into the slack, the verdict stays open. A refusal
 // that units explain which came back much later than promised is late, as a
 // promise of time is; one that nothing explains is a lie.
-func judgeNoFalseSoldOut(j *judging) {
-	if !j.has("orders") {
-		return
+func noFalseSoldOut(p Params) func(*check.Run, *check.Table) func() {
+	return func(r *check.Run, orders *check.Table) func() {
+		slack, ok := promised(r)
+		if !ok {
+			return nil
+		}
+		buys, slowest := purchasesOf(r, orders), r.Slowest()
+		return func() {
+			j := &soldOut{Run: r, units: p.Units, purchases: buys, slack: slack + *slowest}
+			j.judge()
+		}
 	}
-	slack, promised := j.promise()
-	if !promised {
-		return
-	}
-	buys := j.purchases()
-	slack += buys.slowest
-	taken := j.takenBy(buys, slack)
-	noise := disturbed(j.Faults(), slack)
+}
+
+// soldOut is the judge at work, once the buys that were not refused are known.
+type soldOut struct {
+	*check.Run
+	units int
+	purchases
+	slack time.Duration
+}
+
+func (j *soldOut) judge() {
+	taken := j.takenBy(j.slack)
 	claims, strict, overlooked := 0, 0, 0
 	var suspects []suspect
-	j.read(only(KindBuy, func(rec *history.Record) {
-		if !sut.RefusedFor(rec, ErrSoldOut) || noise.overlaps(rec.Start, rec.End) {
-			return
+	for rec := range j.Records(KindBuy) {
+		if !sut.RefusedFor(rec, ErrSoldOut) ||
+			check.Disturbed(j.Faults(), j.slack, rec.Start, rec.End) {
+			continue
 		}
 		claims++
 		most := 0
@@ -57,22 +70,23 @@ func judgeNoFalseSoldOut(j *judging) {
 			strict++
 		}
 		switch {
-		case most >= j.p.Units:
+		case most >= j.units:
 		case len(suspects) == maxSuspects:
 			overlooked++
 		default:
 			suspects = append(suspects, suspect{
 				item: rec.Op.Key, op: rec.Op.ID, from: rec.Start, to: rec.End, taken: most})
 		}
-	}))
+	}
+	within := j.slack.Round(time.Millisecond)
 	j.Checked(claims)
 	j.Need(claims > 0, "outside faults no buy was refused as sold out")
 	j.Need(claims == 0 || strict > 0, "all %d sold-out refusals came within %v of the first return "+
-		"of a unit, before it must be for sale", claims, slack.Round(time.Millisecond))
+		"of a unit, before it must be for sale", claims, within)
 	j.Note("%d of %d refusals came before the first return of a unit or more than %v after it",
-		strict, claims, slack.Round(time.Millisecond))
+		strict, claims, within)
 	j.Need(overlooked == 0, "%d suspicious refusals were not checked", overlooked)
-	j.judgeSuspects(suspects, buys, slack)
+	j.judgeSuspects(suspects)
 }
 
 // muchLater is how many times the slack a unit may take to be for sale again before a
@@ -101,39 +115,35 @@ func (t *takings) strict(from, to time.Duration) bool {
 	return t == nil || to < t.returned || from > t.offered
 }
 
-// purchases are the buys that were not refused.
+// purchases are the buys that were not refused, with their items and the orders at the end.
 type purchases struct {
-	ops   check.Operations
-	items map[uint64]string // by operation
-	// slowest is the longest that an operation took outside faults.
-	slowest time.Duration
+	ops    check.Operations
+	items  map[uint64]string
+	orders *check.Table
 }
 
-// purchases reads the buys.
-func (j *judging) purchases() purchases {
-	var slow slowest
-	b := purchases{ops: make(check.Operations), items: make(map[uint64]string)}
-	see := slow.see(disturbed(j.Faults(), 0))
-	j.read(j.unknown(KindBuy), see, only(KindBuy, func(rec *history.Record) {
+// purchasesOf reads the buys; they are known after the reading.
+func purchasesOf(r *check.Run, orders *check.Table) purchases {
+	b := purchases{make(check.Operations), make(map[uint64]string), orders}
+	r.See(func(rec *history.Record) {
 		if rec.Outcome != history.Refused {
 			b.ops.Add(rec)
 			b.items[rec.Op.ID] = rec.Op.Key
 		}
-	}))
-	b.slowest = time.Duration(slow)
+	}, KindBuy)
 	return b
 }
 
 // takenBy bounds, for each item, how many units may be taken at any moment, if one that came
 // back is for sale again after a slack.
-func (j *judging) takenBy(b purchases, slack time.Duration) map[string]*takings {
+func (b purchases) takenBy(slack time.Duration) map[string]*takings {
 	taken := make(map[string]*takings)
 	for op, buy := range b.ops {
-		item := b.items[op]
+		item, o := b.items[op], b.orders.Op(op)
 		if taken[item] == nil {
 			taken[item] = &takings{returned: history.Never, offered: history.Never}
 		}
-		taken[item].add(holdOf(buy, j.a.byOp[op], slack))
+		taken[item].add(check.HoldFor(buy, o, o != nil && live(o), slack))
 	}
 	return taken
 }
@@ -151,12 +161,11 @@ type suspect struct {
 // counts for each the refused attempts that overlap it: those that began
 // before its end less those that ended before its beginning. With the
 // suspects sorted, an attempt costs two binary searches.
-func (j *judging) judgeSuspects(suspects []suspect, buys purchases, slack time.Duration) {
+func (j *soldOut) judgeSuspects(suspects []suspect) {
 	if len(suspects) == 0 {
 		return
 	}
-	returning := j.takenBy(buys, muchLater*slack)
-	recovering := disturbed(j.Faults(), muchLater*slack)
+	returning := j.takenBy(muchLater * j.slack)
 	items := make(map[string]*overlapCount)
 	for i := range suspects {
 		s := &suspects[i]
@@ -168,27 +177,27 @@ func (j *judging) judgeSuspects(suspects []suspect, buys purchases, slack time.D
 	for _, c := range items {
 		c.build()
 	}
-	j.read(only(KindBuy, func(rec *history.Record) {
+	for rec := range j.Records(KindBuy) {
 		if c := items[rec.Op.Key]; c != nil && rec.Outcome == history.Refused {
 			c.attempt(rec.Start, rec.End)
 		}
-	}))
+	}
 	for _, c := range items {
 		c.finish()
 	}
 	for _, s := range suspects {
 		others := s.passing - 1
-		if s.taken+others >= j.p.Units {
+		if s.taken+others >= j.units {
 			continue
 		}
 		tell := j.Violate
-		if recovering.overlaps(s.from, s.to) ||
-			returning[s.item] != nil && returning[s.item].MaxPossible(s.from, s.to)+others >= j.p.Units {
+		if check.Disturbed(j.Faults(), muchLater*j.slack, s.from, s.to) ||
+			returning[s.item] != nil && returning[s.item].MaxPossible(s.from, s.to)+others >= j.units {
 			tell = j.Late
 		}
 		tell([]uint64{s.op}, "%s: at %v a buyer was told sold out while at most %d of %d "+
 			"units were taken, %d of them by requests in flight", s.item, s.to,
-			s.taken+others, j.p.Units, others)
+			s.taken+others, j.units, others)
 	}
 }
 
@@ -237,24 +246,4 @@ func (c *overlapCount) finish() {
 		n += c.ended[i]
 		s.passing -= n
 	}
-}
-
-// disturbances are the spans in which refusals say nothing.
-type disturbances []history.Window
-
-func disturbed(faults []history.Window, slack time.Duration) disturbances {
-	out := slices.Clone(faults)
-	for i := range out {
-		out[i].End = max(out[i].End, out[i].Recovered) + slack
-	}
-	return out
-}
-
-func (d disturbances) overlaps(from, to time.Duration) bool {
-	for _, w := range d {
-		if w.Start <= to && w.End >= from {
-			return true
-		}
-	}
-	return false
 }

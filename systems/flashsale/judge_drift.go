@@ -12,45 +12,49 @@ import (
 	"stampede/harness/history"
 )
 
-// judgeRedisDrift adds up, for each item, the units that Redis still gives
+// redisDrift adds up, for each item, the units that Redis still gives
 // away, those that it has reserved without an order, and those that orders
 // have. More than the units could be oversold; fewer have leaked. While the
 // sale goes on, units that are on their way between the stores are in neither,
 // but never in both; once settled, everything adds up.
-func judgeRedisDrift(j *judging) {
-	if !j.has("items", "redis", "orders") {
-		return
+func redisDrift(p Params) func(*check.Run, *Audit) func() {
+	return func(r *check.Run, a *Audit) func() {
+		_, ok := tables(r, "item", "order")
+		r.Need(a.Redis != nil, "the audit has no redis")
+		if !ok || a.Redis == nil {
+			return nil
+		}
+		r.Need(len(a.Orders) > 0, "there is no order, so Redis was never used")
+		named := sync.OnceValue(func() doubts { return doubtsOf(r) }) // most sales have none
+		slowest := r.Slowest()
+		return func() {
+			driftAtEnd(r, a, p, named)
+			driftMeanwhile(r, p, *slowest, named)
+		}
 	}
-	j.Need(len(j.a.Orders) > 0, "there is no order, so Redis was never used")
-	named := sync.OnceValue(j.doubts) // most sales have nothing to explain
-	driftAtEnd(j, named)
-	driftMeanwhile(j, named)
 }
 
-func driftAtEnd(j *judging, named func() doubts) {
+func driftAtEnd(r *check.Run, a *Audit, p Params, named func() doubts) {
 	redis := make(map[string]RedisAudit)
-	for _, r := range j.a.Redis {
-		redis[r.Item] = r
+	for _, c := range a.Redis {
+		redis[c.Item] = c
 	}
-	for _, it := range j.a.Items {
-		j.Checked(1)
-		r, listed := redis[it.Item]
+	for _, it := range a.Items {
+		r.Checked(1)
+		c, listed := redis[it.Item]
 		ops := func() []uint64 { return named().until(it.Item, history.Never) }
-		drift := int64(j.p.Units) - (r.Stock + r.Holds + it.Held + it.Sold)
+		drift := int64(p.Units) - (c.Stock + c.Holds + it.Held + it.Sold)
+		has := fmt.Sprintf("%s: Redis has %d in stock and %d reserved", it.Item, c.Stock, c.Holds)
+		sum := fmt.Sprintf("%s, orders hold %d and bought %d of %d", has, it.Held, it.Sold, p.Units)
 		switch {
-		case !listed || !r.Present:
-			j.Unfinished(ops(), "%s: Redis has no counter at the end", it.Item)
-		case r.Stock < 0 || r.Holds < 0:
-			j.Violate(ops(), "%s: Redis has %d in stock and %d reserved at the end",
-				it.Item, r.Stock, r.Holds)
+		case !listed || !c.Present:
+			r.Unfinished(ops(), "%s: Redis has no counter at the end", it.Item)
+		case c.Stock < 0 || c.Holds < 0:
+			r.Violate(ops(), "%s at the end", has)
 		case drift > 0:
-			j.Unfinished(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
-				"of %d: %d leaked and can never be sold",
-				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, drift)
+			r.Unfinished(ops(), "%s: %d leaked and can never be sold", sum, drift)
 		case drift < 0:
-			j.Unfinished(ops(), "%s: Redis has %d in stock and %d reserved, orders hold %d and bought %d "+
-				"of %d: %d more than exist could be sold",
-				it.Item, r.Stock, r.Holds, it.Held, it.Sold, j.p.Units, -drift)
+			r.Unfinished(ops(), "%s: %d more than exist could be sold", sum, -drift)
 		}
 	}
 }
@@ -65,14 +69,15 @@ type doubt struct {
 	start time.Duration
 }
 
-func (j *judging) doubts() doubts {
+func doubtsOf(r *check.Run) doubts {
 	const most = 5
-	all, faults := make(doubts), disturbed(j.Faults(), 0)
-	j.read(only(KindBuy, func(rec *history.Record) {
-		if rec.Outcome == history.Unknown || faults.overlaps(rec.Start, rec.End) {
+	all := make(doubts)
+	for rec := range r.Records(KindBuy) {
+		if rec.Outcome == history.Unknown || rec.Outcome != history.Dropped &&
+			check.Disturbed(r.Faults(), 0, rec.Start, rec.End) {
 			all[rec.Op.Key] = append(all[rec.Op.Key], doubt{rec.Op.ID, rec.Start})
 		}
-	}))
+	}
 	for item, list := range all { // a history is in no order across clients
 		slices.SortFunc(list, func(a, b doubt) int { return cmp.Compare(a.start, b.start) })
 		var first []doubt
@@ -111,18 +116,15 @@ func (d doubts) until(item string, at time.Duration) []uint64 {
 //
 // The excuses are counted and shown. A run that was never judged outside of
 // them leaves the verdict open.
-func driftMeanwhile(j *judging, named func() doubts) {
-	samples := j.Samples()
-	j.Need(len(samples) > 0, "no sample of both stores was taken during the sale")
-	slack, promised := j.promise()
-	if len(samples) == 0 || !promised {
+func driftMeanwhile(r *check.Run, p Params, slowest time.Duration, named func() doubts) {
+	samples := r.Samples()
+	r.Need(len(samples) > 0, "no sample of both stores was taken during the sale")
+	slack, ok := promised(r)
+	if len(samples) == 0 || !ok {
 		return
 	}
-	var slow slowest
-	j.read(slow.see(disturbed(j.Faults(), 0)))
-	slack += time.Duration(slow)
-	w := driftWatch{judging: j, slack: slack, noise: disturbed(j.Faults(), slack),
-		named: named, repairs: make(map[string]repair)}
+	w := driftWatch{Run: r, units: int64(p.Units), slack: slack + slowest, named: named,
+		repairs: make(map[string]repair)}
 	for _, s := range samples {
 		w.sample(s)
 	}
@@ -131,9 +133,9 @@ func driftMeanwhile(j *judging, named func() doubts) {
 
 // driftWatch follows the drift of all items.
 type driftWatch struct {
-	*judging
+	*check.Run
+	units   int64
 	slack   time.Duration
-	noise   disturbances
 	named   func() doubts
 	repairs map[string]repair
 	seen    check.Watched
@@ -168,8 +170,8 @@ func (w *driftWatch) item(s history.Sample, l *LookItem) {
 		last = repair{l.Repair, s.To + w.slack}
 		w.repairs[l.Item] = last
 	}
-	excused := w.noise.overlaps(s.From, s.To) || s.From <= last.until
-	low, high := l.Drift(int64(w.p.Units))
+	excused := check.Disturbed(w.Faults(), w.slack, s.From, s.To) || s.From <= last.until
+	low, high := l.Drift(w.units)
 	w.seen.Look(s.To, low, high, excused)
 	if excused {
 		return
@@ -185,7 +187,7 @@ func (w *driftWatch) item(s history.Sample, l *LookItem) {
 	case high < 0:
 		violate("%s: between %v and %v Redis had %d in stock and %d reserved, and "+
 			"%d or more of %d units were in orders: %d more than exist could be sold",
-			l.Item, s.From, s.To, l.Stock, l.Unclaimed, l.Before.Made-l.After.Closed, w.p.Units, -high)
+			l.Item, s.From, s.To, l.Stock, l.Unclaimed, l.Before.Made-l.After.Closed, w.units, -high)
 	}
 }
 

@@ -1,7 +1,6 @@
 package sqlbroker_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/suttest"
 	"stampede/systems/sqlbroker"
 )
 
@@ -29,12 +29,7 @@ type evidence struct {
 	audit   sqlbroker.Audit
 }
 
-// tb is what testing.T and rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
+type tb = suttest.TB
 
 // epoch is what the store's clock shows at the beginning of the run.
 const epoch = int64(1e18)
@@ -254,88 +249,21 @@ func (e *evidence) collect(op uint64, index int) {
 
 // judge returns the verdicts by name.
 func (e *evidence) judge(t tb) map[string]check.Verdict {
-	t.Helper()
-	raw, err := json.Marshal(e.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e.judgeRaw(raw)
-}
-
-// judgeOne returns the verdict of one invariant.
-func (e *evidence) judgeOne(t tb, name string) check.Verdict {
-	t.Helper()
-	raw, err := json.Marshal(e.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e.judgeAs(name, raw)
-}
-
-// judgeAs returns the verdict of one invariant with another audit.
-func (e *evidence) judgeAs(name string, raw json.RawMessage) check.Verdict {
-	list := sqlbroker.Invariants(e.params)
-	i := slices.IndexFunc(list, func(inv check.Invariant) bool { return inv.Name() == name })
-	return list[i].Check(context.Background(), history.Slice(e.records), raw)
+	return e.judgeRaw(suttest.Encoded(t, e.audit))
 }
 
 func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
-	verdicts := make(map[string]check.Verdict)
-	h := history.Slice(e.records).WithSamples(e.samples)
-	for _, v := range check.All(context.Background(), sqlbroker.Invariants(e.params), h, audit) {
-		verdicts[v.Invariant] = v
-	}
-	return verdicts
+	return suttest.Verdicts(sqlbroker.Invariants(e.params),
+		history.Slice(e.records).WithSamples(e.samples), audit)
 }
 
-// verdictCase changes one thing and says what becomes of one invariant.
-type verdictCase struct {
-	invariant, name string
-	want            check.Status
-	change          func(*evidence)
-	says            string
-}
-
-// TestGoodBrokerHolds: nothing is wrong with what the cases start from.
-func TestGoodBrokerHolds(t *testing.T) {
-	for name, v := range goodBroker().judge(t) {
-		if v.Status != pass {
-			t.Errorf("%s is %s: %s", name, v.Status, v.Reason)
-		}
-	}
-}
+type verdictCase suttest.Case[*evidence]
 
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
-	judged := map[string]map[check.Status]bool{}
-	for _, c := range slices.Concat(lossCases(), phantomCases(), placeCases(), effectCases(),
-		visibilityCases(), ackCases(), receiptCases(), countCases(), deadCases(), groupCases()) {
-		t.Run(c.invariant+"/"+c.name, func(t *testing.T) {
-			e := goodBroker()
-			c.change(e)
-			v := e.judgeOne(t, c.invariant)
-			text := v.Reason
-			for _, violation := range v.Violations {
-				text += "\n" + violation.Text
-			}
-			if v.Status != c.want || !strings.Contains(text, c.says) {
-				t.Errorf("%s: %s\nwant %s: %s", v.Status, text, c.want, c.says)
-			}
-			undone := c.invariant == sqlbroker.WorkedOff || strings.Contains(c.says, "has waited in")
-			if undone && v.Unfinished != v.Count {
-				t.Errorf("of %d violations %d are of what was not done yet", v.Count, v.Unfinished)
-			}
-		})
-		if judged[c.invariant] == nil {
-			judged[c.invariant] = map[check.Status]bool{}
-		}
-		judged[c.invariant][c.want] = true
-	}
-	for _, inv := range sqlbroker.Invariants(sqlbroker.DefaultParams()) {
-		if seen := judged[inv.Name()]; !seen[pass] || !seen[fail] || !seen[maybe] {
-			t.Errorf("%s has no case that passes, none that fails or none that is undecided", inv.Name())
-		}
-	}
+	suttest.Clauses(t, proof(), goodBroker, slices.Concat(lossCases(), phantomCases(), placeCases(),
+		effectCases(), visibilityCases(), ackCases(), receiptCases(), countCases(), deadCases(),
+		groupCases()))
 }
 
 // TestNothingIsUndecided: no history and no audit prove nothing.

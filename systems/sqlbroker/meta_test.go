@@ -3,13 +3,16 @@ package sqlbroker_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/sqlbroker"
 )
 
@@ -32,13 +35,8 @@ func drawRun(t *rapid.T) *evidence {
 	p.MaxReceives = rapid.IntRange(1, 5).Draw(t, "max receives")
 	p.RetryOnLost = rapid.IntRange(0, 4).Draw(t, "retries")
 	mishap := rapid.Float64Range(0, 0.15)
-	tr := trouble{
-		lostRequest: mishap.Draw(t, "lost requests"), lostReply: mishap.Draw(t, "lost replies"),
-		late: mishap.Draw(t, "late requests"), hang: mishap.Draw(t, "hanging"),
-		dialFails: mishap.Draw(t, "failed dials"), dropped: mishap.Draw(t, "dropped"),
-		dies: mishap.Draw(t, "deaths"), sleeps: mishap.Draw(t, "sleepers"),
-	}
-	return runOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, rapid.IntRange(0, 60).Draw(t, "ops"))
+	return runOf(t, rapid.Uint64().Draw(t, "seed"), p, suttest.DrawTrouble(t),
+		mishap.Draw(t, "deaths"), mishap.Draw(t, "sleepers"), rapid.IntRange(0, 60).Draw(t, "ops"))
 }
 
 // hurried is the default on a clock of milliseconds.
@@ -52,74 +50,40 @@ func hurried() sqlbroker.Params {
 	return p
 }
 
+// proof is what the judges are proved by.
+func proof() suttest.Proof[*evidence] {
+	p := suttest.Proof[*evidence]{Any: drawRun, Judge: (*evidence).judge,
+		Some: func(t *rapid.T) *evidence {
+			tr := suttest.Trouble{LostRequest: 0.01, LostReply: 0.01, Late: 0.01, Dropped: 0.01}
+			return runOf(t, rapid.Uint64().Draw(t, "seed"), hurried(), tr, 0.05, 0.05, 25)
+		},
+		Whole: func(t tb, seed uint64) *evidence {
+			return runOf(t, seed, hurried(), suttest.Trouble{}, 0, 0, 200)
+		},
+		Judged: func(t *testing.T, c suttest.Case[*evidence], v check.Verdict) {
+			undone := c.Invariant == sqlbroker.WorkedOff || strings.Contains(c.Says, "has waited in")
+			if undone && v.Unfinished != v.Count {
+				t.Errorf("of %d violations %d are of what was not done yet", v.Count, v.Unfinished)
+			}
+		}}
+	for _, inv := range sqlbroker.Invariants(sqlbroker.DefaultParams()) {
+		p.Invariants = append(p.Invariants, inv.Name())
+	}
+	return p
+}
+
 // TestCorrectBrokerIsNeverBroken: the judges are sound.
-func TestCorrectBrokerIsNeverBroken(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		for name, v := range drawRun(t).judge(t) {
-			if v.Status == fail {
-				t.Fatalf("%s is broken: %+v", name, v.Violations)
-			}
-		}
-	})
-}
+func TestCorrectBrokerIsNeverBroken(t *testing.T) { proof().Sound(t) }
 
-// TestHurriedRunDecidesAll: such parameters exercise every invariant, whatever the
-// seed.
-func TestHurriedRunDecidesAll(t *testing.T) {
-	for seed := range uint64(10) {
-		for name, v := range runOf(t, seed, hurried(), trouble{}, 200).judge(t) {
-			if v.Status != pass {
-				t.Errorf("seed %d: %s is %s: %s", seed, name, v.Status, v.Reason)
-			}
-		}
-	}
-}
+// TestHurriedRunDecidesAll: such parameters exercise every invariant, whatever the seed.
+func TestHurriedRunDecidesAll(t *testing.T) { proof().Decides(t, 10) }
 
-// corruption is one thing that a correct broker never does.
-type corruption struct {
-	name, breaks string
-	// do changes the evidence; it returns false if the run has nothing to change.
-	do func(t *rapid.T, e *evidence) bool
-}
-
-// TestCorruptionsAreCaught: the judges are not vacuous, also in the midst of unknown
-// outcomes.
+// TestCorruptionsAreCaught: the judges are not vacuous.
 func TestCorruptionsAreCaught(t *testing.T) {
-	for _, c := range slices.Concat(storedCorruptions(), deliveredCorruptions()) {
-		t.Run(c.name, func(t *testing.T) {
-			done := 0
-			rapid.Check(t, func(t *rapid.T) {
-				tr := trouble{lostRequest: 0.01, lostReply: 0.01, late: 0.01, dropped: 0.01, dies: 0.05,
-					sleeps: 0.05}
-				e := runOf(t, rapid.Uint64().Draw(t, "seed"), hurried(), tr, 25)
-				if !c.do(t, e) {
-					return
-				}
-				done++
-				if v := e.judgeOne(t, c.breaks); v.Status != fail || v.Count == 0 {
-					t.Fatalf("%s is %s: %s", c.breaks, v.Status, v.Reason)
-				}
-			})
-			if done == 0 {
-				t.Error("no run had anything to corrupt")
-			}
-		})
-	}
+	suttest.Caught(t, proof(), slices.Concat(storedCorruptions(), deliveredCorruptions()))
 }
 
-// pick draws one of those that fit; -1 if none does.
-func pick[T any](t *rapid.T, list []T, fits func(*T) bool) int {
-	var fit []int
-	for i := range list {
-		if fits(&list[i]) {
-			fit = append(fit, i)
-		}
-	}
-	if len(fit) == 0 {
-		return -1
-	}
-	return rapid.SampledFrom(fit).Draw(t, "one")
-}
+type corruption suttest.Corruption[*evidence]
 
 // published says that a publisher was told that a message is there.
 func (e *evidence) published(op uint64) bool {
@@ -135,21 +99,23 @@ func storedCorruptions() []corruption {
 		}
 	}
 	return []corruption{
-		{"a message that is lost", sqlbroker.NoLoss, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.audit.Messages, waiting(e))
+		{"a message that is lost", sqlbroker.NoLoss, func(e *evidence, pick func(int) int) bool {
+			i := suttest.IndexFrom(e.audit.Messages, pick, waiting(e))
 			if i >= 0 {
 				e.audit.Messages = slices.Delete(e.audit.Messages, i, i+1)
 			}
 			return i >= 0
 		}},
-		{"a message from nowhere", sqlbroker.NoPhantom, func(_ *rapid.T, e *evidence) bool {
+		{"a message from nowhere", sqlbroker.NoPhantom, func(e *evidence, _ func(int) int) bool {
 			e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: 1 << 40,
 				Queue: "queue-1", State: sqlbroker.StateReady})
 			return true
 		}},
 		{"a dead letter that is still in its queue", sqlbroker.OncePlaced,
-			func(t *rapid.T, e *evidence) bool {
-				i := pick(t, e.audit.Dead, func(*sqlbroker.DeadAudit) bool { return true })
+			func(e *evidence, pick func(int) int) bool {
+				i := suttest.IndexFrom(e.audit.Dead, pick, func(*sqlbroker.DeadAudit) bool {
+					return true
+				})
 				if i < 0 {
 					return false
 				}
@@ -158,8 +124,10 @@ func storedCorruptions() []corruption {
 					Index: d.Index, Queue: d.Queue, State: sqlbroker.StatePicked, Receives: d.Receives})
 				return true
 			}},
-		{"a message that nobody works off", sqlbroker.WorkedOff, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.audit.Messages, func(m *sqlbroker.MessageAudit) bool {
+		{"a message that nobody works off", sqlbroker.WorkedOff, func(
+			e *evidence, pick func(int) int,
+		) bool {
+			i := suttest.IndexFrom(e.audit.Messages, pick, func(m *sqlbroker.MessageAudit) bool {
 				return m.Queue == "queue-1"
 			})
 			if i >= 0 {
@@ -167,22 +135,32 @@ func storedCorruptions() []corruption {
 			}
 			return i >= 0
 		}},
-		{"an effect that is there twice", sqlbroker.EffectsOnce, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.audit.Effects, func(*sqlbroker.EffectAudit) bool { return true })
+		{"an effect that is there twice", sqlbroker.EffectsOnce, func(
+			e *evidence, pick func(int) int,
+		) bool {
+			i := suttest.IndexFrom(e.audit.Effects, pick, func(*sqlbroker.EffectAudit) bool {
+				return true
+			})
 			if i >= 0 {
 				e.audit.Effects = append(e.audit.Effects, e.audit.Effects[i])
 			}
 			return i >= 0
 		}},
-		{"an effect that is missing", sqlbroker.EffectsOnce, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool { return e.published(x.OpID) })
+		{"an effect that is missing", sqlbroker.EffectsOnce, func(
+			e *evidence, pick func(int) int,
+		) bool {
+			i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
+				return e.published(x.OpID)
+			})
 			if i >= 0 {
 				e.audit.Effects = slices.Delete(e.audit.Effects, i, i+1)
 			}
 			return i >= 0 && len(e.audit.Effects) > 0
 		}},
-		{"a message that waits too long", sqlbroker.DeadLetters, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.audit.Messages, func(m *sqlbroker.MessageAudit) bool {
+		{"a message that waits too long", sqlbroker.DeadLetters, func(
+			e *evidence, pick func(int) int,
+		) bool {
+			i := suttest.IndexFrom(e.audit.Messages, pick, func(m *sqlbroker.MessageAudit) bool {
 				return m.State == sqlbroker.StateReady && waiting(e)(m)
 			})
 			if i >= 0 {
@@ -195,8 +173,8 @@ func storedCorruptions() []corruption {
 			return i >= 0
 		}},
 		{"a message that nobody was given, and counts", sqlbroker.ReceiveCount,
-			func(t *rapid.T, e *evidence) bool {
-				i := pick(t, e.audit.Messages, func(m *sqlbroker.MessageAudit) bool {
+			func(e *evidence, pick func(int) int) bool {
+				i := suttest.IndexFrom(e.audit.Messages, pick, func(m *sqlbroker.MessageAudit) bool {
 					return m.Queue == "queue-2" && m.Receives == 0
 				})
 				if i >= 0 { // more often than answers can have been lost
@@ -205,8 +183,8 @@ func storedCorruptions() []corruption {
 				return i >= 0
 			}},
 		{"a message that died with its neighbour", sqlbroker.DeadLetters,
-			func(t *rapid.T, e *evidence) bool {
-				i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool {
+			func(e *evidence, pick func(int) int) bool {
+				i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
 					return e.published(x.OpID)
 				})
 				if i >= 0 {
@@ -217,8 +195,12 @@ func storedCorruptions() []corruption {
 				}
 				return i >= 0
 			}},
-		{"a message that died young", sqlbroker.DeadLetters, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.audit.Dead, func(*sqlbroker.DeadAudit) bool { return true })
+		{"a message that died young", sqlbroker.DeadLetters, func(
+			e *evidence, pick func(int) int,
+		) bool {
+			i := suttest.IndexFrom(e.audit.Dead, pick, func(*sqlbroker.DeadAudit) bool {
+				return true
+			})
 			if i >= 0 {
 				e.audit.Dead[i].Receives--
 			}
@@ -235,8 +217,10 @@ func deliveredCorruptions() []corruption {
 			second.ReceivedNS = first.VisibleNS - 1
 		})},
 		{"a delivery before the delay was over", sqlbroker.VisibilityKept,
-			func(t *rapid.T, e *evidence) bool {
-				i := pick(t, e.records, func(r *history.Record) bool { return len(received(*r)) > 0 })
+			func(e *evidence, pick func(int) int) bool {
+				i := suttest.IndexFrom(e.records, pick, func(r *history.Record) bool {
+					return len(received(*r)) > 0
+				})
 				if i < 0 {
 					return false
 				}
@@ -248,7 +232,7 @@ func deliveredCorruptions() []corruption {
 						continue
 					}
 					if err := json.Unmarshal(r.Op.Body, &p); err != nil {
-						t.Fatal(err)
+						panic(err) // it is of the reference
 					}
 					p.Make.DelayMS = (e.records[i].End + ms).Milliseconds() + 1
 					r.Op.Body = text(p)
@@ -260,13 +244,15 @@ func deliveredCorruptions() []corruption {
 		) {
 			second.Receives = first.Receives
 		})},
-		{"a delivery of what is acknowledged", sqlbroker.AckFinal, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.records, acknowledging)
+		{"a delivery of what is acknowledged", sqlbroker.AckFinal, func(
+			e *evidence, pick func(int) int,
+		) bool {
+			i := suttest.IndexFrom(e.records, pick, acknowledging)
 			if i < 0 {
 				return false
 			}
 			receipt := settled(e.records[i])[0]
-			r := pick(t, e.records, func(r *history.Record) bool {
+			r := suttest.IndexFrom(e.records, pick, func(r *history.Record) bool {
 				return slices.ContainsFunc(received(*r), func(d sqlbroker.Delivery) bool {
 					return d.Receipt == receipt
 				})
@@ -278,8 +264,8 @@ func deliveredCorruptions() []corruption {
 			return true
 		}},
 		{"a late acknowledgement that is accepted", sqlbroker.ReceiptFenced,
-			func(t *rapid.T, e *evidence) bool {
-				i := pick(t, e.records, func(r *history.Record) bool {
+			func(e *evidence, pick func(int) int) bool {
+				i := suttest.IndexFrom(e.records, pick, func(r *history.Record) bool {
 					return r.Op.Kind == sqlbroker.KindAck && r.Op.Arg == 0 && r.Outcome == history.Refused &&
 						r.Err != "" && e.alone(r)
 				})
@@ -289,7 +275,7 @@ func deliveredCorruptions() []corruption {
 				r := &e.records[i]
 				var s sqlbroker.Settlement
 				if err := json.Unmarshal(r.Op.Body, &s); err != nil {
-					t.Fatal(err)
+					panic(err) // it is of the reference
 				}
 				r.Outcome, r.Err = history.OK, ""
 				r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: s.Receipts})}
@@ -297,8 +283,8 @@ func deliveredCorruptions() []corruption {
 				r.End += 10 * time.Second
 				return true
 			}},
-		{"a group out of order", sqlbroker.GroupOrder, func(t *rapid.T, e *evidence) bool {
-			i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool {
+		{"a group out of order", sqlbroker.GroupOrder, func(e *evidence, pick func(int) int) bool {
+			i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
 				return x.Group != 0 && x.Index > 0 && e.published(x.OpID) && !e.died(x.OpID)
 			})
 			if i < 0 {
@@ -307,7 +293,9 @@ func deliveredCorruptions() []corruption {
 			e.audit.Effects[i].ReceivedNS = clock(0)
 			return true
 		}},
-		{"two of a group at a time", sqlbroker.GroupOrder, func(t *rapid.T, e *evidence) bool {
+		{"two of a group at a time", sqlbroker.GroupOrder, func(
+			e *evidence, pick func(int) int,
+		) bool {
 			with := func(x *sqlbroker.EffectAudit) int { // another message with a consumer
 				return slices.IndexFunc(e.audit.Effects, func(y sqlbroker.EffectAudit) bool {
 					return x.Group != 0 && y.Group == x.Group && y.Queue == x.Queue &&
@@ -317,7 +305,9 @@ func deliveredCorruptions() []corruption {
 						})
 				})
 			}
-			i := pick(t, e.audit.Effects, func(x *sqlbroker.EffectAudit) bool { return with(x) >= 0 })
+			i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
+				return with(x) >= 0
+			})
 			if i < 0 {
 				return false
 			}
@@ -331,8 +321,8 @@ func deliveredCorruptions() []corruption {
 
 // again changes two deliveries of one message to operations, of which neither was
 // given back.
-func again(change func(first, second *sqlbroker.Delivery)) func(*rapid.T, *evidence) bool {
-	return func(t *rapid.T, e *evidence) bool {
+func again(change func(first, second *sqlbroker.Delivery)) func(*evidence, func(int) int) bool {
+	return func(e *evidence, pick func(int) int) bool {
 		type place struct{ record, index int }
 		places := map[string][]place{}
 		for i, r := range e.records {
@@ -353,7 +343,7 @@ func again(change func(first, second *sqlbroker.Delivery)) func(*rapid.T, *evide
 			return false
 		}
 		slices.Sort(fit)
-		list := places[rapid.SampledFrom(fit).Draw(t, "message")]
+		list := places[fit[pick(len(fit))]]
 		a, b := received(e.records[list[0].record]), received(e.records[list[1].record])
 		first, second := &a[list[0].index], &b[list[1].index]
 		if first.ReceivedNS > second.ReceivedNS {
@@ -420,5 +410,7 @@ func (e *evidence) alone(one *history.Record) bool {
 
 // died says that a message of a publication is a dead letter.
 func (e *evidence) died(op uint64) bool {
-	return slices.ContainsFunc(e.audit.Dead, func(d sqlbroker.DeadAudit) bool { return d.OpID == op })
+	return slices.ContainsFunc(e.audit.Dead, func(d sqlbroker.DeadAudit) bool {
+		return d.OpID == op
+	})
 }

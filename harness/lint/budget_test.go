@@ -19,7 +19,7 @@ func budgets() map[string]budget {
 		"flashsale": {5800, 5250},
 		"likes":     {4730, 3770},
 		"scheduler": {6700, 4900},
-		"sqlbroker": {5700, 5350}, "views": {6000, 3350},
+		"sqlbroker": {5700, 5350}, "views": {5560, 3380},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/stores"
 	"stampede/harness/topics"
 )
 
@@ -76,42 +77,41 @@ type GenerationAudit struct {
 	Retired bool `json:"retired,omitempty"`
 }
 
-func (i *instance) audit(ctx context.Context) (Audit, error) {
-	a := Audit{CountWindowMS: i.params.CountWindow.D().Milliseconds(),
-		RedisLog: i.windows.log(ctx)}
+// audit reads the topics as a whole, and the tables in one snapshot.
+func audit(ctx context.Context, st *opened) (any, error) {
+	a := Audit{CountWindowMS: st.Params.CountWindow.D().Milliseconds()}
+	a.RedisLog = st.Redis.ConfigGet(ctx, "appendonly").Val()["appendonly"] // "" if it may not be asked
+	var first, second error
+	a.Watch, first = readTopic(ctx, st, topicWatch)
+	a.Valid, second = readTopic(ctx, st, topicValid)
+	if err := errors.Join(first, second); err != nil {
+		return nil, err
+	}
 	var err error
-	if a.Watch, err = i.readTopic(ctx, topicWatch); err != nil {
-		return a, err
+	db := database{st.DB}
+	if a.Rules, err = db.rules(ctx, 0); err != nil {
+		return nil, err
 	}
-	if a.Valid, err = i.readTopic(ctx, topicValid); err != nil {
-		return a, err
+	if a.Creators, err = db.creators(ctx); err != nil {
+		return nil, err
 	}
-	if a.Rules, err = i.db.rules(ctx, 0); err != nil {
-		return a, err
-	}
-	if a.Creators, err = i.db.creators(ctx); err != nil {
-		return a, err
-	}
-	return a, i.db.audit(ctx, &a, i.composite)
+	return a, db.audit(ctx, &a)
 }
 
 // readTopic reads a topic from its beginning to its end.
-func (i *instance) readTopic(ctx context.Context, short string) (Log, error) {
-	ends, err := ends(ctx, i.client, i.cfg)
+func readTopic(ctx context.Context, st *opened, short string) (Log, error) {
+	ends, err := ends(ctx, st)
 	if err != nil {
 		return Log{}, err
 	}
-	name, list := topics.Name(i.cfg, short), ends[short]
+	name, list := topics.Name(st.Config, short), ends[short]
 	from, left := make(map[int32]kgo.Offset), int64(0)
 	for p, end := range list {
 		left += end
 		from[int32(p)] = kgo.NewOffset().AtStart()
 	}
 	log := newLogWriter(len(list), short == topicValid)
-	if left == 0 {
-		return log.log()
-	}
-	reader, err := openKafka(ctx, i.cfg,
+	reader, err := topics.Open(st.Config,
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}))
 	if err != nil {
 		return Log{}, err
@@ -119,18 +119,14 @@ func (i *instance) readTopic(ctx context.Context, short string) (Log, error) {
 	defer reader.Close()
 	for left > 0 {
 		fetches := reader.PollRecords(ctx, counterBatch)
-		if err := errors.Join(ctx.Err(), fetches.Err()); err != nil {
-			return Log{}, fmt.Errorf("reading %s: %w", short, err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
+		err := errors.Join(ctx.Err(), fetches.Err())
+		for _, r := range fetches.Records() {
 			if r.Offset >= list[r.Partition] {
-				return // it came after the question for the end
+				continue // it came after the question for the end
 			}
 			left--
-			if err == nil {
-				err = log.add(r)
-			}
-		})
+			err = errors.Join(err, log.add(r))
+		}
 		if err != nil {
 			return Log{}, fmt.Errorf("reading %s: %w", short, err)
 		}
@@ -139,33 +135,29 @@ func (i *instance) readTopic(ctx context.Context, short string) (Log, error) {
 }
 
 // audit reads the tables in one snapshot.
-func (db database) audit(ctx context.Context, a *Audit, merged bool) error {
-	err := pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{
-		IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly,
-	}, func(tx pgx.Tx) error {
+func (db database) audit(ctx context.Context, a *Audit) error {
+	err := db.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		if a.Drops, err = collect[DropAudit](ctx, tx, `SELECT part, video, reason, events
+		if a.Drops, err = stores.CollectOn[DropAudit](ctx, tx, `SELECT part, video, reason, events
 			FROM drops ORDER BY 1, 2, 3`); err != nil {
 			return err
 		}
-		if a.Progress, err = collect[ProgressAudit](ctx, tx, selectStands); err != nil {
+		if a.Progress, err = stores.CollectOn[ProgressAudit](ctx, tx, `SELECT stage, generation,
+			part, next_offset FROM progress ORDER BY 1, 2, 3`); err != nil {
 			return err
 		}
-		if a.Counts, err = collect[CountAudit](ctx, tx, `SELECT generation, video, window_start,
-			sum(views)::bigint FROM view_counts GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`); err != nil {
+		if a.Counts, err = stores.CollectOn[CountAudit](ctx, tx, `SELECT generation, video,
+			window_start, sum(views)::bigint FROM view_counts
+			GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`); err != nil {
 			return err
 		}
-		shown := "s.views"
-		if merged {
-			shown = "coalesce(m.views, 0)"
-		}
-		if a.Totals, err = collect[TotalAudit](ctx, tx, `SELECT generation, video, s.views, `+shown+`
-			FROM (SELECT generation, video, sum(views)::bigint AS views FROM shard_views
-				GROUP BY 1, 2) s LEFT JOIN merged_views m USING (generation, video)
+		if a.Totals, err = stores.CollectOn[TotalAudit](ctx, tx, `SELECT generation, video, s.views,
+			coalesce(m.views, 0) FROM (SELECT generation, video, sum(views)::bigint AS views
+				FROM shard_views GROUP BY 1, 2) s LEFT JOIN shown_views m USING (generation, video)
 			ORDER BY 1, 2`); err != nil {
 			return err
 		}
-		a.Generations, err = collect[GenerationAudit](ctx, tx, `SELECT generation,
+		a.Generations, err = stores.CollectOn[GenerationAudit](ctx, tx, `SELECT generation,
 			live_at IS NOT NULL, retired_at IS NOT NULL FROM generations ORDER BY 1`)
 		return err
 	})
@@ -175,32 +167,12 @@ func (db database) audit(ctx context.Context, a *Audit, merged bool) error {
 	return nil
 }
 
-// selectStands reads a ProgressAudit.
-const selectStands = `SELECT stage, generation, part, next_offset FROM progress
-	ORDER BY 1, 2, 3`
-
-// collect reads rows by the position of their columns; none is an empty list.
-func collect[R any](ctx context.Context, tx pgx.Tx, sql string) ([]R, error) {
-	rows, err := tx.Query(ctx, sql)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[R])
-	if list == nil {
-		list = []R{}
-	}
-	return list, err
-}
-
 // stands reads how far every station is that is still at work.
-func (db database) stands(ctx context.Context) (list []ProgressAudit, err error) {
-	err = db.Rows(ctx, `SELECT stage, generation, part, next_offset FROM progress
+func (db database) stands(ctx context.Context) ([]ProgressAudit, error) {
+	list, err := stores.Collect[ProgressAudit](ctx, db.Postgres, `SELECT stage, generation, part,
+			next_offset FROM progress
 		WHERE generation NOT IN (SELECT generation FROM generations WHERE retired_at IS NOT NULL)
-		ORDER BY 1, 2, 3`, nil, func(row pgx.CollectableRow) error {
-		s, err := pgx.RowToStructByPos[ProgressAudit](row)
-		list = append(list, s)
-		return err
-	})
+		ORDER BY 1, 2, 3`)
 	if err != nil {
 		return nil, fmt.Errorf("reading the progress: %w", err)
 	}

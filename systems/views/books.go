@@ -83,7 +83,6 @@ type books interface {
 	rules(ctx context.Context, above int64) ([]Rules, error)
 	// creators says who made each video.
 	creators(ctx context.Context) (map[string]string, error)
-	Close()
 }
 
 // errFenced: a partition was taken by somebody else, or what should be stored

@@ -11,15 +11,16 @@ import (
 	"stampede/systems/views"
 )
 
-// books opens and prepares a pipeline on stores of its own.
-func books(t *testing.T) (views.Books, sut.Instance) {
+// prepared opens and prepares a design on stores of its own.
+func prepared(t testing.TB, variant sut.Variant, params *views.Params) (sut.Instance, sut.Config) {
 	t.Helper()
 	space := stores.Namespace(t)
-	inst, err := views.System().Variants[0].Open(t.Context(), sut.Config{
+	cfg := sut.Config{
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
-		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: crowd(), MaxConns: 4,
+		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: params, MaxConns: 8,
 		Timeout: 30 * time.Second,
-	})
+	}
+	inst, err := variant.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,19 @@ func books(t *testing.T) (views.Books, sut.Instance) {
 	if err := inst.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return views.BooksOf(inst), inst
+	return inst, cfg
+}
+
+// books are those of a prepared design.
+func books(t *testing.T) (views.Books, sut.Instance) {
+	t.Helper()
+	inst, cfg := prepared(t, views.System().Variants[0], crowd())
+	b, err := views.OpenBooks(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b, inst
 }
 
 // take takes partition 0 for a stage.

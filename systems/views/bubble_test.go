@@ -23,8 +23,10 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/keys"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
+	"stampede/harness/topics"
 )
 
 // memory is the books of a bubble: as Postgres, one transaction at a time.
@@ -138,8 +140,6 @@ func (m *memory) rules(_ context.Context, above int64) ([]Rules, error) {
 }
 
 func (m *memory) creators(context.Context) (map[string]string, error) { return m.authors, nil }
-
-func (m *memory) Close() {}
 
 func (m *memory) shown(video string) (n int64) {
 	m.mu.Lock()
@@ -365,7 +365,7 @@ type bubble struct {
 	network *kfake.VirtualNetwork
 	brokers []string
 	delay   time.Duration // of each write
-	api     *instance
+	api     *opened
 	roles   sync.WaitGroup
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -424,36 +424,98 @@ func (b *bubble) replica() (*replica, sut.Config) {
 	}
 }
 
+// build is a design in a bubble: its API, and what its stages do differently.
+type build struct {
+	name    string
+	api     func(st *opened, b books) watcher
+	filter  func(*filter)
+	counter func(*counter)
+}
+
+// watcher is what a bubble asks of an API.
+type watcher interface {
+	Watch(ctx context.Context, h Heartbeat) (Position, error)
+}
+
+// inVideos, inSessions and inRecords are the right designs.
+func inVideos() build {
+	return build{name: "video_key",
+		api: func(st *opened, b books) watcher { return newPipeline(st, b) }}
+}
+
+func inSessions() build {
+	return build{name: "composite_key", api: func(st *opened, b books) watcher {
+		p := newPipeline(st, b)
+		p.key = bySession
+		return p
+	}}
+}
+
+func inRecords() build {
+	return build{name: "preaggregated",
+		api: func(st *opened, b books) watcher { return newGathering(st, b) }}
+}
+
 // start runs one replica of a role until it dies or the run ends.
-func (b *bubble) start(d design, role string) *replica {
+func (b *bubble) start(d build, role string) *replica {
 	r, cfg := b.replica()
-	d.books = func(context.Context, sut.Config) (books, error) { return r, nil }
 	ctx, cancel := context.WithCancel(b.ctx)
 	r.cancel = cancel
-	roles := map[string]sut.Role{"filter": d.filterer(), "counter": d.counterRole()}
-	b.roles.Go(func() {
-		if err := roles[role].Run(ctx, cfg); err != nil {
-			b.t.Errorf("role %s: %v", role, err)
-		}
-	})
+	b.run(ctx, cfg, d, role, r)
 	return r
 }
 
-// live is the life of a pipeline: viewers come, faults happen, it comes to
-// rest. It returns the verdicts.
-func (b *bubble) live(d design, sessions int, faults func(filters, counters []*replica),
-) map[string]check.Verdict {
+// run runs a role until ctx is cancelled.
+func (b *bubble) run(ctx context.Context, cfg sut.Config, d build, role string, r *replica) {
+	work := sut.Work[*opened]{
+		Name: "bubble " + role,
+		Open: func(ctx context.Context, cfg sut.Config) (*opened, error) {
+			rdb, err := stores.OpenRedis(ctx, cfg)
+			return &opened{Config: cfg, Params: b.params, Redis: rdb}, err
+		},
+		Close: func(st *opened) { _ = st.Redis.Close() }, // it may have died
+		Do: func(ctx context.Context, st *opened) error {
+			return consume(ctx, cfg, role, func(ctx context.Context) (consumer, error) {
+				if role == "counter" {
+					return openCounter(ctx, st, r, 1, role, d.counter)
+				}
+				f, err := openFilter(ctx, st, r)
+				if err == nil && d.filter != nil {
+					d.filter(f)
+				}
+				return f, err
+			})
+		},
+	}
+	b.roles.Go(func() {
+		if err := work.Run(ctx, cfg); err != nil {
+			b.t.Errorf("role %s: %v", role, err)
+		}
+	})
+}
+
+// open makes the topics, and the API of a design with the ways of a replica.
+func (b *bubble) open(d build, r *replica, cfg sut.Config) (watcher, *opened) {
 	b.t.Helper()
-	r, cfg := b.replica()
-	client, err := openKafka(b.ctx, cfg)
+	client, err := topics.Open(cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if err := createTopics(b.ctx, cfg, b.params); err != nil {
 		b.t.Fatal(err)
 	}
-	b.api = &instance{design: d, api: API(), cfg: cfg, params: b.params, client: client,
-		gate: newGateway(client, cfg, newRuleBook(r, b.params, cfg.Logger), d)}
+	st := &opened{Config: cfg, Params: b.params, Kafka: client}
+	return d.api(st, r), st
+}
+
+// live is the life of a pipeline: viewers come, faults happen, it comes to
+// rest. It returns the verdicts.
+func (b *bubble) live(d build, sessions int, faults func(filters, counters []*replica),
+) map[string]check.Verdict {
+	b.t.Helper()
+	r, cfg := b.replica()
+	var api watcher
+	api, b.api = b.open(d, r, cfg)
 	filters := []*replica{b.start(d, "filter"), b.start(d, "filter")}
 	counters := []*replica{b.start(d, "counter"), b.start(d, "counter")}
 	load, err := NewWorkload(b.rng.Uint64(), b.params)
@@ -462,13 +524,13 @@ func (b *bubble) live(d design, sessions int, faults func(filters, counters []*r
 	}
 	var viewers sync.WaitGroup
 	viewers.Go(func() { faults(filters, counters) }) // from here on, b.rng is theirs
-	b.viewers(&viewers, load, sessions)
+	b.viewers(&viewers, api, load, sessions)
 	viewers.Wait()
 	b.settle()
 	audit := b.audit()
 	b.cancel()
 	b.roles.Wait()
-	client.Close()
+	b.api.Kafka.Close()
 	h := history.Slice(b.records, b.windows...)
 	verdicts := map[string]check.Verdict{}
 	for _, v := range check.All(context.Background(), Invariants(b.params), h, audit) {
@@ -480,8 +542,8 @@ func (b *bubble) live(d design, sessions int, faults func(filters, counters []*r
 func (b *bubble) audit() json.RawMessage {
 	a := Audit{CountWindowMS: b.params.CountWindow.D().Milliseconds()}
 	var first, second error
-	a.Watch, first = b.api.readTopic(b.ctx, topicWatch)
-	a.Valid, second = b.api.readTopic(b.ctx, topicValid)
+	a.Watch, first = readTopic(b.ctx, b.api, topicWatch)
+	a.Valid, second = readTopic(b.ctx, b.api, topicValid)
 	b.memory.audit(&a)
 	raw, third := json.Marshal(a)
 	if err := errors.Join(first, second, third); err != nil {
@@ -491,7 +553,7 @@ func (b *bubble) audit() json.RawMessage {
 }
 
 // do is the API.
-func (b *bubble) do(ctx context.Context, op history.Op) (history.Reply, error) {
+func (b *bubble) do(ctx context.Context, api watcher, op history.Op) (history.Reply, error) {
 	if op.Kind == KindViews {
 		return history.Reply{Key: "1", Value: b.memory.shown(op.Key)}, nil
 	}
@@ -499,18 +561,18 @@ func (b *bubble) do(ctx context.Context, op history.Op) (history.Reply, error) {
 	if err != nil {
 		return history.Reply{}, err
 	}
-	at, err := b.api.Watch(ctx, h)
+	at, err := api.Watch(ctx, h)
 	return history.Reply{Key: at.String(), Value: at.Offset}, err
 }
 
 // viewers begin sessions one after the other, and what follows from them.
-func (b *bubble) viewers(all *sync.WaitGroup, load sut.Workload, sessions int) {
+func (b *bubble) viewers(all *sync.WaitGroup, api watcher, load sut.Workload, sessions int) {
 	var send func(op history.Op, after time.Duration)
 	send = func(op history.Op, after time.Duration) {
 		all.Go(func() {
 			sut.Pause(b.ctx, after)
 			start := time.Since(b.base)
-			reply, err := b.do(b.ctx, op)
+			reply, err := b.do(b.ctx, api, op)
 			rec := history.Record{Op: op, Reply: reply, Intended: start, Start: start,
 				End: time.Since(b.base), Outcome: history.OK}
 			if err != nil {
@@ -540,7 +602,7 @@ func (b *bubble) settle() {
 	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Minute)
 	defer cancel()
 	for sut.Pause(ctx, 500*time.Millisecond) {
-		ends, err := ends(ctx, b.api.client, b.api.cfg)
+		ends, err := ends(ctx, b.api)
 		if err != nil {
 			continue
 		}
@@ -579,7 +641,7 @@ func (b *bubble) wipe() {
 }
 
 // trouble is what befalls a seed: two or three faults at moments of their own.
-func (b *bubble) trouble(d design) func(filters, counters []*replica) {
+func (b *bubble) trouble(d build) func(filters, counters []*replica) {
 	places := map[string][]string{"filter": {placeDecided, placeForwarded},
 		"counter": {placeCounting, placeCounted}}
 	return func(filters, counters []*replica) {
@@ -632,7 +694,7 @@ func TestBubble(t *testing.T) {
 	case suttest.RaceDetected:
 		seeds = 4
 	}
-	for _, d := range []design{videoKey(), compositeKey(), preaggregated()} {
+	for _, d := range []build{inVideos(), inSessions(), inRecords()} {
 		t.Run(d.name, func(t *testing.T) {
 			for seed := range seeds {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -662,7 +724,7 @@ func TestForgottenInTheMiddle(t *testing.T) {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(place, " ", seed), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					d := []design{videoKey(), compositeKey()}[seed%2]
+					d := []build{inVideos(), inSessions()}[seed%2]
 					b := newBubble(t, seed, p)
 					verdicts := b.live(d, 300, func(filters, _ []*replica) {
 						for range 4 {
@@ -686,7 +748,7 @@ func TestForgottenInTheMiddle(t *testing.T) {
 
 // forgetAt lets events pile up before the filters, which then die at a place
 // with Redis' memory, and brings others.
-func (b *bubble) forgetAt(d design, place string, filters []*replica) []*replica {
+func (b *bubble) forgetAt(d build, place string, filters []*replica) []*replica {
 	sut.Pause(b.ctx, 6*time.Second)
 	var heals []func()
 	for _, r := range filters {
@@ -711,21 +773,14 @@ func TestOneLeavesOthersStay(t *testing.T) {
 		b := newBubble(t, 1, bubbleParams())
 		r, cfg := b.replica()
 		cfg.Timeout = 10 * time.Second
-		client, err := openKafka(b.ctx, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		if err := createTopics(b.ctx, cfg, b.params); err != nil {
-			t.Fatal(err)
-		}
-		gate := newGateway(client, cfg, newRuleBook(r, b.params, cfg.Logger), videoKey())
+		api, st := b.open(inVideos(), r, cfg)
+		defer st.Kafka.Close()
 		send := func(id uint64, within time.Duration) error {
 			ctx, cancel := context.WithTimeout(b.ctx, within)
 			defer cancel()
 			e := someEvent().Heartbeat
 			e.ID = id
-			_, err := gate.watch(ctx, e)
+			_, err := api.Watch(ctx, e)
 			return err
 		}
 		if err := send(1, time.Second); err != nil {
@@ -754,7 +809,7 @@ func TestOneLeavesOthersStay(t *testing.T) {
 // TestTakenWhileItCloses: partitions are taken from a counter that is storing
 // what it has before it leaves. What it has is stored once.
 func TestTakenWhileItCloses(t *testing.T) {
-	for _, d := range []design{videoKey(), compositeKey()} {
+	for _, d := range []build{inVideos(), inSessions()} {
 		t.Run(d.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				p := bubbleParams()
@@ -777,13 +832,7 @@ func TestTakenWhileItCloses(t *testing.T) {
 								sut.Pause(b.ctx, 2*time.Second)
 							}
 						}
-						leaving := d
-						leaving.books = func(context.Context, sut.Config) (books, error) { return r, nil }
-						b.roles.Go(func() {
-							if err := leaving.counterRole().Run(ctx, cfg); err != nil {
-								b.t.Error(err)
-							}
-						})
+						b.run(ctx, cfg, d, "counter", r)
 						sut.Pause(b.ctx, 5500*time.Millisecond)
 						cancel()
 						sut.Pause(b.ctx, 500*time.Millisecond)
@@ -808,10 +857,10 @@ func TestTakenWhileItCloses(t *testing.T) {
 // shows, and the invariant that names it.
 type mutant struct {
 	name   string
-	plant  func(*design)
+	plant  build
 	params func(*Params)
 	delay  time.Duration
-	faults func(b *bubble, d design, filters, counters []*replica)
+	faults func(b *bubble, d build, filters, counters []*replica)
 	named  string
 }
 
@@ -819,12 +868,12 @@ type mutant struct {
 const seedsToKill = 5
 
 // nothing is no fault.
-func nothing(*bubble, design, []*replica, []*replica) {}
+func nothing(*bubble, build, []*replica, []*replica) {}
 
 // at lets all of some replicas come to a place for the n-th time from now and
 // die there, or sleep; another one comes a while later.
-func at(place string, n int, sleep time.Duration) func(*bubble, design, []*replica, []*replica) {
-	return func(b *bubble, d design, _, counters []*replica) {
+func at(place string, n int, sleep time.Duration) func(*bubble, build, []*replica, []*replica) {
+	return func(b *bubble, d build, _, counters []*replica) {
 		sut.Pause(b.ctx, 30*time.Second)
 		counters[0].arm(place, n, sleep, false)
 		sut.Pause(b.ctx, 20*time.Second)
@@ -833,7 +882,7 @@ func at(place string, n int, sleep time.Duration) func(*bubble, design, []*repli
 }
 
 // comeAndGo takes counters away and brings others.
-func comeAndGo(b *bubble, d design, _, counters []*replica) {
+func comeAndGo(b *bubble, d build, _, counters []*replica) {
 	for range 6 {
 		sut.Pause(b.ctx, 9*time.Second+time.Duration(b.rng.IntN(2000))*time.Millisecond)
 		counters = append(counters, b.start(d, "counter"))
@@ -846,46 +895,62 @@ func comeAndGo(b *bubble, d design, _, counters []*replica) {
 func mutants() []mutant {
 	return []mutant{
 		{name: "M30 reads the windows first and writes them later",
-			plant: func(d *design) {
-				d.mend = func(f *filter) { f.windows.decide = f.windows.judgeCarelessly }
-			},
+			plant: build{filter: func(f *filter) { f.windows.decide = f.windows.judgeCarelessly }},
 			params: func(p *Params) {
 				p.Farm, p.EventRate = 0.8, 2
 				p.IPViews, p.IPWindow = 2, sut.Duration(20*time.Second)
 			},
 			delay: 60 * time.Millisecond, faults: nothing, named: ExactCounts},
-		{name: "M31 commits before it counts",
-			plant:  func(d *design) { d.counting.progress = beforeCounts },
+		{name: "M31 commits before it counts", plant: build{counter: commitBefore},
 			faults: at(placeCounted, 1, 0), named: OnceInEffect},
-		{name: "M32 takes no notice of a rebalance",
-			plant: func(d *design) { d.counting = counting{progress: afterCounts, deaf: true} },
+		{name: "M32 takes no notice of a rebalance", plant: build{counter: takeNoNotice},
 			params: func(p *Params) {
 				p.EventRate, p.CountWindow = 0.3, sut.Duration(100*time.Second)
 				p.VisibleWithin = sut.Duration(30 * time.Second)
 			},
 			faults: comeAndGo, named: ExactCounts},
-		{name: "M33 windows of the clock",
-			plant:  func(d *design) { d.counting.byArrival = true },
-			faults: nothing, named: ExactCounts},
+		{name: "M33 windows of the clock", plant: build{counter: func(c *counter) {
+			c.when = func(*Event) int64 { return time.Now().UnixMilli() }
+		}}, faults: nothing, named: ExactCounts},
 		{name: "M34 stores what it holds though another has the partition",
-			plant:  func(d *design) { d.counting.progress = unfenced },
+			plant:  build{counter: storeUnfenced},
 			faults: at(placeCounting, 1, 15*time.Second), named: ExactCounts},
 		{name: "M35 exactly ten seconds are not enough",
-			plant: func(d *design) {
-				d.mend = func(f *filter) {
-					f.alone = func(rules *ruleSet, e *Event, creator string) string {
-						reason := rules.alone(e, creator)
-						if reason == "" && e.WatchedMS == rules.MinWatchMS {
-							return Short
-						}
-						return reason
+			plant: build{filter: func(f *filter) {
+				f.alone = func(rules *ruleSet, e *Event, creator string) string {
+					reason := rules.alone(e, creator)
+					if reason == "" && e.WatchedMS == rules.MinWatchMS {
+						return Short
 					}
+					return reason
 				}
-			},
+			}},
 			faults: nothing, named: ExactCounts},
-		{name: "counts_before_offsets",
-			plant:  func(d *design) { d.counting.progress = afterCounts },
+		{name: "counts_before_offsets", plant: build{counter: commitAfterwards},
 			faults: at(placeCounted, 1, 0), named: OnceInEffect},
+	}
+}
+
+// commitBefore lets a counter commit its offsets to Kafka before it stores what it counted.
+func commitBefore(c *counter) {
+	c.byCommits = true
+	c.store = func(ctx context.Context, moves []move, sums []sum) error {
+		if err := c.commit(ctx, moves); err != nil {
+			return err
+		}
+		c.cfg.Passed(placeCounted)
+		return errors.Join(c.books.counts(ctx, c.who, sums), c.books.reports(ctx, c.who, moves))
+	}
+}
+
+// storeUnfenced lets a counter store beside its progress, whoever has taken the partition.
+func storeUnfenced(c *counter) {
+	c.store = func(ctx context.Context, moves []move, sums []sum) error {
+		if err := c.books.counts(ctx, c.who, sums); err != nil {
+			return err
+		}
+		c.cfg.Passed(placeCounted)
+		return c.books.reports(ctx, c.who, moves)
 	}
 }
 
@@ -895,13 +960,13 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
 			for seed := uint64(1); ; seed++ {
-				for name, v := range m.live(t, videoKey(), seed) {
+				for name, v := range m.live(t, inVideos(), seed) {
 					if v.Status == check.Broken {
 						t.Fatalf("seed %d: the control breaks %s: %+v", seed, name, v.Violations)
 					}
 				}
-				d := videoKey()
-				m.plant(&d)
+				d := m.plant
+				d.name, d.api = "mutant", inVideos().api
 				v := m.live(t, d, seed)[m.named]
 				if v.Status == check.Broken && len(v.Witness) > 0 {
 					t.Logf("killed by seed %d: %s", seed, v.Reason)
@@ -916,7 +981,7 @@ func TestMutants(t *testing.T) {
 }
 
 // live runs a design with a seed under the mutant's fault.
-func (m mutant) live(t *testing.T, d design, seed uint64) (verdicts map[string]check.Verdict) {
+func (m mutant) live(t *testing.T, d build, seed uint64) (verdicts map[string]check.Verdict) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
 		p := bubbleParams()

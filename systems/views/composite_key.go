@@ -1,5 +1,14 @@
 package views
 
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/harness/design"
+	"stampede/harness/sut"
+)
+
 // compositeKey spreads the hot video.
 //
 // Idea: the key is video and session, so a video's events go through all
@@ -11,13 +20,58 @@ package views
 //
 // Gives up: a reader sees a count one merge later, and every video costs a row
 // for each partition that it came through.
-func compositeKey() design {
-	return design{
-		name: "composite_key",
-		idea: "events are partitioned by video and session, each partition counts in its own rows, and " +
+func compositeKey() variant {
+	return pipelined(variant{
+		Name: "composite_key",
+		Idea: "events are partitioned by video and session, each partition counts in its own rows, and " +
 			"a merge stage adds them up",
-		guarantees: "as video_key, with a hot video spread over all consumers",
-		givesUp:    "counts are visible one merge later, and a video has a row for each partition",
-		composite:  true,
+		Guarantees: "as video_key, with a hot video spread over all consumers",
+		GivesUp:    "counts are visible one merge later, and a video has a row for each partition",
+		State:      design.State[Params]{Schema: mergedSchema},
+		Open: func(_ context.Context, st *opened) (Pipeline, error) {
+			p := newPipeline(st, database{st.DB})
+			p.key = bySession
+			return p, nil
+		},
+	}, nil, mergeRole())
+}
+
+func bySession(h *Heartbeat) string { return h.Video + "|" + h.Session }
+
+// mergedSchema has the sums over all shards, which the merge stage keeps, and lets readers
+// see these.
+const mergedSchema = `
+CREATE TABLE merged_views (
+    generation bigint NOT NULL,
+    video      text   NOT NULL,
+    views      bigint NOT NULL,
+    PRIMARY KEY (generation, video)
+) WITH (fillfactor = 50);
+CREATE OR REPLACE VIEW shown_views AS SELECT generation, video, views FROM merged_views;`
+
+// mergeRole is the role of the merge stage. It merges as often as counters store.
+func mergeRole() role {
+	return role{
+		Name:    "merge",
+		Summary: "adds up the counts of a video's partitions for the readers",
+		Needs:   []sut.Service{},
+		Timeout: roleTimeout,
+		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+			return st.Params.clock(st.Params.CountWindow), merge(ctx, st)
+		},
 	}
+}
+
+// merge brings the sums over all shards up to date. It writes sums, not
+// differences, and none that is lower than what is there: merging twice, late
+// or by two replicas at once does no harm.
+func merge(ctx context.Context, st *opened) error {
+	_, err := st.DB.Exec(ctx, `INSERT INTO merged_views AS m (generation, video, views)
+		SELECT generation, video, sum(views) FROM shard_views GROUP BY 1, 2 ORDER BY 1, 2
+		ON CONFLICT (generation, video) DO UPDATE SET views = excluded.views
+			WHERE m.views < excluded.views`)
+	if err != nil {
+		return fmt.Errorf("merging the counts of the shards: %w", err)
+	}
+	return nil
 }

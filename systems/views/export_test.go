@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/history"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -29,18 +30,16 @@ func HeartbeatOf(op history.Op) Heartbeat {
 // heartbeats a second on 12 partitions.
 const fillBatch = 1 << 10
 
-// Fill writes so many heartbeats of a workload into the log of an instance, as
-// its API would, and returns when they are there. Sessions follow each other.
-func Fill(ctx context.Context, inst sut.Instance, seed uint64, events int) error {
-	i := inst.(*instance)
-	load, err := NewWorkload(seed, i.params)
+// Fill writes so many heartbeats of a workload into a prepared log, as an API would, and returns
+// when they are there. Sessions follow each other, and are in the key if spread says so.
+func Fill(
+	ctx context.Context, cfg sut.Config, p Params, seed uint64, events int, spread bool,
+) error {
+	load, err := NewWorkload(seed, p)
 	if err != nil {
 		return err
 	}
-	if err := i.gate.rules.load(ctx); err != nil {
-		return err
-	}
-	client, err := openKafka(ctx, i.cfg, kgo.ProducerBatchMaxBytes(fillBatch))
+	client, err := topics.Open(cfg, kgo.ProducerBatchMaxBytes(fillBatch))
 	if err != nil {
 		return err
 	}
@@ -56,10 +55,10 @@ func Fill(ctx context.Context, inst sut.Instance, seed uint64, events int) error
 				return err
 			}
 			key := h.Video
-			if i.composite {
-				key += "|" + h.Session
+			if spread {
+				key = bySession(&h)
 			}
-			r := &kgo.Record{Topic: i.gate.topic, Key: []byte(key),
+			r := &kgo.Record{Topic: topics.Name(cfg, topicWatch), Key: []byte(key),
 				Value: encodeEvents([]Event{{Heartbeat: h, Rules: 1}})}
 			client.Produce(ctx, r, func(_ *kgo.Record, err error) {
 				mu.Lock()
@@ -94,8 +93,14 @@ type Books struct{ db database }
 // Held is a partition that somebody took.
 type Held struct{ stand }
 
-// BooksOf are the books of an instance.
-func BooksOf(inst sut.Instance) Books { return Books{inst.(*instance).db} }
+// OpenBooks opens the books of a run.
+func OpenBooks(ctx context.Context, cfg sut.Config) (Books, error) {
+	db, err := stores.OpenPostgres(ctx, cfg, "views", nil)
+	return Books{database{db}}, err
+}
+
+// Close closes them.
+func (b Books) Close() { b.db.Close() }
 
 // Take takes partition 0 for a stage.
 func (b Books) Take(ctx context.Context, stage string) (Held, error) {

@@ -18,8 +18,6 @@ import (
 const (
 	// filterBatch bounds the records that are decided together.
 	filterBatch = 50_000
-	// pollWait is how long a consumer waits for records.
-	pollWait = 200 * time.Millisecond
 	// rememberedSessions bounds what a filter keeps in mind of a partition.
 	rememberedSessions = 1 << 17
 )
@@ -66,39 +64,32 @@ type passage struct {
 	err  error // once done
 }
 
-// filterer is the role of the filter.
-func (d design) filterer() sut.Role {
-	return sut.Role{
+// filterRole is the role of the filter.
+func filterRole() role {
+	return role{
 		Name:    "filter",
 		Summary: "decides by the rules which heartbeats are views and forwards these",
 		Places:  []string{placeDecided, placeForwarded},
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.work(ctx, cfg, "filter", d.newFilter)
+		Needs:   []sut.Service{sut.Redis},
+		Timeout: roleTimeout,
+		Do: func(ctx context.Context, st *opened) error {
+			return consume(ctx, st.Config, "filter", func(ctx context.Context) (consumer, error) {
+				return openFilter(ctx, st, database{st.DB})
+			})
 		},
 	}
 }
 
-func (d design) newFilter(ctx context.Context, g *gear) (worker, error) {
-	w, err := openWindows(ctx, g.cfg, g.params)
-	if err != nil {
-		return nil, err
-	}
+func openFilter(ctx context.Context, st *opened, b books) (*filter, error) {
 	f := &filter{
-		member:  member{cfg: g.cfg, who: station{stageFilter, 0}, books: g.books},
-		rules:   newRuleBook(g.books, g.params, g.cfg.Logger),
-		windows: w, valid: topics.Name(g.cfg, topicValid), alone: (*ruleSet).alone,
+		member:  member{cfg: st.Config, who: station{stageFilter, 0}, books: b},
+		rules:   newRuleBook(b, st.Params, st.Config.Logger),
+		windows: newWindows(st), valid: topics.Name(st.Config, topicValid), alone: (*ruleSet).alone,
 		judged: make(map[int32]map[string]judgement),
 	}
 	f.leaving = f.hand
-	if d.mend != nil {
-		d.mend(f)
-	}
-	err = f.join(ctx, g.params, topicWatch, "filter",
+	return f, f.join(ctx, st.Params, topicWatch, "filter",
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		return nil, errors.Join(err, w.close())
-	}
-	return f, nil
 }
 
 // hand lets what was decided arrive before partitions go to somebody else. If
@@ -137,7 +128,6 @@ func (f *filter) close(ctx context.Context) {
 	f.settle(ctx)
 	f.work.end()
 	f.leave()
-	_ = f.windows.close() // nothing is left to lose
 }
 
 // arrived waits until nothing is on its way and returns what became of it.

@@ -5,23 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
 // views reads a count as readers see it.
-func (db database) views(ctx context.Context, video string, merged bool) (Views, error) {
+func (db database) views(ctx context.Context, video string) (Views, error) {
 	v := Views{Video: video}
-	counts := `(SELECT coalesce(sum(s.views), 0)::bigint FROM shard_views s
-		WHERE s.generation = g.generation AND s.video = $1)`
-	if merged {
-		counts = `coalesce((SELECT m.views FROM merged_views m
-			WHERE m.generation = g.generation AND m.video = $1), 0)`
-	}
-	err := db.Row(ctx, `SELECT g.generation, `+counts+` FROM generations g
+	err := db.Row(ctx, `SELECT g.generation, coalesce((SELECT s.views FROM shown_views s
+			WHERE s.generation = g.generation AND s.video = $1), 0)
+		FROM generations g
 		WHERE g.live_at IS NOT NULL AND EXISTS (SELECT FROM videos WHERE video = $1)
 		ORDER BY g.generation DESC LIMIT 1`, []any{video}, &v.Generation, &v.Views)
 	switch {
@@ -61,26 +57,12 @@ func (db database) addGeneration(
 	return generation, nil
 }
 
-// newest is the newest generation, and whether readers see it.
-func (db database) newest(ctx context.Context) (generation int64, live bool, err error) {
-	err = db.Row(ctx, `SELECT generation, live_at IS NOT NULL FROM generations
-		ORDER BY generation DESC LIMIT 1`, nil, &generation, &live)
-	if err != nil {
-		return 0, false, fmt.Errorf("looking for a new generation: %w", err)
-	}
-	return generation, live, nil
-}
-
 // recounts are the generations that a reprocessor counts: the one that readers
 // see, unless it is the first, and the one that is to follow it.
-func (db database) recounts(ctx context.Context) (list []recounting, err error) {
-	err = db.Rows(ctx, `SELECT generation, live_at IS NOT NULL FROM generations
-		WHERE generation > 1 AND retired_at IS NULL ORDER BY generation`, nil,
-		func(row pgx.CollectableRow) error {
-			r, err := pgx.RowToStructByPos[recounting](row)
-			list = append(list, r)
-			return err
-		})
+func (db database) recounts(ctx context.Context) ([]recounting, error) {
+	list, err := stores.Collect[recounting](ctx, db.Postgres, `SELECT generation,
+		live_at IS NOT NULL FROM generations
+		WHERE generation > 1 AND retired_at IS NULL ORDER BY generation`)
 	if err != nil {
 		return nil, fmt.Errorf("looking for generations to count: %w", err)
 	}
@@ -112,105 +94,53 @@ func (db database) cutOver(ctx context.Context, generation int64) error {
 	return nil
 }
 
-// unmerged says what is not in what readers see, "" if nothing, and of how many videos if
-// that is known.
-func (db database) unmerged(
-	ctx context.Context, merged bool,
-) (what string, videos int64, err error) {
-	generation, live, err := db.newest(ctx)
-	if err != nil {
-		return "", 0, err
-	}
-	if !live {
-		return fmt.Sprintf("generation %d is not live yet", generation), 0, nil
-	}
-	if !merged {
-		return "", 0, nil
-	}
-	err = db.Row(ctx, `SELECT count(*) FROM (
+// unmerged counts what is not in what readers see, and says what that is.
+func (db database) unmerged(ctx context.Context) (left int64, what string, err error) {
+	var generation, videos int64
+	var live bool
+	err = db.Row(ctx, `SELECT g.generation, g.live_at IS NOT NULL, (SELECT count(*) FROM (
 			SELECT generation, video, sum(views) AS views FROM shard_views GROUP BY 1, 2) s
-		LEFT JOIN merged_views m USING (generation, video)
-		WHERE m.views IS DISTINCT FROM s.views`, nil, &videos)
-	if err != nil {
-		return "", 0, fmt.Errorf("looking for counts to merge: %w", err)
-	}
-	if videos > 0 {
+			LEFT JOIN shown_views m USING (generation, video)
+			WHERE m.views IS DISTINCT FROM s.views)
+		FROM generations g ORDER BY generation DESC LIMIT 1`, nil, &generation, &live, &videos)
+	switch {
+	case err != nil:
+		return 0, "", fmt.Errorf("looking for counts to merge: %w", err)
+	case !live:
+		return 1, fmt.Sprintf("generation %d is not live yet", generation), nil
+	case videos > 0:
 		what = fmt.Sprintf("the counts of %d videos are not merged", videos)
 	}
-	return what, videos, nil
+	return videos, what, nil
 }
 
-// merge brings the sums over all shards up to date. It writes sums, not
-// differences, and none that is lower than what is there: merging twice, late
-// or by two replicas at once does no harm.
-func (db database) merge(ctx context.Context) error {
-	_, err := db.Exec(ctx, `INSERT INTO merged_views AS m (generation, video, views)
-		SELECT generation, video, sum(views) FROM shard_views GROUP BY 1, 2 ORDER BY 1, 2
-		ON CONFLICT (generation, video) DO UPDATE SET views = excluded.views
-			WHERE m.views < excluded.views`)
-	if err != nil {
-		return fmt.Errorf("merging the counts of the shards: %w", err)
-	}
-	return nil
-}
-
-// merger is the role of the merge stage.
-func (d design) merger() sut.Role {
-	return sut.Role{
-		Name:    "merge",
-		Summary: "adds up the counts of a video's partitions for the readers",
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.work(ctx, cfg, "merge", func(_ context.Context, g *gear) (worker, error) {
-				return &merging{gear: g}, nil
-			})
-		},
-	}
-}
-
-type merging struct {
-	*gear
-	next time.Time // when to merge
-}
-
-func (m *merging) close(context.Context)       {}
-func (m *merging) joined(context.Context) bool { return true }
-
-// step merges once in a while: as often as counters store.
-func (m *merging) step(ctx context.Context) error {
-	if wait := time.Until(m.next); wait > 0 {
-		sut.Pause(ctx, min(wait, time.Second))
-		return nil
-	}
-	m.next = time.Now().Add(m.params.clock(m.params.CountWindow))
-	return m.db.merge(ctx)
-}
-
-// reprocessor is the role that counts all of valid_events again.
+// reprocessorRole is the role that counts all of valid_events again.
 //
 // Reprocessing is a counter of its own, without a group, that begins at offset
 // 0 with empty counts: a new generation. The old one goes on meanwhile and
 // readers see it until the new one has come as far; then it ends, unless it is
 // the group's. Setting the old one's
 // offsets back instead would change nothing: it knows what it has counted.
-func (d design) reprocessor() sut.Role {
-	return sut.Role{
+func reprocessorRole() role {
+	return role{
 		Name:    "reprocessor",
 		Summary: "recounts the log into a new generation on request",
 		Places:  []string{placeCounting, placeCounted},
 		Single:  true,
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.work(ctx, cfg, "reprocessor",
-				func(_ context.Context, g *gear) (worker, error) {
-					return &recount{design: d, gear: g, counters: make(map[int64]*counter)}, nil
-				})
+		Needs:   []sut.Service{},
+		Timeout: roleTimeout,
+		Do: func(ctx context.Context, st *opened) error {
+			return consume(ctx, st.Config, "reprocessor", func(context.Context) (consumer, error) {
+				return &recount{st, database{st.DB}, make(map[int64]*counter)}, nil
+			})
 		},
 	}
 }
 
 // recount counts the generations that are neither the group's nor retired.
 type recount struct {
-	design design
-	*gear
+	*opened
+	db       database
 	counters map[int64]*counter
 }
 
@@ -254,7 +184,7 @@ func (r *recount) retire(ctx context.Context, list []recounting) {
 func (r *recount) count(ctx context.Context, g recounting) error {
 	c := r.counters[g.Generation]
 	if c == nil {
-		c, err := r.design.newCounter(ctx, r.gear, g.Generation, "")
+		c, err := openCounter(ctx, r.opened, r.db, g.Generation, "", nil)
 		if err == nil {
 			r.counters[g.Generation] = c
 		}

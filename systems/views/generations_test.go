@@ -20,29 +20,13 @@ import (
 func TestReprocessTwice(t *testing.T) {
 	system := views.System()
 	variant := system.Variants[0]
-	space := stores.Namespace(t)
-	cfg := sut.Config{
-		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
-		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: crowd(), MaxConns: 8,
-		Timeout: 30 * time.Second,
-	}
-	inst, err := variant.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := inst.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := inst.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := views.Fill(t.Context(), inst, 1, 3000); err != nil {
+	inst, cfg := prepared(t, variant, crowd())
+	if err := views.Fill(t.Context(), cfg, *crowd(), 1, 3000, false); err != nil {
 		t.Fatal(err)
 	}
 	recount := func() {
-		if _, err := inst.(views.Pipeline).Reprocess(t.Context()); err != nil {
+		op := history.Op{ID: 1, Kind: views.KindReprocess}
+		if _, err := inst.Do(t.Context(), op); err != nil {
 			t.Fatal(err)
 		}
 	}

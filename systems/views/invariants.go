@@ -29,9 +29,8 @@ const (
 // Invariants returns the five statements about a pipeline with the given
 // parameters (a Params or *Params; anything else leaves all Undecided). Each
 // judges from the history and the Audit alone.
-func Invariants(params any) []check.Invariant {
-	p, err := sut.ParamsOf[Params](params)
-	r := &pipelineRun{params: p, err: err}
+func Invariants(p Params) []check.Invariant {
+	r := &pipelineRun{params: p}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, run: r}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,51 @@ import (
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
+
+const (
+	// roleTimeout bounds one operation of a role on a store.
+	roleTimeout = 5 * time.Second
+	// pollWait is how long a consumer waits for records.
+	pollWait = 200 * time.Millisecond
+)
+
+// consumer is what a role that reads a topic does.
+type consumer interface {
+	// step does what there is to do, and waits a little if there is nothing.
+	step(ctx context.Context) error
+	// close stores what can be stored and closes the connections.
+	close(ctx context.Context)
+	// joined says whether it is where its work comes to it: in its group.
+	joined(ctx context.Context) bool
+}
+
+// consume lets a consumer work until ctx is cancelled. It survives errors: it keeps its
+// partitions, and takes anew what it has not stored.
+func consume(
+	ctx context.Context, cfg sut.Config, role string, open func(context.Context) (consumer, error),
+) error {
+	c, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Timeout)
+		defer cancel()
+		c.close(end)
+	}()
+	for ctx.Err() == nil {
+		err := c.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			cfg.Warn("views "+role+" goes on after an error", err)
+			sut.Pause(ctx, sut.AfterError)
+		case c.joined(ctx):
+			cfg.Worked()
+		}
+	}
+	return nil
+}
 
 // member is one consumer of a group, or, without a group, of every partition.
 // Where it goes on is in the books: when a partition comes to it, it takes the
@@ -84,11 +130,17 @@ func (m *member) join(ctx context.Context, p Params, topic, group string, more .
 		m.group = topics.Name(m.cfg, group)
 		opts = append(opts, m.membership(p)...)
 	}
-	client, err := openKafka(ctx, m.cfg, opts...)
+	client, err := topics.Open(m.cfg, opts...)
 	if err != nil {
 		return err
 	}
 	m.client, m.seat = client, topics.NewMember(client, m.group)
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(m.cfg))
+	defer cancel()
+	if err := client.Ping(ctx); err != nil {
+		client.Close()
+		return fmt.Errorf("connecting to Kafka: %w", err)
+	}
 	return nil
 }
 
@@ -128,10 +180,7 @@ func (m *member) membership(p Params) []kgo.Opt {
 func (m *member) adjust(
 	ctx context.Context, offsets map[string]map[int32]kgo.Offset,
 ) (map[string]map[int32]kgo.Offset, error) {
-	var come []int32
-	for p := range offsets[m.topic] {
-		come = append(come, p)
-	}
+	come := slices.Collect(maps.Keys(offsets[m.topic]))
 	if len(come) == 0 {
 		return offsets, nil
 	}
@@ -159,20 +208,12 @@ func (m *member) assigned(come []int32) {
 
 // takeAll takes every partition of the station.
 func (m *member) takeAll(ctx context.Context) (map[int32]kgo.Offset, error) {
-	all := make([]int32, m.cfg.Kafka.Partitions)
-	for i := range all {
-		all[i] = int32(i)
+	all := make(map[int32]kgo.Offset)
+	for p := range m.cfg.Kafka.Partitions {
+		all[int32(p)] = kgo.NewOffset()
 	}
-	stands, err := m.books.take(ctx, m.who, all)
-	if err != nil {
-		return nil, err
-	}
-	offsets := make(map[int32]kgo.Offset)
-	for _, s := range stands {
-		m.held[s.partition] = newHold(s)
-		offsets[s.partition] = kgo.NewOffset().At(s.next)
-	}
-	return offsets, nil
+	_, err := m.adjust(ctx, map[string]map[int32]kgo.Offset{m.topic: all})
+	return all, err
 }
 
 // revoked gives partitions up.

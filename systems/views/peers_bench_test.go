@@ -93,25 +93,10 @@ func openRun(b *testing.B, name string, events int) *benchRun {
 	b.Helper()
 	all := views.System().Variants
 	v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
-	space := stores.Namespace(b)
-	r := &benchRun{variant: v, events: events, cfg: sut.Config{
-		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
-		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: benchParams(), MaxConns: 8,
-		Timeout: 30 * time.Second,
-	}}
-	var err error
-	if r.inst, err = v.Open(b.Context(), r.cfg); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := r.inst.Close(); err != nil {
-			b.Error(err)
-		}
-	})
-	if err := r.inst.Prepare(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	if err := views.Fill(b.Context(), r.inst, 1, events); err != nil {
+	r := &benchRun{variant: v, events: events}
+	r.inst, r.cfg = prepared(b, v, benchParams())
+	err := views.Fill(b.Context(), r.cfg, *benchParams(), 1, events, name == "composite_key")
+	if err != nil {
 		b.Fatal(err)
 	}
 	return r

@@ -3,7 +3,6 @@ package views
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,51 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
-
-//go:embed schema.sql
-var schema string
 
 // database is the books in Postgres.
 type database struct{ *stores.Postgres }
 
 var _ books = database{}
-
-func openDatabase(ctx context.Context, cfg sut.Config) (database, error) {
-	db, err := stores.OpenPostgres(ctx, cfg, "views", nil)
-	return database{db}, err
-}
-
-// prepare makes the tables, the videos, the first rules and the stands at the
-// beginning of every partition. Where a table exists already it fails.
-func (db database) prepare(ctx context.Context, p Params, partitions int) error {
-	err := db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, schema); err != nil {
-			return fmt.Errorf("making the tables: %w", err)
-		}
-		videos := pgx.CopyFromSlice(p.Videos, func(i int) ([]any, error) {
-			return []any{VideoKey(i + 1), creatorOf(i + 1)}, nil
-		})
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{"videos"}, []string{"video", "creator"}, videos)
-		if err != nil {
-			return fmt.Errorf("adding the videos: %w", err)
-		}
-		if err := insertRules(ctx, tx, p.rules()); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO generations (generation, live_at)
-			VALUES (1, clock_timestamp())`)
-		if err != nil {
-			return fmt.Errorf("beginning the first generation: %w", err)
-		}
-		return insertStands(ctx, tx, partitions, station{stageFilter, 0}, station{stageCounter, 1})
-	})
-	if err != nil {
-		return fmt.Errorf("preparing Postgres: %w", err)
-	}
-	return nil
-}
 
 func insertStands(ctx context.Context, tx pgx.Tx, partitions int, list ...station) error {
 	for _, who := range list {
@@ -343,7 +303,10 @@ func (db database) addRules(ctx context.Context, r Rules) (version int64, err er
 		}
 		return insertRules(ctx, tx, r)
 	})
-	return r.Version, err
+	if err != nil {
+		return 0, fmt.Errorf("adding rules: %w", err)
+	}
+	return r.Version, nil
 }
 
 // rules reads the versions above one.

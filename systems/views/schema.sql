@@ -74,11 +74,6 @@ CREATE TABLE shard_views (
     PRIMARY KEY (generation, video, shard)
 ) WITH (fillfactor = 50);
 
--- The sums over all shards, which the merge stage keeps for designs that have
--- many of them.
-CREATE TABLE merged_views (
-    generation bigint NOT NULL,
-    video      text   NOT NULL,
-    views      bigint NOT NULL,
-    PRIMARY KEY (generation, video)
-) WITH (fillfactor = 50);
+-- What readers see. A design whose readers see something else replaces it.
+CREATE VIEW shown_views AS
+    SELECT generation, video, sum(views)::bigint AS views FROM shard_views GROUP BY 1, 2;

@@ -11,12 +11,12 @@ package views
 //
 // Gives up: a hot video is as fast as one consumer. Its partition falls behind
 // while the others idle.
-func videoKey() design {
-	return design{
-		name: "video_key",
-		idea: "events are partitioned by video; one counter stores the sum of each window, with the " +
+func videoKey() variant {
+	return pipelined(variant{
+		Name: "video_key",
+		Idea: "events are partitioned by video; one counter stores the sum of each window, with the " +
 			"offsets, in one transaction",
-		guarantees: "counts equal the log whatever crashes, and each row has one writer",
-		givesUp:    "a hot video is limited to one consumer: its partition falls behind",
-	}
+		Guarantees: "counts equal the log whatever crashes, and each row has one writer",
+		GivesUp:    "a hot video is limited to one consumer: its partition falls behind",
+	}, nil)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
 
 // candidate is an event that no rule turns away by itself: what else has been
@@ -153,22 +152,11 @@ const wordView = "view"
 // and Lua has room for what is read and written at once.
 const judgedAtOnce = 500
 
-func openWindows(ctx context.Context, cfg sut.Config, p Params) (*windows, error) {
-	rdb, err := stores.OpenRedis(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	w := &windows{rdb: rdb, prefix: cfg.Prefix, limit: stores.Timeout(cfg),
-		keep: p.Retention.D(), script: redis.NewScript(judge)}
+func newWindows(st *opened) *windows {
+	w := &windows{rdb: st.Redis, prefix: st.Config.Prefix, limit: stores.Timeout(st.Config),
+		keep: st.Params.Retention.D(), script: redis.NewScript(judge)}
 	w.decide = w.judgeAll
-	return w, nil
-}
-
-func (w *windows) close() error {
-	if err := w.rdb.Close(); err != nil {
-		return fmt.Errorf("closing the Redis client: %w", err)
-	}
-	return nil
+	return w
 }
 
 // span is an aligned window of event time: of the repeats or of the
@@ -320,30 +308,4 @@ func (w *windows) call(list []candidate) (keys []string, args []any) {
 			number(address.span), address.name, c.rules.IPViews)
 	}
 	return keys, args
-}
-
-// log is the setting appendonly, "" where it may not be asked for.
-func (w *windows) log(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, w.limit)
-	defer cancel()
-	return w.rdb.ConfigGet(ctx, "appendonly").Val()["appendonly"]
-}
-
-// empty says what there is already, "" if nothing.
-func (w *windows) empty(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.limit)
-	defer cancel()
-	var cursor uint64
-	for {
-		keys, next, err := w.rdb.Scan(ctx, cursor, w.prefix+"*", 1000).Result()
-		switch {
-		case err != nil && !errors.Is(err, redis.Nil):
-			return "", fmt.Errorf("looking for the filter's memory: %w", err)
-		case len(keys) > 0:
-			return fmt.Sprintf("the key %s in Redis", keys[0]), nil
-		case next == 0:
-			return "", nil
-		}
-		cursor = next
-	}
 }

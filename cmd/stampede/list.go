@@ -135,41 +135,29 @@ func (o *listOptions) kinds() (kinds []string, system string, err error) {
 		strings.Join(known, ", "), didYouMean(what, known))
 }
 
-// briefColumn is how wide a scenario's name and estimate are in the overview, of which there
-// are two in a line.
-const briefColumn = 35
-
-// listBriefly prints the scenarios of each system with their estimates, in 80 columns.
+// listBriefly prints a line for each system, its first scenario with the estimate and how many
+// more there are, in 80 columns.
 func listBriefly(w io.Writer) error {
 	items, err := scenarioItems("")
 	if err != nil {
 		return err
 	}
 	for _, system := range systemNames() {
-		cells := []string{}
+		first := slices.IndexFunc(items, func(i scenarioItem) bool { return i.System == system })
+		more := -1
 		for _, item := range items {
 			if item.System == system {
-				cells = append(cells, fmt.Sprintf("%-27s %s", item.Name, item.Estimate))
+				more++
 			}
 		}
-		for i, cell := range cells {
-			switch {
-			case i == 0:
-				fmt.Fprintf(w, "%-10s", system)
-			case i%2 == 0:
-				fmt.Fprintf(w, "%-10s", "")
-			}
-			if i%2 == 0 && i+1 < len(cells) {
-				cell = fmt.Sprintf("%-*s", briefColumn, cell)
-			}
-			fmt.Fprint(w, cell)
-			if i%2 == 1 || i+1 == len(cells) {
-				fmt.Fprintln(w)
-			}
+		if first >= 0 {
+			fmt.Fprintf(w, "%-14s%-29s%-7s and %d more\n", system, items[first].Name,
+				items[first].Estimate, more)
 		}
 	}
-	_, err = fmt.Fprintln(w, "Questions: stampede list <system>. Details: stampede describe "+
-		"<scenario>.\nEverything: stampede list --all. Times are estimates for all designs.")
+	_, err = fmt.Fprintln(w, "All of a system, with their questions: stampede list <system>. "+
+		"Details: stampede\ndescribe <scenario>. Everything: stampede list --all. "+
+		"Times are estimates for\nall designs.")
 	return err
 }
 

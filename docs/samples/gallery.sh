@@ -22,6 +22,8 @@ bin/stampede run scheduler-zombie-executor --profile smoke --seed 1 --fail-on no
 	--design skip_locked,unfenced_reclaim
 bin/stampede run broker-throughput --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design batched,listen_notify,claim_without_marking
+bin/stampede run reservation-rush --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design row_per_night,exclusion_ranges,read_then_insert
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

@@ -85,21 +85,40 @@ type Variant[S, P any] struct {
 	// Needs are the stores beside Postgres.
 	Needs []sut.Service
 	// Settings are what its connections set in Postgres, Redis changes the options of those to
-	// Redis.
+	// Redis. The stores that are being opened have a Config and Params by then.
 	Settings map[string]string
-	Redis    func(*redis.Options)
+	Redis    func(*Stores[P], *redis.Options)
 	// Breaks, NotApplicable and Places are those of sut.Variant.
 	Breaks        []sut.Break
 	NotApplicable map[string]string
 	Places        []string
-	// Open makes what users call. If that is an io.Closer, it is closed before the stores.
+	// Open makes what users call. If that is an io.Closer, it is closed before the stores; if it
+	// is a Waiter, what it says is pending too; if it is a Measured, the server shows its metrics.
 	Open  func(context.Context, *Stores[P]) (S, error)
 	Roles []Role[P]
 	State State[P]
 }
 
+// Waiter has work in its own memory, and says how much and what that is.
+type Waiter interface {
+	Waiting() (left int64, what string)
+}
+
+// Measured writes metrics of its own in the OpenMetrics text format.
+type Measured interface{ WriteMetrics(out io.Writer) }
+
 // Sut is the system as the harness sees it.
 func (s System[S, P]) Sut() sut.System {
+	if s.API.Metrics == nil {
+		s.API.Metrics = func(inst sut.Instance) func(io.Writer) {
+			if own, is := inst.(*instance[S, P]); is {
+				if m, measured := any(own.domain).(Measured); measured {
+					return m.WriteMetrics
+				}
+			}
+			return nil
+		}
+	}
 	if s.API.Begin == nil {
 		var params P
 		s.API.Reset = params
@@ -329,15 +348,20 @@ func (i *instance[S, P]) Backlog(ctx context.Context) (int64, error) {
 	return left, err
 }
 
-func (i *instance[S, P]) pending(ctx context.Context) (int64, string, error) {
-	if i.state.Pending == nil {
-		return 0, "", nil
+func (i *instance[S, P]) pending(ctx context.Context) (left int64, what string, err error) {
+	waiting, inMemory := int64(0), ""
+	if w, is := any(i.domain).(Waiter); is {
+		waiting, inMemory = w.Waiting() // first: what waits here goes to the stores
 	}
-	left, what, err := i.state.Pending(ctx, i.stores)
-	if err != nil {
-		return 0, "", fmt.Errorf("looking for what is left to do: %w", err)
+	if i.state.Pending != nil {
+		if left, what, err = i.state.Pending(ctx, i.stores); err != nil {
+			return 0, "", fmt.Errorf("looking for what is left to do: %w", err)
+		}
 	}
-	return left, what, nil
+	if waiting > 0 {
+		what = inMemory
+	}
+	return waiting + left, what, nil
 }
 
 // auditTimeout bounds the reading of an audit.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -70,6 +72,15 @@ func (b inBoth) Close() error {
 	return nil
 }
 
+// inMemory has two things in hand at all times, and metrics of its own.
+type inMemory struct{ inPostgres }
+
+// Waiting counts them.
+func (inMemory) Waiting() (int64, string) { return 2, "2 things are in hand" }
+
+// WriteMetrics writes one.
+func (inMemory) WriteMetrics(out io.Writer) { fmt.Fprintln(out, "in_hand 2") }
+
 type emptying = design.Role[params]
 
 func throwAway() emptying {
@@ -116,7 +127,7 @@ func system(closed *atomic.Int64, roles ...emptying) sut.System {
 				}},
 			{Name: "both", Needs: []sut.Service{sut.Redis},
 				Settings: map[string]string{"application_name": "both"},
-				Redis:    func(o *redis.Options) { o.ClientName = "both" },
+				Redis:    func(_ *design.Stores[params], o *redis.Options) { o.ClientName = "both" },
 				Open: func(_ context.Context, st *design.Stores[params]) (boxes, error) {
 					return inBoth{inPostgres{st}, closed}, nil
 				},
@@ -141,6 +152,10 @@ func system(closed *atomic.Int64, roles ...emptying) sut.System {
 						ready, err := st.Redis.Get(ctx, st.Key("ready")).Result()
 						return name + " " + client + " " + ready, err
 					},
+				}},
+			{Name: "memory",
+				Open: func(_ context.Context, st *design.Stores[params]) (boxes, error) {
+					return inMemory{inPostgres{st}}, nil
 				}},
 			{Name: "closed",
 				Open: func(context.Context, *design.Stores[params]) (boxes, error) {
@@ -234,6 +249,36 @@ func looked(t *testing.T, v sut.Variant, cfg sut.Config, want string) {
 	}
 }
 
+// TestInMemory: what a design has in its memory is pending too, and it shows metrics.
+func TestInMemory(t *testing.T) {
+	cfg, sys := config(t), system(new(atomic.Int64))
+	inst, err := sys.Variants[2].Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inst.Close()
+	if err := inst.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inst.Do(t.Context(), history.Op{Kind: "put", Key: "ball"}); err != nil {
+		t.Fatal(err)
+	}
+	what, err := inst.(sut.Quiescer).Quiesced(t.Context())
+	left, failed := inst.(sut.Backlogger).Backlog(t.Context())
+	if what != "2 things are in hand" || left != 3 || errors.Join(err, failed) != nil {
+		t.Errorf("%q and %d, %v %v; want 2 in hand and a backlog of 3", what, left, err, failed)
+	}
+	handler, err := sys.Handler(inst, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := httptest.NewRecorder()
+	handler.ServeHTTP(got, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if !strings.Contains(got.Body.String(), "in_hand 2") {
+		t.Errorf("the metrics are\n%s", got.Body)
+	}
+}
+
 // TestOpenFails: an error says what was being opened, and nothing stays open.
 func TestOpenFails(t *testing.T) {
 	cfg := config(t)
@@ -243,7 +288,7 @@ func TestOpenFails(t *testing.T) {
 	bad.Params = &params{}
 	for want, open := range map[string]func() (sut.Instance, error){
 		"opening boxes closed: closed today": func() (sut.Instance, error) {
-			return sys.Variants[2].Open(t.Context(), cfg)
+			return sys.Variants[3].Open(t.Context(), cfg)
 		},
 		"opening boxes postgres: boxes parameters: first: expected a name": func() (sut.Instance, error) {
 			return sys.Variants[0].Open(t.Context(), bad)

@@ -55,7 +55,7 @@ func (s *Stores[P]) Key(name string) string { return s.Config.Prefix + name }
 
 func openStores[P any](
 	ctx context.Context, cfg sut.Config, name string, needs []sut.Service, settings map[string]string,
-	redisOptions func(*redis.Options),
+	redisOptions func(*Stores[P], *redis.Options),
 ) (*Stores[P], error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -72,10 +72,11 @@ func openStores[P any](
 		return nil, err
 	}
 	if slices.Contains(needs, sut.Redis) {
-		if redisOptions == nil {
-			redisOptions = func(*redis.Options) {}
-		}
-		if st.Redis, err = stores.OpenRedis(ctx, cfg, redisOptions); err != nil {
+		if st.Redis, err = stores.OpenRedis(ctx, cfg, func(opts *redis.Options) {
+			if redisOptions != nil {
+				redisOptions(st, opts)
+			}
+		}); err != nil {
 			return nil, errors.Join(err, st.close())
 		}
 	}

@@ -38,7 +38,7 @@ func redisLuaSilentRetry() variant {
 
 // silentRetries makes the driver what it is by default: it repeats what it has
 // no answer to, up to three times, and nobody is told.
-func silentRetries(opts *redis.Options) {
+func silentRetries(_ *opened, opts *redis.Options) {
 	opts.MaxRetries = 0 // the driver's default
 	opts.ReadTimeout /= 4
 }

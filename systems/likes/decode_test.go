@@ -107,7 +107,7 @@ func FuzzEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := record(e)
+		r, err := (&eventLog{}).record(e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
 
 // schema makes the tables; see schema.sql.
@@ -40,10 +39,6 @@ var errGap = errors.New("the ledger does not have what comes before the batch")
 // ledger is the durable record of who likes what: Postgres, or in tests of
 // virtual time a stand-in in memory.
 type ledger interface {
-	// prepare makes the ledger with its videos; it is an error if there is one.
-	prepare(ctx context.Context, videos int) error
-	// events counts the interactions in the ledger.
-	events(ctx context.Context) (int64, error)
 	// apply adds a batch of events and notes how far each partition has come by
 	// it, all or nothing. An event that is there already changes nothing, nor
 	// does one older than what is known of its pair. A batch that begins beyond
@@ -61,43 +56,15 @@ type ledger interface {
 	// audit reads, in one snapshot, who likes each video, by ascending user, and
 	// the identities of all events, ascending.
 	audit(ctx context.Context, videos int) (likers []Packed, ops Packed, err error)
-	close()
 }
+
+// ledgers says where the ledger of a design is.
+type ledgers func(*opened) ledger
+
+func inPostgres(st *opened) ledger { return &postgres{st.DB} }
 
 // postgres is the ledger.
 type postgres struct{ db *stores.Postgres }
-
-func openPostgres(ctx context.Context, cfg sut.Config) (*postgres, error) {
-	db, err := stores.OpenPostgres(ctx, cfg, "likes", nil)
-	if err != nil {
-		return nil, err
-	}
-	return &postgres{db}, nil
-}
-
-func (l *postgres) close() { l.db.Close() }
-
-func (l *postgres) prepare(ctx context.Context, videos int) error {
-	err := l.db.Prepare(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, schema); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx,
-			`INSERT INTO videos (video_id) SELECT generate_series(1, $1::bigint)`, videos)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("preparing the ledger in an empty database: %w", err)
-	}
-	return nil
-}
-
-func (l *postgres) events(ctx context.Context) (n int64, err error) {
-	if err = l.db.Row(ctx, `SELECT count(*) FROM like_events`, nil, &n); err != nil {
-		return 0, stores.Failed("counting the events of the ledger", err)
-	}
-	return n, nil
-}
 
 // lockEpochs keeps newEpoch waiting until the batch is committed, so that a
 // rebuild sees the batch or the batch sees the rebuild.

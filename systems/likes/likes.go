@@ -10,7 +10,6 @@ package likes
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strconv"
 
@@ -108,12 +107,6 @@ func API() *api.Table[Likes] {
 		},
 		PendingMeans: "Optional. A server that does not have it is taken to be at rest.",
 		Audit:        Audit{}, Types: packedSchemas(),
-		Metrics: func(inst sut.Instance) func(io.Writer) {
-			if own, is := inst.(*instance); is && own.cache != nil {
-				return own.cache.writeRecomputations
-			}
-			return nil
-		},
 	}
 }
 

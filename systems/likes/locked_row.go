@@ -20,13 +20,21 @@ import (
 //
 // Gives up: parallelism. All who like a video queue for its row, each until the
 // one before has flushed its commit.
-func lockedRowDesign() design {
-	return design{
-		name:       "locked_row",
-		idea:       "one transaction adds the like and increments the number in the video's row",
-		guarantees: "the count is exact and durable at every moment",
-		givesUp:    "all likes of a video queue for its row",
-		likes:      func(b *backend) (Likes, error) { return &lockedRow{b.ledger.(*postgres).db}, nil },
+func lockedRowDesign() variant {
+	return variant{
+		Name:          "locked_row",
+		Idea:          "one transaction adds the like and increments the number in the video's row",
+		Guarantees:    "the count is exact and durable at every moment",
+		GivesUp:       "all likes of a video queue for its row",
+		NotApplicable: map[string]string{LedgerIsLog: "has no log", AppliedFirst: "has no log"},
+		Open: func(_ context.Context, st *opened) (Likes, error) {
+			return &lockedRow{st.DB}, nil
+		},
+		State: state{Audit: func(ctx context.Context, st *opened) (any, error) {
+			a := Audit{Contract: Contract{Ack: AckLedger, Regions: 1}}
+			err := a.read(ctx, inPostgres(st), st.Params, (&lockedRow{st.DB}).audit)
+			return a, err
+		}},
 	}
 }
 
@@ -92,6 +100,14 @@ func (l *lockedRow) Count(ctx context.Context, req CountRequest) (Count, error) 
 		return Count{}, stores.Failed("reading the number of likes", err)
 	}
 	return c, nil
+}
+
+// audit fills in what is counted of a video.
+func (l *lockedRow) audit(ctx context.Context, v *VideoAudit) error {
+	count, err := l.Count(ctx, CountRequest{Video: v.Video, User: 1})
+	v.Shards, v.Members = 1, v.Ledger
+	v.Counts, v.Viewers = []int64{count.Count}, count.Viewers
+	return err
 }
 
 // View adds a viewer.

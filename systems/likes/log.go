@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,41 +22,17 @@ const (
 	groupLedger = "likes-ledger"
 )
 
-// flushTimeout bounds the wait for what is on its way to the log when a server
-// ends.
-const flushTimeout = 10 * time.Second
-
 // eventLog is the log of interactions, at its writing end.
 type eventLog struct {
 	client *kgo.Client
 	topic  string
 	group  string
 	cfg    sut.Config
-	// slots bound what is acknowledged and not yet logged; nil where nothing is.
-	slots chan struct{}
-	// held counts what is in the buffer by the life of Redis that it was counted in.
-	held held
-	// waiting are the events in the buffer.
-	waiting sync.WaitGroup
-	ended   context.Context
-	end     context.CancelFunc
 }
 
-func openLog(cfg sut.Config, buffer int) (*eventLog, error) {
-	opts, err := topics.Options(cfg)
-	if err != nil {
-		return nil, err
-	}
-	l := &eventLog{topic: topics.Name(cfg, topicEvents), group: topics.Name(cfg, groupLedger),
-		cfg: cfg}
-	if l.client, err = kgo.NewClient(append(opts, kgo.DefaultProduceTopic(l.topic))...); err != nil {
-		return nil, fmt.Errorf("making a Kafka client: %w", err)
-	}
-	if buffer > 0 {
-		l.slots, l.held.of = make(chan struct{}, buffer), map[int64]int{}
-	}
-	l.ended, l.end = context.WithCancel(context.Background())
-	return l, nil
+func newLog(st *opened) *eventLog {
+	return &eventLog{client: st.Kafka, topic: topics.Name(st.Config, topicEvents),
+		group: topics.Name(st.Config, groupLedger), cfg: st.Config}
 }
 
 // ping makes sure that a broker answers.
@@ -69,25 +43,6 @@ func (l *eventLog) ping(ctx context.Context) error {
 		return fmt.Errorf("connecting to Kafka: %w", err)
 	}
 	return nil
-}
-
-// close waits for what is in the buffer, but not for ever.
-func (l *eventLog) close() error {
-	done := make(chan struct{})
-	go func() { l.waiting.Wait(); close(done) }()
-	timer := time.NewTimer(flushTimeout)
-	defer timer.Stop()
-	var err error
-	select {
-	case <-done:
-	case <-timer.C:
-		err = fmt.Errorf("%d acknowledged interactions were not logged within %v",
-			len(l.slots), flushTimeout)
-	}
-	l.end()
-	l.client.Close()
-	<-done
-	return err
 }
 
 // prepare makes the topic, and brings the brokers to where they have the group and
@@ -114,13 +69,13 @@ func (l *eventLog) prepare(ctx context.Context) error {
 
 // record is an event as the log has it: JSON, keyed by user and video so that
 // what one user does to one video is in one partition.
-func record(e Event) (*kgo.Record, error) {
+func (l *eventLog) record(e Event) (*kgo.Record, error) {
 	value, err := json.Marshal(e)
 	if err != nil {
 		return nil, fmt.Errorf("encoding an event: %w", err)
 	}
 	key := strconv.FormatUint(e.Video, 10) + ":" + strconv.FormatUint(e.User, 10)
-	return &kgo.Record{Key: []byte(key), Value: value}, nil
+	return &kgo.Record{Topic: l.topic, Key: []byte(key), Value: value}, nil
 }
 
 // parseEvent reads the value of a record.
@@ -138,7 +93,7 @@ func parseEvent(value []byte) (Event, error) {
 func (l *eventLog) append(ctx context.Context, events ...Event) error {
 	done := make(chan error, len(events))
 	for _, e := range events {
-		r, err := record(e)
+		r, err := l.record(e)
 		if err != nil {
 			return err
 		}
@@ -155,94 +110,6 @@ func (l *eventLog) append(ctx context.Context, events ...Event) error {
 		}
 	}
 	return nil
-}
-
-// reserve takes a place in the buffer for an interaction that is about to be counted
-// in a life of Redis, to be filled by buffer or given up by release. It reports false
-// if there is none.
-func (l *eventLog) reserve(life int64) bool {
-	select {
-	case l.slots <- struct{}{}:
-		l.held.add(life, 1)
-		return true
-	default:
-		return false
-	}
-}
-
-func (l *eventLog) release(life int64) {
-	l.held.add(life, -1)
-	<-l.slots
-}
-
-// held counts by lives of Redis.
-type held struct {
-	mu sync.Mutex
-	of map[int64]int
-}
-
-func (h *held) add(life int64, n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.of[life] += n; h.of[life] == 0 {
-		delete(h.of, life)
-	}
-}
-
-// before counts those of earlier lives.
-func (h *held) before(life int64) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for of, some := range h.of {
-		if of < life {
-			n += some
-		}
-	}
-	return n
-}
-
-// buffer logs an event in its own time, again and again until the brokers have
-// it or the server ends. The place that was reserved is free afterwards.
-func (l *eventLog) buffer(e Event, life int64) {
-	l.waiting.Add(1)
-	l.try(e, life)
-}
-
-func (l *eventLog) try(e Event, life int64) {
-	r, err := record(e)
-	if err != nil {
-		l.drop(e, life, err)
-		return
-	}
-	l.client.Produce(l.ended, r, func(_ *kgo.Record, err error) {
-		switch {
-		case err == nil:
-			l.release(life)
-			l.waiting.Done()
-		case l.ended.Err() != nil || errors.Is(err, kgo.ErrClientClosed):
-			l.drop(e, life, err)
-		default:
-			// Versions make it harmless to log an event twice.
-			go l.tryAgain(e, life)
-		}
-	})
-}
-
-// produceAgain is the pause before an event is produced again.
-const produceAgain = 50 * time.Millisecond
-
-func (l *eventLog) tryAgain(e Event, life int64) {
-	if !sut.Pause(l.ended, produceAgain) {
-		l.drop(e, life, l.ended.Err())
-		return
-	}
-	l.try(e, life)
-}
-
-func (l *eventLog) drop(e Event, life int64, err error) {
-	l.cfg.Warn(fmt.Sprintf("likes: the server ends and operation %d is not logged", e.OpID), err)
-	l.release(life)
-	l.waiting.Done()
 }
 
 // ends returns the offsets after the last records, by partition.
@@ -335,14 +202,10 @@ func (l *eventLog) readInto(
 	if left == 0 {
 		return nil
 	}
-	opts, err := topics.Options(l.cfg)
+	client, err := topics.Open(l.cfg,
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: from}))
 	if err != nil {
 		return err
-	}
-	client, err := kgo.NewClient(append(opts,
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: from}))...)
-	if err != nil {
-		return fmt.Errorf("making a Kafka client: %w", err)
 	}
 	defer client.Close()
 	for left > 0 {

@@ -17,8 +17,8 @@ import (
 // shows, and the invariants that name it.
 type mutant struct {
 	name    string
-	control design
-	plant   func(design) design
+	control making
+	plant   func(making) making
 	params  func(*Params)
 	faults  func(*bubble)
 	named   []string
@@ -28,10 +28,20 @@ type mutant struct {
 const seedsToKill = 5
 
 // planted replaces what users call.
-func planted(replace func(*counting) Likes) func(design) design {
-	return func(d design) design {
-		d.likes = func(b *backend) (Likes, error) { return replace(&counting{b}), nil }
-		return d
+func planted[T Likes](replace func(T) Likes) func(making) making {
+	return func(d making) making {
+		return func(in ledgers) variant {
+			v := d(in)
+			open := v.Open
+			v.Open = func(ctx context.Context, st *opened) (Likes, error) {
+				l, err := open(ctx, st)
+				if err != nil {
+					return nil, err
+				}
+				return replace(l.(T)), nil
+			}
+			return v
+		}
 	}
 }
 
@@ -39,13 +49,13 @@ func mutants() []mutant {
 	none := func(*bubble) {}
 	return []mutant{
 		{
-			name: "M20 read-modify-write of a shard", control: shardsFixed(),
+			name: "M20 read-modify-write of a shard", control: shardsFixed,
 			plant:  planted(func(c *counting) Likes { return getSet{c} }),
 			params: func(p *Params) { p.Shards = 1 },
 			faults: none, named: []string{CountInBounds, StoresAgree},
 		},
 		{
-			name: "M21 increment without a look at the set", control: redisKey(),
+			name: "M21 increment without a look at the set", control: redisKey,
 			plant:  planted(func(c *counting) Likes { return blind{c} }),
 			params: func(p *Params) { p.ClickTwice, p.Unlike = 0, 0 },
 			faults: func(b *bubble) {
@@ -54,8 +64,8 @@ func mutants() []mutant {
 			named: []string{OneLike},
 		},
 		{
-			name: "M22 offset committed before apply", control: redisKey(),
-			plant: func(design) design { return redisCommitFirst() },
+			name: "M22 offset committed before apply", control: redisKey,
+			plant: func(making) making { return redisCommitFirst },
 			faults: func(b *bubble) {
 				b.mu.Lock()
 				defer b.mu.Unlock()
@@ -64,14 +74,14 @@ func mutants() []mutant {
 			named: []string{AppliedFirst, LedgerIsLog},
 		},
 		{
-			name: "M23 sum over the shards of a moment ago", control: shardsAdaptive(),
-			plant:  planted(func(c *counting) Likes { return shortSum{buffering{c}} }),
+			name: "M23 sum over the shards of a moment ago", control: shardsAdaptive,
+			plant:  planted(func(b *buffering) Likes { return shortSum{b} }),
 			params: func(p *Params) { p.FirstShards, p.Buffer = 2, 1000 },
 			faults: none, named: []string{CountInBounds},
 		},
 		{
-			name: "M24 a full buffer drops silently", control: shardsAdaptive(),
-			plant:  planted(func(c *counting) Likes { return dropping{buffering{c}} }),
+			name: "M24 a full buffer drops silently", control: shardsAdaptive,
+			plant:  planted(func(b *buffering) Likes { return dropping{b} }),
 			params: func(p *Params) { p.Buffer = 5 },
 			// Redis, from where the repairer would log them, is lost too.
 			faults: func(b *bubble) {
@@ -111,7 +121,7 @@ func TestMutants(t *testing.T) {
 }
 
 // live runs a design with a seed under the mutant's fault.
-func (m mutant) live(t *testing.T, d design, seed uint64) (verdicts map[string]check.Verdict) {
+func (m mutant) live(t *testing.T, d making, seed uint64) (verdicts map[string]check.Verdict) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
 		p := bubbleParams()
@@ -119,7 +129,7 @@ func (m mutant) live(t *testing.T, d design, seed uint64) (verdicts map[string]c
 			m.params(&p)
 		}
 		b := newBubble(t, seed, p)
-		verdicts = b.live(d, d.variant().Roles, 100, func() { m.faults(b) })
+		verdicts = b.live(d, nil, 100, func() { m.faults(b) })
 		b.tell()
 	})
 	return verdicts
@@ -191,7 +201,7 @@ func (m blind) Like(ctx context.Context, req Request) (Change, error) {
 }
 
 // shortSum sums up as many counters as there were at first.
-type shortSum struct{ buffering }
+type shortSum struct{ *buffering }
 
 func (m shortSum) Count(ctx context.Context, req CountRequest) (Count, error) {
 	count, _, err := m.store.sum(ctx, req.Video, int64(m.store.layout.shards))
@@ -199,7 +209,7 @@ func (m shortSum) Count(ctx context.Context, req CountRequest) (Count, error) {
 }
 
 // dropping does not log what the buffer has no room for.
-type dropping struct{ buffering }
+type dropping struct{ *buffering }
 
 func (m dropping) Like(ctx context.Context, req Request) (Change, error) {
 	change, err := m.buffering.Like(ctx, req)

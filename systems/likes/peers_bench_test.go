@@ -114,7 +114,11 @@ func BenchmarkReadOf1000Shards(b *testing.B) {
 func BenchmarkAutoPipeline(b *testing.B) {
 	peer := tool(b, "redis-benchmark", "/usr/bin/redis-benchmark")
 	service := openLikes(b, "redis_pipelined", nil)
-	count := likes.Counter(service.inst)
+	count, end, err := likes.Counter(b.Context(), service.cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer end()
 	opts, err := redis.ParseURL(service.cfg.RedisURL)
 	if err != nil {
 		b.Fatal(err)

@@ -17,19 +17,19 @@ import (
 //
 // Gives up: the interactions between the commit and the ledger, when the worker
 // dies there. The log has them, and nobody reads them again.
-func redisCommitFirst() design {
-	d := redisKey()
-	d.name = "redis_commit_first"
-	d.idea = "redis_key with a worker that commits offsets before it writes to the ledger"
-	d.guarantees = "each interaction is written once, until a worker crashes"
-	d.givesUp = "interactions that a worker had committed but not yet written when it crashed"
-	d.unrepaired = true
-	d.worker = func(b *backend) worker { return eagerWorker{ledgerWorker{b}} }
-	d.breaks = []sut.Break{
+func redisCommitFirst(in ledgers) variant {
+	eager := counted{layout: oneKey, ledger: in, unrepaired: true}
+	v := eager.variant()
+	v.Name = "redis_commit_first"
+	v.Idea = "redis_key with a worker that commits offsets before it writes to the ledger"
+	v.Guarantees = "each interaction is written once, until a worker crashes"
+	v.GivesUp = "interactions that a worker had committed but not yet written when it crashed"
+	v.Roles = []role{eager.ledgerRole(func(b *backend) worker { return eagerWorker{ledgerWorker{b}} })}
+	v.Breaks = []sut.Break{
 		{Invariant: LedgerIsLog, Under: sut.RoleCrash},
 		{Invariant: AppliedFirst, Under: sut.RoleCrash},
 	}
-	return d
+	return v
 }
 
 // eagerWorker goes on where its group is, without a look at the ledger.
@@ -43,7 +43,7 @@ func (w eagerWorker) bring(apply, commit func() error) error {
 	if err := commit(); err != nil {
 		return err
 	}
-	w.b.cfg.Passed(PlaceBetween)
+	w.b.Config.Passed(PlaceBetween)
 	return apply()
 }
 

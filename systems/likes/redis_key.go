@@ -12,13 +12,14 @@ package likes
 // Gives up: a count that agrees with the ledger at every moment, and the writes
 // to a video while its counter is being rebuilt. All of a video is in one key, so
 // that no second Redis could share its load.
-func redisKey() design {
-	return design{
-		name: "redis_key",
-		idea: "a Lua script dedupes and increments one key; a like is acknowledged once it is in " +
-			"Kafka, on its way to the ledger",
-		guarantees: "an acknowledged like reaches the ledger exactly once, whatever crashes",
-		givesUp:    "one key takes all writes of a video; the ledger lags behind",
-		layout:     func(Params) layout { return layout{shards: 1, most: 1} },
-	}
+func redisKey(in ledgers) variant {
+	v := counted{layout: oneKey, ledger: in}.variant()
+	v.Name = "redis_key"
+	v.Idea = "a Lua script dedupes and increments one key; a like is acknowledged once it is in " +
+		"Kafka, on its way to the ledger"
+	v.Guarantees = "an acknowledged like reaches the ledger exactly once, whatever crashes"
+	v.GivesUp = "one key takes all writes of a video; the ledger lags behind"
+	return v
 }
+
+func oneKey(Params) layout { return layout{shards: 1, most: 1} }

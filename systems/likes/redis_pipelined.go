@@ -1,6 +1,9 @@
 package likes
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // redisPipelined: shards_fixed over one connection that everybody shares.
 //
@@ -12,18 +15,22 @@ import "fmt"
 //
 // Gives up: isolation between users. They share a connection's fate: if it
 // breaks, the outcome of every call on it is unknown.
-func redisPipelined() design {
-	d := shardsFixed()
-	d.name = "redis_pipelined"
-	d.idea = "shards_fixed with concurrent calls pipelined automatically by go-redis"
-	d.givesUp = "isolation: calls that share a connection share its failure"
-	d.likes = func(b *backend) (Likes, error) {
-		pipeline, err := b.store.rdb.AutoPipeline()
+func redisPipelined(in ledgers) variant {
+	v := shardsFixed(in)
+	v.Name = "redis_pipelined"
+	v.Idea = "shards_fixed with concurrent calls pipelined automatically by go-redis"
+	v.GivesUp = "isolation: calls that share a connection share its failure"
+	v.Open = func(ctx context.Context, st *opened) (Likes, error) {
+		c, err := fixed(in).open(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		pipeline, err := st.Redis.AutoPipeline()
 		if err != nil {
 			return nil, fmt.Errorf("making a pipeline: %w", err)
 		}
-		b.store.call = pipeline
-		return &counting{b}, nil
+		c.store.call = pipeline
+		return c, nil
 	}
-	return d
+	return v
 }

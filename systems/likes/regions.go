@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"stampede/harness/stores"
 
@@ -159,4 +160,52 @@ func (c pnCounter) args() []any {
 		args = append(args, strconv.Itoa(r)+"+", c.plus[r], strconv.Itoa(r)+"-", c.minus[r])
 	}
 	return args
+}
+
+// differ says whether regions have different counters of a video.
+func (s *store) differ(ctx context.Context, video uint64) (bool, error) {
+	if s.layout.regions <= 1 {
+		return false, nil
+	}
+	first, err := s.counterOf(ctx, 0, video)
+	if err != nil {
+		return false, err
+	}
+	for region := 1; region < s.regions(); region++ {
+		other, err := s.counterOf(ctx, region, video)
+		if err != nil || !other.equal(first) {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+const (
+	// RoleReplicator names the role that joins regions.
+	RoleReplicator = "replicator"
+	// PlaceMerged is after a round of merging.
+	PlaceMerged = "merged"
+)
+
+// inRegions is a design with the role that lets regions know of each other: it merges
+// their counters, again and again. While it is cut off or stopped, regions go on alone;
+// their counts differ, and agree again after the next round.
+func inRegions(c counted) variant {
+	v := c.variant()
+	v.Roles = append(v.Roles, role{
+		Name:    RoleReplicator,
+		Summary: "exchanges the counters of the regions",
+		Places:  []string{PlaceMerged},
+		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+			s := newStore(st, c.layout(st.Params))
+			for video := uint64(1); video <= s.videos; video++ {
+				if err := s.exchange(ctx, video); err != nil && !notReady(err) {
+					return 0, err
+				}
+			}
+			st.Config.Passed(PlaceMerged)
+			return st.Params.MergeEvery.D(), nil
+		},
+	})
+	return v
 }

@@ -13,13 +13,14 @@ package likes
 //
 // Gives up: reading the likes of other regions at once. A user has one home,
 // because two regions that are apart cannot tell that a like is repeated.
-func regionsCRDT() design {
-	return design{
-		name: "regions_crdt",
-		idea: "two regions count their own users in PN-counters, which a role merges",
-		guarantees: "regions accept writes while disconnected, and agree on the exact count after " +
-			"merging",
-		givesUp: "a region sees the other's likes late; a user has one home region",
-		layout:  func(Params) layout { return layout{shards: 1, most: 1, regions: 2} },
-	}
+func regionsCRDT(in ledgers) variant {
+	v := inRegions(counted{ledger: in, layout: func(Params) layout {
+		return layout{shards: 1, most: 1, regions: 2}
+	}})
+	v.Name = "regions_crdt"
+	v.Idea = "two regions count their own users in PN-counters, which a role merges"
+	v.Guarantees = "regions accept writes while disconnected, and agree on the exact count after " +
+		"merging"
+	v.GivesUp = "a region sees the other's likes late; a user has one home region"
+	return v
 }

@@ -11,13 +11,14 @@ import "stampede/harness/sut"
 //
 // Gives up: the count. What two regions have counted at the same time is not
 // added up: the larger number hides the smaller one.
-func regionsMax() design {
-	d := regionsCRDT()
-	d.name = "regions_max"
-	d.idea = "two regions keep one number each and exchange the larger one"
-	d.guarantees = "the regions agree after an exchange"
-	d.givesUp = "a correct count: likes that both regions count at the same time are not added up"
-	d.layout = func(Params) layout { return layout{shards: 1, most: 1, regions: 2, shared: true} }
-	d.breaks = []sut.Break{{Invariant: StoresAgree, Under: sut.Load}}
-	return d
+func regionsMax(in ledgers) variant {
+	v := inRegions(counted{ledger: in, layout: func(Params) layout {
+		return layout{shards: 1, most: 1, regions: 2, entry: func(int) int { return 0 }}
+	}})
+	v.Name = "regions_max"
+	v.Idea = "two regions keep one number each and exchange the larger one"
+	v.Guarantees = "the regions agree after an exchange"
+	v.GivesUp = "a correct count: likes that both regions count at the same time are not added up"
+	v.Breaks = []sut.Break{{Invariant: StoresAgree, Under: sut.Load}}
+	return v
 }

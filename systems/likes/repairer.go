@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"stampede/harness/sut"
 )
 
 const (
@@ -40,17 +38,16 @@ const (
 // Redis does not, because an event came late, is told to Redis.
 // Versions say which is newer, so that a repair cannot undo what a user does at
 // the same time.
-func (d design) repairer() sut.Role {
-	return sut.Role{
+func (c counted) repairer() role {
+	return role{
 		Name:    RoleRepairer,
 		Summary: "rebuilds lost counters from the ledger and repairs drift between them",
 		Places:  []string{PlaceRebuilt},
 		Single:  true,
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.run(ctx, cfg, RoleRepairer, func(ctx context.Context, b *backend) error {
-				r := &repair{backend: b, waits: map[uint64]*wait{}, seen: map[uint64]map[uint64]int64{}}
-				return r.work(ctx)
-			})
+		Do: func(ctx context.Context, st *opened) error {
+			r := &repair{backend: c.on(st), settle: max(settleTime, c.settle),
+				waits: map[uint64]*wait{}, seen: map[uint64]map[uint64]int64{}}
+			return r.work(ctx)
 		},
 	}
 }
@@ -58,6 +55,8 @@ func (d design) repairer() sut.Role {
 // repair remembers what a repairer has seen.
 type repair struct {
 	*backend
+	// settle is how long a rebuild waits before it asks anything.
+	settle time.Duration
 	// waits are the videos that have lost their counters.
 	waits map[uint64]*wait
 	// seen are, by video and user, the versions that Redis was ahead with when it
@@ -74,7 +73,7 @@ type wait struct {
 }
 
 func (r *repair) work(ctx context.Context) error {
-	return r.cfg.Every(ctx, r.params.RepairEvery.D(), func() error {
+	return r.Config.Every(ctx, r.Params.RepairEvery.D(), func() error {
 		lost, err := r.store.lost(ctx)
 		if err != nil {
 			return err
@@ -105,7 +104,7 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 		w = &wait{since: time.Now()}
 		r.waits[video] = w
 	}
-	if time.Since(w.since) < r.settle() {
+	if time.Since(w.since) < r.settle {
 		return nil
 	}
 	if w.target == nil {
@@ -134,24 +133,15 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 	if err != nil {
 		return err
 	}
-	r.cfg.Passed(PlaceRebuilt)
+	r.Config.Passed(PlaceRebuilt)
 	if err := r.store.rebuild(ctx, video, epoch, pairs); err != nil {
 		return err
 	}
-	r.cfg.Logger.Info("likes repairer rebuilt the counters of a video", "video", video,
+	r.Config.Logger.Info("likes repairer rebuilt the counters of a video", "video", video,
 		"epoch", epoch, "pairs", len(pairs))
 	delete(r.waits, video)
 	delete(r.seen, video)
 	return nil
-}
-
-// settle is how long a rebuild waits before it asks anything: where likes are
-// acknowledged first, for the servers to tell that they have some in their buffers.
-func (r *repair) settle() time.Duration {
-	if r.log.slots != nil {
-		return max(settleTime, tellWithin)
-	}
-	return settleTime
 }
 
 // rescue logs what a Redis that was started again has and the ledger has not: what

@@ -9,12 +9,17 @@ package likes
 //
 // Gives up: cheap reads, for every video, also for those that nobody likes. The
 // counters can lie on different servers; on one Redis they only cost.
-func shardsFixed() design {
-	return design{
-		name:       "shards_fixed",
-		idea:       "each write increments one of N counters of the video; a read sums them up",
-		guarantees: "an acknowledged like reaches the ledger exactly once, whatever crashes",
-		givesUp:    "every read of every video reads N counters",
-		layout:     func(p Params) layout { return layout{shards: p.Shards, most: p.Shards} },
-	}
+func shardsFixed(in ledgers) variant {
+	v := fixed(in).variant()
+	v.Name = "shards_fixed"
+	v.Idea = "each write increments one of N counters of the video; a read sums them up"
+	v.Guarantees = "an acknowledged like reaches the ledger exactly once, whatever crashes"
+	v.GivesUp = "every read of every video reads N counters"
+	return v
+}
+
+func fixed(in ledgers) counted {
+	return counted{ledger: in, layout: func(p Params) layout {
+		return layout{shards: p.Shards, most: p.Shards}
+	}}
 }

@@ -2,8 +2,8 @@ package likes
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
 
 const (
@@ -33,13 +32,16 @@ type layout struct {
 	// shards is over how many counters the likes of a video are spread at
 	// first, growing to most as the video gets hot.
 	shards, most int
-	// regions, if more than one, each have keys of their own and a PN-counter.
+	// regions, if more than one, each have keys of their own and a PN-counter, in which
+	// a region counts in the entry of its number, or in another one.
 	regions int
-	// apart looks for the member and writes it in two steps. Wrong.
-	apart bool
-	// shared lets all regions count in one entry. Wrong.
-	shared bool
+	entry   func(region int) int
 }
+
+// applying runs a script of the form of changeScript, or what does the same.
+type applying func(
+	ctx context.Context, to redis.Scripter, keys []string, args []any,
+) (answer []any, err error)
 
 // store is a design's part in Redis. Its keys are, after the prefix and, where
 // there are regions, the region ("r0:"):
@@ -56,54 +58,44 @@ type layout struct {
 //	viewers:VIDEO       HyperLogLog of who has seen it
 type store struct {
 	rdb *redis.Client
-	// call carries the scripts of users: rdb or a pipeline of it.
+	// call carries the scripts of users: rdb or a pipeline of it; apply runs them.
 	call   redis.Scripter
+	apply  applying
 	prefix string
 	limit  time.Duration
 	layout layout
 	videos uint64
 	known  shardCounts
-	life   life
 	heat   *heat // nil where shards do not grow
 	script scripts
 }
 
 // scripts are hashed once, here, and sent by their hash.
-type scripts struct{ change, look, write, merge, adopt, grow, tell *redis.Script }
+type scripts struct{ change, merge, adopt, grow, tell *redis.Script }
 
 func newScripts() scripts {
 	return scripts{
-		change: redis.NewScript(changeScript), look: redis.NewScript(lookScript),
-		write: redis.NewScript(writeScript), merge: redis.NewScript(mergeScript),
+		change: redis.NewScript(changeScript), merge: redis.NewScript(mergeScript),
 		adopt: redis.NewScript(adoptScript), grow: redis.NewScript(growScript),
 		tell: redis.NewScript(tellScript),
 	}
 }
 
-func openStore(ctx context.Context, cfg sut.Config, p Params, how layout) (*store, error) {
+func newStore(st *opened, how layout) *store {
 	s := &store{
-		prefix: cfg.Prefix, limit: stores.Timeout(cfg), layout: how,
-		videos: uint64(p.Videos), known: shardCounts{of: map[string]int64{}, reads: map[uint64][]any{}},
-		script: newScripts(),
+		rdb: st.Redis, call: st.Redis, prefix: st.Config.Prefix, limit: stores.Timeout(st.Config),
+		layout: how, videos: uint64(st.Params.Videos), script: newScripts(),
+		known: shardCounts{of: map[string]int64{}, reads: map[uint64][]any{}},
 	}
-	var err error
-	if s.rdb, err = stores.OpenRedis(ctx, cfg, func(opts *redis.Options) {
-		opts.OnConnect = s.connected
-	}); err != nil {
-		return nil, err
+	s.apply = func(
+		ctx context.Context, to redis.Scripter, keys []string, args []any,
+	) ([]any, error) {
+		return s.script.change.Run(ctx, to, keys, args...).Slice()
 	}
-	s.call = s.rdb
 	if how.most > how.shards {
-		s.heat = newHeat(p.HeatPerShard)
+		s.heat = newHeat(st.Params.HeatPerShard)
 	}
-	return s, nil
-}
-
-func (s *store) close() error {
-	if err := s.rdb.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
-		return fmt.Errorf("closing the Redis client: %w", err)
-	}
-	return nil
+	return s
 }
 
 func (s *store) regions() int { return max(s.layout.regions, 1) }
@@ -163,10 +155,11 @@ func (s *store) writing(req Request) place {
 	region := home(req.User, s.regions())
 	keys := []string{s.meta(region, req.Video), s.members(region, req.Video, partOf(req.User))}
 	if s.layout.regions > 1 {
-		r := strconv.Itoa(region)
-		if s.layout.shared {
-			r = "0"
+		entry := region
+		if s.layout.entry != nil {
+			entry = s.layout.entry(region)
 		}
+		r := strconv.Itoa(entry)
 		return place{append(keys, s.pn(region, req.Video)), r + "+", r + "-", 0}
 	}
 	shards := s.known.get(keys[0], int64(s.layout.shards))
@@ -211,19 +204,6 @@ local next = math.max(version(known), tonumber(meta[1]) * 4294967296) + 1
 local changed = writePair(KEYS, known, next, ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5])
 return {changed, string.format('%.0f', next), meta[2]}`
 
-// lookScript and writeScript are changeScript in two steps, for the design that
-// is wrong: what is looked up first may be out of date when it is written.
-const lookScript = `
-local meta = redis.call('HMGET', KEYS[1], 'epoch', 'shards')
-if not meta[1] then return {'-1', '0', ''} end
-return {meta[1], meta[2], redis.call('HGET', KEYS[2], ARGV[1]) or ''}`
-
-const writeScript = writePair + `
-local known = ARGV[7] ~= '' and ARGV[7]
-local next = math.max(version(known), tonumber(ARGV[8]) * 4294967296) + 1
-local changed = writePair(KEYS, known, next, ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], ARGV[5])
-return {changed, string.format('%.0f', next), '0'}`
-
 // applied is what became of an interaction in Redis.
 type applied struct {
 	changed bool
@@ -251,15 +231,7 @@ func (s *store) change(ctx context.Context, req Request, likes bool) (applied, e
 func (s *store) try(ctx context.Context, req Request, likes bool) (applied, bool, error) {
 	where := s.writing(req)
 	args := where.args(req.User, likes, req.OpID)
-	run := s.script.change
-	if s.layout.apart {
-		var err error
-		if args, err = s.look(ctx, where.keys, args); err != nil {
-			return applied{}, false, err
-		}
-		run = s.script.write
-	}
-	answer, err := run.Run(ctx, s.call, where.keys, args...).Slice()
+	answer, err := s.apply(ctx, s.call, where.keys, args)
 	if err != nil {
 		return applied{}, false, stores.Failed("counting in Redis", err)
 	}
@@ -271,20 +243,6 @@ func flag(yes bool) string {
 		return "1"
 	}
 	return "0"
-}
-
-// look adds to the arguments of writeScript what is known of the member.
-func (s *store) look(ctx context.Context, keys []string, args []any) ([]any, error) {
-	found, err := s.script.look.Run(ctx, s.call, keys, args...).StringSlice()
-	switch {
-	case err != nil:
-		return nil, stores.Failed("looking for a like in Redis", err)
-	case len(found) != 3:
-		return nil, fmt.Errorf("looking for a like in Redis: unexpected answer %q", found)
-	case found[0] == "-1":
-		return nil, ErrNotReady
-	}
-	return append(args, found[2], found[0]), nil
 }
 
 func (s *store) decode(
@@ -455,6 +413,30 @@ func (s *store) open(ctx context.Context, region int, video uint64, epoch int64)
 	if err != nil {
 		return stores.Failed("opening the counters", err)
 	}
+	return nil
+}
+
+// audit fills in what the counting store says of a video.
+func (s *store) audit(ctx context.Context, v *VideoAudit) error {
+	for region := range s.regions() {
+		count, err := s.read(ctx, region, v.Video)
+		if err != nil && !notReady(err) {
+			return err
+		}
+		v.Counts, v.Viewers = append(v.Counts, count.Count), count.Viewers
+	}
+	v.Shards = s.known.get(s.meta(0, v.Video), int64(s.layout.shards))
+	pairs, err := s.pairs(ctx, v.Video)
+	if err != nil {
+		return err
+	}
+	v.Members = Packed{}
+	for _, p := range pairs {
+		if p.liked {
+			v.Members = append(v.Members, p.user)
+		}
+	}
+	slices.Sort(v.Members)
 	return nil
 }
 

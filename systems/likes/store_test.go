@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -19,16 +21,21 @@ func openedStore(t *testing.T, how layout) *store {
 	tellRun(server, func() string { return "first" })
 	p := DefaultParams()
 	p.Videos, p.HeatPerShard = 2, 10
-	s, err := openStore(t.Context(), sut.Config{RedisURL: "redis://" + server.Addr(), Prefix: "t:",
-		Timeout: time.Minute}, p, how)
+	st := &opened{Params: p, Config: sut.Config{RedisURL: "redis://" + server.Addr(), Prefix: "t:",
+		Timeout: time.Minute}}
+	var err error
+	st.Redis, err = stores.OpenRedis(t.Context(), st.Config, func(o *redis.Options) {
+		counted{layout: func(Params) layout { return how }}.variant().Redis(st, o)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.close(); err != nil {
+		if err := st.Redis.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	s := newStore(st, how)
 	if err := s.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,43 +1,56 @@
 package likes
 
 import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/check"
+	"stampede/harness/design"
 	"stampede/harness/sut"
 )
 
-// System returns likes with all its variants.
-func System() sut.System {
-	table := API()
-	return sut.System{
+// The parts that designs declare, and the stores that are opened for them.
+type (
+	variant = design.Variant[Likes, Params]
+	state   = design.State[Params]
+	role    = design.Role[Params]
+	opened  = design.Stores[Params]
+)
+
+// System returns likes with all its designs.
+func System() sut.System { return system(designs(inPostgres)...) }
+
+func system(designs ...variant) sut.System {
+	return design.System[Likes, Params]{
 		Name: "likes",
-		Summary: "everybody likes one video: which design takes the write load, and is its count " +
+		Question: "everybody likes one video: which design takes the write load, and is its count " +
 			"right?",
-		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   sut.WorkloadFrom(NewWorkload),
-		Variants:   variants(),
-		Invariants: Invariants,
+		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
+		State: state{
+			Schema: schema,
+			Seed: func(ctx context.Context, tx pgx.Tx, p Params) error {
+				_, err := tx.Exec(ctx,
+					`INSERT INTO videos (video_id) SELECT generate_series(1, $1::bigint)`, p.Videos)
+				return err
+			},
+			Empty: []string{"like_events"},
+		},
+		Designs:    designs,
+		Invariants: func(p Params) []check.Invariant { return Invariants(p) },
 		Races: &sut.Races{Kinds: []string{KindLike, KindUnlike}, Least: 10,
 			Invariants: []string{CountInBounds, StoresAgree}},
-		Target:  table.Target,
-		Handler: table.Handler,
-		TargetNotApplicable: map[string]string{
+		Unseen: map[string]string{
 			LedgerIsLog:  "how a server carries interactions to its ledger is not visible",
 			AppliedFirst: "how a server carries interactions to its ledger is not visible",
 		},
-	}
+	}.Sut()
 }
 
-func designs() []design {
-	return []design{
-		lockedRowDesign(), redisKey(), shardsFixed(), shardsAdaptive(), redisPipelined(),
-		regionsCRDT(), redisCheckThenSet(), redisCommitFirst(), regionsMax(),
+// designs are all designs, with their ledgers in a place.
+func designs(in ledgers) []variant {
+	return []variant{
+		lockedRowDesign(), redisKey(in), shardsFixed(in), shardsAdaptive(in), redisPipelined(in),
+		regionsCRDT(in), redisCheckThenSet(in), redisCommitFirst(in), regionsMax(in),
 	}
-}
-
-func variants() []sut.Variant {
-	all := designs()
-	list := make([]sut.Variant, len(all))
-	for i, d := range all {
-		list[i] = d.variant()
-	}
-	return list
 }

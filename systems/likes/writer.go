@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
 
@@ -55,7 +54,7 @@ func (w ledgerWorker) bring(apply, commit func() error) error {
 	if err := apply(); err != nil {
 		return err
 	}
-	w.b.cfg.Passed(PlaceBetween)
+	w.b.Config.Passed(PlaceBetween)
 	return commit()
 }
 
@@ -68,35 +67,30 @@ func (ledgerWorker) first(r *kgo.Record) int64 { return r.Offset }
 // the other. The offsets that are committed afterwards are for those who look at
 // lag. Events that are delivered again change nothing. An event of an earlier life
 // of the counters, which may have missed their rebuild, is told to Redis as well.
-func (d design) ledgerRole() sut.Role {
-	return sut.Role{
+func (c counted) ledgerRole(how func(*backend) worker) role {
+	return role{
 		Name:    RoleLedger,
 		Summary: "writes the log of interactions to the ledger, in batches of 100",
 		Places:  []string{PlaceBetween},
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			return d.run(ctx, cfg, RoleLedger, d.writeBehind)
+		Do: func(ctx context.Context, st *opened) error {
+			b := c.on(st)
+			return b.writeBehind(ctx, how(b))
 		},
 	}
 }
 
+func followLedger(b *backend) worker { return ledgerWorker{b} }
+
 // writeBehind works until ctx is cancelled or something fails.
-func (d design) writeBehind(ctx context.Context, b *backend) error {
-	opts, err := topics.Options(b.cfg)
-	if err != nil {
-		return err
-	}
-	name := RoleLedger + "-" + strconv.Itoa(b.cfg.Replica)
-	w := worker(ledgerWorker{b})
-	if d.worker != nil {
-		w = d.worker(b)
-	}
-	client, err := kgo.NewClient(append(append(opts, w.start()...),
+func (b *backend) writeBehind(ctx context.Context, w worker) error {
+	name := RoleLedger + "-" + strconv.Itoa(b.Config.Replica)
+	client, err := topics.Open(b.Config, append(w.start(),
 		kgo.ConsumerGroup(b.log.group), kgo.ConsumeTopics(b.log.topic), kgo.InstanceID(name),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll())...)
 	if err != nil {
-		return fmt.Errorf("making a Kafka client: %w", err)
+		return err
 	}
 	defer client.CloseAllowingRebalance()
 	member := topics.NewMember(client, b.log.group)
@@ -112,7 +106,7 @@ func (d design) writeBehind(ctx context.Context, b *backend) error {
 			return err
 		}
 		if member.Joined(ctx) {
-			b.cfg.Worked()
+			b.Config.Worked()
 		}
 		client.AllowRebalance()
 	}
@@ -141,12 +135,12 @@ func (b *backend) resume(
 // leave tells the group that the worker does not come back, so that nobody has
 // to wait for the end of its session. Where that fails, they have to.
 func leave(client *kgo.Client, b *backend, name string) {
-	ctx, cancel := context.WithTimeout(context.Background(), stores.Timeout(b.cfg))
+	ctx, cancel := context.WithTimeout(context.Background(), stores.Timeout(b.Config))
 	defer cancel()
 	_, err := kadm.NewClient(client).LeaveGroup(ctx,
 		kadm.LeaveGroup(b.log.group).Reason("stopped").InstanceIDs(name))
 	if err != nil {
-		b.cfg.Warn("likes: the ledger's worker could not leave its group", err)
+		b.Config.Warn("likes: the ledger's worker could not leave its group", err)
 	}
 }
 

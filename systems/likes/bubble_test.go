@@ -441,7 +441,8 @@ type inhabitant struct {
 func openStores(ctx context.Context, v variant, cfg sut.Config) (*opened, error) {
 	st := &opened{Config: cfg, Params: *cfg.Params.(*Params)}
 	var err error
-	if st.Redis, err = stores.OpenRedis(ctx, cfg, func(o *redis.Options) { v.Redis(st, o) }); err != nil {
+	options := func(o *redis.Options) { v.Redis(st, o) }
+	if st.Redis, err = stores.OpenRedis(ctx, cfg, options); err != nil {
 		return nil, err
 	}
 	if st.Kafka, err = topics.Open(cfg); err != nil {

@@ -1,9 +1,7 @@
 package likes_test
 
 import (
-	"context"
 	"encoding/json"
-
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/suttest"
 	"stampede/systems/likes"
 )
 
@@ -29,13 +28,6 @@ type evidence struct {
 	windows []history.Window
 	samples []history.Sample
 	audit   likes.Audit
-}
-
-// tb is what testing.T and rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
 }
 
 // goodLikes is a small run that every invariant accepts: users 1 and 2 like
@@ -133,68 +125,23 @@ func (e *evidence) look(at time.Duration, committed, applied int64) {
 }
 
 // judge returns the verdicts by name.
-func (e *evidence) judge(t tb) map[string]check.Verdict {
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
 	t.Helper()
-	raw, err := json.Marshal(e.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e.judgeRaw(raw)
+	return e.judgeRaw(suttest.Encoded(t, e.audit))
 }
 
 func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
-	verdicts := make(map[string]check.Verdict)
 	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	for _, v := range check.All(context.Background(), likes.Invariants(&e.params), h, audit) {
-		verdicts[v.Invariant] = v
-	}
-	return verdicts
+	return suttest.Verdicts(likes.Invariants(&e.params), h, audit)
 }
 
 // verdictCase changes one thing and says what becomes of one invariant.
-type verdictCase struct {
-	invariant, name string
-	want            check.Status
-	change          func(*evidence)
-	says            string
-}
-
-// TestGoodLikesHold: nothing is wrong with what the cases start from.
-func TestGoodLikesHold(t *testing.T) {
-	for name, v := range goodLikes().judge(t) {
-		if v.Status != pass {
-			t.Errorf("%s is %s: %s", name, v.Status, v.Reason)
-		}
-	}
-}
+type verdictCase suttest.Case[*evidence]
 
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
-	judged := map[string]map[check.Status]bool{}
-	for _, c := range slices.Concat(countCases(), pairCases(), storeCases(), logCases(),
-		effectCases(), viewerCases()) {
-		t.Run(c.invariant+"/"+c.name, func(t *testing.T) {
-			e := goodLikes()
-			c.change(e)
-			v := e.judge(t)[c.invariant]
-			text := v.Reason
-			for _, violation := range v.Violations {
-				text += "\n" + violation.Text
-			}
-			if v.Status != c.want || !strings.Contains(text, c.says) {
-				t.Errorf("%s: %s\nwant %s: %s", v.Status, text, c.want, c.says)
-			}
-		})
-		if judged[c.invariant] == nil {
-			judged[c.invariant] = map[check.Status]bool{}
-		}
-		judged[c.invariant][c.want] = true
-	}
-	for _, inv := range likes.Invariants(likes.DefaultParams()) {
-		if seen := judged[inv.Name()]; !seen[pass] || !seen[fail] {
-			t.Errorf("%s has no case that passes or none that fails", inv.Name())
-		}
-	}
+	suttest.Clauses(t, proof(), goodLikes, slices.Concat(countCases(), pairCases(), storeCases(),
+		logCases(), effectCases(), viewerCases()))
 }
 
 // TestNothingIsUndecided: no history and no audit prove nothing.

@@ -18,7 +18,7 @@ func budgets() map[string]budget {
 	return map[string]budget{
 		"flashsale": {5800, 5250},
 		"likes":     {4460, 3620},
-		"scheduler": {6700, 4900},
+		"scheduler": {6400, 4900},
 		"sqlbroker": {5700, 5350}, "views": {5560, 3380},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stampede/harness/api"
+	"stampede/harness/design"
 	"stampede/harness/sut"
 )
 
@@ -71,8 +72,8 @@ func API() *api.Table[Scheduler] {
 			return p.Token
 		},
 		Metrics: func(inst sut.Instance) func(io.Writer) {
-			if own, is := inst.(*instance); is {
-				return own.writeMetrics
+			if own, is := design.Opened[Scheduler](inst); is {
+				return own.(*instance).writeMetrics
 			}
 			return nil
 		},

@@ -13,12 +13,13 @@ import "stampede/harness/sut"
 //
 // Gives up: that what was acknowledged is there. A crash takes the tasks and changes of
 // the last moments, at most three times wal_writer_delay.
-func asyncCommit() design {
-	d := skipLockedPickers()
-	d.name, d.settings = "async_commit", map[string]string{"synchronous_commit": "off"}
-	d.idea = "skip_locked with synchronous_commit off: a commit does not wait for the disk"
-	d.guarantees = "as skip_locked while Postgres runs; a crash loses only the latest commits"
-	d.givesUp = "what was acknowledged up to three times wal_writer_delay before a crash"
-	d.breaks = []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash}}
-	return d
+func asyncCommit() scheme {
+	return scheme{variant{
+		Name:       "async_commit",
+		Idea:       "skip_locked with synchronous_commit off: a commit does not wait for the disk",
+		Guarantees: "as skip_locked while Postgres runs; a crash loses only the latest commits",
+		GivesUp:    "what was acknowledged up to three times wal_writer_delay before a crash",
+		Breaks:     []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash}},
+		Settings:   map[string]string{"synchronous_commit": "off"},
+	}, ways{lock: skipLocked}}
 }

@@ -2,9 +2,10 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
 )
 
 // Audit is the final truth. All times are Unix microseconds of the database's
@@ -121,105 +122,43 @@ func us(column string) string {
 	return `coalesce((extract(epoch FROM ` + column + `) * 1000000)::bigint, 0)`
 }
 
-func (t *tasks) audit(ctx context.Context) (Audit, error) {
-	a := Audit{DayMS: t.params.day().UnixMilli(), Scales: t.design.scaling != ""}
-	a.StartSlackUS, a.RescueSlackUS = t.slack()
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := t.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
-			return t.auditAll(ctx, tx, &a)
-		})
-	})
-	if err != nil {
-		return a, fmt.Errorf("auditing: %w", err)
-	}
-	return a, nil
+func (t *tasks) audit(ctx context.Context) (a Audit, err error) {
+	a = Audit{DayMS: t.Params.day().UnixMilli(), Scales: t.fleet != nil,
+		StartSlackUS: t.startSlack.Microseconds(), RescueSlackUS: t.rescueSlack.Microseconds()}
+	err = t.DB.Snapshot(ctx, a.read)
+	return a, err
 }
 
-// slack is what the design declares in microseconds, see Audit.
-func (t *tasks) slack() (start, rescue int64) {
-	if !t.design.river {
-		return 0, 0
-	}
-	late := riverSchedules + riverElects
-	return late.Microseconds(), (riverRescues + riverRetry + late).Microseconds()
-}
-
-func (t *tasks) auditAll(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
+func (a *Audit) read(ctx context.Context, tx pgx.Tx) (err error) {
 	err = tx.QueryRow(ctx, `SELECT `+us("greatest(max(ended_at), max(started_at))")+`,
 		(SELECT coalesce(max(`+us("begins_at")+`), 0) FROM calendar) FROM runs`).Scan(&a.Now, &a.Begins)
 	if err != nil {
 		return err
 	}
-	a.Tasks, err = collect(ctx, tx, `SELECT series, occurrence, born = 1, queue, client, task, work_ms,
-		fails AND reruns = 0, reruns, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
-		us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+us("lease_until")+`, `+us("ended_at")+`
-		FROM tasks ORDER BY series, occurrence, id`,
-		func(row pgx.CollectableRow) (k TaskAudit, err error) {
-			var id int64
-			err = row.Scan(&id, &k.Occurrence, &k.Origin, &k.Queue, &k.Client, &k.Name, &k.WorkMS,
-				&k.Fails, &k.Reruns, &k.Cron, &k.Zone, &k.Times, &k.FirstUS, &k.CreatedUS, &k.DueUS,
-				&k.ReadyUS, &k.State, &k.Paused, &k.Stops, &k.Fence, &k.LeaseUS, &k.EndedUS)
-			k.Task = uint64(id)
-			return k, err
-		})
+	a.Tasks, err = stores.CollectOn[TaskAudit](ctx, tx, `SELECT series, occurrence, born = 1, queue,
+		client, task, work_ms, fails AND reruns = 0, reruns, schedule, zone, times, `+us("first_at")+`, `+
+		us("created_at")+`, `+us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+
+		us("lease_until")+`, `+us("ended_at")+` FROM tasks ORDER BY series, occurrence, id`)
 	if err != nil {
 		return err
 	}
-	a.Runs, err = collect(ctx, tx, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
-		us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
-		us("turned_at")+`, `+us("let_go_at")+`, outcome, executor
-		FROM runs ORDER BY id`,
-		func(row pgx.CollectableRow) (r RunAudit, err error) {
-			var id int64
-			err = row.Scan(&id, &r.Occurrence, &r.Fence, &r.Queue, &r.DueUS, &r.PickedUS, &r.StartedUS,
-				&r.EndedUS, &r.LeaseUS, &r.TurnedUS, &r.LetGoUS, &r.Outcome, &r.Executor)
-			r.Task = uint64(id)
-			return r, err
-		})
+	a.Runs, err = stores.CollectOn[RunAudit](ctx, tx, `SELECT series, occurrence, fence, queue, `+
+		us("due")+`, `+us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
+		us("turned_at")+`, `+us("let_go_at")+`, outcome, executor FROM runs ORDER BY id`)
 	if err != nil {
 		return err
 	}
-	return t.auditRest(ctx, tx, a)
-}
-
-func (t *tasks) auditRest(ctx context.Context, tx pgx.Tx, a *Audit) (err error) {
-	a.Effects, err = collect(ctx, tx, `SELECT series, occurrence, fence, `+us("at")+`
-		FROM effects ORDER BY at, series, occurrence`, func(row pgx.CollectableRow) (e EffectAudit, err error) {
-		var id int64
-		err = row.Scan(&id, &e.Occurrence, &e.Fence, &e.AtUS)
-		e.Task = uint64(id)
-		return e, err
-	})
+	a.Effects, err = stores.CollectOn[EffectAudit](ctx, tx, `SELECT series, occurrence, fence, `+
+		us("at")+` FROM effects ORDER BY at, series, occurrence`)
 	if err != nil {
 		return err
 	}
-	a.Changes, err = collect(ctx, tx, `SELECT op_id, series, what, outcome, `+us("at")+`
-		FROM changes ORDER BY at, op_id`, func(row pgx.CollectableRow) (c ChangeAudit, err error) {
-		var op, id int64
-		err = row.Scan(&op, &id, &c.What, &c.Outcome, &c.AtUS)
-		c.Op, c.Task = uint64(op), uint64(id)
-		return c, err
-	})
+	a.Changes, err = stores.CollectOn[ChangeAudit](ctx, tx, `SELECT op_id, series, what, outcome, `+
+		us("at")+` FROM changes ORDER BY at, op_id`)
 	if err != nil {
 		return err
 	}
-	a.Fleet, err = collect(ctx, tx, `SELECT executors, reason, `+us("at")+` FROM fleet ORDER BY id`,
-		pgx.RowToStructByPos[FleetAudit])
+	a.Fleet, err = stores.CollectOn[FleetAudit](ctx, tx, `SELECT executors, reason, `+us("at")+`
+		FROM fleet ORDER BY id`)
 	return err
-}
-
-// collect reads rows; none is an empty list.
-func collect[R any](
-	ctx context.Context, tx pgx.Tx, sql string, scan pgx.RowToFunc[R],
-) ([]R, error) {
-	rows, err := tx.Query(ctx, sql)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pgx.CollectRows(rows, scan)
-	if list == nil {
-		list = []R{}
-	}
-	return list, err
 }

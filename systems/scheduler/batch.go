@@ -18,15 +18,14 @@ import (
 // Gives up: there is nobody who looks ahead; and an end waits for company, a few
 // milliseconds, without a slot, so that an executor that dies leaves more behind that
 // will run again.
-func batched() design {
-	return design{
-		name: "batch",
-		idea: "no pickers: executors start due tasks in batches, and end them in " +
+func batched() scheme {
+	return scheme{variant{
+		Name: "batch",
+		Idea: "no pickers: executors start due tasks in batches, and end them in " +
 			"batches with their effects",
-		guarantees: "as skip_locked, and effect and end of a task are one transaction",
-		givesUp:    "ends wait a little to be batched, and tasks are not picked ahead",
-		lock:       skipLocked, direct: true,
-	}
+		Guarantees: "as skip_locked, and effect and end of a task are one transaction",
+		GivesUp:    "ends wait a little to be batched, and tasks are not picked ahead",
+	}, ways{lock: skipLocked, takes: Waiting, ends: newBatchEnds}}
 }
 
 // batchEndSQL has the effects of the runs $3, of tasks $1 with tokens $2, which are
@@ -65,7 +64,7 @@ const (
 
 // batchEnds ends runs in batches, one after the other.
 type batchEnds struct {
-	b    *backend
+	t    *tasks
 	in   chan endRequest
 	done chan struct{}
 }
@@ -76,15 +75,15 @@ type endRequest struct {
 	told chan error
 }
 
-func newBatchEnds(b *backend) *batchEnds {
-	e := &batchEnds{b: b, in: make(chan endRequest), done: make(chan struct{})}
+func newBatchEnds(t *tasks) *batchEnds {
+	e := &batchEnds{t: t, in: make(chan endRequest), done: make(chan struct{})}
 	go e.loop()
 	return e
 }
 
 // add returns when the run has ended, with others.
 func (e *batchEnds) add(ctx context.Context, c claim) error {
-	end, err := e.b.ended(ctx, c, Done)
+	end, err := e.t.ended(ctx, c, Done)
 	if err != nil {
 		return err
 	}
@@ -134,13 +133,13 @@ func (e *batchEnds) flush(batch []endRequest) error {
 	for i, r := range batch {
 		list[i] = r.ending
 	}
-	return e.b.endBatch(context.Background(), list)
+	return e.t.endBatch(context.Background(), list)
 }
 
 // endBatch ends runs with their effects.
 func (t *tasks) endBatch(ctx context.Context, list []ending) error {
 	ended := make(map[int64]bool, len(list))
-	err := t.db.Rows(ctx, batchEndSQL(), batchArgs(list), func(row pgx.CollectableRow) error {
+	err := t.DB.Rows(ctx, batchEndSQL(), batchArgs(list), func(row pgx.CollectableRow) error {
 		var run int64
 		var own bool
 		err := row.Scan(&run, &own)

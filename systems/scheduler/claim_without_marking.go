@@ -15,22 +15,21 @@ import (
 // looks free to everybody else.
 //
 // Gives up: the one update that would have made it right.
-func claimWithoutMarking() design {
-	return design{
-		name:       "claim_without_marking",
-		idea:       "executors select due tasks with SKIP LOCKED and mark them when they are done",
-		guarantees: "none: the locks end with the statement",
-		givesUp:    "starting a task once",
-		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.Load}},
-		lock:       skipLocked,
-		own: ways{
-			claim: func(args []any, hands []int64) (string, []any) {
-				return unmarkedClaimSQL, append(args, hands)
-			},
-			mine:  `SELECT id FROM tasks WHERE id = $1 AND fence = $2 - 1 AND state = 'picked' FOR UPDATE`,
-			renew: func(*executor, context.Context, []claim) error { return nil }, // there are no leases
+func claimWithoutMarking() scheme {
+	return scheme{variant{
+		Name:       "claim_without_marking",
+		Idea:       "executors select due tasks with SKIP LOCKED and mark them when they are done",
+		Guarantees: "none: the locks end with the statement",
+		GivesUp:    "starting a task once",
+		Breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.Load}},
+	}, ways{
+		lock: skipLocked,
+		claim: func(args []any, hands []int64) (string, []any) {
+			return unmarkedClaimSQL, append(args, hands)
 		},
-	}
+		mine:  `SELECT id FROM tasks WHERE id = $1 AND fence = $2 - 1 AND state = 'picked' FOR UPDATE`,
+		renew: func(*executor, context.Context, []claim) error { return nil }, // there are no leases
+	}}
 }
 
 // unmarkedClaimSQL starts due tasks that are not in the executor's own hands, $5.

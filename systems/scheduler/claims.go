@@ -40,25 +40,17 @@ func (e ending) args() []any {
 
 // pickSQL finds what is due within the look-ahead, $1 in microseconds by the
 // database's clock or, if $3 is given, by another. The index is tasks_waiting.
-func (d design) pickSQL() string {
-	part := ""
-	if d.partitions {
-		part = " AND part = $4"
-	}
+func (w ways) pickSQL() string {
 	return `SELECT id, series, occurrence, schedule, zone, times, scheduled_at FROM tasks
 		WHERE state = 'waiting' AND NOT paused AND scheduled_at <=
 			coalesce($3::timestamptz, statement_timestamp()) + $1 * interval '1 microsecond'` +
-		part + `
-		ORDER BY scheduled_at LIMIT $2` + d.lock
+		w.among + `
+		ORDER BY scheduled_at LIMIT $2` + w.lock
 }
 
 // markSQL marks the tasks $1.
-func (d design) markSQL() string {
-	hand := ""
-	if d.carried != nil {
-		hand = `, hand_at = scheduled_at`
-	}
-	return `UPDATE tasks SET state = 'picked', picked_at = clock_timestamp()` + hand + `
+func (w ways) markSQL() string {
+	return `UPDATE tasks SET state = 'picked', picked_at = clock_timestamp()` + w.marks + `
 	WHERE id = ANY ($1)`
 }
 
@@ -73,19 +65,11 @@ const insertNextSQL = `INSERT INTO tasks (series, occurrence, born, queue, clien
 // another. The index is tasks_picked, or tasks_waiting where nobody picks.
 // statement_timestamp is stable, so that the index serves the comparison, and
 // never later than clock_timestamp: no start is early.
-func (d design) claimSQL() string {
+func (w ways) claimSQL() string {
 	return `WITH due AS MATERIALIZED (SELECT id FROM tasks
-		WHERE state = '` + string(d.claimable()) + `' AND NOT paused
+		WHERE state = '` + string(w.takes) + `' AND NOT paused
 			AND scheduled_at <= coalesce($4::timestamptz, statement_timestamp())
-		ORDER BY scheduled_at LIMIT $1` + d.lock + `)` + startSQL
-}
-
-// claimable is the state of tasks that executors take.
-func (d design) claimable() State {
-	if d.direct {
-		return Waiting
-	}
-	return Picked
+		ORDER BY scheduled_at LIMIT $1` + w.lock + `)` + startSQL
 }
 
 // startSQL starts the tasks in the query due. They come as an array, for a join the
@@ -136,8 +120,8 @@ WHERE r.series = g.series AND r.occurrence = g.occurrence AND r.id = g.run
 const mineSQL = `SELECT id FROM tasks t WHERE id = $1 AND $2 = ` + runningFence + ` FOR UPDATE`
 
 // effectSQL has the effect of occurrence $4 of task $3 with the salt $5.
-func (d design) effectSQL() string {
-	return `WITH mine AS MATERIALIZED (` + d.mine() + `), put AS (
+func (w ways) effectSQL() string {
+	return `WITH mine AS MATERIALIZED (` + cmp.Or(w.mine, mineSQL) + `), put AS (
     INSERT INTO effects (series, occurrence, salt, fence, at)
     SELECT $3::bigint, $4::bigint, $5::bigint, $2::bigint, clock_timestamp() FROM mine
     ON CONFLICT DO NOTHING
@@ -145,15 +129,11 @@ func (d design) effectSQL() string {
 SELECT count(*) FROM mine`
 }
 
-func (d design) mine() string {
-	return cmp.Or(d.own.mine, mineSQL)
-}
-
 // endSQL ends run $3 of occurrence $7 of task $6 with outcome $4. If $5 is given, the
 // row becomes the next occurrence, due then. A run that comes to its end when its task
 // is somebody else's ends nothing, and that it was turned away is noted.
-func (d design) endSQL() string {
-	return `WITH mine AS MATERIALIZED (` + d.mine() + `), moved AS (
+func (w ways) endSQL() string {
+	return `WITH mine AS MATERIALIZED (` + cmp.Or(w.mine, mineSQL) + `), moved AS (
     UPDATE tasks t SET ` + endedSQL(`$4::text`, `$5::timestamptz`) + `,
         fence = greatest(t.fence, $2)
     FROM mine WHERE t.id = mine.id RETURNING t.id
@@ -232,10 +212,10 @@ WHERE series = $5 AND occurrence = $6 AND id = $4 AND outcome = ''`
 // now is what designs compare with that have a clock of their own, nil for those that ask
 // the database.
 func (t *tasks) now() *time.Time {
-	if t.design.own.clock == nil {
+	if t.ways.clock == nil {
 		return nil
 	}
-	at := t.design.own.clock(t.params)
+	at := t.ways.clock(t.Params)
 	return &at
 }
 
@@ -263,7 +243,7 @@ func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := t.look(ctx, tx, how)
 		if err != nil || len(rows) == 0 {
 			return err
@@ -273,7 +253,7 @@ func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
 			ids[i] = r.id
 		}
 		how.selected()
-		if _, err := tx.Exec(ctx, t.design.markSQL(), ids); err != nil {
+		if _, err := tx.Exec(ctx, t.markSQL(), ids); err != nil {
 			return err
 		}
 		for _, r := range rows {
@@ -293,16 +273,14 @@ func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
 
 // look locks what is to be picked.
 func (t *tasks) look(ctx context.Context, tx pgx.Tx, how picking) (rows []pickRow, err error) {
-	args := []any{t.params.clock(t.params.LookAhead).Microseconds(), t.params.PickBatch, t.now()}
-	if t.design.partitions {
-		var mine bool
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`,
-			partitionLock+how.part).Scan(&mine); err != nil || !mine {
+	args := []any{t.Params.clock(t.Params.LookAhead).Microseconds(), t.Params.PickBatch, t.now()}
+	if t.mayPick != nil {
+		if mine, err := t.mayPick(ctx, tx, how.part); err != nil || !mine {
 			return nil, err
 		}
 		args = append(args, how.part)
 	}
-	err = stores.Each(ctx, tx, t.design.pickSQL(), args, func(row pgx.CollectableRow) error {
+	err = stores.Each(ctx, tx, t.pickSQL(), args, func(row pgx.CollectableRow) error {
 		var r pickRow
 		err := row.Scan(&r.id, &r.series, &r.occurrence, &r.cron, &r.zone, &r.times, &r.due)
 		rows = append(rows, r)
@@ -313,16 +291,15 @@ func (t *tasks) look(ctx context.Context, tx pgx.Tx, how picking) (rows []pickRo
 
 // tell notifies those who listen on a channel, in designs that do.
 func (t *tasks) tell(ctx context.Context, tx pgx.Tx, channel string) error {
-	if !t.design.notify {
+	if t.tells == nil {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `SELECT pg_notify($1, '')`, channel)
-	return err
+	return t.tells(ctx, tx, channel)
 }
 
 // inserts says whether who picks inserts the next occurrence. Where nobody picks
 // the end of one makes the next.
-func (t *tasks) inserts() bool { return t.params.Recurrence == Insert && t.design.picks() }
+func (t *tasks) inserts() bool { return t.Params.Recurrence == Insert && t.picks() }
 
 // insertNext inserts the occurrence after one that was picked. One that is there
 // already was inserted when this one was picked before.
@@ -358,8 +335,8 @@ func (t *tasks) nextDue(
 		return nil, err
 	}
 	from := c.business(due).Round(time.Minute) // due is a whole minute of business time
-	if t.design.own.after != nil {
-		from = t.design.own.after(c, due)
+	if t.ways.after != nil {
+		from = t.ways.after(c, due)
 	}
 	next, err := schedule.next(from)
 	if errors.Is(err, errNever) {
@@ -373,11 +350,11 @@ func (t *tasks) nextDue(
 func (t *tasks) claim(ctx context.Context, executor string, n int, hands []int64) (
 	list []claim, err error,
 ) {
-	sql, args := t.design.claimSQL(), []any{n, t.params.Lease.D().Microseconds(), executor, t.now()}
-	if t.design.own.claim != nil {
-		sql, args = t.design.own.claim(args, hands)
+	sql, args := t.claimSQL(), []any{n, t.Params.Lease.D().Microseconds(), executor, t.now()}
+	if t.ways.claim != nil {
+		sql, args = t.ways.claim(args, hands)
 	}
-	err = t.db.Rows(ctx, sql, args, func(row pgx.CollectableRow) error {
+	err = t.DB.Rows(ctx, sql, args, func(row pgx.CollectableRow) error {
 		c, err := scanClaim(row)
 		list = append(list, c)
 		return err
@@ -405,7 +382,7 @@ func (t *tasks) heartbeat(ctx context.Context, claims []claim) (lost, stopped []
 	}
 	type token struct{ id, fence int64 } // a row may be started again by the same executor
 	stops := make(map[token]bool, len(claims))
-	err = t.db.Rows(ctx, heartbeatSQL, []any{ids, fences, t.params.Lease.D().Microseconds()},
+	err = t.DB.Rows(ctx, heartbeatSQL, []any{ids, fences, t.Params.Lease.D().Microseconds()},
 		func(row pgx.CollectableRow) error {
 			var kept token
 			var stop bool
@@ -437,7 +414,7 @@ func (t *tasks) letGo(ctx context.Context, list []claim) error {
 	for i, c := range list {
 		series[i], occurrences[i], runs[i] = c.series, c.occurrence, c.run
 	}
-	if _, err := t.db.Exec(ctx, letGoSQL, series, occurrences, runs); err != nil {
+	if _, err := t.DB.Exec(ctx, letGoSQL, series, occurrences, runs); err != nil {
 		return fmt.Errorf("noting that runs were let go: %w", err)
 	}
 	return nil
@@ -446,8 +423,8 @@ func (t *tasks) letGo(ctx context.Context, list []claim) error {
 // salt makes an effect another one than that of any other run of the occurrence, in
 // designs whose effects have no key.
 func (t *tasks) salt(c claim) int64 {
-	if t.design.own.salt != nil {
-		return t.design.own.salt(c)
+	if t.ways.salt != nil {
+		return t.ways.salt(c)
 	}
 	return 0
 }
@@ -456,7 +433,7 @@ func (t *tasks) salt(c claim) int64 {
 // this run's any more.
 func (t *tasks) effect(ctx context.Context, c claim) (mine bool, err error) {
 	var n int
-	err = t.db.Row(ctx, t.design.effectSQL(),
+	err = t.DB.Row(ctx, t.effectSQL(),
 		[]any{c.id, c.fence, c.series, c.occurrence, t.salt(c)}, &n)
 	if err != nil {
 		return false, fmt.Errorf("doing a task's work: %w", err)
@@ -467,7 +444,7 @@ func (t *tasks) effect(ctx context.Context, c claim) (mine bool, err error) {
 // end ends a run.
 func (t *tasks) end(ctx context.Context, e ending) error {
 	var n int
-	err := t.db.Row(ctx, t.design.endSQL(), e.args(), &n)
+	err := t.DB.Row(ctx, t.endSQL(), e.args(), &n)
 	if err != nil {
 		return fmt.Errorf("ending a run: %w", err)
 	}
@@ -493,7 +470,7 @@ func (t *tasks) ended(ctx context.Context, c claim, outcome State) (ending, erro
 
 // release gives back a task that was not worked on to its end.
 func (t *tasks) release(ctx context.Context, c claim) error {
-	_, err := t.db.Exec(ctx, releaseSQL, c.id, t.params.MaxAttempts, c.fence, c.run, c.series,
+	_, err := t.DB.Exec(ctx, releaseSQL, c.id, t.Params.MaxAttempts, c.fence, c.run, c.series,
 		c.occurrence)
 	if err != nil {
 		return fmt.Errorf("giving a task back: %w", err)
@@ -510,10 +487,10 @@ const (
 
 // rescue takes back one batch of tasks whose executors are gone.
 func (t *tasks) rescue(ctx context.Context, found func()) (n int, err error) {
-	if t.design.own.rescue != nil {
-		return t.design.own.rescue(t, ctx, found)
+	if t.ways.rescue != nil {
+		return t.ways.rescue(t, ctx, found)
 	}
-	err = t.db.Rows(ctx, rescueSQL, []any{rescueBatch, t.params.MaxAttempts},
+	err = t.DB.Rows(ctx, rescueSQL, []any{rescueBatch, t.Params.MaxAttempts},
 		func(pgx.CollectableRow) error {
 			n++
 			return nil
@@ -547,7 +524,7 @@ DELETE FROM tasks WHERE series = ANY (ARRAY(SELECT series FROM gone))`
 
 // purge deletes one batch of what is older than the retention.
 func (t *tasks) purge(ctx context.Context) error {
-	_, err := t.db.Exec(ctx, purgeSQL, t.params.Retention.D().Microseconds(), purgeBatch)
+	_, err := t.DB.Exec(ctx, purgeSQL, t.Params.Retention.D().Microseconds(), purgeBatch)
 	if err != nil {
 		return fmt.Errorf("deleting what is old: %w", err)
 	}
@@ -560,7 +537,7 @@ func (t *tasks) overdue(
 	ctx context.Context, state State, ahead time.Duration,
 ) (in time.Duration, some bool, err error) {
 	var left *time.Duration
-	err = t.db.Row(ctx, `SELECT min(scheduled_at) - clock_timestamp() FROM tasks
+	err = t.DB.Row(ctx, `SELECT min(scheduled_at) - clock_timestamp() FROM tasks
 		WHERE state = '`+string(state)+`' AND NOT paused`, nil, &left)
 	if err != nil || left == nil {
 		return 0, false, err

@@ -68,10 +68,10 @@ func (t *tasks) started(list ...claim) {
 		c.picking += run.since.Seconds()
 		c.waits[bucketOf(run.late)]++
 		c.picks[bucketOf(run.since)]++
-		if run.late > t.params.clock(t.params.SLA) {
+		if run.late > t.Params.clock(t.Params.SLA) {
 			c.misfires++
 		}
-		if !t.design.picks() {
+		if !t.picks() {
 			c.totals.picked++
 		}
 	}
@@ -137,7 +137,7 @@ func (t *tasks) note(ctx context.Context) error {
 	if args == nil {
 		return nil
 	}
-	if _, err := t.db.Exec(ctx, noteSQL, args...); err != nil {
+	if _, err := t.DB.Exec(ctx, noteSQL, args...); err != nil {
 		c.mu.Lock()
 		c.fresh = true
 		c.mu.Unlock()
@@ -165,7 +165,7 @@ func (c *counts) args() []any {
 // counted sums up what all processes have noted: one row for each.
 func (t *tasks) counted(ctx context.Context) (all totals, err error) {
 	all.waits, all.picks = startBuckets(), startBuckets()
-	err = t.db.Rows(ctx, `SELECT picked, started, misfires, ended, wait, completion, picking, waits,
+	err = t.DB.Rows(ctx, `SELECT picked, started, misfires, ended, wait, completion, picking, waits,
 			picks FROM counts`, nil, func(row pgx.CollectableRow) error {
 		var one totals
 		err := row.Scan(&one.picked, &one.starts, &one.misfires, &one.ends, &one.wait, &one.completion,

@@ -12,14 +12,12 @@ import "stampede/harness/sut"
 // Gives up: that the world can tell a repetition. An executor that dies after the
 // effect and before the end leaves a task that is taken back and has its effect
 // again; no fencing token helps, for the token was right each time.
-func effectWithoutKey() design {
-	return design{
-		name:       "effect_without_key",
-		idea:       "skip_locked whose effects have no idempotency key",
-		guarantees: "as skip_locked while no executor dies between effect and end",
-		givesUp:    "exactly one effect: after a crash between effect and end, the effect is repeated",
-		breaks:     []sut.Break{{Invariant: OneEffect, Under: sut.RoleCrash}},
-		lock:       skipLocked,
-		own:        ways{salt: func(c claim) int64 { return c.fence }},
-	}
+func effectWithoutKey() scheme {
+	return scheme{variant{
+		Name:       "effect_without_key",
+		Idea:       "skip_locked whose effects have no idempotency key",
+		Guarantees: "as skip_locked while no executor dies between effect and end",
+		GivesUp:    "exactly one effect: after a crash between effect and end, the effect is repeated",
+		Breaks:     []sut.Break{{Invariant: OneEffect, Under: sut.RoleCrash}},
+	}, ways{lock: skipLocked, salt: func(c claim) int64 { return c.fence }}}
 }

@@ -18,12 +18,12 @@ const (
 
 // executor runs the tasks that it has started: half of those of a process.
 type executor struct {
-	name string
-	half int
-	bell *bell
-
-	b    *backend
-	ends *batchEnds // nil where runs end one by one
+	*tasks
+	name    string
+	half    int
+	rests   *idle
+	carrier carrier    // nil: the table is
+	batches *batchEnds // nil where runs end one by one
 	// freed has a token if a task has ended since it was last looked at.
 	freed chan struct{}
 
@@ -45,66 +45,62 @@ type hand struct {
 	ending bool
 }
 
-func newExecutor(name string, half int, bell *bell) *executor {
-	return &executor{name: name, half: half, bell: bell, freed: make(chan struct{}, 1),
+func newExecutor(t *tasks, name string, half int, rests *idle) *executor {
+	return &executor{tasks: t, name: name, half: half, rests: rests, freed: make(chan struct{}, 1),
 		hands: make(map[int64]*hand)}
 }
 
 // step starts what is due and fits in, and waits a little if there is nothing.
-func (e *executor) step(ctx context.Context, b *backend) (wait time.Duration, err error) {
-	if e.b != b {
-		e.begin(ctx, b)
-	}
-	limit, err := b.slots(ctx)
+func (e *executor) step(ctx context.Context) error {
+	limit, err := e.slots(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	hands, working := e.inHand()
 	free := min((limit+e.half)/takers-working, endsMost-len(hands))
 	if free <= 0 {
-		return 0, e.untilFreed(ctx)
+		return e.untilFreed(ctx)
 	}
-	list, err := e.take(ctx, min(free, b.params.PickBatch), hands)
+	list, err := e.take(ctx, min(free, e.Params.PickBatch), hands)
 	if err != nil || len(list) == 0 {
-		return 0, err
+		return err
 	}
-	b.cfg.Passed(placeClaimed)
+	e.Config.Passed(placeClaimed)
 	for _, c := range list {
 		e.start(ctx, c)
 	}
-	return 0, nil
+	return nil
 }
 
 // take starts at most n tasks, and waits a little if there are none. The start is not
 // given up when the executor is told to stop: what is started must be known here, to
 // be ended or given back.
 func (e *executor) take(ctx context.Context, n int, hands []int64) ([]claim, error) {
-	if e.b.carrier != nil {
-		return e.b.takeHanded(ctx, e.name, n)
+	if e.carrier != nil {
+		return e.takeHanded(ctx, n)
 	}
-	list, err := e.b.claim(context.WithoutCancel(ctx), e.name, n, hands)
+	list, err := e.claim(context.WithoutCancel(ctx), e.name, n, hands)
 	if err == nil && len(list) == 0 {
-		err = e.b.rest(ctx, e.bell, e.b.design.claimable(), 0)
+		err = e.rests.rest(ctx, e.takes, 0)
 	}
 	return list, err
 }
 
-// begin starts the heartbeats, once there is a connection to send them over.
-func (e *executor) begin(ctx context.Context, b *backend) {
-	e.b = b
-	if b.design.direct {
-		e.ends = newBatchEnds(b)
+// begin starts the heartbeats.
+func (e *executor) begin(ctx context.Context) {
+	if e.ends != nil {
+		e.batches = e.ends(e.tasks)
 	}
 	ctx, e.quit = context.WithCancel(context.WithoutCancel(ctx))
 	e.beatOn.Go(func() {
-		for sut.Pause(ctx, b.params.Lease.D()/beats) {
+		for sut.Pause(ctx, e.Params.Lease.D()/beats) {
 			e.beat(ctx)
 		}
 	})
 }
 
 func (e *executor) untilFreed(ctx context.Context) error {
-	timer := time.NewTimer(e.b.params.PollEvery.D())
+	timer := time.NewTimer(e.Params.PollEvery.D())
 	defer timer.Stop()
 	select {
 	case <-e.freed:
@@ -155,7 +151,7 @@ func (e *executor) start(ctx context.Context, c claim) {
 		defer abandon()
 		if err := e.perform(ctx, h); err != nil {
 			// Its lease will end, and somebody else will start it.
-			e.b.design.warn(e.b.cfg, "executor", err)
+			e.warn("executor", err)
 		}
 		e.mu.Lock()
 		delete(e.hands, c.run)
@@ -175,31 +171,31 @@ func (e *executor) perform(ctx context.Context, h *hand) error {
 		if !stopped {
 			return nil // somebody else has it
 		}
-		return e.end(ctx, h.claim, Cancelled)
+		return e.endAs(ctx, h.claim, Cancelled)
 	}
 	if h.fails {
-		return e.end(ctx, h.claim, Failed)
+		return e.endAs(ctx, h.claim, Failed)
 	}
-	if e.ends != nil {
+	if e.batches != nil {
 		e.leave(h)
-		return e.ends.add(ctx, h.claim)
+		return e.batches.add(ctx, h.claim)
 	}
-	mine, err := e.b.effect(ctx, h.claim)
+	mine, err := e.effect(ctx, h.claim)
 	if err != nil {
 		return err
 	}
 	if mine {
-		e.b.cfg.Passed(placeEffected)
+		e.Config.Passed(placeEffected)
 	}
-	return e.end(ctx, h.claim, Done)
+	return e.endAs(ctx, h.claim, Done)
 }
 
-func (e *executor) end(ctx context.Context, c claim, outcome State) error {
-	ending, err := e.b.ended(ctx, c, outcome)
+func (e *executor) endAs(ctx context.Context, c claim, outcome State) error {
+	ending, err := e.ended(ctx, c, outcome)
 	if err != nil {
 		return err
 	}
-	return e.b.end(ctx, ending)
+	return e.end(ctx, ending)
 }
 
 // beat renews the leases of what is under way, and abandons what is lost or was
@@ -215,22 +211,22 @@ func (e *executor) beat(ctx context.Context) {
 		return
 	}
 	renew := (*executor).renew
-	if own := e.b.design.own.renew; own != nil {
+	if own := e.ways.renew; own != nil {
 		renew = own
 	}
 	if err := renew(e, ctx, list); err != nil && ctx.Err() == nil {
-		e.b.design.warn(e.b.cfg, "executor", err)
+		e.warn("executor", err)
 	}
 }
 
 // renew renews leases, stops what was cancelled and lets go of what is lost.
 func (e *executor) renew(ctx context.Context, list []claim) error {
-	lost, stopped, err := e.b.heartbeat(ctx, list)
+	lost, stopped, err := e.heartbeat(ctx, list)
 	if err != nil {
 		return err
 	}
 	e.abandon(stopped, true)
-	return e.b.letGo(ctx, e.abandon(lost, false))
+	return e.letGo(ctx, e.abandon(lost, false))
 }
 
 // abandon ends runs before they have worked, and returns those that it found.
@@ -249,9 +245,6 @@ func (e *executor) abandon(claims []claim, stopped bool) (list []claim) {
 
 // drain waits for what is under way, gives back what takes too long, and ends.
 func (e *executor) drain() {
-	if e.b == nil {
-		return
-	}
 	done := make(chan struct{})
 	go func() {
 		e.work.Wait()
@@ -267,8 +260,8 @@ func (e *executor) drain() {
 	e.quit()
 	e.beatOn.Wait()
 	<-done
-	if e.ends != nil {
-		e.ends.close()
+	if e.batches != nil {
+		e.batches.close()
 	}
 }
 
@@ -284,8 +277,8 @@ func (e *executor) giveBack() {
 	clear(e.hands) // no heartbeat is to miss them
 	e.mu.Unlock()
 	for _, c := range list {
-		if err := e.b.release(context.Background(), c); err != nil {
-			e.b.design.warn(e.b.cfg, "executor", err)
+		if err := e.release(context.Background(), c); err != nil {
+			e.warn("executor", err)
 		}
 	}
 }

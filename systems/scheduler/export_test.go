@@ -3,9 +3,13 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/api"
 	"stampede/harness/history"
@@ -61,18 +65,13 @@ func BesideOthers(runs []RunAudit) int {
 // DayMS is the business time at which the day begins.
 func DayMS(p Params) int64 { return p.day().UnixMilli() }
 
-// DecodeLook reads the body of a sample.
-func DecodeLook(body []byte) (l Look) {
-	if err := json.Unmarshal(body, &l); err != nil {
-		panic(err)
-	}
-	return l
-}
-
-// Encode is the body of a sample.
-func (l Look) Encode() []byte {
-	body, err := json.Marshal(l)
-	if err != nil {
+// ChangeLook changes the body of a sample.
+func ChangeLook(body []byte, change func(*Look)) []byte {
+	var l Look
+	err := json.Unmarshal(body, &l)
+	change(&l)
+	body, failed := json.Marshal(l)
+	if err = errors.Join(err, failed); err != nil {
 		panic(err)
 	}
 	return body
@@ -84,23 +83,28 @@ type Statements struct{ t *tasks }
 // StatementsOf are those of a variant; wrong plants one of the errors that no
 // variant has.
 func StatementsOf(db *stores.Postgres, p Params, variant, wrong string) Statements {
-	d := designOf(variant)
+	d := schemeOf(variant)
 	switch wrong {
 	case "drifts":
-		d.own.after = func(c calendar, _ time.Time) time.Time { return c.business(time.Now()) }
+		d.ways.after = func(c calendar, _ time.Time) time.Time { return c.business(time.Now()) }
 	case "rescues by id":
-		d.own.rescue = (*tasks).rescueByID
+		d.ways.rescue = (*tasks).rescueByID
 	case "ends by id":
-		d.own.mine = unfencedReclaim().own.mine
+		d.ways.mine = unfencedReclaim().ways.mine
 	case "starts by id":
-		d.own.handed = `h.fence IS NOT NULL`
+		d.ways.handed = `h.fence IS NOT NULL`
 	}
-	return Statements{&tasks{db: db, params: p, design: d}}
+	cfg := sut.Config{Logger: slog.New(slog.DiscardHandler)}
+	t, err := d.newTasks(&opened{Config: cfg, Params: p, DB: db})
+	if err != nil {
+		panic(err)
+	}
+	return Statements{t}
 }
 
-func designOf(variant string) design {
-	all := designs()
-	return all[slices.IndexFunc(all, func(d design) bool { return d.name == variant })]
+func schemeOf(variant string) scheme {
+	all := schemes()
+	return all[slices.IndexFunc(all, func(d scheme) bool { return d.Name == variant })]
 }
 
 // Schema makes the tables as they are for any variant but River.
@@ -108,7 +112,7 @@ func Schema() string { return schema + partitionIndex + latestIndex + carriedSch
 
 // Do performs an operation of a user's.
 func (s Statements) Do(ctx context.Context, op history.Op) (history.Reply, error) {
-	return API().Do(ctx, &instance{backend: &backend{tasks: s.t}}, op)
+	return API().Do(ctx, &instance{tasks: s.t}, op)
 }
 
 // Claim is a started run.
@@ -131,29 +135,21 @@ func (s Statements) Heartbeat(ctx context.Context, list []Claim) error {
 }
 
 // Pick marks what is due soon; in a design without pickers it does nothing.
-func (s Statements) Pick(ctx context.Context) error {
-	if !s.t.design.picks() {
-		return nil
+func (s Statements) Pick(ctx context.Context) (err error) {
+	for part := 0; s.t.picks() && err == nil && part < max(1, s.t.parts); part++ {
+		err = s.PickPart(ctx, part)
 	}
-	for part := range partitions {
-		if _, err := s.t.pick(ctx, picking{part: part, selected: func() {}}); err != nil {
-			return err
-		}
-		if !s.t.design.partitions {
-			break
-		}
-	}
-	return nil
+	return err
 }
 
 // Picks says whether the design has pickers.
-func (s Statements) Picks() bool { return s.t.design.picks() }
+func (s Statements) Picks() bool { return s.t.picks() }
 
 // Carries says whether what is picked is handed over by more than the table.
-func (s Statements) Carries() bool { return s.t.design.carried != nil }
+func (s Statements) Carries() bool { return s.t.carry != nil }
 
 // Scales says whether the design has an orchestrator.
-func (s Statements) Scales() bool { return s.t.design.scaling != "" }
+func (s Statements) Scales() bool { return s.t.fleet != nil }
 
 // PickPart is Pick in one part, where a design has parts.
 func (s Statements) PickPart(ctx context.Context, part int) error {
@@ -163,12 +159,15 @@ func (s Statements) PickPart(ctx context.Context, part int) error {
 
 // Orchestrate looks once how many executors are wanted.
 func (s Statements) Orchestrate(ctx context.Context) error {
-	return (&orchestrator{}).step(ctx, &backend{tasks: s.t})
+	return (&orchestrator{}).step(ctx, s.t)
 }
 
 // Claim starts at most n tasks that are due.
-func (s Statements) Claim(ctx context.Context, n int) (list []Claim, err error) {
-	claims, err := s.t.claim(ctx, "executor", n, []int64{})
+func (s Statements) Claim(ctx context.Context, n int) ([]Claim, error) {
+	return told(s.t.claim(ctx, "executor", n, []int64{}))
+}
+
+func told(claims []claim, err error) (list []Claim, _ error) {
 	for _, c := range claims {
 		list = append(list, Claim{c})
 	}
@@ -180,16 +179,13 @@ type Executor struct{ e *executor }
 
 // Executor is an executor that nobody moves but the test.
 func (s Statements) Executor() Executor {
-	e := newExecutor("executor", 0, nil)
-	e.begin(context.Background(), &backend{tasks: s.t})
+	e := newExecutor(s.t, "executor", 0, s.t.idle(nil, 0))
+	e.begin(context.Background())
 	return Executor{e}
 }
 
 // Step starts what is due.
-func (e Executor) Step(ctx context.Context) error {
-	_, err := e.e.step(ctx, e.e.b)
-	return err
-}
+func (e Executor) Step(ctx context.Context) error { return e.e.step(ctx) }
 
 // Beat renews the leases of what is under way.
 func (e Executor) Beat(ctx context.Context) { e.e.beat(ctx) }
@@ -216,12 +212,8 @@ type Handed []handed
 func (s Statements) HandOver(ctx context.Context) (Handed, error) { return s.t.handOver(ctx) }
 
 // StartHanded starts what was handed over and is still to be started.
-func (s Statements) StartHanded(ctx context.Context, h Handed) (list []Claim, err error) {
-	claims, err := s.t.startHanded(ctx, "executor", h)
-	for _, c := range claims {
-		list = append(list, Claim{c})
-	}
-	return list, err
+func (s Statements) StartHanded(ctx context.Context, h Handed) ([]Claim, error) {
+	return told(s.t.startHanded(ctx, "executor", h))
 }
 
 // Carrier is how a variant hands over.
@@ -229,7 +221,11 @@ type Carrier struct{ carrier }
 
 // CarrierOf opens the carrier of a variant.
 func CarrierOf(cfg sut.Config, p Params, variant string) (Carrier, error) {
-	c, err := designOf(variant).carried.open(cfg, p)
+	st := &opened{Config: cfg, Params: p}
+	if opts, err := stores.RedisOptions(cfg); err == nil {
+		st.Redis = redis.NewClient(opts)
+	}
+	c, err := schemeOf(variant).ways.carry(st)
 	return Carrier{c}, err
 }
 
@@ -262,7 +258,7 @@ func (c Carrier) Receive(ctx context.Context, executor string, n int) (ids []int
 func (c Carrier) Settle(ctx context.Context) error { return c.settle(ctx) }
 
 // Close closes the carrier: an executor that ends, or dies.
-func (c Carrier) Close() error { return c.close() }
+func (c Carrier) Close() { c.close() }
 
 // Effect has a run's effect.
 func (s Statements) Effect(ctx context.Context, c Claim) error {
@@ -276,7 +272,7 @@ func (s Statements) End(ctx context.Context, c Claim, outcome State) error {
 	if err != nil {
 		return err
 	}
-	if !s.t.design.direct || outcome != Done {
+	if s.t.ends == nil || outcome != Done {
 		return s.t.end(ctx, e)
 	}
 	return s.t.endBatch(ctx, []ending{e})
@@ -296,7 +292,11 @@ func (s Statements) Purge(ctx context.Context) error { return s.t.purge(ctx) }
 
 // Audit reads the final truth.
 func (s Statements) Audit(ctx context.Context) (json.RawMessage, error) {
-	return (&instance{backend: &backend{tasks: s.t}}).Audit(ctx)
+	a, err := s.t.audit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(a)
 }
 
 // Orchestrator decides without a database.
@@ -331,7 +331,7 @@ func OpOf(req Request) history.Op { return API().Op(KindSchedule, req) }
 
 // OpenPostgres opens connections as those of every design but River.
 func OpenPostgres(ctx context.Context, cfg sut.Config) (*stores.Postgres, error) {
-	return stores.OpenPostgres(ctx, cfg, "scheduler", designOf("skip_locked").settings)
+	return stores.OpenPostgres(ctx, cfg, "scheduler", nil)
 }
 
 // Prepared is a statement with arguments for EXECUTE.
@@ -339,20 +339,21 @@ type Prepared struct{ Name, SQL, Args string }
 
 // AllPrepared are the statements that are executed all the time.
 func AllPrepared() (list []Prepared) {
-	for _, d := range designs() {
-		if d.river || d.own.claim != nil {
+	for _, s := range schemes() {
+		d := s.full()
+		if d.execute != nil || d.claim != nil {
 			continue
 		}
-		list = append(list, Prepared{d.name + "'s claim", d.claimSQL(), `(50, 1000, 'e', NULL)`})
+		list = append(list, Prepared{s.Name + "'s claim", d.claimSQL(), `(50, 1000, 'e', NULL)`})
 		if d.picks() {
 			args := `(1000, 50, NULL)`
-			if d.partitions {
+			if d.mayPick != nil {
 				args = `(1000, 50, NULL, 3)`
 			}
-			list = append(list, Prepared{d.name + "'s pick", d.pickSQL(), args})
+			list = append(list, Prepared{s.Name + "'s pick", d.pickSQL(), args})
 		}
 	}
-	d := designOf("kafka_topic")
+	d := schemeOf("kafka_topic").full()
 	return append(list,
 		Prepared{"mark", d.markSQL(), `('{100,200}')`},
 		Prepared{"hand-over", handOverSQL, `(50, 1000)`},

@@ -2,12 +2,8 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
-
-	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
 
 // Look is what a gauge saw, and the body of its history.Sample. Times are
@@ -31,44 +27,13 @@ type Look struct {
 	Executors int64 `json:"executors"`
 }
 
-// gauge opens a connection of its own.
-func (d design) gauge(ctx context.Context, cfg sut.Config) (sut.Gauge, error) {
-	cfg.MaxConns, cfg.Timeout = 1, min(stores.Timeout(cfg), roleTimeout)
-	db, err := stores.OpenPostgres(ctx, cfg, "scheduler", nil)
-	if err != nil {
-		return nil, err
-	}
-	params, err := sut.ParamsOf[Params](cfg.Params)
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	return lookout{&tasks{db: db, params: params, design: d}}, nil
-}
-
-// lookout is an opened gauge.
-type lookout struct{ *tasks }
-
-// Sample reads a Look.
-func (l lookout) Sample(ctx context.Context) (json.RawMessage, error) {
-	look, err := l.tasks.watch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(look)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a look: %w", err)
-	}
-	return body, nil
-}
-
 // watch reads a Look in one statement.
 func (t *tasks) watch(ctx context.Context) (look Look, err error) {
 	ahead := time.Duration(0)
-	if t.design.picks() {
-		ahead = t.params.clock(t.params.LookAhead)
+	if t.picks() {
+		ahead = t.Params.clock(t.Params.LookAhead)
 	}
-	err = t.db.Row(ctx, `WITH at AS MATERIALIZED (SELECT statement_timestamp() AS now),
+	err = t.DB.Row(ctx, `WITH at AS MATERIALIZED (SELECT statement_timestamp() AS now),
 		open AS (
 			SELECT state, state IN ('waiting', 'picked') AND NOT paused AND scheduled_at <= now AS due,
 				now - greatest(scheduled_at, ready_at) AS late,
@@ -88,10 +53,4 @@ func (t *tasks) watch(ctx context.Context) (look Look, err error) {
 	n, err := t.slots(ctx)
 	look.Executors = int64(n)
 	return look, err
-}
-
-// Close closes the connection.
-func (l lookout) Close() error {
-	l.db.Close()
-	return nil
 }

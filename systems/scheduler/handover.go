@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/stores"
-	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 // Hand-over is how tasks that were picked get to executors. In most designs that is
@@ -41,14 +41,11 @@ type carrier interface {
 	receive(ctx context.Context, executor string, n int) ([]handed, error)
 	// settle says that what was received last need not come again.
 	settle(ctx context.Context) error
-	close() error
+	close()
 }
 
-// carried is what a design with a carrier needs.
-type carried struct {
-	needs sut.Service
-	open  func(sut.Config, Params) (carrier, error)
-}
+// carried are the marks of a task that is to be handed over.
+const carried = `, hand_at = scheduled_at`
 
 // carriedSchema is for designs with a carrier: when a task is to be handed over
 // (again), once it is picked.
@@ -67,9 +64,9 @@ WHERE t.id = ANY (ARRAY(SELECT id FROM due)) RETURNING t.id, t.fence, t.attempts
 
 // startHandedSQL starts those of the tasks $1 whose tokens are still $4. The lock is
 // waited for: who has it may leave the row as it was.
-func (d design) startHandedSQL() string {
+func (w ways) startHandedSQL() string {
 	// As runningFence: by its number, and not from the index of all that is picked.
-	still := cmp.Or(d.own.handed,
+	still := cmp.Or(w.handed,
 		`h.fence = CASE WHEN t.state = 'picked' AND NOT t.paused THEN t.fence END`)
 	return `WITH due AS MATERIALIZED (
     SELECT t.id FROM tasks t JOIN unnest($1::bigint[], $4::bigint[]) AS h (id, fence) ON t.id = h.id
@@ -80,8 +77,8 @@ func (d design) startHandedSQL() string {
 
 // handOver marks one batch of what is to be handed over, and returns it.
 func (t *tasks) handOver(ctx context.Context) (list []handed, err error) {
-	err = t.db.Rows(ctx, handOverSQL,
-		[]any{t.params.PickBatch, t.params.HandAgain.D().Microseconds()},
+	err = t.DB.Rows(ctx, handOverSQL,
+		[]any{t.Params.PickBatch, t.Params.HandAgain.D().Microseconds()},
 		func(row pgx.CollectableRow) error {
 			var h handed
 			err := row.Scan(&h.id, &h.fence, &h.attempt)
@@ -102,8 +99,8 @@ func (t *tasks) startHanded(
 	for i, h := range list {
 		ids[i], fences[i] = h.id, h.fence
 	}
-	err = t.db.Rows(ctx, t.design.startHandedSQL(),
-		[]any{ids, t.params.Lease.D().Microseconds(), executor, fences},
+	err = t.DB.Rows(ctx, t.startHandedSQL(),
+		[]any{ids, t.Params.Lease.D().Microseconds(), executor, fences},
 		func(row pgx.CollectableRow) error {
 			c, err := scanClaim(row)
 			claims = append(claims, c)
@@ -117,40 +114,37 @@ func (t *tasks) startHanded(
 }
 
 // handOverAll hands over until nothing is left.
-func (b *backend) handOverAll(ctx context.Context) error {
-	for n := b.params.PickBatch; n == b.params.PickBatch; {
-		list, err := b.handOver(ctx)
+func (t *tasks) handOverAll(ctx context.Context, over carrier) error {
+	return queue.Batches(ctx, t.Params.PickBatch, func(ctx context.Context) (int, error) {
+		list, err := t.handOver(ctx)
 		if err != nil || len(list) == 0 {
-			return err
+			return 0, err
 		}
-		b.cfg.Passed(placeMarked)
-		if err := b.carrier.send(ctx, list); err != nil {
-			return fmt.Errorf("handing over %d tasks: %w", len(list), err)
+		t.Config.Passed(placeMarked)
+		if err := over.send(ctx, list); err != nil {
+			return 0, fmt.Errorf("handing over %d tasks: %w", len(list), err)
 		}
-		n = len(list)
-	}
-	return nil
+		return len(list), nil
+	})
 }
 
 // takeHanded receives at most n tasks and starts them. What is received and not
 // settled comes again, and is void by then.
-func (b *backend) takeHanded(
-	ctx context.Context, executor string, n int,
-) (claims []claim, err error) {
-	list, err := b.carrier.receive(ctx, executor, n)
+func (e *executor) takeHanded(ctx context.Context, n int) (claims []claim, err error) {
+	list, err := e.carrier.receive(ctx, e.name, n)
 	if err != nil {
 		return nil, fmt.Errorf("receiving tasks: %w", err)
 	}
 	if len(list) == 0 {
 		return nil, nil
 	}
-	b.cfg.Passed(placeReceived)
-	claims, err = b.startHanded(context.WithoutCancel(ctx), executor, list) // as executor.take
+	e.Config.Passed(placeReceived)
+	claims, err = e.startHanded(context.WithoutCancel(ctx), e.name, list) // as executor.take
 	if err != nil {
 		return nil, err
 	}
-	if err := b.carrier.settle(ctx); err != nil {
-		b.design.warn(b.cfg, "executor", fmt.Errorf("settling %d tasks: %w", len(list), err))
+	if err := e.carrier.settle(ctx); err != nil {
+		e.warn("executor", fmt.Errorf("settling %d tasks: %w", len(list), err))
 	}
 	return claims, nil
 }

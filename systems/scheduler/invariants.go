@@ -30,15 +30,10 @@ const (
 	NoStarvation   = "no-starvation"
 )
 
-// Invariants returns the nine statements about a scheduler with the given
-// parameters (a Params or *Params; anything else leaves all Undecided). Each
+// Invariants returns the nine statements about a scheduler with the given parameters. Each
 // judges from the history and the Audit alone.
-func Invariants(params any) []check.Invariant {
-	p, err := sut.ParamsOf[Params](params)
-	if err == nil {
-		err = p.Validate()
-	}
-	r := &schedulerRun{params: p, api: API(), err: err}
+func Invariants(p Params) []check.Invariant {
+	r := &schedulerRun{params: p, api: API(), err: p.Validate()}
 	state := func(name, statement string, judge func(*judging)) check.Invariant {
 		return invariant{name: name, statement: statement, judge: judge, run: r}
 	}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -26,16 +25,16 @@ import (
 // Gives up: that any free slot will do. A record waits for the executor that has its
 // partition, and for a new one where that has died, unless HandAgain is over first;
 // and a long backlog is in the topic twice.
-func kafkaTopic() design {
-	d := skipLockedPickers()
-	d.name = "kafka_topic"
-	d.idea = "skip_locked whose pickers pass due tasks through a Kafka topic to a consumer group of " +
-		"executors"
-	d.guarantees = "as skip_locked; a repeated or late record starts nothing, an unstarted task is " +
-		"sent again"
-	d.givesUp = "use of any free executor: a record waits for the one that owns its partition"
-	d.carried = &carried{needs: sut.Kafka, open: openTopic}
-	return d
+func kafkaTopic() scheme {
+	return scheme{variant{
+		Name: "kafka_topic",
+		Idea: "skip_locked whose pickers pass due tasks through a Kafka topic to a consumer group of " +
+			"executors",
+		Guarantees: "as skip_locked; a repeated or late record starts nothing, an unstarted task is " +
+			"sent again",
+		GivesUp: "use of any free executor: a record waits for the one that owns its partition",
+		Needs:   []sut.Service{sut.Kafka},
+	}, ways{lock: skipLocked, marks: carried, carry: openTopic}}
 }
 
 const (
@@ -63,23 +62,9 @@ type topic struct {
 	last     []*kgo.Record
 }
 
-func openTopic(cfg sut.Config, _ Params) (carrier, error) {
-	t := &topic{cfg: cfg}
-	var err error
-	t.producer, err = t.client(kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
-	return t, err
-}
-
-func (t *topic) client(more ...kgo.Opt) (*kgo.Client, error) {
-	opts, err := topics.Options(t.cfg)
-	if err != nil {
-		return nil, err
-	}
-	client, err := kgo.NewClient(append(opts, more...)...)
-	if err != nil {
-		return nil, fmt.Errorf("making a Kafka client: %w", err)
-	}
-	return client, nil
+func openTopic(st *opened) (carrier, error) {
+	producer, err := topics.Open(st.Config, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	return &topic{cfg: st.Config, producer: producer}, err
 }
 
 // prepare makes the topic, and has the broker make what it keeps of groups.
@@ -113,7 +98,7 @@ func (t *topic) join() (err error) {
 		return nil
 	}
 	group := topics.Name(t.cfg, executorGroup)
-	t.consumer, err = t.client(kgo.ConsumerGroup(group),
+	t.consumer, err = topics.Open(t.cfg, kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topics.Name(t.cfg, pickedTopic)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(executorSession), kgo.HeartbeatInterval(executorSession/8),
@@ -171,10 +156,9 @@ func (t *topic) settle(context.Context) error {
 }
 
 // close leaves the group.
-func (t *topic) close() error {
+func (t *topic) close() {
 	if t.consumer != nil {
 		t.consumer.Close()
 	}
 	t.producer.Close()
-	return nil
 }

@@ -293,9 +293,7 @@ func (e *evidence) look(change func(*scheduler.Look)) bool {
 		return false
 	}
 	s := &e.samples[len(e.samples)-1]
-	look := scheduler.DecodeLook(s.Body)
-	change(&look)
-	s.Body = look.Encode()
+	s.Body = scheduler.ChangeLook(s.Body, change)
 	return true
 }
 

@@ -9,14 +9,6 @@ import (
 	"stampede/harness/sut"
 )
 
-// The values of design.scaling.
-const (
-	// reactive: by the tasks that are due and have not started.
-	reactive = "reactive"
-	// predictive: by those that will be due within Params.Predict as well.
-	predictive = "predictive"
-)
-
 const (
 	// headroom is how many times as many executors are wanted as the work needs.
 	headroom = 1.25
@@ -31,17 +23,17 @@ const (
 // orchestratorRole is the role that scales executors. They are the slots of an
 // executor's process: one that is wanted comes up Params.Provision later, one that
 // is not wanted any more ends at once.
-func (d design) orchestratorRole() sut.Role {
-	return sut.Role{
+func orchestratorRole(of opener) role {
+	return role{
 		Name: "orchestrator", Single: true,
 		Summary: "scales executors by the due tasks and, if it predicts, by those due soon",
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			cfg.MaxConns = pickerConns
+		Do: func(ctx context.Context, st *opened) error {
 			o := orchestrator{}
-			return d.run(ctx, cfg, "orchestrator",
-				func(ctx context.Context, b *backend) (time.Duration, error) {
-					return b.params.clock(sut.Duration(orchestratorLooks)), o.step(ctx, b)
-				}, func() {})
+			return stepping(of, "orchestrator", func(
+				ctx context.Context, t *tasks,
+			) (time.Duration, error) {
+				return t.Params.clock(sut.Duration(orchestratorLooks)), o.step(ctx, t)
+			})(ctx, st)
 		},
 	}
 }
@@ -54,20 +46,20 @@ CREATE INDEX runs_latest ON runs (id);`
 type orchestrator struct{ calm time.Time }
 
 // step looks once and says how many executors are wanted if that has changed.
-func (o *orchestrator) step(ctx context.Context, b *backend) error {
-	now, err := b.fleet(ctx)
+func (o *orchestrator) step(ctx context.Context, t *tasks) error {
+	now, err := t.fleetWanted(ctx)
 	if err != nil {
 		return err
 	}
-	rush, work, err := b.demand(ctx)
+	rush, work, err := t.demand(ctx)
 	if err != nil {
 		return err
 	}
-	wanted := o.decide(time.Now(), b.params, now, b.params.needed(rush, work))
+	wanted := o.decide(time.Now(), t.Params, now, t.Params.needed(rush, work))
 	if wanted == now {
 		return nil
 	}
-	_, err = b.db.Exec(ctx, `INSERT INTO fleet (executors, reason, at)
+	_, err = t.DB.Exec(ctx, `INSERT INTO fleet (executors, reason, at)
 		VALUES ($1, $2, clock_timestamp())`, wanted,
 		fmt.Sprintf("%d tasks at once, of %.0f ms each", rush, 1000*work))
 	return err
@@ -128,40 +120,40 @@ SELECT coalesce((SELECT max(n) FROM minute), 0), coalesce((SELECT avg(seconds) F
 // demand reads how many tasks are due in the worst minute that is looked at, and for
 // how many seconds each works.
 func (t *tasks) demand(ctx context.Context) (rush int64, work float64, err error) {
-	ahead := time.Duration(0)
-	if t.design.scaling == predictive {
-		ahead = t.params.clock(t.params.Predict)
-	}
-	minute := max(1, t.params.clock(sut.Duration(time.Minute)).Microseconds())
-	err = t.db.Row(ctx, demandSQL, []any{ahead.Microseconds(), minute,
-		t.params.Work.D().Seconds()}, &rush, &work)
+	minute := max(1, t.Params.clock(sut.Duration(time.Minute)).Microseconds())
+	err = t.DB.Row(ctx, demandSQL, []any{t.ahead(t.Params).Microseconds(), minute,
+		t.Params.Work.D().Seconds()}, &rush, &work)
 	if err != nil {
 		return 0, 0, fmt.Errorf("counting what is due: %w", err)
 	}
 	return rush, work, nil
 }
 
-// fleet reads how many executors are wanted.
-func (t *tasks) fleet(ctx context.Context) (n int, err error) {
-	err = t.db.Row(ctx, `SELECT coalesce((SELECT executors FROM fleet ORDER BY id DESC LIMIT 1), $1)`,
-		[]any{t.params.Executors}, &n)
+// fleetWanted reads how many executors are wanted.
+func (t *tasks) fleetWanted(ctx context.Context) (n int, err error) {
+	err = t.DB.Row(ctx, `SELECT coalesce((SELECT executors FROM fleet ORDER BY id DESC LIMIT 1), $1)`,
+		[]any{t.Params.Executors}, &n)
 	if err != nil {
 		return 0, fmt.Errorf("reading how many executors are wanted: %w", err)
 	}
 	return n, nil
 }
 
-// slots is how many executors are up: as many as have been wanted all the time that
-// one takes to come up.
+// slots is how many executors are up.
 func (t *tasks) slots(ctx context.Context) (n int, err error) {
-	if t.design.scaling == "" {
-		return t.params.Executors, nil
+	if t.fleet == nil {
+		return t.Params.Executors, nil
 	}
-	err = t.db.Row(ctx, `SELECT least(
+	return t.fleet(t, ctx)
+}
+
+// fleetUp is as many as have been wanted all the time that one takes to come up.
+func (t *tasks) fleetUp(ctx context.Context) (n int, err error) {
+	err = t.DB.Row(ctx, `SELECT least(
 			(SELECT min(executors) FROM fleet WHERE at > statement_timestamp() - $2 * interval '1 us'),
 			coalesce((SELECT executors FROM fleet
 				WHERE at <= statement_timestamp() - $2 * interval '1 us' ORDER BY id DESC LIMIT 1), $1))`,
-		[]any{t.params.Executors, t.params.clock(t.params.Provision).Microseconds()}, &n)
+		[]any{t.Params.Executors, t.Params.clock(t.Params.Provision).Microseconds()}, &n)
 	if err != nil {
 		return 0, fmt.Errorf("reading how many executors are up: %w", err)
 	}

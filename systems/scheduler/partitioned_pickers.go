@@ -1,5 +1,13 @@
 package scheduler
 
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/design"
+)
+
 // partitions is how many parts of the tasks pickers have to themselves, and
 // partitionLock where the numbers of their locks begin.
 const (
@@ -22,13 +30,19 @@ CREATE INDEX tasks_part ON tasks (part, scheduled_at) WHERE state = 'waiting' AN
 //
 // Gives up: order between parts, and a look at each part even where few have
 // anything.
-func partitionedPickers() design {
-	return design{
-		name: "partitioned_pickers",
-		idea: "tasks are split into 16 parts; a picker takes a part's advisory lock, picks there and " +
+func partitionedPickers() scheme {
+	return scheme{variant{
+		Name: "partitioned_pickers",
+		Idea: "tasks are split into 16 parts; a picker takes a part's advisory lock, picks there and " +
 			"moves on",
-		guarantees: "as skip_locked, and no two pickers scan the same rows",
-		givesUp:    "order between the parts, and 16 queries instead of one",
-		lock:       skipLocked, partitions: true,
-	}
+		Guarantees: "as skip_locked, and no two pickers scan the same rows",
+		GivesUp:    "order between the parts, and 16 queries instead of one",
+		State:      design.State[Params]{Schema: partitionIndex},
+	}, ways{lock: skipLocked, parts: partitions, among: " AND part = $4", mayPick: lockPart}}
+}
+
+// lockPart says whether nobody else picks in a part now.
+func lockPart(ctx context.Context, tx pgx.Tx, part int) (mine bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, partitionLock+part).Scan(&mine)
+	return mine, err
 }

@@ -10,12 +10,11 @@ package scheduler
 //
 // Gives up: company. All want the same first tasks, so they wait for each other,
 // and who waited comes back with little or nothing.
-func pollForUpdate() design {
-	return design{
-		name:       "poll_for_update",
-		idea:       "pickers and executors lock the first due tasks, waiting for locks that others hold",
-		guarantees: "a task starts once, and not before it is due",
-		givesUp:    "parallelism: a second picker or executor waits, then finds all tasks taken",
-		lock:       forUpdate,
-	}
+func pollForUpdate() scheme {
+	return scheme{variant{
+		Name:       "poll_for_update",
+		Idea:       "pickers and executors lock the first due tasks, waiting for locks that others hold",
+		Guarantees: "a task starts once, and not before it is due",
+		GivesUp:    "parallelism: a second picker or executor waits, then finds all tasks taken",
+	}, ways{lock: forUpdate}}
 }

@@ -26,15 +26,15 @@ import (
 //
 // Gives up: a step, with its own delay and its own store; and where there is more
 // than is started within HandAgain, the rest is in the stream twice.
-func redisStreams() design {
-	d := skipLockedPickers()
-	d.name = "redis_streams"
-	d.idea = "skip_locked whose pickers pass due tasks through a Redis stream to a consumer group " +
-		"of executors"
-	d.guarantees = "as skip_locked; a repeated or late entry starts nothing, a lost one is sent again"
-	d.givesUp = "one more step and store; entries of a long backlog are in the stream twice"
-	d.carried = &carried{needs: sut.Redis, open: openStream}
-	return d
+func redisStreams() scheme {
+	return scheme{variant{
+		Name: "redis_streams",
+		Idea: "skip_locked whose pickers pass due tasks through a Redis stream to a consumer group " +
+			"of executors",
+		Guarantees: "as skip_locked; a repeated or late entry starts nothing, a lost one is sent again",
+		GivesUp:    "one more step and store; entries of a long backlog are in the stream twice",
+		Needs:      []sut.Service{sut.Redis},
+	}, ways{lock: skipLocked, marks: carried, carry: openStream}}
 }
 
 const (
@@ -58,13 +58,9 @@ type stream struct {
 	last   []string
 }
 
-func openStream(cfg sut.Config, p Params) (carrier, error) {
-	opts, err := stores.RedisOptions(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &stream{rdb: redis.NewClient(opts), key: cfg.Prefix + "picked",
-		limit: stores.Timeout(cfg), idle: p.HandAgain.D()}, nil
+func openStream(st *opened) (carrier, error) {
+	return &stream{rdb: st.Redis, key: st.Key("picked"), limit: stores.Timeout(st.Config),
+		idle: st.Params.HandAgain.D()}, nil
 }
 
 // prepare makes the stream and its group.
@@ -182,4 +178,4 @@ func (s *stream) settle(ctx context.Context) error {
 	return err
 }
 
-func (s *stream) close() error { return s.rdb.Close() }
+func (s *stream) close() {} // its client is that of the stores

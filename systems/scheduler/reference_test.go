@@ -48,7 +48,7 @@ func (e *evidence) judge(t tb) map[string]check.Verdict {
 	t.Helper()
 	verdicts := make(map[string]check.Verdict)
 	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	for _, v := range check.All(context.Background(), scheduler.Invariants(&e.params), h, e.raw(t)) {
+	for _, v := range check.All(context.Background(), scheduler.Invariants(e.params), h, e.raw(t)) {
 		verdicts[v.Invariant] = v
 	}
 	return verdicts
@@ -58,7 +58,7 @@ func (e *evidence) judge(t tb) map[string]check.Verdict {
 func (e *evidence) verdict(t tb, name string) check.Verdict {
 	t.Helper()
 	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	for _, inv := range scheduler.Invariants(&e.params) {
+	for _, inv := range scheduler.Invariants(e.params) {
 		if inv.Name() == name {
 			return check.Judge(context.Background(), inv, h, e.raw(t), check.Timeout)
 		}

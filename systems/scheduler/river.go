@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivermigrate"
 	"github.com/riverqueue/river/rivertype"
 
-	"stampede/harness/stores"
+	"stampede/harness/design"
 	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 // riverPeer has River (github.com/riverqueue/river) do what it does.
@@ -34,17 +32,21 @@ import (
 // for the next look; for those whose worker is gone it looks every 30 s. Neither can be set.
 // What failed or was lost is tried again after a second (riverRetry); River's own policy
 // waits for 81 s after the third time, which is past the time of any task here.
-func riverPeer() design {
-	return design{
-		name:       "river",
-		idea:       "each task is a River (v0.51.0) job, completed in the transaction of its effect",
-		guarantees: "as skip_locked, with a fencing token in addition to River's attempts",
-		givesUp: "punctuality at short notice: River schedules the jobs of the next 5 s every 5 s and " +
+func riverPeer() scheme {
+	const late = riverSchedules + riverElects
+	return scheme{variant{
+		Name:       "river",
+		Idea:       "each task is a River (v0.51.0) job, completed in the transaction of its effect",
+		Guarantees: "as skip_locked, with a fencing token in addition to River's attempts",
+		GivesUp: "punctuality at short notice: River schedules the jobs of the next 5 s every 5 s and " +
 			"rescues lost ones every 30 s",
-		river: true,
-		// As River's own connections have it.
-		settings: map[string]string{"plan_cache_mode": "auto", "enable_seqscan": "on"},
-	}
+		Settings: queue.RiverSettings(),
+		State: design.State[Params]{Ready: func(ctx context.Context, st *opened) error {
+			return queue.MigrateRiver(ctx, st.DB, "")
+		}},
+	}, ways{takes: Waiting, execute: runRiver, added: riverJobs, startSlack: late,
+		rescueSlack: riverRescues + riverRetry + late,
+		rescue:      func(*tasks, context.Context, func()) (int, error) { return 0, nil }}}
 }
 
 const (
@@ -74,98 +76,65 @@ type taskJob struct {
 // Kind names the job to River.
 func (taskJob) Kind() string { return "stampede_task" }
 
-// riverQueue puts jobs into River's tables.
-type riverQueue struct{ client *river.Client[pgx.Tx] }
-
-func newRiverQueue(b *backend) (*riverQueue, error) {
-	client, err := river.NewClient(riverpgxv5.New(b.db.Pool), &river.Config{Logger: quiet()})
-	if err != nil {
-		return nil, fmt.Errorf("making a client of River: %w", err)
-	}
-	return &riverQueue{client}, nil
-}
-
-// quiet keeps River's log to itself: a role says itself what goes wrong.
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// migrate makes River's tables. It takes several transactions: a value of an
-// enumeration is to be used in a later one than that which adds it.
-func (q *riverQueue) migrate(ctx context.Context, db *stores.Postgres) error {
-	pool, err := db.Preparer(ctx)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: quiet()})
-	if err == nil {
-		_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	}
-	if err != nil {
-		return fmt.Errorf("making River's tables: %w", err)
-	}
-	return nil
-}
-
-// add inserts jobs for tasks in the transaction that makes them due.
-func (q *riverQueue) add(ctx context.Context, tx pgx.Tx, rows ...dueRow) error {
-	for _, r := range rows {
-		job := taskJob{Row: r.id}
-		err := tx.QueryRow(ctx, `SELECT occurrence FROM tasks WHERE id = $1`, r.id).Scan(&job.Occurrence)
-		if err == nil {
-			_, err = q.client.InsertTx(ctx, tx, job, &river.InsertOpts{ScheduledAt: r.due,
-				MaxAttempts: riverAttempts})
+// riverJobs inserts jobs for tasks in the transaction that makes them due.
+func riverJobs(t *tasks) (addedFunc, error) {
+	q, err := queue.RiverOver(t.DB, &river.Config{})
+	return func(ctx context.Context, tx pgx.Tx, rows ...dueRow) error {
+		for _, r := range rows {
+			job := taskJob{Row: r.id}
+			err := tx.QueryRow(ctx, `SELECT occurrence FROM tasks WHERE id = $1`, r.id).
+				Scan(&job.Occurrence)
+			if err == nil {
+				_, err = q.Client.InsertTx(ctx, tx, job, &river.InsertOpts{ScheduledAt: r.due,
+					MaxAttempts: riverAttempts})
+			}
+			if err != nil {
+				return fmt.Errorf("inserting a job of River's: %w", err)
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("inserting a job of River's: %w", err)
-		}
-	}
-	return nil
+		return nil
+	}, err
 }
 
 // runRiver is the executor: a client of River's.
-func (d design) runRiver(ctx context.Context, cfg sut.Config) error {
-	var client *river.Client[pgx.Tx]
-	return d.run(ctx, cfg, "executor", func(ctx context.Context, b *backend) (time.Duration, error) {
-		if client != nil {
-			return riverPing, b.db.Row(ctx, `SELECT 1`, nil, new(int))
-		}
-		started, err := startRiver(ctx, b)
-		client = started
-		return riverPing, err
+func runRiver(ctx context.Context, t *tasks) error {
+	client, err := startRiver(ctx, t)
+	if err != nil {
+		return err
+	}
+	t.steady(ctx, "executor", t.Config.Worked, func() (time.Duration, error) {
+		return riverPing, t.DB.Row(ctx, `SELECT 1`, nil, new(int))
 	}, func() {
-		if client != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), drainFor)
-			defer cancel()
-			if err := client.Stop(ctx); err != nil {
-				d.warn(cfg, "executor", err)
-			}
-			<-client.Stopped()
+		ctx, cancel := context.WithTimeout(context.Background(), drainFor)
+		defer cancel()
+		if err := client.Stop(ctx); err != nil {
+			t.warn("executor", err)
 		}
+		<-client.Stopped()
 	})
+	return nil
 }
 
 // startRiver starts a client that works. Its lease is the time that River gives a
 // job, after which it takes it for lost.
-func startRiver(ctx context.Context, b *backend) (*river.Client[pgx.Tx], error) {
+func startRiver(ctx context.Context, t *tasks) (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
-	pool := b.db.Pool
-	river.AddWorker(workers, &taskWorker{b: b, pool: pool,
-		name: fmt.Sprintf("river-%d", b.cfg.Replica)})
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+	river.AddWorker(workers, &taskWorker{t: t, name: fmt.Sprintf("river-%d", t.Config.Replica)})
+	q, err := queue.RiverOver(t.DB, &river.Config{
 		Queues: map[string]river.QueueConfig{
-			river.QueueDefault: {MaxWorkers: b.params.Executors}},
-		Workers: workers, Logger: quiet(), FetchCooldown: riverCooldown,
-		FetchPollInterval: max(riverCooldown, b.params.PollEvery.D()),
-		JobTimeout:        b.params.Lease.D(), RescueStuckJobsAfter: b.params.Lease.D(),
+			river.QueueDefault: {MaxWorkers: t.Params.Executors}},
+		Workers: workers, FetchCooldown: riverCooldown,
+		FetchPollInterval: max(riverCooldown, t.Params.PollEvery.D()),
+		JobTimeout:        t.Params.Lease.D(), RescueStuckJobsAfter: t.Params.Lease.D(),
 		RetryPolicy: riverRetries{},
 	})
 	if err == nil {
-		err = client.Start(context.WithoutCancel(ctx))
+		err = q.Client.Start(context.WithoutCancel(ctx))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("starting River: %w", err)
 	}
-	return client, nil
+	return q.Client, nil
 }
 
 // riverRetries is River's retry policy here: each time the same.
@@ -177,8 +146,7 @@ func (riverRetries) NextRetry(*rivertype.JobRow) time.Time { return time.Now().A
 // taskWorker works on jobs.
 type taskWorker struct {
 	river.WorkerDefaults[taskJob]
-	b    *backend
-	pool *pgxpool.Pool
+	t    *tasks
 	name string
 }
 
@@ -201,7 +169,7 @@ const snooze = time.Second
 // Work is one attempt at a job.
 func (w *taskWorker) Work(ctx context.Context, job *river.Job[taskJob]) error {
 	// A row has no more starts than its job had attempts before this one.
-	if job.Attempt > w.b.params.MaxAttempts {
+	if job.Attempt > w.t.Params.MaxAttempts {
 		if over, err := w.giveUp(ctx, job.Args); over || err != nil {
 			return err
 		}
@@ -213,7 +181,7 @@ func (w *taskWorker) Work(ctx context.Context, job *river.Job[taskJob]) error {
 	if err != nil {
 		return err
 	}
-	w.b.cfg.Passed(placeClaimed)
+	w.t.Config.Passed(placeClaimed)
 	if !sut.Pause(ctx, time.Duration(c.workMS)*time.Millisecond) {
 		return ctx.Err()
 	}
@@ -231,13 +199,13 @@ RETURNING t.series, t.fence`
 
 // giveUp ends a task that has started as often as it may, and says whether it did.
 func (w *taskWorker) giveUp(ctx context.Context, job taskJob) (over bool, err error) {
-	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = w.t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var series, fence int64
-		err := tx.QueryRow(ctx, riverGiveUpSQL, job.Row, w.b.params.MaxAttempts,
+		err := tx.QueryRow(ctx, riverGiveUpSQL, job.Row, w.t.Params.MaxAttempts,
 			job.Occurrence).Scan(&series, &fence)
 		if err == nil {
 			_, err = tx.Exec(ctx, riverLostSQL, series, job.Occurrence, fence+1,
-				w.b.params.Lease.D().Microseconds())
+				w.t.Params.Lease.D().Microseconds())
 		}
 		return err
 	})
@@ -248,8 +216,8 @@ func (w *taskWorker) giveUp(ctx context.Context, job taskJob) (over bool, err er
 }
 
 func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error) {
-	lease := w.b.params.Lease.D().Microseconds()
-	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	lease := w.t.Params.Lease.D().Microseconds()
+	err = w.t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, riverClaimSQL, job.Row, lease, w.name, job.Occurrence)
 		if err != nil {
 			return err
@@ -261,7 +229,7 @@ func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error
 		return err
 	})
 	if err == nil {
-		w.b.started(c)
+		w.t.started(c)
 	}
 	return c, err
 }
@@ -270,7 +238,7 @@ func (w *taskWorker) claim(ctx context.Context, job taskJob) (c claim, err error
 // waiting for it any more.
 func (w *taskWorker) passedOver(ctx context.Context, job taskJob) error {
 	var paused bool
-	err := w.b.db.Row(ctx, `SELECT count(*) > 0 FROM tasks WHERE id = $1 AND occurrence = $2
+	err := w.t.DB.Row(ctx, `SELECT count(*) > 0 FROM tasks WHERE id = $1 AND occurrence = $2
 		AND state = 'waiting'`, []any{job.Row, job.Occurrence}, &paused)
 	if err == nil && paused {
 		return river.JobSnooze(snooze)
@@ -282,20 +250,20 @@ func (w *taskWorker) passedOver(ctx context.Context, job taskJob) error {
 func (w *taskWorker) end(
 	ctx context.Context, job *river.Job[taskJob], c claim, outcome State,
 ) error {
-	e, err := w.b.ended(ctx, c, outcome)
+	e, err := w.t.ended(ctx, c, outcome)
 	if err != nil {
 		return err
 	}
 	var n int
-	err = w.b.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = w.t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if outcome == Done {
-			err := tx.QueryRow(ctx, w.b.design.effectSQL(), c.id, c.fence, c.series, c.occurrence,
-				w.b.salt(c)).Scan(&n)
+			err := tx.QueryRow(ctx, w.t.effectSQL(), c.id, c.fence, c.series, c.occurrence,
+				w.t.salt(c)).Scan(&n)
 			if err != nil {
 				return fmt.Errorf("doing a task's work: %w", err)
 			}
 		}
-		err := tx.QueryRow(ctx, w.b.design.endSQL(), e.args()...).Scan(&n)
+		err := tx.QueryRow(ctx, w.t.endSQL(), e.args()...).Scan(&n)
 		if err != nil {
 			return fmt.Errorf("ending a run: %w", err)
 		}
@@ -303,16 +271,16 @@ func (w *taskWorker) end(
 			return nil // somebody else has it
 		}
 		if e.next != nil {
-			if err := w.b.added(ctx, tx, dueRow{c.id, *e.next}); err != nil {
+			if err := w.t.added(ctx, tx, dueRow{c.id, *e.next}); err != nil {
 				return err
 			}
 		}
-		w.b.cfg.Passed(placeEffected)
+		w.t.Config.Passed(placeEffected)
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
 		return err
 	})
 	if err == nil && n > 0 {
-		w.b.counts.ended(c)
+		w.t.counts.ended(c)
 	}
 	return err
 }

@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"time"
 
-	"stampede/harness/stores"
+	"golang.org/x/sync/errgroup"
+
 	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 const (
-	// pickerConns is how many connections a picker, a rescuer or an orchestrator
-	// opens.
-	pickerConns = 2
-	// roleTimeout bounds one operation of a role on Postgres.
-	roleTimeout = 2 * time.Second
 	// notifiedPolls is how many polls a picker or executor leaves out that is told
 	// when there is something.
 	notifiedPolls = 20
+	// executorConns is how many connections an executor opens, at most.
+	executorConns = 8
+	// takers is how many claim for an executor at once.
+	takers = 2
 )
 
 // The places at which a process may be ended.
@@ -40,195 +40,229 @@ const (
 	placeFound = "found"
 )
 
-// step is one step of a role's work, and how long it rests after it.
-type step func(context.Context, *backend) (wait time.Duration, err error)
-
-// run opens a role's own connections and works step by step until ctx is
-// cancelled; then it ends what is under way. Errors are logged and survived.
-func (d design) run(
-	ctx context.Context, cfg sut.Config, role string, step step, end func(),
-) error {
-	cfg.Timeout = min(stores.Timeout(cfg), roleTimeout)
-	var b *backend
-	defer func() {
-		if b != nil {
-			end()
-			if err := b.note(context.WithoutCancel(ctx)); err != nil {
-				d.warn(cfg, role, err)
-			}
-			if err := b.close(); err != nil {
-				d.warn(cfg, role, err)
-			}
-		}
-	}()
+// steady works step by step until ctx is cancelled, and then ends what is under way. Its stores
+// stay open whatever fails: an executor keeps what it has in hand.
+func (t *tasks) steady(
+	ctx context.Context, role string, worked func(), step func() (time.Duration, error), end func(),
+) {
 	for ctx.Err() == nil {
-		var err error
-		var wait time.Duration
-		if b == nil {
-			b, err = d.backend(ctx, cfg)
-		}
-		if err == nil && b.uneven == nil {
-			b.uneven = rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(cfg.Replica)))
-		}
+		wait, err := step()
 		if err == nil {
-			if wait, err = step(ctx, b); err == nil {
-				cfg.Worked()
-				err = b.noteSoon(ctx)
-			}
+			worked()
+			err = t.noteSoon(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			d.warn(cfg, role, err)
+			t.warn(role, err)
 			sut.Pause(ctx, sut.AfterError)
 		default:
-			cfg.Rest(ctx, wait)
+			t.Config.Rest(ctx, wait)
 		}
 	}
-	return nil
+	end()
+	if err := t.note(context.WithoutCancel(ctx)); err != nil {
+		t.warn(role, err)
+	}
 }
 
-func (d design) warn(cfg sut.Config, role string, err error) {
-	cfg.Warn("scheduler "+d.name+" "+role+" goes on after an error", err)
+// stepping is what a role with such steps does.
+func stepping(
+	of opener, role string, step func(context.Context, *tasks) (time.Duration, error),
+) func(context.Context, *opened) error {
+	return func(ctx context.Context, st *opened) error {
+		t, err := of(st)
+		if err != nil {
+			return err
+		}
+		t.steady(ctx, role, st.Config.Worked, func() (time.Duration, error) { return step(ctx, t) },
+			func() {})
+		return nil
+	}
+}
+
+func (t *tasks) warn(role string, err error) {
+	t.Config.Warn("scheduler "+t.name+" "+role+" goes on after an error", err)
 }
 
 // pickerRole is the role that looks ahead.
-func (d design) pickerRole() sut.Role {
-	places := []string{placeSelected}
-	if d.carried != nil {
-		places = append(places, placeMarked)
-	}
-	return sut.Role{
+func pickerRole(of opener, w ways) role {
+	r := role{
 		Name:    "picker",
 		Summary: "marks the tasks due next, in batches, some time ahead",
-		Places:  places,
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			cfg.MaxConns = pickerConns
-			bell := d.bell(cfg, channelTasks)
-			defer bell.close()
-			return d.run(ctx, cfg, "picker", func(ctx context.Context, b *backend) (time.Duration, error) {
-				return b.pickAll(ctx, bell)
-			}, func() {})
-		},
+		Places:  []string{placeSelected},
 	}
+	if w.carry != nil {
+		r.Places = append(r.Places, placeMarked)
+	}
+	r.Do = func(ctx context.Context, st *opened) error {
+		t, err := of(st)
+		if err != nil {
+			return err
+		}
+		var over carrier
+		if w.carry != nil {
+			if over, err = w.carry(st); err != nil {
+				return err
+			}
+			defer over.close()
+		}
+		waiters, hush := t.listening(channelTasks)
+		defer hush()
+		rests := t.idle(waiters, 0)
+		t.steady(ctx, "picker", st.Config.Worked, func() (time.Duration, error) {
+			return 0, t.pickAll(ctx, rests, over)
+		}, func() {})
+		return nil
+	}
+	return r
 }
 
 // pickAll picks until nothing is left.
-func (b *backend) pickAll(ctx context.Context, bell *bell) (wait time.Duration, err error) {
-	how := picking{selected: func() { b.cfg.Passed(placeSelected) }}
-	parts := 1
-	if b.design.partitions {
-		parts = partitions
-	}
+func (t *tasks) pickAll(ctx context.Context, rests *idle, over carrier) error {
+	how := picking{selected: func() { t.Config.Passed(placeSelected) }}
+	parts := max(1, t.parts)
 	for n := range parts {
-		how.part = (b.cfg.Replica*partitions/2 + n) % parts // so that replicas begin apart
-		for taken := b.params.PickBatch; taken == b.params.PickBatch; {
-			if taken, err = b.pick(ctx, how); err != nil {
-				return 0, err
-			}
+		how.part = (t.Config.Replica*parts/2 + n) % parts // so that replicas begin apart
+		err := queue.Batches(ctx, t.Params.PickBatch, func(ctx context.Context) (int, error) {
+			return t.pick(ctx, how)
+		})
+		if err != nil {
+			return err
 		}
 	}
-	if b.carrier != nil {
-		if err := b.handOverAll(ctx); err != nil {
-			return 0, err
+	if over != nil {
+		if err := t.handOverAll(ctx, over); err != nil {
+			return err
 		}
 	}
-	return 0, b.rest(ctx, bell, Waiting, b.params.clock(b.params.LookAhead))
+	return rests.rest(ctx, Waiting, t.Params.clock(t.Params.LookAhead))
+}
+
+// listening are those who are woken by notifications on a channel until hush is called, nil in
+// designs that do not notify.
+func (t *tasks) listening(channel string) (waiters *queue.Waiters, hush func()) {
+	if t.tells == nil {
+		return nil, func() {}
+	}
+	waiters = queue.NewWaiters()
+	l := queue.Listen(t.Config, t.DB, channel, waiters.WakeAll, func(string) error {
+		waiters.WakeAll()
+		return nil
+	})
+	return waiters, l.Close
+}
+
+// idle is how one loop of a role rests.
+type idle struct {
+	*tasks
+	waiters *queue.Waiters
+	uneven  *rand.Rand
+}
+
+func (t *tasks) idle(waiters *queue.Waiters, loop uint64) *idle {
+	seed := uint64(os.Getpid())<<8 | loop
+	return &idle{t, waiters, rand.New(rand.NewPCG(seed, uint64(t.Config.Replica)))}
 }
 
 // rest waits for the next poll, or until something is due, or somebody rings. Polls come
 // at uneven intervals, from half to one and a half of Params.PollEvery: in step, of two
 // executors the same one would always be the first, and take all there is.
-func (b *backend) rest(
-	ctx context.Context, bell *bell, state State, ahead time.Duration,
-) error {
-	wait := b.params.PollEvery.D()
-	if b.uneven != nil {
-		wait = wait/2 + time.Duration(b.uneven.Int64N(int64(wait))) // it is more than 0
-	}
-	if !b.design.notify {
-		b.cfg.Rest(ctx, wait)
+func (i *idle) rest(ctx context.Context, state State, ahead time.Duration) error {
+	t, wait := i.tasks, i.Params.PollEvery.D()
+	wait = wait/2 + time.Duration(i.uneven.Int64N(int64(wait))) // it is more than 0
+	if i.waiters == nil {
+		t.Config.Rest(ctx, wait)
 		return nil
 	}
-	ring := bell.next() // before the look: what comes after it rings
-	in, some, err := b.overdue(ctx, state, ahead)
+	one := i.waiters.Join("", 1) // before the look: what comes after it wakes
+	defer one.Leave()
+	in, some, err := t.overdue(ctx, state, ahead)
 	if err != nil {
 		return err
 	}
 	if wait *= notifiedPolls; some {
 		wait = min(wait, in)
 	}
-	untilRung(ctx, ring, wait)
+	_ = one.Wait(ctx, wait) // who is told to stop looks itself
 	return nil
 }
 
-// rescuerRole is the role that takes back what is nobody's any more.
-func (d design) rescuerRole() sut.Role {
-	return sut.Role{
+// rescuerRole is the role that reclaims tasks whose lease expired.
+func rescuerRole(of opener) role {
+	return role{
 		Name: "rescuer",
 		Summary: "reclaims started tasks whose leases expired, and deletes tasks older than the " +
 			"retention",
 		Places: []string{placeFound},
-		Run: func(ctx context.Context, cfg sut.Config) error {
-			cfg.MaxConns = pickerConns
-			return d.run(ctx, cfg, "rescuer", func(ctx context.Context, b *backend) (time.Duration, error) {
-				return b.params.RescueEvery.D(), b.rescueAll(ctx)
-			}, func() {})
-		},
+		Needs:  []sut.Service{},
+		Do: stepping(of, "rescuer", func(ctx context.Context, t *tasks) (time.Duration, error) {
+			return t.Params.RescueEvery.D(), t.rescueAll(ctx)
+		}),
 	}
 }
 
 // rescueAll takes back until nothing is left, and deletes what is old.
-func (b *backend) rescueAll(ctx context.Context) error {
-	for n := rescueBatch; n == rescueBatch && !b.design.river; {
-		var err error
-		if n, err = b.rescue(ctx, func() { b.cfg.Passed(placeFound) }); err != nil {
-			return err
-		}
+func (t *tasks) rescueAll(ctx context.Context) error {
+	err := queue.Batches(ctx, rescueBatch, func(ctx context.Context) (int, error) {
+		return t.rescue(ctx, func() { t.Config.Passed(placeFound) })
+	})
+	if err != nil {
+		return err
 	}
-	return b.purge(ctx)
+	return t.purge(ctx)
 }
 
-// executorConns is how many connections an executor opens, at most.
-const executorConns = 8
-
-// takers is how many claim for an executor at once.
-const takers = 2
-
 // executorRole is the role that runs tasks.
-func (d design) executorRole() sut.Role {
-	role := sut.Role{
+func executorRole(of opener, w ways) role {
+	r := role{
 		Name:    "executor",
 		Summary: "starts due tasks under leases, a limited number at a time",
 		Places:  []string{placeClaimed, placeEffected},
+		ConnsOf: func(_ Params, instance int) int { return max(2*takers, min(instance, executorConns)) },
 	}
-	if d.direct {
-		role.Places = role.Places[:1] // effect and end are one statement
+	if w.ends != nil {
+		r.Places = r.Places[:1] // effect and end are one statement
 	}
-	if d.carried != nil {
-		role.Places = append([]string{placeReceived}, role.Places...)
+	if w.carry != nil {
+		r.Places = append([]string{placeReceived}, r.Places...)
 	}
-	role.Run = func(ctx context.Context, cfg sut.Config) error {
-		if cfg.MaxConns = min(stores.MaxConns(cfg), executorConns); d.river {
-			return d.runRiver(ctx, cfg)
+	r.Do = func(ctx context.Context, st *opened) error {
+		t, err := of(st)
+		if err != nil {
+			return err
 		}
-		cfg.MaxConns = max(2, cfg.MaxConns/takers)
-		bell := d.bell(cfg, channelPicked)
-		defer bell.close()
-		var all sync.WaitGroup
-		var done [takers]error
+		if w.execute != nil {
+			return w.execute(ctx, t)
+		}
+		waiters, hush := t.listening(channelPicked)
+		defer hush()
+		group, ctx := errgroup.WithContext(ctx)
 		for n := range takers {
-			cfg := cfg
-			if n > 0 {
-				cfg.OnWorked = nil
-			}
-			all.Go(func() {
-				e := newExecutor(fmt.Sprintf("executor-%d.%d-%d", cfg.Replica, n, os.Getpid()), n, bell)
-				done[n] = d.run(ctx, cfg, "executor", e.step, e.drain)
-			})
+			group.Go(func() error { return t.takeOn(ctx, n, waiters) })
 		}
-		all.Wait()
-		return done[0]
+		return group.Wait()
 	}
-	return role
+	return r
+}
+
+// takeOn claims and runs tasks as the n-th taker of an executor.
+func (t *tasks) takeOn(ctx context.Context, n int, waiters *queue.Waiters) error {
+	name := fmt.Sprintf("executor-%d.%d-%d", t.Config.Replica, n, os.Getpid())
+	e := newExecutor(t, name, n, t.idle(waiters, uint64(n)))
+	worked := t.Config.Worked
+	if n > 0 {
+		worked = func() {}
+	}
+	if t.carry != nil {
+		var err error
+		if e.carrier, err = t.carry(t.opened); err != nil {
+			return err
+		}
+		defer e.carrier.close()
+	}
+	e.begin(ctx)
+	t.steady(ctx, "executor", worked, func() (time.Duration, error) { return 0, e.step(ctx) },
+		e.drain)
+	return nil
 }

@@ -1,5 +1,7 @@
 package scheduler
 
+import "time"
+
 // scalePredictive is skip_locked with executors that are there before they are
 // needed.
 //
@@ -11,11 +13,12 @@ package scheduler
 //
 // Gives up: the minutes for which executors wait; and a burst that nobody has
 // scheduled beforehand finds it as scale_reactive.
-func scalePredictive() design {
-	d := skipLockedPickers()
-	d.name, d.scaling = "scale_predictive", predictive
-	d.idea = "skip_locked whose executors are scaled by the tasks due in the next ten minutes"
-	d.guarantees = "as skip_locked, with executors ready before a scheduled burst"
-	d.givesUp = "executor-minutes spent waiting for the burst"
-	return d
+func scalePredictive() scheme {
+	return scheme{variant{
+		Name:       "scale_predictive",
+		Idea:       "skip_locked whose executors are scaled by the tasks due in the next ten minutes",
+		Guarantees: "as skip_locked, with executors ready before a scheduled burst",
+		GivesUp:    "executor-minutes spent waiting for the burst",
+	}, ways{lock: skipLocked, fleet: (*tasks).fleetUp,
+		ahead: func(p Params) time.Duration { return p.clock(p.Predict) }}}
 }

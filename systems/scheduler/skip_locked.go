@@ -10,13 +10,12 @@ package scheduler
 //
 // Gives up: strict order between tasks that are due together, and three updates of
 // each row: picked, started, ended.
-func skipLockedPickers() design {
-	return design{
-		name: "skip_locked",
-		idea: "pickers and executors lock the first due tasks, skipping locked rows",
-		guarantees: "a task starts once, and not before it is due, however many pickers and " +
+func skipLockedPickers() scheme {
+	return scheme{variant{
+		Name: "skip_locked",
+		Idea: "pickers and executors lock the first due tasks, skipping locked rows",
+		Guarantees: "a task starts once, and not before it is due, however many pickers and " +
 			"executors there are",
-		givesUp: "strict order, and three updates for each task: picked, started, ended",
-		lock:    skipLocked,
-	}
+		GivesUp: "strict order, and three updates for each task: picked, started, ended",
+	}, ways{lock: skipLocked}}
 }

@@ -3,31 +3,35 @@ package scheduler
 import (
 	"time"
 
+	"stampede/harness/design"
 	"stampede/harness/sut"
 )
 
-// System returns the scheduler with all its variants.
+// System returns the scheduler with all its designs.
 func System() sut.System {
-	table := API()
-	return sut.System{
+	var designs []variant
+	for _, d := range schemes() {
+		designs = append(designs, d.built())
+	}
+	return design.System[Scheduler, Params]{
 		Name: "scheduler",
-		Summary: "10,000 tasks are due at nine: which design starts each of them once, in " +
+		Question: "10,000 tasks are due at nine: which design starts each of them once, in " +
 			"time and never early?",
-		Params:     func() any { p := DefaultParams(); return &p },
-		Workload:   sut.WorkloadFrom(NewWorkload),
-		GoesOn:     goesOn,
-		Variants:   variants(),
+		API:      API(),
+		Defaults: DefaultParams,
+		Workload: NewWorkload,
+		GoesOn:   goesOn,
+		State: design.State[Params]{Schema: schema, Pending: pending,
+			Empty: []string{"tasks", "runs", "effects"}},
+		Designs:    designs,
 		Invariants: Invariants,
 		NoRaces:    "clients do not compete, executors do: see needCompetition",
-		Target:     table.Target,
-		Handler:    table.Handler,
-	}
+	}.Sut()
 }
 
 // goesOn is until the last task is due: one of the schedule, or the last occurrence of a
 // recurring one.
-func goesOn(params any) time.Duration {
-	p := params.(*Params)
+func goesOn(p Params) time.Duration {
 	last := p.Ahead.D()
 	for _, expression := range p.Crons {
 		cron, err := parseCron(expression, "UTC")
@@ -45,18 +49,11 @@ func goesOn(params any) time.Duration {
 	return p.clock(sut.Duration(last))
 }
 
-func designs() []design {
-	return []design{
+func schemes() []scheme {
+	return []scheme{
 		pollForUpdate(), skipLockedPickers(), partitionedPickers(), listenNotify(), batched(),
 		redisStreams(), kafkaTopic(), riverPeer(), scaleReactive(), scalePredictive(),
 		claimWithoutMarking(), applicationClock(), unfencedReclaim(), effectWithoutKey(),
 		asyncCommit(),
 	}
-}
-
-func variants() (list []sut.Variant) {
-	for _, d := range designs() {
-		list = append(list, d.variant())
-	}
-	return list
 }

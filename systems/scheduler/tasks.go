@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,10 @@ import (
 
 // tasks is what all designs have in common: the table of tasks as users know it.
 type tasks struct {
-	db     *stores.Postgres
-	params Params
-	design design
-	// added, if set, is called in the transaction that makes tasks due at some
-	// time: those that were scheduled, inserted or are to run again.
-	added func(ctx context.Context, tx pgx.Tx, rows ...dueRow) error
+	*opened
+	ways
+	name  string
+	added addedFunc
 
 	begun  atomic.Pointer[calendar]
 	counts counts
@@ -41,14 +40,14 @@ func (t *tasks) calendar(ctx context.Context, begin bool) (calendar, error) {
 		return *c, nil
 	}
 	if begin {
-		_, err := t.db.Exec(ctx, `INSERT INTO calendar (begins_at)
+		_, err := t.DB.Exec(ctx, `INSERT INTO calendar (begins_at)
 			VALUES (clock_timestamp()) ON CONFLICT DO NOTHING`)
 		if err != nil {
 			return calendar{}, stores.Failed("beginning the day", err)
 		}
 	}
-	c := calendar{day: t.params.day(), scale: t.params.TimeScale}
-	err := t.db.Row(ctx, `SELECT begins_at FROM calendar`, nil, &c.begins)
+	c := calendar{day: t.Params.day(), scale: t.Params.TimeScale}
+	err := t.DB.Row(ctx, `SELECT begins_at FROM calendar`, nil, &c.begins)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, errNotBegun
 	}
@@ -60,8 +59,9 @@ func (t *tasks) calendar(ctx context.Context, begin bool) (calendar, error) {
 }
 
 // The statement that schedules: a request that came before gets the task that it
-// made, whatever has become of it. $11 says whether to tell the pickers.
-const scheduleSQL = `
+// made, whatever has become of it. scheduled tells the pickers.
+func (w ways) scheduleSQL() string {
+	return `
 INSERT INTO tasks AS t (series, queue, client, task, work_ms, fails, schedule, zone, times,
     first_at, scheduled_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
@@ -70,15 +70,16 @@ RETURNING id, first_at, xmax = 0,
     queue = $2 AND client = $3 AND task = $4 AND work_ms = $5 AND fails = $6 AND schedule = $7
         AND zone = $8 AND times = $9 AND first_at = $10,
     greatest(first_at - clock_timestamp(), interval '0'),
-    CASE WHEN $11::boolean THEN pg_notify('` + channelTasks + `', '')::text END`
+    ` + cmp.Or(w.scheduled, "NULL::text")
+}
 
-// schedule stores a task.
-func (t *tasks) schedule(ctx context.Context, req Request) (Scheduled, error) {
+// Schedule stores a task.
+func (t *tasks) Schedule(ctx context.Context, req Request) (Scheduled, error) {
 	c, err := t.calendar(ctx, true)
 	if err != nil {
 		return Scheduled{}, err
 	}
-	due := req.At.Truncate(t.params.Granularity.D())
+	due := req.At.Truncate(t.Params.Granularity.D())
 	if req.Cron != "" {
 		schedule, err := parseCron(req.Cron, req.Zone)
 		if err == nil {
@@ -89,16 +90,16 @@ func (t *tasks) schedule(ctx context.Context, req Request) (Scheduled, error) {
 		}
 	}
 	args := []any{int64(req.ID), req.Queue, req.Client, req.Task, req.WorkMS, req.Fails, req.Cron,
-		req.Zone, req.Times, c.clock(due), t.design.notify}
+		req.Zone, req.Times, c.clock(due)}
 	var row dueRow
 	var fresh, same bool
 	var in time.Duration
 	into := []any{&row.id, &row.due, &fresh, &same, &in, new(*string)}
 	if t.added == nil {
-		err = t.db.Row(ctx, scheduleSQL, args, into...)
+		err = t.DB.Row(ctx, t.scheduleSQL(), args, into...)
 	} else {
-		err = t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			if err := tx.QueryRow(ctx, scheduleSQL, args...).Scan(into...); err != nil || !fresh {
+		err = t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if err := tx.QueryRow(ctx, t.scheduleSQL(), args...).Scan(into...); err != nil || !fresh {
 				return err
 			}
 			return t.added(ctx, tx, row)
@@ -113,11 +114,11 @@ func (t *tasks) schedule(ctx context.Context, req Request) (Scheduled, error) {
 	return Scheduled{in}, nil
 }
 
-// change does to a task what a user wants, once for each operation. What was made
+// Change does to a task what a user wants, once for each operation. What was made
 // before is looked for under the locks of the task's rows: whoever had them may just
 // have made it.
-func (t *tasks) change(ctx context.Context, c Change) (state State, err error) {
-	err = t.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (t *tasks) Change(ctx context.Context, c Change) (state State, err error) {
+	err = t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := lockSeries(ctx, tx, c.Task)
 		if err != nil {
 			return err
@@ -200,8 +201,8 @@ func (t *tasks) apply(
 		if set == "" {
 			continue
 		}
-		if c.What == KindResume && t.design.carried != nil {
-			set += `, hand_at = scheduled_at` // it was passed over while it was paused
+		if c.What == KindResume {
+			set += t.marks // it was passed over while it was paused
 		}
 		state = becomes
 		if _, err := tx.Exec(ctx, `UPDATE tasks SET `+set+` WHERE id = $1`, r.ID); err != nil {
@@ -253,14 +254,14 @@ func (t *tasks) scanTask(row pgx.CollectableRow, c calendar) (Task, error) {
 	return k, err
 }
 
-// read reads a task, its last occurrence if it has several rows, with its runs.
-func (t *tasks) read(ctx context.Context, id uint64) (k Task, err error) {
+// Task reads a task, its last occurrence if it has several rows, with its runs.
+func (t *tasks) Task(ctx context.Context, id uint64) (k Task, err error) {
 	c, err := t.calendar(ctx, true)
 	if err != nil {
 		return k, err
 	}
 	found := false
-	err = t.db.Rows(ctx, selectTask+`WHERE series = $1 ORDER BY occurrence DESC LIMIT 1`,
+	err = t.DB.Rows(ctx, selectTask+`WHERE series = $1 ORDER BY occurrence DESC LIMIT 1`,
 		[]any{int64(id)}, func(row pgx.CollectableRow) (err error) {
 			k, err = t.scanTask(row, c)
 			found = true
@@ -272,7 +273,7 @@ func (t *tasks) read(ctx context.Context, id uint64) (k Task, err error) {
 	case !found:
 		return k, ErrUnknownTask
 	}
-	err = t.db.Rows(ctx, `SELECT occurrence, fence, due, started_at, ended_at, outcome FROM runs
+	err = t.DB.Rows(ctx, `SELECT occurrence, fence, due, started_at, ended_at, outcome FROM runs
 		WHERE series = $1 ORDER BY occurrence, fence, id`, []any{int64(id)},
 		func(row pgx.CollectableRow) error {
 			var r Run
@@ -291,14 +292,14 @@ func (t *tasks) read(ctx context.Context, id uint64) (k Task, err error) {
 	return k, nil
 }
 
-// list reads the newest tasks of a queue.
-func (t *tasks) list(ctx context.Context, queue string, limit int) ([]Task, error) {
+// Tasks reads the newest tasks of a queue.
+func (t *tasks) Tasks(ctx context.Context, queue string, limit int) ([]Task, error) {
 	c, err := t.calendar(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	list := []Task{}
-	err = t.db.Rows(ctx, selectTask+`WHERE queue = $1 ORDER BY id DESC LIMIT $2`,
+	err = t.DB.Rows(ctx, selectTask+`WHERE queue = $1 ORDER BY id DESC LIMIT $2`,
 		[]any{queue, limit}, func(row pgx.CollectableRow) error {
 			k, err := t.scanTask(row, c)
 			list = append(list, k)
@@ -321,7 +322,7 @@ func (t *tasks) firstStarts(
 	}
 	slices.Sort(series)
 	late = make(map[uint64]time.Duration, len(ids))
-	err = t.db.Rows(ctx, `SELECT series, min(started_at - due) FROM runs
+	err = t.DB.Rows(ctx, `SELECT series, min(started_at - due) FROM runs
 			WHERE series = ANY ($1) AND occurrence = 1 GROUP BY series
 		UNION ALL SELECT series, NULL FROM tasks t WHERE series = ANY ($1) AND state = 'cancelled'
 			AND NOT EXISTS (SELECT FROM runs r WHERE r.series = t.series)`, []any{series},

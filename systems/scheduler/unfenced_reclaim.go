@@ -20,24 +20,22 @@ import (
 // its update is started again; an executor that slept beyond its lease ends a task
 // that somebody else has by now. River's rescuer did the first until September 2026
 // (riverqueue/river#1302).
-func unfencedReclaim() design {
-	return design{
-		name: "unfenced_reclaim",
-		idea: "skip_locked whose rescuer and executors reclaim and end tasks by id, without a " +
+func unfencedReclaim() scheme {
+	return scheme{variant{
+		Name: "unfenced_reclaim",
+		Idea: "skip_locked whose rescuer and executors reclaim and end tasks by id, without a " +
 			"token",
-		guarantees: "no task is lost with its executor",
-		givesUp:    "fencing: an executor frozen beyond its lease can still end the task",
-		breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},
-		lock:       skipLocked,
-		own: ways{rescue: (*tasks).rescueByID, renew: (*executor).renewOnly,
-			// $2 is only named.
-			mine: `SELECT id FROM tasks WHERE id = $1 AND $2::bigint IS NOT NULL FOR UPDATE`},
-	}
+		Guarantees: "no task is lost with its executor",
+		GivesUp:    "fencing: an executor frozen beyond its lease can still end the task",
+		Breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},
+	}, ways{lock: skipLocked, rescue: (*tasks).rescueByID, renew: (*executor).renewOnly,
+		// $2 is only named.
+		mine: `SELECT id FROM tasks WHERE id = $1 AND $2::bigint IS NOT NULL FOR UPDATE`}}
 }
 
 // renewOnly renews leases and lets go of nothing: by its number a task is always one's own.
 func (e *executor) renewOnly(ctx context.Context, list []claim) error {
-	_, stopped, err := e.b.heartbeat(ctx, list)
+	_, stopped, err := e.heartbeat(ctx, list)
 	e.abandon(stopped, true)
 	return err
 }
@@ -45,7 +43,7 @@ func (e *executor) renewOnly(ctx context.Context, list []claim) error {
 // rescueByID takes back what it found, whatever has become of it.
 func (t *tasks) rescueByID(ctx context.Context, found func()) (n int, err error) {
 	var ids []int64
-	err = t.db.Rows(ctx, `SELECT id FROM (`+expiredSQL+`) AS expired`, []any{rescueBatch},
+	err = t.DB.Rows(ctx, `SELECT id FROM (`+expiredSQL+`) AS expired`, []any{rescueBatch},
 		func(row pgx.CollectableRow) error {
 			var id int64
 			err := row.Scan(&id)
@@ -54,8 +52,8 @@ func (t *tasks) rescueByID(ctx context.Context, found func()) (n int, err error)
 		})
 	if err == nil && len(ids) > 0 {
 		found()
-		_, err = t.db.Exec(ctx, `UPDATE tasks t SET `+takenBackSQL+` WHERE id = ANY ($1)`, ids,
-			t.params.MaxAttempts)
+		_, err = t.DB.Exec(ctx, `UPDATE tasks t SET `+takenBackSQL+` WHERE id = ANY ($1)`, ids,
+			t.Params.MaxAttempts)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("taking tasks back: %w", err)

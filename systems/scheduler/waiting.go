@@ -55,7 +55,7 @@ func (w *waitingRoom) await(ctx context.Context, id uint64) (time.Duration, erro
 		w.looks.Go(w.look)
 	}
 	w.mu.Unlock()
-	patience := time.NewTimer(w.tasks.params.AwaitFor.D())
+	patience := time.NewTimer(w.tasks.Params.AwaitFor.D())
 	defer patience.Stop()
 	select {
 	case a := <-told:

@@ -36,8 +36,6 @@ type Subject struct {
 	// Most is the most that the system may declare of each promise, by the name that the
 	// audit has for it: what is judged must not choose how leniently.
 	Most map[string]time.Duration
-	// Err leaves every invariant undecided, such as parameters that cannot be read.
-	Err error
 }
 
 // Audited reads the facts of an audit that is decoded by a function, such as
@@ -82,18 +80,11 @@ func readOnce(
 	ctx context.Context, invariants []stated, h history.History, audit json.RawMessage,
 ) []Verdict {
 	subject := invariants[0].subject
-	var facts Facts
-	err := subject.Err
-	if err == nil {
-		facts, err = subject.Read(audit)
-	}
+	facts, err := subject.Read(audit)
 	visits, ends := visits{}, make([][]func(), len(invariants))
 	runs := make([]*Run, len(invariants))
 	for i, v := range invariants {
 		runs[i] = &Run{Collect(ctx, v.name, h), facts, subject, visits}
-		if subject.Err != nil {
-			continue
-		}
 		for _, clause := range v.clauses {
 			if end := clause(runs[i]); end != nil {
 				ends[i] = append(ends[i], end)

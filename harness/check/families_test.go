@@ -547,12 +547,6 @@ func TestOneReading(t *testing.T) {
 		!strings.Contains(got[2].Reason, "the check panicked: no such thing") {
 		t.Errorf("got %+v", got)
 	}
-	s.Err = errors.New("params: no int")
-	for _, v := range check.All(t.Context(), two, parse(t, twoBuys), nil) {
-		if v.Status != check.Undecided || v.Reason != "params: no int" {
-			t.Errorf("%s is %s: %s", v.Invariant, v.Status, v.Reason)
-		}
-	}
 }
 
 // TestUnreadableFacts: what needs no facts is judged although they cannot be read, and what

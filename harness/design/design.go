@@ -152,10 +152,25 @@ func (s System[S, P]) goesOn() func(any) time.Duration {
 
 func (s System[S, P]) invariants(params any) []check.Invariant {
 	p, err := sut.ParamsOf[P](params)
-	if err != nil {
-		p = s.Defaults()
+	if err == nil {
+		return s.Invariants(p)
 	}
-	return s.Invariants(p)
+	list := s.Invariants(s.Defaults())
+	for i, inv := range list {
+		list[i] = unjudged{inv, err}
+	}
+	return list
+}
+
+// unjudged is an invariant of a run whose parameters cannot be read.
+type unjudged struct {
+	check.Invariant
+	why error
+}
+
+// Check leaves it undecided.
+func (u unjudged) Check(context.Context, history.History, json.RawMessage) check.Verdict {
+	return check.Verdict{Invariant: u.Name(), Reason: u.why.Error()}
 }
 
 func (s System[S, P]) variants() []sut.Variant {

@@ -119,7 +119,9 @@ func system(closed *atomic.Int64, roles ...emptying) sut.System {
 			},
 		},
 		Roles:      roles,
-		Invariants: func(params) []check.Invariant { return nil },
+		Invariants: func(params) []check.Invariant {
+			return []check.Invariant{new(check.Subject).State("tidy", "nothing lies about")}
+		},
 		Designs: []design.Variant[boxes, params]{
 			{Name: "postgres",
 				Open: func(_ context.Context, st *design.Stores[params]) (boxes, error) {
@@ -173,6 +175,20 @@ func config(t *testing.T) sut.Config {
 	return sut.Config{PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
 		Prefix: space.Prefix, MaxConns: 3, Timeout: 5 * time.Second,
 		Params: &params{First: "first"}}
+}
+
+// TestOthersParameters: of a run with the parameters of another system nothing is judged.
+func TestOthersParameters(t *testing.T) {
+	list := system(nil).Invariants("none")
+	if len(list) != 1 {
+		t.Fatalf("there are %d invariants, want 1", len(list))
+	}
+	for _, v := range check.All(t.Context(), list, history.Slice(nil), nil) {
+		if v.Invariant != "tidy" || v.Status != check.Undecided ||
+			!strings.Contains(v.Reason, "expected parameters of the type") {
+			t.Errorf("%+v", v)
+		}
+	}
 }
 
 // TestLife: what a system declares once is what each of its designs does, and what a design

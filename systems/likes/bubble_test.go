@@ -537,12 +537,8 @@ func (b *bubble) live(d making, roles []string, ops int, faults func()) map[stri
 }
 
 func (b *bubble) verdicts(audit json.RawMessage) map[string]check.Verdict {
-	verdicts := map[string]check.Verdict{}
-	h := history.Slice(b.records, b.windows...)
-	for _, v := range check.All(context.Background(), Invariants(b.cfg.Params), h, audit) {
-		verdicts[v.Invariant] = v
-	}
-	return verdicts
+	return suttest.Verdicts(System().Invariants(b.cfg.Params), history.Slice(b.records, b.windows...),
+		audit)
 }
 
 // keep runs a role, and starts it again a while after it was killed.

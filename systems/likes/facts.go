@@ -33,10 +33,10 @@ type final struct {
 	unknown, doubtful int
 }
 
-// subject reads audits of runs with some parameters; err says why these cannot be read.
-func subject(p Params, err error) *check.Subject {
+// subject reads audits of runs with some parameters.
+func subject(p Params) *check.Subject {
 	table := API()
-	return &check.Subject{Err: err, Read: check.Audited(func(raw json.RawMessage) (final, error) {
+	return &check.Subject{Read: check.Audited(func(raw json.RawMessage) (final, error) {
 		a, err := api.DecodeAudit[Audit](raw)
 		return final{Audit: a, p: p, api: table}, err
 	}, (*final).facts)}

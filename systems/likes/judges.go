@@ -27,13 +27,11 @@ const (
 	ViewersEstimated = "viewers-estimated"
 )
 
-// Invariants returns the statements about likes with the given parameters (a
-// Params or *Params; anything else leaves all of them Undecided). Each judges
-// from the history and the Audit alone, so that it says the same of a variant
-// here and of a server that somebody else wrote.
-func Invariants(params any) []check.Invariant {
-	p, err := sut.ParamsOf[Params](params)
-	s := subject(p, err)
+// Invariants returns the statements about likes with the given parameters. Each judges from the
+// history and the Audit alone, so that it says the same of a variant here and of a server that
+// somebody else wrote.
+func Invariants(p Params) []check.Invariant {
+	s := subject(p)
 	changes := check.Named(KindLike, KindUnlike)
 	return []check.Invariant{
 		s.State(CountInBounds, "every count that is read was correct at some moment of the read, "+

@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/harness/check"
 	"stampede/harness/design"
 	"stampede/harness/sut"
 )
@@ -37,7 +36,7 @@ func system(designs ...variant) sut.System {
 			Empty: []string{"like_events"},
 		},
 		Designs:    designs,
-		Invariants: func(p Params) []check.Invariant { return Invariants(p) },
+		Invariants: Invariants,
 		Races: &sut.Races{Kinds: []string{KindLike, KindUnlike}, Least: 10,
 			Invariants: []string{CountInBounds, StoresAgree}},
 		Unseen: map[string]string{

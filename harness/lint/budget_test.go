@@ -16,10 +16,10 @@ type budget struct{ code, tests int }
 func budgets() map[string]budget {
 	large := budget{3500, 1500}
 	return map[string]budget{
-		"flashsale": {5800, 5250},
-		"likes":     {4460, 3620},
-		"scheduler": {6400, 4900},
-		"sqlbroker": {5700, 5350}, "views": {5560, 3380},
+		"flashsale": {5800, 5100},
+		"likes":     {4460, 3610},
+		"scheduler": {6400, 4750},
+		"sqlbroker": {5700, 5350}, "views": {5560, 3260},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

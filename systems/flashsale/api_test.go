@@ -184,7 +184,7 @@ func FuzzDecodeAudit(f *testing.F) {
 		if len(a.Units) > 0 && len(a.Redis) > 0 && !reflect.DeepEqual(a, b) {
 			t.Fatalf("%+v became %+v", a, b)
 		}
-		for _, v := range sale.judgeRaw(t, data) {
+		for _, v := range sale.judgeRaw(data) {
 			if strings.Contains(v.Reason, "panicked") {
 				t.Fatal(v.Invariant, v.Reason)
 			}

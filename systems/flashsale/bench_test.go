@@ -8,6 +8,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/suttest"
 	"stampede/systems/flashsale"
 )
 
@@ -18,7 +19,7 @@ import (
 func BenchmarkJudge(b *testing.B) {
 	const ops = 1_000_000
 	p := flashsale.DefaultParams()
-	e := saleOf(b, 1, p, trouble{lostRequest: 0.0005, lostReply: 0.0005}, ops)
+	e := saleOf(b, 1, p, suttest.Trouble{LostRequest: 0.0005, LostReply: 0.0005}, ops)
 	path := filepath.Join(b.TempDir(), "history")
 	store(b, path, e)
 	audit, err := json.Marshal(e.audit)

@@ -169,7 +169,7 @@ func TestForeignShop(t *testing.T) {
 	url := startForeign(t)
 	for seed := range uint64(2) { // the second sale begins with a reset
 		e, audit := foreignEvidence(t, url, seed)
-		verdicts := e.judgeRaw(t, audit)
+		verdicts := e.judgeRaw(audit)
 		for name, v := range verdicts {
 			if v.Status == fail {
 				t.Errorf("seed %d: %s is broken: %+v", seed, name, v.Violations)
@@ -195,7 +195,7 @@ func TestForeignShop(t *testing.T) {
 // with the buys that prove it.
 func TestForeignShopThatOversells(t *testing.T) {
 	e, audit := foreignEvidence(t, startForeign(t, "--oversell"), 1)
-	v := e.judgeRaw(t, audit)[flashsale.NoOversell]
+	v := e.judgeRaw(audit)[flashsale.NoOversell]
 	if v.Status != fail || len(v.Witness) == 0 {
 		t.Errorf("no-oversell is %s with witnesses %v: %s", v.Status, v.Witness, v.Reason)
 	}

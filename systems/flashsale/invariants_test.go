@@ -2,7 +2,6 @@ package flashsale_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/flashsale"
 )
 
@@ -70,21 +70,12 @@ func goodSale(t testing.TB) *evidence {
 // judge returns the verdicts by name.
 func (e *evidence) judge(t tb) map[string]check.Verdict {
 	t.Helper()
-	raw, err := json.Marshal(e.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e.judgeRaw(t, raw)
+	return e.judgeRaw(suttest.Encoded(t, e.audit))
 }
 
-func (e *evidence) judgeRaw(t tb, audit json.RawMessage) map[string]check.Verdict {
-	t.Helper()
-	verdicts := make(map[string]check.Verdict)
-	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	for _, v := range check.All(context.Background(), flashsale.Invariants(e.params), h, audit) {
-		verdicts[v.Invariant] = v
-	}
-	return verdicts
+func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
+	return suttest.Verdicts(flashsale.Invariants(e.params),
+		history.Slice(e.records, e.windows...).WithSamples(e.samples), audit)
 }
 
 // attempt returns the n-th attempt of an operation.
@@ -250,7 +241,7 @@ func TestMissingParts(t *testing.T) {
 				t.Fatal(err)
 			}
 			undecided := 0
-			for name, v := range e.judgeRaw(t, less) {
+			for name, v := range e.judgeRaw(less) {
 				switch {
 				case v.Status == fail:
 					t.Errorf("%s is broken: %s", name, v.Reason)
@@ -274,7 +265,7 @@ func TestBadAudits(t *testing.T) {
 		"a wrong type": `{"orders": "none"}`, "a wrong row": `{"orders": [{"order": "1"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, v := range goodSale(t).judgeRaw(t, json.RawMessage(raw)) {
+			for _, v := range goodSale(t).judgeRaw(json.RawMessage(raw)) {
 				if v.Status != maybe || !strings.Contains(v.Reason, "audit") {
 					t.Errorf("%s is %s: %s", v.Invariant, v.Status, v.Reason)
 				}

@@ -10,6 +10,7 @@ import (
 
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/flashsale"
 )
 
@@ -30,17 +31,8 @@ func drawSale(t *rapid.T) *evidence {
 	p.BuyAgain = (1 - p.ClickTwice) * share.Draw(t, "again")
 	p.StockReads = 2 * share.Draw(t, "reads")
 	p.RetryOnLost = rapid.IntRange(0, 4).Draw(t, "retries")
-	seed, tr := rapid.Uint64().Draw(t, "seed"), drawTrouble(t)
+	seed, tr := rapid.Uint64().Draw(t, "seed"), suttest.DrawTrouble(t)
 	return saleOf(t, seed, p, tr, rapid.IntRange(0, 120).Draw(t, "ops"))
-}
-
-func drawTrouble(t *rapid.T) trouble {
-	mishap := rapid.Float64Range(0, 0.15)
-	return trouble{
-		lostRequest: mishap.Draw(t, "lost requests"), lostReply: mishap.Draw(t, "lost replies"),
-		late: mishap.Draw(t, "late"), hang: mishap.Draw(t, "hanging"),
-		dialFails: mishap.Draw(t, "failed dials"), dropped: mishap.Draw(t, "dropped"),
-	}
 }
 
 // TestCorrectShopIsNeverBroken: the judges are sound.
@@ -55,7 +47,7 @@ func TestCorrectShopIsNeverBroken(t *testing.T) {
 }
 
 // busySale is a sale as a smoke run has it, with or without trouble.
-func busySale(t tb, seed uint64, tr trouble) *evidence {
+func busySale(t tb, seed uint64, tr suttest.Trouble) *evidence {
 	p := flashsale.DefaultParams()
 	p.Units = 50
 	return saleOf(t, seed, p, tr, 5000)
@@ -65,7 +57,7 @@ func busySale(t tb, seed uint64, tr trouble) *evidence {
 // whatever the seed.
 func TestSmokeRunDecidesAll(t *testing.T) {
 	for seed := range uint64(20) {
-		for name, v := range busySale(t, seed, trouble{}).judge(t) {
+		for name, v := range busySale(t, seed, suttest.Trouble{}).judge(t) {
 			if v.Status != pass {
 				t.Errorf("seed %d: %s is %s: %s", seed, name, v.Status, v.Reason)
 			}
@@ -90,7 +82,7 @@ func TestCorruptionsAreCaught(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				p := flashsale.DefaultParams()
 				p.Units = rapid.IntRange(4, 20).Draw(t, "units")
-				tr := trouble{lostRequest: 0.01, lostReply: 0.01, late: 0.01, dropped: 0.01}
+				tr := suttest.Trouble{LostRequest: 0.01, LostReply: 0.01, Late: 0.01, Dropped: 0.01}
 				e := saleOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, 200)
 				if !c.do(t, e) {
 					return

@@ -1,8 +1,6 @@
 package flashsale_test
 
 import (
-	"cmp"
-	"container/heap"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -11,102 +9,35 @@ import (
 
 	"stampede/harness/api"
 	"stampede/harness/history"
-	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/flashsale"
 )
 
-// world is a whole run in virtual time: the workload, a network that loses
-// and delays, and a correct shop. Everything follows from the seed.
+// world is a whole run in virtual time, with a correct shop.
 type world struct {
-	params flashsale.Params
-	rng    *rand.Rand
-	shop   *refShop
-	load   sut.Workload
-	trouble
-
-	now     time.Duration
-	events  events
-	records []history.Record
-	windows []history.Window
+	*suttest.World
+	params  flashsale.Params
+	shop    *refShop
 	samples []history.Sample
 	drifts  []map[string]int64 // at the moment of each sample
 	watcher *rand.Rand         // so that looking changes nothing in the sale
 }
 
-// tb is what testing.T and rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
+type tb = suttest.TB
 
-// saleOf is a sale of so many scheduled operations at a correct shop.
-func saleOf(t tb, seed uint64, p flashsale.Params, tr trouble, ops int) *evidence {
+// saleOf is a sale of so many scheduled operations, within a second, at a correct shop.
+func saleOf(t tb, seed uint64, p flashsale.Params, tr suttest.Trouble, ops int) *evidence {
 	t.Helper()
 	load, err := flashsale.NewWorkload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr,
+	w := &world{World: suttest.NewWorld(seed, load, tr), params: p,
 		watcher: rand.New(rand.NewPCG(seed, 2))}
 	w.shop = newRefShop(w)
-	w.run(ops)
+	w.After(0, w.look)
+	w.Run(w.shop, ops, time.Second)
 	return w.evidence(t)
-}
-
-// trouble is how often an attempt meets each mishap.
-type trouble struct {
-	lostRequest, lostReply, late, hang, dialFails, dropped float64
-}
-
-// event is something that happens at a moment.
-type event struct {
-	at time.Duration
-	n  int // breaks ties in the order of planning
-	do func()
-}
-
-type events struct {
-	list []event
-	n    int
-}
-
-func (e *events) Len() int { return len(e.list) }
-func (e *events) Less(i, k int) bool {
-	a, b := e.list[i], e.list[k]
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) < 0
-}
-func (e *events) Swap(i, k int) { e.list[i], e.list[k] = e.list[k], e.list[i] }
-func (e *events) Push(x any)    { e.list = append(e.list, x.(event)) }
-func (e *events) Pop() any {
-	last := e.list[len(e.list)-1]
-	e.list = e.list[:len(e.list)-1]
-	return last
-}
-
-func (w *world) at(at time.Duration, do func()) {
-	w.events.n++
-	heap.Push(&w.events, event{max(at, w.now), w.events.n, do})
-}
-
-// run offers ops operations over a second and returns when nothing is left to
-// happen.
-func (w *world) run(ops int) {
-	for i := range ops {
-		op := w.load.Op(uint64(i))
-		w.at(time.Duration(i)*time.Second/time.Duration(ops), func() { w.send(op) })
-	}
-	w.at(0, w.look)
-	for w.events.Len() > 0 {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
-	}
-}
-
-// span of a duration, uniform.
-func (w *world) some(d time.Duration) time.Duration {
-	return time.Duration(w.rng.Int64N(int64(d) + 1))
 }
 
 // lookEvery is how often the world's gauge is asked.
@@ -115,100 +46,26 @@ const lookEvery = 20 * time.Millisecond
 // look takes a sample as the real gauge does: the ledger, the shelf, and the
 // ledger again, with time passing between them; now and then it sees nothing.
 func (w *world) look() {
-	if w.events.Len() == 0 {
+	if !w.Pending() {
 		return // nothing will happen any more
 	}
-	from, before := w.now, w.shop.orderCounts()
+	from, before := w.Now, w.shop.orderCounts()
 	passes := func() time.Duration {
-		return w.now + time.Duration(w.watcher.Int64N(int64(2*netDelay)))
+		return time.Duration(w.watcher.Int64N(int64(2 * suttest.NetDelay)))
 	}
-	w.at(passes(), func() {
+	w.After(passes(), func() {
 		items, tokens := w.shop.lookItems(before)
 		drifts := w.shop.drifts()
-		w.at(passes(), func() {
-			s := history.Sample{From: from, To: w.now, Err: "timeout"}
+		w.After(passes(), func() {
+			s := history.Sample{From: from, To: w.Now, Err: "timeout"}
 			if w.watcher.IntN(10) > 0 {
 				w.shop.claim(items, tokens)
 				s.Err = ""
 				s.Body, _ = json.Marshal(flashsale.Look{Items: items}) // numbers and text
 			}
 			w.samples, w.drifts = append(w.samples, s), append(w.drifts, drifts)
-			w.at(w.now+lookEvery, w.look)
+			w.After(lookEvery, w.look)
 		})
-	})
-}
-
-const (
-	netDelay  = 2 * time.Millisecond
-	opTimeout = 100 * time.Millisecond
-)
-
-// send starts one attempt and decides what the network does to it.
-func (w *world) send(op history.Op) {
-	i := len(w.records)
-	w.records = append(w.records, history.Record{
-		Seq: uint64(i), Op: op, Intended: w.now, Start: w.now, End: history.Never})
-	u := w.rng.Float64()
-	for _, fate := range []struct {
-		share float64
-		do    func(i int)
-	}{
-		{w.dropped, w.drop},
-		{w.dialFails, func(i int) {
-			w.end(i, w.some(netDelay), history.Refused, history.Reply{}, "dial: refused")
-		}},
-		{w.lostRequest, w.lose},
-		{w.lostReply, func(i int) {
-			w.execute(i, w.some(netDelay), unheard)
-			w.lose(i)
-		}},
-		{w.late, func(i int) {
-			w.execute(i, opTimeout+w.some(2*opTimeout), unheard)
-			w.lose(i)
-		}},
-		{w.hang, func(i int) { w.execute(i, w.some(netDelay), unheard) }},
-	} {
-		if u < fate.share {
-			fate.do(i)
-			return
-		}
-		u -= fate.share
-	}
-	w.execute(i, w.some(netDelay), func(reply history.Reply, err error) {
-		if err != nil {
-			w.end(i, w.some(netDelay), history.Refused, history.Reply{}, err.Error())
-			return
-		}
-		w.end(i, w.some(netDelay), history.OK, reply, "")
-	})
-}
-
-// unheard is a reply on its way to nobody.
-func unheard(history.Reply, error) {}
-
-func (w *world) drop(i int) {
-	w.records[i].Outcome = history.Dropped
-	w.records[i].Start = history.Never
-}
-
-func (w *world) lose(i int) {
-	w.end(i, opTimeout, history.Unknown, history.Reply{}, "timeout")
-}
-
-// execute runs the attempt's operation in the shop after a delay.
-func (w *world) execute(i int, after time.Duration, done func(history.Reply, error)) {
-	w.at(w.now+after, func() { w.shop.do(w.records[i].Op, done) })
-}
-
-func (w *world) end(
-	i int, after time.Duration, outcome history.Outcome, reply history.Reply, text string,
-) {
-	w.at(w.now+after, func() {
-		rec := &w.records[i]
-		rec.Outcome, rec.Reply, rec.Err, rec.End = outcome, reply, text, w.now
-		for _, next := range w.load.Follow(rec.Op, outcome, reply) {
-			w.at(w.now+next.After, func() { w.send(next.Op) })
-		}
 	})
 }
 
@@ -216,15 +73,11 @@ func (w *world) end(
 func (w *world) evidence(t tb) *evidence {
 	t.Helper()
 	audit := w.shop.audit()
-	raw, err := json.Marshal(audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoded, err := api.DecodeAudit[flashsale.Audit](raw)
+	decoded, err := api.DecodeAudit[flashsale.Audit](suttest.Encoded(t, audit))
 	if err != nil {
 		t.Fatalf("the reference shop's audit: %v", err)
 	}
-	return &evidence{params: w.params, records: w.records, windows: w.windows,
+	return &evidence{params: w.params, records: w.Records,
 		samples: w.samples, drifts: w.drifts, audit: decoded}
 }
 
@@ -277,9 +130,10 @@ func newRefShop(w *world) *refShop {
 	return s
 }
 
-func (s *refShop) now() int64 { return int64(storeOffset + s.w.now) }
+func (s *refShop) now() int64 { return int64(storeOffset + s.w.Now) }
 
-func (s *refShop) do(op history.Op, done func(history.Reply, error)) {
+// Do performs an operation.
+func (s *refShop) Do(op history.Op, done func(history.Reply, error)) {
 	switch op.Kind {
 	case flashsale.KindBuy:
 		s.buy(op, done)
@@ -303,14 +157,14 @@ func (s *refShop) buy(op history.Op, done func(history.Reply, error)) {
 	unit, held := free[0], &token{op.ID, op.Key}
 	s.shelf[op.Key], s.tokens = free[1:], append(s.tokens, held)
 	s.transit[op.Key]++
-	s.w.at(s.w.now+s.w.some(netDelay), func() {
+	s.w.After(s.w.Some(suttest.NetDelay), func() {
 		s.transit[op.Key]--
 		reply, err := s.place(op, unit)
 		if err != nil || reply.Value != unit {
 			s.shelf[op.Key] = append(s.shelf[op.Key], unit)
 			s.commit(held)
 		}
-		s.w.at(s.w.now+netDelay, func() { s.commit(held) })
+		s.w.After(suttest.NetDelay, func() { s.commit(held) })
 		done(reply, err)
 	})
 }
@@ -402,7 +256,7 @@ func (s *refShop) place(op history.Op, unit int64) (history.Reply, error) {
 	s.orders = append(s.orders, o)
 	s.byOp[op.ID], s.active[buyer] = o, true
 	s.note(o, "available", "held", "buy")
-	s.w.at(s.w.now+s.w.params.CartTTL.D()+s.w.some(s.slack/3), func() { s.reclaim(o) })
+	s.w.After(s.w.params.CartTTL.D()+s.w.Some(s.slack/3), func() { s.reclaim(o) })
 	return history.Reply{Key: o.ID, Value: unit}, nil
 }
 
@@ -425,7 +279,7 @@ func (s *refShop) release(o *flashsale.OrderAudit, state, cause string) {
 	delete(s.active, [2]string{o.Item, o.Buyer})
 	s.note(o, "held", "available", cause)
 	s.transit[o.Item]++
-	s.w.at(s.w.now+s.w.some(s.slack/3), func() {
+	s.w.After(s.w.Some(s.slack/3), func() {
 		s.transit[o.Item]--
 		s.shelf[o.Item] = append(s.shelf[o.Item], o.Unit)
 	})

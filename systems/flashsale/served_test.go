@@ -74,7 +74,7 @@ func TestServedVariants(t *testing.T) {
 			url := serveVariant(t, name)
 			for seed := range uint64(2) {
 				e, audit := foreignEvidence(t, url, seed)
-				for name, v := range e.judgeRaw(t, audit) {
+				for name, v := range e.judgeRaw(audit) {
 					if v.Status == fail {
 						t.Errorf("seed %d: %s is broken: %+v", seed, name, v.Violations)
 					}

@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/scheduler"
 )
 
@@ -50,7 +50,7 @@ func TestSlack(t *testing.T) {
 	}
 	e := goodRun(t)
 	e.audit.StartSlackUS = time.Second.Microseconds()
-	if !onRun(firstRun, delay(1_500_000))(e, func(int) int { return 0 }) {
+	if !onRun(firstRun, delay(1_500_000))(e, theFirst) {
 		t.Fatal("no task ran")
 	}
 	if v := e.verdict(t, scheduler.StartsInTime); v.Status != check.Held {
@@ -176,7 +176,7 @@ func TestSleepersAreTurnedAway(t *testing.T) {
 			check.Undecided},
 	} {
 		e.params.LongWork = sut.Duration(c.work)
-		lost := someOf(e.audit.Runs, func(int) int { return 0 }, func(r *scheduler.RunAudit) bool {
+		lost := suttest.PickFrom(e.audit.Runs, theFirst, func(r *scheduler.RunAudit) bool {
 			return r.Outcome == scheduler.Lost
 		})
 		if lost.TurnedUS = 0; c.turned {
@@ -205,7 +205,7 @@ func (e *evidence) neverRan(
 		})
 		row := e.rowOf(r.Task)
 		return firstRun(e, r) && row.Cron == "" && !changed
-	}, func(_ *evidence, r *scheduler.RunAudit) { gone = *r })(e, func(int) int { return 0 }) {
+	}, func(_ *evidence, r *scheduler.RunAudit) { gone = *r })(e, theFirst) {
 		t.Fatal("no task ran once")
 	}
 	e.audit.Runs = slices.DeleteFunc(e.audit.Runs, func(r scheduler.RunAudit) bool {
@@ -236,14 +236,14 @@ func (e *evidence) rowOf(task uint64) *scheduler.TaskAudit {
 func TestStartBesidePause(t *testing.T) {
 	pause := history.Op{ID: 1, Kind: scheduler.KindPause, Key: "1"}
 	for _, moved := range []int64{0, 1, -1} {
-		w := &world{params: smallParams(), rng: rand.New(rand.NewPCG(1, 1))}
+		w := &world{World: suttest.NewWorld(1, nil, suttest.Trouble{}), params: smallParams()}
 		w.ref = newRefScheduler(w)
 		task := scheduler.TaskAudit{Task: 1, Occurrence: 1, DueUS: 1, State: scheduler.Waiting}
 		row := &refRow{TaskAudit: task}
 		w.ref.byTask[1] = []*refRow{row}
-		w.at(time.Second, func() { w.ref.start(row) })
-		w.at(time.Second, func() { _, _ = w.ref.do(pause) })
-		w.run()
+		w.After(time.Second, func() { w.ref.start(row) })
+		w.After(time.Second, func() { _, _ = w.ref.do(pause) })
+		w.Run(w.ref, 0, 0)
 		e := &evidence{params: w.params, audit: w.ref.audit()}
 		if moved != 0 {
 			e.audit.Changes[0].AtUS = e.audit.Runs[0].StartedUS + moved
@@ -388,7 +388,7 @@ func TestRepeatsAreNeeded(t *testing.T) {
 			p.Resend = c.resend
 			e := morningOf(t, 1, p, trouble{}, 200)
 			if c.resend > 0 {
-				first := someOf(e.records, func(int) int { return 0 }, reruns)
+				first := suttest.PickFrom(e.records, theFirst, reruns)
 				if first == nil {
 					t.Fatal("no task was to run again")
 				}
@@ -462,7 +462,7 @@ func TestDoneAndCancelled(t *testing.T) {
 						row.State = scheduler.Cancelled
 					}
 				}
-			})(e, func(int) int { return 0 }) {
+			})(e, theFirst) {
 				t.Fatal("nothing ran once")
 			}
 			if v := e.verdict(t, scheduler.FinalStates); v.Status != c.want {
@@ -504,7 +504,7 @@ func TestToldEarly(t *testing.T) {
 			if c.noGauge {
 				e.samples = nil
 			}
-			rec := someOf(e.records, func(int) int { return 0 }, func(r *history.Record) bool {
+			rec := suttest.PickFrom(e.records, theFirst, func(r *history.Record) bool {
 				return r.Op.Kind == scheduler.KindAwait && r.Outcome == history.OK
 			})
 			row := e.rowOf(rec.Op.ID &^ 0xff)

@@ -11,6 +11,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/scheduler"
 )
 
@@ -67,12 +68,7 @@ func TestCorrectSchedulerIsNeverBroken(t *testing.T) {
 		p.Pause, p.Poison = share.Draw(t, "pause"), share.Draw(t, "poison")
 		p.Aligned = share.Draw(t, "aligned")
 		mishap := rapid.Float64Range(0, 0.15)
-		tr := trouble{
-			lostRequest: mishap.Draw(t, "lost requests"), lostReply: mishap.Draw(t, "lost replies"),
-			late: mishap.Draw(t, "late"), dialFails: mishap.Draw(t, "failed dials"),
-			dropped: mishap.Draw(t, "dropped"), dies: mishap.Draw(t, "dies"),
-			sleeps: mishap.Draw(t, "sleeps"),
-		}
+		tr := trouble{suttest.DrawTrouble(t), mishap.Draw(t, "dies"), mishap.Draw(t, "sleeps")}
 		e := morningOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, rapid.IntRange(0, 100).Draw(t, "ops"))
 		for name, v := range e.judge(t) {
 			if v.Status == check.Broken {
@@ -100,9 +96,9 @@ func TestCorruptionsAreCaught(t *testing.T) {
 		changeCorruptions(), taskCorruptions()) {
 		t.Run(c.name, func(t *testing.T) {
 			e := goodRun(t)
-			if !c.do(e, func(int) int { return 0 }) {
+			if !c.do(e, theFirst) {
 				e = morningOf(t, 1, smallParams(), trouble{dies: 0.1, sleeps: 0.1}, 200)
-				if !c.do(e, func(int) int { return 0 }) {
+				if !c.do(e, theFirst) {
 					t.Fatal("no run has anything to corrupt")
 				}
 			}
@@ -111,8 +107,8 @@ func TestCorruptionsAreCaught(t *testing.T) {
 			}
 			for seed := range corruptSeeds {
 				rng := rand.New(rand.NewPCG(seed, 2))
-				tr := trouble{lostRequest: 0.02, lostReply: 0.02, late: 0.02, dropped: 0.02, dies: 0.03,
-					sleeps: 0.03}
+				tr := trouble{suttest.Trouble{LostRequest: 0.02, LostReply: 0.02, Late: 0.02,
+					Dropped: 0.02}, 0.03, 0.03}
 				e := morningOf(t, seed, smallParams(), tr, 60)
 				if !c.do(e, rng.IntN) {
 					continue
@@ -125,19 +121,8 @@ func TestCorruptionsAreCaught(t *testing.T) {
 	}
 }
 
-// someOf picks one of those in a list that fit; nil if none does.
-func someOf[T any](list []T, pick func(int) int, fits func(*T) bool) *T {
-	var fit []*T
-	for i := range list {
-		if fits(&list[i]) {
-			fit = append(fit, &list[i])
-		}
-	}
-	if len(fit) == 0 {
-		return nil
-	}
-	return fit[pick(len(fit))]
-}
+// theFirst picks it.
+func theFirst(int) int { return 0 }
 
 // onRun changes a run that fits.
 func onRun(
@@ -145,7 +130,9 @@ func onRun(
 	change func(e *evidence, r *scheduler.RunAudit),
 ) func(*evidence, func(int) int) bool {
 	return func(e *evidence, pick func(int) int) bool {
-		r := someOf(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool { return fits(e, r) })
+		r := suttest.PickFrom(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool {
+			return fits(e, r)
+		})
 		if r != nil {
 			change(e, r)
 		}
@@ -185,7 +172,7 @@ func runCorruptions() []corruption {
 	const day = 24 * 3600 * 1_000_000
 	return []corruption{
 		{"a complete run is lost", scheduler.AllRun, func(e *evidence, pick func(int) int) bool {
-			r := someOf(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool {
+			r := suttest.PickFrom(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool {
 				i := slices.IndexFunc(e.audit.Tasks, func(t scheduler.TaskAudit) bool {
 					return t.Task == r.Task
 				})
@@ -262,7 +249,7 @@ func runCorruptions() []corruption {
 		{"done, and running at the end", scheduler.FinalStates, onDone(scheduler.Running)},
 		{"done, and cancelled at the end", scheduler.FinalStates, onDone(scheduler.Cancelled)},
 		{"running for ever", scheduler.FinalStates, func(e *evidence, pick func(int) int) bool {
-			row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+			row := suttest.PickFrom(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
 				return t.State == scheduler.Done
 			})
 			if row == nil {
@@ -277,7 +264,7 @@ func runCorruptions() []corruption {
 // onDone gives the row of an occurrence that is complete another state.
 func onDone(state scheduler.State) func(*evidence, func(int) int) bool {
 	return func(e *evidence, pick func(int) int) bool {
-		row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+		row := suttest.PickFrom(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
 			return t.State == scheduler.Done
 		})
 		if row != nil {
@@ -357,7 +344,7 @@ func timeCorruptions() []corruption {
 				return e.look(func(l *scheduler.Look) { l.Due, l.DueUS = 1, 900_001 })
 			}},
 		{"left at the end", scheduler.NoStarvation, func(e *evidence, pick func(int) int) bool {
-			row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+			row := suttest.PickFrom(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
 				return t.State == scheduler.Done && t.Cron == ""
 			})
 			if row == nil {
@@ -377,7 +364,7 @@ func onChange(
 	what string, outcome scheduler.State, change func(e *evidence, c *scheduler.ChangeAudit) bool,
 ) func(*evidence, func(int) int) bool {
 	return func(e *evidence, pick func(int) int) bool {
-		c := someOf(e.audit.Changes, pick, func(c *scheduler.ChangeAudit) bool {
+		c := suttest.PickFrom(e.audit.Changes, pick, func(c *scheduler.ChangeAudit) bool {
 			return c.What == what && c.Outcome == outcome
 		})
 		return c != nil && change(e, c)
@@ -418,7 +405,7 @@ func TestStartsAfterACancel(t *testing.T) {
 				second := len(e.audit.Runs)
 				e.another(r, r.Fence+1, r.EndedUS+1)
 				e.audit.Runs[second].Outcome = scheduler.Done
-			})(e, func(int) int { return 0 }) {
+			})(e, theFirst) {
 				t.Fatal("nothing ran once")
 			}
 			for _, inv := range []string{scheduler.FinalStates, scheduler.CancelledRests} {
@@ -449,7 +436,9 @@ func changeCorruptions() []corruption {
 			})},
 		{"cancelled while it ran, and started for another time", scheduler.CancelledRests,
 			func(e *evidence, pick func(int) int) bool {
-				r := someOf(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool { return once(e, r) })
+				r := suttest.PickFrom(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool {
+					return once(e, r)
+				})
 				if r == nil {
 					return false
 				}
@@ -459,7 +448,9 @@ func changeCorruptions() []corruption {
 			}},
 		{"cancelled while it ran, ended, and started again", scheduler.CancelledRests,
 			func(e *evidence, pick func(int) int) bool {
-				r := someOf(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool { return once(e, r) })
+				r := suttest.PickFrom(e.audit.Runs, pick, func(r *scheduler.RunAudit) bool {
+					return once(e, r)
+				})
 				if r == nil {
 					return false
 				}
@@ -478,7 +469,7 @@ func changeCorruptions() []corruption {
 			})},
 		{"a cancel that is forgotten", scheduler.CancelledRests,
 			func(e *evidence, pick func(int) int) bool {
-				rec := someOf(e.records, pick, func(r *history.Record) bool {
+				rec := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
 					return r.Op.Kind == scheduler.KindCancel && r.Outcome == history.OK
 				})
 				if rec == nil {
@@ -500,7 +491,7 @@ func changeCorruptions() []corruption {
 				return true
 			})},
 		{"a refused change", scheduler.NoPhantomRuns, func(e *evidence, pick func(int) int) bool {
-			rec := someOf(e.records, pick, func(r *history.Record) bool {
+			rec := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
 				tried := func(o history.Record) bool {
 					return o.Op.ID == r.Op.ID && (o.Outcome == history.OK || o.Outcome == history.Unknown)
 				}
@@ -521,7 +512,9 @@ func changeCorruptions() []corruption {
 // onTask changes the row of a task that runs once.
 func onTask(change func(*scheduler.TaskAudit)) func(*evidence, func(int) int) bool {
 	return func(e *evidence, pick func(int) int) bool {
-		row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool { return t.Cron == "" })
+		row := suttest.PickFrom(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+			return t.Cron == ""
+		})
 		if row != nil {
 			change(row)
 		}
@@ -532,7 +525,7 @@ func onTask(change func(*scheduler.TaskAudit)) func(*evidence, func(int) int) bo
 func taskCorruptions() []corruption {
 	return []corruption{
 		{"an acknowledged task is lost", scheduler.AllRun, func(e *evidence, pick func(int) int) bool {
-			row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+			row := suttest.PickFrom(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
 				return t.Origin && acked(e, t.Task)
 			})
 			if row == nil {
@@ -545,7 +538,7 @@ func taskCorruptions() []corruption {
 			return true
 		}},
 		{"a task that waits for ever", scheduler.AllRun, func(e *evidence, pick func(int) int) bool {
-			row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+			row := suttest.PickFrom(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
 				return t.State == scheduler.Done && t.Cron == ""
 			})
 			if row == nil {
@@ -567,7 +560,9 @@ func taskCorruptions() []corruption {
 		{"once, and inserted again", scheduler.NoPhantomRuns, onTask(
 			func(t *scheduler.TaskAudit) { t.Origin = false })},
 		{"a refused task", scheduler.NoPhantomRuns, func(e *evidence, pick func(int) int) bool {
-			row := someOf(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool { return t.Origin })
+			row := suttest.PickFrom(e.audit.Tasks, pick, func(t *scheduler.TaskAudit) bool {
+				return t.Origin
+			})
 			if row == nil {
 				return false
 			}

@@ -1,13 +1,9 @@
 package scheduler_test
 
 import (
-	"cmp"
-	"container/heap"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -15,15 +11,11 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/scheduler"
 )
 
-// tb is what testing.T and rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
+type tb = suttest.TB
 
 // evidence is a history and an audit that a case may change.
 type evidence struct {
@@ -34,24 +26,13 @@ type evidence struct {
 	audit   scheduler.Audit
 }
 
-func (e *evidence) raw(t tb) json.RawMessage {
-	t.Helper()
-	raw, err := json.Marshal(e.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
+func (e *evidence) raw(t tb) json.RawMessage { return suttest.Encoded(t, e.audit) }
 
 // judge returns the verdicts by name.
 func (e *evidence) judge(t tb) map[string]check.Verdict {
 	t.Helper()
-	verdicts := make(map[string]check.Verdict)
-	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	for _, v := range check.All(context.Background(), scheduler.Invariants(e.params), h, e.raw(t)) {
-		verdicts[v.Invariant] = v
-	}
-	return verdicts
+	return suttest.Verdicts(scheduler.Invariants(e.params),
+		history.Slice(e.records, e.windows...).WithSamples(e.samples), e.raw(t))
 }
 
 // verdict judges one invariant.
@@ -66,69 +47,22 @@ func (e *evidence) verdict(t tb, name string) check.Verdict {
 	panic("there is no invariant " + name)
 }
 
-// trouble is how often an attempt meets each mishap, and how often an executor dies
-// over a task.
+// trouble is that of the network, and how often an executor dies or sleeps over a task.
 type trouble struct {
-	lostRequest, lostReply, late, dialFails, dropped float64
-	dies, sleeps                                     float64
+	suttest.Trouble
+	dies, sleeps float64
 }
 
-// world is a whole run in virtual time: the workload, a network that loses and
-// delays, and a correct scheduler. Everything follows from the seed.
+// world is a whole run in virtual time, with a correct scheduler.
 type world struct {
-	params scheduler.Params
-	rng    *rand.Rand
-	load   sut.Workload
-	ref    *refScheduler
+	*suttest.World
 	trouble
-
-	now     time.Duration
-	events  events
-	records []history.Record
+	params  scheduler.Params
+	ref     *refScheduler
 	samples []history.Sample
-	second  map[int]bool // the records of second sendings
-}
-
-// event is something that happens at a moment.
-type event struct {
-	at time.Duration
-	n  int // breaks ties in the order of planning
-	do func()
-}
-
-type events struct {
-	list []event
-	n    int
-}
-
-func (e *events) Len() int { return len(e.list) }
-func (e *events) Less(i, k int) bool {
-	a, b := e.list[i], e.list[k]
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) < 0
-}
-func (e *events) Swap(i, k int) { e.list[i], e.list[k] = e.list[k], e.list[i] }
-func (e *events) Push(x any)    { e.list = append(e.list, x.(event)) }
-func (e *events) Pop() any {
-	last := e.list[len(e.list)-1]
-	e.list = e.list[:len(e.list)-1]
-	return last
-}
-
-func (w *world) at(at time.Duration, do func()) {
-	w.events.n++
-	heap.Push(&w.events, event{max(at, w.now), w.events.n, do})
-}
-
-func (w *world) after(d time.Duration, do func()) { w.at(w.now+d, do) }
-
-// some of a duration, uniform.
-func (w *world) some(d time.Duration) time.Duration {
-	return time.Duration(w.rng.Int64N(int64(d) + 1))
 }
 
 const (
-	netDelay  = 2 * time.Millisecond
-	opTimeout = 100 * time.Millisecond
 	lookEvery = 250 * time.Millisecond
 	// refDelay is how long the reference takes to start what is due, at most.
 	refDelay = 30 * time.Millisecond
@@ -141,105 +75,24 @@ func morningOf(t tb, seed uint64, p scheduler.Params, tr trouble, ops int) *evid
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load, trouble: tr,
-		second: map[int]bool{}}
+	w := &world{World: suttest.NewWorld(seed, load, tr.Trouble), trouble: tr, params: p}
 	w.ref = newRefScheduler(w)
-	for i := range ops {
-		op := load.Op(uint64(i))
-		w.at(time.Duration(float64(i)/p.Rate*float64(time.Second)), func() { w.send(op, false) })
-	}
-	w.at(0, w.look)
-	w.run()
-	return &evidence{params: p, records: w.records, samples: w.samples, audit: w.ref.audit()}
-}
-
-// run lets everything happen in its order.
-func (w *world) run() {
-	for w.events.Len() > 0 {
-		e := heap.Pop(&w.events).(event)
-		w.now = max(w.now, e.at) // what came before may have looked at the clock, which moved it on
-		e.do()
-	}
+	w.After(0, w.look)
+	w.Run(w.ref, ops, time.Duration(float64(ops)/p.Rate*float64(time.Second)))
+	return &evidence{params: p, records: w.Records, samples: w.samples, audit: w.ref.audit()}
 }
 
 // look takes a sample while anything is left to happen: every so often, or when the
 // next thing happens if that is later. The next time of day may be tomorrow.
 func (w *world) look() {
-	if w.events.Len() == 0 {
+	if !w.Pending() {
 		return
 	}
 	body, _ := json.Marshal(w.ref.look()) // numbers
-	from := max(0, w.now-w.some(netDelay))
-	w.samples = append(w.samples, history.Sample{From: from, To: w.now + w.some(netDelay), Body: body})
-	w.at(max(w.now+lookEvery, w.events.list[0].at), w.look)
-}
-
-// send starts one attempt and decides what the network does to it. Some are sent twice: again
-// is the second time.
-func (w *world) send(op history.Op, again bool) {
-	i := len(w.records)
-	if w.second[i] = again; !again {
-		w.resend(op, sut.Together)
-	}
-	w.records = append(w.records, history.Record{
-		Seq: uint64(i), Op: op, Intended: w.now, Start: w.now, End: history.Never})
-	u := w.rng.Float64()
-	for _, fate := range []struct {
-		share float64
-		do    func()
-	}{
-		{w.dropped, func() { w.records[i].Outcome, w.records[i].Start = history.Dropped, history.Never }},
-		{w.dialFails, func() { w.end(i, w.some(netDelay), history.Refused, history.Reply{}) }},
-		{w.lostRequest, func() { w.lose(i) }},
-		{w.lostReply, func() {
-			w.after(w.some(netDelay), func() { _, _ = w.ref.do(op) })
-			w.lose(i)
-		}},
-		{w.late, func() {
-			w.after(opTimeout+w.some(2*opTimeout), func() { _, _ = w.ref.do(op) })
-			w.lose(i)
-		}},
-	} {
-		if u < fate.share {
-			fate.do()
-			return
-		}
-		u -= fate.share
-	}
-	w.after(w.some(netDelay), func() {
-		reply, err := w.ref.do(op)
-		outcome := history.OK
-		if err != nil {
-			outcome = history.Refused
-		}
-		w.end(i, w.some(netDelay), outcome, reply)
-	})
-}
-
-func (w *world) lose(i int) { w.end(i, opTimeout, history.Unknown, history.Reply{}) }
-
-func (w *world) end(i int, after time.Duration, outcome history.Outcome, reply history.Reply) {
-	w.after(after, func() {
-		rec := &w.records[i]
-		rec.Outcome, rec.Reply, rec.End = outcome, reply, w.now
-		if w.second[i] {
-			return // nothing follows from it
-		}
-		for _, next := range w.load.Follow(rec.Op, outcome, reply) {
-			w.after(next.After, func() { w.send(next.Op, false) })
-		}
-		if outcome == history.OK {
-			w.resend(rec.Op, sut.Later)
-		}
-	})
-}
-
-// resend plans the second sending of an operation that has one at that time.
-func (w *world) resend(op history.Op, when sut.Resending) {
-	wanted, pause := w.load.(sut.Resender).Resend(op)
-	if wanted == when {
-		w.after(pause, func() { w.send(op, true) })
-	}
+	from := max(0, w.Now-w.Some(suttest.NetDelay))
+	to := w.Now + w.Some(suttest.NetDelay)
+	w.samples = append(w.samples, history.Sample{From: from, To: to, Body: body})
+	w.After(max(lookEvery, w.Next()-w.Now), w.look)
 }
 
 // refScheduler is a correct scheduler: what is due starts a moment later, executors
@@ -269,16 +122,17 @@ const storeOffset = 1_700_000_000 * time.Second
 
 // clock is the database's clock in microseconds; it never shows a time twice.
 func (s *refScheduler) clock() int64 {
-	s.w.now += time.Microsecond
-	return (storeOffset + s.w.now).Microseconds()
+	s.w.Now += time.Microsecond
+	return (storeOffset + s.w.Now).Microseconds()
 }
 
 // until is how long it is until a moment of the database's clock.
 func (s *refScheduler) until(us int64) time.Duration {
-	return time.Duration(us)*time.Microsecond - storeOffset - s.w.now
+	return time.Duration(us)*time.Microsecond - storeOffset - s.w.Now
 }
 
-var errNo = errors.New("refused")
+// Do performs an operation.
+func (s *refScheduler) Do(op history.Op, answer func(history.Reply, error)) { answer(s.do(op)) }
 
 func (s *refScheduler) do(op history.Op) (history.Reply, error) {
 	if op.Kind == scheduler.KindSchedule {
@@ -290,7 +144,7 @@ func (s *refScheduler) do(op history.Op) (history.Reply, error) {
 	case op.Kind == scheduler.KindTask, op.Kind == scheduler.KindTasks, op.Kind == scheduler.KindAwait:
 		return history.Reply{}, nil
 	case len(rows) == 0:
-		return history.Reply{}, errNo
+		return history.Reply{}, sut.ErrRefused
 	}
 	return s.change(op, id, rows)
 }
@@ -298,7 +152,7 @@ func (s *refScheduler) do(op history.Op) (history.Reply, error) {
 func (s *refScheduler) schedule(op history.Op) (history.Reply, error) {
 	now := s.clock()
 	if s.begins < 0 {
-		s.begins = s.w.now
+		s.begins = s.w.Now
 	}
 	rows := s.byTask[op.ID]
 	if len(rows) == 0 {
@@ -341,7 +195,7 @@ func (s *refScheduler) insert(row *refRow) {
 // wake starts a row once it is due, if it still waits for that.
 func (s *refScheduler) wake(row *refRow) {
 	due := row.DueUS
-	s.w.after(max(0, s.until(due))+time.Microsecond+s.w.some(refDelay), func() {
+	s.w.After(max(0, s.until(due))+time.Microsecond+s.w.Some(refDelay), func() {
 		if row.DueUS == due && row.State == scheduler.Waiting && !row.Paused {
 			s.start(row)
 		}
@@ -360,17 +214,17 @@ func (s *refScheduler) start(row *refRow) {
 		s.insertNext(row)
 	}
 	work := time.Duration(row.WorkMS) * time.Millisecond
-	switch u := s.w.rng.Float64(); {
+	switch u := s.w.Rand.Float64(); {
 	case u < s.w.dies:
-		if s.w.rng.IntN(2) == 0 {
-			s.w.after(work, func() { s.effect(row, run) })
+		if s.w.Rand.IntN(2) == 0 {
+			s.w.After(work, func() { s.effect(row, run) })
 		}
-		s.w.after(p.Lease.D()+s.w.some(p.RescueEvery.D()), func() { s.rescue(row, run) })
+		s.w.After(p.Lease.D()+s.w.Some(p.RescueEvery.D()), func() { s.rescue(row, run) })
 	case u < s.w.dies+s.w.sleeps:
-		s.w.after(p.Lease.D()+s.w.some(p.RescueEvery.D()), func() { s.rescue(row, run) })
-		s.w.after(2*p.Lease.D()+s.w.some(p.Lease.D()), func() { s.end(row, run) })
+		s.w.After(p.Lease.D()+s.w.Some(p.RescueEvery.D()), func() { s.rescue(row, run) })
+		s.w.After(2*p.Lease.D()+s.w.Some(p.Lease.D()), func() { s.end(row, run) })
 	default:
-		s.w.after(work, func() { s.end(row, run) })
+		s.w.After(work, func() { s.end(row, run) })
 	}
 }
 
@@ -392,7 +246,7 @@ func (s *refScheduler) insertNext(row *refRow) {
 // toNext makes a row the next occurrence.
 func (s *refScheduler) toNext(row *refRow) {
 	row.Occurrence++
-	for _, r := range s.w.records {
+	for _, r := range s.w.Records {
 		if r.Op.ID == row.Task && r.Op.Kind == scheduler.KindSchedule {
 			row.DueUS = s.due(row, row.Occurrence, scheduler.RequestOf(r.Op).At)
 			return
@@ -441,7 +295,7 @@ func (s *refScheduler) end(row *refRow, run *scheduler.RunAudit) {
 
 // stop lets an executor see by its next heartbeat that somebody cancelled what it runs.
 func (s *refScheduler) stop(row *refRow, run *scheduler.RunAudit) {
-	s.w.after(s.w.some(s.w.params.Lease.D()/4), func() {
+	s.w.After(s.w.Some(s.w.params.Lease.D()/4), func() {
 		if row.run != run || row.State != scheduler.Running {
 			return
 		}
@@ -492,7 +346,7 @@ func (s *refScheduler) change(op history.Op, id uint64, rows []*refRow) (history
 		}
 	}
 	if state == "" {
-		return history.Reply{}, errNo
+		return history.Reply{}, sut.ErrRefused
 	}
 	s.changes = append(s.changes, scheduler.ChangeAudit{Op: op.ID, Task: id, What: op.Kind,
 		Outcome: state, AtUS: at})
@@ -500,7 +354,7 @@ func (s *refScheduler) change(op history.Op, id uint64, rows []*refRow) (history
 }
 
 func (s *refScheduler) look() scheduler.Look {
-	now := (storeOffset + s.w.now).Microseconds()
+	now := (storeOffset + s.w.Now).Microseconds()
 	l := scheduler.Look{NowUS: now, Executors: 1}
 	for _, row := range s.rows {
 		switch row.State {

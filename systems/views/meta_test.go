@@ -15,6 +15,7 @@ import (
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/views"
 )
 
@@ -69,11 +70,7 @@ func TestCorrectPipelineIsNeverBroken(t *testing.T) {
 		p.RulesAfter = rapid.IntRange(0, 90).Draw(t, "rules after")
 		p.ReprocessAfter = rapid.IntRange(91, 200).Draw(t, "reprocess after")
 		mishap := rapid.Float64Range(0, 0.15)
-		tr := trouble{
-			lostRequest: mishap.Draw(t, "lost requests"), lostReply: mishap.Draw(t, "lost replies"),
-			late: mishap.Draw(t, "late"), dialFails: mishap.Draw(t, "failed dials"),
-			dropped: mishap.Draw(t, "dropped"), forwardedTwice: mishap.Draw(t, "forwarded twice"),
-		}
+		tr := trouble{suttest.DrawTrouble(t), mishap.Draw(t, "forwarded twice")}
 		e := runOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, rapid.Bool().Draw(t, "composite"),
 			rapid.IntRange(0, 150).Draw(t, "sessions"))
 		for name, v := range e.judge(t) {
@@ -106,8 +103,8 @@ func TestCorruptionsAreCaught(t *testing.T) {
 				t.Errorf("good run: %s is %s: %s", c.breaks, v.Status, v.Reason)
 			}
 			rapid.Check(t, func(t *rapid.T) {
-				tr := trouble{lostRequest: 0.02, lostReply: 0.02, late: 0.02, dropped: 0.02,
-					forwardedTwice: 0.02}
+				tr := trouble{suttest.Trouble{LostRequest: 0.02, LostReply: 0.02, Late: 0.02,
+					Dropped: 0.02}, 0.02}
 				e := runOf(t, rapid.Uint64().Draw(t, "seed"), smallParams(), tr,
 					rapid.Bool().Draw(t, "composite"), 120)
 				n := 0

@@ -2,30 +2,23 @@ package views_test
 
 import (
 	"cmp"
-	"container/heap"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
-	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/views"
 )
 
 const ms = time.Millisecond
 
-// tb is what testing.T and rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
+type tb = suttest.TB
 
 // evidence is a history and an audit that a case may change.
 type evidence struct {
@@ -47,11 +40,7 @@ func (e *evidence) raw(t tb) json.RawMessage {
 	if e.audit.Valid, err = views.EncodeLog(e.valid); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(e.audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return suttest.Encoded(t, e.audit)
 }
 
 // judge returns the verdicts by name.
@@ -61,31 +50,22 @@ func (e *evidence) judge(t tb) map[string]check.Verdict {
 }
 
 func (e *evidence) judgeRaw(raw json.RawMessage) map[string]check.Verdict {
-	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	out := make(map[string]check.Verdict)
-	for _, v := range check.All(ctx, views.Invariants(e.params), h, raw) {
-		out[v.Invariant] = v
-	}
-	return out
+	return suttest.Verdicts(views.Invariants(e.params),
+		history.Slice(e.records, e.windows...).WithSamples(e.samples), raw)
 }
 
-// trouble is how often an attempt meets each mishap.
+// trouble is that of the network, and how often a view is forwarded twice.
 type trouble struct {
-	lostRequest, lostReply, late, dialFails, dropped, forwardedTwice float64
+	suttest.Trouble
+	forwardedTwice float64
 }
 
-// world is a whole run in virtual time: the workload, a network that loses and
-// delays, and the smallest correct pipeline. Everything follows from the seed.
+// world is a whole run in virtual time, with the smallest correct pipeline.
 type world struct {
+	*suttest.World
 	trouble
-	params    views.Params
-	rng       *rand.Rand
-	load      sut.Workload
-	composite bool
-
-	now    time.Duration
-	events events
 	*evidence
+	composite bool
 
 	rules     []views.Rules
 	decided   []int // how many events of a partition were
@@ -98,31 +78,6 @@ type world struct {
 	reprocess int64
 }
 
-// event is something that happens at a moment.
-type event struct {
-	at time.Duration
-	n  int // breaks ties in the order of planning
-	do func()
-}
-
-type events struct {
-	list []event
-	n    int
-}
-
-func (e *events) Len() int { return len(e.list) }
-func (e *events) Less(i, k int) bool {
-	a, b := e.list[i], e.list[k]
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) < 0
-}
-func (e *events) Swap(i, k int) { e.list[i], e.list[k] = e.list[k], e.list[i] }
-func (e *events) Push(x any)    { e.list = append(e.list, x.(event)) }
-func (e *events) Pop() any {
-	last := e.list[len(e.list)-1]
-	e.list = e.list[:len(e.list)-1]
-	return last
-}
-
 const partitions = 4
 
 // runOf is a run of so many sessions through a correct pipeline.
@@ -132,8 +87,7 @@ func runOf(t tb, seed uint64, p views.Params, tr trouble, composite bool, sessio
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{trouble: tr, params: p, rng: rand.New(rand.NewPCG(seed, 1)), load: load,
-		composite: composite,
+	w := &world{World: suttest.NewWorld(seed, load, tr.Trouble), trouble: tr, composite: composite,
 		evidence: &evidence{params: p, watch: make([][]views.Logged, partitions),
 			valid: make([][]views.Logged, partitions)},
 		rules:   []views.Rules{views.RulesOf(p)},
@@ -141,92 +95,17 @@ func runOf(t tb, seed uint64, p views.Params, tr trouble, composite bool, sessio
 		session: map[string]*views.Logged{}, used: map[string]int64{},
 		drops: map[views.DropAudit]int64{}, counts: map[views.CountAudit]int64{},
 		shown: map[string]int64{}, reprocess: 1}
-	w.run(sessions)
+	w.Spared = func(op history.Op) bool { return op.Kind != views.KindHeartbeat }
+	for at := time.Duration(0); at < 3*time.Second; at += 100 * ms {
+		w.After(at, w.look)
+	}
+	w.Run(w, sessions, 2*time.Second)
 	w.finish()
 	return w.evidence
 }
 
-func (w *world) at(at time.Duration, do func()) {
-	w.events.n++
-	heap.Push(&w.events, event{max(at, w.now), w.events.n, do})
-}
-
-// some is a random part of a duration.
-func (w *world) some(d time.Duration) time.Duration {
-	return time.Duration(w.rng.Int64N(int64(d) + 1))
-}
-
-// run offers sessions over two seconds and returns when nothing is left to
-// happen.
-func (w *world) run(sessions int) {
-	for i := range sessions {
-		op := w.load.Op(uint64(i))
-		w.at(time.Duration(i)*2*time.Second/time.Duration(sessions), func() { w.send(op, false) })
-	}
-	for at := time.Duration(0); at < 3*time.Second; at += 100 * ms {
-		w.at(at, w.look)
-	}
-	for w.events.Len() > 0 {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
-	}
-}
-
-// send is one attempt at an operation, with whatever happens to it. Some are sent twice: again
-// is the second time.
-func (w *world) send(op history.Op, again bool) {
-	if !again {
-		w.resend(op, sut.Together)
-	}
-	rec := history.Record{Seq: uint64(len(w.records)), Op: op, Intended: w.now, Start: w.now}
-	w.records = append(w.records, rec)
-	at := len(w.records) - 1
-	end := func(outcome history.Outcome, reply history.Reply, took time.Duration) {
-		w.at(w.now+took, func() {
-			r := &w.records[at]
-			r.Outcome, r.Reply, r.End = outcome, reply, w.now
-			if again {
-				return // nothing follows from it
-			}
-			for _, f := range w.load.Follow(op, outcome, reply) {
-				w.at(w.now+f.After, func() { w.send(f.Op, false) })
-			}
-			if outcome == history.OK {
-				w.resend(op, sut.Later)
-			}
-		})
-	}
-	u := w.rng.Float64()
-	mishap := func(share float64) bool {
-		u -= share
-		return u < 0 && op.Kind == views.KindHeartbeat
-	}
-	switch {
-	case mishap(w.dropped):
-		r := &w.records[at]
-		r.Outcome, r.Start, r.End = history.Dropped, history.Never, history.Never
-	case mishap(w.dialFails):
-		end(history.Refused, history.Reply{}, ms)
-	case mishap(w.lostRequest):
-		end(history.Unknown, history.Reply{}, 50*ms)
-	case mishap(w.lostReply):
-		w.at(w.now+w.some(3*ms), func() { w.do(op) })
-		end(history.Unknown, history.Reply{}, 50*ms)
-	case mishap(w.late):
-		w.at(w.now+60*ms+w.some(200*ms), func() { w.do(op) })
-		end(history.Unknown, history.Reply{}, 50*ms)
-	default:
-		w.at(w.now+w.some(3*ms), func() { end(history.OK, w.do(op), w.some(3*ms)) })
-	}
-}
-
-// resend plans the second sending of an operation that has one at that time.
-func (w *world) resend(op history.Op, when sut.Resending) {
-	if wanted, pause := w.load.(sut.Resender).Resend(op); wanted == when {
-		w.at(w.now+pause, func() { w.send(op, true) })
-	}
-}
+// Do performs an operation.
+func (w *world) Do(op history.Op, answer func(history.Reply, error)) { answer(w.do(op), nil) }
 
 // do is what the API does.
 func (w *world) do(op history.Op) history.Reply {
@@ -260,7 +139,7 @@ func (w *world) append(op history.Op) history.Reply {
 	e := views.Logged{Event: views.Event{Heartbeat: h, Rules: int64(len(w.rules))},
 		Offset: int64(len(w.watch[p]))}
 	w.watch[p] = append(w.watch[p], e)
-	w.at(w.now+w.some(30*ms), func() { w.decide(p) })
+	w.After(w.Some(30*ms), func() { w.decide(p) })
 	return history.Reply{Key: views.Position{Partition: int32(p), Offset: e.Offset}.String(),
 		Value: e.Offset}
 }
@@ -275,7 +154,7 @@ func (w *world) decide(p int) {
 		return
 	}
 	w.forward(p, e)
-	if w.rng.Float64() < w.forwardedTwice {
+	if w.Rand.Float64() < w.forwardedTwice {
 		w.forward(p, e)
 	}
 }
@@ -314,7 +193,7 @@ func (w *world) forward(p int, e views.Logged) {
 	source := e.In()
 	e.Offset, e.Source = int64(len(w.valid[p])), source
 	w.valid[p] = append(w.valid[p], e)
-	w.at(w.now+w.some(100*ms), func() { w.count(p) })
+	w.After(w.Some(100*ms), func() { w.count(p) })
 }
 
 // count counts the next view of a partition, unless it came before.
@@ -347,11 +226,12 @@ func (w *world) look() {
 	if err != nil {
 		panic(err)
 	}
-	w.samples = append(w.samples, history.Sample{From: w.now, To: w.now, Body: body})
+	w.samples = append(w.samples, history.Sample{From: w.Now, To: w.Now, Body: body})
 }
 
 // finish makes the audit.
 func (w *world) finish() {
+	w.records = w.Records
 	a := &w.audit
 	*a = views.Audit{Rules: w.rules, Creators: map[string]string{}, Drops: []views.DropAudit{},
 		Counts: []views.CountAudit{}, Totals: []views.TotalAudit{},

@@ -143,21 +143,17 @@ func listBriefly(w io.Writer) error {
 		return err
 	}
 	for _, system := range systemNames() {
-		first := slices.IndexFunc(items, func(i scenarioItem) bool { return i.System == system })
-		more := -1
-		for _, item := range items {
-			if item.System == system {
-				more++
-			}
-		}
-		if first >= 0 {
-			fmt.Fprintf(w, "%-14s%-29s%-7s and %d more\n", system, items[first].Name,
-				items[first].Estimate, more)
+		own := slices.DeleteFunc(slices.Clone(items), func(i scenarioItem) bool {
+			return i.System != system
+		})
+		if len(own) > 0 {
+			fmt.Fprintf(w, "%-14s%-29s%-7s and %d more\n", system, own[0].Name, own[0].Estimate,
+				len(own)-1)
 		}
 	}
-	_, err = fmt.Fprintln(w, "All of a system, with their questions: stampede list <system>. "+
-		"Details: stampede\ndescribe <scenario>. Everything: stampede list --all. "+
-		"Times are estimates for\nall designs.")
+	_, err = fmt.Fprintln(w, "Scenarios of a system, with their questions: stampede list <system>.\n"+
+		"Details: stampede describe <scenario>. Everything: stampede list --all.\n"+
+		"Times are estimates for all designs.")
 	return err
 }
 

@@ -118,7 +118,7 @@ func system(closed *atomic.Int64, roles ...emptying) sut.System {
 				return []string{first}, err
 			},
 		},
-		Roles:      roles,
+		Roles: roles,
 		Invariants: func(params) []check.Invariant {
 			return []check.Invariant{new(check.Subject).State("tidy", "nothing lies about")}
 		},

@@ -1,7 +1,6 @@
 package views_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -18,9 +17,6 @@ import (
 	"stampede/harness/suttest"
 	"stampede/systems/views"
 )
-
-// ctx is never cancelled: what is judged here is small.
-var ctx = context.Background()
 
 // smallParams is a pipeline whose rules all bite.
 func smallParams() views.Params {

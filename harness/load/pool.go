@@ -101,6 +101,13 @@ func (p *pool) add(busy, users int) {
 	}
 }
 
+// underWay is how many operations are being executed.
+func (p *pool) underWay() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.busy + p.users
+}
+
 // empty reports whether nothing is executed and nothing waits.
 func (p *pool) empty() bool {
 	p.mu.Lock()

@@ -29,7 +29,7 @@ func MakeSchema(docs schema.Docs) ([]byte, error) {
 			"required":   []Type{p.kind},
 		})
 	}
-	special := rundir.SpecialSchemas(docs)
+	special := rundir.SpecialSchemas()
 	special[reflect.TypeFor[Type]()] = schema.Schema{"enum": kinds}
 	special[reflect.TypeFor[PhaseName]()] = schema.Schema{
 		"enum": []PhaseName{Prepare, WarmUp, Steady, Drain, Settle, Audit, Judge}}

@@ -214,14 +214,14 @@ type Component struct {
 // designs are correct, whether their times can be used, and whether objectives were met.
 type Verdict struct {
 	// Overall is PASS, FAIL, INCONCLUSIVE or INVALID.
-	Overall string `json:"overall"`
+	Overall string `json:"overall" enum:"PASS,FAIL,INCONCLUSIVE,INVALID"`
 	// Correctness is PASS, FAIL, INCONCLUSIVE or INVALID.
-	Correctness string `json:"correctness"`
+	Correctness string `json:"correctness" enum:"PASS,FAIL,INCONCLUSIVE,INVALID"`
 	// Objectives is PASS, FAIL, NOT JUDGED or INCONCLUSIVE.
-	Objectives string `json:"objectives"`
+	Objectives string `json:"objectives" enum:"PASS,FAIL,NOT JUDGED,INCONCLUSIVE"`
 	// Timing is clean, noisy or none: clean if the times of all designs are, none if
 	// those of no design can be used.
-	Timing  string   `json:"timing"`
+	Timing  string   `json:"timing" enum:"clean,noisy,none"`
 	Reasons []string `json:"reasons"`
 }
 
@@ -238,15 +238,15 @@ type Variant struct {
 	Servers int      `json:"servers,omitempty"`
 	Roles   []Role   `json:"roles,omitempty"`
 	// Verdict is PASS, FAIL, INCONCLUSIVE or INVALID; a control that was caught passes.
-	Verdict string `json:"verdict"`
+	Verdict string `json:"verdict" enum:"PASS,FAIL,INCONCLUSIVE,INVALID"`
 	// Correctness is HOLDS, VIOLATED, CAUGHT, NOT CAUGHT, NOT PROVOKED, NOT EXERCISED or
 	// UNDECIDED; it is decided by all repeats, whatever their times are worth.
 	Correctness string `json:"correctness"`
 	// Objectives is PASS, FAIL, NOT JUDGED or INCONCLUSIVE; PASS for a control.
-	Objectives string `json:"objectives"`
+	Objectives string `json:"objectives" enum:"PASS,FAIL,NOT JUDGED,INCONCLUSIVE"`
 	// Timing is the state of the times below: clean, noisy or none. They are of the
 	// repeats in the best state that there is.
-	Timing string `json:"timing"`
+	Timing string `json:"timing" enum:"clean,noisy,none"`
 	// Races is the sum over the repeats but the control, absent if the system names no operations that
 	// race, or nothing was recorded.
 	Races   *Races   `json:"races,omitempty"`
@@ -292,11 +292,11 @@ type Repeat struct {
 	Again *int `json:"again,omitempty"`
 	// Used says that the design's times are of this repeat, among others.
 	Used    bool   `json:"used"`
-	Verdict string `json:"verdict"`
+	Verdict string `json:"verdict" enum:"PASS,FAIL,INCONCLUSIVE,INVALID"`
 	// Timing is clean, noisy or none; QuietNS are the percentiles of the response times
 	// without the operations that were due while other programs or the hypervisor took
 	// the CPU, present where any were.
-	Timing string      `json:"timing"`
+	Timing string      `json:"timing" enum:"clean,noisy,none"`
 	Quiet  *QuietTimes `json:"quiet,omitempty"`
 	// Races are the operations that raced, absent if the system names none.
 	Races          *Races             `json:"races,omitempty"`
@@ -461,12 +461,12 @@ type Latencies struct {
 // Percentiles are integer nanoseconds. A percentile that falls among dropped
 // or unfinished operations is Infinite.
 type Percentiles struct {
-	Count int64 `json:"count"`
-	P50   int64 `json:"p50"`
-	P90   int64 `json:"p90"`
-	P99   int64 `json:"p99"`
-	P999  int64 `json:"p999"`
-	Max   int64 `json:"max"`
+	Count int64 `json:"count" min:"0"`
+	P50   int64 `json:"p50" min:"0"`
+	P90   int64 `json:"p90" min:"0"`
+	P99   int64 `json:"p99" min:"0"`
+	P999  int64 `json:"p999" min:"0"`
+	Max   int64 `json:"max" min:"0"`
 }
 
 // Infinite is the latency of an operation that was dropped or never ended.

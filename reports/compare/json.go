@@ -27,7 +27,7 @@ func Schema() []byte { return append([]byte(nil), comparisonSchema...) }
 
 // MakeSchema makes the JSON Schema of what JSON writes from the types.
 func MakeSchema(docs schema.Docs) ([]byte, error) {
-	special := rundir.SpecialSchemas(docs)
+	special := rundir.SpecialSchemas()
 	special[reflect.TypeFor[Median]()] = schema.Schema{"type": []string{"number", "null"}}
 	special[reflect.TypeFor[verdictSlug]()] = schema.Schema{"enum": []verdictSlug{
 		slugOf(wordWorse), slugOf(wordUnlike), slugOf(wordRegression), slugOf(wordTooFew),

@@ -144,8 +144,6 @@ func TestAvailable(t *testing.T) {
 		"wrong target": {kill, fault.Target{Component: &dud{service: sut.Postgres}}, "is postgres"},
 		"no proxy": {fault.Fault{Kind: fault.Partition, Target: sut.Redis},
 			fault.Target{Component: breakable}, "no proxy"},
-		"no kind": {fault.Fault{Kind: "x", Target: sut.Redis},
-			fault.Target{Component: breakable}, "unknown kind"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,13 +9,13 @@ package fault
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/history"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 )
@@ -23,48 +23,73 @@ import (
 // Kind is a way of breaking a store or a role.
 type Kind string
 
-// The kinds.
+// The kinds; Does says what each of them does.
 const (
-	// Kill ends every process of the store with SIGKILL and starts it again
-	// when healed, on its old data or, with Wipe, on none.
-	Kill Kind = "kill"
-	// Pause freezes every process of the store. Its kernel goes on accepting
-	// connections and buffering requests, which run when it thaws.
-	Pause Kind = "pause"
-	// Restart stops the store in an orderly way and starts it again.
-	Restart Kind = "restart"
-	// Latency adds latency to each round trip, half of it each way.
-	Latency Kind = "latency"
-	// Partition lets nothing through either way. New connections are neither
-	// refused nor answered.
-	Partition Kind = "partition"
-	// LostAck executes requests and loses their replies.
-	LostAck Kind = "lost-ack"
-	// LostRequest loses requests before the store sees them.
+	Kill        Kind = "kill"
+	Pause       Kind = "pause"
+	Restart     Kind = "restart"
+	Latency     Kind = "latency"
+	Partition   Kind = "partition"
+	LostAck     Kind = "lost-ack"
 	LostRequest Kind = "lost-request"
-	// PowerLoss ends every process of Redis with SIGKILL and takes the end of
-	// its append-only file, as a loss of power does. A kill alone takes nothing
-	// of it: what was written is the kernel's, and survives the process.
-	PowerLoss Kind = "power-loss"
-	// Crash ends a process of a role, by SIGKILL, at the n-th passage of a named
-	// place of its work, counted from the fault's beginning. It starts again
-	// when healed. Of several replicas each counts its own passages.
-	Crash Kind = "crash"
-	// Churn takes replicas of a role away and brings them back, again and again,
-	// at moments that follow from the seed.
-	Churn Kind = "churn"
+	PowerLoss   Kind = "power-loss"
+	Crash       Kind = "crash"
+	Churn       Kind = "churn"
 )
 
-// Kinds lists every kind.
-func Kinds() []Kind {
-	return []Kind{Kill, Pause, Restart, Latency, Partition, LostAck, LostRequest, PowerLoss,
-		Crash, Churn}
+// about says what there is to know of a kind.
+type about struct {
+	kind Kind
+	// process says that it touches the store's processes; others touch the network before it.
+	// roles says that it can be aimed at a role, only that it can be aimed at nothing else.
+	process, roles, only bool
+	does, proof          string
 }
 
-// onProcess says whether a kind touches the store's processes; the others
-// touch the network before it.
-func (k Kind) onProcess() bool {
-	return k == Kill || k == Pause || k == Restart || k == PowerLoss || k == Crash || k == Churn
+func kinds() []about {
+	const (
+		another = "it has another identity afterwards"
+		lost    = "bytes of the clients' own traffic were lost, or connections not answered"
+	)
+	return []about{
+		{Kill, true, true, false, "kills all its processes with SIGKILL; it restarts with all that " +
+			"it had written, flushed or not, or with wipe without its data", another},
+		{Pause, true, true, false, "freezes all its processes; requests wait and run when it resumes",
+			"it neither answers nor refuses"},
+		{Restart, true, true, false, "shuts it down cleanly and starts it again", another},
+		{Latency, false, false, false, "adds latency to each round trip",
+			"answers take that much longer or do not come"},
+		{Partition, false, true, false,
+			"drops all traffic both ways; connections are neither refused nor answered", lost},
+		{LostAck, false, false, false, "executes requests and loses their replies", lost},
+		{LostRequest, false, false, false, "loses requests before the store sees them", lost},
+		{PowerLoss, true, false, false, "kills all its processes with SIGKILL and truncates its " +
+			"append-only file to its state a while before (loses, 1s): what was written but perhaps not " +
+			"flushed is lost", "bytes were removed from the file, and the store has another identity " +
+			"afterwards"},
+		{Crash, true, true, true, "kills a process of a role the n-th time it reaches a place; it " +
+			"restarts when the fault ends",
+			"the process reported the place, died by SIGKILL, and was replaced"},
+		{Churn, true, true, true, "stops or kills replicas and brings them back, repeatedly",
+			"the processes that came back are new ones"},
+	}
+}
+
+// Kinds lists every kind.
+func Kinds() (list []Kind) {
+	for _, a := range kinds() {
+		list = append(list, a.kind)
+	}
+	return list
+}
+
+func (k Kind) about() about {
+	for _, a := range kinds() {
+		if a.kind == k {
+			return a
+		}
+	}
+	return about{}
 }
 
 // canTouch says whether a fault of the kind can be done to a component. What is
@@ -81,76 +106,25 @@ func (k Kind) canTouch(c env.Component) bool {
 	case Restart:
 		return breakable || stoppable
 	}
-	return breakable || !k.onProcess()
+	return breakable || !k.about().process
 }
 
 // OnRoles says whether a fault of the kind can be aimed at a role; of a
 // partition, the role is cut off from one store.
-func (k Kind) OnRoles() bool {
-	return k == Kill || k == Pause || k == Restart || k == Partition || k.onlyRoles()
-}
+func (k Kind) OnRoles() bool { return k.about().roles }
 
-// onlyRoles says that nothing but a role can have such a fault.
-func (k Kind) onlyRoles() bool { return k == Crash || k == Churn }
+// Does says in a few words what a fault of the kind does to a store, Proof what must have been
+// seen for it to have fired.
+func (k Kind) Does() string { return k.about().does }
 
-// Does says in a few words what a fault of the kind does to a store.
-func (k Kind) Does() string {
-	switch k {
-	case Kill:
-		return "kills all its processes with SIGKILL; it restarts with all that it had written, " +
-			"flushed or not, or with wipe without its data"
-	case Pause:
-		return "freezes all its processes; requests wait and run when it resumes"
-	case Restart:
-		return "shuts it down cleanly and starts it again"
-	case Latency:
-		return "adds latency to each round trip"
-	case Partition:
-		return "drops all traffic both ways; connections are neither refused nor answered"
-	case LostAck:
-		return "executes requests and loses their replies"
-	case LostRequest:
-		return "loses requests before the store sees them"
-	case PowerLoss:
-		return "kills all its processes with SIGKILL and truncates its append-only file to its state a " +
-			"while before (loses, 1s): what was written but perhaps not flushed is lost"
-	case Crash:
-		return "kills a process of a role the n-th time it reaches a place; it restarts when the fault " +
-			"ends"
-	case Churn:
-		return "stops or kills replicas and brings them back, repeatedly"
-	default:
-		return ""
-	}
-}
-
-// Proof says what must have been seen for a fault of the kind to have fired.
-func (k Kind) Proof() string {
-	switch k {
-	case Kill, Restart:
-		return "it has another identity afterwards"
-	case Pause:
-		return "it neither answers nor refuses"
-	case Latency:
-		return "answers take that much longer or do not come"
-	case Partition, LostAck, LostRequest:
-		return "bytes of the clients' own traffic were lost, or connections not answered"
-	case PowerLoss:
-		return "bytes were removed from the file, and the store has another identity afterwards"
-	case Crash:
-		return "the process reported the place, died by SIGKILL, and was replaced"
-	case Churn:
-		return "the processes that came back are new ones"
-	default:
-		return ""
-	}
-}
+// Proof is described with Does.
+func (k Kind) Proof() string { return k.about().proof }
 
 // Backends are those on which a fault of the kind can be injected: the
 // processes of the user's own servers are not ours to break.
 func (k Kind) Backends() []string {
 	local := []string{env.Containers, env.Processes}
-	if k.onProcess() {
+	if k.about().process {
 		return local
 	}
 	return append(local, env.External)
@@ -193,7 +167,7 @@ func Spot(target, from sut.Service) sut.Service {
 
 // Targets are those of the named stores that a fault of the kind can have.
 func (k Kind) Targets(stores []string) []string {
-	if k.onlyRoles() {
+	if k.about().only {
 		return nil
 	}
 	if k == PowerLoss {
@@ -204,7 +178,7 @@ func (k Kind) Targets(stores []string) []string {
 	return stores
 }
 
-// Of makes the fault that a scenario describes.
+// Of makes the fault that a scenario describes, which package scenario has checked.
 func Of(f scenario.Fault) (Fault, error) {
 	made := Fault{Kind: Kind(f.Kind), Target: sut.Service(f.Target), Latency: f.Latency.D(),
 		Jitter: f.Jitter.D(), Wipe: f.Wipe, Loses: f.Loses.D(), From: sut.Service(f.From),
@@ -218,63 +192,14 @@ func Of(f scenario.Fault) (Fault, error) {
 	if made.Kind == PowerLoss && made.Loses == 0 {
 		made.Loses = DefaultLoses
 	}
-	if err := made.check(); err != nil {
-		return Fault{}, fmt.Errorf("fault %q: %w", f.Name, err)
+	if !slices.Contains(Kinds(), made.Kind) {
+		return Fault{}, fmt.Errorf("fault %q: unknown kind %q: expected one of %v", f.Name, f.Kind,
+			Kinds())
 	}
 	return made, nil
 }
 
-// check refuses what cannot be meant.
-func (f Fault) check() error {
-	switch {
-	case !slices.Contains(Kinds(), f.Kind):
-		return fmt.Errorf("unknown kind %q: expected one of %v", f.Kind, Kinds())
-	case f.Target == "":
-		return fmt.Errorf("%s needs a target", f.Kind)
-	case f.Kind == Latency && f.Latency <= 0:
-		return fmt.Errorf("latency needs a duration above zero")
-	case f.Kind != Latency && (f.Latency != 0 || f.Jitter != 0):
-		return fmt.Errorf("only kind latency takes a latency or a jitter, not %s", f.Kind)
-	case f.Jitter < 0 || f.Jitter > f.Latency:
-		return fmt.Errorf("a jitter of %v is not within 0 and the latency of %v", f.Jitter, f.Latency)
-	case f.Wipe && f.Kind != Kill:
-		return fmt.Errorf("only kind kill can wipe, not %s", f.Kind)
-	case f.Kind == PowerLoss && f.Target != sut.Redis:
-		return fmt.Errorf("only redis can lose power, not %s", f.Target)
-	case f.Kind == PowerLoss && (f.Loses <= 0 || f.Loses > MostLoses):
-		return fmt.Errorf("a loss of power that takes %v is not within 0s and %v", f.Loses, MostLoses)
-	case f.Kind != PowerLoss && f.Loses != 0:
-		return fmt.Errorf("only kind power-loss takes what a fault loses, not %s", f.Kind)
-	}
-	return f.checkRole()
-}
-
-// checkRole refuses what cannot be meant of a role.
-func (f Fault) checkRole() error {
-	switch {
-	case f.From != "" && (f.Kind != Partition || f.Target.Store() || !f.From.Store()):
-		return fmt.Errorf("only a partition of a role is from a store, not %s of %s from %s", f.Kind,
-			f.Target, f.From)
-	case f.Kind.onlyRoles() && f.Target.Store():
-		return fmt.Errorf("only a role can %s, not %s", f.Kind, f.Target)
-	case f.Kind == Crash && (f.Passage < 1 || !placeForm.MatchString(f.Place)):
-		return fmt.Errorf("crash needs a place and a passage of 1 or more, not %q and %d", f.Place,
-			f.Passage)
-	case f.Kind != Crash && (f.Place != "" || f.Passage != 0):
-		return fmt.Errorf("only kind crash takes a place and a passage, not %s", f.Kind)
-	case f.Kind == Churn && (f.Every <= 0 || f.How != Mixed && f.How != Orderly && f.How != Abrupt):
-		return fmt.Errorf("churn needs a time above zero and %s, %s or %s, not %v and %q", Mixed, Orderly,
-			Abrupt, f.Every, f.How)
-	case f.Kind != Churn && (f.Every != 0 || f.How != ""):
-		return fmt.Errorf("only kind churn takes a time and a way, not %s", f.Kind)
-	}
-	return nil
-}
-
-// placeForm is how the name of a place is written: without spaces.
-var placeForm = regexp.MustCompile(`^[a-z0-9]+([-_][a-z0-9]+)*$`)
-
-// String prints the fault as Parse reads it: "kill redis wipe", "latency
+// String prints the fault, its kind and its target first: "kill redis wipe", "latency
 // postgres 50ms jitter 5ms", "power-loss redis 1s", "partition counter from
 // kafka", "crash counter-2 at applied passage 3", "churn counter 1s mixed".
 func (f Fault) String() string {
@@ -303,66 +228,12 @@ func (f Fault) String() string {
 	return strings.Join(words, " ")
 }
 
-// Parse reads what String prints.
-func Parse(text string) (Fault, error) {
-	words := strings.Fields(text)
-	if len(words) < 2 {
-		return Fault{}, fmt.Errorf("fault %q: expected a kind and a target, such as \"kill redis\"", text)
+// TargetOf is the target of the fault of a window.
+func TargetOf(w history.Window) sut.Service {
+	if words := strings.Fields(w.Fault); len(words) > 1 {
+		return sut.Service(words[1])
 	}
-	f := Fault{Kind: Kind(words[0]), Target: sut.Service(words[1])}
-	rest, err := f.options(words[2:])
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected %q", strings.Join(rest, " "))
-	}
-	if err == nil {
-		err = f.check()
-	}
-	if err != nil {
-		return Fault{}, fmt.Errorf("fault %q: %w", text, err)
-	}
-	return f, nil
-}
-
-// options reads what may follow kind and target and returns what it did not
-// understand.
-func (f *Fault) options(words []string) (rest []string, err error) {
-	durations := map[Kind]*time.Duration{Latency: &f.Latency, PowerLoss: &f.Loses, Churn: &f.Every}
-	if d := durations[f.Kind]; d != nil && len(words) > 0 {
-		if *d, err = time.ParseDuration(words[0]); err != nil {
-			return nil, err
-		}
-		words = words[1:]
-	}
-	if words, err = f.roleOptions(words); err != nil {
-		return nil, err
-	}
-	if len(words) > 1 && words[0] == "jitter" {
-		if f.Jitter, err = time.ParseDuration(words[1]); err != nil {
-			return nil, err
-		}
-		words = words[2:]
-	}
-	if len(words) > 0 && words[0] == "wipe" {
-		f.Wipe, words = true, words[1:]
-	}
-	return words, nil
-}
-
-// roleOptions reads what only faults of roles have.
-func (f *Fault) roleOptions(words []string) (rest []string, err error) {
-	if len(words) > 1 && words[0] == "from" {
-		f.From, words = sut.Service(words[1]), words[2:]
-	}
-	if f.Kind == Churn && len(words) > 0 {
-		f.How, words = words[0], words[1:]
-	}
-	if len(words) > 3 && words[0] == "at" && words[2] == "passage" {
-		if f.Passage, err = strconv.Atoi(words[3]); err != nil {
-			return nil, err
-		}
-		f.Place, words = words[1], words[4:]
-	}
-	return words, nil
+	return ""
 }
 
 // Target is what faults are injected into.
@@ -380,9 +251,6 @@ type Target struct {
 // Available returns nil if the fault can be injected into the target, else
 // why it cannot.
 func (f Fault) Available(t Target) error {
-	if err := f.check(); err != nil {
-		return err
-	}
 	if t.Component == nil {
 		return fmt.Errorf("%s: the run has no %s", f, f.Target)
 	}
@@ -395,7 +263,7 @@ func (f Fault) Available(t Target) error {
 	if _, ok := t.Component.(env.Journaled); !ok && f.Kind == PowerLoss {
 		return fmt.Errorf("%s: the store has no journal to truncate", f)
 	}
-	if len(t.Proxies) == 0 && !f.Kind.onProcess() {
+	if len(t.Proxies) == 0 && !f.Kind.about().process {
 		return fmt.Errorf("%s: the store has no proxy", f)
 	}
 	return nil

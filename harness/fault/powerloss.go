@@ -17,9 +17,6 @@ import (
 // Redis does not flush for itself more often than (appendfsync everysec).
 const DefaultLoses = time.Second
 
-// MostLoses is the most that a loss of power can be said to take.
-const MostLoses = 10 * time.Second
-
 // watchSlack is how much more than asked may be taken because the journal was
 // not looked at in time.
 const watchSlack = 500 * time.Millisecond

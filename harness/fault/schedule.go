@@ -216,22 +216,18 @@ func awaitReady(ctx context.Context, t Target) (recovered bool, err error) {
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, recoverBound)
 	defer cancel()
-	tick := time.NewTicker(recoverEvery)
-	defer tick.Stop()
 	for {
 		err := atWork(ctx, t)
 		if err == nil {
 			return true, nil
 		}
-		select {
-		case <-ctx.Done():
-			if _, role := t.Component.(env.Laborer); role && t.Component.Ready(outer) == nil {
-				return false, nil
-			}
-			return false, fmt.Errorf("it did not answer within %v of being healed: %w", recoverBound,
-				err)
-		case <-tick.C:
+		if sut.Pause(ctx, recoverEvery) {
+			continue
 		}
+		if _, role := t.Component.(env.Laborer); role && t.Component.Ready(outer) == nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("it did not answer within %v of being healed: %w", recoverBound, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (i *identities) tell(ctx context.Context, t *trial) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	trouble := []string{}
-	for _, service := range sortedKeys(i.before) {
+	for _, service := range slices.Sorted(maps.Keys(i.before)) {
 		t.StoresAsked = true
 		now, err := i.services.cluster.Component(service).Identity(ctx)
 		switch expected, ok := after(i.before[service], service, t.faults); {
@@ -70,14 +71,14 @@ func after(identity string, service sut.Service, faults []history.Window) (strin
 		return cmp.Compare(a.Start, b.Start)
 	})
 	for _, w := range byStart {
-		made, err := fault.Parse(w.Fault)
 		var effects fault.Effects
-		if err != nil || made.Target.Whole() != service ||
-			json.Unmarshal(w.Effects, &effects) != nil || effects.IdentityAfter == "" {
+		target := fault.TargetOf(w)
+		if target.Whole() != service || json.Unmarshal(w.Effects, &effects) != nil ||
+			effects.IdentityAfter == "" {
 			continue
 		}
 		var met bool
-		identity, met = replaced(identity, made.Target == service, effects)
+		identity, met = replaced(identity, target == service, effects)
 		if !met {
 			return "", false
 		}

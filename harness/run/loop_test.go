@@ -175,10 +175,10 @@ func failing() map[string]failure {
 			"opening the gauge of gauge: it is broken"},
 		"gauge_panics": {design{gauge: func() (sut.Gauge, error) { panic("boom") }}, "panic: boom"},
 		"gauge_stays": {design{gauge: func() (sut.Gauge, error) {
-			return closer{gauge{0, one}, fails}, nil
+			return closer{gauge{one}, fails}, nil
 		}}, "closing the gauge: it is broken"},
 		"gauge_close_panics": {design{gauge: func() (sut.Gauge, error) {
-			return closer{gauge{0, one}, panics}, nil
+			return closer{gauge{one}, panics}, nil
 		}}, "panic: boom"},
 		"role": {design{roles: role(func(context.Context) error { return errBroken })},
 			"role sweeper: it is broken"},
@@ -217,6 +217,16 @@ func TestWhatFailsIsUndecidedAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
+// gauge answers.
+type gauge struct {
+	answer func() (json.RawMessage, error)
+}
+
+func (g gauge) Sample(context.Context) (json.RawMessage, error) { return g.answer() }
+func (gauge) Close() error                                      { return nil }
+
+func one() (json.RawMessage, error) { return json.RawMessage("1"), nil }
+
 // closer is a gauge that says what becomes of closing it.
 type closer struct {
 	gauge
@@ -254,7 +264,7 @@ func (level) Check(ctx context.Context, h history.History, _ json.RawMessage) ch
 // repeats and put into the timeline; a gauge that says nothing harms no other.
 func TestWhatAGaugeSaysIsJudged(t *testing.T) {
 	says := func(answer func() (json.RawMessage, error)) func() (sut.Gauge, error) {
-		return func() (sut.Gauge, error) { return gauge{0, answer}, nil }
+		return func() (sut.Gauge, error) { return gauge{answer}, nil }
 	}
 	b := newBench(t, []string{"repeats=2"}, design{name: "calm", gauge: says(one)},
 		design{name: "flood", gauge: says(func() (json.RawMessage, error) { return []byte("7"), nil })},

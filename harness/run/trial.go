@@ -33,6 +33,8 @@ const (
 	// interruptedDrain replaces the drain of a run that was interrupted, if that
 	// is longer.
 	interruptedDrain = 10 * time.Second
+	// samplePeriod is how often a gauge is sampled.
+	samplePeriod = 250 * time.Millisecond
 	// targetGrace is how long after its time limit a request may return.
 	targetGrace = 2 * time.Second
 )
@@ -140,6 +142,21 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 	return r.audit(slot, inst)
 }
 
+// openGauge connects the variant's gauge, if it has one.
+func (p *place) openGauge(ctx context.Context, v sut.Variant) error {
+	if v.Gauge == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	gauge, err := v.Gauge(ctx, p.config)
+	if err != nil {
+		return fmt.Errorf("opening the gauge of %s: %w", v.Name, err)
+	}
+	p.gauge = gauge
+	return nil
+}
+
 // recovered, deferred, turns a panic into an error and keeps the other one.
 func recovered(err *error) {
 	if p := recover(); p != nil {
@@ -245,7 +262,7 @@ func (r *runner) record(
 	defer cancel()
 	faults := r.startFaults(ctx, base, place)
 	place.hush = telemetry.Watch(r.hard, base, place.sources...)
-	unwatch := watch(ctx, place.gauge, base, w.Sample)
+	unwatch := sut.Watch(ctx, place.gauge, base, samplePeriod, w.Sample)
 	defer unwatch()
 	result, err := load.Run(ctx, r.loadPlan(base, workload), do,
 		func() load.Recorder { return w.Shard() }, live)

@@ -72,31 +72,15 @@ func (s Suite) watch(
 		t.Fatalf("open the gauge: %v", err)
 	}
 	var samples []history.Sample
-	// A question goes on to its end when the test is over before its time.
-	ctx := context.WithoutCancel(t.Context())
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(watchEvery)
-		defer tick.Stop()
-		for {
-			from := time.Since(base)
-			body, err := gauge.Sample(ctx)
-			if err != nil || !json.Valid(body) {
-				t.Errorf("the gauge at %v: %s, %v", from, body, err)
-			} else {
-				samples = append(samples, history.Sample{From: from, To: time.Since(base), Body: body})
+	end := sut.Watch(context.WithoutCancel(t.Context()), gauge, base, watchEvery,
+		func(one history.Sample) error {
+			if samples = append(samples, one); !one.Seen() {
+				t.Errorf("the gauge at %v: %s", one.From, one.Err)
 			}
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-			}
-		}
-	}()
+			return nil
+		})
 	stop = sync.OnceValue(func() []history.Sample {
-		close(end)
-		s.within(t, "the gauge", func() { <-done })
+		s.within(t, "the gauge", end)
 		if err := gauge.Close(); err != nil {
 			t.Errorf("close the gauge: %v", err)
 		}
@@ -186,8 +170,6 @@ func (s Suite) settle(t testing.TB, inst sut.Instance) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	counts, _ := inst.(sut.Backlogger)
 	for nothing := 0; ; {
 		pending, err := q.Quiesced(ctx)
@@ -204,9 +186,7 @@ func (s Suite) settle(t testing.TB, inst sut.Instance) {
 		if nothing == contradictions {
 			t.Errorf("Backlog: nothing, %d times, and still there is %s", nothing, pending)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !sut.Pause(ctx, 20*time.Millisecond) {
 			t.Fatalf("after %v there is still something to do: %q, Backlog: %d (%v)", s.Patience,
 				pending, left, err)
 		}

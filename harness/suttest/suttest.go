@@ -6,14 +6,12 @@ package suttest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/sut"
 )
@@ -129,56 +127,33 @@ func (s Suite) within(t testing.TB, what string, f func()) {
 // start runs a variant's roles until the returned function is called, which
 // waits for them and reports what they returned.
 func (s Suite) start(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
-	return s.startRoles(t, v.Roles, cfg)
-}
-
-// startServers is start for the roles that operations need.
-func (s Suite) startServers(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
-	return s.startRoles(t, slices.DeleteFunc(slices.Clone(v.Roles), func(r sut.Role) bool {
-		return !slices.Contains(s.Servers, r.Name)
-	}), cfg)
-}
-
-func (s Suite) startRoles(t testing.TB, roles []sut.Role, cfg sut.Config) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	results := make(chan error, len(roles))
-	var working sync.WaitGroup // until each role has worked twice, or ended
-	for _, role := range roles {
-		working.Add(1)
-		var steps atomic.Int64
-		seen := sync.OnceFunc(working.Done)
-		cfg.OnWorked = func() {
-			if steps.Add(1) == 2 {
-				seen()
-			}
-		}
-		go func(cfg sut.Config) {
-			defer seen()
-			err := role.Run(ctx, cfg)
-			if err != nil {
-				err = fmt.Errorf("role %s: %w", role.Name, err)
-			}
-			results <- err
-		}(cfg)
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
+	defer cancel()
+	crew, err := deploy.Start(ctx, deploy.Plan{Variant: v, Config: cfg}, struct{ sut.Instance }{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	stopped := false
 	stop = func() {
-		t.Helper()
 		if stopped {
 			return
 		}
 		stopped = true
-		defer cancel() // also if a role is mute
-		s.within(t, "waiting until each role says twice that it worked", working.Wait)
-		cancel()
 		s.within(t, "stopping the roles", func() {
-			for range roles {
-				if err := <-results; err != nil {
-					t.Error(err)
-				}
+			if err := crew.Stop(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// startServers is start for the roles that operations need.
+func (s Suite) startServers(t testing.TB, v sut.Variant, cfg sut.Config) (stop func()) {
+	v.Roles = slices.DeleteFunc(slices.Clone(v.Roles), func(r sut.Role) bool {
+		return !slices.Contains(s.Servers, r.Name)
+	})
+	return s.start(t, v, cfg)
 }

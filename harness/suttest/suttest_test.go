@@ -386,7 +386,7 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		"deaf to cancel":      {flaws{deafToCancel: true}, "lifecycle", "cancelled context succeeded"},
 		"accepts anything":    {flaws{acceptsAnything: true}, "lifecycle", "unknown kind"},
 		"role stays":          {flaws{roleStays: true}, "roles", "stopping the roles"},
-		"role is mute":        {flaws{roleIsMute: true}, "roles", "says twice that it worked"},
+		"role is mute":        {flaws{roleIsMute: true}, "roles", "has not worked since"},
 		"never settles":       {flaws{neverSettles: true}, "roles", "still something to do"},
 		"counts nothing": {flaws{neverSettles: true, countsNothing: true}, "roles",
 			"Backlog: nothing, 5 times, and still there is something"},

@@ -1,4 +1,4 @@
-package run
+package sut
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"stampede/harness/history"
-	"stampede/harness/sut"
 )
 
 // gauge answers after some time, unless its context ends before.
@@ -20,7 +19,7 @@ type gauge struct {
 }
 
 func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
-	if !sut.Pause(ctx, g.takes) {
+	if !Pause(ctx, g.takes) {
 		return nil, ctx.Err()
 	}
 	return g.answer()
@@ -28,11 +27,13 @@ func (g gauge) Sample(ctx context.Context) (json.RawMessage, error) {
 
 func (gauge) Close() error { return nil }
 
+const period = 250 * time.Millisecond
+
 // watched returns what is kept of a gauge in a span of time.
 func watched(t *testing.T, g gauge, span time.Duration) (kept []history.Sample) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		stop := watch(t.Context(), g, time.Now(), func(s history.Sample) error {
+		stop := Watch(t.Context(), g, time.Now(), period, func(s history.Sample) error {
 			kept = append(kept, s)
 			return nil
 		})
@@ -80,13 +81,13 @@ func TestRest(t *testing.T) {
 	}{
 		"quick":         {5 * ms, []time.Duration{5 * ms}, 245 * ms},
 		"slow":          {60 * ms, []time.Duration{50 * ms, 60 * ms}, 450 * ms},
-		"very slow":     {800 * ms, []time.Duration{900 * ms, 800 * ms}, restAtMost},
+		"very slow":     {800 * ms, []time.Duration{900 * ms, 800 * ms}, restAtMost * period},
 		"stalled":       {900 * ms, []time.Duration{5 * ms, 900 * ms}, 45 * ms},
 		"after a stall": {5 * ms, []time.Duration{900 * ms, 5 * ms}, 245 * ms},
 		"no answer":     {200 * ms, []time.Duration{5 * ms}, 50 * ms},
 		"never any":     {time.Second, nil, 0},
 	} {
-		if got := rest(test.last, test.took); got != test.want {
+		if got := rest(period, test.last, test.took); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -131,7 +132,7 @@ func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		g := gauge{0, func() (json.RawMessage, error) { asked++; return one() }}
-		stop := watch(t.Context(), g, time.Now(), func(history.Sample) error {
+		stop := Watch(t.Context(), g, time.Now(), period, func(history.Sample) error {
 			return errors.New("full")
 		})
 		time.Sleep(time.Minute)
@@ -143,5 +144,5 @@ func TestWatchEnds(t *testing.T) {
 	if kept := watched(t, gauge{time.Hour, one}, sampleTimeout/2); len(kept) > 0 {
 		t.Errorf("kept %+v of a question that was cut off", kept)
 	}
-	watch(t.Context(), nil, time.Now(), nil)()
+	Watch(t.Context(), nil, time.Now(), period, nil)()
 }

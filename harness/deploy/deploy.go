@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -206,20 +207,14 @@ func (c *Crew) add(
 
 // each does something to every unit at once.
 func each(units []unit, do func(unit) error) error {
-	errs := make([]error, len(units))
-	var group sync.WaitGroup
-	for i, u := range units {
-		group.Go(func() { errs[i] = do(u) })
-	}
-	group.Wait()
-	return errors.Join(errs...)
+	return env.Each(units, func(_ int, u unit) error { return do(u) })
 }
 
 // Components are what faults can be aimed at: each role, and each replica of
 // those that have several. Of the API only servers that are processes.
 func (c *Crew) Components() []env.Component {
 	list := []env.Component{}
-	for _, role := range sortedNames(c.roles) {
+	for _, role := range slices.Sorted(maps.Keys(c.roles)) {
 		units := c.roles[role]
 		if len(units) == 1 {
 			list = append(list, units[0])
@@ -241,15 +236,6 @@ func (c *Crew) Metered() (list []env.Metered) {
 		}
 	}
 	return list
-}
-
-func sortedNames(roles map[string][]unit) []string {
-	names := []string{}
-	for name := range roles {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Stop ends all that was started, in an orderly way where that takes less than

@@ -2,11 +2,9 @@ package deploy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -480,24 +478,5 @@ func (w *worker) Identity(context.Context) (string, error) {
 	return fmt.Sprintf("start %d, process %d", l.number, l.PID()), nil
 }
 
-// tailBytes bounds what is read of a log to find its last lines.
-const tailBytes = 64 << 10
-
 // LogTail implements env.Component.
-func (w *worker) LogTail(lines int) string {
-	file, err := os.Open(w.plan.Log(w.name))
-	if err != nil {
-		return "(no log: " + err.Error() + ")"
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "(no log: " + err.Error() + ")"
-	}
-	text := make([]byte, min(tailBytes, info.Size()))
-	if _, err := file.ReadAt(text, info.Size()-int64(len(text))); err != nil {
-		return "(no log: " + err.Error() + ")"
-	}
-	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
-}
+func (w *worker) LogTail(lines int) string { return env.LogTail(w.plan.Log(w.name), lines) }

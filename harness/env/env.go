@@ -36,9 +36,6 @@ type Spec struct {
 	// arguments that follow, for local processes where there is no Java; empty
 	// means that Kafka is then missing.
 	Kfake []string
-	// Keep means that the services are to outlive this process if the run
-	// does not close them; containers only.
-	Keep bool
 	// Log receives progress lines ("building image ...").
 	Log func(format string, args ...any)
 }
@@ -223,9 +220,6 @@ type Fronted interface {
 	// each start. It is empty if Spec named no proxy.
 	FrontAddr() string
 }
-
-// IdentitySeparator stands between the identities of a component's members.
-const IdentitySeparator = "; "
 
 // Clustered is a component of several, each of which can be broken alone. Its
 // identity is those of its members in their order.

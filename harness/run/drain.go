@@ -69,8 +69,6 @@ func (r *runner) settled(t *trial, q sut.Quiescer, limit time.Duration, left *ba
 // settle polls until nothing is pending or ctx ends; it returns what is
 // pending then, or why that is not known.
 func settle(ctx context.Context, q sut.Quiescer, left *backlogTrend) (pending, unasked string) {
-	tick := time.NewTicker(quiescePoll)
-	defer tick.Stop()
 	unasked = "it did not answer in time"
 	for {
 		now, err := q.Quiesced(ctx)
@@ -83,10 +81,8 @@ func settle(ctx context.Context, q sut.Quiescer, left *backlogTrend) (pending, u
 		case ctx.Err() == nil:
 			pending, unasked = "", err.Error()
 		}
-		select {
-		case <-ctx.Done():
+		if !sut.Pause(ctx, quiescePoll) {
 			return pending, unasked
-		case <-tick.C:
 		}
 	}
 }

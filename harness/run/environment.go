@@ -2,11 +2,11 @@ package run
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -146,21 +146,12 @@ func fingerprint(e rundir.Environment) string {
 	if e.Deploy != "" && e.Deploy != deploy.InProcess {
 		fmt.Fprintln(h, e.Deploy)
 	}
-	for _, name := range sortedKeys(e.Components) {
+	for _, name := range slices.Sorted(maps.Keys(e.Components)) {
 		c := e.Components[name]
 		fmt.Fprintln(h, name, c.Kind, c.Version)
-		for _, key := range sortedKeys(c.Settings) {
+		for _, key := range slices.Sorted(maps.Keys(c.Settings)) {
 			fmt.Fprintln(h, key, c.Settings[key])
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
-}
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

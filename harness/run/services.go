@@ -70,7 +70,6 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	}()
 	spec := r.Spec
 	spec.RunID, spec.Dir = r.dir.ID(), r.dir.File("logs")
-	spec.Keep = r.Kept != nil
 	if !r.inside() {
 		if r.Launcher == nil {
 			return nil, fmt.Errorf("nothing here can deploy %s", r.Scenario.Deploy)
@@ -117,18 +116,13 @@ func awaitTarget(ctx context.Context, target string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, targetPatience)
 	defer cancel()
-	tick := time.NewTicker(targetPatience / 50)
-	defer tick.Stop()
 	for {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
 		if err == nil {
 			_ = conn.Close() // nothing was sent
-			return
 		}
-		select {
-		case <-ctx.Done():
+		if err == nil || !sut.Pause(ctx, targetPatience/50) {
 			return
-		case <-tick.C:
 		}
 	}
 }

@@ -214,17 +214,9 @@ func deleteGroups(ctx context.Context, admin *kadm.Client, groups []string) erro
 // poll tries until it succeeds or ctx is over, and then returns the last
 // failure.
 func poll(ctx context.Context, try func() error) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
 	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
+		if err := try(); err == nil || !sut.Pause(ctx, pollEvery) {
 			return err
-		case <-tick.C:
 		}
 	}
 }

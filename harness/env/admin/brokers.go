@@ -2,26 +2,22 @@ package admin
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
-	"sync"
 
 	"stampede/harness/env"
 	"stampede/harness/sut"
 )
 
-// Brokers is a Kafka cluster of several brokers as one component. What is done
-// to it is done to all of them at once.
-type Brokers struct {
-	Kafka
-	members []env.Breakable
+// brokers is a Kafka cluster of several brokers as one component.
+type brokers struct {
+	env.Group[env.Breakable]
+	env.Breakables
+	kafka Kafka
 }
 
 var (
-	_ env.Breakable = (*Brokers)(nil)
-	_ env.Reachable = (*Brokers)(nil)
-	_ env.Clustered = (*Brokers)(nil)
+	_ env.Breakable = brokers{}
+	_ env.Reachable = brokers{}
+	_ env.Clustered = brokers{}
 )
 
 // KafkaAt administers broker number node, from 1, of a cluster of that many
@@ -51,7 +47,8 @@ func (s *Stores) AddBrokers(members []env.Breakable) {
 		s.components = append(s.components, m)
 	}
 	if len(members) > 1 {
-		s.components = append(s.components, &Brokers{Kafka: all, members: members})
+		s.components = append(s.components,
+			brokers{env.Group[env.Breakable]{Name: sut.Kafka, Of: members}, members, all})
 	}
 }
 
@@ -69,114 +66,13 @@ func (s *Stores) CheckKafka(ctx context.Context, settings sut.KafkaSettings) err
 	return err
 }
 
-// Service implements env.Component.
-func (b *Brokers) Service() sut.Service { return sut.Kafka }
-
 // Addr implements env.Component by the first broker's address.
-func (b *Brokers) Addr() string { return b.members[0].Addr() }
+func (b brokers) Addr() string { return b.Of[0].Addr() }
 
-// Members implements env.Clustered.
-func (b *Brokers) Members() []env.Component {
-	var list []env.Component
-	for _, m := range b.members {
-		list = append(list, m)
-	}
-	return list
-}
+// Ready implements env.Component.
+func (b brokers) Ready(ctx context.Context) error { return b.kafka.Ready(ctx) }
 
-// Info implements env.Component: what the first broker says of itself.
-func (b *Brokers) Info(ctx context.Context) (env.Info, error) { return b.members[0].Info(ctx) }
-
-// Identity implements env.Component by those of the brokers.
-func (b *Brokers) Identity(ctx context.Context) (string, error) {
-	ids, errs := make([]string, len(b.members)), make([]error, len(b.members))
-	for i, m := range b.members {
-		ids[i], errs[i] = m.Identity(ctx)
-	}
-	return strings.Join(ids, env.IdentitySeparator), errors.Join(errs...)
-}
-
-// LogTail implements env.Component: the last lines of the brokers together.
-func (b *Brokers) LogTail(lines int) string {
-	each := max(1, lines/len(b.members))
-	var tails []string
-	for _, m := range b.members[:min(lines, len(b.members))] {
-		tails = append(tails, m.LogTail(each))
-	}
-	return strings.Join(tails, "\n")
-}
-
-// each does something to every broker at once.
-func (b *Brokers) each(what string, do func(env.Breakable) error) error {
-	errs := make([]error, len(b.members))
-	var group sync.WaitGroup
-	for i, m := range b.members {
-		group.Go(func() {
-			if err := do(m); err != nil {
-				errs[i] = fmt.Errorf("%s %s: %w", what, m.Service(), err)
-			}
-		})
-	}
-	group.Wait()
-	return errors.Join(errs...)
-}
-
-// gather is each, with the processes that it was done to.
-func (b *Brokers) gather(what string, do func(env.Breakable) ([]int, error)) ([]int, error) {
-	var mu sync.Mutex
-	var all []int
-	err := b.each(what, func(m env.Breakable) error {
-		pids, err := do(m)
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, pids...)
-		return err
-	})
-	return all, err
-}
-
-// Kill implements env.Breakable.
-func (b *Brokers) Kill(ctx context.Context) ([]int, error) {
-	return b.gather("kill", func(m env.Breakable) ([]int, error) { return m.Kill(ctx) })
-}
-
-// Pause implements env.Breakable.
-func (b *Brokers) Pause(ctx context.Context) ([]int, error) {
-	return b.gather("pause", func(m env.Breakable) ([]int, error) { return m.Pause(ctx) })
-}
-
-// Start implements env.Breakable: ErrRunning says that all of them run.
-func (b *Brokers) Start(ctx context.Context, wipe bool) error {
-	var mu sync.Mutex
-	running := 0
-	err := b.each("start", func(m env.Breakable) error {
-		err := m.Start(ctx, wipe)
-		if errors.Is(err, env.ErrRunning) {
-			mu.Lock()
-			defer mu.Unlock()
-			running++
-			return nil
-		}
-		return err
-	})
-	if err == nil && running == len(b.members) {
-		return fmt.Errorf("start kafka: %w", env.ErrRunning)
-	}
-	return err
-}
-
-// Resume implements env.Breakable.
-func (b *Brokers) Resume(ctx context.Context) error {
-	return b.each("resume", func(m env.Breakable) error { return m.Resume(ctx) })
-}
-
-// Restart implements env.Breakable: one broker after the other, as they are
-// restarted in practice, and as three can be without an interruption.
-func (b *Brokers) Restart(ctx context.Context) error {
-	for _, m := range b.members {
-		if err := m.Restart(ctx); err != nil {
-			return fmt.Errorf("restart %s: %w", m.Service(), err)
-		}
-	}
-	return nil
+// ReadyAt implements env.Reachable.
+func (b brokers) ReadyAt(ctx context.Context, addr string) error {
+	return b.kafka.ReadyAt(ctx, addr)
 }

@@ -51,17 +51,13 @@ func (s *store) Kill(ctx context.Context) ([]int, error) {
 
 // awaitEnd polls until the container has ended.
 func (s *store) awaitEnd(ctx context.Context) error {
-	tick := time.NewTicker(readyEvery)
-	defer tick.Stop()
 	for {
 		state, err := s.inspect(ctx)
 		if err != nil || !state.State.Running {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !sut.Pause(ctx, readyEvery) {
 			return fmt.Errorf("wait for the end of %s: %w", s.service, ctx.Err())
-		case <-tick.C:
 		}
 	}
 }

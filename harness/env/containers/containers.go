@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 
@@ -25,15 +24,11 @@ type Provider struct {
 	// BrokerFlags are added to the flags of the Java that each Kafka broker runs
 	// on.
 	BrokerFlags []string
-
-	settling sync.Mutex
-	settled  bool
 }
 
 var _ env.Sweeper = (*Provider)(nil)
 
-// New returns the backend. A process needs one: testcontainers, below it, has
-// its settings from the process's environment and reads them once.
+// New returns the backend.
 func New() *Provider { return &Provider{} }
 
 // Name implements env.Provider.
@@ -70,13 +65,11 @@ func (*Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 
 // chooseAll picks the images side by side, because a registry may be slow.
 func (e *engine) chooseAll(ctx context.Context, spec env.Spec) ([]choice, error) {
-	choices, errs := make([]choice, len(spec.Services)), make([]error, len(spec.Services))
-	var group sync.WaitGroup
-	for i, service := range spec.Services {
-		group.Go(func() { choices[i], errs[i] = e.choose(ctx, service, spec) })
-	}
-	group.Wait()
-	return choices, errors.Join(errs...)
+	choices := make([]choice, len(spec.Services))
+	return choices, env.Each(spec.Services, func(i int, service sut.Service) (err error) {
+		choices[i], err = e.choose(ctx, service, spec)
+		return err
+	})
 }
 
 // Start implements env.Provider.
@@ -95,28 +88,11 @@ func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error
 	}
 	c := &cluster{engine: e, id: uuid.NewString(), logs: spec.Dir,
 		Stores: admin.Stores{Namespaces: admin.Namespaces{RunID: spec.RunID}}}
-	err = p.settle(ctx, e, spec.Keep)
-	if err == nil {
-		err = c.start(ctx, recipes, spec)
-	}
-	if err != nil {
+	if err := c.start(ctx, recipes, spec); err != nil {
 		return nil, errors.Join(fmt.Errorf("containers: %w", env.Stopped(ctx, err)),
 			c.Close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
-}
-
-// settle prepares testcontainers before the first cluster starts and not again, while the
-// stores of another one may be reading what it sets.
-func (p *Provider) settle(ctx context.Context, e *engine, keep bool) error {
-	p.settling.Lock()
-	defer p.settling.Unlock()
-	if p.settled {
-		return nil
-	}
-	err := e.settle(ctx, keep)
-	p.settled = err == nil
-	return err
 }
 
 // Sweep implements env.Sweeper: containers and volumes whose owner was a
@@ -165,36 +141,25 @@ func (c *cluster) start(
 	if err != nil {
 		return err
 	}
-	started, errs := make([][]*store, len(choices)), make([]error, len(choices))
-	var group sync.WaitGroup
-	for i, choice := range choices {
-		group.Go(func() {
-			if errs[i] = c.engine.pull(ctx, choice, logf); errs[i] == nil {
-				started[i], errs[i] = c.startAll(ctx, choice, recipes[choice.service], labels)
-			}
+	started := make([][]*store, len(choices))
+	err = env.Each(choices, func(i int, image choice) error {
+		if err := c.engine.pull(ctx, image, logf); err != nil {
+			return err
+		}
+		made := recipes[image.service]
+		started[i] = make([]*store, len(made))
+		return env.Each(made, func(j int, r recipe) (err error) {
+			started[i][j], err = newStore(ctx, c.engine, image, r, labels)
+			return err
 		})
-	}
-	group.Wait()
+	})
 	for _, stores := range started {
 		c.add(stores)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	return c.CheckKafka(ctx, spec.Kafka)
-}
-
-// startAll starts the containers of one service side by side.
-func (c *cluster) startAll(
-	ctx context.Context, image choice, recipes []recipe, labels map[string]string,
-) ([]*store, error) {
-	stores, errs := make([]*store, len(recipes)), make([]error, len(recipes))
-	var group sync.WaitGroup
-	for i, r := range recipes {
-		group.Go(func() { stores[i], errs[i] = newStore(ctx, c.engine, image, r, labels) })
-	}
-	group.Wait()
-	return stores, errors.Join(errs...)
 }
 
 // add takes the started containers of one service.

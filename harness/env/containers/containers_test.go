@@ -52,12 +52,7 @@ func needEngine(t *testing.T) {
 
 func TestExercise(t *testing.T) {
 	needEngine(t)
-	envtest.Exercise(t, containers.New())
-}
-
-func TestExerciseKafka(t *testing.T) {
-	needEngine(t)
-	envtest.ExerciseKafka(t, &containers.Provider{BrokerFlags: envtest.Hasty()})
+	envtest.Exercise(t, &containers.Provider{BrokerFlags: envtest.Hasty()})
 }
 
 // left counts the containers and volumes of a run.
@@ -184,8 +179,7 @@ func TestSweepAndGuardAfterKill9(t *testing.T) {
 func startParent(t *testing.T, runID string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	// Without the reaper, which would do the work of what is tested.
-	cmd.Env = append(os.Environ(), parentVariable+"="+runID, "TESTCONTAINERS_RYUK_DISABLED=true")
+	cmd.Env = append(os.Environ(), parentVariable+"="+runID)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/moby/moby/client"
-	"github.com/testcontainers/testcontainers-go"
 
 	"stampede/harness/env"
 )
@@ -21,19 +20,16 @@ const (
 	hostLabel    = "stampede.host"
 )
 
-// labelsOf are the labels of one cluster of a run. Testcontainers' own are
-// among them, so that its reaper, where there is one, takes volumes as well.
+// labelsOf are the labels of one cluster of a run.
 func labelsOf(runID, cluster string) (map[string]string, error) {
 	self, err := env.OwnerOf(runID)
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]string{
+	return map[string]string{
 		runLabel: runID, clusterLabel: cluster, hostLabel: self.Host,
 		pidLabel: strconv.Itoa(self.PID), startedLabel: strconv.FormatUint(self.Started, 10),
-	}
-	testcontainers.AddGenericLabels(labels)
-	return labels, nil
+	}, nil
 }
 
 // ownerOf reads the owner from labels. What is not signed has no owner, which

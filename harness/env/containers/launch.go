@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -97,7 +96,7 @@ func (l *Launcher) Launch(ctx context.Context, p env.Program) (env.Process, erro
 	}
 	made, err := e.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{Image: StampedeImage, Entrypoint: []string{inImage}, Cmd: p.Args,
-			Env: l.Environ, Labels: maps.Clone(labels), OpenStdin: true, StdinOnce: true,
+			Env: l.Environ, Labels: labels, OpenStdin: true, StdinOnce: true,
 			AttachStdin: true, AttachStdout: true, AttachStderr: true},
 		HostConfig: &container.HostConfig{NetworkMode: "host", PidMode: "host",
 			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: program, Target: inImage,

@@ -46,19 +46,14 @@ func prove(ctx context.Context, store admin.Kafka, runID string) error {
 	if names, _, err := store.Topics(ctx, store.Probe); err != nil || len(names) > 0 {
 		return errors.Join(err, taken(store.Probe, names))
 	}
-	tick := time.NewTicker(proveEvery)
-	defer tick.Stop()
 	for {
 		err := store.Ready(ctx)
 		if err == nil {
 			return store.DeletePrefix(ctx, store.Probe)
 		}
-		select {
-		case <-ctx.Done():
-			rest := context.WithoutCancel(ctx)
+		if !sut.Pause(ctx, proveEvery) {
 			return errors.Join(fmt.Errorf("produce a record to kafka: %w", err),
-				store.DeletePrefix(rest, store.Probe))
-		case <-tick.C:
+				store.DeletePrefix(context.WithoutCancel(ctx), store.Probe))
 		}
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
+	"stampede/harness/sut"
 )
 
 // WatchJournal implements env.Journaled.
@@ -29,14 +29,7 @@ func (s *server) WatchJournal(ctx context.Context, seen func(map[string]int64)) 
 	s.mu.Unlock()
 	seen(sizes)
 	go func() {
-		tick := time.NewTicker(env.JournalEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		for sut.Pause(ctx, env.JournalEvery) {
 			// What could not be read is missing from what was seen.
 			if sizes, err := journalSizes(folder); err == nil {
 				seen(sizes)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stampede/harness/env"
+	"stampede/harness/sut"
 )
 
 // pollEvery is how often a condition of the operating system is looked at.
@@ -135,17 +136,13 @@ func continueAll(dir string) error {
 func poll(ctx context.Context, bound time.Duration, ask func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
 	for {
 		done, err := ask()
 		if done || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !sut.Pause(ctx, pollEvery) {
 			return ctx.Err()
-		case <-tick.C:
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
@@ -83,15 +82,11 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 	if spec.Dir != "" {
 		logs = spec.Dir
 	}
-	servers, errs := make([]*server, len(recipes)), make([]error, len(recipes))
-	var group sync.WaitGroup
-	for i, r := range recipes {
-		group.Go(func() {
-			log := filepath.Join(logs, string(r.service)+".log")
-			servers[i], errs[i] = newServer(ctx, r, c.home.dir, log)
-		})
-	}
-	group.Wait()
+	servers := make([]*server, len(recipes))
+	err := env.Each(recipes, func(i int, r recipe) (err error) {
+		servers[i], err = newServer(ctx, r, c.home.dir, filepath.Join(logs, string(r.service)+".log"))
+		return err
+	})
 	var brokers []env.Breakable
 	for _, s := range servers {
 		switch {
@@ -104,7 +99,7 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 			c.Add(s, s.Store)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	if len(brokers) > 0 {

@@ -67,10 +67,8 @@ func closeCluster(t *testing.T, cluster env.Cluster) {
 	}
 }
 
-func TestExercise(t *testing.T) { envtest.Exercise(t, processes.New()) }
-
-func TestExerciseKafka(t *testing.T) {
-	envtest.ExerciseKafka(t, processes.Provider{BrokerFlags: envtest.Hasty()})
+func TestExercise(t *testing.T) {
+	envtest.Exercise(t, processes.Provider{BrokerFlags: envtest.Hasty()})
 }
 
 // TestSignalsReachEveryProcess looks at the processes themselves: after a

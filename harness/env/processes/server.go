@@ -195,12 +195,13 @@ var clashed = regexp.MustCompile("(?i)address already in use")
 
 // died explains why the process ended before it was ready.
 func (s *server) died() error {
-	tail := s.LogTail(admin.LogLines)
-	if said, err := readFrom(s.log, s.logged); err == nil && clashed.Match(said) {
+	said, err := os.ReadFile(s.log)
+	if err == nil && clashed.Match(said[min(s.logged, int64(len(said))):]) {
 		return fmt.Errorf("start %s: %w", s.service, errClash)
 	}
 	end := cmp.Or(s.child.err, errors.New("exit status 0"))
-	return fmt.Errorf("%s ended at start (%w)%s", s.service, end, admin.QuoteLog(tail))
+	return fmt.Errorf("%s ended at start (%w)%s", s.service, end,
+		admin.QuoteLog(s.LogTail(admin.LogLines)))
 }
 
 // Service implements env.Component.
@@ -241,13 +242,7 @@ func (s *server) describe(ctx context.Context) (env.Info, error) {
 }
 
 // LogTail implements env.Component.
-func (s *server) LogTail(lines int) string {
-	tail, err := tailOf(s.log, lines)
-	if err != nil {
-		return "(no log: " + err.Error() + ")"
-	}
-	return tail
-}
+func (s *server) LogTail(lines int) string { return env.LogTail(s.log, lines) }
 
 // running returns the live child, or an error if there is none.
 func (s *server) running() (*child, error) {

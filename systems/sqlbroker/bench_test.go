@@ -1,4 +1,4 @@
-package sqlbroker_test
+package sqlbroker
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/sut"
-	"stampede/systems/sqlbroker"
+	"stampede/harness/suttest"
 )
 
 // The benchmarks compare with a peer that does the same work on the same store in the
@@ -35,46 +35,39 @@ const (
 
 // station is a design without roles, of which all messages are ready at once.
 type station struct {
-	*sqlbroker.Lab
+	*lab
 	next atomic.Uint64
 }
 
 func openStation(b *testing.B, name string, conns int) (*station, sut.Config) {
 	b.Helper()
-	p := sqlbroker.DefaultParams()
+	p := DefaultParams()
 	p.Queues, p.Worked = 1, 1
 	p.Visibility, p.Keep = sut.Duration(time.Hour), 0
 	// Where nobody is behind, a short turn leaves claims little that is dead to step over. By
 	// default it is longer, so that the ring has room for who is.
 	p.RotateEvery = sut.Duration(400 * time.Millisecond)
-	space := stores.Namespace(b)
-	cfg := sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: p,
-		MaxConns: conns, Timeout: time.Minute}
-	l, err := sqlbroker.OpenLab(b.Context(), name, cfg, nil)
-	if err != nil {
-		b.Fatal(err)
+	cfg := configOf(b, p)
+	cfg.MaxConns, cfg.Timeout = conns, time.Minute
+	l := openLab(b, name, cfg, nil)
+	if l.ring != nil {
+		l.ring.asked = time.Time{} // time passes
 	}
-	b.Cleanup(l.Close)
-	l.Live()
-	return &station{Lab: l}, cfg
+	return &station{lab: l}, cfg
 }
 
 // turn publishes, receives and acknowledges a batch.
 func (s *station) turn(ctx context.Context, batch int) (int, error) {
-	r := sqlbroker.Recipe{Messages: batch, Bytes: 100}
-	p := sqlbroker.Publication{OpID: s.next.Add(1), Messages: sqlbroker.MessagesOf(1, r)}
-	if _, err := s.Publish(ctx, labQueue, p); err != nil {
+	r := Recipe{Messages: batch, Bytes: 100}
+	p := Publication{OpID: s.next.Add(1), Messages: r.messages(1)}
+	if _, err := s.messages.Publish(ctx, labQueue, p); err != nil {
 		return 0, err
 	}
-	got, err := s.Receive(ctx, labQueue, sqlbroker.Demand{Most: batch})
+	got, err := s.messages.Receive(ctx, labQueue, Demand{Most: batch})
 	if err != nil || len(got) == 0 {
 		return 0, err
 	}
-	receipts := make([]string, len(got))
-	for i, d := range got {
-		receipts[i] = d.Receipt
-	}
-	_, err = s.Settle(ctx, labQueue, sqlbroker.KindAck, sqlbroker.Settlement{Receipts: receipts})
+	_, err = s.messages.Settle(ctx, labQueue, KindAck, Settlement{Receipts: receiptsOf(got)})
 	return len(got), err
 }
 
@@ -154,10 +147,10 @@ func BenchmarkWorkers(b *testing.B) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			grid := measureGrid(b, workers)
 			base := median(grid[cell{"row_at_a_time", 1}])
-			for _, v := range right() {
+			for _, name := range rightNames() {
 				for _, batch := range gridBatches() {
-					b.Run(fmt.Sprintf("%s/batch=%d", v.Name, batch), func(b *testing.B) {
-						is := median(grid[cell{v.Name, batch}])
+					b.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(b *testing.B) {
+						is := median(grid[cell{name, batch}])
 						for b.Loop() {
 							b.ReportMetric(0, "ns/op") // it was measured before
 						}
@@ -183,16 +176,14 @@ func measureGrid(b *testing.B, workers int) map[cell][]float64 {
 	b.Helper()
 	grid, stations := map[cell][]float64{}, map[string]*station{}
 	for range gridRounds {
-		for _, v := range right() {
-			if stations[v.Name] == nil {
-				stations[v.Name], _ = openStation(b, v.Name, gridConns)
+		for _, name := range rightNames() {
+			if stations[name] == nil {
+				stations[name], _ = openStation(b, name, gridConns)
 			}
-			s := stations[v.Name]
+			s := stations[name]
 			for _, batch := range gridBatches() {
-				if err := s.Truncate(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-				at := cell{v.Name, batch}
+				must(b, s.empty(b.Context(), "TRUNCATE"))
+				at := cell{name, batch}
 				grid[at] = append(grid[at], s.round(b, workers, batch, gridRound))
 			}
 		}
@@ -214,9 +205,7 @@ func BenchmarkPgbench(b *testing.B) {
 	ours, _ := openStation(b, "batched", benchWorkers)
 	_, cfg := openStation(b, "batched", benchWorkers)
 	script := filepath.Join(b.TempDir(), "turn.sql")
-	if err := os.WriteFile(script, []byte(sqlbroker.PgbenchScript(benchBatch)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(script, []byte(pgbenchScript(benchBatch)), 0o600))
 	for b.Loop() {
 		compare(b, "pgbench", 0.8,
 			func() float64 { return ours.round(b, benchWorkers, benchBatch, benchRound) },
@@ -234,9 +223,7 @@ func BenchmarkPgbench(b *testing.B) {
 					b.Fatalf("pgbench said\n%s", out.String())
 				}
 				tps, err := strconv.ParseFloat(m[1], 64)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				return tps * benchBatch
 			})
 	}
@@ -251,23 +238,18 @@ func BenchmarkLongTransaction(b *testing.B) {
 				without, _ := openStation(b, name, benchWorkers)
 				with, cfg := openStation(b, name, benchWorkers)
 				holder, err := pgx.Connect(b.Context(), cfg.PostgresURL)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				for _, sql := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`,
 					`SELECT txid_current_snapshot()`} {
-					if _, err := holder.Exec(b.Context(), sql); err != nil {
-						b.Fatal(err)
-					}
+					_, err := holder.Exec(b.Context(), sql)
+					must(b, err)
 				}
 				stop := collecting(b, without, with)
 				compare(b, "without", 0.9,
 					func() float64 { return with.round(b, 2, 10, benchRound) },
 					func() float64 { return without.round(b, 2, 10, benchRound) })
 				stop()
-				if err := holder.Close(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				must(b, holder.Close(b.Context()))
 			}
 		})
 	}
@@ -280,7 +262,7 @@ func collecting(b *testing.B, stations ...*station) (stop func()) {
 	for _, s := range stations {
 		all.Go(func() {
 			for sut.Pause(ctx, 100*time.Millisecond) {
-				if err := s.Collect(ctx); err != nil && !errors.Is(err, context.Canceled) &&
+				if err := s.messages.collect(ctx); err != nil && !errors.Is(err, context.Canceled) &&
 					!strings.Contains(err.Error(), "canceled") {
 					b.Error(err)
 					return
@@ -292,4 +274,45 @@ func collecting(b *testing.B, stations ...*station) (stop func()) {
 		cancel()
 		all.Wait()
 	}
+}
+
+// pgbenchScript is what batched sends for a batch, as pgbench reads it: its own
+// statements, but for a last step that puts the receipts into variables.
+func pgbenchScript(batch int) string {
+	line := func(sql string, values ...string) string {
+		for i := len(values) - 1; i >= 0; i-- {
+			sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), values[i])
+		}
+		return strings.Join(strings.Fields(unpartitioned.Replace(sql)), " ")
+	}
+	fill := func(value string) string {
+		return fmt.Sprintf("array_fill(%s, ARRAY[%d])", value, batch)
+	}
+	publish := line(publishSQL, "'queue-1'", "(:client_id::bigint * 1000000000 + :n::bigint)",
+		fill("'"+strings.Repeat("x", 100)+"'::text"), fill("0::bigint"), fill("0"), fill("0::bigint"),
+		"0")
+	claim := strings.Replace(line(claimSQL, "'queue-1'", fmt.Sprint(batch)), "UPDATE messages",
+		", got AS (UPDATE messages", 1) + `) SELECT coalesce(array_agg(slot), '{}') AS slots,
+		coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(receipt), '{}') AS uuids FROM got \gset`
+	ack := line(ackSQL, ":slots", ":ids", ":uuids", "'queue-1'")
+	return `\set n random(1, 1000000000)` + "\n" + publish + ";\n" +
+		strings.Join(strings.Fields(claim), " ") + "\n" + ack + ";\n"
+}
+
+// BenchmarkClaimCost claims messages out of a queue that has more and more of them.
+func BenchmarkClaimCost(b *testing.B) {
+	suttest.ClaimCost(b, []string{"batched", "partitioned"},
+		func(b *testing.B, variant string) suttest.Backlog {
+			s, _ := openStation(b, variant, benchWorkers)
+			return suttest.Backlog{
+				Fill: func(n int) error { return s.fill(b.Context(), n) },
+				Claim: func() error {
+					got, err := s.messages.Receive(b.Context(), labQueue, Demand{Most: suttest.ClaimBatch})
+					if err == nil && len(got) != suttest.ClaimBatch {
+						err = fmt.Errorf("%d messages", len(got))
+					}
+					return err
+				},
+			}
+		})
 }

@@ -1,745 +1,442 @@
 package sqlbroker_test
 
 import (
-	"encoding/json"
-	"slices"
 	"time"
 
 	"stampede/harness/history"
 	"stampede/systems/sqlbroker"
 )
 
+const (
+	ack      = sqlbroker.KindAck
+	extend   = sqlbroker.KindExtend
+	release  = sqlbroker.KindRelease
+	demand   = sqlbroker.KindReceive
+	purge    = sqlbroker.KindPurge
+	redrive  = sqlbroker.KindRedrive
+	ready    = sqlbroker.StateReady
+	picked   = sqlbroker.StatePicked
+	tooSoon  = "message 256.0 was delivered by 310ms"
+	together = "0 of 12 effects"
+)
+
 func lossCases() []verdictCase {
-	const inv = sqlbroker.NoLoss
-	return []verdictCase{
-		{inv, "gone and never delivered - fail", fail, func(e *evidence) { e.collect(1280, 0) },
-			"message 1280.0 of queue-2 was published and is gone, but no consumer acknowledged it"},
-		{inv, "gone, of unknown outcome - pass", pass, func(e *evidence) {
-			e.collect(1280, 0)
-			e.unknown(1280)
-		}, ""},
-		{inv, "acknowledged and collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
-		{inv, "acknowledged in an answer that was lost, and collected - pass", pass, func(e *evidence) {
-			e.collect(256, 0)
-			e.unknown(288)
-		}, ""},
-		{inv, "gone, and its acknowledgement was refused - fail", fail, func(e *evidence) {
-			e.collect(256, 0)
-			e.refuse(288)
-		}, "message 256.0"},
-		{inv, "acknowledged by nobody - fail", fail, func(e *evidence) { e.refuse(288) },
-			"message 256.0 of queue-2 is acknowledged at the end, but no acknowledgement"},
-		{inv, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
-		{inv, "gone from consumers without an effect - fail", fail, func(e *evidence) {
-			e.collect(768, 1)
-			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
-		}, "message 768.1 of queue-1 was published and is gone without an effect"},
-		{inv, "with a consumer - pass", pass, func(e *evidence) {
-			e.row(1280, 0).State = sqlbroker.StatePicked
-		}, ""},
-		{inv, "dead - pass", pass, func(e *evidence) {
-			e.collect(1280, 0)
-			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
-				Reason: sqlbroker.DeadRetention, AgeNS: int64(2 * time.Hour)})
-		}, ""},
-		{inv, "purged - pass", pass, func(e *evidence) {
-			e.collect(1280, 0)
-			e.do(9000, sqlbroker.KindPurge, "queue-2", 3*time.Second, nil, 1, nil)
-		}, ""},
-		{inv, "purged in another queue - fail", fail, func(e *evidence) {
-			e.collect(1280, 0)
-			e.do(9000, sqlbroker.KindPurge, "queue-1", 3*time.Second, nil, 1, nil)
-		}, "message 1280.0"},
-		{inv, "nothing was published - undecided", maybe, func(e *evidence) { e.records = nil },
-			"no message was published"},
-	}
+	return of(sqlbroker.NoLoss,
+		breaks("gone and never delivered", "message 1280.0 of queue-2 was published and is gone, but "+
+			"no consumer acknowledged it", collect(1280, 0)),
+		holds("gone, of unknown outcome", collect(1280, 0), unknown(1280)),
+		holds("acknowledged and collected", collect(256, 0)),
+		holds("acknowledged in an answer that was lost, and collected", collect(256, 0), unknown(288)),
+		breaks("gone, and its acknowledgement was refused", "message 256.0", collect(256, 0),
+			refuse(288)),
+		breaks("acknowledged by nobody", "message 256.0 of queue-2 is acknowledged at the end, but no "+
+			"acknowledgement", refuse(288)),
+		holds("worked off and collected", collect(768, 1)),
+		breaks("gone from consumers without an effect", "message 768.1 of queue-1 was published and is "+
+			"gone without an effect", collect(768, 1), ineffective),
+		holds("with a consumer", state(1280, 0, picked)),
+		holds("dead", dies(1280, 0, 2, time.Hour)),
+		holds("purged", collect(1280, 0), asks(9000, purge, 2, 3*time.Second)),
+		breaks("purged in another queue", "message 1280.0", collect(1280, 0),
+			asks(9000, purge, 1, 3*time.Second)),
+		open("nothing was published", "no message was published",
+			func(e *evidence) { e.records = nil }),
+	)
 }
 
 func phantomCases() []verdictCase {
-	const inv = sqlbroker.NoPhantom
-	return []verdictCase{
-		{inv, "a message that nobody published - fail", fail, func(e *evidence) { e.forget(1280) },
-			"a message of message 1280.0, which was never published"},
-		{inv, "one too many of a publication - fail", fail, func(e *evidence) {
-			e.row(1280, 0).Index = 1
-		}, "message 1280.1, which was never published"},
-		{inv, "of a publication of unknown outcome - pass", pass, func(e *evidence) {
-			e.unknown(1280)
-		}, ""},
-		{inv, "of a publication that was refused - fail", fail, func(e *evidence) {
-			e.op(1280).Outcome = history.Refused
-		}, "whose publication was refused"},
-		{inv, "in another queue - fail", fail, func(e *evidence) { e.row(1280, 0).Queue = "queue-1" },
-			"a message of message 1280.0 in queue-1, published to queue-2"},
-		{inv, "delivered with another body - fail", fail, func(e *evidence) {
-			e.delivery(272, func(d *sqlbroker.Delivery) { d.Body = "another" })
-		}, "message 256.0 was delivered with body \"another\""},
-		{inv, "delivered in another group - fail", fail, func(e *evidence) {
-			e.delivery(272, func(d *sqlbroker.Delivery) { d.Group = 8 })
-		}, "group 8"},
-		{inv, "delivered and never published - fail", fail, func(e *evidence) {
-			e.delivery(272, func(d *sqlbroker.Delivery) { d.OpID = 77 })
-		}, "a delivery of message 77.0"},
-		{inv, "a dead letter that nobody published - fail", fail, func(e *evidence) {
-			e.audit.Dead[0].OpID = 77
-		}, "a dead letter of message 77.0"},
-		{inv, "an effect that nobody published - fail", fail, func(e *evidence) {
-			e.audit.Effects[0].OpID = 77
-		}, "an effect of message 77.0"},
-		{inv, "the same text with another space - pass", pass, func(e *evidence) {
-			r := e.op(272)
+	return of(sqlbroker.NoPhantom,
+		breaks("a message that nobody published", "a message of message 1280.0, which was never "+
+			"published", forget(1280)),
+		breaks("one too many of a publication", "message 1280.1, which was never published",
+			message(1280, 0, func(m *sqlbroker.MessageAudit) { m.Index = 1 })),
+		holds("of a publication of unknown outcome", unknown(1280)),
+		breaks("of a publication that was refused", "whose publication was refused", refuse(1280)),
+		breaks("in another queue", "a message of message 1280.0 in queue-1, published to queue-2",
+			message(1280, 0, func(m *sqlbroker.MessageAudit) { m.Queue = "queue-1" })),
+		breaks("delivered with another body", `message 256.0 was delivered with body "another"`,
+			delivery(272, func(d *sqlbroker.Delivery) { d.Body = "another" })),
+		breaks("delivered in another group", "group 8",
+			delivery(272, func(d *sqlbroker.Delivery) { d.Group = 8 })),
+		breaks("delivered and never published", "a delivery of message 77.0",
+			delivery(272, func(d *sqlbroker.Delivery) { d.OpID = 77 })),
+		breaks("a dead letter that nobody published", "a dead letter of message 77.0",
+			letter(func(d *sqlbroker.DeadAudit) { d.OpID = 77 })),
+		breaks("an effect that nobody published", "an effect of message 77.0",
+			done(0, func(x *sqlbroker.EffectAudit) { x.OpID = 77 })),
+		holds("the same text with another space", record(272, func(r *history.Record) {
 			r.Reply.Body = append([]byte(" "), r.Reply.Body...)
-		}, ""},
-		{inv, "an answer that cannot be read - undecided", maybe, func(e *evidence) {
-			e.op(272).Reply.Body = []byte("[")
-		}, "the reply to operation 272 cannot be read"},
-		{inv, "nothing was delivered - undecided", maybe, func(e *evidence) {
-			e.forget(272, 273, 528, 529, 1040, 1041, 1042)
-			e.audit.Effects = []sqlbroker.EffectAudit{}
-		}, "no message was delivered"},
-	}
+		})),
+		open("an answer that cannot be read", "the reply to operation 272 cannot be read",
+			record(272, func(r *history.Record) { r.Reply.Body = []byte("[") })),
+		open("nothing was delivered", "no message was delivered",
+			forget(272, 273, 528, 529, 1040, 1041, 1042), noEffects),
+	)
 }
 
 func placeCases() []verdictCase {
-	const places, worked = sqlbroker.OncePlaced, sqlbroker.WorkedOff
-	putOff := func(e *evidence) {
-		r := e.last(1536)
-		r.Outcome, r.Err = history.Refused, sqlbroker.ErrRateLimited.Error()
-	}
-	return []verdictCase{
-		{places, "stored twice - fail", fail, func(e *evidence) {
-			e.audit.Messages = append(e.audit.Messages, *e.row(1280, 0))
-		}, "message 1280.0 is in its queue 2 times"},
-		{places, "in the queue and dead - fail", fail, func(e *evidence) {
-			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
-				Reason: sqlbroker.DeadReceives, Receives: 3})
-		}, "message 1280.0 is in its queue (ready) and among the dead letters"},
-		{places, "dead twice - fail", fail, func(e *evidence) {
-			e.audit.Dead = append(e.audit.Dead, e.audit.Dead[0])
-		}, "message 1024.0 is among the dead letters 2 times"},
-		{places, "worked off and dead - fail", fail, func(e *evidence) {
-			e.collect(768, 1)
-			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 768, Index: 1,
-				Queue: "queue-1", Reason: sqlbroker.DeadReceives, Receives: 3})
-		}, "message 768.1 was processed and is among the dead letters"},
-		{places, "worked off and collected - pass", pass, func(e *evidence) { e.collect(768, 1) }, ""},
-		{places, "published again and denied - fail", fail, func(e *evidence) {
-			r := e.last(1536)
-			r.Outcome, r.Err = history.Refused, sqlbroker.ErrTaken.Error()
-		}, "operation 1536 was acknowledged at 270ms, but denied when it was sent again at 280ms"},
-		{places, "every repeated publication is put off - undecided", maybe, putOff,
-			"no acknowledged publication was sent again and answered"},
-		{places, "no repeated publication is asked for - pass", pass, func(e *evidence) {
-			putOff(e)
-			e.params.Resend = 0
-		}, ""},
-		{places, "nothing died - undecided", maybe, func(e *evidence) {
-			e.audit.Dead = []sqlbroker.DeadAudit{}
-		}, "no message became a dead letter"},
-
-		{worked, "a message waits for consumers - fail", fail, func(e *evidence) {
-			*e.row(768, 1) = sqlbroker.MessageAudit{OpID: 768, Index: 1, Queue: "queue-1",
-				State: sqlbroker.StateReady}
-		}, "message 768.1 still waits in queue-1 (ready)"},
-		{worked, "one is still with a consumer - fail", fail, func(e *evidence) {
-			e.row(768, 1).State = sqlbroker.StatePicked
-		}, "message 768.1 still waits in queue-1 (picked)"},
-		{worked, "a message waits for operations - pass", pass, func(*evidence) {}, ""},
-		{worked, "consumers did nothing - undecided", maybe, func(e *evidence) {
-			e.audit.Effects = []sqlbroker.EffectAudit{}
-		}, "consumers processed no message"},
-	}
+	putOff := refuseFor(1536, sqlbroker.ErrRateLimited)
+	return append(of(sqlbroker.OncePlaced,
+		breaks("stored twice", "message 1280.0 is in its queue 2 times", func(e *evidence) {
+			e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: 1280,
+				Queue: "queue-2", State: ready})
+		}),
+		breaks("in the queue and dead", "message 1280.0 is in its queue (ready) and among the dead "+
+			"letters", dead(1280, 0, 2, 0)),
+		breaks("dead twice", "message 1024.0 is among the dead letters 2 times", dead(1024, 0, 2, 0)),
+		breaks("worked off and dead", "message 768.1 was processed and is among the dead letters",
+			dies(768, 1, 1, 0)),
+		holds("worked off and collected", collect(768, 1)),
+		breaks("published again and denied", "operation 1536 was acknowledged at 270ms, but denied "+
+			"when it was sent again at 280ms", refuseFor(1536, sqlbroker.ErrTaken)),
+		open("every repeated publication is put off", "no acknowledged publication was sent again and "+
+			"answered", putOff),
+		holds("no repeated publication is asked for", putOff,
+			func(e *evidence) { e.params.Resend = 0 }),
+		open("nothing died", "no message became a dead letter", noDead),
+	), of(sqlbroker.WorkedOff,
+		breaks("a message waits for consumers", "message 768.1 still waits in queue-1 (ready)",
+			state(768, 1, ready)),
+		breaks("one is still with a consumer", "message 768.1 still waits in queue-1 (picked)",
+			state(768, 1, picked)),
+		holds("a message waits for operations"),
+		open("consumers did nothing", "consumers processed no message", noEffects),
+	)...)
 }
 
 func effectCases() []verdictCase {
-	const inv = sqlbroker.EffectsOnce
-	return []verdictCase{
-		{inv, "two effects - fail", fail, func(e *evidence) {
-			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1500*ms, 1505*ms))
-		}, "message 768.0 has 2 effects: one of delivery 1 and one of delivery 2"},
-		{inv, "acknowledged without an effect - fail", fail, func(e *evidence) {
-			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
-		}, "message 768.1 of queue-1 was published and acknowledged by consumers, but has no effect"},
-		{inv, "gone without an effect - fail", fail, func(e *evidence) {
-			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
-			e.collect(768, 1)
-		}, "message 768.1"},
-		{inv, "gone without an effect, of unknown outcome - pass", pass, func(e *evidence) {
-			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
-			e.collect(768, 1)
-			e.unknown(768)
-		}, ""},
-		{inv, "waiting without an effect - pass", pass, func(e *evidence) {
-			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
-			e.row(768, 1).State = sqlbroker.StateReady
-		}, ""},
-		{inv, "waiting with an effect - fail", fail, func(e *evidence) {
-			e.row(768, 1).State = sqlbroker.StateReady
-		}, "message 768.1 has an effect but is not acknowledged (ready)"},
-		{inv, "dead without an effect - pass", pass, func(e *evidence) {
-			e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2)
-			e.collect(768, 1)
-			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 768, Index: 1,
-				Queue: "queue-1", Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, ""},
-		{inv, "no effects - undecided", maybe, func(e *evidence) {
-			e.audit.Effects = []sqlbroker.EffectAudit{}
-			e.forget(768, 1536)
-		}, "consumers stored no effect"},
-		{inv, "by one consumer - undecided", maybe, func(e *evidence) {
+	by := func(name, says string, does func(i int, x *sqlbroker.EffectAudit)) verdictCase {
+		return open("by "+name, says, func(e *evidence) {
 			for i := range e.audit.Effects {
-				e.audit.Effects[i].Consumer = "consumer-1"
+				does(i, &e.audit.Effects[i])
 			}
-		}, "0 of 12 effects were in work beside a message of another consumer's"},
-		{inv, "by consumers that nobody names - undecided", maybe, func(e *evidence) {
-			for i := range e.audit.Effects {
-				e.audit.Effects[i].Consumer = ""
-			}
-		}, "0 of 12 effects"},
-		{inv, "by two consumers in turn - undecided", maybe, func(e *evidence) {
-			for i := range e.audit.Effects[2:] {
-				at := time.Duration(i+1) * time.Second
-				x := &e.audit.Effects[i+2]
-				x.ReceivedNS, x.VisibleNS, x.StoredNS = clock(at), clock(at+time.Second), clock(at+5*ms)
-			}
-		}, "0 of 12 effects"},
-		{inv, "by two consumers of other queues - undecided", maybe, func(e *evidence) {
-			for i := range e.audit.Effects[2:] {
-				e.audit.Effects[i+2].Queue = sqlbroker.QueueName(i%2 + 1)
-			}
-		}, "0 of 12 effects"},
+		})
 	}
+	return of(sqlbroker.EffectsOnce,
+		breaks("two effects", "message 768.0 has 2 effects: one of delivery 1 and one of delivery 2",
+			effect(768, 0, 2, 1500*ms, 1505*ms)),
+		breaks("acknowledged without an effect", "message 768.1 of queue-1 was published and "+
+			"acknowledged by consumers, but has no effect", ineffective),
+		breaks("gone without an effect", "message 768.1", ineffective, collect(768, 1)),
+		holds("gone without an effect, of unknown outcome", ineffective, collect(768, 1),
+			unknown(768)),
+		holds("waiting without an effect", ineffective, state(768, 1, ready)),
+		breaks("waiting with an effect", "message 768.1 has an effect but is not acknowledged (ready)",
+			state(768, 1, ready)),
+		holds("dead without an effect", ineffective, dies(768, 1, 1, 0)),
+		open("no effects", "consumers stored no effect", noEffects, forget(768, 1536)),
+		by("one consumer", together+" were in work beside a message of another consumer's",
+			func(_ int, x *sqlbroker.EffectAudit) { x.Consumer = "consumer-1" }),
+		by("consumers that nobody names", together,
+			func(_ int, x *sqlbroker.EffectAudit) { x.Consumer = "" }),
+		by("two consumers in turn", together, func(i int, x *sqlbroker.EffectAudit) {
+			at := time.Duration(i+1) * time.Second
+			x.ReceivedNS, x.VisibleNS, x.StoredNS = clock(at), clock(at+time.Second), clock(at+5*ms)
+		}),
+		by("two consumers of other queues", together, func(i int, x *sqlbroker.EffectAudit) {
+			x.Queue = sqlbroker.QueueName(i%2 + 1)
+		}),
+	)
 }
 
 func visibilityCases() []verdictCase {
-	const inv = sqlbroker.VisibilityKept
-	early := func(e *evidence) {
-		e.delivery(528, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1504 * ms) })
+	early := received(528, 1504*ms)
+	// attempt is an earlier one at publishing 256, of some outcome.
+	attempt := func(start time.Duration, outcome history.Outcome) change {
+		return func(e *evidence) {
+			publish(256, 2, 2, 7, start)(e)
+			r := &e.records[len(e.records)-1]
+			r.Outcome, r.Reply, r.End = outcome, history.Reply{}, history.Never
+		}
 	}
-	return []verdictCase{
-		{inv, "a moment before its time was over - fail", fail, early,
-			"message 256.1 was delivered again 1ms before its visibility timeout was over"},
-		{inv, "just when its time was over - pass", pass, func(e *evidence) {
-			e.delivery(528, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1505 * ms) })
-		}, ""},
-		{inv, "before, after it may have been given back - pass", pass, func(e *evidence) {
-			early(e)
-			e.settle(9000, sqlbroker.KindRelease, 1400*ms, "256.1#1")
-			e.unknown(9000)
-		}, ""},
-		{inv, "before, and giving it back was refused - fail", fail, func(e *evidence) {
-			early(e)
-			e.settle(9000, sqlbroker.KindRelease, 1400*ms, "256.1#1")
-			e.refuse(9000)
-		}, "message 256.1"},
-		{inv, "before an extension was over - fail", fail, func(e *evidence) {
-			e.settle(9000, sqlbroker.KindExtend, 700*ms, "256.1#1")
-			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"},
-				VisibleNS: clock(1900 * ms)})
-		}, "message 256.1 was delivered again 95ms before its visibility timeout was over"},
-		{inv, "before an extension that was refused was over - pass", pass, func(e *evidence) {
-			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
-			e.refuse(9000)
-		}, ""},
-		{inv, "too soon after an extension, whatever the clock says - fail", fail, func(e *evidence) {
-			e.settle(9000, sqlbroker.KindExtend, 1000*ms, "256.1#1")
-			e.op(9000).Reply.Body = text(sqlbroker.Settled{Done: []string{"256.1#1"}})
-		}, "message 256.1 was extended by 1s at 1s or later, but delivered again by 1.81s"},
-		{inv, "too soon, whatever the clock says - fail", fail, func(e *evidence) {
-			e.move(528, 1480*ms)
-		}, "message 256.1 was delivered twice within 990ms; the visibility timeout is 1s"},
-		{inv, "soon, in a queue that was briefer once - pass", pass, func(e *evidence) {
-			e.move(528, 1480*ms)
-			e.settings(500)
-		}, ""},
-		{inv, "the same receipt again - fail", fail, func(e *evidence) {
-			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receipt = "256.1#1" })
-		}, "message 256.1 was delivered twice with one receipt"},
-		{inv, "before its delay was over - fail", fail, func(e *evidence) { e.delay(256, 211*ms) },
-			"message 256.0 was delivered by 310ms, but its publication began at 100ms with a delay of " +
-				"211ms"},
-		{inv, "when its delay may just be over - pass", pass, func(e *evidence) {
-			e.delay(256, 210*ms)
-		}, ""},
-		{inv, "before its delay was over, counted from an earlier attempt - pass", pass,
-			func(e *evidence) {
-				e.delay(256, 211*ms)
-				first := *e.op(256)
-				first.Outcome, first.Reply, first.Start, first.End = history.Unknown, history.Reply{}, 99*ms,
-					history.Never
-				e.records = append(e.records, first)
-			}, ""},
-		{inv, "before its delay was over, counted from an attempt that was refused - fail", fail,
-			func(e *evidence) {
-				e.delay(256, 211*ms)
-				first := *e.op(256)
-				first.Outcome, first.Reply, first.Start = history.Refused, history.Reply{}, 0
-				e.records = append(e.records, first)
-			}, "message 256.0 was delivered by 310ms"},
-		{inv, "before its delay was over, and maybe back from the dead - pass", pass,
-			func(e *evidence) {
-				e.delay(256, time.Hour)
-				e.do(9000, sqlbroker.KindRedrive, "queue-2", 200*ms, nil, 1, nil)
-				e.unknown(9000)
-			}, ""},
-		{inv, "before its delay was over, and another queue was redriven - fail", fail,
-			func(e *evidence) {
-				e.delay(256, time.Hour)
-				e.do(9000, sqlbroker.KindRedrive, "queue-1", 200*ms, nil, 1, nil)
-			}, "message 256.0 was delivered by 310ms"},
-		{inv, "to two consumers at once - fail", fail, func(e *evidence) {
-			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1149*ms, 1200*ms))
-		}, "message 768.0 was delivered to two consumers, the second time 1ms before its visibility " +
-			"timeout was over"},
-		{inv, "to two consumers one after the other - pass", pass, func(e *evidence) {
-			e.audit.Effects = append(e.audit.Effects, effect(768, 0, 2, 1150*ms, 1200*ms))
-		}, ""},
-		{inv, "nothing was delivered twice - undecided", maybe, func(e *evidence) {
-			e.forget(528, 1041, 1042)
-		}, "no message was delivered more than once"},
-	}
+	return of(sqlbroker.VisibilityKept,
+		breaks("a moment before its time was over", "message 256.1 was delivered again 1ms before its "+
+			"visibility timeout was over", early),
+		holds("just when its time was over", received(528, 1505*ms)),
+		holds("before, after it may have been given back", early,
+			settle(9000, release, 1400*ms, "256.1#1"), unknown(9000)),
+		breaks("before, and giving it back was refused", "message 256.1", early,
+			settle(9000, release, 1400*ms, "256.1#1"), refuse(9000)),
+		breaks("before an extension was over", "message 256.1 was delivered again 95ms before its "+
+			"visibility timeout was over", settle(9000, extend, 700*ms, "256.1#1"),
+			replies(9000, sqlbroker.Settled{Done: []string{"256.1#1"}, VisibleNS: clock(1900 * ms)})),
+		holds("before an extension that was refused was over",
+			settle(9000, extend, 1000*ms, "256.1#1"), refuse(9000)),
+		breaks("too soon after an extension, whatever the clock says", "message 256.1 was extended by "+
+			"1s at 1s or later, but delivered again by 1.81s", settle(9000, extend, 1000*ms, "256.1#1"),
+			replies(9000, sqlbroker.Settled{Done: []string{"256.1#1"}})),
+		breaks("too soon, whatever the clock says", "message 256.1 was delivered twice within 990ms; "+
+			"the visibility timeout is 1s", move(528, 1480*ms)),
+		holds("soon, in a queue that was briefer once", move(528, 1480*ms),
+			sets(2, 50*ms, 500, 3, time.Hour)),
+		breaks("the same receipt again", "message 256.1 was delivered twice with one receipt",
+			delivery(528, func(d *sqlbroker.Delivery) { d.Receipt = "256.1#1" })),
+		breaks("before its delay was over", tooSoon+", but its publication began at 100ms with a delay "+
+			"of 211ms", delay(256, 211*ms)),
+		holds("when its delay may just be over", delay(256, 210*ms)),
+		holds("before its delay was over, counted from an earlier attempt", delay(256, 211*ms),
+			attempt(99*ms, history.Unknown)),
+		breaks("before its delay was over, counted from an attempt that was refused", tooSoon,
+			delay(256, 211*ms), attempt(0, history.Refused)),
+		holds("before its delay was over, and maybe back from the dead", delay(256, time.Hour),
+			asks(9000, redrive, 2, 200*ms), unknown(9000)),
+		breaks("before its delay was over, and another queue was redriven", tooSoon,
+			delay(256, time.Hour), asks(9000, redrive, 1, 200*ms)),
+		breaks("to two consumers at once", "message 768.0 was delivered to two consumers, the second "+
+			"time 1ms before its visibility timeout was over", effect(768, 0, 2, 1149*ms, 1200*ms)),
+		holds("to two consumers one after the other", effect(768, 0, 2, 1150*ms, 1200*ms)),
+		open("nothing was delivered twice", "no message was delivered more than once",
+			forget(528, 1041, 1042)),
+	)
 }
 
 func ackCases() []verdictCase {
-	const inv = sqlbroker.AckFinal
-	return []verdictCase{
-		{inv, "delivered after it was acknowledged - fail", fail, func(e *evidence) {
-			e.receive(9000, 450*ms, 256, 0, 2)
-		}, "message 256.0 was acknowledged at 410ms, but delivered by a receive that began at 450ms"},
-		{inv, "delivered by a demand that had begun before - pass", pass, func(e *evidence) {
-			e.receive(9000, 405*ms, 256, 0, 2)
-		}, ""},
-		{inv, "delivered after an acknowledgement of unknown outcome - pass", pass, func(e *evidence) {
-			e.receive(9000, 450*ms, 256, 0, 2)
-			e.unknown(288)
-		}, ""},
-		{inv, "delivered after an acknowledgement that was refused - pass", pass, func(e *evidence) {
-			e.receive(9000, 450*ms, 256, 0, 2)
-			e.refuse(288)
-		}, ""},
-		{inv, "waits although it was acknowledged - fail", fail, func(e *evidence) {
-			e.row(256, 0).State = sqlbroker.StateReady
-		}, "message 256.0 was acknowledged at 410ms, but is ready at the end"},
-		{inv, "with a consumer although it was acknowledged - fail", fail, func(e *evidence) {
-			e.row(256, 0).State = sqlbroker.StatePicked
-		}, "message 256.0 was acknowledged at 410ms, but is picked at the end"},
-		{inv, "dead although it was acknowledged - fail", fail, func(e *evidence) {
-			e.collect(256, 0)
-			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Queue: "queue-2",
-				Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, "message 256.0 was acknowledged at 410ms, but is a dead letter at the end"},
-		{inv, "waits, and its acknowledgement is of unknown outcome - pass", pass, func(e *evidence) {
-			e.row(256, 0).State = sqlbroker.StateReady
-			e.unknown(288)
-		}, ""},
-		{inv, "acknowledged and collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
-		{inv, "nothing was acknowledged - undecided", maybe, func(e *evidence) {
-			e.forget(288, 544, 561)
-		}, "no operation acknowledged a message"},
-	}
+	again, said := receive(9000, 450*ms, 256, 0, 2), "message 256.0 was acknowledged at 410ms, but "
+	return of(sqlbroker.AckFinal,
+		breaks("delivered after it was acknowledged", said+"delivered by a receive that began at 450ms",
+			again),
+		holds("delivered by a demand that had begun before", receive(9000, 405*ms, 256, 0, 2)),
+		holds("delivered after an acknowledgement of unknown outcome", again, unknown(288)),
+		holds("delivered after an acknowledgement that was refused", again, refuse(288)),
+		breaks("waits although it was acknowledged", said+"is ready at the end", state(256, 0, ready)),
+		breaks("with a consumer although it was acknowledged", said+"is picked at the end",
+			state(256, 0, picked)),
+		breaks("dead although it was acknowledged", said+"is a dead letter at the end",
+			dies(256, 0, 2, 0)),
+		holds("waits, and its acknowledgement is of unknown outcome", state(256, 0, ready),
+			unknown(288)),
+		holds("acknowledged and collected", collect(256, 0)),
+		open("nothing was acknowledged", "no operation acknowledged a message", forget(288, 544, 561)),
+	)
 }
 
 func receiptCases() []verdictCase {
-	const inv = sqlbroker.ReceiptFenced
-	accept := func(e *evidence, id uint64, receipt string) {
-		r := e.op(id)
-		r.Outcome, r.Err = history.OK, ""
-		r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: []string{receipt}})}
-	}
-	return []verdictCase{
-		{inv, "accepted after another delivery - fail", fail, func(e *evidence) {
-			accept(e, 289, "256.1#1")
-		}, "an ack of message 256.1 that began at 2s was accepted, but its receipt had been replaced " +
-			"by another delivery's by 1.81s"},
-		{inv, "accepted after another delivery that overlaps - fail", fail, func(e *evidence) {
-			accept(e, 289, "256.1#1")
-			e.op(273).End = 1850 * ms
-		}, "an ack of message 256.1 that began at 2s was accepted, but its receipt had been replaced " +
-			"by another delivery's by 1.81s"},
-		{inv, "accepted after a delivery whose clock was read late - pass", pass, func(e *evidence) {
-			accept(e, 289, "256.1#1") // it is the second
-			e.op(273).End = 1850 * ms
-			e.delivery(273, func(d *sqlbroker.Delivery) { d.Receives = 2 })
-			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
-			e.forget(544)
-			e.settle(9000, sqlbroker.KindRelease, 1820*ms, "256.1#2")
-			e.settle(9001, sqlbroker.KindAck, 2000*ms, "256.1#2")
-			e.refuse(9001)
-		}, ""},
-		{inv, "accepted while another delivery was under way - pass", pass, func(e *evidence) {
-			accept(e, 289, "256.1#1")
-			e.move(289, 1450*ms)
-			e.settle(9000, sqlbroker.KindAck, 2000*ms, "256.1#1")
-			e.refuse(9000)
-		}, ""},
-		{inv, "of unknown outcome after another delivery - pass", pass, func(e *evidence) {
-			e.unknown(289)
-			e.settle(9000, sqlbroker.KindAck, 2000*ms, "256.1#1")
-			e.refuse(9000)
-		}, ""},
-		{inv, "accepted after its time - fail", fail, func(e *evidence) { e.move(288, 1500*ms) },
-			"an ack of message 256.0 that began at 1.5s was accepted, but its receipt had expired by"},
-		{inv, "accepted after its time, in a queue that was slower once - pass", pass,
-			func(e *evidence) {
-				e.move(288, 1500*ms)
-				e.settings(1500)
-			}, ""},
-		{inv, "accepted shortly after its time, as far as clocks may be set - pass", pass,
-			func(e *evidence) { e.move(288, 1400*ms) }, ""},
-		{inv, "accepted after its time, within an extension - pass", pass, func(e *evidence) {
-			e.move(561, 3200*ms)
-		}, ""},
-		{inv, "accepted after its extension - fail", fail, func(e *evidence) { e.move(561, 3300*ms) },
-			"its receipt had expired by 3.16s"},
-		{inv, "accepted after an extension of unknown outcome - pass", pass, func(e *evidence) {
-			e.unknown(545)
-			e.move(561, 9*time.Second)
-		}, ""},
-		{inv, "repeated after its time - pass", pass, func(e *evidence) {
-			e.settle(9000, sqlbroker.KindAck, 5*time.Second, "256.0#1")
-		}, ""},
-		{inv, "accepted after it was given back - fail", fail, func(e *evidence) {
-			e.settle(9000, sqlbroker.KindAck, 2600*ms, "1024.0#3")
-		}, "its receipt had been released by 2.46s"},
-		{inv, "a good receipt called stale - fail", fail, func(e *evidence) { e.refuse(288) },
-			"the receipt of message 256.0 was called stale by 410ms, but is valid for at least 1s from " +
-				"300ms"},
-		{inv, "called stale in a queue that was briefer once - pass", pass, func(e *evidence) {
-			e.refuse(288)
-			e.settings(150)
-		}, ""},
-		{inv, "one of two good receipts called stale - fail", fail, func(e *evidence) {
-			e.op(288).Reply.Body = text(sqlbroker.Settled{Done: []string{}, Stale: []string{"256.0#1"}})
-		}, "the receipt of message 256.0 was called stale"},
-		{inv, "called stale about when its time was over - pass", pass, func(e *evidence) {
-			e.refuse(288)
-			e.move(288, 1290*ms)
-		}, ""},
-		{inv, "called stale after an acknowledgement of unknown outcome - pass", pass,
-			func(e *evidence) {
-				e.settle(9000, sqlbroker.KindAck, 350*ms, "256.0#1")
-				e.unknown(9000)
-				e.refuse(288)
-			}, ""},
-		{inv, "refused for another reason - pass", pass, func(e *evidence) {
-			e.refuse(288)
-			e.op(288).Err = sqlbroker.ErrRateLimited.Error()
-		}, ""},
-		{inv, "nobody was late - undecided", maybe, func(e *evidence) { e.forget(289) },
-			"no stale receipt was presented"},
-		{inv, "nobody was in time - undecided", maybe, func(e *evidence) {
-			e.forget(288, 544, 545, 561, 1056, 1057, 1058)
-		}, "no receipt was accepted"},
-	}
+	late := accept(289, "256.1#1")
+	const replaced = "an ack of message 256.1 that began at 2s was accepted, but its receipt had " +
+		"been replaced by another delivery's by 1.81s"
+	refused := []change{settle(9000, ack, 2000*ms, "256.1#1"), refuse(9000)} // so that one is stale
+	return of(sqlbroker.ReceiptFenced,
+		breaks("accepted after another delivery", replaced, late),
+		breaks("accepted after another delivery that overlaps", replaced, late, until(273, 1850*ms)),
+		holds("accepted after a delivery whose clock was read late", late, until(273, 1850*ms),
+			numbered(273, 2), numbered(528, 1), forget(544), settle(9000, release, 1820*ms, "256.1#2"),
+			settle(9001, ack, 2000*ms, "256.1#2"), refuse(9001)),
+		holds("accepted while another delivery was under way", append(refused, late,
+			move(289, 1450*ms))...),
+		holds("of unknown outcome after another delivery", append(refused, unknown(289))...),
+		breaks("accepted after its time", "an ack of message 256.0 that began at 1.5s was accepted, but "+
+			"its receipt had expired by", move(288, 1500*ms)),
+		holds("accepted after its time, in a queue that was slower once", move(288, 1500*ms),
+			sets(2, 50*ms, 1500, 3, time.Hour)),
+		holds("accepted shortly after its time, as far as clocks may be set", move(288, 1400*ms)),
+		holds("accepted after its time, within an extension", move(561, 3200*ms)),
+		breaks("accepted after its extension", "its receipt had expired by 3.16s", move(561, 3300*ms)),
+		holds("accepted after an extension of unknown outcome", unknown(545),
+			move(561, 9*time.Second)),
+		holds("repeated after its time", settle(9000, ack, 5*time.Second, "256.0#1")),
+		breaks("accepted after it was given back", "its receipt had been released by 2.46s",
+			settle(9000, ack, 2600*ms, "1024.0#3")),
+		breaks("a good receipt called stale", "the receipt of message 256.0 was called stale by 410ms, "+
+			"but is valid for at least 1s from 300ms", refuse(288)),
+		holds("called stale in a queue that was briefer once", refuse(288),
+			sets(2, 50*ms, 150, 3, time.Hour)),
+		breaks("one of two good receipts called stale", "the receipt of message 256.0 was called stale",
+			replies(288, sqlbroker.Settled{Done: []string{}, Stale: []string{"256.0#1"}})),
+		holds("called stale about when its time was over", refuse(288), move(288, 1290*ms)),
+		holds("called stale after an acknowledgement of unknown outcome",
+			settle(9000, ack, 350*ms, "256.0#1"), unknown(9000), refuse(288)),
+		holds("refused for another reason", refuseFor(288, sqlbroker.ErrRateLimited)),
+		open("nobody was late", "no stale receipt was presented", forget(289)),
+		open("nobody was in time", "no receipt was accepted",
+			forget(288, 544, 545, 561, 1056, 1057, 1058)),
+	)
 }
 
 func countCases() []verdictCase {
-	const inv = sqlbroker.ReceiveCount
-	return []verdictCase{
-		{inv, "fewer than were delivered - fail", fail, func(e *evidence) {
-			e.row(256, 1).Receives = 1
-		}, "message 256.1 has a delivery count of 1; 2 to 2 are possible"},
-		{inv, "more than were delivered - fail", fail, func(e *evidence) {
-			e.row(256, 1).Receives = 3
-		}, "message 256.1 has a delivery count of 3; 2 to 2 are possible"},
-		{inv, "one more, and an answer was lost - pass", pass, func(e *evidence) {
-			e.row(256, 1).Receives = 3
-			e.do(9000, sqlbroker.KindReceive, "queue-2", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
-			e.unknown(9000)
-		}, ""},
-		{inv, "one more, and an answer of another queue was lost - fail", fail, func(e *evidence) {
-			e.row(256, 1).Receives = 3
-			e.do(9000, sqlbroker.KindReceive, "queue-1", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
-			e.unknown(9000)
-		}, "message 256.1"},
-		{inv, "two with one number - fail", fail, func(e *evidence) {
-			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
-		}, "message 256.1 was delivered twice with delivery number 1"},
-		{inv, "two with one number, back from the dead - pass", pass, func(e *evidence) {
-			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 1 })
-			e.row(256, 1).Receives, e.row(256, 1).Redrives = 1, 1
-		}, ""},
-		{inv, "dead with fewer - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 2 },
-			"message 1024.0 has a delivery count of 2"},
-		{inv, "never delivered, and says that it was - fail", fail, func(e *evidence) {
-			e.row(1280, 0).Receives = 1
-		}, "message 1280.0 has a delivery count of 1; 0 to 0 are possible"},
-		{inv, "never delivered, and dead of deliveries - fail", fail, func(e *evidence) {
-			e.collect(1280, 0)
-			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 1280, Queue: "queue-2",
-				Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, "message 1280.0 has a delivery count of 3; 0 to 0 are possible"},
-		{inv, "never delivered but in answers that were lost - pass", pass, func(e *evidence) {
-			e.row(1280, 0).Receives = 2
-			for id := range uint64(2) {
-				e.do(9000+id, sqlbroker.KindReceive, "queue-2", 600*ms, sqlbroker.Demand{Most: 1}, 0, nil)
-				e.unknown(9000 + id)
-			}
-		}, ""},
-		{inv, "never delivered since it is back from the dead - pass", pass, func(e *evidence) {
-			e.row(1280, 0).Receives, e.row(1280, 0).Redrives = 2, 1
-		}, ""},
-		{inv, "delivered to consumers only - pass", pass, func(e *evidence) {
-			e.row(768, 0).Receives = 3
-		}, ""},
-		{inv, "collected - pass", pass, func(e *evidence) { e.collect(256, 0) }, ""},
-		{inv, "nothing came twice - undecided", maybe, func(e *evidence) {
-			e.forget(528, 1041, 1042)
-			e.row(256, 1).Receives = 1
-			e.audit.Dead[0].Receives = 1
-		}, "no message was delivered to operations more than once"},
+	lost := func(id uint64, queue int) change {
+		return func(e *evidence) {
+			asks(id, demand, queue, 600*ms)(e)
+			unknown(id)(e)
+		}
 	}
+	risen := func(op uint64, index, n int) change {
+		return message(op, index, func(m *sqlbroker.MessageAudit) { m.Receives, m.Redrives = n, 1 })
+	}
+	return of(sqlbroker.ReceiveCount,
+		breaks("fewer than were delivered", "message 256.1 has a delivery count of 1; 2 to 2 are "+
+			"possible", receives(256, 1, 1)),
+		breaks("more than were delivered", "message 256.1 has a delivery count of 3; 2 to 2 are "+
+			"possible", receives(256, 1, 3)),
+		holds("one more, and an answer was lost", receives(256, 1, 3), lost(9000, 2)),
+		breaks("one more, and an answer of another queue was lost", "message 256.1",
+			receives(256, 1, 3), lost(9000, 1)),
+		breaks("two with one number", "message 256.1 was delivered twice with delivery number 1",
+			numbered(528, 1)),
+		holds("two with one number, back from the dead", numbered(528, 1), risen(256, 1, 1)),
+		breaks("dead with fewer", "message 1024.0 has a delivery count of 2",
+			letter(func(d *sqlbroker.DeadAudit) { d.Receives = 2 })),
+		breaks("never delivered, and says that it was", "message 1280.0 has a delivery count of 1; 0 "+
+			"to 0 are possible", receives(1280, 0, 1)),
+		breaks("never delivered, and dead of deliveries", "message 1280.0 has a delivery count of 3; 0 "+
+			"to 0 are possible", dies(1280, 0, 2, 0)),
+		holds("never delivered but in answers that were lost", receives(1280, 0, 2), lost(9000, 2),
+			lost(9001, 2)),
+		holds("never delivered since it is back from the dead", risen(1280, 0, 2)),
+		holds("delivered to consumers only", receives(768, 0, 3)),
+		holds("collected", collect(256, 0)),
+		open("nothing came twice", "no message was delivered to operations more than once",
+			forget(528, 1041, 1042), receives(256, 1, 1),
+			letter(func(d *sqlbroker.DeadAudit) { d.Receives = 1 })),
+	)
 }
 
-// change has somebody change queue-2 to die after so many receives, or of that age.
-func (e *evidence) change(receives int, retention time.Duration) {
-	e.do(9001, sqlbroker.KindCreate, "queue-2", 2600*ms, sqlbroker.QueueSettings{VisibilityMS: 1000,
-		MaxReceives: receives, RetentionMS: retention.Milliseconds()}, 0, nil)
-}
+// most has queue-2 deliver so often at the end; changed has a queue changed late in the run.
+func most(n int) change { return func(e *evidence) { e.audit.Queues[1].MaxReceives = n } }
 
-// wait has message 1280.0 wait at the end, so old and for so long, in a queue whose retention
-// is so old.
-func (e *evidence) wait(age, waits, retention time.Duration) {
-	m := e.row(1280, 0)
-	m.AgeNS, m.WaitsNS = int64(age), int64(waits)
-	e.audit.Queues[1].RetentionAgeNS = int64(retention)
-}
-
-// delay has a publication of two messages to queue-2 ask for a delay.
-func (e *evidence) delay(op uint64, d time.Duration) {
-	e.op(op).Op.Body = text(sqlbroker.Publication{
-		Make: &sqlbroker.Recipe{Messages: 2, Group: 7, DelayMS: d.Milliseconds()}})
-}
-
-// dies has a message of queue-1 die of deliveries, at an age.
-func (e *evidence) dies(op uint64, index int, age time.Duration) {
-	e.collect(op, index)
-	e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: op, Index: index,
-		Queue: "queue-1", Receives: 3, Reason: sqlbroker.DeadReceives, AgeNS: int64(age)})
+func changed(queue, receives int, retention time.Duration) change {
+	return sets(queue, 2600*ms, 1000, receives, retention)
 }
 
 func deadCases() []verdictCase {
-	const inv = sqlbroker.DeadLetters
-	return []verdictCase{
-		{inv, "dead too soon - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 2 },
-			"message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3"},
-		{inv, "dead too late - fail", fail, func(e *evidence) { e.audit.Dead[0].Receives = 4 },
-			"after 4 deliveries, not 3"},
-		{inv, "dead of age - pass", pass, func(e *evidence) {
-			e.audit.Dead[0].Reason, e.audit.Dead[0].AgeNS = sqlbroker.DeadRetention, int64(time.Hour)
-			e.audit.Dead[0].Receives = 1
-		}, ""},
-		{inv, "dead of age too soon - fail", fail, func(e *evidence) {
-			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, "message 1024.0 is a dead letter of queue-2 at the age of 2.2s, less than 1h0m0s"},
-		{inv, "dead before its queue delivered more often - pass", pass, func(e *evidence) {
-			e.change(5, time.Hour)
-			e.audit.Queues[1].MaxReceives = 5
-		}, ""},
-		{inv, "dead after its queue delivered less often - pass", pass, func(e *evidence) {
-			e.change(2, time.Hour)
-			e.unknown(9001)
-			e.audit.Queues[1].MaxReceives = 2
-		}, ""},
-		{inv, "dead by no setting that its queue ever had - fail", fail, func(e *evidence) {
-			e.change(5, time.Hour)
-			e.audit.Queues[1].MaxReceives, e.audit.Dead[0].Receives = 5, 2
-		}, "message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3 to 5"},
-		{inv, "dead as another queue would have it - fail", fail, func(e *evidence) {
-			e.change(2, time.Hour)
-			e.op(9001).Op.Key = "queue-1"
-			e.audit.Dead[0].Receives = 2
-		}, "message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3"},
-		{inv, "dead by a change that was refused - fail", fail, func(e *evidence) {
-			e.change(2, time.Hour)
-			e.refuse(9001)
-			e.audit.Dead[0].Receives = 2
-		}, "message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3"},
-		{inv, "dead of age before its queue kept messages longer - pass", pass, func(e *evidence) {
-			e.change(3, time.Second)
-			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, ""},
-		{inv, "dead of less age than its queue ever had - fail", fail, func(e *evidence) {
-			e.change(3, 3*time.Second)
-			e.audit.Dead[0].Reason = sqlbroker.DeadRetention
-		}, "message 1024.0 is a dead letter of queue-2 at the age of 2.2s, less than 3s"},
-		{inv, "alive after more deliveries than its queue allows by now - pass", pass,
-			func(e *evidence) {
-				e.change(2, time.Hour)
-				e.audit.Queues[1].MaxReceives, e.row(1280, 0).Receives = 2, 2
-			}, ""},
-		{inv, "alive after all deliveries - fail", fail, func(e *evidence) {
-			e.row(1280, 0).Receives = 3
-		}, "message 1280.0 was delivered 3 times and waits in queue-2; it should be a dead letter"},
-		{inv, "alive and too old - fail", fail, func(e *evidence) {
-			e.wait(time.Hour+5051*ms, time.Hour+5051*ms, 2*time.Hour)
-		}, "message 1280.0 has waited in queue-2 for 5.051s although it is older than 1h0m0s; it " +
-			"should be a dead letter"},
-		{inv, "alive, and too old only just now - pass", pass, func(e *evidence) {
-			e.wait(time.Hour+5050*ms, time.Hour+5050*ms, 2*time.Hour)
-		}, ""},
-		{inv, "too old, and back from its consumer for too long - fail", fail, func(e *evidence) {
-			e.wait(2*time.Hour, 5051*ms, 2*time.Hour)
-		}, "message 1280.0 has waited in queue-2 for 5.051s"},
-		{inv, "too old, and back from its consumer only just now - pass", pass, func(e *evidence) {
-			e.wait(2*time.Hour, 40*ms, 2*time.Hour)
-		}, ""},
-		{inv, "too old since its queue keeps messages for less, a while ago - fail", fail,
-			func(e *evidence) { e.wait(2*time.Hour, 2*time.Hour, 5051*ms) },
-			"message 1280.0 has waited in queue-2 for 5.051s"},
-		{inv, "too old since its queue keeps messages for less, just now - pass", pass,
-			func(e *evidence) { e.wait(2*time.Hour, 2*time.Hour, 40*ms) }, ""},
-		{inv, "too old, and waiting for nobody says how long - pass", pass, func(e *evidence) {
-			e.wait(2*time.Hour, 0, 2*time.Hour)
-		}, ""},
-		{inv, "too old, in a queue of which nobody says since when - pass", pass, func(e *evidence) {
-			e.wait(2*time.Hour, 2*time.Hour, 0)
-		}, ""},
-		{inv, "too old and with a consumer, or acknowledged - pass", pass, func(e *evidence) {
-			e.row(1280, 0).State, e.row(1280, 0).AgeNS = sqlbroker.StatePicked, int64(2*time.Hour)
-			e.row(256, 0).AgeNS = int64(2 * time.Hour)
-		}, ""},
-		{inv, "with a consumer for the last time - pass", pass, func(e *evidence) {
-			e.row(1280, 0).Receives, e.row(1280, 0).State = 3, sqlbroker.StatePicked
-		}, ""},
-		{inv, "acknowledged at the last delivery - pass", pass, func(e *evidence) {
-			e.row(256, 1).Receives = 3
-		}, ""},
-		{inv, "dead of consumers that gave it back - fail", fail, func(e *evidence) {
-			e.dies(768, 1, 2699*ms)
-		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 2.699s, but a delivery " +
-			"lasts 1s: it was released"},
-		{inv, "dead of consumers that slept over it - pass", pass, func(e *evidence) {
-			e.dies(768, 1, 2700*ms) // as far as clocks may be set
-		}, ""},
-		{inv, "dead of consumers, in a queue that was briefer once - pass", pass, func(e *evidence) {
-			e.dies(768, 1, 900*ms)
-			e.settings(400)
-		}, ""},
-		{inv, "dead of consumers, at an age that nobody says - pass", pass, func(e *evidence) {
-			e.dies(768, 1, 0)
-		}, ""},
-		{inv, "dead of consumers, back from the dead before - pass", pass, func(e *evidence) {
-			e.dies(768, 1, 50*ms)
-			e.audit.Dead[1].Redrives = 1
-		}, ""},
-		{inv, "dead of what operations may have given back - pass", pass, func(e *evidence) {
-			e.dies(768, 1, 50*ms)
-			e.receive(9000, 300*ms, 768, 1, 1)
-			e.settle(9001, sqlbroker.KindRelease, 320*ms, "768.1#1")
-			e.unknown(9001)
-		}, ""},
-		{inv, "dead of what nobody can work off - pass", pass, func(e *evidence) {
-			e.dies(768, 1, 50*ms)
-			e.op(768).Op.Body = text(sqlbroker.Publication{
-				Make: &sqlbroker.Recipe{Messages: 2, Group: 3, Poison: 2}})
-		}, ""},
-		{inv, "dead of its neighbour, which nobody can work off - fail", fail, func(e *evidence) {
-			e.dies(768, 1, 50*ms)
-			e.op(768).Op.Body = text(sqlbroker.Publication{
-				Make: &sqlbroker.Recipe{Messages: 2, Group: 3, Poison: 1}})
-		}, "message 768.1 is a dead letter of queue-1 after 3 deliveries within 50ms"},
-		{inv, "delivered once more than it may be - fail", fail, func(e *evidence) {
-			e.delivery(528, func(d *sqlbroker.Delivery) { d.Receives = 4 })
-		}, "message 256.1 has delivery number 4, but the most are 3"},
-		{inv, "dead in a queue that does not exist - fail", fail, func(e *evidence) {
-			e.audit.Dead[0].Queue = "queue-9"
-		}, "is a dead letter of queue-9, which does not exist"},
-		{inv, "nothing died - undecided", maybe, func(e *evidence) {
-			e.audit.Dead = slices.Clip([]sqlbroker.DeadAudit{})
-		}, "no message became a dead letter"},
+	died := func(receives int, reason string, age time.Duration) change {
+		return letter(func(d *sqlbroker.DeadAudit) {
+			d.Receives, d.Reason, d.AgeNS = receives, reason, int64(age)
+		})
 	}
+	of2200 := func(receives int) change { return died(receives, sqlbroker.DeadReceives, 2200*ms) }
+	aged := died(3, sqlbroker.DeadRetention, 2200*ms)
+	poison := func(n int) change {
+		return made(768, func(r *sqlbroker.Recipe) { r.Poison = n })
+	}
+	const two = "message 1024.0 is a dead letter of queue-2 after 2 deliveries, not 3"
+	return of(sqlbroker.DeadLetters,
+		breaks("dead too soon", two, of2200(2)),
+		breaks("dead too late", "after 4 deliveries, not 3", of2200(4)),
+		holds("dead of age", died(1, sqlbroker.DeadRetention, time.Hour)),
+		breaks("dead of age too soon", "message 1024.0 is a dead letter of queue-2 at the age of 2.2s, "+
+			"less than 1h0m0s", aged),
+		holds("dead before its queue delivered more often", changed(2, 5, time.Hour), most(5)),
+		holds("dead after its queue delivered less often", changed(2, 2, time.Hour), unknown(9001),
+			most(2)),
+		breaks("dead by no setting that its queue ever had", two+" to 5", changed(2, 5, time.Hour),
+			most(5), of2200(2)),
+		breaks("dead as another queue would have it", two, changed(1, 2, time.Hour), of2200(2)),
+		breaks("dead by a change that was refused", two, changed(2, 2, time.Hour), refuse(9001),
+			of2200(2)),
+		holds("dead of age before its queue kept messages longer", changed(2, 3, time.Second), aged),
+		breaks("dead of less age than its queue ever had", "message 1024.0 is a dead letter of queue-2 "+
+			"at the age of 2.2s, less than 3s", changed(2, 3, 3*time.Second), aged),
+		breaks("dead of consumers that gave it back", "message 768.1 is a dead letter of queue-1 after "+
+			"3 deliveries within 2.699s, but a delivery lasts 1s: it was released",
+			dies(768, 1, 1, 2699*ms)),
+		holds("dead of consumers that slept over it, as far as clocks may be set",
+			dies(768, 1, 1, 2700*ms)),
+		holds("dead of consumers, in a queue that was briefer once", dies(768, 1, 1, 900*ms),
+			sets(1, 50*ms, 400, 3, time.Hour)),
+		holds("dead of consumers, at an age that nobody says", dies(768, 1, 1, 0)),
+		holds("dead of consumers, back from the dead before", dies(768, 1, 1, 50*ms),
+			func(e *evidence) { e.audit.Dead[1].Redrives = 1 }),
+		holds("dead of what operations may have given back", dies(768, 1, 1, 50*ms),
+			receive(9000, 300*ms, 768, 1, 1), settle(9001, release, 320*ms, "768.1#1"), unknown(9001)),
+		holds("dead of what nobody can work off", dies(768, 1, 1, 50*ms), poison(2)),
+		breaks("dead of its neighbour, which nobody can work off", "message 768.1 is a dead letter of "+
+			"queue-1 after 3 deliveries within 50ms", dies(768, 1, 1, 50*ms), poison(1)),
+		breaks("delivered once more than it may be", "message 256.1 has delivery number 4, but the most "+
+			"are 3", numbered(528, 4)),
+		breaks("dead in a queue that does not exist", "is a dead letter of queue-9, which does not "+
+			"exist", letter(func(d *sqlbroker.DeadAudit) { d.Queue = "queue-9" })),
+		open("nothing died", "no message became a dead letter", noDead),
+	)
+}
+
+func aliveCases() []verdictCase {
+	// wait has 1280.0 wait at the end, so old and for so long, in a queue whose retention is so old.
+	wait := func(age, waits, retention time.Duration) change {
+		return func(e *evidence) {
+			message(1280, 0, func(m *sqlbroker.MessageAudit) {
+				m.AgeNS, m.WaitsNS = int64(age), int64(waits)
+			})(e)
+			e.audit.Queues[1].RetentionAgeNS = int64(retention)
+		}
+	}
+	const waited = "message 1280.0 has waited in queue-2 for 5.051s"
+	return of(sqlbroker.DeadLetters,
+		holds("alive after more deliveries than its queue allows by now", changed(2, 2, time.Hour),
+			most(2), receives(1280, 0, 2)),
+		breaks("alive after all deliveries", "message 1280.0 was delivered 3 times and waits in "+
+			"queue-2; it should be a dead letter", receives(1280, 0, 3)),
+		breaks("alive and too old", waited+" although it is older than 1h0m0s; it should be a dead "+
+			"letter", wait(time.Hour+5051*ms, time.Hour+5051*ms, 2*time.Hour)),
+		holds("alive, and too old only just now",
+			wait(time.Hour+5050*ms, time.Hour+5050*ms, 2*time.Hour)),
+		breaks("too old, and back from its consumer for too long", waited,
+			wait(2*time.Hour, 5051*ms, 2*time.Hour)),
+		holds("too old, and back from its consumer only just now",
+			wait(2*time.Hour, 40*ms, 2*time.Hour)),
+		breaks("too old since its queue keeps messages for less, a while ago", waited,
+			wait(2*time.Hour, 2*time.Hour, 5051*ms)),
+		holds("too old since its queue keeps messages for less, just now",
+			wait(2*time.Hour, 2*time.Hour, 40*ms)),
+		holds("too old, and waiting for nobody says how long", wait(2*time.Hour, 0, 2*time.Hour)),
+		holds("too old, in a queue of which nobody says since when",
+			wait(2*time.Hour, 2*time.Hour, 0)),
+		holds("too old and with a consumer", wait(2*time.Hour, 2*time.Hour, 2*time.Hour),
+			state(1280, 0, picked)),
+		holds("too old and acknowledged", wait(2*time.Hour, 2*time.Hour, 2*time.Hour),
+			state(1280, 0, sqlbroker.StateAcked)),
+		holds("with a consumer for the last time", receives(1280, 0, 3), state(1280, 0, picked)),
+		holds("acknowledged at the last delivery", receives(256, 1, 3)),
+	)
 }
 
 func groupCases() []verdictCase {
-	const inv = sqlbroker.GroupOrder
-	swap := func(e *evidence) { // 512.0 before 256.1 is acknowledged
-		e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1904 * ms) })
+	swap := received(529, 1904*ms)           // 512.0 before 256.1 is acknowledged
+	atOnce := until(256, 205*ms)             // 256 and 512 are published at the same time
+	first := []change{received(529, 410*ms), // 512.0 before 256.1 was delivered, and 256.0 was done
+		ackedAt(512, 0, 490*ms)}
+	// waits has 256.1 wait at the end.
+	waits := func(receives, redrives int) change {
+		return message(256, 1, func(m *sqlbroker.MessageAudit) {
+			*m = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7, State: ready,
+				Receives: receives, Redrives: redrives}
+		})
 	}
-	first := func(e *evidence) { // 512.0 when 256.1 was not yet delivered, and 256.0 was done
-		e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(410 * ms) })
-		e.row(512, 0).AckedNS = clock(490 * ms)
+	effectAt := func(at time.Duration) change {
+		return done(1, func(x *sqlbroker.EffectAudit) { x.ReceivedNS = clock(at) })
 	}
-	return []verdictCase{
-		{inv, "before the earlier one is acknowledged - fail", fail, swap,
-			"group 7 of queue-2: message 512.0 was delivered, but message 256.1, published before it, was " +
-				"acknowledged only 1ms later"},
-		{inv, "just after the earlier one is acknowledged - pass", pass, func(e *evidence) {
-			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1905 * ms) })
-		}, ""},
-		{inv, "before, and both were published at once - pass", pass, func(e *evidence) {
-			first(e)
-			e.op(256).End = 205 * ms
-		}, ""},
-		{inv, "before, and the earlier publication has an unknown outcome - pass", pass,
-			func(e *evidence) {
-				first(e)
-				e.unknown(256)
-			}, ""},
-		{inv, "two at a time, and both were published at once - fail", fail, func(e *evidence) {
-			swap(e)
-			e.op(256).End = 205 * ms
-		}, "group 7 of queue-2: message 512.0 was delivered while message 256.1 was with a consumer " +
-			"for another 1ms"},
-		{inv, "two in one answer - fail", fail, func(e *evidence) {
-			e.op(256).End = 205 * ms
-			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1805 * ms) })
-		}, "was delivered while message"},
-		{inv, "while the other one is only given back - pass", pass, func(e *evidence) {
-			e.op(256).End = 205 * ms
-			e.op(289).Start = 600 * ms // before its time is over
-			e.op(289).Op.Kind, e.op(289).Outcome = sqlbroker.KindRelease, history.Unknown
-			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(700 * ms) })
-			e.row(512, 0).AckedNS = clock(1700 * ms)
-		}, ""},
-		{inv, "while the other one is extended - fail", fail, func(e *evidence) {
-			e.op(256).End = 205 * ms
-			e.settle(9000, sqlbroker.KindExtend, 1400*ms, "256.1#1")
-			e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1550 * ms) })
-		}, "message 512.0 was delivered while message 256.1 was with a consumer"},
-		{inv, "two consumers at a time - fail", fail, func(e *evidence) {
-			e.audit.Effects[1].ReceivedNS = clock(151 * ms)
-		}, "group 3 of queue-1: message 768.1 was delivered while message 768.0 was with a consumer"},
-		{inv, "within a publication - fail", fail, func(e *evidence) {
-			e.delivery(273, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(404 * ms) })
-		}, "message 256.1 was delivered, but message 256.0, published before it, was acknowledged only " +
-			"1ms later"},
-		{inv, "while the earlier one waits at the end - fail", fail, func(e *evidence) {
-			*e.row(256, 1) = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7,
-				State: sqlbroker.StateReady, Receives: 2}
-		}, "message 256.1, published before it, was never acknowledged"},
-		{inv, "while the earlier one is dead - pass", pass, func(e *evidence) {
-			e.collect(256, 1)
-			e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: 256, Index: 1,
-				Queue: "queue-2", Receives: 3, Reason: sqlbroker.DeadReceives})
-		}, ""},
-		{inv, "while the earlier one is back from the dead - pass", pass, func(e *evidence) {
-			*e.row(256, 1) = sqlbroker.MessageAudit{OpID: 256, Index: 1, Queue: "queue-2", Group: 7,
-				State: sqlbroker.StateReady, Redrives: 1}
-		}, ""},
-		{inv, "before the earlier one, collected by now, was received - fail", fail,
-			func(e *evidence) {
-				e.collect(256, 1)
-				e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1804 * ms) })
-			}, "message 512.0 was delivered, but message 256.1"},
-		{inv, "after the earlier one, collected by now, was received - pass", pass,
-			func(e *evidence) {
-				e.collect(256, 1)
-				e.delivery(529, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(1806 * ms) })
-			}, ""},
-		{inv, "consumers out of order - fail", fail, func(e *evidence) {
-			e.audit.Effects[1].ReceivedNS = clock(154 * ms)
-		}, "group 3 of queue-1: message 768.1 was delivered, but message 768.0"},
-		{inv, "no group - undecided", maybe, func(e *evidence) {
-			for _, op := range []uint64{256, 512, 768} {
-				r := e.op(op)
-				var p sqlbroker.Publication
-				if err := json.Unmarshal(r.Op.Body, &p); err != nil {
-					panic(err) // it is of these tests
-				}
-				p.Make.Group = 0
-				r.Op.Body = text(p)
-			}
-		}, "no two messages of a group were delivered in sequence"},
-	}
+	groupless := func(r *sqlbroker.Recipe) { r.Group = 0 }
+	const delivered = "group 7 of queue-2: message 512.0 was delivered"
+	return of(sqlbroker.GroupOrder,
+		breaks("before the earlier one is acknowledged", delivered+", but message 256.1, published "+
+			"before it, was acknowledged only 1ms later", swap),
+		holds("just after the earlier one is acknowledged", received(529, 1905*ms)),
+		holds("before, and both were published at once", append(first, atOnce)...),
+		holds("before, and the earlier publication has an unknown outcome",
+			append(first, unknown(256))...),
+		breaks("two at a time, and both were published at once", delivered+" while message 256.1 was "+
+			"with a consumer for another 1ms", swap, atOnce),
+		breaks("two in one answer", "was delivered while message", atOnce, received(529, 1805*ms)),
+		holds("while the other one is only given back", atOnce, received(529, 700*ms),
+			ackedAt(512, 0, 1700*ms), record(289, func(r *history.Record) {
+				r.Start, r.Op.Kind, r.Outcome = 600*ms, release, history.Unknown // before its time is over
+			})),
+		breaks("while the other one is extended", "message 512.0 was delivered while message 256.1 was "+
+			"with a consumer", atOnce, settle(9000, extend, 1400*ms, "256.1#1"), received(529, 1550*ms)),
+		breaks("two consumers at a time", "group 3 of queue-1: message 768.1 was delivered while "+
+			"message 768.0 was with a consumer", effectAt(151*ms)),
+		breaks("within a publication", "message 256.1 was delivered, but message 256.0, published "+
+			"before it, was acknowledged only 1ms later", received(273, 404*ms)),
+		breaks("while the earlier one waits at the end", "message 256.1, published before it, was never "+
+			"acknowledged", waits(2, 0)),
+		holds("while the earlier one is dead", dies(256, 1, 2, 0)),
+		holds("while the earlier one is back from the dead", waits(0, 1)),
+		breaks("before the earlier one, collected by now, was received", delivered+", but message "+
+			"256.1", collect(256, 1), received(529, 1804*ms)),
+		holds("after the earlier one, collected by now, was received", collect(256, 1),
+			received(529, 1806*ms)),
+		breaks("consumers out of order", "group 3 of queue-1: message 768.1 was delivered, but message "+
+			"768.0", effectAt(154*ms)),
+		open("no group", "no two messages of a group were delivered in sequence", made(256, groupless),
+			made(512, groupless), made(768, groupless)),
+	)
 }

@@ -1,28 +1,19 @@
-package sqlbroker_test
+package sqlbroker
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
 	"stampede/harness/check"
-	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/sqlbroker"
 )
-
-// stores are shared by all store-backed tests of this package.
-var stores = envtest.NewShared(sut.Postgres)
-
-func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 
 // TestConformance runs the suite over every variant of ours on a real store.
 func TestConformance(t *testing.T) {
@@ -35,7 +26,7 @@ func TestConformanceOfRiver(t *testing.T) {
 	p := rush()
 	p.Grouped = 0
 	s := suite(p, func(v sut.Variant) bool { return v.Name == "river" || v.Name == "batched" })
-	s.Undecided = map[string]string{sqlbroker.GroupOrder: "there are no groups"}
+	s.Undecided = map[string]string{GroupOrder: "there are no groups"}
 	suttest.Exercise(t, s)
 }
 
@@ -47,38 +38,16 @@ func TestFullDisk(t *testing.T) {
 }
 
 // suite is that of some variants.
-func suite(p *sqlbroker.Params, has func(sut.Variant) bool) suttest.Suite {
-	sys := sqlbroker.System()
+func suite(p Params, has func(sut.Variant) bool) suttest.Suite {
+	sys := System()
 	sys.Variants = slices.DeleteFunc(sys.Variants, func(v sut.Variant) bool { return !has(v) })
-	return suttest.Suite{System: sys, Params: p, Space: stores.Namespace, Seed: 1, Ops: 200,
+	return suttest.Suite{System: sys, Params: &p, Space: shared.Namespace, Seed: 1, Ops: 200,
 		Summary: summary}
-}
-
-// rush is few queues, short of time.
-func rush() *sqlbroker.Params {
-	ms := func(n int) sut.Duration { return sut.Duration(n) * sut.Duration(time.Millisecond) }
-	p := sqlbroker.DefaultParams()
-	p.Queues, p.Worked, p.Batch, p.ReceiveBatch = 2, 1, 3, 4
-	p.Grouped, p.Groups, p.Poison = 0.3, 5, 0.05
-	p.Receives, p.Wait, p.Think = 1, ms(20), ms(50)
-	p.Late, p.Extend, p.Release, p.Resend = 0.15, 0.1, 0.1, 0.2
-	p.Visibility, p.MaxReceives = ms(400), 3
-	p.DelayMost, p.SweepEvery, p.PollEvery = ms(50), ms(10), ms(5)
-	p.Keep, p.CollectEvery, p.RotateEvery = ms(500), ms(50), ms(300)
-	return &p
-}
-
-// configOf is an empty place with parameters.
-func configOf(t *testing.T, p sqlbroker.Params) sut.Config {
-	t.Helper()
-	space := stores.Namespace(t)
-	return sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: p, MaxConns: 4,
-		Timeout: 10 * time.Second}
 }
 
 // summary lists which messages there are and how many are acknowledged.
 func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[sqlbroker.Audit](raw)
+	audit, err := api.DecodeAudit[Audit](raw)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +71,7 @@ func TestForgottenKeysAreCaught(t *testing.T) {
 	all := func(sut.Variant) bool { return true }
 	verdicts := suttest.Foreign(t, suite(rush(), all), "batched",
 		func(next http.Handler) http.Handler { return apitest.Forgetful(next, nil, "op_id") })
-	if v := verdicts[sqlbroker.OncePlaced]; v.Status != check.Broken || len(v.Witness) == 0 {
+	if v := verdicts[OncePlaced]; v.Status != check.Broken || len(v.Witness) == 0 {
 		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
 	}
 }

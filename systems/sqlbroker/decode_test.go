@@ -5,9 +5,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/harness/api"
+	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 	"stampede/systems/sqlbroker"
 )
 
@@ -65,15 +68,66 @@ func FuzzSamples(f *testing.F) {
 	})
 }
 
-// FuzzReceipts: what is taken for a receipt is one that a delivery may have.
-func FuzzReceipts(f *testing.F) {
-	f.Add("0.1.a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
-	f.Add("15.9223372036854775807.A0EEBC999C0B4EF8BB6D6BB9BD380A11")
-	f.Add("0.1.a")
-	f.Fuzz(func(t *testing.T, text string) {
-		written := sqlbroker.Receipt(text)
-		if written != "" && sqlbroker.Receipt(written) != written {
-			t.Fatalf("%q is %q, and that is %q", text, written, sqlbroker.Receipt(written))
+// TestWatched: what the gauge sees is shown beside the invariants.
+func TestWatched(t *testing.T) {
+	e := goodBroker()
+	e.params.ReportFor = sut.Duration(14 * ms)
+	for n := range int64(9) { // four times a second
+		look := sqlbroker.Look{Published: 1 + n, Pending: 2, Stuck: 3, Dead: 4, DeletionNS: 5e6,
+			DeadRows: 6 * n, SnapshotNS: 7e6, Consumed: 25 * n, Claims: 2 * n, ClaimingUS: 1000 * n}
+		at := time.Duration(n) * 250 * ms
+		e.samples = append(e.samples, history.Sample{From: at, To: at + ms, Body: text(look)})
+	}
+	verdicts := e.judge(t)
+	for name, want := range map[string]struct {
+		quantity        string
+		points          int
+		lowest, highest int64
+	}{
+		sqlbroker.NoPhantom: {"age of the oldest snapshot", 9, 7, 7},
+		sqlbroker.NoLoss:    {"messages published in the last minute", 9, 1, 9},
+		sqlbroker.WorkedOff: {"messages pending", 9, 2, 2},
+		sqlbroker.VisibilityKept: {"messages with consumers for more than half of the visibility " +
+			"timeout", 9, 3, 3},
+		sqlbroker.DeadLetters:  {"dead letters", 9, 4, 4},
+		sqlbroker.AckFinal:     {"mean time from publication to acknowledgement", 9, 5, 5},
+		sqlbroker.OncePlaced:   {"dead versions of rows", 9, 0, 48},
+		sqlbroker.EffectsOnce:  {"messages processed by consumers", 2, 100, 100},
+		sqlbroker.ReceiveCount: {"mean time of a consumer's claim", 2, 500, 500},
+	} {
+		w := verdicts[name].Watched
+		if w == nil || w.Quantity != want.quantity || len(w.Points) != want.points ||
+			w.Lowest != want.lowest || w.Highest != want.highest {
+			t.Errorf("%s shows %+v, want %+v", name, w, want)
 		}
-	})
+	}
+	if v := verdicts[sqlbroker.OncePlaced]; v.Status != pass {
+		t.Errorf("with an old snapshot %s is %s: %s", sqlbroker.OncePlaced, v.Status, v.Reason)
+	}
+	e.params.ReportFor += 2
+	v := e.judge(t)[sqlbroker.OncePlaced]
+	if want := "no old snapshot was held"; v.Status != maybe || !strings.Contains(v.Reason, want) {
+		t.Errorf("without one it is %s: %s, want %s: %s", v.Status, v.Reason, maybe, want)
+	}
+}
+
+// TestIdleReceivesDoNotRace: consumers who wait at an empty queue take nothing from each
+// other, however many they are.
+func TestIdleReceivesDoNotRace(t *testing.T) {
+	races := sqlbroker.System().Races
+	for name, test := range map[string]struct {
+		messages int // for each of ten who wait at the same time
+		raced    int64
+	}{"an empty queue": {0, 0}, "a message for each": {1, 10}} {
+		e := &evidence{}
+		for n := range uint64(10) {
+			got := make([]sqlbroker.Delivery, test.messages)
+			e.do(n+1, sqlbroker.KindReceive, "queue-2", time.Duration(n)*time.Microsecond,
+				sqlbroker.Demand{Most: 1}, int64(len(got)), got)
+		}
+		o, err := check.Overlap(history.Slice(e.records), races.Kinds, races.Idle)
+		if err != nil || o.Raced != test.raced || o.Successful != test.raced {
+			t.Errorf("%s: %+v, %v; %d raced", name, o, err, test.raced)
+		}
+	}
 }

@@ -3,7 +3,7 @@ package sqlbroker_test
 import (
 	"encoding/json"
 	"slices"
-	"strings"
+	"strconv"
 	"testing"
 	"time"
 
@@ -29,7 +29,8 @@ type evidence struct {
 	audit   sqlbroker.Audit
 }
 
-type tb = suttest.TB
+// change is something that happens in a run, or that its evidence says otherwise.
+type change func(*evidence)
 
 // epoch is what the store's clock shows at the beginning of the run.
 const epoch = int64(1e18)
@@ -51,66 +52,66 @@ func clock(at time.Duration) int64 { return epoch + at.Nanoseconds() }
 func goodBroker() *evidence {
 	e := &evidence{params: sqlbroker.DefaultParams()}
 	e.params.Queues, e.params.Worked, e.params.MaxReceives = 2, 1, 3
-	e.publish(256, 2, 2, 7, 100*ms)
-	e.publish(768, 1, 2, 3, 100*ms)
-	e.publish(512, 2, 1, 7, 200*ms)
-	e.publish(1024, 2, 1, 0, 220*ms)
-	e.publish(1280, 2, 1, 0, 240*ms)
-	e.publish(1536, 1, 10, 0, 260*ms)
-	e.publish(1536, 1, 10, 0, 280*ms)
-	e.receive(272, 300*ms, 256, 0, 1)
-	e.settle(288, sqlbroker.KindAck, 400*ms, "256.0#1")
-	e.receive(273, 500*ms, 256, 1, 1)
-	e.receive(528, 1800*ms, 256, 1, 2)
-	e.settle(544, sqlbroker.KindAck, 1900*ms, "256.1#2")
-	e.settle(289, sqlbroker.KindAck, 2000*ms, "256.1#1")
-	e.refuse(289)
-	e.receive(529, 2100*ms, 512, 0, 1)
-	e.settle(545, sqlbroker.KindExtend, 2150*ms, "512.0#1")
-	e.settle(561, sqlbroker.KindAck, 2900*ms, "512.0#1")
-	for n := range 3 {
-		at := 2200*ms + time.Duration(n)*100*ms
-		e.receive(1040+uint64(n), at, 1024, 0, n+1)
-		e.settle(1056+uint64(n), sqlbroker.KindRelease, at+50*ms, "1024.0#"+string(rune('1'+n)))
+	for _, happens := range []change{
+		publish(256, 2, 2, 7, 100*ms), publish(768, 1, 2, 3, 100*ms), publish(512, 2, 1, 7, 200*ms),
+		publish(1024, 2, 1, 0, 220*ms), publish(1280, 2, 1, 0, 240*ms),
+		publish(1536, 1, 10, 0, 260*ms), publish(1536, 1, 10, 0, 280*ms),
+		receive(272, 300*ms, 256, 0, 1), settle(288, sqlbroker.KindAck, 400*ms, "256.0#1"),
+		receive(273, 500*ms, 256, 1, 1), receive(528, 1800*ms, 256, 1, 2),
+		settle(544, sqlbroker.KindAck, 1900*ms, "256.1#2"),
+		settle(289, sqlbroker.KindAck, 2000*ms, "256.1#1"), refuse(289),
+		receive(529, 2100*ms, 512, 0, 1), settle(545, sqlbroker.KindExtend, 2150*ms, "512.0#1"),
+		settle(561, sqlbroker.KindAck, 2900*ms, "512.0#1"),
+		receive(1040, 2200*ms, 1024, 0, 1), settle(1056, sqlbroker.KindRelease, 2250*ms, "1024.0#1"),
+		receive(1041, 2300*ms, 1024, 0, 2), settle(1057, sqlbroker.KindRelease, 2350*ms, "1024.0#2"),
+		receive(1042, 2400*ms, 1024, 0, 3), settle(1058, sqlbroker.KindRelease, 2450*ms, "1024.0#3"),
+		acked(256, 0, 2, 7, 1, 405*ms), acked(256, 1, 2, 7, 2, 1905*ms), acked(512, 0, 2, 7, 1, 2905*ms),
+		acked(768, 0, 1, 3, 1, 155*ms), effect(768, 0, 1, 150*ms, 155*ms),
+		acked(768, 1, 1, 3, 1, 205*ms), effect(768, 1, 1, 200*ms, 205*ms),
+		dead(1024, 0, 2, 2200*ms),
+	} {
+		happens(e)
 	}
-	e.audit = sqlbroker.Audit{
-		Queues: []sqlbroker.QueueAudit{
-			{Queue: "queue-1", VisibilityNS: 1e9, MaxReceives: 3, RetentionNS: 3600e9},
-			{Queue: "queue-2", VisibilityNS: 1e9, MaxReceives: 3, RetentionNS: 3600e9},
-		},
-		Messages: []sqlbroker.MessageAudit{
-			row(256, 0, 2, 7, 1, 405*ms), row(256, 1, 2, 7, 2, 1905*ms), row(512, 0, 2, 7, 1, 2905*ms),
-			row(768, 0, 1, 3, 1, 155*ms), row(768, 1, 1, 3, 1, 205*ms),
-			{OpID: 1280, Queue: "queue-2", State: sqlbroker.StateReady},
-		},
-		Dead: []sqlbroker.DeadAudit{{OpID: 1024, Queue: "queue-2", Receives: 3,
-			Reason: sqlbroker.DeadReceives, AgeNS: int64(2200 * ms)}},
-		Effects: []sqlbroker.EffectAudit{
-			effect(768, 0, 1, 150*ms, 155*ms), effect(768, 1, 1, 200*ms, 205*ms),
-		},
+	for _, queue := range []string{"queue-1", "queue-2"} {
+		e.audit.Queues = append(e.audit.Queues, sqlbroker.QueueAudit{Queue: queue, VisibilityNS: 1e9,
+			MaxReceives: 3, RetentionNS: 3600e9})
 	}
+	e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: 1280, Queue: "queue-2",
+		State: sqlbroker.StateReady})
 	for n := range 10 {
-		done := effect(1536, n, 1, 300*ms, 305*ms)
-		done.Group, done.Consumer = 0, "consumer-"+string(rune('1'+n%2))
-		e.audit.Effects = append(e.audit.Effects, done)
-		e.audit.Messages = append(e.audit.Messages, row(1536, n, 1, 0, 1, 305*ms))
+		effect(1536, n, 1, 300*ms, 305*ms)(e)
+		done := &e.audit.Effects[len(e.audit.Effects)-1]
+		done.Group, done.Consumer = 0, "consumer-"+strconv.Itoa(n%2)
+		acked(1536, n, 1, 0, 1, 305*ms)(e)
 	}
 	return e
 }
 
-// row is a message that was acknowledged.
-func row(
-	op uint64, index, queue int, group uint64, receives int, acked time.Duration,
-) sqlbroker.MessageAudit {
-	return sqlbroker.MessageAudit{OpID: op, Index: index, Queue: sqlbroker.QueueName(queue),
-		Group: group, State: sqlbroker.StateAcked, Receives: receives, AckedNS: clock(acked)}
+// acked is a message that is acknowledged at the end.
+func acked(op uint64, index, queue int, group uint64, receives int, at time.Duration) change {
+	return func(e *evidence) {
+		e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: op, Index: index,
+			Queue: sqlbroker.QueueName(queue), Group: group, State: sqlbroker.StateAcked,
+			Receives: receives, AckedNS: clock(at)})
+	}
 }
 
 // effect is one in queue-1, of group 3.
-func effect(op uint64, index, receives int, received, stored time.Duration) sqlbroker.EffectAudit {
-	return sqlbroker.EffectAudit{OpID: op, Index: index, Queue: "queue-1", Group: 3,
-		Receives: receives, ReceivedNS: clock(received), VisibleNS: clock(received + time.Second),
-		StoredNS: clock(stored)}
+func effect(op uint64, index, receives int, received, stored time.Duration) change {
+	return func(e *evidence) {
+		e.audit.Effects = append(e.audit.Effects, sqlbroker.EffectAudit{OpID: op, Index: index,
+			Queue: "queue-1", Group: 3, Receives: receives, ReceivedNS: clock(received),
+			VisibleNS: clock(received + time.Second), StoredNS: clock(stored)})
+	}
+}
+
+// dead is a dead letter of deliveries.
+func dead(op uint64, index, queue int, age time.Duration) change {
+	return func(e *evidence) {
+		e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: op, Index: index,
+			Queue: sqlbroker.QueueName(queue), Receives: 3, Reason: sqlbroker.DeadReceives,
+			AgeNS: int64(age)})
+	}
 }
 
 // do adds an acknowledged operation that takes 10 ms.
@@ -136,119 +137,216 @@ func text(v any) []byte {
 	return body
 }
 
-func (e *evidence) publish(id uint64, queue, n int, group uint64, at time.Duration) {
-	e.do(id, sqlbroker.KindPublish, sqlbroker.QueueName(queue), at,
-		sqlbroker.Publication{Make: &sqlbroker.Recipe{Messages: n, Group: group}}, int64(n), nil)
-}
-
-// receive adds a demand to queue-2 that gets one message, in the middle of its time.
-func (e *evidence) receive(id uint64, at time.Duration, op uint64, index, receives int) {
-	received := at + 5*ms
-	group := uint64(0)
-	if op < 1024 {
-		group = 7
+// parsed is what text has written.
+func parsed[T any](body []byte) (v T) {
+	if err := json.Unmarshal(body, &v); err != nil {
+		panic(err) // it is of these tests
 	}
-	made := sqlbroker.Delivery{OpID: op, Index: index, Group: group, Receives: receives,
-		Body: sqlbroker.BodyOf(op, index), Receipt: receipt(op, index, receives),
-		ReceivedNS: clock(received), VisibleNS: clock(received + time.Second)}
-	e.do(id, sqlbroker.KindReceive, "queue-2", at, sqlbroker.Demand{Most: 1}, 1,
-		[]sqlbroker.Delivery{made})
+	return v
 }
 
-// receipt names the n-th delivery of a message: "256.1#2".
-func receipt(op uint64, index, n int) string {
-	return strings.Join([]string{number(op), ".", number(uint64(index)), "#", number(uint64(n))}, "")
-}
+func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
-func number(n uint64) string { return string(text(n)) }
-
-// settle adds an acknowledgement, an extension by a second or a release in queue-2.
-func (e *evidence) settle(id uint64, kind string, at time.Duration, receipts ...string) {
-	s := sqlbroker.Settlement{OpID: id, Receipts: receipts}
-	done := sqlbroker.Settled{Done: receipts}
-	if kind == sqlbroker.KindExtend {
-		s.ByMS, done.VisibleNS = 1000, clock(at+5*ms+time.Second)
-	}
-	e.do(id, kind, "queue-2", at, s, int64(len(receipts)), done)
-}
-
-// settings gives both queues, early in the run, another visibility timeout, in milliseconds.
-func (e *evidence) settings(visibility int64) {
-	for _, queue := range []string{"queue-1", "queue-2"} {
-		e.do(9001, sqlbroker.KindCreate, queue, 50*ms, sqlbroker.QueueSettings{
-			VisibilityMS: visibility, MaxReceives: 3, RetentionMS: time.Hour.Milliseconds()}, 0, nil)
+func publish(id uint64, queue, n int, group uint64, at time.Duration) change {
+	return func(e *evidence) {
+		e.do(id, sqlbroker.KindPublish, sqlbroker.QueueName(queue), at,
+			sqlbroker.Publication{Make: &sqlbroker.Recipe{Messages: n, Group: group}}, int64(n), nil)
 	}
 }
 
-// op returns the first attempt of an operation.
-func (e *evidence) op(id uint64) *history.Record {
-	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
-	return &e.records[i]
+// receive is a demand to queue-2 that gets one message, in the middle of its time. The receipt
+// of the second delivery of message 256.1 is "256.1#2".
+func receive(id uint64, at time.Duration, op uint64, index, receives int) change {
+	return func(e *evidence) {
+		name := number(op) + "." + strconv.Itoa(index)
+		made := sqlbroker.Delivery{OpID: op, Index: index, Receives: receives, Body: "message " + name,
+			Receipt:    name + "#" + strconv.Itoa(receives),
+			ReceivedNS: clock(at + 5*ms), VisibleNS: clock(at + 5*ms + time.Second)}
+		if op < 1024 {
+			made.Group = 7
+		}
+		e.do(id, sqlbroker.KindReceive, "queue-2", at, sqlbroker.Demand{Most: 1}, 1,
+			[]sqlbroker.Delivery{made})
+	}
 }
 
-// last returns the last attempt of an operation.
-func (e *evidence) last(id uint64) (r *history.Record) {
-	for i := range e.records {
-		if e.records[i].Op.ID == id {
-			r = &e.records[i]
+// settle is an acknowledgement, an extension by a second or a release in queue-2.
+func settle(id uint64, kind string, at time.Duration, receipts ...string) change {
+	return func(e *evidence) {
+		s, done := sqlbroker.Settlement{OpID: id, Receipts: receipts}, sqlbroker.Settled{Done: receipts}
+		if kind == sqlbroker.KindExtend {
+			s.ByMS, done.VisibleNS = 1000, clock(at+5*ms+time.Second)
+		}
+		e.do(id, kind, "queue-2", at, s, int64(len(receipts)), done)
+	}
+}
+
+// asks is an operation of somebody who has no consumer.
+func asks(id uint64, kind string, queue int, at time.Duration) change {
+	return func(e *evidence) {
+		e.do(id, kind, sqlbroker.QueueName(queue), at, sqlbroker.Demand{Most: 1}, 1, nil)
+	}
+}
+
+// sets gives a queue other settings for a while; its visibility timeout is in milliseconds.
+func sets(
+	queue int, at time.Duration, visibility int64, receives int, retention time.Duration,
+) change {
+	return func(e *evidence) {
+		e.do(9001, sqlbroker.KindCreate, sqlbroker.QueueName(queue), at, sqlbroker.QueueSettings{
+			VisibilityMS: visibility, MaxReceives: receives, RetentionMS: retention.Milliseconds()}, 0, nil)
+	}
+}
+
+// record changes the first attempt of an operation, last the last one.
+func record(id uint64, does func(*history.Record)) change {
+	return func(e *evidence) { does(&e.records[slices.IndexFunc(e.records, isOf(id))]) }
+}
+
+func last(id uint64, does func(*history.Record)) change {
+	return func(e *evidence) {
+		for i := len(e.records) - 1; i >= 0; i-- {
+			if e.records[i].Op.ID == id {
+				does(&e.records[i])
+				return
+			}
 		}
 	}
-	return r
 }
 
-// refuse makes an operation one whose receipts were called stale.
-func (e *evidence) refuse(id uint64) {
-	r := e.op(id)
-	r.Outcome, r.Reply, r.Err = history.Refused, history.Reply{}, sqlbroker.ErrStaleReceipt.Error()
+func isOf(ids ...uint64) func(history.Record) bool {
+	return func(r history.Record) bool { return slices.Contains(ids, r.Op.ID) }
+}
+
+// refuse makes an operation one whose receipts were called stale, refuseFor one that was refused
+// for another reason.
+func refuse(id uint64) change { return refuseFor(id, sqlbroker.ErrStaleReceipt) }
+
+func refuseFor(id uint64, err error) change {
+	return last(id, func(r *history.Record) {
+		r.Outcome, r.Reply, r.Err = history.Refused, history.Reply{}, err.Error()
+	})
 }
 
 // unknown makes the outcome of an operation unknown.
-func (e *evidence) unknown(id uint64) {
-	r := e.op(id)
-	r.Outcome, r.Reply, r.End = history.Unknown, history.Reply{}, history.Never
+func unknown(id uint64) change {
+	return record(id, func(r *history.Record) {
+		r.Outcome, r.Reply, r.End = history.Unknown, history.Reply{}, history.Never
+	})
 }
 
-// move lets an operation begin at another time.
-func (e *evidence) move(id uint64, at time.Duration) {
-	r := e.op(id)
-	r.Start, r.End = at, at+10*ms
+// move lets an operation begin at another time, until lets it end at one.
+func move(id uint64, at time.Duration) change {
+	return record(id, func(r *history.Record) { r.Start, r.End = at, at+10*ms })
+}
+
+func until(id uint64, end time.Duration) change {
+	return record(id, func(r *history.Record) { r.End = end })
+}
+
+// accept makes an operation one that settled a receipt.
+func accept(id uint64, receipt string) change {
+	return record(id, func(r *history.Record) {
+		r.Outcome, r.Err = history.OK, ""
+		r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: []string{receipt}})}
+	})
+}
+
+// replies has a settlement answer something else.
+func replies(id uint64, s sqlbroker.Settled) change {
+	return record(id, func(r *history.Record) { r.Reply.Body = text(s) })
 }
 
 // forget removes the records of operations.
-func (e *evidence) forget(ids ...uint64) {
-	e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
-		return slices.Contains(ids, r.Op.ID)
+func forget(ids ...uint64) change {
+	return func(e *evidence) { e.records = slices.DeleteFunc(e.records, isOf(ids...)) }
+}
+
+// made changes what the messages of a publication are.
+func made(id uint64, does func(*sqlbroker.Recipe)) change {
+	return record(id, func(r *history.Record) {
+		p := parsed[sqlbroker.Publication](r.Op.Body)
+		does(p.Make)
+		r.Op.Body = text(p)
 	})
 }
 
-// delivery changes what an operation received.
-func (e *evidence) delivery(id uint64, change func(*sqlbroker.Delivery)) {
-	r := e.op(id)
-	var got []sqlbroker.Delivery
-	if err := json.Unmarshal(r.Reply.Body, &got); err != nil {
-		panic(err) // it is of this file
+// delay has a publication ask for a delay.
+func delay(id uint64, d time.Duration) change {
+	return made(id, func(r *sqlbroker.Recipe) { r.DelayMS = d.Milliseconds() })
+}
+
+// delivery changes what an operation received; received says when it was, numbered as which
+// delivery.
+func delivery(id uint64, does func(*sqlbroker.Delivery)) change {
+	return record(id, func(r *history.Record) {
+		got := parsed[[]sqlbroker.Delivery](r.Reply.Body)
+		does(&got[0])
+		r.Reply.Body = text(got)
+	})
+}
+
+func received(id uint64, at time.Duration) change {
+	return delivery(id, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(at) })
+}
+
+func numbered(id uint64, n int) change {
+	return delivery(id, func(d *sqlbroker.Delivery) { d.Receives = n })
+}
+
+// message changes a message at the end; state says where it is, receives how often it says that
+// it was delivered.
+func message(op uint64, index int, does func(*sqlbroker.MessageAudit)) change {
+	return func(e *evidence) {
+		does(&e.audit.Messages[slices.IndexFunc(e.audit.Messages, at(op, index))])
 	}
-	change(&got[0])
-	r.Reply.Body = text(got)
 }
 
-// row is a message at the end.
-func (e *evidence) row(op uint64, index int) *sqlbroker.MessageAudit {
-	i := slices.IndexFunc(e.audit.Messages, func(m sqlbroker.MessageAudit) bool {
-		return m.OpID == op && m.Index == index
-	})
-	return &e.audit.Messages[i]
+func at(op uint64, index int) func(sqlbroker.MessageAudit) bool {
+	return func(m sqlbroker.MessageAudit) bool { return m.OpID == op && m.Index == index }
 }
 
-// collect removes a message from the audit.
-func (e *evidence) collect(op uint64, index int) {
-	e.audit.Messages = slices.DeleteFunc(e.audit.Messages, func(m sqlbroker.MessageAudit) bool {
-		return m.OpID == op && m.Index == index
-	})
+func state(op uint64, index int, s string) change {
+	return message(op, index, func(m *sqlbroker.MessageAudit) { m.State = s })
 }
+
+func receives(op uint64, index, n int) change {
+	return message(op, index, func(m *sqlbroker.MessageAudit) { m.Receives = n })
+}
+
+func ackedAt(op uint64, index int, when time.Duration) change {
+	return message(op, index, func(m *sqlbroker.MessageAudit) { m.AckedNS = clock(when) })
+}
+
+// collect removes a message from the audit; dies also makes a dead letter of it.
+func collect(op uint64, index int) change {
+	return func(e *evidence) { e.audit.Messages = slices.DeleteFunc(e.audit.Messages, at(op, index)) }
+}
+
+func dies(op uint64, index, queue int, age time.Duration) change {
+	return func(e *evidence) {
+		collect(op, index)(e)
+		dead(op, index, queue, age)(e)
+	}
+}
+
+// letter changes the first dead letter, done an effect; ineffective removes that of 768.1.
+func letter(does func(*sqlbroker.DeadAudit)) change {
+	return func(e *evidence) { does(&e.audit.Dead[0]) }
+}
+
+func done(i int, does func(*sqlbroker.EffectAudit)) change {
+	return func(e *evidence) { does(&e.audit.Effects[i]) }
+}
+
+func ineffective(e *evidence) { e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2) }
+
+func noEffects(e *evidence) { e.audit.Effects = []sqlbroker.EffectAudit{} }
+
+func noDead(e *evidence) { e.audit.Dead = []sqlbroker.DeadAudit{} }
 
 // judge returns the verdicts by name.
-func (e *evidence) judge(t tb) map[string]check.Verdict {
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
 	return e.judgeRaw(suttest.Encoded(t, e.audit))
 }
 
@@ -259,26 +357,49 @@ func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
 
 type verdictCase suttest.Case[*evidence]
 
+// of are the cases of an invariant.
+func of(invariant string, cases ...verdictCase) []verdictCase {
+	for i := range cases {
+		cases[i].Invariant = invariant
+	}
+	return cases
+}
+
+// breaks is a case that is broken, holds one that is not, open one that is left open.
+func breaks(name, says string, changes ...change) verdictCase {
+	return verdictCase{Name: name + " - fail", Want: fail, Says: says, Change: func(e *evidence) {
+		for _, does := range changes {
+			does(e)
+		}
+	}}
+}
+
+func holds(name string, changes ...change) verdictCase {
+	c := breaks(name, "", changes...)
+	c.Name, c.Want = name+" - pass", pass
+	return c
+}
+
+func open(name, says string, changes ...change) verdictCase {
+	c := breaks(name, says, changes...)
+	c.Name, c.Want = name+" - undecided", maybe
+	return c
+}
+
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
 	suttest.Clauses(t, proof(), goodBroker, slices.Concat(lossCases(), phantomCases(), placeCases(),
 		effectCases(), visibilityCases(), ackCases(), receiptCases(), countCases(), deadCases(),
-		groupCases()))
+		aliveCases(), groupCases()))
 }
 
 // TestNothingIsUndecided: no history and no audit prove nothing.
 func TestNothingIsUndecided(t *testing.T) {
-	for name, v := range (&evidence{params: sqlbroker.DefaultParams()}).judgeRaw(nil) {
-		if v.Status != maybe {
-			t.Errorf("without an audit %s is %s", name, v.Status)
-		}
-	}
-	empty := &evidence{params: sqlbroker.DefaultParams(), audit: sqlbroker.Audit{
-		Queues: []sqlbroker.QueueAudit{}, Messages: []sqlbroker.MessageAudit{},
-		Dead: []sqlbroker.DeadAudit{}, Effects: []sqlbroker.EffectAudit{}}}
-	for name, v := range empty.judge(t) {
-		if v.Status != maybe {
-			t.Errorf("of nothing %s is %s", name, v.Status)
+	for _, audit := range []string{"", `{"queues":[],"messages":[],"dead":[],"effects":[]}`} {
+		for name, v := range (&evidence{params: sqlbroker.DefaultParams()}).judgeRaw([]byte(audit)) {
+			if v.Status != maybe {
+				t.Errorf("with the audit %q %s is %s", audit, name, v.Status)
+			}
 		}
 	}
 }

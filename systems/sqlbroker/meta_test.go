@@ -1,7 +1,7 @@
 package sqlbroker_test
 
 import (
-	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +57,7 @@ func proof() suttest.Proof[*evidence] {
 			tr := suttest.Trouble{LostRequest: 0.01, LostReply: 0.01, Late: 0.01, Dropped: 0.01}
 			return runOf(t, rapid.Uint64().Draw(t, "seed"), hurried(), tr, 0.05, 0.05, 25)
 		},
-		Whole: func(t tb, seed uint64) *evidence {
+		Whole: func(t suttest.TB, seed uint64) *evidence {
 			return runOf(t, seed, hurried(), suttest.Trouble{}, 0, 0, 200)
 		},
 		Judged: func(t *testing.T, c suttest.Case[*evidence], v check.Verdict) {
@@ -72,18 +72,41 @@ func proof() suttest.Proof[*evidence] {
 	return p
 }
 
-// TestCorrectBrokerIsNeverBroken: the judges are sound.
-func TestCorrectBrokerIsNeverBroken(t *testing.T) { proof().Sound(t) }
-
-// TestHurriedRunDecidesAll: such parameters exercise every invariant, whatever the seed.
-func TestHurriedRunDecidesAll(t *testing.T) { proof().Decides(t, 10) }
-
-// TestCorruptionsAreCaught: the judges are not vacuous.
-func TestCorruptionsAreCaught(t *testing.T) {
+// TestJudges: the judges are sound, hurried runs decide all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 10) })
 	suttest.Caught(t, proof(), slices.Concat(storedCorruptions(), deliveredCorruptions()))
 }
 
 type corruption suttest.Corruption[*evidence]
+
+// one corrupts one of those rows that fit.
+func one[T any](
+	name, breaks string, rows func(*evidence) *[]T, fits func(*evidence, *T) bool,
+	does func(e *evidence, i int),
+) corruption {
+	return corruption{name, breaks, func(e *evidence, pick func(int) int) bool {
+		i := suttest.IndexFrom(*rows(e), pick, func(row *T) bool { return fits(e, row) })
+		if i >= 0 {
+			does(e, i)
+		}
+		return i >= 0
+	}}
+}
+
+// The rows.
+func records(e *evidence) *[]history.Record          { return &e.records }
+func messages(e *evidence) *[]sqlbroker.MessageAudit { return &e.audit.Messages }
+func letters(e *evidence) *[]sqlbroker.DeadAudit     { return &e.audit.Dead }
+func effects(e *evidence) *[]sqlbroker.EffectAudit   { return &e.audit.Effects }
+
+func whatever[T any](*evidence, *T) bool { return true }
+
+// remove removes a row.
+func remove[T any](rows func(*evidence) *[]T) func(*evidence, int) {
+	return func(e *evidence, i int) { *rows(e) = slices.Delete(*rows(e), i, i+1) }
+}
 
 // published says that a publisher was told that a message is there.
 func (e *evidence) published(op uint64) bool {
@@ -92,259 +115,156 @@ func (e *evidence) published(op uint64) bool {
 	})
 }
 
+func waiting(e *evidence, m *sqlbroker.MessageAudit) bool {
+	return m.State != sqlbroker.StateAcked && m.Receives == 0 && e.published(m.OpID)
+}
+
+func worked(e *evidence, x *sqlbroker.EffectAudit) bool { return e.published(x.OpID) }
+
 func storedCorruptions() []corruption {
-	waiting := func(e *evidence) func(*sqlbroker.MessageAudit) bool {
-		return func(m *sqlbroker.MessageAudit) bool {
-			return m.State != sqlbroker.StateAcked && m.Receives == 0 && e.published(m.OpID)
-		}
-	}
 	return []corruption{
-		{"a message that is lost", sqlbroker.NoLoss, func(e *evidence, pick func(int) int) bool {
-			i := suttest.IndexFrom(e.audit.Messages, pick, waiting(e))
-			if i >= 0 {
-				e.audit.Messages = slices.Delete(e.audit.Messages, i, i+1)
-			}
-			return i >= 0
-		}},
+		one("a message that is lost", sqlbroker.NoLoss, messages, waiting, remove(messages)),
 		{"a message from nowhere", sqlbroker.NoPhantom, func(e *evidence, _ func(int) int) bool {
 			e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: 1 << 40,
-				Queue: "queue-1", State: sqlbroker.StateReady})
+				Queue: "queue-1", State: ready})
 			return true
 		}},
-		{"a dead letter that is still in its queue", sqlbroker.OncePlaced,
-			func(e *evidence, pick func(int) int) bool {
-				i := suttest.IndexFrom(e.audit.Dead, pick, func(*sqlbroker.DeadAudit) bool {
-					return true
-				})
-				if i < 0 {
-					return false
-				}
+		one("a dead letter that is still in its queue", sqlbroker.OncePlaced, letters, whatever,
+			func(e *evidence, i int) {
 				d := e.audit.Dead[i]
 				e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: d.OpID,
-					Index: d.Index, Queue: d.Queue, State: sqlbroker.StatePicked, Receives: d.Receives})
-				return true
-			}},
-		{"a message that nobody works off", sqlbroker.WorkedOff, func(
-			e *evidence, pick func(int) int,
-		) bool {
-			i := suttest.IndexFrom(e.audit.Messages, pick, func(m *sqlbroker.MessageAudit) bool {
-				return m.Queue == "queue-1"
-			})
-			if i >= 0 {
-				e.audit.Messages[i].State = sqlbroker.StateReady
-			}
-			return i >= 0
-		}},
-		{"an effect that is there twice", sqlbroker.EffectsOnce, func(
-			e *evidence, pick func(int) int,
-		) bool {
-			i := suttest.IndexFrom(e.audit.Effects, pick, func(*sqlbroker.EffectAudit) bool {
-				return true
-			})
-			if i >= 0 {
-				e.audit.Effects = append(e.audit.Effects, e.audit.Effects[i])
-			}
-			return i >= 0
-		}},
-		{"an effect that is missing", sqlbroker.EffectsOnce, func(
-			e *evidence, pick func(int) int,
-		) bool {
-			i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
-				return e.published(x.OpID)
-			})
-			if i >= 0 {
-				e.audit.Effects = slices.Delete(e.audit.Effects, i, i+1)
-			}
-			return i >= 0 && len(e.audit.Effects) > 0
-		}},
-		{"a message that waits too long", sqlbroker.DeadLetters, func(
-			e *evidence, pick func(int) int,
-		) bool {
-			i := suttest.IndexFrom(e.audit.Messages, pick, func(m *sqlbroker.MessageAudit) bool {
-				return m.State == sqlbroker.StateReady && waiting(e)(m)
-			})
-			if i >= 0 {
+					Index: d.Index, Queue: d.Queue, State: picked, Receives: d.Receives})
+			}),
+		one("a message that nobody works off", sqlbroker.WorkedOff, messages,
+			func(_ *evidence, m *sqlbroker.MessageAudit) bool { return m.Queue == "queue-1" },
+			func(e *evidence, i int) { e.audit.Messages[i].State = ready }),
+		one("an effect that is there twice", sqlbroker.EffectsOnce, effects, whatever,
+			func(e *evidence, i int) { e.audit.Effects = append(e.audit.Effects, e.audit.Effects[i]) }),
+		one("an effect that is missing", sqlbroker.EffectsOnce, effects,
+			func(e *evidence, x *sqlbroker.EffectAudit) bool {
+				return worked(e, x) && len(e.audit.Effects) > 1
+			}, remove(effects)),
+		one("a message that waits too long", sqlbroker.DeadLetters, messages,
+			func(e *evidence, m *sqlbroker.MessageAudit) bool { return m.State == ready && waiting(e, m) },
+			func(e *evidence, i int) {
 				m := &e.audit.Messages[i]
 				m.AgeNS, m.WaitsNS = int64(48*time.Hour), int64(time.Minute)
 				for q := range e.audit.Queues {
 					e.audit.Queues[q].RetentionAgeNS = int64(48 * time.Hour)
 				}
-			}
-			return i >= 0
-		}},
-		{"a message that nobody was given, and counts", sqlbroker.ReceiveCount,
-			func(e *evidence, pick func(int) int) bool {
-				i := suttest.IndexFrom(e.audit.Messages, pick, func(m *sqlbroker.MessageAudit) bool {
-					return m.Queue == "queue-2" && m.Receives == 0
-				})
-				if i >= 0 { // more often than answers can have been lost
-					e.audit.Messages[i].Receives = len(e.records)
-				}
-				return i >= 0
-			}},
-		{"a message that died with its neighbour", sqlbroker.DeadLetters,
-			func(e *evidence, pick func(int) int) bool {
-				i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
-					return e.published(x.OpID)
-				})
-				if i >= 0 {
-					x := e.audit.Effects[i]
-					e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: x.OpID, Index: x.Index,
-						Queue: x.Queue, Receives: e.params.MaxReceives, Reason: sqlbroker.DeadReceives,
-						AgeNS: int64(50 * ms)})
-				}
-				return i >= 0
-			}},
-		{"a message that died young", sqlbroker.DeadLetters, func(
-			e *evidence, pick func(int) int,
-		) bool {
-			i := suttest.IndexFrom(e.audit.Dead, pick, func(*sqlbroker.DeadAudit) bool {
-				return true
-			})
-			if i >= 0 {
-				e.audit.Dead[i].Receives--
-			}
-			return i >= 0
-		}},
+			}),
+		one("a message that nobody was given, and counts", sqlbroker.ReceiveCount, messages,
+			func(_ *evidence, m *sqlbroker.MessageAudit) bool {
+				return m.Queue == "queue-2" && m.Receives == 0
+			}, func(e *evidence, i int) { // more often than answers can have been lost
+				e.audit.Messages[i].Receives = len(e.records)
+			}),
+		one("a message that died with its neighbour", sqlbroker.DeadLetters, effects, worked,
+			func(e *evidence, i int) {
+				x := e.audit.Effects[i]
+				e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: x.OpID, Index: x.Index,
+					Queue: x.Queue, Receives: e.params.MaxReceives, Reason: sqlbroker.DeadReceives,
+					AgeNS: int64(50 * ms)})
+			}),
+		one("a message that died young", sqlbroker.DeadLetters, letters, whatever,
+			func(e *evidence, i int) { e.audit.Dead[i].Receives-- }),
 	}
 }
 
 func deliveredCorruptions() []corruption {
 	return []corruption{
-		{"a delivery that comes too soon", sqlbroker.VisibilityKept, again(func(
-			first, second *sqlbroker.Delivery,
-		) {
-			second.ReceivedNS = first.VisibleNS - 1
-		})},
-		{"a delivery before the delay was over", sqlbroker.VisibilityKept,
-			func(e *evidence, pick func(int) int) bool {
-				i := suttest.IndexFrom(e.records, pick, func(r *history.Record) bool {
-					return len(received(*r)) > 0
-				})
-				if i < 0 {
-					return false
-				}
-				op := received(e.records[i])[0].OpID
-				var p sqlbroker.Publication
+		again("a delivery that comes too soon", sqlbroker.VisibilityKept,
+			func(first, second *sqlbroker.Delivery) { second.ReceivedNS = first.VisibleNS - 1 }),
+		again("two deliveries with one number", sqlbroker.ReceiveCount,
+			func(first, second *sqlbroker.Delivery) { second.Receives = first.Receives }),
+		one("a delivery before the delay was over", sqlbroker.VisibilityKept, records,
+			func(_ *evidence, r *history.Record) bool { return len(deliveries(*r)) > 0 },
+			func(e *evidence, i int) {
+				op := deliveries(e.records[i])[0].OpID
 				for k := range e.records { // every attempt asks for the same
-					r := &e.records[k]
-					if r.Op.ID != op {
-						continue
+					if r := &e.records[k]; r.Op.ID == op {
+						p := parsed[sqlbroker.Publication](r.Op.Body)
+						p.Make.DelayMS = (e.records[i].End + ms).Milliseconds() + 1
+						r.Op.Body = text(p)
 					}
-					if err := json.Unmarshal(r.Op.Body, &p); err != nil {
-						panic(err) // it is of the reference
-					}
-					p.Make.DelayMS = (e.records[i].End + ms).Milliseconds() + 1
-					r.Op.Body = text(p)
 				}
-				return true
-			}},
-		{"two deliveries with one number", sqlbroker.ReceiveCount, again(func(
-			first, second *sqlbroker.Delivery,
-		) {
-			second.Receives = first.Receives
-		})},
-		{"a delivery of what is acknowledged", sqlbroker.AckFinal, func(
-			e *evidence, pick func(int) int,
-		) bool {
-			i := suttest.IndexFrom(e.records, pick, acknowledging)
-			if i < 0 {
-				return false
-			}
-			receipt := settled(e.records[i])[0]
-			r := suttest.IndexFrom(e.records, pick, func(r *history.Record) bool {
-				return slices.ContainsFunc(received(*r), func(d sqlbroker.Delivery) bool {
-					return d.Receipt == receipt
+			}),
+		one("a delivery of what is acknowledged", sqlbroker.AckFinal, records,
+			func(_ *evidence, r *history.Record) bool {
+				return r.Op.Kind == ack && r.Outcome == history.OK
+			}, func(e *evidence, i int) {
+				receipt := parsed[sqlbroker.Settled](e.records[i].Reply.Body).Done[0]
+				r := slices.IndexFunc(e.records, func(r history.Record) bool {
+					return slices.ContainsFunc(deliveries(r), func(d sqlbroker.Delivery) bool {
+						return d.Receipt == receipt
+					})
 				})
-			})
-			later := e.records[r]
-			later.Op.ID, later.Seq = 1<<40, uint64(len(e.records))
-			later.Start, later.End = e.records[i].End+ms, e.records[i].End+2*ms
-			e.records = append(e.records, later)
-			return true
-		}},
-		{"a late acknowledgement that is accepted", sqlbroker.ReceiptFenced,
-			func(e *evidence, pick func(int) int) bool {
-				i := suttest.IndexFrom(e.records, pick, func(r *history.Record) bool {
-					return r.Op.Kind == sqlbroker.KindAck && r.Op.Arg == 0 && r.Outcome == history.Refused &&
-						r.Err != "" && e.alone(r)
-				})
-				if i < 0 {
-					return false
-				}
+				later := e.records[r]
+				later.Op.ID, later.Seq = 1<<40, uint64(len(e.records))
+				later.Start, later.End = e.records[i].End+ms, e.records[i].End+2*ms
+				e.records = append(e.records, later)
+			}),
+		one("a late acknowledgement that is accepted", sqlbroker.ReceiptFenced, records,
+			func(e *evidence, r *history.Record) bool {
+				return r.Op.Kind == ack && r.Outcome == history.Refused && r.Err != "" && e.alone(r)
+			}, func(e *evidence, i int) {
 				r := &e.records[i]
-				var s sqlbroker.Settlement
-				if err := json.Unmarshal(r.Op.Body, &s); err != nil {
-					panic(err) // it is of the reference
-				}
 				r.Outcome, r.Err = history.OK, ""
-				r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: s.Receipts})}
+				r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: receipts(*r)})}
 				r.Start += 10 * time.Second
 				r.End += 10 * time.Second
-				return true
-			}},
-		{"a group out of order", sqlbroker.GroupOrder, func(e *evidence, pick func(int) int) bool {
-			i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
-				return x.Group != 0 && x.Index > 0 && e.published(x.OpID) && !e.died(x.OpID)
-			})
-			if i < 0 {
-				return false
-			}
-			e.audit.Effects[i].ReceivedNS = clock(0)
-			return true
-		}},
-		{"two of a group at a time", sqlbroker.GroupOrder, func(
-			e *evidence, pick func(int) int,
-		) bool {
-			with := func(x *sqlbroker.EffectAudit) int { // another message with a consumer
-				return slices.IndexFunc(e.audit.Effects, func(y sqlbroker.EffectAudit) bool {
-					return x.Group != 0 && y.Group == x.Group && y.Queue == x.Queue &&
-						(y.OpID != x.OpID || y.Index != x.Index) &&
-						slices.ContainsFunc(e.audit.Messages, func(m sqlbroker.MessageAudit) bool {
-							return m.OpID == y.OpID && m.Index == y.Index && m.AckedNS > y.ReceivedNS
-						})
-				})
-			}
-			i := suttest.IndexFrom(e.audit.Effects, pick, func(x *sqlbroker.EffectAudit) bool {
-				return with(x) >= 0
-			})
-			if i < 0 {
-				return false
-			}
-			x := &e.audit.Effects[i]
-			x.ReceivedNS = e.audit.Effects[with(x)].ReceivedNS
-			x.VisibleNS = max(x.VisibleNS, x.ReceivedNS)
-			return true
-		}},
+			}),
+		one("a group out of order", sqlbroker.GroupOrder, effects,
+			func(e *evidence, x *sqlbroker.EffectAudit) bool {
+				return x.Group != 0 && x.Index > 0 && e.published(x.OpID) &&
+					!slices.ContainsFunc(e.audit.Dead, func(d sqlbroker.DeadAudit) bool {
+						return d.OpID == x.OpID
+					})
+			}, func(e *evidence, i int) { e.audit.Effects[i].ReceivedNS = clock(0) }),
+		one("two of a group at a time", sqlbroker.GroupOrder, effects,
+			func(e *evidence, x *sqlbroker.EffectAudit) bool { return e.beside(x) >= 0 },
+			func(e *evidence, i int) {
+				x := &e.audit.Effects[i]
+				x.ReceivedNS = e.audit.Effects[e.beside(x)].ReceivedNS
+				x.VisibleNS = max(x.VisibleNS, x.ReceivedNS)
+			}),
 	}
+}
+
+// beside is the effect of another message of the same group, which was with a consumer, -1 if
+// there is none.
+func (e *evidence) beside(x *sqlbroker.EffectAudit) int {
+	return slices.IndexFunc(e.audit.Effects, func(y sqlbroker.EffectAudit) bool {
+		return x.Group != 0 && y.Group == x.Group && y.Queue == x.Queue &&
+			(y.OpID != x.OpID || y.Index != x.Index) &&
+			slices.ContainsFunc(e.audit.Messages, func(m sqlbroker.MessageAudit) bool {
+				return m.OpID == y.OpID && m.Index == y.Index && m.AckedNS > y.ReceivedNS
+			})
+	})
 }
 
 // again changes two deliveries of one message to operations, of which neither was
 // given back.
-func again(change func(first, second *sqlbroker.Delivery)) func(*evidence, func(int) int) bool {
-	return func(e *evidence, pick func(int) int) bool {
+func again(name, breaks string, change func(first, second *sqlbroker.Delivery)) corruption {
+	return corruption{name, breaks, func(e *evidence, pick func(int) int) bool {
 		type place struct{ record, index int }
 		places := map[string][]place{}
 		for i, r := range e.records {
-			for k, d := range received(r) {
+			for k, d := range deliveries(r) {
 				id := number(d.OpID) + "." + number(uint64(d.Index))
 				places[id] = append(places[id], place{i, k})
 			}
 		}
-		var fit []string
-		for id, list := range places {
-			if len(list) == 2 && !slices.ContainsFunc(list, func(p place) bool {
-				return e.releases(received(e.records[p.record])[p.index].Receipt)
-			}) {
-				fit = append(fit, id)
-			}
-		}
-		if len(fit) == 0 {
+		maps.DeleteFunc(places, func(_ string, list []place) bool {
+			return len(list) != 2 || slices.ContainsFunc(list, func(p place) bool {
+				return e.releases(deliveries(e.records[p.record])[p.index].Receipt)
+			})
+		})
+		if len(places) == 0 {
 			return false
 		}
-		slices.Sort(fit)
-		list := places[fit[pick(len(fit))]]
-		a, b := received(e.records[list[0].record]), received(e.records[list[1].record])
+		list := places[slices.Sorted(maps.Keys(places))[pick(len(places))]]
+		a, b := deliveries(e.records[list[0].record]), deliveries(e.records[list[1].record])
 		first, second := &a[list[0].index], &b[list[1].index]
 		if first.ReceivedNS > second.ReceivedNS {
 			first, second = second, first
@@ -353,64 +273,37 @@ func again(change func(first, second *sqlbroker.Delivery)) func(*evidence, func(
 		e.records[list[0].record].Reply.Body = text(a)
 		e.records[list[1].record].Reply.Body = text(b)
 		return true
-	}
+	}}
 }
 
-// received are the deliveries of a record.
-func received(r history.Record) (got []sqlbroker.Delivery) {
-	if r.Op.Kind == sqlbroker.KindReceive && r.Outcome == history.OK {
-		if err := json.Unmarshal(r.Reply.Body, &got); err != nil {
-			panic(err) // it is of the reference
-		}
+// deliveries are those of a record, receipts those that it is about.
+func deliveries(r history.Record) []sqlbroker.Delivery {
+	if r.Op.Kind != sqlbroker.KindReceive || r.Outcome != history.OK {
+		return nil
 	}
-	return got
+	return parsed[[]sqlbroker.Delivery](r.Reply.Body)
 }
 
-// settled are the receipts that a record has settled.
-func settled(r history.Record) []string {
-	var s sqlbroker.Settled
-	if err := json.Unmarshal(r.Reply.Body, &s); err != nil {
-		panic(err) // it is of the reference
+func receipts(r history.Record) []string {
+	if r.Op.Kind != ack && r.Op.Kind != extend && r.Op.Kind != release {
+		return nil
 	}
-	return s.Done
-}
-
-func acknowledging(r *history.Record) bool {
-	return r.Op.Kind == sqlbroker.KindAck && r.Outcome == history.OK
+	return parsed[sqlbroker.Settlement](r.Op.Body).Receipts
 }
 
 // releases says that somebody may have given a receipt back.
 func (e *evidence) releases(receipt string) bool {
 	return slices.ContainsFunc(e.records, func(r history.Record) bool {
-		var s sqlbroker.Settlement
-		return r.Op.Kind == sqlbroker.KindRelease && json.Unmarshal(r.Op.Body, &s) == nil &&
-			slices.Contains(s.Receipts, receipt)
+		return r.Op.Kind == release && slices.Contains(receipts(r), receipt)
 	})
 }
 
 // alone says that nothing else was done with the receipts of a record.
 func (e *evidence) alone(one *history.Record) bool {
-	var mine sqlbroker.Settlement
-	if json.Unmarshal(one.Op.Body, &mine) != nil {
-		return false
-	}
-	for _, r := range e.records {
-		var s sqlbroker.Settlement
-		if r.Seq == one.Seq || r.Op.Kind == sqlbroker.KindPublish {
-			continue
-		}
-		if json.Unmarshal(r.Op.Body, &s) == nil && slices.ContainsFunc(s.Receipts, func(x string) bool {
-			return slices.Contains(mine.Receipts, x)
-		}) {
-			return false
-		}
-	}
-	return true
-}
-
-// died says that a message of a publication is a dead letter.
-func (e *evidence) died(op uint64) bool {
-	return slices.ContainsFunc(e.audit.Dead, func(d sqlbroker.DeadAudit) bool {
-		return d.OpID == op
+	mine := receipts(*one)
+	return !slices.ContainsFunc(e.records, func(r history.Record) bool {
+		return r.Seq != one.Seq && slices.ContainsFunc(receipts(r), func(x string) bool {
+			return slices.Contains(mine, x)
+		})
 	})
 }

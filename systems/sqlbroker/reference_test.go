@@ -2,7 +2,6 @@ package sqlbroker_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ const (
 // runOf is a run of so many scheduled operations within a second. Consumers die over a batch,
 // or sleep, as often as dies and sleeps say.
 func runOf(
-	t tb, seed uint64, p sqlbroker.Params, tr suttest.Trouble, dies, sleeps float64, ops int,
+	t suttest.TB, seed uint64, p sqlbroker.Params, tr suttest.Trouble, dies, sleeps float64, ops int,
 ) *evidence {
 	t.Helper()
 	load, err := sqlbroker.NewWorkload(seed, p)
@@ -43,8 +42,9 @@ func runOf(
 	return &evidence{params: p, records: b.w.Records, audit: b.audit()}
 }
 
-// refBroker is the simplest correct broker.
+// refBroker is the simplest correct broker, as far as the workload asks for it.
 type refBroker struct {
+	sqlbroker.Broker
 	w         *world
 	published map[uint64]bool
 	messages  []*refMessage // in the order of publication
@@ -70,7 +70,7 @@ func newRefBroker(w *world) *refBroker {
 
 // Do performs an operation.
 func (b *refBroker) Do(op history.Op, answer func(history.Reply, error)) {
-	answer(sqlbroker.Perform(context.Background(), b, op))
+	answer(sqlbroker.API().Do(context.Background(), b, op))
 }
 
 // Publish stores what was not stored before.
@@ -251,21 +251,4 @@ func (b *refBroker) audit() sqlbroker.Audit {
 	a.Dead = append(a.Dead, b.dead...)
 	a.Effects = append(a.Effects, b.effects...)
 	return a
-}
-
-// Create is not asked for by the workload; nor are the following.
-func (b *refBroker) Create(context.Context, string, sqlbroker.QueueSettings) error {
-	return errors.ErrUnsupported
-}
-
-func (b *refBroker) Purge(context.Context, string) (int, error) {
-	return 0, errors.ErrUnsupported
-}
-
-func (b *refBroker) Redrive(context.Context, string) (int, error) {
-	return 0, errors.ErrUnsupported
-}
-
-func (b *refBroker) List(context.Context) ([]sqlbroker.QueueInfo, error) {
-	return nil, errors.ErrUnsupported
 }

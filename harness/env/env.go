@@ -36,6 +36,9 @@ type Spec struct {
 	// arguments that follow, for local processes where there is no Java; empty
 	// means that Kafka is then missing.
 	Kfake []string
+	// Keep means that the services are to outlive this process if the run
+	// does not close them; containers only.
+	Keep bool
 	// Log receives progress lines ("building image ...").
 	Log func(format string, args ...any)
 }

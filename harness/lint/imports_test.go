@@ -211,7 +211,8 @@ func forbiddenStandard(folder, target string) string {
 
 // containers says whether a package is part of a container client.
 func containers(target string) bool {
-	return withinAny(target, "github.com/docker", "github.com/moby")
+	return withinAny(target, "github.com/testcontainers/testcontainers-go",
+		"github.com/docker", "github.com/moby")
 }
 
 // place says where the modules with one place belong.
@@ -239,7 +240,7 @@ func places() []place {
 			[]string{"systems"}, "job queues, and what they understand, belong to systems/*",
 		},
 		{
-			[]string{"github.com/docker", "github.com/moby"},
+			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},
 			[]string{"harness/env/containers"}, "use env.Provider",
 		},
 		{ // suttest draws what benchmarks find; no binary has it
@@ -317,6 +318,7 @@ func TestImportRulesCatchViolations(t *testing.T) {
 		{"harness/sut/sut.go", "stampede/harness/scenario", "only harness/check and"},
 		{"harness/load/load.go", "github.com/redis/go-redis/v9", "drivers belong to"},
 		{"harness/load/load.go", "github.com/goccy/go-yaml/ast", "decoded by harness/scenario"},
+		{"harness/env/env.go", "github.com/testcontainers/testcontainers-go", "env.Provider"},
 		{"harness/env/env_test.go", "github.com/moby/moby/client", "env.Provider"},
 		{"harness/load/load.go", "github.com/docker/docker/client", "env.Provider"},
 		{"harness/load/load.go", "gonum.org/v1/plot", "belong to reports"},

@@ -70,6 +70,7 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 	}()
 	spec := r.Spec
 	spec.RunID, spec.Dir = r.dir.ID(), r.dir.File("logs")
+	spec.Keep = r.Kept != nil
 	if !r.inside() {
 		if r.Launcher == nil {
 			return nil, fmt.Errorf("nothing here can deploy %s", r.Scenario.Deploy)

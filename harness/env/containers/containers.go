@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -24,11 +25,15 @@ type Provider struct {
 	// BrokerFlags are added to the flags of the Java that each Kafka broker runs
 	// on.
 	BrokerFlags []string
+
+	settling sync.Mutex
+	settled  bool
 }
 
 var _ env.Sweeper = (*Provider)(nil)
 
-// New returns the backend.
+// New returns the backend. A process needs one: testcontainers, below it, has
+// its settings from the process's environment and reads them once.
 func New() *Provider { return &Provider{} }
 
 // Name implements env.Provider.
@@ -88,11 +93,28 @@ func (p *Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error
 	}
 	c := &cluster{engine: e, id: uuid.NewString(), logs: spec.Dir,
 		Stores: admin.Stores{Namespaces: admin.Namespaces{RunID: spec.RunID}}}
-	if err := c.start(ctx, recipes, spec); err != nil {
+	err = p.settle(ctx, e, spec.Keep)
+	if err == nil {
+		err = c.start(ctx, recipes, spec)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("containers: %w", env.Stopped(ctx, err)),
 			c.Close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
+}
+
+// settle prepares testcontainers before the first cluster starts and not again, while the
+// stores of another one may be reading what it sets.
+func (p *Provider) settle(ctx context.Context, e *engine, keep bool) error {
+	p.settling.Lock()
+	defer p.settling.Unlock()
+	if p.settled {
+		return nil
+	}
+	err := e.settle(ctx, keep)
+	p.settled = err == nil
+	return err
 }
 
 // Sweep implements env.Sweeper: containers and volumes whose owner was a

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go/log"
 )
 
 // engineBound is how long an engine gets to answer. One on this machine
@@ -109,3 +110,43 @@ func shown(host string) string {
 
 // local says whether the engine is reached by a socket of this machine.
 func (e *engine) local() bool { return strings.HasPrefix(e.host, "unix://") }
+
+// The variables that testcontainers reads, once in a process.
+const (
+	hostVariable     = "DOCKER_HOST"
+	overrideVariable = "TESTCONTAINERS_HOST_OVERRIDE"
+	reaperVariable   = "TESTCONTAINERS_RYUK_DISABLED"
+)
+
+// settle tells testcontainers, which takes its settings from the process's
+// environment, what it would find out wrongly. What the user has set stays,
+// but for a reaper that would take what is to be kept.
+func (e *engine) settle(ctx context.Context, keep bool) error {
+	settings := map[string]string{hostVariable: e.host}
+	// It takes any machine with this file for a container and then waits for
+	// the stores at the gateway's address, where nothing is.
+	if _, err := os.Stat("/.dockerenv"); err == nil && e.local() {
+		settings[overrideVariable] = "127.0.0.1"
+	}
+	// Its reaper removes what a killed process leaves behind, from an image
+	// that may be unobtainable. We remove by label in any case.
+	if os.Getenv(reaperVariable) == "" && !e.obtainable(ctx, reaperImage) {
+		settings[reaperVariable] = "true"
+	}
+	if keep {
+		if err := os.Setenv(reaperVariable, "true"); err != nil {
+			return fmt.Errorf("set %s: %w", reaperVariable, err)
+		}
+	}
+	for name, value := range settings {
+		if os.Getenv(name) != "" {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	// Its banner and its progress belong in no output of ours.
+	log.SetDefault(log.NewNoopLogger())
+	return nil
+}

@@ -27,6 +27,9 @@ var images = map[sut.Service]struct{ official, built string }{
 // none.
 func OfficialImage(service sut.Service) string { return images[service].official }
 
+// reaperImage is what this version of testcontainers cleans up with.
+const reaperImage = "testcontainers/ryuk:0.14.0"
+
 // Bounds of asking a registry for an image and of pulling it.
 const (
 	registryBound = 5 * time.Second
@@ -121,6 +124,12 @@ func (e *engine) pullable(ctx context.Context, ref string) error {
 		return fmt.Errorf("its registry did not answer within %v", registryBound)
 	}
 	return err
+}
+
+// obtainable says whether an image is present or can be pulled.
+func (e *engine) obtainable(ctx context.Context, ref string) bool {
+	_, err := e.find(ctx, ref)
+	return err == nil
 }
 
 // pull fetches the image if it is not there.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
 
 	"stampede/harness/env"
 )
@@ -20,16 +21,19 @@ const (
 	hostLabel    = "stampede.host"
 )
 
-// labelsOf are the labels of one cluster of a run.
+// labelsOf are the labels of one cluster of a run. Testcontainers' own are
+// among them, so that its reaper, where there is one, takes volumes as well.
 func labelsOf(runID, cluster string) (map[string]string, error) {
 	self, err := env.OwnerOf(runID)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
+	labels := map[string]string{
 		runLabel: runID, clusterLabel: cluster, hostLabel: self.Host,
 		pidLabel: strconv.Itoa(self.PID), startedLabel: strconv.FormatUint(self.Started, 10),
-	}, nil
+	}
+	testcontainers.AddGenericLabels(labels)
+	return labels, nil
 }
 
 // ownerOf reads the owner from labels. What is not signed has no owner, which

@@ -17,8 +17,9 @@ type recipe struct {
 	port    string // in the container, empty for a broker
 	// data is where its volume is mounted.
 	data    string
-	environ []string
-	// command starts the store with fsync as the configuration has it.
+	environ map[string]string
+	// command starts the store with fsync as the configuration has it; the
+	// images' own defaults, and testcontainers' modules, turn it off.
 	command []string
 	// entry replaces what the image would run, if set.
 	entry    []string
@@ -60,11 +61,12 @@ func postgresRecipe(settings map[string]string) (recipe, error) {
 	}
 	return recipe{
 		service: sut.Postgres, port: "5432", data: "/stampede", conf: conf,
-		environ: []string{
-			"PGDATA=/stampede/pgdata", "POSTGRES_DB=postgres",
+		environ: map[string]string{
+			"POSTGRES_USER": admin.Superuser, "POSTGRES_DB": "postgres",
 			// The port is published on the loopback address of one machine.
-			"POSTGRES_HOST_AUTH_METHOD=trust", "POSTGRES_INITDB_ARGS=--encoding=UTF8 --locale=C",
-			"POSTGRES_USER=" + admin.Superuser,
+			"POSTGRES_HOST_AUTH_METHOD": "trust",
+			"POSTGRES_INITDB_ARGS":      "--encoding=UTF8 --locale=C",
+			"PGDATA":                    "/stampede/pgdata",
 		},
 		command:  []string{"postgres", "-c", "config_file=" + confPath, "-c", "listen_addresses=*"},
 		store:    admin.PostgresAt,

@@ -1,14 +1,15 @@
 package containers
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
 
 	"stampede/docker"
 	"stampede/harness/env"
@@ -88,21 +90,14 @@ func (s *store) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.bound())
 	defer cancel()
 	volume, err := s.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
-		Labels: s.labels})
+		Labels: maps.Clone(s.labels)})
 	if err != nil {
 		return fmt.Errorf("make a volume for %s: %w", s.service, err)
 	}
 	s.volume = volume.Volume.Name
-	made, err := s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Config: &container.Config{Image: s.image.ref, Env: s.environ, Cmd: s.command,
-			Entrypoint: s.entry, Labels: s.labels}, HostConfig: s.hostConfig()})
-	if err == nil {
-		s.id.Store(made.ID)
-		_, err = s.engine.CopyToContainer(ctx, made.ID, client.CopyToContainerOptions{
-			DestinationPath: "/", Content: s.files()})
-	}
-	if err == nil {
-		_, err = s.engine.ContainerStart(ctx, made.ID, client.ContainerStartOptions{})
+	made, err := testcontainers.GenericContainer(ctx, s.request())
+	if made != nil {
+		s.id.Store(made.GetContainerID())
 	}
 	if err != nil {
 		return fmt.Errorf("start %s from %s: %w%s", s.service, s.image.ref, err,
@@ -111,20 +106,24 @@ func (s *store) create(ctx context.Context) error {
 	return s.awaitReady(ctx)
 }
 
-// files is an archive of the store's configuration.
-func (s *store) files() io.Reader {
-	var out bytes.Buffer
-	archive := tar.NewWriter(&out)
-	files := map[string][]byte{confPath: s.conf}
+// request copies what is shared: testcontainers adds to the maps that it gets.
+func (s *store) request() testcontainers.GenericContainerRequest {
+	request := testcontainers.ContainerRequest{
+		Image: s.image.ref, Env: maps.Clone(s.environ), Cmd: s.command, Entrypoint: s.entry,
+		Labels: maps.Clone(s.labels), Files: []testcontainers.ContainerFile{fileOf(confPath, s.conf)},
+		HostConfigModifier: s.configureHost,
+	}
 	if s.kafka != nil {
-		files[loggingPath] = docker.KafkaLogging
+		request.Files = append(request.Files, fileOf(loggingPath, docker.KafkaLogging))
+	} else {
+		request.ExposedPorts = []string{s.port + "/tcp"}
 	}
-	for path, content := range files { // a buffer takes everything
-		_ = archive.WriteHeader(&tar.Header{Name: path, Mode: 0o644, Size: int64(len(content))})
-		_, _ = archive.Write(content)
-	}
-	_ = archive.Close()
-	return &out
+	return testcontainers.GenericContainerRequest{Started: true, ContainerRequest: request}
+}
+
+func fileOf(path string, content []byte) testcontainers.ContainerFile {
+	return testcontainers.ContainerFile{
+		Reader: bytes.NewReader(content), ContainerFilePath: path, FileMode: 0o644}
 }
 
 // bound is how long the store may take to start.
@@ -135,21 +134,22 @@ func (s *store) bound() time.Duration {
 	return startBound
 }
 
-// hostConfig mounts the volume and publishes the port, to this machine
+// configureHost mounts the volume and publishes the port, to this machine
 // alone if the engine is on it.
-func (s *store) hostConfig() *container.HostConfig {
-	hc := &container.HostConfig{ShmSize: sharedMemory, Mounts: []mount.Mount{{
-		Type: mount.TypeVolume, Source: s.volume, Target: s.data}}}
+func (s *store) configureHost(hc *container.HostConfig) {
+	hc.ShmSize = sharedMemory
+	hc.Mounts = append(hc.Mounts, mount.Mount{
+		Type: mount.TypeVolume, Source: s.volume, Target: s.data})
 	if s.kafka != nil {
 		hc.NetworkMode = "host"
-		return hc
+		return
 	}
 	binding := network.PortBinding{}
-	if s.engine.local() {
+	override := os.Getenv(overrideVariable)
+	if s.engine.local() && (override == "" || override == "127.0.0.1") {
 		binding.HostIP = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
 	hc.PortBindings = network.PortMap{network.MustParsePort(s.port + "/tcp"): {binding}}
-	return hc
 }
 
 // inspect returns the container's state.
@@ -255,6 +255,9 @@ func reachable(addr string) bool {
 
 // hostName is where the engine publishes ports.
 func (e *engine) hostName() string {
+	if override := os.Getenv(overrideVariable); override != "" {
+		return override
+	}
 	if e.local() {
 		return "127.0.0.1"
 	}

@@ -31,26 +31,46 @@ func Foreign(
 	}
 	server := httptest.NewServer(wrap(handler))
 	t.Cleanup(server.Close)
+	return s.judgeTarget(t, server.URL, cfg, stop)
+}
+
+// Remote begins anew at a server that somebody else wrote, hammers it by its URL, and returns
+// the verdicts by the names of the invariants.
+func Remote(t *testing.T, s Suite, url string) map[string]check.Verdict {
+	t.Helper()
+	if s.Patience == 0 {
+		s.Patience = defaultPatience
+	}
+	cfg := sut.Config{Params: s.Params, Timeout: opTimeout}
+	target := s.target(t, url, cfg)
+	if err := target.Prepare(t.Context()); err != nil {
+		t.Fatalf("prepare: %v", err)
+	}
+	return s.judgeTarget(t, url, cfg, func() {})
+}
+
+// target is a server by its URL; it is closed when the test ends.
+func (s Suite) target(t *testing.T, url string, cfg sut.Config) sut.Instance {
+	t.Helper()
 	cfg.MaxConns = inFlight
-	target, err := s.System.Target(server.URL, cfg)
+	target, err := s.System.Target(url, cfg)
 	if err != nil {
 		t.Fatalf("target: %v", err)
 	}
 	t.Cleanup(func() { _ = target.Close() })
-	rec := &recorder{}
+	return target
+}
+
+// judgeTarget hammers a server and judges it once it is at rest and stopped.
+func (s Suite) judgeTarget(
+	t *testing.T, url string, cfg sut.Config, stop func(),
+) map[string]check.Verdict {
+	t.Helper()
+	target, rec := s.target(t, url, cfg), &recorder{}
 	s.attack(t, target, time.Now(), rec)
 	s.settle(t, target)
 	stop()
-	audit, err := target.Audit(t.Context())
-	if err != nil {
-		t.Fatalf("audit: %v", err)
-	}
-	verdicts := map[string]check.Verdict{}
-	h := history.Slice(rec.records)
-	for _, verdict := range check.All(t.Context(), s.System.Invariants(s.Params), h, audit) {
-		verdicts[verdict.Invariant] = verdict
-	}
-	return verdicts
+	return Verdicts(s.System.Invariants(s.Params), history.Slice(rec.records), audit(t, target))
 }
 
 // Understood fails the test unless a foreign server is judged like the variant behind

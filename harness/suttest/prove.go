@@ -34,6 +34,11 @@ type Proof[E any] struct {
 	Judge func(e E, t TB) map[string]check.Verdict
 	// Judged, unless it is nil, is shown every verdict of Clauses.
 	Judged func(t *testing.T, c Case[E], v check.Verdict)
+	// Parts are what clients saw and a pointer to the audit, which Caught corrupts blindly.
+	Parts func(E) (records []history.Record, audit any)
+	// Unnoticed are the blind corruptions that no invariant can notice, with the reason: a
+	// field of an audit that no invariant looks at is of no use.
+	Unnoticed map[string]string
 }
 
 // Corruption is one thing that a correct system never does. A system that makes a type of its
@@ -68,13 +73,14 @@ func (p Proof[E]) Decides(t *testing.T, seeds uint64) {
 	}
 }
 
-// Caught checks that every invariant has a corruption, and that each is caught, also amid
-// unknown outcomes.
+// Caught checks that every invariant has a corruption, blind or the system's own, and that each
+// is caught, also amid unknown outcomes: one of the system's own in every run.
 func Caught[E any, C ~struct {
 	Name, Breaks string
 	Do           func(e E, pick func(n int) int) bool
 }](t *testing.T, p Proof[E], corruptions []C) {
 	covered := map[string]bool{}
+	p.noticed(t, covered)
 	for _, own := range corruptions {
 		c := Corruption[E](own)
 		covered[c.Breaks] = true

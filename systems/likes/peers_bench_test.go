@@ -1,14 +1,8 @@
 package likes_test
 
 import (
-	"bytes"
 	"context"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,17 +12,14 @@ import (
 
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/likes"
 )
 
-// The benchmarks compare with a peer that does the same work on the same
-// stores in the same run, in turns; what they report is the median of the
-// rounds. One iteration is the whole comparison.
 const (
-	benchRounds = 3
-	benchRound  = 3 * time.Second
-	benchConns  = 32
-	benchUsers  = 256
+	benchRound = 3 * time.Second
+	benchConns = 32
+	benchUsers = 256
 )
 
 // The designs that take a viral video: over a pipeline, with 100 counters and an
@@ -42,10 +33,8 @@ func BenchmarkSharded(b *testing.B) {
 	for _, name := range viral {
 		b.Run(name, func(b *testing.B) {
 			sharded, locked := openLikes(b, name, nil), openLikes(b, "locked_row", nil)
-			for b.Loop() {
-				compare(b, "locked_row", 10, sharded.round(b, benchUsers, sharded.like),
-					locked.round(b, benchUsers, locked.like))
-			}
+			suttest.Compare(b, "locked_row", 10, sharded.round(b, benchUsers, sharded.like),
+				locked.round(b, benchUsers, locked.like))
 		})
 	}
 }
@@ -64,18 +53,18 @@ func halfRate(b *testing.B, name string) {
 	for b.Loop() {
 		most := openLikes(b, name, nil)
 		var rates []float64
-		for range benchRounds {
+		for range suttest.BenchRounds {
 			rates = append(rates, most.round(b, benchUsers, most.like)())
 		}
 		most.stop(b)
-		rate := median(rates) / 2
+		rate := suttest.Median(rates) / 2
 		half := openLikes(b, name, nil)
 		p99 := half.paced(b, rate, 2*benchRound)
 		b.ReportMetric(2*rate, "highest/s")
 		b.ReportMetric(rate, "offered/s")
 		b.ReportMetric(float64(p99.Microseconds())/1000, "p99-ms")
 		b.ReportMetric(aim, "aim-ms")
-		b.ReportMetric(met(float64(p99.Microseconds())/1000 < aim), "met")
+		b.ReportMetric(suttest.Met(float64(p99.Microseconds())/1000 < aim), "met")
 	}
 }
 
@@ -104,7 +93,7 @@ func BenchmarkReadOf1000Shards(b *testing.B) {
 		b.ReportMetric(float64(percentile(took, 0.5).Microseconds())/1000, "p50-ms")
 		b.ReportMetric(p99, "p99-ms")
 		b.ReportMetric(aim, "aim-ms")
-		b.ReportMetric(met(p99 <= aim), "met")
+		b.ReportMetric(suttest.Met(p99 <= aim), "met")
 	}
 }
 
@@ -112,7 +101,6 @@ func BenchmarkReadOf1000Shards(b *testing.B) {
 // for eight users for each of its peer's connections. Its peer, redis-benchmark,
 // runs the same script unpipelined. The aim is 1.2 times as many.
 func BenchmarkAutoPipeline(b *testing.B) {
-	peer := tool(b, "redis-benchmark", "/usr/bin/redis-benchmark")
 	service := openLikes(b, "redis_pipelined", nil)
 	count, end, err := likes.Counter(b.Context(), service.cfg)
 	if err != nil {
@@ -129,17 +117,10 @@ func BenchmarkAutoPipeline(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	host, port, _ := strings.Cut(opts.Addr, ":")
 	key := func(name string) string { return service.cfg.Prefix + name }
-	for b.Loop() {
-		compare(b, "redis-benchmark", 1.2, service.round(b, benchConns*8, count), func() float64 {
-			out := run(b, peer, "-h", host, "-p", port, "-n", "200000", "-c", strconv.Itoa(benchConns),
-				"-r", "1000000000", "--dbnum", strconv.Itoa(opts.DB), "--csv",
-				"EVALSHA", sha, "3", key("meta:1"), key("members:peer:0"), key("likes:peer:0"),
-				"__rand_int__", "1", "1", "", "", "0")
-			return figure(b, out, `(?m)^"EVALSHA[^"]*","([0-9.]+)"`)
-		})
-	}
+	suttest.Compare(b, "redis-benchmark", 1.2, service.round(b, benchConns*8, count),
+		suttest.RedisBenchmark(b, opts.Addr, opts.DB, benchConns, "EVALSHA", sha, "3", key("meta:1"),
+			key("members:peer:0"), key("likes:peer:0"), "__rand_int__", "1", "1", "", "", "0"))
 }
 
 // service is an opened variant with its roles.
@@ -283,77 +264,7 @@ func (s *service) paced(b *testing.B, rate float64, span time.Duration) time.Dur
 	return percentile(took, 0.99)
 }
 
-// compare runs ours and the peer in turns and reports both, their ratio, the
-// aim for it, and whether it was met.
-func compare(b *testing.B, peerName string, aim float64, ours, peer func() float64) {
-	b.Helper()
-	var mine, theirs []float64
-	for range benchRounds {
-		mine, theirs = append(mine, ours()), append(theirs, peer())
-	}
-	b.ReportMetric(median(mine), "ours/s")
-	b.ReportMetric(median(theirs), peerName+"/s")
-	ratio := median(mine) / median(theirs)
-	b.ReportMetric(ratio, "ratio")
-	b.ReportMetric(aim, "aim")
-	b.ReportMetric(met(ratio >= aim), "met")
-}
-
-// met is 1 where an aim was met. Missing one fails nothing: the machine decides.
-func met(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-func median(xs []float64) float64 {
-	slices.Sort(xs)
-	return xs[len(xs)/2]
-}
-
 func percentile(took []time.Duration, p float64) time.Duration {
 	slices.Sort(took)
 	return took[int(p*float64(len(took)-1))]
-}
-
-// tool finds a peer on PATH or where distributions put it.
-func tool(b *testing.B, name, elsewhere string) string {
-	b.Helper()
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	found, err := filepath.Glob(elsewhere)
-	if err != nil || len(found) == 0 {
-		b.Fatalf("%s is not installed", name)
-	}
-	return found[len(found)-1]
-}
-
-func run(b *testing.B, name string, args ...string) string {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		b.Fatalf("%s: %v\n%s\n%s", name, err, out, stderr.String())
-	}
-	return string(out)
-}
-
-// figure finds a number in a peer's output.
-func figure(b *testing.B, text, pattern string) float64 {
-	b.Helper()
-	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
-	if match == nil {
-		b.Fatalf("no %s in:\n%s", pattern, text)
-	}
-	n, err := strconv.ParseFloat(match[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return n
 }

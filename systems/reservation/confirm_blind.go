@@ -49,7 +49,7 @@ func (b blind) Confirm(ctx context.Context, req HeldRequest) (Booked, error) {
 	case !open:
 		return Booked{req.Version + 1}, b.otherwise(ctx, req, "confirm_op")
 	}
-	if err := b.pay(ctx); err != nil {
+	if err := pay(ctx, b.Params); err != nil {
 		return Booked{}, err
 	}
 	_, err = b.DB.Exec(ctx, `UPDATE holds SET state = 'confirmed', version = $1, confirm_op = $2,

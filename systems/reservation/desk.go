@@ -37,6 +37,9 @@ func inPostgres(v variant, s stock, nights string) variant {
 	v.Roles = append(v.Roles, expirer(s))
 	v.State.Schema = schema + v.State.Schema
 	v.State.Empty = []string{"holds"}
+	if v.State.Reset = v.State.Ready; v.State.Reset == nil {
+		v.State.Reset = func(context.Context, *opened) error { return nil }
+	}
 	if v.State.Pending == nil {
 		v.State.Pending = openHolds
 	}
@@ -121,7 +124,7 @@ func (d *desk) before(ctx context.Context, req HoldRequest) (Held, error) {
 // Confirm takes the payment and then changes the hold if it is still what the guest saw. The
 // moment that decides is read once.
 func (d *desk) Confirm(ctx context.Context, req HeldRequest) (Booked, error) {
-	if err := d.pay(ctx); err != nil {
+	if err := pay(ctx, d.Params); err != nil {
 		return Booked{}, err
 	}
 	var version int64
@@ -137,8 +140,8 @@ func (d *desk) Confirm(ctx context.Context, req HeldRequest) (Booked, error) {
 }
 
 // pay takes as long as a payment does.
-func (d *desk) pay(ctx context.Context) error {
-	if pause := d.Params.Pay.D(); pause > 0 && !sut.Pause(ctx, pause) {
+func pay(ctx context.Context, p Params) error {
+	if pause := p.Pay.D(); pause > 0 && !sut.Pause(ctx, pause) {
 		return fmt.Errorf("paying: %w: %w", sut.ErrRefused, ctx.Err())
 	}
 	return nil
@@ -264,20 +267,17 @@ func look(ctx context.Context, st *opened) (any, error) {
 func auditOf(ctx context.Context, st *opened, nights string) (any, error) {
 	a := Audit{Contract: contract(st.Params, 0), Holds: []HoldRow{}, Nights: []NightRow{},
 		Changes: []Change{}}
-	err := st.DB.Within(ctx, time.Minute, func(ctx context.Context, conn *pgx.Conn) error {
-		opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead}
-		return pgx.BeginTxFunc(ctx, conn, opts, func(tx pgx.Tx) error {
-			if err := read(ctx, tx, &a.Nights, nights); err != nil {
-				return err
-			}
-			if err := read(ctx, tx, &a.Holds, `SELECT hold_id, resource, unit, first, nights, guest, state,
-				version, ns(held_at), confirm_op, coalesce(ns(confirmed_at), 0), end_op,
-				coalesce(ns(ended_at), 0) FROM holds ORDER BY hold_id`); err != nil {
-				return err
-			}
-			return read(ctx, tx, &a.Changes,
-				`SELECT seq, hold_id, before, state, version, ns(at) FROM changes ORDER BY seq`)
-		})
+	err := st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := read(ctx, tx, &a.Nights, nights); err != nil {
+			return err
+		}
+		if err := read(ctx, tx, &a.Holds, `SELECT hold_id, resource, unit, first, nights, guest, state,
+			version, ns(held_at), confirm_op, coalesce(ns(confirmed_at), 0), end_op,
+			coalesce(ns(ended_at), 0) FROM holds ORDER BY hold_id`); err != nil {
+			return err
+		}
+		return read(ctx, tx, &a.Changes,
+			`SELECT seq, hold_id, before, state, version, ns(at) FROM changes ORDER BY seq`)
 	})
 	return a, err
 }

@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,6 +52,7 @@ func live(state string) bool { return state == held || state == confirmed }
 
 // facts are an audit as tables.
 func facts(a *Audit) check.Facts {
+	slices.SortStableFunc(a.Changes, func(x, y Change) int { return cmp.Compare(x.Seq, y.Seq) })
 	holds, bookings, returns := []check.Fact{}, []check.Fact{}, []check.Fact{}
 	taken := map[string]int64{}
 	for _, h := range a.Holds {
@@ -136,10 +138,11 @@ func stays(a *Audit) (list []check.Fact) {
 
 // The operations, with what their records say.
 func asked() check.Kind {
+	table := API()
 	return check.Kind{Names: []string{KindHold}, Says: func(rec *history.Record) check.Fact {
 		f := check.Said(rec)
 		f.Name = nameOf(f.Op)
-		if req, err := api.RequestOf[HoldRequest](API(), rec.Op); err == nil {
+		if req, err := api.RequestOf[HoldRequest](table, rec.Op); err == nil {
 			f.Key = stayKey(req.Resource, req.First, req.Nights)
 		}
 		return f
@@ -147,10 +150,11 @@ func asked() check.Kind {
 }
 
 func about(kinds ...string) check.Kind {
+	table := API()
 	return check.Kind{Names: kinds, Says: func(rec *history.Record) check.Fact {
 		f := check.Said(rec)
 		f.Thing = 0
-		if req, err := api.RequestOf[HeldRequest](API(), rec.Op); err == nil {
+		if req, err := api.RequestOf[HeldRequest](table, rec.Op); err == nil {
 			f.Name = nameOf(req.Hold)
 		}
 		return f

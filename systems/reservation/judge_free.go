@@ -13,19 +13,24 @@ import (
 // that was told sold out, at some moment of the answer. What may have a place:
 //
 //   - a hold that was acknowledged, until it ended and a slack later: the lag of the design's view
-//     and the slowest operation;
-//   - one of unknown outcome, for ever;
-//   - one that was refused, in a design with a view, while it was under way and a slack later.
+//     and the slowest operation. Who ended it says when it was over: the guest's release, of
+//     which the store's clock knows the beginning only, or the expirer, which has its lag for it;
+//   - one of unknown outcome, or whose release is, for ever;
+//   - in a design with a view, every attempt that was refused, or that is one of several of an
+//     operation, while it was under way and a slack later: each may have taken a place there.
 //
 // What was told during a fault, or within the slack after it, is not judged.
 func freeIsForSale(places int) check.Clause {
 	return check.On(holdFact, func(r *check.Run, t *check.Table) func() {
-		lag, granted := r.Promise(lagOfView)
-		s := sale{places: places, slowest: r.Slowest(), lag: lag, requests: map[uint64]HoldRequest{},
-			ops: check.Operations{}}
+		lag, known := r.Promise(lagOfView)
+		expiry, granted := r.Promise(expiryLag)
+		s := sale{table: API(), places: places, slowest: r.Slowest(), lag: lag, expiry: expiry,
+			requests: map[uint64]HoldRequest{}, ops: check.Operations{}, ends: check.Operations{},
+			sent: map[uint64]int{}, returns: r.Table(returnFact)}
 		r.See(s.see, KindHold)
+		r.See(s.ends.Add, KindRelease, KindCancel)
 		return func() {
-			if granted {
+			if known && granted && s.returns != nil {
 				s.judge(r, t)
 			}
 		}
@@ -34,23 +39,26 @@ func freeIsForSale(places int) check.Clause {
 
 // sale is what is known of who was told what.
 type sale struct {
-	places   int
-	lag      time.Duration
-	slowest  *time.Duration
-	requests map[uint64]HoldRequest
-	ops      check.Operations
-	refused  []attempt
+	table       *api.Table[Desk]
+	places      int
+	lag, expiry time.Duration
+	slowest     *time.Duration
+	requests    map[uint64]HoldRequest
+	ops, ends   check.Operations
+	sent        map[uint64]int // how often
+	attempts    []attempt
+	returns     *check.Table
 }
 
-// attempt is one that was refused.
+// attempt is one at a hold.
 type attempt struct {
-	seq, op    uint64
-	start, end time.Duration
-	soldOut    bool
+	seq, op          uint64
+	start, end       time.Duration
+	refused, soldOut bool
 }
 
-// taking is a hold that may have had its place for some time of the driver's clock. An attempt
-// that was refused has a seq.
+// taking is a hold that may have had its place for some time of the driver's clock. A mere
+// attempt has a seq.
 type taking struct {
 	check.Hold
 	seq               uint64
@@ -58,21 +66,22 @@ type taking struct {
 }
 
 func (s *sale) see(rec *history.Record) {
-	req, err := api.RequestOf[HoldRequest](API(), rec.Op)
+	req, err := api.RequestOf[HoldRequest](s.table, rec.Op)
 	if err != nil {
 		return
 	}
 	s.requests[rec.Op.ID] = req
 	s.ops.Add(rec)
-	if rec.Outcome == history.Refused {
-		s.refused = append(s.refused, attempt{rec.Seq, rec.Op.ID, rec.Start, rec.End,
-			sut.RefusedFor(rec, ErrSoldOut)})
+	s.sent[rec.Op.ID]++
+	if s.lag > 0 || rec.Outcome == history.Refused {
+		s.attempts = append(s.attempts, attempt{rec.Seq, rec.Op.ID, rec.Start, rec.End,
+			rec.Outcome == history.Refused, sut.RefusedFor(rec, ErrSoldOut)})
 	}
 }
 
 // takings are the holds that may have had a place, by resource.
 func (s *sale) takings(t *check.Table) map[uint64][]taking {
-	taken, slack := map[uint64][]taking{}, s.lag+*s.slowest
+	taken := map[uint64][]taking{}
 	add := func(op, seq uint64, h check.Hold, unit int) {
 		req := s.requests[op]
 		taken[req.Resource] = append(taken[req.Resource],
@@ -86,19 +95,41 @@ func (s *sale) takings(t *check.Table) map[uint64][]taking {
 		if row != nil {
 			unit = int(row.Thing)
 		}
-		add(id, 0, check.HoldFor(op, row, row != nil && live(row.State), slack), unit)
+		add(id, 0, s.held(op, row), unit)
 	}
-	for _, a := range s.refused {
-		if s.lag > 0 {
-			add(a.op, a.seq+1, check.Hold{Op: a.op, MayFrom: a.start, MayTo: a.end + slack}, 0)
+	for _, a := range s.attempts {
+		if s.lag > 0 && (a.refused || s.sent[a.op] > 1) {
+			to := history.Never
+			if a.end < to {
+				to = a.end + s.lag + *s.slowest
+			}
+			add(a.op, a.seq+1, check.Hold{Op: a.op, MayFrom: a.start, MayTo: to}, 0)
 		}
 	}
 	return taken
 }
 
+// held is when an operation may have had its place.
+func (s *sale) held(op check.Operation, row *check.Fact) check.Hold {
+	h := check.HoldFor(op, row, row != nil && live(row.State), s.lag+*s.slowest)
+	if h.MayTo == history.Never {
+		return h
+	}
+	back := s.returns.Named(row.Name)
+	switch {
+	case back == nil:
+		h.MayTo += s.expiry
+	case s.ends[back.Op].Outcome != history.OK:
+		h.MayTo = history.Never
+	default:
+		h.MayTo = max(h.MayTo, s.ends[back.Op].End+s.lag)
+	}
+	return h
+}
+
 func (s *sale) judge(r *check.Run, t *check.Table) {
 	taken, judged := s.takings(t), 0
-	for _, a := range s.refused {
+	for _, a := range s.attempts {
 		if !a.soldOut || check.Disturbed(r.Faults(), s.lag+*s.slowest, a.start, a.end) {
 			continue
 		}

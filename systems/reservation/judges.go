@@ -95,7 +95,7 @@ func confirmedInTime(ttl time.Duration) check.Clause {
 				continue
 			}
 			r.Checked(1)
-			if age := time.Duration(h.ConfirmedNS - h.HeldNS); age > ttl {
+			if age := time.Duration(h.ConfirmedNS - h.HeldNS); age < 0 || age > ttl {
 				r.Violate([]uint64{h.Hold, h.ConfirmOp}, "hold %d was confirmed %v after it was made; it "+
 					"lasts %v", h.Hold, age, ttl)
 			}
@@ -108,6 +108,7 @@ func confirmedInTime(ttl time.Duration) check.Clause {
 // time left is not told that it has expired or is not open, unless the guest may have changed the
 // hold before.
 func heldIsMine(ttl time.Duration) check.Clause {
+	table := API()
 	return func(r *check.Run) func() {
 		type refusal struct {
 			op, hold uint64
@@ -117,7 +118,7 @@ func heldIsMine(ttl time.Duration) check.Clause {
 		holds, changed := check.Operations{}, map[uint64]time.Duration{}
 		r.See(holds.Add, KindHold)
 		r.See(func(rec *history.Record) {
-			req, err := api.RequestOf[HeldRequest](API(), rec.Op)
+			req, err := api.RequestOf[HeldRequest](table, rec.Op)
 			if err != nil {
 				return
 			}

@@ -108,8 +108,8 @@ func (r *inRedis) Hold(ctx context.Context, req HoldRequest) (Held, error) {
 
 // Confirm takes the payment and then changes the hold.
 func (r *inRedis) Confirm(ctx context.Context, req HeldRequest) (Booked, error) {
-	if pause := r.Params.Pay.D(); pause > 0 && !sut.Pause(ctx, pause) {
-		return Booked{}, fmt.Errorf("paying: %w: %w", sut.ErrRefused, ctx.Err())
+	if err := pay(ctx, r.Params); err != nil {
+		return Booked{}, err
 	}
 	version, err := r.change(ctx, req, held, confirmed)
 	return Booked{version}, err

@@ -1,0 +1,327 @@
+package reservation_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/reservation"
+)
+
+// The holds of the small run.
+const (
+	annsHold, bobsHold, cidsHold = 256, 512, 768
+	dansHold, evesHold           = 1024, 1280
+)
+
+// smallRun is a run that every invariant accepts, in a room of two places for three nights, with
+// holds that last a second. Ann holds place 1 for two nights, books it and cancels. Bob holds
+// place 2 and releases it, and Dan, who asks twice, gets it and books it. In between Cid is told
+// that all is sold out. Eve holds the last night, and comes too late to book it.
+func smallRun() *evidence {
+	p := crowd()
+	p.Resources, p.Units, p.Overbooking, p.Nights = 1, 2, 1, 3
+	p.HoldTTL = sut.Duration(time.Second)
+	e := &evidence{p: p}
+	now := time.Duration(0)
+	d := &desk{p: *p, api: reservation.API(), now: func() time.Duration { return now }, numbered: true}
+	do := func(at time.Duration, kind string, request any) {
+		now = at + 5*ms
+		op := d.api.Op(kind, request)
+		reply, err := d.api.Do(context.Background(), d, op)
+		e.add(history.Record{Op: op, Outcome: history.OK, Reply: reply, Start: at, End: at + 10*ms})
+		if err != nil {
+			suttest.Deny(&e.records[len(e.records)-1], err)
+		}
+	}
+	about := func(at time.Duration, kind, guest string, hold, step uint64, version int64) {
+		do(at, kind, reservation.HeldRequest{ID: hold + step, Resource: 1, Guest: guest, Hold: hold,
+			Version: version})
+	}
+	do(0, reservation.KindHold, stay(annsHold, "ann", 1, 2))
+	do(10*ms, reservation.KindHold, stay(bobsHold, "bob", 1, 1))
+	do(20*ms, reservation.KindHold, stay(cidsHold, "cid", 1, 1))
+	about(40*ms, reservation.KindConfirm, "ann", annsHold, 1, 1)
+	about(60*ms, reservation.KindRelease, "bob", bobsHold, 2, 1)
+	do(80*ms, reservation.KindHold, stay(dansHold, "dan", 1, 1))
+	do(100*ms, reservation.KindHold, stay(dansHold, "dan", 1, 1))
+	do(120*ms, reservation.KindHold, stay(evesHold, "eve", 3, 1))
+	about(400*ms, reservation.KindCancel, "ann", annsHold, 3, 2)
+	about(900*ms, reservation.KindConfirm, "dan", dansHold, 1, 1)
+	now = 1130 * ms
+	d.expire()
+	about(1200*ms, reservation.KindConfirm, "eve", evesHold, 1, 1)
+	e.audit = d.audit()
+	return e
+}
+
+func stay(id uint64, guest string, first, nights int) reservation.HoldRequest {
+	return reservation.HoldRequest{ID: id, Resource: 1, Guest: guest, First: first, Nights: nights}
+}
+
+func (e *evidence) add(r history.Record) {
+	r.Seq, r.Intended = uint64(len(e.records)), r.Start
+	e.records = append(e.records, r)
+}
+
+// op is the last attempt of an operation.
+func (e *evidence) op(id uint64) *history.Record {
+	for i := range slices.Backward(e.records) {
+		if e.records[i].Op.ID == id {
+			return &e.records[i]
+		}
+	}
+	return nil
+}
+
+// each changes every record of a kind.
+func (e *evidence) each(kind string, change func(*history.Record)) {
+	for i := range e.records {
+		if e.records[i].Op.Kind == kind {
+			change(&e.records[i])
+		}
+	}
+}
+
+func unknown(r *history.Record) { r.Outcome, r.Reply = history.Unknown, history.Reply{} }
+
+func (e *evidence) hold(id uint64) *reservation.HoldRow {
+	i := slices.IndexFunc(e.audit.Holds, func(h reservation.HoldRow) bool { return h.Hold == id })
+	return &e.audit.Holds[i]
+}
+
+// change is that of a hold to a state.
+func (e *evidence) change(id uint64, state string) *reservation.Change {
+	i := slices.IndexFunc(e.audit.Changes, func(c reservation.Change) bool {
+		return c.Hold == id && c.State == state
+	})
+	return &e.audit.Changes[i]
+}
+
+// soldOut tells somebody so who asks for a stay.
+func (e *evidence) soldOut(first, nights int, at time.Duration) *history.Record {
+	op := reservation.API().Op(reservation.KindHold, stay(4096, "fay", first, nights))
+	e.add(history.Record{Op: op, Start: at, End: at + 5*ms})
+	r := &e.records[len(e.records)-1]
+	suttest.Deny(r, reservation.ErrSoldOut)
+	return r
+}
+
+// deny refuses a confirmation.
+func deny(id uint64, as error) func(*evidence) {
+	return func(e *evidence) { suttest.Deny(e.op(id), as) }
+}
+
+// saw is what the gauge said at a moment.
+func saw(body string) func(*evidence) {
+	return func(e *evidence) {
+		e.samples = []history.Sample{{From: 90 * ms, To: 91 * ms, Body: []byte(body)}}
+	}
+}
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	suttest.Clauses(t, proof(), smallRun, slices.Concat(stateCases(), mineCases(), freeCases()))
+}
+
+type verdictCase suttest.Case[*evidence]
+
+const (
+	pass  = check.Held
+	fail  = check.Broken
+	maybe = check.Undecided
+)
+
+// stateCases are about what was held when.
+func stateCases() []verdictCase {
+	const (
+		double, holds  = reservation.NoDoubleBooking, reservation.HoldsKept
+		bookings, over = reservation.BookingsKept, reservation.ExpiredIsOver
+		nights         = reservation.NightsAddUp
+	)
+	noAudit := func(e *evidence) { e.audit = reservation.Audit{} }
+	return []verdictCase{
+		{double, "as many guests as places were seen", pass, saw(`{"most": 2}`), ""},
+		{double, "more were seen", fail, saw(`{"most": 3}`),
+			"a night of a resource has 3 guests at 91ms, but only 2 places"},
+		{double, "a look that failed", pass, saw(`{`), ""},
+		{double, "a place was given before it was free", fail, func(e *evidence) {
+			e.change(bobsHold, "released").AtNS = e.change(dansHold, "held").AtNS + 1
+		}, "resource-1, night 1 2: 2 of 1 are taken at once"},
+		{double, "no audit", maybe, noAudit, "audit"},
+
+		{holds, "a hold of unknown outcome", pass, func(e *evidence) { unknown(e.op(evesHold)) }, ""},
+		{holds, "a hold is gone", fail, func(e *evidence) { e.audit.Holds = e.audit.Holds[1:] },
+			"operation 256"},
+		{holds, "a hold lost a night", fail, func(e *evidence) { e.hold(annsHold).Nights = 1 },
+			"resource-1, nights 1 to 1"},
+		{holds, "a hold of nobody", fail, func(e *evidence) { e.hold(evesHold).Hold = 8192 },
+			"was never requested"},
+		{holds, "another place for the same request", fail, func(e *evidence) {
+			e.op(dansHold).Reply.Value = 1
+		}, "the hold 1024 was answered"},
+		{holds, "no audit", maybe, noAudit, "audit"},
+
+		{bookings, "a booking of unknown outcome", pass, func(e *evidence) {
+			unknown(e.op(dansHold + 1))
+		}, ""},
+		{bookings, "a booking is gone", fail, func(e *evidence) { e.hold(dansHold).ConfirmOp = 0 },
+			"operation 1025"},
+		{bookings, "a booking that was refused", fail, deny(dansHold+1, reservation.ErrExpired),
+			"the operation was refused"},
+		{bookings, "a release is gone", fail, func(e *evidence) { e.hold(bobsHold).EndOp = 0 },
+			"operation 514"},
+		{bookings, "no audit", maybe, noAudit, "audit"},
+
+		{over, "confirmed in the last moment", pass, func(e *evidence) {
+			h := e.hold(dansHold)
+			h.ConfirmedNS = h.HeldNS + int64(time.Second)
+		}, ""},
+		{over, "confirmed a moment later", fail, func(e *evidence) {
+			h := e.hold(dansHold)
+			h.ConfirmedNS = h.HeldNS + int64(time.Second+ms)
+		}, "hold 1024 was confirmed 1.001s after it was made; it lasts 1s"},
+		{over, "confirmed before it was made", fail, func(e *evidence) {
+			h := e.hold(dansHold)
+			h.ConfirmedNS = h.HeldNS - 1
+		}, "hold 1024 was confirmed -1ns after it was made"},
+		{over, "an expired hold goes on", fail, func(e *evidence) {
+			e.hold(evesHold).State, e.hold(evesHold).Version = "confirmed", 3
+			e.audit.Changes = append(e.audit.Changes, reservation.Change{Seq: 99, Hold: evesHold,
+				Before: "expired", State: "confirmed", Version: 3, AtNS: e.hold(evesHold).EndedNS + 1})
+		}, "expired"},
+		{over, "expired before its time", fail, func(e *evidence) {
+			e.hold(evesHold).EndedNS -= int64(100 * ms)
+		}, "1280"},
+		{over, "a promise that excuses everything", maybe, func(e *evidence) {
+			e.audit.Contract.ExpiryLagNS = int64(time.Hour)
+		}, "expiry_lag of 1h0m0s; the most allowed is 10s"},
+
+		{nights, "a guest was not told", pass, func(e *evidence) { unknown(e.op(dansHold)) }, ""},
+		{nights, "a place is gone", fail, func(e *evidence) { e.audit.Nights[1].Free = 1 },
+			"resource-1, night 2"},
+		{nights, "a place of nobody is taken", fail, func(e *evidence) {
+			e.audit.Nights[1].Taken, e.audit.Nights[1].Free = 1, 1
+		}, "resource-1, night 2"},
+		{nights, "a hold that never ends", fail, func(e *evidence) {
+			h := e.hold(evesHold)
+			h.State, h.EndedNS = "held", 0
+			e.audit.Nights[2].Taken, e.audit.Nights[2].Free = 1, 1
+		}, "1280"},
+		{nights, "no audit", maybe, noAudit, "audit"},
+	}
+}
+
+// mineCases are about guests who confirm in time: Dan's hold lasts from 80 ms to 1.08 s at least.
+func mineCases() []verdictCase {
+	const mine, confirm = reservation.HeldIsMine, dansHold + 1
+	denied := func(change func(*evidence)) func(*evidence) {
+		return func(e *evidence) {
+			suttest.Deny(e.op(confirm), reservation.ErrExpired)
+			change(e)
+		}
+	}
+	const text = "hold 1024 was acknowledged at 90ms and lasts 1s, but its confirmation was refused " +
+		"at 910ms"
+	return []verdictCase{
+		{mine, "told that it expired", fail, deny(confirm, reservation.ErrExpired), text},
+		{mine, "told that it is not open", fail, deny(confirm, reservation.ErrNotOpen), text},
+		{mine, "told that there is none", fail, deny(confirm, reservation.ErrUnknownHold), text},
+		{mine, "told to come again", pass, deny(confirm, reservation.ErrContended), ""},
+		{mine, "when the hold may be over", pass, denied(func(e *evidence) {
+			e.op(confirm).End = 1080 * ms
+		}), ""},
+		{mine, "just before it may be", fail, denied(func(e *evidence) {
+			e.op(confirm).End = 1080*ms - 1
+		}), "its confirmation was refused at 1.0"},
+		{mine, "nobody was told that it is held", pass, denied(func(e *evidence) {
+			e.each(reservation.KindHold, unknown)
+		}), ""},
+		{mine, "it may have been confirmed before", pass, denied(func(e *evidence) {
+			e.add(*e.op(confirm))
+			unknown(e.op(confirm))
+			e.op(confirm).Start = 905 * ms
+		}), ""},
+		{mine, "it was confirmed afterwards", fail, denied(func(e *evidence) {
+			e.add(*e.op(confirm))
+			unknown(e.op(confirm))
+			e.op(confirm).Start = 911 * ms
+		}), text},
+		{mine, "nobody confirms", maybe, func(e *evidence) {
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+				return r.Op.Kind != reservation.KindHold
+			})
+		}, "no hold was confirmed, released or cancelled"},
+	}
+}
+
+// freeCases are about guests who are told that all is sold out. In night 1 Ann has a place from
+// 0 to 410 ms, Bob from 10 to 70 ms and Dan from 80 ms on; an operation takes 10 ms at most.
+func freeCases() []verdictCase {
+	const free, text = reservation.FreeIsForSale, "at most 1 of 2 places can have been taken"
+	told := func(night int, at time.Duration, more ...func(*evidence)) func(*evidence) {
+		return func(e *evidence) {
+			e.soldOut(night, 1, at)
+			for _, change := range more {
+				change(e)
+			}
+		}
+	}
+	lag := func(d time.Duration) func(*evidence) {
+		return func(e *evidence) { e.audit.Contract.ViewLagNS = int64(d) }
+	}
+	gil := func(e *evidence) { // may have the other place of night 3
+		op := reservation.API().Op(reservation.KindHold, stay(8192, "gil", 3, 1))
+		e.add(history.Record{Op: op, Outcome: history.Unknown, End: 5 * ms})
+	}
+	fault := func(end time.Duration) func(*evidence) {
+		return func(e *evidence) {
+			e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "pause redis", Start: end - ms,
+				End: end, Recovered: end}}
+		}
+	}
+	return []verdictCase{
+		{free, "before both were asked for", fail, told(1, 2*ms), text},
+		{free, "places of different numbers, each on one night", pass, func(e *evidence) {
+			e.soldOut(1, 3, 500*ms)
+		}, ""},
+		{free, "places without numbers, each on one night", fail, func(e *evidence) {
+			e.soldOut(1, 3, 500*ms)
+			e.hold(dansHold).Unit, e.hold(evesHold).Unit = 0, 0
+		}, text},
+		{free, "when both may be taken", pass, told(1, 5*ms), ""},
+		{free, "another night", fail, told(2, 30*ms), text},
+		{free, "long after one was given back", fail, told(1, 421*ms), text},
+		{free, "a moment after it was given back", pass, told(1, 420*ms), ""},
+		{free, "as late as a view may be", pass, told(1, 520*ms, lag(100*ms)), ""},
+		{free, "later", fail, told(1, 521*ms, lag(100*ms)), text},
+		{free, "one whose end is unknown", pass, told(1, 500*ms, func(e *evidence) {
+			unknown(e.op(annsHold + 3))
+		}), ""},
+		{free, "one that is held, as far as is known", pass, told(1, 500*ms, func(e *evidence) {
+			unknown(e.op(annsHold))
+		}), ""},
+		{free, "one that the expirer may be slow to give back", pass, told(3, 3*time.Second, gil), ""},
+		{free, "slower than promised", fail, told(3, 3200*ms, gil), text},
+		{free, "refused ones pass through a view", pass, told(1, 500*ms, lag(50*ms), func(e *evidence) {
+			e.soldOut(1, 1, 501*ms).Op.ID = 8192
+		}), ""},
+		{free, "not where there is none", fail, told(1, 500*ms, func(e *evidence) {
+			e.soldOut(1, 1, 501*ms).Op.ID = 8192
+		}), text},
+		{free, "during a fault", pass, told(1, 500*ms, fault(501*ms)), ""},
+		{free, "just after a fault", pass, told(1, 500*ms, fault(490*ms)), ""},
+		{free, "long after a fault", fail, told(1, 500*ms, fault(489*ms)), text},
+		{free, "told something else", pass, told(1, 500*ms, func(e *evidence) {
+			suttest.Deny(e.op(4096), reservation.ErrHouseFull)
+		}), ""},
+		{free, "nobody was told so", maybe, deny(cidsHold, reservation.ErrHouseFull),
+			"nobody was told that all is sold out"},
+		{free, "a promise that excuses everything", maybe, lag(time.Hour), "view_lag of 1h0m0s"},
+	}
+}

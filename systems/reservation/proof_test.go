@@ -1,0 +1,151 @@
+package reservation_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/reservation"
+)
+
+const ms = time.Millisecond
+
+// evidence is a history and an audit, which tests change.
+type evidence struct {
+	p       *reservation.Params
+	records []history.Record
+	windows []history.Window
+	samples []history.Sample
+	audit   reservation.Audit
+}
+
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
+	t.Helper()
+	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
+	return suttest.Verdicts(reservation.System().Invariants(e.p), h, suttest.Encoded(t, e.audit))
+}
+
+// houseOf is a run of a correct desk, in a house of some parameters.
+func houseOf(
+	t suttest.TB, seed uint64, p *reservation.Params, trouble suttest.Trouble,
+) *evidence {
+	t.Helper()
+	load, err := reservation.NewWorkload(seed, *p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := suttest.NewWorld(seed, load, trouble)
+	d := &desk{p: *p, api: reservation.API(), now: func() time.Duration { return w.Now },
+		numbered: seed%2 == 0}
+	var expirer func()
+	expirer = func() {
+		if d.expire() || w.Busy() {
+			w.After(5*ms, expirer)
+		}
+	}
+	w.After(0, expirer)
+	w.Run(d, 200, time.Second)
+	return &evidence{p: p, records: w.Records, audit: d.audit()}
+}
+
+// house is of ordinary size.
+func house() *reservation.Params {
+	p := crowd()
+	p.Nights, p.Retry, p.LateShare = 6, 2, 0.2
+	return p
+}
+
+// anyHouse is a small house of any kind.
+func anyHouse(t *rapid.T) *reservation.Params {
+	p := crowd()
+	some := func(name string, least, most int) int {
+		return rapid.IntRange(least, most).Draw(t, name)
+	}
+	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
+	millis := func(name string, least, most int) sut.Duration {
+		return sut.Duration(time.Duration(some(name, least, most)) * ms)
+	}
+	p.Resources, p.Units = some("resources", 1, 4), some("units", 1, 4)
+	p.Nights = some("nights", 1, 8)
+	p.Longest, p.Overbooking = some("longest", 1, p.Nights), 1+share("over")
+	p.Retry = some("retry", 0, 3)
+	p.HoldTTL, p.Think = millis("ttl", 1, 400), millis("think", 0, 500)
+	p.Confirm, p.Release, p.Cancel = share("confirm"), share("release"), share("cancel")
+	p.Rebook, p.LateShare, p.Resend = share("rebook"), share("late"), share("resend")/2
+	p.Crowd, p.Guests = some("crowd", 1, 5), some("guests", 0, 50)
+	return p
+}
+
+// proof is what the judges of reservation are proved by.
+func proof() suttest.Proof[*evidence] {
+	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
+	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
+		Any: func(t *rapid.T) *evidence {
+			return houseOf(t, seed(t), anyHouse(t), suttest.DrawTrouble(t))
+		},
+		Some: func(t *rapid.T) *evidence {
+			return houseOf(t, seed(t), house(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
+				Late: 0.01, Hang: 0.01, Dropped: 0.01})
+		},
+		Whole: func(t suttest.TB, seed uint64) *evidence {
+			return houseOf(t, seed, house(), suttest.Trouble{})
+		},
+		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: map[string]string{
+			"raise seq of changes": "the order stays the same",
+			"lower seq of changes": "the order stays the same",
+		},
+	}
+	for _, v := range reservation.System().Invariants(house()) {
+		p.Invariants = append(p.Invariants, v.Name())
+	}
+	return p
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a guest in time is refused", Breaks: reservation.HeldIsMine,
+			Do: func(e *evidence, pick func(int) int) bool {
+				list := suttest.Alone(e.records, reservation.KindConfirm, history.OK)
+				if len(list) == 0 {
+					return false
+				}
+				r := list[pick(len(list))]
+				suttest.Deny(r, reservation.ErrExpired)
+				return r.End < e.since(r.Op.ID&^3)+e.p.HoldTTL.D() // it did not come just before the end
+			}},
+		{Name: "nothing is sold, and all is sold out", Breaks: reservation.FreeIsForSale,
+			Do: func(e *evidence, _ func(int) int) bool {
+				for i := range e.records {
+					r := &e.records[i]
+					if r.Op.Kind == reservation.KindHold && r.Outcome != history.Dropped {
+						r.End = min(r.End, r.Start+ms)
+						suttest.Deny(r, reservation.ErrSoldOut)
+					}
+				}
+				return true
+			}},
+	})
+}
+
+// since is when a hold was first asked for, long ago if it was not acknowledged.
+func (e *evidence) since(hold uint64) time.Duration {
+	start, acked := history.Never, false
+	for i := range e.records {
+		if r := &e.records[i]; r.Op.ID == hold && r.Outcome != history.Dropped {
+			start, acked = min(start, r.Start), acked || r.Outcome == history.OK
+		}
+	}
+	if !acked {
+		return -history.Never
+	}
+	return start
+}

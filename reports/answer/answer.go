@@ -13,38 +13,57 @@ import (
 	"stampede/reports/words"
 )
 
-// Finding is one of the three answers of a run: a heading and its sentences.
-type Finding struct {
-	Heading string
-	Mark    words.Mark
-	Lines   []string
+// Card is one of the three answers of a run.
+type Card struct {
+	Name  string
+	Mark  words.Mark
+	Lines []string
 }
 
 // Findings are the answers, in the order in which they matter: whether the designs are
 // correct, whether the times can be used, whether the objectives were met.
-func Findings(s rundir.Summary, standings []Standing) []Finding {
+func Findings(s rundir.Summary, standings []Standing) []Card {
 	word := VerdictWord(s)
 	if s.Verdict.Correctness == rundir.Pass && !s.Run.Interrupted {
 		word = rundir.Pass // an objective that was missed makes no design wrong
 	}
-	list := []Finding{{Heading: "CORRECT", Mark: VerdictMark(word), Lines: CorrectLines(s, standings)}}
+	list := []Card{{"Correct", VerdictMark(word), CorrectLines(s, standings)}}
 	if len(standings) == 0 {
 		return list
 	}
-	list = append(list, Finding{Heading: timingHeading(s.Verdict.Timing),
-		Mark: TimingMark(s.Verdict.Timing), Lines: timingLines(s, standings)})
+	list = append(list, Card{"Timing", TimingMark(s.Verdict.Timing), timingLines(s, standings)})
 	if t := Count(standings); t.SLOs > 0 {
-		list = append(list, Finding{Heading: "OBJECTIVES",
-			Mark: ObjectivesMark(s.Verdict.Objectives, t), Lines: objectiveLines(standings, t)})
+		list = append(list, Card{"Objectives", ObjectivesMark(s.Verdict.Objectives, t),
+			objectiveLines(standings, t)})
 	}
 	return list
 }
 
-func timingHeading(state string) string {
-	if state == rundir.Noisy {
-		return "TIMING ≈"
+// AnswerCards are the answers for the page, whose first sentences say the first line about
+// correctness and whose table of controls says the last one.
+func AnswerCards(s rundir.Summary, standings []Standing) []Card {
+	cards := Findings(s, standings)
+	if len(standings) > 0 {
+		cards[0].Lines = evidenceLines(s, standings)
+		if len(cards[0].Lines) == 0 {
+			cards[0].Lines = []string{judgedLine(s, standings)}
+		}
 	}
-	return "TIMING"
+	if len(cards) == 2 {
+		cards = append(cards, Card{"Objectives", words.Mark{Icon: words.None, Word: "none asked",
+			Class: "na"}, []string{"the scenario asks for none"}})
+	}
+	return cards
+}
+
+// judgedLine says on how much the answer about correctness rests.
+func judgedLine(s rundir.Summary, standings []Standing) string {
+	var operations int64
+	for _, st := range standings {
+		operations += st.Load.Started
+	}
+	return fmt.Sprintf("%s judged from %s", words.Plural(len(invariantNames(s)), "invariant"),
+		words.Plural(operations, "recorded operation"))
 }
 
 // correct counts the designs by what is known of their correctness.
@@ -89,21 +108,19 @@ func CorrectLines(s rundir.Summary, standings []Standing) (lines []string) {
 	if len(standings) == 0 {
 		return []string{"no design was run"}
 	}
-	lines = append(lines, countLine(CorrectOf(standings)))
-	lines = append(lines, problemLines(standings)...)
-	if line := summaryLine(s, standings); line != "" {
-		lines = append(lines, line)
+	c := CorrectOf(standings)
+	lines = append([]string{countLine(c)}, evidenceLines(s, standings)...)
+	return append(lines, words.NonEmpty(dormantLine(s, c.Dormant))...)
+}
+
+// evidenceLines say what is wrong with which design, where there is no answer, and by which
+// evidence the others hold.
+func evidenceLines(s rundir.Summary, standings []Standing) (lines []string) {
+	for _, st := range standings {
+		lines = append(lines, wrongLine(st))
 	}
-	if line := raceLine(standings); line != "" {
-		lines = append(lines, line)
-	}
-	if line := faultsLine(standings); line != "" {
-		lines = append(lines, line)
-	}
-	if line := dormantLine(s, CorrectOf(standings).Dormant); line != "" {
-		lines = append(lines, line)
-	}
-	return lines
+	return words.NonEmpty(append(lines, summaryLine(s, standings), raceLine(standings),
+		faultsLine(standings))...)
 }
 
 // countLine says what became of how many designs; the numbers add up to that of all.
@@ -130,16 +147,6 @@ func countLine(c correct) string {
 		return strings.Join(parts, ", ")
 	}
 	return all + ": " + strings.Join(parts, ", ")
-}
-
-// problemLines say what is wrong with which design, and where there is no answer.
-func problemLines(standings []Standing) (lines []string) {
-	for _, st := range standings {
-		if line := wrongLine(st); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
 }
 
 // wrongLine says what is wrong with a design, or why there is no answer; "" where all is

@@ -264,21 +264,9 @@ func (st Standing) Word() string {
 
 // wordOf is an answer about correctness in one or a few words.
 func wordOf(correctness string) string {
-	switch correctness {
-	case rundir.Holds:
-		return wordHolds
-	case rundir.Violated:
-		return wordViolated
-	case rundir.NotCaught:
-		return wordMissed
-	case rundir.Caught:
-		return wordCaught
-	case rundir.NotExercised:
-		return wordUntried
-	case rundir.NotProvoked:
-		return wordLatent
-	}
-	return wordUndecided
+	return cmp.Or(map[string]string{rundir.Holds: wordHolds, rundir.Violated: wordViolated,
+		rundir.NotCaught: wordMissed, rundir.Caught: wordCaught, rundir.NotExercised: wordUntried,
+		rundir.NotProvoked: wordLatent}[correctness], wordUndecided)
 }
 
 // knownWrong says what the variant is known to break, and when: "no-oversell
@@ -304,14 +292,9 @@ func (st Standing) Violations(names []string) int {
 // invariantNames lists every judged invariant once, in order of appearance.
 func invariantNames(s rundir.Summary) []string {
 	var names []string
-	add := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
 	for _, v := range s.Variants {
 		for _, inv := range v.Invariants {
-			add(inv.Invariant)
+			names = words.With(names, inv.Invariant)
 		}
 	}
 	return names
@@ -418,18 +401,11 @@ func ChartGroups(standings []Standing) [][]Member {
 	}
 	first := baselineFirst(prominent(standings))
 	groups := [][]Member{seat(first)}
-	var base, sound, unsound []Standing
-	for _, st := range standings {
-		switch {
-		case st.Baseline:
-			base = append(base, st)
-		case slices.ContainsFunc(first, func(f Standing) bool { return f.Index == st.Index }):
-		case st.Group == Wrong:
-			unsound = append(unsound, st)
-		default:
-			sound = append(sound, st)
-		}
-	}
+	base, others := words.Split(standings, func(st Standing) bool { return st.Baseline })
+	others = slices.DeleteFunc(others, func(st Standing) bool {
+		return slices.ContainsFunc(first, func(f Standing) bool { return f.Index == st.Index })
+	})
+	unsound, sound := words.Split(others, func(st Standing) bool { return st.Group == Wrong })
 	for _, side := range [][]Standing{sound, unsound} {
 		for part := range slices.Chunk(side, Evenly(len(side), chart.Slots-len(base))) {
 			groups = append(groups, seat(base, part))
@@ -479,17 +455,8 @@ func prominent(standings []Standing) (chosen []Standing) {
 
 // baselineFirst keeps the order but for the baseline.
 func baselineFirst(standings []Standing) []Standing {
-	list := slices.Clone(standings)
-	slices.SortStableFunc(list, func(a, b Standing) int {
-		switch {
-		case a.Baseline == b.Baseline:
-			return 0
-		case a.Baseline:
-			return -1
-		}
-		return 1
-	})
-	return list
+	base, others := words.Split(standings, func(st Standing) bool { return st.Baseline })
+	return append(base, others...)
 }
 
 // Evenly returns the chunk size that deals n into as few chunks of at most

@@ -21,7 +21,7 @@ type Section struct {
 // EnvironmentSections lists what the run stood on.
 func EnvironmentSections(s rundir.Summary) []Section {
 	e := s.Environment
-	machine := Section{"Machine", words.NonEmpty(
+	machine := Section{"Machine", words.Known(
 		words.Fact{Term: "CPU", Value: e.CPU},
 		words.Fact{Term: "Cores", Value: words.Positive(e.Cores)},
 		words.Fact{Term: "Memory", Value: words.SizeOf(e.MemoryBytes)},
@@ -51,7 +51,7 @@ func runSection(s rundir.Summary) Section {
 	if s.Tool.Dirty {
 		commit += " (with uncommitted changes)"
 	}
-	return Section{"Run", words.NonEmpty(
+	return Section{"Run", words.Known(
 		words.Fact{Term: "Run", Value: r.ID, Code: true},
 		words.Fact{Term: "Scenario", Value: words.JoinNonEmpty(", profile ", r.Scenario, r.Profile)},
 		words.Fact{Term: "System", Value: r.System},
@@ -73,7 +73,7 @@ func componentSection(name string, c rundir.Component) Section {
 	if c.Kind != "" && c.Kind != name {
 		title = fmt.Sprintf("%s (in fact %s)", name, c.Kind)
 	}
-	facts := words.NonEmpty(
+	facts := words.Known(
 		words.Fact{Term: "Version", Value: words.JoinNonEmpty(" ", c.Kind, c.Version)},
 		words.Fact{Term: "Source", Value: c.Source, Code: true},
 	)

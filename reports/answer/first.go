@@ -5,59 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"stampede/harness/rundir"
 	"stampede/reports/words"
 )
-
-// Card is one of the three answers on the first screen.
-type Card struct {
-	Name  string
-	Mark  words.Mark
-	Lines []string
-}
-
-// AnswerCards are findings() for the page, whose first sentences say the first line about
-// correctness and whose table of controls says the last one.
-func AnswerCards(s rundir.Summary, standings []Standing) (cards []Card) {
-	for _, f := range Findings(s, standings) {
-		name := strings.TrimSuffix(f.Heading, " ≈")
-		c := Card{Name: name[:1] + strings.ToLower(name[1:]), Mark: f.Mark, Lines: f.Lines}
-		if len(cards) == 0 && len(standings) > 0 {
-			c.Lines = problemLines(standings)
-			if line := summaryLine(s, standings); line != "" {
-				c.Lines = append(c.Lines, line)
-			}
-			if line := raceLine(standings); line != "" {
-				c.Lines = append(c.Lines, line)
-			}
-			if line := faultsLine(standings); line != "" {
-				c.Lines = append(c.Lines, line)
-			}
-			if len(c.Lines) == 0 {
-				c.Lines = []string{judgedLine(s, standings)}
-			}
-		}
-		cards = append(cards, c)
-	}
-	if len(cards) == 2 {
-		cards = append(cards, Card{Name: "Objectives", Mark: words.Mark{Icon: words.None,
-			Word: "none asked", Class: "na"},
-			Lines: []string{"the scenario asks for none"}})
-	}
-	return cards
-}
-
-// judgedLine says on how much the answer about correctness rests.
-func judgedLine(s rundir.Summary, standings []Standing) string {
-	var operations int64
-	for _, st := range standings {
-		operations += st.Load.Started
-	}
-	return fmt.Sprintf("%s judged from %s", words.Plural(len(invariantNames(s)), "invariant"),
-		words.Plural(operations, "recorded operation"))
-}
 
 // Strip is the picture of the first screen: a row for each design that is not known to be
 // wrong, best first, with a bar from p50 to p99 on a scale that all rows share.

@@ -268,7 +268,7 @@ func (e Exhibit) Further() *violationTable {
 
 // Exhibits lists the proofs, the unexpected violations first.
 func Exhibits(d Data, standings []Standing, anchors *anchors) []Exhibit {
-	var unexpected, caught, besides []Exhibit
+	var all []Exhibit
 	for _, name := range invariantNames(d.Summary) {
 		for _, st := range standings {
 			for _, inv := range st.Invariants {
@@ -278,18 +278,12 @@ func Exhibits(d Data, standings []Standing, anchors *anchors) []Exhibit {
 				if _, skip := st.NotApplicable[name]; skip {
 					continue
 				}
-				e := exhibitOf(d, st, inv, anchors)
-				switch {
-				case !e.Known:
-					unexpected = append(unexpected, e)
-				case e.Mark.Word == wordCaught:
-					caught = append(caught, e)
-				default:
-					besides = append(besides, e)
-				}
+				all = append(all, exhibitOf(d, st, inv, anchors))
 			}
 		}
 	}
+	known, unexpected := words.Split(all, func(e Exhibit) bool { return e.Known })
+	caught, besides := words.Split(known, func(e Exhibit) bool { return e.Mark.Word == wordCaught })
 	return slices.Concat(unexpected, caught, besides)
 }
 
@@ -366,15 +360,9 @@ func (e *Exhibit) fill(d Data, st Standing, repeat rundir.Repeat, shown check.Ve
 
 // inTime has violations in the order in which they became true, those of unknown time last.
 func inTime(violations []check.Violation) []check.Violation {
-	return slices.SortedStableFunc(slices.Values(violations), func(a, b check.Violation) int {
-		unknown := func(v check.Violation) int {
-			if v.AtNS > 0 {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(unknown(a), unknown(b)), cmp.Compare(a.AtNS, b.AtNS))
-	})
+	known, unknown := words.Split(violations, func(v check.Violation) bool { return v.AtNS > 0 })
+	slices.SortStableFunc(known, func(a, b check.Violation) int { return cmp.Compare(a.AtNS, b.AtNS) })
+	return append(known, unknown...)
 }
 
 // knownOf are the operations behind a violation that were found, in the order in which they

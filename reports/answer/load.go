@@ -83,30 +83,9 @@ func (d *Data) loadRepeat(
 		d.Gaps = append(d.Gaps, fmt.Sprintf("%s of %s, repeat %d: %v", what, ref.Variant,
 			ref.Repeat+1, err))
 	}
-	if r.Timeline != "" {
-		timeline, err := run.Timeline(r.Timeline)
-		if err != nil {
-			gap("numbers over time", err)
-		} else {
-			d.Timelines[ref] = timeline
-		}
-	}
-	if r.Windows != "" {
-		windows, err := run.Windows(r.Windows)
-		if err != nil {
-			gap("response times and errors over time", err)
-		} else {
-			d.Windows[ref] = windows
-		}
-	}
-	if r.Telemetry != "" {
-		telemetry, err := run.Telemetry(r.Telemetry)
-		if err != nil {
-			gap("what the stores said", err)
-		} else {
-			d.Telemetry[ref] = telemetry
-		}
-	}
+	read(d.Timelines, ref, r.Timeline, run.Timeline, gap, "numbers over time")
+	read(d.Windows, ref, r.Windows, run.Windows, gap, "response times and errors over time")
+	read(d.Telemetry, ref, r.Telemetry, run.Telemetry, gap, "what the stores said")
 	wanted := named(r.Invariants)
 	if len(wanted) == 0 || r.History == "" {
 		return
@@ -125,6 +104,20 @@ func (d *Data) loadRepeat(
 	if err != nil {
 		gap("what was sent beside a violation", err)
 	}
+}
+
+// read keeps what a file of a repeat has, if there is to be one.
+func read[T any](into map[RepeatRef]T, ref RepeatRef, file string,
+	open func(file string) (T, error), gap func(what string, err error), what string) {
+	if file == "" {
+		return
+	}
+	found, err := open(file)
+	if err != nil {
+		gap(what, err)
+		return
+	}
+	into[ref] = found
 }
 
 // firstBroken are the verdicts of a repeat that a page shows as proof: of the invariants

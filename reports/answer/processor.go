@@ -64,9 +64,7 @@ type processorRow struct {
 func ProcessorTableOf(standings []Standing) (t ProcessorTable) {
 	for _, st := range standings {
 		for _, part := range st.processor().parts {
-			if !slices.Contains(t.Columns, part.Name) {
-				t.Columns = append(t.Columns, part.Name)
-			}
+			t.Columns = words.With(t.Columns, part.Name)
 		}
 	}
 	for _, st := range standings {

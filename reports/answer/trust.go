@@ -105,8 +105,8 @@ func validityNames(standings []Standing, class string) (names []string) {
 	for _, st := range standings {
 		for _, r := range st.Repeats {
 			for _, v := range r.Validity {
-				if v.Class == class && !slices.Contains(names, v.Name) {
-					names = append(names, v.Name)
+				if v.Class == class {
+					names = words.With(names, v.Name)
 				}
 			}
 		}

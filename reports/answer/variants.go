@@ -117,13 +117,7 @@ func VariantGroups(s rundir.Summary, standings []Standing) []VariantGroup {
 		}
 		groups[group].Rows = append(groups[group].Rows, row)
 	}
-	kept := groups[:0]
-	for _, g := range groups {
-		if len(g.Rows) > 0 {
-			kept = append(kept, g)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(groups, func(g VariantGroup) bool { return len(g.Rows) == 0 })
 }
 
 // bestSound is the lowest p99 among the variants that hold.
@@ -156,27 +150,20 @@ func VariantRowOf(s rundir.Summary, st Standing) VariantRow {
 		row.Tags = append(row.Tags, "baseline")
 	}
 	row.KnownWrong = st.knownWrong()
-	held := 0
-	for _, slo := range st.SLOs {
-		if slo.Status == check.Held {
-			held++
-		}
-	}
-	row.SLOs = words.None
+	row.SLOs, row.Raced = words.None, words.None
 	if len(st.SLOs) > 0 && len(st.ExpectedBroken) == 0 {
-		row.SLOs = fmt.Sprintf("%d/%d", held, len(st.SLOs))
-		row.SLOMissed = held < len(st.SLOs)
+		held, missed := words.Split(st.SLOs, func(slo check.SLOVerdict) bool {
+			return slo.Status == check.Held
+		})
+		row.SLOs, row.SLOMissed = fmt.Sprintf("%d/%d", len(held), len(st.SLOs)), len(missed) > 0
 	}
 	response := st.response()
-	row.P50, row.P90 = words.Percentile(response, response.P50), words.Percentile(response,
-		response.P90)
-	row.P99, row.P999 = words.Percentile(response, response.P99), words.Percentile(response,
-		response.P999)
-	row.Max = words.Percentile(response, response.Max)
+	of := func(ns int64) string { return words.Percentile(response, ns) }
+	row.P50, row.P90, row.P99 = of(response.P50), of(response.P90), of(response.P99)
+	row.P999, row.Max = of(response.P999), of(response.Max)
 	if response.Count < ForP999 {
 		row.P999 = words.None
 	}
-	row.Raced = words.None
 	if st.Races != nil {
 		row.Raced = words.Grouped(st.Races.Raced)
 	}

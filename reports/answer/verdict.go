@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,18 +39,12 @@ var markTable = map[string]words.Mark{
 
 // VerdictMark returns the mark of a verdict word.
 func VerdictMark(word string) words.Mark {
-	if m, known := markTable[word]; known {
-		return m
-	}
-	return markTable[rundir.Inconclusive]
+	return cmp.Or(markTable[word], markTable[rundir.Inconclusive])
 }
 
 // TimingMark returns the mark of the state of times.
 func TimingMark(state string) words.Mark {
-	if m, known := markTable[state]; known {
-		return m
-	}
-	return markTable[rundir.NoTimes]
+	return cmp.Or(markTable[state], markTable[rundir.NoTimes])
 }
 
 // ObjectivesMark returns the mark of the verdict about objectives. That none was missed
@@ -67,8 +62,11 @@ func Fastest(s rundir.Summary) string {
 	if len(timed) == 0 {
 		return ""
 	}
-	return timed[0].Name + " " + Approximately(timed[0]) + words.Latency(timed[0].p99())
+	return timed[0].Name + " " + timed[0].p99Text()
 }
+
+// p99Text is the p99, marked if the times are noisy.
+func (st Standing) p99Text() string { return Approximately(st) + words.Latency(st.p99()) }
 
 // statusMark returns the mark of a check's status.
 func statusMark(s check.Status) words.Mark {
@@ -85,18 +83,11 @@ func statusMark(s check.Status) words.Mark {
 // about correctness, or the verdict where that has another reason, such as a missed
 // objective.
 func OutcomeMark(verdict, correctness string) words.Mark {
-	m := VerdictMark(verdict)
-	switch correctness {
-	case rundir.Holds, rundir.Caught, rundir.NotProvoked:
-		if verdict == rundir.Pass {
-			m = markTable[wordOf(correctness)]
-		}
-	case rundir.Violated, rundir.NotCaught, rundir.NotExercised, rundir.Undecided:
-		if verdict != rundir.Invalid {
-			m = markTable[wordOf(correctness)]
-		}
+	sound := slices.Contains([]string{rundir.Holds, rundir.Caught, rundir.NotProvoked}, correctness)
+	if correctness == "" || verdict == rundir.Invalid || sound && verdict != rundir.Pass {
+		return VerdictMark(verdict)
 	}
-	return m
+	return markTable[wordOf(correctness)]
 }
 
 // Mark returns the mark of a variant's word.
@@ -104,13 +95,11 @@ func (st Standing) Mark() words.Mark { return markTable[st.Word()] }
 
 // BreakMark returns the mark of an invariant that the variant broke.
 func (st Standing) BreakMark(invariant string) words.Mark {
-	switch {
-	case slices.Contains(st.Caught, invariant):
-		return markTable[wordCaught]
-	case slices.Contains(st.Besides, invariant):
-		return markTable[wordBesides]
-	case slices.Contains(st.Elsewhere, invariant):
-		return markTable[wordElsewhere]
+	for word, list := range map[string][]string{wordCaught: st.Caught, wordBesides: st.Besides,
+		wordElsewhere: st.Elsewhere} {
+		if slices.Contains(list, invariant) {
+			return markTable[word]
+		}
 	}
 	return markTable[wordViolated]
 }
@@ -143,10 +132,9 @@ func costSentence(s rundir.Summary, standings []Standing) string {
 	}
 	best := fastestOf(timed, s.NoiseFloor.Of("p99"))
 	first, last := timed[0], timed[len(timed)-1]
-	kind, p99 := first.Measured(), Approximately(first)+words.Latency(first.p99())
-	if slowest := best[len(best)-1]; len(best) > 1 &&
-		words.Latency(slowest.p99()) != words.Latency(first.p99()) {
-		p99 += " to " + Approximately(slowest) + words.Latency(slowest.p99())
+	kind, p99 := first.Measured(), first.p99Text()
+	if slowest := best[len(best)-1]; words.Latency(slowest.p99()) != words.Latency(first.p99()) {
+		p99 += " to " + slowest.p99Text()
 	}
 	var text string
 	switch {
@@ -178,7 +166,7 @@ func costSentence(s rundir.Summary, standings []Standing) string {
 		if last.p99() == rundir.Infinite {
 			text += "more than 1 % got no answer"
 		} else {
-			text += Approximately(last) + words.Latency(last.p99())
+			text += last.p99Text()
 		}
 	}
 	return text + "." + after
@@ -214,8 +202,8 @@ func QueuedNote(s rundir.Summary, standings []Standing) string {
 		return ""
 	}
 	return fmt.Sprintf("%s could not keep up: most of %s p99 is waiting for a free place, so the "+
-		"%s on how long the load lasted.", words.List(namesOf(late), 3), words.Choose(len(late), "its",
-		"their"),
+		"%s on how long the load lasted.", words.List(namesOf(late), 3),
+		words.Choose(len(late), "its", "their"),
 		words.Choose(len(late), "ratio depends", "ratios depend"))
 }
 

@@ -3,21 +3,8 @@ package chart
 import (
 	"math"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
-
-// Heat draws rows of cells, darker the more there is; cell i of a row goes from
-// x = i·width to (i+1)·width. NaN and what is not positive stay empty. Equal neighbours
-// are one mark, and all marks of a level one path.
-type Heat struct {
-	Rows  [][]float64
-	Width float64
-	Shade Shade
-	// edges are the y between which a row lies; all rows are drawn as high as row 0.
-	Edges func(row int) (low, high float64)
-}
 
 // Shade says how dark a value is.
 type Shade struct {
@@ -47,39 +34,45 @@ func (s Shade) from(level int) float64 {
 // Even are the edges of rows that are 1 high.
 func Even(row int) (low, high float64) { return float64(row), float64(row + 1) }
 
-// Plot implements plot.Plotter. It draws in units of cells, which have no fractions:
-// so neighbours meet, and the numbers are short.
-func (h Heat) Plot(c draw.Canvas, p *plot.Plot) {
-	if len(h.Rows) == 0 || h.Width <= 0 {
-		return
-	}
-	tx, ty := p.Transforms(&c)
-	low, high := h.Edges(0)
-	origin := vg.Point{X: tx(0), Y: (ty(low) + ty(high)) / 2}
-	cell, row := tx(h.Width)-origin.X, ty(high)-ty(low)
-	last := (c.Max.X - origin.X) / cell
-	var levels [HeatLevels + 1]vg.Path
-	for i, values := range h.Rows {
-		low, high := h.Edges(i)
-		y := ((ty(low)+ty(high))/2 - origin.Y) / row
-		for from := 0; from < len(values); {
-			level, to := h.Shade.level(values[from]), from+1
-			for to < len(values) && h.Shade.level(values[to]) == level {
-				to++
-			}
-			levels[level].Move(vg.Point{X: vg.Length(from), Y: y})
-			levels[level].Line(vg.Point{X: min(vg.Length(to), last), Y: y})
-			from = to
+// Heat draws rows of cells, darker the more there is; cell i of a row goes from
+// x = i·width to (i+1)·width, and edges are the y between which a row lies; all rows are
+// drawn as high as row 0. NaN and what is not positive stay empty. Equal neighbours are one
+// mark, and all marks of a level one path. It draws in units of cells, which have no
+// fractions: so neighbours meet, and the numbers are short.
+func Heat(
+	rows [][]float64, width float64, shade Shade, edges func(row int) (low, high float64),
+) Mark {
+	return func(c Pen) {
+		if len(rows) == 0 || width <= 0 {
+			return
 		}
-	}
-	c.Push()
-	defer c.Pop()
-	c.Translate(origin)
-	c.Scale(round5(float64(cell)), round5(float64(row)))
-	for level, path := range levels {
-		if level > 0 && len(path) > 0 {
-			c.SetLineStyle(Line(RoleHeat+Role(level-1), 1, nil, NoVariant))
-			c.Stroke(path)
+		low, high := edges(0)
+		origin := vg.Point{X: c.X(0), Y: (c.Y(low) + c.Y(high)) / 2}
+		cell, row := c.X(width)-origin.X, c.Y(high)-c.Y(low)
+		last := (c.Max.X - origin.X) / cell
+		var levels [HeatLevels + 1]vg.Path
+		for i, values := range rows {
+			low, high := edges(i)
+			y := ((c.Y(low)+c.Y(high))/2 - origin.Y) / row
+			for from := 0; from < len(values); {
+				level, to := shade.level(values[from]), from+1
+				for to < len(values) && shade.level(values[to]) == level {
+					to++
+				}
+				levels[level].Move(vg.Point{X: vg.Length(from), Y: y})
+				levels[level].Line(vg.Point{X: min(vg.Length(to), last), Y: y})
+				from = to
+			}
+		}
+		c.Push()
+		defer c.Pop()
+		c.Translate(origin)
+		c.Scale(round5(float64(cell)), round5(float64(row)))
+		for level, path := range levels {
+			if level > 0 && len(path) > 0 {
+				c.SetLineStyle(Line(RoleHeat+Role(level-1), 1, nil, NoVariant))
+				c.Stroke(path)
+			}
 		}
 	}
 }

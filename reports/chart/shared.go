@@ -20,7 +20,7 @@ func ShareMarks(figures []*Figure) {
 	}
 	charts := make([]chartMarks, len(figures))
 	for i, f := range figures {
-		charts[i] = marksOf(string(f.SVG))
+		charts[i] = marksOf(string(f.svg))
 	}
 	drawn := common(charts, func(c chartMarks) []string { return c.drawn })
 	texts := common(charts, func(c chartMarks) []string { return c.texts })
@@ -28,7 +28,7 @@ func ShareMarks(figures []*Figure) {
 	for i, c := range charts {
 		c.drawn = shared(c.drawn, drawn, id+"-axes", i == 0)
 		c.texts = shared(c.texts, texts, id+"-texts", i == 0)
-		figures[i].SVG = c.svg()
+		figures[i].svg = c.svg()
 	}
 }
 

@@ -69,11 +69,11 @@ func TestShareMarks(t *testing.T) {
 	} {
 		var figures []*Figure
 		for i, svg := range c.charts {
-			figures = append(figures, &Figure{ID: words.Letter(i), SVG: svg})
+			figures = append(figures, &Figure{ID: words.Letter(i), svg: svg})
 		}
 		ShareMarks(figures)
 		for i, f := range figures {
-			want, got := expanded(c.charts[i], ""), expanded(f.SVG, figures[0].SVG)
+			want, got := expanded(c.charts[i], ""), expanded(f.svg, figures[0].svg)
 			if !slices.Equal(covering(got), covering(want)) {
 				t.Errorf("%s: chart %d draws\n%q, want\n%q", name, i, covering(got), covering(want))
 			}
@@ -81,11 +81,11 @@ func TestShareMarks(t *testing.T) {
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Errorf("%s: chart %d has\n%q, want\n%q", name, i, got, want)
 			}
-			if n := strings.Count(string(f.SVG), "<use "); i > 0 && n != c.shared {
+			if n := strings.Count(string(f.svg), "<use "); i > 0 && n != c.shared {
 				t.Errorf("%s: chart %d refers to %d groups, want %d", name, i, n, c.shared)
 			}
-			if c.shared == 0 && f.SVG != c.charts[i] {
-				t.Errorf("%s: chart %d became\n%s, was\n%s", name, i, f.SVG, c.charts[i])
+			if c.shared == 0 && f.svg != c.charts[i] {
+				t.Errorf("%s: chart %d became\n%s, was\n%s", name, i, f.svg, c.charts[i])
 			}
 		}
 	}

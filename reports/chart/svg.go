@@ -21,7 +21,7 @@ import (
 // would bypass the page's escaping.
 var errForeignSVG = errors.New("unexpected SVG")
 
-// Inline turns what a canvas holds into SVG for a page with a strict content
+// inline turns what a canvas holds into SVG for a page with a strict content
 // security policy: no prologue, no size, no style attributes, no fonts. Marks
 // get presentation attributes, which work alone, and classes, which let the
 // page's theme override them. title and desc describe it to those who cannot
@@ -29,7 +29,7 @@ var errForeignSVG = errors.New("unexpected SVG")
 //
 // Only its output bypasses the page's escaping, so it emits a known set of
 // elements and attributes and escapes every value.
-func Inline(canvas *vgsvg.Canvas, id, title, desc string) (template.HTML, error) {
+func inline(canvas *vgsvg.Canvas, id, title, desc string) (template.HTML, error) {
 	var raw bytes.Buffer
 	if _, err := canvas.WriteTo(&raw); err != nil {
 		return "", fmt.Errorf("draw chart %s: %w", id, err)

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stampede/harness/check"
 	"stampede/harness/plain"
@@ -479,7 +478,7 @@ const settingOf = ": "
 
 // standsOn is all that a fingerprint is made of.
 func standsOn(e rundir.Environment) []words.Fact {
-	facts := words.NonEmpty(
+	facts := words.Known(
 		words.Fact{Term: "backend", Value: e.Backend},
 		words.Fact{Term: "operating system", Value: e.OS},
 		words.Fact{Term: "kernel", Value: e.Kernel},
@@ -594,14 +593,8 @@ func compareText(out *bytes.Buffer, c Comparison, acrossMachines bool) {
 	for _, change := range c.Changes {
 		sayLine(out, fmt.Sprintf("%s %s", change.mark().Icon, change))
 	}
-	for _, only := range []struct {
-		names []string
-		label string
-	}{{c.OnlyBase, c.Base}, {c.OnlyCandidate, c.Candidate}} {
-		if len(only.names) > 0 {
-			sayLine(out, fmt.Sprintf("only in %s: %s", words.OneLine(only.label),
-				words.OneLine(strings.Join(only.names, ", "))))
-		}
+	for _, line := range c.Only() {
+		sayLine(out, words.OneLine(line))
 	}
 	compareTable(out, c, len(c.unlike(acrossMachines)) > 0)
 }
@@ -639,10 +632,9 @@ func compareTable(out *bytes.Buffer, c Comparison, unlike bool) {
 	rows := [][]string{{"DESIGN", "METRIC", "BASE", "CANDIDATE", "RATIO", "95 % CI", "EXACT p",
 		"HOLM p", "n", "MARKS"}}
 	for _, m := range metrics {
-		own := slices.DeleteFunc(marks(m), func(mark string) bool { return slices.Contains(all, mark) })
-		rows = append(rows, []string{words.OneLine(m.variant), words.OneLine(m.Metric), m.Base,
-			m.Candidate,
-			m.Ratio, words.OrNone(m.Interval), m.PExact, m.PHolm, fmt.Sprint(m.N),
+		_, own := words.Split(m.marks(), func(mark string) bool { return slices.Contains(all, mark) })
+		rows = append(rows, []string{words.OneLine(m.Variant), words.OneLine(m.Metric), m.Base,
+			m.Candidate, m.Ratio, words.OrNone(m.Interval), m.PExact, m.PHolm, fmt.Sprint(m.N),
 			words.OrNone(strings.Join(own, ", "))})
 	}
 	out.WriteString("\n" + strings.Join(fittingLines(words.Telling(rows)), "\n") + "\n\n")
@@ -668,9 +660,7 @@ func compareTable(out *bytes.Buffer, c Comparison, unlike bool) {
 func fittingLines(rows [][]string) []string {
 	lines := words.Aligned(rows, len(rows[0]))
 	for _, name := range []string{"EXACT p", "95 % CI", "n"} {
-		if !slices.ContainsFunc(lines, func(line string) bool {
-			return utf8.RuneCountInString(line) > compareColumns
-		}) {
+		if words.Widest(lines) <= compareColumns {
 			break
 		}
 		if column := slices.Index(rows[0], name); column >= 0 {
@@ -694,7 +684,7 @@ func tellNotes(out *bytes.Buffer, metrics []metricRow) {
 		if about[m.Note] == nil {
 			notes = append(notes, m.Note)
 		}
-		about[m.Note] = append(about[m.Note], words.OneLine(m.variant)+" "+words.OneLine(m.Metric))
+		about[m.Note] = append(about[m.Note], words.OneLine(m.Variant)+" "+words.OneLine(m.Metric))
 	}
 	for _, note := range notes {
 		which := words.List(about[note], 3)
@@ -708,13 +698,9 @@ func tellNotes(out *bytes.Buffer, metrics []metricRow) {
 // metricRow is one line of a comparison, formatted.
 type metricRow struct {
 	answer.ComparisonRow
-	variant         string
-	Base, Candidate string
-	of              MetricComparison
+	Variant, Base, Candidate string
+	of                       MetricComparison
 }
-
-// Approximate says that the times of a side are noisy.
-func (r metricRow) Approximate() bool { return r.of.Approximate }
 
 // metricRows leaves out what has no numbers on a side.
 func metricRows(v VariantComparison) (rows []metricRow) {
@@ -723,8 +709,7 @@ func metricRows(v VariantComparison) (rows []metricRow) {
 			continue
 		}
 		rows = append(rows, metricRow{answer.ComparisonRows([]rundir.Comparison{m.Comparison})[0],
-			v.Variant,
-			m.BaseMedian.text(m.Metric), m.CandidateMedian.text(m.Metric), m})
+			v.Variant, m.BaseMedian.text(m.Metric), m.CandidateMedian.text(m.Metric), m})
 	}
 	return rows
 }
@@ -738,27 +723,30 @@ func (m Median) text(metric string) string {
 }
 
 // marks are the two separate marks of a ratio, and that a side is noisy.
-func marks(c metricRow) (list []string) {
-	if c.Approximate() {
+func (r metricRow) marks() (list []string) {
+	if r.of.Approximate {
 		list = append(list, "≈ noisy")
 	}
-	if c.Significant {
+	if r.Significant {
 		list = append(list, "significant")
 	}
-	if c.Large {
+	if r.Large {
 		list = append(list, "large")
 	}
 	return list
 }
+
+// Marks are all of them.
+func (r metricRow) Marks() string { return strings.Join(r.marks(), ", ") }
 
 // commonMarks are the marks that all rows have, none of a single row.
 func commonMarks(rows []metricRow) []string {
 	if len(rows) < 2 {
 		return nil
 	}
-	return slices.DeleteFunc(marks(rows[0]), func(mark string) bool {
+	return slices.DeleteFunc(rows[0].marks(), func(mark string) bool {
 		return slices.ContainsFunc(rows, func(r metricRow) bool {
-			return !slices.Contains(marks(r), mark)
+			return !slices.Contains(r.marks(), mark)
 		})
 	})
 }

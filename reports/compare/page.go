@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	_ "embed" // compare.gotmpl
 	"fmt"
 	"html/template"
 	"io"
@@ -152,9 +153,7 @@ func (c VerdictChange) mark() words.Mark {
 // compareRow is a metric of a variant.
 type compareRow struct {
 	metricRow
-	Variant    string
-	KnownWrong bool
-	Worse      bool
+	KnownWrong, Worse bool
 	// First is the first row of its design.
 	First bool
 }
@@ -212,19 +211,12 @@ func comparePartOf(id string, c Comparison, acrossMachines bool) comparePart {
 	for _, v := range c.Metrics {
 		for i, row := range metricRows(v) {
 			p.Tested = p.Tested || row.of.PExact != nil || row.of.CI95 != nil
-			p.Rows = append(p.Rows, compareRow{metricRow: row, Variant: v.Variant,
-				KnownWrong: v.KnownWrong, Worse: !p.Unlike && c.regressed(v.Variant, row.of), First: i == 0})
+			p.Rows = append(p.Rows, compareRow{metricRow: row, KnownWrong: v.KnownWrong,
+				Worse: !p.Unlike && c.regressed(v.Variant, row.of), First: i == 0})
 		}
 	}
-	slices.SortStableFunc(p.Rows, func(a, b compareRow) int {
-		switch {
-		case a.KnownWrong == b.KnownWrong:
-			return 0
-		case a.KnownWrong:
-			return 1 // controls come last
-		}
-		return -1
-	})
+	controls, others := words.Split(p.Rows, func(r compareRow) bool { return r.KnownWrong })
+	p.Rows = slices.Concat(others, controls)
 	return p
 }
 
@@ -235,15 +227,23 @@ func (c Comparison) regressed(variant string, m MetricComparison) bool {
 	})
 }
 
+//go:embed compare.gotmpl
+var markdownText string
+
 // Markdown writes comparisons of candidates with one base for a CI system's page,
 // as HTML does for people.
 func Markdown(w io.Writer, acrossMachines bool, comparisons ...Comparison) error {
+	t, err := words.Template(markdownText, nil)
+	if err != nil {
+		return err
+	}
+	var parts []comparePart
+	for _, c := range comparisons {
+		parts = append(parts, comparePartOf("", c, acrossMachines))
+	}
 	var out bytes.Buffer
-	for i, c := range comparisons {
-		if i > 0 {
-			out.WriteByte('\n')
-		}
-		compareMarkdown(&out, comparePartOf("", c, acrossMachines))
+	if err := t.Execute(&out, parts); err != nil {
+		return fmt.Errorf("fill comparison: %w", err)
 	}
 	if _, err := w.Write(words.Limited(out.Bytes(), words.MarkdownLimit)); err != nil {
 		return fmt.Errorf("write comparison: %w", err)
@@ -251,46 +251,21 @@ func Markdown(w io.Writer, acrossMachines bool, comparisons ...Comparison) error
 	return nil
 }
 
-func compareMarkdown(out *bytes.Buffer, p comparePart) {
-	fmt.Fprintf(out, "## %s %s · %s against %s\n\n", p.Mark.Icon, p.Mark.Word,
-		words.EscapeMD(p.Candidate), words.EscapeMD(p.Base))
-	for _, s := range p.Sentences {
-		fmt.Fprintf(out, "- %s\n", words.EscapeMD(s))
-	}
+// Differences say what differs and what follows from that, a line for each thing or store.
+func (p comparePart) Differences() (lines []string) {
 	for _, d := range p.differences(p.Listed) {
-		fmt.Fprintf(out, "- %s: %s\n", d.effect(p.Across), words.EscapeMD(d.text+andMore(p.More)))
+		lines = append(lines, d.effect(p.Across)+": "+d.text+andMore(p.More))
 	}
-	for _, line := range p.noise() {
-		fmt.Fprintf(out, "- ≈ %s\n", words.EscapeMD(line))
+	return lines
+}
+
+// Only names the designs that just one of the runs has.
+func (c Comparison) Only() (lines []string) {
+	if len(c.OnlyBase) > 0 {
+		lines = append(lines, "only in "+c.Base+": "+strings.Join(c.OnlyBase, ", "))
 	}
-	for _, few := range p.Few {
-		fmt.Fprintf(out, "- %s\n", words.EscapeMD(few))
+	if len(c.OnlyCandidate) > 0 {
+		lines = append(lines, "only in "+c.Candidate+": "+strings.Join(c.OnlyCandidate, ", "))
 	}
-	for _, v := range p.Changes {
-		fmt.Fprintf(out, "- %s %s\n", v.Mark.Icon, words.EscapeMD(v.String()))
-	}
-	for _, only := range []struct {
-		names []string
-		label string
-	}{{p.OnlyBase, p.Base}, {p.OnlyCandidate, p.Candidate}} {
-		if len(only.names) > 0 {
-			fmt.Fprintf(out, "- only in %s: %s\n", words.EscapeMD(only.label),
-				words.EscapeMD(strings.Join(only.names, ", ")))
-		}
-	}
-	if len(p.Rows) == 0 {
-		return
-	}
-	out.WriteString("\n| design | metric | base | candidate | ratio | 95 % CI | exact p | Holm p " +
-		"| n | marks | note |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|---|\n")
-	for _, r := range p.Rows {
-		cells := []string{words.EscapeMD(r.Variant), words.EscapeMD(r.Metric), r.Base, r.Candidate,
-			r.Ratio,
-			words.OrNone(r.Interval), words.EscapeMD(r.PExact), words.EscapeMD(r.PHolm), fmt.Sprint(r.N),
-			words.OrNone(strings.Join(marks(r.metricRow), ", ")), words.EscapeMD(r.Note)}
-		if r.Worse {
-			cells[4] = "**" + cells[4] + "**"
-		}
-		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
-	}
+	return lines
 }

@@ -4,11 +4,10 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"stampede/harness/plain"
 	"stampede/harness/rundir"
@@ -40,7 +39,7 @@ func Text(w io.Writer, d answer.Data, o words.TextOptions) error {
 		textProblems(&out, st)
 	}
 	out.WriteByte('\n')
-	textFindings(&out, answer.Findings(s, standings), o)
+	textFindings(&out, s, standings, o)
 	for _, gap := range d.Gaps {
 		fmt.Fprintln(&out, "missing: "+words.OneLine(gap))
 	}
@@ -52,11 +51,15 @@ func Text(w io.Writer, d answer.Data, o words.TextOptions) error {
 }
 
 // textFindings writes each answer behind its heading, wrapped to the width.
-func textFindings(out *bytes.Buffer, list []answer.Finding, o words.TextOptions) {
+func textFindings(out *bytes.Buffer, s rundir.Summary, standings []answer.Standing,
+	o words.TextOptions) {
 	const indent = 12
-	for _, f := range list {
-		heading := f.Heading + strings.Repeat(" ", max(1, indent-utf8.RuneCountInString(f.Heading)))
-		prefix := words.Paint(heading, f.Mark.Class, o.Colour)
+	for _, f := range answer.Findings(s, standings) {
+		heading := strings.ToUpper(f.Name)
+		if f.Mark.Word == rundir.Noisy {
+			heading += " ≈"
+		}
+		prefix := words.Paint(fmt.Sprintf("%-*s", indent, heading), f.Mark.Class, o.Colour)
 		for _, line := range f.Lines {
 			for _, part := range plain.Wrap(words.OneLine(line), o.Columns()-indent) {
 				fmt.Fprintln(out, prefix+part)
@@ -68,15 +71,10 @@ func textFindings(out *bytes.Buffer, list []answer.Finding, o words.TextOptions)
 
 func textResult(out *bytes.Buffer, s rundir.Summary, standings []answer.Standing,
 	o words.TextOptions) {
-	report := o.Report
-	if report == "" {
-		report = "none"
-	}
 	word := answer.VerdictWord(s)
 	fmt.Fprintf(out, "RESULT %s %s%s report=%s exit=%d\n", words.OneLine(s.Run.Scenario),
 		words.Paint(word, answer.VerdictMark(word).Class, o.Colour), resultFields(s, standings),
-		words.OneLine(report),
-		o.Exit)
+		words.OneLine(cmp.Or(o.Report, "none")), o.Exit)
 }
 
 // resultFields are the counts of the last line.
@@ -106,29 +104,16 @@ func textTable(out *bytes.Buffer, s rundir.Summary, standings []answer.Standing,
 	if len(standings) == 0 {
 		return
 	}
-	rows := [][]string{{"DESIGN", "CORRECT", "p50", "p99", "vs BASE", "RACED"}}
+	rows, marks := [][]string{{"DESIGN", "CORRECT", "p50", "p99", "vs BASE", "RACED"}}, []words.Mark{}
 	for _, st := range standings {
-		rows = append(rows, textRow(s, st))
+		rows, marks = append(rows, textRow(s, st)), append(marks, st.Mark())
 	}
 	rows = words.Telling(rows)
 	columns := len(rows[0])
-	var lines []string
-	for ; columns > 2; columns-- {
-		lines = words.Aligned(rows, columns)
-		if slices.IndexFunc(lines, func(line string) bool {
-			return utf8.RuneCountInString(line) > o.Columns()
-		}) < 0 {
-			break
-		}
+	for columns > 3 && words.Widest(words.Aligned(rows, columns)) > o.Columns() {
+		columns--
 	}
-	for i, line := range lines {
-		if i > 0 {
-			m := standings[i-1].Mark()
-			line = strings.Replace(line, m.Icon+" "+m.Word, words.Paint(m.Icon+" "+m.Word, m.Class,
-				o.Colour), 1)
-		}
-		out.WriteString(line + "\n")
-	}
+	out.WriteString(strings.Join(words.Marked(rows, columns, marks, o.Colour), "\n") + "\n")
 }
 
 // textRow is a design's row of the table.

@@ -28,7 +28,7 @@ type anatomy struct {
 }
 
 // anatomies draws the variants, those that are built alike once.
-func anatomies(standings []answer.Standing) ([]anatomy, error) {
+func anatomies(standings []answer.Standing) (list []anatomy) {
 	var shapes []string
 	by := map[string][]answer.Standing{}
 	for _, st := range standings {
@@ -41,18 +41,13 @@ func anatomies(standings []answer.Standing) ([]anatomy, error) {
 		}
 		by[shape] = append(by[shape], st)
 	}
-	var list []anatomy
 	for i, shape := range shapes {
-		a, err := anatomyOf(fmt.Sprintf("a%d", i), by[shape])
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, a)
+		list = append(list, anatomyOf(fmt.Sprintf("a%d", i), by[shape]))
 	}
-	return list, nil
+	return list
 }
 
-func anatomyOf(id string, alike []answer.Standing) (anatomy, error) {
+func anatomyOf(id string, alike []answer.Standing) anatomy {
 	first := alike[0]
 	a := anatomy{Roles: first.Roles}
 	var names []string
@@ -67,10 +62,8 @@ func anatomyOf(id string, alike []answer.Standing) (anatomy, error) {
 	}
 	a.Finding = d.words(first)
 	a.Struck = d.struck()
-	canvas := d.draw()
-	svg, err := chart.Inline(canvas, id, a.Title, a.Finding)
-	a.SVG = svg
-	return a, err
+	a.Show(d.draw())
+	return a
 }
 
 // Sizes of a diagram, in points.
@@ -337,9 +330,8 @@ func (d *diagram) drawBox(c draw.Canvas, style text.Style, b box) {
 	if b.struck != "" {
 		kind, width = chart.RoleLimit, 1.8
 	}
-	outline := []vg.Point{{X: b.x, Y: b.y}, {X: b.x + boxWidth, Y: b.y},
-		{X: b.x + boxWidth, Y: b.y + boxHeight}, {X: b.x, Y: b.y + boxHeight}, {X: b.x, Y: b.y}}
-	c.StrokeLines(chart.Line(kind, width, nil, chart.NoVariant), outline)
+	outline := chart.Rectangle(b.x, b.y, b.x+boxWidth, b.y+boxHeight)
+	c.StrokeLines(chart.Line(kind, width, nil, chart.NoVariant), append(outline, outline[0]))
 	name := words.Short(b.name, 20) + b.note
 	if b.struck != "" {
 		name = fitted(style, name+" · ", b.struck, boxWidth-8)

@@ -19,13 +19,13 @@ import (
 // to the other; more stands behind what it shows. Without a count it is empty.
 func countedFigure(
 	id string, c *check.Counted, faults []history.Window, more string,
-) (chart.Figure, error) {
+) chart.Figure {
 	f := chart.Figure{ID: id, Title: "How the count rose above its limit"}
 	if c != nil {
 		f.Title = raised(c.What)
 	}
 	if c == nil || c.Limit < c.Before || c.Limit-c.Before >= len(c.Steps) {
-		return f, nil
+		return f
 	}
 	plots, heights := []*plot.Plot{risePlot(c, faults)}, []vg.Length{190}
 	first, second, raced := c.Race()
@@ -33,15 +33,9 @@ func countedFigure(
 		plots, heights = append(plots, racePlot(first, second)), append(heights, 96)
 	}
 	f.Finding = countedFinding(c) + more
-	d := chart.Stack(countedWidth, 8, plots, heights)
-	svg, err := chart.Inline(d.Canvas, id, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
+	f.Draw(330, 8, plots, heights...) // a phone shows it whole, its text of a size that can be read
+	return f
 }
-
-// countedWidth is that of a chart which a phone shows whole, with text of a size that can be
-// read.
-const countedWidth = vg.Length(330)
 
 // risePlot is the count over time.
 func risePlot(c *check.Counted, faults []history.Window) *plot.Plot {
@@ -57,16 +51,16 @@ func risePlot(c *check.Counted, faults []history.Window) *plot.Plot {
 
 	p := chart.NewPlot()
 	p.X.Min, p.X.Max = at(from), at(last+room)
-	p.X.Tick.Marker = chart.SecondTicks{Most: 5}
+	p.X.Tick.Marker = chart.RoundTicks(5)
 	p.X.Label.Text = name + " since the start"
 	low, high := float64(c.Before), float64(c.Before+len(c.Steps))
 	p.Y.Min, p.Y.Max = low, high+max(2, (high-low)/10)
-	p.Y.Tick.Marker = chart.SecondTicks{Most: 5}
+	p.Y.Tick.Marker = chart.RoundTicks(5)
 	p.Y.Label.Text = "count"
-	p.Add(chart.FaultBands{Windows: faults, At: at, Labelled: true}, chart.GridLines{},
-		chart.Curve{Points: []chart.Point{{X: p.X.Min, Y: float64(c.Limit)}, {X: p.X.Max,
-			Y: float64(c.Limit)}},
-			Style: chart.Line(chart.RoleLimit, 1.25, []vg.Length{5, 3}, chart.NoVariant)})
+	limit := float64(c.Limit)
+	p.Add(chart.Faults(faults, at, true, false), chart.Grid(false),
+		chart.Curve([]chart.Point{{X: p.X.Min, Y: limit}, {X: p.X.Max, Y: limit}},
+			chart.Line(chart.RoleLimit, 1.25, []vg.Length{5, 3}, chart.NoVariant)))
 	points := []chart.Point{{X: p.X.Min, Y: low}}
 	for i, step := range c.Steps {
 		x := at(time.Duration(step.AtNS))
@@ -74,10 +68,13 @@ func risePlot(c *check.Counted, faults []history.Window) *plot.Plot {
 			float64(i+1)})
 	}
 	points = append(points, chart.Point{X: p.X.Max, Y: high})
-	crossed := chart.Point{X: at(time.Duration(c.Crossing().AtNS)), Y: float64(c.Limit + 1)}
-	p.Add(chart.Curve{Points: points, Style: chart.Line(chart.RoleFirst, 1.75, nil, chart.NoVariant)},
-		note{at: chart.Point{X: p.X.Min, Y: float64(c.Limit)}, text: fmt.Sprintf("limit %d", c.Limit)},
-		crossing{at: crossed, text: fmt.Sprintf("%d by operation %d", c.Limit+1, c.Crossing().Op)})
+	p.Add(chart.Curve(points, chart.Line(chart.RoleFirst, 1.75, nil, chart.NoVariant)),
+		chart.Mark(func(pen chart.Pen) {
+			pen.Text(chart.RoleLimit, chart.NoVariant, draw.XLeft, draw.YBottom,
+				vg.Point{X: pen.X(p.X.Min) + 3, Y: pen.Y(limit) + 2}, fmt.Sprintf("limit %d", c.Limit))
+		}),
+		crossing(chart.Point{X: at(time.Duration(c.Crossing().AtNS)), Y: limit + 1},
+			fmt.Sprintf("%d by operation %d", c.Limit+1, c.Crossing().Op)))
 	return p
 }
 
@@ -89,17 +86,18 @@ func racePlot(first, second check.CountedStep) *plot.Plot {
 	at := func(ns int64) float64 { return float64(time.Duration(ns)-from) / float64(unit) }
 	p := chart.NewPlot()
 	p.X.Min, p.X.Max = 0, max(at(int64(to))*1.02, 1e-9)
-	p.X.Tick.Marker = chart.SecondTicks{Most: 5}
+	p.X.Tick.Marker = chart.RoundTicks(5)
 	p.X.Label.Text = fmt.Sprintf("%s after %s", name, words.Clock(int64(from)))
-	p.Y.Min, p.Y.Max = 0, 2
-	p.Y.Tick.Length, p.Y.Padding = 0, 4
-	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 1.5, Label: fmt.Sprint(first.Op)},
-		{Value: 0.5, Label: fmt.Sprint(second.Op)}}
+	chart.Rows(p, fmt.Sprint(first.Op), fmt.Sprint(second.Op))
 	for i, step := range []check.CountedStep{first, second} {
-		p.Add(operationBar{from: at(step.StartNS), to: at(step.AtNS), due: at(step.StartNS),
-			row: float64(1 - i), outcome: history.OK})
+		p.Add(operationBar(at(step.StartNS), at(step.AtNS), at(step.StartNS), float64(1-i), history.OK))
 	}
-	p.Add(arrow{at: at(second.StartNS), from: 1.2, to: 0.8})
+	p.Add(chart.Mark(func(c chart.Pen) { // an arrow from the upper bar to the lower one
+		x, tail, tip := c.X(at(second.StartNS)), c.Y(1.2), c.Y(0.8)
+		c.StrokeLine2(chart.Line(chart.RoleLimit, 1.5, nil, chart.NoVariant), x, tail, x, tip+4)
+		c.Polygon(chart.RoleLimit, vg.Point{X: x, Y: tip}, vg.Point{X: x - 3.5, Y: tip + 6},
+			vg.Point{X: x + 3.5, Y: tip + 6})
+	}))
 	return p
 }
 
@@ -118,54 +116,17 @@ func countedFinding(c *check.Counted) string {
 		words.Seconds(time.Duration(overlap).Seconds()))
 }
 
-// note is a text at a point of a chart.
-type note struct {
-	at   chart.Point
-	text string
-}
-
-// Plot implements plot.Plotter.
-func (n note) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	style := chart.Label(p, chart.RoleLimit, chart.NoVariant)
-	style.XAlign, style.YAlign = draw.XLeft, draw.YBottom
-	c.FillText(style, vg.Point{X: tx(n.at.X) + 3, Y: ty(n.at.Y) + 2}, n.text)
-}
-
 // crossing marks the step that went above a limit.
-type crossing struct {
-	at   chart.Point
-	text string
-}
-
-// Plot implements plot.Plotter.
-func (m crossing) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	x, y := tx(m.at.X), ty(m.at.Y)
-	const r = 3.5
-	c.FillPolygon(chart.Ink(chart.RoleLimit, chart.NoVariant), []vg.Point{{X: x - r, Y: y}, {X: x,
-		Y: y + r},
-		{X: x + r, Y: y}, {X: x, Y: y - r}})
-	style := chart.Label(p, chart.RoleLimit, chart.NoVariant)
-	// A count that only rises leaves room below it on the right and above it on the left.
-	style.XAlign, style.YAlign = draw.XLeft, draw.YTop
-	at := vg.Point{X: x + 6, Y: y - 4}
-	if at.X+chart.ShownWidth(style, m.text) > c.Max.X {
-		style.YAlign = draw.YBottom
-		at = vg.Point{X: x - 6 - chart.ShownWidth(style, m.text), Y: y + 4}
+func crossing(at chart.Point, text string) chart.Mark {
+	return func(c chart.Pen) {
+		x, y := c.X(at.X), c.Y(at.Y)
+		c.Polygon(chart.RoleLimit, chart.Diamond(x, y, 3.5)...)
+		// A count that only rises leaves room below it on the right and above it on the left.
+		align, place := draw.YTop, vg.Point{X: x + 6, Y: y - 4}
+		width := chart.ShownWidth(chart.Label(c.Plot, chart.RoleLimit, chart.NoVariant), text)
+		if place.X+width > c.Max.X {
+			align, place = draw.YBottom, vg.Point{X: x - 6 - width, Y: y + 4}
+		}
+		c.Text(chart.RoleLimit, chart.NoVariant, draw.XLeft, align, place, text)
 	}
-	c.FillText(style, at, m.text)
-}
-
-// arrow points from one row of bars to the one below it.
-type arrow struct{ at, from, to float64 }
-
-// Plot implements plot.Plotter.
-func (a arrow) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	x, tail, tip := tx(a.at), ty(a.from), ty(a.to)
-	c.StrokeLine2(chart.Line(chart.RoleLimit, 1.5, nil, chart.NoVariant), x, tail, x, tip+4)
-	c.FillPolygon(chart.Ink(chart.RoleLimit, chart.NoVariant), []vg.Point{{X: x, Y: tip}, {X: x - 3.5,
-		Y: tip + 6},
-		{X: x + 3.5, Y: tip + 6}})
 }

@@ -217,18 +217,15 @@ func (d *density) overTime(l lane, axes timeAxes) *plot.Plot {
 	p.Y.Label.Text = words.Short(d.kind, 8)
 	p.Add(backgrounds(l, false)...)
 	half := math.Pow(10, float64(d.step)/rundir.LatencyRows/2)
-	p.Add(chart.Heat{Rows: d.grid(l), Width: d.width(l), Shade: d.cells,
-		Edges: func(row int) (low, high float64) {
-			from := d.first + row*d.step
-			return rundir.RowStart(from), rundir.RowStart(from + d.step)
-		}})
+	p.Add(chart.Heat(d.grid(l), d.width(l), d.cells, func(row int) (low, high float64) {
+		from := d.first + row*d.step
+		return rundir.RowStart(from), rundir.RowStart(from + d.step)
+	}))
 	if d.infinite {
-		p.Add(chart.Heat{Rows: [][]float64{d.never(l)}, Width: d.width(l), Shade: d.cells,
-			Edges: func(int) (low, high float64) {
-				return at(math.Inf(1)) / half, at(math.Inf(1)) * half
-			}})
+		p.Add(chart.Heat([][]float64{d.never(l)}, d.width(l), d.cells,
+			func(int) (low, high float64) { return at(math.Inf(1)) / half, at(math.Inf(1)) * half }))
 	}
-	p.Add(bandEdges(l, false))
+	p.Add(l.faults(false, true))
 	p.Add(violationMarks(l, false)...)
 	return p
 }
@@ -241,12 +238,15 @@ func (d *density) errorsOverTime(l lane) (p *plot.Plot, height vg.Length) {
 	p.Y.Tick.Marker, p.Y.Tick.Length = plot.ConstantTicks(nil), 0
 	p.Y.Label.Text = "errors"
 	p.Add(backgrounds(l, false)...)
-	p.Add(chart.Heat{Rows: rows, Width: d.width(l), Shade: d.mistakes,
-		Edges: func(row int) (low, high float64) { return float64(row), float64(row) + 0.45 }})
-	for i := range rows {
-		p.Add(caption{at: float64(len(rows) - i), text: d.errorName(i)})
-	}
-	p.Add(bandEdges(l, false))
+	p.Add(chart.Heat(rows, d.width(l), d.mistakes,
+		func(row int) (low, high float64) { return float64(row), float64(row) + 0.45 }))
+	p.Add(chart.Mark(func(c chart.Pen) { // the names, at the left end, each above its row
+		for i := range rows {
+			c.Text(chart.RoleText, chart.NoVariant, draw.XLeft, draw.YTop,
+				vg.Point{X: c.Min.X + 3, Y: c.Y(float64(len(rows)-i)) - 1}, words.Short(d.errorName(i), 60))
+		}
+	}))
+	p.Add(l.faults(false, true))
 	p.Add(violationMarks(l, false)...)
 	return p, vg.Length(8 + 23*len(rows))
 }
@@ -257,19 +257,6 @@ func (d *density) errorName(i int) string {
 		return "all others"
 	}
 	return d.errors[i].name()
-}
-
-// caption is a line of text at the left end of a plot, below a y.
-type caption struct {
-	at   float64
-	text string
-}
-
-// Plot implements plot.Plotter.
-func (t caption) Plot(c draw.Canvas, p *plot.Plot) {
-	_, ty := p.Transforms(&c)
-	style := chart.Label(p, chart.RoleText, chart.NoVariant)
-	c.FillText(style, vg.Point{X: c.Min.X + 3, Y: ty(t.at) - 1}, words.Short(t.text, 60))
 }
 
 // finding says where nine of ten of a lane's operations lie.

@@ -86,11 +86,7 @@ type NavItem struct{ ID, Name string }
 // style to be read. It contains no time but the run's, so the same data gives
 // the same bytes.
 func HTML(w io.Writer, d answer.Data) error {
-	p, err := newPage(d)
-	if err != nil {
-		return fmt.Errorf("make report: %w", err)
-	}
-	return Fill(w, "page.gohtml", p)
+	return Fill(w, "page.gohtml", newPage(d))
 }
 
 // Fill writes a page from one of the templates.
@@ -167,7 +163,7 @@ func squeezeLoose(out *strings.Builder, text string) {
 // (HTML, "Optional tags"): a page has thousands of cells.
 var optionalEnds = strings.NewReplacer("</td>", "", "</th>", "", "</tr>", "", "</li>", "")
 
-func newPage(d answer.Data) (page, error) {
+func newPage(d answer.Data) page {
 	s := d.Summary
 	standings := answer.Ranked(s)
 	names := answer.NewAnchors()
@@ -200,55 +196,32 @@ func newPage(d answer.Data) (page, error) {
 	p.Limits = answer.LimitsText(recorded)
 	p.Reconciled = answer.Reconciled(standings, recorded.Load.Arrival.Ops)
 	p.Floor = answer.FloorText(s.NoiseFloor, standings)
-	if err := p.draw(d, standings); err != nil {
-		return page{}, err
-	}
+	p.draw(d, standings)
 	p.dress(standings)
 	for i, text := range p.Sentences {
 		p.Sentences[i] = strings.ReplaceAll(text, "≈ ", "≈\u00a0")
 	}
-	return p, nil
+	return p
 }
 
 // draw makes the charts.
-func (p *page) draw(d answer.Data, standings []answer.Standing) (err error) {
+func (p *page) draw(d answer.Data, standings []answer.Standing) {
 	var gaps []string
-	if p.Percentiles, gaps, err = percentilePanels(standings); err != nil {
-		return err
-	}
+	p.Percentiles, gaps = percentilePanels(standings)
 	p.Gaps = append(slices.Clone(p.Gaps), gaps...)
-	if p.Time, err = timePanels(d, standings); err != nil {
-		return err
-	}
-	if p.Watched, err = watchedPanels(d, standings); err != nil {
-		return err
-	}
-	if p.Anatomies, err = anatomies(standings); err != nil {
-		return err
-	}
+	p.Time, p.Watched = timePanels(d, standings), watchedPanels(d, standings)
+	p.Anatomies, p.Stores = anatomies(standings), storesOf(d, standings)
 	p.Struck = slices.ContainsFunc(p.Anatomies, func(a anatomy) bool { return a.Struck })
-	for i, e := range p.Exhibits {
-		counted := e.Proof.Counted
-		if p.Exhibits[i].Counted, err = countedFigure(e.ID+"-n", counted, e.Proof.Faults,
-			e.Earlier()); err != nil {
-			return err
-		}
-		if p.Exhibits[i].Counted.SVG != "" {
+	for i := range p.Exhibits {
+		e := &p.Exhibits[i]
+		e.Counted = countedFigure(e.ID+"-n", e.Proof.Counted, e.Proof.Faults, e.Earlier())
+		if e.Counted.Drawn() {
 			continue // it shows the operations that raced
 		}
-		if p.Exhibits[i].Interleaving, err = interleaving(e.ID+"-i", e.Proof); err != nil {
-			return err
-		}
-		what := e.Invariant + " by " + e.Variant
-		if p.Exhibits[i].Clients, err = clientTimeline(e.ID+"-c", what, e.Proof); err != nil {
-			return err
-		}
+		e.Interleaving = interleaving(e.ID+"-i", e.Proof)
+		e.Clients = clientTimeline(e.ID+"-c", e.Invariant+" by "+e.Variant, e.Proof)
 	}
-	if p.Stores, err = storesOf(d, standings); err != nil {
-		return err
-	}
-	p.RepeatChart, err = repeatFigure(standings)
-	return err
+	p.RepeatChart = repeatFigure(standings)
 }
 
 // dress adds style, script, the policy that allows just them, and navigation.

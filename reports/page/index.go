@@ -264,9 +264,7 @@ func indexGlance(x Index) string {
 
 func systemsOf(runs []indexRun) (names []string) {
 	for _, r := range runs {
-		if !slices.Contains(names, r.system) {
-			names = append(names, r.system)
-		}
+		names = words.With(names, r.system)
 	}
 	slices.Sort(names)
 	return names

@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"stampede/harness/history"
 	"stampede/reports/answer"
@@ -19,14 +18,11 @@ import (
 // interleaving draws the operations of a violation, a bar each from when it was sent
 // to its answer: what could have taken effect before what. One that proves it alone
 // stands among its neighbours, with an arrow. Without an operation it is empty.
-func interleaving(id string, shown answer.Proof) (chart.Figure, error) {
+func interleaving(id string, shown answer.Proof) (f chart.Figure) {
 	records := slices.Concat(shown.Records, shown.Neighbours)
-	if len(records) == 0 {
-		return chart.Figure{}, nil
-	}
 	alone := len(shown.Records) == 1
-	if alone && records[0].Start == history.Never {
-		return chart.Figure{}, nil // it was not sent
+	if len(records) == 0 || alone && records[0].Start == history.Never {
+		return f // it was not sent
 	}
 	slices.SortStableFunc(records, func(a, b history.Record) int {
 		return cmp.Compare(a.Start, b.Start)
@@ -34,49 +30,48 @@ func interleaving(id string, shown answer.Proof) (chart.Figure, error) {
 	hidden := max(0, len(records)-answer.MaxBars)
 	records = records[:len(records)-hidden]
 	from, to := extentOf(records)
+	finding, most := interleavingFinding(records, hidden, to-from)
+	if most < 2 && !alone {
+		return f // nothing interleaves
+	}
+	f = chart.Figure{ID: id, Title: "Interleaving of the operations that prove it", Finding: finding}
+	if alone {
+		f.Title = "The operation that proves it, among its neighbours"
+		f.Finding = neighboursFinding(shown, finding)
+	}
+	p := barPlot(records, shown, from, to)
+	f.Draw(560, 8, []*plot.Plot{p}, 34+15*vg.Length(p.Y.Max-p.Y.Min))
+	return f
+}
+
+// barPlot has a row for each of some operations.
+func barPlot(records []history.Record, shown answer.Proof, from, to time.Duration) *plot.Plot {
 	unit, name := unitOf(to - from)
 	scale := func(at time.Duration) float64 { return float64(at-from) / float64(unit) }
-
 	p := chart.NewPlot()
 	p.X.Min, p.X.Max = 0, max(scale(to), 1e-9)
-	p.X.Tick.Marker = chart.SecondTicks{Most: 8}
+	p.X.Tick.Marker = chart.RoundTicks(8)
 	p.X.Label.Text = fmt.Sprintf("%s after %s", name, words.Clock(int64(from)))
-	p.Y.Min, p.Y.Max = 0, float64(len(records))
+	p.Add(chart.Faults(shown.Faults, scale, true, false))
+	var labels []string
+	for i, rec := range records {
+		p.Add(operationBar(scale(rec.Start), scale(min(rec.End, to)), scale(rec.Intended),
+			float64(len(records)-1-i), rec.Outcome))
+		label := fmt.Sprint(rec.Op.ID)
+		if len(shown.Records) == 1 && rec.Seq == shown.Records[0].Seq {
+			label = "→ " + label
+		}
+		labels = append(labels, label)
+	}
+	chart.Rows(p, labels...)
 	if len(shown.Faults) > 0 {
 		p.Y.Max++ // their labels stand above the bars
 	}
-	var ticks plot.ConstantTicks
-	p.Add(chart.FaultBands{Windows: shown.Faults, At: scale, Labelled: true})
-	for i, rec := range records {
-		row := float64(len(records) - 1 - i)
-		p.Add(operationBar{from: scale(rec.Start), to: scale(min(rec.End, to)), due: scale(rec.Intended),
-			row: row, outcome: rec.Outcome})
-		label := fmt.Sprint(rec.Op.ID)
-		if alone && rec.Seq == shown.Records[0].Seq {
-			label = "→ " + label
-		}
-		ticks = append(ticks, plot.Tick{Value: row + 0.5, Label: label})
-	}
 	if shown.At >= from && shown.At <= to {
 		p.Y.Min-- // its mark stands below them
-		p.Add(chart.ViolationMark{At: scale(shown.At), Labelled: true})
+		p.Add(chart.Violation(scale(shown.At), true))
 	}
-	p.Y.Tick.Marker = ticks
-	p.Y.Tick.Length, p.Y.Padding = 0, 4
-	finding, most := interleavingFinding(records, hidden, to-from)
-	if most < 2 && !alone {
-		return chart.Figure{}, nil // nothing interleaves
-	}
-	f := chart.Figure{ID: id, Title: "Interleaving of the operations that prove it", Finding: finding}
-	if alone {
-		f.Title = "The operation that proves it, among its neighbours"
-		f.Finding = neighboursFinding(shown, f.Finding)
-	}
-	d := chart.Stack(vg.Length(560), 8, []*plot.Plot{p}, []vg.Length{34 +
-		15*vg.Length(p.Y.Max-p.Y.Min)})
-	svg, err := chart.Inline(d.Canvas, id, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
+	return p
 }
 
 // extentOf is from the first to the last moment of some operations; those that never
@@ -136,32 +131,26 @@ func neighboursFinding(shown answer.Proof, finding string) string {
 
 // operationBar is an operation from when it was sent to its answer, in a row that is 1
 // high. One whose outcome is unknown is hollow, for it may take effect whenever.
-type operationBar struct {
-	from, to, due, row float64
-	outcome            history.Outcome
-}
-
-// Plot implements plot.Plotter.
-func (o operationBar) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	left, right := tx(o.from), tx(o.to)
-	right = min(max(right, left+2), c.Max.X)
-	bottom, top := ty(o.row+0.2), ty(o.row+0.8)
-	if o.outcome == history.Refused {
-		bottom, top = ty(o.row+0.38), ty(o.row+0.62) // it differs in more than its colour
-	}
-	outline := []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top},
-		{X: left, Y: top}}
-	slot := map[history.Outcome]chart.Role{history.OK: 0, history.Refused: 4,
-		history.Unknown: 1}[o.outcome]
-	if o.outcome == history.Unknown {
-		c.StrokeLines(chart.Line(chart.RoleFirst+slot, 1.2, chart.Dash(2), chart.NoVariant),
-			append(outline, outline[0]))
-	} else {
-		c.FillPolygon(chart.Ink(chart.RoleFirst+slot, chart.NoVariant), outline)
-	}
-	if due := tx(o.due); c.ContainsX(due) {
-		c.StrokeLine2(chart.Line(chart.RoleInk, 1, nil, chart.NoVariant), due, ty(o.row+0.1), due,
-			ty(o.row+0.9))
+func operationBar(from, to, due, row float64, outcome history.Outcome) chart.Mark {
+	return func(c chart.Pen) {
+		left := c.X(from)
+		right := min(max(c.X(to), left+2), c.Max.X)
+		margin := 0.2
+		if outcome == history.Refused {
+			margin = 0.38 // it differs in more than its colour
+		}
+		outline := chart.Rectangle(left, c.Y(row+margin), right, c.Y(row+1-margin))
+		slot := map[history.Outcome]chart.Role{history.OK: 0, history.Refused: 4,
+			history.Unknown: 1}[outcome]
+		if outcome == history.Unknown {
+			c.StrokeLines(chart.Line(chart.RoleFirst+slot, 1.2, chart.Dash(2), chart.NoVariant),
+				append(outline, outline[0]))
+		} else {
+			c.Polygon(chart.RoleFirst+slot, outline...)
+		}
+		if at := c.X(due); c.ContainsX(at) {
+			c.StrokeLine2(chart.Line(chart.RoleInk, 1, nil, chart.NoVariant), at, c.Y(row+0.1), at,
+				c.Y(row+0.9))
+		}
 	}
 }

@@ -25,12 +25,9 @@ func acts() []history.Record {
 }
 
 func TestInterleaving(t *testing.T) {
-	f, err := interleaving("x", answer.Proof{Records: acts(), At: 25 * time.Millisecond,
+	f := interleaving("x", answer.Proof{Records: acts(), At: 25 * time.Millisecond,
 		Faults: []history.Window{{Start: 0, End: 30 * time.Millisecond}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	svg := string(f.SVG)
+	svg := svgOf(t, f)
 	if f.Finding != "4 operations within 82.6 ms, at most 3 at once." {
 		t.Errorf("it says %q", f.Finding)
 	}
@@ -60,19 +57,19 @@ func TestInterleavingOfMany(t *testing.T) {
 		many = append(many, history.Record{Seq: uint64(i), Op: history.Op{ID: 1000 + uint64(i)},
 			Start: at, End: at + 3*time.Second/2})
 	}
-	f, err := interleaving("x", answer.Proof{Records: many})
+	f := interleaving("x", answer.Proof{Records: many})
 	want := "12 operations within 12.8 s, at most 2 at once; 8 more are not drawn."
-	if err != nil || f.Finding != want {
-		t.Errorf("it says %q, %v", f.Finding, err)
+	if f.Finding != want {
+		t.Errorf("it says %q", f.Finding)
 	}
-	if n := strings.Count(string(f.SVG), ">10") - 1; n != answer.MaxBars {
+	if n := strings.Count(svgOf(t, f), ">10") - 1; n != answer.MaxBars {
 		t.Errorf("%d are drawn", n)
 	}
 	for i := range many {
 		many[i].End = many[i].Start + time.Second/2
 	}
-	if f, err = interleaving("x", answer.Proof{Records: many}); err != nil || f.SVG != "" {
-		t.Errorf("operations one after the other are drawn as interleaved: %v", err)
+	if interleaving("x", answer.Proof{Records: many}).Drawn() {
+		t.Error("operations one after the other are drawn as interleaved")
 	}
 }
 
@@ -80,28 +77,25 @@ func TestInterleavingOfMany(t *testing.T) {
 // it has none by itself; what was never sent, and nothing, is no picture.
 func TestInterleavingOfOne(t *testing.T) {
 	all := acts()
-	f, err := interleaving("x", answer.Proof{Records: all[1:2], Neighbours: all[2:]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := interleaving("x", answer.Proof{Records: all[1:2], Neighbours: all[2:]})
 	if f.Finding != "Operation 103 proves it alone; beside it the 2 operations of the same "+
 		"key or client that were sent nearest to it. 3 operations within 15.3 ms, at most 3 at once." {
 		t.Errorf("it says %q", f.Finding)
 	}
 	for _, want := range []string{">→ 103<", ">104<", ">105<"} {
-		if !strings.Contains(string(f.SVG), want) {
+		if !strings.Contains(svgOf(t, f), want) {
 			t.Errorf("it does not have %s", want)
 		}
 	}
-	f, err = interleaving("x", answer.Proof{Records: all[:1]})
-	if err != nil || !strings.Contains(string(f.SVG), ">→ 109<") ||
+	f = interleaving("x", answer.Proof{Records: all[:1]})
+	if !strings.Contains(svgOf(t, f), ">→ 109<") ||
 		f.Finding != "Operation 109 proves it alone; no other operation has its key or its client." {
-		t.Errorf("it says %q, %v", f.Finding, err)
+		t.Errorf("it says %q", f.Finding)
 	}
 	all[0].Start, all[0].End = history.Never, history.Never
 	for _, shown := range []answer.Proof{{}, {Records: all[:1]}} {
-		if f, err := interleaving("x", shown); err != nil || f.SVG != "" {
-			t.Errorf("got %q, %v", f.SVG, err)
+		if f := interleaving("x", shown); f.Drawn() {
+			t.Errorf("got %q", svgOf(t, f))
 		}
 	}
 }
@@ -124,15 +118,12 @@ func deeds() (known, all []history.Record) {
 // TestClientTimeline: all that the clients behind a violation did, and nobody else.
 func TestClientTimeline(t *testing.T) {
 	known, all := deeds()
-	f, err := clientTimeline("x", "no-oversell by naive",
+	f := clientTimeline("x", "no-oversell by naive",
 		answer.Proof{Records: known, At: 25 * time.Millisecond, Deeds: all})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if f.Finding != "5 operations of 2 clients." || len(f.More.Rows) != 5 {
 		t.Errorf("it says %q, %d rows", f.Finding, len(f.More.Rows))
 	}
-	svg := string(f.SVG)
+	svg := svgOf(t, f)
 	for _, want := range []string{">ann<", ">bob<", `class="k0"`, `class="k4"`, `class="k1"`,
 		`class="k-ink"`, `class="k-limit"`} {
 		if !strings.Contains(svg, want) {
@@ -142,16 +133,16 @@ func TestClientTimeline(t *testing.T) {
 	if strings.Contains(svg, "eve") || strings.Contains(svg, "NaN") {
 		t.Error("it has what is not theirs, or no number")
 	}
-	f, err = clientTimeline("x", "no-oversell by naive", answer.Proof{Records: known, Deeds: known})
-	if err != nil || f.SVG != "" {
-		t.Errorf("clients who did nothing else have a chart, %v", err)
+	f = clientTimeline("x", "no-oversell by naive", answer.Proof{Records: known, Deeds: known})
+	if f.Drawn() {
+		t.Error("clients who did nothing else have a chart")
 	}
 	many := make([]history.Record, 100)
 	for i := range many {
 		many[i] = known[0]
 	}
-	f, err = clientTimeline("x", "no-oversell by naive", answer.Proof{Records: known, Deeds: many})
-	if err != nil || f.Finding != "40 operations of 2 clients; 60 later ones are not drawn." {
-		t.Errorf("it says %q, %v", f.Finding, err)
+	f = clientTimeline("x", "no-oversell by naive", answer.Proof{Records: known, Deeds: many})
+	if f.Finding != "40 operations of 2 clients; 60 later ones are not drawn." {
+		t.Errorf("it says %q", f.Finding)
 	}
 }

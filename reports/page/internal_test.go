@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"regexp"
 	"slices"
@@ -17,6 +18,16 @@ import (
 	"stampede/reports/answer"
 	"stampede/reports/chart"
 )
+
+// svgOf is the drawing of a figure, "" if there is none.
+func svgOf(t *testing.T, f interface{ SVG() (template.HTML, error) }) string {
+	t.Helper()
+	svg, err := f.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(svg)
+}
 
 // luminance and contrast follow WCAG 2.2, "relative luminance" and "contrast
 // ratio".
@@ -210,9 +221,9 @@ func TestOneOperationIsNoLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := spread{all: answer.Distribution{Finite: h, Total: n}}
-		f, err := percentileFigure("x", "rules", []spread{s}, []float64{1e-3}, nil)
-		if err != nil || (f.SVG != "") != want || len(f.Rows) == 0 {
-			t.Errorf("of %d: %d bytes, %d rows, %v", n, len(f.SVG), len(f.Rows), err)
+		f := percentileFigure("x", "rules", []spread{s}, []float64{1e-3}, nil)
+		if f.Drawn() != want || len(f.Rows) == 0 {
+			t.Errorf("of %d: %q, %d rows", n, svgOf(t, f), len(f.Rows))
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"stampede/harness/knee"
@@ -71,14 +70,10 @@ const mostReasons = 3
 // Knee writes the page of a search for knees: one file, as HTML writes that of a
 // run.
 func Knee(w io.Writer, s knee.Summary) error {
-	p, err := newKneePage(s)
-	if err != nil {
-		return fmt.Errorf("make report: %w", err)
-	}
-	return Fill(w, "knee.gohtml", p)
+	return Fill(w, "knee.gohtml", newKneePage(s))
 }
 
-func newKneePage(s knee.Summary) (kneePage, error) {
+func newKneePage(s knee.Summary) kneePage {
 	p := kneePage{Mark: kneeMark(s), Icons: []words.Mark{kneeMark(s)}, Search: s.Search,
 		Date:      words.Instant(s.Search.Started),
 		Took:      took(rundir.RunInfo{Started: s.Search.Started, Finished: s.Search.Finished}),
@@ -96,10 +91,7 @@ func newKneePage(s knee.Summary) (kneePage, error) {
 		p.Toggles = append(p.Toggles, chart.LegendItem{Variant: i, Letter: words.Letter(i), Name: v.Name})
 		indices = append(indices, i)
 	}
-	var err error
-	if p.Panels, err = kneePanels(s); err != nil {
-		return p, err
-	}
+	p.Panels = kneePanels(s)
 	p.Left = undrawn(s)
 	p.Style, p.Script, p.CSP = Dressing(toggleRules(indices))
 	p.Nav = shown([]navSection{
@@ -109,7 +101,7 @@ func newKneePage(s knee.Summary) (kneePage, error) {
 		{NavItem{"environment", "Environment"}, true},
 		{NavItem{"reproduce", "Reproduce"}, true}, {NavItem{"method", "Method"}, true},
 	})
-	return p, nil
+	return p
 }
 
 // timesText says how often.
@@ -337,28 +329,18 @@ func undrawn(s knee.Summary) string {
 // where found counts the designs whose knee was found, or that held at the highest
 // rate.
 func KneeText(w io.Writer, s knee.Summary, o words.TextOptions) error {
-	var out, table bytes.Buffer
-	fmt.Fprintf(&out, "%s · highest steady rate, in windows of %s\n\n",
-		words.OneLine(s.Search.Scenario),
-		words.Seconds(float64(s.WindowNS)/1e9))
-	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "DESIGN\tKNEE\tp50\tp99\tFIRST ABOVE\tWINDOWS\tOUTCOME")
+	var out bytes.Buffer
+	rows := [][]string{{"DESIGN", "KNEE", "p50", "p99", "FIRST ABOVE", "WINDOWS", "OUTCOME"}}
+	var marks []words.Mark
 	for i, v := range s.Variants {
 		row := kneeRowOf(v, i)
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%d\t%s %s\n", words.OneLine(v.Name), row.Rate, row.P50,
-			row.P99,
-			row.Above, row.Windows, row.Mark.Icon, row.Mark.Word)
+		marks = append(marks, row.Mark)
+		rows = append(rows, []string{words.OneLine(v.Name), row.Rate, row.P50, row.P99, row.Above,
+			fmt.Sprint(row.Windows), row.Mark.Icon + " " + row.Mark.Word})
 	}
-	_ = tw.Flush() // to a buffer: it cannot fail
-	for i, line := range strings.SplitAfter(table.String(), "\n") {
-		if i > 0 && i <= len(s.Variants) && o.Colour {
-			m := outcomeMark(s.Variants[i-1])
-			word := m.Icon + " " + m.Word
-			line = strings.Replace(line, word, words.Paint(word, m.Class, true), 1)
-		}
-		out.WriteString(line)
-	}
-	out.WriteByte('\n')
+	fmt.Fprintf(&out, "%s · highest steady rate, in windows of %s\n\n%s\n\n",
+		words.OneLine(s.Search.Scenario), words.Seconds(float64(s.WindowNS)/1e9),
+		strings.Join(words.Marked(rows, len(rows[0]), marks, o.Colour), "\n"))
 	for _, v := range s.Variants {
 		fmt.Fprintf(&out, "%s %s\n", words.OneLine(v.Name), words.OneLine(KneeSentence(v)))
 		for _, note := range v.Result.Notes {
@@ -367,10 +349,8 @@ func KneeText(w io.Writer, s knee.Summary, o words.TextOptions) error {
 	}
 	m := kneeMark(s)
 	fmt.Fprintf(&out, "RESULT %s knee %s found=%d/%d report=%s exit=%d\n",
-		words.OneLine(s.Search.Scenario),
-		words.Paint(m.Word, m.Class, o.Colour), answered(s), len(s.Variants),
-		words.OneLine(cmp.Or(o.Report, "none")),
-		o.Exit)
+		words.OneLine(s.Search.Scenario), words.Paint(m.Word, m.Class, o.Colour), answered(s),
+		len(s.Variants), words.OneLine(cmp.Or(o.Report, "none")), o.Exit)
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write the search: %w", err)
 	}

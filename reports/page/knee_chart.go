@@ -36,7 +36,7 @@ type kneeSeries struct {
 
 // kneePanels draws a metric over the rate, in as many charts as the designs need.
 // All charts share their axes.
-func kneePanels(s knee.Summary) (panels []kneePanel, err error) {
+func kneePanels(s knee.Summary) (panels []kneePanel) {
 	var series []kneeSeries
 	for i, v := range s.Variants {
 		if slices.ContainsFunc(v.Result.Windows, drawn) {
@@ -44,7 +44,7 @@ func kneePanels(s knee.Summary) (panels []kneePanel, err error) {
 		}
 	}
 	if len(series) == 0 {
-		return nil, nil
+		return nil
 	}
 	for i, metric := range []struct {
 		name string
@@ -59,61 +59,50 @@ func kneePanels(s knee.Summary) (panels []kneePanel, err error) {
 				part[slot].slot = slot
 			}
 			id := fmt.Sprintf("k%d-%d", i, len(panel.Charts))
-			chart, err := kneeFigure(id, metric.name, metric.of, part, series)
-			if err != nil {
-				return nil, err
-			}
-			panel.Charts = append(panel.Charts, chart)
+			panel.Charts = append(panel.Charts, kneeFigure(id, metric.name, metric.of, part, series))
 		}
 		panels = append(panels, panel)
 	}
-	return panels, nil
+	return panels
 }
 
 // drawn says that a window's times mean something.
 func drawn(w knee.Window) bool { return w.Verdict != knee.Undecided && w.Count > 0 }
 
 // kneeFigure draws some designs on the axes of all.
-func kneeFigure(id, metric string, of func(knee.Window) int64, part, all []kneeSeries) (
-	kneeChart, error,
-) {
+func kneeFigure(
+	id, metric string, of func(knee.Window) int64, part, all []kneeSeries,
+) kneeChart {
 	p := chart.NewPlot()
 	at := chart.TimeAxis(p, kneeTimes(all, of), 7)
 	rateAxis(p, all)
-	p.Add(chart.GridLines{Vertical: true})
+	p.Add(chart.Grid(true))
 	f := chart.Figure{ID: id, Title: metric + " of response time by rate", Finding: kneeFinding(part)}
 	if len(part) < len(all) {
 		f.Title += ", designs " + words.Letter(part[0].index) + " to " +
 			words.Letter(part[len(part)-1].index)
 	}
-	var labels chart.EndLabels
+	var labels []chart.EndLabel
 	for _, s := range part {
 		median, held, failed := kneePoints(s, of, at)
-		p.Add(chart.Curve{Points: median, Style: seriesLine(s)}, chart.Dots{Points: held, Slot: s.slot,
-			Variant: s.index},
-			chart.Dots{Points: failed, Slot: s.slot, Variant: s.index, Hollow: true})
+		line := chart.Line(chart.RoleFirst+chart.Role(s.slot), 1.6, chart.Dash(s.slot), s.index)
+		p.Add(chart.Curve(median, line), chart.Dots(held, s.slot, s.index, false),
+			chart.Dots(failed, s.slot, s.index, true))
 		note := "no knee"
 		if r := s.Result.RatePerS; r > 0 {
 			note = "knee " + words.Rate(r)
-			p.Add(kneeLine{at: r, series: s})
+			p.Add(kneeLine(r, s))
 		}
 		labels = append(labels, chart.EndLabel{At: median[len(median)-1], Text: words.Letter(s.index),
-			Slot:    s.slot,
-			Variant: s.index})
+			Slot: s.slot, Variant: s.index})
 		f.Legend = append(f.Legend, chart.LegendItem{Slot: s.slot, Variant: s.index,
 			Letter: words.Letter(s.index), Name: s.Name, Note: note})
 	}
-	p.Add(labels)
+	p.Add(chart.EndLabels(labels))
 	p.X.Label.Text = "operations per second, offered"
 	p.Y.Label.Text = metric
-	d := chart.Stack(560, 24, []*plot.Plot{p}, []vg.Length{300})
-	svg, err := chart.Inline(d.Canvas, f.ID, f.Title, f.Finding)
-	f.SVG = svg
-	return kneeChart{Figure: f, Data: kneeData(f.Title, metric, of, part)}, err
-}
-
-func seriesLine(s kneeSeries) draw.LineStyle {
-	return chart.Line(chart.RoleFirst+chart.Role(s.slot), 1.6, chart.Dash(s.slot), s.index)
+	f.Draw(560, 24, []*plot.Plot{p}, 300)
+	return kneeChart{Figure: f, Data: kneeData(f.Title, metric, of, part)}
 }
 
 // kneeTimes are all values that charts of a metric show.
@@ -139,15 +128,12 @@ func rateAxis(p *plot.Plot, all []kneeSeries) {
 		}
 	}
 	p.X.Scale, p.X.Min, p.X.Max = plot.LogScale{}, low/1.1, high*1.1
-	p.X.Tick.Marker = rateTicks{}
+	p.X.Tick.Marker = plot.TickerFunc(rateTicks)
 }
 
 // rateTicks labels a logarithmic axis of rates at 1, 2 and 5 times the powers of
 // ten, or at its ends where that gives fewer than two.
-type rateTicks struct{}
-
-// Ticks implements plot.Ticker.
-func (rateTicks) Ticks(from, to float64) (ticks []plot.Tick) {
+func rateTicks(from, to float64) (ticks []plot.Tick) {
 	for power := math.Pow(10, math.Floor(math.Log10(from))); power <= to; power *= 10 {
 		for _, m := range []float64{1, 2, 5} {
 			if v := m * power; v >= from && v <= to {
@@ -188,23 +174,15 @@ func kneePoints(s kneeSeries, of func(knee.Window) int64, at func(float64) float
 	return median, held, failed
 }
 
-// kneeLine is an upright at a design's knee.
-type kneeLine struct {
-	at     float64
-	series kneeSeries
-}
-
-// Plot implements plot.Plotter.
-func (k kneeLine) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, _ := p.Transforms(&c)
-	x := tx(k.at)
-	style := chart.Line(chart.RoleFirst+chart.Role(k.series.slot), 1, []vg.Length{3, 2},
-		k.series.index)
-	c.StrokeLine2(style, x, c.Min.Y, x, c.Max.Y)
-	text := chart.Label(p, chart.RoleFirst+chart.Role(k.series.slot), k.series.index)
-	// Each on a line of its own, so that knees that lie close can be read.
-	y := c.Max.Y - 1 - vg.Length(k.series.slot)*chart.SmallSize
-	c.FillText(text, vg.Point{X: x + 2, Y: y}, words.Letter(k.series.index))
+// kneeLine is an upright at a design's knee, with its letter on a line of its own, so that
+// knees that lie close can be read.
+func kneeLine(at float64, s kneeSeries) chart.Mark {
+	return func(c chart.Pen) {
+		role := chart.RoleFirst + chart.Role(s.slot)
+		x, _ := c.Upright(chart.Line(role, 1, []vg.Length{3, 2}, s.index), at)
+		c.Text(role, s.index, draw.XLeft, draw.YTop,
+			vg.Point{X: x + 2, Y: c.Max.Y - 1 - vg.Length(s.slot)*chart.SmallSize}, words.Letter(s.index))
+	}
 }
 
 // kneeData is the table behind a chart, a row for each window.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
 
 	"stampede/reports/answer"
 	"stampede/reports/chart"
@@ -19,8 +18,7 @@ const overlaid = 100
 // overlay draws some designs in one figure, on one axis of time: the p99 of the main kind,
 // and what they achieved. It has no SVG if none of them has a timeline. Grey is the design
 // whose warm-up and drain are marked, "" if none is.
-func overlay(kind string, all []lane, members []answer.Member) (f chart.Figure, grey string,
-	err error) {
+func overlay(kind string, all []lane, members []answer.Member) (f chart.Figure, grey string) {
 	f = chart.Figure{ID: "over", Title: "p99 of " + kind + " and throughput over time"}
 	var lanes []lane
 	for _, m := range members {
@@ -33,7 +31,7 @@ func overlay(kind string, all []lane, members []answer.Member) (f chart.Figure, 
 			Name: m.Name, Note: m.Note()})
 	}
 	if len(lanes) == 0 {
-		return f, "", nil
+		return f, ""
 	}
 	if len(backgrounds(lanes[0], false)) > 1 { // the last are the faults
 		grey = lanes[0].Name
@@ -43,47 +41,41 @@ func overlay(kind string, all []lane, members []answer.Member) (f chart.Figure, 
 		lanes[i] = l.mergeTo(kind, width)
 		end = max(end, l.end())
 	}
-	d, bottom := drawOverlay(&f, kind, lanes, end)
 	f.Finding = overlayFinding(kind, lanes)
 	overlayTable(&f, lanes)
-	f.Place(d, bottom, 0, float64(width)/1e9*float64(len(f.Rows)-1), len(f.Rows))
+	bottom := drawOverlay(&f, kind, lanes, end)
+	f.Place(bottom, 0, float64(width)/1e9*float64(len(f.Rows)-1))
 	chart.ByLetter(f.Legend)
-	f.SVG, err = chart.Inline(d.Canvas, f.ID, f.Title, f.Finding)
-	return f, grey, err
+	return f, grey
 }
 
 // drawOverlay draws the lanes in the colours of the figure's legend.
-func drawOverlay(f *chart.Figure, kind string, lanes []lane, end float64) (chart.Drawing,
-	*plot.Plot) {
+func drawOverlay(f *chart.Figure, kind string, lanes []lane, end float64) (bottom *plot.Plot) {
 	most, times := 0.0, []float64{}
 	for _, l := range lanes {
 		for _, m := range l.moments {
 			most, times = max(most, m.achieved), append(times, m.p99)
 		}
 	}
-	top, bottom := chart.NewPlot(), countPlot("operations/s", most)
+	top := chart.NewPlot()
+	bottom = countPlot("operations/s", most)
 	at := chart.TimeAxis(top, times, 5)
 	top.Y.Label.Text = "p99 of " + words.Short(kind, 16)
-	bottom.X.Label.Text = "seconds since the start"
-	for i, p := range []*plot.Plot{top, bottom} {
-		p.X.Min, p.X.Max = 0, end
-		p.X.Tick.Marker = chart.SecondTicks{Most: 10}
+	plots := []*plot.Plot{top, bottom}
+	for i, p := range plots {
+		chart.Since(p, end, 10)
 		p.Add(backgrounds(lanes[0], i == 0)...)
-		p.Add(chart.GridLines{})
+		p.Add(chart.Grid(false))
 	}
-	hideLabels(top)
+	chart.LabelLast(plots)
 	for i, l := range slices.Backward(lanes) {
 		slot := f.Legend[i].Slot
 		style := chart.Line(chart.RoleFirst+chart.Role(slot), 1.75, chart.Dash(slot), l.Index)
-		p99, achieved := chart.Curve{Style: style}, chart.Curve{Style: style}
-		for _, m := range l.moments {
-			p99.Points = append(p99.Points, chart.Point{X: m.start, Y: at(m.p99)})
-			achieved.Points = append(achieved.Points, chart.Point{X: m.start, Y: m.achieved})
-		}
-		top.Add(p99)
-		bottom.Add(achieved)
+		top.Add(l.series(style, func(m moment) float64 { return at(m.p99) }))
+		bottom.Add(l.series(style, func(m moment) float64 { return m.achieved }))
 	}
-	return chart.Stack(vg.Length(560), 8, []*plot.Plot{top, bottom}, []vg.Length{190, 130}), bottom
+	f.Draw(560, 8, plots, 190, 130)
+	return bottom
 }
 
 // overlayFinding names the design whose p99 was the highest at any time.

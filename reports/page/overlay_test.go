@@ -71,10 +71,7 @@ func TestTheReadoutIsTheLine(t *testing.T) {
 	if m.p50 < 0.009 || m.p50 > 0.014 || !math.IsInf(m.p99, 1) || m.dropped != 10 {
 		t.Errorf("a moment is %+v", m)
 	}
-	f, err := timeFigureOf("x", "buy", l, sharedAxes([]lane{l}, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := timeFigureOf("x", "buy", l, sharedAxes([]lane{l}, nil), nil)
 	if len(f.Rows) != len(l.moments) || f.Step != 10 || f.From != 0 {
 		t.Errorf("%d rows from %v by %v, %d points", len(f.Rows), f.From, f.Step, len(l.moments))
 	}
@@ -141,10 +138,7 @@ func TestOverlay(t *testing.T) {
 	all := []answer.Standing{a.Standing, b.Standing, {Index: 2}}
 	all[1].Slot, all[2].Slot = 1, 2
 	members := answer.ChartGroups(all)[0]
-	f, grey, err := overlay("buy", []lane{a, b}, members)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, grey := overlay("buy", []lane{a, b}, members)
 	if len(f.Legend) != 2 || f.Legend[1].Note != "baseline" || f.Legend[0].Note != "caught" {
 		t.Errorf("the legend is %+v, not in the order of the letters", f.Legend)
 	}
@@ -158,11 +152,11 @@ func TestOverlay(t *testing.T) {
 	if last := f.Rows[50]; last[1] != words.None || last[2] == words.None {
 		t.Errorf("after the end of A a row is %q", last)
 	}
-	if !strings.Contains(string(f.SVG), " v1") || !strings.Contains(f.Finding, "got no answer") {
+	if !strings.Contains(svgOf(t, f), " v1") || !strings.Contains(f.Finding, "got no answer") {
 		t.Errorf("it says %q", f.Finding)
 	}
-	if f, _, err := overlay("buy", nil, members); err != nil || f.SVG != "" {
-		t.Errorf("of nothing it draws %q, %v", f.SVG, err)
+	if f, _ := overlay("buy", nil, members); f.Drawn() {
+		t.Errorf("of nothing it draws %q", svgOf(t, f))
 	}
 }
 

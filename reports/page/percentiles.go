@@ -1,12 +1,12 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -35,9 +35,7 @@ func kinds(standings []answer.Standing) []string {
 	var names []string
 	for _, st := range standings {
 		for _, op := range st.Operations {
-			if !slices.Contains(names, op.Kind) {
-				names = append(names, op.Kind)
-			}
+			names = words.With(names, op.Kind)
 		}
 	}
 	return names
@@ -52,8 +50,7 @@ type spread struct {
 
 // percentilePanels draws the percentile charts of every kind. What cannot be
 // decoded is returned as gaps.
-func percentilePanels(standings []answer.Standing) (panels []percentilePanel, gaps []string,
-	err error) {
+func percentilePanels(standings []answer.Standing) (panels []percentilePanel, gaps []string) {
 	groups := answer.ChartGroups(standings)
 	for k, kind := range kinds(standings) {
 		panel := percentilePanel{Kind: kind}
@@ -71,17 +68,14 @@ func percentilePanels(standings []answer.Standing) (panels []percentilePanel, ga
 			values = append(values, l.seconds)
 		}
 		for g, spreads := range charts {
-			f, err := percentileFigure(fmt.Sprintf("p%d-%d", k, g), kind, spreads, values, limits)
-			if err != nil {
-				return nil, nil, err
-			}
-			panel.Figures = append(panel.Figures, f)
+			panel.Figures = append(panel.Figures,
+				percentileFigure(fmt.Sprintf("p%d-%d", k, g), kind, spreads, values, limits))
 		}
 		if len(panel.Figures) > 0 {
 			panels = append(panels, panel)
 		}
 	}
-	return panels, slices.Compact(gaps), nil
+	return panels, slices.Compact(gaps)
 }
 
 func spreadsOf(members []answer.Member, kind string) (spreads []spread, gaps []string) {
@@ -137,12 +131,12 @@ func (s spread) curve(at func(float64) float64) (points []chart.Point) {
 
 // ribbon returns the lowest and highest repeat at each x that every repeat
 // supports.
-func (s spread) ribbon(at func(float64) float64) chart.Ribbon {
-	r := chart.Ribbon{Slot: s.Slot, Variant: s.Index}
-	if len(s.repeats) < 2 {
-		return r
-	}
+func (s spread) ribbon(at func(float64) float64) chart.Mark {
+	var lowest, highest []chart.Point
 	end := s.end()
+	if len(s.repeats) < 2 {
+		end = -1
+	}
 	for _, d := range s.repeats {
 		end = min(end, d.Nines())
 	}
@@ -152,10 +146,10 @@ func (s spread) ribbon(at func(float64) float64) chart.Ribbon {
 			v := d.At(x)
 			low, high = min(low, v), max(high, v)
 		}
-		r.Low = append(r.Low, chart.Point{X: x, Y: at(low)})
-		r.High = append(r.High, chart.Point{X: x, Y: at(high)})
+		lowest = append(lowest, chart.Point{X: x, Y: at(low)})
+		highest = append(highest, chart.Point{X: x, Y: at(high)})
 	}
-	return r
+	return chart.Ribbon(lowest, highest, s.Slot, s.Index)
 }
 
 // limit is an objective on a percentile of the response time.
@@ -182,29 +176,23 @@ func latencyLimits(standings []answer.Standing, kind string) (limits []limit) {
 	return limits
 }
 
-// limitMark draws an objective as a bar that a curve must pass below.
-type limitMark struct{ limit }
-
-// Plot implements plot.Plotter.
-func (l limitMark) Plot(c draw.Canvas, p *plot.Plot) {
+// draw draws an objective as a bar that a curve must pass below.
+func (l limit) draw(c chart.Pen) {
 	const half = vg.Length(22)
-	tx, ty := p.Transforms(&c)
-	x, y := tx(l.nines), ty(l.seconds)
+	x, y := c.X(l.nines), c.Y(l.seconds)
 	if !c.ContainsX(x) || !c.ContainsY(y) {
 		return
 	}
 	style := chart.Line(chart.RoleLimit, 2, nil, chart.NoVariant)
 	c.StrokeLine2(style, max(x-half, c.Min.X), y, min(x+half, c.Max.X), y)
 	c.StrokeLine2(style, x, y, x, y+5)
-	name := chart.Label(p, chart.RoleLimit, chart.NoVariant)
-	name.XAlign, name.YAlign = text.XCenter, text.YBottom
-	c.FillText(name, vg.Point{X: x, Y: y + 6}, l.text)
+	c.Text(chart.RoleLimit, chart.NoVariant, draw.XCenter, draw.YBottom, vg.Point{X: x, Y: y + 6},
+		l.text)
 }
 
 func percentileFigure(
 	id, kind string, spreads []spread, values []float64, limits []limit,
-) (chart.Figure, error) {
-	const width, height, right = vg.Length(560), vg.Length(300), vg.Length(22)
+) chart.Figure {
 	p := chart.NewPlot()
 	at := chart.TimeAxis(p, values, 7)
 	end := 0.0
@@ -214,45 +202,39 @@ func percentileFigure(
 	drawn := end > 0 // one operation is no line
 	end = max(end, 1)
 	p.X.Min, p.X.Max = 0, end
-	p.X.Tick.Marker = ninesTicks{}
+	p.X.Tick.Marker = plot.TickerFunc(ninesTicks)
 	p.Y.Label.Text = "response time of " + words.Short(kind, 16)
 	p.X.Label.Text = "share of operations answered within (each step right: ten times rarer)"
-	p.Add(chart.GridLines{Vertical: true})
+	p.Add(chart.Grid(true))
 	for _, s := range spreads {
 		p.Add(s.ribbon(at))
 	}
-	var labels chart.EndLabels
+	var labels []chart.EndLabel
 	for _, s := range slices.Backward(spreads) {
 		points := s.curve(at)
-		p.Add(chart.Curve{Points: points, Style: chart.Line(chart.RoleFirst+chart.Role(s.Slot), 1.75,
-			chart.Dash(s.Slot), s.Index)})
+		p.Add(chart.Curve(points, chart.Line(chart.RoleFirst+chart.Role(s.Slot), 1.75,
+			chart.Dash(s.Slot), s.Index)))
 		last := points[len(points)-1]
 		labels = append(labels, chart.EndLabel{At: last, Text: s.Letter, Slot: s.Slot, Variant: s.Index})
 	}
-	p.Add(labels)
+	p.Add(chart.EndLabels(labels))
 	for _, l := range limits {
-		p.Add(limitMark{l})
+		p.Add(chart.Mark(l.draw))
 	}
 
 	f := chart.Figure{ID: id, Title: "Response time of " + kind + " by percentile",
 		Finding: percentileFinding(kind, spreads)}
 	percentileTable(&f, spreads, end)
 	chart.ByLetter(f.Legend)
-	if !drawn {
-		return f, nil
+	if drawn {
+		f.Draw(560, 22, []*plot.Plot{p}, 300)
+		f.Place(p, 0, float64(len(f.Rows)-1)*rowStep)
 	}
-	d := chart.Stack(width, right, []*plot.Plot{p}, []vg.Length{height})
-	f.Place(d, p, 0, float64(len(f.Rows)-1)*rowStep, len(f.Rows))
-	svg, err := chart.Inline(d.Canvas, id, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
+	return f
 }
 
 // ninesTicks labels the usual percentiles on an axis of nines.
-type ninesTicks struct{}
-
-// Ticks implements plot.Ticker.
-func (ninesTicks) Ticks(_, to float64) []plot.Tick {
+func ninesTicks(_, to float64) []plot.Tick {
 	ticks := []plot.Tick{{Value: -math.Log10(0.5), Label: "50 %"}}
 	for n := 1.0; n <= to+1e-9; n++ {
 		ticks = append(ticks, plot.Tick{Value: n, Label: words.QuantileName(n)})
@@ -342,12 +324,5 @@ func answeredFinding(kind string, spreads []spread, at float64, all bool) string
 }
 
 func byValue(a, b spread, nines float64) int {
-	x, y := a.all.At(nines), b.all.At(nines)
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
+	return cmp.Compare(a.all.At(nines), b.all.At(nines))
 }

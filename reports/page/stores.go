@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -57,17 +58,14 @@ type storeLane struct {
 }
 
 // storesOf draws what was said in a repeat of every variant that has a timeline.
-func storesOf(d answer.Data, standings []answer.Standing) (storesView, error) {
-	var view storesView
+func storesOf(d answer.Data, standings []answer.Standing) (view storesView) {
 	bySource, order := map[string][]storeLane{}, []string{}
 	end := 0.0
 	for _, l := range timeLanes(d, standings) {
 		said := d.Telemetry[answer.RepeatRef{Variant: l.Name, Repeat: l.repeat.Index}]
 		end = max(end, l.end())
 		for _, source := range said.Sources {
-			if !slices.Contains(order, source.Name) {
-				order = append(order, source.Name)
-			}
+			order = words.With(order, source.Name)
 			bySource[source.Name] = append(bySource[source.Name],
 				storeLane{l, source, float64(said.PeriodNS) / 1e9})
 		}
@@ -77,17 +75,13 @@ func storesOf(d answer.Data, standings []answer.Standing) (storesView, error) {
 	}
 	view.Headlines = headlines(bySource)
 	for _, name := range order {
-		s, err := storeSourceOf(fmt.Sprintf("s%d", len(view.Sources)), name, bySource[name],
-			standings, end)
-		if err != nil {
-			return view, err
-		}
+		s := storeSourceOf(fmt.Sprintf("s%d", len(view.Sources)), name, bySource[name], standings, end)
 		s.lead(view.Headlines, name)
 		if len(s.Plots)+len(s.Gaps) > 0 {
 			view.Sources = append(view.Sources, s)
 		}
 	}
-	return view, nil
+	return view
 }
 
 // lead opens a source that headlines are about, and has the designs that they name, and the
@@ -102,19 +96,15 @@ func (s *storeSource) lead(headlines []headline, source string) {
 	if !slices.ContainsFunc(all, leads) {
 		return
 	}
-	s.Open, s.Figures, s.More = true, nil, nil
-	for _, f := range all {
-		if leads(f) || f.Baseline {
-			s.Figures = append(s.Figures, f)
-		} else {
-			s.More = append(s.More, f)
-		}
-	}
+	s.Open = true
+	s.Figures, s.More = words.Split(all, func(f chart.TimeFigure) bool {
+		return leads(f) || f.Baseline
+	})
 }
 
 func storeSourceOf(
 	id, name string, lanes []storeLane, standings []answer.Standing, end float64,
-) (storeSource, error) {
+) storeSource {
 	s := storeSource{Name: sourceTitle(name)}
 	var drawn, zero []string
 	for _, quantity := range quantitiesOf(lanes) {
@@ -136,15 +126,11 @@ func storeSourceOf(
 		if len(s.Plots) == 0 {
 			continue
 		}
-		f, err := storeFigureOf(fmt.Sprintf("%s-%d", id, i), l, s, axes)
-		if err != nil {
-			return s, err
-		}
-		figures = append(figures, f)
+		figures = append(figures, storeFigureOf(fmt.Sprintf("%s-%d", id, i), l, s, axes))
 	}
 	chart.ShareMarks(chart.FiguresOf(figures))
 	s.Figures, s.More = firstOf(figures, standings)
-	return s, nil
+	return s
 }
 
 // sourceTitle is what people call a source.
@@ -160,9 +146,7 @@ func sourceTitle(name string) string {
 func quantitiesOf(lanes []storeLane) (names []string) {
 	for _, l := range lanes {
 		for _, series := range l.source.Series {
-			if !slices.Contains(names, series.Quantity) {
-				names = append(names, series.Quantity)
-			}
+			names = words.With(names, series.Quantity)
 		}
 	}
 	return names
@@ -196,9 +180,7 @@ func storePlotOf(lanes []storeLane, quantity string, end float64) storePlot {
 	for _, l := range lanes {
 		for _, s := range l.of(quantity) {
 			p.Unit = s.Unit
-			if !slices.Contains(p.Parts, s.Part) {
-				p.Parts = append(p.Parts, s.Part)
-			}
+			p.Parts = words.With(p.Parts, s.Part)
 			for i, v := range s.Values {
 				if float64(s.AtNS[i])/1e9 <= end {
 					p.most = max(p.most, v)
@@ -265,8 +247,7 @@ func unitText(unit string) string {
 	return strings.TrimSpace(strings.Replace(unit, "/s", " per second", 1))
 }
 
-func storeFigureOf(id string, l storeLane, s storeSource, axes storeAxes) (chart.TimeFigure,
-	error) {
+func storeFigureOf(id string, l storeLane, s storeSource, axes storeAxes) chart.TimeFigure {
 	f := l.figure(id, fmt.Sprintf("%s: %s over time", l.Name, s.Name))
 	f.Columns = []string{"from"}
 	for at := 0.0; at < axes.end-1e-9; at += axes.row {
@@ -282,16 +263,12 @@ func storeFigureOf(id string, l storeLane, s storeSource, axes storeAxes) (chart
 		findings = append(findings, quantity.finding(all, axes))
 		addColumns(&f, quantity, all, axes)
 	}
-	last := plots[len(plots)-1]
-	hideLabels(plots[:len(plots)-1]...)
-	last.X.Label.Text = "seconds since the start"
+	chart.LabelLast(plots)
 	heights[len(heights)-1] += 26
 	f.Finding = fmt.Sprintf("Repeat %d: %s.", l.repeat.Index+1, strings.Join(findings, "; "))
-	d := chart.Stack(vg.Length(360), 6, plots, heights)
-	f.Place(d, last, axes.row/2, axes.row*(float64(len(f.Rows))-0.5), len(f.Rows))
-	svg, err := chart.Inline(d.Canvas, id, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
+	f.Draw(360, 6, plots, heights...)
+	f.Place(plots[0], axes.row/2, axes.row*(float64(len(f.Rows))-0.5))
+	return f
 }
 
 // draw draws a quantity under one design, and returns how high.
@@ -299,8 +276,7 @@ func (p storePlot) draw(
 	l storeLane, all []rundir.Series, axes storeAxes, labelled bool,
 ) (*plot.Plot, vg.Length) {
 	drawn := chart.NewPlot()
-	drawn.X.Min, drawn.X.Max = 0, max(axes.end, 1e-3)
-	drawn.X.Tick.Marker = chart.SecondTicks{Most: 6}
+	chart.Since(drawn, axes.end, 6)
 	drawn.Y.Label.Text = words.Short(strings.TrimSuffix(p.name(), " by others"), 17)
 	if len(drawn.Y.Label.Text) > 13 {
 		drawn.Y.Label.TextStyle.Font.Size = 9 // as high as the plot
@@ -308,19 +284,18 @@ func (p storePlot) draw(
 	if p.heat() {
 		drawn.Y.Min, drawn.Y.Max = 0, float64(len(p.Parts))
 		drawn.Y.Tick.Marker = partTicks(p.Parts)
-		drawn.Add(chart.Heat{Rows: p.rows(all, axes), Width: axes.width, Shade: chart.Shade{Most: p.most},
-			Edges: chart.Even})
-		drawn.Add(bandEdges(l.lane, labelled))
+		drawn.Add(chart.Heat(p.rows(all, axes), axes.width, chart.Shade{Most: p.most}, chart.Even),
+			l.faults(labelled, true))
 		return drawn, vg.Length(80 + min(len(p.Parts), 100))
 	}
 	drawn.Y.Min, drawn.Y.Max = 0, p.most*1.08
-	drawn.Y.Tick.Marker = amountTicks{unit: p.Unit}
+	drawn.Y.Tick.Marker = amountTicks(p.Unit)
 	drawn.Add(bands(l.lane, labelled)...)
-	drawn.Add(chart.GridLines{})
+	drawn.Add(chart.Grid(false))
 	for _, s := range all {
 		slot := slices.Index(p.Parts, s.Part)
-		drawn.Add(chart.Curve{Points: seriesPoints(s, axes, l.period),
-			Style: chart.Line(chart.RoleFirst+chart.Role(slot), 1.5, chart.Dash(slot), chart.NoVariant)})
+		drawn.Add(chart.Curve(seriesPoints(s, axes, l.period), chart.Line(
+			chart.RoleFirst+chart.Role(slot), 1.5, chart.Dash(slot), chart.NoVariant)))
 	}
 	return drawn, 76
 }
@@ -385,11 +360,9 @@ func (p storePlot) rows(all []rundir.Series, axes storeAxes) [][]float64 {
 	return rows
 }
 
-// bandEdges marks faults where bands would hide what is drawn.
-func bandEdges(l lane, labelled bool) chart.FaultBands {
-	faults := chart.BandsOf(answer.FaultWindows(l.repeat), labelled)
-	faults.Edges = true
-	return faults
+// faults marks those of the lane's repeat.
+func (l lane) faults(labelled, edges bool) plot.Plotter {
+	return chart.Faults(answer.FaultWindows(l.repeat), time.Duration.Seconds, labelled, edges)
 }
 
 // partTicks labels the first, the middle and the last of many parts.
@@ -403,18 +376,17 @@ func partTicks(parts []string) plot.ConstantTicks {
 }
 
 // amountTicks labels an axis of amounts of a unit.
-type amountTicks struct{ unit string }
-
-// Ticks implements plot.Ticker.
-func (t amountTicks) Ticks(from, to float64) []plot.Tick {
-	ticks := chart.SecondTicks{Most: 3}.Ticks(from, to)
-	for i := range ticks {
-		ticks[i].Label = amount(ticks[i].Value, "")
-		if strings.HasPrefix(t.unit, "bytes") {
-			ticks[i].Label = strings.TrimSuffix(amount(ticks[i].Value, "bytes"), "B")
+func amountTicks(unit string) plot.TickerFunc {
+	return func(from, to float64) []plot.Tick {
+		ticks := chart.RoundTicks(3)(from, to)
+		for i := range ticks {
+			ticks[i].Label = amount(ticks[i].Value, "")
+			if strings.HasPrefix(unit, "bytes") {
+				ticks[i].Label = strings.TrimSuffix(amount(ticks[i].Value, "bytes"), "B")
+			}
 		}
+		return ticks
 	}
-	return ticks
 }
 
 // amount is a value with its unit, short enough for a sentence: "1.2k/s", "3.4 MB".

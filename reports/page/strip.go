@@ -18,27 +18,26 @@ import (
 // repeatFigure draws the p50 and p99 of every repeat of every variant, so
 // that one sees how far repeats of the same thing lie apart. It is empty when
 // nothing was repeated.
-func repeatFigure(standings []answer.Standing) (chart.Figure, error) {
+func repeatFigure(standings []answer.Standing) chart.Figure {
 	f := chart.Figure{ID: "repeats-chart", Title: "p50 and p99 of each repeat"}
 	p := chart.NewPlot()
 	values, most := repeatValues(standings)
 	if most < 2 {
-		return f, nil
+		return f
 	}
 	at := horizontalTimeAxis(p, values)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(standings))-0.4
 	for i := range len(standings) - 1 {
-		p.Add(chart.Curve{Points: []chart.Point{{X: p.X.Min, Y: float64(i) + 0.5}, {X: p.X.Max,
-			Y: float64(i) + 0.5}},
-			Style: chart.Line(chart.RoleGrid, 0.75, nil, chart.NoVariant)})
+		y := float64(i) + 0.5
+		p.Add(chart.Curve([]chart.Point{{X: p.X.Min, Y: y}, {X: p.X.Max, Y: y}},
+			chart.Line(chart.RoleGrid, 0.75, nil, chart.NoVariant)))
 	}
 	var ticks []plot.Tick
 	for i, st := range standings {
 		y := float64(len(standings) - 1 - i)
 		ticks = append(ticks, plot.Tick{Value: y, Label: st.Letter})
 		median, tail := repeatPoints(st, at, y)
-		p.Add(chart.Dots{Points: median, Slot: slotP50, Variant: st.Index, Hollow: true},
-			chart.Dots{Points: tail, Slot: slotP99, Variant: st.Index})
+		p.Add(chart.Dots(median, slotP50, st.Index, true), chart.Dots(tail, slotP99, st.Index, false))
 	}
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
 	p.X.Label.Text = "response time"
@@ -47,10 +46,8 @@ func repeatFigure(standings []answer.Standing) (chart.Figure, error) {
 		{Slot: slotP50, Variant: chart.NoVariant, Name: "p50 of a repeat", Diamond: "hollow"},
 		{Slot: slotP99, Variant: chart.NoVariant, Name: "p99 of a repeat", Diamond: "filled"}}
 	height := vg.Length(44 + max(17, 10+4*most)*len(standings))
-	d := chart.Stack(560, 10, []*plot.Plot{p}, []vg.Length{height})
-	svg, err := chart.Inline(d.Canvas, f.ID, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
+	f.Draw(560, 10, []*plot.Plot{p}, height)
+	return f
 }
 
 // horizontalTimeAxis is timeAxis for x.
@@ -59,7 +56,7 @@ func horizontalTimeAxis(p *plot.Plot, values []float64) (at func(float64) float6
 	p.X.Scale, p.X.Min, p.X.Max = p.Y.Scale, p.Y.Min, p.Y.Max
 	p.X.Tick.Marker = p.Y.Tick.Marker
 	p.Y.Scale = plot.LinearScale{}
-	p.Add(chart.GridLines{Vertical: true})
+	p.Add(chart.Grid(true))
 	return at
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 
 	"stampede/harness/rundir"
 	"stampede/reports/answer"
@@ -70,11 +71,11 @@ func pointsFor(lanes int) int {
 }
 
 // timePanels draws a repeat of every variant that has a timeline.
-func timePanels(d answer.Data, standings []answer.Standing) (timePanel, error) {
+func timePanels(d answer.Data, standings []answer.Standing) timePanel {
 	panel := timePanel{Kind: mainKind(standings)}
 	lanes := timeLanes(d, standings)
 	if len(lanes) == 0 {
-		return panel, nil
+		return panel
 	}
 	var widths []float64
 	for i, l := range lanes {
@@ -88,11 +89,7 @@ func timePanels(d answer.Data, standings []answer.Standing) (timePanel, error) {
 	if most := words.Seconds(slices.Max(widths)); most != panel.Bucket {
 		panel.Bucket += " to " + most
 	}
-	var err error
-	if panel.Overlay, panel.Grey, err = overlay(panel.Kind, lanes,
-		answer.ChartGroups(standings)[0]); err != nil {
-		return panel, err
-	}
+	panel.Overlay, panel.Grey = overlay(panel.Kind, lanes, answer.ChartGroups(standings)[0])
 	dense := densityOf(panel.Kind, lanes)
 	if dense != nil {
 		panel.Density = dense.view(lanes)
@@ -100,15 +97,12 @@ func timePanels(d answer.Data, standings []answer.Standing) (timePanel, error) {
 	axes := sharedAxes(lanes, dense)
 	panel.Rare = axes.rare
 	for i, l := range lanes {
-		f, err := timeFigureOf(fmt.Sprintf("t%d", i), panel.Kind, l, axes, dense)
-		if err != nil {
-			return panel, err
-		}
-		panel.Figures = append(panel.Figures, f)
+		panel.Figures = append(panel.Figures,
+			timeFigureOf(fmt.Sprintf("t%d", i), panel.Kind, l, axes, dense))
 	}
 	chart.ShareMarks(chart.FiguresOf(panel.Figures))
 	panel.Later = later(panel.Figures)
-	return panel, nil
+	return panel
 }
 
 // timeLanes finds of every variant the repeat that tells most, of those that have a
@@ -155,14 +149,9 @@ func (l lane) figure(id, title string) chart.TimeFigure {
 func firstOf(figures []chart.TimeFigure, standings []answer.Standing) (first,
 	more []chart.TimeFigure) {
 	chosen := answer.ChartGroups(standings)[0]
-	for _, f := range figures {
-		if slices.ContainsFunc(chosen, func(m answer.Member) bool { return m.Letter == f.Letter }) {
-			first = append(first, f)
-		} else {
-			more = append(more, f)
-		}
-	}
-	return first, more
+	return words.Split(figures, func(f chart.TimeFigure) bool {
+		return slices.ContainsFunc(chosen, func(m answer.Member) bool { return m.Letter == f.Letter })
+	})
 }
 
 // later names the designs that are drawn in another repeat than the first.
@@ -375,8 +364,7 @@ const (
 // flight, errors.
 func timeFigureOf(
 	id, kind string, l lane, axes timeAxes, dense *density,
-) (chart.TimeFigure, error) {
-	const width = vg.Length(360)
+) chart.TimeFigure {
 	plots := []*plot.Plot{latencyOverTime(l, axes), loadOverTime(l, axes),
 		inFlightOverTime(l, axes)}
 	heights := []vg.Length{100, 76, 58}
@@ -389,11 +377,9 @@ func timeFigureOf(
 		plots, heights = append(plots, p), append(heights, height)
 	}
 	for _, p := range plots {
-		p.X.Min, p.X.Max = 0, max(l.end(), 1e-3)
-		p.X.Tick.Marker = chart.SecondTicks{Most: 6}
+		chart.Since(p, l.end(), 6)
 	}
-	last := plots[len(plots)-1]
-	last.X.Label.Text = "seconds since the start"
+	chart.LabelLast(plots)
 	heights[len(heights)-1] += 26
 
 	f := l.figure(id, l.Name+" over time")
@@ -403,31 +389,9 @@ func timeFigureOf(
 		more := dense.table(l.Name+": "+kind+" by response time, and errors", l)
 		f.More = &more
 	}
-	hideLabels(plots[:len(plots)-1]...)
-	d := chart.Stack(width, 6, plots, heights)
-	f.Place(d, last, 0, float64(l.width)/1e9*float64(len(l.moments)-1), len(l.moments))
-	svg, err := chart.Inline(d.Canvas, id, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
-}
-
-// hideLabels keeps the ticks of x but not their labels, which stand once,
-// below the last plot.
-func hideLabels(plots ...*plot.Plot) {
-	for _, p := range plots {
-		p.X.Tick.Marker = unlabelled{p.X.Tick.Marker}
-	}
-}
-
-type unlabelled struct{ plot.Ticker }
-
-// Ticks implements plot.Ticker.
-func (u unlabelled) Ticks(from, to float64) []plot.Tick {
-	ticks := u.Ticker.Ticks(from, to)
-	for i := range ticks {
-		ticks[i].Label = ""
-	}
-	return ticks
+	f.Draw(360, 6, plots, heights...)
+	f.Place(plots[0], 0, float64(l.width)/1e9*float64(len(l.moments)-1))
+	return f
 }
 
 func latencyOverTime(l lane, axes timeAxes) *plot.Plot {
@@ -435,13 +399,10 @@ func latencyOverTime(l lane, axes timeAxes) *plot.Plot {
 	at := chart.TimeAxis(p, axes.latencies, 4)
 	p.Y.Label.Text = "p50, p99"
 	p.Add(bands(l, true)...)
-	p.Add(chart.GridLines{})
-	p.Add(series(l, chart.RoleFirst+slotP50, nil, func(m moment) float64 { return at(m.p50) }))
-	p.Add(series(l, chart.RoleFirst+slotP99, chart.Dash(1),
-		func(m moment) float64 { return at(m.p99) }))
+	p.Add(chart.Grid(false), l.line(slotP50, func(m moment) float64 { return at(m.p50) }),
+		l.line(slotP99, func(m moment) float64 { return at(m.p99) }))
 	if axes.rare {
-		p.Add(series(l, chart.RoleFirst+slotP999, chart.Dash(slotP999),
-			func(m moment) float64 { return at(m.p999) }))
+		p.Add(l.line(slotP999, func(m moment) float64 { return at(m.p999) }))
 	}
 	return p
 }
@@ -449,19 +410,17 @@ func latencyOverTime(l lane, axes timeAxes) *plot.Plot {
 func loadOverTime(l lane, axes timeAxes) *plot.Plot {
 	p := countPlot("operations/s", axes.rate)
 	p.Add(bands(l, false)...)
-	p.Add(chart.GridLines{})
-	p.Add(series(l, chart.RoleFirst+slotAchieved, nil, func(m moment) float64 { return m.achieved }))
-	p.Add(series(l, chart.RoleFirst+slotDropped, chart.Dash(slotDropped),
-		func(m moment) float64 { return m.dropped }))
-	p.Add(series(l, chart.RoleInk, []vg.Length{2, 2}, func(m moment) float64 { return m.offered }))
+	p.Add(chart.Grid(false), l.line(slotAchieved, func(m moment) float64 { return m.achieved }),
+		l.line(slotDropped, func(m moment) float64 { return m.dropped }),
+		l.series(chart.Line(chart.RoleInk, 1.5, []vg.Length{2, 2}, chart.NoVariant),
+			func(m moment) float64 { return m.offered }))
 	return p
 }
 
 func inFlightOverTime(l lane, axes timeAxes) *plot.Plot {
 	p := countPlot("in flight", axes.inFlight)
 	p.Add(bands(l, false)...)
-	p.Add(chart.GridLines{})
-	p.Add(series(l, chart.RoleFirst+slotFlight, nil, func(m moment) float64 { return m.inFlight }))
+	p.Add(chart.Grid(false), l.line(slotFlight, func(m moment) float64 { return m.inFlight }))
 	return p
 }
 
@@ -469,16 +428,26 @@ func countPlot(name string, most float64) *plot.Plot {
 	p := chart.NewPlot()
 	p.Y.Label.Text = name
 	p.Y.Min, p.Y.Max = 0, max(most*1.08, 1)
-	p.Y.Tick.Marker = chart.SecondTicks{Most: 3}
+	p.Y.Tick.Marker = chart.RoundTicks(3)
 	return p
 }
 
-func series(l lane, r chart.Role, dashes []vg.Length, value func(moment) float64) chart.Curve {
-	k := chart.Curve{Style: chart.Line(r, 1.5, dashes, chart.NoVariant)}
-	for _, m := range l.moments {
-		k.Points = append(k.Points, chart.Point{X: m.start, Y: value(m)})
+// line is a series in a slot's colour, dashed where the page's key is.
+func (l lane) line(slot int, value func(moment) float64) plot.Plotter {
+	dash := chart.Dash(slot)
+	if slot == slotAchieved || slot == slotFlight {
+		dash = nil
 	}
-	return k
+	return l.series(chart.Line(chart.RoleFirst+chart.Role(slot), 1.5, dash, chart.NoVariant), value)
+}
+
+// series is a number of the lane over time.
+func (l lane) series(style draw.LineStyle, value func(moment) float64) plot.Plotter {
+	var points []chart.Point
+	for _, m := range l.moments {
+		points = append(points, chart.Point{X: m.start, Y: value(m)})
+	}
+	return chart.Curve(points, style)
 }
 
 // bands marks warm-up and drain, faults and the first violation.
@@ -501,17 +470,17 @@ func (l lane) phases() []rundir.Phase {
 func backgrounds(l lane, labelled bool) (marks []plot.Plotter) {
 	for _, phase := range l.phases() {
 		if phase.Name == "warm-up" || phase.Name == "drain" {
-			marks = append(marks, chart.Band{From: float64(phase.StartNS) / 1e9,
-				To: float64(phase.EndNS) / 1e9, Role: chart.RolePhase})
+			marks = append(marks, chart.Band(float64(phase.StartNS)/1e9, float64(phase.EndNS)/1e9,
+				chart.RolePhase))
 		}
 	}
-	return append(marks, chart.BandsOf(answer.FaultWindows(l.repeat), labelled))
+	return append(marks, l.faults(labelled, false))
 }
 
 // violationMarks marks the first violation.
 func violationMarks(l lane, labelled bool) (marks []plot.Plotter) {
 	if at, ok := firstViolation(l.repeat); ok {
-		marks = append(marks, chart.ViolationMark{At: at, Labelled: labelled})
+		marks = append(marks, chart.Violation(at, labelled))
 	}
 	return marks
 }

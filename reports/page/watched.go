@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
 
 	"stampede/harness/check"
 	"stampede/harness/rundir"
@@ -42,8 +41,7 @@ type watchedLane struct {
 
 // watchedPanels draws what was followed in a repeat of every variant that has a
 // timeline, a panel for each quantity.
-func watchedPanels(d answer.Data, standings []answer.Standing) ([]watchedPanel, error) {
-	var panels []watchedPanel
+func watchedPanels(d answer.Data, standings []answer.Standing) (panels []watchedPanel) {
 	lanes := map[watchedKey][]watchedLane{}
 	for _, l := range timeLanes(d, standings) {
 		for _, w := range l.timeline.Watched {
@@ -63,11 +61,7 @@ func watchedPanels(d answer.Data, standings []answer.Standing) ([]watchedPanel, 
 		axes := watchedAxesOf(all)
 		var figures []chart.TimeFigure
 		for k, l := range all {
-			f, err := watchedFigureOf(fmt.Sprintf("w%d-%d", i, k), l, axes)
-			if err != nil {
-				return nil, err
-			}
-			figures = append(figures, f)
+			figures = append(figures, watchedFigureOf(fmt.Sprintf("w%d-%d", i, k), l, axes))
 			p.Exact = p.Exact && exactly(l.line)
 			p.Excused = p.Excused || slices.ContainsFunc(l.line.Points,
 				func(p check.WatchedPoint) bool { return p.Excused })
@@ -75,7 +69,7 @@ func watchedPanels(d answer.Data, standings []answer.Standing) ([]watchedPanel, 
 		chart.ShareMarks(chart.FiguresOf(figures))
 		p.First, p.More = firstOf(figures, standings)
 	}
-	return panels, nil
+	return panels
 }
 
 // raised is a text that begins with a capital letter, whatever it is.
@@ -116,14 +110,12 @@ func watchedAxesOf(lanes []watchedLane) watchedAxes {
 // at is a point's time in seconds.
 func at(p check.WatchedPoint) float64 { return float64(p.AtNS) / 1e9 }
 
-func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (chart.TimeFigure, error) {
+func watchedFigureOf(id string, l watchedLane, axes watchedAxes) chart.TimeFigure {
 	p := chart.NewPlot()
-	p.X.Min, p.X.Max = 0, max(axes.end, 1e-3)
-	p.X.Tick.Marker = chart.SecondTicks{Most: 6}
-	p.X.Label.Text = "seconds since the start"
+	chart.Since(p, axes.end, 6)
 	room := max(axes.high-axes.low, 1) * 0.08
 	p.Y.Min, p.Y.Max = axes.low-room, axes.high+room
-	p.Y.Tick.Marker = chart.SecondTicks{Most: 4}
+	p.Y.Tick.Marker = chart.RoundTicks(4)
 	p.Y.Label.Text = words.Short(l.line.Unit, 20)
 	rows := watchedRows(l.line.Points, axes.width)
 	drawn := l.line.Points
@@ -132,22 +124,20 @@ func watchedFigureOf(id string, l watchedLane, axes watchedAxes) (chart.TimeFigu
 	}
 	p.Add(watchedBands(l, drawn)...)
 	// Zero is no axis: it lies over faults.
-	p.Add(chart.GridLines{}, chart.Curve{Style: chart.Line(chart.RoleAxis, 1, nil, chart.NoVariant),
-		Points: []chart.Point{{X: 0, Y: 0}, {X: p.X.Max, Y: 0}}})
+	p.Add(chart.Grid(false), chart.Curve([]chart.Point{{X: 0, Y: 0}, {X: p.X.Max, Y: 0}},
+		chart.Line(chart.RoleAxis, 1, nil, chart.NoVariant)))
 	for _, part := range unbrokenParts(drawn) {
 		low, high := edges(part)
-		p.Add(chart.Ribbon{Low: low, High: high, Slot: 0, Variant: chart.NoVariant},
-			chart.Curve{Points: low, Style: chart.Line(chart.RoleFirst, 1, nil, chart.NoVariant)},
-			chart.Curve{Points: high, Style: chart.Line(chart.RoleFirst, 1.5, nil, chart.NoVariant)})
+		p.Add(chart.Ribbon(low, high, 0, chart.NoVariant),
+			chart.Curve(low, chart.Line(chart.RoleFirst, 1, nil, chart.NoVariant)),
+			chart.Curve(high, chart.Line(chart.RoleFirst, 1.5, nil, chart.NoVariant)))
 	}
 	f := l.figure(id, l.Name+": "+l.line.Quantity+" over time")
 	f.Finding = watchedFinding(l)
 	watchedTable(&f, rows, axes.width)
-	drawing := chart.Stack(vg.Length(360), 6, []*plot.Plot{p}, []vg.Length{150})
-	f.Place(drawing, p, axes.width/2, axes.width*(float64(len(rows))-0.5), len(rows))
-	svg, err := chart.Inline(drawing.Canvas, id, f.Title, f.Finding)
-	f.SVG = svg
-	return f, err
+	f.Draw(360, 6, []*plot.Plot{p}, 150)
+	f.Place(p, axes.width/2, axes.width*(float64(len(rows))-0.5))
+	return f
 }
 
 // watchedRows merges points into spans of equal width from 0. A span without
@@ -205,15 +195,14 @@ func watchedBands(l watchedLane, points []check.WatchedPoint) (marks []plot.Plot
 			i++
 		}
 		if i > from {
-			marks = append(marks, chart.Band{From: at(points[from]), To: at(points[i]),
-				Role: chart.RolePhase})
+			marks = append(marks, chart.Band(at(points[from]), at(points[i]), chart.RolePhase))
 		}
 	}
-	marks = append(marks, chart.BandsOf(answer.FaultWindows(l.repeat), true))
+	marks = append(marks, l.faults(true, false))
 	own := rundir.Repeat{Invariants: slices.DeleteFunc(slices.Clone(l.repeat.Invariants),
 		func(v check.Verdict) bool { return v.Invariant != l.line.Invariant })}
 	if at, ok := firstViolation(own); ok {
-		marks = append(marks, chart.ViolationMark{At: at, Labelled: true})
+		marks = append(marks, chart.Violation(at, true))
 	}
 	return marks
 }

@@ -8,7 +8,7 @@ type Fact struct {
 	Code        bool
 }
 
-// NonEmpty are the facts that have a value.
-func NonEmpty(facts ...Fact) []Fact {
+// Known are the facts that have a value.
+func Known(facts ...Fact) []Fact {
 	return slices.DeleteFunc(facts, func(f Fact) bool { return f.Value == "" })
 }

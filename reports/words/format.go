@@ -64,10 +64,34 @@ func QuantileName(nines float64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " %"
 }
 
+// NonEmpty are the texts that are not empty.
+func NonEmpty(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
+}
+
 // JoinNonEmpty joins the parts that are not empty.
 func JoinNonEmpty(separator string, parts ...string) string {
-	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	return strings.Join(parts, separator)
+	return strings.Join(NonEmpty(parts...), separator)
+}
+
+// With is a list with an element that it has but once.
+func With[T comparable](list []T, element T) []T {
+	if slices.Contains(list, element) {
+		return list
+	}
+	return append(list, element)
+}
+
+// Split are the elements that are chosen, and the others, both in their order.
+func Split[T any](list []T, chosen func(T) bool) (yes, no []T) {
+	for _, element := range list {
+		if chosen(element) {
+			yes = append(yes, element)
+		} else {
+			no = append(no, element)
+		}
+	}
+	return yes, no
 }
 
 // SortedKeys are the keys of a map, in order.

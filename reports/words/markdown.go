@@ -2,8 +2,10 @@ package words
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
+	"text/template"
 
 	"stampede/harness/plain"
 )
@@ -24,6 +26,15 @@ func Limited(text []byte, limit int) []byte {
 	}
 	cut := bytes.LastIndexByte(text[:limit-len(note)], '\n')
 	return append(text[:cut+1:cut+1], note...)
+}
+
+// Template parses a template of plain text, in which md is EscapeMD.
+func Template(text string, functions template.FuncMap) (*template.Template, error) {
+	t, err := template.New("").Funcs(template.FuncMap{"md": EscapeMD}).Funcs(functions).Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("parse template: %w", err)
+	}
+	return t, nil
 }
 
 // EscapeMD takes the meaning from Markdown's, HTML's and GitHub's special

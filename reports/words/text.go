@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"stampede/harness/plain"
 )
@@ -63,6 +64,25 @@ func Aligned(rows [][]string, columns int) []string {
 	lines := strings.Split(strings.TrimRight(table.String(), "\n"), "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(line, " ")
+	}
+	return lines
+}
+
+// Widest is how many columns the longest line has.
+func Widest(lines []string) (most int) {
+	for _, line := range lines {
+		most = max(most, utf8.RuneCountInString(line))
+	}
+	return most
+}
+
+// Marked are the first columns of rows, in line, those after the head with the mark of each in
+// its colour, which takes no room.
+func Marked(rows [][]string, columns int, marks []Mark, colour bool) []string {
+	lines := Aligned(rows, columns)
+	for i, m := range marks {
+		word := m.Icon + " " + m.Word
+		lines[i+1] = strings.Replace(lines[i+1], word, Paint(word, m.Class, colour), 1)
 	}
 	return lines
 }

@@ -53,32 +53,9 @@ func textOf(t *testing.T, d answer.Data, o words.TextOptions) []string {
 	return strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 }
 
-// TestTextFindings: the terminal says the three answers, each apart from the others, within
-// 80 columns but for the last line.
-func TestTextFindings(t *testing.T) {
-	lines := textOf(t, noisy(t), words.TextOptions{Report: "runs/a/report.html"})
-	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "CORRECT") })
-	want := []string{
-		"CORRECT     4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was",
-		"            caught, 1 known-wrong one is not provoked here",
-		"            no-oversell: No item ever has more units held or sold than it has",
-		"            20 successful buy operations, 90 % of which raced another on the",
-		"            same key, up to 41 at once",
-		"            what is not provoked here is provoked by flash-sale-redis-power-loss",
-		"TIMING ≈    5 repeats, 1 run again after noise; 2 are noisy: the host took 7 to",
-		"            33 % of the CPU in 2",
-		"            the same design differed from itself by 1.60× at p99: smaller",
-		"            differences mean nothing here",
-		"OBJECTIVES  2 objectives for each of 3 designs: 5 met, 1 not judged (buy-p99 and",
-		"            errors)",
-		"            conditional_update is not judged on buy-p99: 8 % were dropped while",
-		"            the host took 14 % of the CPU",
-		"RESULT flash-sale-100k PASS correct=2/2 caught=1/1 timing=noisy " +
-			"objectives=5/6(1 not judged) report=runs/a/report.html exit=0",
-	}
-	if at < 0 || !slices.Equal(lines[at:], want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
-	}
+// TestTextFits: the terminal says the three answers within 80 columns but for the last line.
+func TestTextFits(t *testing.T) {
+	lines := textOf(t, sceneOf(t, "noisy").data(t), words.TextOptions{})
 	for _, line := range lines[:len(lines)-1] {
 		if n := utf8.RuneCountInString(line); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
@@ -161,61 +138,6 @@ func TestFaultsAreOnTheFirstScreen(t *testing.T) {
 	r.Faults[1].Evidence = []string{"3 bytes of replies were lost"}
 	says("faults: 2 injected, all proved: dies (crash api-1 at 1.02 s) and silence (lost-ack redis " +
 		"at 3.00 s)")
-}
-
-// TestTextFindingsOfFailures: what is wrong is named, and without an objective there is no
-// answer about them.
-func TestTextFindingsOfFailures(t *testing.T) {
-	text := strings.Join(textOf(t, sceneOf(t, "all_failed").data(t), words.TextOptions{}), "\n")
-	for _, want := range []string{"CORRECT     0 of 2 designs hold every invariant\n",
-		"conditional_update broke no-oversell (37 violations)",
-		"OBJECTIVES  2 objectives for each of 2 designs: 2 met, 2 missed (buy-p99 and\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
-	d.Summary.Variants[0].SLOs, d.Summary.Variants[0].Repeats[0].SLOs = nil, nil
-	if text = strings.Join(textOf(t, d, words.TextOptions{}), "\n"); strings.Contains(text,
-		"OBJECTIVES") || strings.Contains(text, "objectives=") {
-		t.Errorf("no objective was asked\n%s", text)
-	}
-}
-
-// TestFirstScreen: the page begins with the answer, the three answers, a row for each
-// design that is not known to be wrong with its times, and the controls apart.
-func TestFirstScreen(t *testing.T) {
-	page := strings.ReplaceAll(outline(render(t, noisy(t))), "\u00a0", " ")
-	before, _, _ := strings.Cut(page, "Is it correct?\nEach invariant")
-	for _, want := range []string{
-		"\n4 designs: 2 of 2 hold every invariant, 1 of 1 known-wrong one was caught, 1 known-wrong " +
-			"one is not provoked here. redis_lua answers buy fastest: p99 9.83 ms, " +
-			"9.0× lower than the baseline conditional_update.\n",
-		"\n✓ Correct PASS\n", "\n≈ Timing noisy\n", "\n≈ Objectives NOT JUDGED\n",
-		"\n| ✓holds redis_lua A  |  | 2.", "\n| ✓holds conditional_update B  |  | ≈ 1",
-		"Controls: designs that are known to be wrong.",
-		"\n| ⚑ redis_get_decr D | caught | no-oversell: item-1 has 101 of 100 units sold\n",
-		"\n| ○ redis_no_gate C | not provoked | breaks no-oversell under power-loss; provoked by " +
-			"flash-sale-redis-power-loss, another\n",
-	} {
-		if !strings.Contains(before, want) {
-			t.Errorf("no %q", want)
-		}
-	}
-	_, row, _ := strings.Cut(page, "\n| B conditional_update")
-	row, _, _ = strings.Cut(row, "\n")
-	if n := strings.Count(row, "≈ "); n < 6 {
-		t.Errorf("%d noisy numbers are marked in %q", n, row)
-	}
-	for _, want := range []string{"conditional_update differed from itself by 1.20× at p50 " +
-		"and by 1.60× at p99", "| times not used", "| times used; repeats 1"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q", want)
-		}
-	}
-	if t.Failed() {
-		t.Log(before)
-	}
 }
 
 // TestSummariesOfWhatHeld: what an invariant says of itself stands in its row and, of the
@@ -329,19 +251,6 @@ func TestSuccessfulTimes(t *testing.T) {
 	want := "\ntimes are of successful buy operations\n"
 	if !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
-	}
-}
-
-// TestControlsDoNotPass: a repeat of a control says that it was caught, or not provoked, and
-// not that it passed.
-func TestControlsDoNotPass(t *testing.T) {
-	page := outline(render(t, noisy(t)))
-	_, page, _ = strings.Cut(page, "Every repeat, with the order in which they ran\n")
-	for _, want := range []string{"| D redis_get_decr | 1 | 3 | ⚑ caught |",
-		"| C redis_no_gate | 1 | 4 | ○ not provoked |", "| A redis_lua | 1 | 2 | ✓ PASS |"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q in\n%s", want, page)
-		}
 	}
 }
 

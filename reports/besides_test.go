@@ -9,6 +9,7 @@ import (
 	"stampede/harness/rundir"
 	"stampede/reports/answer"
 	"stampede/reports/export"
+	"stampede/reports/words"
 )
 
 // TestBesides: what a known-wrong design breaks beyond what was expected of it is not
@@ -101,6 +102,10 @@ func TestNoObjective(t *testing.T) {
 	}
 	if got := write(t, export.Markdown, d); !strings.Contains(got, "- Objectives: – **none asked**") {
 		t.Errorf("Markdown does not say that none was asked:\n%s", got)
+	}
+	if got := strings.Join(textOf(t, d, words.TextOptions{}), "\n"); strings.Contains(got,
+		"OBJECTIVES") || strings.Contains(got, "objectives=") {
+		t.Errorf("the text has objectives:\n%s", got)
 	}
 	icon := html.UnescapeString(between(t, page, `<link rel="icon" href="`, `"`))
 	if n := strings.Count(icon, "%3Ccircle"); n != 2 {

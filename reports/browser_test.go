@@ -194,9 +194,7 @@ func TestBrowserKeyboard(t *testing.T) {
 	unfold(t, tb, "#time")
 	reached := map[string]bool{}
 	for range 400 {
-		if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Tab)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tb, kb.Tab)
 		if eval[bool](t, tb, "document.activeElement === document.body") {
 			break // past the end
 		}
@@ -214,6 +212,14 @@ func TestBrowserKeyboard(t *testing.T) {
 	}
 }
 
+// press is a key of the keyboard.
+func press(t *testing.T, tb *tab, key string) {
+	t.Helper()
+	if err := chromedp.Do(tb, chromedp.KeyEvent(key)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // unfold opens all that is folded in a section of the page.
 func unfold(t *testing.T, tb *tab, section string) {
 	t.Helper()
@@ -225,9 +231,7 @@ func TestBrowserReadsAChartByKeys(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t))
 	eval[any](t, tb, "document.querySelector('#latency .plot').focus()")
 	for range 11 {
-		if err := chromedp.Do(tb, chromedp.KeyEvent(kb.ArrowRight)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tb, kb.ArrowRight)
 	}
 	readout := eval[string](t, tb, "document.querySelector('#latency .readout').textContent")
 	if !strings.HasPrefix(readout, "90 %:") || !strings.Contains(readout, " ms") {
@@ -241,9 +245,7 @@ func TestBrowserReadsAChartByKeys(t *testing.T) {
 	if x < label-2 || x > label+2 {
 		t.Errorf("the cursor is at %v, the label 90 %% at %v", x, label)
 	}
-	if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Escape)); err != nil {
-		t.Fatal(err)
-	}
+	press(t, tb, kb.Escape)
 	if got := styleOf(t, tb, "#latency .cursor", "visibility"); got != "hidden" {
 		t.Errorf("after Escape the cursor is %s", got)
 	}
@@ -263,9 +265,7 @@ func TestBrowserReadsNames(t *testing.T) {
 		"#latency": {"0 %:  B ", "  A ", "  C "},
 	} {
 		eval[any](t, tb, fmt.Sprintf("document.querySelector('%s .plot').focus()", section))
-		if err := chromedp.Do(tb, chromedp.KeyEvent(kb.Home)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tb, kb.Home)
 		readout := eval[string](t, tb, fmt.Sprintf(
 			"document.querySelector('%s .readout').textContent", section))
 		for _, part := range want {
@@ -306,9 +306,7 @@ func TestBrowserCursorsMoveTogether(t *testing.T) {
 		eval[any](t, tb, `[...document.querySelectorAll('#time .grid .plot')].sort((a, b) => {
 			const end = p => p.dataset.step * p.parentElement.querySelectorAll('tbody tr').length;
 			return end(b) - end(a) })[0].focus()`)
-		if err := chromedp.Do(tb, chromedp.KeyEvent(key)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tb, key)
 		cursors := eval[[]cursor](t, tb, `[...document.querySelectorAll('#time .grid .plot')].map(p => {
 			const line = p.querySelector('.cursor'), of = p.dataset;
 			const row = (line.getAttribute('x1') - of.x0) / of.dx;
@@ -369,14 +367,25 @@ func quietButHash(t *testing.T, tb *tab) {
 // On a phone, and at 400 % zoom, the page itself does not scroll sideways.
 func TestBrowserNarrow(t *testing.T) {
 	for _, name := range []string{"three", "hostile", "all_failed"} {
-		tb := open(t, sceneOf(t, name).page(t))
-		if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
-			t.Fatal(err)
-		}
-		if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
-			t.Errorf("%s: %d pixels wide at 320", name, width)
-		}
-		keep(t, tb, "narrow-"+name)
+		narrow(t, open(t, sceneOf(t, name).page(t)), "narrow-"+name)
+	}
+}
+
+// narrow fails if a page scrolls sideways at 320 pixels, and keeps what it looks like.
+func narrow(t *testing.T, tb *tab, name string) {
+	t.Helper()
+	at(t, tb, 320, 800)
+	if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
+		t.Errorf("%s: %d pixels wide at 320", name, width)
+	}
+	keep(t, tb, name)
+}
+
+// at shows a page at a size.
+func at(t testing.TB, tb *tab, width, height int64) {
+	t.Helper()
+	if err := chromedp.Do(tb, chromedp.EmulateViewport(width, height)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -393,9 +402,7 @@ func TestBrowserFits(t *testing.T) {
 			svg.viewBox.baseVal.width)(document.querySelector('`+chart+`'))`)
 	}
 	for _, width := range []int64{1280, 390} {
-		if err := chromedp.Do(tb, chromedp.EmulateViewport(width, 900)); err != nil {
-			t.Fatal(err)
-		}
+		at(t, tb, width, 900)
 		for _, place := range []string{"#variants .scroll", ".toggles"} {
 			if !eval[bool](t, tb, `(e => e.scrollWidth <= e.clientWidth &&
 				e.scrollHeight <= e.clientHeight)(document.querySelector('`+place+`'))`) {
@@ -424,9 +431,7 @@ func TestBrowserSizes(t *testing.T) {
 		designs = append(designs, more)
 	}
 	tb := open(t, render(t, fixture{designs: designs, repeats: 1, ops: 1000}.build(t)))
-	if err := chromedp.Do(tb, chromedp.EmulateViewport(1280, 800)); err != nil {
-		t.Fatal(err)
-	}
+	at(t, tb, 1280, 800)
 	if end := eval[float64](t, tb,
 		"document.querySelector('.controls').getBoundingClientRect().bottom"); end > 800 {
 		t.Errorf("the first screen ends at %v", end)
@@ -485,9 +490,7 @@ func TestBrowserChartsKeepTheirTexts(t *testing.T) {
 		"stored": keptRun(t, "store-faults")} {
 		tb := open(t, render(t, d))
 		for _, width := range []int64{1280, 390} {
-			if err := chromedp.Do(tb, chromedp.EmulateViewport(width, 900)); err != nil {
-				t.Fatal(err)
-			}
+			at(t, tb, width, 900)
 			eval[any](t, tb, "document.querySelectorAll('details').forEach(d => { d.open = true })")
 			for _, text := range eval[[]string](t, tb, `[...document.querySelectorAll('.plot svg text')]
 				.filter(e => {
@@ -636,9 +639,7 @@ func TestBrowserUnderJenkins(t *testing.T) {
 // the values, and still a table to those who cannot see it.
 func TestBrowserCards(t *testing.T) {
 	tb := open(t, sceneOf(t, "three").page(t))
-	if err := chromedp.Do(tb, chromedp.EmulateViewport(390, 800)); err != nil {
-		t.Fatal(err)
-	}
+	at(t, tb, 390, 800)
 	if !eval[bool](t, tb, `(e => e.scrollWidth <= e.clientWidth)(
 			document.querySelector('#variants .scroll'))`) {
 		t.Error("the table scrolls sideways")
@@ -669,13 +670,7 @@ func TestBrowserCompare(t *testing.T) {
 	for name, all := range comparisonScenes(t) {
 		tb := open(t, comparePage(t, false, all))
 		quiet(t, tb)
-		if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
-			t.Fatal(err)
-		}
-		if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
-			t.Errorf("%s: %d pixels wide at 320", name, width)
-		}
-		keep(t, tb, "compare-"+name)
+		narrow(t, tb, "compare-"+name)
 	}
 }
 
@@ -736,18 +731,12 @@ func TestIndexInTheBrowser(t *testing.T) {
 		}
 	}
 	quiet(t, tb)
-	if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
-		t.Fatal(err)
-	}
-	if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
-		t.Errorf("%d pixels wide at 320", width)
-	}
+	narrow(t, tb, "index")
 	widest := eval[int](t, tb, `(document.querySelectorAll("details").forEach(d => d.open = true),
 		Math.max(...[...document.querySelectorAll('details table')].map(x => x.scrollWidth)))`)
 	if widest > 320 {
 		t.Errorf("the runs of a scenario are %d pixels wide at 320", widest)
 	}
-	keep(t, tb, "index")
 }
 
 // The page of a search obeys its own policy and fits a narrow screen.
@@ -759,12 +748,6 @@ func TestBrowserKnee(t *testing.T) {
 		if got := eval[bool](t, tb, "!document.getElementById('theme').hidden"); !got {
 			t.Errorf("%s: the script did not run: its digest is not what the policy allows", name)
 		}
-		if err := chromedp.Do(tb, chromedp.EmulateViewport(320, 800)); err != nil {
-			t.Fatal(err)
-		}
-		if width := eval[int](t, tb, "document.documentElement.scrollWidth"); width > 320 {
-			t.Errorf("%s: %d pixels wide at 320", name, width)
-		}
-		keep(t, tb, "knee-"+name)
+		narrow(t, tb, "knee-"+name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -203,7 +204,7 @@ func (f fixture) variant(
 		v.Verdict, v.Correctness = rundir.Fail, rundir.Violated
 	}
 	for _, name := range g.expect {
-		if !contains(g.breaks, name) {
+		if !slices.Contains(g.breaks, name) {
 			v.Verdict, v.Correctness = rundir.Fail, rundir.NotCaught
 		}
 	}
@@ -324,7 +325,7 @@ func (f fixture) verdicts(d *answer.Data, ref answer.RepeatRef, g design) []chec
 	records := map[uint64]history.Record{}
 	for i, name := range invariants {
 		v := check.Verdict{Invariant: name, Status: check.Held, Checked: max(0, f.ops-7*i), Unknown: 3}
-		if contains(g.breaks, name) {
+		if slices.Contains(g.breaks, name) {
 			v.Status, v.Count = check.Broken, 37
 			for k := range 20 {
 				seq := uint64(1000*i + 10*k)
@@ -499,13 +500,4 @@ func add(to *rundir.Load, l rundir.Load) {
 	to.OK += l.OK
 	to.Refused += l.Refused
 	to.Unknown += l.Unknown
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }

@@ -51,6 +51,7 @@ var scenes = sync.OnceValue(func() []scene {
 		{name: "undecided", make: undecided}, {name: "broken_histograms", make: brokenHistograms},
 		{name: "hostile", make: hostiles}, {name: "latent", make: latent},
 		{name: "faults", make: withFaults}, {name: "missed", make: missed},
+		{name: "noisy", make: noisy},
 	}
 	for i := range all {
 		all[i].once, all[i].d, all[i].html = new(sync.Once), new(answer.Data), new(string)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,43 +35,22 @@ func write(t testing.TB, f func(io.Writer, answer.Data) error, d answer.Data) st
 // TestLossesAreAlwaysShown: what a design may lose is told also when it lost
 // nothing.
 func TestLossesAreAlwaysShown(t *testing.T) {
-	d := sceneOf(t, "one").data(t)
-	for name, f := range map[string]func(io.Writer, answer.Data) error{
-		"HTML": page.HTML, "Markdown": export.Markdown,
-	} {
+	d := fixture{designs: flashSale()[:1], repeats: 1, ops: 1000}.build(t)
+	forms := []func(io.Writer, answer.Data) error{page.HTML, export.Markdown}
+	for i, f := range forms {
 		if strings.Contains(write(t, f, d), "Accepted losses") {
-			t.Errorf("%s: no loss is declared, and it tells of some", name)
+			t.Errorf("form %d: no loss is declared, and it tells of some", i)
 		}
 	}
-	// The scene is everybody's.
-	d.Summary.Variants = slices.Clone(d.Summary.Variants)
-	v := &d.Summary.Variants[0]
-	v.Invariants = slices.Clone(v.Invariants)
-	v.Invariants[0].Accepted = []check.AcceptedLoss{
+	d.Summary.Variants[0].Invariants[0].Accepted = []check.AcceptedLoss{
 		{What: "late likes", Why: "AOF is synced every second", Bound: 77}}
-	for name, f := range map[string]func(io.Writer, answer.Data) error{
-		"HTML": page.HTML, "Markdown": export.Markdown,
-	} {
+	for i, f := range forms {
 		text := write(t, f, d)
 		for _, want := range []string{"Accepted losses", "late likes", "AOF is synced", "77"} {
 			if !strings.Contains(text, want) {
-				t.Errorf("%s does not say %q", name, want)
+				t.Errorf("form %d does not say %q", i, want)
 			}
 		}
-	}
-}
-
-func TestTextLastLine(t *testing.T) {
-	var out bytes.Buffer
-	o := words.TextOptions{Report: "runs/a/report.html", Exit: 1}
-	if err := export.Text(&out, sceneOf(t, "all_failed").data(t), o); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	want := "RESULT flash-sale-100k FAIL correct=0/2 timing=clean objectives=2/4 " +
-		"report=runs/a/report.html exit=1"
-	if got := lines[len(lines)-1]; got != want {
-		t.Errorf("last line %q, want %q", got, want)
 	}
 }
 

@@ -28,21 +28,6 @@ func render(t testing.TB, d answer.Data) string {
 	return out.String()
 }
 
-func TestHTMLTitleSaysTheVerdict(t *testing.T) {
-	for name, want := range map[string]string{
-		"three":       "PASS · ✓ correct, ✓ timing, ✓ objectives · # · 3 designs",
-		"all_failed":  "FAIL · ✗ correct, ✓ timing, ✗ objectives · # · 2 designs",
-		"interrupted": "INTERRUPTED · ■ correct, ✓ timing, ✓ objectives · # · 2 designs",
-		"invalid":     "INVALID · ! correct, – timing, ✓ objectives · # · 1 design",
-		"undecided":   "INCONCLUSIVE · ? correct, ✓ timing, ? objectives · # · 1 design",
-	} {
-		want = strings.Replace(want, "#", "flash-sale-100k", 1) + " · 2026-11-21"
-		if !strings.Contains(sceneOf(t, name).page(t), "<title>"+want+"</title>") {
-			t.Errorf("%s: no title %q", name, want)
-		}
-	}
-}
-
 // TestTheScenarioComesBackAsItWas: it can be copied from the page and run.
 func TestTheScenarioComesBackAsItWas(t *testing.T) {
 	d := sceneOf(t, "one").make(t)
@@ -77,15 +62,18 @@ func TestHTMLIsDeterministic(t *testing.T) {
 	}
 }
 
-// Everything that a strict content security policy forbids, and everything
-// that would reach for the network, is absent; what it allows is what is
-// there.
-func TestHTMLKeepsItsPolicy(t *testing.T) {
+func TestHTMLKeepsItsRules(t *testing.T) {
 	for _, s := range scenes() {
 		keepsPolicy(t, s.name, s.page(t))
+		keepsAnchors(t, s.name, s.page(t))
+		if len(s.data(t).Summary.Variants) > 0 {
+			keepsTables(t, s.page(t))
+		}
 	}
 }
 
+// keepsPolicy: everything that a strict content security policy forbids, and everything
+// that would reach for the network, is absent; what it allows is what is there.
 func keepsPolicy(t *testing.T, name, page string) {
 	t.Helper()
 	for _, tag := range tags(page) {
@@ -176,13 +164,7 @@ func between(t *testing.T, text, from, to string) string {
 	return body
 }
 
-// Every anchor that is pointed to exists, once.
-func TestHTMLAnchors(t *testing.T) {
-	for _, s := range scenes() {
-		keepsAnchors(t, s.name, s.page(t))
-	}
-}
-
+// keepsAnchors: every anchor that is pointed to exists, once.
 func keepsAnchors(t *testing.T, name, page string) {
 	t.Helper()
 	ids := map[string]int{}
@@ -207,10 +189,6 @@ func keepsAnchors(t *testing.T, name, page string) {
 	}
 }
 
-func TestHTMLAccessibleTables(t *testing.T) {
-	keepsTables(t, sceneOf(t, "three").page(t))
-}
-
 func keepsTables(t *testing.T, page string) {
 	t.Helper()
 	tables, captions := strings.Count(page, "<table"), strings.Count(page, "<caption")
@@ -225,19 +203,6 @@ func keepsTables(t *testing.T, page string) {
 		strings.Count(page, `"scroll tall" tabindex="0" role="group" aria-label=`) // its name may repeat
 	if labelled != scrolls {
 		t.Errorf("%d scroll areas, %d with keyboard access and a name", scrolls, labelled)
-	}
-}
-
-func TestHTMLHostileText(t *testing.T) {
-	page := sceneOf(t, "hostile").page(t)
-	for _, bad := range []string{"<script>alert", "<img", "\x1b", "\u202e",
-		`href="javascript`} {
-		if strings.Contains(page, bad) {
-			t.Errorf("the page contains %q", bad)
-		}
-	}
-	if !strings.Contains(page, "größe_日本_") {
-		t.Error("text beyond ASCII was lost")
 	}
 }
 
@@ -308,90 +273,21 @@ func BenchmarkHTML(b *testing.B) {
 	}
 }
 
-// A chart shows at most six series; more become further charts, each with the
-// baseline.
-func TestHTMLGroupsManyVariants(t *testing.T) {
-	page := render(t, fixture{designs: flashSale(), repeats: 1, ops: 2000}.build(t))
-	for g := range 3 {
-		chart := between(t, page, fmt.Sprintf(`id="p0-%d-t"`, g), "</svg>")
-		series := map[string]bool{}
-		for _, m := range regexp.MustCompile(`class="k\d v(\d+)"`).FindAllStringSubmatch(chart, -1) {
-			series[m[1]] = true
-		}
-		if len(series) < 2 || len(series) > 6 || !series["0"] {
-			t.Errorf("chart %d shows the variants %v", g, series)
-		}
-	}
-}
-
-// Wrong designs come last, however fast, and say so.
-func TestHTMLRanksWrongVariantsLast(t *testing.T) {
-	text := outline(sceneOf(t, "three").page(t))
-	_, table, found := strings.Cut(text, "Hold every invariant")
-	slow := strings.Index(table, "conditional_update")
-	fast := strings.Index(table, "redis_get_decr fast but wrong")
-	if !found || slow < 0 || fast < slow {
-		t.Errorf("the baseline stands at %d, the wrong design at %d", slow, fast)
-	}
-}
-
-// What is known to be wrong is not praised for a run that did not provoke it.
-func TestHTMLDoesNotPraiseLatentErrors(t *testing.T) {
-	text := outline(sceneOf(t, "latent").page(t))
-	if !strings.Contains(text, "○ redis_no_gate B | not provoked | breaks no-oversell under "+
-		"redis-loss; provoked by flash-sale-redis-power-loss") ||
-		strings.Contains(text, "redis_no_gate answers buy fastest") {
-		t.Error("a latent error is not told, or its design praised")
-	}
-}
-
-func TestHTMLShowsGaps(t *testing.T) {
-	text := outline(sceneOf(t, "broken_histograms").page(t))
-	for _, want := range []string{"What is missing from this report",
-		"numbers over time of naive_select, repeat 1: truncated",
-		"no percentile curve of buy in conditional_update"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q", want)
-		}
-	}
-}
-
+// TestHTMLEvidence: a violation has an anchor, what was not expected is open, and the command
+// that reproduces it can be copied.
 func TestHTMLEvidence(t *testing.T) {
 	page := sceneOf(t, "all_failed").page(t)
-	text := outline(page)
-	for _, want := range []string{"37 violations in 1 of 1 repeat", "item-1 has 101 of 100 units sold",
-		"Showing the first 20 of 37 violations",
-		"--seed 42 --backend processes --design conditional_update",
-		"| 900000 | buy | item-1 | buyer-0 | 2,000.00 ms | 2,000.00 ms | 2,003.00 ms | ok | " +
-			"order-0, value 1",
-	} {
-		if !strings.Contains(text, want) {
+	for _, want := range []string{`id="v-no-oversell-conditional_update-1"`,
+		`<details class="exhibit bad" id="v-no-oversell-conditional_update" open>`,
+		`data-copy="v-no-oversell-conditional_update-cmd" hidden>Copy</button>`} {
+		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
-	}
-	if !strings.Contains(page, `id="v-no-oversell-conditional_update-1"`) {
-		t.Error("a violation has no anchor")
-	}
-	if !strings.Contains(page,
-		`<details class="exhibit bad" id="v-no-oversell-conditional_update" open>`) {
-		t.Error("unexpected evidence is closed")
-	}
-	if !strings.Contains(page,
-		`data-copy="v-no-oversell-conditional_update-cmd" hidden>Copy</button>`) {
-		t.Error("the command that reproduces it cannot be copied")
 	}
 }
 
-// Processor time is that of stores and roles; the generator's is told apart, and what
-// nobody measured is not zero.
-func TestHTMLProcessorTime(t *testing.T) {
-	text := strings.ReplaceAll(outline(sceneOf(t, "one").page(t)), "\u00a0", " ")
-	for _, want := range []string{"| 9  | 171 | 459 µs",
-		"| A conditional_update | 41.0 µs | 450 µs | 9.00 µs"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q", want)
-		}
-	}
+// TestHTMLWithoutProcessorTime: what nobody measured is not zero.
+func TestHTMLWithoutProcessorTime(t *testing.T) {
 	d := fixture{designs: flashSale()[:2], repeats: 1, ops: 100}.build(t)
 	for i := range d.Summary.Variants {
 		d.Summary.Variants[i].Repeats[0].Processor = nil
@@ -400,17 +296,6 @@ func TestHTMLProcessorTime(t *testing.T) {
 	if strings.Contains(page, "CPU time per operation") ||
 		strings.Contains(page, "CPU/op") {
 		t.Error("what was not measured is told")
-	}
-}
-
-// Every class of errors says when it came up first, and what was going on.
-func TestHTMLErrorsSayWhen(t *testing.T) {
-	text := outline(sceneOf(t, "faults").page(t))
-	for _, want := range []string{"| sold out | buy | 990 | 99.0 % | 1.50 s, steady\n",
-		"first: context deadline exceeded after 2s | buy | 0 | 0 % | 4.10 s, steady, during F1 stall"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q", want)
-		}
 	}
 }
 

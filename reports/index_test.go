@@ -95,29 +95,13 @@ func index(t *testing.T, root string) string {
 }
 
 func TestIndex(t *testing.T) {
-	page := index(t, runs(t))
-	for _, want := range []string{
-		"4 finished runs · 4 PASS · newest 2026-11-21 12:00:00 UTC",
-		"<h2 id=\"system-0-h\">flashsale</h2>", "<h2 id=\"system-1-h\">views</h2>",
-		"3 runs of flash-sale-100k", "1 run of views-skew",
-		`<td class="wrong"><span aria-hidden="true">⚑</span> caught`,
-		"What could not be read", "00000000", `</a> <span class="note">2026-11-21`,
-		`/report.html#variant-0">conditional_<wbr>update</a>`, `data-l="p99">2.00` + "\u00a0s<",
-		`<span class="note">before 88.1 ms</span>`,
-		`Correct <span class="good"><span aria-hidden="true">`,
-		`title="2026-11-21 09:00:00 UTC: holds"`,
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
-		}
-	}
+	root := runs(t)
+	page := index(t, root)
+	golden(t, "index.html.txt", strings.ReplaceAll(outline(page), root, "runs"))
 	if n := strings.Count(page, `<svg viewBox="0 0 160 24"`); n != 3 {
 		t.Errorf("%d trends, want one for each design of the first scenario: a single run is none", n)
 	}
-	if strings.Contains(page, "3600 s") || strings.Contains(page, "1.00 h") {
-		t.Error("what another machine measured is in the trend")
-	}
-	if n := strings.Count(page, "/report.html#"); n != 2*3 {
+	if n := strings.Count(page, "/report.html#variant-"); n != 2*3 {
 		t.Errorf("%d designs lead to their report, want each of each scenario", n)
 	}
 }

@@ -21,29 +21,6 @@ func section(t *testing.T, page, id string) string {
 	return text
 }
 
-// TestStoresSection: each source has a fold, each quantity a panel with a figure for
-// each design, what there was none of is named, and so is what was not answered.
-func TestStoresSection(t *testing.T) {
-	text := section(t, sceneOf(t, "three").page(t), "stores")
-	for _, want := range []string{
-		"<b>Postgres</b>: transactions and WAL", "transactions, per second",
-		"WAL, bytes per second", "Always zero: deadlocks.",
-		"<b>Redis</b>", "4 of 13 questions not answered; the first said: i/o timeout",
-		"<b>CPU</b>", "CPU used, cores", "sampled about every 1 s",
-		"transactions at most 2990/s (committed), at 8 s; WAL at most",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the section does not say %q", want)
-		}
-	}
-	if n := strings.Count(text, "<figure"); n != 3*3 {
-		t.Errorf("%d figures, want three sources of three designs", n)
-	}
-	if n := strings.Count(text, `class="data"`); n != 3*3 {
-		t.Errorf("%d of 9 figures have their data as a table", n)
-	}
-}
-
 // TestAGapIsNoLine: where Redis said nothing, its line is broken in two.
 func TestAGapIsNoLine(t *testing.T) {
 	text := section(t, sceneOf(t, "three").page(t), "stores")
@@ -59,25 +36,6 @@ func TestAGapIsNoLine(t *testing.T) {
 		if strings.Count(line[1], "M") != 2 {
 			t.Errorf("the line is %q, want two parts", line[1])
 		}
-	}
-}
-
-// TestManyPartsAreAHeatMap: twelve partitions are rows; the one that falls behind is
-// named, and is the darkest.
-func TestManyPartsAreAHeatMap(t *testing.T) {
-	text := section(t, sceneOf(t, "faults").page(t), "stores")
-	_, panel, ok := strings.Cut(text, "<li>counter lag, records")
-	if !ok {
-		t.Fatal("there is no panel of the lag")
-	}
-	for _, want := range []string{"the darkest is 1100 records", "at most 1100 records (11), at 11 s",
-		`stroke-opacity="0.2"`, "counter lag: least"} {
-		if !strings.Contains(panel, want) {
-			t.Errorf("the panel does not say %q", want)
-		}
-	}
-	if strings.Count(panel, `shape-rendering="crispEdges"`) < 4 {
-		t.Error("the levels of the heat map are not told apart")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stampede/harness/api/apitest"
 	"stampede/harness/env/doctor"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -78,6 +79,19 @@ func TestReadmeTables(t *testing.T) {
 	}
 }
 
+// TestReadmesHaveAllPaths: the README of a system names every path of its API.
+func TestReadmesHaveAllPaths(t *testing.T) {
+	for _, s := range systems.All() {
+		folder := filepath.Join("../../systems", s.Name)
+		about := string(read(t, filepath.Join(folder, "README.md")))
+		for _, path := range apitest.Paths(t, read(t, filepath.Join(folder, "openapi.yaml"))) {
+			if !strings.Contains(about, path+"`") {
+				t.Errorf("the README of %s has no %s", s.Name, path)
+			}
+		}
+	}
+}
+
 // tables are the catalogue's tables of every system in Markdown.
 func tables(t *testing.T) string {
 	t.Helper()
@@ -94,6 +108,15 @@ func tables(t *testing.T) string {
 		}
 		b.WriteString("\n")
 		verdictTable(&b, s, plans)
+		b.WriteString("\n| design | guarantees | gives up | breaks |\n|---|---|---|---|\n")
+		for _, v := range s.Variants {
+			var broken []string
+			for _, by := range v.Breaks {
+				broken = append(broken, fmt.Sprintf("%s (%s)", by.Invariant, by.Under))
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", v.Name, v.Guarantees, v.GivesUp,
+				strings.Join(broken, ", "))
+		}
 		b.WriteString("\n| invariant | what must be true |\n|---|---|\n")
 		for _, inv := range s.Invariants(s.Params()) {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", inv.Name(), inv.Statement())

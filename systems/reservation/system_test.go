@@ -80,6 +80,3 @@ func FuzzRequests(f *testing.F) {
 func TestOtherWords(t *testing.T) {
 	suttest.Understood(t, suite(), "counter_per_night", apitest.Reworded)
 }
-
-// TestReadme: the tables of the README say what the code says.
-func TestReadme(t *testing.T) { suttest.Readme(t, reservation.System()) }

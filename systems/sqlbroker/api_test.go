@@ -14,7 +14,6 @@ import (
 	"stampede/harness/api/apitest"
 	"stampede/harness/history"
 	"stampede/harness/sut"
-	"stampede/harness/suttest"
 	"stampede/systems/sqlbroker"
 )
 
@@ -206,6 +205,3 @@ func TestAnswersToSettlements(t *testing.T) {
 func FuzzRequests(f *testing.F) {
 	apitest.FuzzRequests(f, sqlbroker.API(), sqlbroker.DefaultParams())
 }
-
-// TestReadme: the tables of the README say what the code says.
-func TestReadme(t *testing.T) { suttest.Readme(t, sqlbroker.System()) }

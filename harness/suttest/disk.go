@@ -14,12 +14,12 @@ import (
 	"stampede/harness/sut"
 )
 
-// fillDisk makes every table of a database one that a row in full_disk can close:
+// watchDisk makes every table of a database one that a row in full_disk can close:
 // who writes then is told that the disk is full, as Postgres does (SQLSTATE 53100),
 // and counted, which no rollback undoes.
-const fillDisk = `
+const watchDisk = `
 CREATE TABLE full_disk (yes boolean NOT NULL);
-INSERT INTO full_disk VALUES (true);
+INSERT INTO full_disk VALUES (false);
 CREATE SEQUENCE full_disk_hits;
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	IF (SELECT yes FROM full_disk) THEN
@@ -69,11 +69,14 @@ func (s Suite) fullDisk(t *testing.T, v sut.Variant) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Pool.Exec(t.Context(), fillDisk); err != nil {
-		t.Fatalf("filling the disk: %v", err)
+	if _, err := db.Pool.Exec(t.Context(), watchDisk); err != nil {
+		t.Fatalf("watching the disk: %v", err)
 	}
 	cfg.MaxConns = maxConns
-	stop := s.start(t, v, cfg)
+	stop := s.start(t, v, cfg) // while there is room: it waits until the roles work
+	if _, err := db.Exec(t.Context(), `UPDATE full_disk SET yes = true`); err != nil {
+		t.Fatalf("filling the disk: %v", err)
+	}
 	rec, base := &recorder{}, time.Now()
 	full := history.Window{
 		Kind: history.FaultWindow, Name: "full-disk", Fault: "no space left on device",

@@ -89,16 +89,13 @@ func placeCases() []verdictCase {
 		holds("worked off and collected", collect(768, 1)),
 		breaks("published again and denied", "operation 1536 was acknowledged at 270ms, but denied "+
 			"when it was sent again at 280ms", refuseFor(1536, sqlbroker.ErrTaken)),
-		open("every repeated publication is put off", "no acknowledged publication was sent again and "+
-			"answered", putOff),
+		open("every repeated publication is put off", "no publication was acknowledged again", putOff),
 		holds("no repeated publication is asked for", putOff,
 			func(e *evidence) { e.params.Resend = 0 }),
 		open("nothing died", "no message became a dead letter", noDead),
 	), of(sqlbroker.WorkedOff,
-		breaks("a message waits for consumers", "message 768.1 still waits in queue-1 (ready)",
+		breaks("a message waits for consumers", "message 768.1 of queue-1 (ready) is left",
 			state(768, 1, ready)),
-		breaks("one is still with a consumer", "message 768.1 still waits in queue-1 (picked)",
-			state(768, 1, picked)),
 		holds("a message waits for operations"),
 		open("consumers did nothing", "consumers processed no message", noEffects),
 	)...)
@@ -113,7 +110,7 @@ func effectCases() []verdictCase {
 		})
 	}
 	return of(sqlbroker.EffectsOnce,
-		breaks("two effects", "message 768.0 has 2 effects: one of delivery 1 and one of delivery 2",
+		breaks("two effects", "768.0: there are effect 768.0 (delivery 1) and effect 768.0 (delivery 2)",
 			effect(768, 0, 2, 1500*ms, 1505*ms)),
 		breaks("acknowledged without an effect", "message 768.1 of queue-1 was published and "+
 			"acknowledged by consumers, but has no effect", ineffective),
@@ -124,7 +121,7 @@ func effectCases() []verdictCase {
 		breaks("waiting with an effect", "message 768.1 has an effect but is not acknowledged (ready)",
 			state(768, 1, ready)),
 		holds("dead without an effect", ineffective, dies(768, 1, 1, 0)),
-		open("no effects", "consumers stored no effect", noEffects, forget(768, 1536)),
+		open("no effects", "there is no effect at the end", noEffects, forget(768, 1536)),
 		by("one consumer", together+" were in work beside a message of another consumer's",
 			func(_ int, x *sqlbroker.EffectAudit) { x.Consumer = "consumer-1" }),
 		by("consumers that nobody names", together,

@@ -61,7 +61,7 @@ func (t ackFirst) storeDone(
 		return storeEffects(ctx, conn, queue, good)
 	})
 	if err == nil {
-		t.tally.consume(len(good))
+		t.tally.consumed.Add(int64(len(good)))
 	}
 	return err
 }

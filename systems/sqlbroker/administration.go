@@ -96,16 +96,12 @@ func (t *table) counted(ctx context.Context, doing, sql, queue string) (n int, e
 
 // List counts what is in the queues, by their indexes.
 func (t *table) List(ctx context.Context) ([]QueueInfo, error) {
-	return t.listed(ctx, `SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s, '',
+	list, err := stores.Collect[QueueInfo](ctx, t.DB, `
+		SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s, '',
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'ready'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'delayed'),
 			(SELECT count(*) FROM messages m WHERE m.queue = q.queue AND state = 'picked'),
 			(SELECT count(*) FROM dead_letters d WHERE d.queue = q.queue)
 		FROM queues q ORDER BY queue`)
-}
-
-// listed reads queues with what is in them.
-func (t *table) listed(ctx context.Context, sql string) ([]QueueInfo, error) {
-	list, err := stores.Collect[QueueInfo](ctx, t.DB, sql)
 	return list, stores.Failed("listing queues", err)
 }

@@ -125,11 +125,11 @@ func administrationKinds() []api.Kind[Broker] {
 		api.Op(KindCreate, "PUT "+routeQueue, create, api.About{
 			Summary: "Create a queue, or change its settings.", Reply: "The queue has these settings.",
 			Refuses: []error{ErrForbidden}}),
-		api.Op(KindPurge, "DELETE "+routePurge, purge, api.About{
+		api.Op(KindPurge, "DELETE "+routePurge, countedIn(Broker.Purge), api.About{
 			Summary: "Delete all messages of a queue except its dead letters.",
 			Detail:  "Messages that consumers have are deleted too: their receipts become invalid.",
 			Reply:   counted, Refuses: ofQueues}),
-		api.Op(KindRedrive, "POST "+routeRedrive, redrive, api.About{
+		api.Op(KindRedrive, "POST "+routeRedrive, countedIn(Broker.Redrive), api.About{
 			Summary: "Put the dead letters of a queue back into it.",
 			Detail:  "They are added at its end as if they had never been delivered.",
 			Reply:   counted, Refuses: ofQueues}),
@@ -151,14 +151,14 @@ const (
 type (
 	// PublishRequest publishes messages, or what Make says where they are not written down.
 	PublishRequest struct {
-		OpID     uint64    `json:"op_id" op:"id" min:"1" max:"9223372036854775807"`
-		Queue    string    `json:"-" path:"queue" op:"key" min:"1"`
+		OpID uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807"`
+		QueueRequest
 		Messages []Message `json:"messages" min:"1" max:"1000"`
 	}
 	// OneRequest publishes one message.
 	OneRequest struct {
-		OpID  uint64 `json:"op_id" min:"1" max:"9223372036854775807"`
-		Queue string `json:"-" path:"queue" min:"1"`
+		OpID uint64 `json:"op_id" min:"1" max:"9223372036854775807"`
+		QueueRequest
 		Message
 	}
 	// Count is a number of messages.
@@ -167,16 +167,16 @@ type (
 	}
 	// ReceiveRequest is a Demand at a queue.
 	ReceiveRequest struct {
-		OpID     uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
-		Queue    string `json:"-" path:"queue" op:"key" min:"1"`
+		OpID uint64 `json:"-" query:"op_id" op:"id" default:"" min:"1" max:"9223372036854775807"`
+		QueueRequest
 		Consumer string `json:"-" query:"consumer" op:"client" default:"" doc:"the consumer's name"`
 		Most     int    `json:"-" query:"n" default:"1" min:"1" max:"1000" doc:"the most messages to deliver"`
 		WaitMS   int64  `json:"-" query:"wait_ms" default:"0" min:"0" max:"20000" doc:"how long to wait for a first message. The wait also ends at the server's own limit"`
 	}
 	// SettleRequest is a Settlement at a queue.
 	SettleRequest struct {
-		OpID     uint64   `json:"op_id,omitempty" op:"id" min:"0"`
-		Queue    string   `json:"-" path:"queue" op:"key" min:"1"`
+		OpID uint64 `json:"op_id,omitempty" op:"id" min:"0"`
+		QueueRequest
 		Receipts Receipts `json:"receipts" min:"1" max:"1000"`
 		ByMS     int64    `json:"by_ms,omitempty" min:"0" max:"86400000" doc:"for how long from now; required in an extension"`
 	}
@@ -186,13 +186,13 @@ type (
 	Receipts []string
 	// AckOneRequest acknowledges by the path alone.
 	AckOneRequest struct {
-		OpID    uint64 `json:"-" query:"op_id" default:"" min:"1" max:"9223372036854775807"`
-		Queue   string `json:"-" path:"queue" min:"1"`
+		OpID uint64 `json:"-" query:"op_id" default:"" min:"1" max:"9223372036854775807"`
+		QueueRequest
 		Receipt string `json:"-" path:"receipt" min:"1" max:"200" doc:"one delivery of one message"`
 	}
 	// CreateRequest has the settings of a queue.
 	CreateRequest struct {
-		Queue string `json:"-" path:"queue" op:"key" min:"1"`
+		QueueRequest
 		QueueSettings
 	}
 	// QueueRequest is about a queue.
@@ -221,7 +221,7 @@ func (r *PublishRequest) UnmarshalBinary(body []byte) error {
 
 // Check refuses what Postgres cannot store.
 func (r *PublishRequest) Check() error {
-	errs := []error{checkText("queue", r.Queue)}
+	errs := []error{r.QueueRequest.Check()}
 	for _, m := range r.Messages {
 		errs = append(errs, checkText("body", m.Body))
 	}
@@ -230,17 +230,11 @@ func (r *PublishRequest) Check() error {
 
 // Check refuses what Postgres cannot store.
 func (r *OneRequest) Check() error {
-	return errors.Join(checkText("queue", r.Queue), checkText("body", r.Body))
+	return errors.Join(r.QueueRequest.Check(), checkText("body", r.Body))
 }
 
 // Check refuses what no queue can be called.
-func (r *ReceiveRequest) Check() error { return checkText("queue", r.Queue) }
-
-// Check refuses what no queue can be called.
 func (r *QueueRequest) Check() error { return checkText("queue", r.Queue) }
-
-// Check refuses what no queue can be called.
-func (r *CreateRequest) Check() error { return checkText("queue", r.Queue) }
 
 // Check refuses a token.
 func (r *ResetRequest) Check() error {
@@ -252,7 +246,7 @@ func (r *ResetRequest) Check() error {
 
 // Check refuses what no queue can be called and what no receipt can be.
 func (r *SettleRequest) Check() error {
-	errs := []error{checkText("queue", r.Queue)}
+	errs := []error{r.QueueRequest.Check()}
 	for _, receipt := range r.Receipts {
 		if receipt == "" || len(receipt) > maxReceiptBytes {
 			errs = append(errs, fmt.Errorf("receipts: expected each to have 1 to %d bytes, got %d",
@@ -271,9 +265,6 @@ func (r *ExtendRequest) Check() error {
 	return err
 }
 
-// Check refuses what no queue can be called.
-func (r *AckOneRequest) Check() error { return checkText("queue", r.Queue) }
-
 // checkText refuses what Postgres cannot store as text.
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
@@ -288,7 +279,8 @@ func publish(b Broker, ctx context.Context, req PublishRequest) (Count, error) {
 }
 
 func publishOne(req OneRequest) PublishRequest {
-	return PublishRequest{OpID: req.OpID, Queue: req.Queue, Messages: []Message{req.Message}}
+	return PublishRequest{OpID: req.OpID, QueueRequest: req.QueueRequest,
+		Messages: []Message{req.Message}}
 }
 
 // Deliveries are what a receive delivers.
@@ -332,21 +324,22 @@ func settles[R interface{ settlement() (string, Settlement) }](
 }
 
 func ackOne(req AckOneRequest) SettleRequest {
-	return SettleRequest{OpID: req.OpID, Queue: req.Queue, Receipts: Receipts{req.Receipt}}
+	return SettleRequest{OpID: req.OpID, QueueRequest: req.QueueRequest,
+		Receipts: Receipts{req.Receipt}}
 }
 
 func create(b Broker, ctx context.Context, req CreateRequest) (api.Nothing, error) {
 	return api.Nothing{}, b.Create(ctx, req.Queue, req.QueueSettings)
 }
 
-func purge(b Broker, ctx context.Context, req QueueRequest) (Count, error) {
-	n, err := b.Purge(ctx, req.Queue)
-	return Count{n}, err
-}
-
-func redrive(b Broker, ctx context.Context, req QueueRequest) (Count, error) {
-	n, err := b.Redrive(ctx, req.Queue)
-	return Count{n}, err
+// countedIn is what says how many messages of a queue it touched.
+func countedIn(
+	do func(Broker, context.Context, string) (int, error),
+) func(Broker, context.Context, QueueRequest) (Count, error) {
+	return func(b Broker, ctx context.Context, req QueueRequest) (Count, error) {
+		n, err := do(b, ctx, req.Queue)
+		return Count{n}, err
+	}
 }
 
 func list(b Broker, ctx context.Context, _ struct{}) ([]QueueInfo, error) { return b.List(ctx) }

@@ -150,7 +150,7 @@ func (t *table) effectAndAck(
 		return storeEffects(ctx, tx, queue, good)
 	})
 	if err == nil {
-		t.tally.consume(len(good))
+		t.tally.consumed.Add(int64(len(good)))
 	}
 	return workError(err)
 }

@@ -39,20 +39,22 @@ type Look struct {
 // CountMost is where the counts of a Look stop.
 const CountMost = 10_000
 
-// lookSQL reads by the partial indexes. Parameter: where to stop counting.
-const lookSQL = `
+// lookSQL reads by the partial indexes. Stuck selects the messages that consumers have for too
+// long, tables is what their tables' names begin with. Parameter: where to stop counting.
+func lookSQL(stuck, tables string) string {
+	return `
 SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM (SELECT messages FROM published
         WHERE published_at > statement_timestamp() - interval '1 minute' LIMIT $1) AS p),
     (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'ready' {slots} LIMIT $1) AS m),
     (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'picked' {slots} LIMIT $1) AS m),
-    (SELECT count(*) FROM (SELECT FROM messages m WHERE state = 'picked' {slots}
-        AND clock_timestamp() - picked_at > (visible_at - picked_at) / 2 LIMIT $1) AS m),
+    (SELECT count(*) FROM (` + stuck + ` LIMIT $1) AS m),
     (SELECT count(*) FROM (SELECT FROM dead_letters LIMIT $1) AS d),
     (SELECT coalesce(` + nanoseconds + `avg(acked_at - created_at)), 0)::bigint
         FROM (SELECT acked_at, created_at FROM messages m WHERE state = 'acked' {slots}
             ORDER BY acked_at DESC LIMIT 100) AS m),
     (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
-        WHERE relname LIKE 'messages%'), ` + snapshotSQL + consumedSQL
+        WHERE relname LIKE '` + tables + `%'), ` + snapshotSQL + consumedSQL
+}
 
 // snapshotSQL is how old the oldest snapshot of anybody else is.
 const snapshotSQL = `(SELECT coalesce(` + nanoseconds + `max(clock_timestamp() - xact_start)), 0)::bigint
@@ -82,4 +84,8 @@ func gauge(of opener) func(context.Context, *opened) (any, error) {
 	}
 }
 
-func (t *table) looks() (gauge, metrics string) { return lookSQL, metricsSQL }
+func (t *table) looks() (gauge, metrics string) {
+	return lookSQL(`SELECT FROM messages m WHERE state = 'picked' {slots}
+			AND clock_timestamp() - picked_at > (visible_at - picked_at) / 2`, "messages"),
+		metricsSQL(tableMetricsSQL)
+}

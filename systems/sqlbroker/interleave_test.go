@@ -505,7 +505,7 @@ func (l *lab) empties(ctx context.Context) error {
 // time that there is nothing.
 func TestWaitsEndBeforeDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &table{opened: &opened{}, pollEvery: 20 * time.Millisecond}
+		b := &table{opened: &opened{}, tally: &tally{}, pollEvery: 20 * time.Millisecond}
 		for _, limit := range []time.Duration{50 * time.Millisecond, 5 * time.Second} {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()

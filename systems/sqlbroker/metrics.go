@@ -43,10 +43,14 @@ func queueMetrics() []metric {
 	}
 }
 
-// metricsSQL asks for the metrics of the first queues by name. Each part reads an index, and
-// no more of it than CountMost entries, in all queues or in each. Parameters: CountMost,
-// scrapedQueues.
-const metricsSQL = firstQueues + `
+// metricsSQL asks for the metrics of the first queues by name, and how many queues there are.
+// Each part reads an index, and no more of it than CountMost entries, in all queues or in each.
+// Parameters: CountMost, scrapedQueues.
+func metricsSQL(own string) string {
+	return `
+WITH first AS MATERIALIZED (SELECT queue, visibility FROM queues ORDER BY queue LIMIT $2)
+SELECT 'queues', '', count(*)::float8 FROM queues
+UNION ALL
 SELECT 'pending', q.queue, (SELECT count(*) FROM (SELECT FROM messages m
         WHERE m.queue = q.queue AND m.state = 'ready' {slots} LIMIT $1) AS m)::float8
     FROM first q
@@ -60,6 +64,14 @@ SELECT 'published_per_minute', queue, sum(messages)::float8
         WHERE published_at > statement_timestamp() - interval '1 minute'
         ORDER BY published_at DESC LIMIT $1) AS p GROUP BY queue
 UNION ALL
+SELECT 'deletion_seconds', queue, avg(extract(epoch FROM acked_at - created_at))::float8
+    FROM (SELECT queue, acked_at, created_at FROM messages m WHERE m.state = 'acked' {slots}
+        ORDER BY acked_at DESC LIMIT 1000) AS m GROUP BY queue
+UNION ALL` + own
+}
+
+// tableMetricsSQL are the metrics that the sweeper's index has.
+const tableMetricsSQL = `
 SELECT 'delayed', queue, count(*)::float8 FROM (SELECT queue FROM messages m
         WHERE m.state = 'delayed' {slots} ORDER BY visible_at LIMIT $1) AS m GROUP BY queue
 UNION ALL
@@ -68,50 +80,7 @@ SELECT 'with_consumers', queue, count(*)::float8 FROM (SELECT queue FROM message
 UNION ALL
 SELECT 'stuck', queue, count(*) FILTER (WHERE statement_timestamp() - picked_at >
         (visible_at - picked_at) / 2)::float8 FROM (SELECT queue, picked_at, visible_at FROM messages m
-        WHERE m.state = 'picked' {slots} ORDER BY visible_at LIMIT $1) AS m GROUP BY queue
-UNION ALL
-SELECT 'deletion_seconds', queue, avg(extract(epoch FROM acked_at - created_at))::float8
-    FROM (SELECT queue, acked_at, created_at FROM messages m WHERE m.state = 'acked' {slots}
-        ORDER BY acked_at DESC LIMIT 1000) AS m GROUP BY queue`
-
-// firstQueues are the queues of which a scrape tells, and how many there are.
-const firstQueues = `
-WITH first AS MATERIALIZED (SELECT queue, visibility FROM queues ORDER BY queue LIMIT $2)
-SELECT 'queues', '', count(*)::float8 FROM queues
-UNION ALL`
-
-// riverMetricsSQL is metricsSQL for jobs.
-const riverMetricsSQL = firstQueues + `
-SELECT 'pending', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
-        WHERE m.queue = q.queue AND m.state = 'available' LIMIT $1) AS m)::float8
-    FROM first q
-UNION ALL
-SELECT 'dead_letters', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
-        WHERE m.queue = q.queue AND m.state IN ('discarded', 'cancelled') LIMIT $1) AS d)::float8
-    FROM first q
-UNION ALL
-SELECT 'published_per_minute', queue, sum(messages)::float8
-    FROM (SELECT queue, messages FROM published
-        WHERE published_at > statement_timestamp() - interval '1 minute'
-        ORDER BY published_at DESC LIMIT $1) AS p GROUP BY queue
-UNION ALL
-SELECT 'delayed', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
-        WHERE m.queue = q.queue AND m.state IN ('scheduled', 'retryable') LIMIT $1) AS m)::float8
-    FROM first q
-UNION ALL
-SELECT 'with_consumers', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
-        WHERE m.queue = q.queue AND m.state = 'running' LIMIT $1) AS m)::float8
-    FROM first q
-UNION ALL
-SELECT 'stuck', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
-        WHERE m.queue = q.queue AND m.state = 'running'
-            AND attempted_at < statement_timestamp() - q.visibility / 2 * interval '1 us' LIMIT $1) AS m)::float8
-    FROM first q
-UNION ALL
-SELECT 'deletion_seconds', queue, avg(extract(epoch FROM finalized_at - created_at))::float8
-    FROM (SELECT queue, finalized_at, created_at FROM river_job
-        WHERE state = 'completed' AND finalized_at IS NOT NULL
-        ORDER BY finalized_at DESC LIMIT 1000) AS m GROUP BY queue`
+        WHERE m.state = 'picked' {slots} ORDER BY visible_at LIMIT $1) AS m GROUP BY queue`
 
 // scraped is what a scrape has read of the queues.
 type scraped struct {
@@ -149,34 +118,34 @@ func (s *scrapes) lately() scraped {
 // of the queues nothing.
 func (l *limited) writeMetrics(w io.Writer) {
 	b := l.base()
-	all := b.tally.read()
 	write := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(w, format, args...) // whoever goes away misses the rest
 	}
-	write("# TYPE sqlbroker_claim_seconds summary\n# UNIT sqlbroker_claim_seconds seconds\n"+
-		"# HELP sqlbroker_claim_seconds Time of claims of this server that got messages.\n"+
-		"sqlbroker_claim_seconds_count %d\nsqlbroker_claim_seconds_sum %g\n",
-		all.claims, all.claiming.Seconds())
+	head := func(name, kind, format string, args ...any) {
+		write("# TYPE sqlbroker_%s %s\n", name, kind)
+		if strings.HasSuffix(name, "_seconds") {
+			write("# UNIT sqlbroker_%s seconds\n", name)
+		}
+		write("# HELP sqlbroker_"+name+" "+format+"\n", args...)
+	}
+	head("claim_seconds", "summary", "Time of claims of this server that got messages.")
+	write("sqlbroker_claim_seconds_count %d\nsqlbroker_claim_seconds_sum %g\n",
+		b.tally.claims.Load(), time.Duration(b.tally.claiming.Load()).Seconds())
 	got, failed := l.scrapes.lately(), 0
 	if got.err != nil {
 		b.Config.Warn("the metrics of queues are left out", got.err)
 		failed = 1
 	}
-	write("# TYPE sqlbroker_scrape_failed gauge\n"+
-		"# HELP sqlbroker_scrape_failed 1 if the queues could not be read, which are left out then.\n"+
-		"sqlbroker_scrape_failed %d\n", failed)
+	head("scrape_failed", "gauge", "1 if the queues could not be read, which are left out then.")
+	write("sqlbroker_scrape_failed %d\n", failed)
 	if got.err != nil {
 		return
 	}
-	write("# TYPE sqlbroker_queues gauge\n"+
-		"# HELP sqlbroker_queues Queues; those after the first %d by name are left out below.\n"+
-		"sqlbroker_queues %g\n", scrapedQueues, got.values["queues"][""])
+	head("queues", "gauge", "Queues; those after the first %d by name are left out below.",
+		scrapedQueues)
+	write("sqlbroker_queues %g\n", got.values["queues"][""])
 	for _, m := range queueMetrics() {
-		write("# TYPE sqlbroker_%s gauge\n", m.name)
-		if strings.HasSuffix(m.name, "_seconds") {
-			write("# UNIT sqlbroker_%s seconds\n", m.name)
-		}
-		write("# HELP sqlbroker_%s %s\n", m.name, m.help)
+		head(m.name, "gauge", "%s", m.help)
 		for _, queue := range got.queues {
 			value, is := got.values[m.name][queue]
 			if is || m.name != deletionSeconds {

@@ -305,21 +305,16 @@ const storingSQL = `FROM pg_locks WHERE locktype = 'relation' AND granted
     AND mode NOT IN ('AccessShareLock', 'RowShareLock') AND relation = 'messages'::regclass
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-// empty empties a closed slot.
+// empty empties a closed slot, with a lock on its partition. Who does not get it soon tries
+// again another time.
 func (s *slots) empty(ctx context.Context, slot int) error {
-	return s.locked(ctx, partition(slot)+` IN ACCESS EXCLUSIVE MODE`,
-		`TRUNCATE `+partition(slot),
-		`UPDATE slots SET state = 'empty', since = clock_timestamp() WHERE slot = `+strconv.Itoa(slot))
-}
-
-// locked runs statements with a lock on a table. Who does not get it soon tries again
-// another time.
-func (s *slots) locked(ctx context.Context, table string, statements ...string) error {
+	table := partition(slot)
 	err := s.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		for _, sql := range append([]string{
+		for _, sql := range []string{
 			fmt.Sprintf(`SET LOCAL lock_timeout = %d`, s.patience.Milliseconds()),
-			`LOCK TABLE ` + table,
-		}, statements...) {
+			`LOCK TABLE ` + table + ` IN ACCESS EXCLUSIVE MODE`, `TRUNCATE ` + table,
+			`UPDATE slots SET state = 'empty', since = clock_timestamp() WHERE slot = ` + strconv.Itoa(slot),
+		} {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return err
 			}

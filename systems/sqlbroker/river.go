@@ -84,42 +84,17 @@ func (riverMessage) Kind() string { return "stampede_message" }
 // riverPriority is 1 for the highest of River's priorities and 4 for 0 and less.
 func riverPriority(priority int) int { return 4 - min(max(priority, 0), 3) }
 
-// riverPublishSQL is publishFirstSQL and what River does not know of the queue.
-const riverPublishSQL = `
-WITH known AS (
-    SELECT queue, max_receives FROM queues WHERE queue = $1
-), fresh AS (
-    INSERT INTO published (op_id, queue, messages, digest, published_at)
-    SELECT $2::bigint, queue, $3::int, $4::bigint, clock_timestamp() FROM known
-    ON CONFLICT (op_id) DO NOTHING
-    RETURNING op_id
-)
-SELECT EXISTS (SELECT FROM known), EXISTS (SELECT FROM fresh),
-    coalesce((SELECT max_receives FROM known), 0), clock_timestamp()`
-
-// Publish inserts jobs in the transaction that stores the publication.
+// Publish inserts jobs in the transaction that stores the publication. River knows no groups,
+// so nothing waits for its turn.
 func (r *riverQueue) Publish(ctx context.Context, queue string, p Publication) (int, error) {
-	var known, fresh bool
-	err := r.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var most int
-		var now time.Time
-		err := tx.QueryRow(ctx, riverPublishSQL, queue, int64(p.OpID), len(p.Messages), p.digest()).
-			Scan(&known, &fresh, &most, &now)
-		if err != nil || !fresh {
-			return err
+	var first begun
+	err := r.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if first, err = begin(ctx, tx, queue, p, nil); err == nil && first.fresh {
+			_, err = r.Client.InsertManyFastTx(ctx, tx, riverJobs(queue, p, first.most, first.now))
 		}
-		_, err = r.Client.InsertManyFastTx(ctx, tx, riverJobs(queue, p, most, now))
 		return err
 	})
-	switch {
-	case err != nil:
-		return 0, stores.Failed("publishing", err)
-	case !known:
-		return 0, ErrUnknownQueue
-	case !fresh:
-		return 0, r.repeated(ctx, queue, p)
-	}
-	return len(p.Messages), nil
+	return r.published(ctx, queue, p, first.known, first.fresh, err)
 }
 
 func riverJobs(queue string, p Publication, most int, now time.Time) []river.InsertManyParams {

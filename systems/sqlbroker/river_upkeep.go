@@ -152,37 +152,24 @@ func (r *riverQueue) Redrive(ctx context.Context, queue string) (int, error) {
 		SELECT (SELECT count(*) FROM back), EXISTS (SELECT FROM queues WHERE queue = $1)`, queue)
 }
 
-// List counts jobs by River's index of states and queues.
-func (r *riverQueue) List(ctx context.Context) ([]QueueInfo, error) {
-	return r.listed(ctx, `
-		SELECT queue, visibility / 1000, max_receives, retention / 1000, rate_per_s, '',
-			coalesce(sum(n) FILTER (WHERE state = 'available'), 0)::bigint,
-			coalesce(sum(n) FILTER (WHERE state IN ('scheduled', 'retryable')), 0)::bigint,
-			coalesce(sum(n) FILTER (WHERE state = 'running'), 0)::bigint,
-			coalesce(sum(n) FILTER (WHERE state IN ('discarded', 'cancelled')), 0)::bigint
-		FROM queues LEFT JOIN (
-			SELECT queue, state, count(*) AS n FROM river_job
-			WHERE state IN ('available', 'scheduled', 'retryable', 'running', 'discarded', 'cancelled')
-			GROUP BY queue, state
-		) AS jobs USING (queue)
-		GROUP BY queue ORDER BY queue`)
+func (r *riverQueue) looks() (gauge, metrics string) {
+	return lookSQL(`SELECT FROM river_job JOIN queues USING (queue) WHERE state = 'running'
+			AND attempted_at < clock_timestamp() - visibility / 2 * interval '1 us'`, "river_job"),
+		metricsSQL(riverMetricsSQL)
 }
 
-func (r *riverQueue) looks() (gauge, metrics string) { return riverLookSQL, riverMetricsSQL }
-
-// riverLookSQL is lookSQL for jobs.
-const riverLookSQL = `
-SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM (SELECT messages FROM published
-        WHERE published_at > statement_timestamp() - interval '1 minute' LIMIT $1) AS p),
-    (SELECT count(*) FROM (SELECT FROM river_job WHERE state = 'available' LIMIT $1) AS m),
-    (SELECT count(*) FROM (SELECT FROM river_job WHERE state = 'running' LIMIT $1) AS m),
-    (SELECT count(*) FROM (SELECT FROM river_job JOIN queues USING (queue) WHERE state = 'running'
-        AND attempted_at < clock_timestamp() - visibility / 2 * interval '1 us' LIMIT $1) AS m),
-    (SELECT count(*) FROM (SELECT FROM river_job
-        WHERE state IN ('discarded', 'cancelled') LIMIT $1) AS d),
-    (SELECT coalesce(` + nanoseconds + `avg(finalized_at - created_at)), 0)::bigint
-        FROM (SELECT finalized_at, created_at FROM river_job WHERE state = 'completed'
-                AND finalized_at IS NOT NULL
-            ORDER BY finalized_at DESC LIMIT 100) AS m),
-    (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
-        WHERE relname = 'river_job'), ` + snapshotSQL + consumedSQL
+// riverMetricsSQL are the metrics that go by other indexes than those of messages do.
+const riverMetricsSQL = `
+SELECT 'delayed', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
+        WHERE m.queue = q.queue AND m.state IN ('scheduled', 'retryable') LIMIT $1) AS m)::float8
+    FROM first q
+UNION ALL
+SELECT 'with_consumers', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
+        WHERE m.queue = q.queue AND m.state = 'running' LIMIT $1) AS m)::float8
+    FROM first q
+UNION ALL
+SELECT 'stuck', q.queue, (SELECT count(*) FROM (SELECT FROM river_job m
+        WHERE m.queue = q.queue AND m.state = 'running'
+            AND attempted_at < statement_timestamp() - q.visibility / 2 * interval '1 us'
+        LIMIT $1) AS m)::float8
+    FROM first q`

@@ -3,10 +3,10 @@ package sqlbroker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -88,15 +88,13 @@ func (t oneByOne) work(ctx context.Context, queue string, batch []Delivery) erro
 // Publish stores messages one by one, in one transaction: a publication is stored
 // or it is not.
 func (t oneByOne) Publish(ctx context.Context, queue string, p Publication) (int, error) {
-	var known, fresh bool
-	err := t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	var first begun
+	err := t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		groups := make([]int64, len(p.Messages))
 		for i, m := range p.Messages {
 			groups[i] = int64(m.Group)
 		}
-		err := tx.QueryRow(ctx, publishFirstSQL, queue, int64(p.OpID), len(p.Messages), groups,
-			p.digest()).Scan(&known, &fresh)
-		if err != nil || !fresh {
+		if first, err = begin(ctx, tx, queue, p, groups); err != nil || !first.fresh {
 			return err
 		}
 		for i, m := range p.Messages {
@@ -108,31 +106,40 @@ func (t oneByOne) Publish(ctx context.Context, queue string, p Publication) (int
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return 0, stores.Failed("publishing", err)
-	case !known:
-		return 0, ErrUnknownQueue
-	case !fresh:
-		return 0, t.repeated(ctx, queue, p)
-	}
-	return len(p.Messages), nil
+	return t.published(ctx, queue, p, first.known, first.fresh, err)
 }
 
-// publishFirstSQL begins a publication: the queue's name if there is one, and whether
-// the publication is new. Parameters: queue, op_id, how many messages, their groups, the
-// digest.
+// begun is what is known of a publication that begins: whether there is the queue, how often
+// that delivers, whether the publication is new, and the time.
+type begun struct {
+	known, fresh bool
+	most         int
+	now          time.Time
+}
+
+// begin begins a publication in the transaction that stores its messages.
+func begin(
+	ctx context.Context, tx pgx.Tx, queue string, p Publication, groups []int64,
+) (b begun, err error) {
+	err = tx.QueryRow(ctx, publishFirstSQL, queue, int64(p.OpID), len(p.Messages), groups, p.digest()).
+		Scan(&b.known, &b.fresh, &b.most, &b.now)
+	return b, err
+}
+
+// publishFirstSQL begins a publication. Parameters: queue, op_id, how many messages, the groups
+// in which it waits for its turn, the digest.
 const publishFirstSQL = `
 WITH turns AS MATERIALIZED (` + turnsOf + `unnest($4::bigint[]) AS grp WHERE grp <> 0` + inTurn + `
 ), known AS (
-    SELECT queue FROM queues WHERE queue = $1 AND (SELECT count(*) FROM turns) >= 0
+    SELECT queue, max_receives FROM queues WHERE queue = $1 AND (SELECT count(*) FROM turns) >= 0
 ), fresh AS (
     INSERT INTO published (op_id, queue, messages, digest, published_at)
     SELECT $2::bigint, queue, $3::int, $5::bigint, clock_timestamp() FROM known
     ON CONFLICT (op_id) DO NOTHING
     RETURNING op_id
 )
-SELECT EXISTS (SELECT FROM known), EXISTS (SELECT FROM fresh)`
+SELECT EXISTS (SELECT FROM known), EXISTS (SELECT FROM fresh),
+    coalesce((SELECT max_receives FROM known), 0), clock_timestamp()`
 
 // publishNextSQL stores one message. Parameters: queue, op_id, index, group, priority,
 // delay in milliseconds, body.

@@ -216,16 +216,23 @@ func (t *table) Publish(ctx context.Context, queue string, p Publication) (int, 
 	var stored int
 	err = t.DB.Row(ctx, sql,
 		[]any{queue, int64(p.OpID), bodies, groups, priorities, delays, p.digest()}, &known, &stored)
-	if err != nil {
-		return 0, stores.Failed("publishing", err)
-	}
+	return t.published(ctx, queue, p, known, stored > 0, err)
+}
+
+// published is the answer to a publication: to a queue that is known or not, stored freshly or
+// before.
+func (t *table) published(
+	ctx context.Context, queue string, p Publication, known, fresh bool, err error,
+) (int, error) {
 	switch {
+	case err != nil:
+		return 0, stores.Failed("publishing", err)
 	case !known:
 		return 0, ErrUnknownQueue
-	case stored == 0:
+	case !fresh:
 		return 0, t.repeated(ctx, queue, p)
 	}
-	return stored, nil
+	return len(p.Messages), nil
 }
 
 // repeated says whether a publication whose identity is known is the one that was stored,

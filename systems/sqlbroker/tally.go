@@ -3,51 +3,24 @@ package sqlbroker
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// tally counts what one process has claimed and worked off. A nil tally counts nothing.
+// tally counts what one process has done since it began.
 type tally struct {
-	mu sync.Mutex
-	totals
-}
-
-// totals are sums since a process began.
-type totals struct {
 	// consumed are messages of which effects were stored.
-	consumed int64
-	// claims are those that got messages, and took claiming in all.
-	claims   int64
-	claiming time.Duration
+	consumed atomic.Int64
+	// claims are those that got messages, and took claiming in all, in nanoseconds.
+	claims, claiming atomic.Int64
 }
 
 // claim counts a claim that began at a time, if it got messages.
 func (t *tally) claim(began time.Time, messages int) {
-	if t == nil || messages == 0 {
-		return
+	if messages > 0 {
+		t.claims.Add(1)
+		t.claiming.Add(int64(time.Since(began)))
 	}
-	took := time.Since(began)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.claims++
-	t.claiming += took
-}
-
-// consume counts messages that were worked off.
-func (t *tally) consume(messages int) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.consumed += int64(messages)
-}
-
-func (t *tally) read() totals {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.totals
 }
 
 // tellEvery is how often a consumer tells what it has done.
@@ -61,14 +34,14 @@ func (t *table) tell(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("beginning to tell what is consumed: %w", err)
 	}
-	var told totals
+	var told [3]int64
 	for t.Config.Rest(ctx, tellEvery) {
-		now := t.tally.read()
+		now := [3]int64{t.tally.consumed.Load(), t.tally.claims.Load(), t.tally.claiming.Load() / 1000}
 		if now == told {
 			continue
 		}
 		_, err := t.DB.Exec(ctx, `UPDATE consumers SET consumed = $2, claims = $3, claiming = $4
-			WHERE consumer = $1`, row, now.consumed, now.claims, now.claiming.Microseconds())
+			WHERE consumer = $1`, row, now[0], now[1], now[2])
 		if err != nil {
 			return fmt.Errorf("telling what is consumed: %w", err)
 		}

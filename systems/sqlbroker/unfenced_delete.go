@@ -2,6 +2,7 @@ package sqlbroker
 
 import (
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,27 +37,10 @@ type unfenced struct{ *table }
 
 // unfencedStatements settle whatever has the identity and is not acknowledged.
 func unfencedStatements() statements {
-	sql := plainStatements()
-	sql.ack = asked + `, done AS (
-    UPDATE messages m SET state = 'acked', acked_at = clock_timestamp()
-    FROM asked a WHERE ` + identified + `
-    RETURNING a.n
-)
-SELECT n, true, 0::bigint FROM done
-UNION ALL
-SELECT a.n, false, 0 FROM asked a JOIN messages m ON m.slot = a.slot AND m.id = a.id
-WHERE m.queue = $4 AND m.state || '' = 'acked' {asked slots}`
-	sql.extend = asked + `
-UPDATE messages m
-SET visible_at = greatest(m.visible_at, clock_timestamp() + $5::bigint * interval '1 millisecond')
-FROM asked a WHERE ` + identified + `
-RETURNING a.n, true, (` + nanoseconds + `m.visible_at))::bigint`
-	sql.release = asked + `
-UPDATE messages m
-SET state = CASE WHEN m.receives < q.max_receives THEN 'ready' ELSE 'picked' END,
-    receipt = NULL, visible_at = clock_timestamp()
-FROM asked a, queues q WHERE q.queue = $4 AND ` + identified + `
-RETURNING a.n, true, 0::bigint`
+	sql, without := plainStatements(), strings.NewReplacer(current, identified,
+		" AND m.receipt = a.receipt", "")
+	sql.ack, sql.extend = without.Replace(ackSQL), without.Replace(extendSQL)
+	sql.release = without.Replace(releaseSQL)
 	return sql
 }
 
@@ -75,7 +59,7 @@ func (t unfenced) work(ctx context.Context, queue string, batch []Delivery) erro
 		return err
 	})
 	if err == nil {
-		t.tally.consume(len(batch))
+		t.tally.consumed.Add(int64(len(batch)))
 	}
 	return workError(err)
 }

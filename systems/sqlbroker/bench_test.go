@@ -1,15 +1,11 @@
 package sqlbroker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,11 +19,7 @@ import (
 	"stampede/harness/suttest"
 )
 
-// The benchmarks compare with a peer that does the same work on the same store in the
-// same run, in turns; what they report is the median of the rounds. One iteration is
-// the whole comparison.
 const (
-	benchRounds  = 3
 	benchRound   = 2 * time.Second
 	benchWorkers = 8
 	benchBatch   = 100
@@ -94,41 +86,14 @@ func (s *station) round(b *testing.B, workers, batch int, d time.Duration) float
 	return float64(done.Load()) / time.Since(begin).Seconds()
 }
 
-// median is the middle of some rounds.
-func median(rounds []float64) float64 {
-	slices.Sort(rounds)
-	return rounds[len(rounds)/2]
-}
-
-// compare runs both in turns and reports their medians, the ratio and the aim.
-func compare(b *testing.B, peer string, aim float64, ours, theirs func() float64) {
-	b.Helper()
-	var mine, other []float64
-	for range benchRounds {
-		mine, other = append(mine, ours()), append(other, theirs())
-	}
-	ratio := median(mine) / median(other)
-	b.ReportMetric(median(mine), "msgs/s")
-	b.ReportMetric(median(other), peer+"-msgs/s")
-	b.ReportMetric(ratio, "ratio")
-	b.ReportMetric(aim, "aim")
-	met := 0.0
-	if ratio >= aim {
-		met = 1
-	}
-	b.ReportMetric(met, "met")
-}
-
 // BenchmarkBatched compares batched with row_at_a_time at batches of 100. The aim is
 // 10 times as many messages.
 func BenchmarkBatched(b *testing.B) {
 	batched, _ := openStation(b, "batched", benchWorkers)
 	rows, _ := openStation(b, "row_at_a_time", benchWorkers)
-	for b.Loop() {
-		compare(b, "row_at_a_time", 10,
-			func() float64 { return batched.round(b, benchWorkers, benchBatch, benchRound) },
-			func() float64 { return rows.round(b, benchWorkers, benchBatch, benchRound) })
-	}
+	suttest.Compare(b, "row_at_a_time", 10,
+		func() float64 { return batched.round(b, benchWorkers, benchBatch, benchRound) },
+		func() float64 { return rows.round(b, benchWorkers, benchBatch, benchRound) })
 }
 
 // gridRounds of gridRound each are what a cell of the grid is the middle of.
@@ -146,11 +111,11 @@ func BenchmarkWorkers(b *testing.B) {
 	for _, workers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			grid := measureGrid(b, workers)
-			base := median(grid[cell{"row_at_a_time", 1}])
+			base := suttest.Median(grid[cell{"row_at_a_time", 1}])
 			for _, name := range rightNames() {
 				for _, batch := range gridBatches() {
 					b.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(b *testing.B) {
-						is := median(grid[cell{name, batch}])
+						is := suttest.Median(grid[cell{name, batch}])
 						for b.Loop() {
 							b.ReportMetric(0, "ns/op") // it was measured before
 						}
@@ -194,39 +159,19 @@ func measureGrid(b *testing.B, workers int) map[cell][]float64 {
 // BenchmarkPgbench has pgbench run the statements of batched, as many at once, with
 // the same batches. The aim is 80 % of what pgbench does.
 func BenchmarkPgbench(b *testing.B) {
-	peer, err := exec.LookPath("pgbench")
-	if err != nil {
-		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pgbench")
-		if len(found) == 0 {
-			b.Fatal("there is no pgbench")
-		}
-		peer = found[len(found)-1]
-	}
+	peer := suttest.Tool(b, "pgbench", "/usr/lib/postgresql/*/bin/pgbench")
 	ours, _ := openStation(b, "batched", benchWorkers)
 	_, cfg := openStation(b, "batched", benchWorkers)
 	script := filepath.Join(b.TempDir(), "turn.sql")
 	must(b, os.WriteFile(script, []byte(pgbenchScript(benchBatch)), 0o600))
-	for b.Loop() {
-		compare(b, "pgbench", 0.8,
-			func() float64 { return ours.round(b, benchWorkers, benchBatch, benchRound) },
-			func() float64 {
-				var out, told bytes.Buffer
-				cmd := exec.CommandContext(b.Context(), peer, "-n", "-M", "prepared", "-f", script,
-					"-c", strconv.Itoa(benchWorkers), "-j", "2",
-					"-T", strconv.Itoa(int(benchRound.Seconds())), cfg.PostgresURL)
-				cmd.Stdout, cmd.Stderr = &out, &told
-				if err := cmd.Run(); err != nil {
-					b.Fatalf("pgbench: %v\n%s", err, told.String())
-				}
-				m := regexp.MustCompile(`tps = ([0-9.]+)`).FindStringSubmatch(out.String())
-				if m == nil {
-					b.Fatalf("pgbench said\n%s", out.String())
-				}
-				tps, err := strconv.ParseFloat(m[1], 64)
-				must(b, err)
-				return tps * benchBatch
-			})
-	}
+	suttest.Compare(b, "pgbench", 0.8,
+		func() float64 { return ours.round(b, benchWorkers, benchBatch, benchRound) },
+		func() float64 {
+			out := suttest.Output(b, nil, peer, "-n", "-M", "prepared", "-f", script,
+				"-c", strconv.Itoa(benchWorkers), "-j", "2",
+				"-T", strconv.Itoa(int(benchRound.Seconds())), cfg.PostgresURL)
+			return suttest.Figure(b, out, `tps = ([0-9.]+)`) * benchBatch
+		})
 }
 
 // BenchmarkLongTransaction compares a design while somebody holds an old snapshot with
@@ -234,23 +179,21 @@ func BenchmarkPgbench(b *testing.B) {
 func BenchmarkLongTransaction(b *testing.B) {
 	for _, name := range []string{"partitioned", "batched"} {
 		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				without, _ := openStation(b, name, benchWorkers)
-				with, cfg := openStation(b, name, benchWorkers)
-				holder, err := pgx.Connect(b.Context(), cfg.PostgresURL)
+			without, _ := openStation(b, name, benchWorkers)
+			with, cfg := openStation(b, name, benchWorkers)
+			holder, err := pgx.Connect(b.Context(), cfg.PostgresURL)
+			must(b, err)
+			for _, sql := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`,
+				`SELECT txid_current_snapshot()`} {
+				_, err := holder.Exec(b.Context(), sql)
 				must(b, err)
-				for _, sql := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`,
-					`SELECT txid_current_snapshot()`} {
-					_, err := holder.Exec(b.Context(), sql)
-					must(b, err)
-				}
-				stop := collecting(b, without, with)
-				compare(b, "without", 0.9,
-					func() float64 { return with.round(b, 2, 10, benchRound) },
-					func() float64 { return without.round(b, 2, 10, benchRound) })
-				stop()
-				must(b, holder.Close(b.Context()))
 			}
+			stop := collecting(b, without, with)
+			suttest.Compare(b, "without", 0.9,
+				func() float64 { return with.round(b, 2, 10, benchRound) },
+				func() float64 { return without.round(b, 2, 10, benchRound) })
+			stop()
+			must(b, holder.Close(b.Context()))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"stampede/harness/bounds"
@@ -80,12 +81,8 @@ func QueueName(n int) string { return "queue-" + strconv.Itoa(n) }
 
 // worked says whether the role consumer works a queue off: the first ones.
 func (p Params) worked(queue string) bool {
-	for n := range p.Worked {
-		if queue == QueueName(n+1) {
-			return true
-		}
-	}
-	return false
+	n, err := strconv.Atoi(strings.TrimPrefix(queue, "queue-"))
+	return err == nil && n >= 1 && n <= p.Worked && queue == QueueName(n)
 }
 
 // Validate returns every bad field at once, each named as in a scenario, or nil.

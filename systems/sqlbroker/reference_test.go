@@ -2,22 +2,17 @@ package sqlbroker_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/suttest"
 	"stampede/systems/sqlbroker"
 )
-
-// world is a whole run in virtual time, in which consumers die and sleep.
-type world struct {
-	*suttest.World
-	params       sqlbroker.Params
-	dies, sleeps float64
-}
 
 const (
 	// pace is how often the roles of the reference do something.
@@ -36,7 +31,8 @@ func runOf(
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newRefBroker(&world{suttest.NewWorld(seed, load, tr), p, dies, sleeps})
+	b := &refBroker{w: suttest.NewWorld(seed, load, tr), api: sqlbroker.API(), p: p, dies: dies,
+		sleeps: sleeps, published: map[uint64]bool{}, receipts: map[string]*refMessage{}}
 	b.w.After(0, b.work)
 	b.w.Run(b, ops, time.Second)
 	return &evidence{params: p, records: b.w.Records, audit: b.audit()}
@@ -45,7 +41,11 @@ func runOf(
 // refBroker is the simplest correct broker, as far as the workload asks for it.
 type refBroker struct {
 	sqlbroker.Broker
-	w         *world
+	w            *suttest.World
+	api          *api.Table[sqlbroker.Broker]
+	p            sqlbroker.Params
+	dies, sleeps float64
+
 	published map[uint64]bool
 	messages  []*refMessage // in the order of publication
 	live      []*refMessage // those of them that were not acknowledged or dead lately
@@ -64,13 +64,9 @@ type refMessage struct {
 	buried                     bool
 }
 
-func newRefBroker(w *world) *refBroker {
-	return &refBroker{w: w, published: map[uint64]bool{}, receipts: map[string]*refMessage{}}
-}
-
 // Do performs an operation.
 func (b *refBroker) Do(op history.Op, answer func(history.Reply, error)) {
-	answer(sqlbroker.API().Do(context.Background(), b, op))
+	answer(b.api.Do(context.Background(), b, op))
 }
 
 // Publish stores what was not stored before.
@@ -114,10 +110,9 @@ func (b *refBroker) Receive(
 	slices.SortStableFunc(ready, func(a, b *refMessage) int { return b.priority - a.priority })
 	for _, m := range ready[:min(len(ready), d.Most)] {
 		m.State, m.Receives = sqlbroker.StatePicked, m.Receives+1
-		m.receipt = strings.Join([]string{strconv.FormatUint(m.OpID, 10), strconv.Itoa(m.Index),
-			strconv.Itoa(m.Receives)}, ".")
+		m.receipt = fmt.Sprintf("%d.%d.%d", m.OpID, m.Index, m.Receives)
 		b.receipts[m.receipt] = m
-		m.received, m.visible = b.w.Now, b.w.Now+b.w.params.Visibility.D()
+		m.received, m.visible = b.w.Now, b.w.Now+b.p.Visibility.D()
 		got = append(got, sqlbroker.Delivery{OpID: m.OpID, Index: m.Index, Body: m.body,
 			Group: m.Group, Priority: m.priority, Receipt: m.receipt, Receives: m.Receives,
 			ReceivedNS: clock(m.received), VisibleNS: clock(m.visible)})
@@ -175,7 +170,7 @@ func (b *refBroker) sweep() {
 		switch {
 		case m.State == sqlbroker.StateDelayed:
 			m.State = sqlbroker.StateReady
-		case m.State == sqlbroker.StatePicked && m.Receives < b.w.params.MaxReceives:
+		case m.State == sqlbroker.StatePicked && m.Receives < b.p.MaxReceives:
 			m.State, m.receipt = sqlbroker.StateReady, ""
 		case m.State == sqlbroker.StatePicked:
 			m.buried, m.receipt = true, ""
@@ -189,18 +184,18 @@ func (b *refBroker) sweep() {
 // nobody has anything to do.
 func (b *refBroker) work() {
 	b.sweep()
-	for n := range b.w.params.Worked {
+	for n := range b.p.Worked {
 		queue := sqlbroker.QueueName(n + 1)
 		got, _ := b.Receive(context.Background(), queue,
-			sqlbroker.Demand{Most: b.w.params.ReceiveBatch})
+			sqlbroker.Demand{Most: b.p.ReceiveBatch})
 		u := b.w.Rand.Float64()
 		takes := b.w.Some(consumers * pace)
-		if u < b.w.sleeps {
-			takes += b.w.params.Visibility.D()
+		if u < b.sleeps {
+			takes += b.p.Visibility.D()
 		}
 		b.turns++
 		who := "consumer-" + strconv.Itoa(b.turns%consumers)
-		if len(got) > 0 && u < 1-b.w.dies {
+		if len(got) > 0 && u < 1-b.dies {
 			b.w.After(takes, func() { b.digest(queue, who, got) })
 		}
 	}
@@ -214,7 +209,7 @@ func (b *refBroker) pending(m *refMessage) bool {
 		return false
 	}
 	worked, _ := strconv.Atoi(strings.TrimPrefix(m.Queue, "queue-"))
-	return m.State != sqlbroker.StateReady || worked <= b.w.params.Worked
+	return m.State != sqlbroker.StateReady || worked <= b.p.Worked
 }
 
 // digest stores the effects of what it can acknowledge.
@@ -238,10 +233,10 @@ func (b *refBroker) digest(queue, who string, batch []sqlbroker.Delivery) {
 func (b *refBroker) audit() sqlbroker.Audit {
 	a := sqlbroker.Audit{Messages: []sqlbroker.MessageAudit{}, Dead: []sqlbroker.DeadAudit{},
 		Effects: []sqlbroker.EffectAudit{}}
-	for n := range b.w.params.Queues {
+	for n := range b.p.Queues {
 		a.Queues = append(a.Queues, sqlbroker.QueueAudit{Queue: sqlbroker.QueueName(n + 1),
-			VisibilityNS: b.w.params.Visibility.D().Nanoseconds(), MaxReceives: b.w.params.MaxReceives,
-			RetentionNS: b.w.params.Retention.D().Nanoseconds()})
+			VisibilityNS: b.p.Visibility.D().Nanoseconds(), MaxReceives: b.p.MaxReceives,
+			RetentionNS: b.p.Retention.D().Nanoseconds()})
 	}
 	for _, m := range b.messages {
 		if !m.buried && (m.State != sqlbroker.StateAcked || b.w.Rand.IntN(2) == 0) {

@@ -87,7 +87,7 @@ func (c Capacity) Held() Clause {
 		return func() {
 			for _, d := range c.crowds(t, func(f *Fact) bool {
 				// A second row of an operation may be one that nobody was told of.
-				return t.byOp[f.Op] == f && ops[f.Op].Outcome == history.OK
+				return t.Op(f.Op) == f && ops[f.Op].Outcome == history.OK
 			}) {
 				var o Occupancy
 				for _, f := range d.rows {

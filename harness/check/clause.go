@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -236,7 +235,7 @@ func (k Kind) said(r *history.Record) Fact {
 // Operations are the operations of a kind behind the rows of a table, merged over their
 // attempts. They are known after the reading.
 func (r *Run) Operations(k Kind, t *Table) Operations {
-	return r.operations(k, func(op uint64) bool { return t.byOp[op] != nil })
+	return r.operations(k, func(op uint64) bool { return t.Op(op) != nil })
 }
 
 // operations are those of a kind that are wanted.
@@ -302,6 +301,3 @@ func Strikes(w history.Window, target string, kinds ...string) bool {
 	_, replica := strings.CutPrefix(words[1], target+"-")
 	return replica || words[1] == target
 }
-
-// sortedOps are the keys of a map from operations, in order.
-func sortedOps[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }

@@ -11,106 +11,6 @@ import (
 	"stampede/harness/history"
 )
 
-// effects compares the "buy" records of a history with effects.
-func effects(c *check.Collector, found ...check.Effect) *check.Comparison {
-	e := check.NewComparison()
-	for _, f := range found {
-		e.Found(f)
-	}
-	for r := range c.Records("buy") {
-		e.See(r)
-	}
-	return e
-}
-
-func order(op uint64, name, key, client string) check.Effect {
-	return check.Effect{Op: op, Name: name, Key: key, Client: client}
-}
-
-func TestEffects(t *testing.T) {
-	o1 := order(7, "o1", "item", "ann")
-	durable := func(found ...check.Effect) func(*check.Collector) {
-		return func(c *check.Collector) { effects(c, found...).Durable(c) }
-	}
-	phantom := func(found ...check.Effect) func(*check.Collector) {
-		return func(c *check.Collector) { effects(c, found...).NoPhantom(c) }
-	}
-	once := func(found ...check.Effect) func(*check.Collector) {
-		return func(c *check.Collector) { effects(c, found...).AtMostOnce(c) }
-	}
-	const refused = `{"id":5,"kind":"buy","outcome":"refused","start_ns":1,"end_ns":2}
-		{"id":5,"kind":"buy","outcome":"dropped"}`
-	const retried = `{"id":5,"kind":"buy","outcome":"unknown","start_ns":1}
-		{"id":5,"kind":"buy","outcome":"refused","start_ns":3,"end_ns":4}`
-	judgeClauses(t, []clause{
-		{"acked is there, unknown is not - pass", twoBuys, durable(o1), "", nil},
-		{"acked and unknown are there - pass", twoBuys,
-			durable(o1, order(8, "o2", "item", "bob")), "", nil},
-		{"acked is missing - fail", twoBuys, durable(order(8, "o2", "", "")),
-			`operation 7 (key "item", client "ann") was acknowledged at 20ns ("o1") but has no effect`,
-			[]uint64{0, 2}},
-		{"acked is another operation's - fail", twoBuys, durable(order(8, "o1", "item", "bob")),
-			`acknowledged at 20ns ("o1"); at the end there is o1 of operation 8`, []uint64{0, 1, 2}},
-		{"acked is for another client - fail", twoBuys, durable(order(7, "o1", "item", "bob")),
-			`client "bob") was requested with key "item" by client "ann"`, []uint64{0, 2}},
-		{"unknown is for another client - pass", twoBuys,
-			durable(o1, order(8, "o2", "item", "eve")), "", nil},
-		{"acked under another name - fail", twoBuys, durable(order(7, "o9", "item", "ann")),
-			`operation 7 was answered "o1", but at the end there is o9`, []uint64{0, 2}},
-		{"acked under one of two names - pass", twoBuys,
-			durable(order(7, "o9", "", ""), order(7, "o1", "", "")), "", nil},
-		{"nothing acked - undecided", refused, durable(), "no operation was acknowledged", nil},
-
-		{"asked for - pass", twoBuys, phantom(o1), "", nil},
-		{"unknown has its effect - pass", twoBuys, phantom(order(8, "o2", "item", "bob")), "", nil},
-		{"never asked for - fail", twoBuys, phantom(order(6, "o6", "", "")),
-			"o6 of operation 6", nil},
-		{"refused and dropped - fail", refused, phantom(order(5, "o5", "", "")),
-			"the operation was refused", []uint64{0, 1}},
-		{"unknown, then refused - pass", retried, phantom(order(5, "o5", "", "")), "", nil},
-		{"another's client - fail", twoBuys, phantom(order(8, "o2", "item", "eve")),
-			`by client "bob"`, []uint64{1}},
-		{"another's key - fail", twoBuys, phantom(order(8, "o2", "thing", "bob")),
-			`with key "item"`, []uint64{1}},
-		{"no effects - undecided", twoBuys, phantom(), "no effect at the end", nil},
-
-		{"one effect of two attempts - pass", twoBuys, once(o1), "", nil},
-		{"two effects - fail", twoBuys, once(o1, order(7, "o2", "item", "ann")),
-			"operation 7 has 2 effects", []uint64{0, 2}},
-		{"no effects at all - undecided", twoBuys, once(), "no effect at the end", nil},
-	})
-}
-
-func TestEffectsFoundAfterSeePanics(t *testing.T) {
-	e := check.NewComparison()
-	e.See(&history.Record{})
-	defer func() {
-		if recover() == nil {
-			t.Error("Found after See did not panic")
-		}
-	}()
-	e.Found(check.Effect{})
-}
-
-// TestEffectsCountUnknown: the operations that were allowed for are told.
-func TestEffectsCountUnknown(t *testing.T) {
-	h := parse(t, twoBuys)
-	for _, tt := range []struct {
-		name    string
-		judge   func(*check.Collector, *check.Comparison)
-		unknown int
-	}{
-		{"durable", func(c *check.Collector, e *check.Comparison) { e.Durable(c) }, 1},
-		{"phantom", func(c *check.Collector, e *check.Comparison) { e.NoPhantom(c) }, 1},
-	} {
-		c := check.Collect(t.Context(), "x", h)
-		tt.judge(c, effects(c, order(7, "o1", "", ""), order(8, "o2", "", "")))
-		if v := c.Verdict(); v.Unknown != tt.unknown || v.Status != check.Held {
-			t.Errorf("%s: %+v", tt.name, v)
-		}
-	}
-}
-
 // TestAround: the span has both ends.
 func TestAround(t *testing.T) {
 	covers := check.Around(
@@ -121,48 +21,6 @@ func TestAround(t *testing.T) {
 		if covers(at) != want {
 			t.Errorf("%d is covered: %v", at, !want)
 		}
-	}
-}
-
-// lossy has four acknowledged likes, at 1, 2, 3 and 4 s.
-const lossy = `
-{"id":1,"kind":"buy","outcome":"ok","start_ns":"1s","end_ns":"1s"}
-{"id":2,"kind":"buy","outcome":"ok","start_ns":"2s","end_ns":"2s"}
-{"id":3,"kind":"buy","outcome":"ok","reply":{"key":"o3"},"start_ns":"3s","end_ns":"3s"}
-{"id":4,"kind":"buy","outcome":"ok","start_ns":"4s","end_ns":"4s"}
-{"window":{"kind":"fault","name":"kill","start_ns":3500000000,"end_ns":3600000000}}
-`
-
-func TestAcceptedLoss(t *testing.T) {
-	losing := func(bound int64, found ...check.Effect) func(*check.Collector) {
-		return func(c *check.Collector) {
-			loss, err := check.NewLoss("likes", "AOF is synced every second", bound,
-				check.Around(c.Faults(), 2*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			effects(c, found...).Durable(c, loss)
-		}
-	}
-	e := func(op uint64) check.Effect { return check.Effect{Op: op} }
-	judgeClauses(t, []clause{
-		{"within the window and the bound - pass", lossy, losing(2, e(1), e(4)), "", nil},
-		{"nothing lost - pass", lossy, losing(2, e(1), e(2), e(3), e(4)), "", nil},
-		{"beyond the bound - fail", lossy, losing(1, e(1), e(4)), "operation 3", []uint64{2}},
-		{"before the window - fail", lossy, losing(2, e(2), e(3), e(4)), "operation 1", []uint64{0}},
-		{"after the window - fail", lossy, losing(2, e(1), e(2), e(3)), "operation 4", []uint64{3}},
-		{"within both, but another's - fail", lossy,
-			losing(2, e(1), e(4), check.Effect{Op: 9, Name: "o2"}, check.Effect{Op: 5, Name: "o3"}),
-			`("o3"); at the end there is o3 of operation 5`, []uint64{2}},
-		{"bound that nothing can exceed - undecided", lossy, losing(4, e(1), e(4)),
-			"no loss could exceed it", nil},
-	})
-	c := check.Collect(t.Context(), "x", parse(t, lossy))
-	losing(3, e(1), e(2), e(4))(c)
-	v := c.Verdict()
-	want := check.AcceptedLoss{What: "likes", Why: "AOF is synced every second", Count: 1, Bound: 3}
-	if len(v.Accepted) != 1 || v.Accepted[0] != want {
-		t.Errorf("accepted %+v, want %+v", v.Accepted, want)
 	}
 }
 
@@ -209,25 +67,6 @@ func TestNewLossRejects(t *testing.T) {
 	}
 }
 
-func TestAtMostOne(t *testing.T) {
-	claims := func(things ...string) func(*check.Collector) {
-		return func(c *check.Collector) {
-			u := check.AtMostOne[string]{What: "unit"}
-			for i, thing := range things {
-				key, value, _ := strings.Cut(thing, "=")
-				u.Add(c, key, value, uint64(7+i))
-			}
-		}
-	}
-	judgeClauses(t, []clause{
-		{"one each - pass", twoBuys, claims("u1=o1", "u2=o2"), "", nil},
-		{"the same again - pass", twoBuys, claims("u1=o1", "u1=o1"), "", nil},
-		{"two for one - fail", twoBuys, claims("u1=o1", "u1=o2"), "unit u1 has both o1 and o2",
-			[]uint64{0, 1, 2}},
-		{"none - undecided", twoBuys, claims(), "nothing to check", nil},
-	})
-}
-
 func TestConserve(t *testing.T) {
 	conserve := func(total int64, counts ...int64) func(*check.Collector) {
 		return func(c *check.Collector) {
@@ -245,48 +84,6 @@ func TestConserve(t *testing.T) {
 		{"too many - fail", twoBuys, conserve(5, 2, 4), "want 5 (+1)", []uint64{0, 2}},
 		{"negative - fail", twoBuys, conserve(5, -1, 6), "a count is negative", []uint64{0, 2}},
 		{"no terms - fail", twoBuys, conserve(5), "= 0, want 5", []uint64{0, 2}},
-	})
-}
-
-// sale has one unit: taken in [10, 20], given back in [50, 60], and somebody
-// was told sold out at a time of the test's choice.
-func sale(took, gave, told string) string {
-	return `{"id":1,"kind":"take","outcome":"` + took + `","start_ns":10,"end_ns":20}
-		{"id":2,"kind":"give","outcome":"` + gave + `","start_ns":50,"end_ns":60}
-		{"id":3,"kind":"told","outcome":"refused",` + told + `}`
-}
-
-func TestOccupancyFull(t *testing.T) {
-	full := func(c *check.Collector) {
-		ops := check.Operations{}
-		for r := range c.Records("take", "give") {
-			ops.Add(r)
-		}
-		back := ops[2]
-		var o check.Occupancy
-		if h, ok := holdOf(ops[1], &back); ok {
-			o.Add(h)
-		}
-		for r := range c.Records("told") {
-			o.Full(c, "item", 1, r)
-		}
-	}
-	at := func(from, to string) string { return `"start_ns":` + from + `,"end_ns":` + to }
-	judgeClauses(t, []clause{
-		{"while held - pass", sale("ok", "ok", at("30", "40")), full, "", nil},
-		{"while taking - pass", sale("ok", "ok", at("5", "10")), full, "", nil},
-		{"while giving back - pass", sale("ok", "ok", at("60", "70")), full, "", nil},
-		{"across - pass", sale("ok", "ok", at("1", "100")), full, "", nil},
-		{"before - fail", sale("ok", "ok", at("1", "9")), full, "at most 0 can have been", []uint64{2}},
-		{"after - fail", sale("ok", "ok", at("61", "70")), full, "at most 0", []uint64{2}},
-		{"after, giving back unknown - pass", sale("ok", "unknown", at("61", "70")), full, "", nil},
-		{"after, giving back refused - pass", sale("ok", "refused", at("61", "70")), full, "", nil},
-		{"taking unknown - pass", sale("unknown", "refused", at("90", "95")), full, "", nil},
-		{"taking refused - fail", sale("refused", "refused", at("30", "40")), full,
-			"at most 0", []uint64{2}},
-		{"dropped - undecided",
-			strings.Replace(sale("ok", "ok", `"key":"x"`), `"refused","key"`, `"dropped","key"`, 1),
-			full, "nothing to check", nil},
 	})
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -256,21 +255,6 @@ func (v *Violation) witness(r *history.Record, dates bool) {
 	if dates && r.End != history.Never {
 		v.AtNS = max(v.AtNS, int64(r.End))
 	}
-}
-
-// Audit decodes the final audit. If there is none or it cannot be decoded, it
-// fails the collection and returns false.
-func Audit[T any](c *Collector, audit json.RawMessage) (T, bool) {
-	var v T
-	if len(audit) == 0 || string(audit) == "null" {
-		c.Fail("there is no final audit")
-		return v, false
-	}
-	if err := json.Unmarshal(audit, &v); err != nil {
-		c.Fail("the final audit cannot be read: %v", err)
-		return v, false
-	}
-	return v, true
 }
 
 // Operation is what the driver knows of one operation over all its attempts.

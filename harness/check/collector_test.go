@@ -2,7 +2,6 @@ package check_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -295,25 +294,6 @@ func TestCancelledCollectionIsUndecided(t *testing.T) {
 	}
 	if v := c.Verdict(); v.Status != check.Undecided || !strings.Contains(v.Reason, "canceled") {
 		t.Errorf("%+v", v)
-	}
-}
-
-func TestAudit(t *testing.T) {
-	tests := []struct{ audit, reason string }{
-		{`{"orders":3}`, ""},
-		{``, "there is no final audit"},
-		{`null`, "there is no final audit"},
-		{`{"orders":"x"}`, "cannot be read"},
-		{`{"orders":3`, "cannot be read"},
-	}
-	for _, tt := range tests {
-		c := check.Collect(t.Context(), "x", history.Slice(nil))
-		c.Checked(1)
-		v, ok := check.Audit[struct{ Orders int }](c, json.RawMessage(tt.audit))
-		if verdict := c.Verdict(); ok != (tt.reason == "") || ok && v.Orders != 3 ||
-			ok != (verdict.Status == check.Held) || !strings.Contains(verdict.Reason, tt.reason) {
-			t.Errorf("%q: %v %+v %+v", tt.audit, ok, v, verdict)
-		}
 	}
 }
 

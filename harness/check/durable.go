@@ -1,6 +1,12 @@
 package check
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
 	"stampede/harness/history"
 )
 
@@ -15,21 +21,119 @@ type Effects struct {
 	// Losses are what the design declares to lose, given the run's faults; nil is nothing.
 	Losses func(*Run) ([]Loss, error)
 	// Excused is called before the reading and says after it which acknowledged operations
-	// need no row, because another took its place or because it was consumed; nil is none.
+	// need no row, because another took its place or because it was consumed; nil is none, also
+	// as what it returns.
 	Excused func(*Run) func(op uint64) bool
 }
 
+// comparison is what the records of a kind say of the rows of a table, sound under unknown
+// outcomes: an acknowledged operation must have its row, one of unknown outcome may, a refused
+// one must not. It keeps a byte for each row, and what is wrong.
+type comparison struct {
+	kind Kind
+	t    *Table
+	// fates are, of the first row of each operation, the most that a record says of it.
+	fates         []fate
+	acked, unsure int
+	missing       map[uint64]missingAck
+	strayed       []stray
+}
+
+// fate is what the records of an operation say of it. The later ones outweigh the others.
+type fate uint8
+
+const (
+	unasked fate = iota
+	refused
+	unsure
+	acked
+)
+
+// missingAck is an acknowledged operation without its row, and when it was first acknowledged.
+type missingAck struct {
+	op   uint64
+	at   time.Duration
+	said Fact
+}
+
+// String says what was acknowledged, and to whom.
+func (m missingAck) String() string {
+	text := fmt.Sprintf("operation %d (key %q, client %q) was acknowledged at %v",
+		m.op, m.said.Key, m.said.Owner, TimeText(m.at))
+	if m.said.Name != "" {
+		text += fmt.Sprintf(" (%q)", m.said.Name)
+	}
+	return text
+}
+
+// stray is a row that is not what its operation asked for, which breaks both clauses if that
+// was acknowledged, or not what it was told.
+type stray struct {
+	op             uint64
+	text           string
+	acked, unasked bool
+}
+
 // compare is a clause about rows and what brought them about.
-func (e Effects) compare(judge func(*Run, *Table, *Comparison) (end func())) Clause {
+func (e Effects) compare(judge func(*Run, *comparison) (end func())) Clause {
 	return On(e.Table, func(r *Run, t *Table) func() {
-		seen := NewComparison()
-		for i := range t.Rows {
-			f := &t.Rows[i]
-			seen.Found(Effect{Op: f.Op, Name: f.Name, Key: f.Key, Client: f.Owner})
-		}
-		r.See(func(rec *history.Record) { seen.see(rec, e.Kind.said(rec)) }, e.Kind.Names...)
-		return judge(r, t, seen)
+		c := &comparison{kind: e.Kind, t: t, fates: make([]fate, len(t.Rows)),
+			missing: make(map[uint64]missingAck)}
+		r.See(c.see, e.Kind.Names...)
+		return judge(r, c)
 	})
+}
+
+func (c *comparison) see(rec *history.Record) {
+	is := refused
+	switch rec.Outcome {
+	case history.OK:
+		c.acked++
+		is = acked
+	case history.Unknown:
+		c.unsure++
+		is = unsure
+	}
+	i, there := c.t.ops()[rec.Op.ID]
+	switch {
+	case there:
+		c.fates[i] = max(c.fates[i], is)
+		c.differ(i, rec, c.kind.said(rec))
+	case is == acked:
+		m := missingAck{rec.Op.ID, rec.End, c.kind.said(rec)}
+		if known, twice := c.missing[m.op]; !twice || known.at > m.at {
+			c.missing[m.op] = m
+		}
+	}
+}
+
+// differ notes a row that is another's than the one who asked, and an acknowledgement that
+// names none of the rows.
+func (c *comparison) differ(i int32, rec *history.Record, said Fact) {
+	named := rec.Outcome != history.OK
+	for f := range c.t.from(i) {
+		if differ(f.Key, said.Key) || differ(f.Owner, said.Owner) {
+			c.strayed = append(c.strayed, stray{op: rec.Op.ID, unasked: true,
+				acked: rec.Outcome == history.OK, text: fmt.Sprintf(
+					"%s was requested with key %q by client %q", effect(f), said.Key, said.Owner)})
+			return
+		}
+		named = named || !differ(f.Name, said.Name)
+	}
+	if !named {
+		c.strayed = append(c.strayed, stray{op: rec.Op.ID, acked: true, text: fmt.Sprintf(
+			"operation %d was answered %q, but at the end there is %s", rec.Op.ID, said.Name,
+			effect(&c.t.Rows[i]))})
+	}
+}
+
+// differ compares a column, which not every table has.
+func differ(found, asked string) bool { return found != "" && found != asked }
+
+// effect names a row as what an operation brought about.
+func effect(f *Fact) string {
+	return fmt.Sprintf("%s of operation %d (key %q, client %q)", cmp.Or(f.Name, "effect"), f.Op, f.Key,
+		f.Owner)
 }
 
 // AckedDurable is the clause that what was acknowledged is there at the end as it was
@@ -37,12 +141,13 @@ func (e Effects) compare(judge func(*Run, *Table, *Comparison) (end func())) Cla
 // or not. Declared losses and excused operations are subtracted. At least one operation must
 // have been acknowledged.
 func AckedDurable(e Effects) Clause {
-	return e.compare(func(r *Run, t *Table, seen *Comparison) func() {
+	return e.compare(func(r *Run, c *comparison) func() {
+		var excused func(op uint64) bool
 		if e.Excused != nil {
-			seen.excused = e.Excused(r)
+			excused = e.Excused(r)
 		}
-		if t.Has(ByName | ByThing) {
-			r.See(func(rec *history.Record) { e.sameThing(r, t, rec) }, e.Kind.Names...)
+		if c.t.Has(ByName | ByThing) {
+			r.See(func(rec *history.Record) { c.sameThing(r, rec) }, e.Kind.Names...)
 		}
 		return func() {
 			if e.AtRest {
@@ -55,20 +160,48 @@ func AckedDurable(e Effects) Clause {
 					r.Fail("%v", err)
 				}
 			}
-			seen.Durable(r.Collector, losses...)
+			c.durable(r, excused, losses)
 		}
 	})
 }
 
 // sameThing requires that an acknowledged row is of the thing that the reply named.
-func (e Effects) sameThing(r *Run, t *Table, rec *history.Record) {
+func (c *comparison) sameThing(r *Run, rec *history.Record) {
 	if rec.Outcome != history.OK {
 		return
 	}
-	said := e.Kind.said(rec)
-	if f := t.byName[said.Name]; f != nil && f.Op == said.Op && f.Thing != said.Thing {
-		r.Violate([]uint64{f.Op}, "%s was acknowledged as %v at %v; at the end it is %v", t.Label(f),
+	said := c.kind.said(rec)
+	if f := c.t.Named(said.Name); f != nil && f.Op == said.Op && f.Thing != said.Thing {
+		r.Violate([]uint64{f.Op}, "%s was acknowledged as %v at %v; at the end it is %v", c.t.Label(f),
 			Group{Key: said.Key, Thing: said.Thing}, rec.End, Group{Key: f.Key, Thing: f.Thing})
+	}
+}
+
+func (c *comparison) durable(r *Run, excused func(op uint64) bool, losses []Loss) {
+	r.Checked(c.acked)
+	r.AllowedUnknown(c.unsure)
+	r.Need(c.acked > 0, "no operation was acknowledged")
+	for _, s := range c.strayed {
+		if s.acked {
+			r.Violate([]uint64{s.op}, "%s", s.text)
+		}
+	}
+	var missing []missingAck
+	for _, m := range slices.SortedFunc(maps.Values(c.missing), func(a, b missingAck) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op))
+	}) {
+		// What is there as another's is not lost, and nothing excuses it.
+		if f := c.t.Named(m.said.Name); f != nil {
+			r.Violate([]uint64{m.op, f.Op}, "%v; at the end there is %s", m, effect(f))
+		} else if excused == nil || !excused(m.op) {
+			missing = append(missing, m)
+		}
+	}
+	for _, l := range losses {
+		missing = r.accept(l, missing, int64(c.acked))
+	}
+	for _, m := range missing {
+		r.Violate([]uint64{m.op}, "%v but has no effect at the end", m)
 	}
 }
 
@@ -76,8 +209,33 @@ func (e Effects) sameThing(r *Run, t *Table, rec *history.Record) {
 // operation that was not refused. One of unknown outcome may bring it about long after its
 // client gave up. At least one row must be there.
 func NoPhantom(e Effects) Clause {
-	return e.compare(func(r *Run, _ *Table, seen *Comparison) func() {
-		return func() { seen.NoPhantom(r.Collector) }
+	return e.compare(func(r *Run, c *comparison) func() {
+		return func() {
+			r.Need(len(c.fates) > 0, "there is no effect at the end")
+			r.Checked(len(c.fates))
+			var wrong []*Fact
+			for _, i := range c.t.ops() {
+				switch c.fates[i] {
+				case unasked, refused:
+					wrong = append(wrong, &c.t.Rows[i])
+				case unsure:
+					r.AllowedUnknown(1)
+				}
+			}
+			slices.SortFunc(wrong, func(a, b *Fact) int { return cmp.Compare(a.Op, b.Op) })
+			for _, f := range wrong {
+				text := "%s exists, but the operation was refused"
+				if c.fates[c.t.ops()[f.Op]] == unasked {
+					text = "%s was never requested"
+				}
+				r.Violate([]uint64{f.Op}, text, effect(f))
+			}
+			for _, s := range c.strayed {
+				if s.unasked {
+					r.Violate([]uint64{s.op}, "%s", s.text)
+				}
+			}
+		}
 	})
 }
 

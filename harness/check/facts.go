@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"reflect"
 	"strconv"
 	"strings"
@@ -47,10 +48,13 @@ type Table struct {
 	Name string
 	Rows []Fact
 	// has are the columns that rows have; given is false if the audit left the list out.
-	has    By
-	given  bool
-	byOp   map[uint64]*Fact
-	byName map[string]*Fact
+	has   By
+	given bool
+	// byOp and byName are made when they are first asked for; next leads from a row to the
+	// next one of its operation, and is nil where each has one.
+	byOp   map[uint64]int32
+	next   map[int32]int32
+	byName map[string]int32
 }
 
 // Rows makes a table of the rows of an audit, which are structures whose fields have tags
@@ -77,26 +81,59 @@ func Rows[T any](name string, rows []T) *Table {
 // TableOf makes a table of facts that a system computed. It has the columns that are not
 // zero in some row.
 func TableOf(name string, facts []Fact) *Table {
-	t := &Table{Name: name, Rows: facts, given: true,
-		byOp: make(map[uint64]*Fact, len(facts)), byName: make(map[string]*Fact)}
+	t := &Table{Name: name, Rows: facts, given: true}
 	for i := range facts {
-		f := &facts[i]
-		if t.byOp[f.Op] == nil {
-			t.byOp[f.Op] = f
-		}
-		if f.Name != "" {
-			t.byName[f.Name] = f
-		}
-		t.has |= filled(f)
+		t.has |= filled(&facts[i])
 	}
 	return t
 }
 
 // Op is the first row that an operation brought about, nil if there is none.
-func (t *Table) Op(op uint64) *Fact { return t.byOp[op] }
+func (t *Table) Op(op uint64) *Fact {
+	if i, there := t.ops()[op]; there {
+		return &t.Rows[i]
+	}
+	return nil
+}
+
+// ops are the first rows of operations.
+func (t *Table) ops() map[uint64]int32 {
+	if t.byOp != nil {
+		return t.byOp
+	}
+	t.byOp, t.next = make(map[uint64]int32, len(t.Rows)), make(map[int32]int32)
+	for i := len(t.Rows) - 1; i >= 0; i-- {
+		op := t.Rows[i].Op
+		if later, there := t.byOp[op]; there {
+			t.next[int32(i)] = later
+		}
+		t.byOp[op] = int32(i)
+	}
+	return t.byOp
+}
+
+// from are a row and those after it of the same operation.
+func (t *Table) from(i int32) iter.Seq[*Fact] {
+	return func(yield func(*Fact) bool) {
+		for there := true; there && yield(&t.Rows[i]); i, there = t.next[i] {
+		}
+	}
+}
 
 // Named is the row of a name, the last one if there are several, nil if there is none.
-func (t *Table) Named(name string) *Fact { return t.byName[name] }
+func (t *Table) Named(name string) *Fact {
+	if t.byName == nil {
+		t.byName = make(map[string]int32, len(t.Rows))
+		for i := range t.Rows {
+			t.byName[t.Rows[i].Name] = int32(i)
+		}
+		delete(t.byName, "")
+	}
+	if i, there := t.byName[name]; there {
+		return &t.Rows[i]
+	}
+	return nil
+}
 
 // Has reports whether rows have all of some columns.
 func (t *Table) Has(columns By) bool { return t.has&columns == columns }
@@ -129,7 +166,7 @@ func (t *Table) groups(by By, wanted func(*Fact) bool) (list []*alike) {
 // first makes a function that finds the first row of a fact's group, nil if there is none.
 func (t *Table) first(by By, wanted func(*Fact) bool) func(*Fact) *Fact {
 	if by == ByOp && wanted == nil {
-		return func(f *Fact) *Fact { return t.byOp[f.Op] }
+		return func(f *Fact) *Fact { return t.Op(f.Op) }
 	}
 	first := make(map[Group]*Fact, len(t.Rows))
 	for i := range t.Rows {

@@ -85,7 +85,12 @@ func made(op uint64, name, key, owner string, thing int64) check.Fact {
 func TestEffectFamilies(t *testing.T) {
 	orders := check.Effects{Table: "order", Kind: check.Named("buy")}
 	o1, o2 := made(7, "o1", "item", "ann", 0), made(8, "o2", "item", "bob", 0)
+	eve := made(8, "o2", "item", "eve", 0)
 	durable, phantom := check.AckedDurable(orders), check.NoPhantom(orders)
+	const denied = `{"id":5,"kind":"buy","outcome":"refused","start_ns":1,"end_ns":2}
+		{"id":5,"kind":"buy","outcome":"dropped"}`
+	const retried = `{"id":5,"kind":"buy","outcome":"unknown","start_ns":1}
+		{"id":5,"kind":"buy","outcome":"refused","start_ns":3,"end_ns":4}`
 	superseded := orders
 	superseded.Excused = func(r *check.Run) func(uint64) bool {
 		acked := map[uint64]bool{}
@@ -100,14 +105,24 @@ func TestEffectFamilies(t *testing.T) {
 	unit := func(n int64) check.Fact { return made(7, "o1", "item", "ann", n) }
 	withUnit := strings.ReplaceAll(twoBuys, `"key":"o1"`, `"key":"o1","value":3`)
 	judgeFamilies(t, []familyCase{
-		{"acknowledged is there - pass", twoBuys, of("order", o1), durable, "", nil},
-		{"acknowledged is gone - fail", twoBuys, of("order", o2), durable,
-			"has no effect at the end", []uint64{0, 2}},
+		{"acknowledged is there, unknown is not - pass", twoBuys, of("order", o1), durable, "", nil},
+		{"both are there - pass", twoBuys, of("order", o1, o2), durable, "", nil},
+		{"acknowledged is gone - fail", twoBuys, of("order", o2), durable, `operation 7 (key "item", ` +
+			`client "ann") was acknowledged at 20ns ("o1") but has no effect at the end`, []uint64{0, 2}},
 		{"gone, and excused - pass", twoBuys, of("order", o2), check.AckedDurable(superseded), "", nil},
 		{"gone outside declared losses - fail", twoBuys, of("order", o2), check.AckedDurable(losing),
 			"has no effect at the end", nil},
+		{"of another operation - fail", twoBuys, of("order", made(8, "o1", "item", "bob", 0)), durable,
+			`acknowledged at 20ns ("o1"); at the end there is o1 of operation 8`, []uint64{0, 1, 2}},
 		{"of another owner - fail", twoBuys, of("order", made(7, "o1", "item", "bob", 0)), durable,
-			`by client "ann"`, nil},
+			`client "bob") was requested with key "item" by client "ann"`, []uint64{0, 2}},
+		{"unknown is of another owner - pass", twoBuys, of("order", o1, eve), durable, "", nil},
+		{"under another name - fail", twoBuys, of("order", made(7, "o9", "item", "ann", 0)), durable,
+			`operation 7 was answered "o1", but at the end there is o9`, []uint64{0, 2}},
+		{"under one of two names - pass", twoBuys, of("order", made(7, "o9", "", "", 0),
+			made(7, "o1", "", "", 0)), durable, "", nil},
+		{"nothing acknowledged - undecided", denied, of("order"), durable,
+			"no operation was acknowledged", nil},
 		{"of the thing that was acknowledged - pass", withUnit, of("order", unit(3)), durable, "", nil},
 		{"of another thing - fail", withUnit, of("order", unit(4)), durable,
 			"acknowledged as item 3 at 20ns; at the end it is item 4", []uint64{0, 2}},
@@ -115,7 +130,16 @@ func TestEffectFamilies(t *testing.T) {
 
 		{"asked for - pass", twoBuys, of("order", o1, o2), phantom, "", nil},
 		{"never asked for - fail", twoBuys, of("order", made(9, "o9", "", "", 0)), phantom,
-			"was never requested", nil},
+			"o9 of operation 9 (key \"\", client \"\") was never requested", nil},
+		{"refused and dropped - fail", denied, of("order", made(5, "o5", "", "", 0)), phantom,
+			"the operation was refused", []uint64{0, 1}},
+		{"unknown, then refused - pass", retried, of("order", made(5, "o5", "", "", 0)), phantom, "",
+			nil},
+		{"another's owner - fail", twoBuys, of("order", eve), phantom, `by client "bob"`, []uint64{1}},
+		{"another's key - fail", twoBuys, of("order", made(8, "o2", "thing", "bob", 0)), phantom,
+			`with key "item"`, []uint64{1}},
+		{"no rows that could be phantoms - undecided", twoBuys, of("order"), phantom,
+			"no effect at the end", nil},
 
 		{"each once - pass", twoBuys, of("order", o1, o2), check.AtMostOnce("order", check.ByOp), "",
 			nil},
@@ -129,9 +153,59 @@ func TestEffectFamilies(t *testing.T) {
 	})
 	resting := orders
 	resting.AtRest = true
+	for name, clause := range map[string]check.Clause{"durable": durable, "phantom": phantom} {
+		v := familyCase{history: twoBuys, facts: of("order", o1, o2), clause: clause}.judge(t)
+		if v.Unknown != 1 {
+			t.Errorf("%s: one of unknown outcome was allowed for: %+v", name, v)
+		}
+	}
 	gone := familyCase{history: twoBuys, facts: of("order", o2), clause: check.AckedDurable(resting)}
 	if v := gone.judge(t); v.Unfinished != 1 {
 		t.Errorf("what may come until rest is unfinished: %+v", v)
+	}
+}
+
+// lossy has four acknowledged likes, at 1, 2, 3 and 4 s.
+const lossy = `
+{"id":1,"kind":"buy","outcome":"ok","start_ns":"1s","end_ns":"1s"}
+{"id":2,"kind":"buy","outcome":"ok","start_ns":"2s","end_ns":"2s"}
+{"id":3,"kind":"buy","outcome":"ok","reply":{"key":"o3"},"start_ns":"3s","end_ns":"3s"}
+{"id":4,"kind":"buy","outcome":"ok","start_ns":"4s","end_ns":"4s"}
+{"window":{"kind":"fault","name":"kill","start_ns":3500000000,"end_ns":3600000000}}
+`
+
+func TestAcceptedLoss(t *testing.T) {
+	losing := func(bound int64) check.Clause {
+		return check.AckedDurable(check.Effects{Table: "order", Kind: check.Named("buy"),
+			Losses: func(r *check.Run) ([]check.Loss, error) {
+				loss, err := check.NewLoss("likes", "AOF is synced every second", bound,
+					check.Around(r.Faults(), 2*time.Second))
+				return []check.Loss{loss}, err
+			}})
+	}
+	left := func(ops ...uint64) store {
+		s := of("order")
+		for _, op := range ops {
+			s.rows["order"] = append(s.rows["order"], check.Fact{Op: op})
+		}
+		return s
+	}
+	judgeFamilies(t, []familyCase{
+		{"within the window and the bound - pass", lossy, left(1, 4), losing(2), "", nil},
+		{"nothing lost - pass", lossy, left(1, 2, 3, 4), losing(2), "", nil},
+		{"beyond the bound - fail", lossy, left(1, 4), losing(1), "operation 3", []uint64{2}},
+		{"before the window - fail", lossy, left(2, 3, 4), losing(2), "operation 1", []uint64{0}},
+		{"after the window - fail", lossy, left(1, 2, 3), losing(2), "operation 4", []uint64{3}},
+		{"within both, but another's - fail", lossy, of("order", check.Fact{Op: 1}, check.Fact{Op: 4},
+			check.Fact{Op: 9, Name: "o2"}, check.Fact{Op: 5, Name: "o3"}), losing(2),
+			`("o3"); at the end there is o3 of operation 5`, []uint64{2}},
+		{"bound that nothing can exceed - undecided", lossy, left(1, 4), losing(4),
+			"no loss could exceed it", nil},
+	})
+	v := familyCase{history: lossy, facts: left(1, 2, 4), clause: losing(3)}.judge(t)
+	want := check.AcceptedLoss{What: "likes", Why: "AOF is synced every second", Count: 1, Bound: 3}
+	if len(v.Accepted) != 1 || v.Accepted[0] != want {
+		t.Errorf("accepted %+v, want %+v", v.Accepted, want)
 	}
 }
 

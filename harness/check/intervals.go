@@ -41,21 +41,6 @@ func (o *Occupancy) MaxPossible(from, to time.Duration) int {
 	return o.may.max(from, to)
 }
 
-// Full requires that a reply which says that all units are held, such as
-// sold out, can be true: that at some instant while it was made as many as
-// limit may have been held. If the maximum is less, a unit was certainly free
-// all the time. Only a reply with an End is checked.
-func (o *Occupancy) Full(c *Collector, object string, limit int, r *history.Record) {
-	if r.End == history.Never {
-		return
-	}
-	c.Checked(1)
-	if most := o.MaxPossible(r.Start, r.End); most < limit {
-		c.Violate([]uint64{r.Op.ID}, "%s: told that all %d are held between %v and %v, but at most %d "+
-			"can have been", object, limit, r.Start, r.End, most)
-	}
-}
-
 // AtMost requires that never more than limit units were certainly held.
 func (o *Occupancy) AtMost(c *Collector, object string, limit int) {
 	c.Checked(len(o.holds))

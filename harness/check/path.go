@@ -201,7 +201,7 @@ func (p Path) end(r *Run, by Track, log, rows *Table, row *Fact, ends map[Group]
 // hasGroup says whether a table has a row of a group; by name that takes no search.
 func (t *Table) hasGroup(by By, g Group) bool {
 	if by == ByName {
-		return t.byName[g.Name] != nil
+		return t.Named(g.Name) != nil
 	}
 	return slices.ContainsFunc(t.Rows, func(f Fact) bool { return by.Of(&f) == g })
 }

@@ -1,7 +1,6 @@
 package check_test
 
 import (
-	"context"
 	"encoding/json"
 	"iter"
 	"math/rand/v2"
@@ -28,7 +27,7 @@ const (
 
 // bigAudit is the final state of a big sale.
 type bigAudit struct {
-	Orders []check.Effect `json:"orders"`
+	Orders []check.Fact `json:"orders"`
 }
 
 // bigSale stores a correct sale of n operations: the first buys are granted,
@@ -80,7 +79,7 @@ func bigRecord(rng *rand.Rand, i int, audit *bigAudit) history.Record {
 	case len(audit.Orders) < unitsSold:
 		name := "order-" + strconv.Itoa(i)
 		audit.Orders = append(audit.Orders,
-			check.Effect{Op: r.Op.ID, Name: name, Key: r.Op.Key, Client: r.Op.Client})
+			check.Fact{Op: r.Op.ID, Name: name, Key: r.Op.Key, Owner: r.Op.Client})
 		r.Outcome, r.Reply.Key, r.Reply.Value = history.OK, name, int64(len(audit.Orders))
 	default:
 		r.Outcome, r.Err = history.Refused, "refused: sold out"
@@ -91,88 +90,34 @@ func bigRecord(rng *rand.Rand, i int, audit *bigAudit) history.Record {
 	return r
 }
 
-// bigInvariants judge a big sale with every kind of checker that reads the
-// whole history.
+// bigInvariants judge a big sale with every kind of clause that reads the whole history.
 func bigInvariants() []check.Invariant {
+	sale := &check.Subject{Read: check.Audited(func(raw json.RawMessage) (a bigAudit, err error) {
+		return a, json.Unmarshal(raw, &a)
+	}, func(a *bigAudit) check.Facts {
+		return check.Facts{Tables: []*check.Table{check.TableOf("order", a.Orders)}}
+	})}
 	return []check.Invariant{
-		audited("acked-durable", func(c *check.Collector, a bigAudit) { a.effects(c).Durable(c) }),
-		audited("no-phantom", func(c *check.Collector, a bigAudit) { a.effects(c).NoPhantom(c) }),
-		audited("at-most-once", func(c *check.Collector, a bigAudit) { a.effects(c).AtMostOnce(c) }),
-		audited("one-per-buyer", func(c *check.Collector, _ bigAudit) {
-			u := check.AtMostOne[string]{What: "buyer"}
-			for r := range c.Records("buy") {
-				if r.Outcome == history.OK {
-					u.Add(c, r.Op.Client, r.Reply.Key, r.Op.ID)
-				}
-			}
-		}),
-		audited("stock-reads", judgeStockReads),
-		audited("no-false-sold-out", judgeSoldOut),
+		sale.State("acked-durable", "", check.AckedDurable(sales)),
+		sale.State("no-phantom", "", check.NoPhantom(sales)),
+		sale.State("at-most-once", "", check.AtMostOnce("order", check.ByOp)),
+		sale.State("one-per-buyer", "", check.AtMostOnce("order", check.ByOwner)),
+		sale.State("stock-reads", "", judgeStockReads),
+		sale.State("no-oversell", "", check.Capacity{Table: "order", Kind: sales.Kind,
+			By: check.ByKey, Most: unitsSold, Live: []string{""}}.Held()),
 	}
 }
 
-func (a bigAudit) effects(c *check.Collector) *check.Comparison {
-	e := check.NewComparison()
-	for _, o := range a.Orders {
-		e.Found(o)
-	}
-	for r := range c.Records("buy") {
-		e.See(r)
-	}
-	return e
-}
-
-func judgeStockReads(c *check.Collector, _ bigAudit) {
+func judgeStockReads(r *check.Run) func() {
 	var n check.Counter
-	for r := range c.Records() {
-		if r.Op.Kind == "stock" {
-			n.Read(0, r.Reply.Value, r)
+	r.See(func(rec *history.Record) {
+		if rec.Op.Kind == "stock" {
+			n.Read(0, rec.Reply.Value, rec)
 		} else {
-			n.Add(0, 1, check.Attempt(r))
+			n.Add(0, 1, check.Attempt(rec))
 		}
-	}
-	n.Check(c, "orders")
-}
-
-func judgeSoldOut(c *check.Collector, _ bigAudit) {
-	var o check.Occupancy
-	for r := range c.Records("buy") {
-		if h, ok := holdOf(check.Attempt(r), nil); ok {
-			o.Add(h)
-		}
-	}
-	refused := 0
-	for r := range c.Records("buy") {
-		if r.Outcome == history.Refused {
-			o.Full(c, "item-1", unitsSold, r)
-			refused++
-		}
-	}
-	o.AtMost(c, "item-1", unitsSold)
-	c.Need(refused > 0, "no buyer was refused")
-}
-
-// auditedInvariant is an invariant on a big sale and its audit.
-type auditedInvariant struct {
-	name  string
-	judge func(*check.Collector, bigAudit)
-}
-
-func audited(name string, judge func(*check.Collector, bigAudit)) check.Invariant {
-	return auditedInvariant{name, judge}
-}
-
-func (i auditedInvariant) Name() string      { return i.name }
-func (i auditedInvariant) Statement() string { return i.name }
-
-func (i auditedInvariant) Check(
-	ctx context.Context, h history.History, raw json.RawMessage,
-) check.Verdict {
-	c := check.Collect(ctx, i.name, h)
-	if audit, ok := check.Audit[bigAudit](c, raw); ok {
-		i.judge(c, audit)
-	}
-	return c.Verdict()
+	})
+	return func() { n.Check(r.Collector, "orders") }
 }
 
 func requireHeld(tb testing.TB, verdicts []check.Verdict) {

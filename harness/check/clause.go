@@ -94,7 +94,9 @@ func readOnce(
 	visits.read(reading)
 	verdicts := make([]Verdict, len(runs))
 	for i, r := range runs {
-		r.failed = reading.failed
+		if r.failed == "" {
+			r.failed = reading.failed
+		}
 		for _, end := range ends[i] {
 			end()
 		}

@@ -651,3 +651,33 @@ func TestStrikes(t *testing.T) {
 		}
 	}
 }
+
+// TestFailsWhileReading: what a clause could not read leaves the verdict open, before the history
+// is read, during it and after it.
+func TestFailsWhileReading(t *testing.T) {
+	s := &check.Subject{Read: func(json.RawMessage) (check.Facts, error) { return check.Facts{}, nil }}
+	for name, clause := range map[string]check.Clause{
+		"before": func(r *check.Run) func() {
+			r.Fail("before")
+			return nil
+		},
+		"during": func(r *check.Run) func() {
+			r.See(func(*history.Record) { r.Fail("during") })
+			return nil
+		},
+		"after": func(r *check.Run) func() { return func() { r.Fail("after") } },
+	} {
+		checked := func(r *check.Run) func() {
+			r.Checked(1)
+			return func() {
+				if name != "after" {
+					r.Violate(nil, "what follows is no proof")
+				}
+			}
+		}
+		v := s.State("x", "", clause, checked).Check(t.Context(), parse(t, twoBuys), nil)
+		if v.Status != check.Undecided || v.Reason != name {
+			t.Errorf("%s is %s: %s", name, v.Status, v.Reason)
+		}
+	}
+}

@@ -19,7 +19,7 @@ func budgets() map[string]budget {
 		"flashsale": {5800, 5100},
 		"likes":     {4460, 3470},
 		"scheduler": {6400, 4750},
-		"sqlbroker": {5480, 4220}, "views": {5560, 3260},
+		"sqlbroker": {5480, 4220}, "views": {5460, 3130},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

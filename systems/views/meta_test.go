@@ -77,12 +77,32 @@ func TestCorrectPipelineIsNeverBroken(t *testing.T) {
 	})
 }
 
+// picker draws one of so many.
+type picker = func(n int) int
+
+// change changes evidence. It returns false if there is nothing to change.
+type change = func(*evidence, picker) bool
+
 // corruption is one thing that a correct pipeline never does.
 type corruption struct {
 	name, breaks string
-	// do changes the evidence; pick draws one of so many. It returns false if
-	// the run has nothing to change.
-	do func(e *evidence, pick func(n int) int) bool
+	do           change
+}
+
+// one changes one element of a list, of those that fit if that says anything.
+func one[T any](list func(*evidence) []T, fits func(*T) bool, do func(*evidence, *T)) change {
+	return func(e *evidence, pick picker) bool {
+		var fit []*T
+		for i, all := 0, list(e); i < len(all); i++ {
+			if fits == nil || fits(&all[i]) {
+				fit = append(fit, &all[i])
+			}
+		}
+		if len(fit) > 0 {
+			do(e, fit[pick(len(fit))])
+		}
+		return len(fit) > 0
+	}
 }
 
 // TestCorruptionsAreCaught: each clause refuses a run that differs from a good
@@ -119,67 +139,71 @@ func TestCorruptionsAreCaught(t *testing.T) {
 	}
 }
 
-// dropOf finds a row of drops with a reason.
-func dropOf(e *evidence, pick func(int) int, reason string) *views.DropAudit {
-	var fit []*views.DropAudit
-	for i := range e.audit.Drops {
-		if d := &e.audit.Drops[i]; d.Reason == reason {
-			fit = append(fit, d)
-		}
-	}
-	if len(fit) == 0 {
-		return nil
-	}
-	return fit[pick(len(fit))]
+func dropsOf(e *evidence) []views.DropAudit        { return e.audit.Drops }
+func countsOf(e *evidence) []views.CountAudit      { return e.audit.Counts }
+func totalsOf(e *evidence) []views.TotalAudit      { return e.audit.Totals }
+func progressOf(e *evidence) []views.ProgressAudit { return e.audit.Progress }
+func recordsOf(e *evidence) []history.Record       { return e.records }
+
+// acked are the heartbeats that were acknowledged, counted the reads that returned a view.
+func acked(r *history.Record) bool {
+	return r.Op.Kind == views.KindHeartbeat && r.Outcome == history.OK
+}
+
+func counted(r *history.Record) bool {
+	return r.Op.Kind == views.KindViews && r.Outcome == history.OK && r.Reply.Value > 0
 }
 
 // relabel says of an event that was turned away for one reason that it was for
 // another one.
-func relabel(from, to string) func(*evidence, func(int) int) bool {
-	return func(e *evidence, pick func(int) int) bool {
-		d := dropOf(e, pick, from)
-		if d == nil {
-			return false
-		}
-		d.Events--
-		e.audit.Drops = append(e.audit.Drops, views.DropAudit{Partition: d.Partition, Video: d.Video,
-			Reason: to, Events: 1})
-		return true
-	}
+func relabel(from, to string) change {
+	return one(dropsOf, func(d *views.DropAudit) bool { return d.Reason == from },
+		func(e *evidence, d *views.DropAudit) {
+			d.Events--
+			e.audit.Drops = append(e.audit.Drops, views.DropAudit{Partition: d.Partition, Video: d.Video,
+				Reason: to, Events: 1})
+		})
 }
 
 // recount makes the tables follow valid_events, so that only the decisions are
 // wrong.
 func (e *evidence) recount() {
 	e.audit.Counts, e.audit.Totals = []views.CountAudit{}, []views.TotalAudit{}
+	for i := range e.audit.Progress {
+		if s := &e.audit.Progress[i]; s.Stage == "counter" {
+			s.Next = int64(len(e.valid[s.Partition]))
+		}
+	}
 	for _, g := range e.audit.Generations {
-		counts, totals := map[views.CountAudit]int64{}, map[string]int64{}
-		for p, list := range e.valid {
-			last := int64(-1)
-			for _, v := range list {
-				if v.Source <= last {
-					continue
-				}
-				last = v.Source
-				counts[views.CountAudit{Generation: g.Generation, Video: v.Video,
-					WindowMS: v.TimeMS - v.TimeMS%e.audit.CountWindowMS}]++
-				totals[v.Video]++
+		e.count(g.Generation)
+	}
+}
+
+// count adds what a generation has counted by its progress to the tables.
+func (e *evidence) count(generation int64) {
+	counts, totals := map[views.CountAudit]int64{}, map[string]int64{}
+	for _, s := range e.audit.Progress {
+		if s.Stage != "counter" || s.Generation != generation {
+			continue
+		}
+		last := int64(-1)
+		for _, v := range e.valid[s.Partition][:s.Next] {
+			if v.Source <= last {
+				continue
 			}
-			for i := range e.audit.Progress {
-				s := &e.audit.Progress[i]
-				if s.Stage == "counter" && int(s.Partition) == p {
-					s.Next = int64(len(list))
-				}
-			}
+			last = v.Source
+			counts[views.CountAudit{Generation: generation, Video: v.Video,
+				WindowMS: v.TimeMS - v.TimeMS%e.audit.CountWindowMS}]++
+			totals[v.Video]++
 		}
-		for c, n := range counts {
-			c.Views = n
-			e.audit.Counts = append(e.audit.Counts, c)
-		}
-		for video, n := range totals {
-			e.audit.Totals = append(e.audit.Totals, views.TotalAudit{Generation: g.Generation,
-				Video: video, Views: n, Shown: n})
-		}
+	}
+	for c, n := range counts {
+		c.Views = n
+		e.audit.Counts = append(e.audit.Counts, c)
+	}
+	for video, n := range totals {
+		e.audit.Totals = append(e.audit.Totals, views.TotalAudit{Generation: generation,
+			Video: video, Views: n, Shown: n})
 	}
 }
 
@@ -201,33 +225,22 @@ func (e *evidence) renumber(p int) {
 	e.recount()
 }
 
-// logged finds an event of watch_events that fits, with its partition.
-func (e *evidence) logged(pick func(int) int, fits func(p int, l *views.Logged) bool) (
-	partition, index int, ok bool,
-) {
-	var fit [][2]int
-	for p, list := range e.watch {
-		for i := range list {
-			if fits(p, &list[i]) {
-				fit = append(fit, [2]int{p, i})
+// alsoView makes a view of an event that is none.
+func alsoView(fits func(e *evidence, l *views.Logged) bool) change {
+	return func(e *evidence, pick picker) bool {
+		var fit [][2]int
+		for p, list := range e.watch {
+			for i := range list {
+				if fits(e, &list[i]) {
+					fit = append(fit, [2]int{p, i})
+				}
 			}
 		}
-	}
-	if len(fit) == 0 {
-		return 0, 0, false
-	}
-	found := fit[pick(len(fit))]
-	return found[0], found[1], true
-}
-
-// alsoView makes a view of an event that is none.
-func alsoView(fits func(e *evidence, l *views.Logged) bool) func(*evidence, func(int) int) bool {
-	return func(e *evidence, pick func(int) int) bool {
-		p, i, ok := e.logged(pick, func(_ int, l *views.Logged) bool { return fits(e, l) })
-		if ok {
-			e.forwardAlso(p, e.watch[p][i])
+		if len(fit) > 0 {
+			found := fit[pick(len(fit))]
+			e.forwardAlso(found[0], e.watch[found[0]][found[1]])
 		}
-		return ok
+		return len(fit) > 0
 	}
 }
 
@@ -247,7 +260,7 @@ func decisionCorruptions() []corruption {
 		{"a repeat counts", views.ExactCounts, overfill(true)},
 		{"an address counts too often", views.ExactCounts, overfill(false)},
 		{"a view is turned away", views.ExactCounts, turnAway},
-		{"an event of another rule version", views.ExactCounts, func(e *evidence, _ func(int) int) bool {
+		{"an event of another rule version", views.ExactCounts, func(e *evidence, _ picker) bool {
 			rules := &e.audit.Rules[0]
 			exactly := func(l views.Logged) bool {
 				return l.Rules == rules.Version && l.WatchedMS == rules.MinWatchMS
@@ -260,7 +273,7 @@ func decisionCorruptions() []corruption {
 			}
 			return false
 		}},
-		{"a view of nothing", views.ExactCounts, func(e *evidence, pick func(int) int) bool {
+		{"a view of nothing", views.ExactCounts, func(e *evidence, pick picker) bool {
 			p := pick(len(e.watch))
 			if len(e.watch[p]) == 0 {
 				return false
@@ -270,7 +283,7 @@ func decisionCorruptions() []corruption {
 			e.forwardAlso(p, l)
 			return true
 		}},
-		{"a view of another event", views.ExactCounts, func(e *evidence, pick func(int) int) bool {
+		{"a view of another event", views.ExactCounts, func(e *evidence, pick picker) bool {
 			p := pick(len(e.valid))
 			if len(e.valid[p]) == 0 {
 				return false
@@ -291,7 +304,7 @@ func decisionCorruptions() []corruption {
 }
 
 // secondOfSession makes a view of an event whose session has one.
-func secondOfSession(e *evidence, pick func(int) int) bool {
+func secondOfSession(e *evidence, pick picker) bool {
 	views1 := map[string]uint64{}
 	for _, list := range e.valid {
 		for _, v := range list {
@@ -306,8 +319,8 @@ func secondOfSession(e *evidence, pick func(int) int) bool {
 
 // overfill makes a view of the candidate of a session that was turned away
 // because a window was full: its user's, or its address's.
-func overfill(repeat bool) func(*evidence, func(int) int) bool {
-	return func(e *evidence, pick func(int) int) bool {
+func overfill(repeat bool) change {
+	return func(e *evidence, pick picker) bool {
 		is := map[[2]string]bool{}
 		perIP, accepted := map[string]int{}, map[string]bool{}
 		minute := func(l *views.Logged) string {
@@ -358,7 +371,7 @@ func sameWindow(e *evidence, l *views.Logged) bool {
 
 // turnAway takes a view out that is the only one of its user, and calls it a
 // repeat.
-func turnAway(e *evidence, pick func(int) int) bool {
+func turnAway(e *evidence, pick picker) bool {
 	n := map[[2]string]int{}
 	for _, list := range e.valid {
 		for _, v := range list {
@@ -381,37 +394,22 @@ func turnAway(e *evidence, pick func(int) int) bool {
 }
 
 func countCorruptions() []corruption {
-	count := func(change func(*views.CountAudit)) func(*evidence, func(int) int) bool {
-		return func(e *evidence, pick func(int) int) bool {
-			if len(e.audit.Counts) == 0 {
-				return false
-			}
-			change(&e.audit.Counts[pick(len(e.audit.Counts))])
-			return true
-		}
+	count := func(do func(*views.CountAudit)) change {
+		return one(countsOf, nil, func(_ *evidence, c *views.CountAudit) { do(c) })
 	}
-	total := func(change func(*views.TotalAudit)) func(*evidence, func(int) int) bool {
-		return func(e *evidence, pick func(int) int) bool {
-			if len(e.audit.Totals) == 0 {
-				return false
-			}
-			change(&e.audit.Totals[pick(len(e.audit.Totals))])
-			return true
-		}
+	total := func(do func(*views.TotalAudit)) change {
+		return one(totalsOf, nil, func(_ *evidence, c *views.TotalAudit) { do(c) })
 	}
 	return []corruption{
 		{"a window has one more", views.ExactCounts, count(func(c *views.CountAudit) { c.Views++ })},
 		{"a window has one less", views.ExactCounts, count(func(c *views.CountAudit) { c.Views-- })},
 		{"a view in another window", views.ExactCounts,
 			count(func(c *views.CountAudit) { c.WindowMS += 10_000_000 })},
-		{"a window is missing", views.ExactCounts, func(e *evidence, pick func(int) int) bool {
-			if len(e.audit.Counts) == 0 {
-				return false
-			}
-			i := pick(len(e.audit.Counts))
-			e.audit.Counts = slices.Delete(e.audit.Counts, i, i+1)
-			return true
-		}},
+		{"a window is missing", views.ExactCounts, one(countsOf, nil,
+			func(e *evidence, gone *views.CountAudit) {
+				e.audit.Counts = slices.DeleteFunc(slices.Clone(e.audit.Counts),
+					func(c views.CountAudit) bool { return c == *gone })
+			})},
 		{"a total that is not the sum", views.ExactCounts,
 			total(func(c *views.TotalAudit) { c.Views++ })},
 		{"readers see another total", views.ExactCounts,
@@ -423,52 +421,22 @@ func countCorruptions() []corruption {
 }
 
 func logCorruptions() []corruption {
-	acked := func(e *evidence, pick func(int) int) *history.Record {
-		var fit []*history.Record
-		for i := range e.records {
-			r := &e.records[i]
-			if r.Op.Kind == views.KindHeartbeat && r.Outcome == history.OK {
-				fit = append(fit, r)
-			}
-		}
-		if len(fit) == 0 {
-			return nil
-		}
-		return fit[pick(len(fit))]
+	progress := func(stage string, do func(*views.ProgressAudit)) change {
+		return one(progressOf, func(s *views.ProgressAudit) bool {
+			return s.Stage == stage && s.Next > 0
+		}, func(_ *evidence, s *views.ProgressAudit) { do(s) })
 	}
-	progress := func(stage string) func(*evidence, func(int) int) bool {
-		return func(e *evidence, pick func(int) int) bool {
-			for i := range e.audit.Progress {
-				if s := &e.audit.Progress[i]; s.Stage == stage && s.Next > 0 {
-					s.Next--
-					return true
-				}
-			}
-			return false
-		}
-	}
+	less := func(s *views.ProgressAudit) { s.Next-- }
 	return []corruption{
-		{"acknowledged elsewhere", views.AckedInLog, func(e *evidence, pick func(int) int) bool {
-			r := acked(e, pick)
-			if r == nil {
-				return false
-			}
-			r.Reply.Key = "3/999999/0"
-			return true
-		}},
-		{"acknowledged as another", views.AckedInLog, func(e *evidence, pick func(int) int) bool {
-			r := acked(e, pick)
-			if r == nil {
-				return false
-			}
-			at, err := views.ParsePosition(r.Reply.Key)
-			if err != nil {
-				return false
-			}
-			e.watch[at.Partition][at.Offset].WatchedMS++
-			return true
-		}},
-		{"an event that nobody sent", views.AckedInLog, func(e *evidence, _ func(int) int) bool {
+		{"acknowledged elsewhere", views.AckedInLog, one(recordsOf, acked,
+			func(_ *evidence, r *history.Record) { r.Reply.Key = "3/999999/0" })},
+		{"acknowledged as another", views.AckedInLog, one(recordsOf, acked,
+			func(e *evidence, r *history.Record) {
+				if at, err := views.ParsePosition(r.Reply.Key); err == nil {
+					e.watch[at.Partition][at.Offset].WatchedMS++
+				}
+			})},
+		{"an event that nobody sent", views.AckedInLog, func(e *evidence, _ picker) bool {
 			p := slices.IndexFunc(e.watch, func(l []views.Logged) bool { return len(l) > 0 })
 			if p < 0 {
 				return false
@@ -478,53 +446,37 @@ func logCorruptions() []corruption {
 			e.watch[p] = append(e.watch[p], l)
 			return true
 		}},
-		{"an event that was refused", views.AckedInLog, func(e *evidence, pick func(int) int) bool {
-			r := acked(e, pick)
-			if r == nil {
-				return false
-			}
-			for i := range e.records {
-				if e.records[i].Op.ID == r.Op.ID {
-					e.records[i].Outcome, e.records[i].Reply = history.Refused, history.Reply{}
+		{"an event that was refused", views.AckedInLog, one(recordsOf, acked,
+			func(e *evidence, refused *history.Record) {
+				for i := range e.records {
+					if r := &e.records[i]; r.Op.ID == refused.Op.ID {
+						r.Outcome, r.Reply = history.Refused, history.Reply{}
+					}
 				}
-			}
+			})},
+		{"the filter stopped early", views.AckedInLog,
+			progress("filter", func(s *views.ProgressAudit) { s.Next = 0 })},
+		{"the filter did not come to the end", views.OnceInEffect, progress("filter", less)},
+		{"the counter did not come to the end", views.OnceInEffect, progress("counter", less)},
+		{"an event is unaccounted for", views.OnceInEffect, one(dropsOf, nil,
+			func(_ *evidence, d *views.DropAudit) { d.Events-- })},
+		{"the newest generation is retired", views.OnceInEffect, func(e *evidence, _ picker) bool {
+			e.audit.Generations[len(e.audit.Generations)-1].Retired = true
 			return true
 		}},
-		{"the filter stopped early", views.AckedInLog, func(e *evidence, _ func(int) int) bool {
-			for i := range e.audit.Progress {
-				if s := &e.audit.Progress[i]; s.Stage == "filter" {
-					s.Next = 0
-				}
-			}
-			return true
+		{"a retired generation counted twice", views.ExactCounts, func(e *evidence, pick picker) bool {
+			return e.retire() && one(countsOf, func(c *views.CountAudit) bool { return c.Generation == 2 },
+				func(_ *evidence, c *views.CountAudit) { c.Views *= 2 })(e, pick)
 		}},
-		{"the filter did not come to the end", views.OnceInEffect, progress("filter")},
-		{"the counter did not come to the end", views.OnceInEffect, progress("counter")},
-		{"an event is unaccounted for", views.OnceInEffect, func(e *evidence, pick func(int) int) bool {
-			if len(e.audit.Drops) == 0 {
-				return false
-			}
-			e.audit.Drops[pick(len(e.audit.Drops))].Events--
-			return true
-		}},
-		{"the newest generation is retired", views.OnceInEffect,
-			func(e *evidence, _ func(int) int) bool {
-				e.audit.Generations[len(e.audit.Generations)-1].Retired = true
-				return true
-			}},
-		{"a retired generation counted twice", views.ExactCounts,
-			func(e *evidence, _ func(int) int) bool {
-				return e.retire() && e.corruptRetired()
-			}},
 		{"readers see no successor of a retired generation", views.OnceInEffect,
-			func(e *evidence, _ func(int) int) bool {
+			func(e *evidence, _ picker) bool {
 				if !e.retire() {
 					return false
 				}
 				e.audit.Generations[1].Live, e.audit.Generations[2].Live = true, false
 				return true
 			}},
-		{"an offset is missing", views.OnceInEffect, func(e *evidence, _ func(int) int) bool {
+		{"an offset is missing", views.OnceInEffect, func(e *evidence, _ picker) bool {
 			p := slices.IndexFunc(e.watch, func(l []views.Logged) bool { return len(l) > 2 })
 			if p < 0 {
 				return false
@@ -536,58 +488,32 @@ func logCorruptions() []corruption {
 }
 
 func timeCorruptions() []corruption {
-	reads := func(e *evidence) (list []*history.Record) {
-		for i := range e.records {
-			r := &e.records[i]
-			if r.Op.Kind == views.KindViews && r.Outcome == history.OK && r.Reply.Value > 0 {
-				list = append(list, r)
-			}
-		}
-		return list
-	}
-	return []corruption{
-		{"a count goes down", views.MonotoneCounts, func(e *evidence, _ func(int) int) bool {
-			for _, a := range reads(e) {
-				for _, b := range reads(e) {
-					if a.Op.Key == b.Op.Key && a.End < b.Start {
-						b.Reply.Value = a.Reply.Value - 1
+	// later changes two reads of one video, of which one was sent after the other returned.
+	later := func(do func(first, second *history.Record)) change {
+		return func(e *evidence, _ picker) bool {
+			for i := range e.records {
+				for k := range e.records {
+					a, b := &e.records[i], &e.records[k]
+					if counted(a) && counted(b) && a.Op.Key == b.Op.Key && a.End < b.Start {
+						do(a, b)
 						return true
 					}
 				}
 			}
 			return false
-		}},
+		}
+	}
+	return []corruption{
+		{"a count goes down", views.MonotoneCounts, later(func(a, b *history.Record) {
+			b.Reply.Value = a.Reply.Value - 1
+		})},
 		{"a reader goes back a generation", views.MonotoneCounts,
-			func(e *evidence, _ func(int) int) bool {
-				for _, a := range reads(e) {
-					for _, b := range reads(e) {
-						if a.Op.Key == b.Op.Key && a.End < b.Start && len(e.audit.Generations) > 1 {
-							a.Reply.Key = "2"
-							return true
-						}
-					}
-				}
-				return false
-			}},
-		{"a generation that never went live", views.MonotoneCounts,
-			func(e *evidence, pick func(int) int) bool {
-				list := reads(e)
-				if len(list) == 0 {
-					return false
-				}
-				list[pick(len(list))].Reply.Key = "7"
-				return true
-			}},
-		{"more was read than is there", views.MonotoneCounts,
-			func(e *evidence, pick func(int) int) bool {
-				list := reads(e)
-				if len(list) == 0 {
-					return false
-				}
-				list[pick(len(list))].Reply.Value += 1_000_000
-				return true
-			}},
-		{"a look sees nothing", views.Fresh, func(e *evidence, _ func(int) int) bool {
+			later(func(a, _ *history.Record) { a.Reply.Key = "2" })},
+		{"a generation that never went live", views.MonotoneCounts, one(recordsOf, counted,
+			func(_ *evidence, r *history.Record) { r.Reply.Key = "7" })},
+		{"more was read than is there", views.MonotoneCounts, one(recordsOf, counted,
+			func(_ *evidence, r *history.Record) { r.Reply.Value += 1_000_000 })},
+		{"a look sees nothing", views.Fresh, func(e *evidence, _ picker) bool {
 			last := &e.samples[len(e.samples)-1]
 			var l views.Look
 			if err := json.Unmarshal(last.Body, &l); err != nil || l.Shown == 0 {
@@ -711,7 +637,7 @@ func TestForgottenWindows(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		end   time.Duration
-		do    func(*evidence, func(int) int) bool
+		do    change
 		wants check.Status
 	}{
 		{"a repeat counts", time.Minute, repeatsAnew, check.Held},
@@ -738,7 +664,7 @@ func TestForgottenWindows(t *testing.T) {
 }
 
 // repeatsAnew makes a view of a repeat, which was then not turned away.
-func repeatsAnew(e *evidence, pick func(int) int) bool {
+func repeatsAnew(e *evidence, pick picker) bool {
 	before := map[uint64]bool{}
 	for _, list := range e.valid {
 		for _, v := range list {
@@ -761,65 +687,24 @@ func repeatsAnew(e *evidence, pick func(int) int) bool {
 // retire ends the second generation half way, because a third one took its
 // place. It returns false if there was no second one.
 func (e *evidence) retire() bool {
-	if len(e.audit.Generations) != 2 {
+	a := &e.audit
+	if len(a.Generations) != 2 {
 		return false
 	}
-	e.audit.Generations[1] = views.GenerationAudit{Generation: 2, Retired: true}
-	e.audit.Generations = append(e.audit.Generations,
-		views.GenerationAudit{Generation: 3, Live: true})
-	e.audit.Counts = slices.DeleteFunc(e.audit.Counts, func(c views.CountAudit) bool {
-		return c.Generation == 2
-	})
-	e.audit.Totals = slices.DeleteFunc(e.audit.Totals, func(c views.TotalAudit) bool {
-		return c.Generation == 2
-	})
-	for _, c := range slices.Clone(e.audit.Counts) {
-		c.Generation = 3
-		e.audit.Counts = append(e.audit.Counts, c)
-	}
-	for _, c := range slices.Clone(e.audit.Totals) {
-		c.Generation = 3
-		e.audit.Totals = append(e.audit.Totals, c)
-	}
-	counts, totals := map[views.CountAudit]int64{}, map[string]int64{}
-	for i := range e.audit.Progress {
-		s := &e.audit.Progress[i]
-		if s.Generation != 2 {
-			continue
-		}
-		e.audit.Progress = append(e.audit.Progress, views.ProgressAudit{Stage: s.Stage,
-			Generation: 3, Partition: s.Partition, Next: s.Next})
-		s = &e.audit.Progress[i]
-		s.Next /= 2
-		last := int64(-1)
-		for _, v := range e.valid[s.Partition][:s.Next] {
-			if v.Source <= last {
-				continue
-			}
-			last = v.Source
-			counts[views.CountAudit{Generation: 2, Video: v.Video,
-				WindowMS: v.TimeMS - v.TimeMS%e.audit.CountWindowMS}]++
-			totals[v.Video]++
+	a.Generations = []views.GenerationAudit{a.Generations[0], {Generation: 2, Retired: true},
+		{Generation: 3, Live: true}}
+	a.Counts, a.Totals = []views.CountAudit{}, []views.TotalAudit{}
+	for i := range a.Progress {
+		if s := &a.Progress[i]; s.Generation == 2 {
+			a.Progress = append(a.Progress, views.ProgressAudit{Stage: s.Stage, Generation: 3,
+				Partition: s.Partition, Next: s.Next})
+			a.Progress[i].Next /= 2
 		}
 	}
-	for c, n := range counts {
-		c.Views = n
-		e.audit.Counts = append(e.audit.Counts, c)
-	}
-	for video, n := range totals {
-		e.audit.Totals = append(e.audit.Totals, views.TotalAudit{Generation: 2, Video: video,
-			Views: n, Shown: n})
+	for _, g := range a.Generations {
+		e.count(g.Generation)
 	}
 	return true
-}
-
-// corruptRetired counts a window of the second generation twice.
-func (e *evidence) corruptRetired() bool {
-	i := slices.IndexFunc(e.audit.Counts, func(c views.CountAudit) bool { return c.Generation == 2 })
-	if i >= 0 {
-		e.audit.Counts[i].Views *= 2
-	}
-	return i >= 0
 }
 
 // TestRetiredGeneration: a generation that ended half way, because a later one

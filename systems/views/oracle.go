@@ -3,6 +3,7 @@ package views
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -25,7 +26,8 @@ import (
 type oracle struct {
 	*truth
 	// losses is how often Redis lost its memory, lossEnd when that was over the
-	// last time; sent is when each heartbeat was sent first, if there were any.
+	// last time; sent is when each heartbeat was sent first, if there were any. It is known
+	// when the history has been read.
 	losses  int
 	lossEnd time.Duration
 	sent    map[uint64]time.Duration
@@ -103,8 +105,9 @@ func (c *candidacy) before(list []place) (n int64) {
 }
 
 // consult decides everything. The error says what of the evidence cannot be.
-func consult(t *truth, losses int) (*oracle, error) {
-	o := &oracle{truth: t, losses: losses, expected: make(map[videoReason]int64),
+func consult(t *truth, losses int, lossEnd time.Duration) (*oracle, error) {
+	o := &oracle{truth: t, losses: losses, lossEnd: lossEnd,
+		sent: make(map[uint64]time.Duration), expected: make(map[videoReason]int64),
 		repeats: make(map[string]*allowance), rates: make(map[string]*allowance)}
 	rules := make(map[int64]*Rules)
 	blocked := make(map[int64]map[string]bool)
@@ -329,7 +332,7 @@ func (o *oracle) judgeRejected(j *judging) (least, most map[string]int64) {
 		case o.forOthers(c):
 			o.under++
 		default:
-			wrong(j, j.filtered())(append([]uint64{c.event.ID}, c.rate.events...), "event %d (session "+
+			j.wrong(o.filtered())(append([]uint64{c.event.ID}, c.rate.events...), "event %d (session "+
 				"%s, %s, watched %d ms) is a view by the rules but does not count: %d of %d views of %s "+
 				"count, and none before it of %s", c.event.ID, c.event.Session, c.event.Video,
 				c.event.WatchedMS, len(c.rate.accepted), c.limit, c.rate.name, c.repeat.name)
@@ -348,10 +351,14 @@ func (o *oracle) forOthers(c *candidacy) bool {
 // judgeReasons: what the filter says that it turned away, by video and reason,
 // is what it had to.
 func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
-	amiss := wrong(j, j.filtered())
-	said := make(map[videoReason]int64)
+	amiss := j.wrong(o.filtered())
+	said, videos := make(map[videoReason]int64), make(map[string]bool)
 	for _, d := range o.Drops {
 		said[videoReason{d.Video, d.Reason}] += d.Events
+		videos[d.Video] = true
+	}
+	for video := range o.some {
+		videos[video] = true
 	}
 	rejected, again := make(map[string]int64), make(map[string]int64)
 	for _, c := range o.rejected {
@@ -360,8 +367,8 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 	for _, c := range o.again {
 		again[c.event.Video]++
 	}
-	for _, video := range o.videos() {
-		ops := o.someOf(video)
+	for _, video := range slices.Sorted(maps.Keys(videos)) {
+		ops := o.some[video]
 		of := func(reason string) int64 { return said[videoReason{video, reason}] }
 		exact := []string{Bot, Creator, Short}
 		repeats, rates := of(Repeat), of(IPRate)
@@ -392,4 +399,16 @@ func (o *oracle) judgeReasons(j *judging, least, most map[string]int64) {
 			}
 		}
 	}
+}
+
+// filtered says whether the filter has come to the end of the log. Before, it may have
+// decided more than it has noted: what it has turned away is stored first, what it has
+// forwarded is in the log next, and how far it has come last.
+func (t *truth) filtered() bool {
+	for p, list := range t.watch {
+		if n := len(list); n > 0 && t.next(stageFilter, 0, p) <= list[n-1].Offset {
+			return false
+		}
+	}
+	return true
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sort"
 
@@ -15,40 +17,43 @@ import (
 // truth is a decoded audit with the indexes that judges need.
 type truth struct {
 	Audit
-	err          error
 	watch, valid [][]Logged
 	// accepted are the views of valid_events, each once, by where they are
 	// from; again counts those that were forwarded more than once.
 	accepted map[place]*Logged
 	again    int64
 	progress map[ProgressAudit]int64 // Next is zero in the key
+	// some are the first events of each video.
+	some map[string][]uint64
 }
 
-func newTruth(raw json.RawMessage) *truth {
-	t := &truth{accepted: make(map[place]*Logged), progress: make(map[ProgressAudit]int64)}
-	if t.Audit, t.err = api.DecodeAudit[Audit](raw); t.err == nil {
-		t.watch, t.err = t.Watch.Decode()
+// readTruth decodes an audit. What it lacks without which nothing can be judged is an error.
+func readTruth(raw json.RawMessage) (t truth, err error) {
+	if t.Audit, err = api.DecodeAudit[Audit](raw); err != nil {
+		return t, err
 	}
-	if t.err == nil {
-		t.valid, t.err = t.Valid.Decode()
+	if t.watch, err = t.Watch.Decode(); err != nil {
+		return t, err
 	}
-	if t.err == nil {
-		t.err = t.complete()
+	if t.valid, err = t.Valid.Decode(); err != nil {
+		return t, err
 	}
-	if t.err != nil {
-		t.err = fmt.Errorf("the final audit cannot be read: %w", t.err)
-		return t
-	}
+	t.accepted, t.progress = make(map[place]*Logged), make(map[ProgressAudit]int64)
 	for p, list := range t.valid {
-		last := int64(-1)
-		for i := range list {
-			v := &list[i]
-			if v.Source <= last {
+		for v, again := range counted(list) {
+			if again {
 				t.again++
-				continue
+			} else {
+				t.accepted[place{int32(p), v.Source}] = v
 			}
-			last = v.Source
-			t.accepted[place{int32(p), v.Source}] = v
+		}
+	}
+	t.some = make(map[string][]uint64)
+	for _, list := range t.watch {
+		for i := range list {
+			if some := t.some[list[i].Video]; len(some) < check.MaxProof {
+				t.some[list[i].Video] = append(some, list[i].ID)
+			}
 		}
 	}
 	for _, s := range t.Progress {
@@ -56,7 +61,23 @@ func newTruth(raw json.RawMessage) *truth {
 		s.Next = 0
 		t.progress[s] = next
 	}
-	return t
+	return t, t.complete()
+}
+
+// counted yields the views of a partition, and of each whether one with its position or a
+// later one came before: then it is not counted.
+func counted(list []Logged) iter.Seq2[*Logged, bool] {
+	return func(yield func(*Logged, bool) bool) {
+		last := int64(-1)
+		for i := range list {
+			v := &list[i]
+			again := v.Source <= last
+			last = max(last, v.Source)
+			if !yield(v, again) {
+				return
+			}
+		}
+	}
 }
 
 // complete says what an audit lacks without which nothing can be judged.
@@ -97,47 +118,17 @@ func (t *truth) logged(at place) *Logged {
 	return &list[i]
 }
 
-// videos are all that the log or the tables speak of, in order.
-func (t *truth) videos() []string {
-	all := make(map[string]bool)
-	for _, list := range t.watch {
-		for i := range list {
-			all[list[i].Video] = true
-		}
-	}
-	for _, d := range t.Drops {
-		all[d.Video] = true
-	}
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// someOf are the first events of a video, as witnesses.
-func (t *truth) someOf(video string) (ops []uint64) {
-	for _, list := range t.watch {
-		for i := range list {
-			if list[i].Video == video && len(ops) < check.MaxProof {
-				ops = append(ops, list[i].ID)
-			}
-		}
-	}
-	return ops
-}
-
 // windowKey is a window of a video's counts.
 type windowKey struct {
 	video string
 	start int64
 }
 
-// tally is what a window should have, by the log.
+// tally is what a window has by the log, with some of the events, and what is stored of it.
 type tally struct {
-	views int64
-	ops   []uint64
+	windowKey
+	views, stored int64
+	ops           []uint64
 }
 
 // recount adds up, from valid_events, what a generation should have stored by
@@ -145,22 +136,19 @@ type tally struct {
 func (t *truth) recount(generation int64) map[windowKey]*tally {
 	sums := make(map[windowKey]*tally)
 	for p, list := range t.valid {
-		next, last := t.next(stageCounter, generation, p), int64(-1)
-		for i := range list {
-			v := &list[i]
+		next := t.next(stageCounter, generation, p)
+		for v, again := range counted(list) {
 			if v.Offset >= next {
 				break
 			}
-			if v.Source <= last {
+			if again {
 				continue
 			}
-			last = v.Source
 			k := windowKey{v.Video, v.TimeMS - v.TimeMS%t.CountWindowMS}
-			s := sums[k]
-			if s == nil {
-				s = &tally{}
-				sums[k] = s
+			if sums[k] == nil {
+				sums[k] = &tally{windowKey: k}
 			}
+			s := sums[k]
 			s.views++
 			if len(s.ops) < check.MaxProof {
 				s.ops = append(s.ops, v.ID)
@@ -170,15 +158,9 @@ func (t *truth) recount(generation int64) map[windowKey]*tally {
 	return sums
 }
 
-// difference is a window whose count is not that of the log.
-type difference struct {
-	windowKey
-	stored, logged int64
-	ops            []uint64
-}
-
-// differences compares the windows of a generation with the recount.
-func (t *truth) differences(generation int64) (list []difference, windows int) {
+// differences are the windows of a generation whose count is not that of the recount, in
+// order, and how many windows that has.
+func (t *truth) differences(generation int64) (list []*tally, windows int) {
 	want := t.recount(generation)
 	windows = len(want)
 	for _, c := range t.Counts {
@@ -188,17 +170,17 @@ func (t *truth) differences(generation int64) (list []difference, windows int) {
 		k := windowKey{c.Video, c.WindowMS}
 		s := want[k]
 		delete(want, k)
-		switch {
-		case s == nil:
-			list = append(list, difference{k, c.Views, 0, t.someOf(c.Video)})
-		case s.views != c.Views:
-			list = append(list, difference{k, c.Views, s.views, s.ops})
+		if s != nil && s.views == c.Views {
+			continue
 		}
+		if s == nil {
+			s = &tally{windowKey: k, ops: t.some[c.Video]}
+		}
+		s.stored = c.Views
+		list = append(list, s)
 	}
-	for k, s := range want {
-		list = append(list, difference{k, 0, s.views, s.ops})
-	}
-	slices.SortFunc(list, func(a, b difference) int {
+	list = slices.AppendSeq(list, maps.Values(want))
+	slices.SortFunc(list, func(a, b *tally) int {
 		return cmp.Or(cmp.Compare(a.video, b.video), cmp.Compare(a.start, b.start))
 	})
 	return list, windows

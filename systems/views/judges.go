@@ -1,0 +1,354 @@
+package views
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// Names of the invariants, as variants list them in Breaks and NotApplicable.
+const (
+	// ExactCounts is VC1, AckedInLog VC2, OnceInEffect VC3, MonotoneCounts VC4
+	// and Fresh VC5 of the literature on this system's design.
+	ExactCounts    = "exact-counts"
+	AckedInLog     = "acked-in-log"
+	OnceInEffect   = "once-in-effect"
+	MonotoneCounts = "monotone-counts"
+	Fresh          = "fresh-counts"
+)
+
+// Invariants returns the five statements about a pipeline with the given parameters. Each
+// judges from the history and the Audit alone.
+func Invariants(p Params) []check.Invariant {
+	s := &check.Subject{Read: check.Audited(readTruth, func(*truth) check.Facts {
+		return check.Facts{}
+	})}
+	on := func(judge func(*judging) (end func())) check.Clause {
+		return check.OnAudit(func(r *check.Run, t *truth) func() { return judge(&judging{r, p, t}) })
+	}
+	return []check.Invariant{
+		s.State(ExactCounts, "the counts of every video and window, and the rejected events by "+
+			"reason, equal an independent recount of the log", on(exactCounts)),
+		s.State(AckedInLog, "every acknowledged heartbeat is in the log as sent, at the position in "+
+			"the reply; the log has no event that was refused or never sent", on(ackedInLog),
+			check.SameReply(check.Replies{Kind: check.Named(KindHeartbeat), What: "heartbeat",
+				Sent: p.Resend > 0, Denied: func(rec *history.Record) bool {
+					return sut.RefusedFor(rec, ErrUnknownVideo)
+				}})),
+		s.State(OnceInEffect, "every event of every partition of the log was either counted or "+
+			"rejected, exactly once", on(onceInEffect)),
+		s.State(MonotoneCounts, "the count of a video never decreases within a generation of counts, "+
+			"and readers never return to an older one", on(monotoneCounts)),
+		s.State(Fresh, "outside faults, a view is counted within the promised time after it was "+
+			"acknowledged", on(freshCounts)),
+	}
+}
+
+// judging is one invariant being judged.
+type judging struct {
+	*check.Run
+	p Params
+	t *truth
+}
+
+// wrong is how to note what should be otherwise: as unfinished where it may still come.
+func (j *judging) wrong(finished bool) func(ops []uint64, format string, args ...any) {
+	if finished {
+		return j.Violate
+	}
+	return j.Unfinished
+}
+
+// losses are the faults by which Redis lost memory, and when the last of them
+// was over: a wipe, a loss of power, or its end where it keeps no log.
+func (j *judging) losses() (n int, end time.Duration) {
+	for _, w := range j.Faults() {
+		words := strings.Fields(w.Fault)
+		if len(words) < 2 || words[1] != string(sut.Redis) {
+			continue
+		}
+		ended := words[0] == "kill" || words[0] == "restart"
+		if words[0] == "power-loss" || ended &&
+			(slices.Contains(words, "wipe") || j.t.RedisLog != "yes") {
+			n, end = n+1, max(end, w.End, w.Recovered)
+		}
+	}
+	return n, end
+}
+
+// exactCounts decides all events again and adds all views up again.
+func exactCounts(j *judging) func() {
+	losses, lossEnd := j.losses()
+	o, err := consult(j.t, losses, lossEnd)
+	if err != nil {
+		j.Fail("%v", err)
+		return nil
+	}
+	if losses > 0 {
+		j.See(func(rec *history.Record) {
+			if before, known := o.sent[rec.Op.ID]; !known || rec.Start < before {
+				o.sent[rec.Op.ID] = rec.Start
+			}
+		}, KindHeartbeat)
+	}
+	seen := j.sightings()
+	return func() {
+		o.judge(j)
+		windows := 0
+		for _, g := range j.t.Generations {
+			list, n := j.t.differences(g.Generation)
+			windows += n
+			j.Checked(n)
+			for _, d := range list {
+				j.Violate(d.ops, "%s, window from %s, generation %d: %d views are counted, the log has %d",
+					d.video, time.UnixMilli(d.start).UTC().Format(time.TimeOnly), g.Generation, d.stored,
+					d.views)
+			}
+		}
+		judgeTotals(j)
+		j.Need(len(j.t.accepted) > 0, "no event was a view")
+		j.Need(len(o.candidates) > len(j.t.accepted), "no window of a rule was full")
+		note := ""
+		if n := len(j.t.Generations); n > 1 {
+			note = fmt.Sprintf(" of %d generations", n)
+		}
+		if losses > 0 {
+			note += fmt.Sprintf("; Redis lost its data %d times, which the design declares: %d views "+
+				"count beyond the rules, and %d were rejected because of views that do not count", losses,
+				o.over, o.under)
+		}
+		j.Note("%d events: %d of %d candidates are views, in %d windows%s", j.t.Watch.Events,
+			len(j.t.accepted), len(o.candidates), windows, note)
+		seen.accuracy(j)
+	}
+}
+
+// judgeTotals: what readers see is the sum of the windows.
+func judgeTotals(j *judging) {
+	type key struct {
+		generation int64
+		video      string
+	}
+	sums := make(map[key]int64)
+	for _, c := range j.t.Counts {
+		sums[key{c.Generation, c.Video}] += c.Views
+	}
+	for _, total := range j.t.Totals {
+		k := key{total.Generation, total.Video}
+		if total.Views != sums[k] || total.Shown != sums[k] {
+			// Shards are merged some time later.
+			j.wrong(total.Views != sums[k] || total.Shown > sums[k])(j.t.some[total.Video],
+				"%s, generation %d: its windows add up to %d, its shards to %d, and readers see %d",
+				total.Video, total.Generation, sums[k], total.Views, total.Shown)
+		}
+		delete(sums, k)
+	}
+	for k, views := range sums {
+		j.Violate(j.t.some[k.video], "%s, generation %d: its windows add up to %d, but there is no "+
+			"total", k.video, k.generation, views)
+	}
+}
+
+// ackedInLog compares the history with the log.
+func ackedInLog(j *judging) func() {
+	asked := make(check.Operations)
+	acked, unknown := 0, 0
+	j.See(func(rec *history.Record) {
+		asked.Add(rec)
+		switch rec.Outcome {
+		case history.OK:
+			acked++
+			judgeReply(j, rec)
+		case history.Unknown:
+			unknown++
+		}
+	}, KindHeartbeat)
+	return func() {
+		resolved := 0
+		for _, list := range j.t.watch {
+			j.Checked(len(list))
+			for i := range list {
+				o, known := asked[list[i].ID]
+				switch {
+				case !known:
+					j.Violate([]uint64{list[i].ID}, "event %d of %s is in the log, but was never sent",
+						list[i].ID, list[i].Video)
+				case !o.May():
+					j.Violate([]uint64{o.ID}, "event %d of %s is in the log, but was refused", o.ID,
+						list[i].Video)
+				case o.Outcome == history.Unknown:
+					resolved++
+				}
+			}
+		}
+		j.AllowedUnknown(unknown)
+		j.Need(acked > 0, "no heartbeat was acknowledged")
+		j.Note("%d acknowledged heartbeats are in the log; of %d attempts of unknown outcome %d are",
+			acked, unknown, resolved)
+	}
+}
+
+// judgeReply looks an acknowledged heartbeat up.
+func judgeReply(j *judging, rec *history.Record) {
+	j.Checked(1)
+	at, err := ParsePosition(rec.Reply.Key)
+	if err != nil {
+		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d was acknowledged with %q: %v", rec.Op.ID,
+			rec.Reply.Key, err)
+		return
+	}
+	sent, _, err := heartbeatOf(rec.Op)
+	if err != nil {
+		j.Fail("%v", err)
+		return
+	}
+	next := j.t.next(stageFilter, 0, int(at.Partition))
+	switch e := j.t.logged(place{at.Partition, at.in()}); {
+	case e == nil:
+		j.Violate([]uint64{rec.Op.ID}, "heartbeat %d was acknowledged at %v, but the log has nothing "+
+			"at %v", rec.Op.ID, rec.End, at)
+	case e.Heartbeat != sent:
+		j.Violate([]uint64{rec.Op.ID, e.ID}, "heartbeat %d was acknowledged at %v, but the log has "+
+			"another one there: %+v, sent was %+v", rec.Op.ID, at, e.Heartbeat, sent)
+	case e.Offset >= next:
+		j.Unfinished([]uint64{rec.Op.ID}, "heartbeat %d is in the log at %v, but the filter only "+
+			"reached offset %d: it skipped or never read the heartbeat", rec.Op.ID, at, next)
+	}
+}
+
+// onceInEffect balances each partition: its events are views or were turned away.
+func onceInEffect(j *judging) func() {
+	dropped, views := make(map[int]int64), make(map[int]int64)
+	byReason := make(map[string]int64)
+	for _, d := range j.t.Drops {
+		dropped[int(d.Partition)] += d.Events
+		byReason[d.Reason] += d.Events
+	}
+	for at := range j.t.accepted {
+		views[int(at.partition)]++
+	}
+	for p, list := range j.t.watch {
+		j.Checked(len(list))
+		gapless(j, topicWatch, p, list)
+		gapless(j, topicValid, p, j.t.valid[p])
+		cameToEnd(j, stageFilter, 0, p, list)
+		next := j.t.next(stageFilter, 0, p)
+		read := int64(sort.Search(len(list), func(i int) bool { return list[i].Offset >= next }))
+		if n, decided := int64(len(list)), views[p]+dropped[p]; n != decided {
+			// What was read is decided, and what was not read may be.
+			j.wrong(decided < read || decided > n)(firstOps(list), "partition %d: of %d events %d were "+
+				"views and %d were rejected: %+d are unaccounted for", p, n, views[p], dropped[p], n-decided)
+		}
+	}
+	for i, g := range j.t.Generations {
+		if g.Retired {
+			judgeRetired(j, g, j.t.Generations[i+1:])
+		} else {
+			judgeGeneration(j, g.Generation)
+		}
+	}
+	j.Need(j.t.Watch.Events > 0, "the log is empty")
+	j.Need(len(j.t.Drops) > 0, "no event was rejected")
+	var rejected []string
+	for _, reason := range Reasons() {
+		if n := byReason[reason]; n > 0 {
+			rejected = append(rejected, fmt.Sprintf("%d %s", n, reason))
+		}
+	}
+	j.Note("%d events = %d views + %s; %d views were forwarded more than once and counted once",
+		j.t.Watch.Events, len(j.t.accepted), strings.Join(rejected, " + "), j.t.again)
+	seen := check.Watched{Quantity: "rejected by the rules", Unit: "events"}
+	j.looks(&seen, func(s history.Sample, l *Look) {
+		n := int64(0)
+		for _, events := range l.Dropped {
+			n += events
+		}
+		seen.Look(s.To, n, n, false)
+	})
+	return nil
+}
+
+// judgeGeneration: every view counts once in a generation.
+func judgeGeneration(j *judging, generation int64) {
+	finished := true
+	for p := range j.t.valid {
+		finished = cameToEnd(j, stageCounter, generation, p, j.t.valid[p]) && finished
+	}
+	counted, forwarded := int64(0), int64(len(j.t.accepted))
+	for _, c := range j.t.Counts {
+		if c.Generation == generation {
+			counted += c.Views
+		}
+	}
+	if counted == forwarded {
+		return
+	}
+	var ops []uint64
+	list, _ := j.t.differences(generation)
+	for _, d := range list {
+		ops = append(ops, d.ops...)
+	}
+	what := "more than once"
+	if counted < forwarded {
+		what = "not at all"
+	}
+	j.wrong(finished || counted > forwarded)(ops[:min(len(ops), check.MaxProof)], "generation "+
+		"%d: %d views were forwarded and %d are counted: %d %s", generation, forwarded, counted,
+		max(counted-forwarded, forwarded-counted), what)
+}
+
+// judgeRetired: a generation ends before the log does only if a later one has
+// taken its place, also with the readers if they saw it. What it had counted by
+// then is exact-counts' matter.
+func judgeRetired(j *judging, g GenerationAudit, later []GenerationAudit) {
+	j.Checked(1)
+	if !slices.ContainsFunc(later, func(l GenerationAudit) bool {
+		return !l.Retired && (l.Live || !g.Live)
+	}) {
+		j.Violate(nil, "generation %d was retired, but no later one took its place", g.Generation)
+	}
+}
+
+// gapless: offsets go up from 0 by one.
+func gapless(j *judging, topic string, p int, list []Logged) {
+	next := int64(0)
+	for i := range list {
+		e := &list[i]
+		if e.Offset != next && e.Offset != next-1 {
+			j.Violate([]uint64{e.ID}, "%s/%d: after offset %d comes %d", topic, p, next-1, e.Offset)
+		}
+		next = e.Offset + 1
+	}
+}
+
+// cameToEnd: a stage has read a partition to its end, and no further. It reports false if
+// there is more to read.
+func cameToEnd(j *judging, stage string, generation int64, p int, list []Logged) bool {
+	end := int64(0)
+	if len(list) > 0 {
+		end = list[len(list)-1].Offset + 1
+	}
+	next := j.t.next(stage, generation, p)
+	if next != end {
+		from := len(list)
+		for from > 0 && list[from-1].Offset >= next {
+			from--
+		}
+		j.wrong(next > end)(firstOps(list[from:]), "the %s (generation %d) is at offset %d of "+
+			"partition %d, which ends at %d", stage, generation, next, p, end)
+	}
+	return next >= end
+}
+
+func firstOps(list []Logged) (ops []uint64) {
+	for i := range list[:min(len(list), check.MaxProof)] {
+		ops = append(ops, list[i].ID)
+	}
+	return ops
+}

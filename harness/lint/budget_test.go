@@ -17,9 +17,9 @@ func budgets() map[string]budget {
 	large := budget{3500, 1500}
 	return map[string]budget{
 		"flashsale": {5800, 5100},
-		"likes":     {4460, 3470},
+		"likes":     {4410, 3340},
 		"scheduler": {6400, 4750},
-		"sqlbroker": {5480, 4220}, "views": {5460, 3130},
+		"sqlbroker": {5480, 4220}, "views": {5270, 2740},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

@@ -230,10 +230,10 @@ func places() []place {
 			},
 			[]string{
 				"systems", "harness/env", "harness/topics", "harness/stores", "harness/design",
-				"harness/interleave", "harness/telemetry",
+				"harness/interleave", "harness/suttest", "harness/telemetry",
 			},
 			"drivers belong to systems/*, harness/env, harness/topics, harness/stores, " +
-				"harness/design, harness/interleave and harness/telemetry",
+				"harness/design, harness/interleave, harness/suttest and harness/telemetry",
 		},
 		{
 			[]string{"github.com/riverqueue/river", "github.com/netresearch/go-cron"},

@@ -220,3 +220,71 @@ func poll(ctx context.Context, try func() error) error {
 		}
 	}
 }
+
+// Starts returns the offsets of the first records of a topic, by partition. The name is the
+// whole one.
+func Starts(ctx context.Context, client *kgo.Client, name string) (map[int32]int64, error) {
+	return offsets(ctx, name, kadm.NewClient(client).ListStartOffsets)
+}
+
+// Ends returns the offsets after the last records of a topic, by partition.
+func Ends(ctx context.Context, client *kgo.Client, name string) (map[int32]int64, error) {
+	return offsets(ctx, name, kadm.NewClient(client).ListEndOffsets)
+}
+
+func offsets(
+	ctx context.Context, name string,
+	list func(context.Context, ...string) (kadm.ListedOffsets, error),
+) (map[int32]int64, error) {
+	listed, err := list(ctx, name)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err == nil && len(listed[name]) == 0 {
+		err = errors.New("it is not there")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the offsets of topic %s: %w", name, err)
+	}
+	all := map[int32]int64{}
+	for partition, o := range listed[name] {
+		all[partition] = o.Offset
+	}
+	return all, nil
+}
+
+// Read shows the records of a topic, each partition in order from its offset in from, 0 if it
+// has none, to before that in to.
+func Read(
+	ctx context.Context, cfg sut.Config, name string, from, to map[int32]int64,
+	see func(*kgo.Record) error,
+) error {
+	begin, left := map[int32]kgo.Offset{}, int64(0)
+	for partition, end := range to {
+		if n := end - from[partition]; n > 0 {
+			begin[partition], left = kgo.NewOffset().At(from[partition]), left+n
+		}
+	}
+	if left == 0 {
+		return nil
+	}
+	client, err := Open(cfg, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: begin}))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for left > 0 {
+		fetches := client.PollFetches(ctx)
+		err := errors.Join(ctx.Err(), fetches.Err())
+		for _, r := range fetches.Records() {
+			if r.Offset < to[r.Partition] { // others came after the question for the end
+				left--
+				err = errors.Join(err, see(r))
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("reading topic %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -114,25 +114,9 @@ func (l *eventLog) append(ctx context.Context, events ...Event) error {
 
 // ends returns the offsets after the last records, by partition.
 func (l *eventLog) ends(ctx context.Context) (map[int32]int64, error) {
-	return l.offsets(ctx, (*kadm.Client).ListEndOffsets)
-}
-
-func (l *eventLog) offsets(
-	ctx context.Context,
-	list func(*kadm.Client, context.Context, ...string) (kadm.ListedOffsets, error),
-) (map[int32]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(l.cfg))
 	defer cancel()
-	listed, err := list(kadm.NewClient(l.client), ctx, l.topic)
-	if err == nil {
-		err = listed.Error()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing the offsets of the log: %w", err)
-	}
-	offsets := map[int32]int64{}
-	listed.Each(func(o kadm.ListedOffset) { offsets[o.Partition] = o.Offset })
-	return offsets, nil
+	return topics.Ends(ctx, l.client, l.topic)
 }
 
 // committed returns the offsets from which the ledger's worker would go on.
@@ -168,7 +152,7 @@ func (l *eventLog) fetchCommitted(ctx context.Context) (kadm.OffsetResponses, er
 
 // contents reads the log from its beginning to its end of this moment.
 func (l *eventLog) contents(ctx context.Context) ([]PartitionAudit, error) {
-	starts, err := l.offsets(ctx, (*kadm.Client).ListStartOffsets)
+	starts, err := topics.Starts(ctx, l.client, l.topic)
 	if err != nil {
 		return nil, err
 	}
@@ -181,54 +165,21 @@ func (l *eventLog) contents(ctx context.Context) ([]PartitionAudit, error) {
 		return nil, err
 	}
 	list := make([]PartitionAudit, len(ends))
-	from, left := map[int32]kgo.Offset{}, int64(0)
 	for p := range list {
 		n := int32(p)
 		list[p] = PartitionAudit{Partition: n, Committed: committed[n], First: starts[n],
 			Records: PackedEvents{}}
-		if ends[n] > starts[n] {
-			from[n] = kgo.NewOffset().At(starts[n])
-			left += ends[n] - starts[n]
-		}
 	}
-	return list, l.readInto(ctx, list, from, ends, left)
-}
-
-// readInto reads so many records, each partition up to its end.
-func (l *eventLog) readInto(
-	ctx context.Context, list []PartitionAudit, from map[int32]kgo.Offset, ends map[int32]int64,
-	left int64,
-) error {
-	if left == 0 {
+	return list, topics.Read(ctx, l.cfg, l.topic, starts, ends, func(r *kgo.Record) error {
+		part := &list[r.Partition]
+		if want := part.First + int64(len(part.Records)); r.Offset != want {
+			return fmt.Errorf("partition %d has offset %d after %d", r.Partition, r.Offset, want-1)
+		}
+		e, err := parseEvent(r.Value)
+		if err != nil {
+			return fmt.Errorf("partition %d, offset %d: %w", r.Partition, r.Offset, err)
+		}
+		part.Records = append(part.Records, e)
 		return nil
-	}
-	client, err := topics.Open(l.cfg,
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: from}))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	for left > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := errors.Join(ctx.Err(), fetches.Err()); err != nil {
-			return fmt.Errorf("reading the log: %w", err)
-		}
-		for _, r := range fetches.Records() {
-			if r.Offset >= ends[r.Partition] {
-				continue
-			}
-			part := &list[r.Partition]
-			if want := part.First + int64(len(part.Records)); r.Offset != want {
-				return fmt.Errorf("reading the log: partition %d has offset %d after %d",
-					r.Partition, r.Offset, want-1)
-			}
-			e, err := parseEvent(r.Value)
-			if err != nil {
-				return fmt.Errorf("partition %d, offset %d: %w", r.Partition, r.Offset, err)
-			}
-			part.Records = append(part.Records, e)
-			left--
-		}
-	}
-	return nil
+	})
 }

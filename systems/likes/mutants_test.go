@@ -11,6 +11,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/stores"
+	"stampede/harness/suttest"
 )
 
 // mutant is a planted error: what it is planted in, the fault under which it
@@ -59,7 +60,7 @@ func mutants() []mutant {
 			plant:  planted(func(c *counting) Likes { return blind{c} }),
 			params: func(p *Params) { p.ClickTwice, p.Unlike = 0, 0 },
 			faults: func(b *bubble) {
-				b.during("lost-ack redis", 300*time.Millisecond, time.Second, b.toRedis.silence)
+				b.during("lost-ack redis", 300*time.Millisecond, time.Second, b.toRedis.Silence)
 			},
 			named: []string{OneLike},
 		},
@@ -86,7 +87,7 @@ func mutants() []mutant {
 			// Redis, from where the repairer would log them, is lost too.
 			faults: func(b *bubble) {
 				b.during("pause kafka", 200*time.Millisecond, 1500*time.Millisecond, func() (heal func()) {
-					heal = b.toKafka.stall()
+					heal = b.toKafka.Stall()
 					b.during("kill redis wipe", 900*time.Millisecond, 100*time.Millisecond, b.wipe)
 					return heal
 				})
@@ -123,7 +124,7 @@ func TestMutants(t *testing.T) {
 // live runs a design with a seed under the mutant's fault.
 func (m mutant) live(t *testing.T, d making, seed uint64) (verdicts map[string]check.Verdict) {
 	t.Helper()
-	inBubble(t, func(t *testing.T) {
+	suttest.InBubble(t, func(t *testing.T) {
 		p := bubbleParams()
 		if m.params != nil {
 			m.params(&p)

@@ -2,7 +2,7 @@ package views
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"reflect"
@@ -110,9 +110,8 @@ func (r *WatchRequest) heartbeat() Heartbeat {
 
 // Check refuses what is no event time.
 func (r *WatchRequest) Check() error {
-	h := r.heartbeat()
-	if text := h.check(); text != "" {
-		return errors.New(text)
+	if ms := r.Timestamp.UnixMilli(); ms <= 0 || ms > maxTimeMS {
+		return fmt.Errorf("timestamp: expected a time from 1970 to 9999, got %d ms", ms)
 	}
 	return nil
 }
@@ -135,9 +134,6 @@ func (r *WatchReply) Check(any) error {
 	_, err := ParsePosition(string(r.Position))
 	return err
 }
-
-// Check refuses rules beyond their bounds.
-func (r *ResetRequest) Check() error { return r.Rules.Check() }
 
 func watch(p Pipeline, ctx context.Context, req WatchRequest) (WatchReply, error) {
 	at, err := p.Watch(ctx, req.heartbeat())

@@ -100,38 +100,29 @@ func audit(ctx context.Context, st *opened) (any, error) {
 
 // readTopic reads a topic from its beginning to its end.
 func readTopic(ctx context.Context, st *opened, short string) (Log, error) {
-	ends, err := ends(ctx, st)
+	name := topics.Name(st.Config, short)
+	ends, err := topics.Ends(ctx, st.Kafka, name)
 	if err != nil {
 		return Log{}, err
 	}
-	name, list := topics.Name(st.Config, short), ends[short]
-	from, left := make(map[int32]kgo.Offset), int64(0)
-	for p, end := range list {
-		left += end
-		from[int32(p)] = kgo.NewOffset().AtStart()
-	}
-	log := newLogWriter(len(list), short == topicValid)
-	reader, err := topics.Open(st.Config,
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}))
+	partitions := make([][]Logged, len(ends))
+	err = topics.Read(ctx, st.Config, name, nil, ends, func(r *kgo.Record) error {
+		list := &partitions[r.Partition]
+		if short == topicWatch {
+			return decodeEvents(r.Value, func(index int, e *Event) {
+				*list = append(*list, Logged{Event: *e, Offset: r.Offset, Index: int64(index)})
+			})
+		}
+		l := Logged{Offset: r.Offset}
+		var err error
+		l.Source, err = decodeView(r.Value, &l.Event)
+		*list = append(*list, l)
+		return err
+	})
 	if err != nil {
 		return Log{}, err
 	}
-	defer reader.Close()
-	for left > 0 {
-		fetches := reader.PollRecords(ctx, counterBatch)
-		err := errors.Join(ctx.Err(), fetches.Err())
-		for _, r := range fetches.Records() {
-			if r.Offset >= list[r.Partition] {
-				continue // it came after the question for the end
-			}
-			left--
-			err = errors.Join(err, log.add(r))
-		}
-		if err != nil {
-			return Log{}, fmt.Errorf("reading %s: %w", short, err)
-		}
-	}
-	return log.log()
+	return EncodeLog(partitions)
 }
 
 // audit reads the tables in one snapshot.

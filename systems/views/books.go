@@ -49,13 +49,6 @@ type move struct {
 	toViews      []int64
 }
 
-// drop counts events of one partition that were turned away.
-type drop struct {
-	partition     int32
-	video, reason string
-	events        int64
-}
-
 // sum counts views of one video in one window by one shard.
 type sum struct {
 	video       string
@@ -73,7 +66,7 @@ type books interface {
 	// filtered stores what was decided, which drops are part of, and moves on,
 	// all or nothing; counted does so for counts. errFenced means that somebody
 	// else has taken one of the partitions, and that nothing was stored.
-	filtered(ctx context.Context, moves []move, drops []drop) error
+	filtered(ctx context.Context, moves []move, drops []DropAudit) error
 	counted(ctx context.Context, who station, moves []move, sums []sum) error
 	// counts adds views without regard to who has the partitions, reports
 	// notes progress in the same way: what wrong designs do.

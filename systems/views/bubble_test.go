@@ -5,20 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"net"
-	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
@@ -29,21 +21,27 @@ import (
 	"stampede/harness/topics"
 )
 
-// memory is the books of a bubble: as Postgres, one transaction at a time.
-type memory struct {
+// tables are the books of a bubble: as Postgres, one transaction at a time.
+type tables struct {
 	mu       sync.Mutex
 	versions []Rules
 	authors  map[string]string
 	stands   map[station]map[int32]*stand
-	turned   map[drop]int64 // events is zero in the key
-	sums     map[sum]int64  // views is zero in the key
+	turned   map[DropAudit]int64 // events is zero in the key
+	sums     map[sum]int64       // views is zero in the key
+}
+
+// memory is the tables as one process reaches them: not when it is dead.
+type memory struct {
+	*tables
+	alive func() error
 }
 
 const bubblePartitions = 4
 
-func newMemory(p Params) *memory {
-	m := &memory{versions: []Rules{p.rules()}, authors: map[string]string{},
-		stands: map[station]map[int32]*stand{}, turned: map[drop]int64{}, sums: map[sum]int64{}}
+func newTables(p Params) *tables {
+	m := &tables{versions: []Rules{p.rules()}, authors: map[string]string{},
+		stands: map[station]map[int32]*stand{}, turned: map[DropAudit]int64{}, sums: map[sum]int64{}}
 	for n := range p.Videos {
 		m.authors[VideoKey(n+1)] = creatorOf(n + 1)
 	}
@@ -56,92 +54,102 @@ func newMemory(p Params) *memory {
 	return m
 }
 
-func (m *memory) take(_ context.Context, who station, partitions []int32) ([]stand, error) {
+// transaction does something with the tables.
+func (m memory) transaction(do func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []stand
-	for _, p := range partitions {
-		m.stands[who][p].epoch++
-		list = append(list, *m.stands[who][p])
-	}
-	return list, nil
-}
-
-// moveOn is called with the lock held.
-func (m *memory) moveOn(who station, moves []move) error {
-	for i, to := range moves {
-		if now := m.stands[who][to.partition]; now.epoch != to.epoch || now.next != to.next {
-			return fenced(moves, i)
-		}
-	}
-	for _, to := range moves {
-		now := m.stands[who][to.partition]
-		now.next, now.source = to.to, to.toSource
-	}
-	return nil
-}
-
-func (m *memory) filtered(_ context.Context, moves []move, drops []drop) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, to := range moves {
-		now := m.stands[station{stageFilter, 0}][to.partition]
-		if now.epoch != to.epoch || now.decided != to.decided {
-			return fenced(moves, i)
-		}
-	}
-	for _, to := range moves {
-		now := m.stands[station{stageFilter, 0}][to.partition]
-		now.next, now.decided, now.views = to.to, to.toDecided, slices.Clone(to.toViews)
-	}
-	for _, d := range drops {
-		n := d.events
-		d.events = 0
-		m.turned[d] += n
-	}
-	return nil
-}
-
-func (m *memory) counted(ctx context.Context, who station, moves []move, sums []sum) error {
-	m.mu.Lock()
-	err := m.moveOn(who, moves)
-	m.mu.Unlock()
-	if err != nil {
+	if err := m.alive(); err != nil {
 		return err
 	}
-	return m.counts(ctx, who, sums)
+	return do()
 }
 
-func (m *memory) counts(_ context.Context, _ station, sums []sum) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m memory) take(_ context.Context, who station, partitions []int32) (list []stand, err error) {
+	return list, m.transaction(func() error {
+		for _, p := range partitions {
+			m.stands[who][p].epoch++
+			list = append(list, *m.stands[who][p])
+		}
+		return nil
+	})
+}
+
+// moveOn does all moves that are of the newest owners and from where they stand, or none.
+func (m memory) moveOn(
+	who station, moves []move, stands func(now *stand, to move) bool, do func(now *stand, to move),
+) error {
+	for i, to := range moves {
+		if now := m.stands[who][to.partition]; now.epoch != to.epoch || !stands(now, to) {
+			return fenced(moves, i)
+		}
+	}
+	for _, to := range moves {
+		do(m.stands[who][to.partition], to)
+	}
+	return nil
+}
+
+func (m memory) filtered(_ context.Context, moves []move, drops []DropAudit) error {
+	return m.transaction(func() error {
+		err := m.moveOn(station{stageFilter, 0}, moves,
+			func(now *stand, to move) bool { return now.decided == to.decided },
+			func(now *stand, to move) {
+				now.next, now.decided, now.views = to.to, to.toDecided, slices.Clone(to.toViews)
+			})
+		for _, d := range drops {
+			n := d.Events
+			d.Events = 0
+			if err == nil {
+				m.turned[d] += n
+			}
+		}
+		return err
+	})
+}
+
+func (m memory) counted(_ context.Context, who station, moves []move, sums []sum) error {
+	return m.transaction(func() error {
+		err := m.moveOn(who, moves, func(now *stand, to move) bool { return now.next == to.next },
+			func(now *stand, to move) { now.next, now.source = to.to, to.toSource })
+		if err == nil {
+			m.add(sums)
+		}
+		return err
+	})
+}
+
+func (m memory) add(sums []sum) {
 	for _, s := range sums {
 		n := s.views
 		s.views = 0
 		m.sums[s] += n
 	}
-	return nil
 }
 
-func (m *memory) reports(_ context.Context, who station, moves []move) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, to := range moves {
-		now := m.stands[who][to.partition]
-		now.next, now.source = max(now.next, to.to), max(now.source, to.toSource)
-	}
-	return nil
+func (m memory) counts(_ context.Context, _ station, sums []sum) error {
+	return m.transaction(func() error {
+		m.add(sums)
+		return nil
+	})
 }
 
-func (m *memory) rules(_ context.Context, above int64) ([]Rules, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m memory) reports(_ context.Context, who station, moves []move) error {
+	return m.transaction(func() error {
+		for _, to := range moves {
+			now := m.stands[who][to.partition]
+			now.next, now.source = max(now.next, to.to), max(now.source, to.toSource)
+		}
+		return nil
+	})
+}
+
+func (m memory) rules(_ context.Context, above int64) ([]Rules, error) {
 	return slices.Clone(m.versions[above:]), nil
 }
 
-func (m *memory) creators(context.Context) (map[string]string, error) { return m.authors, nil }
+func (m memory) creators(context.Context) (map[string]string, error) { return m.authors, nil }
 
-func (m *memory) shown(video string) (n int64) {
+func (m *tables) shown(video string) (n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for s, views := range m.sums {
@@ -153,14 +161,15 @@ func (m *memory) shown(video string) (n int64) {
 }
 
 // audit writes the tables as the database does.
-func (m *memory) audit(a *Audit) {
+func (m *tables) audit(a *Audit) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a.Rules, a.Creators = m.versions, m.authors
 	a.Drops, a.Counts, a.Totals = []DropAudit{}, []CountAudit{}, []TotalAudit{}
 	a.Generations = []GenerationAudit{{Generation: 1, Live: true}}
 	for d, n := range m.turned {
-		a.Drops = append(a.Drops, DropAudit{d.partition, d.video, d.reason, n})
+		d.Events = n
+		a.Drops = append(a.Drops, d)
 	}
 	for who, list := range m.stands {
 		for _, s := range list {
@@ -180,20 +189,15 @@ func (m *memory) audit(a *Audit) {
 	}
 }
 
-// errDead is what the books tell a process that is dead.
-var errDead = errors.New("this process is dead")
-
 // replica is one process of a role: its own way to the stores, which can be
 // stalled or cut, and the places at which it dies or sleeps.
 type replica struct {
-	books
+	memory
+	*suttest.Way
 	b      *bubble
 	cancel context.CancelFunc
 
-	mu    sync.Mutex
-	open  chan struct{} // closed while bytes pass
-	conns []net.Conn
-	dead  bool
+	mu sync.Mutex
 	// at counts the passages of a place down to the one at which it happens.
 	at map[string]int
 	// sleep is how long it sleeps there; 0 means that it dies.
@@ -202,63 +206,10 @@ type replica struct {
 	wipes bool
 }
 
-func (r *replica) alive() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.dead {
-		return errDead
-	}
-	return nil
-}
-
-func (r *replica) take(ctx context.Context, who station, list []int32) ([]stand, error) {
-	if err := r.alive(); err != nil {
-		return nil, err
-	}
-	return r.books.take(ctx, who, list)
-}
-
-func (r *replica) filtered(ctx context.Context, moves []move, drops []drop) error {
-	return ifAlive(r, func() error { return r.books.filtered(ctx, moves, drops) })
-}
-
-func (r *replica) counted(ctx context.Context, who station, moves []move, sums []sum) error {
-	return ifAlive(r, func() error { return r.books.counted(ctx, who, moves, sums) })
-}
-
-func (r *replica) counts(ctx context.Context, who station, sums []sum) error {
-	return ifAlive(r, func() error { return r.books.counts(ctx, who, sums) })
-}
-
-func (r *replica) reports(ctx context.Context, who station, moves []move) error {
-	return ifAlive(r, func() error { return r.books.reports(ctx, who, moves) })
-}
-
-func ifAlive(r *replica, do func() error) error {
-	if err := r.alive(); err != nil {
-		return err
-	}
-	return do()
-}
-
 // die is kill -9: nothing it does from now on reaches anybody.
 func (r *replica) die() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dead = true
-	for _, c := range r.conns {
-		_ = c.Close() // it may be closed already
-	}
+	r.Die()
 	r.cancel()
-}
-
-// stall stops all bytes until the returned function is called.
-func (r *replica) stall() (heal func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	gate := make(chan struct{})
-	r.open = gate
-	return func() { close(gate) }
 }
 
 // arm lets it die, or sleep, when it comes to a place for the n-th time from
@@ -289,91 +240,26 @@ func (r *replica) pass(place string) {
 		r.die()
 		return
 	}
-	heal := r.stall()
-	sut.Pause(r.b.t.Context(), sleep)
+	heal := r.Stall()
+	r.b.Wait(sleep)
 	heal()
 }
 
-func (r *replica) wrap(inner net.Conn, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.dead {
-		_ = inner.Close() // nobody has used it
-		return nil, errDead
-	}
-	c := &linked{Conn: inner, r: r, closed: make(chan struct{})}
-	r.conns = append(r.conns, c)
-	return c, nil
-}
-
-// linked is a connection of a replica.
-type linked struct {
-	net.Conn
-	r      *replica
-	once   sync.Once
-	closed chan struct{}
-}
-
-// pass waits while the way is stalled, and a moment for the bytes to travel.
-func (c *linked) pass() error {
-	c.r.mu.Lock()
-	gate := c.r.open
-	c.r.mu.Unlock()
-	select {
-	case <-gate:
-		return nil
-	case <-c.closed:
-		return net.ErrClosed
-	}
-}
-
-func (c *linked) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if passing := c.pass(); err == nil && passing != nil {
-		return 0, passing
-	}
-	return n, err
-}
-
-func (c *linked) Write(b []byte) (int, error) {
-	if err := c.pass(); err != nil {
-		return 0, err
-	}
-	if c.r.b.delay > 0 {
-		sut.Pause(c.r.b.t.Context(), c.r.b.delay)
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *linked) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
-}
-
-// bubble is a whole run in virtual time on the real consumers: kfake and
-// miniredis behind links, and books in memory.
+// bubble is a whole run in virtual time on the real consumers, with books in memory.
 type bubble struct {
-	t       *testing.T
-	rng     *rand.Rand
-	base    time.Time
-	params  Params
-	memory  *memory
-	redis   *miniredis.Miniredis
-	network *kfake.VirtualNetwork
-	brokers []string
-	delay   time.Duration // of each write
-	api     *opened
-	roles   sync.WaitGroup
-	ctx     context.Context
-	cancel  context.CancelFunc
+	*suttest.Bubble
+	t      *testing.T
+	rng    *rand.Rand
+	params Params
+	tables *tables
+	delay  time.Duration // of each write
+	api    *opened
+	roles  sync.WaitGroup
+	ctx    context.Context
+	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	records []history.Record
-	windows []history.Window
-	hits    []string
+	mu   sync.Mutex
+	hits []string
 }
 
 // bubbleParams is half an hour of event time in three minutes of virtual time.
@@ -390,38 +276,22 @@ func bubbleParams() Params {
 
 func newBubble(t *testing.T, seed uint64, p Params) *bubble {
 	t.Helper()
-	b := &bubble{t: t, rng: rand.New(rand.NewPCG(seed, 3)), base: time.Now(), params: p,
-		memory: newMemory(p), redis: miniredis.NewMiniRedis(), network: &kfake.VirtualNetwork{}}
-	brokers, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(b.network.Listen),
-		kfake.GroupMinSessionTimeout(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.brokers = brokers.ListenAddrs()
-	t.Cleanup(brokers.Close)
-	t.Cleanup(b.redis.Close)
+	b := &bubble{Bubble: suttest.NewBubble(t, &p, bubblePartitions), t: t,
+		rng: rand.New(rand.NewPCG(seed, 3)), params: p, tables: newTables(p)}
+	b.Config.Kafka.Linger, b.Config.MaxConns = 0, 4
 	b.ctx, b.cancel = context.WithCancel(t.Context())
 	return b
 }
 
 // replica makes the way of one process to the stores.
 func (b *bubble) replica() (*replica, sut.Config) {
-	r := &replica{books: b.memory, b: b, open: make(chan struct{}), at: map[string]int{},
+	way := suttest.NewWay()
+	way.Delay = b.delay
+	r := &replica{memory: memory{b.tables, way.Alive}, Way: way, b: b, at: map[string]int{},
 		cancel: func() {}}
-	close(r.open)
-	kafka := sut.DefaultKafka()
-	kafka.Partitions, kafka.Compression, kafka.Linger = bubblePartitions, "none", 0
-	return r, sut.Config{
-		RedisURL: "redis://redis:6379/0", KafkaBrokers: b.brokers, Kafka: kafka,
-		Prefix: "bubble:", Params: &b.params, MaxConns: 4, Timeout: time.Second,
-		Logger: slog.New(slog.DiscardHandler), FailPoint: r.pass,
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if strings.HasPrefix(address, "redis:") {
-				return r.wrap(b.redis.Dial())
-			}
-			return r.wrap(b.network.DialContext(ctx, network, address))
-		},
-	}
+	cfg := b.Config
+	cfg.FailPoint, cfg.Dial = r.pass, way.Through(cfg.Dial)
+	return r, cfg
 }
 
 // build is a design in a bubble: its API, and what its stages do differently.
@@ -524,19 +394,17 @@ func (b *bubble) live(d build, sessions int, faults func(filters, counters []*re
 	}
 	var viewers sync.WaitGroup
 	viewers.Go(func() { faults(filters, counters) }) // from here on, b.rng is theirs
-	b.viewers(&viewers, api, load, sessions)
+	gap := time.Duration(float64(time.Second) / b.params.EventRate / b.params.TimeScale)
+	b.Users(b.ctx, &viewers, load, sessions,
+		func(i int) time.Duration { return time.Duration(i) * gap },
+		func(ctx context.Context, op history.Op) (history.Reply, error) { return b.do(ctx, api, op) })
 	viewers.Wait()
 	b.settle()
 	audit := b.audit()
 	b.cancel()
 	b.roles.Wait()
 	b.api.Kafka.Close()
-	h := history.Slice(b.records, b.windows...)
-	verdicts := map[string]check.Verdict{}
-	for _, v := range check.All(context.Background(), Invariants(b.params), h, audit) {
-		verdicts[v.Invariant] = v
-	}
-	return verdicts
+	return b.Verdicts(Invariants(b.params), audit)
 }
 
 func (b *bubble) audit() json.RawMessage {
@@ -544,7 +412,7 @@ func (b *bubble) audit() json.RawMessage {
 	var first, second error
 	a.Watch, first = readTopic(b.ctx, b.api, topicWatch)
 	a.Valid, second = readTopic(b.ctx, b.api, topicValid)
-	b.memory.audit(&a)
+	b.tables.audit(&a)
 	raw, third := json.Marshal(a)
 	if err := errors.Join(first, second, third); err != nil {
 		b.t.Fatal(err)
@@ -555,7 +423,7 @@ func (b *bubble) audit() json.RawMessage {
 // do is the API.
 func (b *bubble) do(ctx context.Context, api watcher, op history.Op) (history.Reply, error) {
 	if op.Kind == KindViews {
-		return history.Reply{Key: "1", Value: b.memory.shown(op.Key)}, nil
+		return history.Reply{Key: "1", Value: b.tables.shown(op.Key)}, nil
 	}
 	h, _, err := heartbeatOf(op)
 	if err != nil {
@@ -565,62 +433,32 @@ func (b *bubble) do(ctx context.Context, api watcher, op history.Op) (history.Re
 	return history.Reply{Key: at.String(), Value: at.Offset}, err
 }
 
-// viewers begin sessions one after the other, and what follows from them.
-func (b *bubble) viewers(all *sync.WaitGroup, api watcher, load sut.Workload, sessions int) {
-	var send func(op history.Op, after time.Duration)
-	send = func(op history.Op, after time.Duration) {
-		all.Go(func() {
-			sut.Pause(b.ctx, after)
-			start := time.Since(b.base)
-			reply, err := b.do(b.ctx, api, op)
-			rec := history.Record{Op: op, Reply: reply, Intended: start, Start: start,
-				End: time.Since(b.base), Outcome: history.OK}
-			if err != nil {
-				rec.Outcome, rec.Err, rec.Reply = history.Unknown, err.Error(), history.Reply{}
-			}
-			if errors.Is(err, sut.ErrRefused) {
-				rec.Outcome = history.Refused
-			}
-			b.mu.Lock()
-			rec.Seq = uint64(len(b.records))
-			b.records = append(b.records, rec)
-			b.mu.Unlock()
-			for _, next := range load.Follow(op, rec.Outcome, rec.Reply) {
-				send(next.Op, next.After)
-			}
-		})
-	}
-	gap := time.Duration(float64(time.Second) / b.params.EventRate / b.params.TimeScale)
-	for i := range sessions {
-		send(load.Op(uint64(i)), time.Duration(i)*gap)
-	}
-}
-
 // settle waits until the stages have read everything, two minutes at most:
 // whoever is wrong may never have.
 func (b *bubble) settle() {
 	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Minute)
 	defer cancel()
 	for sut.Pause(ctx, 500*time.Millisecond) {
-		ends, err := ends(ctx, b.api)
-		if err != nil {
+		watch, first := topics.Ends(ctx, b.api.Kafka, topics.Name(b.Config, topicWatch))
+		valid, second := topics.Ends(ctx, b.api.Kafka, topics.Name(b.Config, topicValid))
+		if errors.Join(first, second) != nil {
 			continue
 		}
 		behind := int64(0)
-		b.memory.mu.Lock()
-		for who, list := range b.memory.stands {
-			topic := map[string]string{stageFilter: topicWatch, stageCounter: topicValid}[who.stage]
+		b.tables.mu.Lock()
+		for who, list := range b.tables.stands {
+			ends := map[string]map[int32]int64{stageFilter: watch, stageCounter: valid}[who.stage]
 			for p, s := range list {
-				behind += ends[topic][p] - s.next
+				behind += ends[p] - s.next
 			}
 		}
-		b.memory.mu.Unlock()
+		b.tables.mu.Unlock()
 		if behind == 0 {
 			break
 		}
 	}
 	// Buffers that nobody should have any more are stored by now as well.
-	sut.Pause(b.ctx, 2*b.params.clock(b.params.CountWindow)+10*time.Second)
+	b.Wait(2*b.params.clock(b.params.CountWindow) + 10*time.Second)
 }
 
 func (b *bubble) hit(place string) {
@@ -631,13 +469,8 @@ func (b *bubble) hit(place string) {
 
 // wipe empties Redis.
 func (b *bubble) wipe() {
-	from := time.Since(b.base)
-	b.redis.FlushAll()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.windows = append(b.windows, history.Window{Kind: history.FaultWindow, Name: "wipe",
-		Fault: "kill redis wipe", Start: from, End: from, Recovered: from,
-		Evidence: []string{"in the bubble"}})
+	b.Redis.FlushAll()
+	b.Fault("kill redis wipe", b.Elapsed())
 }
 
 // trouble is what befalls a seed: two or three faults at moments of their own.
@@ -646,7 +479,7 @@ func (b *bubble) trouble(d build) func(filters, counters []*replica) {
 		"counter": {placeCounting, placeCounted}}
 	return func(filters, counters []*replica) {
 		for range 2 + b.rng.IntN(2) {
-			sut.Pause(b.ctx, time.Duration(5+b.rng.IntN(20))*time.Second)
+			b.Wait(time.Duration(5+b.rng.IntN(20)) * time.Second)
 			role, victims := "counter", &counters
 			if b.rng.IntN(2) == 0 {
 				role, victims = "filter", &filters
@@ -656,7 +489,7 @@ func (b *bubble) trouble(d build) func(filters, counters []*replica) {
 			switch b.rng.IntN(5) {
 			case 0: // it dies at a place, and another one comes
 				r.arm(place, 1+b.rng.IntN(3), 0, b.rng.IntN(2) == 0)
-				sut.Pause(b.ctx, 5*time.Second)
+				b.Wait(5 * time.Second)
 				*victims = append(*victims, b.start(d, role))
 			case 1: // it sleeps at a place for longer than its session, and goes on
 				r.arm(place, 1+b.rng.IntN(3), 15*time.Second, b.rng.IntN(2) == 0)
@@ -664,24 +497,14 @@ func (b *bubble) trouble(d build) func(filters, counters []*replica) {
 				r.cancel()
 				*victims = append(*victims, b.start(d, role))
 			case 3: // its way to the stores is stalled
-				heal := r.stall()
-				sut.Pause(b.ctx, time.Duration(1+b.rng.IntN(8))*time.Second)
+				heal := r.Stall()
+				b.Wait(time.Duration(1+b.rng.IntN(8)) * time.Second)
 				heal()
 			case 4:
 				b.wipe()
 			}
 		}
 	}
-}
-
-// inBubble runs a test in virtual time. The Redis driver keeps timers and
-// channels for reuse in a sync.Pool, which those of one bubble must not leave: two
-// collections empty it.
-func inBubble(t *testing.T, f func(*testing.T)) {
-	t.Helper()
-	runtime.GC()
-	runtime.GC()
-	synctest.Test(t, f)
 }
 
 // TestBubble: a correct pipeline in virtual time, with faults that follow from
@@ -698,14 +521,14 @@ func TestBubble(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			for seed := range seeds {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-					inBubble(t, func(t *testing.T) {
+					suttest.InBubble(t, func(t *testing.T) {
 						b := newBubble(t, seed, bubbleParams())
 						for name, v := range b.live(d, 120, b.trouble(d)) {
 							if v.Status == check.Broken {
 								t.Errorf("%s is broken: %+v (faults at %v)", name, v.Violations, b.hits)
 							}
 						}
-						t.Logf("%d records in %v, faults at %v", len(b.records), time.Since(b.base),
+						t.Logf("%d records in %v, faults at %v", len(b.Records), b.Elapsed(),
 							b.hits)
 					})
 				})
@@ -723,7 +546,7 @@ func TestForgottenInTheMiddle(t *testing.T) {
 	for _, place := range []string{placeDecided, placeForwarded} {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(place, " ", seed), func(t *testing.T) {
-				inBubble(t, func(t *testing.T) {
+				suttest.InBubble(t, func(t *testing.T) {
 					d := []build{inVideos(), inSessions()}[seed%2]
 					b := newBubble(t, seed, p)
 					verdicts := b.live(d, 300, func(filters, _ []*replica) {
@@ -749,17 +572,17 @@ func TestForgottenInTheMiddle(t *testing.T) {
 // forgetAt lets events pile up before the filters, which then die at a place
 // with Redis' memory, and brings others.
 func (b *bubble) forgetAt(d build, place string, filters []*replica) []*replica {
-	sut.Pause(b.ctx, 6*time.Second)
+	b.Wait(6 * time.Second)
 	var heals []func()
 	for _, r := range filters {
-		heals = append(heals, r.stall())
+		heals = append(heals, r.Stall())
 	}
-	sut.Pause(b.ctx, 4*time.Second)
+	b.Wait(4 * time.Second)
 	for i, r := range filters {
 		r.arm(place, 1, 0, i == 0)
 		heals[i]()
 	}
-	sut.Pause(b.ctx, 3*time.Second)
+	b.Wait(3 * time.Second)
 	for _, r := range filters {
 		r.die()
 	}
@@ -769,7 +592,7 @@ func (b *bubble) forgetAt(d build, place string, filters []*replica) []*replica 
 // TestOneLeavesOthersStay: a player who gives up does not take along what others
 // have sent beside it.
 func TestOneLeavesOthersStay(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	suttest.InBubble(t, func(t *testing.T) {
 		b := newBubble(t, 1, bubbleParams())
 		r, cfg := b.replica()
 		cfg.Timeout = 10 * time.Second
@@ -786,7 +609,7 @@ func TestOneLeavesOthersStay(t *testing.T) {
 		if err := send(1, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		heal := r.stall()
+		heal := r.Stall()
 		var players sync.WaitGroup
 		players.Go(func() {
 			if err := send(2, 100*time.Millisecond); err == nil {
@@ -800,7 +623,7 @@ func TestOneLeavesOthersStay(t *testing.T) {
 				}
 			})
 		}
-		sut.Pause(b.ctx, 2*time.Second)
+		b.Wait(2 * time.Second)
 		heal()
 		players.Wait()
 	})
@@ -811,7 +634,7 @@ func TestOneLeavesOthersStay(t *testing.T) {
 func TestTakenWhileItCloses(t *testing.T) {
 	for _, d := range []build{inVideos(), inSessions()} {
 		t.Run(d.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			suttest.InBubble(t, func(t *testing.T) {
 				p := bubbleParams()
 				p.EventRate, p.Users, p.Farm = 0.5, 4000, 0
 				// Longer than a counter stays, so that it has something to store.
@@ -829,15 +652,15 @@ func TestTakenWhileItCloses(t *testing.T) {
 						cfg.FailPoint = func(place string) {
 							if place == placeCounting && ctx.Err() != nil {
 								slow++
-								sut.Pause(b.ctx, 2*time.Second)
+								b.Wait(2 * time.Second)
 							}
 						}
 						b.run(ctx, cfg, d, "counter", r)
-						sut.Pause(b.ctx, 5500*time.Millisecond)
+						b.Wait(5500 * time.Millisecond)
 						cancel()
-						sut.Pause(b.ctx, 500*time.Millisecond)
+						b.Wait(500 * time.Millisecond)
 						counters = []*replica{b.start(d, "counter")}
-						sut.Pause(b.ctx, 6*time.Second)
+						b.Wait(6 * time.Second)
 					}
 				})
 				for name, v := range verdicts {
@@ -874,9 +697,9 @@ func nothing(*bubble, build, []*replica, []*replica) {}
 // die there, or sleep; another one comes a while later.
 func at(place string, n int, sleep time.Duration) func(*bubble, build, []*replica, []*replica) {
 	return func(b *bubble, d build, _, counters []*replica) {
-		sut.Pause(b.ctx, 30*time.Second)
+		b.Wait(30 * time.Second)
 		counters[0].arm(place, n, sleep, false)
-		sut.Pause(b.ctx, 20*time.Second)
+		b.Wait(20 * time.Second)
 		b.start(d, "counter")
 	}
 }
@@ -884,9 +707,9 @@ func at(place string, n int, sleep time.Duration) func(*bubble, build, []*replic
 // comeAndGo takes counters away and brings others.
 func comeAndGo(b *bubble, d build, _, counters []*replica) {
 	for range 6 {
-		sut.Pause(b.ctx, 9*time.Second+time.Duration(b.rng.IntN(2000))*time.Millisecond)
+		b.Wait(9*time.Second + time.Duration(b.rng.IntN(2000))*time.Millisecond)
 		counters = append(counters, b.start(d, "counter"))
-		sut.Pause(b.ctx, 5*time.Second)
+		b.Wait(5 * time.Second)
 		counters[0].cancel()
 		counters = counters[1:]
 	}
@@ -983,7 +806,7 @@ func TestMutants(t *testing.T) {
 // live runs a design with a seed under the mutant's fault.
 func (m mutant) live(t *testing.T, d build, seed uint64) (verdicts map[string]check.Verdict) {
 	t.Helper()
-	inBubble(t, func(t *testing.T) {
+	suttest.InBubble(t, func(t *testing.T) {
 		p := bubbleParams()
 		if m.params != nil {
 			m.params(&p)

@@ -9,17 +9,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// compositeKey spreads the hot video.
-//
-// Idea: the key is video and session, so a video's events go through all
-// partitions. Each counts in rows of its own, and a merge stage adds the
-// partitions up for the readers, as sums, so that merging twice does no harm.
-//
-// Guarantee: as video_key. The rules that span partitions, one view for each
-// user and so many for each address, are kept in Redis by all filters together.
-//
-// Gives up: a reader sees a count one merge later, and every video costs a row
-// for each partition that it came through.
+// compositeKey spreads the hot video over all partitions. The rules that span partitions, one
+// view for each user and so many for each address, are kept in Redis by all filters together.
+// The merge stage writes sums, so that merging twice does no harm.
 func compositeKey() variant {
 	return pipelined(variant{
 		Name: "composite_key",

@@ -1,4 +1,4 @@
-package views_test
+package views
 
 import (
 	"encoding/json"
@@ -16,13 +16,12 @@ import (
 	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/views"
 )
 
-// stores are shared by all store-backed tests of this package.
-var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
+// lab has the stores that are shared by all store-backed tests of this package.
+var lab = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
-func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(lab.Run(m)) }
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {
@@ -35,23 +34,23 @@ func TestFullDisk(t *testing.T) { suttest.FullDisk(t, suite(), "video_key", "com
 
 func suite() suttest.Suite {
 	return suttest.Suite{
-		System:  views.System(),
+		System:  System(),
 		Params:  crowd(),
-		Space:   stores.Namespace,
+		Space:   lab.Namespace,
 		Seed:    1,
 		Ops:     500,
 		Summary: summary,
 		Undecided: map[string]string{
-			views.Fresh:          "the load is over before the time that is promised for a view",
-			views.MonotoneCounts: "the load may be over before the first view is in a count",
+			Fresh:          "the load is over before the time that is promised for a view",
+			MonotoneCounts: "the load may be over before the first view is in a count",
 		},
 	}
 }
 
 // crowd is a few videos that many watch, in an event time that runs 500 times
 // as fast as the clock.
-func crowd() *views.Params {
-	p := views.DefaultParams()
+func crowd() *Params {
+	p := DefaultParams()
 	p.Videos, p.Users, p.VideoSkew = 20, 5000, keys.SkewHot
 	p.TimeScale, p.EventRate = 500, 10
 	p.ViewReads, p.Heartbeats, p.Resend = 0.5, 3, 0.2
@@ -62,7 +61,7 @@ func crowd() *views.Params {
 // summary lists the events of the log in the order of their identities,
 // wherever they lie.
 func summary(raw json.RawMessage) (string, error) {
-	var audit views.Audit
+	var audit Audit
 	if err := json.Unmarshal(raw, &audit); err != nil {
 		return "", err
 	}
@@ -89,11 +88,11 @@ func TestOtherWords(t *testing.T) {
 // heartbeat that made its session a watch is not that heartbeat once more.
 func TestForgottenKeysAreCaught(t *testing.T) {
 	audit := func(body []byte) ([]byte, error) {
-		var a views.Audit
+		var a Audit
 		if err := json.Unmarshal(body, &a); err != nil {
 			return nil, err
 		}
-		for _, log := range []*views.Log{&a.Watch, &a.Valid} {
+		for _, log := range []*Log{&a.Watch, &a.Valid} {
 			partitions, err := log.Decode()
 			if err != nil {
 				return nil, err
@@ -103,7 +102,7 @@ func TestForgottenKeysAreCaught(t *testing.T) {
 					list[i].ID = apitest.Key(list[i].ID)
 				}
 			}
-			if *log, err = views.EncodeLog(partitions); err != nil {
+			if *log, err = EncodeLog(partitions); err != nil {
 				return nil, err
 			}
 		}
@@ -111,7 +110,7 @@ func TestForgottenKeysAreCaught(t *testing.T) {
 	}
 	verdicts := suttest.Foreign(t, suite(), "video_key",
 		func(next http.Handler) http.Handler { return apitest.Forgetful(next, audit, "event_id") })
-	if v := verdicts[views.ExactCounts]; v.Status != check.Broken || len(v.Witness) == 0 {
+	if v := verdicts[ExactCounts]; v.Status != check.Broken || len(v.Witness) == 0 {
 		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
 	}
 }

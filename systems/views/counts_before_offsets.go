@@ -9,15 +9,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// countsBeforeOffsets is wrong.
-//
-// Idea: the counter stores sums in Postgres, then commits its offsets to Kafka,
-// as the manual of any client shows it.
-//
-// Guarantee: nothing is lost, and all is well while nothing dies.
-//
-// Gives up: what was stored and not committed is counted again by whoever comes
-// after a crash, because nothing knows that it was counted.
+// countsBeforeOffsets is wrong, as the manual of any client shows it: what was stored and not
+// committed is counted again by whoever comes after a crash, because nothing knows that it was
+// counted.
 func countsBeforeOffsets() variant {
 	return pipelined(variant{
 		Name:       "counts_before_offsets",

@@ -254,29 +254,6 @@ func (r *reading) end() error {
 	return r.err
 }
 
-// check says what is wrong with a heartbeat that somebody sent, "" if nothing.
-func (h *Heartbeat) check() string {
-	for _, field := range []struct{ name, got string }{
-		{"video_id", h.Video}, {"user_id", h.User}, {"session_id", h.Session}, {"ip", h.IP},
-	} {
-		if field.got == "" || len(field.got) > maxField {
-			return fmt.Sprintf("%s: expected 1 to %d bytes, got %d", field.name, maxField,
-				len(field.got))
-		}
-	}
-	switch {
-	case h.ID == 0:
-		return "event_id: expected a number above 0, got 0 or none"
-	case len(h.Device) > maxField:
-		return fmt.Sprintf("device: expected at most %d bytes, got %d", maxField, len(h.Device))
-	case h.TimeMS <= 0 || h.TimeMS > maxTimeMS:
-		return fmt.Sprintf("timestamp: expected a time from 1970 to 9999, got %d ms", h.TimeMS)
-	case h.WatchedMS < 0 || h.WatchedMS > maxDuration.Milliseconds():
-		return fmt.Sprintf("watch_duration: expected 0 to %s, got %d ms", maxDuration, h.WatchedMS)
-	}
-	return ""
-}
-
 // maxTimeMS is the end of the year 9999, in Unix milliseconds.
 const maxTimeMS = 253_402_300_799_999
 

@@ -176,7 +176,7 @@ func (f *filter) step(ctx context.Context) error {
 // log by now. Nothing is on its way.
 func (f *filter) record(ctx context.Context, next *decided) error {
 	moves := f.unsettled()
-	var drops []drop
+	var drops []DropAudit
 	if next != nil {
 		drops = next.drops
 		f.plan(moves, next)
@@ -250,7 +250,7 @@ type decided struct {
 	to     map[int32]int64   // the offset that follows it
 	places map[int32][]int64 // the positions of the views that were not decided before
 	views  []*kgo.Record
-	drops  []drop
+	drops  []DropAudit
 }
 
 // decide decides a batch. Of what was decided before, the views are views.
@@ -381,24 +381,21 @@ func (f *filter) viewsOf(list []decision, next *decided) {
 }
 
 // dropsOf counts what was turned away.
-func dropsOf(list []decision) []drop {
-	type key struct {
-		partition     int32
-		video, reason string
-	}
-	n := make(map[key]int64)
+func dropsOf(list []decision) []DropAudit {
+	n := make(map[DropAudit]int64) // events is zero in the key
 	for i := range list {
 		if d := &list[i]; d.reason != "" {
-			n[key{d.at.Partition, d.event.Video, d.reason}]++
+			n[DropAudit{Partition: d.at.Partition, Video: d.event.Video, Reason: d.reason}]++
 		}
 	}
-	out := make([]drop, 0, len(n))
-	for k, events := range n {
-		out = append(out, drop{k.partition, k.video, k.reason, events})
+	out := make([]DropAudit, 0, len(n))
+	for d, events := range n {
+		d.Events = events
+		out = append(out, d)
 	}
-	slices.SortFunc(out, func(a, b drop) int {
-		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.video, b.video),
-			cmp.Compare(a.reason, b.reason))
+	slices.SortFunc(out, func(a, b DropAudit) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Video, b.Video),
+			cmp.Compare(a.Reason, b.Reason))
 	})
 	return out
 }

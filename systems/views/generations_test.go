@@ -1,4 +1,4 @@
-package views_test
+package views
 
 import (
 	"context"
@@ -11,21 +11,18 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
-	"stampede/systems/views"
 )
 
 // TestReprocessTwice: a second recount, asked for before the first has gone
 // live or after, leaves the first one behind, and every generation is right as
 // far as it was counted.
 func TestReprocessTwice(t *testing.T) {
-	system := views.System()
+	system := System()
 	variant := system.Variants[0]
 	inst, cfg := prepared(t, variant, crowd())
-	if err := views.Fill(t.Context(), cfg, *crowd(), 1, 3000, false); err != nil {
-		t.Fatal(err)
-	}
+	fill(t, cfg, *crowd(), 3000, false)
 	recount := func() {
-		op := history.Op{ID: 1, Kind: views.KindReprocess}
+		op := history.Op{ID: 1, Kind: KindReprocess}
 		if _, err := inst.Do(t.Context(), op); err != nil {
 			t.Fatal(err)
 		}
@@ -51,17 +48,17 @@ func TestReprocessTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range check.All(ctx, system.Invariants(cfg.Params), history.Slice(nil), raw) {
-		if v.Status == check.Broken && v.Invariant != views.AckedInLog {
+		if v.Status == check.Broken && v.Invariant != AckedInLog {
 			t.Errorf("%s is broken: %+v", v.Invariant, v.Violations)
 		}
 	}
-	var audit views.Audit
+	var audit Audit
 	if err := json.Unmarshal(raw, &audit); err != nil {
 		t.Fatal(err)
 	}
 	// The first is the group's; the second was superseded before it went live, the
 	// third when the fourth went live.
-	want := []views.GenerationAudit{
+	want := []GenerationAudit{
 		{Generation: 1, Live: true}, {Generation: 2, Retired: true},
 		{Generation: 3, Live: true, Retired: true}, {Generation: 4, Live: true},
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kadm"
 
 	"stampede/harness/topics"
 )
@@ -16,34 +15,6 @@ const (
 	topicWatch = "watch_events"
 	topicValid = "valid_events"
 )
-
-// ends returns the offset after the last record of each partition of both
-// topics, by the topic's short name.
-func ends(ctx context.Context, st *opened) (map[string][]int64, error) {
-	watch, valid := topics.Name(st.Config, topicWatch), topics.Name(st.Config, topicValid)
-	listed, err := kadm.NewClient(st.Kafka).ListEndOffsets(ctx, watch, valid)
-	if err == nil {
-		err = listed.Error()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("asking for the ends of the topics: %w", err)
-	}
-	out := make(map[string][]int64)
-	for short, name := range map[string]string{topicWatch: watch, topicValid: valid} {
-		list := make([]int64, len(listed[name]))
-		for p, o := range listed[name] {
-			if int(p) >= len(list) {
-				return nil, fmt.Errorf("topic %s has no partition %d", name, len(list)-1)
-			}
-			list[p] = o.Offset
-		}
-		if len(list) == 0 {
-			return nil, fmt.Errorf("there is no topic %s", name)
-		}
-		out[short] = list
-	}
-	return out, nil
-}
 
 // lag is how many records a stage is behind in a partition of its topic.
 type lag struct {
@@ -59,20 +30,23 @@ func lags(ctx context.Context, st *opened) (list []lag, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ends, err := ends(ctx, st)
-	if err != nil {
-		return nil, err
+	ends := make(map[string]map[int32]int64)
+	for _, topic := range []string{topicWatch, topicValid} {
+		if ends[topic], err = topics.Ends(ctx, st.Kafka, topics.Name(st.Config, topic)); err != nil {
+			return nil, err
+		}
 	}
 	for _, s := range stands {
 		topic := topicValid
 		if s.Stage == stageFilter {
 			topic = topicWatch
 		}
-		if int(s.Partition) >= len(ends[topic]) {
+		end, has := ends[topic][s.Partition]
+		if !has {
 			return nil, fmt.Errorf("the table progress has a partition %d, %s has not",
 				s.Partition, topic)
 		}
-		list = append(list, lag{s, topic, ends[topic][s.Partition] - s.Next})
+		list = append(list, lag{s, topic, end - s.Next})
 	}
 	return list, nil
 }

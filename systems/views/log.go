@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Log is what a topic holds, compactly: for each partition its events column
@@ -25,50 +23,18 @@ type Log struct {
 type Logged struct {
 	Event
 	Offset int64
-	Index  int
+	Index  int64
 	// Source is where a view is from: offset times 4096 plus index.
 	Source int64
 }
 
 // In is the event's place in its partition of watch_events as one number:
 // offset times 4096 plus index.
-func (l *Logged) In() int64 { return l.Offset*maxEvents + int64(l.Index) }
+func (l *Logged) In() int64 { return l.Offset*maxEvents + l.Index }
 
-// numbers are the columns of numbers, texts those of texts.
-func (l *Logged) numbers() [7]*int64 {
-	return [...]*int64{&l.Offset, nil, nil, &l.TimeMS, &l.WatchedMS, &l.Rules, &l.Source}
-}
-
-func (l *Logged) texts() [5]*string {
+func (l *Logged) texts() [textColumns]*string {
 	return [...]*string{&l.Video, &l.User, &l.Session, &l.IP, &l.Device}
 }
-
-// logWriter gathers a topic's events.
-type logWriter struct {
-	partitions [][]Logged
-	valid      bool
-}
-
-func newLogWriter(partitions int, valid bool) *logWriter {
-	return &logWriter{partitions: make([][]Logged, partitions), valid: valid}
-}
-
-// add adds a record; those of one partition come in order.
-func (w *logWriter) add(r *kgo.Record) error {
-	list := &w.partitions[r.Partition]
-	if w.valid {
-		l := Logged{Offset: r.Offset}
-		var err error
-		l.Source, err = decodeView(r.Value, &l.Event)
-		*list = append(*list, l)
-		return err
-	}
-	return decodeEvents(r.Value, func(index int, e *Event) {
-		*list = append(*list, Logged{Event: *e, Offset: r.Offset, Index: index})
-	})
-}
-
-func (w *logWriter) log() (Log, error) { return EncodeLog(w.partitions) }
 
 // EncodeLog writes a topic's events, partition by partition.
 func EncodeLog(partitions [][]Logged) (Log, error) {
@@ -110,29 +76,27 @@ func EncodeLog(partitions [][]Logged) (Log, error) {
 }
 
 const (
-	numberColumns = 7
-	textColumns   = 5
+	numberColumns, idColumn = 7, 2
+	textColumns             = 5
 )
 
-// number is a column of numbers.
+// numbers are the columns of numbers but for that of the identities.
+func (l *Logged) numbers() [numberColumns]*int64 {
+	return [...]*int64{&l.Offset, &l.Index, nil, &l.TimeMS, &l.WatchedMS, &l.Rules, &l.Source}
+}
+
+// number is a column of numbers, and set fills it.
 func (l *Logged) number(column int) int64 {
-	switch column {
-	case 1:
-		return int64(l.Index)
-	case 2:
+	if column == idColumn {
 		return int64(l.ID)
 	}
 	return *l.numbers()[column]
 }
 
-// set fills a column of numbers.
 func (l *Logged) set(column int, n int64) {
-	switch column {
-	case 1:
-		l.Index = int(n)
-	case 2:
+	if column == idColumn {
 		l.ID = uint64(n)
-	default:
+	} else {
 		*l.numbers()[column] = n
 	}
 }

@@ -6,16 +6,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// noRevoke is wrong.
-//
-// Idea: as counts_before_offsets, and when a rebalance takes a partition away,
-// the counter takes no notice: it stores what it has read when its window is
-// over, as ever.
-//
-// Guarantee: nothing is lost, and all is well while nobody comes or goes.
-//
-// Gives up: the new owner begins at the last commit and reads what the old one
-// still holds. Both count it.
+// noRevoke is wrong: as counts_before_offsets, and when a rebalance takes a partition away, the
+// counter stores what it has read when its window is over, as ever. The new owner begins at the
+// last commit and reads what the old one still holds. Both count it.
 func noRevoke() variant {
 	return pipelined(variant{
 		Name: "no_revoke",

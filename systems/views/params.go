@@ -18,9 +18,6 @@ const (
 	Eager = "eager"
 )
 
-// maxDuration bounds a duration in rules.
-const maxDuration = 24 * time.Hour
-
 // DefaultParams is a pipeline in which event time runs 50 times as fast as the
 // clock: a window of 10 s is over in 200 ms.
 func DefaultParams() Params {

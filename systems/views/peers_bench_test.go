@@ -1,4 +1,4 @@
-package views_test
+package views
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
-	"stampede/systems/views"
 )
 
 // The benchmarks compare within one run, in turns; what they report is the
@@ -28,8 +28,8 @@ const (
 
 // benchParams is a hot video, in an event time that leaves the counter's
 // windows two hundred milliseconds of the clock.
-func benchParams() *views.Params {
-	p := views.DefaultParams()
+func benchParams() *Params {
+	p := DefaultParams()
 	p.VideoSkew, p.EventRate = keys.SkewHot, 100
 	return &p
 }
@@ -39,7 +39,7 @@ func benchParams() *views.Params {
 // counted in Postgres and all progress is stored. Its peer, a bare consumer of the
 // same driver with the same settings, reads the same topic from when it is
 // started and looks at each record once; it neither decodes nor keeps any. The
-// topic is in small batches, as the API writes it (see Fill). All of it, three
+// topic is in small batches, as the API writes it (see fill). All of it, three
 // stores and the benchmark, shares the machine. The aim is 0.6 of the peer.
 func BenchmarkPipeline(b *testing.B) {
 	for b.Loop() {
@@ -91,15 +91,58 @@ type benchRun struct {
 
 func openRun(b *testing.B, name string, events int) *benchRun {
 	b.Helper()
-	all := views.System().Variants
+	all := System().Variants
 	v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
 	r := &benchRun{variant: v, events: events}
 	r.inst, r.cfg = prepared(b, v, benchParams())
-	err := views.Fill(b.Context(), r.cfg, *benchParams(), 1, events, name == "composite_key")
-	if err != nil {
-		b.Fatal(err)
-	}
+	fill(b, r.cfg, *benchParams(), events, name == "composite_key")
 	return r
+}
+
+// fillBatch bounds a batch of fill, in bytes: a dozen heartbeats, as many as
+// gather in a partition while a producer lingers for 5 ms, if there are 25,000
+// heartbeats a second on 12 partitions.
+const fillBatch = 1 << 10
+
+// fill writes so many heartbeats of a workload into a prepared log, as an API would, and returns
+// when they are there. Sessions follow each other, and are in the key if spread says so.
+func fill(t testing.TB, cfg sut.Config, p Params, events int, spread bool) {
+	t.Helper()
+	load, err := NewWorkload(1, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := topics.Open(cfg, kgo.ProducerBatchMaxBytes(fillBatch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	failed := kgo.AbortingFirstErrPromise(client)
+	for session := uint64(0); events > 0; session++ {
+		for ops := []history.Op{load.Op(session)}; len(ops) > 0 && events > 0; events-- {
+			h, _, err := heartbeatOf(ops[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := h.Video
+			if spread {
+				key = bySession(&h)
+			}
+			client.Produce(t.Context(), &kgo.Record{Topic: topics.Name(cfg, topicWatch),
+				Key: []byte(key), Value: encodeEvents([]Event{{Heartbeat: h, Rules: 1}})},
+				failed.Promise())
+			follows := load.Follow(ops[0], history.OK, history.Reply{})
+			ops = ops[:0]
+			for _, f := range follows {
+				if f.Op.Kind == KindHeartbeat {
+					ops = append(ops, f.Op)
+				}
+			}
+		}
+	}
+	if err := failed.Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // read reads the whole topic with nothing but the driver.
@@ -110,7 +153,7 @@ func (r *benchRun) read(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	begin := time.Now()
-	client, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(views.TopicWatch(r.cfg)),
+	client, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topics.Name(r.cfg, topicWatch)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	if err != nil {
 		b.Fatal(err)
@@ -162,7 +205,7 @@ func (r *benchRun) workOff(b *testing.B, replicas int) (took time.Duration, lag 
 		if err != nil {
 			b.Fatal(err)
 		}
-		var look views.Look
+		var look Look
 		if err := json.Unmarshal(body, &look); err != nil {
 			b.Fatal(err)
 		}

@@ -98,7 +98,7 @@ func columnsOf(moves []move) (c moveColumns) {
 }
 
 // filtered stores decisions and moves on in one transaction.
-func (db database) filtered(ctx context.Context, moves []move, drops []drop) error {
+func (db database) filtered(ctx context.Context, moves []move, drops []DropAudit) error {
 	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		c := columnsOf(moves)
 		tag, err := tx.Exec(ctx, `UPDATE progress p
@@ -122,7 +122,7 @@ func (db database) filtered(ctx context.Context, moves []move, drops []drop) err
 	return nil
 }
 
-func addDrops(ctx context.Context, tx pgx.Tx, drops []drop) error {
+func addDrops(ctx context.Context, tx pgx.Tx, drops []DropAudit) error {
 	if len(drops) == 0 {
 		return nil
 	}
@@ -130,8 +130,8 @@ func addDrops(ctx context.Context, tx pgx.Tx, drops []drop) error {
 	var videos, reasons []string
 	var events []int64
 	for _, d := range drops {
-		parts, videos = append(parts, d.partition), append(videos, d.video)
-		reasons, events = append(reasons, d.reason), append(events, d.events)
+		parts, videos = append(parts, d.Partition), append(videos, d.Video)
+		reasons, events = append(reasons, d.Reason), append(events, d.Events)
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO drops AS d (part, video, reason, events)
 		SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[])

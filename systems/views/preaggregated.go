@@ -6,17 +6,9 @@ import (
 	"time"
 )
 
-// preaggregated gathers at the producer.
-//
-// Idea: the API gathers the heartbeats of one video for 10 ms and writes them
-// as one record, so a hot video is many heartbeats in few records.
-//
-// Guarantee: as video_key. A heartbeat is acknowledged only when its record is
-// in the log, and each keeps its identity in it.
-//
-// Gives up: 10 ms of every heartbeat, and whoever reads the topic must know
-// that a record holds many. A record that is lost without an answer leaves many
-// heartbeats in doubt at once. The hot video's partition is still one.
+// preaggregated gathers at the producer, so that a hot video is many heartbeats in few records.
+// A heartbeat is acknowledged only when its record is in the log, and keeps its identity in it.
+// The hot video's partition is still one.
 func preaggregated() variant {
 	return pipelined(variant{
 		Name: "preaggregated",

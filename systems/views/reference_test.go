@@ -1,4 +1,4 @@
-package views_test
+package views
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/suttest"
-	"stampede/systems/views"
 )
 
 const ms = time.Millisecond
@@ -22,22 +21,24 @@ type tb = suttest.TB
 
 // evidence is a history and an audit that a case may change.
 type evidence struct {
-	params       views.Params
+	params       Params
 	records      []history.Record
 	windows      []history.Window
 	samples      []history.Sample
-	watch, valid [][]views.Logged
-	audit        views.Audit
+	watch, valid [][]Logged
+	audit        Audit
+	reasons      [][]string // why each event of watch is no view, "" if it is one
+	text         *string    // what is judged in place of the audit, unless it is nil
 }
 
 // raw encodes the audit with the logs as they are now.
 func (e *evidence) raw(t tb) json.RawMessage {
 	t.Helper()
 	var err error
-	if e.audit.Watch, err = views.EncodeLog(e.watch); err != nil {
+	if e.audit.Watch, err = EncodeLog(e.watch); err != nil {
 		t.Fatal(err)
 	}
-	if e.audit.Valid, err = views.EncodeLog(e.valid); err != nil {
+	if e.audit.Valid, err = EncodeLog(e.valid); err != nil {
 		t.Fatal(err)
 	}
 	return suttest.Encoded(t, e.audit)
@@ -46,11 +47,11 @@ func (e *evidence) raw(t tb) json.RawMessage {
 // judge returns the verdicts by name.
 func (e *evidence) judge(t tb) map[string]check.Verdict {
 	t.Helper()
-	return e.judgeRaw(e.raw(t))
-}
-
-func (e *evidence) judgeRaw(raw json.RawMessage) map[string]check.Verdict {
-	return suttest.Verdicts(views.Invariants(e.params),
+	raw := e.raw(t)
+	if e.text != nil {
+		raw = json.RawMessage(*e.text)
+	}
+	return suttest.Verdicts(Invariants(e.params),
 		history.Slice(e.records, e.windows...).WithSamples(e.samples), raw)
 }
 
@@ -67,13 +68,11 @@ type world struct {
 	*evidence
 	composite bool
 
-	rules     []views.Rules
-	decided   []int // how many events of a partition were
+	rules     []Rules
 	counted   []int // how many records of valid_events were
-	session   map[string]*views.Logged
+	session   map[string]*Logged
 	used      map[string]int64
-	drops     map[views.DropAudit]int64
-	counts    map[views.CountAudit]int64
+	drops     map[DropAudit]int64
 	shown     map[string]int64
 	reprocess int64
 }
@@ -81,21 +80,19 @@ type world struct {
 const partitions = 4
 
 // runOf is a run of so many sessions through a correct pipeline.
-func runOf(t tb, seed uint64, p views.Params, tr trouble, composite bool, sessions int) *evidence {
+func runOf(t tb, seed uint64, p Params, tr trouble, composite bool, sessions int) *evidence {
 	t.Helper()
-	load, err := views.NewWorkload(seed, p)
+	load, err := NewWorkload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &world{World: suttest.NewWorld(seed, load, tr.Trouble), trouble: tr, composite: composite,
-		evidence: &evidence{params: p, watch: make([][]views.Logged, partitions),
-			valid: make([][]views.Logged, partitions)},
-		rules:   []views.Rules{views.RulesOf(p)},
-		decided: make([]int, partitions), counted: make([]int, partitions),
-		session: map[string]*views.Logged{}, used: map[string]int64{},
-		drops: map[views.DropAudit]int64{}, counts: map[views.CountAudit]int64{},
-		shown: map[string]int64{}, reprocess: 1}
-	w.Spared = func(op history.Op) bool { return op.Kind != views.KindHeartbeat }
+		evidence: &evidence{params: p, watch: make([][]Logged, partitions),
+			valid: make([][]Logged, partitions), reasons: make([][]string, partitions)},
+		rules: []Rules{p.rules()}, counted: make([]int, partitions), session: map[string]*Logged{},
+		used:  map[string]int64{},
+		drops: map[DropAudit]int64{}, shown: map[string]int64{}, reprocess: 1}
+	w.Spared = func(op history.Op) bool { return op.Kind != KindHeartbeat }
 	for at := time.Duration(0); at < 3*time.Second; at += 100 * ms {
 		w.After(at, w.look)
 	}
@@ -110,12 +107,12 @@ func (w *world) Do(op history.Op, answer func(history.Reply, error)) { answer(w.
 // do is what the API does.
 func (w *world) do(op history.Op) history.Reply {
 	switch op.Kind {
-	case views.KindHeartbeat:
+	case KindHeartbeat:
 		return w.append(op)
-	case views.KindViews:
+	case KindViews:
 		return history.Reply{Key: "1", Value: w.shown[op.Key]}
-	case views.KindRules:
-		var rules views.Rules
+	case KindRules:
+		var rules Rules
 		if err := json.Unmarshal(op.Body, &rules); err != nil {
 			panic(err)
 		}
@@ -128,7 +125,10 @@ func (w *world) do(op history.Op) history.Reply {
 }
 
 func (w *world) append(op history.Op) history.Reply {
-	h := views.HeartbeatOf(op)
+	h, _, err := heartbeatOf(op)
+	if err != nil {
+		panic(err)
+	}
 	key := h.Video
 	if w.composite {
 		key += h.Session
@@ -136,21 +136,21 @@ func (w *world) append(op history.Op) history.Reply {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(key))
 	p := int(hash.Sum32() % partitions)
-	e := views.Logged{Event: views.Event{Heartbeat: h, Rules: int64(len(w.rules))},
+	e := Logged{Event: Event{Heartbeat: h, Rules: int64(len(w.rules))},
 		Offset: int64(len(w.watch[p]))}
 	w.watch[p] = append(w.watch[p], e)
 	w.After(w.Some(30*ms), func() { w.decide(p) })
-	return history.Reply{Key: views.Position{Partition: int32(p), Offset: e.Offset}.String(),
+	return history.Reply{Key: Position{Partition: int32(p), Offset: e.Offset}.String(),
 		Value: e.Offset}
 }
 
 // decide decides the next event of a partition.
 func (w *world) decide(p int) {
-	e := w.watch[p][w.decided[p]]
-	w.decided[p]++
+	e := w.watch[p][len(w.reasons[p])]
 	reason := w.reason(&e)
+	w.reasons[p] = append(w.reasons[p], reason)
 	if reason != "" {
-		w.drops[views.DropAudit{Partition: int32(p), Video: e.Video, Reason: reason}]++
+		w.drops[DropAudit{Partition: int32(p), Video: e.Video, Reason: reason}]++
 		return
 	}
 	w.forward(p, e)
@@ -160,36 +160,36 @@ func (w *world) decide(p int) {
 }
 
 // reason is why an event is no view.
-func (w *world) reason(e *views.Logged) string {
+func (w *world) reason(e *Logged) string {
 	r := w.rules[e.Rules-1]
 	first := w.session[e.Session]
 	switch {
 	case slices.Contains(r.Blocked, e.IP):
-		return views.Bot
+		return Bot
 	case r.Creators && e.User == "creator-"+e.Video[len("video-"):]:
-		return views.Creator
+		return Creator
 	case e.WatchedMS < r.MinWatchMS:
-		return views.Short
+		return Short
 	case first != nil && first.ID == e.ID:
-		return views.Duplicate
+		return Duplicate
 	case first != nil:
-		return views.Continued
+		return Continued
 	}
 	w.session[e.Session] = e
 	repeat := fmt.Sprint("r", r.RepeatWindowMS, e.TimeMS/r.RepeatWindowMS, e.User, e.Video)
 	rate := fmt.Sprint("i", r.IPWindowMS, e.TimeMS/r.IPWindowMS, e.IP)
 	switch {
 	case w.used[repeat] > 0:
-		return views.Repeat
+		return Repeat
 	case w.used[rate] >= r.IPViews:
-		return views.IPRate
+		return IPRate
 	}
 	w.used[repeat]++
 	w.used[rate]++
 	return ""
 }
 
-func (w *world) forward(p int, e views.Logged) {
+func (w *world) forward(p int, e Logged) {
 	source := e.In()
 	e.Offset, e.Source = int64(len(w.valid[p])), source
 	w.valid[p] = append(w.valid[p], e)
@@ -201,17 +201,14 @@ func (w *world) count(p int) {
 	v := w.valid[p][w.counted[p]]
 	again := w.counted[p] > 0 && w.valid[p][w.counted[p]-1].Source >= v.Source
 	w.counted[p]++
-	if again {
-		return
+	if !again {
+		w.shown[v.Video]++
 	}
-	window := w.params.CountWindow.D().Milliseconds()
-	w.counts[views.CountAudit{Video: v.Video, WindowMS: v.TimeMS / window * window}]++
-	w.shown[v.Video]++
 }
 
 // look is what a gauge does.
 func (w *world) look() {
-	l := views.Look{Dropped: map[string]int64{}}
+	l := Look{Dropped: map[string]int64{}}
 	for _, n := range w.shown {
 		l.Shown += n
 	}
@@ -219,7 +216,7 @@ func (w *world) look() {
 		l.Dropped[d.Reason] += n
 	}
 	for p := range partitions {
-		l.FilterLag = append(l.FilterLag, int64(len(w.watch[p])-w.decided[p]))
+		l.FilterLag = append(l.FilterLag, int64(len(w.watch[p])-len(w.reasons[p])))
 		l.CounterLag = append(l.CounterLag, int64(len(w.valid[p])-w.counted[p]))
 	}
 	body, err := json.Marshal(l)
@@ -233,42 +230,76 @@ func (w *world) look() {
 func (w *world) finish() {
 	w.records = w.Records
 	a := &w.audit
-	*a = views.Audit{Rules: w.rules, Creators: map[string]string{}, Drops: []views.DropAudit{},
-		Counts: []views.CountAudit{}, Totals: []views.TotalAudit{},
+	*a = Audit{Rules: w.rules, Creators: map[string]string{}, Drops: []DropAudit{},
 		CountWindowMS: w.params.CountWindow.D().Milliseconds()}
 	for n := range w.params.Videos {
-		a.Creators[views.VideoKey(n+1)] = "creator-" + strconv.Itoa(n+1)
+		a.Creators[VideoKey(n+1)] = "creator-" + strconv.Itoa(n+1)
 	}
 	for d, n := range w.drops {
 		d.Events = n
 		a.Drops = append(a.Drops, d)
 	}
-	slices.SortFunc(a.Drops, func(x, y views.DropAudit) int {
+	slices.SortFunc(a.Drops, func(x, y DropAudit) int {
 		return cmp.Or(cmp.Compare(x.Partition, y.Partition), cmp.Compare(x.Video, y.Video),
 			cmp.Compare(x.Reason, y.Reason))
 	})
 	for p := range partitions {
-		a.Progress = append(a.Progress, views.ProgressAudit{Stage: "filter", Partition: int32(p),
+		a.Progress = append(a.Progress, ProgressAudit{Stage: "filter", Partition: int32(p),
 			Next: int64(len(w.watch[p]))})
 	}
 	for g := int64(1); g <= w.reprocess; g++ {
-		a.Generations = append(a.Generations, views.GenerationAudit{Generation: g, Live: true})
+		a.Generations = append(a.Generations, GenerationAudit{Generation: g, Live: true})
 		for p := range partitions {
-			a.Progress = append(a.Progress, views.ProgressAudit{Stage: "counter", Generation: g,
-				Partition: int32(p), Next: int64(len(w.valid[p]))})
-		}
-		for c, n := range w.counts {
-			c.Generation, c.Views = g, n
-			a.Counts = append(a.Counts, c)
-		}
-		for _, video := range slices.Sorted(maps.Keys(w.shown)) {
-			n := w.shown[video]
-			a.Totals = append(a.Totals, views.TotalAudit{Generation: g, Video: video, Views: n,
-				Shown: n})
+			a.Progress = append(a.Progress, ProgressAudit{Stage: "counter", Generation: g,
+				Partition: int32(p)})
 		}
 	}
-	slices.SortFunc(a.Counts, func(x, y views.CountAudit) int {
+	w.recount()
+}
+
+// recount makes the tables follow valid_events.
+func (e *evidence) recount() {
+	e.audit.Counts, e.audit.Totals = []CountAudit{}, []TotalAudit{}
+	for i := range e.audit.Progress {
+		if s := &e.audit.Progress[i]; s.Stage == "counter" {
+			s.Next = int64(len(e.valid[s.Partition]))
+		}
+	}
+	for _, g := range e.audit.Generations {
+		e.count(g.Generation)
+	}
+}
+
+// count adds what a generation has counted by its progress to the tables.
+func (e *evidence) count(generation int64) {
+	a, totals := &e.audit, map[string]int64{}
+	counts := map[CountAudit]int64{}
+	for _, s := range a.Progress {
+		if s.Stage != "counter" || s.Generation != generation {
+			continue
+		}
+		last := int64(-1)
+		for _, v := range e.valid[s.Partition][:s.Next] {
+			if v.Source <= last {
+				continue
+			}
+			last = v.Source
+			counts[CountAudit{Generation: generation, Video: v.Video,
+				WindowMS: v.TimeMS - v.TimeMS%a.CountWindowMS}]++
+			totals[v.Video]++
+		}
+	}
+	for c, n := range counts {
+		c.Views = n
+		a.Counts = append(a.Counts, c)
+	}
+	slices.SortFunc(a.Counts, func(x, y CountAudit) int {
 		return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Video, y.Video),
 			cmp.Compare(x.WindowMS, y.WindowMS))
 	})
+	for _, video := range slices.Sorted(maps.Keys(totals)) {
+		n := totals[video]
+		a.Totals = append(a.Totals, TotalAudit{Generation: generation, Video: video, Views: n,
+			Shown: n})
+	}
 }

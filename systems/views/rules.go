@@ -1,19 +1,15 @@
 package views
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Rules say which heartbeat is a view. A set of rules never changes; new ones
 // get the next version.
 type Rules struct {
 	Version        int64    `json:"version,omitempty" min:"0" doc:"given by the store, from 1"`
-	MinWatchMS     int64    `json:"min_watch_ms" min:"0" doc:"how long a session must have been watched"`
-	RepeatWindowMS int64    `json:"repeat_window_ms" min:"1" doc:"the window in which a user has one view of a video"`
-	IPViews        int64    `json:"ip_views" min:"1" doc:"how many views an address has in ip_window_ms"`
-	IPWindowMS     int64    `json:"ip_window_ms" min:"1"`
+	MinWatchMS     int64    `json:"min_watch_ms" min:"0" max:"86400000" doc:"how long a session must have been watched"`
+	RepeatWindowMS int64    `json:"repeat_window_ms" min:"1" max:"86400000" doc:"the window in which a user has one view of a video"`
+	IPViews        int64    `json:"ip_views" min:"1" max:"1000000" doc:"how many views an address has in ip_window_ms"`
+	IPWindowMS     int64    `json:"ip_window_ms" min:"1" max:"86400000"`
 	Blocked        []string `json:"blocked,omitempty" doc:"addresses whose heartbeats never count"`
 	Creators       bool     `json:"creators" doc:"whether creators' own views are rejected"`
 }
@@ -22,27 +18,6 @@ type Rules struct {
 // to, and without, n+1 times. So each rule is a statement about a set of
 // events, whatever the order in which partitions are read: of the candidates
 // in a window, so many count.
-
-// Check returns what is wrong with rules that somebody sent.
-func (r *Rules) Check() error {
-	day := maxDuration.Milliseconds()
-	var errs []error
-	for _, f := range []struct {
-		name           string
-		got, low, high int64
-	}{
-		{"min_watch_ms", r.MinWatchMS, 0, day},
-		{"repeat_window_ms", r.RepeatWindowMS, 1, day},
-		{"ip_views", r.IPViews, 1, 1_000_000},
-		{"ip_window_ms", r.IPWindowMS, 1, day},
-	} {
-		if f.got < f.low || f.got > f.high {
-			errs = append(errs, fmt.Errorf("%s: expected %d to %d, got %d",
-				f.name, f.low, f.high, f.got))
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // The reasons for which a heartbeat is not a view, in the order in which they
 // are looked for.

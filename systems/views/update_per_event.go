@@ -2,16 +2,7 @@ package views
 
 import "context"
 
-// updatePerEvent is the naive counter behind the log.
-//
-// Idea: every view is one transaction that adds 1 to its rows and moves the
-// offset on.
-//
-// Guarantee: as video_key: each view is counted once, and seen at once while
-// the counter keeps up.
-//
-// Gives up: speed. A counter waits for the disk once for every view, so under a
-// hot video it falls behind for as long as the video is hot.
+// updatePerEvent is the naive counter behind the log: it waits for the disk once for every view.
 func updatePerEvent() variant {
 	return pipelined(variant{
 		Name:       "update_per_event",

@@ -19,7 +19,7 @@ func budgets() map[string]budget {
 		"flashsale": {5800, 5100},
 		"likes":     {4410, 3340},
 		"scheduler": {6400, 4750},
-		"sqlbroker": {5480, 4220}, "views": {5270, 2740},
+		"sqlbroker": {5480, 4220}, "views": {5190, 2690},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

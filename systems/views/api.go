@@ -1,7 +1,6 @@
 package views
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -22,18 +21,18 @@ func API() *api.Table[Pipeline] {
 			"implements it.\n\nA view is the first heartbeat at which a session has reached the least " +
 			"watch time of the rules,\nif no rule rejects it.",
 		Kinds: []api.Kind[Pipeline]{
-			api.Op(KindHeartbeat, "POST /watchtime", watch, api.About{ID: "watch",
+			api.Op(KindHeartbeat, "POST /watchtime", Pipeline.Watch, api.About{ID: "watch",
 				Summary: "Report how much of a video has been watched so far.",
 				Detail:  "The server answers when the heartbeat is in the log.",
 				Reply:   "The position of the heartbeat in the log.", Status: http.StatusAccepted}),
-			api.Op(KindViews, "GET /videos/{id}/views", readViews, api.About{
+			api.Op(KindViews, "GET /videos/{id}/views", Pipeline.Views, api.About{
 				Summary: "Read how often a video was viewed.", Reply: "The count."}),
-			api.Op(KindRules, "PUT /v1/rules", setRules, api.About{ID: "setRules",
+			api.Op(KindRules, "PUT /v1/rules", Pipeline.SetRules, api.About{ID: "setRules",
 				Summary: "Put rules into force.",
 				Detail: "They decide heartbeats that enter the log after a delay, which is at most the " +
 					"interval at\nwhich rules are loaded. The server assigns the version.",
 				Reply: "The version of the rules."}),
-			api.Op(KindReprocess, "POST /v1/reprocess", reprocess, api.About{
+			api.Op(KindReprocess, "POST /v1/reprocess", Pipeline.Reprocess, api.About{
 				Summary: "Recount the whole log into a new generation of counts.",
 				Reply:   "The number of the generation. Readers see it once it has caught up.",
 				Status:  http.StatusAccepted}),
@@ -55,7 +54,7 @@ func API() *api.Table[Pipeline] {
 	}
 }
 
-// The requests and replies that are not those of Pipeline.
+// The requests and replies.
 
 type (
 	// WatchRequest is a heartbeat as players send it.
@@ -133,25 +132,6 @@ func (r *WatchRequest) UnmarshalBinary(body []byte) error {
 func (r *WatchReply) Check(any) error {
 	_, err := ParsePosition(string(r.Position))
 	return err
-}
-
-func watch(p Pipeline, ctx context.Context, req WatchRequest) (WatchReply, error) {
-	at, err := p.Watch(ctx, req.heartbeat())
-	return WatchReply{PositionText(at.String())}, err
-}
-
-func readViews(p Pipeline, ctx context.Context, req VideoRequest) (Views, error) {
-	return p.Views(ctx, req.Video)
-}
-
-func setRules(p Pipeline, ctx context.Context, rules Rules) (VersionReply, error) {
-	version, err := p.SetRules(ctx, rules)
-	return VersionReply{version}, err
-}
-
-func reprocess(p Pipeline, ctx context.Context, _ struct{}) (GenerationReply, error) {
-	generation, err := p.Reprocess(ctx)
-	return GenerationReply{generation}, err
 }
 
 // opOf is the operation that sends a heartbeat, for the tries-th time again: that of the

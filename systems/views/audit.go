@@ -3,7 +3,6 @@ package views
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -152,10 +151,7 @@ func (db database) audit(ctx context.Context, a *Audit) error {
 			live_at IS NOT NULL, retired_at IS NOT NULL FROM generations ORDER BY 1`)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("auditing Postgres: %w", err)
-	}
-	return nil
+	return stores.Failed("auditing Postgres", err)
 }
 
 // stands reads how far every station is that is still at work.
@@ -164,8 +160,5 @@ func (db database) stands(ctx context.Context) ([]ProgressAudit, error) {
 			next_offset FROM progress
 		WHERE generation NOT IN (SELECT generation FROM generations WHERE retired_at IS NOT NULL)
 		ORDER BY 1, 2, 3`)
-	if err != nil {
-		return nil, fmt.Errorf("reading the progress: %w", err)
-	}
-	return list, nil
+	return list, stores.Failed("reading the progress", err)
 }

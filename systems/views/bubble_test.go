@@ -75,27 +75,24 @@ func (m memory) take(_ context.Context, who station, partitions []int32) (list [
 }
 
 // moveOn does all moves that are of the newest owners and from where they stand, or none.
-func (m memory) moveOn(
-	who station, moves []move, stands func(now *stand, to move) bool, do func(now *stand, to move),
-) error {
+func (m memory) moveOn(who station, moves []move) error {
 	for i, to := range moves {
-		if now := m.stands[who][to.partition]; now.epoch != to.epoch || !stands(now, to) {
+		now := m.stands[who][to.partition]
+		if now.epoch != to.epoch || now.next != to.next || now.decided != to.decided {
 			return fenced(moves, i)
 		}
 	}
 	for _, to := range moves {
-		do(m.stands[who][to.partition], to)
+		now := m.stands[who][to.partition]
+		now.next, now.source, now.decided = to.to, to.toSource, to.toDecided
+		now.views = slices.Clone(to.toViews)
 	}
 	return nil
 }
 
 func (m memory) filtered(_ context.Context, moves []move, drops []DropAudit) error {
 	return m.transaction(func() error {
-		err := m.moveOn(station{stageFilter, 0}, moves,
-			func(now *stand, to move) bool { return now.decided == to.decided },
-			func(now *stand, to move) {
-				now.next, now.decided, now.views = to.to, to.toDecided, slices.Clone(to.toViews)
-			})
+		err := m.moveOn(station{stageFilter, 0}, moves)
 		for _, d := range drops {
 			n := d.Events
 			d.Events = 0
@@ -109,8 +106,7 @@ func (m memory) filtered(_ context.Context, moves []move, drops []DropAudit) err
 
 func (m memory) counted(_ context.Context, who station, moves []move, sums []sum) error {
 	return m.transaction(func() error {
-		err := m.moveOn(who, moves, func(now *stand, to move) bool { return now.next == to.next },
-			func(now *stand, to move) { now.next, now.source = to.to, to.toSource })
+		err := m.moveOn(who, moves)
 		if err == nil {
 			m.add(sums)
 		}
@@ -304,7 +300,7 @@ type build struct {
 
 // watcher is what a bubble asks of an API.
 type watcher interface {
-	Watch(ctx context.Context, h Heartbeat) (Position, error)
+	Watch(ctx context.Context, req WatchRequest) (WatchReply, error)
 }
 
 // inVideos, inSessions and inRecords are the right designs.
@@ -429,8 +425,8 @@ func (b *bubble) do(ctx context.Context, api watcher, op history.Op) (history.Re
 	if err != nil {
 		return history.Reply{}, err
 	}
-	at, err := api.Watch(ctx, h)
-	return history.Reply{Key: at.String(), Value: at.Offset}, err
+	reply, err := api.Watch(ctx, watchOf(h))
+	return history.Reply{Key: string(reply.Position)}, err
 }
 
 // settle waits until the stages have read everything, two minutes at most:
@@ -603,7 +599,7 @@ func TestOneLeavesOthersStay(t *testing.T) {
 			defer cancel()
 			e := someEvent().Heartbeat
 			e.ID = id
-			_, err := api.Watch(ctx, e)
+			_, err := api.Watch(ctx, watchOf(e))
 			return err
 		}
 		if err := send(1, time.Second); err != nil {

@@ -2,10 +2,10 @@ package views
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"stampede/harness/design"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -62,8 +62,5 @@ func merge(ctx context.Context, st *opened) error {
 		SELECT generation, video, sum(views) FROM shard_views GROUP BY 1, 2 ORDER BY 1, 2
 		ON CONFLICT (generation, video) DO UPDATE SET views = excluded.views
 			WHERE m.views < excluded.views`)
-	if err != nil {
-		return fmt.Errorf("merging the counts of the shards: %w", err)
-	}
-	return nil
+	return stores.Failed("merging the counts of the shards", err)
 }

@@ -51,10 +51,7 @@ func (db database) addGeneration(
 		}
 		return insertStands(ctx, tx, partitions, station{stageCounter, generation})
 	})
-	if err != nil {
-		return 0, fmt.Errorf("beginning a generation: %w", err)
-	}
-	return generation, nil
+	return generation, stores.Failed("beginning a generation", err)
 }
 
 // recounts are the generations that a reprocessor counts: the one that readers
@@ -63,10 +60,7 @@ func (db database) recounts(ctx context.Context) ([]recounting, error) {
 	list, err := stores.Collect[recounting](ctx, db.Postgres, `SELECT generation,
 		live_at IS NOT NULL FROM generations
 		WHERE generation > 1 AND retired_at IS NULL ORDER BY generation`)
-	if err != nil {
-		return nil, fmt.Errorf("looking for generations to count: %w", err)
-	}
-	return list, nil
+	return list, stores.Failed("looking for generations to count", err)
 }
 
 // recounting is a generation that is being counted.

@@ -109,14 +109,9 @@ func consult(t *truth, losses int, lossEnd time.Duration) (*oracle, error) {
 	o := &oracle{truth: t, losses: losses, lossEnd: lossEnd,
 		sent: make(map[uint64]time.Duration), expected: make(map[videoReason]int64),
 		repeats: make(map[string]*allowance), rates: make(map[string]*allowance)}
-	rules := make(map[int64]*Rules)
-	blocked := make(map[int64]map[string]bool)
-	for i := range t.Rules {
-		r := &t.Rules[i]
-		rules[r.Version], blocked[r.Version] = r, make(map[string]bool)
-		for _, ip := range r.Blocked {
-			blocked[r.Version][ip] = true
-		}
+	rules := make(map[int64]*ruleSet)
+	for _, r := range t.Rules {
+		rules[r.Version] = newRuleSet(r)
 	}
 	for p, list := range t.watch {
 		sessions := make(map[string]*session)
@@ -130,20 +125,18 @@ func consult(t *truth, losses int, lossEnd time.Duration) (*oracle, error) {
 				return nil, fmt.Errorf("event %d names version %d of the rules, which is not in the audit",
 					e.ID, e.Rules)
 			}
-			o.event(int32(p), e, r, blocked[e.Rules], sessions)
+			o.event(int32(p), e, r, sessions)
 		}
 	}
 	return o, nil
 }
 
 // event finds the reason of one event, or makes it a candidate.
-func (o *oracle) event(
-	partition int32, e *Logged, r *Rules, blocked map[string]bool, sessions map[string]*session,
-) {
+func (o *oracle) event(partition int32, e *Logged, r *ruleSet, sessions map[string]*session) {
 	s, watched := sessions[e.Session]
 	reason := ""
 	switch {
-	case blocked[e.IP]:
+	case r.blocked[e.IP]:
 		reason = Bot
 	case r.Creators && o.Creators[e.Video] == e.User:
 		reason = Creator

@@ -13,13 +13,13 @@ import (
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/harness/topics"
 )
 
 // The benchmarks compare within one run, in turns; what they report is the
 // median of the rounds. One iteration is the whole comparison.
 const (
-	benchRounds = 3
 	// pipelineEvents are enough for the last window, which is stored up to 200 ms
 	// after its last view was read, not to decide.
 	pipelineEvents = 500_000
@@ -42,21 +42,12 @@ func benchParams() *Params {
 // topic is in small batches, as the API writes it (see fill). All of it, three
 // stores and the benchmark, shares the machine. The aim is 0.6 of the peer.
 func BenchmarkPipeline(b *testing.B) {
-	for b.Loop() {
-		var ours, bare []float64
-		for range benchRounds {
-			run := openRun(b, "video_key", pipelineEvents)
-			bare = append(bare, pipelineEvents/run.read(b).Seconds())
-			took, _ := run.workOff(b, 1)
-			ours = append(ours, pipelineEvents/took.Seconds())
-		}
-		ratio := median(ours) / median(bare)
-		b.ReportMetric(median(ours), "events/s")
-		b.ReportMetric(median(bare), "bare-events/s")
-		b.ReportMetric(ratio, "ratio")
-		b.ReportMetric(0.6, "aim")
-		b.ReportMetric(met(ratio >= 0.6), "met")
-	}
+	var run *benchRun
+	suttest.Compare(b, "bare-events", 0.6, func() float64 {
+		run = openRun(b, "video_key", pipelineEvents)
+		took, _ := run.workOff(b, 1)
+		return pipelineEvents / took.Seconds()
+	}, func() float64 { return pipelineEvents / run.read(b).Seconds() })
 }
 
 // BenchmarkHotPartition lets two filters and two counters work off a log of
@@ -66,18 +57,18 @@ func BenchmarkPipeline(b *testing.B) {
 func BenchmarkHotPartition(b *testing.B) {
 	for b.Loop() {
 		var byVideo, bySession []float64
-		for range benchRounds {
+		for range suttest.BenchRounds {
 			took, lag := openRun(b, "video_key", hotEvents).workOff(b, 2)
 			byVideo = append(byVideo, lag/took.Seconds())
 			_, lag = openRun(b, "composite_key", hotEvents).workOff(b, 2)
 			bySession = append(bySession, lag/took.Seconds())
 		}
-		ratio := median(byVideo) / median(bySession)
-		b.ReportMetric(median(byVideo), "lag-by-video")
-		b.ReportMetric(median(bySession), "lag-by-session")
+		ratio := suttest.Median(byVideo) / suttest.Median(bySession)
+		b.ReportMetric(suttest.Median(byVideo), "lag-by-video")
+		b.ReportMetric(suttest.Median(bySession), "lag-by-session")
 		b.ReportMetric(ratio, "ratio")
 		b.ReportMetric(2, "aim")
-		b.ReportMetric(met(ratio >= 2), "met")
+		b.ReportMetric(suttest.Met(ratio >= 2), "met")
 	}
 }
 
@@ -225,17 +216,4 @@ func (r *benchRun) workOff(b *testing.B, replicas int) (took time.Duration, lag 
 	cancel()
 	roles.Wait()
 	return took, lag
-}
-
-// met is 1 where an aim was met. Missing one fails nothing: the machine decides.
-func met(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-func median(xs []float64) float64 {
-	slices.Sort(xs)
-	return xs[len(xs)/2]
 }

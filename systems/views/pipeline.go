@@ -30,42 +30,42 @@ func newPipeline(st *opened, b books) *pipeline {
 }
 
 // Watch writes a heartbeat as a record of its own.
-func (p *pipeline) Watch(ctx context.Context, h Heartbeat) (Position, error) {
-	return p.watch(ctx, h, func(e Event, tell func(Position, error)) {
-		p.send(p.key(&h), []Event{e}, tell)
+func (p *pipeline) Watch(ctx context.Context, req WatchRequest) (WatchReply, error) {
+	return p.watch(ctx, req, func(e Event, tell func(Position, error)) {
+		p.send(p.key(&e.Heartbeat), []Event{e}, tell)
 	})
 }
 
 // watch lets a heartbeat be written, if it may be, and returns once it is in the log.
 func (p *pipeline) watch(
-	ctx context.Context, h Heartbeat, write func(e Event, tell func(Position, error)),
-) (Position, error) {
+	ctx context.Context, req WatchRequest, write func(e Event, tell func(Position, error)),
+) (WatchReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(p.Config))
 	defer cancel()
 	if err := ctx.Err(); err != nil {
-		return Position{}, fmt.Errorf("not sent: %w: %w", sut.ErrRefused, err)
+		return WatchReply{}, fmt.Errorf("not sent: %w: %w", sut.ErrRefused, err)
 	}
 	rules, err := p.rules.latest(ctx)
 	if err != nil {
-		return Position{}, fmt.Errorf("nothing was sent, for want of rules: %w: %w",
+		return WatchReply{}, fmt.Errorf("nothing was sent, for want of rules: %w: %w",
 			sut.ErrRefused, err)
 	}
-	if _, known := p.rules.creator(h.Video); !known {
-		return Position{}, ErrUnknownVideo
+	if _, known := p.rules.creator(req.Video); !known {
+		return WatchReply{}, ErrUnknownVideo
 	}
 	type answer struct {
 		at  Position
 		err error
 	}
 	told := make(chan answer, 1)
-	write(Event{Heartbeat: h, Rules: rules.Version}, func(at Position, err error) {
+	write(Event{Heartbeat: req.heartbeat(), Rules: rules.Version}, func(at Position, err error) {
 		told <- answer{at, err}
 	})
 	select {
 	case a := <-told:
-		return a.at, a.err
+		return WatchReply{PositionText(a.at.String())}, a.err
 	case <-ctx.Done():
-		return Position{}, fmt.Errorf("waiting for the log: %w", ctx.Err())
+		return WatchReply{}, fmt.Errorf("waiting for the log: %w", ctx.Err())
 	}
 }
 
@@ -95,16 +95,18 @@ func produced(err error) error {
 }
 
 // Views reads a video's count in the live generation.
-func (p *pipeline) Views(ctx context.Context, video string) (Views, error) {
-	return p.db.views(ctx, video)
+func (p *pipeline) Views(ctx context.Context, req VideoRequest) (Views, error) {
+	return p.db.views(ctx, req.Video)
 }
 
 // SetRules adds a version.
-func (p *pipeline) SetRules(ctx context.Context, rules Rules) (int64, error) {
-	return p.db.addRules(ctx, rules)
+func (p *pipeline) SetRules(ctx context.Context, rules Rules) (VersionReply, error) {
+	version, err := p.db.addRules(ctx, rules)
+	return VersionReply{version}, err
 }
 
 // Reprocess begins a generation.
-func (p *pipeline) Reprocess(ctx context.Context) (int64, error) {
-	return p.db.addGeneration(ctx, p.Config.Kafka.Partitions)
+func (p *pipeline) Reprocess(ctx context.Context, _ struct{}) (GenerationReply, error) {
+	generation, err := p.db.addGeneration(ctx, p.Config.Kafka.Partitions)
+	return GenerationReply{generation}, err
 }

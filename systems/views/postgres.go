@@ -63,12 +63,15 @@ func (db database) take(
 // moveOn moves all stands or returns errFenced.
 func moveOn(ctx context.Context, tx pgx.Tx, who station, moves []move) error {
 	c := columnsOf(moves)
-	tag, err := tx.Exec(ctx, `UPDATE progress p SET next_offset = m.next, source = m.source
-		FROM unnest($3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
-			AS m (part, epoch, was, next, source)
-		WHERE p.stage = $1 AND p.generation = $2 AND p.part = m.part
-			AND p.epoch = m.epoch AND p.next_offset = m.was`,
-		who.stage, who.generation, c.parts, c.epochs, c.was, c.next, c.sources)
+	tag, err := tx.Exec(ctx, `UPDATE progress p SET next_offset = m.next, source = m.source,
+			decided_offset = m.decided, views = m.views
+		FROM unnest($3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+			$8::bigint[], $9::bigint[], $10::bytea[])
+			AS m (part, epoch, was, next, source, was_decided, decided, views)
+		WHERE p.stage = $1 AND p.generation = $2 AND p.part = m.part AND p.epoch = m.epoch
+			AND p.next_offset = m.was AND p.decided_offset = m.was_decided`,
+		who.stage, who.generation, c.parts, c.epochs, c.was, c.next, c.sources, c.wasDecided,
+		c.decided, c.views)
 	if err != nil {
 		return fmt.Errorf("moving on: %w", err)
 	}
@@ -100,26 +103,12 @@ func columnsOf(moves []move) (c moveColumns) {
 // filtered stores decisions and moves on in one transaction.
 func (db database) filtered(ctx context.Context, moves []move, drops []DropAudit) error {
 	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		c := columnsOf(moves)
-		tag, err := tx.Exec(ctx, `UPDATE progress p
-			SET next_offset = m.next, decided_offset = m.decided, views = m.views
-			FROM unnest($3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-				$8::bytea[]) AS m (part, epoch, was, next, decided, views)
-			WHERE p.stage = $1 AND p.generation = $2 AND p.part = m.part
-				AND p.epoch = m.epoch AND p.decided_offset = m.was`,
-			stageFilter, 0, c.parts, c.epochs, c.wasDecided, c.next, c.decided, c.views)
-		if err != nil {
-			return fmt.Errorf("moving on: %w", err)
-		}
-		if n := int(tag.RowsAffected()); n < len(moves) {
-			return fenced(moves, n)
+		if err := moveOn(ctx, tx, station{stageFilter, 0}, moves); err != nil {
+			return err
 		}
 		return addDrops(ctx, tx, drops)
 	})
-	if err != nil {
-		return fmt.Errorf("recording what was filtered: %w", err)
-	}
-	return nil
+	return stores.Failed("recording what was filtered", err)
 }
 
 func addDrops(ctx context.Context, tx pgx.Tx, drops []DropAudit) error {
@@ -153,10 +142,7 @@ func (db database) counted(
 		}
 		return addSums(ctx, tx, who, sums)
 	})
-	if err != nil {
-		return fmt.Errorf("storing counts: %w", err)
-	}
-	return nil
+	return stores.Failed("storing counts", err)
 }
 
 // countedOne is counted for one sum of one partition, as one statement.
@@ -189,10 +175,7 @@ func (db database) counts(ctx context.Context, who station, sums []sum) error {
 	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return addSums(ctx, tx, who, sums)
 	})
-	if err != nil {
-		return fmt.Errorf("storing counts: %w", err)
-	}
-	return nil
+	return stores.Failed("storing counts", err)
 }
 
 // reports notes how far a station has come by its own account.
@@ -206,10 +189,7 @@ func (db database) reports(ctx context.Context, who station, moves []move) error
 			who.stage, who.generation, c.parts, c.next, c.sources)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("reporting progress: %w", err)
-	}
-	return nil
+	return stores.Failed("reporting progress", err)
 }
 
 // addSums adds views to their windows and to the totals of their shards, in
@@ -244,10 +224,7 @@ func addSums(ctx context.Context, tx pgx.Tx, who station, sums []sum) error {
 		GROUP BY video, shard ORDER BY video, shard
 		ON CONFLICT (generation, video, shard) DO UPDATE SET views = s.views + excluded.views`,
 		who.generation, videos, shards, views)
-	if err != nil {
-		return fmt.Errorf("adding to totals: %w", err)
-	}
-	return nil
+	return stores.Failed("adding to totals", err)
 }
 
 // The rows of filter_rules that make a set.
@@ -303,10 +280,7 @@ func (db database) addRules(ctx context.Context, r Rules) (version int64, err er
 		}
 		return insertRules(ctx, tx, r)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("adding rules: %w", err)
-	}
-	return r.Version, nil
+	return r.Version, stores.Failed("adding rules", err)
 }
 
 // rules reads the versions above one.
@@ -326,10 +300,7 @@ func (db database) rules(ctx context.Context, above int64) ([]Rules, error) {
 			}
 			return list[len(list)-1].add(kind, p)
 		})
-	if err != nil {
-		return nil, fmt.Errorf("reading the rules: %w", err)
-	}
-	return list, nil
+	return list, stores.Failed("reading the rules", err)
 }
 
 // add reads one row of filter_rules.

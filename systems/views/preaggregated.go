@@ -48,8 +48,8 @@ type gathered struct {
 }
 
 // Watch writes a heartbeat into its video's next record.
-func (g *gathering) Watch(ctx context.Context, h Heartbeat) (Position, error) {
-	return g.watch(ctx, h, g.gather)
+func (g *gathering) Watch(ctx context.Context, req WatchRequest) (WatchReply, error) {
+	return g.watch(ctx, req, g.gather)
 }
 
 // gather adds an event to a record, which is sent after a while or when it is full.

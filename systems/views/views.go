@@ -48,14 +48,14 @@ var (
 // the HTTP handler have in common.
 type Pipeline interface {
 	// Watch returns when the heartbeat is in the log.
-	Watch(ctx context.Context, h Heartbeat) (Position, error)
+	Watch(ctx context.Context, req WatchRequest) (WatchReply, error)
 	// Views reads a video's count as it is now.
-	Views(ctx context.Context, video string) (Views, error)
+	Views(ctx context.Context, req VideoRequest) (Views, error)
 	// SetRules puts rules into force: heartbeats that enter the log from a
 	// while later on, at most RulesReload, are decided by them.
-	SetRules(ctx context.Context, rules Rules) (version int64, err error)
+	SetRules(ctx context.Context, rules Rules) (VersionReply, error)
 	// Reprocess begins a new generation of counts.
-	Reprocess(ctx context.Context) (generation int64, err error)
+	Reprocess(ctx context.Context, _ struct{}) (GenerationReply, error)
 }
 
 // Heartbeat is what a player sends every few seconds.

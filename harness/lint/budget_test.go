@@ -17,7 +17,7 @@ func budgets() map[string]budget {
 	large := budget{3500, 1500}
 	return map[string]budget{
 		"flashsale": {5800, 5100},
-		"likes":     {4410, 3340},
+		"likes":     {4300, 2970},
 		"scheduler": {6400, 4750},
 		"sqlbroker": {5480, 4220}, "views": {5190, 2690},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,

@@ -1,4 +1,4 @@
-package likes_test
+package likes
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"stampede/harness/api/apitest"
-	"stampede/systems/likes"
 )
 
 // TestAPI: the API is what its table says, at both ends of the wire.
@@ -15,8 +14,8 @@ func TestAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apitest.Conform(t, likes.API(), likes.DefaultParams(), audit, nil)
-	apitest.Written(t, "openapi.yaml", likes.API().OpenAPI())
+	apitest.Conform(t, API(), DefaultParams(), audit, nil)
+	apitest.Written(t, "openapi.yaml", API().OpenAPI())
 }
 
 // TestAPIIsCompatible: a server that was written to the description of version 1 is still
@@ -26,8 +25,8 @@ func TestAPIIsCompatible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apitest.Compatible(t, golden, likes.API().OpenAPI(), "user_id.schema.default",
+	apitest.Compatible(t, golden, API().OpenAPI(), "user_id.schema.default",
 		"properties.videos.items.properties.viewers.minimum")
 }
 
-func FuzzRequests(f *testing.F) { apitest.FuzzRequests(f, likes.API(), likes.DefaultParams()) }
+func FuzzRequests(f *testing.F) { apitest.FuzzRequests(f, API(), DefaultParams()) }

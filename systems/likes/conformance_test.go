@@ -1,8 +1,9 @@
-package likes_test
+package likes
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,15 +20,15 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/env/envtest"
 	"stampede/harness/keys"
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/likes"
 )
 
-// stores are shared by all store-backed tests of this package.
-var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
+// lab has the stores that are shared by all store-backed tests of this package.
+var lab = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
 
-func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(lab.Run(m)) }
 
 // TestConformance runs the suite over every variant on real stores.
 func TestConformance(t *testing.T) {
@@ -40,9 +41,9 @@ func TestFullDisk(t *testing.T) { suttest.FullDisk(t, suite(), "locked_row", "sh
 
 func suite() suttest.Suite {
 	return suttest.Suite{
-		System:  likes.System(),
+		System:  System(),
 		Params:  crowd(),
-		Space:   stores.Namespace,
+		Space:   lab.Namespace,
 		Seed:    1,
 		Ops:     1000,
 		Summary: summary,
@@ -51,8 +52,8 @@ func suite() suttest.Suite {
 
 // crowd is many users and two videos, on a clock on which users think for
 // milliseconds.
-func crowd() *likes.Params {
-	p := likes.DefaultParams()
+func crowd() *Params {
+	p := DefaultParams()
 	p.Videos, p.VideoSkew = 2, keys.SkewHot
 	p.ClickTwice, p.Unlike, p.Relike = 0.3, 0.2, 0.5
 	p.Resend = 0.2
@@ -66,7 +67,7 @@ func crowd() *likes.Params {
 // summary lists who likes what. What readers are told, stores-agree judges: regions
 // do not know of each other without their role.
 func summary(raw json.RawMessage) (string, error) {
-	audit, err := api.DecodeAudit[likes.Audit](raw)
+	audit, err := api.DecodeAudit[Audit](raw)
 	if err != nil {
 		return "", err
 	}
@@ -79,14 +80,25 @@ func summary(raw json.RawMessage) (string, error) {
 
 // TestGapIsRefused: the ledger takes what follows what it has, and what it has again.
 func TestGapIsRefused(t *testing.T) {
-	space := stores.Namespace(t)
-	cfg := sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix}
+	space := lab.Namespace(t)
+	db, err := stores.OpenPostgres(t.Context(), sut.Config{PostgresURL: space.PostgresURL,
+		Prefix: space.Prefix, MaxConns: 1}, "likes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(t.Context(), schema+`INSERT INTO videos (video_id) VALUES (1)`); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		offset int64
-		gap    bool
-	}{{0, false}, {1, false}, {3, true}, {2, false}, {1, false}, {3, false}} {
-		if gap, err := likes.Apply(t.Context(), cfg, step.offset); err != nil || gap != step.gap {
-			t.Errorf("at offset %d: gap %v, %v; want %v", step.offset, gap, err, step.gap)
+		want   error
+	}{{0, nil}, {1, nil}, {3, errGap}, {2, nil}, {1, nil}, {3, nil}} {
+		at := step.offset
+		e := Event{OpID: uint64(at + 1), Video: 1, User: 1, Liked: true, Version: at + 1}
+		_, err := (&postgres{db}).apply(t.Context(), []Event{e}, map[int32]span{3: {at, at + 1}})
+		if !errors.Is(err, step.want) {
+			t.Errorf("at offset %d: %v; want %v", at, err, step.want)
 		}
 	}
 }
@@ -100,7 +112,7 @@ func TestOtherWords(t *testing.T) {
 // interaction in its ledger twice.
 func TestForgottenKeysAreCaught(t *testing.T) {
 	audit := func(body []byte) ([]byte, error) {
-		var a likes.Audit
+		var a Audit
 		if err := json.Unmarshal(body, &a); err != nil {
 			return nil, err
 		}
@@ -112,7 +124,7 @@ func TestForgottenKeysAreCaught(t *testing.T) {
 	}
 	verdicts := suttest.Foreign(t, suite(), "locked_row",
 		func(next http.Handler) http.Handler { return apitest.Forgetful(next, audit, "op_id") })
-	if v := verdicts[likes.OneLike]; v.Status != check.Broken || len(v.Witness) == 0 {
+	if v := verdicts[OneLike]; v.Status != check.Broken || len(v.Witness) == 0 {
 		t.Errorf("%s is %s with witnesses %v: %s", v.Invariant, v.Status, v.Witness, v.Reason)
 	}
 }

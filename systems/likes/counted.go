@@ -229,19 +229,9 @@ type counting struct {
 // WriteMetrics writes how often counts were read anew.
 func (c *counting) WriteMetrics(out io.Writer) { c.cache.writeRecomputations(out) }
 
-// Like counts a like.
-func (c *counting) Like(ctx context.Context, req Request) (Change, error) {
-	return c.change(ctx, req, true)
-}
-
-// Unlike takes one back.
-func (c *counting) Unlike(ctx context.Context, req Request) (Change, error) {
-	return c.change(ctx, req, false)
-}
-
-// change counts, then logs. Whoever repeats an interaction that was counted and
+// Change counts, then logs. Whoever repeats an interaction that was counted and
 // not logged has it logged by that.
-func (c *counting) change(ctx context.Context, req Request, likes bool) (Change, error) {
+func (c *counting) Change(ctx context.Context, req Request, likes bool) (Change, error) {
 	began := time.Now()
 	done, err := c.store.change(ctx, req, likes)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 // still answers at once.
 type still struct{}
 
-func (still) Like(context.Context, Request) (Change, error)      { return Change{true}, nil }
-func (still) Unlike(context.Context, Request) (Change, error)    { return Change{}, nil }
+func (still) Change(_ context.Context, _ Request, likes bool) (Change, error) {
+	return Change{likes}, nil
+}
 func (still) View(context.Context, Request) (api.Nothing, error) { return api.Nothing{}, nil }
 func (still) Count(context.Context, CountRequest) (Count, error) {
 	return Count{Video: 7, Count: 9}, nil

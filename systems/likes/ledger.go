@@ -114,32 +114,30 @@ func (l *postgres) apply(
 		partitions = append(partitions, partition)
 		first, next = append(first, s.first), append(next, s.next)
 	}
-	err := l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			steps := &pgx.Batch{}
-			steps.Queue(findGap, partitions, first).Query(func(rows pgx.Rows) error {
-				var partition int32
-				var from, applied int64
-				_, err := pgx.ForEachRow(rows, []any{&partition, &from, &applied}, func() error {
-					return fmt.Errorf("partition %d: it begins at %d, applied is up to %d: %w",
-						partition, from, applied, errGap)
-				})
-				return err
+	err := l.db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		steps := &pgx.Batch{}
+		steps.Queue(findGap, partitions, first).Query(func(rows pgx.Rows) error {
+			var partition int32
+			var from, applied int64
+			_, err := pgx.ForEachRow(rows, []any{&partition, &from, &applied}, func() error {
+				return fmt.Errorf("partition %d: it begins at %d, applied is up to %d: %w",
+					partition, from, applied, errGap)
 			})
-			steps.Queue(lockEpochs, columns.videos).Query(func(rows pgx.Rows) error {
-				var video uint64
-				var epoch int64
-				_, err := pgx.ForEachRow(rows, []any{&video, &epoch}, func() error {
-					epochs[video] = epoch
-					return nil
-				})
-				return err
-			})
-			steps.Queue(applyBatch, columns.ops, columns.videos, columns.users, columns.liked,
-				columns.versions)
-			steps.Queue(moveApplied, partitions, next)
-			return tx.SendBatch(ctx, steps).Close()
+			return err
 		})
+		steps.Queue(lockEpochs, columns.videos).Query(func(rows pgx.Rows) error {
+			var video uint64
+			var epoch int64
+			_, err := pgx.ForEachRow(rows, []any{&video, &epoch}, func() error {
+				epochs[video] = epoch
+				return nil
+			})
+			return err
+		})
+		steps.Queue(applyBatch, columns.ops, columns.videos, columns.users, columns.liked,
+			columns.versions)
+		steps.Queue(moveApplied, partitions, next)
+		return tx.SendBatch(ctx, steps).Close()
 	})
 	if err != nil {
 		return nil, stores.Failed("applying a batch to the ledger", err)
@@ -165,16 +163,14 @@ func columnsOf(batch []Event) columns {
 
 func (l *postgres) applied(ctx context.Context) (map[int32]int64, error) {
 	offsets := map[int32]int64{}
-	err := l.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return stores.Each(ctx, conn, `SELECT partition, next_offset FROM applied`, nil,
-			func(row pgx.CollectableRow) error {
-				var partition int32
-				var offset int64
-				err := row.Scan(&partition, &offset)
-				offsets[partition] = offset
-				return err
-			})
-	})
+	err := l.db.Rows(ctx, `SELECT partition, next_offset FROM applied`, nil,
+		func(row pgx.CollectableRow) error {
+			var partition int32
+			var offset int64
+			err := row.Scan(&partition, &offset)
+			offsets[partition] = offset
+			return err
+		})
 	if err != nil {
 		return nil, stores.Failed("reading how far the ledger is", err)
 	}
@@ -192,18 +188,13 @@ func (l *postgres) newEpoch(ctx context.Context, video uint64) (epoch int64, err
 
 func (l *postgres) pairs(ctx context.Context, video uint64) ([]pair, error) {
 	var list []pair
-	err := l.db.Within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			if err := patient(ctx, tx); err != nil {
-				return err
-			}
-			return stores.Each(ctx, tx, `SELECT user_id, liked, version, op_id FROM likes
-				WHERE video_id = $1`, []any{int64(video)}, func(row pgx.CollectableRow) error {
-				var p pair
-				err := row.Scan(&p.user, &p.liked, &p.version, &p.op)
-				list = append(list, p)
-				return err
-			})
+	err := l.snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return stores.Each(ctx, tx, `SELECT user_id, liked, version, op_id FROM likes
+			WHERE video_id = $1`, []any{int64(video)}, func(row pgx.CollectableRow) error {
+			var p pair
+			err := row.Scan(&p.user, &p.liked, &p.version, &p.op)
+			list = append(list, p)
+			return err
 		})
 	})
 	if err != nil {
@@ -212,11 +203,11 @@ func (l *postgres) pairs(ctx context.Context, video uint64) ([]pair, error) {
 	return list, nil
 }
 
-// patient lets the statements of a transaction take as long as an audit may.
-func patient(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`,
-		auditTimeout.Milliseconds()))
-	return err
+// snapshot reads for as long as an audit may take.
+func (l *postgres) snapshot(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	return l.db.Snapshot(ctx, read)
 }
 
 func (l *postgres) audit(ctx context.Context, videos int) (likers []Packed, ops Packed, err error) {
@@ -224,35 +215,29 @@ func (l *postgres) audit(ctx context.Context, videos int) (likers []Packed, ops 
 	for i := range likers {
 		likers[i] = Packed{}
 	}
-	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = l.db.Within(ctx, auditTimeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error {
-			if err := patient(ctx, tx); err != nil {
+	err = l.snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := stores.Each(ctx, tx, `SELECT video_id, user_id FROM likes WHERE liked
+			ORDER BY video_id, user_id`, nil, func(row pgx.CollectableRow) error {
+			var video, user uint64
+			if err := row.Scan(&video, &user); err != nil {
 				return err
 			}
-			err := stores.Each(ctx, tx, `SELECT video_id, user_id FROM likes WHERE liked
-				ORDER BY video_id, user_id`, nil, func(row pgx.CollectableRow) error {
-				var video, user uint64
-				if err := row.Scan(&video, &user); err != nil {
-					return err
-				}
-				if video < 1 || video > uint64(videos) {
-					return fmt.Errorf("user %d likes video %d, which does not exist", user, video)
-				}
-				likers[video-1] = append(likers[video-1], user)
-				return nil
-			})
-			if err != nil {
-				return err
+			if video < 1 || video > uint64(videos) {
+				return fmt.Errorf("user %d likes video %d, which does not exist", user, video)
 			}
-			return stores.Each(ctx, tx, `SELECT op_id FROM like_events ORDER BY op_id`, nil,
-				func(row pgx.CollectableRow) error {
-					var op uint64
-					err := row.Scan(&op)
-					ops = append(ops, op)
-					return err
-				})
+			likers[video-1] = append(likers[video-1], user)
+			return nil
 		})
+		if err != nil {
+			return err
+		}
+		return stores.Each(ctx, tx, `SELECT op_id FROM like_events ORDER BY op_id`, nil,
+			func(row pgx.CollectableRow) error {
+				var op uint64
+				err := row.Scan(&op)
+				ops = append(ops, op)
+				return err
+			})
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("auditing the ledger: %w", err)

@@ -41,10 +41,8 @@ func (s *store) connected(ctx context.Context, conn *redis.Conn) (run string, er
 		return run, nil
 	}
 	keys := []string{life}
-	for region := range s.regions() {
-		for video := uint64(1); video <= s.videos; video++ {
-			keys = append(keys, s.meta(region, video))
-		}
+	for video := uint64(1); video <= s.videos; video++ {
+		keys = append(keys, s.metas(video)...)
 	}
 	if err := conn.Eval(ctx, closeScript, keys, run).Err(); err != nil {
 		return "", stores.Failed("closing the videos of another life of Redis", err)

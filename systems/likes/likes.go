@@ -44,10 +44,18 @@ var (
 // Likes is the domain interface: what every variant, the HTTP client and the
 // HTTP handler have in common.
 type Likes interface {
-	Like(ctx context.Context, req Request) (Change, error)
-	Unlike(ctx context.Context, req Request) (Change, error)
+	// Change lets a user like a video, or not any more.
+	Change(ctx context.Context, req Request, likes bool) (Change, error)
 	Count(ctx context.Context, req CountRequest) (Count, error)
 	View(ctx context.Context, req Request) (api.Nothing, error)
+}
+
+func like(l Likes, ctx context.Context, req Request) (Change, error) {
+	return l.Change(ctx, req, true)
+}
+
+func unlike(l Likes, ctx context.Context, req Request) (Change, error) {
+	return l.Change(ctx, req, false)
 }
 
 // Request is one user's interaction with one video.
@@ -84,10 +92,10 @@ func API() *api.Table[Likes] {
 			"over it,\nand judges any server that implements it: liking, taking back, counting, viewing, " +
 			"reset and\naudit are all it needs.",
 		Kinds: []api.Kind[Likes]{
-			api.Op(KindLike, "POST /v1/likes", Likes.Like, api.About{Summary: "Like a video.",
+			api.Op(KindLike, "POST /v1/likes", like, api.About{Summary: "Like a video.",
 				Detail: "A user likes a video once; liking it again changes nothing.",
 				Reply:  "Whether it changed who likes the video."}),
-			api.Op(KindUnlike, "DELETE /v1/likes", Likes.Unlike, api.About{
+			api.Op(KindUnlike, "DELETE /v1/likes", unlike, api.About{
 				Summary: "Take a like back.", Detail: "Taking back what is not there changes nothing.",
 				Reply: "Whether it changed who likes the video."}),
 			api.Op(KindCount, "GET /v1/likes/{video}", Likes.Count, api.About{

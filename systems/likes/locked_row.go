@@ -10,16 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lockedRowDesign: the number in the video's row.
-//
-// Idea: a transaction writes who likes the video and adds one to the number in
-// the video's row, if that was news.
-//
-// Guarantee: who likes what, and the count, are exact and durable at every
-// moment, because both change in one transaction.
-//
-// Gives up: parallelism. All who like a video queue for its row, each until the
-// one before has flushed its commit.
+// lockedRowDesign keeps the number in the video's row. Who likes the video waits for the row until
+// the one before has flushed its commit.
 func lockedRowDesign() variant {
 	return variant{
 		Name:          "locked_row",
@@ -65,17 +57,8 @@ WITH video AS (
 )
 SELECT EXISTS (SELECT FROM video), EXISTS (SELECT FROM counted)`
 
-// Like adds a like.
-func (l *lockedRow) Like(ctx context.Context, req Request) (Change, error) {
-	return l.change(ctx, req, true)
-}
-
-// Unlike takes one back.
-func (l *lockedRow) Unlike(ctx context.Context, req Request) (Change, error) {
-	return l.change(ctx, req, false)
-}
-
-func (l *lockedRow) change(ctx context.Context, req Request, likes bool) (Change, error) {
+// Change is one transaction.
+func (l *lockedRow) Change(ctx context.Context, req Request, likes bool) (Change, error) {
 	var known, changed bool
 	err := l.db.Row(ctx, changeRow, []any{int64(req.OpID), int64(req.Video), int64(req.User), likes},
 		&known, &changed)

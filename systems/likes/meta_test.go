@@ -1,4 +1,4 @@
-package likes_test
+package likes
 
 import (
 	"slices"
@@ -9,12 +9,11 @@ import (
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/likes"
 )
 
 // drawLikes is any run of a correct service with any amount of trouble.
 func drawLikes(t *rapid.T) *evidence {
-	p := likes.DefaultParams()
+	p := DefaultParams()
 	share := rapid.Float64Range(0, 1)
 	p.Videos = rapid.IntRange(1, 4).Draw(t, "videos")
 	p.Users = rapid.IntRange(0, 30).Draw(t, "users")
@@ -51,13 +50,13 @@ func proof() suttest.Proof[*evidence] {
 		Some: func(t *rapid.T) *evidence {
 			tr := trouble{suttest.Trouble{LostRequest: 0.01, LostReply: 0.01, Late: 0.01, Dropped: 0.01},
 				0.01}
-			return likesOf(t, rapid.Uint64().Draw(t, "seed"), likes.DefaultParams(), tr, 1, 150)
+			return likesOf(t, rapid.Uint64().Draw(t, "seed"), DefaultParams(), tr, 1, 150)
 		},
 		Whole: func(t suttest.TB, seed uint64) *evidence {
-			return likesOf(t, seed, likes.DefaultParams(), trouble{}, 1, 1000)
+			return likesOf(t, seed, DefaultParams(), trouble{}, 1, 1000)
 		},
 	}
-	for _, inv := range likes.Invariants(likes.DefaultParams()) {
+	for _, inv := range Invariants(DefaultParams()) {
 		p.Invariants = append(p.Invariants, inv.Name())
 	}
 	return p
@@ -79,18 +78,18 @@ func (e *evidence) lone(rec *history.Record) bool {
 	n := 0
 	for _, r := range e.records {
 		if r.Op.Client == rec.Op.Client && r.Op.Key == rec.Op.Key &&
-			(r.Op.Kind == likes.KindLike || r.Op.Kind == likes.KindUnlike) {
+			(r.Op.Kind == KindLike || r.Op.Kind == KindUnlike) {
 			n++
 		}
 	}
-	return n == 1 && rec.Outcome == history.OK && rec.Op.Kind == likes.KindLike
+	return n == 1 && rec.Outcome == history.OK && rec.Op.Kind == KindLike
 }
 
 func countCorruptions() []corruption {
 	shift := func(more int64) func(*evidence, func(int) int) bool {
 		return func(e *evidence, pick func(int) int) bool {
 			rec := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
-				return r.Op.Kind == likes.KindCount && r.Outcome == history.OK
+				return r.Op.Kind == KindCount && r.Outcome == history.OK
 			})
 			if rec == nil {
 				return false
@@ -100,9 +99,9 @@ func countCorruptions() []corruption {
 		}
 	}
 	return []corruption{
-		{"a count far too high", likes.CountInBounds, shift(+1)},
-		{"a count far too low", likes.CountInBounds, shift(-1)},
-		{"a repeated like that counts", likes.OneLike, func(e *evidence, pick func(int) int) bool {
+		{"a count far too high", CountInBounds, shift(+1)},
+		{"a count far too low", CountInBounds, shift(-1)},
+		{"a repeated like that counts", OneLike, func(e *evidence, pick func(int) int) bool {
 			rec := suttest.PickFrom(e.records, pick, e.lone)
 			if rec == nil {
 				return false
@@ -112,7 +111,7 @@ func countCorruptions() []corruption {
 			e.records = append(e.records, again)
 			return true
 		}},
-		{"a like that changes nothing", likes.OneLike, func(e *evidence, pick func(int) int) bool {
+		{"a like that changes nothing", OneLike, func(e *evidence, pick func(int) int) bool {
 			rec := suttest.PickFrom(e.records, pick, e.lone)
 			if rec == nil {
 				return false
@@ -120,7 +119,7 @@ func countCorruptions() []corruption {
 			rec.Reply.Value = 0
 			return true
 		}},
-		{"twice as many viewers", likes.ViewersEstimated, func(e *evidence, _ func(int) int) bool {
+		{"twice as many viewers", ViewersEstimated, func(e *evidence, _ func(int) int) bool {
 			e.audit.Videos[0].Viewers = 2*e.audit.Videos[0].Viewers + 20
 			return true
 		}},
@@ -129,16 +128,16 @@ func countCorruptions() []corruption {
 
 func storeCorruptions() []corruption {
 	return []corruption{
-		{"a counter that drifts", likes.StoresAgree, func(e *evidence, pick func(int) int) bool {
+		{"a counter that drifts", StoresAgree, func(e *evidence, pick func(int) int) bool {
 			e.audit.Videos[0].Counts[0] += []int64{-5, -1, 1, 5}[pick(4)]
 			return true
 		}},
-		{"likes that every store lost", likes.StoresAgree, func(e *evidence, pick func(int) int) bool {
+		{"likes that every store lost", StoresAgree, func(e *evidence, pick func(int) int) bool {
 			if suttest.PickFrom(e.records, pick, e.lone) == nil {
 				return false
 			}
 			v := &e.audit.Videos[0]
-			v.Members, v.Ledger, v.Counts[0] = likes.Packed{}, likes.Packed{}, 0
+			v.Members, v.Ledger, v.Counts[0] = Packed{}, Packed{}, 0
 			return true
 		}},
 	}

@@ -150,15 +150,7 @@ func broken(verdicts map[string]check.Verdict) (names []string) {
 // getSet reads a counter and writes it back.
 type getSet struct{ *counting }
 
-func (m getSet) Like(ctx context.Context, req Request) (Change, error) {
-	return m.set(ctx, req, true)
-}
-
-func (m getSet) Unlike(ctx context.Context, req Request) (Change, error) {
-	return m.set(ctx, req, false)
-}
-
-func (m getSet) set(ctx context.Context, req Request, likes bool) (Change, error) {
+func (m getSet) Change(ctx context.Context, req Request, likes bool) (Change, error) {
 	where := m.store.writing(req)
 	counter := where.keys[2]
 	where.keys[2] = counter + ":elsewhere"
@@ -190,7 +182,10 @@ func (m getSet) set(ctx context.Context, req Request, likes bool) (Change, error
 // blind counts whether the user likes the video already or not.
 type blind struct{ *counting }
 
-func (m blind) Like(ctx context.Context, req Request) (Change, error) {
+func (m blind) Change(ctx context.Context, req Request, likes bool) (Change, error) {
+	if !likes {
+		return m.counting.Change(ctx, req, likes)
+	}
 	done, err := m.store.change(ctx, req, true)
 	if err == nil && !done.changed {
 		done.changed, err = true, m.store.rdb.Incr(ctx, m.store.writing(req).keys[2]).Err()
@@ -212,9 +207,9 @@ func (m shortSum) Count(ctx context.Context, req CountRequest) (Count, error) {
 // dropping does not log what the buffer has no room for.
 type dropping struct{ *buffering }
 
-func (m dropping) Like(ctx context.Context, req Request) (Change, error) {
-	change, err := m.buffering.Like(ctx, req)
-	if !errors.Is(err, ErrOverloaded) {
+func (m dropping) Change(ctx context.Context, req Request, likes bool) (Change, error) {
+	change, err := m.buffering.Change(ctx, req, likes)
+	if !likes || !errors.Is(err, ErrOverloaded) {
 		return change, err
 	}
 	done, err := m.store.change(ctx, req, true)

@@ -1,19 +1,17 @@
-package likes_test
+package likes
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/likes"
 )
 
 const (
@@ -72,7 +70,7 @@ func halfRate(b *testing.B, name string) {
 // reader after the other. The aim is a p99 of 2 ms.
 func BenchmarkReadOf1000Shards(b *testing.B) {
 	const aim, reads = 2.0, 2000
-	service := openLikes(b, "shards_fixed", func(p *likes.Params) { p.Shards = 1000 })
+	service := openLikes(b, "shards_fixed", func(p *Params) { p.Shards = 1000 })
 	for range 5000 {
 		if err := service.like(b.Context(), service.next.Add(1)); err != nil {
 			b.Fatal(err)
@@ -83,7 +81,7 @@ func BenchmarkReadOf1000Shards(b *testing.B) {
 		took := make([]time.Duration, reads)
 		for i := range took {
 			begin := time.Now()
-			if _, err := service.inst.Do(b.Context(), history.Op{ID: 1, Kind: likes.KindCount,
+			if _, err := service.inst.Do(b.Context(), history.Op{ID: 1, Kind: KindCount,
 				Key: "video-1", Client: "user-1"}); err != nil {
 				b.Fatal(err)
 			}
@@ -102,21 +100,22 @@ func BenchmarkReadOf1000Shards(b *testing.B) {
 // runs the same script unpipelined. The aim is 1.2 times as many.
 func BenchmarkAutoPipeline(b *testing.B) {
 	service := openLikes(b, "redis_pipelined", nil)
-	count, end, err := likes.Counter(b.Context(), service.cfg)
+	v := redisPipelined(inPostgres)
+	st, err := openStores(b.Context(), v, service.cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer end()
-	opts, err := redis.ParseURL(service.cfg.RedisURL)
-	if err != nil {
+	defer closeStores(st)
+	l, first := v.Open(b.Context(), st)
+	sha, second := st.Redis.ScriptLoad(b.Context(), changeScript).Result()
+	if err := errors.Join(first, second); err != nil {
 		b.Fatal(err)
 	}
-	client := redis.NewClient(opts)
-	defer client.Close()
-	sha, err := client.ScriptLoad(b.Context(), likes.ChangeLua).Result()
-	if err != nil {
-		b.Fatal(err)
+	count := func(ctx context.Context, id uint64) error {
+		_, err := l.(*counting).store.change(ctx, Request{OpID: id, Video: 1, User: id}, true)
+		return err
 	}
+	opts := st.Redis.Options()
 	key := func(name string) string { return service.cfg.Prefix + name }
 	suttest.Compare(b, "redis-benchmark", 1.2, service.round(b, benchConns*8, count),
 		suttest.RedisBenchmark(b, opts.Addr, opts.DB, benchConns, "EVALSHA", sha, "3", key("meta:1"),
@@ -134,20 +133,20 @@ type service struct {
 	ended  sync.Once
 }
 
-func openLikes(b *testing.B, variant string, change func(*likes.Params)) *service {
+func openLikes(b *testing.B, variant string, change func(*Params)) *service {
 	b.Helper()
-	p := likes.DefaultParams()
+	p := DefaultParams()
 	p.Buffer = 100_000
 	if change != nil {
 		change(&p)
 	}
-	space := stores.Namespace(b)
+	space := lab.Namespace(b)
 	s := &service{cfg: sut.Config{
 		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers,
 		Kafka: sut.DefaultKafka(), Prefix: space.Prefix, Params: &p, MaxConns: benchConns,
 		Timeout: 10 * time.Second,
 	}}
-	all := likes.System().Variants
+	all := System().Variants
 	v := all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == variant })]
 	inst, err := v.Open(b.Context(), s.cfg)
 	if err != nil {
@@ -199,8 +198,8 @@ func (s *service) quiesce(b *testing.B) {
 
 // like is a like of a user who has never liked before.
 func (s *service) like(ctx context.Context, id uint64) error {
-	_, err := s.inst.Do(ctx, history.Op{ID: id, Kind: likes.KindLike, Key: "video-1",
-		Client: likes.UserName(id)})
+	_, err := s.inst.Do(ctx, history.Op{ID: id, Kind: KindLike, Key: "video-1",
+		Client: UserName(id)})
 	return err
 }
 

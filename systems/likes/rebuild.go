@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"stampede/harness/stores"
@@ -49,11 +50,7 @@ func (s *store) lost(ctx context.Context) ([]uint64, error) {
 		var found []*redis.IntCmd
 		last := min(first+chunk-1, s.videos)
 		for video := first; video <= last; video++ {
-			keys := make([]string, s.regions())
-			for region := range keys {
-				keys[region] = s.meta(region, video)
-			}
-			found = append(found, pipe.Exists(ctx, keys...))
+			found = append(found, pipe.Exists(ctx, s.metas(video)...))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return nil, stores.Failed("looking for the counters", err)
@@ -88,8 +85,8 @@ func (s *store) rebuild(ctx context.Context, video uint64, epoch int64, pairs []
 	}
 	for i, fields := range parts {
 		key := s.members(i/memberParts, video, int64(i%memberParts))
-		for rest := fields; len(rest) > 0; rest = rest[min(2*chunk, len(rest)):] {
-			if err := s.rdb.HSet(ctx, key, rest[:min(2*chunk, len(rest))]...).Err(); err != nil {
+		for some := range slices.Chunk(fields, 2*chunk) {
+			if err := s.rdb.HSet(ctx, key, some...).Err(); err != nil {
 				return stores.Failed("rebuilding the members", err)
 			}
 		}
@@ -175,13 +172,8 @@ func (b *backend) unequal(ctx context.Context, video uint64) (ahead, behind []pa
 
 // ready says whether a video has its counters.
 func (s *store) ready(ctx context.Context, video uint64) (bool, error) {
-	for region := range s.regions() {
-		n, err := s.rdb.Exists(ctx, s.meta(region, video)).Result()
-		if err != nil || n == 0 {
-			return false, err
-		}
-	}
-	return true, nil
+	n, err := s.rdb.Exists(ctx, s.metas(video)...).Result()
+	return n == int64(s.regions()), err
 }
 
 // notReady tells a video that is being rebuilt from a failure.

@@ -10,14 +10,8 @@ import (
 	"stampede/harness/sut"
 )
 
-// redisCheckThenSet: looks for the like, then counts it. Wrong.
-//
-// Idea: as redis_key, but whether the user likes the video already is looked up
-// first, and the like is written and counted by a second call.
-//
-// Guarantee: one like for each user, as long as no user clicks twice at once.
-//
-// Gives up: the count. Two clicks at once both find no like, and both count.
+// redisCheckThenSet is wrong: as redis_key, but whether the user likes the video already is looked
+// up first, and the like is written and counted by a second call.
 func redisCheckThenSet(in ledgers) variant {
 	apart := counted{layout: oneKey, ledger: in}
 	v := apart.variant()

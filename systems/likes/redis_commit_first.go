@@ -6,17 +6,9 @@ import (
 	"stampede/harness/sut"
 )
 
-// redisCommitFirst: the ledger's worker commits its offsets first. Wrong.
-//
-// Idea: as redis_key, but the worker commits the offsets of what it has read and
-// then writes it to the ledger, so that nothing is ever written twice. It trusts
-// that enough to have no repairer.
-//
-// Guarantee: each interaction is written to the ledger once, as long as the
-// worker lives.
-//
-// Gives up: the interactions between the commit and the ledger, when the worker
-// dies there. The log has them, and nobody reads them again.
+// redisCommitFirst is wrong: the worker commits the offsets of what it has read and then writes it
+// to the ledger, so that nothing is ever written twice. It trusts that enough to have no
+// repairer. The log has what is lost, and nobody reads it again.
 func redisCommitFirst(in ledgers) variant {
 	eager := counted{layout: oneKey, ledger: in, unrepaired: true}
 	v := eager.variant()

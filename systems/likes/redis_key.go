@@ -1,16 +1,7 @@
 package likes
 
-// redisKey: one counter in Redis, and a log behind it.
-//
-// Idea: one script tells repeated likes apart and increments the video's counter
-// in Redis; then the interaction goes to the log in Kafka, from which a worker
-// writes it to the ledger, in batches of 100.
-//
-// Guarantee: an acknowledged interaction is in the log, and what is in the log
-// gets into the ledger, once; the counter is rebuilt from there if Redis is lost.
-//
-// Gives up: a count that agrees with the ledger at every moment, and the writes
-// to a video while its counter is being rebuilt. All of a video is in one key, so
+// redisKey has one counter in Redis, and a log behind it; the counter is rebuilt from the ledger if
+// Redis is lost, and nobody can write to the video meanwhile. All of a video is in one key, so
 // that no second Redis could share its load.
 func redisKey(in ledgers) variant {
 	v := counted{layout: oneKey, ledger: in}.variant()

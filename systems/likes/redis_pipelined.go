@@ -5,16 +5,9 @@ import (
 	"fmt"
 )
 
-// redisPipelined: shards_fixed over one connection that everybody shares.
-//
-// Idea: go-redis' automatic pipeline writes the scripts of concurrent users to
-// Redis together and reads their replies together, so that both spend one system
-// call on many users instead of two on each.
-//
-// Guarantee: that of shards_fixed; pipelined scripts are still one at a time.
-//
-// Gives up: isolation between users. They share a connection's fate: if it
-// breaks, the outcome of every call on it is unknown.
+// redisPipelined is shards_fixed over one connection: go-redis' automatic pipeline writes the
+// scripts of concurrent users to Redis together and reads their replies together, so that both
+// spend one system call on many users instead of two on each. Scripts are still one at a time.
 func redisPipelined(in ledgers) variant {
 	v := shardsFixed(in)
 	v.Name = "redis_pipelined"

@@ -1,4 +1,4 @@
-package likes_test
+package likes
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 
 	"stampede/harness/history"
 	"stampede/harness/suttest"
-	"stampede/systems/likes"
 )
 
 // trouble is that of the network, and how often an interaction that was counted is not
@@ -19,10 +18,10 @@ type trouble struct {
 
 // likesOf is a run of so many scheduled operations at a correct service.
 func likesOf(
-	t suttest.TB, seed uint64, p likes.Params, tr trouble, regions, ops int,
+	t suttest.TB, seed uint64, p Params, tr trouble, regions, ops int,
 ) *evidence {
 	t.Helper()
-	load, err := likes.NewWorkload(seed, p)
+	load, err := NewWorkload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,17 +36,17 @@ func likesOf(
 // counts of the last exchange, and reads are as old as the time to live.
 type refLikes struct {
 	*suttest.World
-	p        likes.Params
+	p        Params
 	regions  int
 	unlogged float64
 
-	members map[[2]uint64]likes.Event
+	members map[[2]uint64]Event
 	counts  map[[2]uint64]int64 // by region and video
 	seen    map[[2]uint64]int64 // of the other regions, at the last exchange
 	cached  map[[2]uint64]refCount
 	viewers map[uint64]map[uint64]bool
-	log     [2]likes.PackedEvents
-	lost    []likes.Event // counted and not logged by their server
+	log     [2]PackedEvents
+	lost    []Event // counted and not logged by their server
 }
 
 type refCount struct {
@@ -55,9 +54,9 @@ type refCount struct {
 	until time.Duration
 }
 
-func newRefLikes(w *suttest.World, p likes.Params, regions int, unlogged float64) *refLikes {
+func newRefLikes(w *suttest.World, p Params, regions int, unlogged float64) *refLikes {
 	return &refLikes{World: w, p: p, regions: regions, unlogged: unlogged,
-		members: map[[2]uint64]likes.Event{}, counts: map[[2]uint64]int64{},
+		members: map[[2]uint64]Event{}, counts: map[[2]uint64]int64{},
 		seen: map[[2]uint64]int64{}, cached: map[[2]uint64]refCount{},
 		viewers: map[uint64]map[uint64]bool{}}
 }
@@ -88,18 +87,18 @@ func (s *refLikes) do(op history.Op) (value int64, logged bool) {
 	video, user := number(op.Key), number(op.Client)
 	region := user % uint64(s.regions)
 	switch op.Kind {
-	case likes.KindView:
+	case KindView:
 		if s.viewers[video] == nil {
 			s.viewers[video] = map[uint64]bool{}
 		}
 		s.viewers[video][user] = true
 		return 0, true
-	case likes.KindCount:
+	case KindCount:
 		return s.count(region, video), true
 	}
 	pair := [2]uint64{video, user}
 	before := s.members[pair]
-	e := likes.Event{OpID: op.ID, Video: video, User: user, Liked: op.Kind == likes.KindLike,
+	e := Event{OpID: op.ID, Video: video, User: user, Liked: op.Kind == KindLike,
 		Version: before.Version + 1}
 	s.members[pair] = e
 	if before.Liked != e.Liked {
@@ -114,7 +113,7 @@ func (s *refLikes) do(op history.Op) (value int64, logged bool) {
 	return value, true
 }
 
-func (s *refLikes) append(e likes.Event) {
+func (s *refLikes) append(e Event) {
 	p := e.User / 2 % 2
 	s.log[p] = append(s.log[p], e)
 }
@@ -147,17 +146,17 @@ func (s *refLikes) exchange() {
 
 // audit is the truth after everything was repaired: what was lost is logged again
 // if nothing newer of its pair was.
-func (s *refLikes) audit() likes.Audit {
+func (s *refLikes) audit() Audit {
 	for _, e := range s.lost {
 		if s.members[[2]uint64{e.Video, e.User}] == e {
 			s.append(e)
 		}
 	}
-	a := likes.Audit{Contract: likes.Contract{Ack: likes.AckLog, Regions: s.regions,
-		StalenessNS: int64(s.p.ReadTTL)}, Logged: likes.Packed{}}
+	a := Audit{Contract: Contract{Ack: AckLog, Regions: s.regions,
+		StalenessNS: int64(s.p.ReadTTL)}, Logged: Packed{}}
 	for p, records := range s.log {
-		a.Log = append(a.Log, likes.PartitionAudit{Partition: int32(p),
-			Committed: int64(len(records)), Records: append(likes.PackedEvents{}, records...)})
+		a.Log = append(a.Log, PartitionAudit{Partition: int32(p),
+			Committed: int64(len(records)), Records: append(PackedEvents{}, records...)})
 		for _, e := range records {
 			a.Logged = append(a.Logged, e.OpID)
 		}
@@ -170,8 +169,8 @@ func (s *refLikes) audit() likes.Audit {
 	return a
 }
 
-func (s *refLikes) auditVideo(video uint64) likes.VideoAudit {
-	v := likes.VideoAudit{Video: video, Shards: 1, Members: likes.Packed{}, Ledger: likes.Packed{},
+func (s *refLikes) auditVideo(video uint64) VideoAudit {
+	v := VideoAudit{Video: video, Shards: 1, Members: Packed{}, Ledger: Packed{},
 		Viewers: int64(len(s.viewers[video]))}
 	for pair, e := range s.members {
 		if pair[0] == video && e.Liked {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -146,11 +147,7 @@ func (s *store) exchange(ctx context.Context, video uint64) (err error) {
 }
 
 func (c pnCounter) equal(o pnCounter) bool {
-	same := c.epoch == o.epoch && len(c.plus) == len(o.plus)
-	for i := 0; same && i < len(c.plus); i++ {
-		same = c.plus[i] == o.plus[i] && c.minus[i] == o.minus[i]
-	}
-	return same
+	return c.epoch == o.epoch && slices.Equal(c.plus, o.plus) && slices.Equal(c.minus, o.minus)
 }
 
 // args are those of mergeScript.

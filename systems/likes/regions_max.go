@@ -2,15 +2,8 @@ package likes
 
 import "stampede/harness/sut"
 
-// regionsMax: two regions with a number each, of which the larger wins. Wrong.
-//
-// Idea: as regions_crdt, but a region has one number of likes and one of unlikes
+// regionsMax is wrong: as regions_crdt, but a region has one number of likes and one of unlikes
 // for everybody's, not for its own users', and merging takes the larger.
-//
-// Guarantee: the regions agree after an exchange.
-//
-// Gives up: the count. What two regions have counted at the same time is not
-// added up: the larger number hides the smaller one.
 func regionsMax(in ledgers) variant {
 	v := inRegions(counted{ledger: in, layout: func(Params) layout {
 		return layout{shards: 1, most: 1, regions: 2, entry: func(int) int { return 0 }}

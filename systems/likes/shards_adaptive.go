@@ -15,22 +15,16 @@ import (
 	"stampede/harness/sut"
 )
 
-// shardsAdaptive: as many counters as a video is hot, and an answer before the
-// log has it.
+// shardsAdaptive has as many counters as a video is hot, and answers before the log has it.
 //
-// Idea: a video starts with few counters and gets more when its writes a second
-// exceed what they should take, measured by the server. No data moves: writers
-// begin to use the new keys, and readers find their number in the video's meta.
-// A like is acknowledged as soon as Redis has it, and waits in a bounded buffer
+// A video gets more counters when its writes a second exceed what they should take, measured by
+// the server. No data moves: writers begin to use the new keys, and readers find their number in
+// the video's meta. A like is acknowledged as soon as Redis has it, and waits in a bounded buffer
 // for the log; when the buffer is full, likes are refused before they count.
 //
-// Guarantee: the count is that of Redis; what is in the log gets into the ledger,
-// once. What a server that dies had in its buffer is still in Redis, from where
-// the repairer logs it.
-//
-// Gives up: likes in the buffer, if Redis is lost together with the server. Redis
-// remembers the last interaction of each user and video: of a server that dies alone,
-// those before it that were in the buffer, too, are missing from the list of events.
+// What a server that dies had in its buffer is still in Redis, from where the repairer logs it.
+// Redis remembers the last interaction of each user and video: those before it that were in the
+// buffer, too, are missing from the list of events.
 func shardsAdaptive(in ledgers) variant {
 	adaptive := counted{ledger: in, settle: tellWithin,
 		layout:   func(p Params) layout { return layout{shards: p.FirstShards, most: p.MaxShards} },
@@ -130,18 +124,8 @@ func (b *buffering) Close() error {
 	return err
 }
 
-// Like counts a like.
-func (b *buffering) Like(ctx context.Context, req Request) (Change, error) {
-	return b.change(ctx, req, true)
-}
-
-// Unlike takes one back.
-func (b *buffering) Unlike(ctx context.Context, req Request) (Change, error) {
-	return b.change(ctx, req, false)
-}
-
-// change takes a place in the buffer, counts, and leaves the rest for later.
-func (b *buffering) change(ctx context.Context, req Request, likes bool) (Change, error) {
+// Change takes a place in the buffer, counts, and leaves the rest for later.
+func (b *buffering) Change(ctx context.Context, req Request, likes bool) (Change, error) {
 	life := b.lives.number()
 	if !b.reserve(life) {
 		return Change{}, ErrOverloaded

@@ -1,14 +1,7 @@
 package likes
 
-// shardsFixed: the counter split into a fixed number of keys.
-//
-// Idea: as redis_key, but each write increments one of N counters, and a read
-// sums them up with one MGET.
-//
-// Guarantee: that of redis_key. Reads see all counters at one moment.
-//
-// Gives up: cheap reads, for every video, also for those that nobody likes. The
-// counters can lie on different servers; on one Redis they only cost.
+// shardsFixed splits the counter into a fixed number of keys, which a read gets at one moment. They
+// could lie on different servers; on one Redis they only cost.
 func shardsFixed(in ledgers) variant {
 	v := fixed(in).variant()
 	v.Name = "shards_fixed"

@@ -1,6 +1,7 @@
 package likes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -119,6 +120,15 @@ func (s *store) key(region int, kind string, video uint64, more ...int64) string
 func (s *store) meta(region int, video uint64) string { return s.key(region, "meta:", video) }
 func (s *store) pn(region int, video uint64) string   { return s.key(region, "pn:", video) }
 
+// metas are those of a video in all regions.
+func (s *store) metas(video uint64) []string {
+	keys := make([]string, s.regions())
+	for region := range keys {
+		keys[region] = s.meta(region, video)
+	}
+	return keys
+}
+
 func (s *store) members(region int, video uint64, part int64) string {
 	return s.key(region, "members:", video, part)
 }
@@ -148,7 +158,7 @@ type place struct {
 
 // args are the first ones of all scripts that write.
 func (p place) args(user uint64, likes bool, op uint64) []any {
-	return []any{user, flag(likes), op, p.up, p.down, p.shard}
+	return []any{user, likes, op, p.up, p.down, p.shard}
 }
 
 func (s *store) writing(req Request) place {
@@ -238,13 +248,6 @@ func (s *store) try(ctx context.Context, req Request, likes bool) (applied, bool
 	return s.decode(ctx, req, where.keys[0], answer)
 }
 
-func flag(yes bool) string {
-	if yes {
-		return "1"
-	}
-	return "0"
-}
-
 func (s *store) decode(
 	ctx context.Context, req Request, meta string, answer []any,
 ) (done applied, beyond bool, err error) {
@@ -282,10 +285,7 @@ type shardCounts struct {
 func (c *shardCounts) get(meta string, otherwise int64) int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if n := c.of[meta]; n > 0 {
-		return n
-	}
-	return otherwise
+	return cmp.Or(c.of[meta], otherwise)
 }
 
 func (c *shardCounts) set(meta string, shards int64) {

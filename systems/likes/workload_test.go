@@ -1,22 +1,21 @@
-package likes_test
+package likes
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"stampede/harness/history"
-	"stampede/harness/keys"
 	"stampede/harness/sut"
-	"stampede/systems/likes"
 )
 
-func workload(t *testing.T, seed uint64, change func(*likes.Params)) sut.Workload {
+func loadOf(t *testing.T, seed uint64, change func(*Params)) sut.Workload {
 	t.Helper()
-	p := likes.DefaultParams()
+	p := DefaultParams()
 	if change != nil {
 		change(&p)
 	}
-	w, err := likes.NewWorkload(seed, p)
+	w, err := NewWorkload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +40,14 @@ func journeys(w sut.Workload, n uint64) (ops []history.Op) {
 // TestWorkloadIsAFunctionOfTheSeed: the same seed gives the same operations, in
 // any order of asking, and another seed others.
 func TestWorkloadIsAFunctionOfTheSeed(t *testing.T) {
-	w := workload(t, 1, nil)
+	w := loadOf(t, 1, nil)
 	first := journeys(w, 500)
 	w.Op(7)
 	if same := func(a, b history.Op) bool {
 		return a.ID == b.ID && a.Kind == b.Kind && a.Key == b.Key && a.Client == b.Client
 	}; !slices.EqualFunc(first, journeys(w, 500), same) ||
-		!slices.EqualFunc(first, journeys(workload(t, 1, nil), 500), same) ||
-		slices.EqualFunc(first, journeys(workload(t, 2, nil), 500), same) {
+		!slices.EqualFunc(first, journeys(loadOf(t, 1, nil), 500), same) ||
+		slices.EqualFunc(first, journeys(loadOf(t, 2, nil), 500), same) {
 		t.Error("the operations do not depend on the seed alone")
 	}
 }
@@ -56,7 +55,7 @@ func TestWorkloadIsAFunctionOfTheSeed(t *testing.T) {
 // TestIdentitiesAreUnique: no two operations share an identity, and none is zero.
 func TestIdentitiesAreUnique(t *testing.T) {
 	seen := map[uint64]bool{}
-	for _, op := range journeys(workload(t, 3, func(p *likes.Params) {
+	for _, op := range journeys(loadOf(t, 3, func(p *Params) {
 		p.Reads, p.Views, p.Unlike, p.Relike = 16, 1, 1, 1
 	}), 300) {
 		if op.ID == 0 || seen[op.ID] {
@@ -69,7 +68,7 @@ func TestIdentitiesAreUnique(t *testing.T) {
 // TestShares: the parameters are met within what chance allows.
 func TestShares(t *testing.T) {
 	const n = 20_000
-	ops := journeys(workload(t, 4, nil), n)
+	ops := journeys(loadOf(t, 4, nil), n)
 	kinds, users := map[string]float64{}, map[string]int{}
 	for _, op := range ops {
 		kinds[op.Kind]++
@@ -84,10 +83,10 @@ func TestShares(t *testing.T) {
 		}
 	}
 	for what, c := range map[string]struct{ got, want float64 }{
-		"unlikes":       {kinds[likes.KindUnlike] / n, 0.1},
-		"likes":         {kinds[likes.KindLike] / n, 1 + 0.1*0.3},
-		"reads":         {kinds[likes.KindCount] / n, 0.1},
-		"views":         {kinds[likes.KindView] / n, 0.2},
+		"unlikes":       {kinds[KindUnlike] / n, 0.1},
+		"likes":         {kinds[KindLike] / n, 1 + 0.1*0.3},
+		"reads":         {kinds[KindCount] / n, 0.1},
+		"views":         {kinds[KindView] / n, 0.2},
 		"double clicks": {twice / float64(len(users)), 0.1},
 	} {
 		if c.got < c.want-0.01 || c.got > c.want+0.01 {
@@ -99,7 +98,7 @@ func TestShares(t *testing.T) {
 // TestRetries: what is lost is sent again with the same identity, so often, and
 // what was refused or dropped is not; nor is a read.
 func TestRetries(t *testing.T) {
-	w := workload(t, 5, func(p *likes.Params) { p.Reads, p.Views = 0, 0 })
+	w := loadOf(t, 5, func(p *Params) { p.Reads, p.Views = 0, 0 })
 	op := w.Op(0)
 	for attempt := range int64(3) {
 		next := w.Follow(op, history.Unknown, history.Reply{})
@@ -113,28 +112,17 @@ func TestRetries(t *testing.T) {
 			t.Errorf("after the last attempt, %s: %+v", outcome, next)
 		}
 	}
-	read := history.Op{ID: 0x110, Kind: likes.KindCount, Key: "video-1", Client: "user-1"}
+	read := history.Op{ID: 0x110, Kind: KindCount, Key: "video-1", Client: "user-1"}
 	if next := w.Follow(read, history.Unknown, history.Reply{}); len(next) != 0 {
 		t.Errorf("a read is repeated: %+v", next)
 	}
 }
 
-// TestMovingHot: one of many videos takes most likes, and not always the same.
-func TestMovingHot(t *testing.T) {
-	w := workload(t, 6, func(p *likes.Params) { p.Videos, p.VideoSkew = 50, keys.SkewMoving })
-	hottest := map[string]bool{}
-	for turn := range uint64(5) {
-		counts := map[string]int{}
-		for i := range uint64(2000) {
-			counts[w.Op(turn*2000+i).Key]++
-		}
-		for key, n := range counts {
-			if n > 1400 {
-				hottest[key] = true
-			}
-		}
-	}
-	if len(hottest) < 2 {
-		t.Errorf("the hot videos are %v", hottest)
+// TestFirstShards: a video does not begin with more counters than it may have.
+func TestFirstShards(t *testing.T) {
+	p := DefaultParams()
+	p.FirstShards, p.MaxShards = 2, 1
+	if _, err := NewWorkload(1, p); err == nil || !strings.Contains(err.Error(), "first_shards: ") {
+		t.Errorf("a workload of bad parameters: %v", err)
 	}
 }

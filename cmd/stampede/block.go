@@ -149,7 +149,7 @@ func judgedText(lines []events.VariantLine) text {
 		}
 		if n > 0 {
 			line = append(line, span{fmt.Sprintf(" %d", n), ""},
-				span{" " + verdict, verdictCode(verdict)})
+				span{" " + verdict, colourOf(answer.VerdictMark(verdict))})
 		}
 	}
 	return line
@@ -185,7 +185,7 @@ func variantText(l *events.VariantLine, names int, p *events.Plan, now time.Time
 		return text{{"· " + name + "  waiting", dimCode}}
 	}
 	mark := answer.OutcomeMark(l.Verdict, l.Correctness)
-	code := classCode(mark.Class)
+	code := colourOf(mark)
 	line := text{{mark.Icon, code}, {" " + name + "  ", ""}, {mark.Word, code}}
 	if l.Of > 1 {
 		line = append(line, span{fmt.Sprintf(" after %d/%d", l.Done, l.Of), ""})

@@ -116,10 +116,7 @@ func (f *runFlags) defineOutput(cmd *cobra.Command) {
 
 // checkOutput refuses flags of defineOutput that make no sense.
 func (f *runFlags) checkOutput() error {
-	problems := []error{
-		oneOf("format", f.format, "", "pretty", "plain", "json", "quiet"),
-		oneOf("color", f.colour, "auto", "always", "never"),
-	}
+	problems := []error{f.checkShown()}
 	for _, reason := range f.failOn {
 		problems = append(problems,
 			oneOf("fail-on", reason, "invariant", "objective", "inconclusive", "timing", regression,
@@ -130,6 +127,12 @@ func (f *runFlags) checkOutput() error {
 			"compare with: --against RUN"))
 	}
 	return errors.Join(problems...)
+}
+
+// checkShown refuses ways of showing progress and results that there are not.
+func (f *runFlags) checkShown() error {
+	return errors.Join(oneOf("format", f.format, "", "pretty", "plain", "json", "quiet"),
+		oneOf("color", f.colour, "auto", "always", "never"))
 }
 
 // checkBackend refuses a backend that there is not, and says which one was meant.

@@ -97,23 +97,14 @@ func (a *app) compare(args []string, f runFlags) error {
 
 // tellComparisons writes comparisons in the format that was asked for, and as a page.
 func (a *app) tellComparisons(comparisons []compare.Comparison, f runFlags) error {
-	write := map[string]func() error{
-		"text": func() error { return compare.Text(a.stdout, f.acrossMachines, comparisons...) },
-		"md": func() error {
-			return compare.Markdown(a.stdout, f.acrossMachines, comparisons...)
-		},
-		"json": func() error { return compare.JSON(a.stdout, f.acrossMachines, comparisons...) },
-	}[f.format]
-	if err := write(); err != nil {
+	write := map[string]func(io.Writer, bool, ...compare.Comparison) error{
+		"text": compare.Text, "md": compare.Markdown, "json": compare.JSON}[f.format]
+	if err := write(a.stdout, f.acrossMachines, comparisons...); err != nil || f.html == "" {
 		return err
 	}
-	if f.html == "" {
-		return nil
-	}
-	page := func(w io.Writer) error {
+	return withCode(exitEnvironment, writeFile(f.html, func(w io.Writer) error {
 		return compare.HTML(w, f.acrossMachines, comparisons...)
-	}
-	return withCode(exitEnvironment, writeFile(f.html, page))
+	}))
 }
 
 // loadLabelled reads a stored run that is given as [label=]run. Without a label it is

@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +13,7 @@ import (
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
+	"stampede/reports/words"
 )
 
 // resolved is a decoded scenario with its system.
@@ -148,11 +147,11 @@ func sent(plan resolved, load run.Plan) (string, error) {
 
 // deployment says how the variants are put to work: "processes, 2 of api".
 func deployment(sc scenario.Scenario) string {
-	words := []string{sc.Deploy}
-	for _, role := range slices.Sorted(maps.Keys(sc.Replicas)) {
-		words = append(words, fmt.Sprintf("%d of %s", sc.Replicas[role], role))
+	parts := []string{sc.Deploy}
+	for _, role := range words.SortedKeys(sc.Replicas) {
+		parts = append(parts, fmt.Sprintf("%d of %s", sc.Replicas[role], role))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // chosen returns the scenario's variants in its order.
@@ -193,41 +192,35 @@ func needs(plan resolved) []string {
 	out := []string{}
 	for _, v := range chosen(plan) {
 		for _, service := range v.Needs {
-			if !slices.Contains(out, string(service)) {
-				out = append(out, string(service))
-			}
+			out = words.With(out, string(service))
 		}
 	}
 	return out
 }
 
 func describeVariant(w io.Writer, plan resolved, name string) error {
-	for _, v := range plan.System.Variants {
-		if v.Name != name {
-			continue
-		}
-		rows := [][]string{{"Idea", v.Idea}, {"Guarantees", v.Guarantees},
-			{"Gives up", v.GivesUp}}
-		for _, b := range breaks(v) {
-			rows = append(rows, []string{"Breaks", b})
-		}
-		for _, role := range v.Roles {
-			rows = append(rows, []string{"Role", role.Name + ": " + role.Summary +
-				crashesAt(role.Places)})
-		}
-		if len(v.Places) > 0 {
-			rows = append(rows, []string{"Role", "api: performs operations" + crashesAt(v.Places)})
-		}
-		for _, inv := range slices.Sorted(maps.Keys(v.NotApplicable)) {
-			rows = append(rows, []string{"Not judged", inv + ": " + v.NotApplicable[inv]})
-		}
-		fmt.Fprintf(w, "%s %s\n", plan.System.Name, v.Name)
-		textTable(w, rows, 1)
-		return nil
+	v, ok := plan.System.Variant(name)
+	if !ok {
+		known := variantNames(plan.System)
+		return usage(fmt.Errorf("%s has no design %q; it has %s%s", plan.System.Name, name,
+			strings.Join(known, ", "), didYouMean(name, known)))
 	}
-	known := variantNames(plan.System)
-	return usage(fmt.Errorf("%s has no design %q; it has %s%s", plan.System.Name, name,
-		strings.Join(known, ", "), didYouMean(name, known)))
+	rows := [][]string{{"Idea", v.Idea}, {"Guarantees", v.Guarantees}, {"Gives up", v.GivesUp}}
+	for _, b := range breaks(v) {
+		rows = append(rows, []string{"Breaks", b})
+	}
+	for _, role := range v.Roles {
+		rows = append(rows, []string{"Role", role.Name + ": " + role.Summary + crashesAt(role.Places)})
+	}
+	if len(v.Places) > 0 {
+		rows = append(rows, []string{"Role", "api: performs operations" + crashesAt(v.Places)})
+	}
+	for _, inv := range words.SortedKeys(v.NotApplicable) {
+		rows = append(rows, []string{"Not judged", inv + ": " + v.NotApplicable[inv]})
+	}
+	fmt.Fprintf(w, "%s %s\n", plan.System.Name, v.Name)
+	textTable(w, rows, 1)
+	return nil
 }
 
 // crashesAt names the places at which a role can be made to crash.

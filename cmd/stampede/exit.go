@@ -73,17 +73,14 @@ func withCode(code int, err error) error {
 // usage makes an error a usage error.
 func usage(err error) error { return withCode(exitUsage, err) }
 
-// exitCode returns the exit code of an error. Errors of the command-line
-// parser are usage errors, anything else without a code is internal.
+// exitCode returns the exit code of an error. That of a command which cobra adds, such as
+// help, is a usage error; anything else without a code is internal.
 func exitCode(err error) int {
 	if coded, ok := errors.AsType[*exitError](err); ok {
 		return coded.code
 	}
-	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand",
-		"accepts ", "requires ", "flag needs", "invalid argument", "required flag"} {
-		if strings.HasPrefix(err.Error(), prefix) {
-			return exitUsage
-		}
+	if strings.HasPrefix(err.Error(), "unknown command") {
+		return exitUsage
 	}
 	return exitInternal
 }

@@ -13,6 +13,7 @@ import (
 	"stampede/harness/export"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
+	"stampede/reports/words"
 )
 
 // exportFlags are the flags of export.
@@ -99,7 +100,7 @@ func (f *exportFlags) slots(stored *rundir.Run) ([]rundir.Slot, error) {
 	var slots []rundir.Slot
 	known := []string{}
 	for _, slot := range stored.Manifest.Slots {
-		known = append(known, slot.Variant)
+		known = words.With(known, slot.Variant)
 		if f.design != "" && slot.Variant != f.design || f.repeat > 0 && slot.Repeat+1 != f.repeat {
 			continue
 		}
@@ -112,26 +113,14 @@ func (f *exportFlags) slots(stored *rundir.Run) ([]rundir.Slot, error) {
 	switch {
 	case len(slots) == 0:
 		return nil, fmt.Errorf("%s has no history of that design and repeat; it has %d repeats of %s%s",
-			stored.Path, stored.Manifest.Run.Repeats, strings.Join(distinct(known), ", "),
+			stored.Path, stored.Manifest.Run.Repeats, strings.Join(known, ", "),
 			didYouMean(f.design, known))
 	case len(slots) > 1 && f.format == "ndjson":
 		return nil, fmt.Errorf("ndjson is one history, and these are %d; choose one with --design and "+
 			"--repeat, or --format csv or parquet; the run has %d repeats of %s", len(slots),
-			stored.Manifest.Run.Repeats, strings.Join(distinct(known), ", "))
+			stored.Manifest.Run.Repeats, strings.Join(known, ", "))
 	}
 	return slots, nil
-}
-
-// distinct leaves out repetitions and keeps the order.
-func distinct(names []string) []string {
-	seen, out := map[string]bool{}, []string{}
-	for _, name := range names {
-		if !seen[name] {
-			out = append(out, name)
-		}
-		seen[name] = true
-	}
-	return out
 }
 
 // exportTo writes the histories of repeats.

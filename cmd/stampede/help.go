@@ -35,18 +35,14 @@ const flagGroup = "stampede_group"
 // names after it. The groups and their flags are shown in this order, flags without a group
 // after them.
 func flagGroups(cmd *cobra.Command, groups ...[]string) {
-	order := []string{}
 	for _, group := range groups {
-		order = append(order, group[0])
 		for _, name := range group[1:] {
 			if err := cmd.Flags().SetAnnotation(name, flagGroup, group[:1]); err != nil {
 				panic(fmt.Sprintf("%s: %v", cmd.Name(), err)) // a name above is misspelt
 			}
 		}
 	}
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		return printUsage(cmd, order, groups)
-	})
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error { return printUsage(cmd, groups) })
 }
 
 // fitHelp makes the help of a command fit textColumns: its flags, if they are in no groups,
@@ -70,7 +66,7 @@ func fitHelp(cmd *cobra.Command) {
 }
 
 // printUsage prints the usage of a command whose flags are in groups.
-func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
+func printUsage(cmd *cobra.Command, groups [][]string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
 	if len(cmd.Aliases) > 0 {
@@ -79,13 +75,13 @@ func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
 	if cmd.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
-	for i, heading := range order {
-		set := pflag.NewFlagSet(heading, pflag.ContinueOnError)
+	for _, group := range groups {
+		set := pflag.NewFlagSet(group[0], pflag.ContinueOnError)
 		set.SortFlags = false
-		for _, name := range groups[i][1:] {
+		for _, name := range group[1:] {
 			set.AddFlag(cmd.Flags().Lookup(name))
 		}
-		fmt.Fprintf(&b, "\n%s:\n%s", heading, set.FlagUsagesWrapped(textColumns))
+		fmt.Fprintf(&b, "\n%s:\n%s", group[0], set.FlagUsagesWrapped(textColumns))
 	}
 	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -94,7 +90,7 @@ func printUsage(cmd *cobra.Command, order []string, groups [][]string) error {
 		}
 	})
 	heading := "Other"
-	if len(order) == 0 {
+	if len(groups) == 0 {
 		heading = "Flags"
 	}
 	fmt.Fprintf(&b, "\n%s:\n%s", heading, rest.FlagUsagesWrapped(textColumns))

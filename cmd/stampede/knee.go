@@ -14,6 +14,7 @@ import (
 	"stampede/harness/knee"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
+	"stampede/reports/answer"
 	"stampede/reports/page"
 	"stampede/reports/words"
 )
@@ -91,12 +92,8 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 	fl.IntVar(&f.again, "again", 1, "how many more tries a window without an answer gets")
 	fl.IntVar(&f.mostWindows, "max-windows", 40, "the largest number of windows for a design")
 	fl.StringVar(&f.seed, "seed", "", "the seed; random by default, always printed")
-	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
-	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
-	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
-	fl.StringSliceVar(&f.kafkaBrokers, "kafka-brokers", nil, "Kafka of the external backend: some of "+
-		"its brokers, host:port,host:port")
-	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
+	f.defineBackend(fl)
+	f.servers.define(fl)
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the search after this long, as Ctrl-C would")
 	fl.StringVar(&f.out, "out", "runs", "the folder of the runs; searches go under knee in it")
 	fl.StringVar(&f.format, "format", "", "pretty, plain, quiet or json: one document at the end, "+
@@ -115,24 +112,9 @@ func (f *kneeFlags) define(cmd *cobra.Command) {
 
 // check refuses flags that make no sense.
 func (f *kneeFlags) check() error {
-	problems := []error{
-		oneOf("format", f.format, "", "pretty", "plain", "json", "quiet"),
-		oneOf("color", f.colour, "auto", "always", "never"),
-		checkBackend(f.backend),
-	}
-	for _, flag := range []struct {
-		name     string
-		positive bool
-	}{
-		{"window", f.window > 0}, {"from", f.from > 0}, {"max", f.most > 0},
-		{"precision", f.precision > 0}, {"repeats", f.repeats > 0},
-		{"max-windows", f.mostWindows > 0}, {"timeout", f.timeout > 0},
-	} {
-		if f.changed(flag.name) && !flag.positive { // NaN is neither
-			problems = append(problems, fmt.Errorf("--%s must be more than zero", flag.name))
-		}
-	}
-	return errors.Join(problems...)
+	return errors.Join(f.checkShown(), checkBackend(f.backend), f.checkPositive(map[string]bool{
+		"window": f.window > 0, "from": f.from > 0, "max": f.most > 0, "precision": f.precision > 0,
+		"repeats": f.repeats > 0, "max-windows": f.mostWindows > 0, "timeout": f.timeout > 0}))
 }
 
 // tried is what offering a rate for a window came to.
@@ -241,7 +223,7 @@ func (k *kneeSearch) run(open openLab) (err error) {
 
 // searchVariant searches one variant and keeps what it came to, be it not all.
 func (k *kneeSearch) searchVariant(name string, try tryRate) error {
-	v := k.plan.variant(name)
+	v, _ := k.plan.whole.System.Variant(name) // it was chosen
 	out := knee.Variant{Name: name, Idea: v.Idea, KnownWrong: k.plan.knownWrong[name]}
 	next := k.summary.Search.Seed
 	result, err := knee.Search(k.interrupts.soft, k.plan.bounds,
@@ -268,7 +250,8 @@ func (k *kneeSearch) searchVariant(name string, try tryRate) error {
 func (k *kneeSearch) tellWindow(name string, rate float64, w knee.Window) {
 	as := map[knee.Verdict]string{knee.Held: rundir.Pass, knee.Missed: rundir.Fail,
 		knee.Broke: rundir.Fail}[w.Verdict]
-	k.printer.print(page.KneeWindowLine(name, rate, k.printer.paintAs(as, string(w.Verdict)), w))
+	word := k.printer.paint(colourOf(answer.VerdictMark(as)), string(w.Verdict))
+	k.printer.print(page.KneeWindowLine(name, rate, word, w))
 }
 
 // finish writes what was found and returns the exit code as an error.

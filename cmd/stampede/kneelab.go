@@ -19,9 +19,8 @@ import (
 // kneeLab offers rates to variants on stores that it keeps for the whole search.
 type kneeLab struct {
 	*kneeSearch
-	opts    run.Options // what all windows have in common
-	cluster env.Cluster
-	stop    func(keep bool) error // the guard's
+	opts run.Options // what all windows have in common
+	stop func() error
 }
 
 // openLab starts the stores of a search.
@@ -36,19 +35,15 @@ func (a *app) openLab(k *kneeSearch) (tryRate, func() error, error) {
 		return nil, nil, a.failed(exitEnvironment, env.Stopped(soft, err))
 	}
 	k.printer.detailf("backend: %s", lab.opts.BackendReason)
-	if err := lab.start(soft); err != nil {
-		return nil, nil, a.failed(exitEnvironment, errors.Join(env.Stopped(soft, err), lab.close()))
+	if err := lab.start(); err != nil {
+		return nil, nil, a.failed(exitEnvironment, env.Stopped(soft, err))
 	}
 	return lab.try, lab.close, nil
 }
 
 // start starts the stores, and what guards and deploys.
-func (l *kneeLab) start(ctx context.Context) (err error) {
+func (l *kneeLab) start() (err error) {
 	provider := l.opts.Provider
-	l.stop, err = l.guard(provider.Name() == env.Containers, l.dir.ID())
-	if err != nil {
-		return err
-	}
 	if l.opts.Launcher, err = launcher(l.opts.Scenario.Deploy); err != nil {
 		return err
 	}
@@ -57,31 +52,21 @@ func (l *kneeLab) start(ctx context.Context) (err error) {
 	}
 	spec := l.opts.Spec
 	spec.RunID, spec.Dir = l.dir.ID(), l.dir.File("logs")
-	if l.cluster, err = provider.Start(ctx, spec); err != nil {
-		return fmt.Errorf("starting the stores: %w", err)
+	cluster, stop, err := l.startStores(provider, spec)
+	if err != nil {
+		return err
 	}
-	l.opts.Provider = env.Lend(provider.Name(), l.cluster)
+	l.opts.Provider, l.stop = env.Lend(provider.Name(), cluster), stop
 	return nil
 }
 
-// closeTimeout bounds stopping the stores.
-const closeTimeout = time.Minute
-
-// close stops what start has started, however far it came.
+// close stops what start has started.
 func (l *kneeLab) close() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.interrupts.hard), closeTimeout)
-	defer cancel()
-	problems := []error{}
-	if l.cluster != nil {
-		problems = append(problems, l.cluster.Close(ctx))
-	}
+	err := l.stop()
 	if l.opts.Launcher != nil {
-		problems = append(problems, l.opts.Launcher.Close())
+		err = errors.Join(err, l.opts.Launcher.Close())
 	}
-	if l.stop != nil {
-		problems = append(problems, l.stop(false))
-	}
-	if err := errors.Join(problems...); err != nil {
+	if err != nil {
 		return withCode(exitEnvironment, fmt.Errorf("stopping the stores: %w", err))
 	}
 	return nil

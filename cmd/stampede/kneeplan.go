@@ -164,12 +164,6 @@ func (p *kneePlan) leastRate() float64 {
 	return knee.Rounded(max(leastOperations, plenty*float64(needs)) / measured.Seconds())
 }
 
-// variant returns one of the system's variants by its name.
-func (p *kneePlan) variant(name string) sut.Variant {
-	i := slices.IndexFunc(p.whole.System.Variants, func(v sut.Variant) bool { return v.Name == name })
-	return p.whole.System.Variants[i]
-}
-
 // settings are what makes a window of the scenario: the user's own, then the
 // search's.
 func (p *kneePlan) settings(variant string, rate float64) ([]string, error) {
@@ -203,23 +197,14 @@ func (p *kneePlan) at(variant string, rate float64) (resolved, error) {
 // reproduce is the command line that searches the same again.
 func (p *kneePlan) reproduce(f kneeFlags, seed uint64) string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-	words := []string{"stampede", "knee", plain.Word(p.name), "--profile", p.whole.Scenario.Profile,
+	line := typed{"stampede", "knee", plain.Word(p.name), "--profile", p.whole.Scenario.Profile,
 		"--design", strings.Join(p.variants, ","), "--window", f.window.String(),
 		"--from", number(p.bounds.FromPerS), "--max", number(f.most),
 		"--precision", number(f.precision), "--repeats", strconv.Itoa(f.repeats),
 		"--again", strconv.Itoa(f.again),
 		"--max-windows", strconv.Itoa(f.mostWindows), "--seed", strconv.FormatUint(seed, 10)}
-	if f.backend != "auto" {
-		words = append(words, "--backend", f.backend)
-	}
-	urls, note := f.servers()
-	words = append(words, urls...)
-	for _, o := range f.objectives {
-		words = append(words, "--objective", plain.Word(o))
-	}
-	for _, s := range f.set {
-		shown := scenario.HideSetting(s, scenario.Secrets(p.whole.System))
-		words = append(words, "--set", plain.Word(shown))
-	}
-	return strings.Join(words, " ") + note
+	note := line.servers(f.servers)
+	line.flag("--objective", f.objectives...)
+	line.settings(f.set, p.whole.System)
+	return strings.Join(line, " ") + note
 }

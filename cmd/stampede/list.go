@@ -18,27 +18,16 @@ import (
 	"stampede/systems"
 )
 
-// listing is one kind of thing that list shows: a heading and rows for people, and for JSON a
-// name and a value.
-type listing struct {
-	heading string
-	name    string
-	value   any
-	rows    [][]string
-}
-
-// The kinds of things that list shows.
+// The kinds of things that list shows which are treated in a way of their own.
 const (
-	scenarioKind  = "scenarios"
-	designKind    = "designs"
-	invariantKind = "invariants"
-	faultKind     = "faults"
-	runKind       = "runs"
+	scenarioKind = "scenarios"
+	designKind   = "designs"
+	runKind      = "runs"
 )
 
-// listKinds are the kinds in the order of list --all.
+// listKinds are all kinds in the order of list --all.
 func listKinds() []string {
-	return []string{scenarioKind, designKind, invariantKind, faultKind, runKind}
+	return []string{scenarioKind, designKind, "invariants", "faults", runKind}
 }
 
 // listOptions say what list shows.
@@ -87,22 +76,26 @@ func list(w io.Writer, o listOptions) error {
 	}
 	document := map[string]any{}
 	for i, kind := range kinds {
-		l, err := listingOf(kind, system, o.out)
+		value, rows, err := listed(kind, system, o.out)
 		if err != nil {
 			return err
 		}
-		document[l.name] = l.value
 		if o.asJSON {
+			name := kind
+			if kind == designKind {
+				name = formerDesigns
+			}
+			document[name] = value
 			continue
 		}
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintln(w, l.heading)
+		fmt.Fprintln(w, strings.ToUpper(kind[:1])+kind[1:])
 		if kind == runKind { // paths are copied, so they stay whole
-			table(w, l.rows)
-		} else if len(l.rows) > 0 {
-			textTable(w, l.rows, len(l.rows[0])-1)
+			table(w, rows)
+		} else if len(rows) > 0 {
+			textTable(w, rows, len(rows[0])-1)
 		}
 	}
 	if o.asJSON {
@@ -111,11 +104,14 @@ func list(w io.Writer, o listOptions) error {
 	return nil
 }
 
+// formerDesigns is what designs were called, and are in JSON.
+const formerDesigns = "variants"
+
 // kinds are those to be listed, none for the overview of scenarios. A system limits the
 // scenarios to its own.
 func (o *listOptions) kinds() (kinds []string, system string, err error) {
 	what := o.what
-	if what == "variants" { // what designs were called
+	if what == formerDesigns {
 		what = designKind
 	}
 	switch {
@@ -164,19 +160,30 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-func listingOf(kind, system, out string) (listing, error) {
+// listed are the things of a kind: a value for JSON, and rows for people.
+func listed(kind, system, out string) (value any, rows [][]string, err error) {
 	switch kind {
 	case scenarioKind:
-		return listScenarios(system)
+		items, err := scenarioItems(system)
+		for _, item := range items {
+			rows = append(rows, []string{"  " + item.Name, item.Estimate, item.Question})
+		}
+		return items, rows, err
+	case runKind:
+		entries, err := rundir.List(out)
+		slices.SortFunc(entries, func(a, b rundir.Entry) int { return b.Started.Compare(a.Started) })
+		for _, e := range entries {
+			rows = append(rows, []string{"  " + e.Scenario, e.Verdict, e.Path})
+		}
+		return entries, rows, withCode(exitEnvironment, err)
 	case designKind:
-		return listDesigns(), nil
-	case invariantKind:
-		return listInvariants(), nil
-	case faultKind:
-		return listFaults(), nil
+		value, rows = listDesigns()
+	case "faults":
+		value, rows = listFaults()
 	default:
-		return listRuns(out)
+		value, rows = listInvariants()
 	}
+	return value, rows, nil
 }
 
 type scenarioItem struct {
@@ -212,15 +219,6 @@ func scenarioItems(system string) ([]scenarioItem, error) {
 	return items, nil
 }
 
-func listScenarios(system string) (listing, error) {
-	items, err := scenarioItems(system)
-	l := listing{heading: "Scenarios", name: "scenarios", value: items}
-	for _, item := range items {
-		l.rows = append(l.rows, []string{"  " + item.Name, item.Estimate, item.Question})
-	}
-	return l, err
-}
-
 type variantItem struct {
 	System     string   `json:"system"`
 	Name       string   `json:"name"`
@@ -230,18 +228,15 @@ type variantItem struct {
 	Breaks     []string `json:"breaks"`
 }
 
-func listDesigns() listing {
-	l := listing{heading: "Designs", name: "variants"}
-	items := []variantItem{}
+func listDesigns() (items []variantItem, rows [][]string) {
 	for _, s := range systems.All() {
 		for _, v := range s.Variants {
 			items = append(items, variantItem{System: s.Name, Name: v.Name, Idea: v.Idea,
 				Guarantees: v.Guarantees, GivesUp: v.GivesUp, Breaks: breaks(v)})
-			l.rows = append(l.rows, []string{"  " + s.Name, v.Name, v.Idea})
+			rows = append(rows, []string{"  " + s.Name, v.Name, v.Idea})
 		}
 	}
-	l.value = items
-	return l
+	return items, rows
 }
 
 // breaks says what a variant is known to break, and under what.
@@ -259,17 +254,14 @@ type invariantItem struct {
 	Statement string `json:"statement"`
 }
 
-func listInvariants() listing {
-	l := listing{heading: "Invariants", name: "invariants"}
-	items := []invariantItem{}
+func listInvariants() (items []invariantItem, rows [][]string) {
 	for _, s := range systems.All() {
 		for _, inv := range s.Invariants(s.Params()) {
 			items = append(items, invariantItem{s.Name, inv.Name(), inv.Statement()})
-			l.rows = append(l.rows, []string{"  " + s.Name, inv.Name(), inv.Statement()})
+			rows = append(rows, []string{"  " + s.Name, inv.Name(), inv.Statement()})
 		}
 	}
-	l.value = items
-	return l
+	return items, rows
 }
 
 type faultItem struct {
@@ -280,10 +272,8 @@ type faultItem struct {
 	Proof    string   `json:"proof"`
 }
 
-func listFaults() listing {
-	l := listing{heading: "Faults", name: "faults"}
+func listFaults() (items []faultItem, rows [][]string) {
 	all := stores()
-	items := []faultItem{}
 	for _, kind := range fault.Kinds() {
 		targets := kind.Targets(all)
 		if kind.OnRoles() {
@@ -291,13 +281,12 @@ func listFaults() listing {
 		}
 		items = append(items, faultItem{string(kind), targets, kind.Backends(), kind.Does(),
 			kind.Proof()})
-		l.rows = append(l.rows,
+		rows = append(rows,
 			[]string{"  " + string(kind), strings.Join(targets, ", ") + ", on " +
 				strings.Join(kind.Backends(), ", ")},
 			[]string{"", kind.Does() + " (proof: " + kind.Proof() + ")"})
 	}
-	l.value = items
-	return l
+	return items, rows
 }
 
 // stores are the services that any variant needs, all of which faults can be
@@ -313,18 +302,4 @@ func stores() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-func listRuns(out string) (listing, error) {
-	l := listing{heading: "Runs", name: "runs"}
-	entries, err := rundir.List(out)
-	if err != nil {
-		return l, withCode(exitEnvironment, err)
-	}
-	slices.SortFunc(entries, func(a, b rundir.Entry) int { return b.Started.Compare(a.Started) })
-	for _, e := range entries {
-		l.rows = append(l.rows, []string{"  " + e.Scenario, e.Verdict, e.Path})
-	}
-	l.value = entries
-	return l, nil
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"os"
 
 	"golang.org/x/sys/unix"
 
 	"stampede/harness/events"
 	"stampede/harness/run"
+	"stampede/reports/words"
 )
 
 // view shows a run's progress. close leaves the terminal as it was, or ends the
@@ -116,24 +118,11 @@ const (
 	warnCode = "33"
 )
 
-// verdictCode is the colour of a verdict.
-func verdictCode(verdict string) string {
-	if code := map[string]string{"PASS": "32", "FAIL": "31"}[verdict]; code != "" {
-		return code
-	}
-	return warnCode
+// colourOf is the code of a mark's class.
+func colourOf(m words.Mark) string {
+	code := map[string]string{"good": "32", "bad": "31", "wrong": "35"}[m.Class]
+	return cmp.Or(code, warnCode)
 }
-
-// classCode is the colour of a class of marks; see answer.OutcomeMark.
-func classCode(class string) string {
-	if code := map[string]string{"good": "32", "bad": "31", "wrong": "35"}[class]; code != "" {
-		return code
-	}
-	return warnCode
-}
-
-// paintAs colours a word as that of a verdict.
-func (p palette) paintAs(verdict, word string) string { return p.paint(verdictCode(verdict), word) }
 
 // paint colours a text.
 func (p palette) paint(code, text string) string {

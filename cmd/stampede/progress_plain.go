@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +34,7 @@ type plainView struct {
 
 func newPlainView(out io.Writer, p palette, verbose bool) *plainView {
 	return &plainView{out: newOutbox(out), palette: p, verbose: verbose,
-		github: os.Getenv("GITHUB_ACTIONS") == "true"}
+		github: onGitHub()}
 }
 
 // Logf prints a line.
@@ -138,7 +137,7 @@ func (v *plainView) loadText(variant string) string {
 func (v *plainView) doneText(o events.Outcome) string {
 	mark := answer.OutcomeMark(o.Verdict, o.Correctness)
 	text := fmt.Sprintf("%-34s %s  %s; unknown %s, dropped %s", v.position(o.Repeat),
-		v.paint(classCode(mark.Class), fmt.Sprintf("%-6s", mark.Word)),
+		v.paint(colourOf(mark), fmt.Sprintf("%-6s", mark.Word)),
 		answersText(o.Kind, o.Main, o.Load, ", "), plain.Count(o.Load.Unknown),
 		plain.Count(o.Load.Dropped))
 	if p99 := p99Text(o.Timing, o.P99NS); p99 != "" {

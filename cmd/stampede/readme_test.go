@@ -177,7 +177,8 @@ func cell(plan scenario.Scenario, v sut.Variant) string {
 func faultTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | does | proof | targets | backends |\n|---|---|---|---|---|\n")
-	for _, f := range listFaults().value.([]faultItem) {
+	faults, _ := listFaults()
+	for _, f := range faults {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.Kind, f.Does, f.Proof,
 			strings.Join(f.Targets, ", "), strings.Join(f.Backends, ", "))
 	}

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +11,8 @@ import (
 
 	"stampede/harness/judge"
 	"stampede/harness/rundir"
+	"stampede/reports/compare"
+	"stampede/reports/words"
 )
 
 // replayed is a stored run that is run again.
@@ -74,24 +76,18 @@ func (r *replayed) differences(now rundir.Summary) []string {
 	lines := []string{}
 	differ := func(what, then, now string) {
 		if then != now {
-			lines = append(lines, fmt.Sprintf("%s: %s then, %s now", what, orNothing(then),
-				orNothing(now)))
+			lines = append(lines, fmt.Sprintf("%s: %s then, %s now", what, cmp.Or(then, "nothing"),
+				cmp.Or(now, "nothing")))
 		}
 	}
 	a, b := r.environment, now.Environment
 	differ("stampede", build(r.tool), build(now.Tool))
 	differ("due times", r.run.ArrivalDigest, now.Run.ArrivalDigest)
-	differ("backend", a.Backend, b.Backend)
-	differ("operating system", a.OS+" "+a.Kernel, b.OS+" "+b.Kernel)
-	differ("processor", fmt.Sprint(a.Cores, " x ", a.CPU), fmt.Sprint(b.Cores, " x ", b.CPU))
-	differ("memory in GiB", fmt.Sprint(a.MemoryBytes>>30), fmt.Sprint(b.MemoryBytes>>30))
-	for _, name := range either(a.Components, b.Components) {
-		x, y := a.Components[name], b.Components[name]
-		differ(name, x.Kind+" "+x.Version, y.Kind+" "+y.Version)
-		differ(name+" comes from", x.Source, y.Source)
-		for _, key := range either(x.Settings, y.Settings) {
-			differ(name+" "+key, x.Settings[key], y.Settings[key])
-		}
+	for _, m := range compare.Environments(a, b) {
+		differ(m.What, m.Base, m.Candidate)
+	}
+	for _, name := range words.SortedKeys(b.Components) {
+		differ(name+" comes from", a.Components[name].Source, b.Components[name].Source)
 	}
 	return lines
 }
@@ -102,18 +98,4 @@ func build(t rundir.Tool) string {
 		text += " with uncommitted changes"
 	}
 	return text + " " + t.Go
-}
-
-// either lists the keys of both maps in order.
-func either[V any](a, b map[string]V) []string {
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(keys)
-	return slices.Compact(keys)
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "nothing"
-	}
-	return text
 }

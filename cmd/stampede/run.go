@@ -298,10 +298,9 @@ func (a *app) chooseBackend(ctx context.Context, opts *run.Options, f runFlags) 
 	for _, service := range needs(plan) {
 		services = append(services, sut.Service(service))
 	}
-	opts.Spec = env.Spec{Services: services, Postgres: opts.Scenario.Stores.Postgres,
-		Redis: opts.Scenario.Stores.Redis, Kafka: opts.Scenario.Stores.Kafka,
-		PostgresURL: f.postgresURL, RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers,
-		Kfake: kfakeCommand(), AllowNonEmpty: f.allowNonEmpty, Log: opts.Observer.Logf}
+	opts.Spec = f.spec(services, opts.Observer.Logf)
+	stores := opts.Scenario.Stores
+	opts.Spec.Postgres, opts.Spec.Redis, opts.Spec.Kafka = stores.Postgres, stores.Redis, stores.Kafka
 	provider, reason, err := env.Choose(ctx, f.backend, opts.Spec, providers()...)
 	opts.Provider, opts.BackendReason = provider, reason
 	if err == nil && f.keep && provider.Name() != env.Containers {

@@ -12,36 +12,64 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/scenario"
+	"stampede/harness/sut"
+	"stampede/reports/words"
 )
 
 // runFlags are the flags of run. Each has an environment variable
 // STAMPEDE_<NAME> as its default.
 type runFlags struct {
-	profile, backend, format, colour, out string
-	fault, baseline, seed                 string
-	target, targetCA                      string
-	postgresURL, redisURL                 string
-	kafkaBrokers                          []string
-	against                               string
-	variants, set, failOn, without        []string
-	repeat, again                         int
-	noiseFloor                            bool
-	rate                                  float64
-	duration, timeout                     time.Duration
-	allowNonEmpty, acrossMachines         bool
-	interleave, keep, dryRun, open        bool
-	verbose                               bool
-	junit, json, md, html, metrics        string
-	given                                 givenFiles
+	servers
+	profile, format, colour, out   string
+	fault, baseline, seed          string
+	target, targetCA               string
+	against                        string
+	variants, set, failOn, without []string
+	repeat, again                  int
+	noiseFloor                     bool
+	rate                           float64
+	duration, timeout              time.Duration
+	acrossMachines                 bool
+	interleave, keep, dryRun, open bool
+	verbose                        bool
+	junit, json, md, html, metrics string
+	given                          givenFiles
 	// changed says whether a flag was given, on the command line or by its
 	// variable.
 	changed func(name string) bool
 	// replayed is the run that is run again, nil for a new one.
 	replayed *replayed
+}
+
+// servers are where the stores are: a backend, and addresses if it is the external one.
+type servers struct {
+	backend, postgresURL, redisURL string
+	kafkaBrokers                   []string
+	allowNonEmpty                  bool
+}
+
+func (s *servers) define(fl *pflag.FlagSet) {
+	fl.StringVar(&s.postgresURL, "postgres-url", "", "Postgres of the external backend")
+	fl.StringVar(&s.redisURL, "redis-url", "", "Redis of the external backend")
+	fl.StringSliceVar(&s.kafkaBrokers, "kafka-brokers", nil, "Kafka of the external backend: some of "+
+		"its brokers, host:port,host:port")
+	fl.BoolVar(&s.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
+}
+
+func (s *servers) defineBackend(fl *pflag.FlagSet) {
+	fl.StringVar(&s.backend, "backend", "auto", "auto, containers, processes or external")
+}
+
+// spec asks a backend for services.
+func (s *servers) spec(services []sut.Service, logf func(string, ...any)) env.Spec {
+	return env.Spec{Services: services, PostgresURL: s.postgresURL, RedisURL: s.redisURL,
+		KafkaBrokers: s.kafkaBrokers, Kafka: sut.DefaultKafka(), Kfake: kfakeCommand(),
+		AllowNonEmpty: s.allowNonEmpty, Log: logf}
 }
 
 // givenFiles is what files named by flags hold.
@@ -71,7 +99,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.Float64Var(&f.rate, "rate", 0, "operations per second (load.arrival.rate)")
 	fl.StringVar(&f.fault, "fault", "", "a YAML file with a list of faults in place of the "+
 		"scenario's, or none")
-	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
+	f.defineBackend(fl)
 	fl.BoolVar(&f.keep, "keep", false, "leave the stores running after the run (containers); "+
 		"stampede clean removes them")
 	fl.StringVar(&f.target, "target", "", "judge the server at this `URL` instead of the designs")
@@ -94,11 +122,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 func (f *runFlags) defineRunning(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	f.changed = fl.Changed
-	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
-	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
-	fl.StringSliceVar(&f.kafkaBrokers, "kafka-brokers", nil, "Kafka of the external backend: some of "+
-		"its brokers, host:port,host:port")
-	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
+	f.servers.define(fl)
 	fl.StringVar(&f.targetCA, "target-ca", "", "PEM file with the authorities that may sign the "+
 		"target's certificate, in place of the system's")
 	fl.DurationVar(&f.timeout, "timeout", 0, "stop the run after this long, as Ctrl-C would")
@@ -120,16 +144,16 @@ func controlled(profile string) bool { return profile != "smoke" }
 
 // check refuses flags that make no sense.
 func (f *runFlags) check() error {
-	problems := []error{
-		f.checkOutput(),
-		checkBackend(f.backend),
-		f.checkTargetFlags(),
-		f.checkExternal(),
-		f.checkKeep(),
-	}
-	for name, positive := range map[string]bool{"rate": f.rate > 0, "repeats": f.repeat > 0,
-		"duration": f.duration > 0, "timeout": f.timeout > 0} {
-		if f.changed(name) && !positive { // NaN is neither
+	return errors.Join(f.checkOutput(), checkBackend(f.backend), f.checkTargetFlags(),
+		f.checkExternal(), f.checkKeep(), f.checkPositive(map[string]bool{"rate": f.rate > 0,
+			"repeats": f.repeat > 0, "duration": f.duration > 0, "timeout": f.timeout > 0}))
+}
+
+// checkPositive refuses flags that were given and are not more than zero; NaN is not.
+func (f *runFlags) checkPositive(positive map[string]bool) error {
+	var problems []error
+	for _, name := range words.SortedKeys(positive) {
+		if f.changed(name) && !positive[name] {
 			problems = append(problems, fmt.Errorf("--%s must be more than zero", name))
 		}
 	}

@@ -21,14 +21,12 @@ import (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	variant, role, listen, backend string
-	postgresURL, redisURL, prefix  string
-	kafkaBrokers                   []string
-	set                            []string
-	timeout                        time.Duration
-	maxConns                       int
-	noPrepare, allowNonEmpty       bool
-	supervised                     bool
+	servers
+	variant, role, listen, prefix string
+	set                           []string
+	timeout                       time.Duration
+	maxConns                      int
+	noPrepare, supervised         bool
 }
 
 func newServe(a *app) *cobra.Command {
@@ -52,11 +50,8 @@ other half: it serves the API, prepares nothing and runs no role.`,
 	fl.StringVar(&f.variant, "design", "", "the design to serve, by `name`")
 	fl.StringVar(&f.role, "role", "", "run this background role instead")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
-	fl.StringVar(&f.backend, "backend", "auto", "auto, containers, processes or external")
-	fl.StringVar(&f.postgresURL, "postgres-url", "", "Postgres of the external backend")
-	fl.StringVar(&f.redisURL, "redis-url", "", "Redis of the external backend")
-	fl.StringSliceVar(&f.kafkaBrokers, "kafka-brokers", nil, "Kafka of the external backend: some of "+
-		"its brokers, host:port,host:port")
+	f.defineBackend(fl)
+	f.servers.define(fl)
 	fl.StringVar(&f.prefix, "prefix", "", "key prefix of an existing place (with --no-prepare)")
 	fl.StringArrayVar(&f.set, "set", nil, "a parameter of the system: name=value")
 	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "bounds one operation on a store")
@@ -65,7 +60,6 @@ other half: it serves the API, prepares nothing and runs no role.`,
 	fl.BoolVar(&f.supervised, "supervised", false, "take the configuration and orders from "+
 		"standard input, as the processes that a run deploys do")
 	cmd.Flags().Lookup("supervised").Hidden = true
-	fl.BoolVar(&f.allowNonEmpty, "allow-nonempty", false, "accept an external store with data")
 	return cmd
 }
 
@@ -136,28 +130,16 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 	if f.noPrepare {
 		return func() error { return nil }, nil
 	}
-	spec := env.Spec{Services: v.Needs, RunID: newID(), PostgresURL: f.postgresURL,
-		RedisURL: f.redisURL, KafkaBrokers: f.kafkaBrokers, Kafka: sut.DefaultKafka(),
-		Kfake: kfakeCommand(), AllowNonEmpty: f.allowNonEmpty,
-		Log: a.logf}
+	spec := f.spec(v.Needs, a.logf)
+	spec.RunID = newID()
 	provider, reason, err := env.Choose(a.interrupts.soft, f.backend, spec, providers()...)
 	if err != nil {
 		return nil, env.Stopped(a.interrupts.soft, err)
 	}
 	fmt.Fprintln(a.stderr, "backend:", reason)
-	stop, err := a.guard(provider.Name() == env.Containers, spec.RunID)
+	cluster, closeAll, err := a.startStores(provider, spec)
 	if err != nil {
 		return nil, err
-	}
-	cluster, err := provider.Start(a.interrupts.soft, spec)
-	if err != nil {
-		return nil, errors.Join(err, stop(false))
-	}
-	closeAll := func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.interrupts.hard),
-			30*time.Second)
-		defer cancel()
-		return errors.Join(cluster.Close(ctx), stop(false))
 	}
 	ns, err := cluster.Namespace(a.interrupts.soft, v.Name)
 	if err != nil {
@@ -169,6 +151,26 @@ func (a *app) servePlace(v sut.Variant, f serveFlags, cfg *sut.Config) (func() e
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		return errors.Join(ns.Release(ctx), closeAll())
+	}, nil
+}
+
+// closeTimeout bounds stopping the stores.
+const closeTimeout = time.Minute
+
+// startStores starts stores that a guard looks after. The returned function stops both.
+func (a *app) startStores(provider env.Provider, spec env.Spec) (env.Cluster, func() error, error) {
+	stop, err := a.guard(provider.Name() == env.Containers, spec.RunID)
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := provider.Start(a.interrupts.soft, spec)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("starting the stores: %w", err), stop(false))
+	}
+	return cluster, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.interrupts.hard), closeTimeout)
+		defer cancel()
+		return errors.Join(cluster.Close(ctx), stop(false))
 	}, nil
 }
 

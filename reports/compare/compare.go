@@ -436,13 +436,25 @@ func differing(what, x, y string) []Mismatch {
 	return []Mismatch{{What: what, Base: x, Candidate: y}}
 }
 
-// onMachine lists what the runs stood on and what differs in it, without the settings of a
-// store that one run alone had. A fingerprint that differs in nothing that is named is named
-// itself.
-func onMachine(a, b rundir.Environment) (list []Mismatch) {
+// onMachine is Environments where fingerprints differ; one that differs in nothing that is
+// named is named itself.
+func onMachine(a, b rundir.Environment) []Mismatch {
 	if a.Fingerprint == b.Fingerprint {
 		return nil
 	}
+	list := Environments(a, b)
+	if len(list) == 0 {
+		list = differing("environment fingerprint", a.Fingerprint, b.Fingerprint)
+	}
+	for i := range list {
+		list[i].Machine = true
+	}
+	return list
+}
+
+// Environments lists what differs in what runs stood on, without the settings of a store that
+// one run alone had.
+func Environments(a, b rundir.Environment) (list []Mismatch) {
 	x, y := standsOn(a), standsOn(b)
 	for _, f := range y {
 		if !slices.ContainsFunc(x, func(g words.Fact) bool { return g.Term == f.Term }) {
@@ -463,12 +475,6 @@ func onMachine(a, b rundir.Environment) (list []Mismatch) {
 			value = y[other].Value
 		}
 		list = append(list, differing(f.Term, f.Value, value)...)
-	}
-	if len(list) == 0 {
-		list = differing("environment fingerprint", a.Fingerprint, b.Fingerprint)
-	}
-	for i := range list {
-		list[i].Machine = true
 	}
 	return list
 }

@@ -34,13 +34,9 @@ type sloCell struct {
 
 // Slos are the objectives by design.
 func Slos(standings []Standing) (m SloMatrix) {
-	seen := map[string]bool{}
 	for _, st := range standings {
 		for _, slo := range st.SLOs {
-			if !seen[slo.Name] {
-				seen[slo.Name] = true
-				m.Columns = append(m.Columns, sloColumnOf(slo))
-			}
+			m.Columns = words.With(m.Columns, sloColumnOf(slo))
 		}
 	}
 	for _, st := range standings {

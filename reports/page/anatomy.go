@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot/text"
@@ -77,19 +76,19 @@ type box struct {
 	name, note string
 	column     int
 	x, y       vg.Length // its lower left corner
-	struck     string    // the marks of the faults that hit it
+	struck     []int     // the numbers of the faults that hit it
 }
 
 // link goes from one box to another.
 type link struct {
 	from, to int
-	struck   string
+	struck   []int
 }
 
 type diagram struct {
 	boxes []box
 	links []link
-	// idle are the marks of faults that never fired.
+	// idle are the faults that never fired.
 	idle          []string
 	width, height vg.Length
 }
@@ -128,7 +127,7 @@ func (d *diagram) strikes(alike []answer.Standing) {
 		for _, r := range st.Repeats {
 			for i, w := range answer.FaultWindows(r) {
 				if fired[i] = fired[i] || len(w.Evidence) > 0; len(w.Evidence) > 0 {
-					d.strike(fmt.Sprintf("F%d", i+1), w.Fault)
+					d.strike(i+1, w.Fault)
 				}
 			}
 		}
@@ -142,8 +141,8 @@ func (d *diagram) strikes(alike []answer.Standing) {
 
 // struck reports whether a fault hit something.
 func (d *diagram) struck() bool {
-	return slices.ContainsFunc(d.boxes, func(b box) bool { return b.struck != "" }) ||
-		slices.ContainsFunc(d.links, func(l link) bool { return l.struck != "" })
+	return slices.ContainsFunc(d.boxes, func(b box) bool { return len(b.struck) > 0 }) ||
+		slices.ContainsFunc(d.links, func(l link) bool { return len(l.struck) > 0 })
 }
 
 // replicasText says how many replicas there are, if not one.
@@ -175,47 +174,30 @@ func (d *diagram) place() {
 
 // strike marks what a fault hit, as package fault words it: "kill redis", or
 // "partition counter from postgres".
-func (d *diagram) strike(mark, fault string) {
-	words := strings.Fields(fault)
-	if len(words) < 2 {
+func (d *diagram) strike(number int, fault string) {
+	parts := strings.Fields(fault)
+	if len(parts) < 2 {
 		return
 	}
-	target := d.find(words[1])
-	if from := slices.Index(words, "from"); from > 0 && from+1 < len(words) {
-		store := d.find(words[from+1])
+	target := d.find(parts[1])
+	if from := slices.Index(parts, "from"); from > 0 && from+1 < len(parts) {
+		store := d.find(parts[from+1])
 		for i, l := range d.links {
 			if l.from == target && l.to == store {
-				d.links[i].struck = struck(l.struck, mark)
+				d.links[i].struck = words.With(l.struck, number)
 			}
 		}
 		return
 	}
 	if target >= 0 {
-		d.boxes[target].struck = struck(d.boxes[target].struck, mark)
+		d.boxes[target].struck = words.With(d.boxes[target].struck, number)
 	}
 }
 
-// struck adds a mark to others, once.
-func struck(marks, mark string) string {
-	all := strings.Fields(marks)
-	if slices.Contains(all, mark) {
-		return marks
-	}
-	return strings.Join(append(all, mark), " ")
-}
-
-// folded has marks that follow each other as a range: "F1–F3 F5".
-func folded(marks string) string {
-	var numbers []int
-	for _, mark := range strings.Fields(marks) {
-		n, err := strconv.Atoi(strings.TrimPrefix(mark, "F"))
-		if err != nil {
-			return marks
-		}
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
+// folded names faults, those that follow each other as a range: "F1–F3 F5".
+func folded(faults []int) string {
 	var parts []string
+	numbers := slices.Sorted(slices.Values(faults))
 	for i := 0; i < len(numbers); i++ {
 		part := fmt.Sprintf("F%d", numbers[i])
 		first := i
@@ -230,14 +212,13 @@ func folded(marks string) string {
 	return strings.Join(parts, " ")
 }
 
-// fitted is a text with marks behind it, folded; where they have no room, the first one
+// fitted is a text with faults behind it, folded; where they have no room, the first one
 // and how many more there are.
-func fitted(style text.Style, before, marks string, room vg.Length) string {
-	if whole := before + folded(marks); style.Width(whole) <= room {
+func fitted(style text.Style, before string, faults []int, room vg.Length) string {
+	if whole := before + folded(faults); style.Width(whole) <= room {
 		return whole
 	}
-	all := strings.Fields(marks)
-	return fmt.Sprintf("%s%s +%d", before, all[0], len(all)-1)
+	return fmt.Sprintf("%sF%d +%d", before, faults[0], len(faults)-1)
 }
 
 // find returns the box of a role, of one of its replicas, or of a store or one of its
@@ -270,12 +251,12 @@ func (d *diagram) words(st answer.Standing) string {
 	text += " reach " + words.List(stores, 8) + "."
 	var hits []string
 	for _, b := range d.boxes {
-		if b.struck != "" {
+		if len(b.struck) > 0 {
 			hits = append(hits, folded(b.struck)+" hit "+b.name)
 		}
 	}
 	for _, l := range d.links {
-		if l.struck != "" {
+		if len(l.struck) > 0 {
 			hits = append(hits, fmt.Sprintf("%s cut %s off %s", folded(l.struck), d.boxes[l.from].name,
 				d.boxes[l.to].name))
 		}
@@ -308,14 +289,14 @@ func (d *diagram) drawLink(c draw.Canvas, style text.Style, l link) {
 	start := vg.Point{X: from.x + boxWidth, Y: from.y + boxHeight/2}
 	end := vg.Point{X: to.x - 1, Y: to.y + boxHeight/2}
 	kind, dashes := chart.RoleAxis, []vg.Length(nil)
-	if l.struck != "" {
+	if len(l.struck) > 0 {
 		kind, dashes = chart.RoleLimit, chart.Dash(1)
 	}
 	c.StrokeLine2(chart.Line(kind, 0.9, dashes, chart.NoVariant), start.X, start.Y, end.X, end.Y)
 	c.FillPolygon(chart.Ink(chart.RoleText, chart.NoVariant), []vg.Point{end, {X: end.X - 6, Y: end.Y +
 		3},
 		{X: end.X - 6, Y: end.Y - 3}})
-	if l.struck != "" {
+	if len(l.struck) > 0 {
 		style.Color = chart.Ink(chart.RoleLimit, chart.NoVariant)
 		c.FillText(style, vg.Point{X: (start.X + end.X) / 2, Y: (start.Y+end.Y)/2 + 7},
 			fitted(style, "", l.struck, columnGap-8))
@@ -327,13 +308,13 @@ func (d *diagram) drawBox(c draw.Canvas, style text.Style, b box) {
 	if b.column == 2 {
 		kind, width = chart.RoleFirst, 1.6 // a store
 	}
-	if b.struck != "" {
+	if len(b.struck) > 0 {
 		kind, width = chart.RoleLimit, 1.8
 	}
 	outline := chart.Rectangle(b.x, b.y, b.x+boxWidth, b.y+boxHeight)
 	c.StrokeLines(chart.Line(kind, width, nil, chart.NoVariant), append(outline, outline[0]))
 	name := words.Short(b.name, 20) + b.note
-	if b.struck != "" {
+	if len(b.struck) > 0 {
 		name = fitted(style, name+" · ", b.struck, boxWidth-8)
 	}
 	c.FillText(style, vg.Point{X: b.x + boxWidth/2, Y: b.y + boxHeight/2}, name)

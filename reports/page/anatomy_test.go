@@ -97,10 +97,10 @@ func TestDiagramHasRoom(t *testing.T) {
 // TestMarksAreFolded: marks that follow each other are a range, and what has no room
 // beside a name is counted.
 func TestMarksAreFolded(t *testing.T) {
-	for marks, want := range map[string]string{"F1": "F1", "F2 F1": "F1–F2", "F1 F3": "F1 F3",
-		"F1 F2 F3 F5 F9 F10": "F1–F3 F5 F9–F10", "": ""} {
-		if got := folded(marks); got != want {
-			t.Errorf("%q is %q, want %q", marks, got, want)
+	for want, faults := range map[string][]int{"F1": {1}, "F1–F2": {2, 1}, "F1 F3": {1, 3},
+		"F1–F3 F5 F9–F10": {1, 2, 3, 5, 9, 10}, "": nil} {
+		if got := folded(faults); got != want {
+			t.Errorf("%d is %q, want %q", faults, got, want)
 		}
 	}
 	faults := []string{"kill postgres", "pause postgres", "kill postgres", "pause postgres",

@@ -118,18 +118,10 @@ func (d *density) grid(l lane) (rows [][]float64) {
 	windows := l.windowsOf(d.kind)
 	for from := d.first; from < d.last; from += d.step {
 		rows = append(rows, d.row(l, func(i int) int64 {
-			return between(windows[i], from, from+d.step)
+			return together(windows[i:i+1]).between(from, from+d.step)
 		}))
 	}
 	return rows
-}
-
-// between counts the operations in the rows from one to before another.
-func between(w rundir.Window, from, to int) (sum int64) {
-	for row := max(from, w.FirstRow); row < min(to, w.FirstRow+len(w.Counts)); row++ {
-		sum += w.Counts[row-w.FirstRow]
-	}
-	return sum
 }
 
 // never is the row of what was dropped or never ended.
@@ -261,21 +253,14 @@ func (d *density) errorName(i int) string {
 
 // finding says where nine of ten of a lane's operations lie.
 func (d *density) finding(l lane) string {
-	counts := make([]int64, d.last)
-	total, infinite := int64(0), int64(0)
-	for _, w := range l.windowsOf(d.kind) {
-		for i, n := range w.Counts {
-			counts[w.FirstRow+i] += n
-			total += n
-		}
-		infinite += w.Infinite
-	}
-	if total+infinite == 0 {
+	h := together(l.windowsOf(d.kind))
+	total := h.total()
+	if total == 0 {
 		return ""
 	}
 	rank := func(share float64) float64 {
-		left := share * float64(total+infinite)
-		for row, n := range counts {
+		left := share * float64(total)
+		for row, n := range h.rows {
 			if left -= float64(n); left <= 0 && n > 0 {
 				return float64(row)
 			}
@@ -288,7 +273,7 @@ func (d *density) finding(l lane) string {
 	}
 	if math.IsInf(high, 1) {
 		return fmt.Sprintf("it took %s or longer, and %s of them got no answer",
-			rounded2(rundir.RowStart(int(low))), words.Share(infinite, total+infinite))
+			rounded2(rundir.RowStart(int(low))), words.Share(h.infinite, total))
 	}
 	from, end := rounded2(rundir.RowStart(int(low))), d.within(l, int(high))
 	to := rounded2(end)
@@ -354,29 +339,20 @@ func (d *density) table(title string, l lane) chart.DataTable {
 	for from := 0; from < len(windows); from += n {
 		to := min(from+n, len(windows))
 		row := []string{words.PlainNumber(float64(from)*float64(l.windows.WidthNS)/1e9) + " s"}
+		h := together(windows[from:to])
 		for decades := first; decades < last; decades++ {
-			row = append(row, counted(from, to, func(i int) int64 {
-				return between(windows[i], decades*rundir.LatencyRows, (decades+1)*rundir.LatencyRows)
-			}))
+			row = append(row, words.Grouped(h.between(decades*rundir.LatencyRows,
+				(decades+1)*rundir.LatencyRows)))
 		}
 		if d.infinite {
-			row = append(row, counted(from, to, func(i int) int64 { return windows[i].Infinite }))
+			row = append(row, words.Grouped(h.infinite))
 		}
 		for _, counts := range failed {
-			row = append(row, counted(from, to, func(i int) int64 { return counts[i] }))
+			row = append(row, words.Grouped(sum(counts[from:to])))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-// counted sums counts.
-func counted(from, to int, count func(int) int64) string {
-	sum := int64(0)
-	for i := from; i < to; i++ {
-		sum += count(i)
-	}
-	return words.Grouped(sum)
 }
 
 // densityView is what the page says about all heat maps.

@@ -29,11 +29,19 @@ func together(windows []rundir.Window) (h rowCounts) {
 
 // total counts all operations.
 func (h rowCounts) total() int64 {
-	sum := h.infinite
-	for _, n := range h.rows {
-		sum += n
+	return h.infinite + sum(h.rows)
+}
+
+// between counts the operations in the rows from one to before another.
+func (h rowCounts) between(from, to int) int64 {
+	return sum(h.rows[min(from, len(h.rows)):min(to, len(h.rows))])
+}
+
+func sum(counts []int64) (n int64) {
+	for _, c := range counts {
+		n += c
 	}
-	return sum
+	return n
 }
 
 // quantile is the response time in seconds that the share q of all operations did not

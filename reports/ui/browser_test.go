@@ -97,8 +97,7 @@ func TestBrowserPages(t *testing.T) {
 
 // TestBrowserFollows: the page of a run, and the list, change by themselves.
 func TestBrowserFollows(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	r, name := s.write(t, time.Now())
 	tb := s.browse(t)
 	s.show(t, tb, "/run/"+name, "document.body.innerText.includes('fault: stall')")
@@ -117,8 +116,7 @@ func TestBrowserFollows(t *testing.T) {
 // TestBrowserFollowsWhatIsSeen: a page in the background keeps no connection, and catches
 // up when it is looked at again.
 func TestBrowserFollowsWhatIsSeen(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	r, name := s.write(t, time.Now())
 	tb := s.browse(t, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument,
@@ -147,8 +145,7 @@ func TestBrowserFollowsWhatIsSeen(t *testing.T) {
 // TestBrowserListWaitsForTheFocus: a list in which somebody is at work changes when they
 // have left it.
 func TestBrowserListWaitsForTheFocus(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	s.write(t, time.Now())
 	// A page that has not the focus itself tells nobody that an element has lost it.
 	tb := s.browse(t, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {

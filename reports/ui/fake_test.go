@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -240,6 +241,14 @@ func newSite(t *testing.T, how string) *site {
 	return s
 }
 
+// inside is a new site whose browser has been let in.
+func inside(t *testing.T, how string) *site {
+	t.Helper()
+	s := newSite(t, how)
+	s.enter(t)
+	return s
+}
+
 // enter opens the address with the token.
 func (s *site) enter(t *testing.T) {
 	t.Helper()
@@ -252,10 +261,26 @@ func (s *site) enter(t *testing.T) {
 // get asks for an address, or a path.
 func (s *site) get(t *testing.T, address string, headers ...string) (code int, text string) {
 	t.Helper()
+	return s.ask(t, http.MethodGet, address, nil, headers...)
+}
+
+// post sends a form.
+func (s *site) post(t *testing.T, path string, form url.Values, headers ...string) (int, string) {
+	t.Helper()
+	return s.ask(t, http.MethodPost, path, form,
+		append([]string{"Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
+}
+
+// ask returns what is at an address, or where it leads to.
+func (s *site) ask(
+	t *testing.T, method, address string, form url.Values, headers ...string,
+) (code int, text string) {
+	t.Helper()
 	if strings.HasPrefix(address, "/") {
 		address = s.base + address
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), method, address,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,10 +290,7 @@ func (s *site) get(t *testing.T, address string, headers ...string) (code int, t
 	if err != nil {
 		t.Fatal(err)
 	}
-	if to := response.Header.Get("Location"); to != "" {
-		return response.StatusCode, to
-	}
-	return response.StatusCode, string(body)
+	return response.StatusCode, cmp.Or(response.Header.Get("Location"), string(body))
 }
 
 // do sends a request with headers, which are names and values in turn.
@@ -285,27 +307,6 @@ func (s *site) do(t *testing.T, r *http.Request, headers ...string) *http.Respon
 		t.Fatal(err)
 	}
 	return response
-}
-
-// post sends a form.
-func (s *site) post(t *testing.T, path string, form url.Values, headers ...string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+path,
-		strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response := s.do(t, r, headers...)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if to := response.Header.Get("Location"); to != "" {
-		return response.StatusCode, to
-	}
-	return response.StatusCode, string(body)
 }
 
 var formKey = regexp.MustCompile(`name="form" value="([A-Z2-7]+)"`)
@@ -336,22 +337,11 @@ func (s *site) interrupt(t *testing.T, form url.Values, before int) int {
 // logged waits until the server has logged a line.
 func (s *site) logged(t *testing.T, want string) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for {
+	await(t, want, func() string {
 		s.mu.Lock()
-		lines := strings.Join(s.lines, "\n")
-		s.mu.Unlock()
-		if strings.Contains(lines, want) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never logged %q:\n%s", want, lines)
-		}
-	}
+		defer s.mu.Unlock()
+		return strings.Join(s.lines, "\n")
+	})
 }
 
 // write makes a run in the folder that goes on, and returns its name.
@@ -371,18 +361,22 @@ func (s *site) write(t *testing.T, at time.Time) (r *pretended, name string) {
 // until asks again and again until a text is there.
 func (s *site) until(t *testing.T, path, want string) string {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for {
+	return await(t, want, func() string {
 		_, text := s.get(t, path)
+		return text
+	})
+}
+
+// await looks again and again until what it sees has a text.
+func await(t *testing.T, want string, look func() string) string {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		text := look()
 		if strings.Contains(text, want) {
 			return text
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s never had %q:\n%s", path, want, text)
+		if time.Now().After(deadline) {
+			t.Fatalf("never %q:\n%s", want, text)
 		}
 	}
 }

@@ -111,8 +111,7 @@ func TestOnceURL(t *testing.T) {
 // TestForeignRequests are refused, with the cookie and the form's key as well: from
 // another name, another page, another page on this machine.
 func TestForeignRequests(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	form := s.form(t)
 	port := s.base[strings.LastIndexByte(s.base, ':'):]
 	for name, headers := range map[string][]string{
@@ -188,8 +187,7 @@ func TestPort80(t *testing.T) {
 
 // TestForms: only ours do anything, and only by POST.
 func TestForms(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	form := s.form(t)
 	for _, path := range []string{"/start?" + form.Encode(), "/interrupt?" + form.Encode()} {
 		if code, _ := s.get(t, path); code != http.StatusMethodNotAllowed && code != http.StatusNotFound {
@@ -217,8 +215,7 @@ func TestForms(t *testing.T) {
 // TestFiles: what is below the folder is served as harmless as it can be, and nothing
 // else is.
 func TestFiles(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	run, name := s.write(t, time.Now())
 	for file, text := range map[string]string{rootFile(s, "../secret.txt"): "secret",
 		rootFile(s, name, "evil.html"):            "<script>alert(1)</script>",

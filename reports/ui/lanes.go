@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	"stampede/harness/events"
+	"stampede/harness/plain"
 	"stampede/harness/rundir"
 	"stampede/reports/answer"
+	"stampede/reports/words"
 )
 
 // runPage is a run as it stands.
@@ -82,7 +85,7 @@ func (s *Server) runPage(f *found, now time.Time) runPage {
 		p.Title = b.Plan.Scenario
 		p.Question = b.Plan.Question
 		p.Meta = fmt.Sprintf("%s · profile %s · seed %d · started %s", b.Plan.System, b.Plan.Profile,
-			b.Plan.Seed, dateOf(b.Begun))
+			b.Plan.Seed, cmp.Or(words.Instant(b.Begun), "?"))
 	}
 	for i := range b.Lines {
 		p.Lanes = append(p.Lanes, laneOf(i, &b.Lines[i], b.Plan, !p.Live))
@@ -122,7 +125,7 @@ func (p *runPage) stateOf(b *events.Progress, now time.Time) {
 		p.State = "Starting the stores"
 	case running != nil:
 		p.State = fmt.Sprintf("Repeat %d of %d: %s, %s", b.Done()+1, b.Total(), running.Variant,
-			phaseText(running))
+			cmp.Or(running.Phase, events.Prepare))
 	default:
 		p.State = fmt.Sprintf("%d of %d repeats done", b.Done(), b.Total())
 	}
@@ -148,13 +151,6 @@ func (p *runPage) whatToDo() []string {
 	return []string{"stampede check " + p.Folder + " judges the recorded operations."}
 }
 
-func phaseText(l *events.VariantLine) string {
-	if l.Phase == "" {
-		return string(events.Prepare)
-	}
-	return string(l.Phase)
-}
-
 // durationText is a duration in whole seconds.
 func durationText(d time.Duration) string {
 	return (max(0, d) + time.Second/2).Truncate(time.Second).String()
@@ -171,7 +167,7 @@ func laneOf(i int, l *events.VariantLine, p *events.Plan, over bool) lane {
 	}
 	switch {
 	case l.Running && !over:
-		out.Icon, out.Class, out.State = "▶", "live", phaseText(l)
+		out.Icon, out.Class, out.State = "▶", "live", string(cmp.Or(l.Phase, events.Prepare))
 		if l.Phase.Loaded() && p.LoadNS > 0 {
 			out.State += fmt.Sprintf(" %s of %s", durationText(time.Duration(min(l.Tick.ElapsedNS,
 				p.LoadNS))), durationText(time.Duration(p.LoadNS)))
@@ -216,19 +212,10 @@ func numbersOf(l *events.VariantLine, running bool) []number {
 		of, kind = l.Main, l.Kind+" "
 	}
 	return append(numbers, number{Name: "p99", Value: p99},
-		number{Name: kind + "ok", Value: count(of.OK)},
-		number{Name: kind + "refused", Value: count(of.Refused)},
-		number{Name: "unknown", Value: count(t.Unknown), Bad: t.Unknown > 0},
-		number{Name: "dropped", Value: count(t.Dropped), Bad: t.Dropped > 0})
-}
-
-// count is a whole number in groups of three digits.
-func count(n int64) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+		number{Name: kind + "ok", Value: plain.Count(of.OK)},
+		number{Name: kind + "refused", Value: plain.Count(of.Refused)},
+		number{Name: "unknown", Value: plain.Count(t.Unknown), Bad: t.Unknown > 0},
+		number{Name: "dropped", Value: plain.Count(t.Dropped), Bad: t.Dropped > 0})
 }
 
 // The size of a spark's drawing.

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -177,7 +178,7 @@ func (s *Server) name(run string) string {
 
 func (s *Server) row(e described) runRow {
 	row := runRow{Scenario: e.Scenario, Name: s.name(e.Path), Profile: e.Profile, Seed: e.Seed,
-		Date: dateOf(e.Started), Follow: "/run/" + s.name(e.Path), Verdict: e.Verdict}
+		Date: cmp.Or(words.Instant(e.Started), "?"), Follow: "/run/" + s.name(e.Path), Verdict: e.Verdict}
 	switch {
 	case e.State == rundir.Running:
 		row.Live, row.Verdict, row.Icon, row.Class = true, "running", "▶", "live"
@@ -210,13 +211,6 @@ func (s *Server) report(name string) string {
 	return s.href(file)
 }
 
-func dateOf(t time.Time) string {
-	if t.IsZero() {
-		return "?"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
 // searches are the newest searches for knees.
 func (s *Server) searches() (rows []searchRow) {
 	entries, err := rundir.Names(filepath.Join(s.Root, rundir.SearchFolder))
@@ -225,8 +219,8 @@ func (s *Server) searches() (rows []searchRow) {
 	}
 	for _, e := range entries[:min(len(entries), mostSearches)] {
 		report := s.report(path.Join(rundir.SearchFolder, s.name(e.Path)))
-		rows = append(rows, searchRow{Scenario: e.Scenario, Date: dateOf(e.Started), Report: report,
-			Done: rundir.StateOf(e.Path) != rundir.Running})
+		rows = append(rows, searchRow{Scenario: e.Scenario, Report: report,
+			Date: cmp.Or(words.Instant(e.Started), "?"), Done: rundir.StateOf(e.Path) != rundir.Running})
 	}
 	return rows
 }

@@ -20,8 +20,7 @@ import (
 
 // TestHome lists runs as they are: live, finished, dead.
 func TestHome(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	if _, text := s.get(t, "/"); !strings.Contains(text, "There are no runs here yet") {
 		t.Error(text)
 	}
@@ -51,8 +50,7 @@ func TestHome(t *testing.T) {
 
 // TestHomePages: many runs are many pages, and a changed summary is read again.
 func TestHomePages(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	for i := range 120 {
 		r, _ := s.write(t, noon.Add(time.Duration(i)*time.Second))
@@ -145,8 +143,7 @@ func (s *stream) parts(t *testing.T) map[string]string {
 
 // TestFollow: a run that another process has started, to its end.
 func TestFollow(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	r, name := s.write(t, time.Now())
 	page := s.until(t, "/run/"+name, "fault: stall")
 	for _, want := range []string{`data-run="/run/` + name + `/live"`, "Who &lt;b&gt;wins&lt;/b&gt;?",
@@ -196,8 +193,7 @@ func TestFollow(t *testing.T) {
 
 // TestFollowTheDead: a run whose process has gone is not live for ever.
 func TestFollowTheDead(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	r, name := s.write(t, time.Now())
 	live := s.follow(t, "/run/"+name+"/live")
 	live.parts(t)
@@ -234,8 +230,7 @@ func TestFollowTheDead(t *testing.T) {
 // TestFollowNonsense: a file that is none of ours is told of, and a run from before
 // there were events has a page.
 func TestFollowNonsense(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	r, name := s.write(t, time.Now())
 	path := r.dir.File(events.FileName)
 	if err := os.WriteFile(path, []byte("{\n"), 0o644); err != nil {
@@ -259,8 +254,7 @@ func TestFollowNonsense(t *testing.T) {
 
 // TestFollowers are bounded in number, and hear that the list has changed.
 func TestFollowers(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	streams := []*stream{}
 	for range 16 {
 		streams = append(streams, s.follow(t, s.listed(t)))
@@ -295,8 +289,7 @@ func TestFollowers(t *testing.T) {
 
 // TestStart runs a scenario to its end, one at a time.
 func TestStart(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	if code, to := s.get(t, "/job"); code != http.StatusSeeOther || to != "/" {
 		t.Errorf("no job: %d %s", code, to)
 	}
@@ -342,8 +335,7 @@ func TestStart(t *testing.T) {
 
 // TestStartBesideAnother: a run of another process is disturbed as little as one of ours.
 func TestStartBesideAnother(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	s.write(t, time.Now())
 	if code, text := s.post(t, "/start", s.form(t)); code != http.StatusConflict ||
 		!strings.Contains(text, "is being written by another process") {
@@ -353,8 +345,7 @@ func TestStartBesideAnother(t *testing.T) {
 
 // TestStartBesideASearch: the search for a knee is a row of runs.
 func TestStartBesideASearch(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	search, err := rundir.CreateSearch(s.root, "sale", 7, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -368,8 +359,7 @@ func TestStartBesideASearch(t *testing.T) {
 
 // TestStartRefuses what is not on offer, and keeps what was filled in.
 func TestStartRefuses(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	for _, c := range []struct{ field, value, want string }{
 		{"profile", "--help", "there is no profile"}, {"backend", "external", "there is no backend"},
 		{"variant", "first,second", "has no design"}, {"seed", "-1", "the seed is"},
@@ -401,8 +391,7 @@ func TestStartRefuses(t *testing.T) {
 
 // TestStartFails: what it said is shown.
 func TestStartFails(t *testing.T) {
-	s := newSite(t, "fails")
-	s.enter(t)
+	s := inside(t, "fails")
 	if code, to := s.post(t, "/start", s.form(t)); code != http.StatusSeeOther || to != "/job" {
 		t.Fatalf("%d %s", code, to)
 	}
@@ -418,8 +407,7 @@ func TestStartFails(t *testing.T) {
 // TestStartIsDiscarded: a run that has begun and then has no stores leaves no folder,
 // and every page says why.
 func TestStartIsDiscarded(t *testing.T) {
-	s := newSite(t, "discards")
-	s.enter(t)
+	s := inside(t, "discards")
 	s.post(t, "/start", s.form(t))
 	text := s.until(t, "/job", "exit code 5")
 	if !strings.Contains(text, "no Postgres answers") {
@@ -447,8 +435,7 @@ func TestStartIsDiscarded(t *testing.T) {
 // TestDiscardedIsFollowed: who follows a run whose stores cannot be had hears why, and
 // nothing of a history.
 func TestDiscardedIsFollowed(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	r, name := s.write(t, time.Now())
 	live := s.follow(t, "/run/"+name+"/live")
 	live.parts(t)
@@ -480,8 +467,7 @@ func (s *stream) untilOver(t *testing.T) map[string]string {
 
 // TestStopsOnce: a run that the page has interrupted is waited for, not told again.
 func TestStopsOnce(t *testing.T) {
-	s := newSite(t, "slow")
-	s.enter(t)
+	s := inside(t, "slow")
 	form := s.form(t)
 	s.post(t, "/start", form)
 	_, run := s.get(t, "/job")
@@ -504,8 +490,7 @@ func TestStopsOnce(t *testing.T) {
 // TestStops: a run that was started is interrupted and waited for, and what does not
 // end is killed.
 func TestStops(t *testing.T) {
-	s := newSite(t, "runs")
-	s.enter(t)
+	s := inside(t, "runs")
 	s.post(t, "/start", s.form(t))
 	s.follow(t, "/live") // who follows does not hold it up
 	_, run := s.get(t, "/job")
@@ -520,8 +505,7 @@ func TestStops(t *testing.T) {
 
 // TestKills: the third interrupt ends what two did not.
 func TestKills(t *testing.T) {
-	s := newSite(t, "stubborn")
-	s.enter(t)
+	s := inside(t, "stubborn")
 	form := s.form(t)
 	s.post(t, "/start", form)
 	_, run := s.get(t, "/job")

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"stampede/reports/browsertest"
+	"stampede/reports/compare"
 )
 
 // TestAxe: no violation in either theme, in print and on a narrow screen.
@@ -23,7 +24,7 @@ func TestAxe(t *testing.T) {
 	}
 	comparisons := comparisonScenes(t)
 	for _, name := range []string{"regression", "unlike", "several", "hostile", "nothing"} {
-		pages["compare "+name] = comparePage(t, false, comparisons[name])
+		pages["compare "+name] = told(t, compare.HTML, false, comparisons[name]...)
 	}
 	inBoth := []string{"faults", "index", "knee mixed", "compare regression", "compare unlike"}
 	for name, page := range pages {

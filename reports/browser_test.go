@@ -30,6 +30,7 @@ import (
 	"stampede/harness/rundir"
 	"stampede/reports/answer"
 	"stampede/reports/browsertest"
+	"stampede/reports/compare"
 )
 
 // tab is an open page.
@@ -668,7 +669,7 @@ func TestBrowserCards(t *testing.T) {
 // The page of a comparison says nothing, asks for nothing and fits a phone.
 func TestBrowserCompare(t *testing.T) {
 	for name, all := range comparisonScenes(t) {
-		tb := open(t, comparePage(t, false, all))
+		tb := open(t, told(t, compare.HTML, false, all...))
 		quiet(t, tb)
 		narrow(t, tb, "compare-"+name)
 	}

@@ -2,7 +2,6 @@ package reports_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -22,14 +21,30 @@ func compareRuns(base, candidate compare.Labelled) compare.Comparison {
 	return compare.Runs(base, candidate)
 }
 
+// against compares b with a, which are called so.
+func against(a, b answer.Data) compare.Comparison {
+	return compareRuns(compare.Labelled{Label: "a", Data: a}, compare.Labelled{Label: "b", Data: b})
+}
+
+// told is what a format says of comparisons.
+func told(t testing.TB, write func(io.Writer, bool, ...compare.Comparison) error, across bool,
+	all ...compare.Comparison,
+) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := write(&out, across, all...); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
 func TestCompareRuns(t *testing.T) {
 	base := fixture{designs: flashSale()[:3], repeats: 6, ops: 2000}.build(t)
 	slower := flashSale()[:3]
 	slower[0].p50 *= 2
 	candidate := fixture{designs: slower[:2], repeats: 6, ops: 2000}.build(t)
 	candidate.Summary.Variants[0].Invariants[3].Status = check.Broken
-	c := compareRuns(compare.Labelled{Label: "main", Data: base},
-		compare.Labelled{Label: "branch", Data: candidate})
+	c := against(base, candidate)
 	if len(c.Mismatches) != 0 {
 		t.Errorf("mismatches %v", c.Mismatches)
 	}
@@ -46,9 +61,7 @@ func TestCompareRuns(t *testing.T) {
 	if len(c.Regressions) != 2 || c.Regressions[1].Metric != "p99" || len(c.Undecided(false)) != 0 {
 		t.Errorf("regressions %v, undecided %q", c.Regressions, c.Undecided(false))
 	}
-	back := compareRuns(compare.Labelled{Label: "branch", Data: candidate},
-		compare.Labelled{Label: "main", Data: base})
-	if len(back.Regressions) != 0 {
+	if back := against(candidate, base); len(back.Regressions) != 0 {
 		t.Errorf("what got better is a regression: %v", back.Regressions)
 	}
 	if same := c.Metrics[1].Comparisons[1]; same.Large && same.Significant {
@@ -60,8 +73,7 @@ func TestCompareFlagsWhatIsNotComparable(t *testing.T) {
 	base, other := one(t), one(t)
 	other.Summary.Environment.Fingerprint = "another machine"
 	other.Summary.Run.Profile = "smoke"
-	c := compareRuns(compare.Labelled{Label: "a", Data: base},
-		compare.Labelled{Label: "b", Data: other})
+	c := against(base, other)
 	var what []string
 	for _, m := range c.Mismatches {
 		what = append(what, m.What)
@@ -88,11 +100,7 @@ func TestDifferencesOfStores(t *testing.T) {
 	}
 	c := compareRuns(compare.Labelled{Label: "old", Data: base},
 		compare.Labelled{Label: "new", Data: other})
-	var out bytes.Buffer
-	if err := compare.Text(&out, false, c); err != nil {
-		t.Fatal(err)
-	}
-	text := out.String()
+	text := told(t, compare.Text, false, c)
 	for _, want := range []string{"! not comparable: kafka: only in new\n",
 		"appendfsync everysec and never",
 		"! not comparable: postgres differs: postgres 15.14 and postgres 17.2; fsync on and off",
@@ -146,12 +154,11 @@ func TestARegressionIsAnAnswer(t *testing.T) {
 	slower[0].p50 *= 3
 	worse := fixture{designs: slower, repeats: 5, ops: 2000}.build(t)
 	worse.Summary.Variants[1].Repeats = worse.Summary.Variants[1].Repeats[:1]
-	c := compareRuns(compare.Labelled{Label: "a", Data: base},
-		compare.Labelled{Label: "b", Data: worse})
+	c := against(base, worse)
 	if len(c.Few) != 1 || len(c.Regressions) == 0 || len(c.Undecided(false)) != 0 {
 		t.Errorf("few %q, regressions %v, undecided %q", c.Few, c.Regressions, c.Undecided(false))
 	}
-	if page := comparePage(t, false, []compare.Comparison{c}); !strings.Contains(page,
+	if page := told(t, compare.HTML, false, c); !strings.Contains(page,
 		"<title>REGRESSION") {
 		t.Error("the page has another word")
 	}
@@ -174,8 +181,7 @@ func TestWhatIsExpectedIsNoChange(t *testing.T) {
 		b.Summary.Variants[0].Invariants[3].Status = check.Broken
 		a.Summary.Variants[0].ExpectedBroken = test.before
 		b.Summary.Variants[0].ExpectedBroken = test.after
-		page := comparePage(t, false, []compare.Comparison{compareRuns(
-			compare.Labelled{Label: "a", Data: a}, compare.Labelled{Label: "b", Data: b})})
+		page := told(t, compare.HTML, false, against(a, b))
 		if !strings.Contains(page, "<title>"+test.word) {
 			t.Errorf("%s: not %s", name, test.word)
 		}
@@ -205,9 +211,8 @@ func TestWhatObjectivesProve(t *testing.T) {
 		test.change(&after.Summary.Variants[0])
 		compareAs := func(want string) {
 			t.Helper()
-			c := compareRuns(compare.Labelled{Label: "a", Data: base},
-				compare.Labelled{Label: "b", Data: after})
-			page := comparePage(t, false, []compare.Comparison{c})
+			c := against(base, after)
+			page := told(t, compare.HTML, false, c)
 			if !strings.Contains(page, "<title>"+want) || (len(c.Worsened(false)) > 0) !=
 				(want == "WORSE VERDICT") || want == "UNDECIDED" && len(c.Undecided(false)) == 0 {
 				t.Errorf("%s: not %s; undecided %q", name, want, c.Undecided(false))
@@ -241,18 +246,14 @@ func TestAChangeHasOneMark(t *testing.T) {
 				v.ExpectedBroken = []string{v.Invariants[0].Invariant}
 			}
 		}
-		all := []compare.Comparison{compareRuns(sides[0], sides[1])}
-		var text, md bytes.Buffer
-		if err := errors.Join(compare.Text(&text, false, all...),
-			compare.Markdown(&md, false, all...)); err != nil {
-			t.Fatal(err)
-		}
+		all := compareRuns(sides[0], sides[1])
+		text, md := told(t, compare.Text, false, all), told(t, compare.Markdown, false, all)
 		line := fmt.Sprintf(": no-oversell was %s, is %s\n", c.from, c.to)
-		page := outline(comparePage(t, false, all))
-		if !strings.Contains(text.String(), c.mark+" conditional_update"+line) ||
-			!strings.Contains(md.String(), "- "+c.mark+" conditional\\_update"+line) ||
+		page := outline(told(t, compare.HTML, false, all))
+		if !strings.Contains(text, c.mark+" conditional_update"+line) ||
+			!strings.Contains(md, "- "+c.mark+" conditional\\_update"+line) ||
 			!strings.Contains(page, fmt.Sprintf("| %s | %s | %s ", c.from, c.to, c.mark)) {
-			t.Errorf("%s to %s, not %s:\n%s%s", c.from, c.to, c.mark, text.String(), md.String())
+			t.Errorf("%s to %s, not %s:\n%s%s", c.from, c.to, c.mark, text, md)
 		}
 	}
 }
@@ -296,19 +297,10 @@ func comparisonScenes(t testing.TB) map[string][]compare.Comparison {
 	}
 }
 
-func comparePage(t testing.TB, across bool, all []compare.Comparison) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := compare.HTML(&out, across, all...); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
 func TestComparePageGolden(t *testing.T) {
 	for name, all := range comparisonScenes(t) {
 		t.Run(name, func(t *testing.T) {
-			page := comparePage(t, false, all)
+			page := told(t, compare.HTML, false, all...)
 			golden(t, "compare_"+name+".html.txt", outline(page))
 			keepsPolicy(t, name, page)
 			keepsAnchors(t, name, page)
@@ -324,22 +316,11 @@ func TestCompareFormatsGolden(t *testing.T) {
 	for _, name := range []string{"regression", "unlike", "several", "hostile"} {
 		all := scenes[name]
 		t.Run(name, func(t *testing.T) {
-			var md, text bytes.Buffer
-			if err := compare.Markdown(&md, false, all...); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, "compare_"+name+".md", md.String())
-			if err := compare.Text(&text, false, all...); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, "compare_"+name+".txt", text.String())
+			golden(t, "compare_"+name+".md", told(t, compare.Markdown, false, all...))
+			golden(t, "compare_"+name+".txt", told(t, compare.Text, false, all...))
 		})
 	}
-	var out bytes.Buffer
-	if err := compare.JSON(&out, false, scenes["several"]...); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "compare_several.json", out.String())
+	golden(t, "compare_several.json", told(t, compare.JSON, false, scenes["several"]...))
 }
 
 func TestSchemaIsCurrent(t *testing.T) {
@@ -351,23 +332,16 @@ func TestSchemaIsCurrent(t *testing.T) {
 func TestComparisonSchemaTakesWhatIsWritten(t *testing.T) {
 	s := schematest.Compile(t, compare.Schema())
 	for name, scenes := range comparisonScenes(t) {
-		var out bytes.Buffer
-		if err := compare.JSON(&out, false, scenes...); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.JSON(out.Bytes()); err != nil {
+		if err := s.JSON([]byte(told(t, compare.JSON, false, scenes...))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	var out bytes.Buffer
-	if err := compare.JSON(&out, false, comparisonScenes(t)["regression"]...); err != nil {
-		t.Fatal(err)
-	}
+	right := told(t, compare.JSON, false, comparisonScenes(t)["regression"]...)
 	for _, change := range [][2]string{{`"regression"`, `"worse-ish"`}, {`"base_median"`,
 		`"base_mean"`},
 		{`"1.1.0"`, `"1"`}, {`"seed": `, `"sead": `}} {
-		wrong := strings.Replace(out.String(), change[0], change[1], 1)
-		if wrong == out.String() || s.JSON([]byte(wrong)) == nil {
+		wrong := strings.Replace(right, change[0], change[1], 1)
+		if wrong == right || s.JSON([]byte(wrong)) == nil {
 			t.Errorf("%s for %s is taken", change[1], change[0])
 		}
 	}
@@ -377,33 +351,25 @@ func TestComparisonSchemaTakesWhatIsWritten(t *testing.T) {
 // allowed, and what differs is named.
 func TestUnlikeRunsAreMarked(t *testing.T) {
 	unlike := comparisonScenes(t)["unlike"]
-	page := comparePage(t, false, unlike)
+	page := told(t, compare.HTML, false, unlike...)
 	if n := strings.Count(page, "not comparable:</span>"); n != 9 {
 		t.Errorf("%d of 9 ratios are marked", n)
 	}
 	// The seed differs, which no flag excuses.
-	if !strings.Contains(comparePage(t, true, unlike), "NOT COMPARABLE") {
+	if !strings.Contains(told(t, compare.HTML, true, unlike...), "NOT COMPARABLE") {
 		t.Error("another seed was taken for another machine")
 	}
 	unlike[0].Mismatches = slices.DeleteFunc(unlike[0].Mismatches,
 		func(m compare.Mismatch) bool { return !m.Machine })
-	var text bytes.Buffer
-	if err := compare.Text(&text, true, unlike...); err != nil {
-		t.Fatal(err)
-	}
-	if got := text.String(); !strings.Contains(got, "! compared all the same: ") ||
+	if got := told(t, compare.Text, true, unlike...); !strings.Contains(got, "! compared all the same: ") ||
 		strings.Contains(got, "unlike runs") || strings.Contains(got, "not comparable") {
 		t.Errorf("allowed, the text says\n%s", got)
 	}
-	var md bytes.Buffer
-	if err := compare.Markdown(&md, true, unlike...); err != nil {
-		t.Fatal(err)
-	}
-	if got := md.String(); !strings.Contains(got, "- compared all the same: CPU differs") ||
+	if got := told(t, compare.Markdown, true, unlike...); !strings.Contains(got, "- compared all the same: CPU differs") ||
 		strings.Contains(got, "unlike runs") || strings.Contains(got, "not comparable") {
 		t.Errorf("allowed, the Markdown says\n%s", got)
 	}
-	allowed := comparePage(t, true, unlike)
+	allowed := told(t, compare.HTML, true, unlike...)
 	if !strings.Contains(allowed, "<strong>REGRESSION</strong>") ||
 		strings.Contains(allowed, "not comparable:</span>") ||
 		!strings.Contains(allowed, "Allowed by --across-machines") {
@@ -425,13 +391,11 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 		}
 		return d
 	}
-	a := compare.Labelled{Label: "a", Data: of("same")}
-	b := compare.Labelled{Label: "b", Data: of("same")}
-	c := compareRuns(a, b)
+	c := against(of("same"), of("same"))
 	if len(c.Few) != 0 || len(c.WithoutTimes) != 6 || !c.Untimed() || len(c.Undecided(false)) != 0 {
 		t.Errorf("few %q, without times %q, undecided %q", c.Few, c.WithoutTimes, c.Undecided(false))
 	}
-	page := outline(comparePage(t, false, []compare.Comparison{c}))
+	page := outline(told(t, compare.HTML, false, c))
 	for _, want := range []string{"No design has clean times in both runs", "without times on both " +
 		"sides: conditional_update, naive_select, counter_in_place, for_update and 2 more",
 		"No design has times in both runs."} {
@@ -439,24 +403,22 @@ func TestWhatComparisonsSayOnce(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	b.Data = of("another")
-	b.Data.Summary.Run.Seed, b.Data.Summary.Run.Profile = 7, "smoke"
-	c = compareRuns(a, b)
+	b := of("another")
+	b.Summary.Run.Seed, b.Summary.Run.Profile = 7, "smoke"
+	c = against(of("same"), b)
 	if why := c.Undecided(false); len(why) != 1 ||
 		why[0] != "scenario differs: same and another, and 2 more" {
 		t.Errorf("undecided: %q", why)
 	}
-	page = outline(comparePage(t, false, []compare.Comparison{c}))
+	page = outline(told(t, compare.HTML, false, c))
 	if !strings.Contains(page, "And 2 more") || strings.Contains(page, "| seed |") {
 		t.Error("the page lists what does not matter")
 	}
 	for name, write := range map[string]func(io.Writer, bool, ...compare.Comparison) error{
 		"text": compare.Text, "Markdown": compare.Markdown} {
-		var out bytes.Buffer
-		if err := write(&out, false, c); err != nil ||
-			strings.Count(out.String(), "not comparable: ") != 1 ||
-			!strings.Contains(out.String(), "another, and 2 more\n") {
-			t.Errorf("%s: %v\n%s", name, err, out.String())
+		if out := told(t, write, false, c); strings.Count(out, "not comparable: ") != 1 ||
+			!strings.Contains(out, "another, and 2 more\n") {
+			t.Errorf("%s:\n%s", name, out)
 		}
 	}
 }
@@ -469,21 +431,17 @@ func TestCopiesOfOneRun(t *testing.T) {
 		!slices.Equal(c.Undecided(true), []string{"both are the same run"}) {
 		t.Errorf("%+v, undecided %q", c, c.Undecided(true))
 	}
-	var text, md, doc bytes.Buffer
-	if err := errors.Join(compare.Text(&text, false, c), compare.Markdown(&md, false, c),
-		compare.JSON(&doc, false, c)); err != nil {
-		t.Fatal(err)
+	if text := told(t, compare.Text, false, c); text != "new against old\n= both are the same run\n" {
+		t.Errorf("the text is %q", text)
 	}
-	if text.String() != "new against old\n= both are the same run\n" {
-		t.Errorf("the text is %q", text.String())
+	if md := told(t, compare.Markdown, false, c); md !=
+		"## = SAME RUN · new against old\n\n- old and new: both are the same run.\n" {
+		t.Errorf("the Markdown is %q", md)
 	}
-	if md.String() != "## = SAME RUN · new against old\n\n- old and new: both are the same run.\n" {
-		t.Errorf("the Markdown is %q", md.String())
+	if doc := told(t, compare.JSON, false, c); !strings.Contains(doc, `"verdict": "same-run"`) {
+		t.Errorf("the document is %s", doc)
 	}
-	if !strings.Contains(doc.String(), `"verdict": "same-run"`) {
-		t.Errorf("the document is %s", doc.String())
-	}
-	page := comparePage(t, false, []compare.Comparison{c})
+	page := told(t, compare.HTML, false, c)
 	if !strings.Contains(page, "SAME RUN") || strings.Contains(page, "Times and throughput") {
 		t.Error("the page says more of one run")
 	}
@@ -507,11 +465,7 @@ func TestANoisyDesignTakesNothingFromOthers(t *testing.T) {
 	base := fixture{designs: flashSale()[2:4], repeats: 6, ops: 2000}.build(t)
 	worse := fixture{designs: slower, repeats: 6, ops: 2000}.build(t)
 	noisyIn(worse, 0)
-	judged := func() compare.Comparison {
-		return compareRuns(compare.Labelled{Label: "a", Data: base},
-			compare.Labelled{Label: "b", Data: worse})
-	}
-	c := judged()
+	c := against(base, worse)
 	if !slices.Equal(c.Noisy, []string{"counter_in_place"}) || c.Judged != 1 || c.Untimed() ||
 		len(c.Regressions) == 0 || len(c.Mismatches) > 0 {
 		t.Errorf("noisy %q, judged %d, regressions %v", c.Noisy, c.Judged, c.Regressions)
@@ -527,40 +481,37 @@ func TestANoisyDesignTakesNothingFromOthers(t *testing.T) {
 	}
 	base.Summary.NoiseFloor = &rundir.NoiseFloor{P50: 1.1, P99: 1.2}
 	worse.Summary.NoiseFloor = &rundir.NoiseFloor{P50: 1.1, P99: 1.6}
-	if p99 = judged().Metrics[0].Comparisons[1]; p99.Ratio < 2 {
+	if p99 = against(base, worse).Metrics[0].Comparisons[1]; p99.Ratio < 2 {
 		t.Errorf("beyond the noise floor: %+v", p99)
 	}
 	base.Summary.NoiseFloor.P99 = 9
-	if p99 = judged().Metrics[0].Comparisons[1]; p99.Ratio != 0 {
+	if p99 = against(base, worse).Metrics[0].Comparisons[1]; p99.Ratio != 0 {
 		t.Errorf("within the wider noise floor: %+v", p99)
 	}
 	noisyIn(worse, 1)
-	if c = judged(); !c.Untimed() || len(c.Regressions)+len(c.Undecided(false)) > 0 {
+	if c = against(base, worse); !c.Untimed() || len(c.Regressions)+len(c.Undecided(false)) > 0 {
 		t.Errorf("all are noisy: %v, %q", c.Regressions, c.Undecided(false))
 	}
-	var text bytes.Buffer
-	if err := compare.Text(&text, false, c); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(text.String(), "≈ noisy times, which show no regression: counter_in_place "+
-		"and for_update\n") || strings.Count(text.String(), "\nall rows: ≈ noisy\n") != 1 ||
-		strings.Count(text.String(), "noisy times: no p-value") != 1 {
-		t.Errorf("the text is\n%s", text.String())
+	text := told(t, compare.Text, false, c)
+	if !strings.Contains(text, "≈ noisy times, which show no regression: counter_in_place "+
+		"and for_update\n") || strings.Count(text, "\nall rows: ≈ noisy\n") != 1 ||
+		strings.Count(text, "noisy times: no p-value") != 1 {
+		t.Errorf("the text is\n%s", text)
 	}
 }
 
 // TestNoiseChangesNoVerdict: what noise leaves unjudged is neither worse nor an open question,
 // and a promise of time counts as an objective.
 func TestNoiseChangesNoVerdict(t *testing.T) {
-	a, b := compare.Labelled{Label: "a", Data: one(t)}, compare.Labelled{Label: "b", Data: one(t)}
-	v := &b.Data.Summary.Variants[0]
+	a, b := one(t), one(t)
+	v := &b.Summary.Variants[0]
 	v.SLOs[0].Status, v.SLOs[0].NotJudged = check.Undecided, true
 	v.Invariants[4].Status, v.Invariants[4].Late = check.Undecided, 3
-	if c := compareRuns(a, b); len(c.Changes) > 0 {
+	if c := against(a, b); len(c.Changes) > 0 {
 		t.Errorf("noise changed %v", c.Changes)
 	}
 	v.Invariants[4].Status, v.Invariants[4].Count = check.Broken, 3
-	if c := compareRuns(a, b); len(c.Changes) != 1 || !c.Changes[0].Objective {
+	if c := against(a, b); len(c.Changes) != 1 || !c.Changes[0].Objective {
 		t.Errorf("a promise that is missed: %+v", c.Changes)
 	}
 }

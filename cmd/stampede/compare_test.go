@@ -47,35 +47,29 @@ func judgedRun(t *testing.T, root string, minute int, of check.Status) string {
 // said runs a part of the command line and returns what it printed, and its exit code.
 func said(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	var files [2]*os.File
+	files := outputs(t)
+	code = Main(args, files[0], files[1])
+	return string(read(t, files[0].Name())), string(read(t, files[1].Name())), code
+}
+
+// outputs are files to be standard output and standard error.
+func outputs(t *testing.T) (files [2]*os.File) {
+	t.Helper()
 	for i := range files {
 		var err error
 		if files[i], err = os.Create(filepath.Join(t.TempDir(), "out")); err != nil {
 			t.Fatal(err)
 		}
-		defer files[i].Close()
+		t.Cleanup(func() { files[i].Close() })
 	}
-	code = Main(args, files[0], files[1])
-	var texts [2]string
-	for i, f := range files {
-		text, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[i] = string(text)
-	}
-	return texts[0], texts[1], code
+	return files
 }
 
 // makeNoisy has the times of a stored run be noisy.
 func makeNoisy(t *testing.T, run string) {
 	t.Helper()
 	name := filepath.Join(run, rundir.SummaryFile)
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.ReplaceAll(text, []byte(`"timing": "clean"`), []byte(`"timing": "noisy"`))
+	text := bytes.ReplaceAll(read(t, name), []byte(`"timing": "clean"`), []byte(`"timing": "noisy"`))
 	if err := os.WriteFile(name, text, 0o644); err != nil {
 		t.Fatal(err)
 	}

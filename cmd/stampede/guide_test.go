@@ -151,24 +151,31 @@ func withoutSetup(script string) string {
 // follow types commands in a folder and returns what they print.
 func follow(t *testing.T, dir, script string) string {
 	t.Helper()
+	// As in a shell of its own, also where make runs the tests: a make below says where
+	// it is.
+	out, errs, err := shell(t, dir, script, slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		return strings.HasPrefix(pair, "MAKE") || strings.HasPrefix(pair, "MFLAGS=")
+	}))
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s%s", err, script, out, errs)
+	}
+	return out
+}
+
+// shell runs commands until one fails; none takes longer than some minutes.
+func shell(t *testing.T, dir, script string, env []string) (out, errs string, err error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-ec", script)
-	cmd.Dir = dir
-	// As in a shell of its own, also where make runs the tests: a make below says where
-	// it is.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool {
-		return strings.HasPrefix(pair, "MAKE") || strings.HasPrefix(pair, "MFLAGS=")
-	})
+	cmd.Dir, cmd.Env = dir, env
 	// A group of its own, so that nothing that it starts outlives the test.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = 20 * time.Second
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s\n%s%s", err, script, out.String(), errs.String())
-	}
-	return out.String()
+	var said, complained bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &complained
+	err = cmd.Run()
+	return said.String(), complained.String(), err
 }
 
 var (

@@ -40,15 +40,7 @@ type fakeLab struct {
 
 func newSearching(t *testing.T, args ...string) *searching {
 	t.Helper()
-	files := [2]*os.File{}
-	for i, name := range []string{"out", "err"} {
-		file, err := os.Create(filepath.Join(t.TempDir(), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { file.Close() })
-		files[i] = file
-	}
+	files := outputs(t)
 	soft, stop := context.WithCancelCause(t.Context())
 	s := &searching{app: &app{stdout: files[0], stderr: files[1],
 		argv:       append([]string{"knee"}, args...),
@@ -97,25 +89,14 @@ func (s *searching) run(t *testing.T) (code int, out, errs string) {
 	if err := s.app.knee("flash-sale-100k", s.flags, s.open); err != nil {
 		code = exitCode(err)
 	}
-	read := func(f *os.File) string {
-		text, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	return code, read(s.app.stdout), read(s.app.stderr)
+	return code, string(read(t, s.app.stdout.Name())), string(read(t, s.app.stderr.Name()))
 }
 
 // latest is the directory of the search and what it found.
 func (s *searching) latest(t *testing.T) (dir string, found knee.Summary) {
 	t.Helper()
 	dir = filepath.Join(s.flags.out, "knee", "flash-sale-100k", rundir.Latest)
-	text, err := os.ReadFile(filepath.Join(dir, knee.SummaryFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &found); err != nil {
+	if err := json.Unmarshal(read(t, filepath.Join(dir, knee.SummaryFile)), &found); err != nil {
 		t.Fatal(err)
 	}
 	return dir, found

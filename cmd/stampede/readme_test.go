@@ -2,18 +2,14 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"html"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"stampede/harness/api/apitest"
@@ -471,23 +467,14 @@ func withoutMake(block string) string {
 // typeIn runs a block of commands as a reader would.
 func typeIn(t *testing.T, dir, script string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
 	// On a machine that does other work a small run may not exercise everything, or be
 	// slower than the one before, or give no clean times; none is a failure of the command.
 	script = regexp.MustCompile(`(?m)^(bin/stampede (?:run|check) (?:.*\\\n)*.*)$`).
 		ReplaceAllString(script, "$1 || [[ $$? == [3467] ]]")
-	cmd := exec.CommandContext(ctx, "bash", "-c",
-		"set -em\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+script)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "STAMPEDE_TEST_AS_COMMAND=1")
-	// A group of its own, so that nothing that it starts outlives the test.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.WaitDelay = 20 * time.Second
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Errorf("%v\n%s\n%s", err, script, out.String())
+	out, errs, err := shell(t, dir, "set -m\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+script,
+		append(os.Environ(), "STAMPEDE_TEST_AS_COMMAND=1"))
+	if err != nil {
+		t.Errorf("%v\n%s\n%s%s", err, script, out, errs)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -35,7 +34,7 @@ type server struct {
 }
 
 // serve is the command "serve ARGS...": stampede serve on a port of the
-// kernel's choice, at $URL, until "served" or the end of the script.
+// kernel's choice, at $URL, until "stopped 0" or the end of the script.
 func serve(ts *testscript.TestScript, _ bool, args []string) {
 	cmd, done := launch(ts, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
 	ts.Defer(func() { _ = cmd.Process.Kill() }) // an error says that it has ended
@@ -53,21 +52,6 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("stampede serve says no address")
-}
-
-// served is the command "served": the server is told to stop and must.
-func served(ts *testscript.TestScript, _ bool, _ []string) {
-	v, ok := running.Load(ts)
-	if !ok {
-		ts.Fatalf("nothing is served")
-	}
-	s := v.(server)
-	ts.Check(s.cmd.Process.Signal(syscall.SIGINT))
-	code, err := exitStatus(await(ts, s.cmd, s.done))
-	ts.Check(err)
-	if code != exitOK {
-		ts.Fatalf("stampede serve exited with %d\n%s", code, ts.ReadFile("err"))
-	}
 }
 
 // shop is the command "shop ARGS...": the shop in Python on a port of the

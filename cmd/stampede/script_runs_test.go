@@ -89,8 +89,8 @@ func whileRunning(ts *testscript.TestScript, _ bool, args []string) {
 	running.Store(ts, server{cmd, done})
 }
 
-// stopped is the command "stopped CODE": what whilerunning started gets SIGINT
-// and must end with that exit code.
+// stopped is the command "stopped CODE": what whilerunning or serve started gets
+// SIGINT and must end with that exit code.
 func stopped(ts *testscript.TestScript, _ bool, args []string) {
 	v, ok := running.Load(ts)
 	if !ok {

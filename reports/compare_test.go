@@ -361,11 +361,13 @@ func TestUnlikeRunsAreMarked(t *testing.T) {
 	}
 	unlike[0].Mismatches = slices.DeleteFunc(unlike[0].Mismatches,
 		func(m compare.Mismatch) bool { return !m.Machine })
-	if got := told(t, compare.Text, true, unlike...); !strings.Contains(got, "! compared all the same: ") ||
+	got := told(t, compare.Text, true, unlike...)
+	if !strings.Contains(got, "! compared all the same: ") ||
 		strings.Contains(got, "unlike runs") || strings.Contains(got, "not comparable") {
 		t.Errorf("allowed, the text says\n%s", got)
 	}
-	if got := told(t, compare.Markdown, true, unlike...); !strings.Contains(got, "- compared all the same: CPU differs") ||
+	got = told(t, compare.Markdown, true, unlike...)
+	if !strings.Contains(got, "- compared all the same: CPU differs") ||
 		strings.Contains(got, "unlike runs") || strings.Contains(got, "not comparable") {
 		t.Errorf("allowed, the Markdown says\n%s", got)
 	}
@@ -431,7 +433,8 @@ func TestCopiesOfOneRun(t *testing.T) {
 		!slices.Equal(c.Undecided(true), []string{"both are the same run"}) {
 		t.Errorf("%+v, undecided %q", c, c.Undecided(true))
 	}
-	if text := told(t, compare.Text, false, c); text != "new against old\n= both are the same run\n" {
+	if text := told(t, compare.Text, false, c); text !=
+		"new against old\n= both are the same run\n" {
 		t.Errorf("the text is %q", text)
 	}
 	if md := told(t, compare.Markdown, false, c); md !=

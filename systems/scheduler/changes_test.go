@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"stampede/harness/history"
 	"stampede/harness/interleave"
-	"stampede/systems/scheduler"
 )
 
 // told is what became of a change.
@@ -27,12 +26,12 @@ func (b *table) changing(t *testing.T, changes [2]history.Op) (orders [][2]told)
 	_, err := interleave.Explore(t.Context(), b.watch,
 		func(ctx context.Context) (interleave.World, error) {
 			b.fresh(t)
-			b.picked(t, 1, scheduler.Spec{Task: "report", Fails: true})
-			list, err := b.Claim(ctx, 1)
+			b.picked(t, 1, Spec{Task: "report", Fails: true})
+			list, err := b.claims(ctx, 1)
 			if err != nil || len(list) != 1 {
 				return interleave.World{}, fmt.Errorf("claimed %d tasks: %w", len(list), err)
 			}
-			b.picked(t, 2, scheduler.Spec{Task: "report"})
+			b.picked(t, 2, Spec{Task: "report"})
 			var said [2]told
 			world := interleave.World{Judge: func(context.Context, []error) error {
 				orders = append(orders, said)
@@ -41,12 +40,12 @@ func (b *table) changing(t *testing.T, changes [2]history.Op) (orders [][2]told)
 			for i, op := range changes {
 				world.Sessions = append(world.Sessions, interleave.Session{Name: fmt.Sprint(i),
 					Do: func(ctx context.Context) error {
-						reply, err := b.Do(ctx, op)
+						reply, err := API().Do(ctx, &instance{tasks: b.tasks}, op)
 						said[i] = told{reply.Key, err}
 						return nil
 					}})
 			}
-			return world, b.End(ctx, list[0], scheduler.Failed)
+			return world, b.ends(ctx, list[0], Failed)
 		})
 	ok(t, err)
 	if len(orders) < 2 {
@@ -63,8 +62,8 @@ func TestChangeTwice(t *testing.T) {
 	for _, c := range []struct {
 		what, task, want string
 	}{
-		{scheduler.KindCancel, "512", "cancelled"}, {scheduler.KindPause, "512", "paused"},
-		{scheduler.KindRerun, "256", "waiting"},
+		{KindCancel, "512", "cancelled"}, {KindPause, "512", "paused"},
+		{KindRerun, "256", "waiting"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			op := history.Op{ID: 700, Kind: c.what, Key: c.task}
@@ -85,14 +84,14 @@ func TestOpTaken(t *testing.T) {
 	b := newTable(t)
 	b.be(t, tableParams(), "skip_locked", "")
 	for name, other := range map[string]history.Op{
-		"another task": {ID: 700, Kind: scheduler.KindRerun, Key: "256"},
-		"another kind": {ID: 700, Kind: scheduler.KindPause, Key: "512"},
+		"another task": {ID: 700, Kind: KindRerun, Key: "256"},
+		"another kind": {ID: 700, Kind: KindPause, Key: "512"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cancel := history.Op{ID: 700, Kind: scheduler.KindCancel, Key: "512"}
+			cancel := history.Op{ID: 700, Kind: KindCancel, Key: "512"}
 			for _, said := range b.changing(t, [2]history.Op{cancel, other}) {
 				made := slices.IndexFunc(said[:], func(s told) bool { return s.err == nil })
-				if made < 0 || !errors.Is(said[1-made].err, scheduler.ErrOpTaken) {
+				if made < 0 || !errors.Is(said[1-made].err, ErrOpTaken) {
 					t.Errorf("told %v", said[:])
 				}
 			}
@@ -107,12 +106,12 @@ func TestOpTaken(t *testing.T) {
 func TestScheduledAgain(t *testing.T) {
 	b := newTable(t)
 	b.be(t, tableParams(), "skip_locked", "")
-	spec := scheduler.Spec{Task: "report", Fails: true}
+	spec := Spec{Task: "report", Fails: true}
 	b.picked(t, 1, spec)
-	list, err := b.Claim(t.Context(), 1)
-	ok(t, err, b.End(t.Context(), list[0], scheduler.Failed))
+	list, err := b.claims(t.Context(), 1)
+	ok(t, err, b.ends(t.Context(), list[0], Failed))
 	b.picked(t, 1, spec)
-	ok(t, b.changes(t.Context(), 1, scheduler.KindRerun, 5))
+	ok(t, b.changes(t.Context(), 1, KindRerun, 5))
 	b.picked(t, 1, spec)
 	ok(t, b.drain(t.Context()))
 	b.picked(t, 1, spec)
@@ -125,20 +124,20 @@ func TestHeartbeatLocksInOrder(t *testing.T) {
 	b := newTable(t)
 	b.be(t, tableParams(), "batch", "")
 	for id := range uint64(2) {
-		b.ask(t, 1+id, 0, scheduler.Spec{Task: "report"})
+		b.ask(t, 1+id, 0, Spec{Task: "report"})
 	}
-	list, err := b.Claim(t.Context(), 2)
+	list, err := b.claims(t.Context(), 2)
 	ok(t, err)
-	slices.SortFunc(list, func(a, b scheduler.Claim) int { return int(b.Row() - a.Row()) })
+	slices.SortFunc(list, func(a, b claim) int { return int(b.id - a.id) })
 	tx, err := b.pool.Begin(t.Context())
 	ok(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT FROM tasks WHERE id = $1 FOR UPDATE`, list[1].Row())
+	_, err = tx.Exec(t.Context(), `SELECT FROM tasks WHERE id = $1 FOR UPDATE`, list[1].id)
 	ok(t, err)
 	beaten := make(chan error, 1)
-	go func() { beaten <- b.Heartbeat(context.WithoutCancel(t.Context()), list) }()
+	go func() { beaten <- b.renews(context.WithoutCancel(t.Context()), list) }()
 	b.awaits(t, waiting)
 	b.is(t, fmt.Sprintf(`SELECT id::text FROM tasks WHERE id = %d FOR UPDATE SKIP LOCKED`,
-		list[0].Row()), fmt.Sprint(list[0].Row()))
+		list[0].id), fmt.Sprint(list[0].id))
 	ok(t, tx.Rollback(t.Context()), <-beaten)
 }
 
@@ -149,14 +148,14 @@ func TestTurnedAway(t *testing.T) {
 	for _, variant := range []string{"skip_locked", "batch"} {
 		t.Run(variant, func(t *testing.T) {
 			b.be(t, tableParams(), variant, "")
-			b.picked(t, 1, scheduler.Spec{Task: "report"})
-			list, err := b.Claim(t.Context(), 1)
-			ok(t, err, b.expire(t.Context()), b.Rescue(t.Context()))
+			b.picked(t, 1, Spec{Task: "report"})
+			list, err := b.claims(t.Context(), 1)
+			ok(t, err, b.expire(t.Context()), b.rescues(t.Context()))
 			b.is(t, `SELECT outcome || (turned_at IS NULL) FROM runs`, "losttrue")
-			ok(t, b.works(t.Context(), list[0]), b.Note(t.Context()))
-			b.is(t, `SELECT started || ' ' || ended FROM counts`, "1 0")
-			ok(t, b.drain(t.Context()), b.Note(t.Context()))
-			b.is(t, `SELECT started || ' ' || ended FROM counts`, "2 1")
+			ok(t, b.works(t.Context(), list[0]), b.note(t.Context()))
+			b.is(t, startedEnded, "1 0")
+			ok(t, b.drain(t.Context()), b.note(t.Context()))
+			b.is(t, startedEnded, "2 1")
 			b.is(t, `SELECT outcome || (turned_at IS NULL) FROM runs ORDER BY id`, "lostfalse", "donetrue")
 			b.is(t, `SELECT (turned_at > ended_at)::text FROM runs WHERE outcome = 'lost'`, "true")
 			b.is(t, `SELECT fence::text FROM effects`, "2")

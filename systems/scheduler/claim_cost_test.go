@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/scheduler"
 )
 
 // BenchmarkClaimCost starts tasks out of more and more that are due: of skip_locked
@@ -17,22 +16,22 @@ func BenchmarkClaimCost(b *testing.B) {
 	suttest.ClaimCost(b, []string{"skip_locked", "batch"},
 		func(b *testing.B, variant string) suttest.Backlog {
 			b.Helper()
-			db, err := scheduler.OpenPostgres(b.Context(), sut.Config{MaxConns: 1,
-				PostgresURL: places.Namespace(b).PostgresURL, Timeout: 10 * time.Minute})
+			db, err := stores.OpenPostgres(b.Context(), sut.Config{MaxConns: 1,
+				PostgresURL: places.Namespace(b).PostgresURL, Timeout: 10 * time.Minute}, "scheduler", nil)
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.Cleanup(db.Close)
-			if _, err := db.Exec(b.Context(), scheduler.Schema()); err != nil {
+			if _, err := db.Exec(b.Context(), wholeSchema()); err != nil {
 				b.Fatal(err)
 			}
-			s := scheduler.StatementsOf(db, scheduler.DefaultParams(), variant, "")
+			s := statementsOf(db, DefaultParams(), variant, "")
 			log := backlog{b: b, db: db, state: "waiting"}
 			if variant == "skip_locked" {
 				log.state = "picked"
 			}
 			return suttest.Backlog{Fill: log.fill, Claim: func() error {
-				got, err := s.Claim(b.Context(), suttest.ClaimBatch)
+				got, err := s.claim(b.Context(), "executor", suttest.ClaimBatch, []int64{})
 				if err == nil && len(got) != suttest.ClaimBatch {
 					err = fmt.Errorf("%d tasks", len(got))
 				}

@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"stampede/harness/env/envtest"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/scheduler"
 )
 
 // places are shared by all store-backed tests of this package.
@@ -38,14 +37,14 @@ func TestFullDisk(t *testing.T) {
 
 func suite() suttest.Suite {
 	return suttest.Suite{
-		System:  competing(scheduler.System()),
+		System:  competing(System()),
 		Params:  morning(),
 		Space:   places.Namespace,
 		Seed:    1,
 		Ops:     200,
 		Summary: summary,
 		Undecided: map[string]string{
-			scheduler.CancelledRests: "a design that starts tasks late may cancel none of them before",
+			CancelledRests: "a design that starts tasks late may cancel none of them before",
 		},
 	}
 }
@@ -74,8 +73,8 @@ func competing(system sut.System) sut.System {
 
 // morning is a few hundred tasks that are due within half a second, their second
 // occurrences within another, on a machine that may be slow.
-func morning() *scheduler.Params {
-	p := scheduler.DefaultParams()
+func morning() *Params {
+	p := DefaultParams()
 	p.TimeScale, p.Rate = 240, 800
 	p.NineAfter, p.Ahead = sut.Duration(time.Minute), sut.Duration(time.Minute)
 	p.Recurring, p.Awaits, p.Cancel, p.Poison = 0.05, 0.01, 0.15, 0.05
@@ -90,7 +89,7 @@ func morning() *scheduler.Params {
 
 // summary lists the tasks as they were asked for, whatever has become of them.
 func summary(raw json.RawMessage) (string, error) {
-	var audit scheduler.Audit
+	var audit Audit
 	if err := json.Unmarshal(raw, &audit); err != nil {
 		return "", err
 	}
@@ -115,7 +114,7 @@ func TestForgottenKeysAreCaught(t *testing.T) {
 	for _, field := range []string{"id", "op_id"} {
 		verdicts := suttest.Foreign(t, suite(), "skip_locked",
 			func(next http.Handler) http.Handler { return apitest.Forgetful(next, nil, field) })
-		if v := verdicts[scheduler.NoPhantomRuns]; v.Status != check.Broken || len(v.Witness) == 0 {
+		if v := verdicts[NoPhantomRuns]; v.Status != check.Broken || len(v.Witness) == 0 {
 			t.Errorf("%s: %s is %s with witnesses %v: %s", field, v.Invariant, v.Status, v.Witness, v.Reason)
 		}
 	}

@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"context"
@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"stampede/harness/stores"
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // TestCarriers: what is sent comes to one executor; what an executor has received
@@ -23,41 +25,39 @@ func TestCarriers(t *testing.T) {
 			kafka.Partitions = 2
 			cfg := sut.Config{RedisURL: space.RedisURL, KafkaBrokers: space.KafkaBrokers, Kafka: kafka,
 				Prefix: space.Prefix, Timeout: 5 * time.Second}
-			p := scheduler.DefaultParams()
+			p := DefaultParams()
 			p.HandAgain = sut.Duration(100 * ms)
-			open := func() scheduler.Carrier {
-				c, err := scheduler.CarrierOf(cfg, p, variant)
-				if err != nil {
-					t.Fatal(err)
+			open := func() carrier {
+				st := &opened{Config: cfg, Params: p}
+				if opts, err := stores.RedisOptions(cfg); err == nil {
+					st.Redis = redis.NewClient(opts)
 				}
+				c, err := schemeOf(variant).ways.carry(st)
+				ok(t, err)
 				return c
 			}
 			picker := open()
-			defer picker.Close()
-			if err := picker.Prepare(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := picker.Send(ctx, 1, 2, 3, 4, 5); err != nil {
-				t.Fatal(err)
-			}
+			defer picker.close()
+			first := []handed{{1, 10, 100}, {2, 20, 200}, {3, 30, 300}, {4, 40, 400}, {5, 50, 500}}
+			last := []handed{{6, 60, 600}}
+			ok(t, picker.prepare(ctx), picker.send(ctx, first))
 			dies := open()
 			if got := receives(ctx, t, dies, "a", 2, false); len(got) != 2 {
 				t.Errorf("wanted two, received %v", got)
 			}
-			dies.Close()
+			dies.close()
 			lives := open()
 			got := receives(ctx, t, lives, "b", 5, true)
-			lives.Close()
-			if slices.Sort(got); !slices.Equal(got, []int64{1, 2, 3, 4, 5}) {
+			lives.close()
+			slices.SortFunc(got, func(a, b handed) int { return int(a.id - b.id) })
+			if !slices.Equal(got, first) {
 				t.Errorf("after one died another received %v", got)
 			}
-			if err := picker.Send(ctx, 6); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, picker.send(ctx, last))
 			next := open()
-			defer next.Close()
+			defer next.close()
 			sut.Pause(ctx, p.HandAgain.D()) // after it whatever was not settled comes again
-			if got := receives(ctx, t, next, "c", 1, true); !slices.Equal(got, []int64{6}) {
+			if got := receives(ctx, t, next, "c", 1, true); !slices.Equal(got, last) {
 				t.Errorf("after all was settled %v came, want 6", got)
 			}
 		})
@@ -66,13 +66,13 @@ func TestCarriers(t *testing.T) {
 
 // receives receives until there are so many.
 func receives(
-	ctx context.Context, t *testing.T, c scheduler.Carrier, executor string, n int, settle bool,
-) (all []int64) {
+	ctx context.Context, t *testing.T, c carrier, executor string, n int, settle bool,
+) (all []handed) {
 	t.Helper()
 	for len(all) < n {
-		list, err := c.Receive(ctx, executor, n-len(all))
+		list, err := c.receive(ctx, executor, n-len(all))
 		if err == nil && settle && len(list) > 0 {
-			err = c.Settle(ctx)
+			err = c.settle(ctx)
 		}
 		if err != nil {
 			t.Fatalf("received %v, and then: %v", all, err)
@@ -90,18 +90,18 @@ func TestHandedOverAgain(t *testing.T) {
 	p := tableParams()
 	p.HandAgain = sut.Duration(time.Hour)
 	b.be(t, p, "redis_streams", "")
-	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report"})
-	b.ask(t, 2, 4*time.Hour, scheduler.Spec{Task: "later"})
-	handsOver := func(what string, want int) scheduler.Handed {
+	b.ask(t, 1, time.Minute, Spec{Task: "report"})
+	b.ask(t, 2, 4*time.Hour, Spec{Task: "later"})
+	handsOver := func(what string, want int) []handed {
 		t.Helper()
-		list, err := b.HandOver(t.Context())
+		list, err := b.handOver(t.Context())
 		if err != nil || len(list) != want {
 			t.Fatalf("%s: handed over %d tasks, want %d (%v)", what, len(list), want, err)
 		}
 		return list
 	}
 	handsOver("not picked", 0)
-	if err := b.Pick(t.Context()); err != nil {
+	if err := b.picksAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	first := handsOver("picked and due", 1)
@@ -111,22 +111,22 @@ func TestHandedOverAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := handsOver("an hour later", 1)
-	if err := b.changes(t.Context(), 1, scheduler.KindPause, 3); err != nil {
+	if err := b.changes(t.Context(), 1, KindPause, 3); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := b.StartHanded(t.Context(), first); err != nil || len(list) != 0 {
+	if list, err := b.starts(t.Context(), first); err != nil || len(list) != 0 {
 		t.Errorf("while it was paused %d runs were started (%v)", len(list), err)
 	}
 	handsOver("paused", 0)
-	if err := b.changes(t.Context(), 1, scheduler.KindResume, 4); err != nil {
+	if err := b.changes(t.Context(), 1, KindResume, 4); err != nil {
 		t.Fatal(err)
 	}
 	handsOver("resumed", 1)
 	// Three messages with the same token are under way, in no order.
-	if list, err := b.StartHanded(t.Context(), again); err != nil || len(list) != 1 {
+	if list, err := b.starts(t.Context(), again); err != nil || len(list) != 1 {
 		t.Fatalf("%d runs were started (%v)", len(list), err)
 	}
-	if list, err := b.StartHanded(t.Context(), first); err != nil || len(list) != 0 {
+	if list, err := b.starts(t.Context(), first); err != nil || len(list) != 0 {
 		t.Errorf("a late message started %d runs (%v)", len(list), err)
 	}
 }

@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // TestLife: what a task goes through besides being started and ended, on one
@@ -18,7 +17,7 @@ func TestLife(t *testing.T) {
 	b := newTable(t)
 	for name, live := range map[string]func(*testing.T, *table){
 		"heartbeat": heartbeat, "lost lease": lostLease, "started again": startedAgain,
-		"given back": givenBack, "inserted": inserted, "cancelled": cancelled,
+		"given back": givenBack, "inserted": inserted, "cancelled": cancelledBefore,
 		"stopped": stopped, "paused": paused, "run again": runAgain,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,28 +81,27 @@ const (
 )
 
 // picked is a task that was picked.
-func (b *table) picked(t *testing.T, id uint64, spec scheduler.Spec) {
+func (b *table) picked(t *testing.T, id uint64, spec Spec) {
 	t.Helper()
 	b.ask(t, id, time.Minute, spec)
-	ok(t, b.Pick(t.Context()))
+	ok(t, b.picksAll(t.Context()))
 }
 
 // long is a task that works for longer than any test.
-func long() scheduler.Spec {
-	return scheduler.Spec{Task: "report", WorkMS: time.Hour.Milliseconds()}
+func long() Spec {
+	return Spec{Task: "report", WorkMS: time.Hour.Milliseconds()}
 }
 
 // heartbeat: a task under way keeps its lease, though it works for longer.
 func heartbeat(t *testing.T, b *table) {
 	b.picked(t, 1, long())
-	e := b.Executor()
-	defer e.Close()
-	ok(t, e.Step(t.Context()), b.expire(t.Context()))
-	e.Beat(t.Context())
-	ok(t, b.Rescue(t.Context()))
+	e := b.executor(t)
+	ok(t, e.step(t.Context()), b.expire(t.Context()))
+	e.beat(t.Context())
+	ok(t, b.rescues(t.Context()))
 	b.is(t, states, "running")
 	b.is(t, `SELECT (lease_until > now() + interval '50 minutes')::text FROM tasks`, "true")
-	e.GiveBack()
+	e.giveBack()
 	ok(t, b.drain(t.Context()))
 	b.is(t, outcomes, "lost", "done")
 }
@@ -112,12 +110,11 @@ func heartbeat(t *testing.T, b *table) {
 // lets go of it: it has no effect, and ends nothing; that it let go is told of.
 func lostLease(t *testing.T, b *table) {
 	b.picked(t, 1, long())
-	e := b.Executor()
-	defer e.Close()
-	ok(t, e.Step(t.Context()), b.expire(t.Context()), b.Rescue(t.Context()))
+	e := b.executor(t)
+	ok(t, e.step(t.Context()), b.expire(t.Context()), b.rescues(t.Context()))
 	b.is(t, states, "waiting")
-	e.Beat(t.Context())
-	e.Wait() // for a task that would work for an hour
+	e.beat(t.Context())
+	e.work.Wait() // for a task that would work for an hour
 	b.is(t, states, "waiting")
 	b.is(t, outcomes, "lost")
 	ok(t, b.drain(t.Context()))
@@ -129,16 +126,15 @@ func lostLease(t *testing.T, b *table) {
 // that it has lost, lets go of that one only.
 func startedAgain(t *testing.T, b *table) {
 	b.picked(t, 1, long())
-	e := b.Executor()
-	defer e.Close()
-	ok(t, e.Step(t.Context()), b.expire(t.Context()), b.Rescue(t.Context()), b.Pick(t.Context()),
-		e.Step(t.Context()))
+	e := b.executor(t)
+	ok(t, e.step(t.Context()), b.expire(t.Context()), b.rescues(t.Context()), b.picksAll(t.Context()),
+		e.step(t.Context()))
 	b.is(t, outcomes, "lost", "")
-	e.Beat(t.Context())
+	e.beat(t.Context())
 	b.is(t, letGo, "true", "false")
-	e.Beat(t.Context())
+	e.beat(t.Context())
 	b.is(t, states, "running")
-	e.GiveBack()
+	e.giveBack()
 	ok(t, b.drain(t.Context()))
 	b.is(t, outcomes, "lost", "lost", "done")
 }
@@ -148,12 +144,12 @@ func startedAgain(t *testing.T, b *table) {
 func givenBack(t *testing.T, b *table) {
 	b.params.MaxAttempts = 2
 	b.fresh(t)
-	b.picked(t, 1, scheduler.Spec{Task: "report"})
+	b.picked(t, 1, Spec{Task: "report"})
 	for _, state := range []string{"waiting", "failed"} {
-		list, err := b.Claim(t.Context(), 1)
-		ok(t, err, b.Release(t.Context(), list[0]))
+		list, err := b.claims(t.Context(), 1)
+		ok(t, err, b.release(t.Context(), list[0]))
 		b.is(t, states, state)
-		ok(t, b.Pick(t.Context()))
+		ok(t, b.picksAll(t.Context()))
 	}
 	ok(t, b.drain(t.Context()))
 	b.is(t, outcomes, "lost", "lost")
@@ -163,24 +159,24 @@ func givenBack(t *testing.T, b *table) {
 // inserted: the pick of an occurrence inserts the next, once, however often it is
 // picked; a failed one holds up none of them.
 func inserted(t *testing.T, b *table) {
-	b.params.Recurrence = scheduler.Insert
+	b.params.Recurrence = Insert
 	b.fresh(t)
-	b.picked(t, 1, scheduler.Spec{Task: "report", Cron: "*/10 * * * *", Zone: "UTC", Times: 3})
-	list, err := b.Claim(t.Context(), 1)
-	ok(t, err, b.Release(t.Context(), list[0]), b.Pick(t.Context()), b.drain(t.Context()))
+	b.picked(t, 1, Spec{Task: "report", Cron: "*/10 * * * *", Zone: "UTC", Times: 3})
+	list, err := b.claims(t.Context(), 1)
+	ok(t, err, b.release(t.Context(), list[0]), b.picksAll(t.Context()), b.drain(t.Context()))
 	b.is(t, `SELECT occurrence || state || born FROM tasks ORDER BY id`, "1done1", "2done2", "3done3")
 	b.is(t, `SELECT outcome || occurrence FROM runs ORDER BY id`, "lost1", "done1", "done2", "done3")
 	b.is(t, `SELECT count(DISTINCT scheduled_at) || ' ' || max(scheduled_at) - min(scheduled_at)
 		FROM tasks`, "3 00:20:00")
 }
 
-// cancelled: before it has started a task never does, once or recurring, and a
+// cancelledBefore: before it has started a task never does, once or recurring, and a
 // cancel that comes twice is one.
-func cancelled(t *testing.T, b *table) {
-	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report"})
-	b.picked(t, 2, scheduler.Spec{Task: "report", Cron: "* * * * *", Zone: "UTC", Times: 3})
+func cancelledBefore(t *testing.T, b *table) {
+	b.ask(t, 1, time.Minute, Spec{Task: "report"})
+	b.picked(t, 2, Spec{Task: "report", Cron: "* * * * *", Zone: "UTC", Times: 3})
 	for _, id := range []uint64{1, 2, 2} {
-		ok(t, b.changes(t.Context(), id, scheduler.KindCancel, 2))
+		ok(t, b.changes(t.Context(), id, KindCancel, 2))
 	}
 	ok(t, b.drain(t.Context()))
 	b.is(t, states, "cancelled", "cancelled")
@@ -194,11 +190,10 @@ func stopped(t *testing.T, b *table) {
 	spec := long()
 	spec.Cron, spec.Zone, spec.Times = "* * * * *", "UTC", 3
 	b.picked(t, 1, spec)
-	e := b.Executor()
-	defer e.Close()
-	ok(t, e.Step(t.Context()), b.changes(t.Context(), 1, scheduler.KindCancel, 2))
-	e.Beat(t.Context())
-	e.Wait()
+	e := b.executor(t)
+	ok(t, e.step(t.Context()), b.changes(t.Context(), 1, KindCancel, 2))
+	e.beat(t.Context())
+	e.work.Wait()
 	ok(t, b.drain(t.Context()))
 	b.is(t, states, "cancelled")
 	b.is(t, outcomes, "cancelled")
@@ -207,15 +202,15 @@ func stopped(t *testing.T, b *table) {
 
 // paused: neither what waits nor what is picked goes on before it is resumed.
 func paused(t *testing.T, b *table) {
-	b.picked(t, 1, scheduler.Spec{Task: "report"})
-	b.ask(t, 2, time.Minute, scheduler.Spec{Task: "report"})
+	b.picked(t, 1, Spec{Task: "report"})
+	b.ask(t, 2, time.Minute, Spec{Task: "report"})
 	for _, id := range []uint64{1, 2} {
-		ok(t, b.changes(t.Context(), id, scheduler.KindPause, 3))
+		ok(t, b.changes(t.Context(), id, KindPause, 3))
 	}
 	ok(t, b.drain(t.Context()))
 	b.is(t, states, "picked", "waiting")
 	for _, id := range []uint64{1, 2} {
-		ok(t, b.changes(t.Context(), id, scheduler.KindResume, 4))
+		ok(t, b.changes(t.Context(), id, KindResume, 4))
 	}
 	ok(t, b.drain(t.Context()))
 	b.is(t, states, "done", "done")
@@ -223,14 +218,14 @@ func paused(t *testing.T, b *table) {
 
 // runAgain: what has failed runs again when somebody wants it to, and only then.
 func runAgain(t *testing.T, b *table) {
-	b.picked(t, 1, scheduler.Spec{Task: "report", Fails: true})
-	list, err := b.Claim(t.Context(), 1)
-	ok(t, err, b.End(t.Context(), list[0], scheduler.Failed), b.drain(t.Context()))
+	b.picked(t, 1, Spec{Task: "report", Fails: true})
+	list, err := b.claims(t.Context(), 1)
+	ok(t, err, b.ends(t.Context(), list[0], Failed), b.drain(t.Context()))
 	b.is(t, states, "failed")
-	ok(t, b.changes(t.Context(), 1, scheduler.KindRerun, 5), b.drain(t.Context()))
+	ok(t, b.changes(t.Context(), 1, KindRerun, 5), b.drain(t.Context()))
 	b.is(t, states, "done")
 	b.is(t, outcomes, "failed", "done")
-	ok(t, b.changes(t.Context(), 1, scheduler.KindRerun, 6)) // refused: it is done
+	ok(t, b.changes(t.Context(), 1, KindRerun, 6)) // refused: it is done
 	b.is(t, `SELECT what || outcome FROM changes`, "rerunwaiting")
 }
 
@@ -238,18 +233,18 @@ func runAgain(t *testing.T, b *table) {
 // it; what ended since, what waits, and a recurring task that goes on stay.
 func TestRetention(t *testing.T) {
 	b, p := newTable(t), tableParams()
-	p.Recurrence = scheduler.Insert
+	p.Recurrence = Insert
 	b.be(t, p, "skip_locked", "")
 	for id := range uint64(3) {
-		b.ask(t, 1+id, time.Minute, scheduler.Spec{Task: "report"})
+		b.ask(t, 1+id, time.Minute, Spec{Task: "report"})
 	}
-	b.ask(t, 4, 4*time.Hour, scheduler.Spec{Task: "later"})
-	b.ask(t, 5, time.Minute, scheduler.Spec{Task: "nightly", Cron: "0 0 * * *", Zone: "UTC"})
-	ok(t, b.changes(t.Context(), 1, scheduler.KindPause, 3),
-		b.changes(t.Context(), 1, scheduler.KindResume, 4), b.drain(t.Context()))
+	b.ask(t, 4, 4*time.Hour, Spec{Task: "later"})
+	b.ask(t, 5, time.Minute, Spec{Task: "nightly", Cron: "0 0 * * *", Zone: "UTC"})
+	ok(t, b.changes(t.Context(), 1, KindPause, 3),
+		b.changes(t.Context(), 1, KindResume, 4), b.drain(t.Context()))
 	b.exec(t, `UPDATE tasks SET ended_at = now() - interval '25 hours' WHERE series <= 512
 		OR ended_at IS NOT NULL AND schedule <> ''`)
-	ok(t, b.Purge(t.Context()))
+	ok(t, b.purge(t.Context()))
 	b.is(t, `SELECT DISTINCT (series >> 8)::text FROM tasks ORDER BY 1`, "3", "4", "5")
 	b.is(t, `SELECT (series >> 8)::text FROM runs UNION ALL SELECT (series >> 8)::text FROM effects
 		UNION ALL SELECT 'change' FROM changes`, "3", "3")
@@ -259,12 +254,12 @@ func TestRetention(t *testing.T) {
 // as a whole.
 func TestRetentionAndRerun(t *testing.T) {
 	b, p := newTable(t), tableParams()
-	p.Recurrence = scheduler.Insert
+	p.Recurrence = Insert
 	b.be(t, p, "skip_locked", "")
-	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report"})
-	b.ask(t, 2, time.Minute, scheduler.Spec{Task: "nightly", Cron: "*/10 * * * *", Zone: "UTC",
+	b.ask(t, 1, time.Minute, Spec{Task: "report"})
+	b.ask(t, 2, time.Minute, Spec{Task: "nightly", Cron: "*/10 * * * *", Zone: "UTC",
 		Times: 2})
-	ok(t, b.Pick(t.Context()), b.drain(t.Context()))
+	ok(t, b.picksAll(t.Context()), b.drain(t.Context()))
 	b.exec(t, `UPDATE tasks SET ended_at = now() - interval '25 hours',
 		state = CASE occurrence WHEN 2 THEN 'failed' ELSE state END`)
 	tx, err := b.pool.Begin(t.Context())
@@ -272,9 +267,9 @@ func TestRetentionAndRerun(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `SELECT FROM tasks WHERE series = 256 FOR UPDATE`)
 	ok(t, err)
 	purged := make(chan error, 1)
-	go func() { purged <- b.Purge(context.WithoutCancel(t.Context())) }()
+	go func() { purged <- b.purge(context.WithoutCancel(t.Context())) }()
 	b.awaits(t, waiting)
-	ok(t, b.changes(t.Context(), 2, scheduler.KindRerun, 5), tx.Rollback(t.Context()), <-purged)
+	ok(t, b.changes(t.Context(), 2, KindRerun, 5), tx.Rollback(t.Context()), <-purged)
 	b.is(t, `SELECT (series >> 8) || state FROM tasks ORDER BY id`, "2done", "2waiting")
 	b.is(t, `SELECT (series >> 8)::text FROM runs UNION ALL SELECT (series >> 8)::text FROM effects
 		UNION ALL SELECT what FROM changes`, "2", "2", "2", "2", "rerun")
@@ -282,7 +277,7 @@ func TestRetentionAndRerun(t *testing.T) {
 
 // variantOf is the variant of a name.
 func variantOf(name string) sut.Variant {
-	all := scheduler.System().Variants
+	all := System().Variants
 	return all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
 }
 
@@ -295,7 +290,7 @@ func TestDrain(t *testing.T) {
 			b := newTable(t)
 			b.be(t, tableParams(), variant, "")
 			b.picked(t, 1, long())
-			b.picked(t, 2, scheduler.Spec{Task: "report", WorkMS: 1000})
+			b.picked(t, 2, Spec{Task: "report", WorkMS: 1000})
 			v := variantOf(variant)
 			executor := v.Roles[slices.IndexFunc(v.Roles, func(r sut.Role) bool {
 				return r.Name == "executor"
@@ -311,7 +306,7 @@ func TestDrain(t *testing.T) {
 			b.awaits(t, `SELECT count(*) = 2 FROM runs`)
 			stop()
 			b.awaits(t, `SELECT count(*) = 1 FROM runs WHERE outcome = 'done'`)
-			b.ask(t, 3, time.Minute, scheduler.Spec{Task: "report"})
+			b.ask(t, 3, time.Minute, Spec{Task: "report"})
 			if variant != "batch" {
 				b.exec(t, `UPDATE tasks SET state = 'picked' WHERE series = 768`)
 			}

@@ -1,9 +1,11 @@
-package scheduler_test
+package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -16,14 +18,13 @@ import (
 	"stampede/harness/interleave"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // table is a scheduler's tables with one design's statements, and what was asked
 // of it. Its connections can be stopped before each statement.
 type table struct {
-	scheduler.Statements
-	params  scheduler.Params
+	*tasks
+	params  Params
 	url     string
 	pool    *pgxpool.Pool
 	watch   *pgx.Conn
@@ -31,6 +32,9 @@ type table struct {
 	wrong   string
 	records []history.Record
 }
+
+// wholeSchema makes the tables as they are for any variant but River.
+func wholeSchema() string { return schema + partitionIndex + latestIndex + carriedSchema }
 
 // newTable makes the tables; be fills in whose they are.
 func newTable(t *testing.T) *table {
@@ -46,7 +50,7 @@ func newTable(t *testing.T) *table {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	if _, err := pool.Exec(t.Context(), scheduler.Schema()); err != nil {
+	if _, err := pool.Exec(t.Context(), wholeSchema()); err != nil {
 		t.Fatal(err)
 	}
 	watch, err := pgx.Connect(t.Context(), url)
@@ -58,7 +62,7 @@ func newTable(t *testing.T) *table {
 }
 
 // be empties the tables for a variant, with an error of a mutant or "".
-func (b *table) be(t tb, p scheduler.Params, variant, wrong string) {
+func (b *table) be(t tb, p Params, variant, wrong string) {
 	t.Helper()
 	b.params, b.variant, b.wrong = p, variant, wrong
 	b.fresh(t)
@@ -74,17 +78,105 @@ func (b *table) fresh(t tb) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Statements, b.records = b.again(), nil
+	b.tasks, b.records = b.again(), nil
 }
 
 // again are the statements of another process.
-func (b *table) again() scheduler.Statements {
-	db := &stores.Postgres{Pool: b.pool, Timeout: 20 * time.Second}
-	return scheduler.StatementsOf(db, b.params, b.variant, b.wrong)
+func (b *table) again() *tasks {
+	return statementsOf(&stores.Postgres{Pool: b.pool, Timeout: 20 * time.Second}, b.params, b.variant,
+		b.wrong)
+}
+
+// statementsOf are a design's statements over any connections; wrong plants one of the errors that
+// no design has.
+func statementsOf(db *stores.Postgres, p Params, name, wrong string) *tasks {
+	d := schemeOf(name)
+	switch wrong {
+	case "drifts":
+		d.ways.after = func(c calendar, _ time.Time) time.Time { return c.business(time.Now()) }
+	case "rescues by id":
+		d.ways.rescue = (*tasks).rescueByID
+	case "ends by id":
+		d.ways.mine = unfencedReclaim().ways.mine
+	case "starts by id":
+		d.ways.handed = `h.fence IS NOT NULL`
+	}
+	cfg := sut.Config{Logger: slog.New(slog.DiscardHandler)}
+	t, err := d.newTasks(&opened{Config: cfg, Params: p, DB: db})
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func schemeOf(name string) scheme {
+	all := schemes()
+	return all[slices.IndexFunc(all, func(d scheme) bool { return d.Name == name })]
+}
+
+// The steps of roles, one at a time.
+
+func (b *table) claims(ctx context.Context, n int) ([]claim, error) {
+	return b.claim(ctx, "executor", n, []int64{})
+}
+
+func (b *table) starts(ctx context.Context, list []handed) ([]claim, error) {
+	return b.startHanded(ctx, "executor", list)
+}
+
+// picksAll marks what is due soon; in a design without pickers it does nothing.
+func (b *table) picksAll(ctx context.Context) (err error) {
+	for part := 0; b.picks() && err == nil && part < max(1, b.parts); part++ {
+		err = b.picksPart(ctx, part)
+	}
+	return err
+}
+
+func (b *table) picksPart(ctx context.Context, part int) error {
+	_, err := b.pick(ctx, picking{part: part, selected: func() {}})
+	return err
+}
+
+func (b *table) orchestrates(ctx context.Context) error {
+	return (&orchestrator{}).step(ctx, b.tasks)
+}
+
+func (b *table) rescues(ctx context.Context) error {
+	_, err := b.rescue(ctx, func() {})
+	return err
+}
+
+// renews renews the leases of runs.
+func (b *table) renews(ctx context.Context, list []claim) error {
+	_, _, err := b.heartbeat(ctx, list)
+	return err
+}
+
+// executor is one that nobody moves but the test.
+func (b *table) executor(t *testing.T) *executor {
+	e := newExecutor(b.tasks, "executor", 0, b.idle(nil, 0))
+	e.begin(context.Background())
+	t.Cleanup(func() {
+		e.quit()
+		e.beatOn.Wait()
+	})
+	return e
+}
+
+// ends ends a run, of a design that ends in batches by its batch.
+func (b *table) ends(ctx context.Context, c claim, outcome State) error {
+	e, err := b.ended(ctx, c, outcome)
+	if err == nil && (b.ways.ends == nil || outcome != Done) {
+		return b.end(ctx, e)
+	}
+	if err == nil {
+		err = b.endBatch(ctx, []ending{e})
+	}
+	return err
 }
 
 // ask schedules a task some business time after the beginning.
-func (b *table) ask(t tb, id uint64, after time.Duration, spec scheduler.Spec) {
+func (b *table) ask(t tb, id uint64, after time.Duration, spec Spec) {
 	t.Helper()
 	if err := b.asks(context.Background(), id, after, spec); err != nil {
 		t.Fatal(err)
@@ -92,10 +184,10 @@ func (b *table) ask(t tb, id uint64, after time.Duration, spec scheduler.Spec) {
 }
 
 func (b *table) asks(
-	ctx context.Context, id uint64, after time.Duration, spec scheduler.Spec,
+	ctx context.Context, id uint64, after time.Duration, spec Spec,
 ) error {
-	day := time.UnixMilli(scheduler.DayMS(b.params)).UTC()
-	_, err := b.does(ctx, scheduler.OpOf(scheduler.Request{ID: id << 8, Queue: "queue-1",
+	day := b.params.day()
+	_, err := b.does(ctx, API().Op(KindSchedule, Request{ID: id << 8, Queue: "queue-1",
 		Client: "client-1", Spec: spec, At: day.Add(after)}))
 	return err
 }
@@ -103,7 +195,7 @@ func (b *table) asks(
 // does performs an operation of a user's, and remembers it.
 func (b *table) does(ctx context.Context, op history.Op) (history.Reply, error) {
 	at := time.Duration(len(b.records)+1) * time.Second
-	reply, err := b.Do(ctx, op)
+	reply, err := API().Do(ctx, &instance{tasks: b.tasks}, op)
 	outcome := history.OK
 	if errors.Is(err, sut.ErrRefused) {
 		outcome = history.Refused
@@ -116,7 +208,7 @@ func (b *table) does(ctx context.Context, op history.Op) (history.Reply, error) 
 // changes changes a task; that it is too late is no error.
 func (b *table) changes(ctx context.Context, id uint64, what string, slot uint64) error {
 	_, err := b.does(ctx, history.Op{ID: id<<8 | slot, Kind: what, Key: fmt.Sprint(id << 8)})
-	if errors.Is(err, scheduler.ErrState) {
+	if errors.Is(err, ErrState) {
 		return nil
 	}
 	return err
@@ -124,11 +216,15 @@ func (b *table) changes(ctx context.Context, id uint64, what string, slot uint64
 
 // broken lists the invariants that are broken.
 func (b *table) broken(ctx context.Context) (names []string, err error) {
-	raw, err := b.Audit(ctx)
+	audit, err := b.audit(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range check.All(ctx, scheduler.Invariants(b.params), history.Slice(b.records), raw) {
+	raw, err := json.Marshal(audit)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range check.All(ctx, Invariants(b.params), history.Slice(b.records), raw) {
 		if v.Status == check.Broken {
 			names = append(names, v.Invariant)
 		}
@@ -145,8 +241,8 @@ func (b *table) expire(ctx context.Context) error {
 
 // tableParams are those of tables: business time is that of the clock, and nothing
 // is late.
-func tableParams() scheduler.Params {
-	p := scheduler.DefaultParams()
+func tableParams() Params {
+	p := DefaultParams()
 	p.TimeScale, p.SLA = 1, sut.Duration(30*time.Minute)
 	p.StarveWithin, p.Lease = sut.Duration(time.Hour), sut.Duration(time.Hour)
 	p.Awaits, p.Poison = 0, 0
@@ -155,15 +251,15 @@ func tableParams() scheduler.Params {
 
 // takes starts one task, as an executor of the design does: what it finds, or what was
 // handed over.
-func (b *table) takes(ctx context.Context) ([]scheduler.Claim, error) {
-	if !b.Carries() {
-		return b.Claim(ctx, 1)
+func (b *table) takes(ctx context.Context) ([]claim, error) {
+	if !(b.carry != nil) {
+		return b.claims(ctx, 1)
 	}
-	list, err := b.HandOver(ctx)
+	list, err := b.handOver(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return b.StartHanded(ctx, list)
+	return b.starts(ctx, list)
 }
 
 // executes takes one task, has its effect and ends it.
@@ -175,13 +271,13 @@ func (b *table) executes(ctx context.Context) error {
 	return err
 }
 
-func (b *table) works(ctx context.Context, c scheduler.Claim) error {
+func (b *table) works(ctx context.Context, c claim) error {
 	if b.variant != "batch" { // whose end has the effect
-		if err := b.Effect(ctx, c); err != nil {
+		if _, err := b.effect(ctx, c); err != nil {
 			return err
 		}
 	}
-	return b.End(ctx, c, scheduler.Done)
+	return b.ends(ctx, c, Done)
 }
 
 // orders runs sessions in every order, from one task that is due, and what is left
@@ -193,7 +289,7 @@ func (b *table) orders(
 	result, err := interleave.Explore(t.Context(), b.watch,
 		func(ctx context.Context) (interleave.World, error) {
 			b.fresh(t)
-			b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report", WorkMS: 1})
+			b.ask(t, 1, time.Minute, Spec{Task: "report", WorkMS: 1})
 			sessions, err := begin(ctx)
 			return interleave.World{Sessions: sessions,
 				Judge: func(ctx context.Context, errs []error) error {
@@ -219,25 +315,26 @@ func (b *table) orders(
 
 // twoPickers want the same task.
 func (b *table) twoPickers(context.Context) ([]interleave.Session, error) {
-	picks := func(ctx context.Context) error { return b.PickPart(ctx, 1) }
+	picks := func(ctx context.Context) error { return b.picksPart(ctx, 1) }
 	return []interleave.Session{{Name: "a", Do: picks}, {Name: "b", Do: picks}}, nil
 }
 
 // twoExecutors want the same task (M40).
 func (b *table) twoExecutors(ctx context.Context) ([]interleave.Session, error) {
-	return []interleave.Session{{Name: "a", Do: b.executes}, {Name: "b", Do: b.executes}}, b.Pick(ctx)
+	both := []interleave.Session{{Name: "a", Do: b.executes}, {Name: "b", Do: b.executes}}
+	return both, b.picksAll(ctx)
 }
 
 // orchestrated are an executor and an orchestrator.
 func (b *table) orchestrated(ctx context.Context) ([]interleave.Session, error) {
 	return []interleave.Session{{Name: "executor", Do: b.executes},
-		{Name: "orchestrator", Do: b.Orchestrate}}, b.Pick(ctx)
+		{Name: "orchestrator", Do: b.orchestrates}}, b.picksAll(ctx)
 }
 
 // zombie is an executor whose lease has ended, and who wakes up while the task is
 // taken back and run by another (M41, M42).
 func (b *table) zombie(ctx context.Context) ([]interleave.Session, error) {
-	err := b.Pick(ctx)
+	err := b.picksAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -251,8 +348,8 @@ func (b *table) zombie(ctx context.Context) ([]interleave.Session, error) {
 	return []interleave.Session{
 		{Name: "zombie", Do: func(ctx context.Context) error { return b.works(ctx, list[0]) }},
 		{Name: "other", Do: func(ctx context.Context) error {
-			err := b.Rescue(ctx)
-			if err == nil && b.Picks() {
+			err := b.rescues(ctx)
+			if err == nil && b.picks() {
 				_, err = b.pool.Exec(ctx, `UPDATE tasks SET state = 'picked', picked_at = now(),
 					hand_at = scheduled_at WHERE state = 'waiting'`)
 			}
@@ -268,11 +365,11 @@ func (b *table) zombie(ctx context.Context) ([]interleave.Session, error) {
 // executors.
 func (b *table) twice(ctx context.Context) ([]interleave.Session, error) {
 	var sessions []interleave.Session
-	if err := b.Pick(ctx); err != nil {
+	if err := b.picksAll(ctx); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"a", "b"} {
-		list, err := b.HandOver(ctx)
+		list, err := b.handOver(ctx)
 		if err == nil {
 			_, err = b.pool.Exec(ctx, `UPDATE tasks SET hand_at = clock_timestamp()`)
 		}
@@ -285,8 +382,8 @@ func (b *table) twice(ctx context.Context) ([]interleave.Session, error) {
 	return sessions, nil
 }
 
-func (b *table) startsHanded(ctx context.Context, list scheduler.Handed) error {
-	claims, err := b.StartHanded(ctx, list)
+func (b *table) startsHanded(ctx context.Context, list []handed) error {
+	claims, err := b.starts(ctx, list)
 	for _, c := range claims {
 		err = errors.Join(err, b.works(ctx, c))
 	}
@@ -295,29 +392,29 @@ func (b *table) startsHanded(ctx context.Context, list scheduler.Handed) error {
 
 // cancels hands a task over that somebody cancels.
 func (b *table) cancels(ctx context.Context) ([]interleave.Session, error) {
-	if err := b.Pick(ctx); err != nil {
+	if err := b.picksAll(ctx); err != nil {
 		return nil, err
 	}
-	list, err := b.HandOver(ctx)
+	list, err := b.handOver(ctx)
 	return []interleave.Session{
 		{Name: "executor", Do: func(ctx context.Context) error { return b.startsHanded(ctx, list) }},
 		{Name: "user", Do: func(ctx context.Context) error {
-			return b.changes(ctx, 1, scheduler.KindCancel, 2)
+			return b.changes(ctx, 1, KindCancel, 2)
 		}},
 	}, err
 }
 
-// changed are an executor that wants a task and a user who changes it.
-func changed(what string) func(*table, context.Context) ([]interleave.Session, error) {
+// meanwhile are an executor that wants a task and a user who changes it.
+func meanwhile(what string) func(*table, context.Context) ([]interleave.Session, error) {
 	return func(b *table, ctx context.Context) ([]interleave.Session, error) {
-		err := b.Pick(ctx)
+		err := b.picksAll(ctx)
 		switch what {
-		case scheduler.KindResume:
-			err = errors.Join(err, b.changes(ctx, 1, scheduler.KindPause, 3))
-		case scheduler.KindRerun:
+		case KindResume:
+			err = errors.Join(err, b.changes(ctx, 1, KindPause, 3))
+		case KindRerun:
 			list, claimed := b.takes(ctx)
 			if err = errors.Join(err, claimed); err == nil {
-				err = b.End(ctx, list[0], scheduler.Failed)
+				err = b.ends(ctx, list[0], Failed)
 			}
 		}
 		return []interleave.Session{
@@ -331,10 +428,10 @@ func changed(what string) func(*table, context.Context) ([]interleave.Session, e
 // recurring task meanwhile.
 func inserts(what string) func(*table, context.Context) ([]interleave.Session, error) {
 	return func(b *table, ctx context.Context) ([]interleave.Session, error) {
-		err := b.asks(ctx, 2, time.Minute, scheduler.Spec{Task: "report", WorkMS: 1,
+		err := b.asks(ctx, 2, time.Minute, Spec{Task: "report", WorkMS: 1,
 			Cron: "*/10 * * * *", Zone: "UTC", Times: 3})
 		// Task 2 is in part 2, where there are parts.
-		picks := func(ctx context.Context) error { return b.PickPart(ctx, 2) }
+		picks := func(ctx context.Context) error { return b.picksPart(ctx, 2) }
 		return []interleave.Session{{Name: "picker", Do: picks},
 			{Name: "user", Do: func(ctx context.Context) error { return b.changes(ctx, 2, what, 4) }},
 		}, err
@@ -343,13 +440,13 @@ func inserts(what string) func(*table, context.Context) ([]interleave.Session, e
 
 // beats is an executor that renews its lease, late, while others take its task back.
 func (b *table) beats(ctx context.Context) ([]interleave.Session, error) {
-	err := b.Pick(ctx)
+	err := b.picksAll(ctx)
 	list, claimed := b.takes(ctx)
 	return []interleave.Session{
 		{Name: "late", Do: func(ctx context.Context) error {
-			return errors.Join(b.Heartbeat(ctx, list), b.works(ctx, list[0]))
+			return errors.Join(b.renews(ctx, list), b.works(ctx, list[0]))
 		}},
-		{Name: "rescuer", Do: b.Rescue},
+		{Name: "rescuer", Do: b.rescues},
 	}, errors.Join(err, claimed, b.expire(ctx))
 }
 
@@ -357,18 +454,18 @@ func (b *table) beats(ctx context.Context) ([]interleave.Session, error) {
 type order struct {
 	name, variant, wrong string
 	world                func(*table, context.Context) ([]interleave.Session, error)
-	params               func(*scheduler.Params)
+	params               func(*Params)
 	breaks               []string
 }
 
 // onlyOnce has each task start once at most; whose executor is lost has failed.
-func onlyOnce(p *scheduler.Params) { p.MaxAttempts = 1 }
+func onlyOnce(p *Params) { p.MaxAttempts = 1 }
 
-func inserting(p *scheduler.Params) { p.Recurrence = scheduler.Insert }
+func inserting(p *Params) { p.Recurrence = Insert }
 
 // soundOrders are all worlds of all designs that are not known to be wrong, but River's.
 func soundOrders(b *table) (list []order) {
-	for _, v := range scheduler.System().Variants {
+	for _, v := range System().Variants {
 		if len(v.Breaks) > 0 || v.Name == "river" {
 			continue
 		}
@@ -378,22 +475,22 @@ func soundOrders(b *table) (list []order) {
 			order
 			applies bool
 		}{
-			{order{name: "two pickers", world: (*table).twoPickers}, s.Picks()},
-			{order{name: "two executors", world: (*table).twoExecutors}, !s.Carries()},
-			{order{name: "handed over twice", world: (*table).twice}, s.Carries()},
-			{order{name: "handed over and cancelled", world: (*table).cancels}, s.Carries()},
-			{order{name: "an executor and an orchestrator", world: (*table).orchestrated}, s.Scales()},
-			{order{name: "an executor and a pause", world: changed(scheduler.KindPause)}, true},
-			{order{name: "an executor and a resume", world: changed(scheduler.KindResume)}, true},
-			{order{name: "an executor and a cancel", world: changed(scheduler.KindCancel)}, true},
-			{order{name: "an executor and a rerun", world: changed(scheduler.KindRerun)}, true},
+			{order{name: "two pickers", world: (*table).twoPickers}, s.picks()},
+			{order{name: "two executors", world: (*table).twoExecutors}, !(s.carry != nil)},
+			{order{name: "handed over twice", world: (*table).twice}, (s.carry != nil)},
+			{order{name: "handed over and cancelled", world: (*table).cancels}, (s.carry != nil)},
+			{order{name: "an executor and an orchestrator", world: (*table).orchestrated}, (s.fleet != nil)},
+			{order{name: "an executor and a pause", world: meanwhile(KindPause)}, true},
+			{order{name: "an executor and a resume", world: meanwhile(KindResume)}, true},
+			{order{name: "an executor and a cancel", world: meanwhile(KindCancel)}, true},
+			{order{name: "an executor and a rerun", world: meanwhile(KindRerun)}, true},
 			{order{name: "a late heartbeat", world: (*table).beats}, true},
 			{order{name: "zombie", world: (*table).zombie}, true},
 			{order{name: "zombie over a last attempt", world: (*table).zombie, params: onlyOnce}, true},
-			{order{name: "a picker that inserts and a cancel", world: inserts(scheduler.KindCancel),
-				params: inserting}, s.Picks()},
-			{order{name: "a picker that inserts and a pause", world: inserts(scheduler.KindPause),
-				params: inserting}, s.Picks()},
+			{order{name: "a picker that inserts and a cancel", world: inserts(KindCancel),
+				params: inserting}, s.picks()},
+			{order{name: "a picker that inserts and a pause", world: inserts(KindPause),
+				params: inserting}, s.picks()},
 		} {
 			if o.variant = v.Name; o.applies {
 				list = append(list, o.order)
@@ -406,19 +503,19 @@ func soundOrders(b *table) (list []order) {
 // wrongOrders are those in which the wrong designs and the mutants show, and some in which
 // a wrong design does not.
 func wrongOrders() []order {
-	final, fenced := []string{scheduler.FinalStates}, []string{scheduler.FencedRuns}
+	final, fenced := []string{FinalStates}, []string{FencedRuns}
 	return []order{
 		{name: "two executors", variant: "application_clock", world: (*table).twoExecutors},
 		{name: "two executors", variant: "effect_without_key", world: (*table).twoExecutors},
 		{name: "two executors", variant: "async_commit", world: (*table).twoExecutors},
 		{name: "M45 effects without key", variant: "effect_without_key", world: (*table).zombie,
-			breaks: []string{scheduler.OneEffect}},
+			breaks: []string{OneEffect}},
 		{name: "M40 claim without marking", variant: "claim_without_marking",
 			world: (*table).twoExecutors, breaks: fenced},
 		{name: "started by id", variant: "redis_streams", wrong: "starts by id", world: (*table).twice,
 			breaks: final},
 		{name: "started by id, cancelled", variant: "redis_streams", wrong: "starts by id",
-			world: (*table).cancels, breaks: []string{scheduler.CancelledRests}},
+			world: (*table).cancels, breaks: []string{CancelledRests}},
 		{name: "M41 rescue by id", variant: "skip_locked", wrong: "rescues by id",
 			world: (*table).zombie, breaks: final},
 		// What was done becomes failed, and nothing starts again.
@@ -466,20 +563,20 @@ func TestEveryOrder(t *testing.T) {
 // names it.
 type mutant struct {
 	name, variant, wrong, named string
-	params                      func(*scheduler.Params)
+	params                      func(*Params)
 	live                        func(t *testing.T, b *table, planted bool) error
 }
 
 func mutants() []mutant {
 	return []mutant{
-		{"M43 due by the application's clock", "application_clock", "", scheduler.NeverEarly,
-			func(p *scheduler.Params) { p.ClockSkew = sut.Duration(5 * time.Hour) }, dueLater},
-		{"M44 the next occurrence from when one has ended", "skip_locked", "drifts", scheduler.AllRun,
+		{"M43 due by the application's clock", "application_clock", "", NeverEarly,
+			func(p *Params) { p.ClockSkew = sut.Duration(5 * time.Hour) }, dueLater},
+		{"M44 the next occurrence from when one has ended", "skip_locked", "drifts", AllRun,
 			nil, threeTimes},
 		{"M45 the effect, and then done, without a key", "effect_without_key", "",
-			scheduler.OneEffect, nil, diesBetween},
-		{"M46 a poisoned task holds up all behind it", "batch", "", scheduler.NoStarvation,
-			func(p *scheduler.Params) { p.Poison = 0.5 }, poison},
+			OneEffect, nil, diesBetween},
+		{"M46 a poisoned task holds up all behind it", "batch", "", NoStarvation,
+			func(p *Params) { p.Poison = 0.5 }, poison},
 	}
 }
 
@@ -519,10 +616,10 @@ func TestMutants(t *testing.T) {
 // drain picks and executes until nothing is due.
 func (b *table) drain(ctx context.Context) error {
 	for {
-		if err := b.Pick(ctx); err != nil {
+		if err := b.picksAll(ctx); err != nil {
 			return err
 		}
-		list, err := b.Claim(ctx, 1)
+		list, err := b.claims(ctx, 1)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -534,49 +631,50 @@ func (b *table) drain(ctx context.Context) error {
 
 // dueLater asks for a task that is due in an hour, and one that is due.
 func dueLater(t *testing.T, b *table, _ bool) error {
-	b.ask(t, 1, 4*time.Hour, scheduler.Spec{Task: "later"})
-	b.ask(t, 2, time.Hour, scheduler.Spec{Task: "now"})
+	b.ask(t, 1, 4*time.Hour, Spec{Task: "later"})
+	b.ask(t, 2, time.Hour, Spec{Task: "now"})
 	return b.drain(t.Context())
 }
 
 // threeTimes asks for a task that was due three times, and catches up.
 func threeTimes(t *testing.T, b *table, _ bool) error {
-	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report", Cron: "* * * * *", Times: 3})
+	b.ask(t, 1, time.Minute, Spec{Task: "report", Cron: "* * * * *", Times: 3})
 	return b.drain(t.Context())
 }
 
 // diesBetween lets an executor die after the effect and before the end.
 func diesBetween(t *testing.T, b *table, _ bool) error {
-	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "report"})
-	if err := b.Pick(t.Context()); err != nil {
+	b.ask(t, 1, time.Minute, Spec{Task: "report"})
+	if err := b.picksAll(t.Context()); err != nil {
 		return err
 	}
-	list, err := b.Claim(t.Context(), 1)
+	list, err := b.claims(t.Context(), 1)
 	if err != nil || len(list) != 1 {
 		return fmt.Errorf("claimed %d tasks: %w", len(list), err)
 	}
-	err = errors.Join(b.Effect(t.Context(), list[0]), b.expire(t.Context()), b.Rescue(t.Context()))
+	_, err = b.effect(t.Context(), list[0])
+	err = errors.Join(err, b.expire(t.Context()), b.rescues(t.Context()))
 	return errors.Join(err, b.drain(t.Context()))
 }
 
 // poison asks for a task that fails and for others behind it. The mutant tries it
 // again and again.
 func poison(t *testing.T, b *table, planted bool) error {
-	b.ask(t, 1, time.Minute, scheduler.Spec{Task: "poison", Fails: true})
+	b.ask(t, 1, time.Minute, Spec{Task: "poison", Fails: true})
 	for id := range uint64(3) {
-		b.ask(t, 2+id, time.Duration(2+id)*time.Minute, scheduler.Spec{Task: "report"})
+		b.ask(t, 2+id, time.Duration(2+id)*time.Minute, Spec{Task: "report"})
 	}
 	for range 8 {
-		list, err := b.Claim(t.Context(), 1)
+		list, err := b.claims(t.Context(), 1)
 		if err != nil {
 			return err
 		}
 		for _, c := range list {
 			switch {
-			case c.Fails() && planted:
-				err = b.Release(t.Context(), c)
-			case c.Fails():
-				err = b.End(t.Context(), c, scheduler.Failed)
+			case c.fails && planted:
+				err = b.release(t.Context(), c)
+			case c.fails:
+				err = b.ends(t.Context(), c, Failed)
 			default:
 				err = b.works(t.Context(), c)
 			}

@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // TestNotified: pickers and executors that would look again in a day are told of tasks that
@@ -32,7 +31,7 @@ func TestNotified(t *testing.T) {
 	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for id := range uint64(5) {
-		b.ask(t, 1+id, time.Minute, scheduler.Spec{Task: "report"})
+		b.ask(t, 1+id, time.Minute, Spec{Task: "report"})
 		for done := false; !done; {
 			if err := b.pool.QueryRow(patience, `SELECT EXISTS (SELECT FROM runs
 				WHERE series = $1 AND outcome = 'done')`, (1+id)<<8).Scan(&done); err != nil {

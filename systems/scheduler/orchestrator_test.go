@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"os"
@@ -8,13 +8,12 @@ import (
 
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // TestDecide: up at once and by whole steps, down by halves when fewer have sufficed
 // for five minutes of business time, within bounds.
 func TestDecide(t *testing.T) {
-	p := scheduler.DefaultParams()
+	p := DefaultParams()
 	p.TimeScale, p.Executors, p.FleetStep, p.MaxFleet = 1, 10, 20, 60
 	start := time.Unix(0, 0)
 	for _, c := range []struct {
@@ -34,9 +33,9 @@ func TestDecide(t *testing.T) {
 		{"what half suffices for", []int{30, 5, 5, 5, 5, 5, 12, 12, 12, 12, 12, 12},
 			[]int{30, 30, 30, 30, 30, 15, 15, 15, 15, 15, 15, 15}},
 	} {
-		o, now, got := scheduler.Orchestrator{}, p.Executors, []int(nil)
+		o, now, got := orchestrator{}, p.Executors, []int(nil)
 		for minute, need := range c.needs {
-			now = o.Decide(start.Add(time.Duration(minute)*time.Minute), p, now, need)
+			now = o.decide(start.Add(time.Duration(minute)*time.Minute), p, now, need)
 			got = append(got, now)
 		}
 		if !slices.Equal(got, c.want) {
@@ -54,20 +53,20 @@ func TestDemand(t *testing.T) {
 	b.be(t, p, "scale_predictive", "")
 	const began = 3 * time.Hour // before now
 	for i := range uint64(30) {
-		b.ask(t, 1+i, began+10*time.Minute+time.Duration(2*i)*time.Second, scheduler.Spec{Task: "x"})
+		b.ask(t, 1+i, began+10*time.Minute+time.Duration(2*i)*time.Second, Spec{Task: "x"})
 	}
 	for i := range uint64(20) {
-		b.ask(t, 100+i, began+15*time.Minute, scheduler.Spec{Task: "x"})
-		b.ask(t, 200+i, began+30*time.Minute+time.Duration(i), scheduler.Spec{Task: "later"})
+		b.ask(t, 100+i, began+15*time.Minute, Spec{Task: "x"})
+		b.ask(t, 200+i, began+30*time.Minute+time.Duration(i), Spec{Task: "later"})
 	}
-	rush, err := b.Demand(t.Context())
+	rush, _, err := b.demand(t.Context())
 	if err != nil || rush != 30 {
 		t.Errorf("%d tasks in the worst minute (%v), want 30", rush, err)
 	}
 	for i := range uint64(40) {
-		b.ask(t, 300+i, time.Duration(i)*time.Minute, scheduler.Spec{Task: "overdue"})
+		b.ask(t, 300+i, time.Duration(i)*time.Minute, Spec{Task: "overdue"})
 	}
-	if rush, err = b.Demand(t.Context()); err != nil || rush != 40 {
+	if rush, _, err = b.demand(t.Context()); err != nil || rush != 40 {
 		t.Errorf("%d tasks in the worst minute (%v), want the 40 that are overdue", rush, err)
 	}
 }
@@ -91,36 +90,36 @@ func TestPlannedSizes(t *testing.T) {
 }
 
 // autoscaling are the parameters of a profile of the scenario.
-func autoscaling(t *testing.T, profile string) scheduler.Params {
+func autoscaling(t *testing.T, profile string) Params {
 	t.Helper()
 	const file = "../../scenarios/scheduler-autoscale.yaml"
 	src, err := os.ReadFile(file)
 	ok(t, err)
-	sys := scheduler.System()
+	sys := System()
 	_, res, err := scenario.Decode(src, file, scenario.Options{Profile: profile,
 		SystemNames: []string{sys.Name},
 		Systems:     func(string) (sut.System, bool) { return sys, true }})
 	ok(t, err)
-	return *res.Params.(*scheduler.Params)
+	return *res.Params.(*Params)
 }
 
 // plannedSizes lets an orchestrator look every 15 seconds of business time at the tasks
 // of a workload that have been asked for, all of which start when they are due. It
 // returns the sizes and when the second was planned, after the beginning.
 func plannedSizes(
-	t *testing.T, seed uint64, p scheduler.Params,
+	t *testing.T, seed uint64, p Params,
 ) (sizes []int, ready time.Duration) {
 	t.Helper()
-	load, err := scheduler.NewWorkload(seed, p)
+	load, err := NewWorkload(seed, p)
 	ok(t, err)
 	const whole = 22 * time.Minute
-	day := time.UnixMilli(scheduler.DayMS(p)).UTC()
+	day := p.day()
 	due, asked := map[time.Time]int64{}, uint64(0)
-	o, now := scheduler.Orchestrator{}, p.Executors
+	o, now := orchestrator{}, p.Executors
 	sizes = []int{now}
 	for at := time.Duration(0); at < whole; at += 15 * time.Second {
 		for ; float64(asked) < at.Seconds()/p.TimeScale*p.Rate; asked++ {
-			req := scheduler.RequestOf(load.Op(asked))
+			req := load.(*workload).request(asked)
 			due[req.At.Truncate(time.Minute)]++
 		}
 		rush := int64(0)
@@ -130,7 +129,7 @@ func plannedSizes(
 			}
 		}
 		business := time.Unix(0, 0).Add(time.Duration(float64(at) / p.TimeScale))
-		if wanted := o.Decide(business, p, now, scheduler.Needed(p, rush, p.Work.D())); wanted != now {
+		if wanted := o.decide(business, p, now, p.needed(rush, p.Work.D().Seconds())); wanted != now {
 			if now = wanted; len(sizes) == 1 {
 				ready = at
 			}

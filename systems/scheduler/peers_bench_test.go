@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"cmp"
@@ -16,7 +16,6 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // The benchmark compares with River on the same Postgres in the same run, in turns;
@@ -92,11 +91,11 @@ type benching struct {
 
 func benchTable(b *testing.B, name string) *benching {
 	b.Helper()
-	p := scheduler.DefaultParams()
+	p := DefaultParams()
 	p.Executors, p.MaxFleet, p.PickBatch = benchSlots, benchSlots, 500
 	p.PollEvery = sut.Duration(5 * time.Millisecond)
 	space := places.Namespace(b)
-	all := scheduler.System().Variants
+	all := System().Variants
 	s := &benching{variant: all[slices.IndexFunc(all, func(v sut.Variant) bool {
 		return v.Name == name
 	})], cfg: sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: &p,
@@ -217,10 +216,10 @@ type nothing struct{}
 // Kind names the job.
 func (nothing) Kind() string { return "nothing" }
 
-type idle struct{ river.WorkerDefaults[nothing] }
+type lazy struct{ river.WorkerDefaults[nothing] }
 
 // Work does nothing.
-func (idle) Work(context.Context, *river.Job[nothing]) error { return nil }
+func (lazy) Work(context.Context, *river.Job[nothing]) error { return nil }
 
 func newBareRiver(b *testing.B) *bareRiver {
 	b.Helper()
@@ -250,7 +249,7 @@ func (r *bareRiver) round(b *testing.B) float64 {
 		b.Fatal(err)
 	}
 	workers := river.NewWorkers()
-	river.AddWorker(workers, idle{})
+	river.AddWorker(workers, lazy{})
 	client, err := river.NewClient(riverpgxv5.New(r.pool), &river.Config{
 		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: benchSlots}},
 		Workers: workers, FetchCooldown: 2 * time.Millisecond,

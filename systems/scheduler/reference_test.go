@@ -1,50 +1,43 @@
-package scheduler_test
+package scheduler
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
-	"stampede/systems/scheduler"
 )
 
 type tb = suttest.TB
 
 // evidence is a history and an audit that a case may change.
 type evidence struct {
-	params  scheduler.Params
+	params  Params
 	records []history.Record
 	windows []history.Window
 	samples []history.Sample
-	audit   scheduler.Audit
+	audit   Audit
 }
 
 func (e *evidence) raw(t tb) json.RawMessage { return suttest.Encoded(t, e.audit) }
 
-// judge returns the verdicts by name.
+// judge returns the verdicts by name, verdict one of them.
 func (e *evidence) judge(t tb) map[string]check.Verdict {
 	t.Helper()
-	return suttest.Verdicts(scheduler.Invariants(e.params),
+	return suttest.Verdicts(Invariants(e.params),
 		history.Slice(e.records, e.windows...).WithSamples(e.samples), e.raw(t))
 }
 
-// verdict judges one invariant.
-func (e *evidence) verdict(t tb, name string) check.Verdict {
-	t.Helper()
-	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
-	for _, inv := range scheduler.Invariants(e.params) {
-		if inv.Name() == name {
-			return check.Judge(context.Background(), inv, h, e.raw(t), check.Timeout)
-		}
-	}
-	panic("there is no invariant " + name)
+func (e *evidence) verdict(t tb, name string) check.Verdict { return e.judge(t)[name] }
+
+func (e *evidence) rowOf(task uint64) *TaskAudit {
+	return suttest.PickFrom(e.audit.Tasks, theFirst, func(t *TaskAudit) bool { return t.Task == task })
 }
 
 // trouble is that of the network, and how often an executor dies or sleeps over a task.
@@ -57,21 +50,21 @@ type trouble struct {
 type world struct {
 	*suttest.World
 	trouble
-	params  scheduler.Params
+	params  Params
 	ref     *refScheduler
 	samples []history.Sample
 }
 
 const (
-	lookEvery = 250 * time.Millisecond
+	sampleEvery = 250 * time.Millisecond
 	// refDelay is how long the reference takes to start what is due, at most.
 	refDelay = 30 * time.Millisecond
 )
 
 // morningOf is a morning of so many requests at a correct scheduler.
-func morningOf(t tb, seed uint64, p scheduler.Params, tr trouble, ops int) *evidence {
+func morningOf(t tb, seed uint64, p Params, tr trouble, ops int) *evidence {
 	t.Helper()
-	load, err := scheduler.NewWorkload(seed, p)
+	load, err := NewWorkload(seed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,29 +85,31 @@ func (w *world) look() {
 	from := max(0, w.Now-w.Some(suttest.NetDelay))
 	to := w.Now + w.Some(suttest.NetDelay)
 	w.samples = append(w.samples, history.Sample{From: from, To: to, Body: body})
-	w.After(max(lookEvery, w.Next()-w.Now), w.look)
+	w.After(max(sampleEvery, w.Next()-w.Now), w.look)
 }
 
 // refScheduler is a correct scheduler: what is due starts a moment later, executors
 // die and sleep, and nothing is decided by who has no lease any more.
 type refScheduler struct {
 	w       *world
+	api     *api.Table[Scheduler]
 	begins  time.Duration // -1 before the first request
 	rows    []*refRow
 	byTask  map[uint64][]*refRow
-	runs    []*scheduler.RunAudit
-	effects []scheduler.EffectAudit
-	changes []scheduler.ChangeAudit
+	runs    []*RunAudit
+	effects []EffectAudit
+	changes []ChangeAudit
 }
 
 // refRow is a row of the table of tasks.
 type refRow struct {
-	scheduler.TaskAudit
-	run *scheduler.RunAudit
+	TaskAudit
+	from time.Time // as it was asked for
+	run  *RunAudit
 }
 
 func newRefScheduler(w *world) *refScheduler {
-	return &refScheduler{w: w, begins: -1, byTask: map[uint64][]*refRow{}}
+	return &refScheduler{w: w, api: API(), begins: -1, byTask: map[uint64][]*refRow{}}
 }
 
 // storeOffset is how far the database's clock is ahead of the run's.
@@ -135,13 +130,13 @@ func (s *refScheduler) until(us int64) time.Duration {
 func (s *refScheduler) Do(op history.Op, answer func(history.Reply, error)) { answer(s.do(op)) }
 
 func (s *refScheduler) do(op history.Op) (history.Reply, error) {
-	if op.Kind == scheduler.KindSchedule {
+	if op.Kind == KindSchedule {
 		return s.schedule(op)
 	}
 	id, _ := strconv.ParseUint(op.Key, 10, 64)
 	rows := s.byTask[id]
 	switch {
-	case op.Kind == scheduler.KindTask, op.Kind == scheduler.KindTasks, op.Kind == scheduler.KindAwait:
+	case op.Kind == KindTask, op.Kind == KindTasks, op.Kind == KindAwait:
 		return history.Reply{}, nil
 	case len(rows) == 0:
 		return history.Reply{}, sut.ErrRefused
@@ -156,12 +151,15 @@ func (s *refScheduler) schedule(op history.Op) (history.Reply, error) {
 	}
 	rows := s.byTask[op.ID]
 	if len(rows) == 0 {
-		req := scheduler.RequestOf(op)
-		row := &refRow{TaskAudit: scheduler.TaskAudit{Task: op.ID, Occurrence: 1, Origin: true,
+		req, err := api.RequestOf[Request](s.api, op)
+		if err != nil {
+			panic(err)
+		}
+		row := &refRow{from: req.At, TaskAudit: TaskAudit{Task: op.ID, Occurrence: 1, Origin: true,
 			Queue: req.Queue, Client: req.Client, Name: req.Task, WorkMS: req.WorkMS, Fails: req.Fails,
 			Cron: req.Cron, Zone: req.Zone, Times: req.Times, CreatedUS: now, ReadyUS: now,
-			State: scheduler.Waiting}}
-		row.FirstUS = s.due(row, 1, req.At)
+			State: Waiting}}
+		row.FirstUS = s.due(row)
 		row.DueUS = row.FirstUS
 		s.insert(row)
 		rows = []*refRow{row}
@@ -170,20 +168,21 @@ func (s *refScheduler) schedule(op history.Op) (history.Reply, error) {
 		Value: int64(max(0, s.until(rows[0].FirstUS)))}, nil
 }
 
-// due is when the k-th occurrence is, from a business time on.
-func (s *refScheduler) due(row *refRow, k int64, from time.Time) int64 {
-	at := from.Truncate(s.w.params.Granularity.D())
-	for range k {
-		if row.Cron == "" {
-			break
+// due is when the occurrence of a row is.
+func (s *refScheduler) due(row *refRow) int64 {
+	at := row.from.Truncate(s.w.params.Granularity.D())
+	if row.Cron != "" {
+		cron, err := parseCron(row.Cron, row.Zone)
+		for k := int64(0); err == nil && k < row.Occurrence; k++ {
+			at, err = cron.next(at)
 		}
-		next, err := scheduler.CronNext(row.Cron, row.Zone, at)
 		if err != nil {
 			panic(err)
 		}
-		at = next
 	}
-	return scheduler.ClockOf(s.w.params, (storeOffset + s.begins).Microseconds(), at)
+	c := calendar{begins: moment((storeOffset + s.begins).Microseconds()), day: s.w.params.day(),
+		scale: s.w.params.TimeScale}
+	return c.clock(at).UnixMicro()
 }
 
 func (s *refScheduler) insert(row *refRow) {
@@ -196,7 +195,7 @@ func (s *refScheduler) insert(row *refRow) {
 func (s *refScheduler) wake(row *refRow) {
 	due := row.DueUS
 	s.w.After(max(0, s.until(due))+time.Microsecond+s.w.Some(refDelay), func() {
-		if row.DueUS == due && row.State == scheduler.Waiting && !row.Paused {
+		if row.DueUS == due && row.State == Waiting && !row.Paused {
 			s.start(row)
 		}
 	})
@@ -205,12 +204,12 @@ func (s *refScheduler) wake(row *refRow) {
 func (s *refScheduler) start(row *refRow) {
 	p := s.w.params
 	row.Fence++
-	run := &scheduler.RunAudit{Task: row.Task, Occurrence: row.Occurrence, Fence: row.Fence,
+	run := &RunAudit{Task: row.Task, Occurrence: row.Occurrence, Fence: row.Fence,
 		Queue: row.Queue, DueUS: row.DueUS, PickedUS: s.clock(), StartedUS: s.clock(),
 		Executor: fmt.Sprintf("executor-%d", len(s.runs)%2)}
-	row.State, row.run, row.LeaseUS = scheduler.Running, run, run.StartedUS+p.Lease.D().Microseconds()
+	row.State, row.run, row.LeaseUS = Running, run, run.StartedUS+p.Lease.D().Microseconds()
 	s.runs = append(s.runs, run)
-	if p.Recurrence == scheduler.Insert {
+	if p.Recurrence == Insert {
 		s.insertNext(row)
 	}
 	work := time.Duration(row.WorkMS) * time.Millisecond
@@ -237,7 +236,7 @@ func (s *refScheduler) insertNext(row *refRow) {
 	}
 	next := *row
 	next.Origin, next.run, next.Fence, next.LeaseUS, next.Paused = false, nil, 0, 0, false
-	next.State, next.Stops, next.CreatedUS = scheduler.Waiting, false, s.clock()
+	next.State, next.Stops, next.CreatedUS = Waiting, false, s.clock()
 	next.ReadyUS = next.CreatedUS
 	s.toNext(&next)
 	s.insert(&next)
@@ -246,72 +245,66 @@ func (s *refScheduler) insertNext(row *refRow) {
 // toNext makes a row the next occurrence.
 func (s *refScheduler) toNext(row *refRow) {
 	row.Occurrence++
-	for _, r := range s.w.Records {
-		if r.Op.ID == row.Task && r.Op.Kind == scheduler.KindSchedule {
-			row.DueUS = s.due(row, row.Occurrence, scheduler.RequestOf(r.Op).At)
-			return
-		}
-	}
-	panic("a row that nobody asked for")
+	row.DueUS = s.due(row)
 }
 
 // effect happens once, and only by who has the token.
-func (s *refScheduler) effect(row *refRow, run *scheduler.RunAudit) bool {
-	if row.run != run || row.State != scheduler.Running {
+func (s *refScheduler) effect(row *refRow, run *RunAudit) bool {
+	if row.run != run || row.State != Running {
 		return false
 	}
-	had := slices.ContainsFunc(s.effects, func(e scheduler.EffectAudit) bool {
+	had := slices.ContainsFunc(s.effects, func(e EffectAudit) bool {
 		return e.Task == run.Task && e.Occurrence == run.Occurrence
 	})
 	if !had {
-		s.effects = append(s.effects, scheduler.EffectAudit{Task: run.Task, Occurrence: run.Occurrence,
+		s.effects = append(s.effects, EffectAudit{Task: run.Task, Occurrence: run.Occurrence,
 			Fence: run.Fence, AtUS: s.clock()})
 	}
 	return true
 }
 
-func (s *refScheduler) end(row *refRow, run *scheduler.RunAudit) {
-	outcome := scheduler.Done
+func (s *refScheduler) end(row *refRow, run *RunAudit) {
+	outcome := Done
 	if row.Fails {
-		outcome = scheduler.Failed
+		outcome = Failed
 	} else if !s.effect(row, run) {
 		return
 	}
-	if row.run != run || row.State != scheduler.Running {
+	if row.run != run || row.State != Running {
 		return
 	}
 	run.EndedUS, run.Outcome = s.clock(), outcome
 	row.State, row.EndedUS, row.LeaseUS, row.run = outcome, run.EndedUS, 0, nil
-	more := outcome == scheduler.Done && row.Cron != "" && row.Occurrence < row.Times &&
-		s.w.params.Recurrence == scheduler.Reset
+	more := outcome == Done && row.Cron != "" && row.Occurrence < row.Times &&
+		s.w.params.Recurrence == Reset
 	if more && row.Stops {
-		row.State = scheduler.Cancelled
+		row.State = Cancelled
 	} else if more {
-		row.State, row.EndedUS, row.ReadyUS = scheduler.Waiting, 0, s.clock()
+		row.State, row.EndedUS, row.ReadyUS = Waiting, 0, s.clock()
 		s.toNext(row)
 		s.wake(row)
 	}
 }
 
 // stop lets an executor see by its next heartbeat that somebody cancelled what it runs.
-func (s *refScheduler) stop(row *refRow, run *scheduler.RunAudit) {
+func (s *refScheduler) stop(row *refRow, run *RunAudit) {
 	s.w.After(s.w.Some(s.w.params.Lease.D()/4), func() {
-		if row.run != run || row.State != scheduler.Running {
+		if row.run != run || row.State != Running {
 			return
 		}
-		run.EndedUS, run.Outcome = s.clock(), scheduler.Cancelled
-		row.State, row.EndedUS, row.LeaseUS, row.run = scheduler.Cancelled, run.EndedUS, 0, nil
+		run.EndedUS, run.Outcome = s.clock(), Cancelled
+		row.State, row.EndedUS, row.LeaseUS, row.run = Cancelled, run.EndedUS, 0, nil
 	})
 }
 
-func (s *refScheduler) rescue(row *refRow, run *scheduler.RunAudit) {
-	if row.run != run || row.State != scheduler.Running {
+func (s *refScheduler) rescue(row *refRow, run *RunAudit) {
+	if row.run != run || row.State != Running {
 		return
 	}
-	run.LeaseUS, run.EndedUS, run.Outcome = row.LeaseUS, s.clock(), scheduler.Lost
-	row.run, row.LeaseUS, row.ReadyUS, row.State = nil, 0, s.clock(), scheduler.Waiting
+	run.LeaseUS, run.EndedUS, run.Outcome = row.LeaseUS, s.clock(), Lost
+	row.run, row.LeaseUS, row.ReadyUS, row.State = nil, 0, s.clock(), Waiting
 	if row.Stops {
-		row.State = scheduler.Cancelled
+		row.State = Cancelled
 		return
 	}
 	s.wake(row)
@@ -323,23 +316,23 @@ func (s *refScheduler) change(op history.Op, id uint64, rows []*refRow) (history
 			return history.Reply{Key: string(c.Outcome)}, nil
 		}
 	}
-	state, at := scheduler.State(""), s.clock()
+	state, at := State(""), s.clock()
 	for _, row := range rows {
-		open := row.State == scheduler.Waiting
-		runs := row.State == scheduler.Running
+		open := row.State == Waiting
+		runs := row.State == Running
 		switch {
-		case op.Kind == scheduler.KindCancel && open:
-			row.State, row.EndedUS, state = scheduler.Cancelled, at, scheduler.Cancelled
-		case op.Kind == scheduler.KindCancel && runs:
-			row.Stops, state = true, scheduler.Stopping
+		case op.Kind == KindCancel && open:
+			row.State, row.EndedUS, state = Cancelled, at, Cancelled
+		case op.Kind == KindCancel && runs:
+			row.Stops, state = true, Stopping
 			s.stop(row, row.run)
-		case op.Kind == scheduler.KindPause && (open || runs):
-			row.Paused, state = true, scheduler.Paused
-		case op.Kind == scheduler.KindResume && (open || runs):
+		case op.Kind == KindPause && (open || runs):
+			row.Paused, state = true, Paused
+		case op.Kind == KindResume && (open || runs):
 			row.Paused, row.ReadyUS, state = false, at, row.State
 			s.wake(row)
-		case op.Kind == scheduler.KindRerun && row.State == scheduler.Failed:
-			row.Fails, row.State, state = false, scheduler.Waiting, scheduler.Waiting
+		case op.Kind == KindRerun && row.State == Failed:
+			row.Fails, row.State, state = false, Waiting, Waiting
 			row.Stops = false
 			row.Reruns, row.EndedUS, row.ReadyUS = row.Reruns+1, 0, at
 			s.wake(row)
@@ -348,20 +341,20 @@ func (s *refScheduler) change(op history.Op, id uint64, rows []*refRow) (history
 	if state == "" {
 		return history.Reply{}, sut.ErrRefused
 	}
-	s.changes = append(s.changes, scheduler.ChangeAudit{Op: op.ID, Task: id, What: op.Kind,
+	s.changes = append(s.changes, ChangeAudit{Op: op.ID, Task: id, What: op.Kind,
 		Outcome: state, AtUS: at})
 	return history.Reply{Key: string(state)}, nil
 }
 
-func (s *refScheduler) look() scheduler.Look {
+func (s *refScheduler) look() Look {
 	now := (storeOffset + s.w.Now).Microseconds()
-	l := scheduler.Look{NowUS: now, Executors: 1}
+	l := Look{NowUS: now, Executors: 1}
 	for _, row := range s.rows {
 		switch row.State {
-		case scheduler.Running:
+		case Running:
 			l.Running++
 			l.LeaseUS = max(l.LeaseUS, now-row.LeaseUS)
-		case scheduler.Waiting:
+		case Waiting:
 			l.Waiting++
 			if since := now - max(row.DueUS, row.ReadyUS); since >= 0 && !row.Paused {
 				l.Due, l.DueUS = l.Due+1, max(l.DueUS, since)
@@ -371,9 +364,10 @@ func (s *refScheduler) look() scheduler.Look {
 	return l
 }
 
-func (s *refScheduler) audit() scheduler.Audit {
-	a := scheduler.Audit{Tasks: []scheduler.TaskAudit{}, Runs: []scheduler.RunAudit{},
-		Effects: s.effects, Changes: s.changes, DayMS: scheduler.DayMS(s.w.params)}
+func (s *refScheduler) audit() Audit {
+	a := Audit{Tasks: []TaskAudit{}, Runs: []RunAudit{}, DayMS: s.w.params.day().UnixMilli(),
+		Effects: append([]EffectAudit{}, s.effects...),
+		Changes: append([]ChangeAudit{}, s.changes...)}
 	if s.begins >= 0 {
 		a.Begins = (storeOffset + s.begins).Microseconds()
 	}
@@ -383,12 +377,6 @@ func (s *refScheduler) audit() scheduler.Audit {
 	for _, run := range s.runs {
 		a.Runs = append(a.Runs, *run)
 		a.Now = max(a.Now, run.StartedUS, run.EndedUS)
-	}
-	if a.Effects == nil {
-		a.Effects = []scheduler.EffectAudit{}
-	}
-	if a.Changes == nil {
-		a.Changes = []scheduler.ChangeAudit{}
 	}
 	return a
 }

@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // TestRiverGivesUp: how often a task starts at most is our row's matter: after that River's
@@ -22,8 +21,8 @@ func TestRiverGivesUp(t *testing.T) {
 	ok(t, err)
 	t.Cleanup(func() { ok(t, inst.Close()) })
 	ok(t, inst.Prepare(t.Context()))
-	_, err = inst.Do(t.Context(), scheduler.OpOf(scheduler.Request{ID: 256, Queue: "queue-1",
-		Client: "client-1", Spec: long(), At: time.UnixMilli(scheduler.DayMS(p)).UTC()}))
+	_, err = inst.Do(t.Context(), API().Op(KindSchedule, Request{ID: 256, Queue: "queue-1",
+		Client: "client-1", Spec: long(), At: p.day()}))
 	ok(t, err)
 	pool, err := pgxpool.New(t.Context(), url)
 	ok(t, err)

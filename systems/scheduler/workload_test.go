@@ -1,4 +1,4 @@
-package scheduler_test
+package scheduler
 
 import (
 	"encoding/json"
@@ -10,16 +10,15 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/sut"
-	"stampede/systems/scheduler"
 )
 
 // TestWorkloadIsPure: the same seed asks for the same, in whatever order it is
 // asked, and another seed for something else.
 func TestWorkloadIsPure(t *testing.T) {
-	p := scheduler.DefaultParams()
+	p := DefaultParams()
 	var loads []sut.Workload
 	for _, seed := range []uint64{1, 1, 2} {
-		load, err := scheduler.NewWorkload(seed, p)
+		load, err := NewWorkload(seed, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,18 +43,18 @@ func TestWorkloadIsPure(t *testing.T) {
 // others within what is ahead of them, and what becomes of them has identities of
 // its own.
 func TestWorkloadIsAMorning(t *testing.T) {
-	p := scheduler.DefaultParams()
-	load, err := scheduler.NewWorkload(7, p)
+	p := DefaultParams()
+	load, err := NewWorkload(7, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const ops = 2000 // ten seconds, 100 of business time: all before nine
-	day := time.UnixMilli(scheduler.DayMS(p)).UTC()
+	day := p.day()
 	atNine, recurring := 0, 0
 	seen := map[uint64]bool{}
 	for i := range uint64(ops) {
 		op := load.Op(i)
-		req := scheduler.RequestOf(op)
+		req := load.(*workload).request(i)
 		now := day.Add(time.Duration(float64(i) / p.Rate * p.TimeScale * float64(time.Second)))
 		switch {
 		case req.Cron != "":
@@ -80,13 +79,13 @@ func TestWorkloadIsAMorning(t *testing.T) {
 
 // TestRetries: what is lost is sent again with the same identity, and only so often.
 func TestRetries(t *testing.T) {
-	p := scheduler.DefaultParams()
-	load, err := scheduler.NewWorkload(7, p)
+	p := DefaultParams()
+	load, err := NewWorkload(7, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, op := range []history.Op{load.Op(0),
-		{ID: 258, Kind: scheduler.KindCancel, Key: "256"}} {
+		{ID: 258, Kind: KindCancel, Key: "256"}} {
 		tries := 0
 		for list := load.Follow(op, history.Unknown, history.Reply{}); len(list) > 0; tries++ {
 			if again := list[0].Op; again.ID != op.ID || again.Kind != op.Kind || again.Key != op.Key {
@@ -102,10 +101,10 @@ func TestRetries(t *testing.T) {
 
 // TestBadParams: every bad parameter is named.
 func TestBadParams(t *testing.T) {
-	p := scheduler.DefaultParams()
+	p := DefaultParams()
 	p.Day, p.TimeScale, p.Crons, p.Recurrence, p.MaxFleet = "nine", 0, []string{"x"}, "never", 1
 	p.Cancel, p.Lease, p.RescueWithin = 0.99, 0, 0
-	_, err := scheduler.NewWorkload(1, p)
+	_, err := NewWorkload(1, p)
 	if err == nil {
 		t.Fatal("they were accepted")
 	}
@@ -119,20 +118,20 @@ func TestBadParams(t *testing.T) {
 
 // TestBadAudits: an audit that cannot be is no audit, and proves nothing.
 func TestBadAudits(t *testing.T) {
-	for name, change := range map[string]func(*scheduler.Audit){
-		"no tasks":           func(a *scheduler.Audit) { a.Tasks = nil },
-		"no runs":            func(a *scheduler.Audit) { a.Runs = nil },
-		"no effects":         func(a *scheduler.Audit) { a.Effects = nil },
-		"no changes":         func(a *scheduler.Audit) { a.Changes = nil },
-		"a state":            func(a *scheduler.Audit) { a.Tasks[0].State = "asleep" },
-		"a task's number":    func(a *scheduler.Audit) { a.Tasks[0].Task = 0 },
-		"an outcome":         func(a *scheduler.Audit) { a.Runs[0].Outcome = "well" },
-		"a run's occurrence": func(a *scheduler.Audit) { a.Runs[0].Occurrence = 0 },
-		"a run without end":  func(a *scheduler.Audit) { a.Runs[0].EndedUS = 0 },
+	for name, change := range map[string]func(*Audit){
+		"no tasks":           func(a *Audit) { a.Tasks = nil },
+		"no runs":            func(a *Audit) { a.Runs = nil },
+		"no effects":         func(a *Audit) { a.Effects = nil },
+		"no changes":         func(a *Audit) { a.Changes = nil },
+		"a state":            func(a *Audit) { a.Tasks[0].State = "asleep" },
+		"a task's number":    func(a *Audit) { a.Tasks[0].Task = 0 },
+		"an outcome":         func(a *Audit) { a.Runs[0].Outcome = "well" },
+		"a run's occurrence": func(a *Audit) { a.Runs[0].Occurrence = 0 },
+		"a run without end":  func(a *Audit) { a.Runs[0].EndedUS = 0 },
 	} {
 		e := goodRun(t)
 		change(&e.audit)
-		if _, err := api.DecodeAudit[scheduler.Audit](e.raw(t)); err == nil {
+		if _, err := api.DecodeAudit[Audit](e.raw(t)); err == nil {
 			t.Errorf("%s: it was accepted", name)
 		}
 		for inv, v := range e.judge(t) {
@@ -141,44 +140,8 @@ func TestBadAudits(t *testing.T) {
 			}
 		}
 	}
-	if _, err := api.DecodeAudit[scheduler.Audit](json.RawMessage(``)); err == nil {
+	if _, err := api.DecodeAudit[Audit](json.RawMessage(``)); err == nil {
 		t.Error("nothing was accepted")
-	}
-}
-
-// TestFaultsExcuse: a start that is late because of a fault is excused, one long
-// after it is not; and without a look there is no telling, so nothing is judged.
-func TestFaultsExcuse(t *testing.T) {
-	late := func(e *evidence) *scheduler.RunAudit {
-		for i := range e.audit.Runs {
-			if r := &e.audit.Runs[i]; firstRun(e, r) {
-				delay(1_500_000)(e, r)
-				return r
-			}
-		}
-		return nil
-	}
-	fault := func(at time.Duration) history.Window {
-		return history.Window{Kind: history.FaultWindow, Name: "dies", Fault: "kill postgres",
-			Start: at, End: at + ms, Recovered: at + ms, Evidence: []string{"it did"}}
-	}
-	e := goodRun(t)
-	r := late(e)
-	start := time.Duration(r.StartedUS)*time.Microsecond - storeOffset
-	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() != "broken" {
-		t.Errorf("without a fault it is %s", v.Status)
-	}
-	e.windows = []history.Window{fault(start - 100*ms)}
-	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() == "broken" {
-		t.Errorf("near a fault it is %s: %s", v.Status, v.Reason)
-	}
-	e.windows = []history.Window{fault(start + time.Minute)}
-	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() != "broken" {
-		t.Errorf("a minute before a fault it is %s", v.Status)
-	}
-	e.samples = nil
-	if v := e.verdict(t, scheduler.StartsInTime); v.Status.String() != "undecided" {
-		t.Errorf("without looks it is %s", v.Status)
 	}
 }
 
@@ -195,10 +158,10 @@ func TestGoesOn(t *testing.T) {
 		"every third":    {[]string{"* * * * *", "*/3 * * * *"}, 0.1, 16500 * time.Millisecond},
 		"never any more": {[]string{"0 0 30 2 *"}, 0.1, 9 * time.Second},
 	} {
-		p := scheduler.DefaultParams()
+		p := DefaultParams()
 		p.Day, p.TimeScale, p.Times = "2026-01-05T08:57:30Z", 20, 2
 		p.Ahead, p.Crons, p.Recurring = sut.Duration(3*time.Minute), c.crons, c.recurring
-		if got := scheduler.System().GoesOn(&p); got != c.want {
+		if got := System().GoesOn(&p); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -267,7 +267,9 @@ func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("picking: %w", err)
 	}
-	t.counts.picked(taken)
+	if taken > 0 {
+		t.counts.count(func(sum totals) { sum["pulled"] += float64(taken) })
+	}
 	return taken, nil
 }
 

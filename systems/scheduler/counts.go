@@ -3,12 +3,14 @@ package scheduler
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/stores"
 )
@@ -18,25 +20,38 @@ import (
 const noteEvery = time.Second
 
 // startBounds are the upper bounds of the times from due and from pick to start, in
-// seconds; the last bucket has none. Most tasks are picked as much earlier as pickers look
-// ahead.
-func startBounds() []float64 { return []float64{0.01, 0.1, 1, 5, 10, 30, 60, 120, 300} }
+// seconds. Most tasks are picked as much earlier as pickers look ahead.
+func startBounds() []float64 {
+	return []float64{0.01, 0.1, 1, 5, 10, 30, 60, 120, 300, math.Inf(1)}
+}
 
-// totals are counts, and sums of seconds. Starts are counted by the time since they were
-// due (waits) and since they were picked (picks) as well, in the buckets of startBounds.
-type totals struct {
-	picked, starts, misfires, ends int64
-	wait, completion, picking      float64
-	waits, picks                   []int64
+// le is a bound as OpenMetrics has it, which writes bounds as floats.
+func le(bound float64) string {
+	text := strconv.FormatFloat(bound, 'f', -1, 64)
+	if !strings.ContainsAny(text, ".I") {
+		text += ".0"
+	}
+	return text
+}
+
+// totals are counts and sums of seconds, by their metrics.
+type totals map[string]float64
+
+// took adds a time to a histogram.
+func (t totals) took(name string, d time.Duration) {
+	bounds := startBounds()
+	i := slices.IndexFunc(bounds, func(bound float64) bool { return d.Seconds() <= bound })
+	t[name+" "+le(bounds[i])]++
+	t[name] += d.Seconds()
 }
 
 // counts is what a process has counted. What runs in one process several times counts
 // several times, each on its own.
 type counts struct {
-	mu sync.Mutex
-	totals
-	fresh bool // since it was noted
-	tried time.Time
+	mu     sync.Mutex
+	totals totals
+	fresh  bool // since it was noted
+	tried  time.Time
 	// process names the row in which it is noted, from the first note on.
 	process string
 	notes   int64
@@ -45,87 +60,64 @@ type counts struct {
 	writing sync.Mutex
 }
 
-// picked counts a pick.
-func (c *counts) picked(n int) {
+// count adds to the totals.
+func (c *counts) count(add func(totals)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.totals.picked += int64(n)
-	c.fresh = c.fresh || n > 0
+	if c.totals == nil {
+		c.totals = totals{}
+	}
+	add(c.totals)
+	c.fresh = true
 }
 
 // started counts starts. Where nobody picks, a start is the pick as well.
 func (t *tasks) started(list ...claim) {
-	c := &t.counts
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.picks == nil {
-		c.waits, c.picks = startBuckets(), startBuckets()
+	if len(list) == 0 {
+		return
 	}
-	for _, run := range list {
-		c.fresh = true
-		c.starts++
-		c.wait += run.late.Seconds()
-		c.picking += run.since.Seconds()
-		c.waits[bucketOf(run.late)]++
-		c.picks[bucketOf(run.since)]++
-		if run.late > t.Params.clock(t.Params.SLA) {
-			c.misfires++
+	t.counts.count(func(sum totals) {
+		for _, run := range list {
+			sum["started"]++
+			sum.took("due_to_start", run.late)
+			sum.took("pick_to_start", run.since)
+			if run.late > t.Params.clock(t.Params.SLA) {
+				sum["misfires"]++
+			}
+			if !t.picks() {
+				sum["pulled"]++
+			}
 		}
-		if !t.picks() {
-			c.totals.picked++
-		}
-	}
-}
-
-// startBuckets are empty buckets.
-func startBuckets() []int64 { return make([]int64, len(startBounds())+1) }
-
-// bucketOf is the index of the first bucket that a time is not above.
-func bucketOf(d time.Duration) int {
-	bounds := startBounds()
-	for i, bound := range bounds {
-		if d.Seconds() <= bound {
-			return i
-		}
-	}
-	return len(bounds)
+	})
 }
 
 // ended counts an end.
 func (c *counts) ended(run claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ends++
-	c.completion += time.Since(run.at).Seconds()
-	c.fresh = true
+	c.count(func(sum totals) {
+		sum["ended"]++
+		sum["completion_seconds"] += time.Since(run.at).Seconds()
+	})
 }
 
 // noteSoon notes what was counted if that was last tried some time ago.
 func (t *tasks) noteSoon(ctx context.Context) error {
-	if !t.counts.toBeNoted() {
+	c := &t.counts
+	c.mu.Lock()
+	soon := c.fresh && time.Since(c.tried) >= noteEvery
+	if soon {
+		c.tried = time.Now()
+	}
+	c.mu.Unlock()
+	if !soon {
 		return nil
 	}
 	return t.note(ctx)
 }
 
-// toBeNoted says whether it is time for a note, to one who asks.
-func (c *counts) toBeNoted() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.fresh || time.Since(c.tried) < noteEvery {
-		return false
-	}
-	c.tried = time.Now()
-	return true
-}
-
 // noteSQL notes what process $1 has counted, by its note $2. A note that comes twice is
 // one, and one that comes after a later one changes nothing.
-const noteSQL = `INSERT INTO counts AS c (process, note, picked, started, misfires, ended, wait,
-		completion, picking, waits, picks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-	ON CONFLICT (process) DO UPDATE SET note = $2, picked = $3, started = $4, misfires = $5,
-		ended = $6, wait = $7, completion = $8, picking = $9, waits = $10, picks = $11
-	WHERE c.note < $2`
+const noteSQL = `INSERT INTO counts AS c (process, note, totals) VALUES ($1, $2, $3)
+	ON CONFLICT (process) DO UPDATE SET note = $2, totals = $3 WHERE c.note < $2`
 
 // note writes down what was counted, all of it, in a row of its own: so a note of
 // unknown outcome is made good by the next. Nobody who counts waits for Postgres.
@@ -133,66 +125,32 @@ func (t *tasks) note(ctx context.Context) error {
 	c := &t.counts
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	args := c.args()
-	if args == nil {
+	c.mu.Lock()
+	fresh, sum := c.fresh, maps.Clone(c.totals)
+	if c.process == "" {
+		c.process = rand.Text()
+	}
+	c.fresh, c.notes = false, c.notes+1
+	c.mu.Unlock()
+	if !fresh {
 		return nil
 	}
-	if _, err := t.DB.Exec(ctx, noteSQL, args...); err != nil {
-		c.mu.Lock()
-		c.fresh = true
-		c.mu.Unlock()
+	if _, err := t.DB.Exec(ctx, noteSQL, c.process, c.notes, sum); err != nil {
+		c.count(func(totals) {})
 		return fmt.Errorf("noting what was counted: %w", err)
 	}
 	return nil
 }
 
-// args are those of noteSQL for the next note; nil if there is nothing new.
-func (c *counts) args() []any {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.fresh {
-		return nil
-	}
-	if c.process == "" {
-		c.process = rand.Text()
-	}
-	c.fresh, c.notes = false, c.notes+1
-	waits, picks := append([]int64{}, c.waits...), append([]int64{}, c.picks...)
-	return []any{c.process, c.notes, c.totals.picked, c.starts, c.misfires, c.ends, c.wait,
-		c.completion, c.picking, waits, picks}
-}
-
 // counted sums up what all processes have noted: one row for each.
-func (t *tasks) counted(ctx context.Context) (all totals, err error) {
-	all.waits, all.picks = startBuckets(), startBuckets()
-	err = t.DB.Rows(ctx, `SELECT picked, started, misfires, ended, wait, completion, picking, waits,
-			picks FROM counts`, nil, func(row pgx.CollectableRow) error {
-		var one totals
-		err := row.Scan(&one.picked, &one.starts, &one.misfires, &one.ends, &one.wait, &one.completion,
-			&one.picking, &one.waits, &one.picks)
-		if err != nil {
-			return err
-		}
-		if max(len(one.waits), len(one.picks)) > len(all.picks) {
-			return errors.New("a process counted in other buckets")
-		}
-		all.add(one)
-		return nil
-	})
-	if err != nil {
-		return all, stores.Failed("reading what was counted", err)
+func (t *tasks) counted(ctx context.Context) (totals, error) {
+	list, err := stores.Collect[struct {
+		Name string
+		Sum  float64
+	}](ctx, t.DB, `SELECT key, sum(value::float8) FROM counts, jsonb_each_text(totals) GROUP BY key`)
+	all := make(totals, len(list))
+	for _, one := range list {
+		all[one.Name] = one.Sum
 	}
-	return all, nil
-}
-
-func (a *totals) add(b totals) {
-	a.picked, a.starts, a.misfires = a.picked+b.picked, a.starts+b.starts, a.misfires+b.misfires
-	a.ends, a.wait = a.ends+b.ends, a.wait+b.wait
-	a.completion, a.picking = a.completion+b.completion, a.picking+b.picking
-	for i, n := range b.waits {
-		a.waits[i] += n
-	}
-	for i, n := range b.picks {
-		a.picks[i] += n
-	}
+	return all, stores.Failed("reading what was counted", err)
 }

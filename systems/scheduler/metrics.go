@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -25,46 +23,27 @@ func (t *tasks) writeMetrics(w io.Writer) {
 	if err != nil {
 		return
 	}
+	// Whoever scrapes and goes away misses the rest.
+	for _, name := range []string{"pulled", "started", "misfires", "ended", "completion_seconds"} {
+		_, _ = fmt.Fprintf(w, "# TYPE scheduler_%[1]s counter\nscheduler_%[1]s_total %[2]v\n", name,
+			all[name])
+	}
 	for _, m := range []struct {
-		name, kind string
-		value      any
+		name  string
+		value any
 	}{
-		{"scheduler_pulled", "counter", all.picked},
-		{"scheduler_started", "counter", all.starts},
-		{"scheduler_misfires", "counter", all.misfires},
-		{"scheduler_ended", "counter", all.ends},
-		{"scheduler_completion_seconds", "counter", all.completion},
-		{"scheduler_queue_depth", "gauge", look.Due},
-		{"scheduler_running", "gauge", look.Running},
-		{"scheduler_picker_lag_seconds", "gauge", float64(look.PickerLagUS) / 1e6},
-		{"scheduler_executors", "gauge", look.Executors},
+		{"queue_depth", look.Due}, {"running", look.Running},
+		{"picker_lag_seconds", float64(look.PickerLagUS) / 1e6}, {"executors", look.Executors},
 	} {
-		suffix := ""
-		if m.kind == "counter" {
-			suffix = "_total"
-		}
-		// Whoever scrapes and goes away misses the rest.
-		_, _ = fmt.Fprintf(w, "# TYPE %s %s\n%s%s %v\n", m.name, m.kind, m.name, suffix, m.value)
+		_, _ = fmt.Fprintf(w, "# TYPE scheduler_%[1]s gauge\nscheduler_%[1]s %[2]v\n", m.name, m.value)
 	}
-	writeHistogram(w, "scheduler_due_to_start_seconds", all.waits, all.wait)
-	writeHistogram(w, "scheduler_pick_to_start_seconds", all.picks, all.picking)
-}
-
-// writeHistogram appends a histogram of times to start, in the buckets of startBounds.
-func writeHistogram(w io.Writer, name string, buckets []int64, sum float64) {
-	// As above.
-	_, _ = fmt.Fprintf(w, "# TYPE %[1]s histogram\n# UNIT %[1]s seconds\n", name)
-	below, bounds := int64(0), startBounds()
-	for i, n := range buckets {
-		below += n
-		le := "+Inf"
-		if i < len(bounds) {
-			le = strconv.FormatFloat(bounds[i], 'f', -1, 64)
-			if !strings.Contains(le, ".") {
-				le += ".0" // OpenMetrics writes bounds as floats
-			}
+	for _, name := range []string{"due_to_start", "pick_to_start"} {
+		metric, below := "scheduler_"+name+"_seconds", 0.0
+		_, _ = fmt.Fprintf(w, "# TYPE %[1]s histogram\n# UNIT %[1]s seconds\n", metric)
+		for _, bound := range startBounds() {
+			below += all[name+" "+le(bound)]
+			_, _ = fmt.Fprintf(w, "%s_bucket{le=%q} %v\n", metric, le(bound), below)
 		}
-		_, _ = fmt.Fprintf(w, "%s_bucket{le=%q} %d\n", name, le, below)
+		_, _ = fmt.Fprintf(w, "%[1]s_sum %[2]v\n%[1]s_count %[3]v\n", metric, all[name], below)
 	}
-	_, _ = fmt.Fprintf(w, "%s_sum %v\n%s_count %d\n", name, sum, name, below)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // startedEnded is what a process has counted.
-const startedEnded = `SELECT started || ' ' || ended FROM counts`
+const startedEnded = `SELECT concat(totals->'started', ' ', coalesce(totals->'ended', '0')) FROM counts`
 
 // TestMetricsOutliveRuns: what was counted is summed over processes, and stays when
 // retention deletes what it was counted from.
@@ -70,12 +70,12 @@ func TestNoteUnanswered(t *testing.T) {
 		t.Error("the first note was answered")
 	}
 	ok(t, b.note(t.Context()))
-	b.is(t, `SELECT sum(started)::text FROM counts`, "1")
+	b.is(t, `SELECT sum((totals->'started')::int)::text FROM counts`, "1")
 	b.counts.fresh = true // as note leaves it where it may have been stored, and no answer came
 	ok(t, b.note(t.Context()))
-	b.is(t, `SELECT sum(started)::text FROM counts`, "1")
+	b.is(t, `SELECT sum((totals->'started')::int)::text FROM counts`, "1")
 
-	b.exec(t, `UPDATE counts SET note = note + 1, started = 9`) // a later one
+	b.exec(t, `UPDATE counts SET note = note + 1, totals = '{"started": 9}'`) // a later one
 	ok(t, b.works(t.Context(), list[0]), b.note(t.Context()))
 	b.is(t, startedEnded, "9 0")
 }

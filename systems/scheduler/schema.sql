@@ -118,17 +118,7 @@ CREATE TABLE fleet (
 -- What each process of a picker or an executor has counted since it started, written
 -- by itself about once a second. Retention leaves it alone: the sums never fall.
 CREATE TABLE counts (
-    process    text   PRIMARY KEY, -- drawn by itself
-    note       bigint NOT NULL, -- the number of its latest note
-    picked     bigint NOT NULL,
-    started    bigint NOT NULL,
-    misfires   bigint NOT NULL,
-    ended      bigint NOT NULL,
-    wait       double precision NOT NULL, -- seconds from due to start, in all
-    completion double precision NOT NULL, -- seconds from start to end, in all
-    picking    double precision NOT NULL, -- seconds from pick to start, in all
-    -- Starts by the time since they were due, and since they were picked, in the buckets of
-    -- the metrics.
-    waits      bigint[] NOT NULL,
-    picks      bigint[] NOT NULL
+    process text   PRIMARY KEY, -- drawn by itself
+    note    bigint NOT NULL, -- the number of its latest note
+    totals  jsonb  NOT NULL -- counts and sums of seconds, by their metrics
 );

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -135,30 +136,22 @@ func (a *Audit) read(ctx context.Context, tx pgx.Tx) (err error) {
 	if err != nil {
 		return err
 	}
-	a.Tasks, err = stores.CollectOn[TaskAudit](ctx, tx, `SELECT series, occurrence, born = 1, queue,
-		client, task, work_ms, fails AND reruns = 0, reruns, schedule, zone, times, `+us("first_at")+`, `+
-		us("created_at")+`, `+us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+
-		us("lease_until")+`, `+us("ended_at")+` FROM tasks ORDER BY series, occurrence, id`)
-	if err != nil {
-		return err
-	}
-	a.Runs, err = stores.CollectOn[RunAudit](ctx, tx, `SELECT series, occurrence, fence, queue, `+
-		us("due")+`, `+us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
-		us("turned_at")+`, `+us("let_go_at")+`, outcome, executor FROM runs ORDER BY id`)
-	if err != nil {
-		return err
-	}
-	a.Effects, err = stores.CollectOn[EffectAudit](ctx, tx, `SELECT series, occurrence, fence, `+
-		us("at")+` FROM effects ORDER BY at, series, occurrence`)
-	if err != nil {
-		return err
-	}
-	a.Changes, err = stores.CollectOn[ChangeAudit](ctx, tx, `SELECT op_id, series, what, outcome, `+
-		us("at")+` FROM changes ORDER BY at, op_id`)
-	if err != nil {
-		return err
-	}
-	a.Fleet, err = stores.CollectOn[FleetAudit](ctx, tx, `SELECT executors, reason, `+us("at")+`
-		FROM fleet ORDER BY id`)
+	return errors.Join(
+		collect(ctx, tx, &a.Tasks, `SELECT series, occurrence, born = 1, queue, client, task, work_ms,
+			fails AND reruns = 0, reruns, schedule, zone, times, `+us("first_at")+`, `+us("created_at")+`, `+
+			us("scheduled_at")+`, `+us("ready_at")+`, state, paused, stops, fence, `+us("lease_until")+`, `+
+			us("ended_at")+` FROM tasks ORDER BY series, occurrence, id`),
+		collect(ctx, tx, &a.Runs, `SELECT series, occurrence, fence, queue, `+us("due")+`, `+
+			us("picked_at")+`, `+us("started_at")+`, `+us("ended_at")+`, `+us("lease_until")+`, `+
+			us("turned_at")+`, `+us("let_go_at")+`, outcome, executor FROM runs ORDER BY id`),
+		collect(ctx, tx, &a.Effects, `SELECT series, occurrence, fence, `+us("at")+`
+			FROM effects ORDER BY at, series, occurrence`),
+		collect(ctx, tx, &a.Changes, `SELECT op_id, series, what, outcome, `+us("at")+`
+			FROM changes ORDER BY at, op_id`),
+		collect(ctx, tx, &a.Fleet, `SELECT executors, reason, `+us("at")+` FROM fleet ORDER BY id`))
+}
+
+func collect[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string) (err error) {
+	*into, err = stores.CollectOn[T](ctx, tx, sql)
 	return err
 }

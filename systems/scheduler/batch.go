@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"stampede/harness/stores"
 )
 
 // batched does everything for many at once.
@@ -129,25 +129,22 @@ func (e *batchEnds) gather(batch []endRequest) []endRequest {
 
 // flush ends a batch.
 func (e *batchEnds) flush(batch []endRequest) error {
-	list := make([]ending, len(batch))
-	for i, r := range batch {
-		list[i] = r.ending
-	}
-	return e.t.endBatch(context.Background(), list)
+	return e.t.endBatch(context.Background(),
+		column(batch, func(r endRequest) ending { return r.ending }))
 }
 
 // endBatch ends runs with their effects.
 func (t *tasks) endBatch(ctx context.Context, list []ending) error {
-	ended := make(map[int64]bool, len(list))
-	err := t.DB.Rows(ctx, batchEndSQL(), batchArgs(list), func(row pgx.CollectableRow) error {
-		var run int64
-		var own bool
-		err := row.Scan(&run, &own)
-		ended[run] = own
-		return err
-	})
+	rows, err := stores.Collect[struct {
+		Run int64
+		Own bool
+	}](ctx, t.DB, batchEndSQL(), batchArgs(list)...)
 	if err != nil {
 		return fmt.Errorf("ending %d runs: %w", len(list), err)
+	}
+	ended := make(map[int64]bool, len(list))
+	for _, r := range rows {
+		ended[r.Run] = r.Own
 	}
 	for _, e := range list {
 		if ended[e.run] {
@@ -159,13 +156,11 @@ func (t *tasks) endBatch(ctx context.Context, list []ending) error {
 
 // batchArgs are those of batchEndSQL.
 func batchArgs(list []ending) []any {
-	n := len(list)
-	ids, fences, runs := make([]int64, n), make([]int64, n), make([]int64, n)
-	series, occurrences := make([]int64, n), make([]int64, n)
-	nexts := make([]*time.Time, n)
-	for i, e := range list {
-		ids[i], fences[i], runs[i] = e.id, e.fence, e.run
-		series[i], occurrences[i], nexts[i] = e.series, e.occurrence, e.next
-	}
-	return []any{ids, fences, runs, series, occurrences, nexts}
+	numbers := func(of func(ending) int64) []int64 { return column(list, of) }
+	return []any{numbers(func(e ending) int64 { return e.id }),
+		numbers(func(e ending) int64 { return e.fence }),
+		numbers(func(e ending) int64 { return e.run }),
+		numbers(func(e ending) int64 { return e.series }),
+		numbers(func(e ending) int64 { return e.occurrence }),
+		column(list, func(e ending) *time.Time { return e.next })}
 }

@@ -183,13 +183,13 @@ const rescueSQL = `WITH expired AS MATERIALIZED (` + expiredSQL + ` FOR UPDATE S
 ), back AS (
     UPDATE tasks t SET ` + takenBackSQL + `
     FROM expired WHERE t.id = expired.id
-    RETURNING t.id, t.series, t.occurrence, t.fence, t.state, t.scheduled_at, expired.lease_until
+    RETURNING t.series, t.occurrence, t.fence, expired.lease_until
 ), lost AS (
     UPDATE runs r SET outcome = 'lost', ended_at = clock_timestamp(), lease_until = back.lease_until
     FROM back WHERE r.series = back.series AND r.occurrence = back.occurrence
         AND r.fence = back.fence AND r.outcome = ''
 )
-SELECT id, state, scheduled_at FROM back`
+SELECT FROM back`
 
 // takenBackSQL sets what the loss of an executor makes of a task's row, after $2 starts
 // at most.
@@ -248,11 +248,8 @@ func (t *tasks) pick(ctx context.Context, how picking) (taken int, err error) {
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		ids := make([]int64, len(rows))
-		for i, r := range rows {
-			ids[i] = r.id
-		}
 		how.selected()
+		ids := column(rows, func(r pickRow) int64 { return r.id })
 		if _, err := tx.Exec(ctx, t.markSQL(), ids); err != nil {
 			return err
 		}
@@ -348,6 +345,15 @@ func (t *tasks) nextDue(
 	return &at, err
 }
 
+// column is one column of the rows of a list.
+func column[T, V any](list []T, of func(T) V) []V {
+	values := make([]V, len(list))
+	for i, row := range list {
+		values[i] = of(row)
+	}
+	return values
+}
+
 // claim starts at most n tasks that are due.
 func (t *tasks) claim(ctx context.Context, executor string, n int, hands []int64) (
 	list []claim, err error,
@@ -378,25 +384,20 @@ func scanClaim(row pgx.CollectableRow) (c claim, err error) {
 // heartbeat renews the leases of claims. It says which are lost, and which are to
 // be stopped because somebody cancelled them.
 func (t *tasks) heartbeat(ctx context.Context, claims []claim) (lost, stopped []claim, err error) {
-	ids, fences := make([]int64, len(claims)), make([]int64, len(claims))
-	for i, c := range claims {
-		ids[i], fences[i] = c.id, c.fence
-	}
-	type token struct{ id, fence int64 } // a row may be started again by the same executor
-	stops := make(map[token]bool, len(claims))
-	err = t.DB.Rows(ctx, heartbeatSQL, []any{ids, fences, t.Params.Lease.D().Microseconds()},
-		func(row pgx.CollectableRow) error {
-			var kept token
-			var stop bool
-			err := row.Scan(&kept.id, &kept.fence, &stop)
-			stops[kept] = stop
-			return err
-		})
+	list, err := stores.Collect[struct {
+		handed // by its token too: a row may be started again by the same executor
+		Stops  bool
+	}](ctx, t.DB, heartbeatSQL, column(claims, func(c claim) int64 { return c.id }),
+		column(claims, func(c claim) int64 { return c.fence }), t.Params.Lease.D().Microseconds())
 	if err != nil {
 		return nil, nil, fmt.Errorf("renewing leases: %w", err)
 	}
+	stops := make(map[handed]bool, len(list))
+	for _, kept := range list {
+		stops[kept.handed] = kept.Stops
+	}
 	for _, c := range claims {
-		switch stop, kept := stops[token{c.id, c.fence}]; {
+		switch stop, kept := stops[handed{c.id, c.fence}]; {
 		case !kept:
 			lost = append(lost, c)
 		case stop:
@@ -411,12 +412,10 @@ func (t *tasks) letGo(ctx context.Context, list []claim) error {
 	if len(list) == 0 {
 		return nil
 	}
-	series, occurrences := make([]int64, len(list)), make([]int64, len(list))
-	runs := make([]int64, len(list))
-	for i, c := range list {
-		series[i], occurrences[i], runs[i] = c.series, c.occurrence, c.run
-	}
-	if _, err := t.DB.Exec(ctx, letGoSQL, series, occurrences, runs); err != nil {
+	_, err := t.DB.Exec(ctx, letGoSQL, column(list, func(c claim) int64 { return c.series }),
+		column(list, func(c claim) int64 { return c.occurrence }),
+		column(list, func(c claim) int64 { return c.run }))
+	if err != nil {
 		return fmt.Errorf("noting that runs were let go: %w", err)
 	}
 	return nil
@@ -492,15 +491,11 @@ func (t *tasks) rescue(ctx context.Context, found func()) (n int, err error) {
 	if t.ways.rescue != nil {
 		return t.ways.rescue(t, ctx, found)
 	}
-	err = t.DB.Rows(ctx, rescueSQL, []any{rescueBatch, t.Params.MaxAttempts},
-		func(pgx.CollectableRow) error {
-			n++
-			return nil
-		})
+	back, err := t.DB.Exec(ctx, rescueSQL, rescueBatch, t.Params.MaxAttempts)
 	if err != nil {
 		return 0, fmt.Errorf("taking tasks back: %w", err)
 	}
-	return n, nil
+	return int(back), nil
 }
 
 // purgeSQL deletes at most $2 tasks of which every occurrence ended more than $1

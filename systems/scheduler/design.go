@@ -134,7 +134,7 @@ func (d scheme) built() variant {
 		if err != nil {
 			return nil, err
 		}
-		return &instance{tasks: t, room: newWaitingRoom(t)}, nil
+		return newInstance(t), nil
 	}
 	if w.picks() {
 		v.Roles = append(v.Roles, pickerRole(of, w))
@@ -170,25 +170,6 @@ func (d scheme) built() variant {
 		return t.watch(ctx)
 	}
 	return v
-}
-
-// instance is what users call.
-type instance struct {
-	*tasks
-	room *waitingRoom
-}
-
-var _ Scheduler = (*instance)(nil)
-
-// Await waits for a start.
-func (i *instance) Await(ctx context.Context, id uint64) (time.Duration, error) {
-	return i.room.await(ctx, id)
-}
-
-// Close sends away who waits.
-func (i *instance) Close() error {
-	i.room.close()
-	return nil
 }
 
 // stillToRun says what is left to do, "" if nothing is.

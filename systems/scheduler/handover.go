@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -22,12 +23,24 @@ import (
 // started within Params.HandAgain, because the picker died before it sent it or the
 // carrier lost it, is handed over once more.
 
-// handed is a picked task on its way to an executor.
+// handed is a picked task on its way to an executor, in JSON.
 type handed struct {
-	id int64
-	// fence is the row's token when it was handed over; a start raises it. attempt
-	// counts the starts of this occurrence before.
-	fence, attempt int64
+	ID int64 `json:"id"`
+	// Fence is the row's token when it was handed over; a start raises it.
+	Fence int64 `json:"fence"`
+}
+
+func (h handed) encoded() []byte {
+	text, _ := json.Marshal(h) // numbers
+	return text
+}
+
+// handedIn reads a message. One that cannot be read names no task.
+func handedIn(text []byte) (h handed) {
+	if json.Unmarshal(text, &h) != nil {
+		return handed{}
+	}
+	return h
 }
 
 // carrier takes tasks from pickers to executors. One goroutine uses it.
@@ -60,7 +73,7 @@ const handOverSQL = `WITH due AS MATERIALIZED (
     ORDER BY hand_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
 UPDATE tasks t SET hand_at = clock_timestamp() + $2 * interval '1 microsecond'
-WHERE t.id = ANY (ARRAY(SELECT id FROM due)) RETURNING t.id, t.fence, t.attempts`
+WHERE t.id = ANY (ARRAY(SELECT id FROM due)) RETURNING t.id, t.fence`
 
 // startHandedSQL starts those of the tasks $1 whose tokens are still $4. The lock is
 // waited for: who has it may leave the row as it was.
@@ -76,31 +89,19 @@ func (w ways) startHandedSQL() string {
 }
 
 // handOver marks one batch of what is to be handed over, and returns it.
-func (t *tasks) handOver(ctx context.Context) (list []handed, err error) {
-	err = t.DB.Rows(ctx, handOverSQL,
-		[]any{t.Params.PickBatch, t.Params.HandAgain.D().Microseconds()},
-		func(row pgx.CollectableRow) error {
-			var h handed
-			err := row.Scan(&h.id, &h.fence, &h.attempt)
-			list = append(list, h)
-			return err
-		})
-	if err != nil {
-		return nil, stores.Failed("marking what is handed over", err)
-	}
-	return list, nil
+func (t *tasks) handOver(ctx context.Context) ([]handed, error) {
+	list, err := stores.Collect[handed](ctx, t.DB, handOverSQL, t.Params.PickBatch,
+		t.Params.HandAgain.D().Microseconds())
+	return list, stores.Failed("marking what is handed over", err)
 }
 
 // startHanded starts what has come and is still to be started.
 func (t *tasks) startHanded(
 	ctx context.Context, executor string, list []handed,
 ) (claims []claim, err error) {
-	ids, fences := make([]int64, len(list)), make([]int64, len(list))
-	for i, h := range list {
-		ids[i], fences[i] = h.id, h.fence
-	}
-	err = t.DB.Rows(ctx, t.startHandedSQL(),
-		[]any{ids, t.Params.Lease.D().Microseconds(), executor, fences},
+	err = t.DB.Rows(ctx, t.startHandedSQL(), []any{
+		column(list, func(h handed) int64 { return h.ID }), t.Params.Lease.D().Microseconds(), executor,
+		column(list, func(h handed) int64 { return h.Fence })},
 		func(row pgx.CollectableRow) error {
 			c, err := scanClaim(row)
 			claims = append(claims, c)

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"encoding/binary"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -49,8 +48,6 @@ const (
 	// is asked.
 	coordinatorBound = 30 * time.Second
 	coordinatorPause = 20 * time.Millisecond
-	// recordBytes is how long a record's value is.
-	recordBytes = 3 * 8
 )
 
 // topic is the carrier in Kafka. An executor joins the group at its first receive.
@@ -87,7 +84,7 @@ func (t *topic) prepare(ctx context.Context) error {
 func (t *topic) send(ctx context.Context, list []handed) error {
 	records := make([]*kgo.Record, len(list))
 	for i, h := range list {
-		records[i] = &kgo.Record{Topic: topics.Name(t.cfg, pickedTopic), Value: recordOf(h)}
+		records[i] = &kgo.Record{Topic: topics.Name(t.cfg, pickedTopic), Value: h.encoded()}
 	}
 	return t.producer.ProduceSync(ctx, records...).FirstErr()
 }
@@ -125,28 +122,7 @@ func (t *topic) receive(ctx context.Context, _ string, n int) (list []handed, er
 			break
 		}
 	}
-	for _, r := range t.last {
-		list = append(list, handedIn(r.Value))
-	}
-	return list, nil
-}
-
-// recordOf is the value of a record: three numbers of eight bytes.
-func recordOf(h handed) []byte {
-	value := make([]byte, 0, recordBytes)
-	for _, n := range []int64{h.id, h.fence, h.attempt} {
-		value = binary.BigEndian.AppendUint64(value, uint64(n))
-	}
-	return value
-}
-
-// handedIn reads what recordOf writes. What cannot be read names no task.
-func handedIn(value []byte) handed {
-	if len(value) != recordBytes {
-		return handed{}
-	}
-	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(value[8*i:])) }
-	return handed{at(0), at(1), at(2)}
+	return column(t.last, func(r *kgo.Record) handed { return handedIn(r.Value) }), nil
 }
 
 // settle has the offsets of what was received last committed soon.

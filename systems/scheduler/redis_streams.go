@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +39,8 @@ func redisStreams() scheme {
 const (
 	// streamGroup is the group of executors.
 	streamGroup = "executors"
+	// streamField is the field of an entry.
+	streamField = "task"
 	// streamBlock is how long a read waits for entries.
 	streamBlock = 500 * time.Millisecond
 	// streamMost bounds the entries that nobody takes, roughly.
@@ -92,7 +93,7 @@ func (s *stream) send(ctx context.Context, list []handed) error {
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, h := range list {
 			p.XAdd(ctx, &redis.XAddArgs{Stream: s.key, MaxLen: streamMost, Approx: true,
-				Values: []any{"id", h.id, "fence", h.fence, "attempt", h.attempt}})
+				Values: []any{streamField, h.encoded()}})
 		}
 		return nil
 	})
@@ -114,13 +115,11 @@ func (s *stream) receive(ctx context.Context, executor string, n int) ([]handed,
 		s.joined = !strings.Contains(err.Error(), "NOGROUP")
 		return nil, err
 	}
-	s.last = make([]string, 0, len(entries))
-	list := make([]handed, 0, len(entries))
-	for _, e := range entries {
-		s.last = append(s.last, e.ID)
-		list = append(list, handedOf(e.Values))
-	}
-	return list, nil
+	s.last = column(entries, func(e redis.XMessage) string { return e.ID })
+	return column(entries, func(e redis.XMessage) handed {
+		text, _ := e.Values[streamField].(string)
+		return handedIn([]byte(text))
+	}), nil
 }
 
 // leftBehind claims entries that somebody has read and not acknowledged, each half
@@ -150,20 +149,6 @@ func (s *stream) fresh(ctx context.Context, executor string, n int) ([]redis.XMe
 		return nil, err
 	}
 	return read[0].Messages, nil
-}
-
-// handedOf reads an entry. One that cannot be read names no task.
-func handedOf(values map[string]any) (h handed) {
-	for name, into := range map[string]*int64{"id": &h.id, "fence": &h.fence,
-		"attempt": &h.attempt} {
-		text, _ := values[name].(string)
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return handed{}
-		}
-		*into = n
-	}
-	return h
 }
 
 // settle acknowledges and deletes what was received last.

@@ -316,10 +316,7 @@ func (t *tasks) Tasks(ctx context.Context, queue string, limit int) ([]Task, err
 func (t *tasks) firstStarts(
 	ctx context.Context, ids []uint64,
 ) (late map[uint64]time.Duration, err error) {
-	series := make([]int64, len(ids))
-	for i, id := range ids {
-		series[i] = int64(id)
-	}
+	series := column(ids, func(id uint64) int64 { return int64(id) })
 	slices.Sort(series)
 	late = make(map[uint64]time.Duration, len(ids))
 	err = t.DB.Rows(ctx, `SELECT series, min(started_at - due) FROM runs

@@ -3,10 +3,13 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"sync"
 	"time"
 
 	"stampede/harness/sut"
+	"stampede/systems/internal/queue"
 )
 
 // lookEvery is how often an instance looks for the starts that are waited for,
@@ -16,127 +19,90 @@ const lookEvery = 10 * time.Millisecond
 // errClosed: nobody waits here any more.
 var errClosed = fmt.Errorf("the scheduler is closed: %w", sut.ErrRefused)
 
-// waitingRoom is where callers wait for tasks to start.
-type waitingRoom struct {
-	tasks *tasks
+// instance is what users call. Callers who wait for tasks to start are waiters for the task.
+type instance struct {
+	*tasks
+	waiters *queue.Waiters
+	end     context.CancelFunc
+	looks   sync.WaitGroup
 
-	mu      sync.Mutex
-	waiting map[uint64][]chan answer
-	looking bool
-	// looks are the loops under way, which end when nobody waits.
-	looks  sync.WaitGroup
-	closed bool
+	mu sync.Mutex
+	// late is how late the starts were that somebody has waited for, and failed why the last
+	// look does not say.
+	late   map[uint64]time.Duration
+	failed error
 }
 
-// answer is how late a start was, or why it is not known.
-type answer struct {
-	late time.Duration
-	err  error
+var _ Scheduler = (*instance)(nil)
+
+func newInstance(t *tasks) *instance {
+	ctx, end := context.WithCancel(context.Background())
+	i := &instance{tasks: t, waiters: queue.NewWaiters(), end: end, late: map[uint64]time.Duration{}}
+	i.looks.Go(func() {
+		for sut.Pause(ctx, lookEvery) {
+			i.look(ctx)
+		}
+	})
+	return i
 }
 
-func newWaitingRoom(t *tasks) *waitingRoom {
-	return &waitingRoom{tasks: t, waiting: make(map[uint64][]chan answer)}
+// look asks for all who wait, and wakes those whose task has started, or all if nobody knows.
+func (i *instance) look(ctx context.Context) {
+	var ids []uint64
+	for _, name := range i.waiters.Queues() {
+		id, _ := taskOf(name) // it was waited for
+		ids = append(ids, id)
+	}
+	var late map[uint64]time.Duration
+	var err error
+	if len(ids) > 0 {
+		late, err = i.firstStarts(ctx, ids)
+	}
+	i.mu.Lock()
+	maps.Copy(i.late, late)
+	i.failed = err
+	i.mu.Unlock()
+	if err != nil {
+		i.waiters.WakeAll()
+	}
+	for id := range late {
+		i.waiters.Wake(taskName(id), math.MaxInt)
+	}
 }
 
-// await waits until the task has started, but not longer than the parameters say.
-func (w *waitingRoom) await(ctx context.Context, id uint64) (time.Duration, error) {
-	if ctx.Err() != nil {
+// Await waits until the task has started, but not longer than the parameters say.
+func (i *instance) Await(ctx context.Context, id uint64) (time.Duration, error) {
+	most := i.Params.AwaitFor.D()
+	got, err := queue.Await(ctx, i.waiters, taskName(id), 1, most, most, func() (
+		[]time.Duration, error,
+	) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if late, known := i.late[id]; known {
+			return []time.Duration{late}, nil
+		}
+		return nil, i.failed
+	})
+	switch {
+	case ctx.Err() != nil:
 		return 0, ctx.Err()
-	}
-	told := make(chan answer, 1)
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return 0, errClosed
-	}
-	w.waiting[id] = append(w.waiting[id], told)
-	if !w.looking {
-		w.looking = true
-		w.looks.Go(w.look)
-	}
-	w.mu.Unlock()
-	patience := time.NewTimer(w.tasks.Params.AwaitFor.D())
-	defer patience.Stop()
-	select {
-	case a := <-told:
-		return a.late, a.err
-	case <-patience.C:
-		w.leave(id, told)
+	case err != nil:
+		return 0, err
+	case len(got) == 0:
 		return 0, ErrNotStarted
-	case <-ctx.Done():
-		w.leave(id, told)
-		return 0, ctx.Err()
+	case got[0] < 0:
+		return 0, ErrState
 	}
+	return got[0], nil
 }
 
-// leave takes one who waits out of the room.
-func (w *waitingRoom) leave(id uint64, told chan answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := w.waiting[id]
-	for i, c := range list {
-		if c == told {
-			list = append(list[:i:i], list[i+1:]...)
-			break
-		}
-	}
-	if w.waiting[id] = list; len(list) == 0 {
-		delete(w.waiting, id)
-	}
-}
-
-// look asks for all who wait until there is nobody.
-func (w *waitingRoom) look() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		w.mu.Lock()
-		ids := make([]uint64, 0, len(w.waiting))
-		for id := range w.waiting {
-			ids = append(ids, id)
-		}
-		if len(ids) == 0 || w.closed {
-			w.looking = false
-			w.mu.Unlock()
-			return
-		}
-		w.mu.Unlock()
-		late, err := w.tasks.firstStarts(context.Background(), ids)
-		w.tell(ids, late, err)
-		<-tick.C
-	}
-}
-
-// tell answers those whose task has started, and all if nobody knows.
-func (w *waitingRoom) tell(ids []uint64, late map[uint64]time.Duration, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, id := range ids {
-		by, started := late[id]
-		if !started && err == nil {
-			continue
-		}
-		a := answer{by, err}
-		if err == nil && by < 0 {
-			a = answer{0, ErrState}
-		}
-		for _, told := range w.waiting[id] {
-			told <- a
-		}
-		delete(w.waiting, id)
-	}
-}
-
-// close sends everybody away and waits until nobody looks any more.
-func (w *waitingRoom) close() {
-	w.mu.Lock()
-	w.closed = true
-	for id, list := range w.waiting {
-		for _, told := range list {
-			told <- answer{0, errClosed}
-		}
-		delete(w.waiting, id)
-	}
-	w.mu.Unlock()
-	w.looks.Wait()
+// Close sends everybody away who waits.
+func (i *instance) Close() error {
+	i.end()
+	i.looks.Wait()
+	i.mu.Lock()
+	i.failed = errClosed
+	i.mu.Unlock()
+	i.waiters.WakeAll()
+	return nil
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +72,13 @@ func (w *Waiters) Waiting(queue string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.waiting[queue])
+}
+
+// Queues are those that somebody waits for.
+func (w *Waiters) Queues() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.waiting))
 }
 
 // remove says whether one was still waiting. The lock is held.

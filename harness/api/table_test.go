@@ -166,6 +166,32 @@ func TestNumbersAreForTheJudges(t *testing.T) {
 	}
 }
 
+// TestLeftIsFoundOutNowAndThen: a server that does not say what it has left is not audited for
+// each question while it has something.
+func TestLeftIsFoundOutNowAndThen(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	table, looks := library(), 0
+	table.Left = func(context.Context, *api.Client, any) (int64, string, error) {
+		looks++
+		return 3, "3 loans", nil
+	}
+	target, err := table.Target(server.URL, sut.Config{Params: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = target.Close() })
+	const times = 50
+	for range times {
+		if what, err := target.(sut.Backlogger).Quiesced(t.Context()); err != nil || what != "3 loans" {
+			t.Fatalf("got %q, %v", what, err)
+		}
+	}
+	if looks == 0 || looks == times {
+		t.Errorf("%d looks for %d questions", looks, times)
+	}
+}
+
 // TestOp: an operation has what the tags say, and what they do not in its body.
 func TestOp(t *testing.T) {
 	at := time.UnixMilli(1700000000123).UTC()

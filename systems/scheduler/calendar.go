@@ -1,8 +1,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,16 +88,15 @@ func parseCron(expression, zone string) (cronSchedule, error) {
 	return cronSchedule{wall, location, star}, nil
 }
 
-// cronNames are the names of the values of a field, three letters each, with what the
-// first of them is.
-func cronNames(field int) (names string, first int) {
+// cronNames are the names of the values of a field, and what the first of them is.
+func cronNames(field int) (names []string, first int) {
 	switch field {
 	case 3:
-		return "janfebmaraprmayjunjulaugsepoctnovdec", 1
+		return strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec"), 1
 	case 4:
-		return "sunmontuewedthufrisat", 0
+		return strings.Fields("sun mon tue wed thu fri sat"), 0
 	}
-	return "", 0
+	return nil, 0
 }
 
 // checkCronField refuses what the module reads in a way that no other cron does, and
@@ -102,38 +104,29 @@ func cronNames(field int) (names string, first int) {
 // of lists, and whatever comes after a star. It leaves bounds to the module.
 func checkCronField(place int, field string) error {
 	names, first := cronNames(place)
+	value := func(text string) (int, error) {
+		if i := slices.Index(names, strings.ToLower(text)); i >= 0 {
+			return first + i, nil
+		}
+		return strconv.Atoi(text)
+	}
+	words := regexp.MustCompile(`^(?:\*|(\w+)(?:-(\w+))?)(?:/\d+)?$`)
 	for element := range strings.SplitSeq(field, ",") {
-		span, step, stepped := strings.Cut(element, "/")
-		from, to, ranged := strings.Cut(span, "-")
-		low, known := cronValue(from, names, first)
-		high := low
-		if ranged && known {
-			high, known = cronValue(to, names, first)
-		}
-		if stepped && known {
-			_, known = cronValue(step, "", 0)
-		}
-		switch {
-		case span == "*" && (!stepped || isNumber(step)):
-		case !known:
+		span := words.FindStringSubmatch(element)
+		if span == nil {
 			return fmt.Errorf("%q: expected *, numbers or names, ranges and steps of them", element)
+		}
+		low, bad := value(cmp.Or(span[1], "0"))
+		high, worse := value(cmp.Or(span[2], span[1], "0"))
+		switch err := errors.Join(bad, worse); {
+		case err != nil:
+			return fmt.Errorf("%q: expected *, numbers or names, ranges and steps of them: %w", element, err)
 		case low > high:
 			return fmt.Errorf("%q runs backwards: write two ranges, such as 22-23,0-2", element)
 		}
 	}
 	return nil
 }
-
-// cronValue reads a number or a name.
-func cronValue(text, names string, first int) (value int, known bool) {
-	if i := strings.Index(names, strings.ToLower(text)); len(text) == 3 && i >= 0 && i%3 == 0 {
-		return first + i/3, true
-	}
-	value, err := strconv.Atoi(text)
-	return value, err == nil && isNumber(text)
-}
-
-func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // maxSpans bounds the search: two changes of the clocks a year, for more years
 // than the module looks.

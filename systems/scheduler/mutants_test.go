@@ -573,8 +573,6 @@ func mutants() []mutant {
 			func(p *Params) { p.ClockSkew = sut.Duration(5 * time.Hour) }, dueLater},
 		{"M44 the next occurrence from when one has ended", "skip_locked", "drifts", AllRun,
 			nil, threeTimes},
-		{"M45 the effect, and then done, without a key", "effect_without_key", "",
-			OneEffect, nil, diesBetween},
 		{"M46 a poisoned task holds up all behind it", "batch", "", NoStarvation,
 			func(p *Params) { p.Poison = 0.5 }, poison},
 	}
@@ -593,7 +591,7 @@ func TestMutants(t *testing.T) {
 				}
 				if !planted {
 					wrong = ""
-					if variant == "application_clock" || variant == "effect_without_key" {
+					if variant == "application_clock" {
 						variant = "skip_locked"
 					}
 				}
@@ -640,21 +638,6 @@ func dueLater(t *testing.T, b *table, _ bool) error {
 func threeTimes(t *testing.T, b *table, _ bool) error {
 	b.ask(t, 1, time.Minute, Spec{Task: "report", Cron: "* * * * *", Times: 3})
 	return b.drain(t.Context())
-}
-
-// diesBetween lets an executor die after the effect and before the end.
-func diesBetween(t *testing.T, b *table, _ bool) error {
-	b.ask(t, 1, time.Minute, Spec{Task: "report"})
-	if err := b.picksAll(t.Context()); err != nil {
-		return err
-	}
-	list, err := b.claims(t.Context(), 1)
-	if err != nil || len(list) != 1 {
-		return fmt.Errorf("claimed %d tasks: %w", len(list), err)
-	}
-	_, err = b.effect(t.Context(), list[0])
-	err = errors.Join(err, b.expire(t.Context()), b.rescues(t.Context()))
-	return errors.Join(err, b.drain(t.Context()))
 }
 
 // poison asks for a task that fails and for others behind it. The mutant tries it

@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
+	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -42,21 +41,15 @@ func (e *executor) renewOnly(ctx context.Context, list []claim) error {
 
 // rescueByID takes back what it found, whatever has become of it.
 func (t *tasks) rescueByID(ctx context.Context, found func()) (n int, err error) {
-	var ids []int64
-	err = t.DB.Rows(ctx, `SELECT id FROM (`+expiredSQL+`) AS expired`, []any{rescueBatch},
-		func(row pgx.CollectableRow) error {
-			var id int64
-			err := row.Scan(&id)
-			ids = append(ids, id)
-			return err
-		})
-	if err == nil && len(ids) > 0 {
+	list, err := stores.Collect[handed](ctx, t.DB, `SELECT id, fence FROM (`+expiredSQL+`) AS expired`,
+		rescueBatch)
+	if err == nil && len(list) > 0 {
 		found()
-		_, err = t.DB.Exec(ctx, `UPDATE tasks t SET `+takenBackSQL+` WHERE id = ANY ($1)`, ids,
-			t.Params.MaxAttempts)
+		_, err = t.DB.Exec(ctx, `UPDATE tasks t SET `+takenBackSQL+` WHERE id = ANY ($1)`,
+			column(list, func(h handed) int64 { return h.ID }), t.Params.MaxAttempts)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("taking tasks back: %w", err)
 	}
-	return len(ids), nil
+	return len(list), nil
 }

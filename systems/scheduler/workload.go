@@ -37,12 +37,6 @@ const (
 	cancelUntil = 1.2
 )
 
-// kinds lists the operation kinds, the one that is measured first.
-func kinds() []string {
-	return []string{KindAwait, KindSchedule, KindCancel, KindPause, KindResume, KindRerun, KindTask,
-		KindTasks}
-}
-
 // NewWorkload makes users schedule tasks as a pure function of the seed.
 //
 // Every scheduled operation schedules a task: operation i at business time i /
@@ -80,8 +74,8 @@ type workload struct {
 	kind, when, queue, long, fate, moment, awaits, reads keys.Coin
 }
 
-// Kinds lists the operation kinds.
-func (w *workload) Kinds() []string { return kinds() }
+// Kinds lists the operation kinds, the one that is measured first.
+func (w *workload) Kinds() []string { return w.api.Names() }
 
 // Op returns scheduled operation i.
 func (w *workload) Op(i uint64) history.Op { return w.api.Op(KindSchedule, w.request(i)) }

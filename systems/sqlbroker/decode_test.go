@@ -101,13 +101,14 @@ func TestWatched(t *testing.T) {
 			t.Errorf("%s shows %+v, want %+v", name, w, want)
 		}
 	}
-	if v := verdicts[sqlbroker.OncePlaced]; v.Status != pass {
+	if v := verdicts[sqlbroker.OncePlaced]; v.Status != check.Held {
 		t.Errorf("with an old snapshot %s is %s: %s", sqlbroker.OncePlaced, v.Status, v.Reason)
 	}
 	e.params.ReportFor += 2
 	v := e.judge(t)[sqlbroker.OncePlaced]
-	if want := "no old snapshot was held"; v.Status != maybe || !strings.Contains(v.Reason, want) {
-		t.Errorf("without one it is %s: %s, want %s: %s", v.Status, v.Reason, maybe, want)
+	want := "no old snapshot was held"
+	if v.Status != check.Undecided || !strings.Contains(v.Reason, want) {
+		t.Errorf("without one it is %s: %s, want %s: %s", v.Status, v.Reason, check.Undecided, want)
 	}
 }
 

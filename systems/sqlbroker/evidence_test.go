@@ -1,25 +1,24 @@
 package sqlbroker_test
 
 import (
+	_ "embed"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/sqlbroker"
 )
 
 const ms = time.Millisecond
-
-const (
-	pass  = check.Held
-	fail  = check.Broken
-	maybe = check.Undecided
-)
 
 // evidence is a history and an audit that a case may change.
 type evidence struct {
@@ -29,101 +28,21 @@ type evidence struct {
 	audit   sqlbroker.Audit
 }
 
-// change is something that happens in a run, or that its evidence says otherwise.
-type change func(*evidence)
-
 // epoch is what the store's clock shows at the beginning of the run.
 const epoch = int64(1e18)
 
 // clock is the store's clock at a moment of the run.
 func clock(at time.Duration) int64 { return epoch + at.Nanoseconds() }
 
-// goodBroker is a small run that every invariant accepts. Consumers work queue-1 off,
-// operations queue-2:
-//
-//   - 256.0, of group 7, is received at 300ms and acknowledged;
-//   - 256.1, of the same, is received at 500ms, comes back, is received at 1.8s and
-//     acknowledged; its first receipt comes too late at 2s;
-//   - 512.0, of group 7 too, is received at 2.1s, extended and acknowledged;
-//   - 1024.0 is given back three times and dies;
-//   - 1280.0 waits at the end;
-//   - 768.0 and 768.1, of group 3, are worked off by consumers;
-//   - 1536.0 to 1536.9, published twice, too, by two of them at the same time.
-func goodBroker() *evidence {
-	e := &evidence{params: sqlbroker.DefaultParams()}
-	e.params.Queues, e.params.Worked, e.params.MaxReceives = 2, 1, 3
-	for _, happens := range []change{
-		publish(256, 2, 2, 7, 100*ms), publish(768, 1, 2, 3, 100*ms), publish(512, 2, 1, 7, 200*ms),
-		publish(1024, 2, 1, 0, 220*ms), publish(1280, 2, 1, 0, 240*ms),
-		publish(1536, 1, 10, 0, 260*ms), publish(1536, 1, 10, 0, 280*ms),
-		receive(272, 300*ms, 256, 0, 1), settle(288, sqlbroker.KindAck, 400*ms, "256.0#1"),
-		receive(273, 500*ms, 256, 1, 1), receive(528, 1800*ms, 256, 1, 2),
-		settle(544, sqlbroker.KindAck, 1900*ms, "256.1#2"),
-		settle(289, sqlbroker.KindAck, 2000*ms, "256.1#1"), refuse(289),
-		receive(529, 2100*ms, 512, 0, 1), settle(545, sqlbroker.KindExtend, 2150*ms, "512.0#1"),
-		settle(561, sqlbroker.KindAck, 2900*ms, "512.0#1"),
-		receive(1040, 2200*ms, 1024, 0, 1), settle(1056, sqlbroker.KindRelease, 2250*ms, "1024.0#1"),
-		receive(1041, 2300*ms, 1024, 0, 2), settle(1057, sqlbroker.KindRelease, 2350*ms, "1024.0#2"),
-		receive(1042, 2400*ms, 1024, 0, 3), settle(1058, sqlbroker.KindRelease, 2450*ms, "1024.0#3"),
-		acked(256, 0, 2, 7, 1, 405*ms), acked(256, 1, 2, 7, 2, 1905*ms), acked(512, 0, 2, 7, 1, 2905*ms),
-		acked(768, 0, 1, 3, 1, 155*ms), effect(768, 0, 1, 150*ms, 155*ms),
-		acked(768, 1, 1, 3, 1, 205*ms), effect(768, 1, 1, 200*ms, 205*ms),
-		dead(1024, 0, 2, 2200*ms),
-	} {
-		happens(e)
-	}
-	for _, queue := range []string{"queue-1", "queue-2"} {
-		e.audit.Queues = append(e.audit.Queues, sqlbroker.QueueAudit{Queue: queue, VisibilityNS: 1e9,
-			MaxReceives: 3, RetentionNS: 3600e9})
-	}
-	e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: 1280, Queue: "queue-2",
-		State: sqlbroker.StateReady})
-	for n := range 10 {
-		effect(1536, n, 1, 300*ms, 305*ms)(e)
-		done := &e.audit.Effects[len(e.audit.Effects)-1]
-		done.Group, done.Consumer = 0, "consumer-"+strconv.Itoa(n%2)
-		acked(1536, n, 1, 0, 1, 305*ms)(e)
-	}
-	return e
-}
-
-// acked is a message that is acknowledged at the end.
-func acked(op uint64, index, queue int, group uint64, receives int, at time.Duration) change {
-	return func(e *evidence) {
-		e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: op, Index: index,
-			Queue: sqlbroker.QueueName(queue), Group: group, State: sqlbroker.StateAcked,
-			Receives: receives, AckedNS: clock(at)})
-	}
-}
-
-// effect is one in queue-1, of group 3.
-func effect(op uint64, index, receives int, received, stored time.Duration) change {
-	return func(e *evidence) {
-		e.audit.Effects = append(e.audit.Effects, sqlbroker.EffectAudit{OpID: op, Index: index,
-			Queue: "queue-1", Group: 3, Receives: receives, ReceivedNS: clock(received),
-			VisibleNS: clock(received + time.Second), StoredNS: clock(stored)})
-	}
-}
-
-// dead is a dead letter of deliveries.
-func dead(op uint64, index, queue int, age time.Duration) change {
-	return func(e *evidence) {
-		e.audit.Dead = append(e.audit.Dead, sqlbroker.DeadAudit{OpID: op, Index: index,
-			Queue: sqlbroker.QueueName(queue), Receives: 3, Reason: sqlbroker.DeadReceives,
-			AgeNS: int64(age)})
-	}
-}
-
 // do adds an acknowledged operation that takes 10 ms.
 func (e *evidence) do(
 	id uint64, kind, queue string, at time.Duration, body any, value int64, reply any,
-) *history.Record {
+) {
 	e.records = append(e.records, history.Record{
 		Seq: uint64(len(e.records)), Op: history.Op{ID: id, Kind: kind, Key: queue, Body: text(body)},
 		Outcome: history.OK, Reply: history.Reply{Value: value, Body: text(reply)},
 		Intended: at, Start: at, End: at + 10*ms,
 	})
-	return &e.records[len(e.records)-1]
 }
 
 func text(v any) []byte {
@@ -145,205 +64,267 @@ func parsed[T any](body []byte) (v T) {
 	return v
 }
 
-func number(n uint64) string { return strconv.FormatUint(n, 10) }
+// cases has the good run and the cases, as it says itself.
+//
+//go:embed testdata/cases.txt
+var cases string
 
-func publish(id uint64, queue, n int, group uint64, at time.Duration) change {
-	return func(e *evidence) {
-		e.do(id, sqlbroker.KindPublish, sqlbroker.QueueName(queue), at,
-			sqlbroker.Publication{Make: &sqlbroker.Recipe{Messages: n, Group: group}}, int64(n), nil)
-	}
-}
-
-// receive is a demand to queue-2 that gets one message, in the middle of its time. The receipt
-// of the second delivery of message 256.1 is "256.1#2".
-func receive(id uint64, at time.Duration, op uint64, index, receives int) change {
-	return func(e *evidence) {
-		name := number(op) + "." + strconv.Itoa(index)
-		made := sqlbroker.Delivery{OpID: op, Index: index, Receives: receives, Body: "message " + name,
-			Receipt:    name + "#" + strconv.Itoa(receives),
-			ReceivedNS: clock(at + 5*ms), VisibleNS: clock(at + 5*ms + time.Second)}
-		if op < 1024 {
-			made.Group = 7
+// sections are the lines of cases under each headline.
+func sections() map[string][]string {
+	in, name := map[string][]string{}, ""
+	for line := range strings.Lines(cases) {
+		switch text := strings.TrimSpace(line); {
+		case text == "" || text[0] == '#':
+		case line[0] == ' ':
+			in[name] = append(in[name], text)
+		default:
+			name = text
 		}
-		e.do(id, sqlbroker.KindReceive, "queue-2", at, sqlbroker.Demand{Most: 1}, 1,
-			[]sqlbroker.Delivery{made})
+	}
+	return in
+}
+
+// goodBroker is a small run that every invariant accepts.
+func goodBroker() *evidence {
+	e := &evidence{params: sqlbroker.DefaultParams()}
+	e.params.Queues, e.params.Worked, e.params.MaxReceives = 2, 1, 3
+	for _, queue := range []string{"queue-1", "queue-2"} {
+		e.audit.Queues = append(e.audit.Queues, sqlbroker.QueueAudit{Queue: queue, VisibilityNS: 1e9,
+			MaxReceives: 3, RetentionNS: 3600e9})
+	}
+	e.follow(strings.Join(sections()["run"], ";"))
+	for n := range 10 {
+		e.follow(fmt.Sprintf(`effect 1536.%d#1 300ms {"consumer":"consumer-%d"};
+			row 1536.%d queue-1 {"state":"acked","receives":1,"acked_at_ns":@305ms}`, n, n%2, n))
+	}
+	return e
+}
+
+// follow changes the evidence as a script says: what happens, what else became of an operation,
+// or what the audit says otherwise.
+func (e *evidence) follow(script string) {
+	for step := range strings.SplitSeq(script, ";") {
+		words, fields, _ := strings.Cut(strings.TrimSpace(step), "{")
+		w := strings.Fields(words)
+		if fields = nanoseconds("{" + fields); !e.happens(w, fields) && !e.became(w, fields) &&
+			!e.says(w, fields) {
+			panic("nobody knows what to do with " + step)
+		}
 	}
 }
 
-// settle is an acknowledgement, an extension by a second or a release in queue-2.
-func settle(id uint64, kind string, at time.Duration, receipts ...string) change {
-	return func(e *evidence) {
-		s, done := sqlbroker.Settlement{OpID: id, Receipts: receipts}, sqlbroker.Settled{Done: receipts}
+// nanoseconds writes @1s and ~1s as numbers.
+func nanoseconds(fields string) string {
+	return regexp.MustCompile(`[@~][0-9.a-z]+`).ReplaceAllStringFunc(fields, func(s string) string {
+		if s[0] == '@' {
+			return strconv.FormatInt(clock(duration(s[1:])), 10)
+		}
+		return strconv.FormatInt(int64(duration(s[1:])), 10)
+	})
+}
+
+func duration(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		panic(err) // it is of these tests
+	}
+	return d
+}
+
+// number is a number of a script, parts those of a message or a receipt: "256.1#2" is the second
+// delivery of message 256.1.
+func number(word string) uint64 { return parsed[uint64]([]byte(word)) }
+
+func parts(word string) (op uint64, index, receives int) {
+	w := strings.FieldsFunc(word+"#0", func(r rune) bool { return r == '.' || r == '#' })
+	return number(w[0]), int(number(w[1])), int(number(w[2]))
+}
+
+// merge changes some fields of what JSON says.
+func merge(v any, fields string) {
+	if err := json.Unmarshal([]byte(fields), v); err != nil {
+		panic(err) // it is of these tests
+	}
+}
+
+// happens adds an operation: its kind, identity and time and what it is about. A demand that gets
+// a message is to queue-2 and gets it in the middle of its time; an extension is by a second.
+func (e *evidence) happens(w []string, fields string) bool {
+	switch kind := w[0]; kind {
+	case sqlbroker.KindPublish:
+		n := int(number(w[4]))
+		e.do(number(w[1]), kind, w[2], duration(w[3]), sqlbroker.Publication{
+			Make: &sqlbroker.Recipe{Messages: n, Group: number(w[5])}}, int64(n), nil)
+	case sqlbroker.KindReceive:
+		op, index, receives := parts(w[3])
+		d := sqlbroker.Delivery{OpID: op, Index: index, Body: fmt.Sprintf("message %d.%d", op, index),
+			Receipt: w[3], Receives: receives, ReceivedNS: clock(duration(w[2]) + 5*ms)}
+		if d.VisibleNS = d.ReceivedNS + 1e9; op < 1024 {
+			d.Group = 7
+		}
+		e.do(number(w[1]), kind, "queue-2", duration(w[2]), sqlbroker.Demand{Most: 1}, 1,
+			[]sqlbroker.Delivery{d})
+	case sqlbroker.KindAck, sqlbroker.KindExtend, sqlbroker.KindRelease:
+		s, said := sqlbroker.Settlement{Receipts: w[3:]}, sqlbroker.Settled{Done: w[3:]}
 		if kind == sqlbroker.KindExtend {
-			s.ByMS, done.VisibleNS = 1000, clock(at+5*ms+time.Second)
+			s.ByMS, said.VisibleNS = 1000, clock(duration(w[2])+5*ms+time.Second)
 		}
-		e.do(id, kind, "queue-2", at, s, int64(len(receipts)), done)
+		e.do(number(w[1]), kind, "queue-2", duration(w[2]), s, 1, said)
+	case sqlbroker.KindPurge, sqlbroker.KindRedrive:
+		e.do(number(w[1]), kind, w[3], duration(w[2]), nil, 1, nil)
+	case "demand":
+		e.do(number(w[1]), sqlbroker.KindReceive, w[3], duration(w[2]), sqlbroker.Demand{}, 0, nil)
+	case sqlbroker.KindCreate:
+		e.do(number(w[1]), kind, w[3], duration(w[2]), json.RawMessage(fields), 0, nil)
+	default:
+		return false
 	}
+	return true
 }
 
-// asks is an operation of somebody who has no consumer.
-func asks(id uint64, kind string, queue int, at time.Duration) change {
-	return func(e *evidence) {
-		e.do(id, kind, sqlbroker.QueueName(queue), at, sqlbroker.Demand{Most: 1}, 1, nil)
+// became changes the first attempt of an operation, or, to refuse it, the last: what it got, said
+// or was asked to make, its outcome and its time.
+func (e *evidence) became(w []string, fields string) bool {
+	if len(w) < 2 || w[1][0] < '0' || w[1][0] > '9' || strings.Contains(w[1], ".") {
+		return false
 	}
-}
-
-// sets gives a queue other settings for a while; its visibility timeout is in milliseconds.
-func sets(
-	queue int, at time.Duration, visibility int64, receives int, retention time.Duration,
-) change {
-	return func(e *evidence) {
-		e.do(9001, sqlbroker.KindCreate, sqlbroker.QueueName(queue), at, sqlbroker.QueueSettings{
-			VisibilityMS: visibility, MaxReceives: receives, RetentionMS: retention.Milliseconds()}, 0, nil)
+	id := number(w[1])
+	of := func(r history.Record) bool { return r.Op.ID == id }
+	i := slices.IndexFunc(e.records, of)
+	if i < 0 {
+		return false
 	}
-}
-
-// record changes the first attempt of an operation, last the last one.
-func record(id uint64, does func(*history.Record)) change {
-	return func(e *evidence) { does(&e.records[slices.IndexFunc(e.records, isOf(id))]) }
-}
-
-func last(id uint64, does func(*history.Record)) change {
-	return func(e *evidence) {
-		for i := len(e.records) - 1; i >= 0; i-- {
-			if e.records[i].Op.ID == id {
-				does(&e.records[i])
-				return
+	r := &e.records[i]
+	switch w[0] {
+	case "got":
+		got := parsed[[]sqlbroker.Delivery](r.Reply.Body)
+		merge(&got[0], fields)
+		r.Reply.Body = text(got)
+	case "said":
+		said := parsed[sqlbroker.Settled](r.Reply.Body)
+		merge(&said, fields)
+		r.Reply.Body = text(said)
+	case "makes":
+		p := parsed[sqlbroker.Publication](r.Op.Body)
+		merge(p.Make, fields)
+		r.Op.Body = text(p)
+	case "reply":
+		if w[2] == "prepend" {
+			w[2] = " " + string(r.Reply.Body)
+		}
+		r.Reply.Body = []byte(w[2])
+	case "unknown":
+		r.Outcome, r.Reply, r.End = history.Unknown, history.Reply{}, history.Never
+	case "accept":
+		s := parsed[sqlbroker.Settlement](r.Op.Body)
+		r.Outcome, r.Code, r.Err = history.OK, "", ""
+		r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: s.Receipts})}
+	case "refuse":
+		for k := range e.records {
+			if of(e.records[k]) {
+				r = &e.records[k]
 			}
 		}
+		for _, err := range []error{sqlbroker.ErrStaleReceipt, sqlbroker.ErrTaken,
+			sqlbroker.ErrForbidden, sqlbroker.ErrRateLimited} {
+			if sut.Code(err) == w[2] {
+				suttest.Deny(r, err)
+			}
+		}
+	case "attempt":
+		again := *r
+		again.Outcome = map[string]history.Outcome{"unknown": history.Unknown,
+			"refused": history.Refused}[w[3]]
+		again.Start, again.End, again.Reply = duration(w[2]), history.Never, history.Reply{}
+		e.records = append(e.records, again)
+	case "move":
+		r.Start, r.End = duration(w[2]), duration(w[2])+10*ms
+	case "until":
+		r.End = duration(w[2])
+	case "forget":
+		e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			return slices.Contains(w[1:], strconv.FormatUint(r.Op.ID, 10))
+		})
+	default:
+		return false
 	}
+	return true
 }
 
-func isOf(ids ...uint64) func(history.Record) bool {
-	return func(r history.Record) bool { return slices.Contains(ids, r.Op.ID) }
-}
-
-// refuse makes an operation one whose receipts were called stale, refuseFor one that was refused
-// for another reason.
-func refuse(id uint64) change { return refuseFor(id, sqlbroker.ErrStaleReceipt) }
-
-func refuseFor(id uint64, err error) change {
-	return last(id, func(r *history.Record) {
-		r.Outcome, r.Reply, r.Err = history.Refused, history.Reply{}, err.Error()
-	})
-}
-
-// unknown makes the outcome of an operation unknown.
-func unknown(id uint64) change {
-	return record(id, func(r *history.Record) {
-		r.Outcome, r.Reply, r.End = history.Unknown, history.Reply{}, history.Never
-	})
-}
-
-// move lets an operation begin at another time, until lets it end at one.
-func move(id uint64, at time.Duration) change {
-	return record(id, func(r *history.Record) { r.Start, r.End = at, at+10*ms })
-}
-
-func until(id uint64, end time.Duration) change {
-	return record(id, func(r *history.Record) { r.End = end })
-}
-
-// accept makes an operation one that settled a receipt.
-func accept(id uint64, receipt string) change {
-	return record(id, func(r *history.Record) {
-		r.Outcome, r.Err = history.OK, ""
-		r.Reply = history.Reply{Value: 1, Body: text(sqlbroker.Settled{Done: []string{receipt}})}
-	})
-}
-
-// replies has a settlement answer something else.
-func replies(id uint64, s sqlbroker.Settled) change {
-	return record(id, func(r *history.Record) { r.Reply.Body = text(s) })
-}
-
-// forget removes the records of operations.
-func forget(ids ...uint64) change {
-	return func(e *evidence) { e.records = slices.DeleteFunc(e.records, isOf(ids...)) }
-}
-
-// made changes what the messages of a publication are.
-func made(id uint64, does func(*sqlbroker.Recipe)) change {
-	return record(id, func(r *history.Record) {
-		p := parsed[sqlbroker.Publication](r.Op.Body)
-		does(p.Make)
-		r.Op.Body = text(p)
-	})
-}
-
-// delay has a publication ask for a delay.
-func delay(id uint64, d time.Duration) change {
-	return made(id, func(r *sqlbroker.Recipe) { r.DelayMS = d.Milliseconds() })
-}
-
-// delivery changes what an operation received; received says when it was, numbered as which
-// delivery.
-func delivery(id uint64, does func(*sqlbroker.Delivery)) change {
-	return record(id, func(r *history.Record) {
-		got := parsed[[]sqlbroker.Delivery](r.Reply.Body)
-		does(&got[0])
-		r.Reply.Body = text(got)
-	})
-}
-
-func received(id uint64, at time.Duration) change {
-	return delivery(id, func(d *sqlbroker.Delivery) { d.ReceivedNS = clock(at) })
-}
-
-func numbered(id uint64, n int) change {
-	return delivery(id, func(d *sqlbroker.Delivery) { d.Receives = n })
-}
-
-// message changes a message at the end; state says where it is, receives how often it says that
-// it was delivered.
-func message(op uint64, index int, does func(*sqlbroker.MessageAudit)) change {
-	return func(e *evidence) {
-		does(&e.audit.Messages[slices.IndexFunc(e.audit.Messages, at(op, index))])
+// says changes the audit or the parameters.
+func (e *evidence) says(w []string, fields string) bool {
+	a := &e.audit
+	switch w[0] {
+	case "row":
+		op, index, _ := parts(w[1])
+		m := sqlbroker.MessageAudit{OpID: op, Index: index, Queue: w[2]}
+		merge(&m, fields)
+		a.Messages = append(a.Messages, m)
+	case "dead": // of deliveries
+		op, index, _ := parts(w[1])
+		a.Dead = append(a.Dead, sqlbroker.DeadAudit{OpID: op, Index: index, Queue: w[2], Receives: 3,
+			Reason: sqlbroker.DeadReceives, AgeNS: int64(duration(w[3]))})
+	case "effect": // of a delivery that lasts a second, after 5 ms
+		op, index, receives := parts(w[1])
+		at := clock(duration(w[2]))
+		x := sqlbroker.EffectAudit{OpID: op, Index: index, Queue: "queue-1", Receives: receives,
+			ReceivedNS: at, VisibleNS: at + 1e9, StoredNS: at + 5e6}
+		merge(&x, fields)
+		a.Effects = append(a.Effects, x)
+	case "message", "collect":
+		op, index, _ := parts(w[1])
+		i := slices.IndexFunc(a.Messages, func(m sqlbroker.MessageAudit) bool {
+			return m.OpID == op && m.Index == index
+		})
+		if w[0] == "collect" {
+			a.Messages = slices.Delete(a.Messages, i, i+1)
+		} else {
+			merge(&a.Messages[i], fields)
+		}
+	case "letter":
+		merge(&a.Dead[number(w[1])], fields)
+	case "done":
+		merge(&a.Effects[number(w[1])], fields)
+	case "queue":
+		merge(&a.Queues[number(w[1])], fields)
+	case "params":
+		merge(&e.params, fields)
+	default:
+		return e.saysOfAll(w, fields)
 	}
+	return true
 }
 
-func at(op uint64, index int) func(sqlbroker.MessageAudit) bool {
-	return func(m sqlbroker.MessageAudit) bool { return m.OpID == op && m.Index == index }
-}
-
-func state(op uint64, index int, s string) change {
-	return message(op, index, func(m *sqlbroker.MessageAudit) { m.State = s })
-}
-
-func receives(op uint64, index, n int) change {
-	return message(op, index, func(m *sqlbroker.MessageAudit) { m.Receives = n })
-}
-
-func ackedAt(op uint64, index int, when time.Duration) change {
-	return message(op, index, func(m *sqlbroker.MessageAudit) { m.AckedNS = clock(when) })
-}
-
-// collect removes a message from the audit; dies also makes a dead letter of it.
-func collect(op uint64, index int) change {
-	return func(e *evidence) { e.audit.Messages = slices.DeleteFunc(e.audit.Messages, at(op, index)) }
-}
-
-func dies(op uint64, index, queue int, age time.Duration) change {
-	return func(e *evidence) {
-		collect(op, index)(e)
-		dead(op, index, queue, age)(e)
+func (e *evidence) saysOfAll(w []string, fields string) bool {
+	a := &e.audit
+	switch strings.Join(w, " ") {
+	case "no records":
+		e.records = nil
+	case "no dead":
+		a.Dead = []sqlbroker.DeadAudit{}
+	case "no effects":
+		a.Effects = []sqlbroker.EffectAudit{}
+	case "no effect": // of 768.1
+		a.Effects = slices.Delete(a.Effects, 1, 2)
+	case "effects":
+		for i := range a.Effects {
+			merge(&a.Effects[i], fields)
+		}
+	case "effects in-turn":
+		for i := range a.Effects {
+			at := clock(time.Duration(i+1) * time.Second)
+			x := &a.Effects[i]
+			x.ReceivedNS, x.VisibleNS, x.StoredNS = at, at+1e9, at+5e6
+		}
+	case "effects apart":
+		for i := range a.Effects {
+			a.Effects[i].Queue = sqlbroker.QueueName(i%2 + 1)
+		}
+	default:
+		return false
 	}
+	return true
 }
-
-// letter changes the first dead letter, done an effect; ineffective removes that of 768.1.
-func letter(does func(*sqlbroker.DeadAudit)) change {
-	return func(e *evidence) { does(&e.audit.Dead[0]) }
-}
-
-func done(i int, does func(*sqlbroker.EffectAudit)) change {
-	return func(e *evidence) { does(&e.audit.Effects[i]) }
-}
-
-func ineffective(e *evidence) { e.audit.Effects = slices.Delete(e.audit.Effects, 1, 2) }
-
-func noEffects(e *evidence) { e.audit.Effects = []sqlbroker.EffectAudit{} }
-
-func noDead(e *evidence) { e.audit.Dead = []sqlbroker.DeadAudit{} }
 
 // judge returns the verdicts by name.
 func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
@@ -355,49 +336,32 @@ func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
 		history.Slice(e.records).WithSamples(e.samples), audit)
 }
 
-type verdictCase suttest.Case[*evidence]
-
-// of are the cases of an invariant.
-func of(invariant string, cases ...verdictCase) []verdictCase {
-	for i := range cases {
-		cases[i].Invariant = invariant
-	}
-	return cases
-}
-
-// breaks is a case that is broken, holds one that is not, open one that is left open.
-func breaks(name, says string, changes ...change) verdictCase {
-	return verdictCase{Name: name + " - fail", Want: fail, Says: says, Change: func(e *evidence) {
-		for _, does := range changes {
-			does(e)
-		}
-	}}
-}
-
-func holds(name string, changes ...change) verdictCase {
-	c := breaks(name, "", changes...)
-	c.Name, c.Want = name+" - pass", pass
-	return c
-}
-
-func open(name, says string, changes ...change) verdictCase {
-	c := breaks(name, says, changes...)
-	c.Name, c.Want = name+" - undecided", maybe
-	return c
-}
-
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
-	suttest.Clauses(t, proof(), goodBroker, slices.Concat(lossCases(), phantomCases(), placeCases(),
-		effectCases(), visibilityCases(), ackCases(), receiptCases(), countCases(), deadCases(),
-		aliveCases(), groupCases()))
+	var list []suttest.Case[*evidence]
+	of := sections()
+	for _, invariant := range proof().Invariants {
+		for _, line := range of[invariant] {
+			status, line, _ := strings.Cut(line, " ")
+			line, says, _ := strings.Cut(line, " => ")
+			name, script, is := strings.Cut(line, ": ")
+			want, known := map[string]check.Status{"breaks": check.Broken, "holds": check.Held,
+				"open": check.Undecided}[status]
+			if !is || !known {
+				t.Fatalf("this is no case: %s", line)
+			}
+			list = append(list, suttest.Case[*evidence]{Invariant: invariant, Name: name, Want: want,
+				Change: func(e *evidence) { e.follow(script) }, Says: says})
+		}
+	}
+	suttest.Clauses(t, proof(), goodBroker, list)
 }
 
 // TestNothingIsUndecided: no history and no audit prove nothing.
 func TestNothingIsUndecided(t *testing.T) {
 	for _, audit := range []string{"", `{"queues":[],"messages":[],"dead":[],"effects":[]}`} {
 		for name, v := range (&evidence{params: sqlbroker.DefaultParams()}).judgeRaw([]byte(audit)) {
-			if v.Status != maybe {
+			if v.Status != check.Undecided {
 				t.Errorf("with the audit %q %s is %s", audit, name, v.Status)
 			}
 		}

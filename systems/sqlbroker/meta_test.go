@@ -1,6 +1,7 @@
 package sqlbroker_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -126,18 +127,18 @@ func storedCorruptions() []corruption {
 		one("a message that is lost", sqlbroker.NoLoss, messages, waiting, remove(messages)),
 		{"a message from nowhere", sqlbroker.NoPhantom, func(e *evidence, _ func(int) int) bool {
 			e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: 1 << 40,
-				Queue: "queue-1", State: ready})
+				Queue: "queue-1", State: sqlbroker.StateReady})
 			return true
 		}},
 		one("a dead letter that is still in its queue", sqlbroker.OncePlaced, letters, whatever,
 			func(e *evidence, i int) {
 				d := e.audit.Dead[i]
 				e.audit.Messages = append(e.audit.Messages, sqlbroker.MessageAudit{OpID: d.OpID,
-					Index: d.Index, Queue: d.Queue, State: picked, Receives: d.Receives})
+					Index: d.Index, Queue: d.Queue, State: sqlbroker.StatePicked, Receives: d.Receives})
 			}),
 		one("a message that nobody works off", sqlbroker.WorkedOff, messages,
 			func(_ *evidence, m *sqlbroker.MessageAudit) bool { return m.Queue == "queue-1" },
-			func(e *evidence, i int) { e.audit.Messages[i].State = ready }),
+			func(e *evidence, i int) { e.audit.Messages[i].State = sqlbroker.StateReady }),
 		one("an effect that is there twice", sqlbroker.EffectsOnce, effects, whatever,
 			func(e *evidence, i int) { e.audit.Effects = append(e.audit.Effects, e.audit.Effects[i]) }),
 		one("an effect that is missing", sqlbroker.EffectsOnce, effects,
@@ -145,7 +146,9 @@ func storedCorruptions() []corruption {
 				return worked(e, x) && len(e.audit.Effects) > 1
 			}, remove(effects)),
 		one("a message that waits too long", sqlbroker.DeadLetters, messages,
-			func(e *evidence, m *sqlbroker.MessageAudit) bool { return m.State == ready && waiting(e, m) },
+			func(e *evidence, m *sqlbroker.MessageAudit) bool {
+				return m.State == sqlbroker.StateReady && waiting(e, m)
+			},
 			func(e *evidence, i int) {
 				m := &e.audit.Messages[i]
 				m.AgeNS, m.WaitsNS = int64(48*time.Hour), int64(time.Minute)
@@ -191,7 +194,7 @@ func deliveredCorruptions() []corruption {
 			}),
 		one("a delivery of what is acknowledged", sqlbroker.AckFinal, records,
 			func(_ *evidence, r *history.Record) bool {
-				return r.Op.Kind == ack && r.Outcome == history.OK
+				return r.Op.Kind == sqlbroker.KindAck && r.Outcome == history.OK
 			}, func(e *evidence, i int) {
 				receipt := parsed[sqlbroker.Settled](e.records[i].Reply.Body).Done[0]
 				r := slices.IndexFunc(e.records, func(r history.Record) bool {
@@ -206,7 +209,8 @@ func deliveredCorruptions() []corruption {
 			}),
 		one("a late acknowledgement that is accepted", sqlbroker.ReceiptFenced, records,
 			func(e *evidence, r *history.Record) bool {
-				return r.Op.Kind == ack && r.Outcome == history.Refused && r.Err != "" && e.alone(r)
+				return r.Op.Kind == sqlbroker.KindAck && r.Outcome == history.Refused && r.Err != "" &&
+					e.alone(r)
 			}, func(e *evidence, i int) {
 				r := &e.records[i]
 				r.Outcome, r.Err = history.OK, ""
@@ -251,7 +255,7 @@ func again(name, breaks string, change func(first, second *sqlbroker.Delivery)) 
 		places := map[string][]place{}
 		for i, r := range e.records {
 			for k, d := range deliveries(r) {
-				id := number(d.OpID) + "." + number(uint64(d.Index))
+				id := fmt.Sprintf("%d.%d", d.OpID, d.Index)
 				places[id] = append(places[id], place{i, k})
 			}
 		}
@@ -285,7 +289,8 @@ func deliveries(r history.Record) []sqlbroker.Delivery {
 }
 
 func receipts(r history.Record) []string {
-	if r.Op.Kind != ack && r.Op.Kind != extend && r.Op.Kind != release {
+	if r.Op.Kind != sqlbroker.KindAck && r.Op.Kind != sqlbroker.KindExtend &&
+		r.Op.Kind != sqlbroker.KindRelease {
 		return nil
 	}
 	return parsed[sqlbroker.Settlement](r.Op.Body).Receipts
@@ -294,7 +299,7 @@ func receipts(r history.Record) []string {
 // releases says that somebody may have given a receipt back.
 func (e *evidence) releases(receipt string) bool {
 	return slices.ContainsFunc(e.records, func(r history.Record) bool {
-		return r.Op.Kind == release && slices.Contains(receipts(r), receipt)
+		return r.Op.Kind == sqlbroker.KindRelease && slices.Contains(receipts(r), receipt)
 	})
 }
 

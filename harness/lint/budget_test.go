@@ -19,7 +19,7 @@ func budgets() map[string]budget {
 		"flashsale": {5800, 5100},
 		"likes":     {4300, 2970},
 		"scheduler": {5935, 3825},
-		"sqlbroker": {5480, 3750}, "views": {5190, 2690},
+		"sqlbroker": {5475, 3615}, "views": {5190, 2690},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

@@ -1,6 +1,7 @@
 package sqlbroker
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,145 +13,15 @@ import (
 	"stampede/harness/sut"
 )
 
-// scripts are what every right variant does, on a real store, that the workload asks of it
-// seldom or never, by line:
+// contract has the scripts that the right variants follow, as it says itself.
 //
-//	publish BODY/g7/p1/d150ms ..    one publication, of a group, a priority and with a delay
-//	again, taken BODY ..            the last publication, or another one with its identity
-//	receive a.1 b.2 ..              these bodies in this order, for the first and the second time
-//	nothing                         there is nothing to receive
-//	ack, extend, release a.1 ..     accepted; after "stale": refused
-//	redrive 2, purge 2              puts back, or deletes, so many
-//	limited publish, limited receive  refused for half a minute or so
-//	holds 1 0 2 0                   so many are ready, delayed, with consumers and dead, at last
-//	acked 2.1 .., dead 2.receives ..  the audit's rows: receives.redrives, receives.reason
-//	set receives=2 ..               the queue's settings
-//	outlive 2h                      messages, and the queue's settings, become so much older
-//	waits 0s-1h 2h-3h               for how long the audit says that messages wait
-//	since 0s-1h                     and since when the queue's retention is what it is
-//	left retention                  what is left to do, "" if it is nothing
-//
-// What comes back comes when its time, or its delay, is over. @NAME before a line is another
-// queue. Where nobody sweeps but at a line "sweep", nothing else is due.
-func scripts() map[string]string {
-	return map[string]string{
-		"delayed": `publish now later/d150ms
-			receive now.1
-			receive later.1
-			publish tomorrow/d1h
-			nothing
-			holds 0 1 2 0`,
-		"priorities": `publish low/p1 high/p2 middle/p1 highest/p3 too/p2 lowest
-			publish last/p2
-			receive highest.1 high.1
-			receive too.1 last.1 low.1
-			receive middle.1 lowest.1
-			nothing`,
-		"release": `publish a b
-			receive a.1 b.1
-			nothing
-			release a.1
-			stale ack a.1
-			receive a.2
-			stale release a.1
-			ack a.2 b.1
-			ack a.2
-			holds 0 0 0 0`,
-		"extend": `set visibility=300ms
-			publish kept lost
-			receive kept.1 lost.1
-			extend kept.1
-			receive lost.2
-			nothing
-			stale ack lost.1
-			ack kept.1`,
-		"redrive": `set receives=2
-			publish a b
-			receive a.1 b.1
-			release a.1 b.1
-			receive a.2 b.2
-			release a.2 b.2
-			holds 0 0 0 2
-			nothing
-			dead 2.receives 2.receives
-			redrive 2
-			redrive 0
-			receive a.1 b.1
-			ack a.1 b.1
-			acked 1.1 1.1`,
-		"purge": `@other publish here
-			set receives=1
-			publish dead
-			receive dead.1
-			release dead.1
-			holds 0 0 0 1
-			publish acked hand ready delayed/d1h
-			receive acked.1 hand.1
-			ack acked.1
-			purge 3
-			purge 0
-			nothing
-			holds 0 0 0 1
-			stale ack hand.1
-			@other receive here.1`,
-		"rates": `set rate=2
-			publish ` + strings.Repeat("m ", 100) + `
-			limited publish
-			limited receive
-			holds 100 0 0 0
-			@other publish soon
-			@other receive soon.1`,
-		"retention": `publish hand waits delayed/d1h
-			receive hand.1
-			set retention=50ms
-			holds 0 0 1 2
-			dead 0.retention 0.retention
-			ack hand.1`,
-		"published once": `publish a b c
-			again
-			receive a.1 b.1 c.1
-			ack a.1 b.1 c.1
-			again
-			holds 0 0 0 0`,
-		"taken": `publish a b
-			@other taken a b
-			taken a
-			taken a b c
-			taken a c
-			taken ab /
-			taken a b/d1ms
-			taken a/p1 b
-			taken a b/g1
-			again
-			receive a.1 b.1
-			nothing
-			@other nothing`,
-		// What waits although it is too old is left to do until the sweeper has been there.
-		"too old, swept": `publish received waits
-			receive received.1
-			outlive 2h
-			release received.1
-			left older than its retention
-			waits 1ns-2h 2h-3h
-			sweep
-			left
-			dead 1.retention 0.retention`,
-		"a retention that changes, swept": `publish waits
-			outlive 30m
-			set rate=7
-			since 30m-1h
-			set rate=7 retention=1ms
-			since 1ns-30m
-			sweep
-			left
-			dead 0.retention`,
-	}
-}
+//go:embed testdata/contract.txt
+var contract string
 
 // TestContract: the right variants do as the scripts say, on a real store.
 func TestContract(t *testing.T) {
 	for _, v := range rightNames() {
-		for name, script := range scripts() {
+		for name, script := range Sections(contract) {
 			t.Run(v+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				p := rush()
@@ -159,7 +30,8 @@ func TestContract(t *testing.T) {
 					swept: strings.HasSuffix(name, "swept")}
 				// On a busy machine a brief time may be over before it is extended.
 				for visibility := 300 * time.Millisecond; ; visibility *= 4 {
-					err := d.follow(strings.Replace(script, "300ms", visibility.String(), 1))
+					err := d.follow(strings.Replace(strings.Join(script, "\n"), "300ms",
+						visibility.String(), 1))
 					if err == nil {
 						return
 					}
@@ -213,9 +85,9 @@ func (d *desk) follow(script string) error {
 	return nil
 }
 
-// number is the first word as a number.
-func number(words []string) int {
-	n, _ := strconv.Atoi(words[0])
+// number is a word as a number, 0 if it is none.
+func number(word string) int {
+	n, _ := strconv.Atoi(word)
 	return n
 }
 
@@ -232,7 +104,7 @@ func (d *desk) do(verb string, words []string) error {
 		d.op++
 		d.last = Publication{OpID: d.op, Messages: d.messagesOf(words)}
 		n, err := d.users.Publish(ctx, d.queue, d.last)
-		return count(n, err, len(words))
+		return count(n, err, len(d.last.Messages))
 	case "again":
 		n, err := d.users.Publish(ctx, d.queue, d.last)
 		return count(n, err, 0)
@@ -257,10 +129,10 @@ func (d *desk) do(verb string, words []string) error {
 		return nil
 	case "redrive":
 		n, err := d.users.Redrive(ctx, d.queue)
-		return count(n, err, number(words))
+		return count(n, err, number(words[0]))
 	case "purge":
 		n, err := d.users.Purge(ctx, d.queue)
-		return count(n, err, number(words))
+		return count(n, err, number(words[0]))
 	case "limited":
 		return d.limited(words[0])
 	case "set":
@@ -284,15 +156,16 @@ func durationOf(word string) time.Duration {
 
 // messagesOf are the messages that words say; those of a delay are not due before it is over.
 func (d *desk) messagesOf(words []string) []Message {
-	list := make([]Message, len(words))
-	for i, word := range words {
+	var list []Message
+	for _, word := range words {
+		word, times, _ := strings.Cut(word, "*")
 		parts := strings.Split(word, "/")
 		m := Message{Body: parts[0]}
 		for _, part := range parts[1:] {
 			if part == "" {
 				continue
 			}
-			n := number([]string{part[1:]})
+			n := number(part[1:])
 			switch part[0] {
 			case 'g':
 				m.Group = uint64(n)
@@ -303,7 +176,7 @@ func (d *desk) messagesOf(words []string) []Message {
 			}
 		}
 		d.due[m.Body] = time.Now().Add(time.Duration(m.DelayMS) * time.Millisecond)
-		list[i] = m
+		list = append(list, slices.Repeat([]Message{m}, max(number(times), 1))...)
 	}
 	return list
 }
@@ -375,9 +248,9 @@ func (d *desk) set(words []string) error {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
 		case "receives":
-			s.MaxReceives = number([]string{value})
+			s.MaxReceives = number(value)
 		case "rate":
-			s.RatePerS = number([]string{value})
+			s.RatePerS = number(value)
 		case "visibility":
 			s.VisibilityMS = durationOf(value).Milliseconds()
 		case "retention":

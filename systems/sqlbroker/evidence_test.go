@@ -69,21 +69,6 @@ func parsed[T any](body []byte) (v T) {
 //go:embed testdata/cases.txt
 var cases string
 
-// sections are the lines of cases under each headline.
-func sections() map[string][]string {
-	in, name := map[string][]string{}, ""
-	for line := range strings.Lines(cases) {
-		switch text := strings.TrimSpace(line); {
-		case text == "" || text[0] == '#':
-		case line[0] == ' ':
-			in[name] = append(in[name], text)
-		default:
-			name = text
-		}
-	}
-	return in
-}
-
 // goodBroker is a small run that every invariant accepts.
 func goodBroker() *evidence {
 	e := &evidence{params: sqlbroker.DefaultParams()}
@@ -92,7 +77,7 @@ func goodBroker() *evidence {
 		e.audit.Queues = append(e.audit.Queues, sqlbroker.QueueAudit{Queue: queue, VisibilityNS: 1e9,
 			MaxReceives: 3, RetentionNS: 3600e9})
 	}
-	e.follow(strings.Join(sections()["run"], ";"))
+	e.follow(strings.Join(sqlbroker.Sections(cases)["run"], ";"))
 	for n := range 10 {
 		e.follow(fmt.Sprintf(`effect 1536.%d#1 300ms {"consumer":"consumer-%d"};
 			row 1536.%d queue-1 {"state":"acked","receives":1,"acked_at_ns":@305ms}`, n, n%2, n))
@@ -339,7 +324,7 @@ func (e *evidence) judgeRaw(audit json.RawMessage) map[string]check.Verdict {
 // TestClauses: each clause accepts what is right and refuses what is wrong.
 func TestClauses(t *testing.T) {
 	var list []suttest.Case[*evidence]
-	of := sections()
+	of := sqlbroker.Sections(cases)
 	for _, invariant := range proof().Invariants {
 		for _, line := range of[invariant] {
 			status, line, _ := strings.Cut(line, " ")

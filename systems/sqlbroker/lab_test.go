@@ -69,6 +69,21 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
+// Sections are the lines of a text under each headline, which is not indented.
+func Sections(text string) map[string][]string {
+	in, name := map[string][]string{}, ""
+	for line := range strings.Lines(text) {
+		switch words := strings.TrimSpace(line); {
+		case words == "" || words[0] == '#':
+		case line[0] == ' ':
+			in[name] = append(in[name], words)
+		default:
+			name = words
+		}
+	}
+	return in
+}
+
 // labQueue is the queue of a lab.
 const labQueue = "queue-1"
 

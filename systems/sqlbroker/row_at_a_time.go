@@ -74,11 +74,7 @@ func (t oneByOne) work(ctx context.Context, queue string, batch []Delivery) erro
 		return t.table.work(ctx, queue, batch)
 	}
 	for i := range batch {
-		err := t.table.work(ctx, queue, batch[i:i+1])
-		if errors.Is(err, errIndigestible) {
-			_, err = t.Settle(ctx, queue, KindRelease, Settlement{Receipts: receiptsOf(batch[i : i+1])})
-		}
-		if err != nil && !errors.Is(err, ErrStaleReceipt) {
+		if err := digest(ctx, t.table, queue, batch[i:i+1]); err != nil {
 			return err
 		}
 	}

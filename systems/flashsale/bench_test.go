@@ -50,7 +50,7 @@ func BenchmarkJudge(b *testing.B) {
 	const aim = 5.0
 	took := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(aim, "aim-s")
-	b.ReportMetric(met(took <= aim), "met")
+	b.ReportMetric(suttest.Met(took <= aim), "met")
 }
 
 // store writes a history as a run would, at the speed of the disk.

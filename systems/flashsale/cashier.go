@@ -28,14 +28,11 @@ const (
 	placeOrdered = "ordered"
 )
 
-// cashier is the role that serves the lines.
-//
-// How far a line is decided stands in the ledger, in a row that a transaction
-// locks before it decides and moves with what it decides. Of two cashiers that
-// serve one line, because one was thought to be dead, the second waits for the
-// first, finds the row moved, and passes over what is behind it. Offsets are
-// committed to Kafka too, but only so that a cashier need not read a line from
-// its beginning: they are never ahead of the ledger.
+// cashier is the role that serves the lines. How far a line is decided stands in the ledger, in
+// a row that a transaction locks before it decides and moves with what it decides. Of two
+// cashiers that serve one line, because one was thought to be dead, the second waits for the
+// first and passes over what that has decided. Offsets are committed to Kafka too, but only so
+// that a cashier need not read a line from its beginning.
 func cashier() role {
 	return role{
 		Name:    "cashier",
@@ -118,17 +115,11 @@ func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record
 	}
 }
 
-// reply is an answer and where it goes.
-type reply struct {
-	desk int32
-	receipt
-}
-
 // answer sends the answers. One that gets lost leaves its buyer in doubt, as
 // any lost reply does.
-func (c *cashiers) answer(ctx context.Context, replies []reply) {
+func (c *cashiers) answer(ctx context.Context, replies []receipt) {
 	for _, r := range replies {
-		rec, err := record(c.Config, answersTopic, r.desk, r.receipt)
+		rec, err := record(c.Config, answersTopic, r.Desk, r)
 		if err != nil {
 			c.Config.Warn("flashsale cashier could not answer", err)
 			continue
@@ -146,7 +137,7 @@ func (c *cashiers) answer(ctx context.Context, replies []reply) {
 // with the line's new offset.
 func (c *cashiers) decide(
 	ctx context.Context, line int32, records []*kgo.Record,
-) (replies []reply, err error) {
+) (replies []receipt, err error) {
 	err = c.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		replies, err = c.decideIn(ctx, tx, line, records)
 		return err
@@ -166,7 +157,7 @@ const (
 
 func (c *cashiers) decideIn(
 	ctx context.Context, tx pgx.Tx, line int32, records []*kgo.Record,
-) (replies []reply, err error) {
+) (replies []receipt, err error) {
 	var next int64
 	if err := tx.QueryRow(ctx, lockLine, line).Scan(&next); err != nil {
 		return nil, err
@@ -178,7 +169,7 @@ func (c *cashiers) decideIn(
 		case err != nil:
 			c.Config.Warn("flashsale cashier passes over a ticket", err)
 		case r.Offset < next:
-			replies = append(replies, reply{t.Desk, t.to(line, r.Offset, answerDecided, Order{})})
+			replies = append(replies, t.to(line, r.Offset, answerDecided, Order{}))
 		default:
 			waiting = append(waiting, inLine{t, r.Offset})
 		}
@@ -250,28 +241,23 @@ func (t turn) after(req BuyRequest) int {
 // any other error undoes the transaction.
 func (b *books) decideGroup(
 	ctx context.Context, tx pgx.Tx, line int32, group []inLine,
-) ([]reply, error) {
-	var ops []int64
-	var buyers []string
-	asked := map[uint64]bool{}
-	for _, t := range group {
-		if !asked[t.OpID] {
-			asked[t.OpID] = true
-			ops, buyers = append(ops, int64(t.OpID)), append(buyers, t.Buyer)
-		}
+) ([]receipt, error) {
+	requests := make([]BuyRequest, len(group))
+	for i, t := range group {
+		requests[i] = t.BuyRequest
 	}
-	rows, err := groupRowsOf(ctx, tx, group[0].Item, ops, buyers)
+	rows, err := groupRowsOf(ctx, tx, requests)
 	if err != nil {
 		return nil, err
 	}
-	replies := make([]reply, len(group))
+	replies := make([]receipt, len(group))
 	for i, t := range group {
 		got := rows.answer(t.BuyRequest, nil)
 		status, err := statusOf(got.err)
 		if err != nil {
 			return nil, err
 		}
-		replies[i] = reply{t.Desk, t.to(line, t.offset, status, got.claim.Order)}
+		replies[i] = t.to(line, t.offset, status, got.claim.Order)
 	}
 	return replies, nil
 }

@@ -2,7 +2,6 @@ package flashsale
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -59,12 +58,6 @@ func (i *Inside) ClaimAdmitted(ctx context.Context, req BuyRequest) (Order, erro
 		return r.claim(ctx, req, admitted)
 	}
 	return i.Shop.(*gatedShop).claim(ctx, req, admitted)
-}
-
-// Unreconciled says how Redis and ledger differ, or "".
-func (i *Inside) Unreconciled(ctx context.Context) (string, error) {
-	_, what, err := newCounters(i.st).unreconciled(ctx)
-	return what, err
 }
 
 // SettleLapsed is the reconciler's work on the tokens that have lapsed.
@@ -153,61 +146,4 @@ func AppClockReclaimer() sut.Variant {
 		return st.Params.ReclaimEvery.D(), err
 	}
 	return system(v).Variants[0]
-}
-
-// NewReconcilerRule returns the reconciler's decision about one item.
-func NewReconcilerRule(units int64, patience time.Duration) func(
-	after time.Duration, present bool, stock, active int64,
-) bool {
-	r := &reconciliation{mismatches: map[string]mismatch{}}
-	begin := time.Unix(0, 0)
-	return func(after time.Duration, present bool, stock, active int64) bool {
-		b := balance{item: "x", present: present, stock: stock, active: active,
-			drift: units - stock - active}
-		return r.wrong(b, begin.Add(after), patience)
-	}
-}
-
-// LineStatuses are the statuses that an answer from the line can have.
-func LineStatuses() []string {
-	list := []string{answerOrder, answerDecided}
-	for status := range refusals {
-		list = append(list, status)
-	}
-	return list
-}
-
-// LineResult is what an answer with a status means to the buyer.
-func LineResult(status string) error {
-	_, err := receipt{Status: status}.result()
-	return err
-}
-
-// LineGroups are the operations of the groups in which tickets are decided.
-func LineGroups(requests []BuyRequest) [][]uint64 {
-	var tickets []inLine
-	for i, req := range requests {
-		tickets = append(tickets, inLine{ticket{BuyRequest: req}, int64(i)})
-	}
-	var list [][]uint64
-	for _, group := range groups(tickets) {
-		var ops []uint64
-		for _, t := range group {
-			ops = append(ops, t.OpID)
-		}
-		list = append(list, ops)
-	}
-	return list
-}
-
-// DecodeTicket and DecodeReceipt decode what the line's topics hold and encode
-// it again.
-func DecodeTicket(data []byte) ([]byte, error)  { return encoded(decodeTicket(data)) }
-func DecodeReceipt(data []byte) ([]byte, error) { return encoded(decodeReceipt(data)) }
-
-func encoded(value any, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(value)
 }

@@ -89,10 +89,8 @@ func (s *gatedShop) pass(ctx context.Context, req BuyRequest) (admission, error)
 	return a, nil
 }
 
-// claim makes the order. What the gate took goes back if, and only if, the
-// ledger certainly does not use it. If it is not known whether the ledger
-// does, or will for another request, or whether it went back, the reconciler
-// will find out.
+// claim makes the order. What the gate took goes back if, and only if, the ledger certainly does
+// not use it. What is not known the reconciler finds out.
 func (s *gatedShop) claim(ctx context.Context, req BuyRequest, a admission) (Order, error) {
 	c, err := s.till.claim(ctx, req)
 	useless := err == nil && s.unused(c) || errors.Is(err, sut.ErrRefused)
@@ -111,9 +109,8 @@ func (s *gatedShop) claim(ctx context.Context, req BuyRequest, a admission) (Ord
 	return c.Order, err
 }
 
-// second answers a buyer whose token is of another operation. The ledger
-// knows whether that one has a unit; if it has none, it is under way or its
-// token has not been removed yet.
+// second answers a buyer whose token is of another operation. If that has no unit in the ledger,
+// it is under way or its token has not been removed yet.
 func (s *gatedShop) second(ctx context.Context, req BuyRequest) (Order, error) {
 	order, err := s.books.standing(ctx, req)
 	if errors.Is(err, errBusy) {

@@ -2,7 +2,7 @@ package flashsale
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -47,12 +47,10 @@ type OrderCounts struct {
 //
 //	drift = units - (stock + reservations without an order + active orders)
 //
-// At that moment no fewer orders had been made than before it and no more than
-// after it, and likewise closed; active orders are those made less those
-// closed. A reservation without an order afterwards had none then, either; the
-// other reservations may have got theirs since, but no more of them than
-// orders were made. A drift below zero is a unit that could be sold twice, and
-// it is certain only if high is below zero.
+// At that moment no fewer orders had been made than before it and no more than after it, and
+// likewise closed. A reservation without an order afterwards had none then, either; of the others
+// no more may have got theirs since than orders were made. Only if high is below zero a unit
+// could certainly be sold twice.
 func (l *LookItem) Drift(units int64) (low, high int64) {
 	made := l.After.Made - l.Before.Made
 	least := l.Before.Made - l.After.Closed + l.Unclaimed
@@ -66,16 +64,17 @@ func (c *counters) lookAtBoth(ctx context.Context) (look Look, err error) {
 	if err != nil {
 		return Look{}, err
 	}
-	seen, err := c.look(ctx, itemKeys(c.Params))
+	seen, err := c.look(ctx)
 	if err != nil {
 		return Look{}, err
 	}
-	for _, s := range seen {
-		if s.Unclaimed, err = withoutOrder(ctx, c.DB, s.ops); err != nil {
+	for i, item := range itemKeys(c.Params) {
+		l := LookItem{Item: item, Before: before[item], Present: seen[i].Stock != nil,
+			Stock: seen[i].stock(), Tokens: int64(len(seen[i].Ops)), Repair: seen[i].Repair}
+		if l.Unclaimed, err = withoutOrder(ctx, c.DB, seen[i].Ops); err != nil {
 			return Look{}, err
 		}
-		s.Before = before[s.Item]
-		look.Items = append(look.Items, s.LookItem)
+		look.Items = append(look.Items, l)
 	}
 	after, err := orderCounts(ctx, c.DB)
 	if err != nil {
@@ -106,90 +105,60 @@ func orderCounts(ctx context.Context, db *stores.Postgres) (map[string]OrderCoun
 }
 
 // withoutOrder counts the operations that have not made an order.
-func withoutOrder(ctx context.Context, db *stores.Postgres, ops []int64) (n int64, err error) {
+func withoutOrder(ctx context.Context, db *stores.Postgres, ops []string) (n int64, err error) {
 	if len(ops) == 0 {
 		return 0, nil
 	}
-	err = db.Row(ctx, `SELECT count(*) FROM unnest($1::bigint[]) AS op
-		WHERE NOT EXISTS (SELECT FROM orders WHERE op_id = op)`, []any{ops}, &n)
+	err = db.Row(ctx, `SELECT count(*) FROM unnest($1::text[]) AS op
+		WHERE NOT EXISTS (SELECT FROM orders WHERE op_id = op::bigint)`, []any{ops}, &n)
 	return n, stores.Failed("looking for the orders of tokens", err)
 }
 
-// redisLook is Redis' part in a LookItem, with the operations of the tokens
-// that are not committed.
+// redisLook is what Redis has of an item: its counter, its mark of repair, and the operations
+// of the tokens that are not committed.
 type redisLook struct {
-	LookItem
-	ops []int64
+	Stock  *int64   `json:"stock,string"` // nil if there is no counter
+	Repair string   `json:"repair"`
+	Ops    []string `json:"ops"`
 }
 
-// lookAll answers, for each four keys of an item, with its stock, its mark of
-// repair and the operations of its tokens that are not committed. It changes
-// nothing.
+func (l redisLook) stock() int64 {
+	if l.Stock == nil {
+		return 0
+	}
+	return *l.Stock
+}
+
+// lookAll answers with all items, each of which has four keys. It changes nothing.
 const lookAll = `
 local items = {}
 for i = 1, #KEYS, 4 do
     local ops = {}
     for _, buyer in ipairs(redis.call('ZRANGE', KEYS[i + 2], 0, -1)) do
-        local op = redis.call('HGET', KEYS[i + 1], buyer)
-        if op then ops[#ops + 1] = op end
+        local token = redis.call('HGET', KEYS[i + 1], buyer)
+        if token then ops[#ops + 1] = string.gsub(token, '%+', '') end
     end
-    items[#items + 1] = {redis.call('GET', KEYS[i]), redis.call('GET', KEYS[i + 3]), ops}
+    items[#items + 1] = {stock = redis.call('GET', KEYS[i]) or nil,
+        repair = redis.call('GET', KEYS[i + 3]) or nil, ops = #ops > 0 and ops or nil}
 end
-return items`
+return cjson.encode(items)`
 
 // look reads all counters at one moment.
-func (c *counters) look(ctx context.Context, items []string) ([]redisLook, error) {
+func (c *counters) look(ctx context.Context) (list []redisLook, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	var keys []string
-	for _, item := range items {
+	for _, item := range itemKeys(c.Params) {
 		keys = append(keys, c.allKeys(item)...)
 	}
-	rows, err := c.lookAtAll.Run(ctx, c.Redis, keys).Slice()
-	if err != nil {
-		return nil, stores.Failed("looking at the counters", err)
+	text, err := c.lookAtAll.Run(ctx, c.Redis, keys).Text()
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &list)
 	}
-	if len(rows) != len(items) {
-		return nil, fmt.Errorf("looking at the counters: %d answers for %d items",
-			len(rows), len(items))
+	if err == nil && len(list) != c.Params.Items {
+		err = fmt.Errorf("%d answers for %d items", len(list), c.Params.Items)
 	}
-	list := make([]redisLook, len(items))
-	for i, item := range items {
-		if list[i], err = decodeLook(rows[i]); err != nil {
-			return nil, fmt.Errorf("looking at the counter of %s: %w", item, err)
-		}
-		list[i].Item = item
-	}
-	return list, nil
-}
-
-// decodeLook decodes an element of what lookAll answers.
-func decodeLook(row any) (l redisLook, err error) {
-	fields, isList := row.([]any)
-	if !isList || len(fields) != 3 {
-		return l, fmt.Errorf("unexpected answer %v", row)
-	}
-	if text, present := fields[0].(string); present {
-		l.Present = true
-		if l.Stock, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return l, err
-		}
-	}
-	l.Repair, _ = fields[1].(string)
-	ops, isList := fields[2].([]any)
-	if !isList {
-		return l, errors.New("the tokens are not a list")
-	}
-	for _, op := range ops {
-		text, _ := op.(string)
-		id, err := opOf(text)
-		if err != nil {
-			return l, err
-		}
-		l.ops = append(l.ops, int64(id))
-	}
-	l.Tokens = int64(len(l.ops))
-	return l, nil
+	return list, stores.Failed("looking at the counters", err)
 }
 
 // repairMark is another text at each call.

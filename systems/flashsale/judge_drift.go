@@ -12,11 +12,9 @@ import (
 	"stampede/harness/history"
 )
 
-// redisDrift adds up, for each item, the units that Redis still gives
-// away, those that it has reserved without an order, and those that orders
-// have. More than the units could be oversold; fewer have leaked. While the
-// sale goes on, units that are on their way between the stores are in neither,
-// but never in both; once settled, everything adds up.
+// redisDrift adds up, for each item, the units that Redis still gives away, those that it has
+// reserved without an order, and those that orders have. More than the units could be oversold;
+// fewer have leaked, or are on their way between the stores while the sale goes on.
 func redisDrift(p Params) func(*check.Run, *Audit) func() {
 	return func(r *check.Run, a *Audit) func() {
 		_, ok := tables(r, "item", "order")
@@ -105,17 +103,11 @@ func (d doubts) until(item string, at time.Duration) []uint64 {
 	return ops
 }
 
-// driftMeanwhile looks at what the gauge saw during the sale. Only what is
-// certain counts, and two things excuse it, each for no longer than the design
-// is given to bring a unit back (its ReclaimSlack and the slowest operation):
-//
-//   - a fault, until then after its target answered again: Redis may have come
-//     back with an old state, which the reconciler has to notice;
-//   - a repair by the reconciler: a purchase that took a unit before it may
-//     reach the ledger after it, which the next looks correct.
-//
-// The excuses are counted and shown. A run that was never judged outside of
-// them leaves the verdict open.
+// driftMeanwhile looks at what the gauge saw during the sale. Two things excuse a drift, each for
+// no longer than the design is given to bring a unit back (its ReclaimSlack and the slowest
+// operation): a fault, after whose end Redis may have an old state, and a repair by the reconciler,
+// which a purchase that took a unit before it may follow. Excuses are counted and shown. A run
+// that was never judged outside of them leaves the verdict open.
 func driftMeanwhile(r *check.Run, p Params, slowest time.Duration, named func() doubts) {
 	samples := r.Samples()
 	r.Need(len(samples) > 0, "no sample of both stores was taken during the sale")

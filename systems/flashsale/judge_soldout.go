@@ -1,8 +1,8 @@
 package flashsale
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"stampede/harness/check"
@@ -154,39 +154,29 @@ type suspect struct {
 	op       uint64
 	from, to time.Duration
 	taken    int // by buys that were not refused
-	passing  int // refused attempts under way meanwhile, itself included
 }
 
 // judgeSuspects reads the history once more, only if there are suspects, and
-// counts for each the refused attempts that overlap it: those that began
-// before its end less those that ended before its beginning. With the
-// suspects sorted, an attempt costs two binary searches.
+// counts for each the refused attempts that overlap it.
 func (j *soldOut) judgeSuspects(suspects []suspect) {
 	if len(suspects) == 0 {
 		return
 	}
-	returning := j.takenBy(muchLater * j.slack)
-	items := make(map[string]*overlapCount)
-	for i := range suspects {
-		s := &suspects[i]
-		if items[s.item] == nil {
-			items[s.item] = &overlapCount{}
-		}
-		items[s.item].add(s)
-	}
-	for _, c := range items {
-		c.build()
+	returning, refused := j.takenBy(muchLater*j.slack), make(map[string]*attempts)
+	for _, s := range suspects {
+		refused[s.item] = &attempts{}
 	}
 	for rec := range j.Records(KindBuy) {
-		if c := items[rec.Op.Key]; c != nil && rec.Outcome == history.Refused {
-			c.attempt(rec.Start, rec.End)
+		if a := refused[rec.Op.Key]; a != nil && rec.Outcome == history.Refused {
+			a.starts, a.ends = append(a.starts, rec.Start), append(a.ends, rec.End)
 		}
 	}
-	for _, c := range items {
-		c.finish()
+	for _, a := range refused {
+		slices.Sort(a.starts)
+		slices.Sort(a.ends)
 	}
 	for _, s := range suspects {
-		others := s.passing - 1
+		others := refused[s.item].overlapping(s.from, s.to) - 1 // but for itself
 		if s.taken+others >= j.units {
 			continue
 		}
@@ -201,49 +191,12 @@ func (j *soldOut) judgeSuspects(suspects []suspect) {
 	}
 }
 
-// overlapCount counts the attempts that overlap each of some suspects.
-type overlapCount struct {
-	byFrom, byTo []*suspect
-	began, ended []int // difference arrays over byTo and byFrom
-}
+// attempts are when some began and when they ended, each sorted.
+type attempts struct{ starts, ends []time.Duration }
 
-func (c *overlapCount) add(s *suspect) {
-	c.byFrom = append(c.byFrom, s)
-	c.byTo = append(c.byTo, s)
-}
-
-func (c *overlapCount) build() {
-	slices.SortFunc(c.byFrom, func(a, b *suspect) int { return cmp.Compare(a.from, b.from) })
-	slices.SortFunc(c.byTo, func(a, b *suspect) int { return cmp.Compare(a.to, b.to) })
-	c.began = make([]int, len(c.byTo)+1)
-	c.ended = make([]int, len(c.byFrom)+1)
-}
-
-// attempt counts one attempt as begun for all suspects that end at or after
-// its start, and as ended for all that begin after its end.
-func (c *overlapCount) attempt(start, end time.Duration) {
-	i, _ := slices.BinarySearchFunc(c.byTo, start, func(s *suspect, at time.Duration) int {
-		return cmp.Compare(s.to, at)
-	})
-	c.began[i]++
-	i, _ = slices.BinarySearchFunc(c.byFrom, end, func(s *suspect, at time.Duration) int {
-		if s.from <= at {
-			return -1
-		}
-		return 1
-	})
-	c.ended[i]++
-}
-
-func (c *overlapCount) finish() {
-	n := 0
-	for i, s := range c.byTo {
-		n += c.began[i]
-		s.passing += n
-	}
-	n = 0
-	for i, s := range c.byFrom {
-		n += c.ended[i]
-		s.passing -= n
-	}
+// overlapping is how many had begun by the end of a span, less those that had ended before it.
+func (a *attempts) overlapping(from, to time.Duration) int {
+	began := sort.Search(len(a.starts), func(i int) bool { return a.starts[i] > to })
+	ended, _ := slices.BinarySearch(a.ends, from)
+	return began - ended
 }

@@ -56,7 +56,8 @@ func Invariants(p Params) []check.Invariant {
 		s.State(AckedDurable, "every acknowledged order exists at the end, with the same buyer, "+
 			"item and unit", check.AckedDurable(carts)),
 		s.State(NoPhantom, "every order and payment at the end comes from a request, and from none that "+
-			"was refused", check.NoPhantom(carts), someRefused, check.On("payment", phantomPayments)),
+			"was refused", check.NoPhantom(carts), check.NeedRecord(KindBuy, "no buy was refused", refused),
+			check.On("payment", phantomPayments)),
 		s.State(Conservation, "available + held + sold = units in every snapshot, "+
 			"and counts, unit rows and orders agree at the end", check.Conserved(check.Named(KindStock),
 			int64(p.Units), stockTerms(p)), snapshotsRead(p), check.OnAudit(conserved(p))),
@@ -81,6 +82,9 @@ func Invariants(p Params) []check.Invariant {
 			check.AtMostOnce("order", check.ByOp)),
 	}
 }
+
+// refused says that a buy was: what was refused is what must not be there.
+func refused(rec *history.Record) bool { return rec.Outcome == history.Refused }
 
 // named says that an order names its unit.
 func named(o *check.Fact) bool { return o.Thing != 0 }
@@ -158,15 +162,6 @@ func triedTwice(r *check.Run, orders *check.Table) func() {
 		again = again || has && op != rec.Op.ID
 	}, KindBuy)
 	return func() { r.Need(again, "no buyer of a unit tried to buy another of the same item") }
-}
-
-// someRefused needs a refusal, for what was refused is what must not be there.
-func someRefused(r *check.Run) func() {
-	refused := false
-	r.See(func(rec *history.Record) {
-		refused = refused || rec.Outcome == history.Refused
-	}, KindBuy)
-	return func() { r.Need(refused, "no buy was refused") }
 }
 
 // phantomPayments requires a delivery that was not refused for each payment.

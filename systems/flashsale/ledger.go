@@ -32,14 +32,11 @@ func newBooks(db *stores.Postgres, s stock) *books {
 	return b
 }
 
-// The statement that buys. All of it is one round trip and one transaction,
-// so the stock that a design takes and the order that records it stand or
-// fall together. $1 is the item, $2 the operation, $3 the buyer; a design may
-// add parameters for its part, which is the query "taken".
+// The statement that buys, in one transaction. $1 is the item, $2 the operation, $3 the buyer; a
+// design may add parameters for its part, which is the query "taken".
 //
-// A key that was used before gives its order, and a buyer who has a unit is
-// turned away before any stock is touched. Requests that race past these two
-// looks meet the unique indexes: the loser fails and is rolled back whole.
+// A key that was used before gives its order, and a buyer who has a unit is turned away before
+// any stock is touched. Of requests that race past these two looks the unique indexes let one win.
 const (
 	buyHead = `
 WITH earlier AS (
@@ -76,10 +73,9 @@ SELECT CASE
 FROM (SELECT) AS one LEFT JOIN placed ON true LEFT JOIN earlier ON true`
 )
 
-// buyStatement completes the statement with a design's part: taken is a query
-// of at most one row (unit_no, version after the change) whose WHERE clause
-// includes EXISTS (SELECT FROM allowed), and busy a condition under which
-// there may be stock although taken was empty.
+// buyStatement completes the statement with a design's part: taken is a query of at most one row
+// (unit_no, version after the change) where EXISTS (SELECT FROM allowed), and busy a condition
+// under which there may be stock although taken was empty.
 func (b *books) buyStatement(taken, busy string) string {
 	return buyHead + taken + fmt.Sprintf(buyTail, b.stock.mark, busy)
 }
@@ -90,9 +86,8 @@ var errBusy = errors.New("stock is being taken")
 // errReused: the idempotency key belongs to another purchase.
 var errReused = fmt.Errorf("idempotency key was used for another purchase: %w", ErrConflict)
 
-// claim is an order. It is fresh if this call made it: a repeated request gets
-// the order that an earlier one made, which may be closed by now, its unit
-// back on the shelf.
+// claim is an order. It is fresh if this call made it; that of an earlier request may be closed by
+// now, its unit back on the shelf.
 type claim struct {
 	Order
 	fresh, closed bool
@@ -172,9 +167,8 @@ func (b *books) orderOf(ctx context.Context, req BuyRequest) (claim, error) {
 	return r.claim()
 }
 
-// standing answers a request for which there is no stock, or that must not
-// take any: a repeated one gets its order, a second one of the same buyer its
-// reason; errBusy means that neither is the case.
+// standing answers a request that must not take stock: a repeated one gets its order, a second
+// one of the same buyer its reason; errBusy means that neither is the case.
 func (b *books) standing(ctx context.Context, req BuyRequest) (Order, error) {
 	c, err := b.buy(ctx, b.standingSQL, req)
 	return c.Order, err
@@ -203,11 +197,9 @@ func (b *books) closing() string {
 )`
 }
 
-// paymentStatement applies one delivery of a webhook: $1 payment, $2 order,
-// $3 succeeded, $4 cents. The order's row lock puts deliveries, and the
-// reclaimer, in an order; the payment's primary key makes all but the first
-// delivery count and do nothing else. Only a held order changes, so paid
-// stays paid, and money for a cart that is gone is given back.
+// paymentStatement applies one delivery of a webhook: $1 payment, $2 order, $3 succeeded, $4
+// cents. The order's row lock puts deliveries, and the reclaimer, in an order; the payment's
+// primary key makes all but the first delivery count and do nothing else.
 func (b *books) paymentStatement() string {
 	return `
 WITH cart AS MATERIALIZED (
@@ -266,11 +258,9 @@ func (b *books) payment(
 	return state, nil, nil
 }
 
-// reclaimStatement closes at most $2 carts that were held for $1 microseconds
-// or longer. Rows that a payment has locked are left for the next round, and
-// state is looked at again under the lock, so a paid unit is never returned.
-// statement_timestamp is stable, so the index serves the comparison, and it
-// is never later than clock_timestamp: no cart closes early.
+// reclaimStatement closes at most $2 carts that were held for $1 microseconds or longer, but for
+// those that a payment has locked. statement_timestamp is stable, so the index serves the
+// comparison, and it is never later than clock_timestamp: no cart closes early.
 func (b *books) reclaimStatement() string {
 	return `
 WITH due AS MATERIALIZED (

@@ -97,11 +97,9 @@ SELECT 0, '', CASE
     ELSE 'sold out' END, 0, 0`
 
 // buyGroup claims units for many buyers of one item.
-func (b *books) buyGroup(
-	ctx context.Context, item string, ops []int64, buyers []string,
-) (found groupRows, err error) {
+func (b *books) buyGroup(ctx context.Context, group []BuyRequest) (found groupRows, err error) {
 	err = b.db.With(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		found, err = groupRowsOf(ctx, conn, item, ops, buyers)
+		found, err = groupRowsOf(ctx, conn, group)
 		return err
 	})
 	if err != nil {
@@ -110,12 +108,21 @@ func (b *books) buyGroup(
 	return found, nil
 }
 
-// groupRowsOf runs groupStatement on a connection or in a transaction.
+// groupRowsOf runs groupStatement on a connection or in a transaction. Equal requests, as from a
+// double click, are claimed once.
 func groupRowsOf(
-	ctx context.Context, on stores.Querier, item string, ops []int64, buyers []string,
+	ctx context.Context, on stores.Querier, group []BuyRequest,
 ) (groupRows, error) {
-	found := groupRows{}
-	err := stores.Each(ctx, on, groupStatement, []any{item, ops, buyers},
+	found, asked := groupRows{}, map[BuyRequest]bool{}
+	var ops []int64
+	var buyers []string
+	for _, req := range group {
+		if !asked[req] {
+			asked[req] = true
+			ops, buyers = append(ops, int64(req.OpID)), append(buyers, req.Buyer)
+		}
+	}
+	err := stores.Each(ctx, on, groupStatement, []any{group[0].Item, ops, buyers},
 		func(row pgx.CollectableRow) error {
 			var op int64
 			var r groupRow

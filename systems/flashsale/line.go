@@ -56,6 +56,7 @@ type ticket struct {
 // receipt is the answer to a ticket: what it came to.
 type receipt struct {
 	From   string `json:"from"`
+	Desk   int32  `json:"desk"`
 	Number uint64 `json:"number"`
 	// Line and Offset say which record was decided.
 	Line   int32  `json:"line"`
@@ -95,8 +96,8 @@ func (a receipt) result() (Order, error) {
 
 // to answers a ticket.
 func (t ticket) to(line int32, offset int64, status string, order Order) receipt {
-	return receipt{From: t.From, Number: t.Number, Line: line, Offset: offset, Status: status,
-		Order: order}
+	return receipt{From: t.From, Desk: t.Desk, Number: t.Number, Line: line, Offset: offset,
+		Status: status, Order: order}
 }
 
 // decodeTicket reads a record of tickets. What cannot be read has no effect.

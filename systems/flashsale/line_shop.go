@@ -138,8 +138,7 @@ func (s *lineShop) hand(a receipt) {
 	}
 }
 
-// await makes a number for a request, whose answer will come through the
-// channel unless forget is called.
+// await makes a number for a request, whose answer comes through the channel.
 func (s *lineShop) await() (number uint64, answered <-chan receipt, forget func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,9 +207,8 @@ func (s *lineShop) enter(ctx context.Context, line int32) error {
 	return nil
 }
 
-// write writes a ticket. Should it fail later, lost says so; whether it stands
-// in the line is then unknown. A buyer who leaves does not take the ticket back:
-// the driver would fail with it what others have written beside it.
+// write writes a ticket. Should it fail later, lost says so; whether it stands in the line is then
+// unknown. A buyer who leaves does not cancel it: the driver would fail others' with it.
 func (s *lineShop) write(line int32, t ticket, lost chan<- error) error {
 	l := s.lines[line]
 	rec, err := record(s.Config, ticketsTopic, line, t)

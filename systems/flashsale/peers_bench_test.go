@@ -1,13 +1,9 @@
 package flashsale_test
 
 import (
-	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,29 +15,27 @@ import (
 
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 	"stampede/systems/flashsale"
 )
 
-// The benchmarks compare with a peer that does the same work on the same
-// store in the same run, in turns; what they report is the median of the
-// rounds. One iteration is the whole comparison.
 const (
-	benchRounds = 3
-	benchRound  = 3 * time.Second
-	benchConns  = 32
+	benchRound = 3 * time.Second
+	benchConns = 32
 )
 
 // BenchmarkUnitClaim sells units by units_skip_locked, and lets pgbench run
 // the same statement over as many connections. The aim is 0.8 of it.
 func BenchmarkUnitClaim(b *testing.B) {
-	pgbench := tool(b, "pgbench", "/usr/lib/postgresql/*/bin/pgbench")
+	pgbench := suttest.Tool(b, "pgbench", "/usr/lib/postgresql/*/bin/pgbench")
 	sale := openSale(b, "units_skip_locked", benchConns)
 	script := pgbenchScript(b)
-	compare(b, "pgbench", 0.8, sale.buy(b, benchConns), func() float64 {
-		out := run(b, pgbench, "-n", "-M", "prepared", "-c", strconv.Itoa(benchConns), "-j", "2",
-			"-T", strconv.Itoa(int(benchRound.Seconds())), "-D", "item=item-1", "-f", script,
+	suttest.Compare(b, "pgbench", 0.8, sale.buy(b, benchConns), func() float64 {
+		out := suttest.Output(b, []string{"PGOPTIONS=-c plan_cache_mode=force_generic_plan -c " +
+			"enable_seqscan=off"}, pgbench, "-n", "-M", "prepared", "-c", strconv.Itoa(benchConns),
+			"-j", "2", "-T", strconv.Itoa(int(benchRound.Seconds())), "-D", "item=item-1", "-f", script,
 			sale.cfg.PostgresURL)
-		return number(b, out, `tps = ([0-9.]+)`)
+		return suttest.Figure(b, out, `tps = ([0-9.]+)`)
 	})
 }
 
@@ -52,14 +46,13 @@ func BenchmarkUnitClaimGrouped(b *testing.B) {
 	grouped := openSale(b, "units_grouped", benchConns)
 	single := openSale(b, "units_skip_locked", benchConns)
 	const buyers = 512
-	compare(b, "single", 3, grouped.buy(b, buyers), single.buy(b, buyers))
+	suttest.Compare(b, "single", 3, grouped.buy(b, buyers), single.buy(b, buyers))
 }
 
 // BenchmarkRedisLua admits buyers by redis_lua_pipelined, eight for each of
 // its peer's connections; it opens fewer itself. Its peer, redis-benchmark,
 // runs the same script unpipelined. The aim is 1.2 times as many.
 func BenchmarkRedisLua(b *testing.B) {
-	peer := tool(b, "redis-benchmark", "/usr/bin/redis-benchmark")
 	sale := openSale(b, "redis_lua_pipelined", benchConns)
 	opts, err := redis.ParseURL(sale.cfg.RedisURL)
 	if err != nil {
@@ -71,20 +64,15 @@ func BenchmarkRedisLua(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	host, port, _ := strings.Cut(opts.Addr, ":")
 	key := func(name string) string { return sale.cfg.Prefix + "peer:" + name }
 	for _, stock := range []string{key("stock"), sale.cfg.Prefix + "stock:item-1"} {
 		if err := client.Set(b.Context(), stock, 1<<40, 0).Err(); err != nil {
 			b.Fatal(err)
 		}
 	}
-	compare(b, "redis-benchmark", 1.2, sale.spread(b, benchConns*8, sale.in.Admit), func() float64 {
-		out := run(b, peer, "-h", host, "-p", port, "-n", "200000", "-c", strconv.Itoa(benchConns),
-			"-r", "1000000000", "--dbnum", strconv.Itoa(opts.DB), "--csv",
-			"EVALSHA", sha, "4", key("stock"), key("tokens"), key("deadlines"), key("doubtful"),
-			"buyer-__rand_int__", "1", "0")
-		return number(b, out, `(?m)^"EVALSHA[^"]*","([0-9.]+)"`)
-	})
+	suttest.Compare(b, "redis-benchmark", 1.2, sale.spread(b, benchConns*8, sale.in.Admit),
+		suttest.RedisBenchmark(b, opts.Addr, opts.DB, benchConns, "EVALSHA", sha, "4", key("stock"),
+			key("tokens"), key("deadlines"), key("doubtful"), "buyer-__rand_int__", "1", "0"))
 }
 
 // sale is an opened variant with more units than a benchmark can sell.
@@ -148,37 +136,6 @@ func (s *sale) spread(
 	}
 }
 
-// compare runs ours and the peer in turns and reports both, their ratio, the
-// aim for it, and whether it was met.
-func compare(b *testing.B, peerName string, aim float64, ours, peer func() float64) {
-	b.Helper()
-	for b.Loop() {
-		var mine, theirs []float64
-		for range benchRounds {
-			mine, theirs = append(mine, ours()), append(theirs, peer())
-		}
-		b.ReportMetric(median(mine), "ours/s")
-		b.ReportMetric(median(theirs), peerName+"/s")
-		ratio := median(mine) / median(theirs)
-		b.ReportMetric(ratio, "ratio")
-		b.ReportMetric(aim, "aim")
-		b.ReportMetric(met(ratio >= aim), "met")
-	}
-}
-
-// met is 1 where an aim was met. Missing one fails nothing: the machine decides.
-func met(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-func median(xs []float64) float64 {
-	slices.Sort(xs)
-	return xs[len(xs)/2]
-}
-
 // pgbenchScript is the statement with pgbench's variables as parameters. It
 // numbers every occurrence on its own, so each says its type.
 func pgbenchScript(b *testing.B) string {
@@ -192,46 +149,4 @@ func pgbenchScript(b *testing.B) string {
 		b.Fatal(err)
 	}
 	return path
-}
-
-// tool finds a peer on PATH or where distributions put it.
-func tool(b *testing.B, name, elsewhere string) string {
-	b.Helper()
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	found, err := filepath.Glob(elsewhere)
-	if err != nil || len(found) == 0 {
-		b.Fatalf("%s is not installed", name)
-	}
-	return found[len(found)-1]
-}
-
-func run(b *testing.B, name string, args ...string) string {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(),
-		"PGOPTIONS=-c plan_cache_mode=force_generic_plan -c enable_seqscan=off")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		b.Fatalf("%s: %v\n%s\n%s", name, err, out, stderr.String())
-	}
-	return string(out)
-}
-
-func number(b *testing.B, text, pattern string) float64 {
-	b.Helper()
-	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
-	if match == nil {
-		b.Fatalf("no %s in:\n%s", pattern, text)
-	}
-	n, err := strconv.ParseFloat(match[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return n
 }

@@ -23,24 +23,19 @@ const (
 // item, drift = units - (stock in Redis + held + paid in the ledger):
 //
 //   - A missing counter, as after Redis lost its data, is rebuilt at once.
-//     Until then the sale of the item is paused, because no variant sells
-//     from a missing counter.
-//   - A positive drift is what purchases under way have taken from Redis and
-//     not yet from the ledger, or a leak. It is a leak when neither side has
-//     moved for longer than a purchase takes.
+//     Until then the sale of the item is paused.
+//   - A positive drift is a leak when neither side has moved for longer than a
+//     purchase takes. Until then purchases may be under way.
 //   - A negative drift that is seen twice in a row is Redis offering too much,
 //     as after it came back with an old state.
 //   - Where Redis offers a unit too many, one buyer after the other may reserve
-//     it and be refused by the ledger: there is always one on the way, and the
-//     drift as above looks like none. Where reservations have tokens, those
-//     without an order are counted too.
+//     it and be refused by the ledger, and the drift looks like none. Where
+//     reservations have tokens, those without an order are counted too.
 //
-// A purchase that took a unit of the old counter may reach the ledger after
-// the rebuild has read it, which makes the new counter too high. That cannot
-// oversell, because the ledger refuses what it does not have; the negative
-// drift is seen by the next look. Its token is missing until then, so for some
-// time after a repair buyers are told "sold out" by the ledger (doubtfulKey). So
-// that a gauge can tell this from a fault, each repair leaves a mark.
+// A purchase that took a unit of the old counter may reach the ledger after the rebuild has read
+// it. The new counter is then too high until the next look, and the purchase has no token; the
+// ledger decides meanwhile (doubtfulKey). Each repair leaves a mark, so that a gauge can tell
+// this from a fault.
 func (o offered) reconciler(extra func(*reconciliation)) role {
 	return role{
 		Name:    "reconciler",
@@ -87,10 +82,8 @@ func (o offered) byPatience(v variant) variant {
 		func(*reconciliation) {})
 }
 
-// patience is how long a unit may be missing from both stores, with nothing
-// moving, before it counts as lost. A purchase that takes longer than that
-// does no harm: it makes the counter too high, which oversells nothing because
-// the ledger decides, and which the reconciler's next look corrects.
+// patience is how long a unit may be missing from both stores, with nothing moving, before it
+// counts as lost. A purchase that takes longer makes the counter too high until the next look.
 func patience(cfg sut.Config) time.Duration { return min(stores.Timeout(cfg), stalemate) }
 
 // reconciliation remembers what looked wrong at the last look.

@@ -2,7 +2,6 @@ package flashsale
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -154,27 +153,14 @@ func (c *counters) refill(ctx context.Context) error {
 	return stores.Failed("setting the counters", err)
 }
 
-// audit reads all counters in one transaction.
-func (c *counters) audit(ctx context.Context) ([]RedisAudit, error) {
-	items, pipe := itemKeys(c.Params), c.Redis.TxPipeline()
-	stocks := make([]*redis.StringCmd, len(items))
-	holds := make([]*redis.IntCmd, len(items))
-	for i, item := range items {
-		stocks[i] = pipe.Get(ctx, c.stockKey(item))
-		holds[i] = pipe.ZCard(ctx, c.deadlinesKey(item))
+// audit reads all counters.
+func (c *counters) audit(ctx context.Context) (list []RedisAudit, err error) {
+	seen, err := c.look(ctx)
+	for i, l := range seen {
+		list = append(list, RedisAudit{Item: ItemKey(i + 1), Present: l.Stock != nil, Stock: l.stock(),
+			Holds: int64(len(l.Ops))})
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, stores.Failed("auditing Redis", err)
-	}
-	list := make([]RedisAudit, len(items))
-	for i, item := range items {
-		stock, err := stocks[i].Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("auditing Redis: the counter of %s: %w", item, err)
-		}
-		list[i] = RedisAudit{Item: item, Present: err == nil, Stock: stock, Holds: holds[i].Val()}
-	}
-	return list, nil
+	return list, err
 }
 
 // tokens is counters with who took a unit and by which operation, so that taking and giving
@@ -197,12 +183,10 @@ func newTokens(st *opened, ttl time.Duration) *tokens {
 
 func lasting(st *opened) shelf { return newTokens(st, 0) }
 
-// takeToken takes a unit for operation ARGV[2] of buyer ARGV[1]. If ARGV[3]
-// is positive, the token lapses that many milliseconds from now, by Redis'
-// clock, unless it is committed. A request that finds the token of its own
-// operation shares it from then on with the request that took it: either may
-// make the order, so neither may give the unit back for the other. KEYS[4] says
-// that tokens may be missing: see doubtfulKey.
+// takeToken takes a unit for operation ARGV[2] of buyer ARGV[1]. If ARGV[3] is positive, the token
+// lapses that many milliseconds from now unless it is committed. A request that finds the token
+// of its own operation shares it: either may make the order, so neither may give the unit back
+// for the other. KEYS[4] says that tokens may be missing: see doubtfulKey.
 const takeToken = `
 local stock = tonumber(redis.call('GET', KEYS[1]))
 if not stock then return -2 end

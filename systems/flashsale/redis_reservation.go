@@ -12,10 +12,9 @@ import (
 )
 
 // redisReservation reserves in Redis, claims in Postgres and commits in Redis. A token has a
-// deadline until it is committed, so Redis itself knows which units were taken by purchases
-// that never finished: a buyer who vanishes between the two stores blocks a unit for one token
-// TTL (90 s where carts live 12 minutes), not until somebody notices a drift. The reconciler
-// asks the ledger about each token that lapsed.
+// deadline until it is committed, so that a buyer who vanishes between the two stores blocks a
+// unit for one token TTL (90 s where carts live 12 minutes), not until somebody notices a drift.
+// The reconciler asks the ledger about each token that lapsed.
 func redisReservation() variant {
 	lapsing := func(st *opened) shelf { return reservations(st) }
 	return offered{unitRows(), lapsing}.reconciled(variant{

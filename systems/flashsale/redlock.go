@@ -15,9 +15,8 @@ import (
 )
 
 // redlock is the naive read-then-write inside a lock for each item in Redis (redsync's Redlock,
-// on one node). A purchase whose outcome is unknown keeps the lock until it expires, because
-// its statement may still be running. Postgres does not know of the lock: a holder that is
-// stopped for longer than the expiry, or a Redis that forgets the lock, lets two buyers in.
+// on one node). A purchase whose outcome is unknown keeps the lock until it expires. Postgres does
+// not know of the lock: a holder that is stopped for longer lets two buyers in.
 func redlock() variant {
 	return counterRow().sells(variant{
 		Name:       "redlock",
@@ -63,10 +62,8 @@ func redisLocks(st *opened) locks {
 type redlockShop struct {
 	*naiveShop
 	locks locks
-	// turns maps items to channels of redlockContenders places. Several may
-	// ask, so that it is the lock that decides, in one process as among many;
-	// but not all, because the polling of a crowd starves the one who has the
-	// lock of connections.
+	// turns maps items to channels of redlockContenders places: several may ask, so that the lock
+	// decides, but the polling of a crowd would starve its holder of connections.
 	turns sync.Map
 }
 

@@ -3,8 +3,8 @@ package flashsale_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -214,149 +214,13 @@ func TestBuying(t *testing.T) {
 		_, err = s.buy(4)
 		wantErr(t, "the third of two units", err, flashsale.ErrSoldOut)
 		s.wantStock(t, 0, 2, 0)
-	})
-}
-
-// TestRepeatedWhenSoldOut: a buyer who lost the reply finds the order even
-// when nothing is left.
-func TestRepeatedWhenSoldOut(t *testing.T) {
-	eachShop(t, smallSale(1), correct, func(t *testing.T, s *shop) {
-		first := s.mustBuy(t, 1)
-		again, err := s.buy(1)
-		if err != nil || again != first {
-			t.Errorf("got %+v, %v, want %+v", again, err, first)
+		if again, err = s.buy(1); correct(variant(t, s.Name)) && (err != nil || again != first) {
+			t.Errorf("when all are sold: got %+v, %v, want %+v", again, err, first)
 		}
-	})
-}
-
-// TestConcurrentRepeats: one key is one order and one unit, however many send
-// it at once.
-func TestConcurrentRepeats(t *testing.T) {
-	// Enough for all requests at once: some of the wrong designs take a unit
-	// for each until they notice.
-	const units, senders = 64, 8
-	eachShop(t, smallSale(units), all, func(t *testing.T, s *shop) {
-		for op := range uint64(4) {
-			orders := make([]flashsale.Order, senders)
-			errs := make([]error, senders)
-			var sent sync.WaitGroup
-			for i := range senders {
-				sent.Go(func() { orders[i], errs[i] = s.buy(op + 1) })
-			}
-			sent.Wait()
-			for i, err := range errs {
-				if err != nil || orders[i] != orders[0] {
-					t.Errorf("sender %d: got %+v, %v, want %+v", i, orders[i], err, orders[0])
-				}
-			}
+		for _, order := range []string{"12345", "no number"} {
+			_, err = s.pay("p0", order, true)
+			wantErr(t, "a payment for no order", err, flashsale.ErrUnknownOrder)
 		}
-		s.wantStock(t, units-4, 4, 0)
-		for _, r := range s.audit(t).Redis {
-			if r.Stock != units-4 {
-				t.Errorf("Redis has %d of %d units after 4 were taken", r.Stock, units)
-			}
-		}
-	})
-}
-
-// TestConcurrentBuyer: one buyer has one unit, however many requests race.
-func TestConcurrentBuyer(t *testing.T) {
-	const units, requests = 8, 8
-	eachShop(t, smallSale(units), all, func(t *testing.T, s *shop) {
-		var sent sync.WaitGroup
-		errs := make([]error, requests)
-		for i := range requests {
-			sent.Go(func() {
-				_, errs[i] = s.Buy(context.Background(), request(uint64(i+1), "greedy"))
-			})
-		}
-		sent.Wait()
-		bought := 0
-		for _, err := range errs {
-			if err == nil {
-				bought++
-			} else {
-				wantErr(t, "a request too many", err, sut.ErrRefused)
-			}
-		}
-		if bought != 1 {
-			t.Errorf("one buyer got %d units", bought)
-		}
-		s.wantStock(t, units-1, 1, 0)
-	})
-}
-
-// TestPayments: a webhook is applied once, to a cart that is still there.
-func TestPayments(t *testing.T) {
-	eachShop(t, smallSale(3), all, func(t *testing.T, s *shop) {
-		_, err := s.pay("p0", "12345", true)
-		wantErr(t, "a payment for no order", err, flashsale.ErrUnknownOrder)
-		_, err = s.pay("p0", "no number", true)
-		wantErr(t, "a payment for a name that is no order", err, flashsale.ErrUnknownOrder)
-
-		paid := s.mustBuy(t, 1)
-		for range 3 {
-			s.mustPay(t, "p1", paid.ID, true, flashsale.PaymentSold)
-		}
-		s.mustPay(t, "p1b", paid.ID, true, flashsale.PaymentRefunded)
-		s.mustPay(t, "p1c", paid.ID, false, flashsale.PaymentReleased)
-		s.wantStock(t, 2, 0, 1)
-
-		failed := s.mustBuy(t, 2)
-		for range 2 {
-			s.mustPay(t, "p2", failed.ID, false, flashsale.PaymentReleased)
-		}
-		s.mustPay(t, "p2b", failed.ID, true, flashsale.PaymentRefunded)
-		s.wantStock(t, 2, 0, 1)
-		s.mustBuy(t, 3)
-		s.mustBuy(t, 4)
-		_, err = s.buy(5)
-		wantErr(t, "the fourth of three units", err, flashsale.ErrSoldOut)
-		s.wantPayments(t, []flashsale.PaymentAudit{
-			{ID: "p1", OrderID: paid.ID, AmountCents: 100, Captured: true, Deliveries: 3, Effects: 1},
-			{ID: "p1b", OrderID: paid.ID, AmountCents: 100, Captured: true, Refunded: true,
-				Deliveries: 1, Effects: 1},
-			{ID: "p1c", OrderID: paid.ID, AmountCents: 100, Deliveries: 1},
-			{ID: "p2", OrderID: failed.ID, AmountCents: 100, Deliveries: 2, Effects: 1},
-			{ID: "p2b", OrderID: failed.ID, AmountCents: 100, Captured: true, Refunded: true,
-				Deliveries: 1, Effects: 1},
-		})
-	})
-}
-
-func (s *shop) wantPayments(t testing.TB, want []flashsale.PaymentAudit) {
-	t.Helper()
-	got := s.audit(t).Payments
-	if len(got) != len(want) {
-		t.Fatalf("got %d payments, want %d: %+v", len(got), len(want), got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("got payment %+v, want %+v", got[i], want[i])
-		}
-	}
-}
-
-// TestExpiry: a cart comes back by itself, everywhere; a payment after that
-// is refunded, and the buyer may buy again.
-func TestExpiry(t *testing.T) {
-	p := smallSale(1)
-	p.CartTTL = sut.Duration(150 * time.Millisecond)
-	eachShop(t, p, all, func(t *testing.T, s *shop) {
-		stop := runRoles(t, s)
-		lost := s.mustBuy(t, 1)
-		settled(t, s.inst)
-		stop()
-		s.wantStock(t, 1, 0, 0)
-		s.mustPay(t, "p1", lost.ID, true, flashsale.PaymentRefunded)
-		order, err := s.Buy(t.Context(), request(2, "buyer-1"))
-		if err != nil {
-			t.Fatalf("buying again after the cart expired: %v", err)
-		}
-		s.mustPay(t, "p2", order.ID, true, flashsale.PaymentSold)
-		s.wantStock(t, 0, 0, 1)
-		_, err = s.buy(3)
-		wantErr(t, "the second of one unit", err, flashsale.ErrSoldOut)
 	})
 }
 
@@ -364,7 +228,7 @@ func TestExpiry(t *testing.T) {
 func runRoles(t testing.TB, s *shop) (stop func()) {
 	t.Helper()
 	var stops []func()
-	for _, role := range variantOf(t, s).Roles {
+	for _, role := range variant(t, s.Name).Roles {
 		stops = append(stops, runRole(t, role, s.cfg))
 	}
 	return func() {
@@ -372,19 +236,6 @@ func runRoles(t testing.TB, s *shop) (stop func()) {
 			stop()
 		}
 	}
-}
-
-func variantOf(t testing.TB, s *shop) sut.Variant {
-	t.Helper()
-	return variant(t, s.Name)
-}
-
-// settled waits until the roles have nothing left to do.
-func settled(t testing.TB, inst sut.Instance) {
-	t.Helper()
-	eventually(t, func() (string, error) {
-		return inst.(sut.Quiescer).Quiesced(t.Context())
-	})
 }
 
 // eventually polls until nothing is pending.
@@ -400,5 +251,46 @@ func eventually(t testing.TB, pending func() (string, error)) {
 			t.Fatalf("still pending: %s (%v)", what, err)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestResetBeginsAnew: after a reset every variant is as if just prepared,
+// whatever was sold before.
+func TestResetBeginsAnew(t *testing.T) {
+	eachShop(t, smallSale(3), all, func(t *testing.T, s *shop) {
+		resetter, able := s.inst.(api.Resetter)
+		if !able {
+			t.Fatal("the variant cannot be reset")
+		}
+		fresh := auditOf(t, s.inst)
+		for range 2 {
+			for op := range uint64(3) {
+				s.mustBuy(t, op+1)
+			}
+			if sold := auditOf(t, s.inst); len(sold.Orders) != 3 {
+				t.Fatalf("%d orders, want 3", len(sold.Orders))
+			}
+			if err := resetter.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if again := auditOf(t, s.inst); !reflect.DeepEqual(again, fresh) {
+				t.Fatalf("after the reset %+v, before the sale %+v", again, fresh)
+			}
+		}
+	})
+}
+
+// TestResetPrepares: a variant that was never prepared may be reset too.
+func TestResetPrepares(t *testing.T) {
+	space := stores.Namespace(t)
+	s := reopenVariant(t, "redis_lua", sut.Config{
+		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
+		Params: smallSale(3), MaxConns: 4, Timeout: 5 * time.Second,
+	})
+	if err := s.inst.(api.Resetter).Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.audit(t); len(a.Units) != 3 || a.Redis[0].Stock != 3 {
+		t.Errorf("got %+v", a)
 	}
 }

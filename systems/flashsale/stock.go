@@ -198,9 +198,8 @@ func (b *books) reclaimAll(ctx context.Context, st *opened, to release) error {
 	}
 }
 
-// releaseAll tells of carts that the ledger has closed, also when ctx has just ended. It gives
-// up at the first error, because a Redis that does not answer must not keep carts from
-// expiring; the reconciler finds the rest.
+// releaseAll tells of carts that the ledger has closed, also when ctx has just ended. At the first
+// error it leaves the rest to the reconciler, so that carts go on to expire.
 func releaseAll(ctx context.Context, st *opened, carts []cart, to release) {
 	ctx = context.WithoutCancel(ctx)
 	for i, c := range carts {

@@ -107,7 +107,7 @@ func (s *groupedShop) collect(item string, q *queue) {
 		if !more {
 			return
 		}
-		s.serve(item, group)
+		s.serve(group)
 	}
 }
 
@@ -139,22 +139,16 @@ func (s *groupedShop) Close() error {
 	return nil
 }
 
-// serve claims for a group and answers every member. Equal requests, as from
-// a double click, are claimed once.
-func (s *groupedShop) serve(item string, group []*waiter) {
+// serve claims for a group and answers every member.
+func (s *groupedShop) serve(group []*waiter) {
 	if len(group) == 0 {
 		return
 	}
-	asking := make(map[BuyRequest]bool, len(group))
-	var ops []int64
-	var buyers []string
-	for _, w := range group {
-		if !asking[w.req] {
-			asking[w.req] = true
-			ops, buyers = append(ops, int64(w.req.OpID)), append(buyers, w.req.Buyer)
-		}
+	requests := make([]BuyRequest, len(group))
+	for i, w := range group {
+		requests[i] = w.req
 	}
-	rows, err := s.books.buyGroup(context.Background(), item, ops, buyers)
+	rows, err := s.books.buyGroup(context.Background(), requests)
 	for _, w := range group {
 		w.answer <- rows.answer(w.req, err)
 	}

@@ -10,9 +10,8 @@ import (
 	"stampede/harness/sut"
 )
 
-// Operation identities. Scheduled operation i owns the 256 identities from
-// (i+1)<<8: its journey derives all others from them, so that they are unique
-// without coordination and Follow needs no memory.
+// Operation identities. Scheduled operation i owns the 256 identities from (i+1)<<8, from which
+// all that follows takes its own, so that Follow needs no memory.
 const (
 	idBits = 8
 	idMask = 1<<idBits - 1
@@ -58,21 +57,11 @@ func ItemKey(n int) string { return "item-" + strconv.Itoa(n) }
 
 // NewWorkload makes the sale's operations as a pure function of the seed.
 //
-// Scheduled operations are buys. Operations 2k and 2k+1 sometimes belong to
-// one buyer: the second is then either the same click once more (same Op.ID)
-// or an attempt to buy a second unit, and the two race. All else follows from
-// replies:
-//
-//   - an order is paid for after PayDelay + U·PaySpread: the payment succeeds,
-//     fails or never comes; some successes come about when the cart expires;
-//     some webhooks are delivered twice, at once or up to a CartTTL apart;
-//   - a buy of unknown outcome is sent again with the same Op.ID, up to
-//     RetryOnLost times; so is a webhook that was not answered with success,
-//     each time with its own Op.ID and the same payment (Op.Client);
-//   - some buyers click again or try to buy a second unit shortly after;
-//   - stock reads fall within PayDelay + PaySpread after a buyer's first reply.
-//
-// It returns every bad parameter at once, each named as in a scenario.
+// Scheduled operations are buys. Operations 2k and 2k+1 sometimes belong to one buyer: the second
+// is then either the same click once more (same Op.ID) or an attempt to buy a second unit, and
+// the two race. All else follows from replies: payments, some of them late or delivered twice;
+// what is sent again because its outcome is unknown, a webhook with an Op.ID of its own and the
+// same payment (Op.Client); other second clicks and purchases; and reads of the stock.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("flashsale parameters: %w", err)
@@ -158,10 +147,8 @@ const (
 	secondUnit
 )
 
-// partner says what operation 2k+1 is to operation 2k.
-//
-// With x pairs of one habit among 1 - x of the others, a pair has 2 - x
-// buyers; x = 2s/(1+s) makes the share of buyers in such pairs s.
+// partner says what operation 2k+1 is to operation 2k. With x pairs of one habit among 1 - x of
+// the others, a pair has 2 - x buyers; x = 2s/(1+s) makes the share of buyers in such pairs s.
 func (w *workload) partner(k uint64) habit {
 	click, again := atOnce*w.p.ClickTwice, atOnce*w.p.BuyAgain
 	scale := 2 / (1 + click + again)

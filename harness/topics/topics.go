@@ -119,6 +119,19 @@ func led(ctx context.Context, admin *kadm.Client, names []string) error {
 	return nil
 }
 
+// coordinatorBound is how long a broker may take to make what it keeps of groups.
+const coordinatorBound = 30 * time.Second
+
+// Coordinate has the broker make what it keeps of groups, which the first member of the first one
+// would else wait for.
+func Coordinate(ctx context.Context, client *kgo.Client, cfg sut.Config, group string) error {
+	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
+	defer cancel()
+	return poll(ctx, func() error {
+		return kadm.NewClient(client).FindGroupCoordinators(ctx, Name(cfg, group)).Error()
+	})
+}
+
 // List returns the names of the topics and of the consumer groups that start
 // with a prefix, which is written as Kafka has it.
 func List(ctx context.Context, client *kgo.Client, prefix string) (

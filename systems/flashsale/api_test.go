@@ -37,22 +37,8 @@ func TestAPIIsCompatible(t *testing.T) {
 	apitest.Compatible(t, golden, flashsale.API().OpenAPI(), "op_id.maximum")
 }
 
-// TestFailedPayments: whether a payment succeeded is the sign of the operation's argument.
-func TestFailedPayments(t *testing.T) {
-	for _, succeeded := range []bool{true, false} {
-		p := flashsale.Payment{OpID: 1, PaymentID: "pay-1", OrderID: "17", AmountCents: 500,
-			Succeeded: succeeded}
-		op := flashsale.API().Op(flashsale.KindPayment, p)
-		if (op.Arg == 500) != succeeded || (op.Arg == -500) == succeeded {
-			t.Errorf("%+v has the argument %d", p, op.Arg)
-		}
-		if back, err := flashsale.API().Asked(op); err != nil || *back.(*flashsale.Payment) != p {
-			t.Errorf("%+v became %+v, %v", p, back, err)
-		}
-	}
-}
-
-// TestFailedPaymentsOverHTTP: it is so on the other side of the wire.
+// TestFailedPaymentsOverHTTP: whether a payment succeeded is the sign of the argument, on both
+// sides of the wire.
 func TestFailedPaymentsOverHTTP(t *testing.T) {
 	var got history.Op
 	cfg := sut.Config{Params: saleParams()}

@@ -1,11 +1,9 @@
-// Package flashsale is the system in which far more buyers than there are
-// units arrive at once. Its question: which design sells exactly N units, and
-// what does it cost?
+// Package flashsale is the system in which far more buyers than there are units arrive at once. Its
+// question: which design sells exactly N units, and what does it cost?
 //
-// A unit is a thing on a shelf. Buying puts it into a cart (a held order);
-// payment happens outside any transaction; the payment provider's webhook
-// turns the held order into a paid one or returns the unit; a reclaimer
-// returns carts that expired; a payment that comes too late is refunded.
+// Buying puts a unit into a cart (a held order). The payment provider's webhook turns the order
+// into a paid one or returns the unit; a reclaimer returns carts that expired; a payment that comes
+// too late is refunded.
 package flashsale
 
 import (
@@ -223,8 +221,7 @@ type Audit struct {
 	ReclaimSlackNS int64        `json:"reclaim_slack_ns" min:"0" doc:"how much later than that the design promises to have returned its unit and to offer it again. A promise of more than twice the cart's time plus 5 s is not judged"`
 }
 
-// Check makes sure that what is closed has an end, and that the log is in the order of its
-// sequence numbers, on which every judge of the log relies.
+// Check makes sure that what is closed has an end, and that the log is in order.
 func (a *Audit) Check() error {
 	for i, o := range a.Orders {
 		if o.State != OrderHeld && o.ClosedAt <= 0 {

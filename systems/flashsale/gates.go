@@ -71,8 +71,7 @@ func (s *gatedShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	return s.claim(ctx, req, a)
 }
 
-// pass asks the gate. Without an error the answer is admitted, repeated,
-// occupied or unsure.
+// pass asks the gate. Without an error it admits, in one way or another.
 func (s *gatedShop) pass(ctx context.Context, req BuyRequest) (admission, error) {
 	if !s.items[req.Item] {
 		return 0, ErrUnknownItem

@@ -13,22 +13,17 @@ import (
 // maxSuspects bounds the refusals that are looked at closely.
 const maxSuspects = 100_000
 
-// judgeNoFalseSoldOut allows for everything that may have had a unit at some
-// moment of the refusal, so that only a refusal in the face of a certainly
-// free unit counts:
+// noFalseSoldOut allows for everything that may have had a unit at some moment of the refusal:
 //
-//   - a buy that was acknowledged, from its first attempt until the store
-//     released it and a slack later, which is what the design is given to make
-//     the unit known as free: its ReclaimSlack and the slowest operation;
+//   - a buy that was acknowledged, from its first attempt until the store released it and a slack
+//     later, which the design is given to offer the unit again: its ReclaimSlack and the slowest
+//     operation;
 //   - a buy of unknown outcome, from its first attempt for ever;
-//   - a buy that was refused, while it was under way: it may have taken a unit
-//     for a moment and put it back.
+//   - a buy that was refused, while it was under way: it may have taken a unit for a moment.
 //
-// A refusal during a fault, or within the slack of its end, says nothing:
-// units may be tied up by requests that died. Being "not ready" is no claim.
-// Where all refusals fell into the slack, the verdict stays open. A refusal
-// that units explain which came back much later than promised is late, as a
-// promise of time is; one that nothing explains is a lie.
+// A refusal during a fault, or within the slack of its end, says nothing: requests that died may
+// tie up units. Being "not ready" is no claim. Where all refusals fell into the slack, the verdict
+// stays open. A refusal is late if units explain it which came back much later than promised.
 func noFalseSoldOut(p Params) func(*check.Run, *check.Table) func() {
 	return func(r *check.Run, orders *check.Table) func() {
 		slack, ok := promised(r)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/sut"
@@ -141,42 +139,5 @@ func makeTopics(ctx context.Context, st *opened) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
-	defer cancel()
-	group := topics.Name(st.Config, cashierGroup)
-	for {
-		found := kadm.NewClient(st.Kafka).FindGroupCoordinators(ctx, group)
-		if err := found.Error(); err == nil || !sut.Pause(ctx, coordinatorPause) {
-			return err
-		}
-	}
-}
-
-// How long a broker may take to make what it keeps of groups, and how often it
-// is asked.
-const (
-	coordinatorBound = 30 * time.Second
-	coordinatorPause = 20 * time.Millisecond
-)
-
-// ends are the next offsets of a topic's partitions.
-func ends(
-	ctx context.Context, client *kgo.Client, cfg sut.Config, topic string,
-) (map[int32]int64, error) {
-	name := topics.Name(cfg, topic)
-	listed, err := kadm.NewClient(client).ListEndOffsets(ctx, name)
-	if err == nil {
-		err = listed.Error()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("asking for the end of %s: %w", name, err)
-	}
-	of := map[int32]int64{}
-	for _, offset := range listed[name] {
-		of[offset.Partition] = offset.Offset
-	}
-	if len(of) == 0 {
-		return nil, fmt.Errorf("asking for the end of %s: there is no such topic", name)
-	}
-	return of, nil
+	return topics.Coordinate(ctx, st.Kafka, st.Config, cashierGroup)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -38,8 +39,9 @@ type lineShop struct {
 	mu sync.Mutex
 	// listening is set once answers are read from a known offset.
 	listening bool
-	number    uint64
-	waiting   map[uint64]chan<- receipt
+	// requests counts, and waiting has a channel for each request without an answer.
+	requests atomic.Uint64
+	waiting  sync.Map
 
 	stop    context.CancelFunc
 	reading sync.WaitGroup
@@ -61,7 +63,7 @@ func openLine(ctx context.Context, st *opened) (*lineShop, error) {
 	s := &lineShop{
 		ledgerShop: ledgerShop{newBooks(st.DB, unitRows())}, opened: st, client: client,
 		limit: stores.Timeout(st.Config), id: rand.Text(), desk: int32(st.Config.Replica) % desks,
-		items: lineOf(st.Params), waiting: map[uint64]chan<- receipt{},
+		items: lineOf(st.Params),
 	}
 	for range lines(st.Params) {
 		s.lines = append(s.lines, &waitingLine{most: maxWaiting})
@@ -91,7 +93,7 @@ func (s *lineShop) listen(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	from, err := ends(ctx, s.client, s.Config, answersTopic)
+	from, err := topics.Ends(ctx, s.client, topics.Name(s.Config, answersTopic))
 	if err != nil {
 		return err
 	}
@@ -130,26 +132,8 @@ func (s *lineShop) hand(a receipt) {
 	if a.Line >= 0 && int(a.Line) < len(s.lines) {
 		s.lines[a.Line].decidedTo(a.Offset + 1)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if waiter := s.waiting[a.Number]; waiter != nil {
-		delete(s.waiting, a.Number)
-		waiter <- a // it has room for one, and gets one
-	}
-}
-
-// await makes a number for a request, whose answer comes through the channel.
-func (s *lineShop) await() (number uint64, answered <-chan receipt, forget func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.number++
-	number = s.number
-	channel := make(chan receipt, 1)
-	s.waiting[number] = channel
-	return number, channel, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.waiting, number)
+	if waiter, waits := s.waiting.LoadAndDelete(a.Number); waits {
+		waiter.(chan receipt) <- a // it has room for one, and gets one
 	}
 }
 
@@ -165,8 +149,9 @@ func (s *lineShop) Buy(ctx context.Context, req BuyRequest) (Order, error) {
 	if err := s.enter(ctx, line); err != nil {
 		return Order{}, err
 	}
-	number, answered, forget := s.await()
-	defer forget()
+	number, answered := s.requests.Add(1), make(chan receipt, 1)
+	s.waiting.Store(number, answered)
+	defer s.waiting.Delete(number)
 	lost := make(chan error, 1)
 	err := s.write(line, ticket{req, s.id, s.desk, number}, lost)
 	if err != nil {

@@ -9,32 +9,8 @@ import (
 	"stampede/systems/flashsale"
 )
 
-// lineOnly accepts the variant whose buyers stand in a line.
+// lineOnly is the variant whose buyers stand in a line.
 const lineOnly = "queue_serialized"
-
-// openQueue opens the variant with nobody to serve.
-func openQueue(t *testing.T, p *flashsale.Params) *shop {
-	t.Helper()
-	space := stores.Namespace(t)
-	cfg := sut.Config{PostgresURL: space.PostgresURL, Prefix: space.Prefix, Params: p,
-		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), MaxConns: 8,
-		Timeout: 10 * time.Second}
-	return openVariant(t, lineOnly, cfg)
-}
-
-// cashier is the role, with a fail point if passed is not nil.
-func (s *shop) cashier(t testing.TB, passed func(string)) (stop func()) {
-	t.Helper()
-	cfg := s.cfg
-	cfg.FailPoint = passed
-	for _, role := range variant(t, lineOnly).Roles {
-		if role.Name == "cashier" {
-			return runRole(t, role, cfg)
-		}
-	}
-	t.Fatal("there is no cashier")
-	return nil
-}
 
 // wantQueued waits until so much stands in the line.
 func (s *shop) wantQueued(t testing.TB, want string) {
@@ -67,12 +43,12 @@ func (s *shop) again(op uint64) (flashsale.Order, error) {
 // TestLineDecidesForThoseWhoLeft: who left is served all the same, in the order
 // of arrival, and learns of it by asking again.
 func TestLineDecidesForThoseWhoLeft(t *testing.T) {
-	s := openQueue(t, smallSale(2))
+	s := openVariant(t, lineOnly, config(t, smallSale(2)))
 	for op := range uint64(3) {
 		s.leave(t, op+1)
 	}
 	s.wantQueued(t, "3 purchases are queued")
-	s.cashier(t, nil)
+	s.run(t, "cashier")
 	eventually(t, func() (string, error) { _, err := s.again(1); return "", err })
 	for op, want := range map[uint64]int64{1: 1, 2: 2} {
 		if order, err := s.again(op); err != nil || order.Unit != want {
@@ -87,7 +63,7 @@ func TestLineDecidesForThoseWhoLeft(t *testing.T) {
 // TestLineIsBounded: a full line refuses before anything is written, and goes on
 // when it has been served, although those who stood in it have left.
 func TestLineIsBounded(t *testing.T) {
-	s := openQueue(t, smallSale(9))
+	s := openVariant(t, lineOnly, config(t, smallSale(9)))
 	s.ShortenLine(2)
 	s.leave(t, 1)
 	s.leave(t, 2)
@@ -97,7 +73,7 @@ func TestLineIsBounded(t *testing.T) {
 		wantErr(t, "a third in a line of two", err, sut.ErrRefused)
 	}
 	s.wantQueued(t, "2 purchases are queued")
-	s.cashier(t, nil)
+	s.run(t, "cashier")
 	eventually(t, func() (string, error) { _, err := s.again(6); return "", err })
 	s.wantStock(t, 6, 3, 0)
 }
@@ -106,7 +82,7 @@ func TestLineIsBounded(t *testing.T) {
 // delivers it again after a unit has come back. Without the line's offset in
 // the ledger it would be sold now, to somebody who was told that it is not.
 func TestRedeliveredRefusal(t *testing.T) {
-	s := openQueue(t, smallSale(1))
+	s := openVariant(t, lineOnly, config(t, smallSale(1)))
 	deliver := func(offset int64, op uint64, buyer, want string) {
 		t.Helper()
 		got, err := s.Redeliver(t.Context(), offset, request(op, buyer))
@@ -129,14 +105,14 @@ func TestRedeliveredRefusal(t *testing.T) {
 // TestResetForgetsTheLine: purchases of the sale before are not decided in this
 // one.
 func TestResetForgetsTheLine(t *testing.T) {
-	s := openQueue(t, smallSale(2))
+	s := openVariant(t, lineOnly, config(t, smallSale(2)))
 	s.leave(t, 1)
 	s.wantQueued(t, "1 purchases are queued")
 	if err := s.inst.(interface{ Reset(context.Context) error }).Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.wantQueued(t, "")
-	s.cashier(t, nil)
+	s.run(t, "cashier")
 	eventually(t, func() (string, error) { _, err := s.again(2); return "", err })
 	if orders := s.audit(t).Orders; len(orders) != 1 || orders[0].OpID != 2 {
 		t.Errorf("after the reset there are %+v", orders)

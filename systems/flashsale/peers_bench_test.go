@@ -87,11 +87,8 @@ func openSale(b *testing.B, variant string, conns int) *sale {
 	b.Helper()
 	p := flashsale.DefaultParams()
 	p.Units = 400_000
-	space := stores.Namespace(b)
-	s := &sale{cfg: sut.Config{
-		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
-		Params: &p, MaxConns: conns, Timeout: 10 * time.Second,
-	}}
+	s := &sale{cfg: config(b, &p)}
+	s.cfg.MaxConns, s.cfg.Timeout = conns, 10*time.Second
 	open := openVariant(b, variant, s.cfg)
 	s.inst, s.in = open.inst, open.Inside
 	return s

@@ -6,6 +6,7 @@ import (
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/harness/topics"
 )
 
 // queueSerialized makes a record in Kafka of each purchase, in the partition of its product. The
@@ -47,7 +48,7 @@ func queueSerialized() variant {
 
 // skipQueued calls all tickets in the topic decided: they are those of the sale before.
 func skipQueued(ctx context.Context, st *opened) error {
-	next, err := ends(ctx, st.Kafka, st.Config, ticketsTopic)
+	next, err := topics.Ends(ctx, st.Kafka, topics.Name(st.Config, ticketsTopic))
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func skipQueued(ctx context.Context, st *opened) error {
 
 // undecided counts the purchases that are queued.
 func undecided(ctx context.Context, st *opened) (n int64, err error) {
-	written, err := ends(ctx, st.Kafka, st.Config, ticketsTopic)
+	written, err := topics.Ends(ctx, st.Kafka, topics.Name(st.Config, ticketsTopic))
 	if err != nil {
 		return 0, err
 	}

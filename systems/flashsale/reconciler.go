@@ -36,7 +36,7 @@ const (
 // it. The new counter is then too high until the next look, and the purchase has no token; the
 // ledger decides meanwhile (doubtfulKey). Each repair leaves a mark, so that a gauge can tell
 // this from a fault.
-func (o offered) reconciler(extra func(*reconciliation)) role {
+func (o offered) reconciler() role {
 	return role{
 		Name:    "reconciler",
 		Summary: "rebuilds the counters in Redis from the ledger when they are lost or drift",
@@ -44,23 +44,32 @@ func (o offered) reconciler(extra func(*reconciliation)) role {
 		Timeout: roleTimeout,
 		Do: func(ctx context.Context, st *opened) error {
 			shelf := o.in(st)
-			r := &reconciliation{shelf: shelf, counters: shelf.counter(),
+			r := &reconciliation{shelf: shelf, counters: shelf.counter(), lapsing: lapsing(shelf),
 				mismatches: map[string]mismatch{}}
-			extra(r)
 			return st.Config.Steps(ctx, func() (time.Duration, error) { return reconcileEvery, r.look(ctx) })
 		},
 	}
 }
 
+// lapsing are the tokens of a shelf whose reservations lapse, nil if it has none.
+func lapsing(s shelf) *tokens {
+	if t, has := s.(*tokens); has && t.ttl > 0 {
+		return t
+	}
+	return nil
+}
+
 // reconciled completes a design whose counters a role keeps in line. A unit is for sale only
-// when Redis has it: a return that Redis missed is found once a wait is over, at the latest
+// when Redis has it: a return that Redis missed is found once patience is over, at the latest
 // when the token lapses that a refused request left with another one.
-func (o offered) reconciled(
-	v variant, wait func(*opened) time.Duration, extra func(*reconciliation),
-) variant {
+func (o offered) reconciled(v variant) variant {
 	v = o.sells(v)
 	v.State.Audit = o.auditAfter(func(st *opened) time.Duration {
-		return reclaimSlack(st) + wait(st) + 2*reconcileEvery
+		wait := patience(st.Config)
+		if t := lapsing(o.in(st)); t != nil {
+			wait = t.ttl
+		}
+		return reclaimSlack(st) + wait + 2*reconcileEvery
 	})
 	v.State.Pending = func(ctx context.Context, st *opened) (left int64, what string, err error) {
 		if left, what, err = o.held(ctx, st); err != nil {
@@ -72,14 +81,8 @@ func (o offered) reconciled(
 		}
 		return left + more, what, err
 	}
-	v.Roles = append(v.Roles, o.reconciler(extra))
+	v.Roles = append(v.Roles, o.reconciler())
 	return v
-}
-
-// byPatience completes a design whose reconciler waits for a purchase no longer than patience.
-func (o offered) byPatience(v variant) variant {
-	return o.reconciled(v, func(st *opened) time.Duration { return patience(st.Config) },
-		func(*reconciliation) {})
 }
 
 // patience is how long a unit may be missing from both stores, with nothing moving, before it
@@ -91,10 +94,9 @@ type reconciliation struct {
 	*counters
 	shelf      shelf
 	mismatches map[string]mismatch
-	// settle, if there is one, comes before each look, and excess says of which items there are
+	// lapsing, if there are any, are settled before each look. They say of which items there are
 	// too many units for certain, whatever their drift is.
-	settle func(context.Context) error
-	excess func(context.Context) (map[string]bool, error)
+	lapsing *tokens
 }
 
 // mismatch is an item whose counter and ledger disagreed.
@@ -175,8 +177,8 @@ const placeCompared = "compared"
 
 // look compares both sides once and repairs what is certainly wrong.
 func (r *reconciliation) look(ctx context.Context) error {
-	if r.settle != nil {
-		if err := r.settle(ctx); err != nil {
+	if r.lapsing != nil {
+		if err := r.lapsing.settleLapsed(ctx); err != nil {
 			return err
 		}
 	}
@@ -186,8 +188,8 @@ func (r *reconciliation) look(ctx context.Context) error {
 	}
 	r.Config.Passed(placeCompared)
 	excess := map[string]bool{}
-	if r.excess != nil {
-		if excess, err = r.excess(ctx); err != nil {
+	if r.lapsing != nil {
+		if excess, err = r.lapsing.excess(ctx); err != nil {
 			return err
 		}
 	}

@@ -33,9 +33,8 @@ type shelf interface {
 }
 
 // counters is a number in Redis for each item. The keys of a design are, after the prefix:
-// stock:ITEM, the number; tokens:ITEM and deadlines:ITEM, see tokens; repair:ITEM, a
-// mark that is another one after each repair by the reconciler; and
-// doubtful:ITEM, which is there for some time after one.
+// stock:ITEM, the number; tokens:ITEM and deadlines:ITEM, see tokens; repair:ITEM, another mark
+// after each repair by the reconciler; and doubtful:ITEM, for some time after one.
 type counters struct {
 	*opened
 	limit time.Duration
@@ -70,9 +69,8 @@ func (c *counters) keys(item string) []string {
 }
 
 // doubtfulKey is there while an order may have no token: its purchase was under way when the
-// counter was rebuilt or its token revoked, and the next rebuild has not found it yet. An
-// acknowledged request that comes again must not be told "sold out" meanwhile; the ledger
-// knows it.
+// counter was rebuilt or its token revoked. An acknowledged request that comes again must not be
+// told "sold out" meanwhile; the ledger knows it.
 func (c *counters) doubtfulKey(item string) string { return c.Key("doubtful:" + item) }
 
 // allKeys are the keys and the mark of repair.
@@ -163,11 +161,10 @@ func (c *counters) audit(ctx context.Context) (list []RedisAudit, err error) {
 	return list, err
 }
 
-// tokens is counters with who took a unit and by which operation, so that taking and giving
-// back can be repeated without harm. tokens:ITEM is a hash of buyer to operation, followed by
-// a + if several requests with the operation's key rely on the token; deadlines:ITEM is a
-// sorted set of the buyers of uncommitted tokens by the time, in milliseconds of Redis' clock,
-// at which they lapse.
+// tokens is counters with who took a unit and by which operation, so that taking and giving back
+// can be repeated without harm. tokens:ITEM is a hash of buyer to operation, followed by a + if
+// several requests with the operation's key rely on the token; deadlines:ITEM is a sorted set of
+// the buyers of uncommitted tokens by when they lapse, in milliseconds of Redis' clock.
 type tokens struct {
 	*counters
 	// ttl is how long a token may stay uncommitted; 0 is for ever.
@@ -218,9 +215,8 @@ func (t *tokens) admit(ctx context.Context, req BuyRequest) (admission, error) {
 // that, for as long as the order has its unit.
 func (t *tokens) unused(made claim) bool { return made.closed }
 
-// returnToken gives back what the operation ARGV[2] of buyer ARGV[1] took. It
-// does so once, however often it runs: the token is what it gives back. With
-// a fourth key it leaves the mark of repair ARGV[3].
+// returnToken gives back what the operation ARGV[2] of buyer ARGV[1] took, once, however often it
+// runs. With a fourth key it leaves the mark of repair ARGV[3].
 const returnToken = `
 local token = redis.call('HGET', KEYS[2], ARGV[1])
 if token ~= ARGV[2] and token ~= ARGV[2] .. '+' then return 0 end` + giveBack

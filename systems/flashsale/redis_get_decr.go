@@ -13,7 +13,7 @@ import (
 // order costs no unit. Wrong: each command is atomic, the two together are not, and the ledger
 // records orders without looking at any stock.
 func redisGetDecr() variant {
-	return offered{ordersOnly(), plain}.byPatience(variant{
+	return offered{ordersOnly(), plain}.reconciled(variant{
 		Name:       "redis_get_decr",
 		Idea:       "GET the counter in Redis; if it is positive, insert the order, then DECR it",
 		Guarantees: "one unit per buyer and item, one effect per payment; nothing about the stock",

@@ -8,7 +8,7 @@ import "context"
 // with its key relies on it; that, and a claim whose outcome is unknown, is left to the
 // reconciler, which also rebuilds a counter that Redis has lost. Until then the sale pauses.
 func redisLua() variant {
-	return offered{unitRows(), lasting}.byPatience(variant{
+	return offered{unitRows(), lasting}.reconciled(variant{
 		Name: "redis_lua",
 		Idea: "a Lua decrement that stops at 0 admits buyers; claiming a unit row in Postgres " +
 			"decides",

@@ -17,7 +17,7 @@ import (
 // client spend one system call on many buyers. If a connection breaks, the outcome of every
 // call on it is unknown.
 func redisLuaPipelined() variant {
-	return offered{unitRows(), lasting}.byPatience(variant{
+	return offered{unitRows(), lasting}.reconciled(variant{
 		Name:       "redis_lua_pipelined",
 		Idea:       "redis_lua with concurrent calls pipelined automatically over shared connections",
 		Guarantees: "every unit has at most one owner even if Redis is wrong, lost or late",

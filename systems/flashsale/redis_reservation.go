@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/stores"
-	"stampede/harness/sut"
 )
 
 // redisReservation reserves in Redis, claims in Postgres and commits in Redis. A token has a
@@ -16,8 +15,7 @@ import (
 // unit for one token TTL (90 s where carts live 12 minutes), not until somebody notices a drift.
 // The reconciler asks the ledger about each token that lapsed.
 func redisReservation() variant {
-	lapsing := func(st *opened) shelf { return reservations(st) }
-	return offered{unitRows(), lapsing}.reconciled(variant{
+	return offered{unitRows(), func(st *opened) shelf { return reservations(st) }}.reconciled(variant{
 		Name:       "redis_reservation",
 		Idea:       "two phases: a token with a deadline in Redis, a unit row in Postgres, then commit",
 		Guarantees: "every unit has at most one owner; an abandoned token blocks a unit for one TTL only",
@@ -27,20 +25,13 @@ func redisReservation() variant {
 			t := reservations(st)
 			return &reservationShop{unitsBehind(st, t), t}, nil
 		},
-	}, func(st *opened) time.Duration { return tokenTTL(st.Params, st.Config) },
-		func(r *reconciliation) {
-			t := reservations(r.opened)
-			r.settle, r.excess = t.settleLapsed, t.excess
-		})
+	})
 }
 
-func reservations(st *opened) *tokens { return newTokens(st, tokenTTL(st.Params, st.Config)) }
-
-// tokenTTL is an eighth of a cart's life, but long enough for what the
-// reconciler takes for a purchase that is still alive. One that takes longer
-// still is settled by the ledger (see patience).
-func tokenTTL(p Params, cfg sut.Config) time.Duration {
-	return max(p.CartTTL.D()/8, patience(cfg))
+// reservations have tokens that last an eighth of a cart's life, but as long as the reconciler
+// takes a purchase to be alive. One that takes longer is settled by the ledger (see patience).
+func reservations(st *opened) *tokens {
+	return newTokens(st, max(st.Params.CartTTL.D()/8, patience(st.Config)))
 }
 
 // reservationShop commits what it has claimed.

@@ -71,7 +71,7 @@ func TestRedisLoss(t *testing.T) {
 
 		s.mustPay(t, "p1", first.ID, false, flashsale.PaymentReleased)
 		s.wantRedis(t, flashsale.RedisAudit{Present: false}) // nobody takes 1 for the stock
-		stop := runRoles(t, s)
+		stop := s.run(t, "")
 		eventually(t, func() (string, error) {
 			_, err := s.buy(3)
 			return "", err
@@ -103,7 +103,7 @@ func TestExcessOnItsWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.take(t, "late", 9, 3_600_000, 1)
-	runRoles(t, s)
+	s.run(t, "")
 	eventually(t, func() (string, error) {
 		if r := s.audit(t).Redis[0]; r.Holds != 0 || r.Stock != 0 {
 			return fmt.Sprintf("Redis offers %d units and has %d reserved", r.Stock, r.Holds), nil
@@ -146,10 +146,7 @@ func (s *shop) take(t testing.TB, buyer string, op uint64, ttl, want int) {
 
 // TestPrepareRefusesLeftovers: keys of another sale are not overwritten.
 func TestPrepareRefusesLeftovers(t *testing.T) {
-	space := stores.Namespace(t)
-	cfg := sut.Config{PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
-		Prefix: space.Prefix, Params: smallSale(1), Timeout: 5 * time.Second}
-	s := reopenVariant(t, "redis_lua", cfg)
+	s := reopenVariant(t, "redis_lua", config(t, smallSale(1)))
 	if err := s.rdb(t).Set(t.Context(), s.key("tokens"), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}

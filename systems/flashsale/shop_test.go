@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,45 +31,41 @@ func smallSale(units int) *flashsale.Params {
 	return &p
 }
 
-func openShop(t testing.TB, name string, p *flashsale.Params) *shop {
+// config is an empty place for a sale.
+func config(t testing.TB, p *flashsale.Params) sut.Config {
 	t.Helper()
 	space := stores.Namespace(t)
-	cfg := sut.Config{
-		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
-		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(),
-		Params: p, MaxConns: 16, Timeout: 5 * time.Second,
-	}
-	s := openVariant(t, name, cfg)
-	serveLines(t, name, cfg)
+	return sut.Config{PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
+		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), Params: p, MaxConns: 16,
+		Timeout: 5 * time.Second}
+}
+
+// openShop opens a variant with the role without which nobody can buy, if it has one.
+func openShop(t testing.TB, name string, p *flashsale.Params) *shop {
+	t.Helper()
+	s := openVariant(t, name, config(t, p))
+	s.run(t, "cashier")
 	return s
 }
 
-// serveLines runs the role without which nobody can buy of a variant, if it has
-// one.
-func serveLines(t testing.TB, name string, cfg sut.Config) {
-	t.Helper()
-	for _, role := range variant(t, name).Roles {
-		if role.Name != "cashier" {
-			continue
-		}
-		runRole(t, role, cfg)
-	}
-}
-
-// runRole runs a role until stop is called or the test ends.
-func runRole(t testing.TB, role sut.Role, cfg sut.Config) (stop func()) {
+// run runs the shop's roles of a name, all of them for "", until stop is called or the test ends.
+func (s *shop) run(t testing.TB, name string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := role.Run(ctx, cfg); err != nil {
-			t.Errorf("role %s: %v", role.Name, err)
+	var roles sync.WaitGroup
+	for _, role := range variant(t, s.Name).Roles {
+		if name != "" && role.Name != name {
+			continue
 		}
-	}()
+		roles.Go(func() {
+			if err := role.Run(ctx, s.cfg); err != nil {
+				t.Errorf("role %s: %v", role.Name, err)
+			}
+		})
+	}
 	stop = func() {
 		cancel()
-		<-done
+		roles.Wait()
 	}
 	t.Cleanup(stop)
 	return stop
@@ -224,20 +221,6 @@ func TestBuying(t *testing.T) {
 	})
 }
 
-// runRoles runs the roles of a shop's variant until stop is called.
-func runRoles(t testing.TB, s *shop) (stop func()) {
-	t.Helper()
-	var stops []func()
-	for _, role := range variant(t, s.Name).Roles {
-		stops = append(stops, runRole(t, role, s.cfg))
-	}
-	return func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
-}
-
 // eventually polls until nothing is pending.
 func eventually(t testing.TB, pending func() (string, error)) {
 	t.Helper()
@@ -282,11 +265,7 @@ func TestResetBeginsAnew(t *testing.T) {
 
 // TestResetPrepares: a variant that was never prepared may be reset too.
 func TestResetPrepares(t *testing.T) {
-	space := stores.Namespace(t)
-	s := reopenVariant(t, "redis_lua", sut.Config{
-		PostgresURL: space.PostgresURL, RedisURL: space.RedisURL, Prefix: space.Prefix,
-		Params: smallSale(3), MaxConns: 4, Timeout: 5 * time.Second,
-	})
+	s := reopenVariant(t, "redis_lua", config(t, smallSale(3)))
 	if err := s.inst.(api.Resetter).Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}

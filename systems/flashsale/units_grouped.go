@@ -31,9 +31,7 @@ func unitsGrouped() variant {
 // small, few enough to keep a group's locks short.
 const groupMax = 128
 
-// groupedShop has one queue per item. A queue has a collector, a goroutine of
-// its own, only while somebody waits. Its length is bounded by the callers,
-// each of whom waits in it once.
+// groupedShop has one queue per item, and a collector for each while somebody waits in it.
 type groupedShop struct {
 	*unitShop // serves those whom a group could not settle
 	mu        sync.Mutex

@@ -30,9 +30,10 @@ func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
 	return suttest.Verdicts(reservation.System().Invariants(e.p), h, suttest.Encoded(t, e.audit))
 }
 
-// houseOf is a run of a correct desk, in a house of some parameters.
+// houseOf is a run of a correct desk, in a house of some parameters. A fault makes most attempts
+// meet trouble for a while, and lets the expirer sleep.
 func houseOf(
-	t suttest.TB, seed uint64, p *reservation.Params, trouble suttest.Trouble,
+	t suttest.TB, seed uint64, p *reservation.Params, trouble suttest.Trouble, fault bool,
 ) *evidence {
 	t.Helper()
 	load, err := reservation.NewWorkload(seed, *p)
@@ -42,15 +43,26 @@ func houseOf(
 	w := suttest.NewWorld(seed, load, trouble)
 	d := &desk{p: *p, api: reservation.API(), now: func() time.Duration { return w.Now },
 		numbered: seed%2 == 0}
+	e := &evidence{p: p}
+	if fault {
+		e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "lost-ack postgres",
+			Start: 300 * ms, End: 500 * ms, Recovered: 500 * ms}}
+		w.After(300*ms, func() {
+			w.Trouble = suttest.Trouble{LostRequest: 0.2, LostReply: 0.4, Late: 0.1, Hang: 0.1}
+		})
+		w.After(500*ms, func() { w.Trouble = trouble })
+	}
 	var expirer func()
 	expirer = func() {
-		if d.expire() || w.Busy() {
+		asleep := fault && w.Now >= 300*ms && w.Now < 500*ms
+		if asleep || d.expire() || w.Busy() {
 			w.After(5*ms, expirer)
 		}
 	}
 	w.After(0, expirer)
 	w.Run(d, 200, time.Second)
-	return &evidence{p: p, records: w.Records, audit: d.audit()}
+	e.records, e.audit = w.Records, d.audit()
+	return e
 }
 
 // house is of ordinary size.
@@ -86,14 +98,14 @@ func proof() suttest.Proof[*evidence] {
 	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
 	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
 		Any: func(t *rapid.T) *evidence {
-			return houseOf(t, seed(t), anyHouse(t), suttest.DrawTrouble(t))
+			return houseOf(t, seed(t), anyHouse(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
 		},
 		Some: func(t *rapid.T) *evidence {
 			return houseOf(t, seed(t), house(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
-				Late: 0.01, Hang: 0.01, Dropped: 0.01})
+				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
 		},
 		Whole: func(t suttest.TB, seed uint64) *evidence {
-			return houseOf(t, seed, house(), suttest.Trouble{})
+			return houseOf(t, seed, house(), suttest.Trouble{}, false)
 		},
 		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
 		Unnoticed: map[string]string{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/sut"
@@ -43,11 +42,6 @@ const (
 	// executorSession is how long an executor may be silent before others have its
 	// partitions.
 	executorSession = 2 * time.Second
-	// coordinatorBound is how long a broker may take to make what it keeps of groups,
-	// which would else take the first second of a run; coordinatorPause how often it
-	// is asked.
-	coordinatorBound = 30 * time.Second
-	coordinatorPause = 20 * time.Millisecond
 )
 
 // topic is the carrier in Kafka. An executor joins the group at its first receive.
@@ -69,15 +63,7 @@ func (t *topic) prepare(ctx context.Context) error {
 	if err := topics.Create(ctx, t.cfg, topics.Topic{Name: pickedTopic}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
-	defer cancel()
-	group := topics.Name(t.cfg, executorGroup)
-	for {
-		err := kadm.NewClient(t.producer).FindGroupCoordinators(ctx, group).Error()
-		if err == nil || !sut.Pause(ctx, coordinatorPause) {
-			return err
-		}
-	}
+	return topics.Coordinate(ctx, t.producer, t.cfg, executorGroup)
 }
 
 // send writes a record for each task.

@@ -91,11 +91,9 @@ test-report: ## Open the report and the pages of ui in headless Chromium and che
 	$(GO) test -tags browser -timeout 5m -run Browser ./cmd/stampede
 
 # How many messages or tasks the claims of make bench take place among, at most. Ten million
-# of them are 4 GB, and take some minutes. Where the curves are drawn: tests run in folders of
-# their own, so the path is absolute.
+# of them are 4 GB, and take some minutes.
 PENDING ?= 10000000
-PLOTS ?= $(CURDIR)/runs/plots
-CLAIMS := STAMPEDE_PENDING=$(PENDING) STAMPEDE_PLOTS=$(PLOTS)
+CLAIMS := STAMPEDE_PENDING=$(PENDING)
 
 bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Dispatch|HTTP|Served' -benchtime 1x -timeout 20m ./harness/load

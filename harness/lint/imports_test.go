@@ -243,8 +243,8 @@ func places() []place {
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},
 			[]string{"harness/env/containers"}, "use env.Provider",
 		},
-		{ // suttest draws what benchmarks find; no binary has it
-			[]string{"gonum.org/v1"}, []string{"reports", "harness/suttest"},
+		{
+			[]string{"gonum.org/v1"}, []string{"reports"},
 			"charts and their fonts belong to reports",
 		},
 		{

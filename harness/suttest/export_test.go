@@ -2,9 +2,6 @@ package suttest
 
 import "testing"
 
-// DrawCosts is drawCosts.
-var DrawCosts = drawCosts
-
 // Checks are the parts of the suite that judge one variant, the first of the
 // system.
 func (s Suite) Checks() map[string]func(testing.TB) {

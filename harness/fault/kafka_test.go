@@ -41,31 +41,6 @@ func kafkaTargets(t *testing.T, brokers int) map[sut.Service]fault.Target {
 	return made
 }
 
-// firesAndHeals runs one fault and expects evidence of its own kind.
-func firesAndHeals(t *testing.T, made map[sut.Service]fault.Target, f scenario.Fault) {
-	t.Helper()
-	f.Name = "f"
-	if f.Kind != "restart" {
-		f.For = scenario.Duration(500 * time.Millisecond)
-	}
-	if f.Kind == "latency" {
-		f.Latency = scenario.Duration(30 * time.Millisecond)
-	}
-	w := runOne(t, made, f)
-	evidence := map[string]string{
-		"kill": "killed processes", "pause": "did not answer within",
-		"restart": "identity changed", "latency": "answered within",
-		"partition": "of requests were lost", "lost-ack": "bytes of replies were lost",
-		"lost-request": "bytes of requests were lost",
-	}
-	if !strings.Contains(strings.Join(w.Evidence, "\n"), evidence[f.Kind]) {
-		t.Errorf("evidence %q lacks %q", w.Evidence, evidence[f.Kind])
-	}
-	if err := made[sut.Service(f.Target)].Component.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestEveryFaultOnABroker runs each kind on a broker whose clients know its
 // proxy alone.
 func TestEveryFaultOnABroker(t *testing.T) {

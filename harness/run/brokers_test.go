@@ -12,13 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/check"
-	"stampede/harness/env"
-	"stampede/harness/env/containers"
-	"stampede/harness/env/envtest"
-	"stampede/harness/env/processes"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
-	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 )
@@ -125,48 +120,12 @@ func logSystem() sut.System {
 // TestARunOnThreeBrokers takes a whole run through the real Kafka, its proxies
 // and its faults.
 func TestARunOnThreeBrokers(t *testing.T) {
-	e := logs(t, onBrokers, logSystem())
+	e := onRealStores(t, onBrokers, logSystem(), []sut.Service{sut.Kafka})
 	e.is(t, "log", rundir.Pass)
 	kafka := e.summary.Environment.Components["kafka"]
 	if kafka.Kind != "kafka" || kafka.Settings["brokers"] != "3" || !e.summary.Environment.Proxied {
 		t.Errorf("it ran on %+v", kafka)
 	}
-}
-
-// logs runs a system with a scenario on real brokers.
-func logs(t *testing.T, text string, system sut.System) ended {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs real brokers; -short was given")
-	}
-	sc, res, err := scenario.Decode([]byte(text), "log-test.yaml", scenario.Options{
-		SystemNames: []string{system.Name},
-		Systems:     func(string) (sut.System, bool) { return system, true },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := env.Spec{Services: []sut.Service{sut.Kafka}, Kafka: sc.Stores.Kafka, Log: t.Logf}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	provider, reason, err := env.Choose(ctx, envtest.Backend(), spec, containers.New(),
-		processes.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, summary, err := Run(ctx, ctx, Options{Scenario: sc, System: system, Params: res.Params,
-		Seed: 7, Root: t.TempDir(), Provider: provider, BackendReason: reason, Spec: spec,
-		Observer: &watcher{}, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := ended{path: path, summary: summary}
-	if e.stored, err = rundir.Open("", path); err != nil {
-		t.Fatal(err)
-	}
-	e.agrees(t)
-	e.rejudge(t, system)
-	return e
 }
 
 // cutOff asks whether a role can lose Kafka while everybody else has it.
@@ -222,7 +181,7 @@ func TestARoleThatLosesKafka(t *testing.T) {
 			return ""
 		}}, err
 	}
-	e := logs(t, cutOff, system)
+	e := onRealStores(t, cutOff, system, []sut.Service{sut.Kafka})
 	e.is(t, "log", rundir.Pass)
 	r := e.variant(t, "log").Repeats[0]
 	if w := r.Faults[0]; len(w.Evidence) == 0 || w.Recovered < w.End {

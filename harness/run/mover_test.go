@@ -21,9 +21,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
-	"stampede/harness/env/containers"
 	"stampede/harness/env/envtest"
-	"stampede/harness/env/processes"
 	"stampede/harness/history"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -263,27 +261,29 @@ provokes: [role-crash]
 // movers runs the system with a scenario on real stores.
 func movers(t *testing.T, text string, set ...string) ended {
 	t.Helper()
+	return onRealStores(t, text, moverSystem(), []sut.Service{sut.Postgres, sut.Redis}, set...)
+}
+
+// onRealStores runs a system with a scenario on real stores.
+func onRealStores(
+	t *testing.T, text string, system sut.System, services []sut.Service, set ...string,
+) ended {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs real stores; -short was given")
 	}
-	system := moverSystem()
-	sc, res, err := scenario.Decode([]byte(text), "mover-test.yaml", scenario.Options{
+	sc, res, err := scenario.Decode([]byte(text), system.Name+"-test.yaml", scenario.Options{
 		Set: set, SystemNames: []string{system.Name},
 		Systems: func(string) (sut.System, bool) { return system, true },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := env.Spec{Services: []sut.Service{sut.Postgres, sut.Redis}, Log: t.Logf}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	spec := env.Spec{Services: services, Kafka: sc.Stores.Kafka, Log: t.Logf}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	provider, reason, err := env.Choose(ctx, envtest.Backend(), spec, containers.New(),
-		processes.New())
-	if err != nil {
-		t.Fatal(err)
-	}
 	path, summary, err := Run(ctx, ctx, Options{Scenario: sc, System: system, Params: res.Params,
-		Seed: 7, Root: t.TempDir(), Provider: provider, BackendReason: reason, Spec: spec,
+		Seed: 7, Root: t.TempDir(), Provider: envtest.Provider(t, spec), Spec: spec,
 		Launcher: envtest.Launcher(), Observer: &watcher{}, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)

@@ -14,19 +14,10 @@ import (
 // Setup is what a child is told on its standard input, on one line: a command
 // line would show passwords to everybody on the machine.
 type Setup struct {
-	// Params are the system's parameters.
-	Params json.RawMessage `json:"params"`
-	// The rest is the Config of package sut.
-	PostgresURL  string            `json:"postgres_url,omitempty"`
-	RedisURL     string            `json:"redis_url,omitempty"`
-	KafkaBrokers []string          `json:"kafka_brokers,omitempty"`
-	Kafka        sut.KafkaSettings `json:"kafka,omitzero"`
-	Prefix       string            `json:"prefix"`
-	MaxConns     int               `json:"max_conns"`
-	Timeout      sut.Duration      `json:"timeout"`
-	Replica      int               `json:"replica,omitempty"`
+	sut.Config
+	Params json.RawMessage
 	// Via maps addresses to those that are dialled in their place.
-	Via map[string]string `json:"via,omitempty"`
+	Via map[string]string
 }
 
 // setupOf writes a configuration down for a child.
@@ -35,21 +26,16 @@ func setupOf(cfg sut.Config, via map[string]string) (Setup, error) {
 	if err != nil {
 		return Setup{}, fmt.Errorf("encoding the parameters: %w", err)
 	}
-	return Setup{Params: params, PostgresURL: cfg.PostgresURL, RedisURL: cfg.RedisURL,
-		KafkaBrokers: cfg.KafkaBrokers, Kafka: cfg.Kafka, Prefix: cfg.Prefix,
-		MaxConns: cfg.MaxConns, Timeout: sut.Duration(cfg.Timeout), Replica: cfg.Replica,
-		Via: via}, nil
+	return Setup{Config: cfg, Params: params, Via: via}, nil
 }
 
 // config is the configuration that a setup describes.
 func (s Setup) config(system sut.System) (sut.Config, error) {
-	params := system.Params()
-	if err := json.Unmarshal(s.Params, params); err != nil {
+	cfg := s.Config
+	cfg.Params = system.Params()
+	if err := json.Unmarshal(s.Params, cfg.Params); err != nil {
 		return sut.Config{}, fmt.Errorf("the parameters of %s: %w", system.Name, err)
 	}
-	cfg := sut.Config{Params: params, PostgresURL: s.PostgresURL, RedisURL: s.RedisURL,
-		KafkaBrokers: s.KafkaBrokers, Kafka: s.Kafka, Prefix: s.Prefix, MaxConns: s.MaxConns,
-		Timeout: s.Timeout.D(), Replica: s.Replica}
 	if len(s.Via) > 0 {
 		cfg.Dial = dialVia(s.Via)
 	}

@@ -206,7 +206,7 @@ type Config struct {
 	// Prefix namespaces keys and topics, for example "stampede:1a2b:".
 	Prefix string
 	// Params is the value of System.Params after decoding.
-	Params any
+	Params any `json:"-"`
 	// MaxConns bounds the connections an instance opens to each service.
 	MaxConns int
 	// Timeout bounds one operation on a service.
@@ -215,16 +215,16 @@ type Config struct {
 	// 0 where there is only one.
 	Replica int
 	// OnWorked, if set, is told of each step of a role that succeeded, by Worked.
-	OnWorked func()
+	OnWorked func() `json:"-"`
 	// FailPoint, if set, is told each passage of a fail point, by Passed.
-	FailPoint func(place string)
+	FailPoint func(place string) `json:"-"`
 	// Dial, if set, makes the connections to Redis and Kafka in place of a
 	// net.Dialer: tests in virtual time have a network of their own.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 	// RootCAs verify the certificate of an https target; nil means those of
 	// the system.
-	RootCAs *x509.CertPool
-	Logger  *slog.Logger
+	RootCAs *x509.CertPool `json:"-"`
+	Logger  *slog.Logger   `json:"-"`
 }
 
 // Worked says that a role has just done what it is there for: it has looked for

@@ -46,7 +46,7 @@ func TestACrewTellsOnce(t *testing.T) {
 	crew := start(t, Plan{Variant: sut.Variant{Roles: []sut.Role{
 		{Name: "good", Run: wait},
 		{Name: "bad", Run: func(_ context.Context, cfg sut.Config) error {
-			for !closed(fails) {
+			for !env.Ended(fails) {
 				cfg.Worked()
 			}
 			return errBroken
@@ -59,15 +59,6 @@ func TestACrewTellsOnce(t *testing.T) {
 	}
 	if err := crew.Stop(); err != nil {
 		t.Errorf("stopped again: %v", err)
-	}
-}
-
-func closed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -106,7 +97,7 @@ func TestARoleThatDoesNotEndIsLeftBehind(t *testing.T) {
 		cfg := sut.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}
 		crew := start(t, Plan{Config: cfg, Variant: sut.Variant{Roles: []sut.Role{
 			{Name: "deaf", Run: func(_ context.Context, cfg sut.Config) error {
-				for !closed(release) {
+				for !env.Ended(release) {
 					cfg.Worked()
 					time.Sleep(time.Second)
 				}

@@ -86,7 +86,7 @@ func (t *task) launch(context.Context) error { return t.Start(context.Background
 func (t *task) Start(ctx context.Context, _ bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cancel != nil && !t.ended() {
+	if t.cancel != nil && !env.Ended(t.done) {
 		return fmt.Errorf("start %s: %w", t.name, env.ErrRunning)
 	}
 	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -99,16 +99,6 @@ func (t *task) Start(ctx context.Context, _ bool) error {
 		complain(t.cfg.Logger, t.name, t.err)
 	}()
 	return nil
-}
-
-// ended says whether this life is over. It needs the lock.
-func (t *task) ended() bool {
-	select {
-	case <-t.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // Stop implements env.Stoppable. One that goes on for half a minute is left
@@ -147,7 +137,7 @@ func (t *task) LogTail(int) string { return "" }
 func (t *task) Ready(context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cancel == nil || t.ended() {
+	if t.cancel == nil || env.Ended(t.done) {
 		return fmt.Errorf("role %s is not at work", t.name)
 	}
 	return nil

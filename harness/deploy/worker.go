@@ -252,19 +252,9 @@ func (l *life) silence(ctx context.Context, err error) error {
 	}
 }
 
-// ended says whether the process is over.
-func (l *life) ended() bool {
-	select {
-	case <-l.over:
-		return true
-	default:
-		return false
-	}
-}
-
 // running is the live process, or an error if there is none. It needs the lock.
 func (w *worker) running() (*life, error) {
-	if w.life == nil || w.life.ended() {
+	if w.life == nil || env.Ended(w.life.over) {
 		return nil, fmt.Errorf("%s is not running", w.name)
 	}
 	return w.life, nil

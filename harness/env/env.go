@@ -24,9 +24,6 @@ type Spec struct {
 	// KafkaFronts are the addresses, host:port, that each broker tells clients
 	// who come through a proxy, one a broker; empty means no proxies.
 	KafkaFronts []string
-	// Images replaces the container image of a service, for example
-	// "postgres:18.1"; containers only.
-	Images map[sut.Service]string
 	// PostgresURL, RedisURL and KafkaBrokers, which are host:port, are for the
 	// external backend.
 	PostgresURL, RedisURL string

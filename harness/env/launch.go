@@ -48,6 +48,16 @@ type Process interface {
 	How() End
 }
 
+// Ended says whether what closes a channel at its end is over.
+func Ended(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
 // End is how a process ended.
 type End struct {
 	// Code is its exit code, -1 if a signal ended it.

@@ -13,13 +13,13 @@ import (
 	"stampede/harness/env"
 )
 
-// machine is what the programs of the whole machine have used: all of them, and those of
-// container engines, which move the bytes of stores in containers and are no part of them.
-type machine struct {
-	busy, engines time.Duration
-	// stolen is what the hypervisor gave to others.
-	stolen time.Duration
-	cores  int
+// Machine is what the programs of the whole machine have used since it was started.
+type Machine struct {
+	// Busy is the CPU time of all programs, Engines that of container engines, which move the
+	// bytes of stores in containers and are no part of them, Stolen what the hypervisor gave to
+	// others.
+	Busy, Engines, Stolen time.Duration
+	Cores                 int
 }
 
 // ticksBits is how long a count of ticks may be: 300 years of a thousand cores, and three
@@ -30,17 +30,23 @@ const ticksBits = 39
 var engines = []string{"dockerd", "docker-proxy", "containerd", "containerd-shim", "conmon",
 	"podman", "rootlessport", "slirp4netns", "pasta"}
 
-// readMachine reads it from a proc file system; an error means that there is none.
-func readMachine(proc string) (machine, error) {
+// ReadMachine reads it, but for Engines; an error means that the operating system does not say.
+func ReadMachine() (Machine, error) { return readStat(procFS) }
+
+func readStat(proc string) (Machine, error) {
 	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
 	if err != nil {
-		return machine{}, err
+		return Machine{}, err
 	}
-	m, err := parseMachine(stat)
-	if err != nil {
-		return machine{}, err
+	return parseMachine(stat)
+}
+
+// readMachine reads all of it from a proc file system.
+func readMachine(proc string) (Machine, error) {
+	m, err := readStat(proc)
+	if err == nil {
+		m.Engines, err = readEngines(proc)
 	}
-	m.engines, err = readEngines(proc)
 	return m, err
 }
 
@@ -62,32 +68,15 @@ func readEngines(proc string) (used time.Duration, err error) {
 	return used, err
 }
 
-// Machine is what the whole machine has used since it was started.
-type Machine struct {
-	// Busy is the CPU time of all programs, Stolen what the hypervisor gave to others.
-	Busy, Stolen time.Duration
-	Cores        int
-}
-
-// ReadMachine reads it; an error means that the operating system does not say.
-func ReadMachine() (Machine, error) {
-	stat, err := os.ReadFile(filepath.Join(procFS, "stat"))
-	if err != nil {
-		return Machine{}, err
-	}
-	m, err := parseMachine(stat)
-	return Machine{Busy: m.busy, Stolen: m.stolen, Cores: m.cores}, err
-}
-
 // parseMachine reads the first line of /proc/stat, of which user, nice and system are
 // work and the eighth number is stolen, and counts the lines of single CPUs. Interrupts
 // are nobody's. An old kernel says nothing of what is stolen.
-func parseMachine(stat []byte) (m machine, err error) {
+func parseMachine(stat []byte) (m Machine, err error) {
 	first, _, _ := bytes.Cut(stat, []byte("\n"))
 	words := strings.Fields(string(first))
 	const works, steal = 3, 8
 	if len(words) <= works || words[0] != "cpu" {
-		return machine{}, fmt.Errorf("unreadable processor times %.40q", first)
+		return Machine{}, fmt.Errorf("unreadable processor times %.40q", first)
 	}
 	for i, word := range words[1:] {
 		if i >= works && i != steal-1 {
@@ -95,15 +84,15 @@ func parseMachine(stat []byte) (m machine, err error) {
 		}
 		n, err := strconv.ParseUint(word, 10, ticksBits)
 		if err != nil {
-			return machine{}, fmt.Errorf("unreadable processor times %.40q: %w", first, err)
+			return Machine{}, fmt.Errorf("unreadable processor times %.40q: %w", first, err)
 		}
 		if i < works {
-			m.busy += time.Duration(n) * env.ClockTick
+			m.Busy += time.Duration(n) * env.ClockTick
 		} else {
-			m.stolen = time.Duration(n) * env.ClockTick
+			m.Stolen = time.Duration(n) * env.ClockTick
 		}
 	}
-	m.cores = bytes.Count(stat, []byte("\ncpu"))
+	m.Cores = bytes.Count(stat, []byte("\ncpu"))
 	return m, nil
 }
 

@@ -44,8 +44,8 @@ func TestReadMachine(t *testing.T) {
 	const two = "cpu  500 100 400 9000 50 60 70 80 9 9\ncpu0 1 1\ncpu1 1 1\nintr 5\n"
 	got, err := readMachine(proc(t, two, stat("dockerd", 20), stat("postgres", 40),
 		stat("docker-proxy", 6), stat("a) (dockerd", 10), "unreadable"))
-	want := machine{busy: 10 * time.Second, engines: 260 * time.Millisecond,
-		stolen: 800 * time.Millisecond, cores: 2}
+	want := Machine{Busy: 10 * time.Second, Engines: 260 * time.Millisecond,
+		Stolen: 800 * time.Millisecond, Cores: 2}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -71,9 +71,9 @@ func TestForeignCPU(t *testing.T) {
 		}
 		return list
 	}
-	p := &Processor{machine: machine{busy: 100 * time.Second, engines: 10 * time.Second, cores: cores},
+	p := &Processor{machine: Machine{Busy: 100 * time.Second, Engines: 10 * time.Second, Cores: cores},
 		processors: cores, spent: ours(4e9, 5e9)}
-	now := machine{busy: 120 * time.Second, engines: 13 * time.Second, cores: cores}
+	now := Machine{Busy: 120 * time.Second, Engines: 13 * time.Second, Cores: cores}
 	got := p.foreignCPU(now, 10*time.Second)
 	if *got != (rundir.Machine{SpanNS: 10e9, Cores: cores, OthersNS: 8e9}) ||
 		got.OthersShare() != 0.8/float64(cores) {
@@ -100,7 +100,7 @@ func TestForeignCPU(t *testing.T) {
 		t.Errorf("somebody never answered: %+v", got)
 	}
 	p.spent = ours(4e9)
-	now.cores++
+	now.Cores++
 	if got := p.foreignCPU(now, time.Second); got != nil {
 		t.Errorf("of a machine that is not all ours: %+v", got)
 	}
@@ -117,11 +117,11 @@ func TestTakenUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Skipf("this machine does not say: %v", err)
 	}
-	before := runtime.GOMAXPROCS(m.cores)
+	before := runtime.GOMAXPROCS(m.Cores)
 	defer runtime.GOMAXPROCS(before)
 	p := CPU(nil)
 	p.Whole(nil)
-	runtime.GOMAXPROCS(m.cores + 1)
+	runtime.GOMAXPROCS(m.Cores + 1)
 	var parts []string
 	for range 2 {
 		values, err := p.Read(t.Context())
@@ -161,7 +161,7 @@ func TestUnseen(t *testing.T) {
 func FuzzParseMachine(f *testing.F) {
 	f.Add([]byte("cpu  500 100 400 9000 50 60 70 80 9 9\ncpu0 1 1\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if m, err := parseMachine(text); err == nil && m.busy < 0 {
+		if m, err := parseMachine(text); err == nil && m.Busy < 0 {
 			t.Errorf("%q is %+v", text, m)
 		}
 	})

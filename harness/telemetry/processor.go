@@ -33,14 +33,14 @@ type Processor struct {
 	// has one more while it offers load.
 	processors int
 	began      time.Time
-	machine    machine
+	machine    Machine
 	// seen is the machine at the last reading at which everybody answered.
 	seen *reading
 }
 
 // reading is what the machine and the known components had used at a moment.
 type reading struct {
-	machine
+	Machine
 	at    time.Time
 	known time.Duration
 }
@@ -119,7 +119,7 @@ func (p *Processor) Read(ctx context.Context) ([]Value, error) {
 	}
 	m, err := readMachine(procFS)
 	if err != nil {
-		m = machine{} // a machine that does not say
+		m = Machine{} // a machine that does not say
 	}
 	if p.whole && p.began.IsZero() {
 		p.began, p.machine = time.Now(), m
@@ -130,27 +130,27 @@ func (p *Processor) Read(ctx context.Context) ([]Value, error) {
 // taken is what the hypervisor and other programs took since the last reading. What other
 // programs took is known only if all of the machine is there for this process and all that
 // works for the run answered, now and then.
-func (p *Processor) taken(m machine, now time.Time) (values []Value) {
-	if m.cores == 0 {
+func (p *Processor) taken(m Machine, now time.Time) (values []Value) {
+	if m.Cores == 0 {
 		return nil
 	}
 	// Of the whole machine, as far as its cores are there for this process.
-	ours := float64(min(runtime.NumCPU(), m.cores)) / float64(m.cores)
+	ours := float64(min(runtime.NumCPU(), m.Cores)) / float64(m.Cores)
 	values = append(values, Value{Quantity: rundir.Taken, Part: rundir.Hypervisor, Unit: "cores",
-		Amount: m.stolen.Seconds() * ours, Counts: true})
+		Amount: m.Stolen.Seconds() * ours, Counts: true})
 	before := p.seen
 	p.seen = nil
-	if !p.whole || p.processors != m.cores || !p.answered() {
+	if !p.whole || p.processors != m.Cores || !p.answered() {
 		return values
 	}
-	p.seen = &reading{machine: m, at: now}
+	p.seen = &reading{Machine: m, at: now}
 	for _, s := range p.spent {
-		p.seen.known += s.total + s.unseen*time.Duration(m.cores)
+		p.seen.known += s.total + s.unseen*time.Duration(m.Cores)
 	}
 	if before == nil || !now.After(before.at) {
 		return values
 	}
-	used := (m.busy - before.busy) - max(0, m.engines-before.engines) - (p.seen.known - before.known)
+	used := (m.Busy - before.Busy) - max(0, m.Engines-before.Engines) - (p.seen.known - before.known)
 	return append(values, Value{Quantity: rundir.Taken, Part: rundir.OtherPrograms, Unit: "cores",
 		Amount: max(0, used).Seconds() / now.Sub(before.at).Seconds()})
 }
@@ -202,11 +202,11 @@ func (p *Processor) answered() bool {
 // foreignCPU is the CPU time used between two samples by processes that we do not track. It
 // is nil if this process sees only some of the machine's cores. While a tracked process may
 // have used CPU that was not sampled, that much of the time is reported as unknown.
-func (p *Processor) foreignCPU(now machine, span time.Duration) *rundir.Machine {
-	if p.machine.cores == 0 || p.processors != now.cores {
+func (p *Processor) foreignCPU(now Machine, span time.Duration) *rundir.Machine {
+	if p.machine.Cores == 0 || p.processors != now.Cores {
 		return nil
 	}
-	used := (now.busy - p.machine.busy) - max(0, now.engines-p.machine.engines)
+	used := (now.Busy - p.machine.Busy) - max(0, now.Engines-p.machine.Engines)
 	unseen := time.Duration(0)
 	for _, s := range p.spent {
 		used -= s.total
@@ -219,8 +219,8 @@ func (p *Processor) foreignCPU(now machine, span time.Duration) *rundir.Machine 
 		}
 	}
 	used = max(0, used)
-	unknown := min(used, unseen*time.Duration(now.cores))
-	return &rundir.Machine{SpanNS: int64(span), Cores: now.cores, OthersNS: int64(used - unknown),
+	unknown := min(used, unseen*time.Duration(now.Cores))
+	return &rundir.Machine{SpanNS: int64(span), Cores: now.Cores, OthersNS: int64(used - unknown),
 		UnknownNS: int64(unknown)}
 }
 

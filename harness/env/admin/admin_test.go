@@ -81,7 +81,8 @@ func TestSilentBrokerIsBounded(t *testing.T) {
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	broker := admin.KafkaAt(func() string { return silent.Addr().String() }, 1, 1)
+	one := admin.KafkaBroker{Voters: make([]string, 1)}
+	broker := one.At(func() string { return silent.Addr().String() })
 	if err := broker.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v is not recognisable as a silence", err)
 	}

@@ -20,18 +20,6 @@ var (
 	_ env.Clustered = brokers{}
 )
 
-// KafkaAt administers broker number node, from 1, of a cluster of that many
-// which stampede started, at an address that is asked for at each call. Where
-// there is one broker, it is the cluster.
-func KafkaAt(addr func() string, node, brokers int) Kafka {
-	k := Kafka{Brokers: func() []string { return []string{addr()} }, Node: node,
-		Replicas: brokers, Probe: ProbeTopic}
-	if brokers == 1 {
-		k.Node = 0
-	}
-	return k
-}
-
 // AddBrokers takes the brokers of a cluster in the order of their numbers.
 // Several are a component each, and one together.
 func (s *Stores) AddBrokers(members []env.Breakable) {

@@ -377,6 +377,45 @@ type KafkaBroker struct {
 	Data string
 }
 
+// KafkaBrokers are the brokers that a run is to have, with free addresses of their
+// controllers, and what gives out more of them.
+func KafkaBrokers(spec env.Spec) (list []KafkaBroker, ports *Ports, err error) {
+	voters := make([]string, max(spec.Kafka.Brokers, 1))
+	if n := len(spec.KafkaFronts); n > 0 && n != len(voters) {
+		return nil, nil, fmt.Errorf("there are %d proxies for %d brokers", n, len(voters))
+	}
+	ports = NewPorts()
+	for i := range voters {
+		if voters[i], err = ports.FreeAddr(); err != nil {
+			return nil, nil, err
+		}
+		list = append(list, KafkaBroker{Node: i + 1, Voters: voters})
+		if len(spec.KafkaFronts) > 0 {
+			list[i].Told = spec.KafkaFronts[i]
+		}
+	}
+	return list, ports, nil
+}
+
+// Service names the broker.
+func (b *KafkaBroker) Service() sut.Service {
+	if len(b.Voters) == 1 {
+		return sut.Kafka
+	}
+	return sut.KafkaBroker(b.Node)
+}
+
+// At administers the broker at an address that is asked for at each call. Where there is one
+// broker, it is the cluster.
+func (b *KafkaBroker) At(addr func() string) Store {
+	k := Kafka{Brokers: func() []string { return []string{addr()} }, Replicas: len(b.Voters),
+		Probe: ProbeTopic}
+	if len(b.Voters) > 1 {
+		k.Node = b.Node
+	}
+	return k
+}
+
 // KafkaConf is a broker's configuration: the committed one, what depends on
 // the run, and the settings of the scenario; the last line of a name wins.
 func KafkaConf(base []byte, settings sut.KafkaSettings, b KafkaBroker) ([]byte, error) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -66,25 +67,32 @@ func (p Postgres) Ready(ctx context.Context) error { return p.ReadyAt(ctx, "") }
 
 // ReadyAt implements Store: a query is answered.
 func (p Postgres) ReadyAt(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	return p.with(ctx, readyTimeout, addr, func(ctx context.Context, conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SELECT 1"); err != nil {
+			return fmt.Errorf("ask postgres: %w", err)
+		}
+		return nil
+	})
+}
+
+// with runs f on a connection that is closed afterwards. Saying goodbye has a bound of its
+// own: the caller's context may be over, and the server may be paused.
+func (p Postgres) with(
+	ctx context.Context, bound time.Duration, addr string,
+	f func(context.Context, *pgx.Conn) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	conn, err := p.connect(ctx, addr)
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
-	if _, err := conn.Exec(ctx, "SELECT 1"); err != nil {
-		return fmt.Errorf("ask postgres: %w", err)
-	}
-	return nil
-}
-
-// closeConn says goodbye within a bound of its own: the caller's context may
-// be over, and the server may be paused.
-func closeConn(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
-	defer cancel()
-	_ = conn.Close(ctx) // the connection is gone either way
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+		defer cancel()
+		_ = conn.Close(ctx) // the connection is gone either way
+	}()
+	return f(ctx, conn)
 }
 
 // Identity implements Store by the postmaster's start time.
@@ -93,19 +101,14 @@ func (p Postgres) Identity(ctx context.Context) (string, error) {
 }
 
 // text returns the one column of the one row of a query.
-func (p Postgres) text(ctx context.Context, query string, args ...any) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	conn, err := p.connect(ctx, "")
-	if err != nil {
-		return "", err
-	}
-	defer closeConn(conn)
-	var text string
-	if err := conn.QueryRow(ctx, query, args...).Scan(&text); err != nil {
-		return "", fmt.Errorf("ask postgres: %w", err)
-	}
-	return text, nil
+func (p Postgres) text(ctx context.Context, query string, args ...any) (text string, err error) {
+	err = p.with(ctx, adminTimeout, "", func(ctx context.Context, conn *pgx.Conn) error {
+		if err := conn.QueryRow(ctx, query, args...).Scan(&text); err != nil {
+			return fmt.Errorf("ask postgres: %w", err)
+		}
+		return nil
+	})
+	return text, err
 }
 
 // postgresSettings decide what Postgres's numbers mean.
@@ -116,44 +119,35 @@ var postgresSettings = []string{
 
 // Info implements Store. An unknown setting is an error.
 func (p Postgres) Info(ctx context.Context, also []string) (env.Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	conn, err := p.connect(ctx, "")
-	if err != nil {
-		return env.Info{}, err
-	}
-	defer closeConn(conn)
 	info := env.Info{Kind: "postgres", Settings: map[string]string{}}
-	row := conn.QueryRow(ctx, "SELECT split_part(current_setting('server_version'), ' ', 1)")
-	if err := row.Scan(&info.Version); err != nil {
-		return env.Info{}, fmt.Errorf("ask postgres for its version: %w", err)
-	}
-	for _, name := range slices.Concat(postgresSettings, also) {
-		var value string
-		row := conn.QueryRow(ctx, "SELECT current_setting($1)", name)
-		if err := row.Scan(&value); err != nil {
-			return env.Info{}, fmt.Errorf("ask postgres for setting %s: %w", name, err)
+	err := p.with(ctx, adminTimeout, "", func(ctx context.Context, conn *pgx.Conn) error {
+		row := conn.QueryRow(ctx, "SELECT split_part(current_setting('server_version'), ' ', 1)")
+		if err := row.Scan(&info.Version); err != nil {
+			return fmt.Errorf("ask postgres for its version: %w", err)
 		}
-		info.Settings[name] = value
-	}
-	return info, nil
+		for _, name := range slices.Concat(postgresSettings, also) {
+			var value string
+			row := conn.QueryRow(ctx, "SELECT current_setting($1)", name)
+			if err := row.Scan(&value); err != nil {
+				return fmt.Errorf("ask postgres for setting %s: %w", name, err)
+			}
+			info.Settings[name] = value
+		}
+		return nil
+	})
+	return info, err
 }
 
 // exec runs statements one by one on a connection of its own.
 func (p Postgres) exec(ctx context.Context, statements ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	conn, err := p.connect(ctx, "")
-	if err != nil {
-		return err
-	}
-	defer closeConn(conn)
-	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("postgres: %s: %w", statement, err)
+	return p.with(ctx, adminTimeout, "", func(ctx context.Context, conn *pgx.Conn) error {
+		for _, statement := range statements {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return fmt.Errorf("postgres: %s: %w", statement, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // CreateDatabase makes an empty database with a comment, which may be empty,
@@ -231,26 +225,22 @@ type Named struct {
 
 // Find lists the server's databases, and the schemas of the URL's database,
 // whose names start with a prefix, in the order of their names.
-func (p Postgres) Find(ctx context.Context, prefix string) ([]Named, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	conn, err := p.connect(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	defer closeConn(conn)
-	rows, err := conn.Query(ctx, `
-		SELECT datname::text, false, coalesce(shobj_description(oid, 'pg_database'), '')
-		FROM pg_database WHERE starts_with(datname, $1)
-		UNION ALL SELECT nspname::text, true, coalesce(obj_description(oid, 'pg_namespace'), '')
-		FROM pg_namespace WHERE starts_with(nspname, $1) ORDER BY 1, 2`, prefix)
-	if err == nil {
-		var found []Named
-		if found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Named]); err == nil {
-			return found, nil
+func (p Postgres) Find(ctx context.Context, prefix string) (found []Named, err error) {
+	err = p.with(ctx, adminTimeout, "", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `
+			SELECT datname::text, false, coalesce(shobj_description(oid, 'pg_database'), '')
+			FROM pg_database WHERE starts_with(datname, $1)
+			UNION ALL SELECT nspname::text, true, coalesce(obj_description(oid, 'pg_namespace'), '')
+			FROM pg_namespace WHERE starts_with(nspname, $1) ORDER BY 1, 2`, prefix)
+		if err == nil {
+			found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
 		}
-	}
-	return nil, fmt.Errorf("list postgres's databases and schemas: %w", err)
+		if err != nil {
+			return fmt.Errorf("list postgres's databases and schemas: %w", err)
+		}
+		return nil
+	})
+	return found, err
 }
 
 // CanCreateDatabases says whether the URL's user may make databases.

@@ -73,7 +73,7 @@ func TestComposeIsWhatRunsStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := recipes[0]
-		image := "${" + imageVariable(service) + ":-" + OfficialImage(service) + "}"
+		image := "${" + imageVariable(service) + ":-" + images[service].official + "}"
 		if got.Image != image {
 			t.Errorf("%s: image %s, want %s", service, got.Image, image)
 		}
@@ -108,7 +108,7 @@ func TestComposeIsWhatRunsStart(t *testing.T) {
 // on every address of its container, and tells the loopback address.
 func TestComposedBroker(t *testing.T) {
 	got := readCompose(t)[sut.Kafka]
-	image := "${" + imageVariable(sut.Kafka) + ":-" + OfficialImage(sut.Kafka) + "}"
+	image := "${" + imageVariable(sut.Kafka) + ":-" + images[sut.Kafka].official + "}"
 	if got.Image != image {
 		t.Errorf("image %s, want %s", got.Image, image)
 	}

@@ -72,7 +72,7 @@ func (*Provider) Available(ctx context.Context, spec env.Spec) (bool, string) {
 func (e *engine) chooseAll(ctx context.Context, spec env.Spec) ([]choice, error) {
 	choices := make([]choice, len(spec.Services))
 	return choices, env.Each(spec.Services, func(i int, service sut.Service) (err error) {
-		choices[i], err = e.choose(ctx, service, spec)
+		choices[i], err = e.choose(ctx, service)
 		return err
 	})
 }

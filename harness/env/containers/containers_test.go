@@ -118,11 +118,6 @@ func TestUnobtainableImageIsOneClearError(t *testing.T) {
 	if ok || !strings.Contains(reason, image+" is neither here nor can be pulled") {
 		t.Errorf("got %v, %s", ok, reason)
 	}
-	spec := env.Spec{Services: onlyRedis, Images: map[sut.Service]string{sut.Redis: image + "2"}}
-	_, reason = containers.New().Available(t.Context(), spec)
-	if !strings.Contains(reason, image+"2 is neither") {
-		t.Errorf("the run's own image was not asked for: %s", reason)
-	}
 }
 
 func TestNoEngineIsOneClearError(t *testing.T) {

@@ -1,15 +1,12 @@
 package containers
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"time"
-
-	"github.com/moby/moby/api/pkg/stdcopy"
-	"github.com/moby/moby/client"
 )
 
 // What is flushed, as for local processes: Postgres pages.
@@ -60,19 +57,14 @@ func parseDD(out []byte) (time.Duration, bool) {
 
 // exec runs a command in the container and returns what it printed.
 func (s *store) exec(ctx context.Context, cmd ...string) ([]byte, error) {
-	made, err := s.engine.ExecCreate(ctx, s.container(), client.ExecCreateOptions{
-		AttachStdout: true, AttachStderr: true, Cmd: cmd})
+	out, err := s.stream(ctx, cmd...)
 	if err != nil {
-		return nil, fmt.Errorf("run %s in the container of %s: %w", cmd[0], s.service, err)
+		return nil, err
 	}
-	attached, err := s.engine.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
+	defer out.Close()
+	text, err := io.ReadAll(out)
 	if err != nil {
-		return nil, fmt.Errorf("run %s in the container of %s: %w", cmd[0], s.service, err)
-	}
-	defer attached.Close()
-	var out bytes.Buffer
-	if _, err := stdcopy.StdCopy(&out, &out, attached.Reader); err != nil {
 		return nil, fmt.Errorf("read from the container of %s: %w", s.service, err)
 	}
-	return out.Bytes(), nil
+	return text, nil
 }

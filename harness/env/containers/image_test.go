@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"stampede/harness/env"
 	"stampede/harness/sut"
 )
 
@@ -63,7 +62,7 @@ func up(t *testing.T, service sut.Service, c composed, runID string) string {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	image, err := e.choose(t.Context(), service, env.Spec{})
+	image, err := e.choose(t.Context(), service)
 	if err != nil {
 		t.Fatal(err)
 	}

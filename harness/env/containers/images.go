@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
-	"stampede/harness/env"
 	"stampede/harness/sut"
 )
 
@@ -22,10 +21,6 @@ var images = map[sut.Service]struct{ official, built string }{
 	sut.Redis:    {"redis:8.10.2", "stampede/redis:local"},
 	sut.Kafka:    {"apache/kafka:4.1.1", "stampede/kafka:local"},
 }
-
-// OfficialImage is the pinned official image of a service, empty if there is
-// none.
-func OfficialImage(service sut.Service) string { return images[service].official }
 
 // reaperImage is what this version of testcontainers cleans up with.
 const reaperImage = "testcontainers/ryuk:0.14.0"
@@ -59,9 +54,9 @@ func imageVariable(service sut.Service) string {
 	return "STAMPEDE_IMAGE_" + strings.ToUpper(string(service))
 }
 
-// choose picks the image of a service: the one that the run or the user
+// choose picks the image of a service: the one that the user
 // names; else the official one, present or pullable; else the built one.
-func (e *engine) choose(ctx context.Context, service sut.Service, spec env.Spec) (choice, error) {
+func (e *engine) choose(ctx context.Context, service sut.Service) (choice, error) {
 	known, ok := images[service]
 	if !ok {
 		return choice{}, fmt.Errorf("containers cannot provide %s", service)
@@ -71,13 +66,9 @@ func (e *engine) choose(ctx context.Context, service sut.Service, spec env.Spec)
 			return choice{}, err
 		}
 	}
-	named, why := spec.Images[service], "named by the run"
-	if named == "" {
-		named, why = os.Getenv(imageVariable(service)), "named by "+imageVariable(service)
-	}
-	if named != "" {
+	if named := os.Getenv(imageVariable(service)); named != "" {
 		present, err := e.find(ctx, named)
-		return choice{service, named, present, why}, err
+		return choice{service, named, present, "named by " + imageVariable(service)}, err
 	}
 	present, err := e.find(ctx, known.official)
 	if err == nil {

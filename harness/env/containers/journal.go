@@ -95,7 +95,7 @@ func readSizes(r io.Reader, seen func(map[string]int64)) error {
 // ctx is over.
 func (s *store) stream(ctx context.Context, cmd ...string) (io.ReadCloser, error) {
 	made, err := s.engine.ExecCreate(ctx, s.container(), client.ExecCreateOptions{
-		AttachStdout: true, Cmd: cmd})
+		AttachStdout: true, AttachStderr: true, Cmd: cmd})
 	if err != nil {
 		return nil, fmt.Errorf("run %s in the container of %s: %w", cmd[0], s.service, err)
 	}
@@ -108,7 +108,7 @@ func (s *store) stream(ctx context.Context, cmd ...string) (io.ReadCloser, error
 	go func() {
 		defer attached.Close()
 		defer stop()
-		_, err := stdcopy.StdCopy(writer, io.Discard, attached.Reader)
+		_, err := stdcopy.StdCopy(writer, writer, attached.Reader)
 		writer.CloseWithError(err)
 	}()
 	return reader, nil

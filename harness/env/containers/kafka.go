@@ -15,7 +15,6 @@ import (
 	"stampede/docker"
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
-	"stampede/harness/sut"
 )
 
 // Where the images of Kafka, the official one and ours, have their things.
@@ -37,44 +36,25 @@ if [ ! -f ` + kafkaData + `/log/meta.properties ]; then
 fi
 exec java ` + admin.KafkaHeapFlags + ` $flags "$@" -cp '` + kafkaLibs + `/*' kafka.Kafka ` + confPath
 
-// broker is what a Kafka broker has beside what every store has. It shares
-// the network of this machine: its clients must reach it by the very address
-// that it tells them, which the engine's forwarding knows only afterwards.
-type broker struct {
-	admin.KafkaBroker
-}
-
 // kafkaRecipes says how to run the brokers of a cluster.
 func kafkaRecipes(spec env.Spec, flags []string) ([]recipe, error) {
-	brokers := max(spec.Kafka.Brokers, 1)
-	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
-		return nil, fmt.Errorf("there are %d proxies for %d brokers", len(spec.KafkaFronts), brokers)
-	}
-	ports, voters := admin.NewPorts(), make([]string, brokers)
-	for i := range voters {
-		addr, err := ports.FreeAddr()
-		if err != nil {
-			return nil, err
-		}
-		voters[i] = addr
-	}
-	var recipes []recipe
+	brokers, ports, err := admin.KafkaBrokers(spec)
+	recipes := make([]recipe, len(brokers))
 	for i := range brokers {
-		b := &broker{admin.KafkaBroker{Node: i + 1, Voters: voters, Data: kafkaData + "/log"}}
-		if len(spec.KafkaFronts) > 0 {
-			b.Told = spec.KafkaFronts[i]
+		if err == nil {
+			recipes[i], err = kafkaRecipe(&brokers[i], spec, ports, flags)
 		}
-		r, err := b.recipe(spec, ports, flags)
-		if err != nil {
-			return nil, err
-		}
-		recipes = append(recipes, r)
 	}
-	return recipes, nil
+	return recipes, err
 }
 
-// recipe says how to run one broker.
-func (b *broker) recipe(spec env.Spec, ports *admin.Ports, flags []string) (r recipe, err error) {
+// kafkaRecipe says how to run one broker. It shares
+// the network of this machine: its clients must reach it by the very address
+// that it tells them, which the engine's forwarding knows only afterwards.
+func kafkaRecipe(
+	b *admin.KafkaBroker, spec env.Spec, ports *admin.Ports, flags []string,
+) (r recipe, err error) {
+	b.Data = kafkaData + "/log"
 	if b.Direct, err = ports.FreeAddr(); err != nil {
 		return recipe{}, err
 	}
@@ -83,22 +63,15 @@ func (b *broker) recipe(spec env.Spec, ports *admin.Ports, flags []string) (r re
 			return recipe{}, err
 		}
 	}
-	conf, err := admin.KafkaConf(docker.KafkaConf, spec.Kafka, b.KafkaBroker)
+	conf, err := admin.KafkaConf(docker.KafkaConf, spec.Kafka, *b)
 	if err != nil {
 		return recipe{}, err
 	}
-	r = recipe{
-		service: sut.Kafka, kafka: b, data: kafkaData, conf: conf,
+	return recipe{
+		service: b.Service(), kafka: b, data: kafkaData, conf: conf,
 		entry: append([]string{"/bin/sh", "-c", brokerScript, "broker"}, flags...),
-		store: func(addr func() string) admin.Store {
-			return admin.KafkaAt(addr, b.Node, len(b.Voters))
-		},
-		settings: slices.Sorted(maps.Keys(spec.Kafka.Settings)),
-	}
-	if len(b.Voters) > 1 {
-		r.service = sut.KafkaBroker(b.Node)
-	}
-	return r, nil
+		store: b.At, settings: slices.Sorted(maps.Keys(spec.Kafka.Settings)),
+	}, nil
 }
 
 // sharesNetwork returns nil if containers can have this machine's network: the

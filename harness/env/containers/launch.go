@@ -233,22 +233,12 @@ func (b *boxed) How() env.End {
 	return b.how
 }
 
-// ended says whether it is over.
-func (b *boxed) ended() bool {
-	select {
-	case <-b.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // signal sends a signal; one that has ended is no error.
 func (b *boxed) signal(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandBound)
 	defer cancel()
 	_, err := b.engine.ContainerKill(ctx, b.id, client.ContainerKillOptions{Signal: name})
-	if err == nil || b.ended() {
+	if err == nil || env.Ended(b.done) {
 		return nil
 	}
 	// It may be ending at this moment, which the engine calls a conflict.
@@ -295,7 +285,7 @@ func (b *boxed) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, commandBound)
 	defer cancel()
 	state, err := b.engine.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
-	if b.ended() {
+	if env.Ended(b.done) {
 		return nil
 	}
 	if err != nil {

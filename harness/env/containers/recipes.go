@@ -27,7 +27,7 @@ type recipe struct {
 	store    func(addr func() string) admin.Store
 	settings []string
 	// kafka is what only a broker has, else nil.
-	kafka *broker
+	kafka *admin.KafkaBroker
 }
 
 // confPath is where the configuration lies in the container.

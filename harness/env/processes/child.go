@@ -54,16 +54,6 @@ func spawn(cmd *exec.Cmd, who *syscall.Credential, last syscall.Signal) (*child,
 	return c, nil
 }
 
-// ended says whether the process is over.
-func (c *child) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // servant is the user that a store runs as: nil, which is ourselves, unless
 // we are root, whom Postgres refuses to serve.
 func servant(names ...string) (*syscall.Credential, error) {

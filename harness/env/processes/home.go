@@ -36,22 +36,33 @@ func roots() []string {
 	return slices.Compact(list)
 }
 
+// inRoot tries the roots, the best first, until one takes what is done to it.
+func inRoot(do func(root string) error) error {
+	var failures []string
+	for _, root := range roots() {
+		err := passable(root)
+		if err == nil {
+			err = do(root)
+		}
+		if err == nil {
+			return nil
+		}
+		failures = append(failures, err.Error())
+	}
+	return errors.New(strings.Join(failures, "; "))
+}
+
 // DataFolder is the first folder that could hold the data of a run, and the
 // kind of its file system.
 func DataFolder() (dir, system string, err error) {
-	var failures []error
-	for _, root := range roots() {
-		if err := passable(root); err != nil {
-			failures = append(failures, err)
-			continue
-		}
+	err = inRoot(func(root string) error {
 		if err := unix.Access(root, unix.W_OK|unix.X_OK); err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", root, err))
-			continue
+			return fmt.Errorf("%s: %w", root, err)
 		}
-		return root, fileSystem(root), nil
-	}
-	return "", "", errors.Join(failures...)
+		dir, system = root, fileSystem(root)
+		return nil
+	})
+	return dir, system, err
 }
 
 // home is the folder that holds the data of one cluster. It is not in the
@@ -86,30 +97,25 @@ func removeAfter(dir string, err error) error {
 
 var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-func makeHome(runID string) (string, error) {
+func makeHome(runID string) (dir string, err error) {
 	pattern := homePrefix + unsafeInName.ReplaceAllString(runID, "_") + "-*"
-	var failures []string
-	for _, root := range roots() {
-		if err := passable(root); err != nil {
-			failures = append(failures, err.Error())
-			continue
-		}
-		dir, err := os.MkdirTemp(root, pattern)
-		if err != nil {
-			failures = append(failures, err.Error())
-			continue
+	err = inRoot(func(root string) (err error) {
+		if dir, err = os.MkdirTemp(root, pattern); err != nil {
+			return err
 		}
 		// Others may pass through to their own folder, but list nothing.
 		if err := os.Chmod(dir, 0o711); err != nil {
-			return "", removeAfter(dir, fmt.Errorf("open a data folder to its users: %w", err))
+			return removeAfter(dir, fmt.Errorf("open a data folder to its users: %w", err))
 		}
 		if err := writeOwner(dir, runID); err != nil {
-			return "", removeAfter(dir, err)
+			return removeAfter(dir, err)
 		}
-		return dir, nil
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("no place for data (set STAMPEDE_DATA_DIR): %w", err)
 	}
-	return "", fmt.Errorf("no place for data (set STAMPEDE_DATA_DIR): %s",
-		strings.Join(failures, "; "))
+	return dir, nil
 }
 
 // passable says whether the users that stores run as can get into a folder.

@@ -25,14 +25,9 @@ const (
 
 // broker is what a Kafka broker has beside what every store has.
 type broker struct {
+	admin.KafkaBroker
 	settings sut.KafkaSettings
-	node     int
-	// voters are the addresses of all controllers. That of a broker alone may
-	// change from start to start; several must know each other's.
-	voters []string
-	// told is the proxy's address, empty without one, and front the port that
-	// the proxy passes connections on to.
-	told  string
+	// front is the port that the proxy, if there is one, passes connections on to.
 	front atomic.Int32
 	// flags are Java's, beside those that every broker has.
 	flags []string
@@ -43,35 +38,20 @@ type broker struct {
 
 // kafkaRecipes says how to run the brokers of a cluster.
 func kafkaRecipes(program Program, spec env.Spec, more []string) ([]recipe, error) {
-	brokers := max(spec.Kafka.Brokers, 1)
-	if len(spec.KafkaFronts) > 0 && len(spec.KafkaFronts) != brokers {
-		return nil, fmt.Errorf("there are %d proxies for %d brokers", len(spec.KafkaFronts), brokers)
-	}
 	who, err := servant("kafka")
 	if err != nil {
 		return nil, err
 	}
-	ports, voters := admin.NewPorts(), make([]string, brokers)
-	for i := range voters {
-		if voters[i], err = ports.FreeAddr(); err != nil {
-			return nil, err
+	brokers, ports, err := admin.KafkaBrokers(spec)
+	recipes := make([]recipe, len(brokers))
+	for i, one := range brokers {
+		b := &broker{KafkaBroker: one, settings: spec.Kafka, ports: ports,
+			flags: slices.Concat(archiveFlags(program), more)}
+		if err == nil {
+			recipes[i], err = b.recipe(program, who)
 		}
 	}
-	flags := slices.Concat(archiveFlags(program), more)
-	var recipes []recipe
-	for i := range brokers {
-		b := &broker{settings: spec.Kafka, node: i + 1, voters: voters, flags: flags,
-			ports: ports}
-		if len(spec.KafkaFronts) > 0 {
-			b.told = spec.KafkaFronts[i]
-		}
-		r, err := b.recipe(program, who)
-		if err != nil {
-			return nil, err
-		}
-		recipes = append(recipes, r)
-	}
-	return recipes, nil
+	return recipes, err
 }
 
 // recipe says how to run one broker. The settings are tried out at once.
@@ -79,12 +59,8 @@ func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error
 	if _, err := b.conf("/", admin.Loopback(1), ""); err != nil {
 		return recipe{}, err
 	}
-	service := sut.Kafka
-	if len(b.voters) > 1 {
-		service = sut.KafkaBroker(b.node)
-	}
 	return recipe{
-		service: service, program: program, who: who, orderly: syscall.SIGTERM,
+		service: b.Service(), program: program, who: who, orderly: syscall.SIGTERM,
 		last: syscall.SIGKILL, kafka: b,
 		ports:    b.ports,
 		settings: slices.Sorted(maps.Keys(b.settings.Settings)),
@@ -96,24 +72,22 @@ func (b *broker) recipe(program Program, who *syscall.Credential) (recipe, error
 			flags := slices.Concat(brokerFlags(dir), b.flags)
 			return javaCommand(context.Background(), program, flags, "kafka.Kafka", brokerFile), nil
 		},
-		store: func(addr func() string) admin.Store {
-			return admin.KafkaAt(addr, b.node, len(b.voters))
-		},
+		store: b.At,
 	}, nil
 }
 
 // conf is the broker's configuration.
 func (b *broker) conf(dir, direct, front string) ([]byte, error) {
-	return admin.KafkaConf(docker.KafkaConf, b.settings, admin.KafkaBroker{
-		Node: b.node, Voters: b.voters, Direct: direct, Front: front, Told: b.told,
-		Data: filepath.Join(dir, brokerData)})
+	one := b.KafkaBroker
+	one.Direct, one.Front, one.Data = direct, front, filepath.Join(dir, brokerData)
+	return admin.KafkaConf(docker.KafkaConf, b.settings, one)
 }
 
 // configure writes the configuration for a start on a port. The front's port,
 // which nobody but the proxy knows, is a new one each time.
 func (b *broker) configure(dir string, port int, who *syscall.Credential) error {
 	front := ""
-	if b.told != "" {
+	if b.Told != "" {
 		free, err := b.ports.Free()
 		if err != nil {
 			return err
@@ -121,12 +95,12 @@ func (b *broker) configure(dir string, port int, who *syscall.Credential) error 
 		b.front.Store(int32(free))
 		front = admin.Loopback(free)
 	}
-	if len(b.voters) == 1 {
+	if len(b.Voters) == 1 { // several must know each other's
 		addr, err := b.ports.FreeAddr()
 		if err != nil {
 			return err
 		}
-		b.voters[0] = addr
+		b.Voters[0] = addr
 	}
 	conf, err := b.conf(dir, admin.Loopback(port), front)
 	if err != nil {
@@ -179,7 +153,7 @@ func (s *server) FrontAddr() string {
 	if !s.broker() {
 		return s.Addr()
 	}
-	if s.kafka.told == "" {
+	if s.kafka.Told == "" {
 		return ""
 	}
 	return admin.Loopback(int(s.kafka.front.Load()))

@@ -59,10 +59,11 @@ func kfakeRecipe(program Program, spec env.Spec) (recipe, error) {
 		return recipe{}, fmt.Errorf("stores.kafka.settings are the real kafka's, and there is %w; "+
 			"stampede doctor --fix installs it", errNoJava)
 	}
-	b := &broker{settings: spec.Kafka, node: 1, voters: make([]string, 1), fake: true}
-	if len(spec.KafkaFronts) > 0 {
-		b.told = spec.KafkaFronts[0]
+	brokers, _, err := admin.KafkaBrokers(spec)
+	if err != nil {
+		return recipe{}, err
 	}
+	b := &broker{KafkaBroker: brokers[0], settings: spec.Kafka, fake: true}
 	return recipe{
 		service: sut.Kafka, program: program, orderly: syscall.SIGTERM,
 		last: syscall.SIGKILL, kafka: b,
@@ -71,10 +72,10 @@ func kfakeRecipe(program Program, spec env.Spec) (recipe, error) {
 			// It has one address, and names the proxy to everybody.
 			b.front.Store(int32(port))
 			args := append(slices.Clone(spec.Kfake[1:]), filepath.Join(dir, brokerData),
-				strconv.Itoa(port), b.told)
+				strconv.Itoa(port), b.Told)
 			return exec.Command(program.Path, args...), nil
 		},
-		store: func(addr func() string) admin.Store { return admin.KafkaAt(addr, 1, 1) },
+		store: b.At,
 	}, nil
 }
 

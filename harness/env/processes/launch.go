@@ -97,7 +97,7 @@ func (l *launched) Done() <-chan struct{} { return l.done }
 // signal sends a signal to the child's process group; one that has ended is no
 // error.
 func (l *launched) signal(sig syscall.Signal) error {
-	if l.ended() {
+	if env.Ended(l.done) {
 		return nil
 	}
 	if err := syscall.Kill(-l.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {

@@ -176,7 +176,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		ready := s.Ready(ctx)
-		if ready == nil && !s.child.ended() {
+		if ready == nil && !env.Ended(s.child.done) {
 			return nil
 		}
 		select {
@@ -246,7 +246,7 @@ func (s *server) LogTail(lines int) string { return env.LogTail(s.log, lines) }
 
 // running returns the live child, or an error if there is none.
 func (s *server) running() (*child, error) {
-	if s.child == nil || s.child.ended() {
+	if s.child == nil || env.Ended(s.child.done) {
 		return nil, fmt.Errorf("%s is not running", s.service)
 	}
 	return s.child, nil
@@ -265,7 +265,7 @@ func (s *server) Kill(ctx context.Context) ([]int, error) {
 // kill ends whatever works in the data folder, and the child, if any.
 func (s *server) kill(ctx context.Context) ([]int, error) {
 	first := 0
-	if s.child != nil && !s.child.ended() {
+	if s.child != nil && !env.Ended(s.child.done) {
 		first = s.child.pid
 	}
 	pids, err := killAll(ctx, first, s.dir)

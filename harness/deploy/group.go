@@ -43,7 +43,6 @@ func (g group) AtWork(ctx context.Context) error {
 	return each(g.Of, func(u unit) error { return u.AtWork(ctx) })
 }
 
-// Stop implements env.Stoppable.
 func (g group) Stop(ctx context.Context) error {
 	return each(g.Of, func(u unit) error { return u.(env.Stoppable).Stop(ctx) })
 }
@@ -53,7 +52,6 @@ func (s several) Arm(ctx context.Context, place string, passage int) error {
 	return each(s.Of, func(u unit) error { return u.(env.Crashable).Arm(ctx, place, passage) })
 }
 
-// Disarm implements env.Crashable.
 func (s several) Disarm(ctx context.Context) ([]env.Crash, error) {
 	return env.Gather(s.Of, func(u unit) ([]env.Crash, error) { return u.(env.Crashable).Disarm(ctx) })
 }

@@ -121,19 +121,16 @@ func (t *task) Stop(context.Context) error {
 
 func (t *task) end() error { return t.Stop(context.Background()) }
 
-// Service implements env.Component.
 func (t *task) Service() sut.Service { return sut.Service(t.name) }
 
 // Addr implements env.Component: nobody connects to it.
 func (t *task) Addr() string { return "" }
 
-// Info implements env.Component.
 func (t *task) Info(context.Context) (env.Info, error) { return env.Info{Kind: InProcess}, nil }
 
 // LogTail implements env.Component: it logs where its variant does.
 func (t *task) LogTail(int) string { return "" }
 
-// Ready implements env.Component.
 func (t *task) Ready(context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,7 +140,6 @@ func (t *task) Ready(context.Context) error {
 	return nil
 }
 
-// AtWork implements env.Laborer.
 func (t *task) AtWork(ctx context.Context) error {
 	worked := t.heartbeat.after()
 	t.mu.Lock()
@@ -162,7 +158,6 @@ func (t *task) AtWork(ctx context.Context) error {
 	}
 }
 
-// Identity implements env.Component.
 func (t *task) Identity(ctx context.Context) (string, error) {
 	if err := t.Ready(ctx); err != nil {
 		return "", err

@@ -67,7 +67,6 @@ type life struct {
 	expected bool
 }
 
-// launch implements unit.
 func (w *worker) launch(ctx context.Context) error { return w.Start(ctx, false) }
 
 // Start implements env.Breakable. The process outlives ctx.
@@ -285,7 +284,6 @@ func (w *worker) CPU(context.Context) (time.Duration, error) {
 	return stat.CPU + stat.Children, nil
 }
 
-// Kill implements env.Breakable.
 func (w *worker) Kill(ctx context.Context) ([]int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,7 +299,6 @@ func (w *worker) Kill(ctx context.Context) ([]int, error) {
 	return []int{l.PID()}, nil
 }
 
-// Pause implements env.Breakable.
 func (w *worker) Pause(ctx context.Context) ([]int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,7 +318,6 @@ func (w *worker) Resume(ctx context.Context) error {
 	return l.Resume(ctx)
 }
 
-// Restart implements env.Breakable.
 func (w *worker) Restart(ctx context.Context) error {
 	if _, err := w.current(); err != nil {
 		return err
@@ -358,7 +354,6 @@ func (w *worker) Stop(ctx context.Context) error {
 		w.name, stopBound), l.Kill(bound))
 }
 
-// end implements unit.
 func (w *worker) end() error {
 	err := w.Stop(context.Background())
 	w.mu.Lock()
@@ -371,7 +366,6 @@ func (w *worker) end() error {
 	return errors.Join(append(w.errs, err)...)
 }
 
-// Arm implements env.Crashable.
 func (w *worker) Arm(ctx context.Context, place string, passage int) error {
 	l, err := w.current()
 	if err != nil {
@@ -386,7 +380,6 @@ func (w *worker) Arm(ctx context.Context, place string, passage int) error {
 	return nil
 }
 
-// Disarm implements env.Crashable.
 func (w *worker) Disarm(ctx context.Context) ([]env.Crash, error) {
 	w.mu.Lock()
 	l := w.life
@@ -419,7 +412,6 @@ func (w *worker) crashed(l *life) (env.Crash, bool) {
 	return made, l.How().Killed
 }
 
-// Service implements env.Component.
 func (w *worker) Service() sut.Service { return sut.Service(w.name) }
 
 // Addr implements env.Component: where a server of the API listens, else "".
@@ -433,7 +425,6 @@ func (w *worker) Addr() string {
 	return l.address
 }
 
-// Info implements env.Component.
 func (w *worker) Info(context.Context) (env.Info, error) {
 	return env.Info{Kind: w.plan.Way}, nil
 }
@@ -459,7 +450,6 @@ func (w *worker) AtWork(ctx context.Context) error {
 	return nil
 }
 
-// Identity implements env.Component.
 func (w *worker) Identity(context.Context) (string, error) {
 	l, err := w.current()
 	if err != nil {
@@ -468,5 +458,4 @@ func (w *worker) Identity(context.Context) (string, error) {
 	return fmt.Sprintf("start %d, process %d", l.number, l.PID()), nil
 }
 
-// LogTail implements env.Component.
 func (w *worker) LogTail(lines int) string { return env.LogTail(w.plan.Log(w.name), lines) }

@@ -11,10 +11,8 @@ func Collector() Source { return collector{} }
 
 type collector struct{}
 
-// Name implements Source.
 func (collector) Name() string { return "go" }
 
-// Read implements Source.
 func (collector) Read(context.Context) ([]Value, error) {
 	samples := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"},
 		{Name: "/memory/classes/heap/objects:bytes"}}
@@ -26,5 +24,4 @@ func (collector) Read(context.Context) ([]Value, error) {
 	}, nil
 }
 
-// Close implements Source.
 func (collector) Close() {}

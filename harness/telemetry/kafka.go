@@ -144,5 +144,4 @@ var rebalancing = []string{"PreparingRebalance", "CompletingRebalance", "Assigni
 // own is a name without the prefix that all have.
 func (k kafka) own(name string) string { return strings.TrimPrefix(name, k.prefix) }
 
-// Close implements Source.
 func (k kafka) Close() { k.admin.Close() }

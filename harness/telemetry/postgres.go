@@ -58,7 +58,6 @@ type postgres struct {
 
 func (*postgres) Name() string { return string(sut.Postgres) }
 
-// Read implements Source.
 func (p *postgres) Read(ctx context.Context) ([]Value, error) {
 	if p.conn == nil {
 		if err := p.connect(ctx); err != nil {

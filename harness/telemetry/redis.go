@@ -29,7 +29,6 @@ type redisServer struct{ client *redis.Client }
 
 func (redisServer) Name() string { return string(sut.Redis) }
 
-// Read implements Source.
 func (r redisServer) Read(ctx context.Context) ([]Value, error) {
 	info, err := r.client.Info(ctx).Result()
 	if err != nil {
@@ -93,5 +92,4 @@ func parseInfo(info string) ([]Value, error) {
 	return values, nil
 }
 
-// Close implements Source.
 func (r redisServer) Close() { _ = r.client.Close() } // nothing was written

@@ -57,10 +57,8 @@ func (s *Stores) CheckKafka(ctx context.Context, settings sut.KafkaSettings) err
 // Addr implements env.Component by the first broker's address.
 func (b brokers) Addr() string { return b.Of[0].Addr() }
 
-// Ready implements env.Component.
 func (b brokers) Ready(ctx context.Context) error { return b.kafka.Ready(ctx) }
 
-// ReadyAt implements env.Reachable.
 func (b brokers) ReadyAt(ctx context.Context, addr string) error {
 	return b.kafka.ReadyAt(ctx, addr)
 }

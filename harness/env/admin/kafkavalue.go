@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -68,6 +69,16 @@ func (k Kafka) at(ctx context.Context, topic string, offset int64) (string, erro
 		return "", fmt.Errorf("read topic %s: %w", topic, err)
 	}
 	return string(fetched.Records()[0].Value), nil
+}
+
+// Untaken refuses a prefix that topics or consumer groups have already.
+func (k Kafka) Untaken(ctx context.Context, prefix string) error {
+	names, groups, err := k.Topics(ctx, prefix)
+	if names = append(names, groups...); err == nil && len(names) > 0 {
+		err = fmt.Errorf("kafka has topics or groups that begin with %s but do not belong to this "+
+			"run: %s", topics.Prefix(prefix), strings.Join(names, ", "))
+	}
+	return err
 }
 
 // Delete removes a topic; that it is not there is no error.

@@ -8,12 +8,15 @@ import (
 	"sync"
 
 	"stampede/harness/env"
+	"stampede/harness/topics"
 )
 
-// Namespaces makes empty places in stores that belong to stampede alone.
+// Namespaces makes empty places in stores.
 type Namespaces struct {
 	// RunID becomes part of every name.
 	RunID string
+	// Signature says who makes them in servers that are not stampede's own; "" in those that are.
+	Signature string
 	// Postgres, Redis and Kafka are nil when the run does not use them.
 	Postgres *Postgres
 	Redis    *Redis
@@ -21,76 +24,137 @@ type Namespaces struct {
 
 	mu   sync.Mutex
 	made int
-	live int
+	open map[int][]drop
 }
+
+// drop removes what was made.
+type drop func(context.Context) error
 
 // maxIdentifier is how long a Postgres name may be, in bytes.
 const maxIdentifier = 63
 
-// Namespace makes a new database and a new prefix of keys, topics and groups,
-// which are none yet. The first of them that is
-// open also starts from an empty Redis; while others are open, only the
-// prefix separates them.
+// RunKey is the key of a run's owner; the run's other keys are below it, behind a colon.
+func RunKey(runID string) string { return "stampede:" + runID }
+
+// Namespace makes a new database, or a schema where the user may make none, and a
+// new prefix of keys, topics and groups, which are none yet. In stores of our own the
+// first of them that is open also starts from an empty Redis; while others are
+// open, only the prefix separates them.
 func (n *Namespaces) Namespace(ctx context.Context, name string) (env.Namespace, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.made++
-	space := env.Namespace{Prefix: fmt.Sprintf("stampede:%s:%d:", n.RunID, n.made)}
-	database := DatabaseName(n.RunID, n.made, name)
-	if n.Redis != nil {
-		if n.live == 0 {
-			if err := n.Redis.FlushAll(ctx); err != nil {
-				return env.Namespace{}, err
-			}
+	number := n.made
+	space := env.Namespace{Prefix: fmt.Sprintf("%s:%d:", RunKey(n.RunID), number)}
+	var drops []drop
+	for _, carve := range []func() (drop, error){
+		func() (drop, error) {
+			return n.carvePostgres(ctx, &space, DatabaseName(n.RunID, number, name))
+		},
+		func() (drop, error) { return n.carveRedis(ctx, &space) },
+		func() (drop, error) { return n.carveKafka(ctx, &space) },
+	} {
+		made, err := carve()
+		if made != nil {
+			drops = append(drops, made)
 		}
-		space.RedisURL = n.Redis.URL()
-	}
-	if n.Postgres != nil {
-		url, err := n.Postgres.CreateDatabase(ctx, database, "")
 		if err != nil {
-			return env.Namespace{}, err
+			return env.Namespace{}, errors.Join(err, dropAll(context.WithoutCancel(ctx), drops))
 		}
-		space.PostgresURL = url
 	}
-	if n.Kafka != nil {
-		space.KafkaBrokers = n.Kafka.Brokers()
+	if n.open == nil {
+		n.open = map[int][]drop{}
 	}
-	n.live++
-	released := false
+	n.open[number] = drops
 	space.Release = func(ctx context.Context) error {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if released {
-			return nil
-		}
-		if err := n.release(ctx, database, space.Prefix); err != nil {
-			return err
-		}
-		released = true
-		n.live--
-		return nil
+		return n.release(ctx, number)
 	}
 	return space, nil
 }
 
-// release drops the database, the keys, topics and groups of one namespace.
-func (n *Namespaces) release(ctx context.Context, database, prefix string) error {
-	var errs []error
-	if n.Postgres != nil {
-		errs = append(errs, n.Postgres.DropDatabase(ctx, database))
+// release drops one namespace, once.
+func (n *Namespaces) release(ctx context.Context, number int) error {
+	if err := dropAll(ctx, n.open[number]); err != nil {
+		return err
 	}
+	delete(n.open, number)
+	return nil
+}
+
+// ReleaseAll drops the namespaces that were not released, and says whether there were any.
+func (n *Namespaces) ReleaseAll(ctx context.Context) (made bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for number := range n.open {
+		err = errors.Join(err, n.release(ctx, number))
+	}
+	return n.made > 0, err
+}
+
+func dropAll(ctx context.Context, drops []drop) (err error) {
+	for _, one := range drops {
+		err = errors.Join(err, one(ctx))
+	}
+	return err
+}
+
+func (n *Namespaces) carvePostgres(
+	ctx context.Context, space *env.Namespace, name string,
+) (drop, error) {
+	if n.Postgres == nil {
+		return nil, nil
+	}
+	may, err := n.Postgres.CanCreateDatabases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	create, remove := n.Postgres.CreateDatabase, n.Postgres.DropDatabase
+	if !may {
+		create, remove = n.Postgres.CreateSchema, n.Postgres.DropSchema
+	}
+	space.PostgresURL, err = create(ctx, name, n.Signature)
+	return func(ctx context.Context) error { return remove(ctx, name) }, err
+}
+
+func (n *Namespaces) carveRedis(ctx context.Context, space *env.Namespace) (made drop, err error) {
+	if n.Redis == nil {
+		return nil, nil
+	}
+	prefix := space.Prefix
+	space.RedisURL = n.Redis.URL()
 	switch {
-	case n.Redis == nil:
-	case n.live == 1:
-		errs = append(errs, n.Redis.FlushAll(ctx))
-	default:
+	case n.Signature != "":
+		err = n.Redis.Put(ctx, RunKey(n.RunID), n.Signature)
+	case len(n.open) == 0:
+		err = n.Redis.FlushAll(ctx)
+	}
+	return func(ctx context.Context) error {
+		if n.Signature == "" && len(n.open) <= 1 {
+			return n.Redis.FlushAll(ctx)
+		}
 		_, err := n.Redis.DeletePrefix(ctx, prefix)
-		errs = append(errs, err)
+		return err
+	}, err
+}
+
+func (n *Namespaces) carveKafka(ctx context.Context, space *env.Namespace) (drop, error) {
+	if n.Kafka == nil {
+		return nil, nil
 	}
-	if n.Kafka != nil {
-		errs = append(errs, n.Kafka.DeletePrefix(ctx, prefix))
+	prefix := space.Prefix
+	space.KafkaBrokers = n.Kafka.Brokers()
+	if n.Signature != "" {
+		err := n.Kafka.Untaken(ctx, prefix)
+		if err == nil {
+			err = n.Kafka.Put(ctx, topics.Prefix(RunKey(n.RunID)), n.Signature)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return errors.Join(errs...)
+	return func(ctx context.Context) error { return n.Kafka.DeletePrefix(ctx, prefix) }, nil
 }
 
 // maxRunID is how much of a run's id goes into a name, in bytes, so that the

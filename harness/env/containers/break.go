@@ -62,7 +62,6 @@ func (s *store) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// Start implements env.Breakable.
 func (s *store) Start(ctx context.Context, wipe bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

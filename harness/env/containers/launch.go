@@ -204,10 +204,8 @@ func (b *boxed) follow(wait client.ContainerWaitResult, printed *io.PipeWriter, 
 	_ = log.Close() // nothing of ours is buffered
 }
 
-// PID implements env.Process.
 func (b *boxed) PID() int { return b.pid }
 
-// Input implements env.Process.
 func (b *boxed) Input() io.WriteCloser { return halfClosed{b.pipe} }
 
 // halfClosed is the writing half of an attached connection.
@@ -221,13 +219,10 @@ func (h halfClosed) Close() error {
 	return nil
 }
 
-// Output implements env.Process.
 func (b *boxed) Output() io.ReadCloser { return b.output }
 
-// Done implements env.Process.
 func (b *boxed) Done() <-chan struct{} { return b.done }
 
-// How implements env.Process.
 func (b *boxed) How() env.End {
 	<-b.done
 	return b.how
@@ -267,7 +262,6 @@ func (b *boxed) Kill(ctx context.Context) error {
 	}
 }
 
-// Terminate implements env.Process.
 func (b *boxed) Terminate(ctx context.Context) error { return b.signal(ctx, "TERM") }
 
 // Pause implements env.Process by the engine's freezer.

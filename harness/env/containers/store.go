@@ -271,7 +271,6 @@ func (e *engine) hostName() string {
 // container is the container's id, empty before there is one.
 func (s *store) container() string { return s.id.Load().(string) }
 
-// Service implements env.Component.
 func (s *store) Service() sut.Service { return s.service }
 
 // Addr implements env.Component. It is empty while the store is down.
@@ -311,7 +310,6 @@ func (s *store) Info(ctx context.Context) (env.Info, error) {
 	return info, nil
 }
 
-// LogTail implements env.Component.
 func (s *store) LogTail(lines int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), commandBound)
 	defer cancel()

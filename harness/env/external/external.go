@@ -9,11 +9,11 @@ import (
 	"net"
 	"net/url"
 	"strings"
-	"sync"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/sut"
+	"stampede/harness/topics"
 )
 
 // Provider is the external backend.
@@ -52,7 +52,8 @@ func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("external: %w", err)
 	}
-	c := &cluster{runID: spec.RunID, signature: signature}
+	c := &cluster{admin.Stores{
+		Namespaces: admin.Namespaces{RunID: spec.RunID, Signature: signature}}}
 	for _, service := range spec.Services {
 		one, err := componentOf(service, spec)
 		if err == nil {
@@ -67,7 +68,7 @@ func (Provider) Start(ctx context.Context, spec env.Spec) (env.Cluster, error) {
 		if err != nil {
 			return nil, fmt.Errorf("external: %w", err)
 		}
-		c.components = append(c.components, one)
+		c.Add(one, one.Store)
 	}
 	return c, nil
 }
@@ -172,10 +173,8 @@ func (c *component) checkEmpty(ctx context.Context, log func(format string, args
 	return err
 }
 
-// Service implements env.Component.
 func (c *component) Service() sut.Service { return c.service }
 
-// Addr implements env.Component.
 func (c *component) Addr() string { return c.addr }
 
 // LogTail implements env.Component: the log is on the user's server.
@@ -192,132 +191,31 @@ func (c *component) Info(ctx context.Context) (env.Info, error) {
 }
 
 // cluster is the user's servers.
-type cluster struct {
-	runID string
-	// signature says who made what is ours.
-	signature  string
-	components []*component
-
-	mu   sync.Mutex
-	made int
-	open map[int]func(context.Context) error
-}
-
-// Component implements env.Cluster.
-func (c *cluster) Component(service sut.Service) env.Component {
-	for _, one := range c.components {
-		if one.service == service {
-			return one
-		}
-	}
-	return nil
-}
-
-// Namespace implements env.Cluster: a database of its own where the user may
-// create one, else a schema of its own, and a key prefix.
-func (c *cluster) Namespace(ctx context.Context, name string) (env.Namespace, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.made++
-	number := c.made
-	space := env.Namespace{Prefix: fmt.Sprintf("%s:%d:", runKey(c.runID), number)}
-	var drops []func(context.Context) error
-	for _, one := range c.components {
-		drop, err := c.carve(ctx, one, &space, admin.DatabaseName(c.runID, number, name))
-		if err != nil {
-			return env.Namespace{}, errors.Join(err, dropAll(context.WithoutCancel(ctx), drops))
-		}
-		drops = append(drops, drop)
-	}
-	if c.open == nil {
-		c.open = map[int]func(context.Context) error{}
-	}
-	c.open[number] = func(ctx context.Context) error { return dropAll(ctx, drops) }
-	space.Release = func(ctx context.Context) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.release(ctx, number)
-	}
-	return space, nil
-}
-
-// release drops one namespace, once.
-func (c *cluster) release(ctx context.Context, number int) error {
-	drop, ok := c.open[number]
-	if !ok {
-		return nil
-	}
-	if err := drop(ctx); err != nil {
-		return err
-	}
-	delete(c.open, number)
-	return nil
-}
-
-func dropAll(ctx context.Context, drops []func(context.Context) error) error {
-	var errs []error
-	for _, drop := range drops {
-		errs = append(errs, drop(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-// carve makes a place of our own in a server and returns how to drop it.
-func (c *cluster) carve(ctx context.Context, in *component, space *env.Namespace, name string) (
-	drop func(context.Context) error, err error) {
-	switch store := in.Store.(type) {
-	case admin.Postgres:
-		return c.carvePostgres(ctx, store, space, name)
-	case admin.Redis:
-		space.RedisURL = in.url
-		prefix := space.Prefix
-		if err := store.Put(ctx, in.signatureName(c.runID), c.signature); err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context) error {
-			_, err := store.DeletePrefix(ctx, prefix)
-			return err
-		}, nil
-	case admin.Kafka:
-		drop, err := carveKafka(ctx, store, space)
-		if err != nil {
-			return nil, err
-		}
-		return drop, store.Put(ctx, in.signatureName(c.runID), c.signature)
-	default:
-		return nil, fmt.Errorf("no way to make a namespace in %s", in.service)
-	}
-}
-
-func (c *cluster) carvePostgres(
-	ctx context.Context, store admin.Postgres, space *env.Namespace, name string,
-) (drop func(context.Context) error, err error) {
-	may, err := store.CanCreateDatabases(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if may {
-		space.PostgresURL, err = store.CreateDatabase(ctx, name, c.signature)
-		return func(ctx context.Context) error { return store.DropDatabase(ctx, name) }, err
-	}
-	space.PostgresURL, err = store.CreateSchema(ctx, name, c.signature)
-	return func(ctx context.Context) error { return store.DropSchema(ctx, name) }, err
-}
+type cluster struct{ admin.Stores }
 
 // Close implements env.Cluster: it drops the namespaces that nobody has
 // released, and leaves the servers as they were.
 func (c *cluster) Close(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var errs []error
-	for number := range c.open {
-		errs = append(errs, c.release(ctx, number))
-	}
-	if len(c.open) == 0 && c.made > 0 {
-		errs = append(errs, c.unsign(ctx))
-	}
-	if err := errors.Join(errs...); err != nil {
+	err := c.CloseOnce(func() error {
+		made, err := c.ReleaseAll(ctx)
+		if err == nil && made {
+			err = c.unsign(ctx)
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("external: close: %w", err)
 	}
 	return nil
+}
+
+// unsign removes the signatures, when nothing else of the run is left.
+func (c *cluster) unsign(ctx context.Context) (err error) {
+	if c.Redis != nil {
+		err = c.Redis.Delete(ctx, admin.RunKey(c.RunID))
+	}
+	if c.Kafka != nil {
+		err = errors.Join(err, c.Kafka.Delete(ctx, topics.Prefix(admin.RunKey(c.RunID))))
+	}
+	return err
 }

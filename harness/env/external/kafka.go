@@ -43,8 +43,8 @@ func prove(ctx context.Context, store admin.Kafka, runID string) error {
 	ctx, cancel := context.WithTimeout(ctx, proveBound)
 	defer cancel()
 	store.Probe = topics.Prefix("stampede:" + runID + ":ready")
-	if names, _, err := store.Topics(ctx, store.Probe); err != nil || len(names) > 0 {
-		return errors.Join(err, taken(store.Probe, names))
+	if err := store.Untaken(ctx, store.Probe); err != nil {
+		return err
 	}
 	for {
 		err := store.Ready(ctx)
@@ -60,29 +60,3 @@ func prove(ctx context.Context, store admin.Kafka, runID string) error {
 
 // proveEvery is how often a cluster is asked whether it is ready.
 const proveEvery = 50 * time.Millisecond
-
-// taken refuses names that begin with a prefix of the run's own.
-func taken(prefix string, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	return fmt.Errorf("kafka has topics or groups that begin with %s but do not belong to this run: "+
-		"%s",
-		topics.Prefix(prefix), strings.Join(names, ", "))
-}
-
-// carveKafka takes a prefix that no topic and no consumer group has yet, and
-// returns how to remove what will have it.
-func carveKafka(ctx context.Context, store admin.Kafka, space *env.Namespace) (
-	drop func(context.Context) error, err error) {
-	prefix := space.Prefix
-	names, groups, err := store.Topics(ctx, prefix)
-	if err != nil {
-		return nil, err
-	}
-	if err := taken(prefix, append(names, groups...)); err != nil {
-		return nil, err
-	}
-	space.KafkaBrokers = store.Brokers()
-	return func(ctx context.Context) error { return store.DeletePrefix(ctx, prefix) }, nil
-}

@@ -23,10 +23,6 @@ const (
 	keyPrefix  = "stampede:"
 )
 
-// runKey is the key of a run's owner; the run's other keys are below it,
-// behind a colon.
-func runKey(runID string) string { return keyPrefix + runID }
-
 // sign is this process's signature under what it makes for a run.
 func sign(runID string) (string, error) {
 	self, err := env.OwnerOf(runID)
@@ -38,33 +34,6 @@ func sign(runID string) (string, error) {
 		return "", fmt.Errorf("sign what is made: %w", err)
 	}
 	return string(text), nil
-}
-
-// signed is a store that keeps a run's signature under a name: of Redis a key,
-// of Kafka a topic.
-type signed interface {
-	Put(ctx context.Context, name, value string) error
-	Get(ctx context.Context, name string) (value string, err error)
-	Delete(ctx context.Context, name string) error
-}
-
-// unsign removes the signatures, when nothing else of the run is left.
-func (c *cluster) unsign(ctx context.Context) error {
-	var errs []error
-	for _, one := range c.components {
-		if store, ok := one.Store.(signed); ok {
-			errs = append(errs, store.Delete(ctx, one.signatureName(c.runID)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// signatureName is where the signature of a run is kept.
-func (c *component) signatureName(runID string) string {
-	if c.service == sut.Kafka {
-		return topics.Prefix(runKey(runID))
-	}
-	return runKey(runID)
 }
 
 // foreignKey is a key that is not ours, empty if there is none.
@@ -141,7 +110,7 @@ func madeInRedis(ctx context.Context, store admin.Redis) ([]made, error) {
 	}
 	var list []made
 	for _, runID := range slices.Sorted(maps.Keys(runs)) {
-		key := runKey(runID)
+		key := admin.RunKey(runID)
 		signature, err := store.Get(ctx, key)
 		if err != nil {
 			return nil, err
@@ -176,7 +145,7 @@ func madeInKafka(ctx context.Context, store admin.Kafka) ([]made, error) {
 	}
 	var list []made
 	for _, runID := range slices.Sorted(maps.Keys(runs)) {
-		topic := topics.Prefix(runKey(runID))
+		topic := topics.Prefix(admin.RunKey(runID))
 		signature, err := store.Get(ctx, topic)
 		if err != nil {
 			return nil, err

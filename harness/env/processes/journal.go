@@ -14,7 +14,6 @@ import (
 	"stampede/harness/sut"
 )
 
-// WatchJournal implements env.Journaled.
 func (s *server) WatchJournal(ctx context.Context, seen func(map[string]int64)) error {
 	folder, err := admin.JournalOf(ctx, s.Store)
 	if err != nil {
@@ -62,7 +61,6 @@ func journalSizes(folder string) (map[string]int64, error) {
 	return sizes, nil
 }
 
-// CutJournal implements env.Journaled.
 func (s *server) CutJournal(_ context.Context, sizes map[string]int64) (
 	map[string][]byte, error) {
 	s.mu.Lock()

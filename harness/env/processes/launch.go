@@ -106,7 +106,6 @@ func (l *launched) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Kill implements env.Process.
 func (l *launched) Kill(context.Context) error {
 	if err := l.signal(syscall.SIGKILL); err != nil {
 		return err
@@ -119,10 +118,8 @@ func (l *launched) Kill(context.Context) error {
 	}
 }
 
-// Terminate implements env.Process.
 func (l *launched) Terminate(context.Context) error { return l.signal(syscall.SIGTERM) }
 
-// Pause implements env.Process.
 func (l *launched) Pause(ctx context.Context) error {
 	if err := l.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -134,10 +131,8 @@ func (l *launched) Pause(ctx context.Context) error {
 	return nil
 }
 
-// Resume implements env.Process.
 func (l *launched) Resume(context.Context) error { return l.signal(syscall.SIGCONT) }
 
-// How implements env.Process.
 func (l *launched) How() env.End {
 	<-l.done
 	status, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus)

@@ -108,7 +108,6 @@ func (c *cluster) start(ctx context.Context, recipes []recipe, spec env.Spec) er
 	return c.CheckKafka(ctx, spec.Kafka)
 }
 
-// Close implements env.Cluster.
 func (c *cluster) Close(ctx context.Context) error {
 	return c.CloseOnce(func() error {
 		var errs []error

@@ -204,10 +204,8 @@ func (s *server) died() error {
 		admin.QuoteLog(s.LogTail(admin.LogLines)))
 }
 
-// Service implements env.Component.
 func (s *server) Service() sut.Service { return s.service }
 
-// Addr implements env.Component.
 func (s *server) Addr() string {
 	return admin.Loopback(int(s.port.Load()))
 }
@@ -241,7 +239,6 @@ func (s *server) describe(ctx context.Context) (env.Info, error) {
 	return info, err
 }
 
-// LogTail implements env.Component.
 func (s *server) LogTail(lines int) string { return env.LogTail(s.log, lines) }
 
 // running returns the live child, or an error if there is none.
@@ -252,7 +249,6 @@ func (s *server) running() (*child, error) {
 	return s.child, nil
 }
 
-// Kill implements env.Breakable.
 func (s *server) Kill(ctx context.Context) ([]int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +280,6 @@ func (s *server) kill(ctx context.Context) ([]int, error) {
 	}
 }
 
-// Start implements env.Breakable.
 func (s *server) Start(ctx context.Context, wipe bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,7 +298,6 @@ func (s *server) Start(ctx context.Context, wipe bool) error {
 	return s.start(ctx)
 }
 
-// Pause implements env.Breakable.
 func (s *server) Pause(ctx context.Context) ([]int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +318,6 @@ func (s *server) Resume(context.Context) error {
 	return continueAll(s.dir)
 }
 
-// Restart implements env.Breakable.
 func (s *server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

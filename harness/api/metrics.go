@@ -19,9 +19,9 @@ const resultOK = "ok"
 // is allocated at the start, so that counting takes no lock.
 type metrics struct {
 	system   string
-	names    []string // of the kinds, in the order of the spec
+	names    []string // of the kinds
 	results  []string
-	more     func(io.Writer)
+	more     func(io.Writer)         // appends lines of the instance's own, if set
 	kinds    map[string]*kindMetrics // never changed after newMetrics
 	inFlight atomic.Int64
 }
@@ -42,10 +42,10 @@ func bucketBounds() []time.Duration {
 	}
 }
 
-func newMetrics(spec spec) *metrics {
-	m := &metrics{system: spec.System, names: spec.Kinds, results: []string{resultOK},
-		more: spec.Metrics, kinds: make(map[string]*kindMetrics)}
-	for _, p := range spec.Problems {
+func newMetrics(system string, kinds []string, problems Problems) *metrics {
+	m := &metrics{system: system, names: kinds, results: []string{resultOK},
+		kinds: make(map[string]*kindMetrics)}
+	for _, p := range problems {
 		m.results = append(m.results, p.code())
 	}
 	for _, kind := range m.names {

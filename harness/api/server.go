@@ -30,30 +30,6 @@ const (
 	routeMetrics = "/metrics"
 )
 
-// spec says what a system's API is. Token, Permit and Metrics may be left out.
-type spec struct {
-	// System names the system in the names of metrics.
-	System string
-	// Kinds are the kinds of its operations.
-	Kinds []string
-	// Problems are its documented problems.
-	Problems Problems
-	// MaxBody bounds what a request may send, in bytes.
-	MaxBody int64
-	// Timeout bounds an operation.
-	Timeout time.Duration
-	// Reset reads what a reset asks for; its errors are the answer.
-	Reset func(body io.Reader) error
-	// Token, if set, is what a request must show to be served, as "Authorization:
-	// Bearer TOKEN". Health and metrics are open to everybody.
-	Token string
-	// Permit, if set, is asked about each request that does not show Token, also where there
-	// is none.
-	Permit Permit
-	// Metrics, if set, appends lines in the OpenMetrics text format.
-	Metrics func(io.Writer)
-}
-
 // Permit says whether a request that shows a token, "" for none, is served, and in which
 // context. An error is the answer: one that wraps ErrUnauthorized, as a rule.
 type Permit func(r *http.Request, token string) (context.Context, error)
@@ -67,35 +43,40 @@ type Resetter interface {
 // server answers requests with an instance. Listening, limits on connections and
 // shutting down belong to the caller.
 type server struct {
-	inst    sut.Instance
-	spec    spec
+	inst     sut.Instance
+	problems Problems
+	// maxBody bounds what a request may send, in bytes, timeout an operation.
+	maxBody int64
+	timeout time.Duration
+	// begin reads what a reset asks for; its errors are the answer.
+	begin func(body io.Reader) error
+	// token, if set, is what a request must show to be served, as "Authorization:
+	// Bearer TOKEN"; permit, if set, is asked about each that does not show it, also where
+	// there is none. Health and metrics are open to everybody.
+	token   string
+	permit  Permit
 	metrics *metrics
 
 	// lives lets operations share the instance and a reset have it alone.
 	lives sync.RWMutex
 }
 
-// newServer makes a server of an instance.
-func newServer(inst sut.Instance, spec spec) *server {
-	return &server{inst: inst, spec: spec, metrics: newMetrics(spec)}
-}
-
 // guard lets only those pass who show the token, if there is one, or are permitted.
 // Comparing takes as long whatever they show.
 func (s *server) guard(next http.Handler) http.Handler {
-	if s.spec.Token == "" && s.spec.Permit == nil {
+	if s.token == "" && s.permit == nil {
 		return next
 	}
-	want := sha256.Sum256([]byte(bearer + s.spec.Token))
+	want := sha256.Sum256([]byte(bearer + s.token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if s.spec.Token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+		if s.token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			next.ServeHTTP(w, r)
 			return
 		}
 		ctx, err := r.Context(), ErrUnauthorized
-		if s.spec.Permit != nil {
-			ctx, err = s.spec.Permit(r, shownToken(r))
+		if s.permit != nil {
+			ctx, err = s.permit(r, shownToken(r))
 		}
 		if err == nil {
 			next.ServeHTTP(w, r.WithContext(ctx))
@@ -172,13 +153,13 @@ func (s *server) operation(
 	read func(body io.Reader) (history.Op, error), result func(history.Reply) (status int, body any),
 ) {
 	began := s.metrics.begin()
-	op, err := read(http.MaxBytesReader(w, r.Body, s.spec.MaxBody))
+	op, err := read(http.MaxBytesReader(w, r.Body, s.maxBody))
 	var reply history.Reply
 	if err == nil {
 		reply, err = s.perform(r.Context(), op)
 	}
 	if err != nil {
-		s.metrics.end(kind, s.spec.Problems.of(err).code(), began)
+		s.metrics.end(kind, s.problems.of(err).code(), began)
 		s.fail(w, err)
 		return
 	}
@@ -194,14 +175,14 @@ func (s *server) operation(
 func (s *server) perform(ctx context.Context, op history.Op) (history.Reply, error) {
 	s.lives.RLock()
 	defer s.lives.RUnlock()
-	ctx, cancel := context.WithTimeout(ctx, s.spec.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return s.inst.Do(ctx, op)
 }
 
 func (s *server) reset(w http.ResponseWriter, r *http.Request) {
-	body := http.MaxBytesReader(w, r.Body, s.spec.MaxBody)
-	err := s.spec.Reset(body)
+	body := http.MaxBytesReader(w, r.Body, s.maxBody)
+	err := s.begin(body)
 	if err == nil {
 		err = s.restart(r.Context())
 	}
@@ -243,7 +224,7 @@ func (s *server) pending(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, fmt.Errorf("%w: this server does not know its pending work", ErrNoRoute))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.spec.Timeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.timeout)
 	defer cancel()
 	text, err := q.Quiesced(ctx)
 	if err != nil {
@@ -268,7 +249,7 @@ func (s *server) health(w http.ResponseWriter, _ *http.Request) {
 
 // fail answers with the problem that an error is.
 func (s *server) fail(w http.ResponseWriter, err error) {
-	p := s.spec.Problems.of(err)
+	p := s.problems.of(err)
 	if later, knows := errors.AsType[RetryLater](err); knows {
 		seconds := int64(math.Ceil(later.RetryAfter().Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatInt(max(1, seconds), 10))

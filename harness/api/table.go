@@ -148,15 +148,16 @@ func (t *Table[S]) Handler(inst sut.Instance, cfg sut.Config) (http.Handler, err
 	if err != nil {
 		return nil, fmt.Errorf("%s handler: %w", t.System, err)
 	}
-	spec := spec{System: t.System, Kinds: t.Names(), Problems: t.problems(), MaxBody: t.MaxBody,
-		Timeout: stores.Timeout(cfg), Reset: resetTo(begin), Token: t.token(cfg)}
+	server := &server{inst: inst, problems: t.problems(), maxBody: t.MaxBody,
+		timeout: stores.Timeout(cfg), begin: resetTo(begin), token: t.token(cfg)}
+	server.metrics = newMetrics(t.System, t.Names(), server.problems)
 	if t.Permit != nil {
-		spec.Permit = t.Permit(inst, spec.Token)
+		server.permit = t.Permit(inst, server.token)
 	}
 	if t.Metrics != nil {
-		spec.Metrics = t.Metrics(inst)
+		server.metrics.more = t.Metrics(inst)
 	}
-	server, routes := newServer(inst, spec), map[string]methods{}
+	routes := map[string]methods{}
 	add := func(method, path string, serve http.HandlerFunc) {
 		if routes[path] == nil {
 			routes[path] = methods{}

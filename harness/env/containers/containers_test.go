@@ -2,7 +2,6 @@ package containers_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -150,7 +149,10 @@ func TestSweepAndGuardAfterKill9(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			runID := fmt.Sprintf("%s%d", name, os.Getpid())
-			parent := startParent(t, runID)
+			// Without the reaper, which would do the work of what is tested.
+			t.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
+			var ready bool
+			parent := envtest.Parent(t, parentVariable, runID, &ready)
 			if err := parent.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -169,27 +171,6 @@ func TestSweepAndGuardAfterKill9(t *testing.T) {
 			}
 		})
 	}
-}
-
-func startParent(t *testing.T, runID string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	// Without the reaper, which would do the work of what is tested.
-	cmd.Env = append(os.Environ(), parentVariable+"="+runID, "TESTCONTAINERS_RYUK_DISABLED=true")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	var ready bool
-	if err := json.NewDecoder(out).Decode(&ready); err != nil || !ready {
-		t.Fatalf("read the parent's answer: %v", err)
-	}
-	return cmd
 }
 
 func beParent() int {

@@ -2,11 +2,14 @@ package envtest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"syscall"
+	"testing"
 
 	"stampede/harness/deploy"
 	"stampede/harness/env"
@@ -17,6 +20,27 @@ import (
 
 // asChild makes a test binary the process of a role or of an API.
 const asChild = "STAMPEDE_TEST_CHILD"
+
+// Parent executes the test binary again with a variable set, which makes it start stores,
+// print what it made as JSON, which goes into made, and wait to be killed.
+func Parent(t *testing.T, variable, value string, made any) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), variable+"="+value)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if err := json.NewDecoder(out).Decode(made); err != nil {
+		t.Fatalf("read the parent's answer: %v", err)
+	}
+	return cmd
+}
 
 // Launcher deploys roles and APIs as processes of the test binary, whose
 // TestMain must call Child.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -329,7 +328,8 @@ func TestNothingSurvivesKill9(t *testing.T) {
 	}
 	for _, mode := range []string{"running", "paused"} {
 		t.Run(mode, func(t *testing.T) {
-			parent, dirs := startParent(t, mode)
+			var dirs []string
+			parent := envtest.Parent(t, parentVariable, mode, &dirs)
 			if len(leftIn(t, dirs)) < 4 {
 				t.Fatalf("the parent started too little: %v", leftIn(t, dirs))
 			}
@@ -341,27 +341,6 @@ func TestNothingSurvivesKill9(t *testing.T) {
 			awaitGone(t, dirs, memory)
 		})
 	}
-}
-
-// startParent re-executes this binary and returns it with its data folders.
-func startParent(t *testing.T, mode string) (*exec.Cmd, []string) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), parentVariable+"="+mode)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	var dirs []string
-	if err := json.NewDecoder(out).Decode(&dirs); err != nil {
-		t.Fatalf("read the parent's answer: %v", err)
-	}
-	return cmd, dirs
 }
 
 // beParent starts stores, prints their data folders and waits for its end.

@@ -54,16 +54,6 @@ func value(t *testing.T, s telemetry.Source, quantity, part string, want func(fl
 func is(n float64) func(float64) bool      { return func(v float64) bool { return v == n } }
 func atLeast(n float64) func(float64) bool { return func(v float64) bool { return v >= n } }
 
-func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
-
 func execute(t *testing.T, conn *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), sql); err != nil {
@@ -75,7 +65,7 @@ func TestPostgres(t *testing.T) {
 	url := stores.Namespace(t).PostgresURL
 	source := telemetry.Postgres(url, stores.Cluster(t).Component(sut.Postgres).Addr)
 	t.Cleanup(source.Close)
-	one, two := connect(t, url), connect(t, url)
+	one, two := envtest.Connect(t, url), envtest.Connect(t, url)
 	execute(t, one, `CREATE TABLE rows (id int PRIMARY KEY, n int) WITH (autovacuum_enabled = off)`)
 	execute(t, one, `INSERT INTO rows SELECT i, 0 FROM generate_series(1, 500) i`)
 	execute(t, one, `UPDATE rows SET n = 1`)
@@ -115,7 +105,7 @@ func TestPostgresComesBack(t *testing.T) {
 	source := telemetry.Postgres(url, stores.Cluster(t).Component(sut.Postgres).Addr)
 	t.Cleanup(source.Close)
 	value(t, source, "deadlocks", "", is(0))
-	execute(t, connect(t, url), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	execute(t, envtest.Connect(t, url), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE application_name = 'stampede-telemetry' AND datname = current_database()`)
 	if values, err := source.Read(t.Context()); err == nil {
 		t.Fatalf("its connection was ended, and it said %+v", values)
@@ -130,12 +120,7 @@ func TestRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(source.Close)
-	opts, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opts)
-	defer client.Close()
+	client := envtest.RedisClient(t, url)
 	for range 30 {
 		if err := client.Get(t.Context(), "nothing").Err(); !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
@@ -248,12 +233,7 @@ func TestCPUOfStores(t *testing.T) {
 	if !ok {
 		t.Fatalf("nobody can tell what %T uses", cluster.Component(sut.Redis))
 	}
-	opts, err := redis.ParseURL(space.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opts)
-	defer client.Close()
+	client := envtest.RedisClient(t, space.RedisURL)
 	source := telemetry.CPU([]env.Metered{component})
 	source.Whole(nil)
 	if _, err := source.Read(t.Context()); err != nil {

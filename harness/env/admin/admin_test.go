@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"stampede/docker"
@@ -208,7 +207,7 @@ func TestDeletePrefixIsLiteral(t *testing.T) {
 	if _, err := store.DeletePrefix(t.Context(), ""); err == nil {
 		t.Error("an empty prefix would delete everything, and was taken")
 	}
-	client := redisClient(t, space.RedisURL)
+	client := envtest.RedisClient(t, space.RedisURL)
 	for _, key := range []string{"a*:1", "a*:2", "ab:1", `a[b]?\:1`} {
 		if err := client.Set(t.Context(), key, 1, 0).Err(); err != nil {
 			t.Fatal(err)
@@ -227,15 +226,4 @@ func TestDeletePrefixIsLiteral(t *testing.T) {
 	if err != nil || !slices.Equal(left, []string{"ab:1"}) {
 		t.Errorf("%q are left, %v", left, err)
 	}
-}
-
-func redisClient(t *testing.T, url string) *redis.Client {
-	t.Helper()
-	opts, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { client.Close() })
-	return client
 }

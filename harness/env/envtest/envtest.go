@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/containers"
@@ -188,4 +191,28 @@ func (s *Shared) Namespace(t testing.TB) env.Namespace {
 		}
 	})
 	return space
+}
+
+// RedisClient is a client of a Redis without retries; it is closed when the test ends.
+func RedisClient(t testing.TB, url string) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.MaxRetries = -1
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// Connect connects to a database of Postgres; the connection is closed when the test ends.
+func Connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
 }

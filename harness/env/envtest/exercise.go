@@ -201,7 +201,7 @@ func namespaces(t *testing.T, cluster env.Cluster) {
 	if got := get(t, cluster, first); got != [3]string{} {
 		t.Errorf("the last namespace, released, still has %q", got)
 	}
-	if n := redisClient(t, first).DBSize(t.Context()).Val(); n != 0 {
+	if n := RedisClient(t, first.RedisURL).DBSize(t.Context()).Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
 }
@@ -347,16 +347,11 @@ func (s suite) badSetting(t *testing.T) {
 // put stores one acknowledged value in each store.
 func put(t *testing.T, space env.Namespace, value string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), space.PostgresURL)
+	_, err := Connect(t, space.PostgresURL).Exec(t.Context(), "CREATE TABLE t AS SELECT '"+value+"'::text AS v")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
-	_, err = conn.Exec(t.Context(), "CREATE TABLE t AS SELECT '"+value+"'::text AS v")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := redisClient(t, space).Set(t.Context(), space.Prefix+"k", value, 0).Err(); err != nil {
+	if err := RedisClient(t, space.RedisURL).Set(t.Context(), space.Prefix+"k", value, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	produce(t, space, kafkaSettings(1), value)
@@ -376,7 +371,7 @@ func get(t *testing.T, cluster env.Cluster, space env.Namespace) (values [3]stri
 		}
 	}
 	space.RedisURL = "redis://" + cluster.Component(sut.Redis).Addr() + "/0"
-	values[1], err = redisClient(t, space).Get(t.Context(), space.Prefix+"k").Result()
+	values[1], err = RedisClient(t, space.RedisURL).Get(t.Context(), space.Prefix+"k").Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
@@ -392,18 +387,6 @@ func get(t *testing.T, cluster env.Cluster, space env.Namespace) (values [3]stri
 		t.Errorf("topics are left: %v", names)
 	}
 	return values
-}
-
-func redisClient(t *testing.T, space env.Namespace) *redis.Client {
-	t.Helper()
-	opts, err := redis.ParseURL(space.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.MaxRetries = -1
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 // config is what a variant would be given.

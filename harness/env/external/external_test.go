@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
@@ -70,27 +69,11 @@ func exec(t *testing.T, url string, statements ...string) {
 
 func text(t *testing.T, url, query string) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
 	var s string
-	if err := conn.QueryRow(t.Context(), query).Scan(&s); err != nil {
+	if err := envtest.Connect(t, url).QueryRow(t.Context(), query).Scan(&s); err != nil {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func redisClient(t *testing.T, url string) *redis.Client {
-	t.Helper()
-	opts, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 func start(t *testing.T, s env.Spec) env.Cluster {
@@ -109,7 +92,7 @@ func TestTouchesOnlyItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, own := spec(t, mayCreate)
 			exec(t, own.PostgresURL, "CREATE TABLE theirs AS SELECT 1 AS v")
-			theirs := redisClient(t, own.RedisURL)
+			theirs := envtest.RedisClient(t, own.RedisURL)
 			// A key that only a careless pattern would match.
 			for _, key := range []string{"theirs", "stampede:other:1:x", "stampede:extX:1:k"} {
 				if err := theirs.Set(t.Context(), key, "theirs", 0).Err(); err != nil {
@@ -165,7 +148,7 @@ func TestRefusesWhatIsNotEmpty(t *testing.T) {
 	if err := start(t, s).Close(t.Context()); err != nil {
 		t.Fatalf("an empty server: %v", err)
 	}
-	client := redisClient(t, own.RedisURL)
+	client := envtest.RedisClient(t, own.RedisURL)
 	if err := client.Set(t.Context(), "stampedes", 1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +183,7 @@ func TestSweepDropsWhatTheDeadLeft(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := redisClient(t, own.RedisURL)
+			client := envtest.RedisClient(t, own.RedisURL)
 			if err := client.Set(t.Context(), space.Prefix+"k", 1, 0).Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -14,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
-
 	"stampede/harness/env"
 	"stampede/harness/env/envtest"
 	"stampede/harness/env/processes"
@@ -255,22 +252,12 @@ func dataDirs(t *testing.T, cluster env.Cluster) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), space.PostgresURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
 	var dir string
-	if err := conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&dir); err != nil {
+	row := envtest.Connect(t, space.PostgresURL).QueryRow(t.Context(), "SHOW data_directory")
+	if err := row.Scan(&dir); err != nil {
 		t.Fatal(err)
 	}
-	opts, err := redis.ParseURL(space.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opts)
-	defer client.Close()
-	values, err := client.ConfigGet(t.Context(), "dir").Result()
+	values, err := envtest.RedisClient(t, space.RedisURL).ConfigGet(t.Context(), "dir").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,35 +20,41 @@ func Choose(ctx context.Context, want string, spec Spec, providers ...Provider) 
 		return nil, "", fmt.Errorf("unknown backend %q: expected %s, %s, %s or %s",
 			want, Auto, Containers, Processes, External)
 	}
-	for _, p := range providers {
-		if p.Name() != want {
-			continue
-		}
-		ok, why := p.Available(ctx, spec)
-		if !ok {
-			if want == External { // what is missing there is not on this machine
-				return nil, "", fmt.Errorf("backend %s: %s", want, why)
-			}
-			return nil, "", fmt.Errorf("backend %s: %s; stampede doctor says what is missing", want, why)
-		}
-		return p, fmt.Sprintf("%s, as asked for: %s", want, why), nil
+	p := providerOf(providers, want)
+	if p == nil {
+		return nil, "", fmt.Errorf("backend %s is not part of this program", want)
 	}
-	return nil, "", fmt.Errorf("backend %s is not part of this program", want)
+	ok, why := p.Available(ctx, spec)
+	switch {
+	case ok:
+		return p, fmt.Sprintf("%s, as asked for: %s", want, why), nil
+	case want == External: // what is missing there is not on this machine
+		return nil, "", fmt.Errorf("backend %s: %s", want, why)
+	}
+	return nil, "", fmt.Errorf("backend %s: %s; stampede doctor says what is missing", want, why)
+}
+
+// providerOf is the provider of a name, nil if there is none.
+func providerOf(providers []Provider, name string) Provider {
+	i := slices.IndexFunc(providers, func(p Provider) bool { return p.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return providers[i]
 }
 
 func chooseAuto(ctx context.Context, spec Spec, providers []Provider) (Provider, string, error) {
 	var refusals []string
 	for _, want := range []string{Containers, Processes} {
-		for _, p := range providers {
-			if p.Name() != want {
-				continue
-			}
-			ok, why := p.Available(ctx, spec)
-			if ok {
-				return p, autoReason(want, why, refusals), nil
-			}
-			refusals = append(refusals, want+": "+why)
+		p := providerOf(providers, want)
+		if p == nil {
+			continue
 		}
+		ok, why := p.Available(ctx, spec)
+		if ok {
+			return p, autoReason(want, why, refusals), nil
+		}
+		refusals = append(refusals, want+": "+why)
 	}
 	return nil, "", fmt.Errorf("no backend can start %s (%s); stampede doctor --fix installs one, "+
 		"or give --backend external with URLs", names(spec), strings.Join(refusals, "; "))

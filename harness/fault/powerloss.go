@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -184,11 +185,6 @@ func number(mark byte, piece []byte) (n int, rest []byte, ok bool) {
 	if !ok || len(line) < 2 || len(line) > 10 || line[0] != mark {
 		return 0, nil, false
 	}
-	for _, digit := range line[1:] {
-		if digit < '0' || digit > '9' {
-			return 0, nil, false
-		}
-		n = 10*n + int(digit-'0')
-	}
-	return n, rest, true
+	whole, err := strconv.ParseUint(string(line[1:]), 10, 31)
+	return int(whole), rest, err == nil
 }

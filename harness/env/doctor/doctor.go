@@ -68,7 +68,7 @@ const (
 // Local stores are needed only if containers could not provide them, unless
 // everything is wanted.
 func Examine(ctx context.Context, opts Options) []Check {
-	engine, images := engineCheck(ctx), imagesCheck(ctx)
+	engine, images := engineCheck(ctx), imagesCheck(ctx, "images", services...)
 	engine.Optional = !opts.Engine
 	var checks []Check
 	for _, service := range services {
@@ -78,8 +78,8 @@ func Examine(ctx context.Context, opts Options) []Check {
 	}
 	kafka := programCheck(ctx, sut.Kafka)
 	kafka.Optional = !opts.tests()
-	checks = append(checks, kafka, engine, images, kafkaImageCheck(ctx), rolesImageCheck(ctx),
-		backendCheck(ctx, opts))
+	checks = append(checks, kafka, engine, images, imagesCheck(ctx, "kafka image", sut.Kafka),
+		rolesImageCheck(ctx), backendCheck(ctx, opts))
 	compiler := compilerCheck(ctx)
 	compiler.Optional = !opts.tests()
 	checks = append(checks, compiler)
@@ -91,69 +91,46 @@ func Examine(ctx context.Context, opts Options) []Check {
 	return append(checks, dataCheck(), filesCheck(), coresCheck(), memoryCheck(), clockCheck())
 }
 
-func programCheck(ctx context.Context, service sut.Service) Check {
-	c := Check{Name: string(service), Fix: fixLine}
-	program, err := processes.Find(ctx, service)
-	if err != nil {
+// found is a check of something of which an error says why it is not there.
+func found(c Check, detail string, err error) Check {
+	if c.OK, c.Detail = err == nil, detail; err != nil {
 		c.Detail = err.Error()
-		return c
 	}
-	c.OK, c.Detail = true, program.String()
 	return c
+}
+
+func programCheck(ctx context.Context, service sut.Service) Check {
+	program, err := processes.Find(ctx, service)
+	return found(Check{Name: string(service), Fix: fixLine}, program.String(), err)
 }
 
 // engineCheck asks whether a container engine answers.
 func engineCheck(ctx context.Context) Check {
-	c := Check{Name: "engine", Fix: fixLine + engineFlag}
 	version, err := containers.EngineVersion(ctx)
-	if err != nil {
-		c.Detail = err.Error()
-		return c
-	}
-	c.OK, c.Detail = true, "version "+version
-	return c
+	return found(Check{Name: "engine", Fix: fixLine + engineFlag}, "version "+version, err)
 }
 
-// imagesCheck asks whether stores could run in containers now.
-func imagesCheck(ctx context.Context) Check {
-	c := Check{Name: "images", Optional: true, Fix: "make images"}
+// imagesCheck asks whether services could run in containers now.
+func imagesCheck(ctx context.Context, name string, services ...sut.Service) Check {
+	c := Check{Name: name, Optional: true, Fix: "make images"}
 	c.OK, c.Detail = containers.New().Available(ctx, env.Spec{Services: services})
-	return c
-}
-
-// kafkaImageCheck asks whether brokers could run in containers now.
-func kafkaImageCheck(ctx context.Context) Check {
-	c := Check{Name: "kafka image", Optional: true, Fix: "make images"}
-	c.OK, c.Detail = containers.New().Available(ctx, env.Spec{Services: []sut.Service{sut.Kafka}})
 	return c
 }
 
 // rolesImageCheck asks whether roles could run in containers now.
 func rolesImageCheck(ctx context.Context) Check {
-	c := Check{Name: "roles image", Optional: true,
-		Fix: "make build && docker/images.sh stampede"}
 	var launcher containers.Launcher
-	err := errors.Join(launcher.Available(ctx), launcher.Close())
-	if err != nil {
-		c.Detail = err.Error()
-		return c
-	}
-	c.OK, c.Detail = true, containers.StampedeImage
-	return c
+	return found(Check{Name: "roles image", Optional: true,
+		Fix: "make build && docker/images.sh stampede"}, containers.StampedeImage,
+		errors.Join(launcher.Available(ctx), launcher.Close()))
 }
 
 // backendCheck says what --backend auto would take. While an engine is still
 // to be given its images, a backend that is missing is not the engine's fault.
 func backendCheck(ctx context.Context, opts Options) Check {
-	c := Check{Name: "backend", Fix: fixLine, Optional: opts.Engine}
 	_, reason, err := env.Choose(ctx, env.Auto, env.Spec{Services: services},
 		containers.New(), processes.New())
-	if err != nil {
-		c.Detail = err.Error()
-		return c
-	}
-	c.OK, c.Detail = true, reason
-	return c
+	return found(Check{Name: "backend", Fix: fixLine, Optional: opts.Engine}, reason, err)
 }
 
 // dataCheck looks at where the data of local processes would lie.

@@ -347,11 +347,13 @@ func (s suite) badSetting(t *testing.T) {
 // put stores one acknowledged value in each store.
 func put(t *testing.T, space env.Namespace, value string) {
 	t.Helper()
-	_, err := Connect(t, space.PostgresURL).Exec(t.Context(), "CREATE TABLE t AS SELECT '"+value+"'::text AS v")
+	_, err := Connect(t, space.PostgresURL).Exec(t.Context(),
+		"CREATE TABLE t AS SELECT '"+value+"'::text AS v")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := RedisClient(t, space.RedisURL).Set(t.Context(), space.Prefix+"k", value, 0).Err(); err != nil {
+	client := RedisClient(t, space.RedisURL)
+	if err := client.Set(t.Context(), space.Prefix+"k", value, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	produce(t, space, kafkaSettings(1), value)

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -37,8 +36,6 @@ func (d *decoder) into(n *node, v reflect.Value) {
 		d.duration(n, v)
 	case v.Type() == reflect.TypeFor[json.RawMessage]():
 		// The system's own part, decoded by Decode into the system's type.
-	case unmarshals(v.Type()):
-		d.unmarshal(n, v)
 	default:
 		d.kind(n, v)
 	}
@@ -270,54 +267,6 @@ func withUnit(number string) string {
 }
 
 const mostSeconds = 100
-
-func unmarshals(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
-		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
-}
-
-// unmarshal hands the value to a type that decodes itself from JSON.
-func (d *decoder) unmarshal(n *node, v reflect.Value) {
-	data, err := json.Marshal(n.plain())
-	if err != nil {
-		d.wrong(n, fmt.Sprintf("%s cannot be decoded: %v", n.show(), err), "")
-		return
-	}
-	if err := json.Unmarshal(data, v.Addr().Interface()); err != nil {
-		d.wrong(n, err.Error(), "")
-	}
-}
-
-// plain is the node as encoding/json would decode it. Numbers keep their
-// text where JSON allows it.
-func (n *node) plain() any {
-	switch n.kind {
-	case boolean:
-		return n.text == "true"
-	case integer, float:
-		if json.Valid([]byte(n.text)) {
-			return json.Number(n.text)
-		}
-		f, _ := strconv.ParseFloat(n.text, 64) // floatForm matched: never fails
-		return f
-	case text:
-		return n.text
-	case list:
-		items := make([]any, len(n.items))
-		for i, item := range n.items {
-			items[i] = item.plain()
-		}
-		return items
-	case mapping:
-		fields := make(map[string]any, len(n.fields))
-		for _, f := range n.fields {
-			fields[f.name] = f.value.plain()
-		}
-		return fields
-	}
-	return nil
-}
 
 // expected describes the values of a type.
 func expected(t reflect.Type) string {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 )
 
 // Tree parses YAML into what encoding/json would give.
@@ -36,4 +37,34 @@ func fromPlain(v any) *node {
 		panic(fmt.Sprintf("fromPlain: %s: %v", data, err))
 	}
 	return n
+}
+
+// plain is the node as encoding/json would decode it. Numbers keep their
+// text where JSON allows it.
+func (n *node) plain() any {
+	switch n.kind {
+	case boolean:
+		return n.text == "true"
+	case integer, float:
+		if json.Valid([]byte(n.text)) {
+			return json.Number(n.text)
+		}
+		f, _ := strconv.ParseFloat(n.text, 64) // floatForm matched: never fails
+		return f
+	case text:
+		return n.text
+	case list:
+		items := make([]any, len(n.items))
+		for i, item := range n.items {
+			items[i] = item.plain()
+		}
+		return items
+	case mapping:
+		fields := make(map[string]any, len(n.fields))
+		for _, f := range n.fields {
+			fields[f.name] = f.value.plain()
+		}
+		return fields
+	}
+	return nil
 }

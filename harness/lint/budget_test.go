@@ -17,9 +17,9 @@ func budgets() map[string]budget {
 	large := budget{3500, 1500}
 	return map[string]budget{
 		"flashsale": {5540, 3550},
-		"likes":     {4300, 2970},
+		"likes":     {4280, 2940},
 		"scheduler": {5935, 3825},
-		"sqlbroker": {5475, 3615}, "views": {5190, 2690},
+		"sqlbroker": {5475, 3615}, "views": {5190, 2660},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -296,3 +297,32 @@ type openSocket struct{}
 func (openSocket) Control(func(uintptr)) error    { return nil }
 func (openSocket) Read(func(uintptr) bool) error  { return nil }
 func (openSocket) Write(func(uintptr) bool) error { return nil }
+
+// seedsToKill bounds how many seeds a mutant may survive.
+const seedsToKill = 5
+
+// Killed checks that a planted error is named, with witnesses, by its invariants within a few
+// seeds, and that what it is planted in breaks nothing under the same seeds and faults. Each
+// function runs one of the two with a seed and judges.
+func Killed(
+	t *testing.T, named []string, control, planted func(seed uint64) map[string]check.Verdict,
+) {
+	t.Helper()
+	for seed := uint64(1); ; seed++ {
+		for name, v := range control(seed) {
+			if v.Status == check.Broken {
+				t.Fatalf("seed %d: the control breaks %s: %+v", seed, name, v.Violations)
+			}
+		}
+		verdicts := planted(seed)
+		if !slices.ContainsFunc(named, func(name string) bool {
+			return verdicts[name].Status != check.Broken || len(verdicts[name].Witness) == 0
+		}) {
+			t.Logf("killed by seed %d: %s", seed, verdicts[named[0]].Reason)
+			return
+		}
+		if seed == seedsToKill {
+			t.Fatalf("survives %d seeds: %+v", seed, verdicts)
+		}
+	}
+}

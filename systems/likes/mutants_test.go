@@ -3,7 +3,6 @@ package likes
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -24,9 +23,6 @@ type mutant struct {
 	faults  func(*bubble)
 	named   []string
 }
-
-// seedsToKill bounds how many seeds a mutant may survive.
-const seedsToKill = 5
 
 // planted replaces what users call.
 func planted[T Likes](replace func(T) Likes) func(making) making {
@@ -102,21 +98,9 @@ func mutants() []mutant {
 func TestMutants(t *testing.T) {
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
-			for seed := uint64(1); ; seed++ {
-				if verdicts := m.live(t, m.control, seed); len(broken(verdicts)) > 0 {
-					t.Fatalf("seed %d: the control breaks %v: %+v", seed, broken(verdicts), verdicts)
-				}
-				verdicts := m.live(t, m.plant(m.control), seed)
-				got := broken(verdicts)
-				survived := func(name string) bool { return !slices.Contains(got, name) }
-				if !slices.ContainsFunc(m.named, survived) {
-					t.Logf("killed by seed %d: %s", seed, verdicts[m.named[0]].Reason)
-					return
-				}
-				if seed == seedsToKill {
-					t.Fatalf("survives %d seeds; of %v it breaks %v", seed, m.named, got)
-				}
-			}
+			suttest.Killed(t, m.named,
+				func(seed uint64) map[string]check.Verdict { return m.live(t, m.control, seed) },
+				func(seed uint64) map[string]check.Verdict { return m.live(t, m.plant(m.control), seed) })
 		})
 	}
 }
@@ -134,17 +118,6 @@ func (m mutant) live(t *testing.T, d making, seed uint64) (verdicts map[string]c
 		b.tell()
 	})
 	return verdicts
-}
-
-// broken lists the invariants that are broken, in order.
-func broken(verdicts map[string]check.Verdict) (names []string) {
-	for name, v := range verdicts {
-		if v.Status == check.Broken {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // getSet reads a counter and writes it back.

@@ -121,8 +121,13 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 	if lag, err := r.lag(ctx, w.target); err != nil || lag > 0 {
 		return err
 	}
-	if logged, err := r.rescue(ctx, video); err != nil || logged > 0 {
+	// What a server had in its buffer that died before, Redis may have, and the ledger has not.
+	ahead, _, err := r.unequal(ctx, video)
+	if err == nil && len(ahead) > 0 {
 		w.target = nil // the ledger must have that too
+		err = r.relog(ctx, video, ahead)
+	}
+	if err != nil || len(ahead) > 0 {
 		return err
 	}
 	epoch, err := r.ledger.newEpoch(ctx, video)
@@ -142,16 +147,6 @@ func (r *repair) restore(ctx context.Context, video uint64) error {
 	delete(r.waits, video)
 	delete(r.seen, video)
 	return nil
-}
-
-// rescue logs what a Redis that was started again has and the ledger has not: what
-// a server had in its buffer that died before. It returns how many pairs it was.
-func (r *repair) rescue(ctx context.Context, video uint64) (int, error) {
-	ahead, _, err := r.unequal(ctx, video)
-	if err != nil {
-		return 0, err
-	}
-	return len(ahead), r.relog(ctx, video, ahead)
 }
 
 // relog logs what Redis knows of some pairs, many at once.

@@ -60,10 +60,7 @@ const (
 // buffering is a counting that acknowledges before the log has the interaction.
 type buffering struct {
 	*counting
-	// slots bound what is acknowledged and not yet logged. held counts that by the life of
-	// Redis that it was counted in.
-	slots chan struct{}
-	held  held
+	slots chan struct{} // bound what is acknowledged and not yet logged
 	lives lives
 	// logging are the events in the buffer, telling is tellBuffer. They go on until end.
 	logging, telling sync.WaitGroup
@@ -77,7 +74,7 @@ func (c counted) openBuffering(ctx context.Context, st *opened) (*buffering, err
 		return nil, err
 	}
 	b := &buffering{counting: base, slots: make(chan struct{}, st.Params.Buffer),
-		held: held{of: map[int64]int{}}}
+		lives: lives{held: map[int64]int{}}}
 	info, err := st.Redis.Info(ctx, "server").Result()
 	if err != nil {
 		return nil, stores.Failed("asking Redis for its run_id", err)
@@ -146,7 +143,7 @@ func (b *buffering) Change(ctx context.Context, req Request, likes bool) (Change
 func (b *buffering) reserve(life int64) bool {
 	select {
 	case b.slots <- struct{}{}:
-		b.held.add(life, 1)
+		b.lives.hold(life, 1)
 		return true
 	default:
 		return false
@@ -154,34 +151,8 @@ func (b *buffering) reserve(life int64) bool {
 }
 
 func (b *buffering) release(life int64) {
-	b.held.add(life, -1)
+	b.lives.hold(life, -1)
 	<-b.slots
-}
-
-// held counts by lives of Redis.
-type held struct {
-	mu sync.Mutex
-	of map[int64]int
-}
-
-func (h *held) add(life int64, n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.of[life] += n; h.of[life] == 0 {
-		delete(h.of, life)
-	}
-}
-
-// before counts those of earlier lives.
-func (h *held) before(life int64) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for of, some := range h.of {
-		if of < life {
-			n += some
-		}
-	}
-	return n
 }
 
 // try logs an event in its own time, again and again until the brokers have
@@ -220,11 +191,13 @@ func (b *buffering) drop(e Event, life int64, err error) {
 	b.logging.Done()
 }
 
-// lives numbers the lives of Redis that this process has seen, from 0.
+// lives numbers the lives of Redis that this process has seen, from 0, and counts what is in the
+// buffer by the life that it was counted in.
 type lives struct {
-	mu  sync.Mutex
-	run string
-	n   int64
+	mu   sync.Mutex
+	run  string
+	n    int64
+	held map[int64]int
 }
 
 func (l *lives) number() int64 {
@@ -243,6 +216,26 @@ func (l *lives) see(run string) {
 	l.run = run
 }
 
+func (l *lives) hold(life int64, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[life] += n; l.held[life] == 0 {
+		delete(l.held, life)
+	}
+}
+
+// before counts those of earlier lives.
+func (l *lives) before() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for life, some := range l.held {
+		if life < l.n {
+			n += some
+		}
+	}
+	return n
+}
+
 // tellBuffer lets the repairer wait with its rebuild until this server has logged what
 // it acknowledged in an earlier life of Redis: the ledger, from which counters are
 // rebuilt, has it only then. It returns when ctx is cancelled. A server that sleeps, or
@@ -256,7 +249,7 @@ func (b *buffering) tellBuffer(ctx context.Context, own *redis.Client) {
 			continue
 		}
 		var err error
-		switch old := b.held.before(b.lives.number()); {
+		switch old := b.lives.before(); {
 		case old > 0:
 			_, err = b.store.buffers(ctx, own, tellBound, server)
 			told = true

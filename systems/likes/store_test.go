@@ -12,6 +12,7 @@ import (
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/harness/suttest"
 )
 
 // openedStore is a store in miniredis with its videos open.
@@ -50,7 +51,7 @@ func layouts() map[string]layout {
 	}
 }
 
-func change(t tester, s *store, video, user, op uint64, likes bool) applied {
+func change(t suttest.TB, s *store, video, user, op uint64, likes bool) applied {
 	t.Helper()
 	done, err := s.change(context.Background(), Request{op, video, user}, likes)
 	if err != nil {
@@ -59,14 +60,8 @@ func change(t tester, s *store, video, user, op uint64, likes bool) applied {
 	return done
 }
 
-// tester is what testing.T and rapid.T have in common.
-type tester interface {
-	Helper()
-	Fatalf(string, ...any)
-}
-
 // total is what is counted of a video in all regions together.
-func total(t tester, s *store, video uint64) int64 {
+func total(t suttest.TB, s *store, video uint64) int64 {
 	t.Helper()
 	for range s.regions() {
 		if s.layout.regions > 1 {

@@ -293,24 +293,19 @@ func (b *bubble) replica() (*replica, sut.Config) {
 // build is a design in a bubble: its API, and what its stages do differently.
 type build struct {
 	name    string
-	api     func(st *opened, b books) watcher
+	api     func(st *opened, b books) Pipeline
 	filter  func(*filter)
 	counter func(*counter)
-}
-
-// watcher is what a bubble asks of an API.
-type watcher interface {
-	Watch(ctx context.Context, req WatchRequest) (WatchReply, error)
 }
 
 // inVideos, inSessions and inRecords are the right designs.
 func inVideos() build {
 	return build{name: "video_key",
-		api: func(st *opened, b books) watcher { return newPipeline(st, b) }}
+		api: func(st *opened, b books) Pipeline { return newPipeline(st, b) }}
 }
 
 func inSessions() build {
-	return build{name: "composite_key", api: func(st *opened, b books) watcher {
+	return build{name: "composite_key", api: func(st *opened, b books) Pipeline {
 		p := newPipeline(st, b)
 		p.key = bySession
 		return p
@@ -319,7 +314,7 @@ func inSessions() build {
 
 func inRecords() build {
 	return build{name: "preaggregated",
-		api: func(st *opened, b books) watcher { return newGathering(st, b) }}
+		api: func(st *opened, b books) Pipeline { return newGathering(st, b) }}
 }
 
 // start runs one replica of a role until it dies or the run ends.
@@ -361,7 +356,7 @@ func (b *bubble) run(ctx context.Context, cfg sut.Config, d build, role string, 
 }
 
 // open makes the topics, and the API of a design with the ways of a replica.
-func (b *bubble) open(d build, r *replica, cfg sut.Config) (watcher, *opened) {
+func (b *bubble) open(d build, r *replica, cfg sut.Config) (Pipeline, *opened) {
 	b.t.Helper()
 	client, err := topics.Open(cfg)
 	if err != nil {
@@ -380,7 +375,7 @@ func (b *bubble) live(d build, sessions int, faults func(filters, counters []*re
 ) map[string]check.Verdict {
 	b.t.Helper()
 	r, cfg := b.replica()
-	var api watcher
+	var api Pipeline
 	api, b.api = b.open(d, r, cfg)
 	filters := []*replica{b.start(d, "filter"), b.start(d, "filter")}
 	counters := []*replica{b.start(d, "counter"), b.start(d, "counter")}
@@ -417,7 +412,7 @@ func (b *bubble) audit() json.RawMessage {
 }
 
 // do is the API.
-func (b *bubble) do(ctx context.Context, api watcher, op history.Op) (history.Reply, error) {
+func (b *bubble) do(ctx context.Context, api Pipeline, op history.Op) (history.Reply, error) {
 	if op.Kind == KindViews {
 		return history.Reply{Key: "1", Value: b.tables.shown(op.Key)}, nil
 	}
@@ -683,9 +678,6 @@ type mutant struct {
 	named  string
 }
 
-// seedsToKill bounds how many seeds a mutant may survive.
-const seedsToKill = 5
-
 // nothing is no fault.
 func nothing(*bubble, build, []*replica, []*replica) {}
 
@@ -778,23 +770,11 @@ func storeUnfenced(c *counter) {
 func TestMutants(t *testing.T) {
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
-			for seed := uint64(1); ; seed++ {
-				for name, v := range m.live(t, inVideos(), seed) {
-					if v.Status == check.Broken {
-						t.Fatalf("seed %d: the control breaks %s: %+v", seed, name, v.Violations)
-					}
-				}
-				d := m.plant
-				d.name, d.api = "mutant", inVideos().api
-				v := m.live(t, d, seed)[m.named]
-				if v.Status == check.Broken && len(v.Witness) > 0 {
-					t.Logf("killed by seed %d: %s", seed, v.Reason)
-					return
-				}
-				if seed == seedsToKill {
-					t.Fatalf("survives %d seeds: %s is %s: %s", seed, m.named, v.Status, v.Reason)
-				}
-			}
+			d := m.plant
+			d.name, d.api = "mutant", inVideos().api
+			suttest.Killed(t, []string{m.named},
+				func(seed uint64) map[string]check.Verdict { return m.live(t, inVideos(), seed) },
+				func(seed uint64) map[string]check.Verdict { return m.live(t, d, seed) })
 		})
 	}
 }

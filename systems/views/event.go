@@ -169,15 +169,16 @@ func decodePlaces(text []byte) ([]int64, error) {
 // reading consumes a record and keeps the first error. The texts that it
 // returns share one copy of the record.
 type reading struct {
-	rest string
-	err  error
+	whole string
+	rest  []byte
+	err   error
 }
 
-func readingOf(record []byte) reading { return reading{rest: string(record)} }
+func readingOf(record []byte) reading { return reading{whole: string(record), rest: record} }
 
 func (r *reading) fail(err error) {
 	if r.err == nil {
-		r.err, r.rest = err, ""
+		r.err, r.rest = err, nil
 	}
 }
 
@@ -192,20 +193,13 @@ func (r *reading) byte() byte {
 }
 
 func (r *reading) uvarint() uint64 {
-	var n uint64
-	for i := range min(len(r.rest), binary.MaxVarintLen64) {
-		b := r.rest[i]
-		if i == binary.MaxVarintLen64-1 && b > 1 {
-			break // it does not fit 64 bits
-		}
-		n |= uint64(b&0x7f) << (7 * i)
-		if b < 0x80 {
-			r.rest = r.rest[i+1:]
-			return n
-		}
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.fail(errShort)
+		return 0
 	}
-	r.fail(errShort)
-	return 0
+	r.rest = r.rest[size:]
+	return n
 }
 
 // number is a uvarint that fits a non-negative int64.
@@ -228,9 +222,9 @@ func (r *reading) text() string {
 		r.fail(errShort)
 		return ""
 	}
-	text := r.rest[:n]
+	at := len(r.whole) - len(r.rest)
 	r.rest = r.rest[n:]
-	return text
+	return r.whole[at : at+int(n)]
 }
 
 func (r *reading) event(e *Event) {

@@ -51,10 +51,10 @@ type move struct {
 
 // sum counts views of one video in one window by one shard.
 type sum struct {
-	video       string
-	windowStart int64
-	shard       int32
-	views       int64
+	Video       string `json:"video"`
+	WindowStart int64  `json:"window_start"`
+	Shard       int32  `json:"shard"`
+	Views       int64  `json:"views"`
 }
 
 // books are where the stages keep results and progress, each change in one

@@ -116,8 +116,8 @@ func (m memory) counted(_ context.Context, who station, moves []move, sums []sum
 
 func (m memory) add(sums []sum) {
 	for _, s := range sums {
-		n := s.views
-		s.views = 0
+		n := s.Views
+		s.Views = 0
 		m.sums[s] += n
 	}
 }
@@ -149,7 +149,7 @@ func (m *tables) shown(video string) (n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for s, views := range m.sums {
-		if s.video == video {
+		if s.Video == video {
 			n += views
 		}
 	}
@@ -174,8 +174,8 @@ func (m *tables) audit(a *Audit) {
 	}
 	windows, totals := map[windowKey]int64{}, map[string]int64{}
 	for s, n := range m.sums {
-		windows[windowKey{s.video, s.windowStart}] += n
-		totals[s.video] += n
+		windows[windowKey{s.Video, s.WindowStart}] += n
+		totals[s.Video] += n
 	}
 	for k, n := range windows {
 		a.Counts = append(a.Counts, CountAudit{1, k.video, k.start, n})

@@ -3,9 +3,7 @@ package views
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -115,17 +113,10 @@ func addDrops(ctx context.Context, tx pgx.Tx, drops []DropAudit) error {
 	if len(drops) == 0 {
 		return nil
 	}
-	var parts []int32
-	var videos, reasons []string
-	var events []int64
-	for _, d := range drops {
-		parts, videos = append(parts, d.Partition), append(videos, d.Video)
-		reasons, events = append(reasons, d.Reason), append(events, d.Events)
-	}
 	_, err := tx.Exec(ctx, `INSERT INTO drops AS d (part, video, reason, events)
-		SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[])
-		ON CONFLICT (part, video, reason) DO UPDATE SET events = d.events + excluded.events`,
-		parts, videos, reasons, events)
+		SELECT partition, video, reason, events FROM jsonb_to_recordset($1)
+			AS n (partition int, video text, reason text, events bigint)
+		ON CONFLICT (part, video, reason) DO UPDATE SET events = d.events + excluded.events`, drops)
 	return err
 }
 
@@ -160,7 +151,7 @@ func (db database) countedOne(ctx context.Context, who station, m move, s sum) e
 		SELECT $2, $8, part, $10 FROM moved
 		ON CONFLICT (generation, video, shard) DO UPDATE SET views = s.views + excluded.views`,
 		who.stage, who.generation, m.partition, m.epoch, m.next, m.to, m.toSource,
-		s.video, s.windowStart, s.views)
+		s.Video, s.WindowStart, s.Views)
 	switch {
 	case err != nil:
 		return fmt.Errorf("storing a count: %w", err)
@@ -199,31 +190,24 @@ func addSums(ctx context.Context, tx pgx.Tx, who station, sums []sum) error {
 		return nil
 	}
 	slices.SortFunc(sums, func(a, b sum) int {
-		return cmp.Or(cmp.Compare(a.video, b.video), cmp.Compare(a.windowStart, b.windowStart),
-			cmp.Compare(a.shard, b.shard))
+		return cmp.Or(cmp.Compare(a.Video, b.Video), cmp.Compare(a.WindowStart, b.WindowStart),
+			cmp.Compare(a.Shard, b.Shard))
 	})
-	var videos []string
-	var windows, views []int64
-	var shards []int32
-	for _, s := range sums {
-		videos, windows = append(videos, s.video), append(windows, s.windowStart)
-		shards, views = append(shards, s.shard), append(views, s.views)
-	}
 	_, err := tx.Exec(ctx, `INSERT INTO view_counts AS c
 			(generation, video, window_start, shard, views)
-		SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::int[], $5::bigint[])
+		SELECT $1, video, window_start, shard, views FROM jsonb_to_recordset($2)
+			AS n (video text, window_start bigint, shard int, views bigint)
 		ON CONFLICT (generation, video, window_start, shard)
-			DO UPDATE SET views = c.views + excluded.views`,
-		who.generation, videos, windows, shards, views)
+			DO UPDATE SET views = c.views + excluded.views`, who.generation, sums)
 	if err != nil {
 		return fmt.Errorf("adding to windows: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO shard_views AS s (generation, video, shard, views)
 		SELECT $1, video, shard, sum(views)
-		FROM unnest($2::text[], $3::int[], $4::bigint[]) AS v (video, shard, views)
+		FROM jsonb_to_recordset($2) AS n (video text, shard int, views bigint)
 		GROUP BY video, shard ORDER BY video, shard
 		ON CONFLICT (generation, video, shard) DO UPDATE SET views = s.views + excluded.views`,
-		who.generation, videos, shards, views)
+		who.generation, sums)
 	return stores.Failed("adding to totals", err)
 }
 
@@ -243,27 +227,39 @@ type ruleParameters struct {
 	IPs   []string `json:"ips,omitempty"`
 }
 
-// insertRules writes a version, a row for each rule.
-func insertRules(ctx context.Context, tx pgx.Tx, r Rules) error {
-	list := map[string]ruleParameters{
+// rows are the rows that make a set, by their type.
+func (r Rules) rows() map[string]ruleParameters {
+	rows := map[string]ruleParameters{
 		ruleMinWatch: {MS: r.MinWatchMS}, ruleRepeat: {MS: r.RepeatWindowMS},
 		ruleIPRate: {Views: r.IPViews, MS: r.IPWindowMS}, ruleBlocklist: {IPs: r.Blocked},
 	}
 	if r.Creators {
-		list[ruleCreators] = ruleParameters{}
+		rows[ruleCreators] = ruleParameters{}
 	}
-	for i, kind := range slices.Sorted(maps.Keys(list)) {
-		parameters, err := json.Marshal(list[kind])
-		if err != nil {
-			return fmt.Errorf("encoding a rule: %w", err)
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO filter_rules (version, rule_id, rule_type, parameters)
-			VALUES ($1, $2, $3, $4)`, r.Version, i+1, kind, parameters)
-		if err != nil {
-			return fmt.Errorf("adding a rule: %w", err)
+	return rows
+}
+
+// rulesOf makes a set of its rows.
+func rulesOf(version int64, rows map[string]ruleParameters) (Rules, error) {
+	_, creators := rows[ruleCreators]
+	r := Rules{Version: version, MinWatchMS: rows[ruleMinWatch].MS,
+		RepeatWindowMS: rows[ruleRepeat].MS, IPViews: rows[ruleIPRate].Views,
+		IPWindowMS: rows[ruleIPRate].MS, Blocked: rows[ruleBlocklist].IPs, Creators: creators}
+	known := r.rows()
+	for kind := range rows {
+		if _, is := known[kind]; !is {
+			return r, fmt.Errorf("version %d has a rule of unknown type %q", version, kind)
 		}
 	}
-	return nil
+	return r, nil
+}
+
+// insertRules writes a version, a row for each rule.
+func insertRules(ctx context.Context, tx pgx.Tx, r Rules) error {
+	_, err := tx.Exec(ctx, `INSERT INTO filter_rules (version, rule_id, rule_type, parameters)
+		SELECT $1, row_number() OVER (ORDER BY key), key, value FROM jsonb_each($2)`,
+		r.Version, r.rows())
+	return stores.Failed("adding rules", err)
 }
 
 // addRules gives rules the next version.
@@ -286,40 +282,19 @@ func (db database) addRules(ctx context.Context, r Rules) (version int64, err er
 // rules reads the versions above one.
 func (db database) rules(ctx context.Context, above int64) ([]Rules, error) {
 	var list []Rules
-	err := db.Rows(ctx, `SELECT version, rule_type, parameters FROM filter_rules
-		WHERE version > $1 ORDER BY version, rule_id`, []any{above},
+	err := db.Rows(ctx, `SELECT version, jsonb_object_agg(rule_type, parameters) FROM filter_rules
+		WHERE version > $1 GROUP BY 1 ORDER BY 1`, []any{above},
 		func(row pgx.CollectableRow) error {
 			var version int64
-			var kind string
-			var p ruleParameters
-			if err := row.Scan(&version, &kind, &p); err != nil {
+			var rows map[string]ruleParameters
+			if err := row.Scan(&version, &rows); err != nil {
 				return err
 			}
-			if n := len(list); n == 0 || list[n-1].Version != version {
-				list = append(list, Rules{Version: version})
-			}
-			return list[len(list)-1].add(kind, p)
+			rules, err := rulesOf(version, rows)
+			list = append(list, rules)
+			return err
 		})
 	return list, stores.Failed("reading the rules", err)
-}
-
-// add reads one row of filter_rules.
-func (r *Rules) add(kind string, p ruleParameters) error {
-	switch kind {
-	case ruleMinWatch:
-		r.MinWatchMS = p.MS
-	case ruleRepeat:
-		r.RepeatWindowMS = p.MS
-	case ruleIPRate:
-		r.IPViews, r.IPWindowMS = p.Views, p.MS
-	case ruleBlocklist:
-		r.Blocked = p.IPs
-	case ruleCreators:
-		r.Creators = true
-	default:
-		return fmt.Errorf("version %d has a rule of unknown type %q", r.Version, kind)
-	}
-	return nil
 }
 
 // creators reads who made each video.

@@ -155,21 +155,21 @@ func (d scheme) built() variant {
 			return c.prepare(ctx)
 		}
 	}
-	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
-		t, err := of(st)
-		if err != nil {
-			return nil, err
-		}
-		return t.audit(ctx)
-	}
-	v.State.Gauge = func(ctx context.Context, st *opened) (any, error) {
-		t, err := of(st)
-		if err != nil {
-			return nil, err
-		}
-		return t.watch(ctx)
-	}
+	v.State.Audit, v.State.Gauge = reading(of, (*tasks).audit), reading(of, (*tasks).watch)
 	return v
+}
+
+// reading is what reads something of a design's tasks.
+func reading[T any](
+	of opener, read func(*tasks, context.Context) (T, error),
+) func(context.Context, *opened) (any, error) {
+	return func(ctx context.Context, st *opened) (any, error) {
+		t, err := of(st)
+		if err != nil {
+			return nil, err
+		}
+		return read(t, ctx)
+	}
 }
 
 // stillToRun says what is left to do, "" if nothing is.

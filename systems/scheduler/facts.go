@@ -52,9 +52,7 @@ type final struct {
 	runs    map[occurrence][]*RunAudit // by their tokens
 	effects map[occurrence][]*EffectAudit
 	changes map[uint64][]*ChangeAudit // by task, in the order of their times
-	// ran are the occurrences that have run, in order, and starts how each did first.
-	ran    []occurrence
-	starts []start
+	starts  []start                   // of the occurrences that have run, in order
 
 	// asked are the requests for tasks, nil until a judge observes the run.
 	asked      map[uint64]*asked
@@ -196,15 +194,12 @@ func (f *final) index() {
 		slices.SortStableFunc(list, func(a, b *RunAudit) int {
 			return cmp.Or(cmp.Compare(a.Fence, b.Fence), cmp.Compare(a.StartedUS, b.StartedUS))
 		})
-		f.ran = append(f.ran, o)
-	}
-	slices.SortFunc(f.ran, func(a, b occurrence) int {
-		return cmp.Or(cmp.Compare(a.task, b.task), cmp.Compare(a.k, b.k))
-	})
-	for _, o := range f.ran {
-		r := slices.MinFunc(f.runs[o], byStart)
+		r := slices.MinFunc(list, byStart)
 		f.starts = append(f.starts, start{o, r, f.ready(r)})
 	}
+	slices.SortFunc(f.starts, func(a, b start) int {
+		return cmp.Or(cmp.Compare(a.task, b.task), cmp.Compare(a.k, b.k))
+	})
 }
 
 func byStart(a, b *RunAudit) int { return cmp.Compare(a.StartedUS, b.StartedUS) }

@@ -231,7 +231,8 @@ func judgePhantoms(j *judging) {
 func judgeFinal(j *judging) {
 	slack, _ := j.Promise(rescueSlack)
 	j.watchLeases()
-	for _, o := range j.ran {
+	for _, s := range j.starts {
+		o := s.occurrence
 		runs := slices.SortedStableFunc(slices.Values(j.runs[o]), byStart)
 		j.Checked(len(runs))
 		reruns := len(j.changed(o.task, KindRerun))

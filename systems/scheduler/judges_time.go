@@ -206,8 +206,8 @@ func (j *judging) punctuality() string {
 func (j *judging) needScaled() {
 	rush, perMinute := int64(0), make(map[int64]int64)
 	minute := max(1, j.p.clock(sut.Duration(time.Minute)).Microseconds())
-	for _, o := range j.ran {
-		at := (j.runs[o][0].DueUS - j.Begins) / minute
+	for _, s := range j.starts {
+		at := (s.DueUS - j.Begins) / minute
 		perMinute[at]++
 		rush = max(rush, perMinute[at])
 	}

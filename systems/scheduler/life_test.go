@@ -281,6 +281,26 @@ func variantOf(name string) sut.Variant {
 	return all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
 }
 
+// runs runs roles until the test is over, or the function that it returns is called, which
+// waits for them.
+func runs(t *testing.T, roles []sut.Role, cfg sut.Config) (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for _, role := range roles {
+		all.Go(func() {
+			if err := role.Run(ctx, cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	end = func() {
+		stop()
+		all.Wait()
+	}
+	t.Cleanup(end)
+	return end
+}
+
 // TestDrain: an executor that is told to stop ends what it can in two seconds, gives
 // back what it cannot, and starts nothing more; nobody need wait for a lease.
 func TestDrain(t *testing.T) {
@@ -295,22 +315,19 @@ func TestDrain(t *testing.T) {
 			executor := v.Roles[slices.IndexFunc(v.Roles, func(r sut.Role) bool {
 				return r.Name == "executor"
 			})]
-			ctx, stop := context.WithCancel(t.Context())
-			var role sync.WaitGroup
-			role.Go(func() {
-				err := executor.Run(ctx, sut.Config{PostgresURL: b.url, Params: b.params})
-				if err != nil {
-					t.Error(err)
-				}
-			})
+			stop := runs(t, []sut.Role{executor}, sut.Config{PostgresURL: b.url, Params: b.params})
 			b.awaits(t, `SELECT count(*) = 2 FROM runs`)
-			stop()
+			ended := make(chan struct{})
+			go func() {
+				stop()
+				close(ended)
+			}()
 			b.awaits(t, `SELECT count(*) = 1 FROM runs WHERE outcome = 'done'`)
 			b.ask(t, 3, time.Minute, Spec{Task: "report"})
 			if variant != "batch" {
 				b.exec(t, `UPDATE tasks SET state = 'picked' WHERE series = 768`)
 			}
-			role.Wait()
+			<-ended
 			b.is(t, `SELECT (series >> 8) || outcome FROM runs ORDER BY 1`, "1lost", "2done")
 			b.is(t, `SELECT (series >> 8)::text FROM tasks WHERE state = 'running'`)
 			ok(t, b.drain(t.Context()))

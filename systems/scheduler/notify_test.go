@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,17 +16,7 @@ func TestNotified(t *testing.T) {
 	b, p := newTable(t), tableParams()
 	p.PollEvery = sut.Duration(time.Hour) // and a slow poll is rarer still
 	b.be(t, p, "listen_notify", "")
-	ctx, stop := context.WithCancel(t.Context())
-	var roles sync.WaitGroup
-	defer roles.Wait()
-	defer stop()
-	for _, role := range variantOf("listen_notify").Roles {
-		roles.Go(func() {
-			if err := role.Run(ctx, sut.Config{PostgresURL: b.url, Params: b.params}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	runs(t, variantOf("listen_notify").Roles, sut.Config{PostgresURL: b.url, Params: b.params})
 	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for id := range uint64(5) {

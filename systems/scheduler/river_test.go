@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,17 +27,7 @@ func TestRiverGivesUp(t *testing.T) {
 	ok(t, err)
 	t.Cleanup(pool.Close)
 
-	ctx, stop := context.WithCancel(t.Context())
-	var roles sync.WaitGroup
-	defer roles.Wait()
-	defer stop()
-	for _, role := range v.Roles {
-		roles.Go(func() {
-			if err := role.Run(ctx, cfg); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	runs(t, v.Roles, cfg)
 	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	const over = `SELECT (SELECT state FROM tasks) || ' ' || (SELECT state FROM river_job)

@@ -19,7 +19,7 @@ func budgets() map[string]budget {
 		"flashsale": {5540, 3550},
 		"likes":     {4280, 2940},
 		"scheduler": {5935, 3825},
-		"sqlbroker": {5475, 3615}, "views": {5160, 2660},
+		"sqlbroker": {5460, 3610}, "views": {5160, 2660},
 		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

@@ -57,8 +57,8 @@ func (t ackFirst) storeDone(
 	good := slices.DeleteFunc(slices.Clone(batch), func(d Delivery) bool {
 		return !slices.Contains(done, d.Receipt)
 	})
-	err := t.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return storeEffects(ctx, conn, queue, good)
+	err := t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return storeEffects(ctx, tx, queue, good)
 	})
 	if err == nil {
 		t.tally.consumed.Add(int64(len(good)))

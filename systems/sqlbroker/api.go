@@ -295,13 +295,12 @@ func (d *Deliveries) Check(request any) error {
 }
 
 func receive(b Broker, ctx context.Context, req ReceiveRequest) (Deliveries, error) {
-	return b.Receive(ctx, req.Queue, Demand{OpID: req.OpID, Consumer: req.Consumer, Most: req.Most,
-		WaitMS: req.WaitMS})
+	return b.Receive(ctx, req.Queue, Demand{Most: req.Most, WaitMS: req.WaitMS})
 }
 
 // settlement is what a settling request asks for.
 func (r SettleRequest) settlement() (queue string, s Settlement) {
-	return r.Queue, Settlement{OpID: r.OpID, Receipts: r.Receipts, ByMS: r.ByMS}
+	return r.Queue, Settlement{Receipts: r.Receipts, ByMS: r.ByMS}
 }
 
 // Check refuses an answer that does not say of each receipt what became of it.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
 	"stampede/harness/stores"
@@ -162,13 +161,8 @@ func (t *table) ack(
 	return t.settle(ctx, tx, t.sql.ack, queue, r)
 }
 
-// executor is what a connection and a transaction have in common.
-type executor interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
 // storeEffects writes the effects of deliveries.
-func storeEffects(ctx context.Context, on executor, queue string, batch []Delivery) error {
+func storeEffects(ctx context.Context, tx pgx.Tx, queue string, batch []Delivery) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -182,7 +176,7 @@ func storeEffects(ctx context.Context, on executor, queue string, batch []Delive
 		receives[i], bodies[i], consumers[i] = int32(d.Receives), d.Body, d.consumer
 		received[i], visible[i] = time.Unix(0, d.ReceivedNS), time.Unix(0, d.VisibleNS)
 	}
-	_, err := on.Exec(ctx, effectSQL, queue, ops, indexes, groups, receives, received, visible,
+	_, err := tx.Exec(ctx, effectSQL, queue, ops, indexes, groups, receives, received, visible,
 		bodies, consumers)
 	return err
 }

@@ -340,9 +340,6 @@ func (m *message) redriven() bool {
 		slices.ContainsFunc(m.dead, func(d DeadAudit) bool { return d.Redrives > 0 })
 }
 
-// asked says that operations alone consume a queue.
-func (f *final) asked(queue string) bool { return !f.p.worked(queue) }
-
 // terms are within what bounds a queue's settings were at any time.
 type terms struct {
 	fewest, most int           // receives

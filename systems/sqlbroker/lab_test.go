@@ -476,8 +476,8 @@ func readThenUpdate(b *table, ctx context.Context, queue string) ([]Delivery, er
 
 // effectThenAck stores the effects, then acknowledges, and looks at no receipt.
 func effectThenAck(b *table, ctx context.Context, queue string, batch []Delivery) error {
-	err := b.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return storeEffects(ctx, conn, queue, batch)
+	err := b.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return storeEffects(ctx, tx, queue, batch)
 	})
 	if err != nil {
 		return workError(err)

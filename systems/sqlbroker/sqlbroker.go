@@ -117,10 +117,6 @@ type Message struct {
 
 // Demand is what a consumer asks for.
 type Demand struct {
-	// OpID is the demand's identity.
-	OpID uint64 `json:"op_id,omitempty"`
-	// Consumer is who asks.
-	Consumer string `json:"consumer,omitempty"`
 	// Most is how many messages at most.
 	Most int `json:"n"`
 	// WaitMS is how long to wait for a first one, in milliseconds.
@@ -147,7 +143,6 @@ type Delivery struct {
 
 // Settlement is receipts and what is to be done with them.
 type Settlement struct {
-	OpID     uint64   `json:"op_id"`
 	Receipts []string `json:"receipts"`
 	// ByMS is, for an extension, for how long from now, in milliseconds. It never
 	// makes a time shorter.

@@ -115,6 +115,11 @@ func (v visitor) start(t *testing.T, profile string) (page, dir string) {
 	page, _ = v.ask(t, http.MethodPost, v.at.base+"/start", url.Values{"form": {key[1]},
 		"scenario": {"flash-sale-100k"}, "profile": {profile}, "backend": {"processes"},
 		"seed": {"1"}, "variant": {"units_skip_locked"}})
+	// On a busy machine it takes a while until the run has a folder.
+	for deadline := time.Now().Add(patience); page == "/job" && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+		page, _ = v.ask(t, http.MethodGet, v.at.base+page, nil)
+	}
 	name, ok := strings.CutPrefix(page, "/run/")
 	if !ok {
 		t.Fatalf("it leads to %s", page)

@@ -115,9 +115,10 @@ func unbroken(text string) string {
 	return strings.ReplaceAll(text, " ", "\u00a0")
 }
 
-// soft lets a name break after its underscores and dots, as it may after its hyphens.
+// soft lets a name or a path break after its underscores, dots and slashes, as it may after
+// its hyphens.
 func soft(name string) template.HTML {
-	breaks := strings.NewReplacer("_", "_<wbr>", ".", ".<wbr>")
+	breaks := strings.NewReplacer("_", "_<wbr>", ".", ".<wbr>", "/", "/<wbr>")
 	return template.HTML(breaks.Replace(template.HTMLEscapeString(name)))
 }
 

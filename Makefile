@@ -42,7 +42,7 @@ test-setup: build
 # it waits. No scenario runs twice: the small flash sale is the README's first command,
 # which is tested as it is. The longest packages, those of the systems, come first.
 # RACED_ENV may say where the stores of the raced packages have their data.
-UNRACED := ^(TestCorruptionsAreCaught|TestEveryOrder)$$
+UNRACED := ^(TestJudges|TestEveryOrder)$$
 UNRACED_PACKAGES := ./reports ./harness/lint
 RACED_ENV ?=
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput
@@ -68,7 +68,7 @@ test-seeds: test-setup ## Small scenarios with many seeds (SEEDS=50, two hours):
 # test: the environment itself, tests of a system that break its stores, scenarios
 # whose faults work differently in containers, and a plain one of each system with
 # all its variants, of which CI runs the flash sale's as a user does.
-BREAKING := ^Test(Redis|LostAck|Leak|Reconciler|BrokerPause|CashierDies|TwoCashiers)
+BREAKING := ^Test(RedisLoss|ReconcilerDecides)$$
 CONTAINER_SCENARIOS := flash-sale-(redis-stall|redis-power-loss|postgres-crash)|likes-(cache-loss|worker-crash)|views-(consumer-crash|rebalance-storm)|likes-celebrity|viral-video-skew|task-burst-9am|broker-throughput
 test-containers: build ## Run the store-backed tests on containers, and stampede's own image (needs a docker engine)
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 25m ./harness/env/admin \

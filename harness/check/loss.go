@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -35,16 +34,6 @@ func NewLoss(what, why string, bound int64, covers func(acked time.Duration) boo
 			what, int64(maxLoss), bound)
 	}
 	return Loss{what, why, bound, covers}, nil
-}
-
-// LossBound is the most operations acknowledged in a window at a rate per
-// second, rounded up. It is an error if that is not a finite number.
-func LossBound(perSecond float64, window time.Duration) (int64, error) {
-	n := math.Ceil(perSecond * window.Seconds())
-	if !(n > 0 && n <= maxLoss) { // also not a number
-		return 0, fmt.Errorf("check: %v/s over %v is no bound for a loss", perSecond, window)
-	}
-	return int64(n), nil
 }
 
 // Around covers what was acknowledged from a time before a fault began until

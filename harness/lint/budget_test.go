@@ -18,9 +18,10 @@ func budgets() map[string]budget {
 	return map[string]budget{
 		"flashsale": {5540, 3550},
 		"likes":     {4280, 2940},
-		"scheduler": {5935, 3825},
-		"sqlbroker": {5460, 3610}, "views": {5160, 2660},
-		"checkout": large, "textsearch": large, "crawler": large, "writeheavy": large,
+		"scheduler": {5920, 3815},
+		"sqlbroker": {5460, 3610},
+		"views":     {5160, 2660},
+		"checkout":  large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }
 

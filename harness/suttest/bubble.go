@@ -111,7 +111,7 @@ func (b *Bubble) Users(
 			rec := history.Record{Op: op, Reply: reply, Intended: start, Start: start,
 				End: b.Elapsed(), Outcome: outcomeOf(err)}
 			if err != nil {
-				rec.Err, rec.Reply = err.Error(), history.Reply{}
+				rec.Err, rec.Code, rec.Reply = err.Error(), sut.Code(err), history.Reply{}
 			}
 			b.mu.Lock()
 			rec.Seq = uint64(len(b.Records))

@@ -113,11 +113,10 @@ func (k Kind) canTouch(c env.Component) bool {
 // partition, the role is cut off from one store.
 func (k Kind) OnRoles() bool { return k.about().roles }
 
-// Does says in a few words what a fault of the kind does to a store, Proof what must have been
-// seen for it to have fired.
+// Does says in a few words what a fault of the kind does to its target.
 func (k Kind) Does() string { return k.about().does }
 
-// Proof is described with Does.
+// Proof says what must have been seen for a fault of the kind to have fired.
 func (k Kind) Proof() string { return k.about().proof }
 
 // Backends are those on which a fault of the kind can be injected: the

@@ -37,7 +37,7 @@ func InBubble(t *testing.T, f func(*testing.T)) {
 type Bubble struct {
 	T     *testing.T
 	Redis *miniredis.Miniredis
-	// Config reaches both servers. A process that can be killed or cut off has a Way to them.
+	// Config reaches both servers. A process that can be killed or cut off has a Link to them.
 	Config sut.Config
 
 	base time.Time
@@ -134,8 +134,8 @@ func (b *Bubble) Verdicts(
 	return Verdicts(invariants, history.Slice(b.Records, b.Windows...), audit)
 }
 
-// Way is how a process reaches its stores, or how all reach one. It can be broken.
-type Way struct {
+// Link is how a process reaches its stores, or how all reach one. It can be broken.
+type Link struct {
 	// Delay is how long the bytes of a write travel.
 	Delay time.Duration
 
@@ -146,15 +146,15 @@ type Way struct {
 	conns []net.Conn
 }
 
-// NewWay makes a way on which bytes pass.
-func NewWay() *Way {
-	w := &Way{open: make(chan struct{})}
+// NewLink makes a link on which bytes pass.
+func NewLink() *Link {
+	w := &Link{open: make(chan struct{})}
 	close(w.open)
 	return w
 }
 
 // Stall stops all bytes until the returned function is called.
-func (w *Way) Stall() (heal func()) {
+func (w *Link) Stall() (heal func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	gate := make(chan struct{})
@@ -163,7 +163,7 @@ func (w *Way) Stall() (heal func()) {
 }
 
 // Silence loses all answers until the returned function is called.
-func (w *Way) Silence() (heal func()) {
+func (w *Link) Silence() (heal func()) {
 	set := func(mute bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -173,14 +173,14 @@ func (w *Way) Silence() (heal func()) {
 	return func() { set(false) }
 }
 
-func (w *Way) muted() bool {
+func (w *Link) muted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.mute
 }
 
 // Cut ends all connections.
-func (w *Way) Cut() {
+func (w *Link) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
@@ -193,7 +193,7 @@ func (w *Way) Cut() {
 var errDead = errors.New("the process is dead")
 
 // Die is kill -9 of the process: nothing that it does from now on reaches anybody.
-func (w *Way) Die() {
+func (w *Link) Die() {
 	w.mu.Lock()
 	w.dead = true
 	w.mu.Unlock()
@@ -201,7 +201,7 @@ func (w *Way) Die() {
 }
 
 // Alive returns an error if the process is dead.
-func (w *Way) Alive() error {
+func (w *Link) Alive() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dead {
@@ -213,8 +213,8 @@ func (w *Way) Alive() error {
 // Dialer connects, as sut.Config's Dial.
 type Dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Through lets what connects by a dialer go this way.
-func (w *Way) Through(dial Dialer) Dialer {
+// Through lets what connects by a dialer go over this link.
+func (w *Link) Through(dial Dialer) Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		inner, err := dial(ctx, network, address)
 		if err != nil {
@@ -225,25 +225,25 @@ func (w *Way) Through(dial Dialer) Dialer {
 		if w.dead {
 			return nil, errors.Join(errDead, inner.Close())
 		}
-		c := &onWay{Conn: inner, way: w, closed: make(chan struct{})}
+		c := &linked{Conn: inner, link: w, closed: make(chan struct{})}
 		w.conns = append(w.conns, c)
 		return c, nil
 	}
 }
 
-// onWay is a connection that goes a way.
-type onWay struct {
+// linked is a connection that goes over a link.
+type linked struct {
 	net.Conn
-	way    *Way
+	link   *Link
 	once   sync.Once
 	closed chan struct{}
 }
 
-// pass waits while the way is stalled.
-func (c *onWay) pass() error {
-	c.way.mu.Lock()
-	gate := c.way.open
-	c.way.mu.Unlock()
+// pass waits while the link is stalled.
+func (c *linked) pass() error {
+	c.link.mu.Lock()
+	gate := c.link.open
+	c.link.mu.Unlock()
 	select {
 	case <-gate:
 		return nil
@@ -252,12 +252,12 @@ func (c *onWay) pass() error {
 	}
 }
 
-func (c *onWay) Read(b []byte) (int, error) {
+func (c *linked) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
 		closed := c.pass()
 		switch {
-		case err != nil || closed == nil && !c.way.muted():
+		case err != nil || closed == nil && !c.link.muted():
 			return n, err
 		case closed != nil:
 			return 0, closed
@@ -265,24 +265,24 @@ func (c *onWay) Read(b []byte) (int, error) {
 	}
 }
 
-func (c *onWay) Write(b []byte) (int, error) {
+func (c *linked) Write(b []byte) (int, error) {
 	if err := c.pass(); err != nil {
 		return 0, err
 	}
-	if c.way.Delay > 0 {
-		sut.Pause(context.Background(), c.way.Delay)
+	if c.link.Delay > 0 {
+		sut.Pause(context.Background(), c.link.Delay)
 	}
 	return c.Conn.Write(b)
 }
 
-func (c *onWay) Close() error {
+func (c *linked) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
 }
 
 // SyscallConn lets the Redis driver see, as it does of a socket, whether a connection of its
 // pool was closed while nobody used it.
-func (c *onWay) SyscallConn() (syscall.RawConn, error) {
+func (c *linked) SyscallConn() (syscall.RawConn, error) {
 	select {
 	case <-c.closed:
 		return nil, net.ErrClosed

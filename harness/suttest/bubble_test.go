@@ -15,7 +15,7 @@ import (
 func TestWay(t *testing.T) {
 	suttest.InBubble(t, func(t *testing.T) {
 		begin := time.Now()
-		way := suttest.NewWay()
+		way := suttest.NewLink()
 		dial := way.Through(func(context.Context, string, string) (net.Conn, error) {
 			near, far := net.Pipe()
 			go func() { _, _ = io.Copy(far, far) }() // it echoes until it is closed

@@ -145,7 +145,7 @@ type bubble struct {
 	rng    *rand.Rand // of the faults
 	ledger *books
 	// usersToKafka is on the way of those whom users call only.
-	toRedis, toKafka, usersToKafka *suttest.Way
+	toRedis, toKafka, usersToKafka *suttest.Link
 	inst                           *inhabitant
 	// lives is how often Redis was started again.
 	lives atomic.Int64
@@ -162,8 +162,8 @@ var errCrash = errors.New("killed at a fail point")
 func newBubble(t *testing.T, seed uint64, p Params) *bubble {
 	t.Helper()
 	b := &bubble{Bubble: suttest.NewBubble(t, &p, 3), seed: seed,
-		rng: rand.New(rand.NewPCG(seed, 3)), ledger: newBooks(p.Videos), toRedis: suttest.NewWay(),
-		toKafka: suttest.NewWay(), usersToKafka: suttest.NewWay(), crashes: map[string]int{}}
+		rng: rand.New(rand.NewPCG(seed, 3)), ledger: newBooks(p.Videos), toRedis: suttest.NewLink(),
+		toKafka: suttest.NewLink(), usersToKafka: suttest.NewLink(), crashes: map[string]int{}}
 	tellRun(b.Redis, func() string { return fmt.Sprint("life-", b.lives.Load()) })
 	b.Config.FailPoint = b.pass
 	b.Config.Dial = choose(b.toRedis.Through(b.Config.Dial), b.toKafka.Through(b.Config.Dial))
@@ -318,7 +318,7 @@ func (b *bubble) keep(ctx context.Context, d making, role string) {
 // once is one life of a role, and says whether it was killed. A fail point kills it
 // there and then: what its driver does on the way out reaches nobody.
 func (b *bubble) once(ctx context.Context, d making, name string) (killed bool) {
-	me := suttest.NewWay()
+	me := suttest.NewLink()
 	defer func() {
 		if p := recover(); p != nil {
 			if p != any(errCrash) {

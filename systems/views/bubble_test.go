@@ -189,7 +189,7 @@ func (m *tables) audit(a *Audit) {
 // stalled or cut, and the places at which it dies or sleeps.
 type replica struct {
 	memory
-	*suttest.Way
+	*suttest.Link
 	b      *bubble
 	cancel context.CancelFunc
 
@@ -281,9 +281,9 @@ func newBubble(t *testing.T, seed uint64, p Params) *bubble {
 
 // replica makes the way of one process to the stores.
 func (b *bubble) replica() (*replica, sut.Config) {
-	way := suttest.NewWay()
+	way := suttest.NewLink()
 	way.Delay = b.delay
-	r := &replica{memory: memory{b.tables, way.Alive}, Way: way, b: b, at: map[string]int{},
+	r := &replica{memory: memory{b.tables, way.Alive}, Link: way, b: b, at: map[string]int{},
 		cancel: func() {}}
 	cfg := b.Config
 	cfg.FailPoint, cfg.Dial = r.pass, way.Through(cfg.Dial)

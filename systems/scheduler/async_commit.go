@@ -21,5 +21,5 @@ func asyncCommit() scheme {
 		GivesUp:    "what was acknowledged up to three times wal_writer_delay before a crash",
 		Breaks:     []sut.Break{{Invariant: AllRun, Under: sut.PostgresCrash}},
 		Settings:   map[string]string{"synchronous_commit": "off"},
-	}, ways{lock: skipLocked}}
+	}, overrides{lock: skipLocked}}
 }

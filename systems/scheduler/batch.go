@@ -25,7 +25,7 @@ func batched() scheme {
 			"batches with their effects",
 		Guarantees: "as skip_locked, and effect and end of a task are one transaction",
 		GivesUp:    "ends wait a little to be batched, and tasks are not picked ahead",
-	}, ways{lock: skipLocked, takes: Waiting, ends: newBatchEnds}}
+	}, overrides{lock: skipLocked, takes: Waiting, ends: newBatchEnds}}
 }
 
 // batchEndSQL has the effects of the runs $3, of tasks $1 with tokens $2, which are

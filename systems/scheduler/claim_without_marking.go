@@ -22,7 +22,7 @@ func claimWithoutMarking() scheme {
 		Guarantees: "none: the locks end with the statement",
 		GivesUp:    "starting a task once",
 		Breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.Load}},
-	}, ways{
+	}, overrides{
 		lock: skipLocked,
 		claim: func(args []any, hands []int64) (string, []any) {
 			return unmarkedClaimSQL, append(args, hands)

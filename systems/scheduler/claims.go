@@ -40,17 +40,17 @@ func (e ending) args() []any {
 
 // pickSQL finds what is due within the look-ahead, $1 in microseconds by the
 // database's clock or, if $3 is given, by another. The index is tasks_waiting.
-func (w ways) pickSQL() string {
+func (o overrides) pickSQL() string {
 	return `SELECT id, series, occurrence, schedule, zone, times, scheduled_at FROM tasks
 		WHERE state = 'waiting' AND NOT paused AND scheduled_at <=
 			coalesce($3::timestamptz, statement_timestamp()) + $1 * interval '1 microsecond'` +
-		w.among + `
-		ORDER BY scheduled_at LIMIT $2` + w.lock
+		o.among + `
+		ORDER BY scheduled_at LIMIT $2` + o.lock
 }
 
 // markSQL marks the tasks $1.
-func (w ways) markSQL() string {
-	return `UPDATE tasks SET state = 'picked', picked_at = clock_timestamp()` + w.marks + `
+func (o overrides) markSQL() string {
+	return `UPDATE tasks SET state = 'picked', picked_at = clock_timestamp()` + o.marks + `
 	WHERE id = ANY ($1)`
 }
 
@@ -65,11 +65,11 @@ const insertNextSQL = `INSERT INTO tasks (series, occurrence, born, queue, clien
 // another. The index is tasks_picked, or tasks_waiting where nobody picks.
 // statement_timestamp is stable, so that the index serves the comparison, and
 // never later than clock_timestamp: no start is early.
-func (w ways) claimSQL() string {
+func (o overrides) claimSQL() string {
 	return `WITH due AS MATERIALIZED (SELECT id FROM tasks
-		WHERE state = '` + string(w.takes) + `' AND NOT paused
+		WHERE state = '` + string(o.takes) + `' AND NOT paused
 			AND scheduled_at <= coalesce($4::timestamptz, statement_timestamp())
-		ORDER BY scheduled_at LIMIT $1` + w.lock + `)` + startSQL
+		ORDER BY scheduled_at LIMIT $1` + o.lock + `)` + startSQL
 }
 
 // startSQL starts the tasks in the query due. They come as an array, for a join the
@@ -120,8 +120,8 @@ WHERE r.series = g.series AND r.occurrence = g.occurrence AND r.id = g.run
 const mineSQL = `SELECT id FROM tasks t WHERE id = $1 AND $2 = ` + runningFence + ` FOR UPDATE`
 
 // effectSQL has the effect of occurrence $4 of task $3 with the salt $5.
-func (w ways) effectSQL() string {
-	return `WITH mine AS MATERIALIZED (` + cmp.Or(w.mine, mineSQL) + `), put AS (
+func (o overrides) effectSQL() string {
+	return `WITH mine AS MATERIALIZED (` + cmp.Or(o.mine, mineSQL) + `), put AS (
     INSERT INTO effects (series, occurrence, salt, fence, at)
     SELECT $3::bigint, $4::bigint, $5::bigint, $2::bigint, clock_timestamp() FROM mine
     ON CONFLICT DO NOTHING
@@ -132,8 +132,8 @@ SELECT count(*) FROM mine`
 // endSQL ends run $3 of occurrence $7 of task $6 with outcome $4. If $5 is given, the
 // row becomes the next occurrence, due then. A run that comes to its end when its task
 // is somebody else's ends nothing, and that it was turned away is noted.
-func (w ways) endSQL() string {
-	return `WITH mine AS MATERIALIZED (` + cmp.Or(w.mine, mineSQL) + `), moved AS (
+func (o overrides) endSQL() string {
+	return `WITH mine AS MATERIALIZED (` + cmp.Or(o.mine, mineSQL) + `), moved AS (
     UPDATE tasks t SET ` + endedSQL(`$4::text`, `$5::timestamptz`) + `,
         fence = greatest(t.fence, $2)
     FROM mine WHERE t.id = mine.id RETURNING t.id
@@ -212,10 +212,10 @@ WHERE series = $5 AND occurrence = $6 AND id = $4 AND outcome = ''`
 // now is what designs compare with that have a clock of their own, nil for those that ask
 // the database.
 func (t *tasks) now() *time.Time {
-	if t.ways.clock == nil {
+	if t.overrides.clock == nil {
 		return nil
 	}
-	at := t.ways.clock(t.Params)
+	at := t.overrides.clock(t.Params)
 	return &at
 }
 
@@ -334,8 +334,8 @@ func (t *tasks) nextDue(
 		return nil, err
 	}
 	from := c.business(due).Round(time.Minute) // due is a whole minute of business time
-	if t.ways.after != nil {
-		from = t.ways.after(c, due)
+	if t.overrides.after != nil {
+		from = t.overrides.after(c, due)
 	}
 	next, err := schedule.next(from)
 	if errors.Is(err, errNever) {
@@ -359,8 +359,8 @@ func (t *tasks) claim(ctx context.Context, executor string, n int, hands []int64
 	list []claim, err error,
 ) {
 	sql, args := t.claimSQL(), []any{n, t.Params.Lease.D().Microseconds(), executor, t.now()}
-	if t.ways.claim != nil {
-		sql, args = t.ways.claim(args, hands)
+	if t.overrides.claim != nil {
+		sql, args = t.overrides.claim(args, hands)
 	}
 	err = t.DB.Rows(ctx, sql, args, func(row pgx.CollectableRow) error {
 		c, err := scanClaim(row)
@@ -424,8 +424,8 @@ func (t *tasks) letGo(ctx context.Context, list []claim) error {
 // salt makes an effect another one than that of any other run of the occurrence, in
 // designs whose effects have no key.
 func (t *tasks) salt(c claim) int64 {
-	if t.ways.salt != nil {
-		return t.ways.salt(c)
+	if t.overrides.salt != nil {
+		return t.overrides.salt(c)
 	}
 	return 0
 }
@@ -488,8 +488,8 @@ const (
 
 // rescue takes back one batch of tasks whose executors are gone.
 func (t *tasks) rescue(ctx context.Context, found func()) (n int, err error) {
-	if t.ways.rescue != nil {
-		return t.ways.rescue(t, ctx, found)
+	if t.overrides.rescue != nil {
+		return t.overrides.rescue(t, ctx, found)
 	}
 	back, err := t.DB.Exec(ctx, rescueSQL, rescueBatch, t.Params.MaxAttempts)
 	if err != nil {

@@ -29,11 +29,11 @@ type (
 type scheme struct {
 	variant
 
-	ways ways
+	overrides overrides
 }
 
-// ways are what a design does in its own way. What is not set is how most do it.
-type ways struct {
+// overrides are what a design does differently from most. The zero value of a field is the default.
+type overrides struct {
 	// lock is how pickers and executors lock what they have found.
 	lock string
 	// takes is the state of the tasks that executors take; Waiting: there are no pickers.
@@ -86,7 +86,7 @@ type ways struct {
 // addedFunc is told of tasks that are to run.
 type addedFunc func(ctx context.Context, tx pgx.Tx, rows ...dueRow) error
 
-// The ways to lock.
+// The locks that a query takes.
 const (
 	skipLocked = ` FOR UPDATE SKIP LOCKED`
 	forUpdate  = ` FOR UPDATE`
@@ -99,33 +99,33 @@ const (
 )
 
 // picks says whether pickers mark what executors take.
-func (w ways) picks() bool { return w.takes == Picked }
+func (o overrides) picks() bool { return o.takes == Picked }
 
 // opener returns the tasks over opened stores, the same each time.
 type opener func(*opened) (*tasks, error)
 
 // newTasks are those of a design over opened stores.
 func (d scheme) newTasks(st *opened) (*tasks, error) {
-	t := &tasks{opened: st, ways: d.full(), name: d.Name}
-	if d.ways.added != nil {
+	t := &tasks{opened: st, overrides: d.full(), name: d.Name}
+	if d.overrides.added != nil {
 		var err error
-		if t.added, err = d.ways.added(t); err != nil {
+		if t.added, err = d.overrides.added(t); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
-// full are its ways with how most do it.
-func (d scheme) full() ways {
-	w := d.ways
-	w.takes = cmp.Or(w.takes, Picked)
-	return w
+// full are its overrides, with the defaults filled in.
+func (d scheme) full() overrides {
+	o := d.overrides
+	o.takes = cmp.Or(o.takes, Picked)
+	return o
 }
 
 // built is the design as package design has it.
 func (d scheme) built() variant {
-	v, w := d.variant, d.full()
+	v, o := d.variant, d.full()
 	of := func(st *opened) (*tasks, error) {
 		return design.Keep(st, func() (*tasks, error) { return d.newTasks(st) })
 	}
@@ -136,18 +136,18 @@ func (d scheme) built() variant {
 		}
 		return newInstance(t), nil
 	}
-	if w.picks() {
-		v.Roles = append(v.Roles, pickerRole(of, w))
+	if o.picks() {
+		v.Roles = append(v.Roles, pickerRole(of, o))
 	}
-	v.Roles = append(v.Roles, executorRole(of, w), rescuerRole(of))
-	if w.fleet != nil {
+	v.Roles = append(v.Roles, executorRole(of, o), rescuerRole(of))
+	if o.fleet != nil {
 		v.Roles = append(v.Roles, orchestratorRole(of))
 		v.State.Schema += latestIndex
 	}
-	if w.carry != nil {
+	if o.carry != nil {
 		v.State.Schema += carriedSchema
 		v.State.Ready = func(ctx context.Context, st *opened) error {
-			c, err := w.carry(st)
+			c, err := o.carry(st)
 			if err != nil {
 				return err
 			}

@@ -19,5 +19,5 @@ func effectWithoutKey() scheme {
 		Guarantees: "as skip_locked while no executor dies between effect and end",
 		GivesUp:    "exactly one effect: after a crash between effect and end, the effect is repeated",
 		Breaks:     []sut.Break{{Invariant: OneEffect, Under: sut.RoleCrash}},
-	}, ways{lock: skipLocked, salt: func(c claim) int64 { return c.fence }}}
+	}, overrides{lock: skipLocked, salt: func(c claim) int64 { return c.fence }}}
 }

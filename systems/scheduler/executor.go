@@ -211,7 +211,7 @@ func (e *executor) beat(ctx context.Context) {
 		return
 	}
 	renew := (*executor).renew
-	if own := e.ways.renew; own != nil {
+	if own := e.overrides.renew; own != nil {
 		renew = own
 	}
 	if err := renew(e, ctx, list); err != nil && ctx.Err() == nil {

@@ -77,9 +77,9 @@ WHERE t.id = ANY (ARRAY(SELECT id FROM due)) RETURNING t.id, t.fence`
 
 // startHandedSQL starts those of the tasks $1 whose tokens are still $4. The lock is
 // waited for: who has it may leave the row as it was.
-func (w ways) startHandedSQL() string {
+func (o overrides) startHandedSQL() string {
 	// As runningFence: by its number, and not from the index of all that is picked.
-	still := cmp.Or(w.handed,
+	still := cmp.Or(o.handed,
 		`h.fence = CASE WHEN t.state = 'picked' AND NOT t.paused THEN t.fence END`)
 	return `WITH due AS MATERIALIZED (
     SELECT t.id FROM tasks t JOIN unnest($1::bigint[], $4::bigint[]) AS h (id, fence) ON t.id = h.id

@@ -32,7 +32,7 @@ func TestCarriers(t *testing.T) {
 				if opts, err := stores.RedisOptions(cfg); err == nil {
 					st.Redis = redis.NewClient(opts)
 				}
-				c, err := schemeOf(variant).ways.carry(st)
+				c, err := schemeOf(variant).overrides.carry(st)
 				ok(t, err)
 				return c
 			}

@@ -32,7 +32,7 @@ func kafkaTopic() scheme {
 			"sent again",
 		GivesUp: "use of any free executor: a record waits for the one that owns its partition",
 		Needs:   []sut.Service{sut.Kafka},
-	}, ways{lock: skipLocked, marks: carried, carry: openTopic}}
+	}, overrides{lock: skipLocked, marks: carried, carry: openTopic}}
 }
 
 const (

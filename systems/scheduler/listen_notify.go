@@ -23,7 +23,7 @@ func listenNotify() scheme {
 			"fallback",
 		Guarantees: "as skip_locked; a lost notification costs one slow poll",
 		GivesUp:    "commits that notify wait for each other, and each listener needs a connection",
-	}, ways{lock: skipLocked, tells: notify,
+	}, overrides{lock: skipLocked, tells: notify,
 		scheduled: `pg_notify('` + channelTasks + `', '')::text`}}
 }
 

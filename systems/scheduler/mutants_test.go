@@ -93,13 +93,13 @@ func statementsOf(db *stores.Postgres, p Params, name, wrong string) *tasks {
 	d := schemeOf(name)
 	switch wrong {
 	case "drifts":
-		d.ways.after = func(c calendar, _ time.Time) time.Time { return c.business(time.Now()) }
+		d.overrides.after = func(c calendar, _ time.Time) time.Time { return c.business(time.Now()) }
 	case "rescues by id":
-		d.ways.rescue = (*tasks).rescueByID
+		d.overrides.rescue = (*tasks).rescueByID
 	case "ends by id":
-		d.ways.mine = unfencedReclaim().ways.mine
+		d.overrides.mine = unfencedReclaim().overrides.mine
 	case "starts by id":
-		d.ways.handed = `h.fence IS NOT NULL`
+		d.overrides.handed = `h.fence IS NOT NULL`
 	}
 	cfg := sut.Config{Logger: slog.New(slog.DiscardHandler)}
 	t, err := d.newTasks(&opened{Config: cfg, Params: p, DB: db})
@@ -166,7 +166,7 @@ func (b *table) executor(t *testing.T) *executor {
 // ends ends a run, of a design that ends in batches by its batch.
 func (b *table) ends(ctx context.Context, c claim, outcome State) error {
 	e, err := b.ended(ctx, c, outcome)
-	if err == nil && (b.ways.ends == nil || outcome != Done) {
+	if err == nil && (b.overrides.ends == nil || outcome != Done) {
 		return b.end(ctx, e)
 	}
 	if err == nil {

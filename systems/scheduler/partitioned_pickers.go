@@ -38,7 +38,7 @@ func partitionedPickers() scheme {
 		Guarantees: "as skip_locked, and no two pickers scan the same rows",
 		GivesUp:    "order between the parts, and 16 queries instead of one",
 		State:      design.State[Params]{Schema: partitionIndex},
-	}, ways{lock: skipLocked, parts: partitions, among: " AND part = $4", mayPick: lockPart}}
+	}, overrides{lock: skipLocked, parts: partitions, among: " AND part = $4", mayPick: lockPart}}
 }
 
 // lockPart says whether nobody else picks in a part now.

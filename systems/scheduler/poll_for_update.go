@@ -16,5 +16,5 @@ func pollForUpdate() scheme {
 		Idea:       "pickers and executors lock the first due tasks, waiting for locks that others hold",
 		Guarantees: "a task starts once, and not before it is due",
 		GivesUp:    "parallelism: a second picker or executor waits, then finds all tasks taken",
-	}, ways{lock: forUpdate}}
+	}, overrides{lock: forUpdate}}
 }

@@ -33,7 +33,7 @@ func redisStreams() scheme {
 		Guarantees: "as skip_locked; a repeated or late entry starts nothing, a lost one is sent again",
 		GivesUp:    "one more step and store; entries of a long backlog are in the stream twice",
 		Needs:      []sut.Service{sut.Redis},
-	}, ways{lock: skipLocked, marks: carried, carry: openStream}}
+	}, overrides{lock: skipLocked, marks: carried, carry: openStream}}
 }
 
 const (

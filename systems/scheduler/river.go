@@ -44,7 +44,7 @@ func riverPeer() scheme {
 		State: design.State[Params]{Ready: func(ctx context.Context, st *opened) error {
 			return queue.MigrateRiver(ctx, st.DB, "")
 		}},
-	}, ways{takes: Waiting, execute: runRiver, added: riverJobs, startSlack: late,
+	}, overrides{takes: Waiting, execute: runRiver, added: riverJobs, startSlack: late,
 		rescueSlack: riverRescues + riverRetry + late,
 		rescue:      func(*tasks, context.Context, func()) (int, error) { return 0, nil }}}
 }

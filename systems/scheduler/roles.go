@@ -86,13 +86,13 @@ func (t *tasks) warn(role string, err error) {
 }
 
 // pickerRole is the role that looks ahead.
-func pickerRole(of opener, w ways) role {
+func pickerRole(of opener, o overrides) role {
 	r := role{
 		Name:    "picker",
 		Summary: "marks the tasks due next, in batches, some time ahead",
 		Places:  []string{placeSelected},
 	}
-	if w.carry != nil {
+	if o.carry != nil {
 		r.Places = append(r.Places, placeMarked)
 	}
 	r.Do = func(ctx context.Context, st *opened) error {
@@ -101,8 +101,8 @@ func pickerRole(of opener, w ways) role {
 			return err
 		}
 		var over carrier
-		if w.carry != nil {
-			if over, err = w.carry(st); err != nil {
+		if o.carry != nil {
+			if over, err = o.carry(st); err != nil {
 				return err
 			}
 			defer over.close()
@@ -214,17 +214,17 @@ func (t *tasks) rescueAll(ctx context.Context) error {
 }
 
 // executorRole is the role that runs tasks.
-func executorRole(of opener, w ways) role {
+func executorRole(of opener, o overrides) role {
 	r := role{
 		Name:    "executor",
 		Summary: "starts due tasks under leases, a limited number at a time",
 		Places:  []string{placeClaimed, placeEffected},
 		ConnsOf: func(_ Params, instance int) int { return max(2*takers, min(instance, executorConns)) },
 	}
-	if w.ends != nil {
+	if o.ends != nil {
 		r.Places = r.Places[:1] // effect and end are one statement
 	}
-	if w.carry != nil {
+	if o.carry != nil {
 		r.Places = append([]string{placeReceived}, r.Places...)
 	}
 	r.Do = func(ctx context.Context, st *opened) error {
@@ -232,8 +232,8 @@ func executorRole(of opener, w ways) role {
 		if err != nil {
 			return err
 		}
-		if w.execute != nil {
-			return w.execute(ctx, t)
+		if o.execute != nil {
+			return o.execute(ctx, t)
 		}
 		waiters, hush := t.listening(channelPicked)
 		defer hush()

@@ -19,6 +19,6 @@ func scalePredictive() scheme {
 		Idea:       "skip_locked whose executors are scaled by the tasks due in the next ten minutes",
 		Guarantees: "as skip_locked, with executors ready before a scheduled burst",
 		GivesUp:    "executor-minutes spent waiting for the burst",
-	}, ways{lock: skipLocked, fleet: (*tasks).fleetUp,
+	}, overrides{lock: skipLocked, fleet: (*tasks).fleetUp,
 		ahead: func(p Params) time.Duration { return p.clock(p.Predict) }}}
 }

@@ -16,6 +16,6 @@ func scaleReactive() scheme {
 		Idea:       "skip_locked whose executors are scaled by the due tasks not yet started",
 		Guarantees: "as skip_locked, with as many executors as the queue needs",
 		GivesUp:    "start-up time: the queue grows before the executors are ready",
-	}, ways{lock: skipLocked, fleet: (*tasks).fleetUp,
+	}, overrides{lock: skipLocked, fleet: (*tasks).fleetUp,
 		ahead: func(Params) time.Duration { return 0 }}}
 }

@@ -17,5 +17,5 @@ func skipLockedPickers() scheme {
 		Guarantees: "a task starts once, and not before it is due, however many pickers and " +
 			"executors there are",
 		GivesUp: "strict order, and three updates for each task: picked, started, ended",
-	}, ways{lock: skipLocked}}
+	}, overrides{lock: skipLocked}}
 }

@@ -17,7 +17,7 @@ import (
 // tasks is what all designs have in common: the table of tasks as users know it.
 type tasks struct {
 	*opened
-	ways
+	overrides
 	name  string
 	added addedFunc
 
@@ -60,7 +60,7 @@ func (t *tasks) calendar(ctx context.Context, begin bool) (calendar, error) {
 
 // The statement that schedules: a request that came before gets the task that it
 // made, whatever has become of it. scheduled tells the pickers.
-func (w ways) scheduleSQL() string {
+func (o overrides) scheduleSQL() string {
 	return `
 INSERT INTO tasks AS t (series, queue, client, task, work_ms, fails, schedule, zone, times,
     first_at, scheduled_at)
@@ -70,7 +70,7 @@ RETURNING id, first_at, xmax = 0,
     queue = $2 AND client = $3 AND task = $4 AND work_ms = $5 AND fails = $6 AND schedule = $7
         AND zone = $8 AND times = $9 AND first_at = $10,
     greatest(first_at - clock_timestamp(), interval '0'),
-    ` + cmp.Or(w.scheduled, "NULL::text")
+    ` + cmp.Or(o.scheduled, "NULL::text")
 }
 
 // Schedule stores a task.

@@ -27,7 +27,7 @@ func unfencedReclaim() scheme {
 		Guarantees: "no task is lost with its executor",
 		GivesUp:    "fencing: an executor frozen beyond its lease can still end the task",
 		Breaks:     []sut.Break{{Invariant: FencedRuns, Under: sut.RolePause}},
-	}, ways{lock: skipLocked, rescue: (*tasks).rescueByID, renew: (*executor).renewOnly,
+	}, overrides{lock: skipLocked, rescue: (*tasks).rescueByID, renew: (*executor).renewOnly,
 		// $2 is only named.
 		mine: `SELECT id FROM tasks WHERE id = $1 AND $2::bigint IS NOT NULL FOR UPDATE`}}
 }

@@ -355,7 +355,7 @@ func (b *bubble) run(ctx context.Context, cfg sut.Config, d build, role string, 
 	})
 }
 
-// open makes the topics, and the API of a design with the ways of a replica.
+// open makes the topics, and the API of a design with the parts that a replica replaces.
 func (b *bubble) open(d build, r *replica, cfg sut.Config) (Pipeline, *opened) {
 	b.t.Helper()
 	client, err := topics.Open(cfg)

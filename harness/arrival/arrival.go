@@ -34,7 +34,9 @@ type Process struct {
 	shape shape
 	// exact is the number of operations of a burst or a trace; for others
 	// the integral of the rate decides.
-	exact   int
+	exact int
+	// first is how many of a burst's operations are due at once, at the start.
+	first   int
 	poisson bool
 	text    string
 }
@@ -128,11 +130,17 @@ const SteepestPeak = 2
 
 // Burst has ops operations over the time over, at a rate that falls in a
 // straight line from peak times its mean, 1 to SteepestPeak, to as much below
-// the mean as it began above: a crowd behind a door that opens. Over zero means
-// that all are due at once, whatever the peak.
-func Burst(ops int, over time.Duration, peak float64) (Process, error) {
+// the mean as it began above: people who hear that a door is open. The first of
+// them, fewer than ops, are due at once, at the start, and do not count in the rate:
+// the crowd that waits behind the door. Over zero means that all are due at once,
+// whatever the peak.
+func Burst(ops, first int, over time.Duration, peak float64) (Process, error) {
 	if ops <= 0 {
 		return Process{}, fmt.Errorf("arrival: a burst needs at least 1 operation, got %d", ops)
+	}
+	if first < 0 || first >= ops {
+		return Process{}, fmt.Errorf("arrival: of a burst of %d, 0 to %d are due at once, got %d",
+			ops, ops-1, first)
 	}
 	if over == 0 {
 		return Process{
@@ -147,10 +155,13 @@ func Burst(ops int, over time.Duration, peak float64) (Process, error) {
 		return Process{}, fmt.Errorf("arrival: a burst's peak is 1 to %d times its mean, got %s",
 			SteepestPeak, number(peak))
 	}
-	mean := float64(ops) / over.Seconds()
+	mean := float64(ops-first) / over.Seconds()
 	line, err := newLines(segment{peak * mean, (SteepestPeak - peak) * mean, over})
 	p, err := named(line, err, "burst of %s over %s", plain.Count(int64(ops)), over)
-	p.exact = ops
+	p.exact, p.first = ops, first
+	if first > 0 && err == nil {
+		p.text += fmt.Sprintf(", %s of them at once", plain.Count(int64(first)))
+	}
 	if err == nil && peak != SteepestPeak {
 		p.text += fmt.Sprintf(", from %s times the mean", number(peak))
 	}

@@ -57,10 +57,10 @@ func TestDueTimes(t *testing.T) {
 			return arrival.Spike(1, 4, time.Second, 500*time.Millisecond, 3*time.Second)
 		}, "spike 1/s to 4/s at 1s for 500ms, over 3s", ms(0, 1000, 1250, 1500, 2500)},
 		{"burst at once", func() (arrival.Process, error) {
-			return arrival.Burst(3, 0, arrival.SteepestPeak)
+			return arrival.Burst(3, 0, 0, arrival.SteepestPeak)
 		}, "burst of 3 at once", ms(0, 0, 0)},
 		{"burst", func() (arrival.Process, error) {
-			return arrival.Burst(4, time.Second, arrival.SteepestPeak)
+			return arrival.Burst(4, 0, time.Second, arrival.SteepestPeak)
 		}, "burst of 4 over 1s",
 			ms(0, 1000*(1-math.Sqrt(0.75)), 1000*(1-math.Sqrt(0.5)), 500)},
 		{"thousands", func() (arrival.Process, error) {
@@ -68,12 +68,15 @@ func TestDueTimes(t *testing.T) {
 		}, "constant 2,000/s over 2ms", []time.Duration{0, 500 * time.Microsecond,
 			time.Millisecond, 1500 * time.Microsecond}},
 		{"gentle burst", func() (arrival.Process, error) {
-			return arrival.Burst(4, time.Second, 1.5) // integral 6x-2x²
+			return arrival.Burst(4, 0, time.Second, 1.5) // integral 6x-2x²
 		}, "burst of 4 over 1s, from 1.5 times the mean",
 			ms(0, 1000*(1.5-math.Sqrt(1.75)), 1000*(1.5-math.Sqrt(1.25)), 1000*(1.5-math.Sqrt(0.75)))},
 		{"flat burst", func() (arrival.Process, error) {
-			return arrival.Burst(4, time.Second, 1)
+			return arrival.Burst(4, 0, time.Second, 1)
 		}, "burst of 4 over 1s, from 1 times the mean", ms(0, 250, 500, 750)},
+		{"crowd at the door", func() (arrival.Process, error) {
+			return arrival.Burst(6, 2, time.Second, 1)
+		}, "burst of 6 over 1s, 2 of them at once, from 1 times the mean", ms(0, 0, 0, 250, 500, 750)},
 		{"trace", func() (arrival.Process, error) {
 			return arrival.Trace(ms(1, 1, 7))
 		}, "trace of 3 over 7ms", ms(1, 1, 7)},
@@ -146,22 +149,25 @@ func TestBadProcesses(t *testing.T) {
 			return arrival.Sine(10, 12, 0, time.Minute)
 		}, "period must be longer"},
 		{"empty burst", func() (arrival.Process, error) {
-			return arrival.Burst(0, time.Second, arrival.SteepestPeak)
+			return arrival.Burst(0, 0, time.Second, arrival.SteepestPeak)
 		}, "at least 1 operation"},
+		{"crowd of all", func() (arrival.Process, error) {
+			return arrival.Burst(2, 2, time.Second, arrival.SteepestPeak)
+		}, "of a burst of 2, 0 to 1 are due at once, got 2"},
 		{"burst backwards", func() (arrival.Process, error) {
-			return arrival.Burst(1, -time.Second, arrival.SteepestPeak)
+			return arrival.Burst(1, 0, -time.Second, arrival.SteepestPeak)
 		}, "longer than 0s"},
 		{"burst that rises", func() (arrival.Process, error) {
-			return arrival.Burst(4, time.Second, 0.9)
+			return arrival.Burst(4, 0, time.Second, 0.9)
 		}, "1 to 2 times its mean, got 0.9"},
 		{"burst below zero", func() (arrival.Process, error) {
-			return arrival.Burst(4, time.Second, 2.1)
+			return arrival.Burst(4, 0, time.Second, 2.1)
 		}, "1 to 2 times its mean, got 2.1"},
 		{"burst of no peak", func() (arrival.Process, error) {
-			return arrival.Burst(4, time.Second, math.NaN())
+			return arrival.Burst(4, 0, time.Second, math.NaN())
 		}, "1 to 2 times its mean, got NaN"},
 		{"burst too dense", func() (arrival.Process, error) {
-			return arrival.Burst(1000, time.Nanosecond, arrival.SteepestPeak)
+			return arrival.Burst(1000, 0, time.Nanosecond, arrival.SteepestPeak)
 		}, "at most 1e+09/s"},
 		{"empty trace", func() (arrival.Process, error) {
 			return arrival.Trace(nil)
@@ -176,7 +182,7 @@ func TestBadProcesses(t *testing.T) {
 			return arrival.Poisson(must(t, first(arrival.Trace([]time.Duration{1})), nil))
 		}, "fixed due times"},
 		{"poisson burst at once", func() (arrival.Process, error) {
-			return arrival.Poisson(must(t, first(arrival.Burst(5, 0, arrival.SteepestPeak)), nil))
+			return arrival.Poisson(must(t, first(arrival.Burst(5, 0, 0, arrival.SteepestPeak)), nil))
 		}, "fixed due times"},
 	}
 	for _, test := range tests {
@@ -219,7 +225,7 @@ func anyProcess(t *rapid.T) arrival.Process {
 		p, err = arrival.Sine(mean, mean*(1+rapid.Float64Range(0, 1).Draw(t, "swing")),
 			length("period"), length("over"))
 	case 5:
-		p, err = arrival.Burst(rapid.IntRange(1, 5000).Draw(t, "ops"), length("over"),
+		p, err = arrival.Burst(rapid.IntRange(1, 5000).Draw(t, "ops"), 0, length("over"),
 			rapid.Float64Range(1, arrival.SteepestPeak).Draw(t, "peak"))
 	}
 	return must(t, p, err)
@@ -355,7 +361,7 @@ func TestInhomogeneousPoissonOnItsOwnClock(t *testing.T) {
 // the integral at them is uniform.
 func TestPoissonBurstKeepsItsCount(t *testing.T) {
 	const ops = 20000
-	p := must(t, first(arrival.Burst(ops, 10*time.Second, arrival.SteepestPeak)), nil)
+	p := must(t, first(arrival.Burst(ops, 0, 10*time.Second, arrival.SteepestPeak)), nil)
 	p = must(t, first(arrival.Poisson(p)), nil)
 	times := collect(p, 3)
 	if len(times) != ops {
@@ -372,7 +378,7 @@ func TestPoissonBurstKeepsItsCount(t *testing.T) {
 // Of two uniform draws, the smaller has the distribution 1-(1-x)² and the larger
 // x².
 func TestPoissonBurstOfTwo(t *testing.T) {
-	p := must(t, first(arrival.Burst(2, 10*time.Second, arrival.SteepestPeak)), nil)
+	p := must(t, first(arrival.Burst(2, 0, 10*time.Second, arrival.SteepestPeak)), nil)
 	p = must(t, first(arrival.Poisson(p)), nil)
 	var firsts, seconds []float64
 	for seed := range uint64(5000) {

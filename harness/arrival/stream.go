@@ -34,7 +34,7 @@ func (p Process) Start(seed uint64) *Stream {
 	return &Stream{
 		process: p,
 		random:  rand.New(rand.NewPCG(seed, streamName)),
-		total:   p.Mean(),
+		total:   p.Mean() - float64(p.first),
 		left:    1,
 	}
 }
@@ -54,6 +54,9 @@ func (s *Stream) Next() (due time.Duration, ok bool) {
 		return 0, false
 	}
 	s.index++
+	if s.index <= s.process.first {
+		return 0, true
+	}
 	at := time.Duration(math.Round(s.process.shape.inverse(reach) * float64(time.Second)))
 	s.last = max(s.last, min(at, s.process.Over()-1))
 	return s.last, true
@@ -64,13 +67,15 @@ func (s *Stream) reach() (float64, bool) {
 	switch {
 	case s.process.exact > 0 && s.index >= s.process.exact:
 		return 0, false
+	case s.index < s.process.first:
+		return 0, true
 	case s.process.exact > 0 && s.process.poisson:
 		return s.ordered(), true
 	case s.process.poisson:
 		s.reached -= math.Log(1 - s.random.Float64())
 		return s.reached, s.reached < s.total
 	}
-	reach := float64(s.index)
+	reach := float64(s.index - s.process.first)
 	return reach, reach < s.total*(1-slack)
 }
 

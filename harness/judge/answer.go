@@ -22,14 +22,14 @@ type Verdict struct {
 func (p Verdict) Overall() string { return overall(p.Correctness, p.Objectives) }
 
 // Verdict judges a variant: the invariants by the worst of all repeats, what a
-// control is expected to break in each of them, and the objectives by the repeats whose times
-// are used. A repeat that ran again cannot take back what another one decided: what it leaves
-// open does not count.
+// control is expected to break by the best, because one violation proves the error and its
+// absence may be luck, and the objectives by the repeats whose times are used. A repeat that
+// ran again cannot take back what another one decided: what it leaves open does not count.
 func (j *Judge) Verdict(name string, repeats []rundir.Repeat) Verdict {
 	v := j.variant(name)
 	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
 	p := Verdict{Answer: rundir.Holds, Objectives: rundir.Pass}
-	failed := false
+	failed, shown := false, proofs(repeats)
 	if len(repeats) == 0 {
 		p.Answer, p.Reasons = rundir.Undecided, []string{"it did not run"}
 		if len(j.scenario.SLOs) > 0 && len(expected) == 0 {
@@ -39,7 +39,7 @@ func (j *Judge) Verdict(name string, repeats []rundir.Repeat) Verdict {
 	for i, r := range repeats {
 		lacks := missing(r)
 		failed = failed || r.Again == nil && failedItself(lacks)
-		out, reasons := answer(r.Invariants, expected, known, lacks)
+		out, reasons := answer(r.Invariants, expected, known, shown, lacks)
 		if i == 0 {
 			p.Answer = out
 		}
@@ -117,14 +117,14 @@ func triggers(v sut.Variant) map[string]string {
 // Missing are the assumptions about evidence that failed: without it nothing holds, and
 // no design can be blamed for what it did not catch.
 func answer(
-	verdicts []check.Verdict, expected []string, known map[string]string,
+	verdicts []check.Verdict, expected []string, known map[string]string, shown map[string]bool,
 	missing []rundir.Validity,
 ) (string, []string) {
 	if len(verdicts) == 0 {
 		return rundir.Undecided, []string{"no invariant was judged"}
 	}
 	if len(expected) > 0 {
-		return control(verdicts, expected, missing)
+		return control(verdicts, expected, shown, missing)
 	}
 	out, reasons := rundir.Holds, []string(nil)
 	if len(known) > 0 {
@@ -173,8 +173,9 @@ func lacking(missing []rundir.Validity) string {
 
 // control judges a design that is known to be wrong under what the scenario provokes. The
 // design is to blame only where the invariant held: then the error was provoked and not seen.
+// Shown are the invariants that it broke in this repeat or another one.
 func control(
-	verdicts []check.Verdict, expected []string, missing []rundir.Validity,
+	verdicts []check.Verdict, expected []string, shown map[string]bool, missing []rundir.Validity,
 ) (string, []string) {
 	out, reasons := rundir.Caught, []string(nil)
 	for _, name := range expected {
@@ -182,6 +183,8 @@ func control(
 		switch {
 		case i >= 0 && proven(verdicts[i]):
 			reasons = append(reasons, "violated as expected: "+name+": "+verdicts[i].First())
+			continue
+		case shown[name]:
 			continue
 		case i < 0:
 			out = worseAnswer(out, rundir.Undecided)
@@ -231,6 +234,17 @@ func decided(answer string, failed bool) string {
 // as well, and names operations behind it.
 func proven(v check.Verdict) bool {
 	return v.Status == check.Broken && v.Count > v.Late && len(v.Witness) > 0
+}
+
+// proofs are the invariants that some repeat proves to be broken.
+func proofs(repeats []rundir.Repeat) map[string]bool {
+	shown := map[string]bool{}
+	for _, r := range repeats {
+		for _, v := range r.Invariants {
+			shown[v.Invariant] = shown[v.Invariant] || proven(v)
+		}
+	}
+	return shown
 }
 
 func notCaught(verdicts []check.Verdict, i int) string {

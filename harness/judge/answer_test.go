@@ -134,7 +134,7 @@ func TestAnswer(t *testing.T) {
 			nil, rundir.Undecided, "a is undecided"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, reasons := answer(test.verdicts, test.expected, test.known, test.missing)
+			got, reasons := answer(test.verdicts, test.expected, test.known, nil, test.missing)
 			if got != test.want {
 				t.Errorf("%s, want %s (%q)", got, test.want, reasons)
 			}
@@ -350,10 +350,11 @@ func TestPartsOfARepeatThatRanAgain(t *testing.T) {
 		"open at last":      {"sound", held("a"), undecided("a"), rundir.Holds, rundir.Pass},
 		"open at first": {"sound", undecided("a"), held("a"), rundir.Undecided,
 			rundir.Inconclusive},
-		"caught both times":   {"wrong", broken("a", 1), broken("a", 1), rundir.Caught, rundir.Pass},
-		"not caught at last":  {"wrong", broken("a", 1), held("a"), rundir.NotCaught, rundir.Fail},
-		"only late at last":   {"wrong", broken("a", 1), late, rundir.Caught, rundir.Pass},
-		"not caught at first": {"wrong", held("a"), broken("a", 1), rundir.NotCaught, rundir.Fail},
+		"caught both times": {"wrong", broken("a", 1), broken("a", 1), rundir.Caught, rundir.Pass},
+		"caught at first":   {"wrong", broken("a", 1), held("a"), rundir.Caught, rundir.Pass},
+		"only late at last": {"wrong", broken("a", 1), late, rundir.Caught, rundir.Pass},
+		"caught at last":    {"wrong", held("a"), broken("a", 1), rundir.Caught, rundir.Pass},
+		"never caught":      {"wrong", held("a"), held("a"), rundir.NotCaught, rundir.Fail},
 	} {
 		repeats := []rundir.Repeat{{Invariants: []check.Verdict{c.first}},
 			{Index: 1, Again: &index, Invariants: []check.Verdict{c.again}}}

@@ -220,3 +220,14 @@ func (j *Judge) Judged(order int) (rundir.Repeat, bool) {
 	repeat, ok := j.known[order]
 	return repeat, ok
 }
+
+// SoFar is the verdict of a variant by those of its repeats that have been judged.
+func (j *Judge) SoFar(variant string) Verdict {
+	var repeats []rundir.Repeat
+	for _, slot := range j.run.Manifest.Slots {
+		if repeat, ok := j.known[slot.Order]; ok && slot.Variant == variant {
+			repeats = append(repeats, repeat)
+		}
+	}
+	return j.Verdict(variant, repeats)
+}

@@ -51,7 +51,7 @@ func TestStoredHistoryAgreesWithTheGenerator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	process, err := arrival.Burst(4000, 400*time.Millisecond, arrival.SteepestPeak)
+	process, err := arrival.Burst(4000, 0, 400*time.Millisecond, arrival.SteepestPeak)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"stampede/harness/judge"
 	"stampede/harness/rundir"
+	"stampede/harness/sut"
 )
 
 // TestRetries: what the machine interfered with runs again, in its order, while the machine
@@ -136,6 +137,36 @@ func TestARepeatThatRunsAgain(t *testing.T) {
 	}
 	if !rundir.Interleaved(again) {
 		t.Error("what was added at the end is not out of order")
+	}
+}
+
+// TestAKnownWrongDesignRunsAgain: until it is caught, twice at most, and not if nothing is to
+// run again; one violation is enough.
+func TestAKnownWrongDesignRunsAgain(t *testing.T) {
+	for _, c := range []struct {
+		again, caughtAt, runs int
+		want                  string
+	}{
+		{1, 1, 1, rundir.Caught},
+		{1, 2, 2, rundir.Caught},
+		{1, 3, 3, rundir.Caught},
+		{1, 4, 3, rundir.NotCaught},
+		{0, 2, 1, rundir.NotCaught},
+	} {
+		run := 0
+		b := newBench(t, []string{"provokes=[load]"}, design{name: "good"},
+			design{name: "wrong", breaks: []sut.Break{{Invariant: "kept", Under: sut.Load}},
+				prepare: func() error { run++; return nil },
+				forgets: func(id uint64) bool { return run == c.caughtAt && id == 3 }})
+		b.opts.Again = c.again
+		e := b.finish(t)
+		v := e.variant(t, "wrong")
+		slots := e.stored.Manifest.Slots
+		if v.Correctness != c.want || len(v.Repeats) < c.runs || run != len(v.Repeats) ||
+			c.runs > 1 && slots[2].Again == nil {
+			t.Errorf("caught in run %d, again %d: %s after %d runs, want %s after %d",
+				c.caughtAt, c.again, v.Correctness, run, c.want, c.runs)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func arrivalShapes() shapes {
 		{"spike", "rate to for over", "at poisson"},
 		{"sine", "rate to period over", "poisson"},
 		{"poisson", "rate over", ""},
-		{"burst", "ops over", "over_least over_most peak poisson"},
+		{"burst", "ops over", "over_least over_most at_once peak poisson"},
 		{"trace", "trace", ""},
 	}}
 }

@@ -120,12 +120,12 @@ func (a Arrival) Lasting(over time.Duration) Arrival {
 	return a
 }
 
-// PeakPerS is the highest rate of the process, if it is a burst of one that lasts so long. A
-// trace has that of its busiest second.
+// PeakPerS is the highest rate of the process, if it is a burst of one that lasts so long,
+// without those of it that are due at once. A trace has that of its busiest second.
 func (a Arrival) PeakPerS(over time.Duration) float64 {
 	switch a.Process {
 	case "burst":
-		return cmp.Or(a.Peak, arrival.SteepestPeak) * float64(a.Ops) / over.Seconds()
+		return cmp.Or(a.Peak, arrival.SteepestPeak) * float64(a.Ops-a.AtOnce) / over.Seconds()
 	case "step":
 		highest := 0.0
 		for _, s := range a.Steps {
@@ -177,7 +177,7 @@ func (a Arrival) regular() (arrival.Process, error) {
 	case "sine":
 		return arrival.Sine(a.Rate, a.To, a.Period.D(), over)
 	case "burst":
-		return arrival.Burst(a.Ops, over, cmp.Or(a.Peak, arrival.SteepestPeak))
+		return arrival.Burst(a.Ops, a.AtOnce, over, cmp.Or(a.Peak, arrival.SteepestPeak))
 	case "trace":
 		times := make([]time.Duration, len(a.Trace))
 		for i, due := range a.Trace {

@@ -54,8 +54,8 @@ func kinds() []about {
 	return []about{
 		{Kill, true, true, false, "kills all its processes with SIGKILL; it restarts with all that " +
 			"it had written, flushed or not, or with wipe without its data", another},
-		{Pause, true, true, false, "freezes all its processes; requests wait and run when it resumes",
-			"it neither answers nor refuses"},
+		{Pause, true, true, false, "freezes all its processes; the kernel still accepts " +
+			"connections, and requests wait and run when it resumes", "it neither answers nor refuses"},
 		{Restart, true, true, false, "shuts it down cleanly and starts it again", another},
 		{Latency, false, false, false, "adds latency to each round trip",
 			"answers take that much longer or do not come"},
@@ -67,8 +67,8 @@ func kinds() []about {
 			"append-only file to its state a while before (loses, 1s): what was written but perhaps not " +
 			"flushed is lost", "bytes were removed from the file, and the store has another identity " +
 			"afterwards"},
-		{Crash, true, true, true, "kills a process of a role the n-th time it reaches a place; it " +
-			"restarts when the fault ends",
+		{Crash, true, true, true, "kills a process of a role the n-th time it reaches a place; each " +
+			"replica counts its own passages; it restarts when the fault ends",
 			"the process reported the place, died by SIGKILL, and was replaced"},
 		{Churn, true, true, true, "stops or kills replicas and brings them back, repeatedly",
 			"the processes that came back are new ones"},

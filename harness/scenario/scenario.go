@@ -183,7 +183,7 @@ type Fault struct {
 	From string `json:"from,omitempty" enum:"postgres,redis,kafka"`
 	// Place is where a process crashes, one of the places of its role, and
 	// Passage at which passage from the fault's beginning, the first if it is
-	// not given.
+	// not given. Each replica counts its own passages.
 	Place   string `json:"place,omitempty" form:"name"`
 	Passage int    `json:"passage,omitempty" min:"1" max:"100000000"`
 	// Every is the mean time between two steps of a churn, 1s if it is not

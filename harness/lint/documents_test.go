@@ -2,7 +2,9 @@ package lint_test
 
 import (
 	"go/ast"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,21 +12,28 @@ import (
 // testName matches the name of a test in a document; a subtest may follow it.
 var testName = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w*`)
 
-// TestDocumentsNameDeclaredTests: a reader who looks for a named test finds it. The changelog and
-// the decisions name the tests of their time.
+// TestDocumentsNameDeclaredTests: a reader finds a named test in the document's folder, or in one
+// that its line names. The changelog and the decisions name the tests of their time.
 func TestDocumentsNameDeclaredTests(t *testing.T) {
-	declared := make(map[string]bool)
+	declared := make(map[string][]string)
 	for _, s := range repository(t) {
 		for _, decl := range s.ast.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && s.test() {
-				declared[f.Name.Name] = true
+				declared[f.Name.Name] = append(declared[f.Name.Name], s.folder())
 			}
 		}
 	}
 	walk(t, func(file string, text []byte) {
-		for _, name := range testName.FindAllString(string(text), -1) {
-			if !declared[name] && file != "CHANGELOG.md" && !strings.HasPrefix(file, "docs/decisions/") {
-				t.Errorf("%s: no test is called %s: name the one that shows this now", file, name)
+		if file == "CHANGELOG.md" || strings.HasPrefix(file, "docs/decisions/") {
+			return
+		}
+		for line := range strings.Lines(string(text)) {
+			for _, name := range testName.FindAllString(line, -1) {
+				if !slices.ContainsFunc(declared[name], func(folder string) bool {
+					return within(folder, path.Dir(file)) || strings.Contains(line, folder)
+				}) {
+					t.Errorf("%s: there is no %s: name the test that shows this, or its folder", file, name)
+				}
 			}
 		}
 	}, ".md")

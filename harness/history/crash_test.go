@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"stampede/harness/childtest"
 	"stampede/harness/history"
 )
 
@@ -107,22 +107,9 @@ func TestKilledHistoryReadsUpToTheLastFlush(t *testing.T) {
 // kills it and returns how many it had flushed by its last word.
 func killWhileRecording(t *testing.T, path string, enough uint64) (flushed uint64) {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), crashPath+"="+path)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	recorder, printed := childtest.Start(t, crashPath, path)
 	idle := false
-	for lines := bufio.NewScanner(out); lines.Scan(); {
+	for lines := bufio.NewScanner(printed); lines.Scan(); {
 		n, err := strconv.ParseUint(lines.Text(), 10, 64)
 		idle = idle || strings.TrimSpace(lines.Text()) == "idle"
 		if err == nil && n >= enough {
@@ -130,10 +117,10 @@ func killWhileRecording(t *testing.T, path string, enough uint64) (flushed uint6
 			break
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
+	if err := recorder.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	err = cmd.Wait()
+	err := recorder.Wait()
 	if flushed == 0 || !idle {
 		t.Fatalf("the process ended before it had flushed enough: %v", err)
 	}

@@ -78,7 +78,7 @@ func otherSystem(folder, target string) bool {
 func testsOnly() []string {
 	return []string{
 		"harness/suttest", "harness/api/apitest", "harness/env/envtest", "harness/interleave",
-		"harness/schema/schematest", "reports/browsertest",
+		"harness/schema/schematest", "harness/childtest", "reports/browsertest",
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"stampede/harness/childtest"
 	"stampede/harness/history"
 	"stampede/harness/load"
 )
@@ -58,29 +58,8 @@ func serve(what string) {
 // startServer starts a server as a child process and returns its address.
 func startServer(b *testing.B, what string) string {
 	b.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.CommandContext(b.Context(), self, "-test.run", "^$")
-	cmd.Env = append(os.Environ(), serveEnv+"="+what)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	address, err := bufio.NewReader(stdout).ReadString('\n')
+	_, printed := childtest.Start(b, serveEnv, what)
+	address, err := bufio.NewReader(printed).ReadString('\n')
 	if err != nil {
 		b.Fatal(err)
 	}

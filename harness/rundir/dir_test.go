@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"stampede/harness/childtest"
 	"stampede/harness/rundir"
 )
 
@@ -172,21 +172,8 @@ func TestLockOfADeadProcessIsFree(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	holder := exec.Command(os.Args[0])
-	holder.Env = append(os.Environ(), holdEnv+"="+d.Path())
-	stdin, err := holder.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	stdout, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(stdout, make([]byte, len("locked\n"))); err != nil {
+	holder, printed := childtest.Start(t, holdEnv, d.Path())
+	if _, err := io.ReadFull(printed, make([]byte, len("locked\n"))); err != nil {
 		t.Fatal(err)
 	}
 	var busy *rundir.BusyError

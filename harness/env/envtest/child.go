@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"stampede/harness/childtest"
 	"stampede/harness/deploy"
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
@@ -25,21 +26,11 @@ const asChild = "STAMPEDE_TEST_CHILD"
 // print what it made as JSON, which goes into made, and wait to be killed.
 func Parent(t *testing.T, variable, value string, made any) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), variable+"="+value)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	if err := json.NewDecoder(out).Decode(made); err != nil {
+	parent, printed := childtest.Start(t, variable, value)
+	if err := json.NewDecoder(printed).Decode(made); err != nil {
 		t.Fatalf("read the parent's answer: %v", err)
 	}
-	return cmd
+	return parent
 }
 
 // Launcher deploys roles and APIs as processes of the test binary, whose

@@ -17,10 +17,10 @@ func budgets() map[string]budget {
 	large := budget{3500, 1500}
 	return map[string]budget{
 		"flashsale": {5540, 3550},
-		"likes":     {4280, 2940},
-		"scheduler": {5920, 3815},
-		"sqlbroker": {5460, 3610},
-		"views":     {5160, 2660},
+		"likes":     {4280, 2945},
+		"scheduler": {5985, 3870},
+		"sqlbroker": {5460, 3620},
+		"views":     {5160, 2665},
 		"checkout":  large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}
 }

@@ -30,12 +30,18 @@ type blind struct {
 // with another one's, or it was another client's or about another key; an element of a list of
 // the audit is dropped or doubled, and each field of it is exchanged with another element's, or
 // raised and lowered. Some invariant must notice each of these in one of many runs, or else
-// Unnoticed says why none can. Those that notice one are added to broken.
+// Unnoticed says why none can; before that nothing is wrong with any of the runs. Those that
+// notice one are added to broken.
 func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 	if p.Parts == nil {
-		return
+		t.Fatal("the proof has no Parts, so that nothing is corrupted blindly")
 	}
 	run, known := rapid.Custom(p.Some), map[string]bool{}
+	for seed := 1; seed <= noticeRuns; seed++ {
+		if before := map[string]bool{}; notices(p.Judge(run.Example(seed), t), before) {
+			t.Fatalf("run %d is broken before it is corrupted, or cannot be read: %v", seed, before)
+		}
+	}
 	records, audit := p.Parts(run.Example(1))
 	for _, c := range slices.Concat(ofRecords(records), ofLists(reflect.TypeOf(audit).Elem(), nil)) {
 		known[c.name] = true
@@ -50,35 +56,58 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 					noticed = notices(p.Judge(e, t), broken)
 				}
 			}
-			switch why, may := p.Unnoticed[c.name]; {
-			case done == 0:
-				t.Skip("no run has anything to corrupt")
-			case noticed && may:
-				t.Errorf("it is noticed, although %s", why)
-			case !noticed && !may:
-				t.Errorf("no invariant noticed it in %d runs", done)
+			if text := p.unexpected(c.name, done, noticed); text != "" {
+				t.Error(text)
 			}
 		})
 	}
-	for name := range p.Unnoticed {
-		if !known[name] {
-			t.Errorf("there is no corruption %q", name)
+	for _, list := range []map[string]string{p.Unnoticed, p.Absent} {
+		for name := range list {
+			if !known[name] {
+				t.Errorf("there is no corruption %q", name)
+			}
 		}
 	}
 }
 
-// notices says whether an invariant is broken, or the audit could not be read at all.
+// unexpected says what is wrong with how often a corruption was done and whether it was
+// noticed, "" if nothing is.
+func (p Proof[E]) unexpected(name string, done int, noticed bool) string {
+	unseen, may := p.Unnoticed[name]
+	absent, never := p.Absent[name]
+	switch {
+	case done == 0 && !never:
+		return "no run has anything to corrupt"
+	case done > 0 && never:
+		return fmt.Sprintf("%d runs have something to corrupt, although %s", done, absent)
+	case noticed && may:
+		return "it is noticed, although " + unseen
+	case done > 0 && !noticed && !may:
+		return fmt.Sprintf("no invariant noticed it in %d runs", done)
+	}
+	return ""
+}
+
+// notices says whether an invariant is broken, or none could read the run.
 func notices(verdicts map[string]check.Verdict, broken map[string]bool) (noticed bool) {
-	undecided := 0
+	unread := 0
 	for name, v := range verdicts {
-		switch v.Status {
-		case check.Broken:
+		switch {
+		case v.Status == check.Broken:
 			broken[name], noticed = true, true
-		case check.Undecided:
-			undecided++
+		case unreadable(v):
+			unread++
 		}
 	}
-	return noticed || undecided == len(verdicts)
+	return noticed || unread > 0 && unread == len(verdicts)
+}
+
+// unreadable says whether a verdict is undecided because the history or the audit cannot be
+// read. A check that panicked, or took too long, did not read it: check.Judge says so of "the
+// check".
+func unreadable(v check.Verdict) bool {
+	return v.Status == check.Undecided && !v.NotExercised && !v.NotJudged() &&
+		!strings.HasPrefix(v.Reason, "the check ")
 }
 
 // ofRecords are the corruptions of what clients saw, for each kind of operations. Those with
@@ -301,4 +330,15 @@ func onField(
 		}
 		return change(v, v)
 	}
+}
+
+// Reasons turns around a list of names by reason, such as those of Unnoticed.
+func Reasons(names map[string][]string) map[string]string {
+	why := map[string]string{}
+	for reason, list := range names {
+		for _, name := range list {
+			why[name] = reason
+		}
+	}
+	return why
 }

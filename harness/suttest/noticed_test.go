@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -60,11 +61,14 @@ func TestNoticed(t *testing.T) {
 			}
 			return map[string]check.Verdict{"all": v, "none": {Status: check.Undecided}}
 		},
-		Unnoticed: map[string]string{},
+		Absent: map[string]string{},
 	}
 	records, audit := p.Parts(goodSale())
 	var names []string
 	for _, c := range slices.Concat(ofRecords(records), ofLists(reflect.TypeOf(audit).Elem(), nil)) {
+		if strings.HasSuffix(c.name, " pay") || strings.Contains(c.name, " none") {
+			p.Absent[c.name] = "the payment has two attempts, and the last list is empty"
+		}
 		s := goodSale()
 		if !c.do(s.records, reflect.ValueOf(&s.audit).Elem(), func(n int) int { return n - 1 }) {
 			continue
@@ -85,7 +89,56 @@ func TestNoticed(t *testing.T) {
 	if !maps.Equal(broken, map[string]bool{"all": true}) {
 		t.Errorf("they break %v", broken)
 	}
-	if !notices(map[string]check.Verdict{"all": {Status: check.Undecided}}, broken) {
-		t.Error("an audit that cannot be read is not noticed")
+}
+
+// TestNotices: only a violation is a notice, or that nothing of the run can be read.
+func TestNotices(t *testing.T) {
+	unread := check.Verdict{Status: check.Undecided, Reason: "the audit cannot be read"}
+	for name, c := range map[string]struct {
+		other check.Verdict
+		want  bool
+	}{
+		"broken":    {check.Verdict{Status: check.Broken}, true},
+		"unread":    {unread, true},
+		"held":      {check.Verdict{Status: check.Held}, false},
+		"not tried": {check.Verdict{Status: check.Undecided, NotExercised: true}, false},
+		"unjudged":  {check.Verdict{Status: check.Undecided, Unjudged: true}, false},
+		"too late":  {check.Verdict{Status: check.Undecided, Late: 1}, false},
+		"panicked":  {check.Verdict{Status: check.Undecided, Reason: "the check panicked: x"}, false},
+	} {
+		broken := map[string]bool{}
+		got := notices(map[string]check.Verdict{"one": unread, "other": c.other}, broken)
+		if got != c.want || broken["other"] != (c.other.Status == check.Broken) {
+			t.Errorf("%s: %t, broken %v", name, got, broken)
+		}
+	}
+	if notices(nil, nil) {
+		t.Error("no verdict at all is a notice")
+	}
+}
+
+// TestUnexpected: each corruption is done and noticed, or a reason says why not, which is
+// right.
+func TestUnexpected(t *testing.T) {
+	p := Proof[*sale]{Unnoticed: map[string]string{"quiet": "of this"},
+		Absent: map[string]string{"absent": "of that"}}
+	for name, c := range map[string]struct {
+		corruption string
+		done       int
+		noticed    bool
+		want       string
+	}{
+		"noticed":           {"any", 3, true, ""},
+		"not noticed":       {"any", 3, false, "no invariant noticed it in 3 runs"},
+		"never done":        {"any", 0, false, "no run has anything to corrupt"},
+		"quiet":             {"quiet", 3, false, ""},
+		"quiet but noticed": {"quiet", 3, true, "it is noticed, although of this"},
+		"quiet, never done": {"quiet", 0, false, "no run has anything to corrupt"},
+		"absent":            {"absent", 0, false, ""},
+		"absent but done":   {"absent", 2, true, "2 runs have something to corrupt, although of that"},
+	} {
+		if got := p.unexpected(c.corruption, c.done, c.noticed); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

@@ -39,6 +39,8 @@ type Proof[E any] struct {
 	// Unnoticed are the blind corruptions that no invariant can notice, with the reason: a
 	// field of an audit that no invariant looks at is of no use.
 	Unnoticed map[string]string
+	// Absent are the blind corruptions of what no run has, with the reason.
+	Absent map[string]string
 }
 
 // Corruption is one thing that a correct system never does. A system that makes a type of its

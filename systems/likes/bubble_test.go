@@ -484,7 +484,7 @@ func bubbleParams() Params {
 	p.ClickTwice, p.Unlike, p.Relike = 0.3, 0.3, 0.5
 	p.Reads, p.Views, p.Think = 0.5, 0.3, sut.Duration(time.Second)
 	p.HeatPerShard, p.Buffer = 1, 20
-	p.Shards = 5
+	p.Shards, p.Resend = 5, 0 // the users of a bubble send no request twice
 	return p
 }
 

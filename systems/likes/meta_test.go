@@ -47,10 +47,19 @@ func proof() suttest.Proof[*evidence] {
 			"double of log.records":      "what is logged twice has no effect",
 			"exchange op of log.records": "both are applied",
 		},
+		Absent: suttest.Reasons(map[string][]string{
+			"none is refused":          {"invent count", "invent like", "invent unlike", "invent view"},
+			"all answers are the same": {"exchange answers to unlike", "exchange answers to view"},
+			"all have one shard":       {"exchange shards of videos"},
+			"the log begins at offset 0": {"exchange first of log", "raise first of log",
+				"lower first of log"},
+		}),
 		Some: func(t *rapid.T) *evidence {
 			tr := trouble{suttest.Trouble{LostRequest: 0.01, LostReply: 0.01, Late: 0.01, Dropped: 0.01},
 				0.01}
-			return likesOf(t, rapid.Uint64().Draw(t, "seed"), DefaultParams(), tr, 1, 150)
+			p := DefaultParams()
+			p.Videos = 2
+			return likesOf(t, rapid.Uint64().Draw(t, "seed"), p, tr, 1, 150)
 		},
 		Whole: func(t suttest.TB, seed uint64) *evidence {
 			return likesOf(t, seed, DefaultParams(), trouble{}, 1, 1000)

@@ -112,6 +112,11 @@ func proof() suttest.Proof[*evidence] {
 			"raise seq of changes": "the order stays the same",
 			"lower seq of changes": "the order stays the same",
 		},
+		Absent: suttest.Reasons(map[string][]string{
+			"none is refused": {"invent cancel", "invent release"},
+			"all answers are the same": {"exchange answers to cancel", "exchange answers to confirm",
+				"exchange answers to release"},
+		}),
 	}
 	for _, v := range reservation.System().Invariants(house()) {
 		p.Invariants = append(p.Invariants, v.Name())

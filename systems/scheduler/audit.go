@@ -46,12 +46,12 @@ type TaskAudit struct {
 	Times      int64  `json:"times,omitempty"`
 	FirstUS    int64  `json:"first_us"`
 	CreatedUS  int64  `json:"created_us"`
-	DueUS      int64  `json:"due_us"`
+	DueUS      int64  `json:"due_us" doc:"when the occurrence is due that the row stands for"`
 	ReadyUS    int64  `json:"ready_us"`
 	State      State  `json:"state" enum:"waiting,picked,running,done,failed,cancelled"`
 	Paused     bool   `json:"paused,omitempty"`
 	Stops      bool   `json:"stops,omitempty"`
-	Fence      int64  `json:"fence"`
+	Fence      int64  `json:"fence" doc:"the highest token that a run of the row has had"`
 	LeaseUS    int64  `json:"lease_us,omitempty"`
 	EndedUS    int64  `json:"ended_us,omitempty"`
 }
@@ -63,7 +63,7 @@ type RunAudit struct {
 	Fence      int64  `json:"fence"`
 	Queue      string `json:"queue"`
 	DueUS      int64  `json:"due_us" min:"1"`
-	PickedUS   int64  `json:"picked_us"`
+	PickedUS   int64  `json:"picked_us" doc:"after the row was created and no later than the start; 0 if nobody picks"`
 	StartedUS  int64  `json:"started_us" min:"1"`
 	EndedUS    int64  `json:"ended_us,omitempty"`
 	LeaseUS    int64  `json:"lease_us,omitempty"`

@@ -83,8 +83,9 @@ type asked struct {
 	check.Operation
 	Request
 	// due is when the first occurrence was due at the latest, on the run's clock, by what an
-	// answer said; history.Never if there was none.
-	due time.Duration
+	// answer said; history.Never if there was none. From is when it was at the earliest, 0 if
+	// no answer said so.
+	from, due time.Duration
 }
 
 // awaited is an answer to a user who waited for the start of a task.
@@ -272,7 +273,10 @@ func (f *final) ask(rec *history.Record) {
 	f.operations.Add(rec)
 	a.Operation = f.operations[rec.Op.ID]
 	if rec.Outcome == history.OK {
-		a.due = min(a.due, rec.End+time.Duration(max(0, rec.Reply.Value)))
+		in := time.Duration(max(0, rec.Reply.Value))
+		if a.due = min(a.due, rec.End+in); in > 0 {
+			a.from = max(a.from, rec.Start+in)
+		}
 	}
 }
 

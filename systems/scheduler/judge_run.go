@@ -191,3 +191,48 @@ func (f *final) state(o occurrence) string {
 	}
 	return "no task exists that would run it"
 }
+
+// dueThen compares when the occurrence of a row is due with all that are until some moment.
+func (j *judging) dueThen(row *TaskAudit, dues []int64, until int64) {
+	right := row.DueUS > until
+	if row.Occurrence <= int64(len(dues)) {
+		right = sameDue(dues[row.Occurrence-1], row.DueUS)
+	}
+	if !right {
+		j.Violate([]uint64{row.Task}, "occurrence %d of task %d has the due time %v, but is not due then",
+			row.Occurrence, row.Task, moment(row.DueUS))
+	}
+}
+
+// answered compares when a task is first due with when its answers said that it is. They must
+// be no more wrong than a start may be late: the clocks are not tied more closely for good.
+func (j *judging) answered(task uint64, a *asked, due int64) {
+	if !j.tied || a.due == history.Never {
+		return
+	}
+	allowed := j.p.clock(j.p.SLA).Microseconds()
+	low, high := a.from.Microseconds()+j.low, a.due.Microseconds()+j.high
+	if due > high+allowed || a.from > 0 && due < low-allowed {
+		j.Violate([]uint64{task}, "task %d is first due at %v, but an answer said between %v and %v",
+			task, moment(due), moment(low), moment(high))
+	}
+}
+
+// ofItsTask compares a run with its task: their queue, and that the task was there before it
+// was picked, and picked before it started.
+func (j *judging) ofItsTask(r *RunAudit) {
+	if origin := j.origins[r.Task]; origin != nil && origin.Queue != r.Queue {
+		j.Violate([]uint64{r.Task}, "%v ran in %s, but its task is in %s", r.of(), r.Queue, origin.Queue)
+	}
+	row := j.row(r.of())
+	if row == nil {
+		return
+	}
+	if r.StartedUS < row.CreatedUS {
+		j.Violate([]uint64{r.Task}, "%v started at %v, before its task was created at %v", r.of(),
+			moment(r.StartedUS), moment(row.CreatedUS))
+	} else if r.PickedUS > 0 && (r.PickedUS < row.CreatedUS || r.PickedUS > r.StartedUS) {
+		j.Violate([]uint64{r.Task}, "%v was picked at %v, but was created at %v and started at %v",
+			r.of(), moment(r.PickedUS), moment(row.CreatedUS), moment(r.StartedUS))
+	}
+}

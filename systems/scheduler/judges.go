@@ -55,8 +55,8 @@ func Invariants(p Params) []check.Invariant {
 			"task whose cancellation was acknowledged is cancelled", judged(judgeCancelled),
 			check.AckedDurable(granted(changes...))),
 		s.State(NoPhantomRuns, "every task, run and change was requested, with its values and its time, "+
-			"by a request that was not refused; a repeated request adds nothing and is not "+
-			"denied", requested(judgePhantoms), check.NoPhantom(requests),
+			"by a request that was not refused, and answers say when tasks are due; a repeated request "+
+			"adds nothing and is not denied", requested(judgePhantoms), check.NoPhantom(requests),
 			check.AtMostOnce(grantedFact, check.ByOp|check.ByThing),
 			// That a task has not failed yet is no answer to count, for a rerun waits for that.
 			check.SameReply(check.Replies{Kind: requests.Kind, What: "acknowledged request",
@@ -203,8 +203,14 @@ func judgePhantoms(j *judging) {
 		case row.Fails != (a.Fails && row.Reruns == 0):
 			j.Violate([]uint64{row.Task}, "task %d fails: %t after %d reruns, but was requested with %t",
 				row.Task, row.Fails, row.Reruns, a.Fails)
+		case row.Reruns > int64(len(j.changed(row.Task, KindRerun))):
+			j.Violate([]uint64{row.Task}, "task %d counts %d reruns, but only %d were requested", row.Task,
+				row.Reruns, len(j.changed(row.Task, KindRerun)))
+		case row.Stops && len(j.changed(row.Task, KindCancel)) == 0:
+			j.Violate([]uint64{row.Task}, "task %d is to stop, but nobody cancelled it", row.Task)
 		}
-		list, err := j.dues(a.Request, max(j.now, row.FirstUS))
+		until := max(j.now, row.FirstUS)
+		list, err := j.dues(a.Request, until)
 		if err != nil {
 			j.Fail("%v", err)
 			return
@@ -212,7 +218,10 @@ func judgePhantoms(j *judging) {
 		if dues[row.Task] = list; len(list) == 0 || !sameDue(list[0], row.FirstUS) {
 			j.Violate([]uint64{row.Task}, "task %d is first due at %v, but was requested for %v", row.Task,
 				moment(row.FirstUS), a.At)
+			continue
 		}
+		j.dueThen(row, list, until)
+		j.answered(row.Task, a, list[0])
 	}
 	for i := range j.Runs {
 		j.Checked(1)
@@ -222,6 +231,8 @@ func judgePhantoms(j *judging) {
 			j.Violate(nil, "%v ran, but its task does not exist", r.of())
 		case r.Occurrence > int64(len(list)) || !sameDue(list[r.Occurrence-1], r.DueUS):
 			j.Violate([]uint64{r.Task}, "%v ran for %v, but is not due then", r.of(), moment(r.DueUS))
+		default:
+			j.ofItsTask(r)
 		}
 	}
 	j.Need(len(j.Runs) > 0, "no task ran")
@@ -243,6 +254,10 @@ func judgeFinal(j *judging) {
 			if i > 0 && r.Fence < runs[i-1].Fence {
 				j.Violate([]uint64{o.task}, "%v was started with token %d after token %d", o, r.Fence,
 					runs[i-1].Fence)
+			}
+			if row := j.row(o); row != nil && r.Fence > row.Fence {
+				j.Violate([]uint64{o.task}, "%v was started with token %d, but the last token of its task "+
+					"is %d", o, r.Fence, row.Fence)
 			}
 			j.stays(o, r, runs[i+1:])
 		}

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"stampede/harness/history"
 	"stampede/harness/sut"
 	"stampede/harness/suttest"
 )
@@ -48,7 +49,7 @@ func proof() suttest.Proof[*evidence] {
 	p := suttest.Proof[*evidence]{Any: drawMorning, Judge: (*evidence).judge,
 		Some: func(t *rapid.T) *evidence {
 			tr := suttest.Trouble{LostRequest: 0.02, LostReply: 0.02, Late: 0.02, Dropped: 0.02}
-			return morningOf(t, rapid.Uint64().Draw(t, "seed"), smallParams(), trouble{tr, 0.03, 0.03}, 40)
+			return morningOf(t, rapid.Uint64().Draw(t, "seed"), smallParams(), trouble{tr, 0.05, 0.05}, 40)
 		},
 		Whole: func(t tb, seed uint64) *evidence {
 			p := smallParams()
@@ -58,11 +59,48 @@ func proof() suttest.Proof[*evidence] {
 				slices.Reverse(e.audit.Changes)
 			}
 			return e
-		}}
+		},
+		Parts:     func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: suttest.Reasons(unnoticed), Absent: suttest.Reasons(absent),
+	}
 	for _, inv := range Invariants(smallParams()) {
 		p.Invariants = append(p.Invariants, inv.Name())
 	}
 	return p
+}
+
+// unnoticed are the blind corruptions that no invariant can notice, by the reason.
+var unnoticed = map[string][]string{
+	"anybody may change a task": {"change client of cancel", "change client of pause",
+		"change client of rerun", "change client of resume"},
+	"reads are of the moment, and the conformance tests say what they return": {"deny task",
+		"change client of task", "change key of task", "deny tasks", "change client of tasks",
+		"change key of tasks"},
+	"a task that was there earlier only makes its start later": {"lower created_us of tasks"},
+	"it counts only for a task that still waits at the end": {"exchange ready_us of tasks",
+		"raise ready_us of tasks", "lower ready_us of tasks"},
+	"the last token of a task may be one that started nothing": {"raise fence of tasks"},
+	"only retention reads it; when a task ended is in its runs": {"exchange ended_us of tasks",
+		"raise ended_us of tasks", "lower ended_us of tasks"},
+	"an executor that stops gives tasks back before their leases expire": {"raise lease_us of runs"},
+	"it is only counted, as evidence of an executor that came too late": {
+		"exchange turned_us of runs", "raise turned_us of runs", "lower turned_us of runs",
+		"exchange let_go_us of runs", "raise let_go_us of runs", "lower let_go_us of runs"},
+	"names only show that executors competed":     {"exchange executor of runs"},
+	"the effect and the end may be one statement": {"raise at_us of effects"},
+}
+
+// absent are those of what the reference has none of, by the reason.
+var absent = map[string][]string{
+	"none is refused": {"invent rerun", "invent schedule", "invent task", "invent tasks"},
+	"all answers are the same": {"exchange answers to pause", "exchange answers to rerun",
+		"exchange answers to resume", "exchange answers to task", "exchange answers to tasks"},
+	"nothing runs any more at the end": {"exchange lease_us of tasks", "raise lease_us of tasks",
+		"lower lease_us of tasks"},
+	"its executors are not scaled, and no invariant is about the fleet": {"drop of fleet",
+		"double of fleet", "exchange executors of fleet", "raise executors of fleet",
+		"lower executors of fleet", "exchange reason of fleet", "exchange at_us of fleet",
+		"raise at_us of fleet", "lower at_us of fleet"},
 }
 
 // TestJudges: the judges are sound, a run without trouble decides all of them, and none is
@@ -129,7 +167,9 @@ func theFirst(int) int { return 0 }
 
 func completed(_ *evidence, r *RunAudit) bool { return r.Outcome == Done }
 func single(t *TaskAudit) bool                { return t.Cron == "" }
-func settledOnce(t *TaskAudit) bool           { return single(t) && t.State == Done && !t.Paused }
+func settledOnce(t *TaskAudit) bool {
+	return single(t) && t.State == Done && !t.Paused && !t.Stops
+}
 
 // once is a run of an occurrence that has no other, and is complete; firstRun is one with no
 // occurrence before it.
@@ -145,6 +185,11 @@ func (e *evidence) another(r *RunAudit, fence, at int64, outcome State) {
 	again.Fence, again.PickedUS, again.StartedUS, again.EndedUS = fence, at, at, at+1
 	again.Outcome = outcome
 	e.audit.Runs = append(e.audit.Runs, again)
+	for i := range e.audit.Tasks {
+		if row := &e.audit.Tasks[i]; row.Task == r.Task {
+			row.Fence = max(row.Fence, fence)
+		}
+	}
 }
 
 // noRuns takes away the runs of a task.

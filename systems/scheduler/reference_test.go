@@ -221,7 +221,16 @@ func (s *refScheduler) start(row *refRow) {
 		s.w.After(p.Lease.D()+s.w.Some(p.RescueEvery.D()), func() { s.rescue(row, run) })
 	case u < s.w.dies+s.w.sleeps:
 		s.w.After(p.Lease.D()+s.w.Some(p.RescueEvery.D()), func() { s.rescue(row, run) })
-		s.w.After(2*p.Lease.D()+s.w.Some(p.Lease.D()), func() { s.end(row, run) })
+		s.w.After(2*p.Lease.D()+s.w.Some(p.Lease.D()), func() {
+			if s.end(row, run); run.Outcome != Lost {
+				return
+			}
+			if at := s.clock(); s.w.Rand.IntN(2) == 0 {
+				run.TurnedUS = at
+			} else {
+				run.LetGoUS = at
+			}
+		})
 	default:
 		s.w.After(work, func() { s.end(row, run) })
 	}

@@ -62,7 +62,7 @@ func proof() suttest.Proof[*evidence] {
 			return runOf(t, seed, hurried(), suttest.Trouble{}, 0, 0, 200)
 		},
 		Parts:     func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
-		Unnoticed: unnoticed(),
+		Unnoticed: suttest.Reasons(unnoticed), Absent: suttest.Reasons(absent),
 		Judged: func(t *testing.T, c suttest.Case[*evidence], v check.Verdict) {
 			undone := c.Invariant == sqlbroker.WorkedOff || strings.Contains(c.Says, "has waited in")
 			if undone && v.Unfinished != v.Count {
@@ -82,34 +82,43 @@ func TestJudges(t *testing.T) {
 	suttest.Caught(t, proof(), slices.Concat(storedCorruptions(), deliveredCorruptions()))
 }
 
-// unnoticed are the blind corruptions that no invariant can notice, with the reason.
-func unnoticed() map[string]string {
-	why := map[string]string{
-		"invent ack":               "an answer without receipts cannot be read, which proves nothing",
-		"double of queues":         "the first of a name counts",
-		"exchange queue of queues": "all have the same settings",
-	}
-	for reason, names := range map[string][]string{
-		"no invariant asks who it was": {"change client of ack", "change client of publish",
-			"change client of receive", "change client of release"},
-		"a receipt says itself what it is about": {"change key of ack", "change key of release"},
-		"it is by a nanosecond": {"raise visibility_ns of queues", "lower visibility_ns of queues",
-			"raise retention_ns of queues", "lower retention_ns of queues",
-			"exchange age_ns of dead", "raise age_ns of dead", "lower age_ns of dead"},
-		"groups are those that were published": {"exchange group of messages",
-			"raise group of messages", "lower group of messages", "raise group of effects"},
-		"who acknowledged may have done so earlier": {"exchange acked_at_ns of messages",
-			"lower acked_at_ns of messages"},
-		"it is only told": {"exchange receives of effects", "raise receives of effects",
-			"lower receives of effects", "exchange consumer of effects", "raise visible_at_ns of effects",
-			"exchange stored_at_ns of effects", "raise stored_at_ns of effects",
-			"lower stored_at_ns of effects"},
-	} {
-		for _, name := range names {
-			why[name] = reason
-		}
-	}
-	return why
+// absent are those of what the reference has none of, by the reason.
+var absent = map[string][]string{
+	"none is refused":          {"invent publish", "invent receive", "invent release"},
+	"all answers are the same": {"exchange answers to publish"},
+	"all queues have the same settings": {"exchange visibility_ns of queues",
+		"exchange max_receives of queues", "exchange retention_ns of queues"},
+	"one queue has consumers": {"exchange queue of effects"},
+	"no message waits for long; a corruption of the system's own sets these": {
+		"exchange retention_age_ns of queues", "raise retention_age_ns of queues",
+		"lower retention_age_ns of queues", "exchange age_ns of messages", "raise age_ns of messages",
+		"lower age_ns of messages", "exchange waits_ns of messages", "raise waits_ns of messages",
+		"lower waits_ns of messages"},
+	"nobody redrives dead letters": {"exchange redrives of messages", "raise redrives of messages",
+		"lower redrives of messages", "exchange redrives of dead", "raise redrives of dead",
+		"lower redrives of dead"},
+	"all died of as many deliveries": {"exchange receives of dead", "exchange reason of dead"},
+}
+
+// unnoticed are the blind corruptions that no invariant can notice, by the reason.
+var unnoticed = map[string][]string{
+	"an answer without receipts cannot be read, which proves nothing": {"invent ack"},
+	"the first of a name counts":                                      {"double of queues"},
+	"all have the same settings":                                      {"exchange queue of queues"},
+	"no invariant asks who it was": {"change client of ack", "change client of publish",
+		"change client of receive", "change client of release"},
+	"a receipt says itself what it is about": {"change key of ack", "change key of release"},
+	"it is by a nanosecond": {"raise visibility_ns of queues", "lower visibility_ns of queues",
+		"raise retention_ns of queues", "lower retention_ns of queues",
+		"exchange age_ns of dead", "raise age_ns of dead", "lower age_ns of dead"},
+	"groups are those that were published": {"exchange group of messages",
+		"raise group of messages", "lower group of messages", "raise group of effects"},
+	"who acknowledged may have done so earlier": {"exchange acked_at_ns of messages",
+		"lower acked_at_ns of messages"},
+	"it is only told": {"exchange receives of effects", "raise receives of effects",
+		"lower receives of effects", "exchange consumer of effects", "raise visible_at_ns of effects",
+		"exchange stored_at_ns of effects", "raise stored_at_ns of effects",
+		"lower stored_at_ns of effects"},
 }
 
 type corruption suttest.Corruption[*evidence]

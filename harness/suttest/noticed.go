@@ -61,10 +61,12 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 			}
 		})
 	}
-	for _, list := range []map[string]string{p.Unnoticed, p.Absent} {
-		for name := range list {
-			if !known[name] {
-				t.Errorf("there is no corruption %q", name)
+	for _, byReason := range []map[string][]string{p.Unnoticed, p.Absent} {
+		for _, names := range byReason {
+			for _, name := range names {
+				if !known[name] {
+					t.Errorf("there is no corruption %q", name)
+				}
 			}
 		}
 	}
@@ -73,8 +75,8 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 // unexpected says what is wrong with how often a corruption was done and whether it was
 // noticed, "" if nothing is.
 func (p Proof[E]) unexpected(name string, done int, noticed bool) string {
-	unseen, may := p.Unnoticed[name]
-	absent, never := p.Absent[name]
+	unseen, may := reasonOf(p.Unnoticed, name)
+	absent, never := reasonOf(p.Absent, name)
 	switch {
 	case done == 0 && !never:
 		return "no run has anything to corrupt"
@@ -86,6 +88,16 @@ func (p Proof[E]) unexpected(name string, done int, noticed bool) string {
 		return fmt.Sprintf("no invariant noticed it in %d runs", done)
 	}
 	return ""
+}
+
+// reasonOf returns the reason under which a corruption is listed, and whether it is.
+func reasonOf(byReason map[string][]string, name string) (reason string, listed bool) {
+	for reason, names := range byReason {
+		if slices.Contains(names, name) {
+			return reason, true
+		}
+	}
+	return "", false
 }
 
 // notices says whether an invariant is broken, or none could read the run.
@@ -330,15 +342,4 @@ func onField(
 		}
 		return change(v, v)
 	}
-}
-
-// Reasons turns around a list of names by reason, such as those of Unnoticed.
-func Reasons(names map[string][]string) map[string]string {
-	why := map[string]string{}
-	for reason, list := range names {
-		for _, name := range list {
-			why[name] = reason
-		}
-	}
-	return why
 }

@@ -61,13 +61,14 @@ func TestNoticed(t *testing.T) {
 			}
 			return map[string]check.Verdict{"all": v, "none": {Status: check.Undecided}}
 		},
-		Absent: map[string]string{},
+		Absent: map[string][]string{},
 	}
 	records, audit := p.Parts(goodSale())
 	var names []string
 	for _, c := range slices.Concat(ofRecords(records), ofLists(reflect.TypeOf(audit).Elem(), nil)) {
 		if strings.HasSuffix(c.name, " pay") || strings.Contains(c.name, " none") {
-			p.Absent[c.name] = "the payment has two attempts, and the last list is empty"
+			const why = "the payment has two attempts, and the last list is empty"
+			p.Absent[why] = append(p.Absent[why], c.name)
 		}
 		s := goodSale()
 		if !c.do(s.records, reflect.ValueOf(&s.audit).Elem(), func(n int) int { return n - 1 }) {
@@ -120,8 +121,8 @@ func TestNotices(t *testing.T) {
 // TestUnexpected: each corruption is done and noticed, or a reason says why not, which is
 // right.
 func TestUnexpected(t *testing.T) {
-	p := Proof[*sale]{Unnoticed: map[string]string{"quiet": "of this"},
-		Absent: map[string]string{"absent": "of that"}}
+	p := Proof[*sale]{Unnoticed: map[string][]string{"of this": {"quiet"}},
+		Absent: map[string][]string{"of that": {"absent"}}}
 	for name, c := range map[string]struct {
 		corruption string
 		done       int

@@ -36,11 +36,11 @@ type Proof[E any] struct {
 	Judged func(t *testing.T, c Case[E], v check.Verdict)
 	// Parts are what clients saw and a pointer to the audit, which Caught corrupts blindly.
 	Parts func(E) (records []history.Record, audit any)
-	// Unnoticed are the blind corruptions that no invariant can notice, with the reason: a
-	// field of an audit that no invariant looks at is of no use.
-	Unnoticed map[string]string
-	// Absent are the blind corruptions of what no run has, with the reason.
-	Absent map[string]string
+	// Unnoticed lists by reason the blind corruptions that no invariant can notice: a field of
+	// an audit that no invariant reads is of no use.
+	Unnoticed map[string][]string
+	// Absent lists by reason the blind corruptions that no run has anything for.
+	Absent map[string][]string
 }
 
 // Corruption is one thing that a correct system never does. A system that makes a type of its

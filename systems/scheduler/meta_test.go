@@ -61,7 +61,7 @@ func proof() suttest.Proof[*evidence] {
 			return e
 		},
 		Parts:     func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
-		Unnoticed: suttest.Reasons(unnoticed), Absent: suttest.Reasons(absent),
+		Unnoticed: unnoticed, Absent: absent,
 	}
 	for _, inv := range Invariants(smallParams()) {
 		p.Invariants = append(p.Invariants, inv.Name())

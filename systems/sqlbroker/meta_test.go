@@ -62,7 +62,7 @@ func proof() suttest.Proof[*evidence] {
 			return runOf(t, seed, hurried(), suttest.Trouble{}, 0, 0, 200)
 		},
 		Parts:     func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
-		Unnoticed: suttest.Reasons(unnoticed), Absent: suttest.Reasons(absent),
+		Unnoticed: unnoticed, Absent: absent,
 		Judged: func(t *testing.T, c suttest.Case[*evidence], v check.Verdict) {
 			undone := c.Invariant == sqlbroker.WorkedOff || strings.Contains(c.Says, "has waited in")
 			if undone && v.Unfinished != v.Count {

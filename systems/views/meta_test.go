@@ -54,13 +54,13 @@ func drawRun(t *rapid.T) *evidence {
 func proof() suttest.Proof[*evidence] {
 	p := suttest.Proof[*evidence]{Any: drawRun, Judge: (*evidence).judge, Judged: unfinished,
 		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
-		Absent: suttest.Reasons(map[string][]string{
+		Absent: map[string][]string{
 			"none is refused": {"invent heartbeat", "invent reprocess", "invent views"},
 			"one is answered": {"exchange answers to reprocess"},
 			"the rules change after more sessions": {"exchange version of rules",
 				"exchange min_watch_ms of rules", "exchange repeat_window_ms of rules",
 				"exchange ip_views of rules", "exchange ip_window_ms of rules"},
-		}),
+		},
 		Some: func(t *rapid.T) *evidence {
 			tr := trouble{suttest.Trouble{LostRequest: 0.02, LostReply: 0.02, Late: 0.02, Dropped: 0.02},
 				0.02}
@@ -71,7 +71,7 @@ func proof() suttest.Proof[*evidence] {
 			return runOf(t, seed/2, smallParams(), trouble{forwardedTwice: 0.05}, seed%2 == 1, 300)
 		},
 	}
-	p.Unnoticed = suttest.Reasons(map[string][]string{
+	p.Unnoticed = map[string][]string{
 		"its body says all":   {"change client of heartbeat", "change key of heartbeat"},
 		"nobody need be told": {"deny reprocess", "deny views"},
 		"anybody may ask": {"change client of reprocess", "change key of reprocess",
@@ -82,7 +82,7 @@ func proof() suttest.Proof[*evidence] {
 			"raise ip_window_ms of rules", "lower ip_window_ms of rules"},
 		"it says the same": {"double of rules", "double of rules.blocked", "double of progress",
 			"double of generations", "exchange generation of generations"},
-	})
+	}
 	for _, inv := range Invariants(DefaultParams()) {
 		p.Invariants = append(p.Invariants, inv.Name())
 	}

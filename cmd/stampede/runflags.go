@@ -90,7 +90,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 		"repeats of one, then the next")
 	fl.IntVar(&f.again, "again", 1, "how often to run a repeat again, at the end, if the machine "+
 		"interfered with its times; within a quarter of the run's time, and within four minutes for "+
-		"a run planned for less")
+		"a run planned for less; if not 0, a repeat that did not catch a known-wrong design runs "+
+		"again, twice at most")
 	fl.BoolVar(&f.noiseFloor, "noise-floor", false, "run the baseline once more at the end: "+
 		"differences smaller than between its two runs mean nothing; by default in every profile but "+
 		"smoke")

@@ -22,14 +22,15 @@ type Verdict struct {
 func (p Verdict) Overall() string { return overall(p.Correctness, p.Objectives) }
 
 // Verdict judges a variant: the invariants by the worst of all repeats, what a
-// control is expected to break by the best, because one violation proves the error and its
-// absence may be luck, and the objectives by the repeats whose times are used. A repeat that
-// ran again cannot take back what another one decided: what it leaves open does not count.
+// control is expected to break in each of them, and the objectives by the repeats whose times
+// are used. A repeat that ran again cannot take back what another one decided: what it leaves
+// open does not count, and a violation that one of them shows is shown, because its absence in
+// another may be luck.
 func (j *Judge) Verdict(name string, repeats []rundir.Repeat) Verdict {
 	v := j.variant(name)
 	expected, known := expectedBroken(v, j.scenario.Provokes), triggers(v)
 	p := Verdict{Answer: rundir.Holds, Objectives: rundir.Pass}
-	failed, shown := false, proofs(repeats)
+	failed := false
 	if len(repeats) == 0 {
 		p.Answer, p.Reasons = rundir.Undecided, []string{"it did not run"}
 		if len(j.scenario.SLOs) > 0 && len(expected) == 0 {
@@ -39,7 +40,7 @@ func (j *Judge) Verdict(name string, repeats []rundir.Repeat) Verdict {
 	for i, r := range repeats {
 		lacks := missing(r)
 		failed = failed || r.Again == nil && failedItself(lacks)
-		out, reasons := answer(r.Invariants, expected, known, shown, lacks)
+		out, reasons := answer(r.Invariants, expected, known, proofs(repeats, planned(r)), lacks)
 		if i == 0 {
 			p.Answer = out
 		}
@@ -173,7 +174,7 @@ func lacking(missing []rundir.Validity) string {
 
 // control judges a design that is known to be wrong under what the scenario provokes. The
 // design is to blame only where the invariant held: then the error was provoked and not seen.
-// Shown are the invariants that it broke in this repeat or another one.
+// Shown are the invariants that it broke when the repeat ran, the first time or again.
 func control(
 	verdicts []check.Verdict, expected []string, shown map[string]bool, missing []rundir.Validity,
 ) (string, []string) {
@@ -236,10 +237,14 @@ func proven(v check.Verdict) bool {
 	return v.Status == check.Broken && v.Count > v.Late && len(v.Witness) > 0
 }
 
-// proofs are the invariants that some repeat proves to be broken.
-func proofs(repeats []rundir.Repeat) map[string]bool {
+// proofs are the invariants that are proved to be broken by a planned repeat or by one that
+// repeats it.
+func proofs(repeats []rundir.Repeat, index int) map[string]bool {
 	shown := map[string]bool{}
 	for _, r := range repeats {
+		if planned(r) != index {
+			continue
+		}
 		for _, v := range r.Invariants {
 			shown[v.Invariant] = shown[v.Invariant] || proven(v)
 		}

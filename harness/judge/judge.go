@@ -221,11 +221,12 @@ func (j *Judge) Judged(order int) (rundir.Repeat, bool) {
 	return repeat, ok
 }
 
-// SoFar is the verdict of a variant by those of its repeats that have been judged.
-func (j *Judge) SoFar(variant string) Verdict {
+// SoFar is the verdict of a variant by one planned repeat and by those that repeat it.
+func (j *Judge) SoFar(variant string, index int) Verdict {
 	var repeats []rundir.Repeat
 	for _, slot := range j.run.Manifest.Slots {
-		if repeat, ok := j.known[slot.Order]; ok && slot.Variant == variant {
+		repeat, ok := j.known[slot.Order]
+		if ok && slot.Variant == variant && planned(repeat) == index {
 			repeats = append(repeats, repeat)
 		}
 	}

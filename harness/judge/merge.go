@@ -25,12 +25,8 @@ func use(repeats []rundir.Repeat) (state string, used []rundir.Repeat) {
 		if r.Control || r.Again != nil && len(missing(r)) > 0 {
 			continue
 		}
-		of := r.Index
-		if r.Again != nil {
-			of = *r.Again
-		}
-		if other, ok := best[of]; !ok || rank(i) < rank(other) {
-			best[of] = i
+		if other, ok := best[planned(r)]; !ok || rank(i) < rank(other) {
+			best[planned(r)] = i
 		}
 		least = min(least, rank(i))
 	}
@@ -46,6 +42,14 @@ func use(repeats []rundir.Repeat) (state string, used []rundir.Repeat) {
 		}
 	}
 	return timings[least], used
+}
+
+// planned is the index of the repeat that was planned: of r itself, or of the one it repeats.
+func planned(r rundir.Repeat) int {
+	if r.Again != nil {
+		return *r.Again
+	}
+	return r.Index
 }
 
 // mergeRepeats adds a variant's repeats up.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"stampede/harness/rundir"
@@ -18,7 +17,7 @@ const (
 	// comes after the last repeat: the verdicts, the page and the end of the stores.
 	keptTime    = 4 * time.Minute
 	closingTime = 10 * time.Second
-	// missedTries is how often a known-wrong design runs again that was not caught.
+	// missedTries is how often a repeat runs again that did not catch a known-wrong design.
 	missedTries = 2
 	// quietWait is how long a quiet machine is waited for, quietFor how long it must be
 	// quiet, in steps of quietStep.
@@ -115,22 +114,17 @@ func againFor(took, planned, ago time.Duration) (left time.Duration, bound strin
 	return left, bound
 }
 
-// runMissed runs known-wrong designs again that none of their repeats caught: one violation
-// proves the error, while a design that is wrong by a race may be lucky.
+// runMissed runs repeats again that did not catch a known-wrong design: a design with a race
+// may be lucky, and one violation proves its error.
 func (r *runner) runMissed(slots []rundir.Slot) error {
 	if r.Again < 1 {
 		return nil
 	}
-	for i, slot := range slots {
-		last := !slices.ContainsFunc(slots[i+1:], func(s rundir.Slot) bool {
-			return s.Variant == slot.Variant
-		})
-		for try := 0; last && try < missedTries && r.soft.Err() == nil; try++ {
-			if r.judge.SoFar(slot.Variant).Answer != rundir.NotCaught {
-				break
-			}
-			why := slot.Variant + " is known to be wrong and was not caught: it runs again"
-			if err := r.onceMore(slot, why); err != nil {
+	for _, slot := range slots {
+		why := slot.Variant + " is known to be wrong and was not caught: it runs again"
+		for try := 0; try < missedTries && r.soft.Err() == nil &&
+			r.judge.SoFar(slot.Variant, slot.Repeat).Answer == rundir.NotCaught; try++ {
+			if _, err := r.onceMore(slot, why); err != nil {
 				return err
 			}
 		}
@@ -146,10 +140,9 @@ func (r *runner) runAgain(slots []rundir.Slot, began, loaded time.Time) error {
 	took := time.Since(loaded)
 	again := retries{most: r.Again, took: took, timing: r.timing, quiet: r.quiet,
 		once: func(slot rundir.Slot) (string, error) {
-			err := r.onceMore(slot, fmt.Sprintf("the machine interfered with repeat %d of %s: it "+
-				"runs again", slot.Repeat+1, slot.Variant))
-			slots := r.judge.Manifest().Slots
-			return r.timing(slots[len(slots)-1]), err
+			next, err := r.onceMore(slot, fmt.Sprintf("the machine interfered with repeat %d of %s: "+
+				"it runs again", slot.Repeat+1, slot.Variant))
+			return r.timing(next), err
 		}}
 	again.left, again.bound = againFor(took, r.planned(len(slots)), time.Since(began))
 	gaveUp, err := again.run(slots)
@@ -181,18 +174,19 @@ func (r *runner) timing(slot rundir.Slot) string {
 	return repeat.Timing
 }
 
-// onceMore runs a repeat again, which becomes the last slot, and says why.
-func (r *runner) onceMore(slot rundir.Slot, why string) error {
+// onceMore says why a repeat runs again, runs it, and returns its new slot.
+func (r *runner) onceMore(slot rundir.Slot, why string) (next rundir.Slot, err error) {
 	manifest := r.judge.Manifest()
 	manifest.Slots = rundir.WithAgain(manifest.Slots, slot)
 	if err := r.dir.WriteManifest(*manifest); err != nil {
-		return err
+		return next, err
 	}
 	r.Observer.Logf("%s", why)
-	if err := r.trial(manifest.Slots[len(manifest.Slots)-1]); err != nil {
-		return fmt.Errorf("running %s again: %w", slot.Variant, err)
+	next = manifest.Slots[len(manifest.Slots)-1]
+	if err := r.trial(next); err != nil {
+		return next, fmt.Errorf("running %s again: %w", slot.Variant, err)
 	}
-	return nil
+	return next, nil
 }
 
 // quiet waits until the machine is quiet, at most for a time. One that does not say is.

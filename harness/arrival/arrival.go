@@ -128,12 +128,11 @@ func Sine(mean, peak float64, period, over time.Duration) (Process, error) {
 // SteepestPeak is the peak of a burst whose rate falls to zero.
 const SteepestPeak = 2
 
-// Burst has ops operations over the time over, at a rate that falls in a
-// straight line from peak times its mean, 1 to SteepestPeak, to as much below
-// the mean as it began above: people who hear that a door is open. The first of
-// them, fewer than ops, are due at once, at the start, and do not count in the rate:
-// the crowd that waits behind the door. Over zero means that all are due at once,
-// whatever the peak.
+// Burst has ops operations. The given number of first ones, fewer than ops, are due
+// at once, at the start, like buyers who wait for a sale to open. The others come over
+// the time over, at a rate that falls in a straight line from peak times its mean, 1 to
+// SteepestPeak, to as much below the mean as it began above. Over zero means that all
+// are due at once, whatever the peak.
 func Burst(ops, first int, over time.Duration, peak float64) (Process, error) {
 	if ops <= 0 {
 		return Process{}, fmt.Errorf("arrival: a burst needs at least 1 operation, got %d", ops)

@@ -361,18 +361,20 @@ func TestInhomogeneousPoissonOnItsOwnClock(t *testing.T) {
 // the integral at them is uniform.
 func TestPoissonBurstKeepsItsCount(t *testing.T) {
 	const ops = 20000
-	p := must(t, first(arrival.Burst(ops, 0, 10*time.Second, arrival.SteepestPeak)), nil)
-	p = must(t, first(arrival.Poisson(p)), nil)
-	times := collect(p, 3)
-	if len(times) != ops {
-		t.Fatalf("%d operations, want %d", len(times), ops)
+	for _, waiting := range []int{0, 500} {
+		p := must(t, first(arrival.Burst(ops, waiting, 10*time.Second, arrival.SteepestPeak)), nil)
+		p = must(t, first(arrival.Poisson(p)), nil)
+		times := collect(p, 3)
+		if len(times) != ops || waiting > 0 && times[waiting-1] != 0 || times[waiting] == 0 {
+			t.Fatalf("%d operations, want %d, %d of them at once", len(times), ops, waiting)
+		}
+		shares := make([]float64, ops-waiting)
+		for i, at := range times[waiting:] {
+			x := at.Seconds() / 10
+			shares[i] = 2*x - x*x
+		}
+		checkDistribution(t, shares, func(x float64) float64 { return x })
 	}
-	shares := make([]float64, ops)
-	for i, at := range times {
-		x := at.Seconds() / 10
-		shares[i] = 2*x - x*x
-	}
-	checkDistribution(t, shares, func(x float64) float64 { return x })
 }
 
 // Of two uniform draws, the smaller has the distribution 1-(1-x)² and the larger

@@ -49,14 +49,15 @@ func (s *Stream) Next() (due time.Duration, ok bool) {
 		s.index++
 		return fixed.at(s.index - 1), true
 	}
+	if s.index < s.process.first {
+		s.index++
+		return 0, true
+	}
 	reach, ok := s.reach()
 	if !ok {
 		return 0, false
 	}
 	s.index++
-	if s.index <= s.process.first {
-		return 0, true
-	}
 	at := time.Duration(math.Round(s.process.shape.inverse(reach) * float64(time.Second)))
 	s.last = max(s.last, min(at, s.process.Over()-1))
 	return s.last, true
@@ -67,8 +68,6 @@ func (s *Stream) reach() (float64, bool) {
 	switch {
 	case s.process.exact > 0 && s.index >= s.process.exact:
 		return 0, false
-	case s.index < s.process.first:
-		return 0, true
 	case s.process.exact > 0 && s.process.poisson:
 		return s.ordered(), true
 	case s.process.poisson:

@@ -116,8 +116,8 @@ type Arrival struct {
 	OverMost  Duration `json:"over_most,omitempty" min:"1ns" max:"24h"`
 	// Ops is how many operations a burst has.
 	Ops int `json:"ops,omitempty" min:"1" max:"100000000"`
-	// AtOnce is how many of a burst's operations, fewer than all, are due at the very start:
-	// the crowd that waits behind the door.
+	// AtOnce is how many of a burst's operations, fewer than all, are due at the start,
+	// like buyers who wait for a sale to open.
 	AtOnce int `json:"at_once,omitempty" min:"0" max:"100000"`
 	// Peak is how many times its mean a burst's rate begins with, 1 to 2. It
 	// falls to as much below the mean as it began above; 2, which is to zero,

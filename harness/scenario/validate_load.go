@@ -120,8 +120,8 @@ func (a Arrival) Lasting(over time.Duration) Arrival {
 	return a
 }
 
-// PeakPerS is the highest rate of the process, if it is a burst of one that lasts so long,
-// without those of it that are due at once. A trace has that of its busiest second.
+// PeakPerS is the highest rate of the process, if it is a burst of one that lasts so long
+// and without its operations that are due at once. A trace has that of its busiest second.
 func (a Arrival) PeakPerS(over time.Duration) float64 {
 	switch a.Process {
 	case "burst":

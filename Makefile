@@ -13,7 +13,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-rest test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,28 +34,59 @@ scenario: setup ## Run a scenario: make scenario S=flash-sale-100k PROFILE=quick
 test-setup: build
 	@$(BIN) doctor --fix --tests
 
-# The race detector makes the machine several times slower, on which a fault finds
-# no load to hit. With it run the packages, in which all that is concurrent has
-# tests of its own, and a scenario of each system with its roles in process; without
-# it whole runs, by the command and by its scenarios, and what does one thing after the
-# other and is long. More is under way at once than there are processors, because most of
-# it waits. No scenario runs twice: the small flash sale is the README's first command,
-# which is tested as it is. The longest packages, those of the systems, come first.
-# RACED_ENV may say where the stores of the raced packages have their data.
-UNRACED := ^(TestJudges|TestEveryOrder)$$
-UNRACED_PACKAGES := ./reports ./harness/lint
-RACED_ENV ?=
-RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput
-test: test-setup ## Run every test, the store-backed ones included
-	$(GO) vet ./...
-	set -o pipefail; packages=$$($(GO) list ./... | \
-		grep -vxFf <($(GO) list ./cmd/... ./scenarios $(UNRACED_PACKAGES)) | sort -r) && \
-		$(RACED_ENV) $(GO) test -race -p 4 -timeout 30m -skip '$(UNRACED)' $$packages
-	$(GO) test -timeout 10m $(UNRACED_PACKAGES)
-	$(GO) test -run '$(UNRACED)' -timeout 10m ./systems/...
-	$(GO) test -p 1 -timeout 30m -parallel 4 -skip '^TestScenarios$$/^(flash-sale-100k|$(RACED_SCENARIOS))$$' \
-		./cmd/... ./scenarios
-	$(GO) test -race -timeout 25m -run '^TestScenarios$$/^($(RACED_SCENARIOS))$$' ./scenarios
+# The race detector makes a test several times slower. With it run the packages of the harness
+# that share memory between goroutines, and of each system both ends of its API and its designs
+# at a few hundred operations; without it what computes, what draws pages, and whole runs. More
+# packages are under way at once than there are CPUs, because most of them wait; each may have
+# stores of its own, for which it is given 1.5 GiB. The longest come first. TEST_ENV may say
+# where the stores of packages have their data.
+P ?= $(shell awk -v cpus="$$(nproc)" '/^MemAvailable/ { n = int($$2 / 1572864) } \
+	END { print n < 1 ? 1 : n < 2 * cpus ? n : 2 * cpus }' /proc/meminfo)
+RACED := $(addprefix ./harness/,run fault deploy suttest load stores design telemetry api \
+	api/apitest check history events interleave sut topics env env/processes env/admin) ./reports/ui
+RACED_TESTS := ^Test(API|Conformance)
+TEST_ENV ?=
+
+# Prints the seconds of each package and, in full, what a failed test printed. All that go test
+# says is kept in bin, out of which longest prints the longest tests.
+GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
+tests = $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary skipped \
+	--jsonfile bin/tests-$(1).json -- -timeout 30m -p $(P)
+longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool slowest --num 10
+
+# What takes long has fewer cases in make test, or none, and all in make test-rest;
+# docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
+FEWER := RAPID_CHECKS=20
+SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush
+WHOLE := ^Test(Judges|Bubble|EveryOrder)$$
+SCRIPTS_LATER := ^TestScripts$$/^store-(disk|keep|several|together|interrupt-containers|roles-containers)$$
+LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
+SYSTEMS ?= $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
+
+test: test-setup ## Run the tests, the store-backed ones included
+	@code=0; rm -f bin/tests-*.json; \
+	$(TEST_ENV) $(call tests,raced) -race $(RACED) || code=1; \
+	$(TEST_ENV) $(call tests,designs) -race -run '$(RACED_TESTS)' ./systems/... || code=1; \
+	$(TEST_ENV) $(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$' \
+		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r) || \
+		code=1; \
+	$(call tests,runs) -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios || code=1; \
+	$(call tests,scenarios) -parallel 4 -run '^TestScenarios$$/^($(SCENARIOS))$$' ./scenarios || code=1; \
+	$(longest); exit $$code
+
+test-rest: test-setup ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"
+	@code=0; rm -f bin/tests-*.json; \
+	$(call tests,later) -parallel 4 -run '$(LATER)' ./cmd/stampede ./scenarios || code=1; \
+	of() { (cd scenarios && grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" *.yaml) | \
+		sed 's/\.yaml$$//' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
+	if [ -n "$(strip $(SYSTEMS))" ]; then \
+		$(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
+		$(call tests,raced) -race -parallel 4 -run "^TestScenarios$$/^($$(of))$$" ./scenarios || code=1; \
+		$(call tests,scenarios) -parallel 4 -run "^TestScenarios$$/^($$(of -v))$$" ./scenarios || code=1; \
+	fi; \
+	$(longest); exit $$code
+
+test-all: test test-rest ## Run every test
 
 # With fifty seeds the scenarios that break the scheduler and the broker, which take most
 # of the time, have fifty each, in which all correct designs take their turns; with fewer

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -268,4 +269,26 @@ func read(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestTouchedSystems: CI runs the scenarios of the systems whose files changed, and all of them
+// if the harness that they run on did.
+func TestTouchedSystems(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string][]string{
+		"systems/likes/facts.go":                 {"likes"},
+		"scenarios/views-reprocess.yaml":         {"views"},
+		"systems/likes/a.go\nsystems/views/b.go": {"likes", "views"},
+		"scenarios/that-is-gone.yaml":            systemNames(),
+		"harness/run/run.go":                     systemNames(),
+		"systems/internal/queue/queue.go":        systemNames(),
+		"docs/ci.md\nharness/lint/doc.go":        nil,
+	} {
+		touched := exec.Command("../../.ci/touched")
+		touched.Stdin = strings.NewReader(file + "\n")
+		out, err := touched.Output()
+		if got := strings.Fields(string(out)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q touches %v (%v), want %v", file, got, err, want)
+		}
+	}
 }

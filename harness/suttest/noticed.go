@@ -47,7 +47,7 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 		known[c.name] = true
 		t.Run(c.name, func(t *testing.T) {
 			done, noticed := 0, false
-			for seed := 1; seed <= noticeRuns && !noticed; seed++ {
+			for seed := 1; seed <= p.runs(c.name) && !noticed; seed++ {
 				e := run.Example(seed)
 				records, audit := p.Parts(e)
 				pick := rand.New(rand.NewPCG(uint64(seed), 3)).IntN
@@ -70,6 +70,16 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 			}
 		}
 	}
+}
+
+// runs is how many runs are corrupted in one way: those that are noticed in one end there, of
+// those that are listed all are judged.
+func (p Proof[E]) runs(name string) int {
+	_, unseen := reasonOf(p.Unnoticed, name)
+	if _, absent := reasonOf(p.Absent, name); unseen || absent {
+		return Share(noticeRuns)
+	}
+	return noticeRuns
 }
 
 // unexpected says what is wrong with how often a corruption was done and whether it was

@@ -3,6 +3,7 @@ package suttest
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -52,6 +53,16 @@ type Corruption[E any] struct {
 	Do func(e E, pick func(n int) int) bool
 }
 
+// Share returns as many of n cases as rapid's checks are of a hundred, one at least: RAPID_CHECKS
+// shortens a whole proof, and so does -short.
+func Share(n int) int {
+	checks := flag.Lookup("rapid.checks").Value.(flag.Getter).Get().(int)
+	if testing.Short() {
+		checks /= 5
+	}
+	return max(1, min(n, n*checks/100))
+}
+
 // Sound checks that no run of a correct system is judged broken.
 func (p Proof[E]) Sound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,8 +75,8 @@ func (p Proof[E]) Sound(t *testing.T) {
 }
 
 // Decides checks that a run without trouble decides every invariant, with so many seeds.
-func (p Proof[E]) Decides(t *testing.T, seeds uint64) {
-	for seed := range seeds {
+func (p Proof[E]) Decides(t *testing.T, seeds int) {
+	for seed := range uint64(Share(seeds)) {
 		verdicts := p.Judge(p.Whole(t, seed), t)
 		for _, name := range p.Invariants {
 			if v := verdicts[name]; v.Status != check.Held {

@@ -492,13 +492,7 @@ func bubbleParams() Params {
 // pause, lost answer, loss, crash or redelivery makes a correct variant break
 // anything, whatever the seed.
 func TestBubble(t *testing.T) {
-	seeds := uint64(50)
-	switch {
-	case testing.Short():
-		seeds = 3
-	case suttest.RaceDetected:
-		seeds = 10
-	}
+	seeds := uint64(suttest.Share(50))
 	for _, d := range []making{redisKey, shardsFixed, shardsAdaptive, redisPipelined, regionsCRDT} {
 		t.Run(d(nil).Name, func(t *testing.T) {
 			for seed := range seeds {

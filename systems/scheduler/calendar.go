@@ -99,6 +99,9 @@ func cronNames(field int) (names []string, first int) {
 	return nil, 0
 }
 
+// cronElement is one of the elements of a field, apart from the bounds of its numbers.
+var cronElement = regexp.MustCompile(`^(?:\*|(\w+)(?:-(\w+))?)(?:/\d+)?$`)
+
 // checkCronField refuses what the module reads in a way that no other cron does, and
 // without a word: ranges that run backwards, which it takes round, "?", empty elements
 // of lists, and whatever comes after a star. It leaves bounds to the module.
@@ -110,9 +113,8 @@ func checkCronField(place int, field string) error {
 		}
 		return strconv.Atoi(text)
 	}
-	words := regexp.MustCompile(`^(?:\*|(\w+)(?:-(\w+))?)(?:/\d+)?$`)
 	for element := range strings.SplitSeq(field, ",") {
-		span := words.FindStringSubmatch(element)
+		span := cronElement.FindStringSubmatch(element)
 		if span == nil {
 			return fmt.Errorf("%q: expected *, numbers or names, ranges and steps of them", element)
 		}

@@ -501,13 +501,7 @@ func (b *bubble) trouble(d build) func(filters, counters []*replica) {
 // TestBubble: a correct pipeline in virtual time, with faults that follow from
 // the seed, is never broken.
 func TestBubble(t *testing.T) {
-	seeds := uint64(50)
-	switch {
-	case testing.Short():
-		seeds = 4
-	case suttest.RaceDetected:
-		seeds = 4
-	}
+	seeds := uint64(suttest.Share(50))
 	for _, d := range []build{inVideos(), inSessions(), inRecords()} {
 		t.Run(d.name, func(t *testing.T) {
 			for seed := range seeds {

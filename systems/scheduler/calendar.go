@@ -99,8 +99,7 @@ func cronNames(field int) (names []string, first int) {
 	return nil, 0
 }
 
-// cronElement is one of the elements of a field, apart from the bounds of its numbers.
-var cronElement = regexp.MustCompile(`^(?:\*|(\w+)(?:-(\w+))?)(?:/\d+)?$`)
+var cronElement = regexp.MustCompile(`^(?:\*|(\w+)(?:-(\w+))?)(?:/\d+)?$`) // of a field
 
 // checkCronField refuses what the module reads in a way that no other cron does, and
 // without a word: ranges that run backwards, which it takes round, "?", empty elements

@@ -68,7 +68,7 @@ func TestScripts(t *testing.T) {
 			"smalldisk": smallDisk, "ends": ends, "whilerunning": whileRunning, "stopped": stopped,
 			"keptby": keptBy, "order": order, "edit": edit, "pretend": pretend,
 			"searched": searched,
-			"tlsfront": tlsFront, "owndata": ownData,
+			"tlsfront": tlsFront, "owndata": ownData, "lab": startedLab, "nothingleft": nothingLeft,
 			"ownstores": ownStores, "plant": plant, "untouched": untouched,
 		},
 		Condition: condition,

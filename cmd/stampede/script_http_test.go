@@ -38,20 +38,26 @@ type server struct {
 func serve(ts *testscript.TestScript, _ bool, args []string) {
 	cmd, done := launch(ts, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
 	ts.Defer(func() { _ = cmd.Process.Kill() }) // an error says that it has ended
-	address := regexp.MustCompile(`on (http://\S+)`)
+	found := awaitOut(ts, done, `on (http://\S+)`)
+	ts.Setenv("URL", found[1])
+	running.Store(ts, server{cmd, done})
+}
+
+// awaitOut waits until what launch has started has printed something, and returns its parts.
+func awaitOut(ts *testscript.TestScript, done chan error, pattern string) []string {
+	wanted := regexp.MustCompile(pattern)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if found := address.FindStringSubmatch(ts.ReadFile("out")); found != nil {
-			ts.Setenv("URL", found[1])
-			running.Store(ts, server{cmd, done})
-			return
+		if found := wanted.FindStringSubmatch(ts.ReadFile("out")); found != nil {
+			return found
 		}
 		select {
 		case err := <-done:
-			ts.Fatalf("stampede serve ended: %v\n%s", err, ts.ReadFile("err"))
+			ts.Fatalf("stampede ended: %v\n%s", err, ts.ReadFile("err"))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	ts.Fatalf("stampede serve says no address")
+	ts.Fatalf("stampede has not printed %s", pattern)
+	return nil
 }
 
 // shop is the command "shop ARGS...": the shop in Python on a port of the

@@ -48,13 +48,15 @@ func smallDisk(ts *testscript.TestScript, _ bool, args []string) {
 
 // ownData is the command "owndata": stores of local processes keep their data in
 // a folder of the script's own, and clean sees no container. What tests of other
-// packages abandon at the same time is not found.
+// packages abandon at the same time is not found. $OWN is the folder's name, in which the names
+// of all processes of local stores can be found.
 func ownData(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := os.MkdirTemp("/var/tmp", "stampede-script-*")
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(os.RemoveAll(dir)) })
 	ts.Check(os.Chmod(dir, 0o755)) // Postgres runs as another user
 	ts.Setenv("STAMPEDE_DATA_DIR", dir)
+	ts.Setenv("OWN", filepath.Base(dir))
 	ts.Setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
 }
 
@@ -89,15 +91,21 @@ func whileRunning(ts *testscript.TestScript, _ bool, args []string) {
 	running.Store(ts, server{cmd, done})
 }
 
-// stopped is the command "stopped CODE": what whilerunning or serve started gets
-// SIGINT and must end with that exit code.
+// stopped is the command "stopped CODE [SIGNAL]": what whilerunning, serve or lab started gets
+// SIGINT, or that signal, none if it is "by-itself", and must end with that exit code.
 func stopped(ts *testscript.TestScript, _ bool, args []string) {
 	v, ok := running.Load(ts)
 	if !ok {
 		ts.Fatalf("nothing is running")
 	}
 	s := v.(server)
-	ts.Check(s.cmd.Process.Signal(syscall.SIGINT))
+	signal := syscall.SIGINT
+	if len(args) > 1 {
+		signal = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[1]]
+	}
+	if signal != 0 {
+		ts.Check(s.cmd.Process.Signal(signal))
+	}
 	code, err := exitStatus(await(ts, s.cmd, s.done))
 	ts.Check(err)
 	if strconv.Itoa(code) != args[0] {

@@ -17,7 +17,7 @@ import (
 )
 
 // shared is what runWithStores starts at the first use and stops at the end.
-var shared = envtest.NewShared(sut.Postgres, sut.Redis)
+var shared = envtest.NewOwn(sut.Postgres, sut.Redis)
 
 func runWithStores(m *testing.M) int { return shared.Run(m) }
 

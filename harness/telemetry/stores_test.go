@@ -24,7 +24,7 @@ import (
 	"stampede/harness/topics"
 )
 
-var stores = envtest.NewShared(sut.Postgres, sut.Redis, sut.Kafka)
+var stores = envtest.NewOwn(sut.Postgres, sut.Redis, sut.Kafka)
 
 func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 

@@ -20,7 +20,7 @@ import (
 	"stampede/harness/sut"
 )
 
-var stores = envtest.NewShared(sut.Postgres, sut.Redis)
+var stores = envtest.NewOwn(sut.Postgres, sut.Redis)
 
 func TestMain(m *testing.M) { os.Exit(stores.Run(m)) }
 

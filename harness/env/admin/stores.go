@@ -18,15 +18,21 @@ const Superuser = "stampede"
 // PostgresAt administers a Postgres that stampede started, at an address,
 // host:port, which is asked for at each call.
 func PostgresAt(addr func() string) Store {
-	return Postgres{URL: func() string {
-		return "postgres://" + Superuser + "@" + addr() + "/postgres?sslmode=disable"
-	}}
+	return Postgres{URL: func() string { return PostgresURL(addr()) }}
+}
+
+// PostgresURL is the URL of a Postgres that stampede started.
+func PostgresURL(addr string) string {
+	return "postgres://" + Superuser + "@" + addr + "/postgres?sslmode=disable"
 }
 
 // RedisAt administers a Redis that stampede started, as PostgresAt does.
 func RedisAt(addr func() string) Store {
-	return Redis{URL: func() string { return "redis://" + addr() + "/0" }}
+	return Redis{URL: func() string { return RedisURL(addr()) }}
 }
+
+// RedisURL is the URL of a Redis that stampede started.
+func RedisURL(addr string) string { return "redis://" + addr + "/0" }
 
 // Stores is what the clusters of all local backends have in common: the
 // started stores, and the empty places in them.

@@ -3,9 +3,11 @@ package envtest
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"stampede/harness/env"
 	"stampede/harness/env/admin"
 	"stampede/harness/env/containers"
+	"stampede/harness/env/external"
 	"stampede/harness/env/processes"
 	"stampede/harness/sut"
 )
@@ -104,8 +107,9 @@ func Provider(t testing.TB, spec env.Spec) env.Provider {
 	return provider
 }
 
-// Shared is a set of stores that all tests of a binary share. They start at
-// the first use and stop at the end of TestMain:
+// Shared is a set of stores that all tests of a binary share: those of a lab (stampede lab)
+// if the environment has one of this Backend with all of the services, else stores of its own,
+// which start at the first use and stop at the end of TestMain:
 //
 //	var stores = envtest.NewShared(sut.Postgres, sut.Redis)
 //
@@ -114,6 +118,7 @@ func Provider(t testing.TB, spec env.Spec) env.Provider {
 //	func TestBuy(t *testing.T) { space := stores.Namespace(t) … }
 type Shared struct {
 	services []sut.Service
+	own      bool
 	once     sync.Once
 	cluster  env.Cluster
 	err      error
@@ -121,6 +126,10 @@ type Shared struct {
 
 // NewShared returns stores that are not started yet.
 func NewShared(services ...sut.Service) *Shared { return &Shared{services: services} }
+
+// NewOwn is NewShared for tests that break a store, set what its other users notice, or look at
+// more than their own namespace: these stores are never a lab's.
+func NewOwn(services ...sut.Service) *Shared { return &Shared{services: services, own: true} }
 
 // Run runs the tests and stops the stores; it returns the exit code.
 func (s *Shared) Run(m *testing.M) int {
@@ -154,7 +163,7 @@ func stop(cluster env.Cluster) error {
 }
 
 // Cluster returns the shared stores, started at the first call. A test that
-// breaks them must bring them back before it ends.
+// breaks them, which NewOwn is for, must bring them back before it ends.
 func (s *Shared) Cluster(t testing.TB) env.Cluster {
 	t.Helper()
 	if testing.Short() {
@@ -163,13 +172,29 @@ func (s *Shared) Cluster(t testing.TB) env.Cluster {
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), bound)
 		defer cancel()
-		spec := env.Spec{Services: s.services, RunID: runID()}
-		s.cluster, s.err = start(ctx, spec)
+		s.cluster, s.err = s.start(ctx)
 	})
 	if s.err != nil {
 		t.Fatalf("start stores: %v", s.err)
 	}
 	return s.cluster
+}
+
+func (s *Shared) start(ctx context.Context) (env.Cluster, error) {
+	spec := env.Spec{Services: s.services, RunID: runID()}
+	lab, covered := external.Located(spec, os.Getenv)
+	if s.own || !covered || os.Getenv(external.LabVariable) != Backend() {
+		return start(ctx, spec)
+	}
+	admin.Quiet()
+	// A lab outlives this process, and so may what a killed process of the same number left.
+	lab.RunID += strings.ToLower(rand.Text()[:8])
+	lab.AllowNonEmpty = true
+	cluster, err := external.New().Start(ctx, lab)
+	if err != nil {
+		return nil, fmt.Errorf("the lab that the environment names: %w", err)
+	}
+	return cluster, nil
 }
 
 // Namespace makes an empty place in the shared stores, which is dropped when

@@ -56,7 +56,7 @@ longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool sl
 
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
-FEWER := RAPID_CHECKS=20
+FEWER := RAPID_CHECKS=10
 SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$
 SCRIPTS_LATER := ^TestScripts$$/^store-(disk|keep|several|together|interrupt-containers|roles-containers)$$

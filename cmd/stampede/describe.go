@@ -14,6 +14,7 @@ import (
 	"stampede/harness/scenario"
 	"stampede/harness/sut"
 	"stampede/reports/words"
+	"stampede/systems"
 )
 
 // resolved is a decoded scenario with its system.
@@ -30,7 +31,9 @@ func resolve(name string, opts scenario.Options) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	opts.Systems, opts.SystemNames = findSystem, systemNames()
+	all := systems.All() // once: a scenario asks for its system in each of its profiles
+	opts.SystemNames = namesOf(all)
+	opts.Systems = func(name string) (sut.System, bool) { return named(all, name) }
 	sc, res, err := scenario.Decode(src.text, src.file, opts)
 	if err != nil {
 		return resolved{}, usage(err)

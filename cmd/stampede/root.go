@@ -66,8 +66,11 @@ writes one offline HTML page.`,
 }
 
 // findSystem returns a system by name.
-func findSystem(name string) (sut.System, bool) {
-	for _, s := range systems.All() {
+func findSystem(name string) (sut.System, bool) { return named(systems.All(), name) }
+
+// named returns the system of a name among some.
+func named(all []sut.System, name string) (sut.System, bool) {
+	for _, s := range all {
 		if s.Name == name {
 			return s, true
 		}
@@ -76,9 +79,11 @@ func findSystem(name string) (sut.System, bool) {
 }
 
 // systemNames lists the systems' names.
-func systemNames() []string {
+func systemNames() []string { return namesOf(systems.All()) }
+
+func namesOf(all []sut.System) []string {
 	names := []string{}
-	for _, s := range systems.All() {
+	for _, s := range all {
 		names = append(names, s.Name)
 	}
 	return names

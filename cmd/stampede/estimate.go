@@ -23,6 +23,7 @@ type estimated struct {
 	least, most time.Duration // which differ where the load is fitted to the machine
 	load        time.Duration // of one repeat, at least
 	repeats     int           // of all designs
+	sideBySide  bool          // those of all designs
 	drain       time.Duration // the most that one repeat's drain may take
 }
 
@@ -35,11 +36,11 @@ func estimate(plan resolved, designs int, control bool) (estimated, error) {
 		return estimated{}, err
 	}
 	repeats := designs * sc.Repeats
-	if control && designs > 1 {
+	if control && designs > 1 && !sc.SideBySide {
 		repeats++
 	}
 	least, most, err := run.Estimate(sc, plan.System, plan.Params, repeats)
-	return estimated{least, most, load.Over, repeats, sc.Load.Drain.D()}, err
+	return estimated{least, most, load.Over, repeats, sc.SideBySide, sc.Load.Drain.D()}, err
 }
 
 // String is a sentence: "about 5 min: 16 repeats, each with 11.5s of load; ...".
@@ -47,6 +48,9 @@ func (e estimated) String() string {
 	each := "1 repeat"
 	if e.repeats != 1 {
 		each = fmt.Sprintf("%d repeats, each", e.repeats)
+	}
+	if e.sideBySide {
+		each = fmt.Sprintf("%d repeats, those of all designs side by side, each", e.repeats)
 	}
 	about := estimateText(e.least)
 	if longest := estimateText(e.most); longest != about {

@@ -26,6 +26,11 @@ func fitLoad(
 ) (resolved, error) {
 	arrival := plan.Scenario.Load.Arrival
 	switch {
+	case plan.Scenario.SideBySide: // promises of time are not judged anyway
+		if arrival.Over == scenario.Fit {
+			plan.Scenario.Load.Arrival = arrival.Lasting(arrival.OverMost.D())
+		}
+		return plan, nil
 	case arrival.Process == "": // a closed loop
 		return plan, nil
 	case arrival.Over != scenario.Fit:

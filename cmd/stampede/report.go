@@ -238,7 +238,7 @@ func (a *app) tell(path string, summary rundir.Summary, f runFlags) (t told, err
 	if err := a.annotate(a.stderr, t.data); err != nil {
 		return t, err
 	}
-	if n := notJudged(summary); n > 0 {
+	if n := notJudged(summary); n > 0 && summary.Verdict.Timing != rundir.NoTimes {
 		a.logf("note: %d objectives or promises of time are not judged because of noise", n)
 	}
 	comparison, err := f.compare(path, t.data)

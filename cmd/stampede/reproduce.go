@@ -25,6 +25,9 @@ func reproduce(name string, plan resolved, seed uint64, f runFlags) string {
 	if !f.interleave {
 		line = append(line, "--interleave=false")
 	}
+	if f.changed != nil && f.changed("side-by-side") {
+		line = append(line, "--side-by-side="+strconv.FormatBool(f.sideBySide))
+	}
 	if f.rate > 0 {
 		line.flag("--rate", strconv.FormatFloat(f.rate, 'g', -1, 64))
 	}

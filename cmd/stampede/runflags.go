@@ -25,20 +25,20 @@ import (
 // STAMPEDE_<NAME> as its default.
 type runFlags struct {
 	servers
-	profile, format, colour, out   string
-	fault, baseline, seed          string
-	target, targetCA               string
-	against                        string
-	variants, set, failOn, without []string
-	repeat, again                  int
-	noiseFloor                     bool
-	rate                           float64
-	duration, timeout              time.Duration
-	acrossMachines                 bool
-	interleave, keep, dryRun, open bool
-	verbose                        bool
-	junit, json, md, html, metrics string
-	given                          givenFiles
+	profile, format, colour, out               string
+	fault, baseline, seed                      string
+	target, targetCA                           string
+	against                                    string
+	variants, set, failOn, without             []string
+	repeat, again                              int
+	noiseFloor                                 bool
+	rate                                       float64
+	duration, timeout                          time.Duration
+	acrossMachines                             bool
+	interleave, sideBySide, keep, dryRun, open bool
+	verbose                                    bool
+	junit, json, md, html, metrics             string
+	given                                      givenFiles
 	// changed says whether a flag was given, on the command line or by its
 	// variable.
 	changed func(name string) bool
@@ -88,6 +88,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.IntVar(&f.repeat, "repeats", 0, "how often each design runs")
 	fl.BoolVar(&f.interleave, "interleave", true, "let the designs take turns; =false runs all "+
 		"repeats of one, then the next")
+	fl.BoolVar(&f.sideBySide, "side-by-side", false, "run all designs at the same time on the same "+
+		"stores: says which are correct in the time of one, and nothing about their times")
 	fl.IntVar(&f.again, "again", 1, "how often to run a repeat again, at the end, if the machine "+
 		"interfered with its times; within a quarter of the run's time, and within four minutes for "+
 		"a run planned for less; if not 0, a repeat that did not catch a known-wrong design runs "+
@@ -110,7 +112,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	f.defineOutput(cmd)
 	flagGroups(cmd,
 		[]string{"Load", "profile", "duration", "rate", "repeats", "seed", "fault", "set",
-			"interleave", "again", "noise-floor", "timeout"},
+			"interleave", "side-by-side", "again", "noise-floor", "timeout"},
 		[]string{"Designs", "design", "baseline", "target", "target-ca", "without"},
 		[]string{"Verdict", "fail-on", "against", "across-machines"},
 		[]string{"Output", "dry-run", "open", "out", "format", "color", "verbose", "html", "md", "junit",
@@ -145,6 +147,10 @@ func controlled(profile string) bool { return profile != "smoke" }
 
 // check refuses flags that make no sense.
 func (f *runFlags) check() error {
+	if f.sideBySide && !f.interleave {
+		return errors.New("--side-by-side runs all designs at the same time, and --interleave=false " +
+			"one after the other")
+	}
 	return errors.Join(f.checkOutput(), checkBackend(f.backend), f.checkTargetFlags(),
 		f.checkExternal(), f.checkKeep(), f.checkPositive(map[string]bool{"rate": f.rate > 0,
 			"repeats": f.repeat > 0, "duration": f.duration > 0, "timeout": f.timeout > 0}))
@@ -249,6 +255,9 @@ func (f *runFlags) settings() []string {
 	}
 	if f.duration > 0 {
 		set = append(set, "load.arrival.over="+f.duration.String())
+	}
+	if f.changed("side-by-side") {
+		set = append(set, "side_by_side="+strconv.FormatBool(f.sideBySide))
 	}
 	if f.repeat > 0 {
 		set = append(set, "repeats="+strconv.Itoa(f.repeat))

@@ -14,7 +14,7 @@ import (
 
 // SchemaVersion is the version of the events. A reader accepts the same major
 // version; a newer minor one may have types and fields that it does not know.
-const SchemaVersion = "2.0.0"
+const SchemaVersion = "2.1.0"
 
 // Type says what an event tells. The event's field of that name has the rest.
 type Type string
@@ -92,6 +92,8 @@ type Plan struct {
 	Repeats  int         `json:"repeats"`
 	// Slots are the repeats in the order in which they run.
 	Slots []Slot `json:"slots"`
+	// SideBySide says that those of a repeat run at the same time.
+	SideBySide bool `json:"side_by_side,omitempty"`
 	// LoadNS is how long operations are offered in each repeat, WarmUpNS how
 	// much of it is warm-up.
 	LoadNS   int64 `json:"load_ns"`

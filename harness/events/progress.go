@@ -258,14 +258,23 @@ func (b *Progress) Remaining(now time.Time) (left time.Duration, atLeast, known 
 	if b.Plan == nil || b.Over() {
 		return 0, false, false
 	}
-	length := time.Duration(b.Plan.LoadNS)
 	for i := range b.Lines {
-		l := &b.Lines[i]
-		whole := length + b.beside(l)
-		left += time.Duration(l.Of-l.Done) * whole
-		if !l.Running {
-			continue
+		own := b.remaining(&b.Lines[i], now)
+		if b.Plan.SideBySide {
+			left = max(left, own)
+		} else {
+			left += own
 		}
+	}
+	return left, b.measured == 0, true
+}
+
+// remaining is what is left of a variant's repeats.
+func (b *Progress) remaining(l *VariantLine, now time.Time) time.Duration {
+	length := time.Duration(b.Plan.LoadNS)
+	whole := length + b.beside(l)
+	left := time.Duration(l.Of-l.Done) * whole
+	if l.Running {
 		// What is being offered will take what the plan says; what is beside it
 		// may already have taken longer than it did before.
 		load := length
@@ -277,7 +286,7 @@ func (b *Progress) Remaining(now time.Time) (left time.Duration, atLeast, known 
 		}
 		left += max(load, whole-now.Sub(l.Since)) - whole
 	}
-	return left, b.measured == 0, true
+	return left
 }
 
 // beside is what a repeat of a variant takes beside its load.

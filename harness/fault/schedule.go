@@ -42,6 +42,9 @@ type Schedule struct {
 	// OnChange, if set, is told the names of the faults in force whenever
 	// they change. It is called from one goroutine at a time.
 	OnChange func(inForce []string)
+	// Joint, if set, is that of other schedules with the same faults, stores and base which
+	// run at the same time.
+	Joint *Joint
 }
 
 // Check says why the schedule cannot be run: a fault that makes no sense, is
@@ -159,14 +162,18 @@ func (s Schedule) run(ctx context.Context, i int, force *inForce) (history.Windo
 	}
 	force.add(f.Name)
 	defer force.remove(f.Name)
-	w.Start = s.now()
-	injection, err := s.inject(ctx, made, target, uint64(i))
+	injection, start, err := s.Joint.inject(i, made, func() (*Injection, time.Duration, error) {
+		start := s.now()
+		injection, err := s.inject(ctx, made, target, uint64(i))
+		return injection, start, err
+	})
+	w.Start = start
 	if err != nil {
 		w.End = s.now()
 		return w, fmt.Errorf("fault %q: %w", f.Name, err)
 	}
 	s.until(ctx, w.Start+f.For.D()) // when ctx is over it heals at once
-	return s.heal(ctx, w, injection)
+	return s.heal(ctx, w, injection, target)
 }
 
 // inject finishes what it began also when ctx is cancelled meanwhile: half a
@@ -181,7 +188,7 @@ func (s Schedule) inject(
 
 // heal undoes an injection and completes its window.
 func (s Schedule) heal(
-	ctx context.Context, w history.Window, in *Injection,
+	ctx context.Context, w history.Window, in *Injection, target Target,
 ) (history.Window, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healBound)
 	defer cancel()
@@ -189,7 +196,7 @@ func (s Schedule) heal(
 	err := in.Heal(ctx)
 	if err == nil && in.fault.Kind != Latency { // which never stopped the store
 		var recovered bool
-		if recovered, err = awaitReady(ctx, in.target); recovered {
+		if recovered, err = awaitReady(ctx, target); recovered {
 			w.Recovered = s.now()
 		}
 	}

@@ -231,7 +231,7 @@ func TestOneSided(t *testing.T) {
 		{rundir.NoTimes, check.Broken, check.Undecided, true},
 		{rundir.Noisy, check.Undecided, check.Undecided, false},
 	} {
-		got := oneSided(check.SLOVerdict{Status: test.was}, test.timing)
+		got := oneSided(check.SLOVerdict{Status: test.was}, test.timing, false)
 		if got.Status != test.want || got.NotJudged != test.notJudged {
 			t.Errorf("%s on %s times: %s, not judged %v", test.was, test.timing, got.Status, got.NotJudged)
 		}

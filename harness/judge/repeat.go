@@ -125,11 +125,13 @@ func (j *Judge) measure(
 		Generator: trial.Generator, Counted: trial.Load, Recorded: res.Recorded,
 		Cut: trial.Cut, Response: res.Latency.Response, Service: res.Latency.Service,
 		Cores: trial.Cores, Inside: trial.Inside, Machine: trial.machine(),
-		Sampled: sampled, Quiet: res.Quiet}
+		SideBySide: j.scenario.SideBySide,
+		Sampled:    sampled, Quiet: res.Quiet}
 	out.Validity = append(j.assumptions(h, trial, res), measure.Gate(facts)...)
 	out.Timing, out.Quiet = facts.Timing(), res.Quiet
 	for i, slo := range j.scenario.SLOs {
-		out.SLOs = append(out.SLOs, oneSided(objectives[i].JudgeRun(slo.Name, res, windows), out.Timing))
+		out.SLOs = append(out.SLOs, oneSided(objectives[i].JudgeRun(slo.Name, res, windows), out.Timing,
+			j.scenario.SideBySide))
 	}
 	return res, nil
 }
@@ -137,10 +139,12 @@ func (j *Judge) measure(
 // oneSided judges an objective by the state of the times. Interference only delays, so that
 // what is met in spite of it is met, and what is missed may not be the design's doing. A
 // late generator sends a gentler load, by which nothing is met.
-func oneSided(v check.SLOVerdict, timing string) check.SLOVerdict {
+func oneSided(v check.SLOVerdict, timing string, sideBySide bool) check.SLOVerdict {
 	switch {
 	case v.Status == check.Broken && timing == rundir.Noisy:
 		v.Reason = "it was missed (" + v.Actual + ", limit " + v.Limit + "), and the machine interfered"
+	case sideBySide:
+		v.Reason = "the designs ran side by side: objectives are not judged"
 	case v.Status != check.Undecided && timing == rundir.NoTimes:
 		v.Reason = "the generator sent too late: these times cannot be used"
 	default:

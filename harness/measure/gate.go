@@ -23,6 +23,8 @@ type Facts struct {
 	Response, Service rundir.Percentiles
 	// Cores is how many cores this process may use.
 	Cores int
+	// SideBySide says that several designs shared the machine and its stores.
+	SideBySide bool
 	// Inside says that the system's own code (at least its drivers) ran in
 	// this process, so that its processor time is part of the generator's.
 	Inside bool
@@ -64,6 +66,10 @@ func Gate(f Facts) []rundir.Validity {
 	for i := range evidence {
 		evidence[i].Class = rundir.Evidence
 	}
+	if f.SideBySide {
+		return append(evidence, rundir.Validity{Name: SideBySideName, Class: rundir.Times,
+			Detail: "the designs ran side by side: each had only a part of the machine and its stores"})
+	}
 	times := []rundir.Validity{f.pacerLag(), f.coreWait(), f.gcPause(), f.interference()}
 	if !f.Inside {
 		times = append(times, f.processor())
@@ -74,11 +80,11 @@ func Gate(f Facts) []rundir.Validity {
 	return append(evidence, times...)
 }
 
-// Timing is the state of the times: none if the generator was late at the median or
-// offered less than the plan, so that the load was another one; noisy if an assumption
-// about the times fails otherwise; else clean.
+// Timing is the state of the times: none if designs ran side by side, and if the generator
+// was late at the median or offered less than the plan, so that the load was another one;
+// noisy if an assumption about the times fails otherwise; else clean.
 func (f Facts) Timing() string {
-	if f.Counted.Scheduled == 0 || !f.schedule().OK ||
+	if f.SideBySide || f.Counted.Scheduled == 0 || !f.schedule().OK ||
 		f.Generator.LagP50NS > relative(lagFloor, lagShare, f.reported().P50) {
 		return rundir.NoTimes
 	}
@@ -246,6 +252,8 @@ const (
 	GeneratorCPUName = "generator-cpu"
 	GCPauseName      = "gc-pause"
 	InterferenceName = "interference"
+	// SideBySideName is there alone, and fails, where designs ran side by side.
+	SideBySideName = "one-at-a-time"
 )
 
 // AccountingName and ScheduleName are the names of the assumptions that every operation is

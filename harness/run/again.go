@@ -137,6 +137,9 @@ func (r *runner) runAgain(slots []rundir.Slot, began, loaded time.Time) error {
 	if err := r.runMissed(slots); err != nil {
 		return err
 	}
+	if r.Scenario.SideBySide {
+		return nil // there are no times to disturb
+	}
 	took := time.Since(loaded)
 	again := retries{most: r.Again, took: took, timing: r.timing, quiet: r.quiet,
 		once: func(slot rundir.Slot) (string, error) {
@@ -183,7 +186,7 @@ func (r *runner) onceMore(slot rundir.Slot, why string) (next rundir.Slot, err e
 	}
 	r.Observer.Logf("%s", why)
 	next = manifest.Slots[len(manifest.Slots)-1]
-	if err := r.trial(next); err != nil {
+	if err := r.trial(next, alone()); err != nil {
 		return next, fmt.Errorf("running %s again: %w", slot.Variant, err)
 	}
 	return next, nil

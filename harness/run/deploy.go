@@ -1,7 +1,6 @@
 package run
 
 import (
-	"maps"
 	"slices"
 
 	"stampede/harness/deploy"
@@ -30,7 +29,6 @@ func (r *runner) deploy(v sut.Variant, inst sut.Instance, p *place) (*deploy.Cre
 	if r.Target != "" {
 		plan.Way, plan.Replicas = deploy.InProcess, nil // the server is there already
 	}
-	p.targets = maps.Clone(p.targets)
 	proxies, err := r.services.proxiesFor(r, v, p)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance) error {
 		}
 		return nil
 	}
-	r.progress.phase(events.Settle)
+	t.teller.phase(events.Settle)
 	limit := r.Scenario.Load.Drain.D()
 	if r.soft.Err() != nil {
 		limit = min(limit, interruptedDrain)

@@ -42,12 +42,15 @@ func estimate(
 	if err != nil {
 		return 0, err
 	}
-	each := plan.Over + repeatTakes
+	over, beside, turns := plan.Over, repeatTakes, repeats
 	if sys.GoesOn != nil {
-		each += sys.GoesOn(params)
+		over += sys.GoesOn(params)
 	}
 	if sc.Deploy != deploy.InProcess {
-		each += deployTakes
+		beside += deployTakes
 	}
-	return startingTakes + time.Duration(repeats)*each, nil
+	if sc.SideBySide {
+		turns = min(repeats, sc.Repeats)
+	}
+	return startingTakes + time.Duration(turns)*over + time.Duration(repeats)*beside, nil
 }

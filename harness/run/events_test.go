@@ -81,9 +81,9 @@ func TestEventsAreKept(t *testing.T) {
 // TestEventsOfFaults: each begins and ends.
 func TestEventsOfFaults(t *testing.T) {
 	progress := &progress{Observer: &watcher{}, now: newBench(t, nil, design{name: "a"}).opts.Now}
-	progress.begin(rundir.Slot{Variant: "v", Repeat: 1, Order: 3}, 0)
+	teller := progress.begin(rundir.Slot{Variant: "v", Repeat: 1, Order: 3}, 0)
 	for _, inForce := range [][]string{{"a"}, {"a", "b"}, {"b"}, {}} {
-		progress.faults(inForce)
+		teller.faults(inForce)
 	}
 	got := []string{}
 	for _, e := range progress.Observer.(*watcher).events {

@@ -65,15 +65,15 @@ func (s *services) targetKafka(whole env.Component) {
 			one.Proxies = fault.Proxies{s.brokers[i].proxy}
 			all.Proxies = append(all.Proxies, s.brokers[i].proxy)
 		}
-		s.targets[member.Service()] = one
+		s.kafka[member.Service()] = one
 	}
-	s.targets[whole.Service()] = all
+	s.kafka[whole.Service()] = all
 }
 
 // brokerAddrs are the addresses that clients start from: those of the proxies,
 // if there are any.
 func (s *services) brokerAddrs(direct []string) []string {
-	if proxies := s.targets[sut.Kafka].Proxies; len(proxies) > 0 {
+	if proxies := s.kafka[sut.Kafka].Proxies; len(proxies) > 0 {
 		return proxies.Addrs()
 	}
 	return direct

@@ -35,7 +35,7 @@ func (c *brokersAt) Members() []env.Component { return c.members }
 // fronted makes proxies for some brokers as a run with faults does.
 func fronted(t *testing.T, brokers int) (*services, env.Spec) {
 	t.Helper()
-	s := &services{targets: map[sut.Service]fault.Target{},
+	s := &services{kafka: map[sut.Service]fault.Target{},
 		environment: rundir.Environment{Proxied: true}}
 	spec := env.Spec{Services: []sut.Service{sut.Kafka}}
 	spec.Kafka.Brokers = brokers
@@ -70,7 +70,7 @@ func TestEveryBrokerHasItsProxy(t *testing.T) {
 		t.Errorf("clients start from %v, the proxies are %v", got, spec.KafkaFronts)
 	}
 	for i, addr := range spec.KafkaFronts {
-		if proxies := s.targets[sut.KafkaBroker(i+1)].Proxies; proxies.Addrs()[0] != addr {
+		if proxies := s.kafka[sut.KafkaBroker(i+1)].Proxies; proxies.Addrs()[0] != addr {
 			t.Errorf("before broker %d stand %v, want %s", i+1, proxies.Addrs(), addr)
 		}
 		conn, err := net.Dial("tcp", addr)
@@ -92,7 +92,7 @@ func TestForeignBrokersHaveNoProxy(t *testing.T) {
 		t.Errorf("clients start from %v", got)
 	}
 	partition := fault.Fault{Kind: fault.Partition, Target: sut.Kafka}
-	if err := partition.Available(s.targets[sut.Kafka]); err == nil {
+	if err := partition.Available(s.kafka[sut.Kafka]); err == nil {
 		t.Error("a partition is available where no proxy stands")
 	}
 }

@@ -31,14 +31,15 @@ type progress struct {
 
 	mu     sync.Mutex
 	record *events.Recorder // nil once it is closed
-	trial  trialShown
 }
 
-// trialShown is what was told of the trial under way.
-type trialShown struct {
+// teller tells of one trial, and knows what was told of it.
+type teller struct {
+	*progress
 	events.Repeat
-	phase  events.PhaseName
-	faults []string
+
+	now    events.PhaseName
+	broken []string // the names of the faults in force
 	warmUp time.Duration
 }
 
@@ -91,7 +92,7 @@ func (r *runner) started(slots []rundir.Slot) {
 		Profile: r.Scenario.Profile, Seed: r.Seed, Baseline: r.baseline(),
 		Repeats: r.Scenario.Repeats, LoadNS: r.plan.Over.Nanoseconds(),
 		WarmUpNS: r.Scenario.Load.WarmUp.D().Nanoseconds(), Reproduce: r.Reproduce,
-		Slots: []events.Slot{}, Faults: faultNames(r.Scenario.Faults)}
+		SideBySide: r.Scenario.SideBySide, Slots: []events.Slot{}, Faults: faultNames(r.Scenario.Faults)}
 	for _, s := range slots {
 		p.Slots = append(p.Slots, events.Slot{Variant: s.Variant, Repeat: s.Repeat,
 			Control: s.Control})
@@ -108,33 +109,30 @@ func faultNames(faults []scenario.Fault) []string {
 }
 
 // begin tells of a new trial.
-func (t *progress) begin(slot rundir.Slot, warmUp time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.trial = trialShown{warmUp: warmUp,
-		Repeat: events.Repeat{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order}}
-	repeat := t.trial.Repeat
-	t.tellLocked(events.Event{RepeatStarted: &repeat})
+func (t *progress) begin(slot rundir.Slot, warmUp time.Duration) *teller {
+	repeat := events.Repeat{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order}
+	t.tell(events.Event{RepeatStarted: &repeat})
+	return &teller{progress: t, Repeat: repeat, warmUp: warmUp}
 }
 
 // phase tells of a change of phase.
-func (t *progress) phase(name events.PhaseName) {
+func (t *teller) phase(name events.PhaseName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.enter(name)
 }
 
-func (t *progress) enter(name events.PhaseName) {
-	if t.trial.phase == name {
+func (t *teller) enter(name events.PhaseName) {
+	if t.now == name {
 		return
 	}
-	t.trial.phase = name
-	t.tellLocked(events.Event{Phase: &events.Phase{Repeat: t.trial.Repeat, Phase: name}})
+	t.now = name
+	t.tellLocked(events.Event{Phase: &events.Phase{Repeat: t.Repeat, Phase: name}})
 }
 
 // follow tells of the load ten times a second until the returned function is
 // called.
-func (t *progress) follow(live *load.Live) (stop func()) {
+func (t *teller) follow(live *load.Live) (stop func()) {
 	t.snapshot(live.Snapshot())
 	done := make(chan struct{})
 	var ended sync.WaitGroup
@@ -158,47 +156,47 @@ func (t *progress) follow(live *load.Live) (stop func()) {
 }
 
 // snapshot tells of the load, and of the phase that it is in.
-func (t *progress) snapshot(s load.Snapshot) {
+func (t *teller) snapshot(s load.Snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case s.Phase == load.Draining || s.Phase == load.Over:
 		t.enter(events.Drain)
-	case s.Elapsed < t.trial.warmUp:
+	case s.Elapsed < t.warmUp:
 		t.enter(events.WarmUp)
 	default:
 		t.enter(events.Steady)
 	}
-	t.tellLocked(events.Event{Load: &events.Tick{Repeat: t.trial.Repeat,
+	t.tellLocked(events.Event{Load: &events.Tick{Repeat: t.Repeat,
 		ElapsedNS: max(0, s.Elapsed).Nanoseconds(), Load: s.Load, InFlight: s.InFlight,
 		Waiting: s.Waiting, OfferedPerS: s.Offered, AchievedPerS: s.Achieved,
 		P99NS: s.P99.Nanoseconds(), P99RecentNS: s.P99Recent.Nanoseconds()}})
 }
 
 // faults tells which faults have begun and which have ended.
-func (t *progress) faults(inForce []string) {
+func (t *teller) faults(inForce []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.trial.faults
-	t.trial.faults = slices.Clone(inForce)
+	before := t.broken
+	t.broken = slices.Clone(inForce)
 	for _, name := range before {
 		if !slices.Contains(inForce, name) {
-			t.tellLocked(events.Event{Fault: &events.FaultChange{Repeat: t.trial.Repeat, Fault: name}})
+			t.tellLocked(events.Event{Fault: &events.FaultChange{Repeat: t.Repeat, Fault: name}})
 		}
 	}
 	for _, name := range inForce {
 		if !slices.Contains(before, name) {
-			t.tellLocked(events.Event{Fault: &events.FaultChange{Repeat: t.trial.Repeat, Fault: name,
+			t.tellLocked(events.Event{Fault: &events.FaultChange{Repeat: t.Repeat, Fault: name,
 				On: true}})
 		}
 	}
 }
 
 // done tells of a trial's verdict.
-func (t *progress) done(repeat rundir.Repeat, v judge.Verdict) {
+func (t *teller) done(repeat rundir.Repeat, v judge.Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := &events.Outcome{Repeat: t.trial.Repeat, Verdict: v.Overall(), Correctness: v.Answer,
+	o := &events.Outcome{Repeat: t.Repeat, Verdict: v.Overall(), Correctness: v.Answer,
 		Timing: repeat.Timing, Load: repeat.Load, Reasons: append([]string{}, v.Reasons...)}
 	if len(repeat.Operations) > 0 {
 		o.Kind, o.Main = repeat.Operations[0].Kind, repeat.Operations[0].Load

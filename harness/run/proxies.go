@@ -34,7 +34,7 @@ func (s *services) proxiesFor(r *runner, v sut.Variant, p *place) (*roleProxies,
 		}
 		from, cut := sut.Service(f.From), fault.Proxies{}
 		for _, name := range replicas(f, r.Scenario.Replicas) {
-			proxies, err := w.cut(s, p.config, name, from)
+			proxies, err := w.cut(p, name, from)
 			if err != nil {
 				return w, err
 			}
@@ -62,18 +62,18 @@ func replicas(f scenario.Fault, counts map[string]int) []sut.Service {
 
 // cut puts proxies between a replica and a store, once.
 func (w *roleProxies) cut(
-	s *services, cfg sut.Config, name, store sut.Service,
+	p *place, name, store sut.Service,
 ) (fault.Proxies, error) {
 	if made, ok := w.by[name][store]; ok {
 		return made, nil
 	}
 	reach, ok := w.reaches[name]
 	if !ok {
-		reach = deploy.Reach{PostgresURL: cfg.PostgresURL, RedisURL: cfg.RedisURL,
-			Via: map[string]string{}}
+		reach = deploy.Reach{PostgresURL: p.config.PostgresURL,
+			RedisURL: p.config.RedisURL, Via: map[string]string{}}
 		w.by[name] = map[sut.Service]fault.Proxies{}
 	}
-	for _, front := range s.targets[store].Proxies {
+	for _, front := range p.targets[store].Proxies {
 		// It outlives a first Ctrl-C: the drain still needs it.
 		proxy, err := fault.NewProxy(context.Background(), fmt.Sprintf("%s for %s", store, name),
 			front.Addr)
@@ -88,9 +88,9 @@ func (w *roleProxies) cut(
 	case len(first) == 0:
 		return nil, fmt.Errorf("cutting %s off from %s: the store has no proxy", name, store)
 	case store == sut.Postgres:
-		reach.PostgresURL, err = fault.Rewrite(cfg.PostgresURL, first[0].Addr())
+		reach.PostgresURL, err = fault.Rewrite(p.config.PostgresURL, first[0].Addr())
 	case store == sut.Redis:
-		reach.RedisURL, err = fault.Rewrite(cfg.RedisURL, first[0].Addr())
+		reach.RedisURL, err = fault.Rewrite(p.config.RedisURL, first[0].Addr())
 	}
 	w.reaches[name] = reach
 	return w.by[name][store], err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -126,8 +127,10 @@ type runner struct {
 	dir        *rundir.Dir
 	soft, hard context.Context
 	services   *services
-	judge      *judge.Judge
 	progress   *progress
+
+	judging sync.Mutex // guards the judge while several trials end
+	judge   *judge.Judge
 }
 
 // recorded is the run with the file of its events.
@@ -151,11 +154,11 @@ func (r *runner) recorded() (rundir.Summary, error) {
 
 func (r *runner) run() (_ rundir.Summary, err error) {
 	order := rundir.Interleave
-	if r.OneByOne {
+	if r.OneByOne && !r.Scenario.SideBySide {
 		order = rundir.OneByOne
 	}
 	names := r.variantNames()
-	control := r.Control && len(names) > 1
+	control := r.Control && len(names) > 1 && !r.Scenario.SideBySide
 	if control { // what changes during the run lies between the baseline's two runs
 		names = first(names, r.baseline())
 	}
@@ -174,11 +177,11 @@ func (r *runner) run() (_ rundir.Summary, err error) {
 		return rundir.Summary{}, err
 	}
 	loaded := time.Now()
-	for _, slot := range slots {
+	for _, group := range r.groups(slots) {
 		if r.soft.Err() != nil {
 			break
 		}
-		if err := r.trial(slot); err != nil {
+		if err := r.trials(group); err != nil {
 			return rundir.Summary{}, err
 		}
 	}

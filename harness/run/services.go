@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"stampede/harness/env"
@@ -30,13 +32,17 @@ const targetPatience = 5 * time.Second
 
 // services are the stores of a run and the proxies before them.
 type services struct {
-	cluster   env.Cluster // nil when a foreign server is judged
+	cluster   env.Cluster   // nil when a foreign server is judged
+	stores    []sut.Service // of the cluster
 	stopGuard func(keep bool) error
-	targets   map[sut.Service]fault.Target
-	// brokers are the proxies before Kafka, which were there before it.
+	// kafka are Kafka and its brokers, each behind proxies that were there before it and are
+	// the same for all trials.
+	kafka       map[sut.Service]fault.Target
 	brokers     []*front
 	environment rundir.Environment
-	kept        []Place
+
+	mu   sync.Mutex
+	kept []Place
 }
 
 // Place is where one repeat of a variant left its data in stores that were
@@ -53,7 +59,7 @@ type Place struct {
 
 // startServices starts what the variants need, or nothing for a target.
 func startServices(ctx context.Context, r *runner) (_ *services, err error) {
-	s := &services{environment: describeHost(), targets: map[sut.Service]fault.Target{},
+	s := &services{environment: describeHost(), kafka: map[sut.Service]fault.Target{},
 		stopGuard: func(bool) error { return nil }}
 	s.environment.BackendReason = r.BackendReason
 	if r.Target != "" {
@@ -101,7 +107,8 @@ func startServices(ctx context.Context, r *runner) (_ *services, err error) {
 		return nil, err
 	}
 	s.environment.Fingerprint = fingerprint(s.environment)
-	return s, s.prepareFaults(ctx, r, spec.Services)
+	s.stores = spec.Services
+	return s, s.checkFaults(ctx, r)
 }
 
 // awaitTarget gives a server that was started a moment ago time to listen. If
@@ -128,28 +135,41 @@ func awaitTarget(ctx context.Context, target string) {
 	}
 }
 
-// prepareFaults puts a proxy before every store when anything is to be
-// broken, and refuses faults that this backend cannot inject.
-func (s *services) prepareFaults(
-	ctx context.Context, r *runner, wanted []sut.Service,
-) error {
+// checkFaults refuses faults that this backend cannot inject.
+func (s *services) checkFaults(ctx context.Context, r *runner) error {
 	if !s.environment.Proxied {
 		return nil
 	}
-	for _, service := range wanted {
-		component := s.cluster.Component(service)
-		if service == sut.Kafka {
-			s.targetKafka(component)
+	if slices.Contains(s.stores, sut.Kafka) {
+		s.targetKafka(s.cluster.Component(sut.Kafka))
+	}
+	targets, fronts, err := s.front(ctx)
+	if err == nil {
+		err = fault.Schedule{Faults: onStores(r.Scenario.Faults), Targets: targets}.Check()
+	}
+	return errors.Join(err, fronts.Close())
+}
+
+// front puts a proxy before every store when anything is to be broken, and returns the
+// stores as the faults of a trial find them, with the proxies that are the trial's own.
+func (s *services) front(
+	ctx context.Context,
+) (targets map[sut.Service]fault.Target, own fault.Proxies, err error) {
+	targets = maps.Clone(s.kafka)
+	for _, service := range s.stores {
+		if !s.environment.Proxied || service == sut.Kafka {
 			continue
 		}
+		component := s.cluster.Component(service)
 		// The proxy outlives a first Ctrl-C: the drain still needs it.
 		proxy, err := fault.NewProxy(context.WithoutCancel(ctx), string(service), component.Addr)
 		if err != nil {
-			return err
+			return nil, own, err
 		}
-		s.targets[service] = fault.Target{Component: component, Proxies: fault.Proxies{proxy}}
+		own = append(own, proxy)
+		targets[service] = fault.Target{Component: component, Proxies: fault.Proxies{proxy}}
 	}
-	return fault.Schedule{Faults: onStores(r.Scenario.Faults), Targets: s.targets}.Check()
+	return targets, own, nil
 }
 
 // close stops everything. It is idempotent, and works on when ctx is over.
@@ -170,9 +190,6 @@ func (s *services) close(ctx context.Context) error {
 
 func (s *services) closeProxies() error {
 	problems := []error{}
-	for _, target := range s.targets {
-		problems = append(problems, target.Proxies.Close())
-	}
 	for _, f := range s.brokers {
 		problems = append(problems, f.proxy.Close())
 	}
@@ -193,7 +210,9 @@ type place struct {
 	name    string
 	config  sut.Config
 	release func(context.Context) error
+	// targets are what faults aim at, fronts the proxies of its own before the stores.
 	targets map[sut.Service]fault.Target
+	fronts  fault.Proxies
 	// absent are the faults that aim at what the variant does not have.
 	absent map[string]bool
 	// gauge watches the variant during the load, nil if it has none.
@@ -224,10 +243,11 @@ func (p *place) keepLog(path string) error {
 func (s *services) place(
 	ctx context.Context, r *runner, v sut.Variant, slot rundir.Slot,
 ) (*place, error) {
-	p := &place{release: func(context.Context) error { return nil }, targets: s.targets,
-		config: sut.Config{Params: r.Params, MaxConns: r.Scenario.Stores.MaxConns,
-			Timeout: r.Scenario.Load.Timeout.D(), RootCAs: r.TargetCAs,
-			Kafka: r.Scenario.Stores.Kafka}}
+	p := &place{release: func(context.Context) error { return nil },
+		targets: map[sut.Service]fault.Target{}, config: sut.Config{Params: r.Params,
+			MaxConns: r.Scenario.Stores.MaxConns, Timeout: r.Scenario.Load.Timeout.D(),
+			RootCAs: r.TargetCAs,
+			Kafka:   r.Scenario.Stores.Kafka}}
 	if s.cluster == nil {
 		p.config.Logger = slog.New(slog.DiscardHandler) // a client has nothing to say
 		return p, nil
@@ -243,30 +263,44 @@ func (s *services) place(
 	}
 	if r.Kept != nil {
 		p.release = func(context.Context) error { return nil }
-		s.kept = append(s.kept, Place{Variant: v.Name, Repeat: slot.Repeat,
+		s.keepPlace(Place{Variant: v.Name, Repeat: slot.Repeat,
 			PostgresURL: ns.PostgresURL, RedisURL: ns.RedisURL, KafkaBrokers: ns.KafkaBrokers,
 			Prefix: ns.Prefix})
 	}
-	if slices.Contains(v.Needs, sut.Kafka) {
-		p.config.KafkaBrokers = s.brokerAddrs(ns.KafkaBrokers)
-	}
-	p.config.PostgresURL, err = s.through(sut.Postgres, ns.PostgresURL, v)
-	if err == nil {
-		p.config.RedisURL, err = s.through(sut.Redis, ns.RedisURL, v)
-	}
-	if err != nil {
+	if err := p.connect(ctx, s, v); err != nil {
 		return nil, errors.Join(err, p.close(ctx))
 	}
 	return p, nil
 }
 
-// through leads a URL through the store's proxy, if there is one. A service
-// that the variant does not need has no URL.
-func (s *services) through(service sut.Service, direct string, v sut.Variant) (string, error) {
+func (s *services) keepPlace(p Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, p)
+}
+
+// connect says where the variant finds its stores: behind proxies, if there are any. A
+// service that it does not need has no address.
+func (p *place) connect(ctx context.Context, s *services, v sut.Variant) (err error) {
+	if p.targets, p.fronts, err = s.front(ctx); err != nil {
+		return err
+	}
+	if slices.Contains(v.Needs, sut.Kafka) {
+		p.config.KafkaBrokers = s.brokerAddrs(p.direct.KafkaBrokers)
+	}
+	p.config.PostgresURL, err = p.through(sut.Postgres, p.direct.PostgresURL, v)
+	if err == nil {
+		p.config.RedisURL, err = p.through(sut.Redis, p.direct.RedisURL, v)
+	}
+	return err
+}
+
+// through leads a URL through the store's proxy, if there is one.
+func (p *place) through(service sut.Service, direct string, v sut.Variant) (string, error) {
 	if !slices.Contains(v.Needs, service) {
 		return "", nil
 	}
-	target, ok := s.targets[service]
+	target, ok := p.targets[service]
 	if !ok {
 		return direct, nil
 	}
@@ -284,7 +318,7 @@ func (p *place) close(ctx context.Context) error {
 	} else {
 		p.closeTelemetry()
 	}
-	problems = append(problems, p.proxies.close())
+	problems = append(problems, p.proxies.close(), p.fronts.Close())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := p.release(ctx); err != nil {
@@ -307,7 +341,7 @@ type breaking struct {
 
 // startFaults lets the scenario's faults happen at their times after start.
 func (r *runner) startFaults(
-	ctx context.Context, base time.Time, p *place,
+	ctx context.Context, base time.Time, p *place, t *trial,
 ) *breaking {
 	b := &breaking{done: make(chan struct{})}
 	go func() {
@@ -315,7 +349,7 @@ func (r *runner) startFaults(
 		if len(p.targets) > 0 || len(p.absent) > 0 {
 			b.windows, b.err = fault.Schedule{Faults: r.Scenario.Faults, Targets: p.targets,
 				Absent: p.absent, Base: base, Start: start, Seed: r.Seed,
-				OnChange: r.progress.faults}.Run(ctx)
+				OnChange: t.teller.faults, Joint: t.together.joint}.Run(ctx)
 		}
 	}()
 	return b

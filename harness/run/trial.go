@@ -44,14 +44,18 @@ const (
 type trial struct {
 	judge.Trial
 	faults []history.Window
+	teller *teller
+	// together has those that run beside it.
+	together *together
 }
 
 // trial runs one variant once and records it. A variant that fails is
 // recorded as failed; an error means that the run cannot go on.
-func (r *runner) trial(slot rundir.Slot) error {
+func (r *runner) trial(slot rundir.Slot, beside *together) error {
 	t := &trial{Trial: judge.Trial{Variant: slot.Variant, Repeat: slot.Repeat, Order: slot.Order,
-		Inside: r.inside(), Cores: runtime.NumCPU()}}
-	r.progress.begin(slot, r.Scenario.Load.WarmUp.D())
+		Inside: r.inside(), Cores: runtime.NumCPU()}, together: beside,
+		teller: r.progress.begin(slot, r.Scenario.Load.WarmUp.D())}
+	defer beside.leave()
 	// The garbage of one trial must not be collected in the next one's load.
 	runtime.GC()
 	if err := r.perform(slot, t); err != nil {
@@ -70,7 +74,7 @@ func (r *runner) trial(slot rundir.Slot) error {
 	if err := r.dir.WriteJSON(judge.TrialName(slot), t.Trial); err != nil {
 		return fmt.Errorf("recording the trial: %w", err)
 	}
-	return r.judgeEarly(slot)
+	return r.judgeEarly(slot, t)
 }
 
 // fail adds a reason why the repeat could not be finished.
@@ -89,7 +93,7 @@ func (r *runner) perform(slot rundir.Slot, t *trial) (err error) {
 	if !ok {
 		return fmt.Errorf("there is no variant %s", slot.Variant)
 	}
-	r.progress.phase(events.Prepare)
+	t.teller.phase(events.Prepare)
 	place, err := r.services.place(r.soft, r, v, slot)
 	if err != nil {
 		return fmt.Errorf("making a place for %s: %w", v.Name, err)
@@ -122,8 +126,10 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 		return err
 	}
 	defer func() { err = errors.Join(err, roles.Stop()) }()
-	if err := place.openTelemetry(r.services, v, roles); err != nil {
-		return err
+	if !r.Scenario.SideBySide { // where nobody can tell whose doing it is
+		if err := place.openTelemetry(r.services, v, roles); err != nil {
+			return err
+		}
 	}
 	if err := r.record(slot, t, roles.Do, place); err != nil {
 		return err
@@ -138,7 +144,7 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 	if err := roles.Stop(); err != nil {
 		return err
 	}
-	r.progress.phase(events.Audit)
+	t.teller.phase(events.Audit)
 	return r.audit(slot, inst)
 }
 
@@ -244,7 +250,7 @@ func (r *runner) record(
 	if err != nil {
 		return fmt.Errorf("making the workload: %w", err)
 	}
-	base := time.Now()
+	base := t.together.base()
 	w, err := history.Create(r.dir.File(slot.History), history.Header{
 		RunID: r.dir.ID(), Scenario: r.Scenario.Name, System: r.System.Name,
 		Variant: slot.Variant, Repeat: slot.Repeat, Seed: r.Seed, Base: base.UTC()})
@@ -256,12 +262,14 @@ func (r *runner) record(
 		t.Lost = w.Lost()
 	}()
 	live := &load.Live{}
-	stop := r.progress.follow(live)
+	stop := t.teller.follow(live)
 	defer stop()
 	ctx, cancel := untilFailed(r.soft, w)
 	defer cancel()
-	faults := r.startFaults(ctx, base, place)
-	place.hush = telemetry.Watch(r.hard, base, place.sources...)
+	faults := r.startFaults(ctx, base, place, t)
+	if place.meter != nil {
+		place.hush = telemetry.Watch(r.hard, base, place.sources...)
+	}
 	unwatch := sut.Watch(ctx, place.gauge, base, samplePeriod, w.Sample)
 	defer unwatch()
 	result, err := load.Run(ctx, r.loadPlan(base, workload), do,
@@ -363,12 +371,14 @@ func (r *runner) audit(slot rundir.Slot, inst sut.Instance) error {
 }
 
 // judgeEarly tells the observer the repeat's verdict as soon as it is over.
-func (r *runner) judgeEarly(slot rundir.Slot) error {
-	r.progress.phase(events.Judge)
+func (r *runner) judgeEarly(slot rundir.Slot, t *trial) error {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	t.teller.phase(events.Judge)
 	repeat, err := r.judge.Repeat(r.hard, r.dir, slot)
 	if err != nil {
 		return fmt.Errorf("judging %s: %w", slot.Variant, err)
 	}
-	r.progress.done(repeat, r.judge.Verdict(slot.Variant, []rundir.Repeat{repeat}))
+	t.teller.done(repeat, r.judge.Verdict(slot.Variant, []rundir.Repeat{repeat}))
 	return nil
 }

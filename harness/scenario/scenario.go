@@ -50,6 +50,10 @@ type Scenario struct {
 	Baseline string `json:"baseline"`
 	// Repeats is how often each variant runs, interleaved.
 	Repeats int `json:"repeats" min:"1" max:"100"`
+	// SideBySide runs all variants of a repeat at the same time, on the same stores and under
+	// the same faults. It answers which of them are correct in the time of one; their times
+	// then mean nothing and are not judged.
+	SideBySide bool `json:"side_by_side,omitempty"`
 	// Params is the system's own part, decoded strictly by the system.
 	Params json.RawMessage `json:"params"`
 	Load   Load            `json:"load" required:"a mapping with arrival or users"`

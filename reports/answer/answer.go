@@ -258,6 +258,10 @@ func dormantLine(s rundir.Summary, dormant []Standing) string {
 
 // timingLines say whether the times can be used.
 func timingLines(s rundir.Summary, standings []Standing) (lines []string) {
+	if sideBySide(standings) {
+		return []string{"the designs ran side by side, each with a part of the machine and its stores: " +
+			"there are no times, and objectives are not judged"}
+	}
 	lines = append(lines, interferenceLine(standings))
 	switch f := s.Run.Fitted; {
 	case f == nil || !f.Capped:
@@ -272,6 +276,17 @@ func timingLines(s rundir.Summary, standings []Standing) (lines []string) {
 			"mean nothing here", words.Times(f.P99), smallerThan(f)))
 	}
 	return lines
+}
+
+// sideBySide says that designs ran at the same time.
+func sideBySide(standings []Standing) bool {
+	return slices.ContainsFunc(standings, func(st Standing) bool {
+		return slices.ContainsFunc(st.Repeats, func(r rundir.Repeat) bool {
+			return slices.ContainsFunc(r.Validity, func(v rundir.Validity) bool {
+				return v.Name == measure.SideBySideName
+			})
+		})
+	})
 }
 
 // smallerThan names the differences in p99 that mean nothing.
@@ -455,8 +470,11 @@ func objectiveNames(standings []Standing) string {
 // objectiveLines say which objectives were met.
 func objectiveLines(standings []Standing, t tally) (lines []string) {
 	text := objectivesMet(standings, t)
-	if missed := t.SLOs - t.SLOsHeld - t.NotJudged; missed > 0 {
+	if missed := t.SLOs - t.SLOsHeld - t.NotJudged - t.Undecided; missed > 0 {
 		text += fmt.Sprintf(", %d missed", missed)
+	}
+	if t.Undecided > 0 {
+		text += fmt.Sprintf(", %d undecided", t.Undecided)
 	}
 	if t.NotJudged > 0 {
 		text += fmt.Sprintf(", %d not judged", t.NotJudged)
@@ -465,6 +483,9 @@ func objectiveLines(standings []Standing, t tally) (lines []string) {
 		text += " (" + names + ")"
 	}
 	lines = append(lines, text)
+	if sideBySide(standings) {
+		return lines // the timing says why none is judged
+	}
 	const most = 3
 	for _, st := range standings {
 		if len(st.ExpectedBroken) > 0 {

@@ -325,9 +325,9 @@ type tally struct {
 	// are not held against the design.
 	Violations, Caught, Besides, Elsewhere int
 	// SLOsHeld of SLOs objectives were kept, those of known-wrong variants
-	// left out, and NotJudged were left open by noise alone. Promises of time that were
-	// missed, or not judged, count with them.
-	SLOsHeld, SLOs, NotJudged int
+	// left out; NotJudged were left open by noise alone, and Undecided otherwise. Promises
+	// of time that were missed, or not judged, count with them.
+	SLOsHeld, SLOs, NotJudged, Undecided int
 }
 
 // Count counts the standings by their groups and their objectives.
@@ -351,11 +351,13 @@ func Count(standings []Standing) tally {
 		}
 		for _, slo := range st.SLOs {
 			t.SLOs++
-			if slo.Status == check.Held {
+			switch {
+			case slo.Status == check.Held:
 				t.SLOsHeld++
-			}
-			if slo.NotJudged {
+			case slo.NotJudged:
 				t.NotJudged++
+			case slo.Status == check.Undecided:
+				t.Undecided++
 			}
 		}
 		for _, inv := range st.Invariants {

@@ -156,7 +156,7 @@ func (s suite) oneOfEach(t *testing.T) {
 func info(t *testing.T, cluster env.Cluster) {
 	for service, settings := range map[sut.Service]map[string]string{
 		sut.Postgres: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
-			"shared_buffers": "256MB", "max_connections": "300", "work_mem": "5MB"},
+			"shared_buffers": "256MB", "max_connections": "1000", "work_mem": "5MB"},
 		sut.Redis: {"appendonly": "yes", "appendfsync": "everysec", "save": "900 7", "hz": "17"},
 		sut.Kafka: {"min.insync.replicas": "1", "num.io.threads": "5",
 			"flush_policy": "page cache: acknowledged before it is on disk; other brokers keep it"},

@@ -13,7 +13,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-rest test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-packages test-rest test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ test-setup: build
 # at a few hundred operations; without it what computes, what draws pages, and whole runs. More
 # packages are under way at once than there are CPUs, because most of them wait; each may have
 # stores of its own, for which it is given 1.5 GiB. The longest come first. TEST_ENV may say
-# where the stores of packages have their data.
+# where the stores that packages share have their data.
 P ?= $(shell awk -v cpus="$$(nproc)" '/^MemAvailable/ { n = int($$2 / 1572864) } \
 	END { print n < 1 ? 1 : n < 2 * cpus ? n : 2 * cpus }' /proc/meminfo)
 RACED := $(addprefix ./harness/,run fault deploy suttest load stores design telemetry api \
@@ -59,20 +59,26 @@ longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool sl
 FEWER := RAPID_CHECKS=10
 SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$
-SCRIPTS_LATER := ^TestScripts$$/^store-(disk|keep|several|together|interrupt-containers|roles-containers)$$
+SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|several|together|interrupt-containers|roles-containers)$$
 LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
 SYSTEMS ?= $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
 
 test: test-setup ## Run the tests, the store-backed ones included
 	@code=0; rm -f bin/tests-*.json; \
-	$(TEST_ENV) $(call tests,raced) -race $(RACED) || code=1; \
-	$(TEST_ENV) $(call tests,designs) -race -run '$(RACED_TESTS)' ./systems/... || code=1; \
-	$(TEST_ENV) $(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$' \
-		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r) || \
-		code=1; \
+	$(TEST_ENV) $(BIN) lab -- make --no-print-directory test-packages || code=1; \
 	$(call tests,runs) -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios || code=1; \
 	$(call tests,scenarios) -parallel 4 -run '^TestScenarios$$/^($(SCENARIOS))$$' ./scenarios || code=1; \
 	$(longest); exit $$code
+
+# In the stores of one lab. Tests that break their stores start their own.
+test-packages:
+	@code=0; \
+	$(call tests,raced) -race $(RACED) || code=1; \
+	$(call tests,designs) -race -run '$(RACED_TESTS)' ./systems/... || code=1; \
+	$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$' \
+		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r) || \
+		code=1; \
+	exit $$code
 
 test-rest: test-setup ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"
 	@code=0; rm -f bin/tests-*.json; \
@@ -80,7 +86,7 @@ test-rest: test-setup ## Run what make test leaves out, all or of some systems: 
 	of() { (cd scenarios && grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" *.yaml) | \
 		sed 's/\.yaml$$//' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
 	if [ -n "$(strip $(SYSTEMS))" ]; then \
-		$(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
+		$(BIN) lab -- $(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
 		$(call tests,raced) -race -parallel 4 -run "^TestScenarios$$/^($$(of))$$" ./scenarios || code=1; \
 		$(call tests,scenarios) -parallel 4 -run "^TestScenarios$$/^($$(of -v))$$" ./scenarios || code=1; \
 	fi; \

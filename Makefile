@@ -35,8 +35,8 @@ test-setup: build
 	@$(BIN) doctor --fix --tests
 
 # The race detector makes a test several times slower. With it run the packages of the harness
-# that share memory between goroutines, and of each system both ends of its API and its designs
-# at a few hundred operations; without it what computes, what draws pages, and whole runs. More
+# that share memory between goroutines, and of each system both ends of its API; without it its
+# designs, what computes, what draws pages, and whole runs, which make test-rest runs with it. More
 # packages are under way at once than there are CPUs, because most of them wait; each may have
 # stores of its own, for which it is given 1.5 GiB. The longest come first. TEST_ENV may say
 # where the stores that packages share have their data.
@@ -44,7 +44,7 @@ P ?= $(shell awk -v cpus="$$(nproc)" '/^MemAvailable/ { n = int($$2 / 1572864) }
 	END { print n < 1 ? 1 : n < 2 * cpus ? n : 2 * cpus }' /proc/meminfo)
 RACED := $(addprefix ./harness/,run fault deploy suttest load stores design telemetry api \
 	api/apitest check history events interleave sut topics env env/processes env/admin) ./reports/ui
-RACED_TESTS := ^Test(API|Conformance)
+RACED_TESTS := ^TestAPI
 TEST_ENV ?=
 
 # Prints the seconds of each package and, in full, what a failed test printed. All that go test
@@ -70,11 +70,12 @@ test: test-setup ## Run the tests, the store-backed ones included
 	$(call tests,scenarios) -parallel 4 -run '^TestScenarios$$/^($(SCENARIOS))$$' ./scenarios || code=1; \
 	$(longest); exit $$code
 
-# In the stores of one lab. Tests that break their stores start their own.
+# In the stores of one lab; tests that break their stores start their own. It is called as make,
+# not as $$(MAKE), which make -n would run.
 test-packages:
 	@code=0; \
 	$(call tests,raced) -race $(RACED) || code=1; \
-	$(call tests,designs) -race -run '$(RACED_TESTS)' ./systems/... || code=1; \
+	$(call tests,apis) -race -run '$(RACED_TESTS)' ./systems/... || code=1; \
 	$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$' \
 		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r) || \
 		code=1; \
@@ -87,6 +88,7 @@ test-rest: test-setup ## Run what make test leaves out, all or of some systems: 
 		sed 's/\.yaml$$//' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
 	if [ -n "$(strip $(SYSTEMS))" ]; then \
 		$(BIN) lab -- $(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
+		$(BIN) lab -- $(call tests,designs) -race -run ^TestConformance $(SYSTEMS:%=./systems/%) || code=1; \
 		$(call tests,raced) -race -parallel 4 -run "^TestScenarios$$/^($$(of))$$" ./scenarios || code=1; \
 		$(call tests,scenarios) -parallel 4 -run "^TestScenarios$$/^($$(of -v))$$" ./scenarios || code=1; \
 	fi; \

@@ -13,7 +13,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-packages test-rest test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,9 +81,15 @@ test-packages:
 		code=1; \
 	exit $$code
 
-test-rest: test-setup ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"
+test-rest: test-later test-systems ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"
+
+test-later: test-setup
 	@code=0; rm -f bin/tests-*.json; \
 	$(call tests,later) -parallel 4 -run '$(LATER)' ./cmd/stampede ./scenarios || code=1; \
+	$(longest); exit $$code
+
+test-systems: test-setup
+	@code=0; rm -f bin/tests-*.json; \
 	of() { (cd scenarios && grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" *.yaml) | \
 		sed 's/\.yaml$$//' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
 	if [ -n "$(strip $(SYSTEMS))" ]; then \

@@ -20,7 +20,7 @@ import (
 const pollEvery = 2 * time.Millisecond
 
 // stateBound is how long the kernel may take to stop or reap a process.
-const stateBound = 10 * time.Second
+const stateBound = 30 * time.Second
 
 // workingIn lists the processes whose working folder is dir or below it. A
 // Postgres backend makes itself a session of its own, so no process group

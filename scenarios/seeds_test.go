@@ -58,6 +58,7 @@ func seeded(seeds int) []underSeeds {
 		{"flash-sale-redis-stall", seeds / 5, []string{"load.arrival.over=5s", "slos=[]"}},
 		{"likes-cache-loss", seeds / 10, []string{"load.arrival.over=6s", "slos=[]"}},
 		{"views-store-faults", seeds / 10, nil},
+		{"views-storm", seeds / 10, nil},
 		{"reservation-rush", seeds / 5, []string{"load.arrival.ops=2000", "load.arrival.over=2s",
 			"slos=[]"}},
 		{"reservation-long-stays", seeds / 5, []string{"load.arrival.over=2s"}},

@@ -15,6 +15,8 @@ import (
 type doer struct {
 	do    func(context.Context, history.Op) (history.Reply, error)
 	close func() error // nil if it is the caller's
+	// quiesced says what it has still to do; nil if it cannot, or is the caller's.
+	quiesced func(context.Context) (string, error)
 }
 
 // startAPI makes what the load calls: the caller's instance, several in this
@@ -37,11 +39,11 @@ func (c *Crew) startAPI(ctx context.Context, inst sut.Instance) error {
 		next++
 		cfg, via := c.plan.config(API, replica)
 		w := newWorker(c.plan, API, name, cfg, via)
-		w.serving = s.moved
+		w.serving, s.quiesced = s.moved, w.Quiesced
 		return w
 	})
 	for _, s := range servers {
-		c.api = append(c.api, doer{do: s.do, close: s.close})
+		c.api = append(c.api, doer{do: s.do, close: s.close, quiesced: s.quiesced})
 	}
 	return err
 }
@@ -55,9 +57,28 @@ func (c *Crew) openAPI(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("opening replica %d of %s: %w", replica, c.plan.Variant.Name, err)
 		}
-		c.api = append(c.api, doer{do: inst.Do, close: inst.Close})
+		one := doer{do: inst.Do, close: inst.Close}
+		if q, can := inst.(sut.Quiescer); can {
+			one.quiesced = q.Quiesced
+		}
+		c.api = append(c.api, one)
 	}
 	return nil
+}
+
+// Quiesced says what one of the servers of the API has still to do, "" if none has
+// anything. What waits in the memory of a server is known to nobody else. The caller's own
+// instance is not asked.
+func (c *Crew) Quiesced(ctx context.Context) (pending string, err error) {
+	for _, one := range c.api {
+		if one.quiesced == nil {
+			continue
+		}
+		if pending, err = one.quiesced(ctx); err != nil || pending != "" {
+			return pending, err
+		}
+	}
+	return "", nil
 }
 
 // Do performs an operation on the servers of the API in turn.
@@ -72,7 +93,8 @@ func (c *Crew) Do(ctx context.Context, op history.Op) (history.Reply, error) {
 // server is the client of one server of the API, whose address changes with
 // each start.
 type server struct {
-	plan Plan
+	plan     Plan
+	quiesced func(context.Context) (string, error)
 
 	client atomic.Pointer[sut.Instance]
 	mu     sync.Mutex

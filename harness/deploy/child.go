@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,20 +54,48 @@ func (c Child) Run(ctx context.Context) error {
 		steps = newHeartbeat()
 		cfg.OnWorked = steps.tick
 	}
+	served := &served{}
 	go func() {
 		// Whoever cannot be understood is as good as gone.
-		_ = readLines(in, func(order line) error { return obey(ctx, order, point, steps, out) })
+		_ = readLines(in, func(order line) error {
+			return obey(ctx, order, point, steps, served, out)
+		})
 		cancel()
 	}()
-	if err = c.work(ctx, cfg, out); err != nil {
+	if err = c.work(ctx, cfg, served, out); err != nil {
 		return errors.Join(err, out.write(line{Word: failed, Error: err.Error()}))
 	}
 	return nil
 }
 
+// served is the instance of a server of the API, once it is open.
+type served struct{ inst atomic.Pointer[sut.Instance] }
+
+// pending is the answer to rest.
+func (s *served) pending(ctx context.Context, order int) line {
+	answer := line{Word: done, Number: order}
+	inst := s.inst.Load()
+	if inst == nil {
+		return answer
+	}
+	if q, can := (*inst).(sut.Quiescer); can {
+		var err error
+		if answer.Pending, err = q.Quiesced(ctx); err != nil {
+			answer.Error = err.Error()
+		}
+	}
+	return answer
+}
+
 // obey does what the parent orders.
-func obey(ctx context.Context, order line, m *failPoint, steps *heartbeat, out *writer) error {
+func obey(
+	ctx context.Context, order line, m *failPoint, steps *heartbeat, s *served, out *writer,
+) error {
 	switch order.Word {
+	case rest:
+		// If nobody listens, nobody waits for it.
+		go func() { _ = out.write(s.pending(ctx, order.Number)) }()
+		return nil
 	case labor:
 		if steps == nil {
 			break
@@ -90,9 +119,9 @@ func obey(ctx context.Context, order line, m *failPoint, steps *heartbeat, out *
 }
 
 // work runs the role, or serves the API.
-func (c Child) work(ctx context.Context, cfg sut.Config, out *writer) error {
+func (c Child) work(ctx context.Context, cfg sut.Config, s *served, out *writer) error {
 	if c.Role == API {
-		return c.serve(ctx, cfg, out)
+		return c.serve(ctx, cfg, s, out)
 	}
 	i := slices.IndexFunc(c.Variant.Roles, func(r sut.Role) bool { return r.Name == c.Role })
 	if i < 0 {
@@ -118,12 +147,13 @@ func NoRole(v sut.Variant, name string) error {
 }
 
 // serve serves the API on a port that the kernel chooses.
-func (c Child) serve(ctx context.Context, cfg sut.Config, out *writer) (err error) {
+func (c Child) serve(ctx context.Context, cfg sut.Config, s *served, out *writer) (err error) {
 	inst, err := c.Variant.Open(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", c.Variant.Name, err)
 	}
 	defer func() { err = errors.Join(err, inst.Close()) }()
+	s.inst.Store(&inst)
 	handler, err := c.System.Handler(inst, cfg)
 	if err != nil {
 		return fmt.Errorf("making the handler: %w", err)

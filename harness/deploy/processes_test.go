@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/signal"
@@ -125,6 +126,19 @@ func (s desk) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 func (desk) Close() error { return nil }
 
+// Quiesced is what a file says that has the replica's number in its name.
+func (s desk) Quiesced(context.Context) (string, error) {
+	path := filepath.Join(s.cfg.Params.(*toyParams).Folder, fmt.Sprintf("waits%d", s.cfg.Replica))
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case string(text) == "broken":
+		return "", errBroken
+	}
+	return string(text), err
+}
+
 // client asks one server.
 type client struct {
 	sut.Instance
@@ -231,6 +245,28 @@ func TestProcessesWorkAndServe(t *testing.T) {
 		if c.Ready(t.Context()) == nil {
 			t.Errorf("%s is there after the end", c.Service())
 		}
+	}
+}
+
+// TestServersSayWhatWaitsInThem: a crew is at rest when each server of the API is.
+func TestServersSayWhatWaitsInThem(t *testing.T) {
+	p := plan(t, toyParams{}, map[string]int{API: 2})
+	crew := start(t, p)
+	file := filepath.Join(p.Config.Params.(*toyParams).Folder, "waits2")
+	for _, test := range []struct{ says, pending, fails string }{
+		{"", "", ""}, {"3 likes", "3 likes", ""},
+		{"broken", "", "api-2, asked what is left to do: " + errBroken.Error()},
+	} {
+		must(t, os.WriteFile(file, []byte(test.says), 0o600))
+		pending, err := crew.Quiesced(t.Context())
+		if pending != test.pending || (err != nil) != (test.fails != "") ||
+			err != nil && err.Error() != test.fails {
+			t.Errorf("%q: %q, %v", test.says, pending, err)
+		}
+	}
+	must(t, crew.Stop())
+	if _, err := crew.Quiesced(t.Context()); err == nil {
+		t.Error("servers that have ended are at rest")
 	}
 }
 

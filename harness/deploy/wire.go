@@ -48,6 +48,7 @@ const (
 	// The parent's orders.
 	ping   = "ping"
 	labor  = "labor" // answered after the next step of the role's work
+	rest   = "rest"  // answered with what a server of the API has still to do
 	arm    = "arm"
 	disarm = "disarm"
 	// What the child says.
@@ -67,7 +68,9 @@ type line struct {
 	// Place and Passage go with arm and reached.
 	Place   string `json:"place,omitempty"`
 	Passage int    `json:"passage,omitempty"`
-	// Error goes with failed.
+	// Pending goes with the answer to rest; "" if nothing is left to do.
+	Pending string `json:"pending,omitempty"`
+	// Error goes with failed, and with the answer to rest.
 	Error string `json:"error,omitempty"`
 }
 

@@ -60,7 +60,7 @@ type life struct {
 	ordered  int
 	ready    bool
 	address  string
-	obeyed   map[int]bool // numbers of orders that were answered
+	obeyed   map[int]line // the answers to orders, by their numbers
 	crash    *env.Crash
 	failure  string
 	// expected is set when the process was told to end.
@@ -107,7 +107,7 @@ func (w *worker) bear(ctx context.Context) (*life, error) {
 	}
 	w.lives++
 	l := &life{Process: p, number: w.lives, orders: &writer{out: p.Input()},
-		over: make(chan struct{}), answered: make(chan struct{}), obeyed: map[int]bool{}}
+		over: make(chan struct{}), answered: make(chan struct{}), obeyed: map[int]line{}}
 	go w.follow(l)
 	return l, nil
 }
@@ -158,7 +158,7 @@ func (l *life) take(said line) error {
 	case ready:
 		l.ready, l.address = true, said.Address
 	case done:
-		l.obeyed[said.Number] = true
+		l.obeyed[said.Number] = said
 	case reached:
 		l.crash = &env.Crash{PID: l.PID(), Place: said.Place, Passage: said.Passage}
 	case failed:
@@ -228,8 +228,9 @@ func (l *life) met(so func() bool) bool {
 	return so()
 }
 
-// order tells the child something and waits until it has obeyed.
-func (l *life) order(ctx context.Context, what line) error {
+// order tells the child something and waits until it has obeyed. Heard, if it is not nil,
+// takes the answer.
+func (l *life) order(ctx context.Context, what line, heard *line) error {
 	l.mu.Lock()
 	l.ordered++
 	what.Number = l.ordered
@@ -237,7 +238,13 @@ func (l *life) order(ctx context.Context, what line) error {
 	if err := l.orders.write(what); err != nil {
 		return l.silence(ctx, err)
 	}
-	return l.await(ctx, func() bool { return l.obeyed[what.Number] })
+	return l.await(ctx, func() bool {
+		answer, ok := l.obeyed[what.Number]
+		if ok && heard != nil {
+			*heard = answer
+		}
+		return ok
+	})
 }
 
 // silence is why a child could not be told something: it has ended, and what it
@@ -371,7 +378,7 @@ func (w *worker) Arm(ctx context.Context, place string, passage int) error {
 	if err != nil {
 		return err
 	}
-	if err := l.order(ctx, line{Word: arm, Place: place, Passage: passage}); err != nil {
+	if err := l.order(ctx, line{Word: arm, Place: place, Passage: passage}, nil); err != nil {
 		if _, gone := w.crashed(l); gone {
 			return nil // it was there already
 		}
@@ -387,7 +394,7 @@ func (w *worker) Disarm(ctx context.Context) ([]env.Crash, error) {
 	if l == nil {
 		return nil, nil
 	}
-	err := l.order(ctx, line{Word: disarm})
+	err := l.order(ctx, line{Word: disarm}, nil)
 	if crash, ok := w.crashed(l); ok {
 		return []env.Crash{crash}, nil
 	}
@@ -435,7 +442,7 @@ func (w *worker) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.order(ctx, line{Word: ping})
+	return l.order(ctx, line{Word: ping}, nil)
 }
 
 // AtWork implements env.Laborer: a role does its work, a server of the API answers.
@@ -444,10 +451,26 @@ func (w *worker) AtWork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.order(ctx, line{Word: labor}); err != nil {
+	if err := l.order(ctx, line{Word: labor}, nil); err != nil {
 		return fmt.Errorf("%s has not worked since: %w", w.name, err)
 	}
 	return nil
+}
+
+// Quiesced says what a server of the API has still to do.
+func (w *worker) Quiesced(ctx context.Context) (string, error) {
+	l, err := w.current()
+	if err != nil {
+		return "", err
+	}
+	var answer line
+	if err := l.order(ctx, line{Word: rest}, &answer); err != nil {
+		return "", fmt.Errorf("asking %s what is left to do: %w", w.name, err)
+	}
+	if answer.Error != "" {
+		return "", fmt.Errorf("%s, asked what is left to do: %s", w.name, answer.Error)
+	}
+	return answer.Pending, nil
 }
 
 func (w *worker) Identity(context.Context) (string, error) {

@@ -7,14 +7,16 @@ import (
 	"slices"
 	"time"
 
+	"stampede/harness/deploy"
 	"stampede/harness/events"
 	"stampede/harness/sut"
 )
 
 // drain waits until the instance says that nothing is left to do. Missing the
 // deadline is recorded and fails the repeat. Who has no roles need not say.
-func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance) error {
-	q, ok := inst.(sut.Quiescer)
+func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance, crew *deploy.Crew) error {
+	own, ok := inst.(sut.Quiescer)
+	q := everywhere{own, crew}
 	if !ok {
 		if len(v.Roles) > 0 {
 			t.Unasked = "it has roles and cannot say whether they are done; see sut.Quiescer"
@@ -48,6 +50,22 @@ func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance) error {
 	return nil
 }
 
+// everywhere asks the run's own instance and, when that has nothing left to do, the servers
+// of the API, each of which may hold something back in its memory.
+type everywhere struct {
+	sut.Quiescer
+
+	crew *deploy.Crew
+}
+
+func (e everywhere) Quiesced(ctx context.Context) (string, error) {
+	pending, err := e.Quiescer.Quiesced(ctx)
+	if err != nil || pending != "" {
+		return pending, err
+	}
+	return e.crew.Quiesced(ctx)
+}
+
 // stopped says that the run is to end.
 func (r *runner) stopped() bool { return r.soft.Err() != nil }
 
@@ -56,7 +74,7 @@ func (r *runner) stopped() bool { return r.soft.Err() != nil }
 const moreDrains = 2
 
 // settled waits until nothing is pending, at most for limit.
-func (r *runner) settled(t *trial, q sut.Quiescer, limit time.Duration, left *backlogTrend) error {
+func (r *runner) settled(t *trial, q everywhere, limit time.Duration, left *backlogTrend) error {
 	ctx, cancel := context.WithTimeout(r.hard, limit)
 	defer cancel()
 	t.Pending, t.Unasked = settle(ctx, q, left)
@@ -107,6 +125,9 @@ type low struct {
 
 // sample counts once, if q can. What cannot be counted now is later.
 func (e *backlogTrend) sample(ctx context.Context, q sut.Quiescer) {
+	if all, is := q.(everywhere); is {
+		q = all.Quiescer
+	}
 	counts, can := q.(sut.Backlogger)
 	began := time.Now()
 	if !can || began.Before(e.next) {

@@ -134,7 +134,7 @@ func (r *runner) exercise(slot rundir.Slot, v sut.Variant, t *trial, inst sut.In
 	if err := r.record(slot, t, roles.Do, place); err != nil {
 		return err
 	}
-	if err := r.drain(v, t, inst); err != nil {
+	if err := r.drain(v, t, inst, roles); err != nil {
 		return err
 	}
 	if err := r.keepTelemetry(slot, t, place); err != nil {

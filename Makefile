@@ -180,7 +180,7 @@ fuzz: ## Search for inputs that break a decoder, FUZZTIME=10s for each target
 	done
 
 lint: ## Static checks (golangci-lint, pinned)
-	$(GO) run $(GOLANGCI) run ./...
+	$(GO) run $(GOLANGCI) run --timeout 40m ./...
 
 gen: ## Write the generated files again
 	$(GO) run ./cmd/gen

@@ -13,7 +13,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-packages test-rest test-later test-systems test-storms test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,7 @@ longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool sl
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
 FEWER := RAPID_CHECKS=10
 SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush
+STORMS := (likes|views|broker|reservation)-storm
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$
 SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|several|together|interrupt-containers|roles-containers)$$
 LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
@@ -91,7 +92,7 @@ test-later: test-setup
 test-systems: test-setup
 	@code=0; rm -f bin/tests-*.json; \
 	of() { (cd scenarios && grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" *.yaml) | \
-		sed 's/\.yaml$$//' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
+		sed 's/\.yaml$$//' | grep -vxE '$(STORMS)' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
 	if [ -n "$(strip $(SYSTEMS))" ]; then \
 		$(BIN) lab -- $(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
 		$(BIN) lab -- $(call tests,designs) -race -run ^TestConformance $(SYSTEMS:%=./systems/%) || code=1; \
@@ -100,7 +101,13 @@ test-systems: test-setup
 	fi; \
 	$(longest); exit $$code
 
-test-all: test test-rest ## Run every test
+# One after the other, because each has all designs of its system at work.
+test-storms: test-setup ## Run the storms: all designs of a system side by side, under every trigger
+	@code=0; rm -f bin/tests-*.json; \
+	$(call tests,storms) -parallel 1 -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
+	$(longest); exit $$code
+
+test-all: test test-rest test-storms ## Run every test
 
 # With fifty seeds the scenarios that break the scheduler and the broker, which take most
 # of the time, have fifty each, in which all correct designs take their turns; with fewer

@@ -190,7 +190,7 @@ var (
 	stamps  = regexp.MustCompile(`[0-9]{8}T[0-9]{6}Z-[0-9]+-[0-9a-f]{8}`)
 	gaps    = regexp.MustCompile(`  +`)
 	names   = regexp.MustCompile(`(seat|buyer)-[0-9]+|(operation|acknowledged at) [0-9.]+(ms|s)?`)
-	counts  = regexp.MustCompile(`[0-9]+ violations?`)
+	counts  = regexp.MustCompile(`[0-9][0-9,]* violations?`)
 	// invariantsHeld are numbers that do not depend on the machine.
 	invariantsHeld = regexp.MustCompile(`\b([0-9]+)/([0-9]+)\b`)
 )

@@ -47,7 +47,8 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 		known[c.name] = true
 		t.Run(c.name, func(t *testing.T) {
 			done, noticed := 0, false
-			for seed := 1; seed <= p.runs(c.name) && !noticed; seed++ {
+			seeds, most := p.runs(c.name)
+			for seed := 1; seed <= seeds && done < most && !noticed; seed++ {
 				e := run.Example(seed)
 				records, audit := p.Parts(e)
 				pick := rand.New(rand.NewPCG(uint64(seed), 3)).IntN
@@ -72,14 +73,17 @@ func (p Proof[E]) noticed(t *testing.T, broken map[string]bool) {
 	}
 }
 
-// runs is how many runs are corrupted in one way: those that are noticed in one end there, of
-// those that are listed all are judged.
-func (p Proof[E]) runs(name string) int {
-	_, unseen := reasonOf(p.Unnoticed, name)
-	if _, absent := reasonOf(p.Absent, name); unseen || absent {
-		return Share(noticeRuns)
+// runs is how many runs are tried for a corruption, and how many of them are corrupted at most:
+// where one is to notice it, it ends with that; of those that none can notice a share is judged,
+// and of those that no run has anything for a share is tried.
+func (p Proof[E]) runs(name string) (seeds, most int) {
+	if _, absent := reasonOf(p.Absent, name); absent {
+		return Share(noticeRuns), noticeRuns
 	}
-	return noticeRuns
+	if _, unseen := reasonOf(p.Unnoticed, name); unseen {
+		return noticeRuns, Share(noticeRuns)
+	}
+	return noticeRuns, noticeRuns
 }
 
 // unexpected says what is wrong with how often a corruption was done and whether it was

@@ -66,8 +66,8 @@ SYSTEMS ?= $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/)
 
 test: test-setup ## Run the tests, the store-backed ones included
 	@code=0; rm -f bin/tests-*.json; \
-	$(TEST_ENV) $(BIN) lab -- make --no-print-directory test-packages || code=1; \
-	$(call tests,runs) -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios || code=1; \
+	$(TEST_ENV) $(BIN) lab --backend processes -- make --no-print-directory test-packages || code=1; \
+	$(call tests,runs) -p 1 -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios || code=1; \
 	$(call tests,scenarios) -parallel 4 -run '^TestScenarios$$/^($(SCENARIOS))$$' ./scenarios || code=1; \
 	$(longest); exit $$code
 
@@ -94,8 +94,8 @@ test-systems: test-setup
 	of() { (cd scenarios && grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" *.yaml) | \
 		sed 's/\.yaml$$//' | grep -vxE '$(STORMS)' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
 	if [ -n "$(strip $(SYSTEMS))" ]; then \
-		$(BIN) lab -- $(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
-		$(BIN) lab -- $(call tests,designs) -race -run ^TestConformance $(SYSTEMS:%=./systems/%) || code=1; \
+		$(BIN) lab --backend processes -- $(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
+		$(BIN) lab --backend processes -- $(call tests,designs) -race -run ^TestConformance $(SYSTEMS:%=./systems/%) || code=1; \
 		$(call tests,raced) -race -parallel 4 -run "^TestScenarios$$/^($$(of))$$" ./scenarios || code=1; \
 		$(call tests,scenarios) -parallel 4 -run "^TestScenarios$$/^($$(of -v))$$" ./scenarios || code=1; \
 	fi; \

@@ -45,9 +45,9 @@ may run side by side.
 
 Without a command it prints the addresses as lines for a shell and keeps the stores until
 Ctrl-C, until its parent process ends, or until ` + "`stampede lab --stop`" + ` is typed in another shell.`,
-		Example: `  stampede lab -- go test ./...                    for one command
-  stampede lab --services postgres,redis           until Ctrl-C
-  source <(stampede lab)                           in bash, for as long as that shell lives`,
+		Example: `  stampede lab -- go test ./...                  for one command
+  stampede lab --services postgres,redis         until Ctrl-C
+  source <(stampede lab)                         in bash, while the shell lives`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd.ArgsLenAtDash(), args); err != nil {
 				return usage(err)

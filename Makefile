@@ -86,7 +86,7 @@ test-rest: test-later test-systems ## Run what make test leaves out, all or of s
 
 test-later: test-setup
 	@code=0; rm -f bin/tests-*.json; \
-	$(call tests,later) -parallel 4 -run '$(LATER)' ./cmd/stampede ./scenarios || code=1; \
+	$(call tests,later) -p 1 -parallel 4 -run '$(LATER)' ./cmd/stampede ./scenarios || code=1; \
 	$(longest); exit $$code
 
 test-systems: test-setup

@@ -16,7 +16,6 @@ import (
 // deadline is recorded and fails the repeat. Who has no roles need not say.
 func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance, crew *deploy.Crew) error {
 	own, ok := inst.(sut.Quiescer)
-	q := everywhere{own, crew}
 	if !ok {
 		if len(v.Roles) > 0 {
 			t.Unasked = "it has roles and cannot say whether they are done; see sut.Quiescer"
@@ -29,9 +28,10 @@ func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance, crew *deploy.
 		limit = min(limit, interruptedDrain)
 	}
 	began := time.Now()
-	left := backlogTrend{every: limit / trendSamples}
+	counts, _ := own.(sut.Backlogger)
+	left := backlogTrend{counts: counts, every: limit / trendSamples}
 	for extra := range 1 + moreDrains {
-		if err := r.settled(t, q, limit, &left); err != nil {
+		if err := r.settled(t, everywhere{own, crew}, limit, &left); err != nil {
 			return err
 		}
 		t.DrainNS = time.Since(began).Nanoseconds()
@@ -53,13 +53,12 @@ func (r *runner) drain(v sut.Variant, t *trial, inst sut.Instance, crew *deploy.
 // everywhere asks the run's own instance and, when that has nothing left to do, the servers
 // of the API, each of which may hold something back in its memory.
 type everywhere struct {
-	sut.Quiescer
-
+	own  sut.Quiescer
 	crew *deploy.Crew
 }
 
 func (e everywhere) Quiesced(ctx context.Context) (string, error) {
-	pending, err := e.Quiescer.Quiesced(ctx)
+	pending, err := e.own.Quiesced(ctx)
 	if err != nil || pending != "" {
 		return pending, err
 	}
@@ -74,7 +73,7 @@ func (r *runner) stopped() bool { return r.soft.Err() != nil }
 const moreDrains = 2
 
 // settled waits until nothing is pending, at most for limit.
-func (r *runner) settled(t *trial, q everywhere, limit time.Duration, left *backlogTrend) error {
+func (r *runner) settled(t *trial, q sut.Quiescer, limit time.Duration, left *backlogTrend) error {
 	ctx, cancel := context.WithTimeout(r.hard, limit)
 	defer cancel()
 	t.Pending, t.Unasked = settle(ctx, q, left)
@@ -95,7 +94,7 @@ func settle(ctx context.Context, q sut.Quiescer, left *backlogTrend) (pending, u
 			return "", ""
 		case err == nil:
 			pending, unasked = now, ""
-			left.sample(ctx, q)
+			left.sample(ctx)
 		case ctx.Err() == nil:
 			pending, unasked = "", err.Error()
 		}
@@ -107,6 +106,8 @@ func settle(ctx context.Context, q sut.Quiescer, left *backlogTrend) (pending, u
 
 // backlogTrend follows how much is left to do.
 type backlogTrend struct {
+	// counts says how much that is; nil if nobody can.
+	counts sut.Backlogger
 	// every is how often to count at most, next when to do so again: it is work for the
 	// stores, which have enough of it.
 	every time.Duration
@@ -123,17 +124,13 @@ type low struct {
 	left int64
 }
 
-// sample counts once, if q can. What cannot be counted now is later.
-func (e *backlogTrend) sample(ctx context.Context, q sut.Quiescer) {
-	if all, is := q.(everywhere); is {
-		q = all.Quiescer
-	}
-	counts, can := q.(sut.Backlogger)
+// sample counts once, if somebody can. What cannot be counted now is later.
+func (e *backlogTrend) sample(ctx context.Context) {
 	began := time.Now()
-	if !can || began.Before(e.next) {
+	if e.counts == nil || began.Before(e.next) {
 		return
 	}
-	n, err := counts.Backlog(ctx)
+	n, err := e.counts.Backlog(ctx)
 	now := time.Now()
 	e.next = now.Add(max(e.every, trendPause*now.Sub(began)))
 	if err == nil {

@@ -16,10 +16,6 @@ import (
 	"stampede/harness/sut"
 )
 
-// labConnections is Postgres's max_connections in a lab, which the tests of many packages
-// share.
-const labConnections = "500"
-
 // labServices are the stores that a lab can have.
 func labServices() []sut.Service { return []sut.Service{sut.Postgres, sut.Redis, sut.Kafka} }
 
@@ -141,8 +137,7 @@ func (a *app) startLab(f labFlags) (*lab, error) {
 // chooseLab finds the backend. Where no services were asked for by name, those that no backend
 // can start are left out.
 func (a *app) chooseLab(f labFlags) (env.Provider, env.Spec, error) {
-	spec := env.Spec{Services: f.wanted(), RunID: newID(), Kafka: sut.DefaultKafka(), Log: a.logf,
-		Postgres: map[string]string{"max_connections": labConnections}}
+	spec := env.Spec{Services: f.wanted(), RunID: newID(), Kafka: sut.DefaultKafka(), Log: a.logf}
 	choose := func(services ...sut.Service) (env.Provider, string, error) {
 		spec.Services = services
 		return env.Choose(a.interrupts.soft, f.backend, spec, providers()...)

@@ -8,6 +8,26 @@ import (
 // AfterError is how long a role waits after an error.
 const AfterError = 100 * time.Millisecond
 
+// longestRest is how long a Retry waits at most.
+const longestRest = time.Second
+
+// Retry rests after errors: for AfterError, and twice as long after each more that follows soon,
+// so that those who wait for a store do not keep it from coming back. The zero value is ready.
+type Retry struct {
+	rest  time.Duration
+	ended time.Time
+}
+
+// Rest waits, and says whether to go on: ctx is not cancelled.
+func (r *Retry) Rest(ctx context.Context) bool {
+	if r.rest = min(2*r.rest, longestRest); r.rest == 0 || time.Since(r.ended) > longestRest {
+		r.rest = AfterError
+	}
+	on := Pause(ctx, r.rest)
+	r.ended = time.Now()
+	return on
+}
+
 // Work is what a role does with stores that it opens for itself.
 type Work[B any] struct {
 	// Name is the role in the log: "likes redis_key repairer".
@@ -21,13 +41,13 @@ type Work[B any] struct {
 // Run opens, works and closes until ctx is cancelled. After an error, which is logged, it opens
 // anew.
 func (w Work[B]) Run(ctx context.Context, cfg Config) error {
-	for {
+	for retry := (Retry{}); ; {
 		err := w.once(ctx, cfg)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to stop
 		}
 		cfg.Warn(w.Name+" goes on after an error", err)
-		if !Pause(ctx, AfterError) {
+		if !retry.Rest(ctx) {
 			return nil
 		}
 	}

@@ -50,7 +50,7 @@ func TestWork(t *testing.T) {
 		if got := strings.Join(steps, ", "); got != "closed 1, closed 3" {
 			t.Errorf("%s", got)
 		}
-		if took := time.Since(began); took != 2*sut.AfterError+5*time.Second {
+		if took := time.Since(began); took != 3*sut.AfterError+5*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		for _, want := range []string{`"shop sells clerk goes on after an error"`, "replica=2",
@@ -61,4 +61,36 @@ func TestWork(t *testing.T) {
 		}
 	})
 	sut.Config{}.Warn("without a logger", errors.New("nothing happens"))
+}
+
+// TestRetry: errors in a row are met with ever longer rests, of a second at most; who has worked
+// for some time begins anew.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var retry sut.Retry
+		rests := func(n int) (took time.Duration) {
+			began := time.Now()
+			for range n {
+				if !retry.Rest(t.Context()) {
+					t.Error("it was not told to stop")
+				}
+			}
+			return time.Since(began)
+		}
+		if took := rests(4); took != 1500*time.Millisecond {
+			t.Errorf("four errors in a row took %v", took)
+		}
+		if took := rests(3); took != 3*time.Second {
+			t.Errorf("three more took %v", took)
+		}
+		time.Sleep(5 * time.Second)
+		if took := rests(1); took != sut.AfterError {
+			t.Errorf("after some time without an error it took %v", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if retry.Rest(ctx) {
+			t.Error("it was told to stop")
+		}
+	})
 }

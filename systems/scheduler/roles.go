@@ -45,7 +45,7 @@ const (
 func (t *tasks) steady(
 	ctx context.Context, role string, worked func(), step func() (time.Duration, error), end func(),
 ) {
-	for ctx.Err() == nil {
+	for retry := (sut.Retry{}); ctx.Err() == nil; {
 		wait, err := step()
 		if err == nil {
 			worked()
@@ -55,7 +55,7 @@ func (t *tasks) steady(
 		case ctx.Err() != nil:
 		case err != nil:
 			t.warn(role, err)
-			sut.Pause(ctx, sut.AfterError)
+			retry.Rest(ctx)
 		default:
 			t.Config.Rest(ctx, wait)
 		}

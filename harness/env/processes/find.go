@@ -76,8 +76,8 @@ func findPostgres(ctx context.Context) (Program, error) {
 		strings.Join(postgresFolders[:], ", "))
 }
 
-// oldest is the first Postgres that can drop a database which is in use.
-const oldest = 13
+// oldest is the first Postgres that has all settings of docker.PostgresConf.
+const oldest = 14
 
 // recent refuses a Postgres that is too old.
 func recent(p Program, err error) (Program, error) {

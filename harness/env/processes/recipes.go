@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -48,7 +49,11 @@ func (p Provider) recipesOf(
 const initBound = time.Minute
 
 func postgresRecipe(program Program, settings map[string]string) (recipe, error) {
-	conf, err := admin.PostgresConf(docker.PostgresConf, settings)
+	base := docker.PostgresConf
+	if runtime.GOOS != "linux" {
+		base = slices.Concat(base, []byte("\nrecovery_init_sync_method = fsync\n")) // has no syncfs
+	}
+	conf, err := admin.PostgresConf(base, settings)
 	if err != nil {
 		return recipe{}, err
 	}

@@ -7,13 +7,15 @@ SEEDS ?= 50
 FUZZTIME ?= 10s
 GO ?= go
 BIN := bin/stampede
+# One kind of build, so that each package is compiled once for the command and its tests.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-packages test-rest test-later test-systems test-storms test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +23,7 @@ help: ## List the targets
 # What go prints, a line for each module that it downloads, is shown if it fails.
 build: ## Build bin/stampede
 	@[ -x $(BIN) ] || echo 'downloading modules and building $(BIN), once'
-	@said=$$($(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/stampede 2>&1) || \
+	@said=$$($(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/stampede 2>&1) || \
 		{ code=$$?; printf '%s\n' "$$said" >&2; exit $$code; }
 
 setup: build ## Say what is missing here and install it (stampede doctor --fix)
@@ -36,84 +38,85 @@ test-setup: build
 
 # The race detector makes a test several times slower. With it run the packages of the harness
 # that share memory between goroutines, and of each system both ends of its API; without it its
-# designs, what computes, what draws pages, and whole runs, which make test-rest runs with it. More
-# packages are under way at once than there are CPUs, because most of them wait; each may have
-# stores of its own, for which it is given 1.5 GiB. The longest come first. TEST_ENV may say
-# where the stores that packages share have their data.
-P ?= $(shell awk -v cpus="$$(nproc)" '/^MemAvailable/ { n = int($$2 / 1572864) } \
-	END { print n < 1 ? 1 : n < 2 * cpus ? n : 2 * cpus }' /proc/meminfo)
+# designs, what computes, what draws pages, and whole runs, which make test-rest runs with it.
 RACED := $(addprefix ./harness/,run fault deploy suttest load stores design telemetry api \
 	api/apitest check history events interleave sut topics env env/processes env/admin) ./reports/ui
 RACED_TESTS := ^TestAPI
-TEST_ENV ?=
+
+# Three lines of tests run at the same time: raced packages, whole runs, which mostly wait, and
+# everything else. In each so many packages are under way at once; each may have stores of its
+# own, for which it is given 1.5 GiB.
+P ?= $(shell awk -v cpus="$$(nproc)" '/^MemAvailable/ { n = int($$2 / 1572864 / 3) } \
+	END { print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo)
+# What packages make and drop, databases above all, is in memory where there is enough: nothing
+# of it is measured. Scenarios have their stores on disk.
+IN_MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] \
+	2>/dev/null && echo STAMPEDE_DATA_DIR=/dev/shm)
 
 # Prints the seconds of each package and, in full, what a failed test printed. All that go test
 # says is kept in bin, out of which longest prints the longest tests.
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 tests = $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary skipped \
-	--jsonfile bin/tests-$(1).json -- -timeout 30m -p $(P)
+	--jsonfile bin/tests-$(1).json -- -vet=off -count=1 -timeout 30m -p $(P)
 longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool slowest --num 10
 
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
 FEWER := RAPID_CHECKS=10
-SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush
-STORMS := (likes|views|broker|reservation)-storm
+RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush
+STORMS := (flash-sale|likes|views|reservation|scheduler|broker)-storm
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$
 SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|several|together|interrupt-containers|roles-containers)$$
+THREE_BROKERS := ^TestExercise$$/^ThreeBrokers$$|^TestARunOnThreeBrokers$$|^TestOneBrokerOfThree$$
 LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
 SYSTEMS ?= $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
 
 test: test-setup ## Run the tests, the store-backed ones included
-	@code=0; rm -f bin/tests-*.json; \
-	$(TEST_ENV) $(BIN) lab --backend processes -- make --no-print-directory test-packages || code=1; \
-	$(call tests,runs) -p 1 -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios || code=1; \
-	$(call tests,scenarios) -parallel 4 -run '^TestScenarios$$/^($(SCENARIOS))$$' ./scenarios || code=1; \
+	@rm -f bin/tests-*.json; code=0; \
+	$(IN_MEMORY) $(BIN) lab --backend processes -- make --no-print-directory -k -j3 \
+		test-runs test-raced test-packages || code=1; \
+	$(IN_MEMORY) $(call tests,storms) -parallel 3 -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
 	$(longest); exit $$code
 
 # In the stores of one lab; tests that break their stores start their own. It is called as make,
 # not as $$(MAKE), which make -n would run.
+test-runs:
+	@$(call tests,runs) -p 1 -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios
+
+test-raced:
+	@code=0; $(call tests,raced) -race -skip '$(THREE_BROKERS)' $(RACED) || code=1; \
+	$(call tests,apis) -race -run '$(RACED_TESTS)' ./systems/... || code=1; exit $$code
+
 test-packages:
-	@code=0; \
-	$(call tests,raced) -race $(RACED) || code=1; \
-	$(call tests,apis) -race -run '$(RACED_TESTS)' ./systems/... || code=1; \
-	$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$' \
-		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r) || \
-		code=1; \
-	exit $$code
+	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \
+		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r)
 
 test-rest: test-later test-systems ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"
 
 test-later: test-setup
 	@code=0; rm -f bin/tests-*.json; \
 	$(call tests,later) -p 1 -parallel 4 -run '$(LATER)' ./cmd/stampede ./scenarios || code=1; \
+	$(call tests,brokers) -p 1 -race -run '$(THREE_BROKERS)' ./harness/run ./harness/fault ./harness/env/processes || \
+		code=1; \
 	$(longest); exit $$code
 
 test-systems: test-setup
 	@code=0; rm -f bin/tests-*.json; \
 	of() { (cd scenarios && grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" *.yaml) | \
-		sed 's/\.yaml$$//' | grep -vxE '$(STORMS)' | grep -xE "$$@" '$(SCENARIOS)' | paste -sd '|'; }; \
+		sed 's/\.yaml$$//' | grep -vxE '$(STORMS)' | grep -xE "$$@" '$(RACED_SCENARIOS)' | paste -sd '|'; }; \
 	if [ -n "$(strip $(SYSTEMS))" ]; then \
-		$(BIN) lab --backend processes -- $(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
-		$(BIN) lab --backend processes -- $(call tests,designs) -race -run ^TestConformance $(SYSTEMS:%=./systems/%) || code=1; \
+		$(IN_MEMORY) $(BIN) lab --backend processes -- $(call tests,whole) -run '$(WHOLE)' $(SYSTEMS:%=./systems/%) || code=1; \
+		$(IN_MEMORY) $(BIN) lab --backend processes -- $(call tests,designs) -race -run ^TestConformance $(SYSTEMS:%=./systems/%) || code=1; \
 		$(call tests,raced) -race -parallel 4 -run "^TestScenarios$$/^($$(of))$$" ./scenarios || code=1; \
 		$(call tests,scenarios) -parallel 4 -run "^TestScenarios$$/^($$(of -v))$$" ./scenarios || code=1; \
 	fi; \
 	$(longest); exit $$code
 
-# One after the other, because each has all designs of its system at work.
-test-storms: test-setup ## Run the storms: all designs of a system side by side, under every trigger
-	@code=0; rm -f bin/tests-*.json; \
-	$(call tests,storms) -parallel 1 -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
-	$(longest); exit $$code
+test-all: test test-rest ## Run every test
 
-test-all: test test-rest test-storms ## Run every test
-
-# With fifty seeds the scenarios that break the scheduler and the broker, which take most
-# of the time, have fifty each, in which all correct designs take their turns; with fewer
-# than ten they have none. By what ten seeds of two of them took, 3.5 minutes on two cores,
-# all take about two hours there; more where CPUs are shared.
-test-seeds: test-setup ## Small scenarios with many seeds (SEEDS=50, two hours): a sound design is never judged wrong
+# With fifty seeds the storms, which take most of the time, have fifty each; with fewer than ten
+# they have none.
+test-seeds: test-setup ## Storms and small scenarios with many seeds (SEEDS=50, four hours): a sound design is never judged wrong
 	STAMPEDE_SEEDS=$(SEEDS) $(GO) test -run TestSeeds -count=1 -timeout 6h ./scenarios
 
 # What takes its stores from STAMPEDE_TEST_BACKEND, which is processes in make
@@ -122,6 +125,7 @@ test-seeds: test-setup ## Small scenarios with many seeds (SEEDS=50, two hours):
 BREAKING := ^Test(RedisLoss|ReconcilerDecides)$$
 CONTAINER_SCENARIOS := flash-sale-(redis-stall|redis-power-loss|postgres-crash)|likes-(cache-loss|worker-crash)|views-(consumer-crash|rebalance-storm)
 test-containers: build ## Run the store-backed tests on containers, and stampede's own image (needs a docker engine)
+	$(GO) test -count=1 -timeout 15m -run '^TestExercise$$' ./harness/env/containers
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 25m ./harness/env/admin \
 		./harness/env/envtest ./harness/env/external ./harness/fault ./harness/telemetry
 	STAMPEDE_TEST_BACKEND=containers $(GO) test -count=1 -timeout 15m ./systems/flashsale \

@@ -20,9 +20,9 @@ import (
 const (
 	defaultSeeds = 3
 	manySeeds    = 50
-	// faultySeeds is the smallest number of seeds with which the scenarios run that have
-	// faults and get as many seeds as the others: each takes the better part of a minute.
-	faultySeeds = 10
+	// stormSeeds is the smallest number of seeds with which storms run: each takes the better part
+	// of a minute.
+	stormSeeds = 10
 	// together is how many small sales go on at once.
 	together = 3
 )
@@ -35,20 +35,25 @@ type underSeeds struct {
 }
 
 // seeded are the scenarios of TestSeeds with the number of seeds that each gets if so
-// many are asked for. Those that break the scheduler and the broker get all of them, but
-// none of a few; other sales with faults get every fifth or every tenth. One seed each
-// has TestScenarios.
+// many are asked for. Storms, in which all designs run under all triggers, get all of them, but
+// none of a few; others with faults every fifth or every tenth. One seed each has TestScenarios.
 func seeded(seeds int) []underSeeds {
 	brief := []string{"params.cart_ttl=400ms", "params.reclaim_every=30ms", "params.pay_delay=30ms",
 		"params.pay_spread=100ms", "params.late_spread=80ms", "load.warm_up=0s", "slos=[]"}
 	// As late as in the whole profile: the small one's second is for a machine that does
 	// nothing else.
 	unhurried := []string{"params.rescue_within=3s"}
-	faulty := seeds
-	if seeds < faultySeeds {
-		faulty = 0
+	storms := seeds
+	if seeds < stormSeeds {
+		storms = 0
 	}
 	return []underSeeds{
+		{"flash-sale-storm", storms, nil},
+		{"likes-storm", storms, nil},
+		{"views-storm", storms, nil},
+		{"reservation-storm", storms, nil},
+		{"scheduler-storm", storms, nil},
+		{"broker-storm", storms, nil},
 		{"flash-sale-100k", seeds, append(brief[:len(brief):len(brief)], "load.arrival.ops=700",
 			"load.arrival.over=400ms", "params.units=12")},
 		{"flash-sale-payment-race", seeds, append(brief[:len(brief):len(brief)],
@@ -58,22 +63,21 @@ func seeded(seeds int) []underSeeds {
 		{"flash-sale-redis-stall", seeds / 5, []string{"load.arrival.over=5s", "slos=[]"}},
 		{"likes-cache-loss", seeds / 10, []string{"load.arrival.over=6s", "slos=[]"}},
 		{"views-store-faults", seeds / 10, nil},
-		{"views-storm", seeds / 10, nil},
 		{"reservation-rush", seeds / 5, []string{"load.arrival.ops=2000", "load.arrival.over=2s",
 			"slos=[]"}},
 		{"reservation-long-stays", seeds / 5, []string{"load.arrival.over=2s"}},
-		{"reservation-expiry-race", faulty, nil},
-		{"reservation-store-faults", faulty, nil},
+		{"reservation-expiry-race", seeds / 10, nil},
+		{"reservation-store-faults", seeds / 10, nil},
 		{"task-burst-9am", seeds / 5, []string{"load.arrival.over=2s"}},
-		{"scheduler-picker-crash", faulty, unhurried},
-		{"scheduler-store-faults", faulty, unhurried},
-		{"scheduler-zombie-executor", faulty, unhurried},
+		{"scheduler-picker-crash", seeds / 10, unhurried},
+		{"scheduler-store-faults", seeds / 10, unhurried},
+		{"scheduler-zombie-executor", seeds / 10, unhurried},
 		{"broker-throughput", seeds / 5, nil},
-		{"broker-consumer-crash", faulty, nil},
-		{"broker-paused-consumer", faulty, nil},
-		{"broker-poison", faulty, nil},
-		{"broker-postgres-restart", faulty, nil},
-		{"broker-store-faults", faulty, nil},
+		{"broker-consumer-crash", seeds / 10, nil},
+		{"broker-paused-consumer", seeds / 10, nil},
+		{"broker-poison", seeds / 10, nil},
+		{"broker-postgres-restart", seeds / 10, nil},
+		{"broker-store-faults", seeds / 10, nil},
 	}
 }
 
@@ -122,10 +126,12 @@ func executeSeeds(t *testing.T, s underSeeds) {
 		lent := providerOf(t, usual)
 		sales.Go(func() {
 			for r := range runs {
-				once := func() rundir.Summary {
-					return execute(t, r.plan, cmp.Or(r.provider, lent), r.seed)
+				once := func(p plan) rundir.Summary {
+					return execute(t, p, cmp.Or(r.provider, lent), r.seed)
 				}
-				judgeSummary(t, away.without(repeated(t, once(), unprovoked, once)), neverBroken)
+				repeated(t, once(r.plan), unprovoked,
+					func(s rundir.Summary) { judgeSummary(t, away.without(s), neverBroken) },
+					func(_ bool, variants []string) rundir.Summary { return once(r.only(variants)) })
 			}
 		})
 	}

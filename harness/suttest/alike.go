@@ -30,9 +30,12 @@ func (s Suite) alike(t testing.TB) {
 	}
 }
 
-// oneByOne is the share of the operations that the comparison performs, one in so
-// many: one after the other they take long.
-const oneByOne = 4
+// The comparison performs one in oneByOne operations, and fewest at least: one after the other
+// they take long.
+const (
+	oneByOne = 8
+	fewest   = 50
+)
 
 // perform does some scheduled operations in order, each followed by all that
 // follows from it, and sums up the audit.
@@ -57,7 +60,7 @@ func (s Suite) perform(t testing.TB, v sut.Variant) string {
 		t.Fatalf("%s: prepare: %v", v.Name, err)
 	}
 	defer s.startServers(t, v, cfg)()
-	for i := range uint64(s.Ops / oneByOne) {
+	for i := range uint64(max(s.Ops/oneByOne, fewest)) {
 		due := []history.Op{workload.Op(i)}
 		for len(due) > 0 {
 			op := due[0]

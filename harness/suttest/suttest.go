@@ -28,7 +28,7 @@ type Suite struct {
 	// Seed is the workload's.
 	Seed uint64
 	// Ops is how many operations are scheduled in the hammer. They must be enough to
-	// exercise the invariants. The comparison of variants has a quarter of them.
+	// exercise the invariants. The comparison of variants has fewer.
 	Ops int
 	// Undecided lists invariants that the hammer need not decide, with the
 	// reason.

@@ -88,7 +88,7 @@ test-raced:
 	$(call tests,apis) -race -run '$(RACED_TESTS)' ./systems/... || code=1; exit $$code
 
 test-packages:
-	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \
+	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$|^TestExercise$$|^TestConformance/./^hammer$$' \
 		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r)
 
 test-rest: test-later test-systems ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"

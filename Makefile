@@ -8,7 +8,7 @@ FUZZTIME ?= 10s
 GO ?= go
 BIN := bin/stampede
 # One kind of build, so that each package is compiled once for the command and its tests.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
@@ -37,21 +37,24 @@ test-setup: build
 	@$(BIN) doctor --fix --tests
 
 # The race detector makes a test several times slower. With it run the packages of the harness
-# that share memory between goroutines, and of each system both ends of its API; without it its
-# designs, what computes, what draws pages, and whole runs, which make test-rest runs with it.
+# that share memory between goroutines, and of each system both ends of its API and each design
+# without load; without it what computes, what draws pages, and whole runs, which make test-rest
+# runs with it.
 RACED := $(addprefix ./harness/,run fault deploy suttest load stores design telemetry api \
 	api/apitest check history events interleave sut topics env env/processes env/admin) ./reports/ui
-RACED_TESTS := ^TestAPI
+RACED_TESTS := ^Test(API|Conformance)
 
-# Three lines of tests run at the same time: raced packages, whole runs, which mostly wait, and
-# everything else. In each so many packages are under way at once; each may have stores of its
-# own, for which it is given 1.5 GiB.
-P ?= $(shell awk -v cpus="$$(nproc)" '/^MemAvailable/ { n = int($$2 / 1572864 / 3) } \
-	END { print n < 1 ? 1 : n < cpus ? n : cpus }' /proc/meminfo)
-# What packages make and drop, databases above all, is in memory where there is enough: nothing
-# of it is measured. Scenarios have their stores on disk.
-IN_MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] \
-	2>/dev/null && echo STAMPEDE_DATA_DIR=/dev/shm)
+# Raced packages, whole runs, which mostly wait, and everything else run at the same time, in each
+# the longest package first; P is how many packages of each are under way at once, or storms. Each
+# may have stores of its own, for which it is given 1.5 GiB.
+PLACES := $(shell awk '/^MemAvailable/ { print int($$2 / 1572864) }' /proc/meminfo 2>/dev/null)
+P ?= $(shell n=$$(( $(or $(PLACES),3) / 3 )); echo $$(( n < 1 ? 1 : n < $$(nproc) ? n : $$(nproc) )))
+AT_ONCE := $(shell n=$(or $(PLACES),3); echo $$(( n < 1 ? 1 : n < 3 ? n : 3 )))
+# What tests make and drop, databases above all, is in memory where there is enough: nothing of
+# it is measured. Scenarios of make test-rest have their stores on disk.
+IN_MEMORY := $(shell [ "$(or $(PLACES),0)" -ge 6 ] && \
+	[ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && \
+	echo STAMPEDE_DATA_DIR=/dev/shm)
 
 # Prints the seconds of each package and, in full, what a failed test printed. All that go test
 # says is kept in bin, out of which longest prints the longest tests.
@@ -64,18 +67,19 @@ longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool sl
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
 FEWER := RAPID_CHECKS=10
 RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush
-STORMS := (flash-sale|likes|views|reservation|scheduler|broker)-storm
+STORMS := $(shell grep -l '^side_by_side: true' scenarios/*.yaml | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$
 SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|several|together|interrupt-containers|roles-containers)$$
+HAMMER := ^TestConformance/./^hammer$$
 THREE_BROKERS := ^TestExercise$$/^ThreeBrokers$$|^TestARunOnThreeBrokers$$|^TestOneBrokerOfThree$$
 LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
 SYSTEMS ?= $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/))))
 
 test: test-setup ## Run the tests, the store-backed ones included
-	@rm -f bin/tests-*.json; code=0; \
-	$(IN_MEMORY) $(BIN) lab --backend processes -- make --no-print-directory -k -j3 \
+	@trap 'exit 130' INT TERM; rm -f bin/tests-*.json; code=0; \
+	$(IN_MEMORY) $(BIN) lab --backend processes -- make --no-print-directory -k -j$(AT_ONCE) \
 		test-runs test-raced test-packages || code=1; \
-	$(IN_MEMORY) $(call tests,storms) -parallel 3 -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
+	$(IN_MEMORY) $(call tests,storms) -parallel $(AT_ONCE) -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
 	$(longest); exit $$code
 
 # In the stores of one lab; tests that break their stores start their own. It is called as make,
@@ -84,24 +88,24 @@ test-runs:
 	@$(call tests,runs) -p 1 -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios
 
 test-raced:
-	@code=0; $(call tests,raced) -race -skip '$(THREE_BROKERS)' $(RACED) || code=1; \
-	$(call tests,apis) -race -run '$(RACED_TESTS)' ./systems/... || code=1; exit $$code
+	@trap 'exit 130' INT TERM; code=0; $(call tests,raced) -race -skip '$(THREE_BROKERS)' $(RACED) || code=1; \
+	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' ./systems/... || code=1; exit $$code
 
 test-packages:
-	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$|^TestExercise$$|^TestConformance/./^hammer$$' \
+	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \
 		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r)
 
 test-rest: test-later test-systems ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"
 
 test-later: test-setup
-	@code=0; rm -f bin/tests-*.json; \
+	@trap 'exit 130' INT TERM; code=0; rm -f bin/tests-*.json; \
 	$(call tests,later) -p 1 -parallel 4 -run '$(LATER)' ./cmd/stampede ./scenarios || code=1; \
 	$(call tests,brokers) -p 1 -race -run '$(THREE_BROKERS)' ./harness/run ./harness/fault ./harness/env/processes || \
 		code=1; \
 	$(longest); exit $$code
 
 test-systems: test-setup
-	@code=0; rm -f bin/tests-*.json; \
+	@trap 'exit 130' INT TERM; code=0; rm -f bin/tests-*.json; \
 	of() { (cd scenarios && grep -lE "^system: ($$(echo $(SYSTEMS) | tr ' ' '|'))$$" *.yaml) | \
 		sed 's/\.yaml$$//' | grep -vxE '$(STORMS)' | grep -xE "$$@" '$(RACED_SCENARIOS)' | paste -sd '|'; }; \
 	if [ -n "$(strip $(SYSTEMS))" ]; then \
@@ -112,7 +116,7 @@ test-systems: test-setup
 	fi; \
 	$(longest); exit $$code
 
-test-all: test test-rest ## Run every test
+test-all: test test-rest ## Run every test that needs no container
 
 # With fifty seeds the storms, which take most of the time, have fifty each; with fewer than ten
 # they have none.
@@ -232,5 +236,5 @@ ci: ## What CI runs
 	.ci/run
 
 clean: ## Remove build output; stores left by dead runs too
-	@-[ ! -x $(BIN) ] || $(BIN) clean
+	@-[ ! -x $(BIN) ] || { $(BIN) clean; $(IN_MEMORY) $(BIN) clean; }
 	rm -rf bin

@@ -37,23 +37,14 @@ type underSeeds struct {
 // seeded are the scenarios of TestSeeds with the number of seeds that each gets if so
 // many are asked for. Storms, in which all designs run under all triggers, get all of them, but
 // none of a few; others with faults every fifth or every tenth. One seed each has TestScenarios.
-func seeded(seeds int) []underSeeds {
+func seeded(t *testing.T, seeds int) []underSeeds {
+	t.Helper()
 	brief := []string{"params.cart_ttl=400ms", "params.reclaim_every=30ms", "params.pay_delay=30ms",
 		"params.pay_spread=100ms", "params.late_spread=80ms", "load.warm_up=0s", "slos=[]"}
 	// As late as in the whole profile: the small one's second is for a machine that does
 	// nothing else.
 	unhurried := []string{"params.rescue_within=3s"}
-	storms := seeds
-	if seeds < stormSeeds {
-		storms = 0
-	}
-	return []underSeeds{
-		{"flash-sale-storm", storms, nil},
-		{"likes-storm", storms, nil},
-		{"views-storm", storms, nil},
-		{"reservation-storm", storms, nil},
-		{"scheduler-storm", storms, nil},
-		{"broker-storm", storms, nil},
+	list := []underSeeds{
 		{"flash-sale-100k", seeds, append(brief[:len(brief):len(brief)], "load.arrival.ops=700",
 			"load.arrival.over=400ms", "params.units=12")},
 		{"flash-sale-payment-race", seeds, append(brief[:len(brief):len(brief)],
@@ -79,6 +70,15 @@ func seeded(seeds int) []underSeeds {
 		{"broker-postgres-restart", seeds / 10, nil},
 		{"broker-store-faults", seeds / 10, nil},
 	}
+	if seeds < stormSeeds {
+		seeds = 0
+	}
+	for _, name := range scenarios.All() {
+		if decode(t, name).scenario.SideBySide {
+			list = append(list, underSeeds{name, seeds, nil})
+		}
+	}
+	return list
 }
 
 // TestSeeds runs small scenarios with many seeds: a correct variant is never
@@ -87,7 +87,7 @@ func seeded(seeds int) []underSeeds {
 // so that Undecided is no failure here; TestScenarios sees to that. Beside the variants
 // of the small profile one of the other correct ones takes part, in turn by the seed.
 func TestSeeds(t *testing.T) {
-	for _, s := range seeded(number(t, "STAMPEDE_SEEDS", defaultSeeds)) {
+	for _, s := range seeded(t, number(t, "STAMPEDE_SEEDS", defaultSeeds)) {
 		t.Run(s.scenario, func(t *testing.T) {
 			t.Parallel()
 			if s.seeds == 0 {
@@ -235,7 +235,7 @@ func correct(p plan) []string {
 // The others have their scenario's small profile.
 func TestSeedsCoverCorrectVariants(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range seeded(manySeeds) {
+	for _, s := range seeded(t, manySeeds) {
 		ran := map[string]bool{}
 		for seed := range uint64(s.seeds) {
 			for _, v := range correct(s.with(t, firstSeed+seed)) {

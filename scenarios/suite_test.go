@@ -16,6 +16,7 @@ import (
 	"stampede/harness/env/envtest"
 	"stampede/harness/events"
 	"stampede/harness/history"
+	"stampede/harness/judge"
 	"stampede/harness/run"
 	"stampede/harness/rundir"
 	"stampede/harness/scenario"
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 // verdict is left open, or which faults came too late to hit, runs again, and once more
 // with the machine to itself.
 func TestScenarios(t *testing.T) {
-	var machine sync.RWMutex // held alone by a repeat
+	var machine sync.RWMutex // held alone by a second repeat
 	for _, name := range scenarios.All() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,34 +79,37 @@ func unprovoked(v rundir.Variant) bool {
 }
 
 // repeated judges what a run has found, and runs again, twice at most, the variants of which
-// something is open. What is known of those is judged each time.
+// something is left, by what unclear says. What is known of those is judged each time.
 func repeated(
-	t *testing.T, s rundir.Summary, open func(rundir.Variant) bool, judge func(rundir.Summary),
+	t *testing.T, s rundir.Summary, unclear func(rundir.Variant) bool, judge func(rundir.Summary),
 	again func(last bool, variants []string) rundir.Summary,
 ) {
 	t.Helper()
 	for _, last := range []bool{false, true} {
-		left := s
-		left.Variants = slices.DeleteFunc(slices.Clone(s.Variants),
-			func(v rundir.Variant) bool { return !open(v) })
+		left := those(s, unclear)
 		if len(left.Variants) == 0 {
 			break
 		}
-		s.Variants = slices.DeleteFunc(slices.Clone(s.Variants), open)
-		if len(s.Variants) > 0 {
-			judge(s)
-		}
-		if sure := settled(left); len(sure.Variants) > 0 {
-			judgeSummary(t, sure, neverBroken)
-		}
+		judge(those(s, func(v rundir.Variant) bool { return !unclear(v) }))
+		judgeSummary(t, those(left, settled), neverBroken)
 		var names []string
 		for _, v := range left.Variants {
 			names = append(names, v.Name)
 			t.Logf("seed %d once more: %s: %s", s.Run.Seed, v.Name, strings.Join(v.Reasons, ", "))
 		}
 		s = again(last, names)
+		asked := func(v rundir.Variant) bool { return slices.Contains(names, v.Name) }
+		judgeSummary(t, those(s, func(v rundir.Variant) bool { return !asked(v) }), neverBroken)
+		s = those(s, asked)
 	}
 	judge(s)
+}
+
+// those is a summary of the variants that are to be kept.
+func those(s rundir.Summary, keep func(rundir.Variant) bool) rundir.Summary {
+	s.Variants = slices.DeleteFunc(slices.Clone(s.Variants),
+		func(v rundir.Variant) bool { return !keep(v) })
+	return s
 }
 
 // missed says that a fault on a variant has no evidence.
@@ -118,16 +122,11 @@ func missed(v rundir.Variant) bool {
 // unseen says that a check found no evidence of a fault.
 func unseen(a rundir.Validity) bool { return !a.OK && strings.HasPrefix(a.Name, "fault ") }
 
-// settled leaves out the variants on which a fault did nothing.
-func settled(s rundir.Summary) rundir.Summary {
-	s.Variants = slices.DeleteFunc(slices.Clone(s.Variants), func(v rundir.Variant) bool {
-		return missed(v) || unprovoked(v)
-	})
-	return s
-}
+// settled says that a variant is not one on which a fault did nothing.
+func settled(v rundir.Variant) bool { return !missed(v) && !unprovoked(v) }
 
-// TestStorms: each system has a scenario in which all of its designs run side by side, and in
-// which everything that a wrong one is known to break, it is known to break there.
+// TestStorms checks that each system has a scenario that runs all its designs side by side and
+// provokes every trigger under which one of them is wrong.
 func TestStorms(t *testing.T) {
 	// river looks for lost runs twice a minute, which is longer than a storm.
 	left := map[string][]string{"scheduler": {"river"}}
@@ -154,6 +153,26 @@ func TestStorms(t *testing.T) {
 	for _, s := range systems.All() {
 		if !found[s.Name] {
 			t.Errorf("%s has no storm", s.Name)
+		}
+	}
+}
+
+// TestOnly: whatever variant runs again by itself, each fault is felt by a variant that runs.
+func TestOnly(t *testing.T) {
+	for _, name := range scenarios.All() {
+		whole := decode(t, name)
+		for _, one := range whole.scenario.Variants {
+			p := whole.only([]string{one})
+			run := p.scenario.Variants
+			if run[0] != one || !slices.Contains(run, p.scenario.Baseline) {
+				t.Errorf("%s, only %s: %v with baseline %s", name, one, run, p.scenario.Baseline)
+			}
+			for _, f := range p.scenario.Faults {
+				felt := func(v sut.Variant) bool { return slices.Contains(run, v.Name) && judge.Feels(v, f) }
+				if !slices.ContainsFunc(p.resolved.System.Variants, felt) {
+					t.Errorf("%s, only %s: nobody feels %s", name, one, f.Name)
+				}
+			}
 		}
 	}
 }
@@ -199,17 +218,18 @@ type plan struct {
 	resolved scenario.Resolved
 }
 
-// only is the plan of some of its variants, and of one more for each fault that would have no
-// target among them.
+// only is the plan of some of its variants, and of one more for each fault that none of them
+// would feel.
 func (p plan) only(variants []string) plan {
-	all := p.scenario.Variants
 	for _, f := range p.scenario.Faults {
-		missed := func(name string) bool { return !p.targeted(name, f) }
-		if slices.ContainsFunc(all, missed) && !slices.ContainsFunc(variants, func(name string) bool {
-			return !missed(name)
-		}) {
-			i := slices.IndexFunc(all, func(name string) bool { return !missed(name) })
-			variants = append(variants, all[i])
+		feels := func(name string) bool {
+			return slices.ContainsFunc(p.resolved.System.Variants, func(v sut.Variant) bool {
+				return v.Name == name && judge.Feels(v, f)
+			})
+		}
+		i := slices.IndexFunc(p.scenario.Variants, feels)
+		if i >= 0 && !slices.ContainsFunc(variants, feels) {
+			variants = append(variants, p.scenario.Variants[i])
 		}
 	}
 	p.scenario.Variants = variants
@@ -217,18 +237,6 @@ func (p plan) only(variants []string) plan {
 		p.scenario.Baseline = variants[0]
 	}
 	return p
-}
-
-// targeted says whether a fault has a target in a variant.
-func (p plan) targeted(variant string, f scenario.Fault) bool {
-	target := sut.Service(f.Target)
-	if target.Store() {
-		return true
-	}
-	all := p.resolved.System.Variants
-	i := slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == variant })
-	places, has := all[i].PlacesOf(string(target.Whole()))
-	return has && (f.Place == "" || slices.Contains(places, f.Place))
 }
 
 // needs are the services of the plan's variants.
@@ -311,6 +319,9 @@ func execute(t *testing.T, p plan, provider env.Provider, seed uint64) rundir.Su
 	if err != nil {
 		t.Errorf("seed %d: %v (%s)", seed, err, path)
 	}
+	if len(summary.Variants) == 0 {
+		t.Errorf("seed %d: nothing was compared", seed)
+	}
 	return summary
 }
 
@@ -329,9 +340,6 @@ func neverBroken(s check.Status) bool { return s != check.Broken }
 // one that it deserves.
 func judgeSummary(t *testing.T, s rundir.Summary, fine func(check.Status) bool) {
 	t.Helper()
-	if len(s.Variants) == 0 {
-		t.Error("nothing was compared")
-	}
 	for _, v := range s.Variants {
 		for _, r := range v.Repeats {
 			if r.Error != "" {

@@ -217,7 +217,7 @@ func TestQuitOnATerminal(t *testing.T) {
 // TestNoEscapes where they would only be in the way.
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
-	for _, variables := range [][]string{{"TERM=dumb"}, {"CI=true", "NO_COLOR=1"}} {
+	for _, variables := range [][]string{{"TERM=dumb"}, {"TERM="}, {"CI=true", "NO_COLOR=1"}} {
 		out, code := onTerminal(t, command(t, variables, small("--variant", "units_skip_locked")...),
 			nothing)
 		if strings.Contains(out, "\x1b") || !strings.Contains(out, "[1/1] units_skip_locked  ") ||

@@ -97,7 +97,7 @@ func (c *cashiers) serve(ctx context.Context, fetches kgo.Fetches) {
 // insist decides tickets of a line until that has succeeded, answers them, and
 // lets their offset be committed. It is false if ctx ended first.
 func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record) bool {
-	for {
+	for retry := (sut.Retry{}); ; {
 		answers, err := c.decide(ctx, line, records)
 		if err == nil {
 			c.Config.Passed(placeOrdered)
@@ -109,7 +109,7 @@ func (c *cashiers) insist(ctx context.Context, line int32, records []*kgo.Record
 			return false
 		}
 		c.Config.Warn(fmt.Sprintf("flashsale cashier of partition %d tries again", line), err)
-		if !sut.Pause(ctx, sut.AfterError) {
+		if !retry.Rest(ctx) {
 			return false
 		}
 	}

@@ -51,6 +51,9 @@ func (t *tasks) steady(
 			worked()
 			err = t.noteSoon(ctx)
 		}
+		if err == nil {
+			retry = sut.Retry{}
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:

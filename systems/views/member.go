@@ -50,13 +50,13 @@ func consume(
 		defer cancel()
 		c.close(end)
 	}()
-	for ctx.Err() == nil {
+	for retry := (sut.Retry{}); ctx.Err() == nil; {
 		err := c.step(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
 			cfg.Warn("views "+role+" goes on after an error", err)
-			sut.Pause(ctx, sut.AfterError)
+			retry.Rest(ctx)
 		case c.joined(ctx):
 			cfg.Worked()
 		}

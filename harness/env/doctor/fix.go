@@ -223,10 +223,10 @@ func byHand(m machine, wanted []string) error {
 		return errors.New("the container engine is not running, and starting it needs root: " +
 			"sudo systemctl start docker")
 	}
-	return fmt.Errorf("missing: %s; this is neither Debian nor Ubuntu: install PostgreSQL 13 or "+
+	return fmt.Errorf("missing: %s; this is neither Debian nor Ubuntu: install PostgreSQL %d or "+
 		"later and Redis 7 or later with your package manager (for Kafka, Java 17 or later and "+
 		"Maven), or start a container engine",
-		strings.Join(m.missing, ", "))
+		strings.Join(m.missing, ", "), processes.OldestPostgres)
 }
 
 func (s step) run(ctx context.Context, m machine, out io.Writer) error {

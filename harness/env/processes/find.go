@@ -76,13 +76,13 @@ func findPostgres(ctx context.Context) (Program, error) {
 		strings.Join(postgresFolders[:], ", "))
 }
 
-// oldest is the first Postgres that has all settings of docker.PostgresConf.
-const oldest = 14
+// OldestPostgres is the first that has all settings of docker.PostgresConf.
+const OldestPostgres = 14
 
 // recent refuses a Postgres that is too old.
 func recent(p Program, err error) (Program, error) {
-	if err == nil && majorOf(p.Version) < oldest {
-		err = fmt.Errorf("%s is too old: Postgres %d or later is needed", p, oldest)
+	if err == nil && majorOf(p.Version) < OldestPostgres {
+		err = fmt.Errorf("%s is too old: Postgres %d or later is needed", p, OldestPostgres)
 	}
 	return p, err
 }

@@ -34,10 +34,10 @@ func Listen(
 		began: began, end: end}
 	l.conf.Tracer = nil // what is heard belongs to no session of a test
 	l.done.Go(func() {
-		for ctx.Err() == nil {
+		for retry := (sut.Retry{}); ctx.Err() == nil; {
 			if err := l.once(ctx); ctx.Err() == nil {
 				cfg.Warn("listening for notifications begins anew", err)
-				sut.Pause(ctx, sut.AfterError)
+				retry.Rest(ctx)
 			}
 		}
 	})

@@ -51,15 +51,13 @@ func (t *tasks) steady(
 			worked()
 			err = t.noteSoon(ctx)
 		}
-		if err == nil {
-			retry = sut.Retry{}
-		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
 			t.warn(role, err)
 			retry.Rest(ctx)
 		default:
+			retry = sut.Retry{}
 			t.Config.Rest(ctx, wait)
 		}
 	}
@@ -149,10 +147,8 @@ func (t *tasks) listening(channel string) (waiters *queue.Waiters, hush func()) 
 		return nil, func() {}
 	}
 	waiters = queue.NewWaiters()
-	l := queue.Listen(t.Config, t.DB, channel, waiters.WakeAll, func(string) error {
-		waiters.WakeAll()
-		return nil
-	})
+	l := queue.Listen(t.Config, t.DB, channel, waiters.WakeAll,
+		func(string) error { waiters.WakeAll(); return nil })
 	return waiters, l.Close
 }
 

@@ -6,6 +6,7 @@ package systems
 import (
 	"stampede/harness/sut"
 	"stampede/systems/flashsale"
+	"stampede/systems/idempotency"
 	"stampede/systems/likes"
 	"stampede/systems/reservation"
 	"stampede/systems/scheduler"
@@ -17,6 +18,7 @@ import (
 func All() []sut.System {
 	return []sut.System{
 		flashsale.System(),
+		idempotency.System(),
 		likes.System(),
 		reservation.System(),
 		scheduler.System(),

@@ -1,0 +1,185 @@
+package idempotency
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// The names of the invariants.
+const (
+	ChargedOnce      = "charged-once"
+	ChargesKept      = "charges-kept"
+	SameAnswer       = "same-answer"
+	OtherBodyRefused = "other-body-refused"
+	NothingStuck     = "nothing-stuck"
+	KeptForItsTime   = "kept-for-its-time"
+)
+
+// leastTogether is how many requests must overlap another one with their key.
+const leastTogether = 10
+
+// invariants are what must be true of every design.
+func invariants(p Params) []check.Invariant {
+	ttl := p.TTL.D()
+	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], factsFor(ttl)),
+		Most: map[string]time.Duration{reapLag: longestLag}}
+	paid := check.Effects{Table: chargeFact, Kind: check.Named(KindCharge)}
+	single := check.Capacity{Table: chargeFact, By: check.ByKey, Most: 1}
+	return []check.Invariant{
+		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often and by how "+
+			"many servers it is worked on", single.Spans(), together),
+		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was acknowledged, "+
+			"and the log has none that nobody asked for", check.AckedDurable(paid), check.NoPhantom(paid)),
+		s.State(SameAnswer, "while its answer is kept, a request is answered the same, byte by byte, and "+
+			"not denied", sameAnswer(ttl)),
+		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests",
+			otherBody(ttl)),
+		s.State(NothingStuck, "at rest no key is in progress, and every kept answer is of a charge that "+
+			"was made", check.Quiescent(keyFact, started, charged),
+			check.Agree(check.Pair{A: keyFact, B: chargeFact, By: check.ByKey | check.ByName,
+				OfA: func(f *check.Fact) bool { return f.State == done || f.State == gone }, Subset: true})),
+		s.State(KeptForItsTime, "an answer is kept for its time and then forgotten",
+			check.InTime(check.Bound{Table: keyFact, Kind: check.Named(KindCharge), Ended: []string{gone},
+				Open: []string{done}, NotBefore: ttl, Within: ttl, Grain: time.Millisecond,
+				Slack: reapLag})),
+	}
+}
+
+// together is the clause that enough requests overlapped another one with their key and body.
+func together(r *check.Run) func() {
+	spans := map[uint64][]check.Span{}
+	r.See(func(rec *history.Record) {
+		if rec.Start != history.Never {
+			list := spans[rec.Op.ID]
+			spans[rec.Op.ID] = append(list, check.Span{Who: string(rune('a' + len(list))),
+				From: rec.Start, To: rec.End})
+		}
+	}, KindCharge)
+	return func() {
+		var raced int64
+		for _, list := range spans {
+			if len(list) > 1 {
+				raced += check.Together(list).Raced
+			}
+		}
+		r.Need(raced >= leastTogether, "%d requests overlapped another one with their key; at least %d "+
+			"are needed", raced, leastTogether)
+	}
+}
+
+// answer is one to a request.
+type answer struct {
+	op         uint64
+	start, end time.Duration
+	ok, denied bool
+	receipt    string
+	value      int64
+	body       []byte
+}
+
+// answers are those to the requests of each operation, or with each key, in the order in which
+// they came; first is when the earliest of them was sent, answered or not.
+type answers[K comparable] struct {
+	list  map[K][]answer
+	first map[K]time.Duration
+}
+
+func (a *answers[K]) see(k K, rec *history.Record) {
+	if rec.Start == history.Never {
+		return
+	}
+	if at, known := a.first[k]; !known || rec.Start < at {
+		a.first[k] = rec.Start
+	}
+	one := answer{op: rec.Op.ID, start: rec.Start, end: rec.End, ok: rec.Outcome == history.OK,
+		denied: sut.RefusedFor(rec, ErrOtherBody)}
+	if one.ok {
+		one.receipt, one.value = rec.Reply.Key, rec.Reply.Value
+		one.body = bytes.Clone(rec.Reply.Body)
+	}
+	if one.ok || one.denied {
+		a.list[k] = append(a.list[k], one)
+	}
+}
+
+// kept visits the answers that came while the first of them was certainly kept: an answer is not
+// there before the first request was sent, and is kept for the ttl from then on at least.
+func (a *answers[K]) kept(ttl time.Duration, visit func(k K, list []answer)) {
+	for k, list := range a.list {
+		until := a.first[k] + ttl
+		list = slices.DeleteFunc(list, func(one answer) bool { return one.end >= until })
+		slices.SortStableFunc(list, func(x, y answer) int { return cmp.Compare(x.end, y.end) })
+		visit(k, list)
+	}
+}
+
+// sameAnswer is the clause that all acknowledgements of a request are the same, and that none is
+// followed by a denial.
+func sameAnswer(ttl time.Duration) check.Clause {
+	return func(r *check.Run) func() {
+		a := answers[uint64]{map[uint64][]answer{}, map[uint64]time.Duration{}}
+		r.See(func(rec *history.Record) { a.see(rec.Op.ID, rec) }, KindCharge)
+		return func() {
+			again := 0
+			a.kept(ttl, func(op uint64, list []answer) {
+				var first *answer
+				for i := range list {
+					switch one := &list[i]; {
+					case first == nil && one.ok:
+						first = one
+					case first == nil:
+					case one.ok:
+						again++
+						r.Checked(1)
+						same := one.receipt == first.receipt && one.value == first.value &&
+							bytes.Equal(one.body, first.body)
+						if !same {
+							r.Violate([]uint64{op}, "operation %d was answered %q, %d %s at %v and %q, %d %s at %v",
+								op, first.receipt, first.value, first.body, first.end, one.receipt, one.value,
+								one.body, one.end)
+						}
+					case one.start > first.end:
+						r.Violate([]uint64{op}, "operation %d was acknowledged at %v, and told at %v that its "+
+							"key was used for another request", op, first.end, one.end)
+					}
+				}
+			})
+			r.Need(again > 0, "no request was answered twice")
+		}
+	}
+}
+
+// otherBody is the clause that of the requests with a key which differ only one is acknowledged.
+func otherBody(ttl time.Duration) check.Clause {
+	return func(r *check.Run) func() {
+		a := answers[string]{map[string][]answer{}, map[string]time.Duration{}}
+		r.See(func(rec *history.Record) { a.see(rec.Op.Key, rec) }, KindCharge)
+		return func() {
+			denied := 0
+			a.kept(ttl, func(key string, list []answer) {
+				var first *answer
+				for i := range list {
+					one := &list[i]
+					r.Checked(1)
+					switch {
+					case one.denied:
+						denied++
+					case first == nil:
+						first = one
+					case one.op != first.op:
+						r.Violate([]uint64{first.op, one.op}, "%q stands for operation %d, acknowledged at %v, "+
+							"and for operation %d, acknowledged at %v", key, first.op, first.end, one.op, one.end)
+					}
+				}
+			})
+			r.Need(denied > 0, "no request was told that its key was used for another one")
+		}
+	}
+}

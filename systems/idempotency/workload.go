@@ -1,0 +1,110 @@
+package idempotency
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/keys"
+	"stampede/harness/sut"
+)
+
+// Operation identities. Key i owns the 8 identities from (i+1)<<3, one for each request that it
+// is used for.
+const (
+	idBits   = 3
+	stepMask = 1<<idBits - 1
+
+	stepCharge = 0
+	stepOther  = 1 // another amount, while the answer is kept
+	stepReuse  = 2 // another amount, after that
+)
+
+// retryPause is the pause before the first retry; it doubles each time, up to longestPause.
+const (
+	retryPause   = 50 * time.Millisecond
+	longestPause = time.Second
+)
+
+// NewWorkload makes the operations as a pure function of the seed. Scheduled operations charge
+// under a new key, or repeat the request before them. A request of unknown outcome, or that is
+// turned away, is sent again; Op.Arg counts the attempts. Some keys are used for another amount
+// as well, too early or after their time.
+func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("idempotency parameters: %w", err)
+	}
+	s := keys.NewStreams(seed)
+	w := &workload{p: p, table: API()}
+	w.customers = s.Uniform(p.Customers)
+	w.repeat, w.other, w.reuse, w.amount, w.when = s.Coin(), s.Coin(), s.Coin(), s.Coin(), s.Coin()
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: w.Kinds()}
+	if s.Err() != nil {
+		return nil, fmt.Errorf("idempotency workload: %w", s.Err())
+	}
+	return w, nil
+}
+
+// tabled makes operations of requests.
+type tabled interface {
+	Op(kind string, request any) history.Op
+}
+
+// workload decides every question by its own stream of random numbers.
+type workload struct {
+	sut.Resends
+	p         Params
+	table     tabled
+	customers keys.Source
+
+	repeat, other, reuse, amount, when keys.Coin
+}
+
+// Kinds lists the operation kinds.
+func (w *workload) Kinds() []string { return []string{KindCharge} }
+
+// Op returns scheduled operation i.
+func (w *workload) Op(i uint64) history.Op {
+	for i > 0 && w.repeat.At(i) < w.p.Repeat {
+		i--
+	}
+	return w.request(i, stepCharge)
+}
+
+// request is one that key i is used for. Each has an amount of its own.
+func (w *workload) request(i, step uint64) history.Op {
+	return w.table.Op(KindCharge, ChargeRequest{ID: (i+1)<<idBits | step, Key: fmt.Sprint("key-", i+1),
+		Customer: fmt.Sprint("customer-", w.customers.At(i)+1),
+		Amount:   int64(w.amount.At(i)*100_000)*3 + 3 + int64(step)})
+}
+
+// Follow returns what an operation brings about.
+func (w *workload) Follow(
+	op history.Op, outcome history.Outcome, _ history.Reply,
+) []sut.FollowUp {
+	i, step := op.ID>>idBits-1, op.ID&stepMask
+	turnedAway := outcome == history.Refused && step == stepCharge
+	switch {
+	case (outcome == history.Unknown || turnedAway) && op.Arg < int64(w.p.Retry):
+		retry := op
+		retry.Arg++
+		pause := min(retryPause<<min(op.Arg, 10), longestPause)
+		return []sut.FollowUp{{After: pause, Op: retry}}
+	case outcome == history.OK && step == stepCharge:
+		return w.misused(i)
+	}
+	return nil
+}
+
+// misused is what else a key is used for.
+func (w *workload) misused(i uint64) (next []sut.FollowUp) {
+	if w.other.At(i) < w.p.OtherBody {
+		next = append(next, sut.FollowUp{After: time.Duration(w.when.At(i) * float64(100*time.Millisecond)),
+			Op: w.request(i, stepOther)})
+	}
+	if w.reuse.At(i) < w.p.Reuse {
+		next = append(next, sut.FollowUp{After: w.p.TTL.D() + w.p.ReapLag.D()/2,
+			Op: w.request(i, stepReuse)})
+	}
+	return next
+}

@@ -22,7 +22,7 @@ func doneBeforeEffect() variant {
 		Name:       "done_before_effect",
 		Idea:       "the key is marked done, with its answer, and then the provider charges",
 		Guarantees: "one charge for each key, as long as no server crashes and the provider answers",
-		GivesUp:    "correctness: after a crash in between clients are told of a charge that was not made",
+		GivesUp:    "correctness: after a crash clients are told of a charge that was not made",
 		Breaks:     []sut.Break{{Invariant: ChargesKept, Under: sut.RoleCrash}},
 		Roles:      []role{reaper()},
 		Open: func(ctx context.Context, st *opened) (Till, error) {

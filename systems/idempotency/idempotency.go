@@ -23,14 +23,6 @@ import (
 // Reply.Value the amount.
 const KindCharge = "charge"
 
-// The reasons of a refusal; each wraps sut.ErrRefused.
-var (
-	// ErrInProgress: another request with the key is being worked on.
-	ErrInProgress = idem.ErrInProgress
-	// ErrOtherBody: the key was used for another request.
-	ErrOtherBody = idem.ErrOtherBody
-)
-
 // Till is the domain interface: what clients ask for.
 type Till interface {
 	Charge(ctx context.Context, req ChargeRequest) (Charged, error)
@@ -63,10 +55,10 @@ func API() *api.Table[Till] {
 				Detail: "The customer and the amount are what the key stands for. The answer is kept for " +
 					"ttl_ms of the reset.",
 				Reply: "The customer was charged, now or before.", Status: http.StatusCreated,
-				Refuses: []error{ErrInProgress, ErrOtherBody}}),
+				Refuses: []error{idem.ErrInProgress, idem.ErrOtherBody}}),
 		},
-		Problems: []api.Problem{{Status: http.StatusConflict, Is: ErrInProgress},
-			{Status: http.StatusUnprocessableEntity, Is: ErrOtherBody}},
+		Problems: []api.Problem{{Status: http.StatusConflict, Is: idem.ErrInProgress},
+			{Status: http.StatusUnprocessableEntity, Is: idem.ErrOtherBody}},
 		MaxBody: 4 << 10,
 		Reset:   ResetRequest{}, ResetMeans: "Begin without keys and charges.",
 		Begin: func(params any) (any, error) {

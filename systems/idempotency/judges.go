@@ -10,6 +10,7 @@ import (
 	"stampede/harness/check"
 	"stampede/harness/history"
 	"stampede/harness/sut"
+	"stampede/systems/internal/idem"
 )
 
 // The names of the invariants.
@@ -33,10 +34,10 @@ func invariants(p Params) []check.Invariant {
 	paid := check.Effects{Table: chargeFact, Kind: check.Named(KindCharge)}
 	single := check.Capacity{Table: chargeFact, By: check.ByKey, Most: 1}
 	return []check.Invariant{
-		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often and by how "+
-			"many servers it is worked on", single.Spans(), together),
-		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was acknowledged, "+
-			"and the log has none that nobody asked for", check.AckedDurable(paid), check.NoPhantom(paid)),
+		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often it is "+
+			"sent and to how many servers", single.Spans(), together),
+		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was "+
+			"acknowledged, and the log has none that nobody asked for", check.AckedDurable(paid), check.NoPhantom(paid)),
 		s.State(SameAnswer, "while its answer is kept, a request is answered the same, byte by byte, and "+
 			"not denied", sameAnswer(ttl)),
 		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests",
@@ -99,7 +100,7 @@ func (a *answers[K]) see(k K, rec *history.Record) {
 		a.first[k] = rec.Start
 	}
 	one := answer{op: rec.Op.ID, start: rec.Start, end: rec.End, ok: rec.Outcome == history.OK,
-		denied: sut.RefusedFor(rec, ErrOtherBody)}
+		denied: sut.RefusedFor(rec, idem.ErrOtherBody)}
 	if one.ok {
 		one.receipt, one.value = rec.Reply.Key, rec.Reply.Value
 		one.body = bytes.Clone(rec.Reply.Body)

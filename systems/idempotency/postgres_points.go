@@ -16,7 +16,7 @@ import "context"
 func postgresPoints() variant {
 	return inPostgres(variant{
 		Name:       "postgres_points",
-		Idea:       "a row with a lease, a fence and a note of the charge; who takes over asks the provider",
+		Idea:       "a row with a lease, a fence and a note; who takes over asks the provider",
 		Guarantees: "one charge and one answer for each key, whoever crashes or sleeps",
 		GivesUp:    "three commits a charge; after a crash a key is in progress until its lease is over",
 		Roles:      []role{reaper(), completer()},

@@ -58,7 +58,7 @@ func (s copies) Begin(ctx context.Context, req idem.Request) (idem.Claim, *idem.
 	case err == nil && c.Fingerprint == req.Fingerprint:
 		return nil, &c.Answer, nil
 	case err == nil:
-		return nil, nil, ErrOtherBody
+		return nil, nil, idem.ErrOtherBody
 	case !errors.Is(err, redis.Nil):
 		s.Config.Warn("looking for an answer in Redis", err)
 	}

@@ -83,16 +83,16 @@ func (s hashes) run(ctx context.Context, what, key string, args ...any) ([]strin
 
 // Begin claims a key or says what there is.
 func (s hashes) Begin(ctx context.Context, req idem.Request) (idem.Claim, *idem.Response, error) {
-	got, err := s.run(ctx, "begin", req.Key, req.Fingerprint, s.Params.Lease.D().Microseconds(), req.ID,
-		req.Method, req.Path, req.Body)
+	got, err := s.run(ctx, "begin", req.Key, req.Fingerprint, s.Params.Lease.D().Microseconds(),
+		req.ID, req.Method, req.Path, req.Body)
 	if err != nil {
 		return nil, nil, stores.Failed("claiming a key", err)
 	}
 	switch {
-	case len(got) == 1 && got[0] == sut.Code(ErrOtherBody):
-		return nil, nil, ErrOtherBody
-	case len(got) == 1 && got[0] == sut.Code(ErrInProgress):
-		return nil, nil, ErrInProgress
+	case len(got) == 1 && got[0] == sut.Code(idem.ErrOtherBody):
+		return nil, nil, idem.ErrOtherBody
+	case len(got) == 1 && got[0] == sut.Code(idem.ErrInProgress):
+		return nil, nil, idem.ErrInProgress
 	case len(got) == 4 && got[0] == done:
 		status, err := strconv.Atoi(got[1])
 		return nil, &idem.Response{Status: status, Type: got[2], Body: []byte(got[3])}, err

@@ -90,10 +90,10 @@ func (t *till) send(ctx context.Context, req idem.Request) (reply Charged, err e
 		return reply, fmt.Errorf("%w: status %d: %w", errAnswer, kept.Status, err)
 	}
 	switch failed.Code {
-	case sut.Code(ErrInProgress):
-		return reply, ErrInProgress
-	case sut.Code(ErrOtherBody):
-		return reply, ErrOtherBody
+	case sut.Code(idem.ErrInProgress):
+		return reply, idem.ErrInProgress
+	case sut.Code(idem.ErrOtherBody):
+		return reply, idem.ErrOtherBody
 	case "refused":
 		return reply, fmt.Errorf("%w: %s", sut.ErrRefused, failed.Message)
 	}
@@ -181,7 +181,7 @@ var errNotFinished = errors.New("a key could not be finished")
 // is not for us to finish.
 func (t *till) finish(ctx context.Context, req idem.Request) error {
 	_, err := t.send(ctx, req)
-	if err == nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrOtherBody) {
+	if err == nil || errors.Is(err, idem.ErrInProgress) || errors.Is(err, idem.ErrOtherBody) {
 		return nil
 	}
 	return errors.Join(errNotFinished, err)

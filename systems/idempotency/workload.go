@@ -99,8 +99,8 @@ func (w *workload) Follow(
 // misused is what else a key is used for.
 func (w *workload) misused(i uint64) (next []sut.FollowUp) {
 	if w.other.At(i) < w.p.OtherBody {
-		next = append(next, sut.FollowUp{After: time.Duration(w.when.At(i) * float64(100*time.Millisecond)),
-			Op: w.request(i, stepOther)})
+		soon := time.Duration(w.when.At(i) * float64(100*time.Millisecond))
+		next = append(next, sut.FollowUp{After: soon, Op: w.request(i, stepOther)})
 	}
 	if w.reuse.At(i) < w.p.Reuse {
 		next = append(next, sut.FollowUp{After: w.p.TTL.D() + w.p.ReapLag.D()/2,

@@ -47,8 +47,8 @@ type Charged struct {
 func API() *api.Table[Till] {
 	return &api.Table[Till]{
 		System: "idempotency", Title: "Idempotency",
-		About: "The API of a shop that charges customers, once for each idempotency key. stampede serves " +
-			"its own designs\nover it, and judges any server that implements it.",
+		About: "The API of a shop that charges customers, once for each key. stampede serves its own " +
+			"designs\nover it, and judges any server that implements it.",
 		Kinds: []api.Kind[Till]{
 			api.Op(KindCharge, "POST /v1/charges", Till.Charge, api.About{
 				Summary: "Charge a customer.",

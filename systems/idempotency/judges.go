@@ -36,17 +36,20 @@ func invariants(p Params) []check.Invariant {
 	return []check.Invariant{
 		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often it is "+
 			"sent and to how many servers", single.Spans(), together),
-		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was "+
-			"acknowledged, and the log has none that nobody asked for", check.AckedDurable(paid), check.NoPhantom(paid)),
+		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was acknowledged, "+
+			"and no other", check.AckedDurable(paid), check.NoPhantom(paid)),
 		s.State(SameAnswer, "while its answer is kept, a request is answered the same, byte by byte, and "+
 			"not denied", sameAnswer(ttl)),
 		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests",
 			otherBody(ttl)),
 		s.State(NothingStuck, "at rest no key is in progress, and every kept answer is of a charge that "+
 			"was made", check.Quiescent(keyFact, started, charged),
-			check.Agree(check.Pair{A: keyFact, B: chargeFact, By: check.ByKey | check.ByName,
-				OfA: func(f *check.Fact) bool { return f.State == done || f.State == gone }, Subset: true})),
-		s.State(KeptForItsTime, "an answer is kept for its time and then forgotten",
+			check.Agree(check.Pair{A: keyFact, B: chargeFact, Subset: true,
+				By:  check.ByOp | check.ByKey | check.ByName,
+				OfA: func(f *check.Fact) bool { return f.State == done || f.State == gone }})),
+		s.State(KeptForItsTime, "every acknowledged answer is kept, once, for its time and then forgotten",
+			check.AckedDurable(check.Effects{Table: keyFact, Kind: check.Named(KindCharge)}),
+			check.Capacity{Table: keyFact, By: check.ByKey, Most: 1}.Spans(),
 			check.InTime(check.Bound{Table: keyFact, Kind: check.Named(KindCharge), Ended: []string{gone},
 				Open: []string{done}, NotBefore: ttl, Within: ttl, Grain: time.Millisecond,
 				Slack: reapLag})),

@@ -1,0 +1,259 @@
+package idempotency_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/idempotency"
+	"stampede/systems/internal/idem"
+)
+
+// The requests of the small run: key-1 is used for three of them.
+const (
+	annsCharge, annsOther, annsReuse = 8, 9, 10
+	bobsCharge                       = 16
+)
+
+// smallRun is a run that every invariant accepts, in which answers are kept for a second. Five
+// customers charge under a key each, and send it twice at once. Ann's key is used for another
+// amount at 100 ms, which is denied, and at 1.2 s, when it was forgotten.
+func smallRun() *evidence {
+	p := market()
+	p.TTL = sut.Duration(time.Second)
+	e := &evidence{p: p, audit: idempotency.Audit{
+		Contract: idempotency.Contract{ReapLagNS: int64(100 * ms)}}}
+	for i := range uint64(5) {
+		start := time.Duration(i) * 10 * ms
+		e.charge(i, 0, start)
+		e.records = append(e.records, e.records[len(e.records)-1])
+		e.records[len(e.records)-1].Start += ms
+	}
+	for i := range e.audit.Keys {
+		k := &e.audit.Keys[i]
+		k.State, k.GoneNS = "gone", k.DoneNS+int64(1050*ms)
+	}
+	e.add(history.Record{Op: request(0, 1), Start: 100 * ms, End: 105 * ms})
+	suttest.Deny(e.last(), idem.ErrOtherBody)
+	e.charge(0, 2, 1200*ms)
+	for i := range e.records {
+		e.records[i].Seq = uint64(i)
+	}
+	return e
+}
+
+// request is one that key i+1 is used for.
+func request(i, step uint64) history.Op {
+	return idempotency.API().Op(idempotency.KindCharge, idempotency.ChargeRequest{ID: (i+1)*8 + step,
+		Key: fmt.Sprint("key-", i+1), Customer: fmt.Sprint("customer-", i+1),
+		Amount: int64(100 + step)})
+}
+
+// charge is a request that is charged after 5 ms and answered after 10.
+func (e *evidence) charge(i, step uint64, at time.Duration) {
+	op := request(i, step)
+	receipt := fmt.Sprint("receipt-", op.ID)
+	now := int64(1e18) + int64(at+5*ms)
+	e.add(history.Record{Op: op, Outcome: history.OK, Start: at, End: at + 10*ms,
+		Reply: history.Reply{Key: receipt, Value: int64(100 + step), Body: []byte(`{}`)}})
+	e.audit.Charges = append(e.audit.Charges, idempotency.ChargeRow{ID: op.ID, Key: op.Key,
+		Customer: op.Client, Amount: int64(100 + step), Receipt: receipt, AtNS: now})
+	e.audit.Keys = append(e.audit.Keys, idempotency.KeyRow{ID: op.ID, Key: op.Key, State: "done",
+		Receipt: receipt, DoneNS: now + 1})
+}
+
+func (e *evidence) add(r history.Record) {
+	r.Seq, r.Intended = uint64(len(e.records)), r.Start
+	e.records = append(e.records, r)
+}
+
+func (e *evidence) last() *history.Record { return &e.records[len(e.records)-1] }
+
+// op is the last attempt of an operation.
+func (e *evidence) op(id uint64) *history.Record {
+	for i := range slices.Backward(e.records) {
+		if e.records[i].Op.ID == id {
+			return &e.records[i]
+		}
+	}
+	return nil
+}
+
+// again sends a request once more, with the answer that it has had.
+func (e *evidence) again(id uint64, at time.Duration) *history.Record {
+	r := *e.op(id)
+	r.Start, r.End = at, at+5*ms
+	e.add(r)
+	return e.last()
+}
+
+func unknown(r *history.Record) { r.Outcome, r.Reply = history.Unknown, history.Reply{} }
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	suttest.Clauses(t, proof(), smallRun, slices.Concat(chargeCases(), answerCases(), keyCases()))
+}
+
+type verdictCase suttest.Case[*evidence]
+
+const (
+	pass  = check.Held
+	fail  = check.Broken
+	maybe = check.Undecided
+)
+
+func noAudit(e *evidence) { e.audit = idempotency.Audit{} }
+
+// chargeCases are about the provider's log.
+func chargeCases() []verdictCase {
+	const once, kept = idempotency.ChargedOnce, idempotency.ChargesKept
+	twice := func(after time.Duration) func(*evidence) {
+		return func(e *evidence) {
+			c := e.audit.Charges[1]
+			c.Receipt, c.AtNS = "receipt-b", c.AtNS+int64(after)
+			e.audit.Charges = append(e.audit.Charges, c)
+		}
+	}
+	return []verdictCase{
+		{once, "again just before the answer is forgotten", fail, twice(time.Second - 1),
+			"2 of 1 are taken at once"},
+		{once, "again when it was", pass, twice(time.Second), ""},
+		{once, "another key", pass, func(e *evidence) {
+			twice(ms)(e)
+			e.audit.Charges[len(e.audit.Charges)-1].Key = "key-7"
+		}, ""},
+		{once, "nobody overlaps", maybe, func(e *evidence) {
+			e.op(annsCharge).Start, e.op(annsCharge).End = 500*ms, 510*ms
+		}, "8 requests overlapped another one with their key"},
+		{once, "no audit", maybe, noAudit, "audit"},
+
+		{kept, "a charge of unknown outcome", pass, func(e *evidence) { unknown(e.op(annsReuse)) }, ""},
+		{kept, "one that nobody was charged", fail, func(e *evidence) {
+			e.audit.Charges = e.audit.Charges[1:]
+		}, "operation 8"},
+		{kept, "another receipt than that of the log", fail, func(e *evidence) {
+			e.audit.Charges[1].Receipt = "receipt-b"
+		}, "receipt-b"},
+		{kept, "another amount", fail, func(e *evidence) { e.audit.Charges[1].Amount = 7 },
+			"at the end it is key-2 7"},
+		{kept, "one of another customer", fail, func(e *evidence) {
+			e.audit.Charges[1].Customer = "customer-9"
+		}, "customer-9"},
+		{kept, "one that was refused", fail, func(e *evidence) {
+			suttest.Deny(e.op(annsReuse), idem.ErrInProgress)
+		}, "the operation was refused"},
+		{kept, "one of nobody", fail, func(e *evidence) { e.audit.Charges[1].ID = 4096 },
+			"was never requested"},
+		{kept, "no audit", maybe, noAudit, "audit"},
+	}
+}
+
+// answerCases are about who was told what. Answers to key-1 are kept until 1 s at least.
+func answerCases() []verdictCase {
+	const same, other = idempotency.SameAnswer, idempotency.OtherBodyRefused
+	told := func(at time.Duration, change func(*history.Record)) func(*evidence) {
+		return func(e *evidence) { change(e.again(annsCharge, at)) }
+	}
+	body := func(r *history.Record) { r.Reply.Body = []byte(`{ }`) }
+	denied := func(r *history.Record) { suttest.Deny(r, idem.ErrOtherBody) }
+	const text = "told at 505ms that its key was used for another request"
+	return []verdictCase{
+		{same, "asked again", pass, told(500*ms, func(*history.Record) {}), ""},
+		{same, "another byte", fail, told(500*ms, body), `{ } at 505ms`},
+		{same, "another receipt", fail, told(500*ms, func(r *history.Record) { r.Reply.Key = "x" }), `"x"`},
+		{same, "another amount", fail, told(500*ms, func(r *history.Record) { r.Reply.Value = 7 }), `7 {}`},
+		{same, "another byte just before it is forgotten", fail, told(995*ms-1, body), "operation 8"},
+		{same, "another byte when it may be forgotten", pass, told(995*ms, body), ""},
+		{same, "denied", fail, told(500*ms, denied), text},
+		{same, "denied when it may be forgotten", pass, told(995*ms, denied), ""},
+		{same, "turned away", pass, told(500*ms, func(r *history.Record) {
+			suttest.Deny(r, idem.ErrInProgress)
+		}), ""},
+		{same, "denied before it was acknowledged", pass, func(e *evidence) {
+			denied(e.again(bobsCharge, 12*ms))
+		}, ""},
+		{same, "nobody is answered twice", maybe, func(e *evidence) {
+			for i := range 5 {
+				unknown(&e.records[2*i])
+			}
+		}, "no request was answered twice"},
+
+		{other, "another amount is acknowledged as well", fail, func(e *evidence) {
+			e.op(annsReuse).Start, e.op(annsReuse).End = 985*ms, 999*ms
+		}, `"key-1" stands for operation 8, acknowledged at 10ms, and for operation 10`},
+		{other, "when the first may be forgotten", pass, func(e *evidence) {
+			e.op(annsReuse).Start, e.op(annsReuse).End = 985*ms, 1000*ms
+		}, ""},
+		{other, "the first is of unknown outcome", pass, func(e *evidence) {
+			unknown(&e.records[0])
+			unknown(&e.records[1])
+			e.op(annsReuse).Start, e.op(annsReuse).End = 985*ms, 999*ms
+		}, ""},
+		{other, "nobody tried", maybe, func(e *evidence) {
+			suttest.Deny(e.op(annsOther), idem.ErrInProgress)
+		}, "no request was told that its key was used for another one"},
+	}
+}
+
+// keyCases are about the shop's own keys.
+func keyCases() []verdictCase {
+	const stuck, time1 = idempotency.NothingStuck, idempotency.KeptForItsTime
+	key := func(i int, change func(*idempotency.KeyRow)) func(*evidence) {
+		return func(e *evidence) { change(&e.audit.Keys[i]) }
+	}
+	state := func(to string) func(*evidence) {
+		return key(1, func(k *idempotency.KeyRow) { k.State = to })
+	}
+	gone := func(after time.Duration) func(*evidence) {
+		return key(0, func(k *idempotency.KeyRow) { k.GoneNS = k.DoneNS + int64(after) })
+	}
+	return []verdictCase{
+		{stuck, "a request was given up", fail, state("started"), "left at rest"},
+		{stuck, "charged, and nobody was told", fail, state("charged"), "left at rest"},
+		{stuck, "an answer without a charge", fail, key(1, func(k *idempotency.KeyRow) {
+			k.Receipt = "receipt-b"
+		}), "receipt-b"},
+		{stuck, "an answer that is no charge", fail, key(1, func(k *idempotency.KeyRow) {
+			k.Receipt = ""
+		}), "key-2"},
+		{stuck, "an answer to another request", fail, key(1, func(k *idempotency.KeyRow) {
+			k.ID = annsCharge
+		}), "key-2"},
+		{stuck, "a charge whose key was forgotten with it", pass, func(e *evidence) {
+			e.audit.Keys = e.audit.Keys[1:]
+		}, ""},
+		{stuck, "no audit", maybe, noAudit, "audit"},
+
+		{time1, "forgotten too early", fail, gone(998 * ms), "before its time of 1s was"},
+		{time1, "forgotten in its last millisecond", pass, gone(999 * ms), ""},
+		{time1, "forgotten late", pass, gone(1110 * ms), ""},
+		{time1, "forgotten too late", fail, gone(1150 * ms), "the limit is"},
+		{time1, "an answer that is not there", fail, func(e *evidence) {
+			e.audit.Keys = e.audit.Keys[:5]
+		}, "operation 10"},
+		{time1, "one that was unknown to its client", pass, func(e *evidence) {
+			e.audit.Keys = e.audit.Keys[:5]
+			unknown(e.op(annsReuse))
+		}, ""},
+		{time1, "two answers at a time", fail, func(e *evidence) {
+			k := e.audit.Keys[1]
+			k.DoneNS += int64(ms)
+			e.audit.Keys = append(e.audit.Keys, k)
+		}, "2 of 1 are taken at once"},
+		{time1, "nothing was forgotten yet", maybe, func(e *evidence) {
+			e.audit.Charges, e.audit.Keys = e.audit.Charges[:5], e.audit.Keys[:5]
+			unknown(e.op(annsReuse))
+			for i := range e.audit.Keys {
+				e.audit.Keys[i].State, e.audit.Keys[i].GoneNS = "done", 0
+			}
+		}, "no key came to the end of its time"},
+		{time1, "a promise that excuses everything", maybe, func(e *evidence) {
+			e.audit.Contract.ReapLagNS = int64(time.Hour)
+		}, "reap_lag of 1h0m0s; the most allowed is 10s"},
+	}
+}

@@ -1,0 +1,120 @@
+package idempotency_test
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/idempotency"
+	"stampede/systems/internal/idem"
+)
+
+// shop is the smallest correct design: a map of keys, and a provider that takes a moment.
+type shop struct {
+	p       *idempotency.Params
+	w       *suttest.World
+	api     *api.Table[idempotency.Till]
+	live    map[string]*kept
+	keys    []*idempotency.KeyRow
+	charges []idempotency.ChargeRow
+}
+
+// kept is a key that is not forgotten, and what it stands for.
+type kept struct {
+	row *idempotency.KeyRow
+	req idempotency.ChargeRequest
+}
+
+// clock is the store's, of which no time is zero.
+func (s *shop) clock() int64 { return int64(1e18) + int64(s.w.Now) }
+
+// Do performs an operation.
+func (s *shop) Do(op history.Op, answer func(history.Reply, error)) {
+	req, err := api.RequestOf[idempotency.ChargeRequest](s.api, op)
+	if err != nil {
+		panic(err)
+	}
+	k := s.live[req.Key]
+	switch {
+	case k == nil:
+		k = &kept{&idempotency.KeyRow{ID: req.ID, Key: req.Key, State: "started"}, req}
+		s.live[req.Key], s.keys = k, append(s.keys, k.row)
+		s.w.After(s.w.Some(3*ms), func() {
+			s.charge(k)
+			answer(reply(k), nil)
+		})
+	case k.req.Amount != req.Amount || k.req.Customer != req.Customer:
+		answer(history.Reply{}, idem.ErrOtherBody)
+	case k.row.State == "started":
+		answer(history.Reply{}, idem.ErrInProgress)
+	default:
+		answer(reply(k), nil)
+	}
+}
+
+func reply(k *kept) history.Reply {
+	return history.Reply{Key: k.row.Receipt, Value: k.req.Amount,
+		Body: fmt.Appendf(nil, `{"customer":%q}`, k.req.Customer)}
+}
+
+func (s *shop) charge(k *kept) {
+	k.row.Receipt = fmt.Sprint("receipt-", len(s.charges)+1)
+	s.charges = append(s.charges, idempotency.ChargeRow{ID: k.req.ID, Key: k.req.Key,
+		Customer: k.req.Customer, Amount: k.req.Amount, Receipt: k.row.Receipt, AtNS: s.clock()})
+	k.row.State, k.row.DoneNS = "done", s.clock()
+}
+
+// reap forgets what has been kept for its time.
+func (s *shop) reap() {
+	for key, k := range s.live {
+		if k.row.State == "done" && s.clock() >= k.row.DoneNS+int64(s.p.TTL) {
+			k.row.State, k.row.GoneNS = "gone", s.clock()
+			delete(s.live, key)
+		}
+	}
+}
+
+func (s *shop) audit() idempotency.Audit {
+	a := idempotency.Audit{Contract: idempotency.Contract{ReapLagNS: int64(s.p.ReapLag)},
+		Charges: s.charges, Keys: []idempotency.KeyRow{}}
+	for _, k := range s.keys {
+		a.Keys = append(a.Keys, *k)
+	}
+	return a
+}
+
+// shopOf is a run of the correct shop. A fault makes most attempts meet trouble for a while.
+func shopOf(
+	t suttest.TB, seed uint64, p *idempotency.Params, trouble suttest.Trouble, fault bool,
+) *evidence {
+	t.Helper()
+	load, err := idempotency.NewWorkload(seed, *p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := suttest.NewWorld(seed, load, trouble)
+	s := &shop{p: p, w: w, api: idempotency.API(), live: map[string]*kept{},
+		charges: []idempotency.ChargeRow{}}
+	e := &evidence{p: p}
+	if fault {
+		e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "lost-ack postgres",
+			Start: 300 * ms, End: 500 * ms, Recovered: 500 * ms}}
+		w.After(300*ms, func() {
+			w.Trouble = suttest.Trouble{LostRequest: 0.2, LostReply: 0.4, Late: 0.1, Hang: 0.1}
+		})
+		w.After(500*ms, func() { w.Trouble = trouble })
+	}
+	var reaper func()
+	reaper = func() {
+		s.reap()
+		if w.Busy() {
+			w.After(5*ms, reaper)
+		}
+	}
+	w.After(0, reaper)
+	w.Run(s, 200, time.Second)
+	e.records, e.audit = w.Records, s.audit()
+	return e
+}

@@ -1,0 +1,171 @@
+package idempotency_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/idempotency"
+)
+
+const ms = time.Millisecond
+
+// evidence is a history and an audit, which tests change.
+type evidence struct {
+	p       *idempotency.Params
+	records []history.Record
+	windows []history.Window
+	audit   idempotency.Audit
+}
+
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
+	t.Helper()
+	return suttest.Verdicts(idempotency.System().Invariants(e.p),
+		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+}
+
+// market is a shop of ordinary size, with a day of 300 ms.
+func market() *idempotency.Params {
+	p := crowd()
+	p.TTL, p.Lease, p.ReapLag = sut.Duration(300*ms), sut.Duration(50*ms), sut.Duration(100*ms)
+	return p
+}
+
+// anyMarket is a shop of any kind.
+func anyMarket(t *rapid.T) *idempotency.Params {
+	p := market()
+	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
+	some := func(name string, least, most int) int {
+		return rapid.IntRange(least, most).Draw(t, name)
+	}
+	p.Customers, p.Retry = some("customers", 1, 50), some("retry", 0, 8)
+	p.Repeat, p.Resend = share("repeat")*0.9, share("resend")
+	p.OtherBody, p.Reuse = share("other"), share("reuse")
+	p.TTL = sut.Duration(time.Duration(some("ttl", 50, 1500)) * ms)
+	return p
+}
+
+// proof is what the judges of idempotency are proved by.
+func proof() suttest.Proof[*evidence] {
+	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
+	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
+		Any: func(t *rapid.T) *evidence {
+			return shopOf(t, seed(t), anyMarket(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
+		},
+		Some: func(t *rapid.T) *evidence {
+			return shopOf(t, seed(t), market(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
+				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
+		},
+		Whole: func(t suttest.TB, seed uint64) *evidence {
+			return shopOf(t, seed, market(), suttest.Trouble{}, false)
+		},
+		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: map[string][]string{
+			"the provider may charge long before the answer is kept": {"lower at_ns of charges"},
+		},
+	}
+	for _, v := range idempotency.System().Invariants(market()) {
+		p.Invariants = append(p.Invariants, v.Name())
+	}
+	return p
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a key is charged again", Breaks: idempotency.ChargedOnce,
+			Do: func(e *evidence, pick func(int) int) bool {
+				again := e.audit.Charges[pick(len(e.audit.Charges))]
+				again.Receipt, again.AtNS = "again", again.AtNS+int64(ms)
+				e.audit.Charges = append(e.audit.Charges, again)
+				return true
+			}},
+		{Name: "a kept answer is told otherwise", Breaks: idempotency.SameAnswer,
+			Do: func(e *evidence, pick func(int) int) bool {
+				first, again := e.twice(pick)
+				if again != nil {
+					again.Reply.Body = []byte(`{"customer":"somebody"}`)
+				}
+				return first != nil
+			}},
+		{Name: "two amounts for one key", Breaks: idempotency.OtherBodyRefused,
+			Do: func(e *evidence, pick func(int) int) bool {
+				r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+					return r.Code == "other_body" && e.acked(r)
+				})
+				if r != nil {
+					r.Outcome, r.Code, r.Err = history.OK, "", ""
+					r.Reply = history.Reply{Key: "other", Value: 1}
+				}
+				return r != nil
+			}},
+		{Name: "a key is left in progress", Breaks: idempotency.NothingStuck,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.audit.Keys[pick(len(e.audit.Keys))].State = "started"
+				return true
+			}},
+		{Name: "forgotten too early", Breaks: idempotency.KeptForItsTime,
+			Do: func(e *evidence, pick func(int) int) bool {
+				k := suttest.PickFrom(e.audit.Keys, pick, func(k *idempotency.KeyRow) bool {
+					return k.State == "gone"
+				})
+				if k != nil {
+					k.GoneNS = k.DoneNS + int64(e.p.TTL) - int64(2*ms)
+				}
+				return k != nil
+			}},
+	})
+}
+
+// sent is when the first request with a key was.
+func (e *evidence) sent(key string) time.Duration {
+	first := history.Never
+	for i := range e.records {
+		if r := &e.records[i]; r.Op.Key == key && r.Outcome != history.Dropped {
+			first = min(first, r.Start)
+		}
+	}
+	return first
+}
+
+// twice are two acknowledgements of a request while its answer was certainly kept.
+func (e *evidence) twice(pick func(int) int) (first, again *history.Record) {
+	by := map[uint64]*history.Record{}
+	var pairs [][2]*history.Record
+	for i := range e.records {
+		r := &e.records[i]
+		if r.Outcome != history.OK || r.End >= e.sent(r.Op.Key)+e.p.TTL.D() {
+			continue
+		}
+		if by[r.Op.ID] != nil {
+			pairs = append(pairs, [2]*history.Record{by[r.Op.ID], r})
+		}
+		by[r.Op.ID] = r
+	}
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	pair := pairs[pick(len(pairs))]
+	return pair[0], pair[1]
+}
+
+// acked says whether another request with the key of a denied one was acknowledged, both while
+// its answer was certainly kept.
+func (e *evidence) acked(denied *history.Record) bool {
+	until := e.sent(denied.Op.Key) + e.p.TTL.D()
+	for i := range e.records {
+		r := &e.records[i]
+		if r.Op.Key == denied.Op.Key && r.Op.ID != denied.Op.ID && r.Outcome == history.OK &&
+			r.End < until {
+			return denied.End < until
+		}
+	}
+	return false
+}

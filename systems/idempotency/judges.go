@@ -36,10 +36,10 @@ func invariants(p Params) []check.Invariant {
 	return []check.Invariant{
 		s.State(ChargedOnce, "while its answer is kept, a key is charged once, however often it is "+
 			"sent and to how many servers", single.Spans(), together),
-		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was acknowledged, "+
-			"and no other", check.AckedDurable(paid), check.NoPhantom(paid)),
-		s.State(SameAnswer, "while its answer is kept, a request is answered the same, byte by byte, and "+
-			"not denied", sameAnswer(ttl)),
+		s.State(ChargesKept, "every acknowledged charge is in the provider's log as it was "+
+			"acknowledged, and no other", check.AckedDurable(paid), check.NoPhantom(paid)),
+		s.State(SameAnswer, "while its answer is kept, a request is answered the same, byte by byte, "+
+			"and not denied", sameAnswer(ttl)),
 		s.State(OtherBodyRefused, "while its answer is kept, a key does not stand for two requests",
 			otherBody(ttl)),
 		s.State(NothingStuck, "at rest no key is in progress, and every kept answer is of a charge that "+
@@ -47,7 +47,8 @@ func invariants(p Params) []check.Invariant {
 			check.Agree(check.Pair{A: keyFact, B: chargeFact, Subset: true,
 				By:  check.ByOp | check.ByKey | check.ByName,
 				OfA: func(f *check.Fact) bool { return f.State == done || f.State == gone }})),
-		s.State(KeptForItsTime, "every acknowledged answer is kept, once, for its time and then forgotten",
+		s.State(KeptForItsTime, "every acknowledged answer is kept, once, for its time, and then "+
+			"forgotten",
 			check.AckedDurable(check.Effects{Table: keyFact, Kind: check.Named(KindCharge)}),
 			check.Capacity{Table: keyFact, By: check.ByKey, Most: 1}.Spans(),
 			check.InTime(check.Bound{Table: keyFact, Kind: check.Named(KindCharge), Ended: []string{gone},

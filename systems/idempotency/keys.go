@@ -152,6 +152,10 @@ const completerDoes = "finishes requests that were given up, whose clients do no
 
 // completer finishes requests whose lease is over, as if their clients came again.
 func completer() role {
+	return completerOf(func(st *opened) idem.Store { return rows{st} })
+}
+
+func completerOf(keys func(*opened) idem.Store) role {
 	return role{Name: "completer", Summary: completerDoes, Places: places(),
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
 			left, err := stores.Collect[idem.Request](ctx, st.DB, `SELECT key, fingerprint, op_id::text,
@@ -160,7 +164,7 @@ func completer() role {
 			if err != nil {
 				return 0, err
 			}
-			return completeAll(ctx, st, rows{st}, left)
+			return completeAll(ctx, st, keys(st), left)
 		}}
 }
 

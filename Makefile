@@ -45,8 +45,8 @@ RACED := $(addprefix ./harness/,run fault deploy suttest load stores design tele
 RACED_TESTS := ^Test(API|Conformance)
 
 # Raced packages, whole runs, which mostly wait, and everything else run at the same time, in each
-# the longest package first; P is how many packages of each are under way at once, or storms. Each
-# may have stores of its own, for which it is given 1.5 GiB.
+# the longest package first. P is how many packages of each are under way at once, AT_ONCE how many
+# of the three, and of storms. What is under way may have stores of its own, in 1.5 GiB.
 PLACES := $(shell awk '/^MemAvailable/ { print int($$2 / 1572864) }' /proc/meminfo 2>/dev/null)
 P ?= $(shell n=$$(( $(or $(PLACES),3) / 3 )); echo $$(( n < 1 ? 1 : n < $$(nproc) ? n : $$(nproc) )))
 AT_ONCE := $(shell n=$(or $(PLACES),3); echo $$(( n < 1 ? 1 : n < 3 ? n : 3 )))

@@ -184,6 +184,10 @@ func (c Capacity) overlaps(r *Run, t *Table, slack time.Duration) {
 	}
 }
 
+// earliestTime is where a span's axis is time: so many nanoseconds after 1970 no calendar of ours
+// has a night of this number, and every store's clock is later.
+const earliestTime = int64(10 * 24 * time.Hour)
+
 // overlap tells of a row that begins while others have all units.
 func (c Capacity) overlap(r *Run, t *Table, g Group, active byEnd, f *Fact) {
 	var ops []uint64
@@ -202,11 +206,11 @@ func (c Capacity) overlap(r *Run, t *Table, g Group, active byEnd, f *Fact) {
 	text := "for ever"
 	if until := min(c.span(f, 0).to, c.span(other, 0).to); until != int64(history.Never) {
 		text = fmt.Sprintf("from %d to %d", f.From, until)
-		if c.Slack != "" {
+		if c.Slack != "" || f.From >= earliestTime {
 			text = "for " + TimeText(time.Duration(until-f.From))
 		}
 	}
-	r.Violate(append(ops, f.Op), "%v: %d of %d are taken at once: %s and %s overlap %s", g,
+	r.Violate(append(ops, f.Op), "%v: %d at once, of at most %d: %s and %s overlap %s", g,
 		len(active), c.Most, t.Label(other), t.Label(f), text)
 }
 

@@ -53,7 +53,7 @@ func ExampleSubject() {
 	}
 	// Output:
 	// room-exclusive is broken
-	// 7a: 2 of 1 are taken at once: booking b1 of ann and booking b2 of bob overlap from 3 to 4
+	// 7a: 2 at once, of at most 1: booking b1 of ann and booking b2 of bob overlap from 3 to 4
 	// acked-durable is held
 }
 

@@ -224,6 +224,7 @@ func TestCapacityFamily(t *testing.T) {
 	slow.Slack = "slack_ns"
 	both := strings.Replace(twoBuys, `"unknown","start_ns":12`, `"ok","start_ns":12,"end_ns":25`, 1)
 	cid := made(9, "o3", "item", "cid", 2)
+	day := int64(24 * time.Hour)
 	slowly := func(slack time.Duration, rows ...check.Fact) store {
 		s := of("order", rows...)
 		s.slack = slack
@@ -254,8 +255,10 @@ func TestCapacityFamily(t *testing.T) {
 		{"nights in a row - pass", twoBuys, of("order", state(ann, "", 5, 7), state(bob, "", 7, 9)),
 			of1.Spans(), "", nil},
 		{"a night shared - fail", twoBuys, of("order", state(bob, "", 6, 9), state(ann, "", 5, 7)),
-			of1.Spans(), "2 of 1 are taken at once: order o1 of ann and order o2 of bob overlap from 6 to 7",
+			of1.Spans(), "2 at once, of at most 1: order o1 of ann and order o2 of bob overlap from 6 to 7",
 			[]uint64{0, 1, 2}},
+		{"a day shared - fail", twoBuys, of("order", state(bob, "", 20*day, 22*day),
+			state(ann, "", 19*day, 21*day)), of1.Spans(), "overlap for 24h0m0s", nil},
 		{"a night shared in a larger room - pass", twoBuys, of("order", state(bob, "", 6, 9),
 			state(ann, "", 5, 7)), of2.Spans(), "", nil},
 		{"no night - pass", twoBuys, of("order", state(bob, "", 5, 9), state(ann, "", 6, 6)),

@@ -121,7 +121,7 @@ func chargeCases() []verdictCase {
 	}
 	return []verdictCase{
 		{once, "again just before the answer is forgotten", fail, twice(time.Second - 1),
-			"2 of 1 are taken at once"},
+			"2 at once, of at most 1"},
 		{once, "again when it was", pass, twice(time.Second), ""},
 		{once, "another key", pass, func(e *evidence) {
 			twice(ms)(e)
@@ -244,7 +244,7 @@ func keyCases() []verdictCase {
 			k := e.audit.Keys[1]
 			k.DoneNS += int64(ms)
 			e.audit.Keys = append(e.audit.Keys, k)
-		}, "2 of 1 are taken at once"},
+		}, "2 at once, of at most 1"},
 		{time1, "nothing was forgotten yet", maybe, func(e *evidence) {
 			e.audit.Charges, e.audit.Keys = e.audit.Charges[:5], e.audit.Keys[:5]
 			unknown(e.op(annsReuse))

@@ -152,7 +152,7 @@ func stateCases() []verdictCase {
 		{double, "a look that failed", pass, saw(`{`), ""},
 		{double, "a place was given before it was free", fail, func(e *evidence) {
 			e.change(bobsHold, "released").AtNS = e.change(dansHold, "held").AtNS + 1
-		}, "resource-1, night 1 2: 2 of 1 are taken at once"},
+		}, "resource-1, night 1 2: 2 at once, of at most 1"},
 		{double, "no audit", maybe, noAudit, "audit"},
 
 		{holds, "a hold of unknown outcome", pass, func(e *evidence) { unknown(e.op(evesHold)) }, ""},

@@ -99,7 +99,8 @@ func repeated(
 		}
 		s = again(last, names)
 		asked := func(v rundir.Variant) bool { return slices.Contains(names, v.Name) }
-		judgeSummary(t, those(s, func(v rundir.Variant) bool { return !asked(v) }), neverBroken)
+		judgeSummary(t, those(s, func(v rundir.Variant) bool { return !asked(v) && settled(v) }),
+			neverBroken)
 		s = those(s, asked)
 	}
 	judge(s)
@@ -112,10 +113,11 @@ func those(s rundir.Summary, keep func(rundir.Variant) bool) rundir.Summary {
 	return s
 }
 
-// missed says that a fault on a variant has no evidence.
+// missed says that a fault on a variant has no evidence, or ended the repeat: what it broke did
+// not come back in time.
 func missed(v rundir.Variant) bool {
 	return slices.ContainsFunc(v.Repeats, func(r rundir.Repeat) bool {
-		return slices.ContainsFunc(r.Validity, unseen)
+		return strings.HasPrefix(r.Error, "fault ") || slices.ContainsFunc(r.Validity, unseen)
 	})
 }
 

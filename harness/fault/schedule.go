@@ -21,7 +21,7 @@ import (
 const (
 	injectBound  = 3 * time.Minute // an orderly restart may write a checkpoint
 	healBound    = 150 * time.Second
-	recoverBound = 30 * time.Second
+	recoverBound = time.Minute
 	recoverEvery = 5 * time.Millisecond
 )
 

@@ -235,7 +235,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// latency delays what passes the proxy. The proof is how long an answer takes.
+// latency delays what passes the proxy. The proof is that the proxy delayed an answer, and that it
+// took as long: on a busy machine it may have taken as long before.
 func (in *Injection) latency(ctx context.Context, seed uint64) error {
 	before, err := in.answer(ctx)
 	if err != nil {
@@ -258,9 +259,10 @@ func (in *Injection) latency(ctx context.Context, seed uint64) error {
 		return fmt.Errorf("ask %s during: %w", in.fault.Target, err)
 	default:
 		in.effects.AnswerDuringNS = during.Nanoseconds()
-		if during > before && during >= in.fault.Latency-in.fault.Jitter {
-			in.found("%s answered within %v before and %v during", in.fault.Target,
-				before.Round(time.Microsecond), during.Round(time.Microsecond))
+		late := proxy.Stats().Sub(stats).Delayed
+		if late > 0 && during >= in.fault.Latency-in.fault.Jitter {
+			in.found("%s answered within %v before and %v during, when %d pieces of data were delayed",
+				in.fault.Target, before.Round(time.Microsecond), during.Round(time.Microsecond), late)
 		}
 	}
 	return nil

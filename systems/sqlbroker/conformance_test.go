@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/harness/api"
 	"stampede/harness/api/apitest"
@@ -44,8 +45,10 @@ func TestFullDisk(t *testing.T) {
 }
 
 func suite(p Params) suttest.Suite {
+	alike := p // what is delivered stays so, however long a machine stalls
+	alike.Visibility = sut.Duration(time.Hour)
 	return suttest.Suite{System: System(), Params: &p, Space: shared.Namespace, Seed: 1, Ops: 200,
-		Summary: summary}
+		Summary: summary, AlikeParams: &alike}
 }
 
 // summary lists which messages there are and how many are acknowledged.

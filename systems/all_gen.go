@@ -5,6 +5,7 @@ package systems
 
 import (
 	"stampede/harness/sut"
+	"stampede/systems/checkout"
 	"stampede/systems/flashsale"
 	"stampede/systems/idempotency"
 	"stampede/systems/likes"
@@ -17,6 +18,7 @@ import (
 // All returns every system, in alphabetical order.
 func All() []sut.System {
 	return []sut.System{
+		checkout.System(),
 		flashsale.System(),
 		idempotency.System(),
 		likes.System(),

@@ -24,6 +24,8 @@ bin/stampede run broker-throughput --profile smoke --seed 1 --fail-on none --out
 	--design batched,listen_notify,claim_without_marking
 bin/stampede run reservation-rush --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design row_per_night,exclusion_ranges,read_then_insert
+bin/stampede run checkout-launch --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design row_lock,waiting_room,key_per_retry
 bin/stampede run idempotency-retry-storm --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design postgres_points,postgres_transaction,check_then_insert
 

@@ -1,0 +1,152 @@
+package suttest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/env"
+	"stampede/harness/history"
+	"stampede/harness/load"
+	"stampede/harness/sut"
+)
+
+// Trial is a run of one variant for a few seconds in this process, on real stores: what an error
+// that was planted in it is judged by.
+type Trial struct {
+	System  sut.System
+	Variant sut.Variant
+	Params  any
+	// Space makes an empty place in real stores.
+	Space func(testing.TB) env.Namespace
+	// Ops are offered, one Every so often. Settle bounds the time in which the variant comes to
+	// rest after them; the audit is read then, settled or not.
+	Ops           int
+	Every, Settle time.Duration
+	// Fault, unless it is nil, is told of each passage of some places by operations, and of how
+	// many there were. It may end the goroutine: then nothing of the request goes on.
+	Places []string
+	Fault  func(place string, n int64)
+}
+
+// Run makes the run and judges it by what applies to the variant.
+func (tr Trial) Run(t *testing.T, seed uint64) map[string]check.Verdict {
+	t.Helper()
+	space := tr.Space(t)
+	cfg := sut.Config{PostgresURL: space.PostgresURL, RedisURL: space.RedisURL,
+		KafkaBrokers: space.KafkaBrokers, Kafka: sut.DefaultKafka(), Prefix: space.Prefix,
+		Params: tr.Params, MaxConns: 16, Timeout: 5 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	failing := cfg
+	var passed atomic.Int64
+	if tr.Fault != nil {
+		failing.FailPoint = func(place string) {
+			if slices.Contains(tr.Places, place) {
+				tr.Fault(place, passed.Add(1))
+			}
+		}
+	}
+	inst, err := tr.Variant.Open(ctx, failing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inst.Prepare(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var roles sync.WaitGroup
+	for _, r := range tr.Variant.Roles {
+		roles.Go(func() { _ = r.Run(ctx, cfg) })
+	}
+	records := tr.offer(t, inst, seed)
+	settle(ctx, inst, tr.Settle)
+	stop()
+	roles.Wait()
+	audit, err := inst.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inst.Close(); err != nil {
+		t.Error(err)
+	}
+	applies := slices.DeleteFunc(tr.System.Invariants(tr.Params), func(v check.Invariant) bool {
+		_, not := tr.Variant.NotApplicable[v.Name()]
+		return not
+	})
+	return Verdicts(applies, history.Slice(records), audit)
+}
+
+// settle waits until nothing is left to do, or for so long.
+func settle(ctx context.Context, inst sut.Instance, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		left, err := inst.(sut.Quiescer).Quiesced(ctx)
+		if err == nil && left == "" || !sut.Pause(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// errCrashed: the server is gone.
+var errCrashed = errors.New("the server crashed")
+
+// offer returns what became of some requests. One whose server crashed, which ends its goroutine,
+// has an unknown outcome.
+func (tr Trial) offer(t *testing.T, inst sut.Instance, seed uint64) []history.Record {
+	t.Helper()
+	work, err := tr.System.Workload(seed, tr.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(ctx context.Context, op history.Op) (reply history.Reply, err error) {
+		err = errCrashed
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			reply, err = inst.Do(ctx, op)
+		}()
+		<-done
+		return reply, err
+	}
+	rec := &keeper{}
+	_, err = load.Run(t.Context(), load.Plan{Base: time.Now(), Arrivals: &evenly{tr: tr},
+		Workload: work, MaxInFlight: 64, Queue: 10_000, Timeout: 5 * time.Second,
+		Drain: 20 * time.Second}, do, func() load.Recorder { return rec }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.records
+}
+
+// evenly are a trial's requests.
+type evenly struct {
+	tr Trial
+	n  int
+}
+
+// Next is when the next one is due.
+func (a *evenly) Next() (due time.Duration, ok bool) {
+	a.n++
+	return time.Duration(a.n) * a.tr.Every, a.n <= a.tr.Ops
+}
+
+// keeper keeps the records of all workers.
+type keeper struct {
+	mu      sync.Mutex
+	records []history.Record
+}
+
+// Append keeps a copy.
+func (k *keeper) Append(r *history.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.records = append(k.records, *r)
+}

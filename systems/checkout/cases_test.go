@@ -1,0 +1,325 @@
+package checkout_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/checkout"
+)
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	good := func() *evidence { return everyEnd(t) }
+	suttest.Clauses(t, proof(), good, slices.Concat(attemptCases(), moneyCases(), roomCases(),
+		edgeCases()))
+}
+
+// everyEnd is a run in which attempts end in every way.
+func everyEnd(t *testing.T) *evidence {
+	for seed := range uint64(100) {
+		e, ends := shopOf(t, seed, crowd(), suttest.Trouble{}, false), map[string]bool{}
+		for _, a := range e.audit.Attempts {
+			ends[a.State] = true
+		}
+		if ends["paid"] && ends["refused"] && ends["compensated"] {
+			return e
+		}
+	}
+	t.Fatal("no run in which attempts end in every way")
+	return nil
+}
+
+type verdictCase suttest.Case[*evidence]
+
+const (
+	pass  = check.Held
+	fail  = check.Broken
+	maybe = check.Undecided
+)
+
+func nothing(*evidence) {}
+
+// first is the first attempt in a state.
+func (e *evidence) first(state string) *checkout.AttemptRow {
+	i := slices.IndexFunc(e.audit.Attempts, func(a checkout.AttemptRow) bool {
+		return a.State == state
+	})
+	return &e.audit.Attempts[i]
+}
+
+// order is that of an attempt.
+func (e *evidence) order(a *checkout.AttemptRow) *checkout.OrderRow {
+	i := slices.IndexFunc(e.audit.Orders, func(o checkout.OrderRow) bool { return o.Key == a.Key })
+	return &e.audit.Orders[i]
+}
+
+// record is the first of an operation.
+func (e *evidence) record(id uint64) *history.Record {
+	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
+	return &e.records[i]
+}
+
+// each changes all records of a kind and outcome.
+func each(kind string, of history.Outcome, change func(*history.Record)) func(*evidence) {
+	return func(e *evidence) {
+		for i := range e.records {
+			if r := &e.records[i]; r.Op.Kind == kind && r.Outcome == of {
+				change(r)
+			}
+		}
+	}
+}
+
+func unknown(r *history.Record) { r.Outcome, r.Reply = history.Unknown, history.Reply{} }
+
+func noAudit(e *evidence) { e.audit = checkout.Audit{} }
+
+// attemptCases are about attempts and their ends.
+func attemptCases() []verdictCase {
+	const kept, ends, token, one = checkout.AttemptsKept, checkout.EndsOnce, checkout.SameToken,
+		checkout.OneOrder
+	return []verdictCase{
+		{kept, "all are there", pass, nothing, ""},
+		{kept, "one is not", fail, func(e *evidence) { e.audit.Attempts = e.audit.Attempts[1:] },
+			"has no effect at the end"},
+		{kept, "one of somebody else", fail, func(e *evidence) { e.audit.Attempts[0].User = "x" }, `"x"`},
+		{kept, "one that nobody began", fail, func(e *evidence) { e.audit.Attempts[0].ID = 5 },
+			"was never requested"},
+		{kept, "twice", fail, func(e *evidence) {
+			e.audit.Attempts = append(e.audit.Attempts, e.audit.Attempts[0])
+		}, "there are"},
+		{kept, "no audit", maybe, noAudit, "audit"},
+
+		{ends, "all have ended", pass, nothing, ""},
+		{ends, "one waits", fail, func(e *evidence) { e.first("refused").State = "waiting" },
+			"left at rest"},
+		{ends, "one is admitted", fail, func(e *evidence) { e.first("refused").State = "admitted" },
+			"left at rest"},
+		{ends, "one has an order and no end", fail, func(e *evidence) {
+			e.first("paid").State = "pending"
+		}, "left at rest"},
+		{ends, "another end than was told", fail, func(e *evidence) { e.first("refused").State = "paid" },
+			"and is paid at the end"},
+		{ends, "an end that was taken back", fail, func(e *evidence) {
+			a := e.first("refused")
+			e.audit.Steps = append(e.audit.Steps, checkout.Step{Seq: 1 << 30, ID: a.ID, Token: a.Token,
+				Before: "refused", State: "pending"})
+		}, "went from refused to pending"},
+		{ends, "an order of a refused attempt", fail, func(e *evidence) {
+			a := e.first("refused")
+			e.audit.Orders = append(e.audit.Orders, checkout.OrderRow{Key: a.Key, ID: a.ID,
+				User: a.User, Product: a.Product, State: "paid"})
+		}, "is refused, and its order is"},
+		{ends, "an order of nobody", fail, func(e *evidence) {
+			e.audit.Orders[0].Key = "another"
+		}, "is of no attempt"},
+		{ends, "nobody was told an end", maybe, each(checkout.KindPoll, history.OK, unknown),
+			"nobody was told the end"},
+
+		{token, "the same", pass, nothing, ""},
+		{token, "another one", fail, func(e *evidence) {
+			r := *e.record(e.audit.Attempts[0].ID)
+			r.Reply.Key = "another"
+			e.records = append(e.records, r)
+		}, "another"},
+		{token, "nobody sends again", maybe, func(e *evidence) {
+			seen := map[uint64]bool{}
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+				twice := seen[r.Op.ID]
+				seen[r.Op.ID] = true
+				return twice
+			})
+		}, "acknowledged again"},
+
+		{one, "one for each", pass, nothing, ""},
+		{one, "two at a time", fail, func(e *evidence) {
+			o := *e.order(e.first("paid"))
+			o.Key, o.ID = "more", 999
+			e.audit.Orders = append(e.audit.Orders, o)
+		}, "2 at once, of at most 1"},
+		{one, "another one when the first is cancelled", pass, func(e *evidence) {
+			o := *e.order(e.first("compensated"))
+			o.Key, o.ID, o.State, o.MadeNS, o.EndedNS = "more", 999, "paid", o.EndedNS, 0
+			e.audit.Orders = append(e.audit.Orders, o)
+		}, ""},
+		{one, "two of one join", fail, func(e *evidence) {
+			o := *e.order(e.first("paid"))
+			o.Key, o.User = "more", "x"
+			e.audit.Orders = append(e.audit.Orders, o)
+		}, "there are"},
+		{one, "no orders", maybe, func(e *evidence) { e.audit.Orders = nil }, "no orders"},
+	}
+}
+
+// moneyCases are about units and money.
+func moneyCases() []verdictCase {
+	const oversell, money, stock, drift, free = checkout.NoOversell, checkout.PaidOrRefunded,
+		checkout.StockAddsUp, checkout.DriftRepaired, checkout.FreeIsForSale
+	payment := func(of string, change func(*evidence, int)) func(*evidence) {
+		return func(e *evidence) {
+			key := e.first(of).Key
+			change(e, slices.IndexFunc(e.audit.Payments, func(p checkout.PaymentRow) bool {
+				return p.Key == key
+			}))
+		}
+	}
+	more := func(n int) func(*evidence) {
+		return func(e *evidence) {
+			sold := 0
+			for _, o := range e.audit.Orders {
+				if o.Product == 1 && o.State != "cancelled" {
+					sold++
+				}
+			}
+			for i := sold; i < e.p.Units+n; i++ {
+				e.audit.Orders = append(e.audit.Orders, checkout.OrderRow{ID: uint64(1000 + i),
+					Product: 1, State: "paid", MadeNS: 3e18})
+			}
+		}
+	}
+	return []verdictCase{
+		{oversell, "all are sold", pass, more(0), ""},
+		{oversell, "one more", fail, more(1), "only 15 exist"},
+		{oversell, "nobody has one", maybe, func(e *evidence) { e.audit.Orders = []checkout.OrderRow{} },
+			"nobody has an order"},
+
+		{money, "settled", pass, nothing, ""},
+		{money, "a paid order that was not captured", fail, payment("paid", func(e *evidence, i int) {
+			e.audit.Payments = slices.Delete(e.audit.Payments, i, i+1)
+		}), "captured 0 times"},
+		{money, "captured twice", fail, payment("paid", func(e *evidence, i int) {
+			e.audit.Payments = append(e.audit.Payments, e.audit.Payments[i])
+		}), "captured 2 times"},
+		{money, "captured for another price", fail, payment("paid", func(e *evidence, i int) {
+			e.audit.Payments[i].Amount = 7
+		}), "7 of 4999"},
+		{money, "kept for a cancelled order", fail, func(e *evidence) {
+			e.audit.Payments = append(e.audit.Payments, checkout.PaymentRow{Key: e.first("compensated").Key,
+				Kind: "capture", Amount: e.p.Price})
+		}, "is cancelled"},
+		{money, "kept for nothing", fail, func(e *evidence) {
+			e.audit.Payments = append(e.audit.Payments, checkout.PaymentRow{Key: "x", Kind: "capture",
+				Amount: 1})
+		}, "it has no order"},
+		{money, "nobody paid", maybe, func(e *evidence) {
+			e.audit.Orders, e.audit.Payments = []checkout.OrderRow{}, []checkout.PaymentRow{}
+		}, "no order is paid"},
+
+		{stock, "adds up", pass, nothing, ""},
+		{stock, "one is gone", fail, func(e *evidence) { e.audit.Stock[0].Available += 2 }, "want 15"},
+		{stock, "no stock", maybe, func(e *evidence) { e.audit.Stock = nil }, "no stock"},
+
+		{drift, "none", pass, nothing, ""},
+		{drift, "a hold that nobody has", fail, func(e *evidence) { e.audit.Gate[0].Left-- }, "no such"},
+		{drift, "a product that Redis has forgotten", fail, func(e *evidence) {
+			e.audit.Gate = e.audit.Gate[1:]
+		}, "no such gate"},
+		{drift, "no second store", maybe, func(e *evidence) { e.audit.Gate = nil }, "no gates"},
+
+		{free, "sold out", pass, nothing, ""},
+		{free, "told sold out before anybody came", fail, func(e *evidence) {
+			r := *e.record(e.audit.Attempts[0].ID)
+			r.Start, r.End, r.Op.ID = 0, 0, 999
+			suttest.Deny(&r, checkout.ErrSoldOut)
+			e.records = append(e.records, r)
+		}, "refused as sold out between 0s and 0s"},
+		{free, "the same, while a second store may be late", fail, func(e *evidence) {
+			e.audit.Contract.RepairLagNS = int64(time.Second)
+			r := *e.record(e.audit.Attempts[0].ID)
+			r.Start, r.End, r.Op.ID = 0, 0, 999
+			suttest.Deny(&r, checkout.ErrSoldOut)
+			e.records = append(e.records, r)
+		}, "refused as sold out between 0s and 0s"},
+		{free, "a promise that excuses everything", maybe, func(e *evidence) {
+			e.audit.Contract.RepairLagNS = int64(time.Hour)
+		}, "the most allowed is 10s"},
+	}
+}
+
+// roomCases are about the waiting room.
+func roomCases() []verdictCase {
+	const position, fair, room = checkout.PositionKept, checkout.FairAdmission, checkout.RoomKept
+	return []verdictCase{
+		{position, "forward", pass, nothing, ""},
+		{position, "back to the room", fail, func(e *evidence) {
+			i := slices.IndexFunc(e.records, func(r history.Record) bool {
+				return r.Op.Kind == checkout.KindPoll && r.Outcome == history.OK
+			})
+			r := e.records[i]
+			r.Start, r.End = time.Hour, time.Hour
+			r.Reply = history.Reply{Value: 10_000, Body: []byte(`{"state":"waiting","position":10000}`)}
+			e.records = append(e.records, r)
+		}, "at position 10000"},
+		{position, "an answer that cannot be read", fail, each(checkout.KindPoll, history.OK,
+			func(r *history.Record) { r.Reply.Body = []byte("?") }), "cannot be read"},
+		{position, "nobody polls", maybe, each(checkout.KindPoll, history.OK, unknown),
+			"position changed"},
+
+		{fair, "first come first served", pass, nothing, ""},
+		{fair, "the other way round", fail, func(e *evidence) { firstLast(e, nil) }, "that came later"},
+		{fair, "nobody is admitted", maybe, func(e *evidence) {
+			for i := range e.audit.Attempts {
+				e.audit.Attempts[i].AdmitSeq = 0
+			}
+		}, "0 pairs came certainly"},
+
+		{room, "never full", pass, nothing, ""},
+		{room, "too many", fail, func(e *evidence) {
+			for i := range 11 { // nothing else of this product is left
+				e.audit.Steps = append(e.audit.Steps, checkout.Step{Seq: int64(1<<30 + i), ID: 1,
+					Token: string(rune('a' + i)), Before: "waiting", State: "admitted"})
+			}
+		}, "11 at once, of at most 10"},
+		{room, "no audit", maybe, func(e *evidence) { e.audit.Steps = nil }, "audit"},
+	}
+}
+
+// edgeCases are about limits: 10 at once and 5 a second of a user, 20 and 5 of an address.
+func edgeCases() []verdictCase {
+	const limits = checkout.LimitsKept
+	// passed lets a user through so often, with so long between two.
+	passed := func(n int, apart time.Duration) func(*evidence) {
+		return func(e *evidence) {
+			for i := range n {
+				r := *e.record(e.audit.Attempts[0].ID)
+				op := checkout.JoinRequest{ID: uint64(1000 + i), Product: 1, User: "x", IP: "1.2.3.4"}
+				r.Op = checkout.API().Op(checkout.KindJoin, op)
+				r.Start = time.Duration(i) * apart
+				r.End = r.Start + ms
+				e.records = append(e.records, r)
+			}
+		}
+	}
+	noted := func(n int, apart time.Duration) func(*evidence) {
+		return func(e *evidence) {
+			for i := range n {
+				e.audit.Attempts = append(e.audit.Attempts, checkout.AttemptRow{ID: uint64(1000 + i),
+					Product: 1, State: "refused", User: "x", IP: "1.2.3.4",
+					PassedNS: int64(1e18) + int64(i)*int64(apart)})
+			}
+		}
+	}
+	struck := func(and func(*evidence)) func(*evidence) {
+		return func(e *evidence) {
+			e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill redis",
+				Start: 100 * ms, End: 200 * ms, Recovered: 200 * ms}}
+			and(e)
+		}
+	}
+	return []verdictCase{
+		{limits, "a burst", pass, passed(10, 0), ""},
+		{limits, "one more", fail, passed(11, 0), "user x was let through 11 times"},
+		{limits, "at the rate", pass, passed(40, 200*ms), ""},
+		{limits, "above it", fail, passed(40, 100*ms), "user x"},
+		{limits, "by the limiter's clock", fail, noted(11, 0), "the limiter's clock"},
+		{limits, "at the rate by the limiter's clock", pass, noted(40, 200*ms), ""},
+		{limits, "twice, where Redis was struck", pass, struck(passed(20, 0)), ""},
+		{limits, "more than that", fail, struck(passed(21, 0)), "the limit is 20"},
+		{limits, "nobody was limited", maybe, each(checkout.KindJoin, history.Refused,
+			func(r *history.Record) { r.Code = "already_joined" }), "nobody was limited"},
+	}
+}

@@ -1,0 +1,84 @@
+package checkout
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"stampede/harness/check"
+)
+
+// The tables of facts, by the name of a row.
+const (
+	attemptFact = "attempt" // every attempt, by the join that began it
+	stepFact    = "step"    // every change of an attempt
+	orderFact   = "order"   // every order, with the times in which it had its unit
+	visitFact   = "visit"   // from which step to which an attempt was admitted and undecided
+	gateFact    = "gate"    // what a second store says of a product
+	freeFact    = "free"    // what the stock says of a product, as the gate has it
+)
+
+// repairLag is the promise of a Contract.
+const repairLag = "repair_lag"
+
+// longestLag is the most that a design may promise.
+const longestLag = 10 * time.Second
+
+// facts are an audit as tables.
+func facts(a *Audit) check.Facts {
+	slices.SortStableFunc(a.Steps, func(x, y Step) int { return cmp.Compare(x.Seq, y.Seq) })
+	attempts, orders := []check.Fact{}, []check.Fact{}
+	products := map[string]uint64{} // by token
+	for _, t := range a.Attempts {
+		products[t.Token] = t.Product
+		attempts = append(attempts, check.Fact{Op: t.ID, Name: t.Token, Key: productKey(t.Product),
+			Owner: t.User, State: t.State, From: t.MadeNS})
+	}
+	for _, o := range a.Orders {
+		orders = append(orders, check.Fact{Op: o.ID, Name: o.Key,
+			Key: productKey(o.Product), Owner: o.User, State: o.State, From: o.MadeNS, To: o.EndedNS})
+	}
+	gate, free := []check.Fact{}, []check.Fact{}
+	for _, s := range a.Stock {
+		free = append(free, check.Fact{Name: productKey(s.Product), Thing: s.Available})
+	}
+	for _, g := range a.Gate {
+		gate = append(gate, check.Fact{Name: productKey(g.Product), Thing: g.Left})
+	}
+	f := check.Facts{
+		Declared: map[string]time.Duration{repairLag: time.Duration(a.Contract.RepairLagNS)},
+		Tables:   []*check.Table{check.Rows(stepFact, a.Steps)},
+	}
+	for _, s := range a.Steps {
+		f.Now = max(f.Now, s.AtNS)
+	}
+	add := func(given bool, name string, rows []check.Fact) {
+		if given {
+			f.Tables = append(f.Tables, check.TableOf(name, rows))
+		}
+	}
+	add(a.Steps != nil, visitFact, visits(a.Steps, products))
+	add(a.Attempts != nil, attemptFact, attempts)
+	add(a.Orders != nil, orderFact, orders)
+	add(a.Stock != nil, freeFact, free)
+	// Who has no second store names no gate and promises no repair.
+	add(len(a.Gate) > 0 || a.Contract.RepairLagNS > 0, gateFact, gate)
+	return f
+}
+
+// visits are when attempts were admitted and undecided, by the numbers of steps.
+func visits(steps []Step, products map[string]uint64) (list []check.Fact) {
+	since := map[string]int{} // by token, the index of its visit
+	for _, s := range steps {
+		switch i, inside := since[s.Token]; {
+		case s.State == admitted && !inside:
+			since[s.Token] = len(list)
+			list = append(list, check.Fact{Op: s.ID, Name: s.Token, From: s.Seq,
+				Key: productKey(products[s.Token])})
+		case s.State != admitted && inside:
+			list[i].To = s.Seq
+			delete(since, s.Token)
+		}
+	}
+	return list
+}

@@ -1,0 +1,411 @@
+package checkout
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+)
+
+// The names of the invariants.
+const (
+	NoOversell     = "no-oversell"
+	AttemptsKept   = "attempts-kept"
+	EndsOnce       = "ends-once"
+	PaidOrRefunded = "paid-or-refunded"
+	OneOrder       = "one-order"
+	SameToken      = "same-token"
+	StockAddsUp    = "stock-adds-up"
+	DriftRepaired  = "drift-repaired"
+	PositionKept   = "position-kept"
+	FairAdmission  = "fair-admission"
+	RoomKept       = "room-kept"
+	LimitsKept     = "limits-kept"
+	FreeIsForSale  = "free-is-for-sale"
+)
+
+// invariants are what must be true of every design.
+func invariants(p Params) []check.Invariant {
+	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], facts),
+		Most: map[string]time.Duration{repairLag: longestLag}}
+	joined := check.Effects{Table: attemptFact, Kind: check.Named(KindJoin)}
+	units := check.Capacity{Table: orderFact, By: check.ByKey, Most: p.Units,
+		Live: []string{pending, paid, cancelling}, Final: []string{paid}}
+	mine := check.Capacity{Table: orderFact, By: check.ByKey | check.ByOwner, Most: 1}
+	path := check.Path{Log: stepFact, Owners: attemptFact, Moves: []check.Move{
+		{From: "", To: waiting}, {From: "", To: admitted}, {From: "", To: pending},
+		{From: waiting, To: admitted}, {From: admitted, To: pending}, {From: admitted, To: refused},
+		{From: pending, To: paid}, {From: pending, To: compensated}}}
+	return []check.Invariant{
+		s.State(NoOversell, "a product never has more orders than units", units.AtEnd(), units.Spans(),
+			crowded(p.Units), check.NeedFact(orderFact, "nobody has an order", anyFact)),
+		s.State(AttemptsKept, "every acknowledged attempt is there, once, and none that nobody began",
+			check.AckedDurable(joined), check.NoPhantom(joined), check.AtMostOnce(attemptFact, check.ByOp),
+			check.Agree(check.Pair{A: stepFact, B: attemptFact, Subset: true,
+				By: check.ByOp | check.ByName})),
+		s.State(EndsOnce, "every attempt ends in exactly one of order, refusal and compensation, and "+
+			"nobody is told another end", path.Causes(),
+			path.Follow(check.Track{By: check.ByName, Rows: attemptFact, Strict: true}),
+			check.Quiescent(attemptFact, waiting, admitted, pending), endsAreTold(), ordersFollow()),
+		s.State(PaidOrRefunded, "captured money has a paid order or was refunded, and a paid order was "+
+			"captured once", moneyIsSettled(p.Price)),
+		s.State(OneOrder, "a user has one order for a product at a time", mine.Spans(),
+			check.AtMostOnce(orderFact, check.ByOp)),
+		s.State(SameToken, "a request that is sent again has the token that it had",
+			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
+				Same: check.ByName, Sent: p.Resend > 0})),
+		s.State(StockAddsUp, "available and ordered units of a product are all that there are",
+			unitsAddUp(int64(p.Units)), check.AtMostOnce(freeFact, check.ByName)),
+		s.State(DriftRepaired, "at rest Redis says what the stock does, whatever it forgot",
+			check.Agree(check.Pair{A: gateFact, B: freeFact, By: check.ByName | check.ByThing,
+				AtRest: true}), check.AtMostOnce(gateFact, check.ByName)),
+		s.State(PositionKept, "a position in the waiting room never goes back, nor does an attempt",
+			neverBack()),
+		s.State(FairAdmission, "who certainly came earlier is not admitted later, but for a batch",
+			fairly(p.Batch)),
+		s.State(RoomKept, "no more attempts are admitted and undecided than the checkout has room for",
+			check.Capacity{Table: visitFact, By: check.ByKey, Most: p.Room}.Spans(),
+			check.NeedFact(visitFact, "nobody was admitted", anyFact)),
+		s.State(LimitsKept, "no user and no address is let through more often than its limit",
+			limited(p)),
+		s.State(FreeIsForSale, "nobody is refused while a unit is free, also one that was given back",
+			freeIsForSale(p.Units)),
+	}
+}
+
+func anyFact(*check.Fact) bool { return true }
+
+// crowded is the clause that the gauge never saw more orders of a product than units.
+func crowded(units int) check.Clause {
+	return func(r *check.Run) func() {
+		open := &check.Watched{Quantity: "open attempts", Unit: "attempts"}
+		for _, sample := range r.Samples() {
+			var s seen
+			if len(sample.Body) == 0 || json.Unmarshal(sample.Body, &s) != nil {
+				open.Gaps++
+				continue
+			}
+			open.Judged++
+			open.Look(sample.To, s.Open, s.Open, false)
+			if s.Most > int64(units) {
+				r.ViolateAt(sample.To, nil, "a product has %d orders at %v, but only %d units", s.Most,
+					sample.To, units)
+			}
+		}
+		if open.Judged > 0 {
+			r.Watched(open)
+		}
+		return nil
+	}
+}
+
+// unitsAddUp is the clause that units are available or ordered. If not, the orders that were
+// cancelled last are suspected, or else those that were made last.
+func unitsAddUp(units int64) check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		r.Need(len(a.Stock) > 0 && a.Orders != nil, "the audit has no stock or no orders")
+		ordered, made, undone := map[uint64]int64{}, map[uint64][]uint64{}, map[uint64][]uint64{}
+		for _, o := range a.Orders {
+			if o.State == cancelled {
+				undone[o.Product] = append(undone[o.Product], o.ID)
+				continue
+			}
+			ordered[o.Product]++
+			made[o.Product] = append(made[o.Product], o.ID)
+		}
+		for _, s := range a.Stock {
+			ops := undone[s.Product]
+			if len(ops) == 0 {
+				ops = made[s.Product]
+			}
+			check.Conserve(r.Collector, productKey(s.Product)+" at the end", units,
+				ops[max(0, len(ops)-check.MaxProof):],
+				check.Term{Name: "available", Count: s.Available},
+				check.Term{Name: "ordered", Count: ordered[s.Product]})
+		}
+		return nil
+	})
+}
+
+// told is what a poll, or the answer to a join, said of an attempt. Of an attempt that has left the
+// room a join says no more than a place that it had.
+type told struct {
+	op         uint64
+	join       bool
+	start, end time.Duration
+	state      string
+	position   int64
+}
+
+// answers are those about each attempt, by token, in the order in which they were sent.
+type answers map[string][]told
+
+// answersOf collects what users were told. Who has joined waits, for all that the answer says.
+func answersOf(r *check.Run) answers {
+	a := answers{}
+	r.See(func(rec *history.Record) {
+		if rec.Outcome != history.OK {
+			return
+		}
+		t := told{rec.Op.ID, rec.Op.Kind == KindJoin, rec.Start, rec.End, waiting, rec.Reply.Value}
+		if t.join {
+			a[rec.Reply.Key] = append(a[rec.Reply.Key], t)
+			return
+		}
+		var p Progress
+		if json.Unmarshal(rec.Reply.Body, &p) != nil {
+			r.Violate([]uint64{rec.Op.ID}, "the answer to poll %d cannot be read", rec.Op.ID)
+			return
+		}
+		t.state = p.State
+		a[rec.Op.Key] = append(a[rec.Op.Key], t)
+	}, KindJoin, KindPoll)
+	return a
+}
+
+func final(state string) bool { return rank[state] == rank[paid] }
+
+// endsAreTold is the clause that an end that a user was told is that of the attempt.
+func endsAreTold() check.Clause {
+	return check.On(attemptFact, func(r *check.Run, t *check.Table) func() {
+		all := answersOf(r)
+		return func() {
+			n := 0
+			for token, list := range all {
+				for _, a := range list {
+					if !final(a.state) {
+						continue
+					}
+					n++
+					r.Checked(1)
+					if f := t.Named(token); f == nil || f.State != a.state {
+						end := "not there"
+						if f != nil {
+							end = f.State
+						}
+						r.Violate([]uint64{a.op}, "attempt %s was %s at %v, and is %s at the end", token, a.state,
+							a.end, end)
+					}
+				}
+			}
+			r.Need(n > 0, "nobody was told the end of an attempt")
+		}
+	})
+}
+
+// ordersFollow is the clause that an attempt has the order that its state says: one that is
+// pending or paid, a cancelled one where it was compensated, and none else.
+func ordersFollow() check.Clause {
+	want := map[string][]string{pending: {pending, cancelling}, paid: {paid}, compensated: {cancelled}}
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		if a.Orders == nil || a.Attempts == nil {
+			return nil
+		}
+		orders := map[string]OrderRow{}
+		for _, o := range a.Orders {
+			orders[o.Key] = o
+		}
+		for _, t := range a.Attempts {
+			r.Checked(1)
+			o, has := orders[t.Key]
+			delete(orders, t.Key)
+			states := want[t.State]
+			if has != (states != nil) || has && (!slices.Contains(states, o.State) || o.ID != t.ID) {
+				r.Violate([]uint64{t.ID}, "attempt %s is %s, and its order is %q of operation %d", t.Token,
+					t.State, o.State, o.ID)
+			}
+		}
+		for _, o := range orders {
+			r.Violate([]uint64{o.ID}, "order %s is of no attempt", o.Key)
+		}
+		return nil
+	})
+}
+
+// moneyIsSettled is the clause that of each key the provider's log and the order say the same.
+func moneyIsSettled(price int64) check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		r.Need(a.Payments != nil && a.Orders != nil, "the audit has no payments or no orders")
+		if a.Payments == nil || a.Orders == nil {
+			return nil
+		}
+		type money struct{ captures, refunds, sum int64 }
+		of, settled := map[string]*money{}, 0
+		for _, p := range a.Payments {
+			if of[p.Key] == nil {
+				of[p.Key] = &money{}
+			}
+			if m := of[p.Key]; p.Kind == "capture" {
+				m.captures, m.sum = m.captures+1, m.sum+p.Amount
+			} else {
+				m.refunds, m.sum = m.refunds+1, m.sum-p.Amount
+			}
+		}
+		for _, o := range a.Orders {
+			m := money{}
+			if of[o.Key] != nil {
+				m = *of[o.Key]
+			}
+			delete(of, o.Key)
+			r.Checked(1)
+			switch {
+			case o.State == paid && (m != money{1, 0, price}):
+				r.Violate([]uint64{o.ID}, "order %s is paid, and its money was captured %d times and "+
+					"refunded %d times: %d of %d is there", o.Key, m.captures, m.refunds, m.sum, price)
+			case o.State == cancelled && (m.captures != m.refunds || m.captures > 1 || m.sum != 0):
+				r.Violate([]uint64{o.ID}, "order %s is cancelled, and its money was captured %d times and "+
+					"refunded %d times: %d is kept", o.Key, m.captures, m.refunds, m.sum)
+			}
+			if o.State == paid {
+				settled++
+			}
+		}
+		for key, m := range of {
+			if m.sum != 0 || m.captures != m.refunds {
+				r.Violate(nil, "money of %s was captured %d times and refunded %d times, and it has no order",
+					key, m.captures, m.refunds)
+			}
+		}
+		r.Need(settled > 0, "no order is paid")
+		return nil
+	})
+}
+
+// neverBack is the clause that of an answer about an attempt, and a poll that was sent after it
+// came, the poll is not farther from the end.
+func neverBack() check.Clause {
+	return func(r *check.Run) func() {
+		all := answersOf(r)
+		return func() {
+			moved := 0
+			for token, list := range all {
+				slices.SortFunc(list, func(x, y told) int { return cmp.Compare(x.end, y.end) })
+				// Of the answers that ended so far, the best; by its start each is compared with
+				// those that had ended then.
+				best := make([]told, len(list))
+				for i, a := range list {
+					best[i] = a
+					if i > 0 && !ahead(a, best[i-1]) {
+						best[i] = best[i-1]
+					}
+				}
+				for _, a := range list {
+					k, _ := slices.BinarySearchFunc(list, a.start, func(t told, at time.Duration) int {
+						return cmp.Compare(t.end, at)
+					})
+					if k == 0 || a.join {
+						continue
+					}
+					r.Checked(1)
+					switch was := best[k-1]; {
+					case ahead(was, a):
+						r.Violate([]uint64{was.op, a.op}, "attempt %s was %s at position %d at %v, and %s at "+
+							"position %d at %v", token, was.state, was.position, was.end, a.state, a.position, a.end)
+					case ahead(a, was):
+						moved++
+					}
+				}
+			}
+			r.Need(moved > 0, "nobody's position changed")
+		}
+	}
+}
+
+// ahead says whether an answer is nearer to the end than another.
+func ahead(a, b told) bool {
+	if rank[a.state] != rank[b.state] {
+		return rank[a.state] > rank[b.state]
+	}
+	return a.state == waiting && a.position < b.position
+}
+
+// leastCertain is how many pairs of attempts must have come certainly one after the other.
+const leastCertain = 50
+
+// fairly is the clause that not more than so many attempts, which certainly came later, were
+// admitted before one.
+func fairly(bound int) check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		ops := check.Operations{}
+		r.See(ops.Add, KindJoin)
+		return func() {
+			byProduct, certain := map[uint64][]entry{}, int64(0)
+			for _, t := range a.Attempts {
+				op := ops[t.ID]
+				if t.AdmitSeq > 0 && op.Outcome == history.OK {
+					byProduct[t.Product] = append(byProduct[t.Product],
+						entry{t.ID, op.Start, op.End, t.AdmitSeq})
+				}
+			}
+			for _, list := range byProduct {
+				r.Checked(len(list))
+				numbers := map[int64]uint64{}
+				for _, e := range list {
+					if other, taken := numbers[e.seq]; taken {
+						r.Violate([]uint64{other, e.op}, "operations %d and %d are both number %d", other, e.op,
+							e.seq)
+					}
+					numbers[e.seq] = e.op
+				}
+				for e, n := range overtakes(list) {
+					certain += n.later
+					if n.before > int64(bound) {
+						r.Violate([]uint64{e.op}, "operation %d, acknowledged at %v, was admitted as number %d, "+
+							"after %d that came later; a batch is %d", e.op, e.end, e.seq, n.before, bound)
+					}
+				}
+			}
+			r.Need(certain >= leastCertain, "%d pairs came certainly one after the other; at least %d are "+
+				"needed", certain, leastCertain)
+		}
+	})
+}
+
+// entry is an attempt that was admitted, and when it was sent and first acknowledged.
+type entry struct {
+	op         uint64
+	start, end time.Duration
+	seq        int64
+}
+
+// counted is how many came certainly later than an entry, and how many of them were admitted
+// before it.
+type counted struct{ later, before int64 }
+
+// overtakes counts for each entry those that were sent after it was acknowledged. A binary indexed
+// tree over the order of admission has those that were sent later than the one at hand.
+func overtakes(list []entry) map[entry]counted {
+	byStart := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
+		return cmp.Compare(y.start, x.start)
+	})
+	byEnd := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
+		return cmp.Compare(y.end, x.end)
+	})
+	order := slices.SortedFunc(slices.Values(list), func(x, y entry) int {
+		return cmp.Compare(x.seq, y.seq)
+	})
+	place := func(e entry) int {
+		i, _ := slices.BinarySearchFunc(order, e.seq, func(o entry, seq int64) int {
+			return cmp.Compare(o.seq, seq)
+		})
+		return i + 1
+	}
+	tree, out, k := make([]int64, len(list)+1), make(map[entry]counted, len(list)), 0
+	for _, e := range byEnd {
+		for ; k < len(byStart) && byStart[k].start > e.end; k++ {
+			for i := place(byStart[k]); i < len(tree); i += i & -i {
+				tree[i]++
+			}
+		}
+		c := counted{later: int64(k)}
+		for i := place(e) - 1; i > 0; i -= i & -i {
+			c.before += tree[i]
+		}
+		out[e] = c
+	}
+	return out
+}

@@ -1,0 +1,235 @@
+package checkout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/checkout"
+)
+
+const ms = time.Millisecond
+
+// evidence is a history and an audit, which tests change.
+type evidence struct {
+	p       *checkout.Params
+	records []history.Record
+	windows []history.Window
+	audit   checkout.Audit
+}
+
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
+	t.Helper()
+	return suttest.Verdicts(checkout.System().Invariants(e.p),
+		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+}
+
+// anySale is a sale of any kind.
+func anySale(t *rapid.T) *checkout.Params {
+	p := crowd()
+	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
+	some := func(name string, least, most int) int {
+		return rapid.IntRange(least, most).Draw(t, name)
+	}
+	p.Products, p.Units, p.Users = some("products", 1, 5), some("units", 1, 100), some("users", 0, 200)
+	p.IPs, p.BotIPs, p.Bots = some("ips", 1, 100), some("bot ips", 1, 5), share("bots")
+	p.Resend, p.Retry, p.ComeBack = share("resend"), some("retry", 0, 5), some("come back", 0, 3)
+	p.UserRate, p.UserBurst = 10*share("user rate"), some("user burst", 1, 10)
+	p.IPRate, p.IPBurst = 50*share("ip rate"), some("ip burst", 1, 50)
+	p.Room, p.Batch = some("room", 1, 50), some("batch", 1, 20)
+	return p
+}
+
+// proof is what the judges of checkout are proved by.
+func proof() suttest.Proof[*evidence] {
+	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
+	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
+		Any: func(t *rapid.T) *evidence {
+			return shopOf(t, seed(t), anySale(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
+		},
+		Some: func(t *rapid.T) *evidence {
+			return shopOf(t, seed(t), crowd(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
+				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
+		},
+		Whole: func(t suttest.TB, seed uint64) *evidence {
+			return shopOf(t, seed, crowd(), suttest.Trouble{}, false)
+		},
+		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: map[string][]string{
+			"a poll changes nothing, and is the same for everybody": {"deny poll", "change client of poll"},
+			"a limiter may have let somebody pass at another time, while tokens were there": {
+				"exchange passed_ns of attempts", "raise passed_ns of attempts", "lower passed_ns of attempts"},
+			"an attempt may begin earlier, and a step be made at another time": {
+				"lower made_ns of attempts", "raise at_ns of steps", "lower at_ns of steps"},
+			"steps count in their order": {
+				"raise seq of steps", "lower seq of steps"},
+			"an order may be made earlier, while units are there": {"lower made_ns of orders"},
+		},
+		Absent: map[string][]string{
+			"a poll has no row":           {"invent poll"},
+			"a price is the same for all": {"exchange amount of payments"},
+		},
+	}
+	for _, v := range checkout.System().Invariants(crowd()) {
+		p.Invariants = append(p.Invariants, v.Name())
+	}
+	return p
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 30) })
+	suttest.Caught(t, proof(), corruptions())
+}
+
+type corruption suttest.Corruption[*evidence]
+
+func corruptions() []corruption {
+	attempt := func(
+		fits func(*checkout.AttemptRow) bool, do func(*evidence, *checkout.AttemptRow),
+	) func(*evidence, func(int) int) bool {
+		return func(e *evidence, pick func(int) int) bool {
+			a := suttest.PickFrom(e.audit.Attempts, pick, fits)
+			if a != nil {
+				do(e, a)
+			}
+			return a != nil
+		}
+	}
+	paid := func(o *checkout.OrderRow) bool { return o.State == "paid" }
+	return []corruption{
+		{"orders beyond the stock", checkout.NoOversell, func(e *evidence, pick func(int) int) bool {
+			o := suttest.PickFrom(e.audit.Orders, pick, paid)
+			for i := 0; o != nil && i <= e.p.Units; i++ {
+				more := *o
+				more.Key, more.User = fmt.Sprint("more", i), "somebody"
+				e.audit.Orders = append(e.audit.Orders, more)
+			}
+			return o != nil
+		}},
+		{"an attempt is gone", checkout.AttemptsKept, func(e *evidence, pick func(int) int) bool {
+			r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+				return r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK
+			})
+			for i := range e.audit.Attempts {
+				if e.audit.Attempts[i].ID == r.Op.ID {
+					e.audit.Attempts = append(e.audit.Attempts[:i:i], e.audit.Attempts[i+1:]...)
+					break
+				}
+			}
+			return true
+		}},
+		{"an attempt waits for ever", checkout.EndsOnce, attempt(func(a *checkout.AttemptRow) bool {
+			return a.State == "refused"
+		}, func(_ *evidence, a *checkout.AttemptRow) { a.State = "admitted" })},
+		{"money is kept for a cancelled order", checkout.PaidOrRefunded,
+			func(e *evidence, pick func(int) int) bool {
+				p := suttest.PickFrom(e.audit.Payments, pick, func(p *checkout.PaymentRow) bool {
+					return p.Kind == "refund"
+				})
+				if p != nil {
+					p.Key = "another"
+				}
+				return p != nil
+			}},
+		{"a second order of a user", checkout.OneOrder, func(e *evidence, pick func(int) int) bool {
+			o := suttest.PickFrom(e.audit.Orders, pick, paid)
+			if o != nil {
+				more := *o
+				more.Key = "more"
+				e.audit.Orders = append(e.audit.Orders, more)
+			}
+			return o != nil
+		}},
+		{"another token", checkout.SameToken, func(e *evidence, pick func(int) int) bool {
+			twice := map[uint64]int{}
+			for i := range e.records {
+				if r := &e.records[i]; r.Op.Kind == checkout.KindJoin && r.Outcome == history.OK {
+					twice[r.Op.ID]++
+				}
+			}
+			r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+				return r.Outcome == history.OK && twice[r.Op.ID] > 1
+			})
+			if r != nil {
+				r.Reply.Key = "another"
+			}
+			return r != nil
+		}},
+		{"a unit is gone", checkout.StockAddsUp, func(e *evidence, pick func(int) int) bool {
+			e.audit.Stock[pick(len(e.audit.Stock))].Available--
+			return true
+		}},
+		{"Redis has one more", checkout.DriftRepaired, func(e *evidence, pick func(int) int) bool {
+			e.audit.Gate[pick(len(e.audit.Gate))].Left++
+			return true
+		}},
+		{"a position goes back", checkout.PositionKept, func(e *evidence, pick func(int) int) bool {
+			r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+				return r.Op.Kind == checkout.KindPoll && r.Outcome == history.OK && r.Reply.Value == 0
+			})
+			if r != nil {
+				r.Reply.Value = 10_000
+				r.Reply.Body = []byte(`{"state":"waiting","position":10000}`)
+			}
+			return r != nil
+		}},
+		{"the first is admitted last", checkout.FairAdmission, firstLast},
+		{"too many at the checkout", checkout.RoomKept, func(e *evidence, _ func(int) int) bool {
+			n := 0
+			for i := range e.audit.Steps { // of one product, nobody is decided before all are admitted
+				if s := &e.audit.Steps[i]; s.State != "waiting" && s.Before != "waiting" {
+					s.Seq += 100_000
+				} else if s.State == "admitted" {
+					n++
+				}
+			}
+			return n > 3*e.p.Room
+		}},
+		{"a bot is let through", checkout.LimitsKept, attempt(func(a *checkout.AttemptRow) bool {
+			return a.PassedNS != 0
+		}, func(e *evidence, a *checkout.AttemptRow) {
+			for i := range e.audit.Attempts {
+				e.audit.Attempts[i].PassedNS, e.audit.Attempts[i].IP = a.PassedNS, a.IP
+			}
+		})},
+		{"refused while a unit is free", checkout.FreeIsForSale, func(e *evidence, _ func(int) int) bool {
+			// All orders but one are gone, and so are their attempts.
+			if len(e.audit.Orders) == 0 {
+				return false
+			}
+			had := map[uint64]bool{}
+			for _, o := range e.audit.Orders {
+				had[o.ID] = true
+			}
+			for i := range e.records {
+				if had[e.records[i].Op.ID] {
+					suttest.Deny(&e.records[i], checkout.ErrJoined)
+				}
+			}
+			return true
+		}},
+	}
+}
+
+// firstLast numbers the admissions of the product with the most of them the other way round.
+func firstLast(e *evidence, _ func(int) int) bool {
+	count, most := map[uint64]int64{}, uint64(0)
+	for _, a := range e.audit.Attempts {
+		if count[a.Product]++; count[a.Product] > count[most] {
+			most = a.Product
+		}
+	}
+	for i := range e.audit.Attempts {
+		if a := &e.audit.Attempts[i]; a.Product == most && a.AdmitSeq > 0 {
+			a.AdmitSeq = count[most] + 1 - a.AdmitSeq
+		}
+	}
+	return count[most] > 15
+}

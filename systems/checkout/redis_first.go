@@ -1,0 +1,93 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/sut"
+)
+
+// redisFirst asks Redis before Postgres.
+//
+// The idea: a script takes a unit from a counter in Redis and notes the hold, in one step; most of
+// a crowd are told there that nothing is left. Who has a hold makes the order in Postgres, whose
+// own count decides again. A reconciler sets Redis to what Postgres says: after a crash between
+// the two, a cancelled order, or when Redis has forgotten.
+//
+// The guarantee: that of Postgres, whatever Redis forgets or invents.
+//
+// It gives up: freshness. A unit that a crash or a cancellation gives back is for sale when the
+// reconciler has seen it.
+func redisFirst() variant {
+	notApplicable := atOnce()
+	delete(notApplicable, DriftRepaired)
+	return variant{
+		Name:          "redis_first",
+		Idea:          "a script reserves in Redis, Postgres decides again, a reconciler repairs Redis",
+		Guarantees:    "no more orders than units, whatever Redis forgets or invents",
+		GivesUp:       "freshness: a unit given back is for sale when the reconciler has seen it",
+		Needs:         []sut.Service{sut.Redis},
+		Places:        []string{placeReserved, placeOrdered},
+		NotApplicable: notApplicable,
+		Roles:         []role{cashier(), reconciler()},
+		State: state{Ready: mendAll, Reset: emptyReservations, Pending: openOrDrifted,
+			Audit: auditGated},
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return reservingShop{newCounter(st), reservations{st}}, nil
+		},
+	}
+}
+
+type reservingShop struct {
+	*counter
+	reservations
+}
+
+// Join reserves a unit in Redis, and makes its order.
+func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err error) {
+	if !s.counter.Params.has(req.Product) {
+		return t, ErrUnknownProduct
+	}
+	if err := s.reserve(ctx, req.Product, req.ID); err != nil {
+		if errors.Is(err, ErrSoldOut) {
+			return s.earlier(ctx, req)
+		}
+		return t, err
+	}
+	s.counter.Config.Passed(placeReserved)
+	t, err = s.sellOnce(ctx, req, takeConditionally)
+	again := errors.Is(err, errAgain)
+	if err == nil || again || errors.Is(err, sut.ErrRefused) {
+		s.done(ctx, req.Product, req.ID, err == nil)
+	} // else the order may be there: the hold stays until its time is over
+	if again {
+		err = nil // the unit of this request is free again
+	}
+	return t, err
+}
+
+// earlier answers a request for which nothing is left: with its attempt, if it has one.
+func (s reservingShop) earlier(ctx context.Context, req JoinRequest) (t Ticket, err error) {
+	found := false
+	err = s.counter.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		t, found, err = before(ctx, conn, req)
+		return err
+	})
+	t.Position = 0
+	if err == nil && !found {
+		err = ErrSoldOut
+	}
+	return t, err
+}
+
+// takeConditionally decides in the statement that takes the unit.
+func takeConditionally(ctx context.Context, tx pgx.Tx, product uint64) error {
+	tag, err := tx.Exec(ctx, `UPDATE inventory SET available = available - 1, version = version + 1
+		WHERE product = $1 AND available > 0`, product)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrSoldOut
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+package checkout
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"stampede/harness/history"
+	"stampede/harness/keys"
+	"stampede/harness/sut"
+)
+
+// Operation identities. Scheduled operation i owns the 2048 identities from (i+1)<<11: its user's
+// visit v has those from v<<8. A visit begins with a join, whose polls follow.
+const (
+	pollBits  = 8
+	visitBits = 3
+	idBits    = pollBits + visitBits
+	pollMask  = 1<<pollBits - 1
+	visitMask = 1<<idBits - 1
+)
+
+// retryPause is the pause before the first retry; it doubles each time.
+const retryPause = 100 * time.Millisecond
+
+// hotShare is what wants the hot product, if there is one, and hotTurn how many see the same
+// one if it moves.
+const (
+	hotShare = 0.8
+	hotTurn  = 2000
+)
+
+// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are joins,
+// of users or of bots. Who has a token polls until there is an end; who was refused may
+// join once more. A join of unknown outcome is sent again with the same
+// identity; Op.Arg counts the attempts.
+func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("checkout parameters: %w", err)
+	}
+	s := keys.NewStreams(seed)
+	w := &workload{p: p, table: API()}
+	w.products = s.Skewed(p.Products, p.Skew, hotShare, hotTurn)
+	w.addresses, w.botAddresses = s.Uniform(p.IPs), s.Uniform(p.BotIPs)
+	w.bots, w.when = s.Coin(), s.Coin()
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindJoin}}
+	if p.Users > 0 {
+		w.users = s.Uniform(p.Users)
+	}
+	if s.Err() != nil {
+		return nil, fmt.Errorf("checkout workload: %w", s.Err())
+	}
+	return w, nil
+}
+
+// tabled makes operations of requests.
+type tabled interface {
+	Op(kind string, request any) history.Op
+	Asked(op history.Op) (any, error)
+}
+
+// workload decides every question by its own stream of random numbers.
+type workload struct {
+	sut.Resends
+	p     Params
+	table tabled
+
+	products, addresses, botAddresses keys.Source
+	users                             keys.Source // nil: user i for operation i
+
+	bots, when keys.Coin
+}
+
+// Kinds lists the operation kinds, the main one first.
+func (w *workload) Kinds() []string { return []string{KindJoin, KindPoll} }
+
+// Op returns scheduled operation i, a join.
+func (w *workload) Op(i uint64) history.Op {
+	req := JoinRequest{ID: (i + 1) << idBits, Product: w.products.At(i) + 1}
+	if w.bots.At(i) < w.p.Bots {
+		req.User, req.IP = fmt.Sprint("bot-", i+1), address(100, w.botAddresses.At(i))
+		return w.table.Op(KindJoin, req)
+	}
+	user := i
+	if w.users != nil {
+		user = w.users.At(i)
+	}
+	req.User, req.IP = fmt.Sprint("user-", user+1), address(10, w.addresses.At(user))
+	return w.table.Op(KindJoin, req)
+}
+
+// address is one of a network.
+func address(network int, n uint64) string {
+	return fmt.Sprintf("%d.%d.%d.%d", network, n>>16&255, n>>8&255, n&255)
+}
+
+// Follow returns what an operation brings about.
+func (w *workload) Follow(
+	op history.Op, outcome history.Outcome, reply history.Reply,
+) []sut.FollowUp {
+	if op.Kind == KindJoin {
+		return w.joined(op, outcome, reply)
+	}
+	var p Progress
+	if outcome == history.OK && json.Unmarshal(reply.Body, &p) != nil {
+		return nil
+	}
+	switch {
+	case outcome == history.OK && final(p.State):
+		return nil // with its answer the user goes
+	case outcome == history.Refused && op.ID&pollMask > 1:
+		return nil
+	}
+	return w.poll(op.ID, op.Key)
+}
+
+func (w *workload) joined(
+	op history.Op, outcome history.Outcome, reply history.Reply,
+) []sut.FollowUp {
+	switch {
+	case outcome == history.OK:
+		return w.poll(op.ID, reply.Key)
+	case outcome == history.Unknown && op.Arg < int64(w.p.Retry):
+		op.Arg++
+		return []sut.FollowUp{{After: retryPause << op.Arg, Op: op}}
+	case outcome == history.Refused:
+		return w.again(op)
+	}
+	return nil
+}
+
+// poll is the next one about a token.
+func (w *workload) poll(id uint64, token string) []sut.FollowUp {
+	if id&pollMask >= uint64(min(w.p.Polls, pollMask)) {
+		return nil
+	}
+	pause := (0.5 + w.when.At(id)) * float64(w.p.PollEvery.D())
+	return []sut.FollowUp{{After: time.Duration(pause),
+		Op: w.table.Op(KindPoll, PollRequest{ID: id + 1, Token: token})}}
+}
+
+// again is another visit of a user who was refused.
+func (w *workload) again(op history.Op) []sut.FollowUp {
+	visit := op.ID & visitMask >> pollBits
+	asked, err := w.table.Asked(op)
+	req, is := asked.(*JoinRequest)
+	if err != nil || !is || visit >= uint64(w.p.ComeBack) {
+		return nil
+	}
+	next := *req
+	next.ID = op.ID + 1<<pollBits
+	pause := (1 + 2*w.when.At(next.ID)) * float64(w.p.PollEvery.D())
+	return []sut.FollowUp{{After: time.Duration(pause), Op: w.table.Op(KindJoin, next)}}
+}

@@ -15,7 +15,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-others test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,30 +45,34 @@ RACED := $(addprefix ./harness/,run fault deploy suttest load stores design tele
 RACED_TESTS := ^Test(API|Conformance)
 
 # Raced packages, whole runs, which mostly wait, and everything else run at the same time, in each
-# the longest package first. P is how many packages of each are under way at once, AT_ONCE how many
-# of the three, and of storms. What is under way may have stores of its own, in 1.5 GiB.
-PLACES := $(shell awk '/^MemAvailable/ { print int($$2 / 1572864) }' /proc/meminfo 2>/dev/null)
-P ?= $(shell n=$$(( $(or $(PLACES),3) / 3 )); echo $$(( n < 1 ? 1 : n < $$(nproc) ? n : $$(nproc) )))
-AT_ONCE := $(shell n=$(or $(PLACES),3); echo $$(( n < 1 ? 1 : n < 3 ? n : 3 )))
+# the longest package first. P is how many packages of each are under way at once. What is under
+# way may have stores of its own, in 1.5 GiB.
+PLACES := $(or $(shell awk '/^MemAvailable/ { print int($$2 / 1572864) }' /proc/meminfo 2>/dev/null),3)
+within = $(shell n=$$(( $(1) )); echo $$(( n < 1 ? 1 : n < $(2) ? n : $(2) )))
+P ?= $(call within,$(PLACES) / 3,$(shell nproc))
+AT_ONCE := $(call within,$(PLACES) / 2,2)
+STORMS_AT_ONCE := $(call within,$(PLACES) - $(P),3)
 # What tests make and drop, databases above all, is in memory where there is enough: nothing of
 # it is measured. Scenarios of make test-rest have their stores on disk.
-IN_MEMORY := $(shell [ "$(or $(PLACES),0)" -ge 6 ] && \
+IN_MEMORY := $(shell [ "$(PLACES)" -ge 6 ] && \
 	[ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && \
 	echo STAMPEDE_DATA_DIR=/dev/shm)
 
 # Prints the seconds of each package and, in full, what a failed test printed. All that go test
-# says is kept in bin, out of which longest prints the longest tests.
+# says is kept in bin, out of which longest prints the longest tests. Without a debugger's tables
+# (-w) a package is linked in two thirds of the time.
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 tests = $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary skipped \
-	--jsonfile bin/tests-$(1).json -- -vet=off -count=1 -timeout 30m -p $(P)
+	--jsonfile bin/tests-$(1).json -- -vet=off -ldflags=-w -count=1 -timeout 30m -p $(P)
 longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool slowest --num 10
 
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
 FEWER := RAPID_CHECKS=10
-RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm
+RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch
 STORMS := $(shell grep -l '^side_by_side: true' scenarios/*.yaml | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
-WHOLE := ^Test(Judges|Bubble|EveryOrder)$$
+MUTANTS := ^TestMutantsOnStores$$
+WHOLE := ^Test(Judges|Bubble|EveryOrder)$$|$(MUTANTS)
 SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|several|together|interrupt-containers|roles-containers)$$
 HAMMER := ^TestConformance/./^hammer$$
 THREE_BROKERS := ^TestExercise$$/^ThreeBrokers$$|^TestARunOnThreeBrokers$$|^TestOneBrokerOfThree$$
@@ -78,12 +82,18 @@ SYSTEMS ?= $(filter-out internal,$(notdir $(patsubst %/,%,$(wildcard systems/*/)
 test: test-setup ## Run the tests, the store-backed ones included
 	@trap 'exit 130' INT TERM; rm -f bin/tests-*.json; code=0; \
 	$(IN_MEMORY) $(BIN) lab --backend processes -- make --no-print-directory -k -j$(AT_ONCE) \
-		test-runs test-raced test-packages || code=1; \
-	$(IN_MEMORY) $(call tests,storms) -parallel $(AT_ONCE) -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
+		test-raced test-others || code=1; \
 	$(longest); exit $$code
 
-# In the stores of one lab; tests that break their stores start their own. It is called as make,
-# not as $$(MAKE), which make -n would run.
+# In the stores of one lab; tests that break their stores start their own, and so do storms, which
+# begin beside the last raced packages. It is called as make, not as $$(MAKE), which make -n would
+# run.
+test-others:
+	@trap 'exit 130' INT TERM; code=0; \
+	MAKEFLAGS= make --no-print-directory -k -j$(AT_ONCE) test-runs test-packages || code=1; \
+	$(call tests,storms) -parallel $(STORMS_AT_ONCE) -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
+	exit $$code
+
 test-runs:
 	@$(call tests,runs) -p 1 -parallel 4 -skip '^TestScenarios$$|$(LATER)' ./cmd/stampede ./scenarios
 
@@ -92,7 +102,7 @@ test-raced:
 	$(call tests,apis) -race -run '$(RACED_TESTS)' -skip '$(HAMMER)' ./systems/... || code=1; exit $$code
 
 test-packages:
-	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \
+	@$(FEWER) $(call tests,packages) -skip '$(RACED_TESTS)|$(MUTANTS)|^TestEveryOrder$$/^right$$|^TestExercise$$' \
 		$$($(GO) list ./... | grep -vxFf <($(GO) list ./cmd/stampede ./scenarios $(RACED)) | sort -r)
 
 test-rest: test-later test-systems ## Run what make test leaves out, all or of some systems: SYSTEMS="likes views"

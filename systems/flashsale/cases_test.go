@@ -554,8 +554,8 @@ func driftExcuses() []verdictCase {
 	}
 }
 
-// TestDriftNamesSuspects: where units leaked, the purchases that met a fault or
-// have no outcome are named, and no others.
+// TestDriftNamesSuspects: where units leaked, the purchases that met a fault or have no outcome are
+// named, and the slowest where there is none.
 func TestDriftNamesSuspects(t *testing.T) {
 	judge := func(spoil func(*evidence)) []uint64 {
 		e := goodSale()
@@ -576,6 +576,14 @@ func TestDriftNamesSuspects(t *testing.T) {
 			}) {
 			t.Errorf("without a fault, %+v is named", r)
 		}
+	}
+	slow := judge(func(e *evidence) {
+		e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+			return r.Outcome == history.Unknown
+		})
+	})
+	if len(slow) == 0 {
+		t.Error("without a purchase in doubt, none is named, not even the slowest")
 	}
 	first := records[0]
 	met := judge(func(e *evidence) { e.fault(first.Start, first.End) })

@@ -57,50 +57,55 @@ func driftAtEnd(r *check.Run, a *Audit, p Params, named func() doubts) {
 	}
 }
 
-// doubts are, for each item, the first purchases after which Redis and the
-// ledger may disagree: their outcome is unknown, or they met a fault, whatever
-// a client that repeats itself made of it.
-type doubts map[string][]doubt
+// doubts are, for each item, the purchases after which Redis and the ledger may disagree. They are
+// the first whose outcome is unknown or that met a fault, whatever a client that repeats itself made
+// of it; or, where none did before the disagreement, the slowest, as one that was sent again is slow.
+type doubts struct{ first, slowest map[string][]doubt }
 
+// doubt is a purchase, and how long it took.
 type doubt struct {
-	op    uint64
-	start time.Duration
+	op          uint64
+	start, took time.Duration
 }
 
+// mostDoubts is how many are named.
+const mostDoubts = 5
+
 func doubtsOf(r *check.Run) doubts {
-	const most = 5
-	all := make(doubts)
+	d := doubts{make(map[string][]doubt), make(map[string][]doubt)}
 	for rec := range r.Records(KindBuy) {
+		one := doubt{rec.Op.ID, rec.Start, rec.End - rec.Start}
 		if rec.Outcome == history.Unknown || rec.Outcome != history.Dropped &&
 			check.Disturbed(r.Faults(), 0, rec.Start, rec.End) {
-			all[rec.Op.Key] = append(all[rec.Op.Key], doubt{rec.Op.ID, rec.Start})
+			d.first[rec.Op.Key] = append(d.first[rec.Op.Key], one)
+		}
+		if rec.Outcome == history.OK {
+			d.slowest[rec.Op.Key] = append(d.slowest[rec.Op.Key], one)
 		}
 	}
-	for item, list := range all { // a history is in no order across clients
+	for _, list := range d.first { // a history is in no order across clients
 		slices.SortFunc(list, func(a, b doubt) int { return cmp.Compare(a.start, b.start) })
-		var first []doubt
-		for _, d := range list {
-			if len(first) == most {
-				break
-			}
-			if !slices.ContainsFunc(first, func(f doubt) bool { return f.op == d.op }) {
-				first = append(first, d)
-			}
-		}
-		all[item] = first
 	}
-	return all
+	for _, list := range d.slowest {
+		slices.SortFunc(list, func(a, b doubt) int { return cmp.Compare(b.took, a.took) })
+	}
+	return d
 }
 
 // until are the purchases in doubt of an item that had begun by then.
 func (d doubts) until(item string, at time.Duration) []uint64 {
-	var ops []uint64
-	for _, one := range d[item] {
-		if one.start <= at {
-			ops = append(ops, one.op)
+	for _, all := range []map[string][]doubt{d.first, d.slowest} {
+		var ops []uint64
+		for _, one := range all[item] {
+			if one.start <= at && len(ops) < mostDoubts && !slices.Contains(ops, one.op) {
+				ops = append(ops, one.op)
+			}
+		}
+		if len(ops) > 0 {
+			return ops
 		}
 	}
-	return ops
+	return nil
 }
 
 // driftMeanwhile looks at what the gauge saw during the sale. Two things excuse a drift, each for

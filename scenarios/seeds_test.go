@@ -99,7 +99,7 @@ func seeded(t *testing.T, seeds int) []underSeeds {
 func TestSeeds(t *testing.T) {
 	for _, s := range seeded(t, number(t, "STAMPEDE_SEEDS", defaultSeeds)) {
 		t.Run(s.scenario, func(t *testing.T) {
-			t.Parallel()
+			underWay.join(t)
 			if s.seeds == 0 {
 				t.Skip("not with so few seeds: see make test-seeds")
 			}

@@ -1,8 +1,11 @@
 package scenarios_test
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -30,7 +33,56 @@ const firstSeed = 1
 
 func TestMain(m *testing.M) {
 	envtest.Child(systems.All()...)
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	most, err := strconv.Atoi(parallel.Value.String())
+	if err == nil {
+		err = parallel.Value.Set(strconv.Itoa(math.MaxInt)) // underWay takes its place
+	}
+	if err != nil {
+		panic(err)
+	}
+	underWay.slots = make(chan struct{}, most)
+	close(underWay.begun)
 	os.Exit(m.Run())
+}
+
+// underWay are the tests that run whole scenarios.
+var underWay = queue{begun: make(chan struct{})}
+
+// queue lets tests run at the same time, as many as -parallel says, and begin in the order in which
+// they join. T.Parallel begins them in any order: the longest was alone on the machine at the end.
+type queue struct {
+	slots chan struct{}
+	begun chan struct{} // closed when the last one that joined has begun
+}
+
+// join waits for the test's turn.
+func (q *queue) join(t *testing.T) {
+	t.Helper()
+	before, begun := q.begun, make(chan struct{})
+	q.begun = begun
+	t.Parallel()
+	<-before
+	q.slots <- struct{}{}
+	close(begun)
+	t.Cleanup(func() { <-q.slots })
+}
+
+// longestFirst are the scenarios, those first that have the most designs under load for the longest.
+func longestFirst(t *testing.T) []string {
+	t.Helper()
+	names, takes := scenarios.All(), map[string]time.Duration{}
+	for _, name := range names {
+		sc := decode(t, name).scenario
+		plan, err := run.PlanOf(sc, firstSeed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		takes[name] = time.Duration(len(sc.Variants)) * plan.Over
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(takes[b], takes[a]) })
+	return names
 }
 
 // TestScenarios runs every scenario's smoke profile, a few at a time, because faults
@@ -41,9 +93,9 @@ func TestMain(m *testing.M) {
 // with the machine to itself.
 func TestScenarios(t *testing.T) {
 	var machine sync.RWMutex // held alone by a second repeat
-	for _, name := range scenarios.All() {
+	for _, name := range longestFirst(t) {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			underWay.join(t)
 			whole := decode(t, name)
 			seed := uint64(number(t, "STAMPEDE_SEED", firstSeed))
 			once := func(turn sync.Locker, p plan) rundir.Summary {

@@ -69,7 +69,7 @@ func (q *queue) join(t *testing.T) {
 	t.Cleanup(func() { <-q.slots })
 }
 
-// longestFirst are the scenarios, those first that have the most designs under load for the longest.
+// longestFirst are the scenarios, those with the most designs under load for the longest first.
 func longestFirst(t *testing.T) []string {
 	t.Helper()
 	names, takes := scenarios.All(), map[string]time.Duration{}

@@ -70,6 +70,10 @@ func toys() sut.System {
 		Variants: []sut.Variant{{
 			Name: "toy", Roles: []sut.Role{{Name: "worker", Places: []string{"taken", "put"}, Run: toil}},
 			Open: func(_ context.Context, cfg sut.Config) (sut.Instance, error) {
+				// A file of this name makes it fail, once.
+				if os.Remove(filepath.Join(cfg.Params.(*toyParams).Folder, "shut")) == nil {
+					return nil, errBroken
+				}
 				return desk{cfg: cfg}, nil
 			},
 		}},
@@ -376,6 +380,29 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 	if err := crew.Stop(); err == nil || !strings.Contains(err.Error(), "signal: killed") {
 		t.Errorf("stopped: %v", err)
 	}
+}
+
+// TestStartedUntilItIsReady: what was broken is started again until it is ready, as the store that
+// it needs may be down. What fails at the very first is told.
+func TestStartedUntilItIsReady(t *testing.T) {
+	p := plan(t, toyParams{}, nil)
+	shut := func() {
+		must(t, os.WriteFile(filepath.Join(p.Config.Params.(*toyParams).Folder, "shut"), nil, 0o600))
+	}
+	shut()
+	if _, err := Start(t.Context(), p, nil); err == nil ||
+		!strings.Contains(err.Error(), errBroken.Error()) {
+		t.Errorf("started: %v", err)
+	}
+	crew := start(t, p)
+	server := component(t, crew, string(API))
+	_, err := server.Kill(t.Context())
+	must(t, err)
+	shut()
+	must(t, server.Start(t.Context(), false))
+	_, err = crew.Do(t.Context(), history.Op{})
+	must(t, err)
+	must(t, crew.Stop())
 }
 
 // TestWhatDoesNotStart leaves nothing and says why.

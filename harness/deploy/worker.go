@@ -67,9 +67,17 @@ type life struct {
 	expected bool
 }
 
-func (w *worker) launch(ctx context.Context) error { return w.Start(ctx, false) }
+// launch starts it for the first time.
+func (w *worker) launch(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	return w.start(ctx)
+}
 
-// Start implements env.Breakable. The process outlives ctx.
+// Start implements env.Breakable. The process outlives ctx. If it fails, as it may because a store
+// is broken at the same time, another one is started, as a supervisor would.
 func (w *worker) Start(ctx context.Context, _ bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,6 +86,15 @@ func (w *worker) Start(ctx context.Context, _ bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
+	for retry := (sut.Retry{}); ; {
+		if err := w.start(ctx); err == nil || !retry.Rest(ctx) {
+			return err
+		}
+	}
+}
+
+// start starts the process and waits until it is ready.
+func (w *worker) start(ctx context.Context) error {
 	l, err := w.bear(ctx)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", w.name, err)
@@ -185,6 +202,8 @@ func (l *life) judge() error {
 	defer l.mu.Unlock()
 	how := l.How()
 	switch {
+	case !l.ready: // begin says why
+		return nil
 	case l.failure != "":
 		return errors.New(l.failure)
 	case how.Killed && (l.expected || l.crash != nil), l.expected && how.Code == 0:

@@ -10,7 +10,7 @@ import (
 	"stampede/harness/sut"
 )
 
-// Mutants are row_lock or waiting_room with a planted error each, by its name, and
+// Mutants are row_lock, redis_first or waiting_room with a planted error each, by its name, and
 // those that they are planted in.
 func Mutants() map[string]sut.Variant {
 	one := func(v variant) sut.Variant { return systemOf(v).Variants[0] }
@@ -30,17 +30,19 @@ func Mutants() map[string]sut.Variant {
 		}
 		return one(v)
 	}
+	unrepaired := redisFirst()
+	unrepaired.Roles = []role{cashier()}
 	unlimited := waitingRoom()
 	unlimited.Open = func(_ context.Context, st *opened) (Shop, error) {
 		return noEdge{roomShop{newCounter(st)}}, nil
 	}
 	return map[string]sut.Variant{
-		"row_lock": one(rowLock()), "waiting_room": one(waitingRoom()),
+		"row_lock": one(rowLock()), "waiting_room": one(waitingRoom()), "redis_first": one(redisFirst()),
 		"M141": one(compensationForgotten()), "M142": one(keyPerRetry()),
 		"M148":      inUsher(strings.Replace(selectNext, "ORDER BY w.seq", "ORDER BY md5(w.key)", 1), 0),
 		"M150":      one(unlimited),
 		"M152":      inUsher(selectNext, 100_000),
-		"unit lost": inCashier((*till).keepUnit),
+		"unit lost": inCashier((*till).keepUnit), "unrepaired": one(unrepaired),
 	}
 }
 

@@ -28,9 +28,14 @@ const longestLag = 10 * time.Second
 func facts(a *Audit) check.Facts {
 	slices.SortStableFunc(a.Steps, func(x, y Step) int { return cmp.Compare(x.Seq, y.Seq) })
 	attempts, orders := []check.Fact{}, []check.Fact{}
-	products := map[string]uint64{} // by token
-	for _, t := range a.Attempts {
+	products := map[string]uint64{}    // by token
+	latest := map[uint64]*AttemptRow{} // by product: the witness of what its stock is
+	for i := range a.Attempts {
+		t := &a.Attempts[i]
 		products[t.Token] = t.Product
+		if latest[t.Product] == nil || t.MadeNS > latest[t.Product].MadeNS {
+			latest[t.Product] = t
+		}
 		attempts = append(attempts, check.Fact{Op: t.ID, Name: t.Token, Key: productKey(t.Product),
 			Owner: t.User, State: t.State, From: t.MadeNS})
 	}
@@ -39,11 +44,18 @@ func facts(a *Audit) check.Facts {
 			Key: productKey(o.Product), Owner: o.User, State: o.State, From: o.MadeNS, To: o.EndedNS})
 	}
 	gate, free := []check.Fact{}, []check.Fact{}
+	stock := func(product uint64, left int64) check.Fact {
+		f := check.Fact{Name: productKey(product), Thing: left}
+		if t := latest[product]; t != nil {
+			f.Op = t.ID
+		}
+		return f
+	}
 	for _, s := range a.Stock {
-		free = append(free, check.Fact{Name: productKey(s.Product), Thing: s.Available})
+		free = append(free, stock(s.Product, s.Available))
 	}
 	for _, g := range a.Gate {
-		gate = append(gate, check.Fact{Name: productKey(g.Product), Thing: g.Left})
+		gate = append(gate, stock(g.Product, g.Left))
 	}
 	f := check.Facts{
 		Declared: map[string]time.Duration{repairLag: time.Duration(a.Contract.RepairLagNS)},

@@ -22,6 +22,7 @@ func TestMutantsOnStores(t *testing.T) {
 		{"M148 admits in no order", "waiting_room", "M148", checkout.FairAdmission},
 		{"M150 no edge", "waiting_room", "M150", checkout.LimitsKept},
 		{"M152 a room without walls", "waiting_room", "M152", checkout.RoomKept},
+		{"nobody repairs Redis", "redis_first", "unrepaired", checkout.DriftRepaired},
 		{"a cancelled unit is not free again", "row_lock", "unit lost", checkout.StockAddsUp},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -57,19 +57,14 @@ func driftAtEnd(r *check.Run, a *Audit, p Params, named func() doubts) {
 	}
 }
 
-// doubts are, for each item, the purchases after which Redis and the ledger may disagree. They are
-// the first whose outcome is unknown or that met a fault, whatever a client that repeats itself made
-// of it; or, where none did before the disagreement, the slowest, as one that was sent again is slow.
+// doubts are, by item, the purchases after which Redis and the ledger may disagree: the first of
+// unknown outcome or that met a fault, or else the slowest, as one that was sent again is slow.
 type doubts struct{ first, slowest map[string][]doubt }
 
-// doubt is a purchase, and how long it took.
 type doubt struct {
 	op          uint64
 	start, took time.Duration
 }
-
-// mostDoubts is how many are named.
-const mostDoubts = 5
 
 func doubtsOf(r *check.Run) doubts {
 	d := doubts{make(map[string][]doubt), make(map[string][]doubt)}
@@ -97,7 +92,7 @@ func (d doubts) until(item string, at time.Duration) []uint64 {
 	for _, all := range []map[string][]doubt{d.first, d.slowest} {
 		var ops []uint64
 		for _, one := range all[item] {
-			if one.start <= at && len(ops) < mostDoubts && !slices.Contains(ops, one.op) {
+			if one.start <= at && len(ops) < check.MaxProof && !slices.Contains(ops, one.op) {
 				ops = append(ops, one.op)
 			}
 		}

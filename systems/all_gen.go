@@ -4,6 +4,9 @@
 package systems
 
 import (
+	"slices"
+	"sync"
+
 	"stampede/harness/sut"
 	"stampede/systems/checkout"
 	"stampede/systems/flashsale"
@@ -15,8 +18,10 @@ import (
 	"stampede/systems/views"
 )
 
-// All returns every system, in alphabetical order.
-func All() []sut.System {
+// All returns every system, in alphabetical order. What they hold is shared by all callers.
+func All() []sut.System { return slices.Clone(all()) }
+
+var all = sync.OnceValue(func() []sut.System {
 	return []sut.System{
 		checkout.System(),
 		flashsale.System(),
@@ -27,4 +32,4 @@ func All() []sut.System {
 		sqlbroker.System(),
 		views.System(),
 	}
-}
+})

@@ -1,6 +1,7 @@
 package checkout_test
 
 import (
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -109,6 +110,17 @@ func attemptCases() []verdictCase {
 			e.audit.Steps = append(e.audit.Steps, checkout.Step{Seq: 1 << 30, ID: a.ID, Token: a.Token,
 				Before: "refused", State: "pending"})
 		}, "went from refused to pending"},
+		{ends, "refused while it waits", pass, func(e *evidence) {
+			a := e.first("refused")
+			e.audit.Steps = slices.DeleteFunc(e.audit.Steps, func(s checkout.Step) bool {
+				return s.ID == a.ID && s.State == "admitted"
+			})
+			for i := range e.audit.Steps {
+				if s := &e.audit.Steps[i]; s.ID == a.ID && s.State == "refused" {
+					s.Before = "waiting"
+				}
+			}
+		}, ""},
 		{ends, "an order of a refused attempt", fail, func(e *evidence) {
 			a := e.first("refused")
 			e.audit.Orders = append(e.audit.Orders, checkout.OrderRow{Key: a.Key, ID: a.ID,
@@ -211,6 +223,8 @@ func moneyCases() []verdictCase {
 
 		{stock, "adds up", pass, nothing, ""},
 		{stock, "one is gone", fail, func(e *evidence) { e.audit.Stock[0].Available += 2 }, "want 15"},
+		{stock, "a product is left out", fail, func(e *evidence) { e.audit.Stock = e.audit.Stock[1:] },
+			"does not list product-1"},
 		{stock, "no stock", maybe, func(e *evidence) { e.audit.Stock = nil }, "no stock"},
 
 		{drift, "none", pass, nothing, ""},
@@ -218,7 +232,9 @@ func moneyCases() []verdictCase {
 		{drift, "a product that Redis has forgotten", fail, func(e *evidence) {
 			e.audit.Gate = e.audit.Gate[1:]
 		}, "no such gate"},
-		{drift, "no second store", maybe, func(e *evidence) { e.audit.Gate = nil }, "no gates"},
+		{drift, "no second store", maybe, func(e *evidence) {
+			e.audit.Gate, e.audit.Contract.RepairLagNS = nil, 0
+		}, "no gates"},
 
 		{free, "sold out", pass, nothing, ""},
 		{free, "told sold out before anybody came", fail, func(e *evidence) {
@@ -240,6 +256,9 @@ func moneyCases() []verdictCase {
 	}
 }
 
+// over matches the answer to a poll that tells of an end.
+var over = regexp.MustCompile(`"(paid|refused|compensated)"`)
+
 // roomCases are about the waiting room.
 func roomCases() []verdictCase {
 	const position, fair, room = checkout.PositionKept, checkout.FairAdmission, checkout.RoomKept
@@ -256,6 +275,12 @@ func roomCases() []verdictCase {
 		}, "at position 10000"},
 		{position, "an answer that cannot be read", fail, each(checkout.KindPoll, history.OK,
 			func(r *history.Record) { r.Reply.Body = []byte("?") }), "cannot be read"},
+		{position, "nobody polls before the end", maybe, each(checkout.KindPoll, history.OK,
+			func(r *history.Record) {
+				if !over.Match(r.Reply.Body) {
+					unknown(r)
+				}
+			}), "position changed"},
 		{position, "nobody polls", maybe, each(checkout.KindPoll, history.OK, unknown),
 			"position changed"},
 

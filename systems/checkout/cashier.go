@@ -80,7 +80,10 @@ type till struct {
 func (t *till) settle(
 	ctx context.Context, d due, fail func(*till, context.Context, due, error) error,
 ) error {
-	if d.State == cancelling || d.Tries > t.Params.PayTries {
+	if d.State == cancelling { // somebody began to compensate it
+		return fail(t, ctx, d, errDeclined)
+	}
+	if d.Tries > t.Params.PayTries {
 		return fail(t, ctx, d, errSilent)
 	}
 	err := t.provider.Capture(ctx, d.Key)

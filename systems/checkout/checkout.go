@@ -190,7 +190,9 @@ type AttemptRow struct {
 	MadeNS   int64  `json:"made_ns" doc:"when it began, before it was acknowledged"`
 }
 
-// Step is one change of an attempt: the first one makes it, out of nothing.
+// Step is one change of an attempt: the first one makes it, out of nothing, in any state but
+// compensated. Those that wait are admitted or refused; those that are admitted are pending or
+// refused; those that are pending are paid or compensated.
 type Step struct {
 	Seq    int64  `json:"seq" fact:"seq"`
 	ID     uint64 `json:"op_id" min:"1" fact:"op"`
@@ -207,8 +209,8 @@ type OrderRow struct {
 	User    string `json:"user"`
 	Product uint64 `json:"product" min:"1"`
 	State   string `json:"state" enum:"pending,paid,cancelling,cancelled"`
-	MadeNS  int64  `json:"made_ns"`
-	EndedNS int64  `json:"ended_ns" doc:"when it was cancelled, 0 if it was not"`
+	MadeNS  int64  `json:"made_ns" doc:"read from the clock when the order has its unit"`
+	EndedNS int64  `json:"ended_ns" doc:"when it was cancelled, read before its unit is free again; 0 if it was not"`
 }
 
 // PaymentRow is an entry of the provider's log.

@@ -87,6 +87,19 @@ func before(
 	return t, found, err
 }
 
+// earlier answers a request that is to be refused: with its attempt, if it has begun one before.
+func (c *counter) earlier(ctx context.Context, req JoinRequest, refusal error) (t Ticket, err error) {
+	found := false
+	err = c.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		t, found, err = before(ctx, conn, req)
+		return err
+	})
+	if err == nil && !found {
+		err = refusal
+	}
+	return t, err
+}
+
 // order makes the order of an attempt that has its unit.
 func order(ctx context.Context, tx pgx.Tx, req JoinRequest, key string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO orders (key, op_id, user_id, product) VALUES ($1, $2, $3, $4)`,

@@ -40,8 +40,8 @@ func Mutants() map[string]sut.Variant {
 		"row_lock": one(rowLock()), "waiting_room": one(waitingRoom()), "redis_first": one(redisFirst()),
 		"M141": one(compensationForgotten()), "M142": one(keyPerRetry()),
 		"M148":      inUsher(strings.Replace(selectNext, "ORDER BY w.seq", "ORDER BY md5(w.key)", 1), 0),
-		"M150":      one(unlimited),
-		"M152":      inUsher(selectNext, 100_000),
+		"no edge":   one(unlimited),
+		"any room":  inUsher(selectNext, 100_000),
 		"unit lost": inCashier((*till).keepUnit), "unrepaired": one(unrepaired),
 	}
 }

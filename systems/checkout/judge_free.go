@@ -14,8 +14,9 @@ import (
 //   - an attempt that was acknowledged, until its order was cancelled and a slack later: the
 //     repair lag and the slowest operation;
 //   - an attempt of unknown outcome that nobody can see at the end, for ever;
-//   - in a design with a second store, every join that was refused or sent more than once, until
-//     its end and a slack later, and whoever was refused later: each may have held a unit there.
+//   - in a design with a second store, every join that was sent more than once, or refused for
+//     another reason than a limit, until its end and a slack later, and whoever was refused later:
+//     each may have held a unit there.
 //
 // Whether that is decided by the answer to the join or later, the store's clock says how long
 // after the attempt began, which the driver's clock knows. What was decided during a fault, or
@@ -30,7 +31,9 @@ func freeIsForSale(units int) check.Clause {
 			s.product[rec.Op.ID] = rec.Op.Key
 			s.sent[rec.Op.ID]++
 			one := refusal{rec.Op.ID, rec.Start, rec.End}
-			s.joins = append(s.joins, join{one, rec.Outcome == history.Refused})
+			if !sut.RefusedFor(rec, ErrRateLimited) && !sut.RefusedFor(rec, ErrQueueFull) {
+				s.joins = append(s.joins, join{one, rec.Outcome == history.Refused})
+			}
 			if sut.RefusedFor(rec, ErrSoldOut) {
 				s.refusals = append(s.refusals, one)
 			}

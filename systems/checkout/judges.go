@@ -38,7 +38,8 @@ func invariants(p Params) []check.Invariant {
 	mine := check.Capacity{Table: orderFact, By: check.ByKey | check.ByOwner, Most: 1}
 	path := check.Path{Log: stepFact, Owners: attemptFact, Moves: []check.Move{
 		{From: "", To: waiting}, {From: "", To: admitted}, {From: "", To: pending},
-		{From: waiting, To: admitted}, {From: admitted, To: pending}, {From: admitted, To: refused},
+		{From: "", To: paid}, {From: "", To: refused}, {From: waiting, To: admitted},
+		{From: waiting, To: refused}, {From: admitted, To: pending}, {From: admitted, To: refused},
 		{From: pending, To: paid}, {From: pending, To: compensated}}}
 	return []check.Invariant{
 		s.State(NoOversell, "a product never has more orders than units", units.AtEnd(), units.Spans(),
@@ -59,7 +60,7 @@ func invariants(p Params) []check.Invariant {
 			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
 				Same: check.ByName, Sent: p.Resend > 0})),
 		s.State(StockAddsUp, "available and ordered units of a product are all that there are",
-			unitsAddUp(int64(p.Units)), check.AtMostOnce(freeFact, check.ByName)),
+			unitsAddUp(p), check.AtMostOnce(freeFact, check.ByName)),
 		s.State(DriftRepaired, "at rest Redis says what the stock does, whatever it forgot",
 			check.Agree(check.Pair{A: gateFact, B: freeFact, By: check.ByName | check.ByThing,
 				AtRest: true}), check.AtMostOnce(gateFact, check.ByName)),
@@ -105,9 +106,12 @@ func crowded(units int) check.Clause {
 
 // unitsAddUp is the clause that units are available or ordered. If not, the orders that were
 // cancelled last are suspected, or else those that were made last.
-func unitsAddUp(units int64) check.Clause {
+func unitsAddUp(p Params) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
 		r.Need(len(a.Stock) > 0 && a.Orders != nil, "the audit has no stock or no orders")
+		if len(a.Stock) == 0 {
+			return nil
+		}
 		ordered, made, undone := map[uint64]int64{}, map[uint64][]uint64{}, map[uint64][]uint64{}
 		for _, o := range a.Orders {
 			if o.State == cancelled {
@@ -117,15 +121,24 @@ func unitsAddUp(units int64) check.Clause {
 			ordered[o.Product]++
 			made[o.Product] = append(made[o.Product], o.ID)
 		}
+		available := map[uint64]int64{}
 		for _, s := range a.Stock {
-			ops := undone[s.Product]
+			available[s.Product] = s.Available
+		}
+		for _, product := range p.all() {
+			ops := undone[product]
 			if len(ops) == 0 {
-				ops = made[s.Product]
+				ops = made[product]
 			}
-			check.Conserve(r.Collector, productKey(s.Product)+" at the end", units,
-				ops[max(0, len(ops)-check.MaxProof):],
-				check.Term{Name: "available", Count: s.Available},
-				check.Term{Name: "ordered", Count: ordered[s.Product]})
+			ops = ops[max(0, len(ops)-check.MaxProof):]
+			left, listed := available[product]
+			if !listed {
+				r.Violate(ops, "the stock at the end does not list %s", productKey(product))
+				continue
+			}
+			check.Conserve(r.Collector, productKey(product)+" at the end", int64(p.Units), ops,
+				check.Term{Name: "available", Count: left},
+				check.Term{Name: "ordered", Count: ordered[product]})
 		}
 		return nil
 	})
@@ -234,7 +247,7 @@ func moneyIsSettled(price int64) check.Clause {
 			return nil
 		}
 		type money struct{ captures, refunds, sum int64 }
-		of, settled := map[string]*money{}, 0
+		of, settled, returned := map[string]*money{}, 0, 0
 		for _, p := range a.Payments {
 			if of[p.Key] == nil {
 				of[p.Key] = &money{}
@@ -263,6 +276,7 @@ func moneyIsSettled(price int64) check.Clause {
 			if o.State == paid {
 				settled++
 			}
+			returned += int(m.refunds)
 		}
 		for key, m := range of {
 			if m.sum != 0 || m.captures != m.refunds {
@@ -271,6 +285,7 @@ func moneyIsSettled(price int64) check.Clause {
 			}
 		}
 		r.Need(settled > 0, "no order is paid")
+		r.Note("%d orders are paid, and %d captured payments were refunded", settled, returned)
 		return nil
 	})
 }
@@ -305,7 +320,7 @@ func neverBack() check.Clause {
 					case ahead(was, a):
 						r.Violate([]uint64{was.op, a.op}, "attempt %s was %s at position %d at %v, and %s at "+
 							"position %d at %v", token, was.state, was.position, was.end, a.state, a.position, a.end)
-					case ahead(a, was):
+					case !final(a.state) && ahead(a, was):
 						moved++
 					}
 				}

@@ -11,8 +11,8 @@ import (
 
 // kafkaQueue serialises the checkouts of each product in a queue.
 //
-// The idea: a join writes an attempt, and no more. An usher sends attempts to a partition for each
-// product, in the order in which they came; a worker decides them in that order, many in one
+// The idea: a join writes an attempt, and no more. An usher sends attempts to the partition of
+// their product, in the order in which they came; a worker decides them in that order, many in one
 // transaction, and commits its offset after that.
 //
 // The guarantee: no more orders than units, first come first served, and no attempt is lost: what
@@ -22,16 +22,19 @@ import (
 func kafkaQueue() variant {
 	return queued(variant{
 		Name:       "kafka_queue",
-		Idea:       "joins are written down, sent to a partition for each product and decided in order",
+		Idea:       "joins are written down, sent to their product's partition and decided in order",
 		Guarantees: "no more orders than units, first come first served, and no attempt is lost",
 		GivesUp:    "an answer at once: who joins knows only that there will be one",
-		Roles: []role{cashier(), usher(everybody, everybody, selectNext, nothingMore),
+		Roles: []role{cashier(), usher(thousand, anyNumber, selectNext, nothingMore),
 			worker(decideThenCommit, decideInOrder, placeOrdered)},
 	})
 }
 
-// everybody is more than there are.
-func everybody(Params) int { return 1000 }
+// thousand is how many attempts at a product are sent at once.
+func thousand(Params) int { return 1000 }
+
+// anyNumber is more attempts than there are.
+func anyNumber(Params) int { return 1 << 40 }
 
 func nothingMore(context.Context, *opened) error { return nil }
 

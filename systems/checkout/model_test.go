@@ -218,6 +218,9 @@ func shopOf(
 	s.audit = checkout.Audit{Stock: []checkout.StockRow{}, Gate: []checkout.GateRow{},
 		Attempts: []checkout.AttemptRow{}, Steps: []checkout.Step{}, Orders: []checkout.OrderRow{},
 		Payments: []checkout.PaymentRow{}}
+	if seed%2 == 1 { // as if there were a second store, which is never wrong
+		s.audit.Contract.RepairLagNS = int64(ms)
+	}
 	for product := range s.left {
 		s.left[product] = int64(p.Units)
 	}

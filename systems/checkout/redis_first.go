@@ -52,7 +52,9 @@ func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err
 	}
 	if err := s.reserve(ctx, req.Product, req.ID); err != nil {
 		if errors.Is(err, ErrSoldOut) {
-			return s.earlier(ctx, req)
+			t, err := s.earlier(ctx, req, ErrSoldOut)
+			t.Position = 0
+			return t, err
 		}
 		return t, err
 	}
@@ -64,20 +66,6 @@ func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err
 	} // else the order may be there: the hold stays until its time is over
 	if again {
 		err = nil // the unit of this request is free again
-	}
-	return t, err
-}
-
-// earlier answers a request for which nothing is left: with its attempt, if it has one.
-func (s reservingShop) earlier(ctx context.Context, req JoinRequest) (t Ticket, err error) {
-	found := false
-	err = s.counter.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		t, found, err = before(ctx, conn, req)
-		return err
-	})
-	t.Position = 0
-	if err == nil && !found {
-		err = ErrSoldOut
 	}
 	return t, err
 }

@@ -232,8 +232,9 @@ func auditGated(ctx context.Context, st *opened) (any, error) {
 	a.Contract.RepairLagNS = int64(st.Params.RepairLag)
 	all, err := reservations{st}.look(ctx, st.Params.all())
 	for _, product := range slices.Sorted(maps.Keys(all)) {
-		v := all[product]
-		a.Gate = append(a.Gate, GateRow{product, v.left})
+		if v := all[product]; v.known {
+			a.Gate = append(a.Gate, GateRow{product, v.left})
+		}
 	}
 	return a, err
 }

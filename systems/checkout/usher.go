@@ -19,8 +19,8 @@ const (
 	workerGroup   = "workers"
 )
 
-// mostPartitions bounds the topic; with more products some share a partition, and their checkouts
-// wait for each other.
+// mostPartitions bounds the topic. A product's partition follows from the hash of its name, and
+// products that share one wait for each other.
 const mostPartitions = 100
 
 func partitions(p Params) int { return min(p.Products, mostPartitions) }

@@ -75,18 +75,20 @@ func (s roomShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err erro
 	if err != nil {
 		return t, err
 	}
+	full := false
 	if s.Params.Longest > 0 {
-		var full bool
 		err := s.DB.Row(ctx, `SELECT count(*) >= $2 FROM (SELECT FROM attempts WHERE product = $1
 			AND state = 'waiting' LIMIT $2) AS w`, []any{req.Product, s.Params.Longest}, &full)
-		if err == nil && full {
-			err = ErrQueueFull
-		}
 		if err != nil {
 			return t, stores.Failed("looking whether the waiting room is full", err)
 		}
 	}
-	if t, err = s.wait(ctx, req, passed); err != nil {
+	if full {
+		t, err = s.earlier(ctx, req, ErrQueueFull)
+	} else {
+		t, err = s.wait(ctx, req, passed)
+	}
+	if err != nil {
 		return t, err
 	}
 	admittedTo, err := s.admittedTo(ctx, req.Product)

@@ -45,7 +45,8 @@ func generate(dir string) ([]byte, error) {
 	for _, name := range names {
 		fmt.Fprintf(&b, "\t\"stampede/systems/%s\"\n", name)
 	}
-	b.WriteString(")\n\n// All returns every system, in alphabetical order. What they hold is shared by all callers.\n")
+	b.WriteString(")\n\n// All returns every system, in alphabetical order. ")
+	b.WriteString("What they hold is shared by all callers.\n")
 	b.WriteString("func All() []sut.System { return slices.Clone(all()) }\n\n")
 	b.WriteString("var all = sync.OnceValue(func() []sut.System {\n\treturn []sut.System{\n")
 	for _, name := range names {

@@ -286,7 +286,7 @@ func constantLike(v *ast.ValueSpec, i int, name *ast.Ident) bool {
 func immutable(call *ast.CallExpr) bool {
 	switch selector(call.Fun) {
 	case "errors.New", "fmt.Errorf", "sut.Refusal", "sut.Failure",
-		"regexp.MustCompile", "strings.NewReplacer", "template.Must":
+		"regexp.MustCompile", "strings.NewReplacer", "sync.OnceValue", "template.Must":
 		return true
 	}
 	return false

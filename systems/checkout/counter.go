@@ -88,7 +88,9 @@ func before(
 }
 
 // earlier answers a request that is to be refused: with its attempt, if it has begun one before.
-func (c *counter) earlier(ctx context.Context, req JoinRequest, refusal error) (t Ticket, err error) {
+func (c *counter) earlier(
+	ctx context.Context, req JoinRequest, refusal error,
+) (t Ticket, err error) {
 	found := false
 	err = c.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		t, found, err = before(ctx, conn, req)

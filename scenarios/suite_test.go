@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 var underWay = queue{begun: make(chan struct{})}
 
 // queue lets tests run at the same time, as many as -parallel says, and begin in the order in which
-// they join. T.Parallel begins them in any order: the longest was alone on the machine at the end.
+// they join, where T.Parallel begins them in any order.
 type queue struct {
 	slots chan struct{}
 	begun chan struct{} // closed when the last one that joined has begun
@@ -69,8 +69,9 @@ func (q *queue) join(t *testing.T) {
 	t.Cleanup(func() { <-q.slots })
 }
 
-// longestFirst are the scenarios, those with the most designs under load for the longest first.
-func longestFirst(t *testing.T) []string {
+// largestLast are the scenarios, those with the most designs under load for the longest last: make
+// test begins storms while other tests are under way, and a design that starves runs again.
+func largestLast(t *testing.T) []string {
 	t.Helper()
 	names, takes := scenarios.All(), map[string]time.Duration{}
 	for _, name := range names {
@@ -81,7 +82,7 @@ func longestFirst(t *testing.T) []string {
 		}
 		takes[name] = time.Duration(len(sc.Variants)) * plan.Over
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(takes[b], takes[a]) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(takes[a], takes[b]) })
 	return names
 }
 
@@ -93,7 +94,7 @@ func longestFirst(t *testing.T) []string {
 // with the machine to itself.
 func TestScenarios(t *testing.T) {
 	var machine sync.RWMutex // held alone by a second repeat
-	for _, name := range longestFirst(t) {
+	for _, name := range largestLast(t) {
 		t.Run(name, func(t *testing.T) {
 			underWay.join(t)
 			whole := decode(t, name)

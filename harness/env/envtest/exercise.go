@@ -243,7 +243,10 @@ func killAndStart(t *testing.T, b env.Breakable, wipe bool, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pids) < least || b.Ready(t.Context()) == nil {
+	if len(pids) < least {
+		t.Errorf("processes %v were killed, want %d or more", pids, least)
+	}
+	if b.Ready(t.Context()) == nil {
 		t.Errorf("it answers after the kill of %v", pids)
 	}
 	if _, err := b.Kill(t.Context()); err == nil {

@@ -58,16 +58,18 @@ func signalAll(pids []int, sig syscall.Signal) error {
 	return nil
 }
 
-// killAll ends first and then every process that works in dir with SIGKILL,
-// until none is left. The parent goes first, so that it cannot fork another.
+// killAll ends first and then every process that works in dir with SIGKILL, until none is left, and
+// returns them all. The parent goes first, so that it cannot fork another; its children may end
+// because of that before a signal comes to them.
 func killAll(ctx context.Context, first int, dir string) ([]int, error) {
-	if first > 0 {
-		if err := signalAll([]int{first}, syscall.SIGKILL); err != nil {
-			return nil, err
-		}
+	killed, err := workingIn(dir)
+	if err == nil && first > 0 {
+		err = signalAll([]int{first}, syscall.SIGKILL)
 	}
-	var killed []int
-	err := poll(ctx, stateBound, func() (bool, error) {
+	if err != nil {
+		return nil, err
+	}
+	err = poll(ctx, stateBound, func() (bool, error) {
 		pids, err := workingIn(dir)
 		if err != nil {
 			return false, err

@@ -184,8 +184,8 @@ func (c Capacity) overlaps(r *Run, t *Table, slack time.Duration) {
 	}
 }
 
-// earliestTime is where a span's axis is time: so many nanoseconds after 1970 no calendar of ours
-// has a night of this number, and every store's clock is later.
+// earliestTime tells times from numbers on a span's axis. Nights have smaller numbers, and every
+// store's clock is more nanoseconds after 1970.
 const earliestTime = int64(10 * 24 * time.Hour)
 
 // overlap tells of a row that begins while others have all units.

@@ -382,8 +382,8 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 	}
 }
 
-// TestStartedUntilItIsReady: what was broken is started again until it is ready, as the store that
-// it needs may be down. What fails at the very first is told.
+// TestStartedUntilItIsReady: a process that a fault took away is started until it is ready, as its
+// store may be down. The very first start reports its failure.
 func TestStartedUntilItIsReady(t *testing.T) {
 	p := plan(t, toyParams{}, nil)
 	shut := func() {

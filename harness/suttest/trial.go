@@ -17,8 +17,8 @@ import (
 	"stampede/harness/sut"
 )
 
-// Trial is a run of one variant for a few seconds in this process, on real stores: what an error
-// that was planted in it is judged by.
+// Trial is a run of one variant for a few seconds in this process, on real stores. It judges errors
+// that are planted in the variant.
 type Trial struct {
 	System  sut.System
 	Variant sut.Variant
@@ -29,8 +29,8 @@ type Trial struct {
 	// rest after them; the audit is read then, settled or not.
 	Ops           int
 	Every, Settle time.Duration
-	// Fault, unless it is nil, is told of each passage of some places by operations, and of how
-	// many there were. It may end the goroutine: then nothing of the request goes on.
+	// Fault, unless it is nil, is called each time an operation passes one of Places, with the
+	// number of passages so far. It may end the goroutine, and the request with it.
 	Places []string
 	Fault  func(place string, n int64)
 }
@@ -95,7 +95,7 @@ func settle(ctx context.Context, inst sut.Instance, most time.Duration) {
 	}
 }
 
-// errCrashed: the server is gone.
+// errCrashed is the outcome of a request whose goroutine the fault ended.
 var errCrashed = errors.New("the server crashed")
 
 // offer returns what became of some requests. One whose server crashed, which ends its goroutine,
@@ -116,7 +116,7 @@ func (tr Trial) offer(t *testing.T, inst sut.Instance, seed uint64) []history.Re
 		<-done
 		return reply, err
 	}
-	rec := &keeper{}
+	rec := &recorder{}
 	_, err = load.Run(t.Context(), load.Plan{Base: time.Now(), Arrivals: &evenly{tr: tr},
 		Workload: work, MaxInFlight: 64, Queue: 10_000, Timeout: 5 * time.Second,
 		Drain: 20 * time.Second}, do, func() load.Recorder { return rec }, nil)
@@ -136,17 +136,4 @@ type evenly struct {
 func (a *evenly) Next() (due time.Duration, ok bool) {
 	a.n++
 	return time.Duration(a.n) * a.tr.Every, a.n <= a.tr.Ops
-}
-
-// keeper keeps the records of all workers.
-type keeper struct {
-	mu      sync.Mutex
-	records []history.Record
-}
-
-// Append keeps a copy.
-func (k *keeper) Append(r *history.Record) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.records = append(k.records, *r)
 }

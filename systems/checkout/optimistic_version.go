@@ -14,8 +14,8 @@ import (
 //
 // The guarantee: no more orders than units, and those who are refused wait for nobody.
 //
-// It gives up: work, and certainty: in a rush most transactions begin again, and who is
-// outrun every time is told so and has nothing.
+// It gives up: work, and certainty: in a rush most transactions begin again, and a user whose
+// transactions all lose is refused as contended although units are left.
 func optimisticVersion() variant {
 	return variant{
 		Name:          "optimistic_version",

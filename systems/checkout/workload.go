@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -53,17 +54,11 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	return w, nil
 }
 
-// tabled makes operations of requests.
-type tabled interface {
-	Op(kind string, request any) history.Op
-	Asked(op history.Op) (any, error)
-}
-
 // workload decides every question by its own stream of random numbers.
 type workload struct {
 	sut.Resends
 	p     Params
-	table tabled
+	table *api.Table[Shop]
 
 	products, addresses, botAddresses keys.Source
 	users                             keys.Source // nil: user i for operation i
@@ -142,12 +137,10 @@ func (w *workload) poll(id uint64, token string) []sut.FollowUp {
 // again is another visit of a user who was refused.
 func (w *workload) again(op history.Op) []sut.FollowUp {
 	visit := op.ID & visitMask >> pollBits
-	asked, err := w.table.Asked(op)
-	req, is := asked.(*JoinRequest)
-	if err != nil || !is || visit >= uint64(w.p.ComeBack) {
+	next, err := api.RequestOf[JoinRequest](w.table, op)
+	if err != nil || visit >= uint64(w.p.ComeBack) {
 		return nil
 	}
-	next := *req
 	next.ID = op.ID + 1<<pollBits
 	pause := (1 + 2*w.when.At(next.ID)) * float64(w.p.PollEvery.D())
 	return []sut.FollowUp{{After: time.Duration(pause), Op: w.table.Op(KindJoin, next)}}

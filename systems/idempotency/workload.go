@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -45,16 +46,11 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	return w, nil
 }
 
-// tabled makes operations of requests.
-type tabled interface {
-	Op(kind string, request any) history.Op
-}
-
 // workload decides every question by its own stream of random numbers.
 type workload struct {
 	sut.Resends
 	p         Params
-	table     tabled
+	table     *api.Table[Till]
 	customers keys.Source
 
 	repeat, other, reuse, amount, when keys.Coin

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/harness/api"
 	"stampede/harness/history"
 	"stampede/harness/keys"
 	"stampede/harness/sut"
@@ -59,16 +60,11 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	return w, nil
 }
 
-// tabled makes operations of requests.
-type tabled interface {
-	Op(kind string, request any) history.Op
-}
-
 // workload decides every question by its own stream of random numbers.
 type workload struct {
 	sut.Resends
 	p         Params
-	table     tabled
+	table     *api.Table[Desk]
 	resources keys.Source
 	guests    keys.Source // nil: guest i for operation i
 

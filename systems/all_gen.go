@@ -15,6 +15,7 @@ import (
 	"stampede/systems/reservation"
 	"stampede/systems/scheduler"
 	"stampede/systems/sqlbroker"
+	"stampede/systems/taskqueue"
 	"stampede/systems/views"
 )
 
@@ -30,6 +31,7 @@ var all = sync.OnceValue(func() []sut.System {
 		reservation.System(),
 		scheduler.System(),
 		sqlbroker.System(),
+		taskqueue.System(),
 		views.System(),
 	}
 })

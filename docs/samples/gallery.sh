@@ -28,6 +28,8 @@ bin/stampede run checkout-launch --profile smoke --seed 1 --fail-on none --out "
 	--design row_lock,waiting_room,key_per_retry
 bin/stampede run idempotency-retry-storm --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design postgres_points,postgres_transaction,check_then_insert
+bin/stampede run taskqueue-worker-crash --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design postgres_batch,redis_lists,ack_before_handler
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

@@ -1,0 +1,740 @@
+package taskqueue
+
+import (
+	"cmp"
+	"maps"
+	"math/bits"
+	"slices"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// The names of the invariants.
+const (
+	JobsKept       = "jobs-kept"
+	EffectsOnce    = "effects-once"
+	AttemptsUsed   = "attempts-used"
+	NewestEnds     = "newest-claim-ends"
+	BackoffKept    = "backoff-kept"
+	CancelledStays = "cancelled-stays"
+	UniqueKept     = "unique-kept"
+	PriorityKept   = "priority-kept"
+	TenantsFair    = "tenants-fair"
+	PoisonFound    = "poison-found"
+	RatesKept      = "rates-kept"
+)
+
+// invariants are what must be true of every design. Without a limit nothing can be said of limits.
+func invariants(p Params) []check.Invariant {
+	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], factsOf)}
+	put := check.Effects{Table: jobFact, Kind: check.Named(KindEnqueue)}
+	list := []check.Invariant{
+		s.State(JobsKept, "every acknowledged job is there once, as it was enqueued, also if that was "+
+			"sent twice, no other is, and at rest each is done, dead or cancelled",
+			check.AckedDurable(put), check.NoPhantom(put), check.AtMostOnce(jobFact, check.ByOp),
+			check.Quiescent(jobFact, ready, waiting, running), check.OnAudit(known),
+			check.SameReply(check.Replies{Kind: put.Kind, What: "job", Same: check.ByName, Sent: true,
+				Denied: func(rec *history.Record) bool { return sut.RefusedFor(rec, ErrDuplicate) }})),
+		s.State(EffectsOnce, "a job that is done has had one effect, and no job has had two",
+			check.OnAudit(effectsOnce)),
+		s.State(AttemptsUsed, "a job is tried no more often than it may be, and is dead if and only if "+
+			"that is used up or its handler said that it is of no use", check.OnAudit(p.attemptsUsed)),
+		s.State(NewestEnds, "of several attempts at a job the newest ends it, and none begins before "+
+			"the lease of the one before it is over", check.OnAudit(p.newestEnds)),
+		s.State(BackoffKept, "after a failure a job is not tried again before its pause is over, which "+
+			"is within its bounds", check.OnAudit(p.backoffKept)),
+		s.State(CancelledStays, "what was cancelled stays so, and what is over does not start any more",
+			check.OnAudit(cancelledStays)),
+		s.State(UniqueKept, "a unique key is of one live job at a time", check.OnAudit(uniqueKept)),
+		s.State(PriorityKept, "while a job is ready only so many less urgent ones of its tenant are "+
+			"claimed", check.OnAudit(p.priorityKept)),
+		s.State(TenantsFair, "tenants that have enough ready jobs are served equally often",
+			check.OnAudit(p.tenantsFair)),
+		s.State(PoisonFound, "what is dead as poison is exactly what is poison, found in as few "+
+			"calls as halves need", check.OnAudit(poisonFound)),
+	}
+	if p.TenantRate > 0 {
+		list = append(list, s.State(RatesKept, "a tenant's jobs are claimed no more often than its "+
+			"limit allows", check.OnAudit(p.ratesKept)))
+	}
+	return list
+}
+
+// known is the clause that each run is of a job that is there, and is there once.
+func known(r *check.Run, a *Audit) func() {
+	tenants := map[uint64]string{}
+	for _, j := range a.Jobs {
+		tenants[j.ID] = j.Tenant
+	}
+	type call struct {
+		job           uint64
+		attempt, size int64
+	}
+	seen := map[call]bool{}
+	for _, run := range a.Runs {
+		r.Checked(1)
+		c := call{run.Job, run.Attempt, run.Size}
+		switch tenant, there := tenants[run.Job]; {
+		case !there:
+			r.Violate([]uint64{run.Job}, "%s was begun, and is not there", nameOf(run.Job))
+		case tenant != run.Tenant:
+			r.Violate([]uint64{run.Job}, "%s of %s was begun for %s", nameOf(run.Job), tenant, run.Tenant)
+		case seen[c] || run.Attempt < 1:
+			r.Violate([]uint64{run.Job}, "attempt %d at %s was begun twice among %d jobs", run.Attempt,
+				nameOf(run.Job), run.Size)
+		}
+		seen[c] = true
+	}
+	return nil
+}
+
+// effectsOnce is the clause about effects.
+func effectsOnce(r *check.Run, a *Audit) func() {
+	effects := map[uint64]int{}
+	for _, e := range a.Effects {
+		effects[e.Job]++
+	}
+	finished := 0
+	for _, j := range a.Jobs {
+		r.Checked(1)
+		n := effects[j.ID]
+		delete(effects, j.ID)
+		switch {
+		case n > 1:
+			r.Violate([]uint64{j.ID}, "%s had %d effects", j.Job, n)
+		case j.State == done && n == 0:
+			r.Violate([]uint64{j.ID}, "%s is done, but had no effect", j.Job)
+		}
+		if j.State == done {
+			finished++
+		}
+	}
+	succeededAt := map[EffectRow]bool{}
+	for _, run := range a.Runs {
+		if run.Result == succeeded {
+			succeededAt[EffectRow{run.Job, run.Attempt}] = true
+		}
+	}
+	for _, e := range a.Effects {
+		if !succeededAt[e] {
+			r.Violate([]uint64{e.Job}, "%s had an effect in attempt %d, which did not succeed",
+				nameOf(e.Job), e.Attempt)
+		}
+		if n := effects[e.Job]; n > 1 {
+			r.Violate([]uint64{e.Job}, "%s, which is not there, had %d effects", nameOf(e.Job), n)
+			delete(effects, e.Job)
+		}
+	}
+	r.Need(finished > 0, "no job is done")
+	return nil
+}
+
+// asked are the operations of a kind that may have taken effect, by the name of their job, and
+// those of them that were acknowledged.
+func asked(r *check.Run, kind string) (may, acked map[string][]uint64) {
+	may, acked = map[string][]uint64{}, map[string][]uint64{}
+	r.See(func(rec *history.Record) {
+		if rec.Start == history.Never || rec.Outcome == history.Refused {
+			return
+		}
+		may[rec.Op.Key] = append(may[rec.Op.Key], rec.Op.ID)
+		if rec.Outcome == history.OK {
+			acked[rec.Op.Key] = append(acked[rec.Op.Key], rec.Op.ID)
+		} else {
+			r.AllowedUnknown(1)
+		}
+	}, kind)
+	return may, acked
+}
+
+// attemptsUsed is the clause about how often jobs are tried, and what follows from that.
+func (p Params) attemptsUsed(r *check.Run, a *Audit) func() {
+	most := map[uint64]int64{}
+	for _, run := range a.Runs {
+		most[run.Job] = max(most[run.Job], run.Attempt)
+	}
+	may, acked := asked(r, KindReplay)
+	return func() {
+		deadOnes := 0
+		for _, j := range a.Jobs {
+			r.Checked(1)
+			limit := int64(p.MaxAttempts) * (1 + j.Replays)
+			ops := append([]uint64{j.ID}, may[j.Job]...)
+			switch {
+			case j.Attempts > limit || most[j.ID] > limit:
+				r.Violate(ops, "%s was tried %d times, attempt %d being the last; it may be %d times", j.Job,
+					j.Attempts, most[j.ID], limit)
+			case most[j.ID] > j.Attempts:
+				r.Violate(ops, "attempt %d at %s was begun, which counts %d", most[j.ID], j.Job, j.Attempts)
+			case j.State == dead && j.Reason == usedUp && j.Attempts < limit:
+				r.Violate(ops, "%s is dead after %d of %d attempts", j.Job, j.Attempts, limit)
+			case (j.State == dead) != (j.Reason != ""):
+				r.Violate(ops, "%s is %s because of %q", j.Job, j.State, j.Reason)
+			case j.Replays > int64(len(may[j.Job])):
+				r.Violate(ops, "%s was replayed %d times; %d were asked for", j.Job, j.Replays, len(may[j.Job]))
+			case j.Replays < int64(len(acked[j.Job])):
+				r.Violate(ops, "%s was replayed %d times; %d were acknowledged", j.Job, j.Replays,
+					len(acked[j.Job]))
+			}
+			if j.State == dead {
+				deadOnes++
+			}
+		}
+		r.Need(deadOnes > 0, "no job is dead")
+	}
+}
+
+// tries are the runs of each job, the first attempt first, one for each attempt: that of the
+// last call, with the fewest jobs.
+func tries(a *Audit) map[uint64][]*RunRow {
+	by := map[uint64][]*RunRow{}
+	for i := range a.Runs {
+		by[a.Runs[i].Job] = append(by[a.Runs[i].Job], &a.Runs[i])
+	}
+	for job, list := range by {
+		slices.SortStableFunc(list, func(x, y *RunRow) int {
+			return cmp.Or(cmp.Compare(x.Attempt, y.Attempt), cmp.Compare(x.Size, y.Size))
+		})
+		by[job] = slices.CompactFunc(list, func(x, y *RunRow) bool { return x.Attempt == y.Attempt })
+	}
+	return by
+}
+
+// newestEnds is the clause about attempts that were taken over. What failed may have been given
+// back before its worker died; all else is its worker's until its lease is over.
+func (p Params) newestEnds(r *check.Run, a *Audit) func() {
+	byJob, again, taken := tries(a), 0, 0
+	for _, j := range a.Jobs {
+		r.Checked(1)
+		if j.State == done && j.EndedBy != j.Attempts {
+			r.Violate([]uint64{j.ID}, "attempt %d ended %s, whose newest is %d", j.EndedBy, j.Job,
+				j.Attempts)
+		}
+		if j.State == done && j.Attempts > 1 {
+			again++
+		}
+		for i, run := range byJob[j.ID] {
+			if i == 0 || slices.Contains([]string{failed, gaveUp, down}, byJob[j.ID][i-1].Result) {
+				continue
+			}
+			before := byJob[j.ID][i-1]
+			taken++
+			if after := time.Duration(run.ClaimedNS - before.AskedNS); after < p.Lease.D() {
+				r.Violate([]uint64{j.ID}, "%s was claimed for attempt %d %v after attempt %d, whose lease "+
+					"is %v", j.Job, run.Attempt, after, before.Attempt, p.Lease)
+			}
+		}
+	}
+	r.Need(again > 0, "no job was done after a second attempt")
+	r.Note("%d jobs were done by a later attempt than the first; %d attempts were taken over from "+
+		"another worker", again, taken)
+	return nil
+}
+
+// backoffKept is the clause about pauses. What is stored is judged, as full jitter may be as
+// short as its floor.
+func (p Params) backoffKept(r *check.Run, a *Audit) func() {
+	failures := 0
+	for job, list := range tries(a) {
+		for i, run := range list {
+			if run.NextNS == 0 {
+				if i+1 < len(list) && p.tooSoon(run, list[i+1]) {
+					r.Violate([]uint64{job}, "attempt %d at %s was claimed %v after attempt %d, of whose failure "+
+						"no pause is known", list[i+1].Attempt, nameOf(job),
+						time.Duration(list[i+1].ClaimedNS-run.AskedNS), run.Attempt)
+				}
+				continue
+			}
+			failures++
+			pause := time.Duration(run.NextNS - run.FailedNS)
+			floor, most := p.BackoffFloor.D(), p.ceiling(run.Attempt)
+			if pause < floor-grain || pause > most+grain {
+				r.Violate([]uint64{job}, "after attempt %d at %s the pause was %v; it is %v to %v", run.Attempt,
+					nameOf(job), pause, floor, most)
+			}
+			if i+1 < len(list) && list[i+1].ClaimedNS < run.NextNS-int64(grain) {
+				r.Violate([]uint64{job}, "attempt %d at %s was claimed %v before its pause was over",
+					list[i+1].Attempt, nameOf(job), time.Duration(run.NextNS-list[i+1].ClaimedNS))
+			}
+		}
+	}
+	r.Checked(failures)
+	r.Need(failures > 0, "no attempt failed that was to be followed by another one")
+	again := slices.DeleteFunc(slices.Clone(a.Calls), func(c CallRow) bool { return c.Attempt < 2 })
+	if busiest, mean := peak(again); mean > 0 {
+		r.Note("of later attempts than the first the dependency had %d calls in its busiest %v, %.1f "+
+			"times the mean", busiest, moment, float64(busiest)/mean)
+	}
+	return p.neverEarly(r, a)
+}
+
+// tooSoon says whether a failure without a known pause was followed by an attempt before any pause
+// or its lease can have been over. After the last one there is a replay, which may come at once.
+func (p Params) tooSoon(run, next *RunRow) bool {
+	return (run.Result == failed || run.Result == down) && run.Attempt%int64(p.MaxAttempts) != 0 &&
+		time.Duration(next.ClaimedNS-run.AskedNS) < min(p.BackoffFloor.D(), p.Lease.D())-grain
+}
+
+// neverEarly is the part about delays.
+func (p Params) neverEarly(r *check.Run, a *Audit) func() {
+	created, first := map[uint64]int64{}, map[uint64]int64{}
+	for _, j := range a.Jobs {
+		created[j.ID] = j.CreatedNS
+	}
+	for _, run := range a.Runs {
+		if run.Attempt == 1 {
+			first[run.Job] = run.ClaimedNS
+		}
+	}
+	requests(r, func(req EnqueueRequest) {
+		due := created[req.ID] + req.DelayMS*int64(time.Millisecond)
+		if at := first[req.ID]; at != 0 && created[req.ID] != 0 && at < due-int64(grain) {
+			r.Violate([]uint64{req.ID}, "%s was claimed %v before its delay of %d ms was over",
+				nameOf(req.ID), time.Duration(due-at), req.DelayMS)
+		}
+	})
+	return nil
+}
+
+// grain is the coarsest resolution of a store's clock.
+const grain = time.Millisecond
+
+// requests visits what was enqueued, or may have been.
+func requests(r *check.Run, visit func(EnqueueRequest)) {
+	table := API()
+	r.See(func(rec *history.Record) {
+		if req, err := api.RequestOf[EnqueueRequest](table, rec.Op); err == nil {
+			visit(req)
+		}
+	}, KindEnqueue)
+}
+
+// moment is how long the busiest moment of the dependency is.
+const moment = 100 * time.Millisecond
+
+// peak is how many calls the busiest moment had, and how many each had on average.
+func peak(calls []CallRow) (most int, mean float64) {
+	if len(calls) < 2 {
+		return 0, 0
+	}
+	by := map[int64]int{}
+	first, last := calls[0].AtNS, calls[0].AtNS
+	for _, c := range calls {
+		by[c.AtNS/int64(moment)]++
+		most = max(most, by[c.AtNS/int64(moment)])
+		first, last = min(first, c.AtNS), max(last, c.AtNS)
+	}
+	return most, float64(len(calls)) / (float64(last-first)/float64(moment) + 1)
+}
+
+// cancelledStays is the clause about cancelled jobs.
+func cancelledStays(r *check.Run, a *Audit) func() {
+	last := map[uint64]int64{}
+	for _, run := range a.Runs {
+		last[run.Job] = max(last[run.Job], run.ClaimedNS)
+	}
+	may, acked := asked(r, KindCancel)
+	return func() {
+		n := 0
+		for _, j := range a.Jobs {
+			r.Checked(1)
+			if len(acked[j.Job]) > 0 && j.State != cancelled {
+				r.Violate(append([]uint64{j.ID}, acked[j.Job]...), "%s was cancelled, and is %s", j.Job,
+					j.State)
+			}
+			if j.EndedNS != 0 && last[j.ID] > j.EndedNS {
+				r.Violate([]uint64{j.ID}, "%s was claimed %v after it was %s", j.Job,
+					time.Duration(last[j.ID]-j.EndedNS), j.State)
+			}
+			if j.State != cancelled {
+				continue
+			}
+			n++
+			if len(may[j.Job]) == 0 {
+				r.Violate([]uint64{j.ID}, "%s is cancelled, which nobody asked for", j.Job)
+			}
+		}
+		r.Need(n > 0, "no job was cancelled")
+	}
+}
+
+// uniqueKept is the clause about unique keys. What was replayed was dead in between. A store reads
+// its clock before it waits for the job in its way to end, by no more than the operation took.
+// Whoever is refused because of a key has another job in the way that may have had it then: one
+// that is not there may have had it from its enqueue on, and one that is over until as long after
+// its answer as it lasted.
+func uniqueKept(r *check.Run, a *Audit) func() {
+	asked, slowest := r.Operations(check.Named(KindEnqueue), r.Table(jobFact)), r.Slowest()
+	var denied []history.Record
+	may := map[string][]check.Operation{}
+	r.See(func(rec *history.Record) {
+		if op := check.Attempt(rec); op.May() {
+			may[rec.Op.Key] = append(may[rec.Op.Key], op)
+		} else if sut.RefusedFor(rec, ErrDuplicate) {
+			denied = append(denied, *rec)
+		}
+	}, KindEnqueue)
+	return func() {
+		r.Need(len(denied) > 0, "no job was refused because of its unique key")
+		before, jobs := map[string]JobRow{}, map[uint64]JobRow{}
+		for _, j := range slices.SortedFunc(slices.Values(a.Jobs), byCreation) {
+			r.Checked(1)
+			jobs[j.ID] = j
+			took, certain := took(asked[j.ID])
+			if j.Unique == "" || j.Replays > 0 {
+				continue
+			}
+			was, known := before[j.Unique]
+			if known && certain && (was.EndedNS == 0 || was.EndedNS > j.CreatedNS+took) {
+				r.Violate([]uint64{was.ID, j.ID}, "%s and %s both had the key %q", was.Job, j.Job, j.Unique)
+			}
+			if !known || was.EndedNS != 0 && (j.EndedNS == 0 || j.EndedNS > was.EndedNS) {
+				before[j.Unique] = j
+			}
+		}
+		slack := *slowest + check.FaultTime(r.Faults(), 0, history.Never)
+		for _, rec := range denied {
+			if !slices.ContainsFunc(may[rec.Op.Key], func(op check.Operation) bool {
+				j, there := jobs[op.ID]
+				end := asked[op.ID].End // of any attempt
+				return op.ID != rec.Op.ID && op.Start <= rec.End && (!there || j.EndedNS == 0 ||
+					j.Replays > 0 || end == history.Never ||
+					end+time.Duration(j.EndedNS-j.CreatedNS)+slack >= rec.Start)
+			}) {
+				r.Violate([]uint64{rec.Op.ID}, "operation %d was refused because of the key %q, which no "+
+					"live job had", rec.Op.ID, rec.Op.Key)
+			}
+		}
+	}
+}
+
+func byCreation(x, y JobRow) int {
+	return cmp.Or(cmp.Compare(x.CreatedNS, y.CreatedNS), cmp.Compare(x.ID, y.ID))
+}
+
+// took is how long an acknowledged operation took in nanoseconds, from when it was first sent. What
+// it stored was visible so long after it was stored, at most, whatever the clocks say.
+func took(op check.Operation) (ns int64, acknowledged bool) {
+	return int64(op.End - op.Start), op.Outcome == history.OK
+}
+
+// wait is when a job was certainly ready for its first attempt: from when it was certainly visible
+// until the claim that it is in reached the store.
+type wait struct {
+	job      uint64
+	tenant   string
+	priority int64
+	from, to int64
+}
+
+// waits are those of the acknowledged jobs that had no delay. They are known after the reading.
+func waits(r *check.Run, a *Audit) func() []wait {
+	first, delayed := map[uint64]*RunRow{}, map[uint64]bool{}
+	for i := range a.Runs {
+		if run := &a.Runs[i]; run.Attempt == 1 {
+			first[run.Job] = run
+		}
+	}
+	asked := r.Operations(check.Named(KindEnqueue), r.Table(jobFact))
+	requests(r, func(req EnqueueRequest) { delayed[req.ID] = delayed[req.ID] || req.DelayMS > 0 })
+	return func() (list []wait) {
+		for _, j := range a.Jobs {
+			took, certain := took(asked[j.ID])
+			run := first[j.ID]
+			if run != nil && certain && !delayed[j.ID] && j.CreatedNS+took < run.AskedNS {
+				list = append(list, wait{j.ID, j.Tenant, j.Priority, j.CreatedNS + took, run.AskedNS})
+			}
+		}
+		return list
+	}
+}
+
+// class is the jobs of a tenant that have a priority.
+type class struct {
+	tenant   string
+	priority int64
+}
+
+// priorityKept is the clause about priorities. A claim that was asked for while a job was certainly
+// ready, and before that was claimed, has passed it over. One of each worker may: another claim may
+// have had the job in its hands and lost it.
+func (p Params) priorityKept(r *check.Run, a *Audit) func() {
+	known := waits(r, a)
+	return func() {
+		list, came, went := known(), map[class][]int64{}, map[class][]int64{}
+		for _, w := range list {
+			c := class{w.tenant, w.priority}
+			came[c], went[c] = append(came[c], w.from), append(went[c], w.to)
+		}
+		for c := range came {
+			slices.Sort(came[c])
+			slices.Sort(went[c])
+		}
+		before := func(times []int64, at int64) int { // how many
+			n, _ := slices.BinarySearch(times, at)
+			return n
+		}
+		chosen, most, crowd := 0, 0, 0
+		for _, w := range list {
+			r.Checked(1)
+			passed, left := 0, 0
+			for less := w.priority + 1; less <= 3; less++ {
+				c := class{w.tenant, less}
+				passed += before(went[c], w.to) - before(went[c], w.from+1)
+				left += before(came[c], w.to) - before(went[c], w.to+1)
+			}
+			if left > 0 {
+				chosen++
+			}
+			most, crowd = max(most, passed), max(crowd, passed+left)
+			if passed > p.PriorityWithin {
+				r.Violate([]uint64{w.job}, "%d less urgent jobs of %s were claimed while %s was ready; the "+
+					"limit is %d", passed, w.tenant, nameOf(w.job), p.PriorityWithin)
+			}
+		}
+		r.Need(chosen >= leastChosen, "%d jobs were claimed before a less urgent one of their tenant "+
+			"that was ready; at least %d must be", chosen, leastChosen)
+		r.Need(crowd > p.PriorityWithin, "%d less urgent jobs could have been claimed while one was "+
+			"ready; more than %d would break a limit", crowd, p.PriorityWithin)
+		r.Note("%d jobs were claimed before a less urgent one that was ready; %d less urgent ones "+
+			"overtook one of them at most, of %d", chosen, most, crowd)
+	}
+}
+
+// leastChosen is how many claims must have had a choice between priorities.
+const leastChosen = 10
+
+// tenantsFair is the clause about tenants: while two of them both have more ready jobs than their
+// share of what all workers claim at once, the claims of both grow alike. Where tenants have limits
+// one may have used up its claims at once before, and the other not.
+func (p Params) tenantsFair(r *check.Run, a *Audit) func() {
+	known := waits(r, a)
+	return func() {
+		most, others := waited(a)
+		turns, tenants := turnsOf(a, known())
+		together, apart := 0, 0
+		for i, x := range tenants {
+			for _, y := range tenants[i+1:] {
+				claims, by := p.alike(r, turns, x, y)
+				together, apart = max(together, claims), max(apart, by)
+			}
+		}
+		r.Checked(len(turns))
+		r.Need(together > p.apart(), "two tenants were served %d times while both had enough; more than "+
+			"%d would show who is preferred", together, p.apart())
+		r.Note("two tenants were served %d times while both had enough, one of them %d times more at "+
+			"most; half of the first claims came within %v for the tenant that had most jobs, and within "+
+			"%v for the others", together, apart, most, others)
+	}
+}
+
+// waited is within how long half of the jobs of the tenant that has most were claimed, and half of
+// all others.
+func waited(a *Audit) (most, others time.Duration) {
+	created, by, largest := map[uint64]int64{}, map[string][]time.Duration{}, ""
+	for _, j := range a.Jobs {
+		created[j.ID] = j.CreatedNS
+	}
+	for _, list := range tries(a) {
+		if run := list[0]; run.Attempt == 1 {
+			by[run.Tenant] = append(by[run.Tenant], time.Duration(run.ClaimedNS-created[run.Job]))
+		}
+	}
+	for tenant, list := range by {
+		if n := len(by[largest]); len(list) > n || len(list) == n && tenant < largest {
+			largest = tenant
+		}
+	}
+	top := by[largest]
+	delete(by, largest)
+	half := func(list []time.Duration) time.Duration {
+		slices.Sort(list)
+		if len(list) == 0 {
+			return 0
+		}
+		return list[len(list)/2].Round(time.Millisecond)
+	}
+	return half(top), half(slices.Concat(slices.Collect(maps.Values(by))...))
+}
+
+// event is a job that becomes ready, step 1, or the claim of one, step -1: of any attempt, and
+// counted as ready only if it was one that certainly waited.
+type event struct {
+	at     int64
+	tenant string
+	step   int
+	claim  bool
+	job    uint64
+}
+
+// turnsOf is what happened to tenants, in its order.
+func turnsOf(a *Audit, list []wait) (turns []event, tenants []string) {
+	for _, w := range list {
+		turns = append(turns, event{w.from, w.tenant, 1, false, w.job},
+			event{w.to, w.tenant, -1, false, w.job})
+		if !slices.Contains(tenants, w.tenant) {
+			tenants = append(tenants, w.tenant)
+		}
+	}
+	for _, list := range tries(a) {
+		for _, run := range list {
+			turns = append(turns, event{run.AskedNS, run.Tenant, 0, true, run.Job})
+		}
+	}
+	slices.SortFunc(turns, func(x, y event) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.step, y.step), cmp.Compare(x.job, y.job))
+	})
+	slices.Sort(tenants)
+	return turns, tenants
+}
+
+// alike compares two tenants. The highest of what one was ahead less the lowest is what it was
+// served more in some time in which both had enough. It returns the most claims in such a time,
+// and by how many they differed at most.
+func (p Params) alike(r *check.Run, turns []event, x, y string) (together, apart int) {
+	has, claims, ahead, low, high := map[string]int{}, 0, 0, 0, 0
+	for _, e := range turns {
+		if e.tenant != x && e.tenant != y {
+			continue
+		}
+		has[e.tenant] += e.step
+		if min(has[x], has[y]) <= p.enough() {
+			claims, ahead, low, high = 0, 0, 0, 0
+			continue
+		}
+		switch {
+		case !e.claim:
+			continue
+		case e.tenant == x:
+			ahead++
+		default:
+			ahead--
+		}
+		claims++
+		low, high = min(low, ahead), max(high, ahead)
+		together, apart = max(together, claims), max(apart, high-low)
+		if high-low > p.apart() {
+			r.Violate([]uint64{e.job}, "%s and %s both had more than %d ready jobs, and one was served %d "+
+				"times more; the limit is %d", x, y, p.enough(), high-low, p.apart())
+			claims, ahead, low, high = 0, 0, 0, 0
+		}
+	}
+	return together, apart
+}
+
+// ratesKept is the clause about limits, by the clock of the store that has them: in no span of time
+// a tenant has more claims than at once and what its rate gives in that span. Of all spans that end
+// with a claim the worst is the worst that ends with the claim before it, or this claim alone.
+func (p Params) ratesKept(r *check.Run, a *Audit) func() {
+	claims, highest := map[string][]*RunRow{}, 0.0
+	for _, list := range tries(a) {
+		for _, run := range list {
+			claims[run.Tenant] = append(claims[run.Tenant], run)
+		}
+	}
+	for tenant, list := range claims {
+		slices.SortFunc(list, func(x, y *RunRow) int {
+			return cmp.Or(cmp.Compare(x.ClaimedNS, y.ClaimedNS), cmp.Compare(x.Job, y.Job))
+		})
+		above, last := 0.0, int64(0)
+		for _, run := range list {
+			r.Checked(1)
+			above = max(0, above-p.TenantRate*time.Duration(run.ClaimedNS-last).Seconds()) + 1
+			last, highest = run.ClaimedNS, max(highest, above)
+			if above > float64(p.TenantBurst)+0.01 {
+				r.Violate([]uint64{run.Job}, "with %s %s has %.2f claims more than %g a second; the limit is "+
+					"%d", nameOf(run.Job), tenant, above, p.TenantRate, p.TenantBurst)
+				above = 0
+			}
+		}
+	}
+	r.Need(highest > float64(p.TenantBurst)-1, "no tenant has used up its limit: %.1f of %d claims "+
+		"at once", highest, p.TenantBurst)
+	return nil
+}
+
+// poisonFound is the clause about poison. How many calls a batch took says something if its worker
+// came to the end of it.
+func poisonFound(r *check.Run, a *Audit) func() {
+	batches, halved := map[string]*batch{}, 0
+	for i := range a.Runs {
+		run := &a.Runs[i]
+		b := batches[run.Batch]
+		if b == nil {
+			b = &batch{last: map[uint64]*RunRow{}}
+			batches[run.Batch] = b
+		}
+		b.add(run)
+		if run.Size > 1 && (run.Result == failed || run.Result == gaveUp) {
+			r.Violate([]uint64{run.Job}, "%s is to blame for a call with %d jobs", nameOf(run.Job), run.Size)
+		}
+	}
+	for name, b := range batches {
+		r.Checked(1)
+		alone, over := b.ended()
+		if !over {
+			continue
+		}
+		if b.size > 1 && alone > 0 {
+			halved++
+		}
+		if most := 1 + 2*alone*bits.Len(uint(b.size-1)); b.calls > float64(most)+0.01 {
+			r.Violate([]uint64{b.job}, "%s of %d jobs, of which %d failed, took %.0f calls; halves need %d "+
+				"at most", name, b.size, alone, b.calls, most)
+		}
+	}
+	poison := map[uint64]bool{}
+	requests(r, func(req EnqueueRequest) {
+		if req.Poison {
+			poison[req.ID] = true
+		}
+	})
+	return func() {
+		found := 0
+		for _, j := range a.Jobs {
+			switch is := j.State == dead && j.Reason == poisoned; {
+			case is && !poison[j.ID]:
+				r.Violate([]uint64{j.ID}, "%s is dead as poison, and is none", j.Job)
+			case j.State == done && poison[j.ID]:
+				r.Violate([]uint64{j.ID}, "%s is poison, and is done", j.Job)
+			case is:
+				found++
+			}
+		}
+		r.Need(found > 0, "no poison was found")
+		r.Note("%d jobs were found to be poison, and %d batches were halved", found, halved)
+	}
+}
+
+// batch is the calls with the jobs of one claim.
+type batch struct {
+	size  int
+	calls float64
+	job   uint64
+	last  map[uint64]*RunRow // of each job, the call with the fewest others
+}
+
+// add adds a job in a call: a part of a call of so many.
+func (b *batch) add(run *RunRow) {
+	b.size, b.calls, b.job = max(b.size, int(run.Size)), b.calls+1/float64(run.Size), run.Job
+	if was := b.last[run.Job]; was == nil || run.Size < was.Size {
+		b.last[run.Job] = run
+	}
+}
+
+// ended says how many failed alone, and whether the batch was worked on to its end.
+func (b *batch) ended() (alone int, over bool) {
+	for _, run := range b.last {
+		if run.Result == "" || run.Result == split {
+			return 0, false
+		}
+		if run.Size == 1 && run.Result != succeeded {
+			alone++
+		}
+	}
+	return alone, true
+}

@@ -1,0 +1,253 @@
+package taskqueue_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/taskqueue"
+)
+
+const ms = time.Millisecond
+
+// evidence is a history and an audit, which tests change.
+type evidence struct {
+	p       *taskqueue.Params
+	records []history.Record
+	windows []history.Window
+	audit   taskqueue.Audit
+}
+
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
+	t.Helper()
+	return suttest.Verdicts(taskqueue.System().Invariants(e.p),
+		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+}
+
+// yard is a queue of ordinary size, whose workers cannot do at once what there is.
+func yard() *taskqueue.Params {
+	p := busy()
+	p.Tenants, p.Workers, p.Lease, p.Work = 3, 1, sut.Duration(30*ms), 0
+	p.PriorityWithin, p.FairWithin, p.TenantRate, p.TenantBurst = 3, 1, 60, 5
+	return p
+}
+
+// anyYard is a queue of any kind.
+func anyYard(t *rapid.T) *taskqueue.Params {
+	p := yard()
+	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
+	p.Tenants = rapid.IntRange(1, 5).Draw(t, "tenants")
+	p.Workers = rapid.IntRange(1, 4).Draw(t, "workers")
+	p.MaxAttempts = rapid.IntRange(1, 5).Draw(t, "attempts")
+	p.TenantRate = float64(rapid.IntRange(1, 10).Draw(t, "rate")) * 30
+	p.Noisy, p.Urgent, p.Delayed = share("noisy"), share("urgent")/2, share("delayed")
+	p.Unique, p.Cancel, p.Replay = share("unique"), share("cancel"), share("replay")
+	p.Flaky, p.Hopeless, p.Poison = share("flaky")/3, share("hopeless")/3, share("poison")/3
+	p.PriorityWithin = p.Workers * p.Tenants
+	p.FairWithin = 4 * p.PriorityWithin
+	return p
+}
+
+// proof is what the judges of the task queue are proved by.
+func proof() suttest.Proof[*evidence] {
+	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
+	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
+		Any: func(t *rapid.T) *evidence {
+			return lineOf(t, seed(t), anyYard(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
+		},
+		Some: func(t *rapid.T) *evidence {
+			return lineOf(t, seed(t), yard(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
+				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
+		},
+		Whole: func(t suttest.TB, seed uint64) *evidence {
+			return lineOf(t, seed, yard(), suttest.Trouble{}, false)
+		},
+		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: map[string][]string{
+			"whoever knows a job may cancel or replay it": {"change client of cancel",
+				"change client of replay"},
+			"the log of the dependency is shown, and not judged": {"drop of calls", "double of calls",
+				"exchange at_ns of calls", "raise at_ns of calls", "lower at_ns of calls",
+				"exchange attempt of calls", "raise attempt of calls", "lower attempt of calls"},
+		},
+		Absent: map[string][]string{
+			"the answer says nothing": {"exchange answers to cancel", "exchange answers to replay"},
+		},
+	}
+	for _, v := range taskqueue.System().Invariants(yard()) {
+		p.Invariants = append(p.Invariants, v.Name())
+	}
+	return p
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a second effect", Breaks: taskqueue.EffectsOnce,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.audit.Effects = append(e.audit.Effects, e.audit.Effects[pick(len(e.audit.Effects))])
+				return true
+			}},
+		{Name: "an attempt too many", Breaks: taskqueue.AttemptsUsed,
+			Do: func(e *evidence, pick func(int) int) bool {
+				j := suttest.PickFrom(e.audit.Jobs, pick, inState("dead"))
+				if j != nil {
+					j.Attempts = int64(e.p.MaxAttempts)*(1+j.Replays) + 1
+				}
+				return j != nil
+			}},
+		{Name: "an older attempt ends the job", Breaks: taskqueue.NewestEnds,
+			Do: func(e *evidence, pick func(int) int) bool {
+				j := suttest.PickFrom(e.audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
+					return j.State == "done" && j.Attempts > 1
+				})
+				if j != nil {
+					j.EndedBy--
+				}
+				return j != nil
+			}},
+		{Name: "a pause of no time", Breaks: taskqueue.BackoffKept,
+			Do: func(e *evidence, pick func(int) int) bool {
+				r := suttest.PickFrom(e.audit.Runs, pick,
+					func(r *taskqueue.RunRow) bool { return r.NextNS > 0 })
+				if r != nil {
+					r.NextNS = r.FailedNS
+				}
+				return r != nil
+			}},
+		{Name: "a cancelled job starts", Breaks: taskqueue.CancelledStays,
+			Do: func(e *evidence, pick func(int) int) bool {
+				j := suttest.PickFrom(e.audit.Jobs, pick, inState("cancelled"))
+				if j != nil {
+					e.audit.Runs = append(e.audit.Runs, taskqueue.RunRow{Job: j.ID, Tenant: j.Tenant,
+						Attempt: j.Attempts + 1, Batch: "batch-0", Size: 1, AskedNS: j.EndedNS + 1,
+						ClaimedNS: j.EndedNS + int64(ms)})
+				}
+				return j != nil
+			}},
+		{Name: "two live jobs have a key", Breaks: taskqueue.UniqueKept,
+			Do: func(e *evidence, pick func(int) int) bool {
+				first, second := e.twins(pick)
+				if first != nil {
+					first.EndedNS = second.CreatedNS + int64(time.Second)
+				}
+				return first != nil
+			}},
+		{Name: "an urgent job waits to the end", Breaks: taskqueue.PriorityKept,
+			Do: func(e *evidence, pick func(int) int) bool { return e.late(pick) }},
+		{Name: "a tenant is not served", Breaks: taskqueue.TenantsFair,
+			Do: func(e *evidence, pick func(int) int) bool { return e.starve() }},
+		{Name: "a tenant has more than its limit", Breaks: taskqueue.RatesKept,
+			Do: func(e *evidence, pick func(int) int) bool {
+				at := e.audit.Runs[pick(len(e.audit.Runs))]
+				jobs := map[uint64]bool{}
+				for i := range e.audit.Runs {
+					r := &e.audit.Runs[i]
+					if r.Tenant == at.Tenant && r.Attempt == 1 && (jobs[r.Job] || len(jobs) <= e.p.TenantBurst) {
+						jobs[r.Job], r.ClaimedNS = true, at.ClaimedNS
+					}
+				}
+				return len(jobs) > e.p.TenantBurst
+			}},
+		{Name: "somebody else is taken for poison", Breaks: taskqueue.PoisonFound,
+			Do: func(e *evidence, pick func(int) int) bool {
+				j := suttest.PickFrom(e.audit.Jobs, pick, inState("done"))
+				if j != nil {
+					j.State, j.Reason = "dead", "poison"
+				}
+				return j != nil
+			}},
+	})
+}
+
+func inState(state string) func(*taskqueue.JobRow) bool {
+	return func(j *taskqueue.JobRow) bool { return j.State == state }
+}
+
+// acked says that a job was acknowledged, and had no delay.
+func (e *evidence) acked(job uint64) bool {
+	for i := range e.records {
+		if r := &e.records[i]; r.Op.ID == job && r.Outcome == history.OK {
+			req, err := api.RequestOf[taskqueue.EnqueueRequest](taskqueue.API(), r.Op)
+			return err == nil && req.DelayMS == 0
+		}
+	}
+	return false
+}
+
+// twins are two jobs that had a key one after the other, the second of them acknowledged.
+func (e *evidence) twins(pick func(int) int) (first, second *taskqueue.JobRow) {
+	var pairs [][2]*taskqueue.JobRow
+	for i := range e.audit.Jobs {
+		a := &e.audit.Jobs[i]
+		for k := range e.audit.Jobs {
+			b := &e.audit.Jobs[k]
+			if a.Unique != "" && a.Unique == b.Unique && a.CreatedNS < b.CreatedNS && a.Replays == 0 &&
+				b.Replays == 0 && e.acked(b.ID) {
+				pairs = append(pairs, [2]*taskqueue.JobRow{a, b})
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	pair := pairs[pick(len(pairs))]
+	return pair[0], pair[1]
+}
+
+// late lets an urgent job that nobody delayed wait for all others.
+func (e *evidence) late(pick func(int) int) bool {
+	runs := map[uint64]*taskqueue.RunRow{}
+	last := int64(0)
+	for i := range e.audit.Runs {
+		runs[e.audit.Runs[i].Job] = &e.audit.Runs[i]
+		last = max(last, e.audit.Runs[i].ClaimedNS)
+	}
+	first := slices.MinFunc(e.audit.Jobs, func(a, b taskqueue.JobRow) int {
+		return int(a.CreatedNS - b.CreatedNS)
+	}).CreatedNS
+	j := suttest.PickFrom(e.audit.Jobs, pick, func(j *taskqueue.JobRow) bool {
+		r := runs[j.ID]
+		return j.Priority == 1 && r != nil && r.Attempt == 1 && r.Size == 1 && j.State == "done" &&
+			e.acked(j.ID) && j.CreatedNS < first+int64(300*ms)
+	})
+	if j == nil {
+		return false
+	}
+	for i := range e.audit.Runs {
+		if r := &e.audit.Runs[i]; r.Job == j.ID {
+			r.AskedNS, r.ClaimedNS = last, last
+		}
+	}
+	return true
+}
+
+// starve has all jobs there from the beginning, and those of a tenant claimed when nothing else
+// is left.
+func (e *evidence) starve() bool {
+	first, last := int64(0), int64(0)
+	for _, r := range e.audit.Runs {
+		last = max(last, r.ClaimedNS)
+		if first == 0 || r.ClaimedNS < first {
+			first = r.ClaimedNS
+		}
+	}
+	for i := range e.audit.Jobs {
+		e.audit.Jobs[i].CreatedNS = first - int64(time.Second)
+	}
+	for i := range e.audit.Runs {
+		if r := &e.audit.Runs[i]; r.Tenant == "tenant-1" {
+			r.AskedNS, r.ClaimedNS = last, last
+		}
+	}
+	return true
+}

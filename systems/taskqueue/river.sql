@@ -1,0 +1,13 @@
+-- A job of ours has one number, whoever sends it how often.
+CREATE UNIQUE INDEX river_job_op ON river_job (((args->>'op_id')::bigint));
+
+-- River's jobs as the other designs keep theirs.
+CREATE VIEW jobs AS
+SELECT (args->>'op_id')::bigint AS id, args->>'tenant' AS tenant, priority,
+    args->>'unique_key' AS unique_key,
+    CASE state WHEN 'available' THEN 'ready' WHEN 'running' THEN 'running' WHEN 'completed' THEN 'done'
+        WHEN 'discarded' THEN 'dead' WHEN 'cancelled' THEN 'cancelled' ELSE 'waiting' END AS state,
+    attempt::bigint AS attempts, coalesce(metadata->>'replays', '0')::bigint AS replays,
+    CASE state WHEN 'discarded' THEN coalesce(metadata->>'reason', 'attempts') ELSE '' END AS reason,
+    coalesce(metadata->>'ended_by', '0')::bigint AS ended_by, created_at, finalized_at AS ended_at
+FROM river_job;

@@ -30,23 +30,33 @@ local function read(id)
     worker = j[7], replays = j[8]}
 end
 
--- over ends a job in nobody's hands, and frees its unique key.
-local function over(id, j, state, reason, by)
-  if j.unique ~= '' then redis.call('HDEL', key('unique'), j.unique) end
-  redis.call('HSET', jobKey(id), 'state', state, 'reason', reason, 'ended', int(now), 'ended_by', by)
-  redis.call('SREM', key('live'), id)
+-- over ends jobs in nobody's hands, and frees their unique keys.
+local function over(ids, jobs, state, reason, by)
+  for n, id in ipairs(ids) do
+    if jobs[n].unique ~= '' then redis.call('HDEL', key('unique'), jobs[n].unique) end
+    redis.call('HSET', jobKey(id), 'state', state, 'reason', reason, 'ended', int(now), 'ended_by', by[n])
+  end
+  if #ids > 0 then redis.call('SREM', key('live'), unpack(ids)) end
 end
 
--- release takes what a worker had out of its hands.
-local function release(id, j)
-  if streams then
-    local q = queue(j.tenant, j.priority)
-    redis.call('XACK', q, 'workers', j.entry)
-    redis.call('XDEL', q, j.entry)
-  else
-    redis.call('LREM', key('taken:' .. j.worker), 1, id)
+-- release takes what workers had out of their hands.
+local function release(ids, jobs)
+  local entries = {}
+  for n, id in ipairs(ids) do
+    local j = jobs[n]
+    if streams then
+      local q = queue(j.tenant, j.priority)
+      entries[q] = entries[q] or {}
+      table.insert(entries[q], j.entry)
+    else
+      redis.call('LREM', key('taken:' .. j.worker), 1, id)
+    end
   end
-  redis.call('ZREM', key('running'), id)
+  for q, list in pairs(entries) do
+    redis.call('XACK', q, 'workers', unpack(list))
+    redis.call('XDEL', q, unpack(list))
+  end
+  if #ids > 0 then redis.call('ZREM', key('running'), unpack(ids)) end
 end
 
 -- mine says whether a job is still claimed by an attempt.
@@ -77,7 +87,7 @@ if what == 'cancel' or what == 'replay' then
   if what == 'cancel' then
     if j.state ~= 'ready' and j.state ~= 'waiting' then return {'too_late'} end
     redis.call('ZREM', key('waiting'), id)
-    over(id, j, 'cancelled', '', 0) -- whoever takes its number finds that
+    over({id}, {j}, 'cancelled', '', {0}) -- whoever takes its number finds that
     return {'ok'}
   end
   if j.state ~= 'dead' then return {'not_dead'} end
@@ -91,89 +101,103 @@ if what == 'cancel' or what == 'replay' then
   return {'ok'}
 end
 
--- pop takes the first job that is still ready from a list or a stream into a worker's hands, for an
--- attempt. Queues that are found to be empty are not looked at again.
-local drained = {}
-local function pop(tenant, priority, worker)
-  local q = queue(tenant, priority)
-  while not drained[q] do
-    local id, entry = nil, ''
-    if streams then
-      local got = redis.call('EXISTS', q) == 1 and
-        redis.call('XREADGROUP', 'GROUP', 'workers', worker, 'COUNT', 1, 'STREAMS', q, '>')
-      if got and got[1] then entry, id = got[1][2][1][1], got[1][2][1][2][2] end
-    else
-      id = redis.call('LMOVE', q, key('taken:' .. worker), 'RIGHT', 'LEFT')
-    end
-    if not id then
-      drained[q] = true
-      return nil
-    end
-    local j = redis.call('HMGET', jobKey(id), 'state', 'attempts', 'payload')
-    if j[1] == 'ready' then
-      local attempt = j[2] + 1
-      redis.call('HSET', jobKey(id), 'entry', entry, 'worker', worker, 'state', 'running', 'attempts', attempt)
-      return id, j[3], attempt
-    end
-    -- It was cancelled.
-    release(id, {tenant = tenant, priority = priority, entry = entry, worker = worker})
+-- pull moves the first numbers of a list or a stream into a worker's hands, at most so many.
+local function pull(q, most, worker)
+  local ids, entries = {}, {}
+  if streams then
+    local got = redis.call('EXISTS', q) == 1 and
+      redis.call('XREADGROUP', 'GROUP', 'workers', worker, 'COUNT', most, 'STREAMS', q, '>')
+    for n, entry in ipairs(got and got[1][2] or {}) do entries[n], ids[n] = entry[1], entry[2][2] end
+    return ids, entries
   end
+  for n = 1, most do
+    ids[n] = redis.call('LMOVE', q, key('taken:' .. worker), 'RIGHT', 'LEFT') or nil
+    if not ids[n] then break end
+    entries[n] = ''
+  end
+  return ids, entries
 end
 
+-- take claims the first jobs that are still ready, at most so many, and adds them to out. Queues that
+-- are found to be empty are not looked at again.
+local drained = {}
+local function take(tenant, priority, most, worker, lease, out)
+  local q, taken, leases = queue(tenant, priority), 0, {}
+  while taken < most and not drained[q] do
+    local ids, entries = pull(q, most - taken, worker)
+    drained[q] = #ids < most - taken
+    for n, id in ipairs(ids) do
+      local j = redis.call('HMGET', jobKey(id), 'state', 'attempts', 'payload')
+      if j[1] == 'ready' then
+        local attempt = j[2] + 1
+        redis.call('HSET', jobKey(id), 'entry', entries[n], 'worker', worker, 'state', 'running',
+          'attempts', attempt)
+        leases[#leases + 1] = int(now + lease)
+        leases[#leases + 1] = id
+        out[#out + 1] = {j[3], attempt}
+        taken = taken + 1
+      else -- it was cancelled
+        release({id}, {{tenant = tenant, priority = priority, entry = entries[n], worker = worker}})
+      end
+    end
+  end
+  if taken > 0 then redis.call('ZADD', key('running'), unpack(leases)) end
+  return taken
+end
+
+-- Goes round the tenants, and takes of each its share of what is left to take, until nobody has any.
 if what == 'take' then
   local worker, last, most, lease = ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
   local every, burst = tonumber(ARGV[7]), tonumber(ARGV[8]) -- a tenant's limit; every is 0 without one
-  local tenants, from, out = redis.call('ZRANGE', key('tenants'), 0, -1), 0, {}
+  local tenants, from, out, before = redis.call('ZRANGE', key('tenants'), 0, -1), 0, {}, -1
   for i, tenant in ipairs(tenants) do
     if tenant <= last then from = i end
   end
-  local empty, i = 0, from
-  while empty < #tenants and #out < most do
-    local tenant, id, payload, attempt = tenants[i % #tenants + 1], nil, nil, nil
-    i = i + 1
-    local spent = math.max(now, every > 0 and tonumber(redis.call('HGET', key('spent'), tenant) or 0) or 0)
-    if spent - now <= (burst - 1) * every then
+  while before < #out and #out < most do
+    before = #out
+    local share = math.max(1, math.floor((most - before) / #tenants))
+    for i = from, from + #tenants - 1 do
+      local tenant, mine = tenants[i % #tenants + 1], math.min(share, most - #out)
+      local spent = math.max(now, every > 0 and tonumber(redis.call('HGET', key('spent'), tenant) or 0) or 0)
+      if every > 0 then mine = math.min(mine, burst - math.ceil((spent - now) / every)) end
+      local taken = 0
       for priority = 1, 3 do
-        if not id then id, payload, attempt = pop(tenant, priority, worker) end
+        taken = taken + take(tenant, priority, mine - taken, worker, lease, out)
       end
-    end
-    if id then
-      if every > 0 then redis.call('HSET', key('spent'), tenant, int(spent + every)) end
-      redis.call('ZADD', key('running'), int(now + lease), id)
-      out[#out + 1] = {payload, attempt}
-      empty = 0
-    else
-      empty = empty + 1
+      if every > 0 and taken > 0 then
+        redis.call('HSET', key('spent'), tenant, int(spent + taken * every))
+      end
     end
   end
   return {int(now), out}
 end
 
 if what == 'beat' or what == 'done' then
-  local n, lease = 0, tonumber(ARGV[3])
+  local ids, jobs, attempts, leases = {}, {}, {}, {}
   for i = 4, #ARGV, 2 do
-    local id, attempt = ARGV[i], ARGV[i + 1]
-    local j = read(id)
-    if mine(j, attempt) then
-      n = n + 1
-      if what == 'beat' then
-        redis.call('ZADD', key('running'), int(now + lease), id)
-      else
-        release(id, j)
-        over(id, j, 'done', '', attempt)
-      end
+    local id, j = ARGV[i], read(ARGV[i])
+    if mine(j, ARGV[i + 1]) then
+      ids[#ids + 1], jobs[#jobs + 1], attempts[#attempts + 1] = id, j, ARGV[i + 1]
+      leases[#leases + 1] = int(now + tonumber(ARGV[3]))
+      leases[#leases + 1] = id
     end
   end
-  return {int(n)}
+  if what == 'done' then
+    release(ids, jobs)
+    over(ids, jobs, 'done', '', attempts)
+  elseif #ids > 0 then
+    redis.call('ZADD', key('running'), unpack(leases))
+  end
+  return {int(#ids)}
 end
 
 if what == 'fail' then
   local id, attempt, reason, pause = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
   local j = read(id)
   if not mine(j, attempt) then return {'lost'} end
-  release(id, j)
+  release({id}, {j})
   if reason ~= '' then
-    over(id, j, 'dead', reason, 0)
+    over({id}, {j}, 'dead', reason, {0})
     return {int(now), '0'}
   end
   redis.call('HSET', jobKey(id), 'state', 'waiting')
@@ -191,9 +215,9 @@ if what == 'upkeep' then
   local lost = redis.call('ZRANGE', key('running'), '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most)
   for _, id in ipairs(lost) do
     local j = read(id)
-    release(id, j)
+    release({id}, {j})
     if tonumber(j.attempts) >= attempts * (j.replays + 1) then
-      over(id, j, 'dead', 'attempts', 0)
+      over({id}, {j}, 'dead', 'attempts', {0})
     else
       makeReady(id)
     end

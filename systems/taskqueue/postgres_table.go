@@ -228,7 +228,7 @@ func (t *table) Beat(ctx context.Context, claims []claim) (int, error) {
 func (t *table) Done(ctx context.Context, claims []claim) error {
 	jobs, attempts := numbers(claims)
 	_, err := t.DB.Exec(ctx, `UPDATE jobs j SET state = 'done', ended_by = attempts,
-			ended_at = clock_timestamp()
+			ended_at = clock_timestamp(), lease_until = NULL
 		FROM unnest($1::bigint[], $2::bigint[]) AS c (id, attempt)
 		WHERE j.id = c.id AND j.attempts = c.attempt AND j.state = 'running'`, jobs, attempts)
 	return stores.Failed("ending jobs", err)
@@ -248,6 +248,7 @@ func (t *table) fail(ctx context.Context, c claim, permanent bool, from string) 
 		), now AS MATERIALIZED (SELECT id, clock_timestamp() AS at FROM mine)
 		UPDATE jobs j SET state = CASE $3 WHEN '' THEN 'waiting' ELSE 'dead' END, reason = $3,
 			ended_at = CASE $3 WHEN '' THEN NULL ELSE now.at END, ended_by = 0,
+			lease_until = NULL,
 			due_at = CASE $3 WHEN '' THEN now.at + (`+t.backoff+`) * interval '1 microsecond'
 				ELSE j.due_at END
 		FROM now WHERE j.id = now.id
@@ -272,7 +273,7 @@ func (t *table) upkeep(ctx context.Context, later time.Duration) (int, error) {
 	if err != nil {
 		return 0, stores.Failed("making jobs ready", err)
 	}
-	lost, err := t.DB.Exec(ctx, `UPDATE jobs SET
+	lost, err := t.DB.Exec(ctx, `UPDATE jobs SET lease_until = NULL,
 			state = CASE WHEN attempts < $2 * (replays + 1) THEN 'ready' ELSE 'dead' END,
 			reason = CASE WHEN attempts < $2 * (replays + 1) THEN '' ELSE 'attempts' END,
 			ended_at = CASE WHEN attempts < $2 * (replays + 1) THEN NULL ELSE clock_timestamp() END

@@ -9,5 +9,6 @@ SELECT (args->>'op_id')::bigint AS id, args->>'tenant' AS tenant, priority,
         WHEN 'discarded' THEN 'dead' WHEN 'cancelled' THEN 'cancelled' ELSE 'waiting' END AS state,
     attempt::bigint AS attempts, coalesce(metadata->>'replays', '0')::bigint AS replays,
     CASE state WHEN 'discarded' THEN coalesce(metadata->>'reason', 'attempts') ELSE '' END AS reason,
-    coalesce(metadata->>'ended_by', '0')::bigint AS ended_by, created_at, finalized_at AS ended_at
+    coalesce(metadata->>'ended_by', '0')::bigint AS ended_by,
+    coalesce((metadata->>'created')::timestamptz, created_at) AS created_at, finalized_at AS ended_at
 FROM river_job;

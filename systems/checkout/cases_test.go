@@ -3,6 +3,7 @@ package checkout_test
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 func TestClauses(t *testing.T) {
 	good := func() *evidence { return everyEnd(t) }
 	suttest.Clauses(t, proof(), good, slices.Concat(attemptCases(), moneyCases(), roomCases(),
-		edgeCases()))
+		edgeCases(), excessCases()))
 }
 
 // everyEnd is a run in which attempts end in every way.
@@ -225,6 +226,13 @@ func moneyCases() []verdictCase {
 		{stock, "one is gone", fail, func(e *evidence) { e.audit.Stock[0].Available += 2 }, "want 15"},
 		{stock, "a product is left out", fail, func(e *evidence) { e.audit.Stock = e.audit.Stock[1:] },
 			"does not list product-1"},
+		{stock, "one was bought", pass, func(e *evidence) {
+			e.audit.Stock[0].Available++
+			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1,
+				Cancelled: []string{}}}
+		}, ""},
+		{stock, "never off", pass, sampled(`{"open":1,"most":15,"off":0}`), ""},
+		{stock, "off for a moment", fail, sampled(`{"open":1,"most":1,"off":2}`), "of 2 products"},
 		{stock, "no stock", maybe, func(e *evidence) { e.audit.Stock = nil }, "no stock"},
 
 		{drift, "none", pass, nothing, ""},
@@ -253,6 +261,64 @@ func moneyCases() []verdictCase {
 		{free, "a promise that excuses everything", maybe, func(e *evidence) {
 			e.audit.Contract.RepairLagNS = int64(time.Hour)
 		}, "the most allowed is 10s"},
+	}
+}
+
+// sampled is a look of the gauge.
+func sampled(body string) func(*evidence) {
+	return func(e *evidence) {
+		e.samples = append(e.samples, history.Sample{From: ms, To: 2 * ms, Body: []byte(body)})
+	}
+}
+
+// excess makes orders of the first product, so many more than there are units. They are paid, each
+// a nanosecond younger than the one before, and their keys are "0", "1" and so on.
+func (e *evidence) excess(n int) {
+	e.audit.Orders = slices.DeleteFunc(e.audit.Orders, func(o checkout.OrderRow) bool {
+		return o.Product == 1
+	})
+	for i := range e.p.Units + n {
+		e.audit.Orders = append(e.audit.Orders, checkout.OrderRow{Key: strconv.Itoa(i), ID: uint64(i) + 1,
+			User: strconv.Itoa(i), Product: 1, State: "paid", MadeNS: int64(i) + 1})
+	}
+}
+
+// excessCases are about orders beyond the units.
+func excessCases() []verdictCase {
+	const excess, oversell = checkout.ExcessSettled, checkout.NoOversell
+	// settled cancels some of 17 orders for 15 units, and buys units.
+	settled := func(bought int64, keys ...string) func(*evidence) {
+		return func(e *evidence) {
+			e.excess(2)
+			for i := range e.audit.Orders {
+				if o := &e.audit.Orders[i]; slices.Contains(keys, o.Key) {
+					o.State, o.EndedNS = "cancelled", 200
+				}
+			}
+			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: bought,
+				Cancelled: append([]string{}, keys...), AtNS: 100}}
+		}
+	}
+	return []verdictCase{
+		{excess, "none", pass, nothing, ""},
+		{excess, "bought", pass, settled(2), ""},
+		{excess, "one was not", fail, settled(1), "17 orders for 15 units, and 1 were bought"},
+		{excess, "the newest are cancelled", pass, settled(0, "16", "15"), ""},
+		{excess, "an older one is", fail, settled(0, "16", "3"), "order 3 was cancelled"},
+		{excess, "one that came later is kept", pass, func(e *evidence) {
+			settled(0, "16", "15")(e)
+			e.audit.Orders[len(e.audit.Orders)-4].MadeNS = 101
+		}, ""},
+		{excess, "one was only said to be", fail, func(e *evidence) {
+			settled(0, "16", "15")(e)
+			e.audit.Orders[len(e.audit.Orders)-1].State = "paid"
+		}, "was to be cancelled"},
+		{excess, "there may be more, and were none", maybe, func(e *evidence) {
+			e.audit.Contract.SettleLagNS = int64(time.Second)
+		}, "more orders than units"},
+
+		{oversell, "the gauge saw as many as there are", pass, sampled(`{"open":1,"most":15}`), ""},
+		{oversell, "the gauge saw one more", fail, sampled(`{"open":1,"most":16}`), "16 orders"},
 	}
 }
 

@@ -150,6 +150,7 @@ type ResetRequest struct {
 // Contract is what a design promises. What allows more than ten seconds is not judged.
 type Contract struct {
 	RepairLagNS int64 `json:"repair_lag_ns" min:"0" doc:"how long a second store may differ from the stock, in nanoseconds; 0 if there is none"`
+	SettleLagNS int64 `json:"settle_lag_ns" min:"0" doc:"how long a product may have more orders than units, where a second store decides; 0 if it never may"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint. Times are
@@ -162,6 +163,8 @@ type Audit struct {
 	Steps    []Step       `json:"steps" doc:"the changes of all attempts, in their order"`
 	Orders   []OrderRow   `json:"orders" doc:"every order that there ever was"`
 	Payments []PaymentRow `json:"payments" doc:"the provider's log: every capture and refund"`
+
+	Settlements []SettlementRow `json:"settlements" doc:"what was done about more orders than units; empty if there never were more"`
 }
 
 // StockRow is a product at the end.
@@ -220,6 +223,14 @@ type PaymentRow struct {
 	Amount int64  `json:"amount"`
 }
 
+// SettlementRow is what was done about a product that had more orders than units.
+type SettlementRow struct {
+	Product   uint64   `json:"product" min:"1"`
+	Restocked int64    `json:"restocked" min:"0" doc:"units that were bought, so that the orders could be kept"`
+	Cancelled []string `json:"cancelled" doc:"keys of the orders that were chosen to be cancelled: the newest, of those that were pending or paid then"`
+	AtNS      int64    `json:"at_ns"`
+}
+
 // Params are the workload's parameters, and what the designs are opened for.
 type Params struct {
 	Products int    `json:"products" min:"1" max:"1000" doc:"how many products are on sale"`
@@ -251,6 +262,8 @@ type Params struct {
 	Reconcile sut.Duration `json:"reconcile_every" min:"1ms" max:"1m" doc:"how often Redis is compared with the stock"`
 	RepairLag sut.Duration `json:"repair_lag" min:"1ms" max:"10s" doc:"how long Redis may differ from the stock, in designs with Redis"`
 
+	SettleEvery sut.Duration `json:"settle_every" min:"1ms" max:"5s" doc:"how often orders are compared with units, in designs in which Redis decides"`
+
 	Price      int64        `json:"price" min:"1" max:"1000000000" doc:"of a unit, in the smallest coin"`
 	PayEvery   sut.Duration `json:"pay_every" min:"1ms" max:"1m" doc:"how often orders are looked for that are to be paid"`
 	PayTries   int          `json:"pay_tries" min:"1" max:"100" doc:"how often a payment is tried before it is compensated"`
@@ -272,8 +285,9 @@ func DefaultParams() Params {
 		UserRate: 1, UserBurst: 5, IPRate: 5, IPBurst: 20,
 		Room: 100, Batch: 50, AdmitEvery: ms(50),
 		HoldTTL: ms(2000), Reconcile: ms(100), RepairLag: ms(3000),
-		Price: 4999, PayEvery: ms(20), PayTries: 3, PayRetry: ms(400), PayTime: ms(10),
-		PayTimeout: ms(300), Declined: 0.05, Slow: 0.02, SlowTime: ms(500), Silent: 0.02,
+		SettleEvery: ms(2000), Price: 4999, PayEvery: ms(20), PayTries: 3, PayRetry: ms(400),
+		PayTime: ms(10), PayTimeout: ms(300), Declined: 0.05, Slow: 0.02, SlowTime: ms(500),
+		Silent: 0.02,
 	}
 }
 

@@ -18,7 +18,8 @@ var schema string
 
 // common is the state that all designs have.
 func common() state {
-	return state{Schema: schema, Empty: []string{"attempts", "orders", "provider_payments"},
+	return state{Schema: schema, Empty: []string{"attempts", "orders", "provider_payments",
+		"settlements"},
 		Seed: func(ctx context.Context, tx pgx.Tx, p Params) error {
 			_, err := tx.Exec(ctx, `SELECT open_sale($1, $2)`, p.Products, p.Units)
 			return err
@@ -169,18 +170,24 @@ func openAttempts(ctx context.Context, st *opened) (left int64, what string, err
 	return left, fmt.Sprintf("%d attempts have not ended", left), err
 }
 
-// seen is what the gauge sees: open attempts, and the most orders of one product.
+// seen is what the gauge sees: open attempts, the most orders of one product, and of how many
+// products available and ordered units are not all that there are.
 type seen struct {
 	Open int64 `json:"open"`
 	Most int64 `json:"most"`
+	Off  int64 `json:"off"`
 }
 
 func look(ctx context.Context, st *opened) (any, error) {
 	var s seen
-	err := st.DB.Row(ctx, `SELECT
-		(SELECT count(*) FROM attempts WHERE state IN ('waiting', 'admitted', 'pending')),
-		(SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM orders WHERE state <> 'cancelled'
-			GROUP BY product) AS sold)`, nil, &s.Open, &s.Most)
+	err := st.DB.Row(ctx, `WITH sold AS (
+			SELECT product, count(*) AS n FROM orders WHERE state <> 'cancelled' GROUP BY product),
+		bought AS (SELECT product, sum(restocked) AS n FROM settlements GROUP BY product)
+		SELECT (SELECT count(*) FROM attempts WHERE state IN ('waiting', 'admitted', 'pending')),
+			coalesce(max(sold.n), 0),
+			count(*) FILTER (WHERE available + coalesce(sold.n, 0) <> $1 + coalesce(bought.n, 0))
+		FROM inventory LEFT JOIN sold USING (product) LEFT JOIN bought USING (product)`,
+		[]any{st.Params.Units}, &s.Open, &s.Most, &s.Off)
 	return s, err
 }
 
@@ -207,8 +214,12 @@ func auditOf(ctx context.Context, st *opened) (a Audit, err error) {
 			state, ns(made_at), coalesce(ns(ended_at), 0) FROM orders ORDER BY order_id`); err != nil {
 			return err
 		}
-		a.Payments, err = stores.CollectOn[PaymentRow](ctx, tx,
-			`SELECT key, kind, amount FROM provider_payments ORDER BY seq`)
+		if a.Payments, err = stores.CollectOn[PaymentRow](ctx, tx,
+			`SELECT key, kind, amount FROM provider_payments ORDER BY seq`); err != nil {
+			return err
+		}
+		a.Settlements, err = stores.CollectOn[SettlementRow](ctx, tx,
+			`SELECT product, restocked, cancelled, ns(at) FROM settlements ORDER BY seq`)
 		return err
 	})
 	return a, err

@@ -26,6 +26,7 @@ const (
 	RoomKept       = "room-kept"
 	LimitsKept     = "limits-kept"
 	FreeIsForSale  = "free-is-for-sale"
+	ExcessSettled  = "excess-settled"
 )
 
 // invariants are what must be true of every design.
@@ -59,8 +60,8 @@ func invariants(p Params) []check.Invariant {
 		s.State(SameToken, "a request that is sent again has the token that it had",
 			check.SameReply(check.Replies{Kind: check.Named(KindJoin), What: "attempt",
 				Same: check.ByName, Sent: p.Resend > 0})),
-		s.State(StockAddsUp, "available and ordered units of a product are all that there are",
-			unitsAddUp(p), check.AtMostOnce(freeFact, check.ByName)),
+		s.State(StockAddsUp, "available and ordered units of a product are all that there are, also "+
+			"while it is sold", unitsAddUp(p), alwaysAddUp(), check.AtMostOnce(freeFact, check.ByName)),
 		s.State(DriftRepaired, "at rest Redis says what the stock does, whatever it forgot",
 			check.Agree(check.Pair{A: gateFact, B: freeFact, By: check.ByName | check.ByThing,
 				AtRest: true}), check.AtMostOnce(gateFact, check.ByName)),
@@ -75,6 +76,9 @@ func invariants(p Params) []check.Invariant {
 			limited(p)),
 		s.State(FreeIsForSale, "nobody is refused while a unit is free, also one that was given back",
 			freeIsForSale(p.Units)),
+		s.State(ExcessSettled, "at rest the orders of a product have units, of the stock or bought for "+
+			"them, and of those that were cancelled for want of units none is older than one that was kept",
+			settled(p.Units)),
 	}
 }
 
@@ -121,7 +125,10 @@ func unitsAddUp(p Params) check.Clause {
 			ordered[o.Product]++
 			made[o.Product] = append(made[o.Product], o.ID)
 		}
-		available := map[uint64]int64{}
+		available, bought := map[uint64]int64{}, map[uint64]int64{}
+		for _, s := range a.Settlements {
+			bought[s.Product] += s.Restocked
+		}
 		for _, s := range a.Stock {
 			available[s.Product] = s.Available
 		}
@@ -136,12 +143,26 @@ func unitsAddUp(p Params) check.Clause {
 				r.Violate(ops, "the stock at the end does not list %s", productKey(product))
 				continue
 			}
-			check.Conserve(r.Collector, productKey(product)+" at the end", int64(p.Units), ops,
-				check.Term{Name: "available", Count: left},
+			check.Conserve(r.Collector, productKey(product)+" at the end", int64(p.Units)+bought[product],
+				ops, check.Term{Name: "available", Count: left},
 				check.Term{Name: "ordered", Count: ordered[product]})
 		}
 		return nil
 	})
+}
+
+// alwaysAddUp is the clause that the gauge never saw a product whose units did not add up.
+func alwaysAddUp() check.Clause {
+	return func(r *check.Run) func() {
+		for _, sample := range r.Samples() {
+			var s seen
+			if json.Unmarshal(sample.Body, &s) == nil && s.Off > 0 {
+				r.ViolateAt(sample.To, nil, "at %v available and ordered units of %d products were not all "+
+					"that there are", sample.To, s.Off)
+			}
+		}
+		return nil
+	}
 }
 
 // told is what a poll, or the answer to a join, said of an attempt. Of an attempt that has left the

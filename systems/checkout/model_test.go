@@ -217,7 +217,7 @@ func shopOf(
 		left: list(), places: list(), rooms: list(), order: list(), limits: map[string]*bucket{}}
 	s.audit = checkout.Audit{Stock: []checkout.StockRow{}, Gate: []checkout.GateRow{},
 		Attempts: []checkout.AttemptRow{}, Steps: []checkout.Step{}, Orders: []checkout.OrderRow{},
-		Payments: []checkout.PaymentRow{}}
+		Payments: []checkout.PaymentRow{}, Settlements: []checkout.SettlementRow{}}
 	if seed%2 == 1 { // as if there were a second store, which is never wrong
 		s.audit.Contract.RepairLagNS = int64(ms)
 	}

@@ -20,13 +20,14 @@ type evidence struct {
 	p       *checkout.Params
 	records []history.Record
 	windows []history.Window
+	samples []history.Sample
 	audit   checkout.Audit
 }
 
 func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
 	t.Helper()
-	return suttest.Verdicts(checkout.System().Invariants(e.p),
-		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
+	return suttest.Verdicts(checkout.System().Invariants(e.p), h, suttest.Encoded(t, e.audit))
 }
 
 // anySale is a sale of any kind.
@@ -73,6 +74,13 @@ func proof() suttest.Proof[*evidence] {
 		Absent: map[string][]string{
 			"a poll has no row":           {"invent poll"},
 			"a price is the same for all": {"exchange amount of payments"},
+			"the model sells nothing that it has not": {
+				"drop of settlements", "double of settlements", "exchange product of settlements",
+				"raise product of settlements", "lower product of settlements",
+				"exchange restocked of settlements", "raise restocked of settlements",
+				"lower restocked of settlements", "exchange at_ns of settlements",
+				"raise at_ns of settlements", "lower at_ns of settlements",
+				"drop of settlements.cancelled", "double of settlements.cancelled"},
 		},
 	}
 	for _, v := range checkout.System().Invariants(crowd()) {
@@ -104,6 +112,10 @@ func corruptions() []corruption {
 	}
 	paid := func(o *checkout.OrderRow) bool { return o.State == "paid" }
 	return []corruption{
+		{"orders that nobody settled", checkout.ExcessSettled, func(e *evidence, _ func(int) int) bool {
+			e.excess(1)
+			return true
+		}},
 		{"orders beyond the stock", checkout.NoOversell, func(e *evidence, pick func(int) int) bool {
 			o := suttest.PickFrom(e.audit.Orders, pick, paid)
 			for i := 0; o != nil && i <= e.p.Units; i++ {

@@ -35,7 +35,7 @@ func redisFirst() variant {
 		State: state{Ready: mendAll, Reset: emptyReservations, Pending: openOrDrifted,
 			Audit: auditGated},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
-			return reservingShop{newCounter(st), reservations{st}}, nil
+			return reservingShop{newCounter(st), reservations{st}, takeConditionally}, nil
 		},
 	}
 }
@@ -43,6 +43,7 @@ func redisFirst() variant {
 type reservingShop struct {
 	*counter
 	reservations
+	take take
 }
 
 // Join reserves a unit in Redis, and makes its order.
@@ -59,7 +60,7 @@ func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err
 		return t, err
 	}
 	s.counter.Config.Passed(placeReserved)
-	t, err = s.sellOnce(ctx, req, takeConditionally)
+	t, err = s.sellOnce(ctx, req, s.take)
 	again := errors.Is(err, errAgain)
 	if err == nil || again || errors.Is(err, sut.ErrRefused) {
 		s.done(ctx, req.Product, req.ID, err == nil)

@@ -224,10 +224,12 @@ func openOrDrifted(ctx context.Context, st *opened) (left int64, what string, er
 }
 
 // auditGated adds what Redis says.
-func auditGated(ctx context.Context, st *opened) (any, error) {
+func auditGated(ctx context.Context, st *opened) (any, error) { return gated(ctx, st) }
+
+func gated(ctx context.Context, st *opened) (Audit, error) {
 	a, err := auditOf(ctx, st)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	a.Contract.RepairLagNS = int64(st.Params.RepairLag)
 	all, err := reservations{st}.look(ctx, st.Params.all())

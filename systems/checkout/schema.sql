@@ -93,6 +93,16 @@ CREATE TABLE orders (
 -- One order of a user for a product, unless it was cancelled.
 CREATE UNIQUE INDEX orders_user ON orders (user_id, product) WHERE state <> 'cancelled';
 
+-- What was done about orders beyond the stock: units that were bought for them, or the keys of
+-- those that were to be cancelled.
+CREATE TABLE settlements (
+  seq bigserial PRIMARY KEY,
+  product int NOT NULL,
+  restocked bigint NOT NULL,
+  cancelled text[] NOT NULL,
+  at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- Whose payment is not settled.
 CREATE INDEX orders_due ON orders (due) WHERE state IN ('pending', 'cancelling');
 

@@ -17,7 +17,7 @@ type (
 // System returns checkout with all its variants.
 func System() sut.System {
 	return systemOf(rowLock(), optimisticVersion(), redisFirst(), kafkaQueue(), waitingRoom(),
-		keyPerRetry(), compensationForgotten(), offsetBeforeOrder())
+		honourAndRestock(), cancelNewest(), keyPerRetry(), compensationForgotten(), offsetBeforeOrder())
 }
 
 func systemOf(designs ...variant) sut.System {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +36,7 @@ func suite() suttest.Suite {
 		Seed: 1, Ops: 400, Summary: summary, AlikeParams: alike,
 		Undecided: map[string]string{
 			checkout.LimitsKept:    "a hammer is no network of bots",
+			checkout.ExcessSettled: "Redis forgets nothing, so that nothing is sold twice",
 			checkout.FairAdmission: "a hammer may send too much at once for certain pairs"}}
 }
 
@@ -76,12 +79,35 @@ func TestAPI(t *testing.T) {
 		Steps: []checkout.Step{{Seq: 1, ID: 1, Token: "1.1.k", State: "pending", AtNS: 1}},
 		Orders: []checkout.OrderRow{{Key: "k", ID: 1, User: "u", Product: 1, State: "paid",
 			MadeNS: 1}},
-		Payments: []checkout.PaymentRow{{Key: "k", Kind: "capture", Amount: 1}}})
+		Payments:    []checkout.PaymentRow{{Key: "k", Kind: "capture", Amount: 1}},
+		Settlements: []checkout.SettlementRow{{Product: 1, Restocked: 1, Cancelled: []string{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	apitest.Conform(t, checkout.API(), checkout.DefaultParams(), audit, nil)
 	apitest.Written(t, "openapi.yaml", checkout.API().OpenAPI())
+}
+
+// TestNoClockOfAProcess: processes whose clocks differ agree all the same, as no design looks at
+// one. The provider does, which stands for somebody else's service.
+func TestNoClockOfAProcess(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := regexp.MustCompile(`\btime\.(Now|Since|Until)\(`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		designs := !strings.HasSuffix(file, "_test.go") && file != "provider.go"
+		if looks := looked.FindString(string(text)); designs && looks != "" {
+			t.Errorf("%s calls %s)", file, looks)
+		} else if file == "provider.go" && looks == "" {
+			t.Error("the provider is not seen to look at a clock")
+		}
+	}
 }
 
 func FuzzRequests(f *testing.F) {

@@ -1,0 +1,108 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// honourAndRestock lets Redis decide alone, and buys what it has sold too often. It is wrong where
+// Redis forgets.
+//
+// The idea: who has a hold in Redis has the unit. The order is written without another look at the
+// stock, which falls below zero when Redis, come back from an older snapshot, sells units again.
+// A settler compares orders with units from time to time. It keeps all orders and buys as many
+// units as are missing.
+//
+// The guarantee: who was told that an order is paid keeps it.
+//
+// It gives up: correctness. There are more orders than units until more are bought.
+func honourAndRestock() variant {
+	return redisDecides(variant{
+		Name:       "honour_and_restock",
+		Idea:       "redis_first without the count in Postgres; what is sold twice is bought later",
+		Guarantees: "who was told that an order is paid keeps it",
+		GivesUp:    "correctness: more orders than units, when Redis forgets, until more are bought",
+	}, restock)
+}
+
+// redisDecides completes redis_first for a design in which Redis decides, and what it has sold too
+// often is settled later.
+func redisDecides(v variant, settle settle) variant {
+	first := redisFirst()
+	v.Needs, v.Places = first.Needs, first.Places
+	v.NotApplicable, v.State = first.NotApplicable, first.State
+	v.Breaks = append(v.Breaks, sut.Break{Invariant: NoOversell, Under: sut.PowerLoss})
+	v.Roles = []role{cashier(), settler(settle)}
+	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
+		a, err := gated(ctx, st)
+		a.Contract.SettleLagNS = int64(st.Params.SettleEvery + st.Params.RepairLag)
+		a.Contract.RepairLagNS = a.Contract.SettleLagNS
+		return a, err
+	}
+	v.Open = func(_ context.Context, st *opened) (Shop, error) {
+		return reservingShop{newCounter(st), reservations{st}, takeAnyway}, nil
+	}
+	return v
+}
+
+// takeAnyway takes a unit that Redis says is there.
+func takeAnyway(ctx context.Context, tx pgx.Tx, product uint64) error {
+	_, err := tx.Exec(ctx, `UPDATE inventory SET available = available - 1, version = version + 1
+		WHERE product = $1`, product)
+	return err
+}
+
+// settle does something about so many orders too many of a product, whose stock is locked.
+type settle func(ctx context.Context, tx pgx.Tx, product uint64, excess int64) error
+
+// settler is the role that finds what was sold too often, and sets Redis to what the stock says.
+func settler(settle settle) role {
+	return role{Name: "settler", Summary: "settles what Redis has sold too often", Single: true,
+		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+			var errs []error
+			for _, product := range st.Params.all() {
+				errs = append(errs, settleOne(ctx, st, product, settle))
+			}
+			if err := mendAll(ctx, st); err != nil {
+				st.Config.Warn("setting Redis right, which waits for the next time", err)
+			}
+			return st.Params.SettleEvery.D(), errors.Join(errs...)
+		}}
+}
+
+// settleOne leaves out the orders that are being cancelled already.
+func settleOne(ctx context.Context, st *opened, product uint64, settle settle) error {
+	err := st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var excess int64
+		err := tx.QueryRow(ctx, `SELECT -available FROM inventory WHERE product = $1 FOR UPDATE`,
+			product).Scan(&excess)
+		if err != nil || excess <= 0 {
+			return err
+		}
+		var going int64
+		err = tx.QueryRow(ctx, `SELECT count(*) FROM orders WHERE product = $1 AND state = 'cancelling'`,
+			product).Scan(&going)
+		if err != nil || excess <= going {
+			return err
+		}
+		return settle(ctx, tx, product, excess-going)
+	})
+	return stores.Failed("settling what was sold too often", err)
+}
+
+// restock buys units.
+func restock(ctx context.Context, tx pgx.Tx, product uint64, excess int64) error {
+	_, err := tx.Exec(ctx, `INSERT INTO settlements (product, restocked, cancelled)
+		VALUES ($1, $2, '{}')`, product, excess)
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE inventory SET available = available + $2, version = version + 1
+			WHERE product = $1`, product, excess)
+	}
+	return err
+}

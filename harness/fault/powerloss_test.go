@@ -52,9 +52,9 @@ func increments(t *testing.T, addr string, keys ...string) (stop func() map[stri
 }
 
 // TestPowerLoss: what was acknowledged in the last second is lost, what was
-// before is not, and a kill alone loses nothing, though Redis flushes nothing.
-// With everysec it would flush, and while the disk is slow with that it holds
-// back what it writes, for up to two seconds, which a kill then takes.
+// before is not, and a kill alone loses nothing. Redis flushes nothing here:
+// with everysec it would, and while the disk is slow with that it holds back
+// what it writes, for up to two seconds, which a kill then takes.
 func TestPowerLoss(t *testing.T) {
 	cluster := envtest.Start(t, sut.Redis)
 	component := cluster.Component(sut.Redis)
@@ -75,10 +75,7 @@ func TestPowerLoss(t *testing.T) {
 			if err := client().Set(t.Context(), f.Name, "0", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
-			policy := map[string]string{"kill": "no", "power-loss": "everysec"}[f.Kind]
-			if err := client().ConfigSet(t.Context(), "appendfsync", policy).Err(); err != nil {
-				t.Fatal(err)
-			}
+			unflushed(t, client())
 			stop := increments(t, component.Addr(), f.Name)
 			w := runOne(t, made, f)
 			acked := stop()[f.Name]
@@ -101,6 +98,14 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
+// unflushed has Redis write before it answers, and leave flushing to the kernel.
+func unflushed(t *testing.T, client *redis.Client) {
+	t.Helper()
+	if err := client.ConfigSet(t.Context(), "appendfsync", "no").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestPowerLossDuringARewrite: a base file that Redis has just made was flushed
 // and stays; what came after it is cut.
 func TestPowerLossDuringARewrite(t *testing.T) {
@@ -110,6 +115,7 @@ func TestPowerLossDuringARewrite(t *testing.T) {
 	if err := client.Set(t.Context(), "before", "kept", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
+	unflushed(t, client)
 	stop := increments(t, component.Addr(), "n")
 	rewrite := time.AfterFunc(1500*time.Millisecond, func() {
 		if err := client.BgRewriteAOF(t.Context()).Err(); err != nil {

@@ -92,7 +92,8 @@ const (
 	LostAck Trigger = "lost-ack"
 	// RedisLoss: Redis comes back without its data.
 	RedisLoss Trigger = "redis-loss"
-	// PowerLoss: Redis comes back with what its disk held a second earlier.
+	// PowerLoss: Redis comes back with what its disk held some time earlier, a second if the
+	// scenario does not say.
 	PowerLoss Trigger = "power-loss"
 	// PostgresCrash: Postgres is killed while it commits, and recovers.
 	PostgresCrash Trigger = "postgres-crash"

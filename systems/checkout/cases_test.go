@@ -292,11 +292,11 @@ func excessCases() []verdictCase {
 			e.excess(2)
 			for i := range e.audit.Orders {
 				if o := &e.audit.Orders[i]; slices.Contains(keys, o.Key) {
-					o.State, o.EndedNS = "cancelled", 200
+					o.State, o.EndedNS = "cancelled", 2*int64(time.Hour)
 				}
 			}
 			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: bought,
-				Cancelled: append([]string{}, keys...), AtNS: 100}}
+				Cancelled: append([]string{}, keys...), AtNS: 100 + int64(time.Hour)}}
 		}
 	}
 	return []verdictCase{
@@ -305,17 +305,22 @@ func excessCases() []verdictCase {
 		{excess, "one was not", fail, settled(1), "17 orders for 15 units, and 1 were bought"},
 		{excess, "the newest are cancelled", pass, settled(0, "16", "15"), ""},
 		{excess, "an older one is", fail, settled(0, "16", "3"), "order 3 was cancelled"},
-		{excess, "one that came later is kept", pass, func(e *evidence) {
+		{excess, "one that may have been out of sight is kept", pass, func(e *evidence) {
 			settled(0, "16", "15")(e)
-			e.audit.Orders[len(e.audit.Orders)-4].MadeNS = 101
+			e.audit.Orders[len(e.audit.Orders)-4].MadeNS = int64(time.Hour)
 		}, ""},
+		{excess, "more are cancelled than there were too many", fail, settled(0, "16", "15", "14"),
+			"17 orders for 15 units; 3 were"},
+		{excess, "more are bought", fail, settled(3), "17 orders for 15 units; 3 were"},
+		{excess, "bought twice", fail, func(e *evidence) {
+			settled(2)(e)
+			e.audit.Settlements = append(e.audit.Settlements, e.audit.Settlements[0])
+		}, "17 orders for 17 units; 2 were"},
 		{excess, "one was only said to be", fail, func(e *evidence) {
 			settled(0, "16", "15")(e)
 			e.audit.Orders[len(e.audit.Orders)-1].State = "paid"
 		}, "was to be cancelled"},
-		{excess, "there may be more, and were none", maybe, func(e *evidence) {
-			e.audit.Contract.SettleLagNS = int64(time.Second)
-		}, "more orders than units"},
+		{excess, "no audit", maybe, noAudit, "audit"},
 
 		{oversell, "the gauge saw as many as there are", pass, sampled(`{"open":1,"most":15}`), ""},
 		{oversell, "the gauge saw one more", fail, sampled(`{"open":1,"most":16}`), "16 orders"},

@@ -150,7 +150,6 @@ type ResetRequest struct {
 // Contract is what a design promises. What allows more than ten seconds is not judged.
 type Contract struct {
 	RepairLagNS int64 `json:"repair_lag_ns" min:"0" doc:"how long a second store may differ from the stock, in nanoseconds; 0 if there is none"`
-	SettleLagNS int64 `json:"settle_lag_ns" min:"0" doc:"how long a product may have more orders than units, where a second store decides; 0 if it never may"`
 }
 
 // Audit is the final truth of the stores, or of a foreign server's audit endpoint. Times are
@@ -223,12 +222,13 @@ type PaymentRow struct {
 	Amount int64  `json:"amount"`
 }
 
-// SettlementRow is what was done about a product that had more orders than units.
+// SettlementRow is what was done about a product that had more orders than units: no more than the
+// excess was restocked or cancelled.
 type SettlementRow struct {
 	Product   uint64   `json:"product" min:"1"`
-	Restocked int64    `json:"restocked" min:"0" doc:"units that were bought, so that the orders could be kept"`
-	Cancelled []string `json:"cancelled" doc:"keys of the orders that were chosen to be cancelled: the newest, of those that were pending or paid then"`
-	AtNS      int64    `json:"at_ns"`
+	Restocked int64    `json:"restocked" min:"0" doc:"units that were bought, so that orders could be kept"`
+	Cancelled []string `json:"cancelled" doc:"keys of the orders that were cancelled for want of units: the newest, of those that were pending or paid then"`
+	AtNS      int64    `json:"at_ns" doc:"read after the orders were counted"`
 }
 
 // Params are the workload's parameters, and what the designs are opened for.

@@ -32,6 +32,14 @@ func Mutants() map[string]sut.Variant {
 	}
 	unrepaired := redisFirst()
 	unrepaired.Roles = []role{cashier()}
+	// Whoever comes has a unit, as if Redis had forgotten what it sold.
+	generous := func(settle settle) sut.Variant {
+		v := redisDecides(variant{Name: "generous"}, settle)
+		v.Open = func(_ context.Context, st *opened) (Shop, error) {
+			return generousShop{newCounter(st)}, nil
+		}
+		return one(v)
+	}
 	unlimited := waitingRoom()
 	unlimited.Open = func(_ context.Context, st *opened) (Shop, error) {
 		return noEdge{roomShop{newCounter(st)}}, nil
@@ -39,11 +47,27 @@ func Mutants() map[string]sut.Variant {
 	return map[string]sut.Variant{
 		"row_lock": one(rowLock()), "waiting_room": one(waitingRoom()), "redis_first": one(redisFirst()),
 		"M141": one(compensationForgotten()), "M142": one(keyPerRetry()),
-		"M148":      inUsher(strings.Replace(selectNext, "ORDER BY w.seq", "ORDER BY md5(w.key)", 1), 0),
-		"no edge":   one(unlimited),
-		"any room":  inUsher(selectNext, 100_000),
+		"M148":     inUsher(strings.Replace(selectNext, "ORDER BY w.seq", "ORDER BY md5(w.key)", 1), 0),
+		"no edge":  one(unlimited),
+		"any room": inUsher(selectNext, 100_000),
+		"restock":  generous(restock), "cancel newest": generous(cancelExcess),
+		"unsettled": generous(func(context.Context, pgx.Tx, uint64, int64) error { return nil }),
+		"oldest":    generous(cancelOldest),
 		"unit lost": inCashier((*till).keepUnit), "unrepaired": one(unrepaired),
 	}
+}
+
+// generousShop sells to everybody.
+type generousShop struct{ *counter }
+
+func (s generousShop) Join(ctx context.Context, req JoinRequest) (Ticket, error) {
+	return s.sell(ctx, req, takeAnyway)
+}
+
+// cancelOldest is cancelExcess the other way round.
+func cancelOldest(ctx context.Context, tx pgx.Tx, product uint64, excess int64) error {
+	_, err := tx.Exec(ctx, strings.ReplaceAll(cancelSQL, "DESC", "ASC"), product, excess)
+	return stores.Failed("cancelling the oldest", err)
 }
 
 // noEdge lets everybody through.

@@ -11,28 +11,29 @@ import (
 	"stampede/harness/sut"
 )
 
-// honourAndRestock lets Redis decide alone, and buys what it has sold too often. It is wrong where
+// honourAndRestock lets Redis decide alone, and buys the units that are missing. It is wrong where
 // Redis forgets.
 //
-// The idea: who has a hold in Redis has the unit. The order is written without another look at the
-// stock, which falls below zero when Redis, come back from an older snapshot, sells units again.
-// A settler compares orders with units from time to time. It keeps all orders and buys as many
-// units as are missing.
+// The idea: a hold in Redis is as good as a unit. The order is written whatever the stock in
+// Postgres is, which falls below zero when Redis comes back from an older snapshot and sells units
+// again. A settler compares orders with units from time to time. It keeps all orders and buys as
+// many units as are missing.
 //
-// The guarantee: who was told that an order is paid keeps it.
+// The guarantee: a paid order stays.
 //
-// It gives up: correctness. There are more orders than units until more are bought.
+// It gives up: correctness. A product has more orders than units, until more are bought, when Redis
+// forgets or an order takes longer than its hold.
 func honourAndRestock() variant {
 	return redisDecides(variant{
 		Name:       "honour_and_restock",
-		Idea:       "redis_first without the count in Postgres; what is sold twice is bought later",
-		Guarantees: "who was told that an order is paid keeps it",
+		Idea:       "redis_first without the count in Postgres; what is oversold is bought later",
+		Guarantees: "a paid order stays",
 		GivesUp:    "correctness: more orders than units, when Redis forgets, until more are bought",
 	}, restock)
 }
 
-// redisDecides completes redis_first for a design in which Redis decides, and what it has sold too
-// often is settled later.
+// redisDecides completes redis_first for a design in which Redis decides, and what it has oversold
+// is settled later.
 func redisDecides(v variant, settle settle) variant {
 	first := redisFirst()
 	v.Needs, v.Places = first.Needs, first.Places
@@ -41,8 +42,7 @@ func redisDecides(v variant, settle settle) variant {
 	v.Roles = []role{cashier(), settler(settle)}
 	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
 		a, err := gated(ctx, st)
-		a.Contract.SettleLagNS = int64(st.Params.SettleEvery + st.Params.RepairLag)
-		a.Contract.RepairLagNS = a.Contract.SettleLagNS
+		a.Contract.RepairLagNS = int64(st.Params.SettleEvery + st.Params.RepairLag)
 		return a, err
 	}
 	v.Open = func(_ context.Context, st *opened) (Shop, error) {
@@ -61,22 +61,28 @@ func takeAnyway(ctx context.Context, tx pgx.Tx, product uint64) error {
 // settle does something about so many orders too many of a product, whose stock is locked.
 type settle func(ctx context.Context, tx pgx.Tx, product uint64, excess int64) error
 
-// settler is the role that finds what was sold too often, and sets Redis to what the stock says.
+// settler is the role that finds what was oversold, and sets Redis to what the stock says: where
+// Redis changes meanwhile, soon after.
 func settler(settle settle) role {
-	return role{Name: "settler", Summary: "settles what Redis has sold too often", Single: true,
+	return role{Name: "settler", Summary: "settles what Redis has oversold", Single: true,
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
 			var errs []error
 			for _, product := range st.Params.all() {
 				errs = append(errs, settleOne(ctx, st, product, settle))
 			}
-			if err := mendAll(ctx, st); err != nil {
+			changing, err := reservations{st}.mend(ctx, st.Params.all()...)
+			if err != nil {
 				st.Config.Warn("setting Redis right, which waits for the next time", err)
+			}
+			if changing > 0 {
+				return st.Params.Reconcile.D(), errors.Join(errs...)
 			}
 			return st.Params.SettleEvery.D(), errors.Join(errs...)
 		}}
 }
 
-// settleOne leaves out the orders that are being cancelled already.
+// settleOne leaves out the orders that are being cancelled already. Their rows are locked, so that
+// the cashier cancels none meanwhile.
 func settleOne(ctx context.Context, st *opened, product uint64, settle settle) error {
 	err := st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var excess int64
@@ -86,14 +92,15 @@ func settleOne(ctx context.Context, st *opened, product uint64, settle settle) e
 			return err
 		}
 		var going int64
-		err = tx.QueryRow(ctx, `SELECT count(*) FROM orders WHERE product = $1 AND state = 'cancelling'`,
-			product).Scan(&going)
+		err = tx.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state = 'cancelling') FROM (
+				SELECT state FROM orders WHERE product = $1 AND state IN ('pending', 'cancelling')
+				FOR UPDATE) AS going`, product).Scan(&going)
 		if err != nil || excess <= going {
 			return err
 		}
 		return settle(ctx, tx, product, excess-going)
 	})
-	return stores.Failed("settling what was sold too often", err)
+	return stores.Failed("settling what was oversold", err)
 }
 
 // restock buys units.

@@ -2,64 +2,87 @@ package checkout
 
 import (
 	"slices"
+	"time"
 
 	"stampede/harness/check"
 )
 
-// settled is the clause that at rest no product has more orders than units and what was bought, and
-// that of the orders which were cancelled for it none was kept that is newer. Where the contract
-// says that there may be more for a time, some must have been found.
+// settled is the clause that at rest no product has more orders than units and what was bought,
+// that no settlement bought or cancelled more than the excess, and that of the orders which were
+// cancelled none was kept that is newer. When an order was made is known before it can be seen:
+// one made just before a settlement may have been out of its sight.
 func settled(units int) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
 		r.Need(a.Orders != nil, "the audit has no orders")
-		orders, kept := map[string]OrderRow{}, map[uint64][]OrderRow{}
-		for _, o := range a.Orders {
-			r.Checked(1)
-			orders[o.Key] = o
-			if o.State == pending || o.State == paid {
-				kept[o.Product] = append(kept[o.Product], o)
+		slowest := r.Slowest()
+		return func() {
+			orders, of := map[string]OrderRow{}, map[uint64][]OrderRow{}
+			for _, o := range a.Orders {
+				r.Checked(1)
+				orders[o.Key] = o
+				of[o.Product] = append(of[o.Product], o)
 			}
+			bought, cancels := map[uint64]int64{}, 0
+			for _, s := range a.Settlements {
+				cancels += len(s.Cancelled)
+				noneTooMany(r, s, of[s.Product], int64(units)+bought[s.Product])
+				for _, key := range s.Cancelled {
+					newestCancelled(r, s, orders[key], of[s.Product], *slowest)
+				}
+				bought[s.Product] += s.Restocked
+			}
+			for product, list := range of {
+				list = slices.DeleteFunc(slices.Clone(list), func(o OrderRow) bool { return !kept(o) })
+				if len(list) <= units+int(bought[product]) {
+					continue
+				}
+				r.Violate(newest(list), "%s has %d orders for %d units, and %d were bought",
+					productKey(product), len(list), units, bought[product])
+			}
+			r.Note("%d times a product was found to have more orders than units; %d orders were cancelled "+
+				"for that", len(a.Settlements), cancels)
 		}
-		most, cancels := map[uint64]int64{}, 0
-		for _, s := range a.Settlements {
-			most[s.Product] += s.Restocked
-			cancels += len(s.Cancelled)
-			for _, key := range s.Cancelled {
-				newestCancelled(r, s, orders[key], kept[s.Product])
-			}
-		}
-		for product, list := range kept {
-			excess := int64(len(list)-units) - most[product]
-			if excess <= 0 {
-				continue
-			}
-			var ops []uint64
-			for _, o := range list[max(0, len(list)-check.MaxProof):] {
-				ops = append(ops, o.ID)
-			}
-			r.Violate(ops, "%s has %d orders for %d units, and %d were bought", productKey(product),
-				len(list), units, most[product])
-		}
-		r.Need(a.Contract.SettleLagNS == 0 || len(a.Settlements) > 0,
-			"no product was found to have more orders than units")
-		r.Note("%d times a product was found to have more orders than units; %d were cancelled for that",
-			len(a.Settlements), cancels)
-		return nil
 	})
 }
 
-// newestCancelled looks at one order that a settlement chose, among those that were kept.
-func newestCancelled(r *check.Run, s SettlementRow, chosen OrderRow, kept []OrderRow) {
+func kept(o OrderRow) bool { return o.State == pending || o.State == paid }
+
+// newest are the operations of the last of some orders.
+func newest(list []OrderRow) (ops []uint64) {
+	for _, o := range list[max(0, len(list)-check.MaxProof):] {
+		ops = append(ops, o.ID)
+	}
+	return ops
+}
+
+// noneTooMany says whether a settlement was about no more orders than the product had too many.
+func noneTooMany(r *check.Run, s SettlementRow, of []OrderRow, units int64) {
+	live := int64(0)
+	for _, o := range of {
+		if o.MadeNS <= s.AtNS && (o.EndedNS == 0 || o.EndedNS >= s.AtNS) {
+			live++
+		}
+	}
+	if n := s.Restocked + int64(len(s.Cancelled)); n > max(0, live-units) {
+		r.Violate(newest(of), "%s had %d orders for %d units; %d were bought or cancelled for that",
+			productKey(s.Product), live, units, n)
+	}
+}
+
+// newestCancelled looks at one order that a settlement chose, among all of its product.
+func newestCancelled(
+	r *check.Run, s SettlementRow, chosen OrderRow, of []OrderRow, slowest time.Duration,
+) {
 	if chosen.State != cancelled || chosen.Product != s.Product {
 		r.Violate([]uint64{chosen.ID}, "an order for %s was to be cancelled; it is %q, for %s",
 			productKey(s.Product), chosen.State, productKey(chosen.Product))
 		return
 	}
-	i := slices.IndexFunc(kept, func(o OrderRow) bool {
-		return o.MadeNS > chosen.MadeNS && o.MadeNS < s.AtNS
+	i := slices.IndexFunc(of, func(o OrderRow) bool {
+		return kept(o) && o.MadeNS > chosen.MadeNS && o.MadeNS < s.AtNS-int64(slowest)
 	})
 	if i >= 0 {
-		r.Violate([]uint64{chosen.ID, kept[i].ID}, "order %s was cancelled because %s had too many, "+
-			"and %s, which is newer, was kept", chosen.Key, productKey(s.Product), kept[i].Key)
+		r.Violate([]uint64{chosen.ID, of[i].ID}, "order %s was cancelled because %s had too many, "+
+			"and %s, which is newer, was kept", chosen.Key, productKey(s.Product), of[i].Key)
 	}
 }

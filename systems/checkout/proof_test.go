@@ -74,7 +74,7 @@ func proof() suttest.Proof[*evidence] {
 		Absent: map[string][]string{
 			"a poll has no row":           {"invent poll"},
 			"a price is the same for all": {"exchange amount of payments"},
-			"the model sells nothing that it has not": {
+			"the model never has more orders than units": {
 				"drop of settlements", "double of settlements", "exchange product of settlements",
 				"raise product of settlements", "lower product of settlements",
 				"exchange restocked of settlements", "raise restocked of settlements",

@@ -51,7 +51,8 @@ func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err
 	if !s.counter.Params.has(req.Product) {
 		return t, ErrUnknownProduct
 	}
-	if err := s.reserve(ctx, req.Product, req.ID); err != nil {
+	fresh, err := s.reserve(ctx, req.Product, req.ID)
+	if err != nil {
 		if errors.Is(err, ErrSoldOut) {
 			t, err := s.earlier(ctx, req, ErrSoldOut)
 			t.Position = 0
@@ -63,10 +64,11 @@ func (s reservingShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err
 	t, err = s.sellOnce(ctx, req, s.take)
 	again := errors.Is(err, errAgain)
 	if err == nil || again || errors.Is(err, sut.ErrRefused) {
-		s.done(ctx, req.Product, req.ID, err == nil)
+		// A hold that was there before is of the attempt that was begun before.
+		s.done(ctx, req.Product, req.ID, err == nil || again && !fresh)
 	} // else the order may be there: the hold stays until its time is over
 	if again {
-		err = nil // the unit of this request is free again
+		err = nil
 	}
 	return t, err
 }

@@ -35,23 +35,24 @@ func (s reservations) run(ctx context.Context, product uint64, args ...any) (int
 // errUnready: Redis knew nothing of a product, and was told.
 var errUnready = errors.New("redis does not know the stock")
 
-// reserve holds a unit for an attempt for some time. It may be asked again.
-func (s reservations) reserve(ctx context.Context, product, id uint64) error {
+// reserve holds a unit for an attempt for some time. It may be asked again, and says whether the
+// hold is a new one.
+func (s reservations) reserve(ctx context.Context, product, id uint64) (fresh bool, err error) {
 	for range 3 {
 		got, err := s.run(ctx, product, "reserve", id, s.Params.HoldTTL.D().Milliseconds())
 		switch {
 		case err != nil:
-			return stores.Failed("reserving a unit", err)
+			return false, stores.Failed("reserving a unit", err)
 		case got == -1:
-			return ErrSoldOut
+			return false, ErrSoldOut
 		case got != -2:
-			return nil
+			return got == 1, nil
 		}
-		if err := s.mend(ctx, product); err != nil {
-			return stores.Failed("telling Redis the stock", err)
+		if _, err := s.mend(ctx, product); err != nil {
+			return false, stores.Failed("telling Redis the stock", err)
 		}
 	}
-	return stores.Failed("reserving a unit", errUnready)
+	return false, stores.Failed("reserving a unit", errUnready)
 }
 
 // done ends a hold: its unit is sold, or free again. Where that fails the reconciler does it.
@@ -138,11 +139,11 @@ func (s reservations) stock(
 
 // mend sets Redis right about products: all available units are left, but those that are held. A
 // hold is over when its time is, or when its attempt is decided. What changes meanwhile is left
-// to a later mend.
-func (s reservations) mend(ctx context.Context, products ...uint64) error {
+// to a later mend, and counted.
+func (s reservations) mend(ctx context.Context, products ...uint64) (changing int, err error) {
 	all, err := s.look(ctx, products)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var ids []int64
 	for _, v := range all {
@@ -154,7 +155,7 @@ func (s reservations) mend(ctx context.Context, products ...uint64) error {
 	}
 	available, decided, err := s.stock(ctx, products, ids)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s.Config.Passed(placeRead)
 	for _, product := range products {
@@ -169,11 +170,13 @@ func (s reservations) mend(ctx context.Context, products ...uint64) error {
 			continue
 		}
 		args := append([]any{"mend", v.changes, max(0, left)}, over...)
-		if _, err := s.run(ctx, product, args...); err != nil {
-			return fmt.Errorf("setting Redis right: %w", err)
+		written, err := s.run(ctx, product, args...)
+		if err != nil {
+			return changing, fmt.Errorf("setting Redis right: %w", err)
 		}
+		changing += 1 - written
 	}
-	return nil
+	return changing, nil
 }
 
 // placeRead is where the reconciler has read both stores, and has written neither.
@@ -189,7 +192,8 @@ func reconciler() role {
 }
 
 func mendAll(ctx context.Context, st *opened) error {
-	return reservations{st}.mend(ctx, st.Params.all()...)
+	_, err := reservations{st}.mend(ctx, st.Params.all()...)
+	return err
 }
 
 // emptyReservations begins anew with what the stock says.

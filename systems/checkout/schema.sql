@@ -93,8 +93,8 @@ CREATE TABLE orders (
 -- One order of a user for a product, unless it was cancelled.
 CREATE UNIQUE INDEX orders_user ON orders (user_id, product) WHERE state <> 'cancelled';
 
--- What was done about orders beyond the stock: units that were bought for them, or the keys of
--- those that were to be cancelled.
+-- What was done about orders beyond the stock: units bought for them, or the keys of those that
+-- were cancelled.
 CREATE TABLE settlements (
   seq bigserial PRIMARY KEY,
   product int NOT NULL,

@@ -36,7 +36,6 @@ func suite() suttest.Suite {
 		Seed: 1, Ops: 400, Summary: summary, AlikeParams: alike,
 		Undecided: map[string]string{
 			checkout.LimitsKept:    "a hammer is no network of bots",
-			checkout.ExcessSettled: "Redis forgets nothing, so that nothing is sold twice",
 			checkout.FairAdmission: "a hammer may send too much at once for certain pairs"}}
 }
 

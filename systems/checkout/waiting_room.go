@@ -220,7 +220,7 @@ func decideReserved(ctx context.Context, st *opened, product uint64, list []visi
 		return err
 	}
 	for _, v := range list {
-		err := s.reserve(ctx, product, v.ID)
+		_, err := s.reserve(ctx, product, v.ID)
 		if err != nil && !errors.Is(err, ErrSoldOut) {
 			return err
 		}
@@ -231,7 +231,8 @@ func decideReserved(ctx context.Context, st *opened, product uint64, list []visi
 	if err != nil {
 		return err
 	}
-	return s.mend(ctx, product) // which ends the holds
+	_, err = s.mend(ctx, product) // which ends the holds
+	return err
 }
 
 // undecided leaves out visits that were read before, so that they take no unit from others.

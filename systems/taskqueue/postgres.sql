@@ -24,8 +24,8 @@ CREATE TABLE jobs (
 -- the index, and a claim that passes its dead entry marks that, so that the next one skips it.
 CREATE INDEX jobs_ready ON jobs (tenant, priority, id) WHERE state = 'ready';
 
--- What upkeep looks for. Jobs whose time has not come are in no claim's way. That jobs run does not
--- bring the last index into play: whoever ends some would read all that run, for each of them.
+-- What upkeep looks for. Jobs whose time has not come are in no claim's way. jobs_leases names no
+-- state: with one, the planner took it to end a batch, and read every running job for each of them.
 CREATE INDEX jobs_waiting ON jobs (due_at) WHERE state = 'waiting';
 CREATE INDEX jobs_leases ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 

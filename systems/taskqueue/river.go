@@ -87,14 +87,11 @@ func (r *riverJobs) Put(ctx context.Context, req EnqueueRequest) error {
 	var other bool
 	err := r.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if req.DelayMS > 0 {
-			// River would write a time of its client, read later, as that of the beginning.
-			var created time.Time
-			err := tx.QueryRow(ctx, `SELECT now, now + $1::bigint * interval '1 millisecond'
-				FROM (SELECT clock_timestamp() AS now) AS clock`, req.DelayMS).Scan(&created, &opts.ScheduledAt)
+			err := tx.QueryRow(ctx, `SELECT clock_timestamp() + $1::bigint * interval '1 millisecond'`,
+				req.DelayMS).Scan(&opts.ScheduledAt)
 			if err != nil {
 				return err
 			}
-			opts.Metadata = fmt.Appendf(nil, `{"created": %q}`, created.Format(time.RFC3339Nano))
 		}
 		res, err := r.Client.InsertTx(ctx, tx, riverArgs{req, req.Unique}, opts)
 		other = err == nil && res.UniqueSkippedAsDuplicate

@@ -1,6 +1,17 @@
 -- A job of ours has one number, whoever sends it how often.
 CREATE UNIQUE INDEX river_job_op ON river_job (((args->>'op_id')::bigint));
 
+-- River's client writes the time of a clock of its own. A job begins by the store's clock, and a
+-- delayed one when its delay was counted from.
+CREATE FUNCTION stamp_job() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.created_at := CASE WHEN NEW.state = 'scheduled'
+    THEN NEW.scheduled_at - (NEW.args->>'delay_ms')::bigint * interval '1 millisecond'
+    ELSE clock_timestamp() END;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER job_stamped BEFORE INSERT ON river_job FOR EACH ROW EXECUTE FUNCTION stamp_job();
+
 -- River's jobs as the other designs keep theirs.
 CREATE VIEW jobs AS
 SELECT (args->>'op_id')::bigint AS id, args->>'tenant' AS tenant, priority,
@@ -10,5 +21,5 @@ SELECT (args->>'op_id')::bigint AS id, args->>'tenant' AS tenant, priority,
     attempt::bigint AS attempts, coalesce(metadata->>'replays', '0')::bigint AS replays,
     CASE state WHEN 'discarded' THEN coalesce(metadata->>'reason', 'attempts') ELSE '' END AS reason,
     coalesce(metadata->>'ended_by', '0')::bigint AS ended_by,
-    coalesce((metadata->>'created')::timestamptz, created_at) AS created_at, finalized_at AS ended_at
+    created_at, finalized_at AS ended_at
 FROM river_job;

@@ -65,9 +65,11 @@ func TestSideBySideInRepeats(t *testing.T) {
 	}
 }
 
-// TestSideBySideBreaksAStoreOnce: all designs meet the same death of it, with its proof.
+// TestSideBySideBreaksAStoreOnce: all designs meet the same death of it, with its proof. The load
+// goes on long after it.
 func TestSideBySideBreaksAStoreOnce(t *testing.T) {
-	b := newBench(t, beside(slow()...), design{name: "a"}, design{name: "b"}, design{name: "c"})
+	b := newBench(t, beside("load.arrival.over=1500ms", "load.arrival.rate=100"),
+		design{name: "a"}, design{name: "b"}, design{name: "c"})
 	b.opts.Scenario.Faults = []scenario.Fault{
 		at("crash", "kill", 20*time.Millisecond, 30*time.Millisecond),
 		at("bounce", "restart", 90*time.Millisecond, 0),

@@ -12,6 +12,7 @@ import (
 
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // TB is what testing.T and rapid.T have in common.
@@ -42,6 +43,28 @@ type Proof[E any] struct {
 	Unnoticed map[string][]string
 	// Absent lists by reason the blind corruptions that no run has anything for.
 	Absent map[string][]string
+}
+
+// Played completes a proof with the runs of a model and the invariants of its system: run plays
+// parameters that ordinary makes or drawn draws. With a fault most attempts meet trouble for a
+// while.
+func Played[E, P any](
+	p Proof[E], system sut.System, ordinary func() P, drawn func(*rapid.T) P,
+	run func(t TB, seed uint64, params P, trouble Trouble, fault bool) E,
+) Proof[E] {
+	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
+	p.Any = func(t *rapid.T) E {
+		return run(t, seed(t), drawn(t), DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
+	}
+	p.Some = func(t *rapid.T) E {
+		return run(t, seed(t), ordinary(), Trouble{LostRequest: 0.01, LostReply: 0.01, Late: 0.01,
+			Hang: 0.01, Dropped: 0.01}, false)
+	}
+	p.Whole = func(t TB, seed uint64) E { return run(t, seed, ordinary(), Trouble{}, false) }
+	for _, v := range system.Invariants(ordinary()) {
+		p.Invariants = append(p.Invariants, v.Name())
+	}
+	return p
 }
 
 // Corruption is one thing that a correct system never does. A system that makes a type of its

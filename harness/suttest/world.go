@@ -84,6 +84,19 @@ func (w *World) Run(model Model, ops int, over time.Duration) {
 	}
 }
 
+// LoseAnswers plans a time in which most attempts meet trouble, as under a fault that loses the
+// answers of Postgres, and returns the window of that fault.
+func (w *World) LoseAnswers() []history.Window {
+	const from, to = 300 * time.Millisecond, 500 * time.Millisecond
+	before := w.Trouble
+	w.After(from, func() {
+		w.Trouble = Trouble{LostRequest: 0.2, LostReply: 0.4, Late: 0.1, Hang: 0.1}
+	})
+	w.After(to, func() { w.Trouble = before })
+	return []history.Window{{Kind: history.FaultWindow, Fault: "lost-ack postgres", Start: from,
+		End: to, Recovered: to}}
+}
+
 // After plans what happens in a while.
 func (w *World) After(d time.Duration, do func()) {
 	w.moments.planned++

@@ -51,14 +51,14 @@ func redisDecides(v variant, settle settle) variant {
 	return v
 }
 
-// takeAnyway takes a unit that Redis says is there.
+// takeAnyway takes a unit without looking whether one is left.
 func takeAnyway(ctx context.Context, tx pgx.Tx, product uint64) error {
 	_, err := tx.Exec(ctx, `UPDATE inventory SET available = available - 1, version = version + 1
 		WHERE product = $1`, product)
 	return err
 }
 
-// settle does something about so many orders too many of a product, whose stock is locked.
+// settle handles a product's excess orders. The product's row of the stock is locked.
 type settle func(ctx context.Context, tx pgx.Tx, product uint64, excess int64) error
 
 // settler is the role that finds what was oversold, and sets Redis to what the stock says: where

@@ -7,10 +7,10 @@ import (
 	"stampede/harness/check"
 )
 
-// settled is the clause that at rest no product has more orders than units and what was bought,
-// that no settlement bought or cancelled more than the excess, and that of the orders which were
-// cancelled none was kept that is newer. When an order was made is known before it can be seen:
-// one made just before a settlement may have been out of its sight.
+// settled is the clause that at rest no product has more orders than units, those included that
+// were bought; that no settlement bought or cancelled more than the excess; and that the newest
+// orders were the ones cancelled. An order's time is read before the order is visible, so that a
+// settlement may not have seen one made just before it.
 func settled(units int) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
 		r.Need(a.Orders != nil, "the audit has no orders")
@@ -55,7 +55,7 @@ func newest(list []OrderRow) (ops []uint64) {
 	return ops
 }
 
-// noneTooMany says whether a settlement was about no more orders than the product had too many.
+// noneTooMany is broken by a settlement that bought or cancelled more than the excess of orders.
 func noneTooMany(r *check.Run, s SettlementRow, of []OrderRow, units int64) {
 	live := int64(0)
 	for _, o := range of {
@@ -69,7 +69,7 @@ func noneTooMany(r *check.Run, s SettlementRow, of []OrderRow, units int64) {
 	}
 }
 
-// newestCancelled looks at one order that a settlement chose, among all of its product.
+// newestCancelled is broken if the order that a settlement chose is older than one that was kept.
 func newestCancelled(
 	r *check.Run, s SettlementRow, chosen OrderRow, of []OrderRow, slowest time.Duration,
 ) {

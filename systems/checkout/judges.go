@@ -77,8 +77,8 @@ func invariants(p Params) []check.Invariant {
 			limited(p)),
 		s.State(FreeIsForSale, "nobody is refused while a unit is free, also one that was given back",
 			freeIsForSale(p.Units)),
-		s.State(ExcessSettled, "at rest every order has a unit, of the stock or bought for it, and for "+
-			"want of units only the newest were cancelled, and no more than there were too many",
+		s.State(ExcessSettled, "at rest every order has a unit, of the stock or bought for it; for want "+
+			"of units only the newest orders were cancelled, and only the excess",
 			settled(p.Units)),
 	}
 }
@@ -89,24 +89,32 @@ func anyFact(*check.Fact) bool { return true }
 func crowded(units int) check.Clause {
 	return func(r *check.Run) func() {
 		open := &check.Watched{Quantity: "open attempts", Unit: "attempts"}
-		for _, sample := range r.Samples() {
-			var s seen
-			if len(sample.Body) == 0 || json.Unmarshal(sample.Body, &s) != nil {
-				open.Gaps++
-				continue
-			}
+		open.Gaps = looks(r, func(sample history.Sample, s seen) {
 			open.Judged++
 			open.Look(sample.To, s.Open, s.Open, false)
 			if s.Most > int64(units) {
 				r.ViolateAt(sample.To, nil, "a product has %d orders at %v, but only %d units", s.Most,
 					sample.To, units)
 			}
-		}
+		})
 		if open.Judged > 0 {
 			r.Watched(open)
 		}
 		return nil
 	}
+}
+
+// looks visits what the gauge saw, and counts the looks in which it saw nothing.
+func looks(r *check.Run, visit func(history.Sample, seen)) (gaps int) {
+	for _, sample := range r.Samples() {
+		var s seen
+		if len(sample.Body) == 0 || json.Unmarshal(sample.Body, &s) != nil {
+			gaps++
+			continue
+		}
+		visit(sample, s)
+	}
+	return gaps
 }
 
 // unitsAddUp is the clause that units are available or ordered. If not, the orders that were
@@ -155,18 +163,14 @@ func unitsAddUp(p Params) check.Clause {
 // alwaysAddUp is the clause that the gauge never saw a product whose units did not add up.
 func alwaysAddUp() check.Clause {
 	return func(r *check.Run) func() {
-		looks := 0
-		for _, sample := range r.Samples() {
-			var s seen
-			if json.Unmarshal(sample.Body, &s) != nil {
-				continue
-			}
-			if looks++; s.Off > 0 {
+		n := 0
+		looks(r, func(sample history.Sample, s seen) {
+			if n++; s.Off > 0 {
 				r.ViolateAt(sample.To, nil, "at %v available and ordered units of %d products were not all "+
 					"that there are", sample.To, s.Off)
 			}
-		}
-		r.Note("the gauge looked %d times in the middle of the run", looks)
+		})
+		r.Note("the gauge looked %d times in the middle of the run", n)
 		return nil
 	}
 }

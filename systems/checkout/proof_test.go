@@ -48,18 +48,7 @@ func anySale(t *rapid.T) *checkout.Params {
 
 // proof is what the judges of checkout are proved by.
 func proof() suttest.Proof[*evidence] {
-	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
-	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Any: func(t *rapid.T) *evidence {
-			return shopOf(t, seed(t), anySale(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
-		},
-		Some: func(t *rapid.T) *evidence {
-			return shopOf(t, seed(t), crowd(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
-				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
-		},
-		Whole: func(t suttest.TB, seed uint64) *evidence {
-			return shopOf(t, seed, crowd(), suttest.Trouble{}, false)
-		},
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
 		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
 		Unnoticed: map[string][]string{
 			"a poll changes nothing, and is the same for everybody": {"deny poll", "change client of poll"},
@@ -82,11 +71,7 @@ func proof() suttest.Proof[*evidence] {
 				"raise at_ns of settlements", "lower at_ns of settlements",
 				"drop of settlements.cancelled", "double of settlements.cancelled"},
 		},
-	}
-	for _, v := range checkout.System().Invariants(crowd()) {
-		p.Invariants = append(p.Invariants, v.Name())
-	}
-	return p
+	}, checkout.System(), crowd, anySale, shopOf)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

@@ -57,8 +57,7 @@ func takeLocked(ctx context.Context, tx pgx.Tx, product uint64) error {
 		err = ErrSoldOut
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE inventory SET available = available - 1, version = version + 1
-			WHERE product = $1`, product)
+		err = takeAnyway(ctx, tx, product)
 	}
 	return err
 }

@@ -99,12 +99,7 @@ func shopOf(
 		charges: []idempotency.ChargeRow{}}
 	e := &evidence{p: p}
 	if fault {
-		e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "lost-ack postgres",
-			Start: 300 * ms, End: 500 * ms, Recovered: 500 * ms}}
-		w.After(300*ms, func() {
-			w.Trouble = suttest.Trouble{LostRequest: 0.2, LostReply: 0.4, Late: 0.1, Hang: 0.1}
-		})
-		w.After(500*ms, func() { w.Trouble = trouble })
+		e.windows = w.LoseAnswers()
 	}
 	var reaper func()
 	reaper = func() {

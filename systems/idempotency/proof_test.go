@@ -52,27 +52,12 @@ func anyMarket(t *rapid.T) *idempotency.Params {
 
 // proof is what the judges of idempotency are proved by.
 func proof() suttest.Proof[*evidence] {
-	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
-	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Any: func(t *rapid.T) *evidence {
-			return shopOf(t, seed(t), anyMarket(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
-		},
-		Some: func(t *rapid.T) *evidence {
-			return shopOf(t, seed(t), market(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
-				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
-		},
-		Whole: func(t suttest.TB, seed uint64) *evidence {
-			return shopOf(t, seed, market(), suttest.Trouble{}, false)
-		},
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
 		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
 		Unnoticed: map[string][]string{
 			"the provider may charge long before the answer is kept": {"lower at_ns of charges"},
 		},
-	}
-	for _, v := range idempotency.System().Invariants(market()) {
-		p.Invariants = append(p.Invariants, v.Name())
-	}
-	return p
+	}, idempotency.System(), market, anyMarket, shopOf)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

@@ -45,12 +45,7 @@ func houseOf(
 		numbered: seed%2 == 0}
 	e := &evidence{p: p}
 	if fault {
-		e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "lost-ack postgres",
-			Start: 300 * ms, End: 500 * ms, Recovered: 500 * ms}}
-		w.After(300*ms, func() {
-			w.Trouble = suttest.Trouble{LostRequest: 0.2, LostReply: 0.4, Late: 0.1, Hang: 0.1}
-		})
-		w.After(500*ms, func() { w.Trouble = trouble })
+		e.windows = w.LoseAnswers()
 	}
 	var expirer func()
 	expirer = func() {
@@ -95,18 +90,7 @@ func anyHouse(t *rapid.T) *reservation.Params {
 
 // proof is what the judges of reservation are proved by.
 func proof() suttest.Proof[*evidence] {
-	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
-	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Any: func(t *rapid.T) *evidence {
-			return houseOf(t, seed(t), anyHouse(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
-		},
-		Some: func(t *rapid.T) *evidence {
-			return houseOf(t, seed(t), house(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
-				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
-		},
-		Whole: func(t suttest.TB, seed uint64) *evidence {
-			return houseOf(t, seed, house(), suttest.Trouble{}, false)
-		},
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
 		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
 		Unnoticed: map[string][]string{
 			"the order stays the same": {"raise seq of changes", "lower seq of changes"},
@@ -116,11 +100,7 @@ func proof() suttest.Proof[*evidence] {
 			"all answers are the same": {"exchange answers to cancel", "exchange answers to confirm",
 				"exchange answers to release"},
 		},
-	}
-	for _, v := range reservation.System().Invariants(house()) {
-		p.Invariants = append(p.Invariants, v.Name())
-	}
-	return p
+	}, reservation.System(), house, anyHouse, houseOf)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
@@ -228,9 +229,11 @@ func (k *kafkaJobs) Upkeep(ctx context.Context) (int, error) {
 
 // forward waits in each topic of a delay for the first record, and sends it to the workers.
 func forward(ctx context.Context, st *opened) error {
-	return together(ctx, len(delays(st.Params)), func(ctx context.Context, i int) error {
-		return forwardOne(ctx, st, delayTopic(i))
-	})
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range delays(st.Params) {
+		group.Go(func() error { return forwardOne(ctx, st, delayTopic(i)) })
+	}
+	return group.Wait()
 }
 
 func forwardOne(ctx context.Context, st *opened, topic string) error {

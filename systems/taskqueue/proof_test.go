@@ -57,18 +57,7 @@ func anyYard(t *rapid.T) *taskqueue.Params {
 
 // proof is what the judges of the task queue are proved by.
 func proof() suttest.Proof[*evidence] {
-	seed := func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "seed") }
-	p := suttest.Proof[*evidence]{Judge: (*evidence).judge,
-		Any: func(t *rapid.T) *evidence {
-			return lineOf(t, seed(t), anyYard(t), suttest.DrawTrouble(t), rapid.Bool().Draw(t, "fault"))
-		},
-		Some: func(t *rapid.T) *evidence {
-			return lineOf(t, seed(t), yard(), suttest.Trouble{LostRequest: 0.01, LostReply: 0.01,
-				Late: 0.01, Hang: 0.01, Dropped: 0.01}, false)
-		},
-		Whole: func(t suttest.TB, seed uint64) *evidence {
-			return lineOf(t, seed, yard(), suttest.Trouble{}, false)
-		},
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
 		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
 		Unnoticed: map[string][]string{
 			"whoever knows a job may cancel or replay it": {"change client of cancel",
@@ -80,11 +69,7 @@ func proof() suttest.Proof[*evidence] {
 		Absent: map[string][]string{
 			"the answer says nothing": {"exchange answers to cancel", "exchange answers to replay"},
 		},
-	}
-	for _, v := range taskqueue.System().Invariants(yard()) {
-		p.Invariants = append(p.Invariants, v.Name())
-	}
-	return p
+	}, taskqueue.System(), yard, anyYard, lineOf)
 }
 
 // TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.

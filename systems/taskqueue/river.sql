@@ -1,13 +1,16 @@
 -- A job of ours has one number, whoever sends it how often.
 CREATE UNIQUE INDEX river_job_op ON river_job (((args->>'op_id')::bigint));
 
--- River's client writes the time of a clock of its own. A job begins by the store's clock, and a
--- delayed one when its delay was counted from.
+-- River's client writes the time of a clock of its own. A job begins by the store's clock, and
+-- no fetch that began earlier takes it. A delayed job begins when its delay was counted from.
 CREATE FUNCTION stamp_job() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  NEW.created_at := CASE WHEN NEW.state = 'scheduled'
-    THEN NEW.scheduled_at - (NEW.args->>'delay_ms')::bigint * interval '1 millisecond'
-    ELSE clock_timestamp() END;
+  IF NEW.state = 'scheduled' THEN
+    NEW.created_at := NEW.scheduled_at - (NEW.args->>'delay_ms')::bigint * interval '1 millisecond';
+  ELSE
+    NEW.created_at := clock_timestamp();
+    NEW.scheduled_at := NEW.created_at;
+  END IF;
   RETURN NEW;
 END $$;
 CREATE TRIGGER job_stamped BEFORE INSERT ON river_job FOR EACH ROW EXECUTE FUNCTION stamp_job();

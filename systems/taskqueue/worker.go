@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"stampede/harness/api"
 	"stampede/harness/design"
 	"stampede/harness/sut"
@@ -147,27 +149,15 @@ func around(v variant, build func(*opened) (keeper, error)) variant {
 // work runs the workers of a process until ctx is cancelled. What they have claimed by then they
 // bring to its end.
 func work(ctx context.Context, st *opened, keep keeper) error {
-	return together(ctx, st.Params.Workers, func(ctx context.Context, i int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range st.Params.Workers {
 		w := &worker{opened: st, keeper: keep, handler: handler{st},
 			turn: turn{worker: fmt.Sprintf("worker-%d-%d-%s", st.Config.Replica, i+1, rand.Text()[:6])}}
-		return st.Config.Steps(ctx, func() (time.Duration, error) { return w.step(ctx) })
-	})
-}
-
-// together runs n loops until one of them ends, and stops the others.
-func together(ctx context.Context, n int, loop func(ctx context.Context, i int) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var all sync.WaitGroup
-	errs := make([]error, n)
-	for i := range n {
-		all.Go(func() {
-			defer stop()
-			errs[i] = loop(ctx, i)
+		group.Go(func() error {
+			return st.Config.Steps(ctx, func() (time.Duration, error) { return w.step(ctx) })
 		})
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
 // worker works on one claim at a time.

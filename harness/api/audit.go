@@ -37,7 +37,7 @@ func readAudit(raw json.RawMessage, audit reflect.Value) error {
 	if err := json.Unmarshal(raw, p); err != nil {
 		return err
 	}
-	if err := complete(audit.Type(), raw, "", false); err != nil {
+	if err := needsOf(audit.Type()).complete(raw, false); err != nil {
 		return err
 	}
 	if err := bounds.Lower(audit.Type()).Check(p); err != nil {
@@ -54,45 +54,84 @@ func decodesItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// complete says what is missing in the rows of a value that lies at a path, which is in a row
-// itself or not.
-func complete(t reflect.Type, raw json.RawMessage, at string, inRow bool) error {
-	if absent(raw) || decodesItself(t) {
+// needs is what has to be in a value of some type: in the fields of a structure, or in each element
+// of a list. A nil one asks for nothing.
+type needs struct {
+	fields []needed
+	each   *needs
+}
+
+// needed is a field: whether a row may leave it out, and what has to be in it.
+type needed struct {
+	name     string
+	optional bool
+	inner    *needs
+}
+
+func needsOf(t reflect.Type) *needs {
+	if decodesItself(t) {
 		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return complete(t.Elem(), raw, at, inRow)
+		return needsOf(t.Elem())
 	case reflect.Slice:
-		if k := t.Elem().Kind(); k != reflect.Struct && k != reflect.Slice {
-			return nil
+		if each := needsOf(t.Elem()); each != nil {
+			return &needs{each: each}
 		}
+	case reflect.Struct:
+		var fields []needed
+		for _, f := range reflect.VisibleFields(t) {
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if !f.Anonymous && name != "" && name != "-" {
+				fields = append(fields, needed{name, strings.Contains(options, "omit"), needsOf(f.Type)})
+			}
+		}
+		return &needs{fields: fields}
+	}
+	return nil
+}
+
+// missing is the path of a field that is not there.
+type missing struct{ path string }
+
+func (m *missing) Error() string { return strings.TrimPrefix(m.path, ".") + ": it is missing" }
+
+// located says where the value lies in which a field is missing.
+func located(place string, err error) error {
+	if m := (*missing)(nil); errors.As(err, &m) {
+		m.path = place + m.path
+	}
+	return err
+}
+
+// complete says what is missing in a value, which is in a row or not.
+func (n *needs) complete(raw json.RawMessage, inRow bool) error {
+	switch {
+	case n == nil || absent(raw):
+		return nil
+	case n.each != nil:
 		var list []json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil {
 			return err
 		}
 		for i, element := range list {
-			if err := complete(t.Elem(), element, fmt.Sprintf("%s[%d]", at, i), true); err != nil {
-				return err
+			if err := n.each.complete(element, true); err != nil {
+				return located(fmt.Sprintf("[%d]", i), err)
 			}
 		}
-	case reflect.Struct:
-		var given map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &given); err != nil {
-			return err
+		return nil
+	}
+	given := make(map[string]json.RawMessage, len(n.fields))
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return err
+	}
+	for _, f := range n.fields {
+		if inRow && !f.optional && absent(given[f.name]) {
+			return &missing{"." + f.name}
 		}
-		for _, f := range reflect.VisibleFields(t) {
-			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if f.Anonymous || name == "" || name == "-" {
-				continue
-			}
-			path := strings.TrimPrefix(at+"."+name, ".")
-			if inRow && absent(given[name]) && !strings.Contains(options, "omit") {
-				return fmt.Errorf("%s: it is missing", path)
-			}
-			if err := complete(f.Type, given[name], path, inRow); err != nil {
-				return err
-			}
+		if err := f.inner.complete(given[f.name], inRow); err != nil {
+			return located("."+f.name, err)
 		}
 	}
 	return nil

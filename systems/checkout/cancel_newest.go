@@ -12,7 +12,7 @@ import (
 // Redis forgets.
 //
 // The idea: that of honour_and_restock, but the settler cancels the newest orders, as many as there
-// are too many. The cashier gives their money back.
+// are too many. The payer gives their money back.
 //
 // The guarantee: at rest no more orders than units.
 //
@@ -28,7 +28,7 @@ func cancelNewest() variant {
 	}, cancelExcess)
 }
 
-// cancelExcess marks orders to be cancelled, as the cashier does after a failed payment.
+// cancelExcess marks orders to be cancelled, as the payer does after a failed payment.
 func cancelExcess(ctx context.Context, tx pgx.Tx, product uint64, excess int64) error {
 	_, err := tx.Exec(ctx, cancelSQL, product, excess)
 	return err

@@ -27,7 +27,7 @@ func everyEnd(t *testing.T) *evidence {
 		for _, a := range e.audit.Attempts {
 			ends[a.State] = true
 		}
-		if ends["paid"] && ends["refused"] && ends["compensated"] {
+		if ends["paid"] && ends["refused"] && ends["compensated"] && ends["left"] {
 			return e
 		}
 	}
@@ -130,6 +130,21 @@ func attemptCases() []verdictCase {
 		{ends, "an order of nobody", fail, func(e *evidence) {
 			e.audit.Orders[0].Key = "another"
 		}, "is of no attempt"},
+		{ends, "one has left unasked", fail, func(e *evidence) {
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool {
+				return r.Op.Kind == checkout.KindLeave
+			})
+		}, "which nobody asked for"},
+		{ends, "one has left and was not told", pass, each(checkout.KindLeave, history.OK, unknown), ""},
+		{ends, "one that has left is there again", fail, func(e *evidence) {
+			a := e.first("left")
+			for i := range e.audit.Steps {
+				if s := &e.audit.Steps[i]; s.ID == a.ID && s.State == "left" {
+					s.State = "refused"
+				}
+			}
+			a.State = "refused"
+		}, "was given up, and is refused"},
 		{ends, "nobody was told an end", maybe, each(checkout.KindPoll, history.OK, unknown),
 			"nobody was told the end"},
 
@@ -155,9 +170,11 @@ func attemptCases() []verdictCase {
 			e.audit.Orders = append(e.audit.Orders, o)
 		}, "2 at once, of at most 1"},
 		{one, "another one when the first is cancelled", pass, func(e *evidence) {
-			o := *e.order(e.first("compensated"))
-			o.Key, o.ID, o.State, o.MadeNS, o.EndedNS = "more", 999, "paid", o.EndedNS, 0
-			e.audit.Orders = append(e.audit.Orders, o)
+			o := e.order(e.first("compensated"))
+			o.User = "x" // who has no other one
+			more := *o
+			more.Key, more.ID, more.State, more.MadeNS, more.EndedNS = "more", 999, "paid", o.EndedNS, 0
+			e.audit.Orders = append(e.audit.Orders, more)
 		}, ""},
 		{one, "two of one join", fail, func(e *evidence) {
 			o := *e.order(e.first("paid"))
@@ -218,6 +235,18 @@ func moneyCases() []verdictCase {
 			e.audit.Payments = append(e.audit.Payments, checkout.PaymentRow{Key: "x", Kind: "capture",
 				Amount: 1})
 		}, "it has no order"},
+		{money, "called back as declined", fail, func(e *evidence) {
+			e.audit.Callbacks = append(e.audit.Callbacks, checkout.CallbackRow{Key: e.first("paid").Key})
+		}, "called back that it is not"},
+		{money, "no provider that calls back", pass, func(e *evidence) { e.audit.Callbacks = nil }, ""},
+		{money, "no callback came twice", maybe, func(e *evidence) {
+			e.audit.Callbacks = []checkout.CallbackRow{}
+		}, "never called back again"},
+		{money, "nothing was refunded", maybe, noRefunds, "no captured payment was refunded"},
+		{money, "nothing had to be", pass, func(e *evidence) {
+			noRefunds(e)
+			e.p.SlowTime = 0
+		}, ""},
 		{money, "nobody paid", maybe, func(e *evidence) {
 			e.audit.Orders, e.audit.Payments = []checkout.OrderRow{}, []checkout.PaymentRow{}
 		}, "no order is paid"},
@@ -258,10 +287,29 @@ func moneyCases() []verdictCase {
 			suttest.Deny(&r, checkout.ErrSoldOut)
 			e.records = append(e.records, r)
 		}, "refused as sold out between 0s and 0s"},
+		{free, "sold out, of units that were bought before", fail, func(e *evidence) {
+			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1000,
+				Cancelled: []string{}, AtNS: 1}}
+		}, "of 1015 units"},
+		{free, "sold out, before units were bought", pass, func(e *evidence) {
+			e.audit.Settlements = []checkout.SettlementRow{{Product: 1, Restocked: 1000,
+				Cancelled: []string{}, AtNS: 1 << 62}}
+		}, ""},
 		{free, "a promise that excuses everything", maybe, func(e *evidence) {
 			e.audit.Contract.RepairLagNS = int64(time.Hour)
 		}, "the most allowed is 10s"},
 	}
+}
+
+// noRefunds leaves out captures that were refunded, and the refunds.
+func noRefunds(e *evidence) {
+	back := map[string]bool{}
+	for _, p := range e.audit.Payments {
+		back[p.Key] = back[p.Key] || p.Kind == "refund"
+	}
+	e.audit.Payments = slices.DeleteFunc(e.audit.Payments, func(p checkout.PaymentRow) bool {
+		return back[p.Key]
+	})
 }
 
 // sampled is a look of the gauge.

@@ -26,6 +26,8 @@ const (
 	// KindPoll asks what has become of the attempt with the token Op.Key. Reply.Value is the
 	// position.
 	KindPoll = "poll"
+	// KindLeave gives up the attempt with the token Op.Key while it waits.
+	KindLeave = "leave"
 )
 
 // The reasons of a refusal; each wraps sut.ErrRefused.
@@ -42,6 +44,8 @@ var (
 	ErrContended = sut.Refusal("contended", "contended")
 	// ErrUnknownProduct: there is no such product.
 	ErrUnknownProduct = sut.Refusal("unknown_product", "unknown product")
+	// ErrNotWaiting: the attempt has left the waiting room, or never was in one.
+	ErrNotWaiting = sut.Refusal("not_waiting", "the attempt does not wait")
 	// ErrUnknownToken: nobody was given this token.
 	ErrUnknownToken = sut.Refusal("unknown_token", "unknown token")
 )
@@ -50,6 +54,7 @@ var (
 type Shop interface {
 	Join(ctx context.Context, req JoinRequest) (Ticket, error)
 	Poll(ctx context.Context, req PollRequest) (Progress, error)
+	Leave(ctx context.Context, req LeaveRequest) (api.Nothing, error)
 }
 
 // JoinRequest asks for a unit of a product.
@@ -72,13 +77,16 @@ type PollRequest struct {
 	Token string `json:"-" path:"token" op:"key" min:"1" max:"80"`
 }
 
+// LeaveRequest gives up an attempt.
+type LeaveRequest PollRequest
+
 // Progress is how far an attempt is.
 type Progress struct {
-	State    string `json:"state" enum:"waiting,admitted,pending,paid,refused,compensated" doc:"waiting in the room; admitted to the checkout; an order whose payment is pending; paid; refused as sold out; compensated: not paid, and cancelled"`
+	State    string `json:"state" enum:"waiting,admitted,pending,paid,refused,compensated,left" doc:"waiting in the room; admitted to the checkout; an order whose payment is pending; paid; refused as sold out; compensated: not paid, and cancelled; left: given up by its user"`
 	Position int64  `json:"position" op:"value" min:"0" doc:"0 unless the attempt is waiting"`
 }
 
-// The states of an attempt. The last three are final.
+// The states of an attempt. The last four are final.
 const (
 	waiting     = "waiting"
 	admitted    = "admitted"
@@ -86,10 +94,12 @@ const (
 	paid        = "paid"
 	refused     = "refused"
 	compensated = "compensated"
+	left        = "left"
 )
 
 // rank orders the states: an attempt never goes back.
-var rank = map[string]int{waiting: 0, admitted: 1, pending: 2, paid: 3, refused: 3, compensated: 3}
+var rank = map[string]int{waiting: 0, admitted: 1, pending: 2, paid: 3, refused: 3, compensated: 3,
+	left: 3}
 
 // The states of an order. One that is being cancelled is not paid any more, and its unit is not
 // free yet.
@@ -114,6 +124,11 @@ func API() *api.Table[Shop] {
 			api.Op(KindPoll, "GET /v1/attempts/{token}", Shop.Poll, api.About{
 				Summary: "Ask what has become of an attempt.", Detail: "It changes nothing.",
 				Reply: "How far the attempt is.", Refuses: []error{ErrUnknownToken}}),
+			api.Op(KindLeave, "DELETE /v1/attempts/{token}", Shop.Leave, api.About{
+				Summary: "Give up an attempt that waits.",
+				Detail: "It may be asked again. Polls need not tell of it: who has left is not there any " +
+					"more.",
+				Reply: "The attempt has ended.", Refuses: []error{ErrUnknownToken, ErrNotWaiting}}),
 		},
 		Problems: []api.Problem{{Status: http.StatusConflict, Is: ErrSoldOut},
 			{Status: http.StatusTooManyRequests, Is: ErrRateLimited},
@@ -121,7 +136,8 @@ func API() *api.Table[Shop] {
 			{Status: http.StatusServiceUnavailable, Is: ErrQueueFull},
 			{Status: http.StatusServiceUnavailable, Is: ErrContended},
 			{Status: http.StatusNotFound, Is: ErrUnknownProduct},
-			{Status: http.StatusNotFound, Is: ErrUnknownToken}},
+			{Status: http.StatusNotFound, Is: ErrUnknownToken},
+			{Status: http.StatusConflict, Is: ErrNotWaiting}},
 		MaxBody: 4 << 10,
 		Reset:   ResetRequest{}, ResetMeans: "Begin with nothing sold.",
 		Begin: func(params any) (any, error) {
@@ -163,6 +179,7 @@ type Audit struct {
 	Orders   []OrderRow   `json:"orders" doc:"every order that there ever was"`
 	Payments []PaymentRow `json:"payments" doc:"the provider's log: every capture and refund"`
 
+	Callbacks   []CallbackRow   `json:"callbacks" doc:"every callback of the provider; null if it makes none"`
 	Settlements []SettlementRow `json:"settlements" doc:"what was done about more orders than units; empty if there never were more"`
 }
 
@@ -186,15 +203,15 @@ type AttemptRow struct {
 	User     string `json:"user"`
 	IP       string `json:"ip"`
 	Product  uint64 `json:"product" min:"1"`
-	State    string `json:"state" enum:"waiting,admitted,pending,paid,refused,compensated"`
+	State    string `json:"state" enum:"waiting,admitted,pending,paid,refused,compensated,left"`
 	AdmitSeq int64  `json:"admit_seq" doc:"its place in the order of admission to its product, from 1; 0 if it was not admitted from a waiting room"`
 	PassedNS int64  `json:"passed_ns" doc:"when the limiter let it pass, by the limiter's clock; 0 if there is none"`
 	MadeNS   int64  `json:"made_ns" doc:"when it began, before it was acknowledged"`
 }
 
 // Step is one change of an attempt: the first one makes it, out of nothing, in any state but
-// compensated. Those that wait are admitted or refused; those that are admitted are pending or
-// refused; those that are pending are paid or compensated.
+// compensated and left. Those that wait are admitted or refused, or leave; those that are admitted
+// are pending or refused; those that are pending are paid or compensated.
 type Step struct {
 	Seq    int64  `json:"seq" fact:"seq"`
 	ID     uint64 `json:"op_id" min:"1" fact:"op"`
@@ -222,6 +239,12 @@ type PaymentRow struct {
 	Amount int64  `json:"amount"`
 }
 
+// CallbackRow is a callback of the provider, noted before it was made. The same one may come twice.
+type CallbackRow struct {
+	Key      string `json:"key"`
+	Captured bool   `json:"captured" doc:"false if the payment was declined or is void"`
+}
+
 // SettlementRow is what was done about a product that had more orders than units: no more than the
 // excess was restocked or cancelled.
 type SettlementRow struct {
@@ -244,6 +267,7 @@ type Params struct {
 
 	PollEvery sut.Duration `json:"poll_every" min:"1ms" max:"1m" doc:"how long a user waits between two polls"`
 	Polls     int          `json:"polls" min:"0" max:"200" doc:"how often a user polls at most"`
+	Leave     float64      `json:"leave" min:"0" max:"1" doc:"share of users who leave when their first poll says that they wait"`
 	ComeBack  int          `json:"come_back" min:"0" max:"7" doc:"how often a user joins again who was refused"`
 	Resend    float64      `json:"resend" min:"0" max:"1" doc:"share of joins that are sent twice, at once or after the answer"`
 	Retry     int          `json:"retry" min:"0" max:"10" doc:"how often a join of unknown outcome is sent again"`
@@ -272,8 +296,8 @@ type Params struct {
 	PayTimeout sut.Duration `json:"pay_timeout" min:"1ms" max:"1m" doc:"how long the shop waits for it; 30 seconds in life"`
 	Declined   float64      `json:"declined" min:"0" max:"1" doc:"share of payments that are declined"`
 	Slow       float64      `json:"slow" min:"0" max:"1" doc:"share of payments that the provider takes slow_time for"`
-	SlowTime   sut.Duration `json:"slow_time" min:"0s" max:"10m" doc:"how long those take: the money may be captured long after the shop has given up"`
-	Silent     float64      `json:"silent" min:"0" max:"1" doc:"share of payments that the provider never answers and never makes"`
+	SlowTime   sut.Duration `json:"slow_time" min:"0s" max:"10m" doc:"how long those take, and how long after an answer the provider calls back again: the shop may have given up by then"`
+	Silent     float64      `json:"silent" min:"0" max:"1" doc:"share of payments that the provider never answers; it makes half of them, and says so in its second callback alone"`
 }
 
 // DefaultParams is a launch of ten products.
@@ -281,7 +305,7 @@ func DefaultParams() Params {
 	ms := func(n int) sut.Duration { return sut.Duration(time.Duration(n) * time.Millisecond) }
 	return Params{
 		Products: 10, Units: 100, Skew: "zipf", IPs: 100_000, Bots: 0.2, BotIPs: 20,
-		PollEvery: ms(250), Polls: 100, ComeBack: 1, Resend: 0.02, Retry: 3,
+		PollEvery: ms(250), Polls: 100, Leave: 0.05, ComeBack: 1, Resend: 0.02, Retry: 3,
 		UserRate: 1, UserBurst: 5, IPRate: 5, IPBurst: 20,
 		Room: 100, Batch: 50, AdmitEvery: ms(50),
 		HoldTTL: ms(2000), Reconcile: ms(100), RepairLag: ms(3000),

@@ -24,17 +24,17 @@ func compensationForgotten() variant {
 	v.Guarantees = "no more orders than units, and an end of each attempt"
 	v.GivesUp = "correctness: a unit whose payment times out is lost, and money may be kept"
 	v.Breaks = []sut.Break{{Invariant: StockAddsUp, Under: sut.Load}}
-	v.Roles = []role{cashierOf(func(t *till, ctx context.Context, d due, why error) error {
+	v.Roles = []role{payerOf(func(t *payments, ctx context.Context, d due, why error) error {
 		if errors.Is(why, errSilent) {
 			return t.forget(ctx, d)
 		}
 		return t.compensate(ctx, d, why)
-	})}
+	}, calledBack)}
 	return v
 }
 
 // forget cancels an order and nothing else.
-func (t *till) forget(ctx context.Context, d due) error {
+func (t *payments) forget(ctx context.Context, d due) error {
 	_, err := t.DB.Exec(ctx, `WITH over AS (UPDATE orders SET state = 'cancelled',
 			ended_at = clock_timestamp() WHERE key = $1 AND state = 'pending' RETURNING key)
 		UPDATE attempts SET state = 'compensated' FROM over WHERE attempts.key = over.key`, d.Key)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/harness/api"
 	"stampede/harness/stores"
 )
 
@@ -36,14 +37,9 @@ const (
 )
 
 // counter is what the shops of all designs have in common: attempts in Postgres.
-type counter struct {
-	*opened
-	// mint makes the idempotency key of a new attempt. It is known by the attempt's identity from
-	// then on, so that a request that is sent again has the key that it had before.
-	mint func() string
-}
+type counter struct{ *opened }
 
-func newCounter(st *opened) *counter { return &counter{st, rand.Text} }
+func newCounter(st *opened) *counter { return &counter{st} }
 
 // Poll reads the attempt.
 func (c *counter) Poll(ctx context.Context, req PollRequest) (p Progress, err error) {
@@ -54,17 +50,33 @@ func (c *counter) Poll(ctx context.Context, req PollRequest) (p Progress, err er
 	return p, stores.Failed("polling", err)
 }
 
+// Leave gives up an attempt that waits. Whoever admits attempts locks their rows, and finds that it
+// waits no more, or this finds that it was admitted.
+func (c *counter) Leave(ctx context.Context, req LeaveRequest) (none api.Nothing, err error) {
+	n, err := c.DB.Exec(ctx, `UPDATE attempts SET state = 'left' WHERE key = $1
+		AND state = 'waiting'`, keyOf(req.Token))
+	if err != nil || n == 1 {
+		return none, stores.Failed("leaving", err)
+	}
+	p, err := c.Poll(ctx, PollRequest(req))
+	if err == nil && p.State != left {
+		err = ErrNotWaiting
+	}
+	return none, err
+}
+
 // keyOf is the key in a token: what is behind its product and place.
 func keyOf(token string) string { return token[strings.LastIndexByte(token, '.')+1:] }
 
-// begin makes an attempt, or finds the one that the request began before; again says so.
+// begin makes an attempt with a new idempotency key, or finds the one that a request began before,
+// which keeps its key; again says so.
 func (c *counter) begin(
 	ctx context.Context, tx pgx.Tx, req JoinRequest, state string, passedNS int64,
 ) (t Ticket, key string, again bool, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO attempts
 		(op_id, key, seq, user_id, ip, product, state, passed_ns)
 		VALUES ($1, $2, nextval('places_' || $5), $3, $4, $5::int, $6, $7)
-		ON CONFLICT DO NOTHING RETURNING token, key, seq`, req.ID, c.mint(), req.User, req.IP,
+		ON CONFLICT DO NOTHING RETURNING token, key, seq`, req.ID, rand.Text(), req.User, req.IP,
 		fmt.Sprint(req.Product), state, passedNS).Scan(&t.Token, &key, &t.Position)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return t, key, false, err
@@ -216,6 +228,10 @@ func auditOf(ctx context.Context, st *opened) (a Audit, err error) {
 		}
 		if a.Payments, err = stores.CollectOn[PaymentRow](ctx, tx,
 			`SELECT key, kind, amount FROM provider_payments ORDER BY seq`); err != nil {
+			return err
+		}
+		if a.Callbacks, err = stores.CollectOn[CallbackRow](ctx, tx,
+			`SELECT key, captured FROM provider_callbacks ORDER BY seq`); err != nil {
 			return err
 		}
 		a.Settlements, err = stores.CollectOn[SettlementRow](ctx, tx,

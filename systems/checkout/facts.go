@@ -13,7 +13,7 @@ const (
 	attemptFact = "attempt" // every attempt, by the join that began it
 	stepFact    = "step"    // every change of an attempt
 	orderFact   = "order"   // every order, with the times in which it had its unit
-	visitFact   = "visit"   // from which step to which an attempt was admitted and undecided
+	sessionFact = "session" // from which step to which an attempt was admitted and undecided
 	gateFact    = "gate"    // what a second store says of a product
 	freeFact    = "free"    // what the stock says of a product, as the gate has it
 )
@@ -69,7 +69,7 @@ func facts(a *Audit) check.Facts {
 			f.Tables = append(f.Tables, check.TableOf(name, rows))
 		}
 	}
-	add(a.Steps != nil, visitFact, visits(a.Steps, products))
+	add(a.Steps != nil, sessionFact, sessions(a.Steps, products))
 	add(a.Attempts != nil, attemptFact, attempts)
 	add(a.Orders != nil, orderFact, orders)
 	add(a.Stock != nil, freeFact, free)
@@ -78,9 +78,9 @@ func facts(a *Audit) check.Facts {
 	return f
 }
 
-// visits are when attempts were admitted and undecided, by the numbers of steps.
-func visits(steps []Step, products map[string]uint64) (list []check.Fact) {
-	since := map[string]int{} // by token, the index of its visit
+// sessions are when attempts were admitted and undecided, by the numbers of steps.
+func sessions(steps []Step, products map[string]uint64) (list []check.Fact) {
+	since := map[string]int{} // by token, the index of its session
 	for _, s := range steps {
 		switch i, inside := since[s.Token]; {
 		case s.State == admitted && !inside:

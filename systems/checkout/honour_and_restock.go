@@ -39,7 +39,7 @@ func redisDecides(v variant, settle settle) variant {
 	v.Needs, v.Places = first.Needs, first.Places
 	v.NotApplicable, v.State = first.NotApplicable, first.State
 	v.Breaks = append(v.Breaks, sut.Break{Invariant: NoOversell, Under: sut.PowerLoss})
-	v.Roles = []role{cashier(), settler(settle)}
+	v.Roles = []role{payer(), settler(settle, unheld)}
 	v.State.Audit = func(ctx context.Context, st *opened) (any, error) {
 		a, err := gated(ctx, st)
 		a.Contract.RepairLagNS = int64(st.Params.SettleEvery + st.Params.RepairLag)
@@ -63,14 +63,14 @@ type settle func(ctx context.Context, tx pgx.Tx, product uint64, excess int64) e
 
 // settler is the role that finds what was oversold, and sets Redis to what the stock says: where
 // Redis changes meanwhile, soon after.
-func settler(settle settle) role {
+func settler(settle settle, to target) role {
 	return role{Name: "settler", Summary: "settles what Redis has oversold", Single: true,
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
 			var errs []error
 			for _, product := range st.Params.all() {
 				errs = append(errs, settleOne(ctx, st, product, settle))
 			}
-			changing, err := reservations{st}.mend(ctx, st.Params.all()...)
+			changing, err := reservations{st}.mendTo(ctx, to, st.Params.all()...)
 			if err != nil {
 				st.Config.Warn("setting Redis right, which waits for the next time", err)
 			}
@@ -82,7 +82,7 @@ func settler(settle settle) role {
 }
 
 // settleOne leaves out the orders that are being cancelled already. Their rows are locked, so that
-// the cashier cancels none meanwhile.
+// the payer cancels none meanwhile.
 func settleOne(ctx context.Context, st *opened, product uint64, settle settle) error {
 	err := st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var excess int64

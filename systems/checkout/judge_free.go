@@ -18,9 +18,9 @@ import (
 //     another reason than a limit, until its end and a slack later, and whoever was refused later:
 //     each may have held a unit there.
 //
-// Whether that is decided by the answer to the join or later, the store's clock says how long
-// after the attempt began, which the driver's clock knows. What was decided during a fault, or
-// within the slack after it, is not judged.
+// Units that were bought count from when they were certainly there. Where a refusal is no answer to
+// the join, the store's clock says how long after the attempt began it was decided. No decision
+// during a fault, or within the slack after it, is judged.
 func freeIsForSale(units int) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
 		lag, granted := r.Promise(repairLag)
@@ -108,7 +108,7 @@ func (s *sale) taken(a *Audit, slack time.Duration) map[string]*check.Occupancy 
 		one, wasRefused := later[id]
 		switch {
 		case !op.May():
-		case there && t.State == refused && s.lag == 0:
+		case there && (t.State == left || t.State == refused && s.lag == 0):
 			// It never had a unit.
 		case wasRefused:
 			hold(check.Hold{Op: id, MayFrom: op.Start, MayTo: one.to + slack})
@@ -134,9 +134,29 @@ func (s *sale) taken(a *Audit, slack time.Duration) map[string]*check.Occupancy 
 	return taken
 }
 
+// bought says how many units of a product were certainly bought before a time. An attempt was begun
+// before it was acknowledged, so that the driver's clock was no further ahead of the store's.
+func (s *sale) bought(a *Audit) func(product string, before time.Duration) (n int) {
+	ahead := history.Never
+	for _, t := range a.Attempts {
+		if op := s.ops[t.ID]; op.Outcome == history.OK {
+			ahead = min(ahead, op.End-time.Duration(t.MadeNS))
+		}
+	}
+	return func(product string, before time.Duration) (n int) {
+		for _, b := range a.Settlements {
+			if ahead != history.Never && productKey(b.Product) == product &&
+				time.Duration(b.AtNS) < before-ahead {
+				n += int(b.Restocked)
+			}
+		}
+		return n
+	}
+}
+
 func (s *sale) judge(r *check.Run, a *Audit, units int) {
 	slack := s.lag + *s.slowest
-	taken, judged := s.taken(a, slack), 0
+	taken, bought, judged := s.taken(a, slack), s.bought(a), 0
 	for _, one := range s.refusals {
 		if check.Disturbed(r.Faults(), slack, one.from, one.to) {
 			continue
@@ -149,9 +169,9 @@ func (s *sale) judge(r *check.Run, a *Audit, units int) {
 		if s.lag > 0 {
 			most-- // its own
 		}
-		if most < units {
+		if there := units + bought(s.product[one.op], one.from-slack); most < there {
 			r.Violate([]uint64{one.op}, "%s: refused as sold out between %v and %v, when at most %d of %d "+
-				"units can have been taken", s.product[one.op], one.from, one.to, most, units)
+				"units can have been taken", s.product[one.op], one.from, one.to, most, there)
 		}
 	}
 	r.Checked(judged)

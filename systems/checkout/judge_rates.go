@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"stampede/harness/api"
 	"stampede/harness/check"
@@ -21,20 +20,17 @@ import (
 // once more for every fault.
 func limited(p Params) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		table, passes, from := API(), map[subject][]pass{}, map[uint64]string{}
+		table, passes, from, denied := API(), map[subject][]check.Pass{}, map[uint64]string{}, 0
 		r.See(func(rec *history.Record) {
 			req, err := api.RequestOf[JoinRequest](table, rec.Op)
 			from[rec.Op.ID] = req.IP
-			if rec.Outcome == history.OK && err == nil {
-				one := pass{rec.Op.ID, int64(rec.Start), int64(rec.End)}
-				passes[subject{"user", req.User}] = append(passes[subject{"user", req.User}], one)
-				passes[subject{"address", req.IP}] = append(passes[subject{"address", req.IP}], one)
-			}
-		}, KindJoin)
-		denied := 0
-		r.See(func(rec *history.Record) {
 			if sut.RefusedFor(rec, ErrRateLimited) {
 				denied++
+			}
+			if rec.Outcome == history.OK && err == nil {
+				one := check.Pass{Op: rec.Op.ID, From: int64(rec.Start), To: int64(rec.End)}
+				passes[subject{"user", req.User}] = append(passes[subject{"user", req.User}], one)
+				passes[subject{"address", req.IP}] = append(passes[subject{"address", req.IP}], one)
 			}
 		}, KindJoin)
 		return func() {
@@ -46,13 +42,13 @@ func limited(p Params) check.Clause {
 			}
 			l := limits{r: r, Params: p, more: 1 + faults}
 			l.judge("the driver's clock", passes)
-			noted := map[subject][]pass{}
+			noted := map[subject][]check.Pass{}
 			for _, t := range a.Attempts {
 				if ip, asked := from[t.ID]; asked && ip != t.IP {
 					r.Violate([]uint64{t.ID}, "attempt %s came from %s, and was counted for %q", t.Token, ip, t.IP)
 				}
 				if t.PassedNS != 0 {
-					one := pass{t.ID, t.PassedNS, t.PassedNS}
+					one := check.Pass{Op: t.ID, From: t.PassedNS, To: t.PassedNS}
 					noted[subject{"user", t.User}] = append(noted[subject{"user", t.User}], one)
 					noted[subject{"address", t.IP}] = append(noted[subject{"address", t.IP}], one)
 				}
@@ -66,19 +62,13 @@ func limited(p Params) check.Clause {
 // subject is whom a limit is about.
 type subject struct{ kind, name string }
 
-// pass is a join that was let through, at some time between two.
-type pass struct {
-	op       uint64
-	from, to int64
-}
-
 type limits struct {
 	r *check.Run
 	Params
 	more int // bursts that a user or an address may have
 }
 
-func (l limits) judge(clock string, passes map[subject][]pass) {
+func (l limits) judge(clock string, passes map[subject][]check.Pass) {
 	for _, who := range slices.SortedFunc(maps.Keys(passes), func(a, b subject) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 	}) {
@@ -86,39 +76,11 @@ func (l limits) judge(clock string, passes map[subject][]pass) {
 		if who.kind == "address" {
 			rate, burst = l.IPRate, l.IPBurst*l.more
 		}
-		list := passes[who]
-		l.r.Checked(len(list))
-		if ops, n, span := beyond(list, rate, burst); ops != nil {
-			l.r.Violate(ops, "%s %s was let through %d times within %v of %s; the limit is %d and %g a "+
-				"second", who.kind, who.name, n, span, clock, burst, rate)
+		l.r.Checked(len(passes[who]))
+		// The limiter's clock has microseconds.
+		if b := check.BurstOf(passes[who], rate); b.Above > float64(burst)+0.01 {
+			l.r.Violate(b.Ops, "%s %s was let through %d times within %v of %s; the limit is %d and %g a "+
+				"second", who.kind, who.name, b.Passes, b.Span, clock, burst, rate)
 		}
 	}
-}
-
-// beyond finds a span in which more passes than allowed certainly were. Passes that begin no
-// earlier than one and end no later than another are inside. What the rate gives is rounded up:
-// the limiter's clock has microseconds.
-func beyond(list []pass, rate float64, burst int) (ops []uint64, n int, span time.Duration) {
-	if len(list) <= burst {
-		return nil, 0, 0
-	}
-	slices.SortFunc(list, func(x, y pass) int { return cmp.Compare(x.to, y.to) })
-	for _, first := range list {
-		n := 0
-		var last []uint64
-		for _, p := range list {
-			if p.from < first.from {
-				continue
-			}
-			n++
-			if len(last) < check.MaxProof {
-				last = append(last, p.op)
-			}
-			span := time.Duration(p.to - first.from)
-			if n > burst && float64(n) > float64(burst)+rate*span.Seconds()+0.01 {
-				return last, n, span
-			}
-		}
-	}
-	return nil, 0, 0
 }

@@ -40,8 +40,8 @@ func invariants(p Params) []check.Invariant {
 	path := check.Path{Log: stepFact, Owners: attemptFact, Moves: []check.Move{
 		{From: "", To: waiting}, {From: "", To: admitted}, {From: "", To: pending},
 		{From: "", To: paid}, {From: "", To: refused}, {From: waiting, To: admitted},
-		{From: waiting, To: refused}, {From: admitted, To: pending}, {From: admitted, To: refused},
-		{From: pending, To: paid}, {From: pending, To: compensated}}}
+		{From: waiting, To: refused}, {From: waiting, To: left}, {From: admitted, To: pending},
+		{From: admitted, To: refused}, {From: pending, To: paid}, {From: pending, To: compensated}}}
 	return []check.Invariant{
 		s.State(NoOversell, "a product never has more orders than units", units.AtEnd(), units.Spans(),
 			crowded(p.Units), check.NeedFact(orderFact, "nobody has an order", anyFact)),
@@ -49,12 +49,13 @@ func invariants(p Params) []check.Invariant {
 			check.AckedDurable(joined), check.NoPhantom(joined), check.AtMostOnce(attemptFact, check.ByOp),
 			check.Agree(check.Pair{A: stepFact, B: attemptFact, Subset: true,
 				By: check.ByOp | check.ByName})),
-		s.State(EndsOnce, "every attempt ends in exactly one of order, refusal and compensation, and "+
-			"nobody is told another end", path.Causes(),
+		s.State(EndsOnce, "every attempt ends in exactly one of order, refusal, compensation and "+
+			"leaving, and nobody is told another end", path.Causes(),
 			path.Follow(check.Track{By: check.ByName, Rows: attemptFact, Strict: true}),
-			check.Quiescent(attemptFact, waiting, admitted, pending), endsAreTold(), ordersFollow()),
+			check.Quiescent(attemptFact, waiting, admitted, pending), endsAreTold(), ordersFollow(),
+			leaversLeft()),
 		s.State(PaidOrRefunded, "captured money has a paid order or was refunded, and a paid order was "+
-			"captured once", moneyIsSettled(p.Price)),
+			"captured once, however often the provider calls back", moneyIsSettled(p)),
 		s.State(OneOrder, "a user has one order for a product at a time", mine.Spans(),
 			check.AtMostOnce(orderFact, check.ByOp)),
 		s.State(SameToken, "a request that is sent again has the token that it had",
@@ -71,8 +72,8 @@ func invariants(p Params) []check.Invariant {
 		s.State(FairAdmission, "who certainly came earlier is not admitted later, but for a batch",
 			fairly(p.Batch)),
 		s.State(RoomKept, "no more attempts are admitted and undecided than the checkout has room for",
-			check.Capacity{Table: visitFact, By: check.ByKey, Most: p.Room}.Spans(),
-			check.NeedFact(visitFact, "nobody was admitted", anyFact)),
+			check.Capacity{Table: sessionFact, By: check.ByKey, Most: p.Room}.Spans(),
+			check.NeedFact(sessionFact, "nobody was admitted", anyFact)),
 		s.State(LimitsKept, "no user and no address is let through more often than its limit",
 			limited(p)),
 		s.State(FreeIsForSale, "nobody is refused while a unit is free, also one that was given back",
@@ -241,6 +242,30 @@ func endsAreTold() check.Clause {
 	})
 }
 
+// leaversLeft is the clause that who was told to have left has, and nobody who did not ask for it.
+func leaversLeft() check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		may, acked := map[string]bool{}, map[string][]uint64{}
+		r.See(func(rec *history.Record) {
+			may[rec.Op.Key] = may[rec.Op.Key] || rec.Outcome != history.Refused
+			if rec.Outcome == history.OK {
+				acked[rec.Op.Key] = append(acked[rec.Op.Key], rec.Op.ID)
+			}
+		}, KindLeave)
+		return func() {
+			for _, t := range a.Attempts {
+				switch {
+				case t.State == left && !may[t.Token]:
+					r.Violate([]uint64{t.ID}, "attempt %s has left, which nobody asked for", t.Token)
+				case t.State != left && acked[t.Token] != nil:
+					r.Violate(acked[t.Token], "attempt %s was given up, and is %s", t.Token, t.State)
+				}
+			}
+			r.Note("%d users left the waiting room", len(acked))
+		}
+	})
+}
+
 // ordersFollow is the clause that an attempt has the order that its state says: one that is
 // pending or paid, a cancelled one where it was compensated, and none else.
 func ordersFollow() check.Clause {
@@ -270,44 +295,67 @@ func ordersFollow() check.Clause {
 	})
 }
 
-// moneyIsSettled is the clause that of each key the provider's log and the order say the same.
-func moneyIsSettled(price int64) check.Clause {
+// refunds says whether the provider captures money for which it is to be given back: of the silent
+// payments it makes half, and calls back about them when the shop has given up.
+func (p Params) refunds() bool {
+	gaveUp := time.Duration(p.PayTries-1)*p.PayRetry.D() + p.PayTimeout.D()
+	return p.Silent > 0 && p.SlowTime.D() > gaveUp
+}
+
+// money is what the provider says of a key, in its log and in callbacks.
+type money struct {
+	captures, refunds, sum, calls int64
+	declined                      bool
+}
+
+func moneyOf(a *Audit) map[string]money {
+	of := map[string]money{}
+	for _, p := range a.Payments {
+		m := of[p.Key]
+		if p.Kind == "capture" {
+			m.captures, m.sum = m.captures+1, m.sum+p.Amount
+		} else {
+			m.refunds, m.sum = m.refunds+1, m.sum-p.Amount
+		}
+		of[p.Key] = m
+	}
+	for _, c := range a.Callbacks {
+		m := of[c.Key]
+		m.calls, m.declined = m.calls+1, m.declined || !c.Captured
+		of[c.Key] = m
+	}
+	return of
+}
+
+// moneyIsSettled is the clause that of each key the provider and the order say the same.
+func moneyIsSettled(p Params) check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
 		r.Need(a.Payments != nil && a.Orders != nil, "the audit has no payments or no orders")
 		if a.Payments == nil || a.Orders == nil {
 			return nil
 		}
-		type money struct{ captures, refunds, sum int64 }
-		of, settled, returned := map[string]*money{}, 0, 0
-		for _, p := range a.Payments {
-			if of[p.Key] == nil {
-				of[p.Key] = &money{}
-			}
-			if m := of[p.Key]; p.Kind == "capture" {
-				m.captures, m.sum = m.captures+1, m.sum+p.Amount
-			} else {
-				m.refunds, m.sum = m.refunds+1, m.sum-p.Amount
-			}
-		}
+		of, settled, returned, again := moneyOf(a), 0, int64(0), 0
 		for _, o := range a.Orders {
-			m := money{}
-			if of[o.Key] != nil {
-				m = *of[o.Key]
-			}
+			m := of[o.Key]
 			delete(of, o.Key)
 			r.Checked(1)
 			switch {
-			case o.State == paid && (m != money{1, 0, price}):
+			case o.State == paid && (m.captures != 1 || m.refunds != 0 || m.sum != p.Price):
 				r.Violate([]uint64{o.ID}, "order %s is paid, and its money was captured %d times and "+
-					"refunded %d times: %d of %d is there", o.Key, m.captures, m.refunds, m.sum, price)
+					"refunded %d times: %d of %d is there", o.Key, m.captures, m.refunds, m.sum, p.Price)
+			case o.State == paid && m.declined:
+				r.Violate([]uint64{o.ID}, "order %s is paid, and the provider called back that it is not",
+					o.Key)
+			case o.State == paid:
+				settled++
 			case o.State == cancelled && (m.captures != m.refunds || m.captures > 1 || m.sum != 0):
 				r.Violate([]uint64{o.ID}, "order %s is cancelled, and its money was captured %d times and "+
 					"refunded %d times: %d is kept", o.Key, m.captures, m.refunds, m.sum)
 			}
-			if o.State == paid {
-				settled++
+			if m.calls > 1 {
+				again++
 			}
-			returned += int(m.refunds)
+			returned += m.refunds
 		}
 		for key, m := range of {
 			if m.sum != 0 || m.captures != m.refunds {
@@ -316,7 +364,10 @@ func moneyIsSettled(price int64) check.Clause {
 			}
 		}
 		r.Need(settled > 0, "no order is paid")
-		r.Note("%d orders are paid, and %d captured payments were refunded", settled, returned)
+		r.Need(a.Callbacks == nil || again > 0, "the provider never called back again")
+		r.Need(returned > 0 || !p.refunds(), "no captured payment was refunded")
+		r.Note("%d orders are paid, and %d captured payments were refunded; about %d the provider "+
+			"called back more than once", settled, returned, again)
 		return nil
 	})
 }

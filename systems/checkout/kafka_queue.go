@@ -11,7 +11,7 @@ import (
 
 // kafkaQueue serialises the checkouts of each product in a queue.
 //
-// The idea: a join writes an attempt, and no more. An usher sends attempts to the partition of
+// The idea: a join writes an attempt, and no more. An admitter sends attempts to the partition of
 // their product, in the order in which they came; a worker decides them in that order, many in one
 // transaction, and commits its offset after that.
 //
@@ -25,7 +25,7 @@ func kafkaQueue() variant {
 		Idea:       "joins are written down, sent to their product's partition and decided in order",
 		Guarantees: "no more orders than units, first come first served, and no attempt is lost",
 		GivesUp:    "an answer at once: who joins knows only that there will be one",
-		Roles: []role{cashier(), usher(thousand, anyNumber, selectNext, nothingMore),
+		Roles: []role{payer(), admitter(thousand, anyNumber, selectNext, nothingMore),
 			worker(decideThenCommit, decideInOrder, placeOrdered)},
 	})
 }

@@ -1,10 +1,6 @@
 package checkout
 
-import (
-	"context"
-
-	"stampede/harness/sut"
-)
+import "stampede/harness/sut"
 
 // keyPerRetry lets each request have a key of its own. It is wrong.
 //
@@ -23,18 +19,9 @@ func keyPerRetry() variant {
 	v.GivesUp = "correctness: a request that is sent again is a second order"
 	v.Breaks = []sut.Break{{Invariant: OneOrder, Under: sut.Load},
 		{Invariant: SameToken, Under: sut.Load}}
+	// Nothing of a request is known again but its key.
 	v.State.Schema = `ALTER TABLE attempts DROP CONSTRAINT attempts_pkey;
 		CREATE INDEX attempts_op ON attempts (op_id);
 		DROP INDEX attempts_user; DROP INDEX orders_user;`
-	v.Open = func(_ context.Context, st *opened) (Shop, error) {
-		return forgetfulShop{newCounter(st)}, nil
-	}
 	return v
-}
-
-type forgetfulShop struct{ *counter }
-
-// Join makes an order for each request, known by nothing but its new key.
-func (s forgetfulShop) Join(ctx context.Context, req JoinRequest) (Ticket, error) {
-	return s.sell(ctx, req, takeLocked)
 }

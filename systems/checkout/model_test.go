@@ -45,6 +45,23 @@ func (s *shop) Do(op history.Op, answer func(history.Reply, error)) {
 	switch req := asked.(type) {
 	case *checkout.JoinRequest:
 		answer(s.join(*req))
+	case *checkout.LeaveRequest:
+		i, known := s.byTok[req.Token]
+		state := ""
+		if known {
+			state = s.audit.Attempts[i].State
+		}
+		switch {
+		case !known:
+			answer(history.Reply{}, checkout.ErrUnknownToken)
+		case state != "waiting" && state != "left":
+			answer(history.Reply{}, checkout.ErrNotWaiting)
+		default:
+			if state == "waiting" {
+				s.step(i, "left")
+			}
+			answer(history.Reply{}, nil)
+		}
 	case *checkout.PollRequest:
 		i, known := s.byTok[req.Token]
 		if !known {
@@ -99,7 +116,7 @@ func (s *shop) join(req checkout.JoinRequest) (history.Reply, error) {
 	}
 	if slices.ContainsFunc(s.audit.Attempts, func(a checkout.AttemptRow) bool {
 		return a.User == req.User && a.Product == req.Product && a.State != "refused" &&
-			a.State != "compensated"
+			a.State != "compensated" && a.State != "left"
 	}) {
 		return history.Reply{}, checkout.ErrJoined
 	}
@@ -176,7 +193,9 @@ func (s *shop) pay(i, o int) {
 		s.audit.Payments = append(s.audit.Payments, checkout.PaymentRow{Key: order.Key, Kind: kind,
 			Amount: s.p.Price})
 	}
-	if u < 0.8 {
+	back := checkout.CallbackRow{Key: order.Key, Captured: u < 0.9}
+	s.audit.Callbacks = append(s.audit.Callbacks, back, back)
+	if u < 0.7 {
 		enter("capture")
 		order.State = "paid"
 		s.step(i, "paid")
@@ -217,7 +236,8 @@ func shopOf(
 		left: list(), places: list(), rooms: list(), order: list(), limits: map[string]*bucket{}}
 	s.audit = checkout.Audit{Stock: []checkout.StockRow{}, Gate: []checkout.GateRow{},
 		Attempts: []checkout.AttemptRow{}, Steps: []checkout.Step{}, Orders: []checkout.OrderRow{},
-		Payments: []checkout.PaymentRow{}, Settlements: []checkout.SettlementRow{}}
+		Payments: []checkout.PaymentRow{}, Callbacks: []checkout.CallbackRow{},
+		Settlements: []checkout.SettlementRow{}}
 	if seed%2 == 1 { // as if there were a second store, which is never wrong
 		s.audit.Contract.RepairLagNS = int64(ms)
 	}
@@ -228,16 +248,16 @@ func shopOf(
 	if fault {
 		e.windows = w.LoseAnswers()
 	}
-	var usher func()
-	usher = func() {
+	var admitter func()
+	admitter = func() {
 		s.admit()
 		if w.Busy() || slices.ContainsFunc(s.audit.Attempts, func(a checkout.AttemptRow) bool {
 			return a.State == "waiting"
 		}) {
-			w.After(10*ms, usher)
+			w.After(10*ms, admitter)
 		}
 	}
-	w.After(0, usher)
+	w.After(0, admitter)
 	w.Run(s, 200, time.Second)
 	e.records, e.audit = w.Records, s.end()
 	return e

@@ -14,7 +14,7 @@ const placeCommitted = "committed"
 //
 // The idea: what was read is not read again, so that nothing can be decided twice.
 //
-// The guarantee: no more orders than units, and each visit is decided once at most.
+// The guarantee: no more orders than units, and each attempt is decided once at most.
 //
 // It gives up: correctness. What a worker had in hand when it crashed is not decided at all: its
 // users wait for ever.
@@ -22,10 +22,10 @@ func offsetBeforeOrder() variant {
 	v := queued(variant{
 		Name:       "offset_before_order",
 		Idea:       "kafka_queue whose workers commit an offset before the order is made",
-		Guarantees: "no more orders than units, and each visit is decided once at most",
+		Guarantees: "no more orders than units, and each attempt is decided once at most",
 		GivesUp:    "correctness: what a worker had in hand when it crashed is never decided",
 		Breaks:     []sut.Break{{Invariant: EndsOnce, Under: sut.RoleCrash}},
-		Roles: []role{cashier(), usher(thousand, anyNumber, selectNext, nothingMore),
+		Roles: []role{payer(), admitter(thousand, anyNumber, selectNext, nothingMore),
 			worker(func(st *opened, decide, commit func() error) error {
 				if err := commit(); err != nil {
 					return err

@@ -24,7 +24,7 @@ func optimisticVersion() variant {
 		GivesUp:       "work and certainty: in a rush most begin again, and some give up as contended",
 		Places:        []string{placeOrdered},
 		NotApplicable: atOnce(),
-		Roles:         []role{cashier()},
+		Roles:         []role{payer()},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return optimisticShop{newCounter(st)}, nil
 		},

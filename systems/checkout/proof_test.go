@@ -51,17 +51,22 @@ func proof() suttest.Proof[*evidence] {
 	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
 		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
 		Unnoticed: map[string][]string{
-			"a poll changes nothing, and is the same for everybody": {"deny poll", "change client of poll"},
+			"a poll changes nothing, and is the same for everybody": {"deny poll",
+				"change client of poll", "change client of leave"},
 			"a limiter may have let somebody pass at another time, while tokens were there": {
 				"exchange passed_ns of attempts", "raise passed_ns of attempts", "lower passed_ns of attempts"},
 			"an attempt may begin earlier, and a step be made at another time": {
-				"lower made_ns of attempts", "raise at_ns of steps", "lower at_ns of steps"},
+				"lower made_ns of attempts", "raise at_ns of steps", "lower at_ns of steps",
+				"exchange at_ns of steps"},
 			"steps count in their order": {
 				"raise seq of steps", "lower seq of steps"},
 			"an order may be made earlier, while units are there": {"lower made_ns of orders"},
+			"the provider calls back as often as it likes": {
+				"drop of callbacks", "double of callbacks"},
 		},
 		Absent: map[string][]string{
 			"a poll has no row":           {"invent poll"},
+			"who leaves is told nothing":  {"exchange answers to leave"},
 			"a price is the same for all": {"exchange amount of payments"},
 			"the model never has more orders than units": {
 				"drop of settlements", "double of settlements", "exchange product of settlements",

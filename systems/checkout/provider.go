@@ -19,12 +19,19 @@ import (
 // provider captures money and gives it back. It stands for somebody else's service: its log has
 // every payment, on connections and in tables of its own, so that neither a crash of the shop nor
 // a rollback undoes one. It is idempotent: the middleware of package idem is in front of it, and
-// the keys are those that the shop's gateway mints.
+// the keys are those that the shop's gateway mints. What became of a request it says in its answer,
+// and again in callbacks.
 type provider struct {
 	db     *stores.Postgres
 	params Params
 	front  http.Handler
 	busy   sync.WaitGroup
+	// called is what the shop does about a callback. pause is sut.Pause until the provider closes,
+	// which close begins.
+	shop   *opened
+	called callback
+	pause  func(time.Duration) bool
+	close  context.CancelFunc
 	// since is when the first request with a slow key came.
 	since sync.Map
 }
@@ -37,12 +44,14 @@ var (
 	errAnswer = errors.New("an unexpected answer of the provider")
 )
 
-// openProvider makes the provider that a cashier's process asks.
-func openProvider(ctx context.Context, st *opened) (*provider, error) {
+// openProvider makes the provider that a payer's process asks.
+func openProvider(ctx context.Context, st *opened, called callback) (*provider, error) {
 	cfg := st.Config
 	cfg.MaxConns = providerConns
 	db, err := stores.OpenPostgres(ctx, cfg, "provider", nil)
-	p := &provider{db: db, params: st.Params}
+	open, closing := context.WithCancel(context.WithoutCancel(ctx))
+	p := &provider{db: db, params: st.Params, close: closing,
+		shop: st, called: called, pause: func(d time.Duration) bool { return sut.Pause(open, d) }}
 	p.front = &idem.Middleware{Store: providerKeys{db}, Next: http.HandlerFunc(p.capture)}
 	return p, err
 }
@@ -51,14 +60,20 @@ const providerConns = 4
 
 // Close waits for requests that the provider is still working on.
 func (p *provider) Close() error {
+	p.close()
 	p.busy.Wait()
 	p.db.Close()
 	return nil
 }
 
+func (p *provider) silent(key string) bool { return chance(key, "silent") < p.params.Silent }
+
 // Capture asks for the price of a unit. The provider works on, whether the shop waits or not.
 func (p *provider) Capture(ctx context.Context, key string) error {
-	if chance(key, "silent") < p.params.Silent {
+	if p.silent(key) {
+		if chance(key, "unheard") < 0.5 {
+			p.busy.Go(func() { _ = p.serve(context.WithoutCancel(ctx), key) }) // the answer is lost
+		}
 		sut.Pause(ctx, p.params.PayTimeout.D())
 		return errSilent
 	}
@@ -100,11 +115,31 @@ func (p *provider) serve(ctx context.Context, key string) error {
 	p.front.ServeHTTP(&answer, r)
 	switch kept := answer.Response(); kept.Status {
 	case http.StatusCreated:
-		return nil
 	case http.StatusPaymentRequired, http.StatusGone:
-		return errDeclined
+		err = errDeclined
 	default:
 		return fmt.Errorf("%w: status %d: %s", errAnswer, kept.Status, kept.Body)
+	}
+	p.busy.Go(func() { p.callBack(ctx, key, err == nil) })
+	return err
+}
+
+// callBack tells the shop what became of a payment, at once, and again slow_time later: by then the
+// order is paid, or the shop has given it up. Of a silent payment the first callback is lost.
+func (p *provider) callBack(ctx context.Context, key string, captured bool) {
+	pauses := []time.Duration{0, p.params.SlowTime.D()}
+	if p.silent(key) {
+		pauses = pauses[1:]
+	}
+	for _, d := range pauses {
+		if !p.pause(d) {
+			return
+		}
+		_, err := p.db.Exec(ctx, `INSERT INTO provider_callbacks (key, captured) VALUES ($1, $2)`, key,
+			captured)
+		if err != nil || p.called(ctx, p.shop, key, captured) != nil {
+			return // nobody calls for a third time
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func redisFirst() variant {
 		Needs:         []sut.Service{sut.Redis},
 		Places:        []string{placeReserved, placeOrdered},
 		NotApplicable: notApplicable,
-		Roles:         []role{cashier(), reconciler()},
+		Roles:         []role{payer(), reconciler()},
 		State: state{Ready: mendAll, Reset: emptyReservations, Pending: openOrDrifted,
 			Audit: auditGated},
 		Open: func(_ context.Context, st *opened) (Shop, error) {

@@ -137,10 +137,30 @@ func (s reservations) stock(
 	return available, decided, nil
 }
 
-// mend sets Redis right about products: all available units are left, but those that are held. A
-// hold is over when its time is, or when its attempt is decided. What changes meanwhile is left
-// to a later mend, and counted.
+// target is what Redis should say of a product: the units that are left, and the holds that are
+// over.
+type target func(product uint64, v shown, available int64, decided map[string]bool) (int64, []any)
+
+// unheld are all available units but those that are held. A hold is over when its time is, or when
+// its attempt is decided.
+func unheld(_ uint64, v shown, available int64, decided map[string]bool) (left int64, over []any) {
+	for id, until := range v.holds {
+		if until <= v.now || decided[id] {
+			over = append(over, id)
+		}
+	}
+	return available - int64(len(v.holds)-len(over)), over
+}
+
+// mend sets Redis right about products. What changes meanwhile is left to a later mend, and
+// counted.
 func (s reservations) mend(ctx context.Context, products ...uint64) (changing int, err error) {
+	return s.mendTo(ctx, unheld, products...)
+}
+
+func (s reservations) mendTo(
+	ctx context.Context, to target, products ...uint64,
+) (changing int, err error) {
 	all, err := s.look(ctx, products)
 	if err != nil {
 		return 0, err
@@ -159,13 +179,8 @@ func (s reservations) mend(ctx context.Context, products ...uint64) (changing in
 	}
 	s.Config.Passed(placeRead)
 	for _, product := range products {
-		v, over := all[product], []any{}
-		for id, until := range v.holds {
-			if until <= v.now || decided[id] {
-				over = append(over, id)
-			}
-		}
-		left := available[product] - int64(len(v.holds)-len(over))
+		v := all[product]
+		left, over := to(product, v, available[product], decided)
 		if v.known && v.left == left && len(over) == 0 {
 			continue
 		}
@@ -183,11 +198,14 @@ func (s reservations) mend(ctx context.Context, products ...uint64) (changing in
 const placeRead = "read"
 
 // reconciler compares Redis with the stock, and repairs it.
-func reconciler() role {
+func reconciler() role { return reconcilerTo(unheld) }
+
+func reconcilerTo(to target) role {
 	return role{Name: "reconciler", Summary: "sets Redis to what the stock in Postgres says",
 		Single: true, Places: []string{placeRead},
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
-			return st.Params.Reconcile.D(), mendAll(ctx, st)
+			_, err := reservations{st}.mendTo(ctx, to, st.Params.all()...)
+			return st.Params.Reconcile.D(), err
 		}}
 }
 

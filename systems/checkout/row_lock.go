@@ -9,7 +9,7 @@ import (
 // rowLock decides in Postgres alone.
 //
 // The idea: one transaction locks the product's row of the stock, looks whether a unit is left, and
-// makes the attempt and its order. The payment comes later, by the cashier.
+// makes the attempt and its order. The payment comes later, by the payer.
 //
 // The guarantee: no more orders than units, and an answer at once.
 //
@@ -24,7 +24,7 @@ func rowLock() variant {
 		GivesUp:       "throughput: all who want a product wait for its row; and fairness, with no edge",
 		Places:        []string{placeOrdered},
 		NotApplicable: atOnce(),
-		Roles:         []role{cashier()},
+		Roles:         []role{payer()},
 		Open: func(_ context.Context, st *opened) (Shop, error) {
 			return lockingShop{newCounter(st)}, nil
 		},

@@ -20,6 +20,12 @@ CREATE TABLE provider_payments (
 );
 CREATE INDEX provider_payments_key ON provider_payments (key);
 
+CREATE TABLE provider_callbacks (
+  seq bigserial PRIMARY KEY,
+  key text NOT NULL,
+  captured boolean NOT NULL
+);
+
 -- The stock. Each change counts version up.
 CREATE TABLE inventory (
   product int PRIMARY KEY,
@@ -51,7 +57,7 @@ CREATE TABLE attempts (
 
 -- One attempt of a user at a product, until it has ended without a unit.
 CREATE UNIQUE INDEX attempts_user ON attempts (user_id, product)
-  WHERE state NOT IN ('refused', 'compensated');
+  WHERE state NOT IN ('refused', 'compensated', 'left');
 
 -- Who waits, in order, and who is at the checkout.
 CREATE INDEX attempts_waiting ON attempts (product, seq) WHERE state = 'waiting';

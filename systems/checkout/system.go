@@ -27,7 +27,7 @@ func systemOf(designs ...variant) sut.System {
 			"paid for nothing?",
 		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
 		GoesOn: func(p Params) time.Duration {
-			return time.Duration(p.PayTries+1)*p.PayRetry.D() + p.SlowTime.D()
+			return time.Duration(p.PayTries+1)*p.PayRetry.D() + 2*p.SlowTime.D()
 		},
 		State:      common(),
 		Designs:    designs,

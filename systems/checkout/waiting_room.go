@@ -20,10 +20,10 @@ import (
 //
 // The idea: at the edge each user and each address has a token bucket in Redis. Who gets past it
 // takes a place in the waiting room of a product, and a token in which the place is written. An
-// usher admits as many as the checkout has room for, in the order of their places, and shows in
+// admitter admits as many as the checkout has room for, in the order of their places, and shows in
 // Redis how far it is; so a poll of somebody who waits is one question to Redis. Admitted attempts
 // go through a queue in Kafka; a worker reserves units in Redis and makes orders in Postgres, which
-// decides again; the cashier captures payments or compensates; the reconciler repairs Redis.
+// decides again; the payer captures payments or compensates; the reconciler repairs Redis.
 //
 // The guarantee: no more orders than units, limits for bots, first come first served, positions
 // that never go back, and one end of each attempt, whatever crashes or forgets.
@@ -37,8 +37,8 @@ func waitingRoom() variant {
 		Guarantees: "no oversell, limits for bots, first come first served, one end of each attempt",
 		GivesUp:    "simplicity and time: an attempt passes three stores and four roles",
 		Needs:      []sut.Service{sut.Redis, sut.Kafka},
-		Roles: []role{cashier(), reconciler(),
-			usher(func(p Params) int { return p.Batch }, func(p Params) int { return p.Room }, selectNext,
+		Roles: []role{payer(), reconciler(),
+			admitter(func(p Params) int { return p.Batch }, func(p Params) int { return p.Room }, selectNext,
 				showRooms),
 			worker(decideThenCommit, decideReserved, placeReserved, placeOrdered)},
 		State: state{
@@ -57,14 +57,19 @@ func waitingRoom() variant {
 				return emptyReservations(ctx, st)
 			},
 			Pending: openOrDrifted, Audit: auditGated},
-		Open: func(_ context.Context, st *opened) (Shop, error) { return roomShop{newCounter(st)}, nil },
+		Open: func(_ context.Context, st *opened) (Shop, error) {
+			return roomShop{newCounter(st), edgeLua}, nil
+		},
 	}
 }
 
 //go:embed edge.lua
 var edgeLua string
 
-type roomShop struct{ *counter }
+type roomShop struct {
+	*counter
+	edge string // the script of the limits
+}
 
 // Join passes the edge and takes a place.
 func (s roomShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err error) {
@@ -103,7 +108,7 @@ func (s roomShop) Join(ctx context.Context, req JoinRequest) (t Ticket, err erro
 func (s roomShop) pass(ctx context.Context, req JoinRequest) (ns int64, err error) {
 	p := s.Params
 	buckets := []string{s.Key("user:" + req.User), s.Key("ip:" + req.IP)}
-	us, err := redis.NewScript(edgeLua).Run(ctx, s.Redis, buckets,
+	us, err := redis.NewScript(s.edge).Run(ctx, s.Redis, buckets,
 		p.UserRate, p.UserBurst, p.IPRate, p.IPBurst).Int64()
 	switch {
 	case err != nil:
@@ -211,9 +216,9 @@ func showRooms(ctx context.Context, st *opened) error {
 	return nil
 }
 
-// decideReserved reserves a unit in Redis for each visit, in their order, and decides those that
+// decideReserved reserves a unit in Redis for each attempt, in their order, and decides those that
 // have one in Postgres. The others are refused.
-func decideReserved(ctx context.Context, st *opened, product uint64, list []visit) error {
+func decideReserved(ctx context.Context, st *opened, product uint64, list []attempt) error {
 	s, reserved := reservations{st}, map[uint64]bool{}
 	list, err := undecided(ctx, st, list)
 	if err != nil {
@@ -227,7 +232,7 @@ func decideReserved(ctx context.Context, st *opened, product uint64, list []visi
 		reserved[v.ID] = err == nil
 	}
 	st.Config.Passed(placeReserved)
-	err = decideAmong(ctx, st, product, list, func(v visit) bool { return reserved[v.ID] })
+	err = decideAmong(ctx, st, product, list, func(v attempt) bool { return reserved[v.ID] })
 	if err != nil {
 		return err
 	}
@@ -235,8 +240,8 @@ func decideReserved(ctx context.Context, st *opened, product uint64, list []visi
 	return err
 }
 
-// undecided leaves out visits that were read before, so that they take no unit from others.
-func undecided(ctx context.Context, st *opened, list []visit) (open []visit, err error) {
+// undecided leaves out attempts that were read before, so that they take no unit from others.
+func undecided(ctx context.Context, st *opened, list []attempt) (open []attempt, err error) {
 	ids := make([]int64, len(list))
 	for i, v := range list {
 		ids[i] = int64(v.ID)

@@ -12,13 +12,13 @@ import (
 )
 
 // Operation identities. Scheduled operation i owns the 2048 identities from (i+1)<<11: its user's
-// visit v has those from v<<8. A visit begins with a join, whose polls follow.
+// attempt v has those from v<<8. An attempt begins with a join, whose polls follow.
 const (
-	pollBits  = 8
-	visitBits = 3
-	idBits    = pollBits + visitBits
-	pollMask  = 1<<pollBits - 1
-	visitMask = 1<<idBits - 1
+	pollBits    = 8
+	attemptBits = 3
+	idBits      = pollBits + attemptBits
+	pollMask    = 1<<pollBits - 1
+	attemptMask = 1<<idBits - 1
 )
 
 // retryPause is the pause before the first retry; it doubles each time.
@@ -33,8 +33,8 @@ const (
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are joins,
 // of users or of bots. Who has a token polls until there is an end; who was refused may
-// join once more. A join of unknown outcome is sent again with the same
-// identity; Op.Arg counts the attempts.
+// join once more, and some leave when they are to wait. A join or a leave of unknown outcome is
+// sent again with the same identity; Op.Arg counts the attempts.
 func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("checkout parameters: %w", err)
@@ -44,7 +44,8 @@ func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
 	w.products = s.Skewed(p.Products, p.Skew, hotShare, hotTurn)
 	w.addresses, w.botAddresses = s.Uniform(p.IPs), s.Uniform(p.BotIPs)
 	w.bots, w.when = s.Coin(), s.Coin()
-	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindJoin}}
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindJoin, KindLeave}}
+	w.leave = s.Coin()
 	if p.Users > 0 {
 		w.users = s.Uniform(p.Users)
 	}
@@ -63,11 +64,11 @@ type workload struct {
 	products, addresses, botAddresses keys.Source
 	users                             keys.Source // nil: user i for operation i
 
-	bots, when keys.Coin
+	bots, when, leave keys.Coin
 }
 
 // Kinds lists the operation kinds, the main one first.
-func (w *workload) Kinds() []string { return []string{KindJoin, KindPoll} }
+func (w *workload) Kinds() []string { return []string{KindJoin, KindPoll, KindLeave} }
 
 // Op returns scheduled operation i, a join.
 func (w *workload) Op(i uint64) history.Op {
@@ -93,8 +94,14 @@ func address(network int, n uint64) string {
 func (w *workload) Follow(
 	op history.Op, outcome history.Outcome, reply history.Reply,
 ) []sut.FollowUp {
-	if op.Kind == KindJoin {
+	switch {
+	case outcome == history.Unknown && op.Kind != KindPoll && op.Arg < int64(w.p.Retry):
+		op.Arg++
+		return []sut.FollowUp{{After: retryPause << op.Arg, Op: op}}
+	case op.Kind == KindJoin:
 		return w.joined(op, outcome, reply)
+	case op.Kind == KindLeave && outcome != history.Refused:
+		return nil // the user has gone
 	}
 	var p Progress
 	if outcome == history.OK && json.Unmarshal(reply.Body, &p) != nil {
@@ -103,8 +110,10 @@ func (w *workload) Follow(
 	switch {
 	case outcome == history.OK && final(p.State):
 		return nil // with its answer the user goes
-	case outcome == history.Refused && op.ID&pollMask > 1:
+	case outcome == history.Refused && op.Kind == KindPoll && op.ID&pollMask > 1:
 		return nil
+	case p.State == waiting && op.ID&pollMask == 1 && w.leave.At(op.ID) < w.p.Leave:
+		return []sut.FollowUp{{Op: w.table.Op(KindLeave, LeaveRequest{ID: op.ID + 1, Token: op.Key})}}
 	}
 	return w.poll(op.ID, op.Key)
 }
@@ -115,9 +124,6 @@ func (w *workload) joined(
 	switch {
 	case outcome == history.OK:
 		return w.poll(op.ID, reply.Key)
-	case outcome == history.Unknown && op.Arg < int64(w.p.Retry):
-		op.Arg++
-		return []sut.FollowUp{{After: retryPause << op.Arg, Op: op}}
 	case outcome == history.Refused:
 		return w.again(op)
 	}
@@ -134,11 +140,11 @@ func (w *workload) poll(id uint64, token string) []sut.FollowUp {
 		Op: w.table.Op(KindPoll, PollRequest{ID: id + 1, Token: token})}}
 }
 
-// again is another visit of a user who was refused.
+// again is another attempt of a user who was refused.
 func (w *workload) again(op history.Op) []sut.FollowUp {
-	visit := op.ID & visitMask >> pollBits
+	attempt := op.ID & attemptMask >> pollBits
 	next, err := api.RequestOf[JoinRequest](w.table, op)
-	if err != nil || visit >= uint64(w.p.ComeBack) {
+	if err != nil || attempt >= uint64(w.p.ComeBack) {
 		return nil
 	}
 	next.ID = op.ID + 1<<pollBits

@@ -22,7 +22,7 @@ const longestLag = 10 * time.Second
 func factsFor(ttl time.Duration) func(*Audit) check.Facts {
 	return func(a *Audit) check.Facts {
 		var now int64
-		charges, keys := []check.Fact{}, []check.Fact{}
+		charges := []check.Fact{}
 		for _, c := range a.Charges {
 			now = max(now, c.AtNS)
 			charges = append(charges, check.Fact{Op: c.ID, Name: c.Receipt, Key: c.Key, Owner: c.Customer,
@@ -30,16 +30,11 @@ func factsFor(ttl time.Duration) func(*Audit) check.Facts {
 		}
 		for _, k := range a.Keys {
 			now = max(now, k.DoneNS, k.GoneNS)
-			keys = append(keys, check.Fact{Op: k.ID, Name: k.Receipt, Key: k.Key, State: k.State,
-				From: k.DoneNS, To: k.GoneNS})
 		}
-		f := check.Facts{Now: now,
+		f := check.Facts{Now: now, Tables: []*check.Table{check.Rows(keyFact, a.Keys)},
 			Declared: map[string]time.Duration{reapLag: time.Duration(a.Contract.ReapLagNS)}}
 		if a.Charges != nil {
 			f.Tables = append(f.Tables, check.TableOf(chargeFact, charges))
-		}
-		if a.Keys != nil {
-			f.Tables = append(f.Tables, check.TableOf(keyFact, keys))
 		}
 		return f
 	}

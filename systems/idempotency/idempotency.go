@@ -108,12 +108,12 @@ type ChargeRow struct {
 
 // KeyRow is a key at the end. One that was used again after its time is there more than once.
 type KeyRow struct {
-	ID      uint64 `json:"op_id" min:"1" doc:"the first request that had the key"`
-	Key     string `json:"idempotency_key"`
-	State   string `json:"state" enum:"started,charged,done,gone"`
-	Receipt string `json:"receipt" doc:"that of the kept answer, empty if there is none"`
-	DoneNS  int64  `json:"done_ns" doc:"when the answer was kept, 0 if none is"`
-	GoneNS  int64  `json:"gone_ns" doc:"when the key was forgotten, 0 if it was not"`
+	ID      uint64 `json:"op_id" fact:"op" min:"1" doc:"the first request that had the key"`
+	Key     string `json:"idempotency_key" fact:"key"`
+	State   string `json:"state" fact:"state" enum:"started,charged,done,gone"`
+	Receipt string `json:"receipt" fact:"name" doc:"that of the kept answer, empty if there is none"`
+	DoneNS  int64  `json:"done_ns" fact:"from" doc:"when the answer was kept, 0 if none is"`
+	GoneNS  int64  `json:"gone_ns" fact:"to" doc:"when the key was forgotten, 0 if it was not"`
 }
 
 // Params are the workload's parameters, and what the designs are opened for.

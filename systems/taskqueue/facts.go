@@ -2,21 +2,19 @@ package taskqueue
 
 import "stampede/harness/check"
 
-// jobFact is the table of facts: every job, while it was live.
-const jobFact = "job"
+// The tables of facts, by the name of a row.
+const (
+	jobFact    = "job"    // every job, while it was live
+	runFact    = "run"    // every attempt at a job in a call of so many
+	effectFact = "effect" // every effect, by the attempt
+)
 
 // factsOf reads an audit as tables.
-func factsOf(a *Audit) check.Facts {
-	var f check.Facts
-	if a.Jobs == nil {
-		return f
-	}
-	jobs := make([]check.Fact, len(a.Jobs))
-	for i, j := range a.Jobs {
-		jobs[i] = check.Fact{Op: j.ID, Name: j.Job, Key: j.Unique, Owner: j.Tenant, Thing: j.Priority,
-			State: j.State, Version: j.Replays, From: j.CreatedNS, To: j.EndedNS}
+func factsOf(a *Audit) (f check.Facts) {
+	for _, j := range a.Jobs {
 		f.Now = max(f.Now, j.CreatedNS, j.EndedNS)
 	}
-	f.Tables = append(f.Tables, check.TableOf(jobFact, jobs))
+	f.Tables = []*check.Table{check.Rows(jobFact, a.Jobs), check.Rows(runFact, a.Runs),
+		check.Rows(effectFact, a.Effects)}
 	return f
 }

@@ -36,11 +36,16 @@ func invariants(p Params) []check.Invariant {
 		s.State(JobsKept, "every acknowledged job is there once, as it was enqueued, also if that was "+
 			"sent twice, no other is, and at rest each is done, dead or cancelled",
 			check.AckedDurable(put), check.NoPhantom(put), check.AtMostOnce(jobFact, check.ByOp),
-			check.Quiescent(jobFact, ready, waiting, running), check.OnAudit(known),
+			check.Quiescent(jobFact, ready, waiting, running),
+			check.Agree(check.Pair{A: runFact, B: jobFact, Subset: true, By: check.ByOp | check.ByOwner}),
+			check.AtMostOnce(runFact, check.ByOp|check.ByThing|check.ByVersion),
 			check.SameReply(check.Replies{Kind: put.Kind, What: "job", Same: check.ByName, Sent: true,
 				Denied: func(rec *history.Record) bool { return sut.RefusedFor(rec, ErrDuplicate) }})),
 		s.State(EffectsOnce, "a job that is done has had one effect, and no job has had two",
-			check.OnAudit(effectsOnce)),
+			check.AtMostOnce(effectFact, check.ByOp), check.NeedFact(jobFact, "no job is done", isDone),
+			check.Agree(check.Pair{A: jobFact, B: effectFact, Subset: true, By: check.ByOp, OfA: isDone}),
+			check.Agree(check.Pair{A: effectFact, B: runFact, Subset: true, By: check.ByOp | check.ByThing,
+				OfB: func(run *check.Fact) bool { return run.State == succeeded }})),
 		s.State(AttemptsUsed, "a job is tried no more often than it may be, and is dead if and only if "+
 			"that is used up or its handler said that it is of no use", check.OnAudit(p.attemptsUsed)),
 		s.State(NewestEnds, "of several attempts at a job the newest ends it, and none begins before "+
@@ -64,74 +69,7 @@ func invariants(p Params) []check.Invariant {
 	return list
 }
 
-// known is the clause that each run is of a job that is there, and is there once.
-func known(r *check.Run, a *Audit) func() {
-	tenants := map[uint64]string{}
-	for _, j := range a.Jobs {
-		tenants[j.ID] = j.Tenant
-	}
-	type call struct {
-		job           uint64
-		attempt, size int64
-	}
-	seen := map[call]bool{}
-	for _, run := range a.Runs {
-		r.Checked(1)
-		c := call{run.Job, run.Attempt, run.Size}
-		switch tenant, there := tenants[run.Job]; {
-		case !there:
-			r.Violate([]uint64{run.Job}, "%s was begun, and is not there", nameOf(run.Job))
-		case tenant != run.Tenant:
-			r.Violate([]uint64{run.Job}, "%s of %s was begun for %s", nameOf(run.Job), tenant, run.Tenant)
-		case seen[c] || run.Attempt < 1:
-			r.Violate([]uint64{run.Job}, "attempt %d at %s was begun twice among %d jobs", run.Attempt,
-				nameOf(run.Job), run.Size)
-		}
-		seen[c] = true
-	}
-	return nil
-}
-
-// effectsOnce is the clause about effects.
-func effectsOnce(r *check.Run, a *Audit) func() {
-	effects := map[uint64]int{}
-	for _, e := range a.Effects {
-		effects[e.Job]++
-	}
-	finished := 0
-	for _, j := range a.Jobs {
-		r.Checked(1)
-		n := effects[j.ID]
-		delete(effects, j.ID)
-		switch {
-		case n > 1:
-			r.Violate([]uint64{j.ID}, "%s had %d effects", j.Job, n)
-		case j.State == done && n == 0:
-			r.Violate([]uint64{j.ID}, "%s is done, but had no effect", j.Job)
-		}
-		if j.State == done {
-			finished++
-		}
-	}
-	succeededAt := map[EffectRow]bool{}
-	for _, run := range a.Runs {
-		if run.Result == succeeded {
-			succeededAt[EffectRow{run.Job, run.Attempt}] = true
-		}
-	}
-	for _, e := range a.Effects {
-		if !succeededAt[e] {
-			r.Violate([]uint64{e.Job}, "%s had an effect in attempt %d, which did not succeed",
-				nameOf(e.Job), e.Attempt)
-		}
-		if n := effects[e.Job]; n > 1 {
-			r.Violate([]uint64{e.Job}, "%s, which is not there, had %d effects", nameOf(e.Job), n)
-			delete(effects, e.Job)
-		}
-	}
-	r.Need(finished > 0, "no job is done")
-	return nil
-}
+func isDone(job *check.Fact) bool { return job.State == done }
 
 // asked are the operations of a kind that may have taken effect, by the name of their job, and
 // those of them that were acknowledged.
@@ -156,6 +94,9 @@ func (p Params) attemptsUsed(r *check.Run, a *Audit) func() {
 	most := map[uint64]int64{}
 	for _, run := range a.Runs {
 		most[run.Job] = max(most[run.Job], run.Attempt)
+		if run.Attempt < 1 {
+			r.Violate([]uint64{run.Job}, "%s was tried for time %d", nameOf(run.Job), run.Attempt)
+		}
 	}
 	may, acked := asked(r, KindReplay)
 	return func() {
@@ -627,29 +568,21 @@ func (p Params) alike(r *check.Run, turns []event, x, y string) (together, apart
 }
 
 // ratesKept is the clause about limits, by the clock of the store that has them: in no span of time
-// a tenant has more claims than at once and what its rate gives in that span. Of all spans that end
-// with a claim the worst is the worst that ends with the claim before it, or this claim alone.
+// a tenant has more claims than at once and what its rate gives in that span.
 func (p Params) ratesKept(r *check.Run, a *Audit) func() {
-	claims, highest := map[string][]*RunRow{}, 0.0
+	claims, highest := map[string][]check.Pass{}, 0.0
 	for _, list := range tries(a) {
 		for _, run := range list {
-			claims[run.Tenant] = append(claims[run.Tenant], run)
+			claims[run.Tenant] = append(claims[run.Tenant],
+				check.Pass{Op: run.Job, From: run.ClaimedNS, To: run.ClaimedNS})
 		}
 	}
 	for tenant, list := range claims {
-		slices.SortFunc(list, func(x, y *RunRow) int {
-			return cmp.Or(cmp.Compare(x.ClaimedNS, y.ClaimedNS), cmp.Compare(x.Job, y.Job))
-		})
-		above, last := 0.0, int64(0)
-		for _, run := range list {
-			r.Checked(1)
-			above = max(0, above-p.TenantRate*time.Duration(run.ClaimedNS-last).Seconds()) + 1
-			last, highest = run.ClaimedNS, max(highest, above)
-			if above > float64(p.TenantBurst)+0.01 {
-				r.Violate([]uint64{run.Job}, "with %s %s has %.2f claims more than %g a second; the limit is "+
-					"%d", nameOf(run.Job), tenant, above, p.TenantRate, p.TenantBurst)
-				above = 0
-			}
+		r.Checked(len(list))
+		b := check.BurstOf(list, p.TenantRate)
+		if highest = max(highest, b.Above); b.Above > float64(p.TenantBurst)+0.01 {
+			r.Violate(b.Ops, "%s has %d claims in %v, %.2f more than %g a second; the limit is %d", tenant,
+				b.Passes, b.Span, b.Above, p.TenantRate, p.TenantBurst)
 		}
 	}
 	r.Need(highest > float64(p.TenantBurst)-1, "no tenant has used up its limit: %.1f of %d claims "+

@@ -167,28 +167,28 @@ type Audit struct {
 
 // JobRow is a job at the end.
 type JobRow struct {
-	ID        uint64 `json:"op_id" redis:"id" min:"1"`
-	Job       string `json:"job"`
-	Tenant    string `json:"tenant" redis:"tenant"`
-	Unique    string `json:"unique_key" redis:"unique"`
-	Priority  int64  `json:"priority" redis:"priority"`
-	State     string `json:"state" redis:"state" enum:"ready,waiting,running,done,dead,cancelled"`
+	ID        uint64 `json:"op_id" fact:"op" redis:"id" min:"1"`
+	Job       string `json:"job" fact:"name"`
+	Tenant    string `json:"tenant" fact:"owner" redis:"tenant"`
+	Unique    string `json:"unique_key" fact:"key" redis:"unique"`
+	Priority  int64  `json:"priority" fact:"thing" redis:"priority"`
+	State     string `json:"state" fact:"state" redis:"state" enum:"ready,waiting,running,done,dead,cancelled"`
 	Attempts  int64  `json:"attempts" redis:"attempts" doc:"claims; a replay raises it to what was allowed until then"`
-	Replays   int64  `json:"replays" redis:"replays"`
+	Replays   int64  `json:"replays" fact:"version" redis:"replays"`
 	Reason    string `json:"reason" redis:"reason" enum:",attempts,poison" doc:"why it is dead"`
 	EndedBy   int64  `json:"ended_by" redis:"ended_by" doc:"the attempt that said that it is done, 0 if none did"`
-	CreatedNS int64  `json:"created_ns" redis:"created"`
-	EndedNS   int64  `json:"ended_ns" redis:"ended" doc:"when it was done, dead or cancelled; 0 if it is live"`
+	CreatedNS int64  `json:"created_ns" fact:"from" redis:"created"`
+	EndedNS   int64  `json:"ended_ns" fact:"to" redis:"ended" doc:"when it was done, dead or cancelled; 0 if it is live"`
 }
 
 // RunRow is a job in one call of the handler.
 type RunRow struct {
-	Job       uint64 `json:"op_id" min:"1"`
-	Tenant    string `json:"tenant"`
-	Attempt   int64  `json:"attempt"`
+	Job       uint64 `json:"op_id" min:"1" fact:"op"`
+	Tenant    string `json:"tenant" fact:"owner"`
+	Attempt   int64  `json:"attempt" fact:"thing"`
 	Batch     string `json:"batch" doc:"names the claim, of all jobs that were claimed together"`
-	Size      int64  `json:"size" doc:"how many jobs the call had"`
-	Result    string `json:"result" enum:",ok,failed,poison,split,down" doc:"empty if its worker did not come to an end"`
+	Size      int64  `json:"size" fact:"version" doc:"how many jobs the call had"`
+	Result    string `json:"result" fact:"state" enum:",ok,failed,poison,split,down" doc:"empty if its worker did not come to an end"`
 	AskedNS   int64  `json:"asked_ns" doc:"when the claim reached the store"`
 	ClaimedNS int64  `json:"claimed_ns" doc:"when the job was claimed"`
 	FailedNS  int64  `json:"failed_ns" doc:"when the failure was stored, 0 if none was"`
@@ -197,8 +197,8 @@ type RunRow struct {
 
 // EffectRow is an effect of a handler.
 type EffectRow struct {
-	Job     uint64 `json:"op_id" min:"1"`
-	Attempt int64  `json:"attempt"`
+	Job     uint64 `json:"op_id" min:"1" fact:"op"`
+	Attempt int64  `json:"attempt" fact:"thing"`
 }
 
 // CallRow is a call of the dependency.

@@ -19,8 +19,8 @@ const (
 	placeVoided   = "voided"   // the payment is void, and the unit is not free
 )
 
-// cashiers is how many payments one cashier has under way.
-const cashiers = 16
+// payers is how many payments one payer has under way.
+const payers = 16
 
 // due is an order whose payment is to be settled, and the tries that were begun.
 type due struct {
@@ -37,48 +37,51 @@ const claimDue = `UPDATE orders SET tries = tries + 1,
 		AND due <= clock_timestamp() ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED)
 	RETURNING key, product, state, tries`
 
-// cashier is the role that settles payments. A payment that is declined, or of which the provider
+// payer is the role that settles payments. A payment that is declined, or of which the provider
 // has said nothing in all tries, is compensated: the order is marked, so that it cannot become
 // paid any more; then the payment is voided, at the provider; then the unit is free again. A
 // crash between any of these leaves an order that is taken up again.
-func cashier() role { return cashierOf((*till).compensate) }
+func payer() role { return payerOf((*payments).compensate, calledBack) }
 
-// cashierOf is a cashier by what it does about a payment that has failed.
-func cashierOf(fail func(*till, context.Context, due, error) error) role {
-	return role{Name: "cashier", Summary: "captures payments, and compensates those that fail",
+// callback is what a shop does when the provider calls it back.
+type callback func(ctx context.Context, st *opened, key string, captured bool) error
+
+// payerOf is a payer by what it does about a payment that has failed, and about a callback.
+func payerOf(fail func(*payments, context.Context, due, error) error, called callback) role {
+	return role{Name: "payer", Summary: "captures payments, and compensates those that fail",
 		Places: []string{placeCaptured, placeVoided}, Conns: 6,
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
-			p, err := design.Keep(st, func() (*provider, error) { return openProvider(ctx, st) })
+			p, err := design.Keep(st, func() (*provider, error) { return openProvider(ctx, st, called) })
 			if err != nil {
 				return 0, err
 			}
 			list, err := stores.Collect[due](ctx, st.DB, claimDue, st.Params.PayRetry.D().Microseconds(),
-				cashiers)
+				payers)
 			if err != nil {
 				return 0, fmt.Errorf("claiming orders: %w", err)
 			}
-			t, errs := &till{st, p}, make([]error, len(list))
+			t, errs := &payments{st, p}, make([]error, len(list))
 			var all sync.WaitGroup
 			for i, d := range list {
 				all.Go(func() { errs[i] = t.settle(ctx, d, fail) })
 			}
 			all.Wait()
-			if len(list) == cashiers {
+			if len(list) == payers {
 				return 0, errors.Join(errs...)
 			}
 			return st.Params.PayEvery.D(), errors.Join(errs...)
 		}}
 }
 
-// till settles payments.
-type till struct {
+// payments is how orders are paid for.
+type payments struct {
 	*opened
 	provider *provider
 }
 
 // settle makes one try.
-func (t *till) settle(
-	ctx context.Context, d due, fail func(*till, context.Context, due, error) error,
+func (t *payments) settle(
+	ctx context.Context, d due, fail func(*payments, context.Context, due, error) error,
 ) error {
 	if d.State == cancelling { // somebody began to compensate it
 		return fail(t, ctx, d, errDeclined)
@@ -90,7 +93,7 @@ func (t *till) settle(
 	switch {
 	case err == nil:
 		t.Config.Passed(placeCaptured)
-		return t.paid(ctx, d)
+		return paidFor(ctx, t.opened, d.Key)
 	case errors.Is(err, errDeclined), errors.Is(err, errSilent) && d.Tries >= t.Params.PayTries:
 		return fail(t, ctx, d, err)
 	case errors.Is(err, errSilent):
@@ -99,16 +102,27 @@ func (t *till) settle(
 	return err
 }
 
-// paid ends the attempt, unless the order is being cancelled meanwhile.
-func (t *till) paid(ctx context.Context, d due) error {
-	_, err := t.DB.Exec(ctx, `WITH paid AS (UPDATE orders SET state = 'paid'
+// paidFor ends the attempt, unless its order is paid already or is being cancelled.
+func paidFor(ctx context.Context, st *opened, key string) error {
+	_, err := st.DB.Exec(ctx, `WITH paid AS (UPDATE orders SET state = 'paid'
 			WHERE key = $1 AND state = 'pending' RETURNING key)
-		UPDATE attempts SET state = 'paid' FROM paid WHERE attempts.key = paid.key`, d.Key)
+		UPDATE attempts SET state = 'paid' FROM paid WHERE attempts.key = paid.key`, key)
 	return stores.Failed("marking an order as paid", err)
 }
 
+// calledBack changes an order that is pending. The same callback may have come before, and may come
+// when the order was cancelled long ago and the money was given back.
+func calledBack(ctx context.Context, st *opened, key string, captured bool) error {
+	if captured {
+		return paidFor(ctx, st, key)
+	}
+	_, err := st.DB.Exec(ctx, `UPDATE orders SET state = 'cancelling' WHERE key = $1
+		AND state = 'pending'`, key)
+	return stores.Failed("marking an order to be cancelled", err)
+}
+
 // compensate undoes an order whose payment has failed.
-func (t *till) compensate(ctx context.Context, d due, _ error) error {
+func (t *payments) compensate(ctx context.Context, d due, _ error) error {
 	n, err := t.DB.Exec(ctx, `UPDATE orders SET state = 'cancelling' WHERE key = $1
 		AND state IN ('pending', 'cancelling')`, d.Key)
 	if err != nil || n == 0 {

@@ -35,8 +35,8 @@ func makeTopic(ctx context.Context, st *opened) error {
 	return topics.Coordinate(ctx, st.Kafka, st.Config, workerGroup)
 }
 
-// visit is an attempt that is sent to the checkout, with its idempotency key.
-type visit struct {
+// attempt is one that is sent to the checkout, with its idempotency key.
+type attempt struct {
 	ID      uint64 `json:"op_id"`
 	Key     string `json:"key"`
 	User    string `json:"user"`
@@ -48,7 +48,7 @@ type visit struct {
 const placeSent = "sent"
 
 // selectNext are those whose turn it is, by product and place: as many as a batch and the room
-// allow. They are locked, so that a worker that is faster waits for the usher's commit.
+// allow. They are locked, so that a worker that is faster waits for the admitter's commit.
 const selectNext = `SELECT a.op_id, a.key, a.user_id, a.product, a.seq FROM room AS r, LATERAL (
 		SELECT * FROM attempts AS w WHERE w.product = r.product AND w.state = 'waiting' ORDER BY w.seq
 		LIMIT greatest(0, least($1::bigint, $2::bigint - (SELECT count(*) FROM attempts AS i
@@ -65,13 +65,13 @@ const admit = `WITH next AS (
 	UPDATE attempts AS a SET state = 'admitted', admit_seq = moved.before + next.n
 	FROM next JOIN moved USING (product) WHERE a.op_id = next.op_id`
 
-// usher is the role that admits attempts in the order of their places: it writes them to the
+// admitter is the role that admits attempts in the order of their places: it writes them to the
 // queue, and then marks them, in one transaction. If that fails they wait on, and what is in the
 // queue of them means nothing: they are sent again. The statement next says whose turn it is.
-func usher(
+func admitter(
 	batch, room func(Params) int, next string, admitted func(context.Context, *opened) error,
 ) role {
-	return role{Name: "usher", Summary: "admits attempts in the order in which they came",
+	return role{Name: "admitter", Summary: "admits attempts in the order in which they came",
 		Single: true, Places: []string{placeSent}, Conns: 2,
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
 			n, err := admitNext(ctx, st, next, batch(st.Params), room(st.Params))
@@ -89,7 +89,7 @@ func admitNext(
 	ctx context.Context, st *opened, sql string, batch, room int,
 ) (n int, err error) {
 	err = st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		next, err := stores.CollectOn[visit](ctx, tx, sql, batch, room)
+		next, err := stores.CollectOn[attempt](ctx, tx, sql, batch, room)
 		if n = len(next); err != nil || n == 0 {
 			return err
 		}
@@ -110,13 +110,13 @@ func admitNext(
 	return n, nil
 }
 
-// send writes visits to the queue, each to its product's partition, and waits until they are there.
-func send(ctx context.Context, st *opened, list []visit) error {
+// send writes attempts to the queue, each to its product's partition, and waits for that.
+func send(ctx context.Context, st *opened, list []attempt) error {
 	records := make([]*kgo.Record, len(list))
 	for i, v := range list {
 		data, err := json.Marshal(v)
 		if err != nil {
-			return fmt.Errorf("encoding a visit: %w", err)
+			return fmt.Errorf("encoding an attempt: %w", err)
 		}
 		records[i] = &kgo.Record{Topic: topics.Name(st.Config, checkoutTopic), Value: data,
 			Key: []byte(productKey(v.Product))}
@@ -155,10 +155,10 @@ func decideThenCommit(_ *opened, decide, commit func() error) error {
 	return commit()
 }
 
-// decider decides visits to one product, in their order.
-type decider func(ctx context.Context, st *opened, product uint64, list []visit) error
+// decider decides attempts to one product, in their order.
+type decider func(ctx context.Context, st *opened, product uint64, list []attempt) error
 
-// worker is the role that decides: it reads visits in the order in which they were admitted and
+// worker is the role that decides: it reads attempts in the order in which they were admitted and
 // makes orders of those for which there is a unit.
 func worker(in sequence, decide decider, places ...string) role {
 	return role{Name: "worker", Summary: "takes admitted attempts through the checkout in order",
@@ -189,16 +189,16 @@ func worker(in sequence, decide decider, places ...string) role {
 		}}
 }
 
-// workerBatch is how many visits a worker has in hand.
+// workerBatch is how many attempts a worker has in hand.
 const workerBatch = 100
 
 // decideAll decides what was fetched, product by product.
 func decideAll(ctx context.Context, st *opened, fetches kgo.Fetches, decide decider) error {
-	byProduct, order := map[uint64][]visit{}, []uint64{}
+	byProduct, order := map[uint64][]attempt{}, []uint64{}
 	for _, r := range fetches.Records() {
-		var v visit
+		var v attempt
 		if err := json.Unmarshal(r.Value, &v); err != nil {
-			st.Config.Warn("passing over what is no visit", err)
+			st.Config.Warn("passing over what is no attempt", err)
 			continue
 		}
 		if byProduct[v.Product] == nil {
@@ -214,18 +214,18 @@ func decideAll(ctx context.Context, st *opened, fetches kgo.Fetches, decide deci
 	return nil
 }
 
-// decideInOrder gives the units that are left to the first of some visits, and refuses the others.
-func decideInOrder(ctx context.Context, st *opened, product uint64, list []visit) error {
-	return decideAmong(ctx, st, product, list, func(visit) bool { return true })
+// decideInOrder gives the units that are left to the first of some attempts, and refuses others.
+func decideInOrder(ctx context.Context, st *opened, product uint64, list []attempt) error {
+	return decideAmong(ctx, st, product, list, func(attempt) bool { return true })
 }
 
-// decideAmong is decideInOrder where some may have no unit, in one transaction. A visit that is
+// decideAmong is decideInOrder where some may have no unit, in one transaction. An attempt that is
 // decided already, or whose admission came to nothing, is passed over: so each may be read twice.
 //
-// Attempts are locked whatever their state: a worker may read what the usher has not committed,
+// Attempts are locked whatever their state: a worker may read what the admitter has not committed,
 // and a condition in the statement would find that they still wait, and wait for nobody.
 func decideAmong(
-	ctx context.Context, st *opened, product uint64, list []visit, may func(visit) bool,
+	ctx context.Context, st *opened, product uint64, list []attempt, may func(attempt) bool,
 ) error {
 	keys := make([]string, len(list))
 	for i, v := range list {
@@ -265,10 +265,10 @@ func decideAmong(
 	if err == nil {
 		st.Config.Passed(placeOrdered)
 	}
-	return stores.Failed("deciding visits", err)
+	return stores.Failed("deciding attempts", err)
 }
 
-// conclude writes what visits came to.
+// conclude writes what attempts came to.
 func conclude(ctx context.Context, tx pgx.Tx, product uint64, sold, turnedAway []string) error {
 	if len(sold) > 0 {
 		_, err := tx.Exec(ctx, `UPDATE inventory SET available = available - $2, version = version + 1

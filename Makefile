@@ -173,7 +173,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -tags browser -run '^$$' -bench FirstPaint -benchtime 10x ./reports
 	$(GO) test -run '^$$' -bench 'Judge|UnitClaim|RedisLua' -benchtime 1x -timeout 20m ./systems/flashsale
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/likes
-	$(GO) test -run '^$$' -bench 'Pipeline|HotPartition' -benchtime 1x -timeout 20m ./systems/views
+	$(GO) test -run '^$$' -bench 'Pipeline|Restore|HotPartition' -benchtime 1x -timeout 20m ./systems/views
 	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/scheduler
 	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/sqlbroker
 	STAMPEDE_PENDING=1000000 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/taskqueue

@@ -20,7 +20,7 @@ func budgets() map[string]budget {
 		"likes":     {4280, 2945},
 		"scheduler": {5985, 3870},
 		"sqlbroker": {5460, 3620},
-		"views":     {5160, 2665},
+		"views":     {6000, 3345}, // one of its designs has state, a changelog and a table of its own
 		"taskqueue": {2895, 1630}, // nine designs on three stores, one of them River
 		"checkout":  large, "textsearch": large, "crawler": large, "writeheavy": large,
 	}

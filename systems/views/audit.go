@@ -27,7 +27,8 @@ type Audit struct {
 	Totals      []TotalAudit      `json:"totals"`
 	Generations []GenerationAudit `json:"generations"`
 	// RedisLog is Redis' setting appendonly: "yes" if it keeps a log of its
-	// memory, which survives the end of its process; "" if it does not tell.
+	// memory, which survives the end of its process; "" if it does not tell. Unused says that
+	// nothing was decided by what Redis has.
 	RedisLog string `json:"redis_appendonly,omitempty"`
 	// CountWindowMS is the length of a window of counts, in milliseconds.
 	CountWindowMS int64 `json:"count_window_ms" min:"1"`
@@ -79,7 +80,7 @@ type GenerationAudit struct {
 // audit reads the topics as a whole, and the tables in one snapshot.
 func audit(ctx context.Context, st *opened) (any, error) {
 	a := Audit{CountWindowMS: st.Params.CountWindow.D().Milliseconds()}
-	a.RedisLog = st.Redis.ConfigGet(ctx, "appendonly").Val()["appendonly"] // "" if it may not be asked
+	a.RedisLog = redisLog(ctx, st)
 	var first, second error
 	a.Watch, first = readTopic(ctx, st, topicWatch)
 	a.Valid, second = readTopic(ctx, st, topicValid)
@@ -97,6 +98,16 @@ func audit(ctx context.Context, st *opened) (any, error) {
 	return a, db.audit(ctx, &a)
 }
 
+// Unused is the RedisLog of a design without Redis: no loss of Redis excuses it.
+const Unused = "unused"
+
+func redisLog(ctx context.Context, st *opened) string {
+	if st.Redis == nil {
+		return Unused
+	}
+	return st.Redis.ConfigGet(ctx, "appendonly").Val()["appendonly"] // "" if it may not be asked
+}
+
 // readTopic reads a topic from its beginning to its end.
 func readTopic(ctx context.Context, st *opened, short string) (Log, error) {
 	name := topics.Name(st.Config, short)
@@ -108,8 +119,9 @@ func readTopic(ctx context.Context, st *opened, short string) (Log, error) {
 	err = topics.Read(ctx, st.Config, name, nil, ends, func(r *kgo.Record) error {
 		list := &partitions[r.Partition]
 		if short == topicWatch {
-			return decodeEvents(r.Value, func(index int, e *Event) {
-				*list = append(*list, Logged{Event: *e, Offset: r.Offset, Index: int64(index)})
+			return decodeEvents(string(r.Value), func(index int) *Event {
+				*list = append(*list, Logged{Offset: r.Offset, Index: int64(index)})
+				return &(*list)[len(*list)-1].Event
 			})
 		}
 		l := Logged{Offset: r.Offset}

@@ -51,10 +51,10 @@ type move struct {
 
 // sum counts views of one video in one window by one shard.
 type sum struct {
-	Video       string `json:"video"`
-	WindowStart int64  `json:"window_start"`
-	Shard       int32  `json:"shard"`
-	Views       int64  `json:"views"`
+	Video       string
+	WindowStart int64
+	Shard       int32
+	Views       int64
 }
 
 // books are where the stages keep results and progress, each change in one
@@ -74,6 +74,7 @@ type books interface {
 	reports(ctx context.Context, who station, moves []move) error
 	// rules returns all versions of the rules above the given one.
 	rules(ctx context.Context, above int64) ([]Rules, error)
+	changelog
 	// creators says who made each video.
 	creators(ctx context.Context) (map[string]string, error)
 }

@@ -12,6 +12,12 @@ import (
 	"stampede/harness/sut"
 )
 
+// variantOf is the design of a name.
+func variantOf(name string) sut.Variant {
+	all := System().Variants
+	return all[slices.IndexFunc(all, func(v sut.Variant) bool { return v.Name == name })]
+}
+
 // prepared opens and prepares a design on stores of its own.
 func prepared(t testing.TB, variant sut.Variant, params *Params) (sut.Instance, sut.Config) {
 	t.Helper()

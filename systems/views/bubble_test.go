@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,9 @@ type tables struct {
 	stands   map[station]map[int32]*stand
 	turned   map[DropAudit]int64 // events is zero in the key
 	sums     map[sum]int64       // views is zero in the key
+	logs     map[int32][]logRow  // the changelog
+	stretch  int64
+	end      int64 // of the log of the addresses
 }
 
 // memory is the tables as one process reaches them: not when it is dead.
@@ -41,7 +45,8 @@ const bubblePartitions = 4
 
 func newTables(p Params) *tables {
 	m := &tables{versions: []Rules{p.rules()}, authors: map[string]string{},
-		stands: map[station]map[int32]*stand{}, turned: map[DropAudit]int64{}, sums: map[sum]int64{}}
+		stands: map[station]map[int32]*stand{}, turned: map[DropAudit]int64{}, sums: map[sum]int64{},
+		logs: map[int32][]logRow{}}
 	for n := range p.Videos {
 		m.authors[VideoKey(n+1)] = creatorOf(n + 1)
 	}
@@ -93,15 +98,79 @@ func (m memory) moveOn(who station, moves []move) error {
 func (m memory) filtered(_ context.Context, moves []move, drops []DropAudit) error {
 	return m.transaction(func() error {
 		err := m.moveOn(station{stageFilter, 0}, moves)
-		for _, d := range drops {
-			n := d.Events
-			d.Events = 0
-			if err == nil {
-				m.turned[d] += n
-			}
+		if err == nil {
+			m.turn(drops)
 		}
 		return err
 	})
+}
+
+func (m memory) turn(drops []DropAudit) {
+	for _, d := range drops {
+		n := d.Events
+		d.Events = 0
+		m.turned[d] += n
+	}
+}
+
+func (m memory) changes(_ context.Context, log int32, after int64, most int) (list []logRow,
+	err error) {
+	return list, m.transaction(func() error {
+		list = m.after(log, after)
+		list = list[:min(most, len(list))]
+		return nil
+	})
+}
+
+func (m memory) after(log int32, after int64) []logRow {
+	list := m.logs[log]
+	first, _ := slices.BinarySearchFunc(list, after+1,
+		func(c logRow, seq int64) int { return cmp.Compare(c.seq, seq) })
+	return list[first:]
+}
+
+func (m memory) agree(_ context.Context, keepMS, after int64, decide agreeing) error {
+	return m.transaction(func() error {
+		m.stretch = max(m.stretch, time.Now().UnixMilli()/keepMS)
+		a, err := decide(m.stretch, m.end, m.after(addressLog, after))
+		if err == nil {
+			err = m.moveOn(station{stageFilter, 0}, a.moves)
+		}
+		if err == nil {
+			m.turn(a.drops)
+			m.write(a)
+		}
+		return err
+	})
+}
+
+// write appends to the changelog, merges rows of it and drops old ones.
+func (m memory) write(a agreed) {
+	for _, c := range a.changes {
+		c.entries = slices.Clone(c.entries)
+		if c.log == addressLog {
+			m.end = c.seq
+		}
+		m.logs[c.log] = append(m.logs[c.log], c)
+	}
+	for _, of := range a.merge {
+		rows := m.after(of.log, of.was)
+		kept := len(m.logs[of.log]) - len(rows)
+		var merged []logRow
+		for i, c := range rows {
+			if n := len(merged); n > 0 && c.seq <= of.seq && merged[n-1].stretch == c.stretch {
+				merged[n-1].seq = c.seq
+				merged[n-1].entries = slices.Concat(merged[n-1].entries, c.entries)
+			} else {
+				merged = append(merged, rows[i])
+			}
+		}
+		m.logs[of.log] = slices.Concat(m.logs[of.log][:kept], merged)
+	}
+	for _, log := range a.logs() {
+		m.logs[log] = slices.DeleteFunc(slices.Clone(m.logs[log]),
+			func(c logRow) bool { return c.stretch <= a.over })
+	}
 }
 
 func (m memory) counted(_ context.Context, who station, moves []move, sums []sum) error {
@@ -294,11 +363,11 @@ func (b *bubble) replica() (*replica, sut.Config) {
 type build struct {
 	name    string
 	api     func(st *opened, b books) Pipeline
-	filter  func(*filter)
+	filter  func(*filter, *opened)
 	counter func(*counter)
 }
 
-// inVideos, inSessions and inRecords are the right designs.
+// inVideos, inSessions, inRecords and inOwnMemory are the right designs.
 func inVideos() build {
 	return build{name: "video_key",
 		api: func(st *opened, b books) Pipeline { return newPipeline(st, b) }}
@@ -315,6 +384,12 @@ func inSessions() build {
 func inRecords() build {
 	return build{name: "preaggregated",
 		api: func(st *opened, b books) Pipeline { return newGathering(st, b) }}
+}
+
+func inOwnMemory() build {
+	d := inVideos()
+	d.name, d.filter = "partition_state", remembering
+	return d
 }
 
 // start runs one replica of a role until it dies or the run ends.
@@ -340,11 +415,7 @@ func (b *bubble) run(ctx context.Context, cfg sut.Config, d build, role string, 
 				if role == "counter" {
 					return openCounter(ctx, st, r, 1, role, d.counter)
 				}
-				f, err := openFilter(ctx, st, r)
-				if err == nil && d.filter != nil {
-					d.filter(f)
-				}
-				return f, err
+				return openFilter(ctx, st, r, d.filter)
 			})
 		},
 	}
@@ -502,7 +573,7 @@ func (b *bubble) trouble(d build) func(filters, counters []*replica) {
 // the seed, is never broken.
 func TestBubble(t *testing.T) {
 	seeds := uint64(suttest.Share(50))
-	for _, d := range []build{inVideos(), inSessions(), inRecords()} {
+	for _, d := range []build{inVideos(), inSessions(), inRecords(), inOwnMemory()} {
 		t.Run(d.name, func(t *testing.T) {
 			for seed := range seeds {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -664,12 +735,14 @@ func TestTakenWhileItCloses(t *testing.T) {
 // mutant is a planted error: what it is planted in, the fault under which it
 // shows, and the invariant that names it.
 type mutant struct {
-	name   string
-	plant  build
-	params func(*Params)
-	delay  time.Duration
-	faults func(b *bubble, d build, filters, counters []*replica)
-	named  string
+	name  string
+	plant build
+	// control is what it is planted in, inVideos where it does not say.
+	control build
+	params  func(*Params)
+	delay   time.Duration
+	faults  func(b *bubble, d build, filters, counters []*replica)
+	named   string
 }
 
 // nothing is no fault.
@@ -700,7 +773,10 @@ func comeAndGo(b *bubble, d build, _, counters []*replica) {
 func mutants() []mutant {
 	return []mutant{
 		{name: "M30 reads the windows first and writes them later",
-			plant: build{filter: func(f *filter) { f.windows.decide = f.windows.judgeCarelessly }},
+			plant: build{filter: func(f *filter, _ *opened) {
+				w := f.mind.(*windows)
+				w.decide = w.judgeCarelessly
+			}},
 			params: func(p *Params) {
 				p.Farm, p.EventRate = 0.8, 2
 				p.IPViews, p.IPWindow = 2, sut.Duration(20*time.Second)
@@ -721,7 +797,7 @@ func mutants() []mutant {
 			plant:  build{counter: storeUnfenced},
 			faults: at(placeCounting, 1, 15*time.Second), named: ExactCounts},
 		{name: "M35 exactly ten seconds are not enough",
-			plant: build{filter: func(f *filter) {
+			plant: build{filter: func(f *filter, _ *opened) {
 				f.alone = func(rules *ruleSet, e *Event, creator string) string {
 					reason := rules.alone(e, creator)
 					if reason == "" && e.WatchedMS == rules.MinWatchMS {
@@ -762,12 +838,15 @@ func storeUnfenced(c *counter) {
 // TestMutants: each planted error is named by its invariant within a few seeds,
 // and what it was planted in is not broken under the same seeds and faults.
 func TestMutants(t *testing.T) {
-	for _, m := range mutants() {
+	for _, m := range slices.Concat(mutants(), memoryMutants()) {
 		t.Run(m.name, func(t *testing.T) {
-			d := m.plant
+			d, control := m.plant, m.control
 			d.name, d.api = "mutant", inVideos().api
+			if control.api == nil {
+				control = inVideos()
+			}
 			suttest.Killed(t, []string{m.named},
-				func(seed uint64) map[string]check.Verdict { return m.live(t, inVideos(), seed) },
+				func(seed uint64) map[string]check.Verdict { return m.live(t, control, seed) },
 				func(seed uint64) map[string]check.Verdict { return m.live(t, d, seed) })
 		})
 	}

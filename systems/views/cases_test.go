@@ -66,6 +66,7 @@ func forgottenCases() (list []verdictCase) {
 		{"the log has it all", "kill redis", "yes", 1, 1, time.Minute, fail, limit},
 		{"a pause", "pause redis", "no", 1, 1, time.Minute, fail, limit},
 		{"another store", "kill postgres", "no", 1, 1, time.Minute, fail, limit},
+		{"nothing is in Redis", "kill redis wipe", Unused, 1, 1, time.Minute, fail, limit},
 		{"over before the session began", "kill redis wipe", "yes", 1, 1, 1, fail, "counts as a view"},
 		{"forgotten too often", "kill redis wipe", "yes", 2, 1, time.Minute, fail, "forgotten 2 times"},
 		{"nothing was judged anew", "kill redis wipe", "yes", 0, 1, time.Minute, pass, ""},

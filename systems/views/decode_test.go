@@ -16,24 +16,33 @@ func someEvent() Event {
 		IP: "10.0.0.1", Device: "tv", TimeMS: beginMS, WatchedMS: 15_000}, Rules: 3}
 }
 
+// eventsOf are the events of a record.
+func eventsOf(record []byte) (list []Event, err error) {
+	err = decodeEvents(string(record), func(int) *Event {
+		list = append(list, Event{})
+		return &list[len(list)-1]
+	})
+	return list, err
+}
+
 // TestRecords: what is written is read again, and what is cut short is not.
 func TestRecords(t *testing.T) {
 	want := []Event{someEvent(), {Heartbeat: Heartbeat{ID: 1}}}
 	record := encodeEvents(want)
-	var got []Event
-	if err := decodeEvents(record, func(i int, e *Event) { got = append(got, *e) }); err != nil {
+	got, err := eventsOf(record)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v became %+v", want, got)
 	}
 	var e Event
-	view := encodeView(4097, &want[0])
+	view := appendView(nil, 4097, &want[0])
 	if at, err := decodeView(view, &e); err != nil || at != 4097 || e != want[0] {
 		t.Errorf("got %d, %+v, %v", at, e, err)
 	}
 	for n := range record {
-		if decodeEvents(record[:n], func(int, *Event) {}) == nil {
+		if _, err := eventsOf(record[:n]); err == nil {
 			t.Errorf("%d of %d bytes are read", n, len(record))
 		}
 	}
@@ -42,7 +51,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%d of %d bytes are read", n, len(view))
 		}
 	}
-	if decodeEvents(append(record, 0), func(int, *Event) {}) == nil {
+	if _, err := eventsOf(append(record, 0)); err == nil {
 		t.Error("a byte too many is read")
 	}
 }
@@ -139,12 +148,11 @@ func FuzzDecodeEvents(f *testing.F) {
 	f.Add([]byte{formatEvents, 0})
 	f.Add([]byte{formatEvents, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, record []byte) {
-		var list []Event
-		if decodeEvents(record, func(_ int, e *Event) { list = append(list, *e) }) != nil {
+		list, err := eventsOf(record)
+		if err != nil {
 			return
 		}
-		var again []Event
-		err := decodeEvents(encodeEvents(list), func(_ int, e *Event) { again = append(again, *e) })
+		again, err := eventsOf(encodeEvents(list))
 		if err != nil || !slices.Equal(list, again) {
 			t.Fatalf("%+v became %+v, %v", list, again, err)
 		}
@@ -154,14 +162,14 @@ func FuzzDecodeEvents(f *testing.F) {
 // FuzzDecodeView likewise.
 func FuzzDecodeView(f *testing.F) {
 	e := someEvent()
-	f.Add(encodeView(77, &e))
+	f.Add(appendView(nil, 77, &e))
 	f.Fuzz(func(t *testing.T, record []byte) {
 		var e, again Event
 		at, err := decodeView(record, &e)
 		if err != nil {
 			return
 		}
-		back, err := decodeView(encodeView(at, &e), &again)
+		back, err := decodeView(appendView(nil, at, &e), &again)
 		if err != nil || back != at || again != e {
 			t.Fatalf("%d %+v became %d %+v, %v", at, e, back, again, err)
 		}

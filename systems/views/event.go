@@ -74,11 +74,10 @@ func encodeEvents(events []Event) []byte {
 	return out
 }
 
-// encodeView writes a record of valid_events: the event and where in
+// appendView writes a record of valid_events: the event and where in
 // watch_events it is from. The partition is the record's own.
-func encodeView(at int64, e *Event) []byte {
-	out := append(make([]byte, 0, 96), formatView)
-	out = binary.AppendUvarint(out, uint64(at))
+func appendView(out []byte, at int64, e *Event) []byte {
+	out = binary.AppendUvarint(append(out, formatView), uint64(at))
 	return appendEvent(out, e)
 }
 
@@ -98,11 +97,10 @@ func appendHeartbeat(out []byte, h *Heartbeat) []byte {
 	return out
 }
 
-// decodeEvents reads a record of watch_events and calls see for each of its
-// events, which must not keep the event itself. What cannot be read as a whole
-// is an error.
-func decodeEvents(record []byte, see func(index int, e *Event)) error {
-	r := readingOf(record)
+// decodeEvents reads a record of watch_events, each of its events into where room says. What
+// cannot be read as a whole is an error.
+func decodeEvents(record string, room func(index int) *Event) error {
+	r := reading{whole: record}
 	if r.byte() != formatEvents {
 		return errors.New("the record of watch_events does not begin with its format")
 	}
@@ -110,13 +108,8 @@ func decodeEvents(record []byte, see func(index int, e *Event)) error {
 	if n > maxEvents {
 		return fmt.Errorf("the record of watch_events has %d events, at most %d fit", n, maxEvents)
 	}
-	var e Event
-	for i := range int(n) {
-		r.event(&e)
-		if r.err != nil {
-			break
-		}
-		see(i, &e)
+	for i := 0; i < int(n) && r.err == nil; i++ {
+		r.event(room(i))
 	}
 	if err := r.end(); err != nil {
 		return fmt.Errorf("reading a record of watch_events: %w", err)
@@ -152,7 +145,7 @@ func encodePlaces(list []int64) []byte {
 func decodePlaces(text []byte) ([]int64, error) {
 	var list []int64
 	r, before := readingOf(text), int64(0)
-	for len(r.rest) > 0 {
+	for r.left() > 0 {
 		n := r.number()
 		if len(list) > 0 && n == 0 || n > 1<<62-before {
 			r.fail(errors.New("positions that do not go up"))
@@ -167,39 +160,45 @@ func decodePlaces(text []byte) ([]int64, error) {
 }
 
 // reading consumes a record and keeps the first error. The texts that it
-// returns share one copy of the record.
+// returns are parts of the record.
 type reading struct {
 	whole string
-	rest  []byte
+	at    int
 	err   error
 }
 
-func readingOf(record []byte) reading { return reading{whole: string(record), rest: record} }
+func readingOf(record []byte) reading { return reading{whole: string(record)} }
+
+// left is how many bytes are left.
+func (r *reading) left() int { return len(r.whole) - r.at }
 
 func (r *reading) fail(err error) {
 	if r.err == nil {
-		r.err, r.rest = err, nil
+		r.err, r.at = err, len(r.whole)
 	}
 }
 
 func (r *reading) byte() byte {
-	if len(r.rest) == 0 {
+	if r.left() == 0 {
 		r.fail(errShort)
 		return 0
 	}
-	b := r.rest[0]
-	r.rest = r.rest[1:]
-	return b
+	r.at++
+	return r.whole[r.at-1]
 }
 
-func (r *reading) uvarint() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 {
-		r.fail(errShort)
-		return 0
+// uvarint is binary.Uvarint for a text.
+func (r *reading) uvarint() (n uint64) {
+	for shift := 0; r.at < len(r.whole) && shift < 64; shift += 7 {
+		b := uint64(r.whole[r.at])
+		r.at++
+		if b < 0x80 && (shift < 63 || b <= 1) {
+			return n | b<<shift
+		}
+		n |= b & 0x7f << shift
 	}
-	r.rest = r.rest[size:]
-	return n
+	r.fail(errShort)
+	return 0
 }
 
 // number is a uvarint that fits a non-negative int64.
@@ -218,13 +217,12 @@ func (r *reading) text() string {
 	case n > maxField:
 		r.fail(fmt.Errorf("a text has %d bytes, at most %d are allowed", n, maxField))
 		return ""
-	case n > uint64(len(r.rest)):
+	case n > uint64(r.left()):
 		r.fail(errShort)
 		return ""
 	}
-	at := len(r.whole) - len(r.rest)
-	r.rest = r.rest[n:]
-	return r.whole[at : at+int(n)]
+	r.at += int(n)
+	return r.whole[r.at-int(n) : r.at]
 }
 
 func (r *reading) event(e *Event) {
@@ -242,8 +240,8 @@ func (r *reading) heartbeat(h *Heartbeat) {
 
 // end says what was wrong, bytes that are left over too.
 func (r *reading) end() error {
-	if r.err == nil && len(r.rest) > 0 {
-		r.fail(fmt.Errorf("%d bytes are left over", len(r.rest)))
+	if r.err == nil && r.left() > 0 {
+		r.fail(fmt.Errorf("%d bytes are left over", r.left()))
 	}
 	return r.err
 }

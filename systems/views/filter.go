@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,8 +19,9 @@ import (
 const (
 	// filterBatch bounds the records that are decided together.
 	filterBatch = 50_000
-	// rememberedSessions bounds what a filter keeps in mind of a partition.
-	rememberedSessions = 1 << 17
+	// settleWait is how long a batch that is on its way to the log waits for another one, before
+	// it is noted by itself.
+	settleWait = 20 * time.Millisecond
 )
 
 // The places of the filter, in the order of its work.
@@ -31,63 +33,88 @@ const (
 // filter decides which events are views.
 //
 // It keeps nothing that cannot be lost. What a session, a user or an address
-// has had is in Redis. What was decided is in Postgres, before any of it leaves
-// the filter: what was turned away, and of the views their positions, until
+// has had is in Redis, or wherever its design keeps it. What was decided is in Postgres, before
+// any of it leaves the filter: what was turned away, and of the views their positions, until
 // they are in valid_events. Whoever takes a partition forwards first what was
 // decided before, as it was decided, whatever Redis has forgotten since; the
 // counter knows by its position what comes again.
 //
-// While the views of a batch are written, the next one is read and judged. It
+// While a batch is stored, the next one is read, and while its views are written, that one is judged. It
 // is not stored before the one ahead is in the log: in valid_events no view of
 // a partition comes before one that precedes it in watch_events, whoever writes.
 type filter struct {
 	member
-	rules   *ruleBook
-	windows *windows
-	valid   string
+	rules *ruleBook
+	mind  mind
+	valid string
 	// alone is what an event is by itself; it is that of the rules but in tests.
 	alone func(rules *ruleSet, e *Event, creator string) (reason string)
-	// judged remembers sessions that are watches, by partition.
-	judged map[int32]map[string]judgement
-	// list has the events of a poll; its memory serves the next poll too.
-	list []decision
-	// ahead is the batch before, on its way to the log.
+	// list has the events of a poll, spare those of the one before, which may still be stored.
+	list, spare []decision
+	// ahead is the batch before, on its way to the books and to the log.
 	ahead *passage
 	// committed is when Kafka was told last how far the books are.
 	committed time.Time
 }
 
-// passage is a batch whose decisions are stored, on its way to the log.
-type passage struct {
-	to   map[int32]int64 // the offset that follows it
-	done chan struct{}
-	err  error // once done
+// mind is what a filter decides candidates by: what it has seen of sessions, users and
+// addresses, wherever that is.
+type mind interface {
+	// recall prepares for events of partitions that stand as is told. It drops what was met and
+	// not stored.
+	recall(ctx context.Context, stands []stand) error
+	// meet is told an event, the i-th of its batch, that no rule turns away by itself, in the order
+	// in which they are to be decided. It returns what is known already. judge decides the rest, as
+	// far as it is not for store to decide.
+	meet(i int, d *decision, rules *ruleSet) (reason string)
+	judge(ctx context.Context, list []decision) error
+	// store stores what was decided, and the progress, all or nothing. It calls settle for both
+	// once everything is decided, and returns the progress.
+	store(ctx context.Context, list []decision, settle func() ([]move, []DropAudit)) ([]move, error)
+	// forget is told that a batch was given up, leave that partitions go.
+	forget()
+	leave(gone []int32)
 }
 
-// filterRole is the role of the filter.
-func filterRole() role {
+// passage is a batch that was judged, on its way to the books, and to the log then.
+type passage struct {
+	*decided
+	ahead *passage // the batch before it, whose views come first
+	// stored is closed once its decisions are stored, or kept says why not; done once its views are
+	// in the log, or err says why not.
+	stored, done chan struct{}
+	kept, err    error
+}
+
+// filterRole is the role of the filter, which needs some stores. The changes are what a design
+// does differently.
+func filterRole(needs []sut.Service, changes func(*filter, *opened)) role {
 	return role{
 		Name:    "filter",
 		Summary: "decides by the rules which heartbeats are views and forwards these",
 		Places:  []string{placeDecided, placeForwarded},
-		Needs:   []sut.Service{sut.Redis},
+		Needs:   needs,
 		Timeout: roleTimeout,
 		Do: func(ctx context.Context, st *opened) error {
 			return consume(ctx, st.Config, "filter", func(ctx context.Context) (consumer, error) {
-				return openFilter(ctx, st, database{st.DB})
+				return openFilter(ctx, st, database{st.DB}, changes)
 			})
 		},
 	}
 }
 
-func openFilter(ctx context.Context, st *opened, b books) (*filter, error) {
+func openFilter(
+	ctx context.Context, st *opened, b books, changes func(*filter, *opened),
+) (*filter, error) {
 	f := &filter{
-		member:  member{cfg: st.Config, who: station{stageFilter, 0}, books: b},
-		rules:   newRuleBook(b, st.Params, st.Config.Logger),
-		windows: newWindows(st), valid: topics.Name(st.Config, topicValid), alone: (*ruleSet).alone,
-		judged: make(map[int32]map[string]judgement),
+		member: member{cfg: st.Config, who: station{stageFilter, 0}, books: b},
+		rules:  newRuleBook(b, st.Params, st.Config.Logger),
+		mind:   newWindows(st, b), valid: topics.Name(st.Config, topicValid), alone: (*ruleSet).alone,
 	}
 	f.leaving = f.hand
+	if changes != nil {
+		changes(f, st)
+	}
 	return f, f.join(ctx, st.Params, topicWatch, "filter",
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
@@ -95,9 +122,10 @@ func openFilter(ctx context.Context, st *opened, b books) (*filter, error) {
 // hand lets what was decided arrive before partitions go to somebody else. If
 // it takes too long, the next owner forwards it again.
 func (f *filter) hand(ctx context.Context, gone []int32, orderly bool) {
-	for _, p := range gone {
-		delete(f.judged, p)
+	if f.ahead != nil {
+		<-f.ahead.stored // which uses what is remembered
 	}
+	defer f.mind.leave(gone)
 	if !orderly {
 		return // it is the next owner's already
 	}
@@ -144,55 +172,89 @@ func (f *filter) arrived() error {
 	return p.err
 }
 
-// step decides what one poll brings, stores it and sends it on its way.
+// step decides what one poll brings, and sends it on its way to the books and to the log.
 func (f *filter) step(ctx context.Context) error {
-	batches, err := f.poll(ctx, filterBatch, pollWait)
+	wait := pollWait
+	if f.ahead != nil {
+		wait = settleWait // it is noted soon, if nothing follows
+	}
+	batches, err := f.poll(ctx, filterBatch, wait)
 	defer f.client.AllowRebalance()
 	f.work.begin()
 	defer f.work.end()
 	var next *decided
 	if err == nil && len(batches) > 0 {
-		next, err = f.decide(ctx, batches)
+		next, err = f.collect(ctx, batches)
 	}
-	if err = errors.Join(err, f.arrived()); err == nil {
-		err = f.record(ctx, next)
+	switch {
+	case err == nil && next != nil:
+		err = f.decide(ctx, next)
+	case err == nil:
+		if err = f.arrived(); err == nil {
+			err = f.record(ctx, nil)
+		}
 	}
 	if err != nil {
-		clear(f.judged)
+		err = errors.Join(err, f.arrived())
+		f.mind.forget()
 		f.forget()
 		return err
 	}
 	if next != nil {
-		f.ahead = &passage{to: next.to, done: make(chan struct{})}
-		go func(p *passage) {
-			defer close(p.done)
-			p.err = f.forward(ctx, next.views)
-		}(f.ahead)
+		p := &passage{decided: next, ahead: f.ahead, stored: make(chan struct{}),
+			done: make(chan struct{})}
+		f.ahead = p
+		go f.pass(ctx, p)
 	}
 	return nil
+}
+
+// pass stores a batch once the one ahead is in the log, and forwards its views.
+func (f *filter) pass(ctx context.Context, p *passage) {
+	defer close(p.done)
+	var views []*kgo.Record
+	if ahead := p.ahead; ahead != nil {
+		<-ahead.done
+		if p.kept = ahead.err; p.kept == nil {
+			f.sent(ahead.to)
+		}
+		p.ahead = nil
+	}
+	if p.kept == nil {
+		p.kept = f.record(ctx, p.decided)
+	}
+	if p.kept == nil {
+		views = f.viewsOf(p.list)
+	}
+	p.err = p.kept
+	close(p.stored)
+	if p.kept == nil {
+		p.err = f.forward(ctx, views)
+	}
 }
 
 // record stores what was decided, and what of the decisions before is in the
 // log by now. Nothing is on its way.
 func (f *filter) record(ctx context.Context, next *decided) error {
 	moves := f.unsettled()
-	var drops []DropAudit
-	if next != nil {
-		drops = next.drops
+	if next == nil {
+		if len(moves) == 0 {
+			return nil
+		}
+		next = &decided{}
+	}
+	list, err := f.mind.store(ctx, next.list, func() ([]move, []DropAudit) {
 		f.plan(moves, next)
-	}
-	if len(moves) == 0 {
-		return nil
-	}
-	list := slices.Collect(maps.Values(moves))
-	if err := f.books.filtered(ctx, list, drops); err != nil {
+		return slices.Collect(maps.Values(moves)), dropsOf(next.list)
+	})
+	if err != nil {
 		return err
 	}
 	f.moved(list)
-	if next != nil {
+	if len(next.to) > 0 {
 		f.cfg.Passed(placeDecided)
 	}
-	f.tell(ctx, list, next == nil)
+	f.tell(ctx, list, len(next.to) == 0)
 	return nil
 }
 
@@ -202,11 +264,18 @@ func (f *filter) plan(moves map[int32]move, next *decided) {
 		m, ok := moves[p]
 		if !ok {
 			s, _ := f.standOf(p)
-			m = move{stand: s, to: s.next, toSource: s.source, toDecided: s.decided, toViews: s.views}
+			m = move{stand: s, to: s.next, toSource: s.source, toDecided: s.decided,
+				toViews: slices.Clone(s.views)}
 		}
 		m.toDecided = max(m.toDecided, to)
-		m.toViews = slices.Concat(m.toViews, next.places[p])
 		moves[p] = m
+	}
+	for i := range next.list {
+		if d := &next.list[i]; d.reason == "" && !d.before {
+			m := moves[d.at.Partition]
+			m.toViews = append(m.toViews, d.at.in())
+			moves[d.at.Partition] = m
+		}
 	}
 }
 
@@ -239,66 +308,91 @@ type decision struct {
 	at     Position
 	event  Event
 	reason string // "" for a view
-	// open is the index of the candidate that decides it, -1 if none has to.
-	open int
 	// before says that it was decided before, by whoever had the partition.
 	before bool
 }
 
-// decided is what is to be stored and written of a batch.
+// decided are the events of a batch, and the offsets that follow it.
 type decided struct {
-	to     map[int32]int64   // the offset that follows it
-	places map[int32][]int64 // the positions of the views that were not decided before
-	views  []*kgo.Record
-	drops  []DropAudit
+	list []decision
+	to   map[int32]int64
 }
 
-// decide decides a batch. Of what was decided before, the views are views.
-func (f *filter) decide(ctx context.Context, batches []batch) (*decided, error) {
+// collect reads the events of a poll, nil if there are none to decide.
+func (f *filter) collect(ctx context.Context, batches []batch) (*decided, error) {
 	// Rules are loaded while nothing depends on it, too.
 	if _, err := f.rules.latest(ctx); err != nil {
 		return nil, err
 	}
-	next := &decided{to: make(map[int32]int64), places: make(map[int32][]int64)}
-	f.list = f.list[:0]
+	to := make(map[int32]int64)
+	f.list, f.spare = f.spare[:0], f.list
 	for _, b := range batches {
 		s, ok := f.standOf(b.partition)
 		if !ok {
 			continue
 		}
-		next.to[b.partition] = b.records[len(b.records)-1].Offset + 1
-		for _, r := range b.records {
-			before := r.Offset < s.decided
-			err := decodeEvents(r.Value, func(index int, e *Event) {
-				at := Position{r.Partition, r.Offset, index}
-				if !before || s.saw(at.in()) {
-					f.list = append(f.list, decision{at: at, event: *e, open: -1, before: before})
-				}
-			})
-			if err != nil {
-				return nil, fmt.Errorf("at %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
-			}
+		to[b.partition] = b.records[len(b.records)-1].Offset + 1
+		if err := f.read(s, b.records); err != nil {
+			return nil, err
 		}
 	}
-	if len(next.to) == 0 {
+	if len(to) == 0 {
 		return nil, nil
 	}
-	if err := f.windows.recall(ctx); err != nil {
-		return nil, err
-	}
-	if err := f.judge(ctx, f.list); err != nil {
-		return nil, err
-	}
-	f.viewsOf(f.list, next)
-	next.drops = dropsOf(f.list)
-	return next, nil
+	return &decided{f.list, to}, nil
 }
 
-// judge fills in the reasons. A session is asked about once; its later events
-// follow from that.
+// decide judges a batch once the one ahead is stored. Of what was decided before, the views are
+// views.
+func (f *filter) decide(ctx context.Context, next *decided) error {
+	if f.ahead != nil {
+		<-f.ahead.stored
+		if err := f.ahead.kept; err != nil {
+			return err
+		}
+	}
+	var stands []stand
+	for p := range next.to {
+		s, _ := f.standOf(p)
+		stands = append(stands, s)
+	}
+	if err := f.mind.recall(ctx, stands); err != nil {
+		return err
+	}
+	return f.judge(ctx, next.list)
+}
+
+// read adds the events of records to the batch, and of those that were decided before the views.
+// Their texts are parts of one copy of all records.
+func (f *filter) read(s stand, records []*kgo.Record) error {
+	var values strings.Builder
+	size := 0
+	for _, r := range records {
+		size += len(r.Value)
+	}
+	values.Grow(size)
+	var skipped Event
+	for _, r := range records {
+		begin := values.Len()
+		values.Write(r.Value)
+		before := r.Offset < s.decided
+		err := decodeEvents(values.String()[begin:], func(index int) *Event {
+			at := Position{r.Partition, r.Offset, index}
+			if before && !s.saw(at.in()) {
+				return &skipped
+			}
+			f.list = append(f.list, decision{at: at, before: before})
+			return &f.list[len(f.list)-1].event
+		})
+		if err != nil {
+			return fmt.Errorf("at %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
+		}
+	}
+	return nil
+}
+
+// judge fills in the reasons.
 func (f *filter) judge(ctx context.Context, list []decision) error {
-	var candidates []candidate
-	asked := make(map[string]int)
 	var rules *ruleSet
 	for i := range list {
 		d := &list[i]
@@ -313,71 +407,37 @@ func (f *filter) judge(ctx context.Context, list []decision) error {
 		}
 		creator, _ := f.rules.creator(d.event.Video)
 		d.reason = f.alone(rules, &d.event, creator)
-		if d.reason != "" {
-			continue
+		if d.reason == "" {
+			d.reason = f.mind.meet(i, d, rules)
 		}
-		if known, ok := f.judged[d.at.Partition][d.event.Session]; ok {
-			d.reason = known.reasonFor(d)
-			continue
-		}
-		n, ok := asked[d.event.Session]
-		if !ok {
-			n = len(candidates)
-			asked[d.event.Session] = n
-			candidates = append(candidates, candidate{d.at, &d.event, rules})
-		}
-		d.open = n
 	}
-	judged, err := f.windows.judge(ctx, candidates)
-	if err != nil {
-		return err
-	}
+	return f.mind.judge(ctx, list)
+}
+
+// viewsOf makes the records of the views, which share their memory.
+func (f *filter) viewsOf(list []decision) []*kgo.Record {
+	n := 0
 	for i := range list {
-		if d := &list[i]; d.open >= 0 {
-			d.reason = judged[d.open].reasonFor(d)
-			f.remember(d.at.Partition, d.event.Session, judged[d.open])
+		if list[i].reason == "" {
+			n++
 		}
 	}
-	return nil
-}
-
-// reasonFor is what a session's judgement means for one of its events.
-func (j judgement) reasonFor(d *decision) string {
-	switch {
-	case j.partition != d.at.Partition || j.in != d.at.in():
-		if j.id == d.event.ID {
-			return Duplicate
-		}
-		return Continued
-	case j.word == wordView:
-		return ""
-	}
-	return j.word
-}
-
-func (f *filter) remember(partition int32, session string, j judgement) {
-	m := f.judged[partition]
-	if m == nil || len(m) >= rememberedSessions {
-		m = make(map[string]judgement)
-		f.judged[partition] = m
-	}
-	m[session] = j
-}
-
-// viewsOf makes the records of the views and notes the positions of the new ones.
-func (f *filter) viewsOf(list []decision, next *decided) {
+	records, views := make([]kgo.Record, 0, n), make([]*kgo.Record, 0, n)
+	text := make([]byte, 0, 112*n)
 	for i := range list {
 		d := &list[i]
 		if d.reason != "" {
 			continue
 		}
-		in, p := d.at.in(), d.at.Partition
-		next.views = append(next.views, &kgo.Record{Topic: f.valid, Partition: p,
-			Key: []byte(d.event.Video), Value: encodeView(in, &d.event)})
-		if !d.before {
-			next.places[p] = append(next.places[p], in)
-		}
+		begin := len(text)
+		text = append(text, d.event.Video...)
+		middle := len(text)
+		text = appendView(text, d.at.in(), &d.event)
+		records = append(records, kgo.Record{Topic: f.valid, Partition: d.at.Partition,
+			Key: text[begin:middle:middle], Value: text[middle:len(text):len(text)]})
+		views = append(views, &records[len(records)-1])
 	}
+	return views
 }
 
 // dropsOf counts what was turned away.

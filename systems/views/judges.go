@@ -66,8 +66,12 @@ func (j *judging) wrong(finished bool) func(ops []uint64, format string, args ..
 }
 
 // losses are the faults by which Redis lost memory, and when the last of them
-// was over: a wipe, a loss of power, or its end where it keeps no log.
+// was over: a wipe, a loss of power, or its end where it keeps no log. A design without
+// Redis loses nothing by them.
 func (j *judging) losses() (n int, end time.Duration) {
+	if j.t.RedisLog == Unused {
+		return 0, 0
+	}
 	for _, w := range j.Faults() {
 		words := strings.Fields(w.Fault)
 		if len(words) < 2 || words[1] != string(sut.Redis) {

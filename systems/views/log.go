@@ -156,7 +156,7 @@ func (l Log) Decode() ([][]Logged, error) {
 
 func (r *reading) dictionary() []string {
 	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
+	if n > uint64(r.left()) {
 		r.fail(errShort)
 		return nil
 	}
@@ -170,7 +170,7 @@ func (r *reading) dictionary() []string {
 // partition reads the columns of one partition.
 func (r *reading) partition(dict []string) []Logged {
 	n := r.uvarint()
-	if n > uint64(len(r.rest)) { // a column takes a byte for each event, or more
+	if n > uint64(r.left()) { // a column takes a byte for each event, or more
 		r.fail(errShort)
 		return nil
 	}

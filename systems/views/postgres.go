@@ -113,10 +113,15 @@ func addDrops(ctx context.Context, tx pgx.Tx, drops []DropAudit) error {
 	if len(drops) == 0 {
 		return nil
 	}
+	parts, events := make([]int32, len(drops)), make([]int64, len(drops))
+	videos, reasons := make([]string, len(drops)), make([]string, len(drops))
+	for i, d := range drops {
+		parts[i], videos[i], reasons[i], events[i] = d.Partition, d.Video, d.Reason, d.Events
+	}
 	_, err := tx.Exec(ctx, `INSERT INTO drops AS d (part, video, reason, events)
-		SELECT partition, video, reason, events FROM jsonb_to_recordset($1)
-			AS n (partition int, video text, reason text, events bigint)
-		ON CONFLICT (part, video, reason) DO UPDATE SET events = d.events + excluded.events`, drops)
+		SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[])
+		ON CONFLICT (part, video, reason) DO UPDATE SET events = d.events + excluded.events`,
+		parts, videos, reasons, events)
 	return err
 }
 
@@ -193,21 +198,26 @@ func addSums(ctx context.Context, tx pgx.Tx, who station, sums []sum) error {
 		return cmp.Or(cmp.Compare(a.Video, b.Video), cmp.Compare(a.WindowStart, b.WindowStart),
 			cmp.Compare(a.Shard, b.Shard))
 	})
+	shards, views := make([]int32, len(sums)), make([]int64, len(sums))
+	videos, starts := make([]string, len(sums)), make([]int64, len(sums))
+	for i, s := range sums {
+		videos[i], starts[i], shards[i], views[i] = s.Video, s.WindowStart, s.Shard, s.Views
+	}
 	_, err := tx.Exec(ctx, `INSERT INTO view_counts AS c
 			(generation, video, window_start, shard, views)
-		SELECT $1, video, window_start, shard, views FROM jsonb_to_recordset($2)
-			AS n (video text, window_start bigint, shard int, views bigint)
+		SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::int[], $5::bigint[])
 		ON CONFLICT (generation, video, window_start, shard)
-			DO UPDATE SET views = c.views + excluded.views`, who.generation, sums)
+			DO UPDATE SET views = c.views + excluded.views`,
+		who.generation, videos, starts, shards, views)
 	if err != nil {
 		return fmt.Errorf("adding to windows: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO shard_views AS s (generation, video, shard, views)
 		SELECT $1, video, shard, sum(views)
-		FROM jsonb_to_recordset($2) AS n (video text, shard int, views bigint)
+		FROM unnest($2::text[], $3::int[], $4::bigint[]) AS n (video, shard, views)
 		GROUP BY video, shard ORDER BY video, shard
 		ON CONFLICT (generation, video, shard) DO UPDATE SET views = s.views + excluded.views`,
-		who.generation, sums)
+		who.generation, videos, shards, views)
 	return stores.Failed("adding to totals", err)
 }
 

@@ -35,7 +35,7 @@ func System() sut.System {
 		State: design.State[Params]{Schema: schema, Seed: seed, Ready: ready,
 			Empty: []string{"drops", "view_counts"}, Pending: pending, Audit: audit, Gauge: look},
 		Designs: []variant{updatePerEvent(), videoKey(), compositeKey(), preaggregated(),
-			countsBeforeOffsets(), noRevoke()},
+			partitionState(), countsBeforeOffsets(), noRevoke()},
 		Invariants: Invariants,
 		// Counts go wrong behind the log, but nothing competes there for what a heartbeat does
 		// not compete for first. A partition has one reader in each stage, so that two effects of
@@ -59,8 +59,8 @@ func pipelined(v variant, changes func(*counter), more ...role) variant {
 			return newPipeline(st, database{st.DB}), nil
 		}
 	}
-	v.Roles = slices.Concat([]role{filterRole(), counterRole(changes)}, more,
-		[]role{reprocessorRole()})
+	v.Roles = slices.Concat([]role{filterRole([]sut.Service{sut.Redis}, nil),
+		counterRole(changes)}, more, []role{reprocessorRole()})
 	return v
 }
 
@@ -84,12 +84,14 @@ func seed(ctx context.Context, tx pgx.Tx, p Params) error {
 // ready places the stages at the beginning of every partition and makes the topics. A filter
 // that remembers something would not be at the beginning.
 func ready(ctx context.Context, st *opened) error {
-	found := st.Redis.Scan(ctx, 0, st.Key("*"), 1000).Iterator()
-	if found.Next(ctx) {
-		return fmt.Errorf("there is already the key %s in Redis", found.Val())
-	}
-	if err := found.Err(); err != nil {
-		return fmt.Errorf("looking for the filter's memory: %w", err)
+	if st.Redis != nil {
+		found := st.Redis.Scan(ctx, 0, st.Key("*"), 1000).Iterator()
+		if found.Next(ctx) {
+			return fmt.Errorf("there is already the key %s in Redis", found.Val())
+		}
+		if err := found.Err(); err != nil {
+			return fmt.Errorf("looking for the filter's memory: %w", err)
+		}
 	}
 	err := st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return insertStands(ctx, tx, st.Config.Kafka.Partitions, station{stageFilter, 0},

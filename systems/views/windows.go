@@ -50,8 +50,15 @@ type windows struct {
 	limit  time.Duration
 	keep   time.Duration
 	script *redis.Script
+	books  books
 	// memory is the name of what is remembered, "" if it is not known.
 	memory string
+	// judged remembers sessions that are watches, by partition. open are the candidates of the
+	// batch, one for each session in asked, and follows the events that they decide.
+	judged  map[int32]map[string]judgement
+	asked   map[string]int
+	open    []candidate
+	follows []follow
 	// decide decides candidates in order; it is judgeAll but in tests.
 	decide func(context.Context, []candidate) ([]string, error)
 }
@@ -152,11 +159,72 @@ const wordView = "view"
 // and Lua has room for what is read and written at once.
 const judgedAtOnce = 500
 
-func newWindows(st *opened) *windows {
+// follow is an event of a batch that is decided by a candidate.
+type follow struct{ event, candidate int }
+
+// rememberedSessions bounds what a filter keeps in mind of a partition.
+const rememberedSessions = 1 << 17
+
+func newWindows(st *opened, b books) *windows {
 	w := &windows{rdb: st.Redis, prefix: st.Config.Prefix, limit: stores.Timeout(st.Config),
-		keep: st.Params.Retention.D(), script: redis.NewScript(judge)}
+		keep: st.Params.Retention.D(), script: redis.NewScript(judge), books: b,
+		judged: make(map[int32]map[string]judgement), asked: make(map[string]int)}
 	w.decide = w.judgeAll
 	return w
+}
+
+// meet asks about a session once; its later events follow from that.
+func (w *windows) meet(i int, d *decision, rules *ruleSet) (reason string) {
+	if known, ok := w.judged[d.at.Partition][d.event.Session]; ok {
+		return known.reasonFor(d)
+	}
+	n, ok := w.asked[d.event.Session]
+	if !ok {
+		n = len(w.open)
+		w.asked[d.event.Session] = n
+		w.open = append(w.open, candidate{d.at, &d.event, rules})
+	}
+	w.follows = append(w.follows, follow{i, n})
+	return ""
+}
+
+// judge decides the candidates of a batch, and what follows from them.
+func (w *windows) judge(ctx context.Context, list []decision) error {
+	judged, err := w.decisions(ctx, w.open)
+	if err != nil {
+		return err
+	}
+	for _, f := range w.follows {
+		d := &list[f.event]
+		d.reason = judged[f.candidate].reasonFor(d)
+		w.remember(d.at.Partition, d.event.Session, judged[f.candidate])
+	}
+	return nil
+}
+
+func (w *windows) remember(partition int32, session string, j judgement) {
+	m := w.judged[partition]
+	if m == nil || len(m) >= rememberedSessions {
+		m = make(map[string]judgement)
+		w.judged[partition] = m
+	}
+	m[session] = j
+}
+
+// store stores what Redis has decided.
+func (w *windows) store(
+	ctx context.Context, _ []decision, settle func() ([]move, []DropAudit),
+) ([]move, error) {
+	moves, drops := settle()
+	return moves, w.books.filtered(ctx, moves, drops)
+}
+
+func (w *windows) forget() { clear(w.judged) }
+
+func (w *windows) leave(gone []int32) {
+	for _, p := range gone {
+		delete(w.judged, p)
+	}
 }
 
 // span is an aligned window of event time: of the repeats or of the
@@ -172,11 +240,17 @@ type field struct {
 	name string
 }
 
+// spans are the windows of a candidate's user and of its address.
+func (c *candidate) spans() (user, address span) {
+	at, r := c.event.TimeMS, c.rules
+	return span{'r', r.RepeatWindowMS, at / r.RepeatWindowMS},
+		span{'i', r.IPWindowMS, at / r.IPWindowMS}
+}
+
 // fields say that a candidate's user has a view, and how many its address has.
 func (c *candidate) fields() (seen, address field) {
-	e, r := c.event, c.rules
-	return field{span{'r', r.RepeatWindowMS, e.TimeMS / r.RepeatWindowMS}, e.Video + ":" + e.User},
-		field{span{'i', r.IPWindowMS, e.TimeMS / r.IPWindowMS}, e.IP}
+	user, from := c.spans()
+	return field{user, c.event.Video + ":" + c.event.User}, field{from, c.event.IP}
 }
 
 // key is the key of a window.
@@ -207,9 +281,23 @@ func parseJudgement(text string) (j judgement, err error) {
 	return j, nil
 }
 
-// judge decides candidates in order; the result has what each one's session
+// reasonFor is what a session's judgement means for one of its events.
+func (j judgement) reasonFor(d *decision) string {
+	switch {
+	case j.partition != d.at.Partition || j.in != d.at.in():
+		if j.id == d.event.ID {
+			return Duplicate
+		}
+		return Continued
+	case j.word == wordView:
+		return ""
+	}
+	return j.word
+}
+
+// decisions decides candidates in order; the result has what each one's session
 // remembers now.
-func (w *windows) judge(ctx context.Context, list []candidate) ([]judgement, error) {
+func (w *windows) decisions(ctx context.Context, list []candidate) ([]judgement, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
 	texts, err := w.decide(ctx, list)
@@ -233,7 +321,9 @@ func (w *windows) judge(ctx context.Context, list []candidate) ([]judgement, err
 
 // recall learns the name of what is remembered, or gives it one. It is called
 // with partitions in hand that were taken since the name was lost.
-func (w *windows) recall(ctx context.Context) error {
+func (w *windows) recall(ctx context.Context, _ []stand) error {
+	clear(w.asked)
+	w.open, w.follows = w.open[:0], w.follows[:0]
 	if w.memory != "" {
 		return nil
 	}

@@ -69,7 +69,7 @@ longest = echo 'The longest tests:'; cat bin/tests-*.json | $(GOTESTSUM) tool sl
 # What takes long has fewer cases in make test, or none, and all in make test-rest;
 # docs/testing.md lists it. SYSTEMS are those whose designs and judges make test-rest runs.
 FEWER := RAPID_CHECKS=10
-RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput
+RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-burst-9am|broker-throughput|reservation-rush|idempotency-retry-storm|checkout-launch|taskqueue-throughput|topk-moving
 STORMS := $(shell grep -l '^side_by_side: true' scenarios/*.yaml | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
 MUTANTS := ^TestMutantsOnStores$$
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$|$(MUTANTS)
@@ -176,6 +176,8 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench 'Pipeline|Restore|HotPartition' -benchtime 1x -timeout 20m ./systems/views
 	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/scheduler
 	$(CLAIMS) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/sqlbroker
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/internal/sketch
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/topk
 	STAMPEDE_PENDING=1000000 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/taskqueue
 
 # Where make throughput keeps its runs, what it varies and how long each load lasts.

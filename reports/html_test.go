@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"stampede/harness/check"
 	"stampede/harness/rundir"
 	"stampede/reports/answer"
 	"stampede/reports/page"
@@ -50,6 +51,23 @@ func TestVerdictWordOfAnInterruptedFailure(t *testing.T) {
 	s.Run.Interrupted = true
 	if got := answer.VerdictWord(s); got != rundir.Fail {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestHTMLFigures: figures are a table with a column each, whatever their names are; without any
+// there is none.
+func TestHTMLFigures(t *testing.T) {
+	d := sceneOf(t, "three").make(t)
+	if strings.Contains(render(t, d), `id="figures"`) {
+		t.Error("without figures there is a table of them")
+	}
+	d.Summary.Variants[0].Repeats[0].Invariants[0].Figures = []check.Figure{
+		{Name: "<b>memory", Unit: "kB", Value: 28.4}}
+	table := between(t, render(t, d), `id="figures"`, "</table>")
+	for _, want := range []string{"&lt;b&gt;memory, kB", ">28.4<", ">–<"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table of figures has no %q: %s", want, table)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"stampede/systems/scheduler"
 	"stampede/systems/sqlbroker"
 	"stampede/systems/taskqueue"
+	"stampede/systems/topk"
 	"stampede/systems/views"
 )
 
@@ -32,6 +33,7 @@ var all = sync.OnceValue(func() []sut.System {
 		scheduler.System(),
 		sqlbroker.System(),
 		taskqueue.System(),
+		topk.System(),
 		views.System(),
 	}
 })

@@ -127,6 +127,16 @@ type Verdict struct {
 	Accepted []AcceptedLoss `json:"accepted_losses,omitempty"`
 	// Watched is the quantity that the check followed through the run, if any.
 	Watched *Watched `json:"watched,omitempty"`
+	// Figures are what the check measured of the design beside its verdict.
+	Figures []Figure `json:"figures,omitempty"`
+}
+
+// Figure is a number that a check measured of a design, such as the error of its estimates, to be
+// shown beside those of the other designs. It decides nothing.
+type Figure struct {
+	Name  string  `json:"name"`
+	Unit  string  `json:"unit"`
+	Value float64 `json:"value"`
 }
 
 // First is the first violation, or the reason, and how many more there are.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +85,14 @@ func (c *Collector) Faults() []history.Window { return c.h.Faults() }
 
 // Samples returns what the gauge saw during the load.
 func (c *Collector) Samples() []history.Sample { return c.h.Samples() }
+
+// Figure shows in the verdict a number that the check measured. One that JSON cannot have, such
+// as the mean of nothing, is left out.
+func (c *Collector) Figure(name, unit string, value float64) {
+	if !math.IsNaN(value) && !math.IsInf(value, 0) {
+		c.out.Figures = append(c.out.Figures, Figure{name, unit, value})
+	}
+}
 
 // Watched shows in the verdict a quantity that the check followed.
 func (c *Collector) Watched(w *Watched) { c.out.Watched = w }

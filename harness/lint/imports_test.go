@@ -240,6 +240,10 @@ func places() []place {
 			[]string{"systems"}, "job queues, and what they understand, belong to systems/*",
 		},
 		{
+			[]string{"github.com/axiomhq/hyperloglog"}, []string{"systems"},
+			"sketches belong to systems/*",
+		},
+		{
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},
 			[]string{"harness/env/containers"}, "use env.Provider",
 		},
@@ -263,7 +267,8 @@ func places() []place {
 			[]string{
 				"github.com/alicebob/miniredis/v2", "github.com/chromedp",
 				"github.com/rogpeppe/go-internal", "github.com/santhosh-tekuri/jsonschema/v6",
-				"github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid",
+				"github.com/stretchr/testify", "github.com/tylertreat/BoomFilters",
+				"go.uber.org/goleak", "pgregory.net/rapid",
 			},
 			testsOnly(), "it is for tests; import it in a _test file",
 		},

@@ -49,6 +49,7 @@ type page struct {
 	Baseline    string
 	Comparisons []answer.ComparisonRow
 	Processor   answer.ProcessorTable
+	Figures     answer.FigureTable
 	Anatomies   []anatomy
 	Struck      bool // whether a fault hit something in one of them
 	Matrix      answer.Matrix
@@ -176,6 +177,7 @@ func newPage(d answer.Data) page {
 		Controls: answer.ControlRows(s, standings, names), Gaps: d.Gaps,
 		Variants: answer.VariantGroups(s, standings), Baseline: s.Run.Baseline,
 		Comparisons: answer.ComparisonRows(s.Comparisons),
+		Figures:     answer.FigureTableOf(standings),
 		Processor:   answer.ProcessorTableOf(standings), Scenario: scenarioText(d.Scenario),
 		Losses: answer.LossRows(standings), SLOs: answer.Slos(standings),
 		Operations: answer.OperationRows(standings), Phases: answer.PhaseRows(standings),

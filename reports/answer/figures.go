@@ -1,0 +1,69 @@
+package answer
+
+import (
+	"slices"
+
+	"stampede/harness/check"
+	"stampede/reports/words"
+)
+
+// FigureTable has what checks measured of the designs, a row for each design and a column for each
+// figure.
+type FigureTable struct {
+	Columns []string
+	Rows    []processorRow
+}
+
+// FigureTableOf has no rows if no check measured anything. Of several repeats a figure is the
+// median.
+func FigureTableOf(standings []Standing) (t FigureTable) {
+	for _, st := range standings {
+		for _, name := range figureNames(st) {
+			t.Columns = words.With(t.Columns, name)
+		}
+	}
+	for _, st := range standings {
+		row := processorRow{Letter: st.Letter, Name: st.Name}
+		for _, name := range t.Columns {
+			row.Cells = append(row.Cells, figureOf(st, name))
+		}
+		if len(t.Columns) > 0 {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
+// heading is a figure's column.
+func heading(f check.Figure) string { return f.Name + ", " + f.Unit }
+
+// figuresOf calls back with the figures of all repeats of a design.
+func figuresOf(st Standing, see func(check.Figure)) {
+	for _, r := range st.Repeats {
+		for _, v := range r.Invariants {
+			for _, f := range v.Figures {
+				see(f)
+			}
+		}
+	}
+}
+
+func figureNames(st Standing) (names []string) {
+	figuresOf(st, func(f check.Figure) { names = words.With(names, heading(f)) })
+	return names
+}
+
+// figureOf is the median of a figure, of an even number of values the lower one.
+func figureOf(st Standing, name string) string {
+	var values []float64
+	figuresOf(st, func(f check.Figure) {
+		if heading(f) == name {
+			values = append(values, f.Value)
+		}
+	})
+	if len(values) == 0 {
+		return words.None
+	}
+	slices.Sort(values)
+	return words.PlainNumber(values[(len(values)-1)/2])
+}

@@ -1,0 +1,213 @@
+package topk_test
+
+import (
+	"testing"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/topk"
+)
+
+// smallRun is a run that every invariant accepts: two windows with three batches of keys 1 to 4,
+// and a read of both.
+func smallRun() *evidence {
+	p := crowd()
+	p.Items, p.K, p.Span, p.Error, p.Misses = 10, 2, 2, 0.1, 0.01
+	e := &evidence{p: p}
+	l := &log{p: p, api: topk.API()}
+	do := func(kind string, request any) {
+		op := l.api.Op(kind, request)
+		l.Do(op, func(reply history.Reply, err error) {
+			start := 10 * ms
+			for range e.records {
+				start += 10 * ms
+			}
+			e.records = append(e.records, history.Record{Seq: uint64(len(e.records)), Op: op, Reply: reply,
+				Outcome: history.OK, Intended: start, Start: start, End: start + 5*ms})
+		})
+	}
+	for id, keys := range [][]uint64{{1, 1, 1, 2, 2, 3}, {1, 1, 2, 2, 2, 4}, {3, 3, 3, 3, 1, 2}} {
+		do(topk.KindRecord, topk.RecordRequest{ID: uint64(2 + 2*id), Keys: keys,
+			AtMS: int64(10+id/2) * p.Window.D().Milliseconds()})
+	}
+	do(topk.KindTop, topk.TopRequest{ID: 7, Window: 11, Span: 2, K: 2})
+	e.audit = l.audit()
+	return e
+}
+
+// windowRow is that of the first or the second window.
+func (e *evidence) windowRow(window int64) *topk.PaneRow {
+	for i := range e.audit.Windows {
+		if e.audit.Windows[i].Window == window {
+			return &e.audit.Windows[i]
+		}
+	}
+	return nil
+}
+
+// estimate is that of a key in the first window.
+func (e *evidence) estimate(key uint64) *topk.EstimateRow {
+	for i := range e.audit.Estimates {
+		if row := &e.audit.Estimates[i]; row.Window == 10 && row.Key == key {
+			return row
+		}
+	}
+	return nil
+}
+
+// top is the rows of the first window alone.
+func (e *evidence) top() []*topk.TopRow { return e.topOf(10) }
+
+// topOf is the rows of a window alone.
+func (e *evidence) topOf(window int64) []*topk.TopRow {
+	var list []*topk.TopRow
+	for i := range e.audit.Top {
+		if row := &e.audit.Top[i]; row.Window == window && row.Span == 1 {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// contract declares that estimates may be too low and too high.
+func contract(under, over, misses float64) func(*evidence) {
+	return func(e *evidence) {
+		e.audit.Contract = topk.Contract{Under: under, Over: over, Misses: misses}
+	}
+}
+
+type clause suttest.Case[*evidence]
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	p := proof()
+	unread := func(e *evidence) { e.audit.Log[0].ID = 0 }
+	noWindows := func(e *evidence) { e.audit.Windows = nil }
+	suttest.Clauses(t, p, smallRun, []clause{
+		{topk.AckedInLog, "all of it", check.Held, func(*evidence) {}, ""},
+		{topk.AckedInLog, "a batch of unknown outcome is there", check.Held, func(e *evidence) {
+			e.records[0].Outcome, e.records[0].Reply = history.Unknown, history.Reply{}
+		}, ""},
+		{topk.AckedInLog, "an acknowledged one is not", check.Broken, func(e *evidence) {
+			e.audit.Log = e.audit.Log[1:]
+		}, "was acknowledged"},
+		{topk.AckedInLog, "one that nobody sent is", check.Broken, func(e *evidence) {
+			e.audit.Log = append(e.audit.Log, topk.BatchRow{ID: 99, Events: 1})
+		}, "99"},
+		{topk.AckedInLog, "with another key", check.Broken, func(e *evidence) { e.audit.Log[0].Sum++ },
+			"add up to"},
+		{topk.AckedInLog, "at another time", check.Broken, func(e *evidence) { e.audit.Log[0].AtMS++ },
+			"add up to"},
+		{topk.AckedInLog, "twice, and was sent once", check.Broken, func(e *evidence) {
+			e.audit.Log = append(e.audit.Log, e.audit.Log[0])
+		}, "more often than it was sent, 1"},
+		{topk.AckedInLog, "no log", check.Undecided, func(e *evidence) { e.audit.Log = nil }, "no log"},
+
+		{topk.WindowTotals, "all of it", check.Held, func(*evidence) {}, ""},
+		{topk.WindowTotals, "one event more", check.Broken, func(e *evidence) {
+			e.windowRow(10).Events++
+		}, "window 10 has 13 events, and the log only 12"},
+		{topk.WindowTotals, "one less", check.Broken, func(e *evidence) { e.windowRow(10).Events-- },
+			"window 10 has 11 events, and the log 12"},
+		{topk.WindowTotals, "a window is missing", check.Broken, func(e *evidence) {
+			e.audit.Windows = e.audit.Windows[:1]
+		}, "has no events"},
+		{topk.WindowTotals, "a window is there twice", check.Broken, func(e *evidence) {
+			e.audit.Windows = append(e.audit.Windows, e.audit.Windows[0])
+		}, "twice"},
+		{topk.WindowTotals, "no windows", check.Undecided, noWindowsAndLog, "no windows"},
+		{topk.WindowTotals, "an audit that cannot be read", check.Undecided, unread, "log[0]"},
+
+		{topk.EstimatesBounded, "exact", check.Held, func(*evidence) {}, ""},
+		{topk.EstimatesBounded, "too low, as it may be", check.Held, func(e *evidence) {
+			contract(0.1, 0, 0)(e)
+			e.estimate(1).Count--
+		}, ""},
+		{topk.EstimatesBounded, "too high, as it may be", check.Held, func(e *evidence) {
+			contract(0, 0.1, 0)(e)
+			e.estimate(1).Count++
+		}, ""},
+		{topk.EstimatesBounded, "too low, and may be too high", check.Broken, func(e *evidence) {
+			contract(0, 0.1, 0)(e)
+			e.estimate(1).Count--
+		}, "too low"},
+		{topk.EstimatesBounded, "further than it may", check.Broken, func(e *evidence) {
+			contract(0, 0.1, 0)(e)
+			e.estimate(1).Count += 3
+		}, "too high"},
+		{topk.EstimatesBounded, "in the top", check.Broken, func(e *evidence) { e.top()[0].Count++ },
+			"too high"},
+		{topk.EstimatesBounded, "a contract beyond what is allowed", check.Undecided,
+			contract(0.1, 0.1, 0), "the most allowed"},
+
+		{topk.HeavyPresent, "all are", check.Held, func(*evidence) {}, ""},
+		{topk.HeavyPresent, "one that is near the last one is not", check.Held, func(e *evidence) {
+			contract(0.1, 0, 0)(e)
+			e.top()[1].Key = 3
+		}, ""},
+		{topk.HeavyPresent, "the heaviest is not", check.Broken, func(e *evidence) {
+			e.topOf(11)[0].Key = 9
+		}, "is not in its top"},
+		{topk.HeavyPresent, "a key is twice", check.Broken, func(e *evidence) {
+			e.top()[1].Key = e.top()[0].Key
+		}, "twice"},
+		{topk.HeavyPresent, "not sorted", check.Broken, func(e *evidence) { e.top()[0].Count = 1 },
+			"not sorted"},
+		{topk.HeavyPresent, "too many", check.Broken, func(e *evidence) {
+			e.audit.Top = append(e.audit.Top, topk.TopRow{Window: 10, Span: 1, Key: 4, Count: 1})
+		}, "over 2"},
+		{topk.HeavyPresent, "no top", check.Undecided, func(e *evidence) {
+			contract(1, 1, 0)(e)
+		}, "the most allowed"},
+
+		{topk.ExactAsSorted, "it is", check.Held, func(*evidence) {}, ""},
+		{topk.ExactAsSorted, "of two equal ones the wrong one", check.Broken, func(e *evidence) {
+			e.top()[0].Key, e.top()[1].Key = 2, 1
+		}, "that of the log"},
+		{topk.ExactAsSorted, "a design that estimates", check.Undecided, contract(0.1, 0, 0),
+			"estimates"},
+
+		{topk.MergedAsOne, "it is", check.Held, func(*evidence) {}, ""},
+		{topk.MergedAsOne, "within the bound", check.Held, func(e *evidence) {
+			contract(0, 0.1, 0)(e)
+			e.estimate(1).Count++
+		}, ""},
+		{topk.MergedAsOne, "beyond it", check.Broken, func(e *evidence) { e.estimate(1).OnePass++ },
+			"in one pass"},
+		{topk.MergedAsOne, "nothing was merged", check.Undecided, func(e *evidence) {
+			e.windowRow(10).Shards, e.windowRow(11).Shards = 1, 1
+		}, "two partitions"},
+
+		{topk.UniquesBounded, "they are", check.Held, func(*evidence) {}, ""},
+		{topk.UniquesBounded, "too many keys", check.Broken, func(e *evidence) {
+			e.windowRow(10).Uniques += 2
+		}, "keys"},
+		{topk.UniquesBounded, "too few events", check.Broken, func(e *evidence) {
+			e.windowRow(10).Approx -= 3
+		}, "events"},
+		{topk.UniquesBounded, "no windows", check.Undecided, noWindows, "no windows"},
+
+		{topk.ReadsBounded, "it is", check.Held, func(*evidence) {}, ""},
+		{topk.ReadsBounded, "more events than there are", check.Broken, func(e *evidence) {
+			e.records[3].Reply.Value++
+		}, "19 events"},
+		{topk.ReadsBounded, "more keys than were asked for", check.Broken, reply(
+			`{"items":[{"key":1,"count":6},{"key":2,"count":6},{"key":3,"count":5}]}`), "2 keys"},
+		{topk.ReadsBounded, "not sorted", check.Broken, reply(
+			`{"items":[{"key":2,"count":6},{"key":1,"count":6}]}`), "not sorted"},
+		{topk.ReadsBounded, "more of a key than events", check.Broken, reply(
+			`{"items":[{"key":2,"count":66}]}`), "66 of 18"},
+		{topk.ReadsBounded, "what is no reply", check.Broken, reply(`[`), "cannot be read"},
+		{topk.ReadsBounded, "nothing was read", check.Undecided, func(e *evidence) {
+			e.records = e.records[:3]
+		}, "nothing to check"},
+	})
+}
+
+func noWindowsAndLog(e *evidence) { e.audit.Windows, e.audit.Log = nil, nil }
+
+// reply exchanges what was read.
+func reply(body string) func(*evidence) {
+	return func(e *evidence) { e.records[3].Reply.Body = []byte(body) }
+}

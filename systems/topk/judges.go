@@ -1,0 +1,407 @@
+package topk
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/systems/internal/sketch"
+)
+
+// The invariants.
+const (
+	AckedInLog       = "acked-in-log"
+	WindowTotals     = "window-totals"
+	EstimatesBounded = "estimates-bounded"
+	HeavyPresent     = "heavy-hitters-present"
+	ExactAsSorted    = "exact-as-sorted"
+	MergedAsOne      = "merged-as-one-pass"
+	UniquesBounded   = "uniques-bounded"
+	ReadsBounded     = "reads-bounded"
+)
+
+// batchFact is the table of facts: every batch in the log.
+const batchFact = "batch"
+
+// invariants are what must be true of every design, unless it says otherwise.
+func invariants(p Params) []check.Invariant {
+	log := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], factsFor(p))}
+	recorded := check.Effects{Table: batchFact, Kind: check.Named(KindRecord)}
+	return []check.Invariant{
+		log.State(AckedInLog, "an acknowledged batch is in the log, with the events that it had, as "+
+			"often as it was sent at most, and nothing else is there",
+			check.AckedDurable(recorded), check.NoPhantom(recorded), knowing(p, asSent)),
+		log.State(WindowTotals, "a window has as many events as the log has of its time, each once",
+			knowing(p, totals)),
+		log.State(EstimatesBounded, fmt.Sprintf("an estimate is as near to the count in the log as the "+
+			"design promises, which is %v of the events at least, for all keys or for all but %v of them",
+			p.Error, p.Misses), knowing(p, estimates)),
+		log.State(HeavyPresent, "a key that is above the bound of the last one in the top is in the top",
+			knowing(p, heavyOnes)),
+		log.State(ExactAsSorted, "the top is what sorting the log by counts gives", knowing(p, exactly)),
+		log.State(MergedAsOne, "what is merged of several partitions is what one pass over the log "+
+			"gives, within the bound", knowing(p, onePass)),
+		log.State(UniquesBounded, "the number of keys, by HyperLogLog, and that of events, by a Morris "+
+			"counter, are within six standard errors", knowing(p, uniques)),
+		log.State(ReadsBounded, "a read has no more events than the log in the end, and is sorted",
+			knowing(p, reads)),
+	}
+}
+
+// factsFor reads an audit as tables.
+func factsFor(p Params) func(*Audit) check.Facts {
+	return func(a *Audit) check.Facts {
+		a.truth = &truth{items: p.Items, bodies: map[uint64]string{}, sent: map[uint64]int{},
+			at: map[uint64]int64{}}
+		if a.Log == nil {
+			return check.Facts{}
+		}
+		rows := make([]check.Fact, len(a.Log))
+		for i, b := range a.Log {
+			rows[i] = check.Fact{Op: b.ID, Thing: b.Events}
+		}
+		return check.Facts{Tables: []*check.Table{check.TableOf(batchFact, rows)}}
+	}
+}
+
+// judged is a run that is judged, whose truth is known.
+type judged struct {
+	*check.Run
+	*Audit
+	p Params
+	// behind says that not all of the log is counted, so that what is too low may be unfinished.
+	behind bool
+}
+
+// knowing is a clause about an audit with a log, once the history says what is in it.
+func knowing(p Params, judge func(j judged)) check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		if !a.truth.seen { // by the first of the clauses, which share one reading
+			a.truth.seen = true
+			r.See(a.truth.see, KindRecord)
+			r.See(func(rec *history.Record) { a.truth.reads = append(a.truth.reads, *rec) }, KindTop)
+		}
+		return func() {
+			for list, there := range map[string]bool{"log": a.Log != nil, "windows": a.Windows != nil,
+				"top": a.Top != nil, "estimates": a.Estimates != nil} {
+				r.Need(there, "the audit has no %s", list)
+			}
+			if err := a.truth.build(p, a.Log); err != nil {
+				r.Fail("a batch of the history cannot be read: %v", err)
+				return
+			}
+			counted := int64(0)
+			for _, row := range a.Windows {
+				counted += row.Events
+			}
+			judge(judged{r, a, p, counted < a.truth.events})
+		}
+	})
+}
+
+// asSent compares the log with what was sent.
+func asSent(j judged) {
+	seen := map[uint64]int{}
+	for _, row := range j.Log {
+		j.Checked(1)
+		seen[row.ID]++
+		if most := j.truth.sent[row.ID]; seen[row.ID] == most+1 && most > 0 {
+			j.Violate([]uint64{row.ID}, "batch %d is in the log more often than it was sent, %d times",
+				row.ID, most)
+		}
+		body, known := j.truth.bodies[row.ID]
+		if !known {
+			continue
+		}
+		list, err := keysOf(body, nil)
+		sum := uint64(0)
+		for _, key := range list {
+			sum += key
+		}
+		if err != nil || int64(len(list)) != row.Events || sum != row.Sum ||
+			j.truth.at[row.ID] != row.AtMS {
+			j.Violate([]uint64{row.ID}, "batch %d is in the log with %d events at %d ms, whose keys add "+
+				"up to %d; it was sent with %d at %d ms, which add up to %d", row.ID, row.Events, row.AtMS,
+				row.Sum, len(list), j.truth.at[row.ID], sum)
+		}
+	}
+}
+
+// totals compares the windows with the log.
+func totals(j judged) {
+	found := map[int64]bool{}
+	for _, row := range j.Windows {
+		j.Checked(1)
+		truth := j.truth.window(row.Window)
+		switch {
+		case found[row.Window]:
+			j.Violate(truth.ops, "window %d is there twice", row.Window)
+		case row.Events > truth.n:
+			j.Violate(truth.ops, "window %d has %d events, and the log only %d", row.Window, row.Events,
+				truth.n)
+		case row.Events < truth.n:
+			j.Unfinished(truth.ops, "window %d has %d events, and the log %d", row.Window, row.Events,
+				truth.n)
+		}
+		found[row.Window] = true
+	}
+	for window, truth := range j.truth.windows {
+		if !found[window] && truth.n > 0 {
+			j.Unfinished(truth.ops, "window %d has no events, and the log %d", window, truth.n)
+		}
+	}
+}
+
+// promised is the contract of the design, if it is no worse than the parameters allow.
+func (j judged) promised() (Contract, bool) {
+	c := j.Contract
+	good := c.Under+c.Over <= j.p.Error*(1+1e-9) && c.Misses <= j.p.Misses
+	j.Need(good, "the design promises %+v; the most allowed is an error of %v and %v of the keys", c,
+		j.p.Error, j.p.Misses)
+	return c, good
+}
+
+// estimates compares estimates with the log, and shows what they cost.
+func estimates(j judged) {
+	c, good := j.promised()
+	if !good {
+		return
+	}
+	m := check.Mostly{Run: j.Run, Share: c.Misses}
+	off, tops := 0., 0.
+	judge := func(of string, truth *tally, key uint64, count int64) {
+		m.Cases++
+		was, n := truth.of(key), float64(truth.n)
+		if float64(count) < float64(was)-c.Under*n-0.5 {
+			m.Miss(truth.ops, j.behind, "key %d in %s is estimated at %d, and occurred %d times: more than "+
+				"%v of %d events too low", key, of, count, was, c.Under, truth.n)
+		}
+		if float64(count) > float64(was)+c.Over*n+0.5 {
+			m.Miss(truth.ops, false, "key %d in %s is estimated at %d, and occurred %d times: more than "+
+				"%v of %d events too high", key, of, count, was, c.Over, truth.n)
+		}
+	}
+	for _, row := range j.Estimates {
+		judge(fmt.Sprint("window ", row.Window), j.truth.window(row.Window), row.Key, row.Count)
+	}
+	for _, g := range j.groups() {
+		for _, row := range g.rows {
+			judge(g.String(), g.truth, row.Key, row.Count)
+			if was := g.truth.of(row.Key); was > 0 {
+				off, tops = off+math.Abs(float64(row.Count-was))/float64(was), tops+1
+			}
+		}
+	}
+	j.complete()
+	m.End()
+	j.Figure("memory of a window", "kB", float64(j.Cost.Bytes)/1000)
+	j.Figure("mean error in the top", "%", 100*off/tops)
+	j.Figure("time of an event", "ns", float64(j.Cost.AddNS)/float64(j.Cost.Events))
+}
+
+// complete looks whether each window has one estimate of each probe and of each key in its top.
+func (j judged) complete() {
+	times := map[TopRow]int{} // of window and key
+	for _, row := range j.Estimates {
+		times[TopRow{Window: row.Window, Key: row.Key}]++
+	}
+	once := func(window int64, key uint64) {
+		if n := times[TopRow{Window: window, Key: key}]; n != 1 {
+			j.Violate(j.truth.window(window).ops, "window %d has %d estimates of key %d", window, n, key)
+		}
+	}
+	for _, row := range j.Windows {
+		for _, key := range j.p.probes() {
+			once(row.Window, key)
+		}
+	}
+	for _, row := range j.Top {
+		if row.Span == 1 {
+			once(row.Window, row.Key)
+		}
+	}
+}
+
+// group is the top of some windows, and what is true of these.
+type group struct {
+	window int64
+	span   int
+	rows   []TopRow
+	truth  *tally
+}
+
+// String names the windows.
+func (g group) String() string { return fmt.Sprintf("window %d (span %d)", g.window, g.span) }
+
+// groups are the tops that the audit has, and of windows without one, an empty one.
+func (j judged) groups() (list []group) {
+	at := map[[2]int64]int{}
+	add := func(window int64, span int) int {
+		key := [2]int64{window, int64(span)}
+		if _, known := at[key]; !known {
+			at[key] = len(list)
+			list = append(list, group{window: window, span: span, truth: j.truth.span(window, span)})
+		}
+		return at[key]
+	}
+	for _, row := range j.Windows {
+		add(row.Window, 1)
+		add(row.Window, j.p.Span)
+	}
+	for _, row := range j.Top {
+		i := add(row.Window, row.Span)
+		list[i].rows = append(list[i].rows, row)
+	}
+	return list
+}
+
+// heavyOnes looks for keys that should be in a top, and at its order.
+func heavyOnes(j judged) {
+	c, good := j.promised()
+	if !good {
+		return
+	}
+	m := check.Mostly{Run: j.Run, Share: c.Misses}
+	for _, g := range j.groups() {
+		listed, items := map[uint64]bool{}, make([]TopItem, len(g.rows))
+		for i, row := range g.rows {
+			if listed[row.Key] {
+				j.Violate(g.truth.ops, "key %d is twice in the top of %v", row.Key, g)
+			}
+			listed[row.Key], items[i] = true, TopItem{row.Key, row.Count}
+		}
+		if len(g.rows) > j.p.K || unsorted(items) {
+			j.Violate(g.truth.ops, "the top of %v is not sorted, or has over %d keys: %v", g, j.p.K, items)
+		}
+		j.absent(&m, g, listed, (c.Under+c.Over)*float64(g.truth.n))
+	}
+	m.End()
+}
+
+// absent notes the keys that are more frequent than the last one in the top by more than the bound,
+// and are not in the top. Of a top that has room, each key must be above the bound.
+func (j judged) absent(m *check.Mostly, g group, listed map[uint64]bool, bound float64) {
+	best, floor := g.truth.sorted(j.p.K), 0.
+	if len(best) == j.p.K && len(g.rows) >= j.p.K {
+		floor = float64(best[j.p.K-1].Count)
+	}
+	for _, it := range best {
+		m.Cases++
+		if float64(it.Count) > floor+bound+0.5 && !listed[it.Key] {
+			m.Miss(g.truth.ops, j.behind, "key %d occurred %d times in %v and is not in its top; the last "+
+				"one there is %v, and the bound %v", it.Key, it.Count, g, floor, bound)
+		}
+	}
+}
+
+// unsorted says that a list is not in the order of a top.
+func unsorted(list []TopItem) bool {
+	return !slices.IsSortedFunc(list, func(a, b TopItem) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
+	})
+}
+
+// exactly compares the tops of a design that counts exactly with those of the log.
+func exactly(j judged) {
+	if j.Contract != (Contract{}) {
+		j.Need(false, "the design promises estimates")
+		return
+	}
+	for _, g := range j.groups() {
+		j.Checked(1)
+		best := g.truth.sorted(j.p.K)
+		same := slices.EqualFunc(g.rows, best, func(row TopRow, it sketch.Item) bool {
+			return row.Key == it.Key && row.Count == int64(it.Count)
+		})
+		switch {
+		case same:
+		case j.behind:
+			j.Unfinished(g.truth.ops, "the top of %v is not that of the log", g)
+		default:
+			j.Violate(g.truth.ops, "the top of %v is %v, and that of the log %v", g, g.rows, best)
+		}
+	}
+}
+
+// onePass compares what was merged with one pass over the log.
+func onePass(j judged) {
+	c, good := j.promised()
+	several := map[int64]bool{}
+	for _, row := range j.Windows {
+		several[row.Window] = row.Shards > 1
+	}
+	m := check.Mostly{Run: j.Run, Share: c.Misses}
+	for _, row := range j.Estimates {
+		truth := j.truth.window(row.Window)
+		if !several[row.Window] || !good {
+			continue
+		}
+		m.Cases++
+		bound := (c.Under + c.Over) * float64(truth.n)
+		if math.Abs(float64(row.Count-row.OnePass)) > bound+0.5 {
+			m.Miss(truth.ops, j.behind, "key %d in window %d is %d where partitions are merged, and %d in "+
+				"one pass; the bound is %v", row.Key, row.Window, row.Count, row.OnePass, bound)
+		}
+	}
+	j.Need(m.Cases > 0, "no window has events in two partitions")
+	m.End()
+}
+
+// Six standard errors of the counters of uniques, of 2^14 registers, and of events.
+const uniquesError, approxError = 6 * 1.04 / 128, 6 * sketch.MorrisError
+
+// uniques compares the number of keys and of events with the log.
+func uniques(j judged) {
+	for _, row := range j.Windows {
+		truth := j.truth.window(row.Window)
+		if row.Events != truth.n {
+			continue // window-totals says so
+		}
+		j.Checked(1)
+		keys := len(truth.sorted(math.MaxInt))
+		if math.Abs(float64(row.Uniques-int64(keys))) > 1+uniquesError*float64(keys) {
+			j.Violate(truth.ops, "window %d has about %d keys, the log %d", row.Window, row.Uniques, keys)
+		}
+		if math.Abs(float64(row.Approx-truth.n)) > 1+approxError*float64(truth.n) {
+			j.Violate(truth.ops, "window %d has about %d events, not %d", row.Window, row.Approx, truth.n)
+		}
+	}
+}
+
+// reads compares what was read with the log in the end.
+func reads(j judged) {
+	table := API()
+	for i := range j.truth.reads {
+		rec := &j.truth.reads[i]
+		if rec.Outcome != history.OK {
+			continue
+		}
+		ops := []uint64{rec.Op.ID}
+		req, err := api.RequestOf[TopRequest](table, rec.Op)
+		var reply Top
+		if err = errors.Join(err, json.Unmarshal(rec.Reply.Body, &reply)); err != nil {
+			j.Violate(ops, "a reply cannot be read: %v", err)
+			continue
+		}
+		j.Checked(1)
+		total := rec.Reply.Value
+		if n := j.truth.span(req.Window, req.Span).n; total > n {
+			j.Violate(ops, "window %d (span %d) was read with %d events, and the log has %d in the end",
+				req.Window, req.Span, total, n)
+		}
+		if len(reply.Items) > req.K || unsorted(reply.Items) {
+			j.Violate(ops, "%d keys were asked for, and what was read is not sorted, or more: %v", req.K,
+				reply.Items)
+		}
+		if len(reply.Items) > 0 && reply.Items[0].Count > total {
+			j.Violate(ops, "key %d was read with %d of %d events", reply.Items[0].Key, reply.Items[0].Count,
+				total)
+		}
+	}
+}

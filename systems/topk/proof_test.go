@@ -1,0 +1,73 @@
+package topk_test
+
+import (
+	"testing"
+
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/topk"
+)
+
+// proof is what the judges of topk are proved by.
+func proof() suttest.Proof[*evidence] {
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
+		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: map[string][]string{
+			"it says only whether there was anything to merge": {"raise shards of windows",
+				"lower shards of windows"},
+			"a batch has no client and no key, and neither has a read": {"change client of record",
+				"change key of record", "change client of top", "change key of top"},
+			"a read may be refused": {"deny top"},
+			"one more is within the error": {"raise uniques of windows", "lower uniques of windows",
+				"raise approx of windows", "lower approx of windows"},
+		},
+		Absent: map[string][]string{
+			"none is refused":          {"invent record", "invent top"},
+			"all batches are as large": {"exchange answers to record", "exchange events of log"},
+			"all have as many":         {"exchange shards of windows"},
+		},
+	}, topk.System(), stream, anyStream, logOf)
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a batch is there once more than it was sent", Breaks: topk.AckedInLog,
+			Do: func(e *evidence, pick func(int) int) bool {
+				one := e.audit.Log[pick(len(e.audit.Log))]
+				for range 1 + len(e.records) {
+					e.audit.Log = append(e.audit.Log, one)
+				}
+				return true
+			}},
+		{Name: "late events are in the next window", Breaks: topk.WindowTotals,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.audit.Windows[0].Events--
+				e.audit.Windows[1].Events++
+				return true
+			}},
+		{Name: "an estimate is too high", Breaks: topk.EstimatesBounded,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.audit.Estimates[pick(len(e.audit.Estimates))].Count += 10_000
+				return true
+			}},
+		{Name: "the evicted key's count is dropped", Breaks: topk.EstimatesBounded,
+			Do: func(e *evidence, pick func(int) int) bool {
+				suttest.PickFrom(e.audit.Estimates, pick,
+					func(row *topk.EstimateRow) bool { return row.Count > 0 }).Count = 0
+				return true
+			}},
+		{Name: "the heaviest key is left out", Breaks: topk.HeavyPresent,
+			Do: func(e *evidence, _ func(int) int) bool {
+				e.audit.Top = e.audit.Top[1:]
+				return true
+			}},
+		{Name: "a part is not merged", Breaks: topk.MergedAsOne,
+			Do: func(e *evidence, pick func(int) int) bool {
+				e.audit.Estimates[pick(len(e.audit.Estimates))].OnePass += 5
+				return true
+			}},
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"stampede/harness/sut"
+	"stampede/systems/adclicks"
 	"stampede/systems/checkout"
 	"stampede/systems/flashsale"
 	"stampede/systems/idempotency"
@@ -25,6 +26,7 @@ func All() []sut.System { return slices.Clone(all()) }
 
 var all = sync.OnceValue(func() []sut.System {
 	return []sut.System{
+		adclicks.System(),
 		checkout.System(),
 		flashsale.System(),
 		idempotency.System(),

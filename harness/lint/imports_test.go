@@ -240,8 +240,13 @@ func places() []place {
 			[]string{"systems"}, "job queues, and what they understand, belong to systems/*",
 		},
 		{
-			[]string{"github.com/axiomhq/hyperloglog"}, []string{"systems"},
-			"sketches belong to systems/*",
+			[]string{"github.com/axiomhq/hyperloglog", "github.com/bits-and-blooms/bloom/v3"},
+			[]string{"systems"}, "sketches belong to systems/*",
+		},
+		{
+			[]string{"github.com/parquet-go/parquet-go"},
+			[]string{"systems/adclicks", "harness/export"},
+			"Parquet files are exports of runs, or the archive of adclicks",
 		},
 		{
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},

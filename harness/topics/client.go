@@ -46,6 +46,17 @@ func Open(cfg sut.Config, more ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
+// Transactional are Options of a client that writes in transactions under an identity of its own.
+// The broker aborts one that lasts for longer than timeout. Its writes cannot be given up one by
+// one, as those of Options are: they end with their transaction.
+func Transactional(cfg sut.Config, id string, timeout time.Duration) ([]kgo.Opt, error) {
+	if !cfg.Kafka.Idempotence {
+		return nil, fmt.Errorf("transactions need a producer with idempotence")
+	}
+	opts, err := options(cfg)
+	return append(opts, kgo.TransactionalID(Name(cfg, id)), kgo.TransactionTimeout(timeout)), err
+}
+
 func options(cfg sut.Config) ([]kgo.Opt, error) {
 	if len(cfg.KafkaBrokers) == 0 {
 		return nil, fmt.Errorf("there is no kafka: the variant must list it among its needs")

@@ -1,0 +1,152 @@
+// Package adclicks counts clicks on advertisements, which advertisers pay for. Its question: which
+// designs count in real time what an exact recount finds, when clicks come twice, late and from
+// click farms, and consumers die?
+//
+// The API drops most repeated clicks and writes the others to a topic, partitioned by campaign.
+// An aggregator decides each click of a partition in the order of the log and adds it to a window
+// of event time. The watermark of a partition is its latest event time less the lateness allowed;
+// a window is closed when the watermark has passed its end, and changes only by corrections
+// then. An archiver writes the log to Parquet files, from which everything can be recounted.
+package adclicks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"stampede/harness/api"
+	"stampede/harness/sut"
+)
+
+// The kinds of operations. A click has its click_id as Op.Key and its user as Op.Client; Op.Arg
+// counts its attempts, and Reply.Key is its position in the log. A dashboard is that of the
+// campaign Op.Key, and has the clicks as Reply.Value. A reconciliation has the unexplained
+// differences as Reply.Value.
+const (
+	KindClick     = "click"
+	KindDashboard = "dashboard"
+	KindReconcile = "reconcile"
+	KindReplay    = "replay"
+)
+
+// The refusals.
+var (
+	// ErrUnknownCampaign: there is no such campaign.
+	ErrUnknownCampaign = sut.Refusal("unknown_campaign", "there is no such campaign")
+	// ErrOverBudget: the campaign's budget is spent.
+	ErrOverBudget = sut.Refusal("over_budget", "the campaign's budget is spent")
+)
+
+// Clicks is the domain interface: what ad servers and advertisers ask for.
+type Clicks interface {
+	// Click returns when the click is in the log.
+	Click(ctx context.Context, req ClickRequest) (Clicked, error)
+	// Dashboard reads the figures of a campaign as they are now.
+	Dashboard(ctx context.Context, req CampaignRequest) (Figures, error)
+	// Reconcile recounts the archive and compares that with real time, click by click.
+	Reconcile(ctx context.Context, _ struct{}) (Reconciliation, error)
+	// Replay asks that the log be processed from offset 0 once more, and compared byte by byte.
+	Replay(ctx context.Context, req ReplayRequest) (api.Nothing, error)
+}
+
+// ClickRequest is a click. Requests with the same click_id are the same click in all else.
+type ClickRequest struct {
+	ID       uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the request's number, the same in every attempt"`
+	Click    string `json:"click_id" op:"key" min:"1" max:"40" doc:"the click's identity; a later request may repeat it"`
+	Campaign string `json:"campaign_id" min:"1" max:"40"`
+	Ad       string `json:"ad_id" min:"1" max:"40"`
+	User     string `json:"user_id" op:"client" min:"1" max:"40"`
+	IP       string `json:"ip" min:"1" max:"40"`
+	AtMS     int64  `json:"at_ms" min:"1" max:"99999999999999" doc:"event time, Unix milliseconds"`
+	Cents    int64  `json:"cents" min:"1" max:"1000000" doc:"the price of the click"`
+}
+
+// Clicked is the answer to a click.
+type Clicked struct {
+	Position string `json:"position" op:"key" max:"40" example:"3/120" doc:"partition and offset in the log; empty if a server drops a repeated click and does not know where the first one is"`
+}
+
+// CampaignRequest is about a campaign.
+type CampaignRequest struct {
+	Campaign string `json:"-" path:"campaign" op:"key" min:"1" max:"40"`
+}
+
+// Figures are what an advertiser sees of a campaign.
+type Figures struct {
+	Campaign  string `json:"campaign_id" echo:"key" min:"1" max:"40"`
+	Clicks    int64  `json:"clicks" op:"value" min:"0" doc:"that are paid for, in all windows"`
+	Cents     int64  `json:"cents" min:"0" doc:"their price"`
+	Users     int64  `json:"users" min:"0" doc:"about how many users they are of"`
+	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows that end until then are closed, in every partition"`
+}
+
+// Reconciliation compares real time with the archive as far as both have come.
+type Reconciliation struct {
+	Compared    int64    `json:"compared" min:"0" doc:"clicks that both have decided"`
+	Pending     int64    `json:"pending" min:"0" doc:"clicks that only one of them has, because the other is behind"`
+	Unexplained int64    `json:"unexplained" op:"value" min:"0" doc:"differences that no delay explains"`
+	Examples    []string `json:"examples" doc:"the first of them, click by click"`
+}
+
+// ReplayRequest asks for a replay.
+type ReplayRequest struct {
+	ID uint64 `json:"op_id" op:"id" min:"1" max:"9223372036854775807" doc:"the same in every attempt"`
+}
+
+// API is what each operation is as a call, in a history and over HTTP.
+func API() *api.Table[Clicks] {
+	return &api.Table[Clicks]{
+		System: "adclicks", Title: "Ad clicks",
+		About: "The API of a counter of clicks on advertisements. stampede serves its own designs over " +
+			"it, and\njudges any server that implements it.\n\nOf each partition of the log the server " +
+			"decides every click in the order of the log. The watermark is\nthe latest event time before " +
+			"the click, less lateness. A click whose window ended a horizon or longer\nbefore the " +
+			"watermark is late; else one whose click_id was counted or fraud before is a duplicate;\n" +
+			"else one of an ad, an IP and a window that have fraud_most counted clicks is fraud; else it " +
+			"is counted,\nor corrected if its window had ended by the watermark.",
+		Kinds: []api.Kind[Clicks]{
+			api.Op(KindClick, "POST /v1/clicks", Clicks.Click, api.About{
+				Summary: "Report a click.", Status: http.StatusAccepted,
+				Detail:  "The server answers when the click is in the log.",
+				Reply:   "The click is in the log for good.",
+				Refuses: []error{ErrUnknownCampaign, ErrOverBudget}}),
+			api.Op(KindDashboard, "GET /v1/campaigns/{campaign}", Clicks.Dashboard, api.About{
+				Summary: "Read the figures of a campaign.", Reply: "What is counted so far.",
+				Refuses: []error{ErrUnknownCampaign}}),
+			api.Op(KindReconcile, "GET /v1/reconciliation", Clicks.Reconcile, api.About{
+				Summary: "Recount the archive and compare.",
+				Reply:   "The differences, of which delays explain some.", Refuses: []error{}}),
+			api.Op(KindReplay, "POST /v1/replays", Clicks.Replay, api.About{
+				Summary: "Process the log from offset 0 once more.", Status: http.StatusAccepted,
+				Detail:  "The server compares the bytes of both results, and reports both in the audit.",
+				Reply:   "It will be done.",
+				Refuses: []error{}}),
+		},
+		Problems: []api.Problem{{Status: http.StatusNotFound, Is: ErrUnknownCampaign},
+			{Status: http.StatusPaymentRequired, Is: ErrOverBudget}},
+		MaxBody: 4 << 10,
+		Reset:   ResetRequest{}, ResetMeans: "Begin with an empty log.",
+		Begin: func(params any) (any, error) {
+			p, err := sut.ParamsOf[Params](params)
+			r := p.rules()
+			return ResetRequest{p.Campaigns, p.Budget, p.Slice, r.window, r.lateness, r.horizon,
+				r.fraudMost}, err
+		},
+		PendingMeans: "How many clicks are not decided or not archived, and replays not done.",
+		Audit:        Audit{},
+	}
+}
+
+// ResetRequest asks for a new beginning. The rules are in milliseconds of event time.
+type ResetRequest struct {
+	Campaigns  int   `json:"campaigns" min:"1" doc:"they are named campaign-1 and so on"`
+	Budget     int   `json:"budget" min:"1" doc:"cents that each may spend"`
+	Slice      int   `json:"slice" min:"1" doc:"cents by which that may be exceeded"`
+	WindowMS   int64 `json:"window_ms" min:"1"`
+	LatenessMS int64 `json:"lateness_ms" min:"0"`
+	HorizonMS  int64 `json:"horizon_ms" min:"0"`
+	FraudMost  int   `json:"fraud_most" min:"1"`
+}
+
+// campaignName is the name of a campaign, from 1.
+func campaignName(n int) string { return fmt.Sprint("campaign-", n) }

@@ -1,0 +1,133 @@
+package adclicks
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/parquet-go/parquet-go"
+
+	"stampede/harness/stores"
+	"stampede/harness/topics"
+)
+
+// objects is what the archive needs of an object store: whole objects by name, and the names in
+// order. gocloud.dev has these verbs too, with the clients of three clouds.
+type objects interface {
+	put(ctx context.Context, name string, body []byte) error
+	get(ctx context.Context, name string) ([]byte, error)
+	list(ctx context.Context, prefix string) ([]string, error)
+}
+
+// bucket is where a run keeps its objects.
+func bucket(st *opened) objects { return table{st.DB} }
+
+// table keeps objects in Postgres, so that they go when the run's database goes. Nothing rests on
+// what a table could do and an object store cannot.
+type table struct{ db *stores.Postgres }
+
+func (t table) put(ctx context.Context, name string, body []byte) error {
+	_, err := t.db.Exec(ctx, `INSERT INTO objects VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET body = excluded.body`, name, body)
+	return stores.Failed("writing an object", err)
+}
+
+func (t table) get(ctx context.Context, name string) (body []byte, err error) {
+	err = t.db.Row(ctx, `SELECT body FROM objects WHERE name = $1`, []any{name}, &body)
+	return body, stores.Failed("reading an object", err)
+}
+
+func (t table) list(ctx context.Context, prefix string) (names []string, err error) {
+	err = t.db.Rows(ctx, `SELECT name FROM objects WHERE starts_with(name, $1) ORDER BY name`,
+		[]any{prefix}, func(row pgx.CollectableRow) error {
+			var name string
+			err := row.Scan(&name)
+			names = append(names, name)
+			return err
+		})
+	return names, stores.Failed("listing objects", err)
+}
+
+// archiveName is the name of a file with clicks of a partition. Which clicks it has follows from
+// its name, so that a file that is written again has the same.
+func archiveName(part int32, from, to int64) string {
+	return fmt.Sprintf("%s%012d-%012d.parquet", archivePrefix(part), from, to)
+}
+
+func archivePrefix(part int32) string { return fmt.Sprintf("clicks/part=%d/", part) }
+
+// archiverRole writes the log to files. The file comes first, and then how far it is: whoever dies
+// in between writes the file again.
+func archiverRole() role {
+	return role{Name: "archiver", Summary: "writes the log to Parquet files",
+		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+			ends, err := topics.Ends(ctx, st.Kafka, topics.Name(st.Config, topicClicks))
+			if err != nil {
+				return 0, err
+			}
+			stands, err := standsNow(ctx, st)
+			for _, s := range stands {
+				if end := ends[s.part]; err == nil && end > s.archived {
+					err = archive(ctx, st, s, end)
+				}
+			}
+			return st.Params.ArchiveEvery.D(), err
+		}}
+}
+
+// archive writes the clicks of a partition that are not archived into a file.
+func archive(ctx context.Context, st *opened, s stand, end int64) error {
+	var list []event
+	name := topics.Name(st.Config, topicClicks)
+	reading, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
+	defer cancel()
+	err := topics.Read(reading, st.Config, name, map[int32]int64{s.part: s.archived},
+		map[int32]int64{s.part: end}, each(&list))
+	if err != nil {
+		return err
+	}
+	var file bytes.Buffer
+	if err := parquet.Write(&file, list, parquet.Compression(&parquet.Zstd)); err != nil {
+		return fmt.Errorf("writing a Parquet file: %w", err)
+	}
+	if err := bucket(st).put(ctx, archiveName(s.part, s.archived, end), file.Bytes()); err != nil {
+		return err
+	}
+	_, err = st.DB.Exec(ctx, `UPDATE progress SET archived_next = $3
+		WHERE part = $1 AND archived_next = $2`, s.part, s.archived, end)
+	return stores.Failed("noting what is archived", err)
+}
+
+// archived reads the clicks of a partition that are archived, each once, in the order of the log.
+// Two archivers may have written files that overlap.
+func archived(ctx context.Context, st *opened, part int32) ([]event, error) {
+	b := bucket(st)
+	names, err := b.list(ctx, archivePrefix(part))
+	if err != nil {
+		return nil, err
+	}
+	var list []event
+	for _, name := range names {
+		body, err := b.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := parquet.Read[event](bytes.NewReader(body), int64(len(body)))
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		list = append(list, rows...)
+	}
+	slices.SortStableFunc(list, func(a, b event) int { return cmp.Compare(a.Offset, b.Offset) })
+	list = slices.CompactFunc(list, func(a, b event) bool { return a.Offset == b.Offset })
+	for i, e := range list {
+		if e.Offset != int64(i) {
+			return nil, fmt.Errorf("the archive has no click %d of partition %d", i, part)
+		}
+	}
+	return list, nil
+}

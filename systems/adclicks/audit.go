@@ -1,0 +1,191 @@
+package adclicks
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"stampede/harness/stores"
+	"stampede/harness/topics"
+)
+
+// Audit is the final truth: the log, what was decided, and what came of it.
+type Audit struct {
+	Log       []LogRow      `json:"log" doc:"every click in the log, each partition in order"`
+	Decisions []DecisionRow `json:"decisions" doc:"what was decided of each"`
+	Windows   []WindowRow   `json:"windows" doc:"what real time has counted"`
+	Recount   []WindowRow   `json:"recount" doc:"what a recount of the archive finds"`
+	Budgets   []BudgetRow   `json:"budgets"`
+	Replays   []ReplayRow   `json:"replays" doc:"each partition of each replay"`
+}
+
+// LogRow is a click in the log.
+type LogRow struct {
+	Part     int32  `json:"part" min:"0"`
+	Offset   int64  `json:"offset" min:"0"`
+	ID       uint64 `json:"op_id" min:"1"`
+	Click    string `json:"click_id"`
+	Campaign string `json:"campaign_id"`
+	Ad       string `json:"ad_id"`
+	User     string `json:"user_id"`
+	IP       string `json:"ip"`
+	AtMS     int64  `json:"at_ms" min:"1"`
+	Cents    int64  `json:"cents"`
+}
+
+// DecisionRow is what became of a click in the log.
+type DecisionRow struct {
+	Part     int32  `json:"part" min:"0"`
+	Offset   int64  `json:"offset" min:"0"`
+	Click    string `json:"click_id"`
+	WindowMS int64  `json:"window_ms" doc:"when its window begins"`
+	Verdict  string `json:"verdict" enum:"counted,corrected,late,duplicate,fraud"`
+}
+
+// WindowRow is a window at the end.
+type WindowRow struct {
+	Campaign string `json:"campaign_id"`
+	Ad       string `json:"ad_id"`
+	WindowMS int64  `json:"window_ms"`
+	Clicks   int64  `json:"clicks"`
+	Cents    int64  `json:"cents"`
+	OnTime   int64  `json:"on_time" doc:"clicks without corrections"`
+	Users    int64  `json:"users" doc:"estimated, but exact in a recount"`
+}
+
+// BudgetRow is what a campaign may spend.
+type BudgetRow struct {
+	Campaign string `json:"campaign_id"`
+	Budget   int64  `json:"budget"`
+	Allotted int64  `json:"allotted" doc:"what was given to those who accept clicks"`
+	Holders  int64  `json:"holders" doc:"how many they were, each with less than two slices left"`
+}
+
+// ReplayRow is a partition of a replay.
+type ReplayRow struct {
+	ID    uint64 `json:"op_id" min:"1"`
+	Part  int32  `json:"part" min:"0"`
+	Next  int64  `json:"next_offset" doc:"up to where both were"`
+	Live  string `json:"live" doc:"SHA-256 of the result of real time"`
+	Again string `json:"again" doc:"and of that of the replay"`
+}
+
+// audit reads everything.
+func audit(ctx context.Context, st *opened) (any, error) {
+	a := Audit{Log: []LogRow{}, Recount: []WindowRow{}}
+	name := topics.Name(st.Config, topicClicks)
+	ends, err := topics.Ends(ctx, st.Kafka, name)
+	if err != nil {
+		return nil, err
+	}
+	err = topics.Read(ctx, st.Config, name, nil, ends, func(r *kgo.Record) error {
+		var e event
+		err := e.decode(r.Value, r.Offset)
+		a.Log = append(a.Log, LogRow{r.Partition, r.Offset, e.ID, e.Click, e.Campaign, e.Ad, e.User,
+			e.IP, e.AtMS, e.Cents})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range slices.Sorted(maps.Keys(ends)) {
+		if err := a.recount(ctx, st, part); err != nil {
+			return nil, err
+		}
+	}
+	return a, a.tables(ctx, st)
+}
+
+// recount counts the archive of a partition exactly.
+func (a *Audit) recount(ctx context.Context, st *opened, part int32) error {
+	events, err := archived(ctx, st, part)
+	if err != nil {
+		return err
+	}
+	decisions, w, err := process(st.Params.rules(), events)
+	if err != nil {
+		return err
+	}
+	users := map[windowKey]map[string]bool{}
+	for _, d := range decisions {
+		k := windowKey{d.Campaign, d.Ad, d.WindowMS}
+		if users[k] == nil {
+			users[k] = map[string]bool{}
+		}
+		if d.counts() {
+			users[k][d.User] = true
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(w), windowKey.compare) {
+		a.Recount = append(a.Recount, WindowRow{k.campaign, k.ad, k.startMS, w[k].Clicks, w[k].Cents,
+			w[k].OnTime, int64(len(users[k]))})
+	}
+	return nil
+}
+
+// tables reads Postgres in one snapshot.
+func (a *Audit) tables(ctx context.Context, st *opened) error {
+	err := st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if a.Decisions, err = stores.CollectOn[DecisionRow](ctx, tx, `SELECT part, log_offset, click,
+			window_ms, verdict FROM decisions ORDER BY 1, 2`); err != nil {
+			return err
+		}
+		if a.Budgets, err = stores.CollectOn[BudgetRow](ctx, tx, `SELECT campaign, budget, allotted,
+			(SELECT count(*) FROM allotments a WHERE a.campaign = b.campaign)
+			FROM budgets b ORDER BY 1`); err != nil {
+			return err
+		}
+		if a.Replays, err = stores.CollectOn[ReplayRow](ctx, tx, `SELECT op_id, part, next_offset,
+			live, again FROM replayed ORDER BY 1, 2`); err != nil {
+			return err
+		}
+		a.Windows = []WindowRow{}
+		return stores.Each(ctx, tx, `SELECT campaign, ad, window_ms, clicks, cents, on_time, sketch
+			FROM windows ORDER BY 1, 2, 3`, nil, func(row pgx.CollectableRow) error {
+			var w WindowRow
+			var sketch []byte
+			err := row.Scan(&w.Campaign, &w.Ad, &w.WindowMS, &w.Clicks, &w.Cents, &w.OnTime, &sketch)
+			users := newSketch()
+			if err == nil {
+				err = users.UnmarshalBinary(sketch)
+			}
+			w.Users = int64(users.Estimate())
+			a.Windows = append(a.Windows, w)
+			return err
+		})
+	})
+	return stores.Failed("auditing Postgres", err)
+}
+
+// Look is what a gauge saw: the newest closed windows, and how many clicks are not decided.
+type Look struct {
+	Closed []ClosedRow `json:"closed"`
+	Lag    int64       `json:"lag"`
+}
+
+// ClosedRow is a closed window.
+type ClosedRow struct {
+	Campaign string `json:"campaign_id"`
+	Ad       string `json:"ad_id"`
+	WindowMS int64  `json:"window_ms"`
+	Clicks   int64  `json:"clicks"`
+	OnTime   int64  `json:"on_time"`
+}
+
+// look reads up to 200 closed windows, as one statement sees them.
+func look(ctx context.Context, st *opened) (any, error) {
+	var l Look
+	lag, _, err := lags(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	l.Lag = lag
+	l.Closed, err = stores.Collect[ClosedRow](ctx, st.DB, `SELECT campaign, ad, window_ms, clicks,
+			on_time FROM windows JOIN progress USING (part)
+		WHERE window_ms + $1 <= max_ms - $2 ORDER BY window_ms DESC, campaign, ad LIMIT 200`,
+		st.Params.Window.D().Milliseconds(), st.Params.Lateness.D().Milliseconds())
+	return l, stores.Failed("reading closed windows", err)
+}

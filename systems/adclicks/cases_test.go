@@ -1,0 +1,318 @@
+package adclicks_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/adclicks"
+)
+
+// firstMS is when the small run begins in event time: windows begin then, too.
+const firstMS = 1_700_000_000_000
+
+// smallRun is a run that every invariant accepts, with windows of a second: ten clicks on two ads
+// of campaign 1 use its budget up, so that an eleventh is refused, and one is on campaign 2. Click
+// 1 is in the log twice, click 5 is one too many of its address, click 7 corrects the first window,
+// and click 9 comes too late for that. Somebody looks at the dashboard, reconciles and replays.
+func smallRun() *evidence {
+	p := crowd()
+	p.Campaigns, p.Budget, p.Slice, p.FraudMost = 2, 500, 100, 2
+	p.Window, p.Lateness = sut.Duration(time.Second), sut.Duration(500*ms)
+	p.Horizon, p.FreshWithin = sut.Duration(2*time.Second), sut.Duration(time.Second)
+	e := &evidence{p: p}
+	c, now := newCounter(*p, func(int) int { return 1 }), time.Duration(0)
+	do := func(kind string, id uint64, request any) {
+		op := c.api.Op(kind, request)
+		op.ID = id
+		reply, err := c.api.Do(context.Background(), c, op)
+		e.add(history.Record{Op: op, Outcome: history.OK, Reply: reply, Start: now, End: now + 10*ms})
+		if err != nil {
+			suttest.Deny(&e.records[len(e.records)-1], err)
+		}
+		now += 20 * ms
+	}
+	click := func(id uint64, name, ad, ip string, at int64) {
+		do(adclicks.KindClick, id, adclicks.ClickRequest{ID: id, Click: name, Campaign: ad[:10], Ad: ad,
+			User: "user-" + name, IP: ip, AtMS: firstMS + at, Cents: 50})
+	}
+	click(8, "click-1", "campaign-1/ad-1", "10.0.0.1", 100)
+	click(16, "click-2", "campaign-1/ad-1", "10.0.0.2", 200)
+	click(9, "click-1", "campaign-1/ad-1", "10.0.0.1", 100)
+	click(24, "click-3", "campaign-1/ad-2", "10.0.0.3", 300)
+	click(32, "click-4", "campaign-1/ad-2", "10.0.0.3", 400)
+	click(40, "click-5", "campaign-1/ad-2", "10.0.0.3", 500)
+	click(48, "click-6", "campaign-1/ad-1", "10.0.0.6", 2600)
+	e.look(c, now)
+	click(56, "click-7", "campaign-1/ad-1", "10.0.0.7", 900)
+	e.look(c, now)
+	click(64, "click-8", "campaign-1/ad-1", "10.0.0.8", 4000)
+	click(72, "click-9", "campaign-1/ad-1", "10.0.0.9", 300)
+	click(80, "click-10", "campaign-1/ad-1", "10.0.0.10", 4100)
+	click(88, "click-11", "campaign-2/ad-1", "10.0.0.11", 4200)
+	do(adclicks.KindReconcile, 91, struct{}{})
+	do(adclicks.KindReplay, 92, adclicks.ReplayRequest{ID: 92})
+	now += 2 * time.Second
+	do(adclicks.KindDashboard, 90, adclicks.CampaignRequest{Campaign: "campaign-1"})
+	e.look(c, now)
+	e.op(9).Start = 5 * ms // while click 1 is under way
+	e.audit = c.audit()
+	return e
+}
+
+func (e *evidence) add(r history.Record) {
+	r.Seq, r.Intended = uint64(len(e.records)), r.Start
+	e.records = append(e.records, r)
+}
+
+// look lets a gauge look.
+func (e *evidence) look(c *counter, at time.Duration) {
+	body, err := json.Marshal(c.look())
+	if err != nil {
+		panic(err)
+	}
+	e.samples = append(e.samples, history.Sample{From: at, To: at, Body: body})
+}
+
+// op is the record of an operation.
+func (e *evidence) op(id uint64) *history.Record {
+	i := slices.IndexFunc(e.records, func(r history.Record) bool { return r.Op.ID == id })
+	return &e.records[i]
+}
+
+// decision is that of a click's first copy in the log.
+func (e *evidence) decision(click string) *adclicks.DecisionRow {
+	i := slices.IndexFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+		return d.Click == click
+	})
+	return &e.audit.Decisions[i]
+}
+
+// logged is the first copy of a click in the log.
+func (e *evidence) logged(click string) *adclicks.LogRow {
+	i := slices.IndexFunc(e.audit.Log, func(d adclicks.LogRow) bool { return d.Click == click })
+	return &e.audit.Log[i]
+}
+
+// forget removes operations of a kind.
+func forget(kind string) func(*evidence) {
+	return func(e *evidence) {
+		e.records = slices.DeleteFunc(e.records, func(r history.Record) bool { return r.Op.Kind == kind })
+	}
+}
+
+// unknown has the answer of an operation lost.
+func unknown(id uint64) func(*evidence) {
+	return func(e *evidence) { e.op(id).Outcome, e.op(id).Reply = history.Unknown, history.Reply{} }
+}
+
+func nothing(*evidence) {}
+
+// seen changes the closed windows that the gauge saw last.
+func seen(change func(*adclicks.ClosedRow)) func(*evidence) {
+	return func(e *evidence) {
+		var l adclicks.Look
+		s := &e.samples[len(e.samples)-1]
+		if err := json.Unmarshal(s.Body, &l); err != nil {
+			panic(err)
+		}
+		change(&l.Closed[0])
+		body, err := json.Marshal(l)
+		if err != nil {
+			panic(err)
+		}
+		s.Body = body
+	}
+}
+
+type verdictCase suttest.Case[*evidence]
+
+const (
+	pass  = check.Held
+	fail  = check.Broken
+	maybe = check.Undecided
+)
+
+// TestClauses: every clause accepts what is right, and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	suttest.Clauses(t, proof(), smallRun, slices.Concat(logCases(), countCases(), otherCases()))
+}
+
+func logCases() []verdictCase {
+	const of = adclicks.AcksInLog
+	return []verdictCase{
+		{of, "all is well", pass, nothing, ""},
+		{of, "a lost answer", pass, unknown(16), ""},
+		{of, "no position", pass, func(e *evidence) { e.op(16).Reply.Key = "" }, ""},
+		{of, "a click is lost", fail, func(e *evidence) { e.logged("click-2").Click = "click-12" },
+			"click-2 was acknowledged at 30ms and is not in the log"},
+		{of, "another position", fail, func(e *evidence) { e.op(16).Reply.Key = "1/0" },
+			`click-2 was acknowledged at 1/0, where the log has "click-1"`},
+		{of, "a position of nothing", fail, func(e *evidence) { e.op(16).Reply.Key = "1/99" },
+			`click-2 was acknowledged at 1/99, where the log has ""`},
+		{of, "a click that nobody sent", fail, func(e *evidence) { e.logged("click-2").ID = 1024 },
+			"click-2 is in the log at 1/1, and nobody has sent it"},
+		{of, "a refused click", fail, func(e *evidence) {
+			suttest.Deny(e.op(16), adclicks.ErrOverBudget)
+		}, "click-2 is in the log at 1/1, and nobody has sent it"},
+		{of, "another price", fail, func(e *evidence) { e.logged("click-2").Cents = 1 },
+			"click-2 is in the log at 1/1 as it was not sent"},
+		{of, "an offset twice", fail, func(e *evidence) {
+			e.audit.Log = append(e.audit.Log, e.audit.Log[0])
+		}, "the log has 12 clicks at 11 offsets"},
+		{of, "nobody clicks", maybe, func(e *evidence) {
+			forget(adclicks.KindClick)(e)
+			e.audit.Log = nil
+		}, "no click was acknowledged"},
+	}
+}
+
+func countCases() []verdictCase {
+	const once, all = adclicks.ClicksOnce, adclicks.AllAccounted
+	const recount, closed = adclicks.RecountAgrees, adclicks.ClosedStays
+	lose := func(e *evidence) {
+		e.audit.Decisions = slices.DeleteFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+			return d.Click == "click-2"
+		})
+	}
+	return []verdictCase{
+		{once, "all is well", pass, nothing, ""},
+		{once, "a copy counts too", fail, func(e *evidence) {
+			e.audit.Decisions[slices.IndexFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+				return d.Verdict == "duplicate"
+			})].Verdict = "counted"
+		}, "click-1 counts 2 times"},
+		{once, "a late click counts", fail, func(e *evidence) {
+			e.decision("click-9").Verdict = "counted"
+		}, "click-9 counts 1 times"},
+		{once, "a click is not decided", fail, lose, "click-2 at 1/1 should count, and does not"},
+		{once, "the last one is not decided", fail, func(e *evidence) {
+			e.audit.Decisions = slices.DeleteFunc(e.audit.Decisions, func(d adclicks.DecisionRow) bool {
+				return d.Click == "click-11"
+			})
+		}, "click-11 at 0/0 is not decided"},
+		{once, "a decision about nothing", fail, func(e *evidence) { e.decision("click-2").Offset = 99 },
+			"click-2 was decided at 1/99, where the log has nothing"},
+		{once, "a window has one more", fail, func(e *evidence) { e.audit.Windows[0].Clicks++ },
+			"the windows of campaign-1/ad-1 have"},
+		{once, "nothing is sent twice", maybe, func(e *evidence) {
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool { return r.Op.ID == 9 })
+		}, "no click was in flight twice at once"},
+
+		{all, "all is well", pass, nothing, "7 counted, 1 corrected, 1 late, 1 duplicates, 1 fraud"},
+		{all, "fraud is counted", fail, func(e *evidence) { e.decision("click-5").Verdict = "counted" },
+			"click-5 at 1/5 is fraud in the window 1700000000000, and was counted"},
+		{all, "another window", fail, func(e *evidence) { e.decision("click-2").WindowMS += 1000 },
+			"click-2 at 1/1 is counted in the window 1700000000000"},
+		{all, "one is missing", fail, lose, "partition 1 of the log: 5 counted + 1 corrected + 1 late"},
+		{all, "nothing is late", maybe, func(e *evidence) {
+			e.p.Horizon, e.decision("click-9").Verdict = sut.Duration(time.Hour), "corrected"
+		}, "no click was late"},
+		{all, "nothing is corrected", maybe, func(e *evidence) {
+			e.p.Horizon, e.decision("click-7").Verdict = 0, "late"
+		}, "no window was corrected"},
+		{all, "no fraud", maybe, func(e *evidence) {
+			e.p.FraudMost, e.decision("click-5").Verdict = 10, "counted"
+		}, "nothing was fraud"},
+
+		{recount, "all is well", pass, nothing, ""},
+		{recount, "another count", fail, func(e *evidence) { e.audit.Windows[0].Clicks++ },
+			"real time has 4 clicks, 2 of them on time, for 150 cents; the log has 3, 2 and 150"},
+		{recount, "users that are not there", fail, func(e *evidence) { e.audit.Windows[0].Users = 40 },
+			"real time has 40 users; the log has 3"},
+		{recount, "a window of nothing", fail, func(e *evidence) { e.audit.Windows[0].WindowMS += 7 },
+			"real time has 3 clicks in a window that should not be there"},
+		{recount, "the archive has less", fail, func(e *evidence) { e.audit.Recount[0].Clicks-- },
+			"the archive has 2 clicks, 2 of them on time, for 150 cents; the log has 3, 2 and 150"},
+		{recount, "a window is missing", fail, func(e *evidence) {
+			e.audit.Recount = e.audit.Recount[1:]
+		}, "the archive has no such window; the log has 3 clicks"},
+		{recount, "a difference", fail, func(e *evidence) { e.op(91).Reply.Value = 2 },
+			"a reconciliation has 2 differences that nothing explains"},
+		{recount, "nothing is there", maybe, func(e *evidence) {
+			e.audit.Log, e.audit.Windows, e.audit.Recount = nil, nil, nil
+		}, "the run had nothing to check"},
+
+		{closed, "all is well", pass, nothing, ""},
+		{closed, "a correction that is not logged", fail, func(e *evidence) {
+			e.decision("click-7").Verdict = "counted"
+		}, "it has 3 clicks, 2 of them on time, and 0 corrections are logged"},
+		{closed, "a correction that is hidden", fail, func(e *evidence) { e.audit.Windows[0].OnTime++ },
+			"it has 3 clicks, 3 of them on time, and 1 corrections are logged"},
+		{closed, "it had more", fail, seen(func(c *adclicks.ClosedRow) { c.Clicks-- }),
+			"was closed with 3 clicks, 2 of them on time, and has 2, 2 of them on time"},
+		{closed, "it has less at the end", fail, seen(func(c *adclicks.ClosedRow) { c.Clicks += 2 }),
+			"was closed with 5 clicks, 2 of them on time, which it has not at the end"},
+		{closed, "nothing is corrected", maybe, func(e *evidence) {
+			e.p.Horizon, e.audit.Windows[0].Clicks = 0, 2
+			e.decision("click-7").Verdict, e.samples = "late", nil
+		}, "no window was corrected"},
+	}
+}
+
+func otherCases() []verdictCase {
+	const budget, same = adclicks.BudgetKept, adclicks.ReplaySame
+	const shown, fresh = adclicks.DashboardTrue, adclicks.DashboardFresh
+	of := func(change func(*adclicks.BudgetRow)) func(*evidence) {
+		return func(e *evidence) { change(&e.audit.Budgets[0]) }
+	}
+	return []verdictCase{
+		{budget, "all is well", pass, nothing, ""},
+		{budget, "more is given out", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 600 }),
+			"campaign-1: 350 cents were spent and 600 given out, of a budget of 500"},
+		{budget, "more is spent", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 300 }),
+			"campaign-1: 350 cents were spent and 300 given out, of a budget of 500"},
+		{budget, "half a slice", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 450 }),
+			"campaign-1 has a budget of 500, of which 450 are given out in slices of 100"},
+		{budget, "another budget", fail, of(func(b *adclicks.BudgetRow) { b.Budget = 5000 }),
+			"campaign-1 has a budget of 5000"},
+		{budget, "given to nobody", fail, func(e *evidence) {
+			e.audit.Budgets[1].Allotted, e.audit.Budgets[1].Holders = 400, 0
+		}, "campaign-2: 400 cents were given out to 0, for clicks of 50"},
+		{budget, "refused too early", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 400 }),
+			"campaign-1: a click was refused, though of 500 cents only 400 were given out"},
+		{budget, "no budget", fail, func(e *evidence) { e.audit.Budgets = e.audit.Budgets[:1] },
+			"campaign-2 has spent 50 cents and has no budget"},
+		{budget, "nothing is used up", maybe, func(e *evidence) {
+			e.p.Budget = 1000
+			e.records = slices.DeleteFunc(e.records, func(r history.Record) bool { return r.Op.ID == 80 })
+			e.audit.Budgets[0].Budget, e.audit.Budgets[1].Budget = 1000, 1000
+		}, "no budget was used up"},
+
+		{same, "all is well", pass, nothing, ""},
+		{same, "a lost answer", pass, unknown(92), ""},
+		{same, "other bytes", fail, func(e *evidence) { e.audit.Replays[1].Again = "other" },
+			"the digest of real time is digest of 10, that of the replay other"},
+		{same, "nobody asked", fail, forget(adclicks.KindReplay),
+			"nobody has asked for a replay of partition 0"},
+		{same, "more than there is", fail, func(e *evidence) { e.audit.Replays[1].Next = 11 },
+			"a replay read 11 clicks of partition 1, which has 10"},
+		{same, "not made", fail, func(e *evidence) { e.audit.Replays = e.audit.Replays[:1] },
+			"a replay of partition 1 was asked for, and was not made"},
+		{same, "nothing to replay", maybe, func(e *evidence) {
+			e.audit.Replays[0].Next, e.audit.Replays[1].Next = 0, 0
+		}, "no click was replayed"},
+
+		{shown, "all is well", pass, nothing, ""},
+		{shown, "too many", fail, func(e *evidence) { e.op(90).Reply.Value = 9 },
+			"the dashboard of campaign-1 showed 9 clicks when at most 7 had been sent that count"},
+		{shown, "before they happened", fail, func(e *evidence) { e.op(90).Start, e.op(90).End = 0, ms },
+			"the dashboard of campaign-1 showed 7 clicks when at most 1 had been sent"},
+		{shown, "nobody looks", maybe, forget(adclicks.KindDashboard), "nobody looked at a dashboard"},
+
+		{fresh, "all is well", pass, nothing, ""},
+		{fresh, "old figures", fail, func(e *evidence) { e.op(90).Reply.Value = 3 },
+			"the dashboard of campaign-1 showed 3 clicks; 7 had been acknowledged 1.045s before"},
+		{fresh, "old figures in a fault", maybe, func(e *evidence) {
+			e.op(90).Reply.Value = 3
+			e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill postgres",
+				Start: 2 * time.Second, End: 2100 * ms, Recovered: 2100 * ms}}
+		}, "nobody looked at a dashboard long enough after a click"},
+	}
+}

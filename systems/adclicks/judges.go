@@ -1,0 +1,495 @@
+package adclicks
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// The names of the invariants.
+const (
+	AcksInLog      = "acks-in-log"
+	ClicksOnce     = "clicks-once"
+	AllAccounted   = "all-accounted-for"
+	RecountAgrees  = "recount-agrees"
+	BudgetKept     = "budget-kept"
+	ClosedStays    = "closed-stays"
+	ReplaySame     = "replay-same"
+	DashboardTrue  = "dashboard-true"
+	DashboardFresh = "dashboard-fresh"
+)
+
+// invariants are what must be true of every design.
+func invariants(p Params) []check.Invariant {
+	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], func(*Audit) check.Facts {
+		return check.Facts{}
+	})}
+	on := func(judge func(*check.Run, *Audit, *truth) func()) check.Clause {
+		return check.OnAudit(func(r *check.Run, a *Audit) func() { return judge(r, a, p.truthOf(a)) })
+	}
+	return []check.Invariant{
+		s.State(AcksInLog, "every acknowledged click is in the log where its answer says, and no other "+
+			"click is", on(acksInLog)),
+		s.State(ClicksOnce, "a click that should count counts once, however often it was sent",
+			on(clicksOnce)),
+		s.State(AllAccounted, "every click in the log is counted, corrected, late, a duplicate or "+
+			"fraud, as the watermark of its partition says", on(allAccounted)),
+		s.State(RecountAgrees, "windows have what a recount of the log finds in them, and so has a "+
+			"recount of the archive; every reconciliation explains all differences", on(recountAgrees)),
+		s.State(BudgetKept, "a campaign spends at most a slice more than its budget, and nobody is "+
+			"refused while there is some left", on(budgetKept)),
+		s.State(ClosedStays, "a closed window changes by logged corrections only", on(closedStays)),
+		s.State(ReplaySame, "a replay of the log from offset 0 comes to the same bytes",
+			on(replaySame)),
+		s.State(DashboardTrue, "a dashboard shows no click that has not happened", on(dashboardTrue)),
+		s.State(DashboardFresh, "a dashboard shows what was acknowledged some time ago",
+			on(dashboardFresh)),
+	}
+}
+
+// eachClick shows every record of a click that was sent.
+func eachClick(r *check.Run, visit func(ClickRequest, *history.Record)) {
+	table := API()
+	r.See(func(rec *history.Record) {
+		req, err := api.RequestOf[ClickRequest](table, rec.Op)
+		if err == nil && rec.Start != history.Never {
+			visit(req, rec)
+		}
+	}, KindClick)
+}
+
+// acksInLog is the clause about the log and the answers.
+func acksInLog(r *check.Run, a *Audit, t *truth) func() {
+	asked, acked := map[uint64]ClickRequest{}, 0
+	positions := map[string]string{}
+	for at, row := range t.log {
+		positions[fmt.Sprintf("%d/%d", at.part, at.offset)] = row.Click
+	}
+	eachClick(r, func(req ClickRequest, rec *history.Record) {
+		if rec.Outcome == history.Refused {
+			return
+		}
+		asked[req.ID] = req
+		if rec.Outcome != history.OK {
+			r.AllowedUnknown(1)
+			return
+		}
+		acked++
+		switch is, there := positions[rec.Reply.Key]; {
+		case len(t.copies[req.Click]) == 0:
+			r.Violate([]uint64{req.ID}, "%s was acknowledged at %v and is not in the log", req.Click,
+				check.TimeText(rec.End))
+		case rec.Reply.Key != "" && (!there || is != req.Click):
+			r.Violate([]uint64{req.ID}, "%s was acknowledged at %s, where the log has %q", req.Click,
+				rec.Reply.Key, is)
+		}
+	})
+	return func() {
+		r.Checked(acked + len(a.Log))
+		r.Need(acked > 0, "no click was acknowledged")
+		for i := range a.Log {
+			row := &a.Log[i]
+			if req, may := asked[row.ID]; !may {
+				r.Violate([]uint64{row.ID}, "%s is in the log at %d/%d, and nobody has sent it", row.Click,
+					row.Part, row.Offset)
+			} else if req != (ClickRequest{row.ID, row.Click, row.Campaign, row.Ad, row.User, row.IP,
+				row.AtMS, row.Cents}) {
+				r.Violate([]uint64{row.ID}, "%s is in the log at %d/%d as it was not sent", row.Click, row.Part,
+					row.Offset)
+			}
+		}
+		if len(t.log) < len(a.Log) {
+			r.Violate(nil, "the log has %d clicks at %d offsets", len(a.Log), len(t.log))
+		}
+	}
+}
+
+// clicksOnce is the clause about each click, wherever in the log it counts.
+func clicksOnce(r *check.Run, a *Audit, t *truth) func() {
+	times, next := map[string]int{}, map[int32]int64{} // the offset after the last decided one
+	ads, shown := map[string]int64{}, map[string]int64{}
+	for _, d := range a.Decisions {
+		next[d.Part] = max(next[d.Part], d.Offset+1)
+		if d.Verdict == counted || d.Verdict == corrected {
+			times[d.Click]++
+		}
+		if t.log[place{d.Part, d.Offset}] == nil {
+			r.Violate(nil, "%s was decided at %d/%d, where the log has nothing", d.Click, d.Part, d.Offset)
+		}
+	}
+	for click, copies := range t.copies {
+		r.Checked(1)
+		at, must := t.counts[click]
+		row, n := copies[0], times[click]
+		switch {
+		case n > 1 || n == 1 && !must:
+			r.Violate(ids(copies), "%s counts %d times", click, n)
+		case must && n == 0 && at.offset >= next[at.part]:
+			r.Unfinished(ids(copies), "%s at %d/%d is not decided", click, at.part, at.offset)
+		case must && n == 0:
+			r.Violate(ids(copies), "%s at %d/%d should count, and does not", click, at.part, at.offset)
+		}
+		if must {
+			ads[row.Ad]++
+		}
+	}
+	for _, w := range a.Windows {
+		shown[w.Ad] += w.Clicks
+	}
+	for ad, n := range ads {
+		if shown[ad] != n {
+			r.Unfinished(nil, "the windows of %s have %d clicks; the log has %d that count", ad, shown[ad],
+				n)
+		}
+	}
+	flights := map[string][]check.Span{}
+	eachClick(r, func(req ClickRequest, rec *history.Record) {
+		flights[req.Click] = append(flights[req.Click],
+			check.Span{Who: fmt.Sprint(rec.Seq), From: rec.Start, To: rec.End})
+	})
+	return func() {
+		raced := int64(0)
+		for _, list := range flights {
+			raced += check.Together(list).Raced
+		}
+		r.Need(raced > 0, "no click was in flight twice at once")
+		r.Note("%d requests of clicks that were in flight twice at once", raced)
+	}
+}
+
+// ids are the requests that wrote clicks.
+func ids(rows []*LogRow) (list []uint64) {
+	for _, row := range rows {
+		list = append(list, row.ID)
+	}
+	return list
+}
+
+// allAccounted is the clause about what was decided of each click.
+func allAccounted(r *check.Run, a *Audit, t *truth) func() {
+	have, logged, next := map[int32]map[string]int64{}, map[int32]int64{}, map[int32]int64{}
+	for _, d := range a.Decisions {
+		r.Checked(1)
+		if have[d.Part] == nil {
+			have[d.Part] = map[string]int64{}
+		}
+		have[d.Part][d.Verdict]++
+		next[d.Part] = max(next[d.Part], d.Offset+1)
+		at := place{d.Part, d.Offset}
+		if want, row := t.decisions[at], t.log[at]; row != nil && d != want {
+			r.Violate([]uint64{row.ID}, "%s at %d/%d is %s in the window %d, and was %s in the window %d",
+				row.Click, d.Part, d.Offset, want.Verdict, want.WindowMS, d.Verdict, d.WindowMS)
+		}
+	}
+	done := true
+	for at := range t.log {
+		logged[at.part]++
+		done = done && at.offset < next[at.part]
+	}
+	if !done {
+		r.AtRest() // what is missing may still be under way
+	}
+	for part, n := range logged {
+		var terms []check.Term
+		for _, v := range []string{counted, corrected, late, duplicate, fraud} {
+			terms = append(terms, check.Term{Name: v, Count: have[part][v]})
+		}
+		check.Conserve(r.Collector, fmt.Sprintf("partition %d of the log", part), n, nil, terms...)
+	}
+	r.Need(t.happened(late) > 0, "no click was late")
+	r.Need(t.happened(corrected) > 0, "no window was corrected")
+	r.Need(t.happened(fraud) > 0, "nothing was fraud")
+	r.Note("%d counted, %d corrected, %d late, %d duplicates, %d fraud", t.happened(counted),
+		t.happened(corrected), t.happened(late), t.happened(duplicate), t.happened(fraud))
+	return nil
+}
+
+// usersWrong is by how much an estimate may be wrong: six standard errors, and a few.
+func usersWrong(n int) float64 { return 3 + 0.14*float64(n) }
+
+// recountAgrees is the clause about windows, in real time and in the recount.
+func recountAgrees(r *check.Run, a *Audit, t *truth) func() {
+	r.See(func(rec *history.Record) {
+		if rec.Outcome == history.OK && rec.Reply.Value != 0 {
+			r.ViolateAt(rec.End, []uint64{rec.Op.ID}, "a reconciliation has %d differences that nothing "+
+				"explains: %s", rec.Reply.Value, rec.Reply.Body)
+		}
+	}, KindReconcile)
+	return func() {
+		r.AtRest()
+		t.compare(r, "real time", a.Windows, usersWrong)
+		t.compare(r, "the archive", a.Recount, func(int) float64 { return 0 })
+	}
+}
+
+// compare holds windows against those of the log.
+func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(int) float64) {
+	seen := map[check.Group]bool{}
+	for _, w := range rows {
+		r.Checked(1)
+		key := windowGroup(w.Campaign, w.Ad, w.WindowMS)
+		want := t.windows[key]
+		switch {
+		case want == nil || seen[key]:
+			r.Violate(nil, "%v: %s has %d clicks in a window that should not be there", key, who, w.Clicks)
+		case w.Clicks != want.clicks || w.Cents != want.cents || w.OnTime != want.onTime:
+			r.Violate(want.ops, "%v: %s has %d clicks, %d of them on time, for %d cents; the log has %d, %d "+
+				"and %d", key, who, w.Clicks, w.OnTime, w.Cents, want.clicks, want.onTime, want.cents)
+		case math.Abs(float64(w.Users)-float64(len(want.users))) > wrong(len(want.users)):
+			r.Violate(want.ops, "%v: %s has %d users; the log has %d", key, who, w.Users,
+				len(want.users))
+		}
+		seen[key] = true
+	}
+	for key, want := range t.windows {
+		if !seen[key] {
+			r.Violate(want.ops, "%v: %s has no such window; the log has %d clicks", key, who,
+				want.clicks)
+		}
+	}
+}
+
+// budgetKept is the clause about budgets. Who is refused had none left: all of it, but for what
+// those hold who accept clicks, was spent on clicks that may have been accepted.
+func budgetKept(r *check.Run, a *Audit, t *truth) func() {
+	may, refused := map[string]int64{}, map[string]uint64{}
+	eachClick(r, func(req ClickRequest, rec *history.Record) {
+		if sut.RefusedFor(rec, ErrOverBudget) {
+			refused[req.Campaign] = req.ID
+		} else if rec.Outcome != history.Refused {
+			may[req.Campaign] += req.Cents
+		}
+	})
+	return func() {
+		slice, known := int64(t.p.Slice), map[string]bool{}
+		for _, b := range a.Budgets {
+			r.Checked(1)
+			op, was := refused[b.Campaign]
+			delete(refused, b.Campaign)
+			spent, most := t.spent[b.Campaign], may[b.Campaign]+2*slice*b.Holders
+			switch {
+			case known[b.Campaign] || b.Budget != int64(t.p.Budget) || b.Allotted%slice != 0:
+				r.Violate([]uint64{op}, "%s has a budget of %d, of which %d are given out in slices of %d",
+					b.Campaign, b.Budget, b.Allotted, slice)
+			case b.Allotted >= b.Budget+slice || spent > b.Allotted:
+				r.Violate([]uint64{op}, "%s: %d cents were spent and %d given out, of a budget of %d",
+					b.Campaign, spent, b.Allotted, b.Budget)
+			case b.Allotted > most:
+				r.Violate([]uint64{op}, "%s: %d cents were given out to %d, for clicks of %d", b.Campaign,
+					b.Allotted, b.Holders, may[b.Campaign])
+			case was && b.Allotted < b.Budget:
+				r.Violate([]uint64{op}, "%s: a click was refused, though of %d cents only %d were given out",
+					b.Campaign, b.Budget, b.Allotted)
+			}
+			known[b.Campaign] = true
+		}
+		for campaign := range t.spent {
+			if !known[campaign] {
+				r.Violate(nil, "%s has spent %d cents and has no budget", campaign, t.spent[campaign])
+			}
+		}
+		for campaign, op := range refused {
+			r.Violate([]uint64{op}, "%s has no budget at the end", campaign)
+		}
+		r.Need(slices.ContainsFunc(a.Budgets, func(b BudgetRow) bool { return b.Allotted >= b.Budget }),
+			"no budget was used up")
+	}
+}
+
+// closedStays is the clause about windows behind the watermark.
+func closedStays(r *check.Run, a *Audit, t *truth) func() {
+	r.AtRest()
+	corrections := map[check.Group]int64{}
+	for _, d := range a.Decisions {
+		if row := t.log[place{d.Part, d.Offset}]; row != nil && d.Verdict == corrected {
+			corrections[windowGroup(row.Campaign, row.Ad, d.WindowMS)]++
+		}
+	}
+	ends := map[check.Group]*WindowRow{}
+	for i := range a.Windows {
+		w := &a.Windows[i]
+		r.Checked(1)
+		key := windowGroup(w.Campaign, w.Ad, w.WindowMS)
+		ends[key] = w
+		if want := t.windows[key]; w.Clicks-w.OnTime != corrections[key] ||
+			want != nil && w.OnTime != want.onTime {
+			r.Violate(want.proof(), "%v: it has %d clicks, %d of them on time, and %d corrections are "+
+				"logged", key, w.Clicks, w.OnTime, corrections[key])
+		}
+	}
+	r.Need(t.happened(corrected) > 0, "no window was corrected")
+	return func() { closedSeen(r, ends, t) }
+}
+
+// closedSeen compares what a gauge saw of closed windows with what came after.
+func closedSeen(r *check.Run, ends map[check.Group]*WindowRow, t *truth) {
+	seen := map[check.Group]ClosedRow{}
+	for _, s := range r.Samples() {
+		var l Look
+		if s.Body == nil || json.Unmarshal(s.Body, &l) != nil {
+			continue
+		}
+		for _, c := range l.Closed {
+			r.Checked(1)
+			key := windowGroup(c.Campaign, c.Ad, c.WindowMS)
+			was, again := seen[key]
+			end, ops := ends[key], t.windows[key].proof()
+			switch {
+			case again && (c.OnTime != was.OnTime || c.Clicks < was.Clicks):
+				r.ViolateAt(s.To, ops, "%v was closed with %d clicks, %d of them on time, and has %d, %d of "+
+					"them on time", key, was.Clicks, was.OnTime, c.Clicks, c.OnTime)
+			case end == nil || end.OnTime != c.OnTime || end.Clicks < c.Clicks:
+				r.ViolateAt(s.To, ops, "%v was closed with %d clicks, %d of them on time, which it has not at "+
+					"the end", key, c.Clicks, c.OnTime)
+			}
+			seen[key] = c
+		}
+	}
+}
+
+// replaySame is the clause about replays.
+func replaySame(r *check.Run, a *Audit, t *truth) func() {
+	may, acked, there := map[uint64]bool{}, map[uint64]bool{}, map[uint64]int64{}
+	r.See(func(rec *history.Record) {
+		if rec.Start != history.Never && rec.Outcome != history.Refused {
+			may[rec.Op.ID] = true
+			acked[rec.Op.ID] = acked[rec.Op.ID] || rec.Outcome == history.OK
+		}
+	}, KindReplay)
+	ends := map[int32]int64{}
+	for at := range t.log {
+		ends[at.part] = max(ends[at.part], at.offset+1)
+	}
+	return func() {
+		parts := map[place]bool{} // of which a replay is
+		for _, row := range a.Replays {
+			r.Checked(1)
+			there[row.ID] += row.Next
+			at := place{row.Part, int64(row.ID)}
+			switch {
+			case !may[row.ID] || parts[at]:
+				r.Violate([]uint64{row.ID}, "nobody has asked for a replay of partition %d", row.Part)
+			case row.Next > ends[row.Part] || row.Next < 0:
+				r.Violate([]uint64{row.ID}, "a replay read %d clicks of partition %d, which has %d", row.Next,
+					row.Part, ends[row.Part])
+			case row.Live != row.Again:
+				r.Violate([]uint64{row.ID}, "partition %d up to offset %d: the digest of real time is %.12s, "+
+					"that of the replay %.12s", row.Part, row.Next, row.Live, row.Again)
+			}
+			parts[at] = true
+		}
+		r.AtRest()
+		replayed := false
+		for op := range acked {
+			for part := range ends {
+				if acked[op] && !parts[place{part, int64(op)}] {
+					r.Violate([]uint64{op}, "a replay of partition %d was asked for, and was not made", part)
+				}
+			}
+			replayed = replayed || there[op] > 0
+		}
+		r.Need(replayed, "no click was replayed")
+	}
+}
+
+// dashboardTrue is the clause that figures are not ahead of what may be in the log.
+func dashboardTrue(r *check.Run, a *Audit, t *truth) func() {
+	sent := map[string]time.Duration{}
+	eachClick(r, func(req ClickRequest, rec *history.Record) {
+		if at, known := sent[req.Click]; rec.Outcome != history.Refused && (!known || rec.Start < at) {
+			sent[req.Click] = rec.Start
+		}
+	})
+	reads := readsOf(r)
+	return func() {
+		begun := t.moments(sent)
+		for _, read := range *reads {
+			r.Checked(1)
+			if most := upTo(begun[read.campaign], read.end); read.clicks > int64(most) {
+				r.ViolateAt(read.end, []uint64{read.op}, "the dashboard of %s showed %d clicks when at most "+
+					"%d had been sent that count", read.campaign, read.clicks, most)
+			}
+		}
+		r.Need(len(*reads) > 0, "nobody looked at a dashboard")
+	}
+}
+
+// read is a look at a dashboard.
+type read struct {
+	op         uint64
+	campaign   string
+	clicks     int64
+	start, end time.Duration
+}
+
+func readsOf(r *check.Run) *[]read {
+	list := &[]read{}
+	r.See(func(rec *history.Record) {
+		if rec.Outcome == history.OK {
+			*list = append(*list, read{rec.Op.ID, rec.Op.Key, rec.Reply.Value, rec.Start, rec.End})
+		}
+	}, KindDashboard)
+	return list
+}
+
+// moments are the moments of the clicks that count, by campaign and in order.
+func (t *truth) moments(of map[string]time.Duration) map[string][]time.Duration {
+	list := map[string][]time.Duration{}
+	for click, at := range t.counts {
+		if moment, is := of[click]; is {
+			campaign := t.log[at].Campaign
+			list[campaign] = append(list[campaign], moment)
+		}
+	}
+	for _, l := range list {
+		slices.Sort(l)
+	}
+	return list
+}
+
+// upTo is how many moments there are until one, inclusive.
+func upTo(moments []time.Duration, at time.Duration) int {
+	n, _ := slices.BinarySearch(moments, at+1)
+	return n
+}
+
+// dashboardFresh is the clause that figures are not older than promised, but for faults.
+func dashboardFresh(r *check.Run, a *Audit, t *truth) func() {
+	acked := map[string]time.Duration{}
+	r.See(func(rec *history.Record) {
+		if rec.Outcome != history.OK {
+			return
+		}
+		if at, known := acked[rec.Op.Key]; !known || rec.End < at {
+			acked[rec.Op.Key] = rec.End
+		}
+	}, KindClick)
+	reads, slowest := readsOf(r), r.Slowest()
+	return func() {
+		known := t.moments(acked)
+		within := t.p.FreshWithin.D() + *slowest
+		judged := 0
+		for _, read := range *reads {
+			if check.Disturbed(r.Faults(), within, read.start-within, read.end) {
+				continue
+			}
+			least := upTo(known[read.campaign], read.start-within)
+			r.Checked(1)
+			if least > 0 {
+				judged++
+			}
+			if read.clicks < int64(least) {
+				r.LateAt(read.end, []uint64{read.op}, "the dashboard of %s showed %d clicks; %d had been "+
+					"acknowledged %v before", read.campaign, read.clicks, least, within)
+			}
+		}
+		r.NeedTimely(judged > 0, "nobody looked at a dashboard long enough after a click")
+	}
+}

@@ -1,0 +1,46 @@
+package adclicks_test
+
+import (
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/adclicks"
+)
+
+// TestMutantsOnStores: each planted error is named by its invariant. The same run of what it is
+// planted in breaks nothing.
+func TestMutantsOnStores(t *testing.T) {
+	for _, m := range []struct {
+		name, control, mutant string
+		named                 []string
+	}{
+		{"M130 clicks are known for less than the horizon", "control", "M130",
+			[]string{adclicks.ClicksOnce}},
+		{"M131 offsets before results", "dying", "M131", []string{adclicks.ClicksOnce}},
+		{"M132 the watermark of the partition that is ahead", "control", "M132",
+			[]string{adclicks.AllAccounted}},
+		{"fraud is paid for", "control", "no fraud", []string{adclicks.AllAccounted}},
+		{"windows of the clock", "control", "clock",
+			[]string{adclicks.RecountAgrees, adclicks.ReplaySame}},
+		{"corrections that nobody notes", "control", "silent", []string{adclicks.ClosedStays}},
+		{"slices larger than declared", "control", "slices", []string{adclicks.BudgetKept}},
+		{"a dashboard that counts twice", "control", "double", []string{adclicks.DashboardTrue}},
+		{"new clicks are dropped", "control", "drops", []string{adclicks.AcksInLog}},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			run := func(variant string) func(uint64) map[string]check.Verdict {
+				return func(seed uint64) map[string]check.Verdict {
+					p := crowd()
+					p.ReplayAfter, p.Budget = sut.Duration(150*ms), 1200
+					return suttest.Trial{System: adclicks.System(), Variant: adclicks.Mutants()[variant],
+						Params: p, Space: stores.Namespace, Ops: 500, Every: 2 * ms,
+						Settle: 10 * time.Second}.Run(t, seed)
+				}
+			}
+			suttest.Killed(t, m.named, run(m.control), run(m.mutant))
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package adclicks_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/adclicks"
+)
+
+const ms = time.Millisecond
+
+// evidence is a history and an audit, which tests change.
+type evidence struct {
+	p       *adclicks.Params
+	records []history.Record
+	windows []history.Window
+	samples []history.Sample
+	audit   adclicks.Audit
+}
+
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
+	t.Helper()
+	h := history.Slice(e.records, e.windows...).WithSamples(e.samples)
+	return suttest.Verdicts(adclicks.System().Invariants(e.p), h, suttest.Encoded(t, e.audit))
+}
+
+// anyStreet is a street of any kind.
+func anyStreet(t *rapid.T) *adclicks.Params {
+	p := street()
+	some := func(name string, least, most int) int {
+		return rapid.IntRange(least, most).Draw(t, name)
+	}
+	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
+	millis := func(name string, least, most int) sut.Duration {
+		return sut.Duration(time.Duration(some(name, least, most)) * ms)
+	}
+	p.Campaigns, p.Ads, p.Users = some("campaigns", 1, 8), some("ads", 1, 4), some("users", 1, 300)
+	p.Budget, p.Slice = some("budget", 1, 5000), some("slice", 50, 500)
+	p.EventRate, p.Disorder = float64(some("rate", 20, 400)), millis("disorder", 0, 500)
+	p.LateShare, p.LateBy, p.Farm = share("late"), millis("late by", 0, 3000), share("farm")
+	p.Resend, p.Replayed, p.Dashboards = share("resend"), share("replayed"), share("dashboards")
+	p.Twice = share("twice") / 2
+	p.ReplayAfter, p.Retry = millis("replay after", 0, 800), some("retry", 0, 4)
+	p.Window, p.Lateness = millis("window", 10, 500), millis("lateness", 0, 500)
+	p.Horizon, p.FraudMost = millis("horizon", 0, 2000), some("fraud", 1, 12)
+	return p
+}
+
+// proof is what the judges of adclicks are proved by.
+func proof() suttest.Proof[*evidence] {
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
+		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: map[string][]string{
+			"who looks, and is refused, changes nothing": {"deny dashboard", "deny reconcile",
+				"change client of dashboard", "change client of reconcile", "change key of reconcile",
+				"change client of replay", "change key of replay"},
+			"how much was compared is shown, and not judged": {"exchange answers to reconcile"},
+			"users are an estimate": {
+				"raise users of windows", "lower users of windows"},
+			"how many accept clicks nobody else knows": {
+				"raise holders of budgets", "lower holders of budgets"},
+			"how far real time was when a replay began nobody else knows": {
+				"raise next_offset of replays", "lower next_offset of replays"},
+		},
+		Absent: map[string][]string{
+			"none is refused": {"invent dashboard", "invent reconcile", "invent replay"},
+			"the answer says nothing, and budgets are alike": {"exchange answers to replay",
+				"exchange budget of budgets", "exchange holders of budgets"},
+		},
+	}, adclicks.System(), street, anyStreet, streetOf)
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a click counts twice", Breaks: adclicks.ClicksOnce,
+			Do: func(e *evidence, pick func(int) int) bool {
+				d := suttest.PickFrom(e.audit.Decisions, pick, func(d *adclicks.DecisionRow) bool {
+					return d.Verdict == "duplicate"
+				})
+				if d != nil {
+					d.Verdict = "counted"
+				}
+				return d != nil
+			}},
+		{Name: "a dashboard forgets everything", Breaks: adclicks.DashboardFresh,
+			Do: func(e *evidence, _ func(int) int) bool {
+				found := false
+				for i := range e.records {
+					r := &e.records[i]
+					if r.Op.Kind == adclicks.KindDashboard && r.Outcome == history.OK && r.Reply.Value > 9 {
+						r.Reply.Value, found = 0, true
+					}
+				}
+				return found
+			}},
+	})
+}

@@ -34,7 +34,7 @@ func TestRanks(t *testing.T) {
 			}
 		}
 	}
-	if keys.RanksOf(1000, 1) != keys.RanksOf(1000, 1) {
+	if first := keys.RanksOf(1000, 1); keys.RanksOf(1000, 1) != first {
 		t.Error("ranks are made twice")
 	}
 }

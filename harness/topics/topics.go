@@ -132,6 +132,18 @@ func Coordinate(ctx context.Context, client *kgo.Client, cfg sut.Config, group s
 	})
 }
 
+// CoordinateTransactions has the broker make what it keeps of transactions, which the first one
+// would else wait for. The id is that of a producer.
+func CoordinateTransactions(
+	ctx context.Context, client *kgo.Client, cfg sut.Config, id string,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, coordinatorBound)
+	defer cancel()
+	return poll(ctx, func() error {
+		return kadm.NewClient(client).FindTxnCoordinators(ctx, Name(cfg, id)).Error()
+	})
+}
+
 // List returns the names of the topics and of the consumer groups that start
 // with a prefix, which is written as Kafka has it.
 func List(ctx context.Context, client *kgo.Client, prefix string) (

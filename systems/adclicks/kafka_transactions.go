@@ -49,7 +49,10 @@ func kafkaTransactions() variant {
 		Summary: "decides clicks in the order of the log, in transactions of Kafka",
 		Do:      decideInTransactions}, sink)
 	v.State.Ready = func(ctx context.Context, st *opened) error {
-		return prepare(ctx, st, topicClicks, topicDecided)
+		if err := prepare(ctx, st, topicClicks, topicDecided); err != nil {
+			return err
+		}
+		return topics.CoordinateTransactions(ctx, st.Kafka, st.Config, "aggregator")
 	}
 	return v
 }

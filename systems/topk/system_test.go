@@ -34,6 +34,7 @@ func suite() suttest.Suite {
 func crowd() *topk.Params {
 	p := topk.DefaultParams()
 	p.Items, p.Batch, p.Batches, p.MoveEvery, p.Late = 500, 50, 60, 2, 0.1
+	p.Error, p.Misses = 0.002, 0.001
 	p.Reads, p.Resend, p.FlushEvery = 0.1, 0.1, sut.Duration(50*time.Millisecond)
 	return &p
 }

@@ -240,8 +240,8 @@ func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(i
 		case want == nil || seen[key]:
 			r.Violate(nil, "%v: %s has %d clicks in a window that should not be there", key, who, w.Clicks)
 		case w.Clicks != want.clicks || w.Cents != want.cents || w.OnTime != want.onTime:
-			r.Violate(want.ops, "%v: %s has %d clicks, %d of them on time, for %d cents; the log has %d, %d "+
-				"and %d", key, who, w.Clicks, w.OnTime, w.Cents, want.clicks, want.onTime, want.cents)
+			r.Violate(want.ops, "%v: %s has %d clicks, %d of them on time, for %d cents; the log has %d, "+
+				"%d and %d", key, who, w.Clicks, w.OnTime, w.Cents, want.clicks, want.onTime, want.cents)
 		case math.Abs(float64(w.Users)-float64(len(want.users))) > wrong(len(want.users)):
 			r.Violate(want.ops, "%v: %s has %d users; the log has %d", key, who, w.Users,
 				len(want.users))

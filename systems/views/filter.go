@@ -39,8 +39,8 @@ const (
 // decided before, as it was decided, whatever Redis has forgotten since; the
 // counter knows by its position what comes again.
 //
-// While a batch is stored, the next one is read, and while its views are written, that one is judged. It
-// is not stored before the one ahead is in the log: in valid_events no view of
+// While a batch is stored, the next one is read, and while its views are written, that one is
+// judged. It is not stored before the one ahead is in the log: in valid_events no view of
 // a partition comes before one that precedes it in watch_events, whoever writes.
 type filter struct {
 	member

@@ -135,6 +135,9 @@ func attemptCases() []verdictCase {
 				return r.Op.Kind == checkout.KindLeave
 			})
 		}, "which nobody asked for"},
+		{ends, "a token that was given is unknown", fail, each(checkout.KindLeave, history.OK,
+			func(r *history.Record) { r.Outcome, r.Code = history.Refused, "unknown_token" }),
+			"its token was unknown"},
 		{ends, "one has left and was not told", pass, each(checkout.KindLeave, history.OK, unknown), ""},
 		{ends, "one that has left is there again", fail, func(e *evidence) {
 			a := e.first("left")

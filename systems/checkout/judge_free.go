@@ -15,8 +15,8 @@ import (
 //     repair lag and the slowest operation;
 //   - an attempt of unknown outcome that nobody can see at the end, for ever;
 //   - in a design with a second store, every join that was sent more than once, or refused for
-//     another reason than a limit, until its end and a slack later, and whoever was refused later:
-//     each may have held a unit there.
+//     another reason than a limit, until its end and a slack later, and attempts that were refused
+//     later or left: each may have held a unit there.
 //
 // Units that were bought count from when they were certainly there. Where a refusal is no answer to
 // the join, the store's clock says how long after the attempt began it was decided. No decision
@@ -87,11 +87,12 @@ func (s *sale) taken(a *Audit, slack time.Duration) map[string]*check.Occupancy 
 			ended[o.ID] = o.EndedNS
 		}
 	}
-	later := map[uint64]refusal{}
+	over := map[uint64]refusal{} // until then attempts may have had a unit that ended without an order
 	for _, step := range a.Steps {
-		if step.State == refused && s.ops[step.ID].Outcome == history.OK {
-			one := s.after(step.ID, step.AtNS-made[step.ID].MadeNS)
-			later[step.ID] = one
+		if (step.State == refused || step.State == left) && s.ops[step.ID].Outcome == history.OK {
+			over[step.ID] = s.after(step.ID, step.AtNS-made[step.ID].MadeNS)
+		}
+		if one, was := over[step.ID]; was && step.State == refused {
 			s.refusals = append(s.refusals, one)
 		}
 	}
@@ -105,12 +106,12 @@ func (s *sale) taken(a *Audit, slack time.Duration) map[string]*check.Occupancy 
 	}
 	for id, op := range s.ops {
 		t, there := made[id]
-		one, wasRefused := later[id]
+		one, isOver := over[id]
 		switch {
 		case !op.May():
-		case there && (t.State == left || t.State == refused && s.lag == 0):
+		case there && (t.State == left || t.State == refused) && s.lag == 0:
 			// It never had a unit.
-		case wasRefused:
+		case isOver:
 			hold(check.Hold{Op: id, MayFrom: op.Start, MayTo: one.to + slack})
 		case there && ended[id] != 0 && op.Outcome == history.OK:
 			hold(check.Hold{Op: id, MayFrom: op.Start,

@@ -9,6 +9,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/check"
 	"stampede/harness/history"
+	"stampede/harness/sut"
 )
 
 // The names of the invariants.
@@ -242,17 +243,27 @@ func endsAreTold() check.Clause {
 	})
 }
 
-// leaversLeft is the clause that who was told to have left has, and nobody who did not ask for it.
+// leaversLeft is the clause that who was told to have left has, nobody who did not ask for it, and
+// that nobody who was given a token is told that it is unknown.
 func leaversLeft() check.Clause {
 	return check.OnAudit(func(r *check.Run, a *Audit) func() {
-		may, acked := map[string]bool{}, map[string][]uint64{}
+		all, may, acked := answersOf(r), map[string]bool{}, map[string][]uint64{}
+		var denied []history.Record
 		r.See(func(rec *history.Record) {
 			may[rec.Op.Key] = may[rec.Op.Key] || rec.Outcome != history.Refused
 			if rec.Outcome == history.OK {
 				acked[rec.Op.Key] = append(acked[rec.Op.Key], rec.Op.ID)
+			} else if sut.RefusedFor(rec, ErrUnknownToken) {
+				denied = append(denied, *rec)
 			}
 		}, KindLeave)
 		return func() {
+			for _, rec := range denied {
+				if list := all[rec.Op.Key]; list != nil && list[0].end < rec.Start {
+					r.Violate([]uint64{rec.Op.ID}, "attempt %s, which was acknowledged, could not be left: its "+
+						"token was unknown", rec.Op.Key)
+				}
+			}
 			for _, t := range a.Attempts {
 				switch {
 				case t.State == left && !may[t.Token]:

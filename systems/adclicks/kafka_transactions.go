@@ -78,7 +78,6 @@ func decideInTransactions(ctx context.Context, st *opened) error {
 		return err
 	}
 	session, err := kgo.NewGroupTransactSession(append(opts, member(st, topicClicks, a.group,
-		kgo.RequireStableFetchOffsets(),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.AdjustFetchOffsetsFn(a.committed), kgo.OnPartitionsRevoked(lost),
 		kgo.OnPartitionsLost(lost))...)...)

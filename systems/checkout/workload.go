@@ -121,10 +121,10 @@ func (w *workload) Follow(
 func (w *workload) joined(
 	op history.Op, outcome history.Outcome, reply history.Reply,
 ) []sut.FollowUp {
-	switch {
-	case outcome == history.OK:
+	switch outcome {
+	case history.OK:
 		return w.poll(op.ID, reply.Key)
-	case outcome == history.Refused:
+	case history.Refused:
 		return w.again(op)
 	}
 	return nil

@@ -160,13 +160,22 @@ func TestClauses(t *testing.T) {
 		{topk.HeavyPresent, "no top", check.Undecided, func(e *evidence) {
 			contract(1, 1, 0)(e)
 		}, "the most allowed"},
+		{topk.HeavyPresent, "no key is above a bound that wide", check.Undecided, func(e *evidence) {
+			e.p.Error = 0.5
+			contract(0.5, 0, 0)(e)
+		}, "no key is above the bound"},
 
 		{topk.ExactAsSorted, "it is", check.Held, func(*evidence) {}, ""},
 		{topk.ExactAsSorted, "of two equal ones the wrong one", check.Broken, func(e *evidence) {
 			e.top()[0].Key, e.top()[1].Key = 2, 1
 		}, "that of the log"},
-		{topk.ExactAsSorted, "a design that estimates", check.Undecided, contract(0.1, 0, 0),
+		{topk.ExactAsSorted, "a design that estimates", check.Held, contract(0.1, 0, 0),
 			"estimates"},
+		{topk.ExactAsSorted, "one that estimates, and another top", check.Held, func(e *evidence) {
+			contract(0, 0.1, 0)(e)
+			e.top()[0].Key, e.top()[1].Key = 2, 1
+		}, "estimates"},
+		{topk.ExactAsSorted, "no windows", check.Undecided, noWindows, "no windows"},
 
 		{topk.MergedAsOne, "it is", check.Held, func(*evidence) {}, ""},
 		{topk.MergedAsOne, "within the bound", check.Held, func(e *evidence) {
@@ -198,10 +207,34 @@ func TestClauses(t *testing.T) {
 			`{"items":[{"key":2,"count":6},{"key":1,"count":6}]}`), "not sorted"},
 		{topk.ReadsBounded, "more of a key than events", check.Broken, reply(
 			`{"items":[{"key":2,"count":66}]}`), "66 of 18"},
+		{topk.ReadsBounded, "a key twice", check.Broken, reply(
+			`{"items":[{"key":1,"count":6},{"key":1,"count":5}]}`), "key 1 is twice"},
+		{topk.ReadsBounded, "less of a key than there is in the end", check.Held, reply(
+			`{"items":[{"key":2,"count":4}]}`), ""},
+		{topk.ReadsBounded, "more of a key than there is in the end", check.Broken, reply(
+			`{"items":[{"key":2,"count":7}]}`), "occurred 6 times in the end"},
+		{topk.ReadsBounded, "more of it, as it may be", check.Held, func(e *evidence) {
+			contract(0, 0.1, 0)(e)
+			reply(`{"items":[{"key":2,"count":8}]}`)(e)
+		}, ""},
+		{topk.ReadsBounded, "more than it may be", check.Broken, func(e *evidence) {
+			contract(0, 0.1, 0)(e)
+			reply(`{"items":[{"key":2,"count":9}]}`)(e)
+		}, "more than 0.1 of 18 events too high"},
+		{topk.ReadsBounded, "more of one that may be missed", check.Held, func(e *evidence) {
+			e.p.Misses = 0.01
+			contract(0, 0.1, 0.01)(e)
+			reply(`{"items":[{"key":2,"count":9}]}`)(e)
+		}, "1 of 1 are beyond the bound, and 1 may be"},
+		{topk.ReadsBounded, "no keys were read", check.Undecided, reply(`{"items":[]}`), "no read had"},
+		{topk.ReadsBounded, "no events were read", check.Undecided, func(e *evidence) {
+			reply(`{"items":[{"key":2,"count":0}]}`)(e)
+			e.records[3].Reply.Value = 0
+		}, "no read had"},
 		{topk.ReadsBounded, "what is no reply", check.Broken, reply(`[`), "cannot be read"},
 		{topk.ReadsBounded, "nothing was read", check.Undecided, func(e *evidence) {
 			e.records = e.records[:3]
-		}, "nothing to check"},
+		}, "no read had"},
 	})
 }
 

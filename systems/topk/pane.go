@@ -123,7 +123,7 @@ func encodeBatch(req RecordRequest) []byte {
 	to := make([]byte, 0, 12+4*len(req.Keys))
 	to = binary.AppendUvarint(to, req.ID)
 	to = binary.AppendUvarint(to, uint64(req.AtMS))
-	return appendKeys(to, req.Keys)
+	return sketch.AppendKeys(to, req.Keys)
 }
 
 // decodeBatch reads a record, the keys into a list that may be used again.
@@ -137,6 +137,6 @@ func decodeBatch(from []byte, list []uint64) (req RecordRequest, err error) {
 		return req, errMalformed
 	}
 	req.ID, req.AtMS = id, int64(at)
-	req.Keys, err = readKeys(from[n+m:], list)
+	req.Keys, err = sketch.ReadKeys(from[n+m:], maxEvents, list)
 	return req, err
 }

@@ -1,7 +1,6 @@
 package topk
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -90,7 +89,7 @@ const bodyKeys, bodyRecipe = 0, 1
 
 // AppendBinary appends what a history keeps of a batch: its keys.
 func (r *RecordRequest) AppendBinary(body []byte) ([]byte, error) {
-	return appendKeys(append(body, bodyKeys), r.Keys), nil
+	return sketch.AppendKeys(append(body, bodyKeys), r.Keys), nil
 }
 
 // UnmarshalBinary reads keys, or makes them by a recipe.
@@ -104,7 +103,7 @@ func keysOf(body string, list []uint64) ([]uint64, error) {
 	raw := []byte(body)
 	switch {
 	case len(raw) > 0 && raw[0] == bodyKeys:
-		return readKeys(raw[1:], list)
+		return sketch.ReadKeys(raw[1:], maxEvents, list)
 	case len(raw) > 0 && raw[0] == bodyRecipe:
 		r, err := keys.ReadRecipe(raw[1:])
 		if err != nil {
@@ -118,32 +117,3 @@ func keysOf(body string, list []uint64) ([]uint64, error) {
 var errMalformed = errors.New("malformed batch")
 
 const maxEvents = 1000 // of a batch
-
-// appendKeys appends keys and how many they are.
-func appendKeys(to []byte, list []uint64) []byte {
-	to = binary.AppendUvarint(to, uint64(len(list)))
-	for _, key := range list {
-		to = binary.AppendUvarint(to, key)
-	}
-	return to
-}
-
-// readKeys reads all of them, into a list that may be used again.
-func readKeys(from []byte, list []uint64) ([]uint64, error) {
-	n, size := binary.Uvarint(from)
-	if size <= 0 || n > maxEvents {
-		return nil, errMalformed
-	}
-	from, list = from[size:], list[:0]
-	for range n {
-		key, size := binary.Uvarint(from)
-		if size <= 0 {
-			return nil, errMalformed
-		}
-		from, list = from[size:], append(list, key)
-	}
-	if len(from) > 0 {
-		return nil, errMalformed
-	}
-	return list, nil
-}

@@ -40,7 +40,7 @@ func Append(
 		return nil
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		return fmt.Errorf("%w: %w", overloaded, err)
-	case errors.Is(err, kgo.ErrClientClosed), errors.Is(err, kerr.MessageTooLarge):
+	case errors.Is(err, kerr.MessageTooLarge):
 		return fmt.Errorf("%w: %w", sut.ErrRefused, err)
 	}
 	return fmt.Errorf("writing to the log: %w", err)

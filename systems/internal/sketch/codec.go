@@ -8,8 +8,8 @@ import (
 	"math/bits"
 )
 
-// ErrMalformed is of bytes that no sketch was encoded to.
-var ErrMalformed = errors.New("malformed sketch")
+// ErrMalformed is of bytes that nothing was encoded to.
+var ErrMalformed = errors.New("malformed")
 
 // The first byte says which sketch it is, and in which version of the format.
 const (
@@ -122,6 +122,25 @@ func uvarints(to []byte, list ...uint64) []byte {
 		to = binary.AppendUvarint(to, v)
 	}
 	return to
+}
+
+// AppendKeys encodes keys that are to be counted.
+func AppendKeys(to []byte, list []uint64) []byte {
+	return uvarints(binary.AppendUvarint(to, uint64(len(list))), list...)
+}
+
+// ReadKeys decodes all of from, with some keys at most, into a list that may be used again.
+func ReadKeys(from []byte, most uint64, list []uint64) ([]uint64, error) {
+	r := reader{rest: from}
+	n := r.uvarint()
+	r.check(n <= most)
+	for list = list[:0]; r.good() && uint64(len(list)) < n; {
+		list = append(list, r.uvarint())
+	}
+	if r.check(len(r.rest) == 0); r.bad {
+		return nil, fmt.Errorf("%w: keys", ErrMalformed)
+	}
+	return list, nil
 }
 
 // done returns what a reader found wrong, or else replaces a sketch by what was decoded.

@@ -306,11 +306,11 @@ func ordersFollow() check.Clause {
 	})
 }
 
-// refunds says whether the provider captures money for which it is to be given back: of the silent
-// payments it makes half, and calls back about them when the shop has given up.
+// refunds says whether the provider captures money that is to be given back: of the silent payments
+// it makes half, and calls back about them when the shop, which may be late, has given up.
 func (p Params) refunds() bool {
 	gaveUp := time.Duration(p.PayTries-1)*p.PayRetry.D() + p.PayTimeout.D()
-	return p.Silent > 0 && p.SlowTime.D() > gaveUp
+	return p.Silent > 0 && p.SlowTime.D() >= 2*gaveUp
 }
 
 // money is what the provider says of a key, in its log and in callbacks.

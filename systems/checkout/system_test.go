@@ -49,7 +49,7 @@ func crowd() *checkout.Params {
 	p.HoldTTL, p.Reconcile = sut.Duration(300*time.Millisecond), ms20
 	p.PayRetry, p.PayTimeout = sut.Duration(150*time.Millisecond), sut.Duration(100*time.Millisecond)
 	// Who gives up 400 ms after the first try does so before the provider calls back again.
-	p.SlowTime, p.Declined, p.Slow, p.Silent = sut.Duration(600*time.Millisecond), 0.1, 0.1, 0.3
+	p.SlowTime, p.Declined, p.Slow, p.Silent = sut.Duration(900*time.Millisecond), 0.1, 0.1, 0.3
 	p.Leave = 0.3
 	return &p
 }

@@ -17,9 +17,10 @@ func TestMutantsOnStores(t *testing.T) {
 	crowded := func(p *taskqueue.Params) { p.Noisy, p.TenantRate = 0.5, 0 }
 	// Whoever gives keys away early breaks without a crash, too.
 	keyless := func(p *taskqueue.Params) { crowded(p); p.Unique = 0 }
-	// A worker takes longer than a lease.
+	// A worker takes longer than a lease, and all workers claim more at once.
 	slow := func(p *taskqueue.Params) {
 		p.Work, p.Lease, p.Workers, p.TenantRate = sut.Duration(150*ms), sut.Duration(100*ms), 40, 0
+		p.PriorityWithin, p.FairWithin = 160, 160
 	}
 	for _, m := range []struct {
 		name, control, mutant string
@@ -53,7 +54,7 @@ func TestMutantsOnStores(t *testing.T) {
 					m.change(p)
 					return suttest.Trial{System: taskqueue.System(), Variant: taskqueue.Mutants()[variant],
 						Params: p, Space: stores.Namespace, Ops: 300, Every: 2 * ms,
-						Settle: 6 * time.Second}.Run(t, seed)
+						Settle: 15 * time.Second}.Run(t, seed)
 				}
 			}
 			suttest.Killed(t, []string{m.named}, run(m.control), run(m.mutant))

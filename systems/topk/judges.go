@@ -49,8 +49,8 @@ func invariants(p Params) []check.Invariant {
 			"gives, within the bound", knowing(p, onePass)),
 		log.State(UniquesBounded, "the number of keys, by HyperLogLog, and that of events, by a Morris "+
 			"counter, are within six standard errors", knowing(p, uniques)),
-		log.State(ReadsBounded, "a read has no more events than the log in the end, is sorted, and has no "+
-			"key twice, or with more than its count in the end and the bound",
+		log.State(ReadsBounded, "a read has no more events than the log in the end, is sorted, and has "+
+			"no key twice, or with more than its count in the end and the bound",
 			knowing(p, reads)),
 	}
 }
@@ -416,8 +416,8 @@ func reads(j judged) {
 			row, was := TopRow{Window: g.window, Span: g.span, Key: it.Key}, g.truth.of(it.Key)
 			beyond := good && float64(it.Count) > float64(was)+c.Over*float64(g.truth.n)+0.5
 			if beyond && !missed[row] {
-				m.Miss(ops, false, "key %d was read in %v with a count of %d, and occurred %d times in the end: "+
-					"more than %v of %d events too high", it.Key, g, it.Count, was, c.Over, g.truth.n)
+				m.Miss(ops, false, "key %d was read in %v with a count of %d, and occurred %d times in the "+
+					"end: more than %v of %d events too high", it.Key, g, it.Count, was, c.Over, g.truth.n)
 			}
 			found, missed[row] = found || total > 0, missed[row] || beyond
 		}

@@ -77,7 +77,7 @@ type Figures struct {
 	Clicks    int64  `json:"clicks" op:"value" min:"0" doc:"that are paid for, in all windows"`
 	Cents     int64  `json:"cents" min:"0" doc:"their price"`
 	Users     int64  `json:"users" min:"0" doc:"about how many users they are of"`
-	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows that end until then are closed, in every partition"`
+	ThroughMS int64  `json:"through_ms" min:"0" doc:"windows of the campaign that end until then are closed; 0 before its first one"`
 }
 
 // Reconciliation compares real time with the archive as far as both have come.
@@ -102,7 +102,8 @@ func API() *api.Table[Clicks] {
 			"decides every click in the order of the log. The watermark is\nthe latest event time before " +
 			"the click, less lateness. A click whose window ended a horizon or longer\nbefore the " +
 			"watermark is late; else one whose click_id was counted or fraud before is a duplicate;\n" +
-			"else one of an ad, an IP and a window that have fraud_most counted clicks is fraud; else it " +
+			"else one of a campaign's ad, an IP and a window that have fraud_most counted clicks is " +
+			"fraud; else it " +
 			"is counted,\nor corrected if its window had ended by the watermark.",
 		Kinds: []api.Kind[Clicks]{
 			api.Op(KindClick, "POST /v1/clicks", Clicks.Click, api.About{

@@ -160,10 +160,9 @@ func (a *Audit) tables(ctx context.Context, st *opened) error {
 	return stores.Failed("auditing Postgres", err)
 }
 
-// Look is what a gauge saw: the newest closed windows, and how many clicks are not decided.
+// Look is what a gauge saw: the newest closed windows.
 type Look struct {
 	Closed []ClosedRow `json:"closed"`
-	Lag    int64       `json:"lag"`
 }
 
 // ClosedRow is a closed window.
@@ -176,13 +175,8 @@ type ClosedRow struct {
 }
 
 // look reads up to 200 closed windows, as one statement sees them.
-func look(ctx context.Context, st *opened) (any, error) {
+func look(ctx context.Context, st *opened) (_ any, err error) {
 	var l Look
-	lag, _, err := lags(ctx, st)
-	if err != nil {
-		return nil, err
-	}
-	l.Lag = lag
 	l.Closed, err = stores.Collect[ClosedRow](ctx, st.DB, `SELECT campaign, ad, window_ms, clicks,
 			on_time FROM windows JOIN progress USING (part)
 		WHERE window_ms + $1 <= max_ms - $2 ORDER BY window_ms DESC, campaign, ad LIMIT 200`,

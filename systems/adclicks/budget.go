@@ -53,11 +53,21 @@ func (u *purse) take(ctx context.Context, campaign string, cents int64) error {
 			return ErrOverBudget
 		}
 		if err := u.slice(ctx, campaign, p); err != nil {
+			if errors.Is(err, ErrUnknownCampaign) {
+				u.forget(campaign)
+			}
 			return err
 		}
 	}
 	p.left -= cents
 	return nil
+}
+
+// forget forgets a campaign that does not exist: nobody bounds their number.
+func (u *purse) forget(campaign string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.campaigns, campaign)
 }
 
 // give takes back what was not spent.

@@ -112,6 +112,11 @@ func unknown(id uint64) func(*evidence) {
 	return func(e *evidence) { e.op(id).Outcome, e.op(id).Reply = history.Unknown, history.Reply{} }
 }
 
+// figures changes what a dashboard showed, but for the clicks.
+func figures(body string) func(*evidence) {
+	return func(e *evidence) { e.op(90).Reply.Body = []byte(body) }
+}
+
 func nothing(*evidence) {}
 
 // seen changes the closed windows that the gauge saw last.
@@ -235,11 +240,24 @@ func countCases() []verdictCase {
 		}, "the archive has no such window; the log has 3 clicks"},
 		{recount, "a difference", fail, func(e *evidence) { e.op(91).Reply.Value = 2 },
 			"a reconciliation has 2 differences that nothing explains"},
+		{recount, "more than there is", fail, func(e *evidence) {
+			e.op(91).Reply.Body = []byte(`{"compared":12}`)
+		}, "a reconciliation has compared 12 clicks, and the log has 11"},
+		{recount, "no answer", fail, func(e *evidence) { e.op(91).Reply.Body = nil },
+			"a reconciliation cannot be read"},
+		{recount, "zeros", maybe, func(e *evidence) { e.op(91).Reply.Body = []byte(`{}`) },
+			"no reconciliation compared a click"},
+		{recount, "none is answered", maybe, unknown(91), "no reconciliation compared a click"},
 		{recount, "nothing is there", maybe, func(e *evidence) {
+			e.op(91).Reply.Body = []byte(`{}`)
 			e.audit.Log, e.audit.Windows, e.audit.Recount = nil, nil, nil
-		}, "the run had nothing to check"},
+		}, "no reconciliation compared a click"},
 
-		{closed, "all is well", pass, nothing, ""},
+		{closed, "all is well", pass, nothing,
+			"1 windows were seen closed and were corrected after that"},
+		{closed, "no gauge", pass, func(e *evidence) { e.samples = nil }, "no gauge looked"},
+		{closed, "seen too late", maybe, func(e *evidence) { e.samples = e.samples[1:] },
+			"no window was seen closed and was corrected after that"},
 		{closed, "a correction that is not logged", fail, func(e *evidence) {
 			e.decision("click-7").Verdict = "counted"
 		}, "it has 3 clicks, 2 of them on time, and 0 corrections are logged"},
@@ -264,19 +282,32 @@ func otherCases() []verdictCase {
 	}
 	return []verdictCase{
 		{budget, "all is well", pass, nothing, ""},
-		{budget, "more is given out", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 600 }),
-			"campaign-1: 350 cents were spent and 600 given out, of a budget of 500"},
+		{budget, "more is given out", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 601 }),
+			"campaign-1: 350 cents were spent and 601 given out, of a budget of 500"},
+		{budget, "a whole slice more", pass, of(func(b *adclicks.BudgetRow) { b.Allotted = 600 }), ""},
 		{budget, "more is spent", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 300 }),
 			"campaign-1: 350 cents were spent and 300 given out, of a budget of 500"},
-		{budget, "half a slice", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 450 }),
-			"campaign-1 has a budget of 500, of which 450 are given out in slices of 100"},
+		{budget, "half a slice", pass, of(func(b *adclicks.BudgetRow) { b.Allotted = 451 }), ""},
+		{budget, "the price was left", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 450 }),
+			"campaign-1: a click of 50 cents was refused, though of 500 only 450 were given out"},
+		{budget, "spent after a refusal", fail, func(e *evidence) {
+			suttest.Deny(e.op(24), adclicks.ErrOverBudget)
+		}, "campaign-1: a click of 50 cents was refused, though of 500 only 350 were given out"},
+		{budget, "spent in each of two", pass, func(e *evidence) {
+			suttest.Deny(e.op(24), adclicks.ErrOverBudget)
+			e.audit.Budgets[0].Holders = 2
+		}, ""},
+		{budget, "clicks were under way", pass, func(e *evidence) {
+			suttest.Deny(e.op(24), adclicks.ErrOverBudget)
+			e.op(24).End = time.Second
+		}, ""},
 		{budget, "another budget", fail, of(func(b *adclicks.BudgetRow) { b.Budget = 5000 }),
-			"campaign-1 has a budget of 5000"},
+			"campaign-1 has a budget of 5000 cents, once more or other than 500"},
 		{budget, "given to nobody", fail, func(e *evidence) {
 			e.audit.Budgets[1].Allotted, e.audit.Budgets[1].Holders = 400, 0
 		}, "campaign-2: 400 cents were given out to 0, for clicks of 50"},
 		{budget, "refused too early", fail, of(func(b *adclicks.BudgetRow) { b.Allotted = 400 }),
-			"campaign-1: a click was refused, though of 500 cents only 400 were given out"},
+			"campaign-1: a click of 50 cents was refused, though of 500 only 400 were given out"},
 		{budget, "no budget", fail, func(e *evidence) { e.audit.Budgets = e.audit.Budgets[:1] },
 			"campaign-2 has spent 50 cents and has no budget"},
 		{budget, "nothing is used up", maybe, func(e *evidence) {
@@ -301,9 +332,14 @@ func otherCases() []verdictCase {
 
 		{shown, "all is well", pass, nothing, ""},
 		{shown, "too many", fail, func(e *evidence) { e.op(90).Reply.Value = 9 },
-			"the dashboard of campaign-1 showed 9 clicks when at most 7 had been sent that count"},
+			"the dashboard of campaign-1 showed 9 clicks for 350 cents when at most 7 for 350"},
+		{shown, "too dear", fail, figures(`{"cents":351,"through_ms":1}`),
+			"the dashboard of campaign-1 showed 7 clicks for 351 cents when at most 7 for 350"},
+		{shown, "no answer", fail, figures(""), "a dashboard cannot be read"},
+		{shown, "no window is closed", maybe, figures(`{"cents":350}`),
+			"no dashboard showed until when windows are closed"},
 		{shown, "before they happened", fail, func(e *evidence) { e.op(90).Start, e.op(90).End = 0, ms },
-			"the dashboard of campaign-1 showed 7 clicks when at most 1 had been sent"},
+			"the dashboard of campaign-1 showed 7 clicks for 350 cents when at most 1 for 50 had been sent"},
 		{shown, "nobody looks", maybe, forget(adclicks.KindDashboard), "nobody looked at a dashboard"},
 
 		{fresh, "all is well", pass, nothing, ""},

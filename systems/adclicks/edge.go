@@ -133,13 +133,14 @@ func (e *edge) Dashboard(ctx context.Context, req CampaignRequest) (Figures, err
 		WHERE campaign = $1`)
 }
 
-// figures adds up what a statement selects. The age of all is that of the partition that is the
-// furthest behind.
+// figures adds up what a statement selects. They are as old as the campaign's own partition, which
+// its windows tell; the primary key of those begins with the campaign.
 func (e *edge) figures(ctx context.Context, campaign, windows string) (Figures, error) {
 	f, all := Figures{Campaign: campaign}, newSketch()
 	var known bool
 	err := e.DB.Row(ctx, `SELECT EXISTS (SELECT FROM budgets WHERE campaign = $1),
-			(SELECT greatest(0, min(max_ms) - $2) FROM progress)`,
+			(SELECT greatest(0, max(max_ms) - $2) FROM progress
+				WHERE part = (SELECT part FROM windows WHERE campaign = $1 LIMIT 1))`,
 		[]any{campaign, e.Params.Lateness.D().Milliseconds()}, &known, &f.ThroughMS)
 	if err == nil && !known {
 		return f, ErrUnknownCampaign

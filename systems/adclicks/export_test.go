@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"stampede/harness/sut"
@@ -19,6 +20,38 @@ func Reread(value []byte) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(e)
+}
+
+// Recalled decides clicks one by one, each with what the one before it has left in Redis of how
+// many were counted.
+func Recalled(p Params, clicks ...ClickRequest) (verdicts []string, err error) {
+	farms := map[string]string{}
+	for _, c := range clicks {
+		p := newPartition(0, p.rules())
+		if err := p.recall(nil, farms, nil); err != nil {
+			return nil, err
+		}
+		d := p.decider.decide(event{Click: c.Click, Campaign: c.Campaign, Ad: c.Ad, IP: c.IP,
+			AtMS: c.AtMS})
+		farms[farmField(d.farm())] = fmt.Sprint(p.decider.from[d.farm()])
+		verdicts = append(verdicts, d.Verdict)
+	}
+	return verdicts, nil
+}
+
+// Reconciled compares windows, each with its clicks on time and all of them, with those of a
+// recount, and returns the differences.
+func Reconciled(live, again map[string][2]int64) []string {
+	windowsOf := func(list map[string][2]int64) windows {
+		w := windows{}
+		for ad, n := range list {
+			w[windowKey{ad: ad}] = &sums{OnTime: n[0], Clicks: n[1]}
+		}
+		return w
+	}
+	var r Reconciliation
+	r.compareWindows(windowsOf(live), windowsOf(again))
+	return r.Examples
 }
 
 // Mutants are windows_in_memory with a planted error each. The edge of all of them knows no click,

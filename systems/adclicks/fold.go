@@ -53,6 +53,8 @@ type decision struct {
 
 func (d *decision) counts() bool { return d.Verdict == counted || d.Verdict == corrected }
 
+func (d *decision) farm() farmKey { return farmKey{d.Campaign, d.Ad, d.IP, d.WindowMS} }
+
 // rules say how clicks are decided, in milliseconds of event time.
 type rules struct {
 	window, lateness, horizon int64
@@ -79,8 +81,8 @@ type decider struct {
 
 // farmKey is whose clicks are limited.
 type farmKey struct {
-	ad, ip string
-	window int64
+	campaign, ad, ip string
+	window           int64
 }
 
 func newDecider(r rules) *decider {
@@ -96,7 +98,7 @@ func (d *decider) decide(e event) decision {
 	at := d.when(&e)
 	out := decision{event: e, LogOffset: e.Offset, WindowMS: at - at%d.window}
 	end, mark := out.WindowMS+d.window, d.watermark()
-	farm := farmKey{e.Ad, e.IP, out.WindowMS}
+	farm := out.farm()
 	_, known := d.seen[e.Click]
 	switch {
 	case end <= mark-d.horizon:
@@ -119,7 +121,7 @@ func (d *decider) decide(e event) decision {
 // note remembers a decision for those after it.
 func (d *decider) note(out *decision) {
 	if out.counts() {
-		d.from[farmKey{out.Ad, out.IP, out.WindowMS}]++
+		d.from[out.farm()]++
 	}
 	if out.counts() || out.Verdict == fraud {
 		d.seen[out.Click] = out.WindowMS + d.window
@@ -233,13 +235,13 @@ func digest(decisions []decision, w windows) (string, error) {
 	h := sha256.New()
 	for i := range decisions {
 		d := &decisions[i]
-		fmt.Fprintf(h, "%d %s %d %s\n", d.LogOffset, d.Click, d.WindowMS, d.Verdict)
+		fmt.Fprintf(h, "%d %q %d %s\n", d.LogOffset, d.Click, d.WindowMS, d.Verdict)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(w), windowKey.compare) {
 		if err := w[k].seal(); err != nil {
 			return "", err
 		}
-		fmt.Fprintf(h, "%s %s %d %d %d %d %x\n", k.campaign, k.ad, k.startMS, w[k].Clicks, w[k].Cents,
+		fmt.Fprintf(h, "%q %q %d %d %d %d %x\n", k.campaign, k.ad, k.startMS, w[k].Clicks, w[k].Cents,
 			w[k].OnTime, w[k].Sketch)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

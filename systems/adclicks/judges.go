@@ -1,6 +1,7 @@
 package adclicks
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -216,13 +217,27 @@ func usersWrong(n int) float64 { return 3 + 0.14*float64(n) }
 
 // recountAgrees is the clause about windows, in real time and in the recount.
 func recountAgrees(r *check.Run, a *Audit, t *truth) func() {
+	compared := int64(0)
 	r.See(func(rec *history.Record) {
-		if rec.Outcome == history.OK && rec.Reply.Value != 0 {
-			r.ViolateAt(rec.End, []uint64{rec.Op.ID}, "a reconciliation has %d differences that nothing "+
-				"explains: %s", rec.Reply.Value, rec.Reply.Body)
+		if rec.Outcome != history.OK {
+			return
 		}
+		var is Reconciliation
+		ops := []uint64{rec.Op.ID}
+		switch err := json.Unmarshal(rec.Reply.Body, &is); {
+		case err != nil:
+			r.ViolateAt(rec.End, ops, "a reconciliation cannot be read: %v", err)
+		case rec.Reply.Value != 0:
+			r.ViolateAt(rec.End, ops, "a reconciliation has %d differences that nothing explains: %s",
+				rec.Reply.Value, rec.Reply.Body)
+		case is.Compared < 0 || is.Compared > int64(len(t.log)):
+			r.ViolateAt(rec.End, ops, "a reconciliation has compared %d clicks, and the log has %d",
+				is.Compared, len(t.log))
+		}
+		compared = max(compared, is.Compared)
 	}, KindReconcile)
 	return func() {
+		r.Need(compared > 0, "no reconciliation compared a click")
 		r.AtRest()
 		t.compare(r, "real time", a.Windows, usersWrong)
 		t.compare(r, "the archive", a.Recount, func(int) float64 { return 0 })
@@ -256,50 +271,94 @@ func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(i
 	}
 }
 
-// budgetKept is the clause about budgets. Who is refused had none left: all of it, but for what
-// those hold who accept clicks, was spent on clicks that may have been accepted.
-func budgetKept(r *check.Run, a *Audit, t *truth) func() {
-	may, refused := map[string]int64{}, map[string]uint64{}
+// purchases are the clicks of a campaign that may have been paid for, and the refused ones.
+type purchases struct {
+	may     []moment // every click but those that were refused because nothing was left
+	refused []refusal
+}
+
+// refusal is a click that was refused because nothing was left.
+type refusal struct {
+	op    uint64
+	cents int64
+	end   time.Duration
+}
+
+// left looks for a refused click whose price was left: if not in the end, then when it was
+// refused, for which slack is what those may hold who accept clicks.
+func (b *purchases) left(row BudgetRow, slack int64) (of refusal, given int64, is bool) {
+	for _, of := range b.refused {
+		_, most := upTo(b.may, of.end)
+		given := min(row.Allotted, most+slack)
+		if given+of.cents <= row.Budget {
+			return of, given, true
+		}
+	}
+	return refusal{}, 0, false
+}
+
+// purchasesOf are those of each campaign. Every attempt may have been paid for, also one that
+// could not be written into the log: its price is given back, and may be held until then.
+func purchasesOf(r *check.Run) map[string]*purchases {
+	list := map[string]*purchases{}
 	eachClick(r, func(req ClickRequest, rec *history.Record) {
-		if sut.RefusedFor(rec, ErrOverBudget) {
-			refused[req.Campaign] = req.ID
-		} else if rec.Outcome != history.Refused {
-			may[req.Campaign] += req.Cents
+		if list[req.Campaign] == nil {
+			list[req.Campaign] = &purchases{}
+		}
+		switch b := list[req.Campaign]; {
+		case sut.RefusedFor(rec, ErrOverBudget):
+			b.refused = append(b.refused, refusal{req.ID, req.Cents, rec.End})
+		case !sut.RefusedFor(rec, ErrUnknownCampaign):
+			b.may = append(b.may, moment{at: rec.Start, cents: req.Cents})
 		}
 	})
+	return list
+}
+
+// budgetKept is the clause about budgets. Who is refused had less left than the price: all else,
+// but for what those hold who accept clicks, was spent on clicks that may have been accepted.
+func budgetKept(r *check.Run, a *Audit, t *truth) func() {
+	bought := purchasesOf(r)
 	return func() {
-		slice, known := int64(t.p.Slice), map[string]bool{}
+		slice, known, usedUp := int64(t.p.Slice), map[string]bool{}, false
 		for _, b := range a.Budgets {
 			r.Checked(1)
-			op, was := refused[b.Campaign]
-			delete(refused, b.Campaign)
-			spent, most := t.spent[b.Campaign], may[b.Campaign]+2*slice*b.Holders
+			of := bought[b.Campaign]
+			if of == nil {
+				of = &purchases{}
+			}
+			addUp(of.may)
+			slack, spent := 2*slice*b.Holders, t.spent[b.Campaign]
+			_, may := upTo(of.may, math.MaxInt64-1)
+			refused, given, left := of.left(b, slack)
 			switch {
-			case known[b.Campaign] || b.Budget != int64(t.p.Budget) || b.Allotted%slice != 0:
-				r.Violate([]uint64{op}, "%s has a budget of %d, of which %d are given out in slices of %d",
-					b.Campaign, b.Budget, b.Allotted, slice)
-			case b.Allotted >= b.Budget+slice || spent > b.Allotted:
-				r.Violate([]uint64{op}, "%s: %d cents were spent and %d given out, of a budget of %d",
+			case known[b.Campaign] || b.Budget != int64(t.p.Budget):
+				r.Violate(nil, "%s has a budget of %d cents, once more or other than %d", b.Campaign, b.Budget,
+					t.p.Budget)
+			case b.Allotted > b.Budget+slice || spent > b.Allotted:
+				r.Violate(nil, "%s: %d cents were spent and %d given out, of a budget of %d",
 					b.Campaign, spent, b.Allotted, b.Budget)
-			case b.Allotted > most:
-				r.Violate([]uint64{op}, "%s: %d cents were given out to %d, for clicks of %d", b.Campaign,
-					b.Allotted, b.Holders, may[b.Campaign])
-			case was && b.Allotted < b.Budget:
-				r.Violate([]uint64{op}, "%s: a click was refused, though of %d cents only %d were given out",
-					b.Campaign, b.Budget, b.Allotted)
+			case b.Allotted > may+slack:
+				r.Violate(nil, "%s: %d cents were given out to %d, for clicks of %d", b.Campaign,
+					b.Allotted, b.Holders, may)
+			case left:
+				r.ViolateAt(refused.end, []uint64{refused.op}, "%s: a click of %d cents was refused, though "+
+					"of %d only %d were given out", b.Campaign, refused.cents, b.Budget, given)
 			}
 			known[b.Campaign] = true
+			usedUp = usedUp || b.Allotted >= b.Budget || len(of.refused) > 0
 		}
 		for campaign := range t.spent {
 			if !known[campaign] {
 				r.Violate(nil, "%s has spent %d cents and has no budget", campaign, t.spent[campaign])
 			}
 		}
-		for campaign, op := range refused {
-			r.Violate([]uint64{op}, "%s has no budget at the end", campaign)
+		for campaign, of := range bought {
+			if !known[campaign] && len(of.refused) > 0 {
+				r.Violate([]uint64{of.refused[0].op}, "%s has no budget at the end", campaign)
+			}
 		}
-		r.Need(slices.ContainsFunc(a.Budgets, func(b BudgetRow) bool { return b.Allotted >= b.Budget }),
-			"no budget was used up")
+		r.Need(usedUp, "no budget was used up")
 	}
 }
 
@@ -325,12 +384,21 @@ func closedStays(r *check.Run, a *Audit, t *truth) func() {
 		}
 	}
 	r.Need(t.happened(corrected) > 0, "no window was corrected")
-	return func() { closedSeen(r, ends, t) }
+	return func() {
+		if len(r.Samples()) == 0 {
+			r.Note("no gauge looked at closed windows, only the end was judged")
+			return
+		}
+		grew := closedSeen(r, ends, t)
+		r.Need(grew > 0, "no window was seen closed and was corrected after that")
+		r.Note("%d windows were seen closed and were corrected after that", grew)
+	}
 }
 
-// closedSeen compares what a gauge saw of closed windows with what came after.
-func closedSeen(r *check.Run, ends map[check.Group]*WindowRow, t *truth) {
-	seen := map[check.Group]ClosedRow{}
+// closedSeen compares what a gauge saw of closed windows with what came after, and returns how many
+// of them grew.
+func closedSeen(r *check.Run, ends map[check.Group]*WindowRow, t *truth) int {
+	seen, grew := map[check.Group]ClosedRow{}, map[check.Group]bool{}
 	for _, s := range r.Samples() {
 		var l Look
 		if s.Body == nil || json.Unmarshal(s.Body, &l) != nil {
@@ -348,10 +416,13 @@ func closedSeen(r *check.Run, ends map[check.Group]*WindowRow, t *truth) {
 			case end == nil || end.OnTime != c.OnTime || end.Clicks < c.Clicks:
 				r.ViolateAt(s.To, ops, "%v was closed with %d clicks, %d of them on time, which it has not at "+
 					"the end", key, c.Clicks, c.OnTime)
+			case end.Clicks > c.Clicks:
+				grew[key] = true
 			}
 			seen[key] = c
 		}
 	}
+	return len(grew)
 }
 
 // replaySame is the clause about replays.
@@ -409,20 +480,25 @@ func dashboardTrue(r *check.Run, a *Audit, t *truth) func() {
 	})
 	reads := readsOf(r)
 	return func() {
-		begun := t.moments(sent)
+		begun, through := t.moments(sent), false
 		for _, read := range *reads {
 			r.Checked(1)
-			if most := upTo(begun[read.campaign], read.end); read.clicks > int64(most) {
-				r.ViolateAt(read.end, []uint64{read.op}, "the dashboard of %s showed %d clicks when at most "+
-					"%d had been sent that count", read.campaign, read.clicks, most)
+			clicks, cents := upTo(begun[read.campaign], read.end)
+			if read.clicks > int64(clicks) || read.Cents > cents {
+				r.ViolateAt(read.end, []uint64{read.op}, "the dashboard of %s showed %d clicks for %d cents "+
+					"when at most %d for %d had been sent that count", read.campaign, read.clicks, read.Cents,
+					clicks, cents)
 			}
+			through = through || read.ThroughMS > 0
 		}
 		r.Need(len(*reads) > 0, "nobody looked at a dashboard")
+		r.Need(through, "no dashboard showed until when windows are closed")
 	}
 }
 
 // read is a look at a dashboard.
 type read struct {
+	Figures
 	op         uint64
 	campaign   string
 	clicks     int64
@@ -432,32 +508,59 @@ type read struct {
 func readsOf(r *check.Run) *[]read {
 	list := &[]read{}
 	r.See(func(rec *history.Record) {
-		if rec.Outcome == history.OK {
-			*list = append(*list, read{rec.Op.ID, rec.Op.Key, rec.Reply.Value, rec.Start, rec.End})
+		if rec.Outcome != history.OK {
+			return
 		}
+		is := read{op: rec.Op.ID, campaign: rec.Op.Key, clicks: rec.Reply.Value, start: rec.Start,
+			end: rec.End}
+		if err := json.Unmarshal(rec.Reply.Body, &is.Figures); err != nil {
+			r.ViolateAt(rec.End, []uint64{is.op}, "a dashboard cannot be read: %v", err)
+		}
+		*list = append(*list, is)
 	}, KindDashboard)
 	return list
 }
 
+// moment is when something happened to a click. In order, through is the price of all until then.
+type moment struct {
+	at             time.Duration
+	cents, through int64
+}
+
+// addUp sorts moments and adds them up.
+func addUp(list []moment) {
+	slices.SortFunc(list, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	sum := int64(0)
+	for i := range list {
+		sum += list[i].cents
+		list[i].through = sum
+	}
+}
+
 // moments are the moments of the clicks that count, by campaign and in order.
-func (t *truth) moments(of map[string]time.Duration) map[string][]time.Duration {
-	list := map[string][]time.Duration{}
+func (t *truth) moments(of map[string]time.Duration) map[string][]moment {
+	list := map[string][]moment{}
 	for click, at := range t.counts {
-		if moment, is := of[click]; is {
-			campaign := t.log[at].Campaign
-			list[campaign] = append(list[campaign], moment)
+		if when, is := of[click]; is {
+			row := t.log[at]
+			list[row.Campaign] = append(list[row.Campaign], moment{at: when, cents: row.Cents})
 		}
 	}
 	for _, l := range list {
-		slices.Sort(l)
+		addUp(l)
 	}
 	return list
 }
 
-// upTo is how many moments there are until one, inclusive.
-func upTo(moments []time.Duration, at time.Duration) int {
-	n, _ := slices.BinarySearch(moments, at+1)
-	return n
+// upTo is how many moments there are until one, inclusive, and the price of all.
+func upTo(moments []moment, at time.Duration) (n int, cents int64) {
+	n, _ = slices.BinarySearchFunc(moments, at+1, func(m moment, at time.Duration) int {
+		return cmp.Compare(m.at, at)
+	})
+	if n > 0 {
+		cents = moments[n-1].through
+	}
+	return n, cents
 }
 
 // dashboardFresh is the clause that figures are not older than promised, but for faults.
@@ -480,7 +583,7 @@ func dashboardFresh(r *check.Run, a *Audit, t *truth) func() {
 			if check.Disturbed(r.Faults(), within, read.start-within, read.end) {
 				continue
 			}
-			least := upTo(known[read.campaign], read.start-within)
+			least, _ := upTo(known[read.campaign], read.start-within)
 			r.Checked(1)
 			if least > 0 {
 				judged++

@@ -134,6 +134,7 @@ func (c *counter) Dashboard(
 			if row.Campaign == req.Campaign && counts(c.was[part][i]) {
 				f.Clicks++
 				f.Cents += row.Cents
+				f.ThroughMS = max(0, c.mark(part))
 			}
 		}
 	}
@@ -142,7 +143,8 @@ func (c *counter) Dashboard(
 
 // Reconcile finds no difference.
 func (c *counter) Reconcile(context.Context, struct{}) (adclicks.Reconciliation, error) {
-	return adclicks.Reconciliation{Compared: int64(len(c.log[0])), Examples: []string{}}, nil
+	return adclicks.Reconciliation{Compared: int64(len(c.log[0]) + len(c.log[1])),
+		Examples: []string{}}, nil
 }
 
 // Replay is done at once.

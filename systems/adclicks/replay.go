@@ -137,13 +137,26 @@ func (r *Reconciliation) compare(rules rules, l live, events []event) error {
 	if both < l.next {
 		return nil
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(w), windowKey.compare) {
-		if was := l.windows[k]; was == nil || was.Clicks != w[k].Clicks || was.Cents != w[k].Cents {
-			r.differ("window %d of %s has %d clicks for %d cents in the recount", k.startMS, k.ad,
-				w[k].Clicks, w[k].Cents)
+	r.compareWindows(l.windows, w)
+	return nil
+}
+
+// compareWindows compares each window that real time or the recount has.
+func (r *Reconciliation) compareWindows(live, again windows) {
+	all := maps.Clone(again)
+	maps.Copy(all, live)
+	for _, k := range slices.SortedFunc(maps.Keys(all), windowKey.compare) {
+		was, is := live[k], again[k]
+		switch {
+		case was == nil || is == nil:
+			r.differ("window %d of %s is one of real time: %t, and of the recount: %t", k.startMS, k.ad,
+				was != nil, is != nil)
+		case was.Clicks != is.Clicks || was.Cents != is.Cents || was.OnTime != is.OnTime:
+			r.differ("window %d of %s has %d clicks, %d of them on time, for %d cents in the recount, and "+
+				"had %d, %d and %d", k.startMS, k.ad, is.Clicks, is.OnTime, is.Cents, was.Clicks, was.OnTime,
+				was.Cents)
 		}
 	}
-	return nil
 }
 
 func (r *Reconciliation) differ(format string, args ...any) {

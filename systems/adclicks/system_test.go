@@ -104,6 +104,33 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
+// TestRecalled: whose clicks are limited survives Redis, whatever is in names, and is of one campaign.
+func TestRecalled(t *testing.T) {
+	p := crowd()
+	p.FraudMost = 1
+	on := func(campaign, ad, ip string) adclicks.ClickRequest {
+		return adclicks.ClickRequest{Click: campaign + ad + ip, Campaign: campaign, Ad: ad, IP: ip, AtMS: 1}
+	}
+	got, err := adclicks.Recalled(*p, on("a", "b c", "1 2"), on("a", "b c", "1"), on("a b", "c", "1 2"),
+		on("d", "b c", "1 2"), on("a", "b c", "1 2"), on("", "\"\n%", "\xff"), on("", "\"\n%", "\xff"))
+	want := []string{"counted", "counted", "counted", "counted", "fraud", "counted", "fraud"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v (%v), want %v", got, err, want)
+	}
+}
+
+// TestReconciled: a window is compared whichever side has it.
+func TestReconciled(t *testing.T) {
+	got := adclicks.Reconciled(map[string][2]int64{"a": {1, 2}, "b": {1, 1}, "c": {1, 2}},
+		map[string][2]int64{"a": {1, 2}, "c": {2, 2}, "d": {1, 1}})
+	want := []string{"window 0 of b is one of real time: true, and of the recount: false",
+		"window 0 of c has 2 clicks, 2 of them on time, for 0 cents in the recount, and had 2, 1 and 0",
+		"window 0 of d is one of real time: false, and of the recount: true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestOtherWords: a server is judged by its codes, whatever its texts are.
 func TestOtherWords(t *testing.T) {
 	suttest.Understood(t, suite(), "windows_in_memory", apitest.Reworded)

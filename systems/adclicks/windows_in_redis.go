@@ -116,7 +116,7 @@ func (p *partition) recall(seen, farms, windows map[string]string) error {
 	}
 	for field, n := range farms {
 		var k farmKey
-		if _, err := fmt.Sscan(field, &k.window, &k.ip, &k.ad); err != nil {
+		if _, err := fmt.Sscanf(field, farmFormat, &k.window, &k.campaign, &k.ad, &k.ip); err != nil {
 			return fmt.Errorf("the field %q: %w", field, err)
 		}
 		p.decider.from[k] = int(number(n))
@@ -144,7 +144,12 @@ func storeRedis(ctx context.Context, st *opened, list []*partition) error {
 	return nil
 }
 
-func farmField(k farmKey) string { return fmt.Sprintf("%d %s %s", k.window, k.ip, k.ad) }
+// farmFormat is that of a field, whatever characters are in a name.
+const farmFormat = "%d %q %q %q"
+
+func farmField(k farmKey) string {
+	return fmt.Sprintf(farmFormat, k.window, k.campaign, k.ad, k.ip)
+}
 
 // number reads a number that Redis has, 0 if it has none.
 func number(v any) int64 {
@@ -173,11 +178,12 @@ func (p *partition) storeInRedis(ctx context.Context, st *opened) error {
 			return fmt.Errorf("encoding a window: %w", err)
 		}
 		entry.Windows = append(entry.Windows, w)
-		args = append(args, hashWindows, k.startMS+d.window, fmt.Sprint(k.startMS, " ", k.ad), value)
+		args = append(args, hashWindows, k.startMS+d.window,
+			fmt.Sprintf("%d %q %q", k.startMS, k.campaign, k.ad), value)
 	}
 	for i := range p.pending {
 		c := &p.pending[i]
-		farm, end := farmKey{c.Ad, c.IP, c.WindowMS}, c.WindowMS+d.window
+		farm, end := c.farm(), c.WindowMS+d.window
 		if c.counts() {
 			args = append(args, hashFarms, end, farmField(farm), d.from[farm])
 		}

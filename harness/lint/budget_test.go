@@ -20,7 +20,7 @@ func budgets() map[string]budget {
 		"likes":     {4280, 2945},
 		"scheduler": {5985, 3870},
 		"sqlbroker": {5460, 3620},
-		"views":     {6045, 3345}, // one of its designs has state, a changelog and a table of its own
+		"views":     {6145, 3500}, // one of its designs has state, a changelog and a table of its own
 		"taskqueue": {2895, 1630}, // nine designs on three stores, one of them River
 		"adclicks":  {3500, 1080}, // eight designs on three stores, an archive and an oracle
 		"checkout":  {3510, 1500}, "textsearch": large, "crawler": large, "writeheavy": large,

@@ -129,23 +129,36 @@ func (m memory) after(log int32, after int64) []logRow {
 	return list[first:]
 }
 
-func (m memory) agree(_ context.Context, keepMS, after int64, decide agreeing) error {
-	return m.transaction(func() error {
-		m.stretch = max(m.stretch, time.Now().UnixMilli()/keepMS)
-		a, err := decide(m.stretch, m.end, m.after(addressLog, after))
+func (m memory) now(keepMS int64) int64 {
+	return max(m.tables.stretch, time.Now().UnixMilli()/keepMS)
+}
+
+func (m memory) stretch(_ context.Context, keepMS int64) (stretch int64, err error) {
+	return stretch, m.transaction(func() error {
+		stretch = m.now(keepMS)
+		return nil
+	})
+}
+
+func (m memory) agree(_ context.Context, keepMS, after int64, decide agreeing) (
+	swept []int32, err error,
+) {
+	return swept, m.transaction(func() error {
+		m.tables.stretch = m.now(keepMS)
+		a, err := decide(m.tables.stretch, m.end, m.after(addressLog, after))
 		if err == nil {
 			err = m.moveOn(station{stageFilter, 0}, a.moves)
 		}
 		if err == nil {
 			m.turn(a.drops)
-			m.write(a)
+			swept = m.write(a)
 		}
 		return err
 	})
 }
 
 // write appends to the changelog, merges rows of it and drops old ones.
-func (m memory) write(a agreed) {
+func (m memory) write(a agreed) (swept []int32) {
 	for _, c := range a.changes {
 		c.entries = slices.Clone(c.entries)
 		if c.log == addressLog {
@@ -167,10 +180,22 @@ func (m memory) write(a agreed) {
 		}
 		m.logs[of.log] = slices.Concat(m.logs[of.log][:kept], merged)
 	}
-	for _, log := range a.logs() {
-		m.logs[log] = slices.DeleteFunc(slices.Clone(m.logs[log]),
-			func(c logRow) bool { return c.stretch <= a.over })
+	for _, log := range a.sweep {
+		over := min(overdue(m.logs[log], a.over), sweptAtOnce)
+		m.logs[log] = slices.Clone(m.logs[log][over:])
+		if over < sweptAtOnce {
+			swept = append(swept, log)
+		}
 	}
+	return swept
+}
+
+// overdue counts the rows at the beginning of a log that are over.
+func overdue(rows []logRow, over int64) int {
+	if n := slices.IndexFunc(rows, func(c logRow) bool { return c.stretch > over }); n >= 0 {
+		return n
+	}
+	return len(rows)
 }
 
 func (m memory) counted(_ context.Context, who station, moves []move, sums []sum) error {
@@ -682,6 +707,35 @@ func TestOneLeavesOthersStay(t *testing.T) {
 		b.Wait(2 * time.Second)
 		heal()
 		players.Wait()
+	})
+}
+
+// stuck is a memory in books that do not answer.
+type stuck struct{ mind }
+
+func (stuck) store(
+	ctx context.Context, _ []decision, _ func() ([]move, []DropAudit),
+) ([]move, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (stuck) leave([]int32) {}
+
+// TestHandsOverInTime: a filter whose books do not answer gives partitions up when the time for
+// that is over, and what was on its way is not stored.
+func TestHandsOverInTime(t *testing.T) {
+	suttest.InBubble(t, func(t *testing.T) {
+		f := &filter{mind: stuck{}}
+		for range 2 {
+			f.send(t.Context(), &decided{})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		f.hand(ctx, []int32{0}, true)
+		if err := f.arrived(); !errors.Is(err, context.Canceled) {
+			t.Errorf("what was on its way: %v, want that it was stopped", err)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"stampede/harness/api"
 	"stampede/harness/history"
@@ -222,5 +223,25 @@ func TestWatchOps(t *testing.T) {
 	req, err := api.RequestOf[WatchRequest](API(), wrote)
 	if err != nil || req.heartbeat() != h {
 		t.Errorf("%+v is read as %+v, %v", h, req, err)
+	}
+}
+
+// TestNamesAreCopied: a session that is remembered does not keep the texts of its poll in memory,
+// also if it is entered again.
+func TestNamesAreCopied(t *testing.T) {
+	w := &windows{judged: map[int32]map[string]judgement{}}
+	texts := "a poll with s1 and s1 again"
+	for _, begin := range []int{12, 19} {
+		w.remember(3, texts[begin:begin+2], judgement{partition: 3, word: wordView})
+	}
+	for name := range w.judged[3] {
+		at := uintptr(unsafe.Pointer(unsafe.StringData(name)))
+		first := uintptr(unsafe.Pointer(unsafe.StringData(texts)))
+		if name != "s1" || first <= at && at < first+uintptr(len(texts)) {
+			t.Errorf("%q is a part of the texts of the poll", name)
+		}
+	}
+	if len(w.judged[3]) != 1 {
+		t.Errorf("%d sessions are remembered, want 1", len(w.judged[3]))
 	}
 }

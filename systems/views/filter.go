@@ -53,8 +53,9 @@ type filter struct {
 	list, spare []decision
 	// ahead is the batch before, on its way to the books and to the log.
 	ahead *passage
-	// committed is when Kafka was told last how far the books are.
+	// committed is when Kafka was told last how far the books are; untold says that they went on.
 	committed time.Time
+	untold    bool
 }
 
 // mind is what a filter decides candidates by: what it has seen of sessions, users and
@@ -84,6 +85,9 @@ type passage struct {
 	// in the log, or err says why not.
 	stored, done chan struct{}
 	kept, err    error
+	// ctx is that of all that are on their way, which stop cancels.
+	ctx  context.Context
+	stop context.CancelFunc
 }
 
 // filterRole is the role of the filter, which needs some stores. The changes are what a design
@@ -120,9 +124,11 @@ func openFilter(
 }
 
 // hand lets what was decided arrive before partitions go to somebody else. If
-// it takes too long, the next owner forwards it again.
+// it takes too long, it is stopped, and the next owner forwards it again.
 func (f *filter) hand(ctx context.Context, gone []int32, orderly bool) {
 	if f.ahead != nil {
+		kept := context.AfterFunc(ctx, f.ahead.stop)
+		defer kept()
 		<-f.ahead.stored // which uses what is remembered
 	}
 	defer f.mind.leave(gone)
@@ -148,7 +154,9 @@ func (f *filter) settle(ctx context.Context) {
 	if err != nil {
 		f.forget()
 		f.cfg.Logger.Warn("views filter: what was decided is forwarded again", "error", err)
+		return
 	}
+	f.tell(ctx, 0)
 }
 
 func (f *filter) close(ctx context.Context) {
@@ -164,6 +172,7 @@ func (f *filter) arrived() error {
 		return nil
 	}
 	<-f.ahead.done
+	f.ahead.stop()
 	p := f.ahead
 	f.ahead = nil
 	if p.err == nil {
@@ -193,6 +202,9 @@ func (f *filter) step(ctx context.Context) error {
 		if err = f.arrived(); err == nil {
 			err = f.record(ctx, nil)
 		}
+		if err == nil {
+			f.tell(ctx, commitEvery)
+		}
 	}
 	if err != nil {
 		err = errors.Join(err, f.arrived())
@@ -201,16 +213,26 @@ func (f *filter) step(ctx context.Context) error {
 		return err
 	}
 	if next != nil {
-		p := &passage{decided: next, ahead: f.ahead, stored: make(chan struct{}),
-			done: make(chan struct{})}
-		f.ahead = p
-		go f.pass(ctx, p)
+		f.send(ctx, next)
 	}
 	return nil
 }
 
+// send sends a batch on its way, which it has in common with those ahead.
+func (f *filter) send(ctx context.Context, next *decided) {
+	p := &passage{decided: next, ahead: f.ahead, stored: make(chan struct{}),
+		done: make(chan struct{})}
+	if f.ahead != nil {
+		p.ctx, p.stop = f.ahead.ctx, f.ahead.stop
+	} else {
+		p.ctx, p.stop = context.WithCancel(ctx)
+	}
+	f.ahead = p
+	go f.pass(p)
+}
+
 // pass stores a batch once the one ahead is in the log, and forwards its views.
-func (f *filter) pass(ctx context.Context, p *passage) {
+func (f *filter) pass(p *passage) {
 	defer close(p.done)
 	var views []*kgo.Record
 	if ahead := p.ahead; ahead != nil {
@@ -221,7 +243,7 @@ func (f *filter) pass(ctx context.Context, p *passage) {
 		p.ahead = nil
 	}
 	if p.kept == nil {
-		p.kept = f.record(ctx, p.decided)
+		p.kept = f.record(p.ctx, p.decided)
 	}
 	if p.kept == nil {
 		views = f.viewsOf(p.list)
@@ -229,7 +251,8 @@ func (f *filter) pass(ctx context.Context, p *passage) {
 	p.err = p.kept
 	close(p.stored)
 	if p.kept == nil {
-		p.err = f.forward(ctx, views)
+		p.err = f.forward(p.ctx, views)
+		f.tell(p.ctx, commitEvery)
 	}
 }
 
@@ -254,7 +277,7 @@ func (f *filter) record(ctx context.Context, next *decided) error {
 	if len(next.to) > 0 {
 		f.cfg.Passed(placeDecided)
 	}
-	f.tell(ctx, list, len(next.to) == 0)
+	f.untold = f.untold || len(list) > 0
 	return nil
 }
 
@@ -280,16 +303,17 @@ func (f *filter) plan(moves map[int32]move, next *decided) {
 }
 
 // commitEvery is how often Kafka is told how far the books are: only those who
-// look at lag from outside ask it.
+// look at lag from outside ask it. The last offsets are told so long after they were stored.
 const commitEvery = time.Second
 
-// tell tells Kafka, at rest at once and else once in a while.
-func (f *filter) tell(ctx context.Context, moves []move, rest bool) {
-	if !rest && time.Since(f.committed) < commitEvery {
+// tell tells Kafka how far the books are, unless it was told so short a time ago.
+func (f *filter) tell(ctx context.Context, every time.Duration) {
+	if !f.untold || time.Since(f.committed) < every {
 		return
 	}
-	f.committed = time.Now()
-	if err := f.commit(ctx, moves); err != nil {
+	f.committed, f.untold = time.Now(), false
+	if err := f.commit(ctx, f.reached()); err != nil {
+		f.untold = true
 		f.cfg.Logger.Warn("views filter: lag will look larger than it is", "error", err)
 	}
 }

@@ -364,6 +364,18 @@ func (m *member) moved(moves []move) {
 	}
 }
 
+// reached are the stands of all partitions in hand, as far as the books are.
+func (m *member) reached() (list []move) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.held {
+		if !h.stale {
+			list = append(list, move{stand: h.stand, to: h.next})
+		}
+	}
+	return list
+}
+
 // commit tells Kafka how far the books are. It asks the broker itself: the
 // driver's own commit waits while the group is being joined, and what it waits
 // with cannot be waited for in virtual time. A broker takes no commit of a

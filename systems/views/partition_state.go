@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"stampede/harness/design"
 	"stampede/harness/stores"
@@ -32,7 +33,9 @@ import (
 // locks the end of this log, reads what others have appended, decides its candidates, and
 // appends its own. Sessions are looked up, and names hashed, before that: under the lock
 // a candidate costs two look-ups in memory. A filter that is stopped with the lock in hand loses
-// it after a second, with its transaction.
+// it with its transaction: after a second if Postgres waits for its next statement, and after 5 s
+// if it waits for the rest of some that are under way, from Postgres 17 on. Before that, the lock
+// then stays until the connection ends.
 //
 // Entries are kept as video_key's are in Redis, for one to two times the retention. A filter
 // needs 24 bytes a slot for each session, each view's user and each address of that time. One
@@ -116,10 +119,13 @@ func eachEntry(entries []byte, size int, see func(d digest, rest []byte)) error 
 type changelog interface {
 	// changes reads rows of a log after a place, in order, at most so many.
 	changes(ctx context.Context, log int32, after int64, most int) ([]logRow, error)
+	// stretch is the current stretch of the clock, each of so many milliseconds.
+	stretch(ctx context.Context, keepMS int64) (int64, error)
 	// agree lets filters decide one after the other. It calls decide with the current stretch,
 	// of so many milliseconds, and with where the log of the addresses ends and its rows after a
-	// place, and stores what decide returns, all or nothing.
-	agree(ctx context.Context, keepMS, after int64, decide agreeing) error
+	// place, and stores what decide returns, all or nothing. It returns the logs that are swept:
+	// none of their rows is over any more.
+	agree(ctx context.Context, keepMS, after int64, decide agreeing) (swept []int32, err error)
 }
 
 // agreeing decides when it is a filter's turn.
@@ -131,9 +137,11 @@ type agreed struct {
 	drops   []DropAudit
 	changes []logRow
 	// merge are stretches of logs whose rows become one, if that is not large; over is the
-	// last stretch of the clock of which rows go.
+	// last stretch of the clock that is over, and sweep the logs of which such rows go, some of
+	// them at a time.
 	merge []logRow
 	over  int64
+	sweep []int32
 }
 
 // share is what a filter remembers of a partition: the heartbeats that made sessions watches,
@@ -143,7 +151,8 @@ type share struct {
 	decided int64 // the offset up to which it is complete
 	logged  int64 // the last seq of its log
 	batch   fresh
-	merged  merging
+	// merged counts rows to be merged; mergedNext is what it becomes with those of the batch.
+	merged, mergedNext merging
 }
 
 // fresh is what a batch adds to a table, and its entries in the log.
@@ -194,6 +203,8 @@ type ownMemory struct {
 	upTo      int64
 	seen      fresh
 	open      []contender
+	// swept is, by log, the last stretch of which this filter knows no rows to be left.
+	swept map[int32]int64
 }
 
 // contender is a candidate with the names of its windows.
@@ -208,22 +219,27 @@ type contender struct {
 
 func newOwnMemory(b books, p Params) *ownMemory {
 	return &ownMemory{books: b, keepMS: p.Retention.D().Milliseconds(),
-		shares: make(map[int32]*share)}
+		shares: make(map[int32]*share), swept: make(map[int32]int64)}
 }
 
 // restoredAtOnce bounds the rows that are read at once, so that each reading has its time.
 const restoredAtOnce = 64
 
-// recall brings what is remembered of partitions to where they are decided, and the addresses
-// as far as they are.
+// recall brings what is remembered of partitions to where they are decided and to the current
+// stretch, after which meet looks sessions up, and the addresses as far as they are.
 func (m *ownMemory) recall(ctx context.Context, stands []stand) error {
 	m.forget()
+	stretch, err := m.books.stretch(ctx, m.keepMS)
+	if err != nil {
+		return err
+	}
 	for _, s := range stands {
 		sh := m.shares[s.partition]
 		if sh == nil || sh.decided > s.decided {
 			sh = &share{}
 			m.shares[s.partition] = sh
 		}
+		sh.advance(stretch)
 		if err := m.restore(ctx, sh, s); err != nil {
 			return fmt.Errorf("restoring partition %d: %w", s.partition, err)
 		}
@@ -381,10 +397,10 @@ func (m *ownMemory) store(
 		if err := m.books.filtered(ctx, moves, drops); err != nil {
 			return nil, err
 		}
-		return moves, m.enter(moves, nil)
+		return moves, m.enter(agreed{moves: moves}, nil)
 	}
 	var a agreed
-	err = m.books.agree(ctx, m.keepMS, m.upTo, func(
+	swept, err := m.books.agree(ctx, m.keepMS, m.upTo, func(
 		stretch, end int64, others []logRow,
 	) (agreed, error) {
 		if err := m.follow(others); err != nil {
@@ -393,9 +409,6 @@ func (m *ownMemory) store(
 		m.upTo = end // rows before it that are not there any more are over
 		for _, sh := range m.shares {
 			sh.advance(stretch)
-		}
-		if stretch > m.addresses.stretch {
-			a.over = stretch - 2
 		}
 		m.addresses.advance(stretch)
 		m.decide(list)
@@ -406,19 +419,23 @@ func (m *ownMemory) store(
 	if err != nil {
 		return nil, err
 	}
-	return a.moves, m.enter(a.moves, a.changes)
+	return a.moves, m.enter(a, swept)
 }
 
-// record makes the rows of what the batch changes.
+// record makes the rows of what the batch changes, and says which rows go.
 func (m *ownMemory) record(stretch int64, a *agreed) {
+	a.over = stretch - 2
+	m.sweep(a, addressLog)
 	for _, to := range a.moves {
+		m.sweep(a, to.partition)
 		sh := m.shares[to.partition]
 		if sh == nil || len(sh.batch.entries) == 0 {
 			continue
 		}
 		row := logRow{to.partition, sh.logged, to.toDecided, stretch, sh.batch.entries}
 		a.changes = append(a.changes, row)
-		a.merge = append(a.merge, sh.merged.count(row)...)
+		sh.mergedNext = sh.merged
+		a.merge = append(a.merge, sh.mergedNext.count(row)...)
 	}
 	if len(m.seen.entries) == 0 {
 		return
@@ -432,16 +449,29 @@ func (m *ownMemory) record(stretch int64, a *agreed) {
 	}
 }
 
-// enter enters what was stored into the tables.
-func (m *ownMemory) enter(moves []move, changes []logRow) (err error) {
-	for _, row := range changes {
+// sweep has a log swept that may have rows which are over. Whichever filter decides first in
+// a stretch, the log of a partition is swept by the one that has it.
+func (m *ownMemory) sweep(a *agreed, log int32) {
+	if m.swept[log] < a.over {
+		a.sweep = append(a.sweep, log)
+	}
+}
+
+// enter enters what was stored into the tables, and which logs are swept.
+func (m *ownMemory) enter(a agreed, swept []int32) (err error) {
+	for _, row := range a.changes {
 		if row.log == addressLog {
 			err = errors.Join(err, m.follow([]logRow{row}))
-		} else {
-			err = errors.Join(err, m.shares[row.log].apply(row))
+			continue
 		}
+		sh := m.shares[row.log]
+		err = errors.Join(err, sh.apply(row))
+		sh.merged = sh.mergedNext
 	}
-	for _, to := range moves {
+	for _, log := range swept {
+		m.swept[log] = a.over
+	}
+	for _, to := range a.moves {
 		if sh := m.shares[to.partition]; sh != nil {
 			sh.decided = to.toDecided
 		}
@@ -476,16 +506,33 @@ func changesOn(
 	return list, stores.Failed("reading the changelog", err)
 }
 
+// clock is the current stretch: that of the clock, if it is not earlier than the last one stored.
+const clock = `greatest(stretch,
+	floor(extract(epoch FROM clock_timestamp()) * 1000 / $1)::bigint)`
+
+// lockEnd waits for a turn, and bounds it: the time between two statements, and, where Postgres
+// can, the whole transaction, to what a call may take (roleTimeout).
+const lockEnd = `SELECT seq, ` + clock + `,
+		set_config('idle_in_transaction_session_timeout', '1s', true),
+		CASE WHEN current_setting('server_version_num')::int >= 170000
+			THEN set_config('transaction_timeout', '5s', true) END
+	FROM addresses_end FOR UPDATE`
+
+// stretch reads the current stretch.
+func (db database) stretch(ctx context.Context, keepMS int64) (stretch int64, err error) {
+	err = db.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT `+clock+` FROM addresses_end`, keepMS).Scan(&stretch)
+	})
+	return stretch, stores.Failed("reading the stretch of the clock", err)
+}
+
 // agree locks the end of the log of the addresses, decides, and stores.
 func (db database) agree(
 	ctx context.Context, keepMS, after int64, decide agreeing,
-) error {
-	err := db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+) (swept []int32, err error) {
+	err = db.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var end, stretch int64
-		err := tx.QueryRow(ctx, `SELECT seq, greatest(stretch, floor(extract(epoch FROM
-				clock_timestamp()) * 1000 / $1)::bigint),
-				set_config('idle_in_transaction_session_timeout', '1s', true)
-			FROM addresses_end FOR UPDATE`, keepMS).Scan(&end, &stretch, nil)
+		err := tx.QueryRow(ctx, lockEnd, keepMS).Scan(&end, &stretch, nil, nil)
 		if err != nil {
 			return fmt.Errorf("waiting for its turn: %w", err)
 		}
@@ -499,44 +546,53 @@ func (db database) agree(
 		if err != nil {
 			return err
 		}
-		return storeAgreed(ctx, tx, stretch, a)
+		swept, err = storeAgreed(ctx, tx, end, stretch, a)
+		return err
 	})
-	return stores.Failed("deciding candidates", err)
+	return swept, stores.Failed("deciding candidates", err)
 }
 
-// storeAgreed stores decisions, progress and changes.
-func storeAgreed(ctx context.Context, tx pgx.Tx, stretch int64, a agreed) error {
+// storeAgreed stores decisions, progress and changes, and where the log of the addresses ends.
+// The stretch is stored whenever it is a later one: rows of a log are in the order of stretches.
+func storeAgreed(
+	ctx context.Context, tx pgx.Tx, end, stretch int64, a agreed,
+) (swept []int32, err error) {
 	if err := moveOn(ctx, tx, station{stageFilter, 0}, a.moves); err != nil {
-		return err
+		return nil, err
 	}
 	if err := addDrops(ctx, tx, a.drops); err != nil {
-		return err
+		return nil, err
 	}
 	var rows pgx.Batch
 	for _, c := range a.changes {
 		rows.Queue(`INSERT INTO changelog (log, seq, was, stretch, entries)
 			VALUES ($1, $2, $3, $4, $5)`, c.log, c.seq, c.was, c.stretch, c.entries)
 		if c.log == addressLog {
-			rows.Queue(`UPDATE addresses_end SET seq = $1, stretch = $2`, c.seq, stretch)
+			end = c.seq
 		}
 	}
+	rows.Queue(`UPDATE addresses_end SET seq = $1, stretch = $2
+		WHERE (seq, stretch) <> ($1, $2)`, end, stretch)
 	for _, c := range a.merge {
 		rows.Queue(mergeRows, c.log, c.was, c.seq, mergedBytes)
 	}
-	if a.over > 0 {
-		rows.Queue(`DELETE FROM changelog WHERE log = ANY ($1) AND stretch <= $2`, a.logs(), a.over)
+	for _, log := range a.sweep {
+		rows.Queue(sweepRows, log, a.over, sweptAtOnce).Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() < sweptAtOnce {
+				swept = append(swept, log)
+			}
+			return nil
+		})
 	}
-	return stores.Failed("writing the changelog", tx.SendBatch(ctx, &rows).Close())
+	return swept, stores.Failed("writing the changelog", tx.SendBatch(ctx, &rows).Close())
 }
 
-// logs are those of the partitions that moved on, and that of the addresses.
-func (a *agreed) logs() []int32 {
-	list := []int32{addressLog}
-	for _, m := range a.moves {
-		list = append(list, m.partition)
-	}
-	return list
-}
+// sweptAtOnce bounds the rows of a log that go in one turn: others wait for it.
+const sweptAtOnce = 200
+
+// sweepRows deletes what is over among the first rows of a log, which are the oldest.
+const sweepRows = `DELETE FROM changelog WHERE log = $1 AND stretch <= $2 AND seq = ANY (ARRAY(
+		SELECT seq FROM changelog WHERE log = $1 ORDER BY seq LIMIT $3))`
 
 // mergedBytes bounds what is merged: large rows are few already.
 const mergedBytes = 1 << 20

@@ -195,8 +195,6 @@ func TestRestored(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The clock is read when it is a filter's turn: until then it knows what is just over.
-			minds[who].shares[part].advance(tables.stretch)
 			list := drawEvents(t, part, stands[0].decided)
 			for i := range list {
 				list[i].reason = minds[who].meet(i, &list[i], rules)
@@ -223,10 +221,70 @@ func TestRestored(t *testing.T) {
 	})
 }
 
+// TestSwept: rows that are over go from the log of each partition that moves on and from that of
+// the addresses, some at a time, whichever filter is the first in a stretch, and also if it
+// could not store.
+func TestSwept(t *testing.T) {
+	p := DefaultParams()
+	tables := newTables(p)
+	tables.stretch = time.Now().UnixMilli()/p.Retention.D().Milliseconds() + 1
+	b := memory{tables, func() error { return nil }}
+	minds := []*ownMemory{newOwnMemory(b, p), newOwnMemory(b, p)}
+	id := uint64(0)
+	turn := func(who int, want error) {
+		t.Helper()
+		stands, err := b.take(t.Context(), station{stageFilter, 0}, []int32{int32(who)})
+		if err == nil {
+			err = minds[who].recall(t.Context(), stands)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		id++
+		name := fmt.Sprint(id)
+		list := []decision{{at: Position{int32(who), stands[0].decided, 0}, event: Event{
+			Heartbeat: Heartbeat{ID: id, Video: VideoKey(1), User: name, Session: name, IP: name}}}}
+		minds[who].meet(0, &list[0], newRuleSet(p.rules()))
+		m := move{stand: stands[0], toSource: -1, toDecided: stands[0].decided + 1}
+		if want != nil {
+			m.epoch--
+		}
+		_, err = minds[who].store(t.Context(), list,
+			func() ([]move, []DropAudit) { return []move{m}, nil })
+		if !errors.Is(err, want) {
+			t.Fatalf("storing: %v, want %v", err, want)
+		}
+	}
+	left := func(want ...int) {
+		t.Helper()
+		for i, log := range []int32{0, 1, addressLog} {
+			if n := overdue(tables.logs[log], tables.stretch-2); n != want[i] {
+				t.Errorf("log %d has %d rows that are over, want %d", log, n, want[i])
+			}
+		}
+	}
+	for range sweptAtOnce + 20 {
+		turn(0, nil)
+		turn(1, nil)
+	}
+	tables.stretch += 2
+	turn(1, errFenced)
+	left(sweptAtOnce+20, sweptAtOnce+20, 2*sweptAtOnce+40)
+	turn(0, nil)
+	left(20, sweptAtOnce+20, sweptAtOnce+40)
+	turn(1, nil)
+	left(20, 20, 40)
+	turn(1, nil)
+	left(20, 0, 0)
+	turn(0, nil)
+	left(0, 0, 0)
+}
+
 // logHolder is who has partition 0, and appends to the changelog.
 type logHolder struct {
 	*holder
-	t *testing.T
+	t     *testing.T
+	swept []int32 // by the last turn
 }
 
 // agree stores a move to an offset and what is agreed beside it; the log of the addresses must
@@ -234,7 +292,7 @@ type logHolder struct {
 func (h *logHolder) agree(after, to int64, a agreed, others int) error {
 	h.t.Helper()
 	a.moves = []move{{stand: h.stand, toSource: -1, toDecided: to}}
-	err := h.database.agree(h.t.Context(), 1000, after,
+	swept, err := h.database.agree(h.t.Context(), 1000, after,
 		func(_, _ int64, list []logRow) (agreed, error) {
 			if len(list) != others {
 				h.t.Errorf("after %d there are %d rows, want %d", after, len(list), others)
@@ -242,7 +300,7 @@ func (h *logHolder) agree(after, to int64, a agreed, others int) error {
 			return a, nil
 		})
 	if err == nil {
-		h.decided = to
+		h.decided, h.swept = to, swept
 	}
 	return err
 }
@@ -269,7 +327,7 @@ func TestChangelog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	h := &logHolder{&holder{database{pool}, station{stageFilter, 0}, stand{}}, t}
+	h := &logHolder{&holder{database{pool}, station{stageFilter, 0}, stand{}}, t, nil}
 	retake := func() {
 		list, err := h.take(t.Context(), h.who, []int32{0})
 		if err != nil {
@@ -293,7 +351,8 @@ func TestChangelog(t *testing.T) {
 	}
 	stale := *h.holder
 	retake()
-	err = (&logHolder{&stale, t}).agree(4, 9, agreed{changes: []logRow{{addressLog, 4, 5, 0, nil}}}, 0)
+	err = (&logHolder{&stale, t, nil}).agree(4, 9,
+		agreed{changes: []logRow{{addressLog, 4, 5, 0, nil}}}, 0)
 	if !errors.Is(err, errFenced) {
 		t.Errorf("who has lost the partition: %v", err)
 	}
@@ -304,13 +363,30 @@ func TestChangelog(t *testing.T) {
 	}
 	want(h.rows(addressLog), "0-3 0 ABC;3-4 1 D;")
 	want(h.rows(0), "0-1 0 a;1-3 0 bc;3-4 1 d;")
-	if err := h.agree(4, 6, agreed{over: 0}, 0); err != nil {
+	if err := h.agree(4, 6, agreed{over: 0, sweep: []int32{0}}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.agree(4, 7, agreed{over: 1}, 0); err != nil {
+	want(h.rows(0)+h.rows(addressLog), "3-4 1 d;0-3 0 ABC;3-4 1 D;")
+	if err := h.agree(4, 7, agreed{over: 1, sweep: []int32{addressLog}}, 0); err != nil {
 		t.Fatal(err)
 	}
-	want(h.rows(0)+h.rows(addressLog), "")
+	want(h.rows(0)+h.rows(addressLog), "3-4 1 d;")
+	var many agreed
+	for n := range int64(sweptAtOnce) {
+		many.changes = append(many.changes, logRow{0, n + 4, n + 5, 1, []byte{}})
+	}
+	if err := h.agree(4, 8, many, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"[]", "[0]"} {
+		if err := h.agree(4, int64(9+i), agreed{over: 1, sweep: []int32{0}}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(h.swept); got != want {
+			t.Errorf("swept are %s, want %s", got, want)
+		}
+	}
+	want(h.rows(0), "")
 }
 
 // inTwo is the books of a filter that stores what it remembers and what it has decided one after
@@ -323,10 +399,12 @@ type inTwo struct {
 // placeBetween is between the two.
 const placeBetween = "between"
 
-func (b inTwo) agree(_ context.Context, keepMS, after int64, decide agreeing) error {
+func (b inTwo) agree(_ context.Context, keepMS, after int64, decide agreeing) (
+	swept []int32, err error,
+) {
 	var a agreed
 	remember := func() error {
-		b.write(a)
+		swept = b.write(a)
 		return nil
 	}
 	progress := func() error {
@@ -340,7 +418,7 @@ func (b inTwo) agree(_ context.Context, keepMS, after int64, decide agreeing) er
 	if b.memoryFirst {
 		first, second = remember, progress
 	}
-	err := b.transaction(func() (err error) {
+	err = b.transaction(func() (err error) {
 		a, err = decide(time.Now().UnixMilli()/keepMS, b.end, b.after(addressLog, after))
 		if err == nil {
 			err = first()
@@ -348,10 +426,11 @@ func (b inTwo) agree(_ context.Context, keepMS, after int64, decide agreeing) er
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.pass(placeBetween)
-	return b.transaction(second)
+	err = b.transaction(second)
+	return swept, err
 }
 
 // tailless is the books of a filter that restores no rows which were not merged.
@@ -379,7 +458,9 @@ func (b alone) changes(
 	return b.books.changes(ctx, log, after, most)
 }
 
-func (b alone) agree(ctx context.Context, keepMS, after int64, decide agreeing) error {
+func (b alone) agree(ctx context.Context, keepMS, after int64, decide agreeing) (
+	swept []int32, err error,
+) {
 	return b.books.agree(ctx, keepMS, after,
 		func(stretch, end int64, _ []logRow) (agreed, error) { return decide(stretch, end, nil) })
 }

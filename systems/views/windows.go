@@ -202,13 +202,19 @@ func (w *windows) judge(ctx context.Context, list []decision) error {
 	return nil
 }
 
+// remember keeps what became of a session, whose events in one batch share it. The name is copied
+// once: it is a part of all texts of a poll, which would stay in memory with it. Entering a key
+// again would put the part in place of the copy.
 func (w *windows) remember(partition int32, session string, j judgement) {
 	m := w.judged[partition]
+	if _, known := m[session]; known {
+		return
+	}
 	if m == nil || len(m) >= rememberedSessions {
 		m = make(map[string]judgement)
 		w.judged[partition] = m
 	}
-	m[session] = j
+	m[strings.Clone(session)] = j
 }
 
 // store stores what Redis has decided.

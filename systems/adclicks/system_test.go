@@ -104,15 +104,18 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// TestRecalled: whose clicks are limited survives Redis, whatever is in names, and is of one campaign.
+// TestRecalled: whose clicks are limited is read back from Redis, whatever is in names, and concerns
+// one campaign.
 func TestRecalled(t *testing.T) {
 	p := crowd()
 	p.FraudMost = 1
 	on := func(campaign, ad, ip string) adclicks.ClickRequest {
-		return adclicks.ClickRequest{Click: campaign + ad + ip, Campaign: campaign, Ad: ad, IP: ip, AtMS: 1}
+		return adclicks.ClickRequest{Click: campaign + ad + ip, Campaign: campaign, Ad: ad, IP: ip,
+			AtMS: 1}
 	}
-	got, err := adclicks.Recalled(*p, on("a", "b c", "1 2"), on("a", "b c", "1"), on("a b", "c", "1 2"),
-		on("d", "b c", "1 2"), on("a", "b c", "1 2"), on("", "\"\n%", "\xff"), on("", "\"\n%", "\xff"))
+	got, err := adclicks.Recalled(*p, on("a", "b c", "1 2"), on("a", "b c", "1"),
+		on("a b", "c", "1 2"), on("d", "b c", "1 2"), on("a", "b c", "1 2"),
+		on("", "\"\n%", "\xff"), on("", "\"\n%", "\xff"))
 	want := []string{"counted", "counted", "counted", "counted", "fraud", "counted", "fraud"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v (%v), want %v", got, err, want)

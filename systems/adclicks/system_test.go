@@ -104,8 +104,8 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// TestRecalled: whose clicks are limited is read back from Redis, whatever is in names, and concerns
-// one campaign.
+// TestRecalled: whose clicks are limited is read back from Redis, whatever is in names, and
+// concerns one campaign.
 func TestRecalled(t *testing.T) {
 	p := crowd()
 	p.FraudMost = 1

@@ -139,10 +139,11 @@ func (f *filter) hand(ctx context.Context, gone []int32, orderly bool) {
 		select {
 		case <-f.ahead.done:
 		case <-ctx.Done():
-			return
 		}
 	}
-	f.settle(ctx)
+	if ctx.Err() == nil {
+		f.settle(ctx)
+	}
 }
 
 // settle waits for what is on its way and notes it in the books.

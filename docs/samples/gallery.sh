@@ -30,6 +30,8 @@ bin/stampede run idempotency-retry-storm --profile smoke --seed 1 --fail-on none
 	--design postgres_points,postgres_transaction,check_then_insert
 bin/stampede run taskqueue-worker-crash --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design postgres_batch,redis_lists,ack_before_handler
+bin/stampede run adclicks-late-data --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design windows_in_memory,processing_time
 bin/stampede run topk-moving --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design space_saving,heavy_keeper,arrival_time
 

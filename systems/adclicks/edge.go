@@ -10,13 +10,13 @@ import (
 
 	"github.com/bits-and-blooms/bloom/v3"
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/api"
 	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
+	"stampede/systems/internal/partitions"
 )
 
 // edge is the API of a design: it writes clicks into the log, and reads what became of them.
@@ -99,32 +99,13 @@ func (e *edge) Click(ctx context.Context, req ClickRequest) (Clicked, error) {
 	}
 	r := &kgo.Record{Topic: topics.Name(e.Config, topicClicks), Key: []byte(req.Campaign),
 		Value: value}
-	if err := e.produce(ctx, r); err != nil {
+	if err := partitions.Append(ctx, e.Config, e.Kafka, r, sut.ErrRefused); err != nil {
 		if errors.Is(err, sut.ErrRefused) {
 			e.purse.give(req.Campaign, req.Cents)
 		}
 		return Clicked{}, err
 	}
 	return Clicked{fmt.Sprintf("%d/%d", r.Partition, r.Offset)}, nil
-}
-
-// produce writes a record. A client who leaves does not take it back: the driver would fail with
-// it what others have written beside it.
-func (e *edge) produce(ctx context.Context, r *kgo.Record) error {
-	told := make(chan error, 1)
-	e.Kafka.TryProduce(context.WithoutCancel(ctx), r, func(_ *kgo.Record, err error) { told <- err })
-	select {
-	case err := <-told:
-		switch {
-		case errors.Is(err, kgo.ErrMaxBuffered), errors.Is(err, kerr.MessageTooLarge):
-			return fmt.Errorf("%w: %w", sut.ErrRefused, err)
-		case err != nil:
-			return fmt.Errorf("writing to the log: %w", err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the log: %w", ctx.Err())
-	}
 }
 
 // Dashboard adds up the windows of a campaign.

@@ -165,9 +165,10 @@ var (
 
 // TestSampleCommands: likewise, of `make gallery` and `make screenshot`.
 func TestSampleCommands(t *testing.T) {
-	for script, want := range map[string]int{"gallery.sh": 17, "failing-server.sh": 2} {
+	for _, script := range []string{"gallery.sh", "failing-server.sh"} {
 		text := string(read(t, filepath.Join("../../docs/samples", script)))
-		if n := tryScript(t, text, nil); n != want {
+		want := strings.Count(text, "bin/stampede ")
+		if n := tryScript(t, text, nil); n != want || want == 0 {
 			t.Errorf("%s: %d commands were tried, want %d", script, n, want)
 		}
 	}

@@ -36,7 +36,7 @@ func (q quiescence) Check(context.Context, history.History, json.RawMessage) che
 		v.Violations = append(v.Violations, check.Violation{Text: fmt.Sprintf(
 			"%d operations did not return even when they were cancelled", q.trial.Abandoned)})
 	case q.trial.Pending != "":
-		v.Reason = fmt.Sprintf("after %s work was still pending (%s), but it was decreasing: %s; a "+
+		v.Reason = fmt.Sprintf("after %s work was still pending (%s), but %s; a "+
 			"longer drain would decide it", time.Duration(q.trial.DrainNS).Round(time.Millisecond),
 			q.trial.Pending, q.trial.Falling)
 	case q.trial.Abandoned > 0:

@@ -115,8 +115,10 @@ type backlogTrend struct {
 
 	began time.Time
 	first int64
-	// lows are the moments at which there was less than ever before.
-	lows []low
+	// counted are the moments at which it was counted, lows those at which there was less than
+	// ever before.
+	counted []time.Time
+	lows    []low
 }
 
 type low struct {
@@ -140,6 +142,7 @@ func (e *backlogTrend) sample(ctx context.Context) {
 
 // note takes a count. Something is pending, so that nothing is no count.
 func (e *backlogTrend) note(now time.Time, left int64) {
+	e.counted = append(e.counted, now)
 	if left <= 0 {
 		return
 	}
@@ -164,9 +167,14 @@ const trendSteps, trendPatience = 2, 12
 
 // falling says how the backlog was still getting less in the last quarter of the time in
 // which it was counted, and soon enough; "" if it was not. What goes up and down has been
-// as low before, and what stands still is not gone soon, whatever is done beside it.
+// as low before, and what stands still is not gone soon, whatever is done beside it. What a
+// machine that others use had no time to count twice may have fallen.
 func (e *backlogTrend) falling(now time.Time) string {
 	since := now.Add(-now.Sub(e.began) / 4)
+	if n := len(e.counted) - trendSteps; len(e.lows) > 0 &&
+		(n < 0 || e.counted[n].Before(now.Add(-now.Sub(e.counted[0])/4))) {
+		return fmt.Sprintf("it was counted too rarely to say whether it falls from %d", e.first)
+	}
 	i := slices.IndexFunc(e.lows, func(l low) bool { return l.at.After(since) })
 	if i < 1 || len(e.lows)-i < trendSteps {
 		return ""

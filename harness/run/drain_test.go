@@ -13,7 +13,7 @@ func TestBacklogTrend(t *testing.T) {
 		steady[i] = int64(1000 - 20*i)
 	}
 	for name, c := range map[string]struct {
-		left []int64 // once a second, from the beginning; 0 is not counted
+		left []int64 // once a second, from the beginning; 0 says nothing, and for -1 there was no time
 		want string
 	}{
 		"never counted":         {nil, ""},
@@ -30,12 +30,17 @@ func TestBacklogTrend(t *testing.T) {
 		"two of a few are done": {[]int64{9, 9, 9, 9, 9, 9, 8, 7}, "it fell from 9 to 7"},
 		"fell at the beginning": {[]int64{9, 8, 8, 8, 8, 8, 8, 8}, ""},
 		"counted at the end":    {[]int64{0, 0, 0, 0, 0, 0, 0, 8}, ""},
+		"no time to count": {[]int64{9, 8, 7, 6, 5, -1, -1, 4},
+			"it was counted too rarely to say whether it falls from 9"},
+		"time for two counts":   {[]int64{9, 9, -1, -1, -1, -1, 9, 9}, ""},
 		"what is stuck is most": {[]int64{80, 79, 78, 77, 76, 75, 74, 73}, ""},
 	} {
 		var e backlogTrend
 		began := time.Unix(0, 0)
 		for i, n := range c.left {
-			e.note(began.Add(time.Duration(i)*time.Second), n)
+			if n >= 0 {
+				e.note(began.Add(time.Duration(i)*time.Second), n)
+			}
 		}
 		if got := e.falling(began.Add(time.Duration(len(c.left)-1) * time.Second)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

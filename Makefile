@@ -15,7 +15,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-others test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-others test-waiting test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +73,7 @@ RACED_SCENARIOS := flash-sale-payment-race|likes-spike|viral-video-skew|task-bur
 STORMS := $(shell grep -l '^side_by_side: true' scenarios/*.yaml | sed 's|.*/||; s|\.yaml$$||' | paste -sd '|')
 MUTANTS := ^TestMutantsOnStores$$
 WHOLE := ^Test(Judges|Bubble|EveryOrder)$$|$(MUTANTS)
-SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|several|together|interrupt-containers|roles-containers)$$
+SCRIPTS_LATER := ^TestScripts$$/^store-(disk|external|keep|knee|replay|roles|several|together|interrupt-containers|roles-containers)$$
 HAMMER := ^TestConformance/./^hammer$$
 THREE_BROKERS := ^TestExercise$$/^ThreeBrokers$$|^TestARunOnThreeBrokers$$|^TestOneBrokerOfThree$$
 LATER := ^Test(Guide|ReadmeCommands|Seeds)$$|$(SCRIPTS_LATER)
@@ -86,11 +86,12 @@ test: test-setup ## Run the tests, the store-backed ones included
 	$(longest); exit $$code
 
 # In the stores of one lab; tests that break their stores start their own, and so do storms, which
-# begin beside the last raced packages. It is called as make, not as $$(MAKE), which make -n would
-# run.
+# come after whole runs. They are called as make, not as $$(MAKE), which make -n would run.
 test-others:
-	@trap 'exit 130' INT TERM; code=0; \
-	MAKEFLAGS= make --no-print-directory -k -j$(AT_ONCE) test-runs test-packages || code=1; \
+	@trap 'exit 130' INT TERM; MAKEFLAGS= make --no-print-directory -k -j$(AT_ONCE) test-waiting test-packages
+
+test-waiting:
+	@trap 'exit 130' INT TERM; code=0; MAKEFLAGS= make --no-print-directory test-runs || code=1; \
 	$(call tests,storms) -parallel $(STORMS_AT_ONCE) -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
 	exit $$code
 

@@ -15,7 +15,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-others test-waiting test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
+.PHONY: help build setup scenario gallery pages sample screenshot test-setup test test-others test-runs test-raced test-packages test-rest test-later test-systems test-all test-seeds test-containers test-report bench throughput fuzz lint gen images engine ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,7 @@ PLACES := $(or $(shell awk '/^MemAvailable/ { print int($$2 / 1572864) }' /proc/
 within = $(shell n=$$(( $(1) )); echo $$(( n < 1 ? 1 : n < $(2) ? n : $(2) )))
 P ?= $(call within,$(PLACES) / 3,$(shell nproc))
 AT_ONCE := $(call within,$(PLACES) / 2,2)
-STORMS_AT_ONCE := $(call within,$(PLACES) - $(P),$(shell nproc))
+STORMS_AT_ONCE := $(call within,$(PLACES) - $(P),1 + $(shell nproc))
 # What tests make and drop, databases above all, is in memory where there is enough: nothing of
 # it is measured. Scenarios of make test-rest have their stores on disk.
 IN_MEMORY := $(shell [ "$(PLACES)" -ge 6 ] && \
@@ -86,12 +86,11 @@ test: test-setup ## Run the tests, the store-backed ones included
 	$(longest); exit $$code
 
 # In the stores of one lab; tests that break their stores start their own, and so do storms, which
-# come after whole runs. They are called as make, not as $$(MAKE), which make -n would run.
+# begin beside the last raced packages. It is called as make, not as $$(MAKE), which make -n would
+# run.
 test-others:
-	@trap 'exit 130' INT TERM; MAKEFLAGS= make --no-print-directory -k -j$(AT_ONCE) test-waiting test-packages
-
-test-waiting:
-	@trap 'exit 130' INT TERM; code=0; MAKEFLAGS= make --no-print-directory test-runs || code=1; \
+	@trap 'exit 130' INT TERM; code=0; \
+	MAKEFLAGS= make --no-print-directory -k -j$(AT_ONCE) test-runs test-packages || code=1; \
 	$(call tests,storms) -parallel $(STORMS_AT_ONCE) -run '^TestScenarios$$/^($(STORMS))$$' ./scenarios || code=1; \
 	exit $$code
 

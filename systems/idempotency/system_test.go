@@ -37,7 +37,7 @@ func suite() suttest.Suite {
 func crowd() *idempotency.Params {
 	p := idempotency.DefaultParams()
 	p.Customers, p.Repeat, p.Resend, p.OtherBody, p.Reuse = 20, 0.5, 0.3, 0.1, 0.1
-	p.TTL, p.Lease = sut.Duration(2*time.Second), sut.Duration(500*time.Millisecond)
+	p.TTL, p.Lease = sut.Duration(4*time.Second), sut.Duration(2*time.Second)
 	p.ReapEvery, p.Complete = sut.Duration(20*time.Millisecond), sut.Duration(20*time.Millisecond)
 	p.ReapLag = sut.Duration(time.Second)
 	return &p

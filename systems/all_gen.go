@@ -19,6 +19,7 @@ import (
 	"stampede/systems/taskqueue"
 	"stampede/systems/topk"
 	"stampede/systems/views"
+	"stampede/systems/writeheavy"
 )
 
 // All returns every system, in alphabetical order. What they hold is shared by all callers.
@@ -37,5 +38,6 @@ var all = sync.OnceValue(func() []sut.System {
 		taskqueue.System(),
 		topk.System(),
 		views.System(),
+		writeheavy.System(),
 	}
 })

@@ -34,6 +34,8 @@ bin/stampede run adclicks-late-data --profile smoke --seed 1 --fail-on none --ou
 	--design windows_in_memory,processing_time
 bin/stampede run topk-moving --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design space_saving,heavy_keeper,arrival_time
+bin/stampede run writeheavy-burst --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design row_at_a_time,shard_and_flush,map_changed_unmoved
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

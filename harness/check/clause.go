@@ -222,6 +222,9 @@ type Kind struct {
 	Names []string
 	// Says is what a record says; nil is Said.
 	Says func(*history.Record) Fact
+	// Parts, unless it is nil, are the operations for which a record stands, each as a record of
+	// its own: the adds of a batch. A record without parts stands for itself.
+	Parts func(*history.Record) []history.Record
 }
 
 // Named is the kind of some names, whose records say what Said tells.
@@ -234,6 +237,22 @@ func (k Kind) said(r *history.Record) Fact {
 	return Said(r)
 }
 
+// SeeParts shows the records of a kind, and in place of one that has parts each of these. See See.
+func (r *Run) SeeParts(k Kind, visit func(*history.Record)) {
+	r.See(func(rec *history.Record) {
+		var parts []history.Record
+		if k.Parts != nil {
+			parts = k.Parts(rec)
+		}
+		if parts == nil {
+			visit(rec)
+		}
+		for i := range parts {
+			visit(&parts[i])
+		}
+	}, k.Names...)
+}
+
 // Operations are the operations of a kind behind the rows of a table, merged over their
 // attempts. They are known after the reading.
 func (r *Run) Operations(k Kind, t *Table) Operations {
@@ -243,11 +262,11 @@ func (r *Run) Operations(k Kind, t *Table) Operations {
 // operations are those of a kind that are wanted.
 func (r *Run) operations(k Kind, wanted func(op uint64) bool) Operations {
 	ops := Operations{}
-	r.See(func(rec *history.Record) {
+	r.SeeParts(k, func(rec *history.Record) {
 		if wanted(rec.Op.ID) {
 			ops.Add(rec)
 		}
-	}, k.Names...)
+	})
 	return ops
 }
 

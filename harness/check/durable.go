@@ -79,7 +79,7 @@ func (e Effects) compare(judge func(*Run, *comparison) (end func())) Clause {
 	return On(e.Table, func(r *Run, t *Table) func() {
 		c := &comparison{kind: e.Kind, t: t, fates: make([]fate, len(t.Rows)),
 			missing: make(map[uint64]missingAck)}
-		r.See(c.see, e.Kind.Names...)
+		r.SeeParts(e.Kind, c.see)
 		return judge(r, c)
 	})
 }
@@ -147,7 +147,7 @@ func AckedDurable(e Effects) Clause {
 			excused = e.Excused(r)
 		}
 		if c.t.Has(ByName | ByThing) {
-			r.See(func(rec *history.Record) { c.sameThing(r, rec) }, e.Kind.Names...)
+			r.SeeParts(e.Kind, func(rec *history.Record) { c.sameThing(r, rec) })
 		}
 		return func() {
 			if e.AtRest {

@@ -468,6 +468,42 @@ func TestAgreeAndQuiescent(t *testing.T) {
 	}
 }
 
+// TestParts: a record that stands for several operations is judged as these.
+func TestParts(t *testing.T) {
+	// Of a cart each letter of the body is an order, a capital one is acknowledged.
+	carts := check.Named("cart", "buy")
+	carts.Parts = func(r *history.Record) []history.Record {
+		if r.Op.Kind != "cart" {
+			return nil
+		}
+		parts := []history.Record{}
+		for _, letter := range string(r.Op.Body) {
+			part := *r
+			part.Op.ID, part.Outcome = uint64(letter|0x20), history.Refused
+			if letter < 'a' {
+				part.Outcome = history.OK
+			}
+			parts = append(parts, part)
+		}
+		return parts
+	}
+	orders := check.Effects{Table: "order", Kind: carts}
+	durable, phantom := check.AckedDurable(orders), check.NoPhantom(orders)
+	const cart = `{"id":1,"kind":"cart","body":"Ab","outcome":"ok","start_ns":1,"end_ns":9}
+		{"id":7,"kind":"buy","outcome":"ok","start_ns":1,"end_ns":9}`
+	a, b, alone := check.Fact{Op: 'a'}, check.Fact{Op: 'b'}, check.Fact{Op: 7}
+	judgeFamilies(t, []familyCase{
+		{"each acknowledged one is there - pass", cart, of("order", a, alone), durable, "", nil},
+		{"the one of a cart is gone - fail", cart, of("order", alone), durable, "operation 97 ", nil},
+		{"the one alone is gone - fail", cart, of("order", a), durable, "operation 7 ", nil},
+		{"nothing was refused - pass", cart, of("order", a, alone), phantom, "", nil},
+		{"a refused one is there - fail", cart, of("order", a, b, alone), phantom,
+			"the operation was refused", nil},
+		{"one is in two carts - pass", cart + "\n" + strings.Replace(cart, `"id":1`, `"id":2`, 1), store{},
+			check.SameReply(check.Replies{Kind: carts, What: "order", Sent: true}), "", nil},
+	})
+}
+
 func TestReplyFamilies(t *testing.T) {
 	same := check.Replies{Kind: check.Named("buy"), What: "key", Same: check.ByName | check.ByThing,
 		Denied: func(r *history.Record) bool { return r.Code == "sold_out" }, Sent: true}

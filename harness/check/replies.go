@@ -33,7 +33,7 @@ func SameReply(s Replies) Clause {
 		}
 		first := make(map[uint64]*answer)
 		var repeats Repeats
-		r.See(func(rec *history.Record) {
+		r.SeeParts(s.Kind, func(rec *history.Record) {
 			repeats.See(rec, s.Denied != nil && s.Denied(rec))
 			if rec.Outcome != history.OK || s.Same == 0 {
 				return
@@ -51,7 +51,7 @@ func SameReply(s Replies) Clause {
 				r.Violate([]uint64{f.Op}, "the %s %d was answered with %v and with %v", s.What, f.Op,
 					before.Group, now)
 			}
-		}, s.Kind.Names...)
+		})
 		return func() {
 			repeats.Judge(r.Collector, s.Excused)
 			again := repeats.Again()

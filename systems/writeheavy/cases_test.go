@@ -1,0 +1,286 @@
+package writeheavy_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/writeheavy"
+)
+
+// The adds of the small run: two to counter 1 and one to counter 2, and those of a batch.
+const (
+	first, second, third = 1024, 2048, 3072
+	batch, good, bad     = 4096, 4097, 4098
+)
+
+// smallRun is a run that every invariant accepts: the first add is sent twice, a batch has an add
+// that cannot be made, another one has ten to counter 2, and a reader reads counter 1 twice.
+func smallRun() *evidence { return smallRunOf(true) }
+
+func smallRunOf(log bool) *evidence {
+	e := &evidence{p: crowd()}
+	c := newCounters(log)
+	do := func(kind string, request any) {
+		op := c.api.Op(kind, request)
+		reply, err := c.api.Do(context.Background(), c, op)
+		n := uint64(len(e.records))
+		start := 10 * ms * time.Duration(n+1)
+		r := history.Record{Seq: n, Op: op, Reply: reply, Outcome: history.OK, Intended: start,
+			Start: start, End: start + 5*ms}
+		if err != nil {
+			suttest.Deny(&r, err)
+		}
+		e.records = append(e.records, r)
+	}
+	add := func(id, key uint64, delta int64) {
+		do(writeheavy.KindAdd, writeheavy.AddRequest{ID: id, Key: key, User: 3, Delta: delta,
+			Class: writeheavy.ClassNormal})
+	}
+	read := func(id uint64) {
+		do(writeheavy.KindRead, writeheavy.ReadRequest{ID: id, Key: 1, Reader: 1})
+	}
+	add(first, 1, 5)
+	read(first + 1023)
+	add(second, 1, -2)
+	add(first, 1, 5)
+	add(third, 2, 7)
+	do(writeheavy.KindBatch, writeheavy.BatchRequest{ID: batch, Records: []writeheavy.Record{
+		{ID: good, Key: 1, User: 4, Delta: 1, Class: writeheavy.ClassLow},
+		{ID: bad, Key: 2, User: 4, Delta: 0, Class: writeheavy.ClassLow}}})
+	crowd := writeheavy.BatchRequest{ID: 5120}
+	for id := uint64(5121); id < 5131; id++ {
+		crowd.Records = append(crowd.Records, writeheavy.Record{ID: id, Key: 2, User: id, Delta: 1,
+			Class: writeheavy.ClassHigh})
+	}
+	do(writeheavy.KindBatch, crowd)
+	read(second + 1023)
+	e.audit = c.ended()
+	return e
+}
+
+// op is the first record of an operation.
+func (e *evidence) op(id uint64) *history.Record {
+	return suttest.PickFrom(e.records, func(int) int { return 0 }, func(r *history.Record) bool {
+		return r.Op.ID == id
+	})
+}
+
+// made is an add in a counter.
+func (e *evidence) made(id uint64) *writeheavy.OpRow {
+	return suttest.PickFrom(e.audit.Ops, func(int) int { return 0 }, func(o *writeheavy.OpRow) bool {
+		return o.ID == id
+	})
+}
+
+// without removes an add from a counter, but for the log.
+func without(id uint64) func(*evidence) {
+	return func(e *evidence) {
+		for i, o := range e.audit.Ops {
+			if o.ID == id {
+				e.audit.Ops = append(e.audit.Ops[:i:i], e.audit.Ops[i+1:]...)
+				return
+			}
+		}
+	}
+}
+
+// asOfNow is the small run of counters without a log, changed.
+func asOfNow(change func(*evidence)) func(*evidence) {
+	return func(e *evidence) {
+		*e = *smallRunOf(false)
+		change(e)
+	}
+}
+
+func nothing(*evidence) {}
+
+// died declares that an edge may lose two adds, and ends a process of the API.
+func died(e *evidence) {
+	e.audit.Contract.Accepted = 2
+	e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill api-1", Start: 20 * ms,
+		End: 90 * ms}}
+}
+
+type clause suttest.Case[*evidence]
+
+// TestClauses: each clause accepts what is right and refuses what is wrong.
+func TestClauses(t *testing.T) {
+	noOps := func(e *evidence) { e.audit.Ops = nil }
+	value := func(id uint64, to int64) func(*evidence) {
+		return func(e *evidence) { e.op(id).Reply.Value = to }
+	}
+	unknown := func(id uint64) func(*evidence) {
+		return func(e *evidence) { e.op(id).Outcome, e.op(id).Reply = history.Unknown, history.Reply{} }
+	}
+	reply := func(body string) func(*evidence) {
+		return func(e *evidence) { e.op(batch).Reply.Body = []byte(body) }
+	}
+	suttest.Clauses(t, proof(), smallRun, []clause{
+		{writeheavy.AckedKept, "all of it", check.Held, asOfNow(nothing), ""},
+		{writeheavy.AckedKept, "one of unknown outcome is lost", check.Held, func(e *evidence) {
+			unknown(third)(e)
+			without(third)(e)
+		}, ""},
+		{writeheavy.AckedKept, "an acknowledged one is lost", check.Broken, without(third),
+			"operation 3072"},
+		{writeheavy.AckedKept, "one of a batch is lost", check.Broken, without(good), "operation 4097"},
+		{writeheavy.AckedKept, "another delta", check.Broken, func(e *evidence) { e.made(third).Delta++ },
+			"was asked to add 7"},
+		{writeheavy.AckedKept, "another user's", check.Broken, func(e *evidence) { e.made(third).User++ },
+			"user-4"},
+		{writeheavy.AckedKept, "lost with an edge", check.Held, func(e *evidence) {
+			died(e)
+			without(third)(e)
+		}, ""},
+		{writeheavy.AckedKept, "an edge lost more than it declares", check.Broken, func(e *evidence) {
+			died(e)
+			for _, id := range []uint64{first, third, good} {
+				without(id)(e)
+			}
+		}, "has no effect"},
+		{writeheavy.AckedKept, "lost, and no edge died", check.Broken, func(e *evidence) {
+			e.audit.Contract.Accepted = 2
+			without(third)(e)
+		}, "operation 3072"},
+		{writeheavy.AckedKept, "declares more than it may", check.Undecided, func(e *evidence) {
+			e.audit.Contract.Accepted = 1_000_000
+		}, "the most allowed is 1000"},
+		{writeheavy.AckedKept, "no adds", check.Undecided, noOps, "no ops"},
+
+		{writeheavy.OncePerOp, "it is", check.Held, nothing, ""},
+		{writeheavy.OncePerOp, "an add is there twice", check.Broken, func(e *evidence) {
+			e.audit.Ops = append(e.audit.Ops, e.audit.Ops[0])
+		}, "operation 1024"},
+		{writeheavy.OncePerOp, "a partial sum is there twice", check.Broken, func(e *evidence) {
+			e.audit.Partials = append(e.audit.Partials, e.audit.Partials[0])
+		}, "twice"},
+		{writeheavy.OncePerOp, "a sum is not that of its adds", check.Broken, func(e *evidence) {
+			e.audit.Partials[1].Sum++
+		}, "not those of their adds"},
+		{writeheavy.OncePerOp, "denied when it is sent again", check.Broken, func(e *evidence) {
+			suttest.Deny(&e.records[3], writeheavy.ErrRejected)
+		}, "denied"},
+		{writeheavy.OncePerOp, "nothing is sent again", check.Undecided, func(e *evidence) {
+			e.records = append(e.records[:3:3], e.records[4:]...)
+		}, "no add was acknowledged again"},
+
+		{writeheavy.NothingNew, "nothing is", check.Held, nothing, ""},
+		{writeheavy.NothingNew, "a refused add is made", check.Broken, func(e *evidence) {
+			suttest.Deny(e.op(third), writeheavy.ErrShed)
+		}, "was refused"},
+		{writeheavy.NothingNew, "what nobody sent is made", check.Broken, func(e *evidence) {
+			e.made(third).ID = 9999
+		}, "never requested"},
+		{writeheavy.NothingNew, "a refused one of a batch is made", check.Broken,
+			reply(`{"results":[{"op_id":4097,"result":"shed"},{"op_id":4098,"result":"ok"}]}`),
+			"was refused"},
+		{writeheavy.NothingNew, "what cannot be made is made", check.Broken, func(e *evidence) {
+			e.audit.Ops = append(e.audit.Ops, writeheavy.OpRow{ID: bad, Key: 2, User: 4})
+		}, "which cannot be added"},
+		{writeheavy.NothingNew, "another dead letter", check.Broken, func(e *evidence) {
+			e.audit.Dead[0].Key = 9
+		}, "is not what was sent"},
+		{writeheavy.NothingNew, "nothing is there", check.Undecided, func(e *evidence) {
+			e.audit.Ops, e.audit.Partials = []writeheavy.OpRow{}, nil
+		}, "no effect"},
+
+		{writeheavy.Conserved, "they are", check.Held, asOfNow(nothing), ""},
+		{writeheavy.Conserved, "in several parts", check.Held, func(e *evidence) {
+			c := e.audit.Counters[0]
+			e.audit.Counters[0].Value -= 3
+			e.audit.Counters = append(e.audit.Counters,
+				writeheavy.CounterRow{Key: c.Key, Shard: 1, Value: 3})
+		}, ""},
+		{writeheavy.Conserved, "one too many", check.Broken, func(e *evidence) {
+			e.audit.Counters[0].Value++
+		}, "(+1)"},
+		{writeheavy.Conserved, "a counter is missing", check.Broken, func(e *evidence) {
+			e.audit.Counters = e.audit.Counters[:1]
+		}, "is 0"},
+		{writeheavy.Conserved, "in the log and nowhere else", check.Broken, func(e *evidence) {
+			e.audit.Dead = []writeheavy.DeadRow{}
+		}, "no dead letter"},
+		{writeheavy.Conserved, "another delta in the log", check.Broken, func(e *evidence) {
+			e.audit.Log[0].Delta++
+		}, "is in the log with 6"},
+		{writeheavy.Conserved, "not in the log", check.Broken, func(e *evidence) {
+			e.audit.Log = e.audit.Log[:4]
+		}, "not in the log"},
+		{writeheavy.Conserved, "adds come one by one", check.Undecided, func(e *evidence) {
+			e.op(5120).Outcome = history.Unknown
+		}, "adds came to a counter together"},
+
+		{writeheavy.ReadsExact, "as of a position", check.Held, nothing, ""},
+		{writeheavy.ReadsExact, "one more than there was", check.Broken, value(first+1023, 6), "as of 1"},
+		{writeheavy.ReadsExact, "as of another position", check.Broken, func(e *evidence) {
+			e.op(second + 1023).Reply.Body = []byte(`{"as_of":1}`)
+		}, "as of 1"},
+		{writeheavy.ReadsExact, "no reply", check.Broken, func(e *evidence) {
+			e.op(first + 1023).Reply.Body = []byte(`[`)
+		}, "cannot be read"},
+		{writeheavy.ReadsExact, "as of now", check.Held, asOfNow(nothing), ""},
+		{writeheavy.ReadsExact, "as of now, before an acknowledged add", check.Broken,
+			asOfNow(value(second+1023, 3)), "are possible"},
+		{writeheavy.ReadsExact, "as of now, with one of unknown outcome", check.Held,
+			asOfNow(func(e *evidence) {
+				unknown(second)(e)
+				value(second+1023, 6)(e)
+			}), ""},
+		{writeheavy.ReadsExact, "a position that is not declared", check.Broken,
+			asOfNow(func(e *evidence) { e.op(first + 1023).Reply.Body = []byte(`{"as_of":1}`) }),
+			"declares no positions"},
+		{writeheavy.ReadsExact, "nothing was read", check.Undecided, func(e *evidence) {
+			e.op(first+1023).Outcome, e.op(second+1023).Outcome = history.Unknown, history.Unknown
+		}, "nothing was read"},
+
+		{writeheavy.AsOfRises, "it does", check.Held, nothing, ""},
+		{writeheavy.AsOfRises, "as of now", check.Held, asOfNow(nothing), "as of now"},
+		{writeheavy.AsOfRises, "it falls", check.Broken, func(e *evidence) {
+			e.op(second + 1023).Reply.Body = []byte(`{"as_of":0}`)
+		}, "after it had read it as of 1"},
+		{writeheavy.AsOfRises, "it falls while the other read is under way", check.Undecided,
+			func(e *evidence) {
+				e.op(second + 1023).Reply.Body = []byte(`{"as_of":0}`)
+				e.op(first + 1023).End = 1000 * ms
+			}, "no client has read"},
+
+		{writeheavy.ByRecord, "all of it", check.Held, nothing, ""},
+		{writeheavy.ByRecord, "no reply for one", check.Broken, reply(`{"results":[]}`),
+			"not one for each"},
+		{writeheavy.ByRecord, "another one's reply", check.Broken,
+			reply(`{"results":[{"op_id":4098,"result":"ok"},{"op_id":4097,"result":"ok"}]}`),
+			"not one for each"},
+		{writeheavy.ByRecord, "refused with the other", check.Broken, reply(
+			`{"results":[{"op_id":4097,"result":"rejected"},{"op_id":4098,"result":"rejected"}]}`),
+			"operation 4097 was told"},
+		{writeheavy.ByRecord, "it was refused and is no dead letter", check.Held, func(e *evidence) {
+			reply(`{"results":[{"op_id":4097,"result":"ok"},{"op_id":4098,"result":"rejected"}]}`)(e)
+			e.audit.Dead = []writeheavy.DeadRow{}
+		}, ""},
+		{writeheavy.ByRecord, "acknowledged and no dead letter", check.Broken, func(e *evidence) {
+			e.audit.Dead = []writeheavy.DeadRow{}
+		}, "no dead letter"},
+		{writeheavy.ByRecord, "a dead letter that can be made", check.Broken, func(e *evidence) {
+			e.audit.Dead[0].Delta = 1
+		}, "can be made"},
+		{writeheavy.ByRecord, "a dead letter too soon", check.Broken, func(e *evidence) {
+			e.audit.Dead[0].Tries = 2
+		}, "after 2 attempts"},
+		{writeheavy.ByRecord, "a dead letter twice", check.Broken, func(e *evidence) {
+			e.audit.Dead = append(e.audit.Dead, e.audit.Dead[0])
+		}, "twice"},
+		{writeheavy.ByRecord, "a batch that is too large", check.Broken, func(e *evidence) {
+			e.audit.Batches[0].Records = 501
+		}, "has 501 adds"},
+		{writeheavy.ByRecord, "batches of fewer adds than there are", check.Broken, func(e *evidence) {
+			e.audit.Batches = e.audit.Batches[1:]
+		}, "have 13 adds, and there are 14"},
+		{writeheavy.ByRecord, "no batch", check.Undecided, func(e *evidence) {
+			e.op(batch).Outcome = history.Unknown
+		}, "no batch had"},
+	})
+}

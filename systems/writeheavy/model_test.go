@@ -1,0 +1,161 @@
+package writeheavy_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+	"stampede/harness/suttest"
+	"stampede/systems/writeheavy"
+)
+
+const ms = time.Millisecond
+
+// counters are the smallest correct ones: a map, and what was asked for in order. Those with a log
+// acknowledge what cannot be made, and their reads have positions.
+type counters struct {
+	api    *api.Table[writeheavy.Counters]
+	log    bool
+	made   map[uint64]bool
+	values map[uint64]int64
+	pos    int64
+	audit  writeheavy.Audit
+}
+
+func newCounters(log bool) *counters {
+	c := &counters{api: writeheavy.API(), log: log, made: map[uint64]bool{},
+		values: map[uint64]int64{}}
+	c.audit = writeheavy.Audit{Ops: []writeheavy.OpRow{}, Dead: []writeheavy.DeadRow{},
+		Counters: []writeheavy.CounterRow{}, Batches: []writeheavy.BatchRow{}}
+	c.audit.Contract = writeheavy.Contract{AsOf: log, Attempts: 3}
+	if log {
+		c.audit.Log, c.audit.Partials = []writeheavy.LogRow{}, []writeheavy.PartialRow{}
+	}
+	return c
+}
+
+// Do performs an operation.
+func (c *counters) Do(op history.Op, answer func(history.Reply, error)) {
+	answer(c.api.Do(context.Background(), c, op))
+}
+
+// Add makes an add, once.
+func (c *counters) Add(_ context.Context, req writeheavy.AddRequest) (none api.Nothing, err error) {
+	if c.log {
+		c.audit.Log = append(c.audit.Log, writeheavy.LogRow{ID: req.ID, Key: req.Key, Delta: req.Delta})
+	}
+	first := !c.made[req.ID]
+	c.made[req.ID] = true
+	if req.Delta == 0 || max(req.Delta, -req.Delta) > writeheavy.MostDelta {
+		if first {
+			c.audit.Dead = append(c.audit.Dead, writeheavy.DeadRow{ID: req.ID, Key: req.Key,
+				User: req.User, Delta: req.Delta, Tries: 3})
+		}
+		if !c.log {
+			err = writeheavy.ErrRejected
+		}
+		return none, err
+	}
+	if !first {
+		return none, nil
+	}
+	row := writeheavy.OpRow{ID: req.ID, Key: req.Key, User: req.User, Delta: req.Delta}
+	if c.log {
+		c.pos++
+		row.Pos = c.pos
+		c.audit.Partials = append(c.audit.Partials, writeheavy.PartialRow{Node: "edge", Epoch: "e",
+			Seq: c.pos, Key: req.Key, Sum: req.Delta, Pos: c.pos})
+	}
+	c.audit.Ops = append(c.audit.Ops, row)
+	c.audit.Batches = append(c.audit.Batches, writeheavy.BatchRow{Records: 1})
+	c.values[req.Key] += req.Delta
+	return none, nil
+}
+
+// Batch makes each add.
+func (c *counters) Batch(ctx context.Context, req writeheavy.BatchRequest) (
+	reply writeheavy.BatchReply, err error,
+) {
+	for _, r := range req.Records {
+		_, err := c.Add(ctx, writeheavy.AddRequest{ID: r.ID, Key: r.Key, User: r.User, Delta: r.Delta})
+		result := writeheavy.Result{ID: r.ID, Result: writeheavy.ResultOK}
+		if errors.Is(err, sut.ErrRefused) {
+			result.Result = sut.Code(err)
+		}
+		reply.Results = append(reply.Results, result)
+	}
+	return reply, nil
+}
+
+// Read reads a counter.
+func (c *counters) Read(_ context.Context, req writeheavy.ReadRequest) (writeheavy.Value, error) {
+	return writeheavy.Value{Key: req.Key, Value: c.values[req.Key], AsOf: c.pos}, nil
+}
+
+// ended is the audit.
+func (c *counters) ended() writeheavy.Audit {
+	for key, value := range c.values {
+		c.audit.Counters = append(c.audit.Counters, writeheavy.CounterRow{Key: key, Value: value})
+	}
+	return c.audit
+}
+
+// evidence is a history and an audit, which tests change.
+type evidence struct {
+	p       *writeheavy.Params
+	records []history.Record
+	windows []history.Window
+	audit   writeheavy.Audit
+}
+
+func (e *evidence) judge(t suttest.TB) map[string]check.Verdict {
+	t.Helper()
+	return suttest.Verdicts(writeheavy.System().Invariants(e.p),
+		history.Slice(e.records, e.windows...), suttest.Encoded(t, e.audit))
+}
+
+// played is a run of the correct counters, with a log for every other seed. A fault makes most
+// attempts meet trouble for a while.
+func played(
+	t suttest.TB, seed uint64, p *writeheavy.Params, trouble suttest.Trouble, fault bool,
+) *evidence {
+	t.Helper()
+	load, err := writeheavy.NewWorkload(seed, *p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := suttest.NewWorld(seed, load, trouble)
+	c := newCounters(seed%2 == 0)
+	e := &evidence{p: p}
+	if fault {
+		e.windows = w.LoseAnswers()
+	}
+	w.Run(c, 100, time.Second)
+	e.records, e.audit = w.Records, c.ended()
+	return e
+}
+
+// street is of ordinary size.
+func street() *writeheavy.Params {
+	p := crowd()
+	p.Keys, p.Batches, p.Poison, p.Reads, p.Resend = 6, 0.2, 0.1, 0.6, 0.3
+	return p
+}
+
+// anyStreet is a small one of any kind.
+func anyStreet(t *rapid.T) *writeheavy.Params {
+	p := street()
+	share := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
+	some := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
+	p.Keys, p.Users, p.Records, p.Readers = some("keys", 50), some("users", 50), some("records", 20),
+		some("readers", 5)
+	p.Down, p.Poison, p.Batches = share("down"), share("poison"), share("batches")
+	p.Reads, p.Resend, p.Retry = share("reads"), share("resend"), some("retry", 5)
+	return p
+}

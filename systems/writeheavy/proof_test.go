@@ -1,0 +1,53 @@
+package writeheavy_test
+
+import (
+	"testing"
+
+	"stampede/harness/history"
+	"stampede/harness/suttest"
+	"stampede/systems/writeheavy"
+)
+
+// proof is what the judges of writeheavy are proved by.
+func proof() suttest.Proof[*evidence] {
+	return suttest.Played(suttest.Proof[*evidence]{Judge: (*evidence).judge,
+		Parts: func(e *evidence) ([]history.Record, any) { return e.records, &e.audit },
+		Unnoticed: map[string][]string{
+			"an add that cannot be made may be acknowledged, and be a dead letter": {"invent add"},
+			"a batch has no client and no key": {"change client of batch",
+				"change key of batch"},
+			"a read may be refused, and is anybody's": {"deny read",
+				"change client of read"},
+			"an add that is sent twice is in the log twice, or in two batches": {"double of log",
+				"double of batches", "raise records of batches"},
+			"more attempts are as good":        {"raise tries of dead"},
+			"a sum of another sequence is one": {"exchange seq of partials"},
+		},
+		Absent: map[string][]string{
+			"the answer says nothing": {"exchange answers to add"},
+			"none is refused":         {"invent batch", "invent read"},
+			"counters are in one piece": {"exchange shard of counters", "raise shard of counters",
+				"lower shard of counters"},
+			"all are alike": {"exchange tries of dead", "exchange node of partials",
+				"exchange epoch of partials", "exchange records of batches"},
+		},
+	}, writeheavy.System(), street, anyStreet, played)
+}
+
+// TestJudges: the judges are sound, a smoke run decides all of them, and none is vacuous.
+func TestJudges(t *testing.T) {
+	t.Run("sound", proof().Sound)
+	t.Run("decided", func(t *testing.T) { proof().Decides(t, 50) })
+	suttest.Caught(t, proof(), []suttest.Corruption[*evidence]{
+		{Name: "a read is one too high", Breaks: writeheavy.ReadsExact,
+			Do: func(e *evidence, pick func(int) int) bool {
+				r := suttest.PickFrom(e.records, pick, func(r *history.Record) bool {
+					return r.Op.Kind == writeheavy.KindRead && r.Outcome == history.OK
+				})
+				if r != nil {
+					r.Reply.Value += 100_000
+				}
+				return r != nil
+			}},
+	})
+}

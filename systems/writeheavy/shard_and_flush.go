@@ -1,0 +1,112 @@
+package writeheavy
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/stores"
+)
+
+// shardAndFlush splits each counter over shards, and writes what has come together at once.
+//
+// The idea: an add belongs to a shard by the hash of its user. Adds are collected in memory and
+// flushed together with their numbers: one row for each counter and shard, whatever the number of
+// adds. Who added is answered after the commit, which many share. A compactor folds the shards of a
+// counter into one row, so that reads stay short.
+//
+// The guarantee: what is acknowledged is committed, and reads are as of now.
+//
+// It gives up: some milliseconds for company, and reads of one row. A flush touches at most as many
+// rows of a hot counter as there are shards, and each has a lock of its own.
+func shardAndFlush() variant {
+	return variant{Name: "shard_and_flush",
+		Idea:       "a part of a counter for each of 16 shards, adds flushed together, shards compacted",
+		Guarantees: "what is acknowledged is committed, and reads are as of now",
+		GivesUp:    "some milliseconds for company, and reads of a single row",
+		Places:     []string{placeCollected, placeWritten},
+		Open: func(_ context.Context, st *opened) (Counters, error) {
+			return newSharded(st, func(context.Context) (int, int, error) {
+				return 1, st.Params.Shards, nil
+			}), nil
+		},
+		Roles: []role{compactor(sqlCompact)},
+	}
+}
+
+// sharded is an API that flushes to shards.
+type sharded struct {
+	service
+	*batcher
+	st *opened
+	// current is the map of shards that counts, and how many it has.
+	current func(context.Context) (version, shards int, err error)
+}
+
+func newSharded(st *opened, current func(context.Context) (int, int, error)) *sharded {
+	s := &sharded{st: st, current: current}
+	s.batcher = newBatcher(st.Params, s.flush)
+	s.service = service{now{st}, s.sound, MostRecords}
+	return s
+}
+
+// shardOf is the shard of a user, of so many.
+func shardOf(user uint64, shards int) int {
+	return int(user * 0x9e3779b97f4a7c15 >> 33 % uint64(shards))
+}
+
+// sound adds what can be added. It waits until its flush is committed.
+func (s *sharded) sound(ctx context.Context, req AddRequest) error {
+	if !sound(req.Delta) {
+		return ErrRejected
+	}
+	return s.join(ctx, req)
+}
+
+// flush writes a batch.
+func (s *sharded) flush(ctx context.Context, batch []*waiting) {
+	s.st.Config.Passed(placeCollected)
+	version, shards, err := s.current(ctx)
+	if err == nil {
+		list := make([]counted, len(batch))
+		for i, w := range batch {
+			list[i] = counted{AddRequest: w.AddRequest, shard: shardOf(w.User, shards)}
+		}
+		err = s.st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return apply(ctx, tx, version, list)
+		})
+	}
+	s.st.Config.Passed(placeWritten)
+	tell(batch, stores.Failed("flushing", err))
+}
+
+// sqlCompact folds the shards of a counter into one. It locks them in the order in which a flush
+// does, and deletes what it has read: a part that a flush adds meanwhile waits, and is new then.
+const sqlCompact = `WITH parts AS MATERIALIZED (
+		SELECT key, map, shard FROM counters WHERE key = $1 AND map = 1 AND shard >= 0
+		ORDER BY shard FOR UPDATE),
+	gone AS (
+		DELETE FROM counters c USING parts p
+		WHERE c.key = p.key AND c.map = p.map AND c.shard = p.shard RETURNING c.value)
+	INSERT INTO counters (key, map, shard, value)
+	SELECT $1, 1, -1, sum(value)::bigint FROM gone HAVING count(*) > 0
+	ON CONFLICT (key, map, shard) DO UPDATE SET value = counters.value + excluded.value`
+
+// compactor is the role that keeps reads short.
+func compactor(sql ...string) role {
+	return role{Name: "compactor", Summary: "folds the shards of a counter into one row",
+		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+			var list []int64
+			err := st.DB.Row(ctx, `SELECT coalesce(array_agg(key), '{}') FROM (SELECT key FROM counters
+				WHERE map = 1 AND shard >= 0 GROUP BY key HAVING count(*) > 1 LIMIT 500) AS split`, nil, &list)
+			for _, key := range list {
+				for _, statement := range sql {
+					if err == nil {
+						_, err = st.DB.Exec(ctx, statement, key)
+					}
+				}
+			}
+			return st.Params.Compact.D(), stores.Failed("compacting", err)
+		}}
+}

@@ -1,0 +1,220 @@
+package writeheavy
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// opFact is the table of facts: every add that is in a counter.
+const opFact = "add"
+
+// adds are the adds of a history: those of batches, too.
+func adds() check.Kind {
+	table := API()
+	parts := func(rec *history.Record) []history.Record {
+		if rec.Op.Kind != KindBatch {
+			return nil
+		}
+		return partsOf(table, rec)
+	}
+	return check.Kind{Names: []string{KindAdd, KindBatch}, Parts: parts}
+}
+
+// partsOf are the adds of a batch: each has the outcome that the reply says. What the reply does
+// not say is unknown.
+func partsOf(table *api.Table[Counters], rec *history.Record) []history.Record {
+	req, err := api.RequestOf[BatchRequest](table, rec.Op)
+	if err != nil {
+		return []history.Record{} // batches-by-record says so
+	}
+	var reply BatchReply
+	if rec.Outcome == history.OK && json.Unmarshal(rec.Reply.Body, &reply) != nil {
+		reply.Results = nil
+	}
+	parts := make([]history.Record, len(req.Records))
+	for i, one := range req.Records {
+		parts[i] = *rec
+		parts[i].Op = history.Op{ID: one.ID, Kind: KindAdd, Arg: one.Delta,
+			Key: counterKey(one.Key), Client: userName(one.User)}
+		parts[i].Reply = history.Reply{}
+		if rec.Outcome != history.OK {
+			continue
+		}
+		parts[i].Outcome = history.Unknown
+		if i >= len(reply.Results) {
+			continue
+		}
+		switch result := reply.Results[i].Result; result {
+		case ResultOK:
+			parts[i].Outcome = history.OK
+		case ResultUnknown:
+		default:
+			parts[i].Outcome, parts[i].Code = history.Refused, result
+		}
+	}
+	return parts
+}
+
+// ask is what was asked for under a number.
+type ask struct {
+	key, user string
+	delta     int64
+	rejected  bool
+}
+
+// truth is what clients saw.
+type truth struct {
+	seen  bool
+	asked map[uint64]ask
+	ops   check.Operations
+	reads []history.Record
+	// replies are the batches that were answered.
+	replies []history.Record
+}
+
+// see reads the history, for all clauses of an audit.
+func (t *truth) see(r *check.Run) {
+	if t.seen {
+		return
+	}
+	t.seen, t.asked, t.ops = true, map[uint64]ask{}, check.Operations{}
+	r.SeeParts(adds(), func(rec *history.Record) {
+		was := t.asked[rec.Op.ID]
+		t.asked[rec.Op.ID] = ask{rec.Op.Key, rec.Op.Client, rec.Op.Arg,
+			was.rejected || sut.RefusedFor(rec, ErrRejected)}
+		t.ops.Add(rec)
+	})
+	keep := func(list *[]history.Record) func(*history.Record) {
+		return func(rec *history.Record) {
+			if rec.Outcome == history.OK {
+				*list = append(*list, *rec)
+			}
+		}
+	}
+	r.See(keep(&t.reads), KindRead)
+	r.See(keep(&t.replies), KindBatch)
+}
+
+// counterKey is how a history names a counter.
+func counterKey(key uint64) string { return "counter-" + strconv.FormatUint(key, 10) }
+
+// userName is how it names a user.
+func userName(user uint64) string { return "user-" + strconv.FormatUint(user, 10) }
+
+// facts are the adds in counters, as a table.
+func facts(a *Audit) check.Facts {
+	a.truth = &truth{}
+	if a.Ops == nil {
+		return check.Facts{}
+	}
+	rows := make([]check.Fact, len(a.Ops))
+	for i, o := range a.Ops {
+		rows[i] = check.Fact{Op: o.ID, Key: counterKey(o.Key)}
+		if o.User > 0 {
+			rows[i].Owner = userName(o.User)
+		}
+	}
+	return check.Facts{Tables: []*check.Table{check.TableOf(opFact, rows)}}
+}
+
+// asOf is a read of a history.
+type asOf struct {
+	op         uint64
+	client     string
+	value, pos int64
+	start, end time.Duration
+}
+
+// byCounter are the reads of each counter that can be read, in the order in which they were sent.
+func (j judged) byCounter() map[string][]asOf {
+	list := map[string][]asOf{}
+	for _, rec := range j.truth.reads {
+		var v Value
+		if err := json.Unmarshal(rec.Reply.Body, &v); err != nil {
+			j.Violate([]uint64{rec.Op.ID}, "a reply to a read cannot be read: %v", err)
+			continue
+		}
+		list[rec.Op.Key] = append(list[rec.Op.Key], asOf{rec.Op.ID, rec.Op.Client, rec.Reply.Value,
+			v.AsOf, rec.Start, rec.End})
+	}
+	for _, reads := range list {
+		slices.SortFunc(reads, func(a, b asOf) int { return cmp.Compare(a.start, b.start) })
+	}
+	return list
+}
+
+// line is the adds of a counter in the order of their positions.
+type line struct {
+	pos []int64
+	// sum is the value with every add up to here, and unread when the first of those from here on
+	// was acknowledged.
+	sum    []int64
+	unread []time.Duration
+}
+
+// lines are those of all counters.
+func (j judged) lines() map[string]*line {
+	rows := slices.Clone(j.Ops)
+	slices.SortFunc(rows, func(a, b OpRow) int { return cmp.Compare(a.Pos, b.Pos) })
+	all := map[string]*line{}
+	for _, o := range rows {
+		key := counterKey(o.Key)
+		l := all[key]
+		if l == nil {
+			l = &line{}
+			all[key] = l
+		}
+		before := int64(0)
+		if n := len(l.sum); n > 0 {
+			before = l.sum[n-1]
+		}
+		end := history.Never
+		if op, known := j.truth.ops[o.ID]; known {
+			end = op.End
+		}
+		l.pos, l.sum = append(l.pos, o.Pos), append(l.sum, before+o.Delta)
+		l.unread = append(l.unread, end)
+	}
+	for _, l := range all {
+		for i := len(l.unread) - 2; i >= 0; i-- {
+			l.unread[i] = min(l.unread[i], l.unread[i+1])
+		}
+	}
+	return all
+}
+
+// at is the value as of a position, and how old the first acknowledged add was, at a time, that is
+// not in it.
+func (l *line) at(pos int64, sent time.Duration) (value int64, age time.Duration) {
+	if l == nil {
+		return 0, 0
+	}
+	i, _ := slices.BinarySearchFunc(l.pos, pos, func(a, b int64) int {
+		if a <= b {
+			return -1
+		}
+		return 1
+	})
+	if i > 0 {
+		value = l.sum[i-1]
+	}
+	if i < len(l.unread) {
+		age = max(0, sent-l.unread[i])
+	}
+	return value, age
+}
+
+// isAPI says whether a fault ends processes of the API without giving them time for anything.
+func isAPI(w history.Window) bool {
+	return check.Strikes(w, "api", "kill", "crash") ||
+		check.Strikes(w, "api", "churn") && !strings.Contains(w.Fault, "orderly")
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"stampede/docker"
@@ -190,6 +192,64 @@ func TestSilenceIsBounded(t *testing.T) {
 			t.Errorf("%s answers where nobody listens", service)
 		}
 	}
+}
+
+// TestDropWithoutPrivileges: a user who may create databases drops one that a superuser's process,
+// such as autovacuum's, is connected to, as soon as that has left, and throws its own sessions out.
+func TestDropWithoutPrivileges(t *testing.T) {
+	ctx := t.Context()
+	super := administrators(t)[sut.Postgres].(admin.Postgres)
+	root := dial(t, super.URL())
+	if _, err := root.Exec(ctx, `CREATE ROLE dropper LOGIN CREATEDB PASSWORD 'x'`); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := root.Exec(context.WithoutCancel(ctx), `DROP ROLE dropper`); err != nil {
+			t.Error(err)
+		}
+	}()
+	as, err := url.Parse(super.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	as.User = url.UserPassword("dropper", "x")
+	user := admin.Postgres{URL: as.String}
+	dropped, err := user.CreateDatabase(ctx, "dropper_1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := dial(t, dropped)
+	there, err := super.DatabaseURL("dropper_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vacuum := dial(t, there)
+	done := make(chan error, 1)
+	go func() { done <- user.DropDatabase(ctx, "dropper_1") }()
+	if _, err := own.Exec(ctx, `SELECT pg_sleep(60)`); err == nil {
+		t.Error("a session of the user's own was not thrown out")
+	}
+	if err := vacuum.Ping(ctx); err != nil {
+		t.Errorf("a superuser's session was thrown out: %v", err)
+	}
+	if err := vacuum.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("%v", err)
+	}
+	if err := user.DropDatabase(ctx, "postgres"); err == nil {
+		t.Error("dropped a database of somebody else")
+	}
+}
+
+func dial(t *testing.T, address string) *pgx.Conn {
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
 }
 
 func TestUnknownSettingIsAnError(t *testing.T) {

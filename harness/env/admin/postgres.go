@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"stampede/harness/env"
+	"stampede/harness/sut"
 )
 
 // Postgres administers one Postgres server.
@@ -184,8 +186,39 @@ func (p Postgres) DatabaseURL(name string) (string, error) {
 // DropDatabase drops a database and throws out whoever is connected to it.
 // Dropping one that is not there is not an error.
 func (p Postgres) DropDatabase(ctx context.Context, name string) error {
-	quoted := pgx.Identifier{name}.Sanitize()
-	return p.exec(ctx, "DROP DATABASE IF EXISTS "+quoted+" WITH (FORCE)")
+	drop := "DROP DATABASE IF EXISTS " + pgx.Identifier{name}.Sanitize()
+	err := p.exec(ctx, drop+" WITH (FORCE)")
+	if state(err) != insufficientPrivilege {
+		return err
+	}
+	// A user without privileges may not throw out autovacuum, which FORCE wants to before it drops
+	// anything. A DROP without it makes autovacuum leave by itself.
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	for {
+		err := p.exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "+
+			literal(name)+" AND usename = current_user AND pid <> pg_backend_pid()", drop)
+		if state(err) != objectInUse || !sut.Pause(ctx, dropPause) {
+			return err
+		}
+	}
+}
+
+// dropPause is the pause between two attempts to drop a database that is in use.
+const dropPause = 100 * time.Millisecond
+
+// What Postgres answers.
+const (
+	insufficientPrivilege = "42501"
+	objectInUse           = "55006"
+)
+
+// state is the SQLSTATE of an error, "" if Postgres did not answer with one.
+func state(err error) string {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pg.Code
+	}
+	return ""
 }
 
 // CreateSchema makes an empty schema with a comment in the URL's database and

@@ -16,7 +16,7 @@ import (
 // The fail points of a process that writes batches.
 const (
 	placeCollected = "collected" // a batch is collected, and not written
-	placeWritten   = "written"   // it is written, and nobody knows
+	placeWritten   = "written"   // it is written, and no reply is sent
 )
 
 // writers is how many batches are written at once.

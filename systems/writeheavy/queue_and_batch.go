@@ -143,7 +143,9 @@ func (q *queue) attempt(ctx context.Context, batch []*waiting) error {
 	}
 	q.st.Config.Passed(placeCollected)
 	err := q.write(ctx, q.st, list)
-	q.st.Config.Passed(placeWritten)
+	if err == nil {
+		q.st.Config.Passed(placeWritten)
+	}
 	return err
 }
 

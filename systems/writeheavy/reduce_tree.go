@@ -41,13 +41,16 @@ const (
 // The guarantee: what left its edge is counted once, however often sums and adds are sent. An edge
 // that dies takes at most its open window with it, which it declares.
 //
-// It gives up: durability for the length of a window, and reads as of now: they are up to three
-// windows old.
+// It gives up: durability for the length of a window, and where Redis forgets, whose counts of
+// rounds and numbers of adds are what makes a sum new; memory of Redis, which has the number of
+// every add; and reads as of now: they are about three windows old, and older while something
+// waits.
 func reduceTree() variant {
 	return treeOf(variant{Name: "reduce_tree",
 		Idea:       "edges add up, the middle adds up sums, and only the root writes",
 		Guarantees: "a sum is applied once; an edge that dies takes no more than its open window with it",
-		GivesUp:    "durability for the length of a window; reads are up to three windows old",
+		GivesUp:    "durability for the length of a window, and if Redis forgets; reads of now",
+		Breaks:     []sut.Break{{Invariant: AckedKept, Under: sut.PowerLoss}},
 	}, luaOnce+luaTake)
 }
 
@@ -311,7 +314,7 @@ func move(ctx context.Context, st *opened, inbox string, taken int64, n int, sen
 }
 
 // addUp makes one partial sum of those in the inbox of the middle. Its sequence is how many were
-// taken out before, so that it has no memory to lose.
+// taken out before, so that it has nothing to lose but what Redis loses.
 func addUp(ctx context.Context, st *opened) error {
 	list, taken, err := look(ctx, st, inboxMiddle)
 	if err != nil || len(list) == 0 {

@@ -77,7 +77,9 @@ func (s *sharded) flush(ctx context.Context, batch []*waiting) {
 			return apply(ctx, tx, version, list)
 		})
 	}
-	s.st.Config.Passed(placeWritten)
+	if err == nil {
+		s.st.Config.Passed(placeWritten)
+	}
 	tell(batch, stores.Failed("flushing", err))
 }
 

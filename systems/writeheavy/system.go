@@ -19,6 +19,7 @@ var schema string
 // System returns the counters with all their designs.
 func System() sut.System {
 	return systemOf(rowAtATime(), shardAndFlush(), logFirst(), queueAndBatch(), reduceTree(),
+		shedAtDepth(), shedByDelay(), shedByClass(), shedAdaptively(),
 		mapChangedUnmoved(), batchAckedEarly(), reduceAddsResent())
 }
 

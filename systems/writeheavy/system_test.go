@@ -37,6 +37,7 @@ func crowd() *writeheavy.Params {
 	p.Keys, p.Users, p.Batches, p.Records, p.Poison = 20, 500, 0.1, 10, 0.04
 	p.Reads, p.Readers, p.Resend = 0.3, 2, 0.2
 	p.Compact, p.MapAfter, p.Shards = ms(20), 100, 8
+	p.ShedQueue, p.ShedTarget, p.ShedRate = 1000, sut.Duration(time.Second), 100_000 // nobody is shed
 	p.EdgeWindow, p.MiddleWindow, p.RootWindow = ms(20), ms(20), ms(20)
 	return &p
 }

@@ -56,8 +56,7 @@ func partsOf(table *api.Table[Counters], rec *history.Record) []history.Record {
 		switch result := reply.Results[i].Result; result {
 		case ResultOK:
 			parts[i].Outcome = history.OK
-		case ResultUnknown:
-		default:
+		case sut.Code(ErrRejected), sut.Code(ErrShed), sut.Code(sut.ErrRefused):
 			parts[i].Outcome, parts[i].Code = history.Refused, result
 		}
 	}

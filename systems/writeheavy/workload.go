@@ -23,10 +23,10 @@ const (
 const retryPause = 50 * time.Millisecond
 
 // hotShare is how much goes to the hot key, if there is one, and hotTurn after how many operations
-// another key is hot if it moves.
+// another key is hot if it moves: keys are drawn by numbers, of which an operation owns 1024.
 const (
 	hotShare = 0.8
-	hotTurn  = 2000
+	hotTurn  = 2000 << idBits
 )
 
 // NewWorkload makes the operations as a pure function of the seed. Scheduled operations are adds

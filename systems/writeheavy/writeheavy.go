@@ -102,7 +102,7 @@ type BatchReply struct {
 // Result is what became of a record.
 type Result struct {
 	ID     uint64 `json:"op_id" min:"1"`
-	Result string `json:"result" doc:"ok, unknown, or the code of a refusal"`
+	Result string `json:"result" doc:"ok, rejected, shed or refused, after which nothing was added, or unknown"`
 }
 
 // ReadRequest asks for the value of a counter.
@@ -247,12 +247,17 @@ type Params struct {
 	Compact    sut.Duration `json:"compact_every" min:"1ms" max:"1h" doc:"how often shards are compacted"`
 	MapAfter   int          `json:"map_after" min:"1" max:"1000000000" doc:"adds of a process of the API after which map_changed_unmoved doubles the shards"`
 
+	ShedLimit  int          `json:"shed_limit" min:"1" max:"10000" doc:"adds that are under way at once, in designs that shed; the first limit of shed_adaptively"`
+	ShedQueue  int          `json:"shed_queue" min:"4" max:"1000000" doc:"adds of the most important class that wait for their turn, at most"`
+	ShedTarget sut.Duration `json:"shed_target" min:"1ms" max:"10s" doc:"how long an add may take (shed_adaptively), and four times as long as it may wait (shed_by_delay)"`
+	ShedRate   int          `json:"shed_rate" min:"1" max:"10000000" doc:"adds a second that shed_by_class admits"`
+
 	Session sut.Duration `json:"session_timeout" min:"1s" max:"24h" doc:"silence after which a materialiser loses its partitions"`
 
 	EdgeWindow   sut.Duration `json:"edge_window" min:"1ms" max:"1m" doc:"window of an edge of the tree (5s in production)"`
 	MiddleWindow sut.Duration `json:"middle_window" min:"1ms" max:"1m" doc:"window of the middle (10s in production)"`
 	RootWindow   sut.Duration `json:"root_window" min:"1ms" max:"1m" doc:"window of the root (10s in production)"`
-	WindowMost   int          `json:"window_most" min:"1" max:"1000000" doc:"adds that an edge has in memory, at most; so many may be lost with it"`
+	WindowMost   int          `json:"window_most" min:"1" max:"300000" doc:"adds that an edge has in memory, at most; so many may be lost with it"`
 }
 
 // DefaultParams are a thousand counters, and a tree fifty times as fast as in production.
@@ -261,6 +266,7 @@ func DefaultParams() Params {
 	return Params{Keys: 1000, Skew: keys.SkewZipf, Users: 100_000, Down: 0.2, Poison: 0.005,
 		Batches: 0.05, Records: 20, Reads: 0.05, Readers: 4, Resend: 0.03, Retry: 5,
 		FlushEvery: ms(5), FlushMost: MostRecords, Queue: 20_000, Attempts: 3, Shards: 16,
+		ShedLimit: 8, ShedQueue: 64, ShedTarget: ms(20), ShedRate: 1000,
 		Compact: ms(500), MapAfter: 200, Session: ms(6000),
 		EdgeWindow: ms(100), MiddleWindow: ms(200), RootWindow: ms(200), WindowMost: 1000}
 }

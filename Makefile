@@ -51,7 +51,7 @@ PLACES := $(or $(shell awk '/^MemAvailable/ { print int($$2 / 1572864) }' /proc/
 within = $(shell n=$$(( $(1) )); echo $$(( n < 1 ? 1 : n < $(2) ? n : $(2) )))
 P ?= $(call within,$(PLACES) / 3,$(shell nproc))
 AT_ONCE := $(call within,$(PLACES) / 2,2)
-STORMS_AT_ONCE := $(call within,$(PLACES) - $(P),1 + $(shell nproc))
+STORMS_AT_ONCE := $(call within,$(PLACES) - $(P),$(shell nproc))
 # What tests make and drop, databases above all, is in memory where there is enough: nothing of
 # it is measured. Scenarios of make test-rest have their stores on disk.
 IN_MEMORY := $(shell [ "$(PLACES)" -ge 6 ] && \

@@ -322,3 +322,9 @@ func Strikes(w history.Window, target string, kinds ...string) bool {
 	_, replica := strings.CutPrefix(words[1], target+"-")
 	return replica || words[1] == target
 }
+
+// Dies reports whether a fault ends processes of a target without giving them time for anything.
+func Dies(w history.Window, target string) bool {
+	return Strikes(w, target, "kill", "crash") ||
+		Strikes(w, target, "churn") && !strings.Contains(w.Fault, "orderly")
+}

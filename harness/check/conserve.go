@@ -8,7 +8,7 @@ import (
 // is negative. counts reads the counts of a reply; an error is a violation.
 func Conserved(k Kind, total int64, counts func(*history.Record) ([]Term, error)) Clause {
 	return func(r *Run) func() {
-		r.See(func(rec *history.Record) {
+		r.SeeParts(k, func(rec *history.Record) {
 			if rec.Outcome != history.OK {
 				return
 			}
@@ -19,7 +19,7 @@ func Conserved(k Kind, total int64, counts func(*history.Record) ([]Term, error)
 			}
 			Conserve(r.Collector, rec.Op.Key+" in a reply at "+TimeText(rec.End), total,
 				[]uint64{rec.Op.ID}, terms...)
-		}, k.Names...)
+		})
 		return nil
 	}
 }

@@ -679,6 +679,17 @@ func TestUnreadableFacts(t *testing.T) {
 	})
 }
 
+// TestDies: a churn kills, unless it is an orderly one.
+func TestDies(t *testing.T) {
+	for text, want := range map[string]bool{"kill api": true, "crash api-2": true,
+		"churn api 1s abrupt": true, "churn api 1s orderly": false, "pause api": false,
+		"kill redis": false} {
+		if got := check.Dies(history.Window{Fault: text}, "api"); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 // TestStrikes: a fault is of a kind, on a target or a replica of it.
 func TestStrikes(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -38,8 +38,8 @@ type Trial struct {
 	// why that is not known.
 	Pending string `json:"pending,omitempty"`
 	Unasked string `json:"unasked,omitempty"`
-	// Falling says how what was pending was still getting less then, or why nobody knows, if it may
-	// have been.
+	// Falling says how the pending work was still decreasing then, or why that cannot be told. It is
+	// empty if the work did not decrease.
 	Falling string `json:"falling,omitempty"`
 	// Overdue says what was left when the drain's deadline passed, if it was being done and
 	// was waited for.

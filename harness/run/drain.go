@@ -167,8 +167,8 @@ const trendSteps, trendPatience = 2, 12
 
 // falling says how the backlog was still getting less in the last quarter of the time in
 // which it was counted, and soon enough; "" if it was not. What goes up and down has been
-// as low before, and what stands still is not gone soon, whatever is done beside it. What a
-// machine that others use had no time to count twice may have fallen.
+// as low before, and what stands still is not gone soon, whatever is done beside it. A backlog
+// that a busy machine had no time to count twice may have fallen.
 func (e *backlogTrend) falling(now time.Time) string {
 	since := now.Add(-now.Sub(e.began) / 4)
 	if n := len(e.counted) - trendSteps; len(e.lows) > 0 &&

@@ -26,7 +26,7 @@ const (
 // empties it.
 func (f *final) losses(r *check.Run) ([]check.Loss, error) {
 	deaths := slices.DeleteFunc(r.Faults(), func(w history.Window) bool {
-		return !serverDied(w) || len(lossesWith(w, r.Faults())) == 0
+		return !check.Dies(w, "api") || len(lossesWith(w, r.Faults())) == 0
 	})
 	if f.Contract.LossBound == 0 || len(deaths) == 0 {
 		return nil, nil
@@ -45,7 +45,7 @@ func (f *final) losses(r *check.Run) ([]check.Loss, error) {
 func (f *final) followed(r *check.Run) func(op uint64) bool {
 	var deaths []history.Window
 	for _, w := range r.Faults() {
-		if serverDied(w) {
+		if check.Dies(w, "api") {
 			deaths = append(deaths, history.Window{Start: w.Start - lossBefore, End: w.End})
 		}
 	}
@@ -124,12 +124,6 @@ func lossesWith(other history.Window, faults []history.Window) (losses []history
 		}
 	}
 	return losses
-}
-
-// serverDied says whether a fault ends servers without giving them time for anything.
-func serverDied(w history.Window) bool {
-	return check.Strikes(w, "api", "kill", "crash") ||
-		check.Strikes(w, "api", "churn") && !strings.Contains(w.Fault, "orderly")
 }
 
 // redisLost says whether a fault takes data of Redis. A kill alone takes none: what

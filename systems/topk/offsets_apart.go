@@ -7,6 +7,7 @@ import (
 
 	"stampede/harness/stores"
 	"stampede/harness/sut"
+	"stampede/systems/internal/partitions"
 )
 
 // offsetsApart stores panes and offsets in two transactions. It is wrong if a worker dies between
@@ -40,7 +41,7 @@ func (a apart) store(ctx context.Context, shard int32, from, to int64, panes []*
 	if err == nil {
 		a.Config.Passed(placeStored)
 		err = a.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			return move(ctx, tx, shard, from, to)
+			return partitions.MoveOn(ctx, tx, shard, from, to)
 		})
 	}
 	return stores.Failed("storing panes, and then their offset", err)

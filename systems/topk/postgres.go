@@ -3,7 +3,6 @@ package topk
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,15 +18,7 @@ type postgres struct {
 }
 
 func (db postgres) start(ctx context.Context) (map[int32]int64, error) {
-	list, err := stores.Collect[struct {
-		Shard int32
-		Next  int64
-	}](ctx, db.DB, `SELECT shard, next_offset FROM progress`)
-	starts := map[int32]int64{}
-	for _, row := range list {
-		starts[row.Shard] = row.Next
-	}
-	return starts, stores.Failed("reading how far partitions are counted", err)
+	return partitions.Starts(ctx, db.DB)
 }
 
 // panes reads those of a window, or one of them.
@@ -58,7 +49,7 @@ func (db postgres) store(
 	ctx context.Context, shard int32, from, to int64, panes []*pane,
 ) error {
 	err := db.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := move(ctx, tx, shard, from, to); err != nil {
+		if err := partitions.MoveOn(ctx, tx, shard, from, to); err != nil {
 			return err
 		}
 		return db.put(ctx, tx, shard, panes)
@@ -67,16 +58,6 @@ func (db postgres) store(
 		db.Config.Passed(placeStored)
 	}
 	return stores.Failed("storing panes", err)
-}
-
-// move moves a partition on, from where its worker knows that it is.
-func move(ctx context.Context, tx pgx.Tx, shard int32, from, to int64) error {
-	tag, err := tx.Exec(ctx, `UPDATE progress SET next_offset = $3
-		WHERE shard = $1 AND next_offset = $2`, shard, from, to)
-	if err == nil && tag.RowsAffected() != 1 {
-		return fmt.Errorf("partition %d is not at offset %d: %w", shard, from, partitions.ErrMoved)
-	}
-	return err
 }
 
 // put writes panes over what was stored of them.

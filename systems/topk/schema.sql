@@ -4,7 +4,7 @@
 -- How far each partition of the log is counted. A worker moves on from where it began only: one
 -- that lost the partition finds another offset there, and stores nothing.
 CREATE TABLE progress (
-    shard       int    PRIMARY KEY,
+    part        int    PRIMARY KEY,
     next_offset bigint NOT NULL
 ) WITH (fillfactor = 50);
 

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/design"
-	"stampede/harness/stores"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
 	"stampede/systems/internal/partitions"
@@ -99,10 +98,8 @@ func state() design.State[Params] {
 			if err := topics.Create(ctx, st.Config, topics.Topic{Name: topicEvents}); err != nil {
 				return err
 			}
-			_, err := st.DB.Exec(ctx, `INSERT INTO progress SELECT generate_series(0, $1 - 1), 0`,
-				st.Config.Kafka.Partitions)
-			if err != nil {
-				return stores.Failed("beginning with every partition", err)
+			if err := partitions.Begin(ctx, st.DB, st.Config.Kafka.Partitions); err != nil {
+				return err
 			}
 			return topics.Coordinate(ctx, st.Kafka, st.Config, workers)
 		},

@@ -91,7 +91,7 @@ func lossesFor(p Params) func(*check.Run) ([]check.Loss, error) {
 		r.Need(accepted <= int64(p.WindowMost), "the audit declares that a node may lose %d adds; the "+
 			"most allowed is %d", accepted, p.WindowMost)
 		deaths := slices.DeleteFunc(slices.Clone(r.Faults()), func(w history.Window) bool {
-			return !isAPI(w)
+			return !check.Dies(w, "api")
 		})
 		if accepted == 0 || accepted > int64(p.WindowMost) || len(deaths) == 0 {
 			return nil, nil
@@ -191,9 +191,10 @@ const leastTogether = 10
 // competition needs adds that come to a counter together: while another one is under way, or may
 // wait for company.
 func (j judged) competition() {
-	spans := map[string][]check.Span{}
+	spans, acked := map[string][]check.Span{}, 0
 	for id, op := range j.truth.ops {
 		if key := j.truth.asked[id].key; op.Outcome == history.OK {
+			acked++
 			spans[key] = append(spans[key], check.Span{Who: strconv.FormatUint(id, 10), From: op.Start,
 				To: op.End + j.p.FlushEvery.D()})
 		}
@@ -205,7 +206,7 @@ func (j judged) competition() {
 	j.Need(together >= leastTogether, "%d adds came to a counter together with another one; at least "+
 		"%d are needed", together, leastTogether)
 	j.Note("%d of %d acknowledged adds came to a counter together with another one", together,
-		len(j.truth.ops))
+		acked)
 }
 
 // conserved compares counters with their adds, and the log with both and the dead letters.
@@ -300,11 +301,11 @@ func readsExact(j judged) {
 
 // readsAsOf compares reads with the adds up to their positions, and measures how old they are.
 func (j judged) readsAsOf(all map[string][]asOf) {
-	lines, oldest, some := j.lines(), time.Duration(0), false
+	sums, oldest, some := j.prefixSums(), time.Duration(0), false
 	for key, reads := range all {
 		for _, read := range reads {
 			j.Checked(1)
-			value, age := lines[key].at(read.pos, read.start)
+			value, age := sums[key].at(read.pos, read.start)
 			oldest, some = max(oldest, age), some || read.pos > 0
 			if value != read.value {
 				j.Violate([]uint64{read.op}, "%s was read as %d as of %d; its adds up to there are %d", key,

@@ -34,7 +34,7 @@ const (
 // read to Postgres, adds and the offset of the partition in one transaction. What the tables would
 // refuse becomes a dead letter. A read says up to which position of its partition it is.
 //
-// The guarantee: what is acknowledged is in the log, and is counted once, whoever crashes. A read
+// The guarantee: what is acknowledged is in the log, and is counted once, whatever crashes. A read
 // has every add up to its position and no other.
 //
 // It gives up: reads as of now. A hot counter is a hot partition, and an add that cannot be made is
@@ -55,10 +55,8 @@ func logFirst() variant {
 				if err := topics.Create(ctx, st.Config, topics.Topic{Name: topicAdds}); err != nil {
 					return err
 				}
-				_, err := st.DB.Exec(ctx, `INSERT INTO progress SELECT generate_series(0, $1 - 1), 0`,
-					st.Config.Kafka.Partitions)
-				if err != nil {
-					return stores.Failed("beginning with every partition", err)
+				if err := partitions.Begin(ctx, st.DB, st.Config.Kafka.Partitions); err != nil {
+					return err
 				}
 				return topics.Coordinate(ctx, st.Kafka, st.Config, materialisers)
 			},
@@ -70,7 +68,7 @@ func logFirst() variant {
 				return fmt.Sprintf("%d adds in the log", n), nil
 			},
 			Pending: func(ctx context.Context, st *opened) (int64, string, error) {
-				starts, err := applied(ctx, st)
+				starts, err := partitions.Starts(ctx, st.DB)
 				if err != nil {
 					return 0, "", err
 				}
@@ -96,25 +94,14 @@ func (l logged) add(ctx context.Context, req AddRequest) error {
 		ErrShed)
 }
 
-// applied is how far each partition is.
-func applied(ctx context.Context, st *opened) (map[int32]int64, error) {
-	list, err := stores.Collect[struct {
-		Part int32
-		Next int64
-	}](ctx, st.DB, `SELECT part, next_offset FROM progress`)
-	starts := map[int32]int64{}
-	for _, row := range list {
-		starts[row.Part] = row.Next
-	}
-	return starts, stores.Failed("reading how far partitions are counted", err)
-}
-
 // materialise counts the partitions that a process has.
 func materialise(ctx context.Context, st *opened) error {
 	r := &partitions.Reader{Config: st.Config, Topic: topicAdds, Group: materialisers,
 		Session: st.Params.Session.D(), Every: st.Params.FlushEvery.D(),
-		Start: func(ctx context.Context) (map[int32]int64, error) { return applied(ctx, st) },
-		Open:  func(id int32) partitions.Shard { return &share{opened: st, id: id} }}
+		Start: func(ctx context.Context) (map[int32]int64, error) {
+			return partitions.Starts(ctx, st.DB)
+		},
+		Open: func(id int32) partitions.Shard { return &share{opened: st, id: id} }}
 	return r.Run(ctx)
 }
 
@@ -143,7 +130,7 @@ func (s *share) Read(_ context.Context, r *kgo.Record) error {
 func (s *share) Store(ctx context.Context, from, to int64) error {
 	s.Config.Passed(placeRead)
 	err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := moveOn(ctx, tx, s.id, from, to, partitions.ErrMoved); err != nil {
+		if err := partitions.MoveOn(ctx, tx, s.id, from, to); err != nil {
 			return err
 		}
 		for _, c := range s.dead {

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -84,16 +81,6 @@ func (w watermarked) Read(ctx context.Context, req ReadRequest) (Value, error) {
 	return v, stores.Failed("reading a counter", err)
 }
 
-// moveOn moves a source on, from where its reader knows that it is.
-func moveOn(ctx context.Context, tx pgx.Tx, part int32, from, to int64, moved error) error {
-	tag, err := tx.Exec(ctx, `UPDATE progress SET next_offset = $3
-		WHERE part = $1 AND next_offset = $2`, part, from, to)
-	if err == nil && tag.RowsAffected() != 1 {
-		return fmt.Errorf("part %d is not at %d: %w", part, from, moved)
-	}
-	return err
-}
-
 // service is what clients call: a design says how it adds and how it reads.
 type service struct {
 	reader
@@ -163,25 +150,4 @@ func audited(
 		})
 		return a, err
 	}
-}
-
-// member is an add in a partial sum, and members what a sum has of them.
-type member struct {
-	id    uint64
-	delta int64
-}
-
-func membersOf(text string) (list []member, err error) {
-	for word := range strings.FieldsSeq(text) {
-		id, delta, _ := strings.Cut(word, ":")
-		var m member
-		var wrong error
-		m.id, err = strconv.ParseUint(id, 10, 64)
-		m.delta, wrong = strconv.ParseInt(delta, 10, 64)
-		if err = errors.Join(err, wrong); err != nil {
-			return nil, fmt.Errorf("members %q: %w", word, err)
-		}
-		list = append(list, m)
-	}
-	return list, nil
 }

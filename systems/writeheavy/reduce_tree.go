@@ -152,6 +152,27 @@ func partialOf(text string) (p partial, err error) {
 	return p, nil
 }
 
+// member is an add in a partial sum, and members what a sum has of them.
+type member struct {
+	id    uint64
+	delta int64
+}
+
+func membersOf(text string) (list []member, err error) {
+	for word := range strings.FieldsSeq(text) {
+		id, delta, _ := strings.Cut(word, ":")
+		var m member
+		var wrong error
+		m.id, err = strconv.ParseUint(id, 10, 64)
+		m.delta, wrong = strconv.ParseInt(delta, 10, 64)
+		if err = errors.Join(err, wrong); err != nil {
+			return nil, fmt.Errorf("members %q: %w", word, err)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
 // edge is an API that adds up in memory.
 type edge struct {
 	service

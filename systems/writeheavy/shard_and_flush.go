@@ -13,8 +13,8 @@ import (
 //
 // The idea: an add belongs to a shard by the hash of its user. Adds are collected in memory and
 // flushed together with their numbers: one row for each counter and shard, whatever the number of
-// adds. Who added is answered after the commit, which many share. A compactor folds the shards of a
-// counter into one row, so that reads stay short.
+// adds. The service replies after the commit, which many adds share. A compactor folds the shards
+// of a counter into one row, so that reads stay short.
 //
 // The guarantee: what is acknowledged is committed, and reads are as of now.
 //

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"stampede/harness/api"
@@ -151,8 +150,8 @@ func (j judged) byCounter() map[string][]asOf {
 	return list
 }
 
-// line is the adds of a counter in the order of their positions.
-type line struct {
+// prefixes are the sums of a counter's adds in the order of their positions.
+type prefixes struct {
 	pos []int64
 	// sum is the value with every add up to here, and unread when the first of those from here on
 	// was acknowledged.
@@ -160,32 +159,32 @@ type line struct {
 	unread []time.Duration
 }
 
-// lines are those of all counters.
-func (j judged) lines() map[string]*line {
+// prefixSums are those of all counters.
+func (j judged) prefixSums() map[string]*prefixes {
 	rows := slices.Clone(j.Ops)
 	slices.SortFunc(rows, func(a, b OpRow) int { return cmp.Compare(a.Pos, b.Pos) })
-	all := map[string]*line{}
+	all := map[string]*prefixes{}
 	for _, o := range rows {
 		key := counterKey(o.Key)
-		l := all[key]
-		if l == nil {
-			l = &line{}
-			all[key] = l
+		p := all[key]
+		if p == nil {
+			p = &prefixes{}
+			all[key] = p
 		}
 		before := int64(0)
-		if n := len(l.sum); n > 0 {
-			before = l.sum[n-1]
+		if n := len(p.sum); n > 0 {
+			before = p.sum[n-1]
 		}
 		end := history.Never
 		if op, known := j.truth.ops[o.ID]; known {
 			end = op.End
 		}
-		l.pos, l.sum = append(l.pos, o.Pos), append(l.sum, before+o.Delta)
-		l.unread = append(l.unread, end)
+		p.pos, p.sum = append(p.pos, o.Pos), append(p.sum, before+o.Delta)
+		p.unread = append(p.unread, end)
 	}
-	for _, l := range all {
-		for i := len(l.unread) - 2; i >= 0; i-- {
-			l.unread[i] = min(l.unread[i], l.unread[i+1])
+	for _, p := range all {
+		for i := len(p.unread) - 2; i >= 0; i-- {
+			p.unread[i] = min(p.unread[i], p.unread[i+1])
 		}
 	}
 	return all
@@ -193,27 +192,21 @@ func (j judged) lines() map[string]*line {
 
 // at is the value as of a position, and how old the first acknowledged add was, at a time, that is
 // not in it.
-func (l *line) at(pos int64, sent time.Duration) (value int64, age time.Duration) {
-	if l == nil {
+func (p *prefixes) at(pos int64, sent time.Duration) (value int64, age time.Duration) {
+	if p == nil {
 		return 0, 0
 	}
-	i, _ := slices.BinarySearchFunc(l.pos, pos, func(a, b int64) int {
+	i, _ := slices.BinarySearchFunc(p.pos, pos, func(a, b int64) int {
 		if a <= b {
 			return -1
 		}
 		return 1
 	})
 	if i > 0 {
-		value = l.sum[i-1]
+		value = p.sum[i-1]
 	}
-	if i < len(l.unread) {
-		age = max(0, sent-l.unread[i])
+	if i < len(p.unread) {
+		age = max(0, sent-p.unread[i])
 	}
 	return value, age
-}
-
-// isAPI says whether a fault ends processes of the API without giving them time for anything.
-func isAPI(w history.Window) bool {
-	return check.Strikes(w, "api", "kill", "crash") ||
-		check.Strikes(w, "api", "churn") && !strings.Contains(w.Fault, "orderly")
 }

@@ -230,6 +230,13 @@ type Kind struct {
 // Named is the kind of some names, whose records say what Said tells.
 func Named(names ...string) Kind { return Kind{Names: names} }
 
+func (k Kind) partsOf(r *history.Record) []history.Record {
+	if k.Parts == nil {
+		return nil
+	}
+	return k.Parts(r)
+}
+
 func (k Kind) said(r *history.Record) Fact {
 	if k.Says != nil {
 		return k.Says(r)
@@ -239,11 +246,9 @@ func (k Kind) said(r *history.Record) Fact {
 
 // SeeParts shows the records of a kind, and in place of one that has parts each of these. See See.
 func (r *Run) SeeParts(k Kind, visit func(*history.Record)) {
+	r.Batches(k)
 	r.See(func(rec *history.Record) {
-		var parts []history.Record
-		if k.Parts != nil {
-			parts = k.Parts(rec)
-		}
+		parts := k.partsOf(rec)
 		if parts == nil {
 			visit(rec)
 		}
@@ -323,8 +328,28 @@ func Strikes(w history.Window, target string, kinds ...string) bool {
 	return replica || words[1] == target
 }
 
-// Dies reports whether a fault ends processes of a target without giving them time for anything.
-func Dies(w history.Window, target string) bool {
-	return Strikes(w, target, "kill", "crash") ||
-		Strikes(w, target, "churn") && !strings.Contains(w.Fault, "orderly")
+// Deaths are how many processes of a target a fault ended without giving them time for anything, as
+// its effects say: 0 of one that never got so far. A history without effects counts one for a fault
+// that ends some.
+func Deaths(w history.Window, target string) int {
+	var did *struct {
+		PIDs    []int             `json:"pids"`
+		Crashes []json.RawMessage `json:"crashes"`
+		Kills   int               `json:"kills"`
+	}
+	if len(w.Effects) > 0 && json.Unmarshal(w.Effects, &did) != nil {
+		did = nil
+	}
+	words := strings.Fields(w.Fault)
+	switch {
+	case !Strikes(w, target, "kill", "crash", "churn") || words[len(words)-1] == "stop":
+		return 0
+	case did == nil:
+		return 1
+	case words[0] == "kill":
+		return len(did.PIDs)
+	case words[0] == "crash":
+		return len(did.Crashes)
+	}
+	return did.Kills
 }

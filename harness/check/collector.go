@@ -46,6 +46,8 @@ type Collector struct {
 	excusable []bool
 	// resting: what is violated from now on is said of a system at rest.
 	resting bool
+	// kinds are those whose records stand for several operations.
+	kinds []Kind
 }
 
 // Collect starts the verdict of the invariant of a name on a history.
@@ -228,6 +230,17 @@ func (c *Collector) Verdict() Verdict {
 	return v
 }
 
+// Batches says that records of a kind stand for several operations: they are the witnesses of
+// what is violated by these. SeeParts says so, too.
+func (c *Collector) Batches(k Kind) {
+	known := slices.ContainsFunc(c.kinds, func(other Kind) bool {
+		return slices.Equal(other.Names, k.Names)
+	})
+	if k.Parts != nil && !known {
+		c.kinds = append(c.kinds, k)
+	}
+}
+
 // findWitnesses turns identities of operations into numbers of records. A violation
 // without a moment of its own is dated by the last of its records to return, unless there
 // are so many operations that they may not be all.
@@ -246,6 +259,16 @@ func (c *Collector) findWitnesses(v *Verdict) {
 	for r := range c.Records() {
 		for _, i := range wanted[r.Op.ID] {
 			v.Violations[i].witness(r, dated[i])
+		}
+		for _, k := range c.kinds {
+			if !slices.Contains(k.Names, r.Op.Kind) {
+				continue
+			}
+			for _, part := range k.partsOf(r) {
+				for _, i := range wanted[part.Op.ID] {
+					v.Violations[i].witness(r, dated[i])
+				}
+			}
 		}
 	}
 	for _, violation := range v.Violations {

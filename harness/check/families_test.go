@@ -494,8 +494,10 @@ func TestParts(t *testing.T) {
 	a, b, alone := check.Fact{Op: 'a'}, check.Fact{Op: 'b'}, check.Fact{Op: 7}
 	judgeFamilies(t, []familyCase{
 		{"each acknowledged one is there - pass", cart, of("order", a, alone), durable, "", nil},
-		{"the one of a cart is gone - fail", cart, of("order", alone), durable, "operation 97 ", nil},
-		{"the one alone is gone - fail", cart, of("order", a), durable, "operation 7 ", nil},
+		{"the one of a cart is gone - fail", cart, of("order", alone), durable, "operation 97 ",
+			[]uint64{0}},
+		{"the one alone is gone - fail", cart, of("order", a), durable, "operation 7 ",
+			[]uint64{1}},
 		{"nothing was refused - pass", cart, of("order", a, alone), phantom, "", nil},
 		{"a refused one is there - fail", cart, of("order", a, b, alone), phantom,
 			"the operation was refused", nil},
@@ -679,13 +681,21 @@ func TestUnreadableFacts(t *testing.T) {
 	})
 }
 
-// TestDies: a churn kills, unless it is an orderly one.
-func TestDies(t *testing.T) {
-	for text, want := range map[string]bool{"kill api": true, "crash api-2": true,
-		"churn api 1s abrupt": true, "churn api 1s orderly": false, "pause api": false,
-		"kill redis": false} {
-		if got := check.Dies(history.Window{Fault: text}, "api"); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
+// TestDeaths: the effects of a fault say how many processes died of it.
+func TestDeaths(t *testing.T) {
+	for _, c := range []struct {
+		fault, effects string
+		want           int
+	}{
+		{"kill api", "", 1}, {"kill api", `{"pids":[7,8]}`, 2}, {"kill redis", `{"pids":[7]}`, 0},
+		{"crash api-2 at sent passage 3", "", 1}, {"crash api-2 at sent passage 3", `{}`, 0},
+		{"crash api-2 at sent passage 3", `{"crashes":[{"pid":7}]}`, 1},
+		{"churn api 1s mixed", `{"stops":2,"kills":3}`, 3}, {"churn api 1s mixed", "", 1},
+		{"churn api 1s kill", "{", 1}, {"churn api 1s stop", "", 0}, {"pause api", `{"pids":[7]}`, 0},
+	} {
+		w := history.Window{Fault: c.fault, Effects: json.RawMessage(c.effects)}
+		if got := check.Deaths(w, "api"); got != c.want {
+			t.Errorf("%q with %s: %d, want %d", c.fault, c.effects, got, c.want)
 		}
 	}
 }

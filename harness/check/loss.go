@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -47,6 +48,28 @@ func Around(faults []history.Window, before time.Duration) func(acked time.Durat
 		}
 		return false
 	}
+}
+
+// LossesOfDeaths declares what processes of a target lose that die with something in memory: at
+// most bound operations each, acknowledged from a time on that since tells for each fault.
+func LossesOfDeaths(
+	what, why string, bound int64, faults []history.Window, target string,
+	since func(death history.Window) time.Duration,
+) (list []Loss, err error) {
+	end := func(w history.Window) time.Duration { return max(w.End, w.Recovered) }
+	// By their ends, so that the first that covers an operation can do the least for others.
+	faults = slices.SortedStableFunc(slices.Values(faults), func(a, b history.Window) int {
+		return cmp.Compare(end(a), end(b))
+	})
+	for _, w := range faults {
+		if n := int64(Deaths(w, target)); n > 0 && bound > 0 && err == nil {
+			var loss Loss
+			loss, err = NewLoss(fmt.Sprintf("%s (%s)", what, cmp.Or(w.Name, w.Fault)), why, n*bound,
+				Around([]history.Window{w}, w.Start-since(w)))
+			list = append(list, loss)
+		}
+	}
+	return list, err
 }
 
 // LossesOver returns the losses that verdicts on several runs accepted, each

@@ -25,16 +25,12 @@ const (
 // Redis lost its data too. A server that is paused, cut off or stopped keeps its buffer or
 // empties it.
 func (f *final) losses(r *check.Run) ([]check.Loss, error) {
-	deaths := slices.DeleteFunc(r.Faults(), func(w history.Window) bool {
-		return !check.Dies(w, "api") || len(lossesWith(w, r.Faults())) == 0
+	together := slices.DeleteFunc(r.Faults(), func(w history.Window) bool {
+		return len(lossesWith(w, r.Faults())) == 0
 	})
-	if f.Contract.LossBound == 0 || len(deaths) == 0 {
-		return nil, nil
-	}
-	loss, err := check.NewLoss("likes in the buffer of a server that died together with Redis",
-		"they are acknowledged before they are logged", f.Contract.LossBound*int64(len(deaths)),
-		check.Around(deaths, lossBefore))
-	return []check.Loss{loss}, err
+	return check.LossesOfDeaths("likes in the buffer of a server that died together with Redis",
+		"they are acknowledged before they are logged", f.Contract.LossBound, together, "api",
+		func(w history.Window) time.Duration { return w.Start - lossBefore })
 }
 
 // followed excuses interactions that were acknowledged from the buffer of a server that died
@@ -44,8 +40,10 @@ func (f *final) losses(r *check.Run) ([]check.Loss, error) {
 // how many that may be true.
 func (f *final) followed(r *check.Run) func(op uint64) bool {
 	var deaths []history.Window
+	most := int64(0)
 	for _, w := range r.Faults() {
-		if check.Dies(w, "api") {
+		if n := int64(check.Deaths(w, "api")); n > 0 {
+			most += n * f.Contract.LossBound
 			deaths = append(deaths, history.Window{Start: w.Start - lossBefore, End: w.End})
 		}
 	}
@@ -75,7 +73,7 @@ func (f *final) followed(r *check.Run) func(op uint64) bool {
 		}
 		slices.Sort(ops)
 		ops = slices.Compact(ops)
-		ops = ops[:min(int64(len(ops)), f.Contract.LossBound*int64(len(deaths)))]
+		ops = ops[:min(int64(len(ops)), most)]
 		if len(ops) > 0 {
 			r.Note("%d acknowledged interactions are not in the ledger: each was in the buffer of a "+
 				"server that died, and a later one of the same user is there", len(ops))

@@ -142,6 +142,28 @@ func TestClauses(t *testing.T) {
 				without(id)(e)
 			}
 		}, "has no effect"},
+		{writeheavy.AckedKept, "an edge lost what two may", check.Broken, func(e *evidence) {
+			died(e)
+			e.audit.Contract.Accepted = 1
+			later := e.windows[0]
+			later.Start, later.End = time.Minute, time.Minute+ms
+			e.windows = append(e.windows, later)
+			without(first)(e)
+			without(third)(e)
+		}, "has no effect"},
+		{writeheavy.AckedKept, "lost by an edge that could not send it for long", check.Held,
+			func(e *evidence) {
+				died(e)
+				e.windows[0].Start, e.windows[0].End = time.Minute, time.Minute+ms
+				e.windows = append(e.windows, history.Window{Kind: history.FaultWindow,
+					Fault: "pause redis", Start: 20 * ms, End: 58 * time.Second})
+				without(third)(e)
+			}, ""},
+		{writeheavy.AckedKept, "lost long before an edge died", check.Broken, func(e *evidence) {
+			died(e)
+			e.windows[0].Start, e.windows[0].End = time.Minute, time.Minute+ms
+			without(third)(e)
+		}, "has no effect"},
 		{writeheavy.AckedKept, "lost, and no edge died", check.Broken, func(e *evidence) {
 			e.audit.Contract.Accepted = 2
 			without(third)(e)

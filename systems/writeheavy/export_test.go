@@ -3,6 +3,7 @@ package writeheavy
 import (
 	"context"
 	"errors"
+	"time"
 
 	"stampede/harness/sut"
 )
@@ -37,6 +38,23 @@ func Mutants() map[string]sut.Variant {
 		v.Roles = []role{compactor(sql...)}
 		return made(v)
 	}
+	middle := func(popped bool) sut.Variant {
+		v := reduceTree()
+		n, right := 0, v.Roles[0].Step
+		v.Roles[0].Step = func(ctx context.Context, st *opened) (time.Duration, error) {
+			if n++; n%4 > 0 {
+				return right(ctx, st)
+			}
+			if popped {
+				list, taken, err := look(ctx, st, inboxMiddle)
+				if err = errors.Join(err, move(ctx, st, inboxMiddle, taken, len(list))); err != nil {
+					return 0, err
+				}
+			}
+			return 0, errDied
+		}
+		return made(v)
+	}
 	return map[string]sut.Variant{
 		"queue": queued(committed, false, true),
 		// A resent add, and one whose attempt was repeated, has no number by which it is known.
@@ -44,6 +62,8 @@ func Mutants() map[string]sut.Variant {
 		// Adds of a batch that failed are written, and written again with a half of it.
 		"M204":  queued(oneByOne, false, false),
 		"dying": queued(dying, false, true), "M201": queued(dying, true, true),
+		// The middle dies at times, with what it took out of its inbox.
+		"middle": middle(false), "popped": middle(true),
 		"shards": compacted(sqlCompact), "M200": made(mapChangedUnmoved()),
 		"M221": compacted(`INSERT INTO counters (key, map, shard, value)
 				SELECT $1, 1, -1, sum(value)::bigint FROM counters WHERE key = $1 AND map = 1 AND shard >= 0

@@ -16,6 +16,7 @@ func TestMutantsOnStores(t *testing.T) {
 		{"M200 the map changed and rows did not", "shards", "M200", writeheavy.ReadsExact},
 		{"M201 a batch is acknowledged before it is written", "dying", "M201", writeheavy.AckedKept},
 		{"M202 a partial sum is added twice", "resent", "M202", writeheavy.OncePerOp},
+		{"a middle has only in memory what it adds up", "middle", "popped", writeheavy.AckedKept},
 		{"M203 an add has another number when it is sent again", "queue", "M203", writeheavy.OncePerOp},
 		{"M204 a split repeats what was written", "queue", "M204", writeheavy.OncePerOp},
 		{"M221 shards are added up, written and reset", "shards", "M221", writeheavy.Conserved},

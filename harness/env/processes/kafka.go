@@ -2,8 +2,12 @@ package processes
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -21,6 +25,7 @@ const (
 	brokerFile  = "server.properties"
 	loggingFile = "log4j2.properties"
 	brokerData  = "data"
+	checkpoint  = "bootstrap.checkpoint" // in brokerData
 )
 
 // broker is what a Kafka broker has beside what every store has.
@@ -123,6 +128,13 @@ func (b *broker) format(
 	if err := writeConf(filepath.Join(dir, brokerFile), conf, who); err != nil {
 		return err
 	}
+	// The records that a cluster begins with are the same for every one of these jars, unless a
+	// setting changes them. The tool, a Java for a second, writes them once.
+	kept := program.Path + ".checkpoint"
+	records, err := os.ReadFile(kept)
+	if err == nil && len(b.settings.Settings) == 0 {
+		return b.formatAs(records, dir, who)
+	}
 	ctx, cancel := context.WithTimeout(ctx, initBound)
 	defer cancel()
 	flags := slices.Concat(toolFlags(dir), archiveFlags(program))
@@ -133,7 +145,27 @@ func (b *broker) format(
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("format %s for kafka: %w\n%s", dir, err, out)
 	}
+	if records, err = os.ReadFile(filepath.Join(dir, brokerData, checkpoint)); err == nil &&
+		len(b.settings.Settings) == 0 {
+		_ = writeWhole(kept, records) // into a cache that may be somebody else's
+	}
 	return nil
+}
+
+// formatAs writes what kafka.tools.StorageTool writes: who the broker is, and the records that its
+// cluster begins with.
+func (b *broker) formatAs(records []byte, dir string, who *syscall.Credential) error {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // it never fails
+	id[0] &= 0x7f        // none begins with "-", which would look like an option
+	data := filepath.Join(dir, brokerData)
+	if err := errors.Join(os.MkdirAll(data, 0o700), own(data, who)); err != nil {
+		return fmt.Errorf("format %s for kafka: %w", dir, err)
+	}
+	meta := fmt.Sprintf("version=1\nnode.id=%d\ndirectory.id=%s\ncluster.id=%s\n", b.Node,
+		base64.RawURLEncoding.EncodeToString(id), admin.KafkaClusterID)
+	return errors.Join(writeConf(filepath.Join(data, "meta.properties"), []byte(meta), who),
+		writeConf(filepath.Join(data, checkpoint), records, who))
 }
 
 // javaCommand runs a class of the broker's jars.

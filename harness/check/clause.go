@@ -328,9 +328,8 @@ func Strikes(w history.Window, target string, kinds ...string) bool {
 	return replica || words[1] == target
 }
 
-// Deaths are how many processes of a target a fault ended without giving them time for anything, as
-// its effects say: 0 of one that never got so far. A history without effects counts one for a fault
-// that ends some.
+// Deaths counts the processes of a target that a fault killed, by its effects: 0 for a crash whose
+// place was never reached. Without effects it is 1 for a fault that kills.
 func Deaths(w history.Window, target string) int {
 	var did *struct {
 		PIDs    []int             `json:"pids"`

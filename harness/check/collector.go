@@ -46,7 +46,7 @@ type Collector struct {
 	excusable []bool
 	// resting: what is violated from now on is said of a system at rest.
 	resting bool
-	// kinds are those whose records stand for several operations.
+	// kinds are those that have Parts.
 	kinds []Kind
 }
 
@@ -230,8 +230,8 @@ func (c *Collector) Verdict() Verdict {
 	return v
 }
 
-// Batches says that records of a kind stand for several operations: they are the witnesses of
-// what is violated by these. SeeParts says so, too.
+// Batches makes the records of a kind the witnesses of violations by their parts. SeeParts calls
+// it; a clause that reuses the parts which another one has read calls it itself.
 func (c *Collector) Batches(k Kind) {
 	known := slices.ContainsFunc(c.kinds, func(other Kind) bool {
 		return slices.Equal(other.Names, k.Names)

@@ -50,14 +50,15 @@ func Around(faults []history.Window, before time.Duration) func(acked time.Durat
 	}
 }
 
-// LossesOfDeaths declares what processes of a target lose that die with something in memory: at
-// most bound operations each, acknowledged from a time on that since tells for each fault.
+// LossesOfDeaths declares a loss for each fault that kills processes of a target: at most bound
+// operations a process, acknowledged at most before(fault) ahead of the fault's start.
 func LossesOfDeaths(
 	what, why string, bound int64, faults []history.Window, target string,
-	since func(death history.Window) time.Duration,
+	before func(death history.Window) time.Duration,
 ) (list []Loss, err error) {
 	end := func(w history.Window) time.Duration { return max(w.End, w.Recovered) }
-	// By their ends, so that the first that covers an operation can do the least for others.
+	// An operation that two losses cover goes to the one that ends first: the other can still cover
+	// later ones.
 	faults = slices.SortedStableFunc(slices.Values(faults), func(a, b history.Window) int {
 		return cmp.Compare(end(a), end(b))
 	})
@@ -65,7 +66,7 @@ func LossesOfDeaths(
 		if n := int64(Deaths(w, target)); n > 0 && bound > 0 && err == nil {
 			var loss Loss
 			loss, err = NewLoss(fmt.Sprintf("%s (%s)", what, cmp.Or(w.Name, w.Fault)), why, n*bound,
-				Around([]history.Window{w}, w.Start-since(w)))
+				Around([]history.Window{w}, before(w)))
 			list = append(list, loss)
 		}
 	}

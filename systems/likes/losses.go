@@ -30,7 +30,7 @@ func (f *final) losses(r *check.Run) ([]check.Loss, error) {
 	})
 	return check.LossesOfDeaths("likes in the buffer of a server that died together with Redis",
 		"they are acknowledged before they are logged", f.Contract.LossBound, together, "api",
-		func(w history.Window) time.Duration { return w.Start - lossBefore })
+		func(history.Window) time.Duration { return lossBefore })
 }
 
 // followed excuses interactions that were acknowledged from the buffer of a server that died

@@ -27,8 +27,7 @@ const (
 	ByRecord   = "batches-by-record"
 )
 
-// lossBefore is how long before an edge's death it may have acknowledged what was in its memory,
-// but for a window and while Redis was broken: a machine may be slow.
+// lossBefore is how late an edge on a slow machine may send a window that is closed.
 const lossBefore = 5 * time.Second
 
 // invariants are what must be true of every design, unless it says otherwise.
@@ -96,13 +95,13 @@ func lossesFor(p Params) func(*check.Run) ([]check.Loss, error) {
 		}
 		return check.LossesOfDeaths("adds in the open window of an edge that died",
 			"they are acknowledged when they are in its memory", accepted, r.Faults(), "api",
-			func(w history.Window) time.Duration { return heldSince(w.Start, r.Faults(), p) })
+			func(w history.Window) time.Duration { return heldBefore(w.Start, r.Faults(), p) })
 	}
 }
 
-// heldSince is from when on an edge that died may have acknowledged what it had not sent: while
-// Redis did not answer it kept what it had.
-func heldSince(died time.Duration, faults []history.Window, p Params) time.Duration {
+// heldBefore is how long before its death an edge may have acknowledged adds that it had not sent.
+// An edge keeps its adds while a fault on Redis is in force.
+func heldBefore(died time.Duration, faults []history.Window, p Params) time.Duration {
 	since := died
 	for {
 		before := since - lossBefore - p.EdgeWindow.D()
@@ -111,7 +110,7 @@ func heldSince(died time.Duration, faults []history.Window, p Params) time.Durat
 				slices.Contains(strings.Fields(w.Fault), "redis")
 		})
 		if i < 0 {
-			return before
+			return died - before
 		}
 		since = faults[i].Start
 	}

@@ -128,11 +128,11 @@ func (b *broker) format(
 	if err := writeConf(filepath.Join(dir, brokerFile), conf, who); err != nil {
 		return err
 	}
-	// The records that a cluster begins with are the same for every one of these jars, unless a
-	// setting changes them. The tool, a Java for a second, writes them once.
-	kept := program.Path + ".checkpoint"
+	// The first records of a cluster depend on the jars alone, unless a setting changes them. They
+	// are kept, because the tool is a JVM that runs for a second.
+	kept, unchanged := program.Path+".checkpoint", len(b.settings.Settings) == 0
 	records, err := os.ReadFile(kept)
-	if err == nil && len(b.settings.Settings) == 0 {
+	if err == nil && unchanged {
 		return b.formatAs(records, dir, who)
 	}
 	ctx, cancel := context.WithTimeout(ctx, initBound)
@@ -145,19 +145,19 @@ func (b *broker) format(
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("format %s for kafka: %w\n%s", dir, err, out)
 	}
-	if records, err = os.ReadFile(filepath.Join(dir, brokerData, checkpoint)); err == nil &&
-		len(b.settings.Settings) == 0 {
-		_ = writeWhole(kept, records) // into a cache that may be somebody else's
+	records, err = os.ReadFile(filepath.Join(dir, brokerData, checkpoint))
+	if err == nil && unchanged {
+		_ = writeWhole(kept, records) // the cache may be read-only
 	}
 	return nil
 }
 
-// formatAs writes what kafka.tools.StorageTool writes: who the broker is, and the records that its
-// cluster begins with.
+// formatAs writes the files of kafka.tools.StorageTool: the broker's identity and the first records
+// of its cluster.
 func (b *broker) formatAs(records []byte, dir string, who *syscall.Credential) error {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // it never fails
-	id[0] &= 0x7f        // none begins with "-", which would look like an option
+	id[0] &= 0x7f        // Kafka avoids an identity that begins with "-"
 	data := filepath.Join(dir, brokerData)
 	if err := errors.Join(os.MkdirAll(data, 0o700), own(data, who)); err != nil {
 		return fmt.Errorf("format %s for kafka: %w", dir, err)

@@ -34,8 +34,13 @@ func FigureTableOf(standings []Standing) (t FigureTable) {
 	return t
 }
 
-// heading is a figure's column.
-func heading(f check.Figure) string { return f.Name + ", " + f.Unit }
+// heading is a figure's column. A count has no unit.
+func heading(f check.Figure) string {
+	if f.Unit == "" {
+		return f.Name
+	}
+	return f.Name + ", " + f.Unit
+}
 
 // figuresOf calls back with the figures of all repeats of a design.
 func figuresOf(st Standing, see func(check.Figure)) {

@@ -2,6 +2,7 @@ package writeheavy_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func smallRun() *evidence { return smallRunOf(true) }
 
 func smallRunOf(log bool) *evidence {
 	e := &evidence{p: crowd()}
-	c := newCounters(log)
+	c := newCounters(log, 2)
 	do := func(kind string, request any) {
 		op := c.api.Op(kind, request)
 		reply, err := c.api.Do(context.Background(), c, op)
@@ -103,6 +104,29 @@ func died(e *evidence) {
 	e.audit.Contract.Accepted = 2
 	e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill api-1", Start: 20 * ms,
 		End: 90 * ms}}
+}
+
+// moved is the small run of counters that move, whose audit is changed.
+func moved(change func(*writeheavy.Audit)) func(*evidence) {
+	return asOfNow(func(e *evidence) { change(&e.audit) })
+}
+
+// placed is one of which an add at a map is changed.
+func placed(id uint64, at int64, change func(*writeheavy.Placed)) func(*evidence) {
+	return moved(func(a *writeheavy.Audit) {
+		for i := range a.Placed {
+			if p := &a.Placed[i]; p.ID == id && p.Map == at {
+				change(p)
+			}
+		}
+	})
+}
+
+// lacks removes an add from a map.
+func (e *evidence) lacks(id uint64, at int64) {
+	e.audit.Placed = slices.DeleteFunc(e.audit.Placed, func(p writeheavy.Placed) bool {
+		return p.ID == id && p.Map == at
+	})
 }
 
 type clause suttest.Case[*evidence]
@@ -300,6 +324,78 @@ func TestClauses(t *testing.T) {
 		{writeheavy.ByRecord, "batches of fewer adds than there are", check.Broken, func(e *evidence) {
 			e.audit.Batches = e.audit.Batches[1:]
 		}, "have 13 adds, and there are 14"},
+		{writeheavy.OneOwner, "it has", check.Held, asOfNow(nothing), ""},
+		{writeheavy.OneOwner, "nothing moves", check.Held, nothing, "no keys move"},
+		{writeheavy.OneOwner, "an epoch is left out", check.Broken, moved(func(a *writeheavy.Audit) {
+			a.Handovers[1].Epoch++
+		}), "in epoch 4, after owners in the maps [1 2]"},
+		{writeheavy.OneOwner, "it goes from where it is not", check.Broken,
+			moved(func(a *writeheavy.Audit) { a.Handovers[1].Source = 1 }), "from map 1 to map 1"},
+		{writeheavy.OneOwner, "two took an add", check.Broken, placed(third, 2,
+			func(p *writeheavy.Placed) { p.Came = "owner" }), "taken in map 1 and in map 2"},
+		{writeheavy.OneOwner, "no owner took it", check.Broken, placed(third, 1,
+			func(p *writeheavy.Placed) { p.Came = "copy" }), "no owner has taken it"},
+		{writeheavy.OneOwner, "another epoch on the other side", check.Broken, placed(third, 2,
+			func(p *writeheavy.Placed) { p.Epoch = 2 }), "with epoch 2"},
+		{writeheavy.OneOwner, "the old owner took it in the new one's epoch", check.Broken,
+			moved(func(a *writeheavy.Audit) {
+				for i := range a.Placed {
+					if a.Placed[i].ID == third {
+						a.Placed[i].Epoch = 2
+					}
+				}
+			}), "whose owners were in the maps [1 2 1]"},
+		{writeheavy.OneOwner, "a counter in two ranges", check.Broken, placed(first, 1,
+			func(p *writeheavy.Placed) { p.Range = 2 }), "in the ranges"},
+		{writeheavy.OneOwner, "the old one took it when the new one had acknowledged", check.Broken,
+			moved(func(a *writeheavy.Audit) {
+				// The first two as if they had been taken in epoch 2, and the next one in epoch 1.
+				for i := range a.Placed {
+					if p := &a.Placed[i]; p.ID == first || p.ID == second {
+						p.Epoch, p.Map = 2, 3-p.Map
+					}
+				}
+			}), "was acknowledged in a later one"},
+		{writeheavy.OneOwner, "no range moved", check.Undecided, moved(func(a *writeheavy.Audit) {
+			a.Handovers = nil
+			a.Placed = slices.DeleteFunc(a.Placed, func(p writeheavy.Placed) bool { return p.Epoch > 1 })
+		}), "no range got another owner"},
+		{writeheavy.OneOwner, "none went back", check.Undecided, moved(func(a *writeheavy.Audit) {
+			a.Handovers = a.Handovers[:1]
+			a.Placed = slices.DeleteFunc(a.Placed, func(p writeheavy.Placed) bool { return p.Epoch > 2 })
+		}), "no range went back"},
+		{writeheavy.OneOwner, "nobody was turned away", check.Undecided, moved(func(a *writeheavy.Audit) {
+			a.Turned = 0
+		}), "not the owner"},
+
+		{writeheavy.MovedWhole, "it is", check.Held, asOfNow(nothing), ""},
+		{writeheavy.MovedWhole, "nothing moves", check.Held, nothing, "no keys move"},
+		{writeheavy.MovedWhole, "the new side lacks one", check.Broken, asOfNow(func(e *evidence) {
+			e.lacks(first, 2)
+		}), "map 2 lacked it when epoch 2 began"},
+		{writeheavy.MovedWhole, "the old side lacks one", check.Broken, asOfNow(func(e *evidence) {
+			e.lacks(5123, 1)
+		}), "map 1 lacked it when epoch 3 began"},
+		{writeheavy.MovedWhole, "one is there twice", check.Broken, moved(func(a *writeheavy.Audit) {
+			a.Placed = append(a.Placed, a.Placed[0])
+		}), "twice in map"},
+		{writeheavy.MovedWhole, "a side is not its adds", check.Broken, moved(func(a *writeheavy.Audit) {
+			a.Sides[0].Value++
+		}), "(+1)"},
+		{writeheavy.MovedWhole, "a side lacks a counter", check.Broken, moved(func(a *writeheavy.Audit) {
+			a.Sides = a.Sides[1:]
+		}), "and is not there"},
+		{writeheavy.MovedWhole, "another delta on a side", check.Broken, placed(third, 2,
+			func(p *writeheavy.Placed) { p.Delta++ }), "was not sent so"},
+		{writeheavy.MovedWhole, "nothing was written while it was copied", check.Undecided,
+			moved(func(a *writeheavy.Audit) {
+				for i := range a.Placed {
+					if a.Placed[i].Came == "twin" {
+						a.Placed[i].Came = "copy"
+					}
+				}
+			}), "copied while it was written"},
+
 		{writeheavy.ByRecord, "no batch", check.Undecided, func(e *evidence) {
 			e.op(batch).Outcome = history.Unknown
 		}, "no batch had"},

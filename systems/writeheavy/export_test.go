@@ -3,6 +3,7 @@ package writeheavy
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"stampede/harness/sut"
@@ -55,7 +56,28 @@ func Mutants() map[string]sut.Variant {
 		}
 		return made(v)
 	}
+	moved := func(how resharding, whole bool) sut.Variant {
+		how.whole = whole
+		return made(reshardedBy(how))
+	}
+	copying, lost, unfenced, oneWay := twoSides(), twoSides(), twoSides(), twoSides()
+	copying.copy = sqlCopySums
+	adding := copying
+	adding.copy = strings.Replace(sqlCopySums, "value = ", "value = counters.value + ", 1)
+	// The second write of every fourth add fails.
+	lost.count = strings.Replace(sqlCount, "coalesce(twin, 0)",
+		"CASE WHEN ($3::bigint >> 10) % 4 = 0 THEN 0 ELSE coalesce(twin, 0) END", 1)
+	unnoted := lost
+	unnoted.count = strings.Replace(lost.count, "WHERE twin IS NOT NULL", "WHERE false", 1)
+	// Every other add comes from a process with the old map.
+	unfenced.count = strings.Replace(sqlCount, "AND state = 'owner' FOR SHARE", "", 1)
+	unfenced.count = strings.ReplaceAll(unfenced.count, "$1",
+		"CASE WHEN ($3::bigint >> 10) % 2 = 0 THEN 1 ELSE $1::int END")
+	oneWay.back = false
 	return map[string]sut.Variant{
+		"moving": moved(lost, true),
+		"M205":   moved(copying, false), "M206": moved(adding, false), "M207": moved(unnoted, false),
+		"M209": moved(lost, false), "M210": moved(oneWay, false), "M211": moved(unfenced, false),
 		"queue": queued(committed, false, true),
 		// A resent add, and one whose attempt was repeated, has no number by which it is known.
 		"M203": queued(committed, false, false),
@@ -74,6 +96,17 @@ func Mutants() map[string]sut.Variant {
 		"M202":   made(treeOf(reduceTree(), twice(luaTake))),
 	}
 }
+
+// sqlCopySums copies the counters of the old place as they are, and not add by add.
+const sqlCopySums = `WITH old AS MATERIALIZED (
+		SELECT key, value FROM counters WHERE map = 1 AND shard = $2 AND pg_sleep(0.002) IS NOT NULL),
+	fresh AS (
+		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, came)
+		SELECT $1, $2, op_id, key, usr, delta, epoch, $8
+		FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
+			AS list (op_id, key, usr, delta, epoch) ORDER BY op_id ON CONFLICT DO NOTHING)
+	INSERT INTO counters (key, map, shard, value) SELECT key, $1, $2, value FROM old ORDER BY key
+	ON CONFLICT (key, map, shard) DO UPDATE SET value = excluded.value`
 
 // twice is a script that runs twice: the reply to the first time was lost.
 func twice(lua string) string {

@@ -25,6 +25,8 @@ const (
 	ReadsExact = "reads-exact"
 	AsOfRises  = "as-of-rises"
 	ByRecord   = "batches-by-record"
+	OneOwner   = "one-owner"
+	MovedWhole = "moved-whole"
 )
 
 // lossBefore is how late an edge on a slow machine may send a window that is closed.
@@ -56,6 +58,10 @@ func invariants(p Params) []check.Invariant {
 		subject.State(ByRecord, fmt.Sprintf("a batch has %d adds at most and an answer for each: one "+
 			"that can be made is made whatever the others are, and one that cannot is refused, or a dead "+
 			"letter after enough attempts", MostRecords), knowing(p, byRecord)),
+		subject.State(OneOwner, "a range of keys has one owner at a time, which alone takes adds, and "+
+			"who does not know of a new one is turned away", knowing(p, oneOwner)),
+		subject.State(MovedWhole, "when a range gets another owner, or its old one back, both sides "+
+			"have the same adds, and each side's counters are the sums of its adds", knowing(p, movedWhole)),
 	}
 }
 

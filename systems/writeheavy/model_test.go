@@ -26,14 +26,19 @@ type counters struct {
 	values map[uint64]int64
 	pos    int64
 	audit  writeheavy.Audit
+	// Those without a log have one range of keys, which moves. Step is how many adds come between
+	// two changes.
+	step               int
+	owner, twin, epoch int64
 }
 
-func newCounters(log bool) *counters {
+func newCounters(log bool, step int) *counters {
 	c := &counters{api: writeheavy.API(), log: log, made: map[uint64]bool{},
-		values: map[uint64]int64{}}
+		values: map[uint64]int64{}, step: step, owner: 1, epoch: 1}
 	c.audit = writeheavy.Audit{Ops: []writeheavy.OpRow{}, Dead: []writeheavy.DeadRow{},
 		Counters: []writeheavy.CounterRow{}, Batches: []writeheavy.BatchRow{}}
 	c.audit.Contract = writeheavy.Contract{AsOf: log, Attempts: 3}
+	c.audit.Contract.Moves = !log
 	if log {
 		c.audit.Log, c.audit.Partials = []writeheavy.LogRow{}, []writeheavy.PartialRow{}
 	}
@@ -71,11 +76,46 @@ func (c *counters) Add(_ context.Context, req writeheavy.AddRequest) (none api.N
 		row.Pos = c.pos
 		c.audit.Partials = append(c.audit.Partials, writeheavy.PartialRow{Node: "edge", Epoch: "e",
 			Seq: c.pos, Key: req.Key, Sum: req.Delta, Pos: c.pos})
+	} else {
+		c.place(req.ID, req.Key, req.Delta)
 	}
 	c.audit.Ops = append(c.audit.Ops, row)
 	c.audit.Batches = append(c.audit.Batches, writeheavy.BatchRow{Records: 1})
 	c.values[req.Key] += req.Delta
 	return none, nil
+}
+
+// place puts an add where its range is: at first in map 1, then in both, in map 2 with what was
+// there before, in map 1 again, and in map 2.
+func (c *counters) place(id, key uint64, delta int64) {
+	switch len(c.audit.Ops) {
+	case c.step:
+		c.twin = 2
+	case 3 * c.step:
+		for _, p := range c.audit.Placed[:c.step] {
+			p.Map, p.Came = 2, "copy"
+			c.audit.Placed = append(c.audit.Placed, p)
+		}
+		c.handOver()
+	case 5 * c.step, 7 * c.step:
+		c.handOver()
+	}
+	p := writeheavy.Placed{Map: c.owner, Range: 1, ID: id, Key: key, Delta: delta, Epoch: c.epoch,
+		Came: "owner"}
+	c.audit.Placed = append(c.audit.Placed, p)
+	if c.twin > 0 {
+		p.Map, p.Came = c.twin, "twin"
+		c.audit.Placed = append(c.audit.Placed, p)
+	}
+}
+
+// handOver makes the twin the owner.
+func (c *counters) handOver() {
+	c.epoch++
+	c.owner, c.twin = c.twin, c.owner
+	c.audit.Turned++
+	c.audit.Handovers = append(c.audit.Handovers, writeheavy.Handover{Range: 1, Epoch: c.epoch,
+		Source: c.twin, Target: c.owner, Paused: 3})
 }
 
 // Batch makes each add.
@@ -102,6 +142,18 @@ func (c *counters) Read(_ context.Context, req writeheavy.ReadRequest) (writehea
 func (c *counters) ended() writeheavy.Audit {
 	for key, value := range c.values {
 		c.audit.Counters = append(c.audit.Counters, writeheavy.CounterRow{Key: key, Value: value})
+	}
+	type side struct {
+		at  int64
+		key uint64
+	}
+	sums := map[side]int64{}
+	for _, p := range c.audit.Placed {
+		sums[side{p.Map, p.Key}] += p.Delta
+	}
+	for s, sum := range sums {
+		c.audit.Sides = append(c.audit.Sides, writeheavy.Side{Map: s.at, Range: 1, Key: s.key,
+			Value: sum})
 	}
 	return c.audit
 }
@@ -131,7 +183,7 @@ func played(
 		t.Fatal(err)
 	}
 	w := suttest.NewWorld(seed, load, trouble)
-	c := newCounters(seed%2 == 0)
+	c := newCounters(seed%2 == 0, 10)
 	e := &evidence{p: p}
 	if fault {
 		e.windows = w.LoseAnswers()

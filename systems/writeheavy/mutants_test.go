@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stampede/harness/check"
+	"stampede/harness/sut"
 	"stampede/harness/suttest"
 	"stampede/systems/writeheavy"
 )
@@ -19,12 +20,21 @@ func TestMutantsOnStores(t *testing.T) {
 		{"a middle has only in memory what it adds up", "middle", "popped", writeheavy.AckedKept},
 		{"M203 an add has another number when it is sent again", "queue", "M203", writeheavy.OncePerOp},
 		{"M204 a split repeats what was written", "queue", "M204", writeheavy.OncePerOp},
+		{"M205 a copied sum overwrites a newer one", "moving", "M205", writeheavy.MovedWhole},
+		{"M206 an add counts, and so does the copied sum that has it", "moving", "M206",
+			writeheavy.MovedWhole},
+		{"M207 a second write that fails is forgotten", "moving", "M207", writeheavy.MovedWhole},
+		{"M209 a range is handed over with writes due", "moving", "M209", writeheavy.MovedWhole},
+		{"M210 a range goes back without what the new owner took", "moving", "M210",
+			writeheavy.MovedWhole},
+		{"M211 the old owner takes adds", "moving", "M211", writeheavy.OneOwner},
 		{"M221 shards are added up, written and reset", "shards", "M221", writeheavy.Conserved},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			run := func(variant string) func(uint64) map[string]check.Verdict {
 				return func(seed uint64) map[string]check.Verdict {
 					p := crowd()
+					p.MoveEvery = sut.Duration(8 * ms)
 					if m.mutant == "M204" {
 						p.Resend = 0.02
 					}

@@ -20,7 +20,9 @@ func proof() suttest.Proof[*evidence] {
 				"change client of read"},
 			"an add that is sent twice is in the log, a batch or the dead letters twice": {"double of log",
 				"double of dead", "double of batches", "raise records of batches"},
-			"more attempts are as good":        {"raise tries of dead"},
+			"more attempts are as good": {"raise tries of dead"},
+			"a pause is a figure": {"raise paused_ms of handovers",
+				"lower paused_ms of handovers"},
 			"a sum of another sequence is one": {"exchange seq of partials"},
 		},
 		Absent: map[string][]string{
@@ -29,7 +31,8 @@ func proof() suttest.Proof[*evidence] {
 			"counters are in one piece": {"exchange shard of counters", "raise shard of counters",
 				"lower shard of counters"},
 			"all are alike": {"exchange tries of dead", "exchange node of partials",
-				"exchange epoch of partials", "exchange records of batches"},
+				"exchange epoch of partials", "exchange records of batches", "exchange range of handovers",
+				"exchange paused_ms of handovers", "exchange range of placed", "exchange range of sides"},
 		},
 	}, writeheavy.System(), street, anyStreet, played)
 }

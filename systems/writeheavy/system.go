@@ -20,7 +20,7 @@ var schema string
 func System() sut.System {
 	return systemOf(rowAtATime(), shardAndFlush(), logFirst(), queueAndBatch(), reduceTree(),
 		shedAtDepth(), shedByDelay(), shedByClass(), shedAdaptively(),
-		mapChangedUnmoved(), batchAckedEarly(), reduceAddsResent())
+		reshardOnline(), mapChangedUnmoved(), batchAckedEarly(), reduceAddsResent())
 }
 
 func systemOf(designs ...variant) sut.System {

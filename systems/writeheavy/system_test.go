@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) { suttest.Exercise(t, suite()) }
 
 func suite() suttest.Suite {
 	return suttest.Suite{System: writeheavy.System(), Params: crowd(), Space: stores.Namespace,
-		Seed: 1, Ops: 400, Summary: summary}
+		Seed: 1, Ops: 600, Summary: summary}
 }
 
 // crowd is few counters of many users, with short windows.
@@ -36,7 +36,7 @@ func crowd() *writeheavy.Params {
 	ms := func(n int) sut.Duration { return sut.Duration(time.Duration(n) * time.Millisecond) }
 	p.Keys, p.Users, p.Batches, p.Records, p.Poison = 20, 500, 0.1, 10, 0.04
 	p.Reads, p.Readers, p.Resend = 0.3, 2, 0.2
-	p.Compact, p.MapAfter, p.Shards = ms(20), 100, 8
+	p.Compact, p.MapAfter, p.MoveEvery, p.Shards = ms(20), 30, ms(1), 2
 	p.ShedQueue, p.ShedTarget, p.ShedRate = 1000, sut.Duration(time.Second), 100_000 // nobody is shed
 	p.EdgeWindow, p.MiddleWindow, p.RootWindow = ms(20), ms(20), ms(20)
 	return &p

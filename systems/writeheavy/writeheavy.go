@@ -168,6 +168,11 @@ type Audit struct {
 	Partials []PartialRow `json:"partials,omitempty" doc:"the partial sums that were applied, of a tree"`
 	Batches  []BatchRow   `json:"batches,omitempty" doc:"the batches that were written, where they are noted"`
 
+	Handovers []Handover `json:"handovers,omitempty" doc:"the owners that ranges of keys had, one after the other, of a design that moves them; the first is a shard of map 1"`
+	Placed    []Placed   `json:"placed,omitempty" doc:"every add at each shard that has it, of such a design"`
+	Sides     []Side     `json:"sides,omitempty" doc:"the counters at each shard, of such a design"`
+	Turned    int64      `json:"turned_away,omitempty" min:"0" doc:"how many adds came to a shard that was not the owner, and were sent on"`
+
 	truth *truth
 }
 
@@ -175,6 +180,7 @@ type Audit struct {
 type Contract struct {
 	Accepted int64 `json:"accepted" min:"0" doc:"how many acknowledged adds a node that dies may lose at most"`
 	AsOf     bool  `json:"as_of" doc:"whether reads say up to which position they are"`
+	Moves    bool  `json:"moves,omitempty" doc:"whether ranges of keys move between shards under load"`
 	Attempts int64 `json:"attempts" min:"0" doc:"how often a dead letter was tried alone, at least"`
 }
 
@@ -225,6 +231,34 @@ type BatchRow struct {
 	Records int64 `json:"records" min:"0"`
 }
 
+// Handover is a change of a range's owner.
+type Handover struct {
+	Range  int64 `json:"range" min:"0"`
+	Epoch  int64 `json:"epoch" min:"2" doc:"the how manieth owner of the range it makes"`
+	Source int64 `json:"source" doc:"the map from whose shard it goes"`
+	Target int64 `json:"target" doc:"the map to whose shard it goes"`
+	Paused int64 `json:"paused_ms" min:"0" doc:"for how long the range took no adds"`
+}
+
+// Placed is an add at a shard.
+type Placed struct {
+	Map   int64  `json:"map"`
+	Range int64  `json:"range"`
+	ID    uint64 `json:"op_id" min:"1"`
+	Key   uint64 `json:"key" min:"1"`
+	Delta int64  `json:"delta"`
+	Epoch int64  `json:"epoch" min:"1" doc:"the epoch of the range in which its owner took it"`
+	Came  string `json:"came" enum:"owner,twin,copy" doc:"taken as the owner, written to both sides at once, or copied"`
+}
+
+// Side is a counter at a shard.
+type Side struct {
+	Map   int64  `json:"map"`
+	Range int64  `json:"range"`
+	Key   uint64 `json:"key" min:"1"`
+	Value int64  `json:"value"`
+}
+
 // Params are the workload's parameters, and what the designs are opened for.
 type Params struct {
 	Keys    int     `json:"keys" min:"1" max:"10000000" doc:"number of counters"`
@@ -245,7 +279,8 @@ type Params struct {
 	Attempts   int          `json:"attempts" min:"1" max:"20" doc:"attempts to write an add alone before it is a dead letter"`
 	Shards     int          `json:"shards" min:"1" max:"1024" doc:"shards of a counter"`
 	Compact    sut.Duration `json:"compact_every" min:"1ms" max:"1h" doc:"how often shards are compacted"`
-	MapAfter   int          `json:"map_after" min:"1" max:"1000000000" doc:"adds of a process of the API after which map_changed_unmoved doubles the shards"`
+	MapAfter   int          `json:"map_after" min:"1" max:"1000000000" doc:"adds of a process of the API after which map_changed_unmoved doubles the shards, and adds in all after which reshard_online begins to move"`
+	MoveEvery  sut.Duration `json:"move_every" min:"1ms" max:"1h" doc:"pause between two steps of reshard_online"`
 
 	ShedLimit  int          `json:"shed_limit" min:"1" max:"10000" doc:"adds that are under way at once, in designs that shed; the first limit of shed_adaptively"`
 	ShedQueue  int          `json:"shed_queue" min:"4" max:"1000000" doc:"adds of the most important class that wait for their turn, at most"`
@@ -267,6 +302,6 @@ func DefaultParams() Params {
 		Batches: 0.05, Records: 20, Reads: 0.05, Readers: 4, Resend: 0.03, Retry: 5,
 		FlushEvery: ms(5), FlushMost: MostRecords, Queue: 20_000, Attempts: 3, Shards: 16,
 		ShedLimit: 8, ShedQueue: 64, ShedTarget: ms(20), ShedRate: 1000,
-		Compact: ms(500), MapAfter: 200, Session: ms(6000),
+		Compact: ms(500), MapAfter: 200, MoveEvery: ms(20), Session: ms(6000),
 		EdgeWindow: ms(100), MiddleWindow: ms(200), RootWindow: ms(200), WindowMost: 1000}
 }

@@ -1,0 +1,482 @@
+package writeheavy
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // the schema
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/design"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+//go:embed reshard_online.sql
+var reshardSchema string
+
+// The two maps of shards.
+const (
+	oldMap = 1
+	newMap = 2
+)
+
+// The fail points. The first two are of a process of the API, the others of the resharder.
+const (
+	placeCounted = "counted" // an add is counted, and its twin lacks it
+	placeTwinned = "twinned" // the twin has it, too, and nobody knows
+	placePrepare = "prepared"
+	placeDoubled = "doubled"
+	placeCopied  = "copied"
+	placeFrozen  = "frozen"
+	placeDemoted = "demoted" // the range has no owner
+	placeHanded  = "handed"  // it has another one, and the resharder does not know
+)
+
+// reshardOnline moves counters to another map of shards while they are written.
+//
+// The idea: the keys fall into ranges, and each is moved for itself. Its new place is prepared;
+// from then on what the owner counts is written there too, and noted beside the count as due until
+// it is; what was there before is copied. Both are kept by the number of each add, so it does not
+// matter which comes first. To hand a range over, its owner is frozen, what is due is written, both
+// sides are compared, the owner steps down, and the other one begins a new epoch with the old one
+// as its twin: so it can be rolled back, which every fourth range is once. A process of the API
+// that has the old map is turned away by the place itself, whose row it must hold to add.
+//
+// The guarantee: what is acknowledged is committed at the owner, and stays through every hand-over.
+// Reads are as of now. A resharder may die or sleep anywhere, and there may be several.
+//
+// It gives up: two more writes for each add while ranges have twins, and some milliseconds for the
+// adds of a range that is handed over; all of them if the resharder dies in these.
+func reshardOnline() variant { return reshardedBy(twoSides()) }
+
+// resharding is how adds are counted and ranges moved.
+type resharding struct {
+	count, copy string
+	// whole: what is due is written and both sides are compared before a range is handed over.
+	// back: its old owner is its twin after that.
+	whole, back bool
+}
+
+func twoSides() resharding {
+	return resharding{count: sqlCount, copy: sqlTwin, whole: true, back: true}
+}
+
+func reshardedBy(how resharding) variant {
+	return variant{Name: "reshard_online",
+		Idea: "a transaction for each add, and ranges move to other shards: written twice, copied, " +
+			"compared, handed over, rolled back",
+		Guarantees: "what is acknowledged is committed, wherever it moves, and reads are as of now",
+		GivesUp:    "two more writes for an add that moves, and a pause when its range is handed over",
+		Places:     []string{placeCounted, placeTwinned},
+		Open: func(_ context.Context, st *opened) (Counters, error) {
+			r := &resharded{opened: st, how: how, maps: make([]atomic.Int64, st.Params.Shards)}
+			return service{r, r.sound, MostRecords}, nil
+		},
+		Roles: []role{{Name: "resharder", Summary: "moves the counters to another map of shards",
+			Places: []string{placePrepare, placeDoubled, placeCopied, placeFrozen, placeDemoted,
+				placeHanded},
+			Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+				return st.Params.MoveEvery.D(), stores.Failed("moving a range", move1(ctx, st, how))
+			}}},
+		State: design.State[Params]{
+			Schema: reshardSchema,
+			Seed: func(ctx context.Context, tx pgx.Tx, p Params) error {
+				_, err := tx.Exec(ctx, `INSERT INTO places (map, range, epoch, state)
+					SELECT $1, range, 1, 'owner' FROM generate_series(0, $2 - 1) AS range`, oldMap, p.Shards)
+				return err
+			},
+			Pending: func(ctx context.Context, st *opened) (left int64, what string, err error) {
+				err = st.DB.Row(ctx, `SELECT count(*) FROM moves WHERE phase < $1`, []any{phaseDone}, &left)
+				return left, fmt.Sprintf("%d ranges are on the move", left), err
+			},
+			Audit: audited(Contract{Moves: true}, readMoves),
+		},
+	}
+}
+
+// resharded is an API whose counters move.
+type resharded struct {
+	*opened
+	how resharding
+	// maps are those in which the owners of the ranges were last seen; 0 is the old one.
+	maps []atomic.Int64
+}
+
+// sqlCount counts an add at a place, if that is the owner: it returns the epoch and the map of the
+// twin. The place stays as it is until the add is committed.
+const sqlCount = `WITH here AS MATERIALIZED (
+		SELECT epoch, twin FROM places WHERE map = $1 AND range = $2 AND state = 'owner' FOR SHARE),
+	fresh AS (
+		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, came)
+		SELECT $1, $2, $3, $4, $5, $6, epoch, 'owner' FROM here
+		ON CONFLICT DO NOTHING RETURNING op_id, key, delta),
+	noted AS (
+		INSERT INTO due (map, range, op_id) SELECT $1, $2, op_id FROM fresh, here WHERE twin IS NOT NULL),
+	counted AS (
+		INSERT INTO counters (key, map, shard, value) SELECT key, $1, $2, delta FROM fresh
+		ON CONFLICT (key, map, shard) DO UPDATE SET value = counters.value + excluded.value)
+	SELECT epoch, coalesce(twin, 0) FROM here`
+
+// sqlTwin writes adds at a place which is not where they were counted. Those that it has have no
+// effect.
+const sqlTwin = `WITH fresh AS (
+		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, came)
+		SELECT $1, $2, op_id, key, usr, delta, epoch, $8
+		FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
+			AS list (op_id, key, usr, delta, epoch) ORDER BY op_id
+		ON CONFLICT DO NOTHING RETURNING key, delta)
+	INSERT INTO counters (key, map, shard, value)
+	SELECT key, $1, $2, sum(delta)::bigint FROM fresh GROUP BY key ORDER BY key
+	ON CONFLICT (key, map, shard) DO UPDATE SET value = counters.value + excluded.value`
+
+// sound counts what can be added, wherever its range is.
+func (r *resharded) sound(ctx context.Context, req AddRequest) error {
+	if !sound(req.Delta) {
+		return ErrRejected
+	}
+	in := shardOf(req.Key, r.Params.Shards)
+	var epoch, twin int
+	at, err := r.atOwner(ctx, in, func(at int) (is bool, err error) {
+		err = r.DB.Row(ctx, r.how.count, []any{at, in, req.ID, req.Key, req.User, req.Delta},
+			&epoch, &twin)
+		if errors.Is(err, pgx.ErrNoRows) {
+			// Nothing rests on this: it shows that there was such an add.
+			_, _ = r.DB.Exec(ctx, `INSERT INTO turned_away VALUES ($1, $2, $3)`, at, in, req.ID)
+			return false, nil
+		}
+		return true, stores.Failed("counting an add", err)
+	})
+	if err != nil || twin == 0 {
+		return err
+	}
+	r.Config.Passed(placeCounted)
+	list := []side{{req.ID, req.Key, req.User, req.Delta, epoch}}
+	if writeSides(ctx, r.DB, sqlTwin, twin, in, list, "twin") == nil {
+		r.Config.Passed(placeTwinned)
+		_ = paid(ctx, r.DB, at, in, list)
+	}
+	return nil // what is not at its twin is due, and the resharder writes it
+}
+
+// Read reads a counter from the owner of its range. One that is frozen has what there is.
+func (r *resharded) Read(ctx context.Context, req ReadRequest) (Value, error) {
+	v, in := Value{Key: req.Key}, shardOf(req.Key, r.Params.Shards)
+	_, err := r.atOwner(ctx, in, func(at int) (is bool, err error) {
+		err = r.DB.Row(ctx, `SELECT coalesce((SELECT value FROM counters
+				WHERE key = $3 AND map = $1 AND shard = $2), 0)
+			FROM places WHERE map = $1 AND range = $2 AND state <> 'copy'`, []any{at, in, req.Key}, &v.Value)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, nil
+		}
+		return true, stores.Failed("reading a counter", err)
+	})
+	return v, err
+}
+
+// handoverPause is the pause until one who was turned away asks again.
+const handoverPause = 3 * time.Millisecond
+
+// atOwner does something at the owner of a range, and returns in which map that was. What comes to
+// another place, or while the range has no owner, has no effect, and is tried again for as long as
+// a client waits.
+func (r *resharded) atOwner(
+	ctx context.Context, in int, do func(at int) (is bool, err error),
+) (at int, err error) {
+	for began := time.Now(); ; {
+		at = cmp.Or(int(r.maps[in].Load()), oldMap)
+		if is, err := do(at); is || err != nil {
+			return at, err
+		}
+		if time.Since(began) > stores.Timeout(r.Config) || !sut.Pause(ctx, handoverPause) {
+			return at, fmt.Errorf("range %d is handed over: %w", in, sut.ErrRefused)
+		}
+		if at, err = r.lookUp(ctx, in); err != nil {
+			return at, stores.Failed("looking for an owner", err)
+		}
+		r.maps[in].Store(int64(at))
+	}
+}
+
+// lookUp asks the places of a range which is the owner.
+func (r *resharded) lookUp(ctx context.Context, in int) (at int, err error) {
+	err = r.DB.Row(ctx, `SELECT coalesce(max(map), $2) FROM places
+		WHERE range = $1 AND map IN (1, 2) AND state = 'owner'`, []any{in, oldMap}, &at)
+	return at, err
+}
+
+// side is an add as a place has it.
+type side struct {
+	ID, Key, User uint64
+	Delta         int64
+	Epoch         int
+}
+
+// writeSides writes adds at a place.
+func writeSides(
+	ctx context.Context, db *stores.Postgres, sql string, at, in int, list []side, came string,
+) error {
+	var ids, on, users []uint64
+	var deltas []int64
+	var epochs []int
+	for _, s := range list {
+		ids, on, users = append(ids, s.ID), append(on, s.Key), append(users, s.User)
+		deltas, epochs = append(deltas, s.Delta), append(epochs, s.Epoch)
+	}
+	_, err := db.Exec(ctx, sql, at, in, ids, on, users, deltas, epochs, came)
+	return err
+}
+
+// paid notes that adds are at their twin.
+func paid(ctx context.Context, db *stores.Postgres, at, in int, list []side) error {
+	ids := make([]uint64, len(list))
+	for i, s := range list {
+		ids[i] = s.ID
+	}
+	_, err := db.Exec(ctx, `DELETE FROM due WHERE map = $1 AND range = $2 AND op_id = ANY($3::bigint[])`,
+		at, in, ids)
+	return err
+}
+
+// The phases of a range, in order.
+const (
+	phasePrepare = iota
+	phaseTwin
+	phaseCopy
+	phaseHandOver
+	phaseSoak     // in which nothing happens
+	phaseRollBack // of every fourth range
+	phaseAgain
+	phaseFinish
+	phaseDone
+)
+
+// rolledBack says whether a range goes back to its old owner once.
+func rolledBack(in int) bool { return in%4 == 0 }
+
+// copyMost is how many adds are copied at once.
+const copyMost = 100
+
+// move1 brings the range that is furthest behind a step on. Each step says what it expects: one
+// that another resharder has made, or this one before it died, has no effect.
+func move1(ctx context.Context, st *opened, how resharding) error {
+	// The moves begin when there is something to move.
+	_, err := st.DB.Exec(ctx, `INSERT INTO moves (range, phase, copied)
+		SELECT range, 0, 0 FROM generate_series(0, $1 - 1) AS range
+		WHERE NOT EXISTS (SELECT FROM moves) AND
+			(SELECT count(*) FROM (SELECT FROM placed WHERE map = 1 LIMIT $2) AS first) >= $2
+		ON CONFLICT DO NOTHING`, st.Params.Shards, st.Params.MapAfter)
+	if err != nil {
+		return err
+	}
+	var in, phase int
+	var copied int64
+	err = st.DB.Row(ctx, `SELECT range, phase, copied FROM moves WHERE phase < $1
+		ORDER BY phase, range LIMIT 1`, []any{phaseDone}, &in, &phase, &copied)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	m := mover{st, how, in}
+	over := true
+	switch phase {
+	case phasePrepare:
+		err = m.exec(ctx, placePrepare, `INSERT INTO places (map, range, epoch, state)
+			VALUES ($1, $2, 0, 'copy') ON CONFLICT DO NOTHING`, newMap)
+	case phaseTwin:
+		err = m.exec(ctx, placeDoubled, `UPDATE places SET twin = $3
+			WHERE map = $1 AND range = $2 AND state = 'owner' AND epoch = 1`, oldMap, newMap)
+	case phaseCopy:
+		over, err = m.copy(ctx, copied)
+	case phaseHandOver:
+		err = m.handOver(ctx, oldMap, newMap, 2)
+	case phaseRollBack:
+		if rolledBack(in) {
+			err = m.handOver(ctx, newMap, oldMap, 3)
+		}
+	case phaseAgain:
+		if rolledBack(in) {
+			err = m.handOver(ctx, oldMap, newMap, 4)
+		}
+	case phaseFinish:
+		// The old place is as it is now, and could be given away.
+		err = m.exec(ctx, "", `UPDATE places SET twin = NULL WHERE map = $1 AND range = $2`, newMap)
+		if err == nil {
+			err = m.settle(ctx, newMap, oldMap)
+		}
+	}
+	if err != nil || !over {
+		return err
+	}
+	_, err = st.DB.Exec(ctx, `UPDATE moves SET phase = phase + 1 WHERE range = $1 AND phase = $2`, in,
+		phase)
+	return err
+}
+
+// mover moves a range.
+type mover struct {
+	*opened
+	how resharding
+	in  int
+}
+
+// exec changes what a place knows of its range, and passes a fail point.
+func (m mover) exec(ctx context.Context, passed, sql string, at int, args ...any) error {
+	_, err := m.DB.Exec(ctx, sql, append([]any{at, m.in}, args...)...)
+	if err == nil && passed != "" {
+		m.Config.Passed(passed)
+	}
+	return err
+}
+
+// copy copies the next adds of the old place, and says whether those were the last. Adds that come
+// behind it have a twin.
+func (m mover) copy(ctx context.Context, after int64) (over bool, err error) {
+	list, err := stores.Collect[side](ctx, m.DB, `SELECT op_id, key, usr, delta, epoch FROM placed
+		WHERE map = $1 AND range = $2 AND op_id > $3 ORDER BY op_id LIMIT $4`, oldMap, m.in, after, copyMost)
+	if err != nil || len(list) == 0 {
+		return true, err
+	}
+	if err = writeSides(ctx, m.DB, m.how.copy, newMap, m.in, list, "copy"); err != nil {
+		return false, err
+	}
+	m.Config.Passed(placeCopied)
+	_, err = m.DB.Exec(ctx, `UPDATE moves SET copied = $2 WHERE range = $1 AND copied < $2`, m.in,
+		list[len(list)-1].ID)
+	return len(list) < copyMost, err
+}
+
+// settle writes what is due at a place to its twin.
+func (m mover) settle(ctx context.Context, at, twin int) error {
+	for {
+		list, err := stores.Collect[side](ctx, m.DB, `SELECT op_id, key, usr, delta, epoch
+			FROM due JOIN placed USING (map, range, op_id)
+			WHERE map = $1 AND range = $2 ORDER BY op_id LIMIT $3`, at, m.in, copyMost)
+		if err == nil && len(list) > 0 {
+			err = writeSides(ctx, m.DB, sqlTwin, twin, m.in, list, "twin")
+		}
+		if err == nil && len(list) > 0 {
+			err = paid(ctx, m.DB, at, m.in, list)
+		}
+		if err != nil || len(list) == 0 {
+			return err
+		}
+	}
+}
+
+// handOver makes another place the owner, for the epoch-th time of the range.
+func (m mover) handOver(ctx context.Context, from, to, epoch int) error {
+	handed, err := m.is(ctx, to, "epoch >= $3", epoch)
+	if err == nil && !handed {
+		err = m.change(ctx, from, to, epoch)
+	}
+	if err == nil {
+		_, err = m.DB.Exec(ctx, `INSERT INTO handovers (range, epoch, source, target, paused)
+			SELECT $2, $3, $1, $4, 1000 * extract(epoch FROM clock_timestamp() - since)
+			FROM places WHERE map = $1 AND range = $2 ON CONFLICT DO NOTHING`, from, m.in, epoch, to)
+	}
+	return err
+}
+
+// change takes a range from one place and gives it to another one.
+func (m mover) change(ctx context.Context, from, to, epoch int) error {
+	err := m.exec(ctx, placeFrozen, `UPDATE places SET state = 'frozen', since = clock_timestamp()
+		WHERE map = $1 AND range = $2 AND state = 'owner' AND epoch < $3`, from, epoch)
+	if err == nil && m.how.whole {
+		err = m.compared(ctx, from, to, epoch)
+	}
+	if err == nil {
+		err = m.exec(ctx, placeDemoted, `UPDATE places SET state = 'copy', twin = NULL
+			WHERE map = $1 AND range = $2 AND state = 'frozen' AND epoch < $3`, from, epoch)
+	}
+	if err != nil {
+		return err
+	}
+	// Another resharder may have found a difference and left the range where it was.
+	if owned, err := m.is(ctx, from, "epoch < $3 AND state <> 'copy'", epoch); err != nil || owned {
+		return errors.Join(err, fmt.Errorf("range %d is not handed over yet", m.in))
+	}
+	twin := &from
+	if !m.how.back {
+		twin = nil
+	}
+	return m.exec(ctx, placeHanded, `UPDATE places SET state = 'owner', epoch = $3, twin = $4
+		WHERE map = $1 AND range = $2 AND state = 'copy' AND epoch < $3`, to, epoch, twin)
+}
+
+// is says whether something holds of a place.
+func (m mover) is(ctx context.Context, at int, what string, epoch int) (is bool, err error) {
+	err = m.DB.Row(ctx, `SELECT EXISTS (SELECT FROM places WHERE map = $1 AND range = $2 AND `+what+`)`,
+		[]any{at, m.in, epoch}, &is)
+	return is, err
+}
+
+// compared writes what is due and compares a frozen place with its twin. If they differ the range
+// stays where it is, and adds go on.
+func (m mover) compared(ctx context.Context, from, to, epoch int) error {
+	if err := m.settle(ctx, from, to); err != nil {
+		return err
+	}
+	var sums [2][]Side
+	for i, at := range []int{from, to} {
+		var err error
+		sums[i], err = stores.Collect[Side](ctx, m.DB, `SELECT map, shard, key, value FROM counters
+			WHERE map = $1 AND shard = $2 ORDER BY key`, at, m.in)
+		if err != nil {
+			return err
+		}
+	}
+	if slices.EqualFunc(sums[0], sums[1], func(a, b Side) bool {
+		return a.Key == b.Key && a.Value == b.Value
+	}) {
+		return nil
+	}
+	err := m.exec(ctx, "", `UPDATE places SET state = 'owner'
+		WHERE map = $1 AND range = $2 AND state = 'frozen' AND epoch < $3`, from, epoch)
+	return errors.Join(err, fmt.Errorf("range %d differs from its copy", m.in))
+}
+
+// readMoves reads the ranges at their owners, and the evidence of how they got there.
+func readMoves(ctx context.Context, _ *opened, tx pgx.Tx, a *Audit) (err error) {
+	read := func(into func() error) {
+		if err == nil {
+			err = into()
+		}
+	}
+	read(func() (err error) {
+		a.Ops, err = stores.CollectOn[OpRow](ctx, tx, `SELECT op_id, key, usr, delta, 0::bigint
+			FROM placed JOIN places USING (map, range) WHERE state = 'owner' ORDER BY op_id`)
+		return err
+	})
+	read(func() (err error) {
+		a.Counters, err = stores.CollectOn[CounterRow](ctx, tx, `SELECT key, shard, value
+			FROM counters c JOIN places p ON p.map = c.map AND p.range = c.shard
+			WHERE state = 'owner' ORDER BY key`)
+		return err
+	})
+	read(func() (err error) {
+		a.Handovers, err = stores.CollectOn[Handover](ctx, tx, `SELECT range, epoch, source, target, paused
+			FROM handovers ORDER BY range, epoch`)
+		return err
+	})
+	read(func() (err error) {
+		a.Placed, err = stores.CollectOn[Placed](ctx, tx, `SELECT map, range, op_id, key, delta, epoch, came
+			FROM placed ORDER BY map, op_id`)
+		return err
+	})
+	read(func() (err error) {
+		a.Sides, err = stores.CollectOn[Side](ctx, tx, `SELECT map, shard, key, value FROM counters
+			ORDER BY map, shard, key`)
+		return err
+	})
+	read(func() error {
+		return tx.QueryRow(ctx, `SELECT count(*) FROM turned_away`).Scan(&a.Turned)
+	})
+	return err
+}

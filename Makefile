@@ -179,6 +179,7 @@ bench: setup ## Measure the workbench itself, as ratios to peers in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/internal/sketch
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/topk
 	STAMPEDE_PENDING=1000000 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 40m ./systems/taskqueue
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./systems/writeheavy
 
 # Where make throughput keeps its runs, what it varies and how long each load lasts.
 THROUGHPUT ?= runs/throughput

@@ -302,7 +302,7 @@ func (r *Run) Slowest() *time.Duration {
 // of it counts.
 func FaultTime(faults []history.Window, from, to time.Duration) (sum time.Duration) {
 	for _, f := range faults {
-		if end := max(f.End, f.Recovered); f.Start < to && end > from {
+		if end := f.Over(); f.Start < to && end > from {
 			sum += end - f.Start
 		}
 	}
@@ -313,7 +313,7 @@ func FaultTime(faults []history.Window, from, to time.Duration) (sum time.Durati
 // it.
 func Disturbed(faults []history.Window, grace, from, to time.Duration) bool {
 	return slices.ContainsFunc(faults, func(f history.Window) bool {
-		return f.Start <= to && max(f.End, f.Recovered)+grace >= from
+		return f.Start <= to && f.Over()+grace >= from
 	})
 }
 

@@ -42,7 +42,7 @@ func NewLoss(what, why string, bound int64, covers func(acked time.Duration) boo
 func Around(faults []history.Window, before time.Duration) func(acked time.Duration) bool {
 	return func(acked time.Duration) bool {
 		for _, f := range faults {
-			if f.Start-before <= acked && acked <= max(f.End, f.Recovered) {
+			if f.Start-before <= acked && acked <= f.Over() {
 				return true
 			}
 		}
@@ -56,11 +56,10 @@ func LossesOfDeaths(
 	what, why string, bound int64, faults []history.Window, target string,
 	before func(death history.Window) time.Duration,
 ) (list []Loss, err error) {
-	end := func(w history.Window) time.Duration { return max(w.End, w.Recovered) }
 	// An operation that two losses cover goes to the one that ends first: the other can still cover
 	// later ones.
 	faults = slices.SortedStableFunc(slices.Values(faults), func(a, b history.Window) int {
-		return cmp.Compare(end(a), end(b))
+		return cmp.Compare(a.Over(), b.Over())
 	})
 	for _, w := range faults {
 		if n := int64(Deaths(w, target)); n > 0 && bound > 0 && err == nil {

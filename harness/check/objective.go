@@ -226,7 +226,7 @@ func extent(kind history.WindowKind, name string, windows []history.Window) (
 	from = history.Never
 	for _, w := range of {
 		from = min(from, w.Start)
-		to = max(to, w.End, w.Recovered)
+		to = max(to, w.Over())
 	}
 	return from, to, nil
 }

@@ -122,6 +122,9 @@ type Window struct {
 	Effects json.RawMessage `json:"effects,omitempty"`
 }
 
+// Over is when a window's effect is over: at its end, or when the target of a fault answered again.
+func (w Window) Over() time.Duration { return max(w.End, w.Recovered) }
+
 // History is a readable history.
 type History interface {
 	// All yields every record once. Records of one worker are in order;

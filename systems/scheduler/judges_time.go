@@ -29,7 +29,7 @@ func (j *judging) excused(from, to int64) bool {
 // excusedBut is excused by any but some faults.
 func (j *judging) excusedBut(but func(history.Window) bool, from, to int64) bool {
 	return slices.ContainsFunc(j.Faults(), func(w history.Window) bool {
-		end := max(w.End, w.Recovered) + j.grace()
+		end := w.Over() + j.grace()
 		return !but(w) && (!j.tied ||
 			to >= w.Start.Microseconds()+j.low && from <= end.Microseconds()+j.high)
 	})

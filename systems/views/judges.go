@@ -80,7 +80,7 @@ func (j *judging) losses() (n int, end time.Duration) {
 		ended := words[0] == "kill" || words[0] == "restart"
 		if words[0] == "power-loss" || ended &&
 			(slices.Contains(words, "wipe") || j.t.RedisLog != "yes") {
-			n, end = n+1, max(end, w.End, w.Recovered)
+			n, end = n+1, max(end, w.Over())
 		}
 	}
 	return n, end

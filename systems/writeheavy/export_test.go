@@ -117,7 +117,7 @@ var errDied = errors.New("the process died")
 
 // dying writes batches, but some of them are in the memory of a process that dies.
 func dying(ctx context.Context, st *opened, list []counted) error {
-	if list[0].ID>>idBits%8 == 0 {
+	if list[0].ID>>idBits%40 == 0 {
 		return errDied
 	}
 	return committed(ctx, st, list)

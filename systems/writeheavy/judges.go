@@ -112,7 +112,7 @@ func heldBefore(died time.Duration, faults []history.Window, p Params) time.Dura
 	for {
 		before := since - lossBefore - p.EdgeWindow.D()
 		i := slices.IndexFunc(faults, func(w history.Window) bool {
-			return w.Start < since && max(w.End, w.Recovered) >= before &&
+			return w.Start < since && w.Over() >= before &&
 				slices.Contains(strings.Fields(w.Fault), "redis")
 		})
 		if i < 0 {

@@ -366,7 +366,7 @@ func TestClauses(t *testing.T) {
 		}), "no range went back"},
 		{writeheavy.OneOwner, "nobody was turned away", check.Undecided, moved(func(a *writeheavy.Audit) {
 			a.Turned = 0
-		}), "not the owner"},
+		}), "no longer the owner"},
 
 		{writeheavy.MovedWhole, "it is", check.Held, asOfNow(nothing), ""},
 		{writeheavy.MovedWhole, "nothing moves", check.Held, nothing, "no keys move"},
@@ -376,6 +376,10 @@ func TestClauses(t *testing.T) {
 		{writeheavy.MovedWhole, "the old side lacks one", check.Broken, asOfNow(func(e *evidence) {
 			e.lacks(5123, 1)
 		}), "map 1 lacked it when epoch 3 began"},
+		{writeheavy.MovedWhole, "the new side gets one when it has begun", check.Broken, placed(first, 2,
+			func(p *writeheavy.Placed) { p.In = 2 }), "that had begun epoch 2"},
+		{writeheavy.OneOwner, "an epoch that has not begun", check.Broken,
+			moved(func(a *writeheavy.Audit) { a.Handovers = a.Handovers[:1] }), "not begun"},
 		{writeheavy.MovedWhole, "one is there twice", check.Broken, moved(func(a *writeheavy.Audit) {
 			a.Placed = append(a.Placed, a.Placed[0])
 		}), "twice in map"},

@@ -70,7 +70,7 @@ func Mutants() map[string]sut.Variant {
 	unnoted := lost
 	unnoted.count = strings.Replace(lost.count, "WHERE twin IS NOT NULL", "WHERE false", 1)
 	// Every other add comes from a process with the old map.
-	unfenced.count = strings.Replace(sqlCount, "AND state = 'owner' FOR SHARE", "", 1)
+	unfenced.count = strings.Replace(sqlCount, "AND state = 'owner' FOR SHARE OF places", "", 1)
 	unfenced.count = strings.ReplaceAll(unfenced.count, "$1",
 		"CASE WHEN ($3::bigint >> 10) % 2 = 0 THEN 1 ELSE $1::int END")
 	oneWay.back = false
@@ -101,8 +101,8 @@ func Mutants() map[string]sut.Variant {
 const sqlCopySums = `WITH old AS MATERIALIZED (
 		SELECT key, value FROM counters WHERE map = 1 AND shard = $2 AND pg_sleep(0.002) IS NOT NULL),
 	fresh AS (
-		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, came)
-		SELECT $1, $2, op_id, key, usr, delta, epoch, $8
+		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, in_epoch, came)
+		SELECT $1, $2, op_id, key, usr, delta, epoch, 0, $8
 		FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
 			AS list (op_id, key, usr, delta, epoch) ORDER BY op_id ON CONFLICT DO NOTHING)
 	INSERT INTO counters (key, map, shard, value) SELECT key, $1, $2, value FROM old ORDER BY key

@@ -58,8 +58,8 @@ func invariants(p Params) []check.Invariant {
 		subject.State(ByRecord, fmt.Sprintf("a batch has %d adds at most and an answer for each: one "+
 			"that can be made is made whatever the others are, and one that cannot is refused, or a dead "+
 			"letter after enough attempts", MostRecords), knowing(p, byRecord)),
-		subject.State(OneOwner, "a range of keys has one owner at a time, which alone takes adds, and "+
-			"who does not know of a new one is turned away", knowing(p, oneOwner)),
+		subject.State(OneOwner, "a range of keys has one owner at a time, which alone takes adds: one "+
+			"that comes to an old owner is sent on", knowing(p, oneOwner)),
 		subject.State(MovedWhole, "when a range gets another owner, or its old one back, both sides "+
 			"have the same adds, and each side's counters are the sums of its adds", knowing(p, movedWhole)),
 	}

@@ -93,7 +93,7 @@ func (c *counters) place(id, key uint64, delta int64) {
 		c.twin = 2
 	case 3 * c.step:
 		for _, p := range c.audit.Placed[:c.step] {
-			p.Map, p.Came = 2, "copy"
+			p.Map, p.Came, p.In = 2, "copy", 0
 			c.audit.Placed = append(c.audit.Placed, p)
 		}
 		c.handOver()
@@ -101,10 +101,10 @@ func (c *counters) place(id, key uint64, delta int64) {
 		c.handOver()
 	}
 	p := writeheavy.Placed{Map: c.owner, Range: 1, ID: id, Key: key, Delta: delta, Epoch: c.epoch,
-		Came: "owner"}
+		In: c.epoch, Came: "owner"}
 	c.audit.Placed = append(c.audit.Placed, p)
 	if c.twin > 0 {
-		p.Map, p.Came = c.twin, "twin"
+		p.Map, p.Came, p.In = c.twin, "twin", max(0, c.epoch-1)
 		c.audit.Placed = append(c.audit.Placed, p)
 	}
 }

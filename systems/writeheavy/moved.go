@@ -20,7 +20,8 @@ func (j judged) moving() bool {
 // place is a shard's part of the keys.
 type place struct{ in, at int64 }
 
-// owners are the maps of a range's owners in turn, from epoch 1 on.
+// owners are the maps of each range's owners in turn, from epoch 1 on. It judges that a range goes
+// from where it is.
 func (j judged) owners() map[int64][]int64 {
 	rows := slices.Clone(j.Handovers)
 	slices.SortFunc(rows, func(a, b Handover) int { return cmp.Compare(a.Epoch, b.Epoch) })
@@ -73,7 +74,10 @@ func oneOwner(j judged) {
 		case p.Epoch != from.Epoch || p.Range != from.Range:
 			j.Violate([]uint64{p.ID}, "operation %d was taken in epoch %d of range %d, and is in map %d "+
 				"with epoch %d of range %d", p.ID, from.Epoch, from.Range, p.Map, p.Epoch, p.Range)
-		case p.Epoch < 1 || p.Epoch > int64(len(list)) || list[p.Epoch-1] != from.Map:
+		case p.Epoch > int64(len(list)):
+			j.Unfinished([]uint64{p.ID}, "operation %d was taken in epoch %d of range %d, which has not "+
+				"begun", p.ID, p.Epoch, p.Range)
+		case p.Epoch < 1 || list[p.Epoch-1] != from.Map:
 			j.Violate([]uint64{p.ID}, "operation %d was taken in map %d in epoch %d of range %d, whose "+
 				"owners were in the maps %v", p.ID, from.Map, p.Epoch, p.Range, list)
 		case p.Came == "owner":
@@ -90,8 +94,8 @@ func oneOwner(j judged) {
 	}
 	j.Need(len(j.Handovers) > 0, "no range got another owner")
 	j.Need(back, "no range went back to its old owner after the new one had taken adds")
-	j.Need(j.Turned > 0, "no add came to a shard that was not the owner")
-	j.Note("%d adds came to a shard that was not the owner, and were sent on", j.Turned)
+	j.Need(j.Turned > 0, "no request came to a shard that was no longer the owner")
+	j.Note("%d requests came to a shard that was no longer the owner, and were sent on", j.Turned)
 }
 
 // risingEpochs compares the times of a range's adds with their epochs.
@@ -102,7 +106,7 @@ func (j judged) risingEpochs(in int64, epochs int, inEpoch map[place][]uint64) {
 		ids := inEpoch[place{in, epoch}]
 		for _, id := range ids {
 			j.Checked(1)
-			if op, known := j.truth.ops[id]; known && op.Start > when {
+			if op, known := j.truth.ops[id]; known && op.May() && op.Start > when {
 				j.Violate([]uint64{later, id}, "operation %d was taken in epoch %d of range %d, after "+
 					"operation %d was acknowledged in a later one", id, epoch, in, later)
 			}
@@ -147,7 +151,12 @@ func movedWhole(j judged) {
 			j.Violate([]uint64{p.ID}, "operation %d is in map %d with %d to counter %d, and was not sent so",
 				p.ID, p.Map, p.Delta, p.Key)
 		}
-		copied[c], twinned[c] = copied[c] || p.Came == "copy", twinned[c] || p.Came == "twin"
+		if p.In > p.Epoch {
+			j.Violate([]uint64{p.ID}, "operation %d was taken in epoch %d of range %d, and came to map %d "+
+				"when that had begun epoch %d", p.ID, p.Epoch, p.Range, p.Map, p.In)
+		}
+		copied[c] = copied[c] || p.Came == "copy"
+		twinned[c] = twinned[c] || p.Came == "twin" && p.Epoch == 1
 		together = together || copied[c] && twinned[c]
 	}
 	for _, s := range j.Sides {

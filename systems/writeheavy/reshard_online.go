@@ -29,13 +29,14 @@ const (
 // The fail points. The first two are of a process of the API, the others of the resharder.
 const (
 	placeCounted = "counted" // an add is counted, and its twin lacks it
-	placeTwinned = "twinned" // the twin has it, too, and nobody knows
+	placeTwinned = "twinned" // the twin has it, too, and it is still due
 	placePrepare = "prepared"
 	placeDoubled = "doubled"
 	placeCopied  = "copied"
 	placeFrozen  = "frozen"
 	placeDemoted = "demoted" // the range has no owner
 	placeHanded  = "handed"  // it has another one, and the resharder does not know
+	placeRolled  = "rolled-back"
 )
 
 // reshardOnline moves counters to another map of shards while they are written.
@@ -51,8 +52,9 @@ const (
 // The guarantee: what is acknowledged is committed at the owner, and stays through every hand-over.
 // Reads are as of now. A resharder may die or sleep anywhere, and there may be several.
 //
-// It gives up: two more writes for each add while ranges have twins, and some milliseconds for the
-// adds of a range that is handed over; all of them if the resharder dies in these.
+// It gives up: two more writes for each add while ranges have twins, and some milliseconds in which
+// a range that is handed over takes no adds. If the resharder dies in these, it takes none until
+// there is one again, and perhaps cannot be read.
 func reshardOnline() variant { return reshardedBy(twoSides()) }
 
 // resharding is how adds are counted and ranges moved.
@@ -72,7 +74,7 @@ func reshardedBy(how resharding) variant {
 		Idea: "a transaction for each add, and ranges move to other shards: written twice, copied, " +
 			"compared, handed over, rolled back",
 		Guarantees: "what is acknowledged is committed, wherever it moves, and reads are as of now",
-		GivesUp:    "two more writes for an add that moves, and a pause when its range is handed over",
+		GivesUp:    "two more writes for an add to a range that moves, and a pause at its hand-over",
 		Places:     []string{placeCounted, placeTwinned},
 		Open: func(_ context.Context, st *opened) (Counters, error) {
 			r := &resharded{opened: st, how: how, maps: make([]atomic.Int64, st.Params.Shards)}
@@ -80,7 +82,7 @@ func reshardedBy(how resharding) variant {
 		},
 		Roles: []role{{Name: "resharder", Summary: "moves the counters to another map of shards",
 			Places: []string{placePrepare, placeDoubled, placeCopied, placeFrozen, placeDemoted,
-				placeHanded},
+				placeHanded, placeRolled},
 			Step: func(ctx context.Context, st *opened) (time.Duration, error) {
 				return st.Params.MoveEvery.D(), stores.Failed("moving a range", move1(ctx, st, how))
 			}}},
@@ -92,7 +94,8 @@ func reshardedBy(how resharding) variant {
 				return err
 			},
 			Pending: func(ctx context.Context, st *opened) (left int64, what string, err error) {
-				err = st.DB.Row(ctx, `SELECT count(*) FROM moves WHERE phase < $1`, []any{phaseDone}, &left)
+				err = st.DB.Row(ctx, `SELECT (SELECT count(*) FROM moves WHERE phase < $1) +
+					CASE WHEN `+sqlBegins+` THEN 1 ELSE 0 END`, []any{phaseDone, st.Params.MapAfter}, &left)
 				return left, fmt.Sprintf("%d ranges are on the move", left), err
 			},
 			Audit: audited(Contract{Moves: true}, readMoves),
@@ -108,13 +111,19 @@ type resharded struct {
 	maps []atomic.Int64
 }
 
+// sqlBegins says whether moves begin: there are none, and as many adds as $2 says.
+const sqlBegins = `NOT EXISTS (SELECT FROM moves) AND
+	(SELECT count(*) FROM (SELECT FROM placed WHERE map = 1 LIMIT $2) AS first) >= $2`
+
 // sqlCount counts an add at a place, if that is the owner: it returns the epoch and the map of the
 // twin. The place stays as it is until the add is committed.
-const sqlCount = `WITH here AS MATERIALIZED (
-		SELECT epoch, twin FROM places WHERE map = $1 AND range = $2 AND state = 'owner' FOR SHARE),
+const sqlCount = `WITH turn AS MATERIALIZED (SELECT FROM pg_advisory_xact_lock_shared($1, $2)),
+	here AS MATERIALIZED (
+		SELECT epoch, twin FROM turn, places
+		WHERE map = $1 AND range = $2 AND state = 'owner' FOR SHARE OF places),
 	fresh AS (
-		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, came)
-		SELECT $1, $2, $3, $4, $5, $6, epoch, 'owner' FROM here
+		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, in_epoch, came)
+		SELECT $1, $2, $3, $4, $5, $6, epoch, epoch, 'owner' FROM here
 		ON CONFLICT DO NOTHING RETURNING op_id, key, delta),
 	noted AS (
 		INSERT INTO due (map, range, op_id) SELECT $1, $2, op_id FROM fresh, here WHERE twin IS NOT NULL),
@@ -126,8 +135,9 @@ const sqlCount = `WITH here AS MATERIALIZED (
 // sqlTwin writes adds at a place which is not where they were counted. Those that it has have no
 // effect.
 const sqlTwin = `WITH fresh AS (
-		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, came)
-		SELECT $1, $2, op_id, key, usr, delta, epoch, $8
+		INSERT INTO placed (map, range, op_id, key, usr, delta, epoch, in_epoch, came)
+		SELECT $1, $2, op_id, key, usr, delta, epoch,
+			(SELECT p.epoch FROM places p WHERE p.map = $1 AND p.range = $2), $8
 		FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
 			AS list (op_id, key, usr, delta, epoch) ORDER BY op_id
 		ON CONFLICT DO NOTHING RETURNING key, delta)
@@ -146,8 +156,6 @@ func (r *resharded) sound(ctx context.Context, req AddRequest) error {
 		err = r.DB.Row(ctx, r.how.count, []any{at, in, req.ID, req.Key, req.User, req.Delta},
 			&epoch, &twin)
 		if errors.Is(err, pgx.ErrNoRows) {
-			// Nothing rests on this: it shows that there was such an add.
-			_, _ = r.DB.Exec(ctx, `INSERT INTO turned_away VALUES ($1, $2, $3)`, at, in, req.ID)
 			return false, nil
 		}
 		return true, stores.Failed("counting an add", err)
@@ -179,8 +187,11 @@ func (r *resharded) Read(ctx context.Context, req ReadRequest) (Value, error) {
 	return v, err
 }
 
-// handoverPause is the pause until one who was turned away asks again.
-const handoverPause = 3 * time.Millisecond
+// Who is turned away asks again after shortPause, and twice as long each time, up to longPause.
+const (
+	shortPause = 3 * time.Millisecond
+	longPause  = 50 * time.Millisecond
+)
 
 // atOwner does something at the owner of a range, and returns in which map that was. What comes to
 // another place, or while the range has no owner, has no effect, and is tried again for as long as
@@ -188,25 +199,31 @@ const handoverPause = 3 * time.Millisecond
 func (r *resharded) atOwner(
 	ctx context.Context, in int, do func(at int) (is bool, err error),
 ) (at int, err error) {
-	for began := time.Now(); ; {
+	began := time.Now()
+	for pause := shortPause; ; pause = min(2*pause, longPause) {
 		at = cmp.Or(int(r.maps[in].Load()), oldMap)
 		if is, err := do(at); is || err != nil {
 			return at, err
 		}
-		if time.Since(began) > stores.Timeout(r.Config) || !sut.Pause(ctx, handoverPause) {
+		if time.Since(began) > stores.Timeout(r.Config) || !sut.Pause(ctx, pause) {
 			return at, fmt.Errorf("range %d is handed over: %w", in, sut.ErrRefused)
 		}
-		if at, err = r.lookUp(ctx, in); err != nil {
+		owner, err := r.lookUp(ctx, in)
+		if err != nil {
 			return at, stores.Failed("looking for an owner", err)
 		}
-		r.maps[in].Store(int64(at))
+		if owner != at {
+			// Nothing rests on this: it shows that there was such a request.
+			_, _ = r.DB.Exec(ctx, `INSERT INTO turned_away VALUES ($1)`, in)
+		}
+		r.maps[in].Store(int64(owner))
 	}
 }
 
 // lookUp asks the places of a range which is the owner.
 func (r *resharded) lookUp(ctx context.Context, in int) (at int, err error) {
 	err = r.DB.Row(ctx, `SELECT coalesce(max(map), $2) FROM places
-		WHERE range = $1 AND map IN (1, 2) AND state = 'owner'`, []any{in, oldMap}, &at)
+		WHERE range = $1 AND map IN ($2, $3) AND state = 'owner'`, []any{in, oldMap, newMap}, &at)
 	return at, err
 }
 
@@ -268,9 +285,7 @@ func move1(ctx context.Context, st *opened, how resharding) error {
 	// The moves begin when there is something to move.
 	_, err := st.DB.Exec(ctx, `INSERT INTO moves (range, phase, copied)
 		SELECT range, 0, 0 FROM generate_series(0, $1 - 1) AS range
-		WHERE NOT EXISTS (SELECT FROM moves) AND
-			(SELECT count(*) FROM (SELECT FROM placed WHERE map = 1 LIMIT $2) AS first) >= $2
-		ON CONFLICT DO NOTHING`, st.Params.Shards, st.Params.MapAfter)
+		WHERE `+sqlBegins+` ON CONFLICT DO NOTHING`, st.Params.Shards, st.Params.MapAfter)
 	if err != nil {
 		return err
 	}
@@ -290,7 +305,7 @@ func move1(ctx context.Context, st *opened, how resharding) error {
 		err = m.exec(ctx, placePrepare, `INSERT INTO places (map, range, epoch, state)
 			VALUES ($1, $2, 0, 'copy') ON CONFLICT DO NOTHING`, newMap)
 	case phaseTwin:
-		err = m.exec(ctx, placeDoubled, `UPDATE places SET twin = $3
+		err = m.exec(ctx, placeDoubled, sqlTurn+`UPDATE places SET twin = $3 FROM turn
 			WHERE map = $1 AND range = $2 AND state = 'owner' AND epoch = 1`, oldMap, newMap)
 	case phaseCopy:
 		over, err = m.copy(ctx, copied)
@@ -299,6 +314,7 @@ func move1(ctx context.Context, st *opened, how resharding) error {
 	case phaseRollBack:
 		if rolledBack(in) {
 			err = m.handOver(ctx, newMap, oldMap, 3)
+			m.Config.Passed(placeRolled)
 		}
 	case phaseAgain:
 		if rolledBack(in) {
@@ -306,7 +322,8 @@ func move1(ctx context.Context, st *opened, how resharding) error {
 		}
 	case phaseFinish:
 		// The old place is as it is now, and could be given away.
-		err = m.exec(ctx, "", `UPDATE places SET twin = NULL WHERE map = $1 AND range = $2`, newMap)
+		err = m.exec(ctx, "", sqlTurn+`UPDATE places SET twin = NULL FROM turn
+			WHERE map = $1 AND range = $2`, newMap)
 		if err == nil {
 			err = m.settle(ctx, newMap, oldMap)
 		}
@@ -325,6 +342,10 @@ type mover struct {
 	how resharding
 	in  int
 }
+
+// sqlTurn lets a change of a place have its turn among the adds: a row is not fair to one who waits
+// while others share it.
+const sqlTurn = `WITH turn AS MATERIALIZED (SELECT FROM pg_advisory_xact_lock($1, $2)) `
 
 // exec changes what a place knows of its range, and passes a fail point.
 func (m mover) exec(ctx context.Context, passed, sql string, at int, args ...any) error {
@@ -378,15 +399,18 @@ func (m mover) handOver(ctx context.Context, from, to, epoch int) error {
 	}
 	if err == nil {
 		_, err = m.DB.Exec(ctx, `INSERT INTO handovers (range, epoch, source, target, paused)
-			SELECT $2, $3, $1, $4, 1000 * extract(epoch FROM clock_timestamp() - since)
-			FROM places WHERE map = $1 AND range = $2 ON CONFLICT DO NOTHING`, from, m.in, epoch, to)
+			SELECT $2, $3, $1, $4, 1000 * extract(epoch FROM greatest(t.since - s.since, '0'))
+			FROM places s, places t
+			WHERE s.map = $1 AND s.range = $2 AND t.map = $4 AND t.range = $2 ON CONFLICT DO NOTHING`,
+			from, m.in, epoch, to)
 	}
 	return err
 }
 
 // change takes a range from one place and gives it to another one.
 func (m mover) change(ctx context.Context, from, to, epoch int) error {
-	err := m.exec(ctx, placeFrozen, `UPDATE places SET state = 'frozen', since = clock_timestamp()
+	err := m.exec(ctx, placeFrozen, sqlTurn+`UPDATE places
+		SET state = 'frozen', since = clock_timestamp() FROM turn
 		WHERE map = $1 AND range = $2 AND state = 'owner' AND epoch < $3`, from, epoch)
 	if err == nil && m.how.whole {
 		err = m.compared(ctx, from, to, epoch)
@@ -406,7 +430,8 @@ func (m mover) change(ctx context.Context, from, to, epoch int) error {
 	if !m.how.back {
 		twin = nil
 	}
-	return m.exec(ctx, placeHanded, `UPDATE places SET state = 'owner', epoch = $3, twin = $4
+	return m.exec(ctx, placeHanded, `UPDATE places
+		SET state = 'owner', epoch = $3, twin = $4, since = clock_timestamp()
 		WHERE map = $1 AND range = $2 AND state = 'copy' AND epoch < $3`, to, epoch, twin)
 }
 
@@ -466,8 +491,8 @@ func readMoves(ctx context.Context, _ *opened, tx pgx.Tx, a *Audit) (err error) 
 		return err
 	})
 	read(func() (err error) {
-		a.Placed, err = stores.CollectOn[Placed](ctx, tx, `SELECT map, range, op_id, key, delta, epoch, came
-			FROM placed ORDER BY map, op_id`)
+		a.Placed, err = stores.CollectOn[Placed](ctx, tx, `SELECT map, range, op_id, key, delta, epoch, in_epoch,
+			came FROM placed ORDER BY map, op_id`)
 		return err
 	})
 	read(func() (err error) {

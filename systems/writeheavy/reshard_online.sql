@@ -1,8 +1,8 @@
 -- Tables of reshard_online. A range of keys has a place in each of two maps of shards, and a place
--- stands for a database of its own: no transaction touches two, and each row says in which it is.
+-- stands for a database of its own: no transaction writes to two, and each row says in which it is.
 
--- What a place knows of its range. Whoever adds holds the row, and whoever hands the range over
--- changes it: after those who add, and before those who come.
+-- What a place knows of its range. An add holds the row, and a change of it waits for adds that are
+-- under way. The lock of the place in front of it is fair: adds that come later wait for the change.
 CREATE TABLE places (
     map   int  NOT NULL,
     range int  NOT NULL,
@@ -13,8 +13,8 @@ CREATE TABLE places (
     PRIMARY KEY (map, range)
 );
 
--- Every add that a place has. The epoch is that in which the owner counted it, and came how it got
--- here: it was counted as owner's, written as its twin's, or copied.
+-- Every add that a place has. The epoch is that in which the owner counted it, in_epoch that of this
+-- place when it got here, and came says how: it was counted here, written as the twin's, or copied.
 CREATE TABLE placed (
     map   int    NOT NULL,
     range int    NOT NULL,
@@ -23,6 +23,7 @@ CREATE TABLE placed (
     usr   bigint NOT NULL,
     delta bigint NOT NULL,
     epoch int    NOT NULL,
+    in_epoch int NOT NULL,
     came  text   NOT NULL CHECK (came IN ('owner', 'twin', 'copy')),
     PRIMARY KEY (map, range, op_id)
 );
@@ -43,7 +44,7 @@ CREATE TABLE moves (
 );
 CREATE INDEX moves_next ON moves (phase, range);
 
--- The evidence: who has handed over what, and adds that came to a place that was not the owner.
+-- The evidence: the changes of owners, and requests that came to a place that was no longer the owner.
 CREATE TABLE handovers (
     range  int NOT NULL,
     epoch  int NOT NULL,
@@ -52,8 +53,4 @@ CREATE TABLE handovers (
     paused bigint NOT NULL, -- for how many milliseconds there was no owner
     PRIMARY KEY (range, epoch)
 );
-CREATE TABLE turned_away (
-    map   int    NOT NULL,
-    range int    NOT NULL,
-    op_id bigint NOT NULL
-);
+CREATE TABLE turned_away (range int NOT NULL);

@@ -51,9 +51,9 @@ func newSharded(st *opened, current func(context.Context) (int, int, error)) *sh
 	return s
 }
 
-// shardOf is the shard of a user, of so many.
-func shardOf(user uint64, shards int) int {
-	return int(user * 0x9e3779b97f4a7c15 >> 33 % uint64(shards))
+// shardOf is the shard of a user or a key, of so many.
+func shardOf(id uint64, shards int) int {
+	return int(id * 0x9e3779b97f4a7c15 >> 33 % uint64(shards))
 }
 
 // sound adds what can be added. It waits until its flush is committed.

@@ -169,9 +169,9 @@ type Audit struct {
 	Batches  []BatchRow   `json:"batches,omitempty" doc:"the batches that were written, where they are noted"`
 
 	Handovers []Handover `json:"handovers,omitempty" doc:"the owners that ranges of keys had, one after the other, of a design that moves them; the first is a shard of map 1"`
-	Placed    []Placed   `json:"placed,omitempty" doc:"every add at each shard that has it, of such a design"`
+	Placed    []Placed   `json:"placed,omitempty" doc:"every add at each shard that has it, of such a design; shards that are no longer owners are kept until the audit"`
 	Sides     []Side     `json:"sides,omitempty" doc:"the counters at each shard, of such a design"`
-	Turned    int64      `json:"turned_away,omitempty" min:"0" doc:"how many adds came to a shard that was not the owner, and were sent on"`
+	Turned    int64      `json:"turned_away,omitempty" min:"0" doc:"how many requests came to a shard that was no longer the owner, and were sent on"`
 
 	truth *truth
 }
@@ -234,7 +234,7 @@ type BatchRow struct {
 // Handover is a change of a range's owner.
 type Handover struct {
 	Range  int64 `json:"range" min:"0"`
-	Epoch  int64 `json:"epoch" min:"2" doc:"the how manieth owner of the range it makes"`
+	Epoch  int64 `json:"epoch" min:"2" doc:"the target is the owner of the range for the epoch-th time; the first owner has 1"`
 	Source int64 `json:"source" doc:"the map from whose shard it goes"`
 	Target int64 `json:"target" doc:"the map to whose shard it goes"`
 	Paused int64 `json:"paused_ms" min:"0" doc:"for how long the range took no adds"`
@@ -248,6 +248,7 @@ type Placed struct {
 	Key   uint64 `json:"key" min:"1"`
 	Delta int64  `json:"delta"`
 	Epoch int64  `json:"epoch" min:"1" doc:"the epoch of the range in which its owner took it"`
+	In    int64  `json:"in_epoch" min:"0" doc:"the epoch in which this shard owned the range last when it got the add, 0 if it never did"`
 	Came  string `json:"came" enum:"owner,twin,copy" doc:"taken as the owner, written to both sides at once, or copied"`
 }
 

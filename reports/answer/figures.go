@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"math"
 	"slices"
 
 	"stampede/harness/check"
@@ -70,5 +71,9 @@ func figureOf(st Standing, name string) string {
 		return words.None
 	}
 	slices.Sort(values)
-	return words.PlainNumber(values[(len(values)-1)/2])
+	median := values[(len(values)-1)/2]
+	if math.Abs(median) >= 1000 { // the unit is the column's
+		return words.Grouped(int64(math.Round(median)))
+	}
+	return words.PlainNumber(median)
 }

@@ -26,14 +26,14 @@ func TestFigures(t *testing.T) {
 		{Letter: "A", Variant: rundir.Variant{Name: "first", Repeats: repeats(
 			[]check.Figure{memory(7)}, []check.Figure{memory(1)},
 			[]check.Figure{memory(5), {Name: "error", Unit: "%", Value: 0.25},
-				{Name: "keys", Value: 3}})}},
+				{Name: "keys", Value: 11910.4}})}},
 		{Letter: "B", Variant: rundir.Variant{Name: "second", Repeats: repeats(nil)}},
 	}
 	table := answer.FigureTableOf(standings)
 	if want := []string{"memory, kB", "error, %", "keys"}; !reflect.DeepEqual(table.Columns, want) {
 		t.Errorf("the columns are %q, want %q", table.Columns, want)
 	}
-	for i, want := range [][]string{{"5", "0.25", "3"}, {"–", "–", "–"}} {
+	for i, want := range [][]string{{"5", "0.25", "11,910"}, {"–", "–", "–"}} {
 		if got := table.Rows[i].Cells; !reflect.DeepEqual(got, want) {
 			t.Errorf("the cells of %s are %q, want %q", table.Rows[i].Name, got, want)
 		}

@@ -229,7 +229,7 @@ func recountAgrees(r *check.Run, a *Audit, t *truth) func() {
 			r.ViolateAt(rec.End, ops, "a reconciliation cannot be read: %v", err)
 		case rec.Reply.Value != 0:
 			r.ViolateAt(rec.End, ops, "a reconciliation has %d differences that nothing explains: %s",
-				rec.Reply.Value, rec.Reply.Body)
+				rec.Reply.Value, append(is.Examples, "none that it names")[0])
 		case is.Compared < 0 || is.Compared > int64(len(t.log)):
 			r.ViolateAt(rec.End, ops, "a reconciliation has compared %d clicks, and the log has %d",
 				is.Compared, len(t.log))

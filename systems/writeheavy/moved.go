@@ -120,7 +120,8 @@ func (j judged) risingEpochs(in int64, epochs int, inEpoch map[place][]uint64) {
 }
 
 // movedWhole compares both sides of each change of owners, as they were then: an add is in the
-// epoch in which it was taken, and no side forgets one.
+// epoch in which it was taken, and no side forgets one. See
+// docs/decisions/2026-11-27-moves-are-judged-by-epochs.md.
 func movedWhole(j judged) {
 	if !j.moving() {
 		return

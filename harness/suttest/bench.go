@@ -36,6 +36,19 @@ func Compare(b *testing.B, peer string, aim float64, ours, theirs func() float64
 	}
 }
 
+// Tell reports, as a benchmark of its own, metrics that were measured before it.
+func Tell(b *testing.B, name string, metrics map[string]float64) {
+	b.Helper()
+	b.Run(name, func(b *testing.B) {
+		for b.Loop() {
+			b.ReportMetric(0, "ns/op")
+		}
+		for unit, value := range metrics {
+			b.ReportMetric(value, unit)
+		}
+	})
+}
+
 // Met is 1 where an aim was met. Missing one fails nothing: the machine decides.
 func Met(yes bool) float64 {
 	if yes {

@@ -45,22 +45,11 @@ func ClaimCost(b *testing.B, variants []string, open func(b *testing.B, variant 
 			cost := log.cost(b)
 			left = pending - (firstClaims+claimsEach)*ClaimBatch
 			costs = append(costs, cost)
-			tellCost(b, fmt.Sprintf("%s/pending=%d", name, pending), cost, cost/slices.Min(costs))
+			ratio := cost / slices.Min(costs)
+			Tell(b, fmt.Sprintf("%s/pending=%d", name, pending), map[string]float64{"µs/claim": cost,
+				"ratio": ratio, "aim": 2, "met": Met(ratio < 2)})
 		}
 	}
-}
-
-// tellCost reports what was measured before.
-func tellCost(b *testing.B, name string, cost, ratio float64) {
-	b.Run(name, func(b *testing.B) {
-		for b.Loop() {
-			b.ReportMetric(0, "ns/op")
-		}
-		b.ReportMetric(cost, "µs/claim")
-		b.ReportMetric(ratio, "ratio")
-		b.ReportMetric(2, "aim")
-		b.ReportMetric(map[bool]float64{true: 1}[ratio < 2], "met")
-	})
 }
 
 // cost is the median of some claims, in microseconds.

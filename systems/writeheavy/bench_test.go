@@ -59,8 +59,8 @@ func perSecond(
 	return float64(written.Load()) / time.Since(began).Seconds()
 }
 
-// inTurns measures each of some ways of writing as often as a comparison does, in turns, and
-// reports the middle and its ratio to the first.
+// inTurns measures each way of writing suttest.BenchRounds times, in turns, and reports its median
+// and the ratio to the first.
 func inTurns(b *testing.B, names []string, unit string, measure func(name string) float64) {
 	b.Helper()
 	rounds := map[string][]float64{}
@@ -71,13 +71,8 @@ func inTurns(b *testing.B, names []string, unit string, measure func(name string
 	}
 	base := suttest.Median(rounds[names[0]])
 	for _, name := range names {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				b.ReportMetric(0, "ns/op") // it was measured before
-			}
-			b.ReportMetric(suttest.Median(rounds[name]), unit)
-			b.ReportMetric(suttest.Median(rounds[name])/base, "ratio")
-		})
+		is := suttest.Median(rounds[name])
+		suttest.Tell(b, name, map[string]float64{unit: is, "ratio": is / base})
 	}
 }
 
@@ -87,11 +82,11 @@ func inTurns(b *testing.B, names []string, unit string, measure func(name string
 func BenchmarkPatterns(b *testing.B) {
 	names := []string{"row_at_a_time", "shard_and_flush", "log_first", "queue_and_batch",
 		"reduce_tree"}
-	open := map[string]func() float64{}
+	by := map[string]sut.Variant{}
 	for _, v := range writeheavy.System().Variants {
-		open[v.Name] = func() float64 { return patternRound(b, v) }
+		by[v.Name] = v
 	}
-	inTurns(b, names, "adds/s", func(name string) float64 { return open[name]() })
+	inTurns(b, names, "adds/s", func(name string) float64 { return patternRound(b, by[name]) })
 }
 
 func patternRound(b *testing.B, v sut.Variant) float64 {
@@ -193,16 +188,17 @@ func tuningRound(b *testing.B, way tuning) float64 {
 	_, err := pool.Exec(b.Context(), `CREATE TABLE rows (id bigint PRIMARY KEY, key bigint, delta bigint)`)
 	must(b, err)
 	return perSecond(b, 1500*ms, way.at, func(ctx context.Context, from uint64) (int, error) {
-		rows := make([][]any, way.at)
-		ids, on := make([]int64, way.at), make([]int64, way.at)
-		for i := range rows {
-			ids[i], on[i] = int64(from)+int64(i), int64(from)%1000
-			rows[i] = []any{ids[i], on[i], int64(1)}
-		}
+		key := int64(from) % 1000
 		if way.copied {
 			_, err := pool.CopyFrom(ctx, pgx.Identifier{"rows"}, []string{"id", "key", "delta"},
-				pgx.CopyFromRows(rows))
+				pgx.CopyFromSlice(way.at, func(i int) ([]any, error) {
+					return []any{int64(from) + int64(i), key, int64(1)}, nil
+				}))
 			return way.at, err
+		}
+		ids, on := make([]int64, way.at), make([]int64, way.at)
+		for i := range ids {
+			ids[i], on[i] = int64(from)+int64(i), key
 		}
 		_, err := pool.Exec(ctx, `INSERT INTO rows SELECT *, 1 FROM unnest($1::bigint[], $2::bigint[])`,
 			ids, on)
@@ -229,8 +225,8 @@ const (
 	treeCache = 256 << 20 // as that of Postgres: all of it
 )
 
-// tree is what both trees are asked for. Written are the bytes that it has written to the disk, and
-// looked at the blocks that reads have asked for.
+// tree is what BenchmarkTrees needs of a store. Written counts the bytes written to disk, lookedAt
+// the blocks that reads requested.
 type tree interface {
 	put(b *testing.B, keys []uint64, values [][]byte)
 	get(b *testing.B, key uint64)
@@ -331,8 +327,8 @@ func (t bTree) settled(b *testing.B) {
 	t.told(b, t.written)
 }
 
-// told waits until a count of Postgres stays the same for a second: connections tell what they have
-// done when they end, and the checkpointer when it gets to it.
+// told waits until a counter of Postgres has not changed for a second: backends report their
+// statistics when they end, the checkpointer some time after a checkpoint.
 func (t bTree) told(b *testing.B, count func(*testing.B) float64) (is float64) {
 	b.Helper()
 	t.Reset()
@@ -345,8 +341,8 @@ func (t bTree) told(b *testing.B, count func(*testing.B) float64) (is float64) {
 	return is
 }
 
-// written has the log, and pages by whomever they are written. Postgres 17 counts them elsewhere;
-// before that a page with which a table grows is counted as written, and is not.
+// written is the size of the log and of the pages that any process wrote. Postgres 17 moved the
+// counters of pages; the older ones also count a page when a table grows by it: subtracted here.
 func (t bTree) written(b *testing.B) (bytes float64) {
 	b.Helper()
 	var version int

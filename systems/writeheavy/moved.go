@@ -20,21 +20,24 @@ func (j judged) moving() bool {
 // place is a shard's part of the keys.
 type place struct{ in, at int64 }
 
-// owners are the maps of each range's owners in turn, from epoch 1 on. It judges that a range goes
-// from where it is.
+// owners returns, for each range, the maps of its owners from epoch 1 on. A hand-over from a shard
+// that is not the owner is a violation.
 func (j judged) owners() map[int64][]int64 {
 	rows := slices.Clone(j.Handovers)
 	slices.SortFunc(rows, func(a, b Handover) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	owners := map[int64][]int64{}
+	of := func(in int64) []int64 {
+		if owners[in] == nil {
+			owners[in] = []int64{oldMap}
+		}
+		return owners[in]
+	}
 	for _, p := range j.Placed {
-		owners[p.Range] = []int64{oldMap}
+		of(p.Range)
 	}
 	for _, h := range rows {
 		j.Checked(1)
-		list := owners[h.Range]
-		if list == nil {
-			list = []int64{oldMap}
-		}
+		list := of(h.Range)
 		if h.Epoch != int64(len(list))+1 || h.Source != list[len(list)-1] || h.Target == h.Source {
 			j.Violate(nil, "range %d went from map %d to map %d in epoch %d, after owners in the maps %v",
 				h.Range, h.Source, h.Target, h.Epoch, list)
@@ -84,7 +87,7 @@ func oneOwner(j judged) {
 			inEpoch[place{p.Range, p.Epoch}] = append(inEpoch[place{p.Range, p.Epoch}], p.ID)
 		}
 	}
-	// Who was acknowledged in an epoch before another one was sent is in no later epoch than that.
+	// An add that was acknowledged before another one was sent is in no later epoch than that one.
 	back := false
 	for in, list := range owners {
 		j.risingEpochs(in, len(list), inEpoch)

@@ -84,7 +84,7 @@ func reshardedBy(how resharding) variant {
 			Places: []string{placePrepare, placeDoubled, placeCopied, placeFrozen, placeDemoted,
 				placeHanded, placeRolled},
 			Step: func(ctx context.Context, st *opened) (time.Duration, error) {
-				return st.Params.MoveEvery.D(), stores.Failed("moving a range", move1(ctx, st, how))
+				return st.Params.MoveEvery.D(), stores.Failed("moving a range", moveStep(ctx, st, how))
 			}}},
 		State: design.State[Params]{
 			Schema: reshardSchema,
@@ -187,7 +187,8 @@ func (r *resharded) Read(ctx context.Context, req ReadRequest) (Value, error) {
 	return v, err
 }
 
-// Who is turned away asks again after shortPause, and twice as long each time, up to longPause.
+// A request that did not reach the owner is tried again after shortPause; the pause doubles each
+// time, up to longPause.
 const (
 	shortPause = 3 * time.Millisecond
 	longPause  = 50 * time.Millisecond
@@ -279,9 +280,9 @@ func rolledBack(in int) bool { return in%4 == 0 }
 // copyMost is how many adds are copied at once.
 const copyMost = 100
 
-// move1 brings the range that is furthest behind a step on. Each step says what it expects: one
-// that another resharder has made, or this one before it died, has no effect.
-func move1(ctx context.Context, st *opened, how resharding) error {
+// moveStep takes the range that is furthest behind one step further. Each step states what it
+// expects: one that was made before, by this or another resharder, has no effect.
+func moveStep(ctx context.Context, st *opened, how resharding) error {
 	// The moves begin when there is something to move.
 	_, err := st.DB.Exec(ctx, `INSERT INTO moves (range, phase, copied)
 		SELECT range, 0, 0 FROM generate_series(0, $1 - 1) AS range
@@ -313,8 +314,9 @@ func move1(ctx context.Context, st *opened, how resharding) error {
 		err = m.handOver(ctx, oldMap, newMap, 2)
 	case phaseRollBack:
 		if rolledBack(in) {
-			err = m.handOver(ctx, newMap, oldMap, 3)
-			m.Config.Passed(placeRolled)
+			if err = m.handOver(ctx, newMap, oldMap, 3); err == nil {
+				m.Config.Passed(placeRolled)
+			}
 		}
 	case phaseAgain:
 		if rolledBack(in) {
@@ -379,13 +381,13 @@ func (m mover) settle(ctx context.Context, at, twin int) error {
 		list, err := stores.Collect[side](ctx, m.DB, `SELECT op_id, key, usr, delta, epoch
 			FROM due JOIN placed USING (map, range, op_id)
 			WHERE map = $1 AND range = $2 ORDER BY op_id LIMIT $3`, at, m.in, copyMost)
-		if err == nil && len(list) > 0 {
-			err = writeSides(ctx, m.DB, sqlTwin, twin, m.in, list, "twin")
-		}
-		if err == nil && len(list) > 0 {
-			err = paid(ctx, m.DB, at, m.in, list)
-		}
 		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err = writeSides(ctx, m.DB, sqlTwin, twin, m.in, list, "twin"); err != nil {
+			return err
+		}
+		if err = paid(ctx, m.DB, at, m.in, list); err != nil {
 			return err
 		}
 	}
@@ -468,40 +470,31 @@ func (m mover) compared(ctx context.Context, from, to, epoch int) error {
 }
 
 // readMoves reads the ranges at their owners, and the evidence of how they got there.
-func readMoves(ctx context.Context, _ *opened, tx pgx.Tx, a *Audit) (err error) {
-	read := func(into func() error) {
-		if err == nil {
-			err = into()
+func readMoves(ctx context.Context, _ *opened, tx pgx.Tx, a *Audit) error {
+	for _, read := range []func() error{
+		into(ctx, tx, &a.Ops, `SELECT op_id, key, usr, delta, 0::bigint
+			FROM placed JOIN places USING (map, range) WHERE state = 'owner' ORDER BY op_id`),
+		into(ctx, tx, &a.Counters, `SELECT key, shard, value
+			FROM counters c JOIN places p ON p.map = c.map AND p.range = c.shard
+			WHERE state = 'owner' ORDER BY key`),
+		into(ctx, tx, &a.Handovers, `SELECT range, epoch, source, target, paused
+			FROM handovers ORDER BY range, epoch`),
+		into(ctx, tx, &a.Placed, `SELECT map, range, op_id, key, delta, epoch, in_epoch, came
+			FROM placed ORDER BY map, op_id`),
+		into(ctx, tx, &a.Sides, `SELECT map, shard, key, value FROM counters
+			ORDER BY map, shard, key`),
+	} {
+		if err := read(); err != nil {
+			return err
 		}
 	}
-	read(func() (err error) {
-		a.Ops, err = stores.CollectOn[OpRow](ctx, tx, `SELECT op_id, key, usr, delta, 0::bigint
-			FROM placed JOIN places USING (map, range) WHERE state = 'owner' ORDER BY op_id`)
+	return tx.QueryRow(ctx, `SELECT count(*) FROM turned_away`).Scan(&a.Turned)
+}
+
+// into reads the rows of a statement into a list.
+func into[T any](ctx context.Context, tx pgx.Tx, list *[]T, sql string) func() error {
+	return func() (err error) {
+		*list, err = stores.CollectOn[T](ctx, tx, sql)
 		return err
-	})
-	read(func() (err error) {
-		a.Counters, err = stores.CollectOn[CounterRow](ctx, tx, `SELECT key, shard, value
-			FROM counters c JOIN places p ON p.map = c.map AND p.range = c.shard
-			WHERE state = 'owner' ORDER BY key`)
-		return err
-	})
-	read(func() (err error) {
-		a.Handovers, err = stores.CollectOn[Handover](ctx, tx, `SELECT range, epoch, source, target, paused
-			FROM handovers ORDER BY range, epoch`)
-		return err
-	})
-	read(func() (err error) {
-		a.Placed, err = stores.CollectOn[Placed](ctx, tx, `SELECT map, range, op_id, key, delta, epoch, in_epoch,
-			came FROM placed ORDER BY map, op_id`)
-		return err
-	})
-	read(func() (err error) {
-		a.Sides, err = stores.CollectOn[Side](ctx, tx, `SELECT map, shard, key, value FROM counters
-			ORDER BY map, shard, key`)
-		return err
-	})
-	read(func() error {
-		return tx.QueryRow(ctx, `SELECT count(*) FROM turned_away`).Scan(&a.Turned)
-	})
-	return err
+	}
 }

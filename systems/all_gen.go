@@ -13,6 +13,7 @@ import (
 	"stampede/systems/flashsale"
 	"stampede/systems/idempotency"
 	"stampede/systems/likes"
+	"stampede/systems/positions"
 	"stampede/systems/reservation"
 	"stampede/systems/scheduler"
 	"stampede/systems/sqlbroker"
@@ -32,6 +33,7 @@ var all = sync.OnceValue(func() []sut.System {
 		flashsale.System(),
 		idempotency.System(),
 		likes.System(),
+		positions.System(),
 		reservation.System(),
 		scheduler.System(),
 		sqlbroker.System(),

@@ -1,0 +1,85 @@
+package positions
+
+import (
+	"context"
+	"errors"
+
+	"stampede/harness/api"
+	"stampede/harness/sut"
+)
+
+// Mutants are crypto_shred and one_table with a planted error each.
+func Mutants() map[string]sut.Variant {
+	planted := func(plant func(*plan)) sut.Variant {
+		d := shredding()
+		if plant != nil {
+			plant(&d)
+		}
+		return systemOf(twoPaths(variant{Name: "mutant"}, d)).Variants[0]
+	}
+	unpacking := oneTable()
+	unpacking.Open = func(_ context.Context, st *opened) (Tracker, error) {
+		return forgetful{table{st}}, nil
+	}
+	return map[string]sut.Variant{
+		"paths": planted(nil),
+		"table": systemOf(oneTable()).Variants[0],
+		"M215":  planted(func(d *plan) { d.rewinds = true }),
+		"M218":  systemOf(viewsErased()).Variants[0],
+		"pings dropped": planted(func(d *plan) {
+			d.insert = `INSERT INTO pings
+				SELECT driver, seq, op, body, true
+				FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) AS p (driver, seq, op, body)
+				WHERE seq % 7 <> 3 ON CONFLICT (driver, seq) DO NOTHING`
+		}),
+		"a neighbour is erased": planted(func(d *plan) {
+			d.erase = func(ctx context.Context, st *opened, driver uint64) error {
+				_, err := st.DB.Exec(ctx, `UPDATE drivers SET key = NULL WHERE driver = $1 + 1`, driver)
+				return err
+			}
+		}),
+		"the archive is forgotten": systemOf(unpacking).Variants[0],
+	}
+}
+
+// forgetful does not erase from the archive.
+type forgetful struct{ table }
+
+func (f forgetful) Erase(ctx context.Context, req DriverRequest) (none api.Nothing, err error) {
+	_, err = f.DB.Exec(ctx, `WITH gone AS (DELETE FROM pings WHERE driver = $1)
+		UPDATE drivers SET key = NULL WHERE driver = $1`, req.Driver)
+	return none, err
+}
+
+// Decoders decodes bytes as everything that is stored; each is an error or is encoded to the same.
+func Decoders(raw []byte) error {
+	if p, rest, err := readPing(raw); err == nil &&
+		string(appendPing(nil, p))+string(rest) != string(raw) {
+		return errors.New("a ping changed")
+	}
+	if at, err := point(1, raw); err == nil && string(plain(at.Lat, at.Lon)) != string(raw) {
+		return errors.New("a position changed")
+	}
+	if list, err := unpacked(raw); err == nil {
+		if _, again, err := packed(list); err != nil || len(again) == 0 {
+			return errors.New("an object changed")
+		}
+	}
+	_, _ = newest(1, string(raw))
+	if _, err := unseal(make([]byte, keySize), ping{Body: raw}); err == nil {
+		return errors.New("something nobody sealed was opened")
+	}
+	return nil
+}
+
+// Sealed seals a position, and opens it under its own key and number, another key and another
+// number.
+func Sealed(key, other []byte) (own Point, errs []error) {
+	p := ping{Driver: 1, Seq: 2, Body: plain(3, -4)}
+	sealed, err := seal(key, p)
+	own, wrong := unseal(key, sealed)
+	_, otherKey := unseal(other, sealed)
+	sealed.Seq++
+	_, otherSeq := unseal(key, sealed)
+	return own, []error{errors.Join(err, wrong), otherKey, otherSeq}
+}

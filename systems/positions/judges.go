@@ -1,0 +1,459 @@
+package positions
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/check"
+	"stampede/harness/history"
+	"stampede/harness/sut"
+)
+
+// The invariants.
+const (
+	AckedKept        = "acked-kept"
+	NewestAsHistory  = "newest-as-history"
+	LatestNeverFalls = "latest-never-falls"
+	ErasedForGood    = "erased-for-good"
+	OthersUntouched  = "others-untouched"
+)
+
+// historyFact is the table of facts: the history.
+const historyFact = "position"
+
+// invariants are what must be true of every design. Of a driver whose erasure may have been asked
+// for, nothing has to be there.
+func invariants(p Params) []check.Invariant {
+	s := check.Subject{Read: check.Audited(api.DecodeAudit[Audit], facts)}
+	kept := check.Effects{Table: historyFact, Kind: check.Named(KindPing), AtRest: true,
+		Excused: erasedAmong(p)}
+	return []check.Invariant{
+		s.State(AckedKept, "an acknowledged ping is in the history, once, with the position that was "+
+			"sent, and nothing else is there", check.AckedDurable(kept), check.NoPhantom(kept),
+			check.AtMostOnce(historyFact, check.ByKey|check.ByThing), knowing(p, asSent)),
+		s.State(NewestAsHistory, "when all is at rest, the newest position of a driver is the one with "+
+			"the highest number in the history", knowing(p, newestOnes)),
+		s.State(LatestNeverFalls, "nobody is shown an older position than somebody was before, unless "+
+			"Redis has lost its memory meanwhile, or one that was not sent", knowing(p, neverFalling)),
+		s.State(ErasedForGood, "once an erasure is answered, no position of the driver is read any "+
+			"more, and none can be read in any place", knowing(p, erasedOnes)),
+		s.State(OthersUntouched, "nobody is treated as erased who is not, and each place has the "+
+			"positions of all others", knowing(p, otherOnes)),
+	}
+}
+
+// facts reads an audit as tables.
+func facts(a *Audit) check.Facts {
+	a.seen = &seen{drivers: map[string]*seenDriver{}}
+	if a.History == nil {
+		return check.Facts{}
+	}
+	rows := make([]check.Fact, len(a.History))
+	for i, r := range a.History {
+		rows[i] = check.Fact{Op: r.ID, Key: nameOf(r.Driver), Thing: r.Seq}
+	}
+	return check.Facts{Tables: []*check.Table{check.TableOf(historyFact, rows)}}
+}
+
+// nameOf is a driver as Op.Key has it.
+func nameOf(driver uint64) string { return fmt.Sprintf("driver-%d", driver) }
+
+// erasedAmong says which pings are of drivers whose erasure may have been asked for.
+func erasedAmong(p Params) func(*check.Run) func(op uint64) bool {
+	return func(r *check.Run) func(op uint64) bool {
+		gone := map[string]bool{}
+		r.See(func(rec *history.Record) {
+			gone[rec.Op.Key] = gone[rec.Op.Key] || rec.Outcome != history.Refused
+		}, KindErase)
+		return func(op uint64) bool { return gone[nameOf(pingOf(op)%uint64(p.Drivers)+1)] }
+	}
+}
+
+// seen is what the history says of each driver.
+type seen struct {
+	drivers map[string]*seenDriver
+	read    bool
+}
+
+// seenDriver is what the history says of a driver.
+type seenDriver struct {
+	// pings are those that may be kept.
+	pings []sighting
+	// latest and tracks are what was read.
+	latest []sighting
+	tracks []sighting
+	// refused are the operations that were told that the driver is erased.
+	refused []sighting
+	erasure check.Operations
+}
+
+// sighting is a ping, or what was read of one.
+type sighting struct {
+	op         uint64
+	seq        int64 // the highest of a track
+	start, end time.Duration
+	acked      bool
+	wrong      string
+}
+
+// driver is that of an operation.
+func (s *seen) driver(key string) *seenDriver {
+	if s.drivers[key] == nil {
+		s.drivers[key] = &seenDriver{erasure: check.Operations{}}
+	}
+	return s.drivers[key]
+}
+
+// see takes a record in.
+func (s *seen) see(rec *history.Record) {
+	d := s.driver(rec.Op.Key)
+	at := sighting{op: rec.Op.ID, start: rec.Start, end: rec.End, acked: rec.Outcome == history.OK}
+	if sut.RefusedFor(rec, ErrErased) {
+		d.refused = append(d.refused, at)
+	}
+	switch {
+	case rec.Op.Kind == KindErase:
+		d.erasure.Add(rec)
+	case rec.Op.Kind == KindPing && rec.Outcome != history.Refused:
+		at.seq = rec.Op.Arg
+		if at.acked && rec.Reply.Value != at.seq {
+			at.wrong = fmt.Sprintf("ping %d was answered as %d", at.seq, rec.Reply.Value)
+		}
+		d.pings = append(d.pings, at)
+	case rec.Outcome != history.OK:
+	case rec.Op.Kind == KindLatest:
+		var reply Point
+		at.wrong = misread(rec, &reply)
+		at.misplaced(rec.Op.Key, reply)
+		at.seq = reply.Seq
+		d.latest = append(d.latest, at)
+	default:
+		var reply Track
+		at.wrong = misread(rec, &reply)
+		for i, p := range reply.Points {
+			at.misplaced(rec.Op.Key, p)
+			at.seq = max(at.seq, p.Seq)
+			if i > 0 && reply.Points[i-1].Seq <= p.Seq {
+				at.wrong = fmt.Sprintf("position %d comes after %d in a track", p.Seq, reply.Points[i-1].Seq)
+			}
+		}
+		d.tracks = append(d.tracks, at)
+	}
+}
+
+// misread says why a reply cannot be read.
+func misread(rec *history.Record, into any) string {
+	if err := json.Unmarshal(rec.Reply.Body, into); err != nil {
+		return fmt.Sprintf("a reply cannot be read: %v", err)
+	}
+	return ""
+}
+
+// misplaced notes that a position is not where the driver was.
+func (at *sighting) misplaced(key string, p Point) {
+	var driver uint64
+	_, _ = fmt.Sscanf(key, "driver-%d", &driver)
+	if was := whereabouts(driver, p.Seq); p.Seq != 0 && p != was {
+		at.wrong = fmt.Sprintf("%s was read at %d, %d with number %d, and was at %d, %d", key, p.Lat,
+			p.Lon, p.Seq, was.Lat, was.Lon)
+	}
+}
+
+// erased is when the driver was certainly erased, and when that may first have been asked for;
+// history.Never if not.
+func (d *seenDriver) erased() (certain, asked time.Duration, by []uint64) {
+	certain, asked = history.Never, history.Never
+	for _, o := range d.erasure {
+		if o.May() {
+			asked = min(asked, o.Start)
+		}
+		if o.End < certain {
+			certain, by = o.End, []uint64{o.ID}
+		}
+	}
+	return certain, asked, by
+}
+
+// judged is a run that is judged, and what its history says.
+type judged struct {
+	*check.Run
+	*Audit
+	p Params
+}
+
+// knowing is a clause about an audit, once the history is read.
+func knowing(p Params, judge func(j judged)) check.Clause {
+	return check.OnAudit(func(r *check.Run, a *Audit) func() {
+		if !a.seen.read { // by the first of the clauses, which share one reading
+			a.seen.read = true
+			r.See(a.seen.see)
+		}
+		return func() {
+			whole := true
+			for list, there := range map[string]bool{"history": a.History != nil,
+				"newest": a.Newest != nil, "places": a.Places != nil, "copies": a.Copies != nil} {
+				r.Need(there, "the audit has no %s", list)
+				whole = whole && there
+			}
+			if whole {
+				judge(judged{r, a, p})
+			}
+		}
+	})
+}
+
+// asSent compares positions with what was sent.
+func asSent(j judged) {
+	same := func(ops []uint64, row NewestRow) {
+		j.Checked(1)
+		if was := whereabouts(row.Driver, row.Seq); row.Lat != was.Lat || row.Lon != was.Lon {
+			j.Violate(ops, "position %d of driver %d is kept as %d, %d, and was sent as %d, %d",
+				row.Seq, row.Driver, row.Lat, row.Lon, was.Lat, was.Lon)
+		}
+	}
+	for _, row := range j.History {
+		same([]uint64{row.ID}, row.shown())
+	}
+	for _, row := range j.Newest {
+		same(nil, row)
+	}
+	for _, key := range sortedKeys(j.seen.drivers) {
+		for _, at := range j.seen.drivers[key].pings {
+			if at.wrong != "" {
+				j.Violate([]uint64{at.op}, "%s: %s", key, at.wrong)
+			}
+		}
+	}
+}
+
+// newestOnes compares the newest positions with the history.
+func newestOnes(j judged) {
+	best := map[uint64]PingRow{}
+	for _, row := range j.History {
+		if row.Seq > best[row.Driver].Seq {
+			best[row.Driver] = row
+		}
+	}
+	shown := map[uint64]bool{}
+	for _, row := range j.Newest {
+		last, known := best[row.Driver]
+		j.Checked(1)
+		var ops []uint64
+		if known {
+			ops = []uint64{last.ID}
+		}
+		switch _, asked, _ := j.seen.driver(nameOf(row.Driver)).erased(); {
+		case shown[row.Driver]:
+			j.Violate(ops, "driver %d has two newest positions", row.Driver)
+		case asked != history.Never: // the two may have forgotten one after the other
+		case row.Seq < last.Seq:
+			j.Unfinished(ops, "the newest position of driver %d is %d, and the history has %d", row.Driver,
+				row.Seq, last.Seq)
+		case row.Seq > last.Seq:
+			j.Unfinished(ops, "the newest position of driver %d is %d, and the history has none after %d",
+				row.Driver, row.Seq, last.Seq)
+		}
+		shown[row.Driver] = true
+	}
+	for driver, last := range best {
+		_, asked, _ := j.seen.driver(nameOf(driver)).erased()
+		if !shown[driver] && asked == history.Never {
+			j.Unfinished([]uint64{last.ID}, "driver %d has no newest position, and the history has %d",
+				driver, last.Seq)
+		}
+	}
+	j.Need(len(shown) > 0, "no driver has a newest position")
+}
+
+// neverFalling compares what was shown of each driver with what was shown before.
+func neverFalling(j judged) {
+	var losses []history.Window
+	for _, w := range j.Faults() {
+		if check.Strikes(w, "redis", "power-loss") {
+			losses = append(losses, w)
+		}
+	}
+	var ages []time.Duration
+	for _, key := range sortedKeys(j.seen.drivers) {
+		d := j.seen.drivers[key]
+		j.sent(key, d)
+		j.falls(key, d.latest, losses)
+		ages = append(ages, d.ages()...)
+	}
+	j.Need(len(ages) > 0, "no position was shown")
+	if len(ages) > 0 {
+		slices.Sort(ages)
+		j.Figure("age of what is shown, p99", "ms", float64(ages[len(ages)*99/100].Milliseconds()))
+	}
+}
+
+// sent looks whether what was shown had been sent, with that position.
+func (j judged) sent(key string, d *seenDriver) {
+	from := map[int64]time.Duration{}
+	for _, p := range d.pings {
+		if at, known := from[p.seq]; !known || p.start < at {
+			from[p.seq] = p.start
+		}
+	}
+	for _, at := range slices.Concat(d.latest, d.tracks) {
+		j.Checked(1)
+		if at.wrong != "" {
+			j.Violate([]uint64{at.op}, "%s", at.wrong)
+		}
+		if begun, known := from[at.seq]; at.seq != 0 && (!known || begun > at.end) {
+			j.Violate([]uint64{at.op}, "%s was shown at %d before that was sent", key, at.seq)
+		}
+	}
+}
+
+// falls looks for a read that shows an older position than one that had ended before it began.
+func (j judged) falls(key string, reads []sighting, losses []history.Window) {
+	began, ended := slices.Clone(reads), slices.Clone(reads)
+	slices.SortFunc(began, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
+	slices.SortFunc(ended, func(a, b sighting) int { return cmp.Compare(a.end, b.end) })
+	var most sighting
+	for _, at := range began {
+		for len(ended) > 0 && ended[0].end < at.start {
+			if ended[0].seq > most.seq {
+				most = ended[0]
+			}
+			ended = ended[1:]
+		}
+		for _, w := range losses {
+			// What was shown before, or while Redis was away, may be forgotten from then on.
+			if at.start >= w.Start && most.start < max(w.End, w.Recovered) {
+				most = sighting{}
+			}
+		}
+		if _, asked, _ := j.seen.driver(key).erased(); at.seq < most.seq && asked > at.end {
+			j.Violate([]uint64{most.op, at.op}, "%s was shown at %d until %v, and at %d from %v on", key,
+				most.seq, most.end, at.seq, at.start)
+		}
+	}
+}
+
+// ages are how old the shown positions were: for how long a newer one had been acknowledged.
+func (d *seenDriver) ages() (list []time.Duration) {
+	for _, at := range d.latest {
+		age := time.Duration(0)
+		for _, p := range d.pings {
+			if p.acked && p.seq > at.seq && p.end < at.start {
+				age = max(age, at.start-p.end)
+			}
+		}
+		if at.seq > 0 {
+			list = append(list, age)
+		}
+	}
+	return list
+}
+
+// erasedOnes looks for positions of drivers whose erasure was answered.
+func erasedOnes(j judged) {
+	exercised := false
+	copies := map[uint64][]CopyRow{}
+	for _, row := range j.Copies {
+		copies[row.Driver] = append(copies[row.Driver], row)
+	}
+	rows := map[uint64][]NewestRow{}
+	for _, row := range j.History {
+		rows[row.Driver] = append(rows[row.Driver], row.shown())
+	}
+	for _, row := range j.Newest {
+		rows[row.Driver] = append(rows[row.Driver], row)
+	}
+	for driver := uint64(1); driver <= uint64(j.p.Drivers); driver++ {
+		key := nameOf(driver)
+		d := j.seen.driver(key)
+		certain, _, by := d.erased()
+		if certain == history.Never {
+			continue
+		}
+		j.Checked(1)
+		for _, at := range slices.Concat(d.latest, d.tracks) {
+			if at.start > certain && at.seq > 0 {
+				j.ViolateAt(at.end, append(slices.Clone(by), at.op), "%s was read at %d from %v on, and was "+
+					"erased at %v", key, at.seq, at.start, certain)
+			}
+		}
+		for _, row := range rows[driver] {
+			j.Violate(by, "position %d of %s can be read in the history or "+
+				"among the newest, and was erased at %v", row.Seq, key, certain)
+		}
+		for _, row := range copies[driver] {
+			if row.Readable > 0 {
+				j.Violate(by, "%d positions of %s can be read in the %s, and were erased at %v", row.Readable,
+					key, row.Place, certain)
+			}
+		}
+		exercised = exercised || slices.ContainsFunc(d.pings, func(p sighting) bool {
+			return p.acked && p.end < certain
+		})
+	}
+	j.Need(exercised, "no driver was erased who had a position")
+}
+
+// otherOnes looks whether drivers who were not erased are treated as if they were.
+func otherOnes(j judged) {
+	has := map[CopyRow]int64{}
+	for _, row := range j.Copies {
+		has[CopyRow{Place: row.Place, Driver: row.Driver}] += row.Readable
+		j.placed(row)
+	}
+	kept := map[uint64]int64{}
+	for _, row := range j.History {
+		kept[row.Driver]++
+	}
+	others := 0
+	for driver := uint64(1); driver <= uint64(j.p.Drivers); driver++ {
+		key := nameOf(driver)
+		d := j.seen.driver(key)
+		_, asked, _ := d.erased()
+		for _, at := range d.refused {
+			if at.end < asked {
+				j.Violate([]uint64{at.op}, "%s was treated as erased at %v, and nobody had asked for that", key,
+					at.end)
+			}
+		}
+		if asked != history.Never || kept[driver] == 0 {
+			continue
+		}
+		others++
+		j.Checked(len(j.Places))
+		for _, place := range j.Places {
+			if n := has[CopyRow{Place: place, Driver: driver}]; n != kept[driver] {
+				j.Unfinished(d.someOps(), "%d positions of %s can be read in the %s, and %d in the history", n,
+					key, place, kept[driver])
+			}
+		}
+	}
+	j.Need(others > 0, "no driver was left with positions")
+}
+
+// placed looks whether a place is one that the audit names.
+func (j judged) placed(row CopyRow) {
+	if !slices.Contains(j.Places, row.Place) {
+		j.Violate(nil, "the audit has copies in the %q, which is none of its places", row.Place)
+	}
+}
+
+// someOps are some pings of a driver.
+func (d *seenDriver) someOps() (ops []uint64) {
+	for _, p := range d.pings[:min(3, len(d.pings))] {
+		ops = append(ops, p.op)
+	}
+	return ops
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	list := make([]string, 0, len(m))
+	for key := range m {
+		list = append(list, key)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,111 @@
+package positions
+
+import (
+	"fmt"
+	"time"
+
+	"stampede/harness/api"
+	"stampede/harness/bounds"
+	"stampede/harness/history"
+	"stampede/harness/keys"
+	"stampede/harness/sut"
+)
+
+// Scheduled operation i owns the 32 identities from (i+1)<<5. The first is its ping.
+const idBits = 5
+
+// pingOf is the number of the scheduled ping to which an identity belongs.
+func pingOf(op uint64) uint64 { return op>>idBits - 1 }
+
+// around is when others look at a driver who is being erased, before and after it is asked for.
+func around() []time.Duration {
+	return []time.Duration{8 * time.Millisecond, 9 * time.Millisecond, 10 * time.Millisecond,
+		40 * time.Millisecond, 150 * time.Millisecond, 500 * time.Millisecond}
+}
+
+// eraseAfter is when it is asked for.
+const eraseAfter = 10 * time.Millisecond
+
+// NewWorkload makes the operations as a pure function of the seed. Scheduled operations are pings,
+// of each driver in turn. Riders and analysts look after some of them; after a few the driver is
+// erased, while others look, and goes on pinging.
+func NewWorkload(seed uint64, p Params) (sut.Workload, error) {
+	if err := bounds.Check(p); err != nil {
+		return nil, fmt.Errorf("positions parameters: %w", err)
+	}
+	s := keys.NewStreams(seed)
+	w := &workload{p: p, table: API()}
+	w.late, w.read, w.track, w.erase = s.Coin(), s.Coin(), s.Coin(), s.Coin()
+	w.Resends = sut.Resends{Share: p.Resend, Coin: s.Coin().At, Kinds: []string{KindPing}}
+	if s.Err() != nil {
+		return nil, fmt.Errorf("positions workload: %w", s.Err())
+	}
+	return w, nil
+}
+
+type workload struct {
+	sut.Resends
+	p     Params
+	table *api.Table[Tracker]
+
+	late, read, track, erase keys.Coin
+}
+
+// Kinds lists the operation kinds, the main one first.
+func (w *workload) Kinds() []string { return []string{KindPing, KindLatest, KindTrack, KindErase} }
+
+// Op returns scheduled operation i. Two pings of a driver that follow each other may have been
+// swapped on their way: the driver was in a tunnel.
+func (w *workload) Op(i uint64) history.Op {
+	driver, turn := w.driver(i), i/uint64(w.p.Drivers)
+	if w.late.At(driver<<32|turn/2) < w.p.Late {
+		turn ^= 1
+	}
+	at := whereabouts(driver, int64(turn)+1)
+	return w.table.Op(KindPing, PingRequest{ID: (i + 1) << idBits, Driver: driver, Seq: at.Seq,
+		Lat: at.Lat, Lon: at.Lon})
+}
+
+// driver is the one of scheduled operation i.
+func (w *workload) driver(i uint64) uint64 { return i%uint64(w.p.Drivers) + 1 }
+
+// Follow returns what an operation brings about. Who looks does so after a ping that was refused
+// too.
+func (w *workload) Follow(
+	op history.Op, outcome history.Outcome, _ history.Reply,
+) (list []sut.FollowUp) {
+	i, id := pingOf(op.ID), op.ID
+	about := DriverRequest{Driver: w.driver(i)}
+	look := func(kind string, after time.Duration) {
+		id++
+		about.ID = id
+		next := w.table.Op(KindLatest, about)
+		if kind == KindTrack {
+			next = w.table.Op(KindTrack, TrackRequest{ID: id, Driver: about.Driver, Most: 20})
+		}
+		list = append(list, sut.FollowUp{After: after, Op: next})
+	}
+	switch {
+	case op.Kind == KindErase && outcome == history.Unknown && op.Arg < int64(w.p.Retry):
+		retry := op
+		retry.Arg++
+		return []sut.FollowUp{{After: 50 * time.Millisecond << min(op.Arg, 4), Op: retry}}
+	case op.Kind != KindPing:
+		return nil
+	case outcome == history.OK && w.erase.At(i) < w.p.Erase:
+		for _, after := range around() {
+			look(KindLatest, after)
+			look(KindTrack, after)
+		}
+		about.ID = id + 1
+		list = append(list, sut.FollowUp{After: eraseAfter, Op: w.table.Op(KindErase, about)})
+		return list
+	}
+	if w.read.At(i) < w.p.Reads {
+		look(KindLatest, 0)
+	}
+	if w.track.At(i) < w.p.Tracks {
+		look(KindTrack, 0)
+	}
+	return list
+}

@@ -86,6 +86,7 @@ func seeded(t *testing.T, seeds int) []underSeeds {
 		{"adclicks-reprocess", seeds / 5, nil},
 		{"positions-fleet", seeds / 5, []string{"slos=[]"}},
 		{"positions-erasure", seeds / 10, nil},
+		{"positions-migration", seeds / 10, nil},
 		{"task-burst-9am", seeds / 5, []string{"load.arrival.over=2s"}},
 		{"scheduler-picker-crash", seeds / 10, unhurried},
 		{"scheduler-store-faults", seeds / 10, unhurried},

@@ -36,6 +36,8 @@ bin/stampede run topk-moving --profile smoke --seed 1 --fail-on none --out "$run
 	--design space_saving,heavy_keeper,arrival_time
 bin/stampede run writeheavy-burst --profile smoke --seed 1 --fail-on none --out "$runs" \
 	--design row_at_a_time,shard_and_flush,map_changed_unmoved
+bin/stampede run positions-fleet --profile smoke --seed 1 --fail-on none --out "$runs" \
+	--design one_table,crypto_shred,late_ping_rewinds
 
 # A fault: Redis stalls and resumes.
 bin/stampede run flash-sale-redis-stall --profile smoke --seed 1 --fail-on none --out "$runs" \

@@ -227,6 +227,7 @@ func places() []place {
 			[]string{
 				"github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 				"github.com/go-redsync/redsync/v4", "github.com/twmb/franz-go",
+				"github.com/jackc/pglogrepl",
 			},
 			[]string{
 				"systems", "harness/env", "harness/topics", "harness/stores", "harness/design",

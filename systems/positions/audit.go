@@ -37,20 +37,22 @@ func (f *found) read(p ping) (PingRow, bool) {
 	return PingRow{ID: p.Op, Driver: p.Driver, Seq: p.Seq, Lat: at.Lat, Lon: at.Lon}, err == nil
 }
 
-// audit reads every place. A design with a log has its newest positions in Redis.
+// audit reads every place. A design with a log says how its positions are opened, and has the
+// newest ones in Redis.
 func audit(
-	ctx context.Context, st *opened, logged bool, open func(key []byte, p ping) (Point, error),
+	ctx context.Context, st *opened, history string, open func(key []byte, p ping) (Point, error),
 ) (any, error) {
+	logged := open != nil
 	f := &found{open: open, Audit: Audit{History: []PingRow{}, Newest: []NewestRow{},
 		Places: []string{placeArchive}, Copies: []CopyRow{}}}
-	if open == nil {
-		f.open = func(_ []byte, p ping) (Point, error) { return point(p.Seq, p.Body) }
+	if !logged {
+		f.open = func(_ []byte, p ping) (Point, error) { return unsealed(p) }
 	}
 	var err error
 	if f.keys, err = keysNow(ctx, st); err != nil {
 		return nil, err
 	}
-	if err := f.readHistory(ctx, st, logged); err != nil {
+	if err := f.readHistory(ctx, st, history, logged); err != nil {
 		return nil, err
 	}
 	var archived []ping
@@ -75,8 +77,10 @@ func audit(
 }
 
 // readHistory reads the history, and the newest position of each driver.
-func (f *found) readHistory(ctx context.Context, st *opened, logged bool) error {
-	list, err := stores.Collect[ping](ctx, st.DB, `SELECT driver, seq, op, body FROM pings
+func (f *found) readHistory(
+	ctx context.Context, st *opened, table string, logged bool,
+) error {
+	list, err := stores.Collect[ping](ctx, st.DB, `SELECT driver, seq, op, body FROM `+table+`
 		ORDER BY driver, seq`)
 	newestOf := map[uint64]NewestRow{}
 	for _, p := range list {

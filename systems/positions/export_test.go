@@ -19,13 +19,15 @@ func Mutants() map[string]sut.Variant {
 	}
 	unpacking := oneTable()
 	unpacking.Open = func(_ context.Context, st *opened) (Tracker, error) {
-		return forgetful{table{st}}, nil
+		return forgetful{table{st, "pings"}}, nil
 	}
 	return map[string]sut.Variant{
 		"paths": planted(nil),
 		"table": systemOf(oneTable()).Variants[0],
 		"M215":  planted(func(d *plan) { d.rewinds = true }),
 		"M218":  systemOf(viewsErased()).Variants[0],
+		"cdc":   systemOf(migrateByCDC()).Variants[0],
+		"M219":  systemOf(slotAfterSnapshot()).Variants[0],
 		"pings dropped": planted(func(d *plan) {
 			d.insert = `INSERT INTO pings
 				SELECT driver, seq, op, body, true

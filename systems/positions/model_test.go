@@ -145,7 +145,7 @@ func bookOf(
 // fleet is of ordinary size.
 func fleet() *positions.Params {
 	p := positions.DefaultParams()
-	p.Drivers, p.Erase, p.Reads, p.Tracks = 20, 0.05, 0.5, 0.3
+	p.Drivers, p.Erase, p.Late, p.Reads, p.Tracks = 40, 0.03, 0.4, 0.5, 0.3
 	return &p
 }
 

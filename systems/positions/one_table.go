@@ -12,6 +12,7 @@ import (
 	"stampede/harness/api"
 	"stampede/harness/design"
 	"stampede/harness/stores"
+	"stampede/harness/sut"
 )
 
 // oneTable keeps everything in one table.
@@ -30,10 +31,17 @@ func oneTable() variant {
 		Guarantees: "a ping is read once it is acknowledged, an erasure is over when it is answered",
 		GivesUp:    "a transaction for each ping; an erasure writes all objects in which the driver is",
 		Open: func(_ context.Context, st *opened) (Tracker, error) {
-			return table{st}, nil
+			return table{st, oldSide}, nil
 		},
 		Roles: []role{{Name: "history", Summary: "packs what is new in the history into the archive",
-			Places: []string{placeCollected, placeKept}, Step: pack}},
+			Places: []string{placeCollected, placeKept},
+			Step: func(ctx context.Context, st *opened) (time.Duration, error) {
+				return archiving(st, func(pack func(context.Context, pgx.Tx, table) error) error {
+					return st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+						return pack(ctx, tx, table{st, oldSide})
+					})
+				})
+			}}},
 		State: design.State[Params]{
 			Pending: func(ctx context.Context, st *opened) (n int64, what string, err error) {
 				err = st.DB.Row(ctx, `SELECT count(*) FROM pings WHERE NOT archived`, nil, &n)
@@ -42,30 +50,54 @@ func oneTable() variant {
 	}
 }
 
-// table is an API on Postgres alone.
-type table struct{ *opened }
+// table is an API on a table of a database alone.
+type table struct {
+	*opened
+	name string
+}
 
-// Ping inserts a row, unless the driver is erased: who erases waits for the lock of the driver's
-// row, or has it already.
+// Ping inserts a row.
 func (t table) Ping(ctx context.Context, req PingRequest) (Pinged, error) {
-	var erased bool
-	err := t.DB.Row(ctx, `WITH who AS (
-			SELECT key IS NULL AS erased FROM drivers WHERE driver = $1 FOR SHARE),
-		put AS (INSERT INTO pings SELECT $1, $2, $3, $4, false FROM who WHERE NOT erased
-			ON CONFLICT (driver, seq) DO NOTHING)
-		SELECT erased FROM who`, []any{req.Driver, req.Seq, req.ID, plain(req.Lat, req.Lon)}, &erased)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Pinged{}, ErrUnknownDriver
-	case err == nil && erased:
-		return Pinged{}, ErrErased
+	err := t.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return t.ping(ctx, conn, req)
+	})
+	return Pinged{req.Seq}, failed("keeping a ping", err)
+}
+
+// failed is stores.Failed, unless an error is a documented refusal.
+func failed(doing string, err error) error {
+	if errors.Is(err, sut.ErrRefused) {
+		return err
 	}
-	return Pinged{req.Seq}, stores.Failed("keeping a ping", err)
+	return stores.Failed(doing, err)
+}
+
+// ping inserts a row, unless the driver is erased: who erases waits for the lock of the driver's
+// row, or has it already.
+func (t table) ping(ctx context.Context, on stores.Querier, req PingRequest) error {
+	list, err := stores.CollectOn[struct{ Erased bool }](ctx, on, `WITH who AS (
+			SELECT key IS NULL AS erased FROM drivers WHERE driver = $1 FOR SHARE),
+		put AS (INSERT INTO `+t.name+` SELECT $1, $2, $3, $4, false FROM who WHERE NOT erased
+			ON CONFLICT (driver, seq) DO NOTHING)
+		SELECT erased FROM who`, req.Driver, req.Seq, req.ID, plain(req.Lat, req.Lon))
+	switch {
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return ErrUnknownDriver
+	case list[0].Erased:
+		return ErrErased
+	}
+	return nil
 }
 
 // Latest reads the last row of a driver.
 func (t table) Latest(ctx context.Context, req DriverRequest) (Point, error) {
-	list, err := t.Track(ctx, TrackRequest{Driver: req.Driver, Most: 1})
+	return last(t.Track(ctx, TrackRequest{Driver: req.Driver, Most: 1}))
+}
+
+// last is the first position of a track, if there is one.
+func last(list Track, err error) (Point, error) {
 	if err != nil || list.Found == 0 {
 		return Point{}, err
 	}
@@ -74,36 +106,44 @@ func (t table) Latest(ctx context.Context, req DriverRequest) (Point, error) {
 
 // Track reads the last rows of a driver. That the driver is erased is seen first: whoever is erased
 // in between has no rows.
-func (t table) Track(ctx context.Context, req TrackRequest) (Track, error) {
+func (t table) Track(ctx context.Context, req TrackRequest) (list Track, err error) {
 	if _, err := keyOf(ctx, t.DB, req.Driver); err != nil {
 		return Track{}, err
 	}
-	return tracked(ctx, t.DB, req, func(p ping) (Point, error) { return point(p.Seq, p.Body) })
+	err = t.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		list, err = tracked(ctx, conn, t.name, req, unsealed)
+		return err
+	})
+	return list, stores.Failed("reading a track", err)
 }
 
-// Erase deletes a driver's rows and writes the objects of the archive anew, while no other object
-// is made.
+// unsealed reads a position that is not sealed.
+func unsealed(p ping) (Point, error) { return point(p.Seq, p.Body) }
+
+// Erase deletes a driver's rows and writes the objects of the archive anew.
 func (t table) Erase(ctx context.Context, req DriverRequest) (api.Nothing, error) {
 	err := t.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, alone); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `UPDATE drivers SET key = NULL WHERE driver = $1`, req.Driver)
-		if err == nil && tag.RowsAffected() == 0 {
-			return ErrUnknownDriver
-		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `DELETE FROM pings WHERE driver = $1`, req.Driver)
-		}
-		if err != nil {
-			return err
-		}
-		return rewrite(ctx, tx, req.Driver)
+		return t.erase(ctx, tx, req.Driver)
 	})
-	if errors.Is(err, ErrUnknownDriver) {
-		return api.Nothing{}, ErrUnknownDriver
+	return api.Nothing{}, failed("erasing a driver", err)
+}
+
+// erase does that while no other object is made.
+func (t table) erase(ctx context.Context, tx pgx.Tx, driver uint64) error {
+	if _, err := tx.Exec(ctx, alone); err != nil {
+		return err
 	}
-	return api.Nothing{}, stores.Failed("erasing a driver", err)
+	tag, err := tx.Exec(ctx, `UPDATE drivers SET key = NULL WHERE driver = $1`, driver)
+	if err == nil && tag.RowsAffected() == 0 {
+		return ErrUnknownDriver
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM `+t.name+` WHERE driver = $1`, driver)
+	}
+	if err != nil {
+		return err
+	}
+	return rewrite(ctx, tx, driver)
 }
 
 // alone lets one transaction at a time change the archive.
@@ -134,32 +174,41 @@ func rewrite(ctx context.Context, tx pgx.Tx, driver uint64) error {
 // packMost is how many pings an object has.
 const packMost = 5000
 
-// pack makes an object of what is not archived.
-func pack(ctx context.Context, st *opened) (time.Duration, error) {
-	again := st.Params.FlushEvery.D()
-	err := st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, alone); err != nil {
-			return err
-		}
-		list, err := stores.CollectOn[ping](ctx, tx, `UPDATE pings SET archived = true
-			WHERE NOT archived AND (driver, seq) IN
-				(SELECT driver, seq FROM pings WHERE NOT archived LIMIT $1)
-			RETURNING driver, seq, op, body`, packMost)
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		if len(list) == packMost {
-			again = 0
-		}
-		st.Config.Passed(placeCollected)
-		var name string
-		if err := tx.QueryRow(ctx, `SELECT gen_random_uuid()`).Scan(&name); err != nil {
-			return err
-		}
-		return archive(ctx, tx, name, list)
+// archiving makes an object of what is not archived, in a transaction of the caller's, and says
+// when to look again.
+func archiving(
+	st *opened, within func(pack func(context.Context, pgx.Tx, table) error) error,
+) (time.Duration, error) {
+	packed := 0
+	err := within(func(ctx context.Context, tx pgx.Tx, t table) (err error) {
+		packed, err = t.pack(ctx, tx)
+		return err
 	})
-	if err == nil {
+	if err == nil && packed > 0 {
 		st.Config.Passed(placeKept)
 	}
-	return again, stores.Failed("archiving", err)
+	if packed == packMost {
+		return 0, stores.Failed("archiving", err)
+	}
+	return st.Params.FlushEvery.D(), stores.Failed("archiving", err)
+}
+
+// pack makes an object, and says of how many pings.
+func (t table) pack(ctx context.Context, tx pgx.Tx) (int, error) {
+	if _, err := tx.Exec(ctx, alone); err != nil {
+		return 0, err
+	}
+	list, err := stores.CollectOn[ping](ctx, tx, `UPDATE `+t.name+` SET archived = true
+		WHERE NOT archived AND (driver, seq) IN
+			(SELECT driver, seq FROM `+t.name+` WHERE NOT archived LIMIT $1)
+		RETURNING driver, seq, op, body`, packMost)
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	t.Config.Passed(placeCollected)
+	var name string
+	if err := tx.QueryRow(ctx, `SELECT gen_random_uuid()`).Scan(&name); err != nil {
+		return 0, err
+	}
+	return len(list), archive(ctx, tx, name, list)
 }

@@ -105,7 +105,7 @@ func twoPaths(v variant, d plan) variant {
 		},
 		Pending: behind,
 		Audit: func(ctx context.Context, st *opened) (any, error) {
-			return audit(ctx, st, true, d.open)
+			return audit(ctx, st, oldSide, d.open)
 		},
 	}
 	return v
@@ -239,12 +239,18 @@ func newest(driver uint64, text string) (ping, error) {
 }
 
 // Track reads the history.
-func (a *paths) Track(ctx context.Context, req TrackRequest) (Track, error) {
+func (a *paths) Track(ctx context.Context, req TrackRequest) (list Track, err error) {
 	key, err := a.key(ctx, req.Driver)
 	if err != nil {
 		return Track{}, err
 	}
-	return tracked(ctx, a.DB, req, func(p ping) (Point, error) { return a.open(key, p) })
+	err = a.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		list, err = tracked(ctx, conn, "pings", req, func(p ping) (Point, error) {
+			return a.open(key, p)
+		})
+		return err
+	})
+	return list, stores.Failed("reading a track", err)
 }
 
 // Erase forgets a driver's key.

@@ -120,13 +120,15 @@ func keyOf(ctx context.Context, db *stores.Postgres, driver uint64) (key []byte,
 	return key, nil
 }
 
-// tracked are the newest positions of a driver in the history.
+// tracked are the newest positions of a driver in a table.
 func tracked(
-	ctx context.Context, db *stores.Postgres, req TrackRequest, open func(ping) (Point, error),
+	ctx context.Context, on stores.Querier, table string, req TrackRequest,
+	open func(ping) (Point, error),
 ) (Track, error) {
 	t := Track{Points: []Point{}}
-	err := db.Rows(ctx, `SELECT seq, body FROM pings WHERE driver = $1 ORDER BY seq DESC LIMIT $2`,
-		[]any{req.Driver, req.Most}, func(row pgx.CollectableRow) error {
+	err := stores.Each(ctx, on, `SELECT seq, body FROM `+table+`
+		WHERE driver = $1 ORDER BY seq DESC LIMIT $2`, []any{req.Driver, req.Most},
+		func(row pgx.CollectableRow) error {
 			p := ping{Driver: req.Driver}
 			if err := row.Scan(&p.Seq, &p.Body); err != nil {
 				return err
@@ -136,5 +138,5 @@ func tracked(
 			return err
 		})
 	t.Found = len(t.Points)
-	return t, stores.Failed("reading a track", err)
+	return t, err
 }

@@ -171,6 +171,9 @@ type Params struct {
 	Resend  float64 `json:"resend" min:"0" max:"1" doc:"share of pings that are sent twice"`
 	Retry   int     `json:"retry" min:"0" max:"20" doc:"how often an erasure without an answer is asked for again"`
 
+	MoveAfter int          `json:"move_after" min:"1" max:"10000000" doc:"positions in the history before it migrates"`
+	Follow    sut.Duration `json:"follow" min:"0s" max:"1h" doc:"how long changes are applied before everybody goes over"`
+
 	FlushEvery     sut.Duration `json:"flush_every" min:"1ms" max:"1m" doc:"how often the paths store what they have read, and the archive takes what is new"`
 	SessionTimeout sut.Duration `json:"session_timeout" min:"1s" max:"24h" doc:"silence after which a reader of the log loses its partitions"`
 }
@@ -178,7 +181,8 @@ type Params struct {
 // DefaultParams are a hundred drivers, of whom some leave.
 func DefaultParams() Params {
 	return Params{Drivers: 100, Late: 0.1, Reads: 0.2, Tracks: 0.05, Erase: 0.01, Resend: 0.02,
-		Retry: 10, FlushEvery: sut.Duration(200 * time.Millisecond),
+		Retry: 10, MoveAfter: 50, Follow: sut.Duration(200 * time.Millisecond),
+		FlushEvery:     sut.Duration(200 * time.Millisecond),
 		SessionTimeout: sut.Duration(6 * time.Second)}
 }
 

@@ -116,7 +116,7 @@ func smallRun() *evidence {
 			e.Records = append(e.Records, rec)
 		})
 	}
-	load, err := positions.NewWorkload(1, positions.Params{Drivers: 2, FlushEvery: 1e6,
+	load, err := positions.NewWorkload(1, positions.Params{Drivers: 2, FlushEvery: 1e6, MoveAfter: 1,
 		SessionTimeout: 1e9})
 	if err != nil {
 		panic(err)

@@ -22,7 +22,8 @@ var schema string
 
 // System returns the positions with all their designs.
 func System() sut.System {
-	return systemOf(oneTable(), cryptoShred(), latePingRewinds(), keyCached(), viewsErased())
+	return systemOf(oneTable(), cryptoShred(), migrateByCDC(), latePingRewinds(), keyCached(),
+		viewsErased(), slotAfterSnapshot(), confirmedEarly())
 }
 
 func systemOf(designs ...variant) sut.System {
@@ -32,7 +33,9 @@ func systemOf(designs ...variant) sut.System {
 			"everywhere?",
 		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
 		State: design.State[Params]{Schema: schema, Seed: signUp, Empty: []string{"pings", "archive"},
-			Audit: func(ctx context.Context, st *opened) (any, error) { return audit(ctx, st, false, nil) }},
+			Audit: func(ctx context.Context, st *opened) (any, error) {
+				return audit(ctx, st, oldSide, nil)
+			}},
 		Designs:    designs,
 		Invariants: invariants,
 		Races: &sut.Races{Kinds: []string{KindLatest, KindTrack, KindErase}, Least: 10,

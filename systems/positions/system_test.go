@@ -26,10 +26,10 @@ func TestConformance(t *testing.T) { suttest.Exercise(t, suite()) }
 
 func suite() suttest.Suite {
 	p, alike := fleet(), fleet()
-	p.FlushEvery = sut.Duration(50 * ms)
+	p.FlushEvery, p.MoveAfter = sut.Duration(10*ms), 10
 	alike.Erase = 0 // a log that is not sealed does not forget
 	return suttest.Suite{System: positions.System(), Params: p, AlikeParams: alike,
-		Space: stores.Namespace, Seed: 1, Ops: 300, Summary: summary}
+		Space: stores.Namespace, Seed: 1, Ops: 600, Summary: summary}
 }
 
 // summary counts the positions of each driver that were taken, in the history or in the log: while
@@ -102,6 +102,7 @@ func TestMutantsOnStores(t *testing.T) {
 	for _, m := range []struct{ name, control, mutant, named string }{
 		{"M215 a late ping rewinds", "paths", "M215", positions.NewestAsHistory},
 		{"M218 what is rebuilt revives", "paths", "M218", positions.ErasedForGood},
+		{"M219 the slot is made after the snapshot", "cdc", "M219", positions.AckedKept},
 		{"pings are dropped", "paths", "pings dropped", positions.AckedKept},
 		{"a neighbour is erased", "paths", "a neighbour is erased", positions.OthersUntouched},
 		{"the archive is forgotten", "table", "the archive is forgotten", positions.ErasedForGood},
@@ -110,7 +111,7 @@ func TestMutantsOnStores(t *testing.T) {
 			run := func(variant string) func(uint64) map[string]check.Verdict {
 				return func(seed uint64) map[string]check.Verdict {
 					p := *fleet()
-					p.Late, p.FlushEvery = 0.5, sut.Duration(50*ms)
+					p.FlushEvery = sut.Duration(20 * ms)
 					return suttest.Trial{System: positions.System(), Variant: positions.Mutants()[variant],
 						Params: &p, Space: stores.Namespace, Ops: 200, Every: 5 * ms,
 						Settle: 30 * time.Second}.Run(t, seed)

@@ -25,7 +25,7 @@ func viewsErased() variant {
 		Breaks:     []sut.Break{{Invariant: ErasedForGood, Under: sut.Load}},
 	}, plan{
 		seal: func(_ []byte, p ping) (ping, error) { return p, nil },
-		open: func(_ []byte, p ping) (Point, error) { return point(p.Seq, p.Body) },
+		open: func(_ []byte, p ping) (Point, error) { return unsealed(p) },
 		insert: `WITH there AS (
 				SELECT driver FROM drivers WHERE driver = ANY($1::bigint[]) AND key IS NOT NULL FOR SHARE)
 			INSERT INTO pings SELECT driver, seq, op, body, true

@@ -58,8 +58,10 @@ func (w *workload) Kinds() []string { return []string{KindPing, KindLatest, Kind
 // swapped on their way: the driver was in a tunnel.
 func (w *workload) Op(i uint64) history.Op {
 	driver, turn := w.driver(i), i/uint64(w.p.Drivers)
-	if w.late.At(driver<<32|turn/2) < w.p.Late {
-		turn ^= 1
+	odd := driver % 2 // so that any number of turns ends with a pair of some drivers
+	pair := turn + odd
+	if w.late.At(driver<<32|pair/2) < w.p.Late && pair^1 >= odd {
+		turn = pair ^ 1 - odd
 	}
 	at := whereabouts(driver, int64(turn)+1)
 	return w.table.Op(KindPing, PingRequest{ID: (i + 1) << idBits, Driver: driver, Seq: at.Seq,

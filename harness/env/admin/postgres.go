@@ -187,17 +187,23 @@ func (p Postgres) DatabaseURL(name string) (string, error) {
 // Dropping one that is not there is not an error.
 func (p Postgres) DropDatabase(ctx context.Context, name string) error {
 	drop := "DROP DATABASE IF EXISTS " + pgx.Identifier{name}.Sanitize()
-	err := p.exec(ctx, drop+" WITH (FORCE)")
+	err := p.unused(ctx, drop+" WITH (FORCE)")
 	if state(err) != insufficientPrivilege {
 		return err
 	}
 	// A user without privileges may not throw out autovacuum, which FORCE wants to before it drops
 	// anything. A DROP without it makes autovacuum leave by itself.
+	return p.unused(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "+
+		literal(name)+" AND usename = current_user AND pid <> pg_backend_pid()", drop)
+}
+
+// unused is exec of what waits until something is not in use any more, such as a replication slot
+// whose reader was killed just now, or a database that autovacuum leaves.
+func (p Postgres) unused(ctx context.Context, statements ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	for {
-		err := p.exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "+
-			literal(name)+" AND usename = current_user AND pid <> pg_backend_pid()", drop)
+		err := p.exec(ctx, statements...)
 		if state(err) != objectInUse || !sut.Pause(ctx, dropPause) {
 			return err
 		}
@@ -242,9 +248,13 @@ func (p Postgres) CreateSchema(ctx context.Context, name, comment string) (strin
 	return u.String(), nil
 }
 
-// DropSchema drops a schema and all that is in it, if it is there.
+// DropSchema drops a schema and all that is in it, if it is there, and a replication slot and a
+// publication of its name, which are in none. A database takes its own along.
 func (p Postgres) DropSchema(ctx context.Context, name string) error {
-	return p.exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	quoted := pgx.Identifier{name}.Sanitize()
+	return p.unused(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "+
+		"WHERE slot_name = "+literal(name), "DROP PUBLICATION IF EXISTS "+quoted,
+		"DROP SCHEMA IF EXISTS "+quoted+" CASCADE")
 }
 
 // Named is a database, or a schema of the URL's database.

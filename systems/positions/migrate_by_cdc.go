@@ -1,0 +1,204 @@
+package positions
+
+import (
+	"context"
+	_ "embed" // the schema
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/harness/api"
+	"stampede/harness/design"
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// migrateByCDC moves the history to another database while it is written.
+//
+// The idea: a slot of Postgres keeps the log of changes from a point on, and shows a snapshot of
+// exactly that point. The snapshot is copied, and then each change is applied, in order, together
+// with the position in the log up to which that was done; only then the slot is told. When the copy
+// is nearly up to date the old side is frozen: writers wait. Once the last change is applied, both
+// sides are compared. If they are alike everybody goes to the new side, and the old one is
+// emptied; if not, all begins anew.
+//
+// The guarantee: what is acknowledged before, during or after the migration is in the history once,
+// what is erased is on neither side, and no reader sees the past fall back, whoever dies.
+//
+// It gives up: a short pause for writers, and the log that the slot keeps while nobody reads it.
+// Postgres must run with wal_level = logical. How it is judged, and why, is in
+// docs/decisions/2026-11-27-a-migration-is-judged-by-its-history.md.
+func migrateByCDC() variant {
+	return migrating(variant{Name: "migrate_by_cdc",
+		Idea: "one_table that moves to another one: a snapshot, the changes since from the log, a " +
+			"comparison, and everybody goes over",
+		Guarantees: "what is acknowledged in any phase is kept once, and what is erased on neither side",
+		GivesUp:    "a pause for writers when they go over, and disk for the log that the slot keeps",
+	}, move{})
+}
+
+// move is how a design migrates.
+type move struct {
+	// late makes the slot when the snapshot is copied; early confirms what is not applied yet.
+	// Neither compares the two sides.
+	late, early bool
+}
+
+// The phases of a migration, in their order.
+const (
+	phaseWaiting   = "waiting"   // there is little to move yet
+	phaseStreaming = "streaming" // the snapshot is copied, changes are applied
+	phaseFrozen    = "frozen"    // nobody writes
+	phaseMoved     = "moved"     // everybody is on the new side
+	phaseDone      = "done"      // and the old one is empty
+)
+
+// The two sides of the migration. They stand for two databases: no transaction writes to both,
+// but for the keys, which belong to neither.
+const (
+	oldSide = "pings"
+	newSide = "pings_next"
+)
+
+//go:embed migrate_by_cdc.sql
+var migrationSchema string
+
+// migrating completes a design that is on the old side first.
+func migrating(v variant, m move) variant {
+	v.Open = func(_ context.Context, st *opened) (Tracker, error) { return moving{st}, nil }
+	v.Roles = []role{
+		{Name: "history", Summary: "packs what is new in the history into the archive",
+			Places: []string{placeCollected, placeKept}, Step: packThere},
+		{Name: "mover", Summary: "copies the history to the new side, and applies its changes there",
+			Single: true, Places: []string{placeCopied, placeStreamed}, Conns: 3,
+			Do: func(ctx context.Context, st *opened) error { return mover{st, m}.run(ctx) }},
+	}
+	v.State = design.State[Params]{Schema: migrationSchema,
+		Empty: []string{"pings", "pings_next", "archive"},
+		Ready: func(ctx context.Context, st *opened) error {
+			var level string
+			err := st.DB.Row(ctx, `SELECT current_setting('wal_level')`, nil, &level)
+			if err == nil && level != "logical" {
+				err = fmt.Errorf("wal_level is %s; expected logical, without which Postgres shows nobody "+
+					"its log", level)
+			}
+			return err
+		},
+		Pending: func(ctx context.Context, st *opened) (n int64, what string, err error) {
+			var phase string
+			var there int
+			err = st.DB.Row(ctx, `SELECT phase, (SELECT count(*) FROM pings),
+				(SELECT count(*) FROM pings WHERE NOT archived) +
+				(SELECT count(*) FROM pings_next WHERE NOT archived) FROM migration`, nil, &phase, &there, &n)
+			if phase != phaseDone && (phase != phaseWaiting || there >= st.Params.MoveAfter) {
+				n++
+			}
+			return n, fmt.Sprintf("the migration is %s, and the rest are pings that are not archived",
+				phase), stores.Failed("asking for the phase", err)
+		},
+		Audit: func(ctx context.Context, st *opened) (any, error) {
+			phase, err := phaseNow(ctx, st)
+			if err != nil {
+				return nil, err
+			}
+			return audit(ctx, st, sideOf(phase), nil)
+		}}
+	return v
+}
+
+// phaseNow is the phase of the migration.
+func phaseNow(ctx context.Context, st *opened) (phase string, err error) {
+	err = st.DB.Row(ctx, `SELECT phase FROM migration`, nil, &phase)
+	return phase, stores.Failed("asking for the phase", err)
+}
+
+// sideOf is where the history is in a phase.
+func sideOf(phase string) string {
+	if phase == phaseMoved || phase == phaseDone {
+		return newSide
+	}
+	return oldSide
+}
+
+// errFrozen says that writers have to wait.
+var errFrozen = errors.New("the history is frozen")
+
+// thawPause is how long a writer waits before it looks again.
+const thawPause = 10 * time.Millisecond
+
+// moving is an API while the history moves.
+type moving struct{ *opened }
+
+// write does something on the side where the history is, as long as that stays there: who freezes
+// it waits for the end of the transaction.
+func (m moving) write(ctx context.Context, do func(context.Context, pgx.Tx, table) error) error {
+	for {
+		err := m.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			var phase string
+			err := tx.QueryRow(ctx, `SELECT phase FROM migration FOR SHARE`).Scan(&phase)
+			switch {
+			case err != nil:
+				return err
+			case phase == phaseFrozen:
+				return errFrozen
+			}
+			return do(ctx, tx, table{m.opened, sideOf(phase)})
+		})
+		if !errors.Is(err, errFrozen) || !sut.Pause(ctx, thawPause) {
+			return err
+		}
+	}
+}
+
+// Ping inserts a row.
+func (m moving) Ping(ctx context.Context, req PingRequest) (Pinged, error) {
+	err := m.write(ctx, func(ctx context.Context, tx pgx.Tx, t table) error {
+		return t.ping(ctx, tx, req)
+	})
+	return Pinged{req.Seq}, failed("keeping a ping", err)
+}
+
+// Erase deletes on the side where the history is. What the old side still has goes with the rest of
+// it, or in a transaction of its own.
+func (m moving) Erase(ctx context.Context, req DriverRequest) (api.Nothing, error) {
+	moved := false
+	err := m.write(ctx, func(ctx context.Context, tx pgx.Tx, t table) error {
+		moved = t.name == newSide
+		return t.erase(ctx, tx, req.Driver)
+	})
+	if err == nil && moved {
+		_, err = m.DB.Exec(ctx, `DELETE FROM pings WHERE driver = $1`, req.Driver)
+	}
+	return api.Nothing{}, failed("erasing a driver", err)
+}
+
+// Latest reads the last row of a driver.
+func (m moving) Latest(ctx context.Context, req DriverRequest) (Point, error) {
+	return last(m.Track(ctx, TrackRequest{Driver: req.Driver, Most: 1}))
+}
+
+// Track reads the side where the history is, in the snapshot that says so: the old side is emptied
+// by deleting, which no earlier snapshot sees.
+func (m moving) Track(ctx context.Context, req TrackRequest) (list Track, err error) {
+	if _, err := keyOf(ctx, m.DB, req.Driver); err != nil {
+		return Track{}, err
+	}
+	err = m.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var phase string
+		if err := tx.QueryRow(ctx, `SELECT phase FROM migration`).Scan(&phase); err != nil {
+			return err
+		}
+		list, err = tracked(ctx, tx, sideOf(phase), req, unsealed)
+		return err
+	})
+	return list, stores.Failed("reading a track", err)
+}
+
+// packThere archives where the history is.
+func packThere(ctx context.Context, st *opened) (time.Duration, error) {
+	return archiving(st, func(pack func(context.Context, pgx.Tx, table) error) error {
+		return moving{st}.write(ctx, pack)
+	})
+}

@@ -1,0 +1,450 @@
+package positions
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"stampede/harness/stores"
+	"stampede/harness/sut"
+)
+
+// The fail points of a mover.
+const (
+	placeCopied   = "copied"   // a snapshot is copied, and nobody knows
+	placeStreamed = "streamed" // changes are applied and not confirmed, or the other way round
+)
+
+// mover moves the history.
+type mover struct {
+	*opened
+	move
+}
+
+// copyParts is in how many parts drivers are copied; a pause between two spares the store. Nobody
+// goes over while the log is further ahead than nearEnd bytes.
+const (
+	copyParts = 20
+	copyPause = 30 * time.Millisecond
+	nearEnd   = 1 << 20
+)
+
+// run goes on with the migration, wherever it is.
+func (m mover) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		phase, err := phaseNow(ctx, m.opened)
+		switch {
+		case err != nil:
+		case phase == phaseWaiting:
+			var n int
+			err = m.DB.Row(ctx, `SELECT count(*) FROM pings`, nil, &n)
+			if err == nil && n >= m.Params.MoveAfter {
+				err = m.copy(ctx)
+			}
+		case phase == phaseMoved:
+			err = m.finish(ctx)
+		case phase != phaseDone:
+			err = m.follow(ctx)
+		}
+		if err != nil {
+			return stores.Failed("moving the history", err)
+		}
+		m.Config.Worked()
+		sut.Pause(ctx, m.Params.FlushEvery.D())
+	}
+	return nil
+}
+
+// slot is the name of the slot and of the publication: that of the database, or of the schema, that
+// is the design's alone. By this name the harness drops what is left of it.
+func (m mover) slot(ctx context.Context) (name string, err error) {
+	err = m.DB.Row(ctx, `SELECT CASE current_schema() WHEN 'public' THEN current_database()
+		ELSE current_schema() END`, nil, &name)
+	return name, err
+}
+
+// connect makes a connection that speaks the protocol of replication.
+func (m mover) connect(ctx context.Context) (*pgconn.PgConn, error) {
+	conf := m.DB.Pool.Config().ConnConfig.Config.Copy()
+	conf.RuntimeParams["replication"] = "database"
+	conf.RuntimeParams["statement_timeout"] = "0"
+	return pgconn.ConnectConfig(ctx, conf)
+}
+
+// copy begins anew: it makes the slot and copies the snapshot of exactly where the slot begins.
+func (m mover) copy(ctx context.Context) error {
+	name, err := m.slot(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := m.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if err := m.clear(ctx, name); err != nil {
+		return err
+	}
+	if m.late {
+		if err := m.copyRows(ctx, ""); err != nil {
+			return err
+		}
+	}
+	made, err := pglogrepl.CreateReplicationSlot(ctx, conn, `"`+name+`"`, "pgoutput",
+		pglogrepl.CreateReplicationSlotOptions{Mode: pglogrepl.LogicalReplication,
+			SnapshotAction: "EXPORT_SNAPSHOT"})
+	if err != nil {
+		return fmt.Errorf("making a slot: %w", err)
+	}
+	if !m.late {
+		if err := m.copyRows(ctx, made.SnapshotName); err != nil {
+			return err
+		}
+	}
+	m.Config.Passed(placeCopied)
+	_, err = m.DB.Exec(ctx, `UPDATE migration SET phase = $1, applied = $2::text::pg_lsn`,
+		phaseStreaming, made.ConsistentPoint)
+	return err
+}
+
+// clear removes what another attempt has left, and makes the publication.
+func (m mover) clear(ctx context.Context, name string) error {
+	_, err := m.DB.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+		WHERE slot_name = $1`, name)
+	quoted := pgx.Identifier{name}.Sanitize()
+	for _, statement := range []string{`TRUNCATE pings_next`, `DROP PUBLICATION IF EXISTS ` + quoted,
+		`CREATE PUBLICATION ` + quoted + ` FOR TABLE pings`} {
+		if err == nil {
+			_, err = m.DB.Exec(ctx, statement)
+		}
+	}
+	return err
+}
+
+// copyRows copies what a snapshot has, some drivers at a time. Without a snapshot it copies what
+// there is, each part as of when it is copied.
+func (m mover) copyRows(ctx context.Context, snapshot string) error {
+	drivers := (m.Params.Drivers + copyParts - 1) / copyParts
+	part := func(on stores.Querier, from int) error {
+		list, err := stores.CollectOn[struct {
+			Driver, Seq, Op int64
+			Body            []byte
+			Archived        bool
+		}](ctx, on, `SELECT driver, seq, op, body, archived FROM pings
+			WHERE driver BETWEEN $1 AND $2`, from, from+drivers-1)
+		if err != nil {
+			return err
+		}
+		rows := make([][]any, len(list))
+		for i, r := range list {
+			rows[i] = []any{r.Driver, r.Seq, r.Op, r.Body, r.Archived}
+		}
+		err = m.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.CopyFrom(ctx, pgx.Identifier{newSide},
+				[]string{"driver", "seq", "op", "body", "archived"}, pgx.CopyFromRows(rows))
+			return err
+		})
+		sut.Pause(ctx, copyPause)
+		return err
+	}
+	copyAll := func(ctx context.Context, on stores.Querier) error {
+		for from := 1; from <= m.Params.Drivers; from += drivers {
+			if err := part(on, from); err != nil {
+				return fmt.Errorf("copying a snapshot: %w", err)
+			}
+		}
+		return ctx.Err()
+	}
+	conn, err := m.DB.Pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if snapshot == "" {
+		return copyAll(ctx, conn)
+	}
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead},
+		func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `SET TRANSACTION SNAPSHOT '`+snapshot+`'`); err != nil {
+				return err
+			}
+			return copyAll(ctx, tx)
+		})
+}
+
+// stream is the log as it is followed.
+type stream struct {
+	mover
+	conn *pgconn.PgConn
+	// applied is up to where changes are applied, seen up to where Postgres has sent them.
+	applied, seen pglogrepl.LSN
+	columns       []string
+	// open are the changes of the transaction that is being sent, ready those of whole ones, which
+	// end at to.
+	open, ready pgx.Batch
+	to          pglogrepl.LSN
+}
+
+// follow applies changes until everybody has gone over.
+func (m mover) follow(ctx context.Context) error {
+	name, err := m.slot(ctx)
+	if err != nil {
+		return err
+	}
+	var from string
+	if err := m.DB.Row(ctx, `SELECT applied::text FROM migration`, nil, &from); err != nil {
+		return err
+	}
+	s := &stream{mover: m}
+	if s.applied, err = pglogrepl.ParseLSN(from); err != nil {
+		return err
+	}
+	if s.conn, err = m.connect(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = s.conn.Close(context.WithoutCancel(ctx)) }()
+	err = pglogrepl.StartReplication(ctx, s.conn, `"`+name+`"`, s.applied,
+		pglogrepl.StartReplicationOptions{PluginArgs: []string{"proto_version '1'",
+			"publication_names '\"" + name + "\"'"}})
+	if err != nil {
+		return fmt.Errorf("following the log: %w", err)
+	}
+	for begun := time.Now(); ctx.Err() == nil; {
+		// A flush takes what has come meanwhile.
+		if err := s.receive(ctx, time.Now().Add(m.Params.FlushEvery.D())); err != nil {
+			return err
+		}
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+		m.Config.Worked()
+		if time.Since(begun) < m.Params.Follow.D() {
+			continue
+		}
+		if over, err := s.goOver(ctx); over || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive takes in what is sent until a time.
+func (s *stream) receive(ctx context.Context, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for {
+		message, err := s.conn.ReceiveMessage(ctx)
+		if err != nil {
+			if pgconn.Timeout(err) {
+				return nil
+			}
+			return fmt.Errorf("reading the log: %w", err)
+		}
+		data, is := message.(*pgproto3.CopyData)
+		if !is || len(data.Data) == 0 {
+			return fmt.Errorf("reading the log: a message of type %T", message)
+		}
+		switch data.Data[0] {
+		case pglogrepl.PrimaryKeepaliveMessageByteID:
+			alive, err := pglogrepl.ParsePrimaryKeepaliveMessage(data.Data[1:])
+			if err != nil {
+				return err
+			}
+			s.seen = max(s.seen, alive.ServerWALEnd)
+		case pglogrepl.XLogDataByteID:
+			log, err := pglogrepl.ParseXLogData(data.Data[1:])
+			if err == nil {
+				err = s.change(log.WALData)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// change takes a change in.
+func (s *stream) change(raw []byte) error {
+	message, err := pglogrepl.Parse(raw)
+	if err != nil {
+		return fmt.Errorf("reading a change: %w", err)
+	}
+	switch c := message.(type) {
+	case *pglogrepl.RelationMessage:
+		s.columns = s.columns[:0]
+		for _, column := range c.Columns {
+			s.columns = append(s.columns, column.Name)
+		}
+	case *pglogrepl.InsertMessage:
+		return s.put(c.Tuple)
+	case *pglogrepl.UpdateMessage:
+		return s.put(c.NewTuple)
+	case *pglogrepl.DeleteMessage:
+		row, err := s.row(c.OldTuple)
+		s.open.Queue(`DELETE FROM pings_next WHERE driver = $1 AND seq = $2`, row.driver, row.seq)
+		return err
+	case *pglogrepl.CommitMessage:
+		s.ready.QueuedQueries = append(s.ready.QueuedQueries, s.open.QueuedQueries...)
+		s.open, s.to = pgx.Batch{}, c.TransactionEndLSN
+	}
+	return nil
+}
+
+// put queues a row as it is after a change.
+func (s *stream) put(tuple *pglogrepl.TupleData) error {
+	row, err := s.row(tuple)
+	s.open.Queue(`INSERT INTO pings_next VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (driver, seq) DO UPDATE SET archived = excluded.archived`, row.driver, row.seq, row.op,
+		row.body, row.archived)
+	return err
+}
+
+// row is a row of the old side.
+type row struct {
+	driver, seq, op int64
+	body            []byte
+	archived        bool
+}
+
+// row reads the texts of which pgoutput makes a row.
+func (s *stream) row(tuple *pglogrepl.TupleData) (r row, err error) {
+	if tuple == nil || len(tuple.Columns) != len(s.columns) {
+		return r, errMalformed
+	}
+	for i, column := range tuple.Columns {
+		text, wrong := string(column.Data), error(nil)
+		switch s.columns[i] {
+		case "driver":
+			r.driver, wrong = strconv.ParseInt(text, 10, 64)
+		case "seq":
+			r.seq, wrong = strconv.ParseInt(text, 10, 64)
+		case "op":
+			if text != "" { // a key has no other columns
+				r.op, wrong = strconv.ParseInt(text, 10, 64)
+			}
+		case "body":
+			r.body, wrong = hex.DecodeString(strings.TrimPrefix(text, `\x`))
+		case "archived":
+			r.archived = text == "t"
+		}
+		err = errors.Join(err, wrong)
+	}
+	return r, err
+}
+
+// flush applies whole transactions, in one that also says up to where, and then lets the slot
+// forget them.
+func (s *stream) flush(ctx context.Context) error {
+	if s.early && s.to > s.applied {
+		if err := s.confirm(ctx, s.to); err != nil {
+			return err
+		}
+		s.Config.Passed(placeStreamed)
+	}
+	if s.to > s.applied {
+		err := s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if err := tx.SendBatch(ctx, &s.ready).Close(); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, `UPDATE migration SET applied = $1::text::pg_lsn`, s.to)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("applying changes: %w", err)
+		}
+		s.applied, s.ready = s.to, pgx.Batch{}
+		if !s.early {
+			s.Config.Passed(placeStreamed)
+		}
+	}
+	return s.confirm(ctx, s.applied)
+}
+
+// confirm says up to where the slot may forget, and asks up to where Postgres has sent its log.
+func (s *stream) confirm(ctx context.Context, to pglogrepl.LSN) error {
+	return pglogrepl.SendStandbyStatusUpdate(ctx, s.conn,
+		pglogrepl.StandbyStatusUpdate{WALWritePosition: to, ReplyRequested: true})
+}
+
+// goOver freezes the old side, if its last change is near, waits for that, compares, and lets
+// everybody go over.
+func (s *stream) goOver(ctx context.Context) (over bool, err error) {
+	last, err := s.end(ctx)
+	if err != nil || s.seen+nearEnd < last {
+		return false, err
+	}
+	if _, err := s.DB.Exec(ctx, `UPDATE migration SET phase = $1`, phaseFrozen); err != nil {
+		return false, err
+	}
+	if last, err = s.end(ctx); err != nil {
+		return false, err
+	}
+	for s.seen < last || len(s.open.QueuedQueries) > 0 {
+		if err := s.confirm(ctx, s.applied); err != nil {
+			return false, err
+		}
+		if err := s.receive(ctx, time.Now().Add(thawPause)); err != nil {
+			return false, err
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+	}
+	if err := s.flush(ctx); err != nil {
+		return false, err
+	}
+	next := phaseMoved
+	if !s.late && !s.early {
+		alike := false
+		err := s.DB.Row(ctx, `WITH old AS (SELECT driver, seq, op, body, archived FROM pings),
+			new AS (SELECT driver, seq, op, body, archived FROM pings_next)
+			SELECT NOT EXISTS (TABLE old EXCEPT TABLE new) AND NOT EXISTS (TABLE new EXCEPT TABLE old)`,
+			nil, &alike)
+		if err != nil {
+			return false, fmt.Errorf("comparing both sides: %w", err)
+		}
+		if !alike {
+			s.Config.Warn("both sides differ, and the migration begins anew", nil)
+			next = phaseWaiting
+		}
+	}
+	_, err = s.DB.Exec(ctx, `UPDATE migration SET phase = $1`, next)
+	return true, err
+}
+
+// end is where the log of Postgres ends.
+func (s *stream) end(ctx context.Context) (pglogrepl.LSN, error) {
+	var text string
+	if err := s.DB.Row(ctx, `SELECT pg_current_wal_lsn()::text`, nil, &text); err != nil {
+		return 0, err
+	}
+	return pglogrepl.ParseLSN(text)
+}
+
+// finish empties the old side, and drops what the migration has made.
+func (m mover) finish(ctx context.Context) error {
+	name, err := m.slot(ctx)
+	for _, statement := range []string{`DELETE FROM pings`, `DROP PUBLICATION IF EXISTS ` +
+		pgx.Identifier{name}.Sanitize()} {
+		if err == nil {
+			_, err = m.DB.Exec(ctx, statement)
+		}
+	}
+	if err == nil {
+		_, err = m.DB.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+			WHERE slot_name = $1`, name)
+	}
+	if err == nil {
+		_, err = m.DB.Exec(ctx, `UPDATE migration SET phase = $1`, phaseDone)
+	}
+	return err
+}

@@ -107,7 +107,7 @@ func emptiness(t testing.TB, inst sut.Instance, want bool) {
 	}
 }
 
-// attack performs Ops operations, all due at once, and what follows from
+// attack performs Ops operations, all due at once or evenly over a time, and what follows from
 // them, inFlight at a time.
 func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time, rec *recorder) {
 	t.Helper()
@@ -116,7 +116,7 @@ func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time, rec *reco
 		t.Fatalf("workload: %v", err)
 	}
 	result, err := load.Run(t.Context(), load.Plan{
-		Base: base, Arrivals: &rush{left: s.Ops}, Workload: workload,
+		Base: base, Arrivals: &rush{most: s.Ops, over: s.Over}, Workload: workload,
 		MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: s.Patience,
 	}, inst.Do, func() load.Recorder { return rec }, nil)
 	if err != nil {
@@ -130,13 +130,17 @@ func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time, rec *reco
 		result.Load.OK, result.Load.Refused, result.Load.Unknown, result.End-result.Start)
 }
 
-// rush is an arrival process in which everything is due at once.
-type rush struct{ left int }
+// rush is an arrival process in which everything is due at once, or evenly over a time.
+type rush struct {
+	n, most int
+	over    time.Duration
+}
 
-// Next returns the beginning, as often as operations are left.
+// Next returns when the next operation is due, as long as there is one.
 func (r *rush) Next() (due time.Duration, ok bool) {
-	r.left--
-	return 0, r.left >= 0
+	due = r.over * time.Duration(r.n) / time.Duration(r.most)
+	r.n++
+	return due, r.n <= r.most
 }
 
 // recorder keeps the records of all workers.

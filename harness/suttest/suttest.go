@@ -30,6 +30,9 @@ type Suite struct {
 	// Ops is how many operations are scheduled in the hammer. They must be enough to
 	// exercise the invariants. The comparison of variants has fewer.
 	Ops int
+	// Over is the time over which the hammer's operations are due. It is 0 where nothing has to
+	// pass meanwhile, such as windows of the clock: all are due at once.
+	Over time.Duration
 	// Undecided lists invariants that the hammer need not decide, with the
 	// reason.
 	Undecided map[string]string

@@ -29,7 +29,7 @@ func suite() suttest.Suite {
 	p.FlushEvery, p.MoveAfter = sut.Duration(10*ms), 10
 	alike.Erase = 0 // a log that is not sealed does not forget
 	return suttest.Suite{System: positions.System(), Params: p, AlikeParams: alike,
-		Space: stores.Namespace, Seed: 1, Ops: 600, Summary: summary}
+		Space: stores.Namespace, Seed: 1, Ops: 600, Over: time.Second, Summary: summary}
 }
 
 // summary counts the positions of each driver that were taken, in the history or in the log: while

@@ -22,7 +22,8 @@ func budgets() map[string]budget {
 		"sqlbroker": {5460, 3620},
 		"views":     {6145, 3500}, // one of its designs has state, a changelog and a table of its own
 		"taskqueue": {2895, 1630}, // nine designs on three stores, one of them River
-		"adclicks":  {3500, 1080}, // eight designs on three stores, an archive and an oracle
+		// eight designs on three stores, an archive and an oracle, and one more behind a build tag
+		"adclicks":  {3565, 1185},
 		"positions": {2570, 1000}, // two paths, erasure, and a migration, which were to be writeheavy's
 		"checkout":  {3510, 1500}, "textsearch": large, "crawler": large, "writeheavy": large,
 	}

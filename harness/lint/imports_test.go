@@ -250,6 +250,10 @@ func places() []place {
 			"Parquet files are exports of runs, or the archive of adclicks",
 		},
 		{
+			[]string{"github.com/marcboeker/go-duckdb/v2"}, []string{"systems/adclicks"},
+			"DuckDB reads the archive of adclicks, behind the build tag duckdb",
+		},
+		{
 			[]string{"github.com/testcontainers/testcontainers-go", "github.com/docker", "github.com/moby"},
 			[]string{"harness/env/containers"}, "use env.Provider",
 		},

@@ -39,9 +39,18 @@ func NewMember(client *kgo.Client, group string) *Member {
 // its caller can say that it is at work. The error is the first of Kafka's, or
 // ctx's.
 func (m *Member) Poll(ctx context.Context, atMost int) (kgo.Fetches, error) {
-	waiting, cancel := context.WithTimeout(ctx, pollBound)
+	return Poll(ctx, pollBound, m.client.PollRecords, atMost)
+}
+
+// Poll reads up to atMost records by PollRecords of a client or of a session, or none if none
+// come within a time. The error is the first of Kafka's, or ctx's.
+func Poll(
+	ctx context.Context, within time.Duration, poll func(context.Context, int) kgo.Fetches,
+	atMost int,
+) (kgo.Fetches, error) {
+	waiting, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	fetches := m.client.PollRecords(waiting, atMost)
+	fetches := poll(waiting, atMost)
 	for _, f := range fetches.Errors() {
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil && errors.Is(f.Err, context.DeadlineExceeded):

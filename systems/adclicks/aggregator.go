@@ -2,8 +2,6 @@ package adclicks
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -37,7 +35,7 @@ type aggregator struct {
 	every        time.Duration
 	more         []kgo.Opt
 	// load takes partitions over, take works on a record, and store stores what has come of it.
-	load  func(ctx context.Context, st *opened, parts []int32) (map[int32]*partition, error)
+	load  loader
 	take  func(p *partition, r *kgo.Record) error
 	store func(ctx context.Context, st *opened, list []*partition) error
 
@@ -124,10 +122,10 @@ func (a *aggregator) loop(ctx context.Context, client *kgo.Client, step func() e
 
 // poll reads and decides what there is, or what comes within a while.
 func (a *aggregator) poll(ctx context.Context, client *kgo.Client) (int, error) {
-	records, err := pollRecords(ctx, a.every, client.PollRecords)
+	fetches, err := topics.Poll(ctx, a.every, client.PollRecords, atOnce)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, r := range records {
+	for _, r := range fetches.Records() {
 		p := a.held[r.Partition]
 		if p == nil || r.Offset < p.read {
 			continue
@@ -136,22 +134,7 @@ func (a *aggregator) poll(ctx context.Context, client *kgo.Client) (int, error) 
 			return 0, err
 		}
 	}
-	return len(records), err
-}
-
-// pollRecords reads what there is, or comes within a time.
-func pollRecords(
-	ctx context.Context, within time.Duration, poll func(context.Context, int) kgo.Fetches,
-) ([]*kgo.Record, error) {
-	waiting, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	fetches := poll(waiting, atOnce)
-	for _, f := range fetches.Errors() {
-		if waiting.Err() == nil || !errors.Is(f.Err, waiting.Err()) {
-			return nil, fmt.Errorf("reading %s/%d: %w", f.Topic, f.Partition, f.Err)
-		}
-	}
-	return fetches.Records(), nil
+	return fetches.NumRecords(), err
 }
 
 // flush stores everything.
@@ -200,18 +183,6 @@ func (a *aggregator) lose(gone map[string][]int32) {
 	for _, n := range gone[topics.Name(a.Config, a.topic)] {
 		delete(a.held, n)
 	}
-}
-
-// coordinate makes what the brokers keep of groups.
-func coordinate(ctx context.Context, st *opened, partitions int, names ...string) error {
-	var list []topics.Topic
-	for _, name := range names {
-		list = append(list, topics.Topic{Name: name, Partitions: partitions})
-	}
-	if err := topics.Create(ctx, st.Config, list...); err != nil {
-		return err
-	}
-	return topics.Coordinate(ctx, st.Kafka, st.Config, "aggregators")
 }
 
 // clicksUntil reads the clicks of a partition from offset 0 on to before another one.

@@ -65,14 +65,10 @@ func archivePrefix(part int32) string { return fmt.Sprintf("clicks/part=%d/", pa
 func archiverRole() role {
 	return role{Name: "archiver", Summary: "writes the log to Parquet files",
 		Step: func(ctx context.Context, st *opened) (time.Duration, error) {
-			ends, err := topics.Ends(ctx, st.Kafka, topics.Name(st.Config, topicClicks))
-			if err != nil {
-				return 0, err
-			}
-			stands, err := standsNow(ctx, st)
+			stands, err := lags(ctx, st)
 			for _, s := range stands {
-				if end := ends[s.part]; err == nil && end > s.archived {
-					err = archive(ctx, st, s, end)
+				if err == nil && s.end > s.Archived {
+					err = archive(ctx, st, s)
 				}
 			}
 			return st.Params.ArchiveEvery.D(), err
@@ -80,13 +76,13 @@ func archiverRole() role {
 }
 
 // archive writes the clicks of a partition that are not archived into a file.
-func archive(ctx context.Context, st *opened, s stand, end int64) error {
+func archive(ctx context.Context, st *opened, s stand) error {
 	var list []event
 	name := topics.Name(st.Config, topicClicks)
 	reading, cancel := context.WithTimeout(ctx, stores.Timeout(st.Config))
 	defer cancel()
-	err := topics.Read(reading, st.Config, name, map[int32]int64{s.part: s.archived},
-		map[int32]int64{s.part: end}, each(&list))
+	err := topics.Read(reading, st.Config, name, map[int32]int64{s.Part: s.Archived},
+		map[int32]int64{s.Part: s.end}, each(&list))
 	if err != nil {
 		return err
 	}
@@ -94,11 +90,11 @@ func archive(ctx context.Context, st *opened, s stand, end int64) error {
 	if err := parquet.Write(&file, list, parquet.Compression(&parquet.Zstd)); err != nil {
 		return fmt.Errorf("writing a Parquet file: %w", err)
 	}
-	if err := bucket(st).put(ctx, archiveName(s.part, s.archived, end), file.Bytes()); err != nil {
+	if err := bucket(st).put(ctx, archiveName(s.Part, s.Archived, s.end), file.Bytes()); err != nil {
 		return err
 	}
 	_, err = st.DB.Exec(ctx, `UPDATE progress SET archived_next = $3
-		WHERE part = $1 AND archived_next = $2`, s.part, s.archived, end)
+		WHERE part = $1 AND archived_next = $2`, s.Part, s.Archived, s.end)
 	return stores.Failed("noting what is archived", err)
 }
 

@@ -2,6 +2,7 @@ package adclicks
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"stampede/harness/stores"
-	"stampede/harness/topics"
+	"stampede/systems/internal/partitions"
 )
 
 // Audit is the final truth: the log, what was decided, and what came of it.
@@ -76,12 +77,7 @@ type ReplayRow struct {
 // audit reads everything.
 func audit(ctx context.Context, st *opened) (any, error) {
 	a := Audit{Log: []LogRow{}, Recount: []WindowRow{}}
-	name := topics.Name(st.Config, topicClicks)
-	ends, err := topics.Ends(ctx, st.Kafka, name)
-	if err != nil {
-		return nil, err
-	}
-	err = topics.Read(ctx, st.Config, name, nil, ends, func(r *kgo.Record) error {
+	err := partitions.Each(ctx, st.Config, st.Kafka, topicClicks, func(r *kgo.Record) error {
 		var e event
 		err := e.decode(r.Value, r.Offset)
 		a.Log = append(a.Log, LogRow{r.Partition, r.Offset, e.ID, e.Click, e.Campaign, e.Ad, e.User,
@@ -91,8 +87,8 @@ func audit(ctx context.Context, st *opened) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range slices.Sorted(maps.Keys(ends)) {
-		if err := a.recount(ctx, st, part); err != nil {
+	for part := range st.Config.Kafka.Partitions {
+		if err := a.recount(ctx, st, int32(part)); err != nil {
 			return nil, err
 		}
 	}
@@ -109,19 +105,21 @@ func (a *Audit) recount(ctx context.Context, st *opened, part int32) error {
 	if err != nil {
 		return err
 	}
-	users := map[windowKey]map[string]bool{}
+	type user struct {
+		windowKey
+		name string
+	}
+	seen, users := map[user]bool{}, map[windowKey]int64{}
 	for _, d := range decisions {
-		k := windowKey{d.Campaign, d.Ad, d.WindowMS}
-		if users[k] == nil {
-			users[k] = map[string]bool{}
-		}
-		if d.counts() {
-			users[k][d.User] = true
+		u := user{windowKey{d.Campaign, d.Ad, d.WindowMS}, d.User}
+		if d.counts() && !seen[u] {
+			seen[u] = true
+			users[u.windowKey]++
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(w), windowKey.compare) {
 		a.Recount = append(a.Recount, WindowRow{k.campaign, k.ad, k.startMS, w[k].Clicks, w[k].Cents,
-			w[k].OnTime, int64(len(users[k]))})
+			w[k].OnTime, users[k]})
 	}
 	return nil
 }
@@ -142,27 +140,26 @@ func (a *Audit) tables(ctx context.Context, st *opened) error {
 			live, again FROM replayed ORDER BY 1, 2`); err != nil {
 			return err
 		}
+		list, err := stores.CollectOn[named](ctx, tx, `SELECT campaign, ad, window_ms, clicks, cents,
+			on_time, sketch FROM windows ORDER BY 1, 2, 3`)
 		a.Windows = []WindowRow{}
-		return stores.Each(ctx, tx, `SELECT campaign, ad, window_ms, clicks, cents, on_time, sketch
-			FROM windows ORDER BY 1, 2, 3`, nil, func(row pgx.CollectableRow) error {
-			var w WindowRow
-			var sketch []byte
-			err := row.Scan(&w.Campaign, &w.Ad, &w.WindowMS, &w.Clicks, &w.Cents, &w.OnTime, &sketch)
-			users := newSketch()
-			if err == nil {
-				err = users.UnmarshalBinary(sketch)
-			}
-			w.Users = int64(users.Estimate())
-			a.Windows = append(a.Windows, w)
-			return err
-		})
+		for _, w := range list {
+			users, wrong := sketchOf(w.Sketch)
+			err = errors.Join(err, wrong)
+			a.Windows = append(a.Windows, WindowRow{w.Campaign, w.Ad, w.StartMS, w.Clicks, w.Cents,
+				w.OnTime, int64(users.Estimate())})
+		}
+		return err
 	})
 	return stores.Failed("auditing Postgres", err)
 }
 
-// Look is what a gauge saw: the newest closed windows.
+// Look is what a gauge saw: the newest closed windows, the offset up to which each partition is
+// consumed, and how many clicks of the log are after that.
 type Look struct {
-	Closed []ClosedRow `json:"closed"`
+	Closed   []ClosedRow `json:"closed"`
+	Consumed []int64     `json:"consumed"`
+	Lag      int64       `json:"lag"`
 }
 
 // ClosedRow is a closed window.
@@ -174,9 +171,16 @@ type ClosedRow struct {
 	OnTime   int64  `json:"on_time"`
 }
 
-// look reads up to 200 closed windows, as one statement sees them.
+// look reads up to 200 closed windows, as one statement sees them, and how far consumers are.
 func look(ctx context.Context, st *opened) (_ any, err error) {
 	var l Look
+	stands, err := lags(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range stands {
+		l.Consumed, l.Lag = append(l.Consumed, s.Consumed), l.Lag+s.end-s.Consumed
+	}
 	l.Closed, err = stores.Collect[ClosedRow](ctx, st.DB, `SELECT campaign, ad, window_ms, clicks,
 			on_time FROM windows JOIN progress USING (part)
 		WHERE window_ms + $1 <= max_ms - $2 ORDER BY window_ms DESC, campaign, ad LIMIT 200`,

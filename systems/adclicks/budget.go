@@ -16,10 +16,8 @@ import (
 // however far the aggregators are behind. What a process has left when it dies is not spent.
 type purse struct {
 	*opened
-	holder string
-
-	mu        sync.Mutex
-	campaigns map[string]*pocket
+	holder    string
+	campaigns sync.Map // of pockets, by campaign
 }
 
 // pocket is what is left for a campaign.
@@ -32,15 +30,9 @@ type pocket struct {
 }
 
 func (u *purse) pocket(campaign string) *pocket {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.campaigns == nil {
-		u.campaigns = map[string]*pocket{}
-	}
-	if u.campaigns[campaign] == nil {
-		u.campaigns[campaign] = &pocket{}
-	}
-	return u.campaigns[campaign]
+	v, _ := u.campaigns.LoadOrStore(campaign, &pocket{})
+	p, _ := v.(*pocket)
+	return p
 }
 
 // take spends the price of a click.
@@ -54,20 +46,13 @@ func (u *purse) take(ctx context.Context, campaign string, cents int64) error {
 		}
 		if err := u.slice(ctx, campaign, p); err != nil {
 			if errors.Is(err, ErrUnknownCampaign) {
-				u.forget(campaign)
+				u.campaigns.Delete(campaign) // nobody bounds the number of those that do not exist
 			}
 			return err
 		}
 	}
 	p.left -= cents
 	return nil
-}
-
-// forget forgets a campaign that does not exist: nobody bounds their number.
-func (u *purse) forget(campaign string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.campaigns, campaign)
 }
 
 // give takes back what was not spent.

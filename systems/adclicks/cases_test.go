@@ -3,6 +3,7 @@ package adclicks_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ func smallRun() *evidence {
 	p.Campaigns, p.Budget, p.Slice, p.FraudMost = 2, 500, 100, 2
 	p.Window, p.Lateness = sut.Duration(time.Second), sut.Duration(500*ms)
 	p.Horizon, p.FreshWithin = sut.Duration(2*time.Second), sut.Duration(time.Second)
+	p.LagWithin = sut.Duration(time.Second)
 	e := &evidence{p: p}
 	c, now := newCounter(*p, func(int) int { return 1 }), time.Duration(0)
 	do := func(kind string, id uint64, request any) {
@@ -119,21 +121,21 @@ func figures(body string) func(*evidence) {
 
 func nothing(*evidence) {}
 
-// seen changes the closed windows that the gauge saw last.
-func seen(change func(*adclicks.ClosedRow)) func(*evidence) {
-	return func(e *evidence) {
-		var l adclicks.Look
-		s := &e.samples[len(e.samples)-1]
-		if err := json.Unmarshal(s.Body, &l); err != nil {
-			panic(err)
-		}
-		change(&l.Closed[0])
-		body, err := json.Marshal(l)
-		if err != nil {
-			panic(err)
-		}
-		s.Body = body
+// seen changes what the gauge saw last.
+func seen(change func(*adclicks.Look)) func(*evidence) {
+	return func(e *evidence) { e.saw(len(e.samples)-1, change) }
+}
+
+// saw changes what the gauge saw in a sample.
+func (e *evidence) saw(i int, change func(*adclicks.Look)) {
+	var l adclicks.Look
+	err := json.Unmarshal(e.samples[i].Body, &l)
+	change(&l)
+	body, wrong := json.Marshal(l)
+	if err = errors.Join(err, wrong); err != nil {
+		panic(err)
 	}
+	e.samples[i].Body = body
 }
 
 type verdictCase suttest.Case[*evidence]
@@ -263,9 +265,9 @@ func countCases() []verdictCase {
 		}, "it has 3 clicks, 2 of them on time, and 0 corrections are logged"},
 		{closed, "a correction that is hidden", fail, func(e *evidence) { e.audit.Windows[0].OnTime++ },
 			"it has 3 clicks, 3 of them on time, and 1 corrections are logged"},
-		{closed, "it had more", fail, seen(func(c *adclicks.ClosedRow) { c.Clicks-- }),
+		{closed, "it had more", fail, seen(func(l *adclicks.Look) { l.Closed[0].Clicks-- }),
 			"was closed with 3 clicks, 2 of them on time, and has 2, 2 of them on time"},
-		{closed, "it has less at the end", fail, seen(func(c *adclicks.ClosedRow) { c.Clicks += 2 }),
+		{closed, "it has less at the end", fail, seen(func(l *adclicks.Look) { l.Closed[0].Clicks += 2 }),
 			"was closed with 5 clicks, 2 of them on time, which it has not at the end"},
 		{closed, "nothing is corrected", maybe, func(e *evidence) {
 			e.p.Horizon, e.audit.Windows[0].Clicks = 0, 2
@@ -277,6 +279,10 @@ func countCases() []verdictCase {
 func otherCases() []verdictCase {
 	const budget, same = adclicks.BudgetKept, adclicks.ReplaySame
 	const shown, fresh = adclicks.DashboardTrue, adclicks.DashboardFresh
+	const lag = adclicks.ConsumerLag
+	still := seen(func(l *adclicks.Look) { l.Consumed, l.Lag = []int64{1, 1}, 9 })
+	killed := []history.Window{{Kind: history.FaultWindow, Fault: "kill postgres",
+		Start: 2 * time.Second, End: 2100 * ms, Recovered: 2100 * ms}}
 	of := func(change func(*adclicks.BudgetRow)) func(*evidence) {
 		return func(e *evidence) { change(&e.audit.Budgets[0]) }
 	}
@@ -342,13 +348,21 @@ func otherCases() []verdictCase {
 			"the dashboard of campaign-1 showed 7 clicks for 350 cents when at most 1 for 50 had been sent"},
 		{shown, "nobody looks", maybe, forget(adclicks.KindDashboard), "nobody looked at a dashboard"},
 
+		{lag, "all is well", pass, nothing, "3 samples; the highest lag was 0 clicks"},
+		{lag, "a consumer stands still", fail, still,
+			"a click has waited for 2.27s in the log, and so have others: consumers are 9 clicks behind"},
+		{lag, "a consumer stands still in a fault", maybe, func(e *evidence) {
+			still(e)
+			e.windows = killed
+		}, "no click was acknowledged 1s before a sample, outside faults"},
+		{lag, "no gauge", maybe, func(e *evidence) { e.samples = nil }, "no click was acknowledged"},
+
 		{fresh, "all is well", pass, nothing, ""},
 		{fresh, "old figures", fail, func(e *evidence) { e.op(90).Reply.Value = 3 },
 			"the dashboard of campaign-1 showed 3 clicks; 7 had been acknowledged 1.045s before"},
 		{fresh, "old figures in a fault", maybe, func(e *evidence) {
 			e.op(90).Reply.Value = 3
-			e.windows = []history.Window{{Kind: history.FaultWindow, Fault: "kill postgres",
-				Start: 2 * time.Second, End: 2100 * ms, Recovered: 2100 * ms}}
+			e.windows = killed
 		}, "nobody looked at a dashboard long enough after a click"},
 	}
 }

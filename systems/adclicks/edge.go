@@ -38,8 +38,6 @@ type edge struct {
 // errClosed: the process ends.
 var errClosed = errors.New("the API is closed")
 
-func openEdge(_ context.Context, st *opened) (Clicks, error) { return newEdge(st), nil }
-
 func newEdge(st *opened) *edge {
 	e := &edge{opened: st, purse: &purse{opened: st, holder: rand.Text()},
 		filter: bloom.NewWithEstimates(uint(st.Params.BloomClicks), st.Params.BloomFalse)}
@@ -110,7 +108,7 @@ func (e *edge) Click(ctx context.Context, req ClickRequest) (Clicked, error) {
 
 // Dashboard adds up the windows of a campaign.
 func (e *edge) Dashboard(ctx context.Context, req CampaignRequest) (Figures, error) {
-	return e.figures(ctx, req.Campaign, `SELECT ad, clicks, cents, sketch FROM windows
+	return e.figures(ctx, req.Campaign, `SELECT clicks, cents, on_time, sketch FROM windows
 		WHERE campaign = $1`)
 }
 
@@ -129,23 +127,12 @@ func (e *edge) figures(ctx context.Context, campaign, windows string) (Figures, 
 	if err != nil {
 		return f, stores.Failed("reading the age of the figures", err)
 	}
-	err = e.DB.Rows(ctx, windows, []any{campaign}, func(row pgx.CollectableRow) error {
-		var ad string
-		var clicks, cents int64
-		var sketch []byte
-		if err := row.Scan(&ad, &clicks, &cents, &sketch); err != nil {
-			return err
-		}
-		f.Clicks, f.Cents = f.Clicks+clicks, f.Cents+cents
-		if len(sketch) == 0 {
-			return nil
-		}
-		users := newSketch()
-		if err := users.UnmarshalBinary(sketch); err != nil {
-			return err
-		}
-		return all.Merge(users)
-	})
+	list, err := stores.Collect[sums](ctx, e.DB, windows, campaign)
+	for _, s := range list {
+		f.Clicks, f.Cents = f.Clicks+s.Clicks, f.Cents+s.Cents
+		users, wrong := sketchOf(s.Sketch)
+		err = errors.Join(err, wrong, all.Merge(users))
+	}
 	f.Users = int64(all.Estimate())
 	return f, stores.Failed("reading the figures of a campaign", err)
 }

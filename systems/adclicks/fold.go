@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/axiomhq/hyperloglog"
+
+	"stampede/harness/stores"
 )
 
 // What becomes of a click in the log.
@@ -21,17 +23,17 @@ const (
 	fraud     = "fraud"
 )
 
-// event is a click in the log, and a row of a Parquet file.
+// event is a click in the log, a row of a Parquet file, and in part one of the table decisions.
 type event struct {
-	Offset   int64  `json:"-" parquet:"offset"`
-	ID       uint64 `json:"op" parquet:"op"`
+	Offset   int64  `json:"-" parquet:"offset" db:"-"`
+	ID       uint64 `json:"op" parquet:"op" db:"-"`
 	Click    string `json:"click" parquet:"click"`
 	Campaign string `json:"campaign" parquet:"campaign,dict"`
 	Ad       string `json:"ad" parquet:"ad,dict"`
-	User     string `json:"user" parquet:"user"`
+	User     string `json:"user" parquet:"user" db:"-"`
 	IP       string `json:"ip" parquet:"ip"`
-	AtMS     int64  `json:"at" parquet:"at"`
-	Cents    int64  `json:"cents" parquet:"cents"`
+	AtMS     int64  `json:"at" parquet:"at" db:"-"`
+	Cents    int64  `json:"cents" parquet:"cents" db:"-"`
 }
 
 // decode reads a record's value.
@@ -151,6 +153,15 @@ func newSketch() *hyperloglog.Sketch {
 	return s
 }
 
+// sketchOf is a sketch that was stored, or an empty one.
+func sketchOf(body []byte) (*hyperloglog.Sketch, error) {
+	s := newSketch()
+	if len(body) == 0 {
+		return s, nil
+	}
+	return s, stores.Failed("reading a sketch of users", s.UnmarshalBinary(body))
+}
+
 // windowKey names a window.
 type windowKey struct {
 	campaign, ad string
@@ -176,11 +187,9 @@ type sums struct {
 // add adds a click that counts.
 func (s *sums) add(d *decision) error {
 	if s.users == nil {
-		s.users = newSketch()
-		if s.Sketch != nil {
-			if err := s.users.UnmarshalBinary(s.Sketch); err != nil {
-				return fmt.Errorf("a sketch of users cannot be read: %w", err)
-			}
+		var err error
+		if s.users, err = sketchOf(s.Sketch); err != nil {
+			return err
 		}
 	}
 	s.Clicks++
@@ -249,13 +258,20 @@ func digest(decisions []decision, w windows) (string, error) {
 
 // process decides clicks from the first on and adds them up.
 func process(r rules, events []event) ([]decision, windows, error) {
-	d, w := newDecider(r), windows{}
-	decisions := make([]decision, len(events))
-	for i, e := range events {
-		decisions[i] = d.decide(e)
+	decisions, w := decideAll(r, events), windows{}
+	for i := range decisions {
 		if err := w.add(&decisions[i]); err != nil {
 			return nil, nil, err
 		}
 	}
 	return decisions, w, nil
+}
+
+// decideAll decides clicks from the first on.
+func decideAll(r rules, events []event) []decision {
+	d, list := newDecider(r), make([]decision, len(events))
+	for i, e := range events {
+		list[i] = d.decide(e)
+	}
+	return list
 }

@@ -24,6 +24,7 @@ const (
 	ClosedStays    = "closed-stays"
 	ReplaySame     = "replay-same"
 	DashboardTrue  = "dashboard-true"
+	ConsumerLag    = "consumer-lag"
 	DashboardFresh = "dashboard-fresh"
 )
 
@@ -50,6 +51,8 @@ func invariants(p Params) []check.Invariant {
 		s.State(ReplaySame, "a replay of the log from offset 0 comes to the same bytes",
 			on(replaySame)),
 		s.State(DashboardTrue, "a dashboard shows no click that has not happened", on(dashboardTrue)),
+		s.State(ConsumerLag, "no acknowledged click waits in the log for its consumer for longer than "+
+			"is promised", on(consumerLag)),
 		s.State(DashboardFresh, "a dashboard shows what was acknowledged some time ago",
 			on(dashboardFresh)),
 	}
@@ -204,11 +207,11 @@ func allAccounted(r *check.Run, a *Audit, t *truth) func() {
 		}
 		check.Conserve(r.Collector, fmt.Sprintf("partition %d of the log", part), n, nil, terms...)
 	}
-	r.Need(t.happened(late) > 0, "no click was late")
-	r.Need(t.happened(corrected) > 0, "no window was corrected")
-	r.Need(t.happened(fraud) > 0, "nothing was fraud")
-	r.Note("%d counted, %d corrected, %d late, %d duplicates, %d fraud", t.happened(counted),
-		t.happened(corrected), t.happened(late), t.happened(duplicate), t.happened(fraud))
+	r.Need(t.happened[late] > 0, "no click was late")
+	r.Need(t.happened[corrected] > 0, "no window was corrected")
+	r.Need(t.happened[fraud] > 0, "nothing was fraud")
+	r.Note("%d counted, %d corrected, %d late, %d duplicates, %d fraud", t.happened[counted],
+		t.happened[corrected], t.happened[late], t.happened[duplicate], t.happened[fraud])
 	return nil
 }
 
@@ -274,6 +277,7 @@ func (t *truth) compare(r *check.Run, who string, rows []WindowRow, wrong func(i
 // purchases are the clicks of a campaign that may have been paid for, and the refused ones.
 type purchases struct {
 	may     []moment // every click but those that were refused because nothing was left
+	last    uint64   // the latest of these
 	refused []refusal
 }
 
@@ -309,7 +313,7 @@ func purchasesOf(r *check.Run) map[string]*purchases {
 		case sut.RefusedFor(rec, ErrOverBudget):
 			b.refused = append(b.refused, refusal{req.ID, req.Cents, rec.End})
 		case !sut.RefusedFor(rec, ErrUnknownCampaign):
-			b.may = append(b.may, moment{at: rec.Start, cents: req.Cents})
+			b.may, b.last = append(b.may, moment{at: rec.Start, cents: req.Cents}), req.ID
 		}
 	})
 	return list
@@ -336,7 +340,7 @@ func budgetKept(r *check.Run, a *Audit, t *truth) func() {
 				r.Violate(nil, "%s has a budget of %d cents, once more or other than %d", b.Campaign, b.Budget,
 					t.p.Budget)
 			case b.Allotted > b.Budget+slice || spent > b.Allotted:
-				r.Violate(nil, "%s: %d cents were spent and %d given out, of a budget of %d",
+				r.Violate([]uint64{of.last}, "%s: %d cents were spent and %d given out, of a budget of %d",
 					b.Campaign, spent, b.Allotted, b.Budget)
 			case b.Allotted > may+slack:
 				r.Violate(nil, "%s: %d cents were given out to %d, for clicks of %d", b.Campaign,
@@ -383,7 +387,7 @@ func closedStays(r *check.Run, a *Audit, t *truth) func() {
 				"logged", key, w.Clicks, w.OnTime, corrections[key])
 		}
 	}
-	r.Need(t.happened(corrected) > 0, "no window was corrected")
+	r.Need(t.happened[corrected] > 0, "no window was corrected")
 	return func() {
 		if len(r.Samples()) == 0 {
 			r.Note("no gauge looked at closed windows, only the end was judged")
@@ -561,6 +565,60 @@ func upTo(moments []moment, at time.Duration) (n int, cents int64) {
 		cents = moments[n-1].through
 	}
 	return n, cents
+}
+
+// consumerLag is the clause about clicks that wait for their consumer. A gauge saw up to which
+// offset each partition was consumed: an acknowledged click from there on has waited since its
+// answer, at least. After a fault a consumer waits for its partitions, and what has piled up may
+// take the promised time once more.
+func consumerLag(r *check.Run, _ *Audit, t *truth) func() {
+	type ack struct {
+		place
+		id uint64
+		at time.Duration
+	}
+	var acks []ack
+	r.See(func(rec *history.Record) {
+		a := ack{id: rec.Op.ID, at: rec.End}
+		_, err := fmt.Sscanf(rec.Reply.Key, "%d/%d", &a.part, &a.offset)
+		if err == nil && rec.Outcome == history.OK && t.log[a.place] != nil {
+			acks = append(acks, a)
+		}
+	}, KindClick)
+	return func() {
+		within := t.p.LagWithin.D()
+		lag := check.Watched{Quantity: "consumer lag", Unit: "clicks"}
+		longest, occasion := time.Duration(0), false
+		for _, s := range r.Samples() {
+			var l Look
+			if !s.Seen() || json.Unmarshal(s.Body, &l) != nil {
+				lag.Gaps++
+				continue
+			}
+			excused := check.Disturbed(r.Faults(), t.p.SessionTimeout.D()+2*within, s.From, s.To)
+			lag.Look(s.To, l.Lag, l.Lag, excused)
+			oldest, waits := uint64(0), time.Duration(0)
+			for _, a := range acks {
+				occasion = occasion || !excused && s.From-a.at > within
+				if int(a.part) < len(l.Consumed) && a.offset >= l.Consumed[a.part] && s.From-a.at > waits {
+					oldest, waits = a.id, s.From-a.at
+				}
+			}
+			if longest = max(longest, waits); waits > within && !excused {
+				r.LateAt(s.To, []uint64{oldest}, "a click has waited for %v in the log, and so have others: "+
+					"consumers are %d clicks behind", check.TimeText(waits), l.Lag)
+			}
+		}
+		r.Checked(lag.Judged)
+		if lag.Judged+lag.Excused > 0 {
+			r.Watched(&lag)
+			r.Figure("highest consumer lag", "clicks", float64(lag.Highest))
+			r.Figure("longest wait for a consumer", "ms", float64(longest.Milliseconds()))
+		}
+		r.NeedTimely(occasion, "no click was acknowledged %v before a sample, outside faults", within)
+		r.Note("%d samples; the highest lag was %d clicks, the longest wait %v", lag.Judged, lag.Highest,
+			check.TimeText(longest))
+	}
 }
 
 // dashboardFresh is the clause that figures are not older than promised, but for faults.

@@ -49,7 +49,7 @@ func kafkaTransactions() variant {
 		Summary: "decides clicks in the order of the log, in transactions of Kafka",
 		Do:      decideInTransactions}, sink)
 	v.State.Ready = func(ctx context.Context, st *opened) error {
-		if err := prepare(ctx, st, topicClicks, topicDecided); err != nil {
+		if err := ready(topicDecided)(ctx, st); err != nil {
 			return err
 		}
 		return topics.CoordinateTransactions(ctx, st.Kafka, st.Config, "aggregator")
@@ -64,8 +64,7 @@ func takeDecision(p *partition, r *kgo.Record) error {
 		return fmt.Errorf("the record at offset %d is no decision: %w", r.Offset, err)
 	}
 	p.read = r.Offset + 1
-	p.decider.next, p.decider.maxMS = d.LogOffset+1, max(p.decider.maxMS, d.AtMS)
-	return p.apply(d)
+	return p.follow(d)
 }
 
 // decideInTransactions works until ctx is cancelled or a transaction is not committed.
@@ -120,14 +119,14 @@ func (a *aggregator) committed(
 
 // transact decides what a poll brings in one transaction.
 func (a *aggregator) transact(ctx context.Context, session *kgo.GroupTransactSession) error {
-	records, err := pollRecords(ctx, a.every, session.PollRecords)
-	if err != nil || len(records) == 0 {
+	fetches, err := topics.Poll(ctx, a.every, session.PollRecords, atOnce)
+	if err != nil || fetches.NumRecords() == 0 {
 		return err
 	}
 	if err := session.Begin(); err != nil {
 		return fmt.Errorf("beginning a transaction: %w", err)
 	}
-	failed := a.decide(ctx, session, records)
+	failed := a.decide(ctx, session, fetches.Records())
 	if failed == nil {
 		a.Config.Passed(placeDecided)
 	}

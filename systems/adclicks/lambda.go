@@ -10,12 +10,11 @@ import (
 	"stampede/harness/stores"
 )
 
-// lambdaSchema is the speed layer: clicks of the log by ranges of offsets, and how far it is.
+// lambdaSchema is the speed layer: clicks of the log by ranges of offsets.
 const lambdaSchema = `CREATE TABLE speed (
 		part int, from_offset bigint, campaign text, ad text, clicks bigint NOT NULL,
 		cents bigint NOT NULL, PRIMARY KEY (part, from_offset, campaign, ad));
-	CREATE INDEX speed_campaign ON speed (campaign);
-	ALTER TABLE progress ADD COLUMN speed_next bigint NOT NULL DEFAULT 0;`
+	CREATE INDEX speed_campaign ON speed (campaign);`
 
 // lambda has both: a batch that is exact and a speed layer for what no batch has seen yet.
 //
@@ -43,7 +42,7 @@ func lambda() variant {
 		Open: func(_ context.Context, st *opened) (Clicks, error) {
 			return merged{newEdge(st)}, nil
 		},
-	}, r, batchRole(func(p *partition, ctx context.Context, tx pgx.Tx) error {
+	}, r, batchRole(decided, func(p *partition, ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM speed WHERE part = $1 AND from_offset < $2`, p.number,
 			p.decider.next)
 		return err
@@ -57,9 +56,9 @@ type merged struct{ *edge }
 
 // Dashboard adds up the windows of a campaign and what came after them.
 func (m merged) Dashboard(ctx context.Context, req CampaignRequest) (Figures, error) {
-	return m.figures(ctx, req.Campaign, `SELECT ad, clicks, cents, sketch FROM windows
+	return m.figures(ctx, req.Campaign, `SELECT clicks, cents, on_time, sketch FROM windows
 			WHERE campaign = $1
-		UNION ALL SELECT ad, clicks, cents, '' FROM speed JOIN progress USING (part)
+		UNION ALL SELECT clicks, cents, clicks, '' FROM speed JOIN progress USING (part)
 			WHERE campaign = $1 AND from_offset >= next_offset`)
 }
 

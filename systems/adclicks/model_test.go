@@ -200,8 +200,9 @@ func (c *counter) windows() (live []adclicks.WindowRow) {
 	return live
 }
 
-// look is what a gauge sees.
+// look is what a gauge sees. A click is consumed as soon as it is in the log.
 func (c *counter) look() (l adclicks.Look) {
+	l.Consumed = []int64{int64(len(c.log[0])), int64(len(c.log[1]))}
 	for _, w := range c.windows() {
 		part := (len(w.Campaign) + int(w.Campaign[len(w.Campaign)-1])) % len(c.log)
 		if w.WindowMS+c.p.Window.D().Milliseconds() <= c.mark(part) {
@@ -260,6 +261,7 @@ func streetOf(
 func street() *adclicks.Params {
 	p := crowd()
 	p.Campaigns, p.Budget, p.Slice, p.EventRate = 4, 2000, 100, 150
-	p.FreshWithin, p.Reprocess, p.Reconcile = sut.Duration(100*ms), 60, 80
+	p.FreshWithin, p.LagWithin = sut.Duration(100*ms), sut.Duration(100*ms)
+	p.Reprocess, p.Reconcile = 60, 80
 	return p
 }

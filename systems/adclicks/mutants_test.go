@@ -36,7 +36,7 @@ func TestMutantsOnStores(t *testing.T) {
 					p := crowd()
 					p.ReplayAfter, p.Budget = sut.Duration(150*ms), 1200
 					return suttest.Trial{System: adclicks.System(), Variant: adclicks.Mutants()[variant],
-						Params: p, Space: stores.Namespace, Ops: 500, Every: 2 * ms,
+						Params: p, Space: stores.Namespace, Ops: 500, Every: 4 * ms,
 						Settle: 10 * time.Second}.Run(t, seed)
 				}
 			}

@@ -20,7 +20,7 @@ type truth struct {
 	counts    map[string]place     // the one of a click that counts
 	windows   map[check.Group]*found
 	spent     map[string]int64 // by campaign
-	verdicts  map[int32]map[string]int64
+	happened  map[string]int64 // how often each verdict is right
 }
 
 // found is a window as it must be.
@@ -43,7 +43,7 @@ func (p Params) truthOf(a *Audit) *truth {
 	t := &truth{p: p, log: map[place]*LogRow{}, decisions: map[place]DecisionRow{},
 		copies: map[string][]*LogRow{}, counts: map[string]place{},
 		windows: map[check.Group]*found{}, spent: map[string]int64{},
-		verdicts: map[int32]map[string]int64{}}
+		happened: map[string]int64{}}
 	latest, fromOne := map[int32]int64{}, map[string]map[check.Group]int{}
 	known := map[string]bool{}
 	for i := range a.Log {
@@ -74,7 +74,7 @@ func (p Params) truthOf(a *Audit) *truth {
 		known[row.Click] = known[row.Click] || is.Verdict != late
 		latest[row.Part] = max(latest[row.Part], row.AtMS)
 		t.decisions[at] = is
-		t.tell(row.Part)[is.Verdict]++
+		t.happened[is.Verdict]++
 		if is.Verdict == counted || is.Verdict == corrected {
 			fromOne[row.IP][key]++
 			t.count(row, key, is.Verdict)
@@ -85,14 +85,6 @@ func (p Params) truthOf(a *Audit) *truth {
 
 func windowGroup(campaign, ad string, ms int64) check.Group {
 	return check.Group{Key: campaign, Name: ad, Thing: ms}
-}
-
-// tell is how often each verdict is of a partition.
-func (t *truth) tell(part int32) map[string]int64 {
-	if t.verdicts[part] == nil {
-		t.verdicts[part] = map[string]int64{}
-	}
-	return t.verdicts[part]
 }
 
 // count adds a click that counts.
@@ -111,12 +103,4 @@ func (t *truth) count(row *LogRow, key check.Group, verdict string) {
 	}
 	t.counts[row.Click] = place{row.Part, row.Offset}
 	t.spent[row.Campaign] += row.Cents
-}
-
-// happened is how often a verdict is right.
-func (t *truth) happened(verdict string) (n int64) {
-	for _, of := range t.verdicts {
-		n += of[verdict]
-	}
-	return n
 }

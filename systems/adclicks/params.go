@@ -47,6 +47,7 @@ type Params struct {
 	ArchiveEvery   sut.Duration `json:"archive_every" min:"1ms" max:"1m" doc:"how often a file is archived, in real time"`
 	BatchEvery     sut.Duration `json:"batch_every" min:"1ms" max:"1m" doc:"how often the archive is recounted by designs that live by it"`
 	SessionTimeout sut.Duration `json:"session_timeout" min:"1s" max:"1h" doc:"silence after which a consumer loses its partitions, in real time"`
+	LagWithin      sut.Duration `json:"lag_within" min:"1ms" max:"1h" doc:"how long an acknowledged click may wait in the log for its consumer, in real time"`
 	FreshWithin    sut.Duration `json:"fresh_within" min:"1ms" max:"1h" doc:"how old a dashboard may be, in real time (2m in production)"`
 }
 
@@ -60,7 +61,7 @@ func DefaultParams() Params {
 		Window: ms(1000), Lateness: ms(500), Horizon: ms(3000), FraudMost: 10,
 		BloomClicks: 10_000, BloomFalse: 0.01,
 		FlushEvery: ms(100), ArchiveEvery: ms(500), BatchEvery: ms(1000), SessionTimeout: ms(4000),
-		FreshWithin: ms(5000)}
+		LagWithin: ms(5000), FreshWithin: ms(5000)}
 }
 
 // Validate returns every bad field at once, each named as in a scenario, or nil.

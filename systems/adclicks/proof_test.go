@@ -92,6 +92,13 @@ func TestJudges(t *testing.T) {
 				}
 				return d != nil
 			}},
+		{Name: "a consumer stands still", Breaks: adclicks.ConsumerLag,
+			Do: func(e *evidence, _ func(int) int) bool {
+				for i := range e.samples {
+					e.saw(i, func(l *adclicks.Look) { l.Consumed = []int64{0, 0} })
+				}
+				return len(e.samples) > 0
+			}},
 		{Name: "a dashboard forgets everything", Breaks: adclicks.DashboardFresh,
 			Do: func(e *evidence, _ func(int) int) bool {
 				found := false

@@ -28,14 +28,14 @@ type live struct {
 // liveParts reads all partitions in one snapshot.
 func liveParts(ctx context.Context, st *opened) (list []live, err error) {
 	err = st.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		stands, err := standsOf(ctx, tx)
+		stands, err := stores.CollectOn[stand](ctx, tx, selectStands)
 		for _, s := range stands {
 			l := live{stand: s}
 			if err == nil {
-				l.decisions, err = decisionsOf(ctx, tx, s.part, -1)
+				l.decisions, err = decisionsOf(ctx, tx, s.Part, -1)
 			}
 			if err == nil {
-				l.windows, err = windowsOf(ctx, tx, s.part, -1)
+				l.windows, err = windowsOf(ctx, tx, s.Part, -1)
 			}
 			list = append(list, l)
 		}
@@ -68,7 +68,7 @@ func replay(ctx context.Context, st *opened, id int64) error {
 		if err != nil {
 			return err
 		}
-		events, err := clicksUntil(ctx, st.Config, l.part, l.next)
+		events, err := clicksUntil(ctx, st.Config, l.Part, l.Next)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func replay(ctx context.Context, st *opened, id int64) error {
 		if err == nil {
 			_, err = st.DB.Exec(ctx, `INSERT INTO replayed VALUES ($1, $2, $3, $4, $5)
 				ON CONFLICT (op_id, part) DO UPDATE SET next_offset = excluded.next_offset,
-					live = excluded.live, again = excluded.again`, id, l.part, l.next, now, again)
+					live = excluded.live, again = excluded.again`, id, l.Part, l.Next, now, again)
 		}
 		if err != nil {
 			return stores.Failed("noting a replay", err)
@@ -98,7 +98,7 @@ func (e *edge) Reconcile(ctx context.Context, _ struct{}) (r Reconciliation, err
 		return r, err
 	}
 	for _, l := range parts {
-		events, err := archived(ctx, e.opened, l.part)
+		events, err := archived(ctx, e.opened, l.Part)
 		if err != nil {
 			return r, err
 		}
@@ -112,9 +112,9 @@ func (e *edge) Reconcile(ctx context.Context, _ struct{}) (r Reconciliation, err
 // compare compares a partition as far as the archive and real time have come. Windows it compares
 // if the archive is not behind.
 func (r *Reconciliation) compare(rules rules, l live, events []event) error {
-	both := min(int64(len(events)), l.next)
+	both := min(int64(len(events)), l.Next)
 	r.Compared += both
-	r.Pending += int64(len(events)) - both + l.next - both
+	r.Pending += int64(len(events)) - both + l.Next - both
 	decisions, w, err := process(rules, events[:both])
 	if err != nil {
 		return err
@@ -127,14 +127,14 @@ func (r *Reconciliation) compare(rules rules, l live, events []event) error {
 		was := have[d.LogOffset]
 		switch {
 		case was == nil:
-			r.differ("%d/%d: click %s is %s in the recount, and not decided", l.part, d.LogOffset, d.Click,
+			r.differ("%d/%d: click %s is %s in the recount, and not decided", l.Part, d.LogOffset, d.Click,
 				d.Verdict)
 		case was.Click != d.Click || was.Verdict != d.Verdict || was.WindowMS != d.WindowMS:
-			r.differ("%d/%d: click %s is %s in window %d in the recount, and was %s in window %d", l.part,
+			r.differ("%d/%d: click %s is %s in window %d in the recount, and was %s in window %d", l.Part,
 				d.LogOffset, d.Click, d.Verdict, d.WindowMS, was.Verdict, was.WindowMS)
 		}
 	}
-	if both < l.next {
+	if both < l.Next {
 		return nil
 	}
 	r.compareWindows(l.windows, w)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/harness/stores"
+	"stampede/harness/topics"
 )
 
 // errFenced: somebody else has the partition, and has moved on.
@@ -35,6 +36,12 @@ func (p *partition) take(e event) error {
 	return p.apply(p.decider.decide(e))
 }
 
+// follow applies a decision that was taken elsewhere.
+func (p *partition) follow(d decision) error {
+	p.decider.next, p.decider.maxMS = d.LogOffset+1, max(p.decider.maxMS, d.AtMS)
+	return p.apply(d)
+}
+
 // apply adds a decision to what is to be stored.
 func (p *partition) apply(d decision) error {
 	p.pending = append(p.pending, d)
@@ -53,11 +60,11 @@ func (p *partition) stored() {
 	}
 }
 
+// step changes something of a partition in a transaction.
+type step = func(*partition, context.Context, pgx.Tx) error
+
 // inOne takes steps with each partition in one transaction.
-func inOne(
-	ctx context.Context, st *opened, list []*partition,
-	steps ...func(*partition, context.Context, pgx.Tx) error,
-) error {
+func inOne(ctx context.Context, st *opened, list []*partition, steps ...step) error {
 	err := st.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, p := range list {
 			for _, step := range steps {
@@ -129,10 +136,11 @@ func (p *partition) write(ctx context.Context, tx pgx.Tx) error {
 	return stores.Failed("storing windows", err)
 }
 
+// loader takes partitions over.
+type loader func(ctx context.Context, st *opened, parts []int32) (map[int32]*partition, error)
+
 // deciders changes what a load takes over.
-func deciders(
-	load func(context.Context, *opened, []int32) (map[int32]*partition, error), change func(*decider),
-) func(context.Context, *opened, []int32) (map[int32]*partition, error) {
+func deciders(load loader, change func(*decider)) loader {
 	return func(ctx context.Context, st *opened, numbers []int32) (map[int32]*partition, error) {
 		list, err := load(ctx, st, numbers)
 		for _, p := range list {
@@ -181,15 +189,10 @@ func (p *partition) remember(ctx context.Context, tx pgx.Tx) error {
 // decisionsOf reads the decisions about windows that begin after a time, in order.
 func decisionsOf(
 	ctx context.Context, on stores.Querier, part int32, after int64,
-) (list []decision, err error) {
-	err = stores.Each(ctx, on, `SELECT log_offset, click, campaign, ad, ip, window_ms, verdict
-		FROM decisions WHERE part = $1 AND window_ms > $2 ORDER BY log_offset`, []any{part, after},
-		func(row pgx.CollectableRow) error {
-			var d decision
-			err := row.Scan(&d.LogOffset, &d.Click, &d.Campaign, &d.Ad, &d.IP, &d.WindowMS, &d.Verdict)
-			list = append(list, d)
-			return err
-		})
+) ([]decision, error) {
+	list, err := stores.CollectOn[decision](ctx, on, `SELECT click, campaign, ad, ip, log_offset,
+			window_ms, verdict
+		FROM decisions WHERE part = $1 AND window_ms > $2 ORDER BY log_offset`, part, after)
 	return list, stores.Failed("reading decisions", err)
 }
 
@@ -197,43 +200,43 @@ func decisionsOf(
 func windowsOf(
 	ctx context.Context, on stores.Querier, part int32, after int64,
 ) (windows, error) {
+	list, err := stores.CollectOn[named](ctx, on, `SELECT campaign, ad, window_ms, clicks, cents,
+			on_time, sketch
+		FROM windows WHERE part = $1 AND window_ms > $2`, part, after)
 	w := windows{}
-	err := stores.Each(ctx, on, `SELECT campaign, ad, window_ms, clicks, cents, on_time, sketch
-		FROM windows WHERE part = $1 AND window_ms > $2`, []any{part, after},
-		func(row pgx.CollectableRow) error {
-			var k windowKey
-			var s sums
-			err := row.Scan(&k.campaign, &k.ad, &k.startMS, &s.Clicks, &s.Cents, &s.OnTime, &s.Sketch)
-			w[k] = &s
-			return err
-		})
+	for i := range list {
+		w[list[i].key()] = &list[i].sums
+	}
 	return w, stores.Failed("reading windows", err)
 }
 
-// stand is a row of the table progress.
+// stand is how far a partition is: a row of the table progress, and the end of the log.
 type stand struct {
-	part                        int32
-	next, maxMS, read, archived int64
+	Part                     int32
+	Next, Consumed, Archived int64
+	end                      int64 // see lags
 }
 
-// standsNow is standsOf of this moment.
-func standsNow(ctx context.Context, st *opened) (list []stand, err error) {
-	err = st.DB.With(ctx, func(ctx context.Context, on *pgx.Conn) error {
-		list, err = standsOf(ctx, on)
-		return err
-	})
+// lags are how far every partition is, and then where the log ends.
+func lags(ctx context.Context, st *opened) ([]stand, error) {
+	list, err := standsNow(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := topics.Ends(ctx, st.Kafka, topics.Name(st.Config, topicClicks))
+	for i := range list {
+		list[i].end = ends[list[i].Part]
+	}
 	return list, err
 }
 
-// standsOf reads how far every partition is.
-func standsOf(ctx context.Context, on stores.Querier) (list []stand, err error) {
-	err = stores.Each(ctx, on, `SELECT part, next_offset, max_ms, read_offset, archived_next
-		FROM progress ORDER BY part`, nil, func(row pgx.CollectableRow) error {
-		var s stand
-		err := row.Scan(&s.part, &s.next, &s.maxMS, &s.read, &s.archived)
-		list = append(list, s)
-		return err
-	})
+// selectStands reads how far every partition is.
+const selectStands = `SELECT part, next_offset, greatest(next_offset, speed_next), archived_next
+	FROM progress ORDER BY part`
+
+// standsNow is how far every partition is at this moment.
+func standsNow(ctx context.Context, st *opened) ([]stand, error) {
+	list, err := stores.Collect[stand](ctx, st.DB, selectStands)
 	return list, stores.Failed("reading the progress", err)
 }
 

@@ -12,13 +12,15 @@ CREATE TABLE allotments (
 );
 
 -- How far each partition is: the next click to be decided, the latest event time, the next record
--- to be read where clicks pass a second topic, and the next click to be archived.
+-- to be read where clicks pass a second topic, the next click to be archived, and the next one of
+-- lambda's speed layer.
 CREATE TABLE progress (
     part          int PRIMARY KEY,
     next_offset   bigint NOT NULL DEFAULT 0,
     max_ms        bigint NOT NULL DEFAULT 0,
     read_offset   bigint NOT NULL DEFAULT 0,
-    archived_next bigint NOT NULL DEFAULT 0
+    archived_next bigint NOT NULL DEFAULT 0,
+    speed_next    bigint NOT NULL DEFAULT 0
 );
 
 -- What was decided of each click. The API asks for click, whoever takes a partition over for its

@@ -11,6 +11,7 @@ import (
 	"stampede/harness/design"
 	"stampede/harness/sut"
 	"stampede/harness/topics"
+	"stampede/systems/internal/partitions"
 )
 
 type (
@@ -24,8 +25,8 @@ var schema string
 
 // System returns the click counter with all its designs.
 func System() sut.System {
-	return systemOf(windowsInMemory(), windowsInRedis(), kafkaTransactions(), batchOnly(), lambda(),
-		processingTime(), bloomOnly(), offsetsFirst())
+	return systemOf(append([]variant{windowsInMemory(), windowsInRedis(), kafkaTransactions(),
+		batchOnly(), lambda(), processingTime(), bloomOnly(), offsetsFirst()}, tagged()...)...)
 }
 
 func systemOf(designs ...variant) sut.System {
@@ -34,7 +35,7 @@ func systemOf(designs ...variant) sut.System {
 		Question: "clicks come twice, late and from click farms: do the counts of real time, of a " +
 			"recount and of the bill agree?",
 		API: API(), Defaults: DefaultParams, Workload: NewWorkload,
-		State: design.State[Params]{Schema: schema, Seed: seed, Ready: ready,
+		State: design.State[Params]{Schema: schema, Seed: seed, Ready: ready(),
 			Empty:   []string{"decisions", "windows", "objects", "replays", "allotments"},
 			Pending: pending, Audit: audit, Gauge: look},
 		Designs: designs, Invariants: invariants,
@@ -47,7 +48,7 @@ func systemOf(designs ...variant) sut.System {
 func streaming(v variant, roles ...role) variant {
 	v.Needs = append([]sut.Service{sut.Kafka}, v.Needs...)
 	if v.Open == nil {
-		v.Open = openEdge
+		v.Open = func(_ context.Context, st *opened) (Clicks, error) { return newEdge(st), nil }
 	}
 	v.Roles = slices.Concat(roles, []role{archiverRole(), replayerRole()})
 	return v
@@ -62,40 +63,33 @@ func seed(ctx context.Context, tx pgx.Tx, p Params) error {
 	return err
 }
 
-// ready places everybody at offset 0 and makes the topic.
-func ready(ctx context.Context, st *opened) error { return prepare(ctx, st, topicClicks) }
-
-func prepare(ctx context.Context, st *opened, names ...string) error {
-	n := st.Config.Kafka.Partitions
-	_, err := st.DB.Exec(ctx, `INSERT INTO progress (part)
-		SELECT generate_series(0, $1::int - 1)`, n)
-	if err != nil {
-		return fmt.Errorf("placing the partitions at offset 0: %w", err)
+// ready places every partition at offset 0, and makes the topics and what the brokers keep of
+// groups.
+func ready(more ...string) func(context.Context, *opened) error {
+	return func(ctx context.Context, st *opened) error {
+		n := st.Config.Kafka.Partitions
+		err := partitions.Begin(ctx, st.DB, n)
+		for _, name := range append(more, topicClicks) {
+			if err == nil {
+				err = topics.Create(ctx, st.Config, topics.Topic{Name: name, Partitions: n})
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return topics.Coordinate(ctx, st.Kafka, st.Config, "aggregators")
 	}
-	return coordinate(ctx, st, n, names...)
-}
-
-// lags are how many clicks are not decided, and not archived. How far everybody is, is read before
-// the ends of the log.
-func lags(ctx context.Context, st *opened) (undecided, unarchived int64, err error) {
-	stands, err := standsNow(ctx, st)
-	if err != nil {
-		return 0, 0, err
-	}
-	ends, err := topics.Ends(ctx, st.Kafka, topics.Name(st.Config, topicClicks))
-	for _, s := range stands {
-		undecided += ends[s.part] - s.next
-		unarchived += ends[s.part] - s.archived
-	}
-	return undecided, unarchived, err
 }
 
 func pending(ctx context.Context, st *opened) (left int64, what string, err error) {
-	undecided, unarchived, err := lags(ctx, st)
+	stands, err := lags(ctx, st)
 	if err != nil {
 		return 0, "", err
 	}
-	var replays int64
+	var undecided, unarchived, replays int64
+	for _, s := range stands {
+		undecided, unarchived = undecided+s.end-s.Next, unarchived+s.end-s.Archived
+	}
 	err = st.DB.Row(ctx, `SELECT count(*) FROM replays WHERE NOT done`, nil, &replays)
 	return undecided + unarchived + replays, fmt.Sprintf(
 		"%d clicks are not decided, %d not archived, and %d replays are not done", undecided,

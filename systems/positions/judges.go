@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -215,13 +216,23 @@ func asSent(j judged) {
 				row.Seq, row.Driver, row.Lat, row.Lon, was.Lat, was.Lon)
 		}
 	}
+	sent := map[uint64]int64{}
+	for _, d := range j.seen.drivers {
+		for _, p := range d.pings {
+			sent[p.op] = p.seq
+		}
+	}
 	for _, row := range j.History {
 		same([]uint64{row.ID}, row.shown())
+		if seq, known := sent[row.ID]; known && seq != row.Seq {
+			j.Violate([]uint64{row.ID}, "ping %d of driver %d is kept as number %d", seq, row.Driver,
+				row.Seq)
+		}
 	}
 	for _, row := range j.Newest {
 		same(nil, row)
 	}
-	for _, key := range sortedKeys(j.seen.drivers) {
+	for _, key := range slices.Sorted(maps.Keys(j.seen.drivers)) {
 		for _, at := range j.seen.drivers[key].pings {
 			if at.wrong != "" {
 				j.Violate([]uint64{at.op}, "%s: %s", key, at.wrong)
@@ -278,7 +289,7 @@ func neverFalling(j judged) {
 		}
 	}
 	var ages []time.Duration
-	for _, key := range sortedKeys(j.seen.drivers) {
+	for _, key := range slices.Sorted(maps.Keys(j.seen.drivers)) {
 		d := j.seen.drivers[key]
 		j.sent(key, d)
 		j.falls(key, d.latest, losses)
@@ -325,7 +336,7 @@ func (j judged) falls(key string, reads []sighting, losses []history.Window) {
 		}
 		for _, w := range losses {
 			// What was shown before, or while Redis was away, may be forgotten from then on.
-			if at.start >= w.Start && most.start < max(w.End, w.Recovered) {
+			if at.end >= w.Start && most.start < w.Over() {
 				most = sighting{}
 			}
 		}
@@ -354,7 +365,7 @@ func (d *seenDriver) ages() (list []time.Duration) {
 
 // erasedOnes looks for positions of drivers whose erasure was answered.
 func erasedOnes(j judged) {
-	exercised := false
+	exercised, asked, refused := false, 0, 0
 	copies := map[uint64][]CopyRow{}
 	for _, row := range j.Copies {
 		copies[row.Driver] = append(copies[row.Driver], row)
@@ -369,6 +380,12 @@ func erasedOnes(j judged) {
 	for driver := uint64(1); driver <= uint64(j.p.Drivers); driver++ {
 		key := nameOf(driver)
 		d := j.seen.driver(key)
+		for _, o := range d.erasure {
+			asked++
+			if o.Outcome == history.Refused {
+				refused++
+			}
+		}
 		certain, _, by := d.erased()
 		if certain == history.Never {
 			continue
@@ -395,6 +412,7 @@ func erasedOnes(j judged) {
 		})
 	}
 	j.Need(exercised, "no driver was erased who had a position")
+	j.Figure("erasures refused", "%", 100*float64(refused)/float64(asked))
 }
 
 // otherOnes looks whether drivers who were not erased are treated as if they were.
@@ -447,13 +465,4 @@ func (d *seenDriver) someOps() (ops []uint64) {
 		ops = append(ops, p.op)
 	}
 	return ops
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	list := make([]string, 0, len(m))
-	for key := range m {
-		list = append(list, key)
-	}
-	slices.Sort(list)
-	return list
 }

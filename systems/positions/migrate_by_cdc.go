@@ -28,6 +28,8 @@ import (
 // what is erased is on neither side, and no reader sees the past fall back, whoever dies.
 //
 // It gives up: a short pause for writers, and the log that the slot keeps while nobody reads it.
+// While changes are applied, what was just erased is on the new side until the next batch, where
+// nobody is shown it.
 // Postgres must run with wal_level = logical. How it is judged, and why, is in
 // docs/decisions/2026-11-27-a-migration-is-judged-by-its-history.md.
 func migrateByCDC() variant {
@@ -55,8 +57,8 @@ const (
 	phaseDone      = "done"      // and the old one is empty
 )
 
-// The two sides of the migration. They stand for two databases: no transaction writes to both,
-// but for the keys, which belong to neither.
+// The two sides of the migration. No transaction writes to both of these, so that they act as two
+// databases; keys, archive and the phase belong to neither.
 const (
 	oldSide = "pings"
 	newSide = "pings_next"
@@ -79,12 +81,20 @@ func migrating(v variant, m move) variant {
 		Empty: []string{"pings", "pings_next", "archive"},
 		Ready: func(ctx context.Context, st *opened) error {
 			var level string
-			err := st.DB.Row(ctx, `SELECT current_setting('wal_level')`, nil, &level)
-			if err == nil && level != "logical" {
-				err = fmt.Errorf("wal_level is %s; expected logical, without which Postgres shows nobody "+
+			var may bool
+			err := st.DB.Row(ctx, `SELECT current_setting('wal_level'), rolreplication OR rolsuper
+				FROM pg_roles WHERE rolname = current_user`, nil, &level, &may)
+			switch {
+			case err != nil:
+				return stores.Failed("asking whether the log can be followed", err)
+			case level != "logical":
+				return fmt.Errorf("wal_level is %s; expected logical, without which Postgres shows nobody "+
 					"its log", level)
+			case !may:
+				return errors.New("the user of Postgres may not follow its log; expected the " +
+					"attribute REPLICATION")
 			}
-			return err
+			return nil
 		},
 		Pending: func(ctx context.Context, st *opened) (n int64, what string, err error) {
 			var phase string
@@ -103,7 +113,10 @@ func migrating(v variant, m move) variant {
 			if err != nil {
 				return nil, err
 			}
-			return audit(ctx, st, sideOf(phase), nil)
+			if sideOf(phase) == newSide { // what is left on the old one is there twice, or not erased
+				return audit(ctx, st, "(TABLE pings_next UNION ALL TABLE pings) AS both_sides", nil)
+			}
+			return audit(ctx, st, oldSide, nil)
 		}}
 	return v
 }
@@ -131,13 +144,24 @@ const thawPause = 10 * time.Millisecond
 // moving is an API while the history moves.
 type moving struct{ *opened }
 
-// write does something on the side where the history is, as long as that stays there: who freezes
-// it waits for the end of the transaction.
+// sqlShare makes a transaction one of the writers, whom the mover waits for before it freezes the
+// history, and who wait for it: an advisory lock, of which each has its turn. sqlFreeze takes it
+// alone.
+const (
+	sqlShare  = `SELECT pg_advisory_xact_lock_shared(hashtext(current_schema()))`
+	sqlFreeze = `SELECT pg_advisory_xact_lock(hashtext(current_schema()))`
+)
+
+// write does something on the side where the history is, which stays there until the end of the
+// transaction.
 func (m moving) write(ctx context.Context, do func(context.Context, pgx.Tx, table) error) error {
 	for {
 		err := m.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			var phase string
-			err := tx.QueryRow(ctx, `SELECT phase FROM migration FOR SHARE`).Scan(&phase)
+			if _, err := tx.Exec(ctx, sqlShare); err != nil {
+				return err
+			}
+			var phase string // as it is now that the lock is there
+			err := tx.QueryRow(ctx, `SELECT phase FROM migration`).Scan(&phase)
 			switch {
 			case err != nil:
 				return err
@@ -168,10 +192,15 @@ func (m moving) Erase(ctx context.Context, req DriverRequest) (api.Nothing, erro
 		moved = t.name == newSide
 		return t.erase(ctx, tx, req.Driver)
 	})
-	if err == nil && moved {
-		_, err = m.DB.Exec(ctx, `DELETE FROM pings WHERE driver = $1`, req.Driver)
+	if err != nil {
+		return api.Nothing{}, failed("erasing a driver", err)
 	}
-	return api.Nothing{}, failed("erasing a driver", err)
+	if moved {
+		if _, err := m.DB.Exec(ctx, `DELETE FROM pings WHERE driver = $1`, req.Driver); err != nil {
+			return api.Nothing{}, stores.Unknown("erasing a driver from the old side", err)
+		}
+	}
+	return api.Nothing{}, nil
 }
 
 // Latest reads the last row of a driver.

@@ -12,8 +12,7 @@ CREATE TABLE pings_next_0 PARTITION OF pings_next FOR VALUES WITH (MODULUS 2, RE
 CREATE TABLE pings_next_1 PARTITION OF pings_next FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 CREATE INDEX pings_next_new ON pings_next (driver) WHERE NOT archived;
 
--- Where the migration is, and up to which position of the log changes are applied. Writers share
--- the lock of its row.
+-- Where the migration is, and up to which position of the log changes are applied.
 CREATE TABLE migration (
     phase   text   NOT NULL,
     applied pg_lsn NOT NULL

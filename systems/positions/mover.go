@@ -30,10 +30,13 @@ type mover struct {
 	move
 }
 
-// copyParts is in how many parts drivers are copied; a pause between two spares the store. Nobody
-// goes over while the log is further ahead than nearEnd bytes.
+// copyParts is in how many parts drivers are copied, of copyMost drivers at most; a pause between
+// two spares the store. Changes are applied when there are flushMost. Nobody goes over while the
+// log is further ahead than nearEnd bytes.
 const (
 	copyParts = 20
+	copyMost  = 200
+	flushMost = 2000
 	copyPause = 30 * time.Millisecond
 	nearEnd   = 1 << 20
 )
@@ -48,12 +51,12 @@ func (m mover) run(ctx context.Context) error {
 			var n int
 			err = m.DB.Row(ctx, `SELECT count(*) FROM pings`, nil, &n)
 			if err == nil && n >= m.Params.MoveAfter {
-				err = m.copy(ctx)
+				err = m.backfill(ctx)
 			}
 		case phase == phaseMoved:
 			err = m.finish(ctx)
 		case phase != phaseDone:
-			err = m.follow(ctx)
+			err = m.catchUp(ctx)
 		}
 		if err != nil {
 			return stores.Failed("moving the history", err)
@@ -80,8 +83,8 @@ func (m mover) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	return pgconn.ConnectConfig(ctx, conf)
 }
 
-// copy begins anew: it makes the slot and copies the snapshot of exactly where the slot begins.
-func (m mover) copy(ctx context.Context) error {
+// backfill begins anew: it makes the slot and copies the snapshot of exactly where the slot begins.
+func (m mover) backfill(ctx context.Context) error {
 	name, err := m.slot(ctx)
 	if err != nil {
 		return err
@@ -118,11 +121,9 @@ func (m mover) copy(ctx context.Context) error {
 
 // clear removes what another attempt has left, and makes the publication.
 func (m mover) clear(ctx context.Context, name string) error {
-	_, err := m.DB.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-		WHERE slot_name = $1`, name)
-	quoted := pgx.Identifier{name}.Sanitize()
-	for _, statement := range []string{`TRUNCATE pings_next`, `DROP PUBLICATION IF EXISTS ` + quoted,
-		`CREATE PUBLICATION ` + quoted + ` FOR TABLE pings`} {
+	err := m.drop(ctx, name)
+	for _, statement := range []string{`TRUNCATE pings_next`,
+		`CREATE PUBLICATION ` + pgx.Identifier{name}.Sanitize() + ` FOR TABLE pings`} {
 		if err == nil {
 			_, err = m.DB.Exec(ctx, statement)
 		}
@@ -130,10 +131,20 @@ func (m mover) clear(ctx context.Context, name string) error {
 	return err
 }
 
+// drop drops the slot and the publication.
+func (m mover) drop(ctx context.Context, name string) error {
+	_, err := m.DB.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+		WHERE slot_name = $1`, name)
+	if err == nil {
+		_, err = m.DB.Exec(ctx, `DROP PUBLICATION IF EXISTS `+pgx.Identifier{name}.Sanitize())
+	}
+	return err
+}
+
 // copyRows copies what a snapshot has, some drivers at a time. Without a snapshot it copies what
 // there is, each part as of when it is copied.
 func (m mover) copyRows(ctx context.Context, snapshot string) error {
-	drivers := (m.Params.Drivers + copyParts - 1) / copyParts
+	drivers := min(copyMost, (m.Params.Drivers+copyParts-1)/copyParts)
 	part := func(on stores.Querier, from int) error {
 		list, err := stores.CollectOn[struct {
 			Driver, Seq, Op int64
@@ -194,14 +205,19 @@ type stream struct {
 	to          pglogrepl.LSN
 }
 
-// follow applies changes until everybody has gone over.
-func (m mover) follow(ctx context.Context) error {
+// catchUp applies changes until everybody has gone over. A mover that died while it had frozen the
+// history thaws it first, and has waited long enough.
+func (m mover) catchUp(ctx context.Context) error {
 	name, err := m.slot(ctx)
 	if err != nil {
 		return err
 	}
-	var from string
-	if err := m.DB.Row(ctx, `SELECT applied::text FROM migration`, nil, &from); err != nil {
+	var from, phase string
+	err = m.DB.Row(ctx, `SELECT applied::text, phase FROM migration`, nil, &from, &phase)
+	if err == nil && phase == phaseFrozen {
+		err = m.thaw(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	s := &stream{mover: m}
@@ -215,6 +231,10 @@ func (m mover) follow(ctx context.Context) error {
 	err = pglogrepl.StartReplication(ctx, s.conn, `"`+name+`"`, s.applied,
 		pglogrepl.StartReplicationOptions{PluginArgs: []string{"proto_version '1'",
 			"publication_names '\"" + name + "\"'"}})
+	if lost(err) {
+		_, err = m.DB.Exec(ctx, `UPDATE migration SET phase = $1`, phaseWaiting)
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("following the log: %w", err)
 	}
@@ -227,27 +247,43 @@ func (m mover) follow(ctx context.Context) error {
 			return err
 		}
 		m.Config.Worked()
-		if time.Since(begun) < m.Params.Follow.D() {
+		if phase != phaseFrozen && time.Since(begun) < m.Params.Follow.D() {
 			continue
 		}
-		if over, err := s.goOver(ctx); over || err != nil {
+		if over, err := s.cutOver(ctx); over || err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// receive takes in what is sent until a time.
+// lost says that the slot is gone, or that Postgres has thrown away its log.
+func lost(err error) bool {
+	pg, is := errors.AsType[*pgconn.PgError](err)
+	return is && (pg.Code == "42704" || pg.Code == "55000")
+}
+
+// thaw lets writers go on.
+func (m mover) thaw(ctx context.Context) error {
+	_, err := m.DB.Exec(ctx, `UPDATE migration SET phase = $1 WHERE phase = $2`, phaseStreaming,
+		phaseFrozen)
+	return err
+}
+
+// receive takes in what is sent until a time, or until there is much of it.
 func (s *stream) receive(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for {
+	for len(s.ready.QueuedQueries) < flushMost {
 		message, err := s.conn.ReceiveMessage(ctx)
 		if err != nil {
 			if pgconn.Timeout(err) {
 				return nil
 			}
 			return fmt.Errorf("reading the log: %w", err)
+		}
+		if wrong, is := message.(*pgproto3.ErrorResponse); is {
+			return fmt.Errorf("reading the log: %w", pgconn.ErrorResponseToPgError(wrong))
 		}
 		data, is := message.(*pgproto3.CopyData)
 		if !is || len(data.Data) == 0 {
@@ -270,6 +306,7 @@ func (s *stream) receive(ctx context.Context, until time.Time) error {
 			}
 		}
 	}
+	return nil
 }
 
 // change takes a change in.
@@ -290,8 +327,10 @@ func (s *stream) change(raw []byte) error {
 		return s.put(c.NewTuple)
 	case *pglogrepl.DeleteMessage:
 		row, err := s.row(c.OldTuple)
+		if err != nil {
+			return err
+		}
 		s.open.Queue(`DELETE FROM pings_next WHERE driver = $1 AND seq = $2`, row.driver, row.seq)
-		return err
 	case *pglogrepl.CommitMessage:
 		s.ready.QueuedQueries = append(s.ready.QueuedQueries, s.open.QueuedQueries...)
 		s.open, s.to = pgx.Batch{}, c.TransactionEndLSN
@@ -302,9 +341,11 @@ func (s *stream) change(raw []byte) error {
 // put queues a row as it is after a change.
 func (s *stream) put(tuple *pglogrepl.TupleData) error {
 	row, err := s.row(tuple)
-	s.open.Queue(`INSERT INTO pings_next VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (driver, seq) DO UPDATE SET archived = excluded.archived`, row.driver, row.seq, row.op,
-		row.body, row.archived)
+	if err == nil {
+		s.open.Queue(`INSERT INTO pings_next VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (driver, seq) DO UPDATE SET archived = excluded.archived`, row.driver, row.seq,
+			row.op, row.body, row.archived)
+	}
 	return err
 }
 
@@ -375,42 +416,39 @@ func (s *stream) confirm(ctx context.Context, to pglogrepl.LSN) error {
 		pglogrepl.StandbyStatusUpdate{WALWritePosition: to, ReplyRequested: true})
 }
 
-// goOver freezes the old side, if its last change is near, waits for that, compares, and lets
+// cutOver freezes the old side, if its last change is near, waits for that, compares, and lets
 // everybody go over.
-func (s *stream) goOver(ctx context.Context) (over bool, err error) {
+func (s *stream) cutOver(ctx context.Context) (over bool, err error) {
 	last, err := s.end(ctx)
 	if err != nil || s.seen+nearEnd < last {
 		return false, err
 	}
-	if _, err := s.DB.Exec(ctx, `UPDATE migration SET phase = $1`, phaseFrozen); err != nil {
+	err = s.DB.Transaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sqlFreeze)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE migration SET phase = $1`, phaseFrozen)
+		}
+		return err
+	})
+	if err != nil {
 		return false, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.thaw(context.WithoutCancel(ctx)))
+		}
+	}()
 	if last, err = s.end(ctx); err != nil {
 		return false, err
 	}
-	for s.seen < last || len(s.open.QueuedQueries) > 0 {
-		if err := s.confirm(ctx, s.applied); err != nil {
-			return false, err
-		}
-		if err := s.receive(ctx, time.Now().Add(thawPause)); err != nil {
-			return false, err
-		}
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-	}
-	if err := s.flush(ctx); err != nil {
+	if err := s.drain(ctx, last); err != nil {
 		return false, err
 	}
 	next := phaseMoved
 	if !s.late && !s.early {
-		alike := false
-		err := s.DB.Row(ctx, `WITH old AS (SELECT driver, seq, op, body, archived FROM pings),
-			new AS (SELECT driver, seq, op, body, archived FROM pings_next)
-			SELECT NOT EXISTS (TABLE old EXCEPT TABLE new) AND NOT EXISTS (TABLE new EXCEPT TABLE old)`,
-			nil, &alike)
+		alike, err := s.alike(ctx)
 		if err != nil {
-			return false, fmt.Errorf("comparing both sides: %w", err)
+			return false, err
 		}
 		if !alike {
 			s.Config.Warn("both sides differ, and the migration begins anew", nil)
@@ -419,6 +457,38 @@ func (s *stream) goOver(ctx context.Context) (over bool, err error) {
 	}
 	_, err = s.DB.Exec(ctx, `UPDATE migration SET phase = $1`, next)
 	return true, err
+}
+
+// drain applies everything up to a position, within the time of an operation.
+func (s *stream) drain(ctx context.Context, last pglogrepl.LSN) error {
+	ctx, cancel := context.WithTimeout(ctx, stores.Timeout(s.Config))
+	defer cancel()
+	for s.seen < last || len(s.open.QueuedQueries) > 0 {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+		if err := s.receive(ctx, time.Now().Add(thawPause)); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("waiting for the last change: %w", err)
+		}
+	}
+	return s.flush(ctx)
+}
+
+// alike compares both sides, however long that takes.
+func (s *stream) alike(ctx context.Context) (alike bool, err error) {
+	err = s.DB.Snapshot(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `WITH old AS (SELECT driver, seq, op, body, archived FROM pings),
+			new AS (SELECT driver, seq, op, body, archived FROM pings_next)
+			SELECT NOT EXISTS (TABLE old EXCEPT TABLE new) AND NOT EXISTS (TABLE new EXCEPT TABLE old)`).
+			Scan(&alike)
+	})
+	if err != nil {
+		return false, fmt.Errorf("comparing both sides: %w", err)
+	}
+	return alike, nil
 }
 
 // end is where the log of Postgres ends.
@@ -432,16 +502,16 @@ func (s *stream) end(ctx context.Context) (pglogrepl.LSN, error) {
 
 // finish empties the old side, and drops what the migration has made.
 func (m mover) finish(ctx context.Context) error {
-	name, err := m.slot(ctx)
-	for _, statement := range []string{`DELETE FROM pings`, `DROP PUBLICATION IF EXISTS ` +
-		pgx.Identifier{name}.Sanitize()} {
-		if err == nil {
-			_, err = m.DB.Exec(ctx, statement)
+	for from := 1; from <= m.Params.Drivers; from += copyMost {
+		_, err := m.DB.Exec(ctx, `DELETE FROM pings WHERE driver BETWEEN $1 AND $2`, from,
+			from+copyMost-1)
+		if err != nil {
+			return err
 		}
 	}
+	name, err := m.slot(ctx)
 	if err == nil {
-		_, err = m.DB.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-			WHERE slot_name = $1`, name)
+		err = m.drop(ctx, name)
 	}
 	if err == nil {
 		_, err = m.DB.Exec(ctx, `UPDATE migration SET phase = $1`, phaseDone)

@@ -164,6 +164,9 @@ func rewrite(ctx context.Context, tx pgx.Tx, driver uint64) error {
 		if _, err = tx.Exec(ctx, `DELETE FROM archive WHERE name = $1`, object.Name); err != nil {
 			return err
 		}
+		if len(kept) == 0 {
+			continue
+		}
 		if err = archive(ctx, tx, object.Name, kept); err != nil {
 			return err
 		}

@@ -260,7 +260,9 @@ func (a *paths) Erase(ctx context.Context, req DriverRequest) (api.Nothing, erro
 		return api.Nothing{}, ErrUnknownDriver
 	}
 	if err == nil && a.erase != nil {
-		err = a.erase(ctx, a.opened, req.Driver)
+		if err := a.erase(ctx, a.opened, req.Driver); err != nil {
+			return api.Nothing{}, stores.Unknown("erasing a driver", err)
+		}
 	}
 	return api.Nothing{}, stores.Failed("erasing a driver", err)
 }

@@ -174,6 +174,10 @@ func TestClauses(t *testing.T) {
 		{positions.AckedKept, "one that nobody sent", check.Broken, func(e *evidence) {
 			e.Audit.History = append(e.Audit.History, positions.PingRow{ID: 999, Driver: 1, Seq: 9})
 		}, "never requested"},
+		{positions.AckedKept, "under the number of another", check.Broken, func(e *evidence) {
+			rows := e.Audit.History
+			rows[0].ID, rows[1].ID = rows[1].ID, rows[0].ID
+		}, "is kept as number"},
 		{positions.AckedKept, "elsewhere", check.Broken, func(e *evidence) { e.Audit.History[0].Lat++ },
 			"and was sent as"},
 		{positions.AckedKept, "the newest is elsewhere", check.Broken,

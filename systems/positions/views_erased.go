@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"stampede/harness/stores"
 	"stampede/harness/sut"
 )
 
@@ -37,7 +36,7 @@ func viewsErased() variant {
 			if err == nil {
 				err = st.Redis.HDel(ctx, st.Key(hashNewest), strconv.FormatUint(driver, 10)).Err()
 			}
-			return stores.Failed("deleting from the views", err)
+			return err
 		},
 	})
 }

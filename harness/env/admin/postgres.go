@@ -187,7 +187,9 @@ func (p Postgres) DatabaseURL(name string) (string, error) {
 // Dropping one that is not there is not an error.
 func (p Postgres) DropDatabase(ctx context.Context, name string) error {
 	drop := "DROP DATABASE IF EXISTS " + pgx.Identifier{name}.Sanitize()
-	err := p.unused(ctx, drop+" WITH (FORCE)")
+	// FORCE throws out nobody who reads from a replication slot.
+	err := p.unused(ctx, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE "+
+		"active AND database = "+literal(name), drop+" WITH (FORCE)")
 	if state(err) != insufficientPrivilege {
 		return err
 	}
@@ -252,8 +254,9 @@ func (p Postgres) CreateSchema(ctx context.Context, name, comment string) (strin
 // publication of its name, which are in none. A database takes its own along.
 func (p Postgres) DropSchema(ctx context.Context, name string) error {
 	quoted := pgx.Identifier{name}.Sanitize()
-	return p.unused(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "+
-		"WHERE slot_name = "+literal(name), "DROP PUBLICATION IF EXISTS "+quoted,
+	ours := " FROM pg_replication_slots WHERE slot_name = " + literal(name)
+	return p.unused(ctx, "SELECT pg_terminate_backend(active_pid)"+ours+" AND active",
+		"SELECT pg_drop_replication_slot(slot_name)"+ours, "DROP PUBLICATION IF EXISTS "+quoted,
 		"DROP SCHEMA IF EXISTS "+quoted+" CASCADE")
 }
 

@@ -116,7 +116,7 @@ func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time, rec *reco
 		t.Fatalf("workload: %v", err)
 	}
 	result, err := load.Run(t.Context(), load.Plan{
-		Base: base, Arrivals: &rush{most: s.Ops, over: s.Over}, Workload: workload,
+		Base: base, Arrivals: &evenly{ops: s.Ops, every: s.Over / time.Duration(s.Ops)}, Workload: workload,
 		MaxInFlight: inFlight, Queue: 64 * s.Ops, Timeout: 2 * opTimeout, Drain: s.Patience,
 	}, inst.Do, func() load.Recorder { return rec }, nil)
 	if err != nil {
@@ -128,19 +128,6 @@ func (s Suite) attack(t testing.TB, inst sut.Instance, base time.Time, rec *reco
 	}
 	t.Logf("%d operations: %d ok, %d refused, %d unknown in %v", result.Load.Started,
 		result.Load.OK, result.Load.Refused, result.Load.Unknown, result.End-result.Start)
-}
-
-// rush is an arrival process in which everything is due at once, or evenly over a time.
-type rush struct {
-	n, most int
-	over    time.Duration
-}
-
-// Next returns when the next operation is due, as long as there is one.
-func (r *rush) Next() (due time.Duration, ok bool) {
-	due = r.over * time.Duration(r.n) / time.Duration(r.most)
-	r.n++
-	return due, r.n <= r.most
 }
 
 // recorder keeps the records of all workers.

@@ -117,7 +117,7 @@ func (tr Trial) offer(t *testing.T, inst sut.Instance, seed uint64) []history.Re
 		return reply, err
 	}
 	rec := &recorder{}
-	_, err = load.Run(t.Context(), load.Plan{Base: time.Now(), Arrivals: &evenly{tr: tr},
+	_, err = load.Run(t.Context(), load.Plan{Base: time.Now(), Arrivals: &evenly{ops: tr.Ops, every: tr.Every},
 		Workload: work, MaxInFlight: 64, Queue: 10_000, Timeout: 5 * time.Second,
 		Drain: 20 * time.Second}, do, func() load.Recorder { return rec }, nil)
 	if err != nil {
@@ -126,14 +126,16 @@ func (tr Trial) offer(t *testing.T, inst sut.Instance, seed uint64) []history.Re
 	return rec.records
 }
 
-// evenly are a trial's requests.
+// evenly is an arrival process of operations that are due at equal intervals, from 0 on. Without an
+// interval all are due at once.
 type evenly struct {
-	tr Trial
-	n  int
+	n, ops int
+	every  time.Duration
 }
 
-// Next is when the next one is due.
+// Next returns when the next operation is due.
 func (a *evenly) Next() (due time.Duration, ok bool) {
+	due = time.Duration(a.n) * a.every
 	a.n++
-	return time.Duration(a.n) * a.tr.Every, a.n <= a.tr.Ops
+	return due, a.n <= a.ops
 }

@@ -326,6 +326,7 @@ func (j judged) falls(key string, reads []sighting, losses []history.Window) {
 	began, ended := slices.Clone(reads), slices.Clone(reads)
 	slices.SortFunc(began, func(a, b sighting) int { return cmp.Compare(a.start, b.start) })
 	slices.SortFunc(ended, func(a, b sighting) int { return cmp.Compare(a.end, b.end) })
+	_, asked, _ := j.seen.driver(key).erased()
 	var most sighting
 	for _, at := range began {
 		for len(ended) > 0 && ended[0].end < at.start {
@@ -340,7 +341,7 @@ func (j judged) falls(key string, reads []sighting, losses []history.Window) {
 				most = sighting{}
 			}
 		}
-		if _, asked, _ := j.seen.driver(key).erased(); at.seq < most.seq && asked > at.end {
+		if at.seq < most.seq && asked > at.end {
 			j.Violate([]uint64{most.op, at.op}, "%s was shown at %d until %v, and at %d from %v on", key,
 				most.seq, most.end, at.seq, at.start)
 		}

@@ -146,22 +146,15 @@ func (m mover) drop(ctx context.Context, name string) error {
 func (m mover) copyRows(ctx context.Context, snapshot string) error {
 	drivers := min(copyMost, (m.Params.Drivers+copyParts-1)/copyParts)
 	part := func(on stores.Querier, from int) error {
-		list, err := stores.CollectOn[struct {
-			Driver, Seq, Op int64
-			Body            []byte
-			Archived        bool
-		}](ctx, on, `SELECT driver, seq, op, body, archived FROM pings
+		list, err := stores.CollectOn[row](ctx, on, `SELECT driver, seq, op, body, archived FROM pings
 			WHERE driver BETWEEN $1 AND $2`, from, from+drivers-1)
 		if err != nil {
 			return err
 		}
-		rows := make([][]any, len(list))
-		for i, r := range list {
-			rows[i] = []any{r.Driver, r.Seq, r.Op, r.Body, r.Archived}
-		}
 		err = m.DB.With(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.CopyFrom(ctx, pgx.Identifier{newSide},
-				[]string{"driver", "seq", "op", "body", "archived"}, pgx.CopyFromRows(rows))
+				[]string{"driver", "seq", "op", "body", "archived"},
+				pgx.CopyFromSlice(len(list), func(i int) ([]any, error) { return list[i].values(), nil }))
 			return err
 		})
 		sut.Pause(ctx, copyPause)
@@ -330,7 +323,7 @@ func (s *stream) change(raw []byte) error {
 		if err != nil {
 			return err
 		}
-		s.open.Queue(`DELETE FROM pings_next WHERE driver = $1 AND seq = $2`, row.driver, row.seq)
+		s.open.Queue(`DELETE FROM pings_next WHERE driver = $1 AND seq = $2`, row.Driver, row.Seq)
 	case *pglogrepl.CommitMessage:
 		s.ready.QueuedQueries = append(s.ready.QueuedQueries, s.open.QueuedQueries...)
 		s.open, s.to = pgx.Batch{}, c.TransactionEndLSN
@@ -343,18 +336,20 @@ func (s *stream) put(tuple *pglogrepl.TupleData) error {
 	row, err := s.row(tuple)
 	if err == nil {
 		s.open.Queue(`INSERT INTO pings_next VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (driver, seq) DO UPDATE SET archived = excluded.archived`, row.driver, row.seq,
-			row.op, row.body, row.archived)
+			ON CONFLICT (driver, seq) DO UPDATE SET archived = excluded.archived`, row.values()...)
 	}
 	return err
 }
 
-// row is a row of the old side.
+// row is a row of either side.
 type row struct {
-	driver, seq, op int64
-	body            []byte
-	archived        bool
+	Driver, Seq, Op int64
+	Body            []byte
+	Archived        bool
 }
+
+// values are those of the columns, in their order.
+func (r row) values() []any { return []any{r.Driver, r.Seq, r.Op, r.Body, r.Archived} }
 
 // row reads the texts of which pgoutput makes a row.
 func (s *stream) row(tuple *pglogrepl.TupleData) (r row, err error) {
@@ -365,17 +360,17 @@ func (s *stream) row(tuple *pglogrepl.TupleData) (r row, err error) {
 		text, wrong := string(column.Data), error(nil)
 		switch s.columns[i] {
 		case "driver":
-			r.driver, wrong = strconv.ParseInt(text, 10, 64)
+			r.Driver, wrong = strconv.ParseInt(text, 10, 64)
 		case "seq":
-			r.seq, wrong = strconv.ParseInt(text, 10, 64)
+			r.Seq, wrong = strconv.ParseInt(text, 10, 64)
 		case "op":
 			if text != "" { // a key has no other columns
-				r.op, wrong = strconv.ParseInt(text, 10, 64)
+				r.Op, wrong = strconv.ParseInt(text, 10, 64)
 			}
 		case "body":
-			r.body, wrong = hex.DecodeString(strings.TrimPrefix(text, `\x`))
+			r.Body, wrong = hex.DecodeString(strings.TrimPrefix(text, `\x`))
 		case "archived":
-			r.archived = text == "t"
+			r.Archived = text == "t"
 		}
 		err = errors.Join(err, wrong)
 	}

@@ -24,7 +24,8 @@ import (
 	"stampede/systems/internal/partitions"
 )
 
-// The topic of pings, and its two groups of readers.
+// The topic of pings, its two groups of readers, and the hashes in Redis of the newest positions and
+// of their reader's offsets.
 const (
 	topicPings    = "pings"
 	groupHistory  = "history"
@@ -88,20 +89,10 @@ func twoPaths(v variant, d plan) variant {
 	}
 	v.State = design.State[Params]{
 		Ready: func(ctx context.Context, st *opened) error {
-			if err := topics.Create(ctx, st.Config, topics.Topic{Name: topicPings}); err != nil {
-				return err
-			}
-			if err := partitions.Begin(ctx, st.DB, st.Config.Kafka.Partitions); err != nil {
-				return err
-			}
-			return topics.Coordinate(ctx, st.Kafka, st.Config, groupHistory)
+			return partitions.Prepare(ctx, st.Config, st.DB, st.Kafka, topicPings, groupHistory)
 		},
 		Found: func(ctx context.Context, st *opened) (string, error) {
-			n, err := partitions.Behind(ctx, st.Kafka, topics.Name(st.Config, topicPings), nil)
-			if err != nil || n == 0 {
-				return "", err
-			}
-			return fmt.Sprintf("%d pings in the log", n), nil
+			return partitions.Found(ctx, st.Config, st.Kafka, topicPings, "pings in the log")
 		},
 		Pending: behind,
 		Audit: func(ctx context.Context, st *opened) (any, error) {
@@ -128,15 +119,7 @@ func historyStarts(st *opened) func(context.Context) (map[int32]int64, error) {
 // newestStarts is how far the newest positions are.
 func newestStarts(st *opened) func(context.Context) (map[int32]int64, error) {
 	return func(ctx context.Context) (map[int32]int64, error) {
-		found, err := st.Redis.HGetAll(ctx, st.Key(hashNewestOff)).Result()
-		starts := map[int32]int64{}
-		for part, next := range found {
-			id, wrong := strconv.ParseInt(part, 10, 32)
-			at, wrongToo := strconv.ParseInt(next, 10, 64)
-			starts[int32(id)] = at
-			err = errors.Join(err, wrong, wrongToo)
-		}
-		return starts, stores.Failed("reading how far the newest positions are", err)
+		return partitions.StartsInRedis(ctx, st.Redis, st.Key(hashNewestOff))
 	}
 }
 

@@ -61,15 +61,7 @@ func keyOf(member string) (uint64, error) {
 }
 
 func (r sortedSets) start(ctx context.Context) (map[int32]int64, error) {
-	found, err := r.Redis.HGetAll(ctx, r.Key("progress")).Result()
-	starts := map[int32]int64{}
-	for shard, next := range found {
-		id, wrong := strconv.ParseInt(shard, 10, 32)
-		at, wrongToo := strconv.ParseInt(next, 10, 64)
-		starts[int32(id)] = at
-		err = errors.Join(err, wrong, wrongToo)
-	}
-	return starts, stores.Failed("reading how far partitions are counted", err)
+	return partitions.StartsInRedis(ctx, r.Redis, r.Key("progress"))
 }
 
 // field names a pane.

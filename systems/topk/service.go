@@ -88,20 +88,10 @@ func counted(v variant, d plan) variant {
 func state() design.State[Params] {
 	return design.State[Params]{Schema: schema, Empty: []string{"panes"},
 		Found: func(ctx context.Context, st *opened) (string, error) {
-			n, err := partitions.Behind(ctx, st.Kafka, topics.Name(st.Config, topicEvents), nil)
-			if err != nil || n == 0 {
-				return "", err
-			}
-			return fmt.Sprintf("%d batches", n), nil
+			return partitions.Found(ctx, st.Config, st.Kafka, topicEvents, "batches")
 		},
 		Ready: func(ctx context.Context, st *opened) error {
-			if err := topics.Create(ctx, st.Config, topics.Topic{Name: topicEvents}); err != nil {
-				return err
-			}
-			if err := partitions.Begin(ctx, st.DB, st.Config.Kafka.Partitions); err != nil {
-				return err
-			}
-			return topics.Coordinate(ctx, st.Kafka, st.Config, workers)
+			return partitions.Prepare(ctx, st.Config, st.DB, st.Kafka, topicEvents, workers)
 		},
 	}
 }

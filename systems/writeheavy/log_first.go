@@ -52,20 +52,10 @@ func logFirst() variant {
 			Places: []string{placeRead, placeStored}, Do: materialise}},
 		State: design.State[Params]{
 			Ready: func(ctx context.Context, st *opened) error {
-				if err := topics.Create(ctx, st.Config, topics.Topic{Name: topicAdds}); err != nil {
-					return err
-				}
-				if err := partitions.Begin(ctx, st.DB, st.Config.Kafka.Partitions); err != nil {
-					return err
-				}
-				return topics.Coordinate(ctx, st.Kafka, st.Config, materialisers)
+				return partitions.Prepare(ctx, st.Config, st.DB, st.Kafka, topicAdds, materialisers)
 			},
 			Found: func(ctx context.Context, st *opened) (string, error) {
-				n, err := partitions.Behind(ctx, st.Kafka, topics.Name(st.Config, topicAdds), nil)
-				if err != nil || n == 0 {
-					return "", err
-				}
-				return fmt.Sprintf("%d adds in the log", n), nil
+				return partitions.Found(ctx, st.Config, st.Kafka, topicAdds, "adds in the log")
 			},
 			Pending: func(ctx context.Context, st *opened) (int64, string, error) {
 				starts, err := partitions.Starts(ctx, st.DB)

@@ -58,6 +58,33 @@ func Behind(
 	return left, err
 }
 
+// Prepare makes an empty topic, puts its partitions at their first record, in the table that Begin
+// fills, and has the broker make what it keeps of groups. Topic and group are names without the
+// prefix.
+func Prepare(
+	ctx context.Context, cfg sut.Config, db *stores.Postgres, client *kgo.Client, topic, group string,
+) error {
+	if err := topics.Create(ctx, cfg, topics.Topic{Name: topic}); err != nil {
+		return err
+	}
+	if err := Begin(ctx, db, cfg.Kafka.Partitions); err != nil {
+		return err
+	}
+	return topics.Coordinate(ctx, client, cfg, group)
+}
+
+// Found says how many records a topic has, such as "3 adds in the log", "" for none. The topic's
+// name is without the prefix.
+func Found(
+	ctx context.Context, cfg sut.Config, client *kgo.Client, topic, records string,
+) (string, error) {
+	n, err := Behind(ctx, client, topics.Name(cfg, topic), nil)
+	if err != nil || n == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%d %s", n, records), nil
+}
+
 // Each shows all records of a topic, one partition after the other, so that the order is always
 // the same.
 func Each(

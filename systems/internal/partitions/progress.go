@@ -2,9 +2,12 @@ package partitions
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"stampede/harness/stores"
 )
@@ -30,6 +33,21 @@ func Starts(ctx context.Context, db *stores.Postgres) (map[int32]int64, error) {
 		starts[row.Part] = row.Next
 	}
 	return starts, stores.Failed("reading how far partitions are counted", err)
+}
+
+// StartsInRedis is Starts of readers that keep their offsets in a hash in Redis.
+func StartsInRedis(
+	ctx context.Context, client *redis.Client, hash string,
+) (map[int32]int64, error) {
+	found, err := client.HGetAll(ctx, hash).Result()
+	starts := map[int32]int64{}
+	for part, next := range found {
+		id, wrong := strconv.ParseInt(part, 10, 32)
+		at, wrongToo := strconv.ParseInt(next, 10, 64)
+		starts[int32(id)] = at
+		err = errors.Join(err, wrong, wrongToo)
+	}
+	return starts, stores.Failed("reading how far partitions are read", err)
 }
 
 // MoveOn moves a partition on, from where its reader knows that it is. If it is elsewhere the error
